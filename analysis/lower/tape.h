@@ -1,0 +1,146 @@
+#ifndef MICA_ANALYSIS_LOWER_TAPE_H_
+#define MICA_ANALYSIS_LOWER_TAPE_H_
+
+#include <complex>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace mica {
+
+// What the dispatcher did in one real run of a user's program, in order: the
+// hand-over from capture to lowering. Plain data; knows neither torch nor
+// Python.
+
+// Index into Tape::tensors.
+using TapeTensorId = int32_t;
+// Stands for None in a list of optional tensors.
+inline constexpr TapeTensorId kNoTapeTensor = -1;
+
+enum class TapeOrigin {
+  kInput,     // Fed at each run: `name` is the access path, `input` its number.
+  kState,     // A module's or a closure's tensor, read where it is at each run.
+  kConstant,  // Made by Python alone (torch.tensor(3)): `bytes` holds it.
+  kCall,      // Output `output` of call `call`.
+  kAlias,     // Metadata over the storage of `base`, made by no recorded call
+              // (Tensor.data, Tensor.set_data): a view of it, never a copy.
+};
+
+// A tensor as eager made it. Two tensors with one `storage` share memory.
+struct TapeTensor {
+  std::string dtype;  // As framework prints it, "f32"; torch's name elsewhere.
+  std::string device = "cpu";
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;  // In elements, always given.
+  int64_t offset = 0;            // In elements, from the storage's start.
+  int32_t storage = -1;          // Equal ids share memory.
+  int64_t storage_bytes = 0;
+  bool requires_grad = false;
+  // Python's number in the dispatcher's coat: a tensor without dims that takes
+  // part in type promotion as a scalar does (c10's "wrapped number").
+  bool is_wrapped_number = false;
+
+  TapeOrigin origin = TapeOrigin::kCall;
+  int32_t input = -1;   // kInput: dense, in order of `Tape::inputs`.
+  std::string name;     // kInput, kState: a readable path, "layers.0.weight".
+  int32_t call = -1;    // kCall.
+  int32_t output = -1;  // kCall: which of the call's outputs,
+  int32_t item = -1;    // and which item of it, if that is a list; else -1.
+  TapeTensorId base = kNoTapeTensor;  // kAlias: never itself an alias.
+  // kConstant: dense and row-major in `sizes`, whatever the strides say.
+  std::shared_ptr<const std::string> bytes;
+};
+
+struct TapeTensorRef {
+  TapeTensorId id = kNoTapeTensor;
+  friend bool operator==(const TapeTensorRef&, const TapeTensorRef&) = default;
+};
+// Tensor[] and Tensor?[]: kNoTapeTensor stands for None.
+struct TapeTensorList {
+  std::vector<TapeTensorId> ids;
+  friend bool operator==(const TapeTensorList&,
+                         const TapeTensorList&) = default;
+};
+struct TapeDtype {
+  std::string name;  // As TapeTensor::dtype.
+  friend bool operator==(const TapeDtype&, const TapeDtype&) = default;
+};
+// A layout ("strided"), device ("cpu") or memory format ("channels_last").
+struct TapeEnum {
+  enum class Kind { kLayout, kDevice, kMemoryFormat };
+  Kind kind = Kind::kLayout;
+  std::string name;
+  friend bool operator==(const TapeEnum&, const TapeEnum&) = default;
+};
+// A value with no form here (a Generator, an object); `what` names it. Capture
+// refuses such a call, so lowering only ever sees one in a dump.
+struct TapeForeign {
+  std::string what;
+  friend bool operator==(const TapeForeign&, const TapeForeign&) = default;
+};
+
+// monostate is None. A Scalar argument keeps the kind of number that it was.
+using TapeValue =
+    std::variant<std::monostate, TapeTensorRef, TapeTensorList, bool, int64_t,
+                 double, std::complex<double>, std::string, TapeDtype, TapeEnum,
+                 std::vector<bool>, std::vector<int64_t>, std::vector<double>,
+                 std::vector<std::string>, TapeForeign>;
+
+// From the schema: output `output` is a view of argument `arg`, or, when
+// `is_write`, is that argument itself, written in place.
+struct TapeAlias {
+  int32_t output = 0;
+  int32_t arg = 0;
+  bool is_write = false;
+};
+
+// One call of an ATen overload, below autograd.
+struct TapeCall {
+  std::string op;      // "aten.add.Tensor"; a trailing ".default" is dropped.
+  std::string schema;  // torch's text of it.
+  // In schema order with keyword-only ones last, defaults filled in.
+  std::vector<std::string> arg_names;
+  std::vector<TapeValue> args;
+  std::vector<TapeValue> outputs;  // Tensors, lists of them, or host values.
+  // Arguments whose bytes the call writes: the schema's, and those that it
+  // conceals (aten.native_batch_norm's running statistics when training).
+  std::vector<int32_t> mutated_args;
+  std::vector<TapeAlias> aliases;
+  // The innermost line of the user's own code.
+  std::string file;
+  int32_t line = 0;
+
+  bool is_nondeterministic_seeded = false;  // Draws random numbers.
+  bool has_dynamic_output_shape = false;    // nonzero, masked_select, unique.
+};
+
+// A call whose result left the dispatcher as a Python number (bool(t),
+// t.item()): the recorded path holds only while the call yields `value` again.
+struct TapeHostRead {
+  int32_t call = 0;
+  int32_t output = 0;  // Index in TapeCall::outputs; holds the value.
+};
+
+struct Tape {
+  std::string name;  // The callable's, an identifier.
+  std::vector<TapeTensor> tensors;
+  std::vector<TapeTensorId> inputs;  // In order of TapeTensor::input.
+  std::vector<TapeTensorId> states;  // Every tensor of origin kState.
+  std::vector<TapeCall> calls;
+  std::vector<TapeHostRead> host_reads;  // In call order.
+  // Tensors that the user gets, in order of the result's leaves, without
+  // repeats. Those of origin kInput or kState are the caller's own objects
+  // and not listed here; views of them (by storage) are.
+  std::vector<TapeTensorId> results;
+  // Inputs and states whose bytes some call writes, directly or by a view.
+  std::vector<TapeTensorId> mutated;
+};
+
+// The tape as text, one call a line; for dumps and tests, not parsed.
+std::string ToText(const Tape& tape);
+
+}  // namespace mica
+
+#endif  // MICA_ANALYSIS_LOWER_TAPE_H_
