@@ -1,0 +1,67 @@
+# Everything that is not ours. Debian packages come by their own config files;
+# oneDNN and nanobind come from the wheels in .venv.
+
+set(MICA_VENV "${PROJECT_SOURCE_DIR}/.venv" CACHE PATH
+    "Virtual environment with oneDNN, nanobind and torch")
+list(PREPEND CMAKE_PREFIX_PATH "${MICA_VENV}")
+
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(absl REQUIRED)
+find_package(gflags REQUIRED)
+find_package(glog REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(dnnl 3 CONFIG REQUIRED)
+
+# Debian ships libxsmm as static archives without a CMake file. `noblas` gives
+# the BLAS symbols that its fall-back paths name and that we never reach.
+find_path(MICA_XSMM_INCLUDE libxsmm.h REQUIRED)
+find_library(MICA_XSMM_LIBRARY NAMES libxsmm.a REQUIRED)
+find_library(MICA_XSMM_NOBLAS_LIBRARY NAMES libxsmmnoblas.a REQUIRED)
+add_library(mica_xsmm INTERFACE)
+target_include_directories(mica_xsmm SYSTEM INTERFACE "${MICA_XSMM_INCLUDE}")
+target_link_libraries(mica_xsmm INTERFACE
+  "${MICA_XSMM_LIBRARY}" "${MICA_XSMM_NOBLAS_LIBRARY}" Threads::Threads
+  ${CMAKE_DL_LIBS} m)
+
+# What every part of the tree may use.
+add_library(mica_base INTERFACE)
+target_include_directories(mica_base INTERFACE "${PROJECT_SOURCE_DIR}")
+target_link_libraries(mica_base INTERFACE
+  absl::algorithm_container absl::base absl::cleanup absl::core_headers
+  absl::fixed_array absl::flat_hash_map absl::flat_hash_set absl::hash
+  absl::inlined_vector absl::memory absl::node_hash_map absl::node_hash_set
+  absl::span absl::status absl::statusor absl::str_format absl::strings
+  absl::synchronization absl::time absl::function_ref absl::btree
+  glog::glog nlohmann_json::nlohmann_json Threads::Threads)
+
+if(MICA_TESTS)
+  find_package(GTest REQUIRED)
+  find_package(benchmark REQUIRED)
+endif()
+
+if(MICA_PYTHON)
+  set(Python_EXECUTABLE "${MICA_VENV}/bin/python")
+  find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
+  execute_process(
+    COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir
+    OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE
+    COMMAND_ERROR_IS_FATAL ANY)
+  find_package(nanobind CONFIG REQUIRED)
+
+  # Found without importing it: an import costs two seconds, and torch's own
+  # CMake files bring settings that the rest of the tree does not want.
+  execute_process(
+    COMMAND "${Python_EXECUTABLE}" -c
+      "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
+    OUTPUT_VARIABLE MICA_TORCH_DIR OUTPUT_STRIP_TRAILING_WHITESPACE
+    COMMAND_ERROR_IS_FATAL ANY)
+  add_library(mica_torch INTERFACE)
+  target_include_directories(mica_torch SYSTEM INTERFACE
+    "${MICA_TORCH_DIR}/include"
+    "${MICA_TORCH_DIR}/include/torch/csrc/api/include")
+  foreach(lib c10 torch torch_cpu torch_python)
+    target_link_libraries(mica_torch INTERFACE
+      "${MICA_TORCH_DIR}/lib/lib${lib}.so")
+  endforeach()
+endif()

@@ -1,0 +1,104 @@
+# How the tree's targets are made. Sources are globbed with CONFIGURE_DEPENDS:
+# a new file in a folder is in the build without an edit here.
+
+# Sets `out` to the folder's *.cc, below it too, less tests and benchmarks.
+# Further arguments are regular expressions of paths to leave out.
+function(mica_glob_sources out)
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
+  list(FILTER files EXCLUDE REGEX "(_test|_benchmark|_fuzz|_main)\\.cc$")
+  foreach(pattern ${ARGN})
+    list(FILTER files EXCLUDE REGEX "${pattern}")
+  endforeach()
+  set(${out} "${files}" PARENT_SCOPE)
+endfunction()
+
+# mica_library(NAME SRCS files… DEPS targets…): a static library; without
+# sources, an interface library, so that a folder may still be empty.
+function(mica_library name)
+  cmake_parse_arguments(arg "" "" "SRCS;DEPS" ${ARGN})
+  if(arg_SRCS)
+    add_library(${name} STATIC ${arg_SRCS})
+    target_link_libraries(${name} PUBLIC mica_base ${arg_DEPS})
+  else()
+    add_library(${name} INTERFACE)
+    target_link_libraries(${name} INTERFACE mica_base ${arg_DEPS})
+  endif()
+endfunction()
+
+# mica_simd_sources(NAME files…): compiles each file twice into the library
+# NAME, for AVX2 machines and for AVX-512 ones, with MICA_SIMD_NAMESPACE set to
+# v3 or v4. A file puts all it defines in that namespace, and includes only C
+# headers, <immintrin.h> and its own folder: an inline function of a shared
+# header would be one symbol compiled for two machines, and the linker may keep
+# the one that the machine at hand can't run.
+function(mica_simd_sources name)
+  if(NOT ARGN)
+    return()
+  endif()
+  foreach(level v3 v4)
+    set(object ${name}_simd_${level})
+    add_library(${object} OBJECT ${ARGN})
+    target_include_directories(${object} PRIVATE "${PROJECT_SOURCE_DIR}")
+    target_compile_definitions(${object} PRIVATE MICA_SIMD_NAMESPACE=${level})
+    target_compile_options(${object} PRIVATE -march=x86-64-${level})
+    if(level STREQUAL "v4")
+      target_compile_options(${object} PRIVATE -mprefer-vector-width=512)
+    endif()
+    target_sources(${name} PRIVATE $<TARGET_OBJECTS:${object}>)
+  endforeach()
+endfunction()
+
+# mica_tool(NAME SRCS files… DEPS targets…): a binary in bin/.
+function(mica_tool name)
+  cmake_parse_arguments(arg "" "" "SRCS;DEPS" ${ARGN})
+  add_executable(${name} ${arg_SRCS})
+  target_link_libraries(${name} PRIVATE ${arg_DEPS} gflags)
+endfunction()
+
+# mica_test(NAME SRCS files… DEPS targets…): one GoogleTest binary that ctest
+# runs. Tests read the tree's files relative to its root.
+function(mica_test name)
+  cmake_parse_arguments(arg "" "" "SRCS;DEPS" ${ARGN})
+  add_executable(${name} ${arg_SRCS})
+  target_link_libraries(${name} PRIVATE
+    ${arg_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  add_test(NAME ${name} COMMAND ${name}
+           WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+endfunction()
+
+# One test binary for each *_test.cc below the folder and one benchmark binary
+# for each *_benchmark.cc; DEPS is what all of them link to.
+function(mica_folder_tests)
+  if(NOT MICA_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(arg "" "" "DEPS" ${ARGN})
+  file(GLOB_RECURSE tests CONFIGURE_DEPENDS
+       "${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc")
+  foreach(file ${tests})
+    mica_target_name(name "${file}")
+    mica_test(${name} SRCS "${file}" DEPS ${arg_DEPS})
+  endforeach()
+  file(GLOB_RECURSE benchmarks CONFIGURE_DEPENDS
+       "${CMAKE_CURRENT_SOURCE_DIR}/*_benchmark.cc")
+  foreach(file ${benchmarks})
+    mica_target_name(name "${file}")
+    add_executable(${name} "${file}")
+    target_link_libraries(${name} PRIVATE
+      ${arg_DEPS} benchmark::benchmark benchmark::benchmark_main)
+    set_target_properties(${name} PROPERTIES
+      RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/benchmarks")
+  endforeach()
+endfunction()
+
+# framework/ir/program_test.cc becomes framework_ir_program_test: file names
+# need to be unique within their folder only.
+function(mica_target_name out file)
+  file(RELATIVE_PATH name "${PROJECT_SOURCE_DIR}" "${file}")
+  string(REGEX REPLACE "\\.cc$" "" name "${name}")
+  string(REPLACE "/" "_" name "${name}")
+  set(${out} "${name}" PARENT_SCOPE)
+endfunction()

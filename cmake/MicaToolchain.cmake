@@ -1,0 +1,44 @@
+# Compiler, flags and where outputs go.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
+endif()
+# The release build keeps line tables: a crash or a profile names the line.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O3 -g1 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g")
+
+add_compile_options(-Wall -Wextra -Wno-unused-parameter)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12 reports these falsely in std::variant and inlined containers.
+  add_compile_options(-Wno-maybe-uninitialized -Wno-stringop-overflow
+                      -Wno-array-bounds)
+endif()
+# Designated initialisers leave out fields that have defaults.
+add_compile_options(-Wno-missing-field-initializers)
+if(MICA_WERROR)
+  add_compile_options(-Werror)
+endif()
+
+if(MICA_SANITIZE)
+  list(JOIN MICA_SANITIZE "," mica_sanitizers)
+  add_compile_options(-fsanitize=${mica_sanitizers} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${mica_sanitizers})
+  if("undefined" IN_LIST MICA_SANITIZE)
+    add_compile_options(-fno-sanitize-recover=undefined)
+  endif()
+endif()
+
+find_program(MICA_CCACHE ccache)
+if(MICA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER "${MICA_CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${MICA_CCACHE}")
+endif()
