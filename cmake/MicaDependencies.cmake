@@ -60,8 +60,9 @@ if(MICA_PYTHON)
   target_include_directories(mica_torch SYSTEM INTERFACE
     "${MICA_TORCH_DIR}/include"
     "${MICA_TORCH_DIR}/include/torch/csrc/api/include")
-  foreach(lib c10 torch torch_cpu torch_python)
-    target_link_libraries(mica_torch INTERFACE
-      "${MICA_TORCH_DIR}/lib/lib${lib}.so")
-  endforeach()
+  # By -l, not by path: CMake would add the folder to the run path by itself,
+  # and warn that it holds another libgomp than the compiler's. That one is
+  # meant: torch, oneDNN and Mica share it.
+  target_link_libraries(mica_torch INTERFACE
+    "-L${MICA_TORCH_DIR}/lib" -ltorch_python -ltorch_cpu -ltorch -lc10)
 endif()
