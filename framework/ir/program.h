@@ -1,0 +1,125 @@
+// The static graph: ops in SSA form over typed values.
+
+#ifndef MICA_FRAMEWORK_IR_PROGRAM_H_
+#define MICA_FRAMEWORK_IR_PROGRAM_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "framework/ir/argument.h"
+#include "framework/op/op_def.h"
+#include "framework/tensor/tensor_type.h"
+
+namespace mica {
+
+// An Op's index in its Block, which is also the order of execution.
+using OpId = int32_t;
+
+// A line of the user's program. Line 0 means unknown.
+struct SourceLine {
+  std::shared_ptr<const std::string> file;
+  int32_t line = 0;
+  // "model.py:12", or "" if unknown.
+  std::string ToString() const;
+  friend bool operator==(const SourceLine& a, const SourceLine& b) {
+    return a.ToString() == b.ToString();
+  }
+};
+
+enum class ValueKind : uint8_t { kInput, kVariable, kConstant, kResult };
+
+// What is computed with: an input, a variable, a constant or an op's result.
+struct Value {
+  std::string name;  // Without the "%"; unique in its Program.
+  TensorType type;
+  ValueKind kind = ValueKind::kResult;
+  int32_t index = 0;  // Of the input, variable or constant, or of the Op.
+  int32_t result = 0;  // Which of the Op's results.
+};
+
+// One application of an operator.
+struct Op {
+  const OpDef* def = nullptr;
+  Arguments arguments;  // As many as the schema has parameters.
+  absl::InlinedVector<ValueId, 1> results;
+  SourceLine source;
+};
+
+// A sequence of Ops with the values that it gives. A Program's body; bodies of
+// branches and loops have the same form.
+struct Block {
+  std::vector<Op> ops;
+  std::vector<ValueId> returns;
+};
+
+// State that outlives a run, by name: a parameter, a buffer.
+struct Variable {
+  std::string name;  // As the user knows it, "encoder.layer.0.weight".
+  ValueId value = kNoValue;
+};
+
+// Numbers that are part of the Program: row-major bytes of the value's type.
+struct Constant {
+  ValueId value = kNoValue;
+  std::vector<uint8_t> bytes;
+};
+
+// At the end of a run `target`, an input or a variable, takes the elements of
+// `value`. All updates happen after all ops; none happens if an op failed.
+struct Update {
+  ValueId target = kNoValue;
+  ValueId value = kNoValue;
+};
+
+// A static graph. It holds no tensor bytes but small constants.
+//
+// Immutable once ProgramBuilder has built it, and thread-safe then. Refers to
+// OpDefs of the OpRegistry it was built with, which must outlive it, and owns
+// the definitions of its opaque operators.
+class Program {
+ public:
+  const std::string& name() const { return name_; }
+  absl::Span<const ValueId> inputs() const { return inputs_; }
+  absl::Span<const Variable> variables() const { return variables_; }
+  absl::Span<const Constant> constants() const { return constants_; }
+  const Block& body() const { return body_; }
+  absl::Span<const Op> ops() const { return body_.ops; }
+  absl::Span<const Update> updates() const { return updates_; }
+  absl::Span<const ValueId> outputs() const { return body_.returns; }
+
+  int num_values() const { return static_cast<int>(values_.size()); }
+  const Value& value(ValueId id) const { return values_[id]; }
+  const TensorType& type(ValueId id) const { return values_[id].type; }
+  // kNoValue if no value has this name.
+  ValueId FindValue(absl::string_view name) const;
+  // Definitions of the opaque operators that occur, sorted by name.
+  std::vector<const OpDef*> OpaqueDefs() const;
+  // False if a type or an argument mentions a symbol.
+  bool is_static() const;
+
+ private:
+  friend class ProgramBuilder;
+  std::string name_;
+  std::vector<Value> values_;
+  std::vector<ValueId> inputs_;
+  std::vector<Variable> variables_;
+  std::vector<Constant> constants_;
+  Block body_;
+  std::vector<Update> updates_;
+  absl::flat_hash_map<std::string, ValueId> values_by_name_;
+  std::vector<std::shared_ptr<const OpDef>> opaque_defs_;
+};
+
+// "aten.mm (model.py:12)": how errors name an op.
+std::string Describe(const Op& op);
+
+}  // namespace mica
+
+#endif  // MICA_FRAMEWORK_IR_PROGRAM_H_

@@ -1,0 +1,88 @@
+// The one way to make a Program.
+
+#ifndef MICA_FRAMEWORK_IR_PROGRAM_BUILDER_H_
+#define MICA_FRAMEWORK_IR_PROGRAM_BUILDER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "framework/ir/program.h"
+#include "framework/op/op_registry.h"
+
+namespace mica {
+
+// Appends values and ops in execution order and checks each as it comes, so
+// that what Build() returns is well-typed and acyclic. Single-thread. After an
+// error the builder is to be thrown away.
+//
+// A value's name may be empty: it gets a number then.
+class ProgramBuilder {
+ public:
+  // `registry` must outlive the builder and the Program.
+  explicit ProgramBuilder(const OpRegistry& registry, absl::string_view name);
+
+  absl::StatusOr<ValueId> AddInput(absl::string_view name, TensorType type);
+  absl::StatusOr<ValueId> AddVariable(absl::string_view name,
+                                      absl::string_view variable_name,
+                                      TensorType type);
+  // `bytes` are the elements in row-major order.
+  absl::StatusOr<ValueId> AddConstant(absl::string_view name, TensorType type,
+                                      std::vector<uint8_t> bytes);
+  // Declares an operator that only its schema is known of.
+  absl::Status DeclareOpaque(Schema schema);
+
+  // The registered operator or the declared opaque one; NotFound otherwise.
+  absl::StatusOr<const OpDef*> FindOp(absl::string_view name) const;
+
+  // How results get their types: `types` empty infers them. Given types must
+  // agree with inference in dtype and dims; strides are the caller's to
+  // choose, but for views. Opaque operators need them.
+  struct OpSpec {
+    const OpDef* def = nullptr;
+    Arguments arguments;  // Trailing defaults may be left out.
+    std::vector<TensorType> types = {};
+    std::vector<std::string> names = {};
+    SourceLine source = {};
+  };
+  absl::StatusOr<absl::InlinedVector<ValueId, 1>> AddOp(OpSpec spec);
+  // The single result of an op with inferred type.
+  absl::StatusOr<ValueId> Add(absl::string_view op, Arguments arguments,
+                              SourceLine source = {});
+
+  // `target` must be an input or a variable of the type of `value`, updated
+  // once at most.
+  absl::Status AddUpdate(ValueId target, ValueId value);
+
+  const TensorType& type(ValueId id) const { return program_.type(id); }
+  const Value& value(ValueId id) const { return program_.value(id); }
+  int num_values() const { return program_.num_values(); }
+  ValueId FindValue(absl::string_view name) const {
+    return program_.FindValue(name);
+  }
+  // A shared copy of the file name, for SourceLine.
+  std::shared_ptr<const std::string> InternFile(absl::string_view file);
+
+  // The Program that returns `outputs`. The builder is empty afterwards.
+  absl::StatusOr<Program> Build(absl::Span<const ValueId> outputs);
+
+ private:
+  absl::StatusOr<ValueId> AddValue(absl::string_view name, TensorType type,
+                                   ValueKind kind, int index, int result = 0);
+  absl::Status CheckValueId(ValueId id) const;
+
+  const OpRegistry& registry_;
+  Program program_;
+  absl::flat_hash_map<std::string, std::shared_ptr<const OpDef>> opaque_;
+  absl::flat_hash_map<std::string, std::shared_ptr<const std::string>> files_;
+  int64_t next_number_ = 0;
+};
+
+}  // namespace mica
+
+#endif  // MICA_FRAMEWORK_IR_PROGRAM_BUILDER_H_

@@ -1,0 +1,81 @@
+#include "framework/tensor/tensor.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+
+namespace mica {
+namespace {
+
+int64_t FreeMemoryBytes() {
+  return static_cast<int64_t>(sysconf(_SC_AVPHYS_PAGES)) *
+         sysconf(_SC_PAGESIZE);
+}
+
+// Copies dimension `axis` and those inside it.
+void CopyAxis(const char* from, const Dims& from_strides, char* to,
+              const Dims& to_strides, const Dims& dims, int axis,
+              int64_t element_bytes) {
+  if (axis == static_cast<int>(dims.size())) {
+    std::memcpy(to, from, element_bytes);
+    return;
+  }
+  for (int64_t i = 0; i < dims[axis]; ++i) {
+    CopyAxis(from + i * from_strides[axis] * element_bytes, from_strides,
+             to + i * to_strides[axis] * element_bytes, to_strides, dims,
+             axis + 1, element_bytes);
+  }
+}
+
+}  // namespace
+
+void Buffer::Free::operator()(void* data) const { std::free(data); }
+
+absl::StatusOr<Buffer> Buffer::Allocate(int64_t bytes) {
+  Buffer buffer;
+  void* data = nullptr;
+  if (bytes >= 0 && bytes <= kMaxTensorBytes) {
+    data = std::aligned_alloc(
+        kBufferAlignment,
+        std::max<int64_t>(AlignUp(bytes), kBufferAlignment));
+  }
+  if (data == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no memory: ", bytes, " bytes asked, ", FreeMemoryBytes(),
+                     " bytes free"));
+  }
+  buffer.data_.reset(data);
+  buffer.bytes_ = bytes;
+  return buffer;
+}
+
+absl::StatusOr<Tensor> Tensor::Allocate(const TensorType& type) {
+  MICA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(type.extent_bytes()));
+  return Tensor(std::make_shared<Buffer>(std::move(buffer)), type);
+}
+
+absl::StatusOr<Tensor> Tensor::CopyOf(const TensorView& view) {
+  TensorType type = view.type;
+  type.strides.clear();
+  MICA_ASSIGN_OR_RETURN(Tensor tensor, Allocate(type));
+  CopyElements(view, tensor.view());
+  return tensor;
+}
+
+void CopyElements(const TensorView& from, const TensorView& to) {
+  if (from.type.is_row_major() && to.type.is_row_major()) {
+    std::memcpy(to.data, from.data, from.type.num_bytes());
+    return;
+  }
+  CopyAxis(from.as<char>(), from.type.EffectiveStrides(), to.as<char>(),
+           to.type.EffectiveStrides(), from.type.dims, /*axis=*/0,
+           ElementBytes(from.type.dtype));
+}
+
+}  // namespace mica
