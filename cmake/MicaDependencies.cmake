@@ -41,7 +41,9 @@ if(MICA_TESTS)
 endif()
 
 if(MICA_PYTHON)
-  set(Python_EXECUTABLE "${MICA_VENV}/bin/python")
+  if(NOT SKBUILD)  # A wheel's build brings its own interpreter.
+    set(Python_EXECUTABLE "${MICA_VENV}/bin/python")
+  endif()
   find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
   execute_process(
     COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir

