@@ -1,0 +1,88 @@
+"""check_deps refuses backward arrows and misplaced external headers."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+def _load() -> ModuleType:
+    path = Path(__file__).with_name("check_deps")
+    loader = importlib.machinery.SourceFileLoader("check_deps", str(path))
+    spec = importlib.util.spec_from_loader("check_deps", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+check_deps = _load()
+
+
+@pytest.mark.parametrize(
+    ("path", "header"),
+    [
+        ("framework/ir/program.cc", "framework/tensor/dtype.h"),
+        ("ops/math/matmul.cc", "framework/op/op_def.h"),
+        ("kernels/cpu/matmul.cc", "ops/math/matmul_attributes.h"),
+        ("kernels/cpu/matmul.cc", "dnnl.h"),
+        ("analysis/plan/plan.cc", "kernels/all.h"),
+        ("executor/run/run.h", "analysis/plan/plan.h"),
+        ("python/bridge/module.cc", "executor/run/run.h"),
+        ("python/bridge/module.cc", "ATen/core/Tensor.h"),
+        ("tools/mica_bench.cc", "executor/run/run.h"),
+        ("tests/property/random_test.cc", "python/bridge/tensors.h"),
+        ("kernels/cpu/matmul_test.cc", "ops/all.h"),
+        ("framework/ir/program.cc", "absl/status/status.h"),
+        ("framework/ir/program.cc", "vector"),
+    ],
+)
+def test_allows_what_follows_the_arrows(path: str, header: str) -> None:
+    assert check_deps.check_include(path, header) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "header"),
+    [
+        ("framework/ir/program.cc", "ops/all.h"),
+        ("framework/ir/program.cc", "executor/run/run.h"),
+        ("ops/math/matmul.cc", "kernels/all.h"),
+        ("kernels/cpu/matmul.cc", "ops/all.h"),
+        ("kernels/cpu/matmul.cc", "analysis/plan/plan.h"),
+        ("analysis/plan/plan.cc", "executor/run/run.h"),
+        ("executor/run/run.cc", "python/bridge/tensors.h"),
+        ("executor/run/run.cc", "tools/generate.h"),
+        ("python/bridge/module.cc", "tools/generate.h"),
+        ("tools/mica_bench.cc", "tests/fuzz/seeds.h"),
+        ("analysis/lower/tape.cc", "ATen/core/Tensor.h"),
+        ("analysis/lower/tape_test.cc", "torch/torch.h"),
+        ("executor/run/run.cc", "Python.h"),
+        ("tools/mica_bench.cc", "nanobind/nanobind.h"),
+        ("kernels/reference/matmul.cc", "dnnl.h"),
+        ("analysis/select/select.cc", "libxsmm.h"),
+        ("framework/ir/program.cc", "framework/../ops/all.h"),
+    ],
+)
+def test_refuses_what_goes_against_them(path: str, header: str) -> None:
+    assert check_deps.check_include(path, header) is not None
+
+
+def test_reports_file_line_and_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "framework").mkdir()
+    (tmp_path / "framework" / "a.h").write_text(
+        '#pragma once\n  #  include "ops/all.h"\n'
+    )
+    assert check_deps.main([str(tmp_path)]) == 1
+    out = capsys.readouterr().out
+    assert "framework/a.h:2: ops/all.h: framework may not see ops" in out
+
+
+def test_this_tree_has_no_violation() -> None:
+    root = Path(__file__).parent.parent
+    assert check_deps.check_tree(root) == []
