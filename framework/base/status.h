@@ -14,15 +14,15 @@
 #define MICA_CONCAT(a, b) MICA_CONCAT_INNER(a, b)
 
 // Returns the Status of `expression` from the enclosing function if it failed.
-#define MICA_RETURN_IF_ERROR(expression)                     \
-  do {                                                       \
-    absl::Status mica_status_ = (expression);                \
-    if (!mica_status_.ok()) return mica_status_;             \
+#define MICA_RETURN_IF_ERROR(expression)         \
+  do {                                           \
+    absl::Status mica_status_ = (expression);    \
+    if (!mica_status_.ok()) return mica_status_; \
   } while (false)
 
 // Evaluates a StatusOr; on success moves its value into `target`, otherwise
 // returns its Status from the enclosing function.
-#define MICA_ASSIGN_OR_RETURN(target, expression) \
+#define MICA_ASSIGN_OR_RETURN(target, expression)                      \
   MICA_ASSIGN_OR_RETURN_INNER(MICA_CONCAT(mica_or_, __LINE__), target, \
                               expression)
 #define MICA_ASSIGN_OR_RETURN_INNER(status_or, target, expression) \

@@ -33,16 +33,15 @@ MATCHER_P2(StatusIs, code, message_matcher, "has the code and the message") {
   const absl::Status& status = testing_internal::ToStatus(arg);
   *result_listener << status.ToString();
   return status.code() == code &&
-         testing::ExplainMatchResult(message_matcher,
-                                     std::string(status.message()),
-                                     result_listener);
+         testing::ExplainMatchResult(
+             message_matcher, std::string(status.message()), result_listener);
 }
 
 }  // namespace mica
 
 #define MICA_ASSERT_OK(expression) ASSERT_THAT(expression, ::mica::IsOk())
 #define MICA_EXPECT_OK(expression) EXPECT_THAT(expression, ::mica::IsOk())
-#define MICA_ASSERT_OK_AND_ASSIGN(target, expression)                    \
+#define MICA_ASSERT_OK_AND_ASSIGN(target, expression)                      \
   MICA_ASSERT_OK_AND_ASSIGN_INNER(MICA_CONCAT(mica_or_, __LINE__), target, \
                                   expression)
 #define MICA_ASSERT_OK_AND_ASSIGN_INNER(status_or, target, expression) \

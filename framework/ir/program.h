@@ -40,7 +40,7 @@ struct Value {
   std::string name;  // Without the "%"; unique in its Program.
   TensorType type;
   ValueKind kind = ValueKind::kResult;
-  int32_t index = 0;  // Of the input, variable or constant, or of the Op.
+  int32_t index = 0;   // Of the input, variable or constant, or of the Op.
   int32_t result = 0;  // Which of the Op's results.
 };
 

@@ -21,7 +21,7 @@ enum class Layout : uint8_t { kStrided };
 // Names what could run an op. Look-up is by exact match and yields candidates
 // in order of preference, so a missing kernel is found by analysis, not a run.
 struct KernelKey {
-  std::string op;  // As registered, for example "aten.mm".
+  std::string op;             // As registered, for example "aten.mm".
   DType dtype = DType::kF32;  // Of the first operand, else of result 0.
   Layout layout = Layout::kStrided;
   DeviceKind device = DeviceKind::kCpu;

@@ -34,12 +34,12 @@ enum class ParamKind : uint8_t {
 struct Param {
   std::string name;
   ParamKind kind = ParamKind::kTensor;
-  bool is_optional = false;          // "Tensor?": None is legal.
+  bool is_optional = false;            // "Tensor?": None is legal.
   bool has_optional_elements = false;  // "Tensor?[]".
   bool has_default = false;
   Argument default_value;
-  std::string alias_set;     // "a" in "Tensor(a!)"; empty without one.
-  bool is_mutated = false;   // The "!" in it.
+  std::string alias_set;    // "a" in "Tensor(a!)"; empty without one.
+  bool is_mutated = false;  // The "!" in it.
   friend bool operator==(const Param&, const Param&) = default;
 };
 

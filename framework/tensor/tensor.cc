@@ -42,8 +42,7 @@ absl::StatusOr<Buffer> Buffer::Allocate(int64_t bytes) {
   void* data = nullptr;
   if (bytes >= 0 && bytes <= kMaxTensorBytes) {
     data = std::aligned_alloc(
-        kBufferAlignment,
-        std::max<int64_t>(AlignUp(bytes), kBufferAlignment));
+        kBufferAlignment, std::max<int64_t>(AlignUp(bytes), kBufferAlignment));
   }
   if (data == nullptr) {
     return absl::ResourceExhaustedError(

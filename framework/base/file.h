@@ -1,0 +1,53 @@
+// Files, with errors as Status: NotFound for a path that isn't there,
+// ResourceExhausted for a full disk, Internal for what else the system refuses.
+
+#ifndef MICA_FRAMEWORK_BASE_FILE_H_
+#define MICA_FRAMEWORK_BASE_FILE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace mica {
+
+// A file open for reading at any position. Move-only; thread-compatible.
+class InputFile {
+ public:
+  static absl::StatusOr<InputFile> Open(const std::string& path);
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&& other) noexcept;
+  ~InputFile();
+
+  // Fills `bytes` bytes at `to` from `offset` on. Returns InvalidArgument if
+  // the file ends before that.
+  absl::Status ReadAt(int64_t offset, void* to, int64_t bytes) const;
+
+  int64_t size() const { return size_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  InputFile(int descriptor, int64_t size, std::string path);
+
+  int descriptor_ = -1;
+  int64_t size_ = 0;
+  std::string path_;
+};
+
+// The longest file that ReadFile() takes: it is for text.
+inline constexpr int64_t kMaxTextFileBytes = int64_t{1} << 30;
+
+// All of the file. Returns InvalidArgument past kMaxTextFileBytes.
+absl::StatusOr<std::string> ReadFile(const std::string& path);
+
+// Replaces the file by the chunks, one after another. Readers see the old file
+// or the new one, never half of one; on failure the old one stays.
+absl::Status WriteFile(const std::string& path,
+                       absl::Span<const absl::string_view> chunks);
+
+}  // namespace mica
+
+#endif  // MICA_FRAMEWORK_BASE_FILE_H_

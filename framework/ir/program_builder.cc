@@ -1,0 +1,268 @@
+#include "framework/ir/program_builder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+
+namespace mica {
+namespace {
+
+bool HasSymbol(const Argument& argument) {
+  const auto* ints = std::get_if<std::vector<int64_t>>(&argument);
+  return ints != nullptr && std::any_of(ints->begin(), ints->end(), IsSymbol);
+}
+
+// The type to give a result: `given` where it agrees with `inferred`.
+absl::StatusOr<TensorType> MergeTypes(const OpDef& def,
+                                      const TensorType& inferred,
+                                      const TensorType& given) {
+  const bool agrees =
+      SameShape(inferred, given) && (!def.is_view() || inferred == given);
+  if (!agrees) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(def.name(), ": result is ", inferred.ToString(),
+                     ", but the program says ", given.ToString()));
+  }
+  return given;
+}
+
+absl::Status CheckType(absl::string_view what, const TensorType& type) {
+  if (!type.strides.empty() && type.strides.size() != type.dims.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": wants a stride for each of ", type.rank(),
+                     " dims, got ", type.strides.size()));
+  }
+  if (type.is_scalar && type.rank() != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": a host scalar has no dims"));
+  }
+  if (!type.strides.empty() && !type.is_static()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": strides beside symbols, ", type.ToString()));
+  }
+  if (!HasLegalSize(type)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        what, ": size is negative or too large, ", type.ToString()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+ProgramBuilder::ProgramBuilder(const OpRegistry& registry,
+                               absl::string_view name)
+    : registry_(registry) {
+  program_.name_ = std::string(name);
+}
+
+absl::StatusOr<ValueId> ProgramBuilder::AddValue(absl::string_view name,
+                                                 TensorType type,
+                                                 ValueKind kind, int index,
+                                                 int result) {
+  std::string unique(name);
+  if (unique.empty()) {
+    do {
+      unique = absl::StrCat(next_number_++);
+    } while (program_.values_by_name_.contains(unique));
+  }
+  MICA_RETURN_IF_ERROR(CheckType(absl::StrCat("%", unique), type));
+  const ValueId id = static_cast<ValueId>(program_.values_.size());
+  if (!program_.values_by_name_.try_emplace(unique, id).second) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("%", unique, " is defined twice"));
+  }
+  program_.values_.push_back(Value{.name = std::move(unique),
+                                   .type = std::move(type),
+                                   .kind = kind,
+                                   .index = index,
+                                   .result = result});
+  return id;
+}
+
+absl::StatusOr<ValueId> ProgramBuilder::AddInput(absl::string_view name,
+                                                 TensorType type) {
+  const int index = static_cast<int>(program_.inputs_.size());
+  MICA_ASSIGN_OR_RETURN(
+      ValueId id, AddValue(name, std::move(type), ValueKind::kInput, index));
+  program_.inputs_.push_back(id);
+  return id;
+}
+
+absl::StatusOr<ValueId> ProgramBuilder::AddVariable(
+    absl::string_view name, absl::string_view variable_name, TensorType type) {
+  for (const Variable& variable : program_.variables_) {
+    if (variable.name == variable_name) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable \"", variable_name, "\" is declared twice"));
+    }
+  }
+  const int index = static_cast<int>(program_.variables_.size());
+  MICA_ASSIGN_OR_RETURN(
+      ValueId id, AddValue(name, std::move(type), ValueKind::kVariable, index));
+  program_.variables_.push_back(
+      Variable{.name = std::string(variable_name), .value = id});
+  return id;
+}
+
+absl::StatusOr<ValueId> ProgramBuilder::AddConstant(
+    absl::string_view name, TensorType type, std::vector<uint8_t> bytes) {
+  if (!type.is_static() || !type.is_row_major() || !HasLegalSize(type) ||
+      type.num_bytes() != static_cast<int64_t>(bytes.size())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "constant %", name, ": wants the bytes of a row-major tensor of ",
+        type.ToString(), ", got ", bytes.size(), " bytes"));
+  }
+  const int index = static_cast<int>(program_.constants_.size());
+  MICA_ASSIGN_OR_RETURN(
+      ValueId id, AddValue(name, std::move(type), ValueKind::kConstant, index));
+  program_.constants_.push_back(
+      Constant{.value = id, .bytes = std::move(bytes)});
+  return id;
+}
+
+absl::Status ProgramBuilder::DeclareOpaque(Schema schema) {
+  const std::string name = schema.op;
+  if (registry_.Find(name) != nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": declared opaque, but Mica knows it"));
+  }
+  const auto it = opaque_.find(name);
+  if (it != opaque_.end()) {
+    if (it->second->schema() == schema) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": declared opaque twice, with two schemas"));
+  }
+  opaque_.emplace(
+      name, std::make_shared<const OpDef>(OpDef::Opaque(std::move(schema))));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const OpDef*> ProgramBuilder::FindOp(
+    absl::string_view name) const {
+  if (const OpDef* def = registry_.Find(name)) return def;
+  if (const auto it = opaque_.find(name); it != opaque_.end()) {
+    return it->second.get();
+  }
+  return absl::NotFoundError(absl::StrCat("no operator ", name));
+}
+
+absl::Status ProgramBuilder::CheckValueId(ValueId id) const {
+  if (id >= 0 && id < program_.num_values()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("no value number ", id));
+}
+
+absl::StatusOr<absl::InlinedVector<ValueId, 1>> ProgramBuilder::AddOp(
+    OpSpec spec) {
+  const OpDef& def = *spec.def;
+  const std::vector<Param>& params = def.schema().params;
+  for (size_t i = spec.arguments.size(); i < params.size(); ++i) {
+    if (!params[i].has_default && !params[i].is_optional) break;
+    spec.arguments.push_back(params[i].default_value);
+  }
+  Op op{.def = &def,
+        .arguments = std::move(spec.arguments),
+        .source = std::move(spec.source)};
+  MICA_RETURN_IF_ERROR(CheckArguments(def, op.arguments));
+  absl::Status values = absl::OkStatus();
+  bool is_static = true;
+  ForEachValue(op.arguments, [&](ValueId id) {
+    if (values.ok()) values = CheckValueId(id);
+    is_static = is_static && values.ok() && type(id).is_static();
+  });
+  MICA_RETURN_IF_ERROR(values);
+  for (const Argument& argument : op.arguments) {
+    is_static = is_static && !HasSymbol(argument);
+  }
+  std::vector<TensorType> types = std::move(spec.types);
+  if (is_static && !def.is_opaque()) {
+    const OpCall::TypeOf type_of = [this](ValueId id) -> const TensorType& {
+      return program_.type(id);
+    };
+    MICA_ASSIGN_OR_RETURN(TensorTypes inferred,
+                          InferTypes(OpCall(def, op.arguments, type_of)));
+    if (types.empty()) types.assign(inferred.begin(), inferred.end());
+    if (types.size() != inferred.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(def.name(), ": has ", inferred.size(),
+                       " results, but the program names ", types.size()));
+    }
+    for (size_t i = 0; i < types.size(); ++i) {
+      MICA_ASSIGN_OR_RETURN(types[i], MergeTypes(def, inferred[i], types[i]));
+    }
+  }
+  if (static_cast<int>(types.size()) != def.num_results()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(def.name(), ": wants the types of ", def.num_results(),
+                     " results, got ", types.size()));
+  }
+  if (!spec.names.empty() && spec.names.size() != types.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(def.name(), ": has ", types.size(),
+                     " results, but the program names ", spec.names.size()));
+  }
+  const int index = static_cast<int>(program_.body_.ops.size());
+  for (size_t i = 0; i < types.size(); ++i) {
+    MICA_ASSIGN_OR_RETURN(
+        ValueId id,
+        AddValue(spec.names.empty() ? "" : spec.names[i], std::move(types[i]),
+                 ValueKind::kResult, index, static_cast<int>(i)));
+    op.results.push_back(id);
+  }
+  absl::InlinedVector<ValueId, 1> results = op.results;
+  program_.body_.ops.push_back(std::move(op));
+  return results;
+}
+
+absl::StatusOr<ValueId> ProgramBuilder::Add(absl::string_view op,
+                                            Arguments arguments,
+                                            SourceLine source) {
+  MICA_ASSIGN_OR_RETURN(const OpDef* def, FindOp(op));
+  MICA_ASSIGN_OR_RETURN(auto results, AddOp({.def = def,
+                                             .arguments = std::move(arguments),
+                                             .source = std::move(source)}));
+  return results[0];
+}
+
+absl::Status ProgramBuilder::AddUpdate(ValueId target, ValueId value) {
+  MICA_RETURN_IF_ERROR(CheckValueId(target));
+  MICA_RETURN_IF_ERROR(CheckValueId(value));
+  const Value& to = program_.value(target);
+  if (to.kind != ValueKind::kInput && to.kind != ValueKind::kVariable) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "update of %", to.name, ": neither an input nor a variable"));
+  }
+  if (!SameShape(to.type, type(value))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("update of %", to.name, ": wants ", to.type.ToString(),
+                     ", got ", type(value).ToString()));
+  }
+  for (const Update& update : program_.updates_) {
+    if (update.target == target) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("%", to.name, " is updated twice"));
+    }
+  }
+  program_.updates_.push_back(Update{.target = target, .value = value});
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const std::string> ProgramBuilder::InternFile(
+    absl::string_view file) {
+  auto& shared = files_[file];
+  if (shared == nullptr) shared = std::make_shared<const std::string>(file);
+  return shared;
+}
+
+absl::StatusOr<Program> ProgramBuilder::Build(
+    absl::Span<const ValueId> outputs) {
+  for (ValueId id : outputs) MICA_RETURN_IF_ERROR(CheckValueId(id));
+  program_.body_.returns.assign(outputs.begin(), outputs.end());
+  for (const auto& [name, def] : opaque_) program_.opaque_defs_.push_back(def);
+  std::sort(program_.opaque_defs_.begin(), program_.opaque_defs_.end(),
+            [](const auto& a, const auto& b) { return a->name() < b->name(); });
+  return std::move(program_);
+}
+
+}  // namespace mica

@@ -1,0 +1,57 @@
+#include "framework/kernel/kernel_registry.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace mica {
+
+std::string KernelKey::ToString() const {
+  return absl::StrCat(op, " ", DTypeName(dtype), " strided ",
+                      DeviceKindName(device));
+}
+
+void KernelRegistry::Add(const KernelKey& key, KernelRank rank, Kernel kernel) {
+  Candidates& candidates = kernels_[key];
+  if (rank == KernelRank::kReference) {
+    candidates.kernels.push_back(std::move(kernel));
+    return;
+  }
+  candidates.kernels.insert(candidates.kernels.begin() + candidates.num_fast++,
+                            std::move(kernel));
+}
+
+void KernelRegistry::Add(absl::string_view op, absl::Span<const DType> dtypes,
+                         KernelRank rank, const Kernel& kernel) {
+  for (DType dtype : dtypes) {
+    Add(KernelKey{.op = std::string(op), .dtype = dtype}, rank, kernel);
+  }
+}
+
+absl::Span<const Kernel> KernelRegistry::Find(const KernelKey& key) const {
+  const auto it = kernels_.find(key);
+  if (it == kernels_.end()) return {};
+  return it->second.kernels;
+}
+
+const Kernel* KernelRegistry::FindReference(const KernelKey& key) const {
+  const auto it = kernels_.find(key);
+  if (it == kernels_.end()) return nullptr;
+  const Candidates& candidates = it->second;
+  if (candidates.num_fast == static_cast<int>(candidates.kernels.size())) {
+    return nullptr;
+  }
+  return &candidates.kernels[candidates.num_fast];
+}
+
+std::vector<KernelKey> KernelRegistry::Keys() const {
+  std::vector<KernelKey> keys;
+  for (const auto& [key, candidates] : kernels_) keys.push_back(key);
+  std::sort(keys.begin(), keys.end(),
+            [](const KernelKey& a, const KernelKey& b) {
+              return a.ToString() < b.ToString();
+            });
+  return keys;
+}
+
+}  // namespace mica

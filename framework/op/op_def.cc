@@ -1,0 +1,221 @@
+#include "framework/op/op_def.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+#include "glog/logging.h"
+
+namespace mica {
+namespace {
+
+// True if a constant of this kind may stand for the parameter.
+bool IsLegalConstant(const Param& param, const Argument& argument) {
+  if (IsNone(argument)) {
+    return param.is_optional || param.kind == ParamKind::kOpaque;
+  }
+  switch (param.kind) {
+    case ParamKind::kTensor:
+    case ParamKind::kTensorList:
+    case ParamKind::kOpaque:
+      return false;
+    case ParamKind::kScalar:
+    case ParamKind::kFloat:
+      return std::holds_alternative<int64_t>(argument) ||
+             std::holds_alternative<double>(argument) ||
+             (param.kind == ParamKind::kScalar &&
+              std::holds_alternative<bool>(argument));
+    case ParamKind::kInt:
+      return std::holds_alternative<int64_t>(argument);
+    case ParamKind::kBool:
+      return std::holds_alternative<bool>(argument);
+    case ParamKind::kString:
+      return std::holds_alternative<std::string>(argument);
+    case ParamKind::kDType:
+      return std::holds_alternative<DType>(argument);
+    case ParamKind::kIntList:
+      return std::holds_alternative<std::vector<int64_t>>(argument);
+    case ParamKind::kFloatList:
+      return std::holds_alternative<std::vector<double>>(argument);
+    case ParamKind::kBoolList:
+      return std::holds_alternative<std::vector<bool>>(argument);
+  }
+  return false;
+}
+
+bool IsLegal(const Param& param, const Argument& argument) {
+  if (std::holds_alternative<ValueRef>(argument)) {
+    return param.kind == ParamKind::kTensor || param.kind == ParamKind::kScalar;
+  }
+  if (const auto* refs = std::get_if<ValueRefs>(&argument)) {
+    if (param.kind != ParamKind::kTensorList) return false;
+    for (ValueRef ref : *refs) {
+      if (ref.id == kNoValue && !param.has_optional_elements) return false;
+    }
+    return true;
+  }
+  return IsLegalConstant(param, argument);
+}
+
+}  // namespace
+
+bool OpCall::Has(int param) const {
+  return param < static_cast<int>(arguments_.size()) &&
+         !IsNone(arguments_[param]);
+}
+
+bool OpCall::IsValue(int param) const {
+  return param < static_cast<int>(arguments_.size()) &&
+         std::holds_alternative<ValueRef>(arguments_[param]);
+}
+
+const TensorType& OpCall::Type(int param) const {
+  return type_of_(std::get<ValueRef>(arguments_[param]).id);
+}
+
+std::vector<const TensorType*> OpCall::Types(int param) const {
+  std::vector<const TensorType*> types;
+  for (ValueRef ref : std::get<ValueRefs>(arguments_[param])) {
+    types.push_back(ref.id == kNoValue ? nullptr : &type_of_(ref.id));
+  }
+  return types;
+}
+
+int64_t OpCall::Int(int param) const {
+  return std::get<int64_t>(arguments_[param]);
+}
+
+bool OpCall::Bool(int param) const { return std::get<bool>(arguments_[param]); }
+
+double OpCall::Number(int param) const {
+  const Argument& argument = arguments_[param];
+  if (const auto* integer = std::get_if<int64_t>(&argument)) {
+    return static_cast<double>(*integer);
+  }
+  if (const auto* flag = std::get_if<bool>(&argument)) return *flag;
+  return std::get<double>(argument);
+}
+
+absl::Span<const int64_t> OpCall::Ints(int param) const {
+  return std::get<std::vector<int64_t>>(arguments_[param]);
+}
+
+const std::string& OpCall::String(int param) const {
+  return std::get<std::string>(arguments_[param]);
+}
+
+DType OpCall::GetDType(int param) const {
+  return std::get<DType>(arguments_[param]);
+}
+
+DType OpCall::NumberDType(int param) const {
+  if (IsValue(param)) return Type(param).dtype;
+  const Argument& argument = arguments_[param];
+  if (std::holds_alternative<bool>(argument)) return DType::kBool;
+  return std::holds_alternative<int64_t>(argument) ? DType::kI64 : DType::kF64;
+}
+
+absl::Status OpCall::Wants(absl::string_view wanted) const {
+  std::string got;
+  ForEachValue(arguments_, [&](ValueId id) {
+    absl::StrAppend(&got, got.empty() ? "" : ", ", type_of_(id).ToString());
+  });
+  return absl::InvalidArgumentError(
+      absl::StrCat(def_.name(), ": wants ", wanted, ", got ",
+                   got.empty() ? "no values" : got));
+}
+
+OpDef::OpDef(absl::string_view schema) {
+  absl::StatusOr<Schema> parsed = ParseSchema(schema);
+  CHECK(parsed.ok()) << parsed.status();
+  schema_ = *std::move(parsed);
+}
+
+OpDef OpDef::Opaque(Schema schema) {
+  OpDef def;
+  def.schema_ = std::move(schema);
+  def.is_opaque_ = true;
+  return def;
+}
+
+OpDef& OpDef::Doc(absl::string_view doc) {
+  doc_ = std::string(doc);
+  return *this;
+}
+
+OpDef& OpDef::Infer(InferFn infer) {
+  infer_ = std::move(infer);
+  return *this;
+}
+
+OpDef& OpDef::ViewOf(ViewFn view) {
+  view_ = std::move(view);
+  return *this;
+}
+
+OpDef& OpDef::Elementwise() {
+  is_elementwise_ = true;
+  return *this;
+}
+
+OpDef& OpDef::Effect() {
+  has_effect_ = true;
+  return *this;
+}
+
+int OpDef::FindParam(absl::string_view name) const {
+  for (size_t i = 0; i < schema_.params.size(); ++i) {
+    if (schema_.params[i].name == name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+absl::Status CheckArguments(const OpDef& def, const Arguments& arguments) {
+  const std::vector<Param>& params = def.schema().params;
+  if (arguments.size() != params.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(def.name(), ": wants ", params.size(), " arguments, got ",
+                     arguments.size()));
+  }
+  for (size_t i = 0; i < params.size(); ++i) {
+    // A declared default is legal whatever its kind (a word for an int).
+    if (params[i].has_default && arguments[i] == params[i].default_value) {
+      continue;
+    }
+    if (!IsLegal(params[i], arguments[i])) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(def.name(), ": argument '", params[i].name,
+                       "' is of the wrong kind; wants ", ToText(def.schema())));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TensorTypes> InferTypes(const OpCall& call) {
+  const OpDef& def = call.def();
+  TensorTypes types;
+  if (def.is_view()) {
+    const TensorType& base = call.Type(0);
+    absl::StatusOr<View> view = def.view()(call);
+    if (!view.ok()) return view.status();
+    types.push_back(TensorType{
+        .dtype = base.dtype, .dims = view->dims, .strides = view->strides});
+  } else {
+    if (def.infer() == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          def.name(), ": has no inference; its types must be given"));
+    }
+    absl::StatusOr<TensorTypes> inferred = def.infer()(call);
+    if (!inferred.ok()) return inferred.status();
+    types = *std::move(inferred);
+  }
+  for (const TensorType& type : types) {
+    if (!HasLegalSize(type)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          def.name(), ": result too large or negative: ", type.ToString()));
+    }
+  }
+  return types;
+}
+
+}  // namespace mica

@@ -1,0 +1,346 @@
+#include "framework/text/literal.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <system_error>
+
+#include "absl/base/casts.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+namespace mica {
+namespace {
+
+constexpr std::array<absl::string_view, 5> kReservedWords = {
+    "none", "true", "false", "inf", "nan"};
+
+// f16 and bf16 are read and written by way of f32, which holds them exactly.
+float HalfToFloat(uint16_t half) {
+  const int exponent = (half >> 10) & 0x1f;
+  const int mantissa = half & 0x3ff;
+  float magnitude;
+  if (exponent == 0) {
+    magnitude = std::ldexp(static_cast<float>(mantissa), -24);
+  } else if (exponent == 31) {
+    magnitude = std::numeric_limits<float>::infinity();
+  } else {
+    magnitude = std::ldexp(static_cast<float>(mantissa | 0x400), exponent - 25);
+  }
+  return (half & 0x8000) ? -magnitude : magnitude;
+}
+
+// Rounds to the nearest, ties to even.
+uint16_t FloatToHalf(float value) {
+  const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+  const float magnitude = std::fabs(value);
+  if (!(magnitude < 65520.0f)) return sign | 0x7c00;
+  int exponent = 0;
+  std::frexp(magnitude, &exponent);
+  // The value of the last place: 2^-24 for subnormals, 2^(exponent-11) above.
+  const int last_place = exponent < -13 ? -24 : exponent - 11;
+  const int steps =
+      static_cast<int>(std::nearbyint(std::ldexp(magnitude, -last_place)));
+  // A carry out of the mantissa moves to the next exponent by itself.
+  return sign | static_cast<uint16_t>(steps + ((last_place + 24) << 10));
+}
+
+uint16_t FloatToBFloat(float value) {
+  const uint32_t bits = absl::bit_cast<uint32_t>(value);
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+float BFloatToFloat(uint16_t bits) {
+  return absl::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+
+template <typename T>
+T Load(const uint8_t* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof(T));
+  return value;
+}
+
+template <typename T>
+bool Store(T value, uint8_t* bytes) {
+  std::memcpy(bytes, &value, sizeof(T));
+  return true;
+}
+
+void AppendNan(uint64_t bits, uint64_t usual_bits, std::string* out) {
+  if (bits == usual_bits) {
+    out->append("nan");
+  } else {
+    absl::StrAppend(out, "nan(", absl::Hex(bits), ")");
+  }
+}
+
+// The bits in "nan(…)"; nothing if it is not of that form.
+std::optional<uint64_t> ParseNanBits(absl::string_view text) {
+  if (!absl::ConsumePrefix(&text, "nan(") || !absl::ConsumeSuffix(&text, ")")) {
+    return std::nullopt;
+  }
+  uint64_t bits = 0;
+  const auto [end, error] =
+      std::from_chars(text.begin(), text.end(), bits, /*base=*/16);
+  if (error != std::errc() || end != text.end()) return std::nullopt;
+  return bits;
+}
+
+// Finite numbers and infinities.
+template <typename T>
+void AppendReal(T value, std::string* out) {
+  char buffer[40];
+  const auto end = std::to_chars(buffer, buffer + sizeof(buffer), value).ptr;
+  const absl::string_view text(buffer, end - buffer);
+  out->append(buffer, end);
+  if (text.find_first_of(".en") == absl::string_view::npos) out->append(".0");
+}
+
+template <typename T>
+bool ParseReal(absl::string_view text, T* value) {
+  const char* begin = text.data();
+  const char* end = begin + text.size();
+  if (text == "inf" || text == "-inf") {
+    *value = std::numeric_limits<T>::infinity() * (text[0] == '-' ? -1 : 1);
+    return true;
+  }
+  if (text == "nan") {
+    *value = std::numeric_limits<T>::quiet_NaN();
+    return true;
+  }
+  // Keeps out what from_chars takes beyond our numbers: "infinity", "NAN(1)".
+  if (text.find_first_not_of("0123456789+-.e") != absl::string_view::npos) {
+    return false;
+  }
+  const auto result = std::from_chars(begin, end, *value);
+  return result.ec == std::errc() && result.ptr == end;
+}
+
+template <typename Float, typename Bits>
+bool ParseFloatElement(absl::string_view text, uint8_t* bytes) {
+  if (const auto bits = ParseNanBits(text)) {
+    return *bits <= std::numeric_limits<Bits>::max() &&
+           std::isnan(absl::bit_cast<Float>(static_cast<Bits>(*bits))) &&
+           Store(static_cast<Bits>(*bits), bytes);
+  }
+  Float value;
+  return ParseReal(text, &value) && Store(value, bytes);
+}
+
+// `exponent_mask` has the bits that are all set in infinities and NaNs.
+bool ParseHalfElement(absl::string_view text, uint16_t exponent_mask,
+                      uint16_t usual_nan, uint16_t (*narrow)(float),
+                      uint8_t* bytes) {
+  if (const auto bits = ParseNanBits(text)) {
+    return *bits <= 0xffff && (*bits & exponent_mask) == exponent_mask &&
+           (*bits & 0x7fff) != exponent_mask &&
+           Store(static_cast<uint16_t>(*bits), bytes);
+  }
+  float value;
+  if (!ParseReal(text, &value)) return false;
+  return Store(std::isnan(value) ? usual_nan : narrow(value), bytes);
+}
+
+template <typename T>
+bool ParseIntElement(absl::string_view text, uint8_t* bytes) {
+  T value;
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  return result.ec == std::errc() && result.ptr == end && Store(value, bytes);
+}
+
+void AppendHalfElement(uint16_t bits, uint16_t exponent_mask,
+                       uint16_t usual_nan, float (*widen)(uint16_t),
+                       std::string* out) {
+  if ((bits & exponent_mask) == exponent_mask &&
+      (bits & 0x7fff) != exponent_mask) {
+    AppendNan(bits, usual_nan, out);
+  } else {
+    AppendReal(widen(bits), out);
+  }
+}
+
+}  // namespace
+
+void AppendFloat(double value, std::string* out) {
+  if (std::isnan(value)) {
+    AppendNan(absl::bit_cast<uint64_t>(value),
+              absl::bit_cast<uint64_t>(
+                  std::numeric_limits<double>::quiet_NaN()),
+              out);
+  } else {
+    AppendReal(value, out);
+  }
+}
+
+void AppendElement(DType dtype, const uint8_t* bytes, std::string* out) {
+  switch (dtype) {
+    case DType::kBool:
+      out->append(*bytes ? "true" : "false");
+      return;
+    case DType::kU8:
+      absl::StrAppend(out, static_cast<int>(*bytes));
+      return;
+    case DType::kI8:
+      absl::StrAppend(out, static_cast<int>(Load<int8_t>(bytes)));
+      return;
+    case DType::kI16:
+      absl::StrAppend(out, Load<int16_t>(bytes));
+      return;
+    case DType::kI32:
+      absl::StrAppend(out, Load<int32_t>(bytes));
+      return;
+    case DType::kI64:
+      absl::StrAppend(out, Load<int64_t>(bytes));
+      return;
+    case DType::kF16:
+      AppendHalfElement(Load<uint16_t>(bytes), 0x7c00, 0x7e00, HalfToFloat,
+                        out);
+      return;
+    case DType::kBF16:
+      AppendHalfElement(Load<uint16_t>(bytes), 0x7f80, 0x7fc0, BFloatToFloat,
+                        out);
+      return;
+    case DType::kF32: {
+      const float value = Load<float>(bytes);
+      if (std::isnan(value)) {
+        AppendNan(absl::bit_cast<uint32_t>(value), 0x7fc00000, out);
+      } else {
+        AppendReal(value, out);
+      }
+      return;
+    }
+    case DType::kF64:
+      AppendFloat(Load<double>(bytes), out);
+      return;
+  }
+}
+
+void AppendQuoted(absl::string_view text, std::string* out) {
+  out->push_back('"');
+  for (char c : text) {
+    if (c == '"' || c == '\\') {
+      out->push_back('\\');
+      out->push_back(c);
+    } else if (c == '\n') {
+      out->append("\\n");
+    } else if (c == '\t') {
+      out->append("\\t");
+    } else if (absl::ascii_iscntrl(c)) {
+      absl::StrAppend(out, "\\x", absl::Hex(c, absl::kZeroPad2));
+    } else {
+      out->push_back(c);
+    }
+  }
+  out->push_back('"');
+}
+
+bool IsWord(absl::string_view text) {
+  if (text.empty() || !(absl::ascii_isalpha(text[0]) || text[0] == '_')) {
+    return false;
+  }
+  for (char c : text) {
+    if (!absl::ascii_isalnum(c) && c != '_' && c != '.') return false;
+  }
+  return true;
+}
+
+void AppendSymbol(absl::string_view name, std::string* out) {
+  bool is_plain = IsWord(name);
+  for (absl::string_view reserved : kReservedWords) {
+    if (name == reserved) is_plain = false;
+  }
+  if (is_plain) {
+    out->append(name.data(), name.size());
+  } else {
+    AppendQuoted(name, out);
+  }
+}
+
+std::optional<int64_t> ParseInt(absl::string_view text) {
+  int64_t value;
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  if (result.ec != std::errc() || result.ptr != end) return std::nullopt;
+  return value;
+}
+
+std::optional<double> ParseFloat(absl::string_view text) {
+  uint8_t bytes[sizeof(double)];
+  if (!ParseFloatElement<double, uint64_t>(text, bytes)) return std::nullopt;
+  return Load<double>(bytes);
+}
+
+bool ParseElement(DType dtype, absl::string_view text, uint8_t* bytes) {
+  switch (dtype) {
+    case DType::kBool:
+      *bytes = text == "true";
+      return text == "true" || text == "false";
+    case DType::kU8:
+      return ParseIntElement<uint8_t>(text, bytes);
+    case DType::kI8:
+      return ParseIntElement<int8_t>(text, bytes);
+    case DType::kI16:
+      return ParseIntElement<int16_t>(text, bytes);
+    case DType::kI32:
+      return ParseIntElement<int32_t>(text, bytes);
+    case DType::kI64:
+      return ParseIntElement<int64_t>(text, bytes);
+    case DType::kF16:
+      return ParseHalfElement(text, 0x7c00, 0x7e00, FloatToHalf, bytes);
+    case DType::kBF16:
+      return ParseHalfElement(text, 0x7f80, 0x7fc0, FloatToBFloat, bytes);
+    case DType::kF32:
+      return ParseFloatElement<float, uint32_t>(text, bytes);
+    case DType::kF64:
+      return ParseFloatElement<double, uint64_t>(text, bytes);
+  }
+  return false;
+}
+
+std::optional<std::string> Unescape(absl::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\') {
+      out.push_back(text[i]);
+      continue;
+    }
+    if (++i == text.size()) return std::nullopt;
+    switch (text[i]) {
+      case 'n':
+        out.push_back('\n');
+        break;
+      case 't':
+        out.push_back('\t');
+        break;
+      case '"':
+      case '\\':
+        out.push_back(text[i]);
+        break;
+      case 'x': {
+        if (i + 2 >= text.size()) return std::nullopt;
+        uint8_t byte = 0;
+        const char* digits = text.data() + i + 1;
+        const auto result =
+            std::from_chars(digits, digits + 2, byte, /*base=*/16);
+        if (result.ec != std::errc() || result.ptr != digits + 2) {
+          return std::nullopt;
+        }
+        out.push_back(static_cast<char>(byte));
+        i += 2;
+        break;
+      }
+      default:
+        return std::nullopt;
+    }
+  }
+  return out;
+}
+
+}  // namespace mica
