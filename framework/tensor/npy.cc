@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "framework/base/file.h"
 #include "framework/base/status.h"
+#include "framework/tensor/tensor_file.h"
 
 namespace mica {
 namespace {
@@ -147,12 +148,13 @@ absl::Status ParseField(Scanner& scanner, HeaderFields& fields) {
   return absl::OkStatus();
 }
 
+// Requires that no dimension is empty.
 Dims ColumnMajorStrides(const Dims& dims) {
   Dims strides;
   int64_t stride = 1;
   for (Dim dim : dims) {
     strides.push_back(stride);
-    stride *= std::max<int64_t>(dim, 1);
+    stride *= dim;
   }
   return strides;
 }
@@ -187,16 +189,6 @@ absl::StatusOr<Prefix> ReadPrefix(const InputFile& file) {
   return prefix;
 }
 
-absl::Status CheckBools(const Tensor& tensor) {
-  if (tensor.type().dtype != DType::kBool) return absl::OkStatus();
-  const auto* bytes = static_cast<const uint8_t*>(tensor.data());
-  const int64_t count = tensor.type().num_elements();
-  if (std::all_of(bytes, bytes + count, [](uint8_t b) { return b <= 1; })) {
-    return absl::OkStatus();
-  }
-  return Invalid("a bool is neither 0 nor 1");
-}
-
 absl::StatusOr<Tensor> ReadOpened(const InputFile& file) {
   MICA_ASSIGN_OR_RETURN(const Prefix prefix, ReadPrefix(file));
   std::string text(prefix.header_bytes, '\0');
@@ -208,19 +200,18 @@ absl::StatusOr<Tensor> ReadOpened(const InputFile& file) {
     return Invalid(type.ToString(), " wants ", type.num_bytes(),
                    " bytes of data, got ", data_bytes);
   }
-  MICA_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(type));
-  MICA_RETURN_IF_ERROR(
-      file.ReadAt(prefix.data_start(), tensor.data(), data_bytes));
-  MICA_RETURN_IF_ERROR(CheckBools(tensor));
+  MICA_ASSIGN_OR_RETURN(Tensor tensor,
+                        ReadTensorAt(file, prefix.data_start(), type));
   if (type.is_row_major()) return tensor;
   return Tensor::CopyOf(tensor.view());
 }
 
 std::string HeaderBytes(absl::string_view descr, const Dims& dims) {
-  std::string text =
-      absl::StrCat("{'descr': '", descr, "', 'fortran_order': False, 'shape': (",
-                   absl::StrJoin(dims, ", "), dims.size() == 1 ? ",), }" : "), }");
-  const int64_t unpadded = kPrefixBytesV1 + static_cast<int64_t>(text.size()) + 1;
+  std::string text = absl::StrCat(
+      "{'descr': '", descr, "', 'fortran_order': False, 'shape': (",
+      absl::StrJoin(dims, ", "), dims.size() == 1 ? ",), }" : "), }");
+  const int64_t unpadded =
+      kPrefixBytesV1 + static_cast<int64_t>(text.size()) + 1;
   const int64_t padded = (unpadded + kAlignment - 1) / kAlignment * kAlignment;
   text.append(padded - unpadded, ' ');
   text.push_back('\n');
@@ -252,7 +243,9 @@ absl::StatusOr<TensorType> ParseNpyHeader(absl::string_view text) {
   if (!HasLegalSize(type)) {
     return Invalid("shape (", absl::StrJoin(type.dims, ","), ") is too large");
   }
-  if (*fields.fortran_order) type.strides = ColumnMajorStrides(type.dims);
+  if (*fields.fortran_order && type.num_elements() > 0) {
+    type.strides = ColumnMajorStrides(type.dims);
+  }
   return type;
 }
 
@@ -265,7 +258,7 @@ absl::StatusOr<Tensor> ReadNpy(const std::string& path) {
 
 absl::Status WriteNpy(const std::string& path, const TensorView& tensor) {
   const TensorType& type = tensor.type;
-  if (type.is_scalar || !HasLegalSize(type)) {
+  if (type.is_scalar || !type.is_static() || !HasLegalSize(type)) {
     return Invalid(path, ": wants a tensor of static size, got ",
                    type.ToString());
   }

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstring>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -12,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "framework/base/file.h"
 #include "framework/base/status.h"
+#include "framework/tensor/tensor_file.h"
 #include "nlohmann/json.hpp"
 
 namespace mica {
@@ -176,27 +176,6 @@ absl::Status OrderEntries(std::vector<SafetensorsEntry>& entries,
   return absl::OkStatus();
 }
 
-// A bool of any other value than 0 and 1 would be undefined behaviour in
-// whatever reads it.
-absl::Status CheckBools(const Tensor& tensor) {
-  if (tensor.type().dtype != DType::kBool) return absl::OkStatus();
-  const auto* bytes = static_cast<const uint8_t*>(tensor.data());
-  const uint8_t* end = bytes + tensor.type().num_bytes();
-  const uint8_t* bad =
-      std::find_if(bytes, end, [](uint8_t byte) { return byte > 1; });
-  if (bad == end) return absl::OkStatus();
-  return Invalid("bool ", bad - bytes, " is ", *bad, ", wants 0 or 1");
-}
-
-absl::StatusOr<Tensor> ReadTensor(const InputFile& file, int64_t data_start,
-                                  const SafetensorsEntry& entry) {
-  MICA_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(entry.type));
-  MICA_RETURN_IF_ERROR(file.ReadAt(data_start + entry.begin, tensor.data(),
-                                   entry.end - entry.begin));
-  MICA_RETURN_IF_ERROR(CheckBools(tensor));
-  return tensor;
-}
-
 absl::StatusOr<NamedTensors> ReadOpened(const InputFile& file) {
   uint64_t length = 0;
   MICA_RETURN_IF_ERROR(file.ReadAt(0, &length, kLengthBytes));
@@ -214,7 +193,8 @@ absl::StatusOr<NamedTensors> ReadOpened(const InputFile& file) {
 
   NamedTensors contents{.metadata = std::move(header.metadata)};
   for (SafetensorsEntry& entry : header.entries) {
-    auto tensor = ReadTensor(file, kLengthBytes + header_bytes, entry);
+    auto tensor = ReadTensorAt(file, kLengthBytes + header_bytes + entry.begin,
+                               entry.type);
     if (!tensor.ok()) {
       return Annotate(tensor.status(),
                       absl::StrCat("tensor '", entry.name, "'"));
@@ -240,7 +220,8 @@ absl::Status CheckWritable(absl::Span<const NamedTensor> tensors,
       return Invalid("tensor '", name,
                      "': wants a UTF-8 name that is used once");
     }
-    if (tensor.type().is_scalar || !HasLegalSize(tensor.type())) {
+    if (tensor.type().is_scalar || !tensor.type().is_static() ||
+        !HasLegalSize(tensor.type())) {
       return Invalid("tensor '", name, "': wants a tensor of static size, got ",
                      tensor.type().ToString());
     }

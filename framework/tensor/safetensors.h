@@ -3,7 +3,7 @@
 //
 // Made for files of unknown origin: each field is checked before it is used,
 // and no input makes it crash, run code, or allocate more than the file holds.
-// Source: the format's description at github.com/huggingface/safetensors.
+// Source: the format's own description, in the safetensors project.
 
 #ifndef MICA_FRAMEWORK_TENSOR_SAFETENSORS_H_
 #define MICA_FRAMEWORK_TENSOR_SAFETENSORS_H_
