@@ -169,10 +169,10 @@ void AppendHalfElement(uint16_t bits, uint16_t exponent_mask,
 
 void AppendFloat(double value, std::string* out) {
   if (std::isnan(value)) {
-    AppendNan(absl::bit_cast<uint64_t>(value),
-              absl::bit_cast<uint64_t>(
-                  std::numeric_limits<double>::quiet_NaN()),
-              out);
+    AppendNan(
+        absl::bit_cast<uint64_t>(value),
+        absl::bit_cast<uint64_t>(std::numeric_limits<double>::quiet_NaN()),
+        out);
   } else {
     AppendReal(value, out);
   }
