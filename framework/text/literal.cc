@@ -39,6 +39,7 @@ uint16_t FloatToHalf(float value) {
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   const float magnitude = std::fabs(value);
   if (!(magnitude < 65520.0f)) return sign | 0x7c00;
+  if (magnitude == 0) return sign;
   int exponent = 0;
   std::frexp(magnitude, &exponent);
   // The value of the last place: 2^-24 for subnormals, 2^(exponent-11) above.
