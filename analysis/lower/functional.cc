@@ -1,0 +1,87 @@
+#include "analysis/lower/functional.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace mica {
+namespace {
+
+// "aten.add_.Tensor" as {"aten.add_", "Tensor"}.
+std::pair<absl::string_view, absl::string_view> SplitOverload(
+    absl::string_view op) {
+  const size_t dot = op.find('.', op.find('.') + 1);
+  if (dot == absl::string_view::npos) return {op, ""};
+  return {op.substr(0, dot), op.substr(dot + 1)};
+}
+
+bool HasOneResult(const OpDef& def) {
+  return def.num_results() == 1 && !def.is_view() &&
+         def.schema().results[0].kind == ParamKind::kTensor;
+}
+
+std::optional<FunctionalForm> FindInPlaceForm(const TapeCall& call,
+                                              const OpRegistry& registry) {
+  auto [base, overload] = SplitOverload(call.op);
+  if (!absl::EndsWith(base, "_") || call.mutated_args[0] != 0) return {};
+  base.remove_suffix(1);
+  const OpDef* def = registry.Find(
+      overload.empty() ? std::string(base) : absl::StrCat(base, ".", overload));
+  if (def == nullptr || !HasOneResult(*def) ||
+      def->schema().params.size() != call.args.size()) {
+    return {};
+  }
+  FunctionalForm form{.def = def, .mutated = 0};
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    form.params.push_back(static_cast<int>(i));
+  }
+  return form;
+}
+
+// True if the call has the parameters of `def` and the one that it writes.
+bool TakesAlsoOut(const OpDef& def, const TapeCall& call,
+                  FunctionalForm& form) {
+  form.params.clear();
+  for (size_t i = 0; i < call.arg_names.size(); ++i) {
+    if (static_cast<int>(i) == form.mutated) continue;
+    const size_t param = form.params.size();
+    if (param >= def.schema().params.size() ||
+        def.schema().params[param].name != call.arg_names[i]) {
+      return false;
+    }
+    form.params.push_back(static_cast<int>(i));
+  }
+  return form.params.size() == def.schema().params.size();
+}
+
+std::optional<FunctionalForm> FindOutForm(const TapeCall& call,
+                                          const OpRegistry& registry) {
+  const auto [base, overload] = SplitOverload(call.op);
+  if (overload != "out" && !absl::EndsWith(overload, "_out")) return {};
+  FunctionalForm form{.mutated = call.mutated_args[0]};
+  for (const OpDef* def : registry.All()) {
+    if (SplitOverload(def->name()).first == base && HasOneResult(*def) &&
+        TakesAlsoOut(*def, call, form)) {
+      form.def = def;
+      return form;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<FunctionalForm> FindFunctionalForm(const TapeCall& call,
+                                                 const OpRegistry& registry) {
+  if (call.mutated_args.size() != 1 ||
+      !std::holds_alternative<TapeTensorRef>(call.args[call.mutated_args[0]])) {
+    return {};
+  }
+  std::optional<FunctionalForm> form = FindInPlaceForm(call, registry);
+  return form.has_value() ? form : FindOutForm(call, registry);
+}
+
+}  // namespace mica

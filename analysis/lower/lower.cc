@@ -1,0 +1,629 @@
+#include "analysis/lower/lower.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "analysis/lower/functional.h"
+#include "analysis/rewrite.h"
+#include "framework/base/status.h"
+#include "framework/ir/program_builder.h"
+
+namespace mica {
+namespace {
+
+// Memory that tensors of the tape share, and the SSA value that stands for
+// its present contents.
+struct StorageState {
+  TapeTensorId root = kNoTapeTensor;  // The tensor that `value` is typed as.
+  ValueId value = kNoValue;
+  int version = 0;  // Counts the writes.
+};
+
+// The SSA value of a tensor's elements, valid for one version of its storage.
+struct TensorState {
+  ValueId value = kNoValue;
+  int version = -1;
+};
+
+// Tensors among a call's outputs, lists flattened.
+std::vector<TapeTensorId> OutputTensors(const TapeCall& call) {
+  std::vector<TapeTensorId> ids;
+  for (const TapeValue& output : call.outputs) {
+    if (const auto* ref = std::get_if<TapeTensorRef>(&output)) {
+      ids.push_back(ref->id);
+    } else if (const auto* list = std::get_if<TapeTensorList>(&output)) {
+      ids.insert(ids.end(), list->ids.begin(), list->ids.end());
+    }
+  }
+  return ids;
+}
+
+std::string Where(const TapeCall& call) {
+  return call.line == 0
+             ? call.op
+             : absl::StrCat(call.op, " (", call.file, ":", call.line, ")");
+}
+
+// A legal value name made of an access path: "args[0].x" gives "args_0_x".
+std::string ValueName(absl::string_view path) {
+  std::string name;
+  for (char c : path) {
+    if (absl::ascii_isalnum(c)) {
+      name.push_back(c);
+    } else if (!name.empty() && name.back() != '_') {
+      name.push_back('_');
+    }
+  }
+  while (!name.empty() && name.back() == '_') name.pop_back();
+  if (name.empty() || absl::ascii_isdigit(name[0])) name.insert(0, "v");
+  return name;
+}
+
+// Equal but for the strides of dims that have one element or none.
+bool HasSameLayout(const TensorType& a, const TensorType& b) {
+  if (!SameShape(a, b)) return false;
+  const Dims a_strides = a.EffectiveStrides();
+  const Dims b_strides = b.EffectiveStrides();
+  for (int i = 0; i < a.rank(); ++i) {
+    if (a.dims[i] > 1 && a_strides[i] != b_strides[i]) return false;
+  }
+  return true;
+}
+
+class Lowering {
+ public:
+  Lowering(const Tape& tape, const OpRegistry& registry)
+      : tape_(tape),
+        registry_(registry),
+        builder_(registry, tape.name),
+        tensors_(tape.tensors.size()) {}
+
+  absl::StatusOr<LoweredTape> Run();
+
+ private:
+  absl::Status DeclareExternals();
+  std::string UniqueName(absl::string_view path) const;
+  void DeclareExternal(TapeTensorId id, ValueId value);
+
+  absl::Status LowerCall(const TapeCall& call);
+  absl::Status LowerView(const TapeCall& call);
+  absl::Status LowerCompute(const TapeCall& call, const OpDef& def);
+  absl::Status LowerWrite(const TapeCall& call, const FunctionalForm& form);
+  absl::Status LowerOpaque(const TapeCall& call);
+
+  // `value` is a tensor in memory of its own.
+  absl::Status SetFresh(TapeTensorId id, ValueId value);
+  // The elements of `id` become those of `value`, of the same dtype and dims.
+  absl::Status Write(TapeTensorId id, ValueId value);
+  // The type that a value must have to take a tensor's place in Write().
+  absl::StatusOr<TensorType> WriteType(TapeTensorId id) const;
+
+  // The value that the tensor's elements have now.
+  absl::StatusOr<ValueId> Current(TapeTensorId id);
+  absl::StatusOr<ValueId> ViewOfRoot(TapeTensorId id);
+  absl::Status CheckInsideRoot(TapeTensorId id) const;
+  absl::StatusOr<Argument> LowerArgument(const TapeValue& value);
+  absl::StatusOr<Arguments> LowerArguments(const TapeCall& call);
+  absl::StatusOr<ValueId> AddTapeConstant(TapeTensorId id);
+  absl::StatusOr<ValueId> AddOneResult(absl::string_view op,
+                                       Arguments arguments, TensorType type);
+
+  absl::Status AddUpdates();
+  absl::StatusOr<LoweredTape> Finish();
+  absl::StatusOr<LoweredResult> LowerResult(TapeTensorId id,
+                                            std::vector<ValueId>& outputs);
+
+  absl::StatusOr<TensorType> TypeOf(TapeTensorId id) const;
+  bool IsExternal(TapeTensorId id) const {
+    return tape_.tensors[id].origin == TapeOrigin::kInput ||
+           tape_.tensors[id].origin == TapeOrigin::kState;
+  }
+  // In elements; negative for a tensor that starts before its root.
+  int64_t OffsetInRoot(TapeTensorId id) const {
+    const TapeTensor& tensor = tape_.tensors[id];
+    return tensor.offset -
+           tape_.tensors[storages_.at(tensor.storage).root].offset;
+  }
+  SourceLine Source() {
+    if (call_ == nullptr || call_->line == 0) return {};
+    return {.file = builder_.InternFile(call_->file), .line = call_->line};
+  }
+
+  const Tape& tape_;
+  const OpRegistry& registry_;
+  ProgramBuilder builder_;
+  std::vector<TensorState> tensors_;
+  std::map<int32_t, StorageState> storages_;
+  std::map<const TapeCall*, ValueId> host_values_;
+  std::map<int32_t, int32_t> output_of_storage_;
+  std::vector<TapeTensorId> large_constants_;
+  const TapeCall* call_ = nullptr;  // The one at hand, for its source.
+};
+
+absl::StatusOr<TensorType> Lowering::TypeOf(TapeTensorId id) const {
+  const TapeTensor& tensor = tape_.tensors[id];
+  const std::optional<DType> dtype = ParseDType(tensor.dtype);
+  if (!dtype.has_value()) {
+    return absl::UnimplementedError(
+        absl::StrCat("a tensor of dtype ", tensor.dtype));
+  }
+  if (tensor.device != "cpu") {
+    return absl::UnimplementedError(
+        absl::StrCat("a tensor on ", tensor.device));
+  }
+  return TensorType{
+      .dtype = *dtype,
+      .dims = Dims(tensor.sizes.begin(), tensor.sizes.end()),
+      .strides = Dims(tensor.strides.begin(), tensor.strides.end())};
+}
+
+absl::StatusOr<ValueId> Lowering::AddTapeConstant(TapeTensorId id) {
+  const TapeTensor& tensor = tape_.tensors[id];
+  MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(id));
+  type.strides.clear();  // The tape's bytes are row-major.
+  type.is_scalar = tensor.is_wrapped_number;
+  if (type.num_bytes() <= kMaxInlineConstantBytes) {
+    return builder_.AddConstant(
+        "", type,
+        std::vector<uint8_t>(tensor.bytes->begin(), tensor.bytes->end()));
+  }
+  const std::string name = absl::StrCat("constant.", large_constants_.size());
+  large_constants_.push_back(id);
+  return builder_.AddVariable(ValueName(name), name, type);
+}
+
+absl::StatusOr<Argument> Lowering::LowerArgument(const TapeValue& value) {
+  if (const auto* ref = std::get_if<TapeTensorRef>(&value)) {
+    if (ref->id == kNoTapeTensor) return Argument();
+    MICA_ASSIGN_OR_RETURN(ValueId id, Current(ref->id));
+    return Argument(ValueRef{id});
+  }
+  if (const auto* list = std::get_if<TapeTensorList>(&value)) {
+    ValueRefs refs;
+    for (TapeTensorId id : list->ids) {
+      refs.push_back(ValueRef{kNoValue});
+      if (id == kNoTapeTensor) continue;
+      MICA_ASSIGN_OR_RETURN(refs.back().id, Current(id));
+    }
+    return Argument(std::move(refs));
+  }
+  if (const auto* dtype = std::get_if<TapeDtype>(&value)) {
+    const std::optional<DType> known = ParseDType(dtype->name);
+    if (known.has_value()) return Argument(*known);
+    return absl::UnimplementedError(absl::StrCat("dtype ", dtype->name));
+  }
+  if (const auto* word = std::get_if<TapeEnum>(&value)) {
+    return Argument(word->name);
+  }
+  if (const auto* flag = std::get_if<bool>(&value)) return Argument(*flag);
+  if (const auto* number = std::get_if<int64_t>(&value)) {
+    return Argument(*number);
+  }
+  if (const auto* number = std::get_if<double>(&value)) {
+    return Argument(*number);
+  }
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    return Argument(*text);
+  }
+  if (const auto* flags = std::get_if<std::vector<bool>>(&value)) {
+    return Argument(*flags);
+  }
+  if (const auto* ints = std::get_if<std::vector<int64_t>>(&value)) {
+    return Argument(*ints);
+  }
+  if (const auto* reals = std::get_if<std::vector<double>>(&value)) {
+    return Argument(*reals);
+  }
+  if (std::holds_alternative<std::monostate>(value)) return Argument();
+  return absl::UnimplementedError("an argument of a kind that has no form");
+}
+
+absl::StatusOr<Arguments> Lowering::LowerArguments(const TapeCall& call) {
+  Arguments arguments;
+  for (const TapeValue& value : call.args) {
+    MICA_ASSIGN_OR_RETURN(Argument argument, LowerArgument(value));
+    arguments.push_back(std::move(argument));
+  }
+  return arguments;
+}
+
+absl::StatusOr<LoweredTape> Lowering::Run() {
+  MICA_RETURN_IF_ERROR(DeclareExternals());
+  for (const TapeCall& call : tape_.calls) {
+    call_ = &call;
+    const absl::Status status = LowerCall(call);
+    if (!status.ok()) return Annotate(status, Where(call));
+  }
+  call_ = nullptr;
+  return Finish();
+}
+
+absl::Status Lowering::DeclareExternals() {
+  for (TapeTensorId id : tape_.inputs) {
+    MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(id));
+    MICA_ASSIGN_OR_RETURN(
+        ValueId value,
+        builder_.AddInput(UniqueName(tape_.tensors[id].name), type));
+    DeclareExternal(id, value);
+  }
+  for (TapeTensorId id : tape_.states) {
+    MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(id));
+    const std::string& path = tape_.tensors[id].name;
+    MICA_ASSIGN_OR_RETURN(ValueId value,
+                          builder_.AddVariable(UniqueName(path), path, type));
+    DeclareExternal(id, value);
+  }
+  return absl::OkStatus();
+}
+
+std::string Lowering::UniqueName(absl::string_view path) const {
+  std::string name = ValueName(path);
+  while (builder_.FindValue(name) != kNoValue) name.push_back('_');
+  return name;
+}
+
+void Lowering::DeclareExternal(TapeTensorId id, ValueId value) {
+  const auto num_elements = [this](TapeTensorId tensor) {
+    int64_t count = 1;
+    for (int64_t size : tape_.tensors[tensor].sizes) count *= size;
+    return count;
+  };
+  tensors_[id] = {.value = value, .version = 0};
+  StorageState& storage = storages_[tape_.tensors[id].storage];
+  // Of several tensors over one memory the largest stands for it.
+  if (storage.root == kNoTapeTensor ||
+      num_elements(id) > num_elements(storage.root)) {
+    storage = {.root = id, .value = value};
+  }
+}
+
+absl::StatusOr<ValueId> Lowering::AddOneResult(absl::string_view op,
+                                               Arguments arguments,
+                                               TensorType type) {
+  MICA_ASSIGN_OR_RETURN(const OpDef* def, builder_.FindOp(op));
+  MICA_ASSIGN_OR_RETURN(auto results,
+                        builder_.AddOp({.def = def,
+                                        .arguments = std::move(arguments),
+                                        .types = {std::move(type)},
+                                        .source = Source()}));
+  return results[0];
+}
+
+absl::Status Lowering::CheckInsideRoot(TapeTensorId id) const {
+  MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(id));
+  const TapeTensorId root = storages_.at(tape_.tensors[id].storage).root;
+  MICA_ASSIGN_OR_RETURN(TensorType root_type, TypeOf(root));
+  if (root_type.dtype != type.dtype) {
+    return absl::UnimplementedError(absl::StrCat(
+        "one memory as ", root_type.ToString(), " and as ", type.ToString()));
+  }
+  const int64_t offset = OffsetInRoot(id);
+  if (offset < 0 || offset * ElementBytes(type.dtype) + type.extent_bytes() >
+                        root_type.extent_bytes()) {
+    return absl::UnimplementedError(absl::StrCat(
+        "a view that reaches beyond the tensor that it is made of: ",
+        type.ToString(), " at ", offset, " of ", root_type.ToString()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ValueId> Lowering::ViewOfRoot(TapeTensorId id) {
+  const TapeTensor& tensor = tape_.tensors[id];
+  const StorageState& storage = storages_.at(tensor.storage);
+  MICA_RETURN_IF_ERROR(CheckInsideRoot(id));
+  MICA_ASSIGN_OR_RETURN(TensorType root_type, TypeOf(storage.root));
+  MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(id));
+  if (root_type == type && OffsetInRoot(id) == 0) return storage.value;
+  if (storage.version > 0 && !root_type.is_dense()) {
+    return absl::UnimplementedError("a view of memory with gaps after a write");
+  }
+  return AddOneResult(
+      "aten.as_strided",
+      {ValueRef{storage.value}, tensor.sizes, tensor.strides, OffsetInRoot(id)},
+      type);
+}
+
+absl::StatusOr<ValueId> Lowering::Current(TapeTensorId id) {
+  const TapeTensor& tensor = tape_.tensors[id];
+  if (!storages_.contains(tensor.storage)) {
+    if (tensor.origin == TapeOrigin::kAlias) {
+      MICA_RETURN_IF_ERROR(Current(tensor.base).status());
+    }
+    if (tensor.origin == TapeOrigin::kConstant) {
+      MICA_ASSIGN_OR_RETURN(ValueId value, AddTapeConstant(id));
+      MICA_RETURN_IF_ERROR(SetFresh(id, value));
+    }
+  }
+  if (!storages_.contains(tensor.storage)) {
+    return absl::InternalError(
+        absl::StrCat("tensor ", id, " is read before anything made it"));
+  }
+  const StorageState& storage = storages_.at(tensor.storage);
+  if (storage.root == id) return storage.value;
+  TensorState& state = tensors_[id];
+  if (state.value == kNoValue || state.version != storage.version) {
+    MICA_ASSIGN_OR_RETURN(state.value, ViewOfRoot(id));
+    state.version = storage.version;
+  }
+  return state.value;
+}
+
+absl::Status Lowering::LowerCall(const TapeCall& call) {
+  if (call.has_dynamic_output_shape) {
+    return absl::UnimplementedError("the result's size depends on data");
+  }
+  if (!call.mutated_args.empty()) {
+    const std::optional<FunctionalForm> form =
+        FindFunctionalForm(call, registry_);
+    return form.has_value() ? LowerWrite(call, *form) : LowerOpaque(call);
+  }
+  if (!call.aliases.empty()) return LowerView(call);
+  const OpDef* def = registry_.Find(call.op);
+  // A known name with other parameters is not the operator that we know.
+  if (def == nullptr || def->schema().params.size() != call.args.size()) {
+    return LowerOpaque(call);
+  }
+  return LowerCompute(call, *def);
+}
+
+absl::Status Lowering::LowerView(const TapeCall& call) {
+  const auto* base = std::get_if<TapeTensorRef>(&call.args[0]);
+  if (base != nullptr && base->id != kNoTapeTensor) {
+    MICA_RETURN_IF_ERROR(Current(base->id).status());
+  }
+  const OpDef* def = registry_.Find(call.op);
+  const std::vector<TapeTensorId> outputs = OutputTensors(call);
+  for (TapeTensorId id : outputs) {
+    // The schema says "view", but eager had to copy.
+    if (storages_.contains(tape_.tensors[id].storage)) continue;
+    return def != nullptr && !def->is_view() ? LowerCompute(call, *def)
+                                             : LowerOpaque(call);
+  }
+  if (def == nullptr || !def->is_view() || outputs.size() != 1 ||
+      outputs[0] == base->id ||
+      def->schema().params.size() != call.args.size()) {
+    return absl::OkStatus();  // Current() makes it of its storage's root.
+  }
+  MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(outputs[0]));
+  MICA_ASSIGN_OR_RETURN(Arguments arguments, LowerArguments(call));
+  const auto results = builder_.AddOp(
+      {.def = def, .arguments = std::move(arguments), .source = Source()});
+  // The user's own operator reads better, but eager's window is what counts:
+  // the two may differ in the stride of a dim of size 1.
+  if (results.ok() && HasSameLayout(builder_.type((*results)[0]), type)) {
+    tensors_[outputs[0]] = {
+        .value = (*results)[0],
+        .version = storages_.at(tape_.tensors[outputs[0]].storage).version};
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::LowerCompute(const TapeCall& call, const OpDef& def) {
+  const std::vector<TapeTensorId> outputs = OutputTensors(call);
+  const bool returns_tensors = outputs.size() == call.outputs.size();
+  MICA_ASSIGN_OR_RETURN(Arguments arguments, LowerArguments(call));
+  ProgramBuilder::OpSpec spec{
+      .def = &def, .arguments = std::move(arguments), .source = Source()};
+  for (TapeTensorId id : outputs) {
+    if (id == kNoTapeTensor) {
+      return absl::UnimplementedError("a result that is absent");
+    }
+    MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(id));
+    if (returns_tensors) spec.types.push_back(std::move(type));
+  }
+  MICA_ASSIGN_OR_RETURN(auto results, builder_.AddOp(std::move(spec)));
+  if (!returns_tensors) {
+    host_values_[&call] = results[0];
+    return absl::OkStatus();
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    MICA_RETURN_IF_ERROR(SetFresh(outputs[i], results[i]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::LowerWrite(const TapeCall& call,
+                                  const FunctionalForm& form) {
+  const TapeTensorId target =
+      std::get<TapeTensorRef>(call.args[form.mutated]).id;
+  MICA_ASSIGN_OR_RETURN(Arguments all, LowerArguments(call));
+  Arguments arguments;
+  for (int param : form.params) arguments.push_back(std::move(all[param]));
+  for (size_t i = arguments.size(); i < form.def->schema().params.size(); ++i) {
+    arguments.push_back(form.def->schema().params[i].default_value);
+  }
+  MICA_ASSIGN_OR_RETURN(TensorType type, WriteType(target));
+  const OpCall::TypeOf type_of = [this](ValueId id) -> const TensorType& {
+    return builder_.type(id);
+  };
+  MICA_ASSIGN_OR_RETURN(TensorTypes inferred,
+                        InferTypes(OpCall(*form.def, arguments, type_of)));
+  if (inferred[0].dims != type.dims) {
+    return absl::UnimplementedError(absl::StrCat(
+        "a write of ", inferred[0].ToString(), " to ", type.ToString()));
+  }
+  if (inferred[0].dtype == type.dtype) {
+    MICA_ASSIGN_OR_RETURN(
+        ValueId value,
+        AddOneResult(form.def->name(), std::move(arguments), type));
+    return Write(target, value);
+  }
+  // The in-place form casts to the dtype of what it writes.
+  MICA_ASSIGN_OR_RETURN(
+      ValueId wide,
+      AddOneResult(form.def->name(), std::move(arguments), inferred[0]));
+  MICA_ASSIGN_OR_RETURN(
+      ValueId value,
+      AddOneResult("aten._to_copy", {ValueRef{wide}, type.dtype}, type));
+  return Write(target, value);
+}
+
+absl::Status Lowering::LowerOpaque(const TapeCall& call) {
+  MICA_ASSIGN_OR_RETURN(Schema schema, ParseSchema(call.schema));
+  for (int param : call.mutated_args) {
+    if (schema.params[param].is_mutated) continue;
+    // ATen conceals this write; the Program says it.
+    schema.params[param].is_mutated = true;
+    schema.params[param].alias_set = absl::StrCat("hidden", param);
+  }
+  const std::string name = schema.op;
+  MICA_RETURN_IF_ERROR(builder_.DeclareOpaque(std::move(schema)));
+  MICA_ASSIGN_OR_RETURN(const OpDef* def, builder_.FindOp(name));
+  std::vector<TapeTensorId> written;  // One for each result.
+  for (TapeTensorId id : OutputTensors(call)) {
+    if (id == kNoTapeTensor) {
+      return absl::UnimplementedError("a result that is absent");
+    }
+    written.push_back(id);
+  }
+  if (OutputTensors(call).empty() && !call.outputs.empty()) {
+    return absl::UnimplementedError("a result that is not a tensor");
+  }
+  for (int param : def->hidden_results()) {
+    if (const auto* ref = std::get_if<TapeTensorRef>(&call.args[param])) {
+      written.push_back(ref->id);
+    } else if (const auto* list =
+                   std::get_if<TapeTensorList>(&call.args[param])) {
+      written.insert(written.end(), list->ids.begin(), list->ids.end());
+    }
+  }
+  MICA_ASSIGN_OR_RETURN(Arguments arguments, LowerArguments(call));
+  ProgramBuilder::OpSpec spec{
+      .def = def, .arguments = std::move(arguments), .source = Source()};
+  for (TapeTensorId id : written) {
+    const bool is_known = storages_.contains(tape_.tensors[id].storage);
+    MICA_ASSIGN_OR_RETURN(TensorType type,
+                          is_known ? WriteType(id) : TypeOf(id));
+    spec.types.push_back(std::move(type));
+  }
+  MICA_ASSIGN_OR_RETURN(auto results, builder_.AddOp(std::move(spec)));
+  for (size_t i = 0; i < written.size(); ++i) {
+    const bool is_known = storages_.contains(tape_.tensors[written[i]].storage);
+    MICA_RETURN_IF_ERROR(is_known ? Write(written[i], results[i])
+                                  : SetFresh(written[i], results[i]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::SetFresh(TapeTensorId id, ValueId value) {
+  StorageState& storage = storages_[tape_.tensors[id].storage];
+  if (storage.root != kNoTapeTensor) {
+    return absl::UnimplementedError(
+        "a result that shares memory against the operator's schema");
+  }
+  storage = {.root = id, .value = value};
+  tensors_[id] = {.value = value, .version = 0};
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TensorType> Lowering::WriteType(TapeTensorId id) const {
+  MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(id));
+  const bool is_root = storages_.at(tape_.tensors[id].storage).root == id;
+  if (!is_root) type.strides.clear();
+  return type;
+}
+
+absl::Status Lowering::Write(TapeTensorId id, ValueId value) {
+  const TapeTensor& tensor = tape_.tensors[id];
+  StorageState& storage = storages_.at(tensor.storage);
+  ++storage.version;
+  if (storage.root == id) {
+    storage.value = value;
+    return absl::OkStatus();
+  }
+  MICA_RETURN_IF_ERROR(CheckInsideRoot(id));
+  MICA_ASSIGN_OR_RETURN(TensorType root_type, TypeOf(storage.root));
+  if (!root_type.is_dense()) {
+    return absl::UnimplementedError(
+        "a write through a view of memory with gaps");
+  }
+  MICA_ASSIGN_OR_RETURN(
+      storage.value,
+      AddOneResult("mica.scatter_view",
+                   {ValueRef{storage.value}, ValueRef{value}, tensor.sizes,
+                    tensor.strides, OffsetInRoot(id)},
+                   root_type));
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::AddUpdates() {
+  for (const auto& [id, storage] : storages_) {
+    if (!IsExternal(storage.root) || storage.version == 0) continue;
+    MICA_RETURN_IF_ERROR(
+        builder_.AddUpdate(tensors_[storage.root].value, storage.value));
+  }
+  auto check_written = [this](absl::Span<const TapeTensorId> externals) {
+    for (TapeTensorId id : externals) {
+      if (storages_.at(tape_.tensors[id].storage).version == 0) continue;
+      MICA_RETURN_IF_ERROR(CheckInsideRoot(id));
+    }
+    return absl::OkStatus();
+  };
+  MICA_RETURN_IF_ERROR(check_written(tape_.inputs));
+  return check_written(tape_.states);
+}
+
+absl::StatusOr<LoweredResult> Lowering::LowerResult(
+    TapeTensorId id, std::vector<ValueId>& outputs) {
+  const TapeTensor& tensor = tape_.tensors[id];
+  MICA_RETURN_IF_ERROR(Current(id).status());
+  MICA_RETURN_IF_ERROR(CheckInsideRoot(id));
+  const StorageState& storage = storages_.at(tensor.storage);
+  LoweredResult result{.sizes = tensor.sizes,
+                       .strides = tensor.strides,
+                       .offset = OffsetInRoot(id)};
+  if (IsExternal(storage.root)) {
+    const bool is_input =
+        tape_.tensors[storage.root].origin == TapeOrigin::kInput;
+    const std::vector<TapeTensorId>& externals =
+        is_input ? tape_.inputs : tape_.states;
+    result.source = is_input ? LoweredResult::Source::kInput
+                             : LoweredResult::Source::kState;
+    result.index = static_cast<int32_t>(
+        std::find(externals.begin(), externals.end(), storage.root) -
+        externals.begin());
+    return result;
+  }
+  const auto [it, is_new] = output_of_storage_.try_emplace(
+      tensor.storage, static_cast<int32_t>(outputs.size()));
+  if (is_new) outputs.push_back(storage.value);
+  result.index = it->second;
+  return result;
+}
+
+absl::StatusOr<LoweredTape> Lowering::Finish() {
+  LoweredTape lowered;
+  std::vector<ValueId> outputs;
+  for (TapeTensorId id : tape_.results) {
+    MICA_ASSIGN_OR_RETURN(LoweredResult result, LowerResult(id, outputs));
+    lowered.results.push_back(std::move(result));
+  }
+  for (const TapeHostRead& read : tape_.host_reads) {
+    const auto it = host_values_.find(&tape_.calls[read.call]);
+    if (it == host_values_.end() || read.output != 0) {
+      return absl::UnimplementedError(
+          absl::StrCat(Where(tape_.calls[read.call]),
+                       ": a number that Python reads from a tensor"));
+    }
+    lowered.host_reads.push_back(static_cast<int32_t>(outputs.size()));
+    outputs.push_back(it->second);
+  }
+  MICA_RETURN_IF_ERROR(AddUpdates());
+  MICA_ASSIGN_OR_RETURN(Program program, builder_.Build(outputs));
+  MICA_ASSIGN_OR_RETURN(lowered.program, RemoveDeadOps(program, registry_));
+  lowered.large_constants = std::move(large_constants_);
+  return lowered;
+}
+
+}  // namespace
+
+absl::StatusOr<LoweredTape> LowerTape(const Tape& tape,
+                                      const OpRegistry& registry) {
+  return Lowering(tape, registry).Run();
+}
+
+}  // namespace mica

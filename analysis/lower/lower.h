@@ -1,0 +1,56 @@
+// From what the dispatcher did to a Program in SSA form.
+
+#ifndef MICA_ANALYSIS_LOWER_LOWER_H_
+#define MICA_ANALYSIS_LOWER_LOWER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "analysis/lower/tape.h"
+#include "framework/ir/program.h"
+#include "framework/op/op_registry.h"
+
+namespace mica {
+
+// How one entry of Tape::results is had after a run: a window on a Program
+// output's memory, or on the memory of an input or a state.
+struct LoweredResult {
+  enum class Source { kOutput, kInput, kState };
+  Source source = Source::kOutput;
+  int32_t index = 0;  // In Program::outputs, Tape::inputs or Tape::states.
+  // The window, in elements from the address of that tensor's first element.
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
+  int64_t offset = 0;
+};
+
+// A Tape as a Program, with the way back to the user's tensors.
+struct LoweredTape {
+  // Inputs in the order of Tape::inputs. Variables: first Tape::states, in
+  // order, then large constants. Outputs: memory of results, then host reads.
+  Program program;
+  std::vector<LoweredResult> results;  // As many as Tape::results.
+  // The tape's constants that are variables of the Program for their size, in
+  // order of the variables behind the states.
+  std::vector<TapeTensorId> large_constants;
+  // Index in Program::outputs of the scalar that Tape::host_reads[i] read.
+  std::vector<int32_t> host_reads;
+};
+
+// Constants up to this many bytes are inline in the Program.
+inline constexpr int64_t kMaxInlineConstantBytes = 4096;
+
+// In-place and out= calls become functional ones, writes through views become
+// mica.scatter_view, and what is written to inputs and states becomes updates
+// at the end. Operators that `registry` lacks become opaque ones.
+//
+// Unimplemented, naming the op and the user's line, for what a Program can't
+// say: data-dependent sizes, complex numbers, devices other than the CPU.
+absl::StatusOr<LoweredTape> LowerTape(const Tape& tape,
+                                      const OpRegistry& registry);
+
+}  // namespace mica
+
+#endif  // MICA_ANALYSIS_LOWER_LOWER_H_

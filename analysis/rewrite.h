@@ -1,0 +1,80 @@
+// Passes make a new Program from an old one with a Rewriter.
+
+#ifndef MICA_ANALYSIS_REWRITE_H_
+#define MICA_ANALYSIS_REWRITE_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "framework/ir/program.h"
+#include "framework/ir/program_builder.h"
+#include "framework/op/op_registry.h"
+
+namespace mica {
+
+// Copies a Program op by op into a builder; a pass leaves out, replaces and
+// adds ops on the way. Names of values, sources and types are kept.
+// Single-thread; `from` and `registry` must outlive it.
+class Rewriter {
+ public:
+  Rewriter(const Program& from, const OpRegistry& registry);
+
+  // Copies inputs, variables, constants and declarations. Call it first.
+  absl::Status CopyDeclarations();
+  // Copies one op with its results.
+  absl::Status CopyOp(const Op& op);
+  // Copies updates and returns, then builds.
+  absl::StatusOr<Program> Finish();
+
+  // From here on `from_value` of the old Program means `to_value` of the new.
+  void Map(ValueId from_value, ValueId to_value) {
+    new_ids_[from_value] = to_value;
+  }
+  // The new value that stands for the old one; kNoValue if none does yet.
+  ValueId NewId(ValueId from_value) const { return new_ids_[from_value]; }
+  ProgramBuilder& builder() { return builder_; }
+
+  // Applied to each type and each list of integers that is copied.
+  void set_dim_map(std::function<Dim(Dim)> map) { dim_map_ = std::move(map); }
+  // Replaces what the Program returns; ids are of the old Program.
+  void set_outputs(absl::Span<const ValueId> outputs) {
+    outputs_.assign(outputs.begin(), outputs.end());
+  }
+
+ private:
+  TensorType MapType(TensorType type) const;
+
+  const Program& from_;
+  ProgramBuilder builder_;
+  std::vector<ValueId> new_ids_;
+  std::vector<ValueId> outputs_;
+  std::function<Dim(Dim)> dim_map_;
+};
+
+// How many ops, updates and returns read each value.
+std::vector<int> CountUses(const Program& program);
+
+// The Program without ops that nothing depends on. Inputs and variables stay.
+absl::StatusOr<Program> RemoveDeadOps(const Program& program,
+                                      const OpRegistry& registry);
+
+// The same ops and updates with other outputs, dead ones removed.
+absl::StatusOr<Program> WithOutputs(const Program& program,
+                                    absl::Span<const ValueId> outputs,
+                                    const OpRegistry& registry);
+
+// The static Program that `sizes` makes of a symbolic one. InvalidArgument if
+// a symbol has no size, or naming the op whose types then don't fit.
+absl::StatusOr<Program> Specialise(
+    const Program& program,
+    const absl::flat_hash_map<std::string, int64_t>& sizes,
+    const OpRegistry& registry);
+
+}  // namespace mica
+
+#endif  // MICA_ANALYSIS_REWRITE_H_
