@@ -1,6 +1,11 @@
 # How the tree's targets are made. Sources are globbed with CONFIGURE_DEPENDS:
 # a new file in a folder is in the build without an edit here.
 
+# What a user needs: the binaries of tools/ and the Python extension.
+add_custom_target(mica_product)
+# The C++ tests' binaries.
+add_custom_target(mica_tests)
+
 # Sets `out` to the folder's *.cc, below it too, less tests and benchmarks.
 # Further arguments are regular expressions of paths to leave out.
 function(mica_glob_sources out)
@@ -53,6 +58,7 @@ function(mica_tool name)
   cmake_parse_arguments(arg "" "" "SRCS;DEPS" ${ARGN})
   add_executable(${name} ${arg_SRCS})
   target_link_libraries(${name} PRIVATE ${arg_DEPS} gflags)
+  add_dependencies(mica_product ${name})
 endfunction()
 
 # mica_test(NAME SRCS files… DEPS targets…): one GoogleTest binary that ctest
@@ -64,6 +70,7 @@ function(mica_test name)
     ${arg_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  add_dependencies(mica_tests ${name})
   add_test(NAME ${name} COMMAND ${name}
            WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
   set_tests_properties(${name} PROPERTIES TIMEOUT 600)

@@ -10,7 +10,7 @@ extra_apt_packages=()
 # shellcheck source=lib/setup.sh
 source tools/lib/setup.sh
 
-prepare quickstart model
+prepare mica_product quickstart model
 say "Main job: semantic search with a pretrained sentence-embedding model"
 start=$SECONDS
 .venv/bin/python tools/quickstart.py --json build/quickstart.json "$@"

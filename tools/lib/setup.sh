@@ -155,17 +155,18 @@ build_preset() {
     ${1:+--target "$@"}
 }
 
-# prepare REQUIREMENTS…: everything up to a release build that Python can
-# import. Exits where a step fails.
+# prepare TARGET REQUIREMENTS…: everything up to a release build of the target
+# that Python can import. Exits where a step fails.
 prepare() {
-  local packages=("${apt_packages[@]}")
+  local target=$1
+  shift
   say "1/3 system packages"
-  install_apt "${packages[@]}" "${extra_apt_packages[@]}" ||
+  install_apt "${apt_packages[@]}" "${extra_apt_packages[@]}" ||
     die "could not install system packages"
   say "2/3 Python packages, in .venv"
   make_venv || die "could not make .venv"
   install_pip build "$@" || die "could not install Python packages"
   link_package || die "could not link python/ into .venv"
   say "3/3 build, in build/"
-  build_preset release || die "the build failed"
+  build_preset release "$target" || die "the build failed"
 }

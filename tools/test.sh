@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# Every check of the tree, from a bare Debian 12 machine on: installs what is
+# missing, builds, and runs all tests. Runs to the end whatever fails; the last
+# line counts, and the exit status is 0 only if nothing failed.
+#
+#   MICA_FUZZ_SECONDS=20   how long each fuzz target runs
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+extra_apt_packages=(clang-14 clang-format-14 libclang-rt-14-dev)
+# shellcheck source=lib/setup.sh
+source tools/lib/setup.sh
+
+python=.venv/bin/python
+passed=0
+failed=0
+failures=()
+
+# check NAME LOG COMMAND…: one check that passes or fails as a whole.
+check() {
+  if run_step "$1" "${@:2}"; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    failures+=("$1")
+  fi
+}
+
+# count NAME STATUS PASSED FAILED: adds a runner's own counts. A runner that
+# failed without counting a failure, or ran nothing, is a failure itself.
+count() {
+  passed=$((passed + $3))
+  failed=$((failed + $4))
+  if (($4 > 0)); then
+    failures+=("$1: $4 failed")
+  elif (($2 != 0)); then
+    failed=$((failed + 1))
+    failures+=("$1: exit status $2")
+  elif (($3 == 0)); then
+    failed=$((failed + 1))
+    failures+=("$1: no test ran")
+  fi
+}
+
+# log_number LOG PATTERN: the number that the last match of an extended regular
+# expression begins with, or 0.
+log_number() {
+  { grep -oE "$2" "$log_dir/$1.log" || echo 0; } | tail -n 1 |
+    grep -oE '^[0-9]+'
+}
+
+# ctest_preset PRESET: builds and runs the C++ tests of a preset.
+ctest_preset() {
+  local preset=$1 status=0 total bad
+  if ! build_preset "$preset" mica_tests; then
+    count "C++ tests ($preset)" 1 0 0
+    return 0
+  fi
+  run_step "C++ tests ($preset)" "ctest-$preset" \
+    ctest --preset "$preset" -j "$(nproc)" || status=$?
+  total=$(grep -oE 'out of [0-9]+' "$log_dir/ctest-$preset.log" |
+    tail -n 1 | grep -oE '[0-9]+' || echo 0)
+  bad=$(log_number "ctest-$preset" '[0-9]+ tests failed')
+  count "C++ tests ($preset)" "$status" $((total - bad)) "$bad"
+}
+
+pytest_all() {
+  local status=0
+  run_step "Python tests" pytest "$python" -m pytest -q || status=$?
+  count "Python tests" "$status" \
+    "$(log_number pytest '[0-9]+ passed')" \
+    "$(($(log_number pytest '[0-9]+ failed') +
+      $(log_number pytest '[0-9]+ errors?')))"
+}
+
+clang_format() {
+  git ls-files -z -- '*.cc' '*.h' '*.cu' |
+    xargs -0 -r clang-format-14 --dry-run -Werror
+}
+
+# Mypy on the package and on the programs of tools/.
+types() {
+  MYPYPATH=tools "$python" -m mypy -p mica &&
+    "$python" -m mypy tools/*.py tools/check_deps
+}
+
+fuzz() {
+  local target seconds=${MICA_FUZZ_SECONDS:-20} name
+  for target in tests/fuzz/*_fuzz.cc; do
+    name=$(basename "$target" .cc)
+    mkdir -p "build-fuzz/corpus/$name"
+    check "fuzzing: $name, $seconds s" "$name" "build-fuzz/bin/$name" \
+      -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -max_len=4096 \
+      -artifact_prefix=build-fuzz/ -print_final_stats=1 \
+      "build-fuzz/corpus/$name" tests/golden
+  done
+}
+
+export UBSAN_OPTIONS=print_stacktrace=1
+export HF_HUB_OFFLINE=1
+
+prepare all test quickstart model
+say "Checks of the text"
+check "clang-format" clang-format clang_format
+check "ruff format" ruff-format "$python" -m ruff format --check .
+check "ruff check" ruff-check "$python" -m ruff check .
+check "mypy --strict" mypy types
+check "check_deps" check-deps tools/check_deps
+say "Tests"
+ctest_preset release
+pytest_all
+say "Tests under sanitizers"
+ctest_preset asan
+if compgen -G 'tests/fuzz/*_fuzz.cc' >/dev/null; then
+  if build_preset fuzz; then fuzz; else count "fuzz targets" 1 0 0; fi
+fi
+
+say "Everything took $SECONDS s."
+for failure in ${failures[@]+"${failures[@]}"}; do
+  say "FAILED: $failure"
+done
+say "$passed passed, $failed failed"
+((failed == 0))
