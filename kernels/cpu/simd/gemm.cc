@@ -1,0 +1,400 @@
+#include "kernels/cpu/simd/gemm.h"
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/simd/math.h"
+#include "kernels/cpu/simd/parts.h"
+#include "kernels/cpu/simd/vec.h"
+
+namespace mica::cpu::MICA_SIMD_NAMESPACE {
+namespace {
+
+// c[kRows][up to kVectors vectors] from a's rows and one column block of b.
+// kVectors above 2 spans several panels. With kMasked, only the lanes of
+// `mask` exist in the last vector.
+template <int kRows, int kVectors, bool kMasked>
+void Tile(const GemmArgs& g, const float* a, const float* b, float* c,
+          const float* bias, const float* residual, Vm mask) {
+  Vf acc[kRows][kVectors];
+  MICA_UNROLL
+  for (int i = 0; i < kRows; ++i) {
+    MICA_UNROLL
+    for (int j = 0; j < kVectors; ++j) acc[i][j] = Zero();
+  }
+  // A base for every three rows: then all addresses are base + stride * 0, 1,
+  // 2, and the pointers fit the general registers.
+  constexpr int kBases = (kRows + 2) / 3;
+  const int64_t lda = g.a_row_stride;
+  const float* bases[kBases];
+  MICA_UNROLL
+  for (int i = 0; i < kBases; ++i) bases[i] = a + 3 * i * lda;
+  const int64_t b_step = g.b_row_stride;
+  const int64_t panel = g.b_panel_stride;
+  auto step = [&](int64_t k) MICA_INLINE_LAMBDA {
+    Vf bv[kVectors];
+    MICA_UNROLL
+    for (int j = 0; j < kVectors; ++j) {
+      const float* p = b + (j / 2) * panel + (j % 2) * kLanes;
+      bv[j] = kMasked && j == kVectors - 1 ? Load(p, mask) : Load(p);
+    }
+    MICA_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+      const Vf av = Set(bases[i / 3][i % 3 * lda + k]);
+      MICA_UNROLL
+      for (int j = 0; j < kVectors; ++j) acc[i][j] = Fma(av, bv[j], acc[i][j]);
+    }
+    b += b_step;
+  };
+  int64_t k = 0;
+  for (; k + 4 <= g.k; k += 4) {
+    step(0);
+    step(1);
+    step(2);
+    step(3);
+    MICA_UNROLL
+    for (int i = 0; i < kBases; ++i) bases[i] += 4;
+  }
+  for (; k < g.k; ++k) {
+    step(0);
+    MICA_UNROLL
+    for (int i = 0; i < kBases; ++i) bases[i] += 1;
+  }
+  if (bias != nullptr) {
+    MICA_UNROLL
+    for (int j = 0; j < kVectors; ++j) {
+      const bool masked = kMasked && j == kVectors - 1;
+      const Vf v =
+          masked ? Load(bias + j * kLanes, mask) : Load(bias + j * kLanes);
+      MICA_UNROLL
+      for (int i = 0; i < kRows; ++i) acc[i][j] = acc[i][j] + v;
+    }
+  }
+  if (g.activation == Activation::kRelu) {
+    MICA_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+      MICA_UNROLL
+      for (int j = 0; j < kVectors; ++j) acc[i][j] = Relu(acc[i][j]);
+    }
+  }
+  if (residual != nullptr) {
+    MICA_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+      const float* row = residual + i * g.residual_row_stride;
+      MICA_UNROLL
+      for (int j = 0; j < kVectors; ++j) {
+        const bool masked = kMasked && j == kVectors - 1;
+        acc[i][j] = acc[i][j] + (masked ? Load(row + j * kLanes, mask)
+                                        : Load(row + j * kLanes));
+      }
+    }
+  }
+  MICA_UNROLL
+  for (int i = 0; i < kRows; ++i) {
+    float* row = c + i * g.c_row_stride;
+    MICA_UNROLL
+    for (int j = 0; j < kVectors; ++j) {
+      if (kMasked && j == kVectors - 1) {
+        Store(row + j * kLanes, acc[i][j], mask);
+      } else {
+        Store(row + j * kLanes, acc[i][j]);
+      }
+    }
+  }
+}
+
+using TileFn = void (*)(const GemmArgs&, const float*, const float*, float*,
+                        const float*, const float*, Vm);
+
+// By the number of rows, for each kind of column block.
+struct TileTable {
+  TileFn two[kTileRows + 1] = {};
+  TileFn two_masked[kTileRows + 1] = {};
+  TileFn one_masked[kTileRows + 1] = {};
+  // Four vectors, for the few rows that would not fill the pipes with two.
+  TileFn four[kTileRows + 1] = {};
+};
+
+template <int kRows>
+constexpr void FillTiles(TileTable& table) {
+  table.two[kRows] = Tile<kRows, 2, false>;
+  table.two_masked[kRows] = Tile<kRows, 2, true>;
+  table.one_masked[kRows] = Tile<kRows, 1, true>;
+  if constexpr (kRows * 2 <= kTileRows) {
+    table.four[kRows] = Tile<kRows, 4, false>;
+  }
+  if constexpr (kRows > 1) FillTiles<kRows - 1>(table);
+}
+
+constexpr TileTable MakeTiles() {
+  TileTable table;
+  FillTiles<kTileRows>(table);
+  return table;
+}
+
+constexpr TileTable kTiles = MakeTiles();
+
+void ActivateRows(Activation activation, float* c, int64_t row_stride,
+                  int64_t rows, int64_t n);
+
+// One block of rows against all columns from `col` to `end`, at most four
+// vectors of them.
+MICA_INLINE void OneTile(const GemmArgs& g, int64_t row, int rows, int64_t col,
+                         int64_t cols) {
+  const float* a = g.a + row * g.a_row_stride;
+  const float* b = g.b + col / kPanelCols * g.b_panel_stride;
+  float* c = g.c + row * g.c_row_stride + col;
+  const float* bias = g.bias != nullptr ? g.bias + col : nullptr;
+  // A slow activation needs the registers: it follows on the stored tile, and
+  // the residual after it.
+  const bool late =
+      g.activation != Activation::kNone && g.activation != Activation::kRelu;
+  const float* residual = g.residual != nullptr
+                              ? g.residual + row * g.residual_row_stride + col
+                              : nullptr;
+  const float* early = late ? nullptr : residual;
+  if (cols == 2 * kPanelCols) {
+    kTiles.four[rows](g, a, b, c, bias, early, FirstLanes(kLanes));
+  } else if (cols == kPanelCols) {
+    kTiles.two[rows](g, a, b, c, bias, early, FirstLanes(kLanes));
+  } else if (cols > kLanes) {
+    kTiles.two_masked[rows](g, a, b, c, bias, early, FirstLanes(cols - kLanes));
+  } else {
+    kTiles.one_masked[rows](g, a, b, c, bias, early, FirstLanes(cols));
+  }
+  if (!late) return;
+  ActivateRows(g.activation, c, g.c_row_stride, rows, cols);
+  if (residual == nullptr) return;
+  for (int i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < cols; ++j) {
+      c[i * g.c_row_stride + j] += residual[i * g.residual_row_stride + j];
+    }
+  }
+}
+
+template <Vf (*kFn)(Vf)>
+MICA_INLINE void ApplyRows(float* c, int64_t row_stride, int64_t rows,
+                           int64_t n) {
+  for (int64_t i = 0; i < rows; ++i) {
+    float* row = c + i * row_stride;
+    int64_t j = 0;
+    for (; j + kLanes <= n; j += kLanes) Store(row + j, kFn(Load(row + j)));
+    if (j < n) {
+      const Vm m = FirstLanes(n - j);
+      Store(row + j, kFn(Load(row + j, m)), m);
+    }
+  }
+}
+
+void ActivateRows(Activation activation, float* c, int64_t row_stride,
+                  int64_t rows, int64_t n) {
+  switch (activation) {
+    case Activation::kNone:
+      return;
+    case Activation::kRelu:
+      return ApplyRows<Relu>(c, row_stride, rows, n);
+    case Activation::kGeluErf:
+      return ApplyRows<GeluErf>(c, row_stride, rows, n);
+    case Activation::kGeluTanh:
+      return ApplyRows<GeluTanh>(c, row_stride, rows, n);
+    case Activation::kTanh:
+      return ApplyRows<Tanh>(c, row_stride, rows, n);
+  }
+}
+
+// Rows of a that stay in the second-level cache while all of b passes.
+constexpr int64_t kBlockFloats = 64 * 1024;
+
+MICA_INLINE int64_t Min64(int64_t a, int64_t b) { return a < b ? a : b; }
+MICA_INLINE int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+MICA_INLINE int64_t BlockRows(int64_t k) {
+  const int64_t tiles = k > 0 ? kBlockFloats / (k * kTileRows) : 64;
+  return (tiles > 0 ? tiles : 1) * kTileRows;
+}
+
+void PackPlain(const float* b, int64_t row_stride, int64_t n, int64_t k,
+               float* dst) {
+  for (int64_t col = 0; col < n; col += kPanelCols) {
+    const int64_t cols = Min64(kPanelCols, n - col);
+    const Vm m0 = FirstLanes(Min64(cols, kLanes));
+    const Vm m1 = FirstLanes(cols > kLanes ? cols - kLanes : 0);
+    for (int64_t i = 0; i < k; ++i, dst += kPanelCols) {
+      const float* row = b + i * row_stride + col;
+      Store(dst, Load(row, m0));
+      // Without lanes the address may be past the row's end.
+      Store(dst + kLanes, cols > kLanes ? Load(row + kLanes, m1) : Zero());
+    }
+  }
+}
+
+// Packs `rows` <= kLanes rows of b, each k long, to kLanes columns of a panel.
+void PackStrip(const float* b, int64_t row_stride, int64_t rows, int64_t k,
+               Vf scale, float* dst) {
+  int64_t i = 0;
+  for (; i < k; i += kLanes) {
+    const int64_t depth = Min64(kLanes, k - i);
+    Vf t[kLanes];
+    if (rows == kLanes && depth == kLanes) {
+      MICA_UNROLL
+      for (int r = 0; r < kLanes; ++r) {
+        t[r] = Load(b + r * row_stride + i) * scale;
+      }
+      Transpose(t);
+      MICA_UNROLL
+      for (int r = 0; r < kLanes; ++r) {
+        Store(dst + (i + r) * kPanelCols, t[r]);
+      }
+    } else {
+      const Vm m = FirstLanes(depth);
+      for (int r = 0; r < kLanes; ++r) {
+        t[r] = r < rows ? Load(b + r * row_stride + i, m) * scale : Zero();
+      }
+      Transpose(t);
+      for (int r = 0; r < depth; ++r) Store(dst + (i + r) * kPanelCols, t[r]);
+    }
+  }
+}
+
+// Sums of four vectors' lanes, in order.
+MICA_INLINE __m128 SumFour(Vf a, Vf b, Vf c, Vf d) {
+#if defined(__AVX512F__)
+  const auto half = [](Vf x) {
+    return _mm256_add_ps(_mm512_castps512_ps256(x),
+                         _mm512_extractf32x8_ps(x, 1));
+  };
+  const __m256 ab = _mm256_hadd_ps(half(a), half(b));
+  const __m256 cd = _mm256_hadd_ps(half(c), half(d));
+#else
+  const __m256 ab = _mm256_hadd_ps(a, b);
+  const __m256 cd = _mm256_hadd_ps(c, d);
+#endif
+  const __m256 s = _mm256_hadd_ps(ab, cd);
+  return _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));
+}
+
+// Four rows of w against one x; k in vectors, the last one masked.
+MICA_INLINE void DotFour(const float* x, const float* w, int64_t stride,
+                         int64_t k, const float* bias, float* out) {
+  Vf s[4] = {Zero(), Zero(), Zero(), Zero()};
+  int64_t i = 0;
+  for (; i + kLanes <= k; i += kLanes) {
+    const Vf v = Load(x + i);
+    MICA_UNROLL
+    for (int r = 0; r < 4; ++r) s[r] = Fma(v, Load(w + r * stride + i), s[r]);
+  }
+  if (i < k) {
+    const Vm m = FirstLanes(k - i);
+    const Vf v = Load(x + i, m);
+    MICA_UNROLL
+    for (int r = 0; r < 4; ++r) {
+      s[r] = Fma(v, Load(w + r * stride + i, m), s[r]);
+    }
+  }
+  __m128 sum = SumFour(s[0], s[1], s[2], s[3]);
+  if (bias != nullptr) sum = _mm_add_ps(sum, _mm_loadu_ps(bias));
+  _mm_storeu_ps(out, sum);
+}
+
+void GemvTransposed(const float* x, int64_t x_row_stride, const float* w,
+                    int64_t w_row_stride, const float* bias, float* out,
+                    int64_t out_row_stride, int64_t m, int64_t n, int64_t k) {
+  int64_t j = 0;
+  for (; j + 4 <= n; j += 4) {
+    for (int64_t i = 0; i < m; ++i) {
+      DotFour(x + i * x_row_stride, w + j * w_row_stride, w_row_stride, k,
+              bias != nullptr ? bias + j : nullptr,
+              out + i * out_row_stride + j);
+    }
+  }
+  for (; j < n; ++j) {
+    for (int64_t i = 0; i < m; ++i) {
+      float last[4];
+      // A stride of 0 reads the one row four times.
+      DotFour(x + i * x_row_stride, w + j * w_row_stride, 0, k, nullptr, last);
+      out[i * out_row_stride + j] =
+          last[0] + (bias != nullptr ? bias[j] : 0.0f);
+    }
+  }
+}
+
+}  // namespace
+
+void PackTransposed(const float* b, int64_t row_stride, int64_t n, int64_t k,
+                    float scale, float* dst) {
+  for (int64_t col = 0; col < n; col += kPanelCols) {
+    for (int half = 0; half < 2; ++half) {
+      const int64_t first = col + half * kLanes;
+      const int64_t rows = first < n ? Min64(kLanes, n - first) : 0;
+      PackStrip(b + first * row_stride, row_stride, rows, k, Set(scale),
+                dst + half * kLanes);
+    }
+    dst += kPanelCols * k;
+  }
+}
+
+namespace {
+
+// Rows of a whose addresses differ by a multiple of a page share a few cache
+// sets, and push each other out.
+int64_t ScratchFloats(int64_t a_row_stride, int64_t m, int64_t k) {
+  constexpr int64_t kPageFloats = 1024;
+  if (a_row_stride % kPageFloats != 0 || k < 256 || m < 4) return 0;
+  return Min64(m, BlockRows(k)) * (k + kLanes);
+}
+
+// Rows whose a stays in cache.
+void GemmBlock(const GemmArgs& g) {
+  // Tiles of equal height, rather than a thin last one.
+  const int64_t tiles = CeilDiv(g.m, kTileRows);
+  const bool wide = g.m * 2 <= kTileRows;
+  for (int64_t col = 0; col < g.n;) {
+    int64_t cols = Min64(kPanelCols, g.n - col);
+    if (wide && g.n - col >= 2 * kPanelCols) cols = 2 * kPanelCols;
+    int64_t row = 0;
+    for (int64_t t = 0; t < tiles; ++t) {
+      const int height = static_cast<int>((g.m + t) / tiles);
+      OneTile(g, row, height, col, cols);
+      row += height;
+    }
+    col += cols;
+  }
+}
+
+}  // namespace
+
+void Gemm(const GemmArgs& g) {
+  if (g.m <= 0 || g.n <= 0) return;
+  const int64_t block_rows = BlockRows(g.k);
+  if (g.m <= block_rows && g.scratch == nullptr) return GemmBlock(g);
+  for (int64_t row = 0; row < g.m; row += block_rows) {
+    GemmArgs block = g;
+    block.m = Min64(block_rows, g.m - row);
+    block.a += row * g.a_row_stride;
+    block.c += row * g.c_row_stride;
+    if (g.residual != nullptr) block.residual += row * g.residual_row_stride;
+    if (g.scratch != nullptr) {
+      const int64_t stride = g.k + kLanes;
+      for (int64_t i = 0; i < block.m; ++i) {
+        __builtin_memcpy(g.scratch + i * stride, block.a + i * g.a_row_stride,
+                         static_cast<size_t>(g.k) * sizeof(float));
+      }
+      block.a = g.scratch;
+      block.a_row_stride = stride;
+    }
+    GemmBlock(block);
+  }
+}
+
+void FillGemm(SimdTable& table) {
+  table.gemm_cols = kPanelCols;
+  table.gemm_rows = kTileRows;
+  table.gemm = Gemm;
+  table.gemm_scratch_floats = ScratchFloats;
+  table.pack_transposed = PackTransposed;
+  table.pack_plain = PackPlain;
+  table.gemv_transposed = GemvTransposed;
+  table.activate = ActivateRows;
+}
+
+}  // namespace mica::cpu::MICA_SIMD_NAMESPACE

@@ -1,0 +1,83 @@
+#ifndef MICA_KERNELS_CPU_SIMD_MATH_H_
+#define MICA_KERNELS_CPU_SIMD_MATH_H_
+
+#include "kernels/cpu/simd/vec.h"
+
+// float32 functions of a vector, at most 4 ulp from the exact value; infinity,
+// nan, zeros and denormals as in <cmath>. The polynomials are minimax fits of
+// this project (least squares, reweighted until the error is level).
+
+namespace mica::cpu::MICA_SIMD_NAMESPACE {
+
+// Horner's rule: c[0] + x (c[1] + x (c[2] + ...)).
+template <int kTerms>
+MICA_INLINE Vf Polynomial(const float (&c)[kTerms], Vf x) {
+  Vf y = Set(c[kTerms - 1]);
+  MICA_UNROLL
+  for (int i = kTerms - 2; i >= 0; --i) y = Fma(y, x, Set(c[i]));
+  return y;
+}
+
+// exp(x) = 2^n exp(r) with |r| <= ln(2) / 2.
+MICA_INLINE Vf Exp(Vf x) {
+  static constexpr float kTail[] = {0.499999995f, 0.16666577f, 0.041666854f,
+                                    0.0083632f, 0.00139012986f};
+  // Outside of this range the result is 0 or infinity anyway. The order of
+  // the arguments lets a nan through.
+  x = Max(Set(-104.0f), Min(Set(89.0f), x));
+  const Vf n = Round(x * Set(1.44269504f));
+  Vf r = Fnma(n, Set(0.693145751953125f), x);
+  r = Fnma(n, Set(1.42860677e-6f), r);
+  const Vf y = Fma(r * r, Polynomial(kTail, r), r) + Set(1.0f);
+  return Scale2(y, n);
+}
+
+// What rounding took past 1 comes back.
+MICA_INLINE Vf UpToOne(Vf x) { return Max(Set(-1.0f), Min(Set(1.0f), x)); }
+
+// erf(x) = x P(x^2) / Q(x^2) up to where it rounds to 1.
+MICA_INLINE Vf Erf(Vf x) {
+  static constexpr float kP[] = {1.12837915f,     0.187555771f,
+                                 0.0524439881f,   0.00366159569f,
+                                 0.000285820015f, 2.11675683e-06f};
+  static constexpr float kQ[] = {1.0f,           0.499549867f,
+                                 0.112996213f,   0.0147601899f,
+                                 0.00114327184f, 3.88264915e-05f};
+  x = Max(Set(-3.84f), Min(Set(3.84f), x));
+  const Vf s = x * x;
+  return UpToOne(x * Polynomial(kP, s) / Polynomial(kQ, s));
+}
+
+// tanh(x), of the same form.
+MICA_INLINE Vf Tanh(Vf x) {
+  static constexpr float kP[] = {0.999999979f, 0.133797316f, 0.00349404998f,
+                                 2.05837043e-05f, 1.33193253e-08f};
+  static constexpr float kQ[] = {1.0f, 0.467130469f, 0.0258711339f,
+                                 0.000328311672f, 7.76213482e-07f};
+  x = Max(Set(-9.02f), Min(Set(9.02f), x));
+  const Vf s = x * x;
+  return UpToOne(x * Polynomial(kP, s) / Polynomial(kQ, s));
+}
+
+MICA_INLINE Vf Sigmoid(Vf x) {
+  return Set(1.0f) / (Set(1.0f) + Exp(Zero() - x));
+}
+MICA_INLINE Vf Silu(Vf x) { return x / (Set(1.0f) + Exp(Zero() - x)); }
+
+// x times the normal distribution's cumulative function: GELU as defined.
+MICA_INLINE Vf GeluErf(Vf x) {
+  const Vf h = Set(0.5f) * x;
+  return Fma(h, Erf(x * Set(0.707106781f)), h);
+}
+// GELU's common approximation by tanh.
+MICA_INLINE Vf GeluTanh(Vf x) {
+  const Vf h = Set(0.5f) * x;
+  const Vf inner = x * Fma(Set(0.0356774081f), x * x, Set(0.797884561f));
+  return Fma(h, Tanh(inner), h);
+}
+// A nan stays one, as in PyTorch.
+MICA_INLINE Vf Relu(Vf x) { return Max(Zero(), x); }
+
+}  // namespace mica::cpu::MICA_SIMD_NAMESPACE
+
+#endif  // MICA_KERNELS_CPU_SIMD_MATH_H_

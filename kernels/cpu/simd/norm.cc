@@ -1,0 +1,157 @@
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/cpu/simd/parts.h"
+#include "kernels/cpu/simd/vec.h"
+
+namespace mica::cpu::MICA_SIMD_NAMESPACE {
+namespace {
+
+// One row of vectors: Visit(i, mask or none) with a masked last one.
+template <typename Full, typename Tail>
+MICA_INLINE void ForRow(int64_t n, Full full, Tail tail) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) full(i);
+  if (i < n) tail(i, FirstLanes(n - i));
+}
+
+// x + addend of a row to `to`; returns the sum of its elements.
+MICA_INLINE float AddRow(const float* x, const float* addend, float* to,
+                         int64_t n) {
+  Vf sum = Zero();
+  ForRow(
+      n,
+      [&](int64_t i) {
+        const Vf v = Load(x + i) + Load(addend + i);
+        Store(to + i, v);
+        sum += v;
+      },
+      [&](int64_t i, Vm m) {
+        const Vf v = Load(x + i, m) + Load(addend + i, m);
+        Store(to + i, v, m);
+        sum += v;
+      });
+  return SumLanes(sum);
+}
+
+MICA_INLINE float SumRow(const float* x, int64_t n) {
+  Vf sum = Zero();
+  ForRow(
+      n, [&](int64_t i) { sum += Load(x + i); },
+      [&](int64_t i, Vm m) { sum += Load(x + i, m); });
+  return SumLanes(sum);
+}
+
+// Sum of the squared distances from the mean.
+MICA_INLINE float SumSquares(const float* x, float mean, int64_t n) {
+  const Vf mu = Set(mean);
+  Vf sum = Zero();
+  ForRow(
+      n,
+      [&](int64_t i) {
+        const Vf d = Load(x + i) - mu;
+        sum = Fma(d, d, sum);
+      },
+      [&](int64_t i, Vm m) {
+        const Vf d = Select(m, Load(x + i, m) - mu, Zero());
+        sum = Fma(d, d, sum);
+      });
+  return SumLanes(sum);
+}
+
+template <bool kGamma, bool kBeta>
+MICA_INLINE void NormaliseRow(const float* x, float mean, float rstd,
+                              const float* gamma, const float* beta, float* y,
+                              int64_t n) {
+  const Vf mu = Set(mean), r = Set(rstd);
+  ForRow(
+      n,
+      [&](int64_t i) {
+        Vf v = (Load(x + i) - mu) * r;
+        if (kGamma) v = v * Load(gamma + i);
+        if (kBeta) v = v + Load(beta + i);
+        Store(y + i, v);
+      },
+      [&](int64_t i, Vm m) {
+        Vf v = (Load(x + i, m) - mu) * r;
+        if (kGamma) v = v * Load(gamma + i, m);
+        if (kBeta) v = v + Load(beta + i, m);
+        Store(y + i, v, m);
+      });
+}
+
+void LayerNorm(const LayerNormArgs& args) {
+  const int64_t n = args.n;
+  const float per_element = 1.0f / static_cast<float>(n);
+  for (int64_t row = 0; row < args.rows; ++row) {
+    const float* x = args.x + row * n;
+    float* y = args.y + row * n;
+    float total;
+    if (args.addend != nullptr) {
+      // Without a place for the sum it waits in y.
+      float* sum = args.sum != nullptr ? args.sum + row * n : y;
+      total = AddRow(x, args.addend + row * n, sum, n);
+      x = sum;
+    } else {
+      total = SumRow(x, n);
+    }
+    const float mean = total * per_element;
+    const float variance = SumSquares(x, mean, n) * per_element;
+    const float rstd = 1.0f / std::sqrt(variance + args.eps);
+    if (args.mean != nullptr) args.mean[row] = mean;
+    if (args.rstd != nullptr) args.rstd[row] = rstd;
+    if (args.gamma != nullptr && args.beta != nullptr) {
+      NormaliseRow<true, true>(x, mean, rstd, args.gamma, args.beta, y, n);
+    } else if (args.gamma != nullptr) {
+      NormaliseRow<true, false>(x, mean, rstd, args.gamma, nullptr, y, n);
+    } else if (args.beta != nullptr) {
+      NormaliseRow<false, true>(x, mean, rstd, nullptr, args.beta, y, n);
+    } else {
+      NormaliseRow<false, false>(x, mean, rstd, nullptr, nullptr, y, n);
+    }
+  }
+}
+
+// Also the last rows and columns that fill no square tile.
+void TransposeTail(const float* src, int64_t src_row_stride, float* dst,
+                   int64_t dst_row_stride, int64_t rows, int64_t cols) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < cols; ++c) {
+      dst[c * dst_row_stride + r] = src[r * src_row_stride + c];
+    }
+  }
+}
+
+void Transpose32(const float* src, int64_t src_row_stride, float* dst,
+                 int64_t dst_row_stride, int64_t rows, int64_t cols) {
+  int64_t r = 0;
+  for (; r + kLanes <= rows; r += kLanes) {
+    int64_t c = 0;
+    for (; c + kLanes <= cols; c += kLanes) {
+      Vf t[kLanes];
+      MICA_UNROLL
+      for (int i = 0; i < kLanes; ++i) {
+        t[i] = Load(src + (r + i) * src_row_stride + c);
+      }
+      Transpose(t);
+      MICA_UNROLL
+      for (int i = 0; i < kLanes; ++i) {
+        Store(dst + (c + i) * dst_row_stride + r, t[i]);
+      }
+    }
+    TransposeTail(src + r * src_row_stride + c, src_row_stride,
+                  dst + c * dst_row_stride + r, dst_row_stride, kLanes,
+                  cols - c);
+  }
+  TransposeTail(src + r * src_row_stride, src_row_stride, dst + r,
+                dst_row_stride, rows - r, cols);
+}
+
+}  // namespace
+
+void FillNorm(SimdTable& table) {
+  table.layer_norm = LayerNorm;
+  table.transpose32 = Transpose32;
+}
+
+}  // namespace mica::cpu::MICA_SIMD_NAMESPACE

@@ -1,0 +1,30 @@
+#ifndef MICA_KERNELS_CPU_SIMD_PARTS_H_
+#define MICA_KERNELS_CPU_SIMD_PARTS_H_
+
+#include "kernels/cpu/simd_table.h"
+
+// What each source of this folder puts into the table of its compilation.
+
+namespace mica::cpu {
+
+namespace v3 {
+void FillElementwise(SimdTable& table);
+void FillUnary(SimdTable& table);
+void FillReduce(SimdTable& table);
+void FillNorm(SimdTable& table);
+void FillGemm(SimdTable& table);
+void FillAttention(SimdTable& table);
+}  // namespace v3
+
+namespace v4 {
+void FillElementwise(SimdTable& table);
+void FillUnary(SimdTable& table);
+void FillReduce(SimdTable& table);
+void FillNorm(SimdTable& table);
+void FillGemm(SimdTable& table);
+void FillAttention(SimdTable& table);
+}  // namespace v4
+
+}  // namespace mica::cpu
+
+#endif  // MICA_KERNELS_CPU_SIMD_PARTS_H_

@@ -1,0 +1,202 @@
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/cpu/simd/math.h"
+#include "kernels/cpu/simd/parts.h"
+#include "kernels/cpu/simd/vec.h"
+
+namespace mica::cpu::MICA_SIMD_NAMESPACE {
+namespace {
+
+template <typename T>
+struct SumOp {
+  static MICA_INLINE T Do(T a, T b) { return a + b; }
+};
+// A nan on either side wins.
+template <typename T>
+struct MaxOp {
+  static MICA_INLINE T Do(T a, T b) { return (a > b) | (a != a) ? a : b; }
+};
+template <typename T>
+struct MinOp {
+  static MICA_INLINE T Do(T a, T b) { return (a < b) | (a != a) ? a : b; }
+};
+
+// Independent accumulators: two vectors of the widest kind.
+template <typename T>
+inline constexpr int kAccumulators = 128 / sizeof(T);
+
+// A float32 sum goes on in double after this many elements or rows, so that
+// its error doesn't grow with the length.
+constexpr int64_t kBlock = 2048;
+constexpr int64_t kBlockRows = 128;
+
+// Reduces 1 <= n elements.
+template <typename T, template <typename> class Op>
+MICA_INLINE T ReduceSome(const T* x, int64_t n) {
+  constexpr int kN = kAccumulators<T>;
+  if (n < kN) {
+    T r = x[0];
+    for (int64_t i = 1; i < n; ++i) r = Op<T>::Do(r, x[i]);
+    return r;
+  }
+  T acc[kN];
+  for (int j = 0; j < kN; ++j) acc[j] = x[j];
+  int64_t i = kN;
+  for (; i + kN <= n; i += kN) {
+    for (int j = 0; j < kN; ++j) acc[j] = Op<T>::Do(acc[j], x[i + j]);
+  }
+  for (int j = 0; i < n; ++i, ++j) acc[j] = Op<T>::Do(acc[j], x[i]);
+  for (int half = kN / 2; half > 0; half /= 2) {
+    for (int j = 0; j < half; ++j) acc[j] = Op<T>::Do(acc[j], acc[j + half]);
+  }
+  return acc[0];
+}
+
+template <typename T, template <typename> class Op>
+void ReduceRows(const void* x, void* out, int64_t rows, int64_t n) {
+  const T* in = static_cast<const T*>(x);
+  T* to = static_cast<T*>(out);
+  constexpr bool kCascade =
+      std::is_same_v<T, float> && std::is_same_v<Op<T>, SumOp<T>>;
+  for (int64_t r = 0; r < rows; ++r, in += n) {
+    if (n == 0) {
+      to[r] = T{};  // Of an empty sum; the others don't get here.
+    } else if (kCascade && n > kBlock) {
+      double sum = 0;
+      for (int64_t i = 0; i < n; i += kBlock) {
+        sum += ReduceSome<T, Op>(in + i, n - i < kBlock ? n - i : kBlock);
+      }
+      to[r] = static_cast<T>(sum);
+    } else {
+      to[r] = ReduceSome<T, Op>(in, n);
+    }
+  }
+}
+
+// Columns c0..c0 + width of rows r0..r1, into acc.
+template <typename T, template <typename> class Op>
+MICA_INLINE void ReduceTile(const T* in, int64_t n, int64_t r0, int64_t r1,
+                            int width, T* acc) {
+  for (int j = 0; j < width; ++j) acc[j] = in[r0 * n + j];
+  for (int64_t r = r0 + 1; r < r1; ++r) {
+    const T* row = in + r * n;
+    for (int j = 0; j < width; ++j) acc[j] = Op<T>::Do(acc[j], row[j]);
+  }
+}
+
+template <typename T, template <typename> class Op>
+void ReduceColumns(const void* x, void* out, int64_t rows, int64_t n) {
+  constexpr int kWidth = kAccumulators<T>;
+  constexpr bool kCascade =
+      std::is_same_v<T, float> && std::is_same_v<Op<T>, SumOp<T>>;
+  const T* in = static_cast<const T*>(x);
+  T* to = static_cast<T*>(out);
+  for (int64_t c = 0; c < n; c += kWidth) {
+    const int width = static_cast<int>(n - c < kWidth ? n - c : kWidth);
+    T acc[kWidth] = {};
+    if (rows > 0 && !(kCascade && rows > kBlockRows)) {
+      if (width == kWidth) {
+        ReduceTile<T, Op>(in + c, n, 0, rows, kWidth, acc);
+      } else {
+        ReduceTile<T, Op>(in + c, n, 0, rows, width, acc);
+      }
+    } else if (rows > 0) {
+      double sum[kWidth] = {};
+      for (int64_t r = 0; r < rows; r += kBlockRows) {
+        const int64_t end = r + kBlockRows < rows ? r + kBlockRows : rows;
+        ReduceTile<T, Op>(in + c, n, r, end, width, acc);
+        for (int j = 0; j < width; ++j) sum[j] += acc[j];
+      }
+      for (int j = 0; j < width; ++j) acc[j] = static_cast<T>(sum[j]);
+    }
+    for (int j = 0; j < width; ++j) to[c + j] = acc[j];
+  }
+}
+
+template <typename T>
+void SetReductions(SimdTable& table, Elem elem) {
+  const int e = static_cast<int>(elem);
+  table.reduce_rows[static_cast<int>(Reduction::kSum)][e] =
+      ReduceRows<T, SumOp>;
+  table.reduce_rows[static_cast<int>(Reduction::kMax)][e] =
+      ReduceRows<T, MaxOp>;
+  table.reduce_rows[static_cast<int>(Reduction::kMin)][e] =
+      ReduceRows<T, MinOp>;
+  table.reduce_columns[static_cast<int>(Reduction::kSum)][e] =
+      ReduceColumns<T, SumOp>;
+  table.reduce_columns[static_cast<int>(Reduction::kMax)][e] =
+      ReduceColumns<T, MaxOp>;
+  table.reduce_columns[static_cast<int>(Reduction::kMin)][e] =
+      ReduceColumns<T, MinOp>;
+}
+
+// Largest of a row; a nan may be lost, the exponentials bring it back.
+MICA_INLINE float RowMax(const float* x, int64_t n) {
+  Vf m = Set(-INFINITY);
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) m = Max(m, Load(x + i));
+  if (i < n) {
+    const Vm tail = FirstLanes(n - i);
+    m = Max(m, Select(tail, Load(x + i, tail), Set(-INFINITY)));
+  }
+  return MaxLanes(m);
+}
+
+void Softmax(const float* x, float* out, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r, x += n, out += n) {
+    const Vf max = Set(RowMax(x, n));
+    Vf sum = Zero();
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+      const Vf e = Exp(Load(x + i) - max);
+      Store(out + i, e);
+      sum += e;
+    }
+    const Vm tail = FirstLanes(n - i);
+    if (i < n) {
+      const Vf e = Select(tail, Exp(Load(x + i, tail) - max), Zero());
+      Store(out + i, e, tail);
+      sum += e;
+    }
+    const Vf scale = Set(1.0f / SumLanes(sum));
+    for (i = 0; i + kLanes <= n; i += kLanes) {
+      Store(out + i, Load(out + i) * scale);
+    }
+    if (i < n) Store(out + i, Load(out + i, tail) * scale, tail);
+  }
+}
+
+void LogSoftmax(const float* x, float* out, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r, x += n, out += n) {
+    const float max = RowMax(x, n);
+    const Vf max_v = Set(max);
+    Vf sum = Zero();
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) sum += Exp(Load(x + i) - max_v);
+    const Vm tail = FirstLanes(n - i);
+    if (i < n) {
+      sum += Select(tail, Exp(Load(x + i, tail) - max_v), Zero());
+    }
+    // Two subtractions: max + log(sum) in one number would round twice.
+    const Vf log_sum = Set(std::log(SumLanes(sum)));
+    for (i = 0; i + kLanes <= n; i += kLanes) {
+      Store(out + i, Load(x + i) - max_v - log_sum);
+    }
+    if (i < n) Store(out + i, Load(x + i, tail) - max_v - log_sum, tail);
+  }
+}
+
+}  // namespace
+
+void FillReduce(SimdTable& table) {
+  SetReductions<float>(table, Elem::kF32);
+  SetReductions<double>(table, Elem::kF64);
+  SetReductions<int64_t>(table, Elem::kI64);
+  SetReductions<int32_t>(table, Elem::kI32);
+  table.softmax = Softmax;
+  table.log_softmax = LogSoftmax;
+}
+
+}  // namespace mica::cpu::MICA_SIMD_NAMESPACE

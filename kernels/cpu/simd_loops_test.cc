@@ -1,0 +1,222 @@
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/cpu/simd_table.h"
+#include "kernels/cpu/simd_testing.h"
+
+namespace mica::cpu {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+class LoopsTest : public SimdTest {
+ protected:
+  BinaryFn Find(Binary op, Elem elem, Form form) const {
+    return table().binary[static_cast<int>(op)][static_cast<int>(elem)]
+                         [static_cast<int>(form)];
+  }
+};
+
+TEST_P(LoopsTest, BinaryFormsReadArraysAndSingleElements) {
+  const auto a = RandomFloats(37, 1), b = RandomFloats(37, 2);
+  const float alpha = 2.5f;
+  std::vector<float> out(37);
+  Find(Binary::kAddScaled, Elem::kF32, Form::kVV)(a.data(), b.data(),
+                                                  out.data(), 37, &alpha);
+  for (int i = 0; i < 37; ++i) EXPECT_FLOAT_EQ(out[i], a[i] + 2.5f * b[i]);
+  Find(Binary::kSub, Elem::kF32, Form::kVS)(a.data(), b.data(), out.data(), 37,
+                                            nullptr);
+  for (int i = 0; i < 37; ++i) EXPECT_EQ(out[i], a[i] - b[0]);
+  Find(Binary::kDiv, Elem::kF32, Form::kSV)(a.data(), b.data(), out.data(), 37,
+                                            nullptr);
+  for (int i = 0; i < 37; ++i) EXPECT_EQ(out[i], a[0] / b[i]);
+}
+
+TEST_P(LoopsTest, ASingleElementMayBeTheOutput) {
+  std::vector<float> x = {1, 2, 3, 4, 5};
+  Find(Binary::kMul, Elem::kF32, Form::kVS)(x.data(), x.data() + 2, x.data(), 5,
+                                            nullptr);
+  EXPECT_EQ(x, (std::vector<float>{3, 6, 9, 12, 15}));
+}
+
+TEST_P(LoopsTest, MaximumAndMinimumKeepNan) {
+  const std::vector<float> a = {kNan, 1, 2, -kInf}, b = {1, kNan, 3, 0};
+  std::vector<float> out(4);
+  Find(Binary::kMaximum, Elem::kF32, Form::kVV)(a.data(), b.data(), out.data(),
+                                                4, nullptr);
+  EXPECT_TRUE(std::isnan(out[0]) && std::isnan(out[1]));
+  EXPECT_EQ(out[2], 3);
+  EXPECT_EQ(out[3], 0);
+  Find(Binary::kMinimum, Elem::kF32, Form::kVV)(a.data(), b.data(), out.data(),
+                                                4, nullptr);
+  EXPECT_TRUE(std::isnan(out[0]) && std::isnan(out[1]));
+  EXPECT_EQ(out[2], 2);
+  EXPECT_EQ(out[3], -kInf);
+}
+
+TEST_P(LoopsTest, ComparisonsGiveBools) {
+  std::vector<int64_t> a(41), b(41, 20);
+  std::iota(a.begin(), a.end(), 0);
+  std::vector<uint8_t> out(41);
+  Find(Binary::kLe, Elem::kI64, Form::kVV)(a.data(), b.data(), out.data(), 41,
+                                           nullptr);
+  for (int i = 0; i < 41; ++i) EXPECT_EQ(out[i], i <= 20);
+  const float nan = kNan, one = 1;
+  Find(Binary::kNe, Elem::kF32, Form::kVS)(&nan, &one, out.data(), 1, nullptr);
+  EXPECT_EQ(out[0], 1);
+  Find(Binary::kEq, Elem::kF32, Form::kVS)(&nan, &nan, out.data(), 1, nullptr);
+  EXPECT_EQ(out[0], 0);
+}
+
+TEST_P(LoopsTest, SelectTakesArraysAndSingleElements) {
+  const bool cond[] = {true, false, true, false, true};
+  const std::vector<int64_t> a = {1, 2, 3, 4, 5}, b = {10, 20, 30, 40, 50};
+  std::vector<int64_t> out(5);
+  table().select[3][3](cond, a.data(), b.data(), out.data(), 5);
+  EXPECT_EQ(out, (std::vector<int64_t>{1, 20, 3, 40, 5}));
+  table().select[3][2](cond, a.data(), b.data(), out.data(), 5);
+  EXPECT_EQ(out, (std::vector<int64_t>{1, 20, 1, 40, 1}));
+  table().select[3][0](cond, a.data(), b.data(), out.data(), 5);
+  EXPECT_EQ(out, (std::vector<int64_t>{1, 10, 1, 10, 1}));
+}
+
+TEST_P(LoopsTest, ConvertsBetweenElementTypes) {
+  const std::vector<float> x = {-1.5f, 0.0f, 2.9f, kNan};
+  std::vector<int64_t> ints(3);
+  std::vector<uint8_t> bools(4);
+  auto convert = [this](Elem from, Elem to) {
+    return table().convert[static_cast<int>(from)][static_cast<int>(to)];
+  };
+  convert(Elem::kF32, Elem::kI64)(x.data(), ints.data(), 3);
+  EXPECT_EQ(ints, (std::vector<int64_t>{-1, 0, 2}));
+  convert(Elem::kF32, Elem::kBool)(x.data(), bools.data(), 4);
+  EXPECT_EQ(bools, (std::vector<uint8_t>{1, 0, 1, 1}));
+  std::vector<float> back(4);
+  convert(Elem::kBool, Elem::kF32)(bools.data(), back.data(), 4);
+  EXPECT_EQ(back, (std::vector<float>{1, 0, 1, 1}));
+}
+
+TEST_P(LoopsTest, ReducesRowsAndColumns) {
+  for (int64_t n : {1, 5, 32, 33, 100, 5000}) {
+    const int64_t rows = n == 5000 ? 3 : 70;
+    const auto x = RandomFloats(rows * n);
+    std::vector<float> by_row(rows), by_column(n);
+    table().reduce_rows[0][0](x.data(), by_row.data(), rows, n);
+    table().reduce_columns[0][0](x.data(), by_column.data(), rows, n);
+    for (int64_t r = 0; r < rows; ++r) {
+      double sum = 0;
+      for (int64_t i = 0; i < n; ++i) sum += x[r * n + i];
+      EXPECT_NEAR(by_row[r], sum, 1e-4);
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      double sum = 0;
+      for (int64_t r = 0; r < rows; ++r) sum += x[r * n + i];
+      EXPECT_NEAR(by_column[i], sum, 1e-5);
+    }
+    table().reduce_rows[1][0](x.data(), by_row.data(), rows, n);
+    EXPECT_EQ(by_row[0], *std::max_element(x.begin(), x.begin() + n));
+  }
+}
+
+TEST_P(LoopsTest, LongSumsStayExact) {
+  const std::vector<float> x(10'000'000, 0.1f);
+  float row = 0, column = 0;
+  table().reduce_rows[0][0](x.data(), &row, 1, 10'000'000);
+  table().reduce_columns[0][0](x.data(), &column, 10'000'000, 1);
+  EXPECT_NEAR(row, 1e6, 1);
+  EXPECT_NEAR(column, 1e6, 1);
+}
+
+TEST_P(LoopsTest, SoftmaxRowsSumToOneAndMayRunInPlace) {
+  for (int64_t n : {1, 3, 16, 77}) {
+    auto x = RandomFloats(4 * n);
+    std::vector<float> y(x.size()), log(x.size());
+    table().softmax(x.data(), y.data(), 4, n);
+    table().log_softmax(x.data(), log.data(), 4, n);
+    for (int r = 0; r < 4; ++r) {
+      double sum = 0, total = 0;
+      for (int64_t i = 0; i < n; ++i) sum += std::exp(double{x[r * n + i]});
+      for (int64_t i = 0; i < n; ++i) {
+        const double exact = std::exp(double{x[r * n + i]}) / sum;
+        EXPECT_NEAR(y[r * n + i], exact, 1e-6);
+        EXPECT_NEAR(log[r * n + i], std::log(exact), 1e-6);
+        total += y[r * n + i];
+      }
+      EXPECT_NEAR(total, 1, 1e-6);
+    }
+    table().softmax(x.data(), x.data(), 4, n);
+    EXPECT_EQ(x, y);
+  }
+}
+
+TEST_P(LoopsTest, LayerNormAddsNormalisesAndTellsItsStatistics) {
+  for (int64_t n : {1, 7, 64, 100}) {
+    const int64_t rows = 5;
+    const auto x = RandomFloats(rows * n, 1), a = RandomFloats(rows * n, 2);
+    const auto gamma = RandomFloats(n, 3), beta = RandomFloats(n, 4);
+    std::vector<float> y(x.size()), sum(x.size()), mean(rows), rstd(rows);
+    table().layer_norm({.x = x.data(),
+                        .addend = a.data(),
+                        .sum = sum.data(),
+                        .gamma = gamma.data(),
+                        .beta = beta.data(),
+                        .y = y.data(),
+                        .mean = mean.data(),
+                        .rstd = rstd.data(),
+                        .rows = rows,
+                        .n = n,
+                        .eps = 1e-5f});
+    for (int64_t r = 0; r < rows; ++r) {
+      double mu = 0, variance = 0;
+      for (int64_t i = r * n; i < (r + 1) * n; ++i) {
+        EXPECT_EQ(sum[i], x[i] + a[i]);
+        mu += sum[i] / static_cast<double>(n);
+      }
+      for (int64_t i = r * n; i < (r + 1) * n; ++i) {
+        variance += (sum[i] - mu) * (sum[i] - mu) / static_cast<double>(n);
+      }
+      EXPECT_NEAR(mean[r], mu, 1e-6);
+      EXPECT_NEAR(rstd[r] * std::sqrt(variance + 1e-5), 1, 1e-5);
+      for (int64_t i = 0; i < n; ++i) {
+        EXPECT_NEAR(y[r * n + i],
+                    (sum[r * n + i] - mu) * rstd[r] * gamma[i] + beta[i], 2e-5);
+      }
+    }
+    std::vector<float> in_place = x;
+    table().layer_norm({.x = in_place.data(),
+                        .addend = a.data(),
+                        .gamma = gamma.data(),
+                        .beta = beta.data(),
+                        .y = in_place.data(),
+                        .rows = rows,
+                        .n = n,
+                        .eps = 1e-5f});
+    EXPECT_EQ(in_place, y);
+  }
+}
+
+TEST_P(LoopsTest, TransposesAnySize) {
+  for (int64_t rows : {1, 15, 16, 33}) {
+    for (int64_t cols : {1, 16, 50}) {
+      const auto x = RandomFloats(rows * (cols + 3));
+      std::vector<float> y(cols * (rows + 2), 9.0f);
+      table().transpose32(x.data(), cols + 3, y.data(), rows + 2, rows, cols);
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t c = 0; c < cols; ++c) {
+          EXPECT_EQ(y[c * (rows + 2) + r], x[r * (cols + 3) + c]);
+        }
+      }
+      EXPECT_EQ(y[rows], 9.0f);
+    }
+  }
+}
+
+MICA_INSTANTIATE_SIMD_TEST(LoopsTest);
+
+}  // namespace
+}  // namespace mica::cpu

@@ -1,0 +1,74 @@
+#include "kernels/cpu/simd_table.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "kernels/cpu/simd/parts.h"
+
+namespace mica::cpu {
+namespace {
+
+SimdTable MakeV3() {
+  SimdTable table;
+  table.name = "x86-64-v3";
+  v3::FillElementwise(table);
+  v3::FillUnary(table);
+  v3::FillReduce(table);
+  v3::FillNorm(table);
+  v3::FillGemm(table);
+  v3::FillAttention(table);
+  return table;
+}
+
+SimdTable MakeV4() {
+  SimdTable table;
+  table.name = "x86-64-v4";
+  v4::FillElementwise(table);
+  v4::FillUnary(table);
+  v4::FillReduce(table);
+  v4::FillNorm(table);
+  v4::FillGemm(table);
+  v4::FillAttention(table);
+  return table;
+}
+
+bool CanRunV4() {
+  return __builtin_cpu_supports("avx512f") &&
+         __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
+}
+
+const SimdTable& Choose() {
+  const char* wish = std::getenv("MICA_SIMD");
+  const bool narrow = wish != nullptr && std::strcmp(wish, "v3") == 0;
+  const SimdTable* v4 = narrow ? nullptr : SimdV4();
+  if (v4 != nullptr) return *v4;
+  const SimdTable* v3 = SimdV3();
+  // Before any table exists there is nobody to return a Status to.
+  if (v3 == nullptr) std::abort();
+  return *v3;
+}
+
+}  // namespace
+
+const SimdTable* SimdV3() {
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
+    return nullptr;
+  }
+  static const SimdTable table = MakeV3();
+  return &table;
+}
+
+const SimdTable* SimdV4() {
+  if (!CanRunV4()) return nullptr;
+  static const SimdTable table = MakeV4();
+  return &table;
+}
+
+const SimdTable& Simd() {
+  static const SimdTable& table = Choose();
+  return table;
+}
+
+}  // namespace mica::cpu

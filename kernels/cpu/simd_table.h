@@ -1,0 +1,203 @@
+#ifndef MICA_KERNELS_CPU_SIMD_TABLE_H_
+#define MICA_KERNELS_CPU_SIMD_TABLE_H_
+
+#include <cstdint>
+
+// The loops that are compiled once for each instruction set, as a table of
+// function pointers. No framework types: pointers, counts, strides. Strides
+// are in elements. "In place" means that an output may be the same array as an
+// input of the same element size and layout; other overlap is not allowed.
+
+namespace mica::cpu {
+
+// Element types that have vector loops. A bool is one byte, 0 or 1.
+enum class Elem : int { kF32, kF64, kI64, kI32, kBool };
+inline constexpr int kNumElems = 5;
+inline constexpr int64_t kElemBytes[kNumElems] = {4, 8, 8, 4, 1};
+
+enum class Unary : int {
+  kNeg,
+  kAbs,
+  kRelu,
+  kSquare,
+  kCube,
+  kReciprocal,
+  kSqrt,
+  kRsqrt,
+  kExp,
+  kErf,
+  kTanh,
+  kSigmoid,
+  kSilu,
+  kGeluErf,
+  kGeluTanh,
+  kNot,  // bool -> bool
+};
+inline constexpr int kNumUnary = 16;
+
+enum class Binary : int {
+  kAdd,
+  kAddScaled,  // a + alpha * b
+  kSub,
+  kMul,
+  kDiv,      // floating point only
+  kMaximum,  // a nan wins
+  kMinimum,
+  kEq,  // from here on the output is bool
+  kNe,
+  kLt,
+  kLe,
+  kGt,
+  kGe,
+  kAnd,  // from here on the inputs are bool too
+  kOr,
+  kXor,
+};
+inline constexpr int kNumBinary = 16;
+
+// Which operands are arrays (v) and which a single element (s).
+enum class Form : int { kVV, kVS, kSV };
+inline constexpr int kNumForms = 3;
+
+enum class Reduction : int { kSum, kMax, kMin };
+inline constexpr int kNumReductions = 3;
+
+enum class Activation : int { kNone, kRelu, kGeluErf, kGeluTanh, kTanh };
+
+// c[m,n] = act(a[m,k] b[k,n] + bias[n]) + residual[m,n], float32.
+struct GemmArgs {
+  const float* a = nullptr;  // Unit stride along k.
+  int64_t a_row_stride = 0;
+  // Element (k, n) of b lies at
+  //   b + (n / cols) * b_panel_stride + k * b_row_stride + n % cols
+  // with cols = SimdTable::gemm_cols. Packed: row stride cols, panel stride
+  // cols * k. Read in place: panel stride cols, row stride that of the matrix.
+  const float* b = nullptr;
+  int64_t b_row_stride = 0;
+  int64_t b_panel_stride = 0;
+  float* c = nullptr;  // Unit stride along n.
+  int64_t c_row_stride = 0;
+  int64_t m = 0, n = 0, k = 0;
+  const float* bias = nullptr;      // [n] or null.
+  const float* residual = nullptr;  // Unit stride along n, or null. May be c.
+  int64_t residual_row_stride = 0;
+  Activation activation = Activation::kNone;
+  float* scratch = nullptr;  // SimdTable::gemm_scratch_floats(), null for 0.
+};
+
+// Softmax(q k^T * scale + mask) v of one head, float32, unit stride in the
+// feature dimension of q, k, v and out.
+struct AttentionHeadArgs {
+  const float* q = nullptr;
+  const float* k = nullptr;
+  const float* v = nullptr;
+  float* out = nullptr;
+  int64_t q_row_stride = 0, k_row_stride = 0, v_row_stride = 0;
+  int64_t out_row_stride = 0;
+  int64_t num_queries = 0, num_keys = 0, head_dim = 0, value_dim = 0;
+  float scale = 1.0f;
+  // At most one of the two masks: added to the scores, or false = left out.
+  const float* mask = nullptr;
+  const bool* bool_mask = nullptr;
+  int64_t mask_row_stride = 0, mask_col_stride = 0;  // May be 0.
+  bool is_causal = false;                            // Query i sees keys 0..i.
+  float* lse = nullptr;  // Log of the sum of exponentials, or null.
+  int64_t lse_stride = 0;
+  float* scratch = nullptr;  // SimdTable::attention_scratch_floats().
+};
+
+struct LayerNormArgs {
+  const float* x = nullptr;
+  const float* addend = nullptr;  // Or null: normalises x + addend.
+  float* sum = nullptr;           // Or null: gets x + addend.
+  const float* gamma = nullptr;   // [n] or null.
+  const float* beta = nullptr;    // [n] or null.
+  float* y = nullptr;
+  float* mean = nullptr;    // [rows] or null.
+  float* rstd = nullptr;    // [rows] or null.
+  int64_t rows = 0, n = 0;  // Row-major, dense.
+  float eps = 0;
+};
+
+using UnaryFn = void (*)(const void* x, void* out, int64_t n);
+using BinaryFn = void (*)(const void* a, const void* b, void* out, int64_t n,
+                          const void* alpha);
+// out[i] = cond[i] ? a[i * (a is v)] : b[i * (b is v)].
+using SelectFn = void (*)(const bool* cond, const void* a, const void* b,
+                          void* out, int64_t n);
+using ClampFn = void (*)(const void* x, void* out, int64_t n, const void* lo,
+                         const void* hi);
+using ConvertFn = void (*)(const void* x, void* out, int64_t n);
+// out[r] = reduction over n of x[r * n + i].
+using ReduceRowsFn = void (*)(const void* x, void* out, int64_t rows,
+                              int64_t n);
+// out[i] = reduction over rows of x[r * n + i].
+using ReduceColumnsFn = ReduceRowsFn;
+
+struct SimdTable {
+  const char* name = "";
+  // Null where the combination has no loop. Arithmetic gives the inputs' type.
+  UnaryFn unary[kNumUnary][kNumElems] = {};
+  BinaryFn binary[kNumBinary][kNumElems][kNumForms] = {};
+  ClampFn clamp[kNumElems] = {};
+  // By log2 of the element's bytes (1, 2, 4, 8), then by which of a and b are
+  // arrays: 0 none, 1 a, 2 b, 3 both.
+  SelectFn select[4][4] = {};
+  ConvertFn convert[kNumElems][kNumElems] = {};  // [from][to]
+  ReduceRowsFn reduce_rows[kNumReductions][kNumElems] = {};
+  ReduceColumnsFn reduce_columns[kNumReductions][kNumElems] = {};
+
+  // Rows of n, dense, in place or not.
+  void (*softmax)(const float* x, float* out, int64_t rows,
+                  int64_t n) = nullptr;
+  void (*log_softmax)(const float* x, float* out, int64_t rows,
+                      int64_t n) = nullptr;
+  void (*layer_norm)(const LayerNormArgs& args) = nullptr;
+
+  // Moves 4-byte elements of src[rows][cols] to dst[cols][rows]; unit stride
+  // in the last dimension of both.
+  void (*transpose32)(const float* src, int64_t src_row_stride, float* dst,
+                      int64_t dst_row_stride, int64_t rows,
+                      int64_t cols) = nullptr;
+
+  int gemm_cols = 0;  // Columns of a packed panel of b.
+  int gemm_rows = 0;  // Rows of the largest tile.
+  void (*gemm)(const GemmArgs& args) = nullptr;
+  int64_t (*gemm_scratch_floats)(int64_t a_row_stride, int64_t m,
+                                 int64_t k) = nullptr;
+  // Packs scale * b^T, b being [n, k] with unit stride along k, into panels;
+  // dst holds PackedFloats(n, k). Columns past n become 0.
+  void (*pack_transposed)(const float* b, int64_t row_stride, int64_t n,
+                          int64_t k, float scale, float* dst) = nullptr;
+  // Packs b, [k, n] with unit stride along n.
+  void (*pack_plain)(const float* b, int64_t row_stride, int64_t n, int64_t k,
+                     float* dst) = nullptr;
+  // out[n] = dot(w[n,:], x) + bias[n] for few rows m of x, w read in place.
+  void (*gemv_transposed)(const float* x, int64_t x_row_stride, const float* w,
+                          int64_t w_row_stride, const float* bias, float* out,
+                          int64_t out_row_stride, int64_t m, int64_t n,
+                          int64_t k) = nullptr;
+  // In place, over rows of n.
+  void (*activate)(Activation activation, float* c, int64_t row_stride,
+                   int64_t rows, int64_t n) = nullptr;
+
+  int64_t (*attention_scratch_floats)(int64_t num_keys, int64_t head_dim,
+                                      int64_t value_dim) = nullptr;
+  void (*attention_head)(const AttentionHeadArgs& args) = nullptr;
+
+  int64_t PackedFloats(int64_t n, int64_t k) const {
+    return (n + gemm_cols - 1) / gemm_cols * gemm_cols * k;
+  }
+};
+
+// The widest table that this machine can run, chosen at the first call.
+// MICA_SIMD=v3 in the environment holds it to AVX2.
+const SimdTable& Simd();
+
+// Each table, null when this machine can't run it; for tests.
+const SimdTable* SimdV3();
+const SimdTable* SimdV4();
+
+}  // namespace mica::cpu
+
+#endif  // MICA_KERNELS_CPU_SIMD_TABLE_H_

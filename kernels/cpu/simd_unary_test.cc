@@ -1,0 +1,161 @@
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/cpu/simd_table.h"
+#include "kernels/cpu/simd_testing.h"
+
+namespace mica::cpu {
+namespace {
+
+using Exact = std::function<double(double)>;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+class UnaryTest : public SimdTest {
+ protected:
+  std::vector<float> Run(Unary op, const std::vector<float>& x) const {
+    std::vector<float> y(x.size());
+    table().unary[static_cast<int>(op)][static_cast<int>(Elem::kF32)](
+        x.data(), y.data(), static_cast<int64_t>(x.size()));
+    return y;
+  }
+  float Run(Unary op, float x) const {
+    return Run(op, std::vector<float>{x})[0];
+  }
+};
+
+// Every 1021st of all finite floats, both signs, denormals among them.
+std::vector<float> FloatsOfAllSizes() {
+  std::vector<float> x;
+  for (uint32_t bits = 0; bits < 0x7f800000u; bits += 1021) {
+    x.push_back(std::bit_cast<float>(bits));
+    x.push_back(-x.back());
+  }
+  return x;
+}
+
+// Units in the last place of the exact value as a float32; of a denormal, of
+// the smallest denormal.
+double UlpError(float got, double exact) {
+  const float rounded = static_cast<float>(exact);
+  if (got == rounded) return 0;
+  if (!std::isfinite(rounded) || !std::isfinite(got)) return 1e30;
+  int exponent = 0;
+  std::frexp(exact, &exponent);
+  const double ulp = std::ldexp(1.0, std::max(exponent - 24, -149));
+  return std::abs(static_cast<double>(got) - exact) / ulp;
+}
+
+double WorstUlp(const std::vector<float>& x, const std::vector<float>& y,
+                const Exact& exact) {
+  double worst = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    worst = std::max(worst, UlpError(y[i], exact(x[i])));
+  }
+  return worst;
+}
+
+TEST_P(UnaryTest, FunctionsAreExactToAFewUlpOverAllFloats) {
+  const std::vector<float> x = FloatsOfAllSizes();
+  const struct {
+    Unary op;
+    Exact exact;
+    double ulp;
+  } cases[] = {
+      {Unary::kExp, [](double v) { return std::exp(v); }, 2},
+      {Unary::kErf, [](double v) { return std::erf(v); }, 6},
+      {Unary::kTanh, [](double v) { return std::tanh(v); }, 6},
+      {Unary::kSqrt, [](double v) { return std::sqrt(std::abs(v)); }, 0.51},
+      {Unary::kAbs, [](double v) { return std::abs(v); }, 0},
+      {Unary::kNeg, [](double v) { return -v; }, 0},
+      {Unary::kRelu, [](double v) { return v > 0 ? v : 0; }, 0},
+  };
+  for (const auto& c : cases) {
+    std::vector<float> in = x;
+    if (c.op == Unary::kSqrt) {
+      for (float& v : in) v = std::abs(v);
+    }
+    EXPECT_LE(WorstUlp(in, Run(c.op, in), c.exact), c.ulp)
+        << static_cast<int>(c.op);
+  }
+}
+
+TEST_P(UnaryTest, SigmoidAndSiluFollowTheirFormulas) {
+  std::vector<float> x = RandomFloats(1000);
+  for (float& v : x) v *= 20;
+  EXPECT_LE(WorstUlp(x, Run(Unary::kSigmoid, x),
+                     [](double v) { return 1 / (1 + std::exp(-v)); }),
+            6);
+  EXPECT_LE(WorstUlp(x, Run(Unary::kSilu, x),
+                     [](double v) { return v / (1 + std::exp(-v)); }),
+            6);
+}
+
+TEST_P(UnaryTest, GeluIsAsExactAsItsFormulaInFloats) {
+  std::vector<float> x = RandomFloats(4099);
+  for (float& v : x) v *= 8;
+  const auto erf = Run(Unary::kGeluErf, x);
+  const auto tanh = Run(Unary::kGeluTanh, x);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double v = x[i];
+    EXPECT_NEAR(erf[i], 0.5 * v * (1 + std::erf(v * M_SQRT1_2)), 1.2e-6);
+    const double inner = std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v);
+    EXPECT_NEAR(tanh[i], 0.5 * v * (1 + std::tanh(inner)), 2e-6);
+  }
+}
+
+TEST_P(UnaryTest, InfinityAndNanAreAsInTheStandardLibrary) {
+  EXPECT_EQ(Run(Unary::kExp, kInf), kInf);
+  EXPECT_EQ(Run(Unary::kExp, -kInf), 0.0f);
+  EXPECT_EQ(Run(Unary::kErf, kInf), 1.0f);
+  EXPECT_EQ(Run(Unary::kErf, -kInf), -1.0f);
+  EXPECT_EQ(Run(Unary::kTanh, kInf), 1.0f);
+  EXPECT_EQ(Run(Unary::kTanh, -kInf), -1.0f);
+  EXPECT_EQ(Run(Unary::kSigmoid, -kInf), 0.0f);
+  EXPECT_EQ(Run(Unary::kReciprocal, kInf), 0.0f);
+  EXPECT_EQ(Run(Unary::kRsqrt, 0.0f), kInf);
+  EXPECT_TRUE(std::isnan(Run(Unary::kSqrt, -1.0f)));
+  for (Unary op : {Unary::kExp, Unary::kErf, Unary::kTanh, Unary::kSigmoid,
+                   Unary::kSilu, Unary::kGeluErf, Unary::kGeluTanh,
+                   Unary::kRelu, Unary::kAbs, Unary::kSqrt}) {
+    EXPECT_TRUE(std::isnan(Run(op, kNan))) << static_cast<int>(op);
+  }
+}
+
+TEST_P(UnaryTest, TailsAreWrittenAndNothingBehindThem) {
+  for (int64_t n = 0; n <= 40; ++n) {
+    std::vector<float> x = RandomFloats(n + 1), y(x.size(), 7.0f);
+    table().unary[static_cast<int>(Unary::kNeg)][0](x.data(), y.data(), n);
+    for (int64_t i = 0; i < n; ++i) EXPECT_EQ(y[i], -x[i]);
+    EXPECT_EQ(y[n], 7.0f);
+  }
+}
+
+TEST_P(UnaryTest, RunsInPlaceOnEveryElementType) {
+  for (int op = 0; op < kNumUnary; ++op) {
+    for (int elem = 0; elem < kNumElems; ++elem) {
+      const UnaryFn fn = table().unary[op][elem];
+      if (fn == nullptr) continue;
+      alignas(64) char from[8 * 37], to[8 * 37], same[8 * 37];
+      for (size_t i = 0; i < sizeof(from); ++i)
+        from[i] = i % 8 == 0 ? i % 2 : 0;
+      std::copy(from, from + sizeof(from), same);
+      fn(from, to, 37);
+      fn(same, same, 37);
+      for (int64_t i = 0; i < 37 * kElemBytes[elem]; ++i) {
+        EXPECT_EQ(to[i], same[i]) << op << " " << elem;
+      }
+    }
+  }
+}
+
+MICA_INSTANTIATE_SIMD_TEST(UnaryTest);
+
+}  // namespace
+}  // namespace mica::cpu
