@@ -6,23 +6,26 @@ set(MICA_VENV "${PROJECT_SOURCE_DIR}/.venv" CACHE PATH
 list(PREPEND CMAKE_PREFIX_PATH "${MICA_VENV}")
 
 find_package(Threads REQUIRED)
-find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(absl REQUIRED)
 find_package(gflags REQUIRED)
 find_package(glog REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
-find_package(dnnl 3 CONFIG REQUIRED)
 
-# Debian ships libxsmm as static archives without a CMake file. `noblas` gives
-# the BLAS symbols that its fall-back paths name and that we never reach.
-find_path(MICA_XSMM_INCLUDE libxsmm.h REQUIRED)
-find_library(MICA_XSMM_LIBRARY NAMES libxsmm.a REQUIRED)
-find_library(MICA_XSMM_NOBLAS_LIBRARY NAMES libxsmmnoblas.a REQUIRED)
-add_library(mica_xsmm INTERFACE)
-target_include_directories(mica_xsmm SYSTEM INTERFACE "${MICA_XSMM_INCLUDE}")
-target_link_libraries(mica_xsmm INTERFACE
-  "${MICA_XSMM_LIBRARY}" "${MICA_XSMM_NOBLAS_LIBRARY}" Threads::Threads
-  ${CMAKE_DL_LIBS} m)
+if(NOT MICA_FUZZ)  # Those stop short of the kernels.
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
+  find_package(dnnl 3 CONFIG REQUIRED)
+
+  # Debian ships libxsmm as static archives without a CMake file. `noblas` gives
+  # the BLAS symbols that its fall-back paths name and that we never reach.
+  find_path(MICA_XSMM_INCLUDE libxsmm.h REQUIRED)
+  find_library(MICA_XSMM_LIBRARY NAMES libxsmm.a REQUIRED)
+  find_library(MICA_XSMM_NOBLAS_LIBRARY NAMES libxsmmnoblas.a REQUIRED)
+  add_library(mica_xsmm INTERFACE)
+  target_include_directories(mica_xsmm SYSTEM INTERFACE "${MICA_XSMM_INCLUDE}")
+  target_link_libraries(mica_xsmm INTERFACE
+    "${MICA_XSMM_LIBRARY}" "${MICA_XSMM_NOBLAS_LIBRARY}" Threads::Threads
+    ${CMAKE_DL_LIBS} m)
+endif()
 
 # What every part of the tree may use.
 add_library(mica_base INTERFACE)

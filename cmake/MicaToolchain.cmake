@@ -14,7 +14,11 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 # The release build keeps line tables: a crash or a profile names the line.
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O3 -g1 -DNDEBUG")
-set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g")
+if(MICA_SANITIZE)
+  set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")
+else()
+  set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g")
+endif()
 
 add_compile_options(-Wall -Wextra -Wno-unused-parameter)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

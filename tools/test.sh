@@ -84,14 +84,17 @@ types() {
 }
 
 fuzz() {
-  local target seconds=${MICA_FUZZ_SECONDS:-20} name
+  local target seconds=${MICA_FUZZ_SECONDS:-20} name dictionary
   for target in tests/fuzz/*_fuzz.cc; do
     name=$(basename "$target" .cc)
+    dictionary=${target%_fuzz.cc}.dict
+    [[ -f $dictionary ]] || dictionary=
     mkdir -p "build-fuzz/corpus/$name"
     check "fuzzing: $name, $seconds s" "$name" "build-fuzz/bin/$name" \
       -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -max_len=4096 \
-      -artifact_prefix=build-fuzz/ -print_final_stats=1 \
-      "build-fuzz/corpus/$name" tests/golden
+      -artifact_prefix=build-fuzz/ -print_final_stats=1 -verbosity=1 \
+      ${dictionary:+"-dict=$dictionary"} \
+      "build-fuzz/corpus/$name" tests/fuzz/corpus tests/golden/text
   done
 }
 
