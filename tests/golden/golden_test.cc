@@ -1,0 +1,120 @@
+// Text in, text out. `--update_golden` rewrites what the tests compare with.
+
+#include "tests/golden/golden.h"
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "framework/base/file.h"
+#include "framework/base/test_matchers.h"
+#include "framework/text/text.h"
+#include "ops/all.h"
+
+namespace mica {
+namespace {
+
+std::string ReadOrDie(const std::string& path) {
+  absl::StatusOr<std::string> text = ReadFile(path);
+  EXPECT_THAT(text, IsOk());
+  return text.ok() ? *text : "";
+}
+
+// All Programs of the tree. Corpus files are those of the fuzzer, which may
+// break every rule.
+std::vector<std::string> ProgramFiles() {
+  std::vector<std::string> paths;
+  for (const char* folder : {"docs", "tests", "tools"}) {
+    for (std::string& path : FindFiles(folder, ".mica")) {
+      if (!absl::StrContains(path, "/corpus/")) {
+        paths.push_back(std::move(path));
+      }
+    }
+  }
+  return paths;
+}
+
+TEST(GoldenTest, EveryProgramIsInCanonicalForm) {
+  const std::vector<std::string> paths = ProgramFiles();
+  ASSERT_FALSE(paths.empty()) << "tests run in the tree's root";
+  for (const std::string& path : paths) {
+    absl::StatusOr<Program> program = ParseProgram(ReadOrDie(path), AllOps());
+    EXPECT_THAT(program, IsOk()) << path;
+    if (program.ok()) ExpectGolden(path, ToText(*program));
+  }
+}
+
+// x.bad holds text that is no Program, x.want the Status.
+TEST(GoldenTest, RefusesBadProgramsWithTheWantedStatus) {
+  const std::vector<std::string> paths = FindFiles("tests/golden/bad", ".bad");
+  ASSERT_FALSE(paths.empty());
+  for (const std::string& path : paths) {
+    const auto program = ParseProgram(ReadOrDie(path), AllOps());
+    EXPECT_FALSE(program.ok()) << path;
+    ExpectGolden(absl::StrCat(absl::StripSuffix(path, ".bad"), ".want"),
+                 absl::StrCat(program.status().ToString(), "\n"));
+  }
+}
+
+// Small damage anywhere: a byte flipped, a piece left out, doubled or moved.
+std::string Damage(std::string text, std::mt19937_64& random) {
+  const int num_hits = 1 + random() % 3;
+  for (int i = 0; i < num_hits && !text.empty(); ++i) {
+    const size_t at = random() % text.size();
+    const size_t size = std::min<size_t>(random() % 12, text.size() - at);
+    switch (random() % 5) {
+      case 0:
+        text[at] = static_cast<char>(random());
+        break;
+      case 1:
+        text.erase(at, size);
+        break;
+      case 2:
+        text.insert(at, text.substr(random() % text.size(), size));
+        break;
+      case 3:
+        text[at] = text[random() % text.size()];
+        break;
+      case 4:
+        text.insert(at, absl::StrCat(static_cast<int64_t>(random())));
+        break;
+    }
+  }
+  return text;
+}
+
+TEST(GoldenTest, DamagedProgramsAreRefusedOrRoundTrip) {
+  constexpr uint64_t kSeed = 20'261;
+  std::mt19937_64 random(kSeed);
+  for (const std::string& path : ProgramFiles()) {
+    const std::string text = ReadOrDie(path);
+    const int rounds = std::clamp<int>(2'000'000 / (text.size() + 1), 5, 500);
+    for (int i = 0; i < rounds; ++i) {
+      const std::string damaged = Damage(text, random);
+      const auto program = ParseProgram(damaged, AllOps());
+      if (!program.ok()) continue;
+      const std::string printed = ToText(*program);
+      const auto again = ParseProgram(printed, AllOps());
+      ASSERT_THAT(again, IsOk()) << path << ", seed " << kSeed << "\n"
+                                 << damaged;
+      ASSERT_EQ(ToText(*again), printed) << path << ", seed " << kSeed;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mica
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    if (absl::string_view(argv[i]) == "--update_golden") {
+      mica::update_golden = true;
+    }
+  }
+  return RUN_ALL_TESTS();
+}

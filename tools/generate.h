@@ -1,0 +1,37 @@
+// Programs made to order, for benchmarks and tests.
+
+#ifndef MICA_TOOLS_GENERATE_H_
+#define MICA_TOOLS_GENERATE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "framework/ir/program.h"
+#include "framework/op/op_registry.h"
+
+namespace mica {
+
+struct GenerateOptions {
+  // "chain": adds on one element, each of the last. "relu_add": relu and add
+  // in turn on small tensors, some values used more than once. "transformer":
+  // the inference of pre-norm encoder layers.
+  std::string kind = "chain";
+  int64_t ops = 1000;  // Of chain and relu_add.
+
+  // Of transformer.
+  int64_t layers = 12;
+  int64_t hidden = 768;
+  int64_t heads = 12;
+  int64_t batch = 1;
+  int64_t seq = 128;
+};
+
+// Equal options give equal Programs. InvalidArgument for options that are out
+// of range or don't fit each other.
+absl::StatusOr<Program> Generate(const GenerateOptions& options,
+                                 const OpRegistry& registry);
+
+}  // namespace mica
+
+#endif  // MICA_TOOLS_GENERATE_H_
