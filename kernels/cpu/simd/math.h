@@ -32,8 +32,10 @@ MICA_INLINE Vf Exp(Vf x) {
   return Scale2(y, n);
 }
 
-// What rounding took past 1 comes back.
-MICA_INLINE Vf UpToOne(Vf x) { return Max(Set(-1.0f), Min(Set(1.0f), x)); }
+// y, but 1 with x's sign where |x| > limit.
+MICA_INLINE Vf Saturate(Vf y, Vf x, float limit) {
+  return Select(Less(Set(limit), Abs(x)), CopySign(Set(1.0f), x), y);
+}
 
 // erf(x) = x P(x^2) / Q(x^2) up to where it rounds to 1.
 MICA_INLINE Vf Erf(Vf x) {
@@ -43,9 +45,9 @@ MICA_INLINE Vf Erf(Vf x) {
   static constexpr float kQ[] = {1.0f,           0.499549867f,
                                  0.112996213f,   0.0147601899f,
                                  0.00114327184f, 3.88264915e-05f};
-  x = Max(Set(-3.84f), Min(Set(3.84f), x));
-  const Vf s = x * x;
-  return UpToOne(x * Polynomial(kP, s) / Polynomial(kQ, s));
+  // Limits s, so that a large x doesn't make infinity over infinity.
+  const Vf s = Min(Set(15.0f), x * x);
+  return Saturate(x * Polynomial(kP, s) / Polynomial(kQ, s), x, 3.84f);
 }
 
 // tanh(x), of the same form.
@@ -54,9 +56,8 @@ MICA_INLINE Vf Tanh(Vf x) {
                                  2.05837043e-05f, 1.33193253e-08f};
   static constexpr float kQ[] = {1.0f, 0.467130469f, 0.0258711339f,
                                  0.000328311672f, 7.76213482e-07f};
-  x = Max(Set(-9.02f), Min(Set(9.02f), x));
-  const Vf s = x * x;
-  return UpToOne(x * Polynomial(kP, s) / Polynomial(kQ, s));
+  const Vf s = Min(Set(82.0f), x * x);
+  return Saturate(x * Polynomial(kP, s) / Polynomial(kQ, s), x, 9.02f);
 }
 
 MICA_INLINE Vf Sigmoid(Vf x) {

@@ -60,6 +60,10 @@ MICA_INLINE Vf Max(Vf a, Vf b) { return _mm512_max_ps(a, b); }
 MICA_INLINE Vf Min(Vf a, Vf b) { return _mm512_min_ps(a, b); }
 MICA_INLINE Vf Sqrt(Vf a) { return _mm512_sqrt_ps(a); }
 MICA_INLINE Vf Abs(Vf a) { return _mm512_abs_ps(a); }
+// Requires size >= 0.
+MICA_INLINE Vf CopySign(Vf size, Vf sign) {
+  return _mm512_or_ps(_mm512_and_ps(Set(-0.0f), sign), size);
+}
 MICA_INLINE Vf Round(Vf a) { return _mm512_roundscale_ps(a, 0x08); }
 MICA_INLINE Vm IsNan(Vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
 MICA_INLINE Vm Less(Vf a, Vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
@@ -128,6 +132,9 @@ MICA_INLINE Vf Max(Vf a, Vf b) { return _mm256_max_ps(a, b); }
 MICA_INLINE Vf Min(Vf a, Vf b) { return _mm256_min_ps(a, b); }
 MICA_INLINE Vf Sqrt(Vf a) { return _mm256_sqrt_ps(a); }
 MICA_INLINE Vf Abs(Vf a) { return _mm256_andnot_ps(Set(-0.0f), a); }
+MICA_INLINE Vf CopySign(Vf size, Vf sign) {
+  return _mm256_or_ps(_mm256_and_ps(Set(-0.0f), sign), size);
+}
 MICA_INLINE Vf Round(Vf a) { return _mm256_round_ps(a, 0x08); }
 MICA_INLINE Vm IsNan(Vf a) {
   return _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
