@@ -15,14 +15,11 @@
 #include "framework/text/lexer.h"
 #include "framework/text/literal.h"
 #include "framework/text/text.h"
+#include "framework/text/token_stream.h"
 
 namespace mica {
 namespace {
 
-// As in torch.
-constexpr size_t kMaxRank = 64;
-// Symbols live as long as the process, so that a text may not make many.
-constexpr size_t kMaxSymbols = 10'000;
 // What all "splat" constants of a text may take: of other constants the text
 // itself holds every element.
 constexpr int64_t kMaxSplatBytes = int64_t{256} << 20;
@@ -66,233 +63,100 @@ absl::string_view KindText(const Param& param) {
 class Parser {
  public:
   Parser(absl::string_view text, const OpRegistry& registry)
-      : text_(text), registry_(registry), lexer_(text) {
-    Advance();
-  }
+      : tokens_(text), registry_(registry) {}
 
   absl::StatusOr<Program> Parse() {
     MICA_RETURN_IF_ERROR(ParseHeader());
-    while (!current_.IsWord("return")) MICA_RETURN_IF_ERROR(ParseStatement());
+    while (!tokens_.current().IsWord("return"))
+      MICA_RETURN_IF_ERROR(ParseStatement());
     return ParseReturn();
   }
 
  private:
-  // Tokens.
-
-  Token Advance() {
-    Token token = current_;
-    current_ = lexer_.Next();
-    return token;
+  void SetOp(const OpDef* op) {
+    op_ = op;
+    tokens_.set_op(op == nullptr ? "" : op->name());
   }
 
-  bool Take(char punctuation) {
-    if (!current_.Is(punctuation)) return false;
-    Advance();
-    return true;
-  }
-
-  absl::Status ErrorAt(
-      size_t offset, absl::string_view message,
-      absl::StatusCode code = absl::StatusCode::kInvalidArgument) const {
-    return absl::Status(
-        code, absl::StrCat(LineAndColumn(text_, offset), ": ", message));
-  }
-
-  // The place and, inside an op, its name before a message from elsewhere.
-  absl::Status At(size_t offset, const absl::Status& status) const {
-    if (status.ok()) return status;
-    return ErrorAt(offset, status.message(), status.code());
-  }
-
-  absl::Status Wants(absl::string_view wanted) const {
-    return ErrorAt(current_.offset,
-                   absl::StrCat(op_ == nullptr ? "" : op_->name(),
-                                op_ == nullptr ? "" : ": ", "wants ", wanted,
-                                ", got ", Describe(current_)));
-  }
-
-  absl::Status Expect(char punctuation) {
-    if (Take(punctuation)) return absl::OkStatus();
-    return Wants(absl::StrCat("'", std::string(1, punctuation), "'"));
-  }
-
-  absl::Status ExpectWord(absl::string_view word) {
-    if (!current_.IsWord(word)) return Wants(absl::StrCat("'", word, "'"));
-    Advance();
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<std::string> Unquote(const Token& token) const {
-    std::optional<std::string> text = Unescape(token.text);
-    if (!text.has_value()) {
-      return ErrorAt(token.offset,
-                     absl::StrCat("unknown escape in ", Describe(token)));
-    }
-    return *std::move(text);
-  }
-
-  absl::StatusOr<std::string> ParseString(absl::string_view what) {
-    if (current_.kind != TokenKind::kString) return Wants(what);
-    return Unquote(Advance());
-  }
-
-  // A name after "%" as it is defined or used.
-  absl::StatusOr<std::string> ParseName() {
-    if (current_.kind == TokenKind::kName) return std::string(Advance().text);
-    if (current_.kind != TokenKind::kQuotedName) return Wants("a %name");
-    const size_t offset = current_.offset;
-    MICA_ASSIGN_OR_RETURN(std::string name, Unquote(Advance()));
-    if (name.empty()) return ErrorAt(offset, "a value's name is empty");
-    return name;
-  }
-
+  // A name after "%" where it is used.
   absl::StatusOr<ValueId> ParseUse() {
-    const size_t offset = current_.offset;
+    const size_t offset = tokens_.current().offset;
     ValueId id = kNoValue;
-    if (current_.kind == TokenKind::kName) {
-      id = builder_->FindValue(Advance().text);
+    if (tokens_.current().kind == TokenKind::kName) {
+      id = builder_->FindValue(tokens_.Advance().text);
     } else {
-      MICA_ASSIGN_OR_RETURN(std::string name, ParseName());
+      MICA_ASSIGN_OR_RETURN(std::string name, tokens_.ParseName());
       id = builder_->FindValue(name);
     }
     if (id != kNoValue) return id;
-    const Token name = Lexer(text_, offset).Next();
-    return ErrorAt(offset,
-                   absl::StrCat(op_ == nullptr ? "" : op_->name(),
-                                op_ == nullptr ? "" : ": ", Describe(name),
-                                " is not defined before its use"));
-  }
-
-  // Types.
-
-  absl::StatusOr<Dim> ParseSymbol() {
-    std::string name(current_.text);
-    if (current_.kind == TokenKind::kString) {
-      MICA_ASSIGN_OR_RETURN(name, Unquote(current_));
-    }
-    if (symbols_.insert(name).second && symbols_.size() > kMaxSymbols) {
-      return ErrorAt(current_.offset,
-                     absl::StrCat("more than ", kMaxSymbols, " symbols"));
-    }
-    Advance();
-    return SymbolDim(name);
-  }
-
-  // An integer or a symbol.
-  absl::StatusOr<int64_t> ParseDimOrInt(absl::string_view what) {
-    if (current_.kind == TokenKind::kWord ||
-        current_.kind == TokenKind::kString) {
-      return ParseSymbol();
-    }
-    if (current_.kind != TokenKind::kNumber) return Wants(what);
-    const std::optional<int64_t> number = ParseInt(current_.text);
-    // The lowest integers stand for symbols.
-    if (!number.has_value() || IsSymbol(*number)) return Wants(what);
-    Advance();
-    return *number;
-  }
-
-  absl::Status ParseDims(char open, char close, Dims* dims) {
-    MICA_RETURN_IF_ERROR(Expect(open));
-    while (!Take(close)) {
-      if (!dims->empty()) MICA_RETURN_IF_ERROR(Expect(','));
-      if (dims->size() == kMaxRank) {
-        return ErrorAt(current_.offset,
-                       absl::StrCat("more than ", kMaxRank, " dims"));
-      }
-      MICA_ASSIGN_OR_RETURN(Dim dim, ParseDimOrInt("a dim"));
-      dims->push_back(dim);
-    }
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<TensorType> ParseType() {
-    const size_t offset = current_.offset;
-    const std::optional<DType> dtype = current_.kind == TokenKind::kWord
-                                           ? ParseDType(current_.text)
-                                           : std::nullopt;
-    if (!dtype.has_value()) return Wants("a type, such as f32[2,3]");
-    Advance();
-    if (!current_.Is('[')) return ScalarType(*dtype);
-    TensorType type{.dtype = *dtype};
-    MICA_RETURN_IF_ERROR(ParseDims('[', ']', &type.dims));
-    if (current_.Is('{')) {
-      MICA_RETURN_IF_ERROR(ParseDims('{', '}', &type.strides));
-      if (type.strides.size() != type.dims.size()) {
-        return ErrorAt(offset,
-                       absl::StrCat("wants ", type.rank(), " strides, got ",
-                                    type.strides.size()));
-      }
-      if (std::any_of(type.strides.begin(), type.strides.end(), IsSymbol)) {
-        return ErrorAt(offset, "strides can't be symbols");
-      }
-    }
-    if (!HasLegalSize(type)) {
-      return ErrorAt(offset, absl::StrCat("a size that is negative or above ",
-                                          kMaxTensorBytes, " bytes"));
-    }
-    return type;
+    const Token name = tokens_.LexerAt(offset).Next();
+    return tokens_.ErrorAt(
+        offset, absl::StrCat(op_ == nullptr ? "" : op_->name(),
+                             op_ == nullptr ? "" : ": ", Describe(name),
+                             " is not defined before its use"));
   }
 
   // Statements.
 
   absl::Status ParseHeader() {
-    MICA_RETURN_IF_ERROR(ExpectWord("program"));
-    MICA_RETURN_IF_ERROR(Expect('@'));
+    MICA_RETURN_IF_ERROR(tokens_.ExpectWord("program"));
+    MICA_RETURN_IF_ERROR(tokens_.Expect('@'));
     std::string name;
-    if (current_.kind == TokenKind::kWord) {
-      name = std::string(Advance().text);
+    if (tokens_.current().kind == TokenKind::kWord) {
+      name = std::string(tokens_.Advance().text);
     } else {
-      MICA_ASSIGN_OR_RETURN(name, ParseString("the program's name"));
+      MICA_ASSIGN_OR_RETURN(name, tokens_.ParseString("the program's name"));
     }
     builder_.emplace(registry_, name);
-    MICA_RETURN_IF_ERROR(Expect('('));
+    MICA_RETURN_IF_ERROR(tokens_.Expect('('));
     bool is_first = true;
-    while (!Take(')')) {
-      if (!is_first) MICA_RETURN_IF_ERROR(Expect(','));
+    while (!tokens_.Take(')')) {
+      if (!is_first) MICA_RETURN_IF_ERROR(tokens_.Expect(','));
       is_first = false;
       MICA_RETURN_IF_ERROR(ParseInput());
     }
-    return Expect('{');
+    return tokens_.Expect('{');
   }
 
   absl::Status ParseInput() {
-    const size_t offset = current_.offset;
-    MICA_ASSIGN_OR_RETURN(std::string name, ParseName());
-    MICA_RETURN_IF_ERROR(Expect(':'));
-    MICA_ASSIGN_OR_RETURN(TensorType type, ParseType());
-    return At(offset, builder_->AddInput(name, std::move(type)).status());
+    const size_t offset = tokens_.current().offset;
+    MICA_ASSIGN_OR_RETURN(std::string name, tokens_.ParseName());
+    MICA_RETURN_IF_ERROR(tokens_.Expect(':'));
+    MICA_ASSIGN_OR_RETURN(TensorType type, tokens_.ParseType());
+    return tokens_.At(offset,
+                      builder_->AddInput(name, std::move(type)).status());
   }
 
   absl::Status ParseStatement() {
-    op_ = nullptr;
-    if (current_.IsWord("opaque")) return ParseOpaque();
-    if (current_.IsWord("update")) return ParseUpdate();
+    SetOp(nullptr);
+    if (tokens_.current().IsWord("opaque")) return ParseOpaque();
+    if (tokens_.current().IsWord("update")) return ParseUpdate();
     names_.clear();
-    if (current_.kind == TokenKind::kWord) return ParseOp();
-    const size_t offset = current_.offset;
+    if (tokens_.current().kind == TokenKind::kWord) return ParseOp();
+    const size_t offset = tokens_.current().offset;
     do {
-      if (current_.kind != TokenKind::kName &&
-          current_.kind != TokenKind::kQuotedName) {
-        return Wants("a statement: %name = …, update, opaque or return");
+      if (!tokens_.IsAtName()) {
+        return tokens_.Wants(
+            "a statement: %name = …, update, opaque or return");
       }
-      MICA_ASSIGN_OR_RETURN(std::string name, ParseName());
+      MICA_ASSIGN_OR_RETURN(std::string name, tokens_.ParseName());
       names_.push_back(std::move(name));
-    } while (Take(','));
-    MICA_RETURN_IF_ERROR(Expect('='));
-    const bool is_variable = current_.IsWord("variable");
-    if (!is_variable && !current_.IsWord("constant")) return ParseOp();
-    if (names_.size() != 1) return ErrorAt(offset, "one name too many");
-    Advance();
+    } while (tokens_.Take(','));
+    MICA_RETURN_IF_ERROR(tokens_.Expect('='));
+    const bool is_variable = tokens_.current().IsWord("variable");
+    if (!is_variable && !tokens_.current().IsWord("constant")) return ParseOp();
+    if (names_.size() != 1) return tokens_.ErrorAt(offset, "one name too many");
+    tokens_.Advance();
     return is_variable ? ParseVariable(offset) : ParseConstant(offset);
   }
 
   absl::Status ParseOpaque() {
-    Advance();
-    const size_t offset = current_.offset;
-    MICA_ASSIGN_OR_RETURN(std::string text, ParseString("a schema in quotes"));
+    tokens_.Advance();
+    const size_t offset = tokens_.current().offset;
+    MICA_ASSIGN_OR_RETURN(std::string text,
+                          tokens_.ParseString("a schema in quotes"));
     absl::StatusOr<Schema> schema = ParseSchema(text);
-    if (!schema.ok()) return At(offset, schema.status());
+    if (!schema.ok()) return tokens_.At(offset, schema.status());
     bool is_legal = IsWord(schema->op) && absl::StrContains(schema->op, ".");
     absl::flat_hash_set<absl::string_view> params;
     for (const Param& param : schema->params) {
@@ -300,20 +164,22 @@ class Parser {
           is_legal && IsWord(param.name) && params.insert(param.name).second;
     }
     if (!is_legal) {
-      return ErrorAt(offset, absl::StrCat(schema->op,
+      return tokens_.ErrorAt(offset,
+                             absl::StrCat(schema->op,
                                           ": wants names of letters and "
                                           "digits, each of them once"));
     }
-    return At(offset, builder_->DeclareOpaque(*std::move(schema)));
+    return tokens_.At(offset, builder_->DeclareOpaque(*std::move(schema)));
   }
 
   absl::Status ParseVariable(size_t offset) {
-    MICA_ASSIGN_OR_RETURN(std::string name, ParseString("a variable's name"));
-    MICA_RETURN_IF_ERROR(Expect(':'));
-    MICA_ASSIGN_OR_RETURN(TensorType type, ParseType());
+    MICA_ASSIGN_OR_RETURN(std::string name,
+                          tokens_.ParseString("a variable's name"));
+    MICA_RETURN_IF_ERROR(tokens_.Expect(':'));
+    MICA_ASSIGN_OR_RETURN(TensorType type, tokens_.ParseType());
     absl::StatusOr<ValueId> id =
         builder_->AddVariable(names_[0], name, std::move(type));
-    if (!id.ok()) return At(offset, id.status());
+    if (!id.ok()) return tokens_.At(offset, id.status());
     variables_.emplace(std::move(name), *id);
     return absl::OkStatus();
   }
@@ -321,18 +187,19 @@ class Parser {
   // The elements can be read only once their type, which follows them, is
   // known: they are skipped first and read by a second Lexer then.
   absl::Status ParseConstant(size_t offset) {
-    const bool is_splat = current_.IsWord("splat");
-    if (is_splat) Advance();
-    const bool is_list = !is_splat && current_.Is('[');
-    Lexer elements(text_, current_.offset + (is_list ? 1 : 0));
+    const bool is_splat = tokens_.current().IsWord("splat");
+    if (is_splat) tokens_.Advance();
+    const bool is_list = !is_splat && tokens_.current().Is('[');
+    Lexer elements =
+        tokens_.LexerAt(tokens_.current().offset + (is_list ? 1 : 0));
     int64_t count = 0;
     MICA_RETURN_IF_ERROR(is_list ? SkipElements(&count) : SkipElement());
-    MICA_RETURN_IF_ERROR(Expect(':'));
-    const size_t type_offset = current_.offset;
-    MICA_ASSIGN_OR_RETURN(TensorType type, ParseType());
+    MICA_RETURN_IF_ERROR(tokens_.Expect(':'));
+    const size_t type_offset = tokens_.current().offset;
+    MICA_ASSIGN_OR_RETURN(TensorType type, tokens_.ParseType());
     if (!type.is_static() || type.is_scalar == (is_list || is_splat) ||
         (is_list && type.num_elements() != count)) {
-      return ErrorAt(
+      return tokens_.ErrorAt(
           type_offset,
           absl::StrCat(
               "constant: wants a value for each element of the type, got ",
@@ -342,32 +209,32 @@ class Parser {
                          : "a number"));
     }
     if (is_splat && (splat_bytes_ += type.num_bytes()) > kMaxSplatBytes) {
-      return ErrorAt(type_offset,
-                     absl::StrCat("constant: splats take more than ",
-                                  kMaxSplatBytes, " bytes"));
+      return tokens_.ErrorAt(type_offset,
+                             absl::StrCat("constant: splats take more than ",
+                                          kMaxSplatBytes, " bytes"));
     }
     std::vector<uint8_t> bytes(type.num_bytes());
     MICA_RETURN_IF_ERROR(ReadElements(
         type.dtype, is_splat ? 1 : type.num_elements(), elements, &bytes));
-    return At(
+    return tokens_.At(
         offset,
         builder_->AddConstant(names_[0], std::move(type), std::move(bytes))
             .status());
   }
 
   absl::Status SkipElement() {
-    if (current_.kind != TokenKind::kNumber &&
-        current_.kind != TokenKind::kWord) {
-      return Wants("a number, true or false");
+    if (tokens_.current().kind != TokenKind::kNumber &&
+        tokens_.current().kind != TokenKind::kWord) {
+      return tokens_.Wants("a number, true or false");
     }
-    Advance();
+    tokens_.Advance();
     return absl::OkStatus();
   }
 
   absl::Status SkipElements(int64_t* count) {
-    Advance();
-    while (!Take(']')) {
-      if (*count > 0) MICA_RETURN_IF_ERROR(Expect(','));
+    tokens_.Advance();
+    while (!tokens_.Take(']')) {
+      if (*count > 0) MICA_RETURN_IF_ERROR(tokens_.Expect(','));
       MICA_RETURN_IF_ERROR(SkipElement());
       ++*count;
     }
@@ -383,7 +250,7 @@ class Parser {
       const Token token = elements.Next();
       elements.Next();
       if (!ParseElement(dtype, token.text, splat)) {
-        return ErrorAt(
+        return tokens_.ErrorAt(
             token.offset,
             absl::StrCat("constant: wants an element of ", DTypeName(dtype),
                          ", got ", Describe(token)));
@@ -398,82 +265,89 @@ class Parser {
   }
 
   absl::Status ParseUpdate() {
-    Advance();
-    const size_t offset = current_.offset;
+    tokens_.Advance();
+    const size_t offset = tokens_.current().offset;
     ValueId target = kNoValue;
-    if (current_.kind == TokenKind::kString) {
-      MICA_ASSIGN_OR_RETURN(std::string name, ParseString("a variable"));
+    if (tokens_.current().kind == TokenKind::kString) {
+      MICA_ASSIGN_OR_RETURN(std::string name,
+                            tokens_.ParseString("a variable"));
       const auto it = variables_.find(name);
       if (it == variables_.end()) {
-        return ErrorAt(offset, absl::StrCat("update: no variable \"", name,
+        return tokens_.ErrorAt(offset,
+                               absl::StrCat("update: no variable \"", name,
                                             "\" before this line"));
       }
       target = it->second;
     } else {
       MICA_ASSIGN_OR_RETURN(target, ParseUse());
     }
-    MICA_RETURN_IF_ERROR(Expect('='));
+    MICA_RETURN_IF_ERROR(tokens_.Expect('='));
     MICA_ASSIGN_OR_RETURN(ValueId value, ParseUse());
     has_update_ = true;
-    return At(offset, builder_->AddUpdate(target, value));
+    return tokens_.At(offset, builder_->AddUpdate(target, value));
   }
 
   absl::StatusOr<Program> ParseReturn() {
-    op_ = nullptr;
-    Advance();
+    SetOp(nullptr);
+    tokens_.Advance();
     std::vector<ValueId> outputs;
-    while (!current_.Is('}')) {
-      if (!outputs.empty()) MICA_RETURN_IF_ERROR(Expect(','));
+    while (!tokens_.current().Is('}')) {
+      if (!outputs.empty()) MICA_RETURN_IF_ERROR(tokens_.Expect(','));
       MICA_ASSIGN_OR_RETURN(ValueId id, ParseUse());
       outputs.push_back(id);
     }
-    Advance();
-    if (current_.kind != TokenKind::kEnd) return Wants("the end of the text");
+    tokens_.Advance();
+    if (tokens_.current().kind != TokenKind::kEnd)
+      return tokens_.Wants("the end of the text");
     return builder_->Build(outputs);
   }
 
   // Ops.
 
   absl::Status ParseOp() {
-    const size_t offset = current_.offset;
-    if (current_.kind != TokenKind::kWord) return Wants("an operator");
-    if (has_update_) return Wants("update or return after an update");
-    absl::StatusOr<const OpDef*> def = builder_->FindOp(current_.text);
-    if (!def.ok()) return At(offset, def.status());
-    op_ = *def;
-    Advance();
+    const size_t offset = tokens_.current().offset;
+    if (tokens_.current().kind != TokenKind::kWord)
+      return tokens_.Wants("an operator");
+    if (has_update_) return tokens_.Wants("update or return after an update");
+    absl::StatusOr<const OpDef*> def = builder_->FindOp(tokens_.current().text);
+    if (!def.ok()) return tokens_.At(offset, def.status());
+    SetOp(*def);
+    tokens_.Advance();
     ProgramBuilder::OpSpec spec{.def = op_};
     MICA_RETURN_IF_ERROR(ParseArguments(&spec.arguments));
-    if (Take(':')) {
+    if (tokens_.Take(':')) {
       do {
-        MICA_ASSIGN_OR_RETURN(TensorType type, ParseType());
+        MICA_ASSIGN_OR_RETURN(TensorType type, tokens_.ParseType());
         spec.types.push_back(std::move(type));
-      } while (Take(','));
+      } while (tokens_.Take(','));
     }
     if (spec.types.size() != names_.size()) {
-      return ErrorAt(offset, absl::StrCat(op_->name(),
-                                          ": wants a type for each"
-                                          " of ",
-                                          names_.size(), " results, got ",
-                                          spec.types.size()));
+      return tokens_.ErrorAt(
+          offset,
+          absl::StrCat(op_->name(),
+                       ": wants a type for each"
+                       " of ",
+                       names_.size(), " results, got ", spec.types.size()));
     }
-    if (Take('@')) MICA_RETURN_IF_ERROR(ParseSource(&spec.source));
+    if (tokens_.Take('@')) MICA_RETURN_IF_ERROR(ParseSource(&spec.source));
     spec.names = std::move(names_);
     names_.clear();
-    return At(offset, builder_->AddOp(std::move(spec)).status());
+    return tokens_.At(offset, builder_->AddOp(std::move(spec)).status());
   }
 
   absl::Status ParseSource(SourceLine* source) {
-    const Token file = current_;
-    MICA_ASSIGN_OR_RETURN(std::string name, ParseString("a file in quotes"));
-    MICA_RETURN_IF_ERROR(Expect(':'));
-    const std::optional<int64_t> line = current_.kind == TokenKind::kNumber
-                                            ? ParseInt(current_.text)
-                                            : std::nullopt;
+    const Token file = tokens_.current();
+    MICA_ASSIGN_OR_RETURN(std::string name,
+                          tokens_.ParseString("a file in quotes"));
+    MICA_RETURN_IF_ERROR(tokens_.Expect(':'));
+    const std::optional<int64_t> line =
+        tokens_.current().kind == TokenKind::kNumber
+            ? ParseInt(tokens_.current().text)
+            : std::nullopt;
     if (!line.has_value() || *line < 1 || *line > INT32_MAX) {
-      return Wants("a line, from 1 on");
+      return tokens_.Wants("a line, from 1 on");
     }
-    Advance();
+    tokens_.Advance();
     // Equal text means an equal name, and most ops come from the last file.
     if (file_ == nullptr || file.text != file_text_) {
       file_ = builder_->InternFile(name);
@@ -485,27 +359,27 @@ class Parser {
 
   absl::Status ParseArguments(Arguments* arguments) {
     const std::vector<Param>& params = op_->schema().params;
-    const size_t offset = current_.offset;
-    MICA_RETURN_IF_ERROR(Expect('('));
+    const size_t offset = tokens_.current().offset;
+    MICA_RETURN_IF_ERROR(tokens_.Expect('('));
     arguments->resize(params.size());
     given_.assign(params.size(), false);
     size_t position = 0;
     bool is_named = false;
-    while (!Take(')')) {
-      if (position > 0 || is_named) MICA_RETURN_IF_ERROR(Expect(','));
+    while (!tokens_.Take(')')) {
+      if (position > 0 || is_named) MICA_RETURN_IF_ERROR(tokens_.Expect(','));
       size_t param = position;
-      const Token word = current_;
+      const Token word = tokens_.current();
       // A word is a parameter's name if "=" follows it.
-      if (word.kind == TokenKind::kWord && Lexer(lexer_).Next().Is('=')) {
+      if (word.kind == TokenKind::kWord && tokens_.PeekNext().Is('=')) {
         const int found = op_->FindParam(word.text);
-        if (found < 0) return Wants("one of its parameters");
-        if (given_[found]) return Wants("each argument once");
-        Advance();
-        Advance();
+        if (found < 0) return tokens_.Wants("one of its parameters");
+        if (given_[found]) return tokens_.Wants("each argument once");
+        tokens_.Advance();
+        tokens_.Advance();
         is_named = true;
         param = found;
       } else if (is_named || position >= params.size()) {
-        return Wants(
+        return tokens_.Wants(
             is_named ? "name=value after the first of that form"
                      : absl::StrCat("at most ", params.size(), " arguments"));
       } else {
@@ -517,7 +391,7 @@ class Parser {
     for (size_t i = 0; i < params.size(); ++i) {
       if (given_[i]) continue;
       if (!params[i].has_default && !params[i].is_optional) {
-        return ErrorAt(
+        return tokens_.ErrorAt(
             offset, absl::StrCat(op_->name(), ": wants ", KindText(params[i]),
                                  " for ", params[i].name, ", got nothing"));
       }
@@ -527,22 +401,23 @@ class Parser {
   }
 
   absl::Status WantsFor(const Param& param) const {
-    return Wants(absl::StrCat(KindText(param),
-                              param.is_optional ? " or none" : "", " for ",
-                              param.name));
+    return tokens_.Wants(absl::StrCat(KindText(param),
+                                      param.is_optional ? " or none" : "",
+                                      " for ", param.name));
   }
 
   // None of the kinds but lists and dtypes depends on the parameter: whether
   // the argument fits it is CheckArguments' to say.
   absl::StatusOr<Argument> ParseArgument(const Param& param) {
-    switch (current_.kind) {
+    switch (tokens_.current().kind) {
       case TokenKind::kName:
       case TokenKind::kQuotedName: {
         MICA_ASSIGN_OR_RETURN(ValueId id, ParseUse());
         return Argument(ValueRef{id});
       }
       case TokenKind::kString: {
-        MICA_ASSIGN_OR_RETURN(std::string text, Unquote(Advance()));
+        MICA_ASSIGN_OR_RETURN(std::string text,
+                              tokens_.Unquote(tokens_.Advance()));
         return Argument(std::move(text));
       }
       case TokenKind::kNumber:
@@ -550,38 +425,39 @@ class Parser {
       case TokenKind::kWord:
         return ParseWord(param);
       default:
-        if (current_.Is('[')) return ParseList(param);
+        if (tokens_.current().Is('[')) return ParseList(param);
         return WantsFor(param);
     }
   }
 
   absl::StatusOr<Argument> ParseNumber(const Param& param) {
     Argument argument;
-    if (IsFloatNumber(current_)) {
-      const std::optional<double> number = ParseFloat(current_.text);
+    if (IsFloatNumber(tokens_.current())) {
+      const std::optional<double> number = ParseFloat(tokens_.current().text);
       if (!number.has_value()) return WantsFor(param);
       argument = *number;
     } else {
-      const std::optional<int64_t> number = ParseInt(current_.text);
+      const std::optional<int64_t> number = ParseInt(tokens_.current().text);
       if (!number.has_value()) return WantsFor(param);
       argument = *number;
     }
-    Advance();
+    tokens_.Advance();
     return argument;
   }
 
   absl::StatusOr<Argument> ParseWord(const Param& param) {
     Argument argument;
-    if (current_.text == "true" || current_.text == "false") {
-      argument = current_.text == "true";
-    } else if (current_.text == "inf" || current_.text == "nan") {
-      argument = *ParseFloat(current_.text);
-    } else if (current_.text != "none") {
-      const std::optional<DType> dtype = ParseDType(current_.text);
+    if (tokens_.current().text == "true" || tokens_.current().text == "false") {
+      argument = tokens_.current().text == "true";
+    } else if (tokens_.current().text == "inf" ||
+               tokens_.current().text == "nan") {
+      argument = *ParseFloat(tokens_.current().text);
+    } else if (tokens_.current().text != "none") {
+      const std::optional<DType> dtype = ParseDType(tokens_.current().text);
       if (!dtype.has_value()) return WantsFor(param);
       argument = *dtype;
     }
-    Advance();
+    tokens_.Advance();
     return argument;
   }
 
@@ -589,8 +465,8 @@ class Parser {
     switch (param.kind) {
       case ParamKind::kTensorList:
         return ParseItems<ValueRefs>([&]() -> absl::StatusOr<ValueRef> {
-          if (current_.IsWord("none")) {
-            Advance();
+          if (tokens_.current().IsWord("none")) {
+            tokens_.Advance();
             return ValueRef{kNoValue};
           }
           MICA_ASSIGN_OR_RETURN(ValueId id, ParseUse());
@@ -598,23 +474,24 @@ class Parser {
         });
       case ParamKind::kIntList:
         return ParseItems<std::vector<int64_t>>(
-            [&] { return ParseDimOrInt("an integer or a symbol"); });
+            [&] { return tokens_.ParseDim("an integer or a symbol"); });
       case ParamKind::kFloatList:
         return ParseItems<std::vector<double>>([&]() -> absl::StatusOr<double> {
-          const bool is_number = current_.kind == TokenKind::kNumber ||
-                                 current_.kind == TokenKind::kWord;
+          const bool is_number = tokens_.current().kind == TokenKind::kNumber ||
+                                 tokens_.current().kind == TokenKind::kWord;
           const std::optional<double> number =
-              is_number ? ParseFloat(current_.text) : std::nullopt;
-          if (!number.has_value()) return Wants("a float");
-          Advance();
+              is_number ? ParseFloat(tokens_.current().text) : std::nullopt;
+          if (!number.has_value()) return tokens_.Wants("a float");
+          tokens_.Advance();
           return *number;
         });
       case ParamKind::kBoolList:
         return ParseItems<std::vector<bool>>([&]() -> absl::StatusOr<bool> {
-          if (!current_.IsWord("true") && !current_.IsWord("false")) {
-            return Wants("true or false");
+          if (!tokens_.current().IsWord("true") &&
+              !tokens_.current().IsWord("false")) {
+            return tokens_.Wants("true or false");
           }
-          return Advance().text == "true";
+          return tokens_.Advance().text == "true";
         });
       default:
         return WantsFor(param);
@@ -623,23 +500,20 @@ class Parser {
 
   template <typename List, typename ParseItem>
   absl::StatusOr<Argument> ParseItems(ParseItem parse_item) {
-    Advance();
+    tokens_.Advance();
     List list;
-    while (!Take(']')) {
-      if (!list.empty()) MICA_RETURN_IF_ERROR(Expect(','));
+    while (!tokens_.Take(']')) {
+      if (!list.empty()) MICA_RETURN_IF_ERROR(tokens_.Expect(','));
       MICA_ASSIGN_OR_RETURN(auto item, parse_item());
       list.push_back(std::move(item));
     }
     return Argument(std::move(list));
   }
 
-  const absl::string_view text_;
+  TokenStream tokens_;
   const OpRegistry& registry_;
-  Lexer lexer_;
-  Token current_;
   std::optional<ProgramBuilder> builder_;
   absl::flat_hash_map<std::string, ValueId> variables_;
-  absl::flat_hash_set<std::string> symbols_;
   int64_t splat_bytes_ = 0;
   bool has_update_ = false;
 

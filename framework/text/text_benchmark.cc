@@ -1,11 +1,10 @@
 // Does reading and printing a Program stay linear, at 135,000 ops too?
 
-#include "framework/text/text.h"
-
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "benchmark/benchmark.h"
+#include "framework/text/text.h"
 #include "glog/logging.h"
 
 namespace mica {
