@@ -1,0 +1,39 @@
+#include "ops/all.h"
+
+#include "ops/math/families.h"
+#include "ops/nn/families.h"
+#include "ops/shape/families.h"
+
+namespace mica {
+
+void RegisterAllOps(OpRegistry& registry) {
+  RegisterArithmeticOps(registry);
+  RegisterUnaryOps(registry);
+  RegisterLogicOps(registry);
+  RegisterMatmulOps(registry);
+  RegisterReductionOps(registry);
+  RegisterScanOps(registry);
+  RegisterActivationOps(registry);
+  RegisterSoftmaxOps(registry);
+  RegisterNormOps(registry);
+  RegisterAttentionOps(registry);
+  RegisterLossOps(registry);
+  RegisterConvOps(registry);
+  RegisterViewOps(registry);
+  RegisterCopyOps(registry);
+  RegisterJoinOps(registry);
+  RegisterFactoryOps(registry);
+  RegisterIndexOps(registry);
+  RegisterScatterOps(registry);
+}
+
+const OpRegistry& AllOps() {
+  static const OpRegistry& registry = []() -> const OpRegistry& {
+    auto* filled = new OpRegistry;
+    RegisterAllOps(*filled);
+    return *filled;
+  }();
+  return registry;
+}
+
+}  // namespace mica

@@ -1,0 +1,19 @@
+// The families of operators in this folder.
+
+#ifndef MICA_OPS_MATH_FAMILIES_H_
+#define MICA_OPS_MATH_FAMILIES_H_
+
+#include "framework/op/op_registry.h"
+
+namespace mica {
+
+void RegisterArithmeticOps(OpRegistry& registry);
+void RegisterUnaryOps(OpRegistry& registry);
+void RegisterLogicOps(OpRegistry& registry);
+void RegisterMatmulOps(OpRegistry& registry);
+void RegisterReductionOps(OpRegistry& registry);
+void RegisterScanOps(OpRegistry& registry);
+
+}  // namespace mica
+
+#endif  // MICA_OPS_MATH_FAMILIES_H_

@@ -1,0 +1,19 @@
+// The families of operators in this folder.
+
+#ifndef MICA_OPS_NN_FAMILIES_H_
+#define MICA_OPS_NN_FAMILIES_H_
+
+#include "framework/op/op_registry.h"
+
+namespace mica {
+
+void RegisterActivationOps(OpRegistry& registry);
+void RegisterSoftmaxOps(OpRegistry& registry);
+void RegisterNormOps(OpRegistry& registry);
+void RegisterAttentionOps(OpRegistry& registry);
+void RegisterLossOps(OpRegistry& registry);
+void RegisterConvOps(OpRegistry& registry);
+
+}  // namespace mica
+
+#endif  // MICA_OPS_NN_FAMILIES_H_
