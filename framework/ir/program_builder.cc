@@ -192,7 +192,8 @@ absl::StatusOr<absl::InlinedVector<ValueId, 1>> ProgramBuilder::AddOp(
       MICA_ASSIGN_OR_RETURN(types[i], MergeTypes(def, inferred[i], types[i]));
     }
   }
-  if (static_cast<int>(types.size()) != def.num_results()) {
+  if (def.num_results() >= 0 &&
+      static_cast<int>(types.size()) != def.num_results()) {
     return absl::InvalidArgumentError(
         absl::StrCat(def.name(), ": wants the types of ", def.num_results(),
                      " results, got ", types.size()));

@@ -43,6 +43,31 @@ bool IsLegalConstant(const Param& param, const Argument& argument) {
   return false;
 }
 
+// Parameters written in place that no result hands out.
+std::vector<int> FindHiddenResults(const Schema& schema) {
+  std::vector<int> hidden;
+  for (size_t i = 0; i < schema.params.size(); ++i) {
+    const Param& param = schema.params[i];
+    bool is_returned = !param.is_mutated;
+    for (const Result& result : schema.results) {
+      is_returned = is_returned || result.alias_set == param.alias_set;
+    }
+    if (!is_returned) hidden.push_back(static_cast<int>(i));
+  }
+  return hidden;
+}
+
+// -1 if a list of tensors is among the results.
+int CountResults(const Schema& schema, const std::vector<int>& hidden) {
+  for (const Result& result : schema.results) {
+    if (result.kind == ParamKind::kTensorList) return -1;
+  }
+  for (int param : hidden) {
+    if (schema.params[param].kind == ParamKind::kTensorList) return -1;
+  }
+  return static_cast<int>(schema.results.size() + hidden.size());
+}
+
 bool IsLegal(const Param& param, const Argument& argument) {
   if (std::holds_alternative<ValueRef>(argument)) {
     return param.kind == ParamKind::kTensor || param.kind == ParamKind::kScalar;
@@ -129,12 +154,16 @@ OpDef::OpDef(absl::string_view schema) {
   absl::StatusOr<Schema> parsed = ParseSchema(schema);
   CHECK(parsed.ok()) << parsed.status();
   schema_ = *std::move(parsed);
+  num_results_ = CountResults(schema_, hidden_results_);
 }
 
 OpDef OpDef::Opaque(Schema schema) {
   OpDef def;
   def.schema_ = std::move(schema);
   def.is_opaque_ = true;
+  def.has_effect_ = true;  // Not known to be free of any, so never dropped.
+  def.hidden_results_ = FindHiddenResults(def.schema_);
+  def.num_results_ = CountResults(def.schema_, def.hidden_results_);
   return def;
 }
 

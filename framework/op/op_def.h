@@ -113,7 +113,13 @@ class OpDef {
   bool is_elementwise() const { return is_elementwise_; }
   bool has_effect() const { return has_effect_; }
   bool is_opaque() const { return is_opaque_; }
-  int num_results() const { return static_cast<int>(schema_.results.size()); }
+  // How many results a call has; -1 if that depends on the call, because the
+  // schema has a list among its results.
+  int num_results() const { return num_results_; }
+  // Of an opaque operator: the parameters that ATen writes in place and does
+  // not return. Their new values follow the schema's results; the caller's
+  // operands are never written.
+  const std::vector<int>& hidden_results() const { return hidden_results_; }
   // Position of the parameter, or -1.
   int FindParam(absl::string_view name) const;
 
@@ -126,6 +132,8 @@ class OpDef {
   bool is_elementwise_ = false;
   bool has_effect_ = false;
   bool is_opaque_ = false;
+  int num_results_ = 0;
+  std::vector<int> hidden_results_;
 };
 
 // InvalidArgument unless `arguments` has as many entries as the schema and

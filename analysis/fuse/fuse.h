@@ -1,0 +1,21 @@
+// Merges neighbouring ops into fused ones.
+
+#ifndef MICA_ANALYSIS_FUSE_FUSE_H_
+#define MICA_ANALYSIS_FUSE_FUSE_H_
+
+#include "absl/status/statusor.h"
+#include "framework/ir/program.h"
+#include "framework/op/op_registry.h"
+
+namespace mica {
+
+// A Program of the same meaning in which
+// - a matrix product with its bias, activation and residual is one
+//   mica.linear,
+// - a sum and the layer norm of it are one mica.add_layer_norm.
+// What is computed in between and read elsewhere stays.
+absl::StatusOr<Program> Fuse(const Program& program, const OpRegistry& ops);
+
+}  // namespace mica
+
+#endif  // MICA_ANALYSIS_FUSE_FUSE_H_

@@ -1,0 +1,180 @@
+#include "analysis/memory/arena.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "framework/tensor/tensor.h"
+
+namespace mica {
+namespace {
+
+// Free ranges of an arena that grows at its end.
+class FreeList {
+ public:
+  // The offset of `bytes` in the smallest range that has them; grows if none.
+  int64_t Take(int64_t bytes) {
+    auto best = ranges_.end();
+    for (auto it = ranges_.begin(); it != ranges_.end(); ++it) {
+      if (it->second < bytes) continue;
+      if (best == ranges_.end() || it->second < best->second) best = it;
+    }
+    if (best == ranges_.end()) return Grow(bytes);
+    const auto [offset, size] = *best;
+    ranges_.erase(best);
+    if (size > bytes) ranges_.emplace(offset + bytes, size - bytes);
+    return offset;
+  }
+
+  void Give(int64_t offset, int64_t bytes) {
+    auto next = ranges_.lower_bound(offset);
+    if (next != ranges_.end() && offset + bytes == next->first) {
+      bytes += next->second;
+      next = ranges_.erase(next);
+    }
+    if (next != ranges_.begin()) {
+      auto previous = std::prev(next);
+      if (previous->first + previous->second == offset) {
+        previous->second += bytes;
+        return;
+      }
+    }
+    ranges_.emplace(offset, bytes);
+  }
+
+  int64_t end() const { return end_; }
+
+ private:
+  // Extends the free range at the end, if there is one.
+  int64_t Grow(int64_t bytes) {
+    int64_t offset = end_;
+    if (!ranges_.empty()) {
+      auto last = std::prev(ranges_.end());
+      if (last->first + last->second == end_) {
+        offset = last->first;
+        ranges_.erase(last);
+      }
+    }
+    end_ = offset + bytes;
+    return offset;
+  }
+
+  std::map<int64_t, int64_t> ranges_;  // Offset to bytes.
+  int64_t end_ = 0;
+};
+
+std::vector<int32_t> SortedBy(absl::Span<const Lifetime> lifetimes,
+                              bool (*before)(const Lifetime&,
+                                             const Lifetime&)) {
+  std::vector<int32_t> order(lifetimes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    return before(lifetimes[a], lifetimes[b]);
+  });
+  return order;
+}
+
+bool StartsBefore(const Lifetime& a, const Lifetime& b) {
+  return a.first != b.first ? a.first < b.first : a.bytes > b.bytes;
+}
+bool EndsBefore(const Lifetime& a, const Lifetime& b) {
+  return a.last < b.last;
+}
+bool IsLarger(const Lifetime& a, const Lifetime& b) {
+  return a.bytes != b.bytes ? a.bytes > b.bytes : a.first < b.first;
+}
+
+// Walks through time; calls `start` and `end` with the lifetimes' indices.
+template <typename Start, typename End>
+void Sweep(absl::Span<const Lifetime> lifetimes, Start start, End end) {
+  const std::vector<int32_t> ends = SortedBy(lifetimes, EndsBefore);
+  size_t next_end = 0;
+  for (int32_t i : SortedBy(lifetimes, StartsBefore)) {
+    while (next_end < ends.size() &&
+           lifetimes[ends[next_end]].last < lifetimes[i].first) {
+      end(ends[next_end++]);
+    }
+    start(i);
+  }
+}
+
+int64_t LiveSetBytes(absl::Span<const Lifetime> lifetimes) {
+  int64_t live = 0;
+  int64_t most = 0;
+  Sweep(
+      lifetimes,
+      [&](int32_t i) {
+        most = std::max(most, live += AlignUp(lifetimes[i].bytes));
+      },
+      [&](int32_t i) { live -= AlignUp(lifetimes[i].bytes); });
+  return most;
+}
+
+ArenaPlan PlanInTime(absl::Span<const Lifetime> lifetimes) {
+  ArenaPlan plan{.offsets = std::vector<int64_t>(lifetimes.size(), 0)};
+  FreeList free_list;
+  Sweep(
+      lifetimes,
+      [&](int32_t i) {
+        plan.offsets[i] = free_list.Take(AlignUp(lifetimes[i].bytes));
+      },
+      [&](int32_t i) {
+        free_list.Give(plan.offsets[i], AlignUp(lifetimes[i].bytes));
+      });
+  plan.arena_bytes = free_list.end();
+  return plan;
+}
+
+// The lowest offset at which `bytes` fit between `busy` ranges, sorted here.
+int64_t LowestFit(std::vector<std::pair<int64_t, int64_t>>& busy,
+                  int64_t bytes) {
+  std::sort(busy.begin(), busy.end());
+  int64_t offset = 0;
+  for (const auto& [begin, end] : busy) {
+    if (begin - offset >= bytes) break;
+    offset = std::max(offset, end);
+  }
+  return offset;
+}
+
+ArenaPlan PlanBySize(absl::Span<const Lifetime> lifetimes) {
+  ArenaPlan plan{.offsets = std::vector<int64_t>(lifetimes.size(), 0)};
+  std::vector<int32_t> placed;
+  std::vector<std::pair<int64_t, int64_t>> busy;
+  for (int32_t i : SortedBy(lifetimes, IsLarger)) {
+    busy.clear();
+    for (int32_t j : placed) {
+      if (lifetimes[j].first <= lifetimes[i].last &&
+          lifetimes[i].first <= lifetimes[j].last) {
+        busy.emplace_back(plan.offsets[j],
+                          plan.offsets[j] + AlignUp(lifetimes[j].bytes));
+      }
+    }
+    const int64_t bytes = AlignUp(lifetimes[i].bytes);
+    plan.offsets[i] = LowestFit(busy, bytes);
+    plan.arena_bytes = std::max(plan.arena_bytes, plan.offsets[i] + bytes);
+    placed.push_back(i);
+  }
+  return plan;
+}
+
+// Placing by size compares all pairs; beyond this many it takes too long.
+constexpr size_t kMaxLifetimesBySize = 20000;
+
+}  // namespace
+
+ArenaPlan PlanArena(absl::Span<const Lifetime> lifetimes) {
+  const int64_t live_set_bytes = LiveSetBytes(lifetimes);
+  ArenaPlan plan = PlanInTime(lifetimes);
+  if (plan.arena_bytes > live_set_bytes &&
+      lifetimes.size() <= kMaxLifetimesBySize) {
+    ArenaPlan by_size = PlanBySize(lifetimes);
+    if (by_size.arena_bytes < plan.arena_bytes) plan = std::move(by_size);
+  }
+  plan.live_set_bytes = live_set_bytes;
+  return plan;
+}
+
+}  // namespace mica

@@ -1,0 +1,81 @@
+#include "analysis/plan/plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "analysis/fuse/fuse.h"
+#include "analysis/plan/planner.h"
+#include "analysis/rewrite.h"
+#include "framework/base/status.h"
+
+namespace mica {
+namespace {
+
+std::string LocationText(const Location& location) {
+  static constexpr absl::string_view kHomes[] = {
+      "none", "arena", "constant", "input", "variable", "output", "packed"};
+  std::string text(kHomes[static_cast<int>(location.home)]);
+  if (location.home != Home::kNone && location.home != Home::kArena) {
+    absl::StrAppend(&text, location.index);
+  }
+  if (location.home == Home::kArena || location.offset != 0) {
+    absl::StrAppend(&text, "+", location.offset);
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
+    const Program& program, const OpRegistry& ops,
+    const KernelRegistry& kernels, const PlanOptions& options) {
+  if (!program.is_static()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("program @", program.name(),
+                     " has symbols; specialise it to sizes first"));
+  }
+  MICA_ASSIGN_OR_RETURN(Program lean, RemoveDeadOps(program, ops));
+  if (options.fuse) {
+    MICA_ASSIGN_OR_RETURN(lean, Fuse(lean, ops));
+  }
+  return Planner(ops, kernels, options).Run(std::move(lean));
+}
+
+const void* Plan::constant(int index) const {
+  return reinterpret_cast<const char*>(constant_words_.data()) +
+         constant_offsets_[index];
+}
+
+TensorType Plan::output_type(int index) const {
+  TensorType type = program_.type(program_.outputs()[index]);
+  if (!type.is_dense()) type.strides.clear();
+  return type;
+}
+
+int Plan::num_opaque() const {
+  return static_cast<int>(
+      std::count_if(program_.ops().begin(), program_.ops().end(),
+                    [](const Op& op) { return op.def->is_opaque(); }));
+}
+
+std::string Plan::ToText() const {
+  std::string text = absl::StrCat(
+      "plan @", program_.name(), " steps=", steps_.size(),
+      " arena_bytes=", arena_bytes_, " live_set_bytes=", live_set_bytes_, "\n");
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
+    auto append = [](std::string* out, const Location& location) {
+      absl::StrAppend(out, LocationText(location));
+    };
+    absl::StrAppend(&text, "  ", i, ": ", step.name, " by ", step.kernel, " (",
+                    absl::StrJoin(absl::MakeSpan(args_).subspan(step.first_arg,
+                                                                step.num_args),
+                                  ", ", append),
+                    ")\n");
+  }
+  return text;
+}
+
+}  // namespace mica

@@ -1,0 +1,125 @@
+// The frozen result of analysis.
+
+#ifndef MICA_ANALYSIS_PLAN_PLAN_H_
+#define MICA_ANALYSIS_PLAN_PLAN_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "framework/ir/program.h"
+#include "framework/kernel/kernel.h"
+#include "framework/kernel/kernel_registry.h"
+#include "framework/op/op_registry.h"
+
+namespace mica {
+
+using StepId = int32_t;
+
+// Whose memory an address is counted from.
+enum class Home : uint8_t {
+  kNone,      // No address: a result that nobody reads.
+  kArena,     // The Job's one allocation.
+  kConstant,  // The Plan's copy of the Program's constants.
+  kInput,     // Program::inputs()[index], bound at each run.
+  kVariable,  // Program::variables()[index], bound by the Binding.
+  kOutput,    // Program::outputs()[index], the caller's, bound at each run.
+  kPacked,    // The Binding's packed copy number `index`.
+};
+
+// Where a step finds an operand or puts a result.
+struct Location {
+  Home home = Home::kNone;
+  int32_t index = 0;
+  int64_t offset = 0;  // In bytes.
+  friend bool operator==(const Location&, const Location&) = default;
+};
+
+// One launch. Its operands, results and scratch are
+// Plan::args()[first_arg, first_arg + num_args).
+struct Step {
+  std::string name;    // "aten.addmm", "copy output 0".
+  std::string kernel;  // The Kernel's name.
+  OpId op = -1;        // -1 for a copy that the plan added.
+  SourceLine source;
+  std::shared_ptr<const Prepared> prepared;
+  int32_t first_arg = 0;
+  int32_t num_args = 0;
+};
+
+// A packed copy of a frozen variable that a Binding makes for a step.
+struct PackedOperand {
+  int32_t variable = 0;
+  int64_t offset = 0;  // Of the operand in the variable's memory, in bytes.
+  int64_t bytes = 0;
+  std::function<absl::Status(const void* from, void* to)> pack;
+};
+
+struct PlanOptions {
+  int num_threads = 1;
+  // Variables never change: kernels may pack them, passes may fold them.
+  bool frozen = false;
+  // Merge ops into fused ones (mica.linear, mica.add_layer_norm).
+  bool fuse = true;
+  // Let a result take the bytes of an operand that dies.
+  bool reuse_buffers = true;
+  // Runs opaque operators; without it they are NotFound.
+  PrepareFn prepare_opaque;
+};
+
+// A Plan is all that can be decided about a Program before it runs: the kernel
+// of each step, their order, and where each value lives.
+//
+// Immutable and without tensors: Jobs on any number of threads may share one.
+// The OpRegistry must outlive it.
+class Plan {
+ public:
+  // Analyses a static Program. InvalidArgument if it has symbols; NotFound,
+  // naming the op, the user's line and each kernel's reason, when none fits.
+  static absl::StatusOr<std::shared_ptr<const Plan>> Build(
+      const Program& program, const OpRegistry& ops,
+      const KernelRegistry& kernels, const PlanOptions& options);
+
+  // The Program as the passes left it. Inputs, variables and outputs are those
+  // of the Program given.
+  const Program& program() const { return program_; }
+  // In launch order: all ops and copies to outputs, then from num_compute()
+  // on the copies that commit updates to inputs and variables.
+  absl::Span<const Step> steps() const { return steps_; }
+  StepId num_compute() const { return num_compute_; }
+  absl::Span<const Location> args() const { return args_; }
+  absl::Span<const PackedOperand> packed() const { return packed_; }
+
+  // The type of the memory that the caller gives for an output: the value's
+  // own, or row-major where that has gaps or overlaps.
+  TensorType output_type(int index) const;
+  // Address of constant `index`.
+  const void* constant(int index) const;
+
+  int64_t arena_bytes() const { return arena_bytes_; }
+  int64_t live_set_bytes() const { return live_set_bytes_; }
+  int num_opaque() const;
+
+  // One line a step: id, kernel, locations. For dumps and tests.
+  std::string ToText() const;
+
+ private:
+  friend class Planner;
+  Plan() = default;
+  Program program_;
+  std::vector<Step> steps_;
+  StepId num_compute_ = 0;
+  std::vector<Location> args_;
+  std::vector<PackedOperand> packed_;
+  std::vector<uint64_t> constant_words_;
+  std::vector<int64_t> constant_offsets_;  // In bytes.
+  int64_t arena_bytes_ = 0;
+  int64_t live_set_bytes_ = 0;
+};
+
+}  // namespace mica
+
+#endif  // MICA_ANALYSIS_PLAN_PLAN_H_

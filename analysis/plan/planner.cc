@@ -1,0 +1,305 @@
+#include "analysis/plan/planner.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "analysis/rewrite.h"
+#include "framework/base/status.h"
+#include "framework/tensor/tensor.h"
+
+namespace mica {
+namespace {
+
+std::vector<ValueId> OperandsOf(const Op& op) {
+  std::vector<ValueId> operands;
+  ForEachValue(op.arguments, [&](ValueId id) { operands.push_back(id); });
+  return operands;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(Program program) {
+  plan_->program_ = std::move(program);
+  MICA_ASSIGN_OR_RETURN(resolved_, ResolveViews(this->program()));
+  uses_ = CountUses(this->program());
+  PlaceExternals();
+  PlaceOutputs();
+  MICA_RETURN_IF_ERROR(AddOpSteps());
+  MICA_RETURN_IF_ERROR(AddOutputCopies());
+  MICA_RETURN_IF_ERROR(AddUpdates());
+  AssignOffsets();
+  return std::move(plan_);
+}
+
+void Planner::PlaceExternals() {
+  places_.resize(program().num_values());
+  is_updated_.assign(program().num_values(), false);
+  is_escaping_.assign(program().num_values(), false);
+  last_op_.assign(program().num_values(), -1);
+  auto place = [this](ValueId id, Home home, size_t index) {
+    places_[id].location = {.home = home, .index = static_cast<int>(index)};
+  };
+  for (size_t i = 0; i < program().inputs().size(); ++i) {
+    place(program().inputs()[i], Home::kInput, i);
+  }
+  for (size_t i = 0; i < program().variables().size(); ++i) {
+    place(program().variables()[i].value, Home::kVariable, i);
+  }
+  int64_t constant_bytes = 0;
+  for (size_t i = 0; i < program().constants().size(); ++i) {
+    const Constant& constant = program().constants()[i];
+    place(constant.value, Home::kConstant, i);
+    plan_->constant_offsets_.push_back(constant_bytes);
+    constant_bytes += AlignUp(static_cast<int64_t>(constant.bytes.size()));
+  }
+  plan_->constant_words_.resize(constant_bytes / sizeof(uint64_t) + 1);
+  for (size_t i = 0; i < program().constants().size(); ++i) {
+    const std::vector<uint8_t>& bytes = program().constants()[i].bytes;
+    if (!bytes.empty()) {
+      std::memcpy(const_cast<void*>(plan_->constant(i)), bytes.data(),
+                  bytes.size());
+    }
+  }
+  for (const Update& update : program().updates()) {
+    is_updated_[update.target] = true;
+    is_escaping_[resolved_[update.value].base] = true;
+  }
+  for (size_t i = 0; i < program().ops().size(); ++i) {
+    ForEachValue(program().ops()[i].arguments, [&](ValueId id) {
+      last_op_[resolved_[id].base] = static_cast<int>(i);
+    });
+  }
+}
+
+// A computed output is written where the caller wants it; views, inputs and
+// what is returned twice are copied there.
+void Planner::PlaceOutputs() {
+  for (size_t i = 0; i < program().outputs().size(); ++i) {
+    const ValueId id = program().outputs()[i];
+    is_escaping_[resolved_[id].base] = true;
+    const bool is_placed = places_[id].location.home != Home::kNone;
+    if (IsExternal(id) || resolved_[id].base != id || is_placed) continue;
+    places_[id].location = {.home = Home::kOutput,
+                            .index = static_cast<int>(i)};
+  }
+}
+
+bool Planner::IsFrozen(ValueId value) const {
+  const ValueId base = resolved_[value].base;
+  return options_.frozen &&
+         program().value(base).kind == ValueKind::kVariable &&
+         !is_updated_[base];
+}
+
+KernelRequest Planner::MakeRequest(const Op& op) const {
+  KernelRequest request{.def = op.def,
+                        .arguments = &op.arguments,
+                        .num_threads = options_.num_threads};
+  ForEachValue(op.arguments, [&](ValueId id) {
+    request.operands.push_back(
+        {.type = program().type(id), .is_frozen = IsFrozen(id)});
+  });
+  for (ValueId id : op.results) {
+    request.results.push_back(
+        {.type = program().type(id), .is_used = uses_[id] > 0});
+  }
+  return request;
+}
+
+Planner::SliceId Planner::NewSlice(int64_t bytes) {
+  slices_.push_back(
+      {.first = current_step(), .last = current_step(), .bytes = bytes});
+  return static_cast<SliceId>(slices_.size()) - 1;
+}
+
+void Planner::Touch(SliceId slice) {
+  if (slice >= 0) slices_[slice].last = current_step();
+}
+
+Planner::Place Planner::PlaceOf(ValueId value) const {
+  Place place = places_[resolved_[value].base];
+  place.location.offset += resolved_[value].offset;
+  return place;
+}
+
+absl::Status Planner::AddOpSteps() {
+  for (size_t i = 0; i < program().ops().size(); ++i) {
+    const Op& op = program().ops()[i];
+    if (op.def->is_view()) continue;
+    const absl::Status status = AddOpStep(static_cast<OpId>(i));
+    if (!status.ok()) return Annotate(status, Describe(op));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Planner::AddOpStep(OpId id) {
+  const Op& op = program().ops()[id];
+  MICA_ASSIGN_OR_RETURN(Selected selected, selector_.Select(MakeRequest(op)));
+  const std::vector<ValueId> operands = OperandsOf(op);
+  Step step{.name = op.def->name(),
+            .kernel = selected.kernel,
+            .op = id,
+            .source = op.source,
+            .prepared = selected.prepared};
+  std::vector<Place> operand_places;
+  for (ValueId operand : operands) operand_places.push_back(PlaceOf(operand));
+  AddArgs(step, operand_places, PlaceResults(op, *selected.prepared, operands));
+  plan_->steps_.push_back(std::move(step));
+  return absl::OkStatus();
+}
+
+int Planner::FindInPlaceOperand(const Op& op, const Prepared& prepared,
+                                const std::vector<ValueId>& operands) const {
+  if (!options_.reuse_buffers || op.results.empty()) return -1;
+  const TensorType& result = program().type(op.results[0]);
+  const OpId id = program().value(op.results[0]).index;
+  for (size_t i = 0; i < operands.size() && i < 32; ++i) {
+    if ((prepared.inplace_operands >> i & 1) == 0) continue;
+    const ValueId base = resolved_[operands[i]].base;
+    const TensorType& operand = program().type(operands[i]);
+    const bool dies_here =
+        places_[base].slice >= 0 && last_op_[base] == id && !is_escaping_[base];
+    const bool fits =
+        operand.dims == result.dims && resolved_[operands[i]].offset == 0 &&
+        operand.EffectiveStrides() == result.EffectiveStrides() &&
+        ElementBytes(operand.dtype) == ElementBytes(result.dtype) &&
+        program().type(base).extent_bytes() == result.extent_bytes();
+    if (!dies_here || !fits) continue;
+    // Another view of these bytes would be read after they are overwritten.
+    const bool is_read_otherwise =
+        std::any_of(operands.begin(), operands.end(), [&](ValueId other) {
+          return resolved_[other].base == base &&
+                 (resolved_[other].offset != 0 ||
+                  !(program().type(other) == operand));
+        });
+    if (!is_read_otherwise) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+std::vector<Planner::Place> Planner::PlaceResults(
+    const Op& op, const Prepared& prepared,
+    const std::vector<ValueId>& operands) {
+  for (size_t i = 0; i < op.results.size(); ++i) {
+    const ValueId id = op.results[i];
+    Place& place = places_[id];
+    if (uses_[id] == 0 || place.location.home == Home::kOutput) continue;
+    place.location.home = Home::kArena;
+    const int inplace =
+        i == 0 ? FindInPlaceOperand(op, prepared, operands) : -1;
+    place.slice = inplace >= 0
+                      ? places_[resolved_[operands[inplace]].base].slice
+                      : NewSlice(program().type(id).extent_bytes());
+  }
+  std::vector<Place> results;
+  for (ValueId id : op.results) results.push_back(places_[id]);
+  return results;
+}
+
+void Planner::AddArgs(Step& step, const std::vector<Place>& operands,
+                      const std::vector<Place>& results) {
+  step.first_arg = static_cast<int32_t>(args_.size());
+  for (const Place& operand : operands) {
+    Touch(operand.slice);
+    args_.push_back(operand);
+  }
+  for (const PackRequest& pack : step.prepared->packs) {
+    const Location& from = args_[step.first_arg + pack.operand].location;
+    const int32_t index = static_cast<int32_t>(plan_->packed_.size());
+    plan_->packed_.push_back({.variable = from.index,
+                              .offset = from.offset,
+                              .bytes = pack.bytes,
+                              .pack = pack.pack});
+    args_[step.first_arg + pack.operand] = {
+        .location = {.home = Home::kPacked, .index = index}};
+  }
+  for (const Place& result : results) {
+    Touch(result.slice);
+    args_.push_back(result);
+  }
+  if (step.prepared->scratch_bytes > 0) {
+    args_.push_back({.location = {.home = Home::kArena},
+                     .slice = NewSlice(step.prepared->scratch_bytes)});
+  }
+  step.num_args = static_cast<int32_t>(args_.size()) - step.first_arg;
+}
+
+absl::Status Planner::AddCopy(std::string name, const Place& from,
+                              const TensorType& from_type, const Place& to,
+                              const TensorType& to_type) {
+  const OpDef* clone = ops_.Find("aten.clone");
+  if (clone == nullptr) return absl::NotFoundError("no operator aten.clone");
+  const Arguments arguments = {ValueRef{0}, Argument()};
+  KernelRequest request{.def = clone,
+                        .arguments = &arguments,
+                        .operands = {{.type = from_type}},
+                        .results = {{.type = to_type}},
+                        .num_threads = options_.num_threads};
+  const absl::StatusOr<Selected> selected = selector_.Select(request);
+  if (!selected.ok()) return Annotate(selected.status(), name);
+  Step step{.name = std::move(name),
+            .kernel = selected->kernel,
+            .prepared = selected->prepared};
+  AddArgs(step, {from}, {to});
+  plan_->steps_.push_back(std::move(step));
+  return absl::OkStatus();
+}
+
+absl::Status Planner::AddOutputCopies() {
+  for (size_t i = 0; i < program().outputs().size(); ++i) {
+    const ValueId id = program().outputs()[i];
+    const Location to = {.home = Home::kOutput, .index = static_cast<int>(i)};
+    if (places_[id].location == to) continue;
+    MICA_RETURN_IF_ERROR(AddCopy(absl::StrCat("copy output ", i), PlaceOf(id),
+                                 program().type(id), {to},
+                                 plan_->output_type(static_cast<int>(i))));
+  }
+  return absl::OkStatus();
+}
+
+// Two phases, so that a run that fails leaves no variable half updated: what
+// an update reads from memory that another one overwrites is saved first.
+absl::Status Planner::AddUpdates() {
+  std::vector<Place> saved(program().updates().size());
+  for (size_t i = 0; i < program().updates().size(); ++i) {
+    const Update& update = program().updates()[i];
+    const ValueId base = resolved_[update.value].base;
+    if (!is_updated_[base] || update.value == update.target) continue;
+    TensorType type = program().type(update.value);
+    type.strides.clear();
+    saved[i] = {.location = {.home = Home::kArena},
+                .slice = NewSlice(type.num_bytes())};
+    MICA_RETURN_IF_ERROR(AddCopy(absl::StrCat("save update ", i),
+                                 PlaceOf(update.value),
+                                 program().type(update.value), saved[i], type));
+  }
+  plan_->num_compute_ = current_step();
+  for (size_t i = 0; i < program().updates().size(); ++i) {
+    const Update& update = program().updates()[i];
+    if (update.value == update.target) continue;
+    const std::string name =
+        absl::StrCat("update %", program().value(update.target).name);
+    TensorType type = program().type(update.value);
+    if (saved[i].slice >= 0) type.strides.clear();
+    const Place from = saved[i].slice >= 0 ? saved[i] : PlaceOf(update.value);
+    MICA_RETURN_IF_ERROR(AddCopy(name, from, type, places_[update.target],
+                                 program().type(update.target)));
+  }
+  return absl::OkStatus();
+}
+
+void Planner::AssignOffsets() {
+  const ArenaPlan arena = PlanArena(slices_);
+  plan_->arena_bytes_ = arena.arena_bytes;
+  plan_->live_set_bytes_ = arena.live_set_bytes;
+  for (Place& place : args_) {
+    if (place.slice >= 0) {
+      place.location.offset += arena.offsets[place.slice];
+    }
+    plan_->args_.push_back(place.location);
+  }
+}
+
+}  // namespace mica

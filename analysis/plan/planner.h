@@ -1,0 +1,90 @@
+// Builds a Plan, phase by phase.
+
+#ifndef MICA_ANALYSIS_PLAN_PLANNER_H_
+#define MICA_ANALYSIS_PLAN_PLANNER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "analysis/memory/arena.h"
+#include "analysis/plan/plan.h"
+#include "analysis/plan/resolve.h"
+#include "analysis/select/select.h"
+
+namespace mica {
+
+// One use: construct, then Run(). Behind Plan::Build().
+class Planner {
+ public:
+  Planner(const OpRegistry& ops, const KernelRegistry& kernels,
+          const PlanOptions& options)
+      : ops_(ops),
+        options_(options),
+        selector_(kernels, options.prepare_opaque),
+        plan_(new Plan) {}
+
+  absl::StatusOr<std::shared_ptr<const Plan>> Run(Program program);
+
+ private:
+  // A slice of the arena to be: a value, a scratch space, a copy.
+  using SliceId = int32_t;
+
+  // What a step reads or writes, until offsets are known.
+  struct Place {
+    Location location;  // Offset within the slice if that is >= 0.
+    SliceId slice = -1;
+  };
+
+  void PlaceExternals();
+  void PlaceOutputs();
+  absl::Status AddOpSteps();
+  absl::Status AddOpStep(OpId id);
+  // Adds a step that copies elements, whatever the two types' strides.
+  absl::Status AddCopy(std::string name, const Place& from,
+                       const TensorType& from_type, const Place& to,
+                       const TensorType& to_type);
+  absl::Status AddOutputCopies();
+  absl::Status AddUpdates();
+  void AssignOffsets();
+
+  KernelRequest MakeRequest(const Op& op) const;
+  // Appends the step's operands, results and scratch.
+  void AddArgs(Step& step, const std::vector<Place>& operands,
+               const std::vector<Place>& results);
+  std::vector<Place> PlaceResults(const Op& op, const Prepared& prepared,
+                                  const std::vector<ValueId>& operands);
+  // The operand whose slice result 0 may take; -1 if none.
+  int FindInPlaceOperand(const Op& op, const Prepared& prepared,
+                         const std::vector<ValueId>& operands) const;
+  Place PlaceOf(ValueId value) const;
+  SliceId NewSlice(int64_t bytes);
+  void Touch(SliceId slice);
+  bool IsExternal(ValueId value) const {
+    return program().value(value).kind != ValueKind::kResult;
+  }
+  bool IsFrozen(ValueId value) const;
+  StepId current_step() const {
+    return static_cast<StepId>(plan_->steps_.size());
+  }
+  const Program& program() const { return plan_->program_; }
+
+  const OpRegistry& ops_;
+  const PlanOptions& options_;
+  KernelSelector selector_;
+  std::shared_ptr<Plan> plan_;
+  std::vector<Resolved> resolved_;
+  std::vector<int> uses_;
+  std::vector<int> last_op_;       // Last op that reads a base value, or -1.
+  std::vector<bool> is_escaping_;  // Base values that copies read at the end.
+  std::vector<bool> is_updated_;   // Inputs and variables with an update.
+  std::vector<Place> places_;      // Of base values.
+  std::vector<Lifetime> slices_;
+  std::vector<Place> args_;
+};
+
+}  // namespace mica
+
+#endif  // MICA_ANALYSIS_PLAN_PLANNER_H_

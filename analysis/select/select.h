@@ -1,0 +1,44 @@
+// Chooses the kernel of an op, before any run.
+
+#ifndef MICA_ANALYSIS_SELECT_SELECT_H_
+#define MICA_ANALYSIS_SELECT_SELECT_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "framework/kernel/kernel.h"
+#include "framework/kernel/kernel_registry.h"
+
+namespace mica {
+
+// The kernel chosen for a request.
+struct Selected {
+  std::string kernel;
+  std::shared_ptr<const Prepared> prepared;
+};
+
+// Asks the candidates of a request's KernelKey in order of preference. Equal
+// requests, of repeated layers for example, share what was prepared.
+// Single-thread.
+class KernelSelector {
+ public:
+  // `kernels` must outlive the selector. `prepare_opaque` may be null.
+  KernelSelector(const KernelRegistry& kernels, PrepareFn prepare_opaque)
+      : kernels_(kernels), prepare_opaque_(std::move(prepare_opaque)) {}
+
+  // NotFound with each candidate's reason if none takes the request.
+  absl::StatusOr<Selected> Select(const KernelRequest& request);
+
+ private:
+  absl::StatusOr<Selected> SelectNew(const KernelRequest& request);
+
+  const KernelRegistry& kernels_;
+  PrepareFn prepare_opaque_;
+  absl::flat_hash_map<std::string, Selected> selected_;
+};
+
+}  // namespace mica
+
+#endif  // MICA_ANALYSIS_SELECT_SELECT_H_

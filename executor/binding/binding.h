@@ -1,0 +1,46 @@
+// A Plan joined to one set of variables.
+
+#ifndef MICA_EXECUTOR_BINDING_BINDING_H_
+#define MICA_EXECUTOR_BINDING_BINDING_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "analysis/plan/plan.h"
+#include "framework/tensor/tensor.h"
+
+namespace mica {
+
+// Addresses of a Program's variables, and the packed copies that kernels asked
+// for of frozen ones. Immutable; Jobs share it. The variables' memory must
+// outlive it unless Jobs rebind them.
+class Binding {
+ public:
+  // `variables` in the order of Program::variables(). InvalidArgument, naming
+  // the variable, where one is not of the type that the Program says. Packs
+  // what the Plan wants packed, which reads the variables now.
+  static absl::StatusOr<std::shared_ptr<const Binding>> Create(
+      std::shared_ptr<const Plan> plan, absl::Span<const TensorView> variables);
+
+  const Plan& plan() const { return *plan_; }
+  const std::shared_ptr<const Plan>& shared_plan() const { return plan_; }
+  void* variable(int index) const { return variables_[index]; }
+  void* packed(int index) const { return packed_[index].data(); }
+
+ private:
+  Binding() = default;
+  std::shared_ptr<const Plan> plan_;
+  std::vector<void*> variables_;
+  std::vector<Buffer> packed_;
+};
+
+// InvalidArgument unless `got` has the dtype, dims and, if the wanted type
+// spells them out, the strides of `wanted`.
+absl::Status CheckFed(absl::string_view what, const TensorType& wanted,
+                      const TensorType& got);
+
+}  // namespace mica
+
+#endif  // MICA_EXECUTOR_BINDING_BINDING_H_

@@ -1,0 +1,190 @@
+#include "executor/executor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "analysis/rewrite.h"
+#include "framework/base/status.h"
+
+namespace mica {
+namespace {
+
+std::string NamesOf(const Program& program, absl::Span<const ValueId> ids) {
+  auto append = [&](std::string* out, ValueId id) {
+    absl::StrAppend(out, program.value(id).name);
+  };
+  return absl::StrJoin(ids, ", ", append);
+}
+
+// InvalidArgument if a feed is missing, or is for no input.
+absl::Status CheckFeedNames(const Program& program, const NamedViews& feeds) {
+  for (ValueId id : program.inputs()) {
+    if (feeds.contains(program.value(id).name)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("feed \"", program.value(id).name, "\" is missing: wants ",
+                     program.type(id).ToString()));
+  }
+  for (const auto& [name, view] : feeds) {
+    const ValueId id = program.FindValue(name);
+    if (id != kNoValue && program.value(id).kind == ValueKind::kInput) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "feed \"", name, "\" is for no input; the program has ",
+        program.inputs().empty() ? "none"
+                                 : NamesOf(program, program.inputs())));
+  }
+  return absl::OkStatus();
+}
+
+// Same dtype and rank; where the Program has a number, the same number.
+absl::Status MatchFeed(absl::string_view name, const TensorType& wanted,
+                       const TensorType& got,
+                       absl::flat_hash_map<std::string, int64_t>& sizes) {
+  bool fits = wanted.dtype == got.dtype && wanted.rank() == got.rank();
+  for (int i = 0; fits && i < wanted.rank(); ++i) {
+    if (!IsSymbol(wanted.dims[i])) {
+      fits = wanted.dims[i] == got.dims[i];
+      continue;
+    }
+    const std::string symbol = DimToString(wanted.dims[i]);
+    const auto [it, is_new] = sizes.try_emplace(symbol, got.dims[i]);
+    if (!is_new && it->second != got.dims[i]) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "feed \"", name, "\": wants ", wanted.ToString(), " with ", symbol,
+          "=", it->second, " as in another feed, got ", got.ToString()));
+    }
+  }
+  if (fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("feed \"", name, "\": wants ",
+                                                 wanted.ToString(), ", got ",
+                                                 got.ToString()));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
+    Place place, const OpRegistry& ops, const KernelRegistry& kernels,
+    PlanOptions options) {
+  if (place.kind != DeviceKind::kCpu || place.index != 0) {
+    return absl::UnimplementedError(
+        absl::StrCat("wants place cpu:0, got ", place.ToString()));
+  }
+  return std::unique_ptr<Executor>(
+      new Executor(ops, kernels, std::move(options)));
+}
+
+absl::StatusOr<Program> Executor::MakeStatic(const Program& program,
+                                             const NamedViews& feeds) const {
+  absl::flat_hash_map<std::string, int64_t> sizes;
+  for (ValueId id : program.inputs()) {
+    const std::string& name = program.value(id).name;
+    MICA_RETURN_IF_ERROR(
+        MatchFeed(name, program.type(id), feeds.at(name).type, sizes));
+  }
+  if (program.is_static()) return program;
+  return Specialise(program, sizes, ops_);
+}
+
+absl::StatusOr<Executor::Prepared*> Executor::Prepare(
+    const std::shared_ptr<const Program>& program, const NamedViews& feeds,
+    absl::Span<const std::string> fetches) {
+  MICA_RETURN_IF_ERROR(CheckFeedNames(*program, feeds));
+  std::string key = absl::StrCat(reinterpret_cast<uintptr_t>(program.get()),
+                                 ";", absl::StrJoin(fetches, ","));
+  for (const auto& [name, view] : feeds) {
+    TensorType type = view.type;
+    type.strides.clear();
+    absl::StrAppend(&key, ";", type.ToString());
+  }
+  if (const auto it = prepared_.find(key); it != prepared_.end()) {
+    return &it->second;
+  }
+  MICA_ASSIGN_OR_RETURN(Program fixed, MakeStatic(*program, feeds));
+  if (!fetches.empty()) {
+    std::vector<ValueId> outputs;
+    for (const std::string& name : fetches) {
+      outputs.push_back(fixed.FindValue(name));
+      if (outputs.back() != kNoValue) continue;
+      return absl::NotFoundError(absl::StrCat(
+          "fetch \"", name, "\" is no value of program @", program->name(),
+          ", which returns ", NamesOf(*program, program->outputs())));
+    }
+    MICA_ASSIGN_OR_RETURN(fixed, WithOutputs(fixed, outputs, ops_));
+  }
+  MICA_ASSIGN_OR_RETURN(auto plan,
+                        Plan::Build(fixed, ops_, kernels_, options_));
+  Prepared& prepared = prepared_[key];
+  prepared.source = program;
+  prepared.plan = std::move(plan);
+  return &prepared;
+}
+
+absl::StatusOr<std::shared_ptr<const Plan>> Executor::PlanFor(
+    const std::shared_ptr<const Program>& program, const NamedViews& feeds,
+    absl::Span<const std::string> fetches) {
+  MICA_ASSIGN_OR_RETURN(Prepared * prepared, Prepare(program, feeds, fetches));
+  return prepared->plan;
+}
+
+absl::StatusOr<std::vector<Tensor>> Executor::Run(
+    const std::shared_ptr<const Program>& program, const NamedViews& feeds,
+    const NamedViews& variables, absl::Span<const std::string> fetches) {
+  MICA_ASSIGN_OR_RETURN(Prepared * prepared, Prepare(program, feeds, fetches));
+  const Plan& plan = *prepared->plan;
+  const Program& planned = plan.program();
+  std::vector<TensorView> bound;
+  for (const Variable& variable : planned.variables()) {
+    const auto it = variables.find(variable.name);
+    if (it == variables.end()) {
+      return absl::NotFoundError(
+          absl::StrCat("variable \"", variable.name, "\" has no value: wants ",
+                       planned.type(variable.value).ToString()));
+    }
+    bound.push_back(it->second);
+  }
+  const bool is_bound =
+      prepared->job != nullptr &&
+      std::equal(bound.begin(), bound.end(), prepared->variables.begin(),
+                 [](const TensorView& a, const TensorView& b) {
+                   return a.data == b.data && a.type == b.type;
+                 });
+  if (!is_bound) {
+    prepared->job = nullptr;
+    MICA_ASSIGN_OR_RETURN(auto binding, Binding::Create(prepared->plan, bound));
+    MICA_ASSIGN_OR_RETURN(prepared->job, Job::Create(std::move(binding)));
+    prepared->variables = std::move(bound);
+  }
+  Job& job = *prepared->job;
+  // Feeds whose strides the Program doesn't expect are copied in and, if the
+  // Program updates them, out.
+  std::vector<Tensor> copies;
+  std::vector<std::pair<TensorView, TensorView>> copies_back;
+  for (size_t i = 0; i < planned.inputs().size(); ++i) {
+    const ValueId id = planned.inputs()[i];
+    const TensorView& feed = feeds.at(planned.value(id).name);
+    TensorView fed = feed;
+    if (!CheckFed("", planned.type(id), feed.type).ok()) {
+      MICA_ASSIGN_OR_RETURN(Tensor copy, Tensor::Allocate(planned.type(id)));
+      CopyElements(feed, copy.view());
+      fed = copy.view();
+      for (const Update& update : planned.updates()) {
+        if (update.target == id) copies_back.emplace_back(fed, feed);
+      }
+      copies.push_back(std::move(copy));
+    }
+    job.SetInput(static_cast<int>(i), fed.data);
+  }
+  std::vector<Tensor> results;
+  for (size_t i = 0; i < planned.outputs().size(); ++i) {
+    MICA_ASSIGN_OR_RETURN(
+        Tensor result, Tensor::Allocate(plan.output_type(static_cast<int>(i))));
+    job.SetOutput(static_cast<int>(i), result.data());
+    results.push_back(std::move(result));
+  }
+  MICA_RETURN_IF_ERROR(job.Run());
+  for (const auto& [from, to] : copies_back) CopyElements(from, to);
+  return results;
+}
+
+}  // namespace mica

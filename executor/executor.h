@@ -1,0 +1,82 @@
+// Runs Programs by name of feed and fetch.
+
+#ifndef MICA_EXECUTOR_EXECUTOR_H_
+#define MICA_EXECUTOR_EXECUTOR_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "analysis/plan/plan.h"
+#include "executor/job/job.h"
+#include "framework/device/device.h"
+#include "framework/ir/program.h"
+#include "framework/kernel/kernel_registry.h"
+#include "framework/op/op_registry.h"
+#include "framework/tensor/tensor.h"
+
+namespace mica {
+
+// A tensor and the name of the input or variable that it is for.
+using NamedViews = std::map<std::string, TensorView>;
+
+// Runs Programs with feeds and fetches, and keeps what it decided: a Program
+// run again with the same fetches and sizes uses the same Plan and Job.
+//
+// Thread-compatible. The registries must outlive it.
+class Executor {
+ public:
+  // Unimplemented for another device than the CPU.
+  static absl::StatusOr<std::unique_ptr<Executor>> Create(
+      Place place, const OpRegistry& ops, const KernelRegistry& kernels,
+      PlanOptions options);
+
+  // Values of `fetches` (names of values, the "%" left out; empty means what
+  // the Program returns), in order. Inputs and variables that the Program
+  // updates are written in place.
+  //
+  // InvalidArgument for a missing, extra or ill-typed feed, NotFound for a
+  // fetch or a variable that there is not; each gives what was wanted and what
+  // came. Feeds need not be row-major.
+  absl::StatusOr<std::vector<Tensor>> Run(
+      const std::shared_ptr<const Program>& program, const NamedViews& feeds,
+      const NamedViews& variables, absl::Span<const std::string> fetches);
+
+  // The Plan that Run() would use.
+  absl::StatusOr<std::shared_ptr<const Plan>> PlanFor(
+      const std::shared_ptr<const Program>& program, const NamedViews& feeds,
+      absl::Span<const std::string> fetches);
+
+ private:
+  // What is kept of one Program, its fetches and its feeds' types. Jobs are
+  // made anew when a variable moves, since frozen ones are packed.
+  struct Prepared {
+    std::shared_ptr<const Program> source;
+    std::shared_ptr<const Plan> plan;
+    std::vector<TensorView> variables;
+    std::unique_ptr<Job> job;
+  };
+
+  Executor(const OpRegistry& ops, const KernelRegistry& kernels,
+           PlanOptions options)
+      : ops_(ops), kernels_(kernels), options_(std::move(options)) {}
+  absl::StatusOr<Prepared*> Prepare(
+      const std::shared_ptr<const Program>& program, const NamedViews& feeds,
+      absl::Span<const std::string> fetches);
+  absl::StatusOr<Program> MakeStatic(const Program& program,
+                                     const NamedViews& feeds) const;
+
+  const OpRegistry& ops_;
+  const KernelRegistry& kernels_;
+  PlanOptions options_;
+  absl::flat_hash_map<std::string, Prepared> prepared_;
+};
+
+}  // namespace mica
+
+#endif  // MICA_EXECUTOR_EXECUTOR_H_

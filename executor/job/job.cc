@@ -1,0 +1,97 @@
+#include "executor/job/job.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+
+namespace mica {
+
+absl::StatusOr<std::unique_ptr<Job>> Job::Create(
+    std::shared_ptr<const Binding> binding) {
+  const Plan& plan = binding->plan();
+  std::unique_ptr<Job> job(new Job);
+  MICA_ASSIGN_OR_RETURN(job->arena_, Buffer::Allocate(plan.arena_bytes()));
+  job->binding_ = std::move(binding);
+  job->args_.resize(plan.args().size());
+  job->inputs_.resize(plan.program().inputs().size());
+  job->variables_.resize(plan.program().variables().size());
+  job->outputs_.resize(plan.program().outputs().size());
+  job->FillArgs();
+  for (const Step& step : plan.steps()) {
+    const Prepared& prepared = *step.prepared;
+    Launch launch{.fn = prepared.launch,
+                  .state = prepared.state.get(),
+                  .args = job->args_.data() + step.first_arg};
+    if (prepared.make_instance != nullptr) {
+      job->instances_.push_back(prepared.make_instance());
+      launch.state = job->instances_.back().get();
+    }
+    job->launches_.push_back(launch);
+  }
+  return job;
+}
+
+void Job::FillArgs() {
+  const Plan& plan = binding_->plan();
+  for (size_t i = 0; i < args_.size(); ++i) {
+    const Location& location = plan.args()[i];
+    void** arg = &args_[i];
+    const Anchor::Use use{.arg = arg, .offset = location.offset};
+    switch (location.home) {
+      case Home::kNone:
+        break;
+      case Home::kArena:
+        *arg = static_cast<char*>(arena_.data()) + location.offset;
+        break;
+      case Home::kConstant:
+        *arg = const_cast<char*>(
+            static_cast<const char*>(plan.constant(location.index)) +
+            location.offset);
+        break;
+      case Home::kPacked:
+        *arg = binding_->packed(location.index);
+        break;
+      case Home::kInput:
+        inputs_[location.index].uses.push_back(use);
+        break;
+      case Home::kVariable:
+        variables_[location.index].uses.push_back(use);
+        break;
+      case Home::kOutput:
+        outputs_[location.index].uses.push_back(use);
+        break;
+    }
+  }
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    variables_[i].Set(binding_->variable(static_cast<int>(i)));
+  }
+}
+
+absl::Status Job::RunSteps(StepId begin, StepId end) {
+  for (StepId id = begin; id < end; ++id) {
+    const Launch& launch = launches_[id];
+    if (launch.fn(launch.state, launch.args, context_)) continue;
+    const Step& step = plan().steps()[id];
+    std::string where = absl::StrCat("step ", id, ", ", step.name);
+    if (step.source.line != 0) {
+      absl::StrAppend(&where, " (", step.source.ToString(), ")");
+    }
+    return Annotate(std::exchange(context_.status, absl::OkStatus()), where);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Job::Compute() { return RunSteps(0, plan().num_compute()); }
+
+absl::Status Job::Commit() {
+  return RunSteps(plan().num_compute(),
+                  static_cast<StepId>(plan().steps().size()));
+}
+
+absl::Status Job::Run() {
+  MICA_RETURN_IF_ERROR(Compute());
+  return Commit();
+}
+
+}  // namespace mica
