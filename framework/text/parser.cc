@@ -75,7 +75,7 @@ class Parser {
  private:
   void SetOp(const OpDef* op) {
     op_ = op;
-    tokens_.set_op(op == nullptr ? "" : op->name());
+    tokens_.set_op(op == nullptr ? absl::string_view() : op->name());
   }
 
   // A name after "%" where it is used.
@@ -90,10 +90,8 @@ class Parser {
     }
     if (id != kNoValue) return id;
     const Token name = tokens_.LexerAt(offset).Next();
-    return tokens_.ErrorAt(
-        offset, absl::StrCat(op_ == nullptr ? "" : op_->name(),
-                             op_ == nullptr ? "" : ": ", Describe(name),
-                             " is not defined before its use"));
+    return tokens_.OpErrorAt(
+        offset, absl::StrCat(Describe(name), " is not defined before its use"));
   }
 
   // Statements.
@@ -332,7 +330,13 @@ class Parser {
     if (tokens_.Take('@')) MICA_RETURN_IF_ERROR(ParseSource(&spec.source));
     spec.names = std::move(names_);
     names_.clear();
-    return tokens_.At(offset, builder_->AddOp(std::move(spec)).status());
+    const SourceLine source = spec.source;
+    const absl::Status status = builder_->AddOp(std::move(spec)).status();
+    if (status.ok() || source.line == 0) return tokens_.At(offset, status);
+    return tokens_.At(
+        offset,
+        absl::Status(status.code(), absl::StrCat(status.message(), " (",
+                                                 source.ToString(), ")")));
   }
 
   absl::Status ParseSource(SourceLine* source) {

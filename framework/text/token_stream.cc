@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/text/literal.h"
@@ -102,6 +104,12 @@ absl::Status TokenStream::ParseDims(char open, char close, Dims* dims) {
   return absl::OkStatus();
 }
 
+std::string TokenStream::TextFrom(size_t offset) const {
+  const absl::string_view text = text_.substr(offset, current_.offset - offset);
+  return absl::CHexEscape(
+      absl::StripTrailingAsciiWhitespace(text.substr(0, 100)));
+}
+
 absl::StatusOr<TensorType> TokenStream::ParseType() {
   const size_t offset = current_.offset;
   const std::optional<DType> dtype = current_.kind == TokenKind::kWord
@@ -120,20 +128,26 @@ absl::StatusOr<TensorType> TokenStream::ParseType() {
                                   type.strides.size()));
     }
     if (std::any_of(type.strides.begin(), type.strides.end(), IsSymbol)) {
-      return ErrorAt(offset, "strides can't be symbols");
+      return OpErrorAt(offset, "strides can't be symbols");
     }
   }
   if (!HasLegalSize(type)) {
-    return ErrorAt(offset, absl::StrCat("a size that is negative or above ",
-                                        kMaxTensorBytes, " bytes"));
+    return OpErrorAt(
+        offset,
+        absl::StrCat("wants sizes that are not negative and at most ",
+                     kMaxTensorBytes, " bytes in all, got ", TextFrom(offset)));
   }
   return type;
 }
 
 absl::Status TokenStream::Wants(absl::string_view wanted) const {
-  return ErrorAt(current_.offset,
-                 absl::StrCat(op_, op_.empty() ? "" : ": ", "wants ", wanted,
-                              ", got ", Describe(current_)));
+  return OpErrorAt(current_.offset, absl::StrCat("wants ", wanted, ", got ",
+                                                 Describe(current_)));
+}
+
+absl::Status TokenStream::OpErrorAt(size_t offset,
+                                    absl::string_view message) const {
+  return ErrorAt(offset, absl::StrCat(op_, op_.empty() ? "" : ": ", message));
 }
 
 absl::Status TokenStream::ErrorAt(size_t offset,

@@ -53,11 +53,15 @@ class TokenStream {
   // InvalidArgument that tells the current token from what was wanted.
   absl::Status Wants(absl::string_view wanted) const;
   absl::Status ErrorAt(size_t offset, absl::string_view message) const;
+  // The same, naming the op at hand.
+  absl::Status OpErrorAt(size_t offset, absl::string_view message) const;
   // `status`, which names its op itself, with the place before the message.
   absl::Status At(size_t offset, const absl::Status& status) const;
 
  private:
   absl::StatusOr<Dim> ParseSymbol();
+  // The text from `offset` to the current token, cut if it is long.
+  std::string TextFrom(size_t offset) const;
   absl::Status ParseDims(char open, char close, Dims* dims);
 
   const absl::string_view text_;
