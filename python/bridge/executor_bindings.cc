@@ -1,0 +1,98 @@
+#include <ATen/core/Tensor.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "executor/executor.h"
+#include "framework/base/status.h"
+#include "kernels/all.h"
+#include "ops/all.h"
+#include "python/bridge/bindings.h"
+#include "python/bridge/opaque.h"
+#include "python/bridge/status.h"
+#include "python/bridge/tensors.h"
+
+namespace mica {
+namespace {
+
+namespace nb = nanobind;
+
+struct PyExecutor {
+  std::unique_ptr<Executor> executor;
+};
+
+void Init(PyExecutor* self, const std::string& place, int num_threads,
+          bool frozen, bool fuse) {
+  if (num_threads < 1) {
+    ThrowIfError(absl::InvalidArgumentError(
+        "num_threads: wants 1 or more, got " + std::to_string(num_threads)));
+  }
+  PlanOptions options{.num_threads = num_threads,
+                      .frozen = frozen,
+                      .fuse = fuse,
+                      .prepare_opaque = &PrepareOpaque};
+  new (self) PyExecutor{
+      ValueOrThrow(Executor::Create(ValueOrThrow(ParsePlace(place)), AllOps(),
+                                    AllKernels(), std::move(options)))};
+}
+
+NamedViews ViewsOf(nb::dict tensors, const char* what) {
+  NamedViews views;
+  for (auto [key, value] : tensors) {
+    const std::string name = nb::cast<std::string>(key);
+    if (!THPVariable_Check(value.ptr())) {
+      ThrowIfError(absl::InvalidArgumentError(std::string(what) + " \"" + name +
+                                              "\": wants a torch.Tensor"));
+    }
+    views[name] =
+        ValueOrThrow(ViewOfTensor(std::string(what) + " \"" + name + "\"",
+                                  THPVariable_Unpack(value.ptr())));
+  }
+  return views;
+}
+
+// The result in memory of torch's own.
+nb::object ToTorch(const Tensor& tensor) {
+  at::Tensor result = NewTensorOf(tensor.type());
+  std::memcpy(result.mutable_data_ptr(), tensor.data(),
+              tensor.type().extent_bytes());
+  return nb::steal(THPVariable_Wrap(std::move(result)));
+}
+
+std::vector<nb::object> Run(PyExecutor& self, const PyProgram& program,
+                            nb::dict feed, nb::dict variables,
+                            const std::vector<std::string>& fetch_list) {
+  const std::vector<Tensor> results = ValueOrThrow(
+      self.executor->Run(program.program, ViewsOf(feed, "feed"),
+                         ViewsOf(variables, "variable"), fetch_list));
+  std::vector<nb::object> tensors;
+  for (const Tensor& result : results) tensors.push_back(ToTorch(result));
+  return tensors;
+}
+
+std::string PlanText(PyExecutor& self, const PyProgram& program, nb::dict feed,
+                     const std::vector<std::string>& fetch_list) {
+  return ValueOrThrow(self.executor->PlanFor(program.program,
+                                             ViewsOf(feed, "feed"), fetch_list))
+      ->ToText();
+}
+
+}  // namespace
+
+void BindExecutor(nb::module_& m) {
+  nb::class_<PyExecutor>(m, "Executor")
+      .def("__init__", &Init, nb::arg("place"), nb::arg("num_threads"),
+           nb::arg("frozen"), nb::arg("fuse"))
+      .def("run", &Run, nb::arg("program"), nb::arg("feed"),
+           nb::arg("variables"), nb::arg("fetch_list"))
+      .def("plan_text", &PlanText, nb::arg("program"), nb::arg("feed"),
+           nb::arg("fetch_list"));
+}
+
+}  // namespace mica

@@ -1,0 +1,11 @@
+// The extension module mica._mica.
+
+#include <nanobind/nanobind.h>
+
+#include "python/bridge/bindings.h"
+
+NB_MODULE(_mica, m) {
+  m.doc() = "The native part of mica. Import mica instead.";
+  mica::BindProgram(m);
+  mica::BindExecutor(m);
+}

@@ -1,0 +1,270 @@
+#include "python/bridge/opaque.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/jit_type.h>
+#include <ATen/core/stack.h>
+#include <ATen/ops/clone.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "python/bridge/tensors.h"
+
+namespace mica {
+namespace {
+
+// One parameter of a prepared call.
+struct OpaqueParam {
+  c10::IValue constant;  // Used if num_values is 0 and it is no list.
+  bool is_list = false;
+  bool is_scalar = false;  // Takes a number, not a tensor.
+  bool is_mutated = false;
+  bool has_optional_elements = false;
+  std::vector<bool> is_present;  // Of a list's entries.
+  int num_values = 0;
+};
+
+struct OpaqueState {
+  c10::OperatorHandle op;
+  std::string name;
+  std::vector<OpaqueParam> params;
+  std::vector<TensorType> operands;
+  std::vector<TensorType> results;
+  std::vector<bool> is_used;
+  std::vector<int> hidden_results;
+};
+
+// "aten.add_.Tensor" as ATen's {"aten::add_", "Tensor"}.
+c10::OperatorName AtenName(const std::string& op) {
+  const size_t first = op.find('.');
+  const size_t second = op.find('.', first + 1);
+  const std::string base =
+      op.substr(first + 1, second == std::string::npos ? std::string::npos
+                                                       : second - first - 1);
+  return {absl::StrCat(op.substr(0, first), "::", base),
+          second == std::string::npos ? "" : op.substr(second + 1)};
+}
+
+std::optional<int64_t> EnumValue(const std::string& word) {
+  static const std::pair<const char*, int64_t> kWords[] = {
+      {"strided", static_cast<int64_t>(c10::kStrided)},
+      {"contiguous_format",
+       static_cast<int64_t>(c10::MemoryFormat::Contiguous)},
+      {"preserve_format", static_cast<int64_t>(c10::MemoryFormat::Preserve)},
+      {"channels_last", static_cast<int64_t>(c10::MemoryFormat::ChannelsLast)},
+      {"channels_last_3d",
+       static_cast<int64_t>(c10::MemoryFormat::ChannelsLast3d)},
+  };
+  for (const auto& [name, value] : kWords) {
+    if (word == name) return value;
+  }
+  return std::nullopt;
+}
+
+// A constant argument as ATen's boxed value of the schema's type.
+struct ToIValue {
+  c10::TypeKind kind;  // Of the schema's type, optional stripped.
+
+  c10::IValue operator()(std::monostate) const { return {}; }
+  c10::IValue operator()(ValueRef) const { return {}; }
+  c10::IValue operator()(const ValueRefs&) const { return {}; }
+  c10::IValue operator()(int64_t value) const {
+    if (kind == c10::TypeKind::FloatType) return static_cast<double>(value);
+    return value;
+  }
+  c10::IValue operator()(double value) const { return value; }
+  c10::IValue operator()(bool value) const { return value; }
+  c10::IValue operator()(DType value) const {
+    return static_cast<int64_t>(ToScalarType(value));
+  }
+  c10::IValue operator()(const std::string& value) const {
+    if (kind == c10::TypeKind::StringType) return value;
+    if (kind == c10::TypeKind::DeviceObjType) return c10::Device(value);
+    const std::optional<int64_t> number = EnumValue(value);
+    return number.has_value() ? c10::IValue(*number) : c10::IValue(value);
+  }
+  c10::IValue operator()(const std::vector<int64_t>& values) const {
+    return values;
+  }
+  c10::IValue operator()(const std::vector<double>& values) const {
+    return values;
+  }
+  c10::IValue operator()(const std::vector<bool>& values) const {
+    c10::List<bool> list;
+    for (bool value : values) list.push_back(value);
+    return list;
+  }
+};
+
+OpaqueParam MakeParam(const Param& param, const c10::Argument& aten,
+                      const Argument& argument) {
+  c10::TypePtr type = aten.real_type();
+  if (const auto optional = type->cast<c10::OptionalType>()) {
+    type = optional->getElementType();
+  }
+  OpaqueParam made{.is_scalar = param.kind == ParamKind::kScalar,
+                   .is_mutated = param.is_mutated,
+                   .has_optional_elements = param.has_optional_elements};
+  if (const auto* refs = std::get_if<ValueRefs>(&argument)) {
+    made.is_list = true;
+    for (ValueRef ref : *refs) {
+      made.is_present.push_back(ref.id != kNoValue);
+      made.num_values += ref.id != kNoValue;
+    }
+  } else if (std::holds_alternative<ValueRef>(argument)) {
+    made.num_values = 1;
+  } else {
+    made.constant = std::visit(ToIValue{type->kind()}, argument);
+  }
+  return made;
+}
+
+// Lends operands to ATen, one after the other.
+class OperandReader {
+ public:
+  OperandReader(const OpaqueState& state, void* const* args)
+      : state_(state), args_(args) {}
+
+  at::Tensor NextTensor(bool is_mutated) {
+    const TensorType& type = state_.operands[next_];
+    at::Tensor tensor = BorrowedTensor(args_[next_++], type);
+    if (is_mutated) return at::clone(tensor);
+    if (type.is_scalar) {
+      tensor = at::clone(tensor);
+      tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+    }
+    return tensor;
+  }
+
+  c10::IValue Next(const OpaqueParam& param) {
+    if (param.is_list) return NextList(param);
+    if (param.num_values == 0) return param.constant;
+    at::Tensor tensor = NextTensor(param.is_mutated);
+    if (param.is_scalar) return tensor.item();
+    return tensor;
+  }
+
+ private:
+  c10::IValue NextList(const OpaqueParam& param) {
+    if (!param.has_optional_elements) {
+      c10::List<at::Tensor> tensors;
+      for (size_t i = 0; i < param.is_present.size(); ++i) {
+        tensors.push_back(NextTensor(param.is_mutated));
+      }
+      return tensors;
+    }
+    c10::List<std::optional<at::Tensor>> tensors;
+    for (bool is_present : param.is_present) {
+      tensors.push_back(
+          is_present ? std::optional<at::Tensor>(NextTensor(param.is_mutated))
+                     : std::nullopt);
+    }
+    return tensors;
+  }
+
+  const OpaqueState& state_;
+  void* const* args_;
+  int next_ = 0;
+};
+
+void AppendTensors(const c10::IValue& value, std::vector<at::Tensor>& tensors) {
+  if (value.isTensor()) {
+    tensors.push_back(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (const at::Tensor& tensor : value.toTensorVector()) {
+      tensors.push_back(tensor);
+    }
+  }
+}
+
+bool CopyResults(const OpaqueState& state,
+                 const std::vector<at::Tensor>& tensors, void* const* results,
+                 LaunchContext& context) {
+  if (tensors.size() != state.results.size()) {
+    return context.Fail(absl::InternalError(
+        absl::StrCat(state.name, ": wants ", state.results.size(),
+                     " results, got ", tensors.size())));
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (results[i] == nullptr) continue;
+    const TensorType& type = state.results[i];
+    if (tensors[i].sizes() !=
+            c10::IntArrayRef(type.dims.data(), type.dims.size()) ||
+        tensors[i].scalar_type() != ToScalarType(type.dtype)) {
+      return context.Fail(absl::InternalError(
+          absl::StrCat(state.name, ": wants ", type.ToString(), ", got ",
+                       c10::str(tensors[i].sizes()), " ",
+                       c10::toString(tensors[i].scalar_type()))));
+    }
+    BorrowedTensor(results[i], type).copy_(tensors[i]);
+  }
+  return true;
+}
+
+bool LaunchOpaque(const void* opaque, void* const* args,
+                  LaunchContext& context) {
+  const auto& state = *static_cast<const OpaqueState*>(opaque);
+  // Below autograd, like the call that was recorded.
+  const c10::impl::ExcludeDispatchKeyGuard below_autograd(
+      c10::autograd_dispatch_keyset | c10::autocast_dispatch_keyset |
+      c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView));
+  try {
+    OperandReader reader(state, args);
+    torch::jit::Stack stack;
+    for (const OpaqueParam& param : state.params) {
+      stack.push_back(reader.Next(param));
+    }
+    const torch::jit::Stack arguments = stack;
+    state.op.callBoxed(&stack);
+    std::vector<at::Tensor> tensors;
+    for (const c10::IValue& value : stack) AppendTensors(value, tensors);
+    for (int param : state.hidden_results) {
+      AppendTensors(arguments[param], tensors);
+    }
+    return CopyResults(state, tensors, args + state.operands.size(), context);
+  } catch (const std::exception& error) {
+    return context.Fail(absl::InternalError(
+        absl::StrCat(state.name, ": ATen failed: ", error.what())));
+  }
+}
+
+}  // namespace
+
+Verdict PrepareOpaque(const KernelRequest& request) {
+  const std::string& name = request.def->name();
+  const std::optional<c10::OperatorHandle> op =
+      c10::Dispatcher::singleton().findSchema(AtenName(name));
+  if (!op.has_value()) return No{"torch has no such operator"};
+  const std::vector<Param>& params = request.def->schema().params;
+  const std::vector<c10::Argument>& aten = op->schema().arguments();
+  if (params.size() != aten.size()) {
+    return No{absl::StrCat("torch's schema is another: ",
+                           c10::toString(op->schema()))};
+  }
+  auto state = std::make_shared<OpaqueState>(OpaqueState{.op = *op});
+  state->name = name;
+  try {
+    for (size_t i = 0; i < params.size(); ++i) {
+      state->params.push_back(
+          MakeParam(params[i], aten[i], (*request.arguments)[i]));
+    }
+  } catch (const std::exception& error) {
+    return No{error.what()};
+  }
+  for (const Operand& operand : request.operands) {
+    state->operands.push_back(operand.type);
+  }
+  for (const Operand& result : request.results) {
+    state->results.push_back(result.type);
+  }
+  state->hidden_results = request.def->hidden_results();
+  return Prepared{.launch = LaunchOpaque, .state = std::move(state)};
+}
+
+}  // namespace mica

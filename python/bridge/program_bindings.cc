@@ -1,0 +1,88 @@
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "framework/text/text.h"
+#include "ops/all.h"
+#include "python/bridge/bindings.h"
+#include "python/bridge/status.h"
+
+namespace mica {
+namespace {
+
+namespace nb = nanobind;
+
+using NamedTypes = std::vector<std::pair<std::string, std::string>>;
+
+PyProgram Parse(const std::string& text) {
+  return {std::make_shared<const Program>(
+      ValueOrThrow(ParseProgram(text, AllOps())))};
+}
+
+NamedTypes TypesOf(const Program& program, absl::Span<const ValueId> ids) {
+  NamedTypes types;
+  for (ValueId id : ids) {
+    types.emplace_back(program.value(id).name, program.type(id).ToString());
+  }
+  return types;
+}
+
+NamedTypes VariablesOf(const PyProgram& self) {
+  NamedTypes types;
+  for (const Variable& variable : self.program->variables()) {
+    types.emplace_back(variable.name,
+                       self.program->type(variable.value).ToString());
+  }
+  return types;
+}
+
+std::map<std::string, int> CountOps(const PyProgram& self, bool only_opaque) {
+  std::map<std::string, int> counts;
+  for (const Op& op : self.program->ops()) {
+    if (!only_opaque || op.def->is_opaque()) ++counts[op.def->name()];
+  }
+  return counts;
+}
+
+nb::dict ToDict(const std::map<std::string, int>& counts) {
+  nb::dict dict;
+  for (const auto& [name, count] : counts) dict[name.c_str()] = count;
+  return dict;
+}
+
+}  // namespace
+
+void BindProgram(nb::module_& m) {
+  nb::class_<PyProgram>(m, "Program")
+      .def_static("parse", &Parse, nb::arg("text"))
+      .def("__str__",
+           [](const PyProgram& self) { return ToText(*self.program); })
+      .def_prop_ro("name",
+                   [](const PyProgram& self) { return self.program->name(); })
+      .def_prop_ro("inputs",
+                   [](const PyProgram& self) {
+                     return TypesOf(*self.program, self.program->inputs());
+                   })
+      .def_prop_ro("outputs",
+                   [](const PyProgram& self) {
+                     return TypesOf(*self.program, self.program->outputs());
+                   })
+      .def_prop_ro("variables", &VariablesOf)
+      .def_prop_ro(
+          "num_ops",
+          [](const PyProgram& self) { return self.program->ops().size(); })
+      .def_prop_ro("op_counts",
+                   [](const PyProgram& self) {
+                     return ToDict(CountOps(self, /*only_opaque=*/false));
+                   })
+      .def_prop_ro("opaque_ops", [](const PyProgram& self) {
+        return ToDict(CountOps(self, /*only_opaque=*/true));
+      });
+}
+
+}  // namespace mica
