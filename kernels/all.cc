@@ -1,0 +1,20 @@
+#include "kernels/all.h"
+
+#include "kernels/reference/reference.h"
+
+namespace mica {
+
+void RegisterAllKernels(KernelRegistry& registry) {
+  RegisterReferenceKernels(registry);
+}
+
+const KernelRegistry& AllKernels() {
+  static const KernelRegistry& registry = []() -> const KernelRegistry& {
+    auto* filled = new KernelRegistry;
+    RegisterAllKernels(*filled);
+    return *filled;
+  }();
+  return registry;
+}
+
+}  // namespace mica

@@ -1,0 +1,37 @@
+#include "kernels/reference/reference.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace mica {
+
+void AddReference(KernelRegistry& registry, absl::string_view op,
+                  PrepareFn prepare) {
+  constexpr DType kAll[] = {
+      DType::kBool, DType::kU8,  DType::kI8,   DType::kI16, DType::kI32,
+      DType::kI64,  DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
+  registry.Add(op, kAll, KernelRank::kReference,
+               Kernel{.name = absl::StrCat("reference.", op),
+                      .prepare = std::move(prepare)});
+}
+
+void RegisterReferenceKernels(KernelRegistry& registry) {
+  RegisterReferenceArithmetic(registry);
+  RegisterReferenceUnary(registry);
+  RegisterReferenceLogic(registry);
+  RegisterReferenceActivations(registry);
+  RegisterReferenceMatmul(registry);
+  RegisterReferenceReductions(registry);
+  RegisterReferenceLines(registry);
+  RegisterReferenceNorms(registry);
+  RegisterReferenceAttention(registry);
+  RegisterReferenceLosses(registry);
+  RegisterReferenceConv(registry);
+  RegisterReferenceCopies(registry);
+  RegisterReferenceFactories(registry);
+  RegisterReferenceIndex(registry);
+  RegisterReferenceScatter(registry);
+}
+
+}  // namespace mica

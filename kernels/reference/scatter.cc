@@ -1,0 +1,396 @@
+// Copies of a tensor with some elements replaced.
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "kernels/reference/indexing.h"
+#include "kernels/reference/numbers.h"
+#include "kernels/reference/reference.h"
+#include "kernels/reference/strided.h"
+
+namespace mica {
+namespace {
+
+void CopyAll(const Lane& from, const Lane& to, void* const* args) {
+  for (Odometer at(from.dims, {from.strides, to.strides}); !at.done();
+       at.Next()) {
+    if (IsFloating(from.dtype)) {
+      to.Store(args, at.offset(1), from.Load<double>(args, at.offset(0)));
+    } else {
+      to.Store(args, at.offset(1), from.Load<int64_t>(args, at.offset(0)));
+    }
+  }
+}
+
+// What a written element becomes.
+enum class Combine : uint8_t { kReplace, kAdd, kMultiply, kMax, kMin };
+
+template <typename C>
+C Combined(Combine combine, C old, C given) {
+  switch (combine) {
+    case Combine::kReplace:
+      return given;
+    case Combine::kAdd:
+      return Sum(old, given);
+    case Combine::kMultiply:
+      return Product(old, given);
+    case Combine::kMax:
+      return Larger(old, given);
+    case Combine::kMin:
+      return Smaller(old, given);
+  }
+  return given;
+}
+
+// Writes `source`'s element at `from` on the result's at `to`.
+void Write(Combine combine, const Lane& source, int64_t from, const Lane& out,
+           int64_t to, void* const* args) {
+  if (out.dtype == DType::kBool && !IsFloating(source.dtype)) {
+    const int64_t given = source.LoadTruth(args, from);
+    out.Store(args, to, Combined(combine, out.Load<int64_t>(args, to), given));
+  } else if (IsFloating(out.dtype) || IsFloating(source.dtype)) {
+    out.Store(args, to,
+              Combined(combine, out.Load<double>(args, to),
+                       source.Load<double>(args, from)));
+  } else {
+    out.Store(args, to,
+              Combined(combine, out.Load<int64_t>(args, to),
+                       source.Load<int64_t>(args, from)));
+  }
+}
+
+// A value parameter, or a constant number stored in the state.
+struct Source {
+  bool is_value = false;
+  Lane lane;
+  double number = 0;
+};
+
+Source MakeSource(const KernelRequest& request, int param) {
+  Source source = {.is_value = request.OperandIndex(param) >= 0};
+  if (source.is_value) {
+    source.lane = OperandLane(request, param);
+  } else {
+    source.number = request.Number(param);
+  }
+  return source;
+}
+
+void WriteSource(Combine combine, const Source& source, int64_t from,
+                 const Lane& out, int64_t to, void* const* args) {
+  if (source.is_value) {
+    Write(combine, source.lane, from, out, to, args);
+  } else {
+    out.Store(args, to, source.number);
+  }
+}
+
+// Strides over the dims of `index`; a tensor without dims has 0.
+Dims StridesLike(const Lane& lane, const Lane& index) {
+  Dims strides = lane.strides;
+  strides.resize(index.rank(), 0);
+  return strides;
+}
+
+// scatter and its relatives: parameters self, dim, index, source.
+Prepared ScatterAlong(const KernelRequest& request, Combine combine) {
+  const Lane self = OperandLane(request, 0);
+  const Lane index = OperandLane(request, 2);
+  const Source source = MakeSource(request, 3);
+  const Lane out = ResultLane(request);
+  const int axis = AxisIndex(request.Int(1), self.rank());
+  const AxisLane along = SplitAxis(out, axis);
+  Dims out_strides = StridesLike(out, index);
+  if (axis < index.rank()) out_strides[axis] = 0;
+  const Dims source_strides = source.is_value && source.lane.rank() > 0
+                                  ? StridesLike(source.lane, index)
+                                  : Dims(index.rank(), 0);
+  const std::string op = request.def->name();
+  return RunBody([=](void* const* args, LaunchContext& context) {
+    if (out.IsUnused(args)) return true;
+    CopyAll(self, out, args);
+    for (Odometer at(index.dims, {index.strides, out_strides, source_strides});
+         !at.done(); at.Next()) {
+      int64_t chosen = index.Load<int64_t>(args, at.offset(0));
+      if (!CheckIndex(op, chosen, along.size, Negative::kIllegal, context)) {
+        return false;
+      }
+      WriteSource(combine, source, at.offset(2), out,
+                  at.offset(1) + chosen * along.stride, args);
+    }
+    return true;
+  });
+}
+
+// Like ScatterAlong, but all that lands on an element is gathered first, with
+// the element itself if `include_self`.
+Verdict PrepareScatterReduce(const KernelRequest& request) {
+  const Lane self = OperandLane(request, 0);
+  const Lane index = OperandLane(request, 2);
+  const Lane source = OperandLane(request, 3);
+  const Lane out = ResultLane(request);
+  const std::string reduce = request.String(4);
+  const bool include_self = request.Bool(5);
+  const int axis = AxisIndex(request.Int(1), self.rank());
+  const AxisLane along = SplitAxis(out, axis);
+  Dims out_strides = StridesLike(out, index);
+  if (axis < index.rank()) out_strides[axis] = 0;
+  const Combine combine = reduce == "prod"   ? Combine::kMultiply
+                          : reduce == "amax" ? Combine::kMax
+                          : reduce == "amin" ? Combine::kMin
+                                             : Combine::kAdd;
+  const Dims source_strides = StridesLike(source, index);
+  const std::string op = request.def->name();
+  const int64_t extent =
+      request.results[0].type.extent_bytes() / ElementBytes(out.dtype);
+  return RunBody([=](void* const* args, LaunchContext& context) {
+    if (out.IsUnused(args)) return true;
+    CopyAll(self, out, args);
+    std::vector<int64_t> counts(extent, include_self ? 1 : 0);
+    for (Odometer at(index.dims, {index.strides, out_strides, source_strides});
+         !at.done(); at.Next()) {
+      int64_t chosen = index.Load<int64_t>(args, at.offset(0));
+      if (!CheckIndex(op, chosen, along.size, Negative::kIllegal, context)) {
+        return false;
+      }
+      const int64_t to = at.offset(1) + chosen * along.stride;
+      const bool is_first = counts[to]++ == 0;
+      Write(is_first ? Combine::kReplace : combine, source, at.offset(2), out,
+            to, args);
+    }
+    if (reduce != "mean") return true;
+    for (Odometer at(out.dims, {out.strides}); !at.done(); at.Next()) {
+      const int64_t count = counts[at.offset(0)];
+      if (count < 2) continue;
+      if (IsFloating(out.dtype)) {
+        out.Store(args, at.offset(0),
+                  out.Load<double>(args, at.offset(0)) / count);
+      } else {
+        out.Store(
+            args, at.offset(0),
+            FlooredQuotient(out.Load<int64_t>(args, at.offset(0)), count));
+      }
+    }
+    return true;
+  });
+}
+
+// index_add, index_copy, index_fill: whole slices along an axis.
+Verdict PrepareIndexWrite(const KernelRequest& request, Combine combine) {
+  const Lane self = OperandLane(request, 0);
+  const Lane index = OperandLane(request, 2);
+  const Source source = MakeSource(request, 3);
+  const Lane out = ResultLane(request);
+  if (combine == Combine::kAdd && (request.OperandIndex(4) >= 0)) {
+    return No{"alpha varies"};
+  }
+  const double alpha = combine == Combine::kAdd ? request.Number(4) : 1;
+  const int axis = AxisIndex(request.Int(1), self.rank());
+  const AxisLane along = SplitAxis(out, axis);
+  const int64_t index_stride = index.rank() > 0 ? index.strides[0] : 0;
+  const int64_t count = index.num_elements();
+  const bool is_slice = source.is_value && source.lane.rank() > 0;
+  const AxisLane given =
+      is_slice && self.rank() > 0 ? SplitAxis(source.lane, axis) : AxisLane();
+  const Dims given_strides = is_slice && self.rank() > 0
+                                 ? given.outer.strides
+                                 : Dims(along.outer.rank(), 0);
+  const std::string op = request.def->name();
+  return RunBody([=](void* const* args, LaunchContext& context) {
+    if (out.IsUnused(args)) return true;
+    CopyAll(self, out, args);
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t chosen = index.Load<int64_t>(args, i * index_stride);
+      if (!CheckIndex(op, chosen, along.size, Negative::kLegal, context)) {
+        return false;
+      }
+      for (Odometer at(along.outer.dims, {along.outer.strides, given_strides});
+           !at.done(); at.Next()) {
+        const int64_t to = at.offset(0) + chosen * along.stride;
+        const int64_t from = at.offset(1) + i * given.stride;
+        if (alpha == 1) {
+          WriteSource(combine, source, from, out, to, args);
+        } else if (IsFloating(out.dtype)) {
+          out.Store(args, to,
+                    out.Load<double>(args, to) +
+                        alpha * source.lane.Load<double>(args, from));
+        } else {
+          out.Store(args, to,
+                    Sum(out.Load<int64_t>(args, to),
+                        Product(ConvertNumber<int64_t>(alpha),
+                                source.lane.Load<int64_t>(args, from))));
+        }
+      }
+    }
+    return true;
+  });
+}
+
+// Every element that the mask, over the first dims, holds for.
+Prepared PutByMask(const KernelRequest& request, Combine combine) {
+  const Lane self = OperandLane(request, 0);
+  const Lane mask = OperandLane(request, 1);
+  const Lane values = OperandLane(request, 2);
+  const Lane out = ResultLane(request);
+  Dims mask_strides = mask.strides;
+  mask_strides.resize(self.rank(), 0);
+  return RunBody([=](void* const* args, LaunchContext&) {
+    if (out.IsUnused(args)) return true;
+    CopyAll(self, out, args);
+    for (Odometer at(out.dims, {out.strides, mask_strides}); !at.done();
+         at.Next()) {
+      if (!mask.LoadTruth(args, at.offset(1))) continue;
+      Write(combine, values, 0, out, at.offset(0), args);
+    }
+    return true;
+  });
+}
+
+Verdict PrepareIndexPut(const KernelRequest& request) {
+  const Lane self = OperandLane(request, 0);
+  const Lane out = ResultLane(request);
+  const Lane values = OperandLane(request, 2);
+  const Combine combine = request.Bool(3) ? Combine::kAdd : Combine::kReplace;
+  const DType index_dtype = OperandLane(request, 1).dtype;
+  if (index_dtype == DType::kBool || index_dtype == DType::kU8) {
+    return PutByMask(request, combine);
+  }
+  const IndexedWalk walk(request, 1, out);
+  std::vector<Dims> strides = {walk.self_strides(),
+                               BroadcastStrides(values, walk.dims())};
+  strides.insert(strides.end(), walk.index_strides().begin(),
+                 walk.index_strides().end());
+  return RunBody([=](void* const* args, LaunchContext& context) {
+    if (out.IsUnused(args)) return true;
+    CopyAll(self, out, args);
+    for (Odometer at(walk.dims(), strides); !at.done(); at.Next()) {
+      int64_t to = at.offset(0);
+      if (!walk.Locate(args, at, 2, to, context)) return false;
+      Write(combine, values, at.offset(1), out, to, args);
+    }
+    return true;
+  });
+}
+
+// A window of the result: `dims` from `offset` in `strides`.
+struct Window {
+  Dims dims, strides;
+  int64_t offset = 0;
+};
+
+Prepared WriteWindow(const KernelRequest& request, Window window) {
+  const Lane self = OperandLane(request, 0);
+  const Lane src = OperandLane(request, 1);
+  const Lane out = ResultLane(request);
+  const Dims src_strides = BroadcastStrides(src, window.dims);
+  return RunBody([=](void* const* args, LaunchContext&) {
+    if (out.IsUnused(args)) return true;
+    CopyAll(self, out, args);
+    for (Odometer at(window.dims, {src_strides, window.strides}); !at.done();
+         at.Next()) {
+      Write(Combine::kReplace, src, at.offset(0), out,
+            window.offset + at.offset(1), args);
+    }
+    return true;
+  });
+}
+
+int64_t IntOr(const KernelRequest& request, int param, int64_t otherwise) {
+  return request.Has(param) ? request.Int(param) : otherwise;
+}
+
+Verdict PrepareSliceScatter(const KernelRequest& request) {
+  const Lane out = ResultLane(request);
+  const int axis = AxisIndex(request.Int(2), out.rank());
+  const int64_t size = out.dims[axis];
+  auto clamp = [size](int64_t index, int64_t least) {
+    return std::clamp(index < 0 ? index + size : index, least, size);
+  };
+  const int64_t start = clamp(IntOr(request, 3, 0), 0);
+  const int64_t end = clamp(IntOr(request, 4, INT64_MAX), start);
+  const int64_t step = request.Int(5);
+  Window window = {.dims = out.dims,
+                   .strides = out.strides,
+                   .offset = start * out.strides[axis]};
+  window.dims[axis] = end == start ? 0 : (end - start - 1) / step + 1;
+  window.strides[axis] *= step;
+  return WriteWindow(request, std::move(window));
+}
+
+Verdict PrepareSelectScatter(const KernelRequest& request) {
+  const Lane out = ResultLane(request);
+  const int axis = AxisIndex(request.Int(2), out.rank());
+  const int64_t index = request.Int(3);
+  const AxisLane along = SplitAxis(out, axis);
+  return WriteWindow(
+      request,
+      {.dims = along.outer.dims,
+       .strides = along.outer.strides,
+       .offset = (index < 0 ? index + along.size : index) * along.stride});
+}
+
+Verdict PrepareDiagonalScatter(const KernelRequest& request) {
+  const Lane out = ResultLane(request);
+  const int64_t shift = request.Int(2);
+  const int a = AxisIndex(request.Int(3), out.rank());
+  const int b = AxisIndex(request.Int(4), out.rank());
+  const int64_t rows = out.dims[a] + std::min<int64_t>(shift, 0);
+  const int64_t columns = out.dims[b] - std::max<int64_t>(shift, 0);
+  Window window;
+  for (int i = 0; i < out.rank(); ++i) {
+    if (i == a || i == b) continue;
+    window.dims.push_back(out.dims[i]);
+    window.strides.push_back(out.strides[i]);
+  }
+  window.dims.push_back(std::max<int64_t>(std::min(rows, columns), 0));
+  window.strides.push_back(out.strides[a] + out.strides[b]);
+  window.offset = shift >= 0 ? shift * out.strides[b] : -shift * out.strides[a];
+  return WriteWindow(request, std::move(window));
+}
+
+Verdict PrepareScatterView(const KernelRequest& request) {
+  const TensorType& base = request.operands[0].type;
+  if (!(base == request.results[0].type)) {
+    return No{"the result's strides are not the base's"};
+  }
+  return WriteWindow(
+      request, {.dims = Dims(request.Ints(2).begin(), request.Ints(2).end()),
+                .strides = Dims(request.Ints(3).begin(), request.Ints(3).end()),
+                .offset = request.Int(4)});
+}
+
+void AddScatter(KernelRegistry& registry, absl::string_view op,
+                Combine combine) {
+  AddReference(registry, op,
+               [combine](const KernelRequest& request) -> Verdict {
+                 return ScatterAlong(request, combine);
+               });
+}
+
+void AddIndexWrite(KernelRegistry& registry, absl::string_view op,
+                   Combine combine) {
+  AddReference(registry, op, [combine](const KernelRequest& request) {
+    return PrepareIndexWrite(request, combine);
+  });
+}
+
+}  // namespace
+
+void RegisterReferenceScatter(KernelRegistry& registry) {
+  AddScatter(registry, "aten.scatter.src", Combine::kReplace);
+  AddScatter(registry, "aten.scatter.value", Combine::kReplace);
+  AddScatter(registry, "aten.scatter_add", Combine::kAdd);
+  AddReference(registry, "aten.scatter_reduce.two", PrepareScatterReduce);
+  AddIndexWrite(registry, "aten.index_add", Combine::kAdd);
+  AddIndexWrite(registry, "aten.index_copy", Combine::kReplace);
+  AddIndexWrite(registry, "aten.index_fill.int_Scalar", Combine::kReplace);
+  AddReference(registry, "aten.index_put", PrepareIndexPut);
+  AddReference(registry, "aten.slice_scatter", PrepareSliceScatter);
+  AddReference(registry, "aten.select_scatter", PrepareSelectScatter);
+  AddReference(registry, "aten.diagonal_scatter", PrepareDiagonalScatter);
+  AddReference(registry, "mica.scatter_view", PrepareScatterView);
+}
+
+}  // namespace mica
