@@ -588,6 +588,11 @@ absl::StatusOr<LoweredResult> Lowering::LowerResult(
         externals.begin());
     return result;
   }
+  MICA_ASSIGN_OR_RETURN(TensorType root_type, TypeOf(storage.root));
+  if (!root_type.is_dense()) {
+    return absl::UnimplementedError(
+        absl::StrCat("a result in memory with gaps, ", root_type.ToString()));
+  }
   const auto [it, is_new] = output_of_storage_.try_emplace(
       tensor.storage, static_cast<int32_t>(outputs.size()));
   if (is_new) outputs.push_back(storage.value);
