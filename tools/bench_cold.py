@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""How long does a model take from its first call until it runs as a Plan?
+
+BERT-base, one sequence of 128 tokens, random weights. The cold cost is the
+time of the first two compiled calls less that of two eager calls, which ran
+before and are warm; the second compiled call is served by the Plan. The first
+repeat is the figure: it alone pays for what a process sets up once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+
+from bench_common import add_json_flag, write_json
+
+import mica
+import torch
+import transformers
+
+
+def make_bert(layers: int) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
+    """Returns a BERT of base size with `layers` layers, and its inputs."""
+    torch.manual_seed(0)
+    config = transformers.BertConfig(num_hidden_layers=layers)
+    model = transformers.BertModel(config).eval()
+    ids = torch.randint(1000, config.vocab_size, (1, 128))
+    mask = torch.ones_like(ids)
+    mask[:, -1] = 0
+    return model, {"input_ids": ids, "attention_mask": mask}
+
+
+def two_calls(
+    call: Callable[..., object], inputs: dict[str, torch.Tensor]
+) -> float:
+    """Returns the seconds that two calls took."""
+    start = time.perf_counter()
+    call(**inputs)
+    call(**inputs)
+    return time.perf_counter() - start
+
+
+def main() -> int:
+    """Runs the measurement; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--repeats", type=int, default=3)
+    add_json_flag(parser)
+    arguments = parser.parse_args()
+
+    torch.set_num_threads(1)
+    model, inputs = make_bert(arguments.layers)
+    cold = []
+    with torch.no_grad():
+        model(**inputs)
+        for _ in range(arguments.repeats):
+            eager_s = two_calls(model, inputs)
+            compiled = mica.compile(model)
+            mica_s = two_calls(compiled, inputs)
+            cold.append(mica_s - eager_s)
+            print(
+                f"two calls: eager {eager_s:.3f} s, Mica {mica_s:.3f} s; "
+                f"cold cost {cold[-1]:.3f} s"
+            )
+    print(mica.explain(compiled))
+    write_json(
+        arguments.json,
+        {
+            "layers": arguments.layers,
+            "cold_s": round(cold[0], 4),
+            "cold_s_by_repeat": [round(value, 4) for value in cold],
+        },
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

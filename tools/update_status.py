@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Fills the status table of README.md with figures measured now.
+
+Runs each row's command and replaces what stands between the two status marks.
+Needs a release build (tools/test.sh or tools/quickstart.sh makes one). A row
+whose command fails says so instead of keeping an old figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench_common import commit, processor
+
+_ROOT = Path(__file__).resolve().parent.parent
+_BEGIN = "<!-- status: made by tools/update_status.py -->"
+_END = "<!-- end of status -->"
+
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One bar: its command prints, or writes by --json, a JSON object."""
+
+    what: str
+    bar: str
+    command: str
+    measured: Callable[[Figures], str]
+    # A Python program writes its figures to a file; a binary prints them.
+    writes_file: bool = False
+
+
+def _quickstart(figures: Figures) -> str:
+    ratio = figures["ratio"]
+    graphs = figures["mica"]
+    return (
+        f"{ratio['median']:.2f}× ({ratio['min']:.2f} to {ratio['max']:.2f}); "
+        f"cosine 1 − {figures['one_minus_smallest_cosine']:.0e}; "
+        f"{graphs['graphs']} graphs for {len(figures['buckets'])} buckets; "
+        f"{len(graphs['opaque_ops'])} ops left to ATen"
+    )
+
+
+def _mlp(figures: Figures) -> str:
+    return (
+        f"{figures['mica_us']['median']:.1f} µs "
+        f"(eager {figures['eager_us']['median']:.0f})"
+    )
+
+
+def _arena(figures: Figures) -> str:
+    return f"{figures['arena_bytes'] / figures['live_set_bytes']:.3f}×"
+
+
+_BENCH = "build/bin/mica_bench --json"
+_ROWS = (
+    Row(
+        "MiniLM, frozen, one thread: sentences/s to eager's",
+        "≥ 1.15×; cosine to float64 ≥ 1 − 1e-6; one graph a bucket, "
+        "nothing left to ATen",
+        "tools/quickstart.py",
+        _quickstart,
+        writes_file=True,
+    ),
+    Row(
+        "chain of 1,000 adds on one element, unfused",
+        "≤ 50 ns an op",
+        f"{_BENCH} --generate=chain --ops=1000 --fuse=false",
+        lambda figures: f"{figures['run_ns_per_op']:.1f} ns",
+    ),
+    Row(
+        "MLP of ten 64×64 layers, batch 8, from Python, guards included",
+        "≤ 25 µs",
+        "tools/bench_mlp.py",
+        _mlp,
+        writes_file=True,
+    ),
+    Row(
+        "BERT-base, capture to Plan, cold",
+        "≤ 1.0 s",
+        "tools/bench_cold.py",
+        lambda figures: f"{figures['cold_s']:.2f} s",
+        writes_file=True,
+    ),
+    Row(
+        "arena to largest live set, 12 transformer layers",
+        "≤ 1.05×",
+        f"{_BENCH} --generate=transformer --layers=12 --plan_only",
+        _arena,
+    ),
+    Row(
+        "2,000-op relu/add graph: text to runnable Plan",
+        "≤ 20 ms",
+        f"{_BENCH} --generate=relu_add --ops=2000 --plan_only",
+        lambda figures: f"{figures['plan_ms']:.1f} ms",
+    ),
+)
+
+
+def _run(row: Row) -> Figures:
+    """Runs the row's command on one core and returns its figures."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "figures.json"
+        command = row.command.split()
+        if row.writes_file:
+            command = [sys.executable, *command, "--json", str(path)]
+        output = subprocess.run(
+            ["taskset", "-c", "0", *command],
+            cwd=_ROOT,
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        ).stdout
+        figures: Figures = json.loads(
+            path.read_text() if row.writes_file else output
+        )
+        return figures
+
+
+def _table() -> tuple[str, bool]:
+    """Returns the table's text, and whether every command succeeded."""
+    lines = [
+        _BEGIN,
+        f"Commit {commit()}, one core of: {processor()}.",
+        "",
+        "| what | bar | measured | command |",
+        "|---|---|---|---|",
+    ]
+    complete = True
+    for row in _ROWS:
+        print(f"{row.what} …", flush=True)
+        try:
+            measured = row.measured(_run(row))
+        except (subprocess.CalledProcessError, OSError, ValueError) as error:
+            print(f"  failed: {error}")
+            measured, complete = "not measured", False
+        shown = (".venv/bin/python " if row.writes_file else "") + row.command
+        lines.append(f"| {row.what} | {row.bar} | {measured} | `{shown}` |")
+        print(f"  {measured}")
+    return "\n".join([*lines, _END]), complete
+
+
+def main() -> int:
+    """Rewrites the README; returns 1 if a command failed."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    readme = _ROOT / "README.md"
+    before, rest = readme.read_text().split(_BEGIN)
+    _, after = rest.split(_END)
+    table, complete = _table()
+    readme.write_text(before + table + after)
+    return 0 if complete else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
