@@ -1,10 +1,12 @@
 #include "kernels/all.h"
 
+#include "kernels/cpu/families.h"
 #include "kernels/reference/reference.h"
 
 namespace mica {
 
 void RegisterAllKernels(KernelRegistry& registry) {
+  cpu::RegisterAll(registry);
   RegisterReferenceKernels(registry);
 }
 

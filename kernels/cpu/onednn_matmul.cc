@@ -81,9 +81,17 @@ absl::Status AppendActivation(Activation activation, dnnl_post_ops_t ops) {
     case Activation::kTanh:
       kind = dnnl_eltwise_tanh;
       break;
+    case Activation::kSigmoid:
+      kind = dnnl_eltwise_logistic;
+      break;
+    case Activation::kSilu:  // Swish; its factor is the alpha below.
+      kind = dnnl_eltwise_swish;
+      break;
   }
-  return Check(dnnl_post_ops_append_eltwise(ops, kind, 0.0f, 0.0f),
-               "post_ops_append_eltwise");
+  return Check(
+      dnnl_post_ops_append_eltwise(
+          ops, kind, activation == Activation::kSilu ? 1.0f : 0.0f, 0.0f),
+      "post_ops_append_eltwise");
 }
 
 }  // namespace

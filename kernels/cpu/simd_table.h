@@ -62,7 +62,15 @@ inline constexpr int kNumForms = 3;
 enum class Reduction : int { kSum, kMax, kMin };
 inline constexpr int kNumReductions = 3;
 
-enum class Activation : int { kNone, kRelu, kGeluErf, kGeluTanh, kTanh };
+enum class Activation : int {
+  kNone,
+  kRelu,
+  kGeluErf,
+  kGeluTanh,
+  kTanh,
+  kSigmoid,
+  kSilu,
+};
 
 // c[m,n] = act(a[m,k] b[k,n] + bias[n]) + residual[m,n], float32.
 struct GemmArgs {

@@ -199,6 +199,10 @@ void ActivateRows(Activation activation, float* c, int64_t row_stride,
       return ApplyRows<GeluTanh>(c, row_stride, rows, n);
     case Activation::kTanh:
       return ApplyRows<Tanh>(c, row_stride, rows, n);
+    case Activation::kSigmoid:
+      return ApplyRows<Sigmoid>(c, row_stride, rows, n);
+    case Activation::kSilu:
+      return ApplyRows<Silu>(c, row_stride, rows, n);
   }
 }
 

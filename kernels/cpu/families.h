@@ -1,0 +1,23 @@
+// The families of fast CPU kernels; kernels/all.cc lists them.
+
+#ifndef MICA_KERNELS_CPU_FAMILIES_H_
+#define MICA_KERNELS_CPU_FAMILIES_H_
+
+#include "framework/kernel/kernel_registry.h"
+
+namespace mica::cpu {
+
+void RegisterArithmetic(KernelRegistry& registry);  // Elementwise, one type.
+void RegisterLogic(KernelRegistry& registry);       // Comparisons, selection.
+void RegisterMatmul(KernelRegistry& registry);
+void RegisterNorm(KernelRegistry& registry);  // Layer norm and softmax.
+void RegisterAttention(KernelRegistry& registry);
+void RegisterReduction(KernelRegistry& registry);
+void RegisterMovement(KernelRegistry& registry);  // Copies, gathers, joins.
+
+// All of them.
+void RegisterAll(KernelRegistry& registry);
+
+}  // namespace mica::cpu
+
+#endif  // MICA_KERNELS_CPU_FAMILIES_H_

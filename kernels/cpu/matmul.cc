@@ -1,0 +1,355 @@
+// Matrix products: our own tiles first, oneDNN for what they don't take.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "glog/logging.h"
+#include "kernels/cpu/families.h"
+#include "kernels/cpu/onednn_matmul.h"
+#include "kernels/cpu/product.h"
+
+namespace mica::cpu {
+namespace {
+
+// A product with the places of its operands among a launch's arguments; -1
+// for what isn't there.
+struct Call {
+  ProductSpec spec;
+  int a_arg = 0, b_arg = 1, bias_arg = -1, residual_arg = -1, c_arg = 2;
+};
+
+struct MatrixView {
+  int64_t batch = 1, rows = 0, cols = 0;
+  int64_t batch_stride = 0, row_stride = 0, col_stride = 0;
+};
+
+// The last two dims as a matrix, one before them as the batch. A broadcast
+// dimension has stride 0.
+MatrixView ViewOf(const TensorType& type) {
+  const Dims strides = type.EffectiveStrides();
+  const int rank = type.rank();
+  MatrixView view{.rows = type.dims[rank - 2],
+                  .cols = type.dims[rank - 1],
+                  .row_stride = strides[rank - 2],
+                  .col_stride = strides[rank - 1]};
+  if (rank == 3) {
+    view.batch = type.dims[0];
+    view.batch_stride = type.dims[0] == 1 ? 0 : strides[0];
+  }
+  return view;
+}
+
+// All dims but the last as rows, if they lie at one distance.
+std::optional<MatrixView> Flatten(const TensorType& type) {
+  const Dims strides = type.EffectiveStrides();
+  const int last = type.rank() - 1;
+  MatrixView view{
+      .rows = 1, .cols = type.dims[last], .col_stride = strides[last]};
+  bool has_row = false;
+  for (int i = last - 1; i >= 0; --i) {
+    if (type.dims[i] == 1) continue;
+    if (!has_row) {
+      view.row_stride = strides[i];
+      has_row = true;
+    } else if (strides[i] != view.rows * view.row_stride) {
+      return std::nullopt;
+    }
+    view.rows *= type.dims[i];
+  }
+  if (!has_row) view.row_stride = view.cols;
+  return view;
+}
+
+void SetOperands(const MatrixView& a, const MatrixView& b, const MatrixView& c,
+                 ProductSpec& spec) {
+  spec.batch = c.batch;
+  spec.m = c.rows;
+  spec.n = c.cols;
+  spec.k = a.cols;
+  spec.a_batch_stride = a.batch_stride;
+  spec.a_row_stride = a.row_stride;
+  spec.a_col_stride = a.col_stride;
+  spec.b_batch_stride = b.batch_stride;
+  spec.b_row_stride = b.row_stride;
+  spec.b_col_stride = b.col_stride;
+  spec.c_batch_stride = c.batch_stride;
+  spec.c_row_stride = c.row_stride;
+  spec.c_col_stride = c.col_stride;
+}
+
+bool IsOne(const KernelRequest& request, int param) {
+  return !request.Has(param) ||
+         (request.OperandIndex(param) < 0 && request.Number(param) == 1);
+}
+
+// beta * self as a bias row or as a residual.
+std::optional<std::string> SetAddend(const KernelRequest& request, Call& call) {
+  if (!IsOne(request, 3) || !IsOne(request, 4)) return "alpha or beta isn't 1";
+  const TensorType& self = request.operands[0].type;
+  const Dims strides = self.EffectiveStrides();
+  const int rank = self.rank();
+  if (rank == 0 || self.dims[rank - 1] != call.spec.n ||
+      (strides[rank - 1] != 1 && call.spec.n > 1)) {
+    return "the addend's rows are broadcast or have gaps";
+  }
+  bool is_row = true;
+  for (int i = 0; i < rank - 1; ++i) is_row = is_row && self.dims[i] == 1;
+  if (is_row) {
+    call.spec.has_bias = true;
+    call.bias_arg = 0;
+    return std::nullopt;
+  }
+  call.spec.has_residual = true;
+  call.residual_arg = 0;
+  auto stride = [&](int from_end) {
+    const int i = rank - from_end;
+    return i >= 0 && self.dims[i] != 1 ? strides[i] : int64_t{0};
+  };
+  call.spec.residual_row_stride = stride(2);
+  call.spec.residual_batch_stride = stride(3);
+  return std::nullopt;
+}
+
+// mm, bmm: the operands from `first` on; addmm, baddbmm add operand 0.
+std::optional<std::string> ParseProduct(const KernelRequest& request, int first,
+                                        Call& call) {
+  call.a_arg = first;
+  call.b_arg = first + 1;
+  call.c_arg = static_cast<int>(request.operands.size());
+  SetOperands(ViewOf(request.operands[first].type),
+              ViewOf(request.operands[first + 1].type),
+              ViewOf(request.results[0].type), call.spec);
+  call.spec.is_frozen = request.operands[first + 1].is_frozen;
+  call.spec.num_threads = request.num_threads;
+  if (first == 1) return SetAddend(request, call);
+  return std::nullopt;
+}
+
+std::optional<Activation> ActivationNamed(absl::string_view name) {
+  if (name == "none") return Activation::kNone;
+  if (name == "relu") return Activation::kRelu;
+  if (name == "gelu") return Activation::kGeluErf;
+  if (name == "gelu_tanh") return Activation::kGeluTanh;
+  if (name == "tanh") return Activation::kTanh;
+  if (name == "sigmoid") return Activation::kSigmoid;
+  if (name == "silu") return Activation::kSilu;
+  return std::nullopt;
+}
+
+// mica.linear: x[..., k], weight[n, k], bias[n]?, residual[..., n]?.
+std::optional<std::string> ParseLinear(const KernelRequest& request,
+                                       Call& call) {
+  const auto x = Flatten(request.operands[0].type);
+  const auto c = Flatten(request.results[0].type);
+  if (!x.has_value() || !c.has_value()) return "rows lie at several distances";
+  MatrixView b = ViewOf(request.operands[1].type);
+  std::swap(b.rows, b.cols);
+  std::swap(b.row_stride, b.col_stride);
+  SetOperands(*x, b, *c, call.spec);
+  call.c_arg = static_cast<int>(request.operands.size());
+  call.bias_arg = request.OperandIndex(2);
+  call.residual_arg = request.OperandIndex(3);
+  const auto activation =
+      ActivationNamed(request.Has(4) ? request.String(4) : "none");
+  if (!activation.has_value()) return "an unknown activation";
+  call.spec.activation = *activation;
+  if (call.bias_arg >= 0) {
+    const TensorType& bias = request.operands[call.bias_arg].type;
+    if (bias.EffectiveStrides()[0] != 1 && call.spec.n > 1) {
+      return "the bias has gaps";
+    }
+    call.spec.has_bias = true;
+  }
+  if (call.residual_arg >= 0) {
+    const auto residual = Flatten(request.operands[call.residual_arg].type);
+    if (!residual.has_value() ||
+        (residual->col_stride != 1 && call.spec.n > 1)) {
+      return "the residual's rows have gaps";
+    }
+    call.spec.has_residual = true;
+    call.spec.residual_row_stride = residual->row_stride;
+  }
+  call.spec.is_frozen = request.operands[1].is_frozen;
+  call.spec.num_threads = request.num_threads;
+  return std::nullopt;
+}
+
+using ParseFn = std::optional<std::string> (*)(const KernelRequest&, Call&);
+
+std::optional<std::string> ParsePlain(const KernelRequest& request,
+                                      Call& call) {
+  return ParseProduct(request, 0, call);
+}
+std::optional<std::string> ParseAdding(const KernelRequest& request,
+                                       Call& call) {
+  return ParseProduct(request, 1, call);
+}
+
+// Pointer number `arg`, null for -1.
+float* Pointer(void* const* args, int arg) {
+  return arg < 0 ? nullptr : static_cast<float*>(args[arg]);
+}
+
+struct TileState {
+  Product product;
+  Call call;
+  int scratch_arg = -1;
+};
+
+bool LaunchTiles(const void* state, void* const* args, LaunchContext&) {
+  const auto& s = *static_cast<const TileState*>(state);
+  s.product.Run({.a = Pointer(args, s.call.a_arg),
+                 .b = Pointer(args, s.call.b_arg),
+                 .bias = Pointer(args, s.call.bias_arg),
+                 .residual = Pointer(args, s.call.residual_arg),
+                 .c = Pointer(args, s.call.c_arg),
+                 .scratch = Pointer(args, s.scratch_arg)});
+  return true;
+}
+
+// The residual is read, tile by tile, before the result is written there.
+uint32_t InplaceOf(const KernelRequest& request, const Call& call) {
+  if (call.residual_arg < 0) return 0;
+  const TensorType& residual = request.operands[call.residual_arg].type;
+  const TensorType& c = request.results[0].type;
+  // An activation after the tile is stored would find the residual gone.
+  const bool is_late = call.spec.activation != Activation::kNone &&
+                       call.spec.activation != Activation::kRelu;
+  return residual == c && !is_late ? 1u << call.residual_arg : 0;
+}
+
+PrepareFn TilesOf(ParseFn parse) {
+  return [parse](const KernelRequest& request) -> Verdict {
+    auto state = std::make_shared<TileState>();
+    if (auto no = parse(request, state->call)) return No{*no};
+    if (auto no = Product::Prepare(state->call.spec, state->product)) {
+      return No{*no};
+    }
+    Prepared prepared;
+    prepared.launch = LaunchTiles;
+    prepared.scratch_bytes =
+        state->product.scratch_floats() * static_cast<int64_t>(sizeof(float));
+    if (prepared.scratch_bytes > 0) state->scratch_arg = state->call.c_arg + 1;
+    prepared.inplace_operands = InplaceOf(request, state->call);
+    if (state->product.form() == WeightForm::kPacked) {
+      prepared.packs.push_back({.operand = state->call.b_arg,
+                                .bytes = state->product.packed_floats() *
+                                         static_cast<int64_t>(sizeof(float)),
+                                .pack = [state](const void* from, void* to) {
+                                  state->product.Pack(
+                                      static_cast<const float*>(from),
+                                      static_cast<float*>(to));
+                                  return absl::OkStatus();
+                                }});
+    }
+    prepared.state = std::move(state);
+    return prepared;
+  };
+}
+
+struct OneDnnState {
+  std::shared_ptr<const OneDnnMatmul> matmul;
+  Call call;
+  int scratch_arg = -1;
+};
+
+class OneDnnInstance : public KernelInstance {
+ public:
+  OneDnnInstance(const OneDnnState& state, std::unique_ptr<OneDnnMatmulRun> run)
+      : state_(state), run_(std::move(run)) {}
+
+  absl::Status Run(void* const* args) const {
+    const Call& call = state_.call;
+    return run_->Run(
+        Pointer(args, call.a_arg), Pointer(args, call.b_arg),
+        Pointer(args, call.bias_arg), Pointer(args, call.residual_arg),
+        Pointer(args, call.c_arg), Pointer(args, state_.scratch_arg));
+  }
+
+ private:
+  const OneDnnState& state_;  // The Plan's; outlives the Job.
+  std::unique_ptr<OneDnnMatmulRun> run_;
+};
+
+bool LaunchOneDnn(const void* state, void* const* args,
+                  LaunchContext& context) {
+  const auto* instance = static_cast<const OneDnnInstance*>(
+      static_cast<const KernelInstance*>(state));
+  absl::Status status = instance->Run(args);
+  return status.ok() || context.Fail(std::move(status));
+}
+
+// Strides of a matrix for the library, which wants none of 0.
+bool IsPlain(const OneDnnMatmulSpec& spec) {
+  for (int i = spec.batch == 1 ? 1 : 0; i < 3; ++i) {
+    if (spec.a_strides[i] <= 0 || spec.b_strides[i] <= 0 ||
+        spec.c_strides[i] <= 0) {
+      return false;
+    }
+  }
+  return spec.m > 0 && spec.n > 0 && spec.k > 0;
+}
+
+PrepareFn OneDnnOf(ParseFn parse) {
+  return [parse](const KernelRequest& request) -> Verdict {
+    auto state = std::make_shared<OneDnnState>();
+    if (auto no = parse(request, state->call)) return No{*no};
+    const ProductSpec& p = state->call.spec;
+    const OneDnnMatmulSpec spec = {
+        .batch = p.batch,
+        .m = p.m,
+        .n = p.n,
+        .k = p.k,
+        .a_strides = {p.a_batch_stride, p.a_row_stride, p.a_col_stride},
+        .b_strides = {p.b_batch_stride, p.b_row_stride, p.b_col_stride},
+        .c_strides = {p.c_batch_stride, p.c_row_stride, p.c_col_stride},
+        .has_bias = p.has_bias,
+        .has_residual = p.has_residual,
+        .activation = p.activation};
+    if (!IsPlain(spec)) return No{"empty or broadcast operands"};
+    if (p.has_residual && (p.residual_row_stride != p.c_row_stride ||
+                           p.residual_batch_stride != p.c_batch_stride)) {
+      return No{"the addend doesn't lie as the result does"};
+    }
+    auto matmul = OneDnnMatmul::Create(spec);
+    if (!matmul.ok()) return No{std::string(matmul.status().message())};
+    state->matmul = *std::move(matmul);
+    Prepared prepared;
+    prepared.launch = LaunchOneDnn;
+    prepared.scratch_bytes = state->matmul->scratch_bytes();
+    if (prepared.scratch_bytes > 0) state->scratch_arg = state->call.c_arg + 1;
+    prepared.make_instance = [state]() -> std::unique_ptr<KernelInstance> {
+      auto run = OneDnnMatmulRun::Create(*state->matmul);
+      CHECK(run.ok()) << run.status();
+      return std::make_unique<OneDnnInstance>(*state, *std::move(run));
+    };
+    prepared.state = std::move(state);
+    return prepared;
+  };
+}
+
+}  // namespace
+
+void RegisterMatmul(KernelRegistry& registry) {
+  constexpr DType kFloat[] = {DType::kF32};
+  const struct {
+    absl::string_view op;
+    ParseFn parse;
+  } ops[] = {{"aten.mm", ParsePlain},
+             {"aten.bmm", ParsePlain},
+             {"aten.addmm", ParseAdding},
+             {"aten.baddbmm", ParseAdding},
+             {"mica.linear", ParseLinear}};
+  for (const auto& op : ops) {
+    registry.Add(op.op, kFloat, KernelRank::kFast,
+                 {"cpu.tiles", TilesOf(op.parse)});
+    registry.Add(op.op, kFloat, KernelRank::kFast,
+                 {"onednn.matmul", OneDnnOf(op.parse)});
+  }
+}
+
+}  // namespace mica::cpu

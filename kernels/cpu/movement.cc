@@ -1,0 +1,424 @@
+// Kernels that move elements: copies, conversions, joins, gathers, fills.
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/cpu/families.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/pointwise.h"
+#include "kernels/cpu/simd_table.h"
+
+namespace mica::cpu {
+namespace {
+
+constexpr DType kElems[] = {DType::kF32, DType::kF64, DType::kI64, DType::kI32,
+                            DType::kBool};
+
+// Copies and conversions.
+
+void ConvertRow(const PointwiseLoop& loop, const void* const* in, void* out,
+                int64_t n) {
+  loop.unary(in[0], out, n);
+}
+
+// A dense copy in one piece, of the number of bytes in its state.
+bool LaunchMemcpy(const void* state, void* const* args, LaunchContext&) {
+  const int64_t bytes = *static_cast<const int64_t*>(state);
+  if (args[0] != args[1]) {
+    std::memcpy(args[1], args[0], static_cast<size_t>(bytes));
+  }
+  return true;
+}
+
+// One row of the loop, of a batch of transposed float matrices.
+struct TransposeState {
+  int64_t batch = 1, batch_in = 0, batch_out = 0;
+  int64_t rows = 0, cols = 0, row_in = 0, row_out = 0;
+  int num_threads = 1;
+};
+
+bool LaunchTranspose(const void* state, void* const* args, LaunchContext&) {
+  const auto& s = *static_cast<const TransposeState*>(state);
+  const auto* in = static_cast<const float*>(args[0]);
+  auto* out = static_cast<float*>(args[1]);
+  Parallel(s.num_threads, s.batch, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      Simd().transpose32(in + i * s.batch_in, s.row_in, out + i * s.batch_out,
+                         s.row_out, s.rows, s.cols);
+    }
+  });
+  return true;
+}
+
+// The loop as transposed matrices of 4-byte elements, if it is that: the
+// source has unit stride in the last but one dimension.
+std::optional<Prepared> AsTranspose(const PointwiseLoop& loop,
+                                    int num_threads) {
+  const PointwiseLoop::Input& in = loop.inputs[0];
+  const size_t rank = loop.outer_sizes.size();
+  if (in.bytes != 4 || loop.out_bytes != 4 || rank < 1 || rank > 2 ||
+      in.outer_strides[rank - 1] != in.bytes || in.is_single) {
+    return std::nullopt;
+  }
+  TransposeState state{.rows = loop.inner,
+                       .cols = loop.outer_sizes[rank - 1],
+                       .row_in = in.stride,
+                       .row_out = loop.out_outer_strides[rank - 1] / 4};
+  if (rank == 2) {
+    state.batch = loop.outer_sizes[0];
+    state.batch_in = in.outer_strides[0] / 4;
+    state.batch_out = loop.out_outer_strides[0] / 4;
+  }
+  state.num_threads =
+      UsefulThreads(num_threads, state.batch * state.rows * state.cols);
+  Prepared prepared;
+  prepared.launch = LaunchTranspose;
+  prepared.state = std::make_shared<const TransposeState>(state);
+  return prepared;
+}
+
+Verdict PrepareCopy(const KernelRequest& request) {
+  const TensorType& from = request.operands[0].type;
+  const TensorType& to = request.results[0].type;
+  const bool same_place = from.dims == to.dims && from.is_dense() &&
+                          from.EffectiveStrides() == to.EffectiveStrides();
+  if (from.dtype == to.dtype && same_place && !from.is_scalar) {
+    Prepared prepared;
+    prepared.launch = LaunchMemcpy;
+    prepared.inplace_operands = 1;
+    prepared.state = std::make_shared<const int64_t>(to.num_bytes());
+    return prepared;
+  }
+  const auto in = ElemOf(from.dtype), out = ElemOf(to.dtype);
+  if (!in.has_value() || !out.has_value()) return No{"no vector loop"};
+  auto loop = std::make_shared<PointwiseLoop>();
+  loop->row = ConvertRow;
+  loop->unary = Simd().convert[static_cast<int>(*in)][static_cast<int>(*out)];
+  const Source sources[] = {{.arg = 0, .type = &from}};
+  constexpr bool kKeeps[] = {true};
+  if (auto no = LayOut(request, sources, *in, kKeeps, *loop)) return No{*no};
+  if (from.dtype == to.dtype) {
+    if (auto transpose = AsTranspose(*loop, request.num_threads)) {
+      return *std::move(transpose);
+    }
+  }
+  return Finish(request, sources, std::move(loop));
+}
+
+// Joins.
+
+struct CatState {
+  int num_inputs = 0;
+  int64_t outer = 1;
+  int64_t row_bytes = 0;             // Of the result, for each outer index.
+  std::vector<int64_t> piece_bytes;  // Of each operand.
+};
+
+bool LaunchCat(const void* state, void* const* args, LaunchContext&) {
+  const auto& s = *static_cast<const CatState*>(state);
+  auto* out = static_cast<char*>(args[s.num_inputs]);
+  int64_t start = 0;
+  for (int i = 0; i < s.num_inputs; ++i) {
+    const auto* in = static_cast<const char*>(args[i]);
+    const int64_t bytes = s.piece_bytes[i];
+    if (bytes == 0) continue;
+    for (int64_t o = 0; o < s.outer; ++o) {
+      std::memcpy(out + o * s.row_bytes + start, in + o * bytes,
+                  static_cast<size_t>(bytes));
+    }
+    start += bytes;
+  }
+  return true;
+}
+
+Verdict PrepareCat(const KernelRequest& request) {
+  const TensorType& out = request.results[0].type;
+  const int rank = out.rank();
+  if (request.OperandIndex(1) >= 0 || rank == 0) return No{"no axis"};
+  const int64_t given = request.Has(1) ? request.Int(1) : 0;
+  const int64_t axis = given < 0 ? given + rank : given;
+  if (!out.is_row_major()) return No{"the result isn't row-major"};
+  CatState state;
+  state.num_inputs = static_cast<int>(request.operands.size());
+  for (int i = 0; i < axis; ++i) state.outer *= out.dims[i];
+  int64_t inner = ElementBytes(out.dtype);
+  for (int i = static_cast<int>(axis) + 1; i < rank; ++i) inner *= out.dims[i];
+  state.row_bytes = out.dims[axis] * inner;
+  for (const Operand& operand : request.operands) {
+    const TensorType& type = operand.type;
+    if (type.dtype != out.dtype || !type.is_row_major()) {
+      return No{"an operand isn't row-major or converts"};
+    }
+    // An empty tensor of one dimension joins any others.
+    const bool is_empty = type.num_elements() == 0;
+    if (!is_empty && type.rank() != rank) return No{"ranks differ"};
+    state.piece_bytes.push_back(is_empty ? 0 : type.dims[axis] * inner);
+  }
+  Prepared prepared;
+  prepared.launch = LaunchCat;
+  prepared.state = std::make_shared<const CatState>(std::move(state));
+  return prepared;
+}
+
+// Gathers.
+
+struct RowsState {
+  const char* op = "";
+  int table_arg = 0, index_arg = 1;
+  int64_t outer = 1;
+  int64_t num_rows = 0;  // Of the table, for each outer index.
+  int64_t num_indices = 0;
+  int64_t row_bytes = 0;
+  int64_t table_stride = 0;      // In bytes, between rows of the table.
+  bool counts_from_end = false;  // Negative indices are legal.
+};
+
+absl::Status OutOfRange(const RowsState& s, int64_t index) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      s.op, ": index ", index, " is out of range for ", s.num_rows, " rows"));
+}
+
+// Copies the rows of a table that indices name.
+template <typename Index>
+bool LaunchRows(const void* state, void* const* args, LaunchContext& context) {
+  const auto& s = *static_cast<const RowsState*>(state);
+  const auto* table = static_cast<const char*>(args[s.table_arg]);
+  const auto* indices = static_cast<const Index*>(args[s.index_arg]);
+  auto* out = static_cast<char*>(args[2]);
+  const auto bytes = static_cast<size_t>(s.row_bytes);
+  for (int64_t o = 0; o < s.outer; ++o) {
+    const char* base = table + o * s.num_rows * s.table_stride;
+    for (int64_t i = 0; i < s.num_indices; ++i, out += bytes) {
+      int64_t index = indices[i];
+      if (s.counts_from_end && index < 0) index += s.num_rows;
+      if (index < 0 || index >= s.num_rows) {
+        return context.Fail(OutOfRange(s, indices[i]));
+      }
+      std::memcpy(out, base + index * s.table_stride, bytes);
+    }
+  }
+  return true;
+}
+
+Verdict FinishRows(const KernelRequest& request, const RowsState& state) {
+  const TensorType& index = request.operands[state.index_arg].type;
+  if (!index.is_row_major() || !request.results[0].type.is_row_major()) {
+    return No{"indices or result aren't row-major"};
+  }
+  Prepared prepared;
+  if (index.dtype == DType::kI64) {
+    prepared.launch = LaunchRows<int64_t>;
+  } else if (index.dtype == DType::kI32) {
+    prepared.launch = LaunchRows<int32_t>;
+  } else {
+    return No{"indices are neither i64 nor i32"};
+  }
+  prepared.state = std::make_shared<const RowsState>(state);
+  return prepared;
+}
+
+Verdict PrepareEmbedding(const KernelRequest& request) {
+  const TensorType& weight = request.operands[0].type;
+  const Dims strides = weight.EffectiveStrides();
+  if (weight.dims[1] > 1 && strides[1] != 1) return No{"rows have gaps"};
+  const int64_t bytes = ElementBytes(weight.dtype);
+  return FinishRows(request,
+                    {.op = "aten.embedding",
+                     .num_rows = weight.dims[0],
+                     .num_indices = request.operands[1].type.num_elements(),
+                     .row_bytes = weight.dims[1] * bytes,
+                     .table_stride = strides[0] * bytes});
+}
+
+Verdict PrepareIndexSelect(const KernelRequest& request) {
+  const TensorType& self = request.operands[0].type;
+  if (!self.is_row_major() || self.rank() == 0) return No{"isn't row-major"};
+  const int64_t given = request.Int(1);
+  const int64_t axis = given < 0 ? given + self.rank() : given;
+  RowsState state{.op = "aten.index_select",
+                  .num_rows = self.dims[axis],
+                  .num_indices = request.operands[1].type.num_elements(),
+                  .row_bytes = ElementBytes(self.dtype)};
+  for (int i = 0; i < axis; ++i) state.outer *= self.dims[i];
+  for (int i = static_cast<int>(axis) + 1; i < self.rank(); ++i) {
+    state.row_bytes *= self.dims[i];
+  }
+  state.table_stride = state.row_bytes;
+  return FinishRows(request, state);
+}
+
+// x[rows] by one tensor of indices in front.
+Verdict PrepareIndex(const KernelRequest& request) {
+  const TensorType& self = request.operands[0].type;
+  if (request.NumValues(1) != 1 || request.operands.size() != 2) {
+    return No{"several index tensors"};
+  }
+  const auto& refs = std::get<ValueRefs>((*request.arguments)[1]);
+  if (refs[0].id == kNoValue) return No{"the first axis isn't indexed"};
+  if (!self.is_row_major() || self.rank() == 0 || self.dims[0] == 0) {
+    return No{"isn't row-major"};
+  }
+  const int64_t row_bytes = self.num_bytes() / self.dims[0];
+  return FinishRows(request,
+                    {.op = "aten.index",
+                     .num_rows = self.dims[0],
+                     .num_indices = request.operands[1].type.num_elements(),
+                     .row_bytes = row_bytes,
+                     .table_stride = row_bytes,
+                     .counts_from_end = true});
+}
+
+// Gather along the last axis; all else of one shape.
+struct GatherState {
+  int64_t rows = 0, from = 0, to = 0;
+};
+
+template <typename T>
+bool LaunchGather(const void* state, void* const* args,
+                  LaunchContext& context) {
+  const auto& s = *static_cast<const GatherState*>(state);
+  const T* x = static_cast<const T*>(args[0]);
+  const auto* indices = static_cast<const int64_t*>(args[1]);
+  T* out = static_cast<T*>(args[2]);
+  for (int64_t r = 0; r < s.rows; ++r, x += s.from) {
+    for (int64_t i = 0; i < s.to; ++i) {
+      const int64_t index = *indices++;
+      if (index < 0 || index >= s.from) {
+        return context.Fail(absl::InvalidArgumentError(
+            absl::StrCat("aten.gather: index ", index, " is out of range for ",
+                         s.from, " elements")));
+      }
+      *out++ = x[index];
+    }
+  }
+  return true;
+}
+
+Verdict PrepareGather(const KernelRequest& request) {
+  const TensorType& self = request.operands[0].type;
+  const TensorType& index = request.operands[1].type;
+  const int rank = self.rank();
+  const int64_t axis = request.Int(1);
+  if (rank == 0 || (axis != rank - 1 && axis != -1)) {
+    return No{"not along the last axis"};
+  }
+  if (!self.is_row_major() || !index.is_row_major() ||
+      !request.results[0].type.is_row_major() || index.rank() != rank ||
+      index.dtype != DType::kI64) {
+    return No{"operands aren't row-major"};
+  }
+  GatherState state{
+      .rows = 1, .from = self.dims.back(), .to = index.dims.back()};
+  for (int i = 0; i < rank - 1; ++i) {
+    if (index.dims[i] != self.dims[i]) return No{"fewer rows than the operand"};
+    state.rows *= self.dims[i];
+  }
+  Prepared prepared;
+  switch (ElementBytes(self.dtype)) {
+    case 1:
+      prepared.launch = LaunchGather<uint8_t>;
+      break;
+    case 2:
+      prepared.launch = LaunchGather<uint16_t>;
+      break;
+    case 4:
+      prepared.launch = LaunchGather<uint32_t>;
+      break;
+    default:
+      prepared.launch = LaunchGather<uint64_t>;
+      break;
+  }
+  prepared.state = std::make_shared<const GatherState>(state);
+  return prepared;
+}
+
+// Fills.
+
+struct FillState {
+  UnaryFn fill = nullptr;
+  Constant value;
+  int64_t n = 0;
+  int out_arg = 0;
+};
+
+template <typename T>
+void FillLoop(const void* value, void* out, int64_t n) {
+  T element;
+  std::memcpy(&element, value, sizeof(element));
+  std::fill_n(static_cast<T*>(out), n, element);
+}
+
+bool LaunchFill(const void* state, void* const* args, LaunchContext&) {
+  const auto& s = *static_cast<const FillState*>(state);
+  s.fill(s.value.bytes, args[s.out_arg], s.n);
+  return true;
+}
+
+// `number` is the position of the value, or -1 - the value itself.
+Verdict PrepareFill(const KernelRequest& request, int number) {
+  const TensorType& out = request.results[0].type;
+  const auto elem = ElemOf(out.dtype);
+  if (!elem.has_value() || !out.is_dense()) return No{"no vector loop"};
+  FillState state{.n = out.num_elements(),
+                  .out_arg = static_cast<int>(request.operands.size())};
+  if (number < 0) {
+    state.value = MakeConstant(*elem, int64_t{-1 - number});
+  } else if (request.OperandIndex(number) >= 0) {
+    return No{"the value varies"};
+  } else {
+    const Argument& argument = (*request.arguments)[number];
+    const auto* integer = std::get_if<int64_t>(&argument);
+    state.value = integer != nullptr
+                      ? MakeConstant(*elem, *integer)
+                      : MakeConstant(*elem, request.Number(number));
+  }
+  const int64_t bytes = ElementBytes(out.dtype);
+  state.fill = bytes == 1   ? FillLoop<uint8_t>
+               : bytes == 4 ? FillLoop<uint32_t>
+                            : FillLoop<uint64_t>;
+  Prepared prepared;
+  prepared.launch = LaunchFill;
+  prepared.state = std::make_shared<const FillState>(state);
+  return prepared;
+}
+
+PrepareFn FillOf(int number) {
+  return [number](const KernelRequest& request) {
+    return PrepareFill(request, number);
+  };
+}
+
+}  // namespace
+
+void RegisterMovement(KernelRegistry& registry) {
+  auto add = [&registry](absl::string_view op, absl::string_view name,
+                         PrepareFn prepare) {
+    registry.Add(op, kElems, KernelRank::kFast,
+                 {std::string(name), std::move(prepare)});
+  };
+  add("aten._to_copy", "cpu.copy", PrepareCopy);
+  add("aten.clone", "cpu.copy", PrepareCopy);
+  add("aten.cat", "cpu.cat", PrepareCat);
+  add("aten.embedding", "cpu.embedding", PrepareEmbedding);
+  add("aten.index_select", "cpu.rows", PrepareIndexSelect);
+  add("aten.index.Tensor", "cpu.rows", PrepareIndex);
+  add("aten.gather", "cpu.gather", PrepareGather);
+  constexpr int kZero = -1, kOne = -2;
+  add("aten.zeros", "cpu.fill", FillOf(kZero));
+  add("aten.ones", "cpu.fill", FillOf(kOne));
+  add("aten.zeros_like", "cpu.fill", FillOf(kZero));
+  add("aten.ones_like", "cpu.fill", FillOf(kOne));
+  add("aten.new_zeros", "cpu.fill", FillOf(kZero));
+  add("aten.new_ones", "cpu.fill", FillOf(kOne));
+  add("aten.full", "cpu.fill", FillOf(1));
+  add("aten.full_like", "cpu.fill", FillOf(1));
+  add("aten.new_full", "cpu.fill", FillOf(2));
+}
+
+}  // namespace mica::cpu

@@ -1,0 +1,403 @@
+#include "kernels/cpu/pointwise.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cpu/parallel.h"
+
+namespace mica::cpu {
+namespace {
+
+// Elements that go through a buffer at once.
+constexpr int64_t kChunk = 256;
+
+template <typename T>
+Constant ConstantOf(T value) {
+  Constant constant;
+  std::memcpy(constant.bytes, &value, sizeof(value));
+  return constant;
+}
+
+template <typename From>
+Constant ConvertConstant(Elem elem, From value) {
+  switch (elem) {
+    case Elem::kF32:
+      return ConstantOf(static_cast<float>(value));
+    case Elem::kF64:
+      return ConstantOf(static_cast<double>(value));
+    case Elem::kI64:
+      return ConstantOf(static_cast<int64_t>(value));
+    case Elem::kI32:
+      return ConstantOf(static_cast<int32_t>(value));
+    case Elem::kBool:
+      return ConstantOf(value != From{0});
+  }
+  return {};
+}
+
+// Sizes, and strides of the result and of each source in elements; outermost
+// first, in the order of the result's memory.
+struct Axes {
+  absl::InlinedVector<int64_t, 5> sizes;
+  absl::InlinedVector<int64_t, 5> strides[kMaxSources + 1];  // Result first.
+};
+
+// Strides of `type` broadcast to `rank` dims of `sizes`.
+absl::InlinedVector<int64_t, 5> BroadcastStrides(const TensorType* type,
+                                                 int rank) {
+  absl::InlinedVector<int64_t, 5> strides(rank, 0);
+  if (type == nullptr) return strides;
+  const Dims own = type->EffectiveStrides();
+  for (int i = 0; i < type->rank(); ++i) {
+    if (type->dims[i] != 1) strides[rank - type->rank() + i] = own[i];
+  }
+  return strides;
+}
+
+Axes SortedAxes(const TensorType& out, absl::Span<const Source> sources) {
+  const int rank = out.rank();
+  const Dims out_strides = out.EffectiveStrides();
+  std::vector<int> order;
+  for (int i = 0; i < rank; ++i) {
+    if (out.dims[i] != 1) order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return out_strides[a] > out_strides[b];
+  });
+  Axes axes;
+  for (int i : order) {
+    axes.sizes.push_back(out.dims[i]);
+    axes.strides[0].push_back(out_strides[i]);
+  }
+  for (size_t s = 0; s < sources.size(); ++s) {
+    const auto all = BroadcastStrides(sources[s].type, rank);
+    for (int i : order) axes.strides[s + 1].push_back(all[i]);
+  }
+  return axes;
+}
+
+// Joins neighbours that are one dimension for every operand.
+void Coalesce(int num_operands, Axes& axes) {
+  for (size_t i = axes.sizes.size(); i-- > 1;) {
+    bool joins = true;
+    for (int s = 0; s < num_operands; ++s) {
+      joins =
+          joins && axes.strides[s][i - 1] == axes.strides[s][i] * axes.sizes[i];
+    }
+    if (!joins) continue;
+    axes.sizes[i - 1] *= axes.sizes[i];
+    axes.sizes.erase(axes.sizes.begin() + i);
+    for (int s = 0; s < num_operands; ++s) {
+      axes.strides[s][i - 1] = axes.strides[s][i];
+      axes.strides[s].erase(axes.strides[s].begin() + i);
+    }
+  }
+}
+
+template <typename T>
+void Gather(const void* from, int64_t stride, int64_t n, void* to) {
+  const T* in = static_cast<const T*>(from);
+  T* out = static_cast<T*>(to);
+  for (int64_t i = 0; i < n; ++i) out[i] = in[i * stride];
+}
+
+void GatherBytes(const void* from, int64_t bytes, int64_t stride, int64_t n,
+                 void* to) {
+  switch (bytes) {
+    case 1:
+      return Gather<uint8_t>(from, stride, n, to);
+    case 2:
+      return Gather<uint16_t>(from, stride, n, to);
+    case 4:
+      return Gather<uint32_t>(from, stride, n, to);
+    default:
+      return Gather<uint64_t>(from, stride, n, to);
+  }
+}
+
+// One row whose sources may have to be gathered and converted, by chunks.
+void RunRow(const PointwiseLoop& loop, const char* const* in, char* out) {
+  alignas(64) char gathered[kMaxSources][kChunk * 8];
+  alignas(64) char converted[kMaxSources][kChunk * 8];
+  for (int64_t start = 0; start < loop.inner; start += kChunk) {
+    const int64_t n = std::min(kChunk, loop.inner - start);
+    const void* pieces[kMaxSources];
+    for (int s = 0; s < loop.num_inputs; ++s) {
+      const PointwiseLoop::Input& input = loop.inputs[s];
+      const void* piece = in[s] + start * input.stride * input.bytes;
+      if (input.is_gathered) {
+        GatherBytes(piece, input.bytes, input.stride, n, gathered[s]);
+        piece = gathered[s];
+      }
+      if (input.convert != nullptr) {
+        input.convert(piece, converted[s], input.is_single ? 1 : n);
+        piece = converted[s];
+      }
+      pieces[s] = piece;
+    }
+    loop.row(loop, pieces, out + start * loop.out_bytes, n);
+  }
+}
+
+// True if rows can run on the operands' own memory.
+bool IsDirect(const PointwiseLoop& loop) {
+  for (int s = 0; s < loop.num_inputs; ++s) {
+    const PointwiseLoop::Input& input = loop.inputs[s];
+    if (input.is_gathered || input.convert != nullptr) return false;
+  }
+  return true;
+}
+
+template <bool kDirect>
+void RunRows(const PointwiseLoop& loop, void* const* args, int64_t begin,
+             int64_t end) {
+  const int rank = static_cast<int>(loop.outer_sizes.size());
+  absl::InlinedVector<int64_t, 4> index(rank, 0);
+  char* out = static_cast<char*>(args[loop.out_arg]);
+  const char* in[kMaxSources];
+  for (int s = 0; s < loop.num_inputs; ++s) {
+    const PointwiseLoop::Input& input = loop.inputs[s];
+    in[s] = static_cast<const char*>(
+        input.arg >= 0 ? args[input.arg]
+                       : static_cast<const void*>(input.constant.bytes));
+  }
+  int64_t rest = begin;
+  for (int d = rank - 1; d >= 0; --d) {
+    index[d] = rest % loop.outer_sizes[d];
+    rest /= loop.outer_sizes[d];
+    out += index[d] * loop.out_outer_strides[d];
+    for (int s = 0; s < loop.num_inputs; ++s) {
+      in[s] += index[d] * loop.inputs[s].outer_strides[d];
+    }
+  }
+  for (int64_t row = begin; row < end; ++row) {
+    if constexpr (kDirect) {
+      const void* pieces[kMaxSources] = {in[0], in[1], in[2]};
+      loop.row(loop, pieces, out, loop.inner);
+    } else {
+      RunRow(loop, in, out);
+    }
+    for (int d = rank - 1; d >= 0; --d) {
+      const bool wraps = ++index[d] == loop.outer_sizes[d];
+      const int64_t steps = wraps ? 1 - loop.outer_sizes[d] : 1;
+      out += steps * loop.out_outer_strides[d];
+      for (int s = 0; s < loop.num_inputs; ++s) {
+        in[s] += steps * loop.inputs[s].outer_strides[d];
+      }
+      if (!wraps) break;
+      index[d] = 0;
+    }
+  }
+}
+
+template <bool kDirect>
+bool LaunchRows(const void* state, void* const* args, LaunchContext&) {
+  const auto& loop = *static_cast<const PointwiseLoop*>(state);
+  int64_t rows = 1;
+  for (int64_t size : loop.outer_sizes) rows *= size;
+  if (rows == 0) return true;
+  Parallel(loop.num_threads, rows, [&](int64_t begin, int64_t end) {
+    RunRows<kDirect>(loop, args, begin, end);
+  });
+  return true;
+}
+
+// One row on the operands' own memory, cut for the threads.
+bool LaunchFlat(const void* state, void* const* args, LaunchContext&) {
+  const auto& loop = *static_cast<const PointwiseLoop*>(state);
+  Parallel(loop.num_threads, loop.inner, [&](int64_t begin, int64_t end) {
+    const void* in[kMaxSources];
+    for (int s = 0; s < loop.num_inputs; ++s) {
+      const PointwiseLoop::Input& input = loop.inputs[s];
+      in[s] = input.arg >= 0 ? static_cast<const char*>(args[input.arg]) +
+                                   begin * input.stride * input.bytes
+                             : static_cast<const void*>(input.constant.bytes);
+    }
+    loop.row(loop, in,
+             static_cast<char*>(args[loop.out_arg]) + begin * loop.out_bytes,
+             end - begin);
+  });
+  return true;
+}
+
+// The tiny launches: one thread, flat.
+bool LaunchFlatUnary(const void* state, void* const* args, LaunchContext&) {
+  const auto& loop = *static_cast<const PointwiseLoop*>(state);
+  loop.unary(args[loop.inputs[0].arg], args[loop.out_arg], loop.inner);
+  return true;
+}
+
+bool LaunchFlatBinary(const void* state, void* const* args, LaunchContext&) {
+  const auto& loop = *static_cast<const PointwiseLoop*>(state);
+  const auto& a = loop.inputs[0];
+  const auto& b = loop.inputs[1];
+  loop.binary(a.arg >= 0 ? args[a.arg] : a.constant.bytes,
+              b.arg >= 0 ? args[b.arg] : b.constant.bytes, args[loop.out_arg],
+              loop.inner, loop.alpha.bytes);
+  return true;
+}
+
+LaunchFn ChooseLaunch(const PointwiseLoop& loop) {
+  if (!IsDirect(loop)) return LaunchRows<false>;
+  if (!loop.IsFlat()) return LaunchRows<true>;
+  if (loop.num_threads == 1 && loop.unary != nullptr &&
+      loop.inputs[0].arg >= 0) {
+    return LaunchFlatUnary;
+  }
+  if (loop.num_threads == 1 && loop.binary != nullptr) return LaunchFlatBinary;
+  return LaunchFlat;
+}
+
+std::optional<Constant> ConstantFrom(const Argument& argument, Elem elem) {
+  if (const auto* flag = std::get_if<bool>(&argument)) {
+    return MakeConstant(elem, static_cast<int64_t>(*flag));
+  }
+  if (const auto* integer = std::get_if<int64_t>(&argument)) {
+    return MakeConstant(elem, *integer);
+  }
+  const auto* number = std::get_if<double>(&argument);
+  if (number == nullptr) return std::nullopt;
+  if (elem == Elem::kI64 || elem == Elem::kI32) return std::nullopt;
+  return MakeConstant(elem, *number);
+}
+
+// Fills the input for a source whose innermost stride is `stride`.
+std::optional<std::string> SetInput(const Source& source, Elem elem,
+                                    bool keeps_type, int64_t stride,
+                                    PointwiseLoop::Input& input) {
+  input.arg = source.arg;
+  input.stride = stride;
+  input.is_single = stride == 0;
+  input.is_gathered = stride != 0 && stride != 1;
+  if (source.type == nullptr) {
+    const auto constant = ConstantFrom(source.constant, elem);
+    if (!constant.has_value()) return "a constant of another category";
+    input.constant = *constant;
+    input.bytes = kElemBytes[static_cast<int>(elem)];
+    return std::nullopt;
+  }
+  const auto own = ElemOf(source.type->dtype);
+  if (!own.has_value()) {
+    return absl::StrCat("no vector loop for ", DTypeName(source.type->dtype));
+  }
+  input.bytes = kElemBytes[static_cast<int>(*own)];
+  if (*own != elem && !keeps_type) {
+    input.convert =
+        Simd().convert[static_cast<int>(*own)][static_cast<int>(elem)];
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Elem> ElemOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return Elem::kF32;
+    case DType::kF64:
+      return Elem::kF64;
+    case DType::kI64:
+      return Elem::kI64;
+    case DType::kI32:
+      return Elem::kI32;
+    case DType::kBool:
+      return Elem::kBool;
+    default:
+      return std::nullopt;
+  }
+}
+
+Constant MakeConstant(Elem elem, double value) {
+  return ConvertConstant(elem, value);
+}
+
+Constant MakeConstant(Elem elem, int64_t value) {
+  return ConvertConstant(elem, value);
+}
+
+std::optional<Source> SourceOf(const KernelRequest& request, int param) {
+  if (!request.Has(param)) return std::nullopt;
+  const int index = request.OperandIndex(param);
+  if (index >= 0) {
+    return Source{.arg = index, .type = &request.operands[index].type};
+  }
+  return Source{.constant = (*request.arguments)[param]};
+}
+
+bool PointwiseLoop::IsFlat() const {
+  return outer_sizes.empty() && IsDirect(*this);
+}
+
+std::optional<std::string> LayOut(const KernelRequest& request,
+                                  absl::Span<const Source> sources, Elem elem,
+                                  absl::Span<const bool> keeps_type,
+                                  PointwiseLoop& loop) {
+  const TensorType& out = request.results[0].type;
+  const auto out_elem = ElemOf(out.dtype);
+  if (!out_elem.has_value()) {
+    return absl::StrCat("no vector loop for ", DTypeName(out.dtype));
+  }
+  const int num_operands = static_cast<int>(sources.size()) + 1;
+  Axes axes = SortedAxes(out, sources);
+  Coalesce(num_operands, axes);
+  if (axes.sizes.empty()) {
+    axes.sizes.push_back(1);
+    axes.strides[0].push_back(1);
+    for (int s = 1; s < num_operands; ++s) axes.strides[s].push_back(0);
+  }
+  if (axes.strides[0].back() != 1 && axes.sizes.back() > 1) {
+    return "the result has gaps";
+  }
+  const size_t inner = axes.sizes.size() - 1;
+  loop.num_inputs = static_cast<int>(sources.size());
+  loop.out_arg = static_cast<int>(request.operands.size());
+  loop.out_bytes = kElemBytes[static_cast<int>(*out_elem)];
+  loop.inner = axes.sizes[inner];
+  loop.outer_sizes.assign(axes.sizes.begin(), axes.sizes.begin() + inner);
+  for (size_t d = 0; d < inner; ++d) {
+    loop.out_outer_strides.push_back(axes.strides[0][d] * loop.out_bytes);
+  }
+  bool all_single = true;
+  for (int s = 0; s < loop.num_inputs; ++s) {
+    PointwiseLoop::Input& input = loop.inputs[s];
+    const auto& strides = axes.strides[s + 1];
+    auto reason =
+        SetInput(sources[s], elem, keeps_type[s], strides[inner], input);
+    if (reason.has_value()) return reason;
+    for (size_t d = 0; d < inner; ++d) {
+      input.outer_strides.push_back(strides[d] * input.bytes);
+    }
+    all_single = all_single && input.is_single;
+  }
+  if (all_single && loop.num_inputs > 0) {
+    // One element is an array of one; more are gathered from the same place.
+    loop.inputs[0].is_single = false;
+    if (loop.inner != 1) loop.inputs[0].is_gathered = true;
+  }
+  return std::nullopt;
+}
+
+Prepared Finish(const KernelRequest& request, absl::Span<const Source> sources,
+                std::shared_ptr<PointwiseLoop> loop) {
+  const TensorType& out = request.results[0].type;
+  Prepared prepared;
+  loop->num_threads = UsefulThreads(request.num_threads, out.num_elements());
+  for (size_t s = 0; s < sources.size(); ++s) {
+    const TensorType* type = sources[s].type;
+    if (type == nullptr || type->dims != out.dims ||
+        type->EffectiveStrides() != out.EffectiveStrides() ||
+        ElementBytes(type->dtype) != ElementBytes(out.dtype)) {
+      continue;
+    }
+    prepared.inplace_operands |= 1u << sources[s].arg;
+  }
+  prepared.launch = ChooseLaunch(*loop);
+  prepared.state = std::move(loop);
+  return prepared;
+}
+
+}  // namespace mica::cpu

@@ -1,0 +1,205 @@
+#include "kernels/cpu/product.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/parallel.h"
+
+namespace mica::cpu {
+namespace {
+
+// Up to this many rows dot products win over packing b for one use.
+constexpr int64_t kDotRows = 4;
+// Up to this many floats b fits the second-level cache beside a, and is read
+// by rows as fast as if packed.
+constexpr int64_t kInPlaceFloats = 64 * 1024;
+// Multiplications that are worth a thread.
+constexpr int64_t kWorkPerThread = 256 * 1024;
+
+// Scratch memory of different threads starts on different cache lines.
+int64_t RoundUp(int64_t floats) { return (floats + 15) / 16 * 16; }
+
+WeightForm ChooseForm(const ProductSpec& spec) {
+  if (spec.is_frozen) return WeightForm::kPacked;
+  if (spec.b_col_stride == 1) {
+    const bool is_small =
+        spec.n * spec.k <= kInPlaceFloats || spec.m <= Simd().gemm_rows;
+    return is_small ? WeightForm::kInPlace : WeightForm::kPackAndRun;
+  }
+  return spec.m <= kDotRows && spec.activation == Activation::kNone &&
+                 !spec.has_residual
+             ? WeightForm::kDotProducts
+             : WeightForm::kPackAndRun;
+}
+
+int ChooseThreads(const ProductSpec& spec) {
+  const double work = static_cast<double>(spec.batch) *
+                      static_cast<double>(spec.m) *
+                      static_cast<double>(spec.n) * static_cast<double>(spec.k);
+  const double useful = work / kWorkPerThread;
+  if (useful >= spec.num_threads) return std::max(spec.num_threads, 1);
+  return std::max(static_cast<int>(useful), 1);
+}
+
+}  // namespace
+
+std::optional<std::string> Product::Prepare(const ProductSpec& spec,
+                                            Product& product) {
+  if (spec.a_col_stride != 1 && spec.k > 1) return "a's rows have gaps";
+  if (spec.c_col_stride != 1 && spec.n > 1)
+    return "the result's rows have gaps";
+  if (spec.b_col_stride != 1 && spec.b_row_stride != 1 && spec.k > 1 &&
+      spec.n > 1) {
+    return "b has gaps in rows and columns";
+  }
+  product.spec_ = spec;
+  // Of a single row or column the stride is free; say which way it lies.
+  if (spec.n == 1 && spec.b_row_stride != 1) product.spec_.b_col_stride = 1;
+  if (spec.k == 1 && product.spec_.b_col_stride != 1) {
+    product.spec_.b_row_stride = 1;
+  }
+  product.form_ = ChooseForm(product.spec_);
+  product.num_threads_ = ChooseThreads(product.spec_);
+  return std::nullopt;
+}
+
+int Product::num_panels() const {
+  const int64_t cols = Simd().gemm_cols;
+  return static_cast<int>((spec_.n + cols - 1) / cols);
+}
+
+int64_t Product::PartScratch() const {
+  return RoundUp(
+      Simd().gemm_scratch_floats(spec_.a_row_stride, spec_.m, spec_.k));
+}
+
+int64_t Product::scratch_floats() const {
+  int64_t floats = PartScratch() * num_threads_;
+  if (form_ == WeightForm::kPackAndRun) {
+    const int copies = spec_.batch > 1 ? num_threads_ : 1;
+    floats += RoundUp(Simd().PackedFloats(spec_.n, spec_.k)) * copies;
+  }
+  return floats;
+}
+
+int64_t Product::packed_floats() const {
+  return RoundUp(Simd().PackedFloats(spec_.n, spec_.k)) *
+         (spec_.b_batch_stride == 0 ? 1 : spec_.batch);
+}
+
+void Product::Pack(const float* b, float* packed) const {
+  const int64_t floats = RoundUp(Simd().PackedFloats(spec_.n, spec_.k));
+  const int64_t copies = packed_floats() / std::max<int64_t>(floats, 1);
+  for (int64_t i = 0; i < copies; ++i) {
+    PackPanels(b + i * spec_.b_batch_stride, 0, num_panels(),
+               packed + i * floats);
+  }
+}
+
+void Product::PackPanels(const float* b, int64_t begin, int64_t end,
+                         float* packed) const {
+  const int64_t cols = Simd().gemm_cols;
+  const int64_t n = std::min(end * cols, spec_.n) - begin * cols;
+  packed += begin * cols * spec_.k;
+  if (spec_.b_col_stride == 1) {
+    Simd().pack_plain(b + begin * cols, spec_.b_row_stride, n, spec_.k, packed);
+  } else {
+    Simd().pack_transposed(b + begin * cols * spec_.b_col_stride,
+                           spec_.b_col_stride, n, spec_.k, 1.0f, packed);
+  }
+}
+
+void Product::RunPart(const ProductArgs& args, const float* b,
+                      int64_t row_begin, int64_t row_end, int64_t panel_begin,
+                      int64_t panel_end, float* scratch) const {
+  const int64_t cols = Simd().gemm_cols;
+  const int64_t col = panel_begin * cols;
+  const bool in_place = form_ == WeightForm::kInPlace;
+  const int64_t panel_stride = in_place ? cols : cols * spec_.k;
+  const bool needs_scratch = PartScratch() > 0;
+  Simd().gemm({.a = args.a + row_begin * spec_.a_row_stride,
+               .a_row_stride = spec_.a_row_stride,
+               .b = b + panel_begin * panel_stride,
+               .b_row_stride = in_place ? spec_.b_row_stride : cols,
+               .b_panel_stride = panel_stride,
+               .c = args.c + row_begin * spec_.c_row_stride + col,
+               .c_row_stride = spec_.c_row_stride,
+               .m = row_end - row_begin,
+               .n = std::min(panel_end * cols, spec_.n) - col,
+               .k = spec_.k,
+               .bias = args.bias != nullptr ? args.bias + col : nullptr,
+               .residual = args.residual != nullptr
+                               ? args.residual +
+                                     row_begin * spec_.residual_row_stride + col
+                               : nullptr,
+               .residual_row_stride = spec_.residual_row_stride,
+               .activation = spec_.activation,
+               .scratch = needs_scratch ? scratch : nullptr});
+}
+
+void Product::RunOne(const ProductArgs& args, int num_threads) const {
+  if (form_ == WeightForm::kDotProducts) {
+    Simd().gemv_transposed(args.a, spec_.a_row_stride, args.b,
+                           spec_.b_col_stride, args.bias, args.c,
+                           spec_.c_row_stride, spec_.m, spec_.n, spec_.k);
+    return;
+  }
+  const int64_t panels = num_panels();
+  const float* b = args.b;
+  float* scratch = args.scratch;
+  if (form_ == WeightForm::kPackAndRun) {
+    float* packed = scratch;
+    scratch += RoundUp(Simd().PackedFloats(spec_.n, spec_.k));
+    Parallel(num_threads, panels, [&](int64_t begin, int64_t end) {
+      PackPanels(args.b, begin, end, packed);
+    });
+    b = packed;
+  }
+  if (num_threads == 1) {
+    RunPart(args, b, 0, spec_.m, 0, panels, scratch);
+    return;
+  }
+  // Cut along the side that gives each thread more pieces.
+  const int64_t tile = Simd().gemm_rows;
+  const int64_t strips = (spec_.m + tile - 1) / tile;
+  const int64_t part = PartScratch();
+  if (strips > panels) {
+    ParallelPieces(
+        num_threads, strips, [&](int piece, int64_t begin, int64_t end) {
+          RunPart(args, b, begin * tile, std::min(end * tile, spec_.m), 0,
+                  panels, scratch + piece * part);
+        });
+  } else {
+    ParallelPieces(
+        num_threads, panels, [&](int piece, int64_t begin, int64_t end) {
+          RunPart(args, b, 0, spec_.m, begin, end, scratch + piece * part);
+        });
+  }
+}
+
+void Product::Run(const ProductArgs& args) const {
+  if (spec_.batch == 1) return RunOne(args, num_threads_);
+  const int64_t packed_stride =
+      spec_.b_batch_stride == 0
+          ? 0
+          : RoundUp(Simd().PackedFloats(spec_.n, spec_.k));
+  const int64_t b_stride =
+      form_ == WeightForm::kPacked ? packed_stride : spec_.b_batch_stride;
+  const int64_t scratch_each = scratch_floats() / num_threads_;
+  ParallelPieces(
+      num_threads_, spec_.batch, [&](int piece, int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          RunOne(
+              {.a = args.a + i * spec_.a_batch_stride,
+               .b = args.b + i * b_stride,
+               .bias = args.bias,
+               .residual = args.residual != nullptr
+                               ? args.residual + i * spec_.residual_batch_stride
+                               : nullptr,
+               .c = args.c + i * spec_.c_batch_stride,
+               .scratch = args.scratch + piece * scratch_each},
+              1);
+        }
+      });
+}
+
+}  // namespace mica::cpu

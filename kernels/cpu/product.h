@@ -1,0 +1,80 @@
+// float32 matrix products on our own tiles.
+
+#ifndef MICA_KERNELS_CPU_PRODUCT_H_
+#define MICA_KERNELS_CPU_PRODUCT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "kernels/cpu/simd_table.h"
+
+namespace mica::cpu {
+
+// c[i] = act(a[i] b[i] + bias) + residual[i] for i in 0..batch-1, with
+// a[m,k], b[k,n], c[m,n], bias[n]. Strides are in elements.
+struct ProductSpec {
+  int64_t batch = 1, m = 0, n = 0, k = 0;
+  int64_t a_batch_stride = 0, a_row_stride = 0, a_col_stride = 1;
+  int64_t b_batch_stride = 0, b_row_stride = 0, b_col_stride = 1;
+  int64_t c_batch_stride = 0, c_row_stride = 0, c_col_stride = 1;
+  bool has_bias = false;
+  bool has_residual = false;
+  int64_t residual_batch_stride = 0, residual_row_stride = 0;
+  Activation activation = Activation::kNone;
+  bool is_frozen = false;  // b never changes, and is given packed.
+  int num_threads = 1;
+};
+
+// Where one product's operands lie; bias and residual may be null.
+struct ProductArgs {
+  const float* a = nullptr;
+  const float* b = nullptr;
+  const float* bias = nullptr;
+  const float* residual = nullptr;
+  float* c = nullptr;
+  float* scratch = nullptr;
+};
+
+// How b gets to the tiles.
+enum class WeightForm {
+  kPacked,       // By Pack(), once.
+  kPackAndRun,   // Packed at every run.
+  kInPlace,      // Its rows are read where they are.
+  kDotProducts,  // Its columns are; for few rows of a.
+};
+
+// A product that is ready to run. Immutable, thread-safe.
+class Product {
+ public:
+  // Returns the reason why the tiles can't do it.
+  static std::optional<std::string> Prepare(const ProductSpec& spec,
+                                            Product& product);
+
+  int64_t scratch_floats() const;
+  // Of b packed; requires a frozen b.
+  int64_t packed_floats() const;
+  void Pack(const float* b, float* packed) const;
+  void Run(const ProductArgs& args) const;
+  WeightForm form() const { return form_; }
+
+ private:
+  int num_panels() const;
+  void PackPanels(const float* b, int64_t begin, int64_t end,
+                  float* packed) const;
+  void RunOne(const ProductArgs& args, int num_threads) const;
+  // Rows and panels begin..end of one product of the batch.
+  void RunPart(const ProductArgs& args, const float* b, int64_t row_begin,
+               int64_t row_end, int64_t panel_begin, int64_t panel_end,
+               float* scratch) const;
+  // Floats of scratch memory of one thread's part.
+  int64_t PartScratch() const;
+
+  ProductSpec spec_;
+  WeightForm form_ = WeightForm::kPackAndRun;
+  int num_threads_ = 1;
+};
+
+}  // namespace mica::cpu
+
+#endif  // MICA_KERNELS_CPU_PRODUCT_H_

@@ -1,0 +1,267 @@
+// Reductions over axes that lie next to each other, of dense operands.
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/cpu/families.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/pointwise.h"
+#include "kernels/cpu/simd_table.h"
+
+namespace mica::cpu {
+namespace {
+
+// A row-major operand as [outer, reduced, inner].
+struct Split {
+  int64_t outer = 1, reduced = 1, inner = 1;
+};
+
+// The axes given for `param`; none, or an empty list, means all.
+std::vector<bool> MarkedAxes(const KernelRequest& request, int param,
+                             int rank) {
+  std::vector<bool> marked(rank, true);
+  if (param < 0 || !request.Has(param)) return marked;
+  std::vector<int64_t> axes;
+  const Argument& argument = (*request.arguments)[param];
+  if (const auto* one = std::get_if<int64_t>(&argument)) {
+    axes = {*one};
+  } else {
+    const auto list = request.Ints(param);
+    axes.assign(list.begin(), list.end());
+  }
+  if (axes.empty()) return marked;
+  marked.assign(rank, false);
+  for (int64_t axis : axes) {
+    if (rank > 0) marked[axis < 0 ? axis + rank : axis] = true;
+  }
+  return marked;
+}
+
+// Nothing if the marked axes don't lie next to each other. Axes of size 1
+// count as either.
+std::optional<Split> SplitAt(const TensorType& x,
+                             const std::vector<bool>& marked) {
+  if (!x.is_row_major()) return std::nullopt;
+  Split split;
+  int phase = 0;  // Outer, reduced, inner.
+  for (int i = 0; i < x.rank(); ++i) {
+    if (x.dims[i] == 1) continue;
+    if (marked[i]) {
+      if (phase == 2) return std::nullopt;
+      phase = 1;
+      split.reduced *= x.dims[i];
+    } else if (phase == 0) {
+      split.outer *= x.dims[i];
+    } else {
+      phase = 2;
+      split.inner *= x.dims[i];
+    }
+  }
+  return split;
+}
+
+struct ReduceState {
+  Split split;
+  ReduceRowsFn rows = nullptr;
+  ReduceColumnsFn columns = nullptr;
+  BinaryFn scale = nullptr;  // Of a mean.
+  Constant factor;
+  int64_t bytes = 0;  // Of an element.
+  int num_threads = 1;
+};
+
+bool LaunchReduce(const void* state, void* const* args, LaunchContext&) {
+  const auto& s = *static_cast<const ReduceState*>(state);
+  const auto* x = static_cast<const char*>(args[0]);
+  auto* out = static_cast<char*>(args[1]);
+  const Split& split = s.split;
+  Parallel(s.num_threads, split.outer, [&](int64_t begin, int64_t end) {
+    const int64_t slab = split.reduced * split.inner * s.bytes;
+    if (split.inner == 1) {
+      s.rows(x + begin * slab, out + begin * s.bytes, end - begin,
+             split.reduced);
+    } else {
+      for (int64_t i = begin; i < end; ++i) {
+        s.columns(x + i * slab, out + i * split.inner * s.bytes, split.reduced,
+                  split.inner);
+      }
+    }
+    if (s.scale == nullptr) return;
+    char* done = out + begin * split.inner * s.bytes;
+    s.scale(done, s.factor.bytes, done, (end - begin) * split.inner, nullptr);
+  });
+  return true;
+}
+
+enum class Kind { kSum, kMean, kMax, kMin };
+
+Verdict PrepareReduce(const KernelRequest& request, Kind kind, int dim_param) {
+  const TensorType& x = request.operands[0].type;
+  const TensorType& out = request.results[0].type;
+  const auto elem = ElemOf(x.dtype);
+  if (!elem.has_value() || out.dtype != x.dtype) return No{"converts"};
+  const auto split = SplitAt(x, MarkedAxes(request, dim_param, x.rank()));
+  if (!split.has_value() || !out.is_row_major()) {
+    return No{"the reduced axes aren't next to each other"};
+  }
+  const bool is_sum = kind == Kind::kSum || kind == Kind::kMean;
+  if (split->reduced == 0 && (!is_sum || kind == Kind::kMean)) {
+    return No{"nothing to reduce"};
+  }
+  const int op = is_sum               ? static_cast<int>(Reduction::kSum)
+                 : kind == Kind::kMax ? static_cast<int>(Reduction::kMax)
+                                      : static_cast<int>(Reduction::kMin);
+  const int e = static_cast<int>(*elem);
+  ReduceState state{
+      .split = *split,
+      .rows = Simd().reduce_rows[op][e],
+      .columns = Simd().reduce_columns[op][e],
+      .bytes = kElemBytes[e],
+      .num_threads = UsefulThreads(request.num_threads, x.num_elements())};
+  if (state.rows == nullptr) return No{"no vector loop for this dtype"};
+  if (kind == Kind::kMean) {
+    state.factor =
+        MakeConstant(*elem, 1.0 / static_cast<double>(split->reduced));
+    state.scale = Simd().binary[static_cast<int>(Binary::kMul)][e]
+                               [static_cast<int>(Form::kVS)];
+  }
+  Prepared prepared;
+  prepared.launch = LaunchReduce;
+  prepared.state = std::make_shared<const ReduceState>(state);
+  return prepared;
+}
+
+struct IndexState {
+  int64_t rows = 0, n = 0;
+  int value_arg = -1, index_arg = -1;
+};
+
+// Where the largest element of each row stands; the first nan wins.
+template <typename T>
+bool LaunchArgMax(const void* state, void* const* args, LaunchContext&) {
+  const auto& s = *static_cast<const IndexState*>(state);
+  const T* x = static_cast<const T*>(args[0]);
+  T* values = s.value_arg < 0 ? nullptr : static_cast<T*>(args[s.value_arg]);
+  auto* indices = static_cast<int64_t*>(args[s.index_arg]);
+  for (int64_t r = 0; r < s.rows; ++r, x += s.n) {
+    int64_t best = 0;
+    for (int64_t i = 1; i < s.n && x[best] == x[best]; ++i) {
+      if (x[i] > x[best] || x[i] != x[i]) best = i;
+    }
+    if (values != nullptr) values[r] = x[best];
+    if (indices != nullptr) indices[r] = best;
+  }
+  return true;
+}
+
+Verdict PrepareArgMax(const KernelRequest& request, bool gives_values) {
+  const TensorType& x = request.operands[0].type;
+  const auto split = SplitAt(x, MarkedAxes(request, 1, x.rank()));
+  if (!split.has_value() || split->inner != 1 || split->reduced == 0) {
+    return No{"not along the last axis of a row-major operand"};
+  }
+  for (const Operand& result : request.results) {
+    if (!result.type.is_row_major()) return No{"a result isn't row-major"};
+  }
+  IndexState state{.rows = split->outer, .n = split->reduced};
+  state.value_arg = gives_values ? 1 : -1;
+  state.index_arg = gives_values ? 2 : 1;
+  Prepared prepared;
+  prepared.launch = x.dtype == DType::kF32   ? LaunchArgMax<float>
+                    : x.dtype == DType::kF64 ? LaunchArgMax<double>
+                                             : LaunchArgMax<int64_t>;
+  prepared.state = std::make_shared<const IndexState>(state);
+  return prepared;
+}
+
+template <typename From, typename To>
+bool LaunchCumsum(const void* state, void* const* args, LaunchContext&) {
+  const auto& s = *static_cast<const Split*>(state);
+  const From* x = static_cast<const From*>(args[0]);
+  To* out = static_cast<To*>(args[1]);
+  // Floating-point sums run in double, as in PyTorch.
+  using Sum = std::conditional_t<std::is_floating_point_v<To>, double, int64_t>;
+  for (int64_t o = 0; o < s.outer; ++o) {
+    for (int64_t i = 0; i < s.inner; ++i) {
+      Sum sum = 0;
+      for (int64_t r = 0; r < s.reduced; ++r) {
+        const int64_t at = (o * s.reduced + r) * s.inner + i;
+        sum += static_cast<Sum>(x[at]);
+        out[at] = static_cast<To>(sum);
+      }
+    }
+  }
+  return true;
+}
+
+Verdict PrepareCumsum(const KernelRequest& request) {
+  const TensorType& x = request.operands[0].type;
+  const TensorType& out = request.results[0].type;
+  const auto split = SplitAt(x, MarkedAxes(request, 1, x.rank()));
+  if (!split.has_value() || !out.is_row_major()) {
+    return No{"operands aren't row-major"};
+  }
+  Prepared prepared;
+  if (x.dtype == DType::kF32 && out.dtype == DType::kF32) {
+    prepared.launch = LaunchCumsum<float, float>;
+  } else if (x.dtype == DType::kF64 && out.dtype == DType::kF64) {
+    prepared.launch = LaunchCumsum<double, double>;
+  } else if (x.dtype == DType::kI64 && out.dtype == DType::kI64) {
+    prepared.launch = LaunchCumsum<int64_t, int64_t>;
+  } else if (x.dtype == DType::kI32 && out.dtype == DType::kI64) {
+    prepared.launch = LaunchCumsum<int32_t, int64_t>;
+  } else if (x.dtype == DType::kBool && out.dtype == DType::kI64) {
+    prepared.launch = LaunchCumsum<bool, int64_t>;
+  } else {
+    return No{"converts"};
+  }
+  prepared.state = std::make_shared<const Split>(*split);
+  return prepared;
+}
+
+PrepareFn ReduceOf(Kind kind, int dim_param) {
+  return [=](const KernelRequest& request) {
+    return PrepareReduce(request, kind, dim_param);
+  };
+}
+
+}  // namespace
+
+void RegisterReduction(KernelRegistry& registry) {
+  constexpr DType kNumbers[] = {DType::kF32, DType::kF64, DType::kI64,
+                                DType::kI32};
+  constexpr DType kScanned[] = {DType::kF32, DType::kF64, DType::kI64,
+                                DType::kI32, DType::kBool};
+  constexpr DType kIndexed[] = {DType::kF32, DType::kF64, DType::kI64};
+  const struct {
+    absl::string_view op;
+    Kind kind;
+    int dim_param;
+  } ops[] = {
+      {"aten.sum", Kind::kSum, -1},   {"aten.sum.dim_IntList", Kind::kSum, 1},
+      {"aten.mean", Kind::kMean, -1}, {"aten.mean.dim", Kind::kMean, 1},
+      {"aten.max", Kind::kMax, -1},   {"aten.min", Kind::kMin, -1},
+      {"aten.amax", Kind::kMax, 1},   {"aten.amin", Kind::kMin, 1}};
+  for (const auto& op : ops) {
+    registry.Add(op.op, kNumbers, KernelRank::kFast,
+                 {"cpu.reduce", ReduceOf(op.kind, op.dim_param)});
+  }
+  registry.Add("aten.max.dim", kIndexed, KernelRank::kFast,
+               {"cpu.max", [](const KernelRequest& request) {
+                  return PrepareArgMax(request, /*gives_values=*/true);
+                }});
+  registry.Add("aten.argmax", kIndexed, KernelRank::kFast,
+               {"cpu.argmax", [](const KernelRequest& request) {
+                  return PrepareArgMax(request, /*gives_values=*/false);
+                }});
+  registry.Add("aten.cumsum", kScanned, KernelRank::kFast,
+               {"cpu.cumsum", PrepareCumsum});
+}
+
+}  // namespace mica::cpu

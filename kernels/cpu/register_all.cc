@@ -1,0 +1,15 @@
+#include "kernels/cpu/families.h"
+
+namespace mica::cpu {
+
+void RegisterAll(KernelRegistry& registry) {
+  RegisterArithmetic(registry);
+  RegisterLogic(registry);
+  RegisterMatmul(registry);
+  RegisterNorm(registry);
+  RegisterAttention(registry);
+  RegisterReduction(registry);
+  RegisterMovement(registry);
+}
+
+}  // namespace mica::cpu
