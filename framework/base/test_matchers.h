@@ -32,7 +32,7 @@ MATCHER(IsOk, "is OK") {
 MATCHER_P2(StatusIs, code, message_matcher, "has the code and the message") {
   const absl::Status& status = testing_internal::ToStatus(arg);
   *result_listener << status.ToString();
-  return status.code() == code &&
+  return testing::ExplainMatchResult(code, status.code(), result_listener) &&
          testing::ExplainMatchResult(
              message_matcher, std::string(status.message()), result_listener);
 }

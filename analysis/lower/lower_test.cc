@@ -1,0 +1,162 @@
+#include "analysis/lower/lower.h"
+
+#include <string>
+
+#include "framework/base/test_matchers.h"
+#include "framework/text/text.h"
+#include "ops/all.h"
+
+namespace mica {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Builds tapes call by call.
+class TapeMaker {
+ public:
+  TapeMaker() { tape_.name = "f"; }
+
+  TapeTensorId Input(std::vector<int64_t> sizes, int32_t storage) {
+    TapeTensor tensor = Make(std::move(sizes), storage);
+    tensor.origin = TapeOrigin::kInput;
+    tensor.input = static_cast<int32_t>(tape_.inputs.size());
+    tensor.name = "x";
+    tape_.inputs.push_back(Add(tensor));
+    return tape_.inputs.back();
+  }
+
+  TapeTensorId Made(std::vector<int64_t> sizes, int32_t storage) {
+    return Add(Make(std::move(sizes), storage));
+  }
+
+  TapeTensorId Window(TapeTensorId of, std::vector<int64_t> sizes,
+                      std::vector<int64_t> strides, int64_t offset) {
+    TapeTensor tensor = tape_.tensors[of];
+    tensor.origin = TapeOrigin::kCall;
+    tensor.sizes = std::move(sizes);
+    tensor.strides = std::move(strides);
+    tensor.offset = offset;
+    return Add(tensor);
+  }
+
+  TapeCall& Call(std::string op, std::vector<TapeValue> args,
+                 TapeTensorId output) {
+    TapeCall call{.op = std::move(op),
+                  .args = std::move(args),
+                  .outputs = {TapeTensorRef{output}},
+                  .file = "user.py",
+                  .line = 3};
+    tape_.calls.push_back(std::move(call));
+    return tape_.calls.back();
+  }
+
+  Tape& tape() { return tape_; }
+
+ private:
+  static TapeTensor Make(std::vector<int64_t> sizes, int32_t storage) {
+    TapeTensor tensor{.dtype = "f32", .storage = storage};
+    int64_t stride = 1;
+    tensor.strides.resize(sizes.size());
+    for (int i = static_cast<int>(sizes.size()) - 1; i >= 0; --i) {
+      tensor.strides[i] = stride;
+      stride *= sizes[i];
+    }
+    tensor.sizes = std::move(sizes);
+    return tensor;
+  }
+  TapeTensorId Add(TapeTensor tensor) {
+    tape_.tensors.push_back(std::move(tensor));
+    return static_cast<TapeTensorId>(tape_.tensors.size()) - 1;
+  }
+
+  Tape tape_;
+};
+
+std::string Text(const Program& program) {
+  return ToText(program, {.print_sources = false});
+}
+
+TEST(LowerTest, WriteToAnInputBecomesAnUpdate) {
+  TapeMaker maker;
+  const TapeTensorId x = maker.Input({2, 3}, 0);
+  TapeCall& call = maker.Call("aten.relu_", {TapeTensorRef{x}}, x);
+  call.mutated_args = {0};
+  call.aliases = {{.output = 0, .arg = 0, .is_write = true}};
+  MICA_ASSERT_OK_AND_ASSIGN(LoweredTape lowered,
+                            LowerTape(maker.tape(), AllOps()));
+  EXPECT_EQ(Text(lowered.program), R"(program @f(%x: f32[2,3]) {
+  %0 = aten.relu(%x) : f32[2,3]
+  update %x = %0
+  return
+}
+)");
+}
+
+TEST(LowerTest, WriteThroughAViewIsSeenByItsBase) {
+  TapeMaker maker;
+  const TapeTensorId x = maker.Input({2, 3}, 0);
+  const TapeTensorId y = maker.Made({2, 3}, 1);
+  const TapeTensorId row = maker.Window(y, {3}, {1}, 3);
+  const TapeTensorId z = maker.Made({2, 3}, 2);
+  maker.Call("aten.neg", {TapeTensorRef{x}}, y);
+  maker.Call("aten.select.int", {TapeTensorRef{y}, int64_t{0}, int64_t{1}}, row)
+      .aliases = {{.output = 0, .arg = 0}};
+  TapeCall& relu = maker.Call("aten.relu_", {TapeTensorRef{row}}, row);
+  relu.mutated_args = {0};
+  relu.aliases = {{.output = 0, .arg = 0, .is_write = true}};
+  maker.Call("aten.exp", {TapeTensorRef{y}}, z);
+  maker.tape().results = {z};
+  MICA_ASSERT_OK_AND_ASSIGN(LoweredTape lowered,
+                            LowerTape(maker.tape(), AllOps()));
+  EXPECT_THAT(Text(lowered.program), HasSubstr("mica.scatter_view(%0, %"));
+  const Op& last = lowered.program.ops().back();
+  EXPECT_EQ(last.def->name(), "aten.exp");
+  const ValueId operand = std::get<ValueRef>(last.arguments[0]).id;
+  const Op& producer =
+      lowered.program.ops()[lowered.program.value(operand).index];
+  EXPECT_EQ(producer.def->name(), "mica.scatter_view");
+}
+
+TEST(LowerTest, ResultThatViewsAnInputIsAWindowOnIt) {
+  TapeMaker maker;
+  const TapeTensorId x = maker.Input({2, 3}, 0);
+  const TapeTensorId t = maker.Window(x, {3, 2}, {1, 3}, 0);
+  maker.Call("aten.t", {TapeTensorRef{x}}, t).aliases = {
+      {.output = 0, .arg = 0}};
+  maker.tape().results = {t};
+  MICA_ASSERT_OK_AND_ASSIGN(LoweredTape lowered,
+                            LowerTape(maker.tape(), AllOps()));
+  ASSERT_EQ(lowered.results.size(), 1u);
+  EXPECT_EQ(lowered.results[0].source, LoweredResult::Source::kInput);
+  EXPECT_THAT(lowered.results[0].strides, ElementsAre(1, 3));
+  EXPECT_TRUE(lowered.program.outputs().empty());
+}
+
+TEST(LowerTest, UnknownOperatorIsOpaqueWithItsWritesAsResults) {
+  TapeMaker maker;
+  const TapeTensorId x = maker.Input({4}, 0);
+  TapeCall& call =
+      maker.Call("aten.mystery_", {TapeTensorRef{x}, 0.5}, kNoTapeTensor);
+  call.schema = "aten::mystery_(Tensor(a!) self, float p) -> ()";
+  call.outputs.clear();
+  call.mutated_args = {0};
+  MICA_ASSERT_OK_AND_ASSIGN(LoweredTape lowered,
+                            LowerTape(maker.tape(), AllOps()));
+  EXPECT_THAT(Text(lowered.program), HasSubstr("opaque \"aten::mystery_"));
+  EXPECT_THAT(Text(lowered.program), HasSubstr("update %x = %"));
+}
+
+TEST(LowerTest, RefusesSizesThatDependOnData) {
+  TapeMaker maker;
+  const TapeTensorId x = maker.Input({4}, 0);
+  const TapeTensorId y = maker.Made({2, 1}, 1);
+  maker.Call("aten.nonzero", {TapeTensorRef{x}}, y).has_dynamic_output_shape =
+      true;
+  EXPECT_THAT(LowerTape(maker.tape(), AllOps()).status(),
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       HasSubstr("aten.nonzero (user.py:3)")));
+}
+
+}  // namespace
+}  // namespace mica

@@ -1,0 +1,53 @@
+#include "analysis/memory/arena.h"
+
+#include <random>
+#include <vector>
+
+#include "framework/tensor/tensor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mica {
+namespace {
+
+TEST(ArenaTest, GivesDeadBytesToLaterLifetimes) {
+  const ArenaPlan plan = PlanArena({{.first = 0, .last = 1, .bytes = 100},
+                                    {.first = 1, .last = 2, .bytes = 100},
+                                    {.first = 2, .last = 3, .bytes = 100}});
+  EXPECT_EQ(plan.arena_bytes, 2 * 128);
+  EXPECT_EQ(plan.live_set_bytes, 2 * 128);
+}
+
+TEST(ArenaTest, NeedsNothingForNothing) {
+  EXPECT_EQ(PlanArena({}).arena_bytes, 0);
+}
+
+TEST(ArenaTest, NeverGivesOneByteToTwoLiveValues) {
+  for (int seed = 0; seed < 50; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    std::vector<Lifetime> lifetimes(200);
+    for (Lifetime& lifetime : lifetimes) {
+      lifetime.first = static_cast<int32_t>(random() % 300);
+      lifetime.last = lifetime.first + static_cast<int32_t>(random() % 20);
+      lifetime.bytes = 1 + random() % 5000;
+    }
+    const ArenaPlan plan = PlanArena(lifetimes);
+    for (size_t i = 0; i < lifetimes.size(); ++i) {
+      EXPECT_EQ(plan.offsets[i] % kBufferAlignment, 0);
+      EXPECT_LE(plan.offsets[i] + lifetimes[i].bytes, plan.arena_bytes);
+      for (size_t j = 0; j < i; ++j) {
+        const bool meet_in_time = lifetimes[i].first <= lifetimes[j].last &&
+                                  lifetimes[j].first <= lifetimes[i].last;
+        const bool meet_in_bytes =
+            plan.offsets[i] < plan.offsets[j] + lifetimes[j].bytes &&
+            plan.offsets[j] < plan.offsets[i] + lifetimes[i].bytes;
+        EXPECT_FALSE(meet_in_time && meet_in_bytes) << i << " and " << j;
+      }
+    }
+    EXPECT_GE(plan.arena_bytes, plan.live_set_bytes);
+  }
+}
+
+}  // namespace
+}  // namespace mica
