@@ -183,18 +183,22 @@ absl::Status CheckTransformer(const GenerateOptions& options) {
 
 }  // namespace
 
-absl::StatusOr<Program> Generate(const GenerateOptions& options,
-                                 const OpRegistry& registry) {
-  if (options.kind == "transformer") {
-    MICA_RETURN_IF_ERROR(CheckTransformer(options));
-    return TransformerBuilder(options, registry).Build();
+absl::Status CheckOptions(const GenerateOptions& options) {
+  if (options.kind == "transformer") return CheckTransformer(options);
+  if (options.kind == "chain" || options.kind == "relu_add") {
+    return CheckRange("ops", options.ops, kMaxOps);
   }
-  MICA_RETURN_IF_ERROR(CheckRange("ops", options.ops, kMaxOps));
-  if (options.kind == "chain") return GenerateChain(options.ops, registry);
-  if (options.kind == "relu_add") return GenerateReluAdd(options.ops, registry);
   return absl::InvalidArgumentError(
       absl::StrCat("generate: wants chain, relu_add or transformer, got '",
                    options.kind, "'"));
+}
+
+absl::StatusOr<Program> Generate(const GenerateOptions& options,
+                                 const OpRegistry& registry) {
+  MICA_RETURN_IF_ERROR(CheckOptions(options));
+  if (options.kind == "chain") return GenerateChain(options.ops, registry);
+  if (options.kind == "relu_add") return GenerateReluAdd(options.ops, registry);
+  return TransformerBuilder(options, registry).Build();
 }
 
 }  // namespace mica

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "framework/ir/program.h"
 #include "framework/op/op_registry.h"
@@ -27,8 +28,10 @@ struct GenerateOptions {
   int64_t seq = 128;
 };
 
-// Equal options give equal Programs. InvalidArgument for options that are out
-// of range or don't fit each other.
+// InvalidArgument for options that are out of range or don't fit each other.
+absl::Status CheckOptions(const GenerateOptions& options);
+
+// Equal options give equal Programs. InvalidArgument as CheckOptions().
 absl::StatusOr<Program> Generate(const GenerateOptions& options,
                                  const OpRegistry& registry);
 

@@ -1,0 +1,187 @@
+#include "tools/bench.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "analysis/plan/plan.h"
+#include "analysis/rewrite.h"
+#include "executor/binding/binding.h"
+#include "executor/job/job.h"
+#include "framework/base/file.h"
+#include "framework/base/status.h"
+#include "framework/text/text.h"
+#include "kernels/all.h"
+#include "ops/all.h"
+#include "tools/fill.h"
+#include "tools/flags.h"
+
+namespace mica {
+namespace {
+
+// A measurement of short passes runs as many as take this long together.
+constexpr absl::Duration kShortestMeasurement = absl::Milliseconds(1);
+constexpr int64_t kMaxPasses = 100'000;
+
+absl::StatusOr<Program> SpecialiseBy(absl::string_view symbols,
+                                     const Program& program) {
+  MICA_ASSIGN_OR_RETURN(const auto pairs, SplitPairs("symbols", symbols));
+  absl::flat_hash_map<std::string, int64_t> sizes;
+  for (const auto& [name, value] : pairs) {
+    if (!absl::SimpleAtoi(value, &sizes[name]) || sizes[name] < 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--symbols: wants a size for ", name, ", got '", value, "'"));
+    }
+  }
+  return Specialise(program, sizes, AllOps());
+}
+
+absl::StatusOr<Program> MakeProgram(const BenchOptions& options) {
+  if (options.program_path.empty()) {
+    return Generate(options.generate, AllOps());
+  }
+  MICA_ASSIGN_OR_RETURN(const std::string text, ReadFile(options.program_path));
+  absl::StatusOr<Program> program = ParseProgram(text, AllOps());
+  if (!program.ok()) return Annotate(program.status(), options.program_path);
+  if (program->is_static()) return program;
+  return SpecialiseBy(options.symbols, *program);
+}
+
+// A Job with the tensors that it reads and writes.
+struct Runnable {
+  std::vector<Tensor> inputs;
+  std::vector<Tensor> variables;
+  std::vector<Tensor> outputs;
+  std::unique_ptr<Job> job;
+};
+
+absl::Status MakeTensors(const Plan& plan, Runnable& runnable) {
+  const Program& program = plan.program();
+  uint64_t seed = 0;
+  for (ValueId id : program.inputs()) {
+    MICA_ASSIGN_OR_RETURN(Tensor tensor,
+                          RandomTensor(program.type(id), ++seed));
+    runnable.inputs.push_back(std::move(tensor));
+  }
+  for (const Variable& variable : program.variables()) {
+    MICA_ASSIGN_OR_RETURN(Tensor tensor,
+                          RandomTensor(program.type(variable.value), ++seed));
+    runnable.variables.push_back(std::move(tensor));
+  }
+  for (size_t i = 0; i < program.outputs().size(); ++i) {
+    MICA_ASSIGN_OR_RETURN(
+        Tensor tensor, Tensor::Allocate(plan.output_type(static_cast<int>(i))));
+    runnable.outputs.push_back(std::move(tensor));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MakeJob(std::shared_ptr<const Plan> plan, Runnable& runnable) {
+  std::vector<TensorView> variables;
+  for (const Tensor& variable : runnable.variables) {
+    variables.push_back(variable.view());
+  }
+  MICA_ASSIGN_OR_RETURN(auto binding,
+                        Binding::Create(std::move(plan), variables));
+  MICA_ASSIGN_OR_RETURN(runnable.job, Job::Create(std::move(binding)));
+  for (size_t i = 0; i < runnable.inputs.size(); ++i) {
+    runnable.job->SetInput(static_cast<int>(i), runnable.inputs[i].data());
+  }
+  for (size_t i = 0; i < runnable.outputs.size(); ++i) {
+    runnable.job->SetOutput(static_cast<int>(i), runnable.outputs[i].data());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<absl::Duration> RunPasses(Job& job, int64_t passes) {
+  const absl::Time start = absl::Now();
+  for (int64_t i = 0; i < passes; ++i) MICA_RETURN_IF_ERROR(job.Run());
+  return absl::Now() - start;
+}
+
+// How many passes take kShortestMeasurement.
+absl::StatusOr<int64_t> CountPasses(Job& job) {
+  int64_t passes = 1;
+  while (passes < kMaxPasses) {
+    MICA_ASSIGN_OR_RETURN(absl::Duration time, RunPasses(job, passes));
+    if (time >= kShortestMeasurement) break;
+    passes *= 2;
+  }
+  return passes;
+}
+
+absl::StatusOr<Spread> MeasureRuns(Job& job, const BenchOptions& options) {
+  MICA_RETURN_IF_ERROR(RunPasses(job, options.warmup).status());
+  MICA_ASSIGN_OR_RETURN(const int64_t passes, CountPasses(job));
+  std::vector<double> us;
+  for (int64_t i = 0; i < options.repeats; ++i) {
+    MICA_ASSIGN_OR_RETURN(absl::Duration time, RunPasses(job, passes));
+    us.push_back(absl::ToDoubleMicroseconds(time) /
+                 static_cast<double>(passes));
+  }
+  std::sort(us.begin(), us.end());
+  return Spread{.min = us.front(),
+                .median = us[us.size() / 2],
+                .p90 = us[us.size() * 9 / 10]};
+}
+
+}  // namespace
+
+absl::Status CheckOptions(const BenchOptions& options) {
+  auto check = [](absl::string_view name, int64_t value, int64_t min,
+                  int64_t max) {
+    if (value >= min && value <= max) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--", name, ": wants ", min, " to ", max, ", got ", value));
+  };
+  MICA_RETURN_IF_ERROR(check("threads", options.threads, 1, 1024));
+  MICA_RETURN_IF_ERROR(check("repeats", options.repeats, 1, 1'000'000));
+  MICA_RETURN_IF_ERROR(check("warmup", options.warmup, 0, 1'000'000));
+  MICA_RETURN_IF_ERROR(SplitPairs("symbols", options.symbols).status());
+  if (!options.program_path.empty()) return absl::OkStatus();
+  return CheckOptions(options.generate);
+}
+
+absl::StatusOr<BenchResult> RunBench(const BenchOptions& options) {
+  MICA_RETURN_IF_ERROR(CheckOptions(options));
+  // Once a process, not once a Program.
+  const OpRegistry& ops = AllOps();
+  const KernelRegistry& kernels = AllKernels();
+
+  const absl::Time start = absl::Now();
+  MICA_ASSIGN_OR_RETURN(const Program program, MakeProgram(options));
+  const absl::Time made = absl::Now();
+  MICA_ASSIGN_OR_RETURN(
+      auto plan, Plan::Build(program, ops, kernels,
+                             {.num_threads = static_cast<int>(options.threads),
+                              .frozen = options.frozen,
+                              .fuse = options.fuse}));
+  const absl::Time planned = absl::Now();
+  BenchResult result{.program = program.name(),
+                     .ops = static_cast<int64_t>(program.ops().size()),
+                     .steps = static_cast<int64_t>(plan->steps().size()),
+                     .plan_ms = absl::ToDoubleMilliseconds(planned - start),
+                     .analysis_ms = absl::ToDoubleMilliseconds(planned - made),
+                     .arena_bytes = plan->arena_bytes(),
+                     .live_set_bytes = plan->live_set_bytes()};
+  if (!options.dump_path.empty()) {
+    MICA_RETURN_IF_ERROR(WriteFile(options.dump_path, {ToText(program)}));
+  }
+  if (options.plan_only) return result;
+
+  Runnable runnable;
+  MICA_RETURN_IF_ERROR(MakeTensors(*plan, runnable));
+  const absl::Time bind_start = absl::Now();
+  MICA_RETURN_IF_ERROR(MakeJob(std::move(plan), runnable));
+  result.bind_ms = absl::ToDoubleMilliseconds(absl::Now() - bind_start);
+  MICA_ASSIGN_OR_RETURN(result.run_us, MeasureRuns(*runnable.job, options));
+  return result;
+}
+
+}  // namespace mica

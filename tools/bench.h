@@ -1,0 +1,56 @@
+// Times the building and the running of one Program, apart.
+
+#ifndef MICA_TOOLS_BENCH_H_
+#define MICA_TOOLS_BENCH_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tools/generate.h"
+
+namespace mica {
+
+struct BenchOptions {
+  std::string program_path;  // A .mica file; if empty, one is generated.
+  GenerateOptions generate;
+  std::string symbols;    // "batch=8,seq=128": sizes for symbols.
+  std::string dump_path;  // Writes the Program's text there, unless empty.
+  int64_t threads = 1;
+  int64_t repeats = 30;
+  int64_t warmup = 3;
+  bool plan_only = false;
+  bool fuse = false;
+  bool frozen = false;
+};
+
+// Of `repeats` measurements of one pass, in microseconds.
+struct Spread {
+  double min = 0;
+  double median = 0;
+  double p90 = 0;
+};
+
+struct BenchResult {
+  std::string program;
+  int64_t ops = 0;         // Of the Program.
+  int64_t steps = 0;       // Of the Plan.
+  double plan_ms = 0;      // From text or generator to a runnable Plan.
+  double analysis_ms = 0;  // The part of it in Plan::Build.
+  double bind_ms = 0;      // Binding and Job: packing, arena.
+  int64_t arena_bytes = 0;
+  int64_t live_set_bytes = 0;
+  Spread run_us;  // 0 if only planned.
+};
+
+// InvalidArgument for options that are out of range.
+absl::Status CheckOptions(const BenchOptions& options);
+
+// InvalidArgument as CheckOptions(); else what parsing, planning or
+// running gives. Inputs and variables hold random numbers.
+absl::StatusOr<BenchResult> RunBench(const BenchOptions& options);
+
+}  // namespace mica
+
+#endif  // MICA_TOOLS_BENCH_H_

@@ -1,0 +1,118 @@
+// Loads or generates a Program, plans it, times it. No Python, no torch.
+
+#include <cstdio>
+#include <string>
+
+#include "gflags/gflags.h"
+#include "glog/logging.h"
+#include "nlohmann/json.hpp"
+#include "tools/bench.h"
+#include "tools/flags.h"
+#include "tools/machine.h"
+
+DEFINE_string(program, "", "the .mica file of the Program to time");
+DEFINE_string(generate, "",
+              "without --program: chain (adds on one element), relu_add (relu "
+              "and add on small tensors) or transformer (encoder, inference)");
+DEFINE_int64(ops, 1000, "ops of chain and relu_add");
+DEFINE_int64(layers, 12, "layers of transformer");
+DEFINE_int64(hidden, 768, "hidden size of transformer");
+DEFINE_int64(heads, 12, "attention heads of transformer");
+DEFINE_int64(batch, 1, "batch size of transformer");
+DEFINE_int64(seq, 128, "tokens of transformer");
+DEFINE_string(symbols, "", "sizes for a Program's symbols: batch=8,seq=128");
+DEFINE_int64(threads, 1, "threads for one pass");
+DEFINE_int64(repeats, 30, "measurements");
+DEFINE_int64(warmup, 3, "passes before the first measurement");
+DEFINE_bool(plan_only, false, "build the Plan, run nothing");
+DEFINE_bool(fuse, false, "merge ops into fused ones");
+DEFINE_bool(frozen, false, "variables never change: kernels may pack them");
+DEFINE_bool(json, false, "the JSON object in one line instead of several");
+DEFINE_string(dump, "", "writes the Program's text to this file");
+
+namespace mica {
+namespace {
+
+BenchOptions OptionsFromFlags() {
+  return {.program_path = FLAGS_program,
+          .generate = {.kind = FLAGS_generate,
+                       .ops = FLAGS_ops,
+                       .layers = FLAGS_layers,
+                       .hidden = FLAGS_hidden,
+                       .heads = FLAGS_heads,
+                       .batch = FLAGS_batch,
+                       .seq = FLAGS_seq},
+          .symbols = FLAGS_symbols,
+          .dump_path = FLAGS_dump,
+          .threads = FLAGS_threads,
+          .repeats = FLAGS_repeats,
+          .warmup = FLAGS_warmup,
+          .plan_only = FLAGS_plan_only,
+          .fuse = FLAGS_fuse,
+          .frozen = FLAGS_frozen};
+}
+
+// In the order of its lines; a run's figures are null where nothing ran.
+nlohmann::ordered_json ToJson(const BenchResult& result,
+                              const BenchOptions& options) {
+  nlohmann::ordered_json json = {{"program", result.program},
+                                 {"ops", result.ops},
+                                 {"steps", result.steps},
+                                 {"plan_ms", result.plan_ms},
+                                 {"analysis_ms", result.analysis_ms},
+                                 {"bind_ms", nullptr},
+                                 {"arena_bytes", result.arena_bytes},
+                                 {"live_set_bytes", result.live_set_bytes},
+                                 {"run_ns_per_op", nullptr},
+                                 {"run_us", nullptr}};
+  if (!options.plan_only) {
+    const Spread& run = result.run_us;
+    json["bind_ms"] = result.bind_ms;
+    if (result.ops > 0) {
+      json["run_ns_per_op"] =
+          run.median * 1e3 / static_cast<double>(result.ops);
+    }
+    json["run_us"] = {
+        {"median", run.median}, {"min", run.min}, {"p90", run.p90}};
+  }
+  json["repeats"] = options.repeats;
+  json["threads"] = options.threads;
+  json["fuse"] = options.fuse;
+  json["frozen"] = options.frozen;
+  json["peak_memory_bytes"] = PeakMemoryBytes();
+  json["machine"] = MachineName();
+  json["commit"] = CommitName();
+  return json;
+}
+
+int Main(int argc, char** argv) {
+  absl::Status status = ParseFlags(argc, argv, "mica_bench.cc");
+  if (status.ok() && FLAGS_program.empty() == FLAGS_generate.empty()) {
+    status = absl::InvalidArgumentError(
+        "wants either --program=FILE or --generate=chain|relu_add|transformer");
+  }
+  const BenchOptions options = OptionsFromFlags();
+  if (status.ok()) status = CheckOptions(options);
+  if (!status.ok()) {
+    PrintError("mica_bench", status);
+    return kExitUsage;
+  }
+  const absl::StatusOr<BenchResult> result = RunBench(options);
+  if (!result.ok()) {
+    PrintError("mica_bench", result.status());
+    return kExitFailed;
+  }
+  const nlohmann::ordered_json json = ToJson(*result, options);
+  std::printf("%s\n", json.dump(FLAGS_json ? -1 : 2).c_str());
+  return 0;
+}
+
+}  // namespace
+}  // namespace mica
+
+int main(int argc, char** argv) {
+  FLAGS_logtostderr = true;
+  google::InitGoogleLogging(argv[0]);
+  gflags::SetUsageMessage("times the building and the running of a Program");
+  return mica::Main(argc, argv);
+}
