@@ -1,0 +1,206 @@
+#include "tools/run_program.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "executor/executor.h"
+#include "framework/base/file.h"
+#include "framework/base/status.h"
+#include "framework/tensor/npy.h"
+#include "framework/tensor/safetensors.h"
+#include "framework/text/text.h"
+#include "kernels/all.h"
+#include "ops/all.h"
+#include "tools/flags.h"
+
+namespace mica {
+namespace {
+
+using TensorsByName = std::map<std::string, Tensor>;
+
+absl::Status AddSafetensors(const std::string& path, TensorsByName& tensors) {
+  if (path.empty()) return absl::OkStatus();
+  MICA_ASSIGN_OR_RETURN(NamedTensors file, ReadSafetensors(path));
+  for (NamedTensor& named : file.tensors) {
+    if (!tensors.emplace(named.name, std::move(named.tensor)).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": ", named.name, " is given twice"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TensorsByName> ReadFeeds(const RunProgramOptions& options) {
+  TensorsByName feeds;
+  MICA_ASSIGN_OR_RETURN(const auto files, SplitPairs("feed", options.feeds));
+  for (const auto& [name, path] : files) {
+    MICA_ASSIGN_OR_RETURN(feeds[name], ReadNpy(path));
+  }
+  MICA_RETURN_IF_ERROR(AddSafetensors(options.feeds_path, feeds));
+  return feeds;
+}
+
+NamedViews ViewsOf(const TensorsByName& tensors) {
+  NamedViews views;
+  for (const auto& [name, tensor] : tensors) views[name] = tensor.view();
+  return views;
+}
+
+// Files hold tensors: of a host scalar, one without dims.
+TensorView AsTensor(TensorView view) {
+  view.type.is_scalar = false;
+  return view;
+}
+
+template <typename T>
+std::string Summarise(const TensorView& row_major) {
+  const int64_t count = row_major.type.num_elements();
+  const T* data = row_major.as<T>();
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(data[i]);
+  const auto [least, greatest] = std::minmax_element(data, data + count);
+  return absl::StrCat("min=", static_cast<double>(*least),
+                      " mean=", sum / static_cast<double>(count),
+                      " max=", static_cast<double>(*greatest));
+}
+
+// "min=-1 mean=0.25 max=2"; empty for halves and where there are no elements.
+absl::StatusOr<std::string> SummaryOf(const TensorView& view) {
+  MICA_ASSIGN_OR_RETURN(const Tensor copy, Tensor::CopyOf(view));
+  if (view.type.num_elements() == 0) return "";
+  switch (view.type.dtype) {
+    case DType::kBool:
+      return Summarise<bool>(copy.view());
+    case DType::kU8:
+      return Summarise<uint8_t>(copy.view());
+    case DType::kI8:
+      return Summarise<int8_t>(copy.view());
+    case DType::kI16:
+      return Summarise<int16_t>(copy.view());
+    case DType::kI32:
+      return Summarise<int32_t>(copy.view());
+    case DType::kI64:
+      return Summarise<int64_t>(copy.view());
+    case DType::kF32:
+      return Summarise<float>(copy.view());
+    case DType::kF64:
+      return Summarise<double>(copy.view());
+    default:
+      return "";
+  }
+}
+
+absl::Status WriteNpyFiles(const std::string& folder,
+                           const std::vector<NamedTensor>& tensors) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  for (const NamedTensor& named : tensors) {
+    // A value's name is any text; a file's must stay in its folder.
+    std::string file = named.name;
+    std::replace(file.begin(), file.end(), '/', '_');
+    std::replace(file.begin(), file.end(), '\0', '_');
+    MICA_RETURN_IF_ERROR(
+        WriteNpy(absl::StrCat(folder, "/", file, ".npy"), named.tensor.view()));
+  }
+  return absl::OkStatus();
+}
+
+// Each once, whatever the number of times that it was asked for.
+absl::StatusOr<std::vector<NamedTensor>> ToFile(
+    const std::vector<std::string>& names, const std::vector<Tensor>& tensors) {
+  std::vector<NamedTensor> named;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const bool is_new = std::none_of(
+        named.begin(), named.end(),
+        [&](const NamedTensor& other) { return other.name == names[i]; });
+    if (!is_new) continue;
+    MICA_ASSIGN_OR_RETURN(Tensor copy,
+                          Tensor::CopyOf(AsTensor(tensors[i].view())));
+    named.push_back({.name = names[i], .tensor = std::move(copy)});
+  }
+  return named;
+}
+
+absl::Status WriteResults(const RunProgramOptions& options,
+                          const std::vector<std::string>& names,
+                          const std::vector<Tensor>& results) {
+  if (options.out_path.empty() && options.out_dir.empty()) {
+    return absl::OkStatus();
+  }
+  MICA_ASSIGN_OR_RETURN(const auto named, ToFile(names, results));
+  if (!options.out_path.empty()) {
+    MICA_RETURN_IF_ERROR(WriteSafetensors(options.out_path, named));
+  }
+  if (options.out_dir.empty()) return absl::OkStatus();
+  return WriteNpyFiles(options.out_dir, named);
+}
+
+absl::StatusOr<std::shared_ptr<const Program>> ReadProgram(
+    const std::string& path) {
+  MICA_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  absl::StatusOr<Program> program = ParseProgram(text, AllOps());
+  if (!program.ok()) return Annotate(program.status(), path);
+  return std::make_shared<const Program>(*std::move(program));
+}
+
+}  // namespace
+
+absl::Status CheckOptions(const RunProgramOptions& options) {
+  if (options.program_path.empty()) {
+    return absl::InvalidArgumentError("wants --program=FILE");
+  }
+  if (options.threads < 1 || options.threads > 1024) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--threads: wants 1 to 1024, got ", options.threads));
+  }
+  return SplitPairs("feed", options.feeds).status();
+}
+
+absl::StatusOr<std::vector<std::string>> RunProgram(
+    const RunProgramOptions& options) {
+  MICA_RETURN_IF_ERROR(CheckOptions(options));
+  MICA_ASSIGN_OR_RETURN(const auto program, ReadProgram(options.program_path));
+  MICA_ASSIGN_OR_RETURN(TensorsByName feeds, ReadFeeds(options));
+  TensorsByName variables;
+  MICA_RETURN_IF_ERROR(AddSafetensors(options.weights_path, variables));
+
+  MICA_ASSIGN_OR_RETURN(
+      const auto executor,
+      Executor::Create(Place(), AllOps(), AllKernels(),
+                       {.num_threads = static_cast<int>(options.threads),
+                        .fuse = options.fuse}));
+  std::vector<std::string> names =
+      absl::StrSplit(options.fetches, ',', absl::SkipEmpty());
+  MICA_ASSIGN_OR_RETURN(
+      const std::vector<Tensor> results,
+      executor->Run(program, ViewsOf(feeds), ViewsOf(variables), names));
+  if (names.empty()) {
+    for (ValueId id : program->outputs()) {
+      names.push_back(program->value(id).name);
+    }
+  }
+  MICA_RETURN_IF_ERROR(WriteResults(options, names, results));
+  if (!options.updated_weights_path.empty()) {
+    std::vector<NamedTensor> updated;
+    for (const auto& [name, tensor] : variables) {
+      updated.push_back({.name = name, .tensor = tensor});
+    }
+    MICA_RETURN_IF_ERROR(
+        WriteSafetensors(options.updated_weights_path, updated));
+  }
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < results.size(); ++i) {
+    MICA_ASSIGN_OR_RETURN(const std::string summary,
+                          SummaryOf(results[i].view()));
+    lines.push_back(absl::StrCat(names[i], ": ", results[i].type().ToString(),
+                                 summary.empty() ? "" : " ", summary));
+  }
+  return lines;
+}
+
+}  // namespace mica
