@@ -164,13 +164,10 @@ void RegisterLogic(KernelRegistry& registry) {
   add("logical_xor", "xor", LogicalOf(Binary::kXor));
   add("logical_not", "not", PrepareNot);
   add("bitwise_not", "not", PrepareNot);
-  for (absl::string_view form : {".Tensor", ".Scalar"}) {
-    add(absl::StrCat("bitwise_and", form), "and", BitwiseOf(Binary::kAnd));
-    add(absl::StrCat("bitwise_or", form), "or", BitwiseOf(Binary::kOr));
-    add(absl::StrCat("bitwise_xor", form), "xor", BitwiseOf(Binary::kXor));
-  }
-  for (absl::string_view form :
-       {".self", ".ScalarOther", ".ScalarSelf", ".Scalar"}) {
+  add("bitwise_and.Tensor", "and", BitwiseOf(Binary::kAnd));
+  add("bitwise_or.Tensor", "or", BitwiseOf(Binary::kOr));
+  add("bitwise_xor.Tensor", "xor", BitwiseOf(Binary::kXor));
+  for (absl::string_view form : {".self", ".ScalarOther", ".ScalarSelf"}) {
     add(absl::StrCat("where", form), "where", SelectOf(0, 1, 2));
   }
   add("masked_fill.Scalar", "masked_fill", SelectOf(1, 2, 0));

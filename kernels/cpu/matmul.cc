@@ -81,14 +81,20 @@ void SetOperands(const MatrixView& a, const MatrixView& b, const MatrixView& c,
   spec.c_col_stride = c.col_stride;
 }
 
-bool IsOne(const KernelRequest& request, int param) {
-  return !request.Has(param) ||
-         (request.OperandIndex(param) < 0 && request.Number(param) == 1);
+// The constant given for `param`, 1 by default; nothing for a value.
+std::optional<double> Factor(const KernelRequest& request, int param) {
+  if (!request.Has(param)) return 1.0;
+  if (request.OperandIndex(param) >= 0) return std::nullopt;
+  return request.Number(param);
 }
 
-// beta * self as a bias row or as a residual.
+// beta * self, as a bias row or as a residual, and alpha.
 std::optional<std::string> SetAddend(const KernelRequest& request, Call& call) {
-  if (!IsOne(request, 3) || !IsOne(request, 4)) return "alpha or beta isn't 1";
+  const auto beta = Factor(request, 3), alpha = Factor(request, 4);
+  if (!beta.has_value() || !alpha.has_value()) return "alpha or beta varies";
+  call.spec.alpha = static_cast<float>(*alpha);
+  if (*beta == 0) return std::nullopt;  // Not even a nan of it counts.
+  if (*beta != 1) return "beta is neither 0 nor 1";
   const TensorType& self = request.operands[0].type;
   const Dims strides = self.EffectiveStrides();
   const int rank = self.rank();
@@ -311,6 +317,7 @@ PrepareFn OneDnnOf(ParseFn parse) {
         .has_residual = p.has_residual,
         .activation = p.activation};
     if (!IsPlain(spec)) return No{"empty or broadcast operands"};
+    if (p.alpha != 1.0f) return No{"alpha isn't 1"};
     if (p.has_residual && (p.residual_row_stride != p.c_row_stride ||
                            p.residual_batch_stride != p.c_batch_stride)) {
       return No{"the addend doesn't lie as the result does"};

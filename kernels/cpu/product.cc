@@ -26,7 +26,7 @@ WeightForm ChooseForm(const ProductSpec& spec) {
     return is_small ? WeightForm::kInPlace : WeightForm::kPackAndRun;
   }
   return spec.m <= kDotRows && spec.activation == Activation::kNone &&
-                 !spec.has_residual
+                 spec.alpha == 1.0f && !spec.has_residual
              ? WeightForm::kDotProducts
              : WeightForm::kPackAndRun;
 }
@@ -126,6 +126,7 @@ void Product::RunPart(const ProductArgs& args, const float* b,
                .m = row_end - row_begin,
                .n = std::min(panel_end * cols, spec_.n) - col,
                .k = spec_.k,
+               .alpha = spec_.alpha,
                .bias = args.bias != nullptr ? args.bias + col : nullptr,
                .residual = args.residual != nullptr
                                ? args.residual +

@@ -11,13 +11,14 @@
 
 namespace mica::cpu {
 
-// c[i] = act(a[i] b[i] + bias) + residual[i] for i in 0..batch-1, with
+// c[i] = act(alpha a[i] b[i] + bias) + residual[i] for i in 0..batch-1, with
 // a[m,k], b[k,n], c[m,n], bias[n]. Strides are in elements.
 struct ProductSpec {
   int64_t batch = 1, m = 0, n = 0, k = 0;
   int64_t a_batch_stride = 0, a_row_stride = 0, a_col_stride = 1;
   int64_t b_batch_stride = 0, b_row_stride = 0, b_col_stride = 1;
   int64_t c_batch_stride = 0, c_row_stride = 0, c_col_stride = 1;
+  float alpha = 1.0f;
   bool has_bias = false;
   bool has_residual = false;
   int64_t residual_batch_stride = 0, residual_row_stride = 0;

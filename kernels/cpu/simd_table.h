@@ -72,7 +72,7 @@ enum class Activation : int {
   kSilu,
 };
 
-// c[m,n] = act(a[m,k] b[k,n] + bias[n]) + residual[m,n], float32.
+// c[m,n] = act(alpha a[m,k] b[k,n] + bias[n]) + residual[m,n], float32.
 struct GemmArgs {
   const float* a = nullptr;  // Unit stride along k.
   int64_t a_row_stride = 0;
@@ -86,6 +86,7 @@ struct GemmArgs {
   float* c = nullptr;  // Unit stride along n.
   int64_t c_row_stride = 0;
   int64_t m = 0, n = 0, k = 0;
+  float alpha = 1.0f;
   const float* bias = nullptr;      // [n] or null.
   const float* residual = nullptr;  // Unit stride along n, or null. May be c.
   int64_t residual_row_stride = 0;

@@ -60,6 +60,14 @@ void Tile(const GemmArgs& g, const float* a, const float* b, float* c,
     MICA_UNROLL
     for (int i = 0; i < kBases; ++i) bases[i] += 1;
   }
+  if (g.alpha != 1.0f) {
+    const Vf alpha = Set(g.alpha);
+    MICA_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+      MICA_UNROLL
+      for (int j = 0; j < kVectors; ++j) acc[i][j] = acc[i][j] * alpha;
+    }
+  }
   if (bias != nullptr) {
     MICA_UNROLL
     for (int j = 0; j < kVectors; ++j) {
