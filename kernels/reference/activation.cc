@@ -44,7 +44,7 @@ Verdict PrepareGlu(const KernelRequest& request) {
 
 void RegisterRectifiers(KernelRegistry& registry) {
   Add(registry, "aten.relu", {0},
-      [](const auto* x) { return *x < 0 ? *x - *x : *x; });
+      [](const auto* x) { return *x < 0 ? 0 : *x; });
   Add(registry, "aten.leaky_relu", {0, 1},
       [](const auto* x) { return x[0] > 0 ? x[0] : Product(x[0], x[1]); });
   Add(registry, "aten._prelu_kernel", {0, 1},

@@ -1,0 +1,423 @@
+#include "tests/conformance/cases.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+
+namespace mica {
+namespace {
+
+// Types for the first, second and third tensor of a pointwise op.
+struct PointwiseTypes {
+  absl::string_view dtypes[3];
+  absl::string_view dims[3];
+};
+
+constexpr absl::string_view kShapes[][3] = {
+    {"[5,7]", "[5,7]", "[5,7]"},
+    {"[1]", "[1]", "[1]"},
+    {"[300]", "[300]", "[300]"},
+    {"[]", "[]", "[]"},
+    {"[3,8,64]", "[64]", "[8,1]"},
+    {"[2,5,7]", "[5,1]", "[]"},
+    {"[5,7]{1,5}", "[5,7]", "[5,7]{1,5}"},
+    {"[6,4]{8,2}", "[6,4]", "[6,1]{3,1}"},
+    {"[4,16]", "[4,16]{1,4}", "[1,16]"},
+    {"[0,3]", "[3]", "[3]"},
+};
+
+constexpr absl::string_view kDTypes[][3] = {
+    {"f32", "f32", "f32"},    {"f64", "f64", "f64"},  {"i64", "i64", "i64"},
+    {"bool", "bool", "bool"}, {"f32", "i64", "f32"},  {"i64", "f32", "i64"},
+    {"i32", "i64", "i32"},    {"bool", "f32", "f32"}, {"bf16", "bf16", "bf16"},
+    {"u8", "bool", "u8"},
+};
+
+// True for an operand that is a condition by its nature.
+bool IsMask(const Param& param) {
+  return param.name == "mask" || param.name == "condition";
+}
+
+std::string ArgumentText(const Param& param, absl::string_view number) {
+  switch (param.kind) {
+    case ParamKind::kScalar:
+      return std::string(number);
+    case ParamKind::kFloat:
+      return "0.25";
+    case ParamKind::kInt:
+      return "1";
+    case ParamKind::kString:
+      return "";  // The default.
+    default:
+      return "";
+  }
+}
+
+std::string PointwiseCall(const OpDef& def, const absl::string_view dtypes[3],
+                          const absl::string_view dims[3],
+                          absl::string_view number) {
+  std::vector<std::string> arguments;
+  int tensor = 0;
+  for (const Param& param : def.schema().params) {
+    if (param.kind == ParamKind::kTensor) {
+      const int i = std::min(tensor++, 2);
+      arguments.push_back(absl::StrCat(
+          param.name, "=", IsMask(param) ? "bool" : dtypes[i], dims[i]));
+      continue;
+    }
+    std::string text = ArgumentText(param, number);
+    if (text.empty()) {
+      if (param.has_default || param.is_optional) continue;
+      text = "none";
+    }
+    arguments.push_back(absl::StrCat(param.name, "=", text));
+  }
+  return absl::StrCat(def.name(), "(", absl::StrJoin(arguments, ", "), ")");
+}
+
+// Calls that differ in more than operands.
+constexpr absl::string_view kMorePointwise[] = {
+    "aten.gelu(f32[300], approximate=\"tanh\")",
+    "aten.gelu(f64[5,7], approximate=\"tanh\")",
+    "aten.div.Tensor_mode(f32[5,7], f32[7], rounding_mode=\"floor\")",
+    "aten.div.Tensor_mode(f32[5,7], f32[7], rounding_mode=\"trunc\")",
+    "aten.div.Tensor_mode(i64[5,7], i64[7]~1..9, rounding_mode=\"floor\")",
+    "aten.div.Tensor_mode(i64[5,7], i64[7]~-9..-1, rounding_mode=\"trunc\")",
+    "aten.floor_divide(i64[300], i64[300]~1..9)",
+    "aten.floor_divide(i64[300], i64[300]~-9..-1)",
+    "aten.remainder.Tensor(i64[300], i64[300]~-9..-1)",
+    "aten.fmod.Tensor(i64[300], i64[300]~-9..-1)",
+    "aten.pow.Tensor_Scalar(f32[300], 0.5)",
+    "aten.pow.Tensor_Scalar(f32[300], 3)",
+    "aten.pow.Tensor_Scalar(f32[300], -1.5)",
+    "aten.pow.Tensor_Scalar(i64[300], 3)",
+    "aten.pow.Tensor_Tensor(f32[300]~0..3, f32[300])",
+    "aten.clamp(f32[300], -0.5)",
+    "aten.clamp(i64[300], max=2)",
+    "aten.clamp.Tensor(f32[5,7], none, f32[7])",
+    "aten.add.Tensor(f32[4,8], f32[8], alpha=-2.5)",
+    "aten.add.Tensor(f32[4,8], f64)",
+    "aten.add.Tensor(f32[4,8], i64)",
+    "aten.mul.Tensor(f64, f32[4,8])",
+    "aten.mul.Tensor(i64[4,8], f64)",
+    "aten.mul.Tensor(f64, f64)",
+    "aten.div.Tensor(i64[4,8], i64~1..9)",
+    "aten.sub.Tensor(f64, f32[300])",
+    "aten.mul.Scalar(f32[4,8], f64)",
+    "aten.eq.Tensor(i64[300], i64)",
+    "aten.lt.Scalar(i64[300], 2)",
+    "aten.where.self(bool[5,1], f32[7], f32[])",
+    "aten.where.self(bool[5,7], i64[5,7], f64)",
+    "aten.masked_fill.Scalar(f32[2,3,5,5], bool[2,1,1,5], -1e9)",
+    "aten.masked_fill.Tensor(f32[4,5], bool[4,5]{1,4}, f32[])",
+    "aten.bitwise_and.Scalar(bool[5,7], true)",
+    "aten.bitwise_or.Scalar(bool[5,7], false)",
+    "aten.bitwise_xor.Scalar(bool[5,7], true)",
+    "aten.copy(f32[5,7], i64[7])",
+    "aten._to_copy(f32[5,7], dtype=i64)",
+    "aten._to_copy(f32[5,7], dtype=bool)",
+    "aten._to_copy(i64[5,7]{1,5}, dtype=f32)",
+    "aten._to_copy(bool[300], dtype=f32)",
+    "aten._to_copy(f32[300], dtype=f16)",
+    "aten._to_copy(f32[300], dtype=bf16)",
+    "aten._to_copy(f16[300], dtype=f32)",
+    "aten._to_copy(f64[300], dtype=f32)",
+    "aten.round.decimals(f32[300], decimals=-1)",
+};
+
+constexpr absl::string_view kListed[] = {
+    // Products.
+    "aten.mm(f32[5,7], f32[7,3])",
+    "aten.mm(f32[5,7]{1,5}, f32[7,3]{1,7})",
+    "aten.mm(f32[64,96], f32[96,80]{1,96})",
+    "aten.mm(f32[33,17], f32[17,65])",
+    "aten.mm(f64[5,7], f64[7,3])",
+    "aten.mm(i64[5,7], i64[7,3])",
+    "aten.mm(f32[5,0], f32[0,3])",
+    "aten.mm(f32[0,4], f32[4,3])",
+    "aten.mm(f32[1,64], f32[64,64]{1,64})",
+    "aten.addmm(f32[3], f32[5,7], f32[7,3])",
+    "aten.addmm(f32[128], f32[24,64], f32[64,128]{1,64})",
+    "aten.addmm(f32[5,1], f32[5,7], f32[7,3], beta=0.5, alpha=2)",
+    "aten.addmm(f32[5,3], f32[5,7], f32[7,3], beta=0)",
+    "aten.addmm(f64[5,3]{1,5}, f64[5,7], f64[7,3])",
+    "aten.addmm(i64[3], i64[5,7], i64[7,3])",
+    "aten.bmm(f32[4,5,7], f32[4,7,3])",
+    "aten.bmm(f32[4,5,7]{7,28,1}, f32[4,7,3]{21,1,7})",
+    "aten.bmm(f32[12,16,16], f32[12,16,32]{512,1,16})",
+    "aten.bmm(f64[2,3,4], f64[2,4,5])",
+    "aten.baddbmm(f32[4,5,3], f32[4,5,7], f32[4,7,3], alpha=0.5)",
+    "aten.baddbmm(f32[1,3], f32[4,5,7], f32[4,7,3], beta=0)",
+    "aten.baddbmm(f32[4,5,3], f32[4,5,7], f32[4,7,3])",
+    "aten.baddbmm(f32[4,16,16], f32[4,16,32], f32[4,32,16]{512,1,32})",
+    "aten.mv(f32[5,7], f32[7])",
+    "aten.mv(f64[5,7]{1,5}, f64[7]{2})",
+    "aten.addmv(f32[5], f32[5,7], f32[7], beta=2)",
+    "aten.dot(f32[9], f32[9])",
+    "aten.dot(i64[9]{2}, i64[9])",
+    "mica.linear(f32[5,7], f32[3,7], none, none, \"none\")",
+    "mica.linear(f32[2,5,64], f32[48,64], f32[48], none, \"gelu\")",
+    "mica.linear(f32[33,64], f32[128,64], f32[128], none, \"gelu_tanh\")",
+    "mica.linear(f32[33,64], f32[128,64]{1,128}, none, f32[33,128], \"none\")",
+    "mica.linear(f32[8,64], f32[64,64], f32[64], f32[8,64], \"relu\")",
+    "mica.linear(f32[8,64], f32[64,64], f32[64], none, \"relu\")",
+    "mica.linear(f32[1,16], f32[4,16], f32[4], none, \"tanh\")",
+    "mica.linear(f32[6,16], f32[4,16], f32[4], none, \"sigmoid\")",
+    "mica.linear(f32[6,16], f32[4,16], f32[4], none, \"silu\")",
+    "mica.linear(f64[6,16], f64[4,16], f64[4], none, \"gelu\")",
+    // Reductions.
+    "aten.sum(f32[5,7])",
+    "aten.sum(i64[5,7])",
+    "aten.sum(bool[5,7])",
+    "aten.sum(f32[0])",
+    "aten.sum(f32[3,4], dtype=f64)",
+    "aten.sum.dim_IntList(f32[5,7,3], [1])",
+    "aten.sum.dim_IntList(f32[5,70], [-1], true)",
+    "aten.sum.dim_IntList(f32[5,7,3], [0,2])",
+    "aten.sum.dim_IntList(f32[5,7]{1,5}, [1])",
+    "aten.sum.dim_IntList(f32[5,7], none)",
+    "aten.sum.dim_IntList(f64[5,7], [0])",
+    "aten.sum.dim_IntList(i64[5,7], [0], dtype=f32)",
+    "aten.sum.dim_IntList(bool[5,7], [1])",
+    "aten.sum.dim_IntList(f32[5,0], [1])",
+    "aten.mean(f32[5,7])",
+    "aten.mean(f64[5,7])",
+    "aten.mean.dim(f32[5,7,64], [-1], true)",
+    "aten.mean.dim(f32[5,7,3], [1])",
+    "aten.mean.dim(f32[5,7]{1,5}, [0])",
+    "aten.mean.dim(i64[5,7], [0], dtype=f32)",
+    "aten.prod(f32[6])",
+    "aten.prod(i64[6])",
+    "aten.prod.dim_int(f32[5,7], 1)",
+    "aten.count_nonzero(i64[5,7])",
+    "aten.count_nonzero(f32[5,7], 1)",
+    "aten.count_nonzero.dim_IntList(bool[5,7,2], [0,2])",
+    "aten.max(f32[5,7])",
+    "aten.max(i64[5,7])",
+    "aten.min(f32[5,7])",
+    "aten.amax(f32[5,7], [1])",
+    "aten.amax(f32[5,70], [-1], true)",
+    "aten.amax(i64[5,7,2], [0,2], true)",
+    "aten.amin(f64[5,7], [0])",
+    "aten.max.dim(f32[5,7], 1)",
+    "aten.max.dim(i64[5,7], 0, true)",
+    "aten.min.dim(f32[5,7]{1,5}, -1)",
+    "aten.argmax(f32[5,7])",
+    "aten.argmax(f32[5,7], 1, true)",
+    "aten.argmin(i64[5,7], 0)",
+    "aten.any(bool[5,7])",
+    "aten.any(f32[5,7])",
+    "aten.any.dim(bool[5,7], 1)",
+    "aten.any.dims(bool[5,7], [0,1], true)",
+    "aten.all(bool[5,7])",
+    "aten.all.dim(i64[5,7], 0, true)",
+    "aten.all.dims(bool[5,7], [1])",
+    "aten.var.correction(f32[5,7], [1])",
+    "aten.var.correction(f32[5,7], none, correction=0)",
+    "aten.var.correction(f32[5,70], [-1], correction=1, keepdim=true)",
+    "aten.std.correction(f64[5,7], [0], correction=0)",
+    "aten.var_mean.correction(f32[5,7,3], [1,2], correction=0)",
+    "aten.std_mean.correction(f32[5,7], [1])",
+    "aten.linalg_vector_norm(f32[5,7])",
+    "aten.linalg_vector_norm(f32[5,7], 1, [1])",
+    "aten.linalg_vector_norm(f32[5,7], 3.5, [-1], true)",
+    "aten.norm.Scalar(f32[5,7])",
+    "aten.norm.ScalarOpt_dim(f32[5,7], 2, [1], true)",
+    "aten.logsumexp(f32[5,7], [1])",
+    "aten.logsumexp(f64[5,7,2], [0,2], true)",
+    "aten.cumsum(f32[5,7], 1)",
+    "aten.cumsum(i64[5,7], 0)",
+    "aten.cumsum(bool[5,7], -1)",
+    "aten.cumprod(f32[5,7], 0)",
+    "aten.sort(f32[5,7])",
+    "aten.sort(i64[5,7], 0, true)",
+    "aten.sort.stable(f32[5,7], stable=true, dim=1, descending=true)",
+    "aten.topk(f32[5,7], 3)",
+    "aten.topk(i64[5,7], 2, 0, false)",
+    // Layers.
+    "aten.glu(f32[5,8])",
+    "aten.glu(f64[6,3], 0)",
+    "aten._softmax(f32[5,7], -1, false)",
+    "aten._softmax(f32[3,12,20,70], -1, false)",
+    "aten._softmax(f32[5,7,3], 1, false)",
+    "aten._softmax(f64[5,7]{1,5}, 1, false)",
+    "aten._softmax(f32[], 0, false)",
+    "aten._log_softmax(f32[5,7], 1, false)",
+    "aten._log_softmax(f32[64,70], -1, false)",
+    "aten._safe_softmax(f32[5,7], -1)",
+    "aten.native_layer_norm(f32[5,7,64], [64], f32[64], f32[64], 1e-5)",
+    "aten.native_layer_norm(f32[5,7], [7], none, none, 1e-12)",
+    "aten.native_layer_norm(f32[2,5,7], [5,7], f32[5,7], none, 1e-5)",
+    "aten.native_layer_norm(f64[5,7], [7], f64[7], f64[7], 1e-5)",
+    "aten.native_layer_norm(f32[5,64]{1,5}, [64], f32[64], f32[64], 1e-5)",
+    "mica.add_layer_norm(f32[5,64], f32[5,64], [64], f32[64], f32[64], 1e-12)",
+    "mica.add_layer_norm(f32[2,5,7], f32[2,5,7], [7], none, none, 1e-5)",
+    "mica.add_layer_norm(f64[5,7], f64[5,7], [7], f64[7], f64[7], 1e-5)",
+    "aten.native_group_norm(f32[2,6,5], f32[6], f32[6], 2, 6, 5, 3, 1e-5)",
+    "aten.native_group_norm(f64[2,4], none, none, 2, 4, 1, 2, 1e-5)",
+    "aten._native_batch_norm_legit_no_training(f32[2,3,4,4], f32[3], f32[3], "
+    "f32[3], f32[3]~0.5..2, 0.1, 1e-5)",
+    "aten._native_batch_norm_legit_no_training(f64[5,3], none, none, f64[3], "
+    "f64[3]~0.5..2, 0.1, 1e-5)",
+    "aten.native_dropout(f32[5,7], 0.5, false)",
+    "aten._scaled_dot_product_flash_attention_for_cpu(f32[2,3,5,8], "
+    "f32[2,3,6,8], f32[2,3,6,4])",
+    "aten._scaled_dot_product_flash_attention_for_cpu(f32[2,12,33,32], "
+    "f32[2,12,33,32], f32[2,12,33,32], attn_mask=f32[2,1,1,33])",
+    "aten._scaled_dot_product_flash_attention_for_cpu("
+    "f32[2,12,40,32]{15360,32,384,1}, f32[2,12,40,32]{15360,32,384,1}, "
+    "f32[2,12,40,32]{15360,32,384,1}, attn_mask=f32[2,1,40,40])",
+    "aten._scaled_dot_product_flash_attention_for_cpu(f32[1,2,70,64], "
+    "f32[1,2,70,64], f32[1,2,70,64], is_causal=true, scale=0.2)",
+    "aten._scaled_dot_product_flash_attention_for_cpu(f32[1,4,5,8], "
+    "f32[1,2,6,8], f32[1,2,6,8])",
+    "aten._scaled_dot_product_flash_attention_for_cpu(f64[1,2,5,8], "
+    "f64[1,2,5,8], f64[1,2,5,8], attn_mask=bool[5,5])",
+    "aten.embedding(f32[10,4], i64[3,5]~0..9)",
+    "aten.embedding(f32[100,64], i64[40]~0..99, 0)",
+    "aten.embedding(f64[10,4]{1,10}, i32[3]~0..9)",
+    // Losses.
+    "aten.mse_loss(f32[5,7], f32[5,7])",
+    "aten.mse_loss(f32[5,7], f32[5,7], 0)",
+    "aten.smooth_l1_loss(f32[5,7], f32[5,7], 2, 0.5)",
+    "aten.huber_loss(f32[5,7], f32[5,7], 1, 0.5)",
+    "aten.binary_cross_entropy(f32[5,7]~0.01..0.99, f32[5,7]~0..1)",
+    "aten.binary_cross_entropy_with_logits(f32[5,7], f32[5,7]~0..1, none, "
+    "f32[7])",
+    "aten.nll_loss_forward(f32[5,7], i64[5]~0..6, none, 1, -100)",
+    "aten.nll_loss_forward(f32[5,7], i64[5]~0..6, f32[7]~0.1..1, 0, 3)",
+    "aten.nll_loss_forward(f64[7], i64[]~0..6, none, 2, -100)",
+    // Windows.
+    "aten.convolution(f32[2,4,9,8], f32[6,2,3,3], f32[6], [2,1], [1,1], [1,1], "
+    "false, [0,0], 2)",
+    "aten.convolution(f32[1,3,16,16], f32[8,3,4,4], none, [4], [0], [1], "
+    "false, [0], 1)",
+    "aten.convolution(f32[2,3,11], f32[4,3,3], f32[4], [1], [2], [2], false, "
+    "[0], 1)",
+    "aten.convolution(f32[2,4,5,5], f32[4,3,3,3], f32[3], [2,2], [1,1], [1,1], "
+    "true, [1,1], 1)",
+    "aten.max_pool2d_with_indices(f32[2,3,9,8], [3,2], [2,2], [1,1])",
+    "aten.avg_pool2d(f32[2,3,9,8], [3,3], [2,2], [1,1], true)",
+    "aten.avg_pool2d(f32[3,9,8], [2], [], [0], false, false, 3)",
+    "aten._adaptive_avg_pool2d(f32[2,3,9,8], [4,3])",
+    // Copies.
+    "aten.tril(f32[5,7])",
+    "aten.tril(bool[2,5,5], 1)",
+    "aten.triu(f64[5,7], -1)",
+    "aten.repeat(f32[2,3], [2,1,3])",
+    "aten.repeat(i64[], [4])",
+    "aten.flip(f32[2,3,4], [0,2])",
+    "aten.roll(f32[2,5], [2], [1])",
+    "aten.roll(f32[2,5], [-3])",
+    "aten.constant_pad_nd(f32[2,3], [1,2])",
+    "aten.constant_pad_nd(f32[4,3], [-1,2,1,-2], 1.5)",
+    "aten.cat([f32[2,3], f32[4,3]])",
+    "aten.cat([f32[2,3], f32[2,5]{1,2}, f32[2,1]], 1)",
+    "aten.cat([f32[2,3,64], f32[2,5,64]], 1)",
+    "aten.cat([f32[0], f32[2,3]], 0)",
+    "aten.cat([i64[2], f32[3]])",
+    "aten.cat([bool[2], bool[3]])",
+    "aten.stack([f32[2,3], f32[2,3]{1,2}], 1)",
+    "aten.stack([i64[], i64[]])",
+    // Factories.
+    "aten.zeros([2,3])",
+    "aten.zeros_like(i64[2,3])",
+    "aten.new_zeros(f32[2], [3], dtype=i64)",
+    "aten.ones([2,3], dtype=bool)",
+    "aten.ones_like(f32[2,3]{1,2})",
+    "aten.new_ones(f64[2], [2,2])",
+    "aten.full([2,3], 1.5)",
+    "aten.full([2,3], 7)",
+    "aten.full([2,3], true)",
+    "aten.full([2,3], f64)",
+    "aten.full([], -inf, dtype=f32)",
+    "aten.full_like(f32[2,3], 2)",
+    "aten.new_full(f32[2], [3], 4)",
+    "aten.scalar_tensor(2.5)",
+    "aten.scalar_tensor(i64, dtype=i64)",
+    "aten.arange(5)",
+    "aten.arange(2.5)",
+    "aten.arange.start(2, 9)",
+    "aten.arange.start(1, 4, dtype=f32)",
+    "aten.arange.start_step(9, 1, -3)",
+    "aten.arange.start_step(0, 1, 0.25, dtype=f64)",
+    "aten.linspace(0, 1, 7)",
+    "aten.linspace(3, -3, 1)",
+    "aten.eye(4)",
+    "aten.eye.m(3, 5, dtype=i64)",
+    // Reading and writing by index.
+    "aten.index.Tensor(f32[5,7], [i64[4]~-5..4])",
+    "aten.index.Tensor(f32[5,7], [none, i64[2,3]~0..6])",
+    "aten.index.Tensor(f32[5,7,3], [i64[4,1]~0..4, none, i64[2]~0..2])",
+    "aten.index.Tensor(i64[5,7], [i64[3]~0..4, i64[3]~0..6])",
+    "aten._unsafe_index.Tensor(f32[5,7], [none, i64[2]~0..6])",
+    "aten.index_select(f32[5,7], 1, i64[4]~0..6)",
+    "aten.index_select(f32[5,64], 0, i64[4]~0..4)",
+    "aten.gather(f32[5,7], 1, i64[5,3]~0..6)",
+    "aten.gather(f32[5,7,3], 0, i64[2,7,1]~0..4)",
+    "aten.take(f32[5,7], i64[4]~-35..34)",
+    "aten.scatter.src(f32[5,7], 0, i64[1,7]~0..4, f32[1,7])",
+    "aten.scatter.value(f32[5,7], 1, i64[5,2]~0..6, 2)",
+    "aten.scatter.value(i64[5,7], 1, i64[5,1]~0..6, 1)",
+    "aten.scatter_add(f32[5,7], 1, i64[5,9]~0..6, f32[5,9])",
+    "aten.scatter_reduce.two(f32[5,7], 1, i64[5,9]~0..6, f32[5,9], \"mean\")",
+    "aten.scatter_reduce.two(f32[5,7], 0, i64[9,7]~0..4, f32[9,7], \"amax\", "
+    "include_self=false)",
+    "aten.index_add(f32[5,7], 0, i64[3]~0..4, f32[3,7], alpha=2)",
+    "aten.index_copy(f32[5,7], 1, i64[1]~0..6, f32[5,1])",
+    "aten.index_fill.int_Scalar(f32[5,7], 1, i64[3]~0..6, 1.5)",
+    "aten.index_put(f32[5,7], [i64[1]~-5..4], f32[7])",
+    "aten.index_put(f32[5,7], [none, i64[9]~0..6], f32[5,9], true)",
+    "aten.index_put(f32[5,7], [bool[5,7]], f32[])",
+    "aten.index_put(f32[5,7], [bool[5]], f32[1])",
+    "aten.slice_scatter(f32[5,7], f32[5,3], 1, 1, 7, 2)",
+    "aten.select_scatter(f32[5,7], f32[7], 0, -1)",
+    "aten.diagonal_scatter(f32[5,7], f32[5], 1)",
+    "mica.scatter_view(f32[5,7], f32[2,3], [2,3], [14,2], 1)",
+    "mica.scatter_view(f32[5,7]{1,5}, f32[7], [7], [5], 2)",
+};
+
+// Results of any contents: nothing to compare.
+constexpr absl::string_view kEmpty[] = {
+    "aten.empty.memory_format([2,3])",
+    "aten.empty_like(f32[2,3])",
+    "aten.new_empty(f32[2], [3])",
+    "aten.empty_strided([2,3], [1,2])",
+    "aten.new_empty_strided(f32[2], [2,3], [1,2])",
+};
+
+bool IsCallOf(absl::string_view text, const OpDef& def) {
+  return absl::StartsWith(text, absl::StrCat(def.name(), "("));
+}
+
+}  // namespace
+
+std::vector<std::string> PointwiseCases(const OpDef& def) {
+  std::vector<std::string> cases;
+  for (const auto& dtypes : kDTypes) {
+    for (const auto& dims : kShapes) {
+      cases.push_back(PointwiseCall(def, dtypes, dims, "2"));
+    }
+    cases.push_back(PointwiseCall(def, dtypes, kShapes[0], "0.5"));
+  }
+  for (absl::string_view text : kMorePointwise) {
+    if (IsCallOf(text, def)) cases.emplace_back(text);
+  }
+  return cases;
+}
+
+std::vector<std::string> ListedCases(const OpDef& def) {
+  std::vector<std::string> cases;
+  for (absl::string_view text : kListed) {
+    if (IsCallOf(text, def)) cases.emplace_back(text);
+  }
+  for (absl::string_view text : kEmpty) {
+    if (IsCallOf(text, def)) cases.emplace_back(text);
+  }
+  return cases;
+}
+
+}  // namespace mica
