@@ -22,9 +22,9 @@ endif()
 
 add_compile_options(-Wall -Wextra -Wno-unused-parameter)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # GCC 12 reports these falsely in std::variant and inlined containers.
+  # GCC 12 reports these falsely in std::variant, std::string and containers.
   add_compile_options(-Wno-maybe-uninitialized -Wno-stringop-overflow
-                      -Wno-array-bounds)
+                      -Wno-array-bounds -Wno-restrict)
 endif()
 # Designated initialisers leave out fields that have defaults.
 add_compile_options(-Wno-missing-field-initializers)
