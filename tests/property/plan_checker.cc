@@ -1,0 +1,297 @@
+#include "tests/property/plan_checker.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "analysis/plan/resolve.h"
+#include "framework/base/status.h"
+
+namespace mica {
+namespace {
+
+// Whose bytes: a value's, by its id, or one of these.
+using Owner = int64_t;
+constexpr Owner kScratch = -1;
+Owner SavedBy(int64_t update) { return -1000 - update; }
+Owner NewContent(ValueId target) { return -1'000'000 - target; }
+
+// Bytes of one address space.
+struct Range {
+  Home home = Home::kNone;
+  int32_t index = 0;
+  int64_t begin = 0;
+  int64_t end = 0;
+
+  bool Overlaps(const Range& other) const {
+    return home == other.home && index == other.index && begin < other.end &&
+           other.begin < end;
+  }
+};
+
+Range RangeAt(const Location& location, int64_t bytes) {
+  return {.home = location.home,
+          .index = location.index,
+          .begin = location.offset,
+          .end = location.offset + bytes};
+}
+
+// The owner of every byte that has one.
+class Ownership {
+ public:
+  void Write(const Range& range, Owner owner) {
+    if (range.begin == range.end) return;
+    std::vector<Piece>& pieces = spaces_[{range.home, range.index}];
+    std::vector<Piece> kept;
+    for (const Piece& piece : pieces) {
+      if (piece.begin < range.begin) {
+        kept.push_back(
+            {piece.begin, std::min(piece.end, range.begin), piece.owner});
+      }
+      if (piece.end > range.end) {
+        kept.push_back(
+            {std::max(piece.begin, range.end), piece.end, piece.owner});
+      }
+    }
+    kept.push_back({range.begin, range.end, owner});
+    pieces = std::move(kept);
+  }
+
+  bool IsOwned(const Range& range, Owner owner) const {
+    const auto it = spaces_.find({range.home, range.index});
+    int64_t owned = 0;
+    if (it != spaces_.end()) {
+      for (const Piece& piece : it->second) {
+        if (piece.owner != owner) continue;
+        owned += std::max<int64_t>(0, std::min(piece.end, range.end) -
+                                          std::max(piece.begin, range.begin));
+      }
+    }
+    return owned == range.end - range.begin;
+  }
+
+ private:
+  struct Piece {
+    int64_t begin;
+    int64_t end;
+    Owner owner;
+  };
+  std::map<std::pair<Home, int32_t>, std::vector<Piece>> spaces_;
+};
+
+class MemoryChecker {
+ public:
+  explicit MemoryChecker(const Plan& plan)
+      : plan_(plan), program_(plan.program()) {}
+
+  absl::Status Check() {
+    MICA_ASSIGN_OR_RETURN(resolved_, ResolveViews(program_));
+    OwnExternals();
+    for (size_t i = 0; i < plan_.steps().size(); ++i) {
+      const Step& step = plan_.steps()[i];
+      const absl::Status status =
+          step.op >= 0 ? CheckOp(step) : CheckCopy(step);
+      if (!status.ok()) {
+        return Annotate(status, absl::StrCat("step ", i, ", ", step.name));
+      }
+    }
+    return CheckEnd();
+  }
+
+ private:
+  const TensorType& type(ValueId id) const { return program_.type(id); }
+  const Location& arg(const Step& step, int index) const {
+    return plan_.args()[step.first_arg + index];
+  }
+  std::string Name(ValueId id) const {
+    return absl::StrCat("%", program_.value(id).name);
+  }
+
+  void OwnExternals() {
+    auto own = [this](Home home, size_t index, ValueId id) {
+      owners_.Write({.home = home,
+                     .index = static_cast<int32_t>(index),
+                     .end = type(id).extent_bytes()},
+                    id);
+    };
+    for (size_t i = 0; i < program_.inputs().size(); ++i) {
+      own(Home::kInput, i, program_.inputs()[i]);
+    }
+    for (size_t i = 0; i < program_.variables().size(); ++i) {
+      own(Home::kVariable, i, program_.variables()[i].value);
+    }
+    for (size_t i = 0; i < program_.constants().size(); ++i) {
+      own(Home::kConstant, i, program_.constants()[i].value);
+    }
+  }
+
+  absl::Status CheckInArena(const Range& range) const {
+    if (range.home != Home::kArena) return absl::OkStatus();
+    if (range.begin >= 0 && range.end <= plan_.arena_bytes()) {
+      return absl::OkStatus();
+    }
+    return absl::InternalError(absl::StrCat("bytes ", range.begin, " to ",
+                                            range.end, " outside the arena"));
+  }
+
+  absl::Status CheckRead(const Range& range, ValueId value, Owner owner) const {
+    if (owners_.IsOwned(range, owner)) return absl::OkStatus();
+    return absl::InternalError(
+        absl::StrCat("reads ", Name(value), " where it is not"));
+  }
+
+  absl::Status CheckOp(const Step& step) {
+    const Op& op = program_.ops()[step.op];
+    const Prepared& prepared = *step.prepared;
+    std::vector<Range> reads;
+    absl::Status status;
+    ForEachValue(op.arguments, [&](ValueId id) {
+      const Location& location = arg(step, static_cast<int>(reads.size()));
+      reads.push_back(RangeAt(location, type(id).extent_bytes()));
+      if (!status.ok() || location.home == Home::kPacked) return;
+      status = CheckRead(reads.back(), id, resolved_[id].base);
+    });
+    MICA_RETURN_IF_ERROR(status);
+    std::vector<Range> writes;
+    for (size_t i = 0; i < op.results.size(); ++i) {
+      const Location& location = arg(step, static_cast<int>(reads.size() + i));
+      if (location.home == Home::kNone) continue;
+      const Range range = RangeAt(location, type(op.results[i]).extent_bytes());
+      MICA_RETURN_IF_ERROR(
+          CheckWrite(range, reads, i == 0 ? prepared.inplace_operands : 0));
+      MICA_RETURN_IF_ERROR(CheckDisjoint(range, writes));
+      writes.push_back(range);
+      owners_.Write(range, op.results[i]);
+    }
+    if (prepared.scratch_bytes == 0) return absl::OkStatus();
+    const Range scratch =
+        RangeAt(arg(step, step.num_args - 1), prepared.scratch_bytes);
+    MICA_RETURN_IF_ERROR(CheckWrite(scratch, reads, /*inplace_operands=*/0));
+    MICA_RETURN_IF_ERROR(CheckDisjoint(scratch, writes));
+    owners_.Write(scratch, kScratch);
+    return absl::OkStatus();
+  }
+
+  // A write over an operand's bytes must be over all of them, in place, and
+  // the kernel must allow it.
+  absl::Status CheckWrite(const Range& range, const std::vector<Range>& reads,
+                          uint32_t inplace_operands) const {
+    MICA_RETURN_IF_ERROR(CheckInArena(range));
+    for (size_t i = 0; i < reads.size(); ++i) {
+      if (!range.Overlaps(reads[i])) continue;
+      const bool is_inplace = i < 32 && (inplace_operands >> i & 1) != 0 &&
+                              range.begin == reads[i].begin &&
+                              range.end == reads[i].end;
+      if (is_inplace) continue;
+      return absl::InternalError(
+          absl::StrCat("writes over its operand ", i, " while it reads it"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckDisjoint(const Range& range,
+                             const std::vector<Range>& others) const {
+    for (const Range& other : others) {
+      if (range.Overlaps(other)) {
+        return absl::InternalError("two results or scratch overlap");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckCopy(const Step& step) {
+    const Location& from = arg(step, 0);
+    const Location& to = arg(step, 1);
+    absl::string_view name = step.name;
+    if (absl::ConsumePrefix(&name, "copy output ")) {
+      const ValueId id = program_.outputs()[to.index];
+      return CheckCopyOf(from, to, id, resolved_[id].base, type(id), id,
+                         plan_.output_type(to.index).extent_bytes());
+    }
+    int64_t saved = 0;
+    if (absl::ConsumePrefix(&name, "save update ") &&
+        absl::SimpleAtoi(name, &saved)) {
+      const ValueId id = program_.updates()[saved].value;
+      is_saved_.insert({static_cast<int>(saved), to});
+      return CheckCopyOf(from, to, id, resolved_[id].base, type(id),
+                         SavedBy(saved), type(id).num_bytes());
+    }
+    return CheckUpdate(from, to);
+  }
+
+  absl::Status CheckUpdate(const Location& from, const Location& to) {
+    for (size_t i = 0; i < program_.updates().size(); ++i) {
+      const Update& update = program_.updates()[i];
+      const Value& target = program_.value(update.target);
+      const Home home =
+          target.kind == ValueKind::kInput ? Home::kInput : Home::kVariable;
+      if (to.home != home || to.index != target.index) continue;
+      const ValueId id = update.value;
+      const auto saved = is_saved_.find(static_cast<int>(i));
+      TensorType from_type = type(id);
+      if (saved != is_saved_.end()) from_type.strides.clear();
+      return CheckCopyOf(
+          from, to, id,
+          saved == is_saved_.end() ? resolved_[id].base : SavedBy(i), from_type,
+          NewContent(update.target), type(update.target).extent_bytes());
+    }
+    return absl::InternalError("writes to what no update names");
+  }
+
+  absl::Status CheckCopyOf(const Location& from, const Location& to,
+                           ValueId value, Owner owner,
+                           const TensorType& from_type, Owner new_owner,
+                           int64_t to_bytes) {
+    const Range read = RangeAt(from, from_type.extent_bytes());
+    const Range write = RangeAt(to, to_bytes);
+    MICA_RETURN_IF_ERROR(CheckRead(read, value, owner));
+    MICA_RETURN_IF_ERROR(CheckWrite(write, {read}, /*inplace_operands=*/0));
+    owners_.Write(write, new_owner);
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckEnd() const {
+    for (size_t i = 0; i < program_.outputs().size(); ++i) {
+      const ValueId id = program_.outputs()[i];
+      const Range range = {
+          .home = Home::kOutput,
+          .index = static_cast<int32_t>(i),
+          .end = plan_.output_type(static_cast<int>(i)).extent_bytes()};
+      MICA_RETURN_IF_ERROR(
+          Annotate(CheckRead(range, id, id), absl::StrCat("output ", i)));
+    }
+    for (const Update& update : program_.updates()) {
+      if (update.value == update.target) continue;
+      const Value& target = program_.value(update.target);
+      const Range range = {.home = target.kind == ValueKind::kInput
+                                       ? Home::kInput
+                                       : Home::kVariable,
+                           .index = target.index,
+                           .end = target.type.extent_bytes()};
+      MICA_RETURN_IF_ERROR(
+          Annotate(CheckRead(range, update.value, NewContent(update.target)),
+                   absl::StrCat("update of ", Name(update.target))));
+    }
+    return absl::OkStatus();
+  }
+
+  const Plan& plan_;
+  const Program& program_;
+  std::vector<Resolved> resolved_;
+  Ownership owners_;
+  std::map<int, Location> is_saved_;
+};
+
+}  // namespace
+
+absl::Status CheckMemory(const Plan& plan) {
+  return MemoryChecker(plan).Check();
+}
+
+}  // namespace mica

@@ -1,0 +1,268 @@
+// Laws that hold for every Program. MICA_PROPERTY_SEED=n repeats one seed.
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "analysis/plan/plan.h"
+#include "executor/binding/binding.h"
+#include "executor/job/job.h"
+#include "framework/base/test_matchers.h"
+#include "framework/text/text.h"
+#include "kernels/all.h"
+#include "kernels/reference/reference.h"
+#include "ops/all.h"
+#include "tests/property/plan_checker.h"
+#include "tests/property/random_program.h"
+#include "tools/fill.h"
+
+namespace mica {
+namespace {
+
+constexpr uint64_t kNumSeeds = 300;
+
+// Calls `test` with each seed, until one fails.
+template <typename Test>
+void ForEachSeed(Test test) {
+  uint64_t seed = 0;
+  const char* only = std::getenv("MICA_PROPERTY_SEED");
+  if (only != nullptr && absl::SimpleAtoi(only, &seed)) {
+    test(seed);
+    return;
+  }
+  for (; seed < kNumSeeds && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(absl::StrCat("MICA_PROPERTY_SEED=", seed));
+    test(seed);
+  }
+}
+
+const KernelRegistry& ReferenceKernels() {
+  static const KernelRegistry& registry = *[] {
+    auto* filled = new KernelRegistry;
+    RegisterReferenceKernels(*filled);
+    return filled;
+  }();
+  return registry;
+}
+
+// The plainest way to run: one reference kernel an op, no byte used twice.
+const PlanOptions kPlain = {.fuse = false, .reuse_buffers = false};
+
+// A Job with its own inputs, variables and outputs.
+struct Runnable {
+  std::vector<Tensor> inputs;
+  std::vector<Tensor> variables;
+  std::vector<Tensor> outputs;
+  std::unique_ptr<Job> job;
+};
+
+absl::StatusOr<Runnable> MakeRunnable(std::shared_ptr<const Plan> plan) {
+  Runnable runnable;
+  const Program& program = plan->program();
+  std::vector<TensorView> variables;
+  uint64_t seed = 0;
+  for (ValueId id : program.inputs()) {
+    MICA_ASSIGN_OR_RETURN(Tensor tensor,
+                          RandomTensor(program.type(id), ++seed));
+    runnable.inputs.push_back(std::move(tensor));
+  }
+  for (const Variable& variable : program.variables()) {
+    MICA_ASSIGN_OR_RETURN(Tensor tensor,
+                          RandomTensor(program.type(variable.value), ++seed));
+    variables.push_back(tensor.view());
+    runnable.variables.push_back(std::move(tensor));
+  }
+  MICA_ASSIGN_OR_RETURN(auto binding, Binding::Create(plan, variables));
+  MICA_ASSIGN_OR_RETURN(runnable.job, Job::Create(std::move(binding)));
+  for (size_t i = 0; i < program.inputs().size(); ++i) {
+    runnable.job->SetInput(static_cast<int>(i), runnable.inputs[i].data());
+  }
+  for (size_t i = 0; i < program.outputs().size(); ++i) {
+    MICA_ASSIGN_OR_RETURN(
+        Tensor tensor,
+        Tensor::Allocate(plan->output_type(static_cast<int>(i))));
+    std::memset(tensor.data(), 0xff, tensor.type().extent_bytes());
+    runnable.job->SetOutput(static_cast<int>(i), tensor.data());
+    runnable.outputs.push_back(std::move(tensor));
+  }
+  return runnable;
+}
+
+absl::StatusOr<Runnable> PlanAndRun(const Program& program,
+                                    const KernelRegistry& kernels,
+                                    const PlanOptions& options) {
+  MICA_ASSIGN_OR_RETURN(auto plan,
+                        Plan::Build(program, AllOps(), kernels, options));
+  MICA_ASSIGN_OR_RETURN(Runnable runnable, MakeRunnable(std::move(plan)));
+  MICA_RETURN_IF_ERROR(runnable.job->Run());
+  return runnable;
+}
+
+template <typename T>
+double LargestDifference(const Tensor& a, const Tensor& b) {
+  const T* x = static_cast<const T*>(a.data());
+  const T* y = static_cast<const T*>(b.data());
+  double largest = 0;
+  for (int64_t i = 0; i < a.type().num_elements(); ++i) {
+    const double difference =
+        std::fabs(static_cast<double>(x[i]) - static_cast<double>(y[i]));
+    // NaN compares as too large.
+    if (!(difference <= largest)) {
+      largest = std::isnan(difference) ? INFINITY : difference;
+    }
+  }
+  return largest;
+}
+
+void ExpectNear(const std::vector<Tensor>& got, const std::vector<Tensor>& want,
+                absl::string_view what) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    MICA_ASSERT_OK_AND_ASSIGN(const Tensor a, Tensor::CopyOf(got[i].view()));
+    MICA_ASSERT_OK_AND_ASSIGN(const Tensor b, Tensor::CopyOf(want[i].view()));
+    ASSERT_EQ(a.type(), b.type()) << what << " " << i;
+    if (a.type().dtype == DType::kF64) {
+      EXPECT_LE(LargestDifference<double>(a, b), 1e-9) << what << " " << i;
+    } else {
+      EXPECT_LE(LargestDifference<float>(a, b), 2e-5) << what << " " << i;
+    }
+  }
+}
+
+void ExpectNear(const Runnable& got, const Runnable& want) {
+  ExpectNear(got.outputs, want.outputs, "output");
+  ExpectNear(got.inputs, want.inputs, "input");
+  ExpectNear(got.variables, want.variables, "variable");
+}
+
+bool SameBytes(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (std::memcmp(a[i].data(), b[i].data(), a[i].type().extent_bytes())) {
+      return false;
+    }
+  }
+  return a.size() == b.size();
+}
+
+TEST(PropertyTest, TextReadsBackAsTheSameProgram) {
+  ForEachSeed([](uint64_t seed) {
+    const Program program = RandomProgram(seed, AllOps());
+    const std::string text = ToText(program);
+    MICA_ASSERT_OK_AND_ASSIGN(Program again, ParseProgram(text, AllOps()));
+    EXPECT_EQ(ToText(again), text);
+  });
+}
+
+TEST(PropertyTest, EveryPlanComputesWhatTheReferenceDoes) {
+  ForEachSeed([](uint64_t seed) {
+    const Program program = RandomProgram(seed, AllOps());
+    MICA_ASSERT_OK_AND_ASSIGN(const Runnable want,
+                              PlanAndRun(program, ReferenceKernels(), kPlain));
+    const std::vector<PlanOptions> all_options = {
+        {.fuse = false},
+        {.fuse = true},
+        {.frozen = true, .fuse = true},
+        {.num_threads = 2, .frozen = true, .fuse = true}};
+    for (const PlanOptions& options : all_options) {
+      SCOPED_TRACE(absl::StrCat("fuse=", options.fuse,
+                                " frozen=", options.frozen,
+                                " threads=", options.num_threads));
+      MICA_ASSERT_OK_AND_ASSIGN(const Runnable got,
+                                PlanAndRun(program, AllKernels(), options));
+      ExpectNear(got, want);
+    }
+    if (testing::Test::HasFailure()) ADD_FAILURE() << ToText(program);
+  });
+}
+
+TEST(PropertyTest, EveryStepReadsWhatItsOperandsHold) {
+  ForEachSeed([](uint64_t seed) {
+    const Program program = RandomProgram(seed, AllOps());
+    for (const bool fuse : {false, true}) {
+      MICA_ASSERT_OK_AND_ASSIGN(const auto plan,
+                                Plan::Build(program, AllOps(), AllKernels(),
+                                            {.frozen = fuse, .fuse = fuse}));
+      EXPECT_THAT(CheckMemory(*plan), IsOk())
+          << ToText(program) << plan->ToText();
+      EXPECT_GE(plan->arena_bytes(), plan->live_set_bytes());
+    }
+  });
+}
+
+TEST(PropertyTest, EqualProgramsGetEqualPlans) {
+  ForEachSeed([](uint64_t seed) {
+    const Program program = RandomProgram(seed, AllOps());
+    MICA_ASSERT_OK_AND_ASSIGN(const Program again,
+                              ParseProgram(ToText(program), AllOps()));
+    MICA_ASSERT_OK_AND_ASSIGN(const auto plan,
+                              Plan::Build(program, AllOps(), AllKernels(), {}));
+    MICA_ASSERT_OK_AND_ASSIGN(const auto other,
+                              Plan::Build(again, AllOps(), AllKernels(), {}));
+    EXPECT_EQ(plan->ToText(), other->ToText());
+  });
+}
+
+TEST(PropertyTest, ASharedPlanRunsAsAFreshOneBitForBit) {
+  ForEachSeed([](uint64_t seed) {
+    const Program program = RandomProgram(seed, AllOps());
+    MICA_ASSERT_OK_AND_ASSIGN(const auto plan,
+                              Plan::Build(program, AllOps(), AllKernels(), {}));
+    MICA_ASSERT_OK_AND_ASSIGN(const Runnable first, MakeRunnable(plan));
+    MICA_ASSERT_OK_AND_ASSIGN(const Runnable second, MakeRunnable(plan));
+    MICA_ASSERT_OK_AND_ASSIGN(const Runnable fresh,
+                              PlanAndRun(program, AllKernels(), {}));
+    MICA_ASSERT_OK(first.job->Run());
+    MICA_ASSERT_OK(second.job->Run());
+    for (const Runnable* shared : {&first, &second}) {
+      EXPECT_TRUE(SameBytes(shared->outputs, fresh.outputs));
+      EXPECT_TRUE(SameBytes(shared->inputs, fresh.inputs));
+      EXPECT_TRUE(SameBytes(shared->variables, fresh.variables));
+    }
+  });
+}
+
+// Fails while `is_failing` is set; else y = 0.
+bool is_failing = false;
+
+bool FailOnRequest(const void*, void* const*, LaunchContext& context) {
+  return !is_failing || context.Fail(absl::InternalError("injected"));
+}
+
+Verdict PrepareFailing(const KernelRequest&) {
+  return Prepared{.launch = FailOnRequest};
+}
+
+TEST(PropertyTest, AnErrorChangesNoVariableAndTheJobRunsAgain) {
+  KernelRegistry kernels;
+  kernels.Add("aten.tanh", {DType::kF32, DType::kF64}, KernelRank::kFast,
+              {.name = "test.failing", .prepare = PrepareFailing});
+  RegisterAllKernels(kernels);
+  ForEachSeed([&](uint64_t seed) {
+    const Program program = RandomProgram(seed, AllOps());
+    MICA_ASSERT_OK_AND_ASSIGN(const auto plan,
+                              Plan::Build(program, AllOps(), kernels, {}));
+    MICA_ASSERT_OK_AND_ASSIGN(const Runnable before, MakeRunnable(plan));
+    MICA_ASSERT_OK_AND_ASSIGN(const Runnable runnable, MakeRunnable(plan));
+    is_failing = true;
+    const absl::Status status = runnable.job->Run();
+    is_failing = false;
+    if (status.ok()) return;  // No tanh in this one.
+    EXPECT_THAT(status,
+                StatusIs(absl::StatusCode::kInternal,
+                         testing::AllOf(testing::HasSubstr("aten.tanh"),
+                                        testing::HasSubstr("random.py:"),
+                                        testing::HasSubstr("injected"))));
+    EXPECT_TRUE(SameBytes(runnable.inputs, before.inputs));
+    EXPECT_TRUE(SameBytes(runnable.variables, before.variables));
+    MICA_EXPECT_OK(runnable.job->Run());
+  });
+}
+
+}  // namespace
+}  // namespace mica
