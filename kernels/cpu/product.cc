@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/parallel.h"
+#include "libxsmm.h"
 
 namespace mica::cpu {
 namespace {
@@ -17,6 +18,34 @@ constexpr int64_t kWorkPerThread = 256 * 1024;
 
 // Scratch memory of different threads starts on different cache lines.
 int64_t RoundUp(int64_t floats) { return (floats + 15) / 16 * 16; }
+
+// Up to this many multiplications libxsmm's code is a tenth faster than ours:
+// it has fewer calls around the same sums.
+constexpr int64_t kSmallWork = 128 * 128 * 128;
+
+bool IsSmall(const ProductSpec& spec) {
+  return spec.b_col_stride == 1 && !spec.is_frozen && !spec.has_bias &&
+         !spec.has_residual && spec.alpha == 1.0f &&
+         spec.activation == Activation::kNone && spec.m > 0 && spec.n > 0 &&
+         spec.k > 0 && spec.m <= kSmallWork && spec.n <= kSmallWork &&
+         spec.k <= kSmallWork && spec.m * spec.n <= kSmallWork / spec.k;
+}
+
+// Null if the library has no code for this size.
+libxsmm_smmfunction FindSmall(const ProductSpec& spec) {
+  auto size = [](int64_t n) { return static_cast<libxsmm_blasint>(n); };
+  const libxsmm_blasint b_stride = size(spec.b_row_stride);
+  const libxsmm_blasint a_stride = size(spec.a_row_stride);
+  const libxsmm_blasint c_stride = size(spec.c_row_stride);
+  if (b_stride < spec.n || a_stride < spec.k || c_stride < spec.n) {
+    return nullptr;
+  }
+  const float one = 1, zero = 0;
+  const int flags = LIBXSMM_GEMM_FLAG_NONE;
+  return libxsmm_smmdispatch(size(spec.n), size(spec.m), size(spec.k),
+                             &b_stride, &a_stride, &c_stride, &one, &zero,
+                             &flags, nullptr);
+}
 
 WeightForm ChooseForm(const ProductSpec& spec) {
   if (spec.is_frozen) return WeightForm::kPacked;
@@ -59,6 +88,10 @@ std::optional<std::string> Product::Prepare(const ProductSpec& spec,
   }
   product.form_ = ChooseForm(product.spec_);
   product.num_threads_ = ChooseThreads(product.spec_);
+  if (IsSmall(product.spec_)) {
+    product.small_ = FindSmall(product.spec_);
+    if (product.small_ != nullptr) product.form_ = WeightForm::kXsmm;
+  }
   return std::nullopt;
 }
 
@@ -138,6 +171,10 @@ void Product::RunPart(const ProductArgs& args, const float* b,
 }
 
 void Product::RunOne(const ProductArgs& args, int num_threads) const {
+  if (form_ == WeightForm::kXsmm) {
+    small_(args.b, args.a, args.c);
+    return;
+  }
   if (form_ == WeightForm::kDotProducts) {
     Simd().gemv_transposed(args.a, spec_.a_row_stride, args.b,
                            spec_.b_col_stride, args.bias, args.c,

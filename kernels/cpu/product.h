@@ -42,6 +42,7 @@ enum class WeightForm {
   kPacked,       // By Pack(), once.
   kPackAndRun,   // Packed at every run.
   kInPlace,      // Its rows are read where they are.
+  kXsmm,         // The same, by libxsmm's code for this very size.
   kDotProducts,  // Its columns are; for few rows of a.
 };
 
@@ -72,7 +73,12 @@ class Product {
   int64_t PartScratch() const;
 
   ProductSpec spec_;
+  // Of libxsmm: reads a row-major product as a column-major one of swapped
+  // operands, (b, a, c). Never freed; the library keeps one for each size.
+  using SmallFn = void (*)(const float* b, const float* a, float* c, ...);
+
   WeightForm form_ = WeightForm::kPackAndRun;
+  SmallFn small_ = nullptr;
   int num_threads_ = 1;
 };
 

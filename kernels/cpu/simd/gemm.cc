@@ -10,6 +10,14 @@
 namespace mica::cpu::MICA_SIMD_NAMESPACE {
 namespace {
 
+// Rows of b that are fetched ahead of their use.
+constexpr int64_t kAhead = 12;
+
+// A hint only: any address is legal.
+MICA_INLINE void Prefetch(const float* p) {
+  _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
+}
+
 // c[kRows][up to kVectors vectors] from a's rows and one column block of b.
 // kVectors above 2 spans several panels. With kMasked, only the lanes of
 // `mask` exist in the last vector.
@@ -29,6 +37,12 @@ void Tile(const GemmArgs& g, const float* a, const float* b, float* c,
   const float* bases[kBases];
   MICA_UNROLL
   for (int i = 0; i < kBases; ++i) bases[i] = a + 3 * i * lda;
+  // The result's lines are on their way while the sums run.
+  MICA_UNROLL
+  for (int i = 0; i < kRows; ++i) {
+    Prefetch(c + i * g.c_row_stride);
+    if (kVectors > 1) Prefetch(c + i * g.c_row_stride + kLanes);
+  }
   const int64_t b_step = g.b_row_stride;
   const int64_t panel = g.b_panel_stride;
   auto step = [&](int64_t k) MICA_INLINE_LAMBDA {
@@ -44,6 +58,8 @@ void Tile(const GemmArgs& g, const float* a, const float* b, float* c,
       MICA_UNROLL
       for (int j = 0; j < kVectors; ++j) acc[i][j] = Fma(av, bv[j], acc[i][j]);
     }
+    Prefetch(b + kAhead * b_step);
+    Prefetch(b + kAhead * b_step + kLanes);
     b += b_step;
   };
   int64_t k = 0;
