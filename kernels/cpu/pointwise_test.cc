@@ -1,0 +1,91 @@
+#include "kernels/cpu/pointwise.h"
+
+#include <memory>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/cpu/simd_testing.h"
+
+namespace mica::cpu {
+namespace {
+
+void AddRow(const PointwiseLoop&, const void* const* in, void* out, int64_t n) {
+  const auto* a = static_cast<const float*>(in[0]);
+  const auto* b = static_cast<const float*>(in[1]);
+  for (int64_t i = 0; i < n; ++i) static_cast<float*>(out)[i] = a[i] + b[i];
+}
+
+struct Sum {
+  KernelRequest request;
+  std::vector<Source> sources;
+  std::shared_ptr<PointwiseLoop> loop = std::make_shared<PointwiseLoop>();
+  Prepared prepared;
+};
+
+// Prepares a + b in float32.
+Sum PrepareSum(const TensorType& a, const TensorType& b, const TensorType& out,
+               int num_threads) {
+  Sum sum;
+  sum.request.operands = {{.type = a}, {.type = b}};
+  sum.request.results = {{.type = out}};
+  sum.request.num_threads = num_threads;
+  sum.sources = {{.arg = 0, .type = &sum.request.operands[0].type},
+                 {.arg = 1, .type = &sum.request.operands[1].type}};
+  sum.loop->row = AddRow;
+  constexpr bool kKeeps[] = {false, false};
+  EXPECT_EQ(LayOut(sum.request, sum.sources, Elem::kF32, kKeeps, *sum.loop),
+            std::nullopt);
+  sum.prepared = Finish(sum.request, sum.sources, sum.loop);
+  return sum;
+}
+
+TEST(PointwiseTest, EqualLayoutsAreOneRowInPlace) {
+  const TensorType type = {.dims = {4, 5, 6}, .strides = {1, 24, 4}};
+  const Sum sum = PrepareSum(type, type, type, 1);
+  EXPECT_TRUE(sum.loop->IsFlat());
+  EXPECT_EQ(sum.loop->inner, 120);
+  EXPECT_EQ(sum.prepared.inplace_operands, 3u);
+}
+
+TEST(PointwiseTest, ABroadcastRowIsReadAgain) {
+  const Sum sum =
+      PrepareSum({.dims = {4, 5, 6}}, {.dims = {6}}, {.dims = {4, 5, 6}}, 1);
+  EXPECT_EQ(sum.loop->inner, 6);
+  EXPECT_EQ(sum.loop->outer_sizes, (absl::InlinedVector<int64_t, 4>{20}));
+  EXPECT_EQ(sum.prepared.inplace_operands, 1u);
+}
+
+TEST(PointwiseTest, ThreadsShareTheRows) {
+  const int64_t rows = 300, cols = 400;
+  // Column-major, so that each row is gathered; and one that is broadcast.
+  const TensorType a = {.dims = {3, 100, cols}, .strides = {100, 1, rows}};
+  const TensorType b = {.dims = {100, 1}};
+  const Sum sum = PrepareSum(a, b, {.dims = {3, 100, cols}}, 3);
+  EXPECT_EQ(sum.loop->num_threads, 3);
+  const auto x = RandomFloats(rows * cols, 1), y = RandomFloats(100, 2);
+  std::vector<float> out(rows * cols);
+  void* args[] = {const_cast<float*>(x.data()), const_cast<float*>(y.data()),
+                  out.data()};
+  // A row of one b is gathered too: this row function takes arrays only.
+  sum.loop->inputs[1].is_gathered = true;
+  LaunchContext context;
+  ASSERT_TRUE(sum.prepared.launch(sum.prepared.state.get(), args, context));
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < cols; ++c) {
+      ASSERT_EQ(out[r * cols + c], x[r + c * rows] + y[r % 100]);
+    }
+  }
+}
+
+TEST(PointwiseTest, EmptyResultsRunNothing) {
+  const TensorType empty = {.dims = {0, 3}};
+  const Sum sum = PrepareSum(empty, {.dims = {3}}, empty, 2);
+  float value = 1;
+  void* args[] = {&value, &value, &value};
+  LaunchContext context;
+  EXPECT_TRUE(sum.prepared.launch(sum.prepared.state.get(), args, context));
+  EXPECT_EQ(value, 1);
+}
+
+}  // namespace
+}  // namespace mica::cpu

@@ -1,0 +1,112 @@
+#include "kernels/cpu/product.h"
+
+#include <cstdint>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/cpu/simd_testing.h"
+
+namespace mica::cpu {
+namespace {
+
+// Runs a row-major product of random numbers, compares it with doubles, and
+// returns the form that was chosen for b. `b_is_transposed`: b lies as [n, k].
+WeightForm Check(ProductSpec spec, bool b_is_transposed) {
+  const int64_t m = spec.m, n = spec.n, k = spec.k;
+  spec.a_row_stride = k;
+  spec.a_batch_stride = m * k;
+  spec.b_row_stride = b_is_transposed ? 1 : n;
+  spec.b_col_stride = b_is_transposed ? k : 1;
+  spec.b_batch_stride = n * k;
+  spec.c_row_stride = n;
+  spec.c_batch_stride = m * n;
+  Product product;
+  EXPECT_EQ(Product::Prepare(spec, product), std::nullopt);
+  const auto a = RandomFloats(spec.batch * m * k, 1);
+  const auto b = RandomFloats(spec.batch * n * k, 2);
+  const auto bias = RandomFloats(n, 3);
+  std::vector<float> c(spec.batch * m * n);
+  std::vector<float> scratch(product.scratch_floats());
+  std::vector<float> packed(spec.is_frozen ? product.packed_floats() : 0);
+  if (spec.is_frozen) product.Pack(b.data(), packed.data());
+  product.Run({.a = a.data(),
+               .b = spec.is_frozen ? packed.data() : b.data(),
+               .bias = spec.has_bias ? bias.data() : nullptr,
+               .c = c.data(),
+               .scratch = scratch.data()});
+  for (int64_t i = 0; i < spec.batch * m * n; ++i) {
+    const int64_t batch = i / (m * n), row = i / n % m, col = i % n;
+    double sum = spec.has_bias ? bias[col] : 0;
+    for (int64_t x = 0; x < k; ++x) {
+      sum += static_cast<double>(a[(batch * m + row) * k + x]) *
+             b[batch * n * k + x * spec.b_row_stride + col * spec.b_col_stride];
+    }
+    EXPECT_NEAR(c[i], sum, 1e-4) << "element " << i;
+    if (::testing::Test::HasFailure()) break;
+  }
+  return product.form();
+}
+
+TEST(ProductTest, ReadsWeightsInTheFormThatFits) {
+  EXPECT_EQ(Check({.m = 20, .n = 40, .k = 30, .is_frozen = true}, true),
+            WeightForm::kPacked);
+  EXPECT_EQ(Check({.m = 20, .n = 40, .k = 30}, true), WeightForm::kPackAndRun);
+  EXPECT_EQ(Check({.m = 2, .n = 41, .k = 30}, true), WeightForm::kDotProducts);
+  EXPECT_EQ(Check({.m = 20, .n = 40, .k = 30, .has_bias = true}, false),
+            WeightForm::kInPlace);
+  EXPECT_EQ(Check({.m = 20, .n = 300, .k = 300, .has_bias = true}, false),
+            WeightForm::kPackAndRun);
+  const WeightForm small = Check({.m = 9, .n = 16, .k = 30}, false);
+  EXPECT_TRUE(small == WeightForm::kXsmm || small == WeightForm::kInPlace);
+}
+
+TEST(ProductTest, ThreadsShareRowsOrColumns) {
+  for (bool is_frozen : {false, true}) {
+    for (bool is_transposed : {false, true}) {
+      Check({.m = 300,
+             .n = 70,
+             .k = 130,
+             .has_bias = true,
+             .is_frozen = is_frozen,
+             .num_threads = 3},
+            is_transposed);
+      Check({.m = 20,
+             .n = 500,
+             .k = 1024,  // Rows at a page's distance are copied.
+             .has_bias = true,
+             .is_frozen = is_frozen,
+             .num_threads = 5},
+            is_transposed);
+    }
+  }
+}
+
+TEST(ProductTest, ThreadsShareABatch) {
+  for (bool is_frozen : {false, true}) {
+    for (bool is_transposed : {false, true}) {
+      Check({.batch = 7,
+             .m = 40,
+             .n = 50,
+             .k = 60,
+             .is_frozen = is_frozen,
+             .num_threads = 3},
+            is_transposed);
+    }
+  }
+}
+
+TEST(ProductTest, SaysWhatItCannotRead) {
+  Product product;
+  EXPECT_EQ(Product::Prepare({.m = 2,
+                              .n = 3,
+                              .k = 4,
+                              .a_row_stride = 4,
+                              .b_row_stride = 7,
+                              .b_col_stride = 2,
+                              .c_row_stride = 3},
+                             product),
+            "b has gaps in rows and columns");
+}
+
+}  // namespace
+}  // namespace mica::cpu
