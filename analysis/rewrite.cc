@@ -44,7 +44,9 @@ Rewriter::Rewriter(const Program& from, const OpRegistry& registry)
     : from_(from),
       builder_(registry, from.name()),
       new_ids_(from.num_values(), kNoValue),
-      outputs_(from.outputs().begin(), from.outputs().end()) {}
+      outputs_(from.outputs().begin(), from.outputs().end()) {
+  builder_.AvoidNumbersOf(from);
+}
 
 TensorType Rewriter::MapType(TensorType type) const {
   if (dim_map_ == nullptr) return type;

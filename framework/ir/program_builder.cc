@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 
@@ -68,6 +70,8 @@ absl::StatusOr<ValueId> ProgramBuilder::AddValue(absl::string_view name,
     } while (program_.values_by_name_.contains(unique));
   }
   MICA_RETURN_IF_ERROR(CheckType(absl::StrCat("%", unique), type));
+  // One form for each layout, so that equal Programs print as equal text.
+  if (!type.strides.empty() && type.is_row_major()) type.strides.clear();
   const ValueId id = static_cast<ValueId>(program_.values_.size());
   if (!program_.values_by_name_.try_emplace(unique, id).second) {
     return absl::InvalidArgumentError(
@@ -92,11 +96,9 @@ absl::StatusOr<ValueId> ProgramBuilder::AddInput(absl::string_view name,
 
 absl::StatusOr<ValueId> ProgramBuilder::AddVariable(
     absl::string_view name, absl::string_view variable_name, TensorType type) {
-  for (const Variable& variable : program_.variables_) {
-    if (variable.name == variable_name) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("variable \"", variable_name, "\" is declared twice"));
-    }
+  if (!variable_names_.insert(std::string(variable_name)).second) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("variable \"", variable_name, "\" is declared twice"));
   }
   const int index = static_cast<int>(program_.variables_.size());
   MICA_ASSIGN_OR_RETURN(
@@ -239,14 +241,22 @@ absl::Status ProgramBuilder::AddUpdate(ValueId target, ValueId value) {
         absl::StrCat("update of %", to.name, ": wants ", to.type.ToString(),
                      ", got ", type(value).ToString()));
   }
-  for (const Update& update : program_.updates_) {
-    if (update.target == target) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("%", to.name, " is updated twice"));
-    }
+  if (!updated_.insert(target).second) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("%", to.name, " is updated twice"));
   }
   program_.updates_.push_back(Update{.target = target, .value = value});
   return absl::OkStatus();
+}
+
+void ProgramBuilder::AvoidNumbersOf(const Program& other) {
+  for (const Value& value : other.values_) {
+    int32_t number = 0;  // Larger ones are out of reach.
+    if (absl::ascii_isdigit(value.name[0]) &&
+        absl::SimpleAtoi(value.name, &number)) {
+      next_number_ = std::max(next_number_, int64_t{number} + 1);
+    }
+  }
 }
 
 std::shared_ptr<const std::string> ProgramBuilder::InternFile(

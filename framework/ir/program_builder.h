@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -65,6 +66,9 @@ class ProgramBuilder {
   ValueId FindValue(absl::string_view name) const {
     return program_.FindValue(name);
   }
+  // From now on no number given as a name is the name of a value of `other`:
+  // for a pass that copies `other` and adds values of its own on the way.
+  void AvoidNumbersOf(const Program& other);
   // A shared copy of the file name, for SourceLine.
   std::shared_ptr<const std::string> InternFile(absl::string_view file);
 
@@ -80,6 +84,8 @@ class ProgramBuilder {
   Program program_;
   absl::flat_hash_map<std::string, std::shared_ptr<const OpDef>> opaque_;
   absl::flat_hash_map<std::string, std::shared_ptr<const std::string>> files_;
+  absl::flat_hash_set<std::string> variable_names_;
+  absl::flat_hash_set<ValueId> updated_;
   int64_t next_number_ = 0;
 };
 

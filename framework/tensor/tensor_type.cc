@@ -79,9 +79,9 @@ bool TensorType::is_static() const {
 
 bool TensorType::is_row_major() const {
   if (strides.empty()) return true;
+  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return true;
   int64_t expected = 1;
   for (int i = rank() - 1; i >= 0; --i) {
-    if (dims[i] == 0) return true;
     if (dims[i] != 1 && strides[i] != expected) return false;
     expected *= dims[i];
   }
@@ -126,7 +126,22 @@ bool operator==(const TensorType& a, const TensorType& b) {
   }
   if (a.strides == b.strides) return true;
   if (!a.is_static()) return false;
-  return a.is_row_major() && b.is_row_major();
+  if (a.is_row_major() || b.is_row_major()) {
+    return a.is_row_major() && b.is_row_major();
+  }
+  for (int i = 0; i < a.rank(); ++i) {
+    if (a.dims[i] != 1 && a.strides[i] != b.strides[i]) return false;
+  }
+  return true;
+}
+
+Dims TensorType::MeaningfulStrides() const {
+  if (is_row_major()) return {};
+  Dims meaningful = strides;
+  for (int i = 0; i < rank(); ++i) {
+    if (dims[i] == 1) meaningful[i] = 0;
+  }
+  return meaningful;
 }
 
 TensorType ScalarType(DType dtype) {
@@ -148,21 +163,21 @@ bool SameShape(const TensorType& a, const TensorType& b) {
 }
 
 bool HasLegalSize(const TensorType& type) {
+  // A dim of 0 counts as 1, so that no product of some dims overflows.
   int64_t bytes = ElementBytes(type.dtype);
-  bool is_empty = false;
   for (Dim dim : type.dims) {
     if (IsSymbol(dim)) continue;
-    if (dim < 0 || dim > kMaxTensorBytes) return false;
-    if (dim == 0) is_empty = true;
-    if (!is_empty && __builtin_mul_overflow(bytes, dim, &bytes)) return false;
-    if (!is_empty && bytes > kMaxTensorBytes) return false;
+    if (dim < 0 ||
+        __builtin_mul_overflow(bytes, std::max<int64_t>(dim, 1), &bytes) ||
+        bytes > kMaxTensorBytes) {
+      return false;
+    }
   }
-  if (is_empty) return true;
   int64_t extent = 0;
   for (int i = 0; i < static_cast<int>(type.strides.size()); ++i) {
     int64_t reach = 0;
     if (IsSymbol(type.dims[i])) continue;
-    if (type.strides[i] < 0 ||
+    if (type.strides[i] < 0 || type.strides[i] > kMaxTensorBytes ||
         __builtin_mul_overflow(type.strides[i], type.dims[i], &reach) ||
         __builtin_add_overflow(extent, reach, &extent) ||
         extent > kMaxTensorBytes) {

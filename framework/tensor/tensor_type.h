@@ -54,13 +54,18 @@ struct TensorType {
   // "f32[32,784]", "f32[2,3]{1,2}", "f64" for a host scalar.
   std::string ToString() const;
 
-  // Equal also when one spells out the row-major strides.
+  // Equal where every element lies at the same place: strides of dims of size
+  // 1 don't count, nor does it whether row-major ones are spelled out.
   friend bool operator==(const TensorType& a, const TensorType& b);
   template <typename H>
   friend H AbslHashValue(H h, const TensorType& type) {
     return H::combine(std::move(h), type.dtype, type.dims, type.is_scalar,
-                      type.is_row_major() ? Dims() : type.strides);
+                      type.MeaningfulStrides());
   }
+
+ private:
+  // Equal for equal types.
+  Dims MeaningfulStrides() const;
 };
 
 TensorType ScalarType(DType dtype);
