@@ -169,6 +169,7 @@ void Fuser::MatchAddNorm(OpId norm) {
   }
   const TensorType& type = program_.type(sum);
   const bool is_plain = type.dtype == DType::kF32 && type.is_row_major() &&
+                        program_.type(layer_norm.results[0]).is_row_major() &&
                         TypeOf(op(add), 0) == type &&
                         TypeOf(op(add), 1) == type;
   // A reader of the sum in between would come before the fused op.
