@@ -18,6 +18,7 @@ struct PyProgram {
 
 void BindProgram(nanobind::module_& m);
 void BindExecutor(nanobind::module_& m);
+void BindCapture(nanobind::module_& m);
 
 }  // namespace mica
 

@@ -8,4 +8,5 @@ NB_MODULE(_mica, m) {
   m.doc() = "The native part of mica. Import mica instead.";
   mica::BindProgram(m);
   mica::BindExecutor(m);
+  mica::BindCapture(m);
 }

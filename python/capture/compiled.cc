@@ -1,0 +1,257 @@
+#include "python/capture/compiled.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/text/text.h"
+
+namespace mica {
+namespace {
+
+// Refused runs in a row after which a callable isn't tried any more.
+constexpr int kMaxRefusals = 4;
+// Records made in a row, none of which ever served a call.
+constexpr int kMaxIdleCaptures = 24;
+
+void Log(const std::string& text) {
+  PySys_FormatStderr("%s\n", text.c_str());
+}
+
+std::string Title(PyObject* callable) {
+  PyRef name = PyRef::Steal(PyObject_GetAttrString(callable, "__qualname__"));
+  if (name) return PyText(name.get());
+  PyErr_Clear();
+  return Py_TYPE(callable)->tp_name;
+}
+
+bool Put(PyObject* dict, const char* key, PyRef value) {
+  return value && PyDict_SetItemString(dict, key, value.get()) == 0;
+}
+
+PyRef Text(const std::string& text) {
+  return PyRef::Steal(PyUnicode_DecodeUTF8(
+      text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
+PyRef Number(int64_t number) {
+  return PyRef::Steal(PyLong_FromLongLong(number));
+}
+
+PyRef Texts(const std::vector<std::string>& texts) {
+  PyRef list = PyRef::Steal(PyList_New(0));
+  for (const std::string& text : texts) {
+    PyRef item = Text(text);
+    if (!list || !item || PyList_Append(list.get(), item.get()) != 0) {
+      return PyRef();
+    }
+  }
+  return list;
+}
+
+PyRef ReportRecord(const Record& record) {
+  const Graph& graph = record.graph();
+  std::vector<std::string> ops;
+  std::map<std::string, int64_t> opaque;
+  for (const Op& op : graph.plan().program().ops()) {
+    ops.push_back(op.def->name());
+    if (op.def->is_opaque()) ++opaque[op.def->name()];
+  }
+  std::vector<std::string> calls;
+  for (const TapeCall& call : graph.tape().calls) calls.push_back(call.op);
+  PyRef counts = PyRef::Steal(PyDict_New());
+  PyRef dict = PyRef::Steal(PyDict_New());
+  if (!counts || !dict) return PyRef();
+  for (const auto& [name, count] : opaque) {
+    if (!Put(counts.get(), name.c_str(), Number(count))) return PyRef();
+  }
+  PyObject* d = dict.get();
+  const bool ok =
+      Put(d, "calls", Texts(calls)) && Put(d, "ops", Texts(ops)) &&
+      Put(d, "opaque", counts) && Put(d, "guards", Texts(record.GuardsToText())) &&
+      Put(d, "hits", Number(record.hits)) &&
+      Put(d, "program", Text(ToText(graph.program()))) &&
+      Put(d, "plan", Text(graph.plan().ToText())) &&
+      Put(d, "arena_bytes", Number(graph.plan().arena_bytes()));
+  return ok ? dict : PyRef();
+}
+
+}  // namespace
+
+PyObject* Compiled::CallEagerly(const CallArgs& args) {
+  ++eager_calls_;
+  return PyObject_Vectorcall(callable_.get(), args.args,
+                             static_cast<size_t>(args.num_positional),
+                             args.keyword_names);
+}
+
+PyObject* Compiled::RaiseRefusal(const std::string& text) const {
+  PyErr_SetString(error_ ? error_.get() : PyExc_RuntimeError,
+                  absl::StrCat(Title(callable_.get()),
+                               " can't be one graph: ", text)
+                      .c_str());
+  return nullptr;
+}
+
+PyObject* Compiled::Call(const CallArgs& args) {
+  // Inside another capture: that one sees what happens here.
+  if (options_.disabled || IsCapturing()) return CallEagerly(args);
+  Miss miss;
+  PyTypeObject* misplaced = nullptr;
+  bool has_miss = false;
+  if (!records_.empty()) {
+    const TorchState now = TorchState::Current();
+    for (size_t i = 0; i < records_.size(); ++i) {
+      const std::shared_ptr<Record> record = records_[i];
+      PyRef result;
+      // A message is made for the most recent record only.
+      switch (record->Serve(args, now, &result,
+                            i == 0 ? &miss : nullptr)) {
+        case Record::Outcome::kHit:
+          ++hits_;
+          captures_without_hit_ = 0;
+          if (i != 0) {
+            const auto at =
+                std::find(records_.begin(), records_.end(), record);
+            if (at != records_.end()) {
+              std::rotate(records_.begin(), at, at + 1);
+            }
+          }
+          return result.release();
+        case Record::Outcome::kMiss:
+          if (i == 0) misplaced = record->misplaced_type();
+          continue;
+        case Record::Outcome::kFailed:
+          // Eager raises its own exception, with its own traceback.
+          return CallEagerly(args);
+      }
+    }
+    has_miss = !miss.kind.empty();
+    if (has_miss) NoteMiss(misplaced, miss);
+  }
+  if (!given_up_.empty()) {
+    if (options_.fullgraph) return RaiseRefusal(given_up_);
+    return CallEagerly(args);
+  }
+  return CaptureCall(args, has_miss ? &miss : nullptr);
+}
+
+PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
+  ++captures_;
+  if (miss != nullptr && options_.log_recompiles) {
+    Log(absl::StrCat("mica recompiles ", Title(callable_.get()), ": ",
+                     miss->ToString()));
+  }
+  PyRef result;
+  Refusal refusal;
+  std::unique_ptr<Record> record = Record::Capture(
+      callable_.get(), args, options_.capture, &result, &refusal);
+  if (record != nullptr) {
+    AddRecord(std::move(record));
+    return result.release();
+  }
+  ++eager_calls_;
+  if (!result) return nullptr;  // It raised.
+  NoteRefusal(refusal);
+  if (options_.fullgraph && !refusal.transient) {
+    return RaiseRefusal(refusal.ToString());
+  }
+  return result.release();
+}
+
+void Compiled::AddRecord(std::shared_ptr<Record> record) {
+  refusals_in_a_row_ = 0;
+  ++captures_without_hit_;
+  if (options_.log_guards) {
+    for (const std::string& line : record->GuardsToText()) {
+      Log(absl::StrCat("mica guard ", Title(callable_.get()), ": ", line));
+    }
+  }
+  if (options_.log_graph) Log(ToText(record->graph().program()));
+  records_.insert(records_.begin(), std::move(record));
+  if (static_cast<int>(records_.size()) > options_.max_records) {
+    records_.pop_back();
+  }
+  if (captures_without_hit_ >= kMaxIdleCaptures) {
+    given_up_ = absl::StrCat(
+        "its last ", kMaxIdleCaptures,
+        " captures never fitted a later call; most often because of ",
+        misses_.empty()
+            ? "arguments that differ each time"
+            : std::max_element(misses_.begin(), misses_.end(),
+                               [](const auto& a, const auto& b) {
+                                 return a.second.count < b.second.count;
+                               })
+                  ->second.text);
+    NoteRefusal({.reason = given_up_,
+                 .mend = "pass what varies as a tensor, or outside the "
+                         "compiled function"});
+  }
+}
+
+void Compiled::NoteMiss(PyTypeObject* misplaced, const Miss& miss) {
+  Counted& counted = misses_[absl::StrCat(miss.kind, " ", miss.note.path)];
+  counted.text = miss.ToString();
+  ++counted.count;
+  if (misplaced != nullptr) options_.capture.structural.insert(misplaced);
+}
+
+void Compiled::NoteRefusal(const Refusal& refusal) {
+  const std::string where = refusal.at.ToString();
+  Counted& counted = refusals_[refusal.reason];
+  counted.text = where.empty() ? refusal.reason
+                               : absl::StrCat(refusal.reason, " (", where, ")");
+  counted.mend = refusal.mend;
+  ++counted.count;
+  if (options_.log_recompiles) {
+    Log(absl::StrCat("mica runs ", Title(callable_.get()),
+                     " eagerly: ", refusal.ToString()));
+  }
+  if (++refusals_in_a_row_ >= kMaxRefusals && given_up_.empty()) {
+    given_up_ = refusal.ToString();
+  }
+}
+
+void Compiled::Reset() {
+  records_.clear();
+  misses_.clear();
+  refusals_.clear();
+  given_up_.clear();
+  hits_ = eager_calls_ = captures_ = 0;
+  refusals_in_a_row_ = captures_without_hit_ = 0;
+}
+
+PyObject* Compiled::Report() const {
+  PyRef dict = PyRef::Steal(PyDict_New());
+  PyRef records = PyRef::Steal(PyList_New(0));
+  if (!dict || !records) return nullptr;
+  for (const auto& record : records_) {
+    PyRef item = ReportRecord(*record);
+    if (!item || PyList_Append(records.get(), item.get()) != 0) return nullptr;
+  }
+  const auto counted = [](const std::map<std::string, Counted>& items) {
+    PyRef list = PyRef::Steal(PyList_New(0));
+    for (const auto& [key, item] : items) {
+      PyRef tuple = PyRef::Steal(
+          Py_BuildValue("(NNL)", Text(item.text).release(),
+                        Text(item.mend).release(),
+                        static_cast<long long>(item.count)));
+      if (!list || !tuple || PyList_Append(list.get(), tuple.get()) != 0) {
+        return PyRef();
+      }
+    }
+    return list;
+  };
+  PyObject* d = dict.get();
+  const bool ok = Put(d, "name", Text(Title(callable_.get()))) &&
+                  Put(d, "records", records) &&
+                  Put(d, "refusals", counted(refusals_)) &&
+                  Put(d, "misses", counted(misses_)) &&
+                  Put(d, "given_up", Text(given_up_)) &&
+                  Put(d, "hits", Number(hits_)) &&
+                  Put(d, "captures", Number(captures_)) &&
+                  Put(d, "eager_calls", Number(eager_calls_));
+  return ok ? dict.release() : nullptr;
+}
+
+}  // namespace mica

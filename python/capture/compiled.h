@@ -1,0 +1,90 @@
+// The callable that mica.compile() gives.
+
+#ifndef MICA_PYTHON_CAPTURE_COMPILED_H_
+#define MICA_PYTHON_CAPTURE_COMPILED_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "python/capture/py_ref.h"
+#include "python/capture/record.h"
+
+namespace mica {
+
+struct CompiledOptions {
+  CaptureOptions capture;
+  bool fullgraph = false;  // Raise `error` instead of running eagerly.
+  bool disabled = false;   // Always run eagerly.
+  int max_records = 16;
+  // What to tell on stderr.
+  bool log_guards = false;
+  bool log_recompiles = false;
+  bool log_graph = false;
+};
+
+// A callable with its records, tried most recently hit first. A call that no
+// record fits runs the callable once, for real, and makes a record of that.
+//
+// Raises what the callable raises. What can't be captured runs eagerly, with
+// the reason kept; after a few such runs it isn't tried any more. Called from
+// inside another capture it is transparent. Needs the GIL; threads may call it
+// at one time.
+class Compiled {
+ public:
+  Compiled(PyRef callable, PyRef error, CompiledOptions options)
+      : callable_(std::move(callable)),
+        error_(std::move(error)),
+        options_(std::move(options)) {}
+
+  // A new reference, or null with a Python error set.
+  PyObject* Call(const CallArgs& args);
+
+  // Forgets all records, refusals and statistics.
+  void Reset();
+  PyObject* callable() const { return callable_.get(); }
+  void DropCallable() { callable_ = PyRef(); }
+  // What explain() shows: a new dict of lists, numbers and texts.
+  PyObject* Report() const;
+
+ private:
+  struct Counted {
+    std::string text;
+    std::string mend;
+    int64_t count = 0;
+  };
+
+  PyObject* CallEagerly(const CallArgs& args);
+  PyObject* CaptureCall(const CallArgs& args, const Miss* miss);
+  // `misplaced`: as InputGuards::misplaced_type().
+  void NoteMiss(PyTypeObject* misplaced, const Miss& miss);
+  void NoteRefusal(const Refusal& refusal);
+  void AddRecord(std::shared_ptr<Record> record);
+  PyObject* RaiseRefusal(const std::string& text) const;
+
+  PyRef callable_;
+  PyRef error_;
+  CompiledOptions options_;
+  std::vector<std::shared_ptr<Record>> records_;
+  std::map<std::string, Counted> misses_;
+  std::map<std::string, Counted> refusals_;
+  // Why nothing is recorded any more; empty while it is.
+  std::string given_up_;
+  int64_t hits_ = 0;
+  int64_t eager_calls_ = 0;
+  int64_t captures_ = 0;
+  int refusals_in_a_row_ = 0;
+  int captures_without_hit_ = 0;
+};
+
+// The Python type around it, "mica._mica.Compiled"; made once. A new
+// reference, or null with a Python error set.
+PyObject* MakeCompiledType();
+// The callable inside an instance of it; null for another object. Borrowed.
+PyObject* UnwrapCompiled(PyObject* object);
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_COMPILED_H_

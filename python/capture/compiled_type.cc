@@ -1,0 +1,216 @@
+// The Python type of a Compiled.
+
+#include "python/capture/py_ref.h"
+
+#include <structmember.h>
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "python/capture/compiled.h"
+
+namespace mica {
+namespace {
+
+struct CompiledObject {
+  PyObject_HEAD;
+  vectorcallfunc vectorcall;
+  PyObject* weak_references;
+  Compiled* compiled;
+};
+
+PyTypeObject* compiled_type = nullptr;
+
+CompiledObject* Cast(PyObject* object) {
+  return reinterpret_cast<CompiledObject*>(object);
+}
+
+PyObject* VectorCall(PyObject* self, PyObject* const* args, size_t count,
+                     PyObject* keyword_names) {
+  return Cast(self)->compiled->Call(
+      {.args = args,
+       .num_positional = PyVectorcall_NARGS(count),
+       .keyword_names = keyword_names});
+}
+
+// Compiled(callable, error, frozen, fullgraph, disabled, num_threads,
+//          max_records, logs)
+PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*keywords*/) {
+  PyObject *callable = nullptr, *error = nullptr;
+  int frozen = 0, fullgraph = 0, disabled = 0, num_threads = 1;
+  int max_records = 0;
+  const char* logs = nullptr;
+  if (!PyArg_ParseTuple(args, "OOpppiis", &callable, &error, &frozen,
+                        &fullgraph, &disabled, &num_threads, &max_records,
+                        &logs)) {
+    return nullptr;
+  }
+  CompiledOptions options;
+  options.capture.graph.frozen = frozen != 0;
+  options.capture.graph.num_threads = num_threads;
+  options.fullgraph = fullgraph != 0;
+  options.disabled = disabled != 0;
+  options.max_records = max_records;
+  const std::string words = std::string(",") + logs + ",";
+  options.log_guards = words.find(",guards,") != std::string::npos;
+  options.log_recompiles = words.find(",recompiles,") != std::string::npos;
+  options.log_graph = words.find(",graph,") != std::string::npos;
+  PyObject* self = type->tp_alloc(type, 0);
+  if (self == nullptr) return nullptr;
+  Cast(self)->vectorcall = &VectorCall;
+  Cast(self)->compiled = new Compiled(
+      PyRef::Share(callable), PyRef::Share(error), std::move(options));
+  return self;
+}
+
+void Dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  if (Cast(self)->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+  delete Cast(self)->compiled;
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+int Traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (Cast(self)->compiled != nullptr) {
+    Py_VISIT(Cast(self)->compiled->callable());
+  }
+  return 0;
+}
+
+int Clear(PyObject* self) {
+  // The records go first: they name parts of the callable.
+  Cast(self)->compiled->Reset();
+  Cast(self)->compiled->DropCallable();
+  return 0;
+}
+
+// A module's method that returns the module (eval, to) gives the Compiled.
+PyObject* CallForwarded(PyObject* pair, PyObject* args, PyObject* keywords) {
+  PyObject* self = PyTuple_GET_ITEM(pair, 0);
+  PyRef result = PyRef::Steal(
+      PyObject_Call(PyTuple_GET_ITEM(pair, 1), args, keywords));
+  if (result && result.get() == UnwrapCompiled(self)) {
+    return PyRef::Share(self).release();
+  }
+  return result.release();
+}
+
+PyMethodDef forwarded = {
+    "forwarded",
+    reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&CallForwarded)),
+    METH_VARARGS | METH_KEYWORDS, "A method of the compiled callable."};
+
+PyObject* GetAttribute(PyObject* self, PyObject* name) {
+  PyObject* own = PyObject_GenericGetAttr(self, name);
+  if (own != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) {
+    return own;
+  }
+  PyErr_Clear();
+  PyObject* callable = Cast(self)->compiled->callable();
+  PyRef value = PyRef::Steal(PyObject_GetAttr(callable, name));
+  if (!value || !PyMethod_Check(value.get()) ||
+      PyMethod_GET_SELF(value.get()) != callable) {
+    return value.release();
+  }
+  PyRef pair = PyRef::Steal(PyTuple_Pack(2, self, value.get()));
+  return pair ? PyCFunction_New(&forwarded, pair.get()) : nullptr;
+}
+
+int SetAttribute(PyObject* self, PyObject* name, PyObject* value) {
+  return PyObject_SetAttr(Cast(self)->compiled->callable(), name, value);
+}
+
+// A compiled function in a class body is a method, as a plain one is.
+PyObject* Get(PyObject* self, PyObject* object, PyObject* /*type*/) {
+  if (object == nullptr || object == Py_None ||
+      !PyFunction_Check(Cast(self)->compiled->callable())) {
+    return PyRef::Share(self).release();
+  }
+  return PyMethod_New(self, object);
+}
+
+PyObject* Repr(PyObject* self) {
+  return PyUnicode_FromFormat("mica.compile(%R)",
+                              Cast(self)->compiled->callable());
+}
+
+PyObject* Report(PyObject* self, PyObject* /*unused*/) {
+  return Cast(self)->compiled->Report();
+}
+
+PyObject* Reset(PyObject* self, PyObject* /*unused*/) {
+  Cast(self)->compiled->Reset();
+  Py_RETURN_NONE;
+}
+
+PyObject* Wrapped(PyObject* self, void* /*unused*/) {
+  return PyRef::Share(Cast(self)->compiled->callable()).release();
+}
+
+PyObject* Doc(PyObject* self, void* /*unused*/) {
+  return PyObject_GetAttrString(Cast(self)->compiled->callable(), "__doc__");
+}
+
+PyMethodDef methods[] = {
+    {"_mica_report", &Report, METH_NOARGS,
+     "What explain() shows, as a dict of lists, numbers and texts."},
+    {"_mica_reset", &Reset, METH_NOARGS,
+     "Forgets all records, refusals and statistics."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyMemberDef members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(CompiledObject, vectorcall),
+     READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET,
+     offsetof(CompiledObject, weak_references), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+
+PyGetSetDef getters[] = {
+    {"__wrapped__", &Wrapped, nullptr, "The callable inside.", nullptr},
+    {"__doc__", &Doc, nullptr, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+template <typename F>
+void* Slot(F* function) {
+  return reinterpret_cast<void*>(function);
+}
+
+}  // namespace
+
+PyObject* MakeCompiledType() {
+  if (compiled_type == nullptr) {
+    PyType_Slot slots[] = {{Py_tp_new, Slot(&New)},
+                           {Py_tp_dealloc, Slot(&Dealloc)},
+                           {Py_tp_traverse, Slot(&Traverse)},
+                           {Py_tp_clear, Slot(&Clear)},
+                           {Py_tp_call, Slot(&PyVectorcall_Call)},
+                           {Py_tp_getattro, Slot(&GetAttribute)},
+                           {Py_tp_setattro, Slot(&SetAttribute)},
+                           {Py_tp_descr_get, Slot(&Get)},
+                           {Py_tp_repr, Slot(&Repr)},
+                           {Py_tp_methods, methods},
+                           {Py_tp_members, members},
+                           {Py_tp_getset, getters},
+                           {0, nullptr}};
+    PyType_Spec spec = {"mica._mica.Compiled", sizeof(CompiledObject), 0,
+                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+                            Py_TPFLAGS_HAVE_VECTORCALL |
+                            Py_TPFLAGS_IMMUTABLETYPE,
+                        slots};
+    compiled_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+    if (compiled_type == nullptr) return nullptr;
+  }
+  return PyRef::Share(reinterpret_cast<PyObject*>(compiled_type)).release();
+}
+
+PyObject* UnwrapCompiled(PyObject* object) {
+  return Py_TYPE(object) == compiled_type
+             ? Cast(object)->compiled->callable()
+             : nullptr;
+}
+
+}  // namespace mica

@@ -1,0 +1,167 @@
+// interpreter.h for CPython 3.11, but for the stream (opcode_stream_311.cc).
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "python/capture/cpython_311.h"
+#include "python/capture/interpreter.h"
+
+#if PY_VERSION_HEX < 0x030b0000 || PY_VERSION_HEX >= 0x030c0000
+#error "Capture knows CPython 3.11 only; another version needs its own source"
+#endif
+
+namespace mica {
+namespace {
+
+struct Known {
+  std::string torch_dir;
+  std::string mica_dir;
+  PyTypeObject* deque = nullptr;
+  destructor python_dealloc = nullptr;  // That of classes made in Python.
+};
+Known* known = nullptr;
+
+// What precedes every object that the cyclic collector tracks.
+struct GcHead {
+  uintptr_t next;
+  uintptr_t prev;  // The two lowest bits are flags.
+};
+GcHead* HeadOf(PyObject* object) {
+  return reinterpret_cast<GcHead*>(object) - 1;
+}
+GcHead* Next(const GcHead* head) {
+  return reinterpret_cast<GcHead*>(head->next);
+}
+GcHead* Prev(const GcHead* head) {
+  return reinterpret_cast<GcHead*>(head->prev & ~uintptr_t{3});
+}
+
+// As CPython lays out a super object.
+struct SuperObject {
+  PyObject_HEAD;
+  PyTypeObject* type;
+  PyObject* object;
+  PyTypeObject* object_type;
+};
+
+bool IsBelow(const char* file, size_t size, const std::string& dir) {
+  return size > dir.size() && std::memcmp(file, dir.data(), dir.size()) == 0 &&
+         file[dir.size()] == '/';
+}
+
+bool IsUserFile(PyObject* name) {
+  Py_ssize_t size = 0;
+  const char* file = PyUnicode_AsUTF8AndSize(name, &size);
+  if (file == nullptr) {
+    PyErr_Clear();
+    return false;
+  }
+  const auto length = static_cast<size_t>(size);
+  if (std::strncmp(file, "<frozen", 7) == 0) return false;
+  return !IsBelow(file, length, known->torch_dir) &&
+         !IsBelow(file, length, known->mica_dir);
+}
+
+}  // namespace
+
+bool InitInterpreter(std::string torch_dir, std::string mica_dir) {
+  if (known != nullptr) return true;
+  PyRef collections = PyRef::Steal(PyImport_ImportModule("collections"));
+  if (!collections) return false;
+  PyRef deque =
+      PyRef::Steal(PyObject_GetAttrString(collections.get(), "deque"));
+  PyRef python_class =
+      PyRef::Steal(PyObject_GetAttrString(collections.get(), "Counter"));
+  if (!deque || !python_class) return false;
+  known = new Known;
+  known->torch_dir = std::move(torch_dir);
+  known->mica_dir = std::move(mica_dir);
+  known->deque = reinterpret_cast<PyTypeObject*>(deque.release());
+  known->python_dealloc =
+      reinterpret_cast<PyTypeObject*>(python_class.get())->tp_dealloc;
+  return true;
+}
+
+UserLine CurrentUserLine() {
+  const _PyInterpreterFrame* frame =
+      PyThreadState_Get()->cframe->current_frame;
+  for (; frame != nullptr; frame = frame->previous) {
+    PyCodeObject* code = frame->f_code;
+    if (code == nullptr || !IsUserFile(code->co_filename)) continue;
+    const int offset = _PyInterpreterFrame_LASTI(frame) *
+                       static_cast<int>(sizeof(_Py_CODEUNIT));
+    return {PyText(code->co_filename), PyCode_Addr2Line(code, offset)};
+  }
+  return {};
+}
+
+bool IsForeignTracerActive() {
+  return PyThreadState_Get()->c_tracefunc != nullptr;
+}
+
+uint32_t TypeVersion(PyTypeObject* type) {
+  // A look-up gives a class that has no version a new one.
+  static PyObject* word = PyUnicode_InternFromString("__class__");
+  _PyType_Lookup(type, word);
+  return (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) != 0
+             ? type->tp_version_tag
+             : 0;
+}
+
+PyObject* InstanceDict(PyObject* instance) {
+  PyTypeObject* type = Py_TYPE(instance);
+  if ((type->tp_flags & Py_TPFLAGS_MANAGED_DICT) != 0) {
+    // Before the object: its dict, and its values while it has no dict.
+    PyObject* dict = reinterpret_cast<PyObject**>(instance)[-3];
+    if (dict != nullptr) return dict;
+  }
+  PyObject** dict = _PyObject_GetDictPtr(instance);
+  return dict == nullptr ? nullptr : *dict;
+}
+
+PyObject* SlotValue(PyObject* owner, PyObject* member) {
+  const PyMemberDef* def =
+      reinterpret_cast<PyMemberDescrObject*>(member)->d_member;
+  if (def->type != T_OBJECT_EX) return nullptr;  // Not of __slots__.
+  return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(owner) +
+                                       def->offset);
+}
+
+PyTypeObject* DequeType() { return known->deque; }
+
+bool IsPythonClass(PyTypeObject* type) {
+  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
+         type->tp_dealloc == known->python_dealloc;
+}
+
+PyTypeObject* SuperType(PyObject* super) {
+  if (!PyObject_TypeCheck(super, &PySuper_Type)) return nullptr;
+  return reinterpret_cast<SuperObject*>(super)->object_type;
+}
+
+// New objects join the end of the youngest generation's list, and none leaves
+// it for an older one while the collector is off.
+AgeMark::AgeMark() : was_enabled_(PyGC_Disable() != 0) {
+  mark_ = PyRef::Steal(PyList_New(0));
+  list_ = Next(HeadOf(mark_.get()));
+}
+
+AgeMark::~AgeMark() {
+  if (was_enabled_) PyGC_Enable();
+}
+
+AgeMark::Age AgeMark::Of(PyObject* object) const {
+  if (!PyObject_IS_GC(object) || !PyObject_GC_IsTracked(object)) {
+    return Age::kUnknown;
+  }
+  const GcHead* wanted = HeadOf(object);
+  const GcHead* mark = HeadOf(mark_.get());
+  const auto* list = static_cast<const GcHead*>(list_);
+  for (const GcHead* at = Prev(list); at != mark && at != list; at = Prev(at)) {
+    if (at == wanted) return Age::kYounger;
+  }
+  return Age::kOlder;
+}
+
+}  // namespace mica

@@ -1,0 +1,270 @@
+#include "python/capture/graph.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+#include "framework/tensor/dtype.h"
+#include "kernels/all.h"
+#include "ops/all.h"
+#include "python/bridge/opaque.h"
+
+namespace mica {
+namespace {
+
+// A host value as the memory of a Program's output holds it.
+template <typename T>
+int64_t BitsOf(T value) {
+  int64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  return bits;
+}
+
+// The recorded `value` in `dtype`; nothing if it can't be held so.
+std::optional<int64_t> BitsOf(const TapeValue& value, DType dtype) {
+  if (const auto* flag = std::get_if<bool>(&value)) {
+    if (dtype == DType::kBool) return BitsOf<bool>(*flag);
+  } else if (const auto* number = std::get_if<int64_t>(&value)) {
+    if (dtype == DType::kI64) return BitsOf<int64_t>(*number);
+  } else if (const auto* real = std::get_if<double>(&value)) {
+    if (dtype == DType::kF64) return BitsOf<double>(*real);
+    if (dtype == DType::kF32) return BitsOf(static_cast<float>(*real));
+  }
+  return std::nullopt;
+}
+
+TensorMeta MetaOf(const TensorType& type, const TensorMeta& like) {
+  TensorMeta meta = like;
+  meta.dtype = TorchDtype(DTypeName(type.dtype));
+  const Dims strides = type.EffectiveStrides();
+  meta.sizes.assign(type.dims.begin(), type.dims.end());
+  meta.strides.assign(strides.begin(), strides.end());
+  return meta;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Graph>> Graph::Build(
+    const Tape& tape, absl::Span<PyObject* const> results,
+    absl::Span<PyObject* const> states, const GraphOptions& options) {
+  std::unique_ptr<Graph> graph(new Graph);
+  graph->tape_ = tape;
+  graph->frozen_ = options.frozen;
+  MICA_RETURN_IF_ERROR(graph->Analyse(options));
+  MICA_RETURN_IF_ERROR(graph->PlaceResults(results));
+  MICA_RETURN_IF_ERROR(graph->PlaceHostReads());
+  MICA_RETURN_IF_ERROR(graph->Bind(states));
+  for (const TapeTensorId id : tape.mutated) {
+    const TapeTensor& tensor = tape.tensors[id];
+    if (tensor.origin == TapeOrigin::kInput) {
+      graph->mutated_inputs_.push_back(tensor.input);
+    } else {
+      const auto at = std::find(tape.states.begin(), tape.states.end(), id);
+      graph->mutated_states_.push_back(
+          static_cast<int>(at - tape.states.begin()));
+    }
+  }
+  return graph;
+}
+
+absl::Status Graph::Analyse(const GraphOptions& options) {
+  MICA_ASSIGN_OR_RETURN(lowered_, LowerTape(tape_, AllOps()));
+  program_ = std::make_shared<const Program>(std::move(lowered_.program));
+  MICA_ASSIGN_OR_RETURN(
+      plan_, Plan::Build(*program_, AllOps(), AllKernels(),
+                         {.num_threads = options.num_threads,
+                          .frozen = options.frozen,
+                          .prepare_opaque = &PrepareOpaque}));
+  return absl::OkStatus();
+}
+
+absl::Status Graph::PlaceResults(absl::Span<PyObject* const> results) {
+  if (results.size() != lowered_.results.size()) {
+    return absl::InternalError("lowering lost a result");
+  }
+  outputs_.resize(program_->outputs().size(), TensorMeta{.dtype = -1});
+  std::vector<int> uses(outputs_.size());
+  for (size_t i = 0; i < results.size(); ++i) {
+    results_.push_back(
+        {.place = lowered_.results[i], .meta = TensorMeta::Of(results[i])});
+    if (lowered_.results[i].source != LoweredResult::Source::kOutput) continue;
+    const int output = lowered_.results[i].index;
+    ++uses[output];
+    outputs_[output] =
+        MetaOf(plan_->output_type(output), TensorMeta::Of(results[i]));
+  }
+  for (Result& result : results_) {
+    if (result.place.source != LoweredResult::Source::kOutput) continue;
+    const int output = result.place.index;
+    result.is_whole = uses[output] == 1 && result.place.offset == 0 &&
+                      result.meta.sizes == outputs_[output].sizes &&
+                      result.meta.strides == outputs_[output].strides;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Graph::PlaceHostReads() {
+  for (size_t i = 0; i < lowered_.host_reads.size(); ++i) {
+    const TapeHostRead& read = tape_.host_reads[i];
+    const TapeCall& call = tape_.calls[read.call];
+    const int output = lowered_.host_reads[i];
+    const TensorType type = plan_->output_type(output);
+    const std::optional<int64_t> bits =
+        BitsOf(call.outputs[read.output], type.dtype);
+    if (!bits.has_value() || type.num_elements() != 1) {
+      return absl::UnimplementedError(
+          absl::StrCat(call.op, ": a host value of type ", type.ToString()));
+    }
+    host_reads_.push_back(
+        {.output = output,
+         .call = read.call,
+         .bytes = static_cast<int>(ElementBytes(type.dtype)),
+         .bits = *bits});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Graph::Bind(absl::Span<PyObject* const> states) {
+  std::vector<TensorView> views;
+  frozen_states_.clear();
+  for (size_t i = 0; i < states.size(); ++i) {
+    // The guards hold states to their recorded types.
+    const ValueId value = program_->variables()[i].value;
+    views.push_back({DataOf(states[i]), program_->type(value)});
+    if (frozen_) {
+      frozen_states_.push_back({.version = VersionOf(states[i]),
+                                .data = views.back().data,
+                                .impl = TensorImplOf(states[i])});
+    }
+  }
+  for (size_t i = 0; i < lowered_.large_constants.size(); ++i) {
+    const TapeTensor& tensor = tape_.tensors[lowered_.large_constants[i]];
+    const ValueId value = program_->variables()[states.size() + i].value;
+    views.push_back(
+        {const_cast<char*>(tensor.bytes->data()), program_->type(value)});
+  }
+  idle_.clear();
+  MICA_ASSIGN_OR_RETURN(binding_, Binding::Create(plan_, views));
+  return absl::OkStatus();
+}
+
+// True if a frozen state was written or moved, as far as torch tells.
+bool Graph::IsStale(absl::Span<PyObject* const> states) const {
+  for (size_t i = 0; i < states.size(); ++i) {
+    const FrozenState& known = frozen_states_[i];
+    if (VersionOf(states[i]) != known.version ||
+        DataOf(states[i]) != known.data ||
+        TensorImplOf(states[i]) != known.impl) {
+      return true;
+    }
+  }
+  return false;
+}
+
+absl::StatusOr<std::unique_ptr<Graph::Runner>> Graph::Acquire() {
+  while (!idle_.empty()) {
+    std::unique_ptr<Runner> runner = std::move(idle_.back());
+    idle_.pop_back();
+    if (runner->binding == binding_) return runner;
+  }
+  auto runner = std::make_unique<Runner>();
+  runner->binding = binding_;
+  MICA_ASSIGN_OR_RETURN(runner->job, Job::Create(binding_));
+  runner->host_values.resize(host_reads_.size());
+  for (size_t i = 0; i < host_reads_.size(); ++i) {
+    runner->job->SetOutput(host_reads_[i].output, &runner->host_values[i]);
+  }
+  return runner;
+}
+
+absl::Status Graph::CheckHostReads(const Runner& runner) const {
+  for (size_t i = 0; i < host_reads_.size(); ++i) {
+    const HostRead& read = host_reads_[i];
+    if (std::memcmp(&runner.host_values[i], &read.bits,
+                    static_cast<size_t>(read.bytes)) == 0) {
+      continue;
+    }
+    const TapeCall& call = tape_.calls[read.call];
+    return absl::AbortedError(absl::StrCat(
+        "the number that the program reads from a tensor at ", call.file, ":",
+        call.line));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Graph::Run(absl::Span<PyObject* const> inputs,
+                        absl::Span<PyObject* const> states,
+                        std::vector<PyRef>* results) {
+  if (frozen_ && IsStale(states)) MICA_RETURN_IF_ERROR(Bind(states));
+  MICA_ASSIGN_OR_RETURN(std::unique_ptr<Runner> runner, Acquire());
+  Job& job = *runner->job;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    job.SetInput(static_cast<int>(i), DataOf(inputs[i]));
+  }
+  if (!frozen_) {
+    for (size_t i = 0; i < states.size(); ++i) {
+      job.SetVariable(static_cast<int>(i), DataOf(states[i]));
+    }
+  }
+  std::vector<PyRef> outputs(outputs_.size());
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (outputs_[i].dtype < 0) continue;  // A host value.
+    void* data = nullptr;
+    outputs[i] = PyRef::Steal(NewTensor(outputs_[i], &data));
+    if (!outputs[i]) {
+      PyErr_Clear();
+      return absl::ResourceExhaustedError("no memory for a result");
+    }
+    job.SetOutput(static_cast<int>(i), data);
+  }
+  absl::Status status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = job.Compute();
+  Py_END_ALLOW_THREADS;
+  if (status.ok()) status = CheckHostReads(*runner);
+  if (status.ok() && !(mutated_inputs_.empty() && mutated_states_.empty())) {
+    status = job.Commit();
+    for (const int i : mutated_inputs_) BumpVersion(inputs[i]);
+    for (const int i : mutated_states_) BumpVersion(states[i]);
+  }
+  idle_.push_back(std::move(runner));
+  MICA_RETURN_IF_ERROR(status);
+  return MakeResults(inputs, states, outputs, results);
+}
+
+absl::Status Graph::MakeResults(absl::Span<PyObject* const> inputs,
+                                absl::Span<PyObject* const> states,
+                                std::vector<PyRef>& outputs,
+                                std::vector<PyRef>* results) const {
+  results->reserve(results_.size());
+  for (const Result& result : results_) {
+    const int index = result.place.index;
+    if (result.is_whole) {
+      results->push_back(std::move(outputs[index]));
+      continue;
+    }
+    PyObject* base = nullptr;
+    switch (result.place.source) {
+      case LoweredResult::Source::kOutput:
+        base = outputs[index].get();
+        break;
+      case LoweredResult::Source::kInput:
+        base = inputs[index];
+        break;
+      case LoweredResult::Source::kState:
+        base = states[index];
+        break;
+    }
+    PyRef view =
+        PyRef::Steal(NewView(base, result.meta, result.place.offset));
+    if (!view) {
+      PyErr_Clear();
+      return absl::DataLossError("no memory for a view");
+    }
+    results->push_back(std::move(view));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mica

@@ -1,0 +1,108 @@
+// A tape made runnable: from here on the engine's.
+
+#ifndef MICA_PYTHON_CAPTURE_GRAPH_H_
+#define MICA_PYTHON_CAPTURE_GRAPH_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "analysis/lower/lower.h"
+#include "analysis/lower/tape.h"
+#include "analysis/plan/plan.h"
+#include "executor/job/job.h"
+#include "python/capture/py_ref.h"
+#include "python/capture/tensor_access.h"
+
+namespace mica {
+
+struct GraphOptions {
+  int num_threads = 1;
+  // States keep their values: kernels may hold packed copies of them. What
+  // torch counts as a write to one makes new copies.
+  bool frozen = false;
+};
+
+// A Program lowered from a tape, its Plan, and the Jobs that run it on torch's
+// tensors. Thread-compatible under the GIL, which a run gives up while it
+// computes: runs at one time in several threads get a Job each.
+class Graph {
+ public:
+  // `results` are Tape::results of a recorded run, for the kind of tensor that
+  // each is; `states` are Tape::states. Both borrowed for the call.
+  static absl::StatusOr<std::unique_ptr<Graph>> Build(
+      const Tape& tape, absl::Span<PyObject* const> results,
+      absl::Span<PyObject* const> states, const GraphOptions& options);
+
+  // Computes new tensors for Tape::results. On an error nothing was written,
+  // but for DataLoss: no memory for a result when all else was done. Aborted
+  // means that a value which the program looked at differs from the recorded
+  // one. Requires: tensors like the recorded ones, alive until the end.
+  absl::Status Run(absl::Span<PyObject* const> inputs,
+                   absl::Span<PyObject* const> states,
+                   std::vector<PyRef>* results);
+
+  const Tape& tape() const { return tape_; }
+  const Program& program() const { return *program_; }
+  const Plan& plan() const { return *plan_; }
+
+ private:
+  // Memory of one run that isn't a result: host values to be compared.
+  struct Runner {
+    std::unique_ptr<Job> job;
+    std::shared_ptr<const Binding> binding;
+    std::vector<int64_t> host_values;
+  };
+  // A frozen state as it was packed.
+  struct FrozenState {
+    int64_t version = 0;
+    void* data = nullptr;
+    const void* impl = nullptr;
+  };
+  struct Result {
+    LoweredResult place;
+    TensorMeta meta;
+    bool is_whole = false;  // Is an output's memory, all of it and alone.
+  };
+  struct HostRead {
+    int output = 0;
+    int32_t call = 0;  // In the tape.
+    int bytes = 8;
+    int64_t bits = 0;  // The recorded value, as memory holds it.
+  };
+
+  Graph() = default;
+  absl::Status Analyse(const GraphOptions& options);
+  absl::Status PlaceResults(absl::Span<PyObject* const> results);
+  absl::Status PlaceHostReads();
+  absl::Status Bind(absl::Span<PyObject* const> states);
+  absl::StatusOr<std::unique_ptr<Runner>> Acquire();
+  bool IsStale(absl::Span<PyObject* const> states) const;
+  absl::Status CheckHostReads(const Runner& runner) const;
+  absl::Status MakeResults(absl::Span<PyObject* const> inputs,
+                           absl::Span<PyObject* const> states,
+                           std::vector<PyRef>& outputs,
+                           std::vector<PyRef>* results) const;
+
+  Tape tape_;
+  LoweredTape lowered_;
+  std::shared_ptr<const Program> program_;
+  std::shared_ptr<const Plan> plan_;
+  bool frozen_ = false;
+  std::shared_ptr<const Binding> binding_;
+  std::vector<FrozenState> frozen_states_;
+  std::vector<std::unique_ptr<Runner>> idle_;
+  std::vector<Result> results_;
+  std::vector<TensorMeta> outputs_;  // By Program output; dtype -1 if host.
+  std::vector<HostRead> host_reads_;
+  std::vector<int> mutated_inputs_;
+  std::vector<int> mutated_states_;
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_GRAPH_H_

@@ -1,0 +1,470 @@
+#include "python/capture/input_guards.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "python/capture/constants.h"
+#include "python/capture/interpreter.h"
+
+namespace mica {
+namespace {
+
+constexpr int kMaxNodes = 20000;
+constexpr int kMaxDepth = 64;
+
+PyTypeObject* AsType(const PyRef& ref) {
+  return reinterpret_cast<PyTypeObject*>(ref.get());
+}
+
+bool HasNoAttributes(PyObject* object) {
+  PyObject* dict = InstanceDict(object);
+  return dict == nullptr || PyDict_GET_SIZE(dict) == 0;
+}
+
+// True if the class declares slots, which no dict shows.
+bool HasSlots(PyTypeObject* type) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* base =
+        reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    if (!IsPythonClass(base)) continue;
+    Py_ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (PyDict_Next(base->tp_dict, &position, &key, &value)) {
+      if (Py_TYPE(value) == &PyMemberDescr_Type) return true;
+    }
+  }
+  return false;
+}
+
+// The C type that a class made in Python builds on.
+PyTypeObject* SolidBase(PyTypeObject* type) {
+  while (type->tp_base != nullptr && IsPythonClass(type)) type = type->tp_base;
+  return type;
+}
+
+bool IsDataclass(PyTypeObject* type) {
+  static PyObject* word = PyUnicode_InternFromString("__dataclass_fields__");
+  return _PyType_Lookup(type, word) != nullptr;
+}
+
+// An OrderedDict's keys in its own order; another dict's as it iterates.
+std::vector<PyRef> KeysOf(PyObject* dict) {
+  std::vector<PyRef> keys;
+  if (PyODict_Check(dict)) {
+    PyRef iterator = PyRef::Steal(PyODict_Type.tp_iter(dict));
+    while (iterator) {
+      PyRef key = PyRef::Steal(PyIter_Next(iterator.get()));
+      if (!key) break;
+      keys.push_back(std::move(key));
+    }
+    PyErr_Clear();
+    return keys;
+  }
+  Py_ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (PyDict_Next(dict, &position, &key, &value)) {
+    keys.push_back(PyRef::Share(key));
+  }
+  return keys;
+}
+
+}  // namespace
+
+class InputGuards::Builder {
+ public:
+  Builder(InputGuards* guards,
+          const absl::flat_hash_set<PyTypeObject*>& structural)
+      : guards_(*guards), structural_(structural) {}
+
+  int Add(PyObject* object, std::string path, int depth);
+  const Refusal& refusal() const { return refusal_; }
+
+ private:
+  int NewNode(Kind kind, PyObject* object, std::string path);
+  void AddItems(int id, PyObject* sequence, const std::string& path,
+                int depth);
+  void AddDictItems(int id, PyObject* dict, const std::string& path,
+                    int depth);
+  void AddAttributes(int id, PyObject* object, const std::string& path,
+                     int depth);
+  bool IsStructural(PyObject* object) const;
+  int Refuse(std::string reason) {
+    if (!refusal_) refusal_.reason = std::move(reason);
+    return 0;
+  }
+
+  InputGuards& guards_;
+  const absl::flat_hash_set<PyTypeObject*>& structural_;
+  Refusal refusal_;
+};
+
+int InputGuards::Builder::NewNode(Kind kind, PyObject* object,
+                                  std::string path) {
+  const int id = static_cast<int>(guards_.nodes_.size());
+  Node node;
+  node.kind = kind;
+  node.type = PyRef::Share(reinterpret_cast<PyObject*>(Py_TYPE(object)));
+  node.path = std::move(path);
+  guards_.nodes_.push_back(std::move(node));
+  return id;
+}
+
+bool InputGuards::Builder::IsStructural(PyObject* object) const {
+  PyTypeObject* type = Py_TYPE(object);
+  if (!IsPythonClass(type) || HasSlots(type)) return false;
+  PyTypeObject* base = SolidBase(type);
+  if (base == &PyODict_Type || base == &PyDict_Type) return true;
+  if (base != &PyBaseObject_Type) return false;
+  return IsDataclass(type) || structural_.contains(type);
+}
+
+int InputGuards::Builder::Add(PyObject* object, std::string path, int depth) {
+  if (refusal_) return 0;
+  if (depth > kMaxDepth || guards_.nodes_.size() > kMaxNodes) {
+    return Refuse(absl::StrCat("argument ", path, " is nested too deeply, or "
+                               "holds too many objects"));
+  }
+  if (IsConstant(object)) {
+    const int id = NewNode(Kind::kConstant, object, std::move(path));
+    guards_.nodes_[id].value = PyRef::Share(object);
+    return id;
+  }
+  if (const auto it = guards_.node_of_.find(object);
+      it != guards_.node_of_.end()) {
+    const int id = NewNode(Kind::kSame, object, std::move(path));
+    guards_.nodes_[id].index = it->second;
+    return id;
+  }
+  const int next = static_cast<int>(guards_.nodes_.size());
+  guards_.node_of_[object] = next;
+  if (IsTensor(object)) {
+    if (!IsPlainTensor(object)) {
+      return Refuse(absl::StrCat("argument ", path, " is a ",
+                                 TypeName(Py_TYPE(object)),
+                                 ", a subclass of torch.Tensor"));
+    }
+    if (const auto why = UnsupportedTensor(object)) {
+      return Refuse(absl::StrCat("argument ", path, " is ", *why));
+    }
+    if (HasOwnAttributes(object)) {
+      return Refuse(absl::StrCat("argument ", path,
+                                 " is a tensor with attributes of its own"));
+    }
+    const int id = NewNode(Kind::kTensor, object, path);
+    guards_.nodes_[id].index = static_cast<int>(guards_.tensors_.size());
+    guards_.tensors_.push_back({.recorded = object,
+                                .meta = TensorMeta::Of(object),
+                                .path = std::move(path)});
+    guards_.covered_.push_back(object);
+    return id;
+  }
+  PyTypeObject* type = Py_TYPE(object);
+  if (PyTuple_CheckExact(object) ||
+      (PyTuple_Check(object) && HasNoAttributes(object))) {
+    const int id = NewNode(Kind::kTuple, object, path);
+    guards_.covered_.push_back(object);
+    AddItems(id, object, path, depth);
+    return id;
+  }
+  if (PyList_CheckExact(object)) {
+    const int id = NewNode(Kind::kList, object, path);
+    guards_.covered_.push_back(object);
+    AddItems(id, object, path, depth);
+    return id;
+  }
+  if (PyDict_CheckExact(object) || type == &PyODict_Type) {
+    const int id = NewNode(Kind::kDict, object, path);
+    guards_.covered_.push_back(object);
+    AddDictItems(id, object, path, depth);
+    return id;
+  }
+  if (IsStructural(object)) {
+    const int id = NewNode(Kind::kInstance, object, path);
+    guards_.covered_.push_back(object);
+    if (PyDict_Check(object)) AddDictItems(id, object, path, depth);
+    AddAttributes(id, object, path, depth);
+    return id;
+  }
+  const int id = NewNode(Kind::kPinned, object, path);
+  guards_.nodes_[id].value = PyRef::Share(object);
+  guards_.pinned_.push_back(PyRef::Share(object));
+  guards_.pinned_paths_.push_back(std::move(path));
+  return id;
+}
+
+void InputGuards::Builder::AddItems(int id, PyObject* sequence,
+                                    const std::string& path, int depth) {
+  const bool is_tuple = PyTuple_Check(sequence);
+  for (Py_ssize_t i = 0; i < Py_SIZE(sequence); ++i) {
+    PyObject* item = is_tuple ? PyTuple_GET_ITEM(sequence, i)
+                              : PyList_GET_ITEM(sequence, i);
+    const int child = Add(item, absl::StrCat(path, "[", i, "]"), depth + 1);
+    guards_.nodes_[id].children.push_back(child);
+  }
+}
+
+void InputGuards::Builder::AddDictItems(int id, PyObject* dict,
+                                        const std::string& path, int depth) {
+  for (PyRef& key : KeysOf(dict)) {
+    if (!IsConstant(key.get())) {
+      Refuse(absl::StrCat("argument ", path,
+                          " is a dict with a key that isn't a constant"));
+      return;
+    }
+    PyObject* value = PyDict_GetItemWithError(dict, key.get());
+    if (value == nullptr) return PyErr_Clear();
+    const int child =
+        Add(value, absl::StrCat(path, "[", DescribeValue(key.get()), "]"),
+            depth + 1);
+    guards_.nodes_[id].children.push_back(child);
+    guards_.nodes_[id].keys.push_back(std::move(key));
+  }
+}
+
+void InputGuards::Builder::AddAttributes(int id, PyObject* object,
+                                         const std::string& path, int depth) {
+  PyObject* dict = InstanceDict(object);
+  if (dict == nullptr) return;
+  for (PyRef& name : KeysOf(dict)) {
+    PyObject* value = PyDict_GetItemWithError(dict, name.get());
+    if (value == nullptr) return PyErr_Clear();
+    const int child = Add(
+        value, absl::StrCat(path, ".", PyText(name.get())), depth + 1);
+    guards_.nodes_[id].children.push_back(child);
+    guards_.nodes_[id].names.push_back(std::move(name));
+  }
+}
+
+std::pair<InputGuards, Refusal> InputGuards::Build(
+    const CallArgs& args, absl::Span<const std::string> names,
+    const absl::flat_hash_set<PyTypeObject*>& structural) {
+  InputGuards guards;
+  Builder builder(&guards, structural);
+  guards.num_positional_ = args.num_positional;
+  guards.keyword_names_ = PyRef::Share(args.keyword_names);
+  for (Py_ssize_t i = 0; i < args.size(); ++i) {
+    std::string path;
+    if (i >= args.num_positional) {
+      path =
+          PyText(PyTuple_GET_ITEM(args.keyword_names, i - args.num_positional));
+    } else if (static_cast<size_t>(i) < names.size()) {
+      path = names[i];
+    } else {
+      path = absl::StrCat("args[", i, "]");
+    }
+    guards.roots_.push_back(builder.Add(args.args[i], std::move(path), 0));
+  }
+  Refusal refusal = builder.refusal();
+  return {std::move(guards), std::move(refusal)};
+}
+
+int InputGuards::FindNode(PyObject* object) const {
+  const auto it = node_of_.find(object);
+  return it == node_of_.end() ? -1 : it->second;
+}
+
+void InputGuards::EndRecording() {
+  node_of_.clear();
+  covered_.clear();
+  for (Tensor& tensor : tensors_) tensor.recorded = nullptr;
+}
+
+bool InputGuards::Match(const CallArgs& args, BoundInputs* bound,
+                        Miss* miss) const {
+  misplaced_type_ = nullptr;
+  bool same_form = args.num_positional == num_positional_;
+  PyObject* recorded = keyword_names_.get();
+  if (same_form && recorded != args.keyword_names) {
+    const Py_ssize_t count =
+        recorded == nullptr ? 0 : PyTuple_GET_SIZE(recorded);
+    same_form = count == args.num_keywords();
+    for (Py_ssize_t i = 0; same_form && i < count; ++i) {
+      same_form = SameValue(PyTuple_GET_ITEM(recorded, i),
+                            PyTuple_GET_ITEM(args.keyword_names, i));
+    }
+  }
+  if (!same_form) {
+    if (miss != nullptr) {
+      const Py_ssize_t keywords =
+          recorded == nullptr ? 0 : PyTuple_GET_SIZE(recorded);
+      *miss = {.kind = "input",
+               .note = {.path = "the arguments"},
+               .expected = absl::StrCat(num_positional_, " positional and ",
+                                        keywords, " keyword ones"),
+               .got = absl::StrCat(args.num_positional, " and ",
+                                   args.num_keywords(), ", or other names")};
+    }
+    return false;
+  }
+  bound->objects.resize(nodes_.size());
+  bound->tensors.resize(tensors_.size());
+  for (size_t i = 0; i < roots_.size(); ++i) {
+    if (!MatchNode(roots_[i], args.args[i], bound, miss)) return false;
+  }
+  return MatchTensors(*bound, miss);
+}
+
+bool InputGuards::MatchNode(int id, PyObject* object, BoundInputs* bound,
+                            Miss* miss) const {
+  const Node& node = nodes_[id];
+  bound->objects[id] = object;
+  switch (node.kind) {
+    case Kind::kTensor:
+      if (Py_TYPE(object) != AsType(node.type) ||
+          !tensors_[node.index].meta.Matches(object) ||
+          HasOwnAttributes(object)) {
+        return Differ(node, object, miss);
+      }
+      bound->tensors[node.index] = object;
+      return true;
+    case Kind::kConstant:
+      return SameValue(node.value.get(), object) ||
+             Differ(node, object, miss);
+    case Kind::kPinned:
+      if (node.value.get() == object) return true;
+      if (Py_TYPE(object) == AsType(node.type)) {
+        misplaced_type_ = AsType(node.type);
+      }
+      return Differ(node, object, miss);
+    case Kind::kSame:
+      return bound->objects[node.index] == object ||
+             Differ(node, object, miss);
+    default:
+      break;
+  }
+  if (Py_TYPE(object) != AsType(node.type)) return Differ(node, object, miss);
+  const size_t num_children = node.children.size();
+  if (node.kind == Kind::kTuple || node.kind == Kind::kList) {
+    if (static_cast<size_t>(Py_SIZE(object)) != num_children) {
+      return Differ(node, object, miss);
+    }
+    for (size_t i = 0; i < num_children; ++i) {
+      PyObject* item = node.kind == Kind::kTuple
+                           ? PyTuple_GET_ITEM(object, i)
+                           : PyList_GET_ITEM(object, i);
+      if (!MatchNode(node.children[i], item, bound, miss)) return false;
+    }
+    return true;
+  }
+  size_t child = 0;
+  if (PyDict_Check(object)) {
+    if (static_cast<size_t>(PyDict_GET_SIZE(object)) != node.keys.size()) {
+      return Differ(node, object, miss);
+    }
+    if (PyODict_Check(object)) {
+      const std::vector<PyRef> keys = KeysOf(object);
+      for (size_t i = 0; i < node.keys.size(); ++i) {
+        if (i >= keys.size() ||
+            !SameValue(node.keys[i].get(), keys[i].get())) {
+          return Differ(node, object, miss);
+        }
+        PyObject* value = PyDict_GetItemWithError(object, keys[i].get());
+        if (value == nullptr) return Differ(node, object, miss);
+        if (!MatchNode(node.children[child++], value, bound, miss)) {
+          return false;
+        }
+      }
+    } else {
+      Py_ssize_t position = 0;
+      PyObject *key = nullptr, *value = nullptr;
+      while (PyDict_Next(object, &position, &key, &value)) {
+        if (!SameValue(node.keys[child].get(), key)) {
+          return Differ(node, object, miss);
+        }
+        if (!MatchNode(node.children[child++], value, bound, miss)) {
+          return false;
+        }
+      }
+    }
+  }
+  if (node.kind != Kind::kInstance) return true;
+  PyObject* dict = InstanceDict(object);
+  const size_t num_names = node.names.size();
+  if ((dict == nullptr ? 0 : static_cast<size_t>(PyDict_GET_SIZE(dict))) !=
+      num_names) {
+    return Differ(node, object, miss);
+  }
+  if (num_names == 0) return true;
+  Py_ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  size_t name = 0;
+  while (PyDict_Next(dict, &position, &key, &value)) {
+    if (!SameValue(node.names[name++].get(), key)) {
+      return Differ(node, object, miss);
+    }
+    if (!MatchNode(node.children[child++], value, bound, miss)) return false;
+  }
+  return true;
+}
+
+// Tensors that were different objects still have to be.
+bool InputGuards::MatchTensors(const BoundInputs& bound, Miss* miss) const {
+  const auto differ = [&](size_t a, size_t b) {
+    if (miss != nullptr) {
+      *miss = {.kind = "input",
+               .note = {.path = tensors_[b].path},
+               .expected = "a tensor of its own",
+               .got = absl::StrCat("the same object as ", tensors_[a].path)};
+    }
+    return false;
+  };
+  const size_t count = bound.tensors.size();
+  constexpr size_t kFew = 12;
+  if (count <= kFew) {
+    for (size_t b = 1; b < count; ++b) {
+      for (size_t a = 0; a < b; ++a) {
+        if (bound.tensors[a] == bound.tensors[b]) return differ(a, b);
+      }
+    }
+    return true;
+  }
+  absl::flat_hash_map<PyObject*, size_t> first;
+  for (size_t b = 0; b < count; ++b) {
+    const auto [it, is_new] = first.try_emplace(bound.tensors[b], b);
+    if (!is_new) return differ(it->second, b);
+  }
+  return true;
+}
+
+std::string InputGuards::Describe(const Node& node) const {
+  switch (node.kind) {
+    case Kind::kTensor:
+      return tensors_[node.index].meta.ToString();
+    case Kind::kConstant:
+      return DescribeValue(node.value.get());
+    case Kind::kPinned:
+      return absl::StrCat("the same ", TypeName(AsType(node.type)));
+    case Kind::kSame:
+      return absl::StrCat("the same object as ", nodes_[node.index].path);
+    default:
+      return absl::StrCat(TypeName(AsType(node.type)), " of ",
+                          node.children.size(), " items");
+  }
+}
+
+bool InputGuards::Differ(const Node& node, PyObject* got, Miss* miss) const {
+  if (miss == nullptr) return false;
+  std::string text = DescribeValue(got);
+  if (node.kind == Kind::kPinned && misplaced_type_ != nullptr) {
+    text = "another one";
+  } else if (node.kind == Kind::kSame) {
+    text = "another object";
+  }
+  *miss = {.kind = "input",
+           .note = {.path = node.path},
+           .expected = Describe(node),
+           .got = std::move(text)};
+  return false;
+}
+
+std::vector<std::string> InputGuards::ToText() const {
+  std::vector<std::string> lines;
+  for (const Node& node : nodes_) {
+    lines.push_back(absl::StrCat(
+        node.path, node.kind == Kind::kConstant ? " == " : " is ",
+        Describe(node)));
+  }
+  return lines;
+}
+
+}  // namespace mica

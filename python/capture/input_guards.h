@@ -1,0 +1,127 @@
+// Guards over what a call passes in.
+
+#ifndef MICA_PYTHON_CAPTURE_INPUT_GUARDS_H_
+#define MICA_PYTHON_CAPTURE_INPUT_GUARDS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/types/span.h"
+#include "python/capture/guard_note.h"
+#include "python/capture/py_ref.h"
+#include "python/capture/refusal.h"
+#include "python/capture/tensor_access.h"
+
+namespace mica {
+
+// A call's arguments as the vectorcall protocol passes them.
+struct CallArgs {
+  PyObject* const* args = nullptr;
+  Py_ssize_t num_positional = 0;
+  PyObject* keyword_names = nullptr;  // A tuple, or null.
+
+  Py_ssize_t num_keywords() const {
+    return keyword_names == nullptr ? 0 : PyTuple_GET_SIZE(keyword_names);
+  }
+  Py_ssize_t size() const { return num_positional + num_keywords(); }
+};
+
+// The objects that a call passed, by node; borrowed from the call.
+struct BoundInputs {
+  std::vector<PyObject*> objects;  // By node.
+  std::vector<PyObject*> tensors;  // The different ones, by number.
+};
+
+// A tree over the arguments: their structure, the types and values of what
+// isn't a tensor, the metadata of tensors, and which of them are one object.
+//
+// Containers, dataclasses and their like are taken apart, so that a call may
+// bring new ones; other objects (modules, functions) have to be the recorded
+// ones, and are kept alive. Tensors and containers are not. Single-thread.
+class InputGuards {
+ public:
+  // Describes `args` as they are now. `structural` names classes whose
+  // instances are to be taken apart too. Fails with a reason for what can't be
+  // guarded. `names` are those of the positional parameters, as known.
+  static std::pair<InputGuards, Refusal> Build(
+      const CallArgs& args, absl::Span<const std::string> names,
+      const absl::flat_hash_set<PyTypeObject*>& structural);
+
+  // True if `args` are like those recorded; `bound` then has their parts.
+  // Otherwise `miss`, if given, says what differs.
+  bool Match(const CallArgs& args, BoundInputs* bound, Miss* miss) const;
+
+  // The class of an object that had to be the recorded one and wasn't, though
+  // it is of the same class; by the last failed Match(). Null if that failed
+  // for another reason.
+  PyTypeObject* misplaced_type() const { return misplaced_type_; }
+
+  // Node of a recorded object, or -1.
+  int FindNode(PyObject* object) const;
+  // The recorded objects whose contents are guarded here; valid while the
+  // recorded call lasts.
+  absl::Span<PyObject* const> covered() const { return covered_; }
+  absl::Span<const PyRef> pinned() const { return pinned_; }
+  absl::Span<const std::string> pinned_paths() const { return pinned_paths_; }
+
+  struct Tensor {
+    PyObject* recorded = nullptr;  // Borrowed; not for use after the run.
+    TensorMeta meta;
+    std::string path;
+  };
+  absl::Span<const Tensor> tensors() const { return tensors_; }
+  // Forgets what it knew of the recorded objects, but for those kept alive.
+  void EndRecording();
+
+  // "x is f32[8,64]", one a line of the list.
+  std::vector<std::string> ToText() const;
+
+ private:
+  enum class Kind {
+    kTensor,
+    kConstant,
+    kTuple,     // And subclasses without attributes: named tuples.
+    kList,
+    kDict,      // And OrderedDict.
+    kInstance,  // A class made in Python: attributes, and items if a dict.
+    kPinned,
+    kSame,      // The object of an earlier node.
+  };
+  struct Node {
+    Kind kind = Kind::kConstant;
+    PyRef type;    // Of the object.
+    PyRef value;   // kConstant, kPinned.
+    int index = 0; // kTensor: number; kSame: node.
+    std::vector<PyRef> keys;    // kDict, kInstance: of items.
+    std::vector<PyRef> names;   // kInstance: of attributes.
+    std::vector<int> children;  // Items, then attributes.
+    std::string path;
+  };
+
+  class Builder;
+  bool MatchNode(int id, PyObject* object, BoundInputs* bound,
+                 Miss* miss) const;
+  bool MatchTensors(const BoundInputs& bound, Miss* miss) const;
+  bool Differ(const Node& node, PyObject* got, Miss* miss) const;
+  std::string Describe(const Node& node) const;
+
+  std::vector<Node> nodes_;
+  std::vector<int> roots_;
+  Py_ssize_t num_positional_ = 0;
+  PyRef keyword_names_;
+  std::vector<Tensor> tensors_;
+  std::vector<PyRef> pinned_;
+  std::vector<std::string> pinned_paths_;
+  absl::flat_hash_map<PyObject*, int> node_of_;
+  std::vector<PyObject*> covered_;
+  mutable PyTypeObject* misplaced_type_ = nullptr;
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_INPUT_GUARDS_H_

@@ -1,0 +1,83 @@
+// What capture needs of the interpreter's insides: frames, stacks, versions,
+// ages. One source a CPython version implements it (cpython_311.cc); nothing
+// else in capture knows a version.
+
+#ifndef MICA_PYTHON_CAPTURE_INTERPRETER_H_
+#define MICA_PYTHON_CAPTURE_INTERPRETER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "python/capture/py_ref.h"
+#include "python/capture/refusal.h"
+
+namespace mica {
+
+class StateWatch;
+
+// Looks up what the rest needs, once. False with a Python error set. Frames of
+// files below `torch_dir` and `mica_dir` are never a user's.
+bool InitInterpreter(std::string torch_dir, std::string mica_dir);
+
+// The line of the innermost frame of this thread that isn't torch's or Mica's
+// own code: the line that the user would look for.
+UserLine CurrentUserLine();
+
+// True if somebody (a debugger, coverage) already traces this thread.
+bool IsForeignTracerActive();
+
+// Changes whenever the dict does, and never comes back.
+inline uint64_t DictVersion(const PyDictObject* dict) {
+  return dict->ma_version_tag;
+}
+// Changes whenever the class or a base of it does; 0 if there is none now.
+uint32_t TypeVersion(PyTypeObject* type);
+
+// The dict that holds an instance's attributes, or null. Borrowed.
+PyObject* InstanceDict(PyObject* instance);
+// What a member descriptor of a class with __slots__ stands for; null if it is
+// unset or no plain slot. Borrowed.
+PyObject* SlotValue(PyObject* owner, PyObject* member);
+// collections.deque.
+PyTypeObject* DequeType();
+// True if `type` was made by a class statement, not in C.
+bool IsPythonClass(PyTypeObject* type);
+// The class whose attributes super() searches, of a super object. May be null.
+PyTypeObject* SuperType(PyObject* super);
+
+// Tells objects made after it from older ones. Keeps Python's cyclic garbage
+// collector off while it lives.
+class AgeMark {
+ public:
+  AgeMark();
+  ~AgeMark();
+  AgeMark(const AgeMark&) = delete;
+  AgeMark& operator=(const AgeMark&) = delete;
+
+  enum class Age { kYounger, kOlder, kUnknown };
+  // kUnknown for what the collector doesn't track. Takes time linear in the
+  // number of younger objects; quick for the youngest.
+  Age Of(PyObject* object) const;
+
+ private:
+  bool was_enabled_;
+  PyRef mark_;
+  const void* list_ = nullptr;  // The youngest generation's.
+};
+
+// The interpreter's stream: follows what Python code this thread executes and
+// tells `watch` before each step what the step reads, writes and calls. A
+// later form may keep shadows of the values; the watch stays.
+class InterpreterStream {
+ public:
+  virtual ~InterpreterStream() = default;
+  // Between the two, one stream a thread. Requires: !IsForeignTracerActive().
+  virtual void Start() = 0;
+  virtual void Stop() = 0;
+};
+std::unique_ptr<InterpreterStream> MakeInterpreterStream(StateWatch* watch);
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_INTERPRETER_H_

@@ -1,0 +1,54 @@
+// Guards over which tensors share memory.
+
+#ifndef MICA_PYTHON_CAPTURE_MEMORY_GUARDS_H_
+#define MICA_PYTHON_CAPTURE_MEMORY_GUARDS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "analysis/lower/tape.h"
+#include "python/capture/guard_note.h"
+#include "python/capture/py_ref.h"
+
+namespace mica {
+
+// Inputs and states that shared memory when recorded have to lie in one memory
+// again, at the same distance; and what a Program writes has to be disjoint
+// from all that it wasn't part of. Single-thread.
+class MemoryGuards {
+ public:
+  MemoryGuards() = default;
+  explicit MemoryGuards(const Tape& tape);
+
+  // Tensors in the order of Tape::inputs and Tape::states.
+  bool Check(absl::Span<PyObject* const> inputs,
+             absl::Span<PyObject* const> states, Miss* miss);
+
+ private:
+  struct External {
+    std::string name;
+    int32_t storage = 0;
+    bool is_mutated = false;
+    int64_t low = 0;   // Bytes that it spans, from its first element.
+    int64_t high = 0;
+  };
+  // `b` lies `distance` bytes behind `a`.
+  struct Pair {
+    int a = 0;
+    int b = 0;
+    int64_t distance = 0;
+  };
+
+  bool CheckDisjoint(const std::vector<char*>& data, Miss* miss);
+
+  std::vector<External> externals_;
+  std::vector<Pair> pairs_;
+  bool has_mutation_ = false;
+  std::vector<char*> last_good_;  // Addresses that were found disjoint.
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_MEMORY_GUARDS_H_

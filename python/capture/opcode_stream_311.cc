@@ -1,0 +1,331 @@
+// The interpreter's stream on CPython 3.11: a trace function in C that looks
+// at the operands of every opcode before it runs. The events come with the
+// value stack in place; opcodes are the unspecialised ones.
+
+#include <opcode.h>
+
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "python/capture/cpython_311.h"
+#include "python/capture/interpreter.h"
+#include "python/capture/state_watch.h"
+
+namespace mica {
+namespace {
+
+// A code object's instructions as the compiler made them.
+struct Instructions {
+  PyRef code;
+  PyRef bytes;
+};
+
+class OpcodeStream final : public InterpreterStream {
+ public:
+  explicit OpcodeStream(StateWatch* watch) : watch_(*watch) {}
+  ~OpcodeStream() override { Stop(); }
+
+  void Start() override {
+    PyRef self = PyRef::Steal(PyCapsule_New(this, nullptr, nullptr));
+    started_ = true;
+    PyEval_SetTrace(&OpcodeStream::Trace, self.get());
+  }
+
+  void Stop() override {
+    if (!started_) return;
+    started_ = false;
+    if (PyThreadState_Get()->c_tracefunc == &OpcodeStream::Trace) {
+      PyEval_SetTrace(nullptr, nullptr);
+    }
+  }
+
+ private:
+  static int Trace(PyObject* self, PyFrameObject* frame, int what,
+                   PyObject* /*arg*/) {
+    auto* stream =
+        static_cast<OpcodeStream*>(PyCapsule_GetPointer(self, nullptr));
+    switch (what) {
+      case PyTrace_CALL:
+        frame->f_trace_opcodes = 1;
+        frame->f_trace_lines = 0;
+        stream->Enter(frame->f_frame);
+        break;
+      case PyTrace_OPCODE:
+        stream->Step(frame->f_frame);
+        break;
+      case PyTrace_RETURN:
+        frame->f_trace_opcodes = 0;
+        frame->f_trace_lines = 1;
+        return 0;
+      default:
+        return 0;
+    }
+    if (stream->watch_.refusal()) stream->Stop();
+    return 0;
+  }
+
+  void Enter(_PyInterpreterFrame* frame) {
+    // Also at each resumption of a generator; the watch knows it by then.
+    watch_.EnterFunction(reinterpret_cast<PyObject*>(frame->f_func));
+  }
+
+  const uint8_t* BytesOf(PyCodeObject* code) {
+    if (code == last_code_) return last_bytes_;
+    auto [it, is_new] = instructions_.try_emplace(code);
+    if (is_new) {
+      it->second.code = PyRef::Share(reinterpret_cast<PyObject*>(code));
+      it->second.bytes = PyRef::Steal(PyCode_GetCode(code));
+      if (!it->second.bytes) {
+        PyErr_Clear();
+        return nullptr;
+      }
+    }
+    last_code_ = code;
+    last_bytes_ = reinterpret_cast<const uint8_t*>(
+        PyBytes_AS_STRING(it->second.bytes.get()));
+    return last_bytes_;
+  }
+
+  void Step(_PyInterpreterFrame* frame) {
+    PyCodeObject* code = frame->f_code;
+    const uint8_t* bytes = BytesOf(code);
+    if (bytes == nullptr) return watch_.Refuse("runs code without bytecode");
+    int at = _PyInterpreterFrame_LASTI(frame);
+    if (at < 0) return;
+    // An extended argument and the opcode it is for are one event, or two.
+    int arg = 0;
+    int begin = at;
+    while (begin > 0 && bytes[2 * (begin - 1)] == EXTENDED_ARG) --begin;
+    while (bytes[2 * at] == EXTENDED_ARG) ++at;
+    for (int i = begin; i <= at; ++i) arg = (arg << 8) | bytes[2 * i + 1];
+    frame_ = frame;
+    top_ = frame->localsplus + frame->stacktop;
+    Dispatch(bytes[2 * at], arg, code);
+  }
+
+  // The n-th operand from the top of the stack, from 1.
+  PyObject* Peek(int n) const { return top_[-n]; }
+  PyObject* Name(PyCodeObject* code, int index) const {
+    return PyTuple_GET_ITEM(code->co_names, index);
+  }
+
+  void Dispatch(int opcode, int arg, PyCodeObject* code);
+  void Binary(int arg);
+  void Call(int num_args);
+  void CallEx(int flags);
+  void With();
+  void Import(PyObject* name);
+  void LoadName(PyObject* name);
+  void Cell(PyCodeObject* code, int index) {
+    watch_.ReadCell(frame_->localsplus[index],
+                    PyTuple_GET_ITEM(code->co_localsplusnames, index));
+  }
+
+  StateWatch& watch_;
+  bool started_ = false;
+  absl::flat_hash_map<PyCodeObject*, Instructions> instructions_;
+  PyCodeObject* last_code_ = nullptr;
+  const uint8_t* last_bytes_ = nullptr;
+  _PyInterpreterFrame* frame_ = nullptr;
+  PyObject** top_ = nullptr;
+};
+
+// Opcodes without a case move values that others made, or make new objects of
+// them, or jump.
+void OpcodeStream::Dispatch(int opcode, int arg, PyCodeObject* code) {
+  switch (opcode) {
+    case LOAD_GLOBAL:
+      return watch_.ReadGlobal(frame_->f_globals, frame_->f_builtins,
+                               Name(code, arg >> 1));
+    case STORE_GLOBAL:
+    case DELETE_GLOBAL:
+      return watch_.ReadGlobal(frame_->f_globals, nullptr, Name(code, arg));
+    case LOAD_NAME:
+      return LoadName(Name(code, arg));
+    case STORE_NAME:
+    case DELETE_NAME:
+      if (frame_->f_locals == frame_->f_globals) {
+        watch_.Refuse("runs a module's body");
+      }
+      return;
+    case LOAD_ATTR:
+    case LOAD_METHOD:
+    case IMPORT_FROM:
+      return watch_.ReadAttribute(Peek(1), Name(code, arg));
+    case STORE_ATTR:
+    case DELETE_ATTR:
+      return watch_.WriteAttribute(Peek(1), Name(code, arg));
+    case LOAD_DEREF:
+    case LOAD_CLASSDEREF:
+    case STORE_DEREF:
+    case DELETE_DEREF:
+      return Cell(code, arg);
+    case BINARY_SUBSCR:
+    case STORE_SUBSCR:
+    case DELETE_SUBSCR:
+      return watch_.UseItem(Peek(2), Peek(1));
+    case CONTAINS_OP:
+      return watch_.UseItem(Peek(1), Peek(2));
+    case BINARY_OP:
+      return Binary(arg);
+    case COMPARE_OP:
+      watch_.Touch(Peek(2));
+      return watch_.Touch(Peek(1));
+    case IS_OP:
+      return watch_.Compare(Peek(2), Peek(1));
+    case UNARY_POSITIVE:
+    case UNARY_NEGATIVE:
+    case UNARY_NOT:
+    case UNARY_INVERT:
+    case GET_ITER:
+    case GET_YIELD_FROM_ITER:
+    case FOR_ITER:
+    case UNPACK_SEQUENCE:
+    case UNPACK_EX:
+    case GET_LEN:
+    case MATCH_MAPPING:
+    case MATCH_SEQUENCE:
+    case LIST_EXTEND:
+    case SET_UPDATE:
+    case DICT_UPDATE:
+    case DICT_MERGE:
+    case POP_JUMP_FORWARD_IF_FALSE:
+    case POP_JUMP_FORWARD_IF_TRUE:
+    case POP_JUMP_BACKWARD_IF_FALSE:
+    case POP_JUMP_BACKWARD_IF_TRUE:
+    case JUMP_IF_FALSE_OR_POP:
+    case JUMP_IF_TRUE_OR_POP:
+      return watch_.Touch(Peek(1));
+    case SEND:
+      return watch_.Touch(Peek(2));
+    case MATCH_KEYS:
+      watch_.Touch(Peek(2));
+      return watch_.Touch(Peek(1));
+    case MATCH_CLASS:
+      return watch_.Refuse("matches a class pattern");
+    case FORMAT_VALUE:
+      return watch_.Format(Peek((arg & 4) != 0 ? 2 : 1));
+    case PRECALL:
+      return Call(arg);
+    case CALL_FUNCTION_EX:
+      return CallEx(arg);
+    case BEFORE_WITH:
+      return With();
+    case IMPORT_NAME:
+      return Import(Name(code, arg));
+    case IMPORT_STAR:
+      return watch_.Refuse("imports all names of a module");
+    case PRINT_EXPR:
+      return watch_.Refuse("prints an expression");
+    case GET_AWAITABLE:
+    case GET_AITER:
+    case GET_ANEXT:
+    case BEFORE_ASYNC_WITH:
+    case END_ASYNC_FOR:
+    case ASYNC_GEN_WRAP:
+      return watch_.Refuse("runs asynchronous code");
+    default:
+      return;
+  }
+}
+
+void OpcodeStream::Binary(int arg) {
+  constexpr int kRemainder = 6;
+  constexpr int kInplaceRemainder = 19;
+  if (PyUnicode_Check(Peek(2)) &&
+      (arg == kRemainder || arg == kInplaceRemainder)) {
+    return watch_.Format(Peek(1));  // "%s" % value.
+  }
+  watch_.Touch(Peek(2));
+  watch_.Touch(Peek(1));
+}
+
+void OpcodeStream::Call(int num_args) {
+  // Below the arguments: the callable and, for methods, self; or NULL and the
+  // callable.
+  PyObject* method = Peek(num_args + 2);
+  const bool is_method = method != nullptr;
+  PyObject* callable = is_method ? method : Peek(num_args + 1);
+  const int count = num_args + (is_method ? 1 : 0);
+  watch_.Call(callable, {top_ - count, static_cast<size_t>(count)});
+}
+
+void OpcodeStream::CallEx(int flags) {
+  const bool has_keywords = (flags & 1) != 0;
+  PyObject* keywords = has_keywords ? Peek(1) : nullptr;
+  PyObject* positional = Peek(has_keywords ? 2 : 1);
+  PyObject* callable = Peek(has_keywords ? 3 : 2);
+  watch_.Touch(positional);
+  std::vector<PyObject*> args;
+  if (PyTuple_Check(positional) || PyList_Check(positional)) {
+    PyRef items = PyRef::Steal(PySequence_Tuple(positional));
+    if (!items) return PyErr_Clear();
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
+      args.push_back(PyTuple_GET_ITEM(items.get(), i));
+    }
+  } else {
+    return watch_.Refuse("unpacks arguments from what is no list or tuple");
+  }
+  if (keywords != nullptr && PyDict_Check(keywords)) {
+    watch_.Touch(keywords);
+    Py_ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (PyDict_Next(keywords, &position, &key, &value)) {
+      args.push_back(value);
+    }
+  }
+  watch_.Call(callable, args);
+}
+
+void OpcodeStream::With() {
+  PyObject* manager = Peek(1);
+  watch_.Touch(manager);
+  for (const char* name : {"__enter__", "__exit__"}) {
+    PyRef word = PyRef::Steal(PyUnicode_InternFromString(name));
+    PyObject* method = _PyType_Lookup(Py_TYPE(manager), word.get());
+    if (method == nullptr) continue;  // Raises.
+    if (PyInstanceMethod_Check(method)) {
+      method = PyInstanceMethod_GET_FUNCTION(method);
+    }
+    watch_.Call(method, {&manager, 1});
+  }
+}
+
+void OpcodeStream::LoadName(PyObject* name) {
+  PyObject* locals = frame_->f_locals;
+  if (locals != nullptr && locals != frame_->f_globals &&
+      PyDict_CheckExact(locals)) {
+    if (PyDict_GetItemWithError(locals, name) != nullptr) return;
+  }
+  watch_.ReadGlobal(frame_->f_globals, frame_->f_builtins, name);
+}
+
+void OpcodeStream::Import(PyObject* name) {
+  const long level = PyLong_AsLong(Peek(2));
+  if (level == 0) return watch_.Import(name);
+  // A relative import: from the package that the code belongs to.
+  PyObject* package =
+      PyDict_GetItemString(frame_->f_globals, "__package__");
+  if (level < 0 || package == nullptr || !PyUnicode_Check(package)) {
+    PyErr_Clear();
+    return watch_.Refuse("imports relative to no package");
+  }
+  std::string full = PyText(package);
+  for (long i = 1; i < level; ++i) {
+    const size_t dot = full.rfind('.');
+    if (dot == std::string::npos) return;  // Raises.
+    full.resize(dot);
+  }
+  const std::string last = PyText(name);
+  if (!last.empty()) full += "." + last;
+  PyRef word = PyRef::Steal(PyUnicode_InternFromString(full.c_str()));
+  watch_.Import(word.get());
+}
+
+}  // namespace
+
+std::unique_ptr<InterpreterStream> MakeInterpreterStream(StateWatch* watch) {
+  return std::make_unique<OpcodeStream>(watch);
+}
+
+}  // namespace mica

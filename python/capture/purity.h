@@ -1,0 +1,48 @@
+// Which C functions a captured program may call: the one table of them. What
+// isn't listed is never assumed to be pure.
+
+#ifndef MICA_PYTHON_CAPTURE_PURITY_H_
+#define MICA_PYTHON_CAPTURE_PURITY_H_
+
+#include <string>
+
+#include "python/capture/py_ref.h"
+
+namespace mica {
+
+enum class CallKind {
+  kUnknown,    // Ends the capture.
+  kPure,       // Depends on its arguments and what they hold; or changes them,
+               // which shows when they are compared after the run.
+  kShallow,    // Looks at its arguments' types only, or at torch's state.
+  kGetAttr,    // getattr, hasattr, object.__getattribute__.
+  kSetAttr,    // setattr, delattr, object.__setattr__.
+  kUseItem,    // dict.get and its like: one item of a dict.
+  kIdentity,   // id(): an address.
+  kText,       // repr, str, format.
+  kNew,        // tp_new of a type: as calling the type.
+  kReadsData,  // A tensor's data leaves unseen: tolist, numpy.
+};
+
+// Fills the table from the modules at hand. False with a Python error set.
+bool InitPurity();
+
+// Of a builtin function, method descriptor, slot wrapper or method-wrapper.
+CallKind KindOfBuiltin(PyObject* callable);
+// Whether objects of a C type are made without effect, from the arguments.
+bool IsPureType(PyTypeObject* type);
+// Whether objects of a C type never change (re.Pattern, a dtype).
+bool IsImmutableType(PyTypeObject* type);
+// Whether an object of a C type is a function of its own that has no effect
+// (numpy.ufunc).
+bool IsPureCallableType(PyTypeObject* type);
+// Whether reading a tensor's attribute of this name is covered by guards on
+// its metadata, or seen by the dispatcher.
+bool IsSafeTensorAttribute(const std::string& name, bool requires_grad);
+
+// "builtins.print", "torch.Tensor.tolist": for messages.
+std::string CallableName(PyObject* callable);
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_PURITY_H_

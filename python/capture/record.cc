@@ -1,0 +1,301 @@
+#include "python/capture/record.h"
+
+#include <cctype>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "python/capture/constants.h"
+#include "python/capture/interpreter.h"
+#include "python/capture/recorder.h"
+#include "python/capture/state_watch.h"
+
+namespace mica {
+namespace {
+
+thread_local bool is_capturing = false;
+
+std::string CallableTitle(PyObject* callable) {
+  PyObject* function =
+      PyMethod_Check(callable) ? PyMethod_GET_FUNCTION(callable) : callable;
+  std::string title =
+      PyFunction_Check(function)
+          ? PyText(reinterpret_cast<PyFunctionObject*>(function)->func_name)
+          : TypeName(Py_TYPE(function));
+  title = title.substr(title.rfind('.') + 1);
+  for (char& c : title) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_') c = '_';
+  }
+  if (title.empty() || std::isdigit(static_cast<unsigned char>(title[0]))) {
+    title.insert(0, "f");
+  }
+  return title;
+}
+
+// The names of the parameters that positional arguments go to.
+std::vector<std::string> ParameterNames(PyObject* callable) {
+  PyRef function = PyRef::Share(callable);
+  size_t skip = 0;
+  if (PyMethod_Check(callable)) {
+    function = PyRef::Share(PyMethod_GET_FUNCTION(callable));
+    skip = 1;
+  } else if (!PyFunction_Check(callable)) {
+    static PyObject* forward = PyUnicode_InternFromString("forward");
+    function = PyRef::Share(_PyType_Lookup(Py_TYPE(callable), forward));
+    skip = 1;
+  }
+  std::vector<std::string> names;
+  if (!function || !PyFunction_Check(function.get())) return names;
+  auto* code = reinterpret_cast<PyCodeObject*>(
+      reinterpret_cast<PyFunctionObject*>(function.get())->func_code);
+  PyRef variables = PyRef::Steal(PyCode_GetVarnames(code));
+  if (!variables) {
+    PyErr_Clear();
+    return names;
+  }
+  const auto count = static_cast<size_t>(code->co_argcount);
+  for (size_t i = skip; i < count; ++i) {
+    names.push_back(
+        PyText(PyTuple_GET_ITEM(variables.get(), static_cast<int>(i))));
+  }
+  return names;
+}
+
+// Gives a module's tensors the names that its state_dict() has.
+void NameModule(StateWatch& watch, PyObject* module, const std::string& prefix,
+                int depth) {
+  constexpr int kMaxDepth = 64;
+  if (depth > kMaxDepth || !IsPythonClass(Py_TYPE(module))) return;
+  PyObject* dict = InstanceDict(module);
+  if (dict == nullptr) return;
+  for (const char* kind : {"_parameters", "_buffers", "_modules"}) {
+    PyObject* items = PyDict_GetItemString(dict, kind);
+    if (items == nullptr || !PyDict_Check(items)) continue;
+    Py_ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (PyDict_Next(items, &position, &key, &value)) {
+      if (value == Py_None) continue;
+      const std::string name =
+          prefix.empty() ? PyText(key) : absl::StrCat(prefix, ".", PyText(key));
+      watch.AddName(value, name);
+      if (absl::string_view(kind) == "_modules") {
+        NameModule(watch, value, name, depth + 1);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+// Everything that observes one run.
+struct Observation {
+  explicit Observation(std::string title) : recorder(std::move(title)) {}
+  StateWatch watch;
+  Recorder recorder;
+  std::unique_ptr<InterpreterStream> stream;
+};
+
+namespace {
+
+void AddRoots(Observation& run, PyObject* callable, const InputGuards& inputs) {
+  for (const InputGuards::Tensor& tensor : inputs.tensors()) {
+    run.recorder.AddInput(tensor.recorded, tensor.path);
+  }
+  for (PyObject* object : inputs.covered()) run.watch.AddInput(object);
+  PyObject* self =
+      PyMethod_Check(callable) ? PyMethod_GET_SELF(callable) : callable;
+  if (!PyFunction_Check(self)) NameModule(run.watch, self, "", 0);
+  run.watch.AddRoot(callable, PyFunction_Check(callable)
+                                  ? CallableTitle(callable)
+                                  : "");
+  if (self != callable) run.watch.AddRoot(self, "");
+  for (size_t i = 0; i < inputs.pinned().size(); ++i) {
+    PyObject* object = inputs.pinned()[i].get();
+    NameModule(run.watch, object, inputs.pinned_paths()[i], 0);
+    run.watch.AddRoot(object, inputs.pinned_paths()[i]);
+  }
+}
+
+Refusal FromStatus(const absl::Status& status) {
+  return {.reason = std::string(status.message())};
+}
+
+}  // namespace
+
+bool IsCapturing() { return is_capturing; }
+
+std::unique_ptr<Record> Record::Capture(PyObject* callable,
+                                        const CallArgs& args,
+                                        const CaptureOptions& options,
+                                        PyRef* result, Refusal* refusal) {
+  const auto run_eagerly = [&](Refusal why) -> std::unique_ptr<Record> {
+    *refusal = std::move(why);
+    *result = PyRef::Steal(PyObject_Vectorcall(
+        callable, args.args, static_cast<size_t>(args.num_positional),
+        args.keyword_names));
+    return nullptr;
+  };
+  std::unique_ptr<Record> record(new Record);
+  record->callable_ = PyRef::Share(callable);
+  record->torch_state_ = TorchState::Current();
+  if (const auto why = record->torch_state_.Unsupported()) {
+    return run_eagerly({.reason = *why});
+  }
+  if (IsForeignTracerActive()) {
+    return run_eagerly({.reason = "a debugger or a coverage tool traces this "
+                                  "thread",
+                        .transient = true});
+  }
+  auto [inputs, input_refusal] =
+      InputGuards::Build(args, ParameterNames(callable), options.structural);
+  if (input_refusal) return run_eagerly(std::move(input_refusal));
+  record->inputs_ = std::move(inputs);
+
+  Observation run(CallableTitle(callable));
+  AddRoots(run, callable, record->inputs_);
+  run.stream = MakeInterpreterStream(&run.watch);
+  run.watch.Touch(callable);
+  run.watch.Call(callable, {args.args, static_cast<size_t>(args.size())});
+  is_capturing = true;
+  run.recorder.Start();
+  run.stream->Start();
+  *result = PyRef::Steal(PyObject_Vectorcall(
+      callable, args.args, static_cast<size_t>(args.num_positional),
+      args.keyword_names));
+  run.stream->Stop();
+  run.recorder.Stop();
+  is_capturing = false;
+  if (!*result) {
+    *refusal = {.reason = "the run raised an exception", .transient = true};
+    return nullptr;
+  }
+  const PyErrorKeeper keeper;
+  if (!record->Finish(run, args, result->get(), options, refusal)) {
+    return nullptr;
+  }
+  return record;
+}
+
+bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
+                    const CaptureOptions& options, Refusal* refusal) {
+  const auto refuse = [&](Refusal why) {
+    *refusal = std::move(why);
+    return false;
+  };
+  if (run.watch.refusal()) return refuse(run.watch.refusal());
+  if (run.recorder.refusal()) return refuse(run.recorder.refusal());
+  const TorchState after = TorchState::Current();
+  if (after != torch_state_) {
+    return refuse({.reason = absl::StrCat("changes torch's state: ",
+                                          torch_state_.Difference(after))});
+  }
+  Miss miss;
+  BoundInputs bound;
+  if (!inputs_.Match(args, &bound, &miss)) {
+    return refuse({.reason = absl::StrCat("changes an argument: ",
+                                          miss.ToString()),
+                   .mend = "return new values instead"});
+  }
+  if (!run.watch.guards().Check(&miss)) {
+    return refuse({.reason = absl::StrCat("changes state: ", miss.ToString()),
+                   .mend = "keep such changes out of the compiled function",
+                   .at = {},
+                   .transient = true});
+  }
+  std::vector<PyObject*> tensors;
+  auto [tree, tree_refusal] =
+      ResultTree::Build(result, run.watch, inputs_, &tensors);
+  if (tree_refusal) return refuse(std::move(tree_refusal));
+  if (run.watch.refusal()) return refuse(run.watch.refusal());
+  result_ = std::move(tree);
+
+  std::vector<StateTensor> states;
+  for (const StateGuards::Tensor& tensor : run.watch.guards().tensors()) {
+    states.push_back({.tensor = tensor.tensor.get(),
+                      .name = run.watch.TensorName(tensor.tensor.get())});
+  }
+  absl::StatusOr<Recorder::Result> recorded =
+      run.recorder.Finish(states, tensors);
+  if (!recorded.ok()) return refuse(FromStatus(recorded.status()));
+  for (PyObject* state : recorded->states) {
+    states_.push_back(PyRef::Share(state));
+    state_objects_.push_back(state);
+  }
+  recorded->tape.results = recorded->results;
+  memory_ = MemoryGuards(recorded->tape);
+  if (!memory_.Check(bound.tensors, state_objects_, &miss)) {
+    return refuse({.reason = absl::StrCat("writes memory that tensors share "
+                                          "unseen: ", miss.ToString())});
+  }
+  auto graph =
+      Graph::Build(recorded->tape, tensors, state_objects_, options.graph);
+  if (!graph.ok()) return refuse(FromStatus(graph.status()));
+  graph_ = *std::move(graph);
+  guards_ = std::move(run.watch.guards());
+  inputs_.EndRecording();
+  return true;
+}
+
+Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
+                              PyRef* result, Miss* miss) {
+  if (now != torch_state_) {
+    if (miss != nullptr) {
+      *miss = {.kind = "torch state",
+               .note = {.path = torch_state_.Difference(now)},
+               .expected = "the same",
+               .got = "another"};
+    }
+    return Outcome::kMiss;
+  }
+  BoundInputs bound = std::move(bound_);
+  const absl::Cleanup keep = [&] { bound_ = std::move(bound); };
+  if (!inputs_.Match(args, &bound, miss) || !guards_.Check(miss) ||
+      !memory_.Check(bound.tensors, state_objects_, miss)) {
+    return Outcome::kMiss;
+  }
+  // Another thread may change what holds them.
+  for (PyObject* object : bound.objects) Py_INCREF(object);
+  const absl::Cleanup drop = [&] {
+    for (PyObject* object : bound.objects) Py_DECREF(object);
+  };
+  std::vector<PyRef> tensors;
+  const absl::Status status =
+      graph_->Run(bound.tensors, state_objects_, &tensors);
+  if (absl::IsAborted(status)) {
+    if (miss != nullptr) {
+      *miss = {.kind = "host read",
+               .note = {.path = std::string(status.message())},
+               .expected = "the recorded one",
+               .got = "another"};
+    }
+    return Outcome::kMiss;
+  }
+  if (absl::IsDataLoss(status)) {
+    PyErr_NoMemory();
+    return Outcome::kHit;
+  }
+  if (!status.ok()) {
+    if (miss != nullptr) {
+      *miss = {.kind = "failure",
+               .note = {.path = std::string(status.message())},
+               .expected = "a run without error",
+               .got = "an error"};
+    }
+    return Outcome::kFailed;
+  }
+  std::vector<PyObject*> objects;
+  objects.reserve(tensors.size());
+  for (const PyRef& tensor : tensors) objects.push_back(tensor.get());
+  *result = PyRef::Steal(result_.Make(objects, bound));
+  ++hits;
+  return Outcome::kHit;
+}
+
+std::vector<std::string> Record::GuardsToText() const {
+  std::vector<std::string> lines = inputs_.ToText();
+  for (std::string& line : guards_.ToText()) lines.push_back(std::move(line));
+  return lines;
+}
+
+}  // namespace mica

@@ -1,0 +1,85 @@
+// A Program with the guards under which it is valid.
+
+#ifndef MICA_PYTHON_CAPTURE_RECORD_H_
+#define MICA_PYTHON_CAPTURE_RECORD_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "python/capture/graph.h"
+#include "python/capture/guard_note.h"
+#include "python/capture/input_guards.h"
+#include "python/capture/memory_guards.h"
+#include "python/capture/py_ref.h"
+#include "python/capture/refusal.h"
+#include "python/capture/result_tree.h"
+#include "python/capture/state_guards.h"
+#include "python/capture/tensor_access.h"
+
+namespace mica {
+
+struct Observation;
+
+struct CaptureOptions {
+  GraphOptions graph;
+  // Classes whose instances are taken apart when they are arguments.
+  absl::flat_hash_set<PyTypeObject*> structural;
+};
+
+// What one run of a callable did, ready to be done again. Single-thread under
+// the GIL, which Serve() gives up while it computes; a Record is then free for
+// other threads to try.
+class Record {
+ public:
+  // Runs `callable` once, for real, watching it. `result` is what it returned:
+  // null, with the Python error set, if it raised. The Record is null, and
+  // `refusal` says why, if the run can't be done again in its place.
+  static std::unique_ptr<Record> Capture(PyObject* callable,
+                                         const CallArgs& args,
+                                         const CaptureOptions& options,
+                                         PyRef* result, Refusal* refusal);
+
+  enum class Outcome {
+    kHit,    // `result` is the call's.
+    kMiss,   // A guard failed; nothing happened.
+    kFailed  // The run failed before it had any effect.
+  };
+  Outcome Serve(const CallArgs& args, const TorchState& now, PyRef* result,
+                Miss* miss);
+
+  // As InputGuards::misplaced_type(), of the last miss.
+  PyTypeObject* misplaced_type() const { return inputs_.misplaced_type(); }
+
+  int64_t hits = 0;
+  const Graph& graph() const { return *graph_; }
+  const TorchState& torch_state() const { return torch_state_; }
+  // One readable expression each.
+  std::vector<std::string> GuardsToText() const;
+  int64_t num_state_facts() const { return guards_.num_facts(); }
+
+ private:
+  Record() = default;
+  // Turns what was observed into the rest of the Record; false if it can't.
+  bool Finish(Observation& run, const CallArgs& args, PyObject* result,
+              const CaptureOptions& options, Refusal* refusal);
+
+  TorchState torch_state_;
+  InputGuards inputs_;
+  StateGuards guards_;
+  MemoryGuards memory_;
+  ResultTree result_;
+  std::vector<PyRef> states_;  // Of the tape, in order.
+  std::vector<PyObject*> state_objects_;
+  std::unique_ptr<Graph> graph_;
+  PyRef callable_;
+  BoundInputs bound_;  // Kept for its memory.
+};
+
+// True while this thread runs a callable under Record::Capture().
+bool IsCapturing();
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_RECORD_H_

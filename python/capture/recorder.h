@@ -1,0 +1,84 @@
+// The dispatcher's stream: what ATen did while a user's program ran.
+
+#ifndef MICA_PYTHON_CAPTURE_RECORDER_H_
+#define MICA_PYTHON_CAPTURE_RECORDER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "analysis/lower/tape.h"
+#include "python/capture/py_ref.h"
+#include "python/capture/refusal.h"
+
+namespace mica {
+
+// The names of ATen's operators, without overloads: "add", "add_", "linear".
+absl::flat_hash_set<std::string> AtenNames();
+
+// A tensor that the program found in its own state.
+struct StateTensor {
+  PyObject* tensor = nullptr;  // Borrowed.
+  std::string name;
+};
+
+// Records every ATen call that this thread makes between Start() and Stop(),
+// as it reaches the backends: below autograd and autocast, on real tensors,
+// which it changes in nothing. Composite ops are recorded by their parts.
+//
+// Each tensor seen stays alive until the Recorder dies, so that an address
+// names one tensor. Single-thread; one at a time may be started in a thread.
+class Recorder {
+ public:
+  // Prepares torch's dispatcher, once a process. Fails, and for good, when
+  // this torch uses the recorder's key for something else.
+  static absl::Status Install();
+
+  explicit Recorder(std::string name);
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  // Announces a tensor that the caller feeds. Requires: before Start(), each
+  // tensor once.
+  void AddInput(PyObject* tensor, std::string path);
+
+  void Start();
+  void Stop();
+
+  // Why the tape is worthless, if it is.
+  const Refusal& refusal() const { return refusal_; }
+  void Refuse(Refusal refusal);
+
+  struct Result {
+    Tape tape;
+    // The objects of Tape::states, in its order; borrowed from `states`.
+    std::vector<PyObject*> states;
+    // Of each entry of `results`: its tensor in the tape.
+    std::vector<TapeTensorId> results;
+  };
+  // Settles where each tensor came from. `states` is what the program could
+  // reach without the dispatcher, `results` what it returned. Requires: after
+  // Stop(), once. Fails when a tensor has no known origin.
+  absl::StatusOr<Result> Finish(const std::vector<StateTensor>& states,
+                                const std::vector<PyObject*>& results);
+
+  int64_t num_calls() const;
+
+  struct Impl;  // Knows torch.
+ private:
+  friend struct RecorderAccess;
+  std::unique_ptr<Impl> impl_;
+  Refusal refusal_;
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_RECORDER_H_

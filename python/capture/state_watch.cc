@@ -1,0 +1,702 @@
+#include "python/capture/state_watch.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "python/capture/compiled.h"
+#include "python/capture/constants.h"
+#include "python/capture/purity.h"
+
+namespace mica {
+namespace {
+
+// Containers nested deeper than this aren't followed.
+constexpr int kMaxDepth = 16;
+// Depths: an operand, and an argument of a C function, are looked at; what
+// they hold is looked at for the latter only.
+constexpr int kShallowDepth = 0;
+constexpr int kDeepDepth = 1;
+
+bool IsContainer(PyObject* object) {
+  return PyDict_Check(object) || PyList_Check(object) ||
+         PyTuple_Check(object) || PyAnySet_Check(object) ||
+         (DequeType() != nullptr && PyObject_TypeCheck(object, DequeType()));
+}
+
+bool IsArray(PyObject* object) {
+  static PyTypeObject* type = nullptr;
+  const char* name = Py_TYPE(object)->tp_name;
+  if (type == nullptr && absl::string_view(name) == "numpy.ndarray") {
+    type = Py_TYPE(object);
+  }
+  return type != nullptr && PyObject_TypeCheck(object, type);
+}
+
+// Kinds of object that hold nothing that a program could change unseen.
+bool IsInert(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  return IsConstant(object) || type == &PyCode_Type ||
+         type == &PyFrozenSet_Type || IsImmutableType(type);
+}
+
+bool IsItemKey(PyObject* key) {
+  return PyUnicode_CheckExact(key) || PyLong_CheckExact(key);
+}
+
+std::string ItemPath(const std::string& owner, PyObject* key) {
+  // A module's "_parameters['weight']" reads better as ".weight".
+  for (const char* suffix : {"._parameters", "._buffers", "._modules"}) {
+    if (absl::EndsWith(owner, suffix) && PyUnicode_Check(key)) {
+      const std::string base(absl::StripSuffix(owner, suffix));
+      return base.empty() ? PyText(key) : absl::StrCat(base, ".", PyText(key));
+    }
+  }
+  if (absl::EndsWith(owner, ".__dict__") && PyUnicode_Check(key)) {
+    const std::string base(absl::StripSuffix(owner, ".__dict__"));
+    return base.empty() ? PyText(key) : absl::StrCat(base, ".", PyText(key));
+  }
+  return absl::StrCat(owner, "[", DescribeValue(key), "]");
+}
+
+PyTypeObject* AsType(PyObject* object) {
+  return reinterpret_cast<PyTypeObject*>(object);
+}
+
+// The C type that a class made in Python builds on.
+PyTypeObject* SolidBase(PyTypeObject* type) {
+  while (type->tp_base != nullptr && IsPythonClass(type)) type = type->tp_base;
+  return type;
+}
+
+PyObject* ModuleDict(PyObject* module) { return PyModule_GetDict(module); }
+
+PyObject* Interned(const char* text) { return PyUnicode_InternFromString(text); }
+
+}  // namespace
+
+GuardNote StateWatch::NoteOf(std::string path) const {
+  return {.path = std::move(path), .at = CurrentUserLine()};
+}
+
+std::string StateWatch::PathOf(PyObject* object) const {
+  if (const auto it = names_.find(object); it != names_.end()) {
+    return it->second;
+  }
+  if (const auto it = paths_.find(object); it != paths_.end()) {
+    return it->second;
+  }
+  return absl::StrCat("<", DescribeValue(object), ">");
+}
+
+std::string StateWatch::TensorName(PyObject* tensor) const {
+  return PathOf(tensor);
+}
+
+void StateWatch::AddName(PyObject* object, std::string name) {
+  names_.try_emplace(object, std::move(name));
+}
+
+void StateWatch::AddRoot(PyObject* object, std::string path) {
+  MarkOld(object, path);
+}
+
+void StateWatch::Refuse(std::string reason, std::string mend) {
+  if (refusal_) return;
+  refusal_ = {.reason = std::move(reason),
+              .mend = std::move(mend),
+              .at = CurrentUserLine()};
+}
+
+void StateWatch::MarkOld(PyObject* object, const std::string& path) {
+  if (object == nullptr || IsConstant(object) || inputs_.contains(object)) {
+    return;
+  }
+  if (!old_.insert(object).second) return;
+  pins_.push_back(PyRef::Share(object));
+  paths_.try_emplace(object, path);
+  if (PyTuple_Check(object)) MarkContents(object);
+}
+
+void StateWatch::MarkContents(PyObject* container) {
+  const std::string path = PathOf(container);
+  if (PyDict_Check(container)) {
+    Py_ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (PyDict_Next(container, &position, &key, &value)) {
+      if (!IsConstant(key)) MarkOld(key, absl::StrCat("a key of ", path));
+      if (!IsConstant(value)) MarkOld(value, ItemPath(path, key));
+    }
+  } else if (PyTuple_Check(container) || PyList_Check(container)) {
+    const bool is_tuple = PyTuple_Check(container);
+    for (Py_ssize_t i = 0; i < Py_SIZE(container); ++i) {
+      PyObject* item = is_tuple ? PyTuple_GET_ITEM(container, i)
+                                : PyList_GET_ITEM(container, i);
+      if (!IsConstant(item)) MarkOld(item, absl::StrCat(path, "[", i, "]"));
+    }
+  } else if (PyAnySet_Check(container)) {
+    Py_ssize_t position = 0;
+    PyObject* item = nullptr;
+    Py_hash_t hash = 0;
+    while (_PySet_NextEntry(container, &position, &item, &hash)) {
+      MarkOld(item, absl::StrCat("an item of ", path));
+    }
+  } else {
+    PyRef items = PyRef::Steal(PySequence_List(container));
+    if (!items) return PyErr_Clear();
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+      MarkOld(PyList_GET_ITEM(items.get(), i),
+              absl::StrCat(path, "[", i, "]"));
+    }
+  }
+}
+
+bool StateWatch::IsOld(PyObject* object) {
+  if (old_.contains(object)) return true;
+  if (inputs_.contains(object)) return false;
+  if (!PyObject_IS_GC(object)) return true;
+  if (!PyObject_GC_IsTracked(object)) {
+    // An empty or atomic dict that nothing old led to, or a tuple: whoever
+    // made it, it came from this run's own code.
+    return !PyDict_Check(object) && !PyTuple_Check(object);
+  }
+  if (young_.contains(object)) return false;
+  if (age_.Of(object) == AgeMark::Age::kYounger) {
+    young_.insert(object);
+    return false;
+  }
+  old_.insert(object);
+  pins_.push_back(PyRef::Share(object));
+  return true;
+}
+
+void StateWatch::EnterFunction(PyObject* function) {
+  if (refusal_ || function == nullptr || !IsOld(function)) return;
+  if (!IsFirst(function, nullptr)) return;
+  const std::string name =
+      PyText(reinterpret_cast<PyFunctionObject*>(function)->func_qualname);
+  guards_.AddFunction(function, NoteOf(name));
+  const auto* value = reinterpret_cast<PyFunctionObject*>(function);
+  if (value->func_defaults != nullptr) {
+    MarkOld(value->func_defaults, absl::StrCat(name, ".__defaults__"));
+  }
+  if (value->func_kwdefaults != nullptr) {
+    MarkOld(value->func_kwdefaults, absl::StrCat(name, ".__kwdefaults__"));
+    MarkContents(value->func_kwdefaults);
+  }
+}
+
+void StateWatch::ReadGlobal(PyObject* globals, PyObject* builtins,
+                            PyObject* name) {
+  if (refusal_ || !IsFirst(globals, name)) return;
+  const std::string text = PyText(name);
+  for (PyObject* dict : {globals, builtins}) {
+    if (dict == nullptr) continue;
+    if (!PyDict_CheckExact(dict)) {
+      return Refuse("runs code whose globals aren't a plain dict");
+    }
+    if (!IsOld(dict)) return;
+    guards_.AddItem(dict, name, NoteOf(text));
+    PyObject* value = PyDict_GetItemWithError(dict, name);
+    if (value == nullptr) continue;
+    MarkOld(value, text);
+    return;
+  }
+}
+
+void StateWatch::ReadCell(PyObject* cell, PyObject* name) {
+  if (refusal_ || cell == nullptr || !PyCell_Check(cell) || !IsOld(cell)) {
+    return;
+  }
+  guards_.AddCell(cell, NoteOf(PyText(name)));
+  MarkOld(PyCell_GET(cell), PyText(name));
+}
+
+void StateWatch::ReadAttribute(PyObject* owner, PyObject* name) {
+  UseAttribute(owner, name, /*is_write=*/false);
+}
+
+void StateWatch::WriteAttribute(PyObject* owner, PyObject* name) {
+  UseAttribute(owner, name, /*is_write=*/true);
+}
+
+void StateWatch::UseAttribute(PyObject* owner, PyObject* name, bool is_write) {
+  if (refusal_) return;
+  if (!PyUnicode_Check(name)) return;  // The program will raise.
+  if (PyObject* inner = UnwrapCompiled(owner)) {
+    return UseAttribute(inner, name, is_write);
+  }
+  PyTypeObject* type = Py_TYPE(owner);
+  TouchType(type);
+  if (old_.contains(owner) && !is_write && !IsFirst(owner, name)) return;
+  if (PyModule_Check(owner)) {
+    PyObject* dict = ModuleDict(owner);
+    const std::string base = PathOf(owner);
+    const std::string path = absl::StrCat(base, ".", PyText(name));
+    MarkOld(dict, absl::StrCat(base, ".__dict__"));
+    guards_.AddItem(dict, name, NoteOf(path));
+    PyObject* value = PyDict_GetItemWithError(dict, name);
+    if (value != nullptr) return MarkOld(value, path);
+    static PyObject* getattr = Interned("__getattr__");
+    guards_.AddItem(dict, getattr, NoteOf(absl::StrCat(base, ".__getattr__")));
+    return;
+  }
+  if (PyType_Check(owner)) {
+    TouchType(AsType(owner));
+    PyObject* value = _PyType_Lookup(AsType(owner), name);
+    if (value != nullptr) {
+      MarkOld(value, absl::StrCat(TypeName(AsType(owner)), ".", PyText(name)));
+    }
+    return;
+  }
+  if (IsTensor(owner)) {
+    if (is_write) {
+      return Refuse(absl::StrCat("sets attribute ", PyText(name),
+                                 " of a tensor"),
+                    "set it outside the compiled function");
+    }
+    if (!ReadTensorAttribute(owner, name)) return;
+  }
+  if (PyTypeObject* search = SuperType(owner); search != nullptr) {
+    TouchType(search);
+    return;
+  }
+  if (PyMethod_Check(owner)) {
+    return UseAttribute(PyMethod_GET_FUNCTION(owner), name, is_write);
+  }
+  if (PyFunction_Check(owner)) {
+    if (!IsOld(owner)) return;
+    EnterFunction(owner);
+    static PyObject* globals = Interned("__globals__");
+    static PyObject* closure = Interned("__closure__");
+    static PyObject* own = Interned("__dict__");
+    if (name == globals || name == closure || name == own) {
+      return Refuse(absl::StrCat("reads ", PyText(name), " of a function"));
+    }
+    PyRef dict = PyRef::Steal(PyObject_GenericGetDict(owner, nullptr));
+    if (!dict) return PyErr_Clear();
+    const std::string path = absl::StrCat(PathOf(owner), ".", PyText(name));
+    MarkOld(dict.get(), absl::StrCat(PathOf(owner), ".__dict__"));
+    guards_.AddItem(dict.get(), name, NoteOf(path));
+    PyObject* value = PyDict_GetItemWithError(dict.get(), name);
+    if (value != nullptr) MarkOld(value, path);
+    return;
+  }
+  UseInstanceAttribute(owner, name, is_write);
+}
+
+// False if nothing is left to look at.
+bool StateWatch::ReadTensorAttribute(PyObject* owner, PyObject* name) {
+  if (!IsPlainTensor(owner)) {
+    Refuse(absl::StrCat("uses a ", TypeName(Py_TYPE(owner)),
+                        ", a subclass of torch.Tensor"));
+    return false;
+  }
+  PyObject* descriptor = _PyType_Lookup(Py_TYPE(owner), name);
+  if (descriptor != nullptr && Py_TYPE(descriptor) == &PyGetSetDescr_Type) {
+    const std::string text = PyText(name);
+    if (!IsSafeTensorAttribute(text, RequiresGrad(owner))) {
+      Refuse(absl::StrCat("reads Tensor.", text,
+                          ", which no guard can cover"));
+      return false;
+    }
+    Touch(owner);
+    return false;
+  }
+  if (descriptor != nullptr) return false;  // A method: its call is seen.
+  if (inputs_.contains(owner)) return false;  // Guarded to have none.
+  return true;
+}
+
+// Notes how `descriptor`, found on the class, answers. False if the instance's
+// own dict has the word.
+bool StateWatch::UseDescriptor(PyObject* owner, PyObject* name,
+                               PyObject* descriptor) {
+  PyTypeObject* kind = Py_TYPE(descriptor);
+  if (kind == &PyMemberDescr_Type) {
+    if (!IsPythonClass(Py_TYPE(owner))) return true;  // Of a C type.
+    const std::string path = absl::StrCat(PathOf(owner), ".", PyText(name));
+    guards_.AddSlot(owner, descriptor, NoteOf(path));
+    MarkOld(SlotValue(owner, descriptor), path);
+    return true;
+  }
+  if (kind == &PyGetSetDescr_Type) {
+    static PyObject* own = Interned("__dict__");
+    static PyObject* type = Interned("__class__");
+    if (name == own) {
+      PyObject* dict = InstanceDict(owner);
+      guards_.AddInstance(owner, NoteOf(PathOf(owner)));
+      MarkOld(dict, absl::StrCat(PathOf(owner), ".__dict__"));
+      return true;
+    }
+    if (name == type) {
+      guards_.AddInstance(owner, NoteOf(PathOf(owner)));
+      return true;
+    }
+    if (IsArray(owner)) {
+      Touch(owner);
+      return true;
+    }
+    if (IsImmutableType(SolidBase(Py_TYPE(owner))) || PyExceptionInstance_Check(owner)) {
+      return true;
+    }
+    Refuse(absl::StrCat("reads ", TypeName(Py_TYPE(owner)), ".", PyText(name),
+                        ", which C code computes"));
+    return true;
+  }
+  if (kind == &PyProperty_Type) {
+    PyRef getter = PyRef::Steal(PyObject_GetAttrString(descriptor, "fget"));
+    if (!getter) PyErr_Clear();
+    if (getter && getter.get() != Py_None) Call(getter.get(), {&owner, 1});
+  }
+  return kind->tp_descr_set != nullptr;  // Its code is followed.
+}
+
+void StateWatch::UseInstanceAttribute(PyObject* owner, PyObject* name,
+                                      bool is_write) {
+  PyTypeObject* type = Py_TYPE(owner);
+  if (IsInert(owner) && !is_write) return;
+  if (!IsOld(owner)) return;
+  if (type->tp_getattro != PyObject_GenericGetAttr && !IsPythonClass(type)) {
+    return Refuse(absl::StrCat("reads an attribute of ", PathOf(owner), ", a ",
+                               TypeName(type), ", which C code looks up"));
+  }
+  PyObject* descriptor = _PyType_Lookup(type, name);
+  if (descriptor != nullptr) {
+    MarkOld(descriptor,
+            absl::StrCat(TypeName(type), ".", PyText(name)));
+    if (UseDescriptor(owner, name, descriptor)) return;
+    if (refusal_) return;
+  }
+  PyObject* dict = InstanceDict(owner);
+  if (dict == nullptr) {
+    if (type->tp_dictoffset == 0 && !IsPythonClass(type)) {
+      // A C object without attributes of its own; its methods' calls are seen.
+      return;
+    }
+    guards_.AddInstance(owner, NoteOf(PathOf(owner)));
+    if (is_write && refusal_.reason.empty()) {
+      Refuse(absl::StrCat("sets attribute ", PyText(name), " of ",
+                          PathOf(owner)));
+    }
+    return;
+  }
+  guards_.AddInstance(owner, NoteOf(PathOf(owner)));
+  const std::string base = PathOf(owner);
+  const std::string path =
+      base.empty() ? PyText(name) : absl::StrCat(base, ".", PyText(name));
+  MarkOld(dict, absl::StrCat(base, ".__dict__"));
+  guards_.AddItem(dict, name, NoteOf(path));
+  PyObject* value = PyDict_GetItemWithError(dict, name);
+  if (value != nullptr) MarkOld(value, path);
+}
+
+void StateWatch::UseItem(PyObject* container, PyObject* key) {
+  if (refusal_) return;
+  Touch(key);
+  if (PyDict_Check(container) && IsItemKey(key)) {
+    TouchType(Py_TYPE(container));
+    if (!IsOld(container)) return;
+    if (PyUnicode_CHECK_INTERNED(key) && !IsFirst(container, key)) return;
+    const std::string path = ItemPath(PathOf(container), key);
+    guards_.AddItem(container, key, NoteOf(path));
+    PyObject* value = PyDict_GetItemWithError(container, key);
+    if (value == nullptr && PyErr_Occurred()) PyErr_Clear();
+    if (value != nullptr) MarkOld(value, path);
+    return;
+  }
+  Touch(container);
+}
+
+void StateWatch::Compare(PyObject* a, PyObject* b) {
+  if (refusal_) return;
+  const auto is_input_container = [&](PyObject* object) {
+    return inputs_.contains(object) && !IsTensor(object);
+  };
+  if (is_input_container(a) && is_input_container(b)) {
+    Refuse("compares the identity of two arguments that aren't tensors");
+  }
+}
+
+void StateWatch::TouchType(PyTypeObject* type) {
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return;
+  auto* object = reinterpret_cast<PyObject*>(type);
+  if (!IsOld(object) || !IsFirst(object, nullptr)) return;
+  guards_.AddType(type, NoteOf(absl::StrCat("class ", TypeName(type))));
+}
+
+void StateWatch::TouchObject(PyObject* object, int depth) {
+  if (refusal_ || object == nullptr || IsInert(object)) return;
+  PyTypeObject* type = Py_TYPE(object);
+  if (IsTensor(object)) {
+    if (!IsPlainTensor(object)) {
+      return Refuse(absl::StrCat("uses a ", TypeName(type),
+                                 ", a subclass of torch.Tensor"));
+    }
+    if (IsOld(object) && IsFirst(object, nullptr)) {
+      guards_.AddTensor(object, NoteOf(PathOf(object)));
+    }
+    return;
+  }
+  if (PyType_Check(object)) {
+    TouchType(type);
+    return TouchType(AsType(object));
+  }
+  if (PyModule_Check(object)) return;
+  if (PyFunction_Check(object)) {
+    if (depth >= kDeepDepth) EnterFunction(object);
+    return;
+  }
+  if (PyMethod_Check(object)) {
+    return TouchObject(PyMethod_GET_FUNCTION(object), depth);
+  }
+  TouchType(type);
+  if (IsContainer(object)) return TouchContainer(object, depth);
+  if (PyCFunction_Check(object) || type == &PyMethodDescr_Type ||
+      type == &PyWrapperDescr_Type || type == &_PyMethodWrapper_Type) {
+    if (depth >= kDeepDepth) CheckCallback(object);
+    return;
+  }
+  if (IsArray(object)) {
+    if (inputs_.contains(object) || !IsOld(object)) return;
+    if (!guards_.AddArray(object, NoteOf(PathOf(object)))) {
+      Refuse(absl::StrCat("reads a numpy array, ", PathOf(object),
+                          ", that is large or not dense"),
+             "hold it as a tensor");
+    }
+    return;
+  }
+  TouchInstance(object);
+}
+
+void StateWatch::TouchContainer(PyObject* object, int depth) {
+  if (depth > kMaxDepth) return Refuse("nests containers too deeply");
+  const bool is_old = IsOld(object);
+  const bool is_first = is_old && IsFirst(object, nullptr);
+  if (is_first && !PyTuple_Check(object)) {
+    const GuardNote note = NoteOf(PathOf(object));
+    if (IsPythonClass(Py_TYPE(object))) guards_.AddInstance(object, note);
+    if (PyDict_Check(object)) {
+      guards_.AddDict(object, note);
+    } else {
+      guards_.AddItems(object, note);
+    }
+  }
+  if (is_first) MarkContents(object);
+  if (depth < kDeepDepth) return;
+  if (PyDict_Check(object)) {
+    Py_ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (PyDict_Next(object, &position, &key, &value)) {
+      TouchObject(key, depth + 1);
+      TouchObject(value, depth + 1);
+    }
+    return;
+  }
+  PyRef items = PyRef::Steal(PySequence_List(object));
+  if (!items) return PyErr_Clear();
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+    TouchObject(PyList_GET_ITEM(items.get(), i), depth + 1);
+  }
+}
+
+void StateWatch::TouchInstance(PyObject* object) {
+  if (inputs_.contains(object) || !IsOld(object)) return;
+  if (!IsFirst(object, nullptr)) return;
+  PyTypeObject* base = SolidBase(Py_TYPE(object));
+  if (base == &PyBaseObject_Type || PyExceptionInstance_Check(object) ||
+      IsImmutableType(base)) {
+    guards_.AddInstance(object, NoteOf(PathOf(object)));
+    return;
+  }
+  if (IsPureCallableType(base)) return;
+  Refuse(absl::StrCat("uses ", PathOf(object), ", a ", TypeName(Py_TYPE(object)),
+                      " made before the call, whose state no guard can cover"),
+         "make it inside the compiled function");
+}
+
+void StateWatch::Format(PyObject* object) {
+  if (refusal_) return;
+  TouchObject(object, kDeepDepth);
+  if (IsTensor(object) || IsContainer(object)) return;
+  PyTypeObject* type = Py_TYPE(object);
+  if (IsPythonClass(type) && type->tp_repr == PyBaseObject_Type.tp_repr &&
+      type->tp_str == PyBaseObject_Type.tp_str &&
+      (inputs_.contains(object) || !IsOld(object))) {
+    Refuse(absl::StrCat("makes text of the address of a ", TypeName(type)));
+  }
+}
+
+void StateWatch::Import(PyObject* name) {
+  if (refusal_) return;
+  PyObject* modules = PyImport_GetModuleDict();
+  MarkOld(modules, "sys.modules");
+  guards_.AddItem(modules, name,
+                  NoteOf(absl::StrCat("sys.modules['", PyText(name), "']")));
+  PyObject* module = PyDict_GetItemWithError(modules, name);
+  if (module == nullptr) {
+    Refuse(absl::StrCat("imports ", PyText(name), " for the first time"));
+    refusal_.transient = true;
+    return;
+  }
+  MarkOld(module, PyText(name));
+  // `import a.b` binds `a`.
+  const std::string text = PyText(name);
+  const size_t dot = text.find('.');
+  if (dot == std::string::npos) return;
+  PyObject* top = PyDict_GetItemString(modules, text.substr(0, dot).c_str());
+  if (top != nullptr) MarkOld(top, text.substr(0, dot));
+}
+
+void StateWatch::RefuseCall(PyObject* callable) {
+  const std::string name = CallableName(callable);
+  Refuse(absl::StrCat("calls ", name,
+                      ", a function in C that isn't known to be free of "
+                      "effects"),
+         "call it outside the compiled function");
+}
+
+void StateWatch::CheckCallback(PyObject* callable) {
+  if (refusal_) return;
+  switch (KindOfBuiltin(callable)) {
+    case CallKind::kPure:
+    case CallKind::kShallow:
+      return;
+    default:
+      RefuseCall(callable);
+  }
+}
+
+void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
+  if (refusal_ || callable == nullptr) return;
+  if (PyObject* inner = UnwrapCompiled(callable)) {
+    MarkOld(inner, PathOf(callable));
+    return Call(inner, args);
+  }
+  if (PyFunction_Check(callable)) return;  // Followed as it runs.
+  if (PyMethod_Check(callable)) {
+    std::vector<PyObject*> all = {PyMethod_GET_SELF(callable)};
+    all.insert(all.end(), args.begin(), args.end());
+    return Call(PyMethod_GET_FUNCTION(callable), all);
+  }
+  if (PyType_Check(callable)) return CallType(AsType(callable), args);
+  PyTypeObject* type = Py_TYPE(callable);
+  if (PyCFunction_Check(callable) || type == &PyMethodDescr_Type ||
+      type == &PyClassMethodDescr_Type || type == &PyWrapperDescr_Type ||
+      type == &_PyMethodWrapper_Type) {
+    return CallBuiltin(callable, args);
+  }
+  if (IsPureCallableType(type)) {
+    TouchType(type);
+    for (PyObject* arg : args) TouchObject(arg, kDeepDepth);
+    if (absl::string_view(type->tp_name) == "functools.partial") {
+      PyRef function =
+          PyRef::Steal(PyObject_GetAttrString(callable, "func"));
+      PyRef bound = PyRef::Steal(PyObject_GetAttrString(callable, "args"));
+      PyRef keywords =
+          PyRef::Steal(PyObject_GetAttrString(callable, "keywords"));
+      if (!function || !bound || !keywords) return PyErr_Clear();
+      if (IsOld(callable)) {
+        MarkOld(function.get(), absl::StrCat(PathOf(callable), ".func"));
+        MarkOld(bound.get(), absl::StrCat(PathOf(callable), ".args"));
+        MarkOld(keywords.get(), absl::StrCat(PathOf(callable), ".keywords"));
+        TouchObject(keywords.get(), kShallowDepth);
+      }
+      TouchObject(bound.get(), kShallowDepth);
+      Call(function.get(), args);
+    }
+    return;
+  }
+  // An instance: its class's __call__, if that is Python code.
+  TouchType(type);
+  static PyObject* call = Interned("__call__");
+  PyObject* method = _PyType_Lookup(type, call);
+  if (method == nullptr) return;  // Raises.
+  if (PyFunction_Check(method)) return;  // Followed as it runs.
+  RefuseCall(callable);
+}
+
+void StateWatch::CallType(PyTypeObject* type,
+                          absl::Span<PyObject* const> args) {
+  PyTypeObject* meta = Py_TYPE(type);
+  TouchType(meta);
+  TouchType(type);
+  if (type == &PyType_Type && args.size() == 1) return;
+  PyTypeObject* base = SolidBase(type);
+  if (type == &PyUnicode_Type) {
+    for (PyObject* arg : args) Format(arg);
+    return;
+  }
+  if (!IsPureType(base)) {
+    // A metaclass may answer the call in Python (EnumMeta does); what that
+    // does is followed.
+    static PyObject* call = Interned("__call__");
+    PyObject* method = _PyType_Lookup(meta, call);
+    if (method != nullptr && PyFunction_Check(method)) return;
+    return RefuseCall(reinterpret_cast<PyObject*>(type));
+  }
+  // Python's own __init__ gets the arguments: what it reads is followed.
+  if (IsPythonClass(type) && base == &PyBaseObject_Type) return;
+  for (PyObject* arg : args) TouchObject(arg, kDeepDepth);
+}
+
+void StateWatch::CallBuiltin(PyObject* callable,
+                             absl::Span<PyObject* const> args) {
+  const CallKind kind = KindOfBuiltin(callable);
+  // A method bound to an object takes that as its first argument.
+  std::vector<PyObject*> all;
+  PyRef self;
+  if (PyCFunction_Check(callable)) {
+    self = PyRef::Share(PyCFunction_GET_SELF(callable));
+    if (self && PyModule_Check(self.get())) self = PyRef();
+  } else if (Py_TYPE(callable) == &_PyMethodWrapper_Type) {
+    self = PyRef::Steal(PyObject_GetAttrString(callable, "__self__"));
+    if (!self) PyErr_Clear();
+  }
+  if (self) all.push_back(self.get());
+  all.insert(all.end(), args.begin(), args.end());
+  switch (kind) {
+    case CallKind::kUnknown:
+      return RefuseCall(callable);
+    case CallKind::kReadsData:
+      return Refuse(absl::StrCat("calls ", CallableName(callable),
+                                 ", which reads a tensor's data on the host"),
+                    "keep the computation in tensors, or use item()");
+    case CallKind::kPure:
+      for (PyObject* arg : all) TouchObject(arg, kDeepDepth);
+      return;
+    case CallKind::kShallow:
+      for (PyObject* arg : all) {
+        if (arg == nullptr) continue;
+        TouchType(Py_TYPE(arg));
+        if (PyType_Check(arg)) TouchType(AsType(arg));
+        if (PyTuple_Check(arg)) TouchObject(arg, kDeepDepth);
+      }
+      return;
+    case CallKind::kGetAttr:
+    case CallKind::kSetAttr:
+      if (all.size() < 2) return;
+      return UseAttribute(all[0], all[1], kind == CallKind::kSetAttr);
+    case CallKind::kUseItem:
+      if (all.size() < 2) return;
+      for (size_t i = 2; i < all.size(); ++i) TouchObject(all[i], kDeepDepth);
+      return UseItem(all[0], all[1]);
+    case CallKind::kIdentity:
+      if (all.empty() || IsConstant(all[0])) return;
+      if (PyType_Check(all[0]) || (IsOld(all[0]) && !IsInput(all[0]))) return;
+      return Refuse("uses id() of an object that differs from run to run");
+    case CallKind::kText:
+      for (PyObject* arg : all) Format(arg);
+      return;
+    case CallKind::kNew:
+      if (!all.empty() && PyType_Check(all[0])) {
+        // all[0] is the type that owns the function, all[1] the one to make.
+        if (!IsPureType(SolidBase(AsType(all[0])))) return RefuseCall(callable);
+        for (PyObject* arg : all) TouchObject(arg, kDeepDepth);
+      }
+      return;
+  }
+}
+
+}  // namespace mica

@@ -1,0 +1,109 @@
+// What a running program reads of the world outside its arguments.
+
+#ifndef MICA_PYTHON_CAPTURE_STATE_WATCH_H_
+#define MICA_PYTHON_CAPTURE_STATE_WATCH_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/types/span.h"
+#include "python/capture/interpreter.h"
+#include "python/capture/py_ref.h"
+#include "python/capture/refusal.h"
+#include "python/capture/state_guards.h"
+
+namespace mica {
+
+// Listens to an InterpreterStream and turns each read of an object that is
+// older than the run into a fact of StateGuards, before the program can change
+// it. What the program then changes is found by checking the facts again after
+// the run. What can be neither noted nor proven harmless is refused: calls of
+// C functions that no table lists, objects of unknown kind.
+//
+// Objects that the run made itself need no facts: each run makes them anew.
+// Those that came in as arguments have guards of their own. Single-thread.
+class StateWatch {
+ public:
+  StateWatch() = default;
+
+  // An object whose contents the input guards cover.
+  void AddInput(PyObject* object) { inputs_.insert(object); }
+  // An object that is the same at each run, such as the callable itself.
+  void AddRoot(PyObject* object, std::string path);
+  // A readable name for a tensor or a module, in place of how it was reached.
+  void AddName(PyObject* object, std::string name);
+
+  // The stream's events, each before it takes effect.
+  void EnterFunction(PyObject* function);
+  void ReadGlobal(PyObject* globals, PyObject* builtins, PyObject* name);
+  void ReadAttribute(PyObject* owner, PyObject* name);
+  void WriteAttribute(PyObject* owner, PyObject* name);
+  // Reads or writes `container[key]`, or asks whether it is there.
+  void UseItem(PyObject* container, PyObject* key);
+  // A variable of an enclosing function.
+  void ReadCell(PyObject* cell, PyObject* name);
+  // An operator or a truth test looks at `object`, not into what it holds.
+  void Touch(PyObject* object) { TouchObject(object, /*depth=*/0); }
+  // Compares identities.
+  void Compare(PyObject* a, PyObject* b);
+  void Call(PyObject* callable, absl::Span<PyObject* const> args);
+  // Makes text of it.
+  void Format(PyObject* object);
+  void Import(PyObject* name);
+  void Refuse(std::string reason, std::string mend = "");
+
+  const Refusal& refusal() const { return refusal_; }
+  StateGuards& guards() { return guards_; }
+  const StateGuards& guards() const { return guards_; }
+  // True if `object` was there before the run and isn't part of an argument.
+  bool IsOld(PyObject* object);
+  bool IsInput(PyObject* object) const { return inputs_.contains(object); }
+  // A readable expression for an old object: "self.config".
+  std::string PathOf(PyObject* object) const;
+  std::string TensorName(PyObject* tensor) const;
+
+ private:
+  void TouchObject(PyObject* object, int depth);
+  void TouchContainer(PyObject* object, int depth);
+  void TouchInstance(PyObject* object);
+  void TouchType(PyTypeObject* type);
+  void MarkOld(PyObject* object, const std::string& path);
+  void MarkContents(PyObject* container);
+  GuardNote NoteOf(std::string path) const;
+  bool ReadTensorAttribute(PyObject* owner, PyObject* name);
+  void UseAttribute(PyObject* owner, PyObject* name, bool is_write);
+  void UseInstanceAttribute(PyObject* owner, PyObject* name, bool is_write);
+  bool UseDescriptor(PyObject* owner, PyObject* name, PyObject* descriptor);
+  void CallType(PyTypeObject* type, absl::Span<PyObject* const> args);
+  void CallBuiltin(PyObject* callable, absl::Span<PyObject* const> args);
+  // A callable that C code may call behind the stream's back.
+  void CheckCallback(PyObject* callable);
+  void RefuseCall(PyObject* callable);
+
+  // True the first time that `key` of `object` comes by: facts noted before
+  // need no second look. Both stay alive, so that an address names one object.
+  bool IsFirst(PyObject* object, PyObject* key) {
+    if (!seen_.insert({object, key}).second) return false;
+    pins_.push_back(PyRef::Share(object));
+    if (key != nullptr) pins_.push_back(PyRef::Share(key));
+    return true;
+  }
+
+  AgeMark age_;
+  StateGuards guards_;
+  Refusal refusal_;
+  absl::flat_hash_set<PyObject*> inputs_;
+  absl::flat_hash_set<PyObject*> old_;
+  absl::flat_hash_set<PyObject*> young_;
+  absl::flat_hash_set<std::pair<PyObject*, PyObject*>> seen_;
+  std::vector<PyRef> pins_;  // Addresses in `old_` stay taken.
+  absl::flat_hash_map<PyObject*, std::string> paths_;
+  absl::flat_hash_map<PyObject*, std::string> names_;
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_STATE_WATCH_H_

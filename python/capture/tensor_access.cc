@@ -1,0 +1,324 @@
+#include "python/capture/tensor_access.h"
+
+// Before the others: torch's own order of Python.h and these.
+#include <ATen/Context.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/as_strided.h>
+#include <c10/core/AutogradState.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <torch/csrc/Device.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/Layout.h>
+#include <torch/csrc/MemoryFormat.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "python/capture/torch_compat.h"
+
+namespace mica {
+namespace {
+
+const at::Tensor& Unpack(PyObject* tensor) {
+  return THPVariable_Unpack(tensor);
+}
+at::TensorImpl* Impl(PyObject* tensor) {
+  return Unpack(tensor).unsafeGetTensorImpl();
+}
+
+template <typename F>
+auto OrPythonError(F&& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const c10::OutOfMemoryError& error) {
+    PyErr_SetString(PyExc_MemoryError, error.what_without_backtrace());
+  } catch (const std::bad_alloc& error) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return decltype(body()){};
+}
+
+const char* OnOff(bool value) { return value ? "on" : "off"; }
+
+}  // namespace
+
+bool IsTensor(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (THPVariable_CheckTypeExact(type)) return true;
+  return PyType_IsSubtype(type,
+                          reinterpret_cast<PyTypeObject*>(THPVariableClass));
+}
+
+bool IsPlainTensor(PyObject* object) {
+  return THPVariable_CheckTypeExact(Py_TYPE(object));
+}
+
+bool HasOwnAttributes(PyObject* tensor) {
+  PyObject** dict = _PyObject_GetDictPtr(tensor);
+  return dict != nullptr && *dict != nullptr && PyDict_GET_SIZE(*dict) > 0;
+}
+
+bool IsTorchConstant(PyObject* object) {
+  return THPDtype_Check(object) || THPDevice_Check(object) ||
+         THPLayout_Check(object) || THPMemoryFormat_Check(object);
+}
+
+bool SameTorchConstant(PyObject* a, PyObject* b) {
+  if (THPDevice_Check(a)) {
+    return reinterpret_cast<THPDevice*>(a)->device ==
+           reinterpret_cast<THPDevice*>(b)->device;
+  }
+  return a == b;
+}
+
+const void* TensorImplOf(PyObject* tensor) { return Impl(tensor); }
+
+const void* StorageOf(PyObject* tensor) {
+  const at::TensorImpl* impl = Impl(tensor);
+  return impl->has_storage() ? impl->unsafe_storage().unsafeGetStorageImpl()
+                             : nullptr;
+}
+
+void* DataOf(PyObject* tensor) {
+  const at::TensorImpl* impl = Impl(tensor);
+  if (!impl->has_storage()) return nullptr;
+  char* start = static_cast<char*>(
+      const_cast<void*>(impl->unsafe_storage().unsafeGetStorageImpl()->data()));
+  if (start == nullptr) return nullptr;
+  return start + impl->storage_offset() *
+                     static_cast<int64_t>(impl->dtype().itemsize());
+}
+
+int64_t StorageOffsetOf(PyObject* tensor) {
+  return Impl(tensor)->storage_offset();
+}
+
+int64_t VersionOf(PyObject* tensor) {
+  const at::TensorImpl* impl = Impl(tensor);
+  const c10::VariableVersion& version = impl->version_counter();
+  return version.enabled() ? version.current_version() : -1;
+}
+
+bool RequiresGrad(PyObject* tensor) { return Impl(tensor)->requires_grad(); }
+
+TensorMeta TensorMeta::Of(PyObject* tensor) {
+  const at::TensorImpl* impl = Impl(tensor);
+  TensorMeta meta;
+  meta.key_set = impl->key_set().raw_repr();
+  meta.dtype = static_cast<int8_t>(
+      c10::typeMetaToScalarType(impl->dtype()));
+  const c10::Device device = impl->device();
+  meta.device_type = static_cast<int8_t>(device.type());
+  meta.device_index = device.index();
+  meta.requires_grad = impl->requires_grad();
+  if (impl->layout() != c10::kStrided) return meta;
+  const auto sizes = impl->sizes();
+  const auto strides = impl->strides();
+  meta.sizes.assign(sizes.begin(), sizes.end());
+  meta.strides.assign(strides.begin(), strides.end());
+  return meta;
+}
+
+bool TensorMeta::Matches(PyObject* tensor) const {
+  const at::TensorImpl* impl = Impl(tensor);
+  if (impl->key_set().raw_repr() != key_set) return false;
+  if (c10::typeMetaToScalarType(impl->dtype()) !=
+      static_cast<c10::ScalarType>(dtype)) {
+    return false;
+  }
+  if (impl->device() != c10::Device(static_cast<c10::DeviceType>(device_type),
+                                    device_index)) {
+    return false;
+  }
+  if (impl->requires_grad() != requires_grad) return false;
+  const auto now_sizes = impl->sizes();
+  const auto now_strides = impl->strides();
+  const size_t rank = sizes.size();
+  if (now_sizes.size() != rank) return false;
+  for (size_t i = 0; i < rank; ++i) {
+    if (now_sizes[i] != sizes[i] || now_strides[i] != strides[i]) return false;
+  }
+  return true;
+}
+
+std::string TensorMeta::ToString() const {
+  std::string text = absl::StrCat(
+      ScalarTypeName(static_cast<c10::ScalarType>(dtype)), "[",
+      absl::StrJoin(sizes, ","), "]");
+  int64_t expected = 1;
+  bool row_major = true;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    if (sizes[i] != 1 && strides[i] != expected) row_major = false;
+    expected *= sizes[i];
+  }
+  if (!row_major) {
+    absl::StrAppend(&text, "{", absl::StrJoin(strides, ","), "}");
+  }
+  const c10::Device device(static_cast<c10::DeviceType>(device_type),
+                           device_index);
+  if (!device.is_cpu()) absl::StrAppend(&text, " on ", device.str());
+  if (requires_grad) absl::StrAppend(&text, " requires_grad");
+  const c10::DispatchKeySet keys(c10::DispatchKeySet::RAW, key_set);
+  if (!keys.has_any(c10::autograd_dispatch_keyset)) {
+    absl::StrAppend(&text, " inference");
+  }
+  if (keys.has(c10::DispatchKey::Conjugate)) absl::StrAppend(&text, " conj");
+  if (keys.has(c10::DispatchKey::Negative)) absl::StrAppend(&text, " neg");
+  return text;
+}
+
+std::optional<std::string> UnsupportedTensor(PyObject* tensor) {
+  const at::Tensor& value = Unpack(tensor);
+  if (!value.defined()) return "undefined";
+  return UnsupportedTensorImpl(*value.unsafeGetTensorImpl());
+}
+
+int8_t TorchDtype(absl::string_view name) {
+  for (int type = 0; type < static_cast<int>(c10::ScalarType::NumOptions);
+       ++type) {
+    if (name == ScalarTypeName(static_cast<c10::ScalarType>(type))) {
+      return static_cast<int8_t>(type);
+    }
+  }
+  return -1;
+}
+
+PyObject* NewTensor(const TensorMeta& like, void** data) {
+  return OrPythonError([&]() -> PyObject* {
+    const c10::DispatchKeySet keys(c10::DispatchKeySet::RAW, like.key_set);
+    std::optional<c10::InferenceMode> inference;
+    if (!keys.has_any(c10::autograd_dispatch_keyset) &&
+        !c10::InferenceMode::is_enabled()) {
+      inference.emplace(true);
+    }
+    at::TensorBase tensor = at::detail::empty_strided_cpu(
+        c10::IntArrayRef(like.sizes.data(), like.sizes.size()),
+        c10::IntArrayRef(like.strides.data(), like.strides.size()),
+        static_cast<c10::ScalarType>(like.dtype));
+    *data = tensor.unsafeGetTensorImpl()
+                ->unsafe_storage()
+                .unsafeGetStorageImpl()
+                ->mutable_data();
+    return THPVariable_Wrap(std::move(tensor));
+  });
+}
+
+PyObject* NewView(PyObject* base, const TensorMeta& like, int64_t offset) {
+  return OrPythonError([&]() -> PyObject* {
+    const c10::AutoGradMode no_grad(false);
+    const at::Tensor& from = Unpack(base);
+    return THPVariable_Wrap(at::as_strided(
+        from, c10::IntArrayRef(like.sizes.data(), like.sizes.size()),
+        c10::IntArrayRef(like.strides.data(), like.strides.size()),
+        from.storage_offset() + offset));
+  });
+}
+
+void BumpVersion(PyObject* tensor) {
+  at::TensorImpl* impl = Impl(tensor);
+  if (impl->version_counter().enabled()) impl->bump_version();
+}
+
+TorchState TorchState::Current() {
+  TorchState state;
+  const c10::impl::LocalDispatchKeySet keys =
+      c10::impl::tls_local_dispatch_key_set();
+  state.included_keys = keys.included_.raw_repr();
+  state.excluded_keys = keys.excluded_.raw_repr();
+  const c10::AutogradState& autograd = c10::AutogradState::get_tls_state();
+  state.grad = autograd.get_grad_mode();
+  state.inference = autograd.get_inference_mode();
+  const at::Context& context = at::globalContext();
+  state.deterministic = context.deterministicAlgorithms();
+  state.deterministic_warn_only = context.deterministicAlgorithmsWarnOnly();
+  state.fill_uninitialized = context.deterministicFillUninitializedMemory();
+  state.autocast_cpu = at::autocast::is_autocast_enabled(at::kCPU);
+  state.autocast_cache = at::autocast::is_autocast_cache_enabled();
+  state.autocast_dtype =
+      static_cast<int8_t>(at::autocast::get_autocast_dtype(at::kCPU));
+  state.default_dtype =
+      static_cast<int8_t>(c10::get_default_dtype_as_scalartype());
+  state.matmul_precision = static_cast<int8_t>(MatmulPrecision());
+  state.torch_function_state = static_cast<int8_t>(
+      at::impl::PythonTorchFunctionTLS::get_disabled_state());
+  state.function_modes =
+      static_cast<int32_t>(at::impl::PythonTorchFunctionTLS::stack_len());
+  state.dispatch_modes =
+      static_cast<int32_t>(c10::impl::TorchDispatchModeTLS::stack_len()) +
+      (c10::impl::TorchDispatchModeTLS::any_modes_set() ? 1 : 0);
+  return state;
+}
+
+std::string TorchState::Difference(const TorchState& now) const {
+  const auto flag = [](const char* what, bool was, bool is) {
+    return absl::StrCat(what, ": recorded ", OnOff(was), ", now ", OnOff(is));
+  };
+  if (grad != now.grad) return flag("grad mode", grad, now.grad);
+  if (inference != now.inference) {
+    return flag("inference mode", inference, now.inference);
+  }
+  if (autocast_cpu != now.autocast_cpu) {
+    return flag("autocast on cpu", autocast_cpu, now.autocast_cpu);
+  }
+  const auto types = [](const char* what, int8_t was, int8_t is) {
+    return absl::StrCat(what, ": recorded ",
+                        ScalarTypeName(static_cast<c10::ScalarType>(was)),
+                        ", now ",
+                        ScalarTypeName(static_cast<c10::ScalarType>(is)));
+  };
+  if (autocast_dtype != now.autocast_dtype) {
+    return types("autocast dtype", autocast_dtype, now.autocast_dtype);
+  }
+  if (default_dtype != now.default_dtype) {
+    return types("default dtype", default_dtype, now.default_dtype);
+  }
+  if (deterministic != now.deterministic ||
+      deterministic_warn_only != now.deterministic_warn_only) {
+    return flag("deterministic algorithms", deterministic, now.deterministic);
+  }
+  if (fill_uninitialized != now.fill_uninitialized) {
+    return flag("filling of uninitialised memory", fill_uninitialized,
+                now.fill_uninitialized);
+  }
+  if (matmul_precision != now.matmul_precision) {
+    return "float32 matmul precision differs";
+  }
+  if (function_modes != now.function_modes) {
+    return absl::StrCat("torch function modes: recorded ", function_modes,
+                        ", now ", now.function_modes);
+  }
+  if (dispatch_modes != now.dispatch_modes) {
+    return absl::StrCat("torch dispatch modes: recorded ", dispatch_modes,
+                        ", now ", now.dispatch_modes);
+  }
+  return "torch's thread-local dispatch keys differ";
+}
+
+std::optional<std::string> TorchState::Unsupported() const {
+  if (dispatch_modes != 0) return "a TorchDispatchMode is active";
+  if (function_modes != 0) {
+    return "a TorchFunctionMode is active (torch.set_default_device is one)";
+  }
+  if (deterministic) return "torch.use_deterministic_algorithms is on";
+  const c10::DispatchKeySet included(c10::DispatchKeySet::RAW, included_keys);
+  if (included.has_any(c10::DispatchKeySet(
+          {c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
+           c10::DispatchKey::FuncTorchDynamicLayerBackMode,
+           c10::DispatchKey::FuncTorchVmapMode, c10::DispatchKey::Tracer,
+           c10::DispatchKey::Functionalize, c10::DispatchKey::Python,
+           c10::DispatchKey::PreDispatch,
+           c10::DispatchKey::PythonDispatcher}))) {
+    return "a functorch transform, a tracer or a Python dispatcher is active";
+  }
+  return std::nullopt;
+}
+
+}  // namespace mica

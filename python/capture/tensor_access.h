@@ -1,0 +1,105 @@
+// What capture needs of torch's tensors and of its global state, without
+// torch's headers: all that depends on a torch version is in tensor_access.cc
+// and recorder.cc.
+
+#ifndef MICA_PYTHON_CAPTURE_TENSOR_ACCESS_H_
+#define MICA_PYTHON_CAPTURE_TENSOR_ACCESS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/string_view.h"
+#include "python/capture/py_ref.h"
+
+namespace mica {
+
+// True for torch.Tensor, torch.nn.Parameter and every subclass.
+bool IsTensor(PyObject* object);
+// True for exactly torch.Tensor and torch.nn.Parameter.
+bool IsPlainTensor(PyObject* object);
+// True if `object` has attributes of its own, set from Python.
+bool HasOwnAttributes(PyObject* tensor);
+
+// The C++ tensor under a Python tensor, as an address: equal for two Python
+// objects only if they are one.
+const void* TensorImplOf(PyObject* tensor);
+// Equal for tensors that share memory; null if there is no memory.
+const void* StorageOf(PyObject* tensor);
+void* DataOf(PyObject* tensor);
+int64_t StorageOffsetOf(PyObject* tensor);  // In elements.
+// Counts in-place writes; -1 for inference tensors, which have no counter.
+int64_t VersionOf(PyObject* tensor);
+bool RequiresGrad(PyObject* tensor);
+
+// True for torch.dtype, device, layout and memory_format.
+bool IsTorchConstant(PyObject* object);
+// Requires: IsTorchConstant() of both, and one type.
+bool SameTorchConstant(PyObject* a, PyObject* b);
+
+// A tensor's metadata as a guard wants it. Values don't take part.
+struct TensorMeta {
+  uint64_t key_set = 0;  // Backend, layout, conjugation, inference, subclass.
+  int8_t dtype = 0;
+  int8_t device_type = 0;
+  int8_t device_index = 0;
+  bool requires_grad = false;
+  absl::InlinedVector<int64_t, 4> sizes;
+  absl::InlinedVector<int64_t, 4> strides;
+
+  static TensorMeta Of(PyObject* tensor);
+  // Requires: `tensor` is a tensor.
+  bool Matches(PyObject* tensor) const;
+  // "f32[8,64]", with what differs from the plain case: strides, device, grad.
+  std::string ToString() const;
+  friend bool operator==(const TensorMeta&, const TensorMeta&) = default;
+};
+
+// Why a tensor of this kind can't be captured ("sparse"), or nothing.
+std::optional<std::string> UnsupportedTensor(PyObject* tensor);
+
+// torch's number for the dtype called "f32"; -1 for one it doesn't have.
+int8_t TorchDtype(absl::string_view name);
+
+// A new CPU tensor with undefined contents, ready to be filled at `*data`. Null
+// with MemoryError set when there is no memory.
+PyObject* NewTensor(const TensorMeta& like, void** data);
+// `base` seen with other metadata, `offset` elements from `base`'s own start,
+// not tracked by autograd.
+// Null with a Python error set on failure.
+PyObject* NewView(PyObject* base, const TensorMeta& like, int64_t offset);
+// Tells autograd that `tensor` was written in place.
+void BumpVersion(PyObject* tensor);
+
+// What torch keeps for a thread or the process and ops depend on.
+struct TorchState {
+  uint64_t included_keys = 0;
+  uint64_t excluded_keys = 0;
+  bool grad = false;
+  bool inference = false;
+  bool deterministic = false;
+  bool deterministic_warn_only = false;
+  bool fill_uninitialized = false;
+  bool autocast_cpu = false;
+  bool autocast_cache = false;
+  int8_t autocast_dtype = 0;
+  int8_t default_dtype = 0;
+  int8_t matmul_precision = 0;
+  int8_t torch_function_state = 0;
+  int32_t function_modes = 0;
+  int32_t dispatch_modes = 0;
+
+  static TorchState Current();
+  friend bool operator==(const TorchState&, const TorchState&) = default;
+  // What differs, "grad mode: recorded off, now on".
+  std::string Difference(const TorchState& now) const;
+  // Why nothing can be captured in this state ("a TorchDispatchMode is
+  // active"), or nothing.
+  std::optional<std::string> Unsupported() const;
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_TENSOR_ACCESS_H_

@@ -1,0 +1,40 @@
+// What depends on torch's version, in one place. Only for sources that include
+// torch's headers anyway: recorder.cc and tensor_access.cc.
+
+#ifndef MICA_PYTHON_CAPTURE_TORCH_COMPAT_H_
+#define MICA_PYTHON_CAPTURE_TORCH_COMPAT_H_
+
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/DispatchKey.h>
+#include <c10/core/ScalarType.h>
+#include <c10/core/TensorImpl.h>
+
+#include <optional>
+#include <string>
+
+namespace mica {
+
+// A key below autograd and Python modes and above the backends that torch has
+// no kernels on: 2.13 keeps it for fake tensors made in C++, and registers
+// nothing. A release that does makes Recorder::Install() fail with its reason.
+inline constexpr c10::DispatchKey kRecorderKey = c10::DispatchKey::Fake;
+
+// torch.set_float32_matmul_precision's level, as a number.
+inline int MatmulPrecision() {
+  try {
+    return static_cast<int>(at::globalContext().float32MatmulPrecision());
+  } catch (const c10::Error&) {  // Old and new settings mixed: throws.
+    return -1;
+  }
+}
+
+// "f32" as framework prints it; torch's own name where it has none.
+const char* ScalarTypeName(c10::ScalarType type);
+
+// Why capture can't take such a tensor, or nothing.
+std::optional<std::string> UnsupportedTensorImpl(const c10::TensorImpl& impl);
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_TORCH_COMPAT_H_
