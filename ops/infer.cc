@@ -51,20 +51,32 @@ Promotion Promote(const OpCall& call, const PointwiseRule& rule) {
   return promotion;
 }
 
+// True if every value among the arguments is a host scalar.
+bool AreScalars(const OpCall& call) {
+  const int num_params = static_cast<int>(call.def().schema().params.size());
+  for (int i = 0; i < num_params; ++i) {
+    if (call.IsValue(i) && !call.Type(i).is_scalar) return false;
+  }
+  return true;
+}
+
 DType ResultDType(const OpCall& call, const PointwiseRule& rule,
                   const Promotion& promotion) {
+  // Python's float is f64 among its kind and torch's default in a tensor.
+  const DType real = AreScalars(call) ? DType::kF64 : DType::kF32;
+  const bool is_number = promotion.is_scalar() && IsFloating(promotion.dtype());
+  const DType promoted = is_number ? real : promotion.dtype();
   switch (rule.result) {
     case ResultRule::kPromoted:
-      return promotion.dtype();
+      return promoted;
     case ResultRule::kFloat:
-      if (IsFloating(promotion.dtype())) return promotion.dtype();
-      return promotion.is_scalar() ? DType::kF64 : DType::kF32;
+      return IsFloating(promoted) ? promoted : real;
     case ResultRule::kBool:
       return DType::kBool;
     case ResultRule::kFirst:
       return call.Type(rule.operands[0]).dtype;
   }
-  return promotion.dtype();
+  return promoted;
 }
 
 // The dims that all value arguments broadcast to.
@@ -103,7 +115,7 @@ InferFn Pointwise(PointwiseRule rule) {
     }
     TensorType type =
         FreshTensor(ResultDType(call, rule, promotion), std::move(dims));
-    type.is_scalar = promotion.is_scalar() && type.dims.empty();
+    type.is_scalar = AreScalars(call);
     return TensorTypes{std::move(type)};
   };
 }

@@ -42,6 +42,25 @@ Verdict PrepareGlu(const KernelRequest& request) {
   });
 }
 
+// Eager keeps exp(-|x|) for the backward pass.
+Verdict PrepareLogSigmoid(const KernelRequest& request) {
+  const Lane in = OperandLane(request, 0);
+  const Lane out = ResultLane(request, 0);
+  const Lane buffer = ResultLane(request, 1);
+  return RunBody([=](void* const* args, LaunchContext&) {
+    for (Odometer at(in.dims, {in.strides, out.strides, buffer.strides});
+         !at.done(); at.Next()) {
+      const double x = in.Load<double>(args, at.offset(0));
+      const double decay = std::exp(-std::fabs(x));
+      if (!out.IsUnused(args)) {
+        out.Store(args, at.offset(1), Smaller(x, 0.0) - std::log1p(decay));
+      }
+      if (!buffer.IsUnused(args)) buffer.Store(args, at.offset(2), decay);
+    }
+    return true;
+  });
+}
+
 void RegisterRectifiers(KernelRegistry& registry) {
   Add(registry, "aten.relu", {0},
       [](const auto* x) { return *x < 0 ? 0 : *x; });
@@ -94,6 +113,7 @@ void RegisterReferenceActivations(KernelRegistry& registry) {
   RegisterSmooth(registry);
   AddReference(registry, "aten.gelu", PrepareGelu);
   AddReference(registry, "aten.glu", PrepareGlu);
+  AddReference(registry, "aten.log_sigmoid_forward", PrepareLogSigmoid);
 }
 
 }  // namespace mica

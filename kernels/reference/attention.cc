@@ -64,7 +64,7 @@ std::vector<double> ScoresOf(const AttentionState& state, void* const* args,
 }
 
 // Turns scores to weights that sum to 1; returns the log of their sum. A row
-// that sees no key gets no weight at all.
+// that sees no key gets no weight at all, and 0.
 double Normalize(std::vector<double>& scores) {
   double most = kMinusInfinity;
   for (double score : scores) most = Larger(most, score);
@@ -72,7 +72,7 @@ double Normalize(std::vector<double>& scores) {
   double sum = 0;
   for (double& score : scores) sum += score = std::exp(score - shift);
   for (double& score : scores) score = sum == 0 ? 0 : score / sum;
-  return shift + std::log(sum);
+  return sum == 0 ? 0 : shift + std::log(sum);
 }
 
 void RunQuery(const AttentionState& state, void* const* args, Query at) {

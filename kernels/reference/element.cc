@@ -41,6 +41,7 @@ uint16_t FloatToHalf(float value) {
   if (std::isnan(value)) return sign | 0x7e00;
   // 65520 lies half-way between the largest half and the next power of two.
   if (magnitude >= 65520.0f) return sign | 0x7c00;
+  if (magnitude == 0) return sign;
   int exponent = 0;
   std::frexp(magnitude, &exponent);
   // The spacing of halves around `magnitude`, at least the smallest one.

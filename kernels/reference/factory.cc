@@ -134,7 +134,7 @@ Verdict PrepareEye(const KernelRequest& request) {
 
 void RegisterReferenceFactories(KernelRegistry& registry) {
   for (absl::string_view op :
-       {"aten.zeros", "aten.zeros_like", "aten.new_zeros"}) {
+       {"aten.zeros", "aten.zeros_like", "aten.new_zeros", "aten.zero"}) {
     AddFill(registry, op, 0);
   }
   for (absl::string_view op :

@@ -36,12 +36,35 @@ void AddBitwise(KernelRegistry& registry, absl::string_view name, F f) {
 int64_t Bits(double x) { return static_cast<int64_t>(x); }
 int64_t Bits(int64_t x) { return x; }
 
+// Shifts by more than an integer's bits, or by a negative number of them, give
+// what shifting out all bits gives.
+int64_t ShiftedLeft(int64_t x, int64_t by) {
+  if (by < 0 || by > 63) return 0;
+  return static_cast<int64_t>(static_cast<uint64_t>(x) << by);
+}
+int64_t ShiftedRight(int64_t x, int64_t by) {
+  return x >> (by < 0 || by > 63 ? 63 : by);
+}
+
+void RegisterShifts(KernelRegistry& registry) {
+  for (absl::string_view kind : {"Tensor", "Tensor_Scalar"}) {
+    AddPointwise(registry, absl::StrCat("aten.bitwise_left_shift.", kind),
+                 {{0, 1}, MakeFns([](const auto* x) {
+                    return ShiftedLeft(Bits(x[0]), Bits(x[1]));
+                  })});
+    AddPointwise(registry, absl::StrCat("aten.bitwise_right_shift.", kind),
+                 {{0, 1}, MakeFns([](const auto* x) {
+                    return ShiftedRight(Bits(x[0]), Bits(x[1]));
+                  })});
+  }
+}
+
 // `condition` holds where it is not 0, so it is compared unconverted.
 void RegisterChoices(KernelRegistry& registry) {
   const PointwiseFns choose =
       MakeFns([](const auto* x) { return x[0] != 0 ? x[1] : x[2]; });
-  for (absl::string_view op :
-       {"aten.where.self", "aten.where.ScalarOther", "aten.where.ScalarSelf"}) {
+  for (absl::string_view op : {"aten.where.self", "aten.where.ScalarOther",
+                               "aten.where.ScalarSelf", "aten.where.Scalar"}) {
     AddPointwise(registry, op, {{0, 1, 2}, choose});
   }
   for (absl::string_view op :
@@ -53,7 +76,8 @@ void RegisterChoices(KernelRegistry& registry) {
 void RegisterPlainCopies(KernelRegistry& registry) {
   const PointwiseFns first = MakeFns([](const auto* x) { return x[0]; });
   for (absl::string_view op :
-       {"aten._to_copy", "aten.clone", "aten.lift_fresh_copy"}) {
+       {"aten._to_copy", "aten.clone", "aten.lift_fresh_copy",
+        "aten._local_scalar_dense"}) {
     AddPointwise(registry, op, {{0}, first});
   }
   for (absl::string_view op :
@@ -83,6 +107,7 @@ void RegisterReferenceLogic(KernelRegistry& registry) {
              [](const auto* x) { return Bits(x[0]) | Bits(x[1]); });
   AddBitwise(registry, "bitwise_xor",
              [](const auto* x) { return Bits(x[0]) ^ Bits(x[1]); });
+  RegisterShifts(registry);
   RegisterChoices(registry);
   RegisterPlainCopies(registry);
 }

@@ -211,6 +211,7 @@ void RegisterReferenceMatmul(KernelRegistry& registry) {
   Add(registry, "aten.addmv",
       {.a = 1, .b_axes = "r", .out_axes = "r", .addend = 0, .beta = 3});
   Add(registry, "aten.dot", {.a_axes = "c", .b_axes = "r", .out_axes = ""});
+  Add(registry, "aten.vdot", {.a_axes = "c", .b_axes = "r", .out_axes = ""});
   AddReference(registry, "mica.linear", PrepareLinear);
 }
 

@@ -144,6 +144,12 @@ C ProductOf(absl::Span<const C> list) {
   return product;
 }
 
+double SumOfNumbers(Reals list) {
+  double sum = 0;
+  for (double value : list) sum += IsNan(value) ? 0 : value;
+  return sum;
+}
+
 double MeanOf(Reals list) {
   return SumOf(list) / static_cast<double>(list.size());
 }
@@ -214,6 +220,8 @@ void RegisterSums(KernelRegistry& registry) {
   AddReduction(registry, "aten.sum", {}, Load::kAsResult, sum);
   AddReduction(registry, "aten.sum.dim_IntList", {.dim = 1}, Load::kAsResult,
                sum);
+  AddReduction(registry, "aten.nansum", {.dim = 1}, Load::kAsResult,
+               {SumOfNumbers, SumOf<int64_t>});
   const ReduceFns product = {ProductOf<double>, ProductOf<int64_t>};
   AddReduction(registry, "aten.prod", {}, Load::kAsResult, product);
   AddReduction(registry, "aten.prod.dim_int", {.dim = 1}, Load::kAsResult,
@@ -279,7 +287,24 @@ void AddBestAlong(KernelRegistry& registry, absl::string_view op,
   });
 }
 
+Verdict PrepareBothExtremes(const KernelRequest& request) {
+  const ReductionPlan plan = MakePlan(request, {.dim = 1});
+  return RunBody([=](void* const* args, LaunchContext&) {
+    auto reduce = [](auto list, auto store) {
+      store(0, SmallestOf(list));
+      store(1, LargestOf(list));
+    };
+    if (IsFloating(plan.load)) {
+      ForEachResult<double>(plan, args, reduce);
+    } else {
+      ForEachResult<int64_t>(plan, args, reduce);
+    }
+    return true;
+  });
+}
+
 void RegisterExtremes(KernelRegistry& registry) {
+  AddReference(registry, "aten.aminmax", PrepareBothExtremes);
   const ReduceFns largest = {LargestOf<double>, LargestOf<int64_t>};
   const ReduceFns smallest = {SmallestOf<double>, SmallestOf<int64_t>};
   AddReduction(registry, "aten.max", {}, Load::kAsOperand, largest);

@@ -27,6 +27,11 @@ constexpr NamedOp kBitwise[] = {
     {"bitwise_or", "Bits set in one or both."},
     {"bitwise_xor", "Bits set in exactly one."},
 };
+constexpr NamedOp kShifts[] = {
+    {"bitwise_left_shift", "self times 2 to the power of other."},
+    {"bitwise_right_shift",
+     "self divided by 2 to the power of other, rounded down."},
+};
 
 // NAME.Tensor and NAME.Scalar.
 void AddBoth(OpRegistry& registry, const NamedOp& op, PointwiseRule rule) {
@@ -55,6 +60,10 @@ void RegisterChoices(OpRegistry& registry) {
       "aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> "
       "Tensor",
       kDoc, where));
+  registry.Add(PointwiseOp(
+      "aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> "
+      "Tensor",
+      kDoc, where));
   const PointwiseRule first = {.operands = {0}, .result = ResultRule::kFirst};
   registry.Add(PointwiseOp(
       "aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> "
@@ -80,6 +89,18 @@ void RegisterLogicOps(OpRegistry& registry) {
   }
   for (const NamedOp& op : kBitwise) {
     AddBoth(registry, op, {.operands = {0, 1}, .accepts = Accepts::kBitwise});
+  }
+  for (const NamedOp& op : kShifts) {
+    const PointwiseRule integers = {.operands = {0, 1},
+                                    .accepts = Accepts::kBitwise};
+    registry.Add(PointwiseOp(
+        absl::StrCat("aten::", op.name,
+                     ".Tensor(Tensor self, Tensor other) -> Tensor"),
+        op.doc, integers));
+    registry.Add(PointwiseOp(
+        absl::StrCat("aten::", op.name,
+                     ".Tensor_Scalar(Tensor self, Scalar other) -> Tensor"),
+        op.doc, integers));
   }
   RegisterChoices(registry);
 }

@@ -130,6 +130,9 @@ void RegisterMatmulOps(OpRegistry& registry) {
   registry.Add(OpDef("aten::dot(Tensor self, Tensor tensor) -> Tensor")
                    .Doc("Sum of self[i] * tensor[i].")
                    .Infer(Product({0, "k"}, {1, "k"}, "")));
+  registry.Add(OpDef("aten::vdot(Tensor self, Tensor other) -> Tensor")
+                   .Doc("As dot.")
+                   .Infer(Product({0, "k"}, {1, "k"}, "")));
   registry.Add(OpDef("mica::linear(Tensor x, Tensor weight, Tensor? bias, "
                      "Tensor? residual, str activation) -> Tensor")
                    .Doc("activation(x @ weight^T + bias) + residual.")

@@ -11,6 +11,7 @@ namespace {
 enum class SumDType : uint8_t {
   kWide,      // i64 for integers and bool, unless a dtype is given.
   kFloating,  // As given, or the operand's, which must be floating-point.
+  kReal,      // f32 for integers and bool.
   kSame,
   kTruth,  // bool; u8 for u8.
   kIndex,  // i64.
@@ -49,6 +50,8 @@ absl::StatusOr<DType> ReducedDType(const OpCall& call,
       if (!IsFloating(dtype)) return call.Wants("a floating-point tensor");
       return dtype;
     }
+    case SumDType::kReal:
+      return IsFloating(own) ? own : DType::kF32;
     case SumDType::kSame:
       return own;
     case SumDType::kTruth:
@@ -95,6 +98,13 @@ void RegisterSums(OpRegistry& registry) {
   registry.Add(OpDef("aten::sum.dim_IntList(Tensor self, int[1]? dim, bool "
                      "keepdim=False, *, ScalarType? dtype=None) -> Tensor")
                    .Doc("Sums over the axes dim.")
+                   .Infer(Reduction({.dim = 1,
+                                     .keepdim = 2,
+                                     .dtype = 3,
+                                     .result = SumDType::kWide})));
+  registry.Add(OpDef("aten::nansum(Tensor self, int[1]? dim=None, bool "
+                     "keepdim=False, *, ScalarType? dtype=None) -> Tensor")
+                   .Doc("Sums over the axes dim, NaN counting as 0.")
                    .Infer(Reduction({.dim = 1,
                                      .keepdim = 2,
                                      .dtype = 3,
@@ -160,6 +170,10 @@ void RegisterExtremes(OpRegistry& registry) {
                      "-> (Tensor values, Tensor indices)")
                    .Doc("The smallest elements along dim and where they stand.")
                    .Infer(WithIndices(axis)));
+  registry.Add(OpDef("aten::aminmax(Tensor self, *, int? dim=None, bool "
+                     "keepdim=False) -> (Tensor min, Tensor max)")
+                   .Doc("The smallest and the largest element.")
+                   .Infer(Reduction(axis)));
   axis.result = SumDType::kIndex;
   registry.Add(OpDef("aten::argmax(Tensor self, int? dim=None, bool "
                      "keepdim=False) -> Tensor")
@@ -241,12 +255,11 @@ void RegisterMoments(OpRegistry& registry) {
           .Doc("p-norms over the axes dim.")
           .Infer(Reduction(
               {.dim = 2, .keepdim = 3, .result = SumDType::kFloating})));
-  registry.Add(
-      OpDef("aten::logsumexp(Tensor self, int[1] dim, bool "
-            "keepdim=False) -> Tensor")
-          .Doc("log of the sum of exp, over the axes dim.")
-          .Infer(Reduction(
-              {.dim = 1, .keepdim = 2, .result = SumDType::kFloating})));
+  registry.Add(OpDef("aten::logsumexp(Tensor self, int[1] dim, bool "
+                     "keepdim=False) -> Tensor")
+                   .Doc("log of the sum of exp, over the axes dim.")
+                   .Infer(Reduction(
+                       {.dim = 1, .keepdim = 2, .result = SumDType::kReal})));
 }
 
 }  // namespace

@@ -28,6 +28,12 @@ absl::StatusOr<TensorTypes> InferGlu(const OpCall& call) {
   return TensorTypes{FreshTensor(self.dtype, std::move(dims))};
 }
 
+absl::StatusOr<TensorTypes> InferLogSigmoid(const OpCall& call) {
+  const TensorType& self = call.Type(0);
+  if (!IsFloating(self.dtype)) return call.Wants("a floating-point tensor");
+  return TensorTypes(2, FreshTensor(self.dtype, self.dims));
+}
+
 }  // namespace
 
 void RegisterActivationOps(OpRegistry& registry) {
@@ -81,6 +87,11 @@ void RegisterActivationOps(OpRegistry& registry) {
   registry.Add(
       PointwiseOp("aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor",
                   "self above 0, else weight * self.", {.operands = {0, 1}}));
+  registry.Add(
+      OpDef("aten::log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor "
+            "buffer)")
+          .Doc("log(sigmoid(self)), and exp(-|self|).")
+          .Infer(InferLogSigmoid));
   registry.Add(
       OpDef("aten::glu(Tensor self, int dim=-1) -> Tensor")
           .Doc("The first half along dim times the sigmoid of the second.")

@@ -104,6 +104,11 @@ void RegisterReorders(OpRegistry& registry) {
                    .Infer(InferPad));
 }
 
+absl::StatusOr<TensorTypes> InferHostRead(const OpCall& call) {
+  if (call.Type(0).num_elements() != 1) return call.Wants("one element");
+  return TensorTypes{ScalarType(call.Type(0).dtype)};
+}
+
 }  // namespace
 
 void RegisterCopyOps(OpRegistry& registry) {
@@ -119,6 +124,9 @@ void RegisterCopyOps(OpRegistry& registry) {
       "A copy of self.", {}));
   registry.Add(PointwiseOp("aten::lift_fresh_copy(Tensor self) -> Tensor",
                            "A copy of self.", {}));
+  registry.Add(OpDef("aten::_local_scalar_dense(Tensor self) -> Scalar")
+                   .Doc("The one element of self, for Python to read.")
+                   .Infer(InferHostRead));
   const PointwiseRule into_first = {
       .operands = {0}, .result = ResultRule::kFirst, .keeps_first_dims = true};
   registry.Add(PointwiseOp(
@@ -130,6 +138,9 @@ void RegisterCopyOps(OpRegistry& registry) {
   registry.Add(
       PointwiseOp("aten::fill.Tensor(Tensor self, Tensor value) -> Tensor",
                   "value in the dtype and dims of self.", into_first));
+  registry.Add(OpDef("aten::zero(Tensor self) -> Tensor")
+                   .Doc("0 in the dtype and dims of self.")
+                   .Infer(SameTypeAs(0)));
   RegisterReorders(registry);
 }
 

@@ -72,8 +72,8 @@ absl::Status CheckAlongAxis(const OpCall& call, const TensorType& self,
                             const TensorType& index, int axis) {
   MICA_ASSIGN_OR_RETURN(const int at,
                         NormalizeAxis(call, call.Int(axis), self.rank()));
-  if (!IsIndexDType(index.dtype)) return call.Wants("i32 or i64 indices");
   if (index.num_elements() == 0) return absl::OkStatus();
+  if (!IsIndexDType(index.dtype)) return call.Wants("i32 or i64 indices");
   // A tensor without dims counts as one with a single element.
   if (std::max(index.rank(), 1) != std::max(self.rank(), 1)) {
     return call.Wants("an index with as many dims as self");
