@@ -353,7 +353,8 @@ absl::StatusOr<ValueId> Lowering::Current(TapeTensorId id) {
 }
 
 absl::Status Lowering::LowerCall(const TapeCall& call) {
-  if (call.has_dynamic_output_shape) {
+  // torch marks aten.index for its masks; ours infers a size or refuses.
+  if (call.has_dynamic_output_shape && registry_.Find(call.op) == nullptr) {
     return absl::UnimplementedError("the result's size depends on data");
   }
   if (!call.mutated_args.empty()) {
