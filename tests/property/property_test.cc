@@ -1,4 +1,5 @@
-// Laws that hold for every Program. MICA_PROPERTY_SEED=n repeats one seed.
+// Laws that hold for every Program. MICA_PROPERTY_SEED=7 repeats one seed,
+// MICA_PROPERTY_SEEDS=5000 tries that many.
 
 #include <cmath>
 #include <cstdlib>
@@ -15,6 +16,7 @@
 #include "executor/job/job.h"
 #include "framework/base/test_matchers.h"
 #include "framework/text/text.h"
+#include "glog/logging.h"
 #include "kernels/all.h"
 #include "kernels/reference/reference.h"
 #include "ops/all.h"
@@ -27,16 +29,23 @@ namespace {
 
 constexpr uint64_t kNumSeeds = 300;
 
+// The number in an environment variable.
+uint64_t NumberFrom(const char* variable, uint64_t if_unset) {
+  const char* text = std::getenv(variable);
+  uint64_t number = if_unset;
+  if (text != nullptr) CHECK(absl::SimpleAtoi(text, &number)) << variable;
+  return number;
+}
+
 // Calls `test` with each seed, until one fails.
 template <typename Test>
 void ForEachSeed(Test test) {
-  uint64_t seed = 0;
-  const char* only = std::getenv("MICA_PROPERTY_SEED");
-  if (only != nullptr && absl::SimpleAtoi(only, &seed)) {
-    test(seed);
-    return;
-  }
-  for (; seed < kNumSeeds && !testing::Test::HasFailure(); ++seed) {
+  const uint64_t end = NumberFrom("MICA_PROPERTY_SEEDS", kNumSeeds);
+  const uint64_t only = NumberFrom("MICA_PROPERTY_SEED", end);
+  const uint64_t first = only == end ? 0 : only;
+  const uint64_t last = only == end ? end : only + 1;
+  for (uint64_t seed = first; seed < last && !testing::Test::HasFailure();
+       ++seed) {
     SCOPED_TRACE(absl::StrCat("MICA_PROPERTY_SEED=", seed));
     test(seed);
   }
