@@ -217,15 +217,19 @@ bool LaunchTiles(const void* state, void* const* args, LaunchContext&) {
   return true;
 }
 
-// The residual is read, tile by tile, before the result is written there.
+// The residual is read, tile by tile, before the result is written there. It
+// must not be a's memory as well, which later tiles read again: types that
+// differ rule that out.
 uint32_t InplaceOf(const KernelRequest& request, const Call& call) {
   if (call.residual_arg < 0) return 0;
   const TensorType& residual = request.operands[call.residual_arg].type;
-  const TensorType& c = request.results[0].type;
   // An activation after the tile is stored would find the residual gone.
   const bool is_late = call.spec.activation != Activation::kNone &&
                        call.spec.activation != Activation::kRelu;
-  return residual == c && !is_late ? 1u << call.residual_arg : 0;
+  const bool may_share = residual == request.results[0].type &&
+                         !(residual == request.operands[call.a_arg].type) &&
+                         !(residual == request.operands[call.b_arg].type);
+  return may_share && !is_late ? 1u << call.residual_arg : 0;
 }
 
 PrepareFn TilesOf(ParseFn parse) {
