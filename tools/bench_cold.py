@@ -14,15 +14,16 @@ import sys
 import time
 from collections.abc import Callable
 
-from bench_common import add_json_flag, write_json
+import torch
 
 import mica
-import torch
-import transformers
+from bench_common import add_json_flag, write_json
 
 
 def make_bert(layers: int) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
     """Returns a BERT of base size with `layers` layers, and its inputs."""
+    import transformers  # Late: see bench_common.
+
     torch.manual_seed(0)
     config = transformers.BertConfig(num_hidden_layers=layers)
     model = transformers.BertModel(config).eval()

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-# Before torch and Mica are imported, which read these once.
+# Mica and transformers read these when they are imported: import both after
+# this module.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("MICA_NUM_THREADS", "1")

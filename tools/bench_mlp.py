@@ -11,10 +11,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench_common import add_json_flag, interleave, ratios, spread, write_json
+import torch
 
 import mica
-import torch
+from bench_common import add_json_flag, interleave, ratios, spread, write_json
 
 LAYERS = 10
 WIDTH = 64

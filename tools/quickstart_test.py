@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import corpus
-
-import quickstart
-
 import pytest
+
+import corpus
+import quickstart
 
 
 def _token_ids(lengths: list[int]) -> list[list[int]]:
