@@ -49,6 +49,19 @@ PyRef Texts(const std::vector<std::string>& texts) {
   return list;
 }
 
+// The state's tensors by their names in the Program.
+PyRef Variables(const Record& record) {
+  PyRef dict = PyRef::Steal(PyDict_New());
+  const auto variables = record.graph().program().variables();
+  for (size_t i = 0; i < record.states().size(); ++i) {
+    if (!dict || !Put(dict.get(), variables[i].name.c_str(),
+                      PyRef::Share(record.states()[i]))) {
+      return PyRef();
+    }
+  }
+  return dict;
+}
+
 PyRef ReportRecord(const Record& record) {
   const Graph& graph = record.graph();
   std::vector<std::string> ops;
@@ -68,7 +81,7 @@ PyRef ReportRecord(const Record& record) {
   PyObject* d = dict.get();
   const bool ok =
       Put(d, "calls", Texts(calls)) && Put(d, "ops", Texts(ops)) &&
-      Put(d, "opaque", counts) && Put(d, "guards", Texts(record.GuardsToText())) &&
+      Put(d, "opaque", counts) && Put(d, "variables", Variables(record)) && Put(d, "guards", Texts(record.GuardsToText())) &&
       Put(d, "hits", Number(record.hits)) &&
       Put(d, "program", Text(ToText(graph.program()))) &&
       Put(d, "plan", Text(graph.plan().ToText())) &&

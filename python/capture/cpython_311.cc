@@ -45,6 +45,18 @@ struct SuperObject {
   PyTypeObject* object_type;
 };
 
+// torch gives up the GIL around its operators.
+class GilHolder {
+ public:
+  GilHolder() : state_(PyGILState_Ensure()) {}
+  ~GilHolder() { PyGILState_Release(state_); }
+  GilHolder(const GilHolder&) = delete;
+  GilHolder& operator=(const GilHolder&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
 bool IsBelow(const char* file, size_t size, const std::string& dir) {
   return size > dir.size() && std::memcmp(file, dir.data(), dir.size()) == 0 &&
          file[dir.size()] == '/';
@@ -84,6 +96,7 @@ bool InitInterpreter(std::string torch_dir, std::string mica_dir) {
 }
 
 UserLine CurrentUserLine() {
+  const GilHolder gil;
   const _PyInterpreterFrame* frame =
       PyThreadState_Get()->cframe->current_frame;
   for (; frame != nullptr; frame = frame->previous) {

@@ -21,7 +21,7 @@ class StateWatch;
 bool InitInterpreter(std::string torch_dir, std::string mica_dir);
 
 // The line of the innermost frame of this thread that isn't torch's or Mica's
-// own code: the line that the user would look for.
+// own code: the line that the user would look for. Takes the GIL if need be.
 UserLine CurrentUserLine();
 
 // True if somebody (a debugger, coverage) already traces this thread.

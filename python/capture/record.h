@@ -55,6 +55,8 @@ class Record {
   int64_t hits = 0;
   const Graph& graph() const { return *graph_; }
   const TorchState& torch_state() const { return torch_state_; }
+  // The tensors of the program's state, in the order of its variables.
+  const std::vector<PyObject*>& states() const { return state_objects_; }
   // One readable expression each.
   std::vector<std::string> GuardsToText() const;
   int64_t num_state_facts() const { return guards_.num_facts(); }

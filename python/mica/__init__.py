@@ -1,0 +1,46 @@
+"""Mica: a native static-graph runtime for PyTorch programs.
+
+`mica.compile(fn_or_module)` watches one real run of a program and runs it as
+a static graph from then on; `mica.explain` tells what it made of it.
+`mica.Executor(place).run(program, feed=..., fetch_list=[...])` runs Programs
+by name of feed and fetch.
+
+Environment:
+  MICA_NUM_THREADS: Threads of one op; by default torch's setting.
+  MICA_LOGS: A comma-separated choice of guards, recompiles and graph.
+  MICA_DISABLE: If 1, compiled callables run eagerly.
+
+A compiled callable raises what the program raises. `Executor` and `Program`
+raise ValueError for what is wrong with a program or a feed, LookupError for a
+name that there is not, NotImplementedError for what is legal but not written
+yet, MemoryError, and RuntimeError for a library that failed.
+"""
+
+from __future__ import annotations
+
+import os
+
+import torch  # Before the extension, which uses its libraries.
+
+from mica import _mica
+
+_mica.init_capture(
+    os.path.dirname(os.path.abspath(torch.__file__)),
+    os.path.dirname(os.path.abspath(__file__)),
+)
+
+from mica.compile import compile, reset  # noqa: E402
+from mica.errors import CaptureError  # noqa: E402
+from mica.executor import Executor  # noqa: E402
+from mica.explain import Explanation, explain  # noqa: E402
+from mica.program import Program  # noqa: E402
+
+__all__ = [
+    "CaptureError",
+    "Executor",
+    "Explanation",
+    "Program",
+    "compile",
+    "explain",
+    "reset",
+]

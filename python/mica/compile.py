@@ -1,0 +1,86 @@
+"""Compiles PyTorch programs by watching one real run of each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar, cast, overload
+
+from mica import _mica
+from mica.errors import CaptureError
+from mica.options import default_num_threads
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+_MAX_RECORDS = 16
+
+
+@overload
+def compile(fn: _F, *, frozen: bool = ..., fullgraph: bool = ...) -> _F: ...
+@overload
+def compile(
+    fn: None = ..., *, frozen: bool = ..., fullgraph: bool = ...
+) -> Callable[[_F], _F]: ...
+def compile(
+    fn: _F | None = None, *, frozen: bool = False, fullgraph: bool = False
+) -> _F | Callable[[_F], _F]:
+    """Makes a callable that runs `fn` as a static graph.
+
+    The first call runs `fn` as it is and watches: what it computes becomes a
+    Program, what it depends on becomes guards. A later call for which the
+    guards hold runs the Program; any other call runs `fn` again and makes a
+    further record. What can't be proven the same at a later call isn't
+    recorded: it runs eagerly, and `explain` tells why. Results are new at
+    each call; exceptions are those of `fn`.
+
+    Usable as a decorator, with or without arguments, also of methods. A
+    compiled module passes its module's attributes on; `eval()`, `to()` and
+    their like return the compiled module.
+
+    Args:
+      fn: A function, a method or a torch.nn.Module.
+      frozen: The parameters and buffers keep their values, so that packed and
+        folded copies of them may be kept. Writes that torch's version counters
+        see, and parameters that are moved, are noticed and make new copies.
+        Writes through `Tensor.data`, or through numpy, go unnoticed: that
+        there are none is the caller's promise.
+      fullgraph: Raise instead of running eagerly for good.
+    Returns:
+      A callable with the arguments and results of `fn`.
+    Raises:
+      CaptureError: From the returned callable, with `fullgraph`, when a call
+        can't be captured as one graph. The call has run by then.
+      TypeError: `fn` can't be called.
+    """
+    if fn is None:
+        return lambda inner: compile(inner, frozen=frozen, fullgraph=fullgraph)
+    if not callable(fn):
+        raise TypeError(f"mica.compile: wants a callable, got {type(fn)}")
+    if isinstance(fn, _mica.Compiled):
+        fn = cast(_F, fn.__wrapped__)
+    return cast(
+        _F,
+        _mica.Compiled(
+            fn,
+            CaptureError,
+            frozen,
+            fullgraph,
+            os.environ.get("MICA_DISABLE", "0") not in ("", "0"),
+            default_num_threads(),
+            _MAX_RECORDS,
+            os.environ.get("MICA_LOGS", ""),
+        ),
+    )
+
+
+def reset(compiled: Callable[..., Any]) -> None:
+    """Makes a compiled callable forget its records and refusals.
+
+    Args:
+      compiled: What `compile` gave.
+    Raises:
+      TypeError: It is something else.
+    """
+    if not isinstance(compiled, _mica.Compiled):
+        raise TypeError(f"mica.reset: wants a compiled callable, got {compiled}")
+    compiled._mica_reset()

@@ -1,0 +1,188 @@
+"""Tells what capture made of a program."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from mica import _mica
+from mica.compile import compile as _compile
+from mica.program import Program
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why something did not happen, and how often.
+
+    Attributes:
+      text: What stands in the way, with the user's line where one is known.
+      mend: What the user can do about it; may be empty.
+      count: Calls that it concerns.
+    """
+
+    text: str
+    mend: str
+    count: int
+
+    def __str__(self) -> str:
+        text = f"{self.text} ({self.count}x)"
+        return f"{text}; {self.mend}" if self.mend else text
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One record: a Program and the guards under which it is valid.
+
+    Attributes:
+      calls: What the dispatcher saw, in order: ATen overloads.
+      ops: The operators that run, after fusion.
+      opaque: Those that run through ATen, with how often each occurs.
+      guards: Readable expressions, with the user's line.
+      hits: Calls that this record served.
+      program_text: The Program, in the text form.
+      plan_text: Its steps: kernel and locations of each.
+      arena_bytes: Memory of one run besides results.
+      variables: The tensors that the program reads as its state, by name.
+    """
+
+    calls: list[str]
+    ops: list[str]
+    opaque: dict[str, int]
+    guards: list[str]
+    hits: int
+    program_text: str = field(repr=False)
+    plan_text: str = field(repr=False)
+    arena_bytes: int
+    variables: dict[str, torch.Tensor] = field(repr=False)
+
+    @property
+    def program(self) -> Program:
+        """The Program with its variables' tensors, for an Executor."""
+        return Program.parse(self.program_text, self.variables)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What capture made of a callable; `str()` gives a page of text.
+
+    Attributes:
+      name: The callable's.
+      graphs: Its records, most recently hit first.
+      refusals: Why calls ran eagerly.
+      misses: Which guards failed, by guard.
+      given_up: Why nothing is recorded any more; empty while it is.
+      hits: Calls that a record served.
+      captures: Calls that were watched.
+      eager_calls: Calls that ran eagerly without a record being made.
+    """
+
+    name: str
+    graphs: list[Graph]
+    refusals: list[Reason]
+    misses: list[Reason]
+    given_up: str
+    hits: int
+    captures: int
+    eager_calls: int
+
+    @property
+    def is_one_graph(self) -> bool:
+        """True if every call so far was captured whole or served."""
+        return bool(self.graphs) and not self.refusals
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.name}: {len(self.graphs)} graphs, {self.hits} hits, "
+            f"{self.captures} captures, {self.eager_calls} eager calls"
+        ]
+        for index, graph in enumerate(self.graphs):
+            lines.append(
+                f"graph {index}: {len(graph.ops)} ops, "
+                f"{sum(graph.opaque.values())} of them left to ATen, "
+                f"{len(graph.guards)} guards, {graph.hits} hits"
+            )
+            lines.append(f"  ops: {_counts(graph.ops)}")
+            if graph.opaque:
+                names = [n for n, k in graph.opaque.items() for _ in range(k)]
+                lines.append(f"  left to ATen: {_counts(names)}")
+            lines.append("  guards:")
+            lines += [f"    {guard}" for guard in graph.guards]
+        lines += [f"ran eagerly: {reason}" for reason in self.refusals]
+        lines += [f"missed: {reason}" for reason in self.misses]
+        if self.given_up:
+            lines.append(f"not tried any more: {self.given_up}")
+        return "\n".join(lines)
+
+
+def explain(fn: Callable[..., Any]) -> Any:
+    """Tells what capture made, or makes, of a callable.
+
+    `explain(compiled)` is an Explanation of the calls so far.
+    `explain(fn)(*args)` calls `fn` once with `args` and explains that call;
+    a `fn` that isn't compiled yet is compiled for it.
+
+    Args:
+      fn: A callable, compiled or not.
+    Returns:
+      An Explanation for a compiled callable, which can be called too; else
+      a function of `fn`'s arguments that returns an Explanation.
+    """
+    if isinstance(fn, _mica.Compiled):
+        return _CallableExplanation.of(fn)
+
+    def call(*args: Any, **kwargs: Any) -> Explanation:
+        compiled = _compile(fn)
+        compiled(*args, **kwargs)
+        return _explanation(compiled)
+
+    return call
+
+
+@dataclass(frozen=True)
+class _CallableExplanation(Explanation):
+    compiled: Any = field(repr=False, default=None)
+
+    @classmethod
+    def of(cls, compiled: Any) -> _CallableExplanation:
+        return cls(**vars(_explanation(compiled)), compiled=compiled)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Explanation:
+        self.compiled(*args, **kwargs)
+        return _explanation(self.compiled)
+
+
+def _explanation(compiled: Any) -> Explanation:
+    report = compiled._mica_report()
+    return Explanation(
+        name=report["name"],
+        graphs=[
+            Graph(
+                calls=record["calls"],
+                ops=record["ops"],
+                opaque=record["opaque"],
+                guards=record["guards"],
+                hits=record["hits"],
+                program_text=record["program"],
+                plan_text=record["plan"],
+                arena_bytes=record["arena_bytes"],
+                variables=record["variables"],
+            )
+            for record in report["records"]
+        ],
+        refusals=[Reason(*reason) for reason in report["refusals"]],
+        misses=[Reason(*reason) for reason in report["misses"]],
+        given_up=report["given_up"],
+        hits=report["hits"],
+        captures=report["captures"],
+        eager_calls=report["eager_calls"],
+    )
+
+
+def _counts(names: list[str]) -> str:
+    return ", ".join(
+        f"{name} {count}" for name, count in Counter(names).most_common()
+    )
