@@ -1,0 +1,125 @@
+"""Runs Programs by name of feed and fetch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from mica import _mica
+from mica.options import default_num_threads
+from mica.program import Program
+
+
+class Executor:
+    """Runs Programs on one place.
+
+    What was decided for a Program, its fetches and its feeds' sizes is kept
+    and used again by later runs.
+    """
+
+    def __init__(
+        self,
+        place: str = "cpu",
+        *,
+        num_threads: int | None = None,
+        frozen: bool = False,
+        fuse: bool = True,
+    ) -> None:
+        """Makes an Executor.
+
+        Args:
+          place: "cpu" or "cpu:0".
+          num_threads: Threads of one op; by default MICA_NUM_THREADS, or
+            torch's setting.
+          frozen: Variables never change, so that packed copies of them may be
+            kept.
+          fuse: Merge neighbouring ops into fused ones.
+        Raises:
+          ValueError: The place is malformed, or num_threads is below 1.
+          NotImplementedError: There is no such device yet.
+        """
+        threads = default_num_threads() if num_threads is None else num_threads
+        self._native = _mica.Executor(place, threads, frozen, fuse)
+
+    def run(
+        self,
+        program: Program,
+        feed: Mapping[str, Any] | None = None,
+        fetch_list: Sequence[str] | None = None,
+    ) -> list[torch.Tensor]:
+        """Runs a Program once.
+
+        Args:
+          program: The Program; each of its variables needs a tensor in
+            `program.tensors`. Inputs and variables that it updates are written
+            in place.
+          feed: A value for each input, by name: a torch.Tensor or numpy array
+            of the input's dtype and shape, or a Python number for a host
+            scalar.
+          fetch_list: Names of values to return, any value of the Program; by
+            default what the Program returns.
+        Returns:
+          New tensors, in order of `fetch_list`. No later run writes them.
+        Raises:
+          ValueError: A feed is missing, extra or ill-typed; gives what was
+            wanted and what came.
+          LookupError: A fetch is no value of the Program, a variable has no
+            tensor, or no kernel fits an op; names it.
+          MemoryError: No memory; gives the bytes asked and free.
+          RuntimeError: A library failed; its own text.
+        """
+        return self._native.run(
+            program._native,
+            _feeds(program, feed),
+            program.tensors,
+            list(fetch_list or []),
+        )
+
+    def plan_text(
+        self,
+        program: Program,
+        feed: Mapping[str, Any] | None = None,
+        fetch_list: Sequence[str] | None = None,
+    ) -> str:
+        """The Plan that `run` would use: one line a step.
+
+        Args:
+          program: As in `run`.
+          feed: As in `run`.
+          fetch_list: As in `run`.
+        Returns:
+          For each step its kernel and where its operands lie.
+        Raises:
+          ValueError: As `run`.
+          LookupError: As `run`.
+        """
+        return self._native.plan_text(
+            program._native, _feeds(program, feed), list(fetch_list or [])
+        )
+
+
+def _feeds(
+    program: Program, feed: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    types = dict(program.inputs)
+    return {
+        name: _as_tensor(value, types.get(name, ""))
+        for name, value in (feed or {}).items()
+    }
+
+
+_SCALAR_DTYPES = {"f64": torch.float64, "i64": torch.int64, "bool": torch.bool}
+
+
+def _as_tensor(value: Any, wanted: str) -> Any:
+    """A feed as a tensor; what is none is left for the engine to refuse."""
+    if isinstance(value, torch.Tensor):
+        return value.detach()
+    if isinstance(value, (bool, int, float)):
+        dtype = _SCALAR_DTYPES.get(wanted)
+        return torch.tensor(value, dtype=dtype)
+    if hasattr(value, "__array_interface__"):
+        return torch.as_tensor(value)
+    return value

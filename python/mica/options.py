@@ -1,0 +1,30 @@
+"""Settings from the environment."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+
+def default_num_threads() -> int:
+    """Threads that one op may use.
+
+    Returns:
+      MICA_NUM_THREADS, or what torch.get_num_threads() says without it.
+    Raises:
+      ValueError: MICA_NUM_THREADS is not a whole number above 0.
+    """
+    text = os.environ.get("MICA_NUM_THREADS", "")
+    if not text:
+        return torch.get_num_threads()
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError(
+            f"MICA_NUM_THREADS: wants a whole number above 0, got {text!r}"
+        )
+    return int(text)
+
+
+def is_disabled() -> bool:
+    """True if MICA_DISABLE asks for plain eager runs ("1", "true", "yes")."""
+    return os.environ.get("MICA_DISABLE", "").lower() in ("1", "true", "yes")
