@@ -104,18 +104,27 @@ void AddArange(KernelRegistry& registry, absl::string_view op, int start,
   });
 }
 
+// Element i of `steps` numbers, from the nearer end, so that both are exact.
+template <typename C>
+C EvenlySpaced(C first, C last, int64_t steps, int64_t i) {
+  if (steps == 1) return first;
+  const C stride = (last - first) / static_cast<C>(steps - 1);
+  return i < steps / 2 ? first + stride * static_cast<C>(i)
+                       : last - stride * static_cast<C>(steps - 1 - i);
+}
+
+// Integers lose the fractions of their ends first and are spaced in float.
 Verdict PrepareLinspace(const KernelRequest& request) {
   const double first = request.Number(0);
   const double last = request.Number(1);
   const int64_t steps = request.Int(2);
-  // From the nearer end, so that both ends are exact.
-  auto at = [=](int64_t i) {
-    if (steps == 1) return first;
-    const double stride = (last - first) / static_cast<double>(steps - 1);
-    return i < steps / 2 ? first + stride * i : last - stride * (steps - 1 - i);
-  };
-  return FillList(request, at,
-                  [at](int64_t i) { return ConvertNumber<int64_t>(at(i)); });
+  const auto low = static_cast<float>(std::trunc(first));
+  const auto high = static_cast<float>(std::trunc(last));
+  return FillList(
+      request, [=](int64_t i) { return EvenlySpaced(first, last, steps, i); },
+      [=](int64_t i) {
+        return ConvertNumber<int64_t>(EvenlySpaced(low, high, steps, i));
+      });
 }
 
 Verdict PrepareEye(const KernelRequest& request) {

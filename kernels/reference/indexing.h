@@ -23,8 +23,8 @@ inline bool CheckIndex(absl::string_view op, int64_t& index, int64_t size,
   const int64_t given = index;
   if (index < 0 && negative == Negative::kLegal) index += size;
   if (index >= 0 && index < size) return true;
-  return context.Fail(absl::OutOfRangeError(absl::StrCat(
-      op, ": index ", given, " is out of bounds for size ", size)));
+  return context.Fail(absl::InvalidArgumentError(
+      absl::StrCat(op, ": index ", given, " is out of range for size ", size)));
 }
 
 // self[indices] with index tensors and None, as a walk over its elements.

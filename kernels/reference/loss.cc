@@ -139,7 +139,7 @@ Verdict PrepareNll(const KernelRequest& request) {
       double term = 0;
       if (chosen != ignored) {
         if (chosen < 0 || chosen >= classes) {
-          return context.Fail(absl::OutOfRangeError(
+          return context.Fail(absl::InvalidArgumentError(
               absl::StrCat(op, ": Target ", chosen, " is out of bounds.")));
         }
         const double w =

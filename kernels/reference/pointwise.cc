@@ -111,8 +111,8 @@ bool RunPointwise(const PointwiseState& state, C (*fn)(const C*),
       x[i] = LoadSource<C>(state.sources[i], args, at.offset(i), state.compute);
     }
     if (divisor >= 0 && x[divisor] == 0) {
-      return context.Fail(
-          absl::InternalError(absl::StrCat(state.op, ": ZeroDivisionError")));
+      return context.Fail(absl::InvalidArgumentError(
+          absl::StrCat(state.op, ": ZeroDivisionError")));
     }
     state.out.Store<C>(args, at.offset(count), fn(x));
   }

@@ -1,0 +1,110 @@
+#include "framework/base/test_matchers.h"
+#include "ops/infer_testing.h"
+
+namespace mica {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Types(absl::string_view operands, absl::string_view call) {
+  absl::StatusOr<std::string> types = ResultTypes(operands, call);
+  return types.ok() ? *types : types.status().ToString();
+}
+
+void ExpectError(absl::string_view operands, absl::string_view call,
+                 absl::string_view message,
+                 absl::StatusCode code = absl::StatusCode::kInvalidArgument) {
+  EXPECT_THAT(ResultTypes(operands, call),
+              StatusIs(code, HasSubstr(std::string(message))))
+      << call;
+}
+
+TEST(ActivationTest, KnowsItsVariants) {
+  EXPECT_EQ(Types("%x: f32[2]", "aten.gelu(%x, approximate=\"tanh\")"),
+            "f32[2]");
+  ExpectError("%x: f32[2]", "aten.gelu(%x, approximate=\"fast\")",
+              "approximate");
+  ExpectError("%x: f32[2,3]", "aten.glu(%x)", "even size");
+}
+
+TEST(SoftmaxTest, WantsFloats) {
+  EXPECT_EQ(Types("%x: f32[2,3]", "aten._softmax(%x, -1, false)"), "f32[2,3]");
+  ExpectError("%x: i64[2,3]", "aten._softmax(%x, -1, false)", "floating-point");
+}
+
+TEST(NormTest, GivesStatisticsOfTheOuterDims) {
+  EXPECT_EQ(Types("%x: f32[2,5,4], %w: f32[4]",
+                  "aten.native_layer_norm(%x, [4], %w, none, 1e-5)"),
+            "f32[2,5,4] f32[2,5,1] f32[2,5,1]");
+  EXPECT_EQ(Types("%x: f32[2,6,5]",
+                  "aten.native_group_norm(%x, none, none, 2, 6, 5, 3, 1e-5)"),
+            "f32[2,6,5] f32[2,3] f32[2,3]");
+  EXPECT_EQ(Types("%a: f32[2,4], %b: f32[2,4]",
+                  "mica.add_layer_norm(%a, %b, [4], none, none, 1e-5)"),
+            "f32[2,4] f32[2,4]");
+  ExpectError("%x: f32[2,5,4], %w: f32[5]",
+              "aten.native_layer_norm(%x, [4], %w, none, 1e-5)",
+              "last dims are normalized_shape");
+  ExpectError("%x: f32[2,6,5]",
+              "aten.native_group_norm(%x, none, none, 2, 6, 5, 4, 1e-5)",
+              "multiple of group");
+}
+
+TEST(NormTest, DropoutThatDrawsIsNotWritten) {
+  EXPECT_EQ(Types("%x: f32[2]", "aten.native_dropout(%x, 0.5, false)"),
+            "f32[2] bool[2]");
+  ExpectError("%x: f32[2]", "aten.native_dropout(%x, 0.5, true)",
+              "training with p > 0", absl::StatusCode::kUnimplemented);
+}
+
+constexpr absl::string_view kAttention =
+    "aten._scaled_dot_product_flash_attention_for_cpu";
+
+TEST(AttentionTest, SharesKeyHeads) {
+  EXPECT_EQ(Types("%q: f32[1,4,5,8], %k: f32[1,2,6,8], %v: f32[1,2,6,3]",
+                  absl::StrCat(kAttention, "(%q, %k, %v)")),
+            "f32[1,4,5,3] f32[1,4,5]");
+  ExpectError("%q: f32[1,4,5,8], %k: f32[1,3,6,8], %v: f32[1,3,6,8]",
+              absl::StrCat(kAttention, "(%q, %k, %v)"), "h a multiple of g");
+  ExpectError("%q: f32[1,4,5,8], %m: f32[4,5]",
+              absl::StrCat(kAttention, "(%q, %q, %q, attn_mask=%m)"),
+              "attn_mask that broadcasts to [b,h,l,s]");
+}
+
+TEST(EmbeddingTest, AppendsTheRows) {
+  EXPECT_EQ(Types("%w: f32[10,4], %i: i64[2,3]", "aten.embedding(%w, %i)"),
+            "f32[2,3,4]");
+  ExpectError("%w: f32[10,4], %i: f32[2]", "aten.embedding(%w, %i)",
+              "integer indices");
+}
+
+TEST(LossTest, ReducesOrNot) {
+  EXPECT_EQ(Types("%x: f32[4,3], %t: i64[4]",
+                  "aten.nll_loss_forward(%x, %t, none, 0, -100)"),
+            "f32[4] f32[]");
+  EXPECT_EQ(Types("%x: f32[4], %t: f32[4]", "aten.mse_loss(%x, %t)"), "f32[]");
+  ExpectError("%x: f32[4], %t: f32[4]", "aten.mse_loss(%x, %t, 3)",
+              "reduction 0, 1 or 2");
+}
+
+TEST(ConvTest, CountsPlacesOfTheWindow) {
+  EXPECT_EQ(Types("%x: f32[2,3,8,9], %w: f32[6,3,3,3]",
+                  "aten.convolution(%x, %w, none, [2,2], [1,1], [1,1], false, "
+                  "[0,0], 1)"),
+            "f32[2,6,4,5]");
+  EXPECT_EQ(
+      Types("%x: f32[2,3,9,9]", "aten.avg_pool2d(%x, [2], [], [0], true)"),
+      "f32[2,3,5,5]");
+  ExpectError("%x: f32[2,3,2,2], %w: f32[6,3,3,3]",
+              "aten.convolution(%x, %w, none, [1], [0], [1], false, [0], 1)",
+              "a kernel no larger than the input");
+  ExpectError("%x: f32[2,4,8,8], %w: f32[6,3,3,3]",
+              "aten.convolution(%x, %w, none, [1], [0], [1], false, [0], 1)",
+              "channels that fit");
+  ExpectError("%x: f32[2,3,8,8], %w: f32[6,3,3,3]",
+              "aten.convolution(%x, %w, none, [0], [0], [1], false, [0], 1)",
+              "aten.convolution: wants");
+}
+
+}  // namespace
+}  // namespace mica
