@@ -310,6 +310,9 @@ constexpr absl::string_view kListed[] = {
     "aten.avg_pool2d(f32[3,9,8], [2], [], [0], false, false, 3)",
     "aten._adaptive_avg_pool2d(f32[2,3,9,8], [4,3])",
     // Copies.
+    "aten._local_scalar_dense(i64[])",
+    "aten._local_scalar_dense(bool[1])",
+    "aten._local_scalar_dense(f32[1,1])",
     "aten.tril(f32[5,7])",
     "aten.tril(bool[2,5,5], 1)",
     "aten.triu(f64[5,7], -1)",
