@@ -1,5 +1,7 @@
-// Matrix products: our own tiles first, oneDNN for what they don't take.
+// Matrix products: our own tiles first, oneDNN for what they don't take, plain
+// loops for what isn't float32.
 
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +12,8 @@
 #include "glog/logging.h"
 #include "kernels/cpu/families.h"
 #include "kernels/cpu/onednn_matmul.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/pointwise.h"
 #include "kernels/cpu/product.h"
 
 namespace mica::cpu {
@@ -261,6 +265,123 @@ PrepareFn TilesOf(ParseFn parse) {
   };
 }
 
+// Products of other element types: c is filled with what is added, then the
+// product is added to it.
+struct PlainState {
+  Call call;
+  int64_t bytes = 0;  // Of an element.
+  void (*gemm)(const PlainGemmArgs&) = nullptr;
+  UnaryFn activation = nullptr;
+  BinaryFn add = nullptr;
+};
+
+const char* ResidualRow(const PlainState& s, void* const* args, int64_t i,
+                        int64_t row) {
+  const ProductSpec& p = s.call.spec;
+  return static_cast<const char*>(args[s.call.residual_arg]) +
+         (i * p.residual_batch_stride + row * p.residual_row_stride) * s.bytes;
+}
+
+// A row of c before the product comes to it.
+void StartRow(const PlainState& s, void* const* args, char* c) {
+  const auto bytes = static_cast<size_t>(s.call.spec.n * s.bytes);
+  if (s.call.spec.has_bias) {
+    std::memcpy(c, args[s.call.bias_arg], bytes);
+  } else {
+    std::memset(c, 0, bytes);
+  }
+}
+
+// Row `row` of product `i`, after the product.
+void FinishRow(const PlainState& s, void* const* args, int64_t i, int64_t row,
+               char* c) {
+  const ProductSpec& p = s.call.spec;
+  if (s.activation != nullptr) s.activation(c, c, p.n);
+  if (p.has_residual) {
+    s.add(c, ResidualRow(s, args, i, row), c, p.n, nullptr);
+  }
+}
+
+bool LaunchPlain(const void* state, void* const* args, LaunchContext&) {
+  const auto& s = *static_cast<const PlainState*>(state);
+  const ProductSpec& p = s.call.spec;
+  Parallel(p.num_threads, p.m, [&](int64_t begin, int64_t end) {
+    for (int64_t i = 0; i < p.batch; ++i) {
+      const auto* a = static_cast<const char*>(args[s.call.a_arg]) +
+                      (i * p.a_batch_stride + begin * p.a_row_stride) * s.bytes;
+      auto* c = static_cast<char*>(args[s.call.c_arg]) +
+                (i * p.c_batch_stride + begin * p.c_row_stride) * s.bytes;
+      const int64_t step = p.c_row_stride * s.bytes;
+      for (int64_t row = begin; row < end; ++row) {
+        StartRow(s, args, c + (row - begin) * step);
+      }
+      s.gemm({.a = a,
+              .b = static_cast<const char*>(args[s.call.b_arg]) +
+                   i * p.b_batch_stride * s.bytes,
+              .c = c,
+              .a_row_stride = p.a_row_stride,
+              .a_col_stride = p.a_col_stride,
+              .b_row_stride = p.b_row_stride,
+              .b_col_stride = p.b_col_stride,
+              .c_row_stride = p.c_row_stride,
+              .m = end - begin,
+              .n = p.n,
+              .k = p.k});
+      for (int64_t row = begin; row < end; ++row) {
+        FinishRow(s, args, i, row, c + (row - begin) * step);
+      }
+    }
+  });
+  return true;
+}
+
+std::optional<Unary> UnaryOf(Activation activation) {
+  switch (activation) {
+    case Activation::kNone:
+      return std::nullopt;
+    case Activation::kRelu:
+      return Unary::kRelu;
+    case Activation::kGeluErf:
+      return Unary::kGeluErf;
+    case Activation::kGeluTanh:
+      return Unary::kGeluTanh;
+    case Activation::kTanh:
+      return Unary::kTanh;
+    case Activation::kSigmoid:
+      return Unary::kSigmoid;
+    case Activation::kSilu:
+      return Unary::kSilu;
+  }
+  return std::nullopt;
+}
+
+PrepareFn PlainOf(ParseFn parse) {
+  return [parse](const KernelRequest& request) -> Verdict {
+    PlainState state;
+    if (auto no = parse(request, state.call)) return No{*no};
+    ProductSpec& p = state.call.spec;
+    const auto elem = ElemOf(request.results[0].type.dtype);
+    if (!elem.has_value()) return No{"no loop for this dtype"};
+    state.gemm = Simd().plain_gemm[static_cast<int>(*elem)];
+    state.bytes = kElemBytes[static_cast<int>(*elem)];
+    if (state.gemm == nullptr) return No{"no loop for this dtype"};
+    if (p.alpha != 1.0f) return No{"alpha isn't 1"};
+    const int e = static_cast<int>(*elem);
+    state.add = Simd().binary[static_cast<int>(Binary::kAdd)][e]
+                             [static_cast<int>(Form::kVV)];
+    if (const auto op = UnaryOf(p.activation)) {
+      state.activation = Simd().unary[static_cast<int>(*op)][e];
+      if (state.activation == nullptr) return No{"no loop for the activation"};
+    }
+    if (p.c_col_stride != 1 && p.n > 1) return No{"the result has gaps"};
+    p.num_threads = UsefulThreads(p.num_threads, p.m * p.n);
+    Prepared prepared;
+    prepared.launch = LaunchPlain;
+    prepared.state = std::make_shared<const PlainState>(std::move(state));
+    return prepared;
+  };
+}
+
 struct OneDnnState {
   std::shared_ptr<const OneDnnMatmul> matmul;
   Call call;
@@ -347,6 +468,7 @@ PrepareFn OneDnnOf(ParseFn parse) {
 
 void RegisterMatmul(KernelRegistry& registry) {
   constexpr DType kFloat[] = {DType::kF32};
+  constexpr DType kOthers[] = {DType::kF64, DType::kI64, DType::kI32};
   const struct {
     absl::string_view op;
     ParseFn parse;
@@ -360,6 +482,8 @@ void RegisterMatmul(KernelRegistry& registry) {
                  {"cpu.tiles", TilesOf(op.parse)});
     registry.Add(op.op, kFloat, KernelRank::kFast,
                  {"onednn.matmul", OneDnnOf(op.parse)});
+    registry.Add(op.op, kOthers, KernelRank::kFast,
+                 {"cpu.product", PlainOf(op.parse)});
   }
 }
 

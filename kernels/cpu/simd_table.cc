@@ -17,6 +17,7 @@ SimdTable MakeV3() {
   v3::FillNorm(table);
   v3::FillGemm(table);
   v3::FillAttention(table);
+  v3::FillPlainGemm(table);
   return table;
 }
 
@@ -29,6 +30,7 @@ SimdTable MakeV4() {
   v4::FillNorm(table);
   v4::FillGemm(table);
   v4::FillAttention(table);
+  v4::FillPlainGemm(table);
   return table;
 }
 

@@ -94,6 +94,17 @@ struct GemmArgs {
   float* scratch = nullptr;  // SimdTable::gemm_scratch_floats(), null for 0.
 };
 
+// c[m,n] += a[m,k] b[k,n], with unit stride along n in c.
+struct PlainGemmArgs {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  void* c = nullptr;
+  int64_t a_row_stride = 0, a_col_stride = 0;
+  int64_t b_row_stride = 0, b_col_stride = 0;
+  int64_t c_row_stride = 0;
+  int64_t m = 0, n = 0, k = 0;
+};
+
 // Softmax(q k^T * scale + mask) v of one head, float32, unit stride in the
 // feature dimension of q, k, v and out.
 struct AttentionHeadArgs {
@@ -174,6 +185,8 @@ struct SimdTable {
   void (*gemm)(const GemmArgs& args) = nullptr;
   int64_t (*gemm_scratch_floats)(int64_t a_row_stride, int64_t m,
                                  int64_t k) = nullptr;
+  // For the other element types; null for float32 and bool.
+  void (*plain_gemm[kNumElems])(const PlainGemmArgs& args) = {};
   // Packs scale * b^T, b being [n, k] with unit stride along k, into panels;
   // dst holds PackedFloats(n, k). Columns past n become 0.
   void (*pack_transposed)(const float* b, int64_t row_stride, int64_t n,

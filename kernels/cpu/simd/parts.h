@@ -14,6 +14,7 @@ void FillReduce(SimdTable& table);
 void FillNorm(SimdTable& table);
 void FillGemm(SimdTable& table);
 void FillAttention(SimdTable& table);
+void FillPlainGemm(SimdTable& table);
 }  // namespace v3
 
 namespace v4 {
@@ -23,6 +24,7 @@ void FillReduce(SimdTable& table);
 void FillNorm(SimdTable& table);
 void FillGemm(SimdTable& table);
 void FillAttention(SimdTable& table);
+void FillPlainGemm(SimdTable& table);
 }  // namespace v4
 
 }  // namespace mica::cpu
