@@ -1,0 +1,117 @@
+#include "analysis/plan/plan.h"
+
+#include <string>
+
+#include "framework/base/test_matchers.h"
+#include "framework/tensor/tensor.h"
+#include "framework/text/text.h"
+#include "kernels/all.h"
+#include "ops/all.h"
+
+namespace mica {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+absl::StatusOr<std::shared_ptr<const Plan>> PlanOf(
+    absl::string_view text, const PlanOptions& options = {}) {
+  absl::StatusOr<Program> program = ParseProgram(text, AllOps());
+  if (!program.ok()) return program.status();
+  return Plan::Build(*program, AllOps(), AllKernels(), options);
+}
+
+constexpr char kChain[] = R"(program @chain(%x: f32[100]) {
+  %a = aten.exp(%x) : f32[100]
+  %b = aten.neg(%a) : f32[100]
+  %c = aten.exp(%b) : f32[100]
+  %d = aten.neg(%c) : f32[100]
+  return %d
+}
+)";
+
+TEST(PlanTest, ResultsTakeTheBytesOfOperandsThatDie) {
+  MICA_ASSERT_OK_AND_ASSIGN(auto plan, PlanOf(kChain));
+  EXPECT_EQ(plan->arena_bytes(), AlignUp(400));
+  MICA_ASSERT_OK_AND_ASSIGN(plan, PlanOf(kChain, {.reuse_buffers = false}));
+  EXPECT_EQ(plan->arena_bytes(), 2 * AlignUp(400));
+}
+
+TEST(PlanTest, ComputesOutputsWhereTheCallerWantsThem) {
+  MICA_ASSERT_OK_AND_ASSIGN(auto plan, PlanOf(kChain));
+  const Step& last = plan->steps().back();
+  EXPECT_EQ(plan->args()[last.first_arg + 1],
+            (Location{.home = Home::kOutput, .index = 0}));
+}
+
+TEST(PlanTest, ViewsAreAddresses) {
+  MICA_ASSERT_OK_AND_ASSIGN(auto plan, PlanOf(R"(program @v(%x: f32[4,6]) {
+  %r = aten.select.int(%x, 0, 2) : f32[6]
+  %s = aten.slice.Tensor(%r, 0, 3, 6) : f32[3]
+  %y = aten.neg(%s) : f32[3]
+  return %y
+}
+)"));
+  ASSERT_EQ(plan->steps().size(), 1u);
+  EXPECT_EQ(plan->args()[0],
+            (Location{.home = Home::kInput, .offset = (2 * 6 + 3) * 4}));
+}
+
+TEST(PlanTest, KeepsAnOperandThatAnUpdateStillReads) {
+  MICA_ASSERT_OK_AND_ASSIGN(auto plan, PlanOf(R"(program @u(%x: f32[8]) {
+  %w = variable "w" : f32[8]
+  %a = aten.add.Tensor(%x, %w) : f32[8]
+  %b = aten.neg(%a) : f32[8]
+  update "w" = %a
+  return %b
+}
+)"));
+  EXPECT_EQ(plan->num_compute(), 2);
+  EXPECT_EQ(plan->steps().size(), 3u);
+  EXPECT_THAT(plan->ToText(), HasSubstr("2: update %w by"));
+}
+
+TEST(PlanTest, PacksOnlyFrozenVariables) {
+  constexpr char kLinear[] = R"(program @l(%x: f32[64,256]) {
+  %w = variable "w" : f32[512,256]
+  %t = aten.t(%w) : f32[256,512]{1,256}
+  %y = aten.mm(%x, %t) : f32[64,512]
+  return %y
+}
+)";
+  MICA_ASSERT_OK_AND_ASSIGN(auto plan, PlanOf(kLinear));
+  EXPECT_TRUE(plan->packed().empty());
+  MICA_ASSERT_OK_AND_ASSIGN(plan, PlanOf(kLinear, {.frozen = true}));
+  EXPECT_EQ(plan->packed().size(), 1u);
+}
+
+TEST(PlanTest, NamesTheOpThatHasNoKernel) {
+  EXPECT_THAT(PlanOf(R"(program @o(%x: f32[8]) {
+  opaque "aten::secret(Tensor self) -> Tensor"
+  %y = aten.secret(%x) : f32[8] @ "user.py":7
+  return %y
+}
+)")
+                  .status(),
+              StatusIs(absl::StatusCode::kNotFound,
+                       HasSubstr("aten.secret (user.py:7)")));
+}
+
+TEST(PlanTest, RefusesSymbols) {
+  EXPECT_THAT(
+      PlanOf("program @s(%x: f32[n]) {\n  return %x\n}\n").status(),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("specialise it")));
+}
+
+TEST(PlanTest, DropsWhatNothingReads) {
+  MICA_ASSERT_OK_AND_ASSIGN(auto plan, PlanOf(R"(program @d(%x: f32[8]) {
+  %a = aten.exp(%x) : f32[8]
+  %b = aten.neg(%x) : f32[8]
+  return %b
+}
+)"));
+  EXPECT_THAT(plan->ToText(), Not(HasSubstr("aten.exp")));
+}
+
+}  // namespace
+}  // namespace mica
