@@ -167,13 +167,16 @@ int Planner::FindInPlaceOperand(const Op& op, const Prepared& prepared,
         ElementBytes(operand.dtype) == ElementBytes(result.dtype) &&
         program().type(base).extent_bytes() == result.extent_bytes();
     if (!dies_here || !fits) continue;
-    // Another view of these bytes would be read after they are overwritten.
-    const bool is_read_otherwise =
-        std::any_of(operands.begin(), operands.end(), [&](ValueId other) {
-          return resolved_[other].base == base &&
-                 (resolved_[other].offset != 0 ||
-                  !(program().type(other) == operand));
-        });
+    // The same bytes read in another way, or by an operand that the kernel
+    // still reads after it has begun to write.
+    bool is_read_otherwise = false;
+    for (size_t j = 0; j < operands.size(); ++j) {
+      const bool is_same = resolved_[operands[j]].offset == 0 &&
+                           program().type(operands[j]) == operand && j < 32 &&
+                           (prepared.inplace_operands >> j & 1) != 0;
+      is_read_otherwise = is_read_otherwise ||
+                          (resolved_[operands[j]].base == base && !is_same);
+    }
     if (!is_read_otherwise) return static_cast<int>(i);
   }
   return -1;

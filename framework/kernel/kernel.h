@@ -92,7 +92,8 @@ struct Prepared {
   std::shared_ptr<const void> state;
   int64_t scratch_bytes = 0;
   // Bit i: result 0 may share the bytes of operand i, whose type is then of
-  // the same element size, dims and strides, and which dies here.
+  // the same element size, dims and strides, and which dies here. Operands
+  // without the bit never share bytes with result 0.
   uint32_t inplace_operands = 0;
   std::vector<PackRequest> packs;
   // If set, each Job makes its own instance and launches with it as state;
