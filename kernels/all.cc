@@ -19,4 +19,13 @@ const KernelRegistry& AllKernels() {
   return registry;
 }
 
+const KernelRegistry& ReferenceKernels() {
+  static const KernelRegistry& registry = []() -> const KernelRegistry& {
+    auto* filled = new KernelRegistry;
+    RegisterReferenceKernels(*filled);
+    return *filled;
+  }();
+  return registry;
+}
+
 }  // namespace mica

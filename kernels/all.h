@@ -12,6 +12,9 @@ void RegisterAllKernels(KernelRegistry& registry);
 // One registry with all of them, made at the first call. Thread-safe.
 const KernelRegistry& AllKernels();
 
+// The oracle alone. Thread-safe.
+const KernelRegistry& ReferenceKernels();
+
 }  // namespace mica
 
 #endif  // MICA_KERNELS_ALL_H_

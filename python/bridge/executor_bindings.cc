@@ -27,8 +27,9 @@ struct PyExecutor {
   std::unique_ptr<Executor> executor;
 };
 
+// `oracle` leaves the reference kernels alone, for the conformance suite.
 void Init(PyExecutor* self, const std::string& place, int num_threads,
-          bool frozen, bool fuse) {
+          bool frozen, bool fuse, bool oracle) {
   if (num_threads < 1) {
     ThrowIfError(absl::InvalidArgumentError(
         "num_threads: wants 1 or more, got " + std::to_string(num_threads)));
@@ -37,9 +38,9 @@ void Init(PyExecutor* self, const std::string& place, int num_threads,
                       .frozen = frozen,
                       .fuse = fuse,
                       .prepare_opaque = &PrepareOpaque};
-  new (self) PyExecutor{
-      ValueOrThrow(Executor::Create(ValueOrThrow(ParsePlace(place)), AllOps(),
-                                    AllKernels(), std::move(options)))};
+  new (self) PyExecutor{ValueOrThrow(Executor::Create(
+      ValueOrThrow(ParsePlace(place)), AllOps(),
+      oracle ? ReferenceKernels() : AllKernels(), std::move(options)))};
 }
 
 NamedViews ViewsOf(nb::dict tensors, const char* what) {
@@ -88,7 +89,7 @@ std::string PlanText(PyExecutor& self, const PyProgram& program, nb::dict feed,
 void BindExecutor(nb::module_& m) {
   nb::class_<PyExecutor>(m, "Executor")
       .def("__init__", &Init, nb::arg("place"), nb::arg("num_threads"),
-           nb::arg("frozen"), nb::arg("fuse"))
+           nb::arg("frozen"), nb::arg("fuse"), nb::arg("oracle") = false)
       .def("run", &Run, nb::arg("program"), nb::arg("feed"),
            nb::arg("variables"), nb::arg("fetch_list"))
       .def("plan_text", &PlanText, nb::arg("program"), nb::arg("feed"),
