@@ -225,6 +225,12 @@ void Compiled::NoteRefusal(const Refusal& refusal) {
   }
 }
 
+bool Compiled::Matches(const CallArgs& args) const {
+  BoundInputs bound;
+  return !records_.empty() &&
+         records_[0]->Matches(args, TorchState::Current(), &bound, nullptr);
+}
+
 void Compiled::Reset() {
   records_.clear();
   misses_.clear();

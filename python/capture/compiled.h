@@ -42,6 +42,8 @@ class Compiled {
   // A new reference, or null with a Python error set.
   PyObject* Call(const CallArgs& args);
 
+  // True if the most recent record fits the call, which isn't made.
+  bool Matches(const CallArgs& args) const;
   // Forgets all records, refusals and statistics.
   void Reset();
   PyObject* callable() const { return callable_.get(); }

@@ -142,6 +142,14 @@ PyObject* Report(PyObject* self, PyObject* /*unused*/) {
   return Cast(self)->compiled->Report();
 }
 
+PyObject* Matches(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                  PyObject* keyword_names) {
+  return PyBool_FromLong(
+      Cast(self)->compiled->Matches({.args = args,
+                                     .num_positional = count,
+                                     .keyword_names = keyword_names}));
+}
+
 PyObject* Reset(PyObject* self, PyObject* /*unused*/) {
   Cast(self)->compiled->Reset();
   Py_RETURN_NONE;
@@ -158,6 +166,10 @@ PyObject* Doc(PyObject* self, void* /*unused*/) {
 PyMethodDef methods[] = {
     {"_mica_report", &Report, METH_NOARGS,
      "What explain() shows, as a dict of lists, numbers and texts."},
+    {"_mica_matches",
+     reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&Matches)),
+     METH_FASTCALL | METH_KEYWORDS,
+     "Whether the most recent record fits a call, which isn't made."},
     {"_mica_reset", &Reset, METH_NOARGS,
      "Forgets all records, refusals and statistics."},
     {nullptr, nullptr, 0, nullptr}};

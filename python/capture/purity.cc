@@ -78,6 +78,9 @@ constexpr absl::string_view kShallowFunctions[] = {
     "torch._C._get_dispatch_mode", "torch._C._dispatch_isTensorSubclassLike",
     "torch._C._functorch.peek_interpreter_stack",
     "torch._C._functorch.maybe_current_level",
+    "torch._C._get_cudnn_enabled", "torch._C._get_mkldnn_enabled",
+    "torch._C._get_flash_sdp_enabled", "torch._C._get_math_sdp_enabled",
+    "torch._C._get_mem_efficient_sdp_enabled",
     "torch._C._has_distributed"};
 // tensor_ctors that copy Python values: what they make is found as a constant
 // by the recorder.
@@ -283,6 +286,11 @@ void AddPython() {
                           "builtins.str.format", "builtins.str.format_map",
                           "builtins.object.__format__"}) {
     Add(path, CallKind::kText);
+  }
+  for (const auto path :
+       {"contextvars.ContextVar.get", "contextvars.ContextVar.set",
+        "contextvars.ContextVar.reset"}) {
+    Add(path, CallKind::kContext);
   }
   Add("builtins.id", CallKind::kIdentity);
   for (const auto path :

@@ -18,6 +18,7 @@ enum class CallKind {
   kGetAttr,    // getattr, hasattr, object.__getattribute__.
   kSetAttr,    // setattr, delattr, object.__setattr__.
   kUseItem,    // dict.get and its like: one item of a dict.
+  kContext,    // Methods of ContextVar: one value of the running context.
   kIdentity,   // id(): an address.
   kText,       // repr, str, format.
   kNew,        // tp_new of a type: as calling the type.

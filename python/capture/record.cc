@@ -237,8 +237,8 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
   return true;
 }
 
-Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
-                              PyRef* result, Miss* miss) {
+bool Record::Matches(const CallArgs& args, const TorchState& now,
+                     BoundInputs* bound, Miss* miss) {
   if (now != torch_state_) {
     if (miss != nullptr) {
       *miss = {.kind = "torch state",
@@ -246,14 +246,17 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
                .expected = "the same",
                .got = "another"};
     }
-    return Outcome::kMiss;
+    return false;
   }
+  return inputs_.Match(args, bound, miss) && guards_.Check(miss) &&
+         memory_.Check(bound->tensors, state_objects_, miss);
+}
+
+Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
+                              PyRef* result, Miss* miss) {
   BoundInputs bound = std::move(bound_);
   const absl::Cleanup keep = [&] { bound_ = std::move(bound); };
-  if (!inputs_.Match(args, &bound, miss) || !guards_.Check(miss) ||
-      !memory_.Check(bound.tensors, state_objects_, miss)) {
-    return Outcome::kMiss;
-  }
+  if (!Matches(args, now, &bound, miss)) return Outcome::kMiss;
   // Another thread may change what holds them.
   for (PyObject* object : bound.objects) Py_INCREF(object);
   const absl::Cleanup drop = [&] {

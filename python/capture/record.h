@@ -49,6 +49,10 @@ class Record {
   Outcome Serve(const CallArgs& args, const TorchState& now, PyRef* result,
                 Miss* miss);
 
+  // True if all guards hold; the part of Serve() before it computes.
+  bool Matches(const CallArgs& args, const TorchState& now, BoundInputs* bound,
+               Miss* miss);
+
   // As InputGuards::misplaced_type(), of the last miss.
   PyTypeObject* misplaced_type() const { return inputs_.misplaced_type(); }
 

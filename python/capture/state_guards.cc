@@ -28,6 +28,13 @@ bool Report(Miss* miss, const GuardNote& note, std::string expected,
   return false;
 }
 
+// Null: it has none.
+PyRef ContextValue(PyObject* variable) {
+  PyObject* value = nullptr;
+  if (PyContextVar_Get(variable, nullptr, &value) != 0) PyErr_Clear();
+  return PyRef::Steal(value);
+}
+
 PyObject* FindItem(PyObject* dict, PyObject* key) {
   PyObject* value = PyDict_GetItemWithError(dict, key);
   if (value == nullptr && PyErr_Occurred()) PyErr_Clear();
@@ -249,6 +256,13 @@ void StateGuards::AddCell(PyObject* cell, const GuardNote& note) {
                     .note = note});
 }
 
+void StateGuards::AddContextVar(PyObject* variable, const GuardNote& note) {
+  if (!IsNew(variable)) return;
+  context_vars_.push_back({.cell = PyRef::Share(variable),
+                           .value = ContextValue(variable),
+                           .note = note});
+}
+
 void StateGuards::AddTensor(PyObject* tensor, const GuardNote& note) {
   if (!IsNew(tensor)) return;
   tensors_.push_back({.tensor = PyRef::Share(tensor),
@@ -295,6 +309,12 @@ bool StateGuards::Check(Miss* miss) {
     if (SameValue(facts.value.get(), now)) continue;
     return Report(miss, facts.note, DescribeValue(facts.value.get()),
                   DescribeValue(now));
+  }
+  for (const CellFacts& facts : context_vars_) {
+    const PyRef now = ContextValue(facts.cell.get());
+    if (SameValue(facts.value.get(), now.get())) continue;
+    return Report(miss, facts.note, DescribeValue(facts.value.get()),
+                  DescribeValue(now.get()));
   }
   for (const ItemsFacts& facts : items_) {
     if (!CheckItems(facts, miss)) return false;
@@ -435,7 +455,7 @@ bool StateGuards::CheckArray(const ArrayFacts& facts, Miss* miss) const {
 int64_t StateGuards::num_facts() const {
   size_t count = items_.size() + instances_.size() + slots_.size() +
                  types_.size() + functions_.size() + cells_.size() +
-                 arrays_.size() + tensors_.size();
+                 context_vars_.size() + arrays_.size() + tensors_.size();
   for (const DictFacts& facts : dicts_) {
     count += facts.items.size() + (facts.is_whole ? 1 : 0);
   }
@@ -474,6 +494,9 @@ std::vector<std::string> StateGuards::ToText() const {
     add(facts.note, " has the same code and defaults");
   }
   for (const CellFacts& facts : cells_) add(facts.note, is(facts.value.get()));
+  for (const CellFacts& facts : context_vars_) {
+    add(facts.note, is(facts.value.get()));
+  }
   for (const ItemsFacts& facts : items_) {
     add(facts.note,
         absl::StrCat(" has the same ", facts.items.size(), " items"));

@@ -43,6 +43,8 @@ class StateGuards {
   // Its code and default arguments.
   void AddFunction(PyObject* function, const GuardNote& note);
   void AddCell(PyObject* cell, const GuardNote& note);
+  // Its value in the running context.
+  void AddContextVar(PyObject* variable, const GuardNote& note);
   // Its metadata; contents are read at each run.
   void AddTensor(PyObject* tensor, const GuardNote& note);
   // A numpy array's contents. False if they are large or hold objects.
@@ -153,6 +155,7 @@ class StateGuards {
   std::vector<TypeFacts> types_;
   std::vector<FunctionFacts> functions_;
   std::vector<CellFacts> cells_;
+  std::vector<CellFacts> context_vars_;
   std::vector<ArrayFacts> arrays_;
   std::vector<Tensor> tensors_;
   absl::flat_hash_map<PyObject*, int> known_;  // But for dicts and slots.

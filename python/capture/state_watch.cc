@@ -268,12 +268,9 @@ void StateWatch::UseAttribute(PyObject* owner, PyObject* name, bool is_write) {
   if (PyFunction_Check(owner)) {
     if (!IsOld(owner)) return;
     EnterFunction(owner);
-    static PyObject* globals = Interned("__globals__");
-    static PyObject* closure = Interned("__closure__");
-    static PyObject* own = Interned("__dict__");
-    if (name == globals || name == closure || name == own) {
-      return Refuse(absl::StrCat("reads ", PyText(name), " of a function"));
-    }
+    const auto* function = reinterpret_cast<PyFunctionObject*>(owner);
+    MarkOld(function->func_globals, absl::StrCat(PathOf(owner), ".__globals__"));
+    MarkOld(function->func_closure, absl::StrCat(PathOf(owner), ".__closure__"));
     PyRef dict = PyRef::Steal(PyObject_GenericGetDict(owner, nullptr));
     if (!dict) return PyErr_Clear();
     const std::string path = absl::StrCat(PathOf(owner), ".", PyText(name));
@@ -282,6 +279,10 @@ void StateWatch::UseAttribute(PyObject* owner, PyObject* name, bool is_write) {
     PyObject* value = PyDict_GetItemWithError(dict.get(), name);
     if (value != nullptr) MarkOld(value, path);
     return;
+  }
+  if (PyCell_Check(owner)) {
+    static PyObject* contents = Interned("cell_contents");
+    return ReadCell(owner, contents);
   }
   UseInstanceAttribute(owner, name, is_write);
 }
@@ -682,6 +683,17 @@ void StateWatch::CallBuiltin(PyObject* callable,
       if (all.size() < 2) return;
       for (size_t i = 2; i < all.size(); ++i) TouchObject(all[i], kDeepDepth);
       return UseItem(all[0], all[1]);
+    case CallKind::kContext: {
+      if (all.empty() || !PyContextVar_CheckExact(all[0])) return;
+      if (!IsOld(all[0])) return;
+      guards_.AddContextVar(all[0], NoteOf(PathOf(all[0])));
+      PyObject* value = nullptr;
+      if (PyContextVar_Get(all[0], nullptr, &value) != 0) PyErr_Clear();
+      if (value == nullptr) return;
+      MarkOld(value, PathOf(all[0]));
+      Py_DECREF(value);
+      return;
+    }
     case CallKind::kIdentity:
       if (all.empty() || IsConstant(all[0])) return;
       if (PyType_Check(all[0]) || (IsOld(all[0]) && !IsInput(all[0]))) return;

@@ -247,6 +247,12 @@ TorchState TorchState::Current() {
   state.default_dtype =
       static_cast<int8_t>(c10::get_default_dtype_as_scalartype());
   state.matmul_precision = static_cast<int8_t>(MatmulPrecision());
+  state.backends = static_cast<uint8_t>(
+      (context.userEnabledCuDNN() ? 1 : 0) |
+      (context.userEnabledMkldnn() ? 2 : 0) |
+      (context.userEnabledFlashSDP() ? 4 : 0) |
+      (context.userEnabledMathSDP() ? 8 : 0) |
+      (context.userEnabledMemEfficientSDP() ? 16 : 0));
   state.torch_function_state = static_cast<int8_t>(
       at::impl::PythonTorchFunctionTLS::get_disabled_state());
   state.function_modes =
@@ -288,6 +294,7 @@ std::string TorchState::Difference(const TorchState& now) const {
     return flag("filling of uninitialised memory", fill_uninitialized,
                 now.fill_uninitialized);
   }
+  if (backends != now.backends) return "torch.backends settings differ";
   if (matmul_precision != now.matmul_precision) {
     return "float32 matmul precision differs";
   }

@@ -88,6 +88,8 @@ struct TorchState {
   int8_t default_dtype = 0;
   int8_t matmul_precision = 0;
   int8_t torch_function_state = 0;
+  // Which back ends the user allows: cuDNN, MKL-DNN, attention kernels.
+  uint8_t backends = 0;
   int32_t function_modes = 0;
   int32_t dispatch_modes = 0;
 
