@@ -53,11 +53,16 @@ def test_corpus_has_thousands_of_named_texts_once_each() -> None:
     assert "directory" in by_name["shutil.copytree"].first_line
 
 
+def _graphs(**change: object) -> dict[str, object]:
+    good = {"graphs": 2, "captures": 2, "opaque_ops": [], "refused": []}
+    return good | change
+
+
 def _figures() -> dict[str, object]:
     return {
         "one_minus_smallest_cosine": 1e-9,
         "buckets": {16: {}, 32: {}},
-        "mica": {"graphs": 2, "opaque_ops": [], "refused": []},
+        "mica": _graphs(),
     }
 
 
@@ -70,15 +75,10 @@ def test_a_good_run_misses_no_bar() -> None:
     [
         ({"one_minus_smallest_cosine": 1e-5}, "cosine"),
         ({"one_minus_smallest_cosine": float("nan")}, "cosine"),
-        ({"mica": {"graphs": 3, "opaque_ops": [], "refused": []}}, "3 graphs"),
-        (
-            {"mica": {"graphs": 2, "opaque_ops": ["aten.x"], "refused": []}},
-            "aten.x",
-        ),
-        (
-            {"mica": {"graphs": 2, "opaque_ops": [], "refused": ["print"]}},
-            "print",
-        ),
+        ({"mica": _graphs(graphs=3)}, "3 graphs"),
+        ({"mica": _graphs(captures=4)}, "4 calls"),
+        ({"mica": _graphs(opaque_ops=["aten.x"])}, "aten.x"),
+        ({"mica": _graphs(refused=["print"])}, "print"),
     ],
 )
 def test_a_bad_run_says_which_bar_it_missed(
