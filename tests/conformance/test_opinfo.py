@@ -30,7 +30,7 @@ SAMPLES = 12  # Of each function and dtype; they come simplest first.
 
 # Relative and absolute, for sums of some hundred terms.
 TOLERANCES = {
-    torch.float32: (1e-4, 1e-5),
+    torch.float32: (1e-4, 5e-5),
     torch.float64: (1e-7, 1e-9),
     torch.float16: (1e-2, 1e-2),
     torch.bfloat16: (2e-2, 2e-2),
@@ -79,11 +79,10 @@ def recorded(info: Any) -> Iterator[one_op.OneOp]:
             continue
         samples = []
         with contextlib.suppress(*REFUSALS):
+            # Not info.sample_inputs(), which looks through the whole stack.
+            make = info.sample_inputs_func
             samples = list(
-                itertools.islice(
-                    info.sample_inputs("cpu", dtype, requires_grad=False),
-                    SAMPLES,
-                )
+                itertools.islice(make(info, "cpu", dtype, False), SAMPLES)
             )
         for sample in samples:
             run = functools.partial(
@@ -121,7 +120,8 @@ def check(op: one_op.OneOp) -> None:
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
+def one_thread_and_seed() -> Iterator[None]:
+    torch.manual_seed(0)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
