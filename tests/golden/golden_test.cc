@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "analysis/fuse/fuse.h"
 #include "framework/base/file.h"
 #include "framework/base/test_matchers.h"
 #include "framework/text/text.h"
@@ -57,6 +58,21 @@ TEST(GoldenTest, RefusesBadProgramsWithTheWantedStatus) {
     EXPECT_FALSE(program.ok()) << path;
     ExpectGolden(absl::StrCat(absl::StripSuffix(path, ".bad"), ".want"),
                  absl::StrCat(program.status().ToString(), "\n"));
+  }
+}
+
+// fuse/x.mica is the Program before the pass, fuse/x.want after it.
+TEST(GoldenTest, FusesTheWantedOps) {
+  const std::vector<std::string> paths =
+      FindFiles("tests/golden/fuse", ".mica");
+  ASSERT_FALSE(paths.empty());
+  for (const std::string& path : paths) {
+    MICA_ASSERT_OK_AND_ASSIGN(const Program program,
+                              ParseProgram(ReadOrDie(path), AllOps()));
+    MICA_ASSERT_OK_AND_ASSIGN(const Program fused, Fuse(program, AllOps()));
+    const std::string text = ToText(fused);
+    EXPECT_THAT(ParseProgram(text, AllOps()), IsOk()) << text;
+    ExpectGolden(absl::StrCat(absl::StripSuffix(path, ".mica"), ".want"), text);
   }
 }
 
