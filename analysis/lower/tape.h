@@ -75,7 +75,7 @@ struct TapeEnum {
   friend bool operator==(const TapeEnum&, const TapeEnum&) = default;
 };
 // A value with no form here (a Generator, an object); `what` names it. Capture
-// refuses such a call, so lowering only ever sees one in a dump.
+// refuses such a call, so lowering never sees one.
 struct TapeForeign {
   std::string what;
   friend bool operator==(const TapeForeign&, const TapeForeign&) = default;
@@ -137,9 +137,6 @@ struct Tape {
   // Inputs and states whose bytes some call writes, directly or by a view.
   std::vector<TapeTensorId> mutated;
 };
-
-// The tape as text, one call a line; for dumps and tests, not parsed.
-std::string ToText(const Tape& tape);
 
 }  // namespace mica
 
