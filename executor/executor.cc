@@ -61,6 +61,33 @@ absl::Status MatchFeed(absl::string_view name, const TensorType& wanted,
                                                  got.ToString()));
 }
 
+// Feeds whose strides the Program doesn't expect are copied in and, if it
+// updates them, out.
+struct FedInputs {
+  std::vector<Tensor> copies;
+  std::vector<std::pair<TensorView, TensorView>> copies_back;
+};
+
+absl::Status Feed(const Program& program, const NamedViews& feeds, Job& job,
+                  FedInputs& fed) {
+  for (size_t i = 0; i < program.inputs().size(); ++i) {
+    const ValueId id = program.inputs()[i];
+    const TensorView& feed = feeds.at(program.value(id).name);
+    TensorView input = feed;
+    if (!CheckFed("", program.type(id), feed.type).ok()) {
+      MICA_ASSIGN_OR_RETURN(Tensor copy, Tensor::Allocate(program.type(id)));
+      CopyElements(feed, copy.view());
+      input = copy.view();
+      fed.copies.push_back(std::move(copy));
+      for (const Update& update : program.updates()) {
+        if (update.target == id) fed.copies_back.emplace_back(input, feed);
+      }
+    }
+    job.SetInput(static_cast<int>(i), input.data);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
@@ -127,63 +154,51 @@ absl::StatusOr<std::shared_ptr<const Plan>> Executor::PlanFor(
   return prepared->plan;
 }
 
-absl::StatusOr<std::vector<Tensor>> Executor::Run(
-    const std::shared_ptr<const Program>& program, const NamedViews& feeds,
-    const NamedViews& variables, absl::Span<const std::string> fetches) {
-  MICA_ASSIGN_OR_RETURN(Prepared * prepared, Prepare(program, feeds, fetches));
-  const Plan& plan = *prepared->plan;
-  const Program& planned = plan.program();
+absl::StatusOr<Job*> Executor::Bind(Prepared& prepared,
+                                    const NamedViews& variables) {
+  const Program& program = prepared.plan->program();
   std::vector<TensorView> bound;
-  for (const Variable& variable : planned.variables()) {
+  for (const Variable& variable : program.variables()) {
     const auto it = variables.find(variable.name);
     if (it == variables.end()) {
       return absl::NotFoundError(
           absl::StrCat("variable \"", variable.name, "\" has no value: wants ",
-                       planned.type(variable.value).ToString()));
+                       program.type(variable.value).ToString()));
     }
     bound.push_back(it->second);
   }
-  const bool is_bound =
-      prepared->job != nullptr &&
-      std::equal(bound.begin(), bound.end(), prepared->variables.begin(),
-                 [](const TensorView& a, const TensorView& b) {
-                   return a.data == b.data && a.type == b.type;
-                 });
-  if (!is_bound) {
-    prepared->job = nullptr;
-    MICA_ASSIGN_OR_RETURN(auto binding, Binding::Create(prepared->plan, bound));
-    MICA_ASSIGN_OR_RETURN(prepared->job, Job::Create(std::move(binding)));
-    prepared->variables = std::move(bound);
+  const auto is_same = [](const TensorView& a, const TensorView& b) {
+    return a.data == b.data && a.type == b.type;
+  };
+  if (prepared.job != nullptr &&
+      std::equal(bound.begin(), bound.end(), prepared.variables.begin(),
+                 is_same)) {
+    return prepared.job.get();
   }
-  Job& job = *prepared->job;
-  // Feeds whose strides the Program doesn't expect are copied in and, if the
-  // Program updates them, out.
-  std::vector<Tensor> copies;
-  std::vector<std::pair<TensorView, TensorView>> copies_back;
-  for (size_t i = 0; i < planned.inputs().size(); ++i) {
-    const ValueId id = planned.inputs()[i];
-    const TensorView& feed = feeds.at(planned.value(id).name);
-    TensorView fed = feed;
-    if (!CheckFed("", planned.type(id), feed.type).ok()) {
-      MICA_ASSIGN_OR_RETURN(Tensor copy, Tensor::Allocate(planned.type(id)));
-      CopyElements(feed, copy.view());
-      fed = copy.view();
-      for (const Update& update : planned.updates()) {
-        if (update.target == id) copies_back.emplace_back(fed, feed);
-      }
-      copies.push_back(std::move(copy));
-    }
-    job.SetInput(static_cast<int>(i), fed.data);
-  }
+  prepared.job = nullptr;
+  MICA_ASSIGN_OR_RETURN(auto binding, Binding::Create(prepared.plan, bound));
+  MICA_ASSIGN_OR_RETURN(prepared.job, Job::Create(std::move(binding)));
+  prepared.variables = std::move(bound);
+  return prepared.job.get();
+}
+
+absl::StatusOr<std::vector<Tensor>> Executor::Run(
+    const std::shared_ptr<const Program>& program, const NamedViews& feeds,
+    const NamedViews& variables, absl::Span<const std::string> fetches) {
+  MICA_ASSIGN_OR_RETURN(Prepared * prepared, Prepare(program, feeds, fetches));
+  MICA_ASSIGN_OR_RETURN(Job * job, Bind(*prepared, variables));
+  FedInputs fed;
+  MICA_RETURN_IF_ERROR(Feed(job->plan().program(), feeds, *job, fed));
   std::vector<Tensor> results;
-  for (size_t i = 0; i < planned.outputs().size(); ++i) {
-    MICA_ASSIGN_OR_RETURN(
-        Tensor result, Tensor::Allocate(plan.output_type(static_cast<int>(i))));
-    job.SetOutput(static_cast<int>(i), result.data());
+  for (size_t i = 0; i < job->plan().program().outputs().size(); ++i) {
+    const int index = static_cast<int>(i);
+    MICA_ASSIGN_OR_RETURN(Tensor result,
+                          Tensor::Allocate(job->plan().output_type(index)));
+    job->SetOutput(index, result.data());
     results.push_back(std::move(result));
   }
-  MICA_RETURN_IF_ERROR(job.Run());
-  for (const auto& [from, to] : copies_back) CopyElements(from, to);
+  MICA_RETURN_IF_ERROR(job->Run());
+  for (const auto& [from, to] : fed.copies_back) CopyElements(from, to);
   return results;
 }
 

@@ -68,6 +68,9 @@ class Executor {
   absl::StatusOr<Prepared*> Prepare(
       const std::shared_ptr<const Program>& program, const NamedViews& feeds,
       absl::Span<const std::string> fetches);
+  // The Job over `variables`: the last one, if none of them has moved.
+  static absl::StatusOr<Job*> Bind(Prepared& prepared,
+                                   const NamedViews& variables);
   absl::StatusOr<Program> MakeStatic(const Program& program,
                                      const NamedViews& feeds) const;
 
