@@ -82,5 +82,7 @@ def reset(compiled: Callable[..., Any]) -> None:
       TypeError: It is something else.
     """
     if not isinstance(compiled, _mica.Compiled):
-        raise TypeError(f"mica.reset: wants a compiled callable, got {compiled}")
+        raise TypeError(
+            f"mica.reset: wants a compiled callable, got {type(compiled)}"
+        )
     compiled._mica_reset()

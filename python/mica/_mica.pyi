@@ -1,0 +1,59 @@
+"""The native module: what python/bridge and python/capture define."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+class Program:
+    @staticmethod
+    def parse(text: str) -> Program: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def inputs(self) -> list[tuple[str, str]]: ...
+    @property
+    def outputs(self) -> list[tuple[str, str]]: ...
+    @property
+    def variables(self) -> list[tuple[str, str]]: ...
+    @property
+    def num_ops(self) -> int: ...
+    @property
+    def op_counts(self) -> dict[str, int]: ...
+    @property
+    def opaque_ops(self) -> dict[str, int]: ...
+
+class Executor:
+    def __init__(
+        self,
+        place: str,
+        num_threads: int,
+        frozen: bool,
+        fuse: bool,
+        oracle: bool = False,
+    ) -> None: ...
+    def run(
+        self,
+        program: Program,
+        feed: dict[str, torch.Tensor],
+        variables: dict[str, torch.Tensor],
+        fetch_list: Sequence[str],
+    ) -> list[torch.Tensor]: ...
+    def plan_text(
+        self,
+        program: Program,
+        feed: dict[str, torch.Tensor],
+        fetch_list: Sequence[str],
+    ) -> str: ...
+
+class Compiled:
+    # Arguments as mica.compile passes them.
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    @property
+    def __wrapped__(self) -> Callable[..., Any]: ...
+    def _mica_report(self) -> dict[str, Any]: ...
+    def _mica_matches(self, *args: Any, **kwargs: Any) -> bool: ...
+    def _mica_reset(self) -> None: ...
+
+def init_capture(torch_dir: str, mica_dir: str) -> None: ...
