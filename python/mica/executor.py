@@ -100,9 +100,7 @@ class Executor:
         )
 
 
-def _feeds(
-    program: Program, feed: Mapping[str, Any] | None
-) -> dict[str, Any]:
+def _feeds(program: Program, feed: Mapping[str, Any] | None) -> dict[str, Any]:
     types = dict(program.inputs)
     return {
         name: _as_tensor(value, types.get(name, ""))
