@@ -14,9 +14,7 @@ constexpr int kMaxRefusals = 4;
 // Records made in a row, none of which ever served a call.
 constexpr int kMaxIdleCaptures = 24;
 
-void Log(const std::string& text) {
-  PySys_FormatStderr("%s\n", text.c_str());
-}
+void Log(const std::string& text) { PySys_FormatStderr("%s\n", text.c_str()); }
 
 std::string Title(PyObject* callable) {
   PyRef name = PyRef::Steal(PyObject_GetAttrString(callable, "__qualname__"));
@@ -79,13 +77,14 @@ PyRef ReportRecord(const Record& record) {
     if (!Put(counts.get(), name.c_str(), Number(count))) return PyRef();
   }
   PyObject* d = dict.get();
-  const bool ok =
-      Put(d, "calls", Texts(calls)) && Put(d, "ops", Texts(ops)) &&
-      Put(d, "opaque", counts) && Put(d, "variables", Variables(record)) && Put(d, "guards", Texts(record.GuardsToText())) &&
-      Put(d, "hits", Number(record.hits)) &&
-      Put(d, "program", Text(ToText(graph.program()))) &&
-      Put(d, "plan", Text(graph.plan().ToText())) &&
-      Put(d, "arena_bytes", Number(graph.plan().arena_bytes()));
+  const bool ok = Put(d, "calls", Texts(calls)) && Put(d, "ops", Texts(ops)) &&
+                  Put(d, "opaque", counts) &&
+                  Put(d, "variables", Variables(record)) &&
+                  Put(d, "guards", Texts(record.GuardsToText())) &&
+                  Put(d, "hits", Number(record.hits)) &&
+                  Put(d, "program", Text(ToText(graph.program()))) &&
+                  Put(d, "plan", Text(graph.plan().ToText())) &&
+                  Put(d, "arena_bytes", Number(graph.plan().arena_bytes()));
   return ok ? dict : PyRef();
 }
 
@@ -99,10 +98,10 @@ PyObject* Compiled::CallEagerly(const CallArgs& args) {
 }
 
 PyObject* Compiled::RaiseRefusal(const std::string& text) const {
-  PyErr_SetString(error_ ? error_.get() : PyExc_RuntimeError,
-                  absl::StrCat(Title(callable_.get()),
-                               " can't be one graph: ", text)
-                      .c_str());
+  PyErr_SetString(
+      error_ ? error_.get() : PyExc_RuntimeError,
+      absl::StrCat(Title(callable_.get()), " can't be one graph: ", text)
+          .c_str());
   return nullptr;
 }
 
@@ -118,14 +117,12 @@ PyObject* Compiled::Call(const CallArgs& args) {
       const std::shared_ptr<Record> record = records_[i];
       PyRef result;
       // A message is made for the most recent record only.
-      switch (record->Serve(args, now, &result,
-                            i == 0 ? &miss : nullptr)) {
+      switch (record->Serve(args, now, &result, i == 0 ? &miss : nullptr)) {
         case Record::Outcome::kHit:
           ++hits_;
           captures_without_hit_ = 0;
           if (i != 0) {
-            const auto at =
-                std::find(records_.begin(), records_.end(), record);
+            const auto at = std::find(records_.begin(), records_.end(), record);
             if (at != records_.end()) {
               std::rotate(records_.begin(), at, at + 1);
             }
@@ -231,6 +228,17 @@ bool Compiled::Matches(const CallArgs& args) const {
          records_[0]->Matches(args, TorchState::Current(), &bound, nullptr);
 }
 
+int Compiled::Traverse(visitproc visit, void* arg) const {
+  Py_VISIT(callable_.get());
+  Py_VISIT(error_.get());
+  for (const auto& record : records_) {
+    // One in use by a call has holders that the collector doesn't know.
+    if (record.use_count() > 1) continue;
+    if (const int stop = record->Traverse(visit, arg)) return stop;
+  }
+  return 0;
+}
+
 void Compiled::Reset() {
   records_.clear();
   misses_.clear();
@@ -251,10 +259,9 @@ PyObject* Compiled::Report() const {
   const auto counted = [](const std::map<std::string, Counted>& items) {
     PyRef list = PyRef::Steal(PyList_New(0));
     for (const auto& [key, item] : items) {
-      PyRef tuple = PyRef::Steal(
-          Py_BuildValue("(NNL)", Text(item.text).release(),
-                        Text(item.mend).release(),
-                        static_cast<long long>(item.count)));
+      PyRef tuple = PyRef::Steal(Py_BuildValue(
+          "(NNL)", Text(item.text).release(), Text(item.mend).release(),
+          static_cast<long long>(item.count)));
       if (!list || !tuple || PyList_Append(list.get(), tuple.get()) != 0) {
         return PyRef();
       }
@@ -262,14 +269,13 @@ PyObject* Compiled::Report() const {
     return list;
   };
   PyObject* d = dict.get();
-  const bool ok = Put(d, "name", Text(Title(callable_.get()))) &&
-                  Put(d, "records", records) &&
-                  Put(d, "refusals", counted(refusals_)) &&
-                  Put(d, "misses", counted(misses_)) &&
-                  Put(d, "given_up", Text(given_up_)) &&
-                  Put(d, "hits", Number(hits_)) &&
-                  Put(d, "captures", Number(captures_)) &&
-                  Put(d, "eager_calls", Number(eager_calls_));
+  const bool ok =
+      Put(d, "name", Text(Title(callable_.get()))) &&
+      Put(d, "records", records) && Put(d, "refusals", counted(refusals_)) &&
+      Put(d, "misses", counted(misses_)) &&
+      Put(d, "given_up", Text(given_up_)) && Put(d, "hits", Number(hits_)) &&
+      Put(d, "captures", Number(captures_)) &&
+      Put(d, "eager_calls", Number(eager_calls_));
   return ok ? dict.release() : nullptr;
 }
 

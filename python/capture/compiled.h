@@ -47,6 +47,8 @@ class Compiled {
   // Forgets all records, refusals and statistics.
   void Reset();
   PyObject* callable() const { return callable_.get(); }
+  // For Python's garbage collector.
+  int Traverse(visitproc visit, void* arg) const;
   void DropCallable() { callable_ = PyRef(); }
   // What explain() shows: a new dict of lists, numbers and texts.
   PyObject* Report() const;

@@ -1,7 +1,5 @@
 // The Python type of a Compiled.
 
-#include "python/capture/py_ref.h"
-
 #include <structmember.h>
 
 #include <cstddef>
@@ -9,6 +7,7 @@
 #include <utility>
 
 #include "python/capture/compiled.h"
+#include "python/capture/py_ref.h"
 
 namespace mica {
 namespace {
@@ -59,8 +58,8 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*keywords*/) {
   PyObject* self = type->tp_alloc(type, 0);
   if (self == nullptr) return nullptr;
   Cast(self)->vectorcall = &VectorCall;
-  Cast(self)->compiled = new Compiled(
-      PyRef::Share(callable), PyRef::Share(error), std::move(options));
+  Cast(self)->compiled = new Compiled(PyRef::Share(callable),
+                                      PyRef::Share(error), std::move(options));
   return self;
 }
 
@@ -75,10 +74,8 @@ void Dealloc(PyObject* self) {
 
 int Traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
-  if (Cast(self)->compiled != nullptr) {
-    Py_VISIT(Cast(self)->compiled->callable());
-  }
-  return 0;
+  if (Cast(self)->compiled == nullptr) return 0;
+  return Cast(self)->compiled->Traverse(visit, arg);
 }
 
 int Clear(PyObject* self) {
@@ -91,8 +88,8 @@ int Clear(PyObject* self) {
 // A module's method that returns the module (eval, to) gives the Compiled.
 PyObject* CallForwarded(PyObject* pair, PyObject* args, PyObject* keywords) {
   PyObject* self = PyTuple_GET_ITEM(pair, 0);
-  PyRef result = PyRef::Steal(
-      PyObject_Call(PyTuple_GET_ITEM(pair, 1), args, keywords));
+  PyRef result =
+      PyRef::Steal(PyObject_Call(PyTuple_GET_ITEM(pair, 1), args, keywords));
   if (result && result.get() == UnwrapCompiled(self)) {
     return PyRef::Share(self).release();
   }
@@ -144,10 +141,8 @@ PyObject* Report(PyObject* self, PyObject* /*unused*/) {
 
 PyObject* Matches(PyObject* self, PyObject* const* args, Py_ssize_t count,
                   PyObject* keyword_names) {
-  return PyBool_FromLong(
-      Cast(self)->compiled->Matches({.args = args,
-                                     .num_positional = count,
-                                     .keyword_names = keyword_names}));
+  return PyBool_FromLong(Cast(self)->compiled->Matches(
+      {.args = args, .num_positional = count, .keyword_names = keyword_names}));
 }
 
 PyObject* Reset(PyObject* self, PyObject* /*unused*/) {
@@ -220,9 +215,8 @@ PyObject* MakeCompiledType() {
 }
 
 PyObject* UnwrapCompiled(PyObject* object) {
-  return Py_TYPE(object) == compiled_type
-             ? Cast(object)->compiled->callable()
-             : nullptr;
+  return Py_TYPE(object) == compiled_type ? Cast(object)->compiled->callable()
+                                          : nullptr;
 }
 
 }  // namespace mica

@@ -66,8 +66,7 @@ bool SameValue(PyObject* was, PyObject* now) {
   if (type == &PyComplex_Type) {
     return SameDouble(PyComplex_RealAsDouble(was),
                       PyComplex_RealAsDouble(now)) &&
-           SameDouble(PyComplex_ImagAsDouble(was),
-                      PyComplex_ImagAsDouble(now));
+           SameDouble(PyComplex_ImagAsDouble(was), PyComplex_ImagAsDouble(now));
   }
   if (IsPlainTuple(was) && IsPlainTuple(now)) {
     const Py_ssize_t size = PyTuple_GET_SIZE(was);

@@ -1,10 +1,11 @@
 // interpreter.h for CPython 3.11, but for the stream (opcode_stream_311.cc).
 
+#include "python/capture/cpython_311.h"
+
 #include <cstring>
 #include <string>
 #include <utility>
 
-#include "python/capture/cpython_311.h"
 #include "python/capture/interpreter.h"
 
 #if PY_VERSION_HEX < 0x030b0000 || PY_VERSION_HEX >= 0x030c0000
@@ -57,6 +58,12 @@ class GilHolder {
   PyGILState_STATE state_;
 };
 
+// As CPython lays out a mapping proxy.
+struct ProxyObject {
+  PyObject_HEAD;
+  PyObject* mapping;
+};
+
 bool IsBelow(const char* file, size_t size, const std::string& dir) {
   return size > dir.size() && std::memcmp(file, dir.data(), dir.size()) == 0 &&
          file[dir.size()] == '/';
@@ -97,8 +104,7 @@ bool InitInterpreter(std::string torch_dir, std::string mica_dir) {
 
 UserLine CurrentUserLine() {
   const GilHolder gil;
-  const _PyInterpreterFrame* frame =
-      PyThreadState_Get()->cframe->current_frame;
+  const _PyInterpreterFrame* frame = PyThreadState_Get()->cframe->current_frame;
   for (; frame != nullptr; frame = frame->previous) {
     PyCodeObject* code = frame->f_code;
     if (code == nullptr || !IsUserFile(code->co_filename)) continue;
@@ -151,6 +157,27 @@ bool IsPythonClass(PyTypeObject* type) {
 PyTypeObject* SuperType(PyObject* super) {
   if (!PyObject_TypeCheck(super, &PySuper_Type)) return nullptr;
   return reinterpret_cast<SuperObject*>(super)->object_type;
+}
+
+PyObject* ProxiedMapping(PyObject* proxy) {
+  return reinterpret_cast<ProxyObject*>(proxy)->mapping;
+}
+
+PyObject* LruCacheDict(PyObject* wrapper) {
+  // No name leads to it; but it is what the wrapper holds that is a dict.
+  struct Search {
+    PyObject* attributes;
+    PyObject* found;
+  } search = {InstanceDict(wrapper), nullptr};
+  const auto visit = [](PyObject* held, void* arg) {
+    auto* search = static_cast<Search*>(arg);
+    if (PyDict_CheckExact(held) && held != search->attributes) {
+      search->found = held;
+    }
+    return 0;
+  };
+  Py_TYPE(wrapper)->tp_traverse(wrapper, visit, &search);
+  return search.found;
 }
 
 // New objects join the end of the youngest generation's list, and none leaves

@@ -71,11 +71,10 @@ absl::StatusOr<std::unique_ptr<Graph>> Graph::Build(
 absl::Status Graph::Analyse(const GraphOptions& options) {
   MICA_ASSIGN_OR_RETURN(lowered_, LowerTape(tape_, AllOps()));
   program_ = std::make_shared<const Program>(std::move(lowered_.program));
-  MICA_ASSIGN_OR_RETURN(
-      plan_, Plan::Build(*program_, AllOps(), AllKernels(),
-                         {.num_threads = options.num_threads,
-                          .frozen = options.frozen,
-                          .prepare_opaque = &PrepareOpaque}));
+  MICA_ASSIGN_OR_RETURN(plan_, Plan::Build(*program_, AllOps(), AllKernels(),
+                                           {.num_threads = options.num_threads,
+                                            .frozen = options.frozen,
+                                            .prepare_opaque = &PrepareOpaque}));
   return absl::OkStatus();
 }
 
@@ -116,11 +115,10 @@ absl::Status Graph::PlaceHostReads() {
       return absl::UnimplementedError(
           absl::StrCat(call.op, ": a host value of type ", type.ToString()));
     }
-    host_reads_.push_back(
-        {.output = output,
-         .call = read.call,
-         .bytes = static_cast<int>(ElementBytes(type.dtype)),
-         .bits = *bits});
+    host_reads_.push_back({.output = output,
+                           .call = read.call,
+                           .bytes = static_cast<int>(ElementBytes(type.dtype)),
+                           .bits = *bits});
   }
   return absl::OkStatus();
 }
@@ -186,9 +184,9 @@ absl::Status Graph::CheckHostReads(const Runner& runner) const {
       continue;
     }
     const TapeCall& call = tape_.calls[read.call];
-    return absl::AbortedError(absl::StrCat(
-        "the number that the program reads from a tensor at ", call.file, ":",
-        call.line));
+    return absl::AbortedError(
+        absl::StrCat("the number that the program reads from a tensor at ",
+                     call.file, ":", call.line));
   }
   return absl::OkStatus();
 }
@@ -256,8 +254,7 @@ absl::Status Graph::MakeResults(absl::Span<PyObject* const> inputs,
         base = states[index];
         break;
     }
-    PyRef view =
-        PyRef::Steal(NewView(base, result.meta, result.place.offset));
+    PyRef view = PyRef::Steal(NewView(base, result.meta, result.place.offset));
     if (!view) {
       PyErr_Clear();
       return absl::DataLossError("no memory for a view");

@@ -12,7 +12,7 @@ namespace mica {
 
 struct GuardNote {
   std::string path;  // A readable expression: "layers.0.training".
-  UserLine at;     // Where the program read it first.
+  UserLine at;       // Where the program read it first.
 };
 
 struct Miss {
@@ -23,8 +23,8 @@ struct Miss {
   std::string got;
 
   std::string ToString() const {
-    std::string text = absl::StrCat(note.path, ": recorded ", expected,
-                                    ", got ", got);
+    std::string text =
+        absl::StrCat(note.path, ": recorded ", expected, ", got ", got);
     if (note.at.line != 0) {
       absl::StrAppend(&text, " (", note.at.ToString(), ")");
     }

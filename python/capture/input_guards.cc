@@ -81,10 +81,8 @@ class InputGuards::Builder {
 
  private:
   int NewNode(Kind kind, PyObject* object, std::string path);
-  void AddItems(int id, PyObject* sequence, const std::string& path,
-                int depth);
-  void AddDictItems(int id, PyObject* dict, const std::string& path,
-                    int depth);
+  void AddItems(int id, PyObject* sequence, const std::string& path, int depth);
+  void AddDictItems(int id, PyObject* dict, const std::string& path, int depth);
   void AddAttributes(int id, PyObject* object, const std::string& path,
                      int depth);
   bool IsStructural(PyObject* object) const;
@@ -121,7 +119,8 @@ bool InputGuards::Builder::IsStructural(PyObject* object) const {
 int InputGuards::Builder::Add(PyObject* object, std::string path, int depth) {
   if (refusal_) return 0;
   if (depth > kMaxDepth || guards_.nodes_.size() > kMaxNodes) {
-    return Refuse(absl::StrCat("argument ", path, " is nested too deeply, or "
+    return Refuse(absl::StrCat("argument ", path,
+                               " is nested too deeply, or "
                                "holds too many objects"));
   }
   if (IsConstant(object)) {
@@ -196,8 +195,8 @@ void InputGuards::Builder::AddItems(int id, PyObject* sequence,
                                     const std::string& path, int depth) {
   const bool is_tuple = PyTuple_Check(sequence);
   for (Py_ssize_t i = 0; i < Py_SIZE(sequence); ++i) {
-    PyObject* item = is_tuple ? PyTuple_GET_ITEM(sequence, i)
-                              : PyList_GET_ITEM(sequence, i);
+    PyObject* item =
+        is_tuple ? PyTuple_GET_ITEM(sequence, i) : PyList_GET_ITEM(sequence, i);
     const int child = Add(item, absl::StrCat(path, "[", i, "]"), depth + 1);
     guards_.nodes_[id].children.push_back(child);
   }
@@ -228,8 +227,8 @@ void InputGuards::Builder::AddAttributes(int id, PyObject* object,
   for (PyRef& name : KeysOf(dict)) {
     PyObject* value = PyDict_GetItemWithError(dict, name.get());
     if (value == nullptr) return PyErr_Clear();
-    const int child = Add(
-        value, absl::StrCat(path, ".", PyText(name.get())), depth + 1);
+    const int child =
+        Add(value, absl::StrCat(path, ".", PyText(name.get())), depth + 1);
     guards_.nodes_[id].children.push_back(child);
     guards_.nodes_[id].names.push_back(std::move(name));
   }
@@ -318,8 +317,7 @@ bool InputGuards::MatchNode(int id, PyObject* object, BoundInputs* bound,
       bound->tensors[node.index] = object;
       return true;
     case Kind::kConstant:
-      return SameValue(node.value.get(), object) ||
-             Differ(node, object, miss);
+      return SameValue(node.value.get(), object) || Differ(node, object, miss);
     case Kind::kPinned:
       if (node.value.get() == object) return true;
       if (Py_TYPE(object) == AsType(node.type)) {
@@ -327,8 +325,7 @@ bool InputGuards::MatchNode(int id, PyObject* object, BoundInputs* bound,
       }
       return Differ(node, object, miss);
     case Kind::kSame:
-      return bound->objects[node.index] == object ||
-             Differ(node, object, miss);
+      return bound->objects[node.index] == object || Differ(node, object, miss);
     default:
       break;
   }
@@ -339,9 +336,8 @@ bool InputGuards::MatchNode(int id, PyObject* object, BoundInputs* bound,
       return Differ(node, object, miss);
     }
     for (size_t i = 0; i < num_children; ++i) {
-      PyObject* item = node.kind == Kind::kTuple
-                           ? PyTuple_GET_ITEM(object, i)
-                           : PyList_GET_ITEM(object, i);
+      PyObject* item = node.kind == Kind::kTuple ? PyTuple_GET_ITEM(object, i)
+                                                 : PyList_GET_ITEM(object, i);
       if (!MatchNode(node.children[i], item, bound, miss)) return false;
     }
     return true;
@@ -354,8 +350,7 @@ bool InputGuards::MatchNode(int id, PyObject* object, BoundInputs* bound,
     if (PyODict_Check(object)) {
       const std::vector<PyRef> keys = KeysOf(object);
       for (size_t i = 0; i < node.keys.size(); ++i) {
-        if (i >= keys.size() ||
-            !SameValue(node.keys[i].get(), keys[i].get())) {
+        if (i >= keys.size() || !SameValue(node.keys[i].get(), keys[i].get())) {
           return Differ(node, object, miss);
         }
         PyObject* value = PyDict_GetItemWithError(object, keys[i].get());
@@ -457,12 +452,24 @@ bool InputGuards::Differ(const Node& node, PyObject* got, Miss* miss) const {
   return false;
 }
 
+int InputGuards::Traverse(visitproc visit, void* arg) const {
+  for (const Node& node : nodes_) {
+    Py_VISIT(node.type.get());
+    Py_VISIT(node.value.get());
+    for (const PyRef& key : node.keys) Py_VISIT(key.get());
+    for (const PyRef& name : node.names) Py_VISIT(name.get());
+  }
+  for (const PyRef& object : pinned_) Py_VISIT(object.get());
+  Py_VISIT(keyword_names_.get());
+  return 0;
+}
+
 std::vector<std::string> InputGuards::ToText() const {
   std::vector<std::string> lines;
   for (const Node& node : nodes_) {
-    lines.push_back(absl::StrCat(
-        node.path, node.kind == Kind::kConstant ? " == " : " is ",
-        Describe(node)));
+    lines.push_back(absl::StrCat(node.path,
+                                 node.kind == Kind::kConstant ? " == " : " is ",
+                                 Describe(node)));
   }
   return lines;
 }

@@ -78,6 +78,8 @@ class InputGuards {
   // Forgets what it knew of the recorded objects, but for those kept alive.
   void EndRecording();
 
+  // For Python's garbage collector.
+  int Traverse(visitproc visit, void* arg) const;
   // "x is f32[8,64]", one a line of the list.
   std::vector<std::string> ToText() const;
 
@@ -85,18 +87,18 @@ class InputGuards {
   enum class Kind {
     kTensor,
     kConstant,
-    kTuple,     // And subclasses without attributes: named tuples.
+    kTuple,  // And subclasses without attributes: named tuples.
     kList,
     kDict,      // And OrderedDict.
     kInstance,  // A class made in Python: attributes, and items if a dict.
     kPinned,
-    kSame,      // The object of an earlier node.
+    kSame,  // The object of an earlier node.
   };
   struct Node {
     Kind kind = Kind::kConstant;
-    PyRef type;    // Of the object.
-    PyRef value;   // kConstant, kPinned.
-    int index = 0; // kTensor: number; kSame: node.
+    PyRef type;                 // Of the object.
+    PyRef value;                // kConstant, kPinned.
+    int index = 0;              // kTensor: number; kSame: node.
     std::vector<PyRef> keys;    // kDict, kInstance: of items.
     std::vector<PyRef> names;   // kInstance: of attributes.
     std::vector<int> children;  // Items, then attributes.

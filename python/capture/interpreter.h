@@ -46,6 +46,12 @@ bool IsPythonClass(PyTypeObject* type);
 // The class whose attributes super() searches, of a super object. May be null.
 PyTypeObject* SuperType(PyObject* super);
 
+// What a types.MappingProxyType shows. Borrowed.
+PyObject* ProxiedMapping(PyObject* proxy);
+
+// Where functools.lru_cache keeps its results: a dict, or null. Borrowed.
+PyObject* LruCacheDict(PyObject* wrapper);
+
 // Tells objects made after it from older ones. Keeps Python's cyclic garbage
 // collector off while it lives.
 class AgeMark {

@@ -109,8 +109,8 @@ bool MemoryGuards::CheckDisjoint(const std::vector<char*>& data, Miss* miss) {
       if (miss != nullptr) {
         *miss = {.kind = "memory",
                  .note = {.path = externals_[i].name},
-                 .expected = absl::StrCat("memory apart from ",
-                                          externals_[other].name),
+                 .expected =
+                     absl::StrCat("memory apart from ", externals_[other].name),
                  .got = "overlapping memory"};
       }
       return false;

@@ -31,7 +31,7 @@ class MemoryGuards {
     std::string name;
     int32_t storage = 0;
     bool is_mutated = false;
-    int64_t low = 0;   // Bytes that it spans, from its first element.
+    int64_t low = 0;  // Bytes that it spans, from its first element.
     int64_t high = 0;
   };
   // `b` lies `distance` bytes behind `a`.

@@ -32,9 +32,9 @@ Table MakeTable() {
         "aten.sym_stride.int", "aten.sym_numel", "aten.sym_storage_offset",
         "aten.size", "aten.size.int", "aten.stride", "aten.stride.int",
         "aten.is_same_size", "aten._has_compatible_shallow_copy_type",
-        "aten.dim", "aten._nested_tensor_size",
-        "aten.sym_is_contiguous", "aten.is_contiguous",
-        "aten.is_contiguous.memory_format", "aten._assert_tensor_metadata"}) {
+        "aten.dim", "aten._nested_tensor_size", "aten.sym_is_contiguous",
+        "aten.is_contiguous", "aten.is_contiguous.memory_format",
+        "aten._assert_tensor_metadata"}) {
     table[op] = {.is_metadata_only = true};
   }
   const char* changes = "gives a tensor other memory in place";

@@ -304,8 +304,7 @@ void OpcodeStream::Import(PyObject* name) {
   const long level = PyLong_AsLong(Peek(2));
   if (level == 0) return watch_.Import(name);
   // A relative import: from the package that the code belongs to.
-  PyObject* package =
-      PyDict_GetItemString(frame_->f_globals, "__package__");
+  PyObject* package = PyDict_GetItemString(frame_->f_globals, "__package__");
   if (level < 0 || package == nullptr || !PyUnicode_Check(package)) {
     PyErr_Clear();
     return watch_.Refuse("imports relative to no package");

@@ -21,46 +21,94 @@ using Words = std::initializer_list<absl::string_view>;
 
 // Functions of modules.
 constexpr absl::string_view kPureFunctions[] = {
-    "builtins.abs", "builtins.all", "builtins.any", "builtins.ascii",
-    "builtins.bin", "builtins.chr", "builtins.divmod", "builtins.hash",
-    "builtins.hex", "builtins.iter", "builtins.len", "builtins.max",
-    "builtins.min", "builtins.next", "builtins.oct", "builtins.ord",
-    "builtins.pow", "builtins.round", "builtins.sorted", "builtins.sum",
-    "builtins.__build_class__", "_functools.reduce", "_functools.cmp_to_key",
-    "_collections._count_elements", "sys.intern", "posix.fspath",
-    "_bisect.bisect_left", "_bisect.bisect_right", "_heapq.heappush",
-    "_heapq.heappop", "_heapq.heapify", "_codecs.encode", "_codecs.decode",
-    "_codecs.utf_8_encode", "_codecs.utf_8_decode",
-    "_string.formatter_parser", "_string.formatter_field_name_split",
-    "torch._C._get_operation_overload", "torch._C._infer_size",
-    "torch._C._fx_map_aggregate", "torch._C._fx_map_arg",
+    "builtins.abs",
+    "builtins.all",
+    "builtins.any",
+    "builtins.ascii",
+    "builtins.bin",
+    "builtins.chr",
+    "builtins.divmod",
+    "builtins.hash",
+    "builtins.hex",
+    "builtins.iter",
+    "builtins.len",
+    "builtins.max",
+    "builtins.min",
+    "builtins.next",
+    "builtins.oct",
+    "builtins.ord",
+    "builtins.pow",
+    "builtins.round",
+    "builtins.sorted",
+    "builtins.sum",
+    "builtins.__build_class__",
+    "_functools.reduce",
+    "_functools.cmp_to_key",
+    "_collections._count_elements",
+    "sys.intern",
+    "posix.fspath",
+    "_bisect.bisect_left",
+    "_bisect.bisect_right",
+    "_heapq.heappush",
+    "_heapq.heappop",
+    "_heapq.heapify",
+    "_codecs.encode",
+    "_codecs.decode",
+    "_codecs.utf_8_encode",
+    "_codecs.utf_8_decode",
+    "_string.formatter_parser",
+    "_string.formatter_field_name_split",
+    "torch._C._get_operation_overload",
+    "torch._C._infer_size",
+    "torch._C._fx_map_aggregate",
+    "torch._C._fx_map_arg",
     "torch._C._nn._parse_to"};
 // All functions of these modules.
 constexpr absl::string_view kPureModules[] = {"math", "cmath", "_operator",
                                               "_stat", "unicodedata"};
 constexpr absl::string_view kImpureOfPureModules[] = {
-    "_operator.attrgetter", "_operator.methodcaller",
-    "_operator.length_hint"};
+    "_operator.attrgetter", "_operator.methodcaller", "_operator.length_hint"};
 // They look at types and at torch's state only.
 constexpr absl::string_view kShallowFunctions[] = {
-    "builtins.callable", "builtins.isinstance", "builtins.issubclass",
-    "builtins.locals", "sys.exc_info", "sys.getrecursionlimit",
-    "sys.is_finalizing", "_abc._abc_instancecheck", "_abc._abc_subclasscheck",
-    "_abc.get_cache_token", "_abc._abc_init", "_abc._abc_register",
-    "itertools.tee", "_thread.get_ident",
-    "torch._C._get_tracing_state", "torch._C._is_tracing",
-    "torch._C.is_grad_enabled", "torch._C.is_inference_mode_enabled",
-    "torch._C._set_grad_enabled", "torch._C.is_autocast_enabled",
-    "torch._C.is_autocast_cpu_enabled", "torch._C.is_autocast_cache_enabled",
-    "torch._C.set_autocast_enabled", "torch._C.set_autocast_cpu_enabled",
-    "torch._C.set_autocast_cpu_dtype", "torch._C.set_autocast_dtype",
-    "torch._C.set_autocast_cache_enabled", "torch._C.get_autocast_dtype",
-    "torch._C.get_autocast_cpu_dtype", "torch._C.get_autocast_gpu_dtype",
+    "builtins.callable",
+    "builtins.isinstance",
+    "builtins.issubclass",
+    "builtins.locals",
+    "sys.exc_info",
+    "sys.getrecursionlimit",
+    "sys.is_finalizing",
+    "_abc._abc_instancecheck",
+    "_abc._abc_subclasscheck",
+    "_abc.get_cache_token",
+    "_abc._abc_init",
+    "_abc._abc_register",
+    "itertools.tee",
+    "_thread.get_ident",
+    "torch._C._get_tracing_state",
+    "torch._C._is_tracing",
+    "torch._C.is_grad_enabled",
+    "torch._C.is_inference_mode_enabled",
+    "torch._C._set_grad_enabled",
+    "torch._C.is_autocast_enabled",
+    "torch._C.is_autocast_cpu_enabled",
+    "torch._C.is_autocast_cache_enabled",
+    "torch._C.set_autocast_enabled",
+    "torch._C.set_autocast_cpu_enabled",
+    "torch._C.set_autocast_cpu_dtype",
+    "torch._C.set_autocast_dtype",
+    "torch._C.set_autocast_cache_enabled",
+    "torch._C.get_autocast_dtype",
+    "torch._C.get_autocast_cpu_dtype",
+    "torch._C.get_autocast_gpu_dtype",
     "torch._C.autocast_increment_nesting",
-    "torch._C.autocast_decrement_nesting", "torch._C.clear_autocast_cache",
-    "torch._C._is_any_autocast_enabled", "torch._C._is_autocast_available",
-    "torch._C.get_default_dtype", "torch._C._get_default_device",
-    "torch._C._has_torch_function", "torch._C._has_torch_function_unary",
+    "torch._C.autocast_decrement_nesting",
+    "torch._C.clear_autocast_cache",
+    "torch._C._is_any_autocast_enabled",
+    "torch._C._is_autocast_available",
+    "torch._C.get_default_dtype",
+    "torch._C._get_default_device",
+    "torch._C._has_torch_function",
+    "torch._C._has_torch_function_unary",
     "torch._C._has_torch_function_variadic",
     "torch._C._is_torch_function_enabled",
     "torch._C._is_torch_function_mode_enabled",
@@ -70,16 +118,23 @@ constexpr absl::string_view kShallowFunctions[] = {
     "torch._C._get_deterministic_algorithms",
     "torch._C._get_float32_matmul_precision",
     "torch._C._get_privateuse1_backend_name",
-    "torch._C._log_api_usage_once", "torch._C._is_view_replay_enabled",
+    "torch._C._log_api_usage_once",
+    "torch._C._is_view_replay_enabled",
     "torch._C._are_functorch_transforms_active",
-    "torch._C._get_autograd_fallback_mode", "torch._C._get_warnAlways",
-    "torch._C.is_anomaly_enabled", "torch._C._is_fwd_grad_enabled",
-    "torch._C._get_accelerator", "torch._C._accelerator_getAccelerator",
-    "torch._C._get_dispatch_mode", "torch._C._dispatch_isTensorSubclassLike",
+    "torch._C._get_autograd_fallback_mode",
+    "torch._C._get_warnAlways",
+    "torch._C.is_anomaly_enabled",
+    "torch._C._is_fwd_grad_enabled",
+    "torch._C._get_accelerator",
+    "torch._C._accelerator_getAccelerator",
+    "torch._C._get_dispatch_mode",
+    "torch._C._dispatch_isTensorSubclassLike",
     "torch._C._functorch.peek_interpreter_stack",
     "torch._C._functorch.maybe_current_level",
-    "torch._C._get_cudnn_enabled", "torch._C._get_mkldnn_enabled",
-    "torch._C._get_flash_sdp_enabled", "torch._C._get_math_sdp_enabled",
+    "torch._C._get_cudnn_enabled",
+    "torch._C._get_mkldnn_enabled",
+    "torch._C._get_flash_sdp_enabled",
+    "torch._C._get_math_sdp_enabled",
     "torch._C._get_mem_efficient_sdp_enabled",
     "torch._C._has_distributed"};
 // tensor_ctors that copy Python values: what they make is found as a constant
@@ -87,67 +142,222 @@ constexpr absl::string_view kShallowFunctions[] = {
 constexpr absl::string_view kTensorMakers[] = {"tensor"};
 // Names in torch._C._VariableFunctions, _nn, … and torch._C.TensorBase that
 // aren't operators, or are more than one.
-constexpr absl::string_view kSafeTensorMethods[] = {
-    "__add__", "__bool__", "__complex__", "__div__", "__eq__", "__float__",
-    "__floordiv__", "__ge__", "__gt__", "__iadd__", "__idiv__",
-    "__ifloordiv__", "__imod__", "__imul__", "__index__", "__int__",
-    "__invert__", "__isub__", "__le__", "__long__", "__lt__", "__matmul__",
-    "__mod__", "__mul__", "__ne__", "__nonzero__", "__radd__", "__rand__",
-    "__rmul__", "__ror__", "__rxor__", "__sub__", "__truediv__", "bfloat16",
-    "bool", "byte", "cdouble", "cfloat", "char", "cpu", "double",
-    "element_size", "float", "half", "int", "long", "ndimension", "nelement",
-    "new_tensor", "short", "type", "dim", "size", "stride", "numel",
-    "storage_offset", "is_contiguous", "get_device", "is_floating_point",
-    "is_complex", "is_signed", "is_inference", "is_conj", "is_neg", "contiguous",
-    "has_names", "item", "copy_", "to"};
+constexpr absl::string_view kSafeTensorMethods[] = {"__add__",
+                                                    "__bool__",
+                                                    "__complex__",
+                                                    "__div__",
+                                                    "__eq__",
+                                                    "__float__",
+                                                    "__floordiv__",
+                                                    "__ge__",
+                                                    "__gt__",
+                                                    "__iadd__",
+                                                    "__idiv__",
+                                                    "__ifloordiv__",
+                                                    "__imod__",
+                                                    "__imul__",
+                                                    "__index__",
+                                                    "__int__",
+                                                    "__invert__",
+                                                    "__isub__",
+                                                    "__le__",
+                                                    "__long__",
+                                                    "__lt__",
+                                                    "__matmul__",
+                                                    "__mod__",
+                                                    "__mul__",
+                                                    "__ne__",
+                                                    "__nonzero__",
+                                                    "__radd__",
+                                                    "__rand__",
+                                                    "__rmul__",
+                                                    "__ror__",
+                                                    "__rxor__",
+                                                    "__sub__",
+                                                    "__truediv__",
+                                                    "bfloat16",
+                                                    "bool",
+                                                    "byte",
+                                                    "cdouble",
+                                                    "cfloat",
+                                                    "char",
+                                                    "cpu",
+                                                    "double",
+                                                    "element_size",
+                                                    "float",
+                                                    "half",
+                                                    "int",
+                                                    "long",
+                                                    "ndimension",
+                                                    "nelement",
+                                                    "new_tensor",
+                                                    "short",
+                                                    "type",
+                                                    "dim",
+                                                    "size",
+                                                    "stride",
+                                                    "numel",
+                                                    "storage_offset",
+                                                    "is_contiguous",
+                                                    "get_device",
+                                                    "is_floating_point",
+                                                    "is_complex",
+                                                    "is_signed",
+                                                    "is_inference",
+                                                    "is_conj",
+                                                    "is_neg",
+                                                    "contiguous",
+                                                    "has_names",
+                                                    "item",
+                                                    "copy_",
+                                                    "to"};
 constexpr absl::string_view kUnsafeTensorOps[] = {
-    "requires_grad_", "retain_grad", "_backward", "set_", "resize_",
-    "resize_as_", "record_stream", "data_ptr", "numpy", "tolist", "from_file",
-    "is_pinned", "pin_memory", "_version", "set_data", "data", "from_numpy",
-    "frombuffer", "_from_blob", "as_tensor", "asarray", "is_leaf",
-    "output_nr", "is_set_to", "_use_cudnn_rnn_flatten_weight"};
+    "requires_grad_",
+    "retain_grad",
+    "_backward",
+    "set_",
+    "resize_",
+    "resize_as_",
+    "record_stream",
+    "data_ptr",
+    "numpy",
+    "tolist",
+    "from_file",
+    "is_pinned",
+    "pin_memory",
+    "_version",
+    "set_data",
+    "data",
+    "from_numpy",
+    "frombuffer",
+    "_from_blob",
+    "as_tensor",
+    "asarray",
+    "is_leaf",
+    "output_nr",
+    "is_set_to",
+    "_use_cudnn_rnn_flatten_weight"};
 constexpr absl::string_view kDataReaders[] = {
     "tolist", "numpy", "data_ptr", "const_data_ptr", "untyped_storage",
-    "apply_", "map_", "map2_", "__array__", "_is_view"};
+    "apply_", "map_",  "map2_",    "__array__",      "_is_view"};
 
 // Types whose objects are made from the arguments alone.
 constexpr absl::string_view kPureTypes[] = {
-    "builtins.object", "builtins.bool", "builtins.int", "builtins.float",
-    "builtins.complex", "builtins.str", "builtins.bytes", "builtins.list",
-    "builtins.tuple", "builtins.dict", "builtins.set", "builtins.frozenset",
-    "builtins.range", "builtins.slice", "builtins.zip", "builtins.map",
-    "builtins.filter", "builtins.enumerate", "builtins.reversed",
-    "builtins.super", "builtins.property", "builtins.staticmethod",
-    "builtins.classmethod", "builtins.bytearray", "builtins.type",
-    "collections.OrderedDict", "collections.defaultdict", "collections.deque",
-    "functools.partial", "types.MappingProxyType", "types.SimpleNamespace",
-    "types.MethodType", "types.GenericAlias", "operator.itemgetter",
-    "torch.Size", "torch.device", "torch.finfo", "torch.iinfo",
-    "torch._C._InferenceMode", "torch._C.DisableTorchFunctionSubclass"};
+    "builtins.object",
+    "builtins.bool",
+    "builtins.int",
+    "builtins.float",
+    "builtins.complex",
+    "builtins.str",
+    "builtins.bytes",
+    "builtins.list",
+    "builtins.tuple",
+    "builtins.dict",
+    "builtins.set",
+    "builtins.frozenset",
+    "builtins.range",
+    "builtins.slice",
+    "builtins.zip",
+    "builtins.map",
+    "builtins.filter",
+    "builtins.enumerate",
+    "builtins.reversed",
+    "builtins.super",
+    "builtins.property",
+    "builtins.staticmethod",
+    "builtins.classmethod",
+    "builtins.bytearray",
+    "builtins.type",
+    "collections.OrderedDict",
+    "collections.defaultdict",
+    "collections.deque",
+    "functools.partial",
+    "types.MappingProxyType",
+    "types.SimpleNamespace",
+    "types.MethodType",
+    "types.GenericAlias",
+    "operator.itemgetter",
+    "torch.Size",
+    "torch.device",
+    "torch.finfo",
+    "torch.iinfo",
+    "torch._C._InferenceMode",
+    "torch._C.DisableTorchFunctionSubclass"};
 // All types of itertools are added.
 
 // C types whose objects never change, or whose changes nobody sees.
 constexpr absl::string_view kImmutableTypes[] = {
-    "torch.dtype", "torch.device", "torch.layout", "torch.memory_format",
-    "torch.finfo", "torch.iinfo", "torch.Size", "types.BuiltinFunctionType",
-    "types.MappingProxyType", "types.GenericAlias", "types.MethodType",
-    "types.WrapperDescriptorType", "types.MethodDescriptorType",
-    "types.ClassMethodDescriptorType", "types.MemberDescriptorType",
-    "types.GetSetDescriptorType", "types.UnionType", "re.Pattern", "re.Match",
-    "builtins.range", "builtins.slice", "builtins.property",
-    "builtins.staticmethod", "builtins.classmethod", "builtins.frozenset",
-    "builtins.bytes", "builtins.int", "builtins.float", "builtins.complex",
-    "builtins.str", "builtins.tuple", "operator.itemgetter",
-    "datetime.datetime", "datetime.date", "datetime.timedelta",
-    "decimal.Decimal", "torch._C._dispatch_keyset_full",
-    "torch._C.DispatchKeySet", "torch._C.DispatchKey"};
+    "torch.dtype",
+    "torch.device",
+    "torch.layout",
+    "torch.memory_format",
+    "torch.finfo",
+    "torch.iinfo",
+    "torch.Size",
+    "types.BuiltinFunctionType",
+    "types.GenericAlias",
+    "types.MethodType",
+    "types.WrapperDescriptorType",
+    "types.MethodDescriptorType",
+    "types.ClassMethodDescriptorType",
+    "types.MemberDescriptorType",
+    "types.GetSetDescriptorType",
+    "types.UnionType",
+    "re.Pattern",
+    "re.Match",
+    "builtins.range",
+    "builtins.slice",
+    "builtins.property",
+    "builtins.staticmethod",
+    "builtins.classmethod",
+    "builtins.frozenset",
+    "builtins.bytes",
+    "builtins.int",
+    "builtins.float",
+    "builtins.complex",
+    "builtins.str",
+    "builtins.tuple",
+    "operator.itemgetter",
+    "datetime.datetime",
+    "datetime.date",
+    "datetime.timedelta",
+    "decimal.Decimal",
+    "torch._C._dispatch_keyset_full",
+    "torch._C.DispatchKeySet",
+    "torch._C.DispatchKey"};
 
 constexpr absl::string_view kSafeTensorAttributes[] = {
-    "H", "T", "data", "device", "dtype", "imag", "is_cpu", "is_cuda",
-    "is_ipu", "is_maia", "is_meta", "is_mkldnn", "is_mps", "is_mtia",
-    "is_nested", "is_quantized", "is_sparse", "is_sparse_csr", "is_vulkan",
-    "is_xla", "is_xpu", "itemsize", "layout", "mH", "mT", "nbytes", "ndim",
-    "real", "requires_grad", "shape", "_has_symbolic_sizes_strides"};
+    "H",
+    "T",
+    "data",
+    "device",
+    "dtype",
+    "imag",
+    "is_cpu",
+    "is_cuda",
+    "is_ipu",
+    "is_maia",
+    "is_meta",
+    "is_mkldnn",
+    "is_mps",
+    "is_mtia",
+    "is_nested",
+    "is_quantized",
+    "is_sparse",
+    "is_sparse_csr",
+    "is_vulkan",
+    "is_xla",
+    "is_xpu",
+    "itemsize",
+    "layout",
+    "mH",
+    "mT",
+    "nbytes",
+    "ndim",
+    "real",
+    "requires_grad",
+    "shape",
+    "_has_symbolic_sizes_strides"};
 // Known from requires_grad when that is false.
 constexpr absl::string_view kGradAttributes[] = {"grad_fn", "_grad_fn",
                                                  "is_leaf", "retains_grad"};
@@ -184,8 +394,8 @@ PyRef Resolve(absl::string_view path) {
   const std::vector<std::string> parts = absl::StrSplit(path, '.');
   PyRef object = PyRef::Steal(PyImport_ImportModule(parts[0].c_str()));
   for (size_t i = 1; object && i < parts.size(); ++i) {
-    object = PyRef::Steal(
-        PyObject_GetAttrString(object.get(), parts[i].c_str()));
+    object =
+        PyRef::Steal(PyObject_GetAttrString(object.get(), parts[i].c_str()));
   }
   PyErr_Clear();
   return object;
@@ -247,21 +457,36 @@ void AddPython() {
     });
   }
   for (PyTypeObject* type :
-       {&PyUnicode_Type, &PyBytes_Type, &PyLong_Type, &PyFloat_Type,
-        &PyComplex_Type, &PyBool_Type, &PyTuple_Type, &PyList_Type,
-        &PyDict_Type, &PySet_Type, &PyFrozenSet_Type, &PyRange_Type,
-        &PySlice_Type, &PyODict_Type, &PyByteArray_Type, &PyProperty_Type,
-        &PyDictKeys_Type, &PyDictValues_Type, &PyDictItems_Type,
-        &PyDictProxy_Type, &PyGen_Type, &PySuper_Type,
+       {&PyUnicode_Type,
+        &PyBytes_Type,
+        &PyLong_Type,
+        &PyFloat_Type,
+        &PyComplex_Type,
+        &PyBool_Type,
+        &PyTuple_Type,
+        &PyList_Type,
+        &PyDict_Type,
+        &PySet_Type,
+        &PyFrozenSet_Type,
+        &PyRange_Type,
+        &PySlice_Type,
+        &PyODict_Type,
+        &PyByteArray_Type,
+        &PyProperty_Type,
+        &PyDictKeys_Type,
+        &PyDictValues_Type,
+        &PyDictItems_Type,
+        &PyDictProxy_Type,
+        &PyGen_Type,
+        &PySuper_Type,
         reinterpret_cast<PyTypeObject*>(PyExc_BaseException)}) {
     AddMethods(type, CallKind::kPure);
   }
-  for (const auto path : {"collections.deque", "collections.defaultdict",
-                          "re.Pattern", "re.Match", "torch.Size",
-                          "torch.dtype"}) {
+  for (const auto path :
+       {"collections.deque", "collections.defaultdict", "re.Pattern",
+        "re.Match", "torch.Size", "torch.dtype"}) {
     if (PyRef type = Resolve(path); type && PyType_Check(type.get())) {
-      AddMethods(reinterpret_cast<PyTypeObject*>(type.get()),
-                 CallKind::kPure);
+      AddMethods(reinterpret_cast<PyTypeObject*>(type.get()), CallKind::kPure);
     }
   }
   // Of one item; whole dicts are rarely read.
@@ -278,13 +503,13 @@ void AddPython() {
     Add(path, CallKind::kGetAttr);
   }
   for (const auto path :
-       {"builtins.setattr", "builtins.delattr",
-        "builtins.object.__setattr__", "builtins.object.__delattr__"}) {
+       {"builtins.setattr", "builtins.delattr", "builtins.object.__setattr__",
+        "builtins.object.__delattr__"}) {
     Add(path, CallKind::kSetAttr);
   }
-  for (const auto path : {"builtins.repr", "builtins.format",
-                          "builtins.str.format", "builtins.str.format_map",
-                          "builtins.object.__format__"}) {
+  for (const auto path :
+       {"builtins.repr", "builtins.format", "builtins.str.format",
+        "builtins.str.format_map", "builtins.object.__format__"}) {
     Add(path, CallKind::kText);
   }
   for (const auto path :
@@ -316,9 +541,9 @@ void AddTypes() {
   };
   for (const auto path : kPureTypes) add(path, &purity->pure_types);
   for (const auto path : kImmutableTypes) add(path, &purity->immutable_types);
-  for (const auto path : {"numpy.ufunc", "functools.partial",
-                          "functools._lru_cache_wrapper",
-                          "operator.itemgetter"}) {
+  for (const auto path :
+       {"numpy.ufunc", "functools.partial", "functools._lru_cache_wrapper",
+        "operator.itemgetter"}) {
     add(path, &purity->callable_types);
   }
   if (PyRef itertools = Resolve("itertools")) {
@@ -369,15 +594,14 @@ void AddTorch() {
   if (PyRef functions = Resolve("torch._C._VariableFunctionsClass")) {
     ForEachAttribute(functions.get(), [&](const std::string& name,
                                           PyObject* value) {
-      PyRef function = PyRef::Steal(
-          PyObject_GetAttrString(functions.get(), name.c_str()));
+      PyRef function =
+          PyRef::Steal(PyObject_GetAttrString(functions.get(), name.c_str()));
       if (!function) return PyErr_Clear();
       classify("", name, function.get());
     });
   }
   if (PyRef base = Resolve("torch._C.TensorBase")) {
-    ForEachAttribute(base.get(), [&](const std::string& name,
-                                     PyObject* value) {
+    ForEachAttribute(base.get(), [&](const std::string& name, PyObject* value) {
       if (Contains(kSafeTensorMethods, name)) {
         return Add(value, CallKind::kPure);
       }
@@ -392,9 +616,9 @@ void AddTorch() {
     });
   }
   // pybind11's context managers.
-  for (const auto path : {"torch._C._InferenceMode.__init__",
-                          "torch._C._InferenceMode.__enter__",
-                          "torch._C._InferenceMode.__exit__"}) {
+  for (const auto path :
+       {"torch._C._InferenceMode.__init__", "torch._C._InferenceMode.__enter__",
+        "torch._C._InferenceMode.__exit__"}) {
     PyRef method = Resolve(path);
     if (!method) continue;
     PyObject* function = PyInstanceMethod_Check(method.get())

@@ -106,9 +106,8 @@ void AddRoots(Observation& run, PyObject* callable, const InputGuards& inputs) {
   PyObject* self =
       PyMethod_Check(callable) ? PyMethod_GET_SELF(callable) : callable;
   if (!PyFunction_Check(self)) NameModule(run.watch, self, "", 0);
-  run.watch.AddRoot(callable, PyFunction_Check(callable)
-                                  ? CallableTitle(callable)
-                                  : "");
+  run.watch.AddRoot(callable,
+                    PyFunction_Check(callable) ? CallableTitle(callable) : "");
   if (self != callable) run.watch.AddRoot(self, "");
   for (size_t i = 0; i < inputs.pinned().size(); ++i) {
     PyObject* object = inputs.pinned()[i].get();
@@ -193,9 +192,9 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
   Miss miss;
   BoundInputs bound;
   if (!inputs_.Match(args, &bound, &miss)) {
-    return refuse({.reason = absl::StrCat("changes an argument: ",
-                                          miss.ToString()),
-                   .mend = "return new values instead"});
+    return refuse(
+        {.reason = absl::StrCat("changes an argument: ", miss.ToString()),
+         .mend = "return new values instead"});
   }
   if (!run.watch.guards().Check(&miss)) {
     return refuse({.reason = absl::StrCat("changes state: ", miss.ToString()),
@@ -226,7 +225,8 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
   memory_ = MemoryGuards(recorded->tape);
   if (!memory_.Check(bound.tensors, state_objects_, &miss)) {
     return refuse({.reason = absl::StrCat("writes memory that tensors share "
-                                          "unseen: ", miss.ToString())});
+                                          "unseen: ",
+                                          miss.ToString())});
   }
   auto graph =
       Graph::Build(recorded->tape, tensors, state_objects_, options.graph);
@@ -293,6 +293,15 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
   *result = PyRef::Steal(result_.Make(objects, bound));
   ++hits;
   return Outcome::kHit;
+}
+
+int Record::Traverse(visitproc visit, void* arg) const {
+  if (const int stop = inputs_.Traverse(visit, arg)) return stop;
+  if (const int stop = guards_.Traverse(visit, arg)) return stop;
+  if (const int stop = result_.Traverse(visit, arg)) return stop;
+  for (const PyRef& state : states_) Py_VISIT(state.get());
+  Py_VISIT(callable_.get());
+  return 0;
 }
 
 std::vector<std::string> Record::GuardsToText() const {

@@ -61,6 +61,8 @@ class Record {
   const TorchState& torch_state() const { return torch_state_; }
   // The tensors of the program's state, in the order of its variables.
   const std::vector<PyObject*>& states() const { return state_objects_; }
+  // For Python's garbage collector.
+  int Traverse(visitproc visit, void* arg) const;
   // One readable expression each.
   std::vector<std::string> GuardsToText() const;
   int64_t num_state_facts() const { return guards_.num_facts(); }

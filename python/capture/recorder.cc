@@ -14,8 +14,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
@@ -86,8 +86,7 @@ struct Recorder::Impl {
     const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
     const auto id = static_cast<TapeTensorId>(tape.tensors.size());
     TapeTensor record;
-    record.dtype =
-        ScalarTypeName(c10::typeMetaToScalarType(impl->dtype()));
+    record.dtype = ScalarTypeName(c10::typeMetaToScalarType(impl->dtype()));
     record.device = impl->device().str();
     record.sizes = impl->sizes().vec();
     record.strides = impl->strides().vec();
@@ -316,7 +315,8 @@ void Recorder::Impl::SettleRaw(const at::Tensor& tensor, Recorder* owner,
   storage->raw = false;
   const int32_t call = tape.tensors[storage->root].call;
   if (!MakeConstant(storage->root)) {
-    owner->Refuse({.reason = absl::StrCat(op, ": reads more than 64 MiB that "
+    owner->Refuse({.reason = absl::StrCat(op,
+                                          ": reads more than 64 MiB that "
                                           "no recorded operator wrote"),
                    .at = CurrentUserLine()});
     return;
@@ -378,8 +378,7 @@ void Recorder::Impl::RecordCall(const c10::OperatorHandle& op,
   // alias over the storage, which IdOf() finds at the next use.
   if (op.hasTag(at::Tag::inplace_view)) return;
   call.schema = c10::toString(schema);
-  call.is_nondeterministic_seeded =
-      op.hasTag(at::Tag::nondeterministic_seeded);
+  call.is_nondeterministic_seeded = op.hasTag(at::Tag::nondeterministic_seeded);
   call.has_dynamic_output_shape = op.hasTag(at::Tag::dynamic_output_shape);
 
   bool foreign = false;
@@ -388,8 +387,8 @@ void Recorder::Impl::RecordCall(const c10::OperatorHandle& op,
     const c10::AliasInfo* alias = argument.alias_info();
     const bool writes = alias != nullptr && alias->isWrite();
     ForEachTensor(args[i], [&](const at::Tensor& tensor) {
-      if (const auto why = UnsupportedTensorImpl(
-              *tensor.unsafeGetTensorImpl())) {
+      if (const auto why =
+              UnsupportedTensorImpl(*tensor.unsafeGetTensorImpl())) {
         refuse(absl::StrCat("takes a tensor that is ", *why));
       }
     });
@@ -398,11 +397,10 @@ void Recorder::Impl::RecordCall(const c10::OperatorHandle& op,
     call.args.push_back(
         ValueOf(args[i], argument.real_type(), call.op, &foreign));
     if (foreign) {
-      return refuse(absl::StrCat("argument ", argument.name(), " is a ",
-                                 args[i].tagKind()),
-                    argument.name() == "generator"
-                        ? "use the default generator"
-                        : "");
+      return refuse(
+          absl::StrCat("argument ", argument.name(), " is a ",
+                       args[i].tagKind()),
+          argument.name() == "generator" ? "use the default generator" : "");
     }
     if (writes) call.mutated_args.push_back(static_cast<int32_t>(i));
   }
@@ -425,8 +423,8 @@ void Recorder::Impl::RecordCall(const c10::OperatorHandle& op,
     ForEachTensor(output, [&](const at::Tensor& tensor) {
       if (is_list) ++item;
       if (owner->refusal()) return;
-      if (const auto why = UnsupportedTensorImpl(
-              *tensor.unsafeGetTensorImpl())) {
+      if (const auto why =
+              UnsupportedTensorImpl(*tensor.unsafeGetTensorImpl())) {
         return refuse(absl::StrCat("makes a tensor that is ", *why));
       }
       const auto known = ids.find(tensor.unsafeGetTensorImpl());
@@ -470,8 +468,8 @@ void Recorder::Impl::RecordCall(const c10::OperatorHandle& op,
       const bool writes =
           std::find(call.mutated_args.begin(), call.mutated_args.end(),
                     static_cast<int32_t>(j)) != call.mutated_args.end();
-      call.aliases.push_back({static_cast<int32_t>(i),
-                              static_cast<int32_t>(j), writes});
+      call.aliases.push_back(
+          {static_cast<int32_t>(i), static_cast<int32_t>(j), writes});
       break;
     }
   }
@@ -483,8 +481,8 @@ void Recorder::Impl::RecordCall(const c10::OperatorHandle& op,
 struct RecorderAccess {
   static void Handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                      torch::jit::Stack* stack) {
-    constexpr auto kBelow = c10::DispatchKeySet(
-        c10::DispatchKeySet::FULL_AFTER, kRecorderKey);
+    constexpr auto kBelow =
+        c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRecorderKey);
     Recorder* recorder = current_recorder;
     if (recorder == nullptr || recorder->refusal()) {
       c10::impl::ExcludeDispatchKeyGuard exclude(kRecorderKey);
@@ -521,8 +519,7 @@ struct RecorderAccess {
   }
 
   static void Before(const c10::OperatorHandle& op,
-                     const std::vector<c10::IValue>& args,
-                     Recorder* recorder) {
+                     const std::vector<c10::IValue>& args, Recorder* recorder) {
     Recorder::Impl& impl = *recorder->impl_;
     const c10::FunctionSchema& schema = op.schema();
     const std::string name = TapeOpName(op.operator_name());
@@ -534,7 +531,12 @@ struct RecorderAccess {
       const bool view = alias != nullptr && !writes;
       ForEachTensor(args[i], [&](const at::Tensor& tensor) {
         if (UnsupportedTensorImpl(*tensor.unsafeGetTensorImpl())) return;
-        impl.IdOf(tensor, name);  // As it is before the call.
+        const TapeTensorId id = impl.IdOf(tensor, name);  // As it is before.
+        if (name == "aten.lift_fresh" && impl.seen[id].unresolved &&
+            !impl.MakeConstant(id)) {
+          recorder->Refuse({.reason = "makes a constant of more than 64 MiB",
+                            .at = CurrentUserLine()});
+        }
         if (writes && facts.overwrites && CoversStorage(tensor)) {
           if (auto* storage = impl.FindStorage(tensor)) storage->raw = false;
         } else if (!view || name == "aten.lift_fresh") {
@@ -563,16 +565,16 @@ absl::Status Recorder::Install() {
           "capture: this torch uses the recorder's dispatch key itself"));
     }
     try {
-      static auto* registration = new c10::RegistrationHandleRAII(
-          dispatcher.registerFallback(
+      static auto* registration =
+          new c10::RegistrationHandleRAII(dispatcher.registerFallback(
               kRecorderKey,
               c10::KernelFunction::makeFromBoxedFunction<
                   &RecorderAccess::Handle>(),
               "mica"));
       (void)registration;
     } catch (const std::exception& error) {
-      return new absl::Status(absl::UnimplementedError(
-          absl::StrCat("capture: ", error.what())));
+      return new absl::Status(
+          absl::UnimplementedError(absl::StrCat("capture: ", error.what())));
     }
     return new absl::Status();
   }();
@@ -702,8 +704,7 @@ absl::StatusOr<Recorder::Result> Recorder::Finish(
         by_storage.find(impl.seen[id].storage.unsafeGetStorageImpl());
     if (owner_it != by_storage.end()) {
       // A view, by Tensor.data, of a state that no call takes by itself.
-      const at::Tensor& owner =
-          THPVariable_Unpack(owner_it->second->tensor);
+      const at::Tensor& owner = THPVariable_Unpack(owner_it->second->tensor);
       const auto known = impl.ids.find(owner.unsafeGetTensorImpl());
       TapeTensorId base;
       if (known != impl.ids.end()) {

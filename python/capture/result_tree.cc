@@ -48,8 +48,7 @@ class ResultTree::Builder {
     return static_cast<int>(tree_.nodes_.size()) - 1;
   }
   int NewContainer(Kind kind, PyObject* object) {
-    const int id =
-        NewNode(kind, reinterpret_cast<PyObject*>(Py_TYPE(object)));
+    const int id = NewNode(kind, reinterpret_cast<PyObject*>(Py_TYPE(object)));
     node_of_[object] = id;
     return id;
   }
@@ -125,8 +124,8 @@ int ResultTree::Builder::AddNew(PyObject* object, int depth) {
                                ", a class made during the call"));
   }
   if (is_class && HasSlots(type)) {
-    return Refuse(absl::StrCat("returns a ", TypeName(type),
-                               ", a class with __slots__"));
+    return Refuse(
+        absl::StrCat("returns a ", TypeName(type), ", a class with __slots__"));
   }
   if (base == &PyTuple_Type) {
     PyObject* dict = InstanceDict(object);
@@ -174,8 +173,8 @@ int ResultTree::Builder::AddNew(PyObject* object, int depth) {
 void ResultTree::Builder::AddItems(int id, PyObject* sequence, int depth) {
   const bool is_tuple = PyTuple_Check(sequence);
   for (Py_ssize_t i = 0; i < Py_SIZE(sequence); ++i) {
-    PyObject* item = is_tuple ? PyTuple_GET_ITEM(sequence, i)
-                              : PyList_GET_ITEM(sequence, i);
+    PyObject* item =
+        is_tuple ? PyTuple_GET_ITEM(sequence, i) : PyList_GET_ITEM(sequence, i);
     const int child = Add(item, depth + 1);
     tree_.nodes_[id].children.push_back(child);
   }
@@ -224,6 +223,15 @@ std::pair<ResultTree, Refusal> ResultTree::Build(
   tree.root_ = builder.Add(result, 0);
   Refusal refusal = builder.refusal();
   return {std::move(tree), std::move(refusal)};
+}
+
+int ResultTree::Traverse(visitproc visit, void* arg) const {
+  for (const Node& node : nodes_) {
+    Py_VISIT(node.object.get());
+    for (const PyRef& key : node.keys) Py_VISIT(key.get());
+    for (const PyRef& name : node.names) Py_VISIT(name.get());
+  }
+  return 0;
 }
 
 PyObject* ResultTree::Make(absl::Span<PyObject* const> tensors,
@@ -308,8 +316,7 @@ PyObject* ResultTree::MakeNode(int id, absl::Span<PyObject* const> tensors,
       break;
   }
   if (node.kind == Kind::kDict) {
-    object = PyRef::Steal(type == &PyODict_Type ? PyODict_New()
-                                                : PyDict_New());
+    object = PyRef::Steal(type == &PyODict_Type ? PyODict_New() : PyDict_New());
   } else {
     static PyObject* no_args = PyTuple_New(0);
     object = PyRef::Steal(SolidBase(type)->tp_new(type, no_args, nullptr));
@@ -318,8 +325,8 @@ PyObject* ResultTree::MakeNode(int id, absl::Span<PyObject* const> tensors,
   keep(object.get());
   size_t child = 0;
   for (const PyRef& key : node.keys) {
-    PyRef item = PyRef::Steal(
-        MakeNode(node.children[child++], tensors, inputs, made));
+    PyRef item =
+        PyRef::Steal(MakeNode(node.children[child++], tensors, inputs, made));
     if (!item) return nullptr;
     const int failed =
         PyODict_Check(object.get())
@@ -332,8 +339,8 @@ PyObject* ResultTree::MakeNode(int id, absl::Span<PyObject* const> tensors,
       PyRef::Steal(PyObject_GenericGetDict(object.get(), nullptr));
   if (!attributes) return nullptr;
   for (const PyRef& name : node.names) {
-    PyRef item = PyRef::Steal(
-        MakeNode(node.children[child++], tensors, inputs, made));
+    PyRef item =
+        PyRef::Steal(MakeNode(node.children[child++], tensors, inputs, made));
     if (!item) return nullptr;
     if (PyDict_SetItem(attributes.get(), name.get(), item.get()) != 0) {
       return nullptr;

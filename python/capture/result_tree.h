@@ -25,14 +25,18 @@ class ResultTree {
   // Describes `result` of the run that `watch` and `inputs` saw. Fails with a
   // reason for what can't be made again. `tensors` gets the tensors that the
   // run made, each once; borrowed from `result`.
-  static std::pair<ResultTree, Refusal> Build(
-      PyObject* result, StateWatch& watch, const InputGuards& inputs,
-      std::vector<PyObject*>* tensors);
+  static std::pair<ResultTree, Refusal> Build(PyObject* result,
+                                              StateWatch& watch,
+                                              const InputGuards& inputs,
+                                              std::vector<PyObject*>* tensors);
 
   // A new result of these tensors, in the order of Build()'s. Null with a
   // Python error set if there is no memory.
   PyObject* Make(absl::Span<PyObject* const> tensors,
                  const BoundInputs& inputs) const;
+
+  // For Python's garbage collector.
+  int Traverse(visitproc visit, void* arg) const;
 
  private:
   enum class Kind {

@@ -213,9 +213,8 @@ void StateGuards::AddSlot(PyObject* owner, PyObject* member,
 size_t StateGuards::AddClass(PyTypeObject* type) {
   const auto [it, is_new] = class_index_.try_emplace(type, classes_.size());
   if (is_new) {
-    classes_.push_back(
-        {.type = PyRef::Share(reinterpret_cast<PyObject*>(type)),
-         .dict = PyRef::Steal(PyDict_Copy(type->tp_dict))});
+    classes_.push_back({.type = PyRef::Share(reinterpret_cast<PyObject*>(type)),
+                        .dict = PyRef::Steal(PyDict_Copy(type->tp_dict))});
   }
   return it->second;
 }
@@ -415,17 +414,16 @@ bool StateGuards::CheckType(TypeFacts& facts, Miss* miss) {
     std::string name, expected, got;
     if (!SameClassDict(known.dict.get(), base->tp_dict, &name, &expected,
                        &got)) {
-      return Report(
-          miss, {absl::StrCat(TypeName(base), ".", name), facts.note.at},
-          expected, got);
+      return Report(miss,
+                    {absl::StrCat(TypeName(base), ".", name), facts.note.at},
+                    expected, got);
     }
   }
   facts.version = TypeVersion(type);
   return true;
 }
 
-bool StateGuards::CheckFunction(const FunctionFacts& facts,
-                                Miss* miss) const {
+bool StateGuards::CheckFunction(const FunctionFacts& facts, Miss* miss) const {
   const auto* now = reinterpret_cast<PyFunctionObject*>(facts.function.get());
   if (now->func_code != facts.code.get()) {
     return Report(miss, facts.note, "its code", "other code");
@@ -450,6 +448,61 @@ bool StateGuards::CheckArray(const ArrayFacts& facts, Miss* miss) const {
   }
   if (same) return true;
   return Report(miss, facts.note, "an array's contents", "other contents");
+}
+
+int StateGuards::Traverse(visitproc visit, void* arg) const {
+  const auto visit_cells = [&](const std::vector<CellFacts>& cells) {
+    for (const CellFacts& facts : cells) {
+      Py_VISIT(facts.cell.get());
+      Py_VISIT(facts.value.get());
+    }
+    return 0;
+  };
+  for (const DictFacts& facts : dicts_) {
+    Py_VISIT(facts.dict.get());
+    for (const Item& item : facts.items) {
+      Py_VISIT(item.key.get());
+      Py_VISIT(item.value.get());
+    }
+    for (const auto& [key, value] : facts.contents) {
+      Py_VISIT(key.get());
+      Py_VISIT(value.get());
+    }
+  }
+  for (const ItemsFacts& facts : items_) {
+    Py_VISIT(facts.container.get());
+    for (const PyRef& item : facts.items) Py_VISIT(item.get());
+  }
+  for (const InstanceFacts& facts : instances_) {
+    Py_VISIT(facts.instance.get());
+    Py_VISIT(facts.type.get());
+    Py_VISIT(facts.dict.get());
+  }
+  for (const SlotFacts& facts : slots_) {
+    Py_VISIT(facts.owner.get());
+    Py_VISIT(facts.member.get());
+    Py_VISIT(facts.value.get());
+  }
+  for (const ClassFacts& facts : classes_) {
+    Py_VISIT(facts.type.get());
+    Py_VISIT(facts.dict.get());
+  }
+  for (const TypeFacts& facts : types_) {
+    Py_VISIT(facts.type.get());
+    Py_VISIT(facts.mro.get());
+  }
+  for (const FunctionFacts& facts : functions_) {
+    Py_VISIT(facts.function.get());
+    Py_VISIT(facts.code.get());
+    Py_VISIT(facts.defaults.get());
+    Py_VISIT(facts.kwdefaults.get());
+  }
+  for (const ArrayFacts& facts : arrays_) Py_VISIT(facts.array.get());
+  for (const Tensor& facts : tensors_) Py_VISIT(facts.tensor.get());
+  for (const auto* cells : {&cells_, &context_vars_}) {
+    if (const int stop = visit_cells(*cells)) return stop;
+  }
+  return 0;
 }
 
 int64_t StateGuards::num_facts() const {

@@ -60,7 +60,8 @@ class StateGuards {
     GuardNote note;
   };
   absl::Span<const Tensor> tensors() const { return tensors_; }
-  bool HoldsDict(PyObject* dict) const { return dict_index_.contains(dict); }
+  // For Python's garbage collector: calls visit on each object held.
+  int Traverse(visitproc visit, void* arg) const;
 
   int64_t num_facts() const;
   // "layers.0.training == True (model.py:12)", in the order noted.

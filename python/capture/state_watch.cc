@@ -70,9 +70,24 @@ PyTypeObject* SolidBase(PyTypeObject* type) {
   return type;
 }
 
+// What a builtin method is bound to, if to an object.
+PyRef SelfOf(PyObject* callable) {
+  PyRef self;
+  if (PyCFunction_Check(callable)) {
+    self = PyRef::Share(PyCFunction_GET_SELF(callable));
+    if (self && PyModule_Check(self.get())) self = PyRef();
+  } else if (Py_TYPE(callable) == &_PyMethodWrapper_Type) {
+    self = PyRef::Steal(PyObject_GetAttrString(callable, "__self__"));
+    if (!self) PyErr_Clear();
+  }
+  return self;
+}
+
 PyObject* ModuleDict(PyObject* module) { return PyModule_GetDict(module); }
 
-PyObject* Interned(const char* text) { return PyUnicode_InternFromString(text); }
+PyObject* Interned(const char* text) {
+  return PyUnicode_InternFromString(text);
+}
 
 }  // namespace
 
@@ -146,8 +161,7 @@ void StateWatch::MarkContents(PyObject* container) {
     PyRef items = PyRef::Steal(PySequence_List(container));
     if (!items) return PyErr_Clear();
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
-      MarkOld(PyList_GET_ITEM(items.get(), i),
-              absl::StrCat(path, "[", i, "]"));
+      MarkOld(PyList_GET_ITEM(items.get(), i), absl::StrCat(path, "[", i, "]"));
     }
   }
 }
@@ -252,9 +266,9 @@ void StateWatch::UseAttribute(PyObject* owner, PyObject* name, bool is_write) {
   }
   if (IsTensor(owner)) {
     if (is_write) {
-      return Refuse(absl::StrCat("sets attribute ", PyText(name),
-                                 " of a tensor"),
-                    "set it outside the compiled function");
+      return Refuse(
+          absl::StrCat("sets attribute ", PyText(name), " of a tensor"),
+          "set it outside the compiled function");
     }
     if (!ReadTensorAttribute(owner, name)) return;
   }
@@ -269,8 +283,10 @@ void StateWatch::UseAttribute(PyObject* owner, PyObject* name, bool is_write) {
     if (!IsOld(owner)) return;
     EnterFunction(owner);
     const auto* function = reinterpret_cast<PyFunctionObject*>(owner);
-    MarkOld(function->func_globals, absl::StrCat(PathOf(owner), ".__globals__"));
-    MarkOld(function->func_closure, absl::StrCat(PathOf(owner), ".__closure__"));
+    MarkOld(function->func_globals,
+            absl::StrCat(PathOf(owner), ".__globals__"));
+    MarkOld(function->func_closure,
+            absl::StrCat(PathOf(owner), ".__closure__"));
     PyRef dict = PyRef::Steal(PyObject_GenericGetDict(owner, nullptr));
     if (!dict) return PyErr_Clear();
     const std::string path = absl::StrCat(PathOf(owner), ".", PyText(name));
@@ -298,14 +314,13 @@ bool StateWatch::ReadTensorAttribute(PyObject* owner, PyObject* name) {
   if (descriptor != nullptr && Py_TYPE(descriptor) == &PyGetSetDescr_Type) {
     const std::string text = PyText(name);
     if (!IsSafeTensorAttribute(text, RequiresGrad(owner))) {
-      Refuse(absl::StrCat("reads Tensor.", text,
-                          ", which no guard can cover"));
+      Refuse(absl::StrCat("reads Tensor.", text, ", which no guard can cover"));
       return false;
     }
     Touch(owner);
     return false;
   }
-  if (descriptor != nullptr) return false;  // A method: its call is seen.
+  if (descriptor != nullptr) return false;    // A method: its call is seen.
   if (inputs_.contains(owner)) return false;  // Guarded to have none.
   return true;
 }
@@ -339,7 +354,8 @@ bool StateWatch::UseDescriptor(PyObject* owner, PyObject* name,
       Touch(owner);
       return true;
     }
-    if (IsImmutableType(SolidBase(Py_TYPE(owner))) || PyExceptionInstance_Check(owner)) {
+    if (IsImmutableType(SolidBase(Py_TYPE(owner))) ||
+        PyExceptionInstance_Check(owner)) {
       return true;
     }
     Refuse(absl::StrCat("reads ", TypeName(Py_TYPE(owner)), ".", PyText(name),
@@ -359,14 +375,15 @@ void StateWatch::UseInstanceAttribute(PyObject* owner, PyObject* name,
   PyTypeObject* type = Py_TYPE(owner);
   if (IsInert(owner) && !is_write) return;
   if (!IsOld(owner)) return;
-  if (type->tp_getattro != PyObject_GenericGetAttr && !IsPythonClass(type)) {
+  PyTypeObject* base = SolidBase(type);
+  if (base->tp_getattro != PyObject_GenericGetAttr ||
+      (is_write && base->tp_setattro != PyObject_GenericSetAttr)) {
     return Refuse(absl::StrCat("reads an attribute of ", PathOf(owner), ", a ",
                                TypeName(type), ", which C code looks up"));
   }
   PyObject* descriptor = _PyType_Lookup(type, name);
   if (descriptor != nullptr) {
-    MarkOld(descriptor,
-            absl::StrCat(TypeName(type), ".", PyText(name)));
+    MarkOld(descriptor, absl::StrCat(TypeName(type), ".", PyText(name)));
     if (UseDescriptor(owner, name, descriptor)) return;
     if (refusal_) return;
   }
@@ -378,16 +395,16 @@ void StateWatch::UseInstanceAttribute(PyObject* owner, PyObject* name,
     }
     guards_.AddInstance(owner, NoteOf(PathOf(owner)));
     if (is_write && refusal_.reason.empty()) {
-      Refuse(absl::StrCat("sets attribute ", PyText(name), " of ",
-                          PathOf(owner)));
+      Refuse(
+          absl::StrCat("sets attribute ", PyText(name), " of ", PathOf(owner)));
     }
     return;
   }
   guards_.AddInstance(owner, NoteOf(PathOf(owner)));
-  const std::string base = PathOf(owner);
+  const std::string prefix = PathOf(owner);
   const std::string path =
-      base.empty() ? PyText(name) : absl::StrCat(base, ".", PyText(name));
-  MarkOld(dict, absl::StrCat(base, ".__dict__"));
+      prefix.empty() ? PyText(name) : absl::StrCat(prefix, ".", PyText(name));
+  MarkOld(dict, absl::StrCat(prefix, ".__dict__"));
   guards_.AddItem(dict, name, NoteOf(path));
   PyObject* value = PyDict_GetItemWithError(dict, name);
   if (value != nullptr) MarkOld(value, path);
@@ -428,8 +445,19 @@ void StateWatch::TouchType(PyTypeObject* type) {
 }
 
 void StateWatch::TouchObject(PyObject* object, int depth) {
-  if (refusal_ || object == nullptr || IsInert(object)) return;
+  if (refusal_ || object == nullptr) return;
   PyTypeObject* type = Py_TYPE(object);
+  if (PyCFunction_Check(object) || type == &PyMethodDescr_Type ||
+      type == &PyWrapperDescr_Type || type == &_PyMethodWrapper_Type) {
+    if (depth >= kDeepDepth) CheckCallback(object);
+    return;
+  }
+  if (type == &PyDictProxy_Type) {
+    PyObject* mapping = ProxiedMapping(object);
+    if (IsOld(object)) MarkOld(mapping, PathOf(object));
+    return TouchObject(mapping, depth);
+  }
+  if (IsInert(object)) return;
   if (IsTensor(object)) {
     if (!IsPlainTensor(object)) {
       return Refuse(absl::StrCat("uses a ", TypeName(type),
@@ -454,11 +482,6 @@ void StateWatch::TouchObject(PyObject* object, int depth) {
   }
   TouchType(type);
   if (IsContainer(object)) return TouchContainer(object, depth);
-  if (PyCFunction_Check(object) || type == &PyMethodDescr_Type ||
-      type == &PyWrapperDescr_Type || type == &_PyMethodWrapper_Type) {
-    if (depth >= kDeepDepth) CheckCallback(object);
-    return;
-  }
   if (IsArray(object)) {
     if (inputs_.contains(object) || !IsOld(object)) return;
     if (!guards_.AddArray(object, NoteOf(PathOf(object)))) {
@@ -512,9 +535,10 @@ void StateWatch::TouchInstance(PyObject* object) {
     return;
   }
   if (IsPureCallableType(base)) return;
-  Refuse(absl::StrCat("uses ", PathOf(object), ", a ", TypeName(Py_TYPE(object)),
-                      " made before the call, whose state no guard can cover"),
-         "make it inside the compiled function");
+  Refuse(
+      absl::StrCat("uses ", PathOf(object), ", a ", TypeName(Py_TYPE(object)),
+                   " made before the call, whose state no guard can cover"),
+      "make it inside the compiled function");
 }
 
 void StateWatch::Format(PyObject* object) {
@@ -563,10 +587,14 @@ void StateWatch::CheckCallback(PyObject* callable) {
   switch (KindOfBuiltin(callable)) {
     case CallKind::kPure:
     case CallKind::kShallow:
-      return;
+    case CallKind::kUseItem:
+      break;
     default:
-      RefuseCall(callable);
+      return RefuseCall(callable);
   }
+  // A method bound to an old list may be called to change it.
+  const PyRef self = SelfOf(callable);
+  if (self) TouchObject(self.get(), kDeepDepth);
 }
 
 void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
@@ -591,9 +619,16 @@ void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
   if (IsPureCallableType(type)) {
     TouchType(type);
     for (PyObject* arg : args) TouchObject(arg, kDeepDepth);
+    if (absl::string_view(type->tp_name) == "functools._lru_cache_wrapper" &&
+        IsOld(callable)) {
+      // It answers from what it computed before, and may compute now.
+      PyObject* cache = LruCacheDict(callable);
+      if (cache == nullptr) return RefuseCall(callable);
+      MarkOld(cache, absl::StrCat("the cache of ", PathOf(callable)));
+      TouchObject(cache, kShallowDepth);
+    }
     if (absl::string_view(type->tp_name) == "functools.partial") {
-      PyRef function =
-          PyRef::Steal(PyObject_GetAttrString(callable, "func"));
+      PyRef function = PyRef::Steal(PyObject_GetAttrString(callable, "func"));
       PyRef bound = PyRef::Steal(PyObject_GetAttrString(callable, "args"));
       PyRef keywords =
           PyRef::Steal(PyObject_GetAttrString(callable, "keywords"));
@@ -613,7 +648,7 @@ void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
   TouchType(type);
   static PyObject* call = Interned("__call__");
   PyObject* method = _PyType_Lookup(type, call);
-  if (method == nullptr) return;  // Raises.
+  if (method == nullptr) return;         // Raises.
   if (PyFunction_Check(method)) return;  // Followed as it runs.
   RefuseCall(callable);
 }
@@ -647,14 +682,7 @@ void StateWatch::CallBuiltin(PyObject* callable,
   const CallKind kind = KindOfBuiltin(callable);
   // A method bound to an object takes that as its first argument.
   std::vector<PyObject*> all;
-  PyRef self;
-  if (PyCFunction_Check(callable)) {
-    self = PyRef::Share(PyCFunction_GET_SELF(callable));
-    if (self && PyModule_Check(self.get())) self = PyRef();
-  } else if (Py_TYPE(callable) == &_PyMethodWrapper_Type) {
-    self = PyRef::Steal(PyObject_GetAttrString(callable, "__self__"));
-    if (!self) PyErr_Clear();
-  }
+  const PyRef self = SelfOf(callable);
   if (self) all.push_back(self.get());
   all.insert(all.end(), args.begin(), args.end());
   switch (kind) {

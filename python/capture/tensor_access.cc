@@ -113,8 +113,7 @@ TensorMeta TensorMeta::Of(PyObject* tensor) {
   const at::TensorImpl* impl = Impl(tensor);
   TensorMeta meta;
   meta.key_set = impl->key_set().raw_repr();
-  meta.dtype = static_cast<int8_t>(
-      c10::typeMetaToScalarType(impl->dtype()));
+  meta.dtype = static_cast<int8_t>(c10::typeMetaToScalarType(impl->dtype()));
   const c10::Device device = impl->device();
   meta.device_type = static_cast<int8_t>(device.type());
   meta.device_index = device.index();
@@ -134,8 +133,8 @@ bool TensorMeta::Matches(PyObject* tensor) const {
       static_cast<c10::ScalarType>(dtype)) {
     return false;
   }
-  if (impl->device() != c10::Device(static_cast<c10::DeviceType>(device_type),
-                                    device_index)) {
+  if (impl->device() !=
+      c10::Device(static_cast<c10::DeviceType>(device_type), device_index)) {
     return false;
   }
   if (impl->requires_grad() != requires_grad) return false;
@@ -150,9 +149,9 @@ bool TensorMeta::Matches(PyObject* tensor) const {
 }
 
 std::string TensorMeta::ToString() const {
-  std::string text = absl::StrCat(
-      ScalarTypeName(static_cast<c10::ScalarType>(dtype)), "[",
-      absl::StrJoin(sizes, ","), "]");
+  std::string text =
+      absl::StrCat(ScalarTypeName(static_cast<c10::ScalarType>(dtype)), "[",
+                   absl::StrJoin(sizes, ","), "]");
   int64_t expected = 1;
   bool row_major = true;
   for (size_t i = sizes.size(); i-- > 0;) {
@@ -247,12 +246,12 @@ TorchState TorchState::Current() {
   state.default_dtype =
       static_cast<int8_t>(c10::get_default_dtype_as_scalartype());
   state.matmul_precision = static_cast<int8_t>(MatmulPrecision());
-  state.backends = static_cast<uint8_t>(
-      (context.userEnabledCuDNN() ? 1 : 0) |
-      (context.userEnabledMkldnn() ? 2 : 0) |
-      (context.userEnabledFlashSDP() ? 4 : 0) |
-      (context.userEnabledMathSDP() ? 8 : 0) |
-      (context.userEnabledMemEfficientSDP() ? 16 : 0));
+  state.backends =
+      static_cast<uint8_t>((context.userEnabledCuDNN() ? 1 : 0) |
+                           (context.userEnabledMkldnn() ? 2 : 0) |
+                           (context.userEnabledFlashSDP() ? 4 : 0) |
+                           (context.userEnabledMathSDP() ? 8 : 0) |
+                           (context.userEnabledMemEfficientSDP() ? 16 : 0));
   state.torch_function_state = static_cast<int8_t>(
       at::impl::PythonTorchFunctionTLS::get_disabled_state());
   state.function_modes =
@@ -275,10 +274,9 @@ std::string TorchState::Difference(const TorchState& now) const {
     return flag("autocast on cpu", autocast_cpu, now.autocast_cpu);
   }
   const auto types = [](const char* what, int8_t was, int8_t is) {
-    return absl::StrCat(what, ": recorded ",
-                        ScalarTypeName(static_cast<c10::ScalarType>(was)),
-                        ", now ",
-                        ScalarTypeName(static_cast<c10::ScalarType>(is)));
+    return absl::StrCat(
+        what, ": recorded ", ScalarTypeName(static_cast<c10::ScalarType>(was)),
+        ", now ", ScalarTypeName(static_cast<c10::ScalarType>(is)));
   };
   if (autocast_dtype != now.autocast_dtype) {
     return types("autocast dtype", autocast_dtype, now.autocast_dtype);
