@@ -1,7 +1,5 @@
 // The Python type of a Compiled.
 
-#include <structmember.h>
-
 #include <cstddef>
 #include <memory>
 #include <utility>

@@ -9,6 +9,5 @@
 #include <internal/pycore_frame.h>
 #undef Py_BUILD_CORE
 #include <frameobject.h>
-#include <structmember.h>
 
 #endif  // MICA_PYTHON_CAPTURE_CPYTHON_311_H_
