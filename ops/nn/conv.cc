@@ -60,7 +60,7 @@ absl::StatusOr<TensorTypes> InferConvolution(const OpCall& call) {
   const bool is_transposed = call.Bool(6);
   if (axes < 1 || !AreLegal(x.dims) || !AreLegal(weight.dims) ||
       weight.rank() != x.rank() || weight.dtype != x.dtype || groups < 1 ||
-      !HasEntries(call.Ints(3), axes, 1) ||
+      groups > kMaxExtent || !HasEntries(call.Ints(3), axes, 1) ||
       !HasEntries(call.Ints(4), axes, 0) ||
       !HasEntries(call.Ints(5), axes, 1) ||
       !HasEntries(call.Ints(7), axes, 0)) {
