@@ -57,7 +57,7 @@ absl::StatusOr<View> DiagonalView(const OpCall& call, const TensorType& type,
   MICA_ASSIGN_OR_RETURN(const int b,
                         NormalizeAxis(call, place.axis2, type.rank()));
   if (type.rank() < 2 || a == b) return call.Wants("two different axes");
-  if (std::abs(place.shift) > kMaxTensorBytes) {
+  if (place.shift < -kMaxTensorBytes || place.shift > kMaxTensorBytes) {
     return call.Wants("a smaller offset");
   }
   View view = WholeView(type);
