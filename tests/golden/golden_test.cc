@@ -3,10 +3,13 @@
 #include "tests/golden/golden.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -76,13 +79,39 @@ TEST(GoldenTest, FusesTheWantedOps) {
   }
 }
 
-// Small damage anywhere: a byte flipped, a piece left out, doubled or moved.
+// Where the next number in `text` from `at` on begins; its size if there is
+// none.
+size_t FindNumber(const std::string& text, size_t at) {
+  while (at < text.size() && !absl::ascii_isdigit(text[at])) ++at;
+  return at;
+}
+
+// A number that is at the edge of something.
+std::string EdgeNumber(std::mt19937_64& random) {
+  constexpr int64_t kNumbers[] = {0,
+                                  1,
+                                  2,
+                                  -1,
+                                  -2,
+                                  63,
+                                  1'000'000'000,
+                                  int64_t{1} << 31,
+                                  -(int64_t{1} << 31),
+                                  int64_t{1} << 46,
+                                  int64_t{1} << 62,
+                                  std::numeric_limits<int64_t>::max(),
+                                  std::numeric_limits<int64_t>::min()};
+  return absl::StrCat(kNumbers[random() % std::size(kNumbers)]);
+}
+
+// Small damage anywhere: a byte flipped, a piece left out or doubled, a number
+// changed.
 std::string Damage(std::string text, std::mt19937_64& random) {
   const int num_hits = 1 + random() % 3;
   for (int i = 0; i < num_hits && !text.empty(); ++i) {
     const size_t at = random() % text.size();
     const size_t size = std::min<size_t>(random() % 12, text.size() - at);
-    switch (random() % 5) {
+    switch (random() % 8) {
       case 0:
         text[at] = static_cast<char>(random());
         break;
@@ -98,15 +127,27 @@ std::string Damage(std::string text, std::mt19937_64& random) {
       case 4:
         text.insert(at, absl::StrCat(static_cast<int64_t>(random())));
         break;
+      default: {
+        const size_t begin = FindNumber(text, at);
+        size_t end = begin;
+        while (end < text.size() && absl::ascii_isdigit(text[end])) ++end;
+        text.replace(begin, end - begin, EdgeNumber(random));
+      }
     }
   }
   return text;
 }
 
 TEST(GoldenTest, DamagedProgramsAreRefusedOrRoundTrip) {
-  constexpr uint64_t kSeed = 20'261;
-  std::mt19937_64 random(kSeed);
-  for (const std::string& path : ProgramFiles()) {
+  // Other seeds: --gtest_shuffle --gtest_repeat=100.
+  const uint64_t seed =
+      20'261 + testing::UnitTest::GetInstance()->random_seed();
+  std::mt19937_64 random(seed);
+  std::vector<std::string> paths = ProgramFiles();
+  for (std::string& path : FindFiles("tests/fuzz/corpus", ".mica")) {
+    paths.push_back(std::move(path));
+  }
+  for (const std::string& path : paths) {
     const std::string text = ReadOrDie(path);
     const int rounds = std::clamp<int>(2'000'000 / (text.size() + 1), 5, 500);
     for (int i = 0; i < rounds; ++i) {
@@ -115,9 +156,9 @@ TEST(GoldenTest, DamagedProgramsAreRefusedOrRoundTrip) {
       if (!program.ok()) continue;
       const std::string printed = ToText(*program);
       const auto again = ParseProgram(printed, AllOps());
-      ASSERT_THAT(again, IsOk()) << path << ", seed " << kSeed << "\n"
+      ASSERT_THAT(again, IsOk()) << path << ", seed " << seed << "\n"
                                  << damaged;
-      ASSERT_EQ(ToText(*again), printed) << path << ", seed " << kSeed;
+      ASSERT_EQ(ToText(*again), printed) << path << ", seed " << seed;
     }
   }
 }
