@@ -77,6 +77,7 @@ Verdict PrepareNorm(const KernelRequest& request, int shape, NormState state) {
 
 Verdict PrepareLayerNorm(const KernelRequest& request) {
   const int out = static_cast<int>(request.operands.size());
+  if (!request.results[0].is_used) return No{"only the statistics are read"};
   return PrepareNorm(request, 1, {.y = out, .mean = out + 1, .rstd = out + 2});
 }
 
