@@ -14,10 +14,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "analysis/fuse/fuse.h"
+#include "analysis/plan/plan.h"
 #include "framework/base/file.h"
 #include "framework/base/test_matchers.h"
 #include "framework/text/text.h"
+#include "kernels/all.h"
 #include "ops/all.h"
+#include "tests/property/runnable.h"
 
 namespace mica {
 namespace {
@@ -138,6 +141,26 @@ std::string Damage(std::string text, std::mt19937_64& random) {
   return text;
 }
 
+// Bytes of all values; a dim of 0 or a scalar counts, too.
+double BytesOf(const Program& program) {
+  double bytes = 0;
+  for (ValueId id = 0; id < program.num_values(); ++id) {
+    bytes += 8 + static_cast<double>(program.type(id).extent_bytes());
+  }
+  return bytes;
+}
+
+// A Program that is legal is planned, and run if it is small: with a Status,
+// whatever it holds.
+void PlanAndMaybeRun(const Program& program) {
+  constexpr double kMostBytes = 1 << 20;
+  if (!program.is_static()) return;
+  const auto plan = Plan::Build(program, AllOps(), AllKernels(), {});
+  if (!plan.ok() || BytesOf(program) > kMostBytes) return;
+  const auto runnable = MakeRunnable(*plan);
+  if (runnable.ok()) runnable->job->Run().IgnoreError();
+}
+
 TEST(GoldenTest, DamagedProgramsAreRefusedOrRoundTrip) {
   // Other seeds: --gtest_shuffle --gtest_repeat=100.
   const uint64_t seed =
@@ -159,6 +182,7 @@ TEST(GoldenTest, DamagedProgramsAreRefusedOrRoundTrip) {
       ASSERT_THAT(again, IsOk()) << path << ", seed " << seed << "\n"
                                  << damaged;
       ASSERT_EQ(ToText(*again), printed) << path << ", seed " << seed;
+      PlanAndMaybeRun(*program);
     }
   }
 }

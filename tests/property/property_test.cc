@@ -12,8 +12,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "analysis/plan/plan.h"
-#include "executor/binding/binding.h"
-#include "executor/job/job.h"
 #include "framework/base/test_matchers.h"
 #include "framework/text/text.h"
 #include "glog/logging.h"
@@ -22,7 +20,7 @@
 #include "ops/all.h"
 #include "tests/property/plan_checker.h"
 #include "tests/property/random_program.h"
-#include "tools/fill.h"
+#include "tests/property/runnable.h"
 
 namespace mica {
 namespace {
@@ -62,56 +60,6 @@ const KernelRegistry& ReferenceKernels() {
 
 // The plainest way to run: one reference kernel an op, no byte used twice.
 const PlanOptions kPlain = {.fuse = false, .reuse_buffers = false};
-
-// A Job with its own inputs, variables and outputs.
-struct Runnable {
-  std::vector<Tensor> inputs;
-  std::vector<Tensor> variables;
-  std::vector<Tensor> outputs;
-  std::unique_ptr<Job> job;
-};
-
-absl::StatusOr<Runnable> MakeRunnable(std::shared_ptr<const Plan> plan) {
-  Runnable runnable;
-  const Program& program = plan->program();
-  std::vector<TensorView> variables;
-  uint64_t seed = 0;
-  for (ValueId id : program.inputs()) {
-    MICA_ASSIGN_OR_RETURN(Tensor tensor,
-                          RandomTensor(program.type(id), ++seed));
-    runnable.inputs.push_back(std::move(tensor));
-  }
-  for (const Variable& variable : program.variables()) {
-    MICA_ASSIGN_OR_RETURN(Tensor tensor,
-                          RandomTensor(program.type(variable.value), ++seed));
-    variables.push_back(tensor.view());
-    runnable.variables.push_back(std::move(tensor));
-  }
-  MICA_ASSIGN_OR_RETURN(auto binding, Binding::Create(plan, variables));
-  MICA_ASSIGN_OR_RETURN(runnable.job, Job::Create(std::move(binding)));
-  for (size_t i = 0; i < program.inputs().size(); ++i) {
-    runnable.job->SetInput(static_cast<int>(i), runnable.inputs[i].data());
-  }
-  for (size_t i = 0; i < program.outputs().size(); ++i) {
-    MICA_ASSIGN_OR_RETURN(
-        Tensor tensor,
-        Tensor::Allocate(plan->output_type(static_cast<int>(i))));
-    std::memset(tensor.data(), 0xff, tensor.type().extent_bytes());
-    runnable.job->SetOutput(static_cast<int>(i), tensor.data());
-    runnable.outputs.push_back(std::move(tensor));
-  }
-  return runnable;
-}
-
-absl::StatusOr<Runnable> PlanAndRun(const Program& program,
-                                    const KernelRegistry& kernels,
-                                    const PlanOptions& options) {
-  MICA_ASSIGN_OR_RETURN(auto plan,
-                        Plan::Build(program, AllOps(), kernels, options));
-  MICA_ASSIGN_OR_RETURN(Runnable runnable, MakeRunnable(std::move(plan)));
-  MICA_RETURN_IF_ERROR(runnable.job->Run());
-  return runnable;
-}
 
 template <typename T>
 double LargestDifference(const Tensor& a, const Tensor& b) {

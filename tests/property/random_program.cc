@@ -124,8 +124,8 @@ class RandomBuilder {
     return *builder_.AddConstant(name, std::move(type), std::move(bytes));
   }
 
-  // The first result.
-  ValueId Add(absl::string_view op, Arguments arguments) {
+  // The result with this number.
+  ValueId Add(absl::string_view op, Arguments arguments, int result = 0) {
     const absl::StatusOr<const OpDef*> def = builder_.FindOp(op);
     CHECK(def.ok()) << def.status();
     const size_t num_params = (*def)->schema().params.size();
@@ -151,7 +151,7 @@ class RandomBuilder {
          .source = {.file = builder_.InternFile("random.py"),
                     .line = static_cast<int32_t>(values_.size())}});
     CHECK(results.ok()) << results.status();
-    return (*results)[0];
+    return (*results)[result];
   }
 
   void AddRandomOp() {
@@ -357,8 +357,9 @@ class RandomBuilder {
     const ValueRef weight{NewLeaf({size})};
     const ValueRef bias{NewLeaf({size})};
     // The eps is large: a row of nearly equal numbers must not become noise.
+    const int result = Chance(25) ? 1 + Pick(2) : 0;
     Keep(Add("aten.native_layer_norm",
-             {ValueRef{sum}, Ints{size}, weight, bias, 0.1}));
+             {ValueRef{sum}, Ints{size}, weight, bias, 0.1}, result));
   }
 
   void AddUpdates() {

@@ -1,0 +1,55 @@
+#include "tests/property/runnable.h"
+
+#include <cstring>
+#include <utility>
+
+#include "executor/binding/binding.h"
+#include "framework/base/status.h"
+#include "ops/all.h"
+#include "tools/fill.h"
+
+namespace mica {
+
+absl::StatusOr<Runnable> MakeRunnable(std::shared_ptr<const Plan> plan) {
+  Runnable runnable;
+  const Program& program = plan->program();
+  std::vector<TensorView> variables;
+  uint64_t seed = 0;
+  for (ValueId id : program.inputs()) {
+    MICA_ASSIGN_OR_RETURN(Tensor tensor,
+                          RandomTensor(program.type(id), ++seed));
+    runnable.inputs.push_back(std::move(tensor));
+  }
+  for (const Variable& variable : program.variables()) {
+    MICA_ASSIGN_OR_RETURN(Tensor tensor,
+                          RandomTensor(program.type(variable.value), ++seed));
+    variables.push_back(tensor.view());
+    runnable.variables.push_back(std::move(tensor));
+  }
+  MICA_ASSIGN_OR_RETURN(auto binding, Binding::Create(plan, variables));
+  MICA_ASSIGN_OR_RETURN(runnable.job, Job::Create(std::move(binding)));
+  for (size_t i = 0; i < program.inputs().size(); ++i) {
+    runnable.job->SetInput(static_cast<int>(i), runnable.inputs[i].data());
+  }
+  for (size_t i = 0; i < program.outputs().size(); ++i) {
+    MICA_ASSIGN_OR_RETURN(
+        Tensor tensor,
+        Tensor::Allocate(plan->output_type(static_cast<int>(i))));
+    std::memset(tensor.data(), 0xff, tensor.type().extent_bytes());
+    runnable.job->SetOutput(static_cast<int>(i), tensor.data());
+    runnable.outputs.push_back(std::move(tensor));
+  }
+  return runnable;
+}
+
+absl::StatusOr<Runnable> PlanAndRun(const Program& program,
+                                    const KernelRegistry& kernels,
+                                    const PlanOptions& options) {
+  MICA_ASSIGN_OR_RETURN(auto plan,
+                        Plan::Build(program, AllOps(), kernels, options));
+  MICA_ASSIGN_OR_RETURN(Runnable runnable, MakeRunnable(std::move(plan)));
+  MICA_RETURN_IF_ERROR(runnable.job->Run());
+  return runnable;
+}
+
+}  // namespace mica

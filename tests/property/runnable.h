@@ -1,0 +1,37 @@
+// A Plan with everything that it takes to run it.
+
+#ifndef MICA_TESTS_PROPERTY_RUNNABLE_H_
+#define MICA_TESTS_PROPERTY_RUNNABLE_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "analysis/plan/plan.h"
+#include "executor/job/job.h"
+#include "framework/ir/program.h"
+#include "framework/kernel/kernel_registry.h"
+#include "framework/tensor/tensor.h"
+
+namespace mica {
+
+// A Job with its own inputs, variables and outputs.
+struct Runnable {
+  std::vector<Tensor> inputs;
+  std::vector<Tensor> variables;
+  std::vector<Tensor> outputs;
+  std::unique_ptr<Job> job;
+};
+
+// Inputs and variables hold numbers that depend on their types and order
+// alone; outputs hold NaNs, so that what is not written shows.
+absl::StatusOr<Runnable> MakeRunnable(std::shared_ptr<const Plan> plan);
+
+// The same after one run.
+absl::StatusOr<Runnable> PlanAndRun(const Program& program,
+                                    const KernelRegistry& kernels,
+                                    const PlanOptions& options);
+
+}  // namespace mica
+
+#endif  // MICA_TESTS_PROPERTY_RUNNABLE_H_
