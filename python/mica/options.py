@@ -23,8 +23,3 @@ def default_num_threads() -> int:
             f"MICA_NUM_THREADS: wants a whole number above 0, got {text!r}"
         )
     return int(text)
-
-
-def is_disabled() -> bool:
-    """True if MICA_DISABLE asks for plain eager runs ("1", "true", "yes")."""
-    return os.environ.get("MICA_DISABLE", "").lower() in ("1", "true", "yes")
