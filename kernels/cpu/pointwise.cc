@@ -199,7 +199,7 @@ bool LaunchRows(const void* state, void* const* args, LaunchContext&) {
   const auto& loop = *static_cast<const PointwiseLoop*>(state);
   int64_t rows = 1;
   for (int64_t size : loop.outer_sizes) rows *= size;
-  if (rows == 0) return true;
+  if (rows == 0 || loop.inner == 0) return true;
   Parallel(loop.num_threads, rows, [&](int64_t begin, int64_t end) {
     RunRows<kDirect>(loop, args, begin, end);
   });

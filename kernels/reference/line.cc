@@ -33,10 +33,12 @@ LinePlan MakePlan(const KernelRequest& request, int64_t axis) {
 // Calls `turn(line, store)` for each line; store(result, values) writes one.
 template <typename C, typename Turn>
 void ForEachLine(const LinePlan& plan, void* const* args, Turn&& turn) {
+  if (plan.in.size == 0) return;  // There may be many lines without elements.
   std::vector<Dims> strides = {plan.in.outer.strides};
   for (const AxisLane& out : plan.outs) strides.push_back(out.outer.strides);
-  std::vector<C> line(plan.in.size);
+  std::vector<C> line;
   for (Odometer at(plan.in.outer.dims, strides); !at.done(); at.Next()) {
+    line.resize(plan.in.size);
     for (int64_t i = 0; i < plan.in.size; ++i) {
       line[i] = plan.in.outer.Load<C>(args, at.offset(0) + i * plan.in.stride);
     }

@@ -47,7 +47,7 @@ absl::StatusOr<TensorTypes> InferRoll(const OpCall& call) {
   const auto shifts = call.Ints(1);
   const auto axes = call.Ints(2);
   const bool is_flat = axes.empty() && shifts.size() == 1;
-  if (!is_flat && shifts.size() != axes.size()) {
+  if (!is_flat && (shifts.size() != axes.size() || shifts.empty())) {
     return call.Wants("a shift for each axis, or one and no axes");
   }
   for (int64_t axis : axes) {

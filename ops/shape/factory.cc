@@ -91,6 +91,7 @@ absl::StatusOr<TensorTypes> InferLinspace(const OpCall& call) {
   for (int param : {0, 1}) {
     if (!IsConstantNumber(call, param)) return call.Wants("constant numbers");
   }
+  if (call.Int(2) < 0) return call.Wants("a number of steps from 0 on");
   return TensorTypes{FreshTensor(DTypeOr(call, 3, DType::kF32), {call.Int(2)})};
 }
 
@@ -98,6 +99,7 @@ absl::StatusOr<TensorTypes> InferEye(const OpCall& call) {
   const bool is_square = call.def().name() == "aten.eye";
   const int64_t rows = call.Int(0);
   const int64_t columns = is_square ? rows : call.Int(1);
+  if (rows < 0 || columns < 0) return call.Wants("sizes from 0 on");
   const DType dtype = DTypeOr(call, is_square ? 1 : 2, DType::kF32);
   return TensorTypes{FreshTensor(dtype, {rows, columns})};
 }

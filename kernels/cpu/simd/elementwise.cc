@@ -14,6 +14,24 @@ MICA_INLINE bool Unordered(T x) {
   return x != x;
 }
 
+// What T computes in where integers wrap around, which signed ones may not.
+template <typename T>
+struct Wrapping {
+  using Type = T;
+};
+template <>
+struct Wrapping<int32_t> {
+  using Type = uint32_t;
+};
+template <>
+struct Wrapping<int64_t> {
+  using Type = uint64_t;
+};
+template <typename T>
+MICA_INLINE typename Wrapping<T>::Type Wrap(T x) {
+  return static_cast<typename Wrapping<T>::Type>(x);
+}
+
 // Operators of two elements and alpha. R is the result's element.
 #define MICA_BINARY_OP(Name, R, expr)                             \
   template <typename T>                                           \
@@ -23,10 +41,10 @@ MICA_INLINE bool Unordered(T x) {
       return static_cast<R>((expr));                              \
     }                                                             \
   }
-MICA_BINARY_OP(Add, T, a + b);
-MICA_BINARY_OP(AddScaled, T, a + alpha * b);
-MICA_BINARY_OP(Sub, T, a - b);
-MICA_BINARY_OP(Mul, T, a* b);
+MICA_BINARY_OP(Add, T, Wrap(a) + Wrap(b));
+MICA_BINARY_OP(AddScaled, T, Wrap(a) + Wrap(alpha) * Wrap(b));
+MICA_BINARY_OP(Sub, T, Wrap(a) - Wrap(b));
+MICA_BINARY_OP(Mul, T, Wrap(a) * Wrap(b));
 MICA_BINARY_OP(Div, T, a / b);
 MICA_BINARY_OP(Maximum, T, (a > b) | Unordered(a) ? a : b);
 MICA_BINARY_OP(Minimum, T, (a < b) | Unordered(a) ? a : b);
