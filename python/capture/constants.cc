@@ -20,6 +20,50 @@ bool SameDouble(double was, double now) {
   return std::memcmp(&was, &now, sizeof was) == 0;
 }
 
+// numpy's numbers and strings: they show their value as a buffer.
+bool IsNumpyScalar(PyObject* object) {
+  static PyTypeObject* generic = nullptr;
+  static PyTypeObject* compound = nullptr;
+  if (generic == nullptr) {
+    // Only objects of numpy's come here, so that numpy is imported.
+    if (absl::string_view(Py_TYPE(object)->tp_name).substr(0, 6) != "numpy.") {
+      return false;
+    }
+    PyObject* numpy = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy");
+    if (numpy == nullptr) return false;
+    generic = reinterpret_cast<PyTypeObject*>(
+        PyObject_GetAttrString(numpy, "generic"));
+    compound = reinterpret_cast<PyTypeObject*>(
+        PyObject_GetAttrString(numpy, "void"));
+    if (generic == nullptr || compound == nullptr) {
+      PyErr_Clear();
+      generic = nullptr;
+      return false;
+    }
+  }
+  return PyType_IsSubtype(Py_TYPE(object), generic) &&
+         !PyType_IsSubtype(Py_TYPE(object), compound) &&
+         (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0;
+}
+
+bool SameBuffer(PyObject* was, PyObject* now) {
+  Py_buffer a, b;
+  if (PyObject_GetBuffer(was, &a, PyBUF_SIMPLE) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  bool same = PyObject_GetBuffer(now, &b, PyBUF_SIMPLE) == 0;
+  if (same) {
+    same = a.len == b.len &&
+           std::memcmp(a.buf, b.buf, static_cast<size_t>(a.len)) == 0;
+    PyBuffer_Release(&b);
+  } else {
+    PyErr_Clear();
+  }
+  PyBuffer_Release(&a);
+  return same;
+}
+
 // Tuples whose class adds nothing that a comparison would miss.
 bool IsPlainTuple(PyObject* object) {
   if (!PyTuple_Check(object)) return false;
@@ -46,7 +90,7 @@ bool IsConstant(PyObject* object) {
            IsConstant(slice->step);
   }
   if (type == &PyEllipsis_Type || type == &PyRange_Type) return true;
-  return IsTorchConstant(object);
+  return IsTorchConstant(object) || IsNumpyScalar(object);
 }
 
 bool SameValue(PyObject* was, PyObject* now) {
@@ -84,7 +128,8 @@ bool SameValue(PyObject* was, PyObject* now) {
     return SameValue(a->start, b->start) && SameValue(a->stop, b->stop) &&
            SameValue(a->step, b->step);
   }
-  return IsTorchConstant(was) && SameTorchConstant(was, now);
+  if (IsTorchConstant(was)) return SameTorchConstant(was, now);
+  return IsNumpyScalar(was) && SameBuffer(was, now);
 }
 
 std::string TypeName(PyTypeObject* type) {

@@ -9,8 +9,8 @@
 
 namespace mica {
 
-// True for None, numbers, strings, bytes, torch's dtypes, devices and sizes,
-// and tuples of them: immutable, and equal values do as well.
+// True for None, numbers (numpy's too), strings, bytes, torch's dtypes, devices
+// and sizes, and tuples of them: immutable, and equal values do as well.
 bool IsConstant(PyObject* object);
 
 // True if a program can't tell `now` from `was`: the same object, or an equal

@@ -4,6 +4,7 @@
 
 #include <opcode.h>
 
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -100,6 +101,10 @@ class OpcodeStream final : public InterpreterStream {
     for (int i = begin; i <= at; ++i) arg = (arg << 8) | bytes[2 * i + 1];
     frame_ = frame;
     top_ = frame->localsplus + frame->stacktop;
+    if (std::exchange(made_iterator_of_, nullptr) == frame &&
+        !PyObject_IS_GC(Peek(1))) {
+      watch_.AddYoung(Peek(1));  // Of a range.
+    }
     Dispatch(bytes[2 * at], arg, code);
   }
 
@@ -128,6 +133,8 @@ class OpcodeStream final : public InterpreterStream {
   const uint8_t* last_bytes_ = nullptr;
   _PyInterpreterFrame* frame_ = nullptr;
   PyObject** top_ = nullptr;
+  // The frame whose last step made an iterator of a range.
+  const _PyInterpreterFrame* made_iterator_of_ = nullptr;
 };
 
 // Opcodes without a case move values that others made, or make new objects of
@@ -173,11 +180,14 @@ void OpcodeStream::Dispatch(int opcode, int arg, PyCodeObject* code) {
       return watch_.Touch(Peek(1));
     case IS_OP:
       return watch_.Compare(Peek(2), Peek(1));
+    case GET_ITER:
+      // An iterator over an iterator is that one itself.
+      if (PyRange_Check(Peek(1))) made_iterator_of_ = frame_;
+      return watch_.Touch(Peek(1));
     case UNARY_POSITIVE:
     case UNARY_NEGATIVE:
     case UNARY_NOT:
     case UNARY_INVERT:
-    case GET_ITER:
     case GET_YIELD_FROM_ITER:
     case FOR_ITER:
     case UNPACK_SEQUENCE:

@@ -131,6 +131,7 @@ constexpr absl::string_view kShallowFunctions[] = {
     "torch._C._dispatch_isTensorSubclassLike",
     "torch._C._functorch.peek_interpreter_stack",
     "torch._C._functorch.maybe_current_level",
+    "torch._C._functorch.unwrap_if_dead",
     "torch._C._get_cudnn_enabled",
     "torch._C._get_mkldnn_enabled",
     "torch._C._get_flash_sdp_enabled",
@@ -139,7 +140,8 @@ constexpr absl::string_view kShallowFunctions[] = {
     "torch._C._has_distributed"};
 // tensor_ctors that copy Python values: what they make is found as a constant
 // by the recorder.
-constexpr absl::string_view kTensorMakers[] = {"tensor"};
+constexpr absl::string_view kTensorMakers[] = {"tensor", "dsmm", "hsmm",
+                                               "saddmm", "spmm"};
 // Names in torch._C._VariableFunctions, _nn, … and torch._C.TensorBase that
 // aren't operators, or are more than one.
 constexpr absl::string_view kSafeTensorMethods[] = {"__add__",
@@ -280,6 +282,7 @@ constexpr absl::string_view kPureTypes[] = {
     "torch.Size",
     "torch.device",
     "torch.finfo",
+    "torch._C._LegacyVariableBase",
     "torch.iinfo",
     "torch._C._InferenceMode",
     "torch._C.DisableTorchFunctionSubclass"};

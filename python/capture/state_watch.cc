@@ -169,7 +169,7 @@ void StateWatch::MarkContents(PyObject* container) {
 bool StateWatch::IsOld(PyObject* object) {
   if (old_.contains(object)) return true;
   if (inputs_.contains(object)) return false;
-  if (!PyObject_IS_GC(object)) return true;
+  if (!PyObject_IS_GC(object)) return !young_.contains(object);
   if (!PyObject_GC_IsTracked(object)) {
     // An empty or atomic dict that nothing old led to, or a tuple: whoever
     // made it, it came from this run's own code.

@@ -33,6 +33,8 @@ class StateWatch {
   void AddInput(PyObject* object) { inputs_.insert(object); }
   // An object that is the same at each run, such as the callable itself.
   void AddRoot(PyObject* object, std::string path);
+  // An object that the collector doesn't track and that the run just made.
+  void AddYoung(PyObject* object) { young_.insert(object); }
   // A readable name for a tensor or a module, in place of how it was reached.
   void AddName(PyObject* object, std::string name);
 
