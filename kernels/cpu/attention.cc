@@ -96,6 +96,7 @@ Verdict PrepareAttention(const KernelRequest& request) {
   const TensorType& k = request.operands[1].type;
   const TensorType& v = request.operands[2].type;
   const TensorType& out = request.results[0].type;
+  if (!request.results[0].is_used) return No{"only the statistics are read"};
   for (const TensorType* type : {&q, &k, &v, &out}) {
     if (!HasUnitColumns(*type)) return No{"features aren't next to each other"};
   }
