@@ -141,11 +141,13 @@ std::string Damage(std::string text, std::mt19937_64& random) {
   return text;
 }
 
-// Bytes of all values; a dim of 0 or a scalar counts, too.
+// Bytes of all values, of views as if they were copied.
 double BytesOf(const Program& program) {
   double bytes = 0;
   for (ValueId id = 0; id < program.num_values(); ++id) {
-    bytes += 8 + static_cast<double>(program.type(id).extent_bytes());
+    const TensorType& type = program.type(id);
+    bytes +=
+        static_cast<double>(std::max(type.extent_bytes(), type.num_bytes()));
   }
   return bytes;
 }
