@@ -33,8 +33,8 @@ bool IsNumpyScalar(PyObject* object) {
     if (numpy == nullptr) return false;
     generic = reinterpret_cast<PyTypeObject*>(
         PyObject_GetAttrString(numpy, "generic"));
-    compound = reinterpret_cast<PyTypeObject*>(
-        PyObject_GetAttrString(numpy, "void"));
+    compound =
+        reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(numpy, "void"));
     if (generic == nullptr || compound == nullptr) {
       PyErr_Clear();
       generic = nullptr;
