@@ -6,6 +6,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterArithmetic(registry);
   RegisterLogic(registry);
   RegisterMatmul(registry);
+  RegisterConvolution(registry);
   RegisterNorm(registry);
   RegisterAttention(registry);
   RegisterReduction(registry);

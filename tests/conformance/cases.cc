@@ -305,6 +305,12 @@ constexpr absl::string_view kListed[] = {
     "[0], 1)",
     "aten.convolution(f32[2,4,5,5], f32[4,3,3,3], f32[3], [2,2], [1,1], [1,1], "
     "true, [1,1], 1)",
+    "aten.convolution(f32[2,8,7,5], f32[6,8,1,1], f32[6], [1,1], [0,0], [1,1], "
+    "false, [0,0], 1)",
+    "aten.convolution(f32[2,8,7,5]{280,1,40,8}, f32[8,1,3,5], f32[8], [2,1], "
+    "[1,3], [1,2], false, [0,0], 8)",
+    "aten.convolution(f64[2,4,9,8], f64[6,4,3,3], f64[6], [2,2], [0,1], [2,1], "
+    "false, [0,0], 1)",
     "aten.max_pool2d_with_indices(f32[2,3,9,8], [3,2], [2,2], [1,1])",
     "aten.avg_pool2d(f32[2,3,9,8], [3,3], [2,2], [1,1], true)",
     "aten.avg_pool2d(f32[3,9,8], [2], [], [0], false, false, 3)",
