@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
@@ -51,6 +52,9 @@ absl::StatusOr<std::unique_ptr<Graph>> Graph::Build(
   std::unique_ptr<Graph> graph(new Graph);
   graph->tape_ = tape;
   graph->frozen_ = options.frozen;
+  graph->is_random_ = std::any_of(
+      tape.calls.begin(), tape.calls.end(),
+      [](const TapeCall& call) { return call.is_nondeterministic_seeded; });
   MICA_RETURN_IF_ERROR(graph->Analyse(options));
   MICA_RETURN_IF_ERROR(graph->PlaceResults(results));
   MICA_RETURN_IF_ERROR(graph->PlaceHostReads());
@@ -216,11 +220,16 @@ absl::Status Graph::Run(absl::Span<PyObject* const> inputs,
     }
     job.SetOutput(static_cast<int>(i), data);
   }
+  // A run that is discarded, since a number that the program reads differs or
+  // a kernel failed, is followed by an eager one: that draws the same numbers.
+  std::optional<RandomState> random;
+  if (is_random_) random.emplace();
   absl::Status status;
   Py_BEGIN_ALLOW_THREADS;
   status = job.Compute();
   Py_END_ALLOW_THREADS;
   if (status.ok()) status = CheckHostReads(*runner);
+  if (!status.ok() && random.has_value()) random->Restore();
   if (status.ok() && !(mutated_inputs_.empty() && mutated_states_.empty())) {
     status = job.Commit();
     for (const int i : mutated_inputs_) BumpVersion(inputs[i]);

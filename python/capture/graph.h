@@ -93,6 +93,7 @@ class Graph {
   std::shared_ptr<const Program> program_;
   std::shared_ptr<const Plan> plan_;
   bool frozen_ = false;
+  bool is_random_ = false;  // Draws from torch's generator.
   std::shared_ptr<const Binding> binding_;
   std::vector<FrozenState> frozen_states_;
   std::vector<std::unique_ptr<Runner>> idle_;

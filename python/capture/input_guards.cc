@@ -257,6 +257,16 @@ std::pair<InputGuards, Refusal> InputGuards::Build(
   return {std::move(guards), std::move(refusal)};
 }
 
+void InputGuards::Pin(PyObject* object) {
+  const int id = FindNode(object);
+  if (id >= 0) nodes_[id].same_object = PyRef::Share(object);
+}
+
+void InputGuards::Forbid(absl::Span<const PyRef> tensors) {
+  forbidden_pins_.assign(tensors.begin(), tensors.end());
+  for (const PyRef& tensor : tensors) forbidden_.insert(tensor.get());
+}
+
 int InputGuards::FindNode(PyObject* object) const {
   const auto it = node_of_.find(object);
   return it == node_of_.end() ? -1 : it->second;
@@ -307,6 +317,15 @@ bool InputGuards::MatchNode(int id, PyObject* object, BoundInputs* bound,
                             Miss* miss) const {
   const Node& node = nodes_[id];
   bound->objects[id] = object;
+  if (node.same_object && node.same_object.get() != object) {
+    if (miss != nullptr) {
+      *miss = {.kind = "input",
+               .note = {.path = node.path},
+               .expected = "an object of the program's state",
+               .got = "another"};
+    }
+    return false;
+  }
   switch (node.kind) {
     case Kind::kTensor:
       if (Py_TYPE(object) != AsType(node.type) ||
@@ -404,6 +423,16 @@ bool InputGuards::MatchTensors(const BoundInputs& bound, Miss* miss) const {
     return false;
   };
   const size_t count = bound.tensors.size();
+  for (size_t i = 0; i < count && !forbidden_.empty(); ++i) {
+    if (!forbidden_.contains(bound.tensors[i])) continue;
+    if (miss != nullptr) {
+      *miss = {.kind = "input",
+               .note = {.path = tensors_[i].path},
+               .expected = "a tensor apart from the program's state",
+               .got = "one of the program's state"};
+    }
+    return false;
+  }
   constexpr size_t kFew = 12;
   if (count <= kFew) {
     for (size_t b = 1; b < count; ++b) {
@@ -456,10 +485,12 @@ int InputGuards::Traverse(visitproc visit, void* arg) const {
   for (const Node& node : nodes_) {
     Py_VISIT(node.type.get());
     Py_VISIT(node.value.get());
+    Py_VISIT(node.same_object.get());
     for (const PyRef& key : node.keys) Py_VISIT(key.get());
     for (const PyRef& name : node.names) Py_VISIT(name.get());
   }
   for (const PyRef& object : pinned_) Py_VISIT(object.get());
+  for (const PyRef& tensor : forbidden_pins_) Py_VISIT(tensor.get());
   Py_VISIT(keyword_names_.get());
   return 0;
 }

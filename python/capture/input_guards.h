@@ -61,6 +61,13 @@ class InputGuards {
   // for another reason.
   PyTypeObject* misplaced_type() const { return misplaced_type_; }
 
+  // Demands that the argument be the recorded `object` again, which is kept
+  // alive: the program reached it by its state too.
+  void Pin(PyObject* object);
+  // Demands that no argument be one of these tensors, which are kept alive:
+  // the program reached them by its state, not as arguments.
+  void Forbid(absl::Span<const PyRef> tensors);
+
   // Node of a recorded object, or -1.
   int FindNode(PyObject* object) const;
   // The recorded objects whose contents are guarded here; valid while the
@@ -99,6 +106,7 @@ class InputGuards {
     PyRef type;                 // Of the object.
     PyRef value;                // kConstant, kPinned.
     int index = 0;              // kTensor: number; kSame: node.
+    PyRef same_object;          // Pinned, though its contents are guarded too.
     std::vector<PyRef> keys;    // kDict, kInstance: of items.
     std::vector<PyRef> names;   // kInstance: of attributes.
     std::vector<int> children;  // Items, then attributes.
@@ -121,6 +129,8 @@ class InputGuards {
   std::vector<std::string> pinned_paths_;
   absl::flat_hash_map<PyObject*, int> node_of_;
   std::vector<PyObject*> covered_;
+  std::vector<PyRef> forbidden_pins_;
+  absl::flat_hash_set<PyObject*> forbidden_;
   mutable PyTypeObject* misplaced_type_ = nullptr;
 };
 

@@ -202,6 +202,8 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
                    .at = {},
                    .transient = true});
   }
+  for (PyObject* object : run.watch.state_inputs()) inputs_.Pin(object);
+  inputs_.Forbid(run.watch.state_tensors());
   std::vector<PyObject*> tensors;
   auto [tree, tree_refusal] =
       ResultTree::Build(result, run.watch, inputs_, &tensors);

@@ -125,8 +125,13 @@ void StateWatch::Refuse(std::string reason, std::string mend) {
 }
 
 void StateWatch::MarkOld(PyObject* object, const std::string& path) {
-  if (object == nullptr || IsConstant(object) || inputs_.contains(object)) {
+  if (object == nullptr || IsConstant(object)) return;
+  if (inputs_.contains(object)) {
+    state_inputs_.insert(object);
     return;
+  }
+  if (IsTensor(object) && !old_.contains(object)) {
+    state_tensors_.push_back(PyRef::Share(object));
   }
   if (!old_.insert(object).second) return;
   pins_.push_back(PyRef::Share(object));
@@ -274,6 +279,11 @@ void StateWatch::UseAttribute(PyObject* owner, PyObject* name, bool is_write) {
   }
   if (PyTypeObject* search = SuperType(owner); search != nullptr) {
     TouchType(search);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(search->tp_mro); ++i) {
+      PyTypeObject* base = AsType(PyTuple_GET_ITEM(search->tp_mro, i));
+      PyObject* value = PyDict_GetItemWithError(base->tp_dict, name);
+      MarkOld(value, absl::StrCat(TypeName(base), ".", PyText(name)));
+    }
     return;
   }
   if (PyMethod_Check(owner)) {
@@ -429,11 +439,12 @@ void StateWatch::UseItem(PyObject* container, PyObject* key) {
 
 void StateWatch::Compare(PyObject* a, PyObject* b) {
   if (refusal_) return;
-  const auto is_input_container = [&](PyObject* object) {
-    return inputs_.contains(object) && !IsTensor(object);
-  };
-  if (is_input_container(a) && is_input_container(b)) {
-    Refuse("compares the identity of two arguments that aren't tensors");
+  // Tensors' identities are guarded. Another argument may be the very object
+  // that it is compared to in a later call only if that is of its class.
+  if (Py_TYPE(a) != Py_TYPE(b) || IsTensor(a)) return;
+  if ((inputs_.contains(a) && (inputs_.contains(b) || IsOld(b))) ||
+      (inputs_.contains(b) && IsOld(a))) {
+    Refuse("compares the identity of an argument that isn't a tensor");
   }
 }
 

@@ -63,6 +63,12 @@ class StateWatch {
   // True if `object` was there before the run and isn't part of an argument.
   bool IsOld(PyObject* object);
   bool IsInput(PyObject* object) const { return inputs_.contains(object); }
+  // Arguments that the program also found in its state.
+  const absl::flat_hash_set<PyObject*>& state_inputs() const {
+    return state_inputs_;
+  }
+  // All tensors that the program found in its state, used or not.
+  const std::vector<PyRef>& state_tensors() const { return state_tensors_; }
   // A readable expression for an old object: "self.config".
   std::string PathOf(PyObject* object) const;
   std::string TensorName(PyObject* tensor) const;
@@ -98,6 +104,8 @@ class StateWatch {
   StateGuards guards_;
   Refusal refusal_;
   absl::flat_hash_set<PyObject*> inputs_;
+  absl::flat_hash_set<PyObject*> state_inputs_;
+  std::vector<PyRef> state_tensors_;
   absl::flat_hash_set<PyObject*> old_;
   absl::flat_hash_set<PyObject*> young_;
   absl::flat_hash_set<std::pair<PyObject*, PyObject*>> seen_;

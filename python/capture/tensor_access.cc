@@ -1,6 +1,7 @@
 #include "python/capture/tensor_access.h"
 
 // Before the others: torch's own order of Python.h and these.
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/PythonTorchFunctionTLS.h>
@@ -224,6 +225,24 @@ PyObject* NewView(PyObject* base, const TensorMeta& like, int64_t offset) {
 void BumpVersion(PyObject* tensor) {
   at::TensorImpl* impl = Impl(tensor);
   if (impl->version_counter().enabled()) impl->bump_version();
+}
+
+struct RandomState::Saved {
+  at::Tensor state;
+};
+
+RandomState::RandomState() : saved_(std::make_unique<Saved>()) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  saved_->state = generator.get_state();
+}
+
+RandomState::~RandomState() = default;
+
+void RandomState::Restore() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_state(saved_->state);
 }
 
 TorchState TorchState::Current() {

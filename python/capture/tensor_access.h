@@ -6,6 +6,7 @@
 #define MICA_PYTHON_CAPTURE_TENSOR_ACCESS_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -72,6 +73,21 @@ PyObject* NewTensor(const TensorMeta& like, void** data);
 PyObject* NewView(PyObject* base, const TensorMeta& like, int64_t offset);
 // Tells autograd that `tensor` was written in place.
 void BumpVersion(PyObject* tensor);
+
+// The state of torch's generator for the CPU, to go back to.
+class RandomState {
+ public:
+  RandomState();
+  ~RandomState();
+  RandomState(const RandomState&) = delete;
+  RandomState& operator=(const RandomState&) = delete;
+  // As when this was made.
+  void Restore();
+
+ private:
+  struct Saved;
+  std::unique_ptr<Saved> saved_;
+};
 
 // What torch keeps for a thread or the process and ops depend on.
 struct TorchState {

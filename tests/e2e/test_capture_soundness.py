@@ -1584,3 +1584,76 @@ def test_warnings_each_time():
     for _ in range(4):
         with pytest.warns(UserWarning):
             c(X)
+
+
+def test_random_numbers_that_decide():
+    def f(a):
+        r = torch.rand(3)
+        if r.sum() > 1.5:
+            return a + r.sum()
+        return a - torch.rand(3).sum()
+
+    c = mica.compile(f)
+    torch.manual_seed(1)
+    got = [c(X) for _ in range(12)]
+    torch.manual_seed(1)
+    same(got, [f(X) for _ in range(12)])
+    assert report(c).hits > 0
+
+
+def test_random_numbers_before_a_failure():
+    def f(table, i):
+        r = torch.rand(2)
+        return torch.nn.functional.embedding(i, table) + r.sum()
+
+    c = mica.compile(f)
+    for fn in (c, f):
+        torch.manual_seed(1)
+        fn(x(0), torch.tensor([0])), fn(x(0), torch.tensor([1]))
+        with pytest.raises(IndexError):
+            fn(x(0), torch.tensor([9]))
+        fn.last = torch.rand(1) if fn is f else None
+        if fn is c:
+            mine = torch.rand(1)
+    same(mine, f.last)
+
+
+def test_argument_that_is_state():
+    w = x(3, 4, 4)
+
+    def f(a):
+        return a @ w if a is not w else a + w
+
+    c = mica.compile(f)
+    for a in (w, x(1, 4, 4), w, x(2, 4, 4), w):
+        same(c(a), f(a))
+
+    def g(a):
+        return a @ w
+
+    for first, second in ((w, x(1, 4, 4)), (x(1, 4, 4), w)):
+        c = mica.compile(g)
+        for a in (first, first, second, second, first):
+            same(c(a), g(a))
+
+    options = {"k": 2.0}
+
+    def h(a, o):
+        return a * o["k"] + options["k"]
+
+    c = mica.compile(h)
+    same(c(X, options), h(X, options))
+    same(c(X, options), h(X, options))
+    same(c(X, {"k": 2.0}), h(X, {"k": 2.0}))
+    same(c(X, {"k": 3.0}), h(X, {"k": 3.0}))
+
+
+def test_argument_container_compared_to_state():
+    box = [1.0]
+
+    def f(a, b):
+        return a + 1 if b is box else a - 1
+
+    c = mica.compile(f)
+    for b in ([1.0], box, [1.0], box):
+        same(c(X, b), f(X, b))
