@@ -27,7 +27,20 @@ std::optional<int64_t> BitsOf(const TapeValue& value, DType dtype) {
   if (const auto* flag = std::get_if<bool>(&value)) {
     if (dtype == DType::kBool) return BitsOf<bool>(*flag);
   } else if (const auto* number = std::get_if<int64_t>(&value)) {
-    if (dtype == DType::kI64) return BitsOf<int64_t>(*number);
+    switch (dtype) {
+      case DType::kI64:
+        return BitsOf<int64_t>(*number);
+      case DType::kI32:
+        return BitsOf(static_cast<int32_t>(*number));
+      case DType::kI16:
+        return BitsOf(static_cast<int16_t>(*number));
+      case DType::kI8:
+        return BitsOf(static_cast<int8_t>(*number));
+      case DType::kU8:
+        return BitsOf(static_cast<uint8_t>(*number));
+      default:
+        return std::nullopt;
+    }
   } else if (const auto* real = std::get_if<double>(&value)) {
     if (dtype == DType::kF64) return BitsOf<double>(*real);
     if (dtype == DType::kF32) return BitsOf(static_cast<float>(*real));

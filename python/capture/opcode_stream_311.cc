@@ -105,7 +105,12 @@ class OpcodeStream final : public InterpreterStream {
         !PyObject_IS_GC(Peek(1))) {
       watch_.AddYoung(Peek(1));  // Of a range.
     }
+    if (std::exchange(made_tensor_of_, nullptr) == frame) {
+      watch_.CallGave(Peek(1));
+    }
+    watch_.BeginStep();
     Dispatch(bytes[2 * at], arg, code);
+    if (watch_.makes_constant()) made_tensor_of_ = frame;
   }
 
   // The n-th operand from the top of the stack, from 1.
@@ -135,6 +140,8 @@ class OpcodeStream final : public InterpreterStream {
   PyObject** top_ = nullptr;
   // The frame whose last step made an iterator of a range.
   const _PyInterpreterFrame* made_iterator_of_ = nullptr;
+  // The frame whose last step made a tensor of Python's values.
+  const _PyInterpreterFrame* made_tensor_of_ = nullptr;
 };
 
 // Opcodes without a case move values that others made, or make new objects of
@@ -273,7 +280,7 @@ void OpcodeStream::CallEx(int flags) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
       args.push_back(PyTuple_GET_ITEM(items.get(), i));
     }
-  } else {
+  } else if (!PyFunction_Check(callable) && !PyMethod_Check(callable)) {
     return watch_.Refuse("unpacks arguments from what is no list or tuple");
   }
   if (keywords != nullptr && PyDict_Check(keywords)) {

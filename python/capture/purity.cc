@@ -58,6 +58,7 @@ constexpr absl::string_view kPureFunctions[] = {
     "_codecs.utf_8_decode",
     "_string.formatter_parser",
     "_string.formatter_field_name_split",
+    "torch._C._FunctionBase.apply",
     "torch._C._get_operation_overload",
     "torch._C._infer_size",
     "torch._C._fx_map_aggregate",
@@ -132,16 +133,20 @@ constexpr absl::string_view kShallowFunctions[] = {
     "torch._C._functorch.peek_interpreter_stack",
     "torch._C._functorch.maybe_current_level",
     "torch._C._functorch.unwrap_if_dead",
+
     "torch._C._get_cudnn_enabled",
     "torch._C._get_mkldnn_enabled",
     "torch._C._get_flash_sdp_enabled",
     "torch._C._get_math_sdp_enabled",
     "torch._C._get_mem_efficient_sdp_enabled",
     "torch._C._has_distributed"};
-// tensor_ctors that copy Python values: what they make is found as a constant
-// by the recorder.
-constexpr absl::string_view kTensorMakers[] = {"tensor", "dsmm", "hsmm",
-                                               "saddmm", "spmm"};
+// They copy Python values into new tensors by plain stores.
+constexpr absl::string_view kTensorMakers[] = {
+    "tensor", "new", "as_tensor", "asarray", "new_tensor", "scalar_tensor"};
+constexpr absl::string_view kRecurrent[] = {"lstm", "gru", "rnn_tanh",
+                                            "rnn_relu"};
+constexpr absl::string_view kSparseProducts[] = {"dsmm", "hsmm", "saddmm",
+                                                 "spmm"};
 // Names in torch._C._VariableFunctions, _nn, … and torch._C.TensorBase that
 // aren't operators, or are more than one.
 constexpr absl::string_view kSafeTensorMethods[] = {"__add__",
@@ -192,7 +197,7 @@ constexpr absl::string_view kSafeTensorMethods[] = {"__add__",
                                                     "long",
                                                     "ndimension",
                                                     "nelement",
-                                                    "new_tensor",
+
                                                     "short",
                                                     "type",
                                                     "dim",
@@ -233,15 +238,30 @@ constexpr absl::string_view kUnsafeTensorOps[] = {
     "from_numpy",
     "frombuffer",
     "_from_blob",
-    "as_tensor",
-    "asarray",
     "is_leaf",
     "output_nr",
     "is_set_to",
     "_use_cudnn_rnn_flatten_weight"};
 constexpr absl::string_view kDataReaders[] = {
-    "tolist", "numpy", "data_ptr", "const_data_ptr", "untyped_storage",
-    "apply_", "map_",  "map2_",    "__array__",      "_is_view"};
+    // Composite operators in C++ that look at tensors' bytes by themselves.
+    "ctc_loss",
+    "_pad_packed_sequence",
+    "_reshape_from_tensor",
+    "_rowwise_prune",
+    "choose_qparams_optimized",
+    "_saturate_weight_to_fp16",
+    "_use_cudnn_rnn_flatten_weight",
+
+    "tolist",
+    "numpy",
+    "data_ptr",
+    "const_data_ptr",
+    "untyped_storage",
+    "apply_",
+    "map_",
+    "map2_",
+    "__array__",
+    "_is_view"};
 
 // Types whose objects are made from the arguments alone.
 constexpr absl::string_view kPureTypes[] = {
@@ -377,6 +397,7 @@ struct Purity {
   absl::flat_hash_set<absl::string_view> tensor_attributes;
   absl::flat_hash_set<absl::string_view> grad_attributes;
   const PyMethodDef* tp_new = nullptr;
+  PyObject* tensor = nullptr;  // torch.Tensor.
 };
 Purity* purity = nullptr;
 
@@ -571,9 +592,17 @@ void AddTorch() {
   const absl::flat_hash_set<std::string> operators = AtenNames();
   const auto classify = [&](absl::string_view prefix, const std::string& name,
                             PyObject* value) {
-    if (Contains(kDataReaders, name)) return Add(value, CallKind::kReadsData);
+    if (Contains(kDataReaders, name) || absl::StartsWith(name, "fbgemm_") ||
+        absl::StartsWith(name, "_sobol_")) {
+      return Add(value, CallKind::kReadsData);
+    }
+    if (Contains(kTensorMakers, name)) {
+      return Add(value, CallKind::kMakesTensor);
+    }
+    if (Contains(kRecurrent, name)) return Add(value, CallKind::kRecurrent);
+    if (name == "tensor_split") return Add(value, CallKind::kSplit);
     if (Contains(kUnsafeTensorOps, name)) return;
-    if (Contains(kTensorMakers, name) || operators.contains(name) ||
+    if (Contains(kSparseProducts, name) || operators.contains(name) ||
         operators.contains(absl::StrCat(prefix, name))) {
       Add(value, CallKind::kPure);
     }
@@ -603,6 +632,7 @@ void AddTorch() {
       classify("", name, function.get());
     });
   }
+  purity->tensor = Resolve("torch.Tensor").release();
   if (PyRef base = Resolve("torch._C.TensorBase")) {
     ForEachAttribute(base.get(), [&](const std::string& name, PyObject* value) {
       if (Contains(kSafeTensorMethods, name)) {
@@ -664,7 +694,17 @@ CallKind KindOfBuiltin(PyObject* callable) {
   }
   if (const PyMethodDef* method = MethodDefOf(callable)) {
     const auto it = purity->functions.find(method);
-    return it == purity->functions.end() ? CallKind::kUnknown : it->second;
+    if (it != purity->functions.end()) return it->second;
+    // torch.ops.aten.add: each goes by the dispatcher.
+    if (PyCFunction_Check(callable)) {
+      PyObject* module =
+          reinterpret_cast<PyCFunctionObject*>(callable)->m_module;
+      if (module != nullptr && PyUnicode_Check(module) &&
+          absl::StartsWith(PyText(module), "torch._ops.")) {
+        return CallKind::kPure;
+      }
+    }
+    return CallKind::kUnknown;
   }
   const auto it = purity->objects.find(callable);
   return it == purity->objects.end() ? CallKind::kUnknown : it->second;
@@ -672,6 +712,10 @@ CallKind KindOfBuiltin(PyObject* callable) {
 
 bool IsPureType(PyTypeObject* type) {
   return purity->pure_types.contains(type);
+}
+bool IsTensorConstructor(PyTypeObject* type) {
+  return reinterpret_cast<PyObject*>(type) == purity->tensor ||
+         absl::string_view(Py_TYPE(type)->tp_name) == "torch.tensortype";
 }
 bool IsImmutableType(PyTypeObject* type) {
   return purity->immutable_types.contains(type);

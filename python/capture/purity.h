@@ -11,18 +11,21 @@
 namespace mica {
 
 enum class CallKind {
-  kUnknown,    // Ends the capture.
-  kPure,       // Depends on its arguments and what they hold; or changes them,
-               // which shows when they are compared after the run.
-  kShallow,    // Looks at its arguments' types only, or at torch's state.
-  kGetAttr,    // getattr, hasattr, object.__getattribute__.
-  kSetAttr,    // setattr, delattr, object.__setattr__.
-  kUseItem,    // dict.get and its like: one item of a dict.
-  kContext,    // Methods of ContextVar: one value of the running context.
-  kIdentity,   // id(): an address.
-  kText,       // repr, str, format.
-  kNew,        // tp_new of a type: as calling the type.
-  kReadsData,  // A tensor's data leaves unseen: tolist, numpy.
+  kUnknown,   // Ends the capture.
+  kPure,      // Depends on its arguments and what they hold; or changes them,
+              // which shows when they are compared after the run.
+  kShallow,   // Looks at its arguments' types only, or at torch's state.
+  kGetAttr,   // getattr, hasattr, object.__getattribute__.
+  kSetAttr,   // setattr, delattr, object.__setattr__.
+  kUseItem,   // dict.get and its like: one item of a dict.
+  kContext,   // Methods of ContextVar: one value of the running context.
+  kIdentity,  // id(): an address.
+  kText,      // repr, str, format.
+  kNew,       // tp_new of a type: as calling the type.
+  kMakesTensor,  // As kPure; fills a new tensor with Python's values.
+  kRecurrent,    // As kPure, but for packed sequences, whose sizes it reads.
+  kSplit,        // As kPure, but for sections given as a tensor.
+  kReadsData,    // A tensor's data leaves unseen: tolist, numpy.
 };
 
 // Fills the table from the modules at hand. False with a Python error set.
@@ -32,6 +35,8 @@ bool InitPurity();
 CallKind KindOfBuiltin(PyObject* callable);
 // Whether objects of a C type are made without effect, from the arguments.
 bool IsPureType(PyTypeObject* type);
+// torch.Tensor, torch.FloatTensor and their like.
+bool IsTensorConstructor(PyTypeObject* type);
 // Whether objects of a C type never change (re.Pattern, a dtype).
 bool IsImmutableType(PyTypeObject* type);
 // Whether an object of a C type is a function of its own that has no effect

@@ -90,7 +90,11 @@ void NameModule(StateWatch& watch, PyObject* module, const std::string& prefix,
 
 // Everything that observes one run.
 struct Observation {
-  explicit Observation(std::string title) : recorder(std::move(title)) {}
+  explicit Observation(std::string title)
+      : recorder(std::move(title),
+                 [this] { return watch.is_making_tensor(); }) {
+    watch.SetOnMade([this](PyObject* tensor) { recorder.AddConstant(tensor); });
+  }
   StateWatch watch;
   Recorder recorder;
   std::unique_ptr<InterpreterStream> stream;

@@ -28,6 +28,8 @@ namespace {
 
 // Larger contents than these aren't copied into a tape.
 constexpr int64_t kMaxConstantBytes = int64_t{64} << 20;
+// Larger storages aren't watched element by element.
+constexpr int64_t kMaxWatchedElements = int64_t{16} << 20;
 
 std::string TapeOpName(const c10::OperatorName& name) {
   std::string text = name.name;
@@ -49,6 +51,10 @@ struct Recorder::Impl {
     // Allocated by an empty-like call and not written by a recorded one yet:
     // what it holds came from elsewhere (torch.tensor fills by plain stores).
     bool raw = false;
+    // Allocated while Python's values were made a tensor.
+    bool of_python = false;
+    // If raw: which elements recorded calls have written since.
+    std::vector<bool> written;
   };
   struct Seen {
     at::Tensor tensor;
@@ -60,6 +66,7 @@ struct Recorder::Impl {
     std::string first_op;
   };
 
+  std::function<bool()> is_making_tensor;
   Tape tape;
   std::deque<Seen> seen;  // By TapeTensorId.
   absl::flat_hash_map<const c10::TensorImpl*, TapeTensorId> ids;
@@ -169,6 +176,8 @@ struct Recorder::Impl {
   void RecordCall(const c10::OperatorHandle& op,
                   const std::vector<c10::IValue>& args,
                   const torch::jit::Stack& stack, Recorder* owner);
+  void NoteOverwrite(const at::Tensor& tensor);
+  bool IsWritten(const at::Tensor& tensor, const Storage& storage) const;
   void SettleRaw(const at::Tensor& tensor, Recorder* owner,
                  const std::string& op);
 };
@@ -304,6 +313,64 @@ TapeValue Recorder::Impl::ValueOf(const c10::IValue& value,
   return Foreign(value, foreign);
 }
 
+namespace {
+
+// Calls `visit(index)` for each element of a strided tensor, by its distance
+// from the storage's start, until that returns false; false if it did.
+template <typename F>
+bool ForEachElement(const c10::TensorImpl& impl, size_t dim, int64_t offset,
+                    F&& visit) {
+  if (dim == impl.sizes().size()) return visit(offset);
+  for (int64_t i = 0; i < impl.sizes()[dim]; ++i) {
+    if (!ForEachElement(impl, dim + 1, offset + i * impl.strides()[dim],
+                        visit)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+int64_t NumStorageElements(const c10::TensorImpl& impl) {
+  const auto item = static_cast<int64_t>(impl.itemsize());
+  return item == 0
+             ? 0
+             : static_cast<int64_t>(impl.unsafe_storage().nbytes()) / item;
+}
+
+}  // namespace
+
+// A recorded call is about to overwrite `tensor`.
+void Recorder::Impl::NoteOverwrite(const at::Tensor& tensor) {
+  Storage* storage = FindStorage(tensor);
+  if (storage == nullptr || !storage->raw) return;
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  const int64_t count = NumStorageElements(impl);
+  if (impl.is_non_overlapping_and_dense() && impl.numel() >= count) {
+    storage->raw = false;
+    return;
+  }
+  if (count > kMaxWatchedElements) return;
+  storage->written.resize(static_cast<size_t>(count));
+  ForEachElement(impl, 0, impl.storage_offset(), [&](int64_t at) {
+    storage->written[static_cast<size_t>(at)] = true;
+    return true;
+  });
+}
+
+// True if recorded calls wrote all that `tensor` shows.
+bool Recorder::Impl::IsWritten(const at::Tensor& tensor,
+                               const Storage& storage) const {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  if (impl.numel() == 0) return true;
+  if (static_cast<int64_t>(storage.written.size()) !=
+      NumStorageElements(impl)) {
+    return false;
+  }
+  return ForEachElement(impl, 0, impl.storage_offset(), [&](int64_t at) {
+    return storage.written[static_cast<size_t>(at)];
+  });
+}
+
 // Contents that no recorded call wrote become a constant at their first use.
 void Recorder::Impl::SettleRaw(const at::Tensor& tensor, Recorder* owner,
                                const std::string& op) {
@@ -311,8 +378,18 @@ void Recorder::Impl::SettleRaw(const at::Tensor& tensor, Recorder* owner,
     return;
   }
   Storage* storage = FindStorage(tensor);
-  if (storage == nullptr || !storage->raw) return;
+  if (storage == nullptr || !storage->raw || IsWritten(tensor, *storage)) {
+    return;
+  }
   storage->raw = false;
+  if (!storage->of_python) {
+    owner->Refuse({.reason = absl::StrCat(
+                       op, ": reads memory that no recorded operator wrote"),
+                   .mend = "an operator that computes in C++ by itself "
+                           "(max_pool1d does), or torch.empty, made it",
+                   .at = CurrentUserLine()});
+    return;
+  }
   const int32_t call = tape.tensors[storage->root].call;
   if (!MakeConstant(storage->root)) {
     owner->Refuse({.reason = absl::StrCat(op,
@@ -343,15 +420,6 @@ bool IsHostValue(const c10::IValue& value) {
   return value.isBool() || value.isInt() || value.isDouble() ||
          value.isComplexDouble() || value.isString() || value.isIntList() ||
          value.isDoubleList() || value.isBoolList();
-}
-
-// True if `mutated` covers all of its storage, so that overwriting it leaves
-// nothing of what was there.
-bool CoversStorage(const at::Tensor& tensor) {
-  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  return impl->is_non_overlapping_and_dense() &&
-         impl->numel() * static_cast<int64_t>(impl->itemsize()) >=
-             static_cast<int64_t>(impl->unsafe_storage().nbytes());
 }
 
 }  // namespace
@@ -440,7 +508,11 @@ void Recorder::Impl::RecordCall(const c10::OperatorHandle& op,
       record.call = call_index;
       record.output = index;
       record.item = item;
-      if (!shares && facts.is_uninitialized) StorageOf(tensor).raw = true;
+      if (!shares && facts.is_uninitialized) {
+        Storage& made = StorageOf(tensor);
+        made.raw = true;
+        made.of_python = is_making_tensor();
+      }
     });
     if (owner->refusal()) return;
     call.outputs.push_back(
@@ -537,8 +609,8 @@ struct RecorderAccess {
           recorder->Refuse({.reason = "makes a constant of more than 64 MiB",
                             .at = CurrentUserLine()});
         }
-        if (writes && facts.overwrites && CoversStorage(tensor)) {
-          if (auto* storage = impl.FindStorage(tensor)) storage->raw = false;
+        if (writes && facts.overwrites) {
+          impl.NoteOverwrite(tensor);
         } else if (!view || name == "aten.lift_fresh") {
           impl.SettleRaw(tensor, recorder, name);
         }
@@ -581,7 +653,9 @@ absl::Status Recorder::Install() {
   return *status;
 }
 
-Recorder::Recorder(std::string name) : impl_(std::make_unique<Impl>()) {
+Recorder::Recorder(std::string name, std::function<bool()> is_making_tensor)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->is_making_tensor = std::move(is_making_tensor);
   impl_->tape.name = std::move(name);
 }
 
@@ -595,6 +669,20 @@ void Recorder::AddInput(PyObject* tensor, std::string path) {
   record.input = static_cast<int32_t>(impl_->tape.inputs.size());
   record.name = std::move(path);
   impl_->tape.inputs.push_back(id);
+}
+
+void Recorder::AddConstant(PyObject* tensor) {
+  const at::Tensor& value = THPVariable_Unpack(tensor);
+  const c10::TensorImpl* impl = value.unsafeGetTensorImpl();
+  if (impl_->ids.contains(impl) || UnsupportedTensorImpl(*impl) ||
+      impl_->FindStorage(value) != nullptr) {
+    return;
+  }
+  c10::impl::ExcludeDispatchKeyGuard exclude(kRecorderKey);
+  const TapeTensorId id = impl_->Append(value);
+  impl_->tape.tensors[id].origin = TapeOrigin::kState;
+  impl_->seen[id].unresolved = true;
+  impl_->MakeConstant(id);
 }
 
 void Recorder::Start() {

@@ -41,7 +41,10 @@ class Recorder {
   // this torch uses the recorder's key for something else.
   static absl::Status Install();
 
-  explicit Recorder(std::string name);
+  // `is_making_tensor` says whether the step at hand fills new tensors with
+  // Python's values; what else fills memory unseen by the dispatcher (an
+  // operator's own loop in C++) can't be recorded.
+  Recorder(std::string name, std::function<bool()> is_making_tensor);
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
@@ -49,6 +52,10 @@ class Recorder {
   // Announces a tensor that the caller feeds. Requires: before Start(), each
   // tensor once.
   void AddInput(PyObject* tensor, std::string path);
+
+  // Announces a tensor that Python's values were just made into: unless a
+  // recorded call made it, what it holds now is a constant.
+  void AddConstant(PyObject* tensor);
 
   void Start();
   void Stop();

@@ -127,7 +127,9 @@ int ResultTree::Builder::AddNew(PyObject* object, int depth) {
     return Refuse(
         absl::StrCat("returns a ", TypeName(type), ", a class with __slots__"));
   }
-  if (base == &PyTuple_Type) {
+  // torch.return_types are C classes that take a sequence.
+  if (base == &PyTuple_Type ||
+      (PyTuple_Check(object) && type->tp_base == &PyTuple_Type)) {
     PyObject* dict = InstanceDict(object);
     if (dict != nullptr && PyDict_GET_SIZE(dict) > 0) {
       return Refuse("returns a tuple with attributes");
@@ -281,7 +283,11 @@ PyObject* ResultTree::MakeNode(int id, absl::Span<PyObject* const> tensors,
         if (item == nullptr) return nullptr;
         PyTuple_SET_ITEM(object.get(), i, item);
       }
-      if (type != &PyTuple_Type) {
+      if (type != &PyTuple_Type && !IsPythonClass(type)) {
+        object = PyRef::Steal(PyObject_CallOneArg(
+            reinterpret_cast<PyObject*>(type), object.get()));
+        if (!object) return nullptr;
+      } else if (type != &PyTuple_Type) {
         PyRef args = PyRef::Steal(PyTuple_Pack(1, object.get()));
         if (!args) return nullptr;
         object = PyRef::Steal(PyTuple_Type.tp_new(type, args.get(), nullptr));

@@ -262,6 +262,13 @@ void StateGuards::AddContextVar(PyObject* variable, const GuardNote& note) {
                            .note = note});
 }
 
+void StateGuards::AddWeakRef(PyObject* reference, const GuardNote& note) {
+  if (!IsNew(reference)) return;
+  weak_refs_.push_back({.cell = PyRef::Share(reference),
+                        .value = PyRef::Share(PyWeakref_GetObject(reference)),
+                        .note = note});
+}
+
 void StateGuards::AddTensor(PyObject* tensor, const GuardNote& note) {
   if (!IsNew(tensor)) return;
   tensors_.push_back({.tensor = PyRef::Share(tensor),
@@ -306,6 +313,12 @@ bool StateGuards::Check(Miss* miss) {
   for (const CellFacts& facts : cells_) {
     PyObject* now = PyCell_GET(facts.cell.get());
     if (SameValue(facts.value.get(), now)) continue;
+    return Report(miss, facts.note, DescribeValue(facts.value.get()),
+                  DescribeValue(now));
+  }
+  for (const CellFacts& facts : weak_refs_) {
+    PyObject* now = PyWeakref_GetObject(facts.cell.get());
+    if (facts.value.get() == now) continue;
     return Report(miss, facts.note, DescribeValue(facts.value.get()),
                   DescribeValue(now));
   }
@@ -499,7 +512,7 @@ int StateGuards::Traverse(visitproc visit, void* arg) const {
   }
   for (const ArrayFacts& facts : arrays_) Py_VISIT(facts.array.get());
   for (const Tensor& facts : tensors_) Py_VISIT(facts.tensor.get());
-  for (const auto* cells : {&cells_, &context_vars_}) {
+  for (const auto* cells : {&cells_, &context_vars_, &weak_refs_}) {
     if (const int stop = visit_cells(*cells)) return stop;
   }
   return 0;
@@ -508,7 +521,8 @@ int StateGuards::Traverse(visitproc visit, void* arg) const {
 int64_t StateGuards::num_facts() const {
   size_t count = items_.size() + instances_.size() + slots_.size() +
                  types_.size() + functions_.size() + cells_.size() +
-                 context_vars_.size() + arrays_.size() + tensors_.size();
+                 context_vars_.size() + weak_refs_.size() + arrays_.size() +
+                 tensors_.size();
   for (const DictFacts& facts : dicts_) {
     count += facts.items.size() + (facts.is_whole ? 1 : 0);
   }
@@ -547,6 +561,9 @@ std::vector<std::string> StateGuards::ToText() const {
     add(facts.note, " has the same code and defaults");
   }
   for (const CellFacts& facts : cells_) add(facts.note, is(facts.value.get()));
+  for (const CellFacts& facts : weak_refs_) {
+    add(facts.note, is(facts.value.get()));
+  }
   for (const CellFacts& facts : context_vars_) {
     add(facts.note, is(facts.value.get()));
   }

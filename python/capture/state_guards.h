@@ -45,6 +45,8 @@ class StateGuards {
   void AddCell(PyObject* cell, const GuardNote& note);
   // Its value in the running context.
   void AddContextVar(PyObject* variable, const GuardNote& note);
+  // What it refers to.
+  void AddWeakRef(PyObject* reference, const GuardNote& note);
   // Its metadata; contents are read at each run.
   void AddTensor(PyObject* tensor, const GuardNote& note);
   // A numpy array's contents. False if they are large or hold objects.
@@ -157,6 +159,7 @@ class StateGuards {
   std::vector<FunctionFacts> functions_;
   std::vector<CellFacts> cells_;
   std::vector<CellFacts> context_vars_;
+  std::vector<CellFacts> weak_refs_;
   std::vector<ArrayFacts> arrays_;
   std::vector<Tensor> tensors_;
   absl::flat_hash_map<PyObject*, int> known_;  // But for dicts and slots.

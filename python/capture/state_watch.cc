@@ -75,7 +75,12 @@ PyRef SelfOf(PyObject* callable) {
   PyRef self;
   if (PyCFunction_Check(callable)) {
     self = PyRef::Share(PyCFunction_GET_SELF(callable));
-    if (self && PyModule_Check(self.get())) self = PyRef();
+    // A module's function; or pybind11's, bound to its own record.
+    if (self && (PyModule_Check(self.get()) ||
+                 absl::StrContains(Py_TYPE(self.get())->tp_name,
+                                   "pybind11_detail_function_record"))) {
+      self = PyRef();
+    }
   } else if (Py_TYPE(callable) == &_PyMethodWrapper_Type) {
     self = PyRef::Steal(PyObject_GetAttrString(callable, "__self__"));
     if (!self) PyErr_Clear();
@@ -422,6 +427,7 @@ void StateWatch::UseInstanceAttribute(PyObject* owner, PyObject* name,
 
 void StateWatch::UseItem(PyObject* container, PyObject* key) {
   if (refusal_) return;
+  is_making_tensor_ = true;  // tensor[[0, 2]], tensor[0] = 3.
   Touch(key);
   if (PyDict_Check(container) && IsItemKey(key)) {
     TouchType(Py_TYPE(container));
@@ -502,6 +508,7 @@ void StateWatch::TouchObject(PyObject* object, int depth) {
     }
     return;
   }
+  if (type == &_PyWeakref_RefType) return;  // Unless it is called.
   TouchInstance(object);
 }
 
@@ -627,6 +634,11 @@ void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
       type == &_PyMethodWrapper_Type) {
     return CallBuiltin(callable, args);
   }
+  if (type == &_PyWeakref_RefType) {
+    if (!IsOld(callable)) return;
+    guards_.AddWeakRef(callable, NoteOf(PathOf(callable)));
+    return MarkOld(PyWeakref_GetObject(callable), PathOf(callable));
+  }
   if (IsPureCallableType(type)) {
     TouchType(type);
     for (PyObject* arg : args) TouchObject(arg, kDeepDepth);
@@ -664,6 +676,23 @@ void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
   RefuseCall(callable);
 }
 
+void StateWatch::MakeTensor(absl::Span<PyObject* const> args) {
+  is_making_tensor_ = true;
+  // Of a tensor, or of an array, it may be a view.
+  makes_constant_ = true;
+  for (PyObject* arg : args) {
+    TouchObject(arg, kDeepDepth);
+    if (IsConstant(arg) || PyList_CheckExact(arg)) continue;
+    makes_constant_ = false;
+  }
+}
+
+void StateWatch::CallGave(PyObject* result) {
+  if (!refusal_ && on_made_ && IsTensor(result) && IsPlainTensor(result)) {
+    on_made_(result);
+  }
+}
+
 void StateWatch::CallType(PyTypeObject* type,
                           absl::Span<PyObject* const> args) {
   PyTypeObject* meta = Py_TYPE(type);
@@ -671,6 +700,7 @@ void StateWatch::CallType(PyTypeObject* type,
   TouchType(type);
   if (type == &PyType_Type && args.size() == 1) return;
   PyTypeObject* base = SolidBase(type);
+  if (IsTensorConstructor(type)) return MakeTensor(args);
   if (type == &PyUnicode_Type) {
     for (PyObject* arg : args) Format(arg);
     return;
@@ -703,6 +733,24 @@ void StateWatch::CallBuiltin(PyObject* callable,
       return Refuse(absl::StrCat("calls ", CallableName(callable),
                                  ", which reads a tensor's data on the host"),
                     "keep the computation in tensors, or use item()");
+    case CallKind::kRecurrent:
+      // (data, batch_sizes, state, weights, …) as against (input, state,
+      // weights, …).
+      if (all.size() > 3 && (PyList_Check(all[3]) || PyTuple_Check(all[3]))) {
+        return Refuse(
+            "runs a recurrent layer on a packed sequence, whose "
+            "sizes it reads on the host",
+            "pad the sequences instead");
+      }
+      [[fallthrough]];
+    case CallKind::kSplit:
+      if (kind == CallKind::kSplit && all.size() > 1 && IsTensor(all[1])) {
+        return Refuse("splits a tensor where another tensor says");
+      }
+      [[fallthrough]];
+    case CallKind::kMakesTensor:
+      if (kind == CallKind::kMakesTensor) return MakeTensor(all);
+      [[fallthrough]];
     case CallKind::kPure:
       for (PyObject* arg : all) TouchObject(arg, kDeepDepth);
       return;

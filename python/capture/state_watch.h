@@ -3,6 +3,7 @@
 #ifndef MICA_PYTHON_CAPTURE_STATE_WATCH_H_
 #define MICA_PYTHON_CAPTURE_STATE_WATCH_H_
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,7 +39,17 @@ class StateWatch {
   // A readable name for a tensor or a module, in place of how it was reached.
   void AddName(PyObject* object, std::string name);
 
-  // The stream's events, each before it takes effect.
+  // What to do with a new tensor that holds Python's values only.
+  void SetOnMade(std::function<void(PyObject*)> on_made) {
+    on_made_ = std::move(on_made);
+  }
+
+  // The stream's events, each before it takes effect, after BeginStep().
+  void BeginStep() { is_making_tensor_ = makes_constant_ = false; }
+  // The last step's call gave this.
+  void CallGave(PyObject* result);
+  // True if the step at hand wants to know what its call gives.
+  bool makes_constant() const { return makes_constant_; }
   void EnterFunction(PyObject* function);
   void ReadGlobal(PyObject* globals, PyObject* builtins, PyObject* name);
   void ReadAttribute(PyObject* owner, PyObject* name);
@@ -63,6 +74,9 @@ class StateWatch {
   // True if `object` was there before the run and isn't part of an argument.
   bool IsOld(PyObject* object);
   bool IsInput(PyObject* object) const { return inputs_.contains(object); }
+  // True while the step at hand fills new tensors with Python's values: then
+  // memory that no operator wrote holds constants.
+  bool is_making_tensor() const { return is_making_tensor_; }
   // Arguments that the program also found in its state.
   const absl::flat_hash_set<PyObject*>& state_inputs() const {
     return state_inputs_;
@@ -85,6 +99,8 @@ class StateWatch {
   void UseAttribute(PyObject* owner, PyObject* name, bool is_write);
   void UseInstanceAttribute(PyObject* owner, PyObject* name, bool is_write);
   bool UseDescriptor(PyObject* owner, PyObject* name, PyObject* descriptor);
+  // The arguments of a call that makes a tensor of Python's values.
+  void MakeTensor(absl::Span<PyObject* const> args);
   void CallType(PyTypeObject* type, absl::Span<PyObject* const> args);
   void CallBuiltin(PyObject* callable, absl::Span<PyObject* const> args);
   // A callable that C code may call behind the stream's back.
@@ -100,6 +116,9 @@ class StateWatch {
     return true;
   }
 
+  bool is_making_tensor_ = false;
+  bool makes_constant_ = false;
+  std::function<void(PyObject*)> on_made_;
   AgeMark age_;
   StateGuards guards_;
   Refusal refusal_;

@@ -615,7 +615,12 @@ def test_legacy_constructor():
     def f(a, k):
         return a + torch.Tensor([1.0, 2.0, 3.0, k])
 
-    check(f, (x(), 4.0), (x(), 5.0), (x(1), 4.0))
+    check(f, (x(), 4.0), (x(), 5.0), (x(1), 4.0), hits=1)
+
+    def g(a):
+        return a.new([1.0, 2.0, 3.0, 4.0]) + torch.FloatTensor(4).fill_(2) + a
+
+    check(g, (x(),), (x(1),), hits=1)
 
 
 def test_tensor_attribute_of_state():
@@ -1657,3 +1662,59 @@ def test_argument_container_compared_to_state():
     c = mica.compile(f)
     for b in ([1.0], box, [1.0], box):
         same(c(X, b), f(X, b))
+
+
+def test_operators_that_work_by_themselves_in_memory():
+    check(lambda a: torch.nn.functional.max_pool1d(a, 2), (x(0),), (x(1),))
+    check(
+        lambda a, n: torch.tensor_split(a, n)[0],
+        (x(0), torch.tensor([1, 2])),
+        (x(0), torch.tensor([2, 3])),
+    )
+    pack = nn.utils.rnn.pack_padded_sequence
+    rnn = nn.GRU(4, 4, batch_first=True)
+
+    def f(a, lengths):
+        packed = pack(a, lengths, batch_first=True, enforce_sorted=False)
+        return nn.utils.rnn.pad_packed_sequence(rnn(packed)[0])[0]
+
+    check(
+        f,
+        (x(0, 2, 3, 4), torch.tensor([3, 1])),
+        (x(1, 2, 3, 4), torch.tensor([2, 2])),
+        (x(1, 2, 3, 4), torch.tensor([3, 1])),
+    )
+
+
+def test_partial_writes_to_new_memory():
+    def f(a):
+        out = torch.empty(3, 8)
+        out[:, :4] = a
+        out[:, 4:] = a * 2
+        return out
+
+    check(f, (x(0),), (x(1),), hits=1)
+
+
+def test_named_results_of_torch():
+    check(lambda a: (a.sort(), a.topk(2), a.max(1)), (x(0),), (x(1),), hits=1)
+
+
+def test_torch_ops_and_recurrent_layers():
+    check(lambda a: torch.ops.aten.add(a, a), (x(0),), (x(1),), hits=1)
+    for layer in (nn.GRU(4, 4), nn.LSTM(4, 4), nn.RNN(4, 4)):
+        check(layer, (x(0),), (x(1),), hits=1)
+
+
+def test_autograd_functions_run_forward():
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            ctx.save_for_backward(a)
+            return a * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    check(lambda a: Double.apply(a) + 1, (x(0),), (x(1),), hits=1)
