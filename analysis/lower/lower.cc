@@ -29,11 +29,14 @@ struct TensorState {
   int version = -1;
 };
 
-// Tensors among a call's outputs, lists flattened.
+// Tensors among a call's outputs, lists flattened; kNoTapeTensor for a result
+// that is absent (a gradient that nobody asked for).
 std::vector<TapeTensorId> OutputTensors(const TapeCall& call) {
   std::vector<TapeTensorId> ids;
   for (const TapeValue& output : call.outputs) {
-    if (const auto* ref = std::get_if<TapeTensorRef>(&output)) {
+    if (std::holds_alternative<std::monostate>(output)) {
+      ids.push_back(kNoTapeTensor);
+    } else if (const auto* ref = std::get_if<TapeTensorRef>(&output)) {
       ids.push_back(ref->id);
     } else if (const auto* list = std::get_if<TapeTensorList>(&output)) {
       ids.insert(ids.end(), list->ids.begin(), list->ids.end());
@@ -380,7 +383,8 @@ absl::Status Lowering::LowerView(const TapeCall& call) {
   const std::vector<TapeTensorId> outputs = OutputTensors(call);
   for (TapeTensorId id : outputs) {
     // The schema says "view", but eager had to copy.
-    if (storages_.contains(tape_.tensors[id].storage)) continue;
+    if (id == kNoTapeTensor || storages_.contains(tape_.tensors[id].storage))
+      continue;
     return def != nullptr && !def->is_view() ? LowerCompute(call, *def)
                                              : LowerOpaque(call);
   }
@@ -410,11 +414,10 @@ absl::Status Lowering::LowerCompute(const TapeCall& call, const OpDef& def) {
   ProgramBuilder::OpSpec spec{
       .def = &def, .arguments = std::move(arguments), .source = Source()};
   for (TapeTensorId id : outputs) {
-    if (id == kNoTapeTensor) {
-      return absl::UnimplementedError("a result that is absent");
-    }
-    MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(id));
-    if (returns_tensors) spec.types.push_back(std::move(type));
+    if (!returns_tensors) break;
+    spec.types.push_back(AbsentResultType());
+    if (id == kNoTapeTensor) continue;
+    MICA_ASSIGN_OR_RETURN(spec.types.back(), TypeOf(id));
   }
   MICA_ASSIGN_OR_RETURN(auto results, builder_.AddOp(std::move(spec)));
   if (!returns_tensors) {
@@ -422,6 +425,7 @@ absl::Status Lowering::LowerCompute(const TapeCall& call, const OpDef& def) {
     return absl::OkStatus();
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i] == kNoTapeTensor) continue;
     MICA_RETURN_IF_ERROR(SetFresh(outputs[i], results[i]));
   }
   return absl::OkStatus();
@@ -474,14 +478,9 @@ absl::Status Lowering::LowerOpaque(const TapeCall& call) {
   const std::string name = schema.op;
   MICA_RETURN_IF_ERROR(builder_.DeclareOpaque(std::move(schema)));
   MICA_ASSIGN_OR_RETURN(const OpDef* def, builder_.FindOp(name));
-  std::vector<TapeTensorId> written;  // One for each result.
-  for (TapeTensorId id : OutputTensors(call)) {
-    if (id == kNoTapeTensor) {
-      return absl::UnimplementedError("a result that is absent");
-    }
-    written.push_back(id);
-  }
-  if (OutputTensors(call).empty() && !call.outputs.empty()) {
+  // One for each result.
+  std::vector<TapeTensorId> written = OutputTensors(call);
+  if (written.empty() && !call.outputs.empty()) {
     return absl::UnimplementedError("a result that is not a tensor");
   }
   for (int param : def->hidden_results()) {
@@ -496,13 +495,15 @@ absl::Status Lowering::LowerOpaque(const TapeCall& call) {
   ProgramBuilder::OpSpec spec{
       .def = def, .arguments = std::move(arguments), .source = Source()};
   for (TapeTensorId id : written) {
+    spec.types.push_back(AbsentResultType());
+    if (id == kNoTapeTensor) continue;
     const bool is_known = storages_.contains(tape_.tensors[id].storage);
-    MICA_ASSIGN_OR_RETURN(TensorType type,
+    MICA_ASSIGN_OR_RETURN(spec.types.back(),
                           is_known ? WriteType(id) : TypeOf(id));
-    spec.types.push_back(std::move(type));
   }
   MICA_ASSIGN_OR_RETURN(auto results, builder_.AddOp(std::move(spec)));
   for (size_t i = 0; i < written.size(); ++i) {
+    if (written[i] == kNoTapeTensor) continue;
     const bool is_known = storages_.contains(tape_.tensors[written[i]].storage);
     MICA_RETURN_IF_ERROR(is_known ? Write(written[i], results[i])
                                   : SetFresh(written[i], results[i]));

@@ -84,6 +84,10 @@ bool IsLegal(const Param& param, const Argument& argument) {
 
 }  // namespace
 
+TensorType AbsentResultType() {
+  return TensorType{.dtype = DType::kF32, .dims = {0}};
+}
+
 bool OpCall::Has(int param) const {
   return param < static_cast<int>(arguments_.size()) &&
          !IsNone(arguments_[param]);

@@ -23,6 +23,10 @@ class OpDef;
 
 using TensorTypes = absl::InlinedVector<TensorType, 1>;
 
+// The type of a result that a call leaves out, as a backward does for operands
+// that need no gradient: f32[0]. Nothing reads such a result.
+TensorType AbsentResultType();
+
 // An op as inference sees it: its arguments and the types of the values among
 // them. Parameters are named by their position in the schema. Lives for the
 // call only.

@@ -192,8 +192,9 @@ bool CopyResults(const OpaqueState& state,
                      " results, got ", tensors.size())));
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
-    if (results[i] == nullptr) continue;
     const TensorType& type = state.results[i];
+    if (results[i] == nullptr) continue;
+    if (!tensors[i].defined() && type == AbsentResultType()) continue;
     if (tensors[i].sizes() !=
             c10::IntArrayRef(type.dims.data(), type.dims.size()) ||
         tensors[i].scalar_type() != ToScalarType(type.dtype)) {
