@@ -13,6 +13,7 @@ void RegisterAllOps(OpRegistry& registry) {
   RegisterMatmulOps(registry);
   RegisterReductionOps(registry);
   RegisterScanOps(registry);
+  RegisterScalarOps(registry);
   RegisterActivationOps(registry);
   RegisterSoftmaxOps(registry);
   RegisterNormOps(registry);

@@ -35,6 +35,29 @@ void BinaryRow(const PointwiseLoop& loop, const void* const* in, void* out,
   loop.binary(in[0], in[1], out, n, loop.alpha.bytes);
 }
 
+// As BinaryRow with AddScaled; alpha is the third source, a host scalar.
+void ScaledRow(const PointwiseLoop& loop, const void* const* in, void* out,
+               int64_t n) {
+  loop.binary(in[0], in[1], out, n, in[2]);
+}
+
+template <typename T>
+Constant Negated(const void* alpha) {
+  T value;
+  std::memcpy(&value, alpha, sizeof(value));
+  value = T{0} - value;
+  Constant negated;
+  std::memcpy(negated.bytes, &value, sizeof(value));
+  return negated;
+}
+
+// The same for a difference.
+template <typename T>
+void NegatedScaledRow(const PointwiseLoop& loop, const void* const* in,
+                      void* out, int64_t n) {
+  loop.binary(in[0], in[1], out, n, Negated<T>(in[2]).bytes);
+}
+
 void ClampRow(const PointwiseLoop& loop, const void* const* in, void* out,
               int64_t n) {
   loop.clamp(in[0], out, n, loop.low.bytes, loop.high.bytes);
@@ -99,11 +122,40 @@ PrepareFn BinaryOf(Binary op) {
   };
 }
 
+// a + sign * alpha * b, where alpha is a value.
+Verdict PrepareScaled(const KernelRequest& request, int sign, int first,
+                      int second) {
+  const auto elem = ResultElem(request);
+  const auto a = SourceOf(request, first), b = SourceOf(request, second);
+  const auto alpha = SourceOf(request, 2);
+  if (elem != Elem::kF32 && elem != Elem::kF64) return No{"alpha varies"};
+  auto loop = std::make_shared<PointwiseLoop>();
+  const bool is_f32 = elem == Elem::kF32;
+  loop->row = sign > 0 ? ScaledRow
+              : is_f32 ? NegatedScaledRow<float>
+                       : NegatedScaledRow<double>;
+  const Source sources[] = {*a, *b, *alpha};
+  if (auto no = LayOut(request, sources, *elem, kConverts, *loop)) {
+    return No{*no};
+  }
+  if (!loop->inputs[2].is_single) return No{"alpha has dims"};
+  const Form form = loop->inputs[0].is_single   ? Form::kSV
+                    : loop->inputs[1].is_single ? Form::kVS
+                                                : Form::kVV;
+  const auto& forms = Simd().binary[static_cast<int>(Binary::kAddScaled)];
+  const BinaryFn binary =
+      forms[static_cast<int>(*elem)][static_cast<int>(form)];
+  Prepared prepared = Finish(request, sources, loop);
+  // After Finish: its shortcuts know nothing of a third source.
+  loop->binary = binary;
+  return prepared;
+}
+
 // sign 1: self + alpha * other; -1: self - alpha * other.
-PrepareFn SumOf(double sign) {
+PrepareFn SumOf(int sign) {
   return [sign](const KernelRequest& request) -> Verdict {
     const auto alpha = ConstantNumber(request, 2);
-    if (!alpha.has_value()) return No{"alpha varies"};
+    if (!alpha.has_value()) return PrepareScaled(request, sign, 0, 1);
     if (*alpha != 1.0) {
       return PrepareBinary(request, Binary::kAddScaled, sign * *alpha, 0, 1);
     }
@@ -114,7 +166,7 @@ PrepareFn SumOf(double sign) {
 
 Verdict PrepareReverseSub(const KernelRequest& request) {
   const auto alpha = ConstantNumber(request, 2);
-  if (!alpha.has_value()) return No{"alpha varies"};
+  if (!alpha.has_value()) return PrepareScaled(request, -1, 1, 0);
   if (*alpha == 1.0) return PrepareBinary(request, Binary::kSub, 1.0, 1, 0);
   return PrepareBinary(request, Binary::kAddScaled, -*alpha, 1, 0);
 }

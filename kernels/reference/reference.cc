@@ -24,6 +24,7 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceMatmul(registry);
   RegisterReferenceReductions(registry);
   RegisterReferenceLines(registry);
+  RegisterReferenceScalars(registry);
   RegisterReferenceNorms(registry);
   RegisterReferenceAttention(registry);
   RegisterReferenceLosses(registry);

@@ -23,6 +23,7 @@ void RegisterReferenceActivations(KernelRegistry& registry);
 void RegisterReferenceMatmul(KernelRegistry& registry);
 void RegisterReferenceReductions(KernelRegistry& registry);
 void RegisterReferenceLines(KernelRegistry& registry);
+void RegisterReferenceScalars(KernelRegistry& registry);
 void RegisterReferenceNorms(KernelRegistry& registry);
 void RegisterReferenceAttention(KernelRegistry& registry);
 void RegisterReferenceLosses(KernelRegistry& registry);

@@ -13,6 +13,7 @@ void RegisterLogicOps(OpRegistry& registry);
 void RegisterMatmulOps(OpRegistry& registry);
 void RegisterReductionOps(OpRegistry& registry);
 void RegisterScanOps(OpRegistry& registry);
+void RegisterScalarOps(OpRegistry& registry);
 
 }  // namespace mica
 

@@ -69,8 +69,8 @@ class CaseReader {
     const absl::string_view word = text_.substr(begin, at_ - begin);
     const bool has_dims = at_ < text_.size() && text_[at_] == '[';
     // "dtype=i64" is an argument; "f64" alone is a host scalar.
-    const bool is_named = !call_.empty() && call_.back() == '=';
-    if (!ParseDType(word).has_value() || (is_named && !has_dims)) {
+    const bool is_constant = absl::EndsWith(call_, "dtype=") && !has_dims;
+    if (!ParseDType(word).has_value() || is_constant) {
       absl::StrAppend(&call_, word);
       return absl::OkStatus();
     }

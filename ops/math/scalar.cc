@@ -1,0 +1,54 @@
+// Arithmetic of host scalars: what Python does with numbers between two ops,
+// such as Adam's bias corrections.
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "ops/infer.h"
+#include "ops/math/families.h"
+
+namespace mica {
+namespace {
+
+// Operands of any dtype count as Python's float; so does the result.
+absl::StatusOr<TensorTypes> InferScalar(const OpCall& call) {
+  const int num_params = static_cast<int>(call.def().schema().params.size());
+  for (int i = 0; i < num_params; ++i) {
+    if (call.IsValue(i) && !call.Type(i).is_scalar) {
+      return call.Wants("host scalars");
+    }
+  }
+  return TensorTypes{ScalarType(DType::kF64)};
+}
+
+void AddBinary(OpRegistry& registry, absl::string_view name,
+               absl::string_view doc) {
+  registry.Add(
+      OpDef(absl::StrCat("mica::", name, "(Scalar a, Scalar b) -> Scalar"))
+          .Doc(doc)
+          .Infer(InferScalar));
+}
+
+void AddUnary(OpRegistry& registry, absl::string_view name,
+              absl::string_view doc) {
+  registry.Add(OpDef(absl::StrCat("mica::", name, "(Scalar a) -> Scalar"))
+                   .Doc(doc)
+                   .Infer(InferScalar));
+}
+
+}  // namespace
+
+void RegisterScalarOps(OpRegistry& registry) {
+  AddBinary(registry, "scalar_add", "a + b, as Python adds floats.");
+  AddBinary(registry, "scalar_sub", "a - b, as Python subtracts floats.");
+  AddBinary(registry, "scalar_mul", "a * b, as Python multiplies floats.");
+  AddBinary(registry, "scalar_div",
+            "a / b, as Python divides floats; b = 0 is an error.");
+  AddBinary(registry, "scalar_pow",
+            "a ** b of floats; what Python raises on, or answers with a "
+            "complex number, is an error.");
+  AddUnary(registry, "scalar_neg", "-a as a float.");
+  AddUnary(registry, "scalar_sqrt", "math.sqrt(a); a < 0 is an error.");
+}
+
+}  // namespace mica
