@@ -15,17 +15,23 @@ void RegisterAllOps(OpRegistry& registry) {
   RegisterScanOps(registry);
   RegisterScalarOps(registry);
   RegisterActivationOps(registry);
+  RegisterActivationBackwardOps(registry);
   RegisterSoftmaxOps(registry);
   RegisterNormOps(registry);
+  RegisterNormBackwardOps(registry);
   RegisterAttentionOps(registry);
   RegisterLossOps(registry);
+  RegisterLossBackwardOps(registry);
   RegisterConvOps(registry);
+  RegisterConvBackwardOps(registry);
+  RegisterResampleOps(registry);
   RegisterViewOps(registry);
   RegisterCopyOps(registry);
   RegisterJoinOps(registry);
   RegisterFactoryOps(registry);
   RegisterIndexOps(registry);
   RegisterScatterOps(registry);
+  RegisterViewBackwardOps(registry);
 }
 
 const OpRegistry& AllOps() {

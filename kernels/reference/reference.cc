@@ -21,18 +21,25 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceUnary(registry);
   RegisterReferenceLogic(registry);
   RegisterReferenceActivations(registry);
+  RegisterReferenceActivationBackward(registry);
   RegisterReferenceMatmul(registry);
   RegisterReferenceReductions(registry);
   RegisterReferenceLines(registry);
   RegisterReferenceScalars(registry);
   RegisterReferenceNorms(registry);
+  RegisterReferenceBatchNorm(registry);
   RegisterReferenceAttention(registry);
   RegisterReferenceLosses(registry);
+  RegisterReferenceLossBackward(registry);
   RegisterReferenceConv(registry);
+  RegisterReferenceConvBackward(registry);
+  RegisterReferencePoolBackward(registry);
+  RegisterReferenceResample(registry);
   RegisterReferenceCopies(registry);
   RegisterReferenceFactories(registry);
   RegisterReferenceIndex(registry);
   RegisterReferenceScatter(registry);
+  RegisterReferenceViewBackward(registry);
 }
 
 }  // namespace mica

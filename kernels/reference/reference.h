@@ -20,18 +20,25 @@ void RegisterReferenceArithmetic(KernelRegistry& registry);
 void RegisterReferenceUnary(KernelRegistry& registry);
 void RegisterReferenceLogic(KernelRegistry& registry);
 void RegisterReferenceActivations(KernelRegistry& registry);
+void RegisterReferenceActivationBackward(KernelRegistry& registry);
 void RegisterReferenceMatmul(KernelRegistry& registry);
 void RegisterReferenceReductions(KernelRegistry& registry);
 void RegisterReferenceLines(KernelRegistry& registry);
 void RegisterReferenceScalars(KernelRegistry& registry);
 void RegisterReferenceNorms(KernelRegistry& registry);
+void RegisterReferenceBatchNorm(KernelRegistry& registry);
 void RegisterReferenceAttention(KernelRegistry& registry);
 void RegisterReferenceLosses(KernelRegistry& registry);
+void RegisterReferenceLossBackward(KernelRegistry& registry);
 void RegisterReferenceConv(KernelRegistry& registry);
+void RegisterReferenceConvBackward(KernelRegistry& registry);
+void RegisterReferencePoolBackward(KernelRegistry& registry);
+void RegisterReferenceResample(KernelRegistry& registry);
 void RegisterReferenceCopies(KernelRegistry& registry);
 void RegisterReferenceFactories(KernelRegistry& registry);
 void RegisterReferenceIndex(KernelRegistry& registry);
 void RegisterReferenceScatter(KernelRegistry& registry);
+void RegisterReferenceViewBackward(KernelRegistry& registry);
 
 }  // namespace mica
 

@@ -8,11 +8,16 @@
 namespace mica {
 
 void RegisterActivationOps(OpRegistry& registry);
+void RegisterActivationBackwardOps(OpRegistry& registry);
 void RegisterSoftmaxOps(OpRegistry& registry);
 void RegisterNormOps(OpRegistry& registry);
+void RegisterNormBackwardOps(OpRegistry& registry);
 void RegisterAttentionOps(OpRegistry& registry);
 void RegisterLossOps(OpRegistry& registry);
+void RegisterLossBackwardOps(OpRegistry& registry);
 void RegisterConvOps(OpRegistry& registry);
+void RegisterConvBackwardOps(OpRegistry& registry);
+void RegisterResampleOps(OpRegistry& registry);
 
 }  // namespace mica
 

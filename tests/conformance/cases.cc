@@ -438,7 +438,7 @@ bool IsCallOf(absl::string_view text, const OpDef& def) {
 }  // namespace
 
 std::vector<std::string> PointwiseCases(const OpDef& def) {
-  std::vector<std::string> cases;
+  std::vector<std::string> cases = TrainingCases(def);
   for (const auto& dtypes : kDTypes) {
     for (const auto& dims : kShapes) {
       cases.push_back(PointwiseCall(def, dtypes, dims, "2"));
@@ -452,7 +452,7 @@ std::vector<std::string> PointwiseCases(const OpDef& def) {
 }
 
 std::vector<std::string> ListedCases(const OpDef& def) {
-  std::vector<std::string> cases;
+  std::vector<std::string> cases = TrainingCases(def);
   for (absl::string_view text : kListed) {
     if (IsCallOf(text, def)) cases.emplace_back(text);
   }

@@ -18,6 +18,9 @@ std::vector<std::string> PointwiseCases(const OpDef& def);
 // which the suite takes for an error. All must be legal.
 std::vector<std::string> ListedCases(const OpDef& def);
 
+// The calls listed for what only training needs; part of both of the above.
+std::vector<std::string> TrainingCases(const OpDef& def);
+
 }  // namespace mica
 
 #endif  // MICA_TESTS_CONFORMANCE_CASES_H_

@@ -62,8 +62,10 @@ class Recorder(TorchDispatchMode):
     and so are those that Programs have no form for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_strides: bool = False) -> None:
+        """`keeps_strides`: results lie as eager's do, else row-major."""
         super().__init__()
+        self.keeps_strides = keeps_strides
         self.ops: list[OneOp] = []
 
     def __torch_dispatch__(
@@ -79,7 +81,7 @@ class Recorder(TorchDispatchMode):
             # At once: later calls may write the tensors of this one.
             with contextlib.suppress(Unsupported):
                 call = _Call(func, args, kwargs or {}, result)
-                self.ops.append(_one_op(call))
+                self.ops.append(_one_op(call, self.keeps_strides))
         return result
 
 
@@ -163,13 +165,18 @@ def _copy_of(tensor: torch.Tensor) -> torch.Tensor:
     )
 
 
-def _tensors_of(call: _Call) -> list[torch.Tensor]:
+def _tensors_of(call: _Call) -> list[torch.Tensor | None]:
+    """The results; None for one that the call leaves out."""
     if any(str(r.type).startswith("List") for r in call.op._schema.returns):
         raise Unsupported("a list of results")
     result = call.result
     results = result if isinstance(result, (list, tuple)) else [result]
+    for param, value in _named_arguments(call):
+        if param.name == "output_mask":  # Eager may make what isn't asked for.
+            pairs = zip(results, value, strict=True)
+            results = [item if is_wanted else None for item, is_wanted in pairs]
     for item in results:
-        if not isinstance(item, torch.Tensor):
+        if not isinstance(item, torch.Tensor | None):
             raise Unsupported(f"result {item!r}")
     return list(results)
 
@@ -186,7 +193,13 @@ def _named_arguments(call: _Call) -> Iterator[tuple[Any, Any]]:
             yield param, call.kwargs[param.name]
 
 
-def _one_op(call: _Call) -> OneOp:
+def _result_type(tensor: torch.Tensor | None, *, with_strides: bool) -> str:
+    if tensor is None:
+        return "f32[0]"
+    return _type_text(tensor, with_strides=with_strides)
+
+
+def _one_op(call: _Call, keeps_strides: bool) -> OneOp:
     writer = _Writer(
         counts_from_storage=call.op._schema.name.endswith("as_strided")
     )
@@ -197,31 +210,40 @@ def _one_op(call: _Call) -> OneOp:
             arguments.append(f"{param.name}={text}")
     results = _tensors_of(call)
     # Views have the strides that inference says, and must have eager's.
-    is_view = _is_view(call)
-    types = [_type_text(tensor, with_strides=is_view) for tensor in results]
-    names = ", ".join(f"%y{i}" for i in range(len(results)))
+    with_strides = keeps_strides or _is_view(call)
+    types = [_result_type(item, with_strides=with_strides) for item in results]
+    names = [f"%y{i}" for i in range(len(results))]
+    returned = [
+        name
+        for name, item in zip(names, results, strict=True)
+        if item is not None
+    ]
     name = str(call.op).removesuffix(".default")
     text = (
         f"program @one({', '.join(writer.inputs)}) {{\n"
-        f"  {names} = {name}({', '.join(arguments)}) : "
+        f"  {', '.join(names)} = {name}({', '.join(arguments)}) : "
         f"{', '.join(types)}\n"
-        f"  return {names}\n}}\n"
+        f"  return {', '.join(returned)}\n}}\n"
     )
     wants = [
         tensor.clone(memory_format=torch.contiguous_format)
         for tensor in results
+        if tensor is not None
     ]
     return OneOp(name, text, writer.feeds, wants)
 
 
-def record(fn: Callable[[], Any]) -> list[OneOp]:
+def record(
+    fn: Callable[[], Any], *, keeps_strides: bool = False
+) -> list[OneOp]:
     """The calls that `fn` makes below autograd, outside of differentiation.
 
     Args:
       fn: A call of torch functions.
+      keeps_strides: Results lie as eager's do, else row-major.
     Returns:
       A Program for each call that has a form as one, in order.
     """
-    with torch.no_grad(), Recorder() as recorder:
+    with torch.no_grad(), Recorder(keeps_strides=keeps_strides) as recorder:
         fn()
     return recorder.ops
