@@ -84,4 +84,24 @@ std::optional<FunctionalForm> FindFunctionalForm(const TapeCall& call,
   return form.has_value() ? form : FindOutForm(call, registry);
 }
 
+const OpDef* FindReturningForm(const TapeCall& call,
+                               const OpRegistry& registry) {
+  // ATen's naming rule; the older name is that of an operator which conceals
+  // what it writes.
+  const std::string op = call.op == "aten.native_batch_norm"
+                             ? "aten._native_batch_norm_legit"
+                             : call.op;
+  const OpDef* def = registry.Find(absl::StrCat(op, "_functional"));
+  if (def == nullptr || def->schema().params.size() != call.args.size() ||
+      def->schema().results.size() !=
+          call.outputs.size() + call.mutated_args.size()) {
+    return nullptr;
+  }
+  for (int32_t arg : call.mutated_args) {
+    const auto* ref = std::get_if<TapeTensorRef>(&call.args[arg]);
+    if (ref == nullptr || ref->id == kNoTapeTensor) return nullptr;
+  }
+  return def;
+}
+
 }  // namespace mica

@@ -24,6 +24,12 @@ struct FunctionalForm {
 std::optional<FunctionalForm> FindFunctionalForm(const TapeCall& call,
                                                  const OpRegistry& registry);
 
+// The operator that returns, after the call's own results, what the call wrote
+// beside them, in order of its mutated arguments: native_batch_norm's running
+// statistics. Its parameters are the call's. Null if `registry` has none.
+const OpDef* FindReturningForm(const TapeCall& call,
+                               const OpRegistry& registry);
+
 }  // namespace mica
 
 #endif  // MICA_ANALYSIS_LOWER_FUNCTIONAL_H_

@@ -95,7 +95,10 @@ class Lowering {
   absl::Status LowerCall(const TapeCall& call);
   absl::Status LowerView(const TapeCall& call);
   absl::Status LowerCompute(const TapeCall& call, const OpDef& def);
+  absl::Status DropUnasked(const OpDef& def, ProgramBuilder::OpSpec& spec,
+                           std::vector<TapeTensorId>& outputs);
   absl::Status LowerWrite(const TapeCall& call, const FunctionalForm& form);
+  absl::Status LowerReturned(const TapeCall& call, const OpDef& def);
   absl::Status LowerOpaque(const TapeCall& call);
 
   // `value` is a tensor in memory of its own.
@@ -361,6 +364,8 @@ absl::Status Lowering::LowerCall(const TapeCall& call) {
     return absl::UnimplementedError("the result's size depends on data");
   }
   if (!call.mutated_args.empty()) {
+    const OpDef* returning = FindReturningForm(call, registry_);
+    if (returning != nullptr) return LowerReturned(call, *returning);
     const std::optional<FunctionalForm> form =
         FindFunctionalForm(call, registry_);
     return form.has_value() ? LowerWrite(call, *form) : LowerOpaque(call);
@@ -407,8 +412,31 @@ absl::Status Lowering::LowerView(const TapeCall& call) {
   return absl::OkStatus();
 }
 
+// The result types of a call that says by a mask which results it wants: eager
+// may have made others too, which are absent here.
+absl::Status Lowering::DropUnasked(const OpDef& def,
+                                   ProgramBuilder::OpSpec& spec,
+                                   std::vector<TapeTensorId>& outputs) {
+  const bool has_mask = std::any_of(
+      spec.arguments.begin(), spec.arguments.end(), [](const Argument& arg) {
+        return std::holds_alternative<std::vector<bool>>(arg);
+      });
+  if (!has_mask) return absl::OkStatus();
+  const OpCall::TypeOf type_of = [this](ValueId id) -> const TensorType& {
+    return builder_.type(id);
+  };
+  MICA_ASSIGN_OR_RETURN(TensorTypes inferred,
+                        InferTypes(OpCall(def, spec.arguments, type_of)));
+  for (size_t i = 0; i < std::min(inferred.size(), outputs.size()); ++i) {
+    if (!(inferred[i] == AbsentResultType())) continue;
+    spec.types[i] = AbsentResultType();
+    outputs[i] = kNoTapeTensor;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Lowering::LowerCompute(const TapeCall& call, const OpDef& def) {
-  const std::vector<TapeTensorId> outputs = OutputTensors(call);
+  std::vector<TapeTensorId> outputs = OutputTensors(call);
   const bool returns_tensors = outputs.size() == call.outputs.size();
   MICA_ASSIGN_OR_RETURN(Arguments arguments, LowerArguments(call));
   ProgramBuilder::OpSpec spec{
@@ -419,6 +447,7 @@ absl::Status Lowering::LowerCompute(const TapeCall& call, const OpDef& def) {
     if (id == kNoTapeTensor) continue;
     MICA_ASSIGN_OR_RETURN(spec.types.back(), TypeOf(id));
   }
+  MICA_RETURN_IF_ERROR(DropUnasked(def, spec, outputs));
   MICA_ASSIGN_OR_RETURN(auto results, builder_.AddOp(std::move(spec)));
   if (!returns_tensors) {
     host_values_[&call] = results[0];
@@ -465,6 +494,34 @@ absl::Status Lowering::LowerWrite(const TapeCall& call,
       ValueId value,
       AddOneResult("aten._to_copy", {ValueRef{wide}, type.dtype}, type));
   return Write(target, value);
+}
+
+absl::Status Lowering::LowerReturned(const TapeCall& call, const OpDef& def) {
+  std::vector<TapeTensorId> fresh = OutputTensors(call);
+  MICA_ASSIGN_OR_RETURN(Arguments arguments, LowerArguments(call));
+  ProgramBuilder::OpSpec spec{
+      .def = &def, .arguments = std::move(arguments), .source = Source()};
+  for (TapeTensorId id : fresh) {
+    spec.types.push_back(AbsentResultType());
+    if (id == kNoTapeTensor) continue;
+    MICA_ASSIGN_OR_RETURN(spec.types.back(), TypeOf(id));
+  }
+  for (int32_t arg : call.mutated_args) {
+    const TapeTensorId id = std::get<TapeTensorRef>(call.args[arg]).id;
+    MICA_ASSIGN_OR_RETURN(TensorType type, WriteType(id));
+    spec.types.push_back(std::move(type));
+  }
+  MICA_ASSIGN_OR_RETURN(auto results, builder_.AddOp(std::move(spec)));
+  for (size_t i = 0; i < fresh.size(); ++i) {
+    if (fresh[i] == kNoTapeTensor) continue;
+    MICA_RETURN_IF_ERROR(SetFresh(fresh[i], results[i]));
+  }
+  for (size_t i = 0; i < call.mutated_args.size(); ++i) {
+    const int32_t arg = call.mutated_args[i];
+    MICA_RETURN_IF_ERROR(Write(std::get<TapeTensorRef>(call.args[arg]).id,
+                               results[fresh.size() + i]));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Lowering::LowerOpaque(const TapeCall& call) {

@@ -158,5 +158,51 @@ TEST(LowerTest, RefusesSizesThatDependOnData) {
                        HasSubstr("aten.nonzero (user.py:3)")));
 }
 
+TEST(LowerTest, StatisticsThatACallWritesUnsaidAreResultsAndUpdates) {
+  TapeMaker maker;
+  const TapeTensorId x = maker.Input({2, 3}, 0);
+  const TapeTensorId mean = maker.Input({3}, 1);
+  const TapeTensorId var = maker.Input({3}, 2);
+  const TapeTensorId y = maker.Made({2, 3}, 3);
+  const TapeTensorId saved = maker.Made({3}, 4);
+  const TapeTensorId rstd = maker.Made({3}, 5);
+  TapeCall& call =
+      maker.Call("aten.native_batch_norm",
+                 {TapeTensorRef{x}, std::monostate(), std::monostate(),
+                  TapeTensorRef{mean}, TapeTensorRef{var}, true, 0.1, 1e-5},
+                 y);
+  call.outputs = {TapeTensorRef{y}, TapeTensorRef{saved}, TapeTensorRef{rstd}};
+  call.mutated_args = {3, 4};
+  maker.tape().results = {y};
+  MICA_ASSERT_OK_AND_ASSIGN(LoweredTape lowered,
+                            LowerTape(maker.tape(), AllOps()));
+  EXPECT_THAT(
+      ToText(lowered.program),
+      HasSubstr("aten._native_batch_norm_legit_functional(%x, none, none, "));
+  EXPECT_EQ(lowered.program.updates().size(), 2);
+}
+
+TEST(LowerTest, AResultThatTheMaskLeavesOutIsAbsentThoughEagerMadeIt) {
+  TapeMaker maker;
+  const TapeTensorId grad = maker.Input({2, 3}, 0);
+  const TapeTensorId x = maker.Input({2, 3}, 1);
+  const TapeTensorId mean = maker.Input({3}, 2);
+  const TapeTensorId rstd = maker.Input({3}, 3);
+  const TapeTensorId grad_x = maker.Made({2, 3}, 4);
+  const TapeTensorId unasked = maker.Made({3}, 5);
+  TapeCall& call = maker.Call(
+      "aten.native_batch_norm_backward",
+      {TapeTensorRef{grad}, TapeTensorRef{x}, std::monostate(),
+       std::monostate(), std::monostate(), TapeTensorRef{mean},
+       TapeTensorRef{rstd}, true, 1e-5, std::vector<bool>{true, false, false}},
+      grad_x);
+  call.outputs = {TapeTensorRef{grad_x}, TapeTensorRef{unasked},
+                  std::monostate()};
+  maker.tape().results = {grad_x};
+  MICA_ASSERT_OK_AND_ASSIGN(LoweredTape lowered,
+                            LowerTape(maker.tape(), AllOps()));
+  EXPECT_THAT(ToText(lowered.program), HasSubstr("f32[2,3], f32[0], f32[0]"));
+}
+
 }  // namespace
 }  // namespace mica
