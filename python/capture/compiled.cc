@@ -51,9 +51,10 @@ PyRef Texts(const std::vector<std::string>& texts) {
 PyRef Variables(const Record& record) {
   PyRef dict = PyRef::Steal(PyDict_New());
   const auto variables = record.graph().program().variables();
-  for (size_t i = 0; i < record.states().size(); ++i) {
-    if (!dict || !Put(dict.get(), variables[i].name.c_str(),
-                      PyRef::Share(record.states()[i]))) {
+  const std::vector<PyRef> states = record.states();
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (!states[i]) continue;
+    if (!dict || !Put(dict.get(), variables[i].name.c_str(), states[i])) {
       return PyRef();
     }
   }
@@ -223,7 +224,7 @@ void Compiled::NoteRefusal(const Refusal& refusal) {
 }
 
 bool Compiled::Matches(const CallArgs& args) const {
-  BoundInputs bound;
+  Record::BoundCall bound;
   return !records_.empty() &&
          records_[0]->Matches(args, TorchState::Current(), &bound, nullptr);
 }

@@ -46,18 +46,6 @@ struct SuperObject {
   PyTypeObject* object_type;
 };
 
-// torch gives up the GIL around its operators.
-class GilHolder {
- public:
-  GilHolder() : state_(PyGILState_Ensure()) {}
-  ~GilHolder() { PyGILState_Release(state_); }
-  GilHolder(const GilHolder&) = delete;
-  GilHolder& operator=(const GilHolder&) = delete;
-
- private:
-  PyGILState_STATE state_;
-};
-
 // As CPython lays out a mapping proxy.
 struct ProxyObject {
   PyObject_HEAD;

@@ -10,6 +10,7 @@
 #include "kernels/all.h"
 #include "ops/all.h"
 #include "python/bridge/opaque.h"
+#include "python/capture/autograd_access.h"
 
 namespace mica {
 namespace {
@@ -55,6 +56,15 @@ TensorMeta MetaOf(const TensorType& type, const TensorMeta& like) {
   meta.sizes.assign(type.dims.begin(), type.dims.end());
   meta.strides.assign(strides.begin(), strides.end());
   return meta;
+}
+
+// A result that requires grad has a graph that is used up.
+absl::Status AddGraph(const TensorMeta& meta, PyRef* result) {
+  if (!meta.requires_grad) return absl::OkStatus();
+  *result = PyRef::Steal(WithReleasedGraph(result->get()));
+  if (*result) return absl::OkStatus();
+  PyErr_Clear();
+  return absl::DataLossError("no memory for a result");
 }
 
 }  // namespace
@@ -262,6 +272,7 @@ absl::Status Graph::MakeResults(absl::Span<PyObject* const> inputs,
     const int index = result.place.index;
     if (result.is_whole) {
       results->push_back(std::move(outputs[index]));
+      MICA_RETURN_IF_ERROR(AddGraph(result.meta, &results->back()));
       continue;
     }
     PyObject* base = nullptr;
@@ -282,6 +293,7 @@ absl::Status Graph::MakeResults(absl::Span<PyObject* const> inputs,
       return absl::DataLossError("no memory for a view");
     }
     results->push_back(std::move(view));
+    MICA_RETURN_IF_ERROR(AddGraph(result.meta, &results->back()));
   }
   return absl::OkStatus();
 }

@@ -34,7 +34,11 @@ Table MakeTable() {
         "aten.is_same_size", "aten._has_compatible_shallow_copy_type",
         "aten.dim", "aten._nested_tensor_size", "aten.sym_is_contiguous",
         "aten.is_contiguous", "aten.is_contiguous.memory_format",
-        "aten._assert_tensor_metadata"}) {
+        "aten._assert_tensor_metadata",
+        // Marks for the profiler.
+        "profiler._record_function_enter",
+        "profiler._record_function_enter_new", "profiler._record_function_exit",
+        "profiler._record_function_exit._RecordFunction"}) {
     table[op] = {.is_metadata_only = true};
   }
   const char* changes = "gives a tensor other memory in place";

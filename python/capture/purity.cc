@@ -85,6 +85,17 @@ constexpr absl::string_view kShallowFunctions[] = {
     "_abc._abc_register",
     "itertools.tee",
     "_thread.get_ident",
+    "contextvars.copy_context",
+    "torch._C.DisableTorchFunctionSubclass.__enter__",
+    "torch._C.DisableTorchFunctionSubclass.__exit__",
+    "torch._C.DisableTorchFunction.__enter__",
+    "torch._C.DisableTorchFunction.__exit__",
+    "torch._C._stash_obj_in_tls",
+    "torch._C._dynamo.eval_frame.set_eval_frame",
+    "torch._C._dynamo.eval_frame.set_skip_guard_eval_unsafe",
+    "torch._C._dynamo.eval_frame._set_eval_frame",
+    "torch._C._dynamo.eval_frame.get_eval_frame_callback",
+    "torch._C._remove_obj_from_tls",
     "torch._C._get_tracing_state",
     "torch._C._is_tracing",
     "torch._C.is_grad_enabled",
@@ -310,6 +321,8 @@ constexpr absl::string_view kPureTypes[] = {
 
 // C types whose objects never change, or whose changes nobody sees.
 constexpr absl::string_view kImmutableTypes[] = {
+    "torch._C.DisableTorchFunctionSubclass",
+    "torch._C.DisableTorchFunction",
     "torch.dtype",
     "torch.device",
     "torch.layout",
@@ -542,6 +555,8 @@ void AddPython() {
     Add(path, CallKind::kContext);
   }
   Add("builtins.id", CallKind::kIdentity);
+  Add("torch.autograd.Variable._execution_engine.run_backward",
+      CallKind::kBackward);
   for (const auto path :
        {"builtins.object.__init__", "builtins.object.__init_subclass__",
         "builtins.object.__subclasshook__", "builtins.object.__eq__",
@@ -601,6 +616,7 @@ void AddTorch() {
     }
     if (Contains(kRecurrent, name)) return Add(value, CallKind::kRecurrent);
     if (name == "tensor_split") return Add(value, CallKind::kSplit);
+    if (name == "requires_grad_") return Add(value, CallKind::kRequiresGrad);
     if (Contains(kUnsafeTensorOps, name)) return;
     if (Contains(kSparseProducts, name) || operators.contains(name) ||
         operators.contains(absl::StrCat(prefix, name))) {

@@ -22,10 +22,12 @@ enum class CallKind {
   kIdentity,  // id(): an address.
   kText,      // repr, str, format.
   kNew,       // tp_new of a type: as calling the type.
-  kMakesTensor,  // As kPure; fills a new tensor with Python's values.
-  kRecurrent,    // As kPure, but for packed sequences, whose sizes it reads.
-  kSplit,        // As kPure, but for sections given as a tensor.
-  kReadsData,    // A tensor's data leaves unseen: tolist, numpy.
+  kMakesTensor,   // As kPure; fills a new tensor with Python's values.
+  kRecurrent,     // As kPure, but for packed sequences, whose sizes it reads.
+  kSplit,         // As kPure, but for sections given as a tensor.
+  kBackward,      // Autograd's engine runs a graph.
+  kRequiresGrad,  // Tensor.requires_grad_.
+  kReadsData,     // A tensor's data leaves unseen: tolist, numpy.
 };
 
 // Fills the table from the modules at hand. False with a Python error set.

@@ -41,6 +41,18 @@ class PyRef {
   PyObject* object_ = nullptr;
 };
 
+// Holds the GIL: torch gives it up around its operators.
+class GilHolder {
+ public:
+  GilHolder() : state_(PyGILState_Ensure()) {}
+  ~GilHolder() { PyGILState_Release(state_); }
+  GilHolder(const GilHolder&) = delete;
+  GilHolder& operator=(const GilHolder&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
 // The Python error that is set, kept aside while other Python code runs.
 class PyErrorKeeper {
  public:

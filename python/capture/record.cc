@@ -1,11 +1,13 @@
 #include "python/capture/record.h"
 
+#include <algorithm>
 #include <cctype>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "python/capture/autograd_access.h"
 #include "python/capture/constants.h"
 #include "python/capture/interpreter.h"
 #include "python/capture/recorder.h"
@@ -91,8 +93,10 @@ void NameModule(StateWatch& watch, PyObject* module, const std::string& prefix,
 // Everything that observes one run.
 struct Observation {
   explicit Observation(std::string title)
-      : recorder(std::move(title),
-                 [this] { return watch.is_making_tensor(); }) {
+      : recorder(
+            std::move(title),
+            {.is_making_tensor = [this] { return watch.is_making_tensor(); },
+             .on_leaf = [this](PyObject* t) { watch.gradients().See(t); }}) {
     watch.SetOnMade([this](PyObject* tensor) { recorder.AddConstant(tensor); });
   }
   StateWatch watch;
@@ -105,6 +109,7 @@ namespace {
 void AddRoots(Observation& run, PyObject* callable, const InputGuards& inputs) {
   for (const InputGuards::Tensor& tensor : inputs.tensors()) {
     run.recorder.AddInput(tensor.recorded, tensor.path);
+    if (tensor.meta.requires_grad) run.watch.gradients().See(tensor.recorded);
   }
   for (PyObject* object : inputs.covered()) run.watch.AddInput(object);
   PyObject* self =
@@ -194,8 +199,8 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
                                           torch_state_.Difference(after))});
   }
   Miss miss;
-  BoundInputs bound;
-  if (!inputs_.Match(args, &bound, &miss)) {
+  BoundCall bound;
+  if (!inputs_.Match(args, &bound.inputs, &miss)) {
     return refuse(
         {.reason = absl::StrCat("changes an argument: ", miss.ToString()),
          .mend = "return new values instead"});
@@ -214,8 +219,16 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
   if (tree_refusal) return refuse(std::move(tree_refusal));
   if (run.watch.refusal()) return refuse(run.watch.refusal());
   result_ = std::move(tree);
+  const size_t num_results = tensors.size();
+  std::vector<PyRef> pins;
+  if (!FindGradients(run, &tensors, &pins, refusal)) return false;
 
   std::vector<StateTensor> states;
+  for (const Gradients::Leaf& leaf : gradients_.leaves()) {
+    if (!leaf.had_grad) continue;
+    states.push_back({.tensor = leaf.before.get(),
+                      .name = absl::StrCat(leaf.name, ".grad")});
+  }
   for (const StateGuards::Tensor& tensor : run.watch.guards().tensors()) {
     states.push_back({.tensor = tensor.tensor.get(),
                       .name = run.watch.TensorName(tensor.tensor.get())});
@@ -224,27 +237,107 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
       run.recorder.Finish(states, tensors);
   if (!recorded.ok()) return refuse(FromStatus(recorded.status()));
   for (PyObject* state : recorded->states) {
-    states_.push_back(PyRef::Share(state));
-    state_objects_.push_back(state);
+    const int leaf = gradients_.FindGradient(state);
+    states_.push_back(
+        {.tensor = leaf < 0 ? PyRef::Share(state) : PyRef(), .leaf = leaf});
+  }
+  for (size_t i = num_results; i < recorded->results.size(); ++i) {
+    const TapeOrigin origin =
+        recorded->tape.tensors[recorded->results[i]].origin;
+    if (origin == TapeOrigin::kInput || origin == TapeOrigin::kState) {
+      return refuse({.reason = "makes a tensor that was there before the call "
+                               "a gradient"});
+    }
   }
   recorded->tape.results = recorded->results;
   memory_ = MemoryGuards(recorded->tape);
-  if (!memory_.Check(bound.tensors, state_objects_, &miss)) {
+  bound.states = recorded->states;
+  if (!memory_.Check(bound.inputs.tensors, bound.states, &miss)) {
     return refuse({.reason = absl::StrCat("writes memory that tensors share "
                                           "unseen: ",
                                           miss.ToString())});
   }
   auto graph =
-      Graph::Build(recorded->tape, tensors, state_objects_, options.graph);
+      Graph::Build(recorded->tape, tensors, bound.states, options.graph);
   if (!graph.ok()) return refuse(FromStatus(graph.status()));
   graph_ = *std::move(graph);
   guards_ = std::move(run.watch.guards());
   inputs_.EndRecording();
+  gradients_.EndRecording();
   return true;
 }
 
+// Which leaves' gradients the run read or changed. Appends to `tensors` those
+// that it made.
+bool Record::FindGradients(Observation& run, std::vector<PyObject*>* tensors,
+                           std::vector<PyRef>* pins, Refusal* refusal) {
+  GradientWatch& watch = run.watch.gradients();
+  if (watch.all_touched() && watch.has_outer_graph()) {
+    *refusal = {.reason =
+                    "goes back through a tensor that came in with an "
+                    "autograd graph of its own",
+                .mend = "detach it, or compile what made it too"};
+    return false;
+  }
+  for (const GradientWatch::Seen& seen : watch.seen()) {
+    if (!seen.is_touched && !watch.all_touched()) continue;
+    Gradients::Leaf leaf{.tensor = seen.tensor,
+                         .name = run.watch.TensorName(seen.tensor.get()),
+                         .had_grad = static_cast<bool>(seen.before),
+                         .before = seen.before};
+    for (size_t i = 0; i < inputs_.tensors().size(); ++i) {
+      if (inputs_.tensors()[i].recorded != seen.tensor.get()) continue;
+      leaf.tensor = PyRef();
+      leaf.input = static_cast<int>(i);
+      leaf.name = inputs_.tensors()[i].path;
+    }
+    if (seen.before) leaf.meta = TensorMeta::Of(seen.before.get());
+    PyRef after = GradOf(seen.tensor.get());
+    leaf.is_kept = after.get() == seen.before.get();
+    if (!leaf.is_kept && after) {
+      if (RequiresGrad(after.get()) || !IsPlainTensor(after.get())) {
+        *refusal = {.reason = absl::StrCat("leaves ", leaf.name,
+                                           " with a gradient that requires "
+                                           "grad itself")};
+        return false;
+      }
+      const auto known =
+          std::find(tensors->begin(), tensors->end(), after.get());
+      leaf.result = static_cast<int>(known - tensors->begin());
+      if (known == tensors->end()) tensors->push_back(after.get());
+      pins->push_back(std::move(after));
+    }
+    gradients_.Add(std::move(leaf));
+  }
+  return true;
+}
+
+void Record::BindStates(BoundCall* bound) const {
+  bound->states.clear();
+  bound->gradients.clear();
+  for (const State& state : states_) {
+    if (state.leaf >= 0) {
+      bound->gradients.push_back(GradOf(
+          Gradients::Find(gradients_.leaves()[state.leaf], bound->inputs)));
+    }
+    bound->states.push_back(state.leaf < 0 ? state.tensor.get()
+                                           : bound->gradients.back().get());
+  }
+}
+
+std::vector<PyRef> Record::states() const {
+  std::vector<PyRef> tensors;
+  for (const State& state : states_) {
+    tensors.push_back(state.tensor);
+    if (state.leaf < 0) continue;
+    const Gradients::Leaf& leaf = gradients_.leaves()[state.leaf];
+    if (leaf.tensor) tensors.back() = GradOf(leaf.tensor.get());
+  }
+  return tensors;
+}
+
 bool Record::Matches(const CallArgs& args, const TorchState& now,
-                     BoundInputs* bound, Miss* miss) {
+                     BoundCall* bound, Miss* miss) {
   if (now != torch_state_) {
     if (miss != nullptr) {
       *miss = {.kind = "torch state",
@@ -254,23 +347,30 @@ bool Record::Matches(const CallArgs& args, const TorchState& now,
     }
     return false;
   }
-  return inputs_.Match(args, bound, miss) && guards_.Check(miss) &&
-         memory_.Check(bound->tensors, state_objects_, miss);
+  if (!inputs_.Match(args, &bound->inputs, miss) || !guards_.Check(miss) ||
+      !gradients_.Check(bound->inputs, miss)) {
+    return false;
+  }
+  BindStates(bound);
+  return memory_.Check(bound->inputs.tensors, bound->states, miss);
 }
 
 Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
                               PyRef* result, Miss* miss) {
-  BoundInputs bound = std::move(bound_);
-  const absl::Cleanup keep = [&] { bound_ = std::move(bound); };
+  BoundCall bound = std::move(bound_);
+  const absl::Cleanup keep = [&] {
+    bound.gradients.clear();
+    bound_ = std::move(bound);
+  };
   if (!Matches(args, now, &bound, miss)) return Outcome::kMiss;
   // Another thread may change what holds them.
-  for (PyObject* object : bound.objects) Py_INCREF(object);
+  for (PyObject* object : bound.inputs.objects) Py_INCREF(object);
   const absl::Cleanup drop = [&] {
-    for (PyObject* object : bound.objects) Py_DECREF(object);
+    for (PyObject* object : bound.inputs.objects) Py_DECREF(object);
   };
   std::vector<PyRef> tensors;
   const absl::Status status =
-      graph_->Run(bound.tensors, state_objects_, &tensors);
+      graph_->Run(bound.inputs.tensors, bound.states, &tensors);
   if (absl::IsAborted(status)) {
     if (miss != nullptr) {
       *miss = {.kind = "host read",
@@ -293,10 +393,11 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
     }
     return Outcome::kFailed;
   }
+  gradients_.Apply(bound.inputs, tensors);
   std::vector<PyObject*> objects;
   objects.reserve(tensors.size());
   for (const PyRef& tensor : tensors) objects.push_back(tensor.get());
-  *result = PyRef::Steal(result_.Make(objects, bound));
+  *result = PyRef::Steal(result_.Make(objects, bound.inputs));
   ++hits;
   return Outcome::kHit;
 }
@@ -305,7 +406,8 @@ int Record::Traverse(visitproc visit, void* arg) const {
   if (const int stop = inputs_.Traverse(visit, arg)) return stop;
   if (const int stop = guards_.Traverse(visit, arg)) return stop;
   if (const int stop = result_.Traverse(visit, arg)) return stop;
-  for (const PyRef& state : states_) Py_VISIT(state.get());
+  if (const int stop = gradients_.Traverse(visit, arg)) return stop;
+  for (const State& state : states_) Py_VISIT(state.tensor.get());
   Py_VISIT(callable_.get());
   return 0;
 }
@@ -313,6 +415,7 @@ int Record::Traverse(visitproc visit, void* arg) const {
 std::vector<std::string> Record::GuardsToText() const {
   std::vector<std::string> lines = inputs_.ToText();
   for (std::string& line : guards_.ToText()) lines.push_back(std::move(line));
+  gradients_.AppendText(&lines);
   return lines;
 }
 

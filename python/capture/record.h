@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "python/capture/gradients.h"
 #include "python/capture/graph.h"
 #include "python/capture/guard_note.h"
 #include "python/capture/input_guards.h"
@@ -49,8 +50,14 @@ class Record {
   Outcome Serve(const CallArgs& args, const TorchState& now, PyRef* result,
                 Miss* miss);
 
+  // What a call binds: the arguments' parts, and the program's state as it is.
+  struct BoundCall {
+    BoundInputs inputs;
+    std::vector<PyObject*> states;
+    std::vector<PyRef> gradients;  // Those among the states.
+  };
   // True if all guards hold; the part of Serve() before it computes.
-  bool Matches(const CallArgs& args, const TorchState& now, BoundInputs* bound,
+  bool Matches(const CallArgs& args, const TorchState& now, BoundCall* bound,
                Miss* miss);
 
   // As InputGuards::misplaced_type(), of the last miss.
@@ -59,8 +66,9 @@ class Record {
   int64_t hits = 0;
   const Graph& graph() const { return *graph_; }
   const TorchState& torch_state() const { return torch_state_; }
-  // The tensors of the program's state, in the order of its variables.
-  const std::vector<PyObject*>& states() const { return state_objects_; }
+  // The tensors of the program's state, in the order of its variables; null
+  // for a gradient that isn't there now.
+  std::vector<PyRef> states() const;
   // For Python's garbage collector.
   int Traverse(visitproc visit, void* arg) const;
   // One readable expression each.
@@ -78,11 +86,21 @@ class Record {
   StateGuards guards_;
   MemoryGuards memory_;
   ResultTree result_;
-  std::vector<PyRef> states_;  // Of the tape, in order.
-  std::vector<PyObject*> state_objects_;
+  // Of the tape, in order. A gradient is found at its leaf at each run.
+  struct State {
+    PyRef tensor;
+    int leaf = -1;  // In `gradients_`.
+  };
+  // Fills the states of `bound`, whose inputs are known.
+  void BindStates(BoundCall* bound) const;
+  bool FindGradients(Observation& run, std::vector<PyObject*>* tensors,
+                     std::vector<PyRef>* pins, Refusal* refusal);
+
+  std::vector<State> states_;
+  Gradients gradients_;
   std::unique_ptr<Graph> graph_;
   PyRef callable_;
-  BoundInputs bound_;  // Kept for its memory.
+  BoundCall bound_;  // Kept for its memory.
 };
 
 // True while this thread runs a callable under Record::Capture().

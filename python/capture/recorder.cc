@@ -56,9 +56,13 @@ struct Recorder::Impl {
     // If raw: which elements recorded calls have written since.
     std::vector<bool> written;
   };
+  // The tensor is held weakly: its address stays taken while its memory may
+  // go, and autograd finds it as unshared as in a run that nobody watches.
   struct Seen {
-    at::Tensor tensor;
-    c10::Storage storage;
+    c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> tensor;
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+    const c10::TensorImpl* impl = nullptr;
+    const c10::StorageImpl* storage_impl = nullptr;
     bool has_python_object = false;
     bool unresolved = false;  // Its origin is settled by Finish().
     bool is_remade = false;   // Its metadata changed in place since `ids`.
@@ -66,7 +70,7 @@ struct Recorder::Impl {
     std::string first_op;
   };
 
-  std::function<bool()> is_making_tensor;
+  Callbacks callbacks;
   Tape tape;
   std::deque<Seen> seen;  // By TapeTensorId.
   absl::flat_hash_map<const c10::TensorImpl*, TapeTensorId> ids;
@@ -107,8 +111,12 @@ struct Recorder::Impl {
     if (storage.root == kNoTapeTensor) storage.root = id;
     tape.tensors.push_back(std::move(record));
     seen.push_back(
-        {.tensor = tensor,
-         .storage = impl->unsafe_storage(),
+        {.tensor =
+             c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>(
+                 tensor.getIntrusivePtr()),
+         .storage = impl->unsafe_storage().getWeakStorageImpl(),
+         .impl = impl,
+         .storage_impl = impl->unsafe_storage().unsafeGetStorageImpl(),
          .has_python_object = impl->pyobj_slot()->load_pyobj() != nullptr});
     ids[impl] = id;
     return id;
@@ -117,7 +125,7 @@ struct Recorder::Impl {
   bool IsCurrent(TapeTensorId id, const at::Tensor& tensor) const {
     const TapeTensor& record = tape.tensors[id];
     const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-    return seen[id].storage.unsafeGetStorageImpl() ==
+    return seen[id].storage_impl ==
                impl->unsafe_storage().unsafeGetStorageImpl() &&
            record.offset == impl->storage_offset() &&
            impl->sizes() == c10::IntArrayRef(record.sizes) &&
@@ -146,18 +154,26 @@ struct Recorder::Impl {
     seen[id].unresolved = true;
     seen[id].first_op = op;
     seen[id].first_use = CurrentUserLine();
+    if (record.requires_grad) {
+      const GilHolder gil;  // Operators run without it.
+      const PyRef object = PyRef::Steal(THPVariable_Wrap(tensor));
+      if (object) callbacks.on_leaf(object.get());
+    }
     // A Python number on its way into an op: nobody else holds it.
     if (record.is_wrapped_number ||
         (record.sizes.empty() && !seen[id].has_python_object)) {
-      MakeConstant(id);
+      MakeConstant(id, tensor);
     }
     return id;
   }
 
-  // Copies the tensor's present contents into the tape.
-  bool MakeConstant(TapeTensorId id) {
+  // Copies the present contents of tensor `id` into the tape; `view` is a
+  // tensor over its memory.
+  bool MakeConstant(TapeTensorId id, const at::Tensor& view) {
     TapeTensor& record = tape.tensors[id];
-    const at::Tensor& tensor = seen[id].tensor;
+    const at::NoGradGuard no_grad;
+    const at::Tensor tensor =
+        view.as_strided(record.sizes, record.strides, record.offset);
     const auto bytes = static_cast<int64_t>(tensor.nbytes());
     if (bytes > kMaxConstantBytes) return false;
     const at::Tensor dense = tensor.contiguous();
@@ -391,7 +407,7 @@ void Recorder::Impl::SettleRaw(const at::Tensor& tensor, Recorder* owner,
     return;
   }
   const int32_t call = tape.tensors[storage->root].call;
-  if (!MakeConstant(storage->root)) {
+  if (!MakeConstant(storage->root, tensor)) {
     owner->Refuse({.reason = absl::StrCat(op,
                                           ": reads more than 64 MiB that "
                                           "no recorded operator wrote"),
@@ -511,7 +527,7 @@ void Recorder::Impl::RecordCall(const c10::OperatorHandle& op,
       if (!shares && facts.is_uninitialized) {
         Storage& made = StorageOf(tensor);
         made.raw = true;
-        made.of_python = is_making_tensor();
+        made.of_python = callbacks.is_making_tensor();
       }
     });
     if (owner->refusal()) return;
@@ -605,7 +621,7 @@ struct RecorderAccess {
         if (UnsupportedTensorImpl(*tensor.unsafeGetTensorImpl())) return;
         const TapeTensorId id = impl.IdOf(tensor, name);  // As it is before.
         if (name == "aten.lift_fresh" && impl.seen[id].unresolved &&
-            !impl.MakeConstant(id)) {
+            !impl.MakeConstant(id, tensor)) {
           recorder->Refuse({.reason = "makes a constant of more than 64 MiB",
                             .at = CurrentUserLine()});
         }
@@ -653,9 +669,9 @@ absl::Status Recorder::Install() {
   return *status;
 }
 
-Recorder::Recorder(std::string name, std::function<bool()> is_making_tensor)
+Recorder::Recorder(std::string name, Callbacks callbacks)
     : impl_(std::make_unique<Impl>()) {
-  impl_->is_making_tensor = std::move(is_making_tensor);
+  impl_->callbacks = std::move(callbacks);
   impl_->tape.name = std::move(name);
 }
 
@@ -682,7 +698,7 @@ void Recorder::AddConstant(PyObject* tensor) {
   const TapeTensorId id = impl_->Append(value);
   impl_->tape.tensors[id].origin = TapeOrigin::kState;
   impl_->seen[id].unresolved = true;
-  impl_->MakeConstant(id);
+  impl_->MakeConstant(id, value);
 }
 
 void Recorder::Start() {
@@ -781,15 +797,13 @@ absl::StatusOr<Recorder::Result> Recorder::Finish(
     if (!impl.seen[id].unresolved && origin != TapeOrigin::kAlias) {
       return absl::OkStatus();
     }
-    const c10::TensorImpl* tensor = impl.seen[id].tensor.unsafeGetTensorImpl();
-    const auto it = by_impl.find(tensor);
+    const auto it = by_impl.find(impl.seen[id].impl);
     if (it != by_impl.end() && !impl.seen[id].is_remade) {
       make_state(id, *it->second);
       return absl::OkStatus();
     }
     if (origin == TapeOrigin::kAlias) return CheckAlias(tape, id);
-    const auto owner_it =
-        by_storage.find(impl.seen[id].storage.unsafeGetStorageImpl());
+    const auto owner_it = by_storage.find(impl.seen[id].storage_impl);
     if (owner_it != by_storage.end()) {
       // A view, by Tensor.data, of a state that no call takes by itself.
       const at::Tensor& owner = THPVariable_Unpack(owner_it->second->tensor);

@@ -41,10 +41,16 @@ class Recorder {
   // this torch uses the recorder's key for something else.
   static absl::Status Install();
 
-  // `is_making_tensor` says whether the step at hand fills new tensors with
-  // Python's values; what else fills memory unseen by the dispatcher (an
-  // operator's own loop in C++) can't be recorded.
-  Recorder(std::string name, std::function<bool()> is_making_tensor);
+  struct Callbacks {
+    // Whether the step at hand fills new tensors with Python's values; what
+    // else fills memory unseen by the dispatcher (an operator's own loop in
+    // C++) can't be recorded.
+    std::function<bool()> is_making_tensor;
+    // An operator is about to take a tensor for the first time that requires
+    // grad and that the run didn't make.
+    std::function<void(PyObject*)> on_leaf;
+  };
+  Recorder(std::string name, Callbacks callbacks);
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;

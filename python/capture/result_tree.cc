@@ -78,10 +78,13 @@ int ResultTree::Builder::AddTensor(PyObject* tensor) {
     return Refuse(absl::StrCat("returns a ", TypeName(Py_TYPE(tensor)),
                                ", a subclass of torch.Tensor"));
   }
-  if (RequiresGrad(tensor)) {
+  if (watch_.gradients().IsOldGradient(tensor)) {
+    return Refuse("returns a gradient that was there before the call");
+  }
+  if (RequiresGrad(tensor) && !watch_.released_graphs().Has(tensor)) {
     return Refuse("returns a tensor that requires grad",
-                  "run it under torch.no_grad() or torch.inference_mode(); "
-                  "training is captured as a whole step, in a later version");
+                  "compile the whole training step with its backward(), or "
+                  "run it under torch.no_grad() or torch.inference_mode()");
   }
   if (HasOwnAttributes(tensor)) {
     return Refuse("returns a tensor with attributes of its own");

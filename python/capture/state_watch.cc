@@ -276,6 +276,7 @@ void StateWatch::UseAttribute(PyObject* owner, PyObject* name, bool is_write) {
   }
   if (IsTensor(owner)) {
     if (is_write) {
+      if (PyText(name) == "grad") return TouchGradient(owner);
       return Refuse(
           absl::StrCat("sets attribute ", PyText(name), " of a tensor"),
           "set it outside the compiled function");
@@ -328,7 +329,14 @@ bool StateWatch::ReadTensorAttribute(PyObject* owner, PyObject* name) {
   PyObject* descriptor = _PyType_Lookup(Py_TYPE(owner), name);
   if (descriptor != nullptr && Py_TYPE(descriptor) == &PyGetSetDescr_Type) {
     const std::string text = PyText(name);
-    if (!IsSafeTensorAttribute(text, RequiresGrad(owner))) {
+    if (text == "grad" || text == "_grad") {
+      TouchGradient(owner);
+      return false;
+    }
+    // Autograd's view of a tensor that the run itself made is made with it.
+    const bool tracked =
+        RequiresGrad(owner) && (IsOld(owner) || inputs_.contains(owner));
+    if (!IsSafeTensorAttribute(text, tracked)) {
       Refuse(absl::StrCat("reads Tensor.", text, ", which no guard can cover"));
       return false;
     }
@@ -338,6 +346,52 @@ bool StateWatch::ReadTensorAttribute(PyObject* owner, PyObject* name) {
   if (descriptor != nullptr) return false;    // A method: its call is seen.
   if (inputs_.contains(owner)) return false;  // Guarded to have none.
   return true;
+}
+
+void StateWatch::TouchGradient(PyObject* owner) {
+  if (!inputs_.contains(owner) && !IsOld(owner)) return;
+  if (!IsPlainTensor(owner)) {
+    return Refuse("touches the gradient of a tensor's subclass");
+  }
+  if (!inputs_.contains(owner)) TouchObject(owner, kShallowDepth);
+  gradients_.Touch(owner);
+  // What the leaf holds is looked up at each run, whatever object that is.
+  for (const GradientWatch::Seen& seen : gradients_.seen()) {
+    if (seen.tensor.get() != owner || !seen.before) continue;
+    young_.insert(seen.before.get());
+  }
+}
+
+void StateWatch::RunBackward(absl::Span<PyObject* const> args) {
+  // engine, roots, their gradients, keep_graph, create_graph, leaves, ….
+  if (args.size() < 5) return;
+  if (args[4] == Py_True) {
+    return Refuse(
+        "builds a graph of the backward pass, to be differentiated "
+        "again",
+        "call backward() without create_graph");
+  }
+  for (PyObject* arg : args.subspan(1)) TouchObject(arg, kDeepDepth);
+  gradients_.TouchAll();
+  if (args[3] == Py_True) return;
+  PyRef roots = PyRef::Steal(PySequence_List(args[1]));
+  if (!roots) return PyErr_Clear();
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(roots.get()); ++i) {
+    PyObject* root = PyList_GET_ITEM(roots.get(), i);
+    if (IsTensor(root)) released_.Add(root);
+  }
+}
+
+// Tensor.requires_grad_: harmless where it changes nothing, or only what the
+// run itself made.
+void StateWatch::RequireGrad(absl::Span<PyObject* const> args) {
+  if (args.empty() || !IsTensor(args[0])) return;
+  const bool wanted = args.size() < 2 || args[1] != Py_False;
+  const bool is_ours = !IsOld(args[0]) && !inputs_.contains(args[0]);
+  if (is_ours && !gradients_.IsOldGradient(args[0])) return;
+  if (RequiresGrad(args[0]) == wanted) return TouchObject(args[0], 0);
+  Refuse("changes whether a tensor requires grad",
+         "do it outside the compiled function");
 }
 
 // Notes how `descriptor`, found on the class, answers. False if the instance's
@@ -553,6 +607,9 @@ void StateWatch::TouchInstance(PyObject* object) {
     return;
   }
   if (IsPureCallableType(base)) return;
+  // torch's own classes (the profiler's marks): an operator that looks into
+  // one is refused by the recorder.
+  if (absl::string_view(TypeName(base)) == "torch.ScriptObject") return;
   Refuse(
       absl::StrCat("uses ", PathOf(object), ", a ", TypeName(Py_TYPE(object)),
                    " made before the call, whose state no guard can cover"),
@@ -743,6 +800,10 @@ void StateWatch::CallBuiltin(PyObject* callable,
             "pad the sequences instead");
       }
       [[fallthrough]];
+    case CallKind::kBackward:
+      return RunBackward(all);
+    case CallKind::kRequiresGrad:
+      return RequireGrad(all);
     case CallKind::kSplit:
       if (kind == CallKind::kSplit && all.size() > 1 && IsTensor(all[1])) {
         return Refuse("splits a tensor where another tensor says");

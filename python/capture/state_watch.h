@@ -11,6 +11,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
+#include "python/capture/autograd_access.h"
+#include "python/capture/gradients.h"
 #include "python/capture/interpreter.h"
 #include "python/capture/py_ref.h"
 #include "python/capture/refusal.h"
@@ -81,6 +83,9 @@ class StateWatch {
   const absl::flat_hash_set<PyObject*>& state_inputs() const {
     return state_inputs_;
   }
+  GradientWatch& gradients() { return gradients_; }
+  // Graphs of autograd that the program used up.
+  const ReleasedGraphs& released_graphs() const { return released_; }
   // All tensors that the program found in its state, used or not.
   const std::vector<PyRef>& state_tensors() const { return state_tensors_; }
   // A readable expression for an old object: "self.config".
@@ -96,6 +101,9 @@ class StateWatch {
   void MarkContents(PyObject* container);
   GuardNote NoteOf(std::string path) const;
   bool ReadTensorAttribute(PyObject* owner, PyObject* name);
+  void TouchGradient(PyObject* owner);
+  void RunBackward(absl::Span<PyObject* const> args);
+  void RequireGrad(absl::Span<PyObject* const> args);
   void UseAttribute(PyObject* owner, PyObject* name, bool is_write);
   void UseInstanceAttribute(PyObject* owner, PyObject* name, bool is_write);
   bool UseDescriptor(PyObject* owner, PyObject* name, PyObject* descriptor);
@@ -121,6 +129,8 @@ class StateWatch {
   std::function<void(PyObject*)> on_made_;
   AgeMark age_;
   StateGuards guards_;
+  GradientWatch gradients_;
+  ReleasedGraphs released_;
   Refusal refusal_;
   absl::flat_hash_set<PyObject*> inputs_;
   absl::flat_hash_set<PyObject*> state_inputs_;

@@ -128,7 +128,11 @@ TensorMeta TensorMeta::Of(PyObject* tensor) {
 }
 
 bool TensorMeta::Matches(PyObject* tensor) const {
-  const at::TensorImpl* impl = Impl(tensor);
+  return Matches(*Impl(tensor));
+}
+
+bool TensorMeta::Matches(const c10::TensorImpl& tensor) const {
+  const c10::TensorImpl* impl = &tensor;
   if (impl->key_set().raw_repr() != key_set) return false;
   if (c10::typeMetaToScalarType(impl->dtype()) !=
       static_cast<c10::ScalarType>(dtype)) {

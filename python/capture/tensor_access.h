@@ -15,6 +15,10 @@
 #include "absl/strings/string_view.h"
 #include "python/capture/py_ref.h"
 
+namespace c10 {
+struct TensorImpl;
+}
+
 namespace mica {
 
 // True for torch.Tensor, torch.nn.Parameter and every subclass.
@@ -53,6 +57,7 @@ struct TensorMeta {
   static TensorMeta Of(PyObject* tensor);
   // Requires: `tensor` is a tensor.
   bool Matches(PyObject* tensor) const;
+  bool Matches(const c10::TensorImpl& tensor) const;
   // "f32[8,64]", with what differs from the plain case: strides, device, grad.
   std::string ToString() const;
   friend bool operator==(const TensorMeta&, const TensorMeta&) = default;

@@ -1,0 +1,91 @@
+#include "python/capture/autograd_access.h"
+
+// Before the others: torch's own order of Python.h and these.
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/basic_ops.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+
+namespace mica {
+namespace {
+
+// What torch says of a graph that a backward pass has released, in its words:
+// programs match on them.
+constexpr char kReleased[] =
+    "Trying to backward through the graph a second time (or directly access "
+    "saved tensors after they have already been freed). Saved intermediate "
+    "values of the graph are freed when you call .backward() or "
+    "autograd.grad(). Specify retain_graph=True if you need to backward "
+    "through the graph a second time or if you need to access saved tensors "
+    "after calling backward.";
+
+const at::Tensor& Unpack(PyObject* tensor) {
+  return THPVariable_Unpack(tensor);
+}
+
+}  // namespace
+
+bool IsLeaf(PyObject* tensor) { return Unpack(tensor).is_leaf(); }
+
+PyRef GradOf(PyObject* tensor) {
+  const at::Tensor& grad = Unpack(tensor).grad();
+  return grad.defined() ? PyRef::Steal(THPVariable_Wrap(grad)) : PyRef();
+}
+
+bool HasGrad(PyObject* tensor) { return Unpack(tensor).grad().defined(); }
+
+bool GradMatches(PyObject* tensor, const TensorMeta& meta) {
+  const at::Tensor& grad = Unpack(tensor).grad();
+  return grad.defined() && meta.Matches(*grad.unsafeGetTensorImpl());
+}
+
+void SetGrad(PyObject* tensor, PyObject* grad) {
+  Unpack(tensor).mutable_grad() = grad == nullptr ? at::Tensor() : Unpack(grad);
+}
+
+struct ReleasedGraphs::Nodes {
+  absl::flat_hash_set<const torch::autograd::Node*> known;
+  std::vector<c10::intrusive_ptr<torch::autograd::Node>> pins;
+};
+
+ReleasedGraphs::ReleasedGraphs() : nodes_(std::make_unique<Nodes>()) {}
+ReleasedGraphs::~ReleasedGraphs() = default;
+
+void ReleasedGraphs::Add(PyObject* root) {
+  std::vector<c10::intrusive_ptr<torch::autograd::Node>> open;
+  if (const auto& node = Unpack(root).grad_fn()) open.push_back(node);
+  while (!open.empty()) {
+    const auto node = std::move(open.back());
+    open.pop_back();
+    if (!nodes_->known.insert(node.get()).second) continue;
+    nodes_->pins.push_back(node);
+    for (const torch::autograd::Edge& edge : node->next_edges()) {
+      if (edge.function) open.push_back(edge.function);
+    }
+  }
+}
+
+bool ReleasedGraphs::Has(PyObject* tensor) const {
+  const auto& node = Unpack(tensor).grad_fn();
+  return node && nodes_->known.contains(node.get());
+}
+
+PyObject* WithReleasedGraph(PyObject* tensor) {
+  try {
+    const at::Tensor result = Unpack(tensor).detach();
+    torch::autograd::set_history(
+        result, c10::make_intrusive<torch::autograd::Error>(kReleased));
+    return THPVariable_Wrap(result);
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return nullptr;
+  }
+}
+
+}  // namespace mica

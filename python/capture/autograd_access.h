@@ -1,0 +1,49 @@
+// What capture needs of torch's autograd, without its headers: all of that
+// depends on a torch version and is in autograd_access.cc.
+
+#ifndef MICA_PYTHON_CAPTURE_AUTOGRAD_ACCESS_H_
+#define MICA_PYTHON_CAPTURE_AUTOGRAD_ACCESS_H_
+
+#include <memory>
+
+#include "python/capture/py_ref.h"
+#include "python/capture/tensor_access.h"
+
+namespace mica {
+
+// True if no operator that autograd tracked made the tensor.
+bool IsLeaf(PyObject* tensor);
+// The tensor's gradient; null if it has none.
+PyRef GradOf(PyObject* tensor);
+bool HasGrad(PyObject* tensor);
+// True if the tensor has a gradient and that has this metadata.
+bool GradMatches(PyObject* tensor, const TensorMeta& meta);
+// Null takes the gradient away. Requires: one that fits the tensor.
+void SetGrad(PyObject* tensor, PyObject* grad);
+
+// The nodes behind tensors whose graphs a backward pass has used up.
+class ReleasedGraphs {
+ public:
+  ReleasedGraphs();
+  ~ReleasedGraphs();
+  ReleasedGraphs(const ReleasedGraphs&) = delete;
+  ReleasedGraphs& operator=(const ReleasedGraphs&) = delete;
+
+  // Before the pass: all that `root` was made of.
+  void Add(PyObject* root);
+  // True if the tensor's own node is among them.
+  bool Has(PyObject* tensor) const;
+
+ private:
+  struct Nodes;
+  std::unique_ptr<Nodes> nodes_;
+};
+
+// `tensor` as a backward pass leaves one: it requires grad, and going back
+// through it a second time raises what torch raises. A new reference; null
+// with a Python error set on failure.
+PyObject* WithReleasedGraph(PyObject* tensor);
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_AUTOGRAD_ACCESS_H_

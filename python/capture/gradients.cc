@@ -1,0 +1,82 @@
+#include "python/capture/gradients.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "python/capture/autograd_access.h"
+
+namespace mica {
+
+bool Gradients::Check(const BoundInputs& inputs, Miss* miss) const {
+  for (const Leaf& leaf : leaves_) {
+    PyObject* tensor = Find(leaf, inputs);
+    const bool holds =
+        leaf.had_grad ? GradMatches(tensor, leaf.meta) : !HasGrad(tensor);
+    if (holds) continue;
+    if (miss != nullptr) {
+      const PyRef now = GradOf(tensor);
+      *miss = {.kind = "state",
+               .note = {.path = absl::StrCat(leaf.name, ".grad")},
+               .expected = leaf.had_grad ? leaf.meta.ToString() : "None",
+               .got = now ? TensorMeta::Of(now.get()).ToString() : "None"};
+    }
+    return false;
+  }
+  return true;
+}
+
+void Gradients::Apply(const BoundInputs& inputs,
+                      absl::Span<const PyRef> results) const {
+  for (const Leaf& leaf : leaves_) {
+    if (leaf.is_kept) continue;
+    SetGrad(Find(leaf, inputs),
+            leaf.result < 0 ? nullptr : results[leaf.result].get());
+  }
+}
+
+int Gradients::FindGradient(PyObject* tensor) const {
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    if (leaves_[i].had_grad && leaves_[i].before.get() == tensor) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+void Gradients::EndRecording() {
+  for (Leaf& leaf : leaves_) leaf.before = PyRef();
+}
+
+void Gradients::AppendText(std::vector<std::string>* lines) const {
+  for (const Leaf& leaf : leaves_) {
+    lines->push_back(leaf.had_grad ? absl::StrCat(leaf.name, ".grad is ",
+                                                  leaf.meta.ToString())
+                                   : absl::StrCat(leaf.name, ".grad is None"));
+  }
+}
+
+int Gradients::Traverse(visitproc visit, void* arg) const {
+  for (const Leaf& leaf : leaves_) Py_VISIT(leaf.tensor.get());
+  return 0;
+}
+
+void GradientWatch::See(PyObject* tensor) {
+  if (!IsLeaf(tensor)) {
+    has_outer_graph_ = true;
+    return;
+  }
+  if (!RequiresGrad(tensor) && !HasGrad(tensor)) return;
+  if (!index_.try_emplace(tensor, seen_.size()).second) return;
+  seen_.push_back({.tensor = PyRef::Share(tensor), .before = GradOf(tensor)});
+  if (PyObject* before = seen_.back().before.get()) {
+    gradients_.try_emplace(before, seen_.size() - 1);
+  }
+}
+
+void GradientWatch::Touch(PyObject* tensor) {
+  See(tensor);
+  const auto it = index_.find(tensor);
+  if (it != index_.end()) seen_[it->second].is_touched = true;
+}
+
+}  // namespace mica
