@@ -20,6 +20,7 @@ void RegisterAllOps(OpRegistry& registry) {
   RegisterNormOps(registry);
   RegisterNormBackwardOps(registry);
   RegisterAttentionOps(registry);
+  RegisterLayerBackwardOps(registry);
   RegisterLossOps(registry);
   RegisterLossBackwardOps(registry);
   RegisterConvOps(registry);

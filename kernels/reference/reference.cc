@@ -29,6 +29,7 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceNorms(registry);
   RegisterReferenceBatchNorm(registry);
   RegisterReferenceAttention(registry);
+  RegisterReferenceLayerBackward(registry);
   RegisterReferenceLosses(registry);
   RegisterReferenceLossBackward(registry);
   RegisterReferenceConv(registry);

@@ -28,6 +28,7 @@ void RegisterReferenceScalars(KernelRegistry& registry);
 void RegisterReferenceNorms(KernelRegistry& registry);
 void RegisterReferenceBatchNorm(KernelRegistry& registry);
 void RegisterReferenceAttention(KernelRegistry& registry);
+void RegisterReferenceLayerBackward(KernelRegistry& registry);
 void RegisterReferenceLosses(KernelRegistry& registry);
 void RegisterReferenceLossBackward(KernelRegistry& registry);
 void RegisterReferenceConv(KernelRegistry& registry);

@@ -13,6 +13,7 @@ void RegisterSoftmaxOps(OpRegistry& registry);
 void RegisterNormOps(OpRegistry& registry);
 void RegisterNormBackwardOps(OpRegistry& registry);
 void RegisterAttentionOps(OpRegistry& registry);
+void RegisterLayerBackwardOps(OpRegistry& registry);
 void RegisterLossOps(OpRegistry& registry);
 void RegisterLossBackwardOps(OpRegistry& registry);
 void RegisterConvOps(OpRegistry& registry);

@@ -82,6 +82,8 @@ std::string PointwiseCall(const OpDef& def, const absl::string_view dtypes[3],
 constexpr absl::string_view kMorePointwise[] = {
     "aten.gelu(f32[300], approximate=\"tanh\")",
     "aten.gelu(f64[5,7], approximate=\"tanh\")",
+    "aten.gelu_backward(f32[300], f32[300], approximate=\"tanh\")",
+    "aten.gelu_backward(f64[5,7], f64[5,7], approximate=\"tanh\")",
     "aten.div.Tensor_mode(f32[5,7], f32[7], rounding_mode=\"floor\")",
     "aten.div.Tensor_mode(f32[5,7], f32[7], rounding_mode=\"trunc\")",
     "aten.div.Tensor_mode(i64[5,7], i64[7]~1..9, rounding_mode=\"floor\")",
@@ -311,6 +313,48 @@ constexpr absl::string_view kListed[] = {
     "aten.embedding(f32[10,4], i64[3,5]~0..9)",
     "aten.embedding(f32[100,64], i64[40]~0..99, 0)",
     "aten.embedding(f64[10,4]{1,10}, i32[3]~0..9)",
+    "aten._softmax_backward_data(f32[5,7], f32[5,7], -1, input_dtype=f32)",
+    "aten._softmax_backward_data(f32[3,12,20,70], f32[3,12,20,70], -1, "
+    "input_dtype=f32)",
+    "aten._softmax_backward_data(f64[5,7,3], f64[5,7,3]{21,1,7}, 1, "
+    "input_dtype=f64)",
+    "aten._log_softmax_backward_data(f32[5,7], f32[5,7]~-3..0, 1, "
+    "input_dtype=f32)",
+    "aten._log_softmax_backward_data(f32[64,70], f32[64,70]~-3..0, -1, "
+    "input_dtype=f32)",
+    "aten._log_softmax_backward_data(f64[5,7], f64[5,7]~-3..0, 0, "
+    "input_dtype=f64)",
+    "aten.native_layer_norm_backward(f32[2,5,64], f32[2,5,64], [64], "
+    "f32[2,5,1], f32[2,5,1]~0.5..2, f32[64], f32[64], [true,true,true])",
+    "aten.native_layer_norm_backward(f32[33,70], f32[33,70], [70], "
+    "f32[33,1], f32[33,1]~0.5..2, f32[70], f32[70], [true,false,true])",
+    "aten.native_layer_norm_backward(f32[5,2,7], f32[5,2,7], [2,7], "
+    "f32[5,1,1], f32[5,1,1]~0.5..2, none, none, [true,false,false])",
+    "aten.native_layer_norm_backward(f32[9,64], f32[9,64], [64], f32[9,1], "
+    "f32[9,1]~0.5..2, f32[64], f32[64], [false,true,true])",
+    "aten.native_layer_norm_backward(f64[5,7], f64[5,7]{1,5}, [7], f64[5,1], "
+    "f64[5,1]~0.5..2, f64[7], f64[7], [true,true,true])",
+    "aten.embedding_dense_backward(f32[3,5,4], i64[3,5]~0..9, 10, -1, false)",
+    "aten.embedding_dense_backward(f32[40,64], i64[40]~0..9, 10, 0, false)",
+    "aten.embedding_dense_backward(f64[9,3], i32[9]~0..4, 5, -1, true)",
+    "aten._scaled_dot_product_flash_attention_for_cpu_backward(f32[2,3,5,4], "
+    "f32[2,3,5,8], f32[2,3,6,8], f32[2,3,6,4], f32[2,3,5,4], f32[2,3,5]~2..3, "
+    "0.0, false)",
+    "aten._scaled_dot_product_flash_attention_for_cpu_backward("
+    "f32[2,4,33,32]{4224,32,128,1}, f32[2,4,33,32]{4224,32,128,1}, "
+    "f32[2,4,33,32]{4224,32,128,1}, f32[2,4,33,32]{4224,32,128,1}, "
+    "f32[2,4,33,32]{4224,32,128,1}, f32[2,4,33]{132,1,4}~2..3, 0.0, false, "
+    "attn_mask=f32[2,1,1,33])",
+    "aten._scaled_dot_product_flash_attention_for_cpu_backward(f32[1,2,70,64], "
+    "f32[1,2,70,64], f32[1,2,70,64], f32[1,2,70,64], f32[1,2,70,64], "
+    "f32[1,2,70]~9..10, 0.0, true, scale=0.2)",
+    "aten._scaled_dot_product_flash_attention_for_cpu_backward(f32[2,2,150,16],"
+    " "
+    "f32[2,2,150,16], f32[2,2,130,16], f32[2,2,130,16], f32[2,2,150,16], "
+    "f32[2,2,150]~9..10, 0.0, false, attn_mask=bool[150,130])",
+    "aten._scaled_dot_product_flash_attention_for_cpu_backward(f64[1,2,5,8], "
+    "f64[1,2,5,8], f64[1,2,5,8], f64[1,2,5,8], f64[1,2,5,8], f64[1,2,5]~2..3, "
+    "0.0, false, attn_mask=bool[5,5])",
     // Losses.
     "aten.mse_loss(f32[5,7], f32[5,7])",
     "aten.mse_loss(f32[5,7], f32[5,7], 0)",
