@@ -11,6 +11,7 @@ void RegisterArithmetic(KernelRegistry& registry);  // Elementwise, one type.
 void RegisterLogic(KernelRegistry& registry);       // Comparisons, selection.
 void RegisterMatmul(KernelRegistry& registry);
 void RegisterConvolution(KernelRegistry& registry);
+void RegisterConvolutionBackward(KernelRegistry& registry);
 void RegisterNorm(KernelRegistry& registry);  // Layer norm and softmax.
 void RegisterAttention(KernelRegistry& registry);
 void RegisterReduction(KernelRegistry& registry);

@@ -7,6 +7,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterLogic(registry);
   RegisterMatmul(registry);
   RegisterConvolution(registry);
+  RegisterConvolutionBackward(registry);
   RegisterNorm(registry);
   RegisterAttention(registry);
   RegisterReduction(registry);
