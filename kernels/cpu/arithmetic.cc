@@ -176,6 +176,13 @@ Verdict PrepareGelu(const KernelRequest& request) {
   return PrepareUnary(request, is_tanh ? Unary::kGeluTanh : Unary::kGeluErf);
 }
 
+Verdict PrepareGeluBackward(const KernelRequest& request) {
+  const bool is_tanh = request.String(2) == "tanh";
+  return PrepareBinary(
+      request, is_tanh ? Binary::kGeluTanhBackward : Binary::kGeluErfBackward,
+      1.0, 0, 1);
+}
+
 Verdict PreparePower(const KernelRequest& request) {
   const auto exponent = ConstantNumber(request, 1);
   if (!exponent.has_value()) return No{"the exponent varies"};
@@ -263,6 +270,8 @@ void RegisterArithmetic(KernelRegistry& registry) {
                  {absl::StrCat("cpu.", name), std::move(prepare)});
   };
   add("gelu", "gelu", PrepareGelu);
+  add("gelu_backward", "gelu_backward", PrepareGeluBackward);
+  add("tanh_backward", "tanh_backward", BinaryOf(Binary::kTanhBackward));
   add("pow.Tensor_Scalar", "pow", PreparePower);
   for (absl::string_view form : {".Tensor", ".Scalar"}) {
     add(absl::StrCat("add", form), "add", SumOf(1));

@@ -14,6 +14,8 @@ void RegisterConvolution(KernelRegistry& registry);
 void RegisterConvolutionBackward(KernelRegistry& registry);
 void RegisterNorm(KernelRegistry& registry);  // Layer norm and softmax.
 void RegisterAttention(KernelRegistry& registry);
+void RegisterAttentionBackward(KernelRegistry& registry);
+void RegisterBackward(KernelRegistry& registry);  // Of norms and embeddings.
 void RegisterReduction(KernelRegistry& registry);
 void RegisterMovement(KernelRegistry& registry);  // Copies, gathers, joins.
 

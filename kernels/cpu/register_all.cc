@@ -10,6 +10,8 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterConvolutionBackward(registry);
   RegisterNorm(registry);
   RegisterAttention(registry);
+  RegisterAttentionBackward(registry);
+  RegisterBackward(registry);
   RegisterReduction(registry);
   RegisterMovement(registry);
 }

@@ -15,6 +15,7 @@ SimdTable MakeV3() {
   v3::FillUnary(table);
   v3::FillReduce(table);
   v3::FillNorm(table);
+  v3::FillBackward(table);
   v3::FillGemm(table);
   v3::FillAttention(table);
   v3::FillPlainGemm(table);
@@ -28,6 +29,7 @@ SimdTable MakeV4() {
   v4::FillUnary(table);
   v4::FillReduce(table);
   v4::FillNorm(table);
+  v4::FillBackward(table);
   v4::FillGemm(table);
   v4::FillAttention(table);
   v4::FillPlainGemm(table);

@@ -43,6 +43,9 @@ enum class Binary : int {
   kDiv,      // floating point only
   kMaximum,  // a nan wins
   kMinimum,
+  kTanhBackward,  // a * (1 - b * b), and below gelu's slope at b times a
+  kGeluErfBackward,
+  kGeluTanhBackward,
   kEq,  // from here on the output is bool
   kNe,
   kLt,
@@ -53,7 +56,7 @@ enum class Binary : int {
   kOr,
   kXor,
 };
-inline constexpr int kNumBinary = 16;
+inline constexpr int kNumBinary = 19;
 
 // Which operands are arrays (v) and which a single element (s).
 enum class Form : int { kVV, kVS, kSV };
@@ -139,6 +142,19 @@ struct LayerNormArgs {
   float eps = 0;
 };
 
+// Gradients of a layer norm's x, gamma and beta. The last two are added to.
+struct LayerNormBackwardArgs {
+  const float* dy = nullptr;
+  const float* x = nullptr;
+  const float* mean = nullptr;
+  const float* rstd = nullptr;
+  const float* gamma = nullptr;  // [n] or null.
+  float* dx = nullptr;           // Or null. May be dy or x.
+  float* dgamma = nullptr;       // [n] or null.
+  float* dbeta = nullptr;        // [n] or null.
+  int64_t rows = 0, n = 0;       // Row-major, dense.
+};
+
 using UnaryFn = void (*)(const void* x, void* out, int64_t n);
 using BinaryFn = void (*)(const void* a, const void* b, void* out, int64_t n,
                           const void* alpha);
@@ -173,6 +189,17 @@ struct SimdTable {
   void (*log_softmax)(const float* x, float* out, int64_t rows,
                       int64_t n) = nullptr;
   void (*layer_norm)(const LayerNormArgs& args) = nullptr;
+  void (*layer_norm_backward)(const LayerNormBackwardArgs& args) = nullptr;
+  // From the gradient and the forward's result, rows of n, dense. In place.
+  void (*softmax_backward)(const float* dy, const float* y, float* out,
+                           int64_t rows, int64_t n) = nullptr;
+  void (*log_softmax_backward)(const float* dy, const float* y, float* out,
+                               int64_t rows, int64_t n) = nullptr;
+  // A row of attention backward: s becomes p = exp(s - lse), dp becomes
+  // p * (dp - delta) * scale.
+  void (*attention_slopes)(float* s, float* dp, int64_t n, float lse,
+                           float delta, float scale) = nullptr;
+  float (*dot)(const float* a, const float* b, int64_t n) = nullptr;
 
   // Moves 4-byte elements of src[rows][cols] to dst[cols][rows]; unit stride
   // in the last dimension of both.
