@@ -26,6 +26,7 @@ void RegisterAllOps(OpRegistry& registry) {
   RegisterConvOps(registry);
   RegisterConvBackwardOps(registry);
   RegisterResampleOps(registry);
+  RegisterFoldOps(registry);
   RegisterViewOps(registry);
   RegisterCopyOps(registry);
   RegisterJoinOps(registry);

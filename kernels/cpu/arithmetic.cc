@@ -283,6 +283,7 @@ void RegisterArithmetic(KernelRegistry& registry) {
   add("maximum", "maximum", BinaryOf(Binary::kMaximum));
   add("minimum", "minimum", BinaryOf(Binary::kMinimum));
   add("clamp", "clamp", ClampOf(1, 2));
+  add("hardtanh", "clamp", ClampOf(1, 2));
   add("clamp_min", "clamp", ClampOf(1, -1));
   add("clamp_max", "clamp", ClampOf(-1, 1));
 }

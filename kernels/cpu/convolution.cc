@@ -1,144 +1,216 @@
-// Convolution as a product: the windows are laid out as the columns of a
-// matrix, which the weight's rows then multiply.
+// Convolution of images whose channels are last. Others are brought into that
+// form, and the result back, on the way.
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "framework/tensor/tensor.h"
+#include "kernels/cpu/activation_name.h"
 #include "kernels/cpu/families.h"
+#include "kernels/cpu/image.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/product.h"
+#include "kernels/cpu/simd_table.h"
 
 namespace mica::cpu {
 namespace {
 
-// One axis of the plane that the window slides over.
-struct Axis {
-  int64_t in = 1;
-  int64_t out = 1;
-  int64_t kernel = 1;
-  int64_t stride = 1;
-  int64_t padding = 0;
-  int64_t dilation = 1;
-  int64_t in_stride = 0;  // Of x, in elements.
+constexpr int64_t kBytes = sizeof(float);
+// Up to this many channels a window's row is read as one run of pixels.
+constexpr int64_t kFewChannels = 8;
+// Multiplications that are worth a thread.
+constexpr double kWorkPerThread = 256 * 1024;
 
-  // Where in x the window's tap `k` at `place` lies; may be outside.
-  int64_t At(int64_t place, int64_t k) const {
-    return place * stride - padding + k * dilation;
-  }
-  bool IsPointwise() const {
-    return kernel == 1 && stride == 1 && padding == 0;
-  }
+// Positions in the schemas of aten.convolution and mica.convolution.
+enum Param {
+  kX,
+  kWeight,
+  kBias,
+  kStride,
+  kPadding,
+  kDilation,
+  kTransposed,
+  kOutputPadding,
+  kGroups,
+  kResidual,
+  kActivation,
 };
 
-constexpr int64_t kBytes = sizeof(float);
+// A part of the scratch memory, in floats from its start.
+struct Part {
+  int64_t offset = 0, floats = 0;
+};
 
 struct ConvState {
-  Product product;
-  Axis rows, cols;
-  int64_t images = 1, groups = 1;
-  int64_t in_channels = 1, out_channels = 1;  // Of a group.
-  int64_t image_stride = 0, channel_stride = 0;
-  int64_t bias_stride = 0;
-  bool has_columns = true;  // Else x itself is the matrix of windows.
-  int bias_arg = -1, out_arg = -1, scratch_arg = -1;
+  // All that doesn't depend on the run: addresses, begin and end are missing.
+  ConvolutionArgs conv;
+  int64_t groups = 1;
+  bool is_depthwise = false;
+  bool is_packed = false;  // The weight comes packed, by a pack request.
+
+  Image x, staged_x;
+  bool stages_x = false;
+  bool pads_x = false;  // The staged x has its padding around it.
+  Image out, staged_out, residual;
+  bool stages_out = false, stages_residual = false;
+  TensorType weight;  // As given.
+
+  int bias_arg = -1, residual_arg = -1, out_arg = -1, scratch_arg = -1;
+  Part x_part, out_part, residual_part, weight_part, plain_part, tables_part;
+  int64_t scratch_floats = 0;
+  std::vector<float> zeros;
   int num_threads = 1;
 
-  int64_t places() const { return rows.out * cols.out; }
-  // Of scratch memory, whole cache lines.
-  int64_t column_floats() const {
-    return has_columns ? AlignUp(depth() * places() * kBytes) / kBytes : 0;
+  int64_t taps() const {
+    return weight.num_elements() / (weight.dims[0] * weight.dims[1]);
   }
-  int64_t depth() const { return in_channels * rows.kernel * cols.kernel; }
+  int64_t columns() const { return weight.dims[0] / groups; }  // Of a group.
+  // Of one group's packed weight.
+  int64_t packed_floats() const {
+    return is_depthwise
+               ? weight.num_elements()
+               : Simd().PackedFloats(columns(), weight.dims[1] * taps());
+  }
+  int64_t all_packed_floats() const {
+    return is_depthwise ? packed_floats() : packed_floats() * groups;
+  }
+  int64_t table_floats() const { return tables_part.floats / num_threads; }
+  void Reserve(Part& part, int64_t floats) {
+    part = {scratch_floats, AlignUp(floats * kBytes) / kBytes};
+    scratch_floats += part.floats;
+  }
 };
 
-// One row of places under one tap: zeros where the window is outside of x.
-void FillRow(const ConvState& s, const float* row, int64_t tap, float* to) {
-  const Axis& axis = s.cols;
-  // The places whose tap is inside: from the first with At() >= 0 on.
-  const int64_t before = axis.padding - tap * axis.dilation;
-  const int64_t begin = std::clamp<int64_t>(
-      (before + axis.stride - 1) / axis.stride, 0, axis.out);
-  const int64_t end = std::clamp<int64_t>(
-      (axis.in + before + axis.stride - 1) / axis.stride, begin, axis.out);
-  std::fill(to, to + begin, 0.0f);
-  std::fill(to + end, to + axis.out, 0.0f);
-  const int64_t step = axis.stride * axis.in_stride;
-  const float* from = row + axis.At(begin, tap) * axis.in_stride;
-  if (step == 1) {
-    std::copy(from, from + (end - begin), to + begin);
-  } else {
-    for (int64_t i = begin; i < end; ++i) to[i] = from[(i - begin) * step];
-  }
-}
-
-// Rows begin..end of the matrix: one for each channel and tap.
-void FillColumns(const ConvState& s, const float* x, int64_t begin, int64_t end,
-                 float* columns) {
-  for (int64_t d = begin; d < end; ++d) {
-    const int64_t col_tap = d % s.cols.kernel;
-    const int64_t row_tap = d / s.cols.kernel % s.rows.kernel;
-    const int64_t channel = d / s.cols.kernel / s.rows.kernel;
-    for (int64_t i = 0; i < s.rows.out; ++i) {
-      float* to = columns + d * s.places() + i * s.cols.out;
-      const int64_t row = s.rows.At(i, row_tap);
-      if (row < 0 || row >= s.rows.in) {
-        std::fill(to, to + s.cols.out, 0.0f);
-      } else {
-        FillRow(s, x + channel * s.channel_stride + row * s.rows.in_stride,
-                col_tap, to);
+// A row-major copy of a tensor of rank 3 or 4.
+void CopyWeight(const TensorType& type, const float* from, float* to) {
+  const Image a = ImageOf(type);
+  for (int64_t i = 0; i < a.n; ++i) {
+    for (int64_t j = 0; j < a.c; ++j) {
+      for (int64_t k = 0; k < a.h; ++k) {
+        for (int64_t l = 0; l < a.w; ++l) {
+          *to++ = from[i * a.n_stride + j * a.c_stride + k * a.h_stride +
+                       l * a.w_stride];
+        }
       }
     }
   }
 }
 
-void AddBias(const ConvState& s, const float* bias, float* out) {
-  for (int64_t c = 0; c < s.out_channels; ++c) {
-    const float value = bias[c * s.bias_stride];
-    float* plane = out + c * s.places();
-    for (int64_t i = 0; i < s.places(); ++i) plane[i] += value;
+void PackWeight(const ConvState& s, const float* weight, float* packed) {
+  if (s.is_depthwise) {
+    Simd().transpose32(weight, s.taps(), packed, s.weight.dims[0],
+                       s.weight.dims[0], s.taps());
+    return;
+  }
+  const int64_t channels = s.weight.dims[1];
+  for (int64_t g = 0; g < s.groups; ++g) {
+    Simd().pack_convolution(weight + g * s.columns() * channels * s.taps(),
+                            s.columns(), channels, s.taps(),
+                            packed + g * s.packed_floats());
   }
 }
 
-void RunGroup(const ConvState& s, void* const* args, int64_t image,
-              int64_t group) {
-  const auto* x = static_cast<const float*>(args[0]) + image * s.image_stride +
-                  group * s.in_channels * s.channel_stride;
-  auto* scratch =
-      static_cast<float*>(s.scratch_arg < 0 ? nullptr : args[s.scratch_arg]);
-  const float* matrix = x;
-  if (s.has_columns) {
-    float* columns = scratch;
-    Parallel(s.num_threads, s.depth(), [&](int64_t begin, int64_t end) {
-      FillColumns(s, x, begin, end, columns);
-    });
-    matrix = columns;
-    scratch += s.column_floats();
+const float* PackedWeight(const ConvState& s, const float* weight,
+                          float* scratch) {
+  if (s.is_packed) return weight;
+  if (!s.weight.is_row_major()) {
+    float* plain = scratch + s.plain_part.offset;
+    CopyWeight(s.weight, weight, plain);
+    weight = plain;
   }
-  const int64_t first = group * s.out_channels;
-  float* out = static_cast<float*>(args[s.out_arg]) +
-               (image * s.groups * s.out_channels + first) * s.places();
-  s.product.Run({.a = static_cast<const float*>(args[1]) + first * s.depth(),
-                 .b = matrix,
-                 .c = out,
-                 .scratch = scratch});
-  if (s.bias_arg >= 0) {
-    AddBias(s,
-            static_cast<const float*>(args[s.bias_arg]) + first * s.bias_stride,
-            out);
+  float* packed = scratch + s.weight_part.offset;
+  PackWeight(s, weight, packed);
+  return packed;
+}
+
+const float* StagedX(const ConvState& s, const float* x, float* scratch) {
+  if (!s.stages_x) return x;
+  float* staged = scratch + s.x_part.offset;
+  Image inner = s.staged_x;
+  float* first = staged;
+  if (s.pads_x) {
+    std::fill_n(staged, s.staged_x.elements(), 0.0f);
+    const int64_t rows = (s.staged_x.h - s.x.h) / 2;
+    const int64_t cols = (s.staged_x.w - s.x.w) / 2;
+    first += rows * inner.h_stride + cols * inner.w_stride;
+    inner.h = s.x.h;
+    inner.w = s.x.w;
   }
+  CopyImage(x, s.x, first, inner);
+  return staged;
+}
+
+// Columns begin..end of the weight and of all that goes with them.
+ConvolutionArgs Columns(ConvolutionArgs args, int64_t begin, int64_t end,
+                        int64_t depth) {
+  args.weight += begin * depth;
+  if (args.bias != nullptr) args.bias += begin;
+  if (args.residual != nullptr) args.residual += begin;
+  args.window.out += begin;
+  args.columns = end - begin;
+  return args;
+}
+
+// One group, cut for the threads by pixels, or by columns if those are few.
+void RunGroup(const ConvState& s, const ConvolutionArgs& args, float* tables) {
+  const auto run = s.is_depthwise ? Simd().depthwise : Simd().convolution;
+  const int64_t pixels = s.staged_out.pixels();
+  const int64_t panel = Simd().gemm_cols;
+  const int64_t panels = (args.columns + panel - 1) / panel;
+  auto piece = [&](ConvolutionArgs part, int i, int64_t begin, int64_t end) {
+    part.window.begin = begin;
+    part.window.end = end;
+    part.scratch = tables + i * s.table_floats();
+    run(part);
+  };
+  if (s.is_depthwise || pixels >= panels * Simd().gemm_rows ||
+      s.num_threads == 1) {
+    ParallelPieces(
+        s.num_threads, pixels,
+        [&](int i, int64_t begin, int64_t end) { piece(args, i, begin, end); });
+    return;
+  }
+  const int64_t depth =
+      args.window.channels * args.window.kernel_rows * args.window.kernel_cols;
+  ParallelPieces(s.num_threads, panels, [&](int i, int64_t begin, int64_t end) {
+    piece(Columns(args, begin * panel, std::min(end * panel, args.columns),
+                  depth),
+          i, 0, pixels);
+  });
 }
 
 bool LaunchConvolution(const void* state, void* const* args, LaunchContext&) {
   const auto& s = *static_cast<const ConvState*>(state);
-  for (int64_t image = 0; image < s.images; ++image) {
-    for (int64_t group = 0; group < s.groups; ++group) {
-      RunGroup(s, args, image, group);
-    }
+  auto pointer = [args](int arg) {
+    return arg < 0 ? nullptr : static_cast<float*>(args[arg]);
+  };
+  float* scratch = pointer(s.scratch_arg);
+  ConvolutionArgs conv = s.conv;
+  conv.window.x = StagedX(s, pointer(kX), scratch);
+  conv.weight = PackedWeight(s, pointer(kWeight), scratch);
+  conv.bias = pointer(s.bias_arg);
+  conv.zeros = s.zeros.data();
+  conv.residual = pointer(s.residual_arg);
+  if (s.stages_residual) {
+    float* staged = scratch + s.residual_part.offset;
+    CopyImage(conv.residual, s.residual, staged, s.staged_out);
+    conv.residual = staged;
+  }
+  conv.window.out =
+      s.stages_out ? scratch + s.out_part.offset : pointer(s.out_arg);
+  for (int64_t g = 0; g < (s.is_depthwise ? 1 : s.groups); ++g) {
+    ConvolutionArgs group =
+        Columns(conv, g * s.columns(), (g + 1) * s.columns(), /*depth=*/0);
+    if (s.is_depthwise) group.columns = s.conv.columns;
+    group.weight += g * s.packed_floats();
+    group.window.x += g * conv.window.channels;
+    RunGroup(s, group, scratch + s.tables_part.offset);
+  }
+  if (s.stages_out) {
+    CopyImage(conv.window.out, s.staged_out, pointer(s.out_arg), s.out);
   }
   return true;
 }
@@ -147,71 +219,162 @@ int64_t Entry(absl::Span<const int64_t> list, int i) {
   return list.size() == 1 ? list[0] : list[i];
 }
 
-// Axis `i` of the plane; the only one of a 1-d convolution is its columns.
-Axis MakeAxis(const KernelRequest& request, int i) {
-  const TensorType& x = request.operands[0].type;
-  return {.in = x.dims[i + 2],
-          .out = request.results[0].type.dims[i + 2],
-          .kernel = request.operands[1].type.dims[i + 2],
-          .stride = Entry(request.Ints(3), i),
-          .padding = Entry(request.Ints(4), i),
-          .dilation = Entry(request.Ints(5), i),
-          .in_stride = x.EffectiveStrides()[i + 2]};
+// The window's sizes and steps; the only axis of a 1-d convolution is its
+// columns.
+void SetWindow(const KernelRequest& request, ConvState& s) {
+  WindowArgs& w = s.conv.window;
+  const Image kernel = ImageOf(s.weight);
+  const int last = s.weight.rank() - 3;
+  w.in_rows = s.x.h;
+  w.in_cols = s.x.w;
+  w.out_rows = s.out.h;
+  w.out_cols = s.out.w;
+  w.kernel_rows = kernel.h;
+  w.kernel_cols = kernel.w;
+  w.col_step = Entry(request.Ints(kStride), last);
+  w.col_padding = Entry(request.Ints(kPadding), last);
+  w.col_dilation = Entry(request.Ints(kDilation), last);
+  if (last == 1) {
+    w.row_step = Entry(request.Ints(kStride), 0);
+    w.row_padding = Entry(request.Ints(kPadding), 0);
+    w.row_dilation = Entry(request.Ints(kDilation), 0);
+  }
+  w.channels = s.is_depthwise ? 1 : kernel.c;
+}
+
+// Decides how x is read: as it lies, or from a copy.
+void SetX(ConvState& s) {
+  WindowArgs& w = s.conv.window;
+  // The few channels of a picture: a row of the window's pixels is one run.
+  s.pads_x = s.groups == 1 && s.x.c <= kFewChannels && w.kernel_cols > 1 &&
+             w.col_dilation == 1;
+  s.stages_x = s.pads_x || !s.x.HasChannelsLast();
+  s.staged_x = s.x;
+  if (s.pads_x) {
+    s.staged_x = PixelMajor(s.x.n, s.x.c, s.x.h + 2 * w.row_padding,
+                            s.x.w + 2 * w.col_padding);
+    w.in_rows = s.staged_x.h;
+    w.in_cols = s.staged_x.w;
+    w.row_padding = w.col_padding = 0;
+    w.channels = s.x.c * w.kernel_cols;
+    w.kernel_cols = 1;
+  } else if (s.stages_x) {
+    s.staged_x = PixelMajor(s.x.n, s.x.c, s.x.h, s.x.w);
+  }
+  w.x_image_stride = s.staged_x.n_stride;
+  w.x_row_stride = s.staged_x.h_stride;
+  w.x_col_stride = s.staged_x.w_stride;
+  if (s.stages_x) s.Reserve(s.x_part, s.staged_x.elements());
+}
+
+// Decides where the result is written, and how a residual is read.
+std::optional<std::string> SetOut(const KernelRequest& request, ConvState& s) {
+  std::optional<int64_t> stride = s.out.PixelStride();
+  s.stages_out = !stride.has_value();
+  s.staged_out = PixelMajor(s.out.n, s.out.c, s.out.h, s.out.w);
+  if (s.stages_out) s.Reserve(s.out_part, s.out.elements());
+  s.conv.window.out_pixel_stride = stride.value_or(s.out.c);
+  if (s.residual_arg < 0) return std::nullopt;
+  s.residual = ImageOf(request.operands[s.residual_arg].type);
+  stride = s.residual.PixelStride();
+  s.stages_residual = !stride.has_value();
+  if (s.stages_residual) s.Reserve(s.residual_part, s.out.elements());
+  s.conv.residual_pixel_stride = stride.value_or(s.out.c);
+  return std::nullopt;
 }
 
 std::optional<std::string> SetState(const KernelRequest& request,
                                     ConvState& s) {
-  const TensorType& x = request.operands[0].type;
-  const TensorType& weight = request.operands[1].type;
+  const TensorType& x = request.operands[kX].type;
   const TensorType& out = request.results[0].type;
-  const int axes = x.rank() - 2;
-  if (request.Bool(6)) return "is transposed";
-  if (axes > 2) return "has more than two axes";
-  if (!weight.is_row_major() || !out.is_row_major()) {
-    return "weight or result is not row-major";
-  }
-  if (out.num_elements() == 0 || weight.num_elements() == 0) {
+  s.weight = request.operands[kWeight].type;
+  if (request.Bool(kTransposed)) return "is transposed";
+  if (x.rank() > 4) return "has more than two axes";
+  if (out.num_elements() == 0 || s.weight.num_elements() == 0 ||
+      x.num_elements() == 0) {
     return "is empty";
   }
-  const Dims strides = x.EffectiveStrides();
-  s.images = x.dims[0];
-  s.groups = request.Int(8);
-  s.in_channels = x.dims[1] / s.groups;
-  s.out_channels = out.dims[1] / s.groups;
-  s.image_stride = strides[0];
-  s.channel_stride = strides[1];
-  s.cols = MakeAxis(request, axes - 1);
-  if (axes == 2) s.rows = MakeAxis(request, 0);
-  s.bias_arg = request.OperandIndex(2);
-  if (s.bias_arg >= 0) {
-    s.bias_stride = request.operands[s.bias_arg].type.EffectiveStrides()[0];
+  if (!out.is_dense() && !ImageOf(out).PixelStride().has_value()) {
+    return "the result has gaps";
   }
+  s.x = ImageOf(x);
+  s.out = ImageOf(out);
+  s.groups = request.Int(kGroups);
+  s.is_depthwise = s.groups > 1 && s.groups == s.x.c && s.groups == s.out.c;
+  s.conv.columns = s.is_depthwise ? s.out.c : s.columns();
   s.out_arg = static_cast<int>(request.operands.size());
-  s.num_threads = UsefulThreads(request.num_threads, s.depth() * s.places());
-  const bool is_plane = s.cols.in_stride == 1 &&
-                        (s.rows.in == 1 || s.rows.in_stride == s.cols.in);
-  s.has_columns = !s.rows.IsPointwise() || !s.cols.IsPointwise() || !is_plane;
-  return std::nullopt;
+  s.bias_arg = request.OperandIndex(kBias);
+  if (s.bias_arg >= 0 && !request.operands[s.bias_arg].type.is_row_major()) {
+    return "the bias has gaps";
+  }
+  if (request.arguments->size() > kActivation) {
+    s.residual_arg = request.OperandIndex(kResidual);
+    const auto activation = ActivationNamed(request.String(kActivation));
+    if (!activation.has_value()) return "an unknown activation";
+    s.conv.activation = *activation;
+  }
+  SetWindow(request, s);
+  SetX(s);
+  return SetOut(request, s);
+}
+
+void SetThreads(const KernelRequest& request, ConvState& s) {
+  const double work = static_cast<double>(s.out.elements()) *
+                      static_cast<double>(s.weight.dims[1] * s.taps());
+  s.num_threads = static_cast<int>(
+      std::clamp(work / kWorkPerThread, 1.0,
+                 static_cast<double>(std::max(request.num_threads, 1))));
+}
+
+absl::Status Pack(const ConvState& s, const void* from, void* to) {
+  const auto* weight = static_cast<const float*>(from);
+  std::vector<float> plain;
+  if (!s.weight.is_row_major()) {
+    plain.resize(s.weight.num_elements());
+    CopyWeight(s.weight, weight, plain.data());
+    weight = plain.data();
+  }
+  PackWeight(s, weight, static_cast<float*>(to));
+  return absl::OkStatus();
+}
+
+// The residual is read, tile by tile, before the result is written there.
+uint32_t InplaceOf(const ConvState& s) {
+  const bool may_share = s.residual_arg >= 0 && !s.stages_residual &&
+                         !s.stages_out && s.groups == 1;
+  return may_share ? 1u << s.residual_arg : 0;
 }
 
 Verdict PrepareConvolution(const KernelRequest& request) {
   auto state = std::make_shared<ConvState>();
   ConvState& s = *state;
   if (auto no = SetState(request, s)) return No{*no};
-  const ProductSpec spec = {
-      .m = s.out_channels,
-      .n = s.places(),
-      .k = s.depth(),
-      .a_row_stride = s.depth(),
-      .b_row_stride = s.has_columns ? s.places() : s.channel_stride,
-      .c_row_stride = s.places(),
-      .num_threads = request.num_threads};
-  if (auto no = Product::Prepare(spec, s.product)) return No{*no};
+  SetThreads(request, s);
+  s.zeros.assign(s.conv.window.channels + Simd().gemm_cols, 0.0f);
+  s.is_packed = request.operands[kWeight].is_frozen;
+  if (!s.is_packed) {
+    s.Reserve(s.weight_part, s.all_packed_floats());
+    if (!s.weight.is_row_major()) {
+      s.Reserve(s.plain_part, s.weight.num_elements());
+    }
+  }
+  if (!s.is_depthwise) {
+    s.Reserve(s.tables_part,
+              AlignUp(Simd().convolution_scratch_bytes(s.conv.window)) /
+                  kBytes * s.num_threads);
+  }
   Prepared prepared;
-  prepared.scratch_bytes =
-      (s.column_floats() + s.product.scratch_floats()) * kBytes;
+  prepared.scratch_bytes = s.scratch_floats * kBytes;
   if (prepared.scratch_bytes > 0) s.scratch_arg = s.out_arg + 1;
   prepared.launch = LaunchConvolution;
+  prepared.inplace_operands = InplaceOf(s);
+  if (s.is_packed) {
+    prepared.packs.push_back({.operand = kWeight,
+                              .bytes = s.all_packed_floats() * kBytes,
+                              .pack = [state](const void* from, void* to) {
+                                return Pack(*state, from, to);
+                              }});
+  }
   prepared.state = std::move(state);
   return prepared;
 }
@@ -219,8 +382,10 @@ Verdict PrepareConvolution(const KernelRequest& request) {
 }  // namespace
 
 void RegisterConvolution(KernelRegistry& registry) {
-  registry.Add({.op = "aten.convolution", .dtype = DType::kF32},
-               KernelRank::kFast, {"cpu.windows", PrepareConvolution});
+  for (absl::string_view op : {"aten.convolution", "mica.convolution"}) {
+    registry.Add({.op = std::string(op), .dtype = DType::kF32},
+                 KernelRank::kFast, {"cpu.convolution", PrepareConvolution});
+  }
 }
 
 }  // namespace mica::cpu

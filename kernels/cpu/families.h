@@ -12,6 +12,8 @@ void RegisterLogic(KernelRegistry& registry);       // Comparisons, selection.
 void RegisterMatmul(KernelRegistry& registry);
 void RegisterConvolution(KernelRegistry& registry);
 void RegisterConvolutionBackward(KernelRegistry& registry);
+void RegisterPooling(KernelRegistry& registry);
+void RegisterBatchNorm(KernelRegistry& registry);
 void RegisterNorm(KernelRegistry& registry);  // Layer norm and softmax.
 void RegisterAttention(KernelRegistry& registry);
 void RegisterAttentionBackward(KernelRegistry& registry);

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
+#include "kernels/cpu/activation_name.h"
 #include "kernels/cpu/families.h"
 #include "kernels/cpu/onednn_matmul.h"
 #include "kernels/cpu/parallel.h"
@@ -136,17 +137,6 @@ std::optional<std::string> ParseProduct(const KernelRequest& request, int first,
   call.spec.is_frozen = request.operands[first + 1].is_frozen;
   call.spec.num_threads = request.num_threads;
   if (first == 1) return SetAddend(request, call);
-  return std::nullopt;
-}
-
-std::optional<Activation> ActivationNamed(absl::string_view name) {
-  if (name == "none") return Activation::kNone;
-  if (name == "relu") return Activation::kRelu;
-  if (name == "gelu") return Activation::kGeluErf;
-  if (name == "gelu_tanh") return Activation::kGeluTanh;
-  if (name == "tanh") return Activation::kTanh;
-  if (name == "sigmoid") return Activation::kSigmoid;
-  if (name == "silu") return Activation::kSilu;
   return std::nullopt;
 }
 
@@ -351,6 +341,9 @@ std::optional<Unary> UnaryOf(Activation activation) {
       return Unary::kSigmoid;
     case Activation::kSilu:
       return Unary::kSilu;
+    case Activation::kRelu6:
+    case Activation::kHardswish:
+      return std::nullopt;
   }
   return std::nullopt;
 }
@@ -369,7 +362,9 @@ PrepareFn PlainOf(ParseFn parse) {
     const int e = static_cast<int>(*elem);
     state.add = Simd().binary[static_cast<int>(Binary::kAdd)][e]
                              [static_cast<int>(Form::kVV)];
-    if (const auto op = UnaryOf(p.activation)) {
+    if (p.activation != Activation::kNone) {
+      const auto op = UnaryOf(p.activation);
+      if (!op.has_value()) return No{"no loop for the activation"};
       state.activation = Simd().unary[static_cast<int>(*op)][e];
       if (state.activation == nullptr) return No{"no loop for the activation"};
     }

@@ -87,6 +87,9 @@ absl::Status AppendActivation(Activation activation, dnnl_post_ops_t ops) {
     case Activation::kSilu:  // Swish; its factor is the alpha below.
       kind = dnnl_eltwise_swish;
       break;
+    case Activation::kRelu6:
+    case Activation::kHardswish:
+      return absl::UnimplementedError("onednn: activation of convolutions");
   }
   return Check(
       dnnl_post_ops_append_eltwise(

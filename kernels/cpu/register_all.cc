@@ -8,6 +8,8 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterMatmul(registry);
   RegisterConvolution(registry);
   RegisterConvolutionBackward(registry);
+  RegisterPooling(registry);
+  RegisterBatchNorm(registry);
   RegisterNorm(registry);
   RegisterAttention(registry);
   RegisterAttentionBackward(registry);

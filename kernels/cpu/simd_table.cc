@@ -19,6 +19,8 @@ SimdTable MakeV3() {
   v3::FillGemm(table);
   v3::FillAttention(table);
   v3::FillPlainGemm(table);
+  v3::FillConvolution(table);
+  v3::FillWindow(table);
   return table;
 }
 
@@ -33,6 +35,8 @@ SimdTable MakeV4() {
   v4::FillGemm(table);
   v4::FillAttention(table);
   v4::FillPlainGemm(table);
+  v4::FillConvolution(table);
+  v4::FillWindow(table);
   return table;
 }
 

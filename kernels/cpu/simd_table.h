@@ -73,6 +73,8 @@ enum class Activation : int {
   kTanh,
   kSigmoid,
   kSilu,
+  kRelu6,
+  kHardswish,
 };
 
 // c[m,n] = act(alpha a[m,k] b[k,n] + bias[n]) + residual[m,n], float32.
@@ -106,6 +108,41 @@ struct PlainGemmArgs {
   int64_t b_row_stride = 0, b_col_stride = 0;
   int64_t c_row_stride = 0;
   int64_t m = 0, n = 0, k = 0;
+};
+
+// A window that slides over images whose channels lie next to each other.
+// Strides are in elements; pixels of the result follow each other row by row,
+// image by image.
+struct WindowArgs {
+  const float* x = nullptr;
+  int64_t x_image_stride = 0, x_row_stride = 0, x_col_stride = 0;
+  int64_t in_rows = 1, in_cols = 1;
+  int64_t out_rows = 1, out_cols = 1;
+  int64_t kernel_rows = 1, kernel_cols = 1;
+  int64_t row_step = 1, col_step = 1;          // The window's stride.
+  int64_t row_padding = 0, col_padding = 0;    // Before the first pixel.
+  int64_t row_dilation = 1, col_dilation = 1;  // Between taps.
+  int64_t channels = 0;                        // Of a pixel of x.
+  float* out = nullptr;
+  int64_t out_pixel_stride = 0;
+  int64_t begin = 0, end = 0;  // Pixels of the result.
+};
+
+// out[pixel, n] = act(sum over taps and channels of x and weight + bias[n] +
+// residual[pixel, n]), float32.
+struct ConvolutionArgs {
+  WindowArgs window;
+  // Panels of SimdTable::gemm_cols columns each, as pack_convolution() makes
+  // them; of a depthwise one [tap][channel].
+  const float* weight = nullptr;
+  int64_t columns = 0;              // n; of a depthwise one the channels.
+  const float* bias = nullptr;      // [n] or null.
+  const float* residual = nullptr;  // Or null. May be the result.
+  int64_t residual_pixel_stride = 0;
+  Activation activation = Activation::kNone;
+  const float* zeros = nullptr;  // As many as there are channels.
+  // convolution_scratch_bytes() of memory.
+  void* scratch = nullptr;
 };
 
 // Softmax(q k^T * scale + mask) v of one head, float32, unit stride in the
@@ -229,6 +266,26 @@ struct SimdTable {
   // In place, over rows of n.
   void (*activate)(Activation activation, float* c, int64_t row_stride,
                    int64_t rows, int64_t n) = nullptr;
+
+  void (*convolution)(const ConvolutionArgs& args) = nullptr;
+  int64_t (*convolution_scratch_bytes)(const WindowArgs& window) = nullptr;
+  // Packs weight[n, channels, taps], row-major, into panels: each holds, tap
+  // by tap and channel by channel, gemm_cols columns. Columns past n become 0.
+  void (*pack_convolution)(const float* weight, int64_t n, int64_t channels,
+                           int64_t taps, float* dst) = nullptr;
+  // A window of its own for each channel.
+  void (*depthwise)(const ConvolutionArgs& args) = nullptr;
+  // The largest element, or the sum times `scale`, of each window and channel;
+  // taps outside of x don't count.
+  void (*max_window)(const WindowArgs& args) = nullptr;
+  void (*sum_window)(const WindowArgs& args, float scale) = nullptr;
+  // out[r, i] = act(x[r, i] * scale[i] + shift[i]), rows of n, in place or not.
+  void (*scale_rows)(const float* x, int64_t x_row_stride, const float* scale,
+                     const float* shift, Activation activation, float* out,
+                     int64_t out_row_stride, int64_t rows, int64_t n) = nullptr;
+  // The same for one scale and shift.
+  void (*scale_line)(const float* x, float scale, float shift,
+                     Activation activation, float* out, int64_t n) = nullptr;
 
   int64_t (*attention_scratch_floats)(int64_t num_keys, int64_t head_dim,
                                       int64_t value_dim) = nullptr;

@@ -108,6 +108,19 @@ void RegisterSmooth(KernelRegistry& registry) {
 
 }  // namespace
 
+double Activated(const std::string& activation, double x) {
+  auto relu6 = [](double y) { return y < 0 ? 0 : y > 6 ? 6 : y; };
+  if (activation == "relu") return x < 0 ? 0 : x;
+  if (activation == "relu6") return relu6(x);
+  if (activation == "hardswish") return x * relu6(x + 3) / 6;
+  if (activation == "gelu") return GeluErf(x);
+  if (activation == "gelu_tanh") return GeluTanh(x);
+  if (activation == "tanh") return std::tanh(x);
+  if (activation == "sigmoid") return Sigmoid(x);
+  if (activation == "silu") return x * Sigmoid(x);
+  return x;
+}
+
 void RegisterReferenceActivations(KernelRegistry& registry) {
   RegisterRectifiers(registry);
   RegisterSmooth(registry);

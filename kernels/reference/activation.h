@@ -4,6 +4,7 @@
 #define MICA_KERNELS_REFERENCE_ACTIVATION_H_
 
 #include <cmath>
+#include <string>
 
 #include "kernels/reference/numbers.h"
 
@@ -22,6 +23,9 @@ C GeluTanh(C x) {
                    (x + static_cast<C>(0.044715) * x * x * x);
   return x * (1 + std::tanh(scaled)) / 2;
 }
+
+// The activation that a fused op's attribute names, of x; x for "none".
+double Activated(const std::string& activation, double x);
 
 }  // namespace mica
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/reference/activation.h"
 #include "kernels/reference/numbers.h"
 #include "kernels/reference/reference.h"
 #include "kernels/reference/strided.h"
@@ -18,7 +19,9 @@ Dims Entries(absl::Span<const int64_t> list, int count) {
 }
 
 struct ConvState {
-  Lane x, weight, bias, out;
+  Lane x, weight, bias, residual, out;
+  bool has_residual = false;
+  std::string activation = "none";
   bool has_bias = false;
   bool is_transposed = false;
   Dims stride, padding, dilation;
@@ -84,6 +87,11 @@ Verdict PrepareConvolution(const KernelRequest& request) {
   const int axes = state.x.rank() - 2;
   state.has_bias = request.Has(2);
   if (state.has_bias) state.bias = OperandLane(request, 2);
+  if (request.arguments->size() > 9) {  // mica.convolution.
+    state.has_residual = request.Has(9);
+    if (state.has_residual) state.residual = OperandLane(request, 9);
+    state.activation = request.String(10);
+  }
   state.stride = Entries(request.Ints(3), axes);
   state.padding = Entries(request.Ints(4), axes);
   state.dilation = Entries(request.Ints(5), axes);
@@ -94,9 +102,15 @@ Verdict PrepareConvolution(const KernelRequest& request) {
                               state.weight.strides.end());
   return RunBody([state](void* const* args, LaunchContext&) {
     if (state.out.IsUnused(args)) return true;
-    for (Odometer at(state.out.dims, {state.out.strides}); !at.done();
+    const Dims& residual =
+        state.has_residual ? state.residual.strides : state.out.strides;
+    for (Odometer at(state.out.dims, {state.out.strides, residual}); !at.done();
          at.Next()) {
-      state.out.Store(args, at.offset(0), ConvolvedAt(state, args, at.index()));
+      double sum = ConvolvedAt(state, args, at.index());
+      if (state.has_residual) {
+        sum += state.residual.Load<double>(args, at.offset(1));
+      }
+      state.out.Store(args, at.offset(0), Activated(state.activation, sum));
     }
     return true;
   });
@@ -252,6 +266,7 @@ Verdict PrepareAdaptivePool(const KernelRequest& request) {
 
 void RegisterReferenceConv(KernelRegistry& registry) {
   AddReference(registry, "aten.convolution", PrepareConvolution);
+  AddReference(registry, "mica.convolution", PrepareConvolution);
   AddReference(registry, "aten.max_pool2d_with_indices", PrepareMaxPool);
   AddReference(registry, "aten.avg_pool2d", PrepareAveragePool);
   AddReference(registry, "aten._adaptive_avg_pool2d", PrepareAdaptivePool);

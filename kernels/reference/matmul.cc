@@ -139,16 +139,6 @@ Verdict PrepareProduct(const KernelRequest& request, const ProductRule& rule) {
   });
 }
 
-double Activated(const std::string& activation, double x) {
-  if (activation == "relu") return x < 0 ? 0 : x;
-  if (activation == "gelu") return GeluErf(x);
-  if (activation == "gelu_tanh") return GeluTanh(x);
-  if (activation == "tanh") return std::tanh(x);
-  if (activation == "sigmoid") return Sigmoid(x);
-  if (activation == "silu") return x * Sigmoid(x);
-  return x;
-}
-
 // activation(x @ weight^T + bias) + residual.
 Verdict PrepareLinear(const KernelRequest& request) {
   const AxisLane x =

@@ -36,6 +36,7 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceConvBackward(registry);
   RegisterReferencePoolBackward(registry);
   RegisterReferenceResample(registry);
+  RegisterReferenceFolds(registry);
   RegisterReferenceCopies(registry);
   RegisterReferenceFactories(registry);
   RegisterReferenceIndex(registry);

@@ -35,6 +35,7 @@ void RegisterReferenceConv(KernelRegistry& registry);
 void RegisterReferenceConvBackward(KernelRegistry& registry);
 void RegisterReferencePoolBackward(KernelRegistry& registry);
 void RegisterReferenceResample(KernelRegistry& registry);
+void RegisterReferenceFolds(KernelRegistry& registry);
 void RegisterReferenceCopies(KernelRegistry& registry);
 void RegisterReferenceFactories(KernelRegistry& registry);
 void RegisterReferenceIndex(KernelRegistry& registry);

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "ops/infer.h"
+#include "ops/nn/activation_name.h"
 #include "ops/nn/families.h"
 #include "ops/nn/window.h"
 
@@ -16,6 +17,15 @@ absl::StatusOr<TensorTypes> InferConvolution(const OpCall& call) {
     return call.Wants("channels that fit weight, groups and bias");
   }
   return TensorTypes{FreshTensor(call.Type(0).dtype, std::move(dims))};
+}
+
+absl::StatusOr<TensorTypes> InferFusedConvolution(const OpCall& call) {
+  MICA_ASSIGN_OR_RETURN(TensorTypes types, InferConvolution(call));
+  if (call.Has(9) && !SameShape(call.Type(9), types[0])) {
+    return call.Wants("a residual of the result's dims");
+  }
+  MICA_RETURN_IF_ERROR(CheckActivation(call, 10));
+  return types;
 }
 
 absl::StatusOr<TensorTypes> InferMaxPool(const OpCall& call) {
@@ -55,6 +65,13 @@ void RegisterConvOps(OpRegistry& registry) {
           .Doc("Each output pixel is the product of weight with the window "
                "around it, plus bias; transposed, its adjoint.")
           .Infer(InferConvolution));
+  registry.Add(
+      OpDef("mica::convolution(Tensor input, Tensor weight, Tensor? bias, "
+            "SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool "
+            "transposed, SymInt[] output_padding, SymInt groups, Tensor? "
+            "residual, str activation) -> Tensor")
+          .Doc("activation(convolution + residual).")
+          .Infer(InferFusedConvolution));
   registry.Add(
       OpDef("aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, "
             "int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool "

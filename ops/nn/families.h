@@ -19,6 +19,7 @@ void RegisterLossBackwardOps(OpRegistry& registry);
 void RegisterConvOps(OpRegistry& registry);
 void RegisterConvBackwardOps(OpRegistry& registry);
 void RegisterResampleOps(OpRegistry& registry);
+void RegisterFoldOps(OpRegistry& registry);
 
 }  // namespace mica
 

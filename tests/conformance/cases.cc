@@ -381,7 +381,48 @@ constexpr absl::string_view kListed[] = {
     "[1,3], [1,2], false, [0,0], 8)",
     "aten.convolution(f64[2,4,9,8], f64[6,4,3,3], f64[6], [2,2], [0,1], [2,1], "
     "false, [0,0], 1)",
+    "aten.convolution(f32[2,40,7,6]{1680,1,240,40}, f32[70,40,3,3], f32[70], "
+    "[1,1], [1,1], [1,1], false, [0,0], 1)",
+    "aten.convolution(f32[1,3,23,20], f32[20,3,7,7], none, [2,2], [3,3], "
+    "[1,1], false, [0,0], 1)",
+    "aten.convolution(f32[1,16,9,9], f32[8,16,3,3]{144,1,48,16}, none, [2,1], "
+    "[2,0], [2,2], false, [0,0], 1)",
+    "aten.convolution(f32[1,1024,3,2]{6144,1,2048,1024}, f32[33,1024,1,1], "
+    "none, [1,1], [0,0], [1,1], false, [0,0], 1)",
+    "mica.convolution(f32[2,8,7,5], f32[40,8,3,3], f32[40], [1,1], [1,1], "
+    "[1,1], false, [0,0], 1, f32[2,40,7,5], \"relu\")",
+    "mica.convolution(f32[2,8,7,5]{280,1,40,8}, f32[40,8,1,1], none, [1,1], "
+    "[0,0], [1,1], false, [0,0], 1, f32[2,40,7,5]{1400,1,200,40}, \"none\")",
+    "mica.convolution(f32[1,8,9,5], f32[12,4,3,3], f32[12], [2,2], [1,1], "
+    "[1,1], false, [0,0], 2, none, \"silu\")",
+    "mica.convolution(f32[2,36,15,16]{8640,1,576,36}, f32[36,1,3,3], f32[36], "
+    "[1,1], [1,1], [1,1], false, [0,0], 36, none, \"relu6\")",
+    "mica.convolution(f32[1,50,7,9], f32[50,1,7,7], f32[50], [2,2], [3,3], "
+    "[1,1], false, [0,0], 50, none, \"hardswish\")",
+    "mica.convolution(f32[1,20,9,30]{5400,1,600,20}, f32[20,1,5,5], none, "
+    "[2,2], [2,2], [1,1], false, [0,0], 20, f32[1,20,5,15]{1500,1,300,20}, "
+    "\"gelu\")",
+    "mica.convolution(f64[1,4,5,5], f64[3,4,3,3], f64[3], [1,1], [1,1], [1,1], "
+    "false, [0,0], 1, f64[1,3,5,5], \"sigmoid\")",
+    "mica.fold_batch_norm(f32[6,4,3,3], f32[6], f32[6], f32[6], f32[6], "
+    "f32[6]~0.5..2, 1e-5)",
+    "mica.fold_batch_norm(f32[6,4], none, none, none, f32[6], f32[6]~0.5..2, "
+    "1e-3)",
+    "mica.fold_batch_norm(f64[6,4,1], f64[6], f64[6], none, f64[6], "
+    "f64[6]~0.5..2, 1e-3)",
+    "mica.batch_norm_scale(f32[6], f32[6], f32[6], f32[6]~0.5..2, 1e-5)",
+    "mica.batch_norm_scale(none, none, f64[6], f64[6]~0.5..2, 1e-5)",
+    "mica.scale_channels(f32[2,5,7,9], f32[5], f32[5], \"relu\")",
+    "mica.scale_channels(f32[2,40,3,5]{600,1,200,40}, f32[40], f32[40], "
+    "\"silu\")",
+    "mica.scale_channels(f32[3,5], f32[5], f32[5], \"none\")",
+    "mica.scale_channels(f64[2,5,3], f64[5], f64[5], \"relu6\")",
     "aten.max_pool2d_with_indices(f32[2,3,9,8], [3,2], [2,2], [1,1])",
+    "aten.max_pool2d_with_indices(f32[2,70,9,8]{5040,1,560,70}, [3], [2], "
+    "[1])",
+    "aten.avg_pool2d(f32[2,3,9,8], [2], [2])",
+    "aten.avg_pool2d(f32[2,70,4,6]{1680,1,420,70}, [2], [], [1])",
+    "aten._adaptive_avg_pool2d(f32[2,70,6,8]{3360,1,560,70}, [1,2])",
     "aten.avg_pool2d(f32[2,3,9,8], [3,3], [2,2], [1,1], true)",
     "aten.avg_pool2d(f32[3,9,8], [2], [], [0], false, false, 3)",
     "aten._adaptive_avg_pool2d(f32[2,3,9,8], [4,3])",

@@ -158,9 +158,6 @@ constexpr TileTable MakeTiles() {
 
 constexpr TileTable kTiles = MakeTiles();
 
-void ActivateRows(Activation activation, float* c, int64_t row_stride,
-                  int64_t rows, int64_t n);
-
 // One block of rows against all columns from `col` to `end`, at most four
 // vectors of them.
 MICA_INLINE void OneTile(const GemmArgs& g, int64_t row, int rows, int64_t col,
@@ -210,6 +207,8 @@ MICA_INLINE void ApplyRows(float* c, int64_t row_stride, int64_t rows,
   }
 }
 
+}  // namespace
+
 void ActivateRows(Activation activation, float* c, int64_t row_stride,
                   int64_t rows, int64_t n) {
   switch (activation) {
@@ -227,8 +226,14 @@ void ActivateRows(Activation activation, float* c, int64_t row_stride,
       return ApplyRows<Sigmoid>(c, row_stride, rows, n);
     case Activation::kSilu:
       return ApplyRows<Silu>(c, row_stride, rows, n);
+    case Activation::kRelu6:
+      return ApplyRows<Relu6>(c, row_stride, rows, n);
+    case Activation::kHardswish:
+      return ApplyRows<Hardswish>(c, row_stride, rows, n);
   }
 }
+
+namespace {
 
 // Rows of a that stay in the second-level cache while all of b passes.
 constexpr int64_t kBlockFloats = 64 * 1024;

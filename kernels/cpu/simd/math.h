@@ -78,6 +78,8 @@ MICA_INLINE Vf GeluTanh(Vf x) {
 }
 // A nan stays one, as in PyTorch.
 MICA_INLINE Vf Relu(Vf x) { return Max(Zero(), x); }
+MICA_INLINE Vf Relu6(Vf x) { return Min(Set(6.0f), Max(Zero(), x)); }
+MICA_INLINE Vf Hardswish(Vf x) { return x * Relu6(x + Set(3.0f)) / Set(6.0f); }
 
 }  // namespace mica::cpu::MICA_SIMD_NAMESPACE
 

@@ -16,6 +16,8 @@ void FillBackward(SimdTable& table);
 void FillGemm(SimdTable& table);
 void FillAttention(SimdTable& table);
 void FillPlainGemm(SimdTable& table);
+void FillConvolution(SimdTable& table);
+void FillWindow(SimdTable& table);
 }  // namespace v3
 
 namespace v4 {
@@ -27,6 +29,8 @@ void FillBackward(SimdTable& table);
 void FillGemm(SimdTable& table);
 void FillAttention(SimdTable& table);
 void FillPlainGemm(SimdTable& table);
+void FillConvolution(SimdTable& table);
+void FillWindow(SimdTable& table);
 }  // namespace v4
 
 }  // namespace mica::cpu

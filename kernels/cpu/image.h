@@ -1,0 +1,39 @@
+// Batches of images: float32 tensors [n, c, h, w], whatever their strides.
+
+#ifndef MICA_KERNELS_CPU_IMAGE_H_
+#define MICA_KERNELS_CPU_IMAGE_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "framework/tensor/tensor_type.h"
+
+namespace mica::cpu {
+
+// Sizes and strides, in elements, of [n, c, h, w]. A tensor [n, c, w] has one
+// row, [c, h, w] one image.
+struct Image {
+  int64_t n = 1, c = 1, h = 1, w = 1;
+  int64_t n_stride = 0, c_stride = 0, h_stride = 0, w_stride = 0;
+
+  int64_t pixels() const { return n * h * w; }
+  int64_t elements() const { return pixels() * c; }
+  // True if a pixel's channels follow each other.
+  bool HasChannelsLast() const { return c == 1 || c_stride == 1; }
+  // The elements from one pixel to the next if channels are last and pixels
+  // follow each other in order, image by image, at equal distances.
+  std::optional<int64_t> PixelStride() const;
+};
+
+// The image that a tensor of rank 3 [n, c, w] or 4 is.
+Image ImageOf(const TensorType& type);
+// Dense, channels last.
+Image PixelMajor(int64_t n, int64_t c, int64_t h, int64_t w);
+
+// Copies elements between images of one size.
+void CopyImage(const float* from, const Image& from_image, float* to,
+               const Image& to_image);
+
+}  // namespace mica::cpu
+
+#endif  // MICA_KERNELS_CPU_IMAGE_H_

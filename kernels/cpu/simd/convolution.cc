@@ -1,0 +1,330 @@
+// Convolution of channels-last images as a product: a tile of pixels times a
+// panel of columns stays in registers over all taps and channels.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/simd/gemm.h"
+#include "kernels/cpu/simd/math.h"
+#include "kernels/cpu/simd/parts.h"
+#include "kernels/cpu/simd/vec.h"
+
+namespace mica::cpu::MICA_SIMD_NAMESPACE {
+namespace {
+
+// Floats of weight that are fetched ahead of their use.
+constexpr int64_t kAhead = 12 * kPanelCols;
+// Pixels of a block see at most about this many floats of x, so that these
+// stay in the second-level cache while panel after panel goes over them.
+constexpr int64_t kBlockFloats = 64 * 1024;
+// A block's table of addresses has at most this many.
+constexpr int64_t kBlockAddresses = 8 * 1024;
+// Pixels whose addresses differ by a multiple of this share a few cache sets
+// and push each other out.
+constexpr int64_t kPageFloats = 1024;
+
+MICA_INLINE int64_t Min64(int64_t a, int64_t b) { return a < b ? a : b; }
+MICA_INLINE int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+MICA_INLINE void Prefetch(const float* p) {
+  _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
+}
+
+// What a tile needs besides its place.
+struct TileArgs {
+  int64_t taps = 1, channels = 0;
+  int64_t out_stride = 0, residual_stride = 0;
+  Activation activation = Activation::kNone;
+};
+
+// kRows pixels. `pixels` holds, tap by tap, the address of each pixel's
+// channels. With kMasked only the lanes of `mask` exist in the last vector.
+template <int kRows, int kVectors, bool kMasked>
+void Tile(const TileArgs& g, const float* const* pixels, const float* weight,
+          float* out, const float* bias, const float* residual, Vm mask) {
+  Vf acc[kRows][kVectors];
+  MICA_UNROLL
+  for (int i = 0; i < kRows; ++i) {
+    MICA_UNROLL
+    for (int j = 0; j < kVectors; ++j) acc[i][j] = Zero();
+  }
+  for (int64_t tap = 0; tap < g.taps; ++tap, pixels += kRows) {
+    const float* p[kRows];
+    MICA_UNROLL
+    for (int i = 0; i < kRows; ++i) p[i] = pixels[i];
+    for (int64_t k = 0; k < g.channels; ++k) {
+      Vf w[kVectors];
+      MICA_UNROLL
+      for (int j = 0; j < kVectors; ++j) w[j] = Load(weight + j * kLanes);
+      MICA_UNROLL
+      for (int i = 0; i < kRows; ++i) {
+        const Vf x = Set(p[i][k]);
+        MICA_UNROLL
+        for (int j = 0; j < kVectors; ++j) acc[i][j] = Fma(x, w[j], acc[i][j]);
+      }
+      Prefetch(weight + kAhead);
+      if (kVectors > 1) Prefetch(weight + kAhead + kLanes);
+      weight += kPanelCols;
+    }
+  }
+  auto load = [&](const float* from, int j) MICA_INLINE_LAMBDA {
+    return kMasked && j == kVectors - 1 ? Load(from + j * kLanes, mask)
+                                        : Load(from + j * kLanes);
+  };
+  if (bias != nullptr) {
+    MICA_UNROLL
+    for (int j = 0; j < kVectors; ++j) {
+      const Vf b = load(bias, j);
+      MICA_UNROLL
+      for (int i = 0; i < kRows; ++i) acc[i][j] = acc[i][j] + b;
+    }
+  }
+  if (residual != nullptr) {
+    MICA_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+      MICA_UNROLL
+      for (int j = 0; j < kVectors; ++j) {
+        acc[i][j] = acc[i][j] + load(residual + i * g.residual_stride, j);
+      }
+    }
+  }
+  if (g.activation == Activation::kRelu) {
+    MICA_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+      MICA_UNROLL
+      for (int j = 0; j < kVectors; ++j) acc[i][j] = Relu(acc[i][j]);
+    }
+  } else if (g.activation == Activation::kRelu6) {
+    MICA_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+      MICA_UNROLL
+      for (int j = 0; j < kVectors; ++j) acc[i][j] = Relu6(acc[i][j]);
+    }
+  }
+  MICA_UNROLL
+  for (int i = 0; i < kRows; ++i) {
+    float* row = out + i * g.out_stride;
+    MICA_UNROLL
+    for (int j = 0; j < kVectors; ++j) {
+      if (kMasked && j == kVectors - 1) {
+        Store(row + j * kLanes, acc[i][j], mask);
+      } else {
+        Store(row + j * kLanes, acc[i][j]);
+      }
+    }
+  }
+}
+
+using TileFn = void (*)(const TileArgs&, const float* const*, const float*,
+                        float*, const float*, const float*, Vm);
+
+// By the number of rows, for each width of a panel.
+struct TileTable {
+  TileFn two[kTileRows + 1] = {};
+  TileFn two_masked[kTileRows + 1] = {};
+  TileFn one_masked[kTileRows + 1] = {};
+};
+
+template <int kRows>
+constexpr void FillTiles(TileTable& table) {
+  table.two[kRows] = Tile<kRows, 2, false>;
+  table.two_masked[kRows] = Tile<kRows, 2, true>;
+  table.one_masked[kRows] = Tile<kRows, 1, true>;
+  if constexpr (kRows > 1) FillTiles<kRows - 1>(table);
+}
+
+constexpr TileTable MakeTiles() {
+  TileTable table;
+  FillTiles<kTileRows>(table);
+  return table;
+}
+
+constexpr TileTable kTiles = MakeTiles();
+
+int64_t Taps(const WindowArgs& w) { return w.kernel_rows * w.kernel_cols; }
+
+// Pixels of the result that are done together; whole tiles.
+int64_t BlockPixels(const WindowArgs& w) {
+  const int64_t floats = w.channels * w.row_step * w.col_step;
+  int64_t pixels = kBlockFloats / (floats > 0 ? floats : 1);
+  pixels = Min64(pixels, kBlockAddresses / Taps(w));
+  return pixels > kTileRows ? pixels / kTileRows * kTileRows : kTileRows;
+}
+
+// True if a block's pixels are copied, because they would share cache sets.
+bool IsCopied(const WindowArgs& w) {
+  return Taps(w) == 1 && w.channels >= 256 &&
+         w.x_col_stride * w.col_step % kPageFloats == 0;
+}
+
+int64_t CopyStride(const WindowArgs& w) { return w.channels + kLanes; }
+
+int64_t AddressBytes(const WindowArgs& w) {
+  const auto bytes = static_cast<int64_t>(sizeof(const float*));
+  return CeilDiv(BlockPixels(w) * Taps(w) * bytes, 64) * 64;
+}
+
+int64_t ScratchBytes(const WindowArgs& w) {
+  const auto bytes = static_cast<int64_t>(sizeof(float));
+  return AddressBytes(w) +
+         (IsCopied(w) ? CeilDiv(BlockPixels(w) * CopyStride(w) * bytes, 64) * 64
+                      : 0);
+}
+
+// The place of a pixel of the result, counted on.
+struct Place {
+  int64_t image, row, col;
+  void Next(const WindowArgs& w) {
+    if (++col < w.out_cols) return;
+    col = 0;
+    if (++row < w.out_rows) return;
+    row = 0;
+    ++image;
+  }
+};
+
+Place PlaceOf(const WindowArgs& w, int64_t pixel) {
+  const int64_t row = pixel / w.out_cols;
+  return {row / w.out_rows, row % w.out_rows, pixel % w.out_cols};
+}
+
+// The addresses that the tile of `rows` pixels from `place` on sees.
+void FillAddresses(const ConvolutionArgs& args, int64_t rows, Place& place,
+                   const float** to) {
+  const WindowArgs& w = args.window;
+  for (int64_t i = 0; i < rows; ++i, place.Next(w)) {
+    const float* image = w.x + place.image * w.x_image_stride;
+    const int64_t top = place.row * w.row_step - w.row_padding;
+    const int64_t left = place.col * w.col_step - w.col_padding;
+    const float** at = to + i;
+    for (int64_t a = 0; a < w.kernel_rows; ++a) {
+      const int64_t row = top + a * w.row_dilation;
+      const bool has_row = row >= 0 && row < w.in_rows;
+      for (int64_t b = 0; b < w.kernel_cols; ++b, at += rows) {
+        const int64_t col = left + b * w.col_dilation;
+        *at = has_row && col >= 0 && col < w.in_cols
+                  ? image + row * w.x_row_stride + col * w.x_col_stride
+                  : args.zeros;
+      }
+    }
+  }
+}
+
+// Replaces the addresses by those of copies that lie closer.
+void CopyPixels(const WindowArgs& w, int64_t count, const float** addresses,
+                float* copies) {
+  for (int64_t i = 0; i < count; ++i, copies += CopyStride(w)) {
+    __builtin_memcpy(copies, addresses[i],
+                     static_cast<size_t>(w.channels) * sizeof(float));
+    addresses[i] = copies;
+  }
+}
+
+// Pixels begin..end of the result, one block.
+void Block(const ConvolutionArgs& args, int64_t begin, int64_t end) {
+  const WindowArgs& w = args.window;
+  const TileArgs tile = {.taps = Taps(w),
+                         .channels = w.channels,
+                         .out_stride = w.out_pixel_stride,
+                         .residual_stride = args.residual_pixel_stride,
+                         .activation = args.activation};
+  const bool late = args.activation != Activation::kNone &&
+                    args.activation != Activation::kRelu &&
+                    args.activation != Activation::kRelu6;
+  // Tiles of equal height, rather than a thin last one.
+  const int64_t count = end - begin;
+  const int64_t tiles = CeilDiv(count, kTileRows);
+  auto* addresses = static_cast<const float**>(args.scratch);
+  Place place = PlaceOf(w, begin);
+  int64_t done = 0;
+  for (int64_t t = 0; t < tiles; ++t) {
+    const int64_t rows = (count + t) / tiles;
+    FillAddresses(args, rows, place, addresses + done * tile.taps);
+    done += rows;
+  }
+  if (IsCopied(w)) {
+    CopyPixels(w, count, addresses,
+               reinterpret_cast<float*>(static_cast<char*>(args.scratch) +
+                                        AddressBytes(w)));
+  }
+  for (int64_t col = 0; col < args.columns; col += kPanelCols) {
+    const int64_t cols = Min64(kPanelCols, args.columns - col);
+    const TileFn* fns = cols == kPanelCols ? kTiles.two
+                        : cols > kLanes    ? kTiles.two_masked
+                                           : kTiles.one_masked;
+    const Vm mask = FirstLanes(cols > kLanes ? cols - kLanes : cols);
+    const float* weight = args.weight + col * tile.taps * w.channels;
+    const float* bias = args.bias != nullptr ? args.bias + col : nullptr;
+    done = 0;
+    for (int64_t t = 0; t < tiles; ++t) {
+      const int64_t rows = (count + t) / tiles;
+      const int64_t pixel = begin + done;
+      float* out = w.out + pixel * w.out_pixel_stride + col;
+      fns[rows](tile, addresses + done * tile.taps, weight, out, bias,
+                args.residual != nullptr
+                    ? args.residual + pixel * args.residual_pixel_stride + col
+                    : nullptr,
+                mask);
+      if (late) {
+        ActivateRows(args.activation, out, w.out_pixel_stride, rows, cols);
+      }
+      done += rows;
+    }
+  }
+}
+
+void Convolution(const ConvolutionArgs& args) {
+  const int64_t step = BlockPixels(args.window);
+  for (int64_t begin = args.window.begin; begin < args.window.end;
+       begin += step) {
+    Block(args, begin, Min64(begin + step, args.window.end));
+  }
+}
+
+// Row `k` of a panel: k counts channels, then taps, as the weight lies; the
+// panel has taps first.
+MICA_INLINE float* PanelRow(float* panel, int64_t k, int64_t channels,
+                            int64_t taps) {
+  return panel + (k % taps * channels + k / taps) * kPanelCols;
+}
+
+void PackStrip(const float* weight, int64_t rows, int64_t channels,
+               int64_t taps, float* panel) {
+  const int64_t depth = channels * taps;
+  for (int64_t k = 0; k < depth; k += kLanes) {
+    const int64_t count = Min64(kLanes, depth - k);
+    const Vm mask = FirstLanes(count);
+    Vf block[kLanes];
+    for (int r = 0; r < kLanes; ++r) {
+      block[r] = r < rows ? Load(weight + r * depth + k, mask) : Zero();
+    }
+    Transpose(block);
+    for (int r = 0; r < count; ++r) {
+      Store(PanelRow(panel, k + r, channels, taps), block[r]);
+    }
+  }
+}
+
+void PackConvolution(const float* weight, int64_t n, int64_t channels,
+                     int64_t taps, float* dst) {
+  const int64_t depth = channels * taps;
+  for (int64_t col = 0; col < n; col += kPanelCols) {
+    for (int half = 0; half < 2; ++half) {
+      const int64_t first = col + half * kLanes;
+      const int64_t rows = first < n ? Min64(kLanes, n - first) : 0;
+      PackStrip(weight + (rows > 0 ? first * depth : 0), rows, channels, taps,
+                dst + half * kLanes);
+    }
+    dst += kPanelCols * depth;
+  }
+}
+
+}  // namespace
+
+void FillConvolution(SimdTable& table) {
+  table.convolution = Convolution;
+  table.convolution_scratch_bytes = ScratchBytes;
+  table.pack_convolution = PackConvolution;
+}
+
+}  // namespace mica::cpu::MICA_SIMD_NAMESPACE
