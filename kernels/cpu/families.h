@@ -14,6 +14,10 @@ void RegisterConvolution(KernelRegistry& registry);
 void RegisterConvolutionBackward(KernelRegistry& registry);
 void RegisterPooling(KernelRegistry& registry);
 void RegisterBatchNorm(KernelRegistry& registry);
+void RegisterBatchNormTraining(KernelRegistry& registry);
+void RegisterGradients(KernelRegistry& registry);  // Of activations.
+void RegisterPoolTraining(KernelRegistry& registry);
+void RegisterLoss(KernelRegistry& registry);
 void RegisterNorm(KernelRegistry& registry);  // Layer norm and softmax.
 void RegisterAttention(KernelRegistry& registry);
 void RegisterAttentionBackward(KernelRegistry& registry);

@@ -10,6 +10,10 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterConvolutionBackward(registry);
   RegisterPooling(registry);
   RegisterBatchNorm(registry);
+  RegisterBatchNormTraining(registry);
+  RegisterGradients(registry);
+  RegisterPoolTraining(registry);
+  RegisterLoss(registry);
   RegisterNorm(registry);
   RegisterAttention(registry);
   RegisterAttentionBackward(registry);

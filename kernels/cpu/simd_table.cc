@@ -21,6 +21,8 @@ SimdTable MakeV3() {
   v3::FillPlainGemm(table);
   v3::FillConvolution(table);
   v3::FillWindow(table);
+  v3::FillTraining(table);
+  v3::FillBatchNorm(table);
   return table;
 }
 
@@ -37,6 +39,8 @@ SimdTable MakeV4() {
   v4::FillPlainGemm(table);
   v4::FillConvolution(table);
   v4::FillWindow(table);
+  v4::FillTraining(table);
+  v4::FillBatchNorm(table);
   return table;
 }
 

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/simd_training.h"
+
 // The loops that are compiled once for each instruction set, as a table of
 // function pointers. No framework types: pointers, counts, strides. Strides
 // are in elements. "In place" means that an output may be the same array as an
@@ -290,6 +292,8 @@ struct SimdTable {
   int64_t (*attention_scratch_floats)(int64_t num_keys, int64_t head_dim,
                                       int64_t value_dim) = nullptr;
   void (*attention_head)(const AttentionHeadArgs& args) = nullptr;
+
+  TrainingTable training;
 
   int64_t PackedFloats(int64_t n, int64_t k) const {
     return (n + gemm_cols - 1) / gemm_cols * gemm_cols * k;

@@ -18,6 +18,8 @@ void FillAttention(SimdTable& table);
 void FillPlainGemm(SimdTable& table);
 void FillConvolution(SimdTable& table);
 void FillWindow(SimdTable& table);
+void FillTraining(SimdTable& table);
+void FillBatchNorm(SimdTable& table);
 }  // namespace v3
 
 namespace v4 {
@@ -31,6 +33,8 @@ void FillAttention(SimdTable& table);
 void FillPlainGemm(SimdTable& table);
 void FillConvolution(SimdTable& table);
 void FillWindow(SimdTable& table);
+void FillTraining(SimdTable& table);
+void FillBatchNorm(SimdTable& table);
 }  // namespace v4
 
 }  // namespace mica::cpu

@@ -67,6 +67,9 @@ MICA_INLINE Vf CopySign(Vf size, Vf sign) {
 MICA_INLINE Vf Round(Vf a) { return _mm512_roundscale_ps(a, 0x08); }
 MICA_INLINE Vm IsNan(Vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
 MICA_INLINE Vm Less(Vf a, Vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+MICA_INLINE Vm LessEqual(Vf a, Vf b) {
+  return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ);
+}
 // m ? a : b.
 MICA_INLINE Vf Select(Vm m, Vf a, Vf b) {
   return _mm512_mask_blend_ps(m, b, a);
@@ -141,6 +144,9 @@ MICA_INLINE Vm IsNan(Vf a) {
 }
 MICA_INLINE Vm Less(Vf a, Vf b) {
   return _mm256_castps_si256(_mm256_cmp_ps(a, b, _CMP_LT_OQ));
+}
+MICA_INLINE Vm LessEqual(Vf a, Vf b) {
+  return _mm256_castps_si256(_mm256_cmp_ps(a, b, _CMP_LE_OQ));
 }
 MICA_INLINE Vf Select(Vm m, Vf a, Vf b) {
   return _mm256_blendv_ps(b, a, _mm256_castsi256_ps(m));
