@@ -115,6 +115,8 @@ class Lowering {
   absl::StatusOr<Argument> LowerArgument(const TapeValue& value);
   absl::StatusOr<Arguments> LowerArguments(const TapeCall& call);
   absl::StatusOr<ValueId> AddTapeConstant(TapeTensorId id);
+  // A float64 scalar, or a constant number.
+  absl::StatusOr<Argument> LowerHostValue(int32_t id);
   absl::StatusOr<ValueId> AddOneResult(absl::string_view op,
                                        Arguments arguments, TensorType type);
 
@@ -145,6 +147,7 @@ class Lowering {
   std::vector<TensorState> tensors_;
   std::map<int32_t, StorageState> storages_;
   std::map<const TapeCall*, ValueId> host_values_;
+  std::map<int32_t, ValueId> scalars_;  // By entry of Tape::host_values.
   std::map<int32_t, int32_t> output_of_storage_;
   std::vector<TapeTensorId> large_constants_;
   const TapeCall* call_ = nullptr;  // The one at hand, for its source.
@@ -170,6 +173,10 @@ absl::StatusOr<TensorType> Lowering::TypeOf(TapeTensorId id) const {
 absl::StatusOr<ValueId> Lowering::AddTapeConstant(TapeTensorId id) {
   const TapeTensor& tensor = tape_.tensors[id];
   MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(id));
+  if (tensor.host_value >= 0) {
+    MICA_ASSIGN_OR_RETURN(Argument number, LowerHostValue(tensor.host_value));
+    if (const auto* ref = std::get_if<ValueRef>(&number)) return ref->id;
+  }
   type.strides.clear();  // The tape's bytes are row-major.
   type.is_scalar = tensor.is_wrapped_number;
   if (type.num_bytes() <= kMaxInlineConstantBytes) {
@@ -182,7 +189,39 @@ absl::StatusOr<ValueId> Lowering::AddTapeConstant(TapeTensorId id) {
   return builder_.AddVariable(ValueName(name), name, type);
 }
 
+absl::StatusOr<Argument> Lowering::LowerHostValue(int32_t id) {
+  const TapeHostValue& number = tape_.host_values[id];
+  if (number.is_constant) return Argument(number.value);
+  if (const auto it = scalars_.find(id); it != scalars_.end()) {
+    return Argument(ValueRef{it->second});
+  }
+  ValueId value = kNoValue;
+  if (number.kind == TapeHostValue::Kind::kRead) {
+    const auto it = host_values_.find(&tape_.calls[number.call]);
+    if (it == host_values_.end() || number.output != 0) {
+      return absl::UnimplementedError(
+          absl::StrCat(Where(tape_.calls[number.call]),
+                       ": a number that Python reads from a tensor"));
+    }
+    value = it->second;
+  } else {
+    Arguments operands;
+    for (const TapeHostOperand& operand : number.operands) {
+      operands.push_back(operand.constant);
+      if (operand.id < 0) continue;
+      MICA_ASSIGN_OR_RETURN(operands.back(), LowerHostValue(operand.id));
+    }
+    MICA_ASSIGN_OR_RETURN(value, AddOneResult(number.op, std::move(operands),
+                                              ScalarType(DType::kF64)));
+  }
+  scalars_[id] = value;
+  return Argument(ValueRef{value});
+}
+
 absl::StatusOr<Argument> Lowering::LowerArgument(const TapeValue& value) {
+  if (const auto* ref = std::get_if<TapeHostRef>(&value)) {
+    return LowerHostValue(ref->id);
+  }
   if (const auto* ref = std::get_if<TapeTensorRef>(&value)) {
     if (ref->id == kNoTapeTensor) return Argument();
     MICA_ASSIGN_OR_RETURN(ValueId id, Current(ref->id));
@@ -255,6 +294,15 @@ absl::Status Lowering::DeclareExternals() {
         ValueId value,
         builder_.AddInput(UniqueName(tape_.tensors[id].name), type));
     DeclareExternal(id, value);
+  }
+  for (size_t i = 0; i < tape_.host_values.size(); ++i) {
+    const TapeHostValue& number = tape_.host_values[i];
+    if (number.kind != TapeHostValue::Kind::kInput || number.is_constant) {
+      continue;
+    }
+    MICA_ASSIGN_OR_RETURN(
+        scalars_[static_cast<int32_t>(i)],
+        builder_.AddInput(UniqueName(number.name), ScalarType(DType::kF64)));
   }
   for (TapeTensorId id : tape_.states) {
     MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(id));
@@ -675,6 +723,17 @@ absl::StatusOr<LoweredTape> Lowering::Finish() {
     }
     lowered.host_reads.push_back(static_cast<int32_t>(outputs.size()));
     outputs.push_back(it->second);
+  }
+  for (const int32_t id : tape_.host_results) {
+    MICA_ASSIGN_OR_RETURN(Argument number, LowerHostValue(id));
+    lowered.host_results.push_back(static_cast<int32_t>(outputs.size()));
+    if (!std::holds_alternative<ValueRef>(number)) {
+      MICA_ASSIGN_OR_RETURN(ValueId same,
+                            AddOneResult("mica.scalar_mul", {number, 1.0},
+                                         ScalarType(DType::kF64)));
+      number = ValueRef{same};
+    }
+    outputs.push_back(std::get<ValueRef>(number).id);
   }
   MICA_RETURN_IF_ERROR(AddUpdates());
   MICA_ASSIGN_OR_RETURN(Program program, builder_.Build(outputs));

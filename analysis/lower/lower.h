@@ -28,8 +28,9 @@ struct LoweredResult {
 
 // A Tape as a Program, with the way back to the user's tensors.
 struct LoweredTape {
-  // Inputs in the order of Tape::inputs. Variables: first Tape::states, in
-  // order, then large constants. Outputs: memory of results, then host reads.
+  // Inputs in the order of Tape::inputs, then the host values that are inputs,
+  // float64 scalars. Variables: first Tape::states, in order, then large
+  // constants. Outputs: memory of results, then host reads, host results.
   Program program;
   std::vector<LoweredResult> results;  // As many as Tape::results.
   // The tape's constants that are variables of the Program for their size, in
@@ -37,6 +38,8 @@ struct LoweredTape {
   std::vector<TapeTensorId> large_constants;
   // Index in Program::outputs of the scalar that Tape::host_reads[i] read.
   std::vector<int32_t> host_reads;
+  // The same for Tape::host_results.
+  std::vector<int32_t> host_results;
 };
 
 // Constants up to this many bytes are inline in the Program.

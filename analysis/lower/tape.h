@@ -51,11 +51,40 @@ struct TapeTensor {
   TapeTensorId base = kNoTapeTensor;  // kAlias: never itself an alias.
   // kConstant: dense and row-major in `sizes`, whatever the strides say.
   std::shared_ptr<const std::string> bytes;
+  // kConstant: holds this number of Tape::host_values instead, if not -1.
+  int32_t host_value = -1;
+};
+
+struct TapeHostOperand {
+  int32_t id = -1;  // In Tape::host_values; -1: the constant.
+  double constant = 0;
+};
+// A float that Python held, and that may be another at each run.
+struct TapeHostValue {
+  enum class Kind {
+    kInput,  // Fed at each run: `name` is its path, `input` its number.
+    kRead,   // What Python read of output `output` of call `call`.
+    kOp,     // `op`, one of mica.scalar_*, of `operands`.
+  };
+  Kind kind = Kind::kInput;
+  int32_t input = -1;
+  std::string name;
+  int32_t call = -1;
+  int32_t output = -1;
+  std::string op;
+  std::vector<TapeHostOperand> operands;
+  double value = 0;          // As recorded.
+  bool is_constant = false;  // It is `value` at each run, after all.
 };
 
 struct TapeTensorRef {
   TapeTensorId id = kNoTapeTensor;
   friend bool operator==(const TapeTensorRef&, const TapeTensorRef&) = default;
+};
+// A Scalar or float argument: an entry of Tape::host_values.
+struct TapeHostRef {
+  int32_t id = -1;
+  friend bool operator==(const TapeHostRef&, const TapeHostRef&) = default;
 };
 // Tensor[] and Tensor?[]: kNoTapeTensor stands for None.
 struct TapeTensorList {
@@ -86,7 +115,7 @@ using TapeValue =
     std::variant<std::monostate, TapeTensorRef, TapeTensorList, bool, int64_t,
                  double, std::complex<double>, std::string, TapeDtype, TapeEnum,
                  std::vector<bool>, std::vector<int64_t>, std::vector<double>,
-                 std::vector<std::string>, TapeForeign>;
+                 std::vector<std::string>, TapeHostRef, TapeForeign>;
 
 // From the schema: output `output` is a view of argument `arg`, or, when
 // `is_write`, is that argument itself, written in place.
@@ -129,7 +158,10 @@ struct Tape {
   std::vector<TapeTensorId> inputs;  // In order of TapeTensor::input.
   std::vector<TapeTensorId> states;  // Every tensor of origin kState.
   std::vector<TapeCall> calls;
-  std::vector<TapeHostRead> host_reads;  // In call order.
+  std::vector<TapeHostRead> host_reads;    // In call order.
+  std::vector<TapeHostValue> host_values;  // Operands before results.
+  // Entries of host_values that the user gets, in order.
+  std::vector<int32_t> host_results;
   // Tensors that the user gets, in order of the result's leaves, without
   // repeats. Those of origin kInput or kState are the caller's own objects
   // and not listed here; views of them (by storage) are.

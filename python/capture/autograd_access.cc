@@ -2,6 +2,7 @@
 
 // Before the others: torch's own order of Python.h and these.
 #include <ATen/core/Tensor.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -30,6 +31,8 @@ const at::Tensor& Unpack(PyObject* tensor) {
 }
 
 }  // namespace
+
+bool IsGradModeOn() { return c10::GradMode::is_enabled(); }
 
 bool IsLeaf(PyObject* tensor) { return Unpack(tensor).is_leaf(); }
 

@@ -11,6 +11,8 @@
 
 namespace mica {
 
+// True if this thread's operators are tracked.
+bool IsGradModeOn();
 // True if no operator that autograd tracked made the tensor.
 bool IsLeaf(PyObject* tensor);
 // The tensor's gradient; null if it has none.

@@ -155,14 +155,20 @@ PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
   }
   PyRef result;
   Refusal refusal;
+  if (!records_.empty()) {
+    records_[0]->FindVarying(&options_.capture.varying);
+  }
+  attempt_.FindVarying(&options_.capture.varying);
   std::unique_ptr<Record> record = Record::Capture(
-      callable_.get(), args, options_.capture, &result, &refusal);
+      callable_.get(), args, options_.capture, &result, &refusal, &attempt_);
   if (record != nullptr) {
+    attempt_ = StateGuards();
     AddRecord(std::move(record));
     return result.release();
   }
   ++eager_calls_;
   if (!result) return nullptr;  // It raised.
+  if (refusal.by_numbers) options_.capture.follow_numbers = false;
   NoteRefusal(refusal);
   if (options_.fullgraph && !refusal.transient) {
     return RaiseRefusal(refusal.ToString());
@@ -232,6 +238,10 @@ bool Compiled::Matches(const CallArgs& args) const {
 int Compiled::Traverse(visitproc visit, void* arg) const {
   Py_VISIT(callable_.get());
   Py_VISIT(error_.get());
+  if (const int stop = attempt_.Traverse(visit, arg)) return stop;
+  if (const int stop = options_.capture.varying.Traverse(visit, arg)) {
+    return stop;
+  }
   for (const auto& record : records_) {
     // One in use by a call has holders that the collector doesn't know.
     if (record.use_count() > 1) continue;
@@ -247,6 +257,9 @@ void Compiled::Reset() {
   given_up_.clear();
   hits_ = eager_calls_ = captures_ = 0;
   refusals_in_a_row_ = captures_without_hit_ = 0;
+  attempt_ = StateGuards();
+  options_.capture.varying = VaryingNumbers();
+  options_.capture.follow_numbers = true;
 }
 
 PyObject* Compiled::Report() const {

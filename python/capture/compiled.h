@@ -81,6 +81,7 @@ class Compiled {
   int64_t captures_ = 0;
   int refusals_in_a_row_ = 0;
   int captures_without_hit_ = 0;
+  StateGuards attempt_;  // What the last refused run depended on.
 };
 
 // The Python type around it, "mica._mica.Compiled"; made once. A new

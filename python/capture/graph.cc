@@ -81,6 +81,7 @@ absl::StatusOr<std::unique_ptr<Graph>> Graph::Build(
   MICA_RETURN_IF_ERROR(graph->Analyse(options));
   MICA_RETURN_IF_ERROR(graph->PlaceResults(results));
   MICA_RETURN_IF_ERROR(graph->PlaceHostReads());
+  MICA_RETURN_IF_ERROR(graph->CheckHostResults());
   MICA_RETURN_IF_ERROR(graph->Bind(states));
   for (const TapeTensorId id : tape.mutated) {
     const TapeTensor& tensor = tape.tensors[id];
@@ -150,6 +151,16 @@ absl::Status Graph::PlaceHostReads() {
   return absl::OkStatus();
 }
 
+absl::Status Graph::CheckHostResults() const {
+  for (const int32_t output : lowered_.host_results) {
+    const TensorType type = plan_->output_type(output);
+    if (type.dtype == DType::kF32 || type.dtype == DType::kF64) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("a result read from a tensor of ", type.ToString()));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Graph::Bind(absl::Span<PyObject* const> states) {
   std::vector<TensorView> views;
   frozen_states_.clear();
@@ -196,11 +207,35 @@ absl::StatusOr<std::unique_ptr<Graph::Runner>> Graph::Acquire() {
   auto runner = std::make_unique<Runner>();
   runner->binding = binding_;
   MICA_ASSIGN_OR_RETURN(runner->job, Job::Create(binding_));
-  runner->host_values.resize(host_reads_.size());
-  for (size_t i = 0; i < host_reads_.size(); ++i) {
+  const size_t num_reads = host_reads_.size();
+  runner->host_values.resize(num_reads + lowered_.host_results.size());
+  for (size_t i = 0; i < num_reads; ++i) {
     runner->job->SetOutput(host_reads_[i].output, &runner->host_values[i]);
   }
+  for (size_t i = 0; i < lowered_.host_results.size(); ++i) {
+    runner->job->SetOutput(lowered_.host_results[i],
+                           &runner->host_values[num_reads + i]);
+  }
+  const size_t num_inputs = tape_.inputs.size();
+  runner->numbers.resize(program_->inputs().size() - num_inputs);
+  for (size_t i = 0; i < runner->numbers.size(); ++i) {
+    runner->job->SetInput(static_cast<int>(num_inputs + i),
+                          &runner->numbers[i]);
+  }
   return runner;
+}
+
+double Graph::HostResult(const Runner& runner, size_t index) const {
+  const int64_t& bits = runner.host_values[host_reads_.size() + index];
+  const TensorType type = plan_->output_type(lowered_.host_results[index]);
+  if (type.dtype == DType::kF32) {
+    float value = 0;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+  double value = 0;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
 }
 
 absl::Status Graph::CheckHostReads(const Runner& runner) const {
@@ -220,13 +255,16 @@ absl::Status Graph::CheckHostReads(const Runner& runner) const {
 
 absl::Status Graph::Run(absl::Span<PyObject* const> inputs,
                         absl::Span<PyObject* const> states,
-                        std::vector<PyRef>* results) {
+                        absl::Span<const double> numbers,
+                        std::vector<PyRef>* results,
+                        std::vector<double>* host_results) {
   if (frozen_ && IsStale(states)) MICA_RETURN_IF_ERROR(Bind(states));
   MICA_ASSIGN_OR_RETURN(std::unique_ptr<Runner> runner, Acquire());
   Job& job = *runner->job;
   for (size_t i = 0; i < inputs.size(); ++i) {
     job.SetInput(static_cast<int>(i), DataOf(inputs[i]));
   }
+  std::copy(numbers.begin(), numbers.end(), runner->numbers.begin());
   if (!frozen_) {
     for (size_t i = 0; i < states.size(); ++i) {
       job.SetVariable(static_cast<int>(i), DataOf(states[i]));
@@ -257,6 +295,9 @@ absl::Status Graph::Run(absl::Span<PyObject* const> inputs,
     status = job.Commit();
     for (const int i : mutated_inputs_) BumpVersion(inputs[i]);
     for (const int i : mutated_states_) BumpVersion(states[i]);
+  }
+  for (size_t i = 0; i < lowered_.host_results.size(); ++i) {
+    host_results->push_back(HostResult(*runner, i));
   }
   idle_.push_back(std::move(runner));
   MICA_RETURN_IF_ERROR(status);

@@ -42,9 +42,13 @@ class Graph {
   // but for DataLoss: no memory for a result when all else was done. Aborted
   // means that a value which the program looked at differs from the recorded
   // one. Requires: tensors like the recorded ones, alive until the end.
+  // `numbers` are the host values that are inputs; `host_results` gets those
+  // that the user gets.
   absl::Status Run(absl::Span<PyObject* const> inputs,
                    absl::Span<PyObject* const> states,
-                   std::vector<PyRef>* results);
+                   absl::Span<const double> numbers,
+                   std::vector<PyRef>* results,
+                   std::vector<double>* host_results);
 
   const Tape& tape() const { return tape_; }
   const Program& program() const { return *program_; }
@@ -55,7 +59,8 @@ class Graph {
   struct Runner {
     std::unique_ptr<Job> job;
     std::shared_ptr<const Binding> binding;
-    std::vector<int64_t> host_values;
+    std::vector<int64_t> host_values;  // Reads, then results.
+    std::vector<double> numbers;       // Host values that are inputs.
   };
   // A frozen state as it was packed.
   struct FrozenState {
@@ -79,6 +84,9 @@ class Graph {
   absl::Status Analyse(const GraphOptions& options);
   absl::Status PlaceResults(absl::Span<PyObject* const> results);
   absl::Status PlaceHostReads();
+  absl::Status CheckHostResults() const;
+  // A host result as Python's float.
+  double HostResult(const Runner& runner, size_t index) const;
   absl::Status Bind(absl::Span<PyObject* const> states);
   absl::StatusOr<std::unique_ptr<Runner>> Acquire();
   bool IsStale(absl::Span<PyObject* const> states) const;

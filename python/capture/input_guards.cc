@@ -73,8 +73,9 @@ std::vector<PyRef> KeysOf(PyObject* dict) {
 class InputGuards::Builder {
  public:
   Builder(InputGuards* guards,
-          const absl::flat_hash_set<PyTypeObject*>& structural)
-      : guards_(*guards), structural_(structural) {}
+          const absl::flat_hash_set<PyTypeObject*>& structural,
+          const absl::flat_hash_set<std::string>& varying)
+      : guards_(*guards), structural_(structural), varying_(varying) {}
 
   int Add(PyObject* object, std::string path, int depth);
   const Refusal& refusal() const { return refusal_; }
@@ -93,6 +94,7 @@ class InputGuards::Builder {
 
   InputGuards& guards_;
   const absl::flat_hash_set<PyTypeObject*>& structural_;
+  const absl::flat_hash_set<std::string>& varying_;
   Refusal refusal_;
 };
 
@@ -124,8 +126,12 @@ int InputGuards::Builder::Add(PyObject* object, std::string path, int depth) {
                                "holds too many objects"));
   }
   if (IsConstant(object)) {
-    const int id = NewNode(Kind::kConstant, object, std::move(path));
+    const bool is_number =
+        PyFloat_CheckExact(object) && varying_.contains(path);
+    const int id = NewNode(is_number ? Kind::kNumber : Kind::kConstant, object,
+                           std::move(path));
     guards_.nodes_[id].value = PyRef::Share(object);
+    if (is_number) guards_.numbers_.push_back(id);
     return id;
   }
   if (const auto it = guards_.node_of_.find(object);
@@ -236,9 +242,10 @@ void InputGuards::Builder::AddAttributes(int id, PyObject* object,
 
 std::pair<InputGuards, Refusal> InputGuards::Build(
     const CallArgs& args, absl::Span<const std::string> names,
-    const absl::flat_hash_set<PyTypeObject*>& structural) {
+    const absl::flat_hash_set<PyTypeObject*>& structural,
+    const absl::flat_hash_set<std::string>& varying) {
   InputGuards guards;
-  Builder builder(&guards, structural);
+  Builder builder(&guards, structural, varying);
   guards.num_positional_ = args.num_positional;
   guards.keyword_names_ = PyRef::Share(args.keyword_names);
   for (Py_ssize_t i = 0; i < args.size(); ++i) {
@@ -281,6 +288,7 @@ void InputGuards::EndRecording() {
 bool InputGuards::Match(const CallArgs& args, BoundInputs* bound,
                         Miss* miss) const {
   misplaced_type_ = nullptr;
+  varying_path_.clear();
   bool same_form = args.num_positional == num_positional_;
   PyObject* recorded = keyword_names_.get();
   if (same_form && recorded != args.keyword_names) {
@@ -336,7 +344,13 @@ bool InputGuards::MatchNode(int id, PyObject* object, BoundInputs* bound,
       bound->tensors[node.index] = object;
       return true;
     case Kind::kConstant:
-      return SameValue(node.value.get(), object) || Differ(node, object, miss);
+      if (SameValue(node.value.get(), object)) return true;
+      if (PyFloat_CheckExact(object) && PyFloat_CheckExact(node.value.get())) {
+        varying_path_ = node.path;
+      }
+      return Differ(node, object, miss);
+    case Kind::kNumber:
+      return PyFloat_CheckExact(object) || Differ(node, object, miss);
     case Kind::kPinned:
       if (node.value.get() == object) return true;
       if (Py_TYPE(object) == AsType(node.type)) {
@@ -456,6 +470,8 @@ std::string InputGuards::Describe(const Node& node) const {
       return tensors_[node.index].meta.ToString();
     case Kind::kConstant:
       return DescribeValue(node.value.get());
+    case Kind::kNumber:
+      return "any float";
     case Kind::kPinned:
       return absl::StrCat("the same ", TypeName(AsType(node.type)));
     case Kind::kSame:

@@ -47,10 +47,12 @@ class InputGuards {
  public:
   // Describes `args` as they are now. `structural` names classes whose
   // instances are to be taken apart too. Fails with a reason for what can't be
-  // guarded. `names` are those of the positional parameters, as known.
+  // guarded. `names` are those of the positional parameters, as known;
+  // `varying` has the paths of floats whose value isn't to be guarded.
   static std::pair<InputGuards, Refusal> Build(
       const CallArgs& args, absl::Span<const std::string> names,
-      const absl::flat_hash_set<PyTypeObject*>& structural);
+      const absl::flat_hash_set<PyTypeObject*>& structural,
+      const absl::flat_hash_set<std::string>& varying);
 
   // True if `args` are like those recorded; `bound` then has their parts.
   // Otherwise `miss`, if given, says what differs.
@@ -60,6 +62,16 @@ class InputGuards {
   // it is of the same class; by the last failed Match(). Null if that failed
   // for another reason.
   PyTypeObject* misplaced_type() const { return misplaced_type_; }
+
+  // The path of a float that differed, by the last failed Match(); empty if
+  // that failed for another reason.
+  const std::string& varying_path() const { return varying_path_; }
+  // The float arguments whose value isn't guarded, by node.
+  absl::Span<const int> numbers() const { return numbers_; }
+  PyObject* recorded_number(int node) const { return nodes_[node].value.get(); }
+  const std::string& path(int node) const { return nodes_[node].path; }
+  // Guards such a number's value after all.
+  void GuardNumber(int node) { nodes_[node].kind = Kind::kConstant; }
 
   // Demands that the argument be the recorded `object` again, which is kept
   // alive: the program reached it by its state too.
@@ -94,7 +106,8 @@ class InputGuards {
   enum class Kind {
     kTensor,
     kConstant,
-    kTuple,  // And subclasses without attributes: named tuples.
+    kNumber,  // A float of any value; `value` is the recorded one.
+    kTuple,   // And subclasses without attributes: named tuples.
     kList,
     kDict,      // And OrderedDict.
     kInstance,  // A class made in Python: attributes, and items if a dict.
@@ -124,6 +137,8 @@ class InputGuards {
   std::vector<int> roots_;
   Py_ssize_t num_positional_ = 0;
   PyRef keyword_names_;
+  std::vector<int> numbers_;
+  mutable std::string varying_path_;
   std::vector<Tensor> tensors_;
   std::vector<PyRef> pinned_;
   std::vector<std::string> pinned_paths_;

@@ -99,18 +99,18 @@ class OpcodeStream final : public InterpreterStream {
     while (begin > 0 && bytes[2 * (begin - 1)] == EXTENDED_ARG) --begin;
     while (bytes[2 * at] == EXTENDED_ARG) ++at;
     for (int i = begin; i <= at; ++i) arg = (arg << 8) | bytes[2 * i + 1];
-    frame_ = frame;
+    // Announced by PRECALL, which is a step with it.
+    if (bytes[2 * at] == CALL) return;
+    const bool entered = std::exchange(frame_, frame) != frame;
     top_ = frame->localsplus + frame->stacktop;
+    const bool has_top = frame->stacktop > code->co_nlocalsplus;
     if (std::exchange(made_iterator_of_, nullptr) == frame &&
         !PyObject_IS_GC(Peek(1))) {
       watch_.AddYoung(Peek(1));  // Of a range.
     }
-    if (std::exchange(made_tensor_of_, nullptr) == frame) {
-      watch_.CallGave(Peek(1));
-    }
+    watch_.EndStep(has_top && !entered ? Peek(1) : nullptr, entered);
     watch_.BeginStep();
     Dispatch(bytes[2 * at], arg, code);
-    if (watch_.makes_constant()) made_tensor_of_ = frame;
   }
 
   // The n-th operand from the top of the stack, from 1.
@@ -140,9 +140,26 @@ class OpcodeStream final : public InterpreterStream {
   PyObject** top_ = nullptr;
   // The frame whose last step made an iterator of a range.
   const _PyInterpreterFrame* made_iterator_of_ = nullptr;
-  // The frame whose last step made a tensor of Python's values.
-  const _PyInterpreterFrame* made_tensor_of_ = nullptr;
 };
+
+// The Program's operator for one of BINARY_OP's, or null.
+const char* ScalarOp(int arg) {
+  constexpr int kFirstInplace = 13;
+  switch (arg % kFirstInplace) {
+    case 0:
+      return "mica.scalar_add";
+    case 5:
+      return "mica.scalar_mul";
+    case 8:
+      return "mica.scalar_pow";
+    case 10:
+      return "mica.scalar_sub";
+    case 11:
+      return "mica.scalar_div";
+    default:
+      return nullptr;
+  }
+}
 
 // Opcodes without a case move values that others made, or make new objects of
 // them, or jump.
@@ -151,7 +168,13 @@ void OpcodeStream::Dispatch(int opcode, int arg, PyCodeObject* code) {
     case LOAD_GLOBAL:
       return watch_.ReadGlobal(frame_->f_globals, frame_->f_builtins,
                                Name(code, arg >> 1));
+    case LOAD_CONST:
+      // A constant may be the very object that came from elsewhere.
+      return watch_.values().MarkExactDeep(
+          PyTuple_GET_ITEM(code->co_consts, arg));
     case STORE_GLOBAL:
+      watch_.Store(nullptr, Peek(1));
+      [[fallthrough]];
     case DELETE_GLOBAL:
       return watch_.ReadGlobal(frame_->f_globals, nullptr, Name(code, arg));
     case LOAD_NAME:
@@ -167,15 +190,21 @@ void OpcodeStream::Dispatch(int opcode, int arg, PyCodeObject* code) {
     case IMPORT_FROM:
       return watch_.ReadAttribute(Peek(1), Name(code, arg));
     case STORE_ATTR:
+      watch_.Store(Peek(1), Peek(2));
+      [[fallthrough]];
     case DELETE_ATTR:
       return watch_.WriteAttribute(Peek(1), Name(code, arg));
+    case STORE_DEREF:
+      watch_.Store(frame_->localsplus[arg], Peek(1));
+      [[fallthrough]];
     case LOAD_DEREF:
     case LOAD_CLASSDEREF:
-    case STORE_DEREF:
     case DELETE_DEREF:
       return Cell(code, arg);
-    case BINARY_SUBSCR:
     case STORE_SUBSCR:
+      watch_.Store(Peek(2), Peek(3));
+      [[fallthrough]];
+    case BINARY_SUBSCR:
     case DELETE_SUBSCR:
       return watch_.UseItem(Peek(2), Peek(1));
     case CONTAINS_OP:
@@ -191,8 +220,9 @@ void OpcodeStream::Dispatch(int opcode, int arg, PyCodeObject* code) {
       // An iterator over an iterator is that one itself.
       if (PyRange_Check(Peek(1))) made_iterator_of_ = frame_;
       return watch_.Touch(Peek(1));
-    case UNARY_POSITIVE:
     case UNARY_NEGATIVE:
+      return watch_.Negate(Peek(1));
+    case UNARY_POSITIVE:
     case UNARY_NOT:
     case UNARY_INVERT:
     case GET_YIELD_FROM_ITER:
@@ -253,8 +283,7 @@ void OpcodeStream::Binary(int arg) {
       (arg == kRemainder || arg == kInplaceRemainder)) {
     return watch_.Format(Peek(1));  // "%s" % value.
   }
-  watch_.Touch(Peek(2));
-  watch_.Touch(Peek(1));
+  watch_.Binary(ScalarOp(arg), Peek(2), Peek(1));
 }
 
 void OpcodeStream::Call(int num_args) {

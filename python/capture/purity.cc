@@ -61,6 +61,7 @@ constexpr absl::string_view kPureFunctions[] = {
     "torch._C._FunctionBase.apply",
     "torch._C._get_operation_overload",
     "torch._C._infer_size",
+    "torch._C._group_tensors_by_device_and_dtype",
     "torch._C._fx_map_aggregate",
     "torch._C._fx_map_arg",
     "torch._C._nn._parse_to"};
@@ -86,6 +87,7 @@ constexpr absl::string_view kShallowFunctions[] = {
     "itertools.tee",
     "_thread.get_ident",
     "contextvars.copy_context",
+    "types.FunctionType.__get__",
     "torch._C.DisableTorchFunctionSubclass.__enter__",
     "torch._C.DisableTorchFunctionSubclass.__exit__",
     "torch._C.DisableTorchFunction.__enter__",
@@ -555,6 +557,7 @@ void AddPython() {
     Add(path, CallKind::kContext);
   }
   Add("builtins.id", CallKind::kIdentity);
+  Add("math.sqrt", CallKind::kSquareRoot);
   Add("torch.autograd.Variable._execution_engine.run_backward",
       CallKind::kBackward);
   for (const auto path :
@@ -620,7 +623,7 @@ void AddTorch() {
     if (Contains(kUnsafeTensorOps, name)) return;
     if (Contains(kSparseProducts, name) || operators.contains(name) ||
         operators.contains(absl::StrCat(prefix, name))) {
-      Add(value, CallKind::kPure);
+      Add(value, CallKind::kOperator);
     }
   };
   for (const auto& [path, prefix] :
@@ -652,12 +655,12 @@ void AddTorch() {
   if (PyRef base = Resolve("torch._C.TensorBase")) {
     ForEachAttribute(base.get(), [&](const std::string& name, PyObject* value) {
       if (Contains(kSafeTensorMethods, name)) {
-        return Add(value, CallKind::kPure);
+        return Add(value, CallKind::kOperator);
       }
       if (Py_TYPE(value) == &PyWrapperDescr_Type) {
         if (name != "__setattr__" && name != "__delattr__" &&
             name != "__getattribute__") {
-          Add(value, CallKind::kPure);  // __getitem__, __len__, ….
+          Add(value, CallKind::kOperator);  // __getitem__, __len__, ….
         }
         return;
       }
@@ -717,7 +720,7 @@ CallKind KindOfBuiltin(PyObject* callable) {
           reinterpret_cast<PyCFunctionObject*>(callable)->m_module;
       if (module != nullptr && PyUnicode_Check(module) &&
           absl::StartsWith(PyText(module), "torch._ops.")) {
-        return CallKind::kPure;
+        return CallKind::kOperator;
       }
     }
     return CallKind::kUnknown;

@@ -11,17 +11,19 @@
 namespace mica {
 
 enum class CallKind {
-  kUnknown,   // Ends the capture.
-  kPure,      // Depends on its arguments and what they hold; or changes them,
-              // which shows when they are compared after the run.
-  kShallow,   // Looks at its arguments' types only, or at torch's state.
-  kGetAttr,   // getattr, hasattr, object.__getattribute__.
-  kSetAttr,   // setattr, delattr, object.__setattr__.
-  kUseItem,   // dict.get and its like: one item of a dict.
-  kContext,   // Methods of ContextVar: one value of the running context.
-  kIdentity,  // id(): an address.
-  kText,      // repr, str, format.
-  kNew,       // tp_new of a type: as calling the type.
+  kUnknown,     // Ends the capture.
+  kPure,        // Depends on its arguments and what they hold; or changes them,
+                // which shows when they are compared after the run.
+  kOperator,    // As kPure, by the dispatcher: it sees the numbers passed.
+  kSquareRoot,  // math.sqrt.
+  kShallow,     // Looks at its arguments' types only, or at torch's state.
+  kGetAttr,     // getattr, hasattr, object.__getattribute__.
+  kSetAttr,     // setattr, delattr, object.__setattr__.
+  kUseItem,     // dict.get and its like: one item of a dict.
+  kContext,     // Methods of ContextVar: one value of the running context.
+  kIdentity,    // id(): an address.
+  kText,        // repr, str, format.
+  kNew,         // tp_new of a type: as calling the type.
   kMakesTensor,   // As kPure; fills a new tensor with Python's values.
   kRecurrent,     // As kPure, but for packed sequences, whose sizes it reads.
   kSplit,         // As kPure, but for sections given as a tensor.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstring>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -98,10 +99,45 @@ struct Observation {
             {.is_making_tensor = [this] { return watch.is_making_tensor(); },
              .on_leaf = [this](PyObject* t) { watch.gradients().See(t); }}) {
     watch.SetOnMade([this](PyObject* tensor) { recorder.AddConstant(tensor); });
+    watch.SetOnStepEnd(
+        [this](PyObject* result, bool entered) { EndStep(result, entered); });
   }
+
+  // Ties what a step did below the dispatcher to the numbers that it took from
+  // Python and gave to it.
+  void EndStep(PyObject* result, bool entered) {
+    const Recorder::Mark now = recorder.now();
+    if (follows_numbers && result != nullptr && PyFloat_CheckExact(result) &&
+        now.host_reads == mark.host_reads + 1) {
+      int32_t call = 0;
+      const double* read = recorder.FloatRead(mark.host_reads, &call);
+      const double number = PyFloat_AS_DOUBLE(result);
+      if (read != nullptr && std::memcmp(read, &number, sizeof number) == 0) {
+        watch.values().AddRead(result, call, 0);
+      }
+    }
+    if (!watch.passed().empty() && (!entered || now.calls != mark.calls)) {
+      std::vector<Recorder::Number> numbers;
+      for (const HostValues::Id id : watch.passed()) {
+        numbers.push_back({id, watch.values().value(id)});
+      }
+      const bool is_tracked =
+          IsGradModeOn() &&
+          (result == nullptr || (IsTensor(result) && RequiresGrad(result)));
+      if (!recorder.PlaceNumbers(mark, numbers, is_tracked)) {
+        for (const Recorder::Number& number : numbers) {
+          watch.values().MarkExactId(number.id);
+        }
+      }
+    }
+    mark = now;
+  }
+
   StateWatch watch;
   Recorder recorder;
   std::unique_ptr<InterpreterStream> stream;
+  Recorder::Mark mark;  // Where the step at hand began.
+  bool follows_numbers = true;
 };
 
 namespace {
@@ -136,7 +172,8 @@ bool IsCapturing() { return is_capturing; }
 std::unique_ptr<Record> Record::Capture(PyObject* callable,
                                         const CallArgs& args,
                                         const CaptureOptions& options,
-                                        PyRef* result, Refusal* refusal) {
+                                        PyRef* result, Refusal* refusal,
+                                        StateGuards* attempt) {
   const auto run_eagerly = [&](Refusal why) -> std::unique_ptr<Record> {
     *refusal = std::move(why);
     *result = PyRef::Steal(PyObject_Vectorcall(
@@ -155,13 +192,22 @@ std::unique_ptr<Record> Record::Capture(PyObject* callable,
                                   "thread",
                         .transient = true});
   }
-  auto [inputs, input_refusal] =
-      InputGuards::Build(args, ParameterNames(callable), options.structural);
+  static const VaryingNumbers& none = *new VaryingNumbers;
+  const VaryingNumbers& varying =
+      options.follow_numbers ? options.varying : none;
+  auto [inputs, input_refusal] = InputGuards::Build(
+      args, ParameterNames(callable), options.structural, varying.inputs());
   if (input_refusal) return run_eagerly(std::move(input_refusal));
   record->inputs_ = std::move(inputs);
 
   Observation run(CallableTitle(callable));
   AddRoots(run, callable, record->inputs_);
+  run.follows_numbers = options.follow_numbers;
+  run.watch.SetVarying(&varying);
+  for (const int node : record->inputs_.numbers()) {
+    run.watch.values().AddInput(record->inputs_.recorded_number(node), node,
+                                record->inputs_.path(node));
+  }
   run.stream = MakeInterpreterStream(&run.watch);
   run.watch.Touch(callable);
   run.watch.Call(callable, {args.args, static_cast<size_t>(args.size())});
@@ -173,6 +219,7 @@ std::unique_ptr<Record> Record::Capture(PyObject* callable,
       args.keyword_names));
   run.stream->Stop();
   run.recorder.Stop();
+  run.watch.EndStep(nullptr, /*entered=*/false);
   is_capturing = false;
   if (!*result) {
     *refusal = {.reason = "the run raised an exception", .transient = true};
@@ -180,6 +227,7 @@ std::unique_ptr<Record> Record::Capture(PyObject* callable,
   }
   const PyErrorKeeper keeper;
   if (!record->Finish(run, args, result->get(), options, refusal)) {
+    *attempt = std::move(run.watch.guards());
     return nullptr;
   }
   return record;
@@ -219,6 +267,7 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
   if (tree_refusal) return refuse(std::move(tree_refusal));
   if (run.watch.refusal()) return refuse(run.watch.refusal());
   result_ = std::move(tree);
+  if (!FindNumbers(run, refusal)) return false;
   const size_t num_results = tensors.size();
   std::vector<PyRef> pins;
   if (!FindGradients(run, &tensors, &pins, refusal)) return false;
@@ -259,12 +308,52 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
   }
   auto graph =
       Graph::Build(recorded->tape, tensors, bound.states, options.graph);
-  if (!graph.ok()) return refuse(FromStatus(graph.status()));
+  if (!graph.ok()) {
+    Refusal why = FromStatus(graph.status());
+    why.by_numbers = why.transient = !recorded->tape.host_values.empty();
+    return refuse(std::move(why));
+  }
   graph_ = *std::move(graph);
   guards_ = std::move(run.watch.guards());
   inputs_.EndRecording();
   gradients_.EndRecording();
   return true;
+}
+
+bool Record::FindNumbers(Observation& run, Refusal* refusal) {
+  std::vector<HostInputs::Source> exact;
+  std::vector<TapeHostValue> values =
+      run.watch.values().Finish(&host_inputs_, &exact);
+  for (const auto& sources :
+       {absl::MakeConstSpan(exact), host_inputs_.sources()}) {
+    for (const HostInputs::Source& source : sources) {
+      if (source.node >= 0) continue;
+      if (SameValue(source.recorded.get(), HostInputs::FindItem(source))) {
+        continue;
+      }
+      *refusal = {.reason = absl::StrCat("changes state: ", source.note.path),
+                  .mend = "keep such changes out of the compiled function",
+                  .transient = true};
+      return false;
+    }
+  }
+  for (const HostInputs::Source& source : exact) {
+    if (source.node >= 0) {
+      inputs_.GuardNumber(source.node);
+    } else {
+      run.watch.guards().AddItem(source.dict.get(), source.key.get(),
+                                 source.note);
+    }
+  }
+  run.recorder.SetHostValues(std::move(values), result_.numbers());
+  return true;
+}
+
+void Record::FindVarying(VaryingNumbers* varying) const {
+  guards_.FindVarying(varying);
+  if (!inputs_.varying_path().empty()) {
+    varying->AddInput(inputs_.varying_path());
+  }
 }
 
 // Which leaves' gradients the run read or changed. Appends to `tensors` those
@@ -348,6 +437,7 @@ bool Record::Matches(const CallArgs& args, const TorchState& now,
     return false;
   }
   if (!inputs_.Match(args, &bound->inputs, miss) || !guards_.Check(miss) ||
+      !host_inputs_.Read(bound->inputs, &bound->numbers, miss) ||
       !gradients_.Check(bound->inputs, miss)) {
     return false;
   }
@@ -369,8 +459,9 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
     for (PyObject* object : bound.inputs.objects) Py_DECREF(object);
   };
   std::vector<PyRef> tensors;
-  const absl::Status status =
-      graph_->Run(bound.inputs.tensors, bound.states, &tensors);
+  std::vector<double> numbers;
+  const absl::Status status = graph_->Run(bound.inputs.tensors, bound.states,
+                                          bound.numbers, &tensors, &numbers);
   if (absl::IsAborted(status)) {
     if (miss != nullptr) {
       *miss = {.kind = "host read",
@@ -397,7 +488,7 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
   std::vector<PyObject*> objects;
   objects.reserve(tensors.size());
   for (const PyRef& tensor : tensors) objects.push_back(tensor.get());
-  *result = PyRef::Steal(result_.Make(objects, bound.inputs));
+  *result = PyRef::Steal(result_.Make(objects, numbers, bound.inputs));
   ++hits;
   return Outcome::kHit;
 }
@@ -407,6 +498,7 @@ int Record::Traverse(visitproc visit, void* arg) const {
   if (const int stop = guards_.Traverse(visit, arg)) return stop;
   if (const int stop = result_.Traverse(visit, arg)) return stop;
   if (const int stop = gradients_.Traverse(visit, arg)) return stop;
+  if (const int stop = host_inputs_.Traverse(visit, arg)) return stop;
   for (const State& state : states_) Py_VISIT(state.tensor.get());
   Py_VISIT(callable_.get());
   return 0;
@@ -415,6 +507,7 @@ int Record::Traverse(visitproc visit, void* arg) const {
 std::vector<std::string> Record::GuardsToText() const {
   std::vector<std::string> lines = inputs_.ToText();
   for (std::string& line : guards_.ToText()) lines.push_back(std::move(line));
+  host_inputs_.AppendText(&lines);
   gradients_.AppendText(&lines);
   return lines;
 }

@@ -11,6 +11,7 @@
 #include "python/capture/gradients.h"
 #include "python/capture/graph.h"
 #include "python/capture/guard_note.h"
+#include "python/capture/host_values.h"
 #include "python/capture/input_guards.h"
 #include "python/capture/memory_guards.h"
 #include "python/capture/py_ref.h"
@@ -25,6 +26,11 @@ struct Observation;
 
 struct CaptureOptions {
   GraphOptions graph;
+  // Numbers to treat as inputs.
+  VaryingNumbers varying;
+  // Whether numbers read from tensors are followed, so that they may differ
+  // at each run; else each has to be the recorded one.
+  bool follow_numbers = true;
   // Classes whose instances are taken apart when they are arguments.
   absl::flat_hash_set<PyTypeObject*> structural;
 };
@@ -37,10 +43,16 @@ class Record {
   // Runs `callable` once, for real, watching it. `result` is what it returned:
   // null, with the Python error set, if it raised. The Record is null, and
   // `refusal` says why, if the run can't be done again in its place.
+  // `attempt` then has the facts that the run depended on.
   static std::unique_ptr<Record> Capture(PyObject* callable,
                                          const CallArgs& args,
                                          const CaptureOptions& options,
-                                         PyRef* result, Refusal* refusal);
+                                         PyRef* result, Refusal* refusal,
+                                         StateGuards* attempt);
+
+  // Adds the numbers in which the state differs from the recorded one, and
+  // the argument that did so in the last failed Matches().
+  void FindVarying(VaryingNumbers* varying) const;
 
   enum class Outcome {
     kHit,    // `result` is the call's.
@@ -55,6 +67,7 @@ class Record {
     BoundInputs inputs;
     std::vector<PyObject*> states;
     std::vector<PyRef> gradients;  // Those among the states.
+    std::vector<double> numbers;   // Varying ones.
   };
   // True if all guards hold; the part of Serve() before it computes.
   bool Matches(const CallArgs& args, const TorchState& now, BoundCall* bound,
@@ -93,9 +106,12 @@ class Record {
   };
   // Fills the states of `bound`, whose inputs are known.
   void BindStates(BoundCall* bound) const;
+  // Settles which numbers vary; false if one can't.
+  bool FindNumbers(Observation& run, Refusal* refusal);
   bool FindGradients(Observation& run, std::vector<PyObject*>* tensors,
                      std::vector<PyRef>* pins, Refusal* refusal);
 
+  HostInputs host_inputs_;
   std::vector<State> states_;
   Gradients gradients_;
   std::unique_ptr<Graph> graph_;

@@ -718,6 +718,88 @@ void Recorder::Refuse(Refusal refusal) {
   if (!refusal_) refusal_ = std::move(refusal);
 }
 
+Recorder::Mark Recorder::now() const {
+  const Tape& tape = impl_->tape;
+  return {tape.calls.size(), tape.tensors.size(), tape.host_reads.size()};
+}
+
+const double* Recorder::FloatRead(size_t index, int32_t* call) const {
+  const TapeHostRead& read = impl_->tape.host_reads[index];
+  *call = read.call;
+  if (read.output != 0) return nullptr;
+  return std::get_if<double>(&impl_->tape.calls[read.call].outputs[0]);
+}
+
+bool Recorder::PlaceNumbers(const Mark& mark, absl::Span<const Number> numbers,
+                            bool is_tracked) {
+  Tape& tape = impl_->tape;
+  if (tape.calls.size() != mark.calls + 1) return false;
+  TapeCall& call = tape.calls.back();
+  const auto is_same = [](const void* a, const double& b) {
+    return std::memcmp(a, &b, sizeof b) == 0;
+  };
+  std::vector<std::pair<TapeValue*, int32_t>> scalars;
+  std::vector<std::pair<TapeTensor*, int32_t>> tensors;
+  size_t candidates = 0;
+  for (TapeValue& arg : call.args) {
+    const Number* found = nullptr;
+    const auto* ref = std::get_if<TapeTensorRef>(&arg);
+    TapeTensor* tensor =
+        ref != nullptr && ref->id >= static_cast<TapeTensorId>(mark.tensors)
+            ? &tape.tensors[ref->id]
+            : nullptr;
+    for (const Number& number : numbers) {
+      if (const auto* real = std::get_if<double>(&arg)) {
+        if (is_same(real, number.value)) found = &number;
+      } else if (tensor != nullptr && tensor->is_wrapped_number &&
+                 tensor->origin == TapeOrigin::kConstant &&
+                 tensor->dtype == "f64" &&
+                 is_same(tensor->bytes->data(), number.value)) {
+        found = &number;
+      }
+    }
+    if (found == nullptr) continue;
+    ++candidates;
+    if (tensor != nullptr) {
+      tensors.push_back({tensor, found->id});
+    } else {
+      scalars.push_back({&arg, found->id});
+    }
+  }
+  // Equal numbers would be taken for one another.
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (numbers[i].id != numbers[j].id &&
+          is_same(&numbers[i].value, numbers[j].value)) {
+        return false;
+      }
+    }
+  }
+  if (candidates != numbers.size() || (is_tracked && !scalars.empty())) {
+    return false;
+  }
+  for (const auto& [arg, id] : scalars) *arg = TapeHostRef{id};
+  for (const auto& [tensor, id] : tensors) tensor->host_value = id;
+  return true;
+}
+
+void Recorder::SetHostValues(std::vector<TapeHostValue> values,
+                             std::vector<int32_t> results) {
+  Tape& tape = impl_->tape;
+  for (const TapeHostValue& value : values) {
+    if (value.kind != TapeHostValue::Kind::kRead || value.is_constant) continue;
+    tape.host_reads.erase(
+        std::remove_if(tape.host_reads.begin(), tape.host_reads.end(),
+                       [&](const TapeHostRead& read) {
+                         return read.call == value.call &&
+                                read.output == value.output;
+                       }),
+        tape.host_reads.end());
+  }
+  tape.host_values = std::move(values);
+  tape.host_results = std::move(results);
+}
+
 int64_t Recorder::num_calls() const {
   return static_cast<int64_t>(impl_->tape.calls.size());
 }
@@ -739,6 +821,9 @@ void DropCalls(Tape& tape, const absl::flat_hash_set<int32_t>& dead) {
     if (tensor.call >= 0) tensor.call = moved[tensor.call];
   }
   for (TapeHostRead& read : tape.host_reads) read.call = moved[read.call];
+  for (TapeHostValue& value : tape.host_values) {
+    if (value.call >= 0) value.call = moved[value.call];
+  }
 }
 
 // First and last element from the storage's start.

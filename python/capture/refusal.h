@@ -28,6 +28,8 @@ struct Refusal {
   // True if a later run of the same program may well be captured: it changed
   // state that it may have to change once only.
   bool transient = false;
+  // True if it may be for the numbers that were followed.
+  bool by_numbers = false;
 
   explicit operator bool() const { return !reason.empty(); }
   std::string ToString() const {

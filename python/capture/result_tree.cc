@@ -98,7 +98,18 @@ int ResultTree::Builder::AddTensor(PyObject* tensor) {
 int ResultTree::Builder::Add(PyObject* object, int depth) {
   if (refusal_) return 0;
   if (depth > kMaxDepth) return Refuse("returns a result nested too deeply");
-  if (IsConstant(object)) return NewNode(Kind::kObject, object);
+  HostValues& values = watch_.values();
+  if (const HostValues::Id number = values.Find(object);
+      number >= 0 && values.IsDynamic(number)) {
+    const int id = NewNode(Kind::kNumber, nullptr);
+    tree_.nodes_[id].index = static_cast<int>(tree_.numbers_.size());
+    tree_.numbers_.push_back(number);
+    return id;
+  }
+  if (IsConstant(object) && !values.HasKnown(object)) {
+    return NewNode(Kind::kObject, object);
+  }
+  if (PyFloat_CheckExact(object)) return NewNode(Kind::kObject, object);
   if (const auto it = node_of_.find(object); it != node_of_.end()) {
     if (open_[it->second]) return Refuse("returns a tuple that holds itself");
     const int id = NewNode(Kind::kSame, nullptr);
@@ -159,6 +170,7 @@ int ResultTree::Builder::AddNew(PyObject* object, int depth) {
     for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
       PyObject* item = PyList_GET_ITEM(items.get(), i);
       if (!IsConstant(item)) return Refuse("returns a set of objects");
+      watch_.values().MarkExactDeep(item);
       const int child = Add(item, depth + 1);
       tree_.nodes_[id].children.push_back(child);
     }
@@ -200,6 +212,7 @@ void ResultTree::Builder::AddDict(int id, PyObject* dict, int depth) {
       Refuse("returns a dict with a key that isn't a constant");
       return;
     }
+    watch_.values().MarkExactDeep(key);
     PyObject* value = PyDict_GetItemWithError(dict, key);
     if (value == nullptr) return PyErr_Clear();
     const int child = Add(value, depth + 1);
@@ -240,6 +253,7 @@ int ResultTree::Traverse(visitproc visit, void* arg) const {
 }
 
 PyObject* ResultTree::Make(absl::Span<PyObject* const> tensors,
+                           absl::Span<const double> numbers,
                            const BoundInputs& inputs) const {
   const Node& root = nodes_[root_];
   if (root.kind == Kind::kTensor) {
@@ -247,11 +261,10 @@ PyObject* ResultTree::Make(absl::Span<PyObject* const> tensors,
     return tensors[root.index];
   }
   std::vector<PyObject*> made(has_same_ ? nodes_.size() : 0);
-  return MakeNode(root_, tensors, inputs, made);
+  return MakeNode(root_, {tensors, numbers, inputs}, made);
 }
 
-PyObject* ResultTree::MakeNode(int id, absl::Span<PyObject* const> tensors,
-                               const BoundInputs& inputs,
+PyObject* ResultTree::MakeNode(int id, const Parts& parts,
                                std::vector<PyObject*>& made) const {
   const Node& node = nodes_[id];
   const auto keep = [&](PyObject* object) {
@@ -260,14 +273,16 @@ PyObject* ResultTree::MakeNode(int id, absl::Span<PyObject* const> tensors,
   };
   switch (node.kind) {
     case Kind::kTensor:
-      Py_INCREF(tensors[node.index]);
-      return keep(tensors[node.index]);
+      Py_INCREF(parts.tensors[node.index]);
+      return keep(parts.tensors[node.index]);
     case Kind::kObject:
       Py_INCREF(node.object.get());
       return node.object.get();
     case Kind::kInput:
-      Py_INCREF(inputs.objects[node.index]);
-      return inputs.objects[node.index];
+      Py_INCREF(parts.inputs.objects[node.index]);
+      return parts.inputs.objects[node.index];
+    case Kind::kNumber:
+      return PyFloat_FromDouble(parts.numbers[node.index]);
     case Kind::kSame:
       Py_INCREF(made[node.index]);
       return made[node.index];
@@ -282,7 +297,7 @@ PyObject* ResultTree::MakeNode(int id, absl::Span<PyObject* const> tensors,
       object = PyRef::Steal(PyTuple_New(count));
       if (!object) return nullptr;
       for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject* item = MakeNode(node.children[i], tensors, inputs, made);
+        PyObject* item = MakeNode(node.children[i], parts, made);
         if (item == nullptr) return nullptr;
         PyTuple_SET_ITEM(object.get(), i, item);
       }
@@ -303,7 +318,7 @@ PyObject* ResultTree::MakeNode(int id, absl::Span<PyObject* const> tensors,
       if (!object) return nullptr;
       keep(object.get());
       for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject* item = MakeNode(node.children[i], tensors, inputs, made);
+        PyObject* item = MakeNode(node.children[i], parts, made);
         if (item == nullptr) return nullptr;
         PyList_SET_ITEM(object.get(), i, item);
       }
@@ -313,7 +328,7 @@ PyObject* ResultTree::MakeNode(int id, absl::Span<PyObject* const> tensors,
       PyRef items = PyRef::Steal(PyList_New(count));
       if (!items) return nullptr;
       for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject* item = MakeNode(node.children[i], tensors, inputs, made);
+        PyObject* item = MakeNode(node.children[i], parts, made);
         if (item == nullptr) return nullptr;
         PyList_SET_ITEM(items.get(), i, item);
       }
@@ -334,8 +349,7 @@ PyObject* ResultTree::MakeNode(int id, absl::Span<PyObject* const> tensors,
   keep(object.get());
   size_t child = 0;
   for (const PyRef& key : node.keys) {
-    PyRef item =
-        PyRef::Steal(MakeNode(node.children[child++], tensors, inputs, made));
+    PyRef item = PyRef::Steal(MakeNode(node.children[child++], parts, made));
     if (!item) return nullptr;
     const int failed =
         PyODict_Check(object.get())
@@ -348,8 +362,7 @@ PyObject* ResultTree::MakeNode(int id, absl::Span<PyObject* const> tensors,
       PyRef::Steal(PyObject_GenericGetDict(object.get(), nullptr));
   if (!attributes) return nullptr;
   for (const PyRef& name : node.names) {
-    PyRef item =
-        PyRef::Steal(MakeNode(node.children[child++], tensors, inputs, made));
+    PyRef item = PyRef::Steal(MakeNode(node.children[child++], parts, made));
     if (!item) return nullptr;
     if (PyDict_SetItem(attributes.get(), name.get(), item.get()) != 0) {
       return nullptr;

@@ -29,10 +29,14 @@ class ResultTree {
                                               StateWatch& watch,
                                               const InputGuards& inputs,
                                               std::vector<PyObject*>* tensors);
+  // The numbers that vary among the result's parts, by HostValues::Id.
+  const std::vector<int32_t>& numbers() const { return numbers_; }
 
   // A new result of these tensors, in the order of Build()'s. Null with a
   // Python error set if there is no memory.
+  // `numbers` are as numbers() has them.
   PyObject* Make(absl::Span<PyObject* const> tensors,
+                 absl::Span<const double> numbers,
                  const BoundInputs& inputs) const;
 
   // For Python's garbage collector.
@@ -43,6 +47,7 @@ class ResultTree {
     kTensor,
     kObject,  // A constant, or an object of the state.
     kInput,
+    kNumber,
     kSame,
     kTuple,  // And named tuples.
     kList,
@@ -60,10 +65,15 @@ class ResultTree {
   };
 
   class Builder;
-  PyObject* MakeNode(int id, absl::Span<PyObject* const> tensors,
-                     const BoundInputs& inputs,
+  struct Parts {
+    absl::Span<PyObject* const> tensors;
+    absl::Span<const double> numbers;
+    const BoundInputs& inputs;
+  };
+  PyObject* MakeNode(int id, const Parts& parts,
                      std::vector<PyObject*>& made) const;
 
+  std::vector<int32_t> numbers_;
   std::vector<Node> nodes_;
   int root_ = 0;
   bool has_same_ = false;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "python/capture/constants.h"
+#include "python/capture/host_values.h"
 #include "python/capture/interpreter.h"
 
 namespace mica {
@@ -287,6 +288,21 @@ bool StateGuards::AddArray(PyObject* array, const GuardNote& note) {
   known_.insert({array, 0});
   arrays_.push_back(std::move(facts));
   return true;
+}
+
+void StateGuards::FindVarying(VaryingNumbers* varying) const {
+  const auto differs = [](PyObject* was, PyObject* now) {
+    return was != nullptr && now != nullptr && PyFloat_CheckExact(was) &&
+           PyFloat_CheckExact(now) && !SameValue(was, now);
+  };
+  for (const DictFacts& facts : dicts_) {
+    PyObject* dict = facts.dict.get();
+    for (const Item& item : facts.items) {
+      if (differs(item.value.get(), FindItem(dict, item.key.get()))) {
+        varying->AddItem(dict, item.key.get());
+      }
+    }
+  }
 }
 
 bool StateGuards::Check(Miss* miss) {

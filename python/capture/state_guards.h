@@ -17,6 +17,8 @@
 
 namespace mica {
 
+class VaryingNumbers;
+
 // A conjunction of facts about objects, all of which it keeps alive. Built
 // while a program runs (each fact before the program can change it), checked
 // before each later run. A check reads memory and compares: it runs no Python
@@ -51,6 +53,9 @@ class StateGuards {
   void AddTensor(PyObject* tensor, const GuardNote& note);
   // A numpy array's contents. False if they are large or hold objects.
   bool AddArray(PyObject* array, const GuardNote& note);
+
+  // Adds the floats that differ from the noted ones now.
+  void FindVarying(VaryingNumbers* varying) const;
 
   // True if every fact holds. Otherwise `miss`, if given, names one that does
   // not.

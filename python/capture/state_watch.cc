@@ -1,5 +1,6 @@
 #include "python/capture/state_watch.h"
 
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -221,7 +222,7 @@ void StateWatch::ReadGlobal(PyObject* globals, PyObject* builtins,
       return Refuse("runs code whose globals aren't a plain dict");
     }
     if (!IsOld(dict)) return;
-    guards_.AddItem(dict, name, NoteOf(text));
+    AddItem(dict, name, NoteOf(text));
     PyObject* value = PyDict_GetItemWithError(dict, name);
     if (value == nullptr) continue;
     MarkOld(value, text);
@@ -248,6 +249,7 @@ void StateWatch::WriteAttribute(PyObject* owner, PyObject* name) {
 void StateWatch::UseAttribute(PyObject* owner, PyObject* name, bool is_write) {
   if (refusal_) return;
   if (!PyUnicode_Check(name)) return;  // The program will raise.
+  if (PyFloat_CheckExact(owner)) return values_.MarkExact(owner);
   if (PyObject* inner = UnwrapCompiled(owner)) {
     return UseAttribute(inner, name, is_write);
   }
@@ -259,11 +261,11 @@ void StateWatch::UseAttribute(PyObject* owner, PyObject* name, bool is_write) {
     const std::string base = PathOf(owner);
     const std::string path = absl::StrCat(base, ".", PyText(name));
     MarkOld(dict, absl::StrCat(base, ".__dict__"));
-    guards_.AddItem(dict, name, NoteOf(path));
+    AddItem(dict, name, NoteOf(path));
     PyObject* value = PyDict_GetItemWithError(dict, name);
     if (value != nullptr) return MarkOld(value, path);
     static PyObject* getattr = Interned("__getattr__");
-    guards_.AddItem(dict, getattr, NoteOf(absl::StrCat(base, ".__getattr__")));
+    AddItem(dict, getattr, NoteOf(absl::StrCat(base, ".__getattr__")));
     return;
   }
   if (PyType_Check(owner)) {
@@ -307,7 +309,7 @@ void StateWatch::UseAttribute(PyObject* owner, PyObject* name, bool is_write) {
     if (!dict) return PyErr_Clear();
     const std::string path = absl::StrCat(PathOf(owner), ".", PyText(name));
     MarkOld(dict.get(), absl::StrCat(PathOf(owner), ".__dict__"));
-    guards_.AddItem(dict.get(), name, NoteOf(path));
+    AddItem(dict.get(), name, NoteOf(path));
     PyObject* value = PyDict_GetItemWithError(dict.get(), name);
     if (value != nullptr) MarkOld(value, path);
     return;
@@ -474,7 +476,7 @@ void StateWatch::UseInstanceAttribute(PyObject* owner, PyObject* name,
   const std::string path =
       prefix.empty() ? PyText(name) : absl::StrCat(prefix, ".", PyText(name));
   MarkOld(dict, absl::StrCat(prefix, ".__dict__"));
-  guards_.AddItem(dict, name, NoteOf(path));
+  AddItem(dict, name, NoteOf(path));
   PyObject* value = PyDict_GetItemWithError(dict, name);
   if (value != nullptr) MarkOld(value, path);
 }
@@ -488,7 +490,7 @@ void StateWatch::UseItem(PyObject* container, PyObject* key) {
     if (!IsOld(container)) return;
     if (PyUnicode_CHECK_INTERNED(key) && !IsFirst(container, key)) return;
     const std::string path = ItemPath(PathOf(container), key);
-    guards_.AddItem(container, key, NoteOf(path));
+    AddItem(container, key, NoteOf(path));
     PyObject* value = PyDict_GetItemWithError(container, key);
     if (value == nullptr && PyErr_Occurred()) PyErr_Clear();
     if (value != nullptr) MarkOld(value, path);
@@ -499,6 +501,8 @@ void StateWatch::UseItem(PyObject* container, PyObject* key) {
 
 void StateWatch::Compare(PyObject* a, PyObject* b) {
   if (refusal_) return;
+  values_.MarkExact(a);
+  values_.MarkExact(b);
   // Tensors' identities are guarded. Another argument may be the very object
   // that it is compared to in a later call only if that is of its class.
   if (Py_TYPE(a) != Py_TYPE(b) || IsTensor(a)) return;
@@ -517,6 +521,7 @@ void StateWatch::TouchType(PyTypeObject* type) {
 
 void StateWatch::TouchObject(PyObject* object, int depth) {
   if (refusal_ || object == nullptr) return;
+  if (PyFloat_CheckExact(object)) return values_.MarkExact(object);
   PyTypeObject* type = Py_TYPE(object);
   if (PyCFunction_Check(object) || type == &PyMethodDescr_Type ||
       type == &PyWrapperDescr_Type || type == &_PyMethodWrapper_Type) {
@@ -632,8 +637,8 @@ void StateWatch::Import(PyObject* name) {
   if (refusal_) return;
   PyObject* modules = PyImport_GetModuleDict();
   MarkOld(modules, "sys.modules");
-  guards_.AddItem(modules, name,
-                  NoteOf(absl::StrCat("sys.modules['", PyText(name), "']")));
+  AddItem(modules, name,
+          NoteOf(absl::StrCat("sys.modules['", PyText(name), "']")));
   PyObject* module = PyDict_GetItemWithError(modules, name);
   if (module == nullptr) {
     Refuse(absl::StrCat("imports ", PyText(name), " for the first time"));
@@ -661,6 +666,8 @@ void StateWatch::CheckCallback(PyObject* callable) {
   if (refusal_) return;
   switch (KindOfBuiltin(callable)) {
     case CallKind::kPure:
+    case CallKind::kOperator:
+    case CallKind::kSquareRoot:
     case CallKind::kShallow:
     case CallKind::kUseItem:
       break;
@@ -744,6 +751,73 @@ void StateWatch::MakeTensor(absl::Span<PyObject* const> args) {
   }
 }
 
+void StateWatch::AddItem(PyObject* dict, PyObject* key, GuardNote note) {
+  if (varying_ != nullptr && varying_->HasItem(dict, key)) {
+    PyObject* value = PyDict_GetItemWithError(dict, key);
+    if (value != nullptr && PyFloat_CheckExact(value)) {
+      return values_.AddItem(value, dict, key, std::move(note));
+    }
+    PyErr_Clear();
+  }
+  guards_.AddItem(dict, key, note);
+}
+
+void StateWatch::EndStep(PyObject* result, bool entered) {
+  if (refusal_) return;
+  if (makes_constant_ && result != nullptr) CallGave(result);
+  if (host_op_ != nullptr) {
+    std::vector<PyObject*> operands;
+    for (const PyRef& operand : host_operands_) {
+      operands.push_back(operand.get());
+    }
+    if (result == nullptr || !values_.AddOp(result, host_op_, operands)) {
+      for (PyObject* operand : operands) values_.MarkExact(operand);
+    }
+  }
+  if (on_step_end_) on_step_end_(result, entered);
+}
+
+void StateWatch::Binary(const char* op, PyObject* a, PyObject* b) {
+  const bool a_known = values_.Find(a) >= 0;
+  const bool b_known = values_.Find(b) >= 0;
+  const auto is_number = [](PyObject* object) {
+    return PyFloat_CheckExact(object) || PyLong_CheckExact(object);
+  };
+  if ((a_known || b_known) && op != nullptr && is_number(a) && is_number(b)) {
+    host_op_ = op;
+    host_operands_.push_back(PyRef::Share(a));
+    host_operands_.push_back(PyRef::Share(b));
+    return;
+  }
+  for (const auto& [known, number, other] :
+       {std::make_tuple(a_known, a, b), std::make_tuple(b_known, b, a)}) {
+    if (known && IsTensor(other)) {
+      PassNumber(number);
+    } else {
+      Touch(number);
+    }
+  }
+}
+
+void StateWatch::Negate(PyObject* number) {
+  if (values_.Find(number) < 0) return Touch(number);
+  host_op_ = "mica.scalar_neg";
+  host_operands_.push_back(PyRef::Share(number));
+}
+
+void StateWatch::Store(PyObject* owner, PyObject* value) {
+  if (refusal_ || values_.empty() || !values_.HasKnown(value)) return;
+  if (owner == nullptr || IsOld(owner) || inputs_.contains(owner)) {
+    values_.MarkExactDeep(value);
+  }
+}
+
+void StateWatch::PassNumber(PyObject* object) {
+  if (const HostValues::Id id = values_.Find(object); id >= 0) {
+    passed_.push_back(id);
+  }
+}
+
 void StateWatch::CallGave(PyObject* result) {
   if (!refusal_ && on_made_ && IsTensor(result) && IsPlainTensor(result)) {
     on_made_(result);
@@ -760,6 +834,10 @@ void StateWatch::CallType(PyTypeObject* type,
   if (IsTensorConstructor(type)) return MakeTensor(args);
   if (type == &PyUnicode_Type) {
     for (PyObject* arg : args) Format(arg);
+    return;
+  }
+  // float(x) of a float is x itself.
+  if (type == &PyFloat_Type && args.size() == 1 && values_.Find(args[0]) >= 0) {
     return;
   }
   if (!IsPureType(base)) {
@@ -815,12 +893,33 @@ void StateWatch::CallBuiltin(PyObject* callable,
     case CallKind::kPure:
       for (PyObject* arg : all) TouchObject(arg, kDeepDepth);
       return;
+    case CallKind::kOperator:
+      for (PyObject* arg : all) {
+        if (arg != nullptr && values_.Find(arg) >= 0) {
+          PassNumber(arg);
+        } else {
+          TouchObject(arg, kDeepDepth);
+        }
+      }
+      return;
+    case CallKind::kSquareRoot:
+      if (all.size() == 1 && values_.Find(all[0]) >= 0) {
+        host_op_ = "mica.scalar_sqrt";
+        host_operands_.push_back(PyRef::Share(all[0]));
+        return;
+      }
+      for (PyObject* arg : all) TouchObject(arg, kDeepDepth);
+      return;
     case CallKind::kShallow:
       for (PyObject* arg : all) {
         if (arg == nullptr) continue;
         TouchType(Py_TYPE(arg));
         if (PyType_Check(arg)) TouchType(AsType(arg));
-        if (PyTuple_Check(arg)) TouchObject(arg, kDeepDepth);
+        if (!PyTuple_Check(arg)) continue;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arg); ++i) {
+          PyObject* item = PyTuple_GET_ITEM(arg, i);
+          if (!PyFloat_CheckExact(item)) TouchObject(item, kDeepDepth);
+        }
       }
       return;
     case CallKind::kGetAttr:

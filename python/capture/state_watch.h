@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "python/capture/autograd_access.h"
 #include "python/capture/gradients.h"
+#include "python/capture/host_values.h"
 #include "python/capture/interpreter.h"
 #include "python/capture/py_ref.h"
 #include "python/capture/refusal.h"
@@ -46,12 +47,32 @@ class StateWatch {
     on_made_ = std::move(on_made);
   }
 
-  // The stream's events, each before it takes effect, after BeginStep().
-  void BeginStep() { is_making_tensor_ = makes_constant_ = false; }
-  // The last step's call gave this.
-  void CallGave(PyObject* result);
-  // True if the step at hand wants to know what its call gives.
-  bool makes_constant() const { return makes_constant_; }
+  // Numbers to follow as inputs; others are constants. Outlives the watch.
+  void SetVarying(const VaryingNumbers* varying) { varying_ = varying; }
+  // What else is to be done when a step is over, of which `result` (or null)
+  // came. `entered` says whether it led into another Python function.
+  void SetOnStepEnd(std::function<void(PyObject* result, bool entered)> f) {
+    on_step_end_ = std::move(f);
+  }
+
+  // The stream's events, each before it takes effect, between BeginStep() and
+  // EndStep().
+  void BeginStep() {
+    is_making_tensor_ = makes_constant_ = false;
+    host_op_ = nullptr;
+    host_operands_.clear();
+    passed_.clear();
+  }
+  // `result` is on top of the stack that the step left; null if none is.
+  void EndStep(PyObject* result, bool entered);
+  // a + b and its like: `op` is the Program's, null for one it doesn't have.
+  void Binary(const char* op, PyObject* a, PyObject* b);
+  void Negate(PyObject* number);
+  // A value is about to be stored in `owner`.
+  void Store(PyObject* owner, PyObject* value);
+  HostValues& values() { return values_; }
+  // Known numbers that the step at hand passes to an operator.
+  absl::Span<const HostValues::Id> passed() const { return passed_; }
   void EnterFunction(PyObject* function);
   void ReadGlobal(PyObject* globals, PyObject* builtins, PyObject* name);
   void ReadAttribute(PyObject* owner, PyObject* name);
@@ -124,6 +145,17 @@ class StateWatch {
     return true;
   }
 
+  // Notes an item of a dict: its value, or that it is a varying number.
+  void AddItem(PyObject* dict, PyObject* key, GuardNote note);
+  void CallGave(PyObject* result);
+  void PassNumber(PyObject* object);
+
+  const VaryingNumbers* varying_ = nullptr;
+  HostValues values_;
+  std::function<void(PyObject*, bool)> on_step_end_;
+  const char* host_op_ = nullptr;  // Of the step at hand.
+  std::vector<PyRef> host_operands_;
+  std::vector<HostValues::Id> passed_;
   bool is_making_tensor_ = false;
   bool makes_constant_ = false;
   std::function<void(PyObject*)> on_made_;

@@ -1,0 +1,126 @@
+// Python's floats that may differ from run to run: where each came from and
+// where it went.
+
+#ifndef MICA_PYTHON_CAPTURE_HOST_VALUES_H_
+#define MICA_PYTHON_CAPTURE_HOST_VALUES_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/types/span.h"
+#include "analysis/lower/tape.h"
+#include "python/capture/guard_note.h"
+#include "python/capture/input_guards.h"
+#include "python/capture/py_ref.h"
+
+namespace mica {
+
+// Numbers that were seen to vary between calls, and that captures treat as
+// inputs from then on. All that it names is kept alive.
+class VaryingNumbers {
+ public:
+  // An item of a dict: an attribute, a global, an optimizer's learning rate.
+  void AddItem(PyObject* dict, PyObject* key);
+  bool HasItem(PyObject* dict, PyObject* key) const {
+    return items_.contains({dict, key});
+  }
+  // An argument, by its path.
+  void AddInput(std::string path) { inputs_.insert(std::move(path)); }
+  const absl::flat_hash_set<std::string>& inputs() const { return inputs_; }
+  // For Python's garbage collector.
+  int Traverse(visitproc visit, void* arg) const;
+
+ private:
+  absl::flat_hash_set<std::pair<PyObject*, PyObject*>> items_;
+  std::vector<PyRef> pins_;
+  absl::flat_hash_set<std::string> inputs_;
+};
+
+// The varying numbers of a record: read anew at each hit, as exact floats.
+class HostInputs {
+ public:
+  struct Source {
+    PyRef dict, key;  // An item; or, if null,
+    int node = -1;    // an argument.
+    GuardNote note;
+    PyRef recorded;
+  };
+  // What an item holds now, or null. Borrowed.
+  static PyObject* FindItem(const Source& source);
+  void Add(Source source) { sources_.push_back(std::move(source)); }
+  bool empty() const { return sources_.empty(); }
+  absl::Span<const Source> sources() const { return sources_; }
+  // Reads all; false if one is no float any more.
+  bool Read(const BoundInputs& inputs, std::vector<double>* values,
+            Miss* miss) const;
+  void AppendText(std::vector<std::string>* lines) const;
+  int Traverse(visitproc visit, void* arg) const;
+
+ private:
+  std::vector<Source> sources_;
+};
+
+// Follows floats by identity while a program runs. A number is *known* if it
+// came from a varying number or from a tensor, directly or by arithmetic that
+// a Program can repeat. A known number that the program uses in any other way
+// (compares it, prints it, stores it) is *exact*: a record is valid only while
+// what it came from has the recorded value. Single-thread.
+class HostValues {
+ public:
+  // Index in the list that Finish() gives; -1 for a number not known.
+  using Id = int32_t;
+  Id Find(PyObject* object) const {
+    if (ids_.empty() || !PyFloat_CheckExact(object)) return -1;
+    const auto it = ids_.find(object);
+    return it == ids_.end() ? -1 : it->second;
+  }
+  bool empty() const { return ids_.empty(); }
+
+  void AddItem(PyObject* number, PyObject* dict, PyObject* key, GuardNote note);
+  void AddInput(PyObject* number, int node, std::string path);
+  // What call `call` of the tape gave as its output `output`.
+  void AddRead(PyObject* number, int32_t call, int32_t output);
+  // `result` is `op` of numbers, one of them known; true if it is what `op`
+  // gives for them, bit for bit.
+  bool AddOp(PyObject* result, const char* op,
+             absl::Span<PyObject* const> operands);
+
+  // A use that a Program can't repeat.
+  void MarkExact(PyObject* object) {
+    if (const Id id = Find(object); id >= 0) MarkExactId(id);
+  }
+  void MarkExactId(Id id);
+  // The same for tuples of constants, at any depth.
+  void MarkExactDeep(PyObject* object);
+  bool HasKnown(PyObject* object) const;
+
+  // True if the number may vary: some source of it isn't exact.
+  bool IsDynamic(Id id) const;
+  double value(Id id) const { return nodes_[id].value; }
+
+  // Numbers as a Tape wants them; the sources become `inputs`, in order.
+  // Sources that are exact after all are listed in `exact` instead.
+  std::vector<TapeHostValue> Finish(HostInputs* inputs,
+                                    std::vector<HostInputs::Source>* exact);
+
+ private:
+  struct Node {
+    TapeHostValue tape;
+    HostInputs::Source source;
+    double value = 0;
+    bool is_exact = false;
+  };
+  Id Add(PyObject* number, Node node);
+
+  std::vector<Node> nodes_;
+  std::vector<PyRef> pins_;  // Addresses stay taken.
+  absl::flat_hash_map<PyObject*, Id> ids_;
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_HOST_VALUES_H_
