@@ -1,6 +1,7 @@
 #include "tools/bench.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -16,6 +17,8 @@
 #include "executor/job/job.h"
 #include "framework/base/file.h"
 #include "framework/base/status.h"
+#include "framework/saved/saved_program.h"
+#include "framework/tensor/safetensors.h"
 #include "framework/text/text.h"
 #include "kernels/all.h"
 #include "ops/all.h"
@@ -42,14 +45,21 @@ absl::StatusOr<Program> SpecialiseBy(absl::string_view symbols,
   return Specialise(program, sizes, AllOps());
 }
 
+bool IsFolder(const BenchOptions& options) {
+  std::error_code error;
+  return std::filesystem::is_directory(options.program_path, error);
+}
+
 absl::StatusOr<Program> MakeProgram(const BenchOptions& options) {
   if (options.program_path.empty()) {
     return Generate(options.generate, AllOps());
   }
-  MICA_ASSIGN_OR_RETURN(const std::string text, ReadFile(options.program_path));
-  absl::StatusOr<Program> program = ParseProgram(text, AllOps());
-  if (!program.ok()) return Annotate(program.status(), options.program_path);
-  if (program->is_static()) return program;
+  MICA_ASSIGN_OR_RETURN(
+      const auto program,
+      ReadProgramFile(IsFolder(options) ? ProgramFileOf(options.program_path)
+                                        : options.program_path,
+                      AllOps()));
+  if (program->is_static()) return *program;
   return SpecialiseBy(options.symbols, *program);
 }
 
@@ -61,15 +71,29 @@ struct Runnable {
   std::unique_ptr<Job> job;
 };
 
-absl::Status MakeTensors(const Plan& plan, Runnable& runnable) {
+absl::Status ReadVariables(const Program& program, const BenchOptions& options,
+                           Runnable& runnable) {
+  const std::string path = WeightsFileOf(options.program_path);
+  MICA_ASSIGN_OR_RETURN(const NamedTensors file, ReadSafetensors(path));
+  MICA_ASSIGN_OR_RETURN(runnable.variables,
+                        FitVariables(program, file.tensors, path));
+  return absl::OkStatus();
+}
+
+absl::Status MakeTensors(const Plan& plan, const BenchOptions& options,
+                         Runnable& runnable) {
   const Program& program = plan.program();
   uint64_t seed = 0;
+  if (IsFolder(options)) {
+    MICA_RETURN_IF_ERROR(ReadVariables(program, options, runnable));
+  }
   for (ValueId id : program.inputs()) {
     MICA_ASSIGN_OR_RETURN(Tensor tensor,
                           RandomTensor(program.type(id), ++seed));
     runnable.inputs.push_back(std::move(tensor));
   }
   for (const Variable& variable : program.variables()) {
+    if (IsFolder(options)) break;
     MICA_ASSIGN_OR_RETURN(Tensor tensor,
                           RandomTensor(program.type(variable.value), ++seed));
     runnable.variables.push_back(std::move(tensor));
@@ -176,7 +200,7 @@ absl::StatusOr<BenchResult> RunBench(const BenchOptions& options) {
   if (options.plan_only) return result;
 
   Runnable runnable;
-  MICA_RETURN_IF_ERROR(MakeTensors(*plan, runnable));
+  MICA_RETURN_IF_ERROR(MakeTensors(*plan, options, runnable));
   const absl::Time bind_start = absl::Now();
   MICA_RETURN_IF_ERROR(MakeJob(std::move(plan), runnable));
   result.bind_ms = absl::ToDoubleMilliseconds(absl::Now() - bind_start);

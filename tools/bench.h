@@ -13,7 +13,9 @@
 namespace mica {
 
 struct BenchOptions {
-  std::string program_path;  // A .mica file; if empty, one is generated.
+  // A .mica file, or a folder that was exported, whose variables are then
+  // read; if empty, a Program is generated.
+  std::string program_path;
   GenerateOptions generate;
   std::string symbols;    // "batch=8,seq=128": sizes for symbols.
   std::string dump_path;  // Writes the Program's text there, unless empty.
@@ -48,7 +50,8 @@ struct BenchResult {
 absl::Status CheckOptions(const BenchOptions& options);
 
 // InvalidArgument as CheckOptions(); else what parsing, planning or
-// running gives. Inputs and variables hold random numbers.
+// running gives. Inputs hold random numbers, and so do variables without a
+// file.
 absl::StatusOr<BenchResult> RunBench(const BenchOptions& options);
 
 }  // namespace mica

@@ -10,7 +10,8 @@
 #include "tools/flags.h"
 #include "tools/machine.h"
 
-DEFINE_string(program, "", "the .mica file of the Program to time");
+DEFINE_string(program, "",
+              "the .mica file, or the exported folder, of the Program to time");
 DEFINE_string(generate, "",
               "without --program: chain (adds on one element), relu_add (relu "
               "and add on small tensors) or transformer (encoder, inference)");

@@ -1,4 +1,5 @@
-// Runs a saved Program on safetensors or npy feeds. No Python, no torch.
+// Runs a saved or exported Program on safetensors or npy feeds. No Python, no
+// torch.
 
 #include <cstdio>
 
@@ -7,8 +8,10 @@
 #include "tools/flags.h"
 #include "tools/run_program.h"
 
-DEFINE_string(program, "", "the .mica file to run");
-DEFINE_string(weights, "", "safetensors file with the variables, by name");
+DEFINE_string(program, "", "the .mica file, or the exported folder, to run");
+DEFINE_string(weights, "",
+              "safetensors file with the variables, by name; an exported "
+              "folder has its own");
 DEFINE_string(feed, "", "an input from a file: x=x.npy; may be repeated");
 DEFINE_string(feeds, "", "safetensors file with inputs, by name");
 DEFINE_string(fetch, "",

@@ -9,11 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "executor/executor.h"
-#include "framework/base/file.h"
 #include "framework/base/status.h"
+#include "framework/saved/saved_program.h"
 #include "framework/tensor/npy.h"
 #include "framework/tensor/safetensors.h"
-#include "framework/text/text.h"
 #include "kernels/all.h"
 #include "ops/all.h"
 #include "tools/flags.h"
@@ -140,12 +139,33 @@ absl::Status WriteResults(const RunProgramOptions& options,
   return WriteNpyFiles(options.out_dir, named);
 }
 
+// The Program with its variables: a saved one's own, unless weights of another
+// file are asked for.
 absl::StatusOr<std::shared_ptr<const Program>> ReadProgram(
-    const std::string& path) {
-  MICA_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  absl::StatusOr<Program> program = ParseProgram(text, AllOps());
-  if (!program.ok()) return Annotate(program.status(), path);
-  return std::make_shared<const Program>(*std::move(program));
+    const RunProgramOptions& options, TensorsByName& variables) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(options.program_path, error)) {
+    MICA_RETURN_IF_ERROR(AddSafetensors(options.weights_path, variables));
+    return ReadProgramFile(options.program_path, AllOps());
+  }
+  SavedProgram saved;
+  if (options.weights_path.empty()) {
+    MICA_ASSIGN_OR_RETURN(saved,
+                          ReadSavedProgram(options.program_path, AllOps()));
+  } else {
+    MICA_ASSIGN_OR_RETURN(
+        saved.program,
+        ReadProgramFile(ProgramFileOf(options.program_path), AllOps()));
+    MICA_ASSIGN_OR_RETURN(const NamedTensors file,
+                          ReadSafetensors(options.weights_path));
+    MICA_ASSIGN_OR_RETURN(
+        saved.variables,
+        FitVariables(*saved.program, file.tensors, options.weights_path));
+  }
+  for (size_t i = 0; i < saved.variables.size(); ++i) {
+    variables[saved.program->variables()[i].name] = saved.variables[i];
+  }
+  return saved.program;
 }
 
 }  // namespace
@@ -164,10 +184,9 @@ absl::Status CheckOptions(const RunProgramOptions& options) {
 absl::StatusOr<std::vector<std::string>> RunProgram(
     const RunProgramOptions& options) {
   MICA_RETURN_IF_ERROR(CheckOptions(options));
-  MICA_ASSIGN_OR_RETURN(const auto program, ReadProgram(options.program_path));
-  MICA_ASSIGN_OR_RETURN(TensorsByName feeds, ReadFeeds(options));
   TensorsByName variables;
-  MICA_RETURN_IF_ERROR(AddSafetensors(options.weights_path, variables));
+  MICA_ASSIGN_OR_RETURN(const auto program, ReadProgram(options, variables));
+  MICA_ASSIGN_OR_RETURN(TensorsByName feeds, ReadFeeds(options));
 
   MICA_ASSIGN_OR_RETURN(
       const auto executor,

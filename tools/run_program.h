@@ -13,10 +13,11 @@
 namespace mica {
 
 struct RunProgramOptions {
-  std::string program_path;
-  std::string weights_path;  // safetensors: variables by name.
-  std::string feeds_path;    // safetensors: inputs by name, beside `feeds`.
-  std::string feeds;         // "x=x.npy,mask=mask.npy"
+  std::string program_path;  // A .mica file, or a folder that was exported.
+  // safetensors: variables by name. Empty: the folder's own.
+  std::string weights_path;
+  std::string feeds_path;  // safetensors: inputs by name, beside `feeds`.
+  std::string feeds;       // "x=x.npy,mask=mask.npy"
   // Values to fetch, without "%", with commas between; empty: what the Program
   // returns.
   std::string fetches;

@@ -133,6 +133,9 @@ absl::Status WriteFile(const std::string& path,
   for (absl::string_view chunk : chunks) {
     MICA_RETURN_IF_ERROR(WriteAll(descriptor, chunk, path));
   }
+  // On the disk before it takes the old one's place: else a power cut could
+  // leave neither.
+  if (::fsync(descriptor) != 0) return ErrnoStatus(errno, "write", path);
   if (::rename(temporary.c_str(), path.c_str()) != 0) {
     return ErrnoStatus(errno, "write", path);
   }
