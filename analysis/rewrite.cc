@@ -67,7 +67,11 @@ absl::Status Rewriter::CopyDeclarations() {
     const Value& value = from_.value(variable.value);
     MICA_ASSIGN_OR_RETURN(
         new_ids_[variable.value],
-        builder_.AddVariable(value.name, variable.name, MapType(value.type)));
+        builder_.AddVariable(value.name,
+                             variable_names_ == nullptr
+                                 ? variable.name
+                                 : variable_names_(variable.name),
+                             MapType(value.type)));
   }
   for (const Constant& constant : from_.constants()) {
     const Value& value = from_.value(constant.value);
@@ -138,6 +142,22 @@ absl::StatusOr<Program> WithOutputs(const Program& program,
   }
   MICA_ASSIGN_OR_RETURN(Program all, rewriter.Finish());
   return RemoveDeadOps(all, registry);
+}
+
+absl::StatusOr<Program> RenameVariables(
+    const Program& program,
+    const absl::flat_hash_map<std::string, std::string>& names,
+    const OpRegistry& registry) {
+  Rewriter rewriter(program, registry);
+  rewriter.set_variable_names([&](const std::string& name) {
+    const auto it = names.find(name);
+    return it == names.end() ? name : it->second;
+  });
+  MICA_RETURN_IF_ERROR(rewriter.CopyDeclarations());
+  for (const Op& op : program.ops()) {
+    MICA_RETURN_IF_ERROR(rewriter.CopyOp(op));
+  }
+  return rewriter.Finish();
 }
 
 absl::StatusOr<Program> Specialise(

@@ -41,6 +41,10 @@ class Rewriter {
 
   // Applied to each type and each list of integers that is copied.
   void set_dim_map(std::function<Dim(Dim)> map) { dim_map_ = std::move(map); }
+  // Applied to the name of each variable that is copied.
+  void set_variable_names(std::function<std::string(const std::string&)> map) {
+    variable_names_ = std::move(map);
+  }
   // Replaces what the Program returns; ids are of the old Program.
   void set_outputs(absl::Span<const ValueId> outputs) {
     outputs_.assign(outputs.begin(), outputs.end());
@@ -54,6 +58,7 @@ class Rewriter {
   std::vector<ValueId> new_ids_;
   std::vector<ValueId> outputs_;
   std::function<Dim(Dim)> dim_map_;
+  std::function<std::string(const std::string&)> variable_names_;
 };
 
 // How many ops, updates and returns read each value.
@@ -67,6 +72,13 @@ absl::StatusOr<Program> RemoveDeadOps(const Program& program,
 absl::StatusOr<Program> WithOutputs(const Program& program,
                                     absl::Span<const ValueId> outputs,
                                     const OpRegistry& registry);
+
+// The same Program with other names for its variables; those that `names`
+// doesn't tell keep theirs. InvalidArgument if two then have one name.
+absl::StatusOr<Program> RenameVariables(
+    const Program& program,
+    const absl::flat_hash_map<std::string, std::string>& names,
+    const OpRegistry& registry);
 
 // The static Program that `sizes` makes of a symbolic one. InvalidArgument if
 // a symbol has no size, or naming the op whose types then don't fit.

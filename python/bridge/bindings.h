@@ -17,6 +17,7 @@ struct PyProgram {
 };
 
 void BindProgram(nanobind::module_& m);
+void BindSaved(nanobind::module_& m);
 void BindExecutor(nanobind::module_& m);
 void BindCapture(nanobind::module_& m);
 

@@ -3,7 +3,6 @@
 #include <nanobind/stl/vector.h>
 #include <torch/csrc/autograd/python_variable.h>
 
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -58,14 +57,6 @@ NamedViews ViewsOf(nb::dict tensors, const char* what) {
   return views;
 }
 
-// The result in memory of torch's own.
-nb::object ToTorch(const Tensor& tensor) {
-  at::Tensor result = NewTensorOf(tensor.type());
-  std::memcpy(result.mutable_data_ptr(), tensor.data(),
-              tensor.type().extent_bytes());
-  return nb::steal(THPVariable_Wrap(std::move(result)));
-}
-
 std::vector<nb::object> Run(PyExecutor& self, const PyProgram& program,
                             nb::dict feed, nb::dict variables,
                             const std::vector<std::string>& fetch_list) {
@@ -73,7 +64,9 @@ std::vector<nb::object> Run(PyExecutor& self, const PyProgram& program,
       self.executor->Run(program.program, ViewsOf(feed, "feed"),
                          ViewsOf(variables, "variable"), fetch_list));
   std::vector<nb::object> tensors;
-  for (const Tensor& result : results) tensors.push_back(ToTorch(result));
+  for (const Tensor& result : results) {
+    tensors.push_back(nb::steal(THPVariable_Wrap(CopyToTorch(result))));
+  }
   return tensors;
 }
 

@@ -7,6 +7,7 @@
 NB_MODULE(_mica, m) {
   m.doc() = "The native part of mica. Import mica instead.";
   mica::BindProgram(m);
+  mica::BindSaved(m);
   mica::BindExecutor(m);
   mica::BindCapture(m);
 }

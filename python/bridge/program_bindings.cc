@@ -41,6 +41,27 @@ NamedTypes VariablesOf(const PyProgram& self) {
   return types;
 }
 
+// The names of the inputs that a run writes.
+std::vector<std::string> UpdatedInputsOf(const PyProgram& self) {
+  std::vector<std::string> names;
+  for (const Update& update : self.program->updates()) {
+    const Value& target = self.program->value(update.target);
+    if (target.kind == ValueKind::kInput) names.push_back(target.name);
+  }
+  return names;
+}
+
+// The users' names of the variables that a run writes.
+std::vector<std::string> UpdatedVariablesOf(const PyProgram& self) {
+  std::vector<std::string> names;
+  for (const Update& update : self.program->updates()) {
+    const Value& target = self.program->value(update.target);
+    if (target.kind != ValueKind::kVariable) continue;
+    names.push_back(self.program->variables()[target.index].name);
+  }
+  return names;
+}
+
 std::map<std::string, int> CountOps(const PyProgram& self, bool only_opaque) {
   std::map<std::string, int> counts;
   for (const Op& op : self.program->ops()) {
@@ -73,6 +94,8 @@ void BindProgram(nb::module_& m) {
                      return TypesOf(*self.program, self.program->outputs());
                    })
       .def_prop_ro("variables", &VariablesOf)
+      .def_prop_ro("updated_inputs", &UpdatedInputsOf)
+      .def_prop_ro("updated_variables", &UpdatedVariablesOf)
       .def_prop_ro(
           "num_ops",
           [](const PyProgram& self) { return self.program->ops().size(); })

@@ -5,6 +5,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include <array>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -73,6 +74,13 @@ at::Tensor NewTensorOf(const TensorType& type) {
   return at::empty_strided(c10::IntArrayRef(type.dims.data(), type.dims.size()),
                            c10::IntArrayRef(strides.data(), strides.size()),
                            at::TensorOptions().dtype(ToScalarType(type.dtype)));
+}
+
+at::Tensor CopyToTorch(const Tensor& tensor) {
+  at::Tensor copy = NewTensorOf(tensor.type());
+  std::memcpy(copy.mutable_data_ptr(), tensor.data(),
+              tensor.type().extent_bytes());
+  return copy;
 }
 
 at::Tensor BorrowedTensor(void* data, const TensorType& type) {

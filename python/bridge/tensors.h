@@ -30,6 +30,9 @@ absl::StatusOr<TensorView> ViewOfTensor(absl::string_view what,
 // A new tensor of torch's allocator, with undefined contents.
 at::Tensor NewTensorOf(const TensorType& type);
 
+// A copy in memory of torch's own.
+at::Tensor CopyToTorch(const Tensor& tensor);
+
 // A tensor over memory that must outlive it.
 at::Tensor BorrowedTensor(void* data, const TensorType& type);
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/text/text.h"
+#include "python/capture/describe.h"
 
 namespace mica {
 namespace {
@@ -233,6 +234,16 @@ bool Compiled::Matches(const CallArgs& args) const {
   Record::BoundCall bound;
   return !records_.empty() &&
          records_[0]->Matches(args, TorchState::Current(), &bound, nullptr);
+}
+
+PyObject* Compiled::Describe(const CallArgs& args) const {
+  const TorchState now = TorchState::Current();
+  for (const auto& record : records_) {
+    BoundInputs bound;
+    if (!record->Matches(args, now, &bound, nullptr)) continue;
+    return DescribeRecord(*record).release();
+  }
+  Py_RETURN_NONE;
 }
 
 int Compiled::Traverse(visitproc visit, void* arg) const {

@@ -44,6 +44,9 @@ class Compiled {
 
   // True if the most recent record fits the call, which isn't made.
   bool Matches(const CallArgs& args) const;
+  // What DescribeRecord() gives of the record that fits the call, which isn't
+  // made; None if none does.
+  PyObject* Describe(const CallArgs& args) const;
   // Forgets all records, refusals and statistics.
   void Reset();
   PyObject* callable() const { return callable_.get(); }

@@ -143,6 +143,12 @@ PyObject* Matches(PyObject* self, PyObject* const* args, Py_ssize_t count,
       {.args = args, .num_positional = count, .keyword_names = keyword_names}));
 }
 
+PyObject* Describe(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                   PyObject* keyword_names) {
+  return Cast(self)->compiled->Describe(
+      {.args = args, .num_positional = count, .keyword_names = keyword_names});
+}
+
 PyObject* Reset(PyObject* self, PyObject* /*unused*/) {
   Cast(self)->compiled->Reset();
   Py_RETURN_NONE;
@@ -163,6 +169,10 @@ PyMethodDef methods[] = {
      reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&Matches)),
      METH_FASTCALL | METH_KEYWORDS,
      "Whether the most recent record fits a call, which isn't made."},
+    {"_mica_describe",
+     reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&Describe)),
+     METH_FASTCALL | METH_KEYWORDS,
+     "The record that fits a call, which isn't made, as a dict; or None."},
     {"_mica_reset", &Reset, METH_NOARGS,
      "Forgets all records, refusals and statistics."},
     {nullptr, nullptr, 0, nullptr}};

@@ -55,6 +55,7 @@ class Graph {
   const Plan& plan() const { return *plan_; }
 
  private:
+  friend class RecordDescriber;
   // Memory of one run that isn't a result: host values to be compared.
   struct Runner {
     std::unique_ptr<Job> job;

@@ -103,6 +103,7 @@ class InputGuards {
   std::vector<std::string> ToText() const;
 
  private:
+  friend class RecordDescriber;
   enum class Kind {
     kTensor,
     kConstant,

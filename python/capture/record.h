@@ -89,6 +89,7 @@ class Record {
   int64_t num_state_facts() const { return guards_.num_facts(); }
 
  private:
+  friend class RecordDescriber;
   Record() = default;
   // Turns what was observed into the rest of the Record; false if it can't.
   bool Finish(Observation& run, const CallArgs& args, PyObject* result,

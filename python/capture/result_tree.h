@@ -43,6 +43,7 @@ class ResultTree {
   int Traverse(visitproc visit, void* arg) const;
 
  private:
+  friend class RecordDescriber;
   enum class Kind {
     kTensor,
     kObject,  // A constant, or an object of the state.

@@ -2,6 +2,8 @@
 
 `mica.compile(fn_or_module)` watches one real run of a program and runs it as
 a static graph from then on; `mica.explain` tells what it made of it.
+`mica.export` writes what was recorded to a folder, which `mica.load` and the
+tools without Python take.
 `mica.Executor(place).run(program, feed=..., fetch_list=[...])` runs Programs
 by name of feed and fetch.
 
@@ -33,14 +35,19 @@ from mica.compile import compile, reset  # noqa: E402
 from mica.errors import CaptureError  # noqa: E402
 from mica.executor import Executor  # noqa: E402
 from mica.explain import Explanation, explain  # noqa: E402
+from mica.export import export  # noqa: E402
+from mica.load import Loaded, load  # noqa: E402
 from mica.program import Program  # noqa: E402
 
 __all__ = [
     "CaptureError",
     "Executor",
     "Explanation",
+    "Loaded",
     "Program",
     "compile",
     "explain",
+    "export",
+    "load",
     "reset",
 ]

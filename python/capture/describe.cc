@@ -1,0 +1,178 @@
+#include "python/capture/describe.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/text/text.h"
+
+namespace mica {
+namespace {
+
+PyRef ToText(absl::string_view text) {
+  return PyRef::Steal(PyUnicode_DecodeUTF8(
+      text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
+PyRef ToNumber(int64_t number) {
+  return PyRef::Steal(PyLong_FromLongLong(number));
+}
+
+// A list of what `make` gives of each item; null after an error.
+template <typename Items, typename Make>
+PyRef ToList(const Items& items, const Make& make) {
+  PyRef list = PyRef::Steal(PyList_New(0));
+  for (const auto& item : items) {
+    const PyRef made = make(item);
+    if (!list || !made || PyList_Append(list.get(), made.get()) != 0) {
+      return PyRef();
+    }
+  }
+  return list;
+}
+
+template <typename Items>
+PyRef Numbers(const Items& items) {
+  return ToList(items, [](int64_t item) { return ToNumber(item); });
+}
+
+PyRef Objects(const std::vector<PyRef>& objects) {
+  return ToList(objects, [](const PyRef& object) { return object; });
+}
+
+// A tuple of parts none of which may be null.
+PyRef ToTuple(std::vector<PyRef> parts) {
+  PyRef tuple = PyRef::Steal(PyTuple_New(static_cast<int>(parts.size())));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (!tuple || !parts[i]) return PyRef();
+    PyTuple_SET_ITEM(tuple.get(), static_cast<int>(i), parts[i].release());
+  }
+  return tuple;
+}
+
+PyRef OrNone(const PyRef& object) {
+  return object ? object : PyRef::Share(Py_None);
+}
+
+}  // namespace
+
+// Reads what the classes of a record keep to themselves.
+class RecordDescriber {
+ public:
+  static PyRef Inputs(const InputGuards& inputs) {
+    return ToList(inputs.nodes_, [](const InputGuards::Node& node) {
+      return ToTuple({ToText(NameOf(node.kind)),
+                      OrNone(node.value ? node.value : node.type),
+                      ToNumber(node.index), Objects(node.keys),
+                      Objects(node.names), Numbers(node.children),
+                      ToText(node.path)});
+    });
+  }
+
+  static PyRef Results(const ResultTree& tree) {
+    return ToList(tree.nodes_, [](const ResultTree::Node& node) {
+      return ToTuple({ToText(NameOf(node.kind)), OrNone(node.object),
+                      ToNumber(node.index), Objects(node.keys),
+                      Objects(node.names), Numbers(node.children)});
+    });
+  }
+
+  static PyRef Windows(const Graph& graph) {
+    return ToList(graph.results_, [](const Graph::Result& result) {
+      const LoweredResult& place = result.place;
+      const char* source =
+          place.source == LoweredResult::Source::kOutput  ? "output"
+          : place.source == LoweredResult::Source::kInput ? "input"
+                                                          : "variable";
+      return ToTuple({ToText(source), ToNumber(place.index),
+                      Numbers(place.sizes), Numbers(place.strides),
+                      ToNumber(place.offset)});
+    });
+  }
+
+  static PyRef Constants(const Graph& graph) {
+    return ToList(graph.lowered_.large_constants, [&](TapeTensorId id) {
+      const std::string& bytes = *graph.tape_.tensors[id].bytes;
+      return PyRef::Steal(PyBytes_FromStringAndSize(
+          bytes.data(), static_cast<Py_ssize_t>(bytes.size())));
+    });
+  }
+
+  static PyRef HostReads(const Graph& graph) {
+    return ToList(graph.host_reads_, [&](const Graph::HostRead& read) {
+      const TapeCall& call = graph.tape_.calls[read.call];
+      return ToText(absl::StrCat(call.file, ":", call.line));
+    });
+  }
+
+  static PyRef All(const Record& record) {
+    const Graph& graph = *record.graph_;
+    PyRef dict = PyRef::Steal(PyDict_New());
+    const auto put = [&](const char* key, const PyRef& value) {
+      return dict && value &&
+             PyDict_SetItemString(dict.get(), key, value.get()) == 0;
+    };
+    const bool ok = put("program", ToText(mica::ToText(graph.program()))) &&
+                    put("inputs", Inputs(record.inputs_)) &&
+                    put("roots", Numbers(record.inputs_.roots_)) &&
+                    put("keywords", OrNone(record.inputs_.keyword_names_)) &&
+                    put("results", Results(record.result_)) &&
+                    put("result_root", ToNumber(record.result_.root_)) &&
+                    put("windows", Windows(graph)) &&
+                    put("states", Objects(record.states_)) &&
+                    put("constants", Constants(graph)) &&
+                    put("host_reads", HostReads(graph));
+    return ok ? dict : PyRef();
+  }
+
+ private:
+  static const char* NameOf(InputGuards::Kind kind) {
+    switch (kind) {
+      case InputGuards::Kind::kTensor:
+        return "tensor";
+      case InputGuards::Kind::kConstant:
+        return "constant";
+      case InputGuards::Kind::kTuple:
+        return "tuple";
+      case InputGuards::Kind::kList:
+        return "list";
+      case InputGuards::Kind::kDict:
+        return "dict";
+      case InputGuards::Kind::kInstance:
+        return "instance";
+      case InputGuards::Kind::kSame:
+        return "same";
+      default:
+        return "object";
+    }
+  }
+
+  static const char* NameOf(ResultTree::Kind kind) {
+    switch (kind) {
+      case ResultTree::Kind::kTensor:
+        return "tensor";
+      case ResultTree::Kind::kInput:
+        return "argument";
+      case ResultTree::Kind::kSame:
+        return "same";
+      case ResultTree::Kind::kTuple:
+        return "tuple";
+      case ResultTree::Kind::kList:
+        return "list";
+      case ResultTree::Kind::kDict:
+        return "dict";
+      case ResultTree::Kind::kSet:
+        return "set";
+      case ResultTree::Kind::kInstance:
+        return "instance";
+      default:
+        return "object";
+    }
+  }
+};
+
+PyRef DescribeRecord(const Record& record) {
+  return RecordDescriber::All(record);
+}
+
+}  // namespace mica

@@ -1,0 +1,28 @@
+// A record taken apart for mica.export().
+
+#ifndef MICA_PYTHON_CAPTURE_DESCRIBE_H_
+#define MICA_PYTHON_CAPTURE_DESCRIBE_H_
+
+#include "python/capture/py_ref.h"
+#include "python/capture/record.h"
+
+namespace mica {
+
+// A new dict, or null with a Python error set. A node is a tuple of its kind,
+// its class or object, its number, its keys, attribute names and children.
+//
+//   program      the text
+//   inputs       nodes of the arguments, with their paths as last entries
+//   roots        the nodes of the arguments, those by keyword last
+//   keywords     the names of the latter
+//   results      nodes of the result
+//   result_root  the outermost one
+//   windows      (source, index, sizes, strides, offset) of each result tensor
+//   states       tensors of the program's state: its first variables
+//   constants    bytes of each further variable
+//   host_reads   "file:line" of each number that the program looked at
+PyRef DescribeRecord(const Record& record);
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_DESCRIBE_H_
