@@ -84,17 +84,21 @@ types() {
 }
 
 fuzz() {
-  local target seconds=${MICA_FUZZ_SECONDS:-20} name dictionary
+  local target seconds=${MICA_FUZZ_SECONDS:-20} name dictionary seeds
   for target in tests/fuzz/*_fuzz.cc; do
     name=$(basename "$target" .cc)
     dictionary=${target%_fuzz.cc}.dict
     [[ -f $dictionary ]] || dictionary=
+    seeds=(tests/fuzz/corpus tests/golden/text)
+    if [[ -d ${target%_fuzz.cc}_corpus ]]; then
+      seeds=("${target%_fuzz.cc}_corpus")
+    fi
     mkdir -p "build-fuzz/corpus/$name"
     check "fuzzing: $name, $seconds s" "$name" "build-fuzz/bin/$name" \
       -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -max_len=4096 \
       -artifact_prefix=build-fuzz/ -print_final_stats=1 -verbosity=1 \
       ${dictionary:+"-dict=$dictionary"} \
-      "build-fuzz/corpus/$name" tests/fuzz/corpus tests/golden/text
+      "build-fuzz/corpus/$name" "${seeds[@]}"
   done
 }
 
