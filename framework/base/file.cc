@@ -121,8 +121,10 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 
 absl::Status WriteFile(const std::string& path,
                        absl::Span<const absl::string_view> chunks) {
-  std::string temporary = absl::StrCat(path, ".XXXXXX");
-  const int descriptor = ::mkostemp(temporary.data(), O_CLOEXEC);
+  constexpr absl::string_view kSuffix = ".tmp";
+  std::string temporary = absl::StrCat(path, ".XXXXXX", kSuffix);
+  const int descriptor = ::mkostemps(
+      temporary.data(), static_cast<int>(kSuffix.size()), O_CLOEXEC);
   if (descriptor < 0) return ErrnoStatus(errno, "write", path);
   absl::Cleanup remove = [&temporary] { ::unlink(temporary.c_str()); };
   absl::Cleanup close = [descriptor] { ::close(descriptor); };

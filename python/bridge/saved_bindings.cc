@@ -32,6 +32,25 @@ PyProgram Rename(const PyProgram& self,
       ValueOrThrow(RenameVariables(*self.program, map, AllOps())))};
 }
 
+PyProgram KeepOutputs(const PyProgram& self, const std::vector<int>& indices) {
+  std::vector<ValueId> outputs;
+  for (const int index : indices) {
+    outputs.push_back(self.program->outputs().at(index));
+  }
+  return {std::make_shared<const Program>(
+      ValueOrThrow(WithOutputs(*self.program, outputs, AllOps())))};
+}
+
+// The users' names of variables that nothing reads.
+std::vector<std::string> UnusedVariables(const PyProgram& self) {
+  const std::vector<int> uses = CountUses(*self.program);
+  std::vector<std::string> names;
+  for (const Variable& variable : self.program->variables()) {
+    if (uses[variable.value] == 0) names.push_back(variable.name);
+  }
+  return names;
+}
+
 absl::StatusOr<std::vector<Tensor>> CopiesOf(const Program& program,
                                              nb::list tensors) {
   std::vector<Tensor> copies;
@@ -75,6 +94,10 @@ nb::tuple ReadSaved(const std::string& path) {
 void BindSaved(nb::module_& m) {
   m.attr("Program").attr("rename_variables") =
       nb::cpp_function(&Rename, nb::is_method(), nb::arg("names"));
+  m.attr("Program").attr("keep_outputs") =
+      nb::cpp_function(&KeepOutputs, nb::is_method(), nb::arg("indices"));
+  m.attr("Program").attr("unused_variables") =
+      nb::cpp_function(&UnusedVariables, nb::is_method());
   m.def("write_saved", &WriteSaved, nb::arg("path"), nb::arg("program"),
         nb::arg("variables"), nb::arg("signature"));
   m.def("read_saved", &ReadSaved, nb::arg("path"));

@@ -239,7 +239,7 @@ bool Compiled::Matches(const CallArgs& args) const {
 PyObject* Compiled::Describe(const CallArgs& args) const {
   const TorchState now = TorchState::Current();
   for (const auto& record : records_) {
-    BoundInputs bound;
+    Record::BoundCall bound;
     if (!record->Matches(args, now, &bound, nullptr)) continue;
     return DescribeRecord(*record).release();
   }

@@ -105,6 +105,14 @@ class RecordDescriber {
     });
   }
 
+  static PyRef LostGradients(const Gradients& gradients) {
+    std::vector<std::string> names;
+    for (const Gradients::Leaf& leaf : gradients.leaves()) {
+      if (!leaf.is_kept) names.push_back(absl::StrCat(leaf.name, ".grad"));
+    }
+    return ToList(names, [](const std::string& name) { return ToText(name); });
+  }
+
   static PyRef All(const Record& record) {
     const Graph& graph = *record.graph_;
     PyRef dict = PyRef::Steal(PyDict_New());
@@ -119,7 +127,8 @@ class RecordDescriber {
                     put("results", Results(record.result_)) &&
                     put("result_root", ToNumber(record.result_.root_)) &&
                     put("windows", Windows(graph)) &&
-                    put("states", Objects(record.states_)) &&
+                    put("states", ToList(record.states(), OrNone)) &&
+        put("lost_gradients", LostGradients(record.gradients_)) &&
                     put("constants", Constants(graph)) &&
                     put("host_reads", HostReads(graph));
     return ok ? dict : PyRef();

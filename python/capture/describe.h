@@ -19,6 +19,7 @@ namespace mica {
 //   result_root  the outermost one
 //   windows      (source, index, sizes, strides, offset) of each result tensor
 //   states       tensors of the program's state: its first variables
+//   lost_gradients  names of gradients that the program puts others in place of
 //   constants    bytes of each further variable
 //   host_reads   "file:line" of each number that the program looked at
 PyRef DescribeRecord(const Record& record);

@@ -69,7 +69,8 @@ def export(
             "mica.export: what the program does depends on the value of a "
             f"tensor, read at {', '.join(record['host_reads'])}"
         )
-    program = _mica.Program.parse(record["program"])
+    program = _keep_results(_mica.Program.parse(record["program"]), record)
+    _check_gradients(program, record)
     names = _new_names(program, record["states"], modules or {})
     program = program.rename_variables(names)
     states: list[torch.Tensor] = record["states"]
@@ -103,6 +104,40 @@ def _record_of(
         f"mica.export: {report['name']} is not one graph: "
         + ("; ".join(reasons) or "no record fits the call")
     )
+
+
+def _keep_results(
+    program: _mica.Program, record: dict[str, Any]
+) -> _mica.Program:
+    """The Program without outputs that are no part of the call's result.
+
+    Those are gradients that the program leaves behind. The record's windows
+    count the outputs that are left.
+    """
+    used = {node[2] for node in record["results"] if node[0] == "tensor"}
+    windows = record["windows"]
+    outputs = sorted(
+        {windows[index][1] for index in used if windows[index][0] == "output"}
+    )
+    record["windows"] = [
+        (source, outputs.index(index), *rest)
+        if source == "output" and index in outputs
+        else (source, index, *rest)
+        for source, index, *rest in windows
+    ]
+    return program.keep_outputs(outputs)
+
+
+def _check_gradients(program: _mica.Program, record: Mapping[str, Any]) -> None:
+    """Refuses a program that reads a gradient and leaves another tensor."""
+    lost = set(record["lost_gradients"]) - set(program.unused_variables())
+    for name, _ in program.variables:
+        if name in lost:
+            raise NotImplementedError(
+                f"mica.export: the program reads {name} and puts a new tensor "
+                "in its place; begin it with zero_grad(), or fill gradients "
+                "in place"
+            )
 
 
 def _new_names(
