@@ -268,9 +268,15 @@ absl::Status Trainer::Resume() {
                        step_->variables(), identity_));
     if (found.has_value()) {
       progress_ = *found;
-      std::printf("goes on after step %lld, in epoch %lld\n",
-                  static_cast<long long>(progress_.step),
-                  static_cast<long long>(progress_.epoch + 1));
+      if (progress_.epoch >= options_.epochs) {
+        std::printf("%s has %lld epochs behind it: nothing is left to do\n",
+                    options_.checkpoint_path.c_str(),
+                    static_cast<long long>(progress_.epoch));
+      } else {
+        std::printf("goes on after step %lld, in epoch %lld\n",
+                    static_cast<long long>(progress_.step),
+                    static_cast<long long>(progress_.epoch + 1));
+      }
     }
   }
   if (options_.log_path.empty()) return absl::OkStatus();
