@@ -57,7 +57,8 @@ class DigitsNet(torch.nn.Module):
         x = functional.relu(self.norm2(self.conv2(x)))
         x = functional.max_pool2d(x, 2)
         x = functional.relu(self.fc1(x.flatten(1)))
-        return self.fc2(x)
+        logits: torch.Tensor = self.fc2(x)
+        return logits
 
 
 def load(seed: int = 0) -> Digits:
@@ -97,7 +98,7 @@ def make_step(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Step:
     def train_step(images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         optimizer.zero_grad(set_to_none=True)
         loss = functional.cross_entropy(model(images), labels)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         return loss.detach()
 
