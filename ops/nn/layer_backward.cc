@@ -64,6 +64,7 @@ absl::StatusOr<TensorTypes> InferEmbeddingBackward(const OpCall& call) {
       IsIntegral(indices.dtype) && grad.rank() == indices.rank() + 1 &&
       std::equal(indices.dims.begin(), indices.dims.end(), grad.dims.begin());
   if (!fits) return call.Wants("indices[...] and a gradient[..., d]");
+  if (call.Int(2) < 0) return call.Wants("num_weights of at least 0");
   return TensorTypes{FreshTensor(grad.dtype, {call.Int(2), grad.dims.back()})};
 }
 
