@@ -27,6 +27,7 @@ void RegisterAllOps(OpRegistry& registry) {
   RegisterConvBackwardOps(registry);
   RegisterResampleOps(registry);
   RegisterFoldOps(registry);
+  RegisterRecurrentOps(registry);
   RegisterViewOps(registry);
   RegisterCopyOps(registry);
   RegisterJoinOps(registry);

@@ -5,20 +5,25 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/fuse/forward_writes.h"
+#include "analysis/fuse/program_facts.h"
+#include "analysis/fuse/recurrent.h"
+#include "analysis/fuse/simplify.h"
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
 
 namespace mica {
 namespace {
 
-constexpr OpId kNoOp = -1;
-
 // A matrix product with what follows it, to be one mica.linear.
 struct LinearMatch {
   OpId product = kNoOp;
-  OpId view = kNoOp;  // Between the product and its activation.
-  OpId activation = kNoOp;
-  std::string activation_name = "none";
+  ValueId bias = kNoValue;
+  std::string activation = "none";
+  ValueId residual = kNoValue;
+  // What follows the product, in order: views, which stay, and ops that the
+  // linear does.
+  std::vector<OpId> chain;
 };
 
 // A sum and the layer norm of it.
@@ -31,62 +36,43 @@ class Fuser {
  public:
   Fuser(const Program& program, const OpRegistry& ops)
       : program_(program),
-        uses_(CountUses(program)),
-        consumer_(program.num_values(), kNoOp),
+        facts_(program),
         is_absorbed_(program.ops().size(), false),
         linear_at_(program.ops().size()),
         add_norm_at_(program.ops().size()),
-        rewriter_(program, ops) {
-    for (size_t i = 0; i < program.ops().size(); ++i) {
-      ForEachValue(program.ops()[i].arguments,
-                   [&](ValueId id) { consumer_[id] = static_cast<OpId>(i); });
-    }
-  }
+        rewriter_(program, ops) {}
 
   absl::StatusOr<Program> Run();
 
  private:
   void MatchLinear(OpId product);
+  // Takes the op `next`, which reads `value`, into the match if it fits.
+  bool Extend(ValueId value, OpId next, LinearMatch& match) const;
+  bool TakeBias(ValueId value, const Op& add, LinearMatch& match) const;
+  bool TakeResidual(ValueId value, const Op& add, LinearMatch& match) const;
+  bool FeedsNorm(ValueId value) const;
   void MatchAddNorm(OpId norm);
   absl::Status EmitLinear(const LinearMatch& match);
   absl::Status EmitAddNorm(const AddNormMatch& match);
   absl::StatusOr<ValueId> EmitWeight(ValueId matrix, const SourceLine& source);
+  absl::StatusOr<Argument> EmitResidual(const LinearMatch& match);
 
   const Op& op(OpId id) const { return program_.ops()[id]; }
   const TensorType& TypeOf(const Op& op, int param) const {
     return program_.type(ValueOf(op, param));
   }
   static ValueId ValueOf(const Op& op, int param) {
-    const auto* ref = std::get_if<ValueRef>(&op.arguments[param]);
-    return ref == nullptr ? kNoValue : ref->id;
-  }
-  // The one op that reads `value` and nothing else does; kNoOp otherwise.
-  OpId OnlyConsumer(ValueId value) const {
-    return uses_[value] == 1 ? consumer_[value] : kNoOp;
-  }
-  // The op that makes `value`, kNoOp for inputs, variables and constants.
-  OpId ProducerOf(ValueId value) const {
-    const Value& v = program_.value(value);
-    return v.kind == ValueKind::kResult ? v.index : kNoOp;
+    return ProgramFacts::ValueOf(op, param);
   }
 
   const Program& program_;
-  std::vector<int> uses_;
-  std::vector<OpId> consumer_;  // The last one.
+  const ProgramFacts facts_;
   std::vector<bool> is_absorbed_;
   // At the op where a match is emitted: its last one.
   std::vector<std::optional<LinearMatch>> linear_at_;
   std::vector<std::optional<AddNormMatch>> add_norm_at_;
   Rewriter rewriter_;
 };
-
-bool IsNumber(const Argument& argument, double wanted) {
-  if (const auto* integer = std::get_if<int64_t>(&argument)) {
-    return static_cast<double>(*integer) == wanted;
-  }
-  const auto* real = std::get_if<double>(&argument);
-  return real != nullptr && *real == wanted;
-}
 
 // The word of mica.linear for an activation op; nothing for another op.
 std::optional<std::string> ActivationName(const Op& op) {
@@ -121,12 +107,72 @@ absl::StatusOr<Program> Fuser::Run() {
   return rewriter_.Finish();
 }
 
+bool Fuser::FeedsNorm(ValueId value) const {
+  for (OpId id : facts_.ReadersOf(value)) {
+    if (facts_.Is(id, "aten.native_layer_norm")) return true;
+  }
+  return false;
+}
+
+// value + bias[n], the product having n columns.
+bool Fuser::TakeBias(ValueId value, const Op& add, LinearMatch& match) const {
+  const ValueId bias = ValueOf(add, ValueOf(add, 0) == value);
+  if (match.bias != kNoValue || match.activation != "none" ||
+      bias == kNoValue) {
+    return false;
+  }
+  const TensorType& type = program_.type(value);
+  const TensorType& product = program_.type(op(match.product).results[0]);
+  const TensorType& row = program_.type(bias);
+  if (row.rank() != 1 || row.dtype != type.dtype || row.is_scalar ||
+      type.dims.back() != product.dims[1] || row.dims[0] != product.dims[1]) {
+    return false;
+  }
+  match.bias = bias;
+  return true;
+}
+
+// value + a tensor of its type. A layer norm takes the sum rather itself.
+bool Fuser::TakeResidual(ValueId value, const Op& add,
+                         LinearMatch& match) const {
+  const ValueId residual = ValueOf(add, ValueOf(add, 0) == value);
+  if (match.residual != kNoValue || residual == kNoValue || residual == value ||
+      !(program_.type(residual) == program_.type(value)) ||
+      FeedsNorm(add.results[0])) {
+    return false;
+  }
+  match.residual = residual;
+  return true;
+}
+
+bool Fuser::Extend(ValueId value, OpId next, LinearMatch& match) const {
+  const Op& reader = op(next);
+  if (is_absorbed_[next] || linear_at_[next].has_value() ||
+      reader.results.size() != 1 ||
+      !program_.type(reader.results[0]).is_row_major() ||
+      program_.type(reader.results[0]).rank() == 0) {
+    return false;
+  }
+  if (IsPlainView(reader)) return true;
+  const auto activation = ActivationName(reader);
+  if (activation.has_value()) {
+    if (match.activation != "none" || match.residual != kNoValue) return false;
+    match.activation = *activation;
+    return true;
+  }
+  return reader.def->name() == "aten.add.Tensor" &&
+         IsNumber(reader.arguments[2], 1) && match.residual == kNoValue &&
+         program_.type(reader.results[0]) == program_.type(value) &&
+         (TakeBias(value, reader, match) || TakeResidual(value, reader, match));
+}
+
 void Fuser::MatchLinear(OpId product) {
   const Op& mm = op(product);
   const bool has_bias = mm.def->name() == "aten.addmm";
   if (!has_bias && mm.def->name() != "aten.mm") return;
   const TensorType& result = program_.type(mm.results[0]);
   if (result.dtype != DType::kF32 || !result.is_row_major()) return;
+  LinearMatch match{.product = product};
   if (has_bias) {
     // The bias is added to each row as it is.
     const TensorType& bias = TypeOf(mm, 0);
@@ -134,37 +180,38 @@ void Fuser::MatchLinear(OpId product) {
         !IsNumber(mm.arguments[3], 1) || !IsNumber(mm.arguments[4], 1)) {
       return;
     }
+    match.bias = ValueOf(mm, 0);
   }
-  LinearMatch match{.product = product};
-  OpId next = OnlyConsumer(mm.results[0]);
-  OpId view = kNoOp;
-  if (next != kNoOp && IsPlainView(op(next))) {
-    view = next;
-    next = OnlyConsumer(op(view).results[0]);
+  ValueId value = mm.results[0];
+  for (OpId next = facts_.OnlyReader(value);
+       next != kNoOp && Extend(value, next, match);
+       next = facts_.OnlyReader(value)) {
+    match.chain.push_back(next);
+    value = op(next).results[0];
   }
-  const std::optional<std::string> activation =
-      next == kNoOp ? std::nullopt : ActivationName(op(next));
-  if (activation.has_value() &&
-      program_.type(op(next).results[0]).is_row_major()) {
-    match.view = view;
-    match.activation = next;
-    match.activation_name = *activation;
-    is_absorbed_[product] = true;
-    if (view != kNoOp) is_absorbed_[view] = true;
+  // Views at the end are no part of it.
+  while (!match.chain.empty() && IsPlainView(op(match.chain.back()))) {
+    match.chain.pop_back();
   }
-  linear_at_[match.activation == kNoOp ? product : match.activation] = match;
+  OpId last = product;
+  for (OpId id : match.chain) {
+    is_absorbed_[last] = true;
+    last = id;
+  }
+  linear_at_[last] = std::move(match);
 }
 
 void Fuser::MatchAddNorm(OpId norm) {
   const Op& layer_norm = op(norm);
   if (layer_norm.def->name() != "aten.native_layer_norm") return;
-  if (uses_[layer_norm.results[1]] > 0 || uses_[layer_norm.results[2]] > 0) {
+  if (facts_.NumUses(layer_norm.results[1]) > 0 ||
+      facts_.NumUses(layer_norm.results[2]) > 0) {
     return;
   }
   const ValueId sum = ValueOf(layer_norm, 0);
-  const OpId add = ProducerOf(sum);
-  if (add == kNoOp || op(add).def->name() != "aten.add.Tensor" ||
-      is_absorbed_[add] || !IsNumber(op(add).arguments[2], 1)) {
+  const OpId add = facts_.ProducerOf(sum);
+  if (!facts_.Is(add, "aten.add.Tensor") || is_absorbed_[add] ||
+      linear_at_[add].has_value() || !IsNumber(op(add).arguments[2], 1)) {
     return;
   }
   const TensorType& type = program_.type(sum);
@@ -172,14 +219,10 @@ void Fuser::MatchAddNorm(OpId norm) {
                         program_.type(layer_norm.results[0]).is_row_major() &&
                         TypeOf(op(add), 0) == type &&
                         TypeOf(op(add), 1) == type;
+  if (!is_plain) return;
   // A reader of the sum in between would come before the fused op.
-  if (!is_plain || (uses_[sum] > 1 && consumer_[sum] != norm && norm - add > 1))
-    return;
-  for (OpId id = add + 1; id < norm; ++id) {
-    bool reads_sum = false;
-    ForEachValue(op(id).arguments,
-                 [&](ValueId value) { reads_sum = reads_sum || value == sum; });
-    if (reads_sum) return;
+  for (OpId id : facts_.ReadersOf(sum)) {
+    if (id < norm) return;
   }
   is_absorbed_[add] = true;
   add_norm_at_[norm] = {.add = add, .norm = norm};
@@ -187,39 +230,52 @@ void Fuser::MatchAddNorm(OpId norm) {
 
 absl::StatusOr<ValueId> Fuser::EmitWeight(ValueId matrix,
                                           const SourceLine& source) {
-  const OpId producer = ProducerOf(matrix);
-  if (producer != kNoOp && op(producer).def->name() == "aten.t") {
+  const OpId producer = facts_.ProducerOf(matrix);
+  if (facts_.Is(producer, "aten.t")) {
     return rewriter_.NewId(ValueOf(op(producer), 0));
   }
   return rewriter_.builder().Add("aten.t", {ValueRef{rewriter_.NewId(matrix)}},
                                  source);
 }
 
+// The residual as rows of the product.
+absl::StatusOr<Argument> Fuser::EmitResidual(const LinearMatch& match) {
+  if (match.residual == kNoValue) return Argument();
+  const Op& mm = op(match.product);
+  const Dims& dims = program_.type(mm.results[0]).dims;
+  const ValueId residual = rewriter_.NewId(match.residual);
+  if (program_.type(match.residual).dims == dims) return ValueRef{residual};
+  MICA_ASSIGN_OR_RETURN(
+      ValueId rows,
+      rewriter_.builder().Add(
+          "aten.view",
+          {ValueRef{residual}, std::vector<int64_t>(dims.begin(), dims.end())},
+          mm.source));
+  return ValueRef{rows};
+}
+
 absl::Status Fuser::EmitLinear(const LinearMatch& match) {
   const Op& mm = op(match.product);
-  const bool has_bias = mm.def->name() == "aten.addmm";
-  const int first = has_bias ? 1 : 0;
+  const int first = mm.def->name() == "aten.addmm" ? 1 : 0;
   MICA_ASSIGN_OR_RETURN(ValueId weight,
                         EmitWeight(ValueOf(mm, first + 1), mm.source));
   Argument bias;
-  if (has_bias) bias = ValueRef{rewriter_.NewId(ValueOf(mm, 0))};
+  if (match.bias != kNoValue) bias = ValueRef{rewriter_.NewId(match.bias)};
+  MICA_ASSIGN_OR_RETURN(Argument residual, EmitResidual(match));
   MICA_ASSIGN_OR_RETURN(
-      ValueId value,
-      rewriter_.builder().Add(
-          "mica.linear",
-          {ValueRef{rewriter_.NewId(ValueOf(mm, first))}, ValueRef{weight},
-           bias, Argument(), match.activation_name},
-          mm.source));
-  if (match.activation == kNoOp) {
-    rewriter_.Map(mm.results[0], value);
-    return absl::OkStatus();
+      ValueId value, rewriter_.builder().Add(
+                         "mica.linear",
+                         {ValueRef{rewriter_.NewId(ValueOf(mm, first))},
+                          ValueRef{weight}, bias, residual, match.activation},
+                         mm.source));
+  rewriter_.Map(mm.results[0], value);
+  for (OpId id : match.chain) {
+    if (IsPlainView(op(id))) {
+      MICA_RETURN_IF_ERROR(rewriter_.CopyOp(op(id)));
+      value = rewriter_.NewId(op(id).results[0]);
+    }
+    rewriter_.Map(op(id).results[0], value);
   }
-  if (match.view != kNoOp) {
-    rewriter_.Map(mm.results[0], value);
-    MICA_RETURN_IF_ERROR(rewriter_.CopyOp(op(match.view)));
-    value = rewriter_.NewId(op(match.view).results[0]);
-  }
-  rewriter_.Map(op(match.activation).results[0], value);
   return absl::OkStatus();
 }
 
@@ -249,7 +305,10 @@ absl::Status Fuser::EmitAddNorm(const AddNormMatch& match) {
 }  // namespace
 
 absl::StatusOr<Program> Fuse(const Program& program, const OpRegistry& ops) {
-  MICA_ASSIGN_OR_RETURN(Program fused, Fuser(program, ops).Run());
+  MICA_ASSIGN_OR_RETURN(Program plain, ForwardWrites(program, ops));
+  MICA_ASSIGN_OR_RETURN(plain, Simplify(plain, ops));
+  MICA_ASSIGN_OR_RETURN(plain, FuseRecurrent(plain, ops));
+  MICA_ASSIGN_OR_RETURN(Program fused, Fuser(plain, ops).Run());
   return RemoveDeadOps(fused, ops);
 }
 

@@ -12,7 +12,8 @@ namespace mica {
 // A Program of the same meaning in which
 // - a matrix product with its bias, activation and residual is one
 //   mica.linear,
-// - a sum and the layer norm of it are one mica.add_layer_norm.
+// - a sum and the layer norm of it are one mica.add_layer_norm,
+// - what Simplify() and FuseRecurrent() find is replaced.
 // What is computed in between and read elsewhere stays.
 absl::StatusOr<Program> Fuse(const Program& program, const OpRegistry& ops);
 

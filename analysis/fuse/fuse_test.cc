@@ -35,6 +35,35 @@ TEST(FuseTest, ProductBiasAndActivationAreOneLinear) {
   EXPECT_THAT(text, Not(HasSubstr("aten.gelu")));
 }
 
+TEST(FuseTest, ABiasAddedLaterAndAResidualJoinTheProduct) {
+  const std::string text = Fused(R"(program @f(%x: f32[6,4], %r: f32[2,3,8]) {
+  %w = variable "w" : f32[4,8]
+  %b = variable "b" : f32[8]
+  %h = aten.mm(%x, %w) : f32[6,8]
+  %v = aten.view(%h, [2,3,8]) : f32[2,3,8]
+  %s = aten.add.Tensor(%v, %b) : f32[2,3,8]
+  %g = aten.relu(%s) : f32[2,3,8]
+  %y = aten.add.Tensor(%r, %g) : f32[2,3,8]
+  return %y
+}
+)");
+  EXPECT_THAT(text, HasSubstr("aten.view(%r, [6, 8])"));
+  EXPECT_THAT(text, HasSubstr(", %b, %1, \"relu\")"));
+  EXPECT_THAT(text, Not(HasSubstr("aten.add")));
+}
+
+TEST(FuseTest, ABiasOfOtherColumnsStaysOutside) {
+  EXPECT_THAT(Fused(R"(program @f(%x: f32[6,4], %b: f32[4]) {
+  %w = variable "w" : f32[4,8]
+  %h = aten.mm(%x, %w) : f32[6,8]
+  %v = aten.view(%h, [12,4]) : f32[12,4]
+  %s = aten.add.Tensor(%v, %b) : f32[12,4]
+  return %s
+}
+)"),
+              HasSubstr("aten.add.Tensor"));
+}
+
 TEST(FuseTest, KeepsAProductThatIsReadTwice) {
   const std::string text = Fused(R"(program @f(%x: f32[6,4]) {
   %w = variable "w" : f32[4,8]

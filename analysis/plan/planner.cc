@@ -210,13 +210,18 @@ void Planner::AddArgs(Step& step, const std::vector<Place>& operands,
   }
   for (const PackRequest& pack : step.prepared->packs) {
     const Location& from = args_[step.first_arg + pack.operand].location;
-    const int32_t index = static_cast<int32_t>(plan_->packed_.size());
-    plan_->packed_.push_back({.variable = from.index,
-                              .offset = from.offset,
-                              .bytes = pack.bytes,
-                              .pack = pack.pack});
+    // Steps of one kernel with equal requests share what it is prepared to.
+    const auto [it, is_new] = packed_.try_emplace(
+        {step.prepared.get(), pack.operand, from.index, from.offset},
+        static_cast<int32_t>(plan_->packed_.size()));
+    if (is_new) {
+      plan_->packed_.push_back({.variable = from.index,
+                                .offset = from.offset,
+                                .bytes = pack.bytes,
+                                .pack = pack.pack});
+    }
     args_[step.first_arg + pack.operand] = {
-        .location = {.home = Home::kPacked, .index = index}};
+        .location = {.home = Home::kPacked, .index = it->second}};
   }
   for (const Place& result : results) {
     Touch(result.slice);

@@ -3,8 +3,10 @@
 #ifndef MICA_ANALYSIS_PLAN_PLANNER_H_
 #define MICA_ANALYSIS_PLAN_PLANNER_H_
 
+#include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -83,6 +85,8 @@ class Planner {
   std::vector<Place> places_;      // Of base values.
   std::vector<Lifetime> slices_;
   std::vector<Place> args_;
+  // The plan's packed copies, by kernel, operand, variable and offset in it.
+  std::map<std::tuple<const Prepared*, int, int32_t, int64_t>, int32_t> packed_;
 };
 
 }  // namespace mica

@@ -22,6 +22,7 @@ void RegisterNorm(KernelRegistry& registry);  // Layer norm and softmax.
 void RegisterAttention(KernelRegistry& registry);
 void RegisterAttentionBackward(KernelRegistry& registry);
 void RegisterBackward(KernelRegistry& registry);  // Of norms and embeddings.
+void RegisterRecurrent(KernelRegistry& registry);
 void RegisterReduction(KernelRegistry& registry);
 void RegisterMovement(KernelRegistry& registry);  // Copies, gathers, joins.
 

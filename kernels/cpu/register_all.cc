@@ -14,6 +14,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterGradients(registry);
   RegisterPoolTraining(registry);
   RegisterLoss(registry);
+  RegisterRecurrent(registry);
   RegisterNorm(registry);
   RegisterAttention(registry);
   RegisterAttentionBackward(registry);

@@ -23,6 +23,7 @@ SimdTable MakeV3() {
   v3::FillWindow(table);
   v3::FillTraining(table);
   v3::FillBatchNorm(table);
+  v3::FillRecurrent(table);
   return table;
 }
 
@@ -41,6 +42,7 @@ SimdTable MakeV4() {
   v4::FillWindow(table);
   v4::FillTraining(table);
   v4::FillBatchNorm(table);
+  v4::FillRecurrent(table);
   return table;
 }
 

@@ -294,6 +294,13 @@ struct SimdTable {
   void (*attention_head)(const AttentionHeadArgs& args) = nullptr;
 
   TrainingTable training;
+  // One sample's step of an LSTM of n units: gates[4n] are i, f, g, o before
+  // their functions; c is updated, h written.
+  void (*lstm_cell)(const float* gates, float* c, float* h,
+                    int64_t n) = nullptr;
+  // The same of a GRU: gates[3n] are r, z, n. out may be h.
+  void (*gru_cell)(const float* input_gates, const float* hidden_gates,
+                   const float* h, float* out, int64_t n) = nullptr;
 
   int64_t PackedFloats(int64_t n, int64_t k) const {
     return (n + gemm_cols - 1) / gemm_cols * gemm_cols * k;

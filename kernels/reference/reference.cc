@@ -30,6 +30,8 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceBatchNorm(registry);
   RegisterReferenceAttention(registry);
   RegisterReferenceLayerBackward(registry);
+  RegisterReferenceAttentionLayer(registry);
+  RegisterReferenceRecurrent(registry);
   RegisterReferenceLosses(registry);
   RegisterReferenceLossBackward(registry);
   RegisterReferenceConv(registry);

@@ -29,6 +29,8 @@ void RegisterReferenceNorms(KernelRegistry& registry);
 void RegisterReferenceBatchNorm(KernelRegistry& registry);
 void RegisterReferenceAttention(KernelRegistry& registry);
 void RegisterReferenceLayerBackward(KernelRegistry& registry);
+void RegisterReferenceAttentionLayer(KernelRegistry& registry);
+void RegisterReferenceRecurrent(KernelRegistry& registry);
 void RegisterReferenceLosses(KernelRegistry& registry);
 void RegisterReferenceLossBackward(KernelRegistry& registry);
 void RegisterReferenceConv(KernelRegistry& registry);

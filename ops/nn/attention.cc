@@ -37,6 +37,47 @@ absl::StatusOr<TensorTypes> InferAttention(const OpCall& call) {
                      FreshTensor(stats, {q.dims[0], q.dims[1], q.dims[2]})};
 }
 
+// Which positions a mask of this kind has, for scores [b,h,l,s].
+Dims MaskDims(int64_t mask_type, const Dims& scores) {
+  if (mask_type == 0) return {scores[2], scores[3]};
+  if (mask_type == 1) return {scores[0], scores[3]};
+  return scores;
+}
+
+absl::StatusOr<TensorTypes> InferAttentionLayer(const OpCall& call) {
+  const TensorType& q = call.Type(0);
+  const TensorType& k = call.Type(1);
+  const TensorType& v = call.Type(2);
+  const int64_t width = call.Int(3), heads = call.Int(4);
+  const bool fits = q.rank() == 3 && k.rank() == 3 && v.dims == k.dims &&
+                    q.dims[0] == k.dims[0] && q.dims[2] == width &&
+                    k.dims[2] == width && heads > 0 && width > 0 &&
+                    width % heads == 0 && width < (1 << 20) &&
+                    call.Type(5).dims == Dims{3 * width, width} &&
+                    call.Type(6).dims == Dims{3 * width} &&
+                    call.Type(7).dims == Dims{width, width} &&
+                    call.Type(8).dims == Dims{width} && IsFloating(q.dtype);
+  if (!fits) {
+    return call.Wants(
+        "q[b,l,e], k and v[b,s,e], qkv_weight[3e,e], qkv_bias[3e], "
+        "proj_weight[e,e] and proj_bias[e], e a multiple of num_head,");
+  }
+  const Dims scores = {q.dims[0], heads, q.dims[1], k.dims[1]};
+  if (call.Has(9)) {
+    const int64_t mask_type = IntOr(call, 12, 2);
+    if (!BroadcastsTo(call.Type(9).dims, MaskDims(mask_type, scores))) {
+      return call.Wants("a mask that fits its mask_type");
+    }
+  }
+  TensorTypes types = {FreshTensor(q.dtype, q.dims), AbsentResultType()};
+  if (call.Bool(10) && call.Bool(11)) {
+    types[1] = FreshTensor(q.dtype, {scores[0], scores[2], scores[3]});
+  } else if (call.Bool(10)) {
+    types[1] = FreshTensor(q.dtype, scores);
+  }
+  return types;
+}
+
 absl::StatusOr<TensorTypes> InferEmbedding(const OpCall& call) {
   const TensorType& weight = call.Type(0);
   const TensorType& indices = call.Type(1);
@@ -60,6 +101,19 @@ void RegisterAttentionOps(OpRegistry& registry) {
                "1/sqrt(e) if None; causal: query i sees keys up to i. Fewer "
                "key heads are shared by consecutive query heads.")
           .Infer(InferAttention));
+  registry.Add(
+      OpDef("aten::_native_multi_head_attention(Tensor query, Tensor key, "
+            "Tensor value, int embed_dim, int num_head, Tensor qkv_weight, "
+            "Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? "
+            "mask=None, bool need_weights=True, bool "
+            "average_attn_weights=True, int? mask_type=None) -> (Tensor, "
+            "Tensor)")
+          .Doc(
+              "Projects query, key and value, attends in num_head heads and "
+              "projects the result; with the attention's weights. The mask is "
+              "nonzero where nothing is seen: [l,s] for mask_type 0, [b,s] for "
+              "1, [b,h,l,s] for 2.")
+          .Infer(InferAttentionLayer));
   registry.Add(
       OpDef("aten::embedding(Tensor weight, Tensor indices, SymInt "
             "padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) "

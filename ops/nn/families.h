@@ -20,6 +20,7 @@ void RegisterConvOps(OpRegistry& registry);
 void RegisterConvBackwardOps(OpRegistry& registry);
 void RegisterResampleOps(OpRegistry& registry);
 void RegisterFoldOps(OpRegistry& registry);
+void RegisterRecurrentOps(OpRegistry& registry);
 
 }  // namespace mica
 

@@ -426,6 +426,28 @@ constexpr absl::string_view kListed[] = {
     "aten.avg_pool2d(f32[2,3,9,8], [3,3], [2,2], [1,1], true)",
     "aten.avg_pool2d(f32[3,9,8], [2], [], [0], false, false, 3)",
     "aten._adaptive_avg_pool2d(f32[2,3,9,8], [4,3])",
+    // Recurrent and attention layers.
+    "aten.mkldnn_rnn_layer(f32[5,2,6], f32[28,6], f32[28,7], f32[28], f32[28], "
+    "f32[2,7], f32[2,7], false, [], 2, 7, 1, true, false, false, false)",
+    "aten.mkldnn_rnn_layer(f32[9,3,17], f32[96,17], f32[96,24], f32[96], "
+    "f32[96], f32[3,24], f32[3,24], true, [], 2, 24, 2, true, true, true, "
+    "false)",
+    "aten.mkldnn_rnn_layer(f32[1,1,4], f32[20,4], f32[20,5], f32[20], f32[20], "
+    "f32[1,5], f32[1,5], false, [], 2, 5, 1, true, false, false, false)",
+    "aten.mkldnn_rnn_layer(f64[3,2,4], f64[20,4], f64[20,5], f64[20], f64[20], "
+    "f64[2,5], f64[2,5], false, [], 2, 5, 1, true, false, false, false)",
+    "aten.mkldnn_rnn_layer(f32[3,2,4], f32[20,4], f32[20,5], f32[20,4], "
+    "f32[20,5], f32[2,5], f32[2,5], false, [], 2, 5, 1, false, false, false, "
+    "false)",
+    "mica.gru_cell(f32[2,15], f32[2,15], f32[2,5])",
+    "mica.gru_cell(f32[3,96]{192,1}, f32[3,96], f32[3,32])",
+    "mica.gru_cell(f64[2,15], f64[2,15]{1,2}, f64[2,5])",
+    "aten._native_multi_head_attention(f32[2,5,8], f32[2,5,8], f32[2,5,8], 8, "
+    "2, f32[24,8], f32[24], f32[8,8], f32[8], need_weights=false)",
+    "aten._native_multi_head_attention(f32[2,3,8], f32[2,5,8], f32[2,5,8], 8, "
+    "4, f32[24,8], f32[24], f32[8,8], f32[8])",
+    "aten._native_multi_head_attention(f64[2,3,8], f64[2,5,8], f64[2,5,8], 8, "
+    "1, f64[24,8], f64[24], f64[8,8], f64[8], bool[2,5], true, false, 1)",
     // Copies.
     "aten._local_scalar_dense(i64[])",
     "aten._local_scalar_dense(bool[1])",

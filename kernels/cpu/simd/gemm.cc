@@ -13,6 +13,10 @@ namespace {
 // Rows of b that are fetched ahead of their use.
 constexpr int64_t kAhead = 12;
 
+// Terms that are summed in a register before the sum joins those before it:
+// the rounding error of a long sum grows with the length of its parts.
+constexpr int64_t kPartTerms = 192;
+
 // A hint only: any address is legal.
 MICA_INLINE void Prefetch(const float* p) {
   _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
@@ -62,7 +66,29 @@ void Tile(const GemmArgs& g, const float* a, const float* b, float* c,
     Prefetch(b + kAhead * b_step + kLanes);
     b += b_step;
   };
+  // Sums of the parts before the one in the registers.
+  float sums[kRows * kVectors * kLanes];
   int64_t k = 0;
+  for (int64_t begin = 0; g.k - begin > kPartTerms; begin = k) {
+    for (; k < begin + kPartTerms; k += 4) {
+      step(0);
+      step(1);
+      step(2);
+      step(3);
+      MICA_UNROLL
+      for (int i = 0; i < kBases; ++i) bases[i] += 4;
+    }
+    MICA_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+      MICA_UNROLL
+      for (int j = 0; j < kVectors; ++j) {
+        float* sum = sums + (i * kVectors + j) * kLanes;
+        Store(sum, begin == 0 ? acc[i][j] : Load(sum) + acc[i][j]);
+        acc[i][j] = Zero();
+      }
+    }
+  }
+  const bool has_sums = k > 0;
   for (; k + 4 <= g.k; k += 4) {
     step(0);
     step(1);
@@ -75,6 +101,15 @@ void Tile(const GemmArgs& g, const float* a, const float* b, float* c,
     step(0);
     MICA_UNROLL
     for (int i = 0; i < kBases; ++i) bases[i] += 1;
+  }
+  if (has_sums) {
+    MICA_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+      MICA_UNROLL
+      for (int j = 0; j < kVectors; ++j) {
+        acc[i][j] = acc[i][j] + Load(sums + (i * kVectors + j) * kLanes);
+      }
+    }
   }
   if (g.alpha != 1.0f) {
     const Vf alpha = Set(g.alpha);

@@ -20,6 +20,7 @@ void FillConvolution(SimdTable& table);
 void FillWindow(SimdTable& table);
 void FillTraining(SimdTable& table);
 void FillBatchNorm(SimdTable& table);
+void FillRecurrent(SimdTable& table);
 }  // namespace v3
 
 namespace v4 {
@@ -35,6 +36,7 @@ void FillConvolution(SimdTable& table);
 void FillWindow(SimdTable& table);
 void FillTraining(SimdTable& table);
 void FillBatchNorm(SimdTable& table);
+void FillRecurrent(SimdTable& table);
 }  // namespace v4
 
 }  // namespace mica::cpu

@@ -1,0 +1,51 @@
+// What the passes over a Program ask of it.
+
+#ifndef MICA_ANALYSIS_FUSE_PROGRAM_FACTS_H_
+#define MICA_ANALYSIS_FUSE_PROGRAM_FACTS_H_
+
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "framework/ir/program.h"
+
+namespace mica {
+
+inline constexpr OpId kNoOp = -1;
+
+// Who makes and who reads each value of a Program, which must outlive it.
+class ProgramFacts {
+ public:
+  explicit ProgramFacts(const Program& program);
+
+  const Op& op(OpId id) const { return program_.ops()[id]; }
+  bool Is(OpId id, absl::string_view name) const {
+    return id != kNoOp && op(id).def->name() == name;
+  }
+  // The value given for a parameter; kNoValue for anything else.
+  static ValueId ValueOf(const Op& op, int param);
+  // The op that makes `value`; kNoOp for inputs, variables and constants.
+  OpId ProducerOf(ValueId value) const;
+  // The ops that read `value`, in order, once for each time they do.
+  const std::vector<OpId>& ReadersOf(ValueId value) const {
+    return readers_[value];
+  }
+  // How many ops, updates and returns read `value`.
+  int NumUses(ValueId value) const { return uses_[value]; }
+  // The one op that reads `value` and nothing else does; kNoOp otherwise.
+  OpId OnlyReader(ValueId value) const {
+    return uses_[value] == 1 && readers_[value].size() == 1 ? readers_[value][0]
+                                                            : kNoOp;
+  }
+
+ private:
+  const Program& program_;
+  std::vector<int> uses_;
+  std::vector<std::vector<OpId>> readers_;
+};
+
+// True if `argument` is the constant number `wanted`.
+bool IsNumber(const Argument& argument, double wanted);
+
+}  // namespace mica
+
+#endif  // MICA_ANALYSIS_FUSE_PROGRAM_FACTS_H_

@@ -1,0 +1,343 @@
+#include "analysis/fuse/simplify.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "analysis/fuse/program_facts.h"
+#include "analysis/rewrite.h"
+#include "framework/base/status.h"
+
+namespace mica {
+namespace {
+
+// sqrt(2 / pi), as a program that spells gelu out computes it.
+constexpr double kGeluScale = 0.7978845608028654;
+constexpr double kGeluCube = 0.044715;
+
+class Simplifier {
+ public:
+  Simplifier(const Program& program, const OpRegistry& ops)
+      : program_(program),
+        facts_(program),
+        gelu_of_(program.ops().size(), kNoValue),
+        is_row_major_(program.num_values(), false),
+        rewriter_(program, ops) {}
+
+  absl::StatusOr<Program> Run();
+
+ private:
+  void FindGelu(OpId tanh);
+  void FindLayouts(OpId norm);
+
+  absl::Status Emit(OpId id);
+  absl::Status EmitGelu(const Op& op, ValueId x);
+  absl::Status EmitNorm(const Op& op);
+  absl::Status EmitAttentionLayer(const Op& op);
+  // The op with its results row-major.
+  absl::Status EmitRowMajor(const Op& op);
+
+  // Of `mul(x, number)`, in either order of its parts: x.
+  std::optional<ValueId> ScaledBy(OpId mul, double number) const;
+  // The argument is the number `wanted`, or a constant without dims that is.
+  bool IsScalar(const Argument& argument, double wanted) const;
+  bool IsWholeWrite(const Op& op) const;
+  bool IsPlainAttentionLayer(const Op& op) const;
+
+  absl::StatusOr<ValueId> Add(absl::string_view name, Arguments arguments,
+                              const Op& from) {
+    return rewriter_.builder().Add(name, std::move(arguments), from.source);
+  }
+  ValueRef NewRef(const Op& op, int param) const {
+    return ValueRef{rewriter_.NewId(ProgramFacts::ValueOf(op, param))};
+  }
+  const TensorType& TypeOf(const Op& op, int param) const {
+    return program_.type(ProgramFacts::ValueOf(op, param));
+  }
+
+  const Program& program_;
+  const ProgramFacts facts_;
+  // At the last op of a gelu that is spelt out: its operand.
+  std::vector<ValueId> gelu_of_;
+  std::vector<bool> is_row_major_;  // Values that become row-major.
+  Rewriter rewriter_;
+};
+
+std::vector<int64_t> ListOf(const Dims& dims) {
+  return std::vector<int64_t>(dims.begin(), dims.end());
+}
+
+absl::StatusOr<Program> Simplifier::Run() {
+  const OpId num_ops = static_cast<OpId>(program_.ops().size());
+  for (OpId id = 0; id < num_ops; ++id) {
+    if (facts_.Is(id, "aten.tanh")) FindGelu(id);
+    if (facts_.Is(id, "aten.native_layer_norm")) FindLayouts(id);
+  }
+  MICA_RETURN_IF_ERROR(rewriter_.CopyDeclarations());
+  for (OpId id = 0; id < num_ops; ++id) {
+    const absl::Status status = Emit(id);
+    if (!status.ok()) return Annotate(status, Describe(facts_.op(id)));
+  }
+  return rewriter_.Finish();
+}
+
+bool Simplifier::IsScalar(const Argument& argument, double wanted) const {
+  if (IsNumber(argument, wanted)) return true;
+  const auto* ref = std::get_if<ValueRef>(&argument);
+  if (ref == nullptr) return false;
+  const Value& value = program_.value(ref->id);
+  if (value.kind != ValueKind::kConstant || value.type.rank() != 0) {
+    return false;
+  }
+  const std::vector<uint8_t>& bytes = program_.constants()[value.index].bytes;
+  if (value.type.dtype == DType::kF64 && bytes.size() == sizeof(double)) {
+    double number;
+    std::memcpy(&number, bytes.data(), sizeof(number));
+    return number == wanted;
+  }
+  if (value.type.dtype == DType::kF32 && bytes.size() == sizeof(float)) {
+    float number;
+    std::memcpy(&number, bytes.data(), sizeof(number));
+    return number == static_cast<float>(wanted);
+  }
+  return false;
+}
+
+std::optional<ValueId> Simplifier::ScaledBy(OpId mul, double number) const {
+  if (!facts_.Is(mul, "aten.mul.Tensor")) return std::nullopt;
+  const Op& op = facts_.op(mul);
+  for (int param : {0, 1}) {
+    const ValueId x = ProgramFacts::ValueOf(op, param);
+    if (x != kNoValue && IsScalar(op.arguments[1 - param], number)) return x;
+  }
+  return std::nullopt;
+}
+
+// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+void Simplifier::FindGelu(OpId tanh) {
+  const ValueId y = facts_.op(tanh).results[0];
+  const auto sum = ScaledBy(
+      facts_.ProducerOf(ProgramFacts::ValueOf(facts_.op(tanh), 0)), kGeluScale);
+  if (!sum.has_value()) return;
+  const OpId add = facts_.ProducerOf(*sum);
+  if (!facts_.Is(add, "aten.add.Tensor") ||
+      !IsNumber(facts_.op(add).arguments[2], 1)) {
+    return;
+  }
+  const ValueId x = ProgramFacts::ValueOf(facts_.op(add), 0);
+  const auto cube = ScaledBy(
+      facts_.ProducerOf(ProgramFacts::ValueOf(facts_.op(add), 1)), kGeluCube);
+  if (!cube.has_value() || x == kNoValue) return;
+  const OpId pow = facts_.ProducerOf(*cube);
+  if (!facts_.Is(pow, "aten.pow.Tensor_Scalar") ||
+      ProgramFacts::ValueOf(facts_.op(pow), 0) != x ||
+      !IsNumber(facts_.op(pow).arguments[1], 3)) {
+    return;
+  }
+  const OpId plus_one = facts_.OnlyReader(y);
+  if (!facts_.Is(plus_one, "aten.add.Tensor") ||
+      ProgramFacts::ValueOf(facts_.op(plus_one), 0) != y ||
+      !IsScalar(facts_.op(plus_one).arguments[1], 1) ||
+      !IsNumber(facts_.op(plus_one).arguments[2], 1)) {
+    return;
+  }
+  const ValueId factor = facts_.op(plus_one).results[0];
+  const OpId last = facts_.OnlyReader(factor);
+  if (!facts_.Is(last, "aten.mul.Tensor")) return;
+  const Op& mul = facts_.op(last);
+  const ValueId half =
+      ProgramFacts::ValueOf(mul, ProgramFacts::ValueOf(mul, 0) == factor);
+  const auto halved = ScaledBy(facts_.ProducerOf(half), 0.5);
+  const TensorType& type = program_.type(mul.results[0]);
+  if (halved == x && IsFloating(type.dtype) && program_.type(x) == type) {
+    gelu_of_[last] = x;
+  }
+}
+
+// Lets pointwise results that a layer norm reads be row-major, where nobody
+// can tell: no view of them, no result, no operator that looks at strides.
+void Simplifier::FindLayouts(OpId norm) {
+  const ValueId x = ProgramFacts::ValueOf(facts_.op(norm), 0);
+  const OpId producer = facts_.ProducerOf(x);
+  if (program_.type(x).is_row_major() || producer == kNoOp ||
+      !facts_.op(producer).def->is_elementwise() ||
+      facts_.NumUses(x) != static_cast<int>(facts_.ReadersOf(x).size())) {
+    return;
+  }
+  is_row_major_[x] = std::all_of(facts_.ReadersOf(x).begin(),
+                                 facts_.ReadersOf(x).end(), [&](OpId id) {
+                                   const OpDef& def = *facts_.op(id).def;
+                                   return !def.is_view() && !def.is_opaque();
+                                 });
+}
+
+// All elements are replaced, by a tensor that lies as they do.
+bool Simplifier::IsWholeWrite(const Op& op) const {
+  if (op.def->name() != "mica.scatter_view") return false;
+  const TensorType& base = TypeOf(op, 0);
+  const TensorType& src = TypeOf(op, 1);
+  TensorType written{.dtype = base.dtype, .dims = src.dims};
+  const auto* strides = std::get_if<std::vector<int64_t>>(&op.arguments[3]);
+  if (strides == nullptr) return false;
+  written.strides.assign(strides->begin(), strides->end());
+  return base.dtype == src.dtype && base.is_row_major() && src.is_row_major() &&
+         written.strides.size() == src.dims.size() && written.is_row_major() &&
+         IsNumber(op.arguments[4], 0) &&
+         base.num_elements() == src.num_elements();
+}
+
+// Self-attention without a mask, of which nobody reads the weights.
+bool Simplifier::IsPlainAttentionLayer(const Op& op) const {
+  if (op.def->name() != "aten._native_multi_head_attention") return false;
+  const auto* needs_weights = std::get_if<bool>(&op.arguments[10]);
+  const ValueId query = ProgramFacts::ValueOf(op, 0);
+  return query == ProgramFacts::ValueOf(op, 1) &&
+         query == ProgramFacts::ValueOf(op, 2) && IsNone(op.arguments[9]) &&
+         needs_weights != nullptr && !*needs_weights &&
+         program_.type(query).is_row_major() &&
+         program_.type(op.results[0]).is_row_major() &&
+         program_.type(query).num_elements() > 0 &&
+         TypeOf(op, 5).is_row_major() && TypeOf(op, 7).is_row_major() &&
+         facts_.NumUses(op.results[1]) == 0;
+}
+
+absl::Status Simplifier::Emit(OpId id) {
+  const Op& op = facts_.op(id);
+  if (gelu_of_[id] != kNoValue) return EmitGelu(op, gelu_of_[id]);
+  if (IsWholeWrite(op)) {
+    MICA_ASSIGN_OR_RETURN(
+        ValueId view,
+        Add("aten.view", {NewRef(op, 1), ListOf(TypeOf(op, 0).dims)}, op));
+    rewriter_.Map(op.results[0], view);
+    return absl::OkStatus();
+  }
+  if (IsPlainAttentionLayer(op)) return EmitAttentionLayer(op);
+  if (op.def->name() == "aten.native_layer_norm") return EmitNorm(op);
+  if (is_row_major_[op.results.empty() ? 0 : op.results[0]]) {
+    return EmitRowMajor(op);
+  }
+  return rewriter_.CopyOp(op);
+}
+
+absl::Status Simplifier::EmitGelu(const Op& op, ValueId x) {
+  MICA_ASSIGN_OR_RETURN(const OpDef* def,
+                        rewriter_.builder().FindOp("aten.gelu"));
+  MICA_ASSIGN_OR_RETURN(
+      auto results,
+      rewriter_.builder().AddOp(
+          {.def = def,
+           .arguments = {ValueRef{rewriter_.NewId(x)}, std::string("tanh")},
+           .types = {program_.type(op.results[0])},
+           .source = op.source}));
+  rewriter_.Map(op.results[0], results[0]);
+  return absl::OkStatus();
+}
+
+absl::Status Simplifier::EmitNorm(const Op& op) {
+  const ValueId x = ProgramFacts::ValueOf(op, 0);
+  if (rewriter_.builder().type(rewriter_.NewId(x)).is_row_major()) {
+    return rewriter_.CopyOp(op);
+  }
+  MICA_ASSIGN_OR_RETURN(
+      ValueId dense,
+      Add("aten.clone", {NewRef(op, 0), std::string("contiguous_format")}, op));
+  const ValueId before = rewriter_.NewId(x);
+  rewriter_.Map(x, dense);
+  const absl::Status status = rewriter_.CopyOp(op);
+  rewriter_.Map(x, before);
+  return status;
+}
+
+absl::Status Simplifier::EmitRowMajor(const Op& op) {
+  MICA_ASSIGN_OR_RETURN(const OpDef* def,
+                        rewriter_.builder().FindOp(op.def->name()));
+  ProgramBuilder::OpSpec spec{
+      .def = def, .arguments = op.arguments, .source = op.source};
+  RenameValues(spec.arguments, [&](ValueId id) { return rewriter_.NewId(id); });
+  for (ValueId id : op.results) {
+    spec.types.push_back(program_.type(id));
+    spec.types.back().strides.clear();
+    spec.names.push_back(program_.value(id).name);
+  }
+  MICA_ASSIGN_OR_RETURN(auto results,
+                        rewriter_.builder().AddOp(std::move(spec)));
+  for (size_t i = 0; i < op.results.size(); ++i) {
+    rewriter_.Map(op.results[i], results[i]);
+  }
+  return absl::OkStatus();
+}
+
+// q, k and v from one product, read where they lie.
+absl::Status Simplifier::EmitAttentionLayer(const Op& op) {
+  const TensorType& type = TypeOf(op, 0);
+  const int64_t batch = type.dims[0], length = type.dims[1];
+  const int64_t width = type.dims[2];
+  const int64_t heads = std::get<int64_t>(op.arguments[4]);
+  const int64_t size = width / heads;
+  MICA_ASSIGN_OR_RETURN(
+      ValueId rows,
+      Add("aten.view",
+          {NewRef(op, 0), std::vector<int64_t>{batch * length, width}}, op));
+  MICA_ASSIGN_OR_RETURN(ValueId qkv,
+                        Add("mica.linear",
+                            {ValueRef{rows}, NewRef(op, 5), NewRef(op, 6),
+                             Argument(), std::string("none")},
+                            op));
+  ValueId parts[3];
+  for (int64_t i = 0; i < 3; ++i) {
+    MICA_ASSIGN_OR_RETURN(
+        parts[i],
+        Add("aten.as_strided",
+            {ValueRef{qkv}, std::vector<int64_t>{batch, heads, length, size},
+             std::vector<int64_t>{length * 3 * width, size, 3 * width, 1},
+             i * width},
+            op));
+  }
+  const Dims dims = {batch, heads, length, size};
+  MICA_ASSIGN_OR_RETURN(
+      const OpDef* def,
+      rewriter_.builder().FindOp(
+          "aten._scaled_dot_product_flash_attention_for_cpu"));
+  MICA_ASSIGN_OR_RETURN(
+      auto attended,
+      rewriter_.builder().AddOp(
+          {.def = def,
+           .arguments = {ValueRef{parts[0]}, ValueRef{parts[1]},
+                         ValueRef{parts[2]}},
+           .types = {{.dtype = type.dtype,
+                      .dims = dims,
+                      .strides = {length * width, size, width, 1}},
+                     {.dtype =
+                          type.dtype == DType::kF64 ? DType::kF64 : DType::kF32,
+                      .dims = {batch, heads, length}}},
+           .source = op.source}));
+  MICA_ASSIGN_OR_RETURN(
+      ValueId joined,
+      Add("aten.as_strided",
+          {ValueRef{attended[0]}, std::vector<int64_t>{batch * length, width},
+           std::vector<int64_t>{width, 1}, int64_t{0}},
+          op));
+  MICA_ASSIGN_OR_RETURN(ValueId projected,
+                        Add("mica.linear",
+                            {ValueRef{joined}, NewRef(op, 7), NewRef(op, 8),
+                             Argument(), std::string("none")},
+                            op));
+  MICA_ASSIGN_OR_RETURN(
+      ValueId out,
+      Add("aten.view", {ValueRef{projected}, ListOf(type.dims)}, op));
+  rewriter_.Map(op.results[0], out);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Program> Simplify(const Program& program,
+                                 const OpRegistry& ops) {
+  MICA_ASSIGN_OR_RETURN(Program simple, Simplifier(program, ops).Run());
+  return RemoveDeadOps(simple, ops);
+}
+
+}  // namespace mica
