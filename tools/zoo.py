@@ -6,6 +6,7 @@ for a batch and a length (tokens for text and sequences; ignored by images).
 
 from __future__ import annotations
 
+import importlib
 import re
 import sysconfig
 from collections.abc import Callable
@@ -34,7 +35,7 @@ class Entry:
 
     name: str
     family: str
-    build: Callable[[Size], torch.nn.Module]
+    build: Callable[[Size], Any]
     inputs: Callable[[Size, int, int], Inputs]
     lengths: tuple[int, ...] = (128, 64)
 
@@ -42,7 +43,7 @@ class Entry:
         """Returns the module in eval mode; the same weights at each call."""
         define_vision_operators()
         torch.manual_seed(0)
-        model = self.build(size).eval()
+        model: torch.nn.Module = self.build(size).eval()
         with torch.no_grad():
             for parameter in model.parameters():
                 if not parameter.any():  # Some heads start at zero.
@@ -60,11 +61,14 @@ def define_vision_operators() -> None:
     site = Path(sysconfig.get_paths()["purelib"]) / "torchvision"
     if _LIBRARIES or not site.is_dir():
         return
-    library = torch.library.Library("torchvision", "FRAGMENT")
+    # torch leaves these three without types.
+    library_class: Any = torch.library.Library
+    load_library: Any = torch.ops.load_library
+    library = library_class("torchvision", "FRAGMENT")
     _LIBRARIES.append(library)
     for path in site.glob("_C*.so"):
         try:
-            torch.ops.load_library(str(path))
+            load_library(str(path))
             return
         except OSError:
             continue
@@ -77,7 +81,7 @@ def define_vision_operators() -> None:
 
 
 # Definitions last as long as their library object.
-_LIBRARIES: list[torch.library.Library] = []
+_LIBRARIES: list[Any] = []
 
 
 def _tokens(vocabulary: int) -> Callable[[Size, int, int], Inputs]:
@@ -111,7 +115,7 @@ def _sequence(features: int) -> Callable[[Size, int, int], Inputs]:
     return make
 
 
-def _bert(size: Size) -> torch.nn.Module:
+def _bert(size: Size) -> Any:
     import transformers
 
     config = transformers.BertConfig()
@@ -127,7 +131,7 @@ def _bert(size: Size) -> torch.nn.Module:
     return transformers.BertModel(config)
 
 
-def _bert_narrow(size: Size) -> torch.nn.Module:
+def _bert_narrow(size: Size) -> Any:
     import transformers
 
     return transformers.BertModel(
@@ -141,7 +145,7 @@ def _bert_narrow(size: Size) -> torch.nn.Module:
     )
 
 
-def _distilbert(size: Size) -> torch.nn.Module:
+def _distilbert(size: Size) -> Any:
     import transformers
 
     config = transformers.DistilBertConfig()
@@ -157,7 +161,7 @@ def _distilbert(size: Size) -> torch.nn.Module:
     return transformers.DistilBertModel(config)
 
 
-def _albert(size: Size) -> torch.nn.Module:
+def _albert(size: Size) -> Any:
     import transformers
 
     config = transformers.AlbertConfig(
@@ -191,25 +195,25 @@ def _gpt2_config(size: Size, use_cache: bool) -> Any:
     )
 
 
-def _gpt2(size: Size) -> torch.nn.Module:
+def _gpt2(size: Size) -> Any:
     import transformers
 
     return transformers.GPT2Model(_gpt2_config(size, use_cache=False))
 
 
-def _gpt2_cache(size: Size) -> torch.nn.Module:
+def _gpt2_cache(size: Size) -> Any:
     import transformers
 
     return transformers.GPT2Model(_gpt2_config(size, use_cache=True))
 
 
-def _gpt2_lm(size: Size) -> torch.nn.Module:
+def _gpt2_lm(size: Size) -> Any:
     import transformers
 
     return transformers.GPT2LMHeadModel(_gpt2_config(size, use_cache=True))
 
 
-def _t5(size: Size) -> torch.nn.Module:
+def _t5(size: Size) -> Any:
     import transformers
 
     config = transformers.T5Config()
@@ -225,29 +229,27 @@ def _t5(size: Size) -> torch.nn.Module:
     return transformers.T5EncoderModel(config)
 
 
-def _torchvision(name: str) -> Callable[[Size], torch.nn.Module]:
-    def build(size: Size) -> torch.nn.Module:
-        import torchvision
-
+def _torchvision(name: str) -> Callable[[Size], Any]:
+    def build(size: Size) -> Any:
+        models = importlib.import_module("torchvision.models")
         if name == "vit_b_16" and size == "small":
-            return torchvision.models.VisionTransformer(
+            return models.VisionTransformer(
                 image_size=32,
                 patch_size=8,
                 num_layers=2,
                 num_heads=2,
                 hidden_dim=32,
                 mlp_dim=64,
-                num_classes=10,
+                num_classes=500,
             )
-        return getattr(torchvision.models, name)(weights=None)
+        return getattr(models, name)(weights=None)
 
     return build
 
 
-def _timm(name: str, **small: Any) -> Callable[[Size], torch.nn.Module]:
-    def build(size: Size) -> torch.nn.Module:
-        import timm
-
+def _timm(name: str, **small: Any) -> Callable[[Size], Any]:
+    def build(size: Size) -> Any:
+        timm = importlib.import_module("timm")
         extra = small if size == "small" else {}
         return timm.create_model(name, pretrained=False, **extra)
 
@@ -267,6 +269,23 @@ def _recurrent(
 
 
 ENTRIES = (
+    *(
+        Entry(name, "vision", _torchvision(builder), _image(224, 64), (0,))
+        for name, builder in (
+            ("ResNet-18", "resnet18"),
+            ("ResNet-50", "resnet50"),
+            ("MobileNetV2", "mobilenet_v2"),
+            ("DenseNet-121", "densenet121"),
+            ("EfficientNet-B0", "efficientnet_b0"),
+        )
+    ),
+    Entry(
+        "ConvNeXt-tiny",
+        "vision",
+        _timm("convnext_tiny"),
+        _image(224, 64),
+        (0,),
+    ),
     Entry("BERT-base", "text", _bert, _tokens(30522)),
     Entry("BERT 12x64", "text", _bert_narrow, _tokens(1000)),
     Entry("DistilBERT", "text", _distilbert, _tokens(30522)),
@@ -286,7 +305,7 @@ ENTRIES = (
         _timm(
             "mixer_b16_224",
             img_size=64,
-            num_classes=10,
+            num_classes=500,
         ),
         _image(224, 64),
         (0,),
