@@ -128,7 +128,7 @@ class RecordDescriber {
                     put("result_root", ToNumber(record.result_.root_)) &&
                     put("windows", Windows(graph)) &&
                     put("states", ToList(record.states(), OrNone)) &&
-        put("lost_gradients", LostGradients(record.gradients_)) &&
+                    put("lost_gradients", LostGradients(record.gradients_)) &&
                     put("constants", Constants(graph)) &&
                     put("host_reads", HostReads(graph));
     return ok ? dict : PyRef();

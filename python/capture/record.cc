@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "python/capture/autograd_access.h"
@@ -63,30 +64,6 @@ std::vector<std::string> ParameterNames(PyObject* callable) {
         PyText(PyTuple_GET_ITEM(variables.get(), static_cast<int>(i))));
   }
   return names;
-}
-
-// Gives a module's tensors the names that its state_dict() has.
-void NameModule(StateWatch& watch, PyObject* module, const std::string& prefix,
-                int depth) {
-  constexpr int kMaxDepth = 64;
-  if (depth > kMaxDepth || !IsPythonClass(Py_TYPE(module))) return;
-  PyObject* dict = InstanceDict(module);
-  if (dict == nullptr) return;
-  for (const char* kind : {"_parameters", "_buffers", "_modules"}) {
-    PyObject* items = PyDict_GetItemString(dict, kind);
-    if (items == nullptr || !PyDict_Check(items)) continue;
-    Py_ssize_t position = 0;
-    PyObject *key = nullptr, *value = nullptr;
-    while (PyDict_Next(items, &position, &key, &value)) {
-      if (value == Py_None) continue;
-      const std::string name =
-          prefix.empty() ? PyText(key) : absl::StrCat(prefix, ".", PyText(key));
-      watch.AddName(value, name);
-      if (absl::string_view(kind) == "_modules") {
-        NameModule(watch, value, name, depth + 1);
-      }
-    }
-  }
 }
 
 }  // namespace
@@ -150,13 +127,13 @@ void AddRoots(Observation& run, PyObject* callable, const InputGuards& inputs) {
   for (PyObject* object : inputs.covered()) run.watch.AddInput(object);
   PyObject* self =
       PyMethod_Check(callable) ? PyMethod_GET_SELF(callable) : callable;
-  if (!PyFunction_Check(self)) NameModule(run.watch, self, "", 0);
+  if (!PyFunction_Check(self)) run.watch.NameModule(self, "");
   run.watch.AddRoot(callable,
                     PyFunction_Check(callable) ? CallableTitle(callable) : "");
   if (self != callable) run.watch.AddRoot(self, "");
   for (size_t i = 0; i < inputs.pinned().size(); ++i) {
     PyObject* object = inputs.pinned()[i].get();
-    NameModule(run.watch, object, inputs.pinned_paths()[i], 0);
+    run.watch.NameModule(object, inputs.pinned_paths()[i]);
     run.watch.AddRoot(object, inputs.pinned_paths()[i]);
   }
 }
@@ -281,6 +258,11 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
   for (const StateGuards::Tensor& tensor : run.watch.guards().tensors()) {
     states.push_back({.tensor = tensor.tensor.get(),
                       .name = run.watch.TensorName(tensor.tensor.get())});
+  }
+  absl::flat_hash_map<std::string, int> uses;
+  for (StateTensor& state : states) {
+    const int count = ++uses[state.name];
+    if (count > 1) absl::StrAppend(&state.name, "#", count);
   }
   absl::StatusOr<Recorder::Result> recorded =
       run.recorder.Finish(states, tensors);

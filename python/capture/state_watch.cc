@@ -46,21 +46,6 @@ bool IsItemKey(PyObject* key) {
   return PyUnicode_CheckExact(key) || PyLong_CheckExact(key);
 }
 
-std::string ItemPath(const std::string& owner, PyObject* key) {
-  // A module's "_parameters['weight']" reads better as ".weight".
-  for (const char* suffix : {"._parameters", "._buffers", "._modules"}) {
-    if (absl::EndsWith(owner, suffix) && PyUnicode_Check(key)) {
-      const std::string base(absl::StripSuffix(owner, suffix));
-      return base.empty() ? PyText(key) : absl::StrCat(base, ".", PyText(key));
-    }
-  }
-  if (absl::EndsWith(owner, ".__dict__") && PyUnicode_Check(key)) {
-    const std::string base(absl::StripSuffix(owner, ".__dict__"));
-    return base.empty() ? PyText(key) : absl::StrCat(base, ".", PyText(key));
-  }
-  return absl::StrCat(owner, "[", DescribeValue(key), "]");
-}
-
 PyTypeObject* AsType(PyObject* object) {
   return reinterpret_cast<PyTypeObject*>(object);
 }
@@ -111,12 +96,56 @@ std::string StateWatch::PathOf(PyObject* object) const {
   return absl::StrCat("<", DescribeValue(object), ">");
 }
 
+std::string StateWatch::ItemPath(const std::string& owner,
+                                 PyObject* key) const {
+  // A module's "_parameters['weight']" reads better as ".weight".
+  for (const char* suffix : {"._parameters", "._buffers", "._modules"}) {
+    if (absl::EndsWith(owner, suffix) && PyUnicode_Check(key)) {
+      const std::string base(absl::StripSuffix(owner, suffix));
+      return base.empty() ? PyText(key) : absl::StrCat(base, ".", PyText(key));
+    }
+  }
+  if (absl::EndsWith(owner, ".__dict__") && PyUnicode_Check(key)) {
+    const std::string base(absl::StripSuffix(owner, ".__dict__"));
+    return base.empty() ? PyText(key) : absl::StrCat(base, ".", PyText(key));
+  }
+  const std::string text = IsConstant(key) ? DescribeValue(key) : PathOf(key);
+  return absl::StrCat(owner, "[", text, "]");
+}
+
 std::string StateWatch::TensorName(PyObject* tensor) const {
   return PathOf(tensor);
 }
 
 void StateWatch::AddName(PyObject* object, std::string name) {
   names_.try_emplace(object, std::move(name));
+}
+
+void StateWatch::NameModule(PyObject* object, const std::string& prefix,
+                            int depth) {
+  constexpr int kMaxModuleDepth = 64;
+  if (depth > kMaxModuleDepth || !IsPythonClass(Py_TYPE(object))) return;
+  PyObject* dict = InstanceDict(object);
+  if (dict == nullptr) return;
+  PyObject* groups[] = {PyDict_GetItemString(dict, "_parameters"),
+                        PyDict_GetItemString(dict, "_buffers"),
+                        PyDict_GetItemString(dict, "_modules")};
+  for (PyObject* group : groups) {
+    if (group == nullptr || !PyDict_Check(group)) return;
+  }
+  if (!named_modules_.insert(object).second) return;
+  pins_.push_back(PyRef::Share(object));
+  for (PyObject* group : groups) {
+    Py_ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (PyDict_Next(group, &position, &key, &value)) {
+      if (value == Py_None) continue;
+      const std::string name =
+          prefix.empty() ? PyText(key) : absl::StrCat(prefix, ".", PyText(key));
+      AddName(value, name);
+      if (group == groups[2]) NameModule(value, name, depth + 1);
+    }
+  }
 }
 
 void StateWatch::AddRoot(PyObject* object, std::string path) {
@@ -142,6 +171,7 @@ void StateWatch::MarkOld(PyObject* object, const std::string& path) {
   if (!old_.insert(object).second) return;
   pins_.push_back(PyRef::Share(object));
   paths_.try_emplace(object, path);
+  NameModule(object, path);
   if (PyTuple_Check(object)) MarkContents(object);
 }
 

@@ -42,6 +42,10 @@ class StateWatch {
   // A readable name for a tensor or a module, in place of how it was reached.
   void AddName(PyObject* object, std::string name);
 
+  // Gives the tensors of a module, if `object` is one, and of those in it the
+  // names that its state_dict() has, below `prefix`.
+  void NameModule(PyObject* object, const std::string& prefix, int depth = 0);
+
   // What to do with a new tensor that holds Python's values only.
   void SetOnMade(std::function<void(PyObject*)> on_made) {
     on_made_ = std::move(on_made);
@@ -119,6 +123,7 @@ class StateWatch {
   void TouchInstance(PyObject* object);
   void TouchType(PyTypeObject* type);
   void MarkOld(PyObject* object, const std::string& path);
+  std::string ItemPath(const std::string& owner, PyObject* key) const;
   void MarkContents(PyObject* container);
   GuardNote NoteOf(std::string path) const;
   bool ReadTensorAttribute(PyObject* owner, PyObject* name);
@@ -173,6 +178,7 @@ class StateWatch {
   std::vector<PyRef> pins_;  // Addresses in `old_` stay taken.
   absl::flat_hash_map<PyObject*, std::string> paths_;
   absl::flat_hash_map<PyObject*, std::string> names_;
+  absl::flat_hash_set<PyObject*> named_modules_;
 };
 
 }  // namespace mica
