@@ -10,8 +10,8 @@ namespace mica::cpu {
 void RegisterArithmetic(KernelRegistry& registry);  // Elementwise, one type.
 void RegisterLogic(KernelRegistry& registry);       // Comparisons, selection.
 void RegisterMatmul(KernelRegistry& registry);
+void RegisterOneDnnConvolution(KernelRegistry& registry);
 void RegisterConvolution(KernelRegistry& registry);
-void RegisterConvolutionBackward(KernelRegistry& registry);
 void RegisterPooling(KernelRegistry& registry);
 void RegisterBatchNorm(KernelRegistry& registry);
 void RegisterBatchNormTraining(KernelRegistry& registry);

@@ -6,8 +6,8 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterArithmetic(registry);
   RegisterLogic(registry);
   RegisterMatmul(registry);
+  RegisterOneDnnConvolution(registry);
   RegisterConvolution(registry);
-  RegisterConvolutionBackward(registry);
   RegisterPooling(registry);
   RegisterBatchNorm(registry);
   RegisterBatchNormTraining(registry);
