@@ -17,6 +17,9 @@ constexpr int64_t kAhead = 12 * kPanelCols;
 // Pixels of a block see at most about this many floats of x, so that these
 // stay in the second-level cache while panel after panel goes over them.
 constexpr int64_t kBlockFloats = 64 * 1024;
+// Terms that are summed one after the other, so that the error of a long sum
+// is that of a short one.
+constexpr int64_t kPieceTerms = 128;
 // A block's table of addresses has at most this many.
 constexpr int64_t kBlockAddresses = 8 * 1024;
 // Pixels whose addresses differ by a multiple of this share a few cache sets
@@ -43,30 +46,61 @@ template <int kRows, int kVectors, bool kMasked>
 void Tile(const TileArgs& g, const float* const* pixels, const float* weight,
           float* out, const float* bias, const float* residual, Vm mask) {
   Vf acc[kRows][kVectors];
-  MICA_UNROLL
-  for (int i = 0; i < kRows; ++i) {
+  const auto clear = [&]() MICA_INLINE_LAMBDA {
     MICA_UNROLL
-    for (int j = 0; j < kVectors; ++j) acc[i][j] = Zero();
-  }
+    for (int i = 0; i < kRows; ++i) {
+      MICA_UNROLL
+      for (int j = 0; j < kVectors; ++j) acc[i][j] = Zero();
+    }
+  };
+  // What is summed so far, in memory, if it is done piece by piece.
+  alignas(64) float sums[kRows * kVectors * kLanes];
+  bool has_sums = false;
+  const auto spill = [&]() MICA_INLINE_LAMBDA {
+    MICA_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+      MICA_UNROLL
+      for (int j = 0; j < kVectors; ++j) {
+        float* sum = sums + (i * kVectors + j) * kLanes;
+        if (has_sums) acc[i][j] = acc[i][j] + Load(sum);
+        Store(sum, acc[i][j]);
+      }
+    }
+    has_sums = true;
+  };
+  clear();
+  int64_t terms = 0;
   for (int64_t tap = 0; tap < g.taps; ++tap, pixels += kRows) {
     const float* p[kRows];
     MICA_UNROLL
     for (int i = 0; i < kRows; ++i) p[i] = pixels[i];
-    for (int64_t k = 0; k < g.channels; ++k) {
-      Vf w[kVectors];
-      MICA_UNROLL
-      for (int j = 0; j < kVectors; ++j) w[j] = Load(weight + j * kLanes);
-      MICA_UNROLL
-      for (int i = 0; i < kRows; ++i) {
-        const Vf x = Set(p[i][k]);
-        MICA_UNROLL
-        for (int j = 0; j < kVectors; ++j) acc[i][j] = Fma(x, w[j], acc[i][j]);
+    for (int64_t k = 0; k < g.channels;) {
+      if (terms >= kPieceTerms) {
+        spill();
+        clear();
+        terms = 0;
       }
-      Prefetch(weight + kAhead);
-      if (kVectors > 1) Prefetch(weight + kAhead + kLanes);
-      weight += kPanelCols;
+      const int64_t end = Min64(g.channels, k + kPieceTerms - terms);
+      terms += end - k;
+      for (; k < end; ++k) {
+        Vf w[kVectors];
+        MICA_UNROLL
+        for (int j = 0; j < kVectors; ++j) w[j] = Load(weight + j * kLanes);
+        MICA_UNROLL
+        for (int i = 0; i < kRows; ++i) {
+          const Vf x = Set(p[i][k]);
+          MICA_UNROLL
+          for (int j = 0; j < kVectors; ++j) {
+            acc[i][j] = Fma(x, w[j], acc[i][j]);
+          }
+        }
+        Prefetch(weight + kAhead);
+        if (kVectors > 1) Prefetch(weight + kAhead + kLanes);
+        weight += kPanelCols;
+      }
     }
   }
+  if (has_sums) spill();
   auto load = [&](const float* from, int j) MICA_INLINE_LAMBDA {
     return kMasked && j == kVectors - 1 ? Load(from + j * kLanes, mask)
                                         : Load(from + j * kLanes);
