@@ -36,6 +36,20 @@ bool IsGradModeOn() { return c10::GradMode::is_enabled(); }
 
 bool IsLeaf(PyObject* tensor) { return Unpack(tensor).is_leaf(); }
 
+bool HasGradientHooks(PyObject* tensor) {
+  const auto* object = reinterpret_cast<const THPVariable*>(tensor);
+  for (PyObject* hooks :
+       {object->backward_hooks, object->post_accumulate_grad_hooks}) {
+    if (hooks != nullptr && hooks != Py_None &&
+        (!PyDict_Check(hooks) || PyDict_GET_SIZE(hooks) > 0)) {
+      return true;
+    }
+  }
+  const auto node =
+      torch::autograd::impl::try_get_grad_accumulator(Unpack(tensor));
+  return node && (!node->pre_hooks().empty() || !node->post_hooks().empty());
+}
+
 PyRef GradOf(PyObject* tensor) {
   const at::Tensor& grad = Unpack(tensor).grad();
   return grad.defined() ? PyRef::Steal(THPVariable_Wrap(grad)) : PyRef();

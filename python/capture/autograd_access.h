@@ -15,6 +15,8 @@ namespace mica {
 bool IsGradModeOn();
 // True if no operator that autograd tracked made the tensor.
 bool IsLeaf(PyObject* tensor);
+// True if something is called when the leaf gets its gradient.
+bool HasGradientHooks(PyObject* tensor);
 // The tensor's gradient; null if it has none.
 PyRef GradOf(PyObject* tensor);
 bool HasGrad(PyObject* tensor);

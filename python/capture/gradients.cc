@@ -12,7 +12,14 @@ bool Gradients::Check(const BoundInputs& inputs, Miss* miss) const {
     PyObject* tensor = Find(leaf, inputs);
     const bool holds =
         leaf.had_grad ? GradMatches(tensor, leaf.meta) : !HasGrad(tensor);
-    if (holds) continue;
+    if (holds && IsLeaf(tensor) && !HasGradientHooks(tensor)) continue;
+    if (holds && miss != nullptr) {
+      *miss = {.kind = "state",
+               .note = {.path = leaf.name},
+               .expected = "a leaf of autograd's without hooks",
+               .got = IsLeaf(tensor) ? "one with hooks" : "the result of ops"};
+      return false;
+    }
     if (miss != nullptr) {
       const PyRef now = GradOf(tensor);
       *miss = {.kind = "state",

@@ -352,6 +352,13 @@ bool Record::FindGradients(Observation& run, std::vector<PyObject*>* tensors,
   }
   for (const GradientWatch::Seen& seen : watch.seen()) {
     if (!seen.is_touched && !watch.all_touched()) continue;
+    if (HasGradientHooks(seen.tensor.get())) {
+      *refusal = {
+          .reason = absl::StrCat("has a hook on the gradient of ",
+                                 run.watch.TensorName(seen.tensor.get())),
+          .mend = "change gradients after backward(), in the step"};
+      return false;
+    }
     Gradients::Leaf leaf{.tensor = seen.tensor,
                          .name = run.watch.TensorName(seen.tensor.get()),
                          .had_grad = static_cast<bool>(seen.before),

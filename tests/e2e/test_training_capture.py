@@ -251,6 +251,39 @@ def test_a_hit_needs_gradients_as_recorded() -> None:
     check(plain, calls=9, after=after)
 
 
+def test_hooks_on_gradients() -> None:
+    handles: list[Any] = []
+
+    def triple(p: torch.Tensor) -> None:
+        p.grad.mul_(3)
+
+    def after(world: World, i: int) -> None:
+        if i == 3:
+            handles.append(world.net.a.weight.register_hook(lambda g: g * 2))
+        if i == 5:
+            handles.pop().remove()
+        if i == 6:
+            handles.append(
+                world.net.b.bias.register_post_accumulate_grad_hook(triple)
+            )
+
+    check(plain, calls=10, after=after)
+
+
+def test_leaves_that_become_results() -> None:
+    def step(x: torch.Tensor) -> None:
+        (x * x).sum().backward()
+
+    compiled = mica.compile(step)
+    for i in range(5):
+        w = torch.ones(3, requires_grad=True)
+        compiled(w if i < 3 else w * 2)
+        if i < 3:
+            close(w.grad, torch.full((3,), 2.0))
+        else:
+            close(w.grad, torch.full((3,), 8.0))
+
+
 def test_frozen_layers_and_several_losses() -> None:
     def make(world: World) -> Step:
         for p in world.net.a.parameters():
