@@ -32,7 +32,7 @@ PyRef ToList(const Items& items, const Make& make) {
 }
 
 template <typename Items>
-PyRef Numbers(const Items& items) {
+PyRef ToNumbers(const Items& items) {
   return ToList(items, [](int64_t item) { return ToNumber(item); });
 }
 
@@ -64,7 +64,7 @@ class RecordDescriber {
       return ToTuple({ToText(NameOf(node.kind)),
                       OrNone(node.value ? node.value : node.type),
                       ToNumber(node.index), Objects(node.keys),
-                      Objects(node.names), Numbers(node.children),
+                      Objects(node.names), ToNumbers(node.children),
                       ToText(node.path)});
     });
   }
@@ -73,7 +73,7 @@ class RecordDescriber {
     return ToList(tree.nodes_, [](const ResultTree::Node& node) {
       return ToTuple({ToText(NameOf(node.kind)), OrNone(node.object),
                       ToNumber(node.index), Objects(node.keys),
-                      Objects(node.names), Numbers(node.children)});
+                      Objects(node.names), ToNumbers(node.children)});
     });
   }
 
@@ -85,7 +85,7 @@ class RecordDescriber {
           : place.source == LoweredResult::Source::kInput ? "input"
                                                           : "variable";
       return ToTuple({ToText(source), ToNumber(place.index),
-                      Numbers(place.sizes), Numbers(place.strides),
+                      ToNumbers(place.sizes), ToNumbers(place.strides),
                       ToNumber(place.offset)});
     });
   }
@@ -102,6 +102,15 @@ class RecordDescriber {
     return ToList(graph.host_reads_, [&](const Graph::HostRead& read) {
       const TapeCall& call = graph.tape_.calls[read.call];
       return ToText(absl::StrCat(call.file, ":", call.line));
+    });
+  }
+
+  static PyRef Numbers(const HostInputs& inputs) {
+    return ToList(inputs.sources(), [](const HostInputs::Source& source) {
+      PyObject* now = source.node >= 0 ? source.recorded.get()
+                                       : HostInputs::FindItem(source);
+      return ToTuple({ToNumber(source.node), ToText(source.note.path),
+                      OrNone(PyRef::Share(now))});
     });
   }
 
@@ -122,7 +131,7 @@ class RecordDescriber {
     };
     const bool ok = put("program", ToText(mica::ToText(graph.program()))) &&
                     put("inputs", Inputs(record.inputs_)) &&
-                    put("roots", Numbers(record.inputs_.roots_)) &&
+                    put("roots", ToNumbers(record.inputs_.roots_)) &&
                     put("keywords", OrNone(record.inputs_.keyword_names_)) &&
                     put("results", Results(record.result_)) &&
                     put("result_root", ToNumber(record.result_.root_)) &&
@@ -130,7 +139,9 @@ class RecordDescriber {
                     put("states", ToList(record.states(), OrNone)) &&
                     put("lost_gradients", LostGradients(record.gradients_)) &&
                     put("constants", Constants(graph)) &&
-                    put("host_reads", HostReads(graph));
+                    put("numbers", Numbers(record.host_inputs_)) &&
+        put("number_outputs", ToNumbers(graph.lowered_.host_results)) &&
+        put("host_reads", HostReads(graph));
     return ok ? dict : PyRef();
   }
 
@@ -139,6 +150,8 @@ class RecordDescriber {
     switch (kind) {
       case InputGuards::Kind::kTensor:
         return "tensor";
+      case InputGuards::Kind::kNumber:
+        return "number";
       case InputGuards::Kind::kConstant:
         return "constant";
       case InputGuards::Kind::kTuple:
@@ -162,6 +175,8 @@ class RecordDescriber {
         return "tensor";
       case ResultTree::Kind::kInput:
         return "argument";
+      case ResultTree::Kind::kNumber:
+        return "number";
       case ResultTree::Kind::kSame:
         return "same";
       case ResultTree::Kind::kTuple:

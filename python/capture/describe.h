@@ -18,6 +18,9 @@ namespace mica {
 //   results      nodes of the result
 //   result_root  the outermost one
 //   windows      (source, index, sizes, strides, offset) of each result tensor
+//   numbers      (node or -1, path, value) of each number that is an input,
+//                behind the tensors; the value is the one that it has now
+//   number_outputs  the Program's outputs that are the result's numbers
 //   states       tensors of the program's state: its first variables
 //   lost_gradients  names of gradients that the program puts others in place of
 //   constants    bytes of each further variable

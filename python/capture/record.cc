@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "python/capture/autograd_access.h"
@@ -259,10 +259,12 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
     states.push_back({.tensor = tensor.tensor.get(),
                       .name = run.watch.TensorName(tensor.tensor.get())});
   }
-  absl::flat_hash_map<std::string, int> uses;
+  absl::flat_hash_set<std::string> names;
   for (StateTensor& state : states) {
-    const int count = ++uses[state.name];
-    if (count > 1) absl::StrAppend(&state.name, "#", count);
+    const std::string name = state.name;
+    for (int i = 2; !names.insert(state.name).second; ++i) {
+      state.name = absl::StrCat(name, "#", i);
+    }
   }
   absl::StatusOr<Recorder::Result> recorded =
       run.recorder.Finish(states, tensors);

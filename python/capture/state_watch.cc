@@ -180,8 +180,8 @@ void StateWatch::MarkContents(PyObject* container) {
   if (PyDict_Check(container)) {
     Py_ssize_t position = 0;
     PyObject *key = nullptr, *value = nullptr;
-    while (PyDict_Next(container, &position, &key, &value)) {
-      if (!IsConstant(key)) MarkOld(key, absl::StrCat("a key of ", path));
+    for (int i = 0; PyDict_Next(container, &position, &key, &value); ++i) {
+      if (!IsConstant(key)) MarkOld(key, absl::StrCat("key ", i, " of ", path));
       if (!IsConstant(value)) MarkOld(value, ItemPath(path, key));
     }
   } else if (PyTuple_Check(container) || PyList_Check(container)) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -39,7 +40,8 @@ def export(
     these are real steps.
 
     What the program read of Python's state (flags, numbers, `training`) is
-    part of what is exported. Only tensors vary: `args` and the state.
+    part of what is exported; only tensors vary, and numbers that did so
+    before: a learning rate that differed between two calls is an input.
 
     Args:
       fn: A function, a method, a module, what `mica.compile` made of one, or
@@ -49,9 +51,10 @@ def export(
       path: The folder to write.
       kwargs: The arguments by keyword.
       modules: Modules and optimizers by the name that their tensors' names
-        are to begin with, such as {"model": model, "optimizer": optimizer}.
-        "" for a module gives its `state_dict` names. Other tensors are called
-        by the way on which the program reaches them.
+        are to begin with, such as {"model": model, "optimizer": optimizer};
+        "" for a module gives its `state_dict` names. By default those that
+        `fn` has in its closure or its globals, by their names there. Other
+        tensors are called by the way on which the program reaches them.
     Raises:
       CaptureError: The call can't be captured as one graph; says why.
       NotImplementedError: An op runs through ATen, named with the user's
@@ -71,7 +74,11 @@ def export(
         )
     program = _keep_results(_mica.Program.parse(record["program"]), record)
     _check_gradients(program, record)
-    names = _new_names(program, record["states"], modules or {})
+    names = _new_names(
+        program,
+        record["states"],
+        _modules_of(fn) if modules is None else modules,
+    )
     program = program.rename_variables(names)
     states: list[torch.Tensor] = record["states"]
     _check_memory(program, states, record, args, kwargs or {})
@@ -83,7 +90,7 @@ def export(
         os.fspath(path),
         program,
         [state.detach() for state in states] + _constants(program, record),
-        signature.make(record, by_id),
+        signature.make(record, by_id, [name for name, _ in program.inputs]),
     )
 
 
@@ -116,9 +123,13 @@ def _keep_results(
     """
     used = {node[2] for node in record["results"] if node[0] == "tensor"}
     windows = record["windows"]
-    outputs = sorted(
-        {windows[index][1] for index in used if windows[index][0] == "output"}
-    )
+    kept = {
+        windows[index][1] for index in used if windows[index][0] == "output"
+    }
+    outputs = sorted(kept | set(record["number_outputs"]))
+    record["number_outputs"] = [
+        outputs.index(index) for index in record["number_outputs"]
+    ]
     record["windows"] = [
         (source, outputs.index(index), *rest)
         if source == "output" and index in outputs
@@ -138,6 +149,22 @@ def _check_gradients(program: _mica.Program, record: Mapping[str, Any]) -> None:
                 "in its place; begin it with zero_grad(), or fill gradients "
                 "in place"
             )
+
+
+def _modules_of(fn: Callable[..., Any]) -> dict[str, Any]:
+    """The modules and optimizers that a callable has at hand, by name."""
+    fn = getattr(fn, "__wrapped__", fn)
+    if isinstance(fn, torch.nn.Module):
+        return {"": fn}
+    function = inspect.unwrap(getattr(fn, "__func__", fn))
+    if not inspect.isfunction(function):
+        return {}
+    names = inspect.getclosurevars(function)
+    return {
+        name: value
+        for name, value in {**names.globals, **names.nonlocals}.items()
+        if isinstance(value, (torch.nn.Module, torch.optim.Optimizer))
+    }
 
 
 def _new_names(

@@ -19,6 +19,10 @@ class Loaded:
     Results are nested as the original's; where that returned an object of a
     class, this returns a dict of its parts, and a plain tuple for a named one.
     What the program writes to its state stays in this object.
+
+    Attributes:
+      numbers: Numbers of the program's state that may vary, such as a learning
+        rate, by the names of the Program's inputs; assign to its items.
     """
 
     def __init__(
@@ -42,6 +46,15 @@ class Loaded:
         threads = default_num_threads() if num_threads is None else num_threads
         self._executor = _mica.Executor("cpu", threads, frozen, True)
         self._input_names = [name for name, _ in native.inputs]
+        numbers = self._signature["numbers"]
+        self._number_nodes = {
+            item["name"]: item["node"] for item in numbers if "node" in item
+        }
+        self.numbers: dict[str, float] = {
+            item["name"]: item["value"]
+            for item in numbers
+            if "node" not in item
+        }
         written_inputs = set(native.updated_inputs)
         self._written_inputs = [
             number
@@ -118,8 +131,12 @@ class Loaded:
         inputs, objects = signature.flatten(self._signature, args, kwargs)
         feeds = {
             name: value.detach()
-            for name, value in zip(self._input_names, inputs, strict=True)
+            for name, value in zip(self._input_names, inputs, strict=False)
         }
+        for name, value in self.numbers.items():
+            feeds[name] = torch.tensor(value, dtype=torch.float64)
+        for name, node in self._number_nodes.items():
+            feeds[name] = torch.tensor(objects[node], dtype=torch.float64)
         tensors = self._program.tensors
         outputs = self._executor.run(self._program._native, feeds, tensors, [])
         for number in self._written_inputs:

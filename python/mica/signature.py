@@ -5,7 +5,7 @@ A signature is a JSON object:
     arguments    nodes of all arguments, an outer one before its parts
     positional   the nodes of the arguments, in order, with their names
     keywords     the nodes of those given by keyword, by name
-    inputs       how many tensors are fed
+    numbers      inputs behind the tensors: name, value, and the argument's node
     results      nodes of the result
     result       the outermost one
 
@@ -29,12 +29,17 @@ Node = dict[str, Any]
 _CONSTANTS = (type(None), bool, int, float, str)
 
 
-def make(record: Mapping[str, Any], variables: Mapping[int, str]) -> str:
+def make(
+    record: Mapping[str, Any],
+    variables: Mapping[int, str],
+    inputs: Sequence[str],
+) -> str:
     """Writes down how a record's arguments and results are nested.
 
     Args:
       record: What `_mica_describe` gives.
       variables: The names of the program's state tensors, by `id`.
+      inputs: The names of the Program's inputs.
     Returns:
       The signature's text.
     Raises:
@@ -47,8 +52,15 @@ def make(record: Mapping[str, Any], variables: Mapping[int, str]) -> str:
     num_positional = len(roots) - len(keywords)
     arguments = [_argument(*node) for node in record["inputs"]]
     results = [
-        _result(node, record["windows"], variables, arguments)
+        _result(node, record["windows"], record["number_outputs"], variables)
         for node in record["results"]
+    ]
+    # Numbers are the last inputs.
+    first = len(inputs) - len(record["numbers"])
+    numbers = [
+        {"name": inputs[first + number], "path": path, "value": value}
+        | ({"node": node} if node >= 0 else {})
+        for number, (node, path, value) in enumerate(record["numbers"])
     ]
     return json.dumps(
         {
@@ -61,6 +73,7 @@ def make(record: Mapping[str, Any], variables: Mapping[int, str]) -> str:
                 zip(keywords, roots[num_positional:], strict=True)
             ),
             "arguments": arguments,
+            "numbers": numbers,
             "results": results,
             "result": record["result_root"],
         },
@@ -169,6 +182,8 @@ def rebuild(
     def _build(node: Node, kind: str) -> Any:
         if kind == "tensor":
             return tensor(node)
+        if kind == "number":
+            return outputs[node["index"]].item()
         if kind == "variable":
             return variables[node["name"]]
         if kind == "argument":
@@ -198,6 +213,8 @@ def _argument(
 ) -> Node:
     if kind in ("tensor", "same"):
         return {"kind": kind, "index": index}
+    if kind == "number":
+        return {"kind": kind}
     if kind == "constant":
         return {
             "kind": kind,
@@ -220,8 +237,8 @@ def _argument(
 def _result(
     described: tuple[Any, ...],
     windows: Sequence[tuple[str, int, list[int], list[int], int]],
+    number_outputs: Sequence[int],
     variables: Mapping[int, str],
-    arguments: Sequence[Node],
 ) -> Node:
     kind, what, index, keys, names, children = described
     if kind == "tensor":
@@ -233,6 +250,8 @@ def _result(
         return node
     if kind in ("same", "argument"):
         return {"kind": kind, "index": index}
+    if kind == "number":
+        return {"kind": kind, "index": number_outputs[index]}
     if kind == "object":
         if id(what) in variables:
             return {"kind": "variable", "name": variables[id(what)]}
@@ -308,6 +327,12 @@ def _match(
                 f"argument {path}: wants the same object as an earlier one"
             )
         return
+    if kind == "number":
+        if type(value) is not float:
+            raise TypeError(
+                f"argument {path}: wants a float, got {type(value).__name__}"
+            )
+        return
     if kind == "constant":
         same = type(value).__name__ == node["type"] and (
             value == node["value"]
@@ -351,6 +376,7 @@ def _check(signature: Mapping[str, Any]) -> None:
     fields = {
         "tensor": ("index",),
         "same": ("index",),
+        "number": (),
         "argument": ("index",),
         "constant": ("value",),
         "variable": ("name",),
@@ -369,6 +395,9 @@ def _check(signature: Mapping[str, Any]) -> None:
             for child in node.get("children", ()):
                 # Parts come after what holds them: no cycles.
                 assert number < child < len(nodes), "a part is misplaced"
+    for item in signature["numbers"]:
+        assert "name" in item and "value" in item, "a number lacks a part"
+        assert -1 < item.get("node", 0) < max(1, sizes["arguments"])
     roots = [item["node"] for item in signature["positional"]]
     roots += signature["keywords"].values()
     for root in roots:
