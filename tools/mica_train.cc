@@ -23,13 +23,16 @@ DEFINE_string(label, "labels", "the labels' name in --eval_data");
 DEFINE_int64(epochs, 1, "passes over the data");
 DEFINE_int64(batch_size, 0, "must be the Program's, which alone decides; or 0");
 DEFINE_uint64(seed, 0, "decides the order of samples");
-DEFINE_double(rate, 0.1, "learning rate, fed to the step at each run");
+DEFINE_double(rate, 0,
+              "learning rate, fed to the step at each run; by default the one "
+              "that it was exported with");
 DEFINE_string(course, "constant", "of the rate: constant or cosine");
 DEFINE_double(final_rate, 0, "where a cosine ends");
 DEFINE_int64(warmup_steps, 0, "steps in which the rate rises from 0");
 DEFINE_string(rate_input, "",
-              "the input that takes the rate; by default the only number "
-              "among the inputs");
+              "the inputs that take the rate, with commas between; by default "
+              "the only number among the inputs, or those called ...lr or "
+              "...rate");
 DEFINE_string(checkpoint, "",
               "safetensors file to go on from, if it is there, and to save to "
               "after each epoch and on Ctrl-C");

@@ -1,5 +1,6 @@
 #include "tools/train/runner.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -43,12 +44,13 @@ absl::StatusOr<std::unique_ptr<Runner>> Runner::Create(
   return runner;
 }
 
-absl::Status Runner::ReadFrom(const Dataset& data, absl::string_view except) {
+absl::Status Runner::ReadFrom(const Dataset& data,
+                              const std::vector<std::string>& except) {
   feeds_.clear();
   batch_size_ = 0;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const std::string& name = program_->value(program_->inputs()[i]).name;
-    if (name == except) continue;
+    if (std::find(except.begin(), except.end(), name) != except.end()) continue;
     const TensorType& type = inputs_[i].type();
     if (type.is_scalar || type.rank() == 0 || type.dims[0] == 0) {
       return absl::InvalidArgumentError(

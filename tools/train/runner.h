@@ -29,9 +29,10 @@ class Runner {
       std::vector<Tensor> variables, int num_threads);
 
   // From here on FillBatch() reads `data`, which must outlive this. All inputs
-  // but the one called `except` need a field; InvalidArgument otherwise, or if
+  // but those called `except` need a field; InvalidArgument otherwise, or if
   // they differ in their first size, the batch's.
-  absl::Status ReadFrom(const Dataset& data, absl::string_view except);
+  absl::Status ReadFrom(const Dataset& data,
+                        const std::vector<std::string>& except);
   // Rows of one batch; 0 before ReadFrom().
   int64_t batch_size() const { return batch_size_; }
 

@@ -10,14 +10,18 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "framework/base/status.h"
 #include "framework/saved/saved_program.h"
 #include "framework/tensor/safetensors.h"
 #include "framework/text/text.h"
+#include "nlohmann/json.hpp"
 #include "ops/all.h"
 #include "tools/train/checkpoint.h"
 #include "tools/train/dataset.h"
@@ -76,7 +80,8 @@ class Trainer {
 
  private:
   absl::Status LoadStep();
-  absl::Status FindRateInput();
+  absl::Status FindRateInputs();
+  absl::Status FindRate(const std::string& signature);
   absl::Status LoadEvaluation();
   absl::StatusOr<std::vector<Tensor>> ShareVariables(const SavedProgram& saved);
   absl::Status Resume();
@@ -90,9 +95,7 @@ class Trainer {
   void ShowProgress();
 
   int64_t num_steps() const { return options_.epochs * steps_per_epoch_; }
-  double rate() const {
-    return RateAt(options_.rate, progress_.step, num_steps());
-  }
+  double rate() const { return RateAt(rate_, progress_.step, num_steps()); }
 
   const TrainOptions& options_;
   std::optional<Dataset> data_;
@@ -100,7 +103,9 @@ class Trainer {
   std::unique_ptr<Runner> step_;
   std::unique_ptr<Runner> eval_;
   std::string eval_signature_;
-  int rate_input_ = -1;
+  std::vector<std::string> rate_names_;
+  std::vector<int> rate_inputs_;
+  RateOptions rate_;
   int loss_output_ = -1;
   int class_output_ = -1;
   const Tensor* labels_ = nullptr;
@@ -124,7 +129,7 @@ absl::Status Trainer::Load() {
       {"program", absl::StrFormat("%016x", text)},
       {"data", absl::StrFormat("%016x", data_->Fingerprint())},
       {"seed", absl::StrCat(options_.seed)},
-      {"rate", rate_input_ < 0 ? "none" : options_.rate.ToString(num_steps())}};
+      {"rate", rate_inputs_.empty() ? "none" : rate_.ToString(num_steps())}};
   return Resume();
 }
 
@@ -135,12 +140,10 @@ absl::Status Trainer::LoadStep() {
                         Runner::Create(options_.step_folder, saved.program,
                                        std::move(saved.variables),
                                        static_cast<int>(options_.threads)));
-  MICA_RETURN_IF_ERROR(FindRateInput());
+  MICA_RETURN_IF_ERROR(FindRateInputs());
+  MICA_RETURN_IF_ERROR(FindRate(saved.signature));
   const Program& program = step_->program();
-  MICA_RETURN_IF_ERROR(step_->ReadFrom(
-      *data_, rate_input_ < 0
-                  ? ""
-                  : program.value(program.inputs()[rate_input_]).name));
+  MICA_RETURN_IF_ERROR(step_->ReadFrom(*data_, rate_names_));
   if (options_.batch_size != 0 && options_.batch_size != step_->batch_size()) {
     return Invalid("--batch_size=", options_.batch_size, ": ",
                    options_.step_folder, " was exported for ",
@@ -164,34 +167,64 @@ absl::Status Trainer::LoadStep() {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::FindRateInput() {
+absl::Status Trainer::FindRateInputs() {
+  const std::vector<std::string> asked =
+      absl::StrSplit(options_.rate_input, ',', absl::SkipEmpty());
   const Program& program = step_->program();
-  std::vector<int> found;
-  for (size_t i = 0; i < program.inputs().size(); ++i) {
-    const Value& value = program.value(program.inputs()[i]);
+  std::vector<std::string> numbers, rates;
+  for (const ValueId id : program.inputs()) {
+    const Value& value = program.value(id);
     if (value.type.rank() != 0 || !IsOneFloat(value.type)) continue;
-    if (options_.rate_input.empty() || options_.rate_input == value.name) {
-      found.push_back(static_cast<int>(i));
+    numbers.push_back(value.name);
+    if (absl::EndsWith(value.name, "lr") ||
+        absl::EndsWith(value.name, "rate")) {
+      rates.push_back(value.name);
     }
   }
-  if (found.size() == 1) {
-    rate_input_ = found[0];
-    return absl::OkStatus();
+  for (const std::string& name : asked) {
+    if (std::find(numbers.begin(), numbers.end(), name) != numbers.end()) {
+      continue;
+    }
+    return Invalid(options_.step_folder, ": no input ", name,
+                   " takes a rate: wants a float without dims; there is ",
+                   numbers.empty() ? "none" : absl::StrJoin(numbers, ", "));
   }
-  if (found.size() > 1) {
+  rate_names_ = !asked.empty() ? asked : numbers.size() == 1 ? numbers : rates;
+  if (rate_names_.empty() && options_.has_rate) {
     return Invalid(options_.step_folder,
-                   ": several inputs are numbers, such as ",
-                   program.value(program.inputs()[found[0]]).name, " and ",
-                   program.value(program.inputs()[found[1]]).name,
-                   ": wants --rate_input=NAME");
+                   ": no input takes a rate: it is part of the Program unless "
+                   "two calls before the export had different ones");
   }
-  if (options_.rate_input.empty() && !options_.has_rate) {
-    return absl::OkStatus();
+  for (size_t i = 0; i < program.inputs().size(); ++i) {
+    const std::string& name = program.value(program.inputs()[i]).name;
+    if (std::find(rate_names_.begin(), rate_names_.end(), name) !=
+        rate_names_.end()) {
+      rate_inputs_.push_back(static_cast<int>(i));
+    }
   }
-  return Invalid(
-      options_.step_folder, ": no input ",
-      options_.rate_input.empty() ? "takes a rate" : options_.rate_input,
-      ": wants a float without dims");
+  return absl::OkStatus();
+}
+
+// The rate that the step was exported with, unless the user asks for another.
+absl::Status Trainer::FindRate(const std::string& signature) {
+  rate_ = options_.rate;
+  if (rate_inputs_.empty() || options_.has_rate) return absl::OkStatus();
+  const auto json = nlohmann::json::parse(signature, nullptr,
+                                          /*allow_exceptions=*/false);
+  if (json.is_object() && json.contains("numbers") &&
+      json["numbers"].is_array()) {
+    for (const auto& number : json["numbers"]) {
+      if (!number.is_object() || !number.contains("name") ||
+          !number.contains("value") || number["name"] != rate_names_[0] ||
+          !number["value"].is_number()) {
+        continue;
+      }
+      rate_.rate = number["value"].get<double>();
+      return CheckOptions(rate_);
+    }
+  }
+  return Invalid(options_.step_folder, ": wants --rate for its input ",
+                 rate_names_[0]);
 }
 
 // The step's variables by name, others by the evaluation's own values.
@@ -236,7 +269,7 @@ absl::Status Trainer::LoadEvaluation() {
       eval_,
       Runner::Create(options_.eval_folder, saved.program, std::move(variables),
                      static_cast<int>(options_.threads)));
-  MICA_RETURN_IF_ERROR(eval_->ReadFrom(*eval_data_, ""));
+  MICA_RETURN_IF_ERROR(eval_->ReadFrom(*eval_data_, {}));
   class_output_ = eval_->FindOutput([this](const TensorType& type) {
     if (type.rank() == 0 || type.dims[0] != eval_->batch_size()) return false;
     if (!type.is_row_major()) return false;
@@ -336,7 +369,9 @@ absl::Status Trainer::TrainEpoch(const volatile std::sig_atomic_t& stop) {
 
 absl::Status Trainer::TakeStep(absl::Span<const int64_t> rows) {
   step_->FillBatch(rows);
-  if (rate_input_ >= 0) WriteFloat(rate(), step_->input(rate_input_));
+  for (const int input : rate_inputs_) {
+    WriteFloat(rate(), step_->input(input));
+  }
   MICA_RETURN_IF_ERROR(step_->Run());
   const double loss = ReadFloat(step_->output(loss_output_));
   if (!std::isfinite(loss)) {
@@ -364,8 +399,8 @@ absl::Status Trainer::FinishEpoch() {
     line["accuracy"] = summary_.accuracy;
     absl::StrAppendFormat(&text, ", accuracy %.2f %%", 100 * summary_.accuracy);
   }
-  if (rate_input_ >= 0) {
-    line["rate"] = RateAt(options_.rate, progress_.step - 1, num_steps());
+  if (!rate_inputs_.empty()) {
+    line["rate"] = RateAt(rate_, progress_.step - 1, num_steps());
   }
   line["steps_per_s"] = summary_.steps_per_s;
   absl::StrAppendFormat(&text, ", %.0f steps/s", summary_.steps_per_s);

@@ -23,8 +23,11 @@ struct TrainOptions {
   int64_t batch_size = 0;  // If not 0: must be the Program's.
   uint64_t seed = 0;
   RateOptions rate;
-  bool has_rate = false;   // The user asked for a rate.
-  std::string rate_input;  // Empty: the only scalar float among the inputs.
+  bool has_rate =
+      false;  // Else `rate.rate` is what the step was exported with.
+  // The inputs that take the rate, with commas between. Empty: the only number
+  // among the inputs, or all that are called "…lr" or "…rate".
+  std::string rate_input;
   std::string checkpoint_path;   // Empty: none.
   int64_t checkpoint_every = 0;  // Steps; 0: at the end of each epoch only.
   std::string log_path;          // JSON, one object a line; may be empty.

@@ -142,7 +142,8 @@ class TrainTest : public testing::Test {
             .eval_data = Path("test.safetensors"),
             .epochs = 6,
             .seed = 3,
-            .rate = {.rate = 0.2, .course = "cosine", .warmup_steps = 5}};
+            .rate = {.rate = 0.2, .course = "cosine", .warmup_steps = 5},
+            .has_rate = true};
   }
   // The message of a run that has to fail.
   static std::string ErrorOf(const TrainOptions& options) {
@@ -276,19 +277,43 @@ TEST_F(TrainTest, CheckpointsOfOtherRunsAreRefused) {
 TEST_F(TrainTest, ProgramsThatAreNoStepsAreRefused) {
   TrainOptions options = Options();
   options.step_folder = Path("eval");
-  EXPECT_THAT(ErrorOf(options), HasSubstr("returns its loss"));
+  EXPECT_THAT(ErrorOf(options), HasSubstr("no input takes a rate"));
   Save("two",
        absl::StrReplaceAll(kStep, {{"%rate: f64", "%rate: f64, %n: f64"}}));
   options.step_folder = Path("two");
-  EXPECT_THAT(ErrorOf(options), HasSubstr("rate and n: wants --rate_input"));
-  options.rate_input = "other";
-  EXPECT_THAT(ErrorOf(options), HasSubstr("no input other"));
-  options.rate_input = "rate";
   EXPECT_THAT(ErrorOf(options), HasSubstr("\"n\", f64, is neither"));
+  options.rate_input = "other";
+  EXPECT_THAT(ErrorOf(options), HasSubstr("no input other takes a rate"));
+  options.rate_input = "rate,n";
+  MICA_EXPECT_OK(Train(options, kGo).status());
+  Save("fixed",
+       absl::StrReplaceAll(
+           kStep, {{", %rate: f64", ""},
+                   {"%keep = ", "%rate = constant 0.1 : f64\n %keep = "}}));
+  options = Options();
+  options.step_folder = Path("fixed");
+  EXPECT_THAT(ErrorOf(options), HasSubstr("no input takes a rate"));
+  options.has_rate = false;
+  MICA_EXPECT_OK(Train(options, kGo).status());
   Save("none", absl::StrReplaceAll(kStep, {{"return %loss", "return %p"}}));
   options = Options();
   options.step_folder = Path("none");
   EXPECT_THAT(ErrorOf(options), HasSubstr("returns its loss"));
+}
+
+TEST_F(TrainTest, TheRateIsTheExportedOneByDefault) {
+  TrainOptions options = Options();
+  options.rate.rate = 0;
+  options.has_rate = false;
+  EXPECT_THAT(ErrorOf(options), HasSubstr("wants --rate for its input rate"));
+  MICA_ASSERT_OK(WriteFile(
+      SignatureFileOf(Path("step")),
+      {R"({"numbers": [{"name": "rate", "value": 0.25, "path": "lr"}]})"}));
+  options.log_path = Path("log");
+  options.rate.course = "constant";
+  options.rate.warmup_steps = 0;
+  MICA_ASSERT_OK(Train(options, kGo).status());
+  EXPECT_THAT(ReadAll(Path("log")), HasSubstr("\"rate\":0.25"));
 }
 
 TEST_F(TrainTest, EvaluationsThatDoNotFitAreRefused) {
