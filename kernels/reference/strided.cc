@@ -53,7 +53,7 @@ Dims BroadcastStrides(const Lane& lane, absl::Span<const Dim> dims) {
 }
 
 Odometer::Odometer(absl::Span<const Dim> dims, absl::Span<const Dims> strides)
-    : dims_(dims),
+    : dims_(dims.begin(), dims.end()),
       strides_(strides.begin(), strides.end()),
       index_(dims.size(), 0),
       offsets_(strides.size(), 0),

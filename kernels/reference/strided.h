@@ -60,7 +60,7 @@ class Odometer {
   absl::Span<const int64_t> index() const { return index_; }
 
  private:
-  absl::Span<const Dim> dims_;
+  Dims dims_;  // A copy: the caller's may be a temporary.
   absl::InlinedVector<Dims, 4> strides_;
   Dims index_;
   absl::InlinedVector<int64_t, 4> offsets_;

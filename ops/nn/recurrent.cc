@@ -15,9 +15,8 @@ absl::StatusOr<TensorTypes> InferLstmLayer(const OpCall& call) {
   const TensorType& x = call.Type(0);
   const int64_t hidden = call.Int(10);
   if (call.Int(9) != kLstm || !call.Ints(8).empty()) {
-    return absl::UnimplementedError(
-        absl::StrCat(call.def().name(),
-                     ": other than an LSTM of equal lengths"));
+    return absl::UnimplementedError(absl::StrCat(
+        call.def().name(), ": other than an LSTM of equal lengths"));
   }
   const bool fits =
       x.rank() == 3 && hidden > 0 && hidden < kMaxHidden &&
