@@ -129,17 +129,18 @@ class RecordDescriber {
       return dict && value &&
              PyDict_SetItemString(dict.get(), key, value.get()) == 0;
     };
-    const bool ok = put("program", ToText(mica::ToText(graph.program()))) &&
-                    put("inputs", Inputs(record.inputs_)) &&
-                    put("roots", ToNumbers(record.inputs_.roots_)) &&
-                    put("keywords", OrNone(record.inputs_.keyword_names_)) &&
-                    put("results", Results(record.result_)) &&
-                    put("result_root", ToNumber(record.result_.root_)) &&
-                    put("windows", Windows(graph)) &&
-                    put("states", ToList(record.states(), OrNone)) &&
-                    put("lost_gradients", LostGradients(record.gradients_)) &&
-                    put("constants", Constants(graph)) &&
-                    put("numbers", Numbers(record.host_inputs_)) &&
+    const bool ok =
+        put("program", ToText(mica::ToText(graph.program()))) &&
+        put("inputs", Inputs(record.inputs_)) &&
+        put("roots", ToNumbers(record.inputs_.roots_)) &&
+        put("keywords", OrNone(record.inputs_.keyword_names_)) &&
+        put("results", Results(record.result_)) &&
+        put("result_root", ToNumber(record.result_.root_)) &&
+        put("windows", Windows(graph)) &&
+        put("states", ToList(record.states(), OrNone)) &&
+        put("lost_gradients", LostGradients(record.gradients_)) &&
+        put("constants", Constants(graph)) &&
+        put("numbers", Numbers(record.host_inputs_)) &&
         put("number_outputs", ToNumbers(graph.lowered_.host_results)) &&
         put("host_reads", HostReads(graph));
     return ok ? dict : PyRef();
