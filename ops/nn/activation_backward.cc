@@ -137,7 +137,7 @@ void RegisterSmoothBackwardOps(OpRegistry& registry) {
       "aten::native_dropout_backward(Tensor grad_output, Tensor mask, float "
       "scale) -> Tensor",
       "grad_output * scale where mask holds, else 0.",
-      {.operands = {0}, .accepts = Accepts::kFloating}));
+      {.operands = {0}, .result = ResultRule::kFloat}));
 }
 
 }  // namespace

@@ -61,11 +61,15 @@ absl::StatusOr<Dims> PaddedDims(const OpCall& call, const TensorType& x,
   for (int i = 0; i < num_axes; ++i) {
     Dim& dim = dims[x.rank() - 1 - i];
     const int64_t before = padding[2 * i], after = padding[2 * i + 1];
+    const bool reflects = border == Border::kReflect;
     // Reflection leaves out the border itself.
-    const int64_t limit = border == Border::kReflect ? dim - 1 : kMaxExtent;
+    const int64_t limit = reflects ? dim - 1 : kMaxExtent;
+    // It reads what cutting leaves; replication clamps each index.
+    const int64_t left =
+        dim + std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0);
     if (dim < 1 || before < -kMaxExtent || after < -kMaxExtent ||
         before > limit || after > limit || dim + before + after < 1 ||
-        dim + std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0) < 1) {
+        (reflects && left < 1)) {
       return call.Wants("paddings that planes of positive size allow");
     }
     dim += before + after;
