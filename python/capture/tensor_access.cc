@@ -19,6 +19,7 @@
 #include <torch/csrc/MemoryFormat.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "python/capture/torch_compat.h"
@@ -64,7 +65,16 @@ bool IsPlainTensor(PyObject* object) {
 
 bool HasOwnAttributes(PyObject* tensor) {
   PyObject** dict = _PyObject_GetDictPtr(tensor);
-  return dict != nullptr && *dict != nullptr && PyDict_GET_SIZE(*dict) > 0;
+  if (dict == nullptr || *dict == nullptr) return false;
+  Py_ssize_t position = 0;
+  PyObject* name = nullptr;
+  while (PyDict_Next(*dict, &position, &name, nullptr) != 0) {
+    const char* text =
+        PyUnicode_Check(name) != 0 ? PyUnicode_AsUTF8(name) : nullptr;
+    constexpr absl::string_view kDynamo = "_dynamo_";
+    if (text == nullptr || !absl::StartsWith(text, kDynamo)) return true;
+  }
+  return false;
 }
 
 bool IsTorchConstant(PyObject* object) {

@@ -25,7 +25,8 @@ namespace mica {
 bool IsTensor(PyObject* object);
 // True for exactly torch.Tensor and torch.nn.Parameter.
 bool IsPlainTensor(PyObject* object);
-// True if `object` has attributes of its own, set from Python.
+// True if `tensor` has attributes of its own, set from Python; what
+// torch.compile notes on the tensors that it sees doesn't count.
 bool HasOwnAttributes(PyObject* tensor);
 
 // The C++ tensor under a Python tensor, as an address: equal for two Python

@@ -5,7 +5,8 @@ a static graph from then on; `mica.explain` tells what it made of it.
 `mica.export` writes what was recorded to a folder, which `mica.load` and the
 tools without Python take.
 `mica.Executor(place).run(program, feed=..., fetch_list=[...])` runs Programs
-by name of feed and fetch.
+by name of feed and fetch. `torch.compile(model, backend="mica")` leaves the
+watching to Dynamo and runs its graphs.
 
 Environment:
   MICA_NUM_THREADS: Threads of one op; by default torch's setting.
@@ -31,6 +32,7 @@ _mica.init_capture(
     os.path.dirname(os.path.abspath(__file__)),
 )
 
+from mica.backend import register as _register  # noqa: E402
 from mica.compile import compile, reset  # noqa: E402
 from mica.errors import CaptureError  # noqa: E402
 from mica.executor import Executor  # noqa: E402
@@ -38,6 +40,8 @@ from mica.explain import Explanation, explain  # noqa: E402
 from mica.export import export  # noqa: E402
 from mica.load import Loaded, load  # noqa: E402
 from mica.program import Program  # noqa: E402
+
+_register()
 
 __all__ = [
     "CaptureError",
