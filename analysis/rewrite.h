@@ -38,6 +38,7 @@ class Rewriter {
   // The new value that stands for the old one; kNoValue if none does yet.
   ValueId NewId(ValueId from_value) const { return new_ids_[from_value]; }
   ProgramBuilder& builder() { return builder_; }
+  const ProgramBuilder& builder() const { return builder_; }
 
   // Applied to each type and each list of integers that is copied.
   void set_dim_map(std::function<Dim(Dim)> map) { dim_map_ = std::move(map); }

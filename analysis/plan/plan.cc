@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analysis/fuse/fuse.h"
+#include "analysis/fuse/fuse_convolution.h"
+#include "analysis/layout/layout.h"
 #include "analysis/plan/planner.h"
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
@@ -15,7 +17,8 @@ namespace {
 
 std::string LocationText(const Location& location) {
   static constexpr absl::string_view kHomes[] = {
-      "none", "arena", "constant", "input", "variable", "output", "packed"};
+      "none",     "arena",  "constant", "input",
+      "variable", "output", "packed",   "folded"};
   std::string text(kHomes[static_cast<int>(location.home)]);
   if (location.home != Home::kNone && location.home != Home::kArena) {
     absl::StrAppend(&text, location.index);
@@ -38,7 +41,9 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
   }
   MICA_ASSIGN_OR_RETURN(Program lean, RemoveDeadOps(program, ops));
   if (options.fuse) {
+    MICA_ASSIGN_OR_RETURN(lean, FuseConvolutions(lean, ops));
     MICA_ASSIGN_OR_RETURN(lean, Fuse(lean, ops));
+    MICA_ASSIGN_OR_RETURN(lean, ChooseLayouts(lean, ops));
   }
   return Planner(ops, kernels, options).Run(std::move(lean));
 }
@@ -64,16 +69,20 @@ std::string Plan::ToText() const {
   std::string text = absl::StrCat(
       "plan @", program_.name(), " steps=", steps_.size(),
       " arena_bytes=", arena_bytes_, " live_set_bytes=", live_set_bytes_, "\n");
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const Step& step = steps_[i];
+  auto append_step = [&text](absl::string_view id, const Step& step,
+                             absl::Span<const Location> args) {
     auto append = [](std::string* out, const Location& location) {
       absl::StrAppend(out, LocationText(location));
     };
-    absl::StrAppend(&text, "  ", i, ": ", step.name, " by ", step.kernel, " (",
-                    absl::StrJoin(absl::MakeSpan(args_).subspan(step.first_arg,
-                                                                step.num_args),
-                                  ", ", append),
-                    ")\n");
+    absl::StrAppend(
+        &text, "  ", id, ": ", step.name, " by ", step.kernel, " (",
+        absl::StrJoin(args.subspan(step.first_arg, step.num_args), ", ",
+                      append),
+        ")\n");
+  };
+  for (const Step& step : folds_) append_step("fold", step, fold_args_);
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    append_step(absl::StrCat(i), steps_[i], args_);
   }
   return text;
 }

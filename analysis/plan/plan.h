@@ -28,6 +28,7 @@ enum class Home : uint8_t {
   kVariable,  // Program::variables()[index], bound by the Binding.
   kOutput,    // Program::outputs()[index], the caller's, bound at each run.
   kPacked,    // The Binding's packed copy number `index`.
+  kFolded,    // The Binding's folded value number `index`.
 };
 
 // Where a step finds an operand or puts a result.
@@ -50,10 +51,10 @@ struct Step {
   int32_t num_args = 0;
 };
 
-// A packed copy of a frozen variable that a Binding makes for a step.
+// A packed copy of a frozen variable or a folded value that a Binding makes
+// for a step.
 struct PackedOperand {
-  int32_t variable = 0;
-  int64_t offset = 0;  // Of the operand in the variable's memory, in bytes.
+  Location from;
   int64_t bytes = 0;
   std::function<absl::Status(const void* from, void* to)> pack;
 };
@@ -68,6 +69,13 @@ struct PlanOptions {
   bool reuse_buffers = true;
   // Runs opaque operators; without it they are NotFound.
   PrepareFn prepare_opaque;
+};
+
+// A value that depends on frozen variables alone: a Binding computes it once.
+struct FoldedValue {
+  int64_t bytes = 0;
+  // False if only folds and packed copies are made from it.
+  bool is_read = false;
 };
 
 // A Plan is all that can be decided about a Program before it runs: the kernel
@@ -92,6 +100,11 @@ class Plan {
   StepId num_compute() const { return num_compute_; }
   absl::Span<const Location> args() const { return args_; }
   absl::Span<const PackedOperand> packed() const { return packed_; }
+  // What a Binding runs, in order, before it packs; args as those of steps(),
+  // in fold_args().
+  absl::Span<const Step> folds() const { return folds_; }
+  absl::Span<const Location> fold_args() const { return fold_args_; }
+  absl::Span<const FoldedValue> folded() const { return folded_; }
 
   // The type of the memory that the caller gives for an output: the value's
   // own, or row-major where that has gaps or overlaps.
@@ -114,6 +127,9 @@ class Plan {
   StepId num_compute_ = 0;
   std::vector<Location> args_;
   std::vector<PackedOperand> packed_;
+  std::vector<Step> folds_;
+  std::vector<Location> fold_args_;
+  std::vector<FoldedValue> folded_;
   std::vector<uint64_t> constant_words_;
   std::vector<int64_t> constant_offsets_;  // In bytes.
   int64_t arena_bytes_ = 0;

@@ -26,6 +26,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(Program program) {
   uses_ = CountUses(this->program());
   PlaceExternals();
   PlaceOutputs();
+  MarkFolded();
   MICA_RETURN_IF_ERROR(AddOpSteps());
   MICA_RETURN_IF_ERROR(AddOutputCopies());
   MICA_RETURN_IF_ERROR(AddUpdates());
@@ -88,9 +89,69 @@ void Planner::PlaceOutputs() {
 
 bool Planner::IsFrozen(ValueId value) const {
   const ValueId base = resolved_[value].base;
-  return options_.frozen &&
-         program().value(base).kind == ValueKind::kVariable &&
-         !is_updated_[base];
+  if (!options_.frozen) return false;
+  const Value& v = program().value(base);
+  return v.kind == ValueKind::kVariable
+             ? !is_updated_[base]
+             : v.kind == ValueKind::kResult && is_folded_[v.index];
+}
+
+void Planner::MarkFolded() {
+  is_folded_.assign(program().ops().size(), false);
+  if (!options_.frozen) return;
+  for (size_t i = 0; i < program().ops().size(); ++i) {
+    const Op& op = program().ops()[i];
+    if (op.def->is_view() || op.def->has_effect() || op.def->is_opaque()) {
+      continue;
+    }
+    bool reads_frozen = false, reads_other = false;
+    ForEachValue(op.arguments, [&](ValueId id) {
+      const bool is_constant =
+          program().value(resolved_[id].base).kind == ValueKind::kConstant;
+      reads_frozen = reads_frozen || IsFrozen(id);
+      reads_other = reads_other || (!is_constant && !IsFrozen(id));
+    });
+    for (ValueId id : op.results) {
+      reads_other = reads_other || is_escaping_[id];
+    }
+    is_folded_[i] = reads_frozen && !reads_other;
+  }
+}
+
+// A step of the Binding: its results and scratch are folded values.
+absl::Status Planner::AddFold(OpId id) {
+  const Op& op = program().ops()[id];
+  KernelRequest request = MakeRequest(op);
+  for (Operand& operand : request.operands) operand.is_frozen = false;
+  MICA_ASSIGN_OR_RETURN(Selected selected, selector_.Select(request));
+  Step step{.name = op.def->name(),
+            .kernel = selected.kernel,
+            .op = id,
+            .source = op.source,
+            .prepared = selected.prepared,
+            .first_arg = static_cast<int32_t>(plan_->fold_args_.size())};
+  auto new_value = [this](int64_t bytes) {
+    plan_->folded_.push_back({.bytes = bytes});
+    return Location{.home = Home::kFolded,
+                    .index = static_cast<int>(plan_->folded_.size()) - 1};
+  };
+  for (ValueId operand : OperandsOf(op)) {
+    plan_->fold_args_.push_back(PlaceOf(operand).location);
+  }
+  for (ValueId result : op.results) {
+    if (uses_[result] > 0) {
+      places_[result].location =
+          new_value(program().type(result).extent_bytes());
+    }
+    plan_->fold_args_.push_back(places_[result].location);
+  }
+  if (selected.prepared->scratch_bytes > 0) {
+    plan_->fold_args_.push_back(new_value(selected.prepared->scratch_bytes));
+  }
+  step.num_args =
+      static_cast<int32_t>(plan_->fold_args_.size()) - step.first_arg;
+  plan_->folds_.push_back(std::move(step));
+  return absl::OkStatus();
 }
 
 KernelRequest Planner::MakeRequest(const Op& op) const {
@@ -128,7 +189,8 @@ absl::Status Planner::AddOpSteps() {
   for (size_t i = 0; i < program().ops().size(); ++i) {
     const Op& op = program().ops()[i];
     if (op.def->is_view()) continue;
-    const absl::Status status = AddOpStep(static_cast<OpId>(i));
+    const auto id = static_cast<OpId>(i);
+    const absl::Status status = is_folded_[i] ? AddFold(id) : AddOpStep(id);
     if (!status.ok()) return Annotate(status, Describe(op));
   }
   return absl::OkStatus();
@@ -212,13 +274,11 @@ void Planner::AddArgs(Step& step, const std::vector<Place>& operands,
     const Location& from = args_[step.first_arg + pack.operand].location;
     // Steps of one kernel with equal requests share what it is prepared to.
     const auto [it, is_new] = packed_.try_emplace(
-        {step.prepared.get(), pack.operand, from.index, from.offset},
+        {step.prepared.get(), pack.operand, from.home, from.index, from.offset},
         static_cast<int32_t>(plan_->packed_.size()));
     if (is_new) {
-      plan_->packed_.push_back({.variable = from.index,
-                                .offset = from.offset,
-                                .bytes = pack.bytes,
-                                .pack = pack.pack});
+      plan_->packed_.push_back(
+          {.from = from, .bytes = pack.bytes, .pack = pack.pack});
     }
     args_[step.first_arg + pack.operand] = {
         .location = {.home = Home::kPacked, .index = it->second}};
@@ -305,6 +365,9 @@ void Planner::AssignOffsets() {
   for (Place& place : args_) {
     if (place.slice >= 0) {
       place.location.offset += arena.offsets[place.slice];
+    }
+    if (place.location.home == Home::kFolded) {
+      plan_->folded_[place.location.index].is_read = true;
     }
     plan_->args_.push_back(place.location);
   }

@@ -42,6 +42,9 @@ class Planner {
 
   void PlaceExternals();
   void PlaceOutputs();
+  // Marks the values that depend on frozen variables alone.
+  void MarkFolded();
+  absl::Status AddFold(OpId id);
   absl::Status AddOpSteps();
   absl::Status AddOpStep(OpId id);
   // Adds a step that copies elements, whatever the two types' strides.
@@ -82,11 +85,13 @@ class Planner {
   std::vector<int> last_op_;       // Last op that reads a base value, or -1.
   std::vector<bool> is_escaping_;  // Base values that copies read at the end.
   std::vector<bool> is_updated_;   // Inputs and variables with an update.
+  std::vector<bool> is_folded_;    // Of ops.
   std::vector<Place> places_;      // Of base values.
   std::vector<Lifetime> slices_;
   std::vector<Place> args_;
-  // The plan's packed copies, by kernel, operand, variable and offset in it.
-  std::map<std::tuple<const Prepared*, int, int32_t, int64_t>, int32_t> packed_;
+  // The plan's packed copies, by kernel, operand and where that lies.
+  std::map<std::tuple<const Prepared*, int, Home, int32_t, int64_t>, int32_t>
+      packed_;
 };
 
 }  // namespace mica

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "glog/logging.h"
 
 namespace mica {
 
@@ -36,16 +37,70 @@ absl::StatusOr<std::shared_ptr<const Binding>> Binding::Create(
                  program.type(variable.value), variables[i].type));
     binding->variables_.push_back(variables[i].data);
   }
-  for (const PackedOperand& packed : plan->packed()) {
-    MICA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(packed.bytes));
-    const char* from =
-        static_cast<const char*>(binding->variables_[packed.variable]) +
-        packed.offset;
-    MICA_RETURN_IF_ERROR(packed.pack(from, buffer.data()));
-    binding->packed_.push_back(std::move(buffer));
-  }
   binding->plan_ = std::move(plan);
+  MICA_RETURN_IF_ERROR(binding->Fold());
+  MICA_RETURN_IF_ERROR(binding->Pack());
   return binding;
+}
+
+const void* Binding::AddressOf(const Location& location) const {
+  const auto index = location.index;
+  const void* base = nullptr;
+  switch (location.home) {
+    case Home::kConstant:
+      base = plan_->constant(index);
+      break;
+    case Home::kVariable:
+      base = variables_[index];
+      break;
+    case Home::kFolded:
+      base = folded_[index].data();
+      break;
+    case Home::kNone:
+      return nullptr;
+    default:
+      LOG(FATAL) << "a fold reads what only a run has";
+  }
+  return static_cast<const char*>(base) + location.offset;
+}
+
+absl::Status Binding::Fold() {
+  for (const FoldedValue& value : plan_->folded()) {
+    MICA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(value.bytes));
+    folded_.push_back(std::move(buffer));
+  }
+  LaunchContext context;
+  for (const Step& step : plan_->folds()) {
+    std::vector<void*> args;
+    for (const Location& location :
+         plan_->fold_args().subspan(step.first_arg, step.num_args)) {
+      args.push_back(const_cast<void*>(AddressOf(location)));
+    }
+    std::unique_ptr<KernelInstance> instance;
+    const void* state = step.prepared->state.get();
+    if (step.prepared->make_instance != nullptr) {
+      instance = step.prepared->make_instance();
+      state = instance.get();
+    }
+    if (!step.prepared->launch(state, args.data(), context)) {
+      return Annotate(std::move(context.status),
+                      absl::StrCat("folding ", step.name, " ",
+                                   step.source.ToString()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Binding::Pack() {
+  for (const PackedOperand& packed : plan_->packed()) {
+    MICA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(packed.bytes));
+    MICA_RETURN_IF_ERROR(packed.pack(AddressOf(packed.from), buffer.data()));
+    packed_.push_back(std::move(buffer));
+  }
+  for (size_t i = 0; i < folded_.size(); ++i) {
+    if (!plan_->folded()[i].is_read) folded_[i] = Buffer();
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace mica

@@ -28,12 +28,19 @@ class Binding {
   const std::shared_ptr<const Plan>& shared_plan() const { return plan_; }
   void* variable(int index) const { return variables_[index]; }
   void* packed(int index) const { return packed_[index].data(); }
+  void* folded(int index) const { return folded_[index].data(); }
 
  private:
   Binding() = default;
+  // Computes what depends on frozen variables alone.
+  absl::Status Fold();
+  absl::Status Pack();
+  const void* AddressOf(const Location& location) const;
+
   std::shared_ptr<const Plan> plan_;
   std::vector<void*> variables_;
   std::vector<Buffer> packed_;
+  std::vector<Buffer> folded_;
 };
 
 // InvalidArgument unless `got` has the dtype, dims and, if the wanted type

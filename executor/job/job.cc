@@ -52,6 +52,10 @@ void Job::FillArgs() {
       case Home::kPacked:
         *arg = binding_->packed(location.index);
         break;
+      case Home::kFolded:
+        *arg = static_cast<char*>(binding_->folded(location.index)) +
+               location.offset;
+        break;
       case Home::kInput:
         inputs_[location.index].uses.push_back(use);
         break;

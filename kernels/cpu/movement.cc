@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -137,27 +138,60 @@ bool LaunchCat(const void* state, void* const* args, LaunchContext&) {
   return true;
 }
 
+// The axes of a dense type, outermost in memory first.
+std::vector<int> MemoryOrder(const TensorType& type) {
+  const Dims strides = type.EffectiveStrides();
+  std::vector<int> order(type.rank());
+  for (int i = 0; i < type.rank(); ++i) order[i] = i;
+  // An axis of one element lies anywhere.
+  auto step = [&](int i) {
+    return type.dims[i] == 1 ? std::numeric_limits<int64_t>::max() : strides[i];
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return step(a) > step(b); });
+  return order;
+}
+
+// A dense type of these dims whose axes lie in `order`.
+TensorType InOrder(TensorType type, const std::vector<int>& order) {
+  type.strides.assign(type.rank(), 1);
+  int64_t step = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    type.strides[order[i]] = step;
+    step *= type.dims[order[i]];
+  }
+  return type;
+}
+
 Verdict PrepareCat(const KernelRequest& request) {
   const TensorType& out = request.results[0].type;
   const int rank = out.rank();
   if (request.OperandIndex(1) >= 0 || rank == 0) return No{"no axis"};
   const int64_t given = request.Has(1) ? request.Int(1) : 0;
   const int64_t axis = given < 0 ? given + rank : given;
-  if (!out.is_row_major()) return No{"the result isn't row-major"};
+  const std::vector<int> order = MemoryOrder(out);
+  if (!(InOrder(out, order) == out)) return No{"the result has gaps"};
   CatState state;
   state.num_inputs = static_cast<int>(request.operands.size());
-  for (int i = 0; i < axis; ++i) state.outer *= out.dims[i];
   int64_t inner = ElementBytes(out.dtype);
-  for (int i = static_cast<int>(axis) + 1; i < rank; ++i) inner *= out.dims[i];
+  bool is_outer = true;
+  for (int i : order) {
+    if (i == axis) {
+      is_outer = false;
+    } else {
+      (is_outer ? state.outer : inner) *= out.dims[i];
+    }
+  }
   state.row_bytes = out.dims[axis] * inner;
   for (const Operand& operand : request.operands) {
     const TensorType& type = operand.type;
-    if (type.dtype != out.dtype || !type.is_row_major()) {
-      return No{"an operand isn't row-major or converts"};
-    }
+    if (type.dtype != out.dtype) return No{"an operand converts"};
     // An empty tensor of one dimension joins any others.
     const bool is_empty = type.num_elements() == 0;
     if (!is_empty && type.rank() != rank) return No{"ranks differ"};
+    if (!is_empty && !(InOrder(type, order) == type)) {
+      return No{"an operand lies otherwise than the result"};
+    }
     state.piece_bytes.push_back(is_empty ? 0 : type.dims[axis] * inner);
   }
   Prepared prepared;

@@ -43,15 +43,31 @@ std::vector<bool> MarkedAxes(const KernelRequest& request, int param,
   return marked;
 }
 
-// Nothing if the marked axes don't lie next to each other. Axes of size 1
-// count as either.
+// The axes longer than 1, outermost in memory first.
+std::vector<int> MemoryOrder(const TensorType& x) {
+  const Dims strides = x.EffectiveStrides();
+  std::vector<int> order;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (x.dims[i] != 1) order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return strides[a] > strides[b]; });
+  return order;
+}
+
+// Nothing if the marked axes don't lie next to each other, or the others don't
+// lie in their order. Axes of size 1 count as either.
 std::optional<Split> SplitAt(const TensorType& x,
                              const std::vector<bool>& marked) {
-  if (!x.is_row_major()) return std::nullopt;
+  if (!x.is_dense()) return std::nullopt;
   Split split;
   int phase = 0;  // Outer, reduced, inner.
-  for (int i = 0; i < x.rank(); ++i) {
-    if (x.dims[i] == 1) continue;
+  int last_kept = -1;
+  for (int i : MemoryOrder(x)) {
+    if (!marked[i]) {
+      if (i < last_kept) return std::nullopt;
+      last_kept = i;
+    }
     if (marked[i]) {
       if (phase == 2) return std::nullopt;
       phase = 1;
@@ -162,6 +178,7 @@ bool LaunchArgMax(const void* state, void* const* args, LaunchContext&) {
 
 Verdict PrepareArgMax(const KernelRequest& request, bool gives_values) {
   const TensorType& x = request.operands[0].type;
+  if (!x.is_row_major()) return No{"isn't row-major"};
   const auto split = SplitAt(x, MarkedAxes(request, 1, x.rank()));
   if (!split.has_value() || split->inner != 1 || split->reduced == 0) {
     return No{"not along the last axis of a row-major operand"};
@@ -203,6 +220,7 @@ bool LaunchCumsum(const void* state, void* const* args, LaunchContext&) {
 Verdict PrepareCumsum(const KernelRequest& request) {
   const TensorType& x = request.operands[0].type;
   const TensorType& out = request.results[0].type;
+  if (!x.is_row_major()) return No{"isn't row-major"};
   const auto split = SplitAt(x, MarkedAxes(request, 1, x.rank()));
   if (!split.has_value() || !out.is_row_major()) {
     return No{"operands aren't row-major"};

@@ -1,0 +1,318 @@
+#include "analysis/fuse/fuse_convolution.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analysis/rewrite.h"
+#include "framework/base/status.h"
+
+namespace mica {
+namespace {
+
+constexpr OpId kNoOp = -1;
+
+// A convolution, a batch norm, or both, with what follows.
+struct Match {
+  OpId convolution = kNoOp;
+  OpId norm = kNoOp;
+  OpId add = kNoOp;
+  ValueId residual = kNoValue;
+  std::string activation = "none";
+  OpId last = kNoOp;  // Where the fused op is emitted.
+};
+
+// Params of a batch norm by running statistics, of both its forms.
+struct NormParams {
+  int training = -1, eps = 0;
+};
+
+std::optional<NormParams> NormParamsOf(const Op& op) {
+  const std::string& name = op.def->name();
+  if (name == "aten._native_batch_norm_legit_no_training") {
+    return NormParams{.eps = 6};
+  }
+  if (name == "aten.native_batch_norm") {
+    return NormParams{.training = 5, .eps = 7};
+  }
+  return std::nullopt;
+}
+
+bool IsNumber(const Argument& argument, double wanted) {
+  if (const auto* integer = std::get_if<int64_t>(&argument)) {
+    return static_cast<double>(*integer) == wanted;
+  }
+  const auto* real = std::get_if<double>(&argument);
+  return real != nullptr && *real == wanted;
+}
+
+// The word for an activation op; nothing for another op.
+std::optional<std::string> ActivationName(const Op& op) {
+  const std::string& name = op.def->name();
+  if (name == "aten.relu") return "relu";
+  if (name == "aten.silu") return "silu";
+  if (name == "aten.tanh") return "tanh";
+  if (name == "aten.sigmoid") return "sigmoid";
+  if (name == "aten.hardswish") return "hardswish";
+  if (name == "aten.gelu") {
+    return std::get<std::string>(op.arguments[1]) == "tanh" ? "gelu_tanh"
+                                                            : "gelu";
+  }
+  const bool is_relu6 = name == "aten.hardtanh" &&
+                        IsNumber(op.arguments[1], 0) &&
+                        IsNumber(op.arguments[2], 6);
+  if (is_relu6) return "relu6";
+  return std::nullopt;
+}
+
+class ConvolutionFuser {
+ public:
+  ConvolutionFuser(const Program& program, const OpRegistry& ops)
+      : program_(program),
+        uses_(CountUses(program)),
+        consumer_(program.num_values(), kNoOp),
+        is_absorbed_(program.ops().size(), false),
+        match_at_(program.ops().size()),
+        rewriter_(program, ops) {
+    for (size_t i = 0; i < program.ops().size(); ++i) {
+      ForEachValue(program.ops()[i].arguments,
+                   [&](ValueId id) { consumer_[id] = static_cast<OpId>(i); });
+    }
+  }
+
+  absl::StatusOr<Program> Run();
+
+ private:
+  bool IsConvolution(const Op& op) const;
+  bool IsNorm(const Op& op) const;
+  std::optional<Match> FindMatch(OpId first) const;
+  // The residual of `add` beside `value`; kNoValue if it can't be one.
+  ValueId ResidualOf(const Op& add, ValueId value, OpId first) const;
+  absl::Status Emit(const Match& match);
+  absl::StatusOr<ValueId> EmitConvolution(const Match& match);
+  absl::StatusOr<ValueId> EmitScale(const Match& match);
+  absl::StatusOr<absl::InlinedVector<ValueId, 1>> Add(
+      absl::string_view name, Arguments arguments, const SourceLine& source,
+      std::vector<TensorType> types = {});
+  // `op`'s argument with the new Program's values.
+  Argument NewArgument(const Op& op, int param) const;
+  // gamma, beta, mean, variance and eps of a norm.
+  void AppendNorm(const Op& norm, Arguments& arguments) const;
+
+  const Op& op(OpId id) const { return program_.ops()[id]; }
+  static ValueId ValueOf(const Op& op, int param) {
+    const auto* ref = std::get_if<ValueRef>(&op.arguments[param]);
+    return ref == nullptr ? kNoValue : ref->id;
+  }
+  // The one op that reads `value` and nothing else does; kNoOp otherwise.
+  OpId OnlyConsumer(ValueId value) const {
+    return uses_[value] == 1 ? consumer_[value] : kNoOp;
+  }
+
+  const Program& program_;
+  std::vector<int> uses_;
+  std::vector<OpId> consumer_;  // The last one.
+  std::vector<bool> is_absorbed_;
+  std::vector<std::optional<Match>> match_at_;
+  Rewriter rewriter_;
+};
+
+absl::StatusOr<Program> ConvolutionFuser::Run() {
+  const OpId num_ops = static_cast<OpId>(program_.ops().size());
+  for (OpId id = 0; id < num_ops; ++id) {
+    if (is_absorbed_[id]) continue;
+    const std::optional<Match> match = FindMatch(id);
+    if (!match.has_value()) continue;
+    for (OpId absorbed : {match->convolution, match->norm, match->add}) {
+      if (absorbed != kNoOp) is_absorbed_[absorbed] = true;
+    }
+    is_absorbed_[match->last] = true;
+    match_at_[match->last] = match;
+  }
+  MICA_RETURN_IF_ERROR(rewriter_.CopyDeclarations());
+  for (OpId id = 0; id < num_ops; ++id) {
+    if (match_at_[id].has_value()) {
+      MICA_RETURN_IF_ERROR(Emit(*match_at_[id]));
+    } else if (!is_absorbed_[id]) {
+      MICA_RETURN_IF_ERROR(rewriter_.CopyOp(op(id)));
+    }
+  }
+  return rewriter_.Finish();
+}
+
+bool ConvolutionFuser::IsConvolution(const Op& op) const {
+  return op.def->name() == "aten.convolution" &&
+         program_.type(op.results[0]).dtype == DType::kF32 &&
+         !std::get<bool>(op.arguments[6]);
+}
+
+// A norm of float32 by running statistics whose only read result is the first.
+bool ConvolutionFuser::IsNorm(const Op& op) const {
+  const std::optional<NormParams> params = NormParamsOf(op);
+  if (!params.has_value()) return false;
+  if (params->training >= 0) {
+    const auto* training = std::get_if<bool>(&op.arguments[params->training]);
+    if (training == nullptr || *training) return false;
+  }
+  for (int param = 0; param <= 4; ++param) {
+    const ValueId id = ValueOf(op, param);
+    const bool is_optional = param == 1 || param == 2;
+    if (id == kNoValue ? !is_optional
+                       : program_.type(id).dtype != DType::kF32) {
+      return false;
+    }
+  }
+  for (size_t i = 1; i < op.results.size(); ++i) {
+    if (uses_[op.results[i]] > 0) return false;
+  }
+  return true;
+}
+
+ValueId ConvolutionFuser::ResidualOf(const Op& add, ValueId value,
+                                     OpId first) const {
+  if (add.def->name() != "aten.add.Tensor" || !IsNumber(add.arguments[2], 1)) {
+    return kNoValue;
+  }
+  const ValueId other =
+      ValueOf(add, 0) == value ? ValueOf(add, 1) : ValueOf(add, 0);
+  if (other == kNoValue || other == value) return kNoValue;
+  const TensorType& type = program_.type(other);
+  if (type.dtype != DType::kF32 || type.is_scalar ||
+      type.dims != program_.type(value).dims) {
+    return kNoValue;
+  }
+  // Of two convolutions that are added the later one takes the sum, so that
+  // the other's operands needn't outlive it.
+  const Value& producer = program_.value(other);
+  const bool is_before =
+      producer.kind != ValueKind::kResult || producer.index < first;
+  return is_before ? other : kNoValue;
+}
+
+std::optional<Match> ConvolutionFuser::FindMatch(OpId first) const {
+  Match match;
+  OpId next = first;
+  ValueId value = kNoValue;
+  // Takes `id` as the last op so far.
+  auto take = [&](OpId id) {
+    match.last = id;
+    value = op(id).results[0];
+    next = OnlyConsumer(value);
+  };
+  if (IsConvolution(op(first))) {
+    match.convolution = first;
+    take(first);
+  }
+  if (next != kNoOp && IsNorm(op(next)) &&
+      (value == kNoValue || ValueOf(op(next), 0) == value)) {
+    match.norm = next;
+    take(next);
+  }
+  if (match.last == kNoOp) return std::nullopt;
+  const bool may_add =
+      match.convolution != kNoOp &&
+      std::get<int64_t>(op(match.convolution).arguments[8]) == 1;
+  if (may_add && next != kNoOp) {
+    match.residual = ResidualOf(op(next), value, first);
+    if (match.residual != kNoValue) {
+      match.add = next;
+      take(next);
+    }
+  }
+  if (next != kNoOp) {
+    if (const auto name = ActivationName(op(next))) {
+      match.activation = *name;
+      take(next);
+    }
+  }
+  if (match.last == match.convolution) return std::nullopt;
+  return match;
+}
+
+Argument ConvolutionFuser::NewArgument(const Op& op, int param) const {
+  Argument argument = op.arguments[param];
+  if (auto* ref = std::get_if<ValueRef>(&argument)) {
+    ref->id = rewriter_.NewId(ref->id);
+  }
+  return argument;
+}
+
+absl::StatusOr<absl::InlinedVector<ValueId, 1>> ConvolutionFuser::Add(
+    absl::string_view name, Arguments arguments, const SourceLine& source,
+    std::vector<TensorType> types) {
+  ProgramBuilder& builder = rewriter_.builder();
+  MICA_ASSIGN_OR_RETURN(const OpDef* def, builder.FindOp(name));
+  return builder.AddOp({.def = def,
+                        .arguments = std::move(arguments),
+                        .types = std::move(types),
+                        .source = source});
+}
+
+void ConvolutionFuser::AppendNorm(const Op& norm, Arguments& arguments) const {
+  for (int param : {1, 2, 3, 4, NormParamsOf(norm)->eps}) {
+    arguments.push_back(NewArgument(norm, param));
+  }
+}
+
+absl::StatusOr<ValueId> ConvolutionFuser::EmitConvolution(const Match& match) {
+  const Op& convolution = op(match.convolution);
+  Argument weight = NewArgument(convolution, 1);
+  Argument bias = NewArgument(convolution, 2);
+  if (match.norm != kNoOp) {
+    Arguments arguments = {weight, bias};
+    AppendNorm(op(match.norm), arguments);
+    MICA_ASSIGN_OR_RETURN(
+        auto folded, Add("mica.fold_batch_norm", std::move(arguments),
+                         op(match.norm).source));
+    weight = ValueRef{folded[0]};
+    bias = ValueRef{folded[1]};
+  }
+  Arguments arguments = {NewArgument(convolution, 0), weight, bias};
+  for (int param = 3; param <= 8; ++param) {
+    arguments.push_back(convolution.arguments[param]);
+  }
+  arguments.push_back(match.residual == kNoValue
+                          ? Argument()
+                          : ValueRef{rewriter_.NewId(match.residual)});
+  arguments.push_back(match.activation);
+  MICA_ASSIGN_OR_RETURN(
+      auto results, Add("mica.convolution", std::move(arguments),
+                        convolution.source,
+                        {program_.type(op(match.last).results[0])}));
+  return results[0];
+}
+
+absl::StatusOr<ValueId> ConvolutionFuser::EmitScale(const Match& match) {
+  const Op& norm = op(match.norm);
+  Arguments arguments;
+  AppendNorm(norm, arguments);
+  MICA_ASSIGN_OR_RETURN(
+      auto scale,
+      Add("mica.batch_norm_scale", std::move(arguments), norm.source));
+  MICA_ASSIGN_OR_RETURN(
+      auto results,
+      Add("mica.scale_channels",
+          {NewArgument(norm, 0), ValueRef{scale[0]}, ValueRef{scale[1]},
+           match.activation},
+          norm.source, {program_.type(op(match.last).results[0])}));
+  return results[0];
+}
+
+absl::Status ConvolutionFuser::Emit(const Match& match) {
+  MICA_ASSIGN_OR_RETURN(ValueId value, match.convolution != kNoOp
+                                           ? EmitConvolution(match)
+                                           : EmitScale(match));
+  rewriter_.Map(op(match.last).results[0], value);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Program> FuseConvolutions(const Program& program,
+                                         const OpRegistry& ops) {
+  MICA_ASSIGN_OR_RETURN(Program fused, ConvolutionFuser(program, ops).Run());
+  return RemoveDeadOps(fused, ops);
+}
+
+}  // namespace mica
