@@ -262,9 +262,9 @@ absl::StatusOr<ValueId> ConvolutionFuser::EmitConvolution(const Match& match) {
   if (match.norm != kNoOp) {
     Arguments arguments = {weight, bias};
     AppendNorm(op(match.norm), arguments);
-    MICA_ASSIGN_OR_RETURN(
-        auto folded, Add("mica.fold_batch_norm", std::move(arguments),
-                         op(match.norm).source));
+    MICA_ASSIGN_OR_RETURN(auto folded,
+                          Add("mica.fold_batch_norm", std::move(arguments),
+                              op(match.norm).source));
     weight = ValueRef{folded[0]};
     bias = ValueRef{folded[1]};
   }
@@ -277,9 +277,9 @@ absl::StatusOr<ValueId> ConvolutionFuser::EmitConvolution(const Match& match) {
                           : ValueRef{rewriter_.NewId(match.residual)});
   arguments.push_back(match.activation);
   MICA_ASSIGN_OR_RETURN(
-      auto results, Add("mica.convolution", std::move(arguments),
-                        convolution.source,
-                        {program_.type(op(match.last).results[0])}));
+      auto results,
+      Add("mica.convolution", std::move(arguments), convolution.source,
+          {program_.type(op(match.last).results[0])}));
   return results[0];
 }
 
@@ -287,9 +287,8 @@ absl::StatusOr<ValueId> ConvolutionFuser::EmitScale(const Match& match) {
   const Op& norm = op(match.norm);
   Arguments arguments;
   AppendNorm(norm, arguments);
-  MICA_ASSIGN_OR_RETURN(
-      auto scale,
-      Add("mica.batch_norm_scale", std::move(arguments), norm.source));
+  MICA_ASSIGN_OR_RETURN(auto scale, Add("mica.batch_norm_scale",
+                                        std::move(arguments), norm.source));
   MICA_ASSIGN_OR_RETURN(
       auto results,
       Add("mica.scale_channels",

@@ -103,8 +103,7 @@ class LayoutPass {
     return rewriter_.builder().type(rewriter_.NewId(id));
   }
   bool HasMoved(ValueId id) const {
-    return !(NewType(id) ==
-             program_.type(id));
+    return !(NewType(id) == program_.type(id));
   }
 
   const Program& program_;
@@ -124,10 +123,9 @@ absl::StatusOr<ValueId> LayoutPass::Recorded(ValueId id) {
   TensorType type = program_.type(id);
   if (!type.is_dense()) type.strides.clear();
   MICA_ASSIGN_OR_RETURN(
-      auto results,
-      builder.AddOp({.def = clone,
-                     .arguments = {ValueRef{rewriter_.NewId(id)}},
-                     .types = {type}}));
+      auto results, builder.AddOp({.def = clone,
+                                   .arguments = {ValueRef{rewriter_.NewId(id)}},
+                                   .types = {type}}));
   copies_[id] = results[0];
   return results[0];
 }
@@ -140,8 +138,7 @@ absl::Status LayoutPass::Add(const Op& op, std::vector<TensorType> types) {
                               .arguments = op.arguments,
                               .types = std::move(types),
                               .source = op.source};
-  RenameValues(spec.arguments,
-               [&](ValueId id) { return rewriter_.NewId(id); });
+  RenameValues(spec.arguments, [&](ValueId id) { return rewriter_.NewId(id); });
   for (ValueId id : op.results) {
     spec.names.push_back(program_.value(id).name);
   }

@@ -74,11 +74,10 @@ std::string Plan::ToText() const {
     auto append = [](std::string* out, const Location& location) {
       absl::StrAppend(out, LocationText(location));
     };
-    absl::StrAppend(
-        &text, "  ", id, ": ", step.name, " by ", step.kernel, " (",
-        absl::StrJoin(args.subspan(step.first_arg, step.num_args), ", ",
-                      append),
-        ")\n");
+    absl::StrAppend(&text, "  ", id, ": ", step.name, " by ", step.kernel, " (",
+                    absl::StrJoin(args.subspan(step.first_arg, step.num_args),
+                                  ", ", append),
+                    ")\n");
   };
   for (const Step& step : folds_) append_step("fold", step, fold_args_);
   for (size_t i = 0; i < steps_.size(); ++i) {

@@ -83,9 +83,9 @@ absl::Status Binding::Fold() {
       state = instance.get();
     }
     if (!step.prepared->launch(state, args.data(), context)) {
-      return Annotate(std::move(context.status),
-                      absl::StrCat("folding ", step.name, " ",
-                                   step.source.ToString()));
+      return Annotate(
+          std::move(context.status),
+          absl::StrCat("folding ", step.name, " ", step.source.ToString()));
     }
   }
   return absl::OkStatus();

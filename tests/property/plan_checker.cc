@@ -93,10 +93,19 @@ class MemoryChecker {
   absl::Status Check() {
     MICA_ASSIGN_OR_RETURN(resolved_, ResolveViews(program_));
     OwnExternals();
+    for (const Step& step : plan_.folds()) {
+      const absl::Status status = CheckOp(
+          step, plan_.fold_args().subspan(step.first_arg, step.num_args));
+      if (!status.ok()) {
+        return Annotate(status, absl::StrCat("fold ", step.name));
+      }
+    }
     for (size_t i = 0; i < plan_.steps().size(); ++i) {
       const Step& step = plan_.steps()[i];
       const absl::Status status =
-          step.op >= 0 ? CheckOp(step) : CheckCopy(step);
+          step.op >= 0 ? CheckOp(step, plan_.args().subspan(step.first_arg,
+                                                            step.num_args))
+                       : CheckCopy(step);
       if (!status.ok()) {
         return Annotate(status, absl::StrCat("step ", i, ", ", step.name));
       }
@@ -146,13 +155,13 @@ class MemoryChecker {
         absl::StrCat("reads ", Name(value), " where it is not"));
   }
 
-  absl::Status CheckOp(const Step& step) {
+  absl::Status CheckOp(const Step& step, absl::Span<const Location> args) {
     const Op& op = program_.ops()[step.op];
     const Prepared& prepared = *step.prepared;
     std::vector<Range> reads;
     absl::Status status;
     ForEachValue(op.arguments, [&](ValueId id) {
-      const Location& location = arg(step, static_cast<int>(reads.size()));
+      const Location& location = args[reads.size()];
       reads.push_back(RangeAt(location, type(id).extent_bytes()));
       if (!status.ok() || location.home == Home::kPacked) return;
       status = CheckRead(reads.back(), id, resolved_[id].base);
@@ -160,7 +169,7 @@ class MemoryChecker {
     MICA_RETURN_IF_ERROR(status);
     std::vector<Range> writes;
     for (size_t i = 0; i < op.results.size(); ++i) {
-      const Location& location = arg(step, static_cast<int>(reads.size() + i));
+      const Location& location = args[reads.size() + i];
       if (location.home == Home::kNone) continue;
       const Range range = RangeAt(location, type(op.results[i]).extent_bytes());
       MICA_RETURN_IF_ERROR(
@@ -170,8 +179,7 @@ class MemoryChecker {
       owners_.Write(range, op.results[i]);
     }
     if (prepared.scratch_bytes == 0) return absl::OkStatus();
-    const Range scratch =
-        RangeAt(arg(step, step.num_args - 1), prepared.scratch_bytes);
+    const Range scratch = RangeAt(args.back(), prepared.scratch_bytes);
     MICA_RETURN_IF_ERROR(CheckWrite(scratch, reads, /*inplace_operands=*/0));
     MICA_RETURN_IF_ERROR(CheckDisjoint(scratch, writes));
     owners_.Write(scratch, kScratch);
