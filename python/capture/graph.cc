@@ -161,6 +161,20 @@ absl::Status Graph::CheckHostResults() const {
   return absl::OkStatus();
 }
 
+Graph::FrozenState Graph::FreezeState(PyObject* state, const TensorType& type) {
+  FrozenState frozen{.version = VersionOf(state),
+                     .data = DataOf(state),
+                     .impl = TensorImplOf(state)};
+  const bool may_be_statistics = type.rank() == 1 && type.is_row_major() &&
+                                 IsFloating(type.dtype) &&
+                                 !TensorMeta::Of(state).requires_grad;
+  if (may_be_statistics) {
+    const auto* bytes = static_cast<const char*>(frozen.data);
+    frozen.bytes.assign(bytes, bytes + type.extent_bytes());
+  }
+  return frozen;
+}
+
 absl::Status Graph::Bind(absl::Span<PyObject* const> states) {
   std::vector<TensorView> views;
   frozen_states_.clear();
@@ -169,9 +183,7 @@ absl::Status Graph::Bind(absl::Span<PyObject* const> states) {
     const ValueId value = program_->variables()[i].value;
     views.push_back({DataOf(states[i]), program_->type(value)});
     if (frozen_) {
-      frozen_states_.push_back({.version = VersionOf(states[i]),
-                                .data = views.back().data,
-                                .impl = TensorImplOf(states[i])});
+      frozen_states_.push_back(FreezeState(states[i], program_->type(value)));
     }
   }
   for (size_t i = 0; i < lowered_.large_constants.size(); ++i) {
@@ -191,7 +203,9 @@ bool Graph::IsStale(absl::Span<PyObject* const> states) const {
     const FrozenState& known = frozen_states_[i];
     if (VersionOf(states[i]) != known.version ||
         DataOf(states[i]) != known.data ||
-        TensorImplOf(states[i]) != known.impl) {
+        TensorImplOf(states[i]) != known.impl ||
+        (!known.bytes.empty() && std::memcmp(known.data, known.bytes.data(),
+                                             known.bytes.size()) != 0)) {
       return true;
     }
   }

@@ -68,6 +68,9 @@ class Graph {
     int64_t version = 0;
     void* data = nullptr;
     const void* impl = nullptr;
+    // What it held, if it may be a running statistic: batch norm writes these
+    // past the version counter. Else nothing.
+    std::vector<char> bytes;
   };
   struct Result {
     LoweredResult place;
@@ -90,6 +93,7 @@ class Graph {
   double HostResult(const Runner& runner, size_t index) const;
   absl::Status Bind(absl::Span<PyObject* const> states);
   absl::StatusOr<std::unique_ptr<Runner>> Acquire();
+  static FrozenState FreezeState(PyObject* state, const TensorType& type);
   bool IsStale(absl::Span<PyObject* const> states) const;
   absl::Status CheckHostReads(const Runner& runner) const;
   absl::Status MakeResults(absl::Span<PyObject* const> inputs,
