@@ -263,6 +263,9 @@ absl::StatusOr<Argument> Lowering::LowerArgument(const TapeValue& value) {
   if (const auto* reals = std::get_if<std::vector<double>>(&value)) {
     return Argument(*reals);
   }
+  if (std::holds_alternative<TapeHostList>(value)) {
+    return absl::UnimplementedError("a list of numbers that vary");
+  }
   if (std::holds_alternative<std::monostate>(value)) return Argument();
   return absl::UnimplementedError("an argument of a kind that has no form");
 }

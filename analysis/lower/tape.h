@@ -58,6 +58,8 @@ struct TapeTensor {
 struct TapeHostOperand {
   int32_t id = -1;  // In Tape::host_values; -1: the constant.
   double constant = 0;
+  friend bool operator==(const TapeHostOperand&,
+                         const TapeHostOperand&) = default;
 };
 // A float that Python held, and that may be another at each run.
 struct TapeHostValue {
@@ -85,6 +87,11 @@ struct TapeTensorRef {
 struct TapeHostRef {
   int32_t id = -1;
   friend bool operator==(const TapeHostRef&, const TapeHostRef&) = default;
+};
+// Scalar[] and float[] of which some numbers are entries of Tape::host_values.
+struct TapeHostList {
+  std::vector<TapeHostOperand> items;
+  friend bool operator==(const TapeHostList&, const TapeHostList&) = default;
 };
 // Tensor[] and Tensor?[]: kNoTapeTensor stands for None.
 struct TapeTensorList {
@@ -115,7 +122,8 @@ using TapeValue =
     std::variant<std::monostate, TapeTensorRef, TapeTensorList, bool, int64_t,
                  double, std::complex<double>, std::string, TapeDtype, TapeEnum,
                  std::vector<bool>, std::vector<int64_t>, std::vector<double>,
-                 std::vector<std::string>, TapeHostRef, TapeForeign>;
+                 std::vector<std::string>, TapeHostRef, TapeHostList,
+                 TapeForeign>;
 
 // From the schema: output `output` is a view of argument `arg`, or, when
 // `is_write`, is that argument itself, written in place.

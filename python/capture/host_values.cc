@@ -175,6 +175,12 @@ void HostValues::MarkExactDeep(PyObject* object) {
 bool HostValues::HasKnown(PyObject* object) const {
   if (ids_.empty()) return false;
   if (Find(object) >= 0) return true;
+  if (PyList_CheckExact(object)) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); ++i) {
+      if (Find(PyList_GET_ITEM(object, i)) >= 0) return true;
+    }
+    return false;
+  }
   if (!PyTuple_Check(object)) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
     if (HasKnown(PyTuple_GET_ITEM(object, i))) return true;

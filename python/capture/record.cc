@@ -94,16 +94,14 @@ struct Observation {
       }
     }
     if (!watch.passed().empty() && (!entered || now.calls != mark.calls)) {
-      std::vector<Recorder::Number> numbers;
-      for (const HostValues::Id id : watch.passed()) {
-        numbers.push_back({id, watch.values().value(id)});
-      }
       const bool is_tracked =
           IsGradModeOn() &&
           (result == nullptr || (IsTensor(result) && RequiresGrad(result)));
-      if (!recorder.PlaceNumbers(mark, numbers, is_tracked)) {
-        for (const Recorder::Number& number : numbers) {
-          watch.values().MarkExactId(number.id);
+      if (!recorder.PlaceNumbers(mark, watch.passed(), is_tracked)) {
+        for (const PassedNumbers& passed : watch.passed()) {
+          for (const TapeHostOperand& item : passed.items) {
+            if (item.id >= 0) watch.values().MarkExactId(item.id);
+          }
         }
       }
     }

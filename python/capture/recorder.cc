@@ -730,57 +730,13 @@ const double* Recorder::FloatRead(size_t index, int32_t* call) const {
   return std::get_if<double>(&impl_->tape.calls[read.call].outputs[0]);
 }
 
-bool Recorder::PlaceNumbers(const Mark& mark, absl::Span<const Number> numbers,
+bool Recorder::PlaceNumbers(const Mark& mark,
+                            absl::Span<const PassedNumbers> numbers,
                             bool is_tracked) {
   Tape& tape = impl_->tape;
-  if (tape.calls.size() != mark.calls + 1) return false;
-  TapeCall& call = tape.calls.back();
-  const auto is_same = [](const void* a, const double& b) {
-    return std::memcmp(a, &b, sizeof b) == 0;
-  };
-  std::vector<std::pair<TapeValue*, int32_t>> scalars;
-  std::vector<std::pair<TapeTensor*, int32_t>> tensors;
-  size_t candidates = 0;
-  for (TapeValue& arg : call.args) {
-    const Number* found = nullptr;
-    const auto* ref = std::get_if<TapeTensorRef>(&arg);
-    TapeTensor* tensor =
-        ref != nullptr && ref->id >= static_cast<TapeTensorId>(mark.tensors)
-            ? &tape.tensors[ref->id]
-            : nullptr;
-    for (const Number& number : numbers) {
-      if (const auto* real = std::get_if<double>(&arg)) {
-        if (is_same(real, number.value)) found = &number;
-      } else if (tensor != nullptr && tensor->is_wrapped_number &&
-                 tensor->origin == TapeOrigin::kConstant &&
-                 tensor->dtype == "f64" &&
-                 is_same(tensor->bytes->data(), number.value)) {
-        found = &number;
-      }
-    }
-    if (found == nullptr) continue;
-    ++candidates;
-    if (tensor != nullptr) {
-      tensors.push_back({tensor, found->id});
-    } else {
-      scalars.push_back({&arg, found->id});
-    }
-  }
-  // Equal numbers would be taken for one another.
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    for (size_t j = 0; j < i; ++j) {
-      if (numbers[i].id != numbers[j].id &&
-          is_same(&numbers[i].value, numbers[j].value)) {
-        return false;
-      }
-    }
-  }
-  if (candidates != numbers.size() || (is_tracked && !scalars.empty())) {
-    return false;
-  }
-  for (const auto& [arg, id] : scalars) *arg = TapeHostRef{id};
-  for (const auto& [tensor, id] : tensors) tensor->host_value = id;
-  return true;
+  return tape.calls.size() == mark.calls + 1 &&
+         mica::PlaceNumbers(numbers, static_cast<TapeTensorId>(mark.tensors),
+                            is_tracked, tape);
 }
 
 void Recorder::SetHostValues(std::vector<TapeHostValue> values,

@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "analysis/lower/tape.h"
+#include "python/capture/passed_numbers.h"
 #include "python/capture/py_ref.h"
 #include "python/capture/refusal.h"
 
@@ -94,16 +95,8 @@ class Recorder {
   // The number that left the dispatcher by the `index`-th host read; null if
   // that wasn't a float.
   const double* FloatRead(size_t index, int32_t* call) const;
-  // A float of Python's, by its index in the host values and its value.
-  struct Number {
-    int32_t id = -1;
-    double value = 0;
-  };
-  // The step since `mark` passed `numbers` to one operator: puts the host
-  // values into the recorded call, in place of what they were. False if
-  // that isn't certain: another number of call and candidates than expected.
-  // `is_tracked`: autograd keeps the call's Scalars for its backward pass.
-  bool PlaceNumbers(const Mark& mark, absl::Span<const Number> numbers,
+  // What the step since `mark` passed to its one operator (PlaceNumbers()).
+  bool PlaceNumbers(const Mark& mark, absl::Span<const PassedNumbers> numbers,
                     bool is_tracked);
   // Requires: before Finish(). Reads that host values stand for are checked
   // no more.

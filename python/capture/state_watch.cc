@@ -842,10 +842,33 @@ void StateWatch::Store(PyObject* owner, PyObject* value) {
   }
 }
 
-void StateWatch::PassNumber(PyObject* object) {
-  if (const HostValues::Id id = values_.Find(object); id >= 0) {
-    passed_.push_back(id);
+void StateWatch::PassNumber(PyObject* number) {
+  if (const HostValues::Id id = values_.Find(number); id >= 0) {
+    passed_.push_back({.items = {{.id = id, .constant = values_.value(id)}}});
   }
+}
+
+void StateWatch::PassNumbers(PyObject* items) {
+  PassedNumbers passed{.is_list = true};
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items); ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(items, i);
+    TapeHostOperand& number = passed.items.emplace_back();
+    number.id = values_.Find(item);
+    if (number.id >= 0) {
+      number.constant = values_.value(number.id);
+    } else if (PyFloat_CheckExact(item)) {
+      number.constant = PyFloat_AS_DOUBLE(item);
+    } else if (PyLong_CheckExact(item)) {
+      number.constant = PyLong_AsDouble(item);
+    } else {
+      return TouchObject(items, kDeepDepth);
+    }
+    if (PyErr_Occurred() != nullptr) {
+      PyErr_Clear();
+      return TouchObject(items, kDeepDepth);
+    }
+  }
+  passed_.push_back(std::move(passed));
 }
 
 void StateWatch::CallGave(PyObject* result) {
@@ -927,6 +950,10 @@ void StateWatch::CallBuiltin(PyObject* callable,
       for (PyObject* arg : all) {
         if (arg != nullptr && values_.Find(arg) >= 0) {
           PassNumber(arg);
+        } else if (arg != nullptr &&
+                   (PyList_CheckExact(arg) || PyTuple_CheckExact(arg)) &&
+                   values_.HasKnown(arg)) {
+          PassNumbers(arg);
         } else {
           TouchObject(arg, kDeepDepth);
         }

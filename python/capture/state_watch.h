@@ -15,6 +15,7 @@
 #include "python/capture/gradients.h"
 #include "python/capture/host_values.h"
 #include "python/capture/interpreter.h"
+#include "python/capture/passed_numbers.h"
 #include "python/capture/py_ref.h"
 #include "python/capture/refusal.h"
 #include "python/capture/state_guards.h"
@@ -76,7 +77,7 @@ class StateWatch {
   void Store(PyObject* owner, PyObject* value);
   HostValues& values() { return values_; }
   // Known numbers that the step at hand passes to an operator.
-  absl::Span<const HostValues::Id> passed() const { return passed_; }
+  absl::Span<const PassedNumbers> passed() const { return passed_; }
   void EnterFunction(PyObject* function);
   void ReadGlobal(PyObject* globals, PyObject* builtins, PyObject* name);
   void ReadAttribute(PyObject* owner, PyObject* name);
@@ -153,14 +154,16 @@ class StateWatch {
   // Notes an item of a dict: its value, or that it is a varying number.
   void AddItem(PyObject* dict, PyObject* key, GuardNote note);
   void CallGave(PyObject* result);
-  void PassNumber(PyObject* object);
+  void PassNumber(PyObject* number);
+  // `items` is a list or tuple with known numbers among its items.
+  void PassNumbers(PyObject* items);
 
   const VaryingNumbers* varying_ = nullptr;
   HostValues values_;
   std::function<void(PyObject*, bool)> on_step_end_;
   const char* host_op_ = nullptr;  // Of the step at hand.
   std::vector<PyRef> host_operands_;
-  std::vector<HostValues::Id> passed_;
+  std::vector<PassedNumbers> passed_;
   bool is_making_tensor_ = false;
   bool makes_constant_ = false;
   std::function<void(PyObject*)> on_made_;

@@ -1,0 +1,31 @@
+// Python's floats on their way into an operator's call.
+
+#ifndef MICA_PYTHON_CAPTURE_PASSED_NUMBERS_H_
+#define MICA_PYTHON_CAPTURE_PASSED_NUMBERS_H_
+
+#include <vector>
+
+#include "absl/types/span.h"
+#include "analysis/lower/tape.h"
+
+namespace mica {
+
+// A float that an operator got, or all numbers of a list that it got, as an
+// index in the host values and the value of this run. Items of a list without
+// an index are constants.
+struct PassedNumbers {
+  std::vector<TapeHostOperand> items;
+  bool is_list = false;
+};
+
+// One step passed `numbers` to one operator, recorded as the last call of
+// `tape`, and `first_new` was the next tensor before it: puts the host values
+// into the call, in place of what they were. False, with nothing changed, if
+// that isn't certain: another number of candidates than expected.
+// `is_tracked`: autograd keeps the call's Scalars for its backward pass.
+bool PlaceNumbers(absl::Span<const PassedNumbers> numbers,
+                  TapeTensorId first_new, bool is_tracked, Tape& tape);
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_PASSED_NUMBERS_H_
