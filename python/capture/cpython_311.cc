@@ -142,6 +142,24 @@ bool IsPythonClass(PyTypeObject* type) {
          type->tp_dealloc == known->python_dealloc;
 }
 
+PyTypeObject* SolidBase(PyTypeObject* type) {
+  while (type->tp_base != nullptr && IsPythonClass(type)) type = type->tp_base;
+  return type;
+}
+
+bool HasSlots(PyTypeObject* type) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    PyTypeObject* base = AsType(PyTuple_GET_ITEM(type->tp_mro, i));
+    if (!IsPythonClass(base)) continue;
+    Py_ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (PyDict_Next(base->tp_dict, &position, &key, &value)) {
+      if (Py_TYPE(value) == &PyMemberDescr_Type) return true;
+    }
+  }
+  return false;
+}
+
 PyTypeObject* SuperType(PyObject* super) {
   if (!PyObject_TypeCheck(super, &PySuper_Type)) return nullptr;
   return reinterpret_cast<SuperObject*>(super)->object_type;

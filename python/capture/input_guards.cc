@@ -12,34 +12,9 @@ namespace {
 constexpr int kMaxNodes = 20000;
 constexpr int kMaxDepth = 64;
 
-PyTypeObject* AsType(const PyRef& ref) {
-  return reinterpret_cast<PyTypeObject*>(ref.get());
-}
-
 bool HasNoAttributes(PyObject* object) {
   PyObject* dict = InstanceDict(object);
   return dict == nullptr || PyDict_GET_SIZE(dict) == 0;
-}
-
-// True if the class declares slots, which no dict shows.
-bool HasSlots(PyTypeObject* type) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-    auto* base =
-        reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
-    if (!IsPythonClass(base)) continue;
-    Py_ssize_t position = 0;
-    PyObject *key = nullptr, *value = nullptr;
-    while (PyDict_Next(base->tp_dict, &position, &key, &value)) {
-      if (Py_TYPE(value) == &PyMemberDescr_Type) return true;
-    }
-  }
-  return false;
-}
-
-// The C type that a class made in Python builds on.
-PyTypeObject* SolidBase(PyTypeObject* type) {
-  while (type->tp_base != nullptr && IsPythonClass(type)) type = type->tp_base;
-  return type;
 }
 
 bool IsDataclass(PyTypeObject* type) {
@@ -336,7 +311,7 @@ bool InputGuards::MatchNode(int id, PyObject* object, BoundInputs* bound,
   }
   switch (node.kind) {
     case Kind::kTensor:
-      if (Py_TYPE(object) != AsType(node.type) ||
+      if (Py_TYPE(object) != AsType(node.type.get()) ||
           !tensors_[node.index].meta.Matches(object) ||
           HasOwnAttributes(object)) {
         return Differ(node, object, miss);
@@ -353,8 +328,8 @@ bool InputGuards::MatchNode(int id, PyObject* object, BoundInputs* bound,
       return PyFloat_CheckExact(object) || Differ(node, object, miss);
     case Kind::kPinned:
       if (node.value.get() == object) return true;
-      if (Py_TYPE(object) == AsType(node.type)) {
-        misplaced_type_ = AsType(node.type);
+      if (Py_TYPE(object) == AsType(node.type.get())) {
+        misplaced_type_ = AsType(node.type.get());
       }
       return Differ(node, object, miss);
     case Kind::kSame:
@@ -362,7 +337,8 @@ bool InputGuards::MatchNode(int id, PyObject* object, BoundInputs* bound,
     default:
       break;
   }
-  if (Py_TYPE(object) != AsType(node.type)) return Differ(node, object, miss);
+  if (Py_TYPE(object) != AsType(node.type.get()))
+    return Differ(node, object, miss);
   const size_t num_children = node.children.size();
   if (node.kind == Kind::kTuple || node.kind == Kind::kList) {
     if (static_cast<size_t>(Py_SIZE(object)) != num_children) {
@@ -473,11 +449,11 @@ std::string InputGuards::Describe(const Node& node) const {
     case Kind::kNumber:
       return "any float";
     case Kind::kPinned:
-      return absl::StrCat("the same ", TypeName(AsType(node.type)));
+      return absl::StrCat("the same ", TypeName(AsType(node.type.get())));
     case Kind::kSame:
       return absl::StrCat("the same object as ", nodes_[node.index].path);
     default:
-      return absl::StrCat(TypeName(AsType(node.type)), " of ",
+      return absl::StrCat(TypeName(AsType(node.type.get())), " of ",
                           node.children.size(), " items");
   }
 }

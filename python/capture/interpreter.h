@@ -43,6 +43,10 @@ PyObject* SlotValue(PyObject* owner, PyObject* member);
 PyTypeObject* DequeType();
 // True if `type` was made by a class statement, not in C.
 bool IsPythonClass(PyTypeObject* type);
+// The C type that a class made in Python builds on.
+PyTypeObject* SolidBase(PyTypeObject* type);
+// True for a class made in Python some of whose objects' values are in slots.
+bool HasSlots(PyTypeObject* type);
 // The class whose attributes super() searches, of a super object. May be null.
 PyTypeObject* SuperType(PyObject* super);
 

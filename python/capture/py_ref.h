@@ -67,6 +67,15 @@ class PyErrorKeeper {
   PyObject* traceback_ = nullptr;
 };
 
+inline PyTypeObject* AsType(PyObject* object) {
+  return reinterpret_cast<PyTypeObject*>(object);
+}
+
+// Python's one str of these characters; stays alive.
+inline PyObject* Interned(const char* text) {
+  return PyUnicode_InternFromString(text);
+}
+
 // The text of a str; what can't be read as one gives "?".
 inline std::string PyText(PyObject* text) {
   if (text == nullptr || !PyUnicode_Check(text)) return "?";

@@ -9,28 +9,6 @@ namespace {
 
 constexpr int kMaxDepth = 64;
 
-PyTypeObject* AsType(PyObject* object) {
-  return reinterpret_cast<PyTypeObject*>(object);
-}
-
-PyTypeObject* SolidBase(PyTypeObject* type) {
-  while (type->tp_base != nullptr && IsPythonClass(type)) type = type->tp_base;
-  return type;
-}
-
-bool HasSlots(PyTypeObject* type) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-    PyTypeObject* base = AsType(PyTuple_GET_ITEM(type->tp_mro, i));
-    if (!IsPythonClass(base)) continue;
-    Py_ssize_t position = 0;
-    PyObject *key = nullptr, *value = nullptr;
-    while (PyDict_Next(base->tp_dict, &position, &key, &value)) {
-      if (Py_TYPE(value) == &PyMemberDescr_Type) return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 class ResultTree::Builder {

@@ -119,6 +119,11 @@ class StateWatch {
   std::string TensorName(PyObject* tensor) const;
 
  private:
+  // Depths: an operand, and an argument of a C function, are looked at; what
+  // they hold is looked at for the latter only.
+  static constexpr int kShallowDepth = 0;
+  static constexpr int kDeepDepth = 1;
+
   void TouchObject(PyObject* object, int depth);
   void TouchContainer(PyObject* object, int depth);
   void TouchInstance(PyObject* object);

@@ -1,0 +1,174 @@
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "python/capture/recorder_impl.h"
+
+namespace mica {
+namespace {
+
+// Drops the calls in `dead` and renumbers what points at calls.
+void DropCalls(Tape& tape, const absl::flat_hash_set<int32_t>& dead) {
+  if (dead.empty()) return;
+  std::vector<int32_t> moved(tape.calls.size(), -1);
+  std::vector<TapeCall> kept;
+  for (size_t i = 0; i < tape.calls.size(); ++i) {
+    if (dead.contains(static_cast<int32_t>(i))) continue;
+    moved[i] = static_cast<int32_t>(kept.size());
+    kept.push_back(std::move(tape.calls[i]));
+  }
+  tape.calls = std::move(kept);
+  for (TapeTensor& tensor : tape.tensors) {
+    if (tensor.call >= 0) tensor.call = moved[tensor.call];
+  }
+  for (TapeHostRead& read : tape.host_reads) read.call = moved[read.call];
+  for (TapeHostValue& value : tape.host_values) {
+    if (value.call >= 0) value.call = moved[value.call];
+  }
+}
+
+// First and last element from the storage's start.
+std::pair<int64_t, int64_t> Extent(const TapeTensor& tensor) {
+  int64_t last = tensor.offset;
+  for (size_t i = 0; i < tensor.sizes.size(); ++i) {
+    if (tensor.sizes[i] == 0) return {tensor.offset, tensor.offset - 1};
+    last += (tensor.sizes[i] - 1) * tensor.strides[i];
+  }
+  return {tensor.offset, last};
+}
+
+// An alias may reach no further than what it is said to be a view of.
+absl::Status CheckAlias(const Tape& tape, TapeTensorId id) {
+  const TapeTensor& alias = tape.tensors[id];
+  const TapeTensor& base = tape.tensors[alias.base];
+  const auto [first, last] = Extent(alias);
+  const auto [base_first, base_last] = Extent(base);
+  if (alias.dtype != base.dtype ||
+      (first <= last && (first < base_first || last > base_last))) {
+    return absl::FailedPreconditionError(
+        "a tensor was made from another's memory by no recorded operator");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Recorder::Result> Recorder::Finish(
+    const std::vector<StateTensor>& states,
+    const std::vector<PyObject*>& results) {
+  Impl& impl = *impl_;
+  Tape& tape = impl.tape;
+  Result out;
+  absl::flat_hash_map<const c10::TensorImpl*, const StateTensor*> by_impl;
+  absl::flat_hash_map<const c10::StorageImpl*, const StateTensor*> by_storage;
+  for (const StateTensor& state : states) {
+    const c10::TensorImpl* tensor =
+        THPVariable_Unpack(state.tensor).unsafeGetTensorImpl();
+    by_impl.try_emplace(tensor, &state);
+    if (tensor->has_storage()) {
+      by_storage.try_emplace(tensor->unsafe_storage().unsafeGetStorageImpl(),
+                             &state);
+    }
+  }
+  const auto make_state = [&](TapeTensorId id, const StateTensor& state) {
+    TapeTensor& record = tape.tensors[id];
+    record.origin = TapeOrigin::kState;
+    record.name = state.name;
+    impl.seen[id].unresolved = false;
+    tape.states.push_back(id);
+    out.states.push_back(state.tensor);
+  };
+  const auto settle = [&](TapeTensorId id) -> absl::Status {
+    const TapeOrigin origin = tape.tensors[id].origin;
+    if (!impl.seen[id].unresolved && origin != TapeOrigin::kAlias) {
+      return absl::OkStatus();
+    }
+    const auto it = by_impl.find(impl.seen[id].impl);
+    if (it != by_impl.end() && !impl.seen[id].is_remade) {
+      make_state(id, *it->second);
+      return absl::OkStatus();
+    }
+    if (origin == TapeOrigin::kAlias) return CheckAlias(tape, id);
+    const auto owner_it = by_storage.find(impl.seen[id].storage_impl);
+    if (owner_it != by_storage.end()) {
+      // A view, by Tensor.data, of a state that no call takes by itself.
+      const at::Tensor& owner = THPVariable_Unpack(owner_it->second->tensor);
+      const auto known = impl.ids.find(owner.unsafeGetTensorImpl());
+      TapeTensorId base;
+      if (known != impl.ids.end()) {
+        base = known->second;
+      } else {
+        base = impl.Append(owner);
+        make_state(base, *owner_it->second);
+      }
+      impl.StorageOf(owner).root = base;
+      tape.tensors[id].origin = TapeOrigin::kAlias;
+      tape.tensors[id].base = base;
+      impl.seen[id].unresolved = false;
+      return CheckAlias(tape, id);
+    }
+    return absl::FailedPreconditionError(absl::StrCat(
+        impl.seen[id].first_op, " takes a tensor ", tape.tensors[id].dtype, "[",
+        absl::StrJoin(tape.tensors[id].sizes, ","),
+        "] of unknown origin: not an argument, no state that the program "
+        "reads from Python objects, and made by no recorded operator",
+        impl.seen[id].first_use.line == 0
+            ? ""
+            : absl::StrCat(" (", impl.seen[id].first_use.ToString(), ")")));
+  };
+  const auto num_seen = static_cast<TapeTensorId>(tape.tensors.size());
+  for (TapeTensorId id = 0; id < num_seen; ++id) {
+    absl::Status status = settle(id);
+    if (!status.ok()) return status;
+  }
+
+  for (PyObject* result : results) {
+    const at::Tensor& tensor = THPVariable_Unpack(result);
+    if (const auto why = UnsupportedTensorImpl(*tensor.unsafeGetTensorImpl())) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the result holds a tensor that is ", *why));
+    }
+    impl.SettleRaw(tensor, this, "the result");
+    if (refusal_) return absl::FailedPreconditionError(refusal_.reason);
+    const TapeTensorId id = impl.IdOf(tensor, "the result");
+    absl::Status status = settle(id);
+    if (!status.ok()) return status;
+    out.results.push_back(id);
+  }
+
+  // Alias chains end at a base that isn't one.
+  for (TapeTensor& tensor : tape.tensors) {
+    while (tensor.origin == TapeOrigin::kAlias &&
+           tape.tensors[tensor.base].origin == TapeOrigin::kAlias) {
+      tensor.base = tape.tensors[tensor.base].base;
+    }
+  }
+  absl::flat_hash_set<int32_t> written;
+  for (const TapeCall& call : tape.calls) {
+    const auto mark = [&](TapeTensorId id) {
+      if (id != kNoTapeTensor) written.insert(tape.tensors[id].storage);
+    };
+    for (const int32_t arg : call.mutated_args) {
+      if (const auto* one = std::get_if<TapeTensorRef>(&call.args[arg])) {
+        mark(one->id);
+      } else if (const auto* list =
+                     std::get_if<TapeTensorList>(&call.args[arg])) {
+        for (const TapeTensorId id : list->ids) mark(id);
+      }
+    }
+  }
+  for (const auto* ids : {&tape.inputs, &tape.states}) {
+    for (const TapeTensorId id : *ids) {
+      if (written.contains(tape.tensors[id].storage)) {
+        tape.mutated.push_back(id);
+      }
+    }
+  }
+  DropCalls(tape, impl.dead_calls);
+  out.tape = std::move(tape);
+  return out;
+}
+
+}  // namespace mica

@@ -1,0 +1,272 @@
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "python/capture/compiled.h"
+#include "python/capture/constants.h"
+#include "python/capture/purity.h"
+#include "python/capture/state_watch.h"
+
+namespace mica {
+namespace {
+
+// What a builtin method is bound to, if to an object.
+PyRef SelfOf(PyObject* callable) {
+  PyRef self;
+  if (PyCFunction_Check(callable)) {
+    self = PyRef::Share(PyCFunction_GET_SELF(callable));
+    // A module's function; or pybind11's, bound to its own record.
+    if (self && (PyModule_Check(self.get()) ||
+                 absl::StrContains(Py_TYPE(self.get())->tp_name,
+                                   "pybind11_detail_function_record"))) {
+      self = PyRef();
+    }
+  } else if (Py_TYPE(callable) == &_PyMethodWrapper_Type) {
+    self = PyRef::Steal(PyObject_GetAttrString(callable, "__self__"));
+    if (!self) PyErr_Clear();
+  }
+  return self;
+}
+
+}  // namespace
+
+void StateWatch::RefuseCall(PyObject* callable) {
+  const std::string name = CallableName(callable);
+  Refuse(absl::StrCat("calls ", name,
+                      ", a function in C that isn't known to be free of "
+                      "effects"),
+         "call it outside the compiled function");
+}
+
+void StateWatch::CheckCallback(PyObject* callable) {
+  if (refusal_) return;
+  switch (KindOfBuiltin(callable)) {
+    case CallKind::kPure:
+    case CallKind::kOperator:
+    case CallKind::kSquareRoot:
+    case CallKind::kShallow:
+    case CallKind::kUseItem:
+      break;
+    default:
+      return RefuseCall(callable);
+  }
+  // A method bound to an old list may be called to change it.
+  const PyRef self = SelfOf(callable);
+  if (self) TouchObject(self.get(), kDeepDepth);
+}
+
+void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
+  if (refusal_ || callable == nullptr) return;
+  if (PyObject* inner = UnwrapCompiled(callable)) {
+    MarkOld(inner, PathOf(callable));
+    return Call(inner, args);
+  }
+  if (PyFunction_Check(callable)) return;  // Followed as it runs.
+  if (PyMethod_Check(callable)) {
+    std::vector<PyObject*> all = {PyMethod_GET_SELF(callable)};
+    all.insert(all.end(), args.begin(), args.end());
+    return Call(PyMethod_GET_FUNCTION(callable), all);
+  }
+  if (PyType_Check(callable)) return CallType(AsType(callable), args);
+  PyTypeObject* type = Py_TYPE(callable);
+  if (PyCFunction_Check(callable) || type == &PyMethodDescr_Type ||
+      type == &PyClassMethodDescr_Type || type == &PyWrapperDescr_Type ||
+      type == &_PyMethodWrapper_Type) {
+    return CallBuiltin(callable, args);
+  }
+  if (type == &_PyWeakref_RefType) {
+    if (!IsOld(callable)) return;
+    guards_.AddWeakRef(callable, NoteOf(PathOf(callable)));
+    return MarkOld(PyWeakref_GetObject(callable), PathOf(callable));
+  }
+  if (IsPureCallableType(type)) {
+    TouchType(type);
+    for (PyObject* arg : args) TouchObject(arg, kDeepDepth);
+    if (absl::string_view(type->tp_name) == "functools._lru_cache_wrapper" &&
+        IsOld(callable)) {
+      // It answers from what it computed before, and may compute now.
+      PyObject* cache = LruCacheDict(callable);
+      if (cache == nullptr) return RefuseCall(callable);
+      MarkOld(cache, absl::StrCat("the cache of ", PathOf(callable)));
+      TouchObject(cache, kShallowDepth);
+    }
+    if (absl::string_view(type->tp_name) == "functools.partial") {
+      PyRef function = PyRef::Steal(PyObject_GetAttrString(callable, "func"));
+      PyRef bound = PyRef::Steal(PyObject_GetAttrString(callable, "args"));
+      PyRef keywords =
+          PyRef::Steal(PyObject_GetAttrString(callable, "keywords"));
+      if (!function || !bound || !keywords) return PyErr_Clear();
+      if (IsOld(callable)) {
+        MarkOld(function.get(), absl::StrCat(PathOf(callable), ".func"));
+        MarkOld(bound.get(), absl::StrCat(PathOf(callable), ".args"));
+        MarkOld(keywords.get(), absl::StrCat(PathOf(callable), ".keywords"));
+        TouchObject(keywords.get(), kShallowDepth);
+      }
+      TouchObject(bound.get(), kShallowDepth);
+      Call(function.get(), args);
+    }
+    return;
+  }
+  // An instance: its class's __call__, if that is Python code.
+  TouchType(type);
+  static PyObject* call = Interned("__call__");
+  PyObject* method = _PyType_Lookup(type, call);
+  if (method == nullptr) return;         // Raises.
+  if (PyFunction_Check(method)) return;  // Followed as it runs.
+  RefuseCall(callable);
+}
+
+void StateWatch::MakeTensor(absl::Span<PyObject* const> args) {
+  is_making_tensor_ = true;
+  // Of a tensor, or of an array, it may be a view.
+  makes_constant_ = true;
+  for (PyObject* arg : args) {
+    TouchObject(arg, kDeepDepth);
+    if (IsConstant(arg) || PyList_CheckExact(arg)) continue;
+    makes_constant_ = false;
+  }
+}
+
+void StateWatch::CallGave(PyObject* result) {
+  if (!refusal_ && on_made_ && IsTensor(result) && IsPlainTensor(result)) {
+    on_made_(result);
+  }
+}
+
+void StateWatch::CallType(PyTypeObject* type,
+                          absl::Span<PyObject* const> args) {
+  PyTypeObject* meta = Py_TYPE(type);
+  TouchType(meta);
+  TouchType(type);
+  if (type == &PyType_Type && args.size() == 1) return;
+  PyTypeObject* base = SolidBase(type);
+  if (IsTensorConstructor(type)) return MakeTensor(args);
+  if (type == &PyUnicode_Type) {
+    for (PyObject* arg : args) Format(arg);
+    return;
+  }
+  // float(x) of a float is x itself.
+  if (type == &PyFloat_Type && args.size() == 1 && values_.Find(args[0]) >= 0) {
+    return;
+  }
+  if (!IsPureType(base)) {
+    // A metaclass may answer the call in Python (EnumMeta does); what that
+    // does is followed.
+    static PyObject* call = Interned("__call__");
+    PyObject* method = _PyType_Lookup(meta, call);
+    if (method != nullptr && PyFunction_Check(method)) return;
+    return RefuseCall(reinterpret_cast<PyObject*>(type));
+  }
+  // Python's own __init__ gets the arguments: what it reads is followed.
+  if (IsPythonClass(type) && base == &PyBaseObject_Type) return;
+  for (PyObject* arg : args) TouchObject(arg, kDeepDepth);
+}
+
+void StateWatch::CallBuiltin(PyObject* callable,
+                             absl::Span<PyObject* const> args) {
+  const CallKind kind = KindOfBuiltin(callable);
+  // A method bound to an object takes that as its first argument.
+  std::vector<PyObject*> all;
+  const PyRef self = SelfOf(callable);
+  if (self) all.push_back(self.get());
+  all.insert(all.end(), args.begin(), args.end());
+  switch (kind) {
+    case CallKind::kUnknown:
+      return RefuseCall(callable);
+    case CallKind::kReadsData:
+      return Refuse(absl::StrCat("calls ", CallableName(callable),
+                                 ", which reads a tensor's data on the host"),
+                    "keep the computation in tensors, or use item()");
+    case CallKind::kRecurrent:
+      // (data, batch_sizes, state, weights, …) as against (input, state,
+      // weights, …).
+      if (all.size() > 3 && (PyList_Check(all[3]) || PyTuple_Check(all[3]))) {
+        return Refuse(
+            "runs a recurrent layer on a packed sequence, whose "
+            "sizes it reads on the host",
+            "pad the sequences instead");
+      }
+      [[fallthrough]];
+    case CallKind::kBackward:
+      return RunBackward(all);
+    case CallKind::kRequiresGrad:
+      return RequireGrad(all);
+    case CallKind::kSplit:
+      if (kind == CallKind::kSplit && all.size() > 1 && IsTensor(all[1])) {
+        return Refuse("splits a tensor where another tensor says");
+      }
+      [[fallthrough]];
+    case CallKind::kMakesTensor:
+      if (kind == CallKind::kMakesTensor) return MakeTensor(all);
+      [[fallthrough]];
+    case CallKind::kPure:
+      for (PyObject* arg : all) TouchObject(arg, kDeepDepth);
+      return;
+    case CallKind::kOperator:
+      for (PyObject* arg : all) {
+        if (arg != nullptr && values_.Find(arg) >= 0) {
+          PassNumber(arg);
+        } else if (arg != nullptr &&
+                   (PyList_CheckExact(arg) || PyTuple_CheckExact(arg)) &&
+                   values_.HasKnown(arg)) {
+          PassNumbers(arg);
+        } else {
+          TouchObject(arg, kDeepDepth);
+        }
+      }
+      return;
+    case CallKind::kSquareRoot:
+      if (all.size() == 1 && values_.Find(all[0]) >= 0) {
+        host_op_ = "mica.scalar_sqrt";
+        host_operands_.push_back(PyRef::Share(all[0]));
+        return;
+      }
+      for (PyObject* arg : all) TouchObject(arg, kDeepDepth);
+      return;
+    case CallKind::kShallow:
+      for (PyObject* arg : all) {
+        if (arg == nullptr) continue;
+        TouchType(Py_TYPE(arg));
+        if (PyType_Check(arg)) TouchType(AsType(arg));
+        if (!PyTuple_Check(arg)) continue;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arg); ++i) {
+          PyObject* item = PyTuple_GET_ITEM(arg, i);
+          if (!PyFloat_CheckExact(item)) TouchObject(item, kDeepDepth);
+        }
+      }
+      return;
+    case CallKind::kGetAttr:
+    case CallKind::kSetAttr:
+      if (all.size() < 2) return;
+      return UseAttribute(all[0], all[1], kind == CallKind::kSetAttr);
+    case CallKind::kUseItem:
+      if (all.size() < 2) return;
+      for (size_t i = 2; i < all.size(); ++i) TouchObject(all[i], kDeepDepth);
+      return UseItem(all[0], all[1]);
+    case CallKind::kContext: {
+      if (all.empty() || !PyContextVar_CheckExact(all[0])) return;
+      if (!IsOld(all[0])) return;
+      guards_.AddContextVar(all[0], NoteOf(PathOf(all[0])));
+      PyObject* value = nullptr;
+      if (PyContextVar_Get(all[0], nullptr, &value) != 0) PyErr_Clear();
+      if (value == nullptr) return;
+      MarkOld(value, PathOf(all[0]));
+      Py_DECREF(value);
+      return;
+    }
+    case CallKind::kIdentity:
+      if (all.empty() || IsConstant(all[0])) return;
+      if (PyType_Check(all[0]) || (IsOld(all[0]) && !IsInput(all[0]))) return;
+      return Refuse("uses id() of an object that differs from run to run");
+    case CallKind::kText:
+      for (PyObject* arg : all) Format(arg);
+      return;
+    case CallKind::kNew:
+      if (!all.empty() && PyType_Check(all[0])) {
+        // all[0] is the type that owns the function, all[1] the one to make.
+        if (!IsPureType(SolidBase(AsType(all[0])))) return RefuseCall(callable);
+        for (PyObject* arg : all) TouchObject(arg, kDeepDepth);
+      }
+      return;
+  }
+}
+
+}  // namespace mica

@@ -1,0 +1,75 @@
+"""Compiled callables against the plain ones, over several calls."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import nn
+
+import mica
+
+
+def same(a: Any, b: Any) -> None:
+    """Asserts that two results are equal, structure and metadata included."""
+    assert type(a) is type(b), (a, b)
+    if isinstance(a, torch.Tensor):
+        assert a.dtype == b.dtype
+        assert a.shape == b.shape
+        assert a.stride() == b.stride()
+        assert a.requires_grad == b.requires_grad
+        torch.testing.assert_close(a, b, equal_nan=True)
+    elif isinstance(a, dict):
+        assert list(a) == list(b)
+        for key in a:
+            same(a[key], b[key])
+    elif isinstance(a, (list, tuple)):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            same(x, y)
+    elif hasattr(a, "__dict__") and not isinstance(a, (type, nn.Module)):
+        same(vars(a), vars(b))
+    else:
+        assert a == b or (a != a and b != b)
+
+
+def report(compiled: Any) -> mica.Explanation:
+    return mica.explain(compiled)
+
+
+def check(fn: Any, *calls: tuple[Any, ...], hits: int | None = None) -> Any:
+    """Calls compiled and plain in turn; `hits` is how many a record served."""
+    compiled = mica.compile(fn)
+    for args in calls:
+        mine = copy.deepcopy(args)
+        want = fn(*args)
+        same(compiled(*mine), want)
+        same(mine, args)
+    if hits is not None:
+        assert report(compiled).hits == hits, str(report(compiled))
+    return compiled
+
+
+X = torch.arange(12.0).reshape(3, 4)
+
+
+def x(seed: int = 0, *shape: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape or (3, 4), generator=generator)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.bn = nn.BatchNorm1d(4)
+        self.drop = nn.Dropout(0.5)
+        self.scale = 2.0
+        self.options = {"bias": True, "nested": [1, 2]}
+
+    def forward(self, a):
+        h = self.fc(a) * self.scale + len(self.options["nested"])
+        if self.options["bias"]:
+            h = h + 1
+        return self.drop(self.bn(h))

@@ -1,0 +1,289 @@
+"""What leaves the dispatcher, and what a program does beside computing."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import random
+import time
+
+import numpy as np
+import pytest
+import torch
+from agreement_of_calls import X, check, report, same, x
+from torch import nn
+
+import mica
+
+
+def test_item_branches():
+    def f(a):
+        if a.sum() > 0:
+            return a + 1
+        return a - 1
+
+    check(f, (x(0).abs(),), (-x(0).abs(),), (x(1).abs(),), (-x(1).abs(),))
+
+
+def test_item_flows_through_containers():
+    def f(a):
+        flag = (a.sum() > 0).item()
+        d = {"k": (flag, 1)}
+
+        def inner(t, keep=d["k"][0]):
+            return t + 1 if keep else t - 1
+
+        return inner(a), flag
+
+    check(f, (x(0).abs(),), (-x(0).abs(),), (x(1).abs(),))
+
+
+def test_tolist_numpy_and_prints():
+    def f(a):
+        return a * a.tolist()[0][0]
+
+    check(f, (x(0),), (x(1),), (x(2),))
+
+    def g(a):
+        return a * float(a.numpy().sum())
+
+    check(g, (x(0),), (x(1),), (x(2),))
+
+    def h(a):
+        return a + len(str(a))
+
+    check(h, (x(0),), (x(1) * 1e9,), (x(2),))
+
+    def i(a):
+        return a * max(a.flatten())
+
+    check(i, (x(0),), (x(1),), (x(2),))
+
+
+def test_data_dependent_sizes():
+    check(lambda a: a[a > 0], (x(0),), (x(1),), (x(2),))
+    check(lambda a: torch.nonzero(a > 0).shape[0], (x(0),), (x(1),))
+
+
+def test_equal_and_allclose():
+    check(
+        lambda a, b: 1 if torch.equal(a, b) else 2,
+        (x(0), x(0)),
+        (x(0), x(1)),
+        (x(0), x(0)),
+    )
+    check(
+        lambda a, b: a + 1 if torch.allclose(a, b) else b,
+        (x(0), x(0)),
+        (x(0), x(1)),
+        (x(0), x(0)),
+    )
+
+
+def test_print(capsys):
+    def f(a):
+        print("here")
+        return a + 1
+
+    c = mica.compile(f)
+    for _ in range(6):
+        same(c(X), f(X))
+    assert capsys.readouterr().out.count("here") == 12
+    assert any("print" in str(r) for r in report(c).refusals)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        lambda: time.time(),
+        lambda: time.perf_counter(),
+        lambda: random.random(),
+        lambda: np.random.rand(),
+        lambda: next(COUNTER),
+        lambda: float(id(object()) % 7 + next(COUNTER)),
+    ],
+)
+def test_values_from_outside(source):
+    def f(a):
+        return a * 0 + source()
+
+    c = mica.compile(f)
+    values = {c(torch.zeros(1, dtype=torch.float64)).item() for _ in range(6)}
+    assert len(values) == 6
+
+
+COUNTER = iter(range(1000))
+
+
+def test_generator_state():
+    def numbers():
+        n = 0.0
+        while True:
+            yield n
+            n += 1
+
+    stream = numbers()
+
+    def f(a):
+        return a + next(stream)
+
+    c = mica.compile(f)
+    assert [c(torch.zeros(1)).item() for _ in range(5)] == [0, 1, 2, 3, 4]
+
+
+def test_effects_behind_c_callbacks(capsys):
+    def f(a):
+        list(map(print, [1, 2]))
+        return a + 1
+
+    c = mica.compile(f)
+    for _ in range(4):
+        c(X)
+    assert capsys.readouterr().out == "1\n2\n" * 4
+
+    def g(a):
+        functools.reduce(lambda p, q: q, map(print, [3]))
+        return a
+
+    c = mica.compile(g)
+    for _ in range(3):
+        c(X)
+    assert capsys.readouterr().out == "3\n" * 3
+
+    say = functools.partial(print, "x")
+
+    def h(a):
+        say()
+        return a
+
+    c = mica.compile(h)
+    for _ in range(3):
+        c(X)
+    assert capsys.readouterr().out == "x\n" * 3
+
+
+def test_file_and_log(tmp_path, caplog):
+    import logging
+
+    log = logging.getLogger("mica.test")
+    path = tmp_path / "out.txt"
+
+    def f(a):
+        with open(path, "a") as out:
+            out.write("line\n")
+        log.warning("hello")
+        return a + 1
+
+    c = mica.compile(f)
+    for _ in range(4):
+        c(X)
+    assert path.read_text().count("line") == 4
+    assert len(caplog.records) == 4
+
+
+def test_appends_to_outside_list():
+    seen = []
+
+    def f(a):
+        seen.append(a.shape[0])
+        return a + 1
+
+    c = mica.compile(f)
+    for _ in range(5):
+        c(X)
+    assert seen == [3] * 5
+
+
+def test_random_numbers_follow_the_generator():
+    def f(a):
+        return torch.nn.functional.dropout(a, 0.5) + torch.rand(4)
+
+    c = mica.compile(f)
+    torch.manual_seed(1)
+    got = [c(X) for _ in range(4)]
+    torch.manual_seed(1)
+    want = [f(X) for _ in range(4)]
+    same(got, want)
+
+
+def test_unused_random_numbers_still_advance():
+    def f(a):
+        torch.rand(3)
+        return a + torch.rand(4)
+
+    c = mica.compile(f)
+    torch.manual_seed(1)
+    got = [c(X) for _ in range(4)]
+    torch.manual_seed(1)
+    want = [f(X) for _ in range(4)]
+    same(got, want)
+
+
+def test_manual_seed_inside():
+    def f(a):
+        torch.manual_seed(3)
+        return a + torch.rand(4)
+
+    c = mica.compile(f)
+    for _ in range(4):
+        same(c(X), f(X))
+        torch.rand(5)
+
+
+def test_explicit_generator():
+    g, h = torch.Generator().manual_seed(1), torch.Generator().manual_seed(1)
+    c = mica.compile(lambda a: a + torch.rand(4, generator=g))
+    for _ in range(4):
+        same(c(X), X + torch.rand(4, generator=h))
+
+
+def test_batch_norm_statistics():
+    mine = nn.BatchNorm1d(4)
+    plain = copy.deepcopy(mine)
+    c = mica.compile(mine)
+    for seed in range(4):
+        same(c(x(seed, 5, 4)), plain(x(seed, 5, 4)))
+        same(dict(mine.state_dict()), dict(plain.state_dict()))
+    assert mine.num_batches_tracked.item() == 4
+
+
+def test_writes_to_inputs_bump_versions():
+    def f(a, b):
+        a.add_(b)
+        b[0] = 7.0
+        return a.sum()
+
+    c = mica.compile(f)
+    for seed in range(4):
+        a, b = x(seed), x(seed + 1)
+        p, q = a.clone(), b.clone()
+        versions = a._version, b._version
+        same(c(a, b), f(p, q))
+        same([a, b], [p, q])
+        assert a._version > versions[0]
+        assert b._version > versions[1]
+    assert report(c).hits == 3
+
+
+def test_data_assignment_and_grad_flags():
+    w = nn.Parameter(x(3))
+
+    def f(a):
+        w.data = w.data + 1
+        return a * w.detach()
+
+    c = mica.compile(f)
+    for k in range(1, 5):
+        same(c(X), X * (x(3) + k))
+
+
+def test_detach_and_data_views_share():
+    w = nn.Parameter(x(3))
+
+    def f(a):
+        w.data.add_(1)
+        return a * w.detach()
+
+    c = mica.compile(f)
+    for k in range(1, 5):
+        same(c(X), X * (x(3) + k))

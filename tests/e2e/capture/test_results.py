@@ -1,0 +1,221 @@
+"""What comes out, and the state of torch that it depends on."""
+
+from __future__ import annotations
+
+import collections
+
+import torch
+from agreement_of_calls import X, check, report, same, x
+from torch import nn
+
+import mica
+
+
+def test_results_are_new_each_time():
+    c = mica.compile(lambda a: a + 1)
+    first = c(x(0))
+    kept = first.clone()
+    second = c(x(1))
+    c(x(2))
+    same(first, kept)
+    assert first.data_ptr() != second.data_ptr()
+
+
+def test_nested_results():
+    Pair = collections.namedtuple("Pair", "a b")
+
+    class Out(collections.OrderedDict):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.extra = 1
+
+    class Plain:
+        def __init__(self, v):
+            self.v = v
+
+    def f(a):
+        h = a + 1
+        out = Out(last=h, all=[h, a])
+        return {
+            "p": Pair(h, 3),
+            "o": out,
+            "q": Plain({"z": h * 2}),
+            "n": None,
+            "s": {1, 2},
+            "t": (h, [h]),
+        }
+
+    c = check(f, (x(0),), (x(1),), (x(2),), hits=2)
+    a = x(5)
+    r = c(a)
+    assert r["o"]["all"][1] is a
+    assert r["o"]["last"] is r["p"].a is r["t"][0] is r["t"][1][0]
+
+
+def test_view_results_share_memory():
+    def f(a):
+        h = a + 1
+        return h, h[0], h.t(), a[1:], a.view(-1)
+
+    c = mica.compile(f)
+    for seed in range(3):
+        a, p = x(seed), x(seed)
+        got, want = c(a), f(p)
+        same(got, want)
+        for results, source in ((got, a), (want, p)):
+            results[1].zero_()
+            results[3].fill_(5)
+            assert (results[0][0] == 0).all()
+            assert (results[2][:, 0] == 0).all()
+            assert (source[1:] == 5).all()
+        same(got, want)
+    assert report(c).hits == 2
+
+
+def test_returns_state_and_inputs_as_themselves():
+    m = nn.Linear(4, 4)
+    c = mica.compile(lambda a: (a, m.weight, m, a.detach()))
+    for seed in range(3):
+        a = x(seed)
+        r = c(a)
+        assert r[0] is a
+        assert r[1] is m.weight
+        assert r[2] is m
+        assert r[3].data_ptr() == a.data_ptr()
+
+
+def test_expanded_and_strided_results():
+    check(
+        lambda a: ((a + 1).expand(2, 3, 4), (a * 2)[:, ::2], (a - 1)[1]),
+        (x(0),),
+        (x(1),),
+        hits=1,
+    )
+
+
+def test_constant_results():
+    c = check(
+        lambda a: (
+            3,
+            "s",
+            None,
+            2.5,
+            a.shape,
+            torch.float32,
+            torch.tensor([1, 2]),
+        ),
+        (x(0),),
+        (x(1),),
+        hits=1,
+    )
+    r = c(X)
+    r[6].add_(1)
+    same(c(X)[6], torch.tensor([1, 2]))
+
+
+def test_iterator_results_are_refused():
+    c = mica.compile(lambda a: (t for t in [a, a + 1]))
+    for _ in range(3):
+        assert len(list(c(X))) == 2
+
+
+def test_grad_mode_and_autocast():
+    m = nn.Linear(4, 4)
+    c = mica.compile(lambda a: m(a).detach())
+    same(c(X), m(X).detach())
+    with torch.enable_grad():
+        same(c(X), m(X).detach())
+        assert c(X).requires_grad is False
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        same(c(X), m(X).detach())
+        assert c(X).dtype == torch.bfloat16
+    same(c(X), m(X).detach())
+    with torch.inference_mode():
+        assert c(X).is_inference() == m(X).is_inference()
+    same(c(X), m(X).detach())
+
+
+def test_training_is_refused_with_a_mend():
+    m = nn.Linear(4, 4)
+    c = mica.compile(m)
+    with torch.enable_grad():
+        out = c(X)
+        out.sum().backward()
+    assert m.weight.grad is not None
+    assert any("no_grad" in r.mend for r in report(c).refusals)
+
+
+def test_autocast_inside():
+    m = nn.Linear(4, 4)
+
+    def f(a):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return m(a)
+
+    check(f, (x(0),), (x(1),))
+
+
+def test_no_grad_and_inference_mode_inside():
+    m = nn.Linear(4, 4)
+
+    @torch.no_grad()
+    def f(a):
+        return m(a)
+
+    @torch.inference_mode()
+    def g(a):
+        return m(a)
+
+    with torch.enable_grad():
+        check(f, (x(0),), (x(1),), hits=1)
+        c = mica.compile(g)
+        for seed in range(3):
+            got, want = c(x(seed)), g(x(seed))
+            assert got.is_inference() == want.is_inference()
+            torch.testing.assert_close(got.clone(), want.clone())
+
+
+def test_default_dtype_and_device():
+    c = mica.compile(lambda a: a.sum() + torch.ones(2))
+    f = lambda a: a.sum() + torch.ones(2)  # noqa: E731
+    same(c(X), f(X))
+    torch.set_default_dtype(torch.float64)
+    try:
+        same(c(X), f(X))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    torch.set_default_device("meta")
+    try:
+        assert c(X.to("meta")).device.type == "meta"
+    finally:
+        torch.set_default_device(None)
+    same(c(X), f(X))
+
+
+def test_modes_and_subclasses():
+    from torch.overrides import TorchFunctionMode
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    calls = []
+
+    class D(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            calls.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    class F(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            calls.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    class T(torch.Tensor):
+        pass
+
+    c = mica.compile(lambda a: a + 1)
+    c(X), c(X)
+    with D():
+        c(X)
+    with F():
+        c(X)
+    assert len(calls) == 2
+    assert type(c(X.as_subclass(T))) is T
