@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-pytest.register_assert_rewrite("agreement_of_calls")
+pytest.register_assert_rewrite("e2e.capture.agreement_of_calls")
 
 
 @pytest.fixture(autouse=True)

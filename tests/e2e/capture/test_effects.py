@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 import torch
-from agreement_of_calls import X, check, report, same, x
+from e2e.capture.agreement_of_calls import X, check, report, same, x
 from torch import nn
 
 import mica

@@ -7,7 +7,7 @@ import dataclasses
 
 import numpy as np
 import torch
-from agreement_of_calls import X, check, report, same, x
+from e2e.capture.agreement_of_calls import X, check, report, same, x
 
 import mica
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 
 import torch
-from agreement_of_calls import X, check, report, same, x
+from e2e.capture.agreement_of_calls import X, check, report, same, x
 from torch import nn
 
 import mica

@@ -7,7 +7,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from agreement_of_calls import Net, X, check, report, same, x
+from e2e.capture.agreement_of_calls import Net, X, check, report, same, x
 from torch import nn
 
 import mica
