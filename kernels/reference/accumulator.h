@@ -3,6 +3,8 @@
 #ifndef MICA_KERNELS_REFERENCE_ACCUMULATOR_H_
 #define MICA_KERNELS_REFERENCE_ACCUMULATOR_H_
 
+#include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include "kernels/reference/strided.h"
@@ -34,6 +36,29 @@ class Accumulator {
   Dims strides_;
   std::vector<double> sums_;
 };
+
+// Runs `body(lane, args)`, which reads and writes the result through them. One
+// of 16-bit floats is kept in float meanwhile and rounded once.
+template <typename Body>
+bool WithWideResult(const Lane& out, void* const* args, Body&& body) {
+  if (out.dtype != DType::kBF16 && out.dtype != DType::kF16) {
+    return body(out, args);
+  }
+  int64_t extent = 1;
+  for (int i = 0; i < out.rank(); ++i) {
+    extent += std::max<int64_t>(out.dims[i] - 1, 0) * out.strides[i];
+  }
+  std::vector<float> numbers(extent);
+  std::vector<void*> wide_args(args, args + out.arg + 1);
+  wide_args[out.arg] = numbers.data();
+  Lane wide = out;
+  wide.dtype = DType::kF32;
+  if (!body(wide, wide_args.data())) return false;
+  for (Odometer at(out.dims, {out.strides}); !at.done(); at.Next()) {
+    out.Store(args, at.offset(0), numbers[at.offset(0)]);
+  }
+  return true;
+}
 
 // Which results a backward was asked for, by the output mask `param`.
 inline const std::vector<bool>& OutputMask(const KernelRequest& request,

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "kernels/reference/accumulator.h"
 #include "kernels/reference/indexing.h"
 #include "kernels/reference/numbers.h"
 #include "kernels/reference/reference.h"
@@ -66,7 +70,30 @@ struct Source {
   bool is_value = false;
   Lane lane;
   double number = 0;
+  int64_t integer = 0;
+
+  // Of a single number.
+  double Real(void* const* args) const {
+    return is_value ? lane.Load<double>(args, 0) : number;
+  }
+  int64_t Integer(void* const* args) const {
+    return is_value ? lane.Load<int64_t>(args, 0) : integer;
+  }
 };
+
+// A body that adds to elements of the result: see WithWideResult.
+using SumBody = std::function<bool(const Lane& out, void* const* args,
+                                   LaunchContext& context)>;
+Prepared SummedBody(const Lane& result, SumBody body) {
+  return RunBody([result, body = std::move(body)](void* const* args,
+                                                  LaunchContext& context) {
+    if (result.IsUnused(args)) return true;
+    return WithWideResult(result, args,
+                          [&](const Lane& out, void* const* wide_args) {
+                            return body(out, wide_args, context);
+                          });
+  });
+}
 
 Source MakeSource(const KernelRequest& request, int param) {
   Source source = {.is_value = request.OperandIndex(param) >= 0};
@@ -74,6 +101,9 @@ Source MakeSource(const KernelRequest& request, int param) {
     source.lane = OperandLane(request, param);
   } else {
     source.number = request.Number(param);
+    const auto* integer = std::get_if<int64_t>(&(*request.arguments)[param]);
+    source.integer =
+        integer != nullptr ? *integer : ConvertNumber<int64_t>(source.number);
   }
   return source;
 }
@@ -82,8 +112,10 @@ void WriteSource(Combine combine, const Source& source, int64_t from,
                  const Lane& out, int64_t to, void* const* args) {
   if (source.is_value) {
     Write(combine, source.lane, from, out, to, args);
-  } else {
+  } else if (IsFloating(out.dtype) || out.dtype == DType::kBool) {
     out.Store(args, to, source.number);
+  } else {
+    out.Store(args, to, source.integer);
   }
 }
 
@@ -99,17 +131,17 @@ Prepared ScatterAlong(const KernelRequest& request, Combine combine) {
   const Lane self = OperandLane(request, 0);
   const Lane index = OperandLane(request, 2);
   const Source source = MakeSource(request, 3);
-  const Lane out = ResultLane(request);
+  const Lane result = ResultLane(request);
   const int axis = AxisIndex(request.Int(1), self.rank());
-  const AxisLane along = SplitAxis(out, axis);
-  Dims out_strides = StridesLike(out, index);
+  const AxisLane along = SplitAxis(result, axis);
+  Dims out_strides = StridesLike(result, index);
   if (axis < index.rank()) out_strides[axis] = 0;
   const Dims source_strides = source.is_value && source.lane.rank() > 0
                                   ? StridesLike(source.lane, index)
                                   : Dims(index.rank(), 0);
   const std::string op = request.def->name();
-  return RunBody([=](void* const* args, LaunchContext& context) {
-    if (out.IsUnused(args)) return true;
+  return SummedBody(result, [=](const Lane& out, void* const* args,
+                                LaunchContext& context) {
     CopyAll(self, out, args);
     for (Odometer at(index.dims, {index.strides, out_strides, source_strides});
          !at.done(); at.Next()) {
@@ -130,12 +162,12 @@ Verdict PrepareScatterReduce(const KernelRequest& request) {
   const Lane self = OperandLane(request, 0);
   const Lane index = OperandLane(request, 2);
   const Lane source = OperandLane(request, 3);
-  const Lane out = ResultLane(request);
+  const Lane result = ResultLane(request);
   const std::string reduce = request.String(4);
   const bool include_self = request.Bool(5);
   const int axis = AxisIndex(request.Int(1), self.rank());
-  const AxisLane along = SplitAxis(out, axis);
-  Dims out_strides = StridesLike(out, index);
+  const AxisLane along = SplitAxis(result, axis);
+  Dims out_strides = StridesLike(result, index);
   if (axis < index.rank()) out_strides[axis] = 0;
   const Combine combine = reduce == "prod"   ? Combine::kMultiply
                           : reduce == "amax" ? Combine::kMax
@@ -144,9 +176,9 @@ Verdict PrepareScatterReduce(const KernelRequest& request) {
   const Dims source_strides = StridesLike(source, index);
   const std::string op = request.def->name();
   const int64_t extent =
-      request.results[0].type.extent_bytes() / ElementBytes(out.dtype);
-  return RunBody([=](void* const* args, LaunchContext& context) {
-    if (out.IsUnused(args)) return true;
+      request.results[0].type.extent_bytes() / ElementBytes(result.dtype);
+  return SummedBody(result, [=](const Lane& out, void* const* args,
+                                LaunchContext& context) {
     CopyAll(self, out, args);
     std::vector<int64_t> counts(extent, include_self ? 1 : 0);
     for (Odometer at(index.dims, {index.strides, out_strides, source_strides});
@@ -182,13 +214,11 @@ Verdict PrepareIndexWrite(const KernelRequest& request, Combine combine) {
   const Lane self = OperandLane(request, 0);
   const Lane index = OperandLane(request, 2);
   const Source source = MakeSource(request, 3);
-  const Lane out = ResultLane(request);
-  if (combine == Combine::kAdd && (request.OperandIndex(4) >= 0)) {
-    return No{"alpha varies"};
-  }
-  const double alpha = combine == Combine::kAdd ? request.Number(4) : 1;
+  const Lane result = ResultLane(request);
+  Source alpha = {.number = 1, .integer = 1};
+  if (combine == Combine::kAdd) alpha = MakeSource(request, 4);
   const int axis = AxisIndex(request.Int(1), self.rank());
-  const AxisLane along = SplitAxis(out, axis);
+  const AxisLane along = SplitAxis(result, axis);
   const int64_t index_stride = index.rank() > 0 ? index.strides[0] : 0;
   const int64_t count = index.num_elements();
   const bool is_slice = source.is_value && source.lane.rank() > 0;
@@ -198,9 +228,10 @@ Verdict PrepareIndexWrite(const KernelRequest& request, Combine combine) {
                                  ? given.outer.strides
                                  : Dims(along.outer.rank(), 0);
   const std::string op = request.def->name();
-  return RunBody([=](void* const* args, LaunchContext& context) {
-    if (out.IsUnused(args)) return true;
+  return SummedBody(result, [=](const Lane& out, void* const* args,
+                                LaunchContext& context) {
     CopyAll(self, out, args);
+    const double factor = alpha.Real(args);
     for (int64_t i = 0; i < count; ++i) {
       int64_t chosen = index.Load<int64_t>(args, i * index_stride);
       if (!CheckIndex(op, chosen, along.size, Negative::kLegal, context)) {
@@ -210,16 +241,16 @@ Verdict PrepareIndexWrite(const KernelRequest& request, Combine combine) {
            !at.done(); at.Next()) {
         const int64_t to = at.offset(0) + chosen * along.stride;
         const int64_t from = at.offset(1) + i * given.stride;
-        if (alpha == 1) {
+        if (factor == 1) {
           WriteSource(combine, source, from, out, to, args);
         } else if (IsFloating(out.dtype)) {
           out.Store(args, to,
                     out.Load<double>(args, to) +
-                        alpha * source.lane.Load<double>(args, from));
+                        factor * source.lane.Load<double>(args, from));
         } else {
           out.Store(args, to,
                     Sum(out.Load<int64_t>(args, to),
-                        Product(ConvertNumber<int64_t>(alpha),
+                        Product(alpha.Integer(args),
                                 source.lane.Load<int64_t>(args, from))));
         }
       }
@@ -228,21 +259,61 @@ Verdict PrepareIndexWrite(const KernelRequest& request, Combine combine) {
   });
 }
 
-// Every element that the mask, over the first dims, holds for.
+// A tensor's axes around those that a mask is for.
+struct MaskedAxes {
+  int lead = 0;   // How many come before the mask's.
+  int after = 0;  // The first one behind them.
+
+  // `list` with `chosen` in place of the mask's axes.
+  Dims Replace(const Dims& list, int64_t chosen) const {
+    Dims replaced(list.begin(), list.begin() + lead);
+    replaced.push_back(chosen);
+    replaced.insert(replaced.end(), list.begin() + after, list.end());
+    return replaced;
+  }
+};
+
+// Where a mask holds, in elements of `out`, in row-major order.
+std::vector<int64_t> ChosenOffsets(const Lane& mask, const Lane& out, int lead,
+                                   void* const* args) {
+  std::vector<int64_t> offsets;
+  const Dims strides(out.strides.begin() + lead,
+                     out.strides.begin() + lead + mask.rank());
+  for (Odometer at(mask.dims, {mask.strides, strides}); !at.done(); at.Next()) {
+    if (mask.LoadTruth(args, at.offset(0))) offsets.push_back(at.offset(1));
+  }
+  return offsets;
+}
+
+// Every element that the one mask holds for.
 Prepared PutByMask(const KernelRequest& request, Combine combine) {
   const Lane self = OperandLane(request, 0);
   const Lane mask = OperandLane(request, 1);
   const Lane values = OperandLane(request, 2);
-  const Lane out = ResultLane(request);
-  Dims mask_strides = mask.strides;
-  mask_strides.resize(self.rank(), 0);
-  return RunBody([=](void* const* args, LaunchContext&) {
-    if (out.IsUnused(args)) return true;
+  const auto& refs = std::get<ValueRefs>((*request.arguments)[1]);
+  MaskedAxes axes;
+  while (refs[axes.lead].id == kNoValue) ++axes.lead;
+  axes.after = axes.lead + mask.rank();
+  // The values' axis along the chosen elements; below 0 if they lack it.
+  const int place = values.rank() - (self.rank() - axes.after) - 1;
+  const std::string op = request.def->name();
+  return SummedBody(ResultLane(request), [=](const Lane& out, void* const* args,
+                                             LaunchContext& context) {
     CopyAll(self, out, args);
-    for (Odometer at(out.dims, {out.strides, mask_strides}); !at.done();
-         at.Next()) {
-      if (!mask.LoadTruth(args, at.offset(1))) continue;
-      Write(combine, values, 0, out, at.offset(0), args);
+    const std::vector<int64_t> chosen =
+        ChosenOffsets(mask, out, axes.lead, args);
+    const int64_t count = static_cast<int64_t>(chosen.size());
+    if (place >= 0 && values.dims[place] != 1 && values.dims[place] != count) {
+      return context.Fail(absl::InvalidArgumentError(
+          absl::StrCat(op, ": shape mismatch: ", values.dims[place],
+                       " values for ", count, " elements")));
+    }
+    const Dims dims = axes.Replace(out.dims, count);
+    for (Odometer at(dims, {axes.Replace(out.strides, 0),
+                            BroadcastStrides(values, dims)});
+         !at.done(); at.Next()) {
+      const int64_t to = at.offset(0) + chosen[at.index()[axes.lead]];
+      Write(combine, values, at.offset(1), out, to, args);
     }
     return true;
   });
@@ -250,28 +321,28 @@ Prepared PutByMask(const KernelRequest& request, Combine combine) {
 
 Verdict PrepareIndexPut(const KernelRequest& request) {
   const Lane self = OperandLane(request, 0);
-  const Lane out = ResultLane(request);
+  const Lane result = ResultLane(request);
   const Lane values = OperandLane(request, 2);
   const Combine combine = request.Bool(3) ? Combine::kAdd : Combine::kReplace;
   const DType index_dtype = OperandLane(request, 1).dtype;
   if (index_dtype == DType::kBool || index_dtype == DType::kU8) {
     return PutByMask(request, combine);
   }
-  const IndexedWalk walk(request, 1, out);
+  const IndexedWalk walk(request, 1, result);
   std::vector<Dims> strides = {walk.self_strides(),
                                BroadcastStrides(values, walk.dims())};
   strides.insert(strides.end(), walk.index_strides().begin(),
                  walk.index_strides().end());
-  return RunBody([=](void* const* args, LaunchContext& context) {
-    if (out.IsUnused(args)) return true;
-    CopyAll(self, out, args);
-    for (Odometer at(walk.dims(), strides); !at.done(); at.Next()) {
-      int64_t to = at.offset(0);
-      if (!walk.Locate(args, at, 2, to, context)) return false;
-      Write(combine, values, at.offset(1), out, to, args);
-    }
-    return true;
-  });
+  return SummedBody(
+      result, [=](const Lane& out, void* const* args, LaunchContext& context) {
+        CopyAll(self, out, args);
+        for (Odometer at(walk.dims(), strides); !at.done(); at.Next()) {
+          int64_t to = at.offset(0);
+          if (!walk.Locate(args, at, 2, to, context)) return false;
+          Write(combine, values, at.offset(1), out, to, args);
+        }
+        return true;
+      });
 }
 
 // A window of the result: `dims` from `offset` in `strides`.

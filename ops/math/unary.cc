@@ -1,6 +1,7 @@
 // Functions of one number.
 
 #include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
 #include "ops/infer.h"
 #include "ops/math/families.h"
 
@@ -59,6 +60,12 @@ constexpr UnaryOp kPredicates[] = {
     {"logical_not", "True where self is 0."},
 };
 
+absl::StatusOr<TensorTypes> InferSquare(const OpCall& call) {
+  MICA_ASSIGN_OR_RETURN(TensorTypes types, Pointwise({})(call));
+  if (types[0].dtype == DType::kBool) types[0].dtype = DType::kI64;
+  return types;
+}
+
 void Add(OpRegistry& registry, const UnaryOp& op, PointwiseRule rule) {
   registry.Add(
       PointwiseOp(absl::StrCat("aten::", op.name, "(Tensor self) -> Tensor"),
@@ -76,7 +83,10 @@ void RegisterUnaryOps(OpRegistry& registry) {
     Add(registry, op, {.result = ResultRule::kBool});
   }
   Add(registry, {"neg", "-self."}, {.accepts = Accepts::kNoBool});
-  Add(registry, {"square", "self * self."}, {});
+  registry.Add(OpDef("aten::square(Tensor self) -> Tensor")
+                   .Doc("self * self; i64 of bool, as powers are.")
+                   .Infer(InferSquare)
+                   .Elementwise());
   Add(registry, {"bitwise_not", "All bits flipped; bools negated."},
       {.accepts = Accepts::kBitwise});
   registry.Add(PointwiseOp(

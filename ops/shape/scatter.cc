@@ -123,22 +123,41 @@ absl::StatusOr<TensorTypes> InferIndexFill(const OpCall& call) {
   return SameTypeAs(0)(call);
 }
 
+// How many elements one mask chooses shows in a run alone: values that vary
+// along them are counted there.
+absl::StatusOr<TensorTypes> InferPutByMask(const OpCall& call) {
+  const TensorType& self = call.Type(0);
+  const TensorType& values = call.Type(2);
+  const std::vector<const TensorType*> indices = call.Types(1);
+  auto is_given = [](const TensorType* index) { return index != nullptr; };
+  const auto first = std::find_if(indices.begin(), indices.end(), is_given);
+  if (std::any_of(first + 1, indices.end(), is_given)) {
+    return absl::UnimplementedError(
+        absl::StrCat(call.def().name(), ": a mask beside other indices"));
+  }
+  const TensorType* mask = *first;
+  const int lead = static_cast<int>(first - indices.begin());
+  if (lead + mask->rank() > self.rank() ||
+      !std::equal(mask->dims.begin(), mask->dims.end(),
+                  self.dims.begin() + lead)) {
+    return call.Wants("a mask of the dims that it is for");
+  }
+  Dims chosen(self.dims.begin(), self.dims.begin() + lead);
+  const int place = values.rank() - (self.rank() - lead - mask->rank()) - 1;
+  chosen.push_back(place >= 0 ? values.dims[place] : 1);
+  chosen.insert(chosen.end(), self.dims.begin() + lead + mask->rank(),
+                self.dims.end());
+  if (!BroadcastsTo(values.dims, chosen)) {
+    return call.Wants("values that broadcast to the indexed elements");
+  }
+  return SameTypeAs(0)(call);
+}
+
 absl::StatusOr<TensorTypes> InferIndexPut(const OpCall& call) {
   const TensorType& self = call.Type(0);
   const TensorType& values = call.Type(2);
   if (values.dtype != self.dtype) return call.Wants("values of self's dtype");
-  if (HasMask(call, 1)) {
-    // One mask over the first dims and one value are known to fit.
-    const std::vector<const TensorType*> indices = call.Types(1);
-    const TensorType* mask = indices[0];
-    if (indices.size() != 1 || mask == nullptr || mask->rank() > self.rank() ||
-        !std::equal(mask->dims.begin(), mask->dims.end(), self.dims.begin()) ||
-        values.num_elements() != 1) {
-      return absl::UnimplementedError(absl::StrCat(
-          call.def().name(), ": a mask beside others, or with several values"));
-    }
-    return SameTypeAs(0)(call);
-  }
+  if (HasMask(call, 1)) return InferPutByMask(call);
   MICA_ASSIGN_OR_RETURN(Dims dims, IndexedDims(call, 1));
   if (!BroadcastsTo(values.dims, dims)) {
     return call.Wants("values that broadcast to the indexed elements");

@@ -1,3 +1,4 @@
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -76,9 +77,19 @@ nb::dict ToDict(const std::map<std::string, int>& counts) {
   return dict;
 }
 
+// The schema, in ATen's notation, of every operator that has a meaning here.
+std::map<std::string, std::string> RegisteredOps() {
+  std::map<std::string, std::string> schemas;
+  for (const OpDef* def : AllOps().All()) {
+    schemas[def->name()] = ToText(def->schema());
+  }
+  return schemas;
+}
+
 }  // namespace
 
 void BindProgram(nb::module_& m) {
+  m.def("registered_ops", &RegisteredOps);
   nb::class_<PyProgram>(m, "Program")
       .def_static("parse", &Parse, nb::arg("text"))
       .def("__str__",

@@ -30,6 +30,8 @@ class Program:
     @property
     def opaque_ops(self) -> dict[str, int]: ...
 
+def registered_ops() -> dict[str, str]: ...
+
 class Executor:
     def __init__(
         self,

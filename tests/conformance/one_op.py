@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
+import collections
 import dataclasses
-from collections.abc import Callable, Iterator
+import functools
+import itertools
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 import torch
@@ -32,6 +34,9 @@ _IGNORED_PARAMS = {
     "non_blocking",
 }
 
+# A view of an operand that nobody else holds, so that nothing can tell.
+_UNSAID_VIEWS = ("aten._unsafe_view.default",)
+
 
 class Unsupported(Exception):
     """The call has an argument or a result that Programs have no form for."""
@@ -44,7 +49,15 @@ class OneOp:
     name: str  # "aten.add.Tensor".
     text: str
     feeds: dict[str, torch.Tensor]
-    wants: list[torch.Tensor]
+    wants: list[torch.Tensor]  # Lying as eager's.
+    in_double: Callable[[], list[torch.Tensor]]  # The same in float64.
+    keeps_strides: bool
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """That of the first operand, or of the result if there is none."""
+        tensors = itertools.chain(self.feeds.values(), self.wants)
+        return next(tensors).dtype
 
 
 @dataclasses.dataclass
@@ -62,11 +75,25 @@ class Recorder(TorchDispatchMode):
     and so are those that Programs have no form for.
     """
 
-    def __init__(self, *, keeps_strides: bool = False) -> None:
-        """`keeps_strides`: results lie as eager's do, else row-major."""
+    def __init__(
+        self,
+        *,
+        keeps_strides: bool = False,
+        names: Container[str] | None = None,
+    ) -> None:
+        """Makes a recorder.
+
+        Args:
+          keeps_strides: Results lie as eager's do, else row-major.
+          names: The ops to record, all if None.
+        """
         super().__init__()
         self.keeps_strides = keeps_strides
+        self.names = names
         self.ops: list[OneOp] = []
+        self.without_form: collections.Counter[tuple[str, str]] = (
+            collections.Counter()
+        )
 
     def __torch_dispatch__(
         self,
@@ -76,13 +103,57 @@ class Recorder(TorchDispatchMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Runs the call and keeps it."""
-        result = func(*args, **(kwargs or {}))
-        if not func._schema.is_mutable:
-            # At once: later calls may write the tensors of this one.
-            with contextlib.suppress(Unsupported):
-                call = _Call(func, args, kwargs or {}, result)
-                self.ops.append(_one_op(call, self.keeps_strides))
+        kwargs = kwargs or {}
+        name = str(func).removesuffix(".default")
+        if func._schema.is_mutable or (
+            self.names is not None and name not in self.names
+        ):
+            return func(*args, **kwargs)
+        # Copies, since this call or a later one may write the tensors.
+        copies = torch.utils._pytree.tree_map_only(
+            torch.Tensor, copy_of, (args, kwargs)
+        )
+        result = func(*args, **kwargs)
+        try:
+            call = _Call(func, *copies, result)
+            self.ops.append(_one_op(call, args, self.keeps_strides))
+        except Unsupported as error:
+            self.without_form[name, str(error)] += 1
+        else:
+            _check_declared_effects(call, args, kwargs)
         return result
+
+
+def _tensors_in(tree: Any) -> list[torch.Tensor]:
+    leaves = torch.utils._pytree.tree_leaves(tree)
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
+
+
+def has_same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """True if the tensors' whole storages are equal."""
+    return torch.equal(_bytes_of(a), _bytes_of(b))
+
+
+def _check_declared_effects(call: _Call, args: Any, kwargs: Any) -> None:
+    """Eager wrote no argument, and shares memory where the schema says so."""
+    tensors = _tensors_in((args, kwargs))
+    written = [
+        tensor
+        for tensor, copy in zip(
+            tensors, _tensors_in((call.args, call.kwargs)), strict=True
+        )
+        if not has_same_bytes(tensor, copy)
+    ]
+    assert not written or _writes_hidden(call), f"{call.op} wrote"
+    storages = {tensor.untyped_storage()._cdata for tensor in tensors}
+    for tensor in _tensors_in(call.result):
+        is_shared = tensor.untyped_storage()._cdata in storages
+        is_said = _is_view(call) or str(call.op) in _UNSAID_VIEWS
+        assert not is_shared or is_said, f"{call.op} shares memory"
 
 
 class _Writer:
@@ -96,7 +167,7 @@ class _Writer:
     def value(self, tensor: torch.Tensor, type_text: str) -> str:
         name = f"x{len(self.inputs)}"
         self.inputs.append(f"%{name}: {type_text}")
-        self.feeds[name] = _copy_of(tensor)
+        self.feeds[name] = tensor
         return f"%{name}"
 
     def tensor(self, tensor: torch.Tensor) -> str:
@@ -154,7 +225,7 @@ def _type_text(tensor: torch.Tensor, *, with_strides: bool) -> str:
     return text
 
 
-def _copy_of(tensor: torch.Tensor) -> torch.Tensor:
+def copy_of(tensor: torch.Tensor) -> torch.Tensor:
     """A tensor with the same strides over a storage of its own."""
     copy = torch.empty(0, dtype=tensor.dtype)
     return copy.set_(
@@ -199,7 +270,40 @@ def _result_type(tensor: torch.Tensor | None, *, with_strides: bool) -> str:
     return _type_text(tensor, with_strides=with_strides)
 
 
-def _one_op(call: _Call, keeps_strides: bool) -> OneOp:
+def _writes_hidden(call: _Call) -> bool:
+    """True for batch norm of old, whose schema conceals two writes."""
+    if str(call.op) != "aten.native_batch_norm.default":
+        return False
+    given = dict((param.name, value) for param, value in _named_arguments(call))
+    has_statistics = given["running_mean"] is not None
+    return bool(given["training"]) and has_statistics
+
+
+def _in_double(call: _Call) -> list[torch.Tensor]:
+    """What eager makes of the same numbers in float64."""
+
+    def widened(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
+            return leaf.to(torch.float64)
+        if isinstance(leaf, torch.dtype) and leaf.is_floating_point:
+            return torch.float64
+        return leaf
+
+    args, kwargs = torch.utils._pytree.tree_map(
+        widened, (call.args, call.kwargs)
+    )
+    wide = _Call(call.op, args, kwargs, None)
+    with torch.no_grad():
+        wide.result = call.op(*args, **kwargs)
+    results = [tensor for tensor in _tensors_of(wide) if tensor is not None]
+    if _writes_hidden(wide):
+        results += wide.args[3:5]
+    return results
+
+
+def _one_op(call: _Call, args: Any, keeps_strides: bool) -> OneOp:
+    """The Program of a call; `args` are those that it may have written."""
+    name = str(call.op).removesuffix(".default")
     writer = _Writer(
         counts_from_storage=call.op._schema.name.endswith("as_strided")
     )
@@ -209,6 +313,10 @@ def _one_op(call: _Call, keeps_strides: bool) -> OneOp:
             text = writer.argument(value, "Tensor" in str(param.type))
             arguments.append(f"{param.name}={text}")
     results = _tensors_of(call)
+    if _writes_hidden(call):
+        # As lowering has it, with the new statistics as results.
+        name = "aten._native_batch_norm_legit_functional"
+        results += args[3:5]
     # Views have the strides that inference says, and must have eager's.
     with_strides = keeps_strides or _is_view(call)
     types = [_result_type(item, with_strides=with_strides) for item in results]
@@ -218,32 +326,58 @@ def _one_op(call: _Call, keeps_strides: bool) -> OneOp:
         for name, item in zip(names, results, strict=True)
         if item is not None
     ]
-    name = str(call.op).removesuffix(".default")
     text = (
         f"program @one({', '.join(writer.inputs)}) {{\n"
         f"  {', '.join(names)} = {name}({', '.join(arguments)}) : "
         f"{', '.join(types)}\n"
         f"  return {', '.join(returned)}\n}}\n"
     )
-    wants = [
-        tensor.clone(memory_format=torch.contiguous_format)
-        for tensor in results
-        if tensor is not None
-    ]
-    return OneOp(name, text, writer.feeds, wants)
+    wants = [copy_of(tensor) for tensor in results if tensor is not None]
+    return OneOp(
+        name,
+        text,
+        writer.feeds,
+        wants,
+        functools.partial(_in_double, call),
+        with_strides,
+    )
+
+
+def record_call(call: functools.partial[Any]) -> OneOp:
+    """The Program of one call, which is not decomposed.
+
+    Args:
+      call: A torch._ops.OpOverload with its arguments.
+    Raises:
+      Unsupported: There is no form for it.
+    """
+    args, kwargs = torch.utils._pytree.tree_map_only(
+        torch.Tensor, copy_of, (call.args, call.keywords)
+    )
+    with torch.no_grad():
+        made = _Call(call.func, args, kwargs, call())
+    _check_declared_effects(made, call.args, call.keywords)
+    return _one_op(made, call.args, keeps_strides=False)
 
 
 def record(
-    fn: Callable[[], Any], *, keeps_strides: bool = False
+    fn: Callable[[], Any],
+    *,
+    keeps_strides: bool = False,
+    with_grad: bool = False,
+    names: Container[str] | None = None,
 ) -> list[OneOp]:
-    """The calls that `fn` makes below autograd, outside of differentiation.
+    """The calls that `fn` makes below autograd.
 
     Args:
       fn: A call of torch functions.
       keeps_strides: Results lie as eager's do, else row-major.
+      with_grad: Under differentiation, where torch makes other calls.
+      names: The ops to record, all if None.
     Returns:
       A Program for each call that has a form as one, in order.
     """
-    with torch.no_grad(), Recorder(keeps_strides=keeps_strides) as recorder:
+    recorder = Recorder(keeps_strides=keeps_strides, names=names)
+    with torch.set_grad_enabled(with_grad), recorder:
         fn()
     return recorder.ops

@@ -1,0 +1,203 @@
+"""Mica's own ops, which eager has no call for, held to their formulas."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from conformance import agreement
+from torch.nn import functional
+
+from mica import _mica
+
+TYPES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16}
+ACTIVATIONS = {
+    "none": lambda x: x,
+    "relu": functional.relu,
+    "gelu": functional.gelu,
+    "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
+    "tanh": torch.tanh,
+    "silu": functional.silu,
+    "sigmoid": torch.sigmoid,
+}
+CHANNEL_ACTIVATIONS = ACTIVATIONS | {
+    "relu6": functional.relu6,
+    "hardswish": functional.hardswish,
+}
+
+# Relative to the largest element or 1, in float64 from the same operands.
+ERRORS = {torch.float64: 1e-12, torch.float32: 2e-6, torch.bfloat16: 2e-2}
+
+
+def type_of(x: torch.Tensor, dtype: torch.dtype) -> str:
+    dims = ",".join(map(str, x.shape))
+    name = next(name for name, known in TYPES.items() if known == dtype)
+    return f"{name}[{dims}]"
+
+
+def expect(
+    text: str, feeds: list[torch.Tensor], wants: list[torch.Tensor]
+) -> None:
+    """Both kernels' results are `wants`, which are in float64.
+
+    In `text`, $0, $1, … are the operands.
+    """
+    dtype = feeds[0].dtype
+    named = {f"x{i}": x for i, x in enumerate(feeds)}
+    inputs = [f"%{name}: {type_of(x, dtype)}" for name, x in named.items()]
+    types = ", ".join(type_of(want, dtype) for want in wants)
+    results = text.partition(" = ")[0]
+    program = _mica.Program.parse(
+        f"program @one({', '.join(inputs)}) {{\n"
+        f"  {text.replace('$', '%x')} : {types}\n  return {results}\n}}\n"
+    )
+    for kind, make in agreement.EXECUTORS.items():
+        made = make().run(program, named, {}, [])
+        for got, want in zip(made, wants, strict=True):
+            assert got.dtype == dtype
+            assert got.shape == want.shape
+            largest = want.abs().max().clamp(min=1)
+            error = (got.double() - want).abs().max() / largest
+            assert error <= ERRORS[dtype], f"{kind}: {error}\n{text}"
+
+
+def draw(dtype: torch.dtype, *sizes: int) -> torch.Tensor:
+    return torch.randn(sizes, dtype=torch.float64).to(dtype)
+
+
+@pytest.fixture(params=TYPES.values(), ids=TYPES)
+def dtype(request: pytest.FixtureRequest) -> torch.dtype:
+    torch.manual_seed(0)
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_linear(name: str, dtype: torch.dtype) -> None:
+    x, w = draw(dtype, 5, 7), draw(dtype, 3, 7)
+    bias, residual = draw(dtype, 3), draw(dtype, 5, 3)
+    product = functional.linear(x.double(), w.double(), bias.double())
+    expect(
+        f'%y = mica.linear($0, $1, $2, $3, "{name}")',
+        [x, w, bias, residual],
+        [ACTIVATIONS[name](product) + residual.double()],
+    )
+
+
+@pytest.mark.parametrize("name", CHANNEL_ACTIVATIONS)
+def test_convolution(name: str, dtype: torch.dtype) -> None:
+    x, w = draw(dtype, 2, 4, 6, 5), draw(dtype, 6, 2, 3, 3)
+    bias, residual = draw(dtype, 6), draw(dtype, 2, 6, 3, 5)
+    y = functional.conv2d(
+        x.double(), w.double(), bias.double(), (2, 1), 1, 1, 2
+    )
+    y = y + residual.double()
+    expect(
+        "%y = mica.convolution($0, $1, $2, [2,1], [1,1], [1,1], false, [0,0],"
+        f' 2, $3, "{name}")',
+        [x, w, bias, residual],
+        [CHANNEL_ACTIVATIONS[name](y)],
+    )
+
+
+@pytest.mark.parametrize("name", CHANNEL_ACTIVATIONS)
+def test_scale_channels(name: str, dtype: torch.dtype) -> None:
+    x, scale, shift = draw(dtype, 2, 3, 4), draw(dtype, 3), draw(dtype, 3)
+    y = x.double() * scale.double()[:, None] + shift.double()[:, None]
+    expect(
+        f'%y = mica.scale_channels($0, $1, $2, "{name}")',
+        [x, scale, shift],
+        [CHANNEL_ACTIVATIONS[name](y)],
+    )
+
+
+def test_batch_norm_taken_apart(dtype: torch.dtype) -> None:
+    w, bias = draw(dtype, 6, 2, 3), draw(dtype, 6)
+    gamma, beta, mean = (draw(dtype, 6) for _ in range(3))
+    var = draw(dtype, 6).square() + 0.5
+    scale = gamma.double() / (var.double() + 1e-3).sqrt()
+    shift = beta.double() - mean.double() * scale
+    expect(
+        "%s, %t = mica.batch_norm_scale($0, $1, $2, $3, 1e-3)",
+        [gamma, beta, mean, var],
+        [scale, shift],
+    )
+    expect(
+        "%w, %b = mica.fold_batch_norm($0, $1, $2, $3, $4, $5, 1e-3)",
+        [w, bias, gamma, beta, mean, var],
+        [w.double() * scale[:, None, None], bias.double() * scale + shift],
+    )
+
+
+def test_add_layer_norm(dtype: torch.dtype) -> None:
+    a, b = draw(dtype, 5, 8), draw(dtype, 5, 8)
+    weight, bias = draw(dtype, 8), draw(dtype, 8)
+    total = a.double() + b.double()
+    norm = functional.layer_norm(
+        total.to(dtype).double(), [8], weight.double(), bias.double(), 1e-5
+    )
+    expect(
+        "%s, %y = mica.add_layer_norm($0, $1, [8], $2, $3, 1e-5)",
+        [a, b, weight, bias],
+        [total, norm],
+    )
+
+
+def test_gru_cell(dtype: torch.dtype) -> None:
+    gi, gh, h = draw(dtype, 2, 15), draw(dtype, 2, 15), draw(dtype, 2, 5)
+    (ri, zi, ni), (rh, zh, nh) = (
+        gi.double().chunk(3, 1),
+        gh.double().chunk(3, 1),
+    )
+    new = torch.tanh(ni + torch.sigmoid(ri + rh) * nh)
+    expect(
+        "%y = mica.gru_cell($0, $1, $2)",
+        [gi, gh, h],
+        [(h.double() - new) * torch.sigmoid(zi + zh) + new],
+    )
+
+
+def test_scatter_view(dtype: torch.dtype) -> None:
+    base, part = draw(dtype, 5, 7), draw(dtype, 2, 3)
+    want = base.double().clone()
+    want.as_strided([2, 3], [14, 2], 1).copy_(part)
+    expect(
+        "%y = mica.scatter_view($0, $1, [2,3], [14,2], 1)", [base, part], [want]
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "want"),
+    [
+        ("mica.scalar_add(%a, 3)", 5.5),
+        ("mica.scalar_sub(3, %a)", 0.5),
+        ("mica.scalar_mul(%a, %a)", 6.25),
+        ("mica.scalar_div(1, %a)", 0.4),
+        ("mica.scalar_pow(0.9, %a)", 0.9**2.5),
+        ("mica.scalar_neg(%a)", -2.5),
+        ("mica.scalar_sqrt(%a)", math.sqrt(2.5)),
+    ],
+)
+def test_scalars(call: str, want: float) -> None:
+    program = _mica.Program.parse(
+        f"program @one(%a: f64) {{\n  %y = {call} : f64\n  return %y\n}}\n"
+    )
+    feed = {"a": torch.tensor(2.5, dtype=torch.float64)}
+    for make in agreement.EXECUTORS.values():
+        (got,) = make().run(program, feed, {}, [])
+        assert got.item() == want
+
+
+@pytest.mark.parametrize("number", [2.5, -7, True])
+def test_a_tensor_of_one_element_as_a_number(number: Any) -> None:
+    names = {torch.float32: "f32", torch.int64: "i64", torch.bool: "bool"}
+    x = torch.tensor([[number]])
+    program = _mica.Program.parse(
+        f"program @one(%x: {names[x.dtype]}[1,1]) {{\n"
+        f"  %y = aten._local_scalar_dense(%x) : "
+        f"{names[x.dtype]}\n  return %y\n}}\n"
+    )
+    for make in agreement.EXECUTORS.values():
+        (got,) = make().run(program, {"x": x}, {}, [])
+        assert got.item() == number
