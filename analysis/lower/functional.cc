@@ -28,17 +28,30 @@ std::optional<FunctionalForm> FindInPlaceForm(const TapeCall& call,
   auto [base, overload] = SplitOverload(call.op);
   if (!absl::EndsWith(base, "_") || call.mutated_args[0] != 0) return {};
   base.remove_suffix(1);
+  size_t num_args = call.args.size();
+  // What backward passes call; its last flag drops a check of indices.
+  if (base == "aten._index_put_impl") {
+    base = "aten.index_put";
+    --num_args;
+  }
   const OpDef* def = registry.Find(
       overload.empty() ? std::string(base) : absl::StrCat(base, ".", overload));
   if (def == nullptr || !HasOneResult(*def) ||
-      def->schema().params.size() != call.args.size()) {
+      def->schema().params.size() != num_args) {
     return {};
   }
   FunctionalForm form{.def = def, .mutated = 0};
-  for (size_t i = 0; i < call.args.size(); ++i) {
+  for (size_t i = 0; i < num_args; ++i) {
     form.params.push_back(static_cast<int>(i));
   }
   return form;
+}
+
+// False for a number where a tensor is wanted, and the other way round.
+bool HasKind(const TapeValue& value, const Param& param) {
+  if (std::holds_alternative<std::monostate>(value)) return true;
+  return std::holds_alternative<TapeTensorRef>(value) ==
+         (param.kind == ParamKind::kTensor);
 }
 
 // True if the call has the parameters of `def` and the one that it writes.
@@ -49,7 +62,8 @@ bool TakesAlsoOut(const OpDef& def, const TapeCall& call,
     if (static_cast<int>(i) == form.mutated) continue;
     const size_t param = form.params.size();
     if (param >= def.schema().params.size() ||
-        def.schema().params[param].name != call.arg_names[i]) {
+        def.schema().params[param].name != call.arg_names[i] ||
+        !HasKind(call.args[i], def.schema().params[param])) {
       return false;
     }
     form.params.push_back(static_cast<int>(i));

@@ -93,6 +93,7 @@ class Lowering {
   void DeclareExternal(TapeTensorId id, ValueId value);
 
   absl::Status LowerCall(const TapeCall& call);
+  absl::Status LowerNative(const TapeCall& call);
   absl::Status LowerView(const TapeCall& call);
   absl::Status LowerCompute(const TapeCall& call, const OpDef& def);
   absl::Status DropUnasked(const OpDef& def, ProgramBuilder::OpSpec& spec,
@@ -414,6 +415,16 @@ absl::Status Lowering::LowerCall(const TapeCall& call) {
   if (call.has_dynamic_output_shape && registry_.Find(call.op) == nullptr) {
     return absl::UnimplementedError("the result's size depends on data");
   }
+  const absl::Status status = LowerNative(call);
+  if (call.has_dynamic_output_shape ||
+      (!absl::IsUnimplemented(status) && !absl::IsInvalidArgument(status))) {
+    return status;
+  }
+  // A form of the operator that ours doesn't have is left to ATen.
+  return LowerOpaque(call).ok() ? absl::OkStatus() : status;
+}
+
+absl::Status Lowering::LowerNative(const TapeCall& call) {
   if (!call.mutated_args.empty()) {
     const OpDef* returning = FindReturningForm(call, registry_);
     if (returning != nullptr) return LowerReturned(call, *returning);
@@ -582,6 +593,10 @@ absl::Status Lowering::LowerOpaque(const TapeCall& call) {
     // ATen conceals this write; the Program says it.
     schema.params[param].is_mutated = true;
     schema.params[param].alias_set = absl::StrCat("hidden", param);
+  }
+  // What goes by a name that we know is ours.
+  if (registry_.Find(schema.op) != nullptr) {
+    schema.op = absl::StrCat("torch.", schema.op);
   }
   const std::string name = schema.op;
   MICA_RETURN_IF_ERROR(builder_.DeclareOpaque(std::move(schema)));

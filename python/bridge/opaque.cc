@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "python/bridge/tensors.h"
 
 namespace mica {
@@ -40,8 +41,11 @@ struct OpaqueState {
   std::vector<int> hidden_results;
 };
 
-// "aten.add_.Tensor" as ATen's {"aten::add_", "Tensor"}.
-c10::OperatorName AtenName(const std::string& op) {
+// "aten.add_.Tensor" as ATen's {"aten::add_", "Tensor"}; the same after
+// "torch.", which tells a form that Mica doesn't have from the one that it has.
+c10::OperatorName AtenName(absl::string_view name) {
+  absl::ConsumePrefix(&name, "torch.");
+  const std::string op(name);
   const size_t first = op.find('.');
   const size_t second = op.find('.', first + 1);
   const std::string base =

@@ -309,7 +309,7 @@ void OpcodeStream::CallEx(int flags) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
       args.push_back(PyTuple_GET_ITEM(items.get(), i));
     }
-  } else if (!PyFunction_Check(callable) && !PyMethod_Check(callable)) {
+  } else if (!StateWatch::IsFollowed(callable)) {
     return watch_.Refuse("unpacks arguments from what is no list or tuple");
   }
   if (keywords != nullptr && PyDict_Check(keywords)) {

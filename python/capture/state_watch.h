@@ -91,6 +91,8 @@ class StateWatch {
   // Compares identities.
   void Compare(PyObject* a, PyObject* b);
   void Call(PyObject* callable, absl::Span<PyObject* const> args);
+  // True if a call leads to Python code, whatever its arguments are.
+  static bool IsFollowed(PyObject* callable);
   // Makes text of it.
   void Format(PyObject* object);
   void Import(PyObject* name);

@@ -114,6 +114,15 @@ void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
   RefuseCall(callable);
 }
 
+bool StateWatch::IsFollowed(PyObject* callable) {
+  if (PyMethod_Check(callable)) callable = PyMethod_GET_FUNCTION(callable);
+  if (PyFunction_Check(callable)) return true;
+  if (!IsPythonClass(Py_TYPE(callable)) || PyType_Check(callable)) return false;
+  static PyObject* call = Interned("__call__");
+  PyObject* method = _PyType_Lookup(Py_TYPE(callable), call);
+  return method != nullptr && PyFunction_Check(method);
+}
+
 void StateWatch::MakeTensor(absl::Span<PyObject* const> args) {
   is_making_tensor_ = true;
   // Of a tensor, or of an array, it may be a view.

@@ -498,3 +498,67 @@ def test_one_number_in_two_places() -> None:
             world.other += 1.0
 
     check(make, calls=10, after=after, args=lambda i: (torch.ones(2) * i,))
+
+
+def modules_step(world: World, net: nn.Module) -> Step:
+    world.net = net  # type: ignore[assignment]
+    # Not Adam, which makes much of gradients that are zero but for rounding.
+    world.opt = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
+    return plain(world)
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind: Any) -> None:
+        super().__init__()
+        self.layer = kind(6, 8, batch_first=True)
+        self.out = nn.Linear(8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(self.layer(x[None])[0][0])
+
+
+class Indexed(nn.Module):
+    """Rows that are picked, and sums over edges."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(6, 3)
+        self.b = nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        source = torch.tensor([0, 1, 2, 3, 4, 0, 2])
+        target = torch.tensor([1, 2, 3, 4, 0, 3, 3])
+        rows = self.a(x)[source]
+        both = torch.stack([rows, self.b(x)[source]], 1)
+        picked = both[torch.arange(7), (x[source, 0] > 0).long()]
+        return torch.zeros(5, 3).index_add(0, target, picked)
+
+
+MODULES: dict[str, Callable[[], nn.Module]] = {
+    "lstm": lambda: Recurrent(nn.LSTM),
+    "gru": lambda: Recurrent(nn.GRU),
+    "rnn": lambda: Recurrent(nn.RNN),
+    "indexed": Indexed,
+    "weight_norm": lambda: nn.Sequential(
+        nn.utils.parametrizations.weight_norm(nn.Linear(6, 8)),
+        nn.ReLU(),
+        nn.Linear(8, 3),
+    ),
+    "spectral_norm": lambda: nn.Sequential(
+        nn.utils.parametrizations.spectral_norm(nn.Linear(6, 8)),
+        nn.ReLU(),
+        nn.Linear(8, 3),
+    ),
+    "batch_norm": lambda: nn.Sequential(
+        nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(0.3), nn.Linear(8, 3)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules(name: str) -> None:
+    def make(world: World) -> Step:
+        torch.manual_seed(1)
+        return modules_step(world, MODULES[name]())
+
+    check(make, hits=4)
