@@ -63,14 +63,20 @@ class Graph {
     std::vector<int64_t> host_values;  // Reads, then results.
     std::vector<double> numbers;       // Host values that are inputs.
   };
-  // A frozen state as it was packed.
+  // A frozen state as it was packed. Batch norm writes its statistics past the
+  // version counter, and so do torch's fused optimizers their parameters: what
+  // may be a statistic is compared whole, of others some pieces.
   struct FrozenState {
     int64_t version = 0;
     void* data = nullptr;
     const void* impl = nullptr;
-    // What it held, if it may be a running statistic: batch norm writes these
-    // past the version counter. Else nothing.
+    // Pieces of what it held, and how far apart they lie there.
     std::vector<char> bytes;
+    int64_t piece_bytes = 1;
+    int64_t step = 1;
+
+    // False if `state` was written or moved, as far as can be told.
+    bool Holds(PyObject* state) const;
   };
   struct Result {
     LoweredResult place;

@@ -41,10 +41,10 @@ def compile(
       fn: A function, a method or a torch.nn.Module.
       frozen: The parameters and buffers keep their values, so that packed and
         folded copies of them may be kept. Writes that torch's version counters
-        see, those of batch norm to its running statistics, and parameters
-        that are moved, are noticed and make new copies.
-        Writes through `Tensor.data`, or through numpy, go unnoticed: that
-        there are none is the caller's promise.
+        see, those of batch norm to its running statistics, steps of torch's
+        fused optimizers, and parameters that are moved, are noticed and make
+        new copies. Writes through `Tensor.data`, or through numpy, may go
+        unnoticed: that there are none is the caller's promise.
       fullgraph: Raise instead of running eagerly for good.
     Returns:
       A callable with the arguments and results of `fn`.
