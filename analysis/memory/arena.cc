@@ -86,6 +86,12 @@ bool IsLarger(const Lifetime& a, const Lifetime& b) {
   return a.bytes != b.bytes ? a.bytes > b.bytes : a.first < b.first;
 }
 
+bool LivesLonger(const Lifetime& a, const Lifetime& b) {
+  const int64_t a_time = a.last - a.first;
+  const int64_t b_time = b.last - b.first;
+  return a_time != b_time ? a_time > b_time : IsLarger(a, b);
+}
+
 // Walks through time; calls `start` and `end` with the lifetimes' indices.
 template <typename Start, typename End>
 void Sweep(absl::Span<const Lifetime> lifetimes, Start start, End end) {
@@ -139,11 +145,13 @@ int64_t LowestFit(std::vector<std::pair<int64_t, int64_t>>& busy,
   return offset;
 }
 
-ArenaPlan PlanBySize(absl::Span<const Lifetime> lifetimes) {
+// Places one lifetime after the other as low as it fits.
+ArenaPlan PlanInOrder(absl::Span<const Lifetime> lifetimes,
+                      absl::Span<const int32_t> order) {
   ArenaPlan plan{.offsets = std::vector<int64_t>(lifetimes.size(), 0)};
   std::vector<int32_t> placed;
   std::vector<std::pair<int64_t, int64_t>> busy;
-  for (int32_t i : SortedBy(lifetimes, IsLarger)) {
+  for (int32_t i : order) {
     busy.clear();
     for (int32_t j : placed) {
       if (lifetimes[j].first <= lifetimes[i].last &&
@@ -160,8 +168,48 @@ ArenaPlan PlanBySize(absl::Span<const Lifetime> lifetimes) {
   return plan;
 }
 
-// Placing by size compares all pairs; beyond this many it takes too long.
-constexpr size_t kMaxLifetimesBySize = 20000;
+// Placing in an order compares all pairs; beyond this many it takes too long.
+constexpr size_t kMaxLifetimesInOrder = 20000;
+// Pairs that may be compared in the search for a better order.
+constexpr size_t kMaxPairs = 20'000'000;
+// What is this close to the live set is good enough.
+constexpr double kGoodEnough = 1.01;
+
+// Tries orders: what sticks out at the top is placed earlier the next time.
+class OrderSearch {
+ public:
+  OrderSearch(absl::Span<const Lifetime> lifetimes, int64_t live_set_bytes,
+              ArenaPlan start)
+      : lifetimes_(lifetimes),
+        wanted_(static_cast<int64_t>(kGoodEnough *
+                                     static_cast<double>(live_set_bytes))),
+        best_(std::move(start)) {}
+
+  ArenaPlan Run() {
+    const size_t pairs = lifetimes_.size() * lifetimes_.size();
+    const size_t tries = kMaxPairs / std::max<size_t>(pairs, 1);
+    for (const auto before : {IsLarger, LivesLonger}) {
+      std::vector<int32_t> order = SortedBy(lifetimes_, before);
+      for (size_t i = 0; i <= tries / 2 && best_.arena_bytes > wanted_; ++i) {
+        Try(order);
+      }
+    }
+    return std::move(best_);
+  }
+
+ private:
+  void Try(std::vector<int32_t>& order) {
+    ArenaPlan plan = PlanInOrder(lifetimes_, order);
+    std::stable_partition(order.begin(), order.end(), [&](int32_t i) {
+      return plan.offsets[i] + lifetimes_[i].bytes > wanted_;
+    });
+    if (plan.arena_bytes < best_.arena_bytes) best_ = std::move(plan);
+  }
+
+  const absl::Span<const Lifetime> lifetimes_;
+  const int64_t wanted_;
+  ArenaPlan best_;
+};
 
 }  // namespace
 
@@ -169,9 +217,8 @@ ArenaPlan PlanArena(absl::Span<const Lifetime> lifetimes) {
   const int64_t live_set_bytes = LiveSetBytes(lifetimes);
   ArenaPlan plan = PlanInTime(lifetimes);
   if (plan.arena_bytes > live_set_bytes &&
-      lifetimes.size() <= kMaxLifetimesBySize) {
-    ArenaPlan by_size = PlanBySize(lifetimes);
-    if (by_size.arena_bytes < plan.arena_bytes) plan = std::move(by_size);
+      lifetimes.size() <= kMaxLifetimesInOrder) {
+    plan = OrderSearch(lifetimes, live_set_bytes, std::move(plan)).Run();
   }
   plan.live_set_bytes = live_set_bytes;
   return plan;

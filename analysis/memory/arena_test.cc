@@ -22,6 +22,29 @@ TEST(ArenaTest, NeedsNothingForNothing) {
   EXPECT_EQ(PlanArena({}).arena_bytes, 0);
 }
 
+// A block of a DenseNet: what each layer adds lives to the block's end, and
+// each layer reads a copy of all that came before.
+TEST(ArenaTest, PacksWhatStaysUnderWhatGoes) {
+  std::vector<Lifetime> lifetimes;
+  for (int32_t block = 0; block < 3; ++block) {
+    constexpr int32_t kLayers = 24;
+    const int64_t growth = int64_t{32} * 1024 >> block;
+    const int32_t begin = block * kLayers * 3;
+    for (int32_t layer = 0; layer < kLayers; ++layer) {
+      const int32_t step = begin + layer * 3;
+      const int64_t width = growth * (layer + 2);
+      lifetimes.push_back({.first = step, .last = step + 1, .bytes = width});
+      lifetimes.push_back(
+          {.first = step + 1, .last = step + 2, .bytes = 4 * growth});
+      lifetimes.push_back(
+          {.first = step + 2, .last = begin + kLayers * 3, .bytes = growth});
+    }
+  }
+  const ArenaPlan plan = PlanArena(lifetimes);
+  EXPECT_LE(static_cast<double>(plan.arena_bytes),
+            1.03 * static_cast<double>(plan.live_set_bytes));
+}
+
 TEST(ArenaTest, NeverGivesOneByteToTwoLiveValues) {
   for (int seed = 0; seed < 50; ++seed) {
     SCOPED_TRACE(seed);
