@@ -14,6 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "analysis/fuse/fuse.h"
+#include "analysis/fuse/fuse_convolution.h"
+#include "analysis/layout/layout.h"
 #include "analysis/plan/plan.h"
 #include "framework/base/file.h"
 #include "framework/base/test_matchers.h"
@@ -67,20 +69,30 @@ TEST(GoldenTest, RefusesBadProgramsWithTheWantedStatus) {
   }
 }
 
-// fuse/x.mica is the Program before the pass, fuse/x.want after it.
-TEST(GoldenTest, FusesTheWantedOps) {
+using Pass = absl::StatusOr<Program> (*)(const Program&, const OpRegistry&);
+
+// FOLDER/x.mica is the Program before the pass, FOLDER/x.want after it.
+void ExpectPass(absl::string_view folder, Pass pass) {
   const std::vector<std::string> paths =
-      FindFiles("tests/golden/fuse", ".mica");
+      FindFiles(absl::StrCat("tests/golden/", folder), ".mica");
   ASSERT_FALSE(paths.empty());
   for (const std::string& path : paths) {
     MICA_ASSERT_OK_AND_ASSIGN(const Program program,
                               ParseProgram(ReadOrDie(path), AllOps()));
-    MICA_ASSERT_OK_AND_ASSIGN(const Program fused, Fuse(program, AllOps()));
-    const std::string text = ToText(fused);
+    MICA_ASSERT_OK_AND_ASSIGN(const Program after, pass(program, AllOps()));
+    const std::string text = ToText(after);
     EXPECT_THAT(ParseProgram(text, AllOps()), IsOk()) << text;
     ExpectGolden(absl::StrCat(absl::StripSuffix(path, ".mica"), ".want"), text);
   }
 }
+
+TEST(GoldenTest, FusesTheWantedOps) { ExpectPass("fuse", Fuse); }
+
+TEST(GoldenTest, ConvolutionsTakeWhatFollows) {
+  ExpectPass("convolution", FuseConvolutions);
+}
+
+TEST(GoldenTest, ImagesLieAsWanted) { ExpectPass("layout", ChooseLayouts); }
 
 // Where the next number in `text` from `at` on begins; its size if there is
 // none.
