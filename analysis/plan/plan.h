@@ -112,6 +112,8 @@ class Plan {
   // Address of constant `index`.
   const void* constant(int index) const;
 
+  // That one step may use.
+  int num_threads() const { return num_threads_; }
   int64_t arena_bytes() const { return arena_bytes_; }
   int64_t live_set_bytes() const { return live_set_bytes_; }
   int num_opaque() const;
@@ -125,6 +127,7 @@ class Plan {
   Program program_;
   std::vector<Step> steps_;
   StepId num_compute_ = 0;
+  int num_threads_ = 1;
   std::vector<Location> args_;
   std::vector<PackedOperand> packed_;
   std::vector<Step> folds_;

@@ -8,6 +8,7 @@
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
 #include "framework/tensor/tensor.h"
+#include "kernels/cpu/team_size.h"
 
 namespace mica {
 namespace {
@@ -21,6 +22,8 @@ std::vector<ValueId> OperandsOf(const Op& op) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(Program program) {
+  const cpu::TeamSize team(options_.num_threads);
+  plan_->num_threads_ = options_.num_threads;
   plan_->program_ = std::move(program);
   MICA_ASSIGN_OR_RETURN(resolved_, ResolveViews(this->program()));
   uses_ = CountUses(this->program());

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "glog/logging.h"
+#include "kernels/cpu/team_size.h"
 
 namespace mica {
 
@@ -38,6 +39,7 @@ absl::StatusOr<std::shared_ptr<const Binding>> Binding::Create(
     binding->variables_.push_back(variables[i].data);
   }
   binding->plan_ = std::move(plan);
+  const cpu::TeamSize team(binding->plan_->num_threads());
   MICA_RETURN_IF_ERROR(binding->Fold());
   MICA_RETURN_IF_ERROR(binding->Pack());
   return binding;

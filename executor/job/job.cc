@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "kernels/cpu/team_size.h"
 
 namespace mica {
 
@@ -73,6 +74,7 @@ void Job::FillArgs() {
 }
 
 absl::Status Job::RunSteps(StepId begin, StepId end) {
+  const cpu::TeamSize team(plan().num_threads());
   for (StepId id = begin; id < end; ++id) {
     const Launch& launch = launches_[id];
     if (launch.fn(launch.state, launch.args, context_)) continue;
