@@ -18,6 +18,7 @@ import torch
 from safetensors.torch import load_file
 
 import mica
+from digits_run import epoch_order
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("MICA_BIN", ROOT / "build" / "bin"))
@@ -153,24 +154,6 @@ def test_it_steps_as_python_does(work: Path, tmp_path: Path) -> None:
         step(images[rows], labels[rows], torch.tensor(0.05))
     for name, value in load_file(tmp_path / "weights").items():
         assert torch.equal(step.state_dict()[name], value), name
-
-
-def epoch_order(seed: int, epoch: int, count: int) -> list[int]:
-    """tools/train/dataset.h's EpochOrder(), written a second time."""
-    mask = (1 << 64) - 1
-
-    def mix(x: int) -> int:
-        x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 & mask
-        x = (x ^ (x >> 27)) * 0x94D049BB133111EB & mask
-        return x ^ (x >> 31)
-
-    order = list(range(count))
-    state = mix(mix(seed) ^ epoch)
-    for i in range(count - 1, 0, -1):
-        state = (state + 0x9E3779B97F4A7C15) & mask
-        other = mix(state) % (i + 1)
-        order[i], order[other] = order[other], order[i]
-    return order
 
 
 def test_interrupted_it_saves_and_goes_on_to_the_same_weights(
