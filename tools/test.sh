@@ -6,7 +6,7 @@
 #   MICA_FUZZ_SECONDS=20   how long each fuzz target runs
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-extra_apt_packages=(clang-14 clang-format-14 libclang-rt-14-dev)
+extra_apt_packages=(clang-14 clang-format-14 libclang-rt-14-dev shellcheck)
 # shellcheck source=lib/setup.sh
 source tools/lib/setup.sh
 
@@ -83,6 +83,10 @@ types() {
     "$python" -m mypy tools/*.py tools/check_deps
 }
 
+shell() {
+  git ls-files -z -- '*.sh' | xargs -0 shellcheck -x -P SCRIPTDIR
+}
+
 fuzz() {
   local target seconds=${MICA_FUZZ_SECONDS:-20} name dictionary seeds
   for target in tests/fuzz/*_fuzz.cc; do
@@ -111,6 +115,7 @@ check "clang-format" clang-format clang_format
 check "ruff format" ruff-format "$python" -m ruff format --check .
 check "ruff check" ruff-check "$python" -m ruff check .
 check "mypy --strict" mypy types
+check "shellcheck" shellcheck shell
 check "check_deps" check-deps tools/check_deps
 say "Tests"
 ctest_preset release

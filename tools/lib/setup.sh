@@ -1,3 +1,5 @@
+# shellcheck shell=bash
+#
 # Shared by quickstart.sh and test.sh: system packages, Python packages, build.
 # Sourced, from the tree's root. Every step is skipped when it has nothing to
 # do, keeps its output in build/logs, and says what it does and how long it
@@ -161,6 +163,7 @@ prepare() {
   local target=$1
   shift
   say "1/3 system packages"
+  # shellcheck disable=SC2154  # Set by who sources this.
   install_apt "${apt_packages[@]}" "${extra_apt_packages[@]}" ||
     die "could not install system packages"
   say "2/3 Python packages, in .venv"
