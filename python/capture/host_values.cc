@@ -127,12 +127,13 @@ void HostValues::AddInput(PyObject* number, int index, std::string path) {
   Add(number, std::move(node));
 }
 
-void HostValues::AddRead(PyObject* number, int32_t call, int32_t output) {
+HostValues::Id HostValues::AddRead(PyObject* number, int32_t call,
+                                   int32_t output) {
   Node node;
   node.tape.kind = TapeHostValue::Kind::kRead;
   node.tape.call = call;
   node.tape.output = output;
-  Add(number, std::move(node));
+  return Add(number, std::move(node));
 }
 
 bool HostValues::AddOp(PyObject* result, const char* op,

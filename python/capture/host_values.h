@@ -83,7 +83,7 @@ class HostValues {
   void AddItem(PyObject* number, PyObject* dict, PyObject* key, GuardNote note);
   void AddInput(PyObject* number, int node, std::string path);
   // What call `call` of the tape gave as its output `output`.
-  void AddRead(PyObject* number, int32_t call, int32_t output);
+  Id AddRead(PyObject* number, int32_t call, int32_t output);
   // `result` is `op` of numbers, one of them known; true if it is what `op`
   // gives for them, bit for bit.
   bool AddOp(PyObject* result, const char* op,

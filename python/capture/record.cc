@@ -84,7 +84,8 @@ struct Observation {
   // Python and gave to it.
   void EndStep(PyObject* result, bool entered) {
     const Recorder::Mark now = recorder.now();
-    if (follows_numbers && result != nullptr && PyFloat_CheckExact(result) &&
+    const bool gave_float = result != nullptr && PyFloat_CheckExact(result);
+    if (follows_numbers && gave_float &&
         now.host_reads == mark.host_reads + 1) {
       int32_t call = 0;
       const double* read = recorder.FloatRead(mark.host_reads, &call);
@@ -93,19 +94,39 @@ struct Observation {
         watch.values().AddRead(result, call, 0);
       }
     }
-    if (!watch.passed().empty() && (!entered || now.calls != mark.calls)) {
+    std::vector<PassedNumbers> passed(watch.passed().begin(),
+                                      watch.passed().end());
+    if (follows_numbers && watch.passes_tensors() && !entered && !gave_float) {
+      AddReadArguments(now, &passed);
+    }
+    if (!passed.empty() && (!entered || now.calls != mark.calls)) {
       const bool is_tracked =
           IsGradModeOn() &&
           (result == nullptr || (IsTensor(result) && RequiresGrad(result)));
-      if (!recorder.PlaceNumbers(mark, watch.passed(), is_tracked)) {
-        for (const PassedNumbers& passed : watch.passed()) {
-          for (const TapeHostOperand& item : passed.items) {
+      if (!recorder.PlaceNumbers(mark, passed, is_tracked)) {
+        for (const PassedNumbers& numbers : passed) {
+          for (const TapeHostOperand& item : numbers.items) {
             if (item.id >= 0) watch.values().MarkExactId(item.id);
           }
         }
       }
     }
     mark = now;
+  }
+
+  // An operator that wants a number and got a tensor reads it first: a number
+  // that it passes to itself.
+  void AddReadArguments(const Recorder::Mark& now,
+                        std::vector<PassedNumbers>* passed) {
+    for (size_t i = mark.host_reads; i < now.host_reads; ++i) {
+      int32_t call = 0;
+      const double* read = recorder.FloatRead(i, &call);
+      if (read == nullptr) return;
+      const PyRef number = PyRef::Steal(PyFloat_FromDouble(*read));
+      if (!number) return PyErr_Clear();
+      const HostValues::Id id = watch.values().AddRead(number.get(), call, 0);
+      passed->push_back({.items = {{.id = id, .constant = *read}}});
+    }
   }
 
   StateWatch watch;

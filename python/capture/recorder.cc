@@ -344,7 +344,11 @@ bool Recorder::PlaceNumbers(const Mark& mark,
                             absl::Span<const PassedNumbers> numbers,
                             bool is_tracked) {
   Tape& tape = impl_->tape;
-  return tape.calls.size() == mark.calls + 1 &&
+  // Besides the operator, only reads of tensors that stand for numbers.
+  const size_t num_reads = tape.host_reads.size() - mark.host_reads;
+  return tape.calls.size() == mark.calls + num_reads + 1 &&
+         (num_reads == 0 || tape.host_reads.back().call + 1 ==
+                                static_cast<int32_t>(tape.calls.size()) - 1) &&
          mica::PlaceNumbers(numbers, static_cast<TapeTensorId>(mark.tensors),
                             is_tracked, tape);
 }

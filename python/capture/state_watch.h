@@ -67,6 +67,7 @@ class StateWatch {
     host_op_ = nullptr;
     host_operands_.clear();
     passed_.clear();
+    passes_tensors_ = false;
   }
   // `result` is on top of the stack that the step left; null if none is.
   void EndStep(PyObject* result, bool entered);
@@ -78,6 +79,8 @@ class StateWatch {
   HostValues& values() { return values_; }
   // Known numbers that the step at hand passes to an operator.
   absl::Span<const PassedNumbers> passed() const { return passed_; }
+  // True if it passes tensors, any of which torch may take for a number.
+  bool passes_tensors() const { return passes_tensors_; }
   void EnterFunction(PyObject* function);
   void ReadGlobal(PyObject* globals, PyObject* builtins, PyObject* name);
   void ReadAttribute(PyObject* owner, PyObject* name);
@@ -171,6 +174,7 @@ class StateWatch {
   const char* host_op_ = nullptr;  // Of the step at hand.
   std::vector<PyRef> host_operands_;
   std::vector<PassedNumbers> passed_;
+  bool passes_tensors_ = false;
   bool is_making_tensor_ = false;
   bool makes_constant_ = false;
   std::function<void(PyObject*)> on_made_;

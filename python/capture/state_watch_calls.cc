@@ -218,6 +218,7 @@ void StateWatch::CallBuiltin(PyObject* callable,
                    values_.HasKnown(arg)) {
           PassNumbers(arg);
         } else {
+          passes_tensors_ |= arg != nullptr && IsTensor(arg);
           TouchObject(arg, kDeepDepth);
         }
       }

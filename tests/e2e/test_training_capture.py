@@ -130,6 +130,7 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "adam": lambda p: torch.optim.Adam(p, lr=0.01),
     "adamw": lambda p: torch.optim.AdamW(p, lr=0.01),
     "amsgrad": lambda p: torch.optim.AdamW(p, lr=0.01, amsgrad=True),
+    "tensor_rate": lambda p: torch.optim.AdamW(p, lr=torch.tensor(0.01)),
     "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.01),
     "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.01),
     "groups": lambda p: torch.optim.AdamW(
@@ -483,6 +484,28 @@ def test_float_arguments() -> None:
         args=lambda i: (torch.ones(3) * i, 0.5 + i, 0.1 / (i + 1)),
     )
     assert report.hits >= 4, str(report)
+
+
+def test_a_tensor_for_a_number() -> None:
+    """Torch reads it when an operator wants a number: once more each call."""
+
+    def step(
+        x: torch.Tensor, y: torch.Tensor, rate: torch.Tensor, n: torch.Tensor
+    ) -> torch.Tensor:
+        with torch.no_grad():
+            z = torch.add(x, y, alpha=rate)
+            if rate > 2:
+                z = z * 2
+            return z.addcmul(x, y, value=-rate).add(n.item())
+
+    compiled = mica.compile(step)
+    for i in range(9):
+        x, y = torch.arange(3.0), torch.full((3,), 0.5 + i)
+        rate, n = torch.tensor(0.25 * (1 + i)), torch.tensor(float(i))
+        want = step(x, y, rate, n)
+        close(compiled(x, y, rate, n), want, f"call {i}")
+    report = mica.explain(compiled)
+    assert report.captures <= 3, str(report)
 
 
 def test_one_number_in_two_places() -> None:
