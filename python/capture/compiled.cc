@@ -86,7 +86,9 @@ PyRef ReportRecord(const Record& record) {
                   Put(d, "hits", Number(record.hits)) &&
                   Put(d, "program", Text(ToText(graph.program()))) &&
                   Put(d, "plan", Text(graph.plan().ToText())) &&
-                  Put(d, "arena_bytes", Number(graph.plan().arena_bytes()));
+                  Put(d, "arena_bytes", Number(graph.plan().arena_bytes())) &&
+                  Put(d, "live_set_bytes",
+                      Number(graph.plan().live_set_bytes()));
   return ok ? dict : PyRef();
 }
 

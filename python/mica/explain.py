@@ -46,6 +46,8 @@ class Graph:
       program_text: The Program, in the text form.
       plan_text: Its steps: kernel and locations of each.
       arena_bytes: Memory of one run besides results.
+      live_set_bytes: The largest sum of bytes that one step needs: no arena
+        can be smaller.
       variables: The tensors that the program reads as its state, by name.
     """
 
@@ -57,6 +59,7 @@ class Graph:
     program_text: str = field(repr=False)
     plan_text: str = field(repr=False)
     arena_bytes: int
+    live_set_bytes: int
     variables: dict[str, torch.Tensor] = field(repr=False)
 
     @property
@@ -169,6 +172,7 @@ def _explanation(compiled: Any) -> Explanation:
                 program_text=record["program"],
                 plan_text=record["plan"],
                 arena_bytes=record["arena_bytes"],
+                live_set_bytes=record["live_set_bytes"],
                 variables=record["variables"],
             )
             for record in report["records"]

@@ -1,0 +1,395 @@
+#!/usr/bin/env python3
+"""How fast are the models that people run, against eager and its rivals?
+
+Every case (a model with a batch and a length, or a training step with an
+optimizer) runs in a process of its own, in which all systems take turns, every
+other round in the reverse order; what counts is each round's ratio to eager.
+A system that isn't installed, fails, or gives other numbers is shown with the
+reason instead of figures. `--write` makes docs/performance.md's table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import io
+import json
+import multiprocessing
+import os
+import statistics
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers  # noqa: F401  Once for all processes; see in_child().
+from tqdm import tqdm
+
+import mica
+import rivals
+import zoo
+import zoo_training
+from bench_common import add_json_flag, interleave, place, ratios, spread
+from performance_page import show, write_page
+
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+os.environ.setdefault("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1")
+
+# Other numbers than eager's by more than this share of the largest: not the
+# same model.
+DIFFERENCE = 1e-2
+# A round of fast models takes several calls, to be at least so long.
+ROUND_S = 0.02
+EAGER_CALLS = 5
+MEMORY_CALLS = 2
+
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is measured: one row for each system.
+
+    Attributes:
+      kind: "inference" or "training".
+      name: Of the model.
+      detail: Sizes, in words.
+      start: Makes a system by its name, on the case's own model and inputs.
+    """
+
+    kind: str
+    name: str
+    detail: str
+    start: Callable[[str], rivals.Prepared]
+
+    @property
+    def systems(self) -> list[str]:
+        """Names of the systems for this kind of case."""
+        table: dict[str, Any] = rivals.INFERENCE
+        return list(table if self.kind == "inference" else rivals.TRAINING)
+
+
+def inference_case(entry: zoo.Entry, batch: int, length: int) -> Case:
+    """Returns the case of a model in its published size."""
+    made: list[Any] = []
+
+    def start(system: str) -> rivals.Prepared:
+        if not made:
+            args, kwargs = entry.inputs("full", batch, length)
+            assert not kwargs
+            made.extend([entry.make("full"), args])
+        return rivals.INFERENCE[system](*made)
+
+    detail = f"batch {batch}" + (f", length {length}" if length else "")
+    return Case("inference", entry.name, detail, start)
+
+
+def training_case(entry: zoo_training.Entry, optimizer: str) -> Case:
+    """Returns the case of a step; each system trains a model of its own."""
+
+    def start(system: str) -> rivals.Prepared:
+        model, step = entry.make_step(optimizer)
+        return rivals.TRAINING[system](model, step, entry.batch())
+
+    return Case("training", entry.name, f"{entry.sizes}, {optimizer}", start)
+
+
+def all_cases(cases: list[tuple[int, int]]) -> list[Case]:
+    """Returns every case.
+
+    Args:
+      cases: Batches, with which of a model's lengths.
+    """
+    found = []
+    for entry in zoo.ENTRIES:
+        sizes = {(b, entry.lengths[i % len(entry.lengths)]) for b, i in cases}
+        found += [inference_case(entry, b, n) for b, n in sorted(sizes)]
+    for step in zoo_training.ENTRIES:
+        found += [training_case(step, name) for name in zoo_training.OPTIMIZERS]
+    return found
+
+
+def in_child(work: Callable[[], Figures], limit_s: float) -> Figures:
+    """Runs `work` in a forked process, which has what is imported already.
+
+    Returns:
+      Its figures, or {"reason": …} if it raised, died, or took longer.
+    """
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+
+    def run() -> None:
+        try:
+            sender.send(work())
+        except BaseException as error:
+            sender.send({"reason": reason_of(error)})
+
+    process = context.Process(target=run)
+    process.start()
+    sender.close()
+    try:
+        if not receiver.poll(limit_s):
+            return {"reason": f"took longer than {limit_s:.0f} s"}
+        figures: Figures = receiver.recv()
+        return figures
+    except EOFError:
+        process.join()
+        return {"reason": f"died, exit status {process.exitcode}"}
+    finally:
+        process.kill()
+        process.join()
+
+
+def reason_of(error: BaseException) -> str:
+    """One line of an error's text."""
+    if isinstance(error, rivals.UnavailableError):
+        return str(error)
+    if "MICA_BENCH_DEBUG" in os.environ:
+        traceback.print_exception(error)
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:120]
+
+
+def first_tensor(result: Any) -> torch.Tensor:
+    """The first tensor of a result, of whichever system."""
+    while not isinstance(result, torch.Tensor):
+        if hasattr(result, "__array__"):
+            result = torch.from_numpy(result.__array__().copy())
+        elif hasattr(result, "values") and callable(result.values):
+            result = next(iter(result.values()))
+        else:
+            result = result[0]
+    return result.detach().clone()
+
+
+def seconds_of(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Returns a call's time and its result."""
+    start = time.perf_counter()
+    result = call()
+    return time.perf_counter() - start, result
+
+
+def measure(case: Case, systems: list[str], rounds: int) -> Figures:
+    """Measures the systems against each other; in the case's own process."""
+    torch.set_num_threads(threads())
+    eager = case.start("eager")
+    eager.call()
+    times = [seconds_of(eager.call)[0] for _ in range(EAGER_CALLS)]
+    eager_s = statistics.median(times)
+    expected = first_tensor(case.start("eager").call())
+    figures: Figures = {"eager": {"cold_s": 0.0}}
+    calls: dict[str, Callable[[], Any]] = {"eager": eager.call}
+    for system in systems:
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                cold_s, difference, prepared = start_cold(
+                    case, system, expected
+                )
+            figures[system] = {
+                "cold_s": round(cold_s - 2 * eager_s, 4),
+                "difference": difference,
+            } | native_figures(prepared)
+            if not difference <= DIFFERENCE:
+                figures[system]["reason"] = f"differs by {difference:.1e}"
+            else:
+                calls[system] = prepared.call
+        except BaseException as error:
+            figures[system] = {"reason": reason_of(error)}
+    gc.collect()
+    repeats = max(1, round(ROUND_S / eager_s))
+    seconds = interleave(calls, rounds, repeats)
+    for system in calls:
+        figures[system]["ms"] = spread(seconds[system], 1e3)
+        figures[system]["to_eager"] = spread(
+            ratios(seconds["eager"], seconds[system])
+        )
+    return figures
+
+
+def start_cold(
+    case: Case, system: str, expected: torch.Tensor
+) -> tuple[float, float, rivals.Prepared]:
+    """Returns the time of setting up and two calls, and the difference.
+
+    A training step's difference is that of its first loss. Two calls more
+    leave everything warm: an optimizer's first step differs from the others.
+    """
+    built_s, prepared = seconds_of(lambda: case.start(system))
+    if case.kind == "training":  # A new model is built: no part of it.
+        built_s = 0.0
+    first_s, result = seconds_of(prepared.call)
+    got = first_tensor(result)
+    second_s, _ = seconds_of(prepared.call)
+    for _ in range(2):
+        prepared.call()
+    scale = expected.abs().max().clamp(min=1e-30)
+    difference = float((got - expected).abs().max() / scale)
+    return built_s + first_s + second_s, difference, prepared
+
+
+def native_figures(prepared: rivals.Prepared) -> Figures:
+    """What explain tells, if it is Mica."""
+    if prepared.compiled is None:
+        return {}
+    report = mica.explain(prepared.compiled)
+    opaque = sorted({op for graph in report.graphs for op in graph.opaque})
+    return {
+        "graphs": len(report.graphs),
+        "refusals": [str(reason) for reason in report.refusals],
+        "opaque": opaque,
+        "arena_to_live": round(
+            max(
+                (g.arena_bytes / max(1, g.live_set_bytes))
+                for g in report.graphs
+            ),
+            4,
+        )
+        if report.graphs
+        else None,
+    }
+
+
+def peak_memory(case: Case, system: str) -> Figures:
+    """Measures what a system holds at most during a call, in MB.
+
+    In a process of its own: the greatest resident size during a warm call,
+    less that with only the model, or before there is one to train.
+    """
+    torch.set_num_threads(threads())
+    if case.kind == "inference":
+        case.start("eager")  # The model, which all systems are given.
+    gc.collect()
+    before = status_kb("VmRSS")
+    prepared = case.start(system)
+    for _ in range(3):
+        prepared.call()
+    Path("/proc/self/clear_refs").write_text("5")  # Forgets the peak so far.
+    for _ in range(MEMORY_CALLS):
+        prepared.call()
+    return {"peak_mb": round((status_kb("VmHWM") - before) / 1024, 2)}
+
+
+def status_kb(name: str) -> int:
+    """Returns a size of this process that the kernel tells."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(name + ":"):
+            return int(line.split()[1])
+    raise OSError(f"/proc/self/status has no {name}")
+
+
+def threads() -> int:
+    """Returns the threads of each system."""
+    return int(os.environ["MICA_NUM_THREADS"])
+
+
+def run_case(case: Case, arguments: argparse.Namespace) -> Figures:
+    """Returns a case's figures by system."""
+    systems = [
+        name
+        for name in case.systems
+        if name != "eager" and name in arguments.systems
+    ]
+
+    def timed() -> Figures:
+        with torch.set_grad_enabled(case.kind == "training"):
+            return measure(case, systems, arguments.rounds)
+
+    def held(system: str) -> Figures:
+        with torch.set_grad_enabled(case.kind == "training"):
+            return peak_memory(case, system)
+
+    figures = in_child(timed, arguments.limit)
+    if "reason" in figures:
+        return {name: dict(figures) for name in ["eager", *systems]}
+    for system in ["eager", *systems]:
+        if "ms" in figures[system] and arguments.memory:
+            figures[system] |= in_child(
+                lambda system=system: held(system),  # type: ignore[misc]
+                arguments.limit,
+            )
+    return figures
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Returns the flags."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", nargs="*", help="parts of names; all")
+    parser.add_argument(
+        "--kind", choices=("inference", "training"), help="both by default"
+    )
+    parser.add_argument(
+        "--systems",
+        nargs="*",
+        default=list(rivals.INFERENCE),
+        choices=list(rivals.INFERENCE),
+    )
+    parser.add_argument(
+        "--cases",
+        nargs="*",
+        default=["1:0", "4:1"],
+        help="BATCH:N, with the model's Nth length (0 or 1)",
+    )
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument(
+        "--limit", type=float, default=600, help="seconds for one case"
+    )
+    parser.add_argument(
+        "--memory", action=argparse.BooleanOptionalAction, default=True
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="rewrite docs/performance.md"
+    )
+    add_json_flag(parser)
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Runs the measurement; returns 1 if Mica failed somewhere."""
+    arguments = parse_arguments()
+    torch.set_num_threads(threads())
+    sizes = [
+        (int(batch), int(index))
+        for batch, _, index in (text.partition(":") for text in arguments.cases)
+    ]
+    cases = [
+        case
+        for case in all_cases(sizes)
+        if (arguments.kind in (None, case.kind))
+        and (
+            not arguments.models
+            or any(part in case.name for part in arguments.models)
+        )
+    ]
+    rows: list[Figures] = []
+    for case in (bar := tqdm(cases, disable=None)):
+        bar.set_description(f"{case.name}, {case.detail}")
+        rows.append(
+            {
+                "kind": case.kind,
+                "model": case.name,
+                "detail": case.detail,
+                "systems": run_case(case, arguments),
+            }
+        )
+        tqdm.write(show(rows[-1]), file=sys.stdout)
+    figures = {"dtype": "float32", "rounds": arguments.rounds} | place()
+    figures["cases"] = rows
+    if arguments.json:
+        arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
+    if arguments.write:
+        write_page(figures)
+    failed = [
+        row
+        for row in rows
+        if "mica" in row["systems"] and "ms" not in row["systems"]["mica"]
+    ]
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
