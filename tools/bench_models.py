@@ -107,6 +107,8 @@ def all_cases(cases: list[tuple[int, int]]) -> list[Case]:
     """
     found = []
     for entry in zoo.ENTRIES:
+        if entry.is_variant:
+            continue
         sizes = {(b, entry.lengths[i % len(entry.lengths)]) for b, i in cases}
         found += [inference_case(entry, b, n) for b, n in sorted(sizes)]
     for step in zoo_training.ENTRIES:

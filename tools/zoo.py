@@ -31,6 +31,7 @@ class Entry:
       inputs: Positional and keyword arguments for (size, batch, length).
       lengths: Two lengths of sequences at which the full model is run; one
         for images.
+      is_variant: Of another entry, for tests alone.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Entry:
     build: Callable[[Size], Any]
     inputs: Callable[[Size, int, int], Inputs]
     lengths: tuple[int, ...] = (128, 64)
+    is_variant: bool = False
 
     def make(self, size: Size = "full") -> torch.nn.Module:
         """Returns the module in eval mode; the same weights at each call."""
@@ -291,8 +293,8 @@ ENTRIES = (
     Entry("DistilBERT", "text", _distilbert, _tokens(30522)),
     Entry("ALBERT", "text", _albert, _tokens(30000)),
     Entry("GPT-2", "text", _gpt2, _tokens(50257)),
-    Entry("GPT-2 cache", "text", _gpt2_cache, _tokens(50257)),
-    Entry("GPT-2 LM", "text", _gpt2_lm, _tokens(50257)),
+    Entry("GPT-2 cache", "text", _gpt2_cache, _tokens(50257), is_variant=True),
+    Entry("GPT-2 LM", "text", _gpt2_lm, _tokens(50257), is_variant=True),
     Entry("T5-small encoder", "text", _t5, _tokens(32128)),
     Entry("LSTM", "recurrent", _recurrent(torch.nn.LSTM), _sequence(256)),
     Entry("GRU", "recurrent", _recurrent(torch.nn.GRU), _sequence(256)),
