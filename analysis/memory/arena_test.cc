@@ -72,5 +72,31 @@ TEST(ArenaTest, NeverGivesOneByteToTwoLiveValues) {
   }
 }
 
+TEST(ArenaTest, NeedsLittleMoreThanTheLargestLiveSet) {
+  int64_t arena_bytes = 0;
+  int64_t live_set_bytes = 0;
+  for (int seed = 0; seed < 20; ++seed) {
+    std::mt19937 random(seed);
+    // A residual over every block, and in each block values of few sizes.
+    std::vector<Lifetime> lifetimes;
+    for (int32_t block = 0; block < 12; ++block) {
+      const int32_t begin = block * 10;
+      lifetimes.push_back({.first = begin, .last = begin + 10, .bytes = 768});
+      for (int32_t step = 0; step < 10; ++step) {
+        const auto length = static_cast<int32_t>(1 + random() % 4);
+        const int64_t bytes = 768 * static_cast<int64_t>(1 + random() % 4);
+        lifetimes.push_back({.first = begin + step,
+                             .last = begin + step + length,
+                             .bytes = bytes});
+      }
+    }
+    const ArenaPlan plan = PlanArena(lifetimes);
+    arena_bytes += plan.arena_bytes;
+    live_set_bytes += plan.live_set_bytes;
+  }
+  EXPECT_LE(static_cast<double>(arena_bytes),
+            1.03 * static_cast<double>(live_set_bytes));
+}
+
 }  // namespace
 }  // namespace mica
