@@ -25,6 +25,7 @@ constexpr int64_t kBlockAddresses = 8 * 1024;
 // Pixels whose addresses differ by a multiple of this share a few cache sets
 // and push each other out.
 constexpr int64_t kPageFloats = 1024;
+constexpr int64_t kLineFloats = 16;
 
 MICA_INLINE int64_t Min64(int64_t a, int64_t b) { return a < b ? a : b; }
 MICA_INLINE int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -33,9 +34,16 @@ MICA_INLINE void Prefetch(const float* p) {
   _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
 }
 
+MICA_INLINE void PrefetchForWrite(const float* p) {
+  __builtin_prefetch(p, /*rw=*/1, /*locality=*/3);
+}
+
 // What a tile needs besides its place.
 struct TileArgs {
   int64_t taps = 1, channels = 0;
+  // Where the next tile's pixels begin, counted from this one's first, if
+  // pixels lie without gaps; else 0.
+  int64_t next_pixels = 0;
   int64_t out_stride = 0, residual_stride = 0;
   Activation activation = Activation::kNone;
 };
@@ -69,6 +77,19 @@ void Tile(const TileArgs& g, const float* const* pixels, const float* weight,
     has_sums = true;
   };
   clear();
+  // What is read and written at the end comes while the sums are made.
+  MICA_UNROLL
+  for (int i = 0; i < kRows; ++i) {
+    MICA_UNROLL
+    for (int j = 0; j < kVectors; ++j) {
+      PrefetchForWrite(out + i * g.out_stride + j * kLanes);
+      if (residual != nullptr) {
+        Prefetch(residual + i * g.residual_stride + j * kLanes);
+      }
+    }
+  }
+  const float* next = pixels[0] + g.next_pixels;
+  const int64_t next_step = g.next_pixels > 0 ? kLineFloats : 0;
   int64_t terms = 0;
   for (int64_t tap = 0; tap < g.taps; ++tap, pixels += kRows) {
     const float* p[kRows];
@@ -96,6 +117,8 @@ void Tile(const TileArgs& g, const float* const* pixels, const float* weight,
         }
         Prefetch(weight + kAhead);
         if (kVectors > 1) Prefetch(weight + kAhead + kLanes);
+        Prefetch(next);
+        next += next_step;
         weight += kPanelCols;
       }
     }
@@ -191,6 +214,15 @@ bool IsCopied(const WindowArgs& w) {
          w.x_col_stride * w.col_step % kPageFloats == 0;
 }
 
+// True if each pixel of x that is read lies right behind the one before.
+bool IsGapless(const WindowArgs& w) {
+  return Taps(w) == 1 && w.col_step == 1 && w.row_step == 1 &&
+         w.out_cols == w.in_cols && w.out_rows == w.in_rows &&
+         w.x_col_stride == w.channels &&
+         w.x_row_stride == w.in_cols * w.x_col_stride &&
+         w.x_image_stride == w.in_rows * w.x_row_stride;
+}
+
 int64_t CopyStride(const WindowArgs& w) { return w.channels + kLanes; }
 
 int64_t AddressBytes(const WindowArgs& w) {
@@ -257,11 +289,11 @@ void CopyPixels(const WindowArgs& w, int64_t count, const float** addresses,
 // Pixels begin..end of the result, one block.
 void Block(const ConvolutionArgs& args, int64_t begin, int64_t end) {
   const WindowArgs& w = args.window;
-  const TileArgs tile = {.taps = Taps(w),
-                         .channels = w.channels,
-                         .out_stride = w.out_pixel_stride,
-                         .residual_stride = args.residual_pixel_stride,
-                         .activation = args.activation};
+  TileArgs tile = {.taps = Taps(w),
+                   .channels = w.channels,
+                   .out_stride = w.out_pixel_stride,
+                   .residual_stride = args.residual_pixel_stride,
+                   .activation = args.activation};
   const bool late = args.activation != Activation::kNone &&
                     args.activation != Activation::kRelu &&
                     args.activation != Activation::kRelu6;
@@ -276,6 +308,7 @@ void Block(const ConvolutionArgs& args, int64_t begin, int64_t end) {
     FillAddresses(args, rows, place, addresses + done * tile.taps);
     done += rows;
   }
+  const bool is_gapless = IsGapless(w) && !IsCopied(w);
   if (IsCopied(w)) {
     CopyPixels(w, count, addresses,
                reinterpret_cast<float*>(static_cast<char*>(args.scratch) +
@@ -293,6 +326,7 @@ void Block(const ConvolutionArgs& args, int64_t begin, int64_t end) {
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t rows = (count + t) / tiles;
       const int64_t pixel = begin + done;
+      if (is_gapless) tile.next_pixels = rows * w.channels;
       float* out = w.out + pixel * w.out_pixel_stride + col;
       fns[rows](tile, addresses + done * tile.taps, weight, out, bias,
                 args.residual != nullptr
