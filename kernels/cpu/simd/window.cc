@@ -49,6 +49,26 @@ bool IsLate(Activation activation) {
          activation != Activation::kRelu6;
 }
 
+// Brings what the row of the result below sees and this one doesn't into the
+// second-level cache, from channel `channel` on: kVectors vectors.
+template <int kVectors>
+MICA_INLINE void FetchBelow(const WindowArgs& w, const Row& row, int64_t pixel,
+                            int64_t pixels, int64_t channel) {
+  const int64_t reach = (w.kernel_rows - 1) * w.row_dilation + 1;
+  const int64_t count = pixels * w.col_step;
+  for (int64_t a = reach; a < reach + w.row_step; ++a) {
+    const float* x = row.x + a * w.x_row_stride +
+                     pixel * w.col_step * w.x_col_stride + channel;
+    for (int64_t i = 0; i < count; ++i, x += w.x_col_stride) {
+      MICA_UNROLL
+      for (int j = 0; j < kVectors; ++j) {
+        _mm_prefetch(reinterpret_cast<const char*>(x + j * kLanes),
+                     _MM_HINT_T1);
+      }
+    }
+  }
+}
+
 // kPixels pixels next to each other, kVectors vectors of channels.
 template <int kPixels, int kVectors, bool kMasked>
 MICA_INLINE void Depthwise(const ConvolutionArgs& args, const Row& row,
@@ -125,6 +145,7 @@ void InnerPixels(const ConvolutionArgs& args, const Row& row, int64_t begin,
   constexpr int kPixels = kLanes == 16 ? 6 : 4;
   int64_t i = begin;
   for (; i + kPixels <= end; i += kPixels) {
+    FetchBelow<kVectors>(args.window, row, i, kPixels, channel);
     Depthwise<kPixels, kVectors, kMasked>(args, row, i, cols, channel, mask);
   }
   for (; i + 2 <= end; i += 2) {
