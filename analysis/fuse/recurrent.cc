@@ -132,6 +132,7 @@ bool GruFinder::MatchState(ValueId product, ValueId next, ValueId& hidden,
 }
 
 std::optional<GruMatch> GruFinder::Find(OpId last) const {
+  if (facts_.op(last).results.empty()) return std::nullopt;
   const ValueId result = facts_.op(last).results[0];
   const TensorType& type = program_.type(result);
   const auto sum = Operands(result, "aten.add.Tensor");

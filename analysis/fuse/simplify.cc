@@ -216,7 +216,7 @@ absl::Status Simplifier::Emit(OpId id) {
   }
   if (IsPlainAttentionLayer(op)) return EmitAttentionLayer(op);
   if (op.def->name() == "aten.native_layer_norm") return EmitNorm(op);
-  if (is_row_major_[op.results.empty() ? 0 : op.results[0]]) {
+  if (!op.results.empty() && is_row_major_[op.results[0]]) {
     return EmitRowMajor(op);
   }
   return rewriter_.CopyOp(op);

@@ -30,6 +30,7 @@ bool IsConvolution(const Op& op) {
 
 Manner MannerOf(const Program& program, const Op& op,
                 const std::vector<int>& uses) {
+  if (op.results.empty()) return Manner::kInsists;
   const absl::string_view name = op.def->name();
   const TensorType& result = program.type(op.results[0]);
   if (IsConvolution(op)) {

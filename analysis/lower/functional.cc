@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace mica {
 namespace {
@@ -23,6 +24,36 @@ bool HasOneResult(const OpDef& def) {
          def.schema().results[0].kind == ParamKind::kTensor;
 }
 
+// False for a number where a tensor is wanted, and the other way round.
+bool HasKind(const TapeValue& value, const Param& param) {
+  if (std::holds_alternative<std::monostate>(value)) return true;
+  return std::holds_alternative<TapeTensorRef>(value) ==
+         (param.kind == ParamKind::kTensor);
+}
+
+// True if `args` are the parameters of `def`, each of its kind.
+bool TakesAll(const OpDef& def, absl::Span<const TapeValue> args) {
+  const std::vector<Param>& params = def.schema().params;
+  if (!HasOneResult(def) || params.size() != args.size()) return false;
+  for (size_t i = 0; i < params.size(); ++i) {
+    if (!HasKind(args[i], params[i])) return false;
+  }
+  return true;
+}
+
+// The op of that name, or another overload: pow_.Scalar writes what
+// pow.Tensor_Scalar returns.
+const OpDef* FindTaker(absl::string_view base, absl::string_view overload,
+                       absl::Span<const TapeValue> args,
+                       const OpRegistry& registry) {
+  const OpDef* def = registry.Find(
+      overload.empty() ? std::string(base) : absl::StrCat(base, ".", overload));
+  if (def == nullptr) return nullptr;
+  if (TakesAll(*def, args)) return def;
+  def = registry.Find(absl::StrCat(base, ".Tensor_", overload));
+  return def != nullptr && TakesAll(*def, args) ? def : nullptr;
+}
+
 std::optional<FunctionalForm> FindInPlaceForm(const TapeCall& call,
                                               const OpRegistry& registry) {
   auto [base, overload] = SplitOverload(call.op);
@@ -34,24 +65,15 @@ std::optional<FunctionalForm> FindInPlaceForm(const TapeCall& call,
     base = "aten.index_put";
     --num_args;
   }
-  const OpDef* def = registry.Find(
-      overload.empty() ? std::string(base) : absl::StrCat(base, ".", overload));
-  if (def == nullptr || !HasOneResult(*def) ||
-      def->schema().params.size() != num_args) {
-    return {};
-  }
+  const absl::Span<const TapeValue> args =
+      absl::MakeConstSpan(call.args).first(num_args);
+  const OpDef* def = FindTaker(base, overload, args, registry);
+  if (def == nullptr) return {};
   FunctionalForm form{.def = def, .mutated = 0};
   for (size_t i = 0; i < num_args; ++i) {
     form.params.push_back(static_cast<int>(i));
   }
   return form;
-}
-
-// False for a number where a tensor is wanted, and the other way round.
-bool HasKind(const TapeValue& value, const Param& param) {
-  if (std::holds_alternative<std::monostate>(value)) return true;
-  return std::holds_alternative<TapeTensorRef>(value) ==
-         (param.kind == ParamKind::kTensor);
 }
 
 // True if the call has the parameters of `def` and the one that it writes.

@@ -35,3 +35,29 @@ GAPS = (
         "draws numbers: ATen does it, from torch's own generator",
     ),
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """A form of a function that does something else to memory than eager."""
+
+    function: str
+    form: str  # "plain", "in place" or "into".
+    what: str  # As test_effects.py names it.
+    because: str
+
+
+_HIDDEN = "eager conceals the write of running statistics; Mica shows it"
+_SAME_VIEW = "a change of sizes to the same sizes leaves nothing to replay"
+
+DIFFERENCES = (
+    Difference("_batch_norm_with_update", "plain", "versions", _HIDDEN),
+    Difference("_native_batch_norm_legit", "plain", "versions", _HIDDEN),
+    Difference("native_batch_norm", "plain", "versions", _HIDDEN),
+    Difference("nn.functional.batch_norm", "plain", "versions", _HIDDEN),
+    Difference("kron", "into", "versions", "eager's view of it conceals it"),
+    Difference("as_strided", "in place", "versions", _SAME_VIEW),
+    Difference("squeeze", "in place", "versions", _SAME_VIEW),
+    Difference("t", "in place", "versions", _SAME_VIEW),
+    Difference("transpose", "in place", "versions", _SAME_VIEW),
+)
