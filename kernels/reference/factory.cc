@@ -113,13 +113,13 @@ C EvenlySpaced(C first, C last, int64_t steps, int64_t i) {
                        : last - stride * static_cast<C>(steps - 1 - i);
 }
 
-// Integers lose the fractions of their ends first and are spaced in float.
+// Integers lose the fractions of their ends first.
 Verdict PrepareLinspace(const KernelRequest& request) {
   const double first = request.Number(0);
   const double last = request.Number(1);
   const int64_t steps = request.Int(2);
-  const auto low = static_cast<float>(std::trunc(first));
-  const auto high = static_cast<float>(std::trunc(last));
+  const double low = std::trunc(first);
+  const double high = std::trunc(last);
   return FillList(
       request, [=](int64_t i) { return EvenlySpaced(first, last, steps, i); },
       [=](int64_t i) {

@@ -87,12 +87,28 @@ InferFn Arange(int start, int end, int step, int dtype_param) {
   };
 }
 
+// True if all of `steps` numbers are integers that a float holds. Others are
+// rounded by ATen in vectors, whose length is the machine's.
+bool AreIntegersSpaced(double start, double end, int64_t steps) {
+  constexpr double kLimit = 1 << 24;
+  const double first = std::trunc(start), last = std::trunc(end);
+  if (!(std::fabs(first) < kLimit && std::fabs(last) < kLimit)) return false;
+  return steps < 2 ||
+         std::fmod(last - first, static_cast<double>(steps - 1)) == 0;
+}
+
 absl::StatusOr<TensorTypes> InferLinspace(const OpCall& call) {
   for (int param : {0, 1}) {
     if (!IsConstantNumber(call, param)) return call.Wants("constant numbers");
   }
   if (call.Int(2) < 0) return call.Wants("a number of steps from 0 on");
-  return TensorTypes{FreshTensor(DTypeOr(call, 3, DType::kF32), {call.Int(2)})};
+  const DType dtype = DTypeOr(call, 3, DType::kF32);
+  if (!IsFloating(dtype) &&
+      !AreIntegersSpaced(call.Number(0), call.Number(1), call.Int(2))) {
+    return absl::UnimplementedError(absl::StrCat(
+        call.def().name(), ": integers beside which the steps lie"));
+  }
+  return TensorTypes{FreshTensor(dtype, {call.Int(2)})};
 }
 
 absl::StatusOr<TensorTypes> InferEye(const OpCall& call) {

@@ -495,6 +495,7 @@ constexpr absl::string_view kListed[] = {
     "aten.arange.start_step(0, 1, 0.25, dtype=f64)",
     "aten.linspace(0, 1, 7)",
     "aten.linspace(3, -3, 1)",
+    "aten.linspace(3.5, -9, 5, dtype=i64)",
     "aten.eye(4)",
     "aten.eye.m(3, 5, dtype=i64)",
     // Reading and writing by index.

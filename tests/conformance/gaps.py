@@ -30,6 +30,11 @@ GAPS = (
         "the mask's size would have to fit the indices', which a run shows",
     ),
     Gap(
+        "aten.linspace",
+        "integers beside which the steps lie",
+        "ATen rounds them in vectors, whose length is the machine's",
+    ),
+    Gap(
         "aten.native_dropout",
         "training with p > 0",
         "draws numbers: ATen does it, from torch's own generator",
