@@ -10,6 +10,7 @@ namespace mica::cpu {
 void RegisterArithmetic(KernelRegistry& registry);  // Elementwise, one type.
 void RegisterLogic(KernelRegistry& registry);       // Comparisons, selection.
 void RegisterMatmul(KernelRegistry& registry);
+void RegisterFewPixelsConvolution(KernelRegistry& registry);
 void RegisterOneDnnConvolution(KernelRegistry& registry);
 void RegisterConvolution(KernelRegistry& registry);
 void RegisterPooling(KernelRegistry& registry);

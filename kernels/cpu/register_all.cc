@@ -6,6 +6,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterArithmetic(registry);
   RegisterLogic(registry);
   RegisterMatmul(registry);
+  RegisterFewPixelsConvolution(registry);
   RegisterOneDnnConvolution(registry);
   RegisterConvolution(registry);
   RegisterPooling(registry);

@@ -128,6 +128,19 @@ constexpr absl::string_view kCases[] = {
     "aten.convolution_backward(f32[2,8,6,6]{8,1,0,0}, f32[2,6,6,6], "
     "f32[8,6,3,3], [0], [1,1], [1,1], [1,1], false, [0,0], 1, "
     "[true,true,false])",
+    "aten.convolution_backward(f32[2,70,3,2], f32[2,5,5,4], f32[70,5,3,3], "
+    "[70], [2,1], [1,0], [1,1], false, [0,0], 1, [true,true,true])",
+    "aten.convolution_backward(f32[2,90,3,3], f32[2,40,3,3]{360,1,120,40}, "
+    "f32[90,40,3,3], none, [1,1], [2,2], [2,2], false, [0,0], 1, "
+    "[true,true,false])",
+    "aten.convolution_backward(f32[3,80,3], f32[3,7,9], f32[80,7,4], [80], "
+    "[2], [1], [2], false, [0], 1, [false,true,true])",
+    "aten.convolution_backward(f32[1,300,7,6]{0,1,0,0}, f32[1,6,7,6], "
+    "f32[300,6,3,3], [300], [1,1], [1,1], [1,1], false, [0,0], 1, "
+    "[true,false,true])",
+    "aten.convolution_backward(f32[2,1024,2,1], f32[2,33,2,1], "
+    "f32[1024,33,1,1], [1024], [1,1], [0,0], [1,1], false, [0,0], 1, "
+    "[true,true,true])",
     "aten.convolution_backward(f64[2,6,3,4], f64[2,4,9,8], f64[6,4,3,3], [6], "
     "[2,2], [0,1], [2,1], false, [0,0], 1, [true,true,true])",
     "aten.convolution_backward(f32[2,3,2,3,4], f32[2,2,4,5,6], "
