@@ -128,7 +128,7 @@ def _gpt() -> torch.nn.Module:
 _SETUPS = {
     "digits": Setup(_digits, _images((32, 1, 8, 8), 10), _image_loss),
     "resnet18": Setup(
-        _resnet, _images((8, 3, 32, 32), 10), _image_loss, 0.01, 2
+        _resnet, _images((8, 3, 32, 32), 10), _image_loss, 0.01, 1
     ),
     "bert": Setup(_bert, _tokens(2), _text_loss),
     "gpt": Setup(_gpt, _tokens(None), _text_loss),
