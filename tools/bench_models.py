@@ -309,7 +309,7 @@ def run_case(case: Case, arguments: argparse.Namespace) -> Figures:
     if "reason" in figures:
         return {name: dict(figures) for name in ["eager", *systems]}
     for system in ["eager", *systems]:
-        if "ms" in figures[system] and arguments.memory:
+        if "ms" in figures[system] and system in arguments.memory:
             figures[system] |= in_child(
                 lambda system=system: held(system),  # type: ignore[misc]
                 arguments.limit,
@@ -327,7 +327,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--systems",
         nargs="*",
-        default=list(rivals.INFERENCE),
+        default=[name for name in rivals.INFERENCE if name != "mica live"],
         choices=list(rivals.INFERENCE),
     )
     parser.add_argument(
@@ -341,7 +341,10 @@ def parse_arguments() -> argparse.Namespace:
         "--limit", type=float, default=600, help="seconds for one case"
     )
     parser.add_argument(
-        "--memory", action=argparse.BooleanOptionalAction, default=True
+        "--memory",
+        nargs="*",
+        default=["eager", "mica"],
+        help="systems whose memory is measured, in processes of their own",
     )
     parser.add_argument(
         "--write", action="store_true", help="rewrite docs/performance.md"

@@ -7,6 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "analysis/lower/fixed_values.h"
 #include "analysis/lower/functional.h"
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
@@ -725,6 +726,23 @@ absl::StatusOr<LoweredResult> Lowering::LowerResult(
   return result;
 }
 
+// A number that is the same at every run needs no check.
+void DropProvenReads(const Program& program, std::vector<ValueId>* outputs,
+                     LoweredTape* lowered) {
+  const std::vector<bool> fixed = FixedValues(program);
+  int32_t num_dropped = 0;
+  for (int32_t& read : lowered->host_reads) {
+    if (fixed[program.outputs()[read]]) {
+      outputs->erase(outputs->begin() + (read - num_dropped));
+      ++num_dropped;
+      read = LoweredTape::kProven;
+    } else {
+      read -= num_dropped;
+    }
+  }
+  for (int32_t& result : lowered->host_results) result -= num_dropped;
+}
+
 absl::StatusOr<LoweredTape> Lowering::Finish() {
   LoweredTape lowered;
   std::vector<ValueId> outputs;
@@ -755,7 +773,9 @@ absl::StatusOr<LoweredTape> Lowering::Finish() {
   }
   MICA_RETURN_IF_ERROR(AddUpdates());
   MICA_ASSIGN_OR_RETURN(Program program, builder_.Build(outputs));
-  MICA_ASSIGN_OR_RETURN(lowered.program, RemoveDeadOps(program, registry_));
+  DropProvenReads(program, &outputs, &lowered);
+  MICA_ASSIGN_OR_RETURN(lowered.program,
+                        WithOutputs(program, outputs, registry_));
   lowered.large_constants = std::move(large_constants_);
   return lowered;
 }

@@ -36,7 +36,9 @@ struct LoweredTape {
   // The tape's constants that are variables of the Program for their size, in
   // order of the variables behind the states.
   std::vector<TapeTensorId> large_constants;
-  // Index in Program::outputs of the scalar that Tape::host_reads[i] read.
+  // Index in Program::outputs of the scalar that Tape::host_reads[i] read; or
+  // kProven, if it depends on nothing that may change and is no output.
+  static constexpr int32_t kProven = -1;
   std::vector<int32_t> host_reads;
   // The same for Tape::host_results.
   std::vector<int32_t> host_results;

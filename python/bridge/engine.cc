@@ -88,9 +88,9 @@ absl::StatusOr<std::unique_ptr<CompiledTape>> CompiledTape::Build(
   compiled->program_ =
       std::make_shared<const Program>(compiled->lowered_.program);
   const Program& program = *compiled->program_;
-  compiled->num_tensor_outputs_ = static_cast<int>(
-      program.outputs().size() - compiled->lowered_.host_reads.size());
   MICA_RETURN_IF_ERROR(compiled->AddHostReads(tape));
+  compiled->num_tensor_outputs_ = static_cast<int>(
+      program.outputs().size() - compiled->host_reads_.size());
   for (TapeTensorId id : compiled->lowered_.large_constants) {
     const ValueId value =
         program.variables()[states.size() + compiled->large_constants_.size()]
@@ -128,6 +128,7 @@ absl::Status CompiledTape::AddHostReads(const Tape& tape) {
   for (size_t i = 0; i < tape.host_reads.size(); ++i) {
     const TapeHostRead& read = tape.host_reads[i];
     const int32_t output = lowered_.host_reads[i];
+    if (output == LoweredTape::kProven) continue;
     HostRead added{.output = output,
                    .dtype = program_->type(program_->outputs()[output]).dtype};
     const TapeValue& value = tape.calls[read.call].outputs[read.output];

@@ -140,6 +140,7 @@ absl::Status Graph::PlaceHostReads() {
     const TapeHostRead& read = tape_.host_reads[i];
     const TapeCall& call = tape_.calls[read.call];
     const int output = lowered_.host_reads[i];
+    if (output == LoweredTape::kProven) continue;
     const TensorType type = plan_->output_type(output);
     const std::optional<int64_t> bits =
         BitsOf(call.outputs[read.output], type.dtype);

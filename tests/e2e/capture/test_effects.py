@@ -25,6 +25,19 @@ def test_item_branches():
     check(f, (x(0).abs(),), (-x(0).abs(),), (x(1).abs(),), (-x(1).abs(),))
 
 
+def test_a_number_that_constants_decide_is_no_check():
+    def f(a):
+        steps = torch.arange(4)
+        if (steps.diff() == 1).all():
+            return a * int(steps.sum())
+        return a - 1
+
+    c = check(f, (x(0),), (x(1),))
+    [graph] = mica.explain(c).graphs
+    assert "aten._local_scalar_dense" in graph.calls
+    assert not any("diff" in op or "all" in op for op in graph.ops)
+
+
 def test_item_flows_through_containers():
     def f(a):
         flag = (a.sum() > 0).item()
