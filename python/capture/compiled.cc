@@ -79,16 +79,15 @@ PyRef ReportRecord(const Record& record) {
     if (!Put(counts.get(), name.c_str(), Number(count))) return PyRef();
   }
   PyObject* d = dict.get();
-  const bool ok = Put(d, "calls", Texts(calls)) && Put(d, "ops", Texts(ops)) &&
-                  Put(d, "opaque", counts) &&
-                  Put(d, "variables", Variables(record)) &&
-                  Put(d, "guards", Texts(record.GuardsToText())) &&
-                  Put(d, "hits", Number(record.hits)) &&
-                  Put(d, "program", Text(ToText(graph.program()))) &&
-                  Put(d, "plan", Text(graph.plan().ToText())) &&
-                  Put(d, "arena_bytes", Number(graph.plan().arena_bytes())) &&
-                  Put(d, "live_set_bytes",
-                      Number(graph.plan().live_set_bytes()));
+  const bool ok =
+      Put(d, "calls", Texts(calls)) && Put(d, "ops", Texts(ops)) &&
+      Put(d, "opaque", counts) && Put(d, "variables", Variables(record)) &&
+      Put(d, "guards", Texts(record.GuardsToText())) &&
+      Put(d, "hits", Number(record.hits)) &&
+      Put(d, "program", Text(ToText(graph.program()))) &&
+      Put(d, "plan", Text(graph.plan().ToText())) &&
+      Put(d, "arena_bytes", Number(graph.plan().arena_bytes())) &&
+      Put(d, "live_set_bytes", Number(graph.plan().live_set_bytes()));
   return ok ? dict : PyRef();
 }
 
