@@ -112,7 +112,7 @@ class Loaded:
             os.fspath(path),
             native,
             [tensors[name] for name, _ in native.variables],
-            self._text,
+            signature.with_numbers(self._text, self.numbers),
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -100,9 +100,24 @@ def parse(text: str, path: str) -> dict[str, Any]:
         raise ValueError(f"{path}: wants a signature of format '{FORMAT}'")
     try:
         _check(signature)
-    except (KeyError, TypeError, IndexError, AssertionError) as error:
+    except (LookupError, TypeError, RuntimeError, AssertionError) as error:
         raise ValueError(f"{path}: a damaged signature ({error})") from None
     return signature
+
+
+def with_numbers(text: str, numbers: Mapping[str, float]) -> str:
+    """Puts in other values.
+
+    Args:
+      text: What `make` gave.
+      numbers: Values by the names of the Program's inputs.
+    Returns:
+      The signature's text with them in `numbers`.
+    """
+    signature = json.loads(text)
+    for item in signature["numbers"]:
+        item["value"] = numbers.get(item["name"], item["value"])
+    return json.dumps(signature, indent=1)
 
 
 def flatten(
@@ -190,6 +205,10 @@ def rebuild(
             return objects[node["index"]]
         if kind == "constant":
             return node["value"]
+        if kind == "dtype":
+            return getattr(torch, node["value"].removeprefix("torch."))
+        if kind == "device":
+            return torch.device(node["value"])
         children = [build(child) for child in node["children"]]
         if kind == "tuple":
             return tuple(children)
@@ -255,6 +274,8 @@ def _result(
     if kind == "object":
         if id(what) in variables:
             return {"kind": "variable", "name": variables[id(what)]}
+        if isinstance(what, (torch.dtype, torch.device)):
+            return {"kind": type(what).__name__, "value": str(what)}
         return {"kind": "constant", "value": _constant(what, "the result")}
     if kind in ("tuple", "list", "set"):
         return {"kind": kind, "children": children}
@@ -380,6 +401,8 @@ def _check(signature: Mapping[str, Any]) -> None:
         "argument": ("index",),
         "constant": ("value",),
         "variable": ("name",),
+        "dtype": ("value",),
+        "device": ("value",),
         "tuple": ("children",),
         "list": ("children",),
         "set": ("children",),
@@ -392,6 +415,12 @@ def _check(signature: Mapping[str, Any]) -> None:
         for number, node in enumerate(nodes):
             for field in fields[node["kind"]]:
                 assert field in node, f"a node lacks '{field}'"
+            if node["kind"] == "dtype":
+                name = node["value"].removeprefix("torch.")
+                dtype = getattr(torch, name, None)
+                assert isinstance(dtype, torch.dtype), "a dtype is unknown"
+            if node["kind"] == "device":
+                torch.device(node["value"])
             for child in node.get("children", ()):
                 # Parts come after what holds them: no cycles.
                 assert number < child < len(nodes), "a part is misplaced"
