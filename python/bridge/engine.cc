@@ -89,8 +89,8 @@ absl::StatusOr<std::unique_ptr<CompiledTape>> CompiledTape::Build(
       std::make_shared<const Program>(compiled->lowered_.program);
   const Program& program = *compiled->program_;
   MICA_RETURN_IF_ERROR(compiled->AddHostReads(tape));
-  compiled->num_tensor_outputs_ = static_cast<int>(
-      program.outputs().size() - compiled->host_reads_.size());
+  compiled->num_tensor_outputs_ =
+      static_cast<int>(program.outputs().size() - compiled->host_reads_.size());
   for (TapeTensorId id : compiled->lowered_.large_constants) {
     const ValueId value =
         program.variables()[states.size() + compiled->large_constants_.size()]
