@@ -34,7 +34,14 @@ import mica
 import rivals
 import zoo
 import zoo_training
-from bench_common import add_json_flag, interleave, place, ratios, spread
+from bench_common import (
+    add_json_flag,
+    commit,
+    interleave,
+    place,
+    ratios,
+    spread,
+)
 from performance_page import show, write_page
 
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
@@ -317,6 +324,18 @@ def run_case(case: Case, arguments: argparse.Namespace) -> Figures:
     return figures
 
 
+def joined(earlier: Path | None, rows: list[Figures]) -> list[Figures]:
+    """The rows of an earlier run's JSON, those measured now in their place."""
+    if earlier is None:
+        return rows
+    now = {(row["kind"], row["model"], row["detail"]): row for row in rows}
+    kept: list[Figures] = json.loads(earlier.read_text())["cases"]
+    found = [
+        now.pop((row["kind"], row["model"], row["detail"]), row) for row in kept
+    ]
+    return found + list(now.values())
+
+
 def parse_arguments() -> argparse.Namespace:
     """Returns the flags."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -349,6 +368,11 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--write", action="store_true", help="rewrite docs/performance.md"
     )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        help="JSON of an earlier run, for the cases that aren't measured now",
+    )
     add_json_flag(parser)
     return parser.parse_args()
 
@@ -378,12 +402,13 @@ def main() -> int:
                 "kind": case.kind,
                 "model": case.name,
                 "detail": case.detail,
+                "commit": commit(),
                 "systems": run_case(case, arguments),
             }
         )
         tqdm.write(show(rows[-1]), file=sys.stdout)
     figures = {"dtype": "float32", "rounds": arguments.rounds} | place()
-    figures["cases"] = rows
+    figures["cases"] = joined(arguments.keep, rows)
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
     if arguments.write:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
-_BEGIN = "<!-- models: made by tools/bench_models.py --write -->"
-_END = "<!-- end of models -->"
+BEGIN = "<!-- models: made by tools/bench_models.py --write -->"
+END = "<!-- end of models -->"
 
 # How many times as fast as eager Mica is to be; 1 for those not named.
 SPEED_BARS = {
@@ -91,15 +91,16 @@ def show(case: Figures) -> str:
 
 def write_page(figures: Figures) -> None:
     """Replaces what stands between the page's two marks."""
-    before, rest = PAGE.read_text().split(_BEGIN)
-    _, after = rest.split(_END)
-    PAGE.write_text(before + _BEGIN + "\n" + page(figures) + _END + after)
+    before, rest = PAGE.read_text().split(BEGIN)
+    _, after = rest.split(END)
+    PAGE.write_text(before + BEGIN + "\n" + page(figures) + END + after)
 
 
 def page(figures: Figures) -> str:
     """Returns the tables as Markdown."""
+    commits = dict.fromkeys(case["commit"] for case in figures["cases"])
     parts = [
-        f"Commit {figures['commit']}, {figures['processor']}, torch "
+        f"Commit {', '.join(commits)}, {figures['processor']}, torch "
         f"{figures['torch']}, threads: {figures['threads']}, "
         f"{figures['dtype']}, {figures['rounds']} rounds.\n"
     ]

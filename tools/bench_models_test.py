@@ -1,0 +1,109 @@
+"""The model benchmark: a small run, reasons, and the page that it makes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("tqdm")
+pytest.importorskip("transformers")
+
+import performance_page
+
+TOOLS = Path(__file__).parent
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    """A case that meets every bar, with changes to Mica's figures."""
+    spread = {"median": 1.5, "min": 1.4, "max": 1.6}
+    one = {"median": 1.0, "min": 1.0, "max": 1.0}
+    mica: dict[str, Any] = {
+        "ms": spread,
+        "to_eager": spread,
+        "cold_s": 0.1,
+        "difference": 1e-6,
+        "graphs": 1,
+        "refusals": [],
+        "opaque": [],
+        "arena_to_live": 1.0,
+        "peak_mb": 5.0,
+    } | changes
+    return {
+        "kind": "inference",
+        "model": "ResNet-50",
+        "detail": "batch 1",
+        "commit": "c",
+        "systems": {
+            "eager": {"ms": one, "to_eager": one, "cold_s": 0, "peak_mb": 6.0},
+            "mica": mica,
+            "openvino": {"reason": "openvino is not installed"},
+        },
+    }
+
+
+def test_every_bar_is_checked() -> None:
+    assert performance_page.missed(row()) == []
+    slow = {"median": 1.3, "min": 1.0, "max": 1.5}
+    for changes, bar in (
+        ({"to_eager": slow}, "≥ 1.4×"),
+        ({"cold_s": 1.1}, "cold ≤ 1 s"),
+        ({"opaque": ["aten.foo"]}, "no op left to ATen"),
+        ({"arena_to_live": 1.04}, "arena ≤ 1.03×"),
+        ({"graphs": 2}, "one graph"),
+    ):
+        assert performance_page.missed(row(**changes)) == [bar]
+    training = row(peak_mb=7.0) | {"kind": "training", "model": "digits net"}
+    assert performance_page.missed(training) == ["memory ≤ eager's"]
+
+
+def test_a_case_that_failed_is_shown_with_its_reason() -> None:
+    case = row()
+    case["systems"]["mica"] = {"reason": "ValueError: no"}
+    figures = {"processor": "p", "torch": "2", "threads": 1}
+    figures |= {"dtype": "float32", "rounds": 3, "cases": [case, row()]}
+    page = performance_page.page(figures)
+    assert "- Mica, ResNet-50: ValueError: no.\n" in page
+    assert "- OpenVINO, all: openvino is not installed.\n" in page
+    assert "| ResNet-50 | batch 1 | 1 ms | – | ≥ 1.4× | **no** |" in page
+    assert "1.50× (1.40–1.60) | ≥ 1.4× | yes |" in page
+
+
+def test_the_page_has_its_marks() -> None:
+    text = performance_page.PAGE.read_text()
+    assert text.count(performance_page.BEGIN) == 1
+    assert text.count(performance_page.END) == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "system"), [("LSTM", "mica"), ("digits net", "openvino")]
+)
+def test_one_small_run(model: str, system: str, tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    command = [sys.executable, "bench_models.py", "--models", model]
+    command += ["--systems", system, "--cases", "1:0", "--rounds", "2"]
+    command += ["--json", str(path)]
+    done = subprocess.run(
+        command,
+        cwd=TOOLS,
+        env=os.environ | {"PYTHONPATH": str(TOOLS.parent / "python")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(path.read_text())
+    assert figures["threads"] == 1 and figures["dtype"] == "float32"
+    for case in figures["cases"]:
+        eager = case["systems"]["eager"]
+        assert eager["ms"]["median"] > 0 and eager["peak_mb"] >= 0
+        found = case["systems"][system]
+        if system == "mica":
+            assert found["graphs"] == 1 and not found["opaque"]
+            assert found["difference"] < 1e-4 and found["ms"]["median"] > 0
+        else:
+            assert found["reason"] == "doesn't train"
