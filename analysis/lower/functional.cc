@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/types/span.h"
 
 namespace mica {
@@ -123,14 +124,18 @@ std::optional<FunctionalForm> FindFunctionalForm(const TapeCall& call,
 const OpDef* FindReturningForm(const TapeCall& call,
                                const OpRegistry& registry) {
   // ATen's naming rule; the older name is that of an operator which conceals
-  // what it writes.
+  // what it writes. Ours return what "_" would write.
+  const bool is_ours = absl::StartsWith(call.op, "mica.");
   const std::string op = call.op == "aten.native_batch_norm"
                              ? "aten._native_batch_norm_legit"
                              : call.op;
-  const OpDef* def = registry.Find(absl::StrCat(op, "_functional"));
+  const OpDef* def =
+      registry.Find(is_ours ? std::string(absl::StripSuffix(op, "_"))
+                            : absl::StrCat(op, "_functional"));
+  const size_t written = call.outputs.size() + call.mutated_args.size();
   if (def == nullptr || def->schema().params.size() != call.args.size() ||
-      def->schema().results.size() !=
-          call.outputs.size() + call.mutated_args.size()) {
+      def->schema().results.size() < written ||
+      (!is_ours && def->schema().results.size() != written)) {
     return nullptr;
   }
   for (int32_t arg : call.mutated_args) {

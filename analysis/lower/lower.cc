@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "analysis/lower/fixed_values.h"
+#include "analysis/lower/foreach.h"
 #include "analysis/lower/functional.h"
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
@@ -93,6 +94,7 @@ class Lowering {
   std::string UniqueName(absl::string_view path) const;
   void DeclareExternal(TapeTensorId id, ValueId value);
 
+  absl::Status LowerAnyCall(const TapeCall& call);
   absl::Status LowerCall(const TapeCall& call);
   absl::Status LowerNative(const TapeCall& call);
   absl::Status LowerView(const TapeCall& call);
@@ -285,7 +287,7 @@ absl::StatusOr<LoweredTape> Lowering::Run() {
   MICA_RETURN_IF_ERROR(DeclareExternals());
   for (const TapeCall& call : tape_.calls) {
     call_ = &call;
-    const absl::Status status = LowerCall(call);
+    const absl::Status status = LowerAnyCall(call);
     if (!status.ok()) return Annotate(status, Where(call));
   }
   call_ = nullptr;
@@ -409,6 +411,16 @@ absl::StatusOr<ValueId> Lowering::Current(TapeTensorId id) {
     state.version = storage.version;
   }
   return state.value;
+}
+
+// A call over lists of tensors is many calls.
+absl::Status Lowering::LowerAnyCall(const TapeCall& call) {
+  const auto parts = ExpandForeach(call, registry_);
+  if (!parts.has_value()) return LowerCall(call);
+  for (const TapeCall& part : *parts) {
+    MICA_RETURN_IF_ERROR(LowerCall(part));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Lowering::LowerCall(const TapeCall& call) {
@@ -574,6 +586,8 @@ absl::Status Lowering::LowerReturned(const TapeCall& call, const OpDef& def) {
     MICA_ASSIGN_OR_RETURN(TensorType type, WriteType(id));
     spec.types.push_back(std::move(type));
   }
+  // What the call leaves out, such as a momentum that isn't kept.
+  spec.types.resize(def.schema().results.size(), AbsentResultType());
   MICA_ASSIGN_OR_RETURN(auto results, builder_.AddOp(std::move(spec)));
   for (size_t i = 0; i < fresh.size(); ++i) {
     if (fresh[i] == kNoTapeTensor) continue;

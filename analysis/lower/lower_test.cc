@@ -204,5 +204,31 @@ TEST(LowerTest, AResultThatTheMaskLeavesOutIsAbsentThoughEagerMadeIt) {
   EXPECT_THAT(ToText(lowered.program), HasSubstr("f32[2,3], f32[0], f32[0]"));
 }
 
+TEST(LowerTest, ACallOverListsIsACallForEachTensor) {
+  TapeMaker maker;
+  const TapeTensorId p = maker.Input({2, 3}, 0);
+  const TapeTensorId q = maker.Input({4}, 1);
+  const TapeTensorId root_p = maker.Made({2, 3}, 2);
+  const TapeTensorId root_q = maker.Made({4}, 3);
+  TapeCall& div =
+      maker.Call("aten._foreach_div_.ScalarList",
+                 {TapeTensorList{{p, q}}, std::vector<double>{2.0, 4.0}}, p);
+  div.arg_names = {"self", "scalars"};
+  div.outputs.clear();
+  div.mutated_args = {0};
+  TapeCall& sqrt =
+      maker.Call("aten._foreach_sqrt", {TapeTensorList{{p, q}}}, p);
+  sqrt.arg_names = {"self"};
+  sqrt.outputs = {TapeTensorList{{root_p, root_q}}};
+  maker.tape().results = {root_p, root_q};
+  MICA_ASSERT_OK_AND_ASSIGN(LoweredTape lowered,
+                            LowerTape(maker.tape(), AllOps()));
+  const std::string text = ToText(lowered.program);
+  EXPECT_THAT(text, HasSubstr("aten.div.Scalar(%x, 2.0) : f32[2,3]"));
+  EXPECT_THAT(text, HasSubstr("aten.div.Scalar(%x_, 4.0) : f32[4]"));
+  EXPECT_THAT(text, HasSubstr("aten.sqrt"));
+  EXPECT_EQ(lowered.program.updates().size(), 2);
+}
+
 }  // namespace
 }  // namespace mica

@@ -1,0 +1,24 @@
+// Calls over lists of tensors, as optimizers make them, taken apart.
+
+#ifndef MICA_ANALYSIS_LOWER_FOREACH_H_
+#define MICA_ANALYSIS_LOWER_FOREACH_H_
+
+#include <optional>
+#include <vector>
+
+#include "analysis/lower/tape.h"
+#include "framework/op/op_registry.h"
+
+namespace mica {
+
+// The calls on one tensor each, in the order of the lists, that
+// aten._foreach_add_.List and its kind stand for, by ATen's naming rule: it
+// calls aten.add_.Tensor. Those of aten._fused_adamw_ and its kind are
+// mica.adam_step. Nothing if `call` is of another kind or if `registry` lacks
+// the operator.
+std::optional<std::vector<TapeCall>> ExpandForeach(const TapeCall& call,
+                                                   const OpRegistry& registry);
+
+}  // namespace mica
+
+#endif  // MICA_ANALYSIS_LOWER_FOREACH_H_
