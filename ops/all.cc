@@ -2,6 +2,7 @@
 
 #include "ops/math/families.h"
 #include "ops/nn/families.h"
+#include "ops/optim/families.h"
 #include "ops/shape/families.h"
 
 namespace mica {
@@ -14,6 +15,8 @@ void RegisterAllOps(OpRegistry& registry) {
   RegisterReductionOps(registry);
   RegisterScanOps(registry);
   RegisterScalarOps(registry);
+  RegisterRegionOps(registry);
+  RegisterStepOps(registry);
   RegisterActivationOps(registry);
   RegisterActivationBackwardOps(registry);
   RegisterSoftmaxOps(registry);

@@ -95,6 +95,10 @@ struct Prepared {
   // the same element size, dims and strides, and which dies here. Operands
   // without the bit never share bytes with result 0.
   uint32_t inplace_operands = 0;
+  // The same for results 1, 2, …, where the kernel says so.
+  absl::InlinedVector<uint32_t, 2> more_inplace;
+  // The launch returns true whatever the data.
+  bool never_fails = false;
   std::vector<PackRequest> packs;
   // If set, each Job makes its own instance and launches with it as state;
   // `state` must outlive the instances, and does: the Plan holds it.

@@ -9,6 +9,7 @@ namespace mica::cpu {
 
 void RegisterArithmetic(KernelRegistry& registry);  // Elementwise, one type.
 void RegisterLogic(KernelRegistry& registry);       // Comparisons, selection.
+void RegisterRegions(KernelRegistry& registry);     // And steps of optimizers.
 void RegisterMatmul(KernelRegistry& registry);
 void RegisterFewPixelsConvolution(KernelRegistry& registry);
 void RegisterOneDnnConvolution(KernelRegistry& registry);

@@ -5,6 +5,7 @@ namespace mica::cpu {
 void RegisterAll(KernelRegistry& registry) {
   RegisterArithmetic(registry);
   RegisterLogic(registry);
+  RegisterRegions(registry);
   RegisterMatmul(registry);
   RegisterFewPixelsConvolution(registry);
   RegisterOneDnnConvolution(registry);

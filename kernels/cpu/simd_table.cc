@@ -16,6 +16,7 @@ SimdTable MakeV3() {
   v3::FillReduce(table);
   v3::FillNorm(table);
   v3::FillBackward(table);
+  v3::FillRegion(table);
   v3::FillGemm(table);
   v3::FillAttention(table);
   v3::FillPlainGemm(table);
@@ -35,6 +36,7 @@ SimdTable MakeV4() {
   v4::FillReduce(table);
   v4::FillNorm(table);
   v4::FillBackward(table);
+  v4::FillRegion(table);
   v4::FillGemm(table);
   v4::FillAttention(table);
   v4::FillPlainGemm(table);

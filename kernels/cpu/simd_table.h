@@ -45,6 +45,7 @@ enum class Binary : int {
   kDiv,      // floating point only
   kMaximum,  // a nan wins
   kMinimum,
+  kLerp,          // from a to b by alpha, floating point only, as the next
   kTanhBackward,  // a * (1 - b * b), and below gelu's slope at b times a
   kGeluErfBackward,
   kGeluTanhBackward,
@@ -58,7 +59,10 @@ enum class Binary : int {
   kOr,
   kXor,
 };
-inline constexpr int kNumBinary = 19;
+inline constexpr int kNumBinary = 20;
+
+enum class Ternary : int { kAddcmul, kAddcdiv };
+inline constexpr int kNumTernary = 2;
 
 // Which operands are arrays (v) and which a single element (s).
 enum class Form : int { kVV, kVS, kSV };
@@ -194,12 +198,37 @@ struct LayerNormBackwardArgs {
   int64_t rows = 0, n = 0;       // Row-major, dense.
 };
 
+// Adam's step on n elements: framework-free twin of mica.adam_step. Arrays are
+// of one element type; results may be the operands of the same name.
+struct AdamArgs {
+  const void* self = nullptr;
+  const void* grad = nullptr;
+  const void* avg = nullptr;
+  const void* avg_sq = nullptr;
+  void* new_self = nullptr;
+  void* new_avg = nullptr;
+  void* new_avg_sq = nullptr;
+  int64_t n = 0;
+  double grad_sign = 1;  // -1 maximises.
+  double shrink = 1;     // Of self before the step.
+  double decay = 0;      // Of self in the gradient.
+  double weight = 0;     // Of the gradient in avg,
+  double beta2 = 0;      // of avg_sq in itself.
+  double root = 1;       // What divides the root of avg_sq.
+  double eps = 0;
+  double size = 0;
+};
+using AdamFn = void (*)(const AdamArgs& args);
+
 using UnaryFn = void (*)(const void* x, void* out, int64_t n);
 using BinaryFn = void (*)(const void* a, const void* b, void* out, int64_t n,
                           const void* alpha);
 // out[i] = cond[i] ? a[i * (a is v)] : b[i * (b is v)].
 using SelectFn = void (*)(const bool* cond, const void* a, const void* b,
                           void* out, int64_t n);
+// Adds alpha * b * c or alpha * b / c to a.
+using TernaryFn = void (*)(const void* a, const void* b, const void* c,
+                           void* out, int64_t n, const void* alpha);
 using ClampFn = void (*)(const void* x, void* out, int64_t n, const void* lo,
                          const void* hi);
 using ConvertFn = void (*)(const void* x, void* out, int64_t n);
@@ -214,6 +243,7 @@ struct SimdTable {
   // Null where the combination has no loop. Arithmetic gives the inputs' type.
   UnaryFn unary[kNumUnary][kNumElems] = {};
   BinaryFn binary[kNumBinary][kNumElems][kNumForms] = {};
+  TernaryFn ternary[kNumTernary][kNumElems] = {};
   ClampFn clamp[kNumElems] = {};
   // By log2 of the element's bytes (1, 2, 4, 8), then by which of a and b are
   // arrays: 0 none, 1 a, 2 b, 3 both.
@@ -238,6 +268,7 @@ struct SimdTable {
   // p * (dp - delta) * scale.
   void (*attention_slopes)(float* s, float* dp, int64_t n, float lse,
                            float delta, float scale) = nullptr;
+  AdamFn adam[kNumElems] = {};  // Null but for floats.
   float (*dot)(const float* a, const float* b, int64_t n) = nullptr;
 
   // Moves 4-byte elements of src[rows][cols] to dst[cols][rows]; unit stride

@@ -25,6 +25,8 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceMatmul(registry);
   RegisterReferenceReductions(registry);
   RegisterReferenceLines(registry);
+  RegisterReferenceOptim(registry);
+  RegisterReferenceRegions(registry);
   RegisterReferenceScalars(registry);
   RegisterReferenceNorms(registry);
   RegisterReferenceBatchNorm(registry);

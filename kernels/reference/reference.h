@@ -24,6 +24,8 @@ void RegisterReferenceActivationBackward(KernelRegistry& registry);
 void RegisterReferenceMatmul(KernelRegistry& registry);
 void RegisterReferenceReductions(KernelRegistry& registry);
 void RegisterReferenceLines(KernelRegistry& registry);
+void RegisterReferenceOptim(KernelRegistry& registry);
+void RegisterReferenceRegions(KernelRegistry& registry);
 void RegisterReferenceScalars(KernelRegistry& registry);
 void RegisterReferenceNorms(KernelRegistry& registry);
 void RegisterReferenceBatchNorm(KernelRegistry& registry);

@@ -14,6 +14,7 @@ void RegisterMatmulOps(OpRegistry& registry);
 void RegisterReductionOps(OpRegistry& registry);
 void RegisterScanOps(OpRegistry& registry);
 void RegisterScalarOps(OpRegistry& registry);
+void RegisterRegionOps(OpRegistry& registry);
 
 }  // namespace mica
 

@@ -187,6 +187,33 @@ constexpr absl::string_view kListed[] = {
     "mica.linear(f32[6,16], f32[4,16], f32[4], none, \"sigmoid\")",
     "mica.linear(f32[6,16], f32[4,16], f32[4], none, \"silu\")",
     "mica.linear(f64[6,16], f64[4,16], f64[4], none, \"gelu\")",
+    // Regions.
+    "mica.elementwise([f32[300], f32[300], f64], \"mul %0 0.5; lerp $0 %1 %2; "
+    "sqrt %1; div $1 3 -> $1 $3\")",
+    "mica.elementwise([f32[40,50]{1,40}, f32[40,50]{1,40}, f32[]], "
+    "\"sub_scaled "
+    "%0 %1 %2; addcmul $0 %0 %1 2; add %2 $1; addcdiv $2 $2 %0 0.5; tanh %1 -> "
+    "$3 $4 $2\")",
+    "mica.elementwise([f64[5,700], f64[5,700], f64, i64], \"add_scaled %0 %1 "
+    "%2; maximum $0 %3; mul $1 $1; neg $2; abs $3; relu %0; exp %0; minimum "
+    "$6 $5; reciprocal %1; rsqrt $4; sigmoid %0; silu %0; cube $11; square "
+    "$10; tanh_backward $13 $12; sub 1 $14 -> $7 $15 $9 $8\")",
+    "mica.elementwise([f32[], f32[]], \"add %0 1 -> $0\")",
+    "mica.elementwise([bf16[7], bf16[7]], \"add %0 %1 -> $0\")",
+    // Steps of optimizers.
+    "mica.adam_step(f32[300], f32[300], f32[300], f32[300]~0..2, f32[]~1..9, "
+    "f64~0..1, 0.9, 0.999, 0.01, 1e-8)",
+    "mica.adam_step(f32[5,7], f32[5,7], f32[5,7], f32[5,7]~0..2, f32[]~1..9, "
+    "0.01, 0.4, 0.999, f64~0..1, 1e-3, maximize=true, is_decoupled=true)",
+    "mica.adam_step(f64[5,7]{1,5}, f64[5,7]{1,5}, f64[5,7]{1,5}, "
+    "f64[5,7]{1,5}~0..2, f32[]~1..9, f32[]~0..1, 0.9, 0.999, 0, 1e-8)",
+    "mica.adam_step(f32[5,7], f32[5,7]{1,5}, f32[5,7], f32[5,7]~0..2, "
+    "f32[]~1..9, 0.01, 0.9, 0.999, 0, 1e-8)",
+    "mica.sgd_step(f32[300], f32[300], none, 0, 0, f64~0..1, 0)",
+    "mica.sgd_step(f32[5,7], f32[5,7], f32[5,7], 0.1, 0.9, f64~0..1, 0.2, "
+    "nesterov=true, maximize=true)",
+    "mica.sgd_step(f64[300], f64[300], f64[300], 0.1, 0.9, 0.1, 0, "
+    "is_first_step=true)",
     // Host scalars.
     "mica.scalar_add(f64, 2.5)",
     "mica.scalar_add(f32, i64)",
