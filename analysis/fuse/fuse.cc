@@ -8,6 +8,7 @@
 #include "analysis/fuse/forward_writes.h"
 #include "analysis/fuse/program_facts.h"
 #include "analysis/fuse/recurrent.h"
+#include "analysis/fuse/regions.h"
 #include "analysis/fuse/simplify.h"
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
@@ -309,7 +310,8 @@ absl::StatusOr<Program> Fuse(const Program& program, const OpRegistry& ops) {
   MICA_ASSIGN_OR_RETURN(plain, Simplify(plain, ops));
   MICA_ASSIGN_OR_RETURN(plain, FuseRecurrent(plain, ops));
   MICA_ASSIGN_OR_RETURN(Program fused, Fuser(plain, ops).Run());
-  return RemoveDeadOps(fused, ops);
+  MICA_ASSIGN_OR_RETURN(fused, RemoveDeadOps(fused, ops));
+  return MergeElementwise(fused, ops);
 }
 
 }  // namespace mica

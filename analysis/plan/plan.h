@@ -94,8 +94,9 @@ class Plan {
   // The Program as the passes left it. Inputs, variables and outputs are those
   // of the Program given.
   const Program& program() const { return program_; }
-  // In launch order: all ops and copies to outputs, then from num_compute()
-  // on the copies that commit updates to inputs and variables.
+  // In launch order: ops and copies to outputs, then from num_compute() on what
+  // commits updates to inputs and variables: copies, and ops that can't fail
+  // and are computed right there.
   absl::Span<const Step> steps() const { return steps_; }
   StepId num_compute() const { return num_compute_; }
   absl::Span<const Location> args() const { return args_; }

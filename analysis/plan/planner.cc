@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analysis/plan/commit.h"
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
 #include "framework/tensor/tensor.h"
@@ -30,6 +31,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(Program program) {
   PlaceExternals();
   PlaceOutputs();
   MarkFolded();
+  PlaceCommits();
   MICA_RETURN_IF_ERROR(AddOpSteps());
   MICA_RETURN_IF_ERROR(AddOutputCopies());
   MICA_RETURN_IF_ERROR(AddUpdates());
@@ -88,6 +90,37 @@ void Planner::PlaceOutputs() {
     places_[id].location = {.home = Home::kOutput,
                             .index = static_cast<int>(i)};
   }
+}
+
+void Planner::PlaceCommits() {
+  commit_targets_.assign(program().num_values(), kNoValue);
+  if (!options_.reuse_buffers || program().updates().empty()) return;
+  // What fails here is told when the op's step is added.
+  std::vector<std::shared_ptr<const Prepared>> kept;
+  commit_targets_ = FindCommitTargets(
+      program(), resolved_, uses_, [&](const Op& op) -> const Prepared* {
+        const auto selected = selector_.Select(MakeRequest(op));
+        if (!selected.ok()) return nullptr;
+        kept.push_back(selected->prepared);
+        return kept.back().get();
+      });
+  for (const Op& op : program().ops()) {
+    if (!IsCommitted(op)) continue;
+    for (ValueId id : op.results) {
+      if (commit_targets_[id] != kNoValue) {
+        places_[id] = places_[commit_targets_[id]];
+      }
+    }
+    // Read after ops that stand behind this one.
+    ForEachValue(op.arguments,
+                 [&](ValueId id) { is_escaping_[resolved_[id].base] = true; });
+  }
+}
+
+bool Planner::IsCommitted(const Op& op) const {
+  return std::any_of(op.results.begin(), op.results.end(), [&](ValueId id) {
+    return commit_targets_[id] != kNoValue;
+  });
 }
 
 bool Planner::IsFrozen(ValueId value) const {
@@ -191,7 +224,7 @@ Planner::Place Planner::PlaceOf(ValueId value) const {
 absl::Status Planner::AddOpSteps() {
   for (size_t i = 0; i < program().ops().size(); ++i) {
     const Op& op = program().ops()[i];
-    if (op.def->is_view()) continue;
+    if (op.def->is_view() || IsCommitted(op)) continue;
     const auto id = static_cast<OpId>(i);
     const absl::Status status = is_folded_[i] ? AddFold(id) : AddOpStep(id);
     if (!status.ok()) return Annotate(status, Describe(op));
@@ -253,7 +286,7 @@ std::vector<Planner::Place> Planner::PlaceResults(
   for (size_t i = 0; i < op.results.size(); ++i) {
     const ValueId id = op.results[i];
     Place& place = places_[id];
-    if (uses_[id] == 0 || place.location.home == Home::kOutput) continue;
+    if (uses_[id] == 0 || place.location.home != Home::kNone) continue;
     place.location.home = Home::kArena;
     const int inplace =
         i == 0 ? FindInPlaceOperand(op, prepared, operands) : -1;
@@ -347,9 +380,21 @@ absl::Status Planner::AddUpdates() {
                                  program().type(update.value), saved[i], type));
   }
   plan_->num_compute_ = current_step();
+  for (size_t i = 0; i < program().ops().size(); ++i) {
+    const Op& op = program().ops()[i];
+    if (!IsCommitted(op)) continue;
+    const absl::Status status = AddOpStep(static_cast<OpId>(i));
+    if (!status.ok()) return Annotate(status, Describe(op));
+  }
+  return AddUpdateCopies(saved);
+}
+
+absl::Status Planner::AddUpdateCopies(const std::vector<Place>& saved) {
   for (size_t i = 0; i < program().updates().size(); ++i) {
     const Update& update = program().updates()[i];
-    if (update.value == update.target) continue;
+    const bool is_there = update.value == update.target ||
+                          commit_targets_[update.value] != kNoValue;
+    if (is_there) continue;
     const std::string name =
         absl::StrCat("update %", program().value(update.target).name);
     TensorType type = program().type(update.value);

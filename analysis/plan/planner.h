@@ -45,6 +45,9 @@ class Planner {
   // Marks the values that depend on frozen variables alone.
   void MarkFolded();
   absl::Status AddFold(OpId id);
+  // Places what is computed in the memory of an input or a variable.
+  void PlaceCommits();
+  bool IsCommitted(const Op& op) const;
   absl::Status AddOpSteps();
   absl::Status AddOpStep(OpId id);
   // Adds a step that copies elements, whatever the two types' strides.
@@ -53,6 +56,7 @@ class Planner {
                        const TensorType& to_type);
   absl::Status AddOutputCopies();
   absl::Status AddUpdates();
+  absl::Status AddUpdateCopies(const std::vector<Place>& saved);
   void AssignOffsets();
 
   KernelRequest MakeRequest(const Op& op) const;
@@ -86,7 +90,8 @@ class Planner {
   std::vector<bool> is_escaping_;  // Base values that copies read at the end.
   std::vector<bool> is_updated_;   // Inputs and variables with an update.
   std::vector<bool> is_folded_;    // Of ops.
-  std::vector<Place> places_;      // Of base values.
+  std::vector<ValueId> commit_targets_;  // By value; see FindCommitTargets().
+  std::vector<Place> places_;            // Of base values.
   std::vector<Lifetime> slices_;
   std::vector<Place> args_;
   // The plan's packed copies, by kernel, operand and where that lies.

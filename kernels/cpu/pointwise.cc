@@ -385,6 +385,7 @@ Prepared Finish(const KernelRequest& request, absl::Span<const Source> sources,
                 std::shared_ptr<PointwiseLoop> loop) {
   const TensorType& out = request.results[0].type;
   Prepared prepared;
+  prepared.never_fails = true;
   loop->num_threads = UsefulThreads(request.num_threads, out.num_elements());
   for (size_t s = 0; s < sources.size(); ++s) {
     const TensorType* type = sources[s].type;

@@ -172,11 +172,12 @@ class MemoryChecker {
       const Location& location = args[reads.size() + i];
       if (location.home == Home::kNone) continue;
       const Range range = RangeAt(location, type(op.results[i]).extent_bytes());
-      MICA_RETURN_IF_ERROR(
-          CheckWrite(range, reads, i == 0 ? prepared.inplace_operands : 0));
+      MICA_RETURN_IF_ERROR(CheckWrite(range, reads, InplaceOf(prepared, i)));
       MICA_RETURN_IF_ERROR(CheckDisjoint(range, writes));
       writes.push_back(range);
-      owners_.Write(range, op.results[i]);
+      MICA_ASSIGN_OR_RETURN(const Owner owner,
+                            OwnerOf(step, location, op.results[i]));
+      owners_.Write(range, owner);
     }
     if (prepared.scratch_bytes == 0) return absl::OkStatus();
     const Range scratch = RangeAt(args.back(), prepared.scratch_bytes);
@@ -184,6 +185,35 @@ class MemoryChecker {
     MICA_RETURN_IF_ERROR(CheckDisjoint(scratch, writes));
     owners_.Write(scratch, kScratch);
     return absl::OkStatus();
+  }
+
+  static uint32_t InplaceOf(const Prepared& prepared, size_t result) {
+    if (result == 0) return prepared.inplace_operands;
+    return result <= prepared.more_inplace.size()
+               ? prepared.more_inplace[result - 1]
+               : 0;
+  }
+
+  // A result in an input or a variable is what an update says of it, and comes
+  // when nothing can fail any more.
+  absl::StatusOr<Owner> OwnerOf(const Step& step, const Location& location,
+                                ValueId result) const {
+    if (location.home != Home::kInput && location.home != Home::kVariable) {
+      return Owner(result);
+    }
+    const bool is_late = &step - plan_.steps().data() >= plan_.num_compute() &&
+                         step.prepared->never_fails;
+    for (const Update& update : program_.updates()) {
+      const Value& target = program_.value(update.target);
+      const Home home =
+          target.kind == ValueKind::kInput ? Home::kInput : Home::kVariable;
+      if (is_late && update.value == result && location.home == home &&
+          location.index == target.index && location.offset == 0) {
+        return NewContent(update.target);
+      }
+    }
+    return absl::InternalError(
+        absl::StrCat("writes ", Name(result), " to what it doesn't update"));
   }
 
   // A write over an operand's bytes must be over all of them, in place, and

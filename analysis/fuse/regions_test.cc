@@ -1,0 +1,75 @@
+#include "analysis/fuse/regions.h"
+
+#include <string>
+
+#include "framework/base/test_matchers.h"
+#include "framework/text/text.h"
+#include "ops/all.h"
+
+namespace mica {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+std::string Merged(absl::string_view text) {
+  absl::StatusOr<Program> program = ParseProgram(text, AllOps());
+  EXPECT_THAT(program, IsOk());
+  absl::StatusOr<Program> merged = MergeElementwise(*program, AllOps());
+  EXPECT_THAT(merged, IsOk());
+  const std::string merged_text = ToText(*merged);
+  // A region is a Program's op like any other.
+  EXPECT_THAT(ParseProgram(merged_text, AllOps()), IsOk());
+  return merged_text;
+}
+
+TEST(RegionsTest, AnOptimizersStepIsOnePass) {
+  const std::string text = Merged(R"(program @adam(%g: f32[8], %s: f64) {
+  %p = variable "p" : f32[8]
+  %m = variable "m" : f32[8]
+  %v = variable "v" : f32[8]
+  %m2 = aten.lerp.Scalar(%m, %g, 0.1) : f32[8]
+  %v1 = aten.mul.Tensor(%v, %s) : f32[8]
+  %v2 = aten.addcmul(%v1, %g, %g, value=0.5) : f32[8]
+  %r = aten.sqrt(%v2) : f32[8]
+  %d = aten.add.Scalar(%r, 0.125) : f32[8]
+  %q = aten.addcdiv(%p, %m2, %d, value=%s) : f32[8]
+  update "p" = %q
+  update "m" = %m2
+  update "v" = %v2
+  return
+}
+)");
+  EXPECT_THAT(text, HasSubstr("%m2, %v2, %q = mica.elementwise(["));
+  EXPECT_THAT(text, Not(HasSubstr("aten.")));
+}
+
+TEST(RegionsTest, StandsBeforeTheFirstReader) {
+  const std::string text = Merged(R"(program @f(%x: f32[4,4]) {
+  %a = aten.neg(%x) : f32[4,4]
+  %b = aten.exp(%a) : f32[4,4]
+  %p = aten.mm(%b, %x) : f32[4,4]
+  %c = aten.mul.Tensor(%a, %p) : f32[4,4]
+  %d = aten.abs(%c) : f32[4,4]
+  return %d
+}
+)");
+  EXPECT_THAT(text, HasSubstr("neg %0; exp $0 -> $0 $1"));
+  EXPECT_THAT(text, HasSubstr("mul %0 %1; abs $0 -> $1"));
+}
+
+TEST(RegionsTest, LeavesOtherShapesAndLayoutsAlone) {
+  const std::string text = Merged(R"(program @f(%x: f32[4,4], %b: f32[4]) {
+  %t = aten.t(%x) : f32[4,4]{1,4}
+  %a = aten.add.Tensor(%x, %b) : f32[4,4]
+  %c = aten.mul.Tensor(%a, %t) : f32[4,4]
+  %i = aten._to_copy(%c, dtype=i64) : i64[4,4]
+  %j = aten.neg(%i) : i64[4,4]
+  return %j
+}
+)");
+  EXPECT_THAT(text, Not(HasSubstr("mica.elementwise")));
+}
+
+}  // namespace
+}  // namespace mica
