@@ -31,9 +31,10 @@ constexpr char kChain[] = R"(program @chain(%x: f32[100]) {
 )";
 
 TEST(PlanTest, ResultsTakeTheBytesOfOperandsThatDie) {
-  MICA_ASSERT_OK_AND_ASSIGN(auto plan, PlanOf(kChain));
+  MICA_ASSERT_OK_AND_ASSIGN(auto plan, PlanOf(kChain, {.fuse = false}));
   EXPECT_EQ(plan->arena_bytes(), AlignUp(400));
-  MICA_ASSERT_OK_AND_ASSIGN(plan, PlanOf(kChain, {.reuse_buffers = false}));
+  MICA_ASSERT_OK_AND_ASSIGN(
+      plan, PlanOf(kChain, {.fuse = false, .reuse_buffers = false}));
   EXPECT_EQ(plan->arena_bytes(), 2 * AlignUp(400));
 }
 
@@ -65,10 +66,63 @@ TEST(PlanTest, KeepsAnOperandThatAnUpdateStillReads) {
   update "w" = %a
   return %b
 }
-)"));
+)",
+                                               {.fuse = false}));
   EXPECT_EQ(plan->num_compute(), 2);
   EXPECT_EQ(plan->steps().size(), 3u);
   EXPECT_THAT(plan->ToText(), HasSubstr("2: update %w by"));
+}
+
+TEST(PlanTest, UpdatesAreComputedWhereTheyAreKept) {
+  MICA_ASSERT_OK_AND_ASSIGN(auto plan,
+                            PlanOf(R"(program @sgd(%g: f32[8], %s: f64) {
+  %w = variable "w" : f32[8]
+  %m = variable "m" : f32[8]
+  %m1 = aten.mul.Tensor(%m, %s) : f32[8]
+  %m2 = aten.add.Tensor(%m1, %g) : f32[8]
+  %w2 = aten.add.Tensor(%w, %m2, alpha=-0.5) : f32[8]
+  update "w" = %w2
+  update "m" = %m2
+  return
+}
+)"));
+  EXPECT_EQ(plan->num_compute(), 0);
+  EXPECT_EQ(plan->arena_bytes(), 0);
+  EXPECT_THAT(plan->ToText(),
+              HasSubstr("0: mica.elementwise by cpu.elementwise (variable1, "
+                        "input0, variable0, input1, variable1, variable0)"));
+}
+
+// The second op would read what the first has overwritten.
+TEST(PlanTest, AnUpdateThatReadsAnUpdatedVariableIsComputedBefore) {
+  MICA_ASSERT_OK_AND_ASSIGN(auto plan, PlanOf(R"(program @swap(%x: f32[8]) {
+  %a = variable "a" : f32[8]
+  %b = variable "b" : f32[8]
+  %a2 = aten.mul.Tensor(%a, %x) : f32[8]
+  %b2 = aten.add.Tensor(%b, %a) : f32[8]
+  update "a" = %a2
+  update "b" = %b2
+  return
+}
+)"));
+  EXPECT_EQ(plan->num_compute(), 1);
+  EXPECT_THAT(plan->ToText(), HasSubstr("0: aten.add.Tensor"));
+  EXPECT_THAT(plan->ToText(), HasSubstr("1: aten.mul.Tensor"));
+  EXPECT_THAT(plan->ToText(), HasSubstr("2: update %b by"));
+}
+
+// A view of the variable lies differently in it.
+TEST(PlanTest, AnUpdateThatReadsItsVariableOtherwiseIsACopy) {
+  MICA_ASSERT_OK_AND_ASSIGN(auto plan, PlanOf(R"(program @t(%x: f32[4,4]) {
+  %w = variable "w" : f32[4,4]
+  %t = aten.t(%w) : f32[4,4]{1,4}
+  %s = aten.add.Tensor(%x, %t) : f32[4,4]
+  update "w" = %s
+  return
+}
+)"));
+  EXPECT_EQ(plan->num_compute(), 1);
+  EXPECT_THAT(plan->ToText(), HasSubstr("1: update %w by"));
 }
 
 TEST(PlanTest, PacksOnlyFrozenVariables) {

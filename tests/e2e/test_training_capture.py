@@ -133,6 +133,16 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "tensor_rate": lambda p: torch.optim.AdamW(p, lr=torch.tensor(0.01)),
     "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.01),
     "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.01),
+    "foreach sgd": lambda p: torch.optim.SGD(
+        p, lr=0.1, momentum=0.9, weight_decay=0.01, foreach=True
+    ),
+    "fused sgd": lambda p: torch.optim.SGD(
+        p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01, fused=True
+    ),
+    "fused adam": lambda p: torch.optim.Adam(
+        p, lr=0.01, weight_decay=0.01, maximize=True, fused=True
+    ),
+    "fused adamw": lambda p: torch.optim.AdamW(p, lr=0.01, fused=True),
     "groups": lambda p: torch.optim.AdamW(
         [{"params": p[:2]}, {"params": p[2:], "lr": 0.003}], lr=0.01
     ),
@@ -142,6 +152,60 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers(name: str) -> None:
     check(plain, OPTIMIZERS[name], hits=4)
+
+
+def test_steps_over_lists() -> None:
+    """Adam's numbers are items of lists, which aren't followed yet: each step
+    is another program, and right."""
+    check(plain, lambda p: torch.optim.AdamW(p, lr=0.01, foreach=True))
+
+
+def test_parameters_that_are_parts_of_one_storage() -> None:
+    def make_optimizer(params: list[nn.Parameter]) -> torch.optim.Optimizer:
+        flat = torch.cat([p.detach().flatten() for p in params])
+        grads = torch.zeros_like(flat)
+        start = 0
+        for p in params:
+            end = start + p.numel()
+            p.data = flat[start:end].view_as(p)
+            p.grad = grads[start:end].view_as(p)
+            start = end
+        return torch.optim.AdamW(params, lr=0.01)
+
+    def make_step(world: World) -> Step:
+        def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            world.opt.zero_grad(set_to_none=False)
+            loss = F.cross_entropy(world.net(x), y)
+            loss.backward()
+            world.opt.step()
+            return loss
+
+        return step
+
+    check(make_step, make_optimizer)
+
+
+@pytest.mark.parametrize("name", ["momentum", "adamw", "fused adamw"])
+def test_arguments_that_are_the_weights(name: str) -> None:
+    """The batch is a weight that the step updates."""
+    labels = torch.arange(8) % 3
+
+    def run(compiles: bool) -> list[Any]:
+        world = World(OPTIMIZERS[name])
+        step = plain(world)
+        if compiles:
+            step = mica.compile(step)
+        seen = []
+        for _ in range(5):
+            batch = world.net.a.weight.data
+            seen.append((step(batch, labels).item(), batch.clone()))
+        # Overlaps it without being it.
+        for _ in range(5):
+            batch = world.net.a.weight.data[1:6]
+            seen.append((step(batch, labels[:5]).item(), batch.clone()))
+        return [seen, world.snapshot()]
+
+    close(run(compiles=True), run(compiles=False))
 
 
 @pytest.mark.parametrize("name", ["momentum", "adamw", "groups"])

@@ -203,7 +203,13 @@ class RandomBuilder {
     const ValueRef second{first.id == a ? b : a};
     // Keeps sums of sums from growing.
     const ValueRef half{Add("aten.mul.Scalar", {first, 0.5})};
-    switch (Pick(5)) {
+    switch (Pick(7)) {
+      case 5:
+        Keep(Add("aten.lerp.Scalar", {half, second, 0.25}));
+        return;
+      case 6:
+        Keep(Add("aten.addcmul", {half, half, second, 0.25}));
+        return;
       case 0:
         Keep(Add("aten.add.Tensor", {half, second}));
         return;
