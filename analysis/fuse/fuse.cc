@@ -8,7 +8,6 @@
 #include "analysis/fuse/forward_writes.h"
 #include "analysis/fuse/program_facts.h"
 #include "analysis/fuse/recurrent.h"
-#include "analysis/fuse/regions.h"
 #include "analysis/fuse/simplify.h"
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
@@ -310,8 +309,7 @@ absl::StatusOr<Program> Fuse(const Program& program, const OpRegistry& ops) {
   MICA_ASSIGN_OR_RETURN(plain, Simplify(plain, ops));
   MICA_ASSIGN_OR_RETURN(plain, FuseRecurrent(plain, ops));
   MICA_ASSIGN_OR_RETURN(Program fused, Fuser(plain, ops).Run());
-  MICA_ASSIGN_OR_RETURN(fused, RemoveDeadOps(fused, ops));
-  return MergeElementwise(fused, ops);
+  return RemoveDeadOps(fused, ops);
 }
 
 }  // namespace mica

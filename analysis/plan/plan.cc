@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "analysis/fuse/fuse.h"
 #include "analysis/fuse/fuse_convolution.h"
+#include "analysis/fuse/regions.h"
 #include "analysis/layout/layout.h"
 #include "analysis/plan/planner.h"
 #include "analysis/rewrite.h"
@@ -44,6 +45,8 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
     MICA_ASSIGN_OR_RETURN(lean, FuseConvolutions(lean, ops));
     MICA_ASSIGN_OR_RETURN(lean, Fuse(lean, ops));
     MICA_ASSIGN_OR_RETURN(lean, ChooseLayouts(lean, ops));
+    // Last: the passes before it know no regions.
+    MICA_ASSIGN_OR_RETURN(lean, MergeElementwise(lean, ops));
   }
   return Planner(ops, kernels, options).Run(std::move(lean));
 }

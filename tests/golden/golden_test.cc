@@ -15,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "analysis/fuse/fuse.h"
 #include "analysis/fuse/fuse_convolution.h"
+#include "analysis/fuse/regions.h"
 #include "analysis/layout/layout.h"
 #include "analysis/plan/plan.h"
 #include "framework/base/file.h"
@@ -90,6 +91,10 @@ TEST(GoldenTest, FusesTheWantedOps) { ExpectPass("fuse", Fuse); }
 
 TEST(GoldenTest, ConvolutionsTakeWhatFollows) {
   ExpectPass("convolution", FuseConvolutions);
+}
+
+TEST(GoldenTest, ElementwiseOpsAreRegions) {
+  ExpectPass("regions", MergeElementwise);
 }
 
 TEST(GoldenTest, ImagesLieAsWanted) { ExpectPass("layout", ChooseLayouts); }
