@@ -67,7 +67,7 @@ TEST(PlanTest, KeepsAnOperandThatAnUpdateStillReads) {
   return %b
 }
 )",
-                                               {.fuse = false}));
+                                              {.fuse = false}));
   EXPECT_EQ(plan->num_compute(), 2);
   EXPECT_EQ(plan->steps().size(), 3u);
   EXPECT_THAT(plan->ToText(), HasSubstr("2: update %w by"));
