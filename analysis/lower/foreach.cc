@@ -82,6 +82,11 @@ TapeValue ItemOf(const TapeValue& value, size_t i) {
   if (const auto* list = std::get_if<std::vector<double>>(&value)) {
     return (*list)[i];
   }
+  if (const auto* list = std::get_if<TapeHostList>(&value)) {
+    const TapeHostOperand& item = list->items[i];
+    if (item.id < 0) return item.constant;
+    return TapeHostRef{item.id};
+  }
   if (const auto* list = std::get_if<std::vector<int64_t>>(&value)) {
     return (*list)[i];
   }
@@ -98,6 +103,9 @@ size_t SizeOf(const TapeValue& value, size_t otherwise) {
   }
   if (const auto* list = std::get_if<std::vector<double>>(&value)) {
     return list->size();
+  }
+  if (const auto* list = std::get_if<TapeHostList>(&value)) {
+    return list->items.size();
   }
   if (const auto* list = std::get_if<std::vector<int64_t>>(&value)) {
     return list->size();

@@ -230,5 +230,27 @@ TEST(LowerTest, ACallOverListsIsACallForEachTensor) {
   EXPECT_EQ(lowered.program.updates().size(), 2);
 }
 
+TEST(LowerTest, NumbersOfAListMayVary) {
+  TapeMaker maker;
+  const TapeTensorId p = maker.Input({2, 3}, 0);
+  const TapeTensorId q = maker.Input({4}, 1);
+  maker.tape().host_values.push_back({.kind = TapeHostValue::Kind::kInput,
+                                      .input = 0,
+                                      .name = "rate",
+                                      .value = 0.5});
+  TapeCall& mul = maker.Call(
+      "aten._foreach_mul_.ScalarList",
+      {TapeTensorList{{p, q}}, TapeHostList{{{.id = 0}, {.constant = 4}}}}, p);
+  mul.arg_names = {"self", "scalars"};
+  mul.outputs.clear();
+  mul.mutated_args = {0};
+  MICA_ASSERT_OK_AND_ASSIGN(LoweredTape lowered,
+                            LowerTape(maker.tape(), AllOps()));
+  const std::string text = ToText(lowered.program);
+  EXPECT_THAT(text, HasSubstr("%rate: f64"));
+  EXPECT_THAT(text, HasSubstr("(%x, %rate) : f32[2,3]"));
+  EXPECT_THAT(text, HasSubstr("(%x_, 4.0) : f32[4]"));
+}
+
 }  // namespace
 }  // namespace mica

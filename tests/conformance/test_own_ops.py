@@ -144,6 +144,39 @@ def test_add_layer_norm(dtype: torch.dtype) -> None:
     )
 
 
+def test_adam_step(dtype: torch.dtype) -> None:
+    p, g, m = (draw(dtype, 7, 33) for _ in range(3))
+    v = draw(dtype, 7, 33).abs()
+    step = torch.full((), 3, dtype=dtype)
+    p2, g2, m2, v2 = (x.double() for x in (p, g, m, v))
+    for decoupled in (False, True):
+        shrunk = p2 * (1 - 0.1 * 0.25) if decoupled else p2
+        slope = -g2 if decoupled else -g2 + 0.25 * p2
+        mean = m2 + 0.1 * (slope - m2)
+        square = 0.99 * v2 + 0.01 * slope * slope
+        root = square.sqrt() / math.sqrt(1 - 0.99**3) + 1e-3
+        expect(
+            "%p, %m, %v = mica.adam_step($0, $1, $2, $3, $4, 0.1, 0.9, 0.99, "
+            "0.25, 0.001, maximize=true"
+            + (", is_decoupled=true)" if decoupled else ")"),
+            [p, g, m, v, step],
+            [shrunk - 0.1 / (1 - 0.9**3) * mean / root, mean, square],
+        )
+
+
+def test_sgd_step(dtype: torch.dtype) -> None:
+    p, g, b = (draw(dtype, 7, 33) for _ in range(3))
+    slope = g.double() + 0.25 * p.double()
+    momentum = 0.9 * b.double() + 0.8 * slope
+    for nesterov, way in ((False, momentum), (True, slope + 0.9 * momentum)):
+        expect(
+            "%p, %b = mica.sgd_step($0, $1, $2, 0.25, 0.9, 0.1, 0.2"
+            + (", nesterov=true)" if nesterov else ")"),
+            [p, g, b],
+            [p.double() - 0.1 * way, momentum],
+        )
+
+
 def test_gru_cell(dtype: torch.dtype) -> None:
     gi, gh, h = draw(dtype, 2, 15), draw(dtype, 2, 15), draw(dtype, 2, 5)
     (ri, zi, ni), (rh, zh, nh) = (

@@ -155,9 +155,8 @@ def test_optimizers(name: str) -> None:
 
 
 def test_steps_over_lists() -> None:
-    """Adam's numbers are items of lists, which aren't followed yet: each step
-    is another program, and right."""
-    check(plain, lambda p: torch.optim.AdamW(p, lr=0.01, foreach=True))
+    """Adam's numbers are items of lists."""
+    check(plain, lambda p: torch.optim.AdamW(p, lr=0.01, foreach=True), hits=4)
 
 
 def test_parameters_that_are_parts_of_one_storage() -> None:
