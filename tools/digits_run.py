@@ -27,6 +27,7 @@ BIN = Path(os.environ.get("MICA_BIN", ROOT / "build" / "bin"))
 SEED = 1  # Of the order of samples.
 WARM_UP_STEPS = 4
 
+_ATTEMPTS = 6
 _MASK = (1 << 64) - 1
 
 
@@ -230,6 +231,41 @@ def mica_train(
     return [line for line in lines if line["event"] == "epoch"]
 
 
+def kill_at_random(
+    command: list[str], checkpoint: Path, longest: float, chance: random.Random
+) -> bool:
+    """Runs mica_train until a kill -9.
+
+    One in five is killed while it starts, the others after they have written a
+    checkpoint.
+
+    Args:
+      command: Its command line.
+      checkpoint: The file that --checkpoint names.
+      longest: Seconds that it may go on for, at most.
+      chance: Decides.
+
+    Returns:
+      False if it ended before.
+    """
+
+    def version() -> tuple[int, int] | None:
+        try:
+            found = checkpoint.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_mtime_ns
+
+    before = version()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    if chance.random() < 0.8:
+        while process.poll() is None and version() == before:
+            time.sleep(0.001)
+    time.sleep(chance.uniform(0, longest))
+    process.kill()
+    return process.wait() == -signal.SIGKILL
+
+
 def train_with_kills(
     folder: Path, epochs: int, kills: int, run_s: float, weights: Path
 ) -> int:
@@ -243,12 +279,13 @@ def train_with_kills(
       weights: Gets the weights of the last epoch.
 
     Returns:
-      In how many of the kills something was lost or half done: the process
-      was past its start.
+      How many kills there were: fewer than `kills` if the run ended too soon,
+      in each of several attempts with shorter and shorter parts.
     """
     chance = random.Random()
     longest = 2 * run_s / kills
-    while True:
+    done = 0
+    for _ in range(_ATTEMPTS):
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             checkpoint = Path(scratch) / "checkpoint.safetensors"
             flags = {
@@ -256,17 +293,14 @@ def train_with_kills(
                 "checkpoint_every": 1,
                 "out_weights": weights,
             }
-            started = 0
-            for _ in range(kills):
-                process = subprocess.Popen(
-                    command(folder, epochs, **flags), stdout=subprocess.DEVNULL
-                )
-                time.sleep(chance.uniform(0, longest))
-                process.kill()
-                if process.wait() != -signal.SIGKILL:
-                    break
-                started += checkpoint.exists()
-            else:
-                mica_train(folder, epochs, **flags)
-                return started
-        longest /= 2  # It ended before all kills: too slow with them.
+            parts = command(folder, epochs, **flags)
+            done = 0
+            while done < kills and kill_at_random(
+                parts, checkpoint, longest, chance
+            ):
+                done += 1
+            mica_train(folder, epochs, **flags)
+        if done == kills:
+            break
+        longest /= 2
+    return done

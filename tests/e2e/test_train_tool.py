@@ -8,7 +8,6 @@ import random
 import re
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import torch
 from safetensors.torch import load_file
 
 import mica
-from digits_run import epoch_order
+from digits_run import epoch_order, kill_at_random
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("MICA_BIN", ROOT / "build" / "bin"))
@@ -194,25 +193,18 @@ def test_killed_ten_times_it_ends_with_the_same_weights(
     flags: dict[str, Any] = dict(course="cosine", checkpoint_every=1)
     flags |= dict(eval="", eval_data="")
 
-    # How long a run has to be for so many kills, on this machine.
-    start = time.perf_counter()
-    probe = flags | dict(checkpoint=tmp_path / "probe", epochs=4)
-    assert train(work, **probe).returncode == 0
-    epoch_seconds = (time.perf_counter() - start) / 4
-    longest = 0.1
-    flags |= dict(epochs=int(2 * KILLS * longest / epoch_seconds) + 20)
-
     flags |= dict(log=tmp_path / "log", out_weights=tmp_path / "parts")
     flags |= dict(checkpoint=tmp_path / "checkpoint")
-    kills = 0
+    epochs, kills = 50, 0
     while kills < KILLS:
-        process = subprocess.Popen(
-            command(work, **flags), stdout=subprocess.DEVNULL
-        )
-        time.sleep(chance.uniform(0.02, longest))
-        process.kill()
-        assert process.wait(timeout=30) == -signal.SIGKILL, "it ended before"
-        kills += 1
+        flags |= dict(epochs=epochs)
+        (tmp_path / "checkpoint").unlink(missing_ok=True)
+        kills = 0
+        while kills < KILLS and kill_at_random(
+            command(work, **flags), tmp_path / "checkpoint", 0.02, chance
+        ):
+            kills += 1
+        epochs *= 2  # It ended before.
     done = train(work, **flags)
     assert done.returncode == 0, done.stderr
     assert "goes on after step" in done.stdout
