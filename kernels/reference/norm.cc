@@ -260,8 +260,10 @@ Verdict PrepareDropout(const KernelRequest& request) {
   return RunBody([=](void* const* args, LaunchContext&) {
     for (Odometer at(in.dims, {in.strides, out.strides, mask.strides});
          !at.done(); at.Next()) {
-      if (!out.IsUnused(args)) {
+      if (!out.IsUnused(args) && IsFloating(in.dtype)) {
         out.Store(args, at.offset(1), in.Load<double>(args, at.offset(0)));
+      } else if (!out.IsUnused(args)) {
+        out.Store(args, at.offset(1), in.Load<int64_t>(args, at.offset(0)));
       }
       if (!mask.IsUnused(args)) {
         mask.Store(args, at.offset(2), int64_t{1});

@@ -54,7 +54,9 @@ TEST(NormTest, DropoutThatDrawsIsNotWritten) {
   EXPECT_EQ(Types("%x: f32[2]", "aten.native_dropout(%x, 0.5, false)"),
             "f32[2] bool[2]");
   ExpectError("%x: f32[2]", "aten.native_dropout(%x, 0.5, true)",
-              "training with p > 0", absl::StatusCode::kUnimplemented);
+              "training draws numbers", absl::StatusCode::kUnimplemented);
+  ExpectError("%x: f32[2]", "aten.native_dropout(%x, 0, true)",
+              "training draws numbers", absl::StatusCode::kUnimplemented);
 }
 
 constexpr absl::string_view kAttention =

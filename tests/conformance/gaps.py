@@ -36,8 +36,8 @@ GAPS = (
     ),
     Gap(
         "aten.native_dropout",
-        "training with p > 0",
-        "draws numbers: ATen does it, from torch's own generator",
+        "training draws numbers",
+        "ATen draws them, from torch's own generator, also with p = 0",
     ),
 )
 
