@@ -21,7 +21,7 @@ class Report:
     """The outcome of a walk over samples."""
 
     def __init__(self) -> None:
-        self.tally = Tally()
+        self.tally = Tally(tells_numbers_apart=True)
         self.calls: collections.Counter[tuple[str, torch.dtype]] = (
             collections.Counter()
         )
@@ -29,9 +29,8 @@ class Report:
 
     def add(self, op: one_op.OneOp) -> None:
         """Runs a call that was not met before."""
-        if op.text in self.tally.texts:
+        if not self.tally.is_new(op):
             return
-        self.tally.texts.add(op.text)
         self.calls[op.name, op.dtype] += 1
         try:
             program, refusal = agreement.parse(op)
@@ -91,7 +90,7 @@ def main() -> int:
             continue
         for op in samples.all_calls(infos, flags.samples, registered):
             report.add(op)
-        print(f"{name}: {len(report.tally.texts)} calls", file=sys.stderr)
+        print(f"{name}: {sum(report.calls.values())} calls", file=sys.stderr)
     if flags.functions is None:
         for name in direct_calls.CALLS:
             for op in samples.direct_call_ops(name):

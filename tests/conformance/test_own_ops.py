@@ -234,3 +234,28 @@ def test_a_tensor_of_one_element_as_a_number(number: Any) -> None:
     for make in agreement.EXECUTORS.values():
         (got,) = make().run(program, {"x": x}, {}, [])
         assert got.item() == number
+
+
+# Ops with a test above.
+TESTED = {
+    "mica.add_layer_norm",
+    "mica.batch_norm_scale",
+    "mica.convolution",
+    "mica.fold_batch_norm",
+    "mica.gru_cell",
+    "mica.linear",
+    "mica.scalar_add",
+    "mica.scalar_div",
+    "mica.scalar_mul",
+    "mica.scalar_neg",
+    "mica.scalar_pow",
+    "mica.scalar_sqrt",
+    "mica.scalar_sub",
+    "mica.scale_channels",
+    "mica.scatter_view",
+}
+
+
+def test_every_own_op_has_a_formula() -> None:
+    own = {name for name in agreement.registered() if name[:5] == "mica."}
+    assert own == TESTED
