@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -60,6 +61,26 @@ bool HasGrad(PyObject* tensor) { return Unpack(tensor).grad().defined(); }
 bool GradMatches(PyObject* tensor, const TensorMeta& meta) {
   const at::Tensor& grad = Unpack(tensor).grad();
   return grad.defined() && meta.Matches(*grad.unsafeGetTensorImpl());
+}
+
+PyRef TakeGradMemory(PyObject* leaf, const TensorMeta& like, void** data) {
+  const at::Tensor& grad = Unpack(leaf).grad();
+  if (!grad.defined() || !like.Matches(*grad.unsafeGetTensorImpl())) return {};
+  // Its object in Python counts, though nobody may hold that.
+  const PyObject* object =
+      grad.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj();
+  const bool is_object_held = object != nullptr && Py_REFCNT(object) > 1;
+  if (is_object_held || grad.use_count() != (object == nullptr ? 1 : 2) ||
+      grad.weak_use_count() > 1 || grad.storage().use_count() != 1 ||
+      grad.storage_offset() != 0 || grad.storage().nbytes() != grad.nbytes() ||
+      !grad.is_non_overlapping_and_dense()) {
+    return {};
+  }
+  at::Tensor tensor = grad.variable_data();
+  *data = tensor.mutable_data_ptr();
+  PyRef result = PyRef::Steal(THPVariable_Wrap(std::move(tensor)));
+  if (!result) PyErr_Clear();
+  return result;
 }
 
 void SetGrad(PyObject* tensor, PyObject* grad) {

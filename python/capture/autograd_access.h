@@ -20,6 +20,10 @@ bool HasGradientHooks(PyObject* tensor);
 // The tensor's gradient; null if it has none.
 PyRef GradOf(PyObject* tensor);
 bool HasGrad(PyObject* tensor);
+// A new tensor like the leaf's gradient in the memory of that, with its
+// address; null if the gradient isn't like `like`, dense in a memory of its
+// own, or if anyone but the leaf may hold it.
+PyRef TakeGradMemory(PyObject* leaf, const TensorMeta& like, void** data);
 // True if the tensor has a gradient and that has this metadata.
 bool GradMatches(PyObject* tensor, const TensorMeta& meta);
 // Null takes the gradient away. Requires: one that fits the tensor.

@@ -41,6 +41,17 @@ void Gradients::Apply(const BoundInputs& inputs,
   }
 }
 
+std::vector<PyObject*> Gradients::Replaced(const BoundInputs& inputs) const {
+  std::vector<PyObject*> leaves;
+  for (const Leaf& leaf : leaves_) {
+    if (!leaf.had_grad || leaf.is_kept || leaf.result < 0) continue;
+    const auto result = static_cast<size_t>(leaf.result);
+    if (leaves.size() <= result) leaves.resize(result + 1);
+    leaves[result] = Find(leaf, inputs);
+  }
+  return leaves;
+}
+
 int Gradients::FindGradient(PyObject* tensor) const {
   for (size_t i = 0; i < leaves_.size(); ++i) {
     if (leaves_[i].had_grad && leaves_[i].before.get() == tensor) {

@@ -37,6 +37,8 @@ class Gradients {
   bool Check(const BoundInputs& inputs, Miss* miss) const;
   // Gives leaves their new gradients, of a run's results.
   void Apply(const BoundInputs& inputs, absl::Span<const PyRef> results) const;
+  // By result: the leaf whose gradient it replaces, or null. Borrowed.
+  std::vector<PyObject*> Replaced(const BoundInputs& inputs) const;
   // The leaf itself, in a call with these inputs. Borrowed.
   static PyObject* Find(const Leaf& leaf, const BoundInputs& inputs) {
     return leaf.input < 0 ? leaf.tensor.get() : inputs.tensors[leaf.input];

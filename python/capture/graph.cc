@@ -128,8 +128,19 @@ absl::Status Graph::PlaceResults(absl::Span<PyObject* const> results) {
   for (Result& result : results_) {
     if (result.place.source != LoweredResult::Source::kOutput) continue;
     const int output = result.place.index;
-    result.is_whole = uses[output] == 1 && result.place.offset == 0 &&
-                      result.meta.sizes == outputs_[output].sizes &&
+    if (uses[output] > 1 || result.place.offset != 0) continue;
+    // All of the memory in whatever order is a tensor, no view.
+    const TensorType type = plan_->output_type(output);
+    const TensorType seen{
+        .dtype = type.dtype,
+        .dims = {result.meta.sizes.begin(), result.meta.sizes.end()},
+        .strides = {result.meta.strides.begin(), result.meta.strides.end()}};
+    if (seen.is_dense() && type.is_dense() &&
+        seen.num_elements() == type.num_elements()) {
+      outputs_[output].sizes = result.meta.sizes;
+      outputs_[output].strides = result.meta.strides;
+    }
+    result.is_whole = result.meta.sizes == outputs_[output].sizes &&
                       result.meta.strides == outputs_[output].strides;
   }
   return absl::OkStatus();
@@ -288,6 +299,7 @@ absl::Status Graph::CheckHostReads(const Runner& runner) const {
 absl::Status Graph::Run(absl::Span<PyObject* const> inputs,
                         absl::Span<PyObject* const> states,
                         absl::Span<const double> numbers,
+                        absl::Span<PyObject* const> lenders,
                         std::vector<PyRef>* results,
                         std::vector<double>* host_results) {
   if (frozen_ && IsStale(states)) MICA_RETURN_IF_ERROR(Bind(states));
@@ -303,8 +315,19 @@ absl::Status Graph::Run(absl::Span<PyObject* const> inputs,
     }
   }
   std::vector<PyRef> outputs(outputs_.size());
+  // A run that may be discarded for what it reads must leave all as it was.
+  std::vector<PyObject*> lent;
+  for (size_t i = 0; i < lenders.size() && host_reads_.empty(); ++i) {
+    if (lenders[i] == nullptr || !results_[i].is_whole) continue;
+    const int output = results_[i].place.index;
+    void* data = nullptr;
+    outputs[output] = TakeGradMemory(lenders[i], outputs_[output], &data);
+    if (!outputs[output]) continue;
+    lent.push_back(lenders[i]);
+    job.SetOutput(output, data);
+  }
   for (size_t i = 0; i < outputs_.size(); ++i) {
-    if (outputs_[i].dtype < 0) continue;  // A host value.
+    if (outputs_[i].dtype < 0 || outputs[i]) continue;  // A host value.
     void* data = nullptr;
     outputs[i] = PyRef::Steal(NewTensor(outputs_[i], &data));
     if (!outputs[i]) {
@@ -323,6 +346,9 @@ absl::Status Graph::Run(absl::Span<PyObject* const> inputs,
   Py_END_ALLOW_THREADS;
   if (status.ok()) status = CheckHostReads(*runner);
   if (!status.ok() && random.has_value()) random->Restore();
+  if (!status.ok()) {
+    for (PyObject* leaf : lent) SetGrad(leaf, nullptr);
+  }
   if (status.ok() && !(mutated_inputs_.empty() && mutated_states_.empty())) {
     status = job.Commit();
     for (const int i : mutated_inputs_) BumpVersion(inputs[i]);

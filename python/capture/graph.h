@@ -43,10 +43,14 @@ class Graph {
   // means that a value which the program looked at differs from the recorded
   // one. Requires: tensors like the recorded ones, alive until the end.
   // `numbers` are the host values that are inputs; `host_results` gets those
-  // that the user gets.
+  // that the user gets. `lenders` has, by result, the leaf whose gradient the
+  // result is going to replace, or null; may be empty. The new one takes the
+  // old one's memory where nobody can see that; if the run then fails, such a
+  // leaf has no gradient.
   absl::Status Run(absl::Span<PyObject* const> inputs,
                    absl::Span<PyObject* const> states,
                    absl::Span<const double> numbers,
+                   absl::Span<PyObject* const> lenders,
                    std::vector<PyRef>* results,
                    std::vector<double>* host_results);
 

@@ -470,8 +470,9 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
   };
   std::vector<PyRef> tensors;
   std::vector<double> numbers;
-  const absl::Status status = graph_->Run(bound.inputs.tensors, bound.states,
-                                          bound.numbers, &tensors, &numbers);
+  const absl::Status status =
+      graph_->Run(bound.inputs.tensors, bound.states, bound.numbers,
+                  gradients_.Replaced(bound.inputs), &tensors, &numbers);
   if (absl::IsAborted(status)) {
     if (miss != nullptr) {
       *miss = {.kind = "host read",

@@ -648,3 +648,53 @@ def test_modules(name: str) -> None:
         return modules_step(world, MODULES[name]())
 
     check(make, hits=4)
+
+
+def test_old_gradients_that_somebody_holds_stay() -> None:
+    """A new gradient may take an old one's memory only where nobody sees it."""
+    held: dict[int, list[Any]] = {}
+
+    def after(world: World, i: int) -> None:
+        kept = held.setdefault(id(world), [])
+        grads = [p.grad for p in world.net.parameters()]
+        if i == 3:
+            kept.append(grads[0])
+        if i == 4:
+            kept.append(grads[1].view(-1))
+        if i == 5:
+            kept.append(grads[2].detach())
+        if i == 6:
+            kept.append(grads[3].numpy())
+        if i == 7:
+            kept.append(grads[0].untyped_storage())
+        world.seen = [
+            k if isinstance(k, torch.Tensor) else torch.tensor(k[:4])
+            for k in kept
+        ]
+
+    check(plain, calls=11, hits=9, after=after)
+
+
+def test_gradients_keep_their_memory() -> None:
+    world = World()
+    compiled = mica.compile(plain(world))
+    x, y = torch.randn(5, 6), torch.tensor([0, 1, 2, 0, 1])
+    for _ in range(3):
+        compiled(x, y)
+    places = {p.grad.data_ptr() for p in world.net.parameters()}
+    for _ in range(3):
+        compiled(x, y)
+        assert {p.grad.data_ptr() for p in world.net.parameters()} == places
+
+
+def test_a_failed_run_leaves_what_eager_leaves() -> None:
+    eager, ours = World(), World()
+    step, compiled = plain(eager), mica.compile(plain(ours))
+    x = torch.randn(5, 6)
+    for labels in ([0, 1, 2, 0, 1], [0, 1, 2, 0, 1], [0, 1, 2, 0, 7]):
+        for run in (step, compiled):
+            try:
+                run(x, torch.tensor(labels))
+            except IndexError:
+                assert labels[-1] == 7
+        close(ours.snapshot(), eager.snapshot())
