@@ -52,6 +52,12 @@ Manner MannerOf(const Program& program, const Op& op,
   return reducing.contains(name) ? Manner::kReduces : Manner::kInsists;
 }
 
+// True if the op names strides of its first operand's memory.
+bool NamesStrides(const Op& op) {
+  const absl::string_view name = op.def->name();
+  return name == "aten.as_strided" || name == "mica.scatter_view";
+}
+
 Dims ChannelsLastStrides(const Dims& dims) {
   Dims strides(dims.size(), 1);
   int64_t step = dims[1];
@@ -85,12 +91,16 @@ class LayoutPass {
       : program_(program), uses_(CountUses(program)), rewriter_(program, ops) {}
 
   absl::StatusOr<Program> Run();
-  // Whether the copies back are worth it.
-  bool is_worthwhile() const { return num_copies_ <= num_leaders_; }
+  // Whether all could be kept right, and the copies back are worth it.
+  bool is_worthwhile() const {
+    return is_possible_ && num_copies_ <= num_leaders_;
+  }
 
  private:
   absl::Status CopyOp(const Op& op);
   absl::Status CopyView(const Op& op);
+  // aten._reshape_alias as the aten.view that it is.
+  absl::Status CopyReshape(const Op& op);
   absl::Status Add(const Op& op, std::vector<TensorType> types);
   // The strides that result 0 takes from an operand that has moved.
   std::optional<TensorType> Followed(const Op& op) const;
@@ -113,6 +123,7 @@ class LayoutPass {
   absl::flat_hash_map<ValueId, ValueId> copies_;
   int num_copies_ = 0;
   int num_leaders_ = 0;
+  bool is_possible_ = true;
 };
 
 absl::StatusOr<ValueId> LayoutPass::Recorded(ValueId id) {
@@ -153,6 +164,7 @@ absl::Status LayoutPass::Add(const Op& op, std::vector<TensorType> types) {
 absl::Status LayoutPass::CopyView(const Op& op) {
   const ValueId base = std::get<ValueRef>(op.arguments[0]).id;
   if (!HasMoved(base)) return rewriter_.CopyOp(op);
+  if (op.def->name() == "aten._reshape_alias") return CopyReshape(op);
   Arguments arguments = op.arguments;
   RenameValues(arguments, [&](ValueId id) { return rewriter_.NewId(id); });
   const OpCall::TypeOf type_of = [&](ValueId id) -> const TensorType& {
@@ -163,6 +175,27 @@ absl::Status LayoutPass::CopyView(const Op& op) {
     return Add(op, {(*types)[0]});
   }
   return WithRecorded(op, [&] { return rewriter_.CopyOp(op); });
+}
+
+absl::Status LayoutPass::CopyReshape(const Op& op) {
+  ProgramBuilder& builder = rewriter_.builder();
+  MICA_ASSIGN_OR_RETURN(const OpDef* clone, builder.FindOp("aten.clone"));
+  MICA_ASSIGN_OR_RETURN(const OpDef* view, builder.FindOp("aten.view"));
+  const ValueId base = rewriter_.NewId(std::get<ValueRef>(op.arguments[0]).id);
+  TensorType type = builder.type(base);
+  type.strides.clear();
+  ++num_copies_;
+  MICA_ASSIGN_OR_RETURN(auto copy, builder.AddOp({.def = clone,
+                                                  .arguments = {ValueRef{base}},
+                                                  .types = {std::move(type)},
+                                                  .source = op.source}));
+  MICA_ASSIGN_OR_RETURN(
+      auto results,
+      builder.AddOp({.def = view,
+                     .arguments = {ValueRef{copy[0]}, op.arguments[1]},
+                     .source = op.source}));
+  rewriter_.Map(op.results[0], results[0]);
+  return absl::OkStatus();
 }
 
 template <typename AddFn>
@@ -198,6 +231,13 @@ std::optional<TensorType> LayoutPass::Followed(const Op& op) const {
 }
 
 absl::Status LayoutPass::CopyOp(const Op& op) {
+  if (NamesStrides(op)) {
+    const ValueId base = std::get<ValueRef>(op.arguments[0]).id;
+    // A copy back would leave out what lies between the elements.
+    is_possible_ =
+        is_possible_ && (!HasMoved(base) || program_.type(base).is_dense());
+    return WithRecorded(op, [&] { return rewriter_.CopyOp(op); });
+  }
   if (op.def->is_view()) return CopyView(op);
   std::vector<TensorType> types;
   for (ValueId id : op.results) types.push_back(program_.type(id));
