@@ -172,6 +172,7 @@ ArenaPlan PlanInOrder(absl::Span<const Lifetime> lifetimes,
 constexpr size_t kMaxLifetimesInOrder = 20000;
 // Pairs that may be compared in the search for a better order.
 constexpr size_t kMaxPairs = 20'000'000;
+constexpr size_t kMaxTries = 64;
 // What is this close to the live set is good enough.
 constexpr double kGoodEnough = 1.01;
 
@@ -187,12 +188,15 @@ class OrderSearch {
 
   ArenaPlan Run() {
     const size_t pairs = lifetimes_.size() * lifetimes_.size();
-    const size_t tries = kMaxPairs / std::max<size_t>(pairs, 1);
+    const size_t tries = std::clamp<size_t>(
+        kMaxPairs / std::max<size_t>(pairs, 1), 1, kMaxTries);
+    size_t share = (tries + 1) / 2;  // Of the first order; then the others.
     for (const auto before : {IsLarger, LivesLonger}) {
       std::vector<int32_t> order = SortedBy(lifetimes_, before);
-      for (size_t i = 0; i <= tries / 2 && best_.arena_bytes > wanted_; ++i) {
+      for (size_t i = 0; i < share && best_.arena_bytes > wanted_; ++i) {
         Try(order);
       }
+      share = tries - share;
     }
     return std::move(best_);
   }
