@@ -27,6 +27,7 @@ void RegisterBackward(KernelRegistry& registry);  // Of norms and embeddings.
 void RegisterRecurrent(KernelRegistry& registry);
 void RegisterReduction(KernelRegistry& registry);
 void RegisterMovement(KernelRegistry& registry);  // Copies, gathers, joins.
+void RegisterWindows(KernelRegistry& registry);   // Joins of what has strides.
 
 // All of them.
 void RegisterAll(KernelRegistry& registry);

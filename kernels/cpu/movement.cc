@@ -1,5 +1,7 @@
 // Kernels that move elements: copies, conversions, joins, gathers, fills.
 
+#include "kernels/cpu/movement.h"
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -84,6 +86,8 @@ std::optional<Prepared> AsTranspose(const PointwiseLoop& loop,
   return prepared;
 }
 
+}  // namespace
+
 Verdict PrepareCopy(const KernelRequest& request) {
   const TensorType& from = request.operands[0].type;
   const TensorType& to = request.results[0].type;
@@ -111,6 +115,8 @@ Verdict PrepareCopy(const KernelRequest& request) {
   }
   return Finish(request, sources, std::move(loop));
 }
+
+namespace {
 
 // Joins.
 
@@ -211,6 +217,8 @@ struct RowsState {
   int64_t row_bytes = 0;
   int64_t table_stride = 0;      // In bytes, between rows of the table.
   bool counts_from_end = false;  // Negative indices are legal.
+  // Where each index is, in elements; empty if they are row-major.
+  std::vector<int64_t> index_offsets;
 };
 
 absl::Status OutOfRange(const RowsState& s, int64_t index) {
@@ -229,10 +237,11 @@ bool LaunchRows(const void* state, void* const* args, LaunchContext& context) {
   for (int64_t o = 0; o < s.outer; ++o) {
     const char* base = table + o * s.num_rows * s.table_stride;
     for (int64_t i = 0; i < s.num_indices; ++i, out += bytes) {
-      int64_t index = indices[i];
+      const int64_t at = s.index_offsets.empty() ? i : s.index_offsets[i];
+      int64_t index = indices[at];
       if (s.counts_from_end && index < 0) index += s.num_rows;
       if (index < 0 || index >= s.num_rows) {
-        return context.Fail(OutOfRange(s, indices[i]));
+        return context.Fail(OutOfRange(s, indices[at]));
       }
       std::memcpy(out, base + index * s.table_stride, bytes);
     }
@@ -240,10 +249,31 @@ bool LaunchRows(const void* state, void* const* args, LaunchContext& context) {
   return true;
 }
 
-Verdict FinishRows(const KernelRequest& request, const RowsState& state) {
+// The elements of a type in row-major order of its dims, as offsets.
+std::vector<int64_t> ElementOffsets(const TensorType& type) {
+  const Dims strides = type.EffectiveStrides();
+  std::vector<int64_t> offsets = {0};
+  for (int axis = 0; axis < type.rank(); ++axis) {
+    std::vector<int64_t> next;
+    for (int64_t offset : offsets) {
+      for (int64_t i = 0; i < type.dims[axis]; ++i) {
+        next.push_back(offset + i * strides[axis]);
+      }
+    }
+    offsets = std::move(next);
+  }
+  return offsets;
+}
+
+Verdict FinishRows(const KernelRequest& request, RowsState state) {
+  constexpr int64_t kMostOffsets = 1 << 16;
   const TensorType& index = request.operands[state.index_arg].type;
-  if (!index.is_row_major() || !request.results[0].type.is_row_major()) {
-    return No{"indices or result aren't row-major"};
+  if (!request.results[0].type.is_row_major()) {
+    return No{"the result isn't row-major"};
+  }
+  if (!index.is_row_major()) {
+    if (index.num_elements() > kMostOffsets) return No{"too many indices"};
+    state.index_offsets = ElementOffsets(index);
   }
   Prepared prepared;
   if (index.dtype == DType::kI64) {
@@ -253,7 +283,7 @@ Verdict FinishRows(const KernelRequest& request, const RowsState& state) {
   } else {
     return No{"indices are neither i64 nor i32"};
   }
-  prepared.state = std::make_shared<const RowsState>(state);
+  prepared.state = std::make_shared<const RowsState>(std::move(state));
   return prepared;
 }
 

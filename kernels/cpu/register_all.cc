@@ -23,6 +23,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterBackward(registry);
   RegisterReduction(registry);
   RegisterMovement(registry);
+  RegisterWindows(registry);
 }
 
 }  // namespace mica::cpu

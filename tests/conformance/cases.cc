@@ -340,6 +340,8 @@ constexpr absl::string_view kListed[] = {
     "aten.embedding(f32[10,4], i64[3,5]~0..9)",
     "aten.embedding(f32[100,64], i64[40]~0..99, 0)",
     "aten.embedding(f64[10,4]{1,10}, i32[3]~0..9)",
+    "aten.embedding(f32[10,4], i64[4,6]{0,1}~0..9)",
+    "aten.embedding(f32[10,4], i32[4,6]{1,4}~0..9)",
     "aten._softmax_backward_data(f32[5,7], f32[5,7], -1, input_dtype=f32)",
     "aten._softmax_backward_data(f32[3,12,20,70], f32[3,12,20,70], -1, "
     "input_dtype=f32)",
@@ -501,6 +503,8 @@ constexpr absl::string_view kListed[] = {
     "aten.cat([f32[2,3], f32[2,5]{1,2}, f32[2,1]], 1)",
     "aten.cat([f32[2,3,64], f32[2,5,64]], 1)",
     "aten.cat([f32[0], f32[2,3]], 0)",
+    "aten.cat([f32[2,3,64]{192,1,3}, f32[2,5,64], f32[2,4,64]{1,128,2}], 1)",
+    "aten.cat([i64[2,3]{1,2}, i64[2,0], i64[2,2]], -1)",
     "aten.cat([i64[2], f32[3]])",
     "aten.cat([bool[2], bool[3]])",
     "aten.stack([f32[2,3], f32[2,3]{1,2}], 1)",
