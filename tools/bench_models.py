@@ -324,16 +324,15 @@ def run_case(case: Case, arguments: argparse.Namespace) -> Figures:
     return figures
 
 
-def joined(earlier: Path | None, rows: list[Figures]) -> list[Figures]:
-    """The rows of an earlier run's JSON, those measured now in their place."""
-    if earlier is None:
-        return rows
-    now = {(row["kind"], row["model"], row["detail"]): row for row in rows}
-    kept: list[Figures] = json.loads(earlier.read_text())["cases"]
-    found = [
-        now.pop((row["kind"], row["model"], row["detail"]), row) for row in kept
-    ]
-    return found + list(now.values())
+def joined(earlier: Figures, rows: list[Figures]) -> list[Figures]:
+    """An earlier run's cases, those measured now in their place."""
+
+    def key(row: Figures) -> tuple[str, ...]:
+        return row["kind"], row["model"], row["detail"]
+
+    now = {key(row): row for row in rows}
+    kept = [now.pop(key(row), row) for row in earlier.get("cases", [])]
+    return kept + list(now.values())
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -394,6 +393,8 @@ def main() -> int:
             or any(part in case.name for part in arguments.models)
         )
     ]
+    kept = json.loads(arguments.keep.read_text()) if arguments.keep else {}
+    figures = {"dtype": "float32", "rounds": arguments.rounds} | place()
     rows: list[Figures] = []
     for case in (bar := tqdm(cases, disable=None)):
         bar.set_description(f"{case.name}, {case.detail}")
@@ -407,10 +408,9 @@ def main() -> int:
             }
         )
         tqdm.write(show(rows[-1]), file=sys.stdout)
-    figures = {"dtype": "float32", "rounds": arguments.rounds} | place()
-    figures["cases"] = joined(arguments.keep, rows)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
+        figures["cases"] = joined(kept, rows)
+        if arguments.json:  # After each case: runs are long.
+            arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
     if arguments.write:
         write_page(figures)
     failed = [
