@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import gc
 import io
 import json
@@ -267,20 +268,27 @@ def peak_memory(case: Case, system: str) -> Figures:
     """Measures what a system holds at most during a call, in MB.
 
     In a process of its own: the greatest resident size during a warm call,
-    less that with only the model, or before there is one to train.
+    less that before. The model counts in training only, where each system has
+    one of its own.
     """
     torch.set_num_threads(threads())
-    if case.kind == "inference":
-        case.start("eager")  # The model, which all systems are given.
-    gc.collect()
+    case.start("eager")  # Imports; for inference the model, which all share.
+    return_free_memory()
     before = status_kb("VmRSS")
     prepared = case.start(system)
     for _ in range(3):
         prepared.call()
+    return_free_memory()
     Path("/proc/self/clear_refs").write_text("5")  # Forgets the peak so far.
     for _ in range(MEMORY_CALLS):
         prepared.call()
     return {"peak_mb": round((status_kb("VmHWM") - before) / 1024, 2)}
+
+
+def return_free_memory() -> None:
+    """Gives back what malloc keeps, so that what was before doesn't count."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
 
 
 def status_kb(name: str) -> int:
