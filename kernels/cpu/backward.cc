@@ -105,6 +105,8 @@ Verdict PrepareLayerNormBackward(const KernelRequest& request) {
   s.n = 1;
   for (int64_t dim : request.Ints(2)) s.n *= dim;
   if (elements == 0) return No{"no elements"};
+  // Nothing is left of its gradient but what products are rounded by.
+  if (s.n == 1) return No{"a norm of one element"};
   s.rows = elements / s.n;
   s.mean_arg = request.OperandIndex(3);
   s.rstd_arg = request.OperandIndex(4);
