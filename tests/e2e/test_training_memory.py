@@ -33,7 +33,7 @@ def peak_over_start(compiles: bool, zero_first: bool) -> float:
     def step(x: torch.Tensor) -> torch.Tensor:
         if zero_first:
             opt.zero_grad()
-        loss = net(x).square().mean()
+        loss: torch.Tensor = net(x).square().mean()
         loss.backward()
         opt.step()
         if not zero_first:
