@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "framework/ir/program.h"
 #include "framework/text/text.h"
 
 namespace mica {
@@ -55,21 +54,6 @@ PyRef OrNone(const PyRef& object) {
   return object ? object : PyRef::Share(Py_None);
 }
 
-// The values of a Program that may differ from run to run.
-std::vector<bool> VaryingValues(const Program& program) {
-  std::vector<bool> varies(program.num_values());
-  for (ValueId id : program.inputs()) varies[id] = true;
-  for (const Variable& variable : program.variables()) {
-    varies[variable.value] = true;
-  }
-  for (const Op& op : program.ops()) {
-    bool any = op.def->has_effect() || op.def->is_opaque();
-    ForEachValue(op.arguments, [&](ValueId id) { any = any || varies[id]; });
-    for (ValueId id : op.results) varies[id] = any;
-  }
-  return varies;
-}
-
 }  // namespace
 
 // Reads what the classes of a record keep to themselves.
@@ -114,17 +98,11 @@ class RecordDescriber {
     });
   }
 
-  // Where the program reads numbers that may be others in another run.
   static PyRef HostReads(const Graph& graph) {
-    const Program& program = graph.program();
-    const std::vector<bool> varies = VaryingValues(program);
-    std::vector<std::string> lines;
-    for (const Graph::HostRead& read : graph.host_reads_) {
-      if (!varies[program.outputs()[read.output]]) continue;
+    return ToList(graph.host_reads_, [&](const Graph::HostRead& read) {
       const TapeCall& call = graph.tape_.calls[read.call];
-      lines.push_back(absl::StrCat(call.file, ":", call.line));
-    }
-    return ToList(lines, [](const std::string& line) { return ToText(line); });
+      return ToText(absl::StrCat(call.file, ":", call.line));
+    });
   }
 
   static PyRef Numbers(const HostInputs& inputs) {
