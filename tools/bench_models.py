@@ -54,6 +54,7 @@ DIFFERENCE = 1e-2
 # A round of fast models takes several calls, to be at least so long.
 ROUND_S = 0.02
 EAGER_CALLS = 5
+COLD_CALLS = 4
 MEMORY_CALLS = 2
 
 Figures = dict[str, Any]
@@ -177,6 +178,15 @@ def first_tensor(result: Any) -> torch.Tensor:
     return result.detach().clone()
 
 
+def last_result(
+    call: Callable[[], Any], calls: int = COLD_CALLS
+) -> torch.Tensor:
+    """Calls so often and returns the first tensor of the last result."""
+    for _ in range(calls - 1):
+        call()
+    return first_tensor(call())
+
+
 def seconds_of(call: Callable[[], Any]) -> tuple[float, Any]:
     """Returns a call's time and its result."""
     start = time.perf_counter()
@@ -191,7 +201,7 @@ def measure(case: Case, systems: list[str], rounds: int) -> Figures:
     eager.call()
     times = [seconds_of(eager.call)[0] for _ in range(EAGER_CALLS)]
     eager_s = statistics.median(times)
-    expected = first_tensor(case.start("eager").call())
+    expected = last_result(case.start("eager").call)
     figures: Figures = {"eager": {"cold_s": 0.0}}
     calls: dict[str, Callable[[], Any]] = {"eager": eager.call}
     for system in systems:
@@ -226,17 +236,16 @@ def start_cold(
 ) -> tuple[float, float, rivals.Prepared]:
     """Returns the time of setting up and two calls, and the difference.
 
-    A training step's difference is that of its first loss. Two calls more
-    leave everything warm: an optimizer's first step differs from the others.
+    The difference is that of the last of COLD_CALLS calls, which leave all
+    warm; of a training step, whose first call makes the optimizer's state, that
+    of the loss by then.
     """
     built_s, prepared = seconds_of(lambda: case.start(system))
     if case.kind == "training":  # A new model is built: no part of it.
         built_s = 0.0
-    first_s, result = seconds_of(prepared.call)
-    got = first_tensor(result)
+    first_s, _ = seconds_of(prepared.call)
     second_s, _ = seconds_of(prepared.call)
-    for _ in range(2):
-        prepared.call()
+    got = last_result(prepared.call, calls=COLD_CALLS - 2)
     scale = expected.abs().max().clamp(min=1e-30)
     difference = float((got - expected).abs().max() / scale)
     return built_s + first_s + second_s, difference, prepared
@@ -380,6 +389,9 @@ def parse_arguments() -> argparse.Namespace:
         type=Path,
         help="JSON of an earlier run, for the cases that aren't measured now",
     )
+    parser.add_argument(
+        "--note", default="", help="a remark for the page, such as on the load"
+    )
     add_json_flag(parser)
     return parser.parse_args()
 
@@ -403,6 +415,7 @@ def main() -> int:
     ]
     kept = json.loads(arguments.keep.read_text()) if arguments.keep else {}
     figures = {"dtype": "float32", "rounds": arguments.rounds} | place()
+    figures["note"] = arguments.note
     rows: list[Figures] = []
     for case in (bar := tqdm(cases, disable=None)):
         bar.set_description(f"{case.name}, {case.detail}")

@@ -104,6 +104,9 @@ def page(figures: Figures) -> str:
         f"{figures['torch']}, threads: {figures['threads']}, "
         f"{figures['dtype']}, {figures['rounds']} rounds.\n"
     ]
+    if figures.get("note"):
+        parts.append(f"\n{figures['note']}\n")
+    parts.append("\n")
     for kind, title in (
         ("inference", "Inference, frozen weights"),
         ("training", "Training steps"),
@@ -111,11 +114,11 @@ def page(figures: Figures) -> str:
         cases = [case for case in figures["cases"] if case["kind"] == kind]
         if not cases:
             continue
-        parts.append(f"\n### {title}\n")
+        parts.append(f"### {title}\n")
         parts.append(_speeds(cases, kind))
         parts.append(_costs(cases))
         parts.append(_reasons(cases))
-    return "".join(parts)
+    return "".join(parts).rstrip("\n") + "\n"
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
@@ -136,7 +139,7 @@ def _speeds(cases: list[Figures], kind: str) -> str:
         row = [
             case["model"],
             case["detail"],
-            f"{eager['ms']['median']:.3g} ms" if "ms" in eager else "–",
+            f"{eager['ms']['median']:.4g} ms" if "ms" in eager else "–",
         ]
         for name in names:
             row.append(_ratio(case["systems"].get(name, {})))
@@ -174,13 +177,18 @@ def _costs(cases: list[Figures]) -> str:
                 f"{_peak(found)} / {_peak(case['systems']['eager'])} MB",
                 str(found["graphs"]),
                 ", ".join(found["opaque"]) or "none",
-                f"{found['difference']:.0e}",
+                _difference(found),
                 ", ".join(missed(case)) or "nothing",
             ]
         )
     head = ["", "sizes", "cold start", "arena to live set"]
     head += ["peak, Mica / eager", "graphs", "left to ATen"]
     return _table([*head, "difference", "not met"], rows)
+
+
+def _difference(found: Figures) -> str:
+    value = found.get("difference")
+    return "–" if value is None else f"{value:.0e}"
 
 
 def _peak(found: Figures) -> str:
