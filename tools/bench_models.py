@@ -277,11 +277,16 @@ def peak_memory(case: Case, system: str) -> Figures:
     """Measures what a system holds at most during a call, in MB.
 
     In a process of its own: the greatest resident size during a warm call,
-    less that before. The model counts in training only, where each system has
-    one of its own.
+    less that before it was set up. By then another of its kind has run and was
+    dropped, so that code and what libraries keep don't count. The model counts
+    in training only, where each system has one of its own.
     """
     torch.set_num_threads(threads())
-    case.start("eager")  # Imports; for inference the model, which all share.
+    for warm in ("eager", system):
+        dropped = case.start(warm)
+        for _ in range(3):
+            dropped.call()
+        del dropped
     return_free_memory()
     before = status_kb("VmRSS")
     prepared = case.start(system)

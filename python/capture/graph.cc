@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/tensor/dtype.h"
@@ -97,7 +98,23 @@ absl::StatusOr<std::unique_ptr<Graph>> Graph::Build(
           static_cast<int>(at - tape.states.begin()));
     }
   }
+  graph->ForgetArguments();
   return graph;
+}
+
+void Graph::ForgetArguments() {
+  absl::flat_hash_set<int32_t> read;
+  for (const HostRead& host_read : host_reads_) read.insert(host_read.call);
+  for (size_t i = 0; i < tape_.calls.size(); ++i) {
+    TapeCall& call = tape_.calls[i];
+    TapeCall kept{.op = std::move(call.op),
+                  .file = std::move(call.file),
+                  .line = call.line};
+    if (read.contains(static_cast<int32_t>(i))) {
+      kept.outputs = std::move(call.outputs);
+    }
+    call = std::move(kept);
+  }
 }
 
 absl::Status Graph::Analyse(const GraphOptions& options) {

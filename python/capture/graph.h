@@ -54,6 +54,7 @@ class Graph {
                    std::vector<PyRef>* results,
                    std::vector<double>* host_results);
 
+  // Its calls without arguments, and without results but for host reads.
   const Tape& tape() const { return tape_; }
   const Program& program() const { return *program_; }
   const Plan& plan() const { return *plan_; }
@@ -99,6 +100,8 @@ class Graph {
   absl::Status PlaceResults(absl::Span<PyObject* const> results);
   absl::Status PlaceHostReads();
   absl::Status CheckHostResults() const;
+  // Drops of the tape what only lowering wants.
+  void ForgetArguments();
   // A host result as Python's float.
   double HostResult(const Runner& runner, size_t index) const;
   absl::Status Bind(absl::Span<PyObject* const> states);
