@@ -4,7 +4,9 @@
 #include <iterator>
 #include <map>
 #include <numeric>
+#include <random>
 #include <utility>
+#include <vector>
 
 #include "framework/tensor/tensor.h"
 
@@ -173,6 +175,11 @@ constexpr size_t kMaxLifetimesInOrder = 20000;
 // Pairs that may be compared in the search for a better order.
 constexpr size_t kMaxPairs = 20'000'000;
 constexpr size_t kMaxTries = 64;
+// The search for an order of the largest alone: so many, so often shuffled, and
+// so many of the orders found are tried with all the others behind.
+constexpr size_t kLargest = 24;
+constexpr int kShuffles = 3000;
+constexpr size_t kBestOrders = 3;
 // What is this close to the live set is good enough.
 constexpr double kGoodEnough = 1.01;
 
@@ -198,6 +205,7 @@ class OrderSearch {
       }
       share = tries - share;
     }
+    if (best_.arena_bytes > wanted_) TryLargestFirst();
     return std::move(best_);
   }
 
@@ -208,6 +216,78 @@ class OrderSearch {
       return plan.offsets[i] + lifetimes_[i].bytes > wanted_;
     });
     if (plan.arena_bytes < best_.arena_bytes) best_ = std::move(plan);
+  }
+
+  // Where a few large ones decide, few pairs have to be compared: changes their
+  // order at random and keeps what isn't worse. What ends at one time (the
+  // parts of a join) counts as one.
+  void TryLargestFirst() {
+    std::vector<Group> groups = Groups();
+    const size_t count = std::min(kLargest, groups.size());
+    std::vector<Lifetime> merged;
+    for (size_t i = 0; i < count; ++i) merged.push_back(groups[i].merged);
+    std::vector<int32_t> order(count);
+    std::iota(order.begin(), order.end(), 0);
+    std::minstd_rand random;  // The same numbers each time.
+    std::multimap<int64_t, std::vector<int32_t>> found;
+    int64_t bytes = PlanInOrder(merged, order).arena_bytes;
+    for (int i = 0; i < kShuffles; ++i) {
+      std::vector<int32_t> changed = order;
+      const auto from = static_cast<int64_t>(random() % count);
+      const auto to = static_cast<int64_t>(random() % count);
+      const int32_t moved = changed[from];
+      changed.erase(changed.begin() + from);
+      changed.insert(changed.begin() + to, moved);
+      const int64_t now = PlanInOrder(merged, changed).arena_bytes;
+      if (now > bytes) continue;
+      if (now < bytes) found.emplace(now, changed);
+      bytes = now;
+      order = std::move(changed);
+    }
+    found.emplace(bytes, order);
+    size_t tries = kBestOrders;
+    for (const auto& [size, best] : found) {
+      if (tries-- == 0 || best_.arena_bytes <= wanted_) break;
+      std::vector<int32_t> all;
+      for (int32_t i : best) {
+        all.insert(all.end(), groups[i].members.begin(),
+                   groups[i].members.end());
+      }
+      for (size_t i = count; i < groups.size(); ++i) {
+        all.insert(all.end(), groups[i].members.begin(),
+                   groups[i].members.end());
+      }
+      ArenaPlan plan = PlanInOrder(lifetimes_, all);
+      if (plan.arena_bytes < best_.arena_bytes) best_ = std::move(plan);
+    }
+  }
+
+  struct Group {
+    Lifetime merged;
+    std::vector<int32_t> members;
+  };
+
+  // Lifetimes by their end, the largest groups first.
+  std::vector<Group> Groups() const {
+    std::map<int32_t, Group> by_end;
+    for (int32_t i : SortedBy(lifetimes_, IsLarger)) {
+      const Lifetime& lifetime = lifetimes_[i];
+      Group& group = by_end[static_cast<int32_t>(lifetime.last)];
+      if (group.members.empty()) {
+        group.merged = lifetime;
+        group.merged.bytes = 0;
+      }
+      group.merged.first = std::min(group.merged.first, lifetime.first);
+      group.merged.bytes += AlignUp(lifetime.bytes);
+      group.members.push_back(i);
+    }
+    std::vector<Group> groups;
+    for (auto& [last, group] : by_end) groups.push_back(std::move(group));
+    std::stable_sort(groups.begin(), groups.end(),
+                     [](const Group& a, const Group& b) {
+                       return IsLarger(a.merged, b.merged);
+                     });
+    return groups;
   }
 
   const absl::Span<const Lifetime> lifetimes_;

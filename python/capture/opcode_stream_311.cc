@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "python/capture/cpython_311.h"
 #include "python/capture/interpreter.h"
+#include "python/capture/purity.h"
 #include "python/capture/state_watch.h"
 
 namespace mica {
@@ -47,14 +48,21 @@ class OpcodeStream final : public InterpreterStream {
         static_cast<OpcodeStream*>(PyCapsule_GetPointer(self, nullptr));
     switch (what) {
       case PyTrace_CALL:
-        frame->f_trace_opcodes = 1;
         frame->f_trace_lines = 0;
+        if (stream->skipped_ != nullptr) break;
+        if (IsBookkeeping(
+                reinterpret_cast<PyObject*>(frame->f_frame->f_func))) {
+          stream->skipped_ = frame;
+          break;
+        }
+        frame->f_trace_opcodes = 1;
         stream->Enter(frame->f_frame);
         break;
       case PyTrace_OPCODE:
         stream->Step(frame->f_frame);
         break;
       case PyTrace_RETURN:
+        if (stream->skipped_ == frame) stream->skipped_ = nullptr;
         frame->f_trace_opcodes = 0;
         frame->f_trace_lines = 1;
         return 0;
@@ -137,6 +145,7 @@ class OpcodeStream final : public InterpreterStream {
   PyCodeObject* last_code_ = nullptr;
   const uint8_t* last_bytes_ = nullptr;
   _PyInterpreterFrame* frame_ = nullptr;
+  PyFrameObject* skipped_ = nullptr;  // It and what it calls aren't looked at.
   PyObject** top_ = nullptr;
   // The frame whose last step made an iterator of a range.
   const _PyInterpreterFrame* made_iterator_of_ = nullptr;

@@ -765,4 +765,16 @@ std::string CallableName(PyObject* callable) {
   return absl::StrCat(PyText(module.get()), ".", name);
 }
 
+bool IsBookkeeping(PyObject* function) {
+  const auto* made = reinterpret_cast<const PyFunctionObject*>(function);
+  const std::string module = PyText(made->func_module);
+  if (!absl::StartsWith(module, "torch._dynamo.")) return false;
+  const std::string name = PyText(made->func_qualname);
+  // The second forgets a module that dies.
+  return (module == "torch._dynamo.mutation_guard" &&
+          name == "GenerationTracker.tag") ||
+         (module == "torch._dynamo.utils" &&
+          absl::StartsWith(name, "ExactWeakKeyDictionary."));
+}
+
 }  // namespace mica

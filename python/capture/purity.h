@@ -43,6 +43,9 @@ bool IsPureType(PyTypeObject* type);
 bool IsTensorConstructor(PyTypeObject* type);
 // Whether objects of a C type never change (re.Pattern, a dtype).
 bool IsImmutableType(PyTypeObject* type);
+// True for a Python function that only keeps torch's own books, of objects that
+// hits don't make: torch.compile's note of each new module's age.
+bool IsBookkeeping(PyObject* function);
 // Whether an object of a C type is a function of its own that has no effect
 // (numpy.ufunc).
 bool IsPureCallableType(PyTypeObject* type);

@@ -300,3 +300,13 @@ def test_detach_and_data_views_share():
     c = mica.compile(f)
     for k in range(1, 5):
         same(c(X), X * (x(3) + k))
+
+
+def test_modules_made_inside_after_torch_compile_ran():
+    """Torch.compile then notes the age of every module in a table."""
+    torch.compile(nn.Linear(4, 2), backend="eager")(X)
+
+    def f(a):
+        return nn.Softmax(dim=-1)(a) + 1
+
+    check(f, (X,), (X + 1,), (X + 2,), hits=2)
