@@ -143,11 +143,15 @@ Verdict PrepareSliceBackward(const KernelRequest& request) {
   if (!out.is_dense() || !AreConstant(request, 2, 5)) return No{"has gaps"};
   const int64_t axis = request.Int(2) + (request.Int(2) < 0 ? out.rank() : 0);
   const int64_t size = out.dims[axis];
-  const int64_t start = std::clamp<int64_t>(
-      request.Int(3) + (request.Int(3) < 0 ? size : 0), 0, size);
+  const auto bound = [&](int param) {
+    const int64_t given = request.Int(param);
+    return std::clamp<int64_t>(given < 0 ? given + size : given, 0, size);
+  };
+  const int64_t start = bound(3);
+  const int64_t length = std::max<int64_t>(bound(4) - start, 0);
   TensorType window = out;
   window.strides = builder.strides();
-  window.dims[axis] = request.operands[0].type.dims[axis];
+  window.dims[axis] = (length + request.Int(5) - 1) / request.Int(5);
   window.strides[axis] *= request.Int(5);
   builder.ZeroFirst();
   if (!builder.Add(0, start * builder.strides()[axis], std::move(window))) {

@@ -192,6 +192,9 @@ constexpr absl::string_view kCases[] = {
     "aten.slice_backward(f64[2,7], [5,7], 0, -2, 9223372036854775807, 1)",
     "aten.slice_backward(i64[0,7], [5,7], 0, 3, 3, 1)",
     "aten.slice_backward(f32[2,7]{1,2}, [5,7], 0, -3, 4, 1)",
+    // A gradient that is spread over the slice, or over nothing.
+    "aten.slice_backward(f32[1,7], [5,7], 0, 1, 4, 1)",
+    "aten.slice_backward(f32[1,4], [1,4], 0, 2, 5, 1)",
     "aten.select_backward(f32[7], [5,7], 0, -1)",
     "aten.select_backward(f32[4,64]{1,4}, [4,16,64], 1, -2)",
     "aten.select_backward(f64[5]{2}, [5,7], 1, 3)",
