@@ -81,9 +81,10 @@ bool TensorType::is_row_major() const {
   if (strides.empty()) return true;
   if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return true;
   int64_t expected = 1;
+  bool fits = true;  // Damaged types and symbols may not.
   for (int i = rank() - 1; i >= 0; --i) {
-    if (dims[i] != 1 && strides[i] != expected) return false;
-    expected *= dims[i];
+    if (dims[i] != 1 && (!fits || strides[i] != expected)) return false;
+    fits = fits && !__builtin_mul_overflow(expected, dims[i], &expected);
   }
   return true;
 }
@@ -96,9 +97,10 @@ bool TensorType::is_dense() const {
   }
   std::sort(order.begin(), order.end());
   int64_t expected = 1;
+  bool fits = true;
   for (const auto& [stride, dim] : order) {
-    if (stride != expected) return false;
-    expected *= dim;
+    if (!fits || stride != expected) return false;
+    fits = !__builtin_mul_overflow(expected, dim, &expected);
   }
   return true;
 }
