@@ -21,12 +21,14 @@ import torch
 
 import mica
 from bench_common import add_json_flag, write_json
+from vision_operators import define_vision_operators
 
 EAGER_CALLS = 5
 
 
 def make_bert(layers: int) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
     """Returns a BERT of base size with `layers` layers, and its inputs."""
+    define_vision_operators()
     import transformers  # Late: see bench_common.
 
     torch.manual_seed(0)

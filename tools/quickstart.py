@@ -30,6 +30,7 @@ from tqdm import tqdm
 
 from bench_common import add_json_flag, ratios, spread, write_json
 from corpus import Docstring, standard_library
+from vision_operators import define_vision_operators
 
 QUESTIONS = (
     "How do I copy a directory with everything in it?",
@@ -381,6 +382,7 @@ def failures(figures: dict[str, Any]) -> list[str]:
 
 def main() -> int:
     """Runs the main job; returns the exit status."""
+    define_vision_operators()
     import transformers  # Late: see bench_common.
 
     arguments = parse_arguments()

@@ -7,14 +7,13 @@ for a batch and a length (tokens for text and sequences; ignored by images).
 from __future__ import annotations
 
 import importlib
-import re
-import sysconfig
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
+
+from vision_operators import define_vision_operators
 
 Size = Literal["full", "small"]
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
@@ -51,39 +50,6 @@ class Entry:
                 if not parameter.any():  # Some heads start at zero.
                     parameter.normal_(std=0.02)
         return model
-
-
-def define_vision_operators() -> None:
-    """Lets torchvision be imported where its compiled operators don't load.
-
-    A torchvision built for another torch has Python parts that name operators
-    which its library would have brought. The models need none of them. Call it
-    before the first import of torchvision, timm or transformers.
-    """
-    site = Path(sysconfig.get_paths()["purelib"]) / "torchvision"
-    if _LIBRARIES or not site.is_dir():
-        return
-    # torch leaves these three without types.
-    library_class: Any = torch.library.Library
-    load_library: Any = torch.ops.load_library
-    library = library_class("torchvision", "FRAGMENT")
-    _LIBRARIES.append(library)
-    for path in site.glob("_C*.so"):
-        try:
-            load_library(str(path))
-            return
-        except OSError:
-            continue
-    pattern = (
-        r"(?:register_fake|register_meta|impl)\(\s*\"(?:torchvision::)?(\w+)"
-    )
-    text = (site / "_meta_registrations.py").read_text()
-    for name in sorted(set(re.findall(pattern, text))):
-        library.define(f"{name}(Tensor x) -> Tensor")
-
-
-# Definitions last as long as their library object.
-_LIBRARIES: list[Any] = []
 
 
 def _tokens(vocabulary: int) -> Callable[[Size, int, int], Inputs]:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-import zoo
+from vision_operators import define_vision_operators
 
 Step = Callable[..., torch.Tensor]
 Loss = Callable[..., torch.Tensor]
@@ -49,7 +49,7 @@ class Entry:
 
         The step takes a batch and returns the loss, f32[].
         """
-        zoo.define_vision_operators()
+        define_vision_operators()
         torch.manual_seed(0)
         model: torch.nn.Module = self.build().train()
         weights = OPTIMIZERS[optimizer](model.parameters())

@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 
 import mica
 import zoo
+from vision_operators import define_vision_operators
 
 _NAMES = (
     "BERT-base",
@@ -38,7 +39,7 @@ _FLOOR = 2e-7  # Of errors; roundoff of a few numbers is luck.
 @pytest.mark.parametrize(("batch", "length"), [(1, 9), (4, 16)])
 @pytest.mark.parametrize("name", _NAMES)
 def test_exported_model_runs_without_python(name, batch, length, tmp_path):
-    zoo.define_vision_operators()
+    define_vision_operators()
     entry = next(e for e in zoo.ENTRIES if e.name == name)
     if entry.family == "vision":
         pytest.importorskip(_PACKAGES.get(name, "torchvision"))

@@ -10,6 +10,7 @@ from torch import nn
 
 import mica
 import zoo
+from vision_operators import define_vision_operators
 
 _NETS = [
     entry
@@ -19,7 +20,7 @@ _NETS = [
 
 
 def make(entry):
-    zoo.define_vision_operators()
+    define_vision_operators()
     pytest.importorskip("torchvision")
     if entry.name == "ConvNeXt-tiny":
         pytest.importorskip("timm")

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 import mica
-import zoo
+from vision_operators import define_vision_operators
 
 _STEPS = 20
 # The loss is itself a float32 number, and a mean of logarithms of sums: it
@@ -209,7 +209,7 @@ def _train(setup: Setup, make_optimizer: Any, seed: int) -> Losses:
 @pytest.mark.parametrize("optimizer", _OPTIMIZERS)
 @pytest.mark.parametrize("name", _SETUPS)
 def test_losses_are_as_exact_as_eagers(name: str, optimizer: str) -> None:
-    zoo.define_vision_operators()
+    define_vision_operators()
     setup = _SETUPS[name]
     runs = [
         _train(setup, _OPTIMIZERS[optimizer], seed)
