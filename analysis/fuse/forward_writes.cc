@@ -132,22 +132,11 @@ class Forwarder {
     bool is_whole = false;  // The value itself, not a window on it.
   };
   Source FindSource(const Op& read) const;
-  // Nobody can tell if `value` has other strides.
-  bool MayChangeStrides(ValueId value) const;
 
   const Program& program_;
   const ProgramFacts facts_;
   Rewriter rewriter_;
 };
-
-bool Forwarder::MayChangeStrides(ValueId value) const {
-  const std::vector<OpId>& readers = facts_.ReadersOf(value);
-  return facts_.NumUses(value) == static_cast<int>(readers.size()) &&
-         std::all_of(readers.begin(), readers.end(), [&](OpId id) {
-           const OpDef& def = *facts_.op(id).def;
-           return !def.is_view() && !def.is_opaque();
-         });
-}
 
 Forwarder::Source Forwarder::FindSource(const Op& read) const {
   Source source{.value = ProgramFacts::ValueOf(read, 0)};
@@ -166,7 +155,8 @@ Forwarder::Source Forwarder::FindSource(const Op& read) const {
     }
     if (*window == *wanted && SameShape(program_.type(written), type) &&
         program_.type(written).is_scalar == type.is_scalar &&
-        (program_.type(written) == type || MayChangeStrides(read.results[0]))) {
+        (program_.type(written) == type ||
+         facts_.MayChangeStrides(read.results[0]))) {
       return {.value = written, .is_whole = true};
     }
     if (!AreDisjoint(*window, *wanted)) break;

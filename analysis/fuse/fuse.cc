@@ -74,14 +74,10 @@ class Fuser {
   Rewriter rewriter_;
 };
 
-// The word of mica.linear for an activation op; nothing for another op.
-std::optional<std::string> ActivationName(const Op& op) {
-  const std::string& name = op.def->name();
-  if (name == "aten.relu") return "relu";
-  if (name == "aten.tanh") return "tanh";
-  if (name != "aten.gelu") return std::nullopt;
-  return std::get<std::string>(op.arguments[1]) == "tanh" ? "gelu_tanh"
-                                                          : "gelu";
+// Activations that mica.linear has.
+bool IsOfLinear(absl::string_view activation) {
+  return activation == "relu" || activation == "tanh" || activation == "gelu" ||
+         activation == "gelu_tanh";
 }
 
 bool IsPlainView(const Op& op) {
@@ -155,7 +151,7 @@ bool Fuser::Extend(ValueId value, OpId next, LinearMatch& match) const {
   }
   if (IsPlainView(reader)) return true;
   const auto activation = ActivationName(reader);
-  if (activation.has_value()) {
+  if (activation.has_value() && IsOfLinear(*activation)) {
     if (match.activation != "none" || match.residual != kNoValue) return false;
     match.activation = *activation;
     return true;

@@ -5,13 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/fuse/program_facts.h"
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
 
 namespace mica {
 namespace {
-
-constexpr OpId kNoOp = -1;
 
 // A convolution, a batch norm, or both, with what follows.
 struct Match {
@@ -39,47 +38,14 @@ std::optional<NormParams> NormParamsOf(const Op& op) {
   return std::nullopt;
 }
 
-bool IsNumber(const Argument& argument, double wanted) {
-  if (const auto* integer = std::get_if<int64_t>(&argument)) {
-    return static_cast<double>(*integer) == wanted;
-  }
-  const auto* real = std::get_if<double>(&argument);
-  return real != nullptr && *real == wanted;
-}
-
-// The word for an activation op; nothing for another op.
-std::optional<std::string> ActivationName(const Op& op) {
-  const std::string& name = op.def->name();
-  if (name == "aten.relu") return "relu";
-  if (name == "aten.silu") return "silu";
-  if (name == "aten.tanh") return "tanh";
-  if (name == "aten.sigmoid") return "sigmoid";
-  if (name == "aten.hardswish") return "hardswish";
-  if (name == "aten.gelu") {
-    return std::get<std::string>(op.arguments[1]) == "tanh" ? "gelu_tanh"
-                                                            : "gelu";
-  }
-  const bool is_relu6 = name == "aten.hardtanh" &&
-                        IsNumber(op.arguments[1], 0) &&
-                        IsNumber(op.arguments[2], 6);
-  if (is_relu6) return "relu6";
-  return std::nullopt;
-}
-
 class ConvolutionFuser {
  public:
   ConvolutionFuser(const Program& program, const OpRegistry& ops)
       : program_(program),
-        uses_(CountUses(program)),
-        consumer_(program.num_values(), kNoOp),
+        facts_(program),
         is_absorbed_(program.ops().size(), false),
         match_at_(program.ops().size()),
-        rewriter_(program, ops) {
-    for (size_t i = 0; i < program.ops().size(); ++i) {
-      ForEachValue(program.ops()[i].arguments,
-                   [&](ValueId id) { consumer_[id] = static_cast<OpId>(i); });
-    }
-  }
+        rewriter_(program, ops) {}
 
   absl::StatusOr<Program> Run();
 
@@ -102,17 +68,11 @@ class ConvolutionFuser {
 
   const Op& op(OpId id) const { return program_.ops()[id]; }
   static ValueId ValueOf(const Op& op, int param) {
-    const auto* ref = std::get_if<ValueRef>(&op.arguments[param]);
-    return ref == nullptr ? kNoValue : ref->id;
-  }
-  // The one op that reads `value` and nothing else does; kNoOp otherwise.
-  OpId OnlyConsumer(ValueId value) const {
-    return uses_[value] == 1 ? consumer_[value] : kNoOp;
+    return ProgramFacts::ValueOf(op, param);
   }
 
   const Program& program_;
-  std::vector<int> uses_;
-  std::vector<OpId> consumer_;  // The last one.
+  const ProgramFacts facts_;
   std::vector<bool> is_absorbed_;
   std::vector<std::optional<Match>> match_at_;
   Rewriter rewriter_;
@@ -164,7 +124,7 @@ bool ConvolutionFuser::IsNorm(const Op& op) const {
     }
   }
   for (size_t i = 1; i < op.results.size(); ++i) {
-    if (uses_[op.results[i]] > 0) return false;
+    if (facts_.NumUses(op.results[i]) > 0) return false;
   }
   return true;
 }
@@ -198,7 +158,7 @@ std::optional<Match> ConvolutionFuser::FindMatch(OpId first) const {
   auto take = [&](OpId id) {
     match.last = id;
     value = op(id).results[0];
-    next = OnlyConsumer(value);
+    next = facts_.OnlyReader(value);
   };
   if (IsConvolution(op(first))) {
     match.convolution = first;

@@ -1,5 +1,7 @@
 #include "analysis/fuse/program_facts.h"
 
+#include <algorithm>
+
 #include "analysis/rewrite.h"
 
 namespace mica {
@@ -26,12 +28,38 @@ OpId ProgramFacts::ProducerOf(ValueId value) const {
   return v.kind == ValueKind::kResult ? v.index : kNoOp;
 }
 
+bool ProgramFacts::MayChangeStrides(ValueId value) const {
+  const std::vector<OpId>& readers = readers_[value];
+  return uses_[value] == static_cast<int>(readers.size()) &&
+         std::all_of(readers.begin(), readers.end(), [&](OpId id) {
+           return !op(id).def->is_view() && !op(id).def->is_opaque();
+         });
+}
+
 bool IsNumber(const Argument& argument, double wanted) {
   if (const auto* integer = std::get_if<int64_t>(&argument)) {
     return static_cast<double>(*integer) == wanted;
   }
   const auto* real = std::get_if<double>(&argument);
   return real != nullptr && *real == wanted;
+}
+
+std::optional<std::string> ActivationName(const Op& op) {
+  const std::string& name = op.def->name();
+  if (name == "aten.relu") return "relu";
+  if (name == "aten.silu") return "silu";
+  if (name == "aten.tanh") return "tanh";
+  if (name == "aten.sigmoid") return "sigmoid";
+  if (name == "aten.hardswish") return "hardswish";
+  if (name == "aten.gelu") {
+    return std::get<std::string>(op.arguments[1]) == "tanh" ? "gelu_tanh"
+                                                            : "gelu";
+  }
+  const bool is_relu6 = name == "aten.hardtanh" &&
+                        IsNumber(op.arguments[1], 0) &&
+                        IsNumber(op.arguments[2], 6);
+  if (is_relu6) return "relu6";
+  return std::nullopt;
 }
 
 }  // namespace mica

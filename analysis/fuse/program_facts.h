@@ -3,6 +3,8 @@
 #ifndef MICA_ANALYSIS_FUSE_PROGRAM_FACTS_H_
 #define MICA_ANALYSIS_FUSE_PROGRAM_FACTS_H_
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -36,6 +38,9 @@ class ProgramFacts {
     return uses_[value] == 1 && readers_[value].size() == 1 ? readers_[value][0]
                                                             : kNoOp;
   }
+  // True if nobody can tell that `value` has other strides: no view of it, no
+  // update or result, no operator that looks at strides.
+  bool MayChangeStrides(ValueId value) const;
 
  private:
   const Program& program_;
@@ -45,6 +50,9 @@ class ProgramFacts {
 
 // True if `argument` is the constant number `wanted`.
 bool IsNumber(const Argument& argument, double wanted);
+
+// The word of Mica's fused ops for an activation op; nothing for another op.
+std::optional<std::string> ActivationName(const Op& op);
 
 }  // namespace mica
 

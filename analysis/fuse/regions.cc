@@ -100,10 +100,6 @@ bool HasLoops(const TensorType& type) {
          !type.is_scalar && type.is_dense() && type.num_elements() > 0;
 }
 
-bool IsArrayOf(const TensorType& type, const TensorType& region) {
-  return type == region;
-}
-
 // A tensor of no dims or a host scalar that the loops convert.
 bool IsNumber(const TensorType& type) {
   return type.rank() == 0 && type.dtype != DType::kF16 &&
@@ -187,8 +183,7 @@ bool Merger::Fits(const Op& op, const Member& member) const {
   for (size_t i = 0; i < member.operands.size(); ++i) {
     const bool may_be_array = static_cast<int>(i) < member.op->num_elements;
     const auto* value = std::get_if<ValueId>(&member.operands[i]);
-    const bool is_array =
-        value != nullptr && IsArrayOf(program_.type(*value), region);
+    const bool is_array = value != nullptr && program_.type(*value) == region;
     if (value != nullptr && !is_array && !IsNumber(program_.type(*value))) {
       return false;
     }
@@ -232,8 +227,8 @@ void Merger::Place(OpId id) {
   ForEachValue(op(id).arguments, [&](ValueId value) {
     const int group = OpenGroupOf(value);
     if (group == kNoGroup) return;
-    const bool joins = members_[id].has_value() &&
-                       IsArrayOf(program_.type(value), ResultType(id));
+    const bool joins =
+        members_[id].has_value() && program_.type(value) == ResultType(id);
     if (!joins) {
       Close(value);
     } else if (std::find(groups.begin(), groups.end(), group) == groups.end()) {
@@ -306,7 +301,7 @@ absl::Status Merger::Emit(const Group& group) {
         const bool is_own =
             v.kind == ValueKind::kResult &&
             std::binary_search(group.ops.begin(), group.ops.end(), v.index);
-        if (is_own || IsArrayOf(v.type, region) != wants_arrays) continue;
+        if (is_own || (v.type == region) != wants_arrays) continue;
         if (std::find(operands.begin(), operands.end(), *value) ==
             operands.end()) {
           operands.push_back(*value);

@@ -1,6 +1,5 @@
 #include "analysis/fuse/simplify.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -157,21 +156,13 @@ void Simplifier::FindGelu(OpId tanh) {
   }
 }
 
-// Lets pointwise results that a layer norm reads be row-major, where nobody
-// can tell: no view of them, no result, no operator that looks at strides.
+// Lets pointwise results that a layer norm reads be row-major.
 void Simplifier::FindLayouts(OpId norm) {
   const ValueId x = ProgramFacts::ValueOf(facts_.op(norm), 0);
   const OpId producer = facts_.ProducerOf(x);
-  if (program_.type(x).is_row_major() || producer == kNoOp ||
-      !facts_.op(producer).def->is_elementwise() ||
-      facts_.NumUses(x) != static_cast<int>(facts_.ReadersOf(x).size())) {
-    return;
-  }
-  is_row_major_[x] = std::all_of(facts_.ReadersOf(x).begin(),
-                                 facts_.ReadersOf(x).end(), [&](OpId id) {
-                                   const OpDef& def = *facts_.op(id).def;
-                                   return !def.is_view() && !def.is_opaque();
-                                 });
+  is_row_major_[x] = !program_.type(x).is_row_major() && producer != kNoOp &&
+                     facts_.op(producer).def->is_elementwise() &&
+                     facts_.MayChangeStrides(x);
 }
 
 // All elements are replaced, by a tensor that lies as they do.
