@@ -151,8 +151,9 @@ Verdict PrepareSliceBackward(const KernelRequest& request) {
   const int64_t length = std::max<int64_t>(bound(4) - start, 0);
   TensorType window = out;
   window.strides = builder.strides();
-  window.dims[axis] = (length + request.Int(5) - 1) / request.Int(5);
-  window.strides[axis] *= request.Int(5);
+  window.dims[axis] = length > 0 ? (length - 1) / request.Int(5) + 1 : 0;
+  // Of one row the stride is free, and a huge step no overflow.
+  if (window.dims[axis] > 1) window.strides[axis] *= request.Int(5);
   builder.ZeroFirst();
   if (!builder.Add(0, start * builder.strides()[axis], std::move(window))) {
     return No{"the gradient has no copy"};

@@ -13,6 +13,7 @@
 #include "kernels/reference/numbers.h"
 #include "kernels/reference/reference.h"
 #include "kernels/reference/strided.h"
+#include "kernels/reference/window.h"
 
 namespace mica {
 namespace {
@@ -345,12 +346,6 @@ Verdict PrepareIndexPut(const KernelRequest& request) {
       });
 }
 
-// A window of the result: `dims` from `offset` in `strides`.
-struct Window {
-  Dims dims, strides;
-  int64_t offset = 0;
-};
-
 Prepared WriteWindow(const KernelRequest& request, Window window) {
   const Lane self = OperandLane(request, 0);
   const Lane src = OperandLane(request, 1);
@@ -368,57 +363,11 @@ Prepared WriteWindow(const KernelRequest& request, Window window) {
   });
 }
 
-int64_t IntOr(const KernelRequest& request, int param, int64_t otherwise) {
-  return request.Has(param) ? request.Int(param) : otherwise;
-}
-
-Verdict PrepareSliceScatter(const KernelRequest& request) {
-  const Lane out = ResultLane(request);
-  const int axis = AxisIndex(request.Int(2), out.rank());
-  const int64_t size = out.dims[axis];
-  auto clamp = [size](int64_t index, int64_t least) {
-    return std::clamp(index < 0 ? index + size : index, least, size);
+// A scatter through the view that `place` gives.
+PrepareFn ScatterThrough(Window (*place)(const KernelRequest&)) {
+  return [place](const KernelRequest& request) -> Verdict {
+    return WriteWindow(request, place(request));
   };
-  const int64_t start = clamp(IntOr(request, 3, 0), 0);
-  const int64_t end = clamp(IntOr(request, 4, INT64_MAX), start);
-  const int64_t step = request.Int(5);
-  Window window = {.dims = out.dims,
-                   .strides = out.strides,
-                   .offset = start * out.strides[axis]};
-  window.dims[axis] = end == start ? 0 : (end - start - 1) / step + 1;
-  window.strides[axis] *= step;
-  return WriteWindow(request, std::move(window));
-}
-
-Verdict PrepareSelectScatter(const KernelRequest& request) {
-  const Lane out = ResultLane(request);
-  const int axis = AxisIndex(request.Int(2), out.rank());
-  const int64_t index = request.Int(3);
-  const AxisLane along = SplitAxis(out, axis);
-  return WriteWindow(
-      request,
-      {.dims = along.outer.dims,
-       .strides = along.outer.strides,
-       .offset = (index < 0 ? index + along.size : index) * along.stride});
-}
-
-Verdict PrepareDiagonalScatter(const KernelRequest& request) {
-  const Lane out = ResultLane(request);
-  const int64_t shift = request.Int(2);
-  const int a = AxisIndex(request.Int(3), out.rank());
-  const int b = AxisIndex(request.Int(4), out.rank());
-  const int64_t rows = out.dims[a] + std::min<int64_t>(shift, 0);
-  const int64_t columns = out.dims[b] - std::max<int64_t>(shift, 0);
-  Window window;
-  for (int i = 0; i < out.rank(); ++i) {
-    if (i == a || i == b) continue;
-    window.dims.push_back(out.dims[i]);
-    window.strides.push_back(out.strides[i]);
-  }
-  window.dims.push_back(std::max<int64_t>(std::min(rows, columns), 0));
-  window.strides.push_back(out.strides[a] + out.strides[b]);
-  window.offset = shift >= 0 ? shift * out.strides[b] : -shift * out.strides[a];
-  return WriteWindow(request, std::move(window));
 }
 
 Verdict PrepareScatterView(const KernelRequest& request) {
@@ -458,9 +407,10 @@ void RegisterReferenceScatter(KernelRegistry& registry) {
   AddIndexWrite(registry, "aten.index_copy", Combine::kReplace);
   AddIndexWrite(registry, "aten.index_fill.int_Scalar", Combine::kReplace);
   AddReference(registry, "aten.index_put", PrepareIndexPut);
-  AddReference(registry, "aten.slice_scatter", PrepareSliceScatter);
-  AddReference(registry, "aten.select_scatter", PrepareSelectScatter);
-  AddReference(registry, "aten.diagonal_scatter", PrepareDiagonalScatter);
+  AddReference(registry, "aten.slice_scatter", ScatterThrough(SliceWindow));
+  AddReference(registry, "aten.select_scatter", ScatterThrough(SelectWindow));
+  AddReference(registry, "aten.diagonal_scatter",
+               ScatterThrough(DiagonalWindow));
   AddReference(registry, "mica.scatter_view", PrepareScatterView);
 }
 

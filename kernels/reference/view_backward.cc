@@ -5,15 +5,10 @@
 
 #include "kernels/reference/reference.h"
 #include "kernels/reference/strided.h"
+#include "kernels/reference/window.h"
 
 namespace mica {
 namespace {
-
-// A window of the result: `dims` from `offset` in `strides`.
-struct Window {
-  Dims dims, strides;
-  int64_t offset = 0;
-};
 
 void StoreZero(const Lane& lane, void* const* args, int64_t offset) {
   lane.Store(args, offset, int64_t{0});
@@ -41,63 +36,20 @@ Prepared WriteWindow(const KernelRequest& request, Window window) {
   });
 }
 
-Verdict PrepareSlice(const KernelRequest& request) {
-  const Lane out = ResultLane(request);
-  const int axis = AxisIndex(request.Int(2), out.rank());
-  const int64_t size = out.dims[axis], step = request.Int(5);
-  auto clamp = [size](int64_t index, int64_t least) {
-    return std::clamp(index < 0 ? index + size : index, least, size);
+// The gradient of the view that `place` gives.
+PrepareFn GradientThrough(Window (*place)(const KernelRequest&)) {
+  return [place](const KernelRequest& request) -> Verdict {
+    return WriteWindow(request, place(request));
   };
-  const int64_t start = clamp(request.Int(3), 0);
-  const int64_t end = clamp(request.Int(4), start);
-  Window window = {.dims = out.dims,
-                   .strides = out.strides,
-                   .offset = start * out.strides[axis]};
-  window.dims[axis] = end == start ? 0 : (end - start - 1) / step + 1;
-  // Of one row the stride is free, and a huge step no overflow.
-  window.strides[axis] = window.dims[axis] > 1 ? out.strides[axis] * step : 0;
-  return WriteWindow(request, std::move(window));
-}
-
-Verdict PrepareSelect(const KernelRequest& request) {
-  const Lane out = ResultLane(request);
-  const AxisLane along = SplitAxis(out, AxisIndex(request.Int(2), out.rank()));
-  const int64_t index = request.Int(3);
-  return WriteWindow(
-      request,
-      {.dims = along.outer.dims,
-       .strides = along.outer.strides,
-       .offset = (index < 0 ? index + along.size : index) * along.stride});
-}
-
-Verdict PrepareDiagonal(const KernelRequest& request) {
-  const Lane out = ResultLane(request);
-  const int64_t shift = request.Int(2);
-  const int a = AxisIndex(request.Int(3), out.rank());
-  const int b = AxisIndex(request.Int(4), out.rank());
-  const int64_t rows = out.dims[a] + std::min<int64_t>(shift, 0);
-  const int64_t columns = out.dims[b] - std::max<int64_t>(shift, 0);
-  Window window;
-  for (int i = 0; i < out.rank(); ++i) {
-    if (i == a || i == b) continue;
-    window.dims.push_back(out.dims[i]);
-    window.strides.push_back(out.strides[i]);
-  }
-  window.dims.push_back(std::max<int64_t>(std::min(rows, columns), 0));
-  window.strides.push_back(out.strides[a] + out.strides[b]);
-  if (window.dims.back() > 0) {
-    window.offset =
-        shift >= 0 ? shift * out.strides[b] : -shift * out.strides[a];
-  }
-  return WriteWindow(request, std::move(window));
 }
 
 }  // namespace
 
 void RegisterReferenceViewBackward(KernelRegistry& registry) {
-  AddReference(registry, "aten.slice_backward", PrepareSlice);
-  AddReference(registry, "aten.select_backward", PrepareSelect);
-  AddReference(registry, "aten.diagonal_backward", PrepareDiagonal);
+  AddReference(registry, "aten.slice_backward", GradientThrough(SliceWindow));
+  AddReference(registry, "aten.select_backward", GradientThrough(SelectWindow));
+  AddReference(registry, "aten.diagonal_backward",
+               GradientThrough(DiagonalWindow));
 }
 
 }  // namespace mica
