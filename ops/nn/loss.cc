@@ -1,5 +1,7 @@
 // Losses. Reduction: 0 none, 1 mean, 2 sum.
 
+#include "ops/nn/loss.h"
+
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/tensor/promotion.h"
@@ -7,13 +9,14 @@
 #include "ops/nn/families.h"
 
 namespace mica {
-namespace {
 
 absl::Status CheckReduction(const OpCall& call, int param) {
   const int64_t reduction = call.Int(param);
   if (reduction < 0 || reduction > 2) return call.Wants("reduction 0, 1 or 2");
   return absl::OkStatus();
 }
+
+namespace {
 
 // Losses between a prediction and a target that broadcast; `reduction` is the
 // position of that parameter.

@@ -6,15 +6,10 @@
 #include "ops/infer.h"
 #include "ops/nn/backward.h"
 #include "ops/nn/families.h"
+#include "ops/nn/loss.h"
 
 namespace mica {
 namespace {
-
-absl::Status CheckReduction(const OpCall& call, int param) {
-  const int64_t reduction = call.Int(param);
-  if (reduction < 0 || reduction > 2) return call.Wants("reduction 0, 1 or 2");
-  return absl::OkStatus();
-}
 
 // Gradient of self from (grad_output, self, target, ...), which broadcast to
 // self's dims; `reduction` is the position of that parameter.
