@@ -3,8 +3,8 @@
 #include <utility>
 #include <variant>
 
-#include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
+#include "framework/base/same_bits.h"
 #include "framework/text/literal.h"
 #include "framework/text/text.h"
 
@@ -13,11 +13,6 @@ namespace {
 
 // Constants of more elements that are all equal are printed as one.
 constexpr int64_t kLongestList = 8;
-
-// Equal bit for bit: a zero's sign and a NaN's bits count.
-bool SameBits(double a, double b) {
-  return absl::bit_cast<uint64_t>(a) == absl::bit_cast<uint64_t>(b);
-}
 
 bool SameArgument(const Argument& a, const Argument& b) {
   const auto* a_float = std::get_if<double>(&a);

@@ -1,11 +1,11 @@
 #include "python/capture/host_values.h"
 
 #include <cmath>
-#include <cstring>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "framework/base/same_bits.h"
 #include "python/capture/constants.h"
 
 namespace mica {
@@ -13,8 +13,6 @@ namespace {
 
 // An int up to here is the same number as a float.
 constexpr int64_t kMaxExactInt = int64_t{1} << 53;
-
-bool SameBits(double a, double b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 
 std::optional<double> NumberOf(PyObject* object) {
   if (PyFloat_CheckExact(object)) return PyFloat_AS_DOUBLE(object);

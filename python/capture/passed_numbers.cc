@@ -6,10 +6,10 @@
 #include <utility>
 #include <variant>
 
+#include "framework/base/same_bits.h"
+
 namespace mica {
 namespace {
-
-bool SameBits(double a, double b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 
 // True for a float in the dispatcher's coat.
 bool IsWrappedFloat(const TapeTensor& tensor) {

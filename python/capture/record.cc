@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstring>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "framework/base/same_bits.h"
 #include "python/capture/autograd_access.h"
 #include "python/capture/constants.h"
 #include "python/capture/interpreter.h"
@@ -89,8 +89,7 @@ struct Observation {
         now.host_reads == mark.host_reads + 1) {
       int32_t call = 0;
       const double* read = recorder.FloatRead(mark.host_reads, &call);
-      const double number = PyFloat_AS_DOUBLE(result);
-      if (read != nullptr && std::memcmp(read, &number, sizeof number) == 0) {
+      if (read != nullptr && SameBits(*read, PyFloat_AS_DOUBLE(result))) {
         watch.values().AddRead(result, call, 0);
       }
     }

@@ -1,0 +1,17 @@
+#ifndef MICA_FRAMEWORK_BASE_SAME_BITS_H_
+#define MICA_FRAMEWORK_BASE_SAME_BITS_H_
+
+#include <cstdint>
+
+#include "absl/base/casts.h"
+
+namespace mica {
+
+// Equal bit for bit: a zero's sign and a NaN's bits count.
+inline bool SameBits(double a, double b) {
+  return absl::bit_cast<uint64_t>(a) == absl::bit_cast<uint64_t>(b);
+}
+
+}  // namespace mica
+
+#endif  // MICA_FRAMEWORK_BASE_SAME_BITS_H_
