@@ -7,6 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "analysis/lower/constant_argument.h"
 #include "analysis/lower/fixed_values.h"
 #include "analysis/lower/foreach.h"
 #include "analysis/lower/functional.h"
@@ -119,6 +120,8 @@ class Lowering {
   absl::StatusOr<Argument> LowerArgument(const TapeValue& value);
   absl::StatusOr<Arguments> LowerArguments(const TapeCall& call);
   absl::StatusOr<ValueId> AddTapeConstant(TapeTensorId id);
+  // What left the dispatcher as output `output` of call `call`.
+  absl::StatusOr<ValueId> NumberRead(int32_t call, int32_t output) const;
   // A float64 scalar, or a constant number.
   absl::StatusOr<Argument> LowerHostValue(int32_t id);
   absl::StatusOr<ValueId> AddOneResult(absl::string_view op,
@@ -193,6 +196,14 @@ absl::StatusOr<ValueId> Lowering::AddTapeConstant(TapeTensorId id) {
   return builder_.AddVariable(ValueName(name), name, type);
 }
 
+absl::StatusOr<ValueId> Lowering::NumberRead(int32_t call,
+                                             int32_t output) const {
+  const auto it = host_values_.find(&tape_.calls[call]);
+  if (it != host_values_.end() && output == 0) return it->second;
+  return absl::UnimplementedError(absl::StrCat(
+      Where(tape_.calls[call]), ": a number that Python reads from a tensor"));
+}
+
 absl::StatusOr<Argument> Lowering::LowerHostValue(int32_t id) {
   const TapeHostValue& number = tape_.host_values[id];
   if (number.is_constant) return Argument(number.value);
@@ -201,13 +212,7 @@ absl::StatusOr<Argument> Lowering::LowerHostValue(int32_t id) {
   }
   ValueId value = kNoValue;
   if (number.kind == TapeHostValue::Kind::kRead) {
-    const auto it = host_values_.find(&tape_.calls[number.call]);
-    if (it == host_values_.end() || number.output != 0) {
-      return absl::UnimplementedError(
-          absl::StrCat(Where(tape_.calls[number.call]),
-                       ": a number that Python reads from a tensor"));
-    }
-    value = it->second;
+    MICA_ASSIGN_OR_RETURN(value, NumberRead(number.call, number.output));
   } else {
     Arguments operands;
     for (const TapeHostOperand& operand : number.operands) {
@@ -240,38 +245,7 @@ absl::StatusOr<Argument> Lowering::LowerArgument(const TapeValue& value) {
     }
     return Argument(std::move(refs));
   }
-  if (const auto* dtype = std::get_if<TapeDtype>(&value)) {
-    const std::optional<DType> known = ParseDType(dtype->name);
-    if (known.has_value()) return Argument(*known);
-    return absl::UnimplementedError(absl::StrCat("dtype ", dtype->name));
-  }
-  if (const auto* word = std::get_if<TapeEnum>(&value)) {
-    return Argument(word->name);
-  }
-  if (const auto* flag = std::get_if<bool>(&value)) return Argument(*flag);
-  if (const auto* number = std::get_if<int64_t>(&value)) {
-    return Argument(*number);
-  }
-  if (const auto* number = std::get_if<double>(&value)) {
-    return Argument(*number);
-  }
-  if (const auto* text = std::get_if<std::string>(&value)) {
-    return Argument(*text);
-  }
-  if (const auto* flags = std::get_if<std::vector<bool>>(&value)) {
-    return Argument(*flags);
-  }
-  if (const auto* ints = std::get_if<std::vector<int64_t>>(&value)) {
-    return Argument(*ints);
-  }
-  if (const auto* reals = std::get_if<std::vector<double>>(&value)) {
-    return Argument(*reals);
-  }
-  if (std::holds_alternative<TapeHostList>(value)) {
-    return absl::UnimplementedError("a list of numbers that vary");
-  }
-  if (std::holds_alternative<std::monostate>(value)) return Argument();
-  return absl::UnimplementedError("an argument of a kind that has no form");
+  return ConstantArgument(value);
 }
 
 absl::StatusOr<Arguments> Lowering::LowerArguments(const TapeCall& call) {
@@ -765,14 +739,9 @@ absl::StatusOr<LoweredTape> Lowering::Finish() {
     lowered.results.push_back(std::move(result));
   }
   for (const TapeHostRead& read : tape_.host_reads) {
-    const auto it = host_values_.find(&tape_.calls[read.call]);
-    if (it == host_values_.end() || read.output != 0) {
-      return absl::UnimplementedError(
-          absl::StrCat(Where(tape_.calls[read.call]),
-                       ": a number that Python reads from a tensor"));
-    }
+    MICA_ASSIGN_OR_RETURN(ValueId number, NumberRead(read.call, read.output));
     lowered.host_reads.push_back(static_cast<int32_t>(outputs.size()));
-    outputs.push_back(it->second);
+    outputs.push_back(number);
   }
   for (const int32_t id : tape_.host_results) {
     MICA_ASSIGN_OR_RETURN(Argument number, LowerHostValue(id));

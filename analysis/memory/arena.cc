@@ -246,14 +246,14 @@ class OrderSearch {
     }
     found.emplace(bytes, order);
     size_t tries = kBestOrders;
-    for (const auto& [size, best] : found) {
+    for (auto& [size, best] : found) {
       if (tries-- == 0 || best_.arena_bytes <= wanted_) break;
+      // The rest follows in its own order.
+      best.resize(groups.size());
+      std::iota(best.begin() + static_cast<int64_t>(count), best.end(),
+                static_cast<int32_t>(count));
       std::vector<int32_t> all;
       for (int32_t i : best) {
-        all.insert(all.end(), groups[i].members.begin(),
-                   groups[i].members.end());
-      }
-      for (size_t i = count; i < groups.size(); ++i) {
         all.insert(all.end(), groups[i].members.begin(),
                    groups[i].members.end());
       }
