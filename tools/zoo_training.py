@@ -93,32 +93,37 @@ def _resnet18() -> Any:
     return importlib.import_module("torchvision.models").resnet18(weights=None)
 
 
-def _bert() -> Any:
+def bert(
+    vocabulary: int, hidden: int, heads: int, inner: int, positions: int = 512
+) -> Any:
+    """Returns a 4-layer BERT that tells two classes; `inner`: of its MLPs."""
     import transformers
 
     return transformers.BertForSequenceClassification(
         transformers.BertConfig(
-            vocab_size=1000,
-            hidden_size=256,
+            vocab_size=vocabulary,
+            hidden_size=hidden,
             num_hidden_layers=4,
-            num_attention_heads=4,
-            intermediate_size=1024,
+            num_attention_heads=heads,
+            intermediate_size=inner,
+            max_position_embeddings=positions,
             hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,
         )
     )
 
 
-def _gpt() -> Any:
+def gpt(vocabulary: int, hidden: int, heads: int, positions: int) -> Any:
+    """Returns a 2-layer GPT-2 that predicts the next token."""
     import transformers
 
     return transformers.GPT2LMHeadModel(
         transformers.GPT2Config(
-            vocab_size=1000,
-            n_positions=128,
-            n_embd=128,
+            vocab_size=vocabulary,
+            n_positions=positions,
+            n_embd=hidden,
             n_layer=2,
-            n_head=4,
+            n_head=heads,
             resid_pdrop=0.0,
             embd_pdrop=0.0,
             attn_pdrop=0.0,
@@ -144,14 +149,14 @@ ENTRIES = (
     Entry(
         "BERT, 4 layers",
         "hidden 256, batch 4, 64 tokens",
-        _bert,
+        lambda: bert(1000, 256, 4, 1024),
         lambda: (torch.randint(0, 1000, (4, 64)), torch.randint(0, 2, (4,))),
         _text,
     ),
     Entry(
         "GPT-2, 2 layers",
         "hidden 128, batch 4, 64 tokens",
-        _gpt,
+        lambda: gpt(1000, 128, 4, 128),
         lambda: (torch.randint(0, 1000, (4, 64)),),
         _next_token,
     ),

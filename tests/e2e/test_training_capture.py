@@ -104,7 +104,6 @@ def check(
             after(eager, i)
             after(ours, i)
     report = mica.explain(compiled)
-    report = mica.explain(compiled)
     if hits is not None:
         assert report.hits == hits, str(report)
     return report

@@ -18,6 +18,7 @@ import pytest
 import torch
 
 import mica
+import zoo_training
 from vision_operators import define_vision_operators
 
 _STEPS = 20
@@ -94,35 +95,13 @@ def _resnet() -> torch.nn.Module:
 
 
 def _bert() -> torch.nn.Module:
-    import transformers
-
-    config = transformers.BertConfig(
-        vocab_size=50,
-        hidden_size=32,
-        num_hidden_layers=4,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=32,
-        hidden_dropout_prob=0,
-        attention_probs_dropout_prob=0,
-    )
-    return transformers.BertForSequenceClassification(config)
+    model: torch.nn.Module = zoo_training.bert(50, 32, 2, 64, positions=32)
+    return model
 
 
 def _gpt() -> torch.nn.Module:
-    import transformers
-
-    config = transformers.GPT2Config(
-        vocab_size=50,
-        n_positions=32,
-        n_embd=32,
-        n_layer=2,
-        n_head=2,
-        resid_pdrop=0,
-        embd_pdrop=0,
-        attn_pdrop=0,
-    )
-    return transformers.GPT2LMHeadModel(config)
+    model: torch.nn.Module = zoo_training.gpt(50, 32, 2, positions=32)
+    return model
 
 
 _SETUPS = {
