@@ -26,7 +26,8 @@ enum class Home : uint8_t {
   kConstant,  // The Plan's copy of the Program's constants.
   kInput,     // Program::inputs()[index], bound at each run.
   kVariable,  // Program::variables()[index], bound by the Binding.
-  kOutput,    // Program::outputs()[index], the caller's, bound at each run.
+  kOutput,    // Program::outputs()[index], the caller's, bound at each run;
+              // scratch until it is written.
   kPacked,    // The Binding's packed copy number `index`.
   kFolded,    // The Binding's folded value number `index`.
 };
@@ -67,6 +68,9 @@ struct PlanOptions {
   bool fuse = true;
   // Let a result take the bytes of an operand that dies.
   bool reuse_buffers = true;
+  // Where more than so many bytes are alive at once, outputs' memory serves as
+  // scratch until the outputs are written.
+  int64_t lend_above_bytes = 1 << 20;
   // Runs opaque operators; without it they are NotFound.
   PrepareFn prepare_opaque;
 };

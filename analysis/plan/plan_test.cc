@@ -38,6 +38,21 @@ TEST(PlanTest, ResultsTakeTheBytesOfOperandsThatDie) {
   EXPECT_EQ(plan->arena_bytes(), 2 * AlignUp(400));
 }
 
+TEST(PlanTest, OutputsServeAsScratchUntilTheyAreWritten) {
+  constexpr char kText[] = R"(program @p(%x: f32[100]) {
+  %a = aten.cumsum(%x, 0) : f32[100]
+  %b = aten.cumsum(%a, 0) : f32[100]
+  %c = aten.cumsum(%b, 0) : f32[100]
+  return %c
+}
+)";
+  MICA_ASSERT_OK_AND_ASSIGN(auto plan, PlanOf(kText));
+  EXPECT_EQ(plan->arena_bytes(), 2 * AlignUp(400));
+  MICA_ASSERT_OK_AND_ASSIGN(plan, PlanOf(kText, {.lend_above_bytes = 0}));
+  EXPECT_EQ(plan->arena_bytes(), AlignUp(400));
+  EXPECT_EQ(plan->args()[1], (Location{.home = Home::kOutput, .index = 0}));
+}
+
 TEST(PlanTest, ComputesOutputsWhereTheCallerWantsThem) {
   MICA_ASSERT_OK_AND_ASSIGN(auto plan, PlanOf(kChain));
   const Step& last = plan->steps().back();

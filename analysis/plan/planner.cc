@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analysis/memory/lending.h"
 #include "analysis/plan/commit.h"
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
@@ -35,6 +36,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(Program program) {
   MICA_RETURN_IF_ERROR(AddOpSteps());
   MICA_RETURN_IF_ERROR(AddOutputCopies());
   MICA_RETURN_IF_ERROR(AddUpdates());
+  if (options_.reuse_buffers) LendOutputs();
   AssignOffsets();
   return std::move(plan_);
 }
@@ -404,6 +406,36 @@ absl::Status Planner::AddUpdateCopies(const std::vector<Place>& saved) {
                                  program().type(update.target)));
   }
   return absl::OkStatus();
+}
+
+void Planner::LendOutputs() {
+  std::vector<Lender> lenders;
+  for (size_t i = 0; i < program().outputs().size(); ++i) {
+    lenders.push_back(
+        {.bytes = plan_->output_type(static_cast<int>(i)).extent_bytes(),
+         .first_write = current_step()});
+  }
+  for (StepId id = current_step() - 1; id >= 0; --id) {
+    const Step& step = plan_->steps_[id];
+    for (int32_t i = 0; i < step.num_args; ++i) {
+      const Location& location = args_[step.first_arg + i].location;
+      if (location.home == Home::kOutput) {
+        lenders[location.index].first_write = id;
+      }
+    }
+  }
+  const std::vector<Loan> loans =
+      LendMemory(slices_, lenders, options_.lend_above_bytes);
+  for (Place& place : args_) {
+    if (place.slice < 0 || loans[place.slice].lender < 0) continue;
+    const Loan& loan = loans[place.slice];
+    place = {.location = {.home = Home::kOutput,
+                          .index = loan.lender,
+                          .offset = place.location.offset + loan.offset}};
+  }
+  for (size_t i = 0; i < slices_.size(); ++i) {
+    if (loans[i].lender >= 0) slices_[i].bytes = 0;
+  }
 }
 
 void Planner::AssignOffsets() {

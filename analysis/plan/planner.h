@@ -57,6 +57,8 @@ class Planner {
   absl::Status AddOutputCopies();
   absl::Status AddUpdates();
   absl::Status AddUpdateCopies(const std::vector<Place>& saved);
+  // Takes slices out of the arena into the memory of outputs.
+  void LendOutputs();
   void AssignOffsets();
 
   KernelRequest MakeRequest(const Op& op) const;

@@ -27,7 +27,9 @@ class Job {
 
   // Where an input's, a variable's, an output's first element lies. Types are
   // the caller's to check (CheckFed); an output's is Plan::output_type(). Cheap
-  // if the address is the one that it has.
+  // if the address is the one that it has. An output's memory is its own, lies
+  // at a multiple of kBufferAlignment if it has as many bytes, and holds
+  // anything until the run has ended.
   void SetInput(int index, void* data) { inputs_[index].Set(data); }
   void SetVariable(int index, void* data) { variables_[index].Set(data); }
   void SetOutput(int index, void* data) { outputs_[index].Set(data); }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "framework/tensor/tensor.h"
 
 namespace mica {
 namespace {
@@ -73,7 +74,9 @@ PyRef TakeGradMemory(PyObject* leaf, const TensorMeta& like, void** data) {
   if (is_object_held || grad.use_count() != (object == nullptr ? 1 : 2) ||
       grad.weak_use_count() > 1 || grad.storage().use_count() != 1 ||
       grad.storage_offset() != 0 || grad.storage().nbytes() != grad.nbytes() ||
-      !grad.is_non_overlapping_and_dense()) {
+      !grad.is_non_overlapping_and_dense() ||
+      reinterpret_cast<uintptr_t>(grad.const_data_ptr()) % kBufferAlignment !=
+          0) {
     return {};
   }
   at::Tensor tensor = grad.variable_data();

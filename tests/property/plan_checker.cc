@@ -140,13 +140,16 @@ class MemoryChecker {
     }
   }
 
-  absl::Status CheckInArena(const Range& range) const {
-    if (range.home != Home::kArena) return absl::OkStatus();
-    if (range.begin >= 0 && range.end <= plan_.arena_bytes()) {
-      return absl::OkStatus();
+  // An output's memory is scratch until it is written.
+  absl::Status CheckBounds(const Range& range) const {
+    int64_t bytes = range.end;
+    if (range.home == Home::kArena) bytes = plan_.arena_bytes();
+    if (range.home == Home::kOutput) {
+      bytes = plan_.output_type(range.index).extent_bytes();
     }
+    if (range.begin >= 0 && range.end <= bytes) return absl::OkStatus();
     return absl::InternalError(absl::StrCat("bytes ", range.begin, " to ",
-                                            range.end, " outside the arena"));
+                                            range.end, " of only ", bytes));
   }
 
   absl::Status CheckRead(const Range& range, ValueId value, Owner owner) const {
@@ -220,7 +223,7 @@ class MemoryChecker {
   // the kernel must allow it.
   absl::Status CheckWrite(const Range& range, const std::vector<Range>& reads,
                           uint32_t inplace_operands) const {
-    MICA_RETURN_IF_ERROR(CheckInArena(range));
+    MICA_RETURN_IF_ERROR(CheckBounds(range));
     for (size_t i = 0; i < reads.size(); ++i) {
       if (!range.Overlaps(reads[i])) continue;
       const bool is_inplace = i < 32 && (inplace_operands >> i & 1) != 0 &&

@@ -124,11 +124,13 @@ TEST(PropertyTest, EveryPlanComputesWhatTheReferenceDoes) {
     const std::vector<PlanOptions> all_options = {
         {.fuse = false},
         {.fuse = true},
+        {.fuse = true, .lend_above_bytes = 0},
         {.frozen = true, .fuse = true},
         {.num_threads = 2, .frozen = true, .fuse = true}};
     for (const PlanOptions& options : all_options) {
       SCOPED_TRACE(absl::StrCat("fuse=", options.fuse,
                                 " frozen=", options.frozen,
+                                " lend_above=", options.lend_above_bytes,
                                 " threads=", options.num_threads));
       MICA_ASSERT_OK_AND_ASSIGN(const Runnable got,
                                 PlanAndRun(program, AllKernels(), options));
@@ -141,10 +143,15 @@ TEST(PropertyTest, EveryPlanComputesWhatTheReferenceDoes) {
 TEST(PropertyTest, EveryStepReadsWhatItsOperandsHold) {
   ForEachSeed([](uint64_t seed) {
     const Program program = RandomProgram(seed, AllOps());
-    for (const bool fuse : {false, true}) {
-      MICA_ASSERT_OK_AND_ASSIGN(const auto plan,
-                                Plan::Build(program, AllOps(), AllKernels(),
-                                            {.frozen = fuse, .fuse = fuse}));
+    const std::vector<PlanOptions> all_options = {
+        {.fuse = false},
+        {.frozen = true, .fuse = true},
+        {.fuse = false, .lend_above_bytes = 0},
+        {.fuse = true, .lend_above_bytes = 0}};
+    for (const PlanOptions& options : all_options) {
+      MICA_ASSERT_OK_AND_ASSIGN(
+          const auto plan,
+          Plan::Build(program, AllOps(), AllKernels(), options));
       EXPECT_THAT(CheckMemory(*plan), IsOk())
           << ToText(program) << plan->ToText();
       EXPECT_GE(plan->arena_bytes(), plan->live_set_bytes());
