@@ -9,6 +9,7 @@
 #include "tools/bench.h"
 #include "tools/flags.h"
 #include "tools/machine.h"
+#include "tools/schedule_bench.h"
 
 DEFINE_string(program, "",
               "the .mica file, or the exported folder, of the Program to time");
@@ -29,7 +30,24 @@ DEFINE_bool(plan_only, false, "build the Plan, run nothing");
 DEFINE_bool(fuse, false, "merge ops into fused ones");
 DEFINE_bool(frozen, false, "variables never change: kernels may pack them");
 DEFINE_bool(json, false, "the JSON object in one line instead of several");
-DEFINE_string(dump, "", "writes the Program's text to this file");
+DEFINE_string(dump, "",
+              "writes the Program's, or the Schedule's, text to this file");
+DEFINE_string(
+    schedule, "",
+    "simulates a Schedule: gpipe, 1f1b, interleaved, zb_h1, zbv, or a "
+    "file with its text");
+DEFINE_int64(stages, 4, "devices of the Schedule's pipeline");
+DEFINE_int64(micro_batches, 8, "micro-batches of the Schedule");
+DEFINE_int64(chunks, 0, "stages a device; 0: what the kind wants");
+DEFINE_string(costs, "",
+              "a device's time for one micro-batch, shared by its stages: "
+              "forward=1,backward_input=1,backward_weight=1,update=0,send=0");
+DEFINE_int64(activation_bytes, 0,
+             "what one micro-batch's forward pass keeps on a device");
+DEFINE_string(svg, "", "draws the Schedule's timeline to this file");
+DEFINE_string(trace, "",
+              "writes the Schedule's timeline to this file, for Perfetto");
+DEFINE_bool(table, false, "prints the Schedule's timeline to stderr");
 
 namespace mica {
 namespace {
@@ -86,12 +104,43 @@ nlohmann::ordered_json ToJson(const BenchResult& result,
   return json;
 }
 
+ScheduleBenchOptions ScheduleOptionsFromFlags() {
+  return {.schedule = FLAGS_schedule,
+          .num_devices = FLAGS_stages,
+          .num_micro_batches = FLAGS_micro_batches,
+          .num_chunks = FLAGS_chunks,
+          .costs = FLAGS_costs,
+          .activation_bytes = FLAGS_activation_bytes,
+          .text_path = FLAGS_dump,
+          .svg_path = FLAGS_svg,
+          .trace_path = FLAGS_trace,
+          .print_table = FLAGS_table};
+}
+
+int MainOfSchedule() {
+  absl::StatusOr<nlohmann::ordered_json> json =
+      RunScheduleBench(ScheduleOptionsFromFlags());
+  if (!json.ok()) {
+    PrintError("mica_bench", json.status());
+    return kExitFailed;
+  }
+  (*json)["machine"] = MachineName();
+  (*json)["commit"] = CommitName();
+  std::printf("%s\n", json->dump(FLAGS_json ? -1 : 2).c_str());
+  return 0;
+}
+
 int Main(int argc, char** argv) {
   absl::Status status = ParseFlags(argc, argv, "mica_bench.cc");
-  if (status.ok() && FLAGS_program.empty() == FLAGS_generate.empty()) {
+  const int num_given = (FLAGS_program.empty() ? 0 : 1) +
+                        (FLAGS_generate.empty() ? 0 : 1) +
+                        (FLAGS_schedule.empty() ? 0 : 1);
+  if (status.ok() && num_given != 1) {
     status = absl::InvalidArgumentError(
-        "wants either --program=FILE or --generate=chain|relu_add|transformer");
+        "wants either --program=FILE or --generate=chain|relu_add|transformer "
+        "or --schedule=gpipe|1f1b|interleaved|zb_h1|zbv|FILE");
   }
+  if (status.ok() && !FLAGS_schedule.empty()) return MainOfSchedule();
   const BenchOptions options = OptionsFromFlags();
   if (status.ok()) status = CheckOptions(options);
   if (!status.ok()) {

@@ -1,0 +1,152 @@
+#include "analysis/schedule/value_plan.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "analysis/schedule/clocks.h"
+#include "framework/base/status.h"
+#include "framework/tensor/tensor.h"
+
+namespace mica {
+
+class ValuePlanner {
+ public:
+  ValuePlanner(const JobGraph& graph, const Clocks& clocks,
+               absl::Span<const ScheduleValue> values)
+      : graph_(graph),
+        clocks_(clocks),
+        values_(values),
+        made_(graph.num_jobs()),
+        released_(graph.num_jobs()) {}
+
+  absl::StatusOr<ValuePlan> Plan() {
+    plan_.num_micro_batches_ = graph_.num_micro_batches();
+    plan_.offsets_.assign(values_.size() * graph_.num_micro_batches(), -1);
+    for (size_t i = 0; i < values_.size(); ++i) {
+      MICA_RETURN_IF_ERROR(Annotate(AddValue(static_cast<int>(i)),
+                                    absl::StrCat("value ", values_[i].name)));
+    }
+    for (int device = 0; device < graph_.num_devices(); ++device) {
+      Place(device);
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  struct Instance {
+    int value;
+    int micro_batch;
+  };
+
+  absl::Status AddValue(int index) {
+    const ScheduleValue& value = values_[index];
+    if (value.bytes < 0) {
+      return absl::InvalidArgumentError(absl::StrCat(value.bytes, " bytes"));
+    }
+    bool is_made = false;
+    for (int batch = 0; batch < graph_.num_micro_batches(); ++batch) {
+      const JobId producer = Find(value.producer, batch);
+      if (producer < 0) continue;
+      is_made = true;
+      MICA_RETURN_IF_ERROR(AddInstance({index, batch}, producer));
+    }
+    if (is_made) return absl::OkStatus();
+    return absl::InvalidArgumentError("no Job of a micro-batch makes it");
+  }
+
+  // Lets it live from its producer to the first Job of the same device that
+  // starts after all readers for sure.
+  absl::Status AddInstance(Instance instance, JobId producer) {
+    const int device = graph_.device(producer);
+    JobId end = producer + 1;
+    for (const JobClass& reader : values_[instance.value].readers) {
+      if (reader.type == JobType::kUpdate) {
+        return absl::InvalidArgumentError("an update reads it");
+      }
+      const JobId id = Find(reader, instance.micro_batch);
+      if (id < 0) continue;
+      if (!clocks_.HasEnded(producer, id)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(graph_.job(id).ToString(), " reads it, but doesn't ",
+                         "wait for ", graph_.job(producer).ToString()));
+      }
+      end = std::max(end, clocks_.FirstAfter(id, device));
+    }
+    made_[producer].push_back(instance);
+    if (end < graph_.end(device)) released_[end].push_back(instance);
+    return absl::OkStatus();
+  }
+
+  JobId Find(const JobClass& jobs, int batch) const {
+    if (jobs.type == JobType::kUpdate) return -1;
+    return graph_.Find({jobs.type, jobs.stage, batch});
+  }
+
+  // Values of one size share slices.
+  void Place(int device) {
+    DeviceMemory memory;
+    int64_t num_live = 0;
+    int64_t live_bytes = 0;
+    absl::flat_hash_map<int64_t, std::vector<int64_t>> free;
+    for (JobId id = graph_.begin(device); id < graph_.end(device); ++id) {
+      for (const Instance instance : released_[id]) {
+        const int64_t bytes = values_[instance.value].bytes;
+        free[bytes].push_back(OffsetOf(instance));
+        --num_live;
+        live_bytes -= bytes;
+      }
+      for (const Instance instance : made_[id]) {
+        const int64_t bytes = values_[instance.value].bytes;
+        std::vector<int64_t>& offsets = free[bytes];
+        if (offsets.empty()) {
+          offsets.push_back(memory.arena_bytes);
+          memory.arena_bytes += AlignUp(bytes);
+        }
+        OffsetOf(instance) = offsets.back();
+        offsets.pop_back();
+        ++num_live;
+        live_bytes += bytes;
+      }
+      memory.peak_values = std::max(memory.peak_values, num_live);
+      memory.peak_bytes = std::max(memory.peak_bytes, live_bytes);
+    }
+    plan_.devices_.push_back(memory);
+  }
+
+  int64_t& OffsetOf(Instance instance) {
+    return plan_.offsets_[static_cast<size_t>(instance.value) *
+                              plan_.num_micro_batches_ +
+                          instance.micro_batch];
+  }
+
+  const JobGraph& graph_;
+  const Clocks& clocks_;
+  const absl::Span<const ScheduleValue> values_;
+  std::vector<std::vector<Instance>> made_;      // By JobId.
+  std::vector<std::vector<Instance>> released_;  // Before that Job starts.
+  ValuePlan plan_;
+};
+
+std::vector<ScheduleValue> ActivationsOf(
+    absl::Span<const int64_t> bytes_of_stage) {
+  std::vector<ScheduleValue> values;
+  for (size_t i = 0; i < bytes_of_stage.size(); ++i) {
+    const int stage = static_cast<int>(i);
+    values.push_back({.name = absl::StrCat("activations ", stage),
+                      .bytes = bytes_of_stage[i],
+                      .producer = {JobType::kForward, stage},
+                      .readers = {{JobType::kBackward, stage},
+                                  {JobType::kBackwardInput, stage},
+                                  {JobType::kBackwardWeight, stage}}});
+  }
+  return values;
+}
+
+absl::StatusOr<ValuePlan> ValuePlan::Build(
+    const JobGraph& graph, absl::Span<const ScheduleValue> values) {
+  MICA_ASSIGN_OR_RETURN(const Clocks clocks, Clocks::Build(graph));
+  return ValuePlanner(graph, clocks, values).Plan();
+}
+
+}  // namespace mica
