@@ -58,8 +58,7 @@ class ValuePlan {
       const JobGraph& graph, absl::Span<const ScheduleValue> values);
 
   // In the arena of the device that makes values[value], aligned as buffers
-  // are, or -1 if the Schedule
-  // doesn't make it for that micro-batch.
+  // are, or -1 if the Schedule doesn't make it for that micro-batch.
   int64_t offset(int value, int micro_batch) const {
     return offsets_[static_cast<size_t>(value) * num_micro_batches_ +
                     micro_batch];
