@@ -28,12 +28,14 @@ std::vector<bool> FindLiveOps(const Program& program) {
   return live_ops;
 }
 
-absl::StatusOr<Program> CopyLiveOps(const Program& program,
-                                    Rewriter& rewriter) {
+absl::StatusOr<Program> CopyLiveOps(const Program& program, Rewriter& rewriter,
+                                    std::vector<OpId>* kept) {
   MICA_RETURN_IF_ERROR(rewriter.CopyDeclarations());
   const std::vector<bool> live_ops = FindLiveOps(program);
   for (size_t i = 0; i < program.ops().size(); ++i) {
-    if (live_ops[i]) MICA_RETURN_IF_ERROR(rewriter.CopyOp(program.ops()[i]));
+    if (!live_ops[i]) continue;
+    MICA_RETURN_IF_ERROR(rewriter.CopyOp(program.ops()[i]));
+    if (kept != nullptr) kept->push_back(static_cast<OpId>(i));
   }
   return rewriter.Finish();
 }
@@ -126,9 +128,10 @@ std::vector<int> CountUses(const Program& program) {
 }
 
 absl::StatusOr<Program> RemoveDeadOps(const Program& program,
-                                      const OpRegistry& registry) {
+                                      const OpRegistry& registry,
+                                      std::vector<OpId>* kept) {
   Rewriter rewriter(program, registry);
-  return CopyLiveOps(program, rewriter);
+  return CopyLiveOps(program, rewriter, kept);
 }
 
 absl::StatusOr<Program> WithOutputs(const Program& program,

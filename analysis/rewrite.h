@@ -66,8 +66,10 @@ class Rewriter {
 std::vector<int> CountUses(const Program& program);
 
 // The Program without ops that nothing depends on. Inputs and variables stay.
+// `kept`, unless null, gets the ops that are left, in order.
 absl::StatusOr<Program> RemoveDeadOps(const Program& program,
-                                      const OpRegistry& registry);
+                                      const OpRegistry& registry,
+                                      std::vector<OpId>* kept = nullptr);
 
 // The same ops and updates with other outputs, dead ones removed.
 absl::StatusOr<Program> WithOutputs(const Program& program,

@@ -10,6 +10,8 @@ find_package(absl REQUIRED)
 find_package(gflags REQUIRED)
 find_package(glog REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
+# Debian ships xxhash without a CMake file; its header is all that is used.
+find_path(MICA_XXHASH_INCLUDE xxhash.h REQUIRED)
 
 if(NOT MICA_FUZZ)  # Those stop short of the kernels.
   find_package(OpenMP REQUIRED COMPONENTS CXX)
@@ -30,6 +32,7 @@ endif()
 # What every part of the tree may use.
 add_library(mica_base INTERFACE)
 target_include_directories(mica_base INTERFACE "${PROJECT_SOURCE_DIR}")
+target_include_directories(mica_base SYSTEM INTERFACE "${MICA_XXHASH_INCLUDE}")
 target_link_libraries(mica_base INTERFACE
   absl::algorithm_container absl::base absl::cleanup absl::core_headers
   absl::fixed_array absl::flat_hash_map absl::flat_hash_set absl::hash

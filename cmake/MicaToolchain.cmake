@@ -41,6 +41,9 @@ if(MICA_SANITIZE)
   endif()
 endif()
 
+# What names a build: Plans on disk are valid for one alone.
+add_link_options(-Wl,--build-id=sha1)
+
 find_program(MICA_CCACHE ccache)
 if(MICA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER "${MICA_CCACHE}")

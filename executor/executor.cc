@@ -92,13 +92,14 @@ absl::Status Feed(const Program& program, const NamedViews& feeds, Job& job,
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
     Place place, const OpRegistry& ops, const KernelRegistry& kernels,
-    PlanOptions options) {
+    PlanOptions options, std::shared_ptr<PlanCache> plans) {
   if (place.kind != DeviceKind::kCpu || place.index != 0) {
     return absl::UnimplementedError(
         absl::StrCat("wants place cpu:0, got ", place.ToString()));
   }
+  if (plans == nullptr) plans = std::make_shared<PlanCache>(ops, kernels);
   return std::unique_ptr<Executor>(
-      new Executor(ops, kernels, std::move(options)));
+      new Executor(ops, std::move(options), std::move(plans)));
 }
 
 absl::StatusOr<Program> Executor::MakeStatic(const Program& program,
@@ -139,10 +140,11 @@ absl::StatusOr<Executor::Prepared*> Executor::Prepare(
     }
     MICA_ASSIGN_OR_RETURN(fixed, WithOutputs(fixed, outputs, ops_));
   }
-  MICA_ASSIGN_OR_RETURN(auto plan,
-                        Plan::Build(fixed, ops_, kernels_, options_));
+  auto shared = std::make_shared<const Program>(std::move(fixed));
+  MICA_ASSIGN_OR_RETURN(auto plan, plans_->Get(shared, options_));
   Prepared& prepared = prepared_[key];
   prepared.source = program;
+  prepared.fixed = std::move(shared);
   prepared.plan = std::move(plan);
   return &prepared;
 }
@@ -156,7 +158,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> Executor::PlanFor(
 
 absl::StatusOr<Job*> Executor::Bind(Prepared& prepared,
                                     const NamedViews& variables) {
-  const Program& program = prepared.plan->program();
+  const Program& program = *prepared.fixed;
   std::vector<TensorView> bound;
   for (const Variable& variable : program.variables()) {
     const auto it = variables.find(variable.name);
@@ -176,7 +178,8 @@ absl::StatusOr<Job*> Executor::Bind(Prepared& prepared,
     return prepared.job.get();
   }
   prepared.job = nullptr;
-  MICA_ASSIGN_OR_RETURN(auto binding, Binding::Create(prepared.plan, bound));
+  MICA_ASSIGN_OR_RETURN(auto binding,
+                        Binding::Create(prepared.plan, bound, prepared.fixed));
   MICA_ASSIGN_OR_RETURN(prepared.job, Job::Create(std::move(binding)));
   prepared.variables = std::move(bound);
   return prepared.job.get();
@@ -188,7 +191,7 @@ absl::StatusOr<std::vector<Tensor>> Executor::Run(
   MICA_ASSIGN_OR_RETURN(Prepared * prepared, Prepare(program, feeds, fetches));
   MICA_ASSIGN_OR_RETURN(Job * job, Bind(*prepared, variables));
   FedInputs fed;
-  MICA_RETURN_IF_ERROR(Feed(job->plan().program(), feeds, *job, fed));
+  MICA_RETURN_IF_ERROR(Feed(*prepared->fixed, feeds, *job, fed));
   std::vector<Tensor> results;
   for (size_t i = 0; i < job->plan().program().outputs().size(); ++i) {
     const int index = static_cast<int>(i);

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "analysis/plan/plan.h"
+#include "analysis/plan/plan_cache.h"
 #include "executor/job/job.h"
 #include "framework/device/device.h"
 #include "framework/ir/program.h"
@@ -31,10 +32,11 @@ using NamedViews = std::map<std::string, TensorView>;
 // Thread-compatible. The registries must outlive it.
 class Executor {
  public:
-  // Unimplemented for another device than the CPU.
+  // Unimplemented for another device than the CPU. `plans`, of the same
+  // registries, are shared with all who use them; null means plans of its own.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(
       Place place, const OpRegistry& ops, const KernelRegistry& kernels,
-      PlanOptions options);
+      PlanOptions options, std::shared_ptr<PlanCache> plans = nullptr);
 
   // Values of `fetches` (names of values, the "%" left out; empty means what
   // the Program returns), in order. Inputs and variables that the Program
@@ -57,14 +59,15 @@ class Executor {
   // made anew when a variable moves, since frozen ones are packed.
   struct Prepared {
     std::shared_ptr<const Program> source;
+    std::shared_ptr<const Program> fixed;  // With sizes and fetches.
     std::shared_ptr<const Plan> plan;
     std::vector<TensorView> variables;
     std::unique_ptr<Job> job;
   };
 
-  Executor(const OpRegistry& ops, const KernelRegistry& kernels,
-           PlanOptions options)
-      : ops_(ops), kernels_(kernels), options_(std::move(options)) {}
+  Executor(const OpRegistry& ops, PlanOptions options,
+           std::shared_ptr<PlanCache> plans)
+      : ops_(ops), options_(std::move(options)), plans_(std::move(plans)) {}
   absl::StatusOr<Prepared*> Prepare(
       const std::shared_ptr<const Program>& program, const NamedViews& feeds,
       absl::Span<const std::string> fetches);
@@ -75,8 +78,8 @@ class Executor {
                                      const NamedViews& feeds) const;
 
   const OpRegistry& ops_;
-  const KernelRegistry& kernels_;
   PlanOptions options_;
+  std::shared_ptr<PlanCache> plans_;
   absl::flat_hash_map<std::string, Prepared> prepared_;
 };
 

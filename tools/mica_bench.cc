@@ -24,6 +24,9 @@ DEFINE_int64(batch, 1, "batch size of transformer");
 DEFINE_int64(seq, 128, "tokens of transformer");
 DEFINE_string(symbols, "", "sizes for a Program's symbols: batch=8,seq=128");
 DEFINE_int64(threads, 1, "threads for one pass");
+DEFINE_int64(jobs, 1, "jobs of the Program that are planned together");
+DEFINE_bool(separate, false,
+            "with --jobs: each job reads an equal Program of its own");
 DEFINE_int64(repeats, 30, "measurements");
 DEFINE_int64(warmup, 3, "passes before the first measurement");
 DEFINE_bool(plan_only, false, "build the Plan, run nothing");
@@ -66,6 +69,8 @@ BenchOptions OptionsFromFlags() {
           .threads = FLAGS_threads,
           .repeats = FLAGS_repeats,
           .warmup = FLAGS_warmup,
+          .jobs = FLAGS_jobs,
+          .separate = FLAGS_separate,
           .plan_only = FLAGS_plan_only,
           .fuse = FLAGS_fuse,
           .frozen = FLAGS_frozen};
@@ -79,11 +84,20 @@ nlohmann::ordered_json ToJson(const BenchResult& result,
                                  {"steps", result.steps},
                                  {"plan_ms", result.plan_ms},
                                  {"analysis_ms", result.analysis_ms},
+                                 {"jobs", options.jobs},
+                                 {"first_job_ms", result.first_job_ms},
+                                 {"further_job_us_per_op", nullptr},
+                                 {"plan_bytes", result.plan_bytes},
                                  {"bind_ms", nullptr},
                                  {"arena_bytes", result.arena_bytes},
                                  {"live_set_bytes", result.live_set_bytes},
                                  {"run_ns_per_op", nullptr},
                                  {"run_us", nullptr}};
+  if (options.jobs > 1 && result.ops > 0) {
+    json["further_job_us_per_op"] =
+        (result.analysis_ms - result.first_job_ms) * 1e3 /
+        static_cast<double>((options.jobs - 1) * result.ops);
+  }
   if (!options.plan_only) {
     const Spread& run = result.run_us;
     json["bind_ms"] = result.bind_ms;

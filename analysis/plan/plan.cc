@@ -9,6 +9,7 @@
 #include "analysis/fuse/fuse_convolution.h"
 #include "analysis/fuse/regions.h"
 #include "analysis/layout/layout.h"
+#include "analysis/plan/origin.h"
 #include "analysis/plan/planner.h"
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
@@ -30,6 +31,15 @@ std::string LocationText(const Location& location) {
   return text;
 }
 
+absl::StatusOr<Program> RunPasses(const Program& program,
+                                  const OpRegistry& ops) {
+  MICA_ASSIGN_OR_RETURN(Program lean, FuseConvolutions(program, ops));
+  MICA_ASSIGN_OR_RETURN(lean, Fuse(lean, ops));
+  MICA_ASSIGN_OR_RETURN(lean, ChooseLayouts(lean, ops));
+  // Last: the passes before it know no regions.
+  return MergeElementwise(lean, ops);
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
@@ -40,15 +50,21 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
         absl::StrCat("program @", program.name(),
                      " has symbols; specialise it to sizes first"));
   }
-  MICA_ASSIGN_OR_RETURN(Program lean, RemoveDeadOps(program, ops));
+  std::vector<OpId> origins;
+  MICA_ASSIGN_OR_RETURN(Program lean, RemoveDeadOps(program, ops, &origins));
   if (options.fuse) {
-    MICA_ASSIGN_OR_RETURN(lean, FuseConvolutions(lean, ops));
-    MICA_ASSIGN_OR_RETURN(lean, Fuse(lean, ops));
-    MICA_ASSIGN_OR_RETURN(lean, ChooseLayouts(lean, ops));
-    // Last: the passes before it know no regions.
-    MICA_ASSIGN_OR_RETURN(lean, MergeElementwise(lean, ops));
+    NumberSources(origins, lean);
+    absl::StatusOr<Program> fused = RunPasses(lean, ops);
+    if (!fused.ok()) {
+      // Once more with the user's lines, for the error.
+      MICA_ASSIGN_OR_RETURN(lean, RemoveDeadOps(program, ops));
+      return RunPasses(lean, ops).status();
+    }
+    lean = *std::move(fused);
+    origins = RestoreSources(program, lean);
   }
-  return Planner(ops, kernels, options).Run(std::move(lean));
+  return Planner(ops, kernels, options)
+      .Run(std::move(lean), std::move(origins));
 }
 
 const void* Plan::constant(int index) const {
@@ -60,6 +76,23 @@ TensorType Plan::output_type(int index) const {
   TensorType type = program_.type(program_.outputs()[index]);
   if (!type.is_dense()) type.strides.clear();
   return type;
+}
+
+int64_t Plan::plan_bytes() const {
+  const auto bytes_of = [](const auto& list) {
+    return static_cast<int64_t>(list.size() * sizeof(list[0]));
+  };
+  int64_t bytes = sizeof(Plan) + bytes_of(origins_) + bytes_of(steps_) +
+                  bytes_of(args_) + bytes_of(packed_) + bytes_of(folds_) +
+                  bytes_of(fold_args_) + bytes_of(folded_) +
+                  bytes_of(constant_words_) + bytes_of(constant_offsets_) +
+                  bytes_of(program_.ops()) + bytes_of(program_.inputs()) +
+                  bytes_of(program_.variables()) +
+                  program_.num_values() * static_cast<int64_t>(sizeof(Value));
+  for (const Constant& constant : program_.constants()) {
+    bytes += static_cast<int64_t>(sizeof constant + constant.bytes.size());
+  }
+  return bytes;
 }
 
 int Plan::num_opaque() const {

@@ -98,6 +98,11 @@ class Plan {
   // The Program as the passes left it. Inputs, variables and outputs are those
   // of the Program given.
   const Program& program() const { return program_; }
+  // The op of the Program given that an op of program() comes from; of ops that
+  // were merged, the one whose line it has; -1 if it has none. A Plan that is
+  // shared by content has the labels of one Program; this leads to those of the
+  // others.
+  OpId origin(OpId op) const { return origins_[op]; }
   // In launch order: ops and copies to outputs, then from num_compute() on what
   // commits updates to inputs and variables: copies, and ops that can't fail
   // and are computed right there.
@@ -121,6 +126,9 @@ class Plan {
   int num_threads() const { return num_threads_; }
   int64_t arena_bytes() const { return arena_bytes_; }
   int64_t live_set_bytes() const { return live_set_bytes_; }
+  // What the Plan itself takes, about: steps, addresses, Program, constants;
+  // not what kernels have prepared.
+  int64_t plan_bytes() const;
   int num_opaque() const;
 
   // One line a step: id, kernel, locations. For dumps and tests.
@@ -130,6 +138,7 @@ class Plan {
   friend class Planner;
   Plan() = default;
   Program program_;
+  std::vector<OpId> origins_;  // By op of program_.
   std::vector<Step> steps_;
   StepId num_compute_ = 0;
   int num_threads_ = 1;

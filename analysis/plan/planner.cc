@@ -23,10 +23,12 @@ std::vector<ValueId> OperandsOf(const Op& op) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(Program program) {
+absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
+    Program program, std::vector<OpId> origins) {
   const cpu::TeamSize team(options_.num_threads);
   plan_->num_threads_ = options_.num_threads;
   plan_->program_ = std::move(program);
+  plan_->origins_ = std::move(origins);
   MICA_ASSIGN_OR_RETURN(resolved_, ResolveViews(this->program()));
   uses_ = CountUses(this->program());
   PlaceExternals();

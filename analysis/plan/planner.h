@@ -28,7 +28,8 @@ class Planner {
         selector_(kernels, options.prepare_opaque),
         plan_(new Plan) {}
 
-  absl::StatusOr<std::shared_ptr<const Plan>> Run(Program program);
+  absl::StatusOr<std::shared_ptr<const Plan>> Run(Program program,
+                                                  std::vector<OpId> origins);
 
  private:
   // A slice of the arena to be: a value, a scratch space, a copy.

@@ -23,8 +23,9 @@ absl::Status CheckFed(absl::string_view what, const TensorType& wanted,
 }
 
 absl::StatusOr<std::shared_ptr<const Binding>> Binding::Create(
-    std::shared_ptr<const Plan> plan, absl::Span<const TensorView> variables) {
-  const Program& program = plan->program();
+    std::shared_ptr<const Plan> plan, absl::Span<const TensorView> variables,
+    std::shared_ptr<const Program> source) {
+  const Program& program = source == nullptr ? plan->program() : *source;
   if (variables.size() != program.variables().size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("wants ", program.variables().size(), " variables, got ",
@@ -39,10 +40,17 @@ absl::StatusOr<std::shared_ptr<const Binding>> Binding::Create(
     binding->variables_.push_back(variables[i].data);
   }
   binding->plan_ = std::move(plan);
+  binding->source_ = std::move(source);
   const cpu::TeamSize team(binding->plan_->num_threads());
   MICA_RETURN_IF_ERROR(binding->Fold());
   MICA_RETURN_IF_ERROR(binding->Pack());
   return binding;
+}
+
+const SourceLine& Binding::SourceOf(const Step& step) const {
+  if (source_ == nullptr || step.op < 0) return step.source;
+  const OpId origin = plan_->origin(step.op);
+  return origin < 0 ? step.source : source_->ops()[origin].source;
 }
 
 const void* Binding::AddressOf(const Location& location) const {
@@ -87,7 +95,7 @@ absl::Status Binding::Fold() {
     if (!step.prepared->launch(state, args.data(), context)) {
       return Annotate(
           std::move(context.status),
-          absl::StrCat("folding ", step.name, " ", step.source.ToString()));
+          absl::StrCat("folding ", step.name, " ", SourceOf(step).ToString()));
     }
   }
   return absl::OkStatus();

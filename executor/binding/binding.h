@@ -21,11 +21,18 @@ class Binding {
   // `variables` in the order of Program::variables(). InvalidArgument, naming
   // the variable, where one is not of the type that the Program says. Packs
   // what the Plan wants packed, which reads the variables now.
+  //
+  // `source` is the Program that the Plan was asked for, which may differ in
+  // labels from the one that it was made of: errors of the Binding and its Jobs
+  // give the names and lines of `source`. Null means the Plan's own.
   static absl::StatusOr<std::shared_ptr<const Binding>> Create(
-      std::shared_ptr<const Plan> plan, absl::Span<const TensorView> variables);
+      std::shared_ptr<const Plan> plan, absl::Span<const TensorView> variables,
+      std::shared_ptr<const Program> source = nullptr);
 
   const Plan& plan() const { return *plan_; }
   const std::shared_ptr<const Plan>& shared_plan() const { return plan_; }
+  // The user's line of a step.
+  const SourceLine& SourceOf(const Step& step) const;
   void* variable(int index) const { return variables_[index]; }
   void* packed(int index) const { return packed_[index].data(); }
   void* folded(int index) const { return folded_[index].data(); }
@@ -38,6 +45,7 @@ class Binding {
   const void* AddressOf(const Location& location) const;
 
   std::shared_ptr<const Plan> plan_;
+  std::shared_ptr<const Program> source_;
   std::vector<void*> variables_;
   std::vector<Buffer> packed_;
   std::vector<Buffer> folded_;

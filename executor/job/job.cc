@@ -80,8 +80,9 @@ absl::Status Job::RunSteps(StepId begin, StepId end) {
     if (launch.fn(launch.state, launch.args, context_)) continue;
     const Step& step = plan().steps()[id];
     std::string where = absl::StrCat("step ", id, ", ", step.name);
-    if (step.source.line != 0) {
-      absl::StrAppend(&where, " (", step.source.ToString(), ")");
+    const SourceLine& source = binding_->SourceOf(step);
+    if (source.line != 0) {
+      absl::StrAppend(&where, " (", source.ToString(), ")");
     }
     return Annotate(std::exchange(context_.status, absl::OkStatus()), where);
   }

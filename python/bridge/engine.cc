@@ -14,9 +14,9 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "framework/base/status.h"
-#include "kernels/all.h"
 #include "ops/all.h"
 #include "python/bridge/opaque.h"
+#include "python/bridge/plans.h"
 #include "python/bridge/tensors.h"
 
 namespace mica {
@@ -109,11 +109,11 @@ absl::StatusOr<std::unique_ptr<CompiledTape>> CompiledTape::Build(
         .at(target.index) = true;
   }
   const absl::Time lowered = absl::Now();
-  MICA_ASSIGN_OR_RETURN(compiled->plan_,
-                        Plan::Build(program, AllOps(), AllKernels(),
-                                    {.num_threads = options.num_threads,
-                                     .frozen = options.frozen,
-                                     .prepare_opaque = &PrepareOpaque}));
+  MICA_ASSIGN_OR_RETURN(
+      compiled->plan_,
+      Plans()->Get(compiled->program_, {.num_threads = options.num_threads,
+                                        .frozen = options.frozen,
+                                        .prepare_opaque = &PrepareOpaque}));
   for (int i = 0; i < compiled->num_tensor_outputs_; ++i) {
     compiled->output_types_.push_back(compiled->plan_->output_type(i));
   }
@@ -161,7 +161,8 @@ absl::Status CompiledTape::Rebind(absl::Span<PyObject* const> states) {
   for (const Tensor& constant : large_constants_) {
     variables.push_back(constant.view());
   }
-  MICA_ASSIGN_OR_RETURN(auto binding, Binding::Create(plan_, variables));
+  MICA_ASSIGN_OR_RETURN(auto binding,
+                        Binding::Create(plan_, variables, program_));
   MICA_ASSIGN_OR_RETURN(job_, Job::Create(std::move(binding)));
   for (size_t i = 0; i < host_reads_.size(); ++i) {
     job_->SetOutput(host_reads_[i].output, &host_words_[i]);

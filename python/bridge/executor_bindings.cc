@@ -14,6 +14,7 @@
 #include "ops/all.h"
 #include "python/bridge/bindings.h"
 #include "python/bridge/opaque.h"
+#include "python/bridge/plans.h"
 #include "python/bridge/status.h"
 #include "python/bridge/tensors.h"
 
@@ -37,9 +38,10 @@ void Init(PyExecutor* self, const std::string& place, int num_threads,
                       .frozen = frozen,
                       .fuse = fuse,
                       .prepare_opaque = &PrepareOpaque};
-  new (self) PyExecutor{ValueOrThrow(Executor::Create(
-      ValueOrThrow(ParsePlace(place)), AllOps(),
-      oracle ? ReferenceKernels() : AllKernels(), std::move(options)))};
+  new (self) PyExecutor{ValueOrThrow(
+      Executor::Create(ValueOrThrow(ParsePlace(place)), AllOps(),
+                       oracle ? ReferenceKernels() : AllKernels(),
+                       std::move(options), oracle ? nullptr : Plans()))};
 }
 
 NamedViews ViewsOf(nb::dict tensors, const char* what) {

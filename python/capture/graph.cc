@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/tensor/dtype.h"
-#include "kernels/all.h"
 #include "ops/all.h"
 #include "python/bridge/opaque.h"
+#include "python/bridge/plans.h"
 #include "python/capture/autograd_access.h"
 
 namespace mica {
@@ -120,10 +120,10 @@ void Graph::ForgetArguments() {
 absl::Status Graph::Analyse(const GraphOptions& options) {
   MICA_ASSIGN_OR_RETURN(lowered_, LowerTape(tape_, AllOps()));
   program_ = std::make_shared<const Program>(std::move(lowered_.program));
-  MICA_ASSIGN_OR_RETURN(plan_, Plan::Build(*program_, AllOps(), AllKernels(),
-                                           {.num_threads = options.num_threads,
-                                            .frozen = options.frozen,
-                                            .prepare_opaque = &PrepareOpaque}));
+  MICA_ASSIGN_OR_RETURN(
+      plan_, Plans()->Get(program_, {.num_threads = options.num_threads,
+                                     .frozen = options.frozen,
+                                     .prepare_opaque = &PrepareOpaque}));
   return absl::OkStatus();
 }
 
@@ -247,7 +247,7 @@ absl::Status Graph::Bind(absl::Span<PyObject* const> states) {
         {const_cast<char*>(tensor.bytes->data()), program_->type(value)});
   }
   idle_.clear();
-  MICA_ASSIGN_OR_RETURN(binding_, Binding::Create(plan_, views));
+  MICA_ASSIGN_OR_RETURN(binding_, Binding::Create(plan_, views, program_));
   return absl::OkStatus();
 }
 

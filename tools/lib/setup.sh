@@ -11,7 +11,7 @@ mkdir -p "$log_dir"
 apt_packages=(
   ca-certificates g++ cmake ninja-build ccache git
   libabsl-dev libgflags-dev libgoogle-glog-dev libgtest-dev libgmock-dev
-  libbenchmark-dev nlohmann-json3-dev libxsmm-dev libunwind-dev
+  libbenchmark-dev nlohmann-json3-dev libxsmm-dev libunwind-dev libxxhash-dev
 )
 
 say() { printf '%s\n' "$*"; }

@@ -1,0 +1,23 @@
+// Which op of the user's Program each op comes from that passes have left.
+
+#ifndef MICA_ANALYSIS_PLAN_ORIGIN_H_
+#define MICA_ANALYSIS_PLAN_ORIGIN_H_
+
+#include <vector>
+
+#include "absl/types/span.h"
+#include "framework/ir/program.h"
+
+namespace mica {
+
+// Passes carry an op's line along, whatever they make of the op. So while they
+// run, the line is a number instead: of op i, origins[i].
+void NumberSources(absl::Span<const OpId> origins, Program& program);
+
+// Puts the lines of `from` in the numbers' place and returns these, by op; -1
+// for an op that a pass added without a line.
+std::vector<OpId> RestoreSources(const Program& from, Program& program);
+
+}  // namespace mica
+
+#endif  // MICA_ANALYSIS_PLAN_ORIGIN_H_

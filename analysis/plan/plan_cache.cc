@@ -1,0 +1,147 @@
+#include "analysis/plan/plan_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "framework/base/status.h"
+
+namespace mica {
+
+PlanCache::Setting PlanCache::SettingOf(const PlanOptions& options) {
+  // All fields, so that a new one can't be forgotten here.
+  const auto& [num_threads, frozen, fuse, reuse_buffers, prepare_opaque] =
+      options;
+  using Function = Verdict (*)(const KernelRequest&);
+  const Function* function = prepare_opaque.target<Function>();
+  return {.num_threads = num_threads,
+          .frozen = frozen,
+          .fuse = fuse,
+          .reuse_buffers = reuse_buffers,
+          .prepare_opaque = function == nullptr ? nullptr : *function};
+}
+
+bool PlanCache::IsShareable(const Program& program,
+                            const PlanOptions& options) {
+  // Function objects can't be compared.
+  return options.prepare_opaque == nullptr ||
+         SettingOf(options).prepare_opaque != nullptr ||
+         program.OpaqueDefs().empty();
+}
+
+absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::Get(
+    const std::shared_ptr<const Program>& program, const PlanOptions& options) {
+  const Setting setting = SettingOf(options);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (auto plan = FindKnown(program.get(), setting)) {
+      ++stats_.shared;
+      return plan;
+    }
+  }
+  if (!IsShareable(*program, options)) return Build(*program, options);
+  MICA_ASSIGN_OR_RETURN(auto plan, GetByContent(*program, options, setting));
+  absl::MutexLock lock(&mutex_);
+  known_[program.get()].push_back(
+      {.program = program, .setting = setting, .plan = plan});
+  Purge();
+  return plan;
+}
+
+absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::GetByContent(
+    const Program& program, const PlanOptions& options,
+    const Setting& setting) {
+  auto mine = std::make_shared<Entry>(
+      Entry{.key = key_of_(program, options), .setting = setting});
+  {
+    absl::MutexLock lock(&mutex_);
+    while (const auto entry = FindEntry(mine->key, setting)) {
+      if (auto plan = entry->plan.lock()) {
+        ++stats_.shared;
+        return plan;
+      }
+      if (!entry->is_building) {
+        RemoveEntry(entry.get());  // Nobody uses that Plan any more.
+        continue;
+      }
+      // Who builds may want a lock of Python's that this thread holds.
+      if (!program.OpaqueDefs().empty()) break;
+      // If that build fails, this one gives its own error.
+      mutex_.Await(absl::Condition(
+          +[](Entry* other) { return !other->is_building; }, entry.get()));
+    }
+    mine->is_building = true;
+    entries_[mine->key.fingerprint].push_back(mine);
+  }
+  auto plan = Build(program, options);
+  absl::MutexLock lock(&mutex_);
+  mine->is_building = false;
+  if (plan.ok()) {
+    mine->plan = *plan;
+  } else {
+    RemoveEntry(mine.get());
+  }
+  return plan;
+}
+
+absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::Build(
+    const Program& program, const PlanOptions& options) {
+  auto plan = Plan::Build(program, ops_, kernels_, options);
+  absl::MutexLock lock(&mutex_);
+  if (plan.ok()) ++stats_.built;
+  return plan;
+}
+
+std::shared_ptr<const Plan> PlanCache::FindKnown(const Program* program,
+                                                 const Setting& setting) {
+  const auto it = known_.find(program);
+  if (it == known_.end()) return nullptr;
+  for (const Known& known : it->second) {
+    // Another Program may have been made at the address of one that is gone.
+    if (known.program.lock().get() != program) continue;
+    if (!(known.setting == setting)) continue;
+    if (auto plan = known.plan.lock()) return plan;
+  }
+  return nullptr;
+}
+
+std::shared_ptr<PlanCache::Entry> PlanCache::FindEntry(const PlanKey& key,
+                                                       const Setting& setting) {
+  const auto it = entries_.find(key.fingerprint);
+  if (it == entries_.end()) return nullptr;
+  for (const auto& entry : it->second) {
+    if (entry->setting == setting && entry->key == key) return entry;
+  }
+  return nullptr;
+}
+
+void PlanCache::RemoveEntry(const Entry* entry) {
+  const auto it = entries_.find(entry->key.fingerprint);
+  if (it == entries_.end()) return;
+  auto& list = it->second;
+  std::erase_if(list, [&](const auto& other) { return other.get() == entry; });
+  if (list.empty()) entries_.erase(it);
+}
+
+void PlanCache::Purge() {
+  if (entries_.size() + known_.size() < purge_at_) return;
+  absl::erase_if(entries_, [](auto& bucket) {
+    std::erase_if(bucket.second, [](const auto& entry) {
+      return !entry->is_building && entry->plan.expired();
+    });
+    return bucket.second.empty();
+  });
+  absl::erase_if(known_, [](auto& bucket) {
+    std::erase_if(bucket.second, [](const Known& known) {
+      return known.program.expired() || known.plan.expired();
+    });
+    return bucket.second.empty();
+  });
+  purge_at_ = std::max<size_t>(64, 2 * (entries_.size() + known_.size()));
+}
+
+PlanCache::Stats PlanCache::stats() const {
+  absl::MutexLock lock(&mutex_);
+  return stats_;
+}
+
+}  // namespace mica

@@ -1,0 +1,107 @@
+// One Plan for all Programs that are equal.
+
+#ifndef MICA_ANALYSIS_PLAN_PLAN_CACHE_H_
+#define MICA_ANALYSIS_PLAN_PLAN_CACHE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "analysis/plan/plan.h"
+#include "analysis/plan/plan_key.h"
+#include "framework/ir/program.h"
+#include "framework/kernel/kernel_registry.h"
+#include "framework/op/op_registry.h"
+
+namespace mica {
+
+// Plans in use, by content: Programs that are equal but for labels (names, the
+// user's lines) and are planned under equal options get the same object. A Plan
+// lives as long as somebody uses it; the cache keeps none alive.
+//
+// A shared Plan has the labels of the Program that came first. Give yours to
+// Binding::Create(), and errors name its lines.
+//
+// Thread-safe. Callers who want the same Plan at once wait for the first.
+class PlanCache {
+ public:
+  struct Stats {
+    int64_t built = 0;
+    int64_t shared = 0;  // Answers that built nothing.
+  };
+  // Which keys to compare; tests give one that collides.
+  using KeyFn = std::function<PlanKey(const Program&, const PlanOptions&)>;
+
+  // The registries must outlive the cache and its Plans.
+  PlanCache(const OpRegistry& ops, const KernelRegistry& kernels,
+            KeyFn key_of = &PlanKeyOf)
+      : ops_(ops), kernels_(kernels), key_of_(std::move(key_of)) {}
+
+  // The Plan of `program`, or what Plan::Build() says against it, in terms of
+  // its own labels. A Program that was asked for before is known by its
+  // address, without a look at its content.
+  absl::StatusOr<std::shared_ptr<const Plan>> Get(
+      const std::shared_ptr<const Program>& program,
+      const PlanOptions& options);
+
+  Stats stats() const;
+
+ private:
+  // What of PlanOptions tells two Plans apart, opaque operators included.
+  struct Setting {
+    int num_threads = 1;
+    bool frozen = false;
+    bool fuse = true;
+    bool reuse_buffers = true;
+    Verdict (*prepare_opaque)(const KernelRequest&) = nullptr;
+    friend bool operator==(const Setting&, const Setting&) = default;
+  };
+  struct Entry {
+    PlanKey key;
+    Setting setting;
+    bool is_building = false;
+    std::weak_ptr<const Plan> plan;
+  };
+  struct Known {
+    std::weak_ptr<const Program> program;
+    Setting setting;
+    std::weak_ptr<const Plan> plan;
+  };
+
+  static bool IsShareable(const Program& program, const PlanOptions& options);
+  static Setting SettingOf(const PlanOptions& options);
+  std::shared_ptr<const Plan> FindKnown(const Program* program,
+                                        const Setting& setting)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<Entry> FindEntry(const PlanKey& key, const Setting& setting)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RemoveEntry(const Entry* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Forgets what nobody uses any more, once that may be half of all.
+  void Purge() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::shared_ptr<const Plan>> Build(const Program& program,
+                                                    const PlanOptions& options);
+  // By content. Requires what IsShareable() says.
+  absl::StatusOr<std::shared_ptr<const Plan>> GetByContent(
+      const Program& program, const PlanOptions& options,
+      const Setting& setting);
+
+  const OpRegistry& ops_;
+  const KernelRegistry& kernels_;
+  const KeyFn key_of_;
+  mutable absl::Mutex mutex_;
+  absl::flat_hash_map<Fingerprint, std::vector<std::shared_ptr<Entry>>> entries_
+      ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<const Program*, std::vector<Known>> known_
+      ABSL_GUARDED_BY(mutex_);
+  size_t purge_at_ ABSL_GUARDED_BY(mutex_) = 64;
+  Stats stats_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace mica
+
+#endif  // MICA_ANALYSIS_PLAN_PLAN_CACHE_H_

@@ -1,0 +1,29 @@
+#include "analysis/plan/plan_key.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/ir/content.h"
+#include "kernels/cpu/identity.h"
+
+namespace mica {
+
+std::string PlanSettingOf(const PlanOptions& options) {
+  // All fields, so that a new one can't be forgotten here.
+  const auto& [num_threads, frozen, fuse, reuse_buffers, prepare_opaque] =
+      options;
+  return absl::StrCat("threads=", num_threads, " frozen=", frozen,
+                      " fuse=", fuse, " reuse_buffers=", reuse_buffers,
+                      " opaque=", prepare_opaque != nullptr, "\n",
+                      cpu::CodeIdentity(), "\n", cpu::CpuIdentity());
+}
+
+PlanKey PlanKeyOf(const Program& program, const PlanOptions& options) {
+  PlanKey key{.content = ContentOf(program), .setting = PlanSettingOf(options)};
+  // The setting is short; the content may be long and is read once.
+  key.fingerprint = FingerprintOf(
+      absl::StrCat(FingerprintOf(key.content).ToHex(), "\n", key.setting));
+  return key;
+}
+
+}  // namespace mica

@@ -1,0 +1,235 @@
+#include "framework/ir/content.h"
+
+#include <cstring>
+#include <limits>
+#include <variant>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "framework/op/schema.h"
+
+namespace mica {
+namespace {
+
+// Before each argument, so that its kind counts.
+enum class Tag : uint8_t {
+  kNone,
+  kValue,
+  kValues,
+  kInt,
+  kFloat,
+  kFalse,
+  kTrue,
+  kDType,
+  kString,
+  kInts,
+  kFloats,
+  kBools,
+};
+
+char* PutByte(char* at, uint8_t byte) {
+  *at = static_cast<char>(byte);
+  return at + 1;
+}
+
+// Seven bits a byte: small numbers, which nearly all are, take one.
+char* PutCount(char* at, uint64_t value) {
+  while (value >= 0x80) {
+    at = PutByte(at, static_cast<uint8_t>(value | 0x80));
+    value >>= 7;
+  }
+  return PutByte(at, static_cast<uint8_t>(value));
+}
+
+// Small numbers of either sign are short.
+char* PutInt(char* at, int64_t value) {
+  return PutCount(at, static_cast<uint64_t>(value) << 1 ^
+                          static_cast<uint64_t>(value >> 63));
+}
+
+char* PutDouble(char* at, double value) {
+  std::memcpy(at, &value, sizeof value);
+  return at + sizeof value;
+}
+
+// Every part is written with its length or kind before it: no two Programs
+// that differ run into the same bytes.
+//
+// The cursor is passed from hand to hand, so that it stays in a register: it is
+// of the type that may alias all else. Who writes a part of any length asks for
+// room first; what is left of it is enough for one number after that.
+class Encoder {
+ public:
+  explicit Encoder(const Program& program)
+      : program_(program), numbers_(program.num_values(), -1) {}
+
+  std::string Encode() && {
+    char* at = Room(nullptr, 64 * program_.ops().size());
+    at = PutExternals(at);
+    at = PutCount(at, program_.ops().size());
+    for (const Op& op : program_.ops()) at = PutOp(at, op);
+    at = Room(at, 2 * kNumber * program_.updates().size());
+    at = PutCount(at, program_.updates().size());
+    for (const Update& update : program_.updates()) {
+      at = PutValue(PutValue(at, update.target), update.value);
+    }
+    at = Room(at, kNumber * program_.outputs().size());
+    at = PutCount(at, program_.outputs().size());
+    for (ValueId id : program_.outputs()) at = PutValue(at, id);
+    std::vector<Dim> symbols(symbols_.size());
+    for (const auto& [symbol, number] : symbols_) symbols[number] = symbol;
+    for (Dim symbol : symbols) at = PutText(at, DimToString(symbol));
+    bytes_.resize(at - bytes_.data());
+    return std::move(bytes_);
+  }
+
+ private:
+  // The most that a number or a dim takes, and room that is left for several.
+  static constexpr size_t kNumber = 10;
+  static constexpr size_t kDim = 2 * kNumber;
+  static constexpr size_t kSlack = 64;
+
+  // Where `at` is once there is room for `bytes` and some numbers after it.
+  char* Room(char* at, size_t bytes) {
+    const size_t used = at == nullptr ? 0 : at - bytes_.data();
+    if (bytes_.size() - used < bytes + kSlack) {
+      bytes_.resize(2 * bytes_.size() + bytes + kSlack);
+    }
+    return bytes_.data() + used;
+  }
+
+  char* PutExternals(char* at) {
+    at = PutCount(at, program_.inputs().size());
+    for (ValueId id : program_.inputs()) at = Define(at, id);
+    at = PutCount(at, program_.variables().size());
+    for (const Variable& variable : program_.variables()) {
+      at = Define(at, variable.value);
+    }
+    at = PutCount(at, program_.constants().size());
+    for (const Constant& constant : program_.constants()) {
+      at = Define(at, constant.value);
+      at = PutText(at, {reinterpret_cast<const char*>(constant.bytes.data()),
+                        constant.bytes.size()});
+    }
+    return at;
+  }
+
+  char* PutOp(char* at, const Op& op) {
+    at = PutDef(Room(at, 0), op.def);
+    at = PutCount(at, op.arguments.size());
+    for (const Argument& argument : op.arguments) {
+      at = Room(at, 0);
+      at = PutArgument(at, argument);
+    }
+    at = PutCount(at, op.results.size());
+    for (ValueId id : op.results) at = Define(at, id);
+    return at;
+  }
+
+  // By a number; what that means follows where it is new.
+  char* PutDef(char* at, const OpDef* def) {
+    const auto [it, is_new] = defs_.try_emplace(def, defs_.size());
+    at = PutCount(at, it->second);
+    if (!is_new) return at;
+    at = PutByte(at, def->is_opaque() ? 1 : 0);
+    return PutText(at, def->is_opaque() ? ToText(def->schema()) : def->name());
+  }
+
+  // From here on the value is known by its number.
+  char* Define(char* at, ValueId id) {
+    numbers_[id] = next_number_++;
+    const TensorType& type = program_.type(id);
+    at = Room(at, kDim * (type.dims.size() + type.strides.size()));
+    at = PutByte(at, static_cast<uint8_t>(type.dtype));
+    at = PutByte(at, (type.is_scalar ? 1 : 0) | (type.strides.empty() ? 0 : 2));
+    at = PutCount(at, type.dims.size());
+    for (Dim dim : type.dims) at = PutDim(at, dim);
+    for (Dim stride : type.strides) at = PutInt(at, stride);
+    return at;
+  }
+  char* PutValue(char* at, ValueId id) const {
+    return PutInt(at, id == kNoValue ? -1 : numbers_[id]);
+  }
+
+  char* PutArgument(char* at, const Argument& argument) {
+    if (const auto* ref = std::get_if<ValueRef>(&argument)) {
+      return PutValue(PutTag(at, Tag::kValue), ref->id);
+    }
+    if (IsNone(argument)) return PutTag(at, Tag::kNone);
+    if (const auto* value = std::get_if<int64_t>(&argument)) {
+      return PutInt(PutTag(at, Tag::kInt), *value);
+    }
+    return std::visit([&](const auto& value) { return PutOther(at, value); },
+                      argument);
+  }
+  char* PutOther(char* at, std::monostate) { return at; }
+  char* PutOther(char* at, ValueRef) { return at; }
+  char* PutOther(char* at, int64_t) { return at; }
+  char* PutOther(char* at, double value) {
+    return PutDouble(PutTag(at, Tag::kFloat), value);
+  }
+  char* PutOther(char* at, bool value) {
+    return PutTag(at, value ? Tag::kTrue : Tag::kFalse);
+  }
+  char* PutOther(char* at, DType value) {
+    return PutByte(PutTag(at, Tag::kDType), static_cast<uint8_t>(value));
+  }
+  char* PutOther(char* at, const std::string& value) {
+    return PutText(PutTag(at, Tag::kString), value);
+  }
+  char* PutOther(char* at, const ValueRefs& refs) {
+    at = PutList(at, Tag::kValues, refs.size());
+    for (ValueRef ref : refs) at = PutValue(at, ref.id);
+    return at;
+  }
+  char* PutOther(char* at, const std::vector<int64_t>& values) {
+    at = PutList(at, Tag::kInts, values.size());
+    for (int64_t value : values) at = PutDim(at, value);
+    return at;
+  }
+  char* PutOther(char* at, const std::vector<double>& values) {
+    at = PutList(at, Tag::kFloats, values.size());
+    for (double value : values) at = PutDouble(at, value);
+    return at;
+  }
+  char* PutOther(char* at, const std::vector<bool>& values) {
+    at = PutList(at, Tag::kBools, values.size());
+    for (bool value : values) at = PutByte(at, value);
+    return at;
+  }
+
+  static char* PutTag(char* at, Tag tag) {
+    return PutByte(at, static_cast<uint8_t>(tag));
+  }
+  char* PutList(char* at, Tag tag, size_t size) {
+    return PutCount(PutTag(Room(at, kDim * size), tag), size);
+  }
+  // A symbol's number belongs to the process; its name, at the end, doesn't.
+  char* PutDim(char* at, Dim dim) {
+    if (!IsSymbol(dim)) return PutInt(at, dim);
+    at = PutInt(at, std::numeric_limits<int64_t>::min());
+    return PutCount(at,
+                    symbols_.try_emplace(dim, symbols_.size()).first->second);
+  }
+  char* PutText(char* at, absl::string_view text) {
+    at = PutCount(Room(at, text.size()), text.size());
+    if (!text.empty()) std::memcpy(at, text.data(), text.size());
+    // The slack before the text may be used up.
+    return Room(at + text.size(), 0);
+  }
+
+  const Program& program_;
+  std::vector<int32_t> numbers_;  // By value, in order of definition.
+  int32_t next_number_ = 0;
+  absl::flat_hash_map<const OpDef*, size_t> defs_;
+  absl::flat_hash_map<Dim, size_t> symbols_;
+  std::string bytes_;
+};
+
+}  // namespace
+
+std::string ContentOf(const Program& program) {
+  return Encoder(program).Encode();
+}
+
+}  // namespace mica

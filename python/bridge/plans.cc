@@ -1,0 +1,14 @@
+#include "python/bridge/plans.h"
+
+#include "kernels/all.h"
+#include "ops/all.h"
+
+namespace mica {
+
+const std::shared_ptr<PlanCache>& Plans() {
+  static const auto& plans = *new std::shared_ptr<PlanCache>(
+      std::make_shared<PlanCache>(AllOps(), AllKernels()));
+  return plans;
+}
+
+}  // namespace mica

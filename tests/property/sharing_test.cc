@@ -1,0 +1,173 @@
+// A Plan that is shared by content is the one that its user would have built.
+// MICA_PROPERTY_SEED=7 repeats one seed, MICA_PROPERTY_SEEDS=5000 tries more.
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "analysis/plan/plan_cache.h"
+#include "framework/base/test_matchers.h"
+#include "framework/ir/program_builder.h"
+#include "framework/text/text.h"
+#include "glog/logging.h"
+#include "kernels/all.h"
+#include "ops/all.h"
+#include "tests/property/random_program.h"
+#include "tests/property/runnable.h"
+
+namespace mica {
+namespace {
+
+constexpr uint64_t kNumSeeds = 1000;
+
+uint64_t NumberFrom(const char* variable, uint64_t if_unset) {
+  const char* text = std::getenv(variable);
+  uint64_t number = if_unset;
+  if (text != nullptr) CHECK(absl::SimpleAtoi(text, &number)) << variable;
+  return number;
+}
+
+template <typename Test>
+void ForEachSeed(Test test) {
+  const uint64_t only = NumberFrom("MICA_PROPERTY_SEED", UINT64_MAX);
+  const uint64_t end = NumberFrom("MICA_PROPERTY_SEEDS", kNumSeeds);
+  for (uint64_t seed = 0; seed < end && !testing::Test::HasFailure(); ++seed) {
+    if (only != UINT64_MAX && seed != only) continue;
+    SCOPED_TRACE(absl::StrCat("MICA_PROPERTY_SEED=", seed));
+    test(seed);
+  }
+}
+
+// The same Program under other names, at other lines.
+absl::StatusOr<Program> Relabel(const Program& program) {
+  ProgramBuilder builder(AllOps(), "relabelled");
+  std::vector<ValueId> ids(program.num_values(), kNoValue);
+  const auto name = [&](ValueId id) {
+    return absl::StrCat("other_", program.num_values() - id);
+  };
+  for (ValueId id : program.inputs()) {
+    ids[id] = *builder.AddInput(name(id), program.type(id));
+  }
+  for (const Variable& variable : program.variables()) {
+    ids[variable.value] =
+        *builder.AddVariable(name(variable.value), name(variable.value),
+                             program.type(variable.value));
+  }
+  for (const Constant& constant : program.constants()) {
+    ids[constant.value] = *builder.AddConstant(
+        name(constant.value), program.type(constant.value), constant.bytes);
+  }
+  const auto file = builder.InternFile("elsewhere.py");
+  for (const Op& op : program.ops()) {
+    ProgramBuilder::OpSpec spec{.def = op.def,
+                                .arguments = op.arguments,
+                                .source = {.file = file, .line = 1}};
+    RenameValues(spec.arguments, [&](ValueId id) { return ids[id]; });
+    for (ValueId id : op.results) {
+      spec.types.push_back(program.type(id));
+      spec.names.push_back(name(id));
+    }
+    auto results = builder.AddOp(std::move(spec));
+    if (!results.ok()) return results.status();
+    for (size_t i = 0; i < op.results.size(); ++i) {
+      ids[op.results[i]] = (*results)[i];
+    }
+  }
+  for (const Update& update : program.updates()) {
+    const auto status =
+        builder.AddUpdate(ids[update.target], ids[update.value]);
+    if (!status.ok()) return status;
+  }
+  std::vector<ValueId> outputs;
+  for (ValueId id : program.outputs()) outputs.push_back(ids[id]);
+  return builder.Build(outputs);
+}
+
+// All of a Plan but labels.
+void ExpectSamePlan(const Plan& a, const Plan& b) {
+  ASSERT_EQ(a.steps().size(), b.steps().size());
+  for (size_t i = 0; i < a.steps().size(); ++i) {
+    EXPECT_EQ(a.steps()[i].kernel, b.steps()[i].kernel);
+    EXPECT_EQ(a.steps()[i].op, b.steps()[i].op);
+    EXPECT_EQ(a.steps()[i].first_arg, b.steps()[i].first_arg);
+    EXPECT_EQ(a.steps()[i].num_args, b.steps()[i].num_args);
+  }
+  EXPECT_EQ(a.args(), b.args());
+  EXPECT_EQ(a.fold_args(), b.fold_args());
+  EXPECT_EQ(a.num_compute(), b.num_compute());
+  EXPECT_EQ(a.arena_bytes(), b.arena_bytes());
+  EXPECT_EQ(a.live_set_bytes(), b.live_set_bytes());
+  ASSERT_EQ(a.packed().size(), b.packed().size());
+  for (size_t i = 0; i < a.packed().size(); ++i) {
+    EXPECT_EQ(a.packed()[i].from, b.packed()[i].from);
+    EXPECT_EQ(a.packed()[i].bytes, b.packed()[i].bytes);
+  }
+}
+
+void ExpectSameBytes(const std::vector<Tensor>& a,
+                     const std::vector<Tensor>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(std::memcmp(a[i].data(), b[i].data(), a[i].type().extent_bytes()),
+              0)
+        << i;
+  }
+}
+
+void ExpectSameRun(const std::shared_ptr<const Plan>& a,
+                   const std::shared_ptr<const Plan>& b) {
+  MICA_ASSERT_OK_AND_ASSIGN(const Runnable x, MakeRunnable(a));
+  MICA_ASSERT_OK_AND_ASSIGN(const Runnable y, MakeRunnable(b));
+  MICA_ASSERT_OK(x.job->Run());
+  MICA_ASSERT_OK(y.job->Run());
+  ExpectSameBytes(x.outputs, y.outputs);
+  ExpectSameBytes(x.inputs, y.inputs);
+  ExpectSameBytes(x.variables, y.variables);
+}
+
+TEST(SharingTest, ASharedPlanIsThePrivateOne) {
+  ForEachSeed([](uint64_t seed) {
+    const PlanOptions options = {.num_threads = seed % 5 == 4 ? 2 : 1,
+                                 .frozen = seed % 2 == 1,
+                                 .fuse = seed % 3 != 2};
+    const auto first =
+        std::make_shared<const Program>(RandomProgram(seed, AllOps()));
+    MICA_ASSERT_OK_AND_ASSIGN(Program parsed,
+                              ParseProgram(ToText(*first), AllOps()));
+    MICA_ASSERT_OK_AND_ASSIGN(Program relabelled, Relabel(*first));
+    PlanCache plans(AllOps(), AllKernels());
+    MICA_ASSERT_OK_AND_ASSIGN(const auto shared, plans.Get(first, options));
+    for (Program* other : {&parsed, &relabelled}) {
+      MICA_ASSERT_OK_AND_ASSIGN(
+          const auto mine,
+          Plan::Build(*other, AllOps(), AllKernels(), options));
+      ExpectSamePlan(*shared, *mine);
+      if (other == &parsed) EXPECT_EQ(shared->ToText(), mine->ToText());
+      ExpectSameRun(shared, mine);
+      const auto asked = std::make_shared<const Program>(std::move(*other));
+      MICA_ASSERT_OK_AND_ASSIGN(const auto got, plans.Get(asked, options));
+      EXPECT_EQ(got, shared);
+    }
+    EXPECT_EQ(plans.stats().built, 1);
+  });
+}
+
+// Another Program than the one before, whatever it is: no Plan in common.
+TEST(SharingTest, DifferentProgramsHaveDifferentKeys) {
+  absl::flat_hash_map<std::string, std::string> texts;
+  ForEachSeed([&](uint64_t seed) {
+    const Program program = RandomProgram(seed, AllOps());
+    const PlanKey key = PlanKeyOf(program, {});
+    const auto [it, is_new] =
+        texts.try_emplace(key.fingerprint.ToHex(), key.content);
+    EXPECT_EQ(it->second, key.content);
+  });
+}
+
+}  // namespace
+}  // namespace mica
