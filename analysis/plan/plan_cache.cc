@@ -8,24 +8,9 @@
 namespace mica {
 
 PlanCache::Setting PlanCache::SettingOf(const PlanOptions& options) {
-  // All fields, so that a new one can't be forgotten here.
-  const auto& [num_threads, frozen, fuse, reuse_buffers, prepare_opaque] =
-      options;
-  using Function = Verdict (*)(const KernelRequest&);
-  const Function* function = prepare_opaque.target<Function>();
-  return {.num_threads = num_threads,
-          .frozen = frozen,
-          .fuse = fuse,
-          .reuse_buffers = reuse_buffers,
-          .prepare_opaque = function == nullptr ? nullptr : *function};
-}
-
-bool PlanCache::IsShareable(const Program& program,
-                            const PlanOptions& options) {
-  // Function objects can't be compared.
-  return options.prepare_opaque == nullptr ||
-         SettingOf(options).prepare_opaque != nullptr ||
-         program.OpaqueDefs().empty();
+  const Hook* hook = options.prepare_opaque.target<Hook>();
+  return {.text = PlanSettingOf(options),
+          .opaque = hook == nullptr ? nullptr : *hook};
 }
 
 absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::Get(
@@ -38,8 +23,13 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::Get(
       return plan;
     }
   }
-  if (!IsShareable(*program, options)) return Build(*program, options);
-  MICA_ASSIGN_OR_RETURN(auto plan, GetByContent(*program, options, setting));
+  // Function objects can't be compared.
+  const bool is_shareable = options.prepare_opaque == nullptr ||
+                            setting.opaque != nullptr ||
+                            program->OpaqueDefs().empty();
+  if (!is_shareable) return Build(*program, options);
+  MICA_ASSIGN_OR_RETURN(auto plan,
+                        GetByContent(*program, options, setting.opaque));
   absl::MutexLock lock(&mutex_);
   known_[program.get()].push_back(
       {.program = program, .setting = setting, .plan = plan});
@@ -48,13 +38,12 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::Get(
 }
 
 absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::GetByContent(
-    const Program& program, const PlanOptions& options,
-    const Setting& setting) {
+    const Program& program, const PlanOptions& options, Hook opaque) {
   auto mine = std::make_shared<Entry>(
-      Entry{.key = key_of_(program, options), .setting = setting});
+      Entry{.key = key_of_(program, options), .opaque = opaque});
   {
     absl::MutexLock lock(&mutex_);
-    while (const auto entry = FindEntry(mine->key, setting)) {
+    while (const auto entry = FindEntry(mine->key, opaque)) {
       if (auto plan = entry->plan.lock()) {
         ++stats_.shared;
         return plan;
@@ -105,11 +94,11 @@ std::shared_ptr<const Plan> PlanCache::FindKnown(const Program* program,
 }
 
 std::shared_ptr<PlanCache::Entry> PlanCache::FindEntry(const PlanKey& key,
-                                                       const Setting& setting) {
+                                                       Hook opaque) {
   const auto it = entries_.find(key.fingerprint);
   if (it == entries_.end()) return nullptr;
   for (const auto& entry : it->second) {
-    if (entry->setting == setting && entry->key == key) return entry;
+    if (entry->opaque == opaque && entry->key == key) return entry;
   }
   return nullptr;
 }

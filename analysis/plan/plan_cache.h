@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -52,18 +54,16 @@ class PlanCache {
   Stats stats() const;
 
  private:
-  // What of PlanOptions tells two Plans apart, opaque operators included.
+  using Hook = Verdict (*)(const KernelRequest&);
+  // What besides the Program tells two Plans apart.
   struct Setting {
-    int num_threads = 1;
-    bool frozen = false;
-    bool fuse = true;
-    bool reuse_buffers = true;
-    Verdict (*prepare_opaque)(const KernelRequest&) = nullptr;
+    std::string text;       // PlanSettingOf(options).
+    Hook opaque = nullptr;  // Of options.prepare_opaque, if it is a function.
     friend bool operator==(const Setting&, const Setting&) = default;
   };
   struct Entry {
     PlanKey key;
-    Setting setting;
+    Hook opaque = nullptr;
     bool is_building = false;
     std::weak_ptr<const Plan> plan;
   };
@@ -73,22 +73,19 @@ class PlanCache {
     std::weak_ptr<const Plan> plan;
   };
 
-  static bool IsShareable(const Program& program, const PlanOptions& options);
   static Setting SettingOf(const PlanOptions& options);
   std::shared_ptr<const Plan> FindKnown(const Program* program,
                                         const Setting& setting)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::shared_ptr<Entry> FindEntry(const PlanKey& key, const Setting& setting)
+  std::shared_ptr<Entry> FindEntry(const PlanKey& key, Hook opaque)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RemoveEntry(const Entry* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Forgets what nobody uses any more, once that may be half of all.
   void Purge() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<const Plan>> Build(const Program& program,
                                                     const PlanOptions& options);
-  // By content. Requires what IsShareable() says.
   absl::StatusOr<std::shared_ptr<const Plan>> GetByContent(
-      const Program& program, const PlanOptions& options,
-      const Setting& setting);
+      const Program& program, const PlanOptions& options, Hook opaque);
 
   const OpRegistry& ops_;
   const KernelRegistry& kernels_;
