@@ -10,6 +10,7 @@
 
 #include "framework/tensor/tensor.h"
 #include "kernels/cpu/activation_name.h"
+#include "kernels/cpu/convolution_call.h"
 #include "kernels/cpu/families.h"
 #include "kernels/cpu/image.h"
 #include "kernels/cpu/parallel.h"
@@ -18,26 +19,13 @@
 namespace mica::cpu {
 namespace {
 
+using Param = ConvolutionParam;
+
 constexpr int64_t kBytes = sizeof(float);
 // Up to this many channels a window's row is read as one run of pixels.
 constexpr int64_t kFewChannels = 8;
 // Multiplications that are worth a thread.
 constexpr double kWorkPerThread = 256 * 1024;
-
-// Positions in the schemas of aten.convolution and mica.convolution.
-enum Param {
-  kX,
-  kWeight,
-  kBias,
-  kStride,
-  kPadding,
-  kDilation,
-  kTransposed,
-  kOutputPadding,
-  kGroups,
-  kResidual,
-  kActivation,
-};
 
 // A part of the scratch memory, in floats from its start.
 struct Part {
@@ -143,17 +131,6 @@ const float* StagedX(const ConvState& s, const float* x, float* scratch) {
   return staged;
 }
 
-// Columns begin..end of the weight and of all that goes with them.
-ConvolutionArgs Columns(ConvolutionArgs args, int64_t begin, int64_t end,
-                        int64_t depth) {
-  args.weight += begin * depth;
-  if (args.bias != nullptr) args.bias += begin;
-  if (args.residual != nullptr) args.residual += begin;
-  args.window.out += begin;
-  args.columns = end - begin;
-  return args;
-}
-
 // One group, cut for the threads by pixels, or by columns if those are few.
 void RunGroup(const ConvState& s, const ConvolutionArgs& args, float* tables) {
   const auto run = s.is_depthwise ? Simd().depthwise : Simd().convolution;
@@ -189,8 +166,8 @@ bool LaunchConvolution(const void* state, void* const* args, LaunchContext&) {
   };
   float* scratch = pointer(s.scratch_arg);
   ConvolutionArgs conv = s.conv;
-  conv.window.x = StagedX(s, pointer(kX), scratch);
-  conv.weight = PackedWeight(s, pointer(kWeight), scratch);
+  conv.window.x = StagedX(s, pointer(Param::kX), scratch);
+  conv.weight = PackedWeight(s, pointer(Param::kWeight), scratch);
   conv.bias = pointer(s.bias_arg);
   conv.zeros = s.zeros.data();
   conv.residual = pointer(s.residual_arg);
@@ -215,10 +192,6 @@ bool LaunchConvolution(const void* state, void* const* args, LaunchContext&) {
   return true;
 }
 
-int64_t Entry(absl::Span<const int64_t> list, int i) {
-  return list.size() == 1 ? list[0] : list[i];
-}
-
 // The window's sizes and steps; the only axis of a 1-d convolution is its
 // columns.
 void SetWindow(const KernelRequest& request, ConvState& s) {
@@ -231,13 +204,13 @@ void SetWindow(const KernelRequest& request, ConvState& s) {
   w.out_cols = s.out.w;
   w.kernel_rows = kernel.h;
   w.kernel_cols = kernel.w;
-  w.col_step = Entry(request.Ints(kStride), last);
-  w.col_padding = Entry(request.Ints(kPadding), last);
-  w.col_dilation = Entry(request.Ints(kDilation), last);
+  w.col_step = Entry(request.Ints(Param::kStride), last);
+  w.col_padding = Entry(request.Ints(Param::kPadding), last);
+  w.col_dilation = Entry(request.Ints(Param::kDilation), last);
   if (last == 1) {
-    w.row_step = Entry(request.Ints(kStride), 0);
-    w.row_padding = Entry(request.Ints(kPadding), 0);
-    w.row_dilation = Entry(request.Ints(kDilation), 0);
+    w.row_step = Entry(request.Ints(Param::kStride), 0);
+    w.row_padding = Entry(request.Ints(Param::kPadding), 0);
+    w.row_dilation = Entry(request.Ints(Param::kDilation), 0);
   }
   w.channels = s.is_depthwise ? 1 : kernel.c;
 }
@@ -285,10 +258,10 @@ std::optional<std::string> SetOut(const KernelRequest& request, ConvState& s) {
 
 std::optional<std::string> SetState(const KernelRequest& request,
                                     ConvState& s) {
-  const TensorType& x = request.operands[kX].type;
+  const TensorType& x = request.operands[Param::kX].type;
   const TensorType& out = request.results[0].type;
-  s.weight = request.operands[kWeight].type;
-  if (request.Bool(kTransposed)) return "is transposed";
+  s.weight = request.operands[Param::kWeight].type;
+  if (request.Bool(Param::kTransposed)) return "is transposed";
   if (x.rank() > 4) return "has more than two axes";
   if (out.num_elements() == 0 || s.weight.num_elements() == 0 ||
       x.num_elements() == 0) {
@@ -299,17 +272,17 @@ std::optional<std::string> SetState(const KernelRequest& request,
   }
   s.x = ImageOf(x);
   s.out = ImageOf(out);
-  s.groups = request.Int(kGroups);
+  s.groups = request.Int(Param::kGroups);
   s.is_depthwise = s.groups > 1 && s.groups == s.x.c && s.groups == s.out.c;
   s.conv.columns = s.is_depthwise ? s.out.c : s.columns();
   s.out_arg = static_cast<int>(request.operands.size());
-  s.bias_arg = request.OperandIndex(kBias);
+  s.bias_arg = request.OperandIndex(Param::kBias);
   if (s.bias_arg >= 0 && !request.operands[s.bias_arg].type.is_row_major()) {
     return "the bias has gaps";
   }
-  if (request.arguments->size() > kActivation) {
-    s.residual_arg = request.OperandIndex(kResidual);
-    const auto activation = ActivationNamed(request.String(kActivation));
+  if (request.arguments->size() > Param::kActivation) {
+    s.residual_arg = request.OperandIndex(Param::kResidual);
+    const auto activation = ActivationNamed(request.String(Param::kActivation));
     if (!activation.has_value()) return "an unknown activation";
     s.conv.activation = *activation;
   }
@@ -351,7 +324,7 @@ Verdict PrepareConvolution(const KernelRequest& request) {
   if (auto no = SetState(request, s)) return No{*no};
   SetThreads(request, s);
   s.zeros.assign(s.conv.window.channels + Simd().gemm_cols, 0.0f);
-  s.is_packed = request.operands[kWeight].is_frozen;
+  s.is_packed = request.operands[Param::kWeight].is_frozen;
   if (!s.is_packed) {
     s.Reserve(s.weight_part, s.all_packed_floats());
     if (!s.weight.is_row_major()) {
@@ -369,7 +342,7 @@ Verdict PrepareConvolution(const KernelRequest& request) {
   prepared.launch = LaunchConvolution;
   prepared.inplace_operands = InplaceOf(s);
   if (s.is_packed) {
-    prepared.packs.push_back({.operand = kWeight,
+    prepared.packs.push_back({.operand = Param::kWeight,
                               .bytes = s.all_packed_floats() * kBytes,
                               .pack = [state](const void* from, void* to) {
                                 return Pack(*state, from, to);

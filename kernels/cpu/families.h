@@ -13,6 +13,7 @@ void RegisterRegions(KernelRegistry& registry);     // And steps of optimizers.
 void RegisterMatmul(KernelRegistry& registry);
 void RegisterFewPixelsConvolution(KernelRegistry& registry);
 void RegisterOneDnnConvolution(KernelRegistry& registry);
+void RegisterWinograd(KernelRegistry& registry);  // Of 3 by 3 taps.
 void RegisterConvolution(KernelRegistry& registry);
 void RegisterPooling(KernelRegistry& registry);
 void RegisterBatchNorm(KernelRegistry& registry);

@@ -9,6 +9,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterMatmul(registry);
   RegisterFewPixelsConvolution(registry);
   RegisterOneDnnConvolution(registry);
+  RegisterWinograd(registry);
   RegisterConvolution(registry);
   RegisterPooling(registry);
   RegisterBatchNorm(registry);

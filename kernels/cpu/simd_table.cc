@@ -21,6 +21,7 @@ SimdTable MakeV3() {
   v3::FillAttention(table);
   v3::FillPlainGemm(table);
   v3::FillConvolution(table);
+  v3::FillWinograd(table);
   v3::FillWindow(table);
   v3::FillTraining(table);
   v3::FillBatchNorm(table);
@@ -41,6 +42,7 @@ SimdTable MakeV4() {
   v4::FillAttention(table);
   v4::FillPlainGemm(table);
   v4::FillConvolution(table);
+  v4::FillWinograd(table);
   v4::FillWindow(table);
   v4::FillTraining(table);
   v4::FillBatchNorm(table);

@@ -151,6 +151,21 @@ struct ConvolutionArgs {
   void* scratch = nullptr;
 };
 
+// A convolution with 3 by 3 taps, in steps of one and without dilation, by
+// Winograd's F(2x2, 3x3). Patches are 2 by 2 pixels of the result, the last of
+// a row or column may be less; they are counted row by row, image by image.
+struct WinogradArgs {
+  // The convolution as it is, of the plain weight, which serves where numbers
+  // aren't finite; window.begin and end don't count. The scratch memory is of
+  // winograd_scratch_bytes().
+  ConvolutionArgs conv;
+  // Of each point of a patch, a panel: [panel][16][channels][gemm_cols].
+  const float* weight = nullptr;
+  // Patches of a block; see winograd_block().
+  int64_t block = 0;
+  int64_t begin = 0, end = 0;  // Patches of the result.
+};
+
 // Softmax(q k^T * scale + mask) v of one head, float32, unit stride in the
 // feature dimension of q, k, v and out.
 struct AttentionHeadArgs {
@@ -306,6 +321,15 @@ struct SimdTable {
   // by tap and channel by channel, gemm_cols columns. Columns past n become 0.
   void (*pack_convolution)(const float* weight, int64_t n, int64_t channels,
                            int64_t taps, float* dst) = nullptr;
+  void (*winograd)(const WinogradArgs& args) = nullptr;
+  int64_t (*winograd_scratch_bytes)(const WindowArgs& window,
+                                    int64_t block) = nullptr;
+  // Patches of a block that suit the caches, if there are that many in all.
+  int64_t (*winograd_block)(int64_t channels, int64_t patches) = nullptr;
+  // Transforms and packs weight[n, channels, 9], row-major, into panels as
+  // WinogradArgs wants them; in all 16 times PackedFloats(n, channels).
+  void (*pack_winograd)(const float* weight, int64_t n, int64_t channels,
+                        float* dst) = nullptr;
   // A window of its own for each channel.
   void (*depthwise)(const ConvolutionArgs& args) = nullptr;
   // The largest element, or the sum times `scale`, of each window and channel;

@@ -147,6 +147,14 @@ TEST_P(ConformanceTest, FastKernelsAgreeWithTheReference) {
         ExpectSame(kernel, c, operands, {.num_threads = 2}, *want);
         ExpectSame(kernel, c, operands, {.freezes_operands = true}, *want);
         ExpectSame(kernel, c, operands, {.shares_bytes = true}, *want);
+        for (const int num_threads : {1, 2}) {
+          ExpectSame(kernel, c, operands,
+                     {.num_threads = num_threads,
+                      .freezes_operands = true,
+                      .shares_bytes = true,
+                      .puts_channels_last = true},
+                     *want);
+        }
         ExpectSame(kernel, c, operands, {.transposes_results = true}, *want);
         for (int i = 1; i < GetParam()->num_results(); ++i) {
           ExpectSame(kernel, c, operands, {.unused_result = i}, *want);

@@ -194,7 +194,13 @@ absl::Status AllocateResults(const KernelRequest& request,
     void* data = request.results[i].is_used ? buffer.data() : nullptr;
     if (i == 0 && options.shares_bytes) {
       for (size_t j = 0; j < request.operands.size(); ++j) {
-        if ((prepared.inplace_operands >> j) & 1) data = memory->args[j];
+        const bool may_share = (prepared.inplace_operands >> j) & 1;
+        const TensorType& other = request.operands[j].type;
+        if (may_share &&
+            (type.strides.empty() ||
+             other.EffectiveStrides() == type.EffectiveStrides())) {
+          data = memory->args[j];
+        }
       }
     }
     memory->args.push_back(data);
@@ -330,6 +336,10 @@ KernelRequest MakeRequest(const Case& c, const RunOptions& options) {
     TensorType& type = request.results.back().type;
     if (options.transposes_results && type.strides.empty()) {
       type.strides = TransposedStrides(type.dims);
+    }
+    if (options.puts_channels_last && type.rank() == 4) {
+      const int64_t pixel = type.dims[1], row = type.dims[3] * pixel;
+      type.strides = {type.dims[2] * row, 1, row, pixel};
     }
   }
   return request;

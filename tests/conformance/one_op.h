@@ -50,6 +50,8 @@ struct RunOptions {
   int unused_result = -1;
   // Results column-major in place of row-major.
   bool transposes_results = false;
+  // Results that are images with their channels last.
+  bool puts_channels_last = false;
 };
 
 // Operands with numbers drawn from `seed`; some of the floats are NaN,

@@ -1,6 +1,8 @@
 // Convolution of channels-last images as a product: a tile of pixels times a
 // panel of columns stays in registers over all taps and channels.
 
+#include "kernels/cpu/simd/convolution.h"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -230,13 +232,6 @@ int64_t AddressBytes(const WindowArgs& w) {
   return CeilDiv(BlockPixels(w) * Taps(w) * bytes, 64) * 64;
 }
 
-int64_t ScratchBytes(const WindowArgs& w) {
-  const auto bytes = static_cast<int64_t>(sizeof(float));
-  return AddressBytes(w) +
-         (IsCopied(w) ? CeilDiv(BlockPixels(w) * CopyStride(w) * bytes, 64) * 64
-                      : 0);
-}
-
 // The place of a pixel of the result, counted on.
 struct Place {
   int64_t image, row, col;
@@ -341,6 +336,15 @@ void Block(const ConvolutionArgs& args, int64_t begin, int64_t end) {
   }
 }
 
+}  // namespace
+
+int64_t ConvolutionScratchBytes(const WindowArgs& w) {
+  const auto bytes = static_cast<int64_t>(sizeof(float));
+  return AddressBytes(w) +
+         (IsCopied(w) ? CeilDiv(BlockPixels(w) * CopyStride(w) * bytes, 64) * 64
+                      : 0);
+}
+
 void Convolution(const ConvolutionArgs& args) {
   const int64_t step = BlockPixels(args.window);
   for (int64_t begin = args.window.begin; begin < args.window.end;
@@ -348,6 +352,8 @@ void Convolution(const ConvolutionArgs& args) {
     Block(args, begin, Min64(begin + step, args.window.end));
   }
 }
+
+namespace {
 
 // Row `k` of a panel: k counts channels, then taps, as the weight lies; the
 // panel has taps first.
@@ -391,7 +397,7 @@ void PackConvolution(const float* weight, int64_t n, int64_t channels,
 
 void FillConvolution(SimdTable& table) {
   table.convolution = Convolution;
-  table.convolution_scratch_bytes = ScratchBytes;
+  table.convolution_scratch_bytes = ConvolutionScratchBytes;
   table.pack_convolution = PackConvolution;
 }
 

@@ -66,6 +66,8 @@ MICA_INLINE Vf CopySign(Vf size, Vf sign) {
 }
 MICA_INLINE Vf Round(Vf a) { return _mm512_roundscale_ps(a, 0x08); }
 MICA_INLINE Vm IsNan(Vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
+// True if any lane is in the mask.
+MICA_INLINE bool HasLanes(Vm m) { return m != 0; }
 MICA_INLINE Vm Less(Vf a, Vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
 MICA_INLINE Vm LessEqual(Vf a, Vf b) {
   return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ);
@@ -141,6 +143,9 @@ MICA_INLINE Vf CopySign(Vf size, Vf sign) {
 MICA_INLINE Vf Round(Vf a) { return _mm256_round_ps(a, 0x08); }
 MICA_INLINE Vm IsNan(Vf a) {
   return _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+}
+MICA_INLINE bool HasLanes(Vm m) {
+  return _mm256_movemask_ps(_mm256_castsi256_ps(m)) != 0;
 }
 MICA_INLINE Vm Less(Vf a, Vf b) {
   return _mm256_castps_si256(_mm256_cmp_ps(a, b, _CMP_LT_OQ));
