@@ -189,9 +189,9 @@ bool Pays(const State& s) {
   constexpr double kLane = 16;
   // Of a vector's pixels or sums of a patch into points, or back.
   constexpr double kTransform = 48;
-  // Of a float of weight that comes from memory: the transformed weight is
-  // larger, and read anew for each block of patches.
-  constexpr double kFetch = 0.5;
+  // Of a float of weight that comes from memory, as all do once, and of one
+  // that comes from a cache, as they do for each further block of patches.
+  constexpr double kFetch = 1.5, kFetchAgain = 0.25;
   const double vectors = std::ceil(s.columns() / kLane);
   const double weights = static_cast<double>(s.channels()) * vectors * kLane;
   const double pixels = s.images * s.args.conv.window.out_rows *
@@ -201,7 +201,8 @@ bool Pays(const State& s) {
   const double patches = static_cast<double>(s.patches);
   const double blocks = std::ceil(patches / s.args.block);
   const double winograd =
-      kPoints * (patches * s.channels() * vectors + kFetch * blocks * weights) +
+      kPoints * (patches * s.channels() * vectors +
+                 (kFetch + kFetchAgain * (blocks - 1)) * weights) +
       kTransform * patches * (s.channels() / kLane + vectors);
   return winograd < 0.9 * plain;
 }
