@@ -63,8 +63,7 @@ int64_t PatchStride(int64_t channels) {
 int64_t BlockPatches(int64_t channels, int64_t patches) {
   const int64_t tiles =
       kBlockFloats / (kPoints * PatchStride(channels) * kTileRows);
-  const int64_t blocks =
-      CeilDiv(patches, (tiles > 2 ? tiles : 2) * kTileRows);
+  const int64_t blocks = CeilDiv(patches, (tiles > 2 ? tiles : 2) * kTileRows);
   const int64_t each = CeilDiv(patches, blocks);
   const int64_t whole = RoundUp(each, kTileRows);
   const int64_t last = patches % whole;
