@@ -3,12 +3,14 @@
 #include <cstdio>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gflags/gflags.h"
 #include "glog/logging.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench.h"
 #include "tools/flags.h"
 #include "tools/machine.h"
+#include "tools/minimalloc.h"
 #include "tools/schedule_bench.h"
 
 DEFINE_string(program, "",
@@ -51,6 +53,12 @@ DEFINE_string(svg, "", "draws the Schedule's timeline to this file");
 DEFINE_string(trace, "",
               "writes the Schedule's timeline to this file, for Perfetto");
 DEFINE_bool(table, false, "prints the Schedule's timeline to stderr");
+DEFINE_string(minimalloc, "",
+              "instead of a Program: the CSV file of a memory allocation "
+              "problem (id,lower,upper,size) to pack");
+DEFINE_int64(
+    capacity, 0,
+    "with --minimalloc: bytes to pack it in; 0 for as few as possible");
 
 namespace mica {
 namespace {
@@ -118,6 +126,35 @@ nlohmann::ordered_json ToJson(const BenchResult& result,
   return json;
 }
 
+int BenchMinimalloc() {
+  const absl::StatusOr<MinimallocResult> result =
+      RunMinimalloc({.path = FLAGS_minimalloc, .capacity = FLAGS_capacity});
+  if (!result.ok()) {
+    PrintError("mica_bench", result.status());
+    return kExitFailed;
+  }
+  if (FLAGS_capacity > 0 && result->capacity_needed > FLAGS_capacity) {
+    PrintError(
+        "mica_bench",
+        absl::ResourceExhaustedError(absl::StrCat(
+            FLAGS_minimalloc, ": found no packing within ", FLAGS_capacity,
+            " bytes, but one in ", result->capacity_needed,
+            "; the largest live set has ", result->live_set)));
+    return kExitFailed;
+  }
+  const nlohmann::ordered_json json = {
+      {"minimalloc", FLAGS_minimalloc},
+      {"lifetimes", result->lifetimes},
+      {"capacity", FLAGS_capacity},
+      {"capacity_needed", result->capacity_needed},
+      {"live_set", result->live_set},
+      {"seconds", result->seconds},
+      {"machine", MachineName()},
+      {"commit", CommitName()}};
+  std::printf("%s\n", json.dump(FLAGS_json ? -1 : 2).c_str());
+  return 0;
+}
+
 ScheduleBenchOptions ScheduleOptionsFromFlags() {
   return {.schedule = FLAGS_schedule,
           .num_devices = FLAGS_stages,
@@ -146,15 +183,17 @@ int MainOfSchedule() {
 
 int Main(int argc, char** argv) {
   absl::Status status = ParseFlags(argc, argv, "mica_bench.cc");
-  const int num_given = (FLAGS_program.empty() ? 0 : 1) +
-                        (FLAGS_generate.empty() ? 0 : 1) +
-                        (FLAGS_schedule.empty() ? 0 : 1);
+  const int num_given =
+      (FLAGS_program.empty() ? 0 : 1) + (FLAGS_generate.empty() ? 0 : 1) +
+      (FLAGS_schedule.empty() ? 0 : 1) + (FLAGS_minimalloc.empty() ? 0 : 1);
   if (status.ok() && num_given != 1) {
     status = absl::InvalidArgumentError(
         "wants either --program=FILE or --generate=chain|relu_add|transformer "
-        "or --schedule=gpipe|1f1b|interleaved|zb_h1|zbv|FILE");
+        "or --schedule=gpipe|1f1b|interleaved|zb_h1|zbv|FILE or "
+        "--minimalloc=CSV");
   }
   if (status.ok() && !FLAGS_schedule.empty()) return MainOfSchedule();
+  if (status.ok() && !FLAGS_minimalloc.empty()) return BenchMinimalloc();
   const BenchOptions options = OptionsFromFlags();
   if (status.ok()) status = CheckOptions(options);
   if (!status.ok()) {

@@ -7,30 +7,37 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "analysis/memory/lifetime.h"
+#include "framework/tensor/tensor.h"
 
 namespace mica {
 
-// Bytes that are needed from the start of step `first` to the end of step
-// `last`, both included.
-struct Lifetime {
-  int32_t first = 0;
-  int32_t last = 0;
-  int64_t bytes = 0;
+struct ArenaOptions {
+  // Of offsets; sizes are rounded up to it.
+  int64_t alignment = kBufferAlignment;
+  // An arena of so many bytes needn't be made smaller. 0: of a hundredth more
+  // than the largest live set.
+  int64_t enough_bytes = 0;
+  // How long to search for a smaller one, in lifetimes looked at: the most that
+  // a search takes, whatever the lifetimes, is proportional to it.
+  int64_t max_search = 4'000'000;
 };
 
-// Offsets in an arena, one for each Lifetime, multiples of kBufferAlignment.
+// Offsets in an arena, one for each Lifetime.
 struct ArenaPlan {
   std::vector<int64_t> offsets;
   int64_t arena_bytes = 0;
-  // The most bytes that are alive at once, each slice rounded up to
-  // kBufferAlignment: no plan can do with less.
+  // The most bytes that are alive at once, sizes rounded up: no plan can do
+  // with less.
   int64_t live_set_bytes = 0;
 };
 
-// Packs the lifetimes: no two that overlap in time overlap in bytes. Tries
-// first-fit in order of time, then by falling size where that leaves a gap to
-// the live set; keeps the smaller arena.
-ArenaPlan PlanArena(absl::Span<const Lifetime> lifetimes);
+// Packs the lifetimes: no two that overlap in time overlap in bytes. As an
+// allocator would, then in other orders, then by exact search: each only where
+// the one before needs more than enough. The same lifetimes and options give
+// the same plan.
+ArenaPlan PlanArena(absl::Span<const Lifetime> lifetimes,
+                    const ArenaOptions& options = {});
 
 }  // namespace mica
 

@@ -3,9 +3,9 @@
 #include <random>
 #include <vector>
 
+#include "analysis/memory/test_lifetimes.h"
+#include "framework/base/test_matchers.h"
 #include "framework/tensor/tensor.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 
 namespace mica {
 namespace {
@@ -49,27 +49,54 @@ TEST(ArenaTest, NeverGivesOneByteToTwoLiveValues) {
   for (int seed = 0; seed < 50; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
-    std::vector<Lifetime> lifetimes(200);
-    for (Lifetime& lifetime : lifetimes) {
-      lifetime.first = static_cast<int32_t>(random() % 300);
-      lifetime.last = lifetime.first + static_cast<int32_t>(random() % 20);
-      lifetime.bytes = 1 + random() % 5000;
-    }
-    const ArenaPlan plan = PlanArena(lifetimes);
-    for (size_t i = 0; i < lifetimes.size(); ++i) {
-      EXPECT_EQ(plan.offsets[i] % kBufferAlignment, 0);
-      EXPECT_LE(plan.offsets[i] + lifetimes[i].bytes, plan.arena_bytes);
-      for (size_t j = 0; j < i; ++j) {
-        const bool meet_in_time = lifetimes[i].first <= lifetimes[j].last &&
-                                  lifetimes[j].first <= lifetimes[i].last;
-        const bool meet_in_bytes =
-            plan.offsets[i] < plan.offsets[j] + lifetimes[j].bytes &&
-            plan.offsets[j] < plan.offsets[i] + lifetimes[i].bytes;
-        EXPECT_FALSE(meet_in_time && meet_in_bytes) << i << " and " << j;
-      }
-    }
+    const std::vector<Lifetime> lifetimes =
+        RandomLifetimes(200, 300, 20, 5000, random);
+    const ArenaPlan plan = PlanArena(lifetimes, {.max_search = 200'000});
+    MICA_EXPECT_OK(CheckOffsets(lifetimes, plan.offsets, plan.arena_bytes,
+                                kBufferAlignment));
     EXPECT_GE(plan.arena_bytes, plan.live_set_bytes);
   }
+}
+
+TEST(ArenaTest, SearchesWhereOrdersMiss) {
+  for (int seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const std::vector<Lifetime> lifetimes =
+        CutRectangle(40, 60, int64_t{64} * 1000, 64, random);
+    const ArenaPlan plan = PlanArena(lifetimes);
+    MICA_EXPECT_OK(CheckOffsets(lifetimes, plan.offsets, plan.arena_bytes,
+                                kBufferAlignment));
+    EXPECT_EQ(plan.live_set_bytes, 64'000);
+    EXPECT_LE(plan.arena_bytes, 64'640);
+  }
+}
+
+TEST(ArenaTest, AlignsAsAsked) {
+  const std::vector<Lifetime> lifetimes = {{.first = 0, .last = 1, .bytes = 3},
+                                           {.first = 0, .last = 1, .bytes = 0},
+                                           {.first = 1, .last = 2, .bytes = 5}};
+  EXPECT_EQ(PlanArena(lifetimes, {.alignment = 1}).arena_bytes, 8);
+  EXPECT_EQ(PlanArena(lifetimes, {.alignment = 4}).arena_bytes, 12);
+  EXPECT_EQ(PlanArena(lifetimes, {.alignment = 256}).arena_bytes, 512);
+}
+
+// All of a training step's activations are alive in its middle: more overlaps
+// than can be listed.
+TEST(ArenaTest, PacksManyThatAreAliveTogether) {
+  constexpr int32_t kCount = 20'000;
+  std::mt19937 random(5);
+  std::vector<Lifetime> lifetimes;
+  for (int32_t i = 0; i < kCount; ++i) {
+    const int64_t bytes = 64 * static_cast<int64_t>(1 + random() % 100);
+    lifetimes.push_back({.first = i, .last = 2 * kCount - i, .bytes = bytes});
+    lifetimes.push_back({.first = i, .last = i + 2, .bytes = bytes});
+  }
+  const ArenaPlan plan = PlanArena(lifetimes);
+  MICA_EXPECT_OK(CheckOffsets(lifetimes, plan.offsets, plan.arena_bytes,
+                              kBufferAlignment));
+  EXPECT_LE(static_cast<double>(plan.arena_bytes),
+            1.01 * static_cast<double>(plan.live_set_bytes));
 }
 
 TEST(ArenaTest, NeedsLittleMoreThanTheLargestLiveSet) {

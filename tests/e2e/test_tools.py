@@ -145,6 +145,22 @@ def test_bench_refuses_wrong_flags(flags: list[str], message: str) -> None:
     expect_failure(2, "INVALID_ARGUMENT: .*" + message, "mica_bench", *flags)
 
 
+def test_bench_packs_an_allocation_problem(tmp_path: Path) -> None:
+    problem = tmp_path / "problem.csv"
+    problem.write_text("id,lower,upper,size\n0,0,2,3\n1,2,4,3\n2,0,4,4\n")
+    flags = ("--json", f"--minimalloc={problem}")
+    result = json.loads(call("mica_bench", *flags).stdout)
+    assert result["capacity_needed"] == result["live_set"] == 7
+    assert result["seconds"] > 0
+    assert call("mica_bench", *flags, "--capacity=7").returncode == 0
+    expect_failure(
+        1, "no packing within", "mica_bench", *flags, "--capacity=6"
+    )
+    expect_failure(1, "--capacity", "mica_bench", *flags, "--capacity=-1")
+    problem.write_text("id,lower\n")
+    expect_failure(1, "problem.csv: line 1: wants", "mica_bench", *flags)
+
+
 @pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
 @pytest.mark.parametrize("tool", ["mica_bench", "mica_run"])
 def test_bad_programs_are_errors(tool: str, path: Path) -> None:

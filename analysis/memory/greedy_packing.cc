@@ -1,0 +1,188 @@
+#include "analysis/memory/greedy_packing.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
+
+namespace mica {
+namespace {
+
+// Free ranges of an arena that grows at its end.
+class FreeList {
+ public:
+  // The offset of `bytes` in the smallest range that has them; grows if none.
+  int64_t Take(int64_t bytes) {
+    const auto best = by_size_.lower_bound({bytes, 0});
+    if (best == by_size_.end()) return Grow(bytes);
+    const auto [size, offset] = *best;
+    Remove(offset, size);
+    if (size > bytes) Add(offset + bytes, size - bytes);
+    return offset;
+  }
+
+  void Give(int64_t offset, int64_t bytes) {
+    auto next = ranges_.lower_bound(offset);
+    if (next != ranges_.begin()) {
+      const auto [before, size] = *std::prev(next);
+      if (before + size == offset) {
+        Remove(before, size);
+        offset = before;
+        bytes += size;
+        next = ranges_.lower_bound(offset);
+      }
+    }
+    if (next != ranges_.end() && offset + bytes == next->first) {
+      const int64_t size = next->second;
+      Remove(next->first, size);
+      bytes += size;
+    }
+    Add(offset, bytes);
+  }
+
+  int64_t end() const { return end_; }
+
+ private:
+  void Add(int64_t offset, int64_t size) {
+    ranges_.emplace(offset, size);
+    by_size_.emplace(size, offset);
+  }
+
+  void Remove(int64_t offset, int64_t size) {
+    ranges_.erase(offset);
+    by_size_.erase({size, offset});
+  }
+
+  // Extends the free range at the end, if there is one.
+  int64_t Grow(int64_t bytes) {
+    int64_t offset = end_;
+    if (!ranges_.empty()) {
+      const auto [last, size] = *std::prev(ranges_.end());
+      if (last + size == end_) {
+        offset = last;
+        Remove(last, size);
+      }
+    }
+    end_ = offset + bytes;
+    return offset;
+  }
+
+  absl::btree_map<int64_t, int64_t> ranges_;  // Offset to bytes.
+  absl::btree_set<std::pair<int64_t, int64_t>> by_size_;
+  int64_t end_ = 0;
+};
+
+// The blocks by a section of theirs, in their own order within it.
+std::vector<int32_t> BySection(const Packing& packing, int32_t Block::*section,
+                               std::vector<int32_t>& begins) {
+  begins.assign(packing.num_sections() + 2, 0);
+  for (const Block& block : packing.blocks()) ++begins[block.*section + 1];
+  std::partial_sum(begins.begin(), begins.end(), begins.begin());
+  std::vector<int32_t> next = begins;
+  std::vector<int32_t> order(packing.num_blocks());
+  for (int32_t i = 0; i < packing.num_blocks(); ++i) {
+    order[next[packing.blocks()[i].*section]++] = i;
+  }
+  return order;
+}
+
+// The lowest offset at which `bytes` fit between `busy` ranges, sorted here.
+int64_t LowestFit(std::vector<std::pair<int64_t, int64_t>>& busy,
+                  int64_t bytes) {
+  std::sort(busy.begin(), busy.end());
+  int64_t offset = 0;
+  for (const auto& [begin, end] : busy) {
+    if (begin - offset >= bytes) break;
+    offset = std::max(offset, end);
+  }
+  return offset;
+}
+
+bool IsLarger(const Block& a, const Block& b) {
+  return a.bytes != b.bytes ? a.bytes > b.bytes : a.begin < b.begin;
+}
+
+bool LivesLonger(const Block& a, const Block& b) {
+  return a.steps != b.steps ? a.steps > b.steps : IsLarger(a, b);
+}
+
+constexpr int64_t kMaxTries = 64;
+
+}  // namespace
+
+Stack PackInTime(const Packing& packing) {
+  const std::vector<Block>& blocks = packing.blocks();
+  Stack stack{.offsets = std::vector<int64_t>(blocks.size())};
+  std::vector<int32_t> begins;
+  std::vector<int32_t> ends;
+  std::vector<int32_t> starting = BySection(packing, &Block::begin, begins);
+  const std::vector<int32_t> ending = BySection(packing, &Block::end, ends);
+  FreeList free_list;
+  for (int32_t section = 0; section < packing.num_sections(); ++section) {
+    for (int32_t k = ends[section]; k < ends[section + 1]; ++k) {
+      const int32_t i = ending[k];
+      free_list.Give(stack.offsets[i], blocks[i].bytes);
+    }
+    const auto first = starting.begin() + begins[section];
+    const auto last = starting.begin() + begins[section + 1];
+    std::stable_sort(first, last, [&](int32_t a, int32_t b) {
+      return blocks[a].bytes > blocks[b].bytes;
+    });
+    for (auto it = first; it != last; ++it) {
+      stack.offsets[*it] = free_list.Take(blocks[*it].bytes);
+    }
+  }
+  stack.bytes = free_list.end();
+  return stack;
+}
+
+Stack PackInOrder(const Packing& packing, const BlockLists& overlaps,
+                  absl::Span<const int32_t> order) {
+  const std::vector<Block>& blocks = packing.blocks();
+  Stack stack{.offsets = std::vector<int64_t>(blocks.size())};
+  std::vector<bool> is_placed(blocks.size());
+  std::vector<std::pair<int64_t, int64_t>> busy;
+  for (int32_t i : order) {
+    busy.clear();
+    for (int32_t other : overlaps[i]) {
+      if (!is_placed[other]) continue;
+      const int64_t offset = stack.offsets[other];
+      busy.emplace_back(offset, offset + blocks[other].bytes);
+    }
+    stack.offsets[i] = LowestFit(busy, blocks[i].bytes);
+    stack.bytes = std::max(stack.bytes, stack.offsets[i] + blocks[i].bytes);
+    is_placed[i] = true;
+  }
+  return stack;
+}
+
+Stack PackByOrders(const Packing& packing, const BlockLists& overlaps,
+                   int64_t enough, int64_t max_work, Stack best) {
+  const std::vector<Block>& blocks = packing.blocks();
+  const int64_t tries = std::clamp<int64_t>(
+      max_work / std::max<int64_t>(2 * packing.num_overlaps(), 1), 1,
+      kMaxTries);
+  int64_t share = (tries + 1) / 2;  // Of the first order; then the other's.
+  for (const auto before : {IsLarger, LivesLonger}) {
+    std::vector<int32_t> order(blocks.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+      return before(blocks[a], blocks[b]);
+    });
+    for (int64_t i = 0; i < share && best.bytes > enough; ++i) {
+      Stack stack = PackInOrder(packing, overlaps, order);
+      std::stable_partition(order.begin(), order.end(), [&](int32_t block) {
+        return stack.offsets[block] + blocks[block].bytes > enough;
+      });
+      if (stack.bytes < best.bytes) best = std::move(stack);
+    }
+    share = tries - share;
+  }
+  return best;
+}
+
+}  // namespace mica

@@ -1,0 +1,80 @@
+// The problem behind an arena: rectangles of time and bytes, to be stacked.
+
+#ifndef MICA_ANALYSIS_MEMORY_PACKING_H_
+#define MICA_ANALYSIS_MEMORY_PACKING_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "analysis/memory/lifetime.h"
+
+namespace mica {
+
+// A lifetime in sections [begin, end).
+struct Block {
+  int32_t begin = 0;
+  int32_t end = 0;
+  int64_t bytes = 0;     // A multiple of the alignment.
+  int64_t steps = 0;     // Its length in time.
+  int32_t lifetime = 0;  // Its index among the lifetimes.
+};
+
+// Lifetimes with time cut into sections: the steps up to the first that starts
+// something after something has ended. Two lifetimes share a step exactly if
+// their blocks share a section. Lifetimes without bytes have no block.
+class Packing {
+ public:
+  // In time linear in the lifetimes and their steps; n log n where steps are
+  // sparse.
+  Packing(absl::Span<const Lifetime> lifetimes, int64_t alignment);
+
+  const std::vector<Block>& blocks() const { return blocks_; }
+  int num_blocks() const { return static_cast<int>(blocks_.size()); }
+  int num_sections() const { return static_cast<int>(live_bytes_.size()); }
+  // What is alive in each section.
+  const std::vector<int64_t>& live_bytes() const { return live_bytes_; }
+  int64_t live_set_bytes() const { return live_set_bytes_; }
+  // Pairs of blocks that share a section.
+  int64_t num_overlaps() const { return num_overlaps_; }
+
+  // Backwards in time.
+  Packing Reversed() const;
+
+ private:
+  void CountAlive();
+
+  std::vector<Block> blocks_;
+  std::vector<int64_t> live_bytes_;
+  int64_t live_set_bytes_ = 0;
+  int64_t num_overlaps_ = 0;
+};
+
+// Offsets of a Packing's blocks, and the end of the highest.
+struct Stack {
+  std::vector<int64_t> offsets;
+  int64_t bytes = 0;
+};
+
+// Lists of blocks, one list after the other.
+class BlockLists {
+ public:
+  // Of each block, those that share a section with it: 4 bytes for each of
+  // twice num_overlaps().
+  static BlockLists Overlaps(const Packing& packing);
+  // Of each section, the blocks in it.
+  static BlockLists Sections(const Packing& packing);
+
+  absl::Span<const int32_t> operator[](int32_t i) const {
+    return absl::MakeConstSpan(blocks_).subspan(begins_[i],
+                                                begins_[i + 1] - begins_[i]);
+  }
+
+ private:
+  std::vector<int64_t> begins_;
+  std::vector<int32_t> blocks_;
+};
+
+}  // namespace mica
+
+#endif  // MICA_ANALYSIS_MEMORY_PACKING_H_
