@@ -1,0 +1,79 @@
+// Which class of Jobs each op of a Program belongs to.
+
+#ifndef MICA_ANALYSIS_SCHEDULE_STAGE_MAP_H_
+#define MICA_ANALYSIS_SCHEDULE_STAGE_MAP_H_
+
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "analysis/schedule/cut.h"
+#include "analysis/schedule/value_plan.h"
+#include "framework/ir/program.h"
+
+namespace mica {
+
+// Places ops in stages; see CutIntoStages(). `program` must outlive it.
+class StageMap {
+ public:
+  static absl::StatusOr<StageMap> Build(const Program& program,
+                                        const CutOptions& options);
+
+  // Of an op that runs for each micro-batch; nothing for others.
+  const std::optional<JobClass>& op_class(OpId op) const {
+    return op_class_[op];
+  }
+  // The stage whose update makes Program::updates()[index], or nothing if a
+  // Job of each micro-batch does.
+  const std::optional<int>& update_stage(int index) const {
+    return update_stage_[index];
+  }
+  // A gradient's variable, by value.
+  const absl::flat_hash_map<ValueId, ValueId>& gradients() const {
+    return variable_of_gradient_;
+  }
+  // The first stage that reads a variable in its forward pass.
+  int variable_stage(ValueId variable) const;
+  // That sums gradients up.
+  JobClass SummingClass(ValueId variable) const {
+    return {is_split_ ? JobType::kBackwardWeight : JobType::kBackward,
+            variable_stage(variable)};
+  }
+
+ private:
+  StageMap(const Program& program, const CutOptions& options)
+      : program_(program),
+        num_stages_(options.num_stages),
+        is_split_(options.split_backward) {}
+
+  absl::Status FindGradients(const CutOptions& options);
+  // By value: those that `roots` are computed from, with them; behind a value
+  // that `stops` says nothing is looked for.
+  std::vector<bool> Ancestors(const std::vector<ValueId>& roots,
+                              bool stop_at_gradients) const;
+  void FindUpdates();
+  absl::Status PlaceUpdates();
+  void PlaceForward(const std::vector<bool>& is_forward);
+  void PlaceBackward(const std::vector<bool>& is_backward);
+  void SplitBackward(const std::vector<bool>& is_backward);
+  absl::Status CheckUpdates() const;
+  // Nothing for what no op computes.
+  std::optional<OpId> ProducerOf(ValueId value) const;
+
+  const Program& program_;
+  int num_stages_;
+  bool is_split_;
+  ValueId loss_ = kNoValue;
+  absl::flat_hash_map<ValueId, ValueId> variable_of_gradient_;
+  absl::flat_hash_map<ValueId, int> variable_stage_;
+  std::vector<bool> is_late_;  // By update: made once a run.
+  std::vector<std::optional<int>> update_stage_;
+  std::vector<int> stage_;  // By op, of those that have a class.
+  std::vector<std::optional<JobClass>> op_class_;
+};
+
+}  // namespace mica
+
+#endif  // MICA_ANALYSIS_SCHEDULE_STAGE_MAP_H_

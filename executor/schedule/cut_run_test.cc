@@ -1,0 +1,304 @@
+// Steps that were cut into stages give the bits of the whole ones.
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/substitute.h"
+#include "analysis/schedule/cut.h"
+#include "analysis/schedule/generate.h"
+#include "executor/executor.h"
+#include "executor/schedule/schedule_runner.h"
+#include "framework/base/test_matchers.h"
+#include "framework/text/text.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/all.h"
+#include "ops/all.h"
+
+namespace mica {
+namespace {
+
+constexpr int kLayers = 6;
+constexpr int kRows = 4;
+constexpr int kWidth = 8;
+
+// Linear layers with tanh between them, squared errors, gradients as autograd
+// writes them, momentum; the forward pass counts its micro-batches, the update
+// of the first layer its steps.
+std::string StepText() {
+  std::string text = absl::Substitute(
+      "program @step(%h0: f32[$0,$1], %y: f32[$0,$1], %lr: f32[1]) {\n", kRows,
+      kWidth);
+  for (int i = 0; i < kLayers; ++i) {
+    absl::SubstituteAndAppend(&text,
+                              "  %w$0 = variable \"w$0\" : f32[$1,$1]\n"
+                              "  %b$0 = variable \"b$0\" : f32[$1]\n"
+                              "  %m$0 = variable \"m$0\" : f32[$1,$1]\n",
+                              i, kWidth);
+  }
+  absl::StrAppend(&text,
+                  "  %seen = variable \"seen\" : f32[1]\n"
+                  "  %steps = variable \"steps\" : f32[1]\n"
+                  "  %one = constant [1.0] : f32[1]\n"
+                  "  %mu = constant [0.5] : f32[1]\n"
+                  "  %seen1 = aten.add.Tensor(%seen, %one) : f32[1]\n");
+  const std::string h = absl::Substitute("f32[$0,$1]", kRows, kWidth);
+  const std::string w = absl::Substitute("f32[$0,$0]", kWidth);
+  for (int i = 0; i < kLayers; ++i) {
+    absl::SubstituteAndAppend(&text,
+                              "  %t$0 = aten.t(%w$0) : $3{1,$4}\n"
+                              "  %z$0 = aten.addmm(%b$0, %h$0, %t$0) : $2\n"
+                              "  %h$1 = aten.tanh(%z$0) : $2\n",
+                              i, i + 1, h, w, kWidth);
+  }
+  absl::SubstituteAndAppend(&text,
+                            "  %e = aten.sub.Tensor(%h$0, %y) : $1\n"
+                            "  %q = aten.mul.Tensor(%e, %e) : $1\n"
+                            "  %loss = aten.sum(%q) : f32[]\n"
+                            "  %g$0 = aten.add.Tensor(%e, %e) : $1\n",
+                            kLayers, h);
+  for (int i = kLayers - 1; i >= 0; --i) {
+    absl::SubstituteAndAppend(
+        &text,
+        "  %d$0 = aten.tanh_backward(%g$1, %h$1) : $2\n"
+        "  %v$0 = aten.t(%d$0) : f32[$4,$5]{1,$4}\n"
+        "  %x$0 = aten.mm(%v$0, %h$0) : $3\n"
+        "  %gb$0 = aten.sum.dim_IntList(%d$0, [0]) : f32[$4]\n",
+        i, i + 1, h, w, kWidth, kRows);
+    if (i == 0) continue;
+    absl::SubstituteAndAppend(&text, "  %g$0 = aten.mm(%d$0, %w$0) : $1\n", i,
+                              h);
+  }
+  absl::StrAppend(&text,
+                  "  %steps1 = aten.add.Tensor(%steps, %one) : f32[1]\n"
+                  "  %lr0 = aten.div.Tensor(%lr, %steps1) : f32[1]\n");
+  std::string updates =
+      "  update \"steps\" = %steps1\n  update \"seen\" = %seen1\n";
+  for (int i = 0; i < kLayers; ++i) {
+    absl::SubstituteAndAppend(
+        &text,
+        "  %p$0 = aten.mul.Tensor(%m$0, %mu) : $1\n"
+        "  %n$0 = aten.add.Tensor(%p$0, %x$0) : $1\n"
+        "  %s$0 = aten.mul.Tensor(%n$0, %lr) : $1\n"
+        "  %u$0 = aten.sub.Tensor(%w$0, %s$0) : $1\n"
+        "  %sb$0 = aten.mul.Tensor(%gb$0, %$3) : f32[$2]\n"
+        "  %ub$0 = aten.sub.Tensor(%b$0, %sb$0) : "
+        "f32[$2]\n",
+        i, w, kWidth, i == 0 ? "lr0" : "lr");
+    absl::SubstituteAndAppend(&updates,
+                              "  update \"w$0\" = %u$0\n"
+                              "  update \"m$0\" = %n$0\n"
+                              "  update \"b$0\" = %ub$0\n",
+                              i);
+  }
+  return absl::StrCat(text, updates, "  return %loss, %h", kLayers, "\n}\n");
+}
+
+using Numbers = std::vector<float>;
+using State = std::map<std::string, Numbers>;
+
+Numbers Some(int count, int seed) {
+  Numbers numbers;
+  for (int i = 0; i < count; ++i) {
+    numbers.push_back(0.07f * static_cast<float>((seed + 5 * i) % 17) - 0.5f);
+  }
+  return numbers;
+}
+
+TensorView View(Numbers& numbers, Dims dims) {
+  return {.data = numbers.data(), .type = {.dims = std::move(dims)}};
+}
+
+Numbers NumbersOf(const Tensor& tensor) {
+  const float* data = static_cast<const float*>(tensor.data());
+  return {data, data + tensor.type().num_elements()};
+}
+
+class CutRunTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    MICA_ASSERT_OK_AND_ASSIGN(Program program,
+                              ParseProgram(StepText(), AllOps()));
+    program_ = std::make_shared<const Program>(std::move(program));
+    for (int i = 0; i < kLayers; ++i) {
+      options_.gradients.push_back(
+          {absl::StrCat("w", i), absl::StrCat("x", i)});
+      options_.gradients.push_back(
+          {absl::StrCat("b", i), absl::StrCat("gb", i)});
+    }
+    options_.loss = "loss";
+    for (int i = 0; i < 6; ++i) {
+      inputs_.push_back(Some(kRows * kWidth, 3 * i + 1));
+      targets_.push_back(Some(kRows * kWidth, 7 * i + 2));
+    }
+  }
+
+  static State Start() {
+    State state = {{"seen", {0}}, {"steps", {0}}};
+    for (int i = 0; i < kLayers; ++i) {
+      state[absl::StrCat("w", i)] = Some(kWidth * kWidth, i);
+      state[absl::StrCat("b", i)] = Some(kWidth, i + 3);
+      state[absl::StrCat("m", i)] = Numbers(kWidth * kWidth, 0);
+    }
+    return state;
+  }
+  static NamedViews Views(State& state) {
+    NamedViews views;
+    for (auto& [name, numbers] : state) {
+      if (numbers.size() == kWidth * kWidth) {
+        views[name] = View(numbers, {kWidth, kWidth});
+      } else {
+        views[name] = View(numbers, {static_cast<Dim>(numbers.size())});
+      }
+    }
+    return views;
+  }
+  NamedViews Feeds(int batch) {
+    return {{"h0", View(inputs_[batch], {kRows, kWidth})},
+            {"y", View(targets_[batch], {kRows, kWidth})}};
+  }
+
+  // The step as it is, for each micro-batch of its own: its losses and the sum
+  // of its gradients; then the update, by hand.
+  std::vector<Numbers> RunWhole(int micro_batches, State& state) {
+    auto executor =
+        Executor::Create(Place(), AllOps(), AllKernels(), plan_options_);
+    MICA_EXPECT_OK(executor);
+    std::vector<std::string> fetches = {"loss"};
+    for (const GradientOf& g : options_.gradients) fetches.push_back(g.value);
+    std::vector<Numbers> losses;
+    std::map<std::string, Numbers> sums;
+    for (int i = 0; i < micro_batches; ++i) {
+      State scratch = state;
+      NamedViews feeds = Feeds(i);
+      feeds["lr"] = View(rate_, {1});
+      const auto results =
+          (*executor)->Run(program_, feeds, Views(scratch), fetches);
+      MICA_EXPECT_OK(results);
+      losses.push_back(NumbersOf((*results)[0]));
+      for (size_t j = 1; j < fetches.size(); ++j) {
+        const Numbers got = NumbersOf((*results)[j]);
+        Numbers& sum = sums[options_.gradients[j - 1].variable];
+        if (sum.empty()) {
+          sum = got;
+          continue;
+        }
+        for (size_t k = 0; k < got.size(); ++k) sum[k] += got[k];
+      }
+    }
+    state["steps"][0] += 1;
+    state["seen"][0] += static_cast<float>(micro_batches);
+    for (int i = 0; i < kLayers; ++i) {
+      Numbers& w = state[absl::StrCat("w", i)];
+      Numbers& m = state[absl::StrCat("m", i)];
+      Numbers& b = state[absl::StrCat("b", i)];
+      for (size_t k = 0; k < w.size(); ++k) {
+        const volatile float slow = m[k] * 0.5f;  // Not fused with the sum.
+        m[k] = slow + sums[absl::StrCat("w", i)][k];
+        const volatile float step = m[k] * rate_[0];
+        w[k] = w[k] - step;
+      }
+      for (size_t k = 0; k < b.size(); ++k) {
+        const float rate = i == 0 ? rate_[0] / state["steps"][0] : rate_[0];
+        const volatile float step = sums[absl::StrCat("b", i)][k] * rate;
+        b[k] = b[k] - step;
+      }
+    }
+    return losses;
+  }
+
+  absl::StatusOr<std::unique_ptr<ScheduleRunner>> MakeRunner(
+      const PipelineOptions& pipeline, State& state) {
+    options_.num_stages = NumStages(pipeline);
+    options_.split_backward = pipeline.kind == PipelineKind::kZeroBubbleH1 ||
+                              pipeline.kind == PipelineKind::kZeroBubbleV;
+    MICA_ASSIGN_OR_RETURN(CutProgram cut,
+                          CutIntoStages(*program_, options_, AllOps()));
+    std::vector<StagePlan> stages;
+    for (CutProgram::Stage& stage : cut.stages) {
+      MICA_ASSIGN_OR_RETURN(
+          auto plan,
+          Plan::Build(stage.program, AllOps(), AllKernels(), plan_options_));
+      stages.push_back(
+          {.jobs = stage.jobs,
+           .program = std::make_shared<const Program>(std::move(stage.program)),
+           .plan = std::move(plan)});
+    }
+    MICA_ASSIGN_OR_RETURN(const Schedule schedule, MakePipeline(pipeline));
+    MICA_ASSIGN_OR_RETURN(
+        auto plan, PipelinePlan::Build(schedule, std::move(stages),
+                                       {.fetches = cut.fetches,
+                                        .accumulators = cut.accumulators}));
+    return ScheduleRunner::Create(std::move(plan), Views(state), {});
+  }
+
+  std::shared_ptr<const Program> program_;
+  CutOptions options_;
+  // Fused ops may sum in another order, and cut elsewhere fuse other ones.
+  PlanOptions plan_options_ = {.fuse = false};
+  std::vector<Numbers> inputs_;
+  std::vector<Numbers> targets_;
+  Numbers rate_ = {0.125f};
+};
+
+TEST_F(CutRunTest, EveryPipelineGivesTheWholeStepBitForBit) {
+  for (const PipelineKind kind :
+       {PipelineKind::kGpipe, PipelineKind::k1F1B, PipelineKind::kInterleaved,
+        PipelineKind::kZeroBubbleH1, PipelineKind::kZeroBubbleV}) {
+    for (const int devices : {1, 2, 3}) {
+      for (const int micro_batches : {1, 6}) {
+        SCOPED_TRACE(
+            absl::StrCat(ToString(kind), " on ", devices, ", ", micro_batches));
+        State state = Start();
+        State want = state;
+        MICA_ASSERT_OK_AND_ASSIGN(
+            const auto runner, MakeRunner({.kind = kind,
+                                           .num_devices = devices,
+                                           .num_micro_batches = micro_batches},
+                                          state));
+        for (int step = 0; step < 3; ++step) {
+          const auto losses = RunWhole(micro_batches, want);
+          std::vector<NamedViews> feeds;
+          for (int i = 0; i < micro_batches; ++i) feeds.push_back(Feeds(i));
+          MICA_ASSERT_OK_AND_ASSIGN(
+              const auto results,
+              runner->Run(feeds, {{"lr", View(rate_, {1})}}));
+          for (int i = 0; i < micro_batches; ++i) {
+            EXPECT_EQ(NumbersOf(results[i][0]), losses[i]);
+          }
+          for (const auto& [name, numbers] : want) {
+            EXPECT_EQ(state[name], numbers) << name << " after step " << step;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CutRunTest, FusedStagesGiveTheWholeStep) {
+  plan_options_.fuse = true;
+  State state = Start();
+  State want = state;
+  MICA_ASSERT_OK_AND_ASSIGN(const auto runner,
+                            MakeRunner({.kind = PipelineKind::kZeroBubbleV,
+                                        .num_devices = 3,
+                                        .num_micro_batches = 6},
+                                       state));
+  RunWhole(6, want);
+  std::vector<NamedViews> feeds;
+  for (int i = 0; i < 6; ++i) feeds.push_back(Feeds(i));
+  MICA_ASSERT_OK(runner->Run(feeds, {{"lr", View(rate_, {1})}}));
+  for (const auto& [name, numbers] : want) {
+    EXPECT_THAT(state[name],
+                testing::Pointwise(testing::FloatNear(2e-5f), numbers))
+        << name;
+  }
+}
+
+}  // namespace
+}  // namespace mica
