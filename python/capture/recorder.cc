@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "python/capture/composites.h"
 #include "python/capture/op_facts.h"
 #include "python/capture/recorder_impl.h"
 
@@ -99,7 +100,9 @@ void Recorder::Impl::RecordCall(const c10::OperatorHandle& op,
     if (writes) call.mutated_args.push_back(static_cast<int32_t>(i));
   }
   for (const int hidden : facts.hidden_writes) {
-    if (hidden < static_cast<int>(args.size()) && !args[hidden].isNone() &&
+    // Instance norm gives none as a tensor that isn't defined.
+    if (hidden < static_cast<int>(args.size()) && args[hidden].isTensor() &&
+        args[hidden].toTensor().defined() &&
         (facts.writes_if < 0 || args[facts.writes_if].toBool())) {
       call.mutated_args.push_back(hidden);
     }
@@ -223,6 +226,8 @@ struct RecorderAccess {
     const std::string name = TapeOpName(op.operator_name());
     const OpFacts facts = FindOpFacts(name);
     if (facts.is_metadata_only) return;
+    const bool is_noted = name == "aten.copy_" &&
+                          impl.NoteCopy(args[0].toTensor(), args[1].toTensor());
     for (size_t i = 0; i < args.size(); ++i) {
       const c10::AliasInfo* alias = schema.arguments()[i].alias_info();
       const bool writes = alias != nullptr && alias->isWrite();
@@ -235,6 +240,7 @@ struct RecorderAccess {
           recorder->Refuse({.reason = "makes a constant of more than 64 MiB",
                             .at = CurrentUserLine()});
         }
+        if (is_noted) return;
         if (writes && facts.overwrites) {
           impl.NoteOverwrite(tensor);
         } else if (!view || name == "aten.lift_fresh") {
@@ -270,11 +276,11 @@ absl::Status Recorder::Install() {
                   &RecorderAccess::Handle>(),
               "mica"));
       (void)registration;
+      return new absl::Status(InstallComposites());
     } catch (const std::exception& error) {
       return new absl::Status(
           absl::UnimplementedError(absl::StrCat("capture: ", error.what())));
     }
-    return new absl::Status();
   }();
   return *status;
 }
@@ -315,11 +321,13 @@ void Recorder::Start() {
   current_recorder = this;
   impl_->started = true;
   c10::impl::tls_set_dispatch_key_included(kRecorderKey, true);
+  c10::impl::tls_set_dispatch_key_included(kPartsKey, true);
 }
 
 void Recorder::Stop() {
   if (!impl_->started) return;
   impl_->started = false;
+  c10::impl::tls_set_dispatch_key_included(kPartsKey, false);
   c10::impl::tls_set_dispatch_key_included(kRecorderKey, false);
   current_recorder = nullptr;
 }

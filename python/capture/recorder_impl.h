@@ -81,6 +81,10 @@ struct Recorder::Impl {
                   const torch::jit::Stack& stack, Recorder* owner);
   // A recorded call is about to overwrite `tensor`.
   void NoteOverwrite(const at::Tensor& tensor);
+  // A recorded call is about to copy elements that aren't all written to memory
+  // that isn't either, as circular padding does with corners: those that aren't
+  // stay so. False if it is no such copy.
+  bool NoteCopy(const at::Tensor& to, const at::Tensor& from);
   // True if recorded calls wrote all that `tensor` shows.
   bool IsWritten(const at::Tensor& tensor, const Storage& storage) const;
   // Contents that no recorded call wrote become a constant at their first use.

@@ -49,6 +49,36 @@ void Recorder::Impl::NoteOverwrite(const at::Tensor& tensor) {
   });
 }
 
+bool Recorder::Impl::NoteCopy(const at::Tensor& to, const at::Tensor& from) {
+  Storage* to_storage = FindStorage(to);
+  const Storage* from_storage = FindStorage(from);
+  if (to_storage == nullptr || !to_storage->raw || from_storage == nullptr ||
+      !from_storage->raw || from_storage->of_python ||
+      to.sizes() != from.sizes()) {
+    return false;
+  }
+  const c10::TensorImpl& to_impl = *to.unsafeGetTensorImpl();
+  const c10::TensorImpl& from_impl = *from.unsafeGetTensorImpl();
+  const int64_t count = NumStorageElements(to_impl);
+  if (count > kMaxWatchedElements ||
+      static_cast<int64_t>(from_storage->written.size()) !=
+          NumStorageElements(from_impl)) {
+    return false;
+  }
+  std::vector<bool> copied;
+  ForEachElement(from_impl, 0, from_impl.storage_offset(), [&](int64_t at) {
+    copied.push_back(from_storage->written[static_cast<size_t>(at)]);
+    return true;
+  });
+  to_storage->written.resize(static_cast<size_t>(count));
+  auto next = copied.begin();
+  ForEachElement(to_impl, 0, to_impl.storage_offset(), [&](int64_t at) {
+    to_storage->written[static_cast<size_t>(at)] = *next++;
+    return true;
+  });
+  return true;
+}
+
 bool Recorder::Impl::IsWritten(const at::Tensor& tensor,
                                const Storage& storage) const {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();

@@ -1,5 +1,5 @@
 // What depends on torch's version, in one place. Only for sources that include
-// torch's headers anyway: recorder.cc and tensor_access.cc.
+// torch's headers anyway: recorder.cc, composites.cc and tensor_access.cc.
 
 #ifndef MICA_PYTHON_CAPTURE_TORCH_COMPAT_H_
 #define MICA_PYTHON_CAPTURE_TORCH_COMPAT_H_
@@ -19,6 +19,11 @@ namespace mica {
 // no kernels on: 2.13 keeps it for fake tensors made in C++, and registers
 // nothing. A release that does makes Recorder::Install() fail with its reason.
 inline constexpr c10::DispatchKey kRecorderKey = c10::DispatchKey::Fake;
+
+// A key above autograd for what an operator's own kernel would conceal: torch
+// keeps it for tests and registers nothing.
+inline constexpr c10::DispatchKey kPartsKey =
+    c10::DispatchKey::TESTING_ONLY_GenericMode;
 
 // torch.set_float32_matmul_precision's level, as a number.
 inline int MatmulPrecision() {
