@@ -1,0 +1,1 @@
+"""For those who try Mica on programs of their own."""
