@@ -215,3 +215,29 @@ def test_images_that_come_channels_last():
     with torch.no_grad():
         compiled(x)
         assert compiled(x).stride() == net.stem(x).stride()
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_infinities_reach_only_the_windows_that_see_them(threads, monkeypatch):
+    monkeypatch.setenv("MICA_NUM_THREADS", threads)
+    torch.manual_seed(0)
+    net = nn.Sequential(
+        nn.Conv2d(3, 64, 3, padding=1),
+        nn.Conv2d(64, 64, 3, padding=1),
+        nn.ReLU(),
+    ).eval()
+    compiled = mica.compile(net, frozen=True)
+    x = torch.randn(2, 3, 15, 13)
+    with torch.no_grad():
+        compiled(x)
+        for value in (float("inf"), float("nan"), 3e38, 1.0):
+            x[0, 1, 7, 6] = x[1, 0, 0, 12] = value
+            torch.testing.assert_close(
+                compiled(x),
+                net(x),
+                rtol=1e-4,
+                atol=1e-6 * value if value == 3e38 else 1e-5,
+                equal_nan=True,
+            )
+    [graph] = mica.explain(compiled).graphs
+    assert graph.plan_text.count("cpu.winograd") == 1
