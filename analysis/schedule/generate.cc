@@ -153,11 +153,14 @@ ListPolicy PolicyOf(const PipelineOptions& options) {
 std::vector<ListPolicy> VariantsOf(const PipelineOptions& options) {
   std::vector<ListPolicy> variants = {PolicyOf(options)};
   if (!variants[0].split_backward) return variants;
-  for (const bool backward_first : {false, true}) {
-    for (const BatchOrder order : {BatchOrder::kBatch, BatchOrder::kStage}) {
-      variants.push_back(variants[0]);
-      variants.back().backward_first = backward_first;
-      variants.back().backward_order = order;
+  for (const double patience : {0.0, 0.5, 1.0}) {
+    for (const bool backward_first : {false, true}) {
+      for (const BatchOrder order : {BatchOrder::kBatch, BatchOrder::kStage}) {
+        variants.push_back(variants[0]);
+        variants.back().patience = patience;
+        variants.back().backward_first = backward_first;
+        variants.back().backward_order = order;
+      }
     }
   }
   return variants;

@@ -111,7 +111,22 @@ class ListScheduler {
       if (*candidate.ready > start) continue;
       if (best == nullptr || candidate.rank < best->rank) best = &candidate;
     }
-    return *best;
+    if (best->job.type != JobType::kBackwardWeight) return *best;
+    return Awaited(*best, start);
+  }
+
+  // The next Job that is ready soon enough after `start` to wait for, instead
+  // of a weights' Job.
+  const Candidate& Awaited(const Candidate& weights, double start) const {
+    const double until =
+        start + policy_.patience *
+                    costs_.Of(JobType::kBackwardWeight, weights.job.stage);
+    const Candidate* next = nullptr;
+    for (const Candidate& candidate : candidates_) {
+      if (candidate.job == weights.job || *candidate.ready >= until) continue;
+      if (next == nullptr || *candidate.ready < *next->ready) next = &candidate;
+    }
+    return next == nullptr ? weights : *next;
   }
 
   void AddForward(const Device& device) {

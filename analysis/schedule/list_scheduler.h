@@ -37,6 +37,9 @@ struct ListPolicy {
   bool hold_backward = false;
   // Where both could run, a backward pass goes before a forward pass.
   bool backward_first = false;
+  // Weights' Jobs wait for another Job that is ready before this share of their
+  // time is over.
+  double patience = 0;
   BatchOrder forward_order = BatchOrder::kBatch;
   BatchOrder backward_order = BatchOrder::kBatch;
   // By stage: its forward pass has to wait while its device has this many
@@ -46,7 +49,7 @@ struct ListPolicy {
   std::vector<int> max_live;
 };
 
-// Always takes the Job that can start first, without foresight. InvalidArgument
+// Always takes the Job that can start first, but for patience. InvalidArgument
 // if the limits let no Job run.
 absl::StatusOr<Schedule> OrderJobs(const ListPolicy& policy, int micro_batches,
                                    const ScheduleCosts& costs);

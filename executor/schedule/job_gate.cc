@@ -12,36 +12,35 @@ bool JobGate::HaveEnded(absl::Span<const JobId> jobs) const {
 }
 
 bool JobGate::WaitForInputs(JobId id) {
-  absl::MutexLock lock(&mutex_);
-  while (status_.ok() && !HaveEnded(graph_.inputs(id))) {
-    changed_.Wait(&mutex_);
-  }
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock,
+                [&] { return !status_.ok() || HaveEnded(graph_.inputs(id)); });
   return status_.ok();
 }
 
 void JobGate::MarkEnded(JobId id) {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   has_ended_[id] = true;
-  changed_.SignalAll();
+  changed_.notify_all();
 }
 
 bool JobGate::WaitForAll() {
-  absl::MutexLock lock(&mutex_);
+  std::unique_lock lock(mutex_);
   --num_running_;
-  changed_.SignalAll();
-  while (status_.ok() && num_running_ > 0) changed_.Wait(&mutex_);
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return !status_.ok() || num_running_ == 0; });
   return status_.ok();
 }
 
 void JobGate::Fail(absl::Status error) {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   if (!status_.ok() || num_running_ == 0) return;
   status_ = std::move(error);
-  changed_.SignalAll();
+  changed_.notify_all();
 }
 
 absl::Status JobGate::status() const {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   return status_;
 }
 

@@ -3,11 +3,12 @@
 #ifndef MICA_EXECUTOR_SCHEDULE_JOB_GATE_H_
 #define MICA_EXECUTOR_SCHEDULE_JOB_GATE_H_
 
+#include <condition_variable>
+#include <mutex>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
 #include "analysis/schedule/job_graph.h"
 
 namespace mica {
@@ -15,7 +16,8 @@ namespace mica {
 // One run's state that its devices share: which Jobs have ended, and whether
 // the run goes on. The first failure ends it, later ones are dropped.
 //
-// Thread-safe. `graph` must outlive it.
+// Thread-safe. `graph` must outlive it. The mutex is std's: of Abseil's, which
+// a system's library brings, ThreadSanitizer knows nothing.
 class JobGate {
  public:
   explicit JobGate(const JobGraph& graph)
@@ -24,26 +26,26 @@ class JobGate {
         num_running_(graph.num_devices()) {}
 
   // Waits until all inputs of `id` have ended. False if the run has failed.
-  bool WaitForInputs(JobId id) ABSL_LOCKS_EXCLUDED(mutex_);
-  void MarkEnded(JobId id) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool WaitForInputs(JobId id);
+  void MarkEnded(JobId id);
   // Called once by each device, whose Jobs have all ended: waits for the other
   // devices. True for all of them, or for none because the run has failed.
-  bool WaitForAll() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool WaitForAll();
 
   // Ends the run; without effect once all Jobs have ended.
-  void Fail(absl::Status error) ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status status() const ABSL_LOCKS_EXCLUDED(mutex_);
+  void Fail(absl::Status error);
+  absl::Status status() const;
 
  private:
-  bool HaveEnded(absl::Span<const JobId> jobs) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Requires the mutex.
+  bool HaveEnded(absl::Span<const JobId> jobs) const;
 
   const JobGraph& graph_;
-  mutable absl::Mutex mutex_;
-  absl::CondVar changed_;
-  std::vector<bool> has_ended_ ABSL_GUARDED_BY(mutex_);
-  int num_running_ ABSL_GUARDED_BY(mutex_);
-  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  mutable std::mutex mutex_;  // Of all that follows.
+  std::condition_variable changed_;
+  std::vector<bool> has_ended_;
+  int num_running_;
+  absl::Status status_;
 };
 
 }  // namespace mica

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "executor/binding/binding.h"
 #include "framework/base/status.h"
 #include "glog/logging.h"
@@ -186,7 +186,7 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> ScheduleRunner::Run(
 
   JobGate gate(graph);
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     gate_ = &gate;
   }
   const RunState state = {.feeds = feeds,
@@ -200,7 +200,7 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> ScheduleRunner::Run(
   }
   for (std::thread& thread : threads) thread.join();
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     gate_ = nullptr;
   }
   MICA_RETURN_IF_ERROR(gate.status());
@@ -278,7 +278,7 @@ void* ScheduleRunner::AddressOf(int value, int micro_batch,
 }
 
 void ScheduleRunner::Cancel() {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   if (gate_ != nullptr) gate_->Fail(absl::CancelledError("the run"));
 }
 

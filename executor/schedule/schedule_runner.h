@@ -4,13 +4,12 @@
 #define MICA_EXECUTOR_SCHEDULE_SCHEDULE_RUNNER_H_
 
 #include <memory>
+#include <mutex>
+#include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "analysis/schedule/pipeline_plan.h"
 #include "analysis/schedule/simulate.h"
@@ -56,7 +55,7 @@ class ScheduleRunner {
 
   // Ends the run that is under way, if there is one, after the Jobs that are
   // running; without effect once they all have ended.
-  void Cancel() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Cancel();
 
   // When the Jobs of the last run ran, in microseconds from its start.
   Timeline timeline() const;
@@ -91,8 +90,8 @@ class ScheduleRunner {
   std::vector<int> fetch_of_value_;         // -1 for none.
   std::vector<JobSpan> spans_;  // By JobId; a device writes its own.
 
-  absl::Mutex mutex_;
-  JobGate* gate_ ABSL_GUARDED_BY(mutex_) = nullptr;  // Of the run under way.
+  std::mutex mutex_;         // Of `gate_`.
+  JobGate* gate_ = nullptr;  // Of the run under way.
 };
 
 }  // namespace mica
