@@ -151,12 +151,13 @@ ListPolicy PolicyOf(const PipelineOptions& options) {
 // The policy, and for those that adapt to costs some variants of it: greed
 // doesn't tell which one ends first.
 std::vector<ListPolicy> VariantsOf(const PipelineOptions& options) {
-  std::vector<ListPolicy> variants = {PolicyOf(options)};
-  if (!variants[0].split_backward) return variants;
+  const ListPolicy policy = PolicyOf(options);
+  if (!policy.split_backward) return {policy};
+  std::vector<ListPolicy> variants;
   for (const double patience : {0.0, 0.5, 1.0}) {
     for (const bool backward_first : {false, true}) {
       for (const BatchOrder order : {BatchOrder::kBatch, BatchOrder::kStage}) {
-        variants.push_back(variants[0]);
+        variants.push_back(policy);
         variants.back().patience = patience;
         variants.back().backward_first = backward_first;
         variants.back().backward_order = order;

@@ -65,6 +65,9 @@ class ListScheduler {
     int in_flight = 0;
     int live = 0;
     int num_forward = 0;
+    // What Choose() said, unless something has changed that it depends on.
+    std::optional<Candidate> next;
+    bool is_changed = true;
   };
   struct Stage {
     int num_forward = 0;
@@ -78,7 +81,9 @@ class ListScheduler {
     std::optional<Candidate> best;
     double best_start = 0;
     for (Device& device : devices_) {
-      const std::optional<Candidate> next = Choose(device);
+      if (device.is_changed) device.next = Choose(device);
+      device.is_changed = false;
+      const std::optional<Candidate>& next = device.next;
       if (!next.has_value()) continue;
       const double start = std::max(device.free, *next->ready);
       if (best.has_value() && start >= best_start) continue;
@@ -220,6 +225,10 @@ class ListScheduler {
     const double end = start + costs_.Of(job.type, job.stage);
     device.jobs.push_back(job);
     device.free = end;
+    const int last_reader = std::min(job.stage + 1, num_stages_ - 1);
+    for (int i = std::max(job.stage - 1, 0); i <= last_reader; ++i) {
+      devices_[policy_.device_of_stage[i]].is_changed = true;
+    }
     switch (job.type) {
       case JobType::kForward:
         stage.forward[job.micro_batch] = end;
