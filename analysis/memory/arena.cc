@@ -54,6 +54,9 @@ class ArenaPlanner {
   }
 
   void Search(const BlockLists& overlaps) {
+    // Placing each of n looks at those that are left.
+    const int64_t blocks = packing_.num_blocks();
+    if (blocks * blocks / 2 > max_search_ / 2) return;
     int64_t low = enough_;
     int64_t work = max_search_;
     for (int i = 0; i <= kBisections && low < best_.bytes && work > 0; ++i) {

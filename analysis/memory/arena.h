@@ -20,7 +20,7 @@ struct ArenaOptions {
   int64_t enough_bytes = 0;
   // How long to search for a smaller one, in lifetimes looked at: the most that
   // a search takes, whatever the lifetimes, is proportional to it.
-  int64_t max_search = 4'000'000;
+  int64_t max_search = 2'000'000;
 };
 
 // Offsets in an arena, one for each Lifetime.

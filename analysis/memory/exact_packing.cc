@@ -41,7 +41,7 @@ class Styles {
         [](const Block& block) { return int64_t{block.end} - block.begin; });
     area_ = Ranks([](const Block& block) {
       return static_cast<double>(block.bytes) *
-             static_cast<double>(block.steps);
+             static_cast<double>(block.steps());
     });
     alive_ = Ranks([&](const Block& block) {
       return most_alive[&block - packing.blocks().data()];

@@ -102,12 +102,16 @@ int64_t LowestFit(std::vector<std::pair<int64_t, int64_t>>& busy,
   return offset;
 }
 
+bool StartsBefore(const Block& a, const Block& b) {
+  return a.first != b.first ? a.first < b.first : a.bytes > b.bytes;
+}
+
 bool IsLarger(const Block& a, const Block& b) {
   return a.bytes != b.bytes ? a.bytes > b.bytes : a.begin < b.begin;
 }
 
 bool LivesLonger(const Block& a, const Block& b) {
-  return a.steps != b.steps ? a.steps > b.steps : IsLarger(a, b);
+  return a.steps() != b.steps() ? a.steps() > b.steps() : IsLarger(a, b);
 }
 
 constexpr int64_t kMaxTries = 64;
@@ -130,7 +134,7 @@ Stack PackInTime(const Packing& packing) {
     const auto first = starting.begin() + begins[section];
     const auto last = starting.begin() + begins[section + 1];
     std::stable_sort(first, last, [&](int32_t a, int32_t b) {
-      return blocks[a].bytes > blocks[b].bytes;
+      return StartsBefore(blocks[a], blocks[b]);
     });
     for (auto it = first; it != last; ++it) {
       stack.offsets[*it] = free_list.Take(blocks[*it].bytes);

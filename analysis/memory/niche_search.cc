@@ -17,6 +17,8 @@ constexpr size_t kFailedStates = size_t{1} << 16;
 // Where niches have equally many options, the floor decides.
 constexpr double kTieBreak = 0.1;
 
+constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;
+
 uint64_t Mix(uint64_t x) {
   x = (x ^ (x >> 32)) * 0xd6e8feb86659fd93;
   x = (x ^ (x >> 32)) * 0xd6e8feb86659fd93;
@@ -188,7 +190,8 @@ bool NicheSearch::FindFloors(const Part& part, std::vector<int32_t>& floors,
   std::fill(floors.begin() + part.begin, floors.begin() + part.end, kNever);
   for (int32_t i : part.blocks) {
     const int32_t lowest = lowest_[i];
-    key ^= Mix(Mix((static_cast<uint64_t>(i) << 32) + lowest) + ground_[i]);
+    key ^= Mix(((static_cast<uint64_t>(i) << 32) + lowest) ^
+               (static_cast<uint64_t>(ground_[i]) * kGolden));
     const Block& block = packing_.blocks()[i];
     for (int32_t s = block.begin; s < block.end; ++s) {
       floors[s] = std::min(floors[s], lowest);
@@ -207,6 +210,10 @@ bool NicheSearch::FindFloors(const Part& part, std::vector<int32_t>& floors,
 NicheSearch::Choice NicheSearch::Choose(const Part& part,
                                         const std::vector<int32_t>& floors) {
   Choice best;
+  if (style_->niche == SearchStyle::Niche::kLowest) {
+    ChooseLowest(part, floors, best);
+    return best;
+  }
   // Walks from one end to the other; `step` leads there.
   const int32_t step = style_->from_right ? -1 : 1;
   const int32_t start = style_->from_right ? part.end - 1 : part.begin;
@@ -229,6 +236,22 @@ NicheSearch::Choice NicheSearch::Choose(const Part& part,
   return best;
 }
 
+// Where the first by priority of those that could lie the lowest begins.
+void NicheSearch::ChooseLowest(const Part& part,
+                               const std::vector<int32_t>& floors,
+                               Choice& best) const {
+  int32_t first = part.blocks.front();
+  for (int32_t i : part.blocks) {
+    if (lowest_[i] < lowest_[first] ||
+        (lowest_[i] == lowest_[first] &&
+         style_->priority[i] > style_->priority[first])) {
+      first = i;
+    }
+  }
+  const Block& block = packing_.blocks()[first];
+  for (int32_t s : {block.begin, block.end - 1}) Consider(s, floors, best);
+}
+
 void NicheSearch::Consider(int32_t section, const std::vector<int32_t>& floors,
                            Choice& best) const {
   if (best.is_dead || (best.section >= 0 && best.score == 0)) return;
@@ -247,10 +270,11 @@ void NicheSearch::Consider(int32_t section, const std::vector<int32_t>& floors,
 }
 
 // Where the floor is if no block rests on it: each then lies on another, or
-// where it must for other sections.
+// where it must for other sections. Too high where that is too high anyway.
 int32_t NicheSearch::RaisedFloor(int32_t section, int32_t floor,
                                  int32_t& resting) const {
   int32_t raised = kNever;
+  const bool has_slack = floor + remaining_[section] < capacity_;
   for (int32_t i : sections_[section]) {
     if (is_placed_[i]) continue;
     if (lowest_[i] != floor) {
@@ -258,6 +282,7 @@ int32_t NicheSearch::RaisedFloor(int32_t section, int32_t floor,
       continue;
     }
     ++resting;
+    if (!has_slack) continue;
     int32_t on_top = kNever;
     for (int32_t other : overlaps_[i]) {
       if (!is_placed_[other]) {
@@ -277,6 +302,7 @@ double NicheSearch::Score(int32_t section, int32_t floor,
   const double height = static_cast<double>(floor) / capacity_;
   switch (style_->niche) {
     case SearchStyle::Niche::kFewestOptions:
+    case SearchStyle::Niche::kLowest:
       break;
     case SearchStyle::Niche::kLeastSlack: {
       const double slack = capacity_ - floor - remaining_[section];
@@ -284,8 +310,6 @@ double NicheSearch::Score(int32_t section, int32_t floor,
     }
     case SearchStyle::Niche::kMostConflicts:
       return (count + kTieBreak * height) / (1e-3 + style_->weight[section]);
-    case SearchStyle::Niche::kLowest:
-      return height + 1e-9 * count + 1e-12;
   }
   return count + kTieBreak * height;
 }

@@ -20,6 +20,7 @@ enum class SearchOutcome {
 // What a search looks at first. Changes how long it takes, not what is found in
 // the end.
 struct SearchStyle {
+  // kLowest: where the first by priority of the lowest could lie.
   enum class Niche { kFewestOptions, kLeastSlack, kMostConflicts, kLowest };
   Niche niche = Niche::kFewestOptions;
   bool from_right = false;  // Of equal niches takes the last.
@@ -34,8 +35,8 @@ struct SearchStyle {
 // run of sections with one floor, lower than the floors beside it. At the end
 // of a niche either one of the blocks that start there and fit in rests on the
 // floor, or none does, and the floor there rises to where the next could.
-// Those are the branches; which niche to take is free, and taking the one with
-// the fewest keeps the tree small.
+// Those are the branches, as they are at any section of a niche; which to take
+// is free, and taking one with few keeps the tree small.
 //
 // Prunes: a section whose floor and remaining bytes exceed the capacity; a
 // floor raised past a block that could have fallen there; blocks left with
@@ -91,6 +92,8 @@ class NicheSearch {
   bool FindFloors(const Part& part, std::vector<int32_t>& floors,
                   uint64_t& key);
   Choice Choose(const Part& part, const std::vector<int32_t>& floors);
+  void ChooseLowest(const Part& part, const std::vector<int32_t>& floors,
+                    Choice& best) const;
   void Consider(int32_t section, const std::vector<int32_t>& floors,
                 Choice& best) const;
   int32_t RaisedFloor(int32_t section, int32_t floor, int32_t& resting) const;

@@ -59,7 +59,8 @@ Packing::Packing(absl::Span<const Lifetime> lifetimes, int64_t alignment) {
     used.push_back(lifetime);
     blocks_.push_back(
         {.bytes = (lifetime.bytes + alignment - 1) / alignment * alignment,
-         .steps = int64_t{lifetime.last} - lifetime.first + 1,
+         .first = lifetime.first,
+         .last = lifetime.last,
          .lifetime = static_cast<int32_t>(i)});
   }
   if (used.empty()) return;
@@ -122,6 +123,7 @@ Packing Packing::Reversed() const {
   std::reverse(reversed.live_bytes_.begin(), reversed.live_bytes_.end());
   for (Block& block : reversed.blocks_) {
     block.begin = count - std::exchange(block.end, count - block.begin);
+    block.first = -std::exchange(block.last, -block.first);
   }
   return reversed;
 }

@@ -15,9 +15,13 @@ namespace mica {
 struct Block {
   int32_t begin = 0;
   int32_t end = 0;
-  int64_t bytes = 0;     // A multiple of the alignment.
-  int64_t steps = 0;     // Its length in time.
+  int64_t bytes = 0;  // A multiple of the alignment.
+  // The lifetime's steps; 64 bits, as they are negative in reverse.
+  int64_t first = 0;
+  int64_t last = 0;
   int32_t lifetime = 0;  // Its index among the lifetimes.
+
+  int64_t steps() const { return last - first + 1; }
 };
 
 // Lifetimes with time cut into sections: the steps up to the first that starts

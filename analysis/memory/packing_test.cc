@@ -30,7 +30,7 @@ TEST(PackingTest, StartsASectionWhereSomethingStartsAfterAnEnd) {
   EXPECT_EQ(packing.blocks()[0].begin, 0);
   EXPECT_EQ(packing.blocks()[0].end, 2);
   EXPECT_EQ(packing.blocks()[2].begin, 1);
-  EXPECT_EQ(packing.blocks()[2].steps, 1);
+  EXPECT_EQ(packing.blocks()[2].steps(), 1);
 }
 
 TEST(PackingTest, IsEmptyWithoutBytes) {
