@@ -179,6 +179,10 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanJobs(
     absl::Span<const std::shared_ptr<const Program>> programs,
     const BenchOptions& options, BenchResult& result) {
   PlanCache plans(AllOps(), AllKernels());
+  if (!options.plan_cache.empty()) {
+    MICA_ASSIGN_OR_RETURN(auto store, PlanStore::Open(options.plan_cache));
+    plans.set_store(std::move(store));
+  }
   const PlanOptions plan_options = {
       .num_threads = static_cast<int>(options.threads),
       .frozen = options.frozen,
@@ -193,6 +197,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanJobs(
     }
   }
   result.analysis_ms = absl::ToDoubleMilliseconds(absl::Now() - start);
+  result.plans_from_disk = plans.stats().loaded;
   const absl::flat_hash_set<std::shared_ptr<const Plan>> distinct(all.begin(),
                                                                   all.end());
   for (const auto& plan : distinct) result.plan_bytes += plan->plan_bytes();

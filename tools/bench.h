@@ -22,8 +22,9 @@ struct BenchOptions {
   int64_t threads = 1;
   int64_t repeats = 30;
   int64_t warmup = 3;
-  int64_t jobs = 1;       // That want the Plan at once, as micro-batches do.
-  bool separate = false;  // Each job reads its own, equal Program.
+  int64_t jobs = 1;        // That want the Plan at once, as micro-batches do.
+  bool separate = false;   // Each job reads its own, equal Program.
+  std::string plan_cache;  // A folder of stored Plans, unless empty.
   bool plan_only = false;
   bool fuse = false;
   bool frozen = false;
@@ -43,8 +44,9 @@ struct BenchResult {
   double plan_ms = 0;       // From text or generator to a runnable Plan.
   double analysis_ms = 0;   // The part of it that analyses, for all jobs.
   double first_job_ms = 0;  // Of analysis_ms, until the first has its Plan.
-  int64_t plan_bytes = 0;   // Of all jobs' Plans, each counted once.
-  double bind_ms = 0;       // Binding and Job: packing, arena.
+  int64_t plans_from_disk = 0;
+  int64_t plan_bytes = 0;  // Of all jobs' Plans, each counted once.
+  double bind_ms = 0;      // Binding and Job: packing, arena.
   int64_t arena_bytes = 0;
   int64_t live_set_bytes = 0;
   Spread run_us;  // 0 if only planned.

@@ -27,6 +27,8 @@ DEFINE_int64(seq, 128, "tokens of transformer");
 DEFINE_string(symbols, "", "sizes for a Program's symbols: batch=8,seq=128");
 DEFINE_int64(threads, 1, "threads for one pass");
 DEFINE_int64(jobs, 1, "jobs of the Program that are planned together");
+DEFINE_string(plan_cache, "",
+              "reads Plans from this folder, and leaves there what it builds");
 DEFINE_bool(separate, false,
             "with --jobs: each job reads an equal Program of its own");
 DEFINE_int64(repeats, 30, "measurements");
@@ -79,6 +81,7 @@ BenchOptions OptionsFromFlags() {
           .warmup = FLAGS_warmup,
           .jobs = FLAGS_jobs,
           .separate = FLAGS_separate,
+          .plan_cache = FLAGS_plan_cache,
           .plan_only = FLAGS_plan_only,
           .fuse = FLAGS_fuse,
           .frozen = FLAGS_frozen};
@@ -96,6 +99,7 @@ nlohmann::ordered_json ToJson(const BenchResult& result,
                                  {"first_job_ms", result.first_job_ms},
                                  {"further_job_us_per_op", nullptr},
                                  {"plan_bytes", result.plan_bytes},
+                                 {"plans_from_disk", result.plans_from_disk},
                                  {"bind_ms", nullptr},
                                  {"arena_bytes", result.arena_bytes},
                                  {"live_set_bytes", result.live_set_bytes},

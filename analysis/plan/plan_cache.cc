@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "analysis/plan/plan_file.h"
 #include "framework/base/status.h"
+#include "glog/logging.h"
 
 namespace mica {
 
@@ -61,7 +63,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::GetByContent(
     mine->is_building = true;
     entries_[mine->key.fingerprint].push_back(mine);
   }
-  auto plan = Build(program, options);
+  auto plan = LoadOrBuild(mine->key, program, options);
   absl::MutexLock lock(&mutex_);
   mine->is_building = false;
   if (plan.ok()) {
@@ -78,6 +80,47 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::Build(
   absl::MutexLock lock(&mutex_);
   if (plan.ok()) ++stats_.built;
   return plan;
+}
+
+std::shared_ptr<const Plan> PlanCache::Load(const PlanKey& key,
+                                            const Program& program,
+                                            const PlanOptions& options) {
+  absl::StatusOr<std::string> bytes = store_->Read(key.fingerprint);
+  if (!bytes.ok()) {
+    if (!absl::IsNotFound(bytes.status())) WarnOnce(bytes.status());
+    return nullptr;
+  }
+  auto plan = DecodePlan(*bytes, key, program, ops_, kernels_, options);
+  if (!plan.ok()) {
+    WarnOnce(plan.status());
+    return nullptr;
+  }
+  absl::MutexLock lock(&mutex_);
+  ++stats_.loaded;
+  return *std::move(plan);
+}
+
+absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::LoadOrBuild(
+    const PlanKey& key, const Program& program, const PlanOptions& options) {
+  const bool may_store =
+      store_ != nullptr && program.OpaqueDefs().empty() && program.is_static();
+  if (!may_store) return Build(program, options);
+  if (auto plan = Load(key, program, options)) return plan;
+  MICA_ASSIGN_OR_RETURN(auto plan, Build(program, options));
+  absl::StatusOr<std::string> bytes = EncodePlan(key, *plan, ops_);
+  // What has no stored form is simply built each time.
+  if (!bytes.ok()) return plan;
+  const absl::Status status = store_->Write(key.fingerprint, *bytes);
+  if (!status.ok()) WarnOnce(status);
+  return plan;
+}
+
+void PlanCache::WarnOnce(const absl::Status& status) {
+  absl::MutexLock lock(&mutex_);
+  if (!std::exchange(has_warned_, true)) {
+    LOG(WARNING) << "plan cache " << store_->folder()
+                 << ": goes on without: " << status;
+  }
 }
 
 std::shared_ptr<const Plan> PlanCache::FindKnown(const Program* program,

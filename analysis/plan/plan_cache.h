@@ -16,6 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "analysis/plan/plan.h"
 #include "analysis/plan/plan_key.h"
+#include "analysis/plan/plan_store.h"
 #include "framework/ir/program.h"
 #include "framework/kernel/kernel_registry.h"
 #include "framework/op/op_registry.h"
@@ -35,6 +36,7 @@ class PlanCache {
   struct Stats {
     int64_t built = 0;
     int64_t shared = 0;  // Answers that built nothing.
+    int64_t loaded = 0;  // Answers that came from the store.
   };
   // Which keys to compare; tests give one that collides.
   using KeyFn = std::function<PlanKey(const Program&, const PlanOptions&)>;
@@ -43,6 +45,15 @@ class PlanCache {
   PlanCache(const OpRegistry& ops, const KernelRegistry& kernels,
             KeyFn key_of = &PlanKeyOf)
       : ops_(ops), kernels_(kernels), key_of_(std::move(key_of)) {}
+
+  // Looks for Plans there before it builds them, and leaves there what it has
+  // built; but not Plans with opaque operators. `store` keeps Plans of the
+  // kernels that this build registers: only for a cache of AllKernels(). What
+  // fails about it is told once, in the log, and Plans are built. Call it
+  // before the first Get().
+  void set_store(std::unique_ptr<PlanStore> store) {
+    store_ = std::move(store);
+  }
 
   // The Plan of `program`, or what Plan::Build() says against it, in terms of
   // its own labels. A Program that was asked for before is known by its
@@ -84,18 +95,27 @@ class PlanCache {
   void Purge() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<const Plan>> Build(const Program& program,
                                                     const PlanOptions& options);
+  // From the store, else built, and put there.
+  absl::StatusOr<std::shared_ptr<const Plan>> LoadOrBuild(
+      const PlanKey& key, const Program& program, const PlanOptions& options);
+  std::shared_ptr<const Plan> Load(const PlanKey& key, const Program& program,
+                                   const PlanOptions& options);
+  // Tells of the store's first failure; it goes on without.
+  void WarnOnce(const absl::Status& status);
   absl::StatusOr<std::shared_ptr<const Plan>> GetByContent(
       const Program& program, const PlanOptions& options, Hook opaque);
 
   const OpRegistry& ops_;
   const KernelRegistry& kernels_;
   const KeyFn key_of_;
+  std::unique_ptr<PlanStore> store_;
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<Fingerprint, std::vector<std::shared_ptr<Entry>>> entries_
       ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<const Program*, std::vector<Known>> known_
       ABSL_GUARDED_BY(mutex_);
   size_t purge_at_ ABSL_GUARDED_BY(mutex_) = 64;
+  bool has_warned_ ABSL_GUARDED_BY(mutex_) = false;
   Stats stats_ ABSL_GUARDED_BY(mutex_);
 };
 

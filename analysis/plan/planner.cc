@@ -39,7 +39,11 @@ absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
   MICA_RETURN_IF_ERROR(AddOutputCopies());
   MICA_RETURN_IF_ERROR(AddUpdates());
   if (options_.reuse_buffers) LendOutputs();
-  AssignOffsets();
+  if (choices_ != nullptr) {
+    MICA_RETURN_IF_ERROR(TakeOffsets());
+  } else {
+    AssignOffsets();
+  }
   return std::move(plan_);
 }
 

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "analysis/memory/arena.h"
@@ -17,6 +18,15 @@
 #include "analysis/select/select.h"
 
 namespace mica {
+
+// What was decided of a Plan before, elsewhere: a Planner takes it as it is,
+// once it is found to be consistent.
+struct PlanChoices {
+  absl::flat_hash_set<std::string> kernels;  // All that occur.
+  std::vector<Location> args;                // Plan::args().
+  int64_t arena_bytes = 0;
+  int64_t live_set_bytes = 0;
+};
 
 // One use: construct, then Run(). Behind Plan::Build().
 class Planner {
@@ -27,6 +37,13 @@ class Planner {
         options_(options),
         selector_(kernels, options.prepare_opaque),
         plan_(new Plan) {}
+
+  // Asks only the kernels that were chosen and packs no arena; Run() then
+  // returns DataLoss if the choices don't fit. `choices` must outlive it.
+  void set_choices(const PlanChoices& choices) {
+    choices_ = &choices;
+    selector_.set_only(choices.kernels);
+  }
 
   absl::StatusOr<std::shared_ptr<const Plan>> Run(Program program,
                                                   std::vector<OpId> origins);
@@ -61,6 +78,8 @@ class Planner {
   // Takes slices out of the arena into the memory of outputs.
   void LendOutputs();
   void AssignOffsets();
+  // As choices_ says; no two slices that are alive at once may overlap.
+  absl::Status TakeOffsets();
 
   KernelRequest MakeRequest(const Op& op) const;
   // Appends the step's operands, results and scratch.
@@ -86,6 +105,7 @@ class Planner {
   const OpRegistry& ops_;
   const PlanOptions& options_;
   KernelSelector selector_;
+  const PlanChoices* choices_ = nullptr;
   std::shared_ptr<Plan> plan_;
   std::vector<Resolved> resolved_;
   std::vector<int> uses_;

@@ -108,6 +108,7 @@ absl::StatusOr<Selected> KernelSelector::SelectNew(
                                                : request.operands[0].type.dtype;
   const KernelKey key{.op = request.def->name(), .dtype = dtype};
   for (const Kernel& kernel : kernels_.Find(key)) {
+    if (!only_.empty() && !only_.contains(kernel.name)) continue;
     if (ask(kernel.name, kernel.prepare, selected)) return selected;
   }
   return absl::NotFoundError(absl::StrCat("no kernel fits ", key.ToString(),

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "framework/kernel/kernel.h"
 #include "framework/kernel/kernel_registry.h"
@@ -28,6 +29,11 @@ class KernelSelector {
   KernelSelector(const KernelRegistry& kernels, PrepareFn prepare_opaque)
       : kernels_(kernels), prepare_opaque_(std::move(prepare_opaque)) {}
 
+  // From now on asks these alone, by name: for choices made before, elsewhere.
+  void set_only(absl::flat_hash_set<std::string> kernels) {
+    only_ = std::move(kernels);
+  }
+
   // NotFound with each candidate's reason if none takes the request.
   absl::StatusOr<Selected> Select(const KernelRequest& request);
 
@@ -36,6 +42,7 @@ class KernelSelector {
 
   const KernelRegistry& kernels_;
   PrepareFn prepare_opaque_;
+  absl::flat_hash_set<std::string> only_;  // Empty means all.
   absl::flat_hash_map<std::string, Selected> selected_;
 };
 

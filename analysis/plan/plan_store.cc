@@ -1,0 +1,210 @@
+#include "analysis/plan/plan_store.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "framework/base/file.h"
+#include "framework/base/status.h"
+
+namespace mica {
+namespace {
+
+constexpr absl::string_view kSuffix = ".plan";
+constexpr absl::string_view kTemporary = ".tmp";
+// A writer that hasn't renamed its file for so long was killed.
+constexpr absl::Duration kAbandoned = absl::Hours(1);
+
+absl::Status SystemError(absl::string_view what, const std::string& path) {
+  return absl::InternalError(
+      absl::StrCat("plan cache: can't ", what, " ", path, ": ",
+                   std::system_category().message(errno)));
+}
+
+// mkdir -p, for the owner alone where a folder is new.
+absl::Status MakeFolder(const std::string& folder) {
+  for (size_t at = folder.find('/', 1);; at = folder.find('/', at + 1)) {
+    const std::string part = folder.substr(0, at);
+    if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) {
+      return SystemError("make", part);
+    }
+    if (at == std::string::npos) return absl::OkStatus();
+  }
+}
+
+absl::Status CheckFolder(const std::string& folder) {
+  struct stat info;
+  if (::lstat(folder.c_str(), &info) != 0)
+    return SystemError("look at", folder);
+  const auto refuse = [&](absl::string_view reason) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("plan cache: ", folder, " isn't used, because ", reason,
+                     "; MICA_CACHE_DIR can name another folder"));
+  };
+  if (!S_ISDIR(info.st_mode)) return refuse("it is no folder");
+  if (info.st_uid != ::geteuid()) return refuse("it is another user's");
+  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return refuse("others can write it (chmod go-w makes it yours alone)");
+  }
+  return absl::OkStatus();
+}
+
+bool IsName(absl::string_view name) {
+  return name.size() == 32 &&
+         name.find_first_not_of("0123456789abcdef") == absl::string_view::npos;
+}
+
+absl::Status WriteAll(int descriptor, absl::string_view bytes,
+                      const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return SystemError("write", path);
+    bytes.remove_prefix(written);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> DefaultPlanFolder() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (std::string folder = variable("MICA_CACHE_DIR"); !folder.empty()) {
+    return folder;
+  }
+  if (std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) {
+    return cache + "/mica";
+  }
+  if (std::string home = variable("HOME"); !home.empty()) {
+    return home + "/.cache/mica";
+  }
+  return absl::InvalidArgumentError(
+      "plan cache: none of MICA_CACHE_DIR, XDG_CACHE_HOME and HOME is set");
+}
+
+absl::StatusOr<std::unique_ptr<PlanStore>> PlanStore::Open(std::string folder,
+                                                           int64_t max_bytes) {
+  while (folder.size() > 1 && absl::EndsWith(folder, "/")) folder.pop_back();
+  if (folder.empty()) {
+    return absl::InvalidArgumentError("plan cache: wants a folder, got \"\"");
+  }
+  MICA_RETURN_IF_ERROR(MakeFolder(folder));
+  MICA_RETURN_IF_ERROR(CheckFolder(folder));
+  return std::unique_ptr<PlanStore>(
+      new PlanStore(std::move(folder), max_bytes));
+}
+
+std::string PlanStore::PathOf(absl::string_view name) const {
+  return absl::StrCat(folder_, "/", name, kSuffix);
+}
+
+absl::StatusOr<std::string> PlanStore::Read(const Fingerprint& key) const {
+  const std::string path = PathOf(key.ToHex());
+  MICA_ASSIGN_OR_RETURN(std::string bytes, ReadFile(path));
+  // A use is told by the file's time; to fail at that costs the entry's age.
+  ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+  return bytes;
+}
+
+// Without a sync: after a power cut the checksum tells.
+absl::Status PlanStore::Write(const Fingerprint& key,
+                              absl::string_view bytes) const {
+  if (static_cast<int64_t>(bytes.size()) > max_bytes_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("plan cache: an entry of ", bytes.size(),
+                     " bytes, room for ", max_bytes_));
+  }
+  MICA_RETURN_IF_ERROR(CheckFolder(folder_));
+  const std::string path = PathOf(key.ToHex());
+  std::string temporary = absl::StrCat(path, ".XXXXXX", kTemporary);
+  const int descriptor = ::mkostemps(
+      temporary.data(), static_cast<int>(kTemporary.size()), O_CLOEXEC);
+  if (descriptor < 0) return SystemError("write", path);
+  absl::Cleanup remove = [&temporary] { ::unlink(temporary.c_str()); };
+  absl::Status status = WriteAll(descriptor, bytes, path);
+  if (::close(descriptor) != 0 && status.ok()) {
+    status = SystemError("write", path);
+  }
+  MICA_RETURN_IF_ERROR(status);
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    return SystemError("write", path);
+  }
+  std::move(remove).Cancel();
+  return Prune(max_bytes_).status();
+}
+
+absl::Status PlanStore::Remove(absl::string_view name) const {
+  const std::string path = PathOf(name);
+  if (::unlink(path.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
+  return SystemError("remove", path);
+}
+
+absl::StatusOr<std::vector<PlanStore::Entry>> PlanStore::List() const {
+  std::vector<Entry> entries;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder_, error), end;
+       !error && it != end; it.increment(error)) {
+    const std::string file = it->path().filename().string();
+    absl::string_view name = file;
+    struct stat info;
+    // Another process may remove it meanwhile.
+    if (!absl::ConsumeSuffix(&name, kSuffix) || !IsName(name) ||
+        ::lstat(it->path().c_str(), &info) != 0 || !S_ISREG(info.st_mode)) {
+      continue;
+    }
+    entries.push_back({.name = std::string(name),
+                       .bytes = info.st_size,
+                       .used = absl::TimeFromTimespec(info.st_mtim)});
+  }
+  if (error) {
+    errno = error.value();
+    return SystemError("list", folder_);
+  }
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return std::tie(a.used, a.name) < std::tie(b.used, b.name);
+  });
+  return entries;
+}
+
+absl::StatusOr<int64_t> PlanStore::Prune(int64_t max_bytes) const {
+  MICA_ASSIGN_OR_RETURN(const std::vector<Entry> entries, List());
+  int64_t total = 0;
+  for (const Entry& entry : entries) total += entry.bytes;
+  int64_t freed = 0;
+  for (const Entry& entry : entries) {
+    if (total - freed <= max_bytes) break;
+    MICA_RETURN_IF_ERROR(Remove(entry.name));
+    freed += entry.bytes;
+  }
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder_, error), end;
+       !error && it != end; it.increment(error)) {
+    struct stat info;
+    if (!absl::EndsWith(it->path().string(), kTemporary) ||
+        ::lstat(it->path().c_str(), &info) != 0 ||
+        absl::Now() - absl::TimeFromTimespec(info.st_mtim) < kAbandoned) {
+      continue;
+    }
+    if (::unlink(it->path().c_str()) == 0) freed += info.st_size;
+  }
+  return freed;
+}
+
+}  // namespace mica
