@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "analysis/plan/plan_file.h"
 #include "framework/base/status.h"
 #include "glog/logging.h"
@@ -106,7 +107,9 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::LoadOrBuild(
       store_ != nullptr && program.OpaqueDefs().empty() && program.is_static();
   if (!may_store) return Build(program, options);
   if (auto plan = Load(key, program, options)) return plan;
+  const absl::Time start = absl::Now();
   MICA_ASSIGN_OR_RETURN(auto plan, Build(program, options));
+  if (absl::Now() - start < min_build_) return plan;
   absl::StatusOr<std::string> bytes = EncodePlan(key, *plan, ops_);
   // What has no stored form is simply built each time.
   if (!bytes.ok()) return plan;

@@ -14,6 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "analysis/plan/plan.h"
 #include "analysis/plan/plan_key.h"
 #include "analysis/plan/plan_store.h"
@@ -49,10 +50,13 @@ class PlanCache {
   // Looks for Plans there before it builds them, and leaves there what it has
   // built; but not Plans with opaque operators. `store` keeps Plans of the
   // kernels that this build registers: only for a cache of AllKernels(). What
-  // fails about it is told once, in the log, and Plans are built. Call it
-  // before the first Get().
-  void set_store(std::unique_ptr<PlanStore> store) {
+  // fails about it is told once, in the log, and Plans are built. What is built
+  // in less than `min_build` isn't worth a file. Call it before the first
+  // Get().
+  void set_store(std::unique_ptr<PlanStore> store,
+                 absl::Duration min_build = absl::ZeroDuration()) {
     store_ = std::move(store);
+    min_build_ = min_build;
   }
 
   // The Plan of `program`, or what Plan::Build() says against it, in terms of
@@ -109,6 +113,7 @@ class PlanCache {
   const KernelRegistry& kernels_;
   const KeyFn key_of_;
   std::unique_ptr<PlanStore> store_;
+  absl::Duration min_build_;
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<Fingerprint, std::vector<std::shared_ptr<Entry>>> entries_
       ABSL_GUARDED_BY(mutex_);

@@ -9,5 +9,6 @@ NB_MODULE(_mica, m) {
   mica::BindProgram(m);
   mica::BindSaved(m);
   mica::BindExecutor(m);
+  mica::BindCache(m);
   mica::BindCapture(m);
 }

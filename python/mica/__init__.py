@@ -12,6 +12,9 @@ Environment:
   MICA_NUM_THREADS: Threads of one op; by default torch's setting.
   MICA_LOGS: A comma-separated choice of guards, recompiles and graph.
   MICA_DISABLE: If 1, compiled callables run eagerly.
+  MICA_CACHE_DIR: Where Plans are kept on disk, all of them; by default those
+    that took long, in $XDG_CACHE_HOME/mica or ~/.cache/mica. See `mica cache`.
+  MICA_PLAN_CACHE: If 0, no Plans are kept on disk.
 
 A compiled callable raises what the program raises. `Executor` and `Program`
 raise ValueError for what is wrong with a program or a feed, LookupError for a
