@@ -7,10 +7,11 @@
 
 namespace mica {
 
-// Some composite operators compute without another call where no gradient is
-// wanted: a recorder below autograd sees nothing of them. Replaces these, on
-// kPartsKey, by the form that autograd itself records; the values are the same.
-// Unimplemented if this torch uses that key. Call it once.
+// On kPartsKey, while a run is recorded, some operators run by their parts,
+// with the same values: those that compute without another call where no
+// gradient is wanted, of which a recorder below autograd sees nothing
+// (max_pool1d), and those that move elements as views and a copy do
+// (pixel_shuffle). Unimplemented if this torch uses that key. Call it once.
 absl::Status InstallComposites();
 
 }  // namespace mica
