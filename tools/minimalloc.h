@@ -19,8 +19,8 @@ struct MinimallocOptions {
   std::string path;
   // Of the memory; 0: as little as can be found.
   int64_t capacity = 0;
-  // How long to search, in buffers looked at; two minutes or so.
-  int64_t max_search = 8'000'000'000;
+  // How long to search, in buffers looked at: half a minute or so.
+  int64_t max_search = 2'000'000'000;
 };
 
 struct MinimallocResult {

@@ -153,9 +153,7 @@ def test_bench_packs_an_allocation_problem(tmp_path: Path) -> None:
     assert result["capacity_needed"] == result["live_set"] == 7
     assert result["seconds"] > 0
     assert call("mica_bench", *flags, "--capacity=7").returncode == 0
-    expect_failure(
-        1, "no packing within", "mica_bench", *flags, "--capacity=6"
-    )
+    expect_failure(1, "no packing within", "mica_bench", *flags, "--capacity=6")
     expect_failure(1, "--capacity", "mica_bench", *flags, "--capacity=-1")
     problem.write_text("id,lower\n")
     expect_failure(1, "problem.csv: line 1: wants", "mica_bench", *flags)
