@@ -18,6 +18,8 @@ from typing import Any
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("MICA_NUM_THREADS", "1")
+# A first call is cold: no Plan of an earlier run.
+os.environ.setdefault("MICA_PLAN_CACHE", "0")
 
 
 def interleave(

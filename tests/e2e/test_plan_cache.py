@@ -40,6 +40,7 @@ def run(code: str, folder: Path | str, **more: str) -> tuple[str, str]:
             **os.environ,
             "PYTHONPATH": str(ROOT / "python"),
             "MICA_CACHE_DIR": str(folder),
+            "MICA_PLAN_CACHE": "1",
             **more,
         },
         capture_output=True,
