@@ -185,6 +185,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanJobs(
   }
   const PlanOptions plan_options = {
       .num_threads = static_cast<int>(options.threads),
+      .num_streams = static_cast<int>(options.streams),
       .frozen = options.frozen,
       .fuse = options.fuse};
   std::vector<std::shared_ptr<const Plan>> all;
@@ -214,6 +215,7 @@ absl::Status CheckOptions(const BenchOptions& options) {
         "--", name, ": wants ", min, " to ", max, ", got ", value));
   };
   MICA_RETURN_IF_ERROR(check("threads", options.threads, 1, 1024));
+  MICA_RETURN_IF_ERROR(check("streams", options.streams, 1, 1024));
   MICA_RETURN_IF_ERROR(check("repeats", options.repeats, 1, 1'000'000));
   MICA_RETURN_IF_ERROR(check("jobs", options.jobs, 1, 100'000));
   MICA_RETURN_IF_ERROR(check("warmup", options.warmup, 0, 1'000'000));
@@ -239,6 +241,8 @@ absl::StatusOr<BenchResult> RunBench(const BenchOptions& options) {
   MICA_ASSIGN_OR_RETURN(auto plan, PlanJobs(programs, options, result));
   result.plan_ms = make_ms + result.analysis_ms;
   result.steps = static_cast<int64_t>(plan->steps().size());
+  result.streams = plan->streams().num_streams;
+  result.events = plan->streams().num_events();
   result.arena_bytes = plan->arena_bytes();
   result.live_set_bytes = plan->live_set_bytes();
   if (!options.dump_path.empty()) {

@@ -20,6 +20,7 @@ struct BenchOptions {
   std::string symbols;    // "batch=8,seq=128": sizes for symbols.
   std::string dump_path;  // Writes the Program's text there, unless empty.
   int64_t threads = 1;
+  int64_t streams = 1;
   int64_t repeats = 30;
   int64_t warmup = 3;
   int64_t jobs = 1;        // That want the Plan at once, as micro-batches do.
@@ -41,6 +42,8 @@ struct BenchResult {
   std::string program;
   int64_t ops = 0;          // Of the Program.
   int64_t steps = 0;        // Of the Plan.
+  int64_t streams = 0;      // That it uses.
+  int64_t events = 0;       // Steps that another stream waits for.
   double plan_ms = 0;       // From text or generator to a runnable Plan.
   double analysis_ms = 0;   // The part of it that analyses, for all jobs.
   double first_job_ms = 0;  // Of analysis_ms, until the first has its Plan.

@@ -25,7 +25,9 @@ DEFINE_int64(heads, 12, "attention heads of transformer");
 DEFINE_int64(batch, 1, "batch size of transformer");
 DEFINE_int64(seq, 128, "tokens of transformer");
 DEFINE_string(symbols, "", "sizes for a Program's symbols: batch=8,seq=128");
-DEFINE_int64(threads, 1, "threads for one pass");
+DEFINE_int64(threads, 1, "threads for one step");
+DEFINE_int64(streams, 1,
+             "steps that don't need each other run on so many threads at once");
 DEFINE_int64(jobs, 1, "jobs of the Program that are planned together");
 DEFINE_string(plan_cache, "",
               "reads Plans from this folder, and leaves there what it builds");
@@ -77,6 +79,7 @@ BenchOptions OptionsFromFlags() {
           .symbols = FLAGS_symbols,
           .dump_path = FLAGS_dump,
           .threads = FLAGS_threads,
+          .streams = FLAGS_streams,
           .repeats = FLAGS_repeats,
           .warmup = FLAGS_warmup,
           .jobs = FLAGS_jobs,
@@ -93,6 +96,8 @@ nlohmann::ordered_json ToJson(const BenchResult& result,
   nlohmann::ordered_json json = {{"program", result.program},
                                  {"ops", result.ops},
                                  {"steps", result.steps},
+                                 {"streams", result.streams},
+                                 {"events", result.events},
                                  {"plan_ms", result.plan_ms},
                                  {"analysis_ms", result.analysis_ms},
                                  {"jobs", options.jobs},

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "analysis/streams/stream_plan.h"
 #include "framework/ir/program.h"
 #include "framework/kernel/kernel.h"
 #include "framework/kernel/kernel_registry.h"
@@ -41,7 +42,7 @@ struct Location {
 };
 
 // One launch. Its operands, results and scratch are
-// Plan::args()[first_arg, first_arg + num_args).
+// Plan::args()[first_arg, first_arg + num_args), in this order.
 struct Step {
   std::string name;    // "aten.addmm", "copy output 0".
   std::string kernel;  // The Kernel's name.
@@ -50,6 +51,7 @@ struct Step {
   std::shared_ptr<const Prepared> prepared;
   int32_t first_arg = 0;
   int32_t num_args = 0;
+  int32_t num_operands = 0;
 };
 
 // A packed copy of a frozen variable or a folded value that a Binding makes
@@ -61,7 +63,11 @@ struct PackedOperand {
 };
 
 struct PlanOptions {
-  int num_threads = 1;
+  int num_threads = 1;  // Of one step.
+  // Steps that don't need each other run on so many threads at once.
+  int num_streams = 1;
+  // What it costs one of them to wait for another.
+  double wait_nanoseconds = 2000;
   // Variables never change: kernels may pack them, passes may fold them.
   bool frozen = false;
   // Merge ops into fused ones (mica.linear, mica.add_layer_norm).
@@ -108,7 +114,11 @@ class Plan {
   // and are computed right there.
   absl::Span<const Step> steps() const { return steps_; }
   StepId num_compute() const { return num_compute_; }
+  // Of the first num_compute() steps; no more streams than are of use.
+  const StreamPlan& streams() const { return streams_; }
   absl::Span<const Location> args() const { return args_; }
+  // How many bytes from there on each of args() may touch.
+  absl::Span<const int64_t> arg_bytes() const { return arg_bytes_; }
   absl::Span<const PackedOperand> packed() const { return packed_; }
   // What a Binding runs, in order, before it packs; args as those of steps(),
   // in fold_args().
@@ -141,8 +151,10 @@ class Plan {
   std::vector<OpId> origins_;  // By op of program_.
   std::vector<Step> steps_;
   StepId num_compute_ = 0;
+  StreamPlan streams_;
   int num_threads_ = 1;
   std::vector<Location> args_;
+  std::vector<int64_t> arg_bytes_;
   std::vector<PackedOperand> packed_;
   std::vector<Step> folds_;
   std::vector<Location> fold_args_;

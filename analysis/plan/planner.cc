@@ -8,6 +8,7 @@
 #include "analysis/memory/lending.h"
 #include "analysis/plan/commit.h"
 #include "analysis/rewrite.h"
+#include "analysis/streams/plan_streams.h"
 #include "framework/base/status.h"
 #include "framework/tensor/tensor.h"
 #include "kernels/cpu/team_size.h"
@@ -39,11 +40,13 @@ absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
   MICA_RETURN_IF_ERROR(AddOutputCopies());
   MICA_RETURN_IF_ERROR(AddUpdates());
   if (options_.reuse_buffers) LendOutputs();
+  for (const Place& place : args_) plan_->arg_bytes_.push_back(place.bytes);
   if (choices_ != nullptr) {
     MICA_RETURN_IF_ERROR(TakeOffsets());
   } else {
     AssignOffsets();
   }
+  if (options_.num_streams > 1) PlaceOnStreams();
   return std::move(plan_);
 }
 
@@ -226,6 +229,7 @@ void Planner::Touch(SliceId slice) {
 Planner::Place Planner::PlaceOf(ValueId value) const {
   Place place = places_[resolved_[value].base];
   place.location.offset += resolved_[value].offset;
+  place.bytes = program().type(value).extent_bytes();
   return place;
 }
 
@@ -303,13 +307,17 @@ std::vector<Planner::Place> Planner::PlaceResults(
                       : NewSlice(program().type(id).extent_bytes());
   }
   std::vector<Place> results;
-  for (ValueId id : op.results) results.push_back(places_[id]);
+  for (ValueId id : op.results) {
+    results.push_back(places_[id]);
+    results.back().bytes = program().type(id).extent_bytes();
+  }
   return results;
 }
 
 void Planner::AddArgs(Step& step, const std::vector<Place>& operands,
                       const std::vector<Place>& results) {
   step.first_arg = static_cast<int32_t>(args_.size());
+  step.num_operands = static_cast<int32_t>(operands.size());
   for (const Place& operand : operands) {
     Touch(operand.slice);
     args_.push_back(operand);
@@ -333,7 +341,8 @@ void Planner::AddArgs(Step& step, const std::vector<Place>& operands,
   }
   if (step.prepared->scratch_bytes > 0) {
     args_.push_back({.location = {.home = Home::kArena},
-                     .slice = NewSlice(step.prepared->scratch_bytes)});
+                     .slice = NewSlice(step.prepared->scratch_bytes),
+                     .bytes = step.prepared->scratch_bytes});
   }
   step.num_args = static_cast<int32_t>(args_.size()) - step.first_arg;
 }
@@ -354,7 +363,13 @@ absl::Status Planner::AddCopy(std::string name, const Place& from,
   Step step{.name = std::move(name),
             .kernel = selected->kernel,
             .prepared = selected->prepared};
-  AddArgs(step, {from}, {to});
+  AddArgs(step,
+          {{.location = from.location,
+            .slice = from.slice,
+            .bytes = from_type.extent_bytes()}},
+          {{.location = to.location,
+            .slice = to.slice,
+            .bytes = to_type.extent_bytes()}});
   plan_->steps_.push_back(std::move(step));
   return absl::OkStatus();
 }
@@ -437,7 +452,8 @@ void Planner::LendOutputs() {
     const Loan& loan = loans[place.slice];
     place = {.location = {.home = Home::kOutput,
                           .index = loan.lender,
-                          .offset = place.location.offset + loan.offset}};
+                          .offset = place.location.offset + loan.offset},
+             .bytes = place.bytes};
   }
   for (size_t i = 0; i < slices_.size(); ++i) {
     if (loans[i].lender >= 0) slices_[i].bytes = 0;
@@ -457,6 +473,16 @@ void Planner::AssignOffsets() {
     }
     plan_->args_.push_back(place.location);
   }
+}
+
+void Planner::PlaceOnStreams() {
+  const StepId end = plan_->num_compute_;
+  const StepGraph graph = FindHazards(AccessesOf(*plan_, 0, end));
+  StreamPlan streams = PlanStreams(graph, CostsOf(*plan_, 0, end),
+                                   {.num_streams = options_.num_streams,
+                                    .wait_cost = options_.wait_nanoseconds,
+                                    .is_on_first = HasEffects(*plan_, 0, end)});
+  if (!streams.waits.empty()) plan_->streams_ = std::move(streams);
 }
 
 }  // namespace mica

@@ -56,6 +56,7 @@ class Planner {
   struct Place {
     Location location;  // Offset within the slice if that is >= 0.
     SliceId slice = -1;
+    int64_t bytes = 0;
   };
 
   void PlaceExternals();
@@ -80,6 +81,7 @@ class Planner {
   void AssignOffsets();
   // As choices_ says; no two slices that are alive at once may overlap.
   absl::Status TakeOffsets();
+  void PlaceOnStreams();
 
   KernelRequest MakeRequest(const Op& op) const;
   // Appends the step's operands, results and scratch.

@@ -38,7 +38,10 @@ StreamPlan PlanStreams(const StepGraph& graph, absl::Span<const double> costs,
     }
     int32_t best = 0;
     double best_start = 0;
-    for (int32_t stream = 0; stream < options.num_streams; ++stream) {
+    const bool is_on_first =
+        !options.is_on_first.empty() && options.is_on_first[step];
+    const int32_t num_choices = is_on_first ? 1 : options.num_streams;
+    for (int32_t stream = 0; stream < num_choices; ++stream) {
       double start = free_at[stream];
       for (int32_t other = 0; other < options.num_streams; ++other) {
         if (other == stream || ready[other] < 0) continue;

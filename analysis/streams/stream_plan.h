@@ -32,6 +32,8 @@ struct StreamOptions {
   int32_t num_streams = 1;
   // What a wait costs beside the time until the signal, in the costs' unit.
   double wait_cost = 0;
+  // Steps that must be on stream 0; empty: none.
+  std::vector<bool> is_on_first;
 };
 
 // Gives each step, in launch order, the stream on which it ends first by the

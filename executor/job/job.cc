@@ -30,6 +30,10 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Create(
     }
     job->launches_.push_back(launch);
   }
+  job->contexts_.resize(plan.streams().num_streams);
+  if (plan.streams().num_streams > 1) {
+    job->streams_ = std::make_unique<StreamRun>(plan.streams());
+  }
   return job;
 }
 
@@ -73,23 +77,39 @@ void Job::FillArgs() {
   }
 }
 
+absl::Status Job::ErrorOf(StepId id, absl::Status status) const {
+  const Step& step = plan().steps()[id];
+  std::string where = absl::StrCat("step ", id, ", ", step.name);
+  const SourceLine& source = binding_->SourceOf(step);
+  if (source.line != 0) {
+    absl::StrAppend(&where, " (", source.ToString(), ")");
+  }
+  return Annotate(status, where);
+}
+
 absl::Status Job::RunSteps(StepId begin, StepId end) {
   const cpu::TeamSize team(plan().num_threads());
+  LaunchContext& context = contexts_[0];
   for (StepId id = begin; id < end; ++id) {
     const Launch& launch = launches_[id];
-    if (launch.fn(launch.state, launch.args, context_)) continue;
-    const Step& step = plan().steps()[id];
-    std::string where = absl::StrCat("step ", id, ", ", step.name);
-    const SourceLine& source = binding_->SourceOf(step);
-    if (source.line != 0) {
-      absl::StrAppend(&where, " (", source.ToString(), ")");
-    }
-    return Annotate(std::exchange(context_.status, absl::OkStatus()), where);
+    if (launch.fn(launch.state, launch.args, context)) continue;
+    return ErrorOf(id, std::exchange(context.status, absl::OkStatus()));
   }
   return absl::OkStatus();
 }
 
-absl::Status Job::Compute() { return RunSteps(0, plan().num_compute()); }
+absl::Status Job::Compute() {
+  if (streams_ == nullptr) return RunSteps(0, plan().num_compute());
+  return streams_->Run([this](StepId id, int stream) {
+    const cpu::TeamSize team(plan().num_threads());
+    const Launch& launch = launches_[id];
+    LaunchContext& context = contexts_[stream];
+    if (launch.fn(launch.state, launch.args, context)) {
+      return absl::OkStatus();
+    }
+    return ErrorOf(id, std::exchange(context.status, absl::OkStatus()));
+  });
+}
 
 absl::Status Job::Commit() {
   return RunSteps(plan().num_compute(),

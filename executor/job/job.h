@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "executor/binding/binding.h"
+#include "executor/job/stream_run.h"
 #include "framework/kernel/kernel.h"
 #include "framework/tensor/tensor.h"
 
@@ -16,6 +17,9 @@ namespace mica {
 
 // A Binding with an arena and a flat list of launches, run any number of
 // times. Jobs share their Binding and nothing that they write.
+//
+// Where the Plan has several streams, each runs on a thread of the Job's own,
+// the first on the caller's.
 //
 // Single-thread; overlap by running two Jobs. Addresses given must stay valid
 // until the run has ended. After an error the Job can be used again.
@@ -71,6 +75,7 @@ class Job {
   Job() = default;
   void FillArgs();
   absl::Status RunSteps(StepId begin, StepId end);
+  absl::Status ErrorOf(StepId id, absl::Status status) const;
 
   std::shared_ptr<const Binding> binding_;
   Buffer arena_;
@@ -80,7 +85,8 @@ class Job {
   std::vector<Anchor> inputs_;
   std::vector<Anchor> variables_;
   std::vector<Anchor> outputs_;
-  LaunchContext context_;
+  std::vector<LaunchContext> contexts_;  // By stream.
+  std::unique_ptr<StreamRun> streams_;   // Null if there is only one.
 };
 
 }  // namespace mica

@@ -12,6 +12,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "analysis/plan/plan.h"
+#include "analysis/streams/happens_before.h"
+#include "analysis/streams/plan_streams.h"
 #include "framework/base/test_matchers.h"
 #include "framework/text/text.h"
 #include "glog/logging.h"
@@ -157,6 +159,34 @@ TEST(PropertyTest, EveryStepReadsWhatItsOperandsHold) {
       EXPECT_GE(plan->arena_bytes(), plan->live_set_bytes());
     }
   });
+}
+
+TEST(PropertyTest, StreamsChangeNoBit) {
+  int num_plans_with_waits = 0;
+  ForEachSeed([&](uint64_t seed) {
+    const Program program = RandomProgram(seed, AllOps());
+    for (const bool fuse : {false, true}) {
+      const PlanOptions one = {.frozen = fuse, .fuse = fuse};
+      PlanOptions many = one;
+      many.num_streams = 2 + static_cast<int>(seed % 3);
+      many.wait_nanoseconds = 0;
+      MICA_ASSERT_OK_AND_ASSIGN(const Runnable want,
+                                PlanAndRun(program, AllKernels(), one));
+      MICA_ASSERT_OK_AND_ASSIGN(
+          const auto plan, Plan::Build(program, AllOps(), AllKernels(), many));
+      if (plan->streams().num_streams > 1) {
+        ++num_plans_with_waits;
+        MICA_EXPECT_OK(CheckHappensBefore(
+            AccessesOf(*plan, 0, plan->num_compute()), plan->streams()));
+      }
+      MICA_ASSERT_OK_AND_ASSIGN(const Runnable got, MakeRunnable(plan));
+      MICA_ASSERT_OK(got.job->Run());
+      EXPECT_TRUE(SameBytes(got.outputs, want.outputs));
+      EXPECT_TRUE(SameBytes(got.inputs, want.inputs));
+      EXPECT_TRUE(SameBytes(got.variables, want.variables));
+    }
+  });
+  EXPECT_GT(num_plans_with_waits, 0);
 }
 
 TEST(PropertyTest, EqualProgramsGetEqualPlans) {
