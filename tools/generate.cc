@@ -1,5 +1,7 @@
 #include "tools/generate.h"
 
+#include <algorithm>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -7,14 +9,13 @@
 #include "absl/types/span.h"
 #include "framework/base/status.h"
 #include "framework/ir/program_builder.h"
+#include "tools/generate_transformer.h"
 
 namespace mica {
 namespace {
 
 constexpr int64_t kMaxOps = 10'000'000;
 constexpr int64_t kMaxSize = int64_t{1} << 24;
-
-using Ints = std::vector<int64_t>;
 
 TensorType F32(Dims dims) { return TensorType{.dims = std::move(dims)}; }
 
@@ -61,113 +62,94 @@ absl::StatusOr<Program> GenerateReluAdd(int64_t ops,
   return builder.Build({values.back()});
 }
 
-// Appends a transformer's parts to one Program. After an error its functions
-// do nothing, so that a model reads as a list of layers; Build() returns the
-// first.
-class TransformerBuilder {
- public:
-  TransformerBuilder(const GenerateOptions& options, const OpRegistry& registry)
-      : options_(options), builder_(registry, "transformer") {}
+// Ops that read x alone, each joined to the last by an add.
+absl::StatusOr<Program> GenerateFan(int64_t ops, const OpRegistry& registry) {
+  ProgramBuilder builder(registry, "fan");
+  MICA_ASSIGN_OR_RETURN(const ValueId x, builder.AddInput("x", F32({8, 8})));
+  std::vector<ValueId> blades;
+  for (int64_t i = 0; i < (ops + 1) / 2; ++i) {
+    MICA_ASSIGN_OR_RETURN(const ValueId blade,
+                          builder.Add("aten.relu", {ValueRef{x}}));
+    blades.push_back(blade);
+  }
+  ValueId last = blades[0];
+  for (int64_t i = 0; i < ops / 2; ++i) {
+    const ValueId blade = blades[(i + 1) % blades.size()];
+    MICA_ASSIGN_OR_RETURN(last, builder.Add("aten.add.Tensor",
+                                            {ValueRef{last}, ValueRef{blade}}));
+  }
+  return builder.Build({last});
+}
 
-  absl::StatusOr<Program> Build() {
-    const Dims dims = {options_.batch, options_.seq, options_.hidden};
-    ValueId x = Keep(builder_.AddInput("x", F32(dims)));
-    for (int64_t i = 0; i < options_.layers; ++i) {
-      x = Layer(absl::StrCat("layers.", i), x);
+// Two chains, of relus and of adds; each add takes the relu beside it.
+absl::StatusOr<Program> GenerateLadder(int64_t ops,
+                                       const OpRegistry& registry) {
+  ProgramBuilder builder(registry, "ladder");
+  MICA_ASSIGN_OR_RETURN(ValueId left, builder.AddInput("x", F32({8, 8})));
+  MICA_ASSIGN_OR_RETURN(ValueId right, builder.AddInput("y", F32({8, 8})));
+  for (int64_t i = 0; i < ops; ++i) {
+    if (i % 2 == 0) {
+      MICA_ASSIGN_OR_RETURN(left, builder.Add("aten.relu", {ValueRef{left}}));
+    } else {
+      MICA_ASSIGN_OR_RETURN(
+          right,
+          builder.Add("aten.add.Tensor", {ValueRef{right}, ValueRef{left}}));
     }
-    x = LayerNorm("norm", x);
-    MICA_RETURN_IF_ERROR(status_);
-    return builder_.Build({x});
   }
+  return builder.Build({left, right});
+}
 
- private:
-  ValueId Keep(absl::StatusOr<ValueId> value) {
-    if (value.ok()) return *value;
-    if (status_.ok()) status_ = value.status();
-    return kNoValue;
+// Each op reads one or two of the 64 values before it, of four sizes.
+absl::StatusOr<Program> GenerateRandom(int64_t ops,
+                                       const OpRegistry& registry) {
+  constexpr size_t kSizes = 4;
+  constexpr size_t kWindow = 64 / kSizes;
+  ProgramBuilder builder(registry, "random");
+  std::vector<std::vector<ValueId>> values(kSizes);
+  for (size_t i = 0; i < kSizes; ++i) {
+    MICA_ASSIGN_OR_RETURN(const ValueId x,
+                          builder.AddInput(absl::StrCat("x", i),
+                                           F32({8, int64_t{8} << (2 * i)})));
+    values[i].push_back(x);
   }
-
-  ValueId Add(absl::string_view op, Arguments arguments,
-              std::vector<TensorType> types = {}) {
-    if (!status_.ok()) return kNoValue;
-    absl::StatusOr<const OpDef*> def = builder_.FindOp(op);
-    if (!def.ok()) return Keep(def.status());
-    auto results = builder_.AddOp({.def = *def,
-                                   .arguments = std::move(arguments),
-                                   .types = std::move(types)});
-    if (!results.ok()) return Keep(results.status());
-    return (*results)[0];
-  }
-
-  ValueId Variable(absl::string_view name, Dims dims) {
-    return Keep(builder_.AddVariable("", name, F32(std::move(dims))));
-  }
-
-  ValueId Reshape(ValueId x, Ints dims) {
-    return Add("aten.view", {ValueRef{x}, std::move(dims)});
-  }
-
-  // x @ weight^T + bias, as torch's Linear runs it on [batch, seq, in].
-  ValueId Linear(absl::string_view name, ValueId x, int64_t in, int64_t out) {
-    const int64_t rows = options_.batch * options_.seq;
-    const ValueId weight = Variable(absl::StrCat(name, ".weight"), {out, in});
-    const ValueId bias = Variable(absl::StrCat(name, ".bias"), {out});
-    const ValueId transposed = Add("aten.t", {ValueRef{weight}});
-    const ValueId y =
-        Add("aten.addmm", {ValueRef{bias}, ValueRef{Reshape(x, {rows, in})},
-                           ValueRef{transposed}});
-    return Reshape(y, {options_.batch, options_.seq, out});
-  }
-
-  ValueId LayerNorm(absl::string_view name, ValueId x) {
-    const int64_t hidden = options_.hidden;
-    const ValueId weight = Variable(absl::StrCat(name, ".weight"), {hidden});
-    const ValueId bias = Variable(absl::StrCat(name, ".bias"), {hidden});
-    return Add(
-        "aten.native_layer_norm",
-        {ValueRef{x}, Ints{hidden}, ValueRef{weight}, ValueRef{bias}, 1e-5});
-  }
-
-  ValueId Attention(absl::string_view name, ValueId x) {
-    const int64_t batch = options_.batch;
-    const int64_t seq = options_.seq;
-    const int64_t hidden = options_.hidden;
-    const int64_t heads = options_.heads;
-    const int64_t size = hidden / heads;
-    ValueId qkv = Linear(absl::StrCat(name, ".qkv"), x, hidden, 3 * hidden);
-    qkv = Reshape(qkv, {batch, seq, 3, heads, size});
-    qkv = Add("aten.permute", {ValueRef{qkv}, Ints{2, 0, 3, 1, 4}});
-    Arguments operands;
-    for (int64_t i = 0; i < 3; ++i) {
-      operands.push_back(
-          ValueRef{Add("aten.select.int", {ValueRef{qkv}, int64_t{0}, i})});
+  std::minstd_rand random;
+  for (int64_t i = 0; i < ops; ++i) {
+    std::vector<ValueId>& same = values[random() % kSizes];
+    auto pick = [&] {
+      const size_t back = random() % std::min(kWindow, same.size());
+      return ValueRef{same[same.size() - 1 - back]};
+    };
+    const ValueRef first = pick();
+    ValueId next = kNoValue;
+    if (random() % 2 == 0) {
+      MICA_ASSIGN_OR_RETURN(next, builder.Add("aten.relu", {first}));
+    } else {
+      MICA_ASSIGN_OR_RETURN(next,
+                            builder.Add("aten.add.Tensor", {first, pick()}));
     }
-    // Laid out as eager's kernel does it, so that joining the heads is free.
-    TensorType joined = F32({batch, heads, seq, size});
-    joined.strides = {seq * hidden, size, hidden, 1};
-    ValueId y = Add("aten._scaled_dot_product_flash_attention_for_cpu",
-                    std::move(operands), {joined, F32({batch, heads, seq})});
-    y = Add("aten.transpose.int", {ValueRef{y}, int64_t{1}, int64_t{2}});
-    y = Reshape(y, {batch, seq, hidden});
-    return Linear(absl::StrCat(name, ".out"), y, hidden, hidden);
+    same.push_back(next);
   }
+  std::vector<ValueId> last;
+  for (const std::vector<ValueId>& same : values) last.push_back(same.back());
+  return builder.Build(last);
+}
 
-  ValueId Layer(absl::string_view name, ValueId x) {
-    const int64_t hidden = options_.hidden;
-    ValueId y = LayerNorm(absl::StrCat(name, ".norm1"), x);
-    y = Attention(absl::StrCat(name, ".attention"), y);
-    x = Add("aten.add.Tensor", {ValueRef{x}, ValueRef{y}});
-    y = LayerNorm(absl::StrCat(name, ".norm2"), x);
-    y = Linear(absl::StrCat(name, ".mlp.up"), y, hidden, 4 * hidden);
-    y = Add("aten.gelu", {ValueRef{y}});
-    y = Linear(absl::StrCat(name, ".mlp.down"), y, 4 * hidden, hidden);
-    return Add("aten.add.Tensor", {ValueRef{x}, ValueRef{y}});
-  }
+using Generator = absl::StatusOr<Program> (*)(int64_t ops,
+                                              const OpRegistry& registry);
 
-  const GenerateOptions& options_;
-  ProgramBuilder builder_;
-  absl::Status status_;
-};
+// Those that have so many ops of one kind or two.
+Generator FindGenerator(absl::string_view kind) {
+  if (kind == "chain") return GenerateChain;
+  if (kind == "relu_add") return GenerateReluAdd;
+  if (kind == "fan") return GenerateFan;
+  if (kind == "ladder") return GenerateLadder;
+  if (kind == "random") return GenerateRandom;
+  return nullptr;
+}
+
+bool IsTransformer(absl::string_view kind) {
+  return kind == "transformer" || kind == "transformer_step";
+}
 
 absl::Status CheckTransformer(const GenerateOptions& options) {
   MICA_RETURN_IF_ERROR(CheckRange("layers", options.layers, 100'000));
@@ -184,21 +166,26 @@ absl::Status CheckTransformer(const GenerateOptions& options) {
 }  // namespace
 
 absl::Status CheckOptions(const GenerateOptions& options) {
-  if (options.kind == "transformer") return CheckTransformer(options);
-  if (options.kind == "chain" || options.kind == "relu_add") {
+  if (IsTransformer(options.kind)) return CheckTransformer(options);
+  if (FindGenerator(options.kind) != nullptr) {
     return CheckRange("ops", options.ops, kMaxOps);
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("generate: wants chain, relu_add or transformer, got '",
-                   options.kind, "'"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "generate: wants chain, relu_add, fan, ladder, random, transformer or "
+      "transformer_step, got '",
+      options.kind, "'"));
 }
 
 absl::StatusOr<Program> Generate(const GenerateOptions& options,
                                  const OpRegistry& registry) {
   MICA_RETURN_IF_ERROR(CheckOptions(options));
-  if (options.kind == "chain") return GenerateChain(options.ops, registry);
-  if (options.kind == "relu_add") return GenerateReluAdd(options.ops, registry);
-  return TransformerBuilder(options, registry).Build();
+  if (options.kind == "transformer") {
+    return GenerateTransformer(options, registry);
+  }
+  if (options.kind == "transformer_step") {
+    return GenerateTransformerStep(options, registry);
+  }
+  return FindGenerator(options.kind)(options.ops, registry);
 }
 
 }  // namespace mica

@@ -15,12 +15,15 @@ namespace mica {
 
 struct GenerateOptions {
   // "chain": adds on one element, each of the last. "relu_add": relu and add
-  // in turn on small tensors, some values used more than once. "transformer":
-  // the inference of pre-norm encoder layers.
+  // in turn on small tensors, some values used more than once. "fan": ops that
+  // all read one value, and their sum. "ladder": two chains with rungs.
+  // "random": each op reads some of those not far before. "transformer": the
+  // inference of pre-norm encoder layers; "transformer_step": a training step
+  // of such, forward, backward and the update of every weight.
   std::string kind = "chain";
-  int64_t ops = 1000;  // Of chain and relu_add.
+  int64_t ops = 1000;  // Of all but transformers.
 
-  // Of transformer.
+  // Of transformers.
   int64_t layers = 12;
   int64_t hidden = 768;
   int64_t heads = 12;

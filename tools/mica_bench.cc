@@ -17,8 +17,9 @@ DEFINE_string(program, "",
               "the .mica file, or the exported folder, of the Program to time");
 DEFINE_string(generate, "",
               "without --program: chain (adds on one element), relu_add (relu "
-              "and add on small tensors) or transformer (encoder, inference)");
-DEFINE_int64(ops, 1000, "ops of chain and relu_add");
+              "and add on small tensors), fan, ladder, random, transformer "
+              "(encoder, inference) or transformer_step (training)");
+DEFINE_int64(ops, 1000, "ops, of all but transformers");
 DEFINE_int64(layers, 12, "layers of transformer");
 DEFINE_int64(hidden, 768, "hidden size of transformer");
 DEFINE_int64(heads, 12, "attention heads of transformer");
@@ -197,7 +198,7 @@ int Main(int argc, char** argv) {
       (FLAGS_schedule.empty() ? 0 : 1) + (FLAGS_minimalloc.empty() ? 0 : 1);
   if (status.ok() && num_given != 1) {
     status = absl::InvalidArgumentError(
-        "wants either --program=FILE or --generate=chain|relu_add|transformer "
+        "wants either --program=FILE or --generate=KIND "
         "or --schedule=gpipe|1f1b|interleaved|zb_h1|zbv|FILE or "
         "--minimalloc=CSV");
   }
