@@ -117,6 +117,32 @@ absl::StatusOr<Program> Executor::MakeStatic(const Program& program,
 absl::StatusOr<Executor::Prepared*> Executor::Prepare(
     const std::shared_ptr<const Program>& program, const NamedViews& feeds,
     absl::Span<const std::string> fetches) {
+  if (IsLikeLast(program.get(), feeds, fetches)) return last_.prepared;
+  MICA_ASSIGN_OR_RETURN(Prepared * prepared,
+                        PrepareAnew(program, feeds, fetches));
+  last_ = {.program = program,
+           .fetches = {fetches.begin(), fetches.end()},
+           .prepared = prepared};
+  for (const auto& [name, view] : feeds) {
+    last_.feeds.emplace_back(name, view.type);
+  }
+  return prepared;
+}
+
+bool Executor::IsLikeLast(const Program* program, const NamedViews& feeds,
+                          absl::Span<const std::string> fetches) const {
+  return last_.program.get() == program && last_.fetches == fetches &&
+         std::equal(feeds.begin(), feeds.end(), last_.feeds.begin(),
+                    last_.feeds.end(), [](const auto& a, const auto& b) {
+                      return a.first == b.first &&
+                             SameShape(a.second.type, b.second) &&
+                             a.second.type.is_scalar == b.second.is_scalar;
+                    });
+}
+
+absl::StatusOr<Executor::Prepared*> Executor::PrepareAnew(
+    const std::shared_ptr<const Program>& program, const NamedViews& feeds,
+    absl::Span<const std::string> fetches) {
   MICA_RETURN_IF_ERROR(CheckFeedNames(*program, feeds));
   std::string key = absl::StrCat(reinterpret_cast<uintptr_t>(program.get()),
                                  ";", absl::StrJoin(fetches, ","));
@@ -126,7 +152,7 @@ absl::StatusOr<Executor::Prepared*> Executor::Prepare(
     absl::StrAppend(&key, ";", type.ToString());
   }
   if (const auto it = prepared_.find(key); it != prepared_.end()) {
-    return &it->second;
+    return it->second.get();
   }
   MICA_ASSIGN_OR_RETURN(Program fixed, MakeStatic(*program, feeds));
   if (!fetches.empty()) {
@@ -142,11 +168,11 @@ absl::StatusOr<Executor::Prepared*> Executor::Prepare(
   }
   auto shared = std::make_shared<const Program>(std::move(fixed));
   MICA_ASSIGN_OR_RETURN(auto plan, plans_->Get(shared, options_));
-  Prepared& prepared = prepared_[key];
-  prepared.source = program;
-  prepared.fixed = std::move(shared);
-  prepared.plan = std::move(plan);
-  return &prepared;
+  auto prepared = std::make_unique<Prepared>();
+  prepared->source = program;
+  prepared->fixed = std::move(shared);
+  prepared->plan = std::move(plan);
+  return (prepared_[key] = std::move(prepared)).get();
 }
 
 absl::StatusOr<std::shared_ptr<const Plan>> Executor::PlanFor(

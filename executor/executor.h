@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -71,16 +72,30 @@ class Executor {
   absl::StatusOr<Prepared*> Prepare(
       const std::shared_ptr<const Program>& program, const NamedViews& feeds,
       absl::Span<const std::string> fetches);
+  absl::StatusOr<Prepared*> PrepareAnew(
+      const std::shared_ptr<const Program>& program, const NamedViews& feeds,
+      absl::Span<const std::string> fetches);
   // The Job over `variables`: the last one, if none of them has moved.
   static absl::StatusOr<Job*> Bind(Prepared& prepared,
                                    const NamedViews& variables);
   absl::StatusOr<Program> MakeStatic(const Program& program,
                                      const NamedViews& feeds) const;
 
+  // The call before: most calls are like it.
+  struct LastCall {
+    std::shared_ptr<const Program> program;
+    std::vector<std::pair<std::string, TensorType>> feeds;
+    std::vector<std::string> fetches;
+    Prepared* prepared = nullptr;
+  };
+  bool IsLikeLast(const Program* program, const NamedViews& feeds,
+                  absl::Span<const std::string> fetches) const;
+
   const OpRegistry& ops_;
   PlanOptions options_;
   std::shared_ptr<PlanCache> plans_;
-  absl::flat_hash_map<std::string, Prepared> prepared_;
+  absl::flat_hash_map<std::string, std::unique_ptr<Prepared>> prepared_;
+  LastCall last_;
 };
 
 }  // namespace mica

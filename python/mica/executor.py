@@ -101,10 +101,14 @@ class Executor:
 
 
 def _feeds(program: Program, feed: Mapping[str, Any] | None) -> dict[str, Any]:
+    if not feed:
+        return {}
+    if all(type(value) is torch.Tensor for value in feed.values()):
+        return dict(feed)
     types = dict(program.inputs)
     return {
         name: _as_tensor(value, types.get(name, ""))
-        for name, value in (feed or {}).items()
+        for name, value in feed.items()
     }
 
 

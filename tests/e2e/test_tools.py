@@ -128,7 +128,7 @@ def test_bench_gives_sizes_to_symbols(tmp_path: Path) -> None:
         ([], "--program=FILE or --generate"),
         (["--generate=chain", f"--program={MLP}"], "either"),
         (["--frobnicate"], "unknown flag '--frobnicate'"),
-        (["--generate=ring"], "chain, relu_add or transformer, got 'ring'"),
+        (["--generate=ring"], "transformer or transformer_step, got 'ring'"),
         (["--generate=chain", "--ops=many"], "--ops: wants int64, got 'many'"),
         (["--generate=chain", "--ops=0"], "ops: wants 1 to"),
         (["--generate=chain", "--ops=99999999999"], "ops: wants 1 to"),
