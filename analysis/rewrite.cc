@@ -48,6 +48,7 @@ Rewriter::Rewriter(const Program& from, const OpRegistry& registry)
       new_ids_(from.num_values(), kNoValue),
       outputs_(from.outputs().begin(), from.outputs().end()) {
   builder_.AvoidNumbersOf(from);
+  builder_.Reserve(static_cast<size_t>(from.num_values()), from.ops().size());
 }
 
 TensorType Rewriter::MapType(TensorType type) const {

@@ -26,6 +26,7 @@
 #include "ops/all.h"
 #include "tools/fill.h"
 #include "tools/flags.h"
+#include "tools/trace.h"
 
 namespace mica {
 namespace {
@@ -256,6 +257,11 @@ absl::StatusOr<BenchResult> RunBench(const BenchOptions& options) {
   MICA_RETURN_IF_ERROR(MakeJob(std::move(plan), runnable));
   result.bind_ms = absl::ToDoubleMilliseconds(absl::Now() - bind_start);
   MICA_ASSIGN_OR_RETURN(result.run_us, MeasureRuns(*runnable.job, options));
+  if (!options.trace_path.empty()) {
+    MICA_ASSIGN_OR_RETURN(const auto times, runnable.job->Trace());
+    MICA_RETURN_IF_ERROR(WriteFile(
+        options.trace_path, {ToChromeTrace(runnable.job->plan(), times)}));
+  }
   return result;
 }
 

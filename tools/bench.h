@@ -17,8 +17,9 @@ struct BenchOptions {
   // read; if empty, a Program is generated.
   std::string program_path;
   GenerateOptions generate;
-  std::string symbols;    // "batch=8,seq=128": sizes for symbols.
-  std::string dump_path;  // Writes the Program's text there, unless empty.
+  std::string symbols;     // "batch=8,seq=128": sizes for symbols.
+  std::string dump_path;   // Writes the Program's text there, unless empty.
+  std::string trace_path;  // Writes one run's Chrome trace, unless empty.
   int64_t threads = 1;
   int64_t streams = 1;
   int64_t repeats = 30;

@@ -12,6 +12,7 @@
 #include "tools/machine.h"
 #include "tools/minimalloc.h"
 #include "tools/schedule_bench.h"
+#include "tools/slope.h"
 
 DEFINE_string(program, "",
               "the .mica file, or the exported folder, of the Program to time");
@@ -36,6 +37,9 @@ DEFINE_bool(separate, false,
             "with --jobs: each job reads an equal Program of its own");
 DEFINE_int64(repeats, 30, "measurements");
 DEFINE_int64(warmup, 3, "passes before the first measurement");
+DEFINE_bool(slope, false,
+            "plans Programs of 1,000 to --ops ops, fits the slope of the "
+            "logarithms");
 DEFINE_bool(plan_only, false, "build the Plan, run nothing");
 DEFINE_bool(fuse, false, "merge ops into fused ones");
 DEFINE_bool(frozen, false, "variables never change: kernels may pack them");
@@ -56,7 +60,8 @@ DEFINE_int64(activation_bytes, 0,
              "what one micro-batch's forward pass keeps on a device");
 DEFINE_string(svg, "", "draws the Schedule's timeline to this file");
 DEFINE_string(trace, "",
-              "writes the Schedule's timeline to this file, for Perfetto");
+              "writes a run's, or the Schedule's, timeline to this file, for "
+              "Perfetto");
 DEFINE_bool(table, false, "prints the Schedule's timeline to stderr");
 DEFINE_string(minimalloc, "",
               "instead of a Program: the CSV file of a memory allocation "
@@ -79,6 +84,7 @@ BenchOptions OptionsFromFlags() {
                        .seq = FLAGS_seq},
           .symbols = FLAGS_symbols,
           .dump_path = FLAGS_dump,
+          .trace_path = FLAGS_trace,
           .threads = FLAGS_threads,
           .streams = FLAGS_streams,
           .repeats = FLAGS_repeats,
@@ -134,6 +140,27 @@ nlohmann::ordered_json ToJson(const BenchResult& result,
   json["machine"] = MachineName();
   json["commit"] = CommitName();
   return json;
+}
+
+int BenchSlope() {
+  const BenchOptions options = OptionsFromFlags();
+  const absl::StatusOr<SlopeResult> result = RunSlope(options, FLAGS_ops);
+  if (!result.ok()) {
+    PrintError("mica_bench", result.status());
+    return kExitFailed;
+  }
+  nlohmann::ordered_json json = {{"generate", FLAGS_generate},
+                                 {"streams", options.streams},
+                                 {"fuse", options.fuse},
+                                 {"slope", result->slope}};
+  for (const SlopePoint& point : result->points) {
+    json["points"].push_back(
+        {{"ops", point.ops}, {"analysis_ms", point.analysis_ms}});
+  }
+  json["machine"] = MachineName();
+  json["commit"] = CommitName();
+  std::printf("%s\n", json.dump(FLAGS_json ? -1 : 2).c_str());
+  return 0;
 }
 
 int BenchMinimalloc() {
@@ -203,6 +230,7 @@ int Main(int argc, char** argv) {
         "--minimalloc=CSV");
   }
   if (status.ok() && !FLAGS_schedule.empty()) return MainOfSchedule();
+  if (status.ok() && FLAGS_slope) return BenchSlope();
   if (status.ok() && !FLAGS_minimalloc.empty()) return BenchMinimalloc();
   const BenchOptions options = OptionsFromFlags();
   if (status.ok()) status = CheckOptions(options);

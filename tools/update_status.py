@@ -79,7 +79,24 @@ def _train(figures: Figures) -> str:
     )
 
 
+def _slope(figures: Figures) -> str:
+    last = figures["points"][-1]
+    return (
+        f"{figures['slope']:.2f}; {last['ops']:,} ops in "
+        f"{last['analysis_ms'] / 1e3:.2f} s"
+    )
+
+
+def _analysis(figures: Figures) -> str:
+    return f"{figures['ops']:,} ops in {figures['analysis_ms'] / 1e3:.2f} s"
+
+
+def _further_jobs(figures: Figures) -> str:
+    return f"{figures['further_job_us_per_op']:.3f} µs an op"
+
+
 _BENCH = "build/bin/mica_bench --json"
+_GENERATORS = ("chain", "relu_add", "fan", "ladder", "random", "transformer")
 _ROWS = (
     Row(
         "MiniLM, frozen, one thread: sentences/s to eager's",
@@ -99,7 +116,7 @@ _ROWS = (
     ),
     Row(
         "chain of 1,000 adds on one element, unfused",
-        "≤ 50 ns an op",
+        "≤ 30 ns an op",
         f"{_BENCH} --generate=chain --ops=1000 --fuse=false",
         lambda figures: f"{figures['run_ns_per_op']:.1f} ns",
     ),
@@ -125,9 +142,42 @@ _ROWS = (
     ),
     Row(
         "2,000-op relu/add graph: text to runnable Plan",
-        "≤ 20 ms",
+        "≤ 10 ms",
         f"{_BENCH} --generate=relu_add --ops=2000 --plan_only",
         lambda figures: f"{figures['plan_ms']:.1f} ms",
+    ),
+    Row(
+        "`Executor.run` from Python, one feed and one fetch",
+        "≤ 3 µs",
+        "tools/bench_executor.py",
+        lambda figures: f"{figures['mica_us']['median']:.2f} µs",
+        writes_file=True,
+    ),
+    Row(
+        "a generated transformer's training step, all analyses",
+        "135,000 ops in ≤ 1.0 s",
+        f"{_BENCH} --generate=transformer_step --layers=1275 --hidden=64 "
+        "--heads=4 --seq=16 --plan_only",
+        _analysis,
+    ),
+    *(
+        Row(
+            f"log-log slope of analysis, 1,000 to a million ops, `{kind}`, "
+            f"{streams} streams",
+            "≤ 1.1",
+            f"{_BENCH} --slope --generate={kind} --ops=1000000 --hidden=64 "
+            f"--heads=4 --seq=16 --streams={streams}",
+            _slope,
+        )
+        for kind in _GENERATORS
+        for streams in (1, 8)
+    ),
+    Row(
+        "64 jobs with equal Programs of their own: each further one",
+        "≤ 0.1 µs an op",
+        f"{_BENCH} --generate=relu_add --ops=2000 --plan_only --jobs=64 "
+        "--separate",
+        _further_jobs,
     ),
 )
 

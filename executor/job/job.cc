@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "framework/base/status.h"
 #include "kernels/cpu/team_size.h"
 
@@ -98,17 +100,18 @@ absl::Status Job::RunSteps(StepId begin, StepId end) {
   return absl::OkStatus();
 }
 
+absl::Status Job::RunStep(StepId id, int stream) {
+  const cpu::TeamSize team(plan().num_threads());
+  const Launch& launch = launches_[id];
+  LaunchContext& context = contexts_[stream];
+  if (launch.fn(launch.state, launch.args, context)) return absl::OkStatus();
+  return ErrorOf(id, std::exchange(context.status, absl::OkStatus()));
+}
+
 absl::Status Job::Compute() {
   if (streams_ == nullptr) return RunSteps(0, plan().num_compute());
-  return streams_->Run([this](StepId id, int stream) {
-    const cpu::TeamSize team(plan().num_threads());
-    const Launch& launch = launches_[id];
-    LaunchContext& context = contexts_[stream];
-    if (launch.fn(launch.state, launch.args, context)) {
-      return absl::OkStatus();
-    }
-    return ErrorOf(id, std::exchange(context.status, absl::OkStatus()));
-  });
+  return streams_->Run(
+      [this](StepId id, int stream) { return RunStep(id, stream); });
 }
 
 absl::Status Job::Commit() {
@@ -119,6 +122,25 @@ absl::Status Job::Commit() {
 absl::Status Job::Run() {
   MICA_RETURN_IF_ERROR(Compute());
   return Commit();
+}
+
+absl::StatusOr<std::vector<Job::StepTime>> Job::Trace() {
+  const auto num_steps = static_cast<StepId>(plan().steps().size());
+  std::vector<StepTime> times(num_steps);
+  const absl::Time start = absl::Now();
+  auto now = [&] { return absl::ToDoubleMicroseconds(absl::Now() - start); };
+  auto run = [&](StepId id, int stream) {
+    times[id] = {.step = id, .stream = stream, .start_us = now()};
+    const absl::Status status = RunStep(id, stream);
+    times[id].end_us = now();
+    return status;
+  };
+  if (streams_ != nullptr) MICA_RETURN_IF_ERROR(streams_->Run(run));
+  const StepId begin = streams_ != nullptr ? plan().num_compute() : 0;
+  for (StepId id = begin; id < num_steps; ++id) {
+    MICA_RETURN_IF_ERROR(run(id, 0));
+  }
+  return times;
 }
 
 }  // namespace mica

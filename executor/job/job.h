@@ -46,6 +46,15 @@ class Job {
   // Both.
   absl::Status Run();
 
+  // When a step ran, in microseconds from the run's start.
+  struct StepTime {
+    StepId step = 0;
+    int stream = 0;
+    double start_us = 0, end_us = 0;
+  };
+  // As Run(); tells of each step, in launch order.
+  absl::StatusOr<std::vector<StepTime>> Trace();
+
   const Plan& plan() const { return binding_->plan(); }
 
  private:
@@ -75,6 +84,7 @@ class Job {
   Job() = default;
   void FillArgs();
   absl::Status RunSteps(StepId begin, StepId end);
+  absl::Status RunStep(StepId id, int stream);
   absl::Status ErrorOf(StepId id, absl::Status status) const;
 
   std::shared_ptr<const Binding> binding_;

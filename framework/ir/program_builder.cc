@@ -59,6 +59,12 @@ ProgramBuilder::ProgramBuilder(const OpRegistry& registry,
   program_.name_ = std::string(name);
 }
 
+void ProgramBuilder::Reserve(size_t num_values, size_t num_ops) {
+  program_.values_.reserve(num_values);
+  program_.values_by_name_.reserve(num_values);
+  program_.body_.ops.reserve(num_ops);
+}
+
 absl::StatusOr<ValueId> ProgramBuilder::AddValue(absl::string_view name,
                                                  TensorType type,
                                                  ValueKind kind, int index,

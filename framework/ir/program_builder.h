@@ -28,6 +28,9 @@ class ProgramBuilder {
   // `registry` must outlive the builder and the Program.
   explicit ProgramBuilder(const OpRegistry& registry, absl::string_view name);
 
+  // Room for about so many, so that large Programs aren't moved as they grow.
+  void Reserve(size_t num_values, size_t num_ops);
+
   absl::StatusOr<ValueId> AddInput(absl::string_view name, TensorType type);
   absl::StatusOr<ValueId> AddVariable(absl::string_view name,
                                       absl::string_view variable_name,

@@ -29,12 +29,17 @@ struct PyExecutor {
 
 // `oracle` leaves the reference kernels alone, for the conformance suite.
 void Init(PyExecutor* self, const std::string& place, int num_threads,
-          bool frozen, bool fuse, bool oracle) {
+          int num_streams, bool frozen, bool fuse, bool oracle) {
   if (num_threads < 1) {
     ThrowIfError(absl::InvalidArgumentError(
         "num_threads: wants 1 or more, got " + std::to_string(num_threads)));
   }
+  if (num_streams < 1) {
+    ThrowIfError(absl::InvalidArgumentError(
+        "num_streams: wants 1 or more, got " + std::to_string(num_streams)));
+  }
   PlanOptions options{.num_threads = num_threads,
+                      .num_streams = num_streams,
                       .frozen = frozen,
                       .fuse = fuse,
                       .prepare_opaque = &PrepareOpaque};
@@ -84,7 +89,8 @@ std::string PlanText(PyExecutor& self, const PyProgram& program, nb::dict feed,
 void BindExecutor(nb::module_& m) {
   nb::class_<PyExecutor>(m, "Executor")
       .def("__init__", &Init, nb::arg("place"), nb::arg("num_threads"),
-           nb::arg("frozen"), nb::arg("fuse"), nb::arg("oracle") = false)
+           nb::arg("num_streams"), nb::arg("frozen"), nb::arg("fuse"),
+           nb::arg("oracle") = false)
       .def("run", &Run, nb::arg("program"), nb::arg("feed"),
            nb::arg("variables"), nb::arg("fetch_list"))
       .def("plan_text", &PlanText, nb::arg("program"), nb::arg("feed"),

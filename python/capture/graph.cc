@@ -122,6 +122,7 @@ absl::Status Graph::Analyse(const GraphOptions& options) {
   program_ = std::make_shared<const Program>(std::move(lowered_.program));
   MICA_ASSIGN_OR_RETURN(
       plan_, Plans()->Get(program_, {.num_threads = options.num_threads,
+                                     .num_streams = options.num_streams,
                                      .frozen = options.frozen,
                                      .prepare_opaque = &PrepareOpaque}));
   return absl::OkStatus();

@@ -37,6 +37,7 @@ class Executor:
         self,
         place: str,
         num_threads: int,
+        num_streams: int,
         frozen: bool,
         fuse: bool,
         oracle: bool = False,

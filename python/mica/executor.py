@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from mica import _mica
-from mica.options import default_num_threads
+from mica.options import default_num_streams, default_num_threads
 from mica.program import Program
 
 
@@ -24,6 +24,7 @@ class Executor:
         place: str = "cpu",
         *,
         num_threads: int | None = None,
+        num_streams: int | None = None,
         frozen: bool = False,
         fuse: bool = True,
     ) -> None:
@@ -33,15 +34,20 @@ class Executor:
           place: "cpu" or "cpu:0".
           num_threads: Threads of one op; by default MICA_NUM_THREADS, or
             torch's setting.
+          num_streams: Threads on which ops that don't need each other run at
+            once; by default MICA_NUM_STREAMS, or 1. A process that is forked
+            later has to make an Executor of its own.
           frozen: Variables never change, so that packed copies of them may be
             kept.
           fuse: Merge neighbouring ops into fused ones.
         Raises:
-          ValueError: The place is malformed, or num_threads is below 1.
+          ValueError: The place is malformed, or num_threads or num_streams is
+            below 1.
           NotImplementedError: There is no such device yet.
         """
         threads = default_num_threads() if num_threads is None else num_threads
-        self._native = _mica.Executor(place, threads, frozen, fuse)
+        streams = default_num_streams() if num_streams is None else num_streams
+        self._native = _mica.Executor(place, threads, streams, frozen, fuse)
 
     def run(
         self,

@@ -15,11 +15,24 @@ def default_num_threads() -> int:
     Raises:
       ValueError: MICA_NUM_THREADS is not a whole number above 0.
     """
-    text = os.environ.get("MICA_NUM_THREADS", "")
+    return _number("MICA_NUM_THREADS") or torch.get_num_threads()
+
+
+def default_num_streams() -> int:
+    """Threads on which ops that don't need each other run at once.
+
+    Returns:
+      MICA_NUM_STREAMS, or 1 without it.
+    Raises:
+      ValueError: MICA_NUM_STREAMS is not a whole number above 0.
+    """
+    return _number("MICA_NUM_STREAMS") or 1
+
+
+def _number(name: str) -> int | None:
+    text = os.environ.get(name, "")
     if not text:
-        return torch.get_num_threads()
+        return None
     if not text.isdigit() or int(text) < 1:
-        raise ValueError(
-            f"MICA_NUM_THREADS: wants a whole number above 0, got {text!r}"
-        )
+        raise ValueError(f"{name}: wants a whole number above 0, got {text!r}")
     return int(text)

@@ -1,0 +1,131 @@
+"""What runs on several streams gives the numbers of one."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import mica
+
+
+class Branches(nn.Module):
+    """Four branches over one image, as an Inception block has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.branches = nn.ModuleList(
+            nn.Sequential(
+                nn.Conv2d(8, 8, size, padding=size // 2),
+                nn.BatchNorm2d(8),
+                nn.ReLU(),
+                nn.Conv2d(8, 8, 3, padding=1),
+            )
+            for size in (1, 3, 5, 7)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([branch(x) for branch in self.branches], 1)
+
+
+def test_compiled_branches(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    model, x = Branches().eval(), torch.randn(2, 8, 32, 32)
+    with torch.no_grad():
+        one = mica.compile(model, frozen=True)
+        one(x)
+        want = one(x)
+        monkeypatch.setenv("MICA_NUM_STREAMS", "2")
+        many = mica.compile(model, frozen=True)
+        many(x)  # Runs eagerly: other kernels.
+        for _ in range(19):
+            assert torch.equal(many(x), want)
+    made = mica.explain(many)
+    assert made.hits == 19
+    assert made.is_one_graph
+
+
+def test_a_training_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    def train(streams: str) -> list[Tensor]:
+        monkeypatch.setenv("MICA_NUM_STREAMS", streams)
+        torch.manual_seed(0)
+        model, x = Branches(), torch.randn(2, 8, 16, 16)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+        @mica.compile
+        def step(x: Tensor) -> Tensor:
+            optimizer.zero_grad()
+            loss = (model(x) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        losses = [step(x) for _ in range(8)]
+        assert mica.explain(step).hits >= 5
+        return losses + [p.detach().clone() for p in model.parameters()]
+
+    for one, many in zip(train("1"), train("3"), strict=True):
+        assert torch.equal(one, many)
+
+
+def test_threads_of_the_caller_each_have_their_own() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(64, 64)
+    program = mica.Program.parse("""program @f(%x: f32[64,64]) {
+  %a = aten.mm(%x, %x) : f32[64,64]
+  %b = aten.exp(%x) : f32[64,64]
+  %c = aten.cumsum(%b, 1) : f32[64,64]
+  %d = aten.add.Tensor(%a, %c) : f32[64,64]
+  return %d
+}
+""")
+    wanted = x @ x + x.exp().cumsum(1)
+
+    def run(results: list[Tensor]) -> None:
+        executor = mica.Executor(num_streams=2)
+        for _ in range(50):
+            results.append(executor.run(program, {"x": x})[0])
+
+    results: list[list[Tensor]] = [[], [], []]
+    threads = [threading.Thread(target=run, args=[r]) for r in results]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for got in sum(results, []):
+        torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-3)
+
+
+def test_a_forked_process_is_told() -> None:
+    program = mica.Program.parse("""program @f(%x: f32[256,256]) {
+  %a = aten.mm(%x, %x) : f32[256,256]
+  %b = aten.mm(%x, %a) : f32[256,256]
+  %c = aten.cumsum(%x, 1) : f32[256,256]
+  %e = aten.cumsum(%c, 0) : f32[256,256]
+  %d = aten.add.Tensor(%b, %e) : f32[256,256]
+  return %d
+}
+""")
+    x = torch.randn(256, 256)
+    executor = mica.Executor(num_streams=2, num_threads=1)
+    executor.run(program, {"x": x})
+    child = os.fork()
+    if child == 0:
+        try:
+            executor.run(program, {"x": x})
+            os._exit(1)
+        except RuntimeError as error:
+            os._exit(0 if "forked" in str(error) else 2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two"])
+def test_a_wrong_number(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("MICA_NUM_STREAMS", text)
+    with pytest.raises(ValueError, match="MICA_NUM_STREAMS: wants a whole"):
+        mica.compile(nn.ReLU())
+    with pytest.raises(ValueError, match="num_streams: wants 1 or more"):
+        mica.Executor(num_streams=0)
