@@ -9,10 +9,6 @@ namespace mica {
 namespace {
 
 constexpr int64_t kMinOps = 1000;
-// Ops that are planned for each point at least, in Programs one after the
-// other.
-constexpr int64_t kOpsPerPoint = 300'000;
-
 // `options` with a generator's sizes for about `ops` ops.
 BenchOptions WithOps(BenchOptions options, int64_t ops) {
   // What a layer has of each kind.
@@ -42,7 +38,7 @@ double SlopeOf(absl::Span<const SlopePoint> points) {
 }
 
 absl::StatusOr<SlopeResult> RunSlope(const BenchOptions& options,
-                                     int64_t max_ops) {
+                                     int64_t max_ops, int64_t ops_per_point) {
   if (options.generate.kind.empty() || !options.program_path.empty()) {
     return absl::InvalidArgumentError("slope: wants --generate=KIND");
   }
@@ -54,7 +50,7 @@ absl::StatusOr<SlopeResult> RunSlope(const BenchOptions& options,
   for (int64_t ops = kMinOps; ops <= max_ops; ops *= 10) {
     const BenchOptions sized = WithOps(options, ops);
     SlopePoint point;
-    const int64_t repeats = std::max<int64_t>(2, kOpsPerPoint / ops);
+    const int64_t repeats = std::max<int64_t>(2, ops_per_point / ops);
     for (int64_t i = 0; i < repeats; ++i) {
       MICA_ASSIGN_OR_RETURN(const BenchResult bench, RunBench(sized));
       point.ops = bench.ops;

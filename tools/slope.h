@@ -24,10 +24,12 @@ struct SlopeResult {
 };
 
 // Plans Programs of the options' generator with 1,000 to `max_ops` ops or about
-// as many, ten times more each. InvalidArgument as RunBench(), or for options
+// as many, ten times more each, again and again until `ops_per_point` ops were
+// planned, but twice at least. InvalidArgument as RunBench(), or for options
 // without a generator.
 absl::StatusOr<SlopeResult> RunSlope(const BenchOptions& options,
-                                     int64_t max_ops);
+                                     int64_t max_ops,
+                                     int64_t ops_per_point = 300'000);
 
 // Of at least two points with different ops.
 double SlopeOf(absl::Span<const SlopePoint> points);

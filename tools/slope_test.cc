@@ -27,8 +27,9 @@ TEST(SlopeTest, PlansEachSize) {
 }
 
 TEST(SlopeTest, WantsAGenerator) {
-  EXPECT_THAT(RunSlope({.generate = {.kind = ""}}, 10'000), StatusIs(absl::StatusCode::kInvalidArgument,
-                                             HasSubstr("wants --generate")));
+  EXPECT_THAT(RunSlope({.generate = {.kind = ""}}, 10'000),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("wants --generate")));
   EXPECT_THAT(
       RunSlope({.generate = {.kind = "chain"}}, 5'000),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--ops=10000")));
