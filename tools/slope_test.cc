@@ -19,7 +19,7 @@ TEST(SlopeTest, PlansEachSize) {
         RunSlope(
             {.generate = {.kind = kind, .hidden = 16, .heads = 2, .seq = 4},
              .streams = 2},
-            10'000));
+            10'000, 2'000));
     ASSERT_EQ(result.points.size(), 2u);
     EXPECT_NEAR(static_cast<double>(result.points[1].ops), 10'000, 200);
     EXPECT_GT(result.slope, 0.1);
