@@ -11,8 +11,7 @@ std::string SourceLine::ToString() const {
 }
 
 ValueId Program::FindValue(absl::string_view name) const {
-  const auto it = values_by_name_.find(name);
-  return it == values_by_name_.end() ? kNoValue : it->second;
+  return values_by_name_.Find(name);
 }
 
 std::vector<const OpDef*> Program::OpaqueDefs() const {

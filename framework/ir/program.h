@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "framework/ir/argument.h"
+#include "framework/ir/name_index.h"
 #include "framework/op/op_def.h"
 #include "framework/tensor/tensor_type.h"
 
@@ -113,7 +113,7 @@ class Program {
   std::vector<Constant> constants_;
   Block body_;
   std::vector<Update> updates_;
-  absl::flat_hash_map<std::string, ValueId> values_by_name_;
+  NameIndex values_by_name_;
   std::vector<std::shared_ptr<const OpDef>> opaque_defs_;
 };
 

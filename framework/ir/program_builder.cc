@@ -61,7 +61,7 @@ ProgramBuilder::ProgramBuilder(const OpRegistry& registry,
 
 void ProgramBuilder::Reserve(size_t num_values, size_t num_ops) {
   program_.values_.reserve(num_values);
-  program_.values_by_name_.reserve(num_values);
+  program_.values_by_name_.Reserve(num_values);
   program_.body_.ops.reserve(num_ops);
 }
 
@@ -73,13 +73,13 @@ absl::StatusOr<ValueId> ProgramBuilder::AddValue(absl::string_view name,
   if (unique.empty()) {
     do {
       unique = absl::StrCat(next_number_++);
-    } while (program_.values_by_name_.contains(unique));
+    } while (program_.values_by_name_.Find(unique) != kNoValue);
   }
   MICA_RETURN_IF_ERROR(CheckType(absl::StrCat("%", unique), type));
   // One form for each layout, so that equal Programs print as equal text.
   if (!type.strides.empty() && type.is_row_major()) type.strides.clear();
   const ValueId id = static_cast<ValueId>(program_.values_.size());
-  if (!program_.values_by_name_.try_emplace(unique, id).second) {
+  if (!program_.values_by_name_.Insert(unique, id)) {
     return absl::InvalidArgumentError(
         absl::StrCat("%", unique, " is defined twice"));
   }

@@ -1,0 +1,44 @@
+#include "framework/ir/name_index.h"
+
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace mica {
+namespace {
+
+TEST(NameIndexTest, FindsNumbersAndWords) {
+  NameIndex index;
+  EXPECT_TRUE(index.Insert("x", 0));
+  EXPECT_TRUE(index.Insert("0", 1));
+  EXPECT_TRUE(index.Insert("1", 2));
+  EXPECT_TRUE(index.Insert("01", 3));
+  EXPECT_TRUE(index.Insert("7", 4));
+  EXPECT_EQ(index.Find("x"), 0);
+  EXPECT_EQ(index.Find("0"), 1);
+  EXPECT_EQ(index.Find("1"), 2);
+  EXPECT_EQ(index.Find("01"), 3);
+  EXPECT_EQ(index.Find("7"), 4);
+  for (const char* name : {"", "2", "6", "8", "007", "y", "-1", "1x"}) {
+    EXPECT_EQ(index.Find(name), kNoValue) << name;
+  }
+}
+
+TEST(NameIndexTest, ANameIsTakenOnce) {
+  NameIndex index;
+  // Far off at first, in turn later.
+  EXPECT_TRUE(index.Insert("2000", 0));
+  EXPECT_TRUE(index.Insert("999999999", 1));
+  EXPECT_TRUE(index.Insert("9999999999", 2));
+  for (int i = 0; i < 3000; ++i) {
+    EXPECT_EQ(index.Insert(std::to_string(i), i + 10), i != 2000);
+  }
+  EXPECT_EQ(index.Find("2000"), 0);
+  EXPECT_EQ(index.Find("1999"), 2009);
+  for (const char* name : {"0", "2000", "2999", "999999999", "9999999999"}) {
+    EXPECT_FALSE(index.Insert(name, 5)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace mica
