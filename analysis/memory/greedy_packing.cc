@@ -90,18 +90,6 @@ std::vector<int32_t> BySection(const Packing& packing, int32_t Block::*section,
   return order;
 }
 
-// The lowest offset at which `bytes` fit between `busy` ranges, sorted here.
-int64_t LowestFit(std::vector<std::pair<int64_t, int64_t>>& busy,
-                  int64_t bytes) {
-  std::sort(busy.begin(), busy.end());
-  int64_t offset = 0;
-  for (const auto& [begin, end] : busy) {
-    if (begin - offset >= bytes) break;
-    offset = std::max(offset, end);
-  }
-  return offset;
-}
-
 bool StartsBefore(const Block& a, const Block& b) {
   return a.first != b.first ? a.first < b.first : a.bytes > b.bytes;
 }
@@ -149,7 +137,7 @@ Stack PackInOrder(const Packing& packing, const BlockLists& overlaps,
   const std::vector<Block>& blocks = packing.blocks();
   Stack stack{.offsets = std::vector<int64_t>(blocks.size())};
   std::vector<bool> is_placed(blocks.size());
-  std::vector<std::pair<int64_t, int64_t>> busy;
+  std::vector<ByteRange> busy;
   for (int32_t i : order) {
     busy.clear();
     for (int32_t other : overlaps[i]) {
@@ -157,7 +145,7 @@ Stack PackInOrder(const Packing& packing, const BlockLists& overlaps,
       const int64_t offset = stack.offsets[other];
       busy.emplace_back(offset, offset + blocks[other].bytes);
     }
-    stack.offsets[i] = LowestFit(busy, blocks[i].bytes);
+    stack.offsets[i] = LowestFit(absl::MakeSpan(busy), blocks[i].bytes);
     stack.bytes = std::max(stack.bytes, stack.offsets[i] + blocks[i].bytes);
     is_placed[i] = true;
   }

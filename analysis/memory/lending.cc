@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "analysis/memory/packing.h"
 #include "framework/tensor/tensor.h"
 
 namespace mica {
@@ -89,7 +90,7 @@ class LendingSearch {
                          });
     for (; it != by_first_write_.end(); ++it) {
       if (lenders_[*it].bytes < lifetime.bytes) continue;
-      const int64_t offset = LowestFit(*it, lifetime);
+      const int64_t offset = LowestOffset(*it, lifetime);
       if (offset + lifetime.bytes > lenders_[*it].bytes) continue;
       loans_[borrower] = {.lender = *it, .offset = offset};
       borrowers_[*it].push_back(borrower);
@@ -98,21 +99,15 @@ class LendingSearch {
     return false;
   }
 
-  int64_t LowestFit(int32_t lender, const Lifetime& lifetime) const {
-    std::vector<std::pair<int64_t, int64_t>> busy;
+  int64_t LowestOffset(int32_t lender, const Lifetime& lifetime) const {
+    std::vector<ByteRange> busy;
     for (int32_t other : borrowers_[lender]) {
       const Lifetime& o = lifetimes_[other];
       if (o.first > lifetime.last || lifetime.first > o.last) continue;
       const int64_t begin = loans_[other].offset;
       busy.emplace_back(begin, begin + AlignUp(o.bytes));
     }
-    std::sort(busy.begin(), busy.end());
-    int64_t offset = 0;
-    for (const auto& [begin, end] : busy) {
-      if (begin - offset >= lifetime.bytes) break;
-      offset = std::max(offset, end);
-    }
-    return offset;
+    return LowestFit(absl::MakeSpan(busy), lifetime.bytes);
   }
 
   const absl::Span<const Lifetime> lifetimes_;

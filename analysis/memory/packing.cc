@@ -147,6 +147,16 @@ BlockLists BlockLists::Sections(const Packing& packing) {
   return lists;
 }
 
+int64_t LowestFit(absl::Span<ByteRange> busy, int64_t bytes) {
+  std::sort(busy.begin(), busy.end());
+  int64_t offset = 0;
+  for (const auto& [begin, end] : busy) {
+    if (begin - offset >= bytes) break;
+    offset = std::max(offset, end);
+  }
+  return offset;
+}
+
 BlockLists BlockLists::Overlaps(const Packing& packing) {
   const std::vector<Block>& blocks = packing.blocks();
   std::vector<std::vector<int32_t>> starting(packing.num_sections());

@@ -4,6 +4,7 @@
 #define MICA_ANALYSIS_MEMORY_PACKING_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -59,6 +60,12 @@ struct Stack {
   std::vector<int64_t> offsets;
   int64_t bytes = 0;
 };
+
+// Bytes [begin, end) in an arena.
+using ByteRange = std::pair<int64_t, int64_t>;
+
+// The lowest offset at which `bytes` fit between `busy` ranges, sorted here.
+int64_t LowestFit(absl::Span<ByteRange> busy, int64_t bytes);
 
 // Lists of blocks, one list after the other.
 class BlockLists {
