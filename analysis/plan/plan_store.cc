@@ -6,18 +6,16 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <tuple>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "framework/base/environment.h"
 #include "framework/base/file.h"
 #include "framework/base/status.h"
 
@@ -25,7 +23,6 @@ namespace mica {
 namespace {
 
 constexpr absl::string_view kSuffix = ".plan";
-constexpr absl::string_view kTemporary = ".tmp";
 // A writer that hasn't renamed its file for so long was killed.
 constexpr absl::Duration kAbandoned = absl::Hours(1);
 
@@ -68,31 +65,18 @@ bool IsName(absl::string_view name) {
          name.find_first_not_of("0123456789abcdef") == absl::string_view::npos;
 }
 
-absl::Status WriteAll(int descriptor, absl::string_view bytes,
-                      const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return SystemError("write", path);
-    bytes.remove_prefix(written);
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<std::string> DefaultPlanFolder() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  if (std::string folder = variable("MICA_CACHE_DIR"); !folder.empty()) {
+  if (std::string folder = EnvironmentVariable("MICA_CACHE_DIR");
+      !folder.empty()) {
     return folder;
   }
-  if (std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) {
+  if (std::string cache = EnvironmentVariable("XDG_CACHE_HOME");
+      !cache.empty()) {
     return cache + "/mica";
   }
-  if (std::string home = variable("HOME"); !home.empty()) {
+  if (std::string home = EnvironmentVariable("HOME"); !home.empty()) {
     return home + "/.cache/mica";
   }
   return absl::InvalidArgumentError(
@@ -116,14 +100,17 @@ std::string PlanStore::PathOf(absl::string_view name) const {
 }
 
 absl::StatusOr<std::string> PlanStore::Read(const Fingerprint& key) const {
-  const std::string path = PathOf(key.ToHex());
-  MICA_ASSIGN_OR_RETURN(std::string bytes, ReadFile(path));
+  const std::string name = key.ToHex();
+  MICA_ASSIGN_OR_RETURN(std::string bytes, Peek(name));
   // A use is told by the file's time; to fail at that costs the entry's age.
-  ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+  ::utimensat(AT_FDCWD, PathOf(name).c_str(), nullptr, 0);
   return bytes;
 }
 
-// Without a sync: after a power cut the checksum tells.
+absl::StatusOr<std::string> PlanStore::Peek(absl::string_view name) const {
+  return ReadFile(PathOf(name));
+}
+
 absl::Status PlanStore::Write(const Fingerprint& key,
                               absl::string_view bytes) const {
   if (static_cast<int64_t>(bytes.size()) > max_bytes_) {
@@ -132,21 +119,8 @@ absl::Status PlanStore::Write(const Fingerprint& key,
                      " bytes, room for ", max_bytes_));
   }
   MICA_RETURN_IF_ERROR(CheckFolder(folder_));
-  const std::string path = PathOf(key.ToHex());
-  std::string temporary = absl::StrCat(path, ".XXXXXX", kTemporary);
-  const int descriptor = ::mkostemps(
-      temporary.data(), static_cast<int>(kTemporary.size()), O_CLOEXEC);
-  if (descriptor < 0) return SystemError("write", path);
-  absl::Cleanup remove = [&temporary] { ::unlink(temporary.c_str()); };
-  absl::Status status = WriteAll(descriptor, bytes, path);
-  if (::close(descriptor) != 0 && status.ok()) {
-    status = SystemError("write", path);
-  }
-  MICA_RETURN_IF_ERROR(status);
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
-    return SystemError("write", path);
-  }
-  std::move(remove).Cancel();
+  MICA_RETURN_IF_ERROR(
+      WriteFile(PathOf(key.ToHex()), {bytes}, Durability::kCache));
   return Prune(max_bytes_).status();
 }
 
@@ -197,7 +171,7 @@ absl::StatusOr<int64_t> PlanStore::Prune(int64_t max_bytes) const {
   for (std::filesystem::directory_iterator it(folder_, error), end;
        !error && it != end; it.increment(error)) {
     struct stat info;
-    if (!absl::EndsWith(it->path().string(), kTemporary) ||
+    if (!absl::EndsWith(it->path().string(), kTemporarySuffix) ||
         ::lstat(it->path().c_str(), &info) != 0 ||
         absl::Now() - absl::TimeFromTimespec(info.st_mtim) < kAbandoned) {
       continue;

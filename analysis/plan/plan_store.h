@@ -43,6 +43,8 @@ class PlanStore {
 
   // NotFound if there is none. Counts as a use.
   absl::StatusOr<std::string> Read(const Fingerprint& key) const;
+  // The same by an entry's name, without counting as a use.
+  absl::StatusOr<std::string> Peek(absl::string_view name) const;
   // Then prunes to max_bytes.
   absl::Status Write(const Fingerprint& key, absl::string_view bytes) const;
   absl::Status Remove(absl::string_view name) const;

@@ -120,24 +120,28 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 }
 
 absl::Status WriteFile(const std::string& path,
-                       absl::Span<const absl::string_view> chunks) {
-  constexpr absl::string_view kSuffix = ".tmp";
-  std::string temporary = absl::StrCat(path, ".XXXXXX", kSuffix);
+                       absl::Span<const absl::string_view> chunks,
+                       Durability durability) {
+  std::string temporary = absl::StrCat(path, ".XXXXXX", kTemporarySuffix);
   const int descriptor = ::mkostemps(
-      temporary.data(), static_cast<int>(kSuffix.size()), O_CLOEXEC);
+      temporary.data(), static_cast<int>(kTemporarySuffix.size()), O_CLOEXEC);
   if (descriptor < 0) return ErrnoStatus(errno, "write", path);
   absl::Cleanup remove = [&temporary] { ::unlink(temporary.c_str()); };
   absl::Cleanup close = [descriptor] { ::close(descriptor); };
-  // mkostemp() makes the file private; a written file has the usual rights.
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  ::fchmod(descriptor, 0666 & ~mask);
+  const bool is_lasting = durability == Durability::kLasting;
+  if (is_lasting) {
+    // mkostemps() makes the file private.
+    const mode_t mask = ::umask(0);
+    ::umask(mask);
+    ::fchmod(descriptor, 0666 & ~mask);
+  }
   for (absl::string_view chunk : chunks) {
     MICA_RETURN_IF_ERROR(WriteAll(descriptor, chunk, path));
   }
   // On the disk before it takes the old one's place: else a power cut could
   // leave neither.
-  if (::fsync(descriptor) != 0) return ErrnoStatus(errno, "write", path);
+  if (is_lasting && ::fsync(descriptor) != 0)
+    return ErrnoStatus(errno, "write", path);
   if (::rename(temporary.c_str(), path.c_str()) != 0) {
     return ErrnoStatus(errno, "write", path);
   }

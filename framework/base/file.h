@@ -43,10 +43,23 @@ inline constexpr int64_t kMaxTextFileBytes = int64_t{1} << 30;
 // All of the file. Returns InvalidArgument past kMaxTextFileBytes.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
+// The end of a file's name while WriteFile() writes it.
+inline constexpr absl::string_view kTemporarySuffix = ".tmp";
+
+enum class Durability {
+  // The usual rights; on the disk when WriteFile() returns, so that a power cut
+  // leaves the old file or the new one.
+  kLasting,
+  // For the owner alone, and not waited for: a power cut may leave a damaged
+  // file, which its reader must notice.
+  kCache,
+};
+
 // Replaces the file by the chunks, one after another. Readers see the old file
 // or the new one, never half of one; on failure the old one stays.
 absl::Status WriteFile(const std::string& path,
-                       absl::Span<const absl::string_view> chunks);
+                       absl::Span<const absl::string_view> chunks,
+                       Durability durability = Durability::kLasting);
 
 }  // namespace mica
 

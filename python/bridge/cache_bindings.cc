@@ -8,7 +8,6 @@
 #include "absl/time/time.h"
 #include "analysis/plan/plan_file.h"
 #include "analysis/plan/plan_store.h"
-#include "framework/base/file.h"
 #include "python/bridge/bindings.h"
 #include "python/bridge/plans.h"
 #include "python/bridge/status.h"
@@ -38,9 +37,7 @@ std::vector<CacheEntry> List(const std::string& folder) {
         .name = entry.name,
         .bytes = entry.bytes,
         .used = absl::ToDoubleSeconds(entry.used - absl::UnixEpoch())};
-    // Not by PlanStore::Read(): to look isn't to use.
-    const absl::StatusOr<std::string> bytes =
-        ReadFile(store->folder() + "/" + entry.name + ".plan");
+    const absl::StatusOr<std::string> bytes = store->Peek(entry.name);
     absl::StatusOr<PlanFileInfo> info =
         bytes.ok() ? InspectPlanFile(*bytes) : bytes.status();
     if (absl::IsNotFound(info.status())) continue;  // Removed meanwhile.

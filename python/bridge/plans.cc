@@ -1,9 +1,8 @@
 #include "python/bridge/plans.h"
 
-#include <cstdlib>
 #include <utility>
 
-#include "absl/strings/string_view.h"
+#include "framework/base/environment.h"
 #include "framework/base/status.h"
 #include "glog/logging.h"
 #include "kernels/all.h"
@@ -13,11 +12,6 @@
 namespace mica {
 namespace {
 
-absl::string_view Variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 absl::StatusOr<std::unique_ptr<PlanStore>> OpenStore() {
   MICA_ASSIGN_OR_RETURN(std::string folder, DefaultPlanFolder());
   return PlanStore::Open(std::move(folder));
@@ -26,7 +20,8 @@ absl::StatusOr<std::unique_ptr<PlanStore>> OpenStore() {
 std::shared_ptr<PlanCache> MakePlans() {
   auto plans = std::make_shared<PlanCache>(AllOps(), AllKernels());
   // Without an id, Plans of another build couldn't be told apart.
-  if (Variable("MICA_PLAN_CACHE") == "0" || cpu::CodeIdentity().empty()) {
+  if (EnvironmentVariable("MICA_PLAN_CACHE") == "0" ||
+      cpu::CodeIdentity().empty()) {
     return plans;
   }
   auto store = OpenStore();
@@ -34,7 +29,7 @@ std::shared_ptr<PlanCache> MakePlans() {
     LOG(WARNING) << store.status().message();
     return plans;
   }
-  const bool is_asked_for = !Variable("MICA_CACHE_DIR").empty();
+  const bool is_asked_for = !EnvironmentVariable("MICA_CACHE_DIR").empty();
   plans->set_store(*std::move(store),
                    is_asked_for ? absl::ZeroDuration() : kMinBuild);
   return plans;

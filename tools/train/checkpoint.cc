@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "framework/base/file.h"
 #include "framework/base/status.h"
 #include "framework/saved/saved_program.h"
 #include "framework/tensor/safetensors.h"
@@ -114,7 +115,7 @@ absl::StatusOr<std::optional<Progress>> ReadCheckpoint(
 void RemoveUnfinished(const std::string& path) {
   namespace fs = std::filesystem;
   // As WriteFile() names them: ".XXXXXX.tmp".
-  constexpr size_t kSuffixBytes = 11;
+  constexpr size_t kSuffixBytes = 7 + kTemporarySuffix.size();
   const fs::path full(path);
   const std::string name = full.filename().string();
   std::error_code error;
@@ -123,7 +124,7 @@ void RemoveUnfinished(const std::string& path) {
     const std::string other = entry.path().filename().string();
     if (other.size() == name.size() + kSuffixBytes &&
         absl::StartsWith(other, absl::StrCat(name, ".")) &&
-        absl::EndsWith(other, ".tmp")) {
+        absl::EndsWith(other, kTemporarySuffix)) {
       fs::remove(entry.path(), error);
     }
   }
