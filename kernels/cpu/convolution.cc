@@ -72,21 +72,6 @@ struct ConvState {
   }
 };
 
-// A row-major copy of a tensor of rank 3 or 4.
-void CopyWeight(const TensorType& type, const float* from, float* to) {
-  const Image a = ImageOf(type);
-  for (int64_t i = 0; i < a.n; ++i) {
-    for (int64_t j = 0; j < a.c; ++j) {
-      for (int64_t k = 0; k < a.h; ++k) {
-        for (int64_t l = 0; l < a.w; ++l) {
-          *to++ = from[i * a.n_stride + j * a.c_stride + k * a.h_stride +
-                       l * a.w_stride];
-        }
-      }
-    }
-  }
-}
-
 void PackWeight(const ConvState& s, const float* weight, float* packed) {
   if (s.is_depthwise) {
     Simd().transpose32(weight, s.taps(), packed, s.weight.dims[0],
@@ -106,7 +91,7 @@ const float* PackedWeight(const ConvState& s, const float* weight,
   if (s.is_packed) return weight;
   if (!s.weight.is_row_major()) {
     float* plain = scratch + s.plain_part.offset;
-    CopyWeight(s.weight, weight, plain);
+    CopyRowMajor(s.weight, weight, plain);
     weight = plain;
   }
   float* packed = scratch + s.weight_part.offset;
@@ -304,7 +289,7 @@ absl::Status Pack(const ConvState& s, const void* from, void* to) {
   std::vector<float> plain;
   if (!s.weight.is_row_major()) {
     plain.resize(s.weight.num_elements());
-    CopyWeight(s.weight, weight, plain.data());
+    CopyRowMajor(s.weight, weight, plain.data());
     weight = plain.data();
   }
   PackWeight(s, weight, static_cast<float*>(to));

@@ -11,6 +11,7 @@
 
 #include "benchmark/benchmark.h"
 #include "glog/logging.h"
+#include "kernels/cpu/benchmark_floats.h"
 #include "kernels/cpu/onednn_matmul.h"
 #include "kernels/cpu/product.h"
 #include "kernels/cpu/simd_table.h"
@@ -18,28 +19,6 @@
 
 namespace mica::cpu {
 namespace {
-
-// Floats at a cache line's start, as in an arena.
-struct Free {
-  void operator()(float* p) const { std::free(p); }
-};
-using Floats = std::unique_ptr<float, Free>;
-
-Floats MakeFloats(int64_t n) {
-  const size_t bytes = (static_cast<size_t>(n) * sizeof(float) + 127) / 64 * 64;
-  Floats floats(static_cast<float*>(std::aligned_alloc(64, bytes)));
-  for (int64_t i = 0; i < n; ++i) {
-    floats.get()[i] = static_cast<float>(i % 17) / 17.0f - 0.5f;
-  }
-  return floats;
-}
-
-void CountFlops(benchmark::State& state, int64_t flops) {
-  state.counters["GFLOP/s"] =
-      benchmark::Counter(static_cast<double>(flops) *
-                             static_cast<double>(state.iterations()) / 1e9,
-                         benchmark::Counter::kIsRate);
-}
 
 enum class Weight { kPacked, kInPlace };
 

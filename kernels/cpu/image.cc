@@ -95,4 +95,14 @@ void CopyImage(const float* from, const Image& a, float* to, const Image& b) {
   }
 }
 
+void CopyRowMajor(const TensorType& type, const float* from, float* to) {
+  const Image lies = ImageOf(type);
+  Image rows = lies;
+  rows.w_stride = 1;
+  rows.h_stride = rows.w;
+  rows.c_stride = rows.h * rows.w;
+  rows.n_stride = rows.c * rows.c_stride;
+  CopyImage(from, lies, to, rows);
+}
+
 }  // namespace mica::cpu

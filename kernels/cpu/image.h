@@ -34,6 +34,9 @@ Image PixelMajor(int64_t n, int64_t c, int64_t h, int64_t w);
 void CopyImage(const float* from, const Image& from_image, float* to,
                const Image& to_image);
 
+// A row-major copy of a tensor of rank 3 or 4.
+void CopyRowMajor(const TensorType& type, const float* from, float* to);
+
 }  // namespace mica::cpu
 
 #endif  // MICA_KERNELS_CPU_IMAGE_H_

@@ -55,16 +55,7 @@ absl::Status Pack(const State& s, const void* from, void* to) {
   std::vector<float> plain;
   if (!s.weight.is_row_major()) {
     plain.resize(s.weight.num_elements());
-    const Image lies = ImageOf(s.weight);
-    CopyImage(weight, lies, plain.data(),
-              {.n = lies.n,
-               .c = lies.c,
-               .h = lies.h,
-               .w = lies.w,
-               .n_stride = lies.c * kTaps,
-               .c_stride = kTaps,
-               .h_stride = lies.w,
-               .w_stride = 1});
+    CopyRowMajor(s.weight, weight, plain.data());
     weight = plain.data();
   }
   auto* packed = static_cast<float*>(to);

@@ -7,25 +7,11 @@
 #include <memory>
 
 #include "benchmark/benchmark.h"
+#include "kernels/cpu/benchmark_floats.h"
 #include "kernels/cpu/simd_table.h"
 
 namespace mica::cpu {
 namespace {
-
-// At a cache line's start, as in an arena.
-struct Free {
-  void operator()(float* p) const { std::free(p); }
-};
-using Floats = std::unique_ptr<float, Free>;
-
-Floats MakeFloats(int64_t n) {
-  const size_t bytes = (static_cast<size_t>(n) * sizeof(float) + 127) / 64 * 64;
-  Floats floats(static_cast<float*>(std::aligned_alloc(64, bytes)));
-  for (int64_t i = 0; i < n; ++i) {
-    floats.get()[i] = static_cast<float>(i % 17) / 17.0f - 0.5f;
-  }
-  return floats;
-}
 
 // One layer: 3 by 3 taps, padding 1, bias and ReLU.
 struct Layer {
@@ -58,13 +44,7 @@ struct Layer {
     conv.weight = direct.get();
   }
 
-  void CountFlops(benchmark::State& state) const {
-    const int64_t flops = 2 * 9 * pixels * channels * columns;
-    state.counters["GFLOP/s"] =
-        benchmark::Counter(static_cast<double>(flops) *
-                               static_cast<double>(state.iterations()) / 1e9,
-                           benchmark::Counter::kIsRate);
-  }
+  int64_t flops() const { return 2 * 9 * pixels * channels * columns; }
 
   int64_t images, size, channels, columns;
   int64_t pixels = images * size * size;
@@ -83,7 +63,7 @@ void BM_Plain(benchmark::State& state) {
       MakeFloats(Simd().convolution_scratch_bytes(layer.conv.window) / 4);
   layer.conv.scratch = scratch.get();
   for (auto _ : state) Simd().convolution(layer.conv);
-  layer.CountFlops(state);
+  CountFlops(state, layer.flops());
 }
 
 void BM_Winograd(benchmark::State& state) {
@@ -103,7 +83,7 @@ void BM_Winograd(benchmark::State& state) {
                              .block = block,
                              .end = patches};
   for (auto _ : state) Simd().winograd(args);
-  layer.CountFlops(state);
+  CountFlops(state, layer.flops());
 }
 
 // Layers of ResNet, DenseNet-121, and small ones.
