@@ -99,6 +99,13 @@ def write_json(path: Path | None, figures: dict[str, Any]) -> None:
         path.write_text(json.dumps(figures | place(), indent=1) + "\n")
 
 
+def report(path: Path | None, figures: dict[str, Any]) -> None:
+    """Prints figures, a line each, and does what write_json() does."""
+    for name, value in figures.items():
+        print(f"{name}: {value}")
+    write_json(path, figures)
+
+
 def add_json_flag(parser: argparse.ArgumentParser) -> None:
     """Adds --json, which all benchmark programs take."""
     parser.add_argument("--json", type=Path, help="also write figures here")

@@ -12,7 +12,7 @@ import sys
 import torch
 
 import mica
-from bench_common import add_json_flag, interleave, spread, write_json
+from bench_common import add_json_flag, interleave, report, spread
 
 PROGRAM = """program @relu(%x: f32[8]) {
   %y = aten.relu(%x) : f32[8]
@@ -44,9 +44,7 @@ def main() -> int:
         "mica_us": spread(seconds["mica"], 1e6),
         "rounds": arguments.rounds,
     }
-    for name, value in figures.items():
-        print(f"{name}: {value}")
-    write_json(arguments.json, figures)
+    report(arguments.json, figures)
     return 0
 
 

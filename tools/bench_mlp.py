@@ -14,7 +14,7 @@ import sys
 import torch
 
 import mica
-from bench_common import add_json_flag, interleave, ratios, spread, write_json
+from bench_common import add_json_flag, interleave, ratios, report, spread
 
 LAYERS = 10
 WIDTH = 64
@@ -58,9 +58,7 @@ def main() -> int:
         "largest_difference": difference,
         "rounds": arguments.rounds,
     }
-    for name, value in figures.items():
-        print(f"{name}: {value}")
-    write_json(arguments.json, figures)
+    report(arguments.json, figures)
     return 0
 
 

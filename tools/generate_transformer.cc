@@ -75,6 +75,41 @@ class OpAdder {
     return Add("aten.add.Tensor", {ValueRef{a}, ValueRef{b}});
   }
 
+  // y = flat @ weight^T + bias.
+  struct LinearValues {
+    ValueId weight, bias, flat, y;
+  };
+  // x as [rows, in], and what torch's Linear makes of it.
+  LinearValues AddLinear(absl::string_view name, ValueId x, int64_t rows,
+                         int64_t in, int64_t out) {
+    LinearValues v;
+    v.weight = Variable(absl::StrCat(name, ".weight"), {out, in});
+    v.bias = Variable(absl::StrCat(name, ".bias"), {out});
+    v.flat = Reshape(x, {rows, in});
+    const ValueId transposed = Add("aten.t", {ValueRef{v.weight}});
+    v.y = Add("aten.addmm",
+              {ValueRef{v.bias}, ValueRef{v.flat}, ValueRef{transposed}});
+    return v;
+  }
+
+  struct LayerNormValues {
+    ValueId weight, bias, y, mean, rstd;
+  };
+  LayerNormValues AddLayerNorm(absl::string_view name, ValueId x,
+                               int64_t size) {
+    LayerNormValues v;
+    v.weight = Variable(absl::StrCat(name, ".weight"), {size});
+    v.bias = Variable(absl::StrCat(name, ".bias"), {size});
+    const std::vector<ValueId> results = AddAll(
+        "aten.native_layer_norm",
+        {ValueRef{x}, Ints{size}, ValueRef{v.weight}, ValueRef{v.bias}, 1e-5},
+        3);
+    v.y = results[0];
+    v.mean = results[1];
+    v.rstd = results[2];
+    return v;
+  }
+
   void Update(ValueId target, ValueId value) {
     if (status_.ok()) status_ = builder_.AddUpdate(target, value);
   }
@@ -105,25 +140,14 @@ class TransformerBuilder : private OpAdder {
   }
 
  private:
-  // x @ weight^T + bias, as torch's Linear runs it on [batch, seq, in].
   ValueId Linear(absl::string_view name, ValueId x, int64_t in, int64_t out) {
     const int64_t rows = options_.batch * options_.seq;
-    const ValueId weight = Variable(absl::StrCat(name, ".weight"), {out, in});
-    const ValueId bias = Variable(absl::StrCat(name, ".bias"), {out});
-    const ValueId transposed = Add("aten.t", {ValueRef{weight}});
-    const ValueId y =
-        Add("aten.addmm", {ValueRef{bias}, ValueRef{Reshape(x, {rows, in})},
-                           ValueRef{transposed}});
-    return Reshape(y, {options_.batch, options_.seq, out});
+    return Reshape(AddLinear(name, x, rows, in, out).y,
+                   {options_.batch, options_.seq, out});
   }
 
   ValueId LayerNorm(absl::string_view name, ValueId x) {
-    const int64_t hidden = options_.hidden;
-    const ValueId weight = Variable(absl::StrCat(name, ".weight"), {hidden});
-    const ValueId bias = Variable(absl::StrCat(name, ".bias"), {hidden});
-    return Add(
-        "aten.native_layer_norm",
-        {ValueRef{x}, Ints{hidden}, ValueRef{weight}, ValueRef{bias}, 1e-5});
+    return AddLayerNorm(name, x, options_.hidden).y;
   }
 
   ValueId Attention(absl::string_view name, ValueId x) {
@@ -204,44 +228,33 @@ class StepBuilder : private OpAdder {
   // gradient of the result, at `*gradient`, into that of x.
   ValueId Linear(absl::string_view name, ValueId x, int64_t in, int64_t out,
                  ValueId* gradient) {
-    const ValueId weight = Variable(absl::StrCat(name, ".weight"), {out, in});
-    const ValueId bias = Variable(absl::StrCat(name, ".bias"), {out});
-    const ValueId flat = Reshape(x, {rows_, in});
-    const ValueId transposed = Add("aten.t", {ValueRef{weight}});
-    const ValueId y = Add(
-        "aten.addmm", {ValueRef{bias}, ValueRef{flat}, ValueRef{transposed}});
+    const LinearValues v = AddLinear(name, x, rows_, in, out);
     backward_.push_back([=, this] {
       const ValueId dy = Reshape(*gradient, {rows_, out});
-      const ValueId dx = Add("aten.mm", {ValueRef{dy}, ValueRef{weight}});
+      const ValueId dx = Add("aten.mm", {ValueRef{dy}, ValueRef{v.weight}});
       const ValueId dy_t = Add("aten.t", {ValueRef{dy}});
-      Descend(weight, Add("aten.mm", {ValueRef{dy_t}, ValueRef{flat}}));
-      Descend(bias, Add("aten.sum.dim_IntList", {ValueRef{dy}, Ints{0}}));
+      Descend(v.weight, Add("aten.mm", {ValueRef{dy_t}, ValueRef{v.flat}}));
+      Descend(v.bias, Add("aten.sum.dim_IntList", {ValueRef{dy}, Ints{0}}));
       *gradient = Reshape(dx, {options_.batch, options_.seq, in});
     });
-    return Reshape(y, {options_.batch, options_.seq, out});
+    return Reshape(v.y, {options_.batch, options_.seq, out});
   }
 
   ValueId LayerNorm(absl::string_view name, ValueId x) {
-    const Ints dims = {options_.hidden};
-    const ValueId weight =
-        Variable(absl::StrCat(name, ".weight"), {options_.hidden});
-    const ValueId bias =
-        Variable(absl::StrCat(name, ".bias"), {options_.hidden});
-    const std::vector<ValueId> y =
-        AddAll("aten.native_layer_norm",
-               {ValueRef{x}, dims, ValueRef{weight}, ValueRef{bias}, 1e-5}, 3);
+    const int64_t hidden = options_.hidden;
+    const LayerNormValues v = AddLayerNorm(name, x, hidden);
     backward_.push_back([=, this] {
       const std::vector<ValueId> gradients =
           AddAll("aten.native_layer_norm_backward",
-                 {ValueRef{gradient_}, ValueRef{x}, dims, ValueRef{y[1]},
-                  ValueRef{y[2]}, ValueRef{weight}, ValueRef{bias},
-                  std::vector<bool>{true, true, true}},
+                 {ValueRef{gradient_}, ValueRef{x}, Ints{hidden},
+                  ValueRef{v.mean}, ValueRef{v.rstd}, ValueRef{v.weight},
+                  ValueRef{v.bias}, std::vector<bool>{true, true, true}},
                  3);
       gradient_ = gradients[0];
-      Descend(weight, gradients[1]);
-      Descend(bias, gradients[2]);
+      Descend(v.weight, gradients[1]);
+      Descend(v.bias, gradients[2]);
     });
-    return y[0];
+    return v.y;
   }
 
   // [batch, seq, hidden] as [batch, heads, seq, size].

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
 #include "gflags/gflags.h"
 #include "glog/logging.h"
 #include "nlohmann/json.hpp"
@@ -137,59 +138,44 @@ nlohmann::ordered_json ToJson(const BenchResult& result,
   json["fuse"] = options.fuse;
   json["frozen"] = options.frozen;
   json["peak_memory_bytes"] = PeakMemoryBytes();
-  json["machine"] = MachineName();
-  json["commit"] = CommitName();
   return json;
 }
 
-int BenchSlope() {
-  const BenchOptions options = OptionsFromFlags();
-  const absl::StatusOr<SlopeResult> result = RunSlope(options, FLAGS_ops);
-  if (!result.ok()) {
-    PrintError("mica_bench", result.status());
-    return kExitFailed;
-  }
+absl::StatusOr<nlohmann::ordered_json> BenchProgram(
+    const BenchOptions& options) {
+  MICA_ASSIGN_OR_RETURN(const BenchResult result, RunBench(options));
+  return ToJson(result, options);
+}
+
+absl::StatusOr<nlohmann::ordered_json> BenchSlope(const BenchOptions& options) {
+  MICA_ASSIGN_OR_RETURN(const SlopeResult result, RunSlope(options, FLAGS_ops));
   nlohmann::ordered_json json = {{"generate", FLAGS_generate},
                                  {"streams", options.streams},
                                  {"fuse", options.fuse},
-                                 {"slope", result->slope}};
-  for (const SlopePoint& point : result->points) {
+                                 {"slope", result.slope}};
+  for (const SlopePoint& point : result.points) {
     json["points"].push_back(
         {{"ops", point.ops}, {"analysis_ms", point.analysis_ms}});
   }
-  json["machine"] = MachineName();
-  json["commit"] = CommitName();
-  std::printf("%s\n", json.dump(FLAGS_json ? -1 : 2).c_str());
-  return 0;
+  return json;
 }
 
-int BenchMinimalloc() {
-  const absl::StatusOr<MinimallocResult> result =
-      RunMinimalloc({.path = FLAGS_minimalloc, .capacity = FLAGS_capacity});
-  if (!result.ok()) {
-    PrintError("mica_bench", result.status());
-    return kExitFailed;
+absl::StatusOr<nlohmann::ordered_json> BenchMinimalloc() {
+  MICA_ASSIGN_OR_RETURN(
+      const MinimallocResult result,
+      RunMinimalloc({.path = FLAGS_minimalloc, .capacity = FLAGS_capacity}));
+  if (FLAGS_capacity > 0 && result.capacity_needed > FLAGS_capacity) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        FLAGS_minimalloc, ": found no packing within ", FLAGS_capacity,
+        " bytes, but one in ", result.capacity_needed,
+        "; the largest live set has ", result.live_set));
   }
-  if (FLAGS_capacity > 0 && result->capacity_needed > FLAGS_capacity) {
-    PrintError(
-        "mica_bench",
-        absl::ResourceExhaustedError(absl::StrCat(
-            FLAGS_minimalloc, ": found no packing within ", FLAGS_capacity,
-            " bytes, but one in ", result->capacity_needed,
-            "; the largest live set has ", result->live_set)));
-    return kExitFailed;
-  }
-  const nlohmann::ordered_json json = {
-      {"minimalloc", FLAGS_minimalloc},
-      {"lifetimes", result->lifetimes},
-      {"capacity", FLAGS_capacity},
-      {"capacity_needed", result->capacity_needed},
-      {"live_set", result->live_set},
-      {"seconds", result->seconds},
-      {"machine", MachineName()},
-      {"commit", CommitName()}};
-  std::printf("%s\n", json.dump(FLAGS_json ? -1 : 2).c_str());
-  return 0;
+  return nlohmann::ordered_json{{"minimalloc", FLAGS_minimalloc},
+                                {"lifetimes", result.lifetimes},
+                                {"capacity", FLAGS_capacity},
+                                {"capacity_needed", result.capacity_needed},
+                                {"live_set", result.live_set},
+                                {"seconds", result.seconds}};
 }
 
 ScheduleBenchOptions ScheduleOptionsFromFlags() {
@@ -205,17 +191,18 @@ ScheduleBenchOptions ScheduleOptionsFromFlags() {
           .print_table = FLAGS_table};
 }
 
-int MainOfSchedule() {
+// What was asked for, with what tells two measurements apart.
+absl::StatusOr<nlohmann::ordered_json> Bench(const BenchOptions& options) {
   absl::StatusOr<nlohmann::ordered_json> json =
-      RunScheduleBench(ScheduleOptionsFromFlags());
-  if (!json.ok()) {
-    PrintError("mica_bench", json.status());
-    return kExitFailed;
+      !FLAGS_schedule.empty()     ? RunScheduleBench(ScheduleOptionsFromFlags())
+      : !FLAGS_minimalloc.empty() ? BenchMinimalloc()
+      : FLAGS_slope               ? BenchSlope(options)
+                                  : BenchProgram(options);
+  if (json.ok()) {
+    (*json)["machine"] = MachineName();
+    (*json)["commit"] = CommitName();
   }
-  (*json)["machine"] = MachineName();
-  (*json)["commit"] = CommitName();
-  std::printf("%s\n", json->dump(FLAGS_json ? -1 : 2).c_str());
-  return 0;
+  return json;
 }
 
 int Main(int argc, char** argv) {
@@ -229,22 +216,19 @@ int Main(int argc, char** argv) {
         "or --schedule=gpipe|1f1b|interleaved|zb_h1|zbv|FILE or "
         "--minimalloc=CSV");
   }
-  if (status.ok() && !FLAGS_schedule.empty()) return MainOfSchedule();
-  if (status.ok() && FLAGS_slope) return BenchSlope();
-  if (status.ok() && !FLAGS_minimalloc.empty()) return BenchMinimalloc();
   const BenchOptions options = OptionsFromFlags();
-  if (status.ok()) status = CheckOptions(options);
+  const bool is_program = FLAGS_schedule.empty() && FLAGS_minimalloc.empty();
+  if (status.ok() && is_program && !FLAGS_slope) status = CheckOptions(options);
   if (!status.ok()) {
     PrintError("mica_bench", status);
     return kExitUsage;
   }
-  const absl::StatusOr<BenchResult> result = RunBench(options);
-  if (!result.ok()) {
-    PrintError("mica_bench", result.status());
+  const absl::StatusOr<nlohmann::ordered_json> json = Bench(options);
+  if (!json.ok()) {
+    PrintError("mica_bench", json.status());
     return kExitFailed;
   }
-  const nlohmann::ordered_json json = ToJson(*result, options);
-  std::printf("%s\n", json.dump(FLAGS_json ? -1 : 2).c_str());
+  std::printf("%s\n", json->dump(FLAGS_json ? -1 : 2).c_str());
   return 0;
 }
 

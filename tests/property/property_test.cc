@@ -23,6 +23,7 @@
 #include "tests/property/plan_checker.h"
 #include "tests/property/random_program.h"
 #include "tests/property/runnable.h"
+#include "tests/property/seeds.h"
 
 namespace mica {
 namespace {
@@ -30,27 +31,6 @@ namespace {
 constexpr uint64_t kNumSeeds = 300;
 
 // The number in an environment variable.
-uint64_t NumberFrom(const char* variable, uint64_t if_unset) {
-  const char* text = std::getenv(variable);
-  uint64_t number = if_unset;
-  if (text != nullptr) CHECK(absl::SimpleAtoi(text, &number)) << variable;
-  return number;
-}
-
-// Calls `test` with each seed, until one fails.
-template <typename Test>
-void ForEachSeed(Test test) {
-  const uint64_t end = NumberFrom("MICA_PROPERTY_SEEDS", kNumSeeds);
-  const uint64_t only = NumberFrom("MICA_PROPERTY_SEED", end);
-  const uint64_t first = only == end ? 0 : only;
-  const uint64_t last = only == end ? end : only + 1;
-  for (uint64_t seed = first; seed < last && !testing::Test::HasFailure();
-       ++seed) {
-    SCOPED_TRACE(absl::StrCat("MICA_PROPERTY_SEED=", seed));
-    test(seed);
-  }
-}
-
 const KernelRegistry& ReferenceKernels() {
   static const KernelRegistry& registry = *[] {
     auto* filled = new KernelRegistry;
@@ -110,7 +90,7 @@ bool SameBytes(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
 }
 
 TEST(PropertyTest, TextReadsBackAsTheSameProgram) {
-  ForEachSeed([](uint64_t seed) {
+  ForEachSeed(kNumSeeds, [](uint64_t seed) {
     const Program program = RandomProgram(seed, AllOps());
     const std::string text = ToText(program);
     MICA_ASSERT_OK_AND_ASSIGN(Program again, ParseProgram(text, AllOps()));
@@ -119,7 +99,7 @@ TEST(PropertyTest, TextReadsBackAsTheSameProgram) {
 }
 
 TEST(PropertyTest, EveryPlanComputesWhatTheReferenceDoes) {
-  ForEachSeed([](uint64_t seed) {
+  ForEachSeed(kNumSeeds, [](uint64_t seed) {
     const Program program = RandomProgram(seed, AllOps());
     MICA_ASSERT_OK_AND_ASSIGN(const Runnable want,
                               PlanAndRun(program, ReferenceKernels(), kPlain));
@@ -143,7 +123,7 @@ TEST(PropertyTest, EveryPlanComputesWhatTheReferenceDoes) {
 }
 
 TEST(PropertyTest, EveryStepReadsWhatItsOperandsHold) {
-  ForEachSeed([](uint64_t seed) {
+  ForEachSeed(kNumSeeds, [](uint64_t seed) {
     const Program program = RandomProgram(seed, AllOps());
     const std::vector<PlanOptions> all_options = {
         {.fuse = false},
@@ -163,7 +143,7 @@ TEST(PropertyTest, EveryStepReadsWhatItsOperandsHold) {
 
 TEST(PropertyTest, StreamsChangeNoBit) {
   int num_plans_with_waits = 0;
-  ForEachSeed([&](uint64_t seed) {
+  ForEachSeed(kNumSeeds, [&](uint64_t seed) {
     const Program program = RandomProgram(seed, AllOps());
     for (const bool fuse : {false, true}) {
       const PlanOptions one = {.frozen = fuse, .fuse = fuse};
@@ -190,7 +170,7 @@ TEST(PropertyTest, StreamsChangeNoBit) {
 }
 
 TEST(PropertyTest, EqualProgramsGetEqualPlans) {
-  ForEachSeed([](uint64_t seed) {
+  ForEachSeed(kNumSeeds, [](uint64_t seed) {
     const Program program = RandomProgram(seed, AllOps());
     MICA_ASSERT_OK_AND_ASSIGN(const Program again,
                               ParseProgram(ToText(program), AllOps()));
@@ -203,7 +183,7 @@ TEST(PropertyTest, EqualProgramsGetEqualPlans) {
 }
 
 TEST(PropertyTest, ASharedPlanRunsAsAFreshOneBitForBit) {
-  ForEachSeed([](uint64_t seed) {
+  ForEachSeed(kNumSeeds, [](uint64_t seed) {
     const Program program = RandomProgram(seed, AllOps());
     MICA_ASSERT_OK_AND_ASSIGN(const auto plan,
                               Plan::Build(program, AllOps(), AllKernels(), {}));
@@ -237,7 +217,7 @@ TEST(PropertyTest, AnErrorChangesNoVariableAndTheJobRunsAgain) {
   kernels.Add("aten.tanh", {DType::kF32, DType::kF64}, KernelRank::kFast,
               {.name = "test.failing", .prepare = PrepareFailing});
   RegisterAllKernels(kernels);
-  ForEachSeed([&](uint64_t seed) {
+  ForEachSeed(kNumSeeds, [&](uint64_t seed) {
     const Program program = RandomProgram(seed, AllOps());
     MICA_ASSERT_OK_AND_ASSIGN(const auto plan,
                               Plan::Build(program, AllOps(), kernels, {}));

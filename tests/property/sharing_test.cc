@@ -20,29 +20,12 @@
 #include "ops/all.h"
 #include "tests/property/random_program.h"
 #include "tests/property/runnable.h"
+#include "tests/property/seeds.h"
 
 namespace mica {
 namespace {
 
 constexpr uint64_t kNumSeeds = 1000;
-
-uint64_t NumberFrom(const char* variable, uint64_t if_unset) {
-  const char* text = std::getenv(variable);
-  uint64_t number = if_unset;
-  if (text != nullptr) CHECK(absl::SimpleAtoi(text, &number)) << variable;
-  return number;
-}
-
-template <typename Test>
-void ForEachSeed(Test test) {
-  const uint64_t only = NumberFrom("MICA_PROPERTY_SEED", UINT64_MAX);
-  const uint64_t end = NumberFrom("MICA_PROPERTY_SEEDS", kNumSeeds);
-  for (uint64_t seed = 0; seed < end && !testing::Test::HasFailure(); ++seed) {
-    if (only != UINT64_MAX && seed != only) continue;
-    SCOPED_TRACE(absl::StrCat("MICA_PROPERTY_SEED=", seed));
-    test(seed);
-  }
-}
 
 // The same Program under other names, at other lines.
 absl::StatusOr<Program> Relabel(const Program& program) {
@@ -132,7 +115,7 @@ void ExpectSameRun(const std::shared_ptr<const Plan>& a,
 }
 
 TEST(SharingTest, ASharedPlanIsThePrivateOne) {
-  ForEachSeed([](uint64_t seed) {
+  ForEachSeed(kNumSeeds, [](uint64_t seed) {
     const PlanOptions options = {.num_threads = seed % 5 == 4 ? 2 : 1,
                                  .frozen = seed % 2 == 1,
                                  .fuse = seed % 3 != 2};
@@ -148,7 +131,9 @@ TEST(SharingTest, ASharedPlanIsThePrivateOne) {
           const auto mine,
           Plan::Build(*other, AllOps(), AllKernels(), options));
       ExpectSamePlan(*shared, *mine);
-      if (other == &parsed) EXPECT_EQ(shared->ToText(), mine->ToText());
+      if (other == &parsed) {
+        EXPECT_EQ(shared->ToText(), mine->ToText());
+      }
       ExpectSameRun(shared, mine);
       const auto asked = std::make_shared<const Program>(std::move(*other));
       MICA_ASSERT_OK_AND_ASSIGN(const auto got, plans.Get(asked, options));
@@ -159,7 +144,7 @@ TEST(SharingTest, ASharedPlanIsThePrivateOne) {
 }
 
 TEST(SharingTest, AStoredPlanIsTheBuiltOne) {
-  ForEachSeed([](uint64_t seed) {
+  ForEachSeed(kNumSeeds, [](uint64_t seed) {
     const PlanOptions options = {.frozen = seed % 2 == 1,
                                  .fuse = seed % 3 != 2};
     const Program program = RandomProgram(seed, AllOps());
@@ -180,7 +165,7 @@ TEST(SharingTest, AStoredPlanIsTheBuiltOne) {
 // Another Program than the one before, whatever it is: no Plan in common.
 TEST(SharingTest, DifferentProgramsHaveDifferentKeys) {
   absl::flat_hash_map<std::string, std::string> texts;
-  ForEachSeed([&](uint64_t seed) {
+  ForEachSeed(kNumSeeds, [&](uint64_t seed) {
     const Program program = RandomProgram(seed, AllOps());
     const PlanKey key = PlanKeyOf(program, {});
     const auto [it, is_new] =
