@@ -83,6 +83,7 @@ PyRef ReportRecord(const Record& record) {
       Put(d, "calls", Texts(calls)) && Put(d, "ops", Texts(ops)) &&
       Put(d, "opaque", counts) && Put(d, "variables", Variables(record)) &&
       Put(d, "guards", Texts(record.GuardsToText())) &&
+      Put(d, "effects", Texts(record.EffectsToText())) &&
       Put(d, "hits", Number(record.hits)) &&
       Put(d, "program", Text(ToText(graph.program()))) &&
       Put(d, "plan", Text(graph.plan().ToText())) &&

@@ -139,6 +139,9 @@ class RecordDescriber {
         put("windows", Windows(graph)) &&
         put("states", ToList(record.states(), OrNone)) &&
         put("lost_gradients", LostGradients(record.gradients_)) &&
+        put("effects",
+            ToList(record.EffectsToText(),
+                   [](const std::string& line) { return ToText(line); })) &&
         put("constants", Constants(graph)) &&
         put("numbers", Numbers(record.host_inputs_)) &&
         put("number_outputs", ToNumbers(graph.lowered_.host_results)) &&

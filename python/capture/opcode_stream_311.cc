@@ -200,9 +200,9 @@ void OpcodeStream::Dispatch(int opcode, int arg, PyCodeObject* code) {
       return watch_.ReadAttribute(Peek(1), Name(code, arg));
     case STORE_ATTR:
       watch_.Store(Peek(1), Peek(2));
-      [[fallthrough]];
-    case DELETE_ATTR:
       return watch_.WriteAttribute(Peek(1), Name(code, arg));
+    case DELETE_ATTR:
+      return watch_.RemoveAttribute(Peek(1), Name(code, arg));
     case STORE_DEREF:
       watch_.Store(frame_->localsplus[arg], Peek(1));
       [[fallthrough]];

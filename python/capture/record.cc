@@ -257,8 +257,13 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
   for (PyObject* object : run.watch.state_inputs()) inputs_.Pin(object);
   inputs_.Forbid(run.watch.state_tensors());
   std::vector<PyObject*> tensors;
+  std::vector<PyObject*> left;
+  for (const WrittenItem& item : run.watch.written()) {
+    left.push_back(PyDict_GetItemWithError(item.dict.get(), item.key.get()));
+  }
+  effects_ = Effects(run.watch.written(), left);
   auto [tree, tree_refusal] =
-      ResultTree::Build(result, run.watch, inputs_, &tensors);
+      ResultTree::Build(result, left, run.watch, inputs_, &tensors);
   if (tree_refusal) return refuse(std::move(tree_refusal));
   if (run.watch.refusal()) return refuse(run.watch.refusal());
   result_ = std::move(tree);
@@ -498,7 +503,9 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
   std::vector<PyObject*> objects;
   objects.reserve(tensors.size());
   for (const PyRef& tensor : tensors) objects.push_back(tensor.get());
-  *result = PyRef::Steal(result_.Make(objects, numbers, bound.inputs));
+  std::vector<PyRef> left;
+  *result = PyRef::Steal(result_.Make(objects, numbers, bound.inputs, &left));
+  if (*result && !effects_.Apply(left)) *result = PyRef();
   ++hits;
   return Outcome::kHit;
 }
@@ -507,6 +514,7 @@ int Record::Traverse(visitproc visit, void* arg) const {
   if (const int stop = inputs_.Traverse(visit, arg)) return stop;
   if (const int stop = guards_.Traverse(visit, arg)) return stop;
   if (const int stop = result_.Traverse(visit, arg)) return stop;
+  if (const int stop = effects_.Traverse(visit, arg)) return stop;
   if (const int stop = gradients_.Traverse(visit, arg)) return stop;
   if (const int stop = host_inputs_.Traverse(visit, arg)) return stop;
   for (const State& state : states_) Py_VISIT(state.tensor.get());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "python/capture/effects.h"
 #include "python/capture/gradients.h"
 #include "python/capture/graph.h"
 #include "python/capture/guard_note.h"
@@ -86,6 +87,7 @@ class Record {
   int Traverse(visitproc visit, void* arg) const;
   // One readable expression each.
   std::vector<std::string> GuardsToText() const;
+  std::vector<std::string> EffectsToText() const { return effects_.ToText(); }
   int64_t num_state_facts() const { return guards_.num_facts(); }
 
  private:
@@ -100,6 +102,7 @@ class Record {
   StateGuards guards_;
   MemoryGuards memory_;
   ResultTree result_;
+  Effects effects_;
   // Of the tape, in order. A gradient is found at its leaf at each run.
   struct State {
     PyRef tensor;

@@ -212,11 +212,14 @@ void ResultTree::Builder::AddAttributes(int id, PyObject* object, int depth) {
 }
 
 std::pair<ResultTree, Refusal> ResultTree::Build(
-    PyObject* result, StateWatch& watch, const InputGuards& inputs,
-    std::vector<PyObject*>* tensors) {
+    PyObject* result, absl::Span<PyObject* const> left, StateWatch& watch,
+    const InputGuards& inputs, std::vector<PyObject*>* tensors) {
   ResultTree tree;
   Builder builder(&tree, watch, inputs, tensors);
   tree.root_ = builder.Add(result, 0);
+  for (PyObject* object : left) {
+    if (object != nullptr) tree.left_roots_.push_back(builder.Add(object, 0));
+  }
   Refusal refusal = builder.refusal();
   return {std::move(tree), std::move(refusal)};
 }
@@ -232,14 +235,22 @@ int ResultTree::Traverse(visitproc visit, void* arg) const {
 
 PyObject* ResultTree::Make(absl::Span<PyObject* const> tensors,
                            absl::Span<const double> numbers,
-                           const BoundInputs& inputs) const {
+                           const BoundInputs& inputs,
+                           std::vector<PyRef>* left) const {
   const Node& root = nodes_[root_];
-  if (root.kind == Kind::kTensor) {
+  if (root.kind == Kind::kTensor && left_roots_.empty()) {
     Py_INCREF(tensors[root.index]);
     return tensors[root.index];
   }
   std::vector<PyObject*> made(has_same_ ? nodes_.size() : 0);
-  return MakeNode(root_, {tensors, numbers, inputs}, made);
+  const Parts parts{tensors, numbers, inputs};
+  PyRef result = PyRef::Steal(MakeNode(root_, parts, made));
+  if (!result) return nullptr;
+  for (const int id : left_roots_) {
+    left->push_back(PyRef::Steal(MakeNode(id, parts, made)));
+    if (!left->back()) return nullptr;
+  }
+  return result.release();
 }
 
 PyObject* ResultTree::MakeNode(int id, const Parts& parts,

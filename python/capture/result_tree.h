@@ -16,28 +16,31 @@
 
 namespace mica {
 
-// A recipe for the object that a program returned: which parts are tensors
-// that a run computes, which are the caller's own arguments or objects of the
-// program's state, returned as themselves, which are constants, and which
-// containers hold them. An object that occurred twice occurs twice again.
+// A recipe for the objects that a program returned and left in its state: which
+// parts are tensors that a run computes, which are the caller's own arguments
+// or objects of the program's state, returned as themselves, which are
+// constants, and which containers hold them. An object that occurred twice
+// occurs twice again.
 class ResultTree {
  public:
-  // Describes `result` of the run that `watch` and `inputs` saw. Fails with a
-  // reason for what can't be made again. `tensors` gets the tensors that the
-  // run made, each once; borrowed from `result`.
+  // Describes `result` of the run that `watch` and `inputs` saw, and what it
+  // left behind, of which null is skipped. Fails with a reason for what can't
+  // be made again. `tensors` gets the tensors that the run made, each once;
+  // borrowed from `result` and `left`.
   static std::pair<ResultTree, Refusal> Build(PyObject* result,
+                                              absl::Span<PyObject* const> left,
                                               StateWatch& watch,
                                               const InputGuards& inputs,
                                               std::vector<PyObject*>* tensors);
   // The numbers that vary among the result's parts, by HostValues::Id.
   const std::vector<int32_t>& numbers() const { return numbers_; }
 
-  // A new result of these tensors, in the order of Build()'s. Null with a
-  // Python error set if there is no memory.
-  // `numbers` are as numbers() has them.
+  // A new result of these tensors, in the order of Build()'s, and in `left`
+  // what is to be left behind. Null with a Python error set if there is no
+  // memory. `numbers` are as numbers() has them.
   PyObject* Make(absl::Span<PyObject* const> tensors,
-                 absl::Span<const double> numbers,
-                 const BoundInputs& inputs) const;
+                 absl::Span<const double> numbers, const BoundInputs& inputs,
+                 std::vector<PyRef>* left) const;
 
   // For Python's garbage collector.
   int Traverse(visitproc visit, void* arg) const;
@@ -77,6 +80,7 @@ class ResultTree {
   std::vector<int32_t> numbers_;
   std::vector<Node> nodes_;
   int root_ = 0;
+  std::vector<int> left_roots_;
   bool has_same_ = false;
 };
 

@@ -44,6 +44,13 @@ bool IsItemKey(PyObject* key) {
 
 PyObject* ModuleDict(PyObject* module) { return PyModule_GetDict(module); }
 
+PyRef InternedKey(PyObject* key) {
+  PyObject* interned = key;
+  Py_INCREF(interned);
+  PyUnicode_InternInPlace(&interned);
+  return PyRef::Steal(interned);
+}
+
 }  // namespace
 
 GuardNote StateWatch::NoteOf(std::string path) const {
@@ -216,11 +223,8 @@ void StateWatch::ReadGlobal(PyObject* globals, PyObject* builtins,
       return Refuse("runs code whose globals aren't a plain dict");
     }
     if (!IsOld(dict)) return;
-    AddItem(dict, name, NoteOf(text));
-    PyObject* value = PyDict_GetItemWithError(dict, name);
-    if (value == nullptr) continue;
-    MarkOld(value, text);
-    return;
+    UseDictItem(dict, name, text, Use::kRead);
+    if (PyDict_GetItemWithError(dict, name) != nullptr) return;
   }
 }
 
@@ -233,19 +237,49 @@ void StateWatch::ReadCell(PyObject* cell, PyObject* name) {
 }
 
 void StateWatch::ReadAttribute(PyObject* owner, PyObject* name) {
-  UseAttribute(owner, name, /*is_write=*/false);
+  UseAttribute(owner, name, Use::kRead);
 }
 
 void StateWatch::WriteAttribute(PyObject* owner, PyObject* name) {
-  UseAttribute(owner, name, /*is_write=*/true);
+  UseAttribute(owner, name, Use::kWrite);
 }
 
-void StateWatch::UseAttribute(PyObject* owner, PyObject* name, bool is_write) {
+void StateWatch::RemoveAttribute(PyObject* owner, PyObject* name) {
+  UseAttribute(owner, name, Use::kRemove);
+}
+
+bool StateWatch::IsWritten(PyObject* dict, PyObject* key) const {
+  if (!written_dicts_.contains(dict)) return false;
+  if (!PyUnicode_CheckExact(key)) return false;
+  return written_keys_.contains({dict, InternedKey(key).get()});
+}
+
+void StateWatch::UseDictItem(PyObject* dict, PyObject* key,
+                             const std::string& path, Use use) {
+  if (IsWritten(dict, key)) return;  // Its value is the run's.
+  if (use == Use::kWrite && PyUnicode_CheckExact(key) &&
+      PyDict_CheckExact(dict)) {
+    PyRef name = InternedKey(key);
+    written_dicts_.insert(dict);
+    written_keys_.insert({dict, name.get()});
+    written_.push_back({.dict = PyRef::Share(dict),
+                        .key = std::move(name),
+                        .note = NoteOf(path)});
+    return;
+  }
+  AddItem(dict, key, NoteOf(path));
+  PyObject* value = PyDict_GetItemWithError(dict, key);
+  if (value == nullptr && PyErr_Occurred()) PyErr_Clear();
+  if (value != nullptr) MarkOld(value, path);
+}
+
+void StateWatch::UseAttribute(PyObject* owner, PyObject* name, Use use) {
   if (refusal_) return;
+  const bool is_write = use != Use::kRead;
   if (!PyUnicode_Check(name)) return;  // The program will raise.
   if (PyFloat_CheckExact(owner)) return values_.MarkExact(owner);
   if (PyObject* inner = UnwrapCompiled(owner)) {
-    return UseAttribute(inner, name, is_write);
+    return UseAttribute(inner, name, use);
   }
   PyTypeObject* type = Py_TYPE(owner);
   TouchType(type);
@@ -289,7 +323,7 @@ void StateWatch::UseAttribute(PyObject* owner, PyObject* name, bool is_write) {
     return;
   }
   if (PyMethod_Check(owner)) {
-    return UseAttribute(PyMethod_GET_FUNCTION(owner), name, is_write);
+    return UseAttribute(PyMethod_GET_FUNCTION(owner), name, use);
   }
   if (PyFunction_Check(owner)) {
     if (!IsOld(owner)) return;
@@ -312,7 +346,7 @@ void StateWatch::UseAttribute(PyObject* owner, PyObject* name, bool is_write) {
     static PyObject* contents = Interned("cell_contents");
     return ReadCell(owner, contents);
   }
-  UseInstanceAttribute(owner, name, is_write);
+  UseInstanceAttribute(owner, name, use);
 }
 
 // Notes how `descriptor`, found on the class, answers. False if the instance's
@@ -361,7 +395,8 @@ bool StateWatch::UseDescriptor(PyObject* owner, PyObject* name,
 }
 
 void StateWatch::UseInstanceAttribute(PyObject* owner, PyObject* name,
-                                      bool is_write) {
+                                      Use use) {
+  const bool is_write = use != Use::kRead;
   PyTypeObject* type = Py_TYPE(owner);
   if (IsInert(owner) && !is_write) return;
   if (!IsOld(owner)) return;
@@ -395,9 +430,7 @@ void StateWatch::UseInstanceAttribute(PyObject* owner, PyObject* name,
   const std::string path =
       prefix.empty() ? PyText(name) : absl::StrCat(prefix, ".", PyText(name));
   MarkOld(dict, absl::StrCat(prefix, ".__dict__"));
-  AddItem(dict, name, NoteOf(path));
-  PyObject* value = PyDict_GetItemWithError(dict, name);
-  if (value != nullptr) MarkOld(value, path);
+  UseDictItem(dict, name, path, use);
 }
 
 void StateWatch::UseItem(PyObject* container, PyObject* key) {
@@ -408,11 +441,7 @@ void StateWatch::UseItem(PyObject* container, PyObject* key) {
     TouchType(Py_TYPE(container));
     if (!IsOld(container)) return;
     if (PyUnicode_CHECK_INTERNED(key) && !IsFirst(container, key)) return;
-    const std::string path = ItemPath(PathOf(container), key);
-    AddItem(container, key, NoteOf(path));
-    PyObject* value = PyDict_GetItemWithError(container, key);
-    if (value == nullptr && PyErr_Occurred()) PyErr_Clear();
-    if (value != nullptr) MarkOld(value, path);
+    UseDictItem(container, key, ItemPath(PathOf(container), key), Use::kRead);
     return;
   }
   Touch(container);
@@ -494,6 +523,10 @@ void StateWatch::TouchContainer(PyObject* object, int depth) {
   if (depth > kMaxDepth) return Refuse("nests containers too deeply");
   const bool is_old = IsOld(object);
   const bool is_first = is_old && IsFirst(object, nullptr);
+  if (is_old && written_dicts_.contains(object)) {
+    return Refuse(absl::StrCat("reads all of ", PathOf(object),
+                               " after it wrote items of it"));
+  }
   if (is_first && !PyTuple_Check(object)) {
     const GuardNote note = NoteOf(PathOf(object));
     if (IsPythonClass(Py_TYPE(object))) guards_.AddInstance(object, note);

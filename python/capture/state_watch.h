@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "python/capture/autograd_access.h"
+#include "python/capture/effects.h"
 #include "python/capture/gradients.h"
 #include "python/capture/host_values.h"
 #include "python/capture/interpreter.h"
@@ -85,6 +86,7 @@ class StateWatch {
   void ReadGlobal(PyObject* globals, PyObject* builtins, PyObject* name);
   void ReadAttribute(PyObject* owner, PyObject* name);
   void WriteAttribute(PyObject* owner, PyObject* name);
+  void RemoveAttribute(PyObject* owner, PyObject* name);
   // Reads or writes `container[key]`, or asks whether it is there.
   void UseItem(PyObject* container, PyObject* key);
   // A variable of an enclosing function.
@@ -115,6 +117,9 @@ class StateWatch {
     return state_inputs_;
   }
   GradientWatch& gradients() { return gradients_; }
+  // Items of older dicts that the program wrote first and read, if at all,
+  // after that: no fact says what they were.
+  absl::Span<const WrittenItem> written() const { return written_; }
   // Graphs of autograd that the program used up.
   const ReleasedGraphs& released_graphs() const { return released_; }
   // All tensors that the program found in its state, used or not.
@@ -141,8 +146,14 @@ class StateWatch {
   void TouchGradient(PyObject* owner);
   void RunBackward(absl::Span<PyObject* const> args);
   void RequireGrad(absl::Span<PyObject* const> args);
-  void UseAttribute(PyObject* owner, PyObject* name, bool is_write);
-  void UseInstanceAttribute(PyObject* owner, PyObject* name, bool is_write);
+  // Removing an attribute reads it too: it has to be there.
+  enum class Use { kRead, kWrite, kRemove };
+  void UseAttribute(PyObject* owner, PyObject* name, Use use);
+  void UseInstanceAttribute(PyObject* owner, PyObject* name, Use use);
+  // Reads or writes an item of an older dict, which is known as `path`.
+  void UseDictItem(PyObject* dict, PyObject* key, const std::string& path,
+                   Use use);
+  bool IsWritten(PyObject* dict, PyObject* key) const;
   bool UseDescriptor(PyObject* owner, PyObject* name, PyObject* descriptor);
   // The arguments of a call that makes a tensor of Python's values.
   void MakeTensor(absl::Span<PyObject* const> args);
@@ -182,6 +193,9 @@ class StateWatch {
   StateGuards guards_;
   GradientWatch gradients_;
   ReleasedGraphs released_;
+  std::vector<WrittenItem> written_;
+  absl::flat_hash_set<std::pair<PyObject*, PyObject*>> written_keys_;
+  absl::flat_hash_set<PyObject*> written_dicts_;
   Refusal refusal_;
   absl::flat_hash_set<PyObject*> inputs_;
   absl::flat_hash_set<PyObject*> state_inputs_;

@@ -246,7 +246,10 @@ void StateWatch::CallBuiltin(PyObject* callable,
     case CallKind::kGetAttr:
     case CallKind::kSetAttr:
       if (all.size() < 2) return;
-      return UseAttribute(all[0], all[1], kind == CallKind::kSetAttr);
+      if (kind == CallKind::kGetAttr) return ReadAttribute(all[0], all[1]);
+      if (all.size() == 2) return RemoveAttribute(all[0], all[1]);
+      Store(all[0], all[2]);
+      return WriteAttribute(all[0], all[1]);
     case CallKind::kUseItem:
       if (all.size() < 2) return;
       for (size_t i = 2; i < all.size(); ++i) TouchObject(all[i], kDeepDepth);

@@ -42,6 +42,7 @@ class Graph:
       ops: The operators that run, after fusion.
       opaque: Those that run through ATen, with how often each occurs.
       guards: Readable expressions, with the user's line.
+      effects: What a hit leaves in Python's state, with the user's line.
       hits: Calls that this record served.
       program_text: The Program, in the text form.
       plan_text: Its steps: kernel and locations of each.
@@ -55,6 +56,7 @@ class Graph:
     ops: list[str]
     opaque: dict[str, int]
     guards: list[str]
+    effects: list[str]
     hits: int
     program_text: str = field(repr=False)
     plan_text: str = field(repr=False)
@@ -114,6 +116,9 @@ class Explanation:
                 lines.append(f"  left to ATen: {_counts(names)}")
             lines.append("  guards:")
             lines += [f"    {guard}" for guard in graph.guards]
+            if graph.effects:
+                lines.append("  effects:")
+                lines += [f"    {effect}" for effect in graph.effects]
         lines += [f"ran eagerly: {reason}" for reason in self.refusals]
         lines += [f"missed: {reason}" for reason in self.misses]
         if self.given_up:
@@ -168,6 +173,7 @@ def _explanation(compiled: Any) -> Explanation:
                 ops=record["ops"],
                 opaque=record["opaque"],
                 guards=record["guards"],
+                effects=record["effects"],
                 hits=record["hits"],
                 program_text=record["program"],
                 plan_text=record["plan"],

@@ -73,6 +73,7 @@ def export(
             f"tensor, read at {', '.join(record['host_reads'])}"
         )
     program = _keep_results(_mica.Program.parse(record["program"]), record)
+    _check_effects(record)
     _check_gradients(program, record)
     names = _new_names(
         program,
@@ -137,6 +138,14 @@ def _keep_results(
         for source, index, *rest in windows
     ]
     return program.keep_outputs(outputs)
+
+
+def _check_effects(record: Mapping[str, Any]) -> None:
+    """Refuses a program that leaves something in Python's state."""
+    for effect in record["effects"]:
+        raise NotImplementedError(
+            f"mica.export: the program {effect}; return the value instead"
+        )
 
 
 def _check_gradients(program: _mica.Program, record: Mapping[str, Any]) -> None:
