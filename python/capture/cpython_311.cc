@@ -103,6 +103,23 @@ UserLine CurrentUserLine() {
   return {};
 }
 
+std::optional<FrameLine> FrameAbove(int64_t level, const PyFrameObject* outer) {
+  PyFrameObject* frame = PyEval_GetFrame();
+  for (; frame != nullptr && frame != outer; --level) {
+    const _PyInterpreterFrame* inner = frame->f_frame;
+    if (level == 0) {
+      return FrameLine{.globals = inner->f_globals,
+                       .filename = inner->f_code->co_filename,
+                       .line = PyFrame_GetLineNumber(frame)};
+    }
+    const PyRef above =
+        PyRef::Steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(frame)));
+    // What holds it is that it runs.
+    frame = reinterpret_cast<PyFrameObject*>(above.get());
+  }
+  return std::nullopt;
+}
+
 bool IsForeignTracerActive() {
   return PyThreadState_Get()->c_tracefunc != nullptr;
 }

@@ -1,17 +1,45 @@
 #include "python/capture/effects.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace mica {
+namespace {
 
-Effects::Effects(absl::Span<const WrittenItem> written,
-                 absl::Span<PyObject* const> values) {
+std::string Describe(absl::string_view what, const GuardNote& note) {
+  return note.at.line == 0 ? absl::StrCat(what, " ", note.path)
+                           : absl::StrCat(what, " ", note.path, " (",
+                                          note.at.ToString(), ")");
+}
+
+bool Make(const HostCall& call) {
+  std::vector<PyObject*> args;
+  for (const PyRef& arg : call.args) args.push_back(arg.get());
+  const Py_ssize_t num_keywords =
+      call.keyword_names ? PyTuple_GET_SIZE(call.keyword_names.get()) : 0;
+  const PyRef result = PyRef::Steal(PyObject_Vectorcall(
+      call.callable.get(), args.data(), args.size() - num_keywords,
+      call.keyword_names.get()));
+  return static_cast<bool>(result);
+}
+
+}  // namespace
+
+Effects::Effects(std::vector<HostCall> calls,
+                 absl::Span<const WrittenItem> written,
+                 absl::Span<PyObject* const> values)
+    : calls_(std::move(calls)) {
   for (size_t i = 0; i < written.size(); ++i) {
     items_.push_back({.at = written[i], .is_removed = values[i] == nullptr});
   }
 }
 
 bool Effects::Apply(absl::Span<const PyRef> values) const {
+  for (const HostCall& call : calls_) {
+    if (!Make(call)) return false;
+  }
   size_t next = 0;
   for (const Item& item : items_) {
     PyObject* dict = item.at.dict.get();
@@ -28,17 +56,20 @@ bool Effects::Apply(absl::Span<const PyRef> values) const {
 
 std::vector<std::string> Effects::ToText() const {
   std::vector<std::string> lines;
+  for (const HostCall& call : calls_) {
+    lines.push_back(Describe("calls", call.note));
+  }
   for (const Item& item : items_) {
-    lines.push_back(absl::StrCat(
-        item.is_removed ? "removes " : "sets ", item.at.note.path,
-        item.at.note.at.line == 0
-            ? ""
-            : absl::StrCat(" (", item.at.note.at.ToString(), ")")));
+    lines.push_back(
+        Describe(item.is_removed ? "removes" : "sets", item.at.note));
   }
   return lines;
 }
 
 int Effects::Traverse(visitproc visit, void* arg) const {
+  for (const HostCall& call : calls_) {
+    for (const PyRef& object : call.args) Py_VISIT(object.get());
+  }
   for (const Item& item : items_) {
     Py_VISIT(item.at.dict.get());
     Py_VISIT(item.at.key.get());

@@ -20,7 +20,16 @@ struct WrittenItem {
   GuardNote note;
 };
 
-// The items that a run leaves changed, in the order in which they were first
+// A call that does something outside of Python's objects, of constants.
+struct HostCall {
+  PyRef callable;
+  std::vector<PyRef> args;
+  PyRef keyword_names;  // Of the last arguments; may be null.
+  GuardNote note;
+};
+
+// The calls of a run into the world outside, in order, then the items that it
+// leaves changed, in the order in which they were first
 // written. Values are the run's own; they are made again at each hit, then
 // Apply() puts them where they belong. Immutable once built.
 class Effects {
@@ -28,16 +37,15 @@ class Effects {
   // `values`, one for each item of `written`: as the run left them; null where
   // it left none.
   Effects() = default;
-  Effects(absl::Span<const WrittenItem> written,
+  Effects(std::vector<HostCall> calls, absl::Span<const WrittenItem> written,
           absl::Span<PyObject* const> values);
 
-  // Puts `values`, in the order of kept(), under their keys, and removes the
-  // items that the run removed. False, with a Python error set, if there is no
-  // memory.
+  // Makes the calls, puts `values`, those that aren't null in order, under
+  // their keys, and removes the items that the run removed. False, with a
+  // Python error set, if a call raises or there is no memory.
   bool Apply(absl::Span<const PyRef> values) const;
 
-  bool empty() const { return items_.empty(); }
-  // "self.attn (model.py:12)" each.
+  // "sets self.attn (model.py:12)" each.
   std::vector<std::string> ToText() const;
   // For Python's garbage collector.
   int Traverse(visitproc visit, void* arg) const;
@@ -47,6 +55,7 @@ class Effects {
     WrittenItem at;
     bool is_removed = false;
   };
+  std::vector<HostCall> calls_;
   std::vector<Item> items_;
 };
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "python/capture/py_ref.h"
@@ -23,6 +24,16 @@ bool InitInterpreter(std::string torch_dir, std::string mica_dir);
 // The line of the innermost frame of this thread that isn't torch's or Mica's
 // own code: the line that the user would look for. Takes the GIL if need be.
 UserLine CurrentUserLine();
+
+// What a frame runs. Borrowed.
+struct FrameLine {
+  PyObject* globals = nullptr;
+  PyObject* filename = nullptr;
+  int line = 0;
+};
+// Of the `level`-th frame above the running one; none if that is `outer` or
+// above it.
+std::optional<FrameLine> FrameAbove(int64_t level, const PyFrameObject* outer);
 
 // True if somebody (a debugger, coverage) already traces this thread.
 bool IsForeignTracerActive();

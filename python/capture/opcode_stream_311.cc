@@ -50,7 +50,8 @@ class OpcodeStream final : public InterpreterStream {
       case PyTrace_CALL:
         frame->f_trace_lines = 0;
         if (stream->skipped_ != nullptr) break;
-        if (IsBookkeeping(
+        if (stream->is_in_host_call_ ||
+            IsBookkeeping(
                 reinterpret_cast<PyObject*>(frame->f_frame->f_func))) {
           stream->skipped_ = frame;
           break;
@@ -118,7 +119,10 @@ class OpcodeStream final : public InterpreterStream {
     }
     watch_.EndStep(has_top && !entered ? Peek(1) : nullptr, entered);
     watch_.BeginStep();
+    const size_t num_host_calls = watch_.host_calls().size();
     Dispatch(bytes[2 * at], arg, code);
+    // What it runs, runs again at each hit.
+    is_in_host_call_ = watch_.host_calls().size() != num_host_calls;
   }
 
   // The n-th operand from the top of the stack, from 1.
@@ -146,9 +150,11 @@ class OpcodeStream final : public InterpreterStream {
   const uint8_t* last_bytes_ = nullptr;
   _PyInterpreterFrame* frame_ = nullptr;
   PyFrameObject* skipped_ = nullptr;  // It and what it calls aren't looked at.
+  bool is_in_host_call_ = false;      // Until the next step.
   PyObject** top_ = nullptr;
   // The frame whose last step made an iterator of a range.
   const _PyInterpreterFrame* made_iterator_of_ = nullptr;
+  PyObject* keyword_names_ = nullptr;  // Of the call that comes next.
 };
 
 // The Program's operator for one of BINARY_OP's, or null.
@@ -174,6 +180,9 @@ const char* ScalarOp(int arg) {
 // them, or jump.
 void OpcodeStream::Dispatch(int opcode, int arg, PyCodeObject* code) {
   switch (opcode) {
+    case KW_NAMES:
+      keyword_names_ = PyTuple_GET_ITEM(code->co_consts, arg);
+      return;
     case LOAD_GLOBAL:
       return watch_.ReadGlobal(frame_->f_globals, frame_->f_builtins,
                                Name(code, arg >> 1));
@@ -183,7 +192,7 @@ void OpcodeStream::Dispatch(int opcode, int arg, PyCodeObject* code) {
           PyTuple_GET_ITEM(code->co_consts, arg));
     case STORE_GLOBAL:
       watch_.Store(nullptr, Peek(1));
-      [[fallthrough]];
+      return watch_.WriteGlobal(frame_->f_globals, Name(code, arg));
     case DELETE_GLOBAL:
       return watch_.ReadGlobal(frame_->f_globals, nullptr, Name(code, arg));
     case LOAD_NAME:
@@ -302,7 +311,8 @@ void OpcodeStream::Call(int num_args) {
   const bool is_method = method != nullptr;
   PyObject* callable = is_method ? method : Peek(num_args + 1);
   const int count = num_args + (is_method ? 1 : 0);
-  watch_.Call(callable, {top_ - count, static_cast<size_t>(count)});
+  watch_.Call(callable, {top_ - count, static_cast<size_t>(count)},
+              std::exchange(keyword_names_, nullptr));
 }
 
 void OpcodeStream::CallEx(int flags) {
@@ -321,15 +331,19 @@ void OpcodeStream::CallEx(int flags) {
   } else if (!StateWatch::IsFollowed(callable)) {
     return watch_.Refuse("unpacks arguments from what is no list or tuple");
   }
+  PyRef names;
   if (keywords != nullptr && PyDict_Check(keywords)) {
     watch_.Touch(keywords);
+    PyRef keys = PyRef::Steal(PyDict_Keys(keywords));
+    if (keys) names = PyRef::Steal(PyList_AsTuple(keys.get()));
+    if (!names) return PyErr_Clear();
     Py_ssize_t position = 0;
     PyObject *key = nullptr, *value = nullptr;
     while (PyDict_Next(keywords, &position, &key, &value)) {
       args.push_back(value);
     }
   }
-  watch_.Call(callable, args);
+  watch_.Call(callable, args, names.get());
 }
 
 void OpcodeStream::With() {

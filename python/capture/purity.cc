@@ -558,6 +558,9 @@ void AddPython() {
   }
   Add("builtins.id", CallKind::kIdentity);
   Add("math.sqrt", CallKind::kSquareRoot);
+  Add("builtins.print", CallKind::kPrint);
+  Add("_warnings.warn", CallKind::kWarn);
+  Add("_warnings._filters_mutated", CallKind::kNewFilters);
   Add("torch.autograd.Variable._execution_engine.run_backward",
       CallKind::kBackward);
   for (const auto path :

@@ -30,6 +30,9 @@ enum class CallKind {
   kBackward,      // Autograd's engine runs a graph.
   kRequiresGrad,  // Tensor.requires_grad_.
   kReadsData,     // A tensor's data leaves unseen: tolist, numpy.
+  kPrint,         // print: done again at each hit.
+  kWarn,          // warnings.warn: likewise.
+  kNewFilters,    // Tells the warnings module that its filters changed.
 };
 
 // Fills the table from the modules at hand. False with a Python error set.

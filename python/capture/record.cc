@@ -71,7 +71,8 @@ std::vector<std::string> ParameterNames(PyObject* callable) {
 // Everything that observes one run.
 struct Observation {
   explicit Observation(std::string title)
-      : recorder(
+      : watch(PyEval_GetFrame()),
+        recorder(
             std::move(title),
             {.is_making_tensor = [this] { return watch.is_making_tensor(); },
              .on_leaf = [this](PyObject* t) { watch.gradients().See(t); }}) {
@@ -261,7 +262,7 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
   for (const WrittenItem& item : run.watch.written()) {
     left.push_back(PyDict_GetItemWithError(item.dict.get(), item.key.get()));
   }
-  effects_ = Effects(run.watch.written(), left);
+  effects_ = Effects(run.watch.host_calls(), run.watch.written(), left);
   auto [tree, tree_refusal] =
       ResultTree::Build(result, left, run.watch, inputs_, &tensors);
   if (tree_refusal) return refuse(std::move(tree_refusal));

@@ -172,6 +172,13 @@ void StateGuards::AddItem(PyObject* dict, PyObject* key,
                          .note = note});
 }
 
+bool StateGuards::HasItem(PyObject* dict, PyObject* key) const {
+  const auto it = dict_index_.find(dict);
+  if (it == dict_index_.end()) return false;
+  const DictFacts& facts = dicts_[it->second];
+  return facts.is_whole || facts.index.contains(key);
+}
+
 void StateGuards::AddDict(PyObject* dict, const GuardNote& note) {
   DictFacts& facts = FactsOf(dict, note);
   if (facts.is_whole) return;

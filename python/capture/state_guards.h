@@ -33,6 +33,7 @@ class StateGuards {
   // Each notes the object as it is now; what was noted before stays as it was.
   // `key` is a str or an int; the item may be absent.
   void AddItem(PyObject* dict, PyObject* key, const GuardNote& note);
+  bool HasItem(PyObject* dict, PyObject* key) const;
   void AddDict(PyObject* dict, const GuardNote& note);  // All items, in order.
   // list, set, frozenset and collections.deque: all items.
   void AddItems(PyObject* container, const GuardNote& note);

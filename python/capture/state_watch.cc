@@ -228,6 +228,11 @@ void StateWatch::ReadGlobal(PyObject* globals, PyObject* builtins,
   }
 }
 
+void StateWatch::WriteGlobal(PyObject* globals, PyObject* name) {
+  if (refusal_ || !IsOld(globals)) return;
+  UseDictItem(globals, name, PyText(name), Use::kWrite);
+}
+
 void StateWatch::ReadCell(PyObject* cell, PyObject* name) {
   if (refusal_ || cell == nullptr || !PyCell_Check(cell) || !IsOld(cell)) {
     return;
@@ -262,9 +267,12 @@ void StateWatch::UseDictItem(PyObject* dict, PyObject* key,
     PyRef name = InternedKey(key);
     written_dicts_.insert(dict);
     written_keys_.insert({dict, name.get()});
-    written_.push_back({.dict = PyRef::Share(dict),
-                        .key = std::move(name),
-                        .note = NoteOf(path)});
+    // What was read before has to be as it was in the end.
+    if (!guards_.HasItem(dict, name.get()) && !guards_.HasItem(dict, key)) {
+      written_.push_back(
+          {.dict = PyRef::Share(dict), .key = name, .note = NoteOf(path)});
+    }
+    pins_.push_back(std::move(name));
     return;
   }
   AddItem(dict, key, NoteOf(path));
@@ -289,9 +297,9 @@ void StateWatch::UseAttribute(PyObject* owner, PyObject* name, Use use) {
     const std::string base = PathOf(owner);
     const std::string path = absl::StrCat(base, ".", PyText(name));
     MarkOld(dict, absl::StrCat(base, ".__dict__"));
-    AddItem(dict, name, NoteOf(path));
-    PyObject* value = PyDict_GetItemWithError(dict, name);
-    if (value != nullptr) return MarkOld(value, path);
+    UseDictItem(dict, name, path, use);
+    if (use == Use::kWrite) return;
+    if (PyDict_GetItemWithError(dict, name) != nullptr) return;
     static PyObject* getattr = Interned("__getattr__");
     AddItem(dict, getattr, NoteOf(absl::StrCat(base, ".__getattr__")));
     return;

@@ -33,7 +33,8 @@ namespace mica {
 // Those that came in as arguments have guards of their own. Single-thread.
 class StateWatch {
  public:
-  StateWatch() = default;
+  // `caller` is the frame that the watched run is called from; may be null.
+  explicit StateWatch(PyFrameObject* caller);
 
   // An object whose contents the input guards cover.
   void AddInput(PyObject* object) { inputs_.insert(object); }
@@ -84,6 +85,7 @@ class StateWatch {
   bool passes_tensors() const { return passes_tensors_; }
   void EnterFunction(PyObject* function);
   void ReadGlobal(PyObject* globals, PyObject* builtins, PyObject* name);
+  void WriteGlobal(PyObject* globals, PyObject* name);
   void ReadAttribute(PyObject* owner, PyObject* name);
   void WriteAttribute(PyObject* owner, PyObject* name);
   void RemoveAttribute(PyObject* owner, PyObject* name);
@@ -95,7 +97,9 @@ class StateWatch {
   void Touch(PyObject* object) { TouchObject(object, /*depth=*/0); }
   // Compares identities.
   void Compare(PyObject* a, PyObject* b);
-  void Call(PyObject* callable, absl::Span<PyObject* const> args);
+  // `keyword_names` is a tuple, of the last arguments, or null.
+  void Call(PyObject* callable, absl::Span<PyObject* const> args,
+            PyObject* keyword_names = nullptr);
   // True if a call leads to Python code, whatever its arguments are.
   static bool IsFollowed(PyObject* callable);
   // Makes text of it.
@@ -120,6 +124,7 @@ class StateWatch {
   // Items of older dicts that the program wrote first and read, if at all,
   // after that: no fact says what they were.
   absl::Span<const WrittenItem> written() const { return written_; }
+  const std::vector<HostCall>& host_calls() const { return host_calls_; }
   // Graphs of autograd that the program used up.
   const ReleasedGraphs& released_graphs() const { return released_; }
   // All tensors that the program found in its state, used or not.
@@ -158,7 +163,15 @@ class StateWatch {
   // The arguments of a call that makes a tensor of Python's values.
   void MakeTensor(absl::Span<PyObject* const> args);
   void CallType(PyTypeObject* type, absl::Span<PyObject* const> args);
-  void CallBuiltin(PyObject* callable, absl::Span<PyObject* const> args);
+  void CallBuiltin(PyObject* callable, absl::Span<PyObject* const> args,
+                   PyObject* keyword_names);
+  void Print(PyObject* print, absl::Span<PyObject* const> args,
+             PyObject* keyword_names);
+  void Warn(absl::Span<PyObject* const> args, PyObject* keyword_names);
+  // Notes a call to be made at each hit. Refuses arguments that are neither
+  // constants nor objects of the program's state.
+  void AddHostCall(PyObject* callable, absl::Span<PyObject* const> args,
+                   PyObject* keyword_names, std::string title);
   // A callable that C code may call behind the stream's back.
   void CheckCallback(PyObject* callable);
   void RefuseCall(PyObject* callable);
@@ -179,6 +192,8 @@ class StateWatch {
   // `items` is a list or tuple with known numbers among its items.
   void PassNumbers(PyObject* items);
 
+  const PyFrameObject* caller_;
+  PyRef warning_filters_;  // The list when the run began.
   const VaryingNumbers* varying_ = nullptr;
   HostValues values_;
   std::function<void(PyObject*, bool)> on_step_end_;
@@ -193,6 +208,7 @@ class StateWatch {
   StateGuards guards_;
   GradientWatch gradients_;
   ReleasedGraphs released_;
+  std::vector<HostCall> host_calls_;
   std::vector<WrittenItem> written_;
   absl::flat_hash_set<std::pair<PyObject*, PyObject*>> written_keys_;
   absl::flat_hash_set<PyObject*> written_dicts_;

@@ -26,6 +26,12 @@ PyRef SelfOf(PyObject* callable) {
   return self;
 }
 
+bool IsHostCall(PyObject* callable) {
+  if (!PyCFunction_Check(callable)) return false;
+  const CallKind kind = KindOfBuiltin(callable);
+  return kind == CallKind::kPrint || kind == CallKind::kWarn;
+}
+
 }  // namespace
 
 void StateWatch::RefuseCall(PyObject* callable) {
@@ -53,24 +59,25 @@ void StateWatch::CheckCallback(PyObject* callable) {
   if (self) TouchObject(self.get(), kDeepDepth);
 }
 
-void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
+void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
+                      PyObject* keyword_names) {
   if (refusal_ || callable == nullptr) return;
   if (PyObject* inner = UnwrapCompiled(callable)) {
     MarkOld(inner, PathOf(callable));
-    return Call(inner, args);
+    return Call(inner, args, keyword_names);
   }
   if (PyFunction_Check(callable)) return;  // Followed as it runs.
   if (PyMethod_Check(callable)) {
     std::vector<PyObject*> all = {PyMethod_GET_SELF(callable)};
     all.insert(all.end(), args.begin(), args.end());
-    return Call(PyMethod_GET_FUNCTION(callable), all);
+    return Call(PyMethod_GET_FUNCTION(callable), all, keyword_names);
   }
   if (PyType_Check(callable)) return CallType(AsType(callable), args);
   PyTypeObject* type = Py_TYPE(callable);
   if (PyCFunction_Check(callable) || type == &PyMethodDescr_Type ||
       type == &PyClassMethodDescr_Type || type == &PyWrapperDescr_Type ||
       type == &_PyMethodWrapper_Type) {
-    return CallBuiltin(callable, args);
+    return CallBuiltin(callable, args, keyword_names);
   }
   if (type == &_PyWeakref_RefType) {
     if (!IsOld(callable)) return;
@@ -101,7 +108,17 @@ void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
         TouchObject(keywords.get(), kShallowDepth);
       }
       TouchObject(bound.get(), kShallowDepth);
-      Call(function.get(), args);
+      std::vector<PyObject*> all;
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bound.get()); ++i) {
+        all.push_back(PyTuple_GET_ITEM(bound.get(), i));
+      }
+      all.insert(all.end(), args.begin(), args.end());
+      const bool has_keywords =
+          keyword_names != nullptr || PyDict_GET_SIZE(keywords.get()) > 0;
+      if (has_keywords && IsHostCall(function.get())) {
+        return RefuseCall(function.get());
+      }
+      Call(function.get(), all);
     }
     return;
   }
@@ -170,7 +187,8 @@ void StateWatch::CallType(PyTypeObject* type,
 }
 
 void StateWatch::CallBuiltin(PyObject* callable,
-                             absl::Span<PyObject* const> args) {
+                             absl::Span<PyObject* const> args,
+                             PyObject* keyword_names) {
   const CallKind kind = KindOfBuiltin(callable);
   // A method bound to an object takes that as its first argument.
   std::vector<PyObject*> all;
@@ -265,6 +283,12 @@ void StateWatch::CallBuiltin(PyObject* callable,
       Py_DECREF(value);
       return;
     }
+    case CallKind::kPrint:
+      return Print(callable, args, keyword_names);
+    case CallKind::kWarn:
+      return Warn(args, keyword_names);
+    case CallKind::kNewFilters:
+      return AddHostCall(callable, {}, nullptr, "_filters_mutated");
     case CallKind::kIdentity:
       if (all.empty() || IsConstant(all[0])) return;
       if (PyType_Check(all[0]) || (IsOld(all[0]) && !IsInput(all[0]))) return;

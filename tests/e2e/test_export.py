@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -248,6 +249,10 @@ def test_what_can_not_be_exported_says_why(tmp_path: Path) -> None:
         return torch.special.bessel_j0(x)
 
     def refused(x: torch.Tensor) -> torch.Tensor:
+        time.sleep(0)
+        return x + 1
+
+    def prints(x: torch.Tensor) -> torch.Tensor:
         print("")
         return x + 1
 
@@ -270,8 +275,10 @@ def test_what_can_not_be_exported_says_why(tmp_path: Path) -> None:
             match=r"bessel_j0 \(.*test_export.py:\d+\)",
         ):
             mica.export(opaque, (X,), path)
-        with pytest.raises(mica.CaptureError, match="refused.*print"):
+        with pytest.raises(mica.CaptureError, match="refused.*sleep"):
             mica.export(refused, (X,), path)
+        with pytest.raises(NotImplementedError, match="calls print"):
+            mica.export(prints, (X,), path)
         with pytest.raises(
             NotImplementedError, match="argument model is a Net"
         ):

@@ -1,0 +1,190 @@
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "python/capture/constants.h"
+#include "python/capture/state_watch.h"
+
+namespace mica {
+namespace {
+
+PyObject* DictOfModule(const char* name) {
+  PyRef text = PyRef::Steal(PyUnicode_FromString(name));
+  PyRef module = PyRef::Steal(PyImport_GetModule(text.get()));
+  return module ? PyModule_GetDict(module.get()) : nullptr;
+}
+
+// The list that warnings.warn() goes by; null before it is imported. Borrowed.
+PyObject* WarningFilters() {
+  PyObject* warnings = DictOfModule("warnings");
+  return warnings == nullptr ? nullptr
+                             : PyDict_GetItemString(warnings, "filters");
+}
+
+// The arguments of warnings.warn(); null where not given.
+struct Warning {
+  PyObject* message = nullptr;
+  PyObject* category = nullptr;
+  PyObject* stacklevel = nullptr;
+  PyObject* source = nullptr;
+};
+
+// False for arguments that it doesn't take.
+bool ParseWarning(absl::Span<PyObject* const> args, PyObject* keyword_names,
+                  Warning* warning) {
+  const std::array<std::pair<const char*, PyObject**>, 4> words = {
+      {{"message", &warning->message},
+       {"category", &warning->category},
+       {"stacklevel", &warning->stacklevel},
+       {"source", &warning->source}}};
+  const size_t num_keywords =
+      keyword_names == nullptr
+          ? 0
+          : static_cast<size_t>(PyTuple_GET_SIZE(keyword_names));
+  const size_t num_positional = args.size() - num_keywords;
+  if (num_positional > words.size()) return false;
+  for (size_t i = 0; i < num_positional; ++i) *words[i].second = args[i];
+  for (size_t i = 0; i < num_keywords; ++i) {
+    const std::string name =
+        PyText(PyTuple_GET_ITEM(keyword_names, static_cast<Py_ssize_t>(i)));
+    bool is_known = false;
+    for (const auto& [word, to] : words) {
+      if (name != word) continue;
+      *to = args[num_positional + i];
+      is_known = true;
+    }
+    if (!is_known) return false;
+  }
+  return warning->message != nullptr;
+}
+
+// True if the first filter says to ignore each warning.
+bool IgnoresAll(PyObject* filters) {
+  if (!PyList_Check(filters) || PyList_GET_SIZE(filters) == 0) return false;
+  PyObject* first = PyList_GET_ITEM(filters, 0);
+  if (!PyTuple_Check(first) || PyTuple_GET_SIZE(first) != 5) return false;
+  return PyText(PyTuple_GET_ITEM(first, 0)) == "ignore" &&
+         PyTuple_GET_ITEM(first, 1) == Py_None &&
+         PyTuple_GET_ITEM(first, 2) == PyExc_Warning &&
+         PyTuple_GET_ITEM(first, 3) == Py_None;
+}
+
+}  // namespace
+
+StateWatch::StateWatch(PyFrameObject* caller)
+    : caller_(caller), warning_filters_(PyRef::Share(WarningFilters())) {}
+
+void StateWatch::AddHostCall(PyObject* callable,
+                             absl::Span<PyObject* const> args,
+                             PyObject* keyword_names, std::string title) {
+  HostCall call{.callable = PyRef::Share(callable),
+                .keyword_names = PyRef::Share(keyword_names),
+                .note = NoteOf(std::move(title))};
+  for (PyObject* arg : args) {
+    values_.MarkExactDeep(arg);
+    call.args.push_back(PyRef::Share(arg));
+  }
+  host_calls_.push_back(std::move(call));
+}
+
+// Where it prints to is looked up at each hit, as at each call.
+void StateWatch::Print(PyObject* print, absl::Span<PyObject* const> args,
+                       PyObject* keyword_names) {
+  static PyObject* stdout_name = PyUnicode_InternFromString("stdout");
+  PyObject* sys = DictOfModule("sys");
+  if (sys == nullptr || IsWritten(sys, stdout_name)) return RefuseCall(print);
+  const Py_ssize_t num_keywords =
+      keyword_names == nullptr ? 0 : PyTuple_GET_SIZE(keyword_names);
+  const size_t num_positional = args.size() - static_cast<size_t>(num_keywords);
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (IsConstant(args[i])) continue;
+    const bool is_file =
+        i >= num_positional &&
+        PyText(PyTuple_GET_ITEM(keyword_names,
+                                static_cast<Py_ssize_t>(i - num_positional))) ==
+            "file";
+    if (!is_file || !IsOld(args[i])) {
+      return Refuse(absl::StrCat("prints a ", TypeName(Py_TYPE(args[i]))),
+                    "print it outside the compiled function");
+    }
+  }
+  AddHostCall(print, args, keyword_names, "print");
+}
+
+// A hit has no frames to find the warning's line in: it is found now, and
+// warnings.warn_explicit() is told.
+void StateWatch::Warn(absl::Span<PyObject* const> args,
+                      PyObject* keyword_names) {
+  const auto refuse = [this](absl::string_view why) {
+    Refuse(absl::StrCat("warns ", why), "warn outside the compiled function");
+  };
+  PyObject* warnings = DictOfModule("warnings");
+  if (warnings == nullptr) return refuse("before warnings is imported");
+  PyObject* filters = WarningFilters();
+  if (filters != warning_filters_.get()) {
+    if (filters != nullptr && IgnoresAll(filters)) return;
+    return refuse("under filters of its own");
+  }
+  Warning warning;
+  if (!ParseWarning(args, keyword_names, &warning)) {
+    return refuse("with arguments that aren't known");
+  }
+  PyRef text = PyRef::Share(warning.message);
+  PyRef category =
+      PyRef::Share(warning.category == nullptr || warning.category == Py_None
+                       ? PyExc_UserWarning
+                       : warning.category);
+  if (PyExceptionInstance_Check(warning.message)) {
+    category =
+        PyRef::Share(reinterpret_cast<PyObject*>(Py_TYPE(warning.message)));
+    PyRef own = PyRef::Steal(PyObject_GetAttrString(warning.message, "args"));
+    if (!own || !PyTuple_CheckExact(own.get()) ||
+        PyTuple_GET_SIZE(own.get()) != 1) {
+      PyErr_Clear();
+      return refuse("of a message that isn't text");
+    }
+    text = PyRef::Share(PyTuple_GET_ITEM(own.get(), 0));
+  }
+  if (!PyUnicode_CheckExact(text.get())) {
+    return refuse("of a message that isn't text");
+  }
+  if (!PyType_Check(category.get()) || !IsOld(category.get())) {
+    return refuse("of a category made during the call");
+  }
+  if (warning.source != nullptr && warning.source != Py_None) {
+    return refuse("of a source");
+  }
+  int64_t level = 1;
+  if (warning.stacklevel != nullptr) {
+    if (!PyLong_CheckExact(warning.stacklevel)) return refuse("of no level");
+    level = PyLong_AsLongLong(warning.stacklevel);
+    if (PyErr_Occurred()) return PyErr_Clear();
+  }
+  const auto at = FrameAbove(level < 1 ? 0 : level - 1, caller_);
+  if (!at.has_value()) return refuse("of its caller's line");
+  static PyObject* registry_name =
+      PyUnicode_InternFromString("__warningregistry__");
+  static PyObject* module_name = PyUnicode_InternFromString("__name__");
+  PyRef registry =
+      PyRef::Share(PyDict_GetItemWithError(at->globals, registry_name));
+  if (!registry) {
+    registry = PyRef::Steal(PyDict_New());
+    if (!registry ||
+        PyDict_SetItem(at->globals, registry_name, registry.get()) != 0) {
+      return PyErr_Clear();
+    }
+  }
+  PyObject* module = PyDict_GetItemWithError(at->globals, module_name);
+  PyRef line = PyRef::Steal(PyLong_FromLong(at->line));
+  PyRef unknown = PyRef::Steal(PyUnicode_FromString("<string>"));
+  PyRef warn = PyRef::Share(PyDict_GetItemString(warnings, "warn_explicit"));
+  if (!line || !unknown || !warn) return PyErr_Clear();
+  AddHostCall(
+      warn.get(),
+      {text.get(), category.get(), at->filename, line.get(),
+       module != nullptr && PyUnicode_Check(module) ? module : unknown.get(),
+       registry.get()},
+      nullptr, "warnings.warn");
+}
+
+}  // namespace mica
