@@ -45,7 +45,7 @@ Manner MannerOf(const Program& program, const Op& op,
   }
   static const absl::flat_hash_set<absl::string_view> following = {
       "aten.avg_pool2d", "aten._adaptive_avg_pool2d", "aten.cat",
-      "mica.scale_channels"};
+      "aten.constant_pad_nd", "mica.scale_channels"};
   if (following.contains(name)) return Manner::kFollows;
   static const absl::flat_hash_set<absl::string_view> reducing = {
       "aten.mean.dim", "aten.clone", "aten._to_copy"};

@@ -1,9 +1,11 @@
 // Pooling of images whose channels are last; others go through a copy.
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "framework/tensor/tensor.h"
 #include "kernels/cpu/families.h"
@@ -20,12 +22,26 @@ struct PoolState {
   WindowArgs window;  // But for addresses, begin and end.
   bool is_max = false;
   float scale = 1;
+  // How many taps are counted in a row's or a column's window, by row and
+  // column of the result; empty if all are alike, and in `scale`.
+  std::vector<float> row_taps, col_taps;
   Image x, staged_x, out, staged_out;
   bool stages_x = false, stages_out = false;
   int64_t out_part = 0;  // Of the scratch memory, in floats.
   int out_arg = 1, scratch_arg = -1;
   int num_threads = 1;
 };
+
+// Sums to means, where windows have several sizes.
+void DivideByTaps(const PoolState& s, const WindowArgs& part) {
+  for (int64_t pixel = part.begin; pixel < part.end; ++pixel) {
+    const int64_t col = pixel % part.out_cols;
+    const int64_t row = pixel / part.out_cols % part.out_rows;
+    const float taps = s.row_taps[row] * s.col_taps[col];
+    float* out = part.out + pixel * part.out_pixel_stride;
+    for (int64_t i = 0; i < part.channels; ++i) out[i] /= taps;
+  }
+}
 
 bool LaunchPool(const void* state, void* const* args, LaunchContext&) {
   const auto& s = *static_cast<const PoolState*>(state);
@@ -44,6 +60,7 @@ bool LaunchPool(const void* state, void* const* args, LaunchContext&) {
     part.begin = begin;
     part.end = end;
     s.is_max ? Simd().max_window(part) : Simd().sum_window(part, s.scale);
+    if (!s.row_taps.empty()) DivideByTaps(s, part);
   });
   if (s.stages_out) CopyImage(window.out, s.staged_out, out, s.out);
   return true;
@@ -142,6 +159,23 @@ bool HasRagged(const WindowArgs& w, bool counts_padding) {
                  w.in_cols + (counts_padding ? w.col_padding : 0));
 }
 
+// How many taps of each window along one axis are counted, 1 at least.
+std::vector<float> CountTaps(int64_t places, int64_t step, int64_t taps,
+                             int64_t padding, int64_t size,
+                             bool counts_padding) {
+  std::vector<float> counts;
+  for (int64_t i = 0; i < places; ++i) {
+    const int64_t first = i * step - padding;
+    int64_t begin = first, end = std::min(first + taps, size + padding);
+    if (!counts_padding) {
+      begin = std::max<int64_t>(begin, 0);
+      end = std::min(end, size);
+    }
+    counts.push_back(static_cast<float>(std::max<int64_t>(end - begin, 1)));
+  }
+  return counts;
+}
+
 Verdict PrepareAveragePool(const KernelRequest& request) {
   auto state = std::make_shared<PoolState>();
   if (auto no = SetImages(request, *state)) return No{*no};
@@ -150,8 +184,12 @@ Verdict PrepareAveragePool(const KernelRequest& request) {
   int64_t divisor = w.kernel_rows * w.kernel_cols;
   if (request.Has(6)) {
     divisor = request.Int(6);
-  } else if (HasRagged(w, request.Bool(5))) {
-    return No{"windows of several sizes"};
+  } else if (const bool counts = request.Bool(5); HasRagged(w, counts)) {
+    divisor = 1;
+    state->row_taps = CountTaps(w.out_rows, w.row_step, w.kernel_rows,
+                                w.row_padding, w.in_rows, counts);
+    state->col_taps = CountTaps(w.out_cols, w.col_step, w.kernel_cols,
+                                w.col_padding, w.in_cols, counts);
   }
   state->scale = static_cast<float>(1.0 / static_cast<double>(divisor));
   return Finish(request, std::move(state));

@@ -1,5 +1,5 @@
 // Kernels that copy operands into windows of their result: joins of tensors
-// that lie in any way, and gradients of views.
+// that lie in any way, padding, and gradients of views.
 
 #include <algorithm>
 #include <cstring>
@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/families.h"
 #include "kernels/cpu/movement.h"
+#include "kernels/cpu/pointwise.h"
 
 namespace mica::cpu {
 namespace {
@@ -17,23 +18,49 @@ namespace {
 // An operand's copy to a place in the result.
 struct Window {
   int arg = 0;
-  int64_t offset = 0;  // In bytes.
+  int64_t from = 0;    // In bytes, of the operand.
+  int64_t offset = 0;  // In bytes, of the result.
   Prepared copy;
 };
 
 struct WindowsState {
   int out_arg = 0;
   int64_t zero_bytes = 0;  // Of the result, before the copies.
+  // Instead of zeros: so many elements of the constant.
+  int64_t num_filled = 0;
+  int64_t element_bytes = 0;
+  Constant fill;
   std::vector<Window> windows;
 };
+
+template <typename T>
+void Fill(const Constant& value, char* out, int64_t n) {
+  T element;
+  std::memcpy(&element, value.bytes, sizeof(element));
+  std::fill_n(reinterpret_cast<T*>(out), n, element);
+}
+
+void FillElements(const WindowsState& s, char* out) {
+  switch (s.element_bytes) {
+    case 1:
+      return Fill<uint8_t>(s.fill, out, s.num_filled);
+    case 4:
+      return Fill<uint32_t>(s.fill, out, s.num_filled);
+    default:
+      return Fill<uint64_t>(s.fill, out, s.num_filled);
+  }
+}
 
 bool LaunchWindows(const void* state, void* const* args,
                    LaunchContext& context) {
   const auto& s = *static_cast<const WindowsState*>(state);
   auto* out = static_cast<char*>(args[s.out_arg]);
   if (s.zero_bytes > 0) std::memset(out, 0, static_cast<size_t>(s.zero_bytes));
+  if (s.num_filled > 0) FillElements(s, out);
   for (const Window& window : s.windows) {
-    void* const copy_args[] = {args[window.arg], out + window.offset};
+    void* const copy_args[] = {
+        static_cast<char*>(args[window.arg]) + window.from,
+        out + window.offset};
     const bool is_done =
         window.copy.launch(window.copy.state.get(), copy_args, context);
     if (!is_done) return false;
@@ -52,21 +79,34 @@ class WindowsBuilder {
   const TensorType& result() const { return request_.results[0].type; }
   const Dims& strides() const { return strides_; }
   void ZeroFirst() { state_.zero_bytes = result().num_bytes(); }
+  void FillFirst(const Constant& value) {
+    state_.num_filled = result().num_elements();
+    state_.element_bytes = ElementBytes(result().dtype);
+    state_.fill = value;
+  }
 
   // Operand `arg` goes where element 0 of `window` is `start` elements behind
   // the result's first. False if there is no copy of that form.
   bool Add(int arg, int64_t start, TensorType window) {
-    const TensorType& from = request_.operands[arg].type;
+    return Add(arg, 0, request_.operands[arg].type, start, std::move(window));
+  }
+
+  // The same of a part of the operand, whose first element is `from_start`
+  // elements behind the operand's.
+  bool Add(int arg, int64_t from_start, TensorType from, int64_t start,
+           TensorType window) {
     if (from.dims != window.dims || from.dtype != window.dtype) return false;
     if (window.num_elements() == 0) return true;
+    const int64_t element_bytes = ElementBytes(result().dtype);
     KernelRequest request = request_;
-    request.operands = {request_.operands[arg]};
+    request.operands = {{.type = std::move(from)}};
     request.results = {{.type = std::move(window)}};
     Verdict verdict = PrepareCopy(request);
     auto* copy = std::get_if<Prepared>(&verdict);
     if (copy == nullptr || copy->scratch_bytes > 0) return false;
     state_.windows.push_back({.arg = arg,
-                              .offset = start * ElementBytes(result().dtype),
+                              .from = from_start * element_bytes,
+                              .offset = start * element_bytes,
                               .copy = std::move(*copy)});
     return true;
   }
@@ -119,6 +159,37 @@ bool AreConstant(const KernelRequest& request, int first, int last) {
   return true;
 }
 
+Verdict PreparePad(const KernelRequest& request) {
+  WindowsBuilder builder(request);
+  const TensorType& out = builder.result();
+  const auto elem = ElemOf(out.dtype);
+  if (!out.is_dense() || !elem.has_value()) return No{"has gaps"};
+  if (request.OperandIndex(2) >= 0) return No{"the value varies"};
+  const auto pad = request.Ints(1);  // Pairs, of the last axis first.
+  TensorType from = request.operands[0].type, window = out;
+  from.strides = from.EffectiveStrides();
+  window.strides = builder.strides();
+  int64_t from_start = 0, start = 0;
+  for (size_t i = 0; i + 1 < pad.size(); i += 2) {
+    const auto axis = out.rank() - 1 - static_cast<int>(i / 2);
+    // What is negative is cut off.
+    from_start += std::max<int64_t>(-pad[i], 0) * from.strides[axis];
+    start += std::max<int64_t>(pad[i], 0) * window.strides[axis];
+    from.dims[axis] += std::min<int64_t>(pad[i], 0);
+    from.dims[axis] += std::min<int64_t>(pad[i + 1], 0);
+    from.dims[axis] = std::max<int64_t>(from.dims[axis], 0);
+    window.dims[axis] = from.dims[axis];
+  }
+  const auto* integer = std::get_if<int64_t>(&(*request.arguments)[2]);
+  builder.FillFirst(integer != nullptr
+                        ? MakeConstant(*elem, *integer)
+                        : MakeConstant(*elem, request.Number(2)));
+  if (!builder.Add(0, from_start, std::move(from), start, std::move(window))) {
+    return No{"the operand has no copy"};
+  }
+  return builder.Finish();
+}
+
 Verdict PrepareSelectBackward(const KernelRequest& request) {
   WindowsBuilder builder(request);
   const TensorType& out = builder.result();
@@ -168,6 +239,8 @@ void RegisterWindows(KernelRegistry& registry) {
                               DType::kI32, DType::kBool};
   registry.Add("aten.cat", kTypes, KernelRank::kFast,
                {"cpu.cat_windows", PrepareCat});
+  registry.Add("aten.constant_pad_nd", kTypes, KernelRank::kFast,
+               {"cpu.pad", PreparePad});
   registry.Add("aten.select_backward", kTypes, KernelRank::kFast,
                {"cpu.select_backward", PrepareSelectBackward});
   registry.Add("aten.slice_backward", kTypes, KernelRank::kFast,
