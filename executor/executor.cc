@@ -92,14 +92,15 @@ absl::Status Feed(const Program& program, const NamedViews& feeds, Job& job,
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
     Place place, const OpRegistry& ops, const KernelRegistry& kernels,
-    PlanOptions options, std::shared_ptr<PlanCache> plans) {
+    PlanOptions options, std::shared_ptr<PlanCache> plans,
+    MakeJobOptionsFn make_job_options) {
   if (place.kind != DeviceKind::kCpu || place.index != 0) {
     return absl::UnimplementedError(
         absl::StrCat("wants place cpu:0, got ", place.ToString()));
   }
   if (plans == nullptr) plans = std::make_shared<PlanCache>(ops, kernels);
-  return std::unique_ptr<Executor>(
-      new Executor(ops, std::move(options), std::move(plans)));
+  return std::unique_ptr<Executor>(new Executor(
+      ops, std::move(options), std::move(plans), make_job_options));
 }
 
 absl::StatusOr<Program> Executor::MakeStatic(const Program& program,
@@ -183,7 +184,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> Executor::PlanFor(
 }
 
 absl::StatusOr<Job*> Executor::Bind(Prepared& prepared,
-                                    const NamedViews& variables) {
+                                    const NamedViews& variables) const {
   const Program& program = *prepared.fixed;
   std::vector<TensorView> bound;
   for (const Variable& variable : program.variables()) {
@@ -206,7 +207,11 @@ absl::StatusOr<Job*> Executor::Bind(Prepared& prepared,
   prepared.job = nullptr;
   MICA_ASSIGN_OR_RETURN(auto binding,
                         Binding::Create(prepared.plan, bound, prepared.fixed));
-  MICA_ASSIGN_OR_RETURN(prepared.job, Job::Create(std::move(binding)));
+  JobOptions options = make_job_options_ == nullptr
+                           ? JobOptions()
+                           : make_job_options_(*prepared.plan);
+  MICA_ASSIGN_OR_RETURN(prepared.job,
+                        Job::Create(std::move(binding), std::move(options)));
   prepared.variables = std::move(bound);
   return prepared.job.get();
 }

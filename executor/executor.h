@@ -27,6 +27,9 @@ namespace mica {
 // A tensor and the name of the input or variable that it is for.
 using NamedViews = std::map<std::string, TensorView>;
 
+// What the Jobs of a Plan shall have.
+using MakeJobOptionsFn = JobOptions (*)(const Plan& plan);
+
 // Runs Programs with feeds and fetches, and keeps what it decided: a Program
 // run again with the same fetches and sizes uses the same Plan and Job.
 //
@@ -37,7 +40,8 @@ class Executor {
   // registries, are shared with all who use them; null means plans of its own.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(
       Place place, const OpRegistry& ops, const KernelRegistry& kernels,
-      PlanOptions options, std::shared_ptr<PlanCache> plans = nullptr);
+      PlanOptions options, std::shared_ptr<PlanCache> plans = nullptr,
+      MakeJobOptionsFn make_job_options = nullptr);
 
   // Values of `fetches` (names of values, the "%" left out; empty means what
   // the Program returns), in order. Inputs and variables that the Program
@@ -67,8 +71,11 @@ class Executor {
   };
 
   Executor(const OpRegistry& ops, PlanOptions options,
-           std::shared_ptr<PlanCache> plans)
-      : ops_(ops), options_(std::move(options)), plans_(std::move(plans)) {}
+           std::shared_ptr<PlanCache> plans, MakeJobOptionsFn make_job_options)
+      : ops_(ops),
+        options_(std::move(options)),
+        plans_(std::move(plans)),
+        make_job_options_(make_job_options) {}
   absl::StatusOr<Prepared*> Prepare(
       const std::shared_ptr<const Program>& program, const NamedViews& feeds,
       absl::Span<const std::string> fetches);
@@ -76,8 +83,8 @@ class Executor {
       const std::shared_ptr<const Program>& program, const NamedViews& feeds,
       absl::Span<const std::string> fetches);
   // The Job over `variables`: the last one, if none of them has moved.
-  static absl::StatusOr<Job*> Bind(Prepared& prepared,
-                                   const NamedViews& variables);
+  absl::StatusOr<Job*> Bind(Prepared& prepared,
+                            const NamedViews& variables) const;
   absl::StatusOr<Program> MakeStatic(const Program& program,
                                      const NamedViews& feeds) const;
 
@@ -94,6 +101,7 @@ class Executor {
   const OpRegistry& ops_;
   PlanOptions options_;
   std::shared_ptr<PlanCache> plans_;
+  const MakeJobOptionsFn make_job_options_;  // May be null.
   absl::flat_hash_map<std::string, std::unique_ptr<Prepared>> prepared_;
   LastCall last_;
 };

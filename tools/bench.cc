@@ -186,6 +186,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanJobs(
   }
   const PlanOptions plan_options = {
       .num_threads = static_cast<int>(options.threads),
+      .queue = options.queue,
       .num_streams = static_cast<int>(options.streams),
       .frozen = options.frozen,
       .fuse = options.fuse};
@@ -243,6 +244,7 @@ absl::StatusOr<BenchResult> RunBench(const BenchOptions& options) {
   result.plan_ms = make_ms + result.analysis_ms;
   result.steps = static_cast<int64_t>(plan->steps().size());
   result.streams = plan->streams().num_streams;
+  result.workers = plan->queue().num_workers;
   result.events = plan->streams().num_events();
   result.arena_bytes = plan->arena_bytes();
   result.live_set_bytes = plan->live_set_bytes();

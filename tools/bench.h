@@ -22,6 +22,7 @@ struct BenchOptions {
   std::string trace_path;  // Writes one run's Chrome trace, unless empty.
   int64_t threads = 1;
   int64_t streams = 1;
+  bool queue = false;
   int64_t repeats = 30;
   int64_t warmup = 3;
   int64_t jobs = 1;        // That want the Plan at once, as micro-batches do.
@@ -44,6 +45,7 @@ struct BenchResult {
   int64_t ops = 0;          // Of the Program.
   int64_t steps = 0;        // Of the Plan.
   int64_t streams = 0;      // That it uses.
+  int64_t workers = 0;      // Of its queue.
   int64_t events = 0;       // Steps that another stream waits for.
   double plan_ms = 0;       // From text or generator to a runnable Plan.
   double analysis_ms = 0;   // The part of it that analyses, for all jobs.

@@ -31,6 +31,8 @@ DEFINE_string(symbols, "", "sizes for a Program's symbols: batch=8,seq=128");
 DEFINE_int64(threads, 1, "threads for one step");
 DEFINE_int64(streams, 1,
              "steps that don't need each other run on so many threads at once");
+DEFINE_bool(queue, false,
+            "the threads take steps, and pieces of wide ones, from a queue");
 DEFINE_int64(jobs, 1, "jobs of the Program that are planned together");
 DEFINE_string(plan_cache, "",
               "reads Plans from this folder, and leaves there what it builds");
@@ -88,6 +90,7 @@ BenchOptions OptionsFromFlags() {
           .trace_path = FLAGS_trace,
           .threads = FLAGS_threads,
           .streams = FLAGS_streams,
+          .queue = FLAGS_queue,
           .repeats = FLAGS_repeats,
           .warmup = FLAGS_warmup,
           .jobs = FLAGS_jobs,
@@ -105,6 +108,7 @@ nlohmann::ordered_json ToJson(const BenchResult& result,
                                  {"ops", result.ops},
                                  {"steps", result.steps},
                                  {"streams", result.streams},
+                                 {"workers", result.workers},
                                  {"events", result.events},
                                  {"plan_ms", result.plan_ms},
                                  {"analysis_ms", result.analysis_ms},

@@ -7,8 +7,7 @@
 
 namespace mica {
 
-std::string ToChromeTrace(const Plan& plan,
-                          absl::Span<const Job::StepTime> times) {
+std::string ToChromeTrace(const Plan& plan, absl::Span<const StepTime> times) {
   nlohmann::ordered_json events = nlohmann::ordered_json::array();
   for (int stream = 0; stream < plan.streams().num_streams; ++stream) {
     events.push_back({{"name", "thread_name"},
@@ -17,7 +16,7 @@ std::string ToChromeTrace(const Plan& plan,
                       {"tid", stream},
                       {"args", {{"name", absl::StrCat("stream ", stream)}}}});
   }
-  for (const Job::StepTime& time : times) {
+  for (const StepTime& time : times) {
     const Step& step = plan.steps()[time.step];
     int64_t bytes = 0;
     for (int32_t i = 0; i < step.num_args; ++i) {

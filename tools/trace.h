@@ -13,8 +13,7 @@ namespace mica {
 
 // One slice a step, on a track for each stream, with its kernel, the user's
 // line and the bytes that it may touch; in the trace event format, as JSON.
-std::string ToChromeTrace(const Plan& plan,
-                          absl::Span<const Job::StepTime> times);
+std::string ToChromeTrace(const Plan& plan, absl::Span<const StepTime> times);
 
 }  // namespace mica
 

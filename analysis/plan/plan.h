@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "analysis/streams/queue_plan.h"
 #include "analysis/streams/stream_plan.h"
 #include "framework/ir/program.h"
 #include "framework/kernel/kernel.h"
@@ -63,7 +64,13 @@ struct PackedOperand {
 };
 
 struct PlanOptions {
-  int num_threads = 1;  // Of one step.
+  int num_threads = 1;  // Of one step, or of a queue.
+  // Steps that don't need each other run side by side on `num_threads` threads,
+  // and wide ones are cut into pieces that those share; nothing but opaque
+  // operators uses OpenMP's threads. Without effect if there are streams.
+  bool queue = false;
+  // What it costs to take a step from the queue.
+  double take_nanoseconds = 300;
   // Steps that don't need each other run on so many threads at once.
   int num_streams = 1;
   // What it costs one of them to wait for another.
@@ -79,6 +86,10 @@ struct PlanOptions {
   int64_t lend_above_bytes = 1 << 20;
   // Runs opaque operators; without it they are NotFound.
   PrepareFn prepare_opaque;
+
+  bool has_queue() const {
+    return queue && num_streams == 1 && num_threads > 1;
+  }
 };
 
 // A value that depends on frozen variables alone: a Binding computes it once.
@@ -116,6 +127,8 @@ class Plan {
   StepId num_compute() const { return num_compute_; }
   // Of the first num_compute() steps; no more streams than are of use.
   const StreamPlan& streams() const { return streams_; }
+  // Of the same steps; one worker if a queue is of no use, or not asked for.
+  const QueuePlan& queue() const { return queue_; }
   absl::Span<const Location> args() const { return args_; }
   // How many bytes from there on each of args() may touch.
   absl::Span<const int64_t> arg_bytes() const { return arg_bytes_; }
@@ -134,6 +147,8 @@ class Plan {
 
   // That one step may use.
   int num_threads() const { return num_threads_; }
+  // How many of them are OpenMP's: 1 where they are a queue's.
+  int team_size() const { return team_size_; }
   int64_t arena_bytes() const { return arena_bytes_; }
   int64_t live_set_bytes() const { return live_set_bytes_; }
   // What the Plan itself takes, about: steps, addresses, Program, constants;
@@ -152,7 +167,9 @@ class Plan {
   std::vector<Step> steps_;
   StepId num_compute_ = 0;
   StreamPlan streams_;
+  QueuePlan queue_;
   int num_threads_ = 1;
+  int team_size_ = 1;
   std::vector<Location> args_;
   std::vector<int64_t> arg_bytes_;
   std::vector<PackedOperand> packed_;

@@ -10,15 +10,17 @@ namespace mica {
 
 std::string PlanSettingOf(const PlanOptions& options) {
   // All fields, so that a new one can't be forgotten here.
-  const auto& [num_threads, num_streams, wait_nanoseconds, frozen, fuse,
-               reuse_buffers, lend_above_bytes, prepare_opaque] = options;
-  return absl::StrCat("threads=", num_threads, " streams=", num_streams,
-                      " wait_nanoseconds=", wait_nanoseconds,
-                      " frozen=", frozen, " fuse=", fuse,
-                      " reuse_buffers=", reuse_buffers,
-                      " lend_above_bytes=", lend_above_bytes,
-                      " opaque=", prepare_opaque != nullptr, "\n",
-                      cpu::CodeIdentity(), "\n", cpu::CpuIdentity());
+  const auto& [num_threads, queue, take_nanoseconds, num_streams,
+               wait_nanoseconds, frozen, fuse, reuse_buffers, lend_above_bytes,
+               prepare_opaque] = options;
+  return absl::StrCat(
+      "threads=", num_threads, " queue=", queue,
+      " take_nanoseconds=", take_nanoseconds, " streams=", num_streams,
+      " wait_nanoseconds=", wait_nanoseconds, " frozen=", frozen,
+      " fuse=", fuse, " reuse_buffers=", reuse_buffers,
+      " lend_above_bytes=", lend_above_bytes,
+      " opaque=", prepare_opaque != nullptr, "\n", cpu::CodeIdentity(), "\n",
+      cpu::CpuIdentity());
 }
 
 PlanKey PlanKeyOf(const Program& program, const PlanOptions& options) {

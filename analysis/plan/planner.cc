@@ -9,12 +9,20 @@
 #include "analysis/plan/commit.h"
 #include "analysis/rewrite.h"
 #include "analysis/streams/plan_streams.h"
+#include "analysis/streams/queue_times.h"
 #include "framework/base/status.h"
 #include "framework/tensor/tensor.h"
 #include "kernels/cpu/team_size.h"
 
 namespace mica {
 namespace {
+
+// What is worth a piece of its own in a queue.
+constexpr double kPieceNanoseconds = 25'000;
+// How many times its estimate a step may take before others wait for its bytes.
+constexpr double kPatience = 2;
+// A queue must take less than this share of the time without one.
+constexpr double kWorthwhile = 0.9;
 
 std::vector<ValueId> OperandsOf(const Op& op) {
   std::vector<ValueId> operands;
@@ -26,8 +34,9 @@ std::vector<ValueId> OperandsOf(const Op& op) {
 
 absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
     Program program, std::vector<OpId> origins) {
-  const cpu::TeamSize team(options_.num_threads);
   plan_->num_threads_ = options_.num_threads;
+  plan_->team_size_ = options_.has_queue() ? 1 : options_.num_threads;
+  const cpu::TeamSize team(plan_->team_size_);
   plan_->program_ = std::move(program);
   plan_->origins_ = std::move(origins);
   MICA_ASSIGN_OR_RETURN(resolved_, ResolveViews(this->program()));
@@ -39,6 +48,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
   MICA_RETURN_IF_ERROR(AddOpSteps());
   MICA_RETURN_IF_ERROR(AddOutputCopies());
   MICA_RETURN_IF_ERROR(AddUpdates());
+  if (options_.has_queue()) OrderForQueue();
   if (options_.reuse_buffers) LendOutputs();
   for (const Place& place : args_) plan_->arg_bytes_.push_back(place.bytes);
   if (choices_ != nullptr) {
@@ -47,6 +57,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
     AssignOffsets();
   }
   if (options_.num_streams > 1) PlaceOnStreams();
+  if (is_queue_of_use_) PlaceInQueue();
   return std::move(plan_);
 }
 
@@ -201,10 +212,18 @@ absl::Status Planner::AddFold(OpId id) {
   return absl::OkStatus();
 }
 
+// A queue's workers come and go: with two pieces for each, one that comes late
+// still finds some to do. Narrow steps aren't cut: others run beside them.
+int Planner::NumPieces(const Op& op) const {
+  if (!options_.has_queue()) return options_.num_threads;
+  const double pieces = CostOf(program(), op) / kPieceNanoseconds;
+  const int most = 2 * options_.num_threads;
+  return pieces >= most ? most : std::max(static_cast<int>(pieces), 1);
+}
+
 KernelRequest Planner::MakeRequest(const Op& op) const {
-  KernelRequest request{.def = op.def,
-                        .arguments = &op.arguments,
-                        .num_threads = options_.num_threads};
+  KernelRequest request{
+      .def = op.def, .arguments = &op.arguments, .num_threads = NumPieces(op)};
   ForEachValue(op.arguments, [&](ValueId id) {
     request.operands.push_back(
         {.type = program().type(id), .is_frozen = IsFrozen(id)});
@@ -483,6 +502,79 @@ void Planner::PlaceOnStreams() {
                                     .wait_cost = options_.wait_nanoseconds,
                                     .is_on_first = HasEffects(*plan_, 0, end)});
   if (!streams.waits.empty()) plan_->streams_ = std::move(streams);
+}
+
+QueueOptions Planner::MakeQueueOptions() const {
+  const StepId end = plan_->num_compute_;
+  return {.num_workers = options_.num_threads,
+          .take_cost = options_.take_nanoseconds,
+          .wide_cost = 2 * kPieceNanoseconds,
+          .is_on_caller = HasEffects(*plan_, 0, end),
+          .is_alone = AreOpaque(*plan_, 0, end)};
+}
+
+// Steps that may run at once must not share bytes: each slice lives, in the
+// order in which workers would start steps, until they start the last step
+// before the slice's last one ends.
+void Planner::OrderForQueue() {
+  const StepId end = plan_->num_compute_;
+  for (const Place& place : args_) {
+    plan_->args_.push_back(place.location);
+    plan_->arg_bytes_.push_back(place.bytes);
+    if (place.slice < 0) continue;
+    // As if no two slices had a byte in common.
+    plan_->args_.back().home = Home::kOutput;
+    plan_->args_.back().index =
+        static_cast<int32_t>(program().outputs().size()) + place.slice;
+  }
+  const std::vector<double> costs = CostsOf(*plan_, 0, end);
+  const QueueOptions options = MakeQueueOptions();
+  const QueuePlan queue =
+      PlanQueue(FindHazards(AccessesOf(*plan_, 0, end)), costs, options);
+  plan_->args_.clear();
+  plan_->arg_bytes_.clear();
+  const QueueTimes times = SimulateQueue(queue, costs, options);
+  double sum = 0;
+  for (double cost : costs) sum += cost;
+  is_queue_of_use_ = times.makespan < kWorthwhile * sum;
+  if (!is_queue_of_use_) return;
+
+  std::vector<Step> steps;
+  std::vector<double> starts;
+  for (StepId id : times.order) {
+    steps.push_back(std::move(plan_->steps_[id]));
+    starts.push_back(times.start[id]);
+  }
+  for (Lifetime& slice : slices_) slice.first = slice.last = -1;
+  for (StepId at = 0; at < current_step(); ++at) {
+    const bool is_commit = at >= end;
+    const Step& step = is_commit ? plan_->steps_[at] : steps[at];
+    StepId last = at;
+    if (!is_commit) {
+      const double start = times.start[times.order[at]];
+      const double until =
+          start + kPatience * (times.end[times.order[at]] - start);
+      const auto it = std::lower_bound(starts.begin(), starts.end(), until);
+      last = std::max(at, static_cast<StepId>(it - starts.begin()) - 1);
+    }
+    for (int32_t i = 0; i < step.num_args; ++i) {
+      const SliceId id = args_[step.first_arg + i].slice;
+      if (id < 0) continue;
+      Lifetime& slice = slices_[id];
+      if (slice.first < 0) slice.first = at;
+      slice.last = std::max(slice.last, last);
+    }
+  }
+  for (Lifetime& slice : slices_) {
+    if (slice.first < 0) slice = {};  // No step names it.
+  }
+  std::move(steps.begin(), steps.end(), plan_->steps_.begin());
+}
+
+void Planner::PlaceInQueue() {
+  const StepId end = plan_->num_compute_;
+  plan_->queue_ = PlanQueue(FindHazards(AccessesOf(*plan_, 0, end)),
+                            CostsOf(*plan_, 0, end), MakeQueueOptions());
 }
 
 }  // namespace mica

@@ -16,6 +16,7 @@
 #include "analysis/plan/plan.h"
 #include "analysis/plan/resolve.h"
 #include "analysis/select/select.h"
+#include "analysis/streams/queue_plan.h"
 
 namespace mica {
 
@@ -82,6 +83,10 @@ class Planner {
   // As choices_ says; no two slices that are alive at once may overlap.
   absl::Status TakeOffsets();
   void PlaceOnStreams();
+  // Launch order and lifetimes as a queue's workers would have them.
+  void OrderForQueue();
+  QueueOptions MakeQueueOptions() const;
+  void PlaceInQueue();
 
   KernelRequest MakeRequest(const Op& op) const;
   // Appends the step's operands, results and scratch.
@@ -95,6 +100,8 @@ class Planner {
   Place PlaceOf(ValueId value) const;
   SliceId NewSlice(int64_t bytes);
   void Touch(SliceId slice);
+  // How many pieces a kernel may cut the op into.
+  int NumPieces(const Op& op) const;
   bool IsExternal(ValueId value) const {
     return program().value(value).kind != ValueKind::kResult;
   }
@@ -118,6 +125,7 @@ class Planner {
   std::vector<ValueId> commit_targets_;  // By value; see FindCommitTargets().
   std::vector<Place> places_;            // Of base values.
   std::vector<Lifetime> slices_;
+  bool is_queue_of_use_ = false;
   std::vector<Place> args_;
   // The plan's packed copies, by kernel, operand and where that lies.
   std::map<std::tuple<const Prepared*, int, Home, int32_t, int64_t>, int32_t>

@@ -35,6 +35,21 @@ bool IsContraction(absl::string_view op) {
   return false;
 }
 
+bool IsConvolution(const Op& op) {
+  return op.def->name() == "aten.convolution" ||
+         op.def->name() == "mica.convolution";
+}
+
+// Each weight of an output channel meets each of the channel's pixels.
+double Products(const Program& program, const Op& op) {
+  std::vector<ValueId> operands;
+  ForEachValue(op.arguments, [&](ValueId id) { operands.push_back(id); });
+  const TensorType& weight = program.type(operands[1]);
+  if (weight.num_elements() == 0) return 0;
+  return static_cast<double>(program.type(op.results[0]).num_elements()) *
+         static_cast<double>(weight.num_elements() / weight.dims[0]);
+}
+
 bool HasEffect(const Plan& plan, const Step& step) {
   if (step.op < 0) return false;
   const OpDef& def = *plan.program().ops()[step.op].def;
@@ -64,27 +79,44 @@ StepAccesses AccessesOf(const Plan& plan, StepId begin, StepId end) {
   return accesses;
 }
 
+double CostOf(const Program& program, const Op& op) {
+  double bytes = 0;
+  // Of a[m,k] b[k,n] c[m,n] the root of the product of all elements is the
+  // number of multiplications.
+  double elements = 1;
+  int num_factors = 0;
+  auto add = [&](ValueId id, int most_factors) {
+    const TensorType& type = program.type(id);
+    bytes += static_cast<double>(type.extent_bytes());
+    if (++num_factors > most_factors) return;
+    elements *= std::max(static_cast<double>(type.num_elements()), 1.0);
+  };
+  ForEachValue(op.arguments, [&](ValueId id) { add(id, 2); });
+  num_factors = 0;
+  for (ValueId id : op.results) add(id, 1);
+  double flops = 0;
+  if (IsConvolution(op)) {
+    flops = 2 * Products(program, op);
+  } else if (IsContraction(op.def->name())) {
+    flops = 2 * std::sqrt(elements);
+  }
+  return kNanosecondsOfLaunch + bytes / kBytesPerNanosecond +
+         flops / kFlopsPerNanosecond;
+}
+
 std::vector<double> CostsOf(const Plan& plan, StepId begin, StepId end) {
   std::vector<double> costs;
   for (StepId id = begin; id < end; ++id) {
     const Step& step = plan.steps()[id];
-    double bytes = 0;
-    // Of a[m,k] b[k,n] c[m,n] the root of the product of all elements is the
-    // number of multiplications.
-    double elements = 1;
-    for (int32_t i = 0; i < step.num_args; ++i) {
-      const auto arg_bytes =
-          static_cast<double>(plan.arg_bytes()[step.first_arg + i]);
-      bytes += arg_bytes;
-      const bool is_factor = i < 2 || i == step.num_operands;
-      if (is_factor) elements *= std::max(arg_bytes / sizeof(float), 1.0);
+    if (step.op >= 0) {
+      costs.push_back(CostOf(plan.program(), plan.program().ops()[step.op]));
+      continue;
     }
-    const double flops =
-        step.op >= 0 && IsContraction(plan.program().ops()[step.op].def->name())
-            ? 2 * std::sqrt(elements)
-            : 0;
-    costs.push_back(kNanosecondsOfLaunch + bytes / kBytesPerNanosecond +
-                    flops / kFlopsPerNanosecond);
+    double bytes = 0;
+    for (int32_t i = 0; i < step.num_args; ++i) {
+      bytes += static_cast<double>(plan.arg_bytes()[step.first_arg + i]);
+    }
+    costs.push_back(kNanosecondsOfLaunch + bytes / kBytesPerNanosecond);
   }
   return costs;
 }
@@ -95,6 +127,15 @@ std::vector<bool> HasEffects(const Plan& plan, StepId begin, StepId end) {
     has_effects.push_back(HasEffect(plan, plan.steps()[id]));
   }
   return has_effects;
+}
+
+std::vector<bool> AreOpaque(const Plan& plan, StepId begin, StepId end) {
+  std::vector<bool> are_opaque;
+  for (StepId id = begin; id < end; ++id) {
+    const OpId op = plan.steps()[id].op;
+    are_opaque.push_back(op >= 0 && plan.program().ops()[op].def->is_opaque());
+  }
+  return are_opaque;
 }
 
 }  // namespace mica

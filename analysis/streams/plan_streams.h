@@ -20,10 +20,15 @@ StepAccesses AccessesOf(const Plan& plan, StepId begin, StepId end);
 // nanoseconds, from their types alone: bytes moved, and multiplications of
 // products and convolutions.
 std::vector<double> CostsOf(const Plan& plan, StepId begin, StepId end);
+// The same of an op.
+double CostOf(const Program& program, const Op& op);
 
 // Which of these steps have an effect beside their results, or are opaque: they
 // belong on the caller's thread, whose state they may look at.
 std::vector<bool> HasEffects(const Plan& plan, StepId begin, StepId end);
+
+// Which of these steps are opaque: they may use OpenMP's threads.
+std::vector<bool> AreOpaque(const Plan& plan, StepId begin, StepId end);
 
 }  // namespace mica
 

@@ -41,7 +41,7 @@ absl::StatusOr<std::shared_ptr<const Binding>> Binding::Create(
   }
   binding->plan_ = std::move(plan);
   binding->source_ = std::move(source);
-  const cpu::TeamSize team(binding->plan_->num_threads());
+  const cpu::TeamSize team(binding->plan_->team_size());
   MICA_RETURN_IF_ERROR(binding->Fold());
   MICA_RETURN_IF_ERROR(binding->Pack());
   return binding;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "executor/job/await.h"
 
 namespace mica {
 
@@ -39,17 +40,6 @@ class Crew {
   std::atomic<uint32_t> round_ = 0;
   std::atomic<int32_t> num_busy_ = 0;
 };
-
-// Returns when `value` isn't `old` any more; true to the order of acquire.
-template <typename T>
-void AwaitChange(const std::atomic<T>& value, T old) {
-  constexpr int kSpins = 4000;
-  for (int i = 0; i < kSpins; ++i) {
-    if (value.load(std::memory_order_acquire) != old) return;
-    __builtin_ia32_pause();
-  }
-  value.wait(old, std::memory_order_acquire);
-}
 
 }  // namespace mica
 

@@ -3,15 +3,33 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
+#include "analysis/streams/plan_streams.h"
+#include "executor/job/fork.h"
+#include "executor/job/step_tracer.h"
 #include "framework/base/status.h"
+#include "kernels/cpu/team.h"
 #include "kernels/cpu/team_size.h"
 
 namespace mica {
+namespace {
+
+// How kernels that a Job launches on this thread get further threads.
+class JobScope {
+ public:
+  explicit JobScope(const Plan& plan)
+      : size_(plan.team_size()),
+        team_(plan.team_size() == plan.num_threads() ? nullptr
+                                                     : cpu::TeamOfOne()) {}
+
+ private:
+  const cpu::TeamSize size_;
+  const cpu::TeamScope team_;
+};
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Job>> Job::Create(
-    std::shared_ptr<const Binding> binding) {
+    std::shared_ptr<const Binding> binding, JobOptions options) {
   const Plan& plan = binding->plan();
   std::unique_ptr<Job> job(new Job);
   MICA_ASSIGN_OR_RETURN(job->arena_, Buffer::Allocate(plan.arena_bytes()));
@@ -32,10 +50,25 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Create(
     }
     job->launches_.push_back(launch);
   }
+  job->observers_ = std::move(options.observers);
+  job->generation_ = ForkGeneration();
   job->contexts_.resize(plan.streams().num_streams);
   if (plan.streams().num_streams > 1) {
-    job->streams_ = std::make_unique<StreamRun>(plan.streams());
+    job->streams_ =
+        std::make_unique<StreamRun>(plan.streams(), plan.team_size());
+  } else if (plan.queue().num_workers > 1) {
+    if (options.helpers == nullptr) {
+      options.helpers = std::make_shared<Helpers>(plan.queue().num_workers - 1);
+    }
+    job->queue_ =
+        std::make_unique<QueueRun>(plan.queue(), std::move(options.helpers));
+    job->contexts_.resize(job->queue_->num_workers());
   }
+  if (plan.team_size() < plan.num_threads() && plan.num_opaque() > 0) {
+    job->is_opaque_ =
+        AreOpaque(plan, 0, static_cast<StepId>(plan.steps().size()));
+  }
+  job->is_special_ = !job->observers_.empty() || !job->is_opaque_.empty();
   return job;
 }
 
@@ -79,44 +112,91 @@ void Job::FillArgs() {
   }
 }
 
-absl::Status Job::ErrorOf(StepId id, absl::Status status) const {
+std::string Job::NameOf(StepId id) const {
   const Step& step = plan().steps()[id];
-  std::string where = absl::StrCat("step ", id, ", ", step.name);
+  std::string name = absl::StrCat("step ", id, ", ", step.name);
   const SourceLine& source = binding_->SourceOf(step);
-  if (source.line != 0) {
-    absl::StrAppend(&where, " (", source.ToString(), ")");
-  }
-  return Annotate(status, where);
+  if (source.line != 0) absl::StrAppend(&name, " (", source.ToString(), ")");
+  return name;
 }
 
-absl::Status Job::RunSteps(StepId begin, StepId end) {
-  const cpu::TeamSize team(plan().num_threads());
-  LaunchContext& context = contexts_[0];
-  for (StepId id = begin; id < end; ++id) {
-    const Launch& launch = launches_[id];
-    if (launch.fn(launch.state, launch.args, context)) continue;
-    return ErrorOf(id, std::exchange(context.status, absl::OkStatus()));
+absl::Status Job::TakeError(StepId id, LaunchContext& context) const {
+  return Annotate(std::exchange(context.status, absl::OkStatus()), NameOf(id));
+}
+
+absl::Status Job::LaunchStep(StepId id, LaunchContext& context) {
+  const Launch& launch = launches_[id];
+  if (launch.fn(launch.state, launch.args, context)) return absl::OkStatus();
+  return TakeError(id, context);
+}
+
+absl::Status Job::RunStep(StepId id, int worker) {
+  if (!is_special_) return LaunchStep(id, contexts_[worker]);
+  for (const auto& observer : observers_) {
+    absl::Status status = observer->BeforeStep(id, worker);
+    if (!status.ok()) return Annotate(status, NameOf(id));
   }
+  // Nothing of ours runs beside an opaque step.
+  const bool is_opaque = !is_opaque_.empty() && is_opaque_[id];
+  const cpu::TeamSize size(is_opaque && generation_ == ForkGeneration()
+                               ? plan().num_threads()
+                               : plan().team_size());
+  MICA_RETURN_IF_ERROR(LaunchStep(id, contexts_[worker]));
+  for (const auto& observer : observers_) observer->AfterStep(id, worker);
   return absl::OkStatus();
 }
 
-absl::Status Job::RunStep(StepId id, int stream) {
-  const cpu::TeamSize team(plan().num_threads());
-  const Launch& launch = launches_[id];
-  LaunchContext& context = contexts_[stream];
-  if (launch.fn(launch.state, launch.args, context)) return absl::OkStatus();
-  return ErrorOf(id, std::exchange(context.status, absl::OkStatus()));
+absl::Status Job::RunInOrder() {
+  const StepId end = plan().num_compute();
+  StepId id = 0;
+  if (is_special_) {
+    for (; id < end && !outcome_.has_failed(); ++id) {
+      MICA_RETURN_IF_ERROR(RunStep(id, 0));
+    }
+  } else {
+    // What a step costs beside its kernel is all here.
+    LaunchContext& context = contexts_[0];
+    const Launch* launches = launches_.data();
+    for (; id < end && !outcome_.has_failed(); ++id) {
+      const Launch& launch = launches[id];
+      if (!launch.fn(launch.state, launch.args, context)) {
+        return TakeError(id, context);
+      }
+    }
+  }
+  if (id == end) return absl::OkStatus();
+  return Annotate(outcome_.status(), absl::StrCat("before ", NameOf(id)));
+}
+
+absl::Status Job::CheckProcess() const {
+  if (generation_ == ForkGeneration()) return absl::OkStatus();
+  if (streams_ == nullptr && plan().team_size() == 1) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the process was forked after its threads were made: what runs on "
+      "several streams, or on OpenMP's threads, must be made anew in the "
+      "child, or run on one thread");
 }
 
 absl::Status Job::Compute() {
-  if (streams_ == nullptr) return RunSteps(0, plan().num_compute());
-  return streams_->Run(
-      [this](StepId id, int stream) { return RunStep(id, stream); });
+  MICA_RETURN_IF_ERROR(CheckProcess());
+  const JobScope scope(plan());
+  outcome_.Reset();
+  for (const auto& observer : observers_) observer->BeforeRun(*this);
+  auto run = [this](StepId id, int worker) { return RunStep(id, worker); };
+  absl::Status status = streams_ != nullptr ? streams_->Run(run, outcome_)
+                        : queue_ != nullptr ? queue_->Run(run, outcome_)
+                                            : RunInOrder();
+  for (const auto& observer : observers_) observer->AfterRun(status);
+  return status;
 }
 
 absl::Status Job::Commit() {
-  return RunSteps(plan().num_compute(),
-                  static_cast<StepId>(plan().steps().size()));
+  const JobScope scope(plan());
+  const auto num_steps = static_cast<StepId>(plan().steps().size());
+  for (StepId id = plan().num_compute(); id < num_steps; ++id) {
+    MICA_RETURN_IF_ERROR(RunStep(id, 0));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Job::Run() {
@@ -124,23 +204,17 @@ absl::Status Job::Run() {
   return Commit();
 }
 
-absl::StatusOr<std::vector<Job::StepTime>> Job::Trace() {
-  const auto num_steps = static_cast<StepId>(plan().steps().size());
-  std::vector<StepTime> times(num_steps);
-  const absl::Time start = absl::Now();
-  auto now = [&] { return absl::ToDoubleMicroseconds(absl::Now() - start); };
-  auto run = [&](StepId id, int stream) {
-    times[id] = {.step = id, .stream = stream, .start_us = now()};
-    const absl::Status status = RunStep(id, stream);
-    times[id].end_us = now();
-    return status;
-  };
-  if (streams_ != nullptr) MICA_RETURN_IF_ERROR(streams_->Run(run));
-  const StepId begin = streams_ != nullptr ? plan().num_compute() : 0;
-  for (StepId id = begin; id < num_steps; ++id) {
-    MICA_RETURN_IF_ERROR(run(id, 0));
-  }
-  return times;
+void Job::Cancel() { outcome_.Fail(absl::CancelledError("the run was ended")); }
+
+absl::StatusOr<std::vector<StepTime>> Job::Trace() {
+  const auto tracer = std::make_shared<StepTracer>(plan());
+  observers_.push_back(tracer);
+  const bool was_special = std::exchange(is_special_, true);
+  const absl::Status status = Run();
+  is_special_ = was_special;
+  observers_.pop_back();
+  MICA_RETURN_IF_ERROR(status);
+  return tracer->times();
 }
 
 }  // namespace mica

@@ -9,25 +9,40 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "executor/binding/binding.h"
+#include "executor/job/helpers.h"
+#include "executor/job/outcome.h"
+#include "executor/job/queue_run.h"
+#include "executor/job/step_observer.h"
+#include "executor/job/step_time.h"
 #include "executor/job/stream_run.h"
 #include "framework/kernel/kernel.h"
 #include "framework/tensor/tensor.h"
 
 namespace mica {
 
+struct JobOptions {
+  // Who takes steps of the Plan's queue beside the caller; null: threads of the
+  // Job's own.
+  std::shared_ptr<Helpers> helpers;
+  // Told of each step.
+  std::vector<std::shared_ptr<StepObserver>> observers;
+};
+
 // A Binding with an arena and a flat list of launches, run any number of
 // times. Jobs share their Binding and nothing that they write.
 //
 // Where the Plan has several streams, each runs on a thread of the Job's own,
-// the first on the caller's.
+// the first on the caller's; where it has a queue, helpers take steps from it
+// too.
 //
-// Single-thread; overlap by running two Jobs. Addresses given must stay valid
-// until the run has ended. After an error the Job can be used again.
+// Single-thread but for Cancel(); overlap by running two Jobs. Addresses given
+// must stay valid until the run has ended. After an error the Job can be used
+// again.
 class Job {
  public:
   // ResourceExhausted if there is no memory for the arena.
   static absl::StatusOr<std::unique_ptr<Job>> Create(
-      std::shared_ptr<const Binding> binding);
+      std::shared_ptr<const Binding> binding, JobOptions options = {});
 
   // Where an input's, a variable's, an output's first element lies. Types are
   // the caller's to check (CheckFed); an output's is Plan::output_type(). Cheap
@@ -39,23 +54,28 @@ class Job {
   void SetOutput(int index, void* data) { outputs_[index].Set(data); }
 
   // Runs all ops; outputs are complete then, inputs and variables untouched.
-  // Requires all addresses. An error names the op and the user's line.
+  // Requires all addresses. An error names the op and the user's line; of
+  // several at once it is the first. FailedPrecondition in a process that was
+  // forked since the Job was made, if other threads would have to take part:
+  // streams, or OpenMP's.
   absl::Status Compute();
   // Writes the updates that Compute() found.
   absl::Status Commit();
   // Both.
   absl::Status Run();
 
-  // When a step ran, in microseconds from the run's start.
-  struct StepTime {
-    StepId step = 0;
-    int stream = 0;
-    double start_us = 0, end_us = 0;
-  };
+  // Makes the run that is under way end with Cancelled before its next step;
+  // without effect on later ones, or once all but Commit() is done. Any thread.
+  void Cancel();
+
   // As Run(); tells of each step, in launch order.
   absl::StatusOr<std::vector<StepTime>> Trace();
 
   const Plan& plan() const { return binding_->plan(); }
+  void* arena() const { return arena_.data(); }
+  void* output(int index) const { return outputs_[index].data; }
+  // "step 3, aten.mm (model.py:7)".
+  std::string NameOf(StepId id) const;
 
  private:
   // A launch with nothing left to decide.
@@ -83,9 +103,13 @@ class Job {
 
   Job() = default;
   void FillArgs();
-  absl::Status RunSteps(StepId begin, StepId end);
-  absl::Status RunStep(StepId id, int stream);
-  absl::Status ErrorOf(StepId id, absl::Status status) const;
+  absl::Status CheckProcess() const;
+  // The error that a launch left in `context`.
+  absl::Status TakeError(StepId id, LaunchContext& context) const;
+  absl::Status LaunchStep(StepId id, LaunchContext& context);
+  absl::Status RunStep(StepId id, int worker);
+  // Runs what Compute() does on this thread, in launch order.
+  absl::Status RunInOrder();
 
   std::shared_ptr<const Binding> binding_;
   Buffer arena_;
@@ -95,8 +119,14 @@ class Job {
   std::vector<Anchor> inputs_;
   std::vector<Anchor> variables_;
   std::vector<Anchor> outputs_;
-  std::vector<LaunchContext> contexts_;  // By stream.
-  std::unique_ptr<StreamRun> streams_;   // Null if there is only one.
+  std::vector<LaunchContext> contexts_;  // By stream, or worker.
+  std::vector<std::shared_ptr<StepObserver>> observers_;
+  std::vector<bool> is_opaque_;  // By step; empty: no matter.
+  bool is_special_ = false;      // Some of the two must be looked at.
+  int32_t generation_ = 0;       // Of forks.
+  Outcome outcome_;
+  std::unique_ptr<StreamRun> streams_;  // Null if there is only one.
+  std::unique_ptr<QueueRun> queue_;     // Null if there is none.
 };
 
 }  // namespace mica

@@ -4,14 +4,14 @@
 #include <utility>
 
 #include "framework/base/status.h"
+#include "kernels/cpu/team_size.h"
 
 namespace mica {
 
-StreamRun::StreamRun(const StreamPlan& plan)
-    : streams_(plan.num_streams),
+StreamRun::StreamRun(const StreamPlan& plan, int team_size)
+    : team_size_(team_size),
+      streams_(plan.num_streams),
       ended_(new std::atomic<uint32_t>[plan.streams.size()]),
-      errors_(plan.num_streams),
-      failed_at_(plan.num_streams, 0),
       crew_(plan.num_streams) {
   std::vector<Entry> entries(plan.streams.size());
   for (size_t i = 0; i < entries.size(); ++i) {
@@ -27,36 +27,23 @@ StreamRun::StreamRun(const StreamPlan& plan)
   }
 }
 
-absl::Status StreamRun::Run(const Launch& launch) {
+absl::Status StreamRun::Run(const Launch& launch, Outcome& outcome) {
   ++run_;
-  has_failed_.store(false, std::memory_order_relaxed);
   MICA_RETURN_IF_ERROR(
-      crew_.Run([&](int stream) { RunStream(stream, launch); }));
-  if (!has_failed_.load(std::memory_order_relaxed)) return absl::OkStatus();
-  size_t first = streams_.size();
-  for (size_t i = 0; i < streams_.size(); ++i) {
-    if (errors_[i].ok()) continue;
-    if (first == streams_.size() || failed_at_[i] < failed_at_[first]) {
-      first = i;
-    }
-  }
-  return errors_[first];
+      crew_.Run([&](int stream) { RunStream(stream, launch, outcome); }));
+  return outcome.status();
 }
 
-void StreamRun::RunStream(int stream, const Launch& launch) {
-  errors_[stream] = absl::OkStatus();
+void StreamRun::RunStream(int stream, const Launch& launch, Outcome& outcome) {
+  const cpu::TeamSize size(team_size_);
   for (const Entry& entry : streams_[stream]) {
     for (StepId signal : entry.waits) {
       AwaitChange(ended_[signal], run_ - 1);
     }
     // After an error the rest only lets go of those that wait.
-    if (!has_failed_.load(std::memory_order_relaxed)) {
+    if (!outcome.has_failed()) {
       absl::Status status = launch(entry.step, stream);
-      if (!status.ok()) {
-        errors_[stream] = std::move(status);
-        failed_at_[stream] = entry.step;
-        has_failed_.store(true, std::memory_order_relaxed);
-      }
+      if (!status.ok()) outcome.Fail(std::move(status));
     }
     if (!entry.is_awaited) continue;
     ended_[entry.step].store(run_, std::memory_order_release);

@@ -13,6 +13,7 @@
 #include "analysis/plan/plan.h"
 #include "analysis/streams/stream_plan.h"
 #include "executor/job/crew.h"
+#include "executor/job/outcome.h"
 
 namespace mica {
 
@@ -23,11 +24,13 @@ class StreamRun {
   // Runs a step on the thread of `stream`.
   using Launch = std::function<absl::Status(StepId step, int stream)>;
 
-  explicit StreamRun(const StreamPlan& plan);
+  // Kernels get `team_size` of OpenMP's threads.
+  StreamRun(const StreamPlan& plan, int team_size);
 
-  // Of several errors the one of the earliest step; no further step starts
-  // after one. FailedPrecondition in a forked process.
-  absl::Status Run(const Launch& launch);
+  // The first error wins, and no further step starts after it. `outcome` may
+  // fail meanwhile from elsewhere, which ends the run as well.
+  // FailedPrecondition in a forked process.
+  absl::Status Run(const Launch& launch, Outcome& outcome);
 
  private:
   struct Entry {
@@ -36,14 +39,12 @@ class StreamRun {
     bool is_awaited = false;
   };
 
-  void RunStream(int stream, const Launch& launch);
+  void RunStream(int stream, const Launch& launch, Outcome& outcome);
 
+  const int team_size_;
   std::vector<std::vector<Entry>> streams_;
   // The number of the run in which a step ended last.
   std::unique_ptr<std::atomic<uint32_t>[]> ended_;
-  std::vector<absl::Status> errors_;  // By stream.
-  std::vector<StepId> failed_at_;     // By stream.
-  std::atomic<bool> has_failed_ = false;
   uint32_t run_ = 0;
   Crew crew_;  // Last: its threads end first.
 };

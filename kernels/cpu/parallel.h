@@ -1,10 +1,12 @@
-// Cuts a kernel's work for a team of OpenMP threads.
+// Cuts a kernel's work for several threads.
 
 #ifndef MICA_KERNELS_CPU_PARALLEL_H_
 #define MICA_KERNELS_CPU_PARALLEL_H_
 
 #include <algorithm>
 #include <cstdint>
+
+#include "kernels/cpu/team.h"
 
 namespace mica::cpu {
 
@@ -17,8 +19,8 @@ inline int UsefulThreads(int num_threads, int64_t elements) {
                                               std::max(num_threads, 1)));
 }
 
-// Calls run(piece, begin, end) for pieces of 0..count, each on a thread of its
-// own. With one thread it is a plain call: no OpenMP region is entered.
+// Calls run(piece, begin, end) for pieces of 0..count, on the threads of this
+// one's team, or each on one of OpenMP's. With one thread it is a plain call.
 template <typename Run>
 void ParallelPieces(int num_threads, int64_t count, const Run& run) {
   if (num_threads <= 1 || count < 2) {
@@ -26,6 +28,18 @@ void ParallelPieces(int num_threads, int64_t count, const Run& run) {
     return;
   }
   const int pieces = static_cast<int>(std::min<int64_t>(num_threads, count));
+  if (Team* team = CurrentTeam(); team != nullptr) {
+    const auto piece = [&](int i) {
+      run(i, count * i / pieces, count * (i + 1) / pieces);
+    };
+    team->Run(
+        pieces,
+        [](const void* state, int i) {
+          (*static_cast<const decltype(piece)*>(state))(i);
+        },
+        &piece);
+    return;
+  }
 #pragma omp parallel for num_threads(pieces) schedule(static, 1)
   for (int i = 0; i < pieces; ++i) {
     run(i, count * i / pieces, count * (i + 1) / pieces);

@@ -13,6 +13,7 @@
 #include "kernels/all.h"
 #include "ops/all.h"
 #include "python/bridge/bindings.h"
+#include "python/bridge/helpers.h"
 #include "python/bridge/opaque.h"
 #include "python/bridge/plans.h"
 #include "python/bridge/status.h"
@@ -29,7 +30,7 @@ struct PyExecutor {
 
 // `oracle` leaves the reference kernels alone, for the conformance suite.
 void Init(PyExecutor* self, const std::string& place, int num_threads,
-          int num_streams, bool frozen, bool fuse, bool oracle) {
+          int num_streams, bool queue, bool frozen, bool fuse, bool oracle) {
   if (num_threads < 1) {
     ThrowIfError(absl::InvalidArgumentError(
         "num_threads: wants 1 or more, got " + std::to_string(num_threads)));
@@ -39,14 +40,15 @@ void Init(PyExecutor* self, const std::string& place, int num_threads,
         "num_streams: wants 1 or more, got " + std::to_string(num_streams)));
   }
   PlanOptions options{.num_threads = num_threads,
+                      .queue = queue,
                       .num_streams = num_streams,
                       .frozen = frozen,
                       .fuse = fuse,
                       .prepare_opaque = &PrepareOpaque};
-  new (self) PyExecutor{ValueOrThrow(
-      Executor::Create(ValueOrThrow(ParsePlace(place)), AllOps(),
-                       oracle ? ReferenceKernels() : AllKernels(),
-                       std::move(options), oracle ? nullptr : Plans()))};
+  new (self) PyExecutor{ValueOrThrow(Executor::Create(
+      ValueOrThrow(ParsePlace(place)), AllOps(),
+      oracle ? ReferenceKernels() : AllKernels(), std::move(options),
+      oracle ? nullptr : Plans(), &MakeJobOptions))};
 }
 
 NamedViews ViewsOf(nb::dict tensors, const char* what) {
@@ -89,8 +91,8 @@ std::string PlanText(PyExecutor& self, const PyProgram& program, nb::dict feed,
 void BindExecutor(nb::module_& m) {
   nb::class_<PyExecutor>(m, "Executor")
       .def("__init__", &Init, nb::arg("place"), nb::arg("num_threads"),
-           nb::arg("num_streams"), nb::arg("frozen"), nb::arg("fuse"),
-           nb::arg("oracle") = false)
+           nb::arg("num_streams"), nb::arg("queue"), nb::arg("frozen"),
+           nb::arg("fuse"), nb::arg("oracle") = false)
       .def("run", &Run, nb::arg("program"), nb::arg("feed"),
            nb::arg("variables"), nb::arg("fetch_list"))
       .def("plan_text", &PlanText, nb::arg("program"), nb::arg("feed"),

@@ -9,6 +9,7 @@
 #include "framework/base/status.h"
 #include "framework/tensor/dtype.h"
 #include "ops/all.h"
+#include "python/bridge/helpers.h"
 #include "python/bridge/opaque.h"
 #include "python/bridge/plans.h"
 #include "python/capture/autograd_access.h"
@@ -122,6 +123,7 @@ absl::Status Graph::Analyse(const GraphOptions& options) {
   program_ = std::make_shared<const Program>(std::move(lowered_.program));
   MICA_ASSIGN_OR_RETURN(
       plan_, Plans()->Get(program_, {.num_threads = options.num_threads,
+                                     .queue = options.queue,
                                      .num_streams = options.num_streams,
                                      .frozen = options.frozen,
                                      .prepare_opaque = &PrepareOpaque}));
@@ -267,7 +269,8 @@ absl::StatusOr<std::unique_ptr<Graph::Runner>> Graph::Acquire() {
   }
   auto runner = std::make_unique<Runner>();
   runner->binding = binding_;
-  MICA_ASSIGN_OR_RETURN(runner->job, Job::Create(binding_));
+  MICA_ASSIGN_OR_RETURN(runner->job,
+                        Job::Create(binding_, MakeJobOptions(*plan_)));
   const size_t num_reads = host_reads_.size();
   runner->host_values.resize(num_reads + lowered_.host_results.size());
   for (size_t i = 0; i < num_reads; ++i) {

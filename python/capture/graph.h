@@ -23,6 +23,7 @@ namespace mica {
 struct GraphOptions {
   int num_threads = 1;
   int num_streams = 1;
+  bool queue = false;  // See PlanOptions.
   // States keep their values: kernels may hold packed copies of them. What
   // torch counts as a write to one makes new copies.
   bool frozen = false;

@@ -9,7 +9,15 @@ by name of feed and fetch. `torch.compile(model, backend="mica")` leaves the
 watching to Dynamo and runs its graphs.
 
 Environment:
-  MICA_NUM_THREADS: Threads of one op; by default torch's setting.
+  MICA_NUM_THREADS: Threads of one op, or of the queue; by default torch's
+    setting.
+  MICA_QUEUE: If 0, ops run one after the other, each on MICA_NUM_THREADS
+    threads of OpenMP. Else these threads take ops that don't need each other,
+    and pieces of wide ones, from a queue. See `Executor`.
+  MICA_SPIN: If 0, threads without work sleep at once; by default they look for
+    some for a moment.
+  MICA_NUM_STREAMS: Ops are placed on so many streams beforehand, each a thread
+    of its own; by default 1.
   MICA_LOGS: A comma-separated choice of guards, recompiles and graph.
   MICA_DISABLE: If 1, compiled callables run eagerly.
   MICA_CACHE_DIR: Where Plans are kept on disk, all of them; by default those

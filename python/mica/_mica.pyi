@@ -38,6 +38,7 @@ class Executor:
         place: str,
         num_threads: int,
         num_streams: int,
+        queue: bool,
         frozen: bool,
         fuse: bool,
         oracle: bool = False,

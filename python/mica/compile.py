@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast, overload
 
 from mica import _mica
 from mica.errors import CaptureError
-from mica.options import default_num_streams, default_num_threads
+from mica.options import default_num_streams, default_num_threads, default_queue
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -69,6 +69,7 @@ def compile(
             os.environ.get("MICA_DISABLE", "0") not in ("", "0"),
             default_num_threads(),
             default_num_streams(),
+            default_queue(),
             _MAX_RECORDS,
             os.environ.get("MICA_LOGS", ""),
         ),

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from mica import _mica
-from mica.options import default_num_streams, default_num_threads
+from mica.options import default_num_streams, default_num_threads, default_queue
 from mica.program import Program
 
 
@@ -25,6 +25,7 @@ class Executor:
         *,
         num_threads: int | None = None,
         num_streams: int | None = None,
+        queue: bool | None = None,
         frozen: bool = False,
         fuse: bool = True,
     ) -> None:
@@ -32,11 +33,17 @@ class Executor:
 
         Args:
           place: "cpu" or "cpu:0".
-          num_threads: Threads of one op; by default MICA_NUM_THREADS, or
-            torch's setting.
+          num_threads: Threads of one op, or of the queue; by default
+            MICA_NUM_THREADS, or torch's setting.
           num_streams: Threads on which ops that don't need each other run at
             once; by default MICA_NUM_STREAMS, or 1. A process that is forked
             later has to make an Executor of its own.
+          queue: Whether the threads take ops from a queue as soon as those
+            before them have ended, so that narrow ops run side by side, and
+            wide ones are cut into pieces that threads share as they are free;
+            else ops run one after the other, each on a team of OpenMP. By
+            default so, unless MICA_QUEUE is 0. Results don't depend on when
+            what ran where. Without effect with several streams.
           frozen: Variables never change, so that packed copies of them may be
             kept.
           fuse: Merge neighbouring ops into fused ones.
@@ -47,7 +54,10 @@ class Executor:
         """
         threads = default_num_threads() if num_threads is None else num_threads
         streams = default_num_streams() if num_streams is None else num_streams
-        self._native = _mica.Executor(place, threads, streams, frozen, fuse)
+        queued = default_queue() if queue is None else queue
+        self._native = _mica.Executor(
+            place, threads, streams, queued, frozen, fuse
+        )
 
     def run(
         self,

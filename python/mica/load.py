@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from mica import _mica, signature
-from mica.options import default_num_streams, default_num_threads
+from mica.options import default_num_streams, default_num_threads, default_queue
 from mica.program import Program
 
 
@@ -45,7 +45,12 @@ class Loaded:
         )
         threads = default_num_threads() if num_threads is None else num_threads
         self._executor = _mica.Executor(
-            "cpu", threads, default_num_streams(), frozen, True
+            "cpu",
+            threads,
+            default_num_streams(),
+            default_queue(),
+            frozen,
+            True,
         )
         self._input_names = [name for name, _ in native.inputs]
         numbers = self._signature["numbers"]

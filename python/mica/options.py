@@ -29,6 +29,16 @@ def default_num_streams() -> int:
     return _number("MICA_NUM_STREAMS") or 1
 
 
+def default_queue() -> bool:
+    """Whether threads take steps, and pieces of wide ones, from a queue.
+
+    Returns:
+      False if MICA_QUEUE is 0: then ops run one after the other, each on
+      threads of OpenMP.
+    """
+    return os.environ.get("MICA_QUEUE", "1") != "0"
+
+
 def _number(name: str) -> int | None:
     text = os.environ.get(name, "")
     if not text:

@@ -30,9 +30,9 @@ TOLERANCES = {
 }
 
 EXECUTORS: dict[str, Callable[..., _mica.Executor]] = {
-    "fast": functools.partial(_mica.Executor, "cpu", 1, 1, False, True),
+    "fast": functools.partial(_mica.Executor, "cpu", 1, 1, False, False, True),
     "oracle": functools.partial(
-        _mica.Executor, "cpu", 1, 1, False, True, oracle=True
+        _mica.Executor, "cpu", 1, 1, False, False, True, oracle=True
     ),
 }
 

@@ -169,6 +169,36 @@ TEST(PropertyTest, StreamsChangeNoBit) {
   EXPECT_GT(num_plans_with_waits, 0);
 }
 
+TEST(PropertyTest, AQueueChangesNoBit) {
+  int num_plans_with_queues = 0;
+  ForEachSeed(kNumSeeds, [&](uint64_t seed) {
+    const Program program = RandomProgram(seed, AllOps());
+    for (const bool fuse : {false, true}) {
+      const PlanOptions options = {
+          .num_threads = 2 + static_cast<int>(seed % 3),
+          .queue = true,
+          .take_nanoseconds = 0,
+          .frozen = fuse,
+          .fuse = fuse};
+      MICA_ASSERT_OK_AND_ASSIGN(
+          const auto plan,
+          Plan::Build(program, AllOps(), AllKernels(), options));
+      EXPECT_THAT(CheckMemory(*plan), IsOk())
+          << ToText(program) << plan->ToText();
+      if (plan->queue().num_workers > 1) ++num_plans_with_queues;
+      MICA_ASSERT_OK_AND_ASSIGN(
+          const Runnable want,
+          PlanAndRun(program, AllKernels(), {.frozen = fuse, .fuse = fuse}));
+      MICA_ASSERT_OK_AND_ASSIGN(const Runnable got, MakeRunnable(plan));
+      MICA_ASSERT_OK(got.job->Run());
+      EXPECT_TRUE(SameBytes(got.outputs, want.outputs));
+      EXPECT_TRUE(SameBytes(got.inputs, want.inputs));
+      EXPECT_TRUE(SameBytes(got.variables, want.variables));
+    }
+  });
+  EXPECT_GT(num_plans_with_queues, 0);
+}
+
 TEST(PropertyTest, EqualProgramsGetEqualPlans) {
   ForEachSeed(kNumSeeds, [](uint64_t seed) {
     const Program program = RandomProgram(seed, AllOps());

@@ -1,0 +1,129 @@
+"""What threads take from a queue gives the numbers of one thread."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import mica
+
+
+class Branches(nn.Module):
+    """Four branches over one image, as an Inception block has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.branches = nn.ModuleList(
+            nn.Sequential(
+                nn.Conv2d(16, 16, size, padding=size // 2),
+                nn.BatchNorm2d(16),
+                nn.ReLU(),
+                nn.Conv2d(16, 16, 3, padding=1),
+            )
+            for size in (1, 3, 5, 7)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([branch(x) for branch in self.branches], 1)
+
+
+PROGRAM = """program @f(%x: f32[256,256]) {
+  %a = aten.mm(%x, %x) : f32[256,256]
+  %b = aten.mm(%x, %a) : f32[256,256]
+  %c = aten.cumsum(%x, 1) : f32[256,256]
+  %e = aten.cumsum(%c, 0) : f32[256,256]
+  %d = aten.add.Tensor(%b, %e) : f32[256,256]
+  return %d
+}
+"""
+
+
+@pytest.mark.parametrize("spin", ["0", "1"])
+def test_compiled_branches(monkeypatch: pytest.MonkeyPatch, spin: str) -> None:
+    torch.manual_seed(0)
+    model, x = Branches().eval(), torch.randn(2, 16, 64, 64)
+    with torch.no_grad():
+        monkeypatch.setenv("MICA_NUM_THREADS", "1")
+        one = mica.compile(model, frozen=True)
+        one(x)
+        want = one(x)
+        monkeypatch.setenv("MICA_NUM_THREADS", "3")
+        monkeypatch.setenv("MICA_SPIN", spin)
+        many = mica.compile(model, frozen=True)
+        many(x)  # Runs eagerly: other kernels.
+        for _ in range(19):
+            assert torch.equal(many(x), want)
+    made = mica.explain(many)
+    assert made.hits == 19
+    assert made.is_one_graph
+
+
+def test_training_steps_of_two_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MICA_NUM_THREADS", "2")
+
+    def train(results: list[Tensor]) -> None:
+        generator = torch.Generator().manual_seed(0)
+        model = Branches()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.uniform_(-0.1, 0.1, generator=generator)
+        x = torch.randn(2, 16, 32, 32, generator=generator)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+        @mica.compile
+        def step(x: Tensor) -> Tensor:
+            optimizer.zero_grad()
+            loss = (model(x) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        for _ in range(8):
+            results.append(step(x))
+        results += [p.detach().clone() for p in model.parameters()]
+
+    alone: list[Tensor] = []
+    train(alone)
+    both: list[list[Tensor]] = [[], []]
+    threads = [threading.Thread(target=train, args=[r]) for r in both]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for results in both:
+        assert len(results) == len(alone)
+        for got, want in zip(results, alone, strict=True):
+            torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_a_forked_process_runs_alone() -> None:
+    program = mica.Program.parse(PROGRAM)
+    x = torch.randn(256, 256)
+    executor = mica.Executor(num_threads=2, queue=True)
+    (want,) = executor.run(program, {"x": x})
+    child = os.fork()
+    if child == 0:
+        (got,) = executor.run(program, {"x": x})
+        os._exit(0 if got.numpy().tobytes() == want.numpy().tobytes() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_forked_process_is_told_of_teams() -> None:
+    program = mica.Program.parse(PROGRAM)
+    x = torch.randn(256, 256)
+    executor = mica.Executor(num_threads=2, queue=False)
+    executor.run(program, {"x": x})
+    child = os.fork()
+    if child == 0:
+        try:
+            executor.run(program, {"x": x})
+            os._exit(1)
+        except RuntimeError as error:
+            os._exit(0 if "forked" in str(error) else 2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
