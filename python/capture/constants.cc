@@ -74,6 +74,15 @@ bool IsPlainTuple(PyObject* object) {
 
 }  // namespace
 
+bool IsArray(PyObject* object) {
+  static PyTypeObject* type = nullptr;
+  const char* name = Py_TYPE(object)->tp_name;
+  if (type == nullptr && absl::string_view(name) == "numpy.ndarray") {
+    type = Py_TYPE(object);
+  }
+  return type != nullptr && PyObject_TypeCheck(object, type);
+}
+
 bool IsConstant(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (IsScalar(type)) return true;

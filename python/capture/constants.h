@@ -12,6 +12,8 @@ namespace mica {
 // True for None, numbers (numpy's too), strings, bytes, torch's dtypes, devices
 // and sizes, and tuples of them: immutable, and equal values do as well.
 bool IsConstant(PyObject* object);
+// A numpy array.
+bool IsArray(PyObject* object);
 
 // True if a program can't tell `now` from `was`: the same object, or an equal
 // constant of the same type (floats bit for bit), tuples item by item. Runs no

@@ -21,50 +21,28 @@ using Words = std::initializer_list<absl::string_view>;
 
 // Functions of modules.
 constexpr absl::string_view kPureFunctions[] = {
-    "builtins.abs",
-    "builtins.all",
-    "builtins.any",
-    "builtins.ascii",
-    "builtins.bin",
-    "builtins.chr",
-    "builtins.divmod",
-    "builtins.hash",
-    "builtins.hex",
-    "builtins.iter",
-    "builtins.len",
-    "builtins.max",
-    "builtins.min",
-    "builtins.next",
-    "builtins.oct",
-    "builtins.ord",
-    "builtins.pow",
-    "builtins.round",
-    "builtins.sorted",
-    "builtins.sum",
-    "builtins.__build_class__",
-    "_functools.reduce",
-    "_functools.cmp_to_key",
-    "_collections._count_elements",
-    "sys.intern",
-    "posix.fspath",
-    "_bisect.bisect_left",
-    "_bisect.bisect_right",
-    "_heapq.heappush",
-    "_heapq.heappop",
-    "_heapq.heapify",
-    "_codecs.encode",
-    "_codecs.decode",
-    "_codecs.utf_8_encode",
-    "_codecs.utf_8_decode",
-    "_string.formatter_parser",
-    "_string.formatter_field_name_split",
-    "torch._C._FunctionBase.apply",
-    "torch._C._get_operation_overload",
-    "torch._C._infer_size",
-    "torch._C._group_tensors_by_device_and_dtype",
-    "torch._C._fx_map_aggregate",
-    "torch._C._fx_map_arg",
-    "torch._C._nn._parse_to"};
+    "builtins.abs", "builtins.all", "builtins.any", "builtins.ascii",
+    "builtins.bin", "builtins.chr", "builtins.divmod", "builtins.hash",
+    "builtins.hex", "builtins.iter", "builtins.len", "builtins.max",
+    "builtins.min", "builtins.next", "builtins.oct", "builtins.ord",
+    "builtins.pow", "builtins.round", "builtins.sorted", "builtins.sum",
+    "builtins.__build_class__", "_functools.reduce", "_functools.cmp_to_key",
+    "_collections._count_elements", "sys.intern", "posix.fspath",
+    "_bisect.bisect_left", "_bisect.bisect_right", "_heapq.heappush",
+    "_heapq.heappop", "_heapq.heapify", "_codecs.encode", "_codecs.decode",
+    "_codecs.utf_8_encode", "_codecs.utf_8_decode", "_string.formatter_parser",
+    "_string.formatter_field_name_split", "torch._C._FunctionBase.apply",
+    "torch._C._get_operation_overload", "torch._C._infer_size",
+    "torch._C._group_tensors_by_device_and_dtype", "torch._C._fx_map_aggregate",
+    "torch._C._fx_map_arg", "torch._C._nn._parse_to",
+    // Arrays that they read are guarded by their contents.
+    "numpy.array", "numpy.asarray", "numpy.asanyarray",
+    "numpy.ascontiguousarray", "numpy.zeros", "numpy.empty", "numpy.arange",
+    "numpy.copyto", "numpy.concatenate", "numpy.dot", "numpy.where",
+    "numpy.result_type", "numpy.can_cast", "numpy.promote_types",
+    "numpy.min_scalar_type", "numpy.lib.array_utils.normalize_axis_index",
+    "numpy._core.multiarray.normalize_axis_index",
+    "numpy._core.multiarray.correlate"};
 // All functions of these modules.
 constexpr absl::string_view kPureModules[] = {"math", "cmath", "_operator",
                                               "_stat", "unicodedata"};
@@ -155,7 +133,8 @@ constexpr absl::string_view kShallowFunctions[] = {
     "torch._C._has_distributed"};
 // They copy Python values into new tensors by plain stores.
 constexpr absl::string_view kTensorMakers[] = {
-    "tensor", "new", "as_tensor", "asarray", "new_tensor", "scalar_tensor"};
+    "tensor",     "new",           "as_tensor", "asarray",
+    "new_tensor", "scalar_tensor", "from_numpy"};
 constexpr absl::string_view kRecurrent[] = {"lstm", "gru", "rnn_tanh",
                                             "rnn_relu"};
 constexpr absl::string_view kSparseProducts[] = {"dsmm", "hsmm", "saddmm",
@@ -232,29 +211,30 @@ constexpr absl::string_view kSafeTensorMethods[] = {"__add__",
                                                     "copy_",
                                                     "to"};
 constexpr absl::string_view kUnsafeTensorOps[] = {
-    "requires_grad_",
-    "retain_grad",
-    "_backward",
-    "set_",
-    "resize_",
-    "resize_as_",
-    "record_stream",
-    "data_ptr",
-    "numpy",
-    "tolist",
-    "from_file",
-    "is_pinned",
-    "pin_memory",
-    "_version",
-    "set_data",
-    "data",
-    "from_numpy",
-    "frombuffer",
-    "_from_blob",
-    "is_leaf",
-    "output_nr",
-    "is_set_to",
-    "_use_cudnn_rnn_flatten_weight"};
+    "requires_grad_", "retain_grad",
+    "_backward",      "set_",
+    "resize_",        "resize_as_",
+    "record_stream",  "data_ptr",
+    "numpy",          "tolist",
+    "from_file",      "is_pinned",
+    "pin_memory",     "_version",
+    "set_data",       "data",
+    "frombuffer",     "_from_blob",
+    "is_leaf",        "output_nr",
+    "is_set_to",      "_use_cudnn_rnn_flatten_weight"};
+// They write files, take references or leave memory behind.
+constexpr absl::string_view kUnsafeArrayMethods[] = {"__new__",
+                                                     "tofile",
+                                                     "dump",
+                                                     "dumps",
+                                                     "setflags",
+                                                     "__array_interface__",
+                                                     "__array_struct__",
+                                                     "__setstate__",
+                                                     "resize",
+                                                     "__dlpack__",
+                                                     "byteswap",
+                                                     "__array_finalize__"};
 constexpr absl::string_view kDataReaders[] = {
     // Composite operators in C++ that look at tensors' bytes by themselves.
     "ctc_loss",
@@ -343,6 +323,7 @@ constexpr absl::string_view kImmutableTypes[] = {
     "types.UnionType",
     "re.Pattern",
     "re.Match",
+    "numpy._core._multiarray_umath._array_converter",
     "builtins.range",
     "builtins.slice",
     "builtins.property",
@@ -523,10 +504,17 @@ void AddPython() {
   }
   for (const auto path :
        {"collections.deque", "collections.defaultdict", "re.Pattern",
-        "re.Match", "torch.Size", "torch.dtype"}) {
+        "re.Match", "torch.Size", "torch.dtype", "numpy.generic", "numpy.dtype",
+        "numpy.ufunc", "numpy._core._multiarray_umath._array_converter"}) {
     if (PyRef type = Resolve(path); type && PyType_Check(type.get())) {
       AddMethods(reinterpret_cast<PyTypeObject*>(type.get()), CallKind::kPure);
     }
+  }
+  if (PyRef array = Resolve("numpy.ndarray");
+      array && PyType_Check(array.get())) {
+    ForEachAttribute(array.get(), [](const std::string& name, PyObject* f) {
+      if (!Contains(kUnsafeArrayMethods, name)) Add(f, CallKind::kPure);
+    });
   }
   // Of one item; whole dicts are rarely read.
   for (const auto path :
@@ -587,7 +575,8 @@ void AddTypes() {
   for (const auto path : kPureTypes) add(path, &purity->pure_types);
   for (const auto path : kImmutableTypes) add(path, &purity->immutable_types);
   for (const auto path :
-       {"numpy.ufunc", "functools.partial", "functools._lru_cache_wrapper",
+       {"numpy.ufunc", "numpy._core._multiarray_umath._ArrayFunctionDispatcher",
+        "functools.partial", "functools._lru_cache_wrapper",
         "operator.itemgetter"}) {
     add(path, &purity->callable_types);
   }
@@ -597,6 +586,24 @@ void AddTypes() {
         purity->pure_types.insert(reinterpret_cast<PyTypeObject*>(value));
       }
     });
+  }
+  if (PyRef dtypes = Resolve("numpy.dtypes");
+      dtypes && PyModule_Check(dtypes.get())) {
+    ForEachAttribute(dtypes.get(), [](const std::string&, PyObject* value) {
+      if (PyType_Check(value)) purity->immutable_types.insert(AsType(value));
+    });
+  }
+  if (PyRef numbers = Resolve("numpy.sctypeDict");
+      numbers && PyDict_Check(numbers.get())) {
+    Py_ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (PyDict_Next(numbers.get(), &position, &key, &value)) {
+      if (PyType_Check(value)) purity->pure_types.insert(AsType(value));
+    }
+  }
+  for (const auto path :
+       {"numpy.dtype", "numpy._core._multiarray_umath._array_converter"}) {
+    add(path, &purity->pure_types);
   }
   PyRef builtins = Resolve("builtins");
   ForEachAttribute(builtins.get(), [](const std::string&, PyObject* value) {

@@ -255,6 +255,12 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
                    .at = {},
                    .transient = true});
   }
+  if (const std::string changed = run.watch.ChangedExposed();
+      !changed.empty()) {
+    return refuse({.reason = absl::StrCat("changes ", changed,
+                                          ", whose memory numpy shares"),
+                   .mend = "copy the array"});
+  }
   for (PyObject* object : run.watch.state_inputs()) inputs_.Pin(object);
   inputs_.Forbid(run.watch.state_tensors());
   std::vector<PyObject*> tensors;

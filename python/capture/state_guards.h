@@ -34,6 +34,7 @@ class StateGuards {
   // `key` is a str or an int; the item may be absent.
   void AddItem(PyObject* dict, PyObject* key, const GuardNote& note);
   bool HasItem(PyObject* dict, PyObject* key) const;
+  bool HasArray(PyObject* array) const { return known_.contains(array); }
   void AddDict(PyObject* dict, const GuardNote& note);  // All items, in order.
   // list, set, frozenset and collections.deque: all items.
   void AddItems(PyObject* container, const GuardNote& note);

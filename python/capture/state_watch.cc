@@ -22,15 +22,6 @@ bool IsContainer(PyObject* object) {
          (DequeType() != nullptr && PyObject_TypeCheck(object, DequeType()));
 }
 
-bool IsArray(PyObject* object) {
-  static PyTypeObject* type = nullptr;
-  const char* name = Py_TYPE(object)->tp_name;
-  if (type == nullptr && absl::string_view(name) == "numpy.ndarray") {
-    type = Py_TYPE(object);
-  }
-  return type != nullptr && PyObject_TypeCheck(object, type);
-}
-
 // Kinds of object that hold nothing that a program could change unseen.
 bool IsInert(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
@@ -314,7 +305,12 @@ void StateWatch::UseAttribute(PyObject* owner, PyObject* name, Use use) {
   }
   if (IsTensor(owner)) {
     if (is_write) {
-      if (PyText(name) == "grad") return TouchGradient(owner);
+      const std::string word = PyText(name);
+      if (word == "grad") return TouchGradient(owner);
+      if (word == "requires_grad" && !IsOld(owner) && !IsInput(owner) &&
+          !gradients_.IsOldGradient(owner)) {
+        return;
+      }
       return Refuse(
           absl::StrCat("sets attribute ", PyText(name), " of a tensor"),
           "set it outside the compiled function");
@@ -444,6 +440,7 @@ void StateWatch::UseInstanceAttribute(PyObject* owner, PyObject* name,
 void StateWatch::UseItem(PyObject* container, PyObject* key) {
   if (refusal_) return;
   is_making_tensor_ = true;  // tensor[[0, 2]], tensor[0] = 3.
+  makes_array_ = IsArray(container);
   Touch(key);
   if (PyDict_Check(container) && IsItemKey(key)) {
     TouchType(Py_TYPE(container));

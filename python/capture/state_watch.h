@@ -65,7 +65,7 @@ class StateWatch {
   // The stream's events, each before it takes effect, between BeginStep() and
   // EndStep().
   void BeginStep() {
-    is_making_tensor_ = makes_constant_ = false;
+    is_making_tensor_ = makes_constant_ = shares_array_ = makes_array_ = false;
     host_op_ = nullptr;
     host_operands_.clear();
     passed_.clear();
@@ -125,6 +125,10 @@ class StateWatch {
   // after that: no fact says what they were.
   absl::Span<const WrittenItem> written() const { return written_; }
   const std::vector<HostCall>& host_calls() const { return host_calls_; }
+  // Of a tensor whose memory a numpy array shares and that isn't as it was
+  // then;
+  // "" if there is none.
+  std::string ChangedExposed() const;
   // Graphs of autograd that the program used up.
   const ReleasedGraphs& released_graphs() const { return released_; }
   // All tensors that the program found in its state, used or not.
@@ -161,13 +165,18 @@ class StateWatch {
   bool IsWritten(PyObject* dict, PyObject* key) const;
   bool UseDescriptor(PyObject* owner, PyObject* name, PyObject* descriptor);
   // The arguments of a call that makes a tensor of Python's values.
-  void MakeTensor(absl::Span<PyObject* const> args);
+  void MakeTensor(absl::Span<PyObject* const> args, bool copies = false);
   void CallType(PyTypeObject* type, absl::Span<PyObject* const> args);
   void CallBuiltin(PyObject* callable, absl::Span<PyObject* const> args,
                    PyObject* keyword_names);
   void Print(PyObject* print, absl::Span<PyObject* const> args,
              PyObject* keyword_names);
   void Warn(absl::Span<PyObject* const> args, PyObject* keyword_names);
+  // Reads all numbers of a tensor, as item() would. False if they are many.
+  bool ReadNumbers(PyObject* tensor);
+  void ReadData(PyObject* reader, absl::Span<PyObject* const> args);
+  // A tensor whose memory numpy can write too.
+  void Expose(PyObject* tensor);
   // Notes a call to be made at each hit. Refuses arguments that are neither
   // constants nor objects of the program's state.
   void AddHostCall(PyObject* callable, absl::Span<PyObject* const> args,
@@ -188,6 +197,8 @@ class StateWatch {
   // Notes an item of a dict: its value, or that it is a varying number.
   void AddItem(PyObject* dict, PyObject* key, GuardNote note);
   void CallGave(PyObject* result);
+  // An array that numpy gave: a new one, unless it is one of its arguments.
+  void AddNewArray(PyObject* array);
   void PassNumber(PyObject* number);
   // `items` is a list or tuple with known numbers among its items.
   void PassNumbers(PyObject* items);
@@ -203,12 +214,20 @@ class StateWatch {
   bool passes_tensors_ = false;
   bool is_making_tensor_ = false;
   bool makes_constant_ = false;
+  bool shares_array_ = false;  // The tensor that the step at hand makes.
+  bool makes_array_ = false;   // It may give a new numpy array.
   std::function<void(PyObject*)> on_made_;
   AgeMark age_;
   StateGuards guards_;
   GradientWatch gradients_;
   ReleasedGraphs released_;
   std::vector<HostCall> host_calls_;
+  struct Exposed {
+    PyRef tensor;
+    int64_t version = 0;
+    std::string bytes;
+  };
+  std::vector<Exposed> exposed_;
   std::vector<WrittenItem> written_;
   absl::flat_hash_set<std::pair<PyObject*, PyObject*>> written_keys_;
   absl::flat_hash_set<PyObject*> written_dicts_;

@@ -26,6 +26,15 @@ PyRef SelfOf(PyObject* callable) {
   return self;
 }
 
+// A function of numpy's own or a method of an array.
+bool IsNumpyCall(PyObject* callable, absl::Span<PyObject* const> args) {
+  if (!args.empty() && IsArray(args[0])) return true;
+  if (!PyCFunction_Check(callable)) return false;
+  PyObject* module = reinterpret_cast<PyCFunctionObject*>(callable)->m_module;
+  return module != nullptr && PyUnicode_Check(module) &&
+         absl::StartsWith(PyText(module), "numpy");
+}
+
 bool IsHostCall(PyObject* callable) {
   if (!PyCFunction_Check(callable)) return false;
   const CallKind kind = KindOfBuiltin(callable);
@@ -85,6 +94,7 @@ void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
     return MarkOld(PyWeakref_GetObject(callable), PathOf(callable));
   }
   if (IsPureCallableType(type)) {
+    makes_array_ = true;
     TouchType(type);
     for (PyObject* arg : args) TouchObject(arg, kDeepDepth);
     if (absl::string_view(type->tp_name) == "functools._lru_cache_wrapper" &&
@@ -140,21 +150,35 @@ bool StateWatch::IsFollowed(PyObject* callable) {
   return method != nullptr && PyFunction_Check(method);
 }
 
-void StateWatch::MakeTensor(absl::Span<PyObject* const> args) {
+void StateWatch::MakeTensor(absl::Span<PyObject* const> args, bool copies) {
   is_making_tensor_ = true;
   // Of a tensor, or of an array, it may be a view.
   makes_constant_ = true;
   for (PyObject* arg : args) {
     TouchObject(arg, kDeepDepth);
     if (IsConstant(arg) || PyList_CheckExact(arg)) continue;
+    if (IsArray(arg)) {
+      shares_array_ |= !copies;
+      continue;
+    }
     makes_constant_ = false;
   }
 }
 
-void StateWatch::CallGave(PyObject* result) {
-  if (!refusal_ && on_made_ && IsTensor(result) && IsPlainTensor(result)) {
-    on_made_(result);
+void StateWatch::AddNewArray(PyObject* array) {
+  if (old_.contains(array) || inputs_.contains(array) ||
+      guards_.HasArray(array)) {
+    return;
   }
+  if (young_.insert(array).second) pins_.push_back(PyRef::Share(array));
+}
+
+void StateWatch::CallGave(PyObject* result) {
+  if (refusal_ || !on_made_ || !IsTensor(result) || !IsPlainTensor(result)) {
+    return;
+  }
+  on_made_(result);
+  if (shares_array_) Expose(result);
 }
 
 void StateWatch::CallType(PyTypeObject* type,
@@ -199,9 +223,7 @@ void StateWatch::CallBuiltin(PyObject* callable,
     case CallKind::kUnknown:
       return RefuseCall(callable);
     case CallKind::kReadsData:
-      return Refuse(absl::StrCat("calls ", CallableName(callable),
-                                 ", which reads a tensor's data on the host"),
-                    "keep the computation in tensors, or use item()");
+      return ReadData(callable, all);
     case CallKind::kRecurrent:
       // (data, batch_sizes, state, weights, …) as against (input, state,
       // weights, …).
@@ -222,9 +244,14 @@ void StateWatch::CallBuiltin(PyObject* callable,
       }
       [[fallthrough]];
     case CallKind::kMakesTensor:
-      if (kind == CallKind::kMakesTensor) return MakeTensor(all);
+      if (kind == CallKind::kMakesTensor) {
+        const std::string name = CallableName(callable);
+        return MakeTensor(all, absl::EndsWith(name, ".tensor") ||
+                                   absl::EndsWith(name, ".new_tensor"));
+      }
       [[fallthrough]];
     case CallKind::kPure:
+      makes_array_ = IsNumpyCall(callable, all);
       for (PyObject* arg : all) TouchObject(arg, kDeepDepth);
       return;
     case CallKind::kOperator:

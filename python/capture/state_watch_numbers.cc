@@ -20,6 +20,7 @@ void StateWatch::AddItem(PyObject* dict, PyObject* key, GuardNote note) {
 void StateWatch::EndStep(PyObject* result, bool entered) {
   if (refusal_) return;
   if (makes_constant_ && result != nullptr) CallGave(result);
+  if (makes_array_ && result != nullptr && IsArray(result)) AddNewArray(result);
   if (host_op_ != nullptr) {
     std::vector<PyObject*> operands;
     for (const PyRef& operand : host_operands_) {
@@ -33,6 +34,7 @@ void StateWatch::EndStep(PyObject* result, bool entered) {
 }
 
 void StateWatch::Binary(const char* op, PyObject* a, PyObject* b) {
+  makes_array_ = IsArray(a) || IsArray(b);
   const bool a_known = values_.Find(a) >= 0;
   const bool b_known = values_.Find(b) >= 0;
   const auto is_number = [](PyObject* object) {

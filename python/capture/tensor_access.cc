@@ -112,6 +112,33 @@ int64_t StorageOffsetOf(PyObject* tensor) {
   return Impl(tensor)->storage_offset();
 }
 
+int64_t NumElements(PyObject* tensor) {
+  return THPVariable_Unpack(tensor).unsafeGetTensorImpl()->numel();
+}
+
+std::string ElementBytes(PyObject* tensor) {
+  const c10::TensorImpl& impl =
+      *THPVariable_Unpack(tensor).unsafeGetTensorImpl();
+  const size_t size = impl.itemsize();
+  const auto* data = static_cast<const char*>(impl.data());
+  const int64_t count = impl.numel();
+  std::string bytes;
+  bytes.reserve(static_cast<size_t>(count) * size);
+  std::vector<int64_t> index(static_cast<size_t>(impl.dim()));
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t at = 0;
+    for (size_t axis = 0; axis < index.size(); ++axis) {
+      at += index[axis] * impl.strides()[axis];
+    }
+    bytes.append(data + at * static_cast<int64_t>(size), size);
+    for (size_t axis = index.size(); axis-- > 0;) {
+      if (++index[axis] < impl.sizes()[axis]) break;
+      index[axis] = 0;
+    }
+  }
+  return bytes;
+}
+
 int64_t VersionOf(PyObject* tensor) {
   const at::TensorImpl* impl = Impl(tensor);
   const c10::VariableVersion& version = impl->version_counter();

@@ -39,6 +39,9 @@ int64_t StorageOffsetOf(PyObject* tensor);  // In elements.
 // Counts in-place writes; -1 for inference tensors, which have no counter.
 int64_t VersionOf(PyObject* tensor);
 bool RequiresGrad(PyObject* tensor);
+int64_t NumElements(PyObject* tensor);
+// The elements in row-major order, read without the dispatcher.
+std::string ElementBytes(PyObject* tensor);
 
 // True for torch.dtype, device, layout and memory_format.
 bool IsTorchConstant(PyObject* object);
