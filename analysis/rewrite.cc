@@ -4,48 +4,61 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analysis/control/prune.h"
 #include "framework/base/status.h"
+#include "framework/ir/control_flow.h"
 
 namespace mica {
 namespace {
 
 // Which ops something observable depends on: an output, an update, an effect.
-std::vector<bool> FindLiveOps(const Program& program) {
+struct LiveOps {
+  std::vector<bool> is_live;
+  // Of ops with bodies, what is needed of them.
+  absl::flat_hash_map<OpId, PrunedControl> controls;
+};
+
+absl::StatusOr<LiveOps> FindLiveOps(const Program& program,
+                                    absl::Span<const ValueId> outputs,
+                                    const OpRegistry& registry) {
   std::vector<bool> live_values(program.num_values(), false);
-  for (ValueId id : program.outputs()) live_values[id] = true;
+  for (ValueId id : outputs) {
+    if (id != kNoValue) live_values[id] = true;
+  }
   for (const Update& update : program.updates()) {
     live_values[update.value] = true;
   }
-  std::vector<bool> live_ops(program.ops().size(), false);
+  LiveOps live{.is_live = std::vector<bool>(program.ops().size(), false)};
+  auto mark = [&](ValueId id) { live_values[id] = true; };
   for (int i = static_cast<int>(program.ops().size()) - 1; i >= 0; --i) {
     const Op& op = program.ops()[i];
-    live_ops[i] = op.def->has_effect() ||
-                  std::any_of(op.results.begin(), op.results.end(),
-                              [&](ValueId id) { return live_values[id]; });
-    if (!live_ops[i]) continue;
-    ForEachValue(op.arguments, [&](ValueId id) { live_values[id] = true; });
+    const bool is_live =
+        (op.bodies.empty() ? op.def->has_effect() : HasEffect(op)) ||
+        std::any_of(op.results.begin(), op.results.end(),
+                    [&](ValueId id) { return live_values[id]; });
+    if (!is_live) continue;
+    if (op.bodies.empty()) {
+      live.is_live[i] = true;
+      ForEachValue(op.arguments, mark);
+      continue;
+    }
+    MICA_ASSIGN_OR_RETURN(PrunedControl pruned,
+                          PruneControl(program, op, live_values, registry));
+    for (const auto& [result, operand] : pruned.forwarded) mark(operand);
+    if (pruned.is_needed) ForEachValue(pruned.op.arguments, mark);
+    live.controls.emplace(i, std::move(pruned));
   }
-  return live_ops;
-}
-
-absl::StatusOr<Program> CopyLiveOps(const Program& program, Rewriter& rewriter,
-                                    std::vector<OpId>* kept) {
-  MICA_RETURN_IF_ERROR(rewriter.CopyDeclarations());
-  const std::vector<bool> live_ops = FindLiveOps(program);
-  for (size_t i = 0; i < program.ops().size(); ++i) {
-    if (!live_ops[i]) continue;
-    MICA_RETURN_IF_ERROR(rewriter.CopyOp(program.ops()[i]));
-    if (kept != nullptr) kept->push_back(static_cast<OpId>(i));
-  }
-  return rewriter.Finish();
+  return live;
 }
 
 }  // namespace
 
 Rewriter::Rewriter(const Program& from, const OpRegistry& registry)
     : from_(from),
+      registry_(registry),
       builder_(registry, from.name()),
       new_ids_(from.num_values(), kNoValue),
+      inputs_(from.inputs().begin(), from.inputs().end()),
       outputs_(from.outputs().begin(), from.outputs().end()) {
   builder_.AvoidNumbersOf(from);
   builder_.Reserve(static_cast<size_t>(from.num_values()), from.ops().size());
@@ -61,7 +74,7 @@ absl::Status Rewriter::CopyDeclarations() {
   for (const OpDef* def : from_.OpaqueDefs()) {
     MICA_RETURN_IF_ERROR(builder_.DeclareOpaque(def->schema()));
   }
-  for (ValueId id : from_.inputs()) {
+  for (ValueId id : inputs_) {
     const Value& value = from_.value(id);
     MICA_ASSIGN_OR_RETURN(new_ids_[id],
                           builder_.AddInput(value.name, MapType(value.type)));
@@ -85,18 +98,25 @@ absl::Status Rewriter::CopyDeclarations() {
   return absl::OkStatus();
 }
 
-absl::Status Rewriter::CopyOp(const Op& op) {
+absl::Status Rewriter::CopyOp(const Op& op) { return CopyOp(op, op.bodies); }
+
+absl::Status Rewriter::CopyOp(const Op& op, Bodies bodies) {
   MICA_ASSIGN_OR_RETURN(const OpDef* def, builder_.FindOp(op.def->name()));
   ProgramBuilder::OpSpec spec{
       .def = def, .arguments = op.arguments, .source = op.source};
   RenameValues(spec.arguments, [&](ValueId id) { return new_ids_[id]; });
   if (dim_map_ != nullptr) {
+    for (auto& body : bodies) {
+      MICA_ASSIGN_OR_RETURN(Program mapped, MapDims(*body));
+      body = std::make_shared<const Program>(std::move(mapped));
+    }
     for (Argument& argument : spec.arguments) {
       if (auto* ints = std::get_if<std::vector<int64_t>>(&argument)) {
         std::transform(ints->begin(), ints->end(), ints->begin(), dim_map_);
       }
     }
   }
+  spec.bodies = std::move(bodies);
   for (ValueId id : op.results) {
     spec.types.push_back(MapType(from_.type(id)));
     spec.names.push_back(from_.value(id).name);
@@ -109,13 +129,25 @@ absl::Status Rewriter::CopyOp(const Op& op) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<Program> Rewriter::MapDims(const Program& body) const {
+  Rewriter rewriter(body, registry_);
+  rewriter.set_dim_map(dim_map_);
+  MICA_RETURN_IF_ERROR(rewriter.CopyDeclarations());
+  for (const Op& op : body.ops()) MICA_RETURN_IF_ERROR(rewriter.CopyOp(op));
+  return rewriter.Finish();
+}
+
 absl::StatusOr<Program> Rewriter::Finish() {
   for (const Update& update : from_.updates()) {
     MICA_RETURN_IF_ERROR(
         builder_.AddUpdate(new_ids_[update.target], new_ids_[update.value]));
   }
-  for (ValueId& id : outputs_) id = new_ids_[id];
-  return builder_.Build(outputs_);
+  bool is_body = false;  // Only a body's may be absent.
+  for (ValueId& id : outputs_) {
+    is_body = is_body || id == kNoValue;
+    if (id != kNoValue) id = new_ids_[id];
+  }
+  return is_body ? builder_.BuildBody(outputs_) : builder_.Build(outputs_);
 }
 
 std::vector<int> CountUses(const Program& program) {
@@ -124,28 +156,57 @@ std::vector<int> CountUses(const Program& program) {
     ForEachValue(op.arguments, [&](ValueId id) { ++uses[id]; });
   }
   for (const Update& update : program.updates()) ++uses[update.value];
-  for (ValueId id : program.outputs()) ++uses[id];
+  for (ValueId id : program.outputs()) {
+    if (id != kNoValue) ++uses[id];
+  }
   return uses;
+}
+
+absl::StatusOr<Program> KeepLiveOps(const Program& program,
+                                    absl::Span<const ValueId> outputs,
+                                    const OpRegistry& registry,
+                                    std::vector<OpId>* kept) {
+  MICA_ASSIGN_OR_RETURN(const LiveOps live,
+                        FindLiveOps(program, outputs, registry));
+  Rewriter rewriter(program, registry);
+  rewriter.set_outputs(outputs);
+  MICA_RETURN_IF_ERROR(rewriter.CopyDeclarations());
+  OpId flat_id = 0;
+  auto keep = [&](OpId id) {
+    if (kept != nullptr) kept->push_back(id);
+  };
+  for (size_t i = 0; i < program.ops().size(); ++i) {
+    const Op& op = program.ops()[i];
+    const auto control = live.controls.find(static_cast<OpId>(i));
+    if (control != live.controls.end()) {
+      const PrunedControl& pruned = control->second;
+      for (const auto& [result, operand] : pruned.forwarded) {
+        rewriter.Map(result, rewriter.NewId(operand));
+      }
+      if (pruned.is_needed) {
+        MICA_RETURN_IF_ERROR(rewriter.CopyOp(pruned.op));
+        keep(flat_id);
+        for (OpId inner : pruned.kept) keep(flat_id + 1 + inner);
+      }
+    } else if (live.is_live[i]) {
+      MICA_RETURN_IF_ERROR(rewriter.CopyOp(op));
+      keep(flat_id);
+    }
+    flat_id += op.bodies.empty() ? 1 : CountOps(op);
+  }
+  return rewriter.Finish();
 }
 
 absl::StatusOr<Program> RemoveDeadOps(const Program& program,
                                       const OpRegistry& registry,
                                       std::vector<OpId>* kept) {
-  Rewriter rewriter(program, registry);
-  return CopyLiveOps(program, rewriter, kept);
+  return KeepLiveOps(program, program.outputs(), registry, kept);
 }
 
 absl::StatusOr<Program> WithOutputs(const Program& program,
                                     absl::Span<const ValueId> outputs,
                                     const OpRegistry& registry) {
-  Rewriter rewriter(program, registry);
-  rewriter.set_outputs(outputs);
-  MICA_RETURN_IF_ERROR(rewriter.CopyDeclarations());
-  for (const Op& op : program.ops()) {
-    MICA_RETURN_IF_ERROR(rewriter.CopyOp(op));
-  }
-  MICA_ASSIGN_OR_RETURN(Program all, rewriter.Finish());
-  return RemoveDeadOps(all, registry);
+  return KeepLiveOps(program, outputs, registry);
 }
 
 absl::StatusOr<Program> RenameVariables(

@@ -24,10 +24,14 @@ class Rewriter {
  public:
   Rewriter(const Program& from, const OpRegistry& registry);
 
+  // Copies only these inputs, in this order. Call it before the declarations.
+  void set_inputs(std::vector<ValueId> inputs) { inputs_ = std::move(inputs); }
   // Copies inputs, variables, constants and declarations. Call it first.
   absl::Status CopyDeclarations();
   // Copies one op with its results.
   absl::Status CopyOp(const Op& op);
+  // The same with other bodies, of the same types.
+  absl::Status CopyOp(const Op& op, Bodies bodies);
   // Copies updates and returns, then builds.
   absl::StatusOr<Program> Finish();
 
@@ -53,10 +57,13 @@ class Rewriter {
 
  private:
   TensorType MapType(TensorType type) const;
+  absl::StatusOr<Program> MapDims(const Program& body) const;
 
   const Program& from_;
+  const OpRegistry& registry_;
   ProgramBuilder builder_;
   std::vector<ValueId> new_ids_;
+  std::vector<ValueId> inputs_;
   std::vector<ValueId> outputs_;
   std::function<Dim(Dim)> dim_map_;
   std::function<std::string(const std::string&)> variable_names_;
@@ -65,11 +72,18 @@ class Rewriter {
 // How many ops, updates and returns read each value.
 std::vector<int> CountUses(const Program& program);
 
-// The Program without ops that nothing depends on. Inputs and variables stay.
-// `kept`, unless null, gets the ops that are left, in order.
+// The Program without ops that nothing depends on, and without results of
+// branches and loops that nobody reads. Inputs and variables stay. `kept`,
+// unless null, gets the flat ids (ForEachOp) of the ops that are left, in order.
 absl::StatusOr<Program> RemoveDeadOps(const Program& program,
                                       const OpRegistry& registry,
                                       std::vector<OpId>* kept = nullptr);
+
+// The same with other outputs.
+absl::StatusOr<Program> KeepLiveOps(const Program& program,
+                                    absl::Span<const ValueId> outputs,
+                                    const OpRegistry& registry,
+                                    std::vector<OpId>* kept = nullptr);
 
 // The same ops and updates with other outputs, dead ones removed.
 absl::StatusOr<Program> WithOutputs(const Program& program,

@@ -1,5 +1,6 @@
 #include "ops/all.h"
 
+#include "ops/control/families.h"
 #include "ops/math/families.h"
 #include "ops/nn/families.h"
 #include "ops/optim/families.h"
@@ -38,6 +39,7 @@ void RegisterAllOps(OpRegistry& registry) {
   RegisterIndexOps(registry);
   RegisterScatterOps(registry);
   RegisterViewBackwardOps(registry);
+  RegisterControlOps(registry);
 }
 
 const OpRegistry& AllOps() {

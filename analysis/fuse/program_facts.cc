@@ -32,7 +32,8 @@ bool ProgramFacts::MayChangeStrides(ValueId value) const {
   const std::vector<OpId>& readers = readers_[value];
   return uses_[value] == static_cast<int>(readers.size()) &&
          std::all_of(readers.begin(), readers.end(), [&](OpId id) {
-           return !op(id).def->is_view() && !op(id).def->is_opaque();
+           return !op(id).def->is_view() && !op(id).def->is_opaque() &&
+                  op(id).bodies.empty();
          });
 }
 

@@ -99,6 +99,8 @@ class LayoutPass {
  private:
   absl::Status CopyOp(const Op& op);
   absl::Status CopyView(const Op& op);
+  // An op that takes its operands in the recorded types alone.
+  absl::Status CopyRecorded(const Op& op);
   // aten._reshape_alias as the aten.view that it is.
   absl::Status CopyReshape(const Op& op);
   absl::Status Add(const Op& op, std::vector<TensorType> types);
@@ -177,6 +179,16 @@ absl::Status LayoutPass::CopyView(const Op& op) {
   return WithRecorded(op, [&] { return rewriter_.CopyOp(op); });
 }
 
+absl::Status LayoutPass::CopyRecorded(const Op& op) {
+  ForEachValue(op.arguments, [&](ValueId id) {
+    // A copy back would be row-major.
+    is_possible_ =
+        is_possible_ && (!HasMoved(id) || program_.type(id).is_dense());
+  });
+  if (!is_possible_) return absl::OkStatus();
+  return WithRecorded(op, [&] { return rewriter_.CopyOp(op); });
+}
+
 absl::Status LayoutPass::CopyReshape(const Op& op) {
   ProgramBuilder& builder = rewriter_.builder();
   MICA_ASSIGN_OR_RETURN(const OpDef* clone, builder.FindOp("aten.clone"));
@@ -239,6 +251,7 @@ absl::Status LayoutPass::CopyOp(const Op& op) {
     return WithRecorded(op, [&] { return rewriter_.CopyOp(op); });
   }
   if (op.def->is_view()) return CopyView(op);
+  if (!op.bodies.empty()) return CopyRecorded(op);
   std::vector<TensorType> types;
   for (ValueId id : op.results) types.push_back(program_.type(id));
   switch (op.results.empty() ? Manner::kInsists
@@ -265,7 +278,10 @@ absl::Status LayoutPass::CopyOp(const Op& op) {
 
 absl::StatusOr<Program> LayoutPass::Run() {
   MICA_RETURN_IF_ERROR(rewriter_.CopyDeclarations());
-  for (const Op& op : program_.ops()) MICA_RETURN_IF_ERROR(CopyOp(op));
+  for (const Op& op : program_.ops()) {
+    MICA_RETURN_IF_ERROR(CopyOp(op));
+    if (!is_possible_) return program_;
+  }
   std::vector<ValueId> leaving(program_.outputs().begin(),
                                program_.outputs().end());
   for (const Update& update : program_.updates()) {

@@ -2,15 +2,28 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "framework/ir/control_flow.h"
 #include "glog/logging.h"
 
 namespace mica {
 namespace {
 
-// A Program that is ours alone is not yet frozen; only lines are written.
-SourceLine& SourceOf(Program& program, size_t op) {
-  return const_cast<Op&>(program.ops()[op]).source;
+// Calls `visit(SourceLine&)` for each op, those of bodies behind their own.
+template <typename Visit>
+void ForEachSource(Program& program, const Visit& visit) {
+  for (const Op& const_op : program.ops()) {
+    // A Program that is ours alone is not yet frozen; only lines are written.
+    Op& op = const_cast<Op&>(const_op);
+    visit(op.source);
+    // Its bodies may be those of others, too.
+    for (auto& body : op.bodies) {
+      auto copy = std::make_shared<Program>(*body);
+      ForEachSource(*copy, visit);
+      body = std::move(copy);
+    }
+  }
 }
 
 }  // namespace
@@ -18,22 +31,24 @@ SourceLine& SourceOf(Program& program, size_t op) {
 void NumberSources(absl::Span<const OpId> origins, Program& program) {
   static const auto& file =
       *new std::shared_ptr<const std::string>(new std::string("op"));
-  for (size_t i = 0; i < program.ops().size(); ++i) {
+  size_t flat_id = 0;
+  ForEachSource(program, [&](SourceLine& source) {
     // Line 0 would mean an unknown one.
-    SourceOf(program, i) = {.file = file, .line = origins[i] + 1};
-  }
+    source = {.file = file, .line = origins[flat_id++] + 1};
+  });
 }
 
 std::vector<OpId> RestoreSources(const Program& from, Program& program) {
+  std::vector<const SourceLine*> sources;
+  ForEachOp(from, [&](const Op& op) { sources.push_back(&op.source); });
   std::vector<OpId> origins;
   origins.reserve(program.ops().size());
-  for (size_t i = 0; i < program.ops().size(); ++i) {
-    SourceLine& source = SourceOf(program, i);
+  ForEachSource(program, [&](SourceLine& source) {
     const OpId origin = source.line - 1;  // -1 if the pass gave no line.
-    CHECK_LT(origin, static_cast<OpId>(from.ops().size()));
+    CHECK_LT(origin, static_cast<OpId>(sources.size()));
     origins.push_back(origin);
-    source = origin < 0 ? SourceLine() : from.ops()[origin].source;
-  }
+    source = origin < 0 ? SourceLine() : *sources[origin];
+  });
   return origins;
 }
 

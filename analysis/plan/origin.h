@@ -11,11 +11,12 @@
 namespace mica {
 
 // Passes carry an op's line along, whatever they make of the op. So while they
-// run, the line is a number instead: of op i, origins[i].
+// run, the line is a number instead: of the op with flat id i (ForEachOp()),
+// origins[i].
 void NumberSources(absl::Span<const OpId> origins, Program& program);
 
-// Puts the lines of `from` in the numbers' place and returns these, by op; -1
-// for an op that a pass added without a line.
+// Puts the lines of `from` in the numbers' place and returns these, by flat id;
+// -1 for an op that a pass added without a line. A number is a flat id, too.
 std::vector<OpId> RestoreSources(const Program& from, Program& program);
 
 }  // namespace mica

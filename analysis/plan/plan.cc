@@ -5,6 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "analysis/control/check_types.h"
+#include "analysis/control/control_plan.h"
 #include "analysis/fuse/fuse.h"
 #include "analysis/fuse/fuse_convolution.h"
 #include "analysis/fuse/regions.h"
@@ -13,6 +16,7 @@
 #include "analysis/plan/planner.h"
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
+#include "framework/ir/control_flow.h"
 
 namespace mica {
 namespace {
@@ -31,13 +35,49 @@ std::string LocationText(const Location& location) {
   return text;
 }
 
-absl::StatusOr<Program> RunPasses(const Program& program,
-                                  const OpRegistry& ops) {
+std::string Indented(absl::string_view text) {
+  std::string indented;
+  for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    absl::StrAppend(&indented, "    ", line, "\n");
+  }
+  return indented;
+}
+
+absl::StatusOr<Program> RunPassesOnBlock(const Program& program,
+                                         const OpRegistry& ops) {
   MICA_ASSIGN_OR_RETURN(Program lean, FuseConvolutions(program, ops));
   MICA_ASSIGN_OR_RETURN(lean, Fuse(lean, ops));
   MICA_ASSIGN_OR_RETURN(lean, ChooseLayouts(lean, ops));
   // Last: the passes before it know no regions.
   return MergeElementwise(lean, ops);
+}
+
+absl::StatusOr<Program> RunPasses(const Program& program,
+                                  const OpRegistry& ops);
+
+// Runs the passes on the bodies alone.
+absl::StatusOr<Program> RunPassesInBodies(const Program& program,
+                                          const OpRegistry& ops) {
+  Rewriter rewriter(program, ops);
+  MICA_RETURN_IF_ERROR(rewriter.CopyDeclarations());
+  for (const Op& op : program.ops()) {
+    Bodies bodies;
+    for (const auto& body : op.bodies) {
+      MICA_ASSIGN_OR_RETURN(Program lean, RunPasses(*body, ops));
+      bodies.push_back(std::make_shared<const Program>(std::move(lean)));
+    }
+    MICA_RETURN_IF_ERROR(rewriter.CopyOp(op, std::move(bodies)));
+  }
+  return rewriter.Finish();
+}
+
+absl::StatusOr<Program> RunPasses(const Program& program,
+                                  const OpRegistry& ops) {
+  if (program.depth() > 0) {
+    MICA_ASSIGN_OR_RETURN(const Program inner, RunPassesInBodies(program, ops));
+    return RunPassesOnBlock(inner, ops);
+  }
+  return RunPassesOnBlock(program, ops);
 }
 
 }  // namespace
@@ -52,6 +92,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
   }
   std::vector<OpId> origins;
   MICA_ASSIGN_OR_RETURN(Program lean, RemoveDeadOps(program, ops, &origins));
+  MICA_RETURN_IF_ERROR(CheckControlFlow(lean));
   if (options.fuse) {
     NumberSources(origins, lean);
     absl::StatusOr<Program> fused = RunPasses(lean, ops);
@@ -92,13 +133,17 @@ int64_t Plan::plan_bytes() const {
   for (const Constant& constant : program_.constants()) {
     bytes += static_cast<int64_t>(sizeof constant + constant.bytes.size());
   }
+  for (const Step& step : steps_) {
+    if (step.control == nullptr) continue;
+    for (const auto& body : step.control->bodies) bytes += body->plan_bytes();
+  }
   return bytes;
 }
 
 int Plan::num_opaque() const {
-  return static_cast<int>(
-      std::count_if(program_.ops().begin(), program_.ops().end(),
-                    [](const Op& op) { return op.def->is_opaque(); }));
+  int count = 0;
+  ForEachOp(program_, [&](const Op& op) { count += op.def->is_opaque(); });
+  return count;
 }
 
 std::string Plan::ToText() const {
@@ -118,6 +163,8 @@ std::string Plan::ToText() const {
   for (const Step& step : folds_) append_step("fold", step, fold_args_);
   for (size_t i = 0; i < steps_.size(); ++i) {
     append_step(absl::StrCat(i), steps_[i], args_);
+    if (steps_[i].control == nullptr) continue;
+    absl::StrAppend(&text, Indented(steps_[i].control->ToText()));
   }
   return text;
 }

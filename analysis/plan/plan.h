@@ -20,6 +20,7 @@
 namespace mica {
 
 using StepId = int32_t;
+struct ControlPlan;
 
 // Whose memory an address is counted from.
 enum class Home : uint8_t {
@@ -50,6 +51,8 @@ struct Step {
   OpId op = -1;        // -1 for a copy that the plan added.
   SourceLine source;
   std::shared_ptr<const Prepared> prepared;
+  // Of a branch or a loop, which has no launch of its own.
+  std::shared_ptr<const ControlPlan> control;
   int32_t first_arg = 0;
   int32_t num_args = 0;
   int32_t num_operands = 0;
@@ -115,11 +118,15 @@ class Plan {
   // The Program as the passes left it. Inputs, variables and outputs are those
   // of the Program given.
   const Program& program() const { return program_; }
-  // The op of the Program given that an op of program() comes from; of ops that
-  // were merged, the one whose line it has; -1 if it has none. A Plan that is
-  // shared by content has the labels of one Program; this leads to those of the
-  // others.
-  OpId origin(OpId op) const { return origins_[op]; }
+  // The flat id (ForEachOp) of the op of the Program given that an op of
+  // program() comes from; of ops that were merged, the one whose line it has; -1
+  // if it has none. A Plan that is shared by content has the labels of one
+  // Program; this leads to those of the others.
+  OpId origin(OpId op) const {
+    return origins_[flat_ids_.empty() ? op : flat_ids_[op]];
+  }
+  // By flat id of an op of program(): those of bodies too.
+  absl::Span<const OpId> origins() const { return origins_; }
   // In launch order: ops and copies to outputs, then from num_compute() on what
   // commits updates to inputs and variables: copies, and ops that can't fail
   // and are computed right there.
@@ -156,14 +163,16 @@ class Plan {
   int64_t plan_bytes() const;
   int num_opaque() const;
 
-  // One line a step: id, kernel, locations. For dumps and tests.
+  // One line a step: id, kernel, locations; the Plans of bodies below their
+  // step. For dumps and tests.
   std::string ToText() const;
 
  private:
   friend class Planner;
   Plan() = default;
   Program program_;
-  std::vector<OpId> origins_;  // By op of program_.
+  std::vector<OpId> origins_;   // By flat id of program_.
+  std::vector<OpId> flat_ids_;  // By op, if some have bodies.
   std::vector<Step> steps_;
   StepId num_compute_ = 0;
   StreamPlan streams_;

@@ -11,11 +11,13 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "analysis/control/control_plan.h"
 #include "analysis/plan/origin.h"
 #include "analysis/plan/planner.h"
 #include "framework/base/fingerprint.h"
 #include "framework/base/status.h"
 #include "framework/ir/content.h"
+#include "framework/ir/control_flow.h"
 #include "framework/saved/saved_program.h"
 #include "framework/text/text.h"
 #include "kernels/cpu/identity.h"
@@ -121,12 +123,18 @@ absl::StatusOr<PlanChoices> ReadChoices(const Parts& parts) {
 // The text of the Plan's Program, each line an op's number (origin.h).
 std::string ProgramTextOf(const Plan& plan) {
   Program program = plan.program();
-  std::vector<OpId> origins;
-  for (size_t i = 0; i < program.ops().size(); ++i) {
-    origins.push_back(plan.origin(static_cast<OpId>(i)));
-  }
-  NumberSources(origins, program);
+  NumberSources(plan.origins(), program);
   return ToText(program);
+}
+
+// Those of bodies too.
+void AddKernels(const Plan& plan, absl::btree_set<std::string>* kernels) {
+  for (const Step& step : plan.steps()) {
+    kernels->insert(step.kernel);
+    if (step.control == nullptr) continue;
+    for (const auto& body : step.control->bodies) AddKernels(*body, kernels);
+  }
+  for (const Step& step : plan.folds()) kernels->insert(step.kernel);
 }
 
 }  // namespace
@@ -145,8 +153,7 @@ absl::StatusOr<std::string> EncodePlan(const PlanKey& key, const Plan& plan,
         "a Plan isn't kept on disk whose Program's text doesn't give it back");
   }
   absl::btree_set<std::string> kernels;
-  for (const Step& step : plan.steps()) kernels.insert(step.kernel);
-  for (const Step& step : plan.folds()) kernels.insert(step.kernel);
+  AddKernels(plan, &kernels);
   const std::string names = absl::StrJoin(kernels, "\n");
   std::vector<StoredLocation> args;
   for (const Location& location : plan.args()) {
@@ -200,12 +207,13 @@ absl::StatusOr<std::shared_ptr<const Plan>> DecodePlan(
       return Damaged("a variable");
     }
   }
-  for (const Op& op : fused->ops()) {
-    if (op.source.line < 0 ||
-        op.source.line > static_cast<int64_t>(program.ops().size())) {
-      return Damaged("a line");
-    }
-  }
+  OpId num_ops = 0;
+  ForEachOp(program, [&](const Op&) { ++num_ops; });
+  bool fits = true;
+  ForEachOp(*fused, [&](const Op& op) {
+    fits = fits && op.source.line >= 0 && op.source.line <= num_ops;
+  });
+  if (!fits) return Damaged("a line");
   std::vector<OpId> origins = RestoreSources(program, *fused);
   Planner planner(ops, kernels, options);
   planner.set_choices(choices);

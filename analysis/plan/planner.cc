@@ -11,10 +11,12 @@
 #include "analysis/streams/plan_streams.h"
 #include "analysis/streams/queue_times.h"
 #include "framework/base/status.h"
+#include "framework/ir/control_flow.h"
 #include "framework/tensor/tensor.h"
 #include "kernels/cpu/team_size.h"
 
 namespace mica {
+
 namespace {
 
 // What is worth a piece of its own in a queue.
@@ -24,13 +26,13 @@ constexpr double kPatience = 2;
 // A queue must take less than this share of the time without one.
 constexpr double kWorthwhile = 0.9;
 
-std::vector<ValueId> OperandsOf(const Op& op) {
+}  // namespace
+
+std::vector<ValueId> Planner::OperandsOf(const Op& op) {
   std::vector<ValueId> operands;
   ForEachValue(op.arguments, [&](ValueId id) { operands.push_back(id); });
   return operands;
 }
-
-}  // namespace
 
 absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
     Program program, std::vector<OpId> origins) {
@@ -39,6 +41,13 @@ absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
   const cpu::TeamSize team(plan_->team_size_);
   plan_->program_ = std::move(program);
   plan_->origins_ = std::move(origins);
+  if (this->program().depth() > 0) {
+    OpId flat_id = 0;
+    for (const Op& op : this->program().ops()) {
+      plan_->flat_ids_.push_back(flat_id);
+      flat_id += CountOps(op);
+    }
+  }
   MICA_ASSIGN_OR_RETURN(resolved_, ResolveViews(this->program()));
   uses_ = CountUses(this->program());
   PlaceExternals();
@@ -121,6 +130,7 @@ void Planner::PlaceCommits() {
   std::vector<std::shared_ptr<const Prepared>> kept;
   commit_targets_ = FindCommitTargets(
       program(), resolved_, uses_, [&](const Op& op) -> const Prepared* {
+        if (!op.bodies.empty()) return nullptr;
         const auto selected = selector_.Select(MakeRequest(op));
         if (!selected.ok()) return nullptr;
         kept.push_back(selected->prepared);
@@ -159,7 +169,8 @@ void Planner::MarkFolded() {
   if (!options_.frozen) return;
   for (size_t i = 0; i < program().ops().size(); ++i) {
     const Op& op = program().ops()[i];
-    if (op.def->is_view() || op.def->has_effect() || op.def->is_opaque()) {
+    if (op.def->is_view() || op.def->has_effect() || op.def->is_opaque() ||
+        !op.bodies.empty()) {
       continue;
     }
     bool reads_frozen = false, reads_other = false;
@@ -265,6 +276,7 @@ absl::Status Planner::AddOpSteps() {
 
 absl::Status Planner::AddOpStep(OpId id) {
   const Op& op = program().ops()[id];
+  if (!op.bodies.empty()) return AddControlStep(id);
   MICA_ASSIGN_OR_RETURN(Selected selected, selector_.Select(MakeRequest(op)));
   const std::vector<ValueId> operands = OperandsOf(op);
   Step step{.name = op.def->name(),

@@ -35,6 +35,7 @@ class Planner {
   Planner(const OpRegistry& ops, const KernelRegistry& kernels,
           const PlanOptions& options)
       : ops_(ops),
+        kernels_(kernels),
         options_(options),
         selector_(kernels, options.prepare_opaque),
         plan_(new Plan) {}
@@ -70,6 +71,9 @@ class Planner {
   bool IsCommitted(const Op& op) const;
   absl::Status AddOpSteps();
   absl::Status AddOpStep(OpId id);
+  // Adds a branch or a loop, its bodies planned by Planners of their own.
+  absl::Status AddControlStep(OpId id);
+  absl::StatusOr<std::vector<std::shared_ptr<const Plan>>> PlanBodies(OpId id);
   // Adds a step that copies elements, whatever the two types' strides.
   absl::Status AddCopy(std::string name, const Place& from,
                        const TensorType& from_type, const Place& to,
@@ -88,6 +92,7 @@ class Planner {
   QueueOptions MakeQueueOptions() const;
   void PlaceInQueue();
 
+  static std::vector<ValueId> OperandsOf(const Op& op);
   KernelRequest MakeRequest(const Op& op) const;
   // Appends the step's operands, results and scratch.
   void AddArgs(Step& step, const std::vector<Place>& operands,
@@ -112,6 +117,7 @@ class Planner {
   const Program& program() const { return plan_->program_; }
 
   const OpRegistry& ops_;
+  const KernelRegistry& kernels_;
   const PlanOptions& options_;
   KernelSelector selector_;
   const PlanChoices* choices_ = nullptr;

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
+#include "analysis/control/control_plan.h"
+#include "framework/ir/control_flow.h"
 
 namespace mica {
 namespace {
@@ -50,10 +53,25 @@ double Products(const Program& program, const Op& op) {
          static_cast<double>(weight.num_elements() / weight.dims[0]);
 }
 
-bool HasEffect(const Plan& plan, const Step& step) {
+bool StepHasEffect(const Plan& plan, const Step& step) {
   if (step.op < 0) return false;
-  const OpDef& def = *plan.program().ops()[step.op].def;
-  return def.has_effect() || def.is_opaque();
+  const Op& op = plan.program().ops()[step.op];
+  return HasEffect(op) || IsOpaque(op);
+}
+
+// Of one round of a loop; of a branch the dearer body. How many rounds there
+// will be, nobody knows.
+double CostOf(const ControlPlan& control) {
+  double sum = 0, most = 0;
+  for (const auto& body : control.bodies) {
+    const std::vector<double> costs =
+        CostsOf(*body, 0, static_cast<StepId>(body->steps().size()));
+    const double cost = std::accumulate(costs.begin(), costs.end(), 0.0);
+    sum += cost;
+    most = std::max(most, cost);
+  }
+  return kNanosecondsOfLaunch +
+         (control.kind == ControlKind::kIf ? most : sum);
 }
 
 }  // namespace
@@ -71,7 +89,7 @@ StepAccesses AccessesOf(const Plan& plan, StepId begin, StepId end) {
                     .end = location.offset + bytes,
                     .is_write = i >= step.num_operands});
     }
-    if (HasEffect(plan, step)) {
+    if (StepHasEffect(plan, step)) {
       accesses.Add({.space = kWorld, .end = 1, .is_write = true});
     }
     accesses.EndStep();
@@ -108,6 +126,10 @@ std::vector<double> CostsOf(const Plan& plan, StepId begin, StepId end) {
   std::vector<double> costs;
   for (StepId id = begin; id < end; ++id) {
     const Step& step = plan.steps()[id];
+    if (step.control != nullptr) {
+      costs.push_back(CostOf(*step.control));
+      continue;
+    }
     if (step.op >= 0) {
       costs.push_back(CostOf(plan.program(), plan.program().ops()[step.op]));
       continue;
@@ -124,7 +146,7 @@ std::vector<double> CostsOf(const Plan& plan, StepId begin, StepId end) {
 std::vector<bool> HasEffects(const Plan& plan, StepId begin, StepId end) {
   std::vector<bool> has_effects;
   for (StepId id = begin; id < end; ++id) {
-    has_effects.push_back(HasEffect(plan, plan.steps()[id]));
+    has_effects.push_back(StepHasEffect(plan, plan.steps()[id]));
   }
   return has_effects;
 }
@@ -133,7 +155,7 @@ std::vector<bool> AreOpaque(const Plan& plan, StepId begin, StepId end) {
   std::vector<bool> are_opaque;
   for (StepId id = begin; id < end; ++id) {
     const OpId op = plan.steps()[id].op;
-    are_opaque.push_back(op >= 0 && plan.program().ops()[op].def->is_opaque());
+    are_opaque.push_back(op >= 0 && IsOpaque(plan.program().ops()[op]));
   }
   return are_opaque;
 }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/ir/control_flow.h"
 #include "glog/logging.h"
 #include "kernels/cpu/team_size.h"
 
@@ -47,10 +48,10 @@ absl::StatusOr<std::shared_ptr<const Binding>> Binding::Create(
   return binding;
 }
 
-const SourceLine& Binding::SourceOf(const Step& step) const {
+const SourceLine& Binding::SourceOf(const Plan& plan, const Step& step) const {
   if (source_ == nullptr || step.op < 0) return step.source;
-  const OpId origin = plan_->origin(step.op);
-  return origin < 0 ? step.source : source_->ops()[origin].source;
+  const OpId origin = plan.origin(step.op);
+  return origin < 0 ? step.source : OpAt(*source_, origin).source;
 }
 
 const void* Binding::AddressOf(const Location& location) const {

@@ -32,7 +32,11 @@ class Binding {
   const Plan& plan() const { return *plan_; }
   const std::shared_ptr<const Plan>& shared_plan() const { return plan_; }
   // The user's line of a step.
-  const SourceLine& SourceOf(const Step& step) const;
+  const SourceLine& SourceOf(const Step& step) const {
+    return SourceOf(*plan_, step);
+  }
+  // The same of a step of `plan`, which is that of a body.
+  const SourceLine& SourceOf(const Plan& plan, const Step& step) const;
   void* variable(int index) const { return variables_[index]; }
   void* packed(int index) const { return packed_[index].data(); }
   void* folded(int index) const { return folded_[index].data(); }

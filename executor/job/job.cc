@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analysis/streams/plan_streams.h"
+#include "executor/control/control_run.h"
 #include "executor/job/fork.h"
 #include "executor/job/step_tracer.h"
 #include "framework/base/status.h"
@@ -44,7 +45,12 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Create(
     Launch launch{.fn = prepared.launch,
                   .state = prepared.state.get(),
                   .args = job->args_.data() + step.first_arg};
-    if (prepared.make_instance != nullptr) {
+    if (step.control != nullptr) {
+      job->instances_.push_back(
+          std::make_unique<ControlRun>(step, *job->binding_));
+      launch.fn = &ControlRun::Launch;
+      launch.state = job->instances_.back().get();
+    } else if (prepared.make_instance != nullptr) {
       job->instances_.push_back(prepared.make_instance());
       launch.state = job->instances_.back().get();
     }

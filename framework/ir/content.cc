@@ -123,6 +123,8 @@ class Encoder {
     }
     at = PutCount(at, op.results.size());
     for (ValueId id : op.results) at = Define(at, id);
+    // As many as the operator has.
+    for (const auto& body : op.bodies) at = PutText(at, ContentOf(*body));
     return at;
   }
 

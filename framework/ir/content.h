@@ -16,7 +16,7 @@ namespace mica {
 // - inputs and variables: how many, in order, of which types, strides as given;
 // - constants, bit for bit;
 // - ops in order: operator (an opaque one by its schema), arguments (floats by
-//   their bits), types of results;
+//   their bits), types of results, bodies;
 // - updates and returns, in order.
 // Labels don't count: the Program's name, the names of values and variables,
 // the user's files and lines, unused declarations of opaque operators. Who

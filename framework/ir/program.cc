@@ -30,6 +30,9 @@ bool Program::is_static() const {
       if (ints != nullptr && std::any_of(ints->begin(), ints->end(), IsSymbol))
         return false;
     }
+    for (const auto& body : op.bodies) {
+      if (!body->is_static()) return false;
+    }
   }
   return true;
 }

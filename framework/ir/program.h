@@ -44,16 +44,23 @@ struct Value {
   int32_t result = 0;  // Which of the Op's results.
 };
 
+class Program;
+
+// What a branch or a loop runs: Programs of their own, without variables and
+// updates, that see nothing of the one around them. What they use of it, they
+// get as inputs.
+using Bodies = std::vector<std::shared_ptr<const Program>>;
+
 // One application of an operator.
 struct Op {
   const OpDef* def = nullptr;
   Arguments arguments;  // As many as the schema has parameters.
   absl::InlinedVector<ValueId, 1> results;
   SourceLine source;
+  Bodies bodies;  // As many as BodyNames() has for the operator.
 };
 
-// A sequence of Ops with the values that it gives. A Program's body; bodies of
-// branches and loops have the same form.
+// A sequence of Ops with the values that it gives.
 struct Block {
   std::vector<Op> ops;
   std::vector<ValueId> returns;
@@ -92,6 +99,7 @@ class Program {
   const Block& body() const { return body_; }
   absl::Span<const Op> ops() const { return body_.ops; }
   absl::Span<const Update> updates() const { return updates_; }
+  // Of a body some may be absent, kNoValue: nobody may read these.
   absl::Span<const ValueId> outputs() const { return body_.returns; }
 
   int num_values() const { return static_cast<int>(values_.size()); }
@@ -101,8 +109,10 @@ class Program {
   ValueId FindValue(absl::string_view name) const;
   // Definitions of the opaque operators that occur, sorted by name.
   std::vector<const OpDef*> OpaqueDefs() const;
-  // False if a type or an argument mentions a symbol.
+  // False if a type or an argument mentions a symbol, in bodies too.
   bool is_static() const;
+  // How deep bodies stand in bodies; 0 if no op has any.
+  int depth() const { return depth_; }
 
  private:
   friend class ProgramBuilder;
@@ -115,6 +125,7 @@ class Program {
   std::vector<Update> updates_;
   NameIndex values_by_name_;
   std::vector<std::shared_ptr<const OpDef>> opaque_defs_;
+  int depth_ = 0;
 };
 
 // "aten.mm (model.py:12)": how errors name an op.

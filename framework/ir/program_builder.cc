@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/ir/control_flow.h"
 
 namespace mica {
 namespace {
@@ -171,7 +172,8 @@ absl::StatusOr<absl::InlinedVector<ValueId, 1>> ProgramBuilder::AddOp(
   }
   Op op{.def = &def,
         .arguments = std::move(spec.arguments),
-        .source = std::move(spec.source)};
+        .source = std::move(spec.source),
+        .bodies = std::move(spec.bodies)};
   MICA_RETURN_IF_ERROR(CheckArguments(def, op.arguments));
   absl::Status values = absl::OkStatus();
   bool is_static = true;
@@ -184,7 +186,13 @@ absl::StatusOr<absl::InlinedVector<ValueId, 1>> ProgramBuilder::AddOp(
     is_static = is_static && !HasSymbol(argument);
   }
   std::vector<TensorType> types = std::move(spec.types);
-  if (is_static && !def.is_opaque()) {
+  if (ControlKindOf(def) != ControlKind::kNone || !op.bodies.empty()) {
+    MICA_ASSIGN_OR_RETURN(
+        types, ControlTypes(op, std::move(types), program_.values_));
+    for (const auto& body : op.bodies) {
+      program_.depth_ = std::max(program_.depth_, body->depth() + 1);
+    }
+  } else if (is_static && !def.is_opaque()) {
     const OpCall::TypeOf type_of = [this](ValueId id) -> const TensorType& {
       return program_.type(id);
     };
@@ -275,6 +283,14 @@ std::shared_ptr<const std::string> ProgramBuilder::InternFile(
 absl::StatusOr<Program> ProgramBuilder::Build(
     absl::Span<const ValueId> outputs) {
   for (ValueId id : outputs) MICA_RETURN_IF_ERROR(CheckValueId(id));
+  return BuildBody(outputs);
+}
+
+absl::StatusOr<Program> ProgramBuilder::BuildBody(
+    absl::Span<const ValueId> outputs) {
+  for (ValueId id : outputs) {
+    if (id != kNoValue) MICA_RETURN_IF_ERROR(CheckValueId(id));
+  }
   program_.body_.returns.assign(outputs.begin(), outputs.end());
   for (const auto& [name, def] : opaque_) program_.opaque_defs_.push_back(def);
   std::sort(program_.opaque_defs_.begin(), program_.opaque_defs_.end(),

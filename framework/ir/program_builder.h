@@ -53,6 +53,7 @@ class ProgramBuilder {
     std::vector<TensorType> types = {};
     std::vector<std::string> names = {};
     SourceLine source = {};
+    Bodies bodies = {};
   };
   absl::StatusOr<absl::InlinedVector<ValueId, 1>> AddOp(OpSpec spec);
   // The single result of an op with inferred type.
@@ -77,6 +78,8 @@ class ProgramBuilder {
 
   // The Program that returns `outputs`. The builder is empty afterwards.
   absl::StatusOr<Program> Build(absl::Span<const ValueId> outputs);
+  // A body of a branch or a loop: some outputs may be kNoValue.
+  absl::StatusOr<Program> BuildBody(absl::Span<const ValueId> outputs);
 
  private:
   absl::StatusOr<ValueId> AddValue(absl::string_view name, TensorType type,

@@ -17,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "framework/base/file.h"
 #include "framework/base/status.h"
+#include "framework/ir/control_flow.h"
 #include "framework/text/text.h"
 
 namespace mica {
@@ -133,10 +134,10 @@ std::string SignatureFileOf(absl::string_view folder) {
 std::string DescribeOpaqueOps(const Program& program) {
   std::vector<std::string> lines;
   std::set<std::string> seen;
-  for (const Op& op : program.ops()) {
-    if (!op.def->is_opaque()) continue;
+  ForEachOp(program, [&](const Op& op) {
+    if (!op.def->is_opaque()) return;
     if (seen.insert(Describe(op)).second) lines.push_back(Describe(op));
-  }
+  });
   return absl::StrJoin(lines, ", ");
 }
 

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/ir/control_flow.h"
 #include "framework/ir/program_builder.h"
 #include "framework/text/lexer.h"
 #include "framework/text/literal.h"
@@ -59,7 +60,7 @@ absl::string_view KindText(const Param& param) {
 }
 
 // Reads one Program, statement by statement, looking one token ahead. Nothing
-// in the grammar nests but lists in argument lists, so that nothing recurses.
+// in the grammar nests but lists in argument lists, and bodies, so deep.
 class Parser {
  public:
   Parser(absl::string_view text, const OpRegistry& registry)
@@ -105,7 +106,11 @@ class Parser {
     } else {
       MICA_ASSIGN_OR_RETURN(name, tokens_.ParseString("the program's name"));
     }
-    builder_.emplace(registry_, name);
+    builder_ = std::make_unique<ProgramBuilder>(registry_, name);
+    return ParseInputs();
+  }
+
+  absl::Status ParseInputs() {
     MICA_RETURN_IF_ERROR(tokens_.Expect('('));
     bool is_first = true;
     while (!tokens_.Take(')')) {
@@ -143,6 +148,9 @@ class Parser {
     MICA_RETURN_IF_ERROR(tokens_.Expect('='));
     const bool is_variable = tokens_.current().IsWord("variable");
     if (!is_variable && !tokens_.current().IsWord("constant")) return ParseOp();
+    if (is_variable && depth_ > 0) {
+      return tokens_.Wants("an operator: a body has no variables");
+    }
     if (names_.size() != 1) return tokens_.ErrorAt(offset, "one name too many");
     tokens_.Advance();
     return is_variable ? ParseVariable(offset) : ParseConstant(offset);
@@ -263,6 +271,9 @@ class Parser {
   }
 
   absl::Status ParseUpdate() {
+    if (depth_ > 0) {
+      return tokens_.Wants("an operator: only the Program has updates");
+    }
     tokens_.Advance();
     const size_t offset = tokens_.current().offset;
     ValueId target = kNoValue;
@@ -286,18 +297,62 @@ class Parser {
   }
 
   absl::StatusOr<Program> ParseReturn() {
+    MICA_ASSIGN_OR_RETURN(const std::vector<ValueId> outputs, ParseOutputs());
+    if (tokens_.current().kind != TokenKind::kEnd)
+      return tokens_.Wants("the end of the text");
+    return builder_->Build(outputs);
+  }
+
+  // To the brace at the end. In a body some may be absent.
+  absl::StatusOr<std::vector<ValueId>> ParseOutputs() {
     SetOp(nullptr);
     tokens_.Advance();
     std::vector<ValueId> outputs;
     while (!tokens_.current().Is('}')) {
       if (!outputs.empty()) MICA_RETURN_IF_ERROR(tokens_.Expect(','));
+      if (depth_ > 0 && tokens_.current().IsWord("none")) {
+        tokens_.Advance();
+        outputs.push_back(kNoValue);
+        continue;
+      }
       MICA_ASSIGN_OR_RETURN(ValueId id, ParseUse());
       outputs.push_back(id);
     }
     tokens_.Advance();
-    if (tokens_.current().kind != TokenKind::kEnd)
-      return tokens_.Wants("the end of the text");
-    return builder_->Build(outputs);
+    return outputs;
+  }
+
+  // Bodies.
+
+  absl::Status ParseBodies(Bodies* bodies) {
+    const OpDef* op = op_;
+    for (const absl::string_view name : BodyNames(ControlKindOf(*op))) {
+      MICA_RETURN_IF_ERROR(tokens_.ExpectWord(name));
+      if (depth_ >= kMaxBodyDepth) {
+        return tokens_.Wants(absl::StrCat("bodies in bodies no more than ",
+                                          kMaxBodyDepth, " deep"));
+      }
+      MICA_ASSIGN_OR_RETURN(Program body, ParseBody());
+      bodies->push_back(std::make_shared<const Program>(std::move(body)));
+      SetOp(op);
+    }
+    return absl::OkStatus();
+  }
+
+  // A Program of its own: what stands around it isn't seen in it.
+  absl::StatusOr<Program> ParseBody() {
+    auto outer = std::exchange(
+        builder_, std::make_unique<ProgramBuilder>(registry_, ""));
+    ++depth_;
+    SetOp(nullptr);
+    MICA_RETURN_IF_ERROR(ParseInputs());
+    while (!tokens_.current().IsWord("return")) {
+      MICA_RETURN_IF_ERROR(ParseStatement());
+    }
+    MICA_ASSIGN_OR_RETURN(const std::vector<ValueId> outputs, ParseOutputs());
+    --depth_;
+    std::swap(outer, builder_);
+    return outer->BuildBody(outputs);
   }
 
   // Ops.
@@ -330,6 +385,9 @@ class Parser {
     if (tokens_.Take('@')) MICA_RETURN_IF_ERROR(ParseSource(&spec.source));
     spec.names = std::move(names_);
     names_.clear();
+    if (ControlKindOf(*op_) != ControlKind::kNone) {
+      MICA_RETURN_IF_ERROR(ParseBodies(&spec.bodies));
+    }
     const SourceLine source = spec.source;
     const absl::Status status = builder_->AddOp(std::move(spec)).status();
     if (status.ok() || source.line == 0) return tokens_.At(offset, status);
@@ -516,10 +574,12 @@ class Parser {
 
   TokenStream tokens_;
   const OpRegistry& registry_;
-  std::optional<ProgramBuilder> builder_;
+  // Of the Program, or of the body at hand.
+  std::unique_ptr<ProgramBuilder> builder_;
   absl::flat_hash_map<std::string, ValueId> variables_;
   int64_t splat_bytes_ = 0;
   bool has_update_ = false;
+  int depth_ = 0;  // Of bodies around the statement at hand.
 
   // Of the statement at hand.
   std::vector<std::string> names_;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/same_bits.h"
+#include "framework/ir/control_flow.h"
 #include "framework/text/literal.h"
 #include "framework/text/text.h"
 
@@ -32,15 +33,29 @@ bool AllElementsEqual(const std::vector<uint8_t>& bytes, int64_t element) {
 
 class Printer {
  public:
-  Printer(const Program& program, const TextOptions& options)
-      : program_(program), options_(options) {}
+  Printer(const Program& program, const TextOptions& options, int depth = 0)
+      : program_(program), options_(options), indent_(4 * depth, ' ') {}
 
   std::string Print() {
     out_.append("program @");
     AppendProgramName();
+    AppendBlock();
+    return std::move(out_);
+  }
+
+  // A body of a branch or a loop.
+  std::string PrintBody(absl::string_view name) {
+    absl::StrAppend(&out_, indent_, name);
+    AppendBlock();
+    return std::move(out_);
+  }
+
+ private:
+  void AppendBlock() {
     AppendInputs();
     for (const OpDef* def : program_.OpaqueDefs()) {
-      out_.append("  opaque ");
+      AppendIndent();
+      out_.append("opaque ");
       AppendQuoted(ToText(def->schema()), &out_);
       out_.push_back('\n');
     }
@@ -52,13 +67,15 @@ class Printer {
     }
     for (const Op& op : program_.ops()) AppendOp(op);
     for (const Update& update : program_.updates()) AppendUpdate(update);
-    out_.append("  return");
+    AppendIndent();
+    out_.append("return");
     AppendList(program_.outputs(), " ", [this](ValueId id) { AppendName(id); });
-    out_.append("\n}\n");
-    return std::move(out_);
+    absl::StrAppend(&out_, "\n", indent_, "}\n");
   }
 
- private:
+  // Before a statement.
+  void AppendIndent() { absl::StrAppend(&out_, indent_, "  "); }
+
   // Calls `append` for each item, with `prefix` before the first and ", "
   // between two.
   template <typename Items, typename Append>
@@ -140,7 +157,7 @@ class Printer {
   }
 
   void AppendVariable(const Variable& variable) {
-    out_.append("  ");
+    AppendIndent();
     AppendName(variable.value);
     out_.append(" = variable ");
     AppendQuoted(variable.name, &out_);
@@ -154,7 +171,7 @@ class Printer {
     const int64_t element = ElementBytes(type.dtype);
     const int64_t count = static_cast<int64_t>(constant.bytes.size()) / element;
     const uint8_t* bytes = constant.bytes.data();
-    out_.append("  ");
+    AppendIndent();
     AppendName(constant.value);
     out_.append(" = constant ");
     if (type.is_scalar) {
@@ -217,7 +234,7 @@ class Printer {
   }
 
   void AppendOp(const Op& op) {
-    out_.append("  ");
+    AppendIndent();
     AppendList(op.results, "", [this](ValueId id) { AppendName(id); });
     if (!op.results.empty()) out_.append(" = ");
     absl::StrAppend(&out_, op.def->name(), "(");
@@ -231,11 +248,21 @@ class Printer {
       absl::StrAppend(&out_, ":", op.source.line);
     }
     out_.push_back('\n');
+    AppendBodies(op);
+  }
+
+  void AppendBodies(const Op& op) {
+    const int depth = static_cast<int>(indent_.size()) / 4 + 1;
+    for (size_t i = 0; i < op.bodies.size(); ++i) {
+      out_.append(Printer(*op.bodies[i], options_, depth)
+                      .PrintBody(BodyNames(ControlKindOf(*op.def))[i]));
+    }
   }
 
   void AppendUpdate(const Update& update) {
     const Value& target = program_.value(update.target);
-    out_.append("  update ");
+    AppendIndent();
+    out_.append("update ");
     if (target.kind == ValueKind::kVariable) {
       AppendQuoted(program_.variables()[target.index].name, &out_);
     } else {
@@ -248,6 +275,7 @@ class Printer {
 
   const Program& program_;
   const TextOptions& options_;
+  const std::string indent_;  // Of the block's last line.
   std::string out_;
 };
 

@@ -1,0 +1,58 @@
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "analysis/control/control_plan.h"
+#include "analysis/plan/planner.h"
+#include "framework/base/status.h"
+#include "framework/ir/control_flow.h"
+
+namespace mica {
+
+absl::StatusOr<std::vector<std::shared_ptr<const Plan>>> Planner::PlanBodies(
+    OpId id) {
+  const Op& op = program().ops()[id];
+  PlanOptions options = options_;
+  options.num_streams = 1;  // The op as a whole is one step of one stream.
+  std::vector<std::shared_ptr<const Plan>> plans;
+  size_t first = plan_->flat_ids_[id] + 1;
+  for (size_t i = 0; i < op.bodies.size(); ++i) {
+    const Program& body = *op.bodies[i];
+    size_t num_ops = 0;
+    ForEachOp(body, [&](const Op&) { ++num_ops; });
+    const auto begin = plan_->origins_.begin() + first;
+    first += num_ops;
+    Planner planner(ops_, kernels_, options);
+    if (choices_ != nullptr) planner.selector_.set_only(choices_->kernels);
+    absl::StatusOr<std::shared_ptr<const Plan>> plan =
+        planner.Run(body, std::vector<OpId>(begin, begin + num_ops));
+    if (!plan.ok()) {
+      return Annotate(plan.status(), BodyNames(ControlKindOf(*op.def))[i]);
+    }
+    plans.push_back(*std::move(plan));
+  }
+  return plans;
+}
+
+absl::Status Planner::AddControlStep(OpId id) {
+  const Op& op = program().ops()[id];
+  MICA_ASSIGN_OR_RETURN(auto bodies, PlanBodies(id));
+  MICA_ASSIGN_OR_RETURN(ControlPlan control,
+                        PlanControl(program(), op, uses_, std::move(bodies)));
+  auto prepared = std::make_shared<Prepared>();
+  prepared->scratch_bytes = control.scratch_bytes;
+  Step step{.name = op.def->name(),
+            .kernel = "control",
+            .op = id,
+            .source = op.source,
+            .prepared = prepared,
+            .control = std::make_shared<ControlPlan>(std::move(control))};
+  const std::vector<ValueId> operands = OperandsOf(op);
+  std::vector<Place> places;
+  for (ValueId operand : operands) places.push_back(PlaceOf(operand));
+  AddArgs(step, places, PlaceResults(op, *prepared, operands));
+  plan_->steps_.push_back(std::move(step));
+  return absl::OkStatus();
+}
+
+}  // namespace mica

@@ -1,0 +1,146 @@
+#include "executor/control/control_run.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "executor/control/body_run.h"
+#include "framework/base/status.h"
+#include "framework/ir/control_flow.h"
+#include "framework/tensor/tensor.h"
+
+namespace mica {
+namespace {
+
+bool IsTrue(const void* predicate) {
+  return *static_cast<const uint8_t*>(predicate) != 0;
+}
+
+}  // namespace
+
+ControlRun::ControlRun(const Step& step, const Binding& binding)
+    : control_(*step.control),
+      num_operands_(static_cast<size_t>(step.num_operands)),
+      num_results_(static_cast<size_t>(step.num_args - step.num_operands) -
+                   (control_.scratch_bytes > 0 ? 1 : 0)),
+      args_(step.num_args, nullptr) {
+  const int num_tables = control_.kind == ControlKind::kIf ? 1 : kNumTables;
+  for (const auto& body : control_.bodies) {
+    bodies_.push_back(std::make_unique<BodyRun>(body, binding, num_tables));
+  }
+  for (const ControlPlan::Carried& carried : control_.carried) {
+    reads_initial_in_place_ =
+        reads_initial_in_place_ && carried.type == carried.initial_type;
+  }
+}
+
+ControlRun::~ControlRun() = default;
+
+bool ControlRun::Launch(const void* state, void* const* args,
+                        LaunchContext& context) {
+  return static_cast<ControlRun*>(const_cast<void*>(state))
+      ->Run(args, context);
+}
+
+bool ControlRun::Run(void* const* args, LaunchContext& context) {
+  const bool is_if = control_.kind == ControlKind::kIf;
+  if (!std::equal(args_.begin(), args_.end(), args)) {
+    std::copy_n(args, args_.size(), args_.begin());
+    if (is_if) {
+      LayIf();
+    } else {
+      LayWhile();
+    }
+  }
+  return is_if ? RunIf(context) : RunWhile(context);
+}
+
+char* ControlRun::result(size_t index) const {
+  void* given = args_[num_operands_ + index];
+  return given != nullptr ? static_cast<char*>(given)
+                          : scratch() + control_.carried[index].result_offset;
+}
+
+void ControlRun::LayIf() {
+  const auto args = absl::MakeConstSpan(args_);
+  for (const auto& body : bodies_) {
+    body->Lay(0, {.inputs = args.subspan(1, num_operands_ - 1),
+                  .outputs = args.subspan(num_operands_, num_results_),
+                  .arena = control_.scratch_bytes > 0
+                               ? scratch() + control_.arena_offset
+                               : nullptr});
+  }
+}
+
+bool ControlRun::RunIf(LaunchContext& context) {
+  const int body = IsTrue(operand(0)) ? 0 : 1;
+  return bodies_[body]->Run(0, context) || Fail(body, -1, context);
+}
+
+void ControlRun::LayWhile() {
+  std::vector<void*> inputs(args_.begin(), args_.begin() + num_operands_);
+  std::vector<void*> results, spares;
+  for (size_t i = 0; i < num_results_; ++i) {
+    results.push_back(result(i));
+    spares.push_back(spare(i));
+  }
+  void* predicate = scratch() + control_.predicate_offset;
+  void* arena = scratch() + control_.arena_offset;
+  for (const Table table : {kFirst, kFromResult, kFromSpare}) {
+    if (table != kFirst) {
+      const std::vector<void*>& from = table == kFromResult ? results : spares;
+      std::copy(from.begin(), from.end(), inputs.begin());
+    }
+    bodies_[0]->Lay(table, {.inputs = inputs,
+                            .outputs = absl::MakeConstSpan(&predicate, 1),
+                            .arena = arena});
+    bodies_[1]->Lay(table,
+                    {.inputs = inputs,
+                     .outputs = table == kFromResult ? spares : results,
+                     .arena = arena});
+  }
+}
+
+bool ControlRun::RunWhile(LaunchContext& context) {
+  const void* predicate = scratch() + control_.predicate_offset;
+  Table table = kFirst;
+  if (!reads_initial_in_place_) {
+    CopyInitial(kFromSpare);
+    table = kFromSpare;
+  }
+  // A Job that is to stop would look for it here, once a round.
+  for (int64_t round = 0;; ++round) {
+    if (!bodies_[0]->Run(table, context)) return Fail(0, round, context);
+    if (!IsTrue(predicate)) break;
+    if (!bodies_[1]->Run(table, context)) return Fail(1, round, context);
+    table = table == kFromResult ? kFromSpare : kFromResult;
+  }
+  if (table == kFirst) CopyInitial(kFromResult);
+  if (table == kFromSpare) CopySpareToResults();
+  return true;
+}
+
+void ControlRun::CopyInitial(Table to) {
+  for (size_t i = 0; i < num_results_; ++i) {
+    const ControlPlan::Carried& carried = control_.carried[i];
+    CopyElements({.data = operand(i), .type = carried.initial_type},
+                 {.data = to == kFromResult ? result(i) : spare(i),
+                  .type = carried.type});
+  }
+}
+
+void ControlRun::CopySpareToResults() {
+  for (size_t i = 0; i < num_results_; ++i) {
+    const int64_t bytes = control_.carried[i].type.extent_bytes();
+    if (bytes > 0) std::memcpy(result(i), spare(i), bytes);
+  }
+}
+
+bool ControlRun::Fail(int body, int64_t round, LaunchContext& context) const {
+  const absl::string_view name = BodyNames(control_.kind)[body];
+  return context.Fail(Annotate(
+      context.status,
+      round < 0 ? std::string(name) : absl::StrCat(name, ", round ", round)));
+}
+
+}  // namespace mica

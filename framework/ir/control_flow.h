@@ -1,0 +1,84 @@
+// Ops with bodies: branches and loops.
+//
+//   mica.if(predicate, operands)     one of two bodies of these operands
+//   mica.while(initial, invariants)  as long as `cond` of the carried values
+//                                    and the invariants holds, `body` of the
+//                                    same gives the next carried values
+//
+// A body is isolated: what it uses are its inputs, which stand for operands.
+
+#ifndef MICA_FRAMEWORK_IR_CONTROL_FLOW_H_
+#define MICA_FRAMEWORK_IR_CONTROL_FLOW_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "framework/ir/program.h"
+#include "framework/op/op_def.h"
+
+namespace mica {
+
+// What an op does with its bodies.
+enum class ControlKind : uint8_t {
+  kNone,   // It has none.
+  kIf,     // Runs one of two.
+  kWhile,  // Runs a body as long as a condition holds.
+};
+ControlKind ControlKindOf(const OpDef& def);
+
+// Bodies may stand in bodies this deep: all that walks them recurses.
+inline constexpr int kMaxBodyDepth = 32;
+
+// What the bodies are called, in order: "then", "else"; "cond", "body".
+absl::Span<const absl::string_view> BodyNames(ControlKind control);
+
+// The operands that the bodies' inputs stand for, in order: a branch's
+// operands, a loop's initial values and its invariants.
+std::vector<ValueId> BodyOperands(const Op& op);
+
+// How many values a loop carries from one round to the next, the first of
+// BodyOperands(); 0 for a branch.
+int NumCarried(const Op& op);
+
+// The type of a value of type `type` in memory of its own: row-major if the
+// strides leave gaps or overlap.
+TensorType OwnedType(const TensorType& type);
+
+// The result types of an op with bodies, `given` where there are any.
+// InvalidArgument, naming the body, if the bodies aren't those of the operator,
+// take other operands than they get, or give another number of values. Whether
+// two bodies give a value in one type counts only where it is read: that is
+// CheckControlFlow()'s to say, in analysis.
+absl::StatusOr<std::vector<TensorType>> ControlTypes(
+    const Op& op, std::vector<TensorType> given,
+    absl::Span<const Value> values);
+
+// Calls `visit(const Op&)` for each op and those in its bodies behind it, in
+// the order of the text. An op's index in this order is its flat id; without
+// bodies that is its OpId.
+template <typename Visitor>
+void ForEachOp(const Program& program, const Visitor& visit) {
+  for (const Op& op : program.ops()) {
+    visit(op);
+    for (const auto& body : op.bodies) ForEachOp(*body, visit);
+  }
+}
+
+// How many ops ForEachOp() visits of an op: 1 without bodies.
+OpId CountOps(const Op& op);
+
+// The op with this flat id, which there must be.
+const Op& OpAt(const Program& program, OpId flat_id);
+
+// True if the operator, or one in a body, has an effect beside its results.
+bool HasEffect(const Op& op);
+
+// True if the operator, or one in a body, is known by its schema alone.
+bool IsOpaque(const Op& op);
+
+}  // namespace mica
+
+#endif  // MICA_FRAMEWORK_IR_CONTROL_FLOW_H_
