@@ -74,7 +74,8 @@ std::vector<int> CountUses(const Program& program);
 
 // The Program without ops that nothing depends on, and without results of
 // branches and loops that nobody reads. Inputs and variables stay. `kept`,
-// unless null, gets the flat ids (ForEachOp) of the ops that are left, in order.
+// unless null, gets the flat ids (ForEachOp) of the ops that are left, in
+// order.
 absl::StatusOr<Program> RemoveDeadOps(const Program& program,
                                       const OpRegistry& registry,
                                       std::vector<OpId>* kept = nullptr);

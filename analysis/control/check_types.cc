@@ -32,7 +32,8 @@ std::string TypeAndMaker(const Program& program, ValueId id) {
 std::string FirstReader(const Program& program, ValueId value) {
   for (const Op& op : program.ops()) {
     bool reads = false;
-    ForEachValue(op.arguments, [&](ValueId id) { reads = reads || id == value; });
+    ForEachValue(op.arguments,
+                 [&](ValueId id) { reads = reads || id == value; });
     if (reads) return absl::StrCat(Describe(op), " reads it");
   }
   for (const Update& update : program.updates()) {

@@ -54,8 +54,8 @@ absl::StatusOr<ControlPlan> PlanControl(
       const absl::Status status = CheckResults(outer, op, *bodies[i]);
       if (!status.ok()) return status;
     }
-    plan.scratch_bytes = std::max(
-        plan.scratch_bytes, plan.arena_offset + bodies[i]->arena_bytes());
+    plan.scratch_bytes = std::max(plan.scratch_bytes,
+                                  plan.arena_offset + bodies[i]->arena_bytes());
   }
   plan.bodies = std::move(bodies);
   return plan;

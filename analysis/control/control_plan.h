@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "analysis/plan/plan.h"
+#include "framework/ir/control_flow.h"
 #include "framework/ir/program.h"
-#include "framework/op/op_def.h"
 
 namespace mica {
 
@@ -38,9 +38,9 @@ struct ControlPlan {
 
   ControlKind kind = ControlKind::kNone;
   std::vector<std::shared_ptr<const Plan>> bodies;
-  std::vector<Carried> carried;   // Of a loop.
-  int64_t predicate_offset = 0;   // Of what a loop's condition returns.
-  int64_t arena_offset = 0;       // Of the bodies' arenas.
+  std::vector<Carried> carried;  // Of a loop.
+  int64_t predicate_offset = 0;  // Of what a loop's condition returns.
+  int64_t arena_offset = 0;      // Of the bodies' arenas.
   int64_t scratch_bytes = 0;
 
   // A body's name and its Plan's text, one after another.

@@ -37,7 +37,8 @@ class Pruner {
         op_(op),
         registry_(registry),
         operands_(BodyOperands(op)) {
-    pruned_.op = {.def = op.def, .arguments = op.arguments, .source = op.source};
+    pruned_.op = {
+        .def = op.def, .arguments = op.arguments, .source = op.source};
   }
 
   absl::StatusOr<PrunedControl> Run(const std::vector<bool>& is_live) {
@@ -46,8 +47,7 @@ class Pruner {
     } else {
       MICA_RETURN_IF_ERROR(PruneWhile(is_live));
     }
-    pruned_.is_needed =
-        !pruned_.op.results.empty() || HasEffect(pruned_.op);
+    pruned_.is_needed = !pruned_.op.results.empty() || HasEffect(pruned_.op);
     return std::move(pruned_);
   }
 
@@ -160,8 +160,8 @@ class Pruner {
     OpId first = 0;
     for (size_t b = 0; b < op_.bodies.size(); ++b) {
       std::vector<OpId> kept;
-      MICA_ASSIGN_OR_RETURN(
-          Program program, KeepLiveOps(body(b), outputs[b], registry_, &kept));
+      MICA_ASSIGN_OR_RETURN(Program program,
+                            KeepLiveOps(body(b), outputs[b], registry_, &kept));
       for (OpId id : kept) pruned_.kept.push_back(first + id);
       for (const Op& inner : body(b).ops()) first += CountOps(inner);
       lean->push_back(std::move(program));

@@ -119,8 +119,8 @@ class Plan {
   // of the Program given.
   const Program& program() const { return program_; }
   // The flat id (ForEachOp) of the op of the Program given that an op of
-  // program() comes from; of ops that were merged, the one whose line it has; -1
-  // if it has none. A Plan that is shared by content has the labels of one
+  // program() comes from; of ops that were merged, the one whose line it has;
+  // -1 if it has none. A Plan that is shared by content has the labels of one
   // Program; this leads to those of the others.
   OpId origin(OpId op) const {
     return origins_[flat_ids_.empty() ? op : flat_ids_[op]];

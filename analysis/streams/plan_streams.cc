@@ -70,8 +70,7 @@ double CostOf(const ControlPlan& control) {
     sum += cost;
     most = std::max(most, cost);
   }
-  return kNanosecondsOfLaunch +
-         (control.kind == ControlKind::kIf ? most : sum);
+  return kNanosecondsOfLaunch + (control.kind == ControlKind::kIf ? most : sum);
 }
 
 }  // namespace

@@ -38,8 +38,7 @@ ControlRun::~ControlRun() = default;
 
 bool ControlRun::Launch(const void* state, void* const* args,
                         LaunchContext& context) {
-  return static_cast<ControlRun*>(const_cast<void*>(state))
-      ->Run(args, context);
+  return static_cast<ControlRun*>(const_cast<void*>(state))->Run(args, context);
 }
 
 bool ControlRun::Run(void* const* args, LaunchContext& context) {
@@ -94,10 +93,9 @@ void ControlRun::LayWhile() {
     bodies_[0]->Lay(table, {.inputs = inputs,
                             .outputs = absl::MakeConstSpan(&predicate, 1),
                             .arena = arena});
-    bodies_[1]->Lay(table,
-                    {.inputs = inputs,
-                     .outputs = table == kFromResult ? spares : results,
-                     .arena = arena});
+    bodies_[1]->Lay(table, {.inputs = inputs,
+                            .outputs = table == kFromResult ? spares : results,
+                            .arena = arena});
   }
 }
 

@@ -40,8 +40,9 @@ class ControlChecker {
       }
       MICA_RETURN_IF_ERROR(CheckBody(i));
     }
-    return ControlKindOf(*op_.def) == ControlKind::kIf ? CheckIf(std::move(given))
-                                                  : CheckWhile(std::move(given));
+    return ControlKindOf(*op_.def) == ControlKind::kIf
+               ? CheckIf(std::move(given))
+               : CheckWhile(std::move(given));
   }
 
  private:
@@ -59,13 +60,12 @@ class ControlChecker {
           "'", name, "' has variables or updates; only the Program has"));
     }
     if (body.depth() >= kMaxBodyDepth) {
-      return Error(absl::StrCat("bodies in bodies more than ", kMaxBodyDepth,
-                                " deep"));
+      return Error(
+          absl::StrCat("bodies in bodies more than ", kMaxBodyDepth, " deep"));
     }
     if (body.inputs().size() != operands_.size()) {
       return Error(absl::StrCat("'", name, "' has ", body.inputs().size(),
-                                " inputs for ", operands_.size(),
-                                " operands"));
+                                " inputs for ", operands_.size(), " operands"));
     }
     for (size_t i = 0; i < operands_.size(); ++i) {
       const Value& input = body.value(body.inputs()[i]);

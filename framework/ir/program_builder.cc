@@ -187,8 +187,8 @@ absl::StatusOr<absl::InlinedVector<ValueId, 1>> ProgramBuilder::AddOp(
   }
   std::vector<TensorType> types = std::move(spec.types);
   if (ControlKindOf(def) != ControlKind::kNone || !op.bodies.empty()) {
-    MICA_ASSIGN_OR_RETURN(
-        types, ControlTypes(op, std::move(types), program_.values_));
+    MICA_ASSIGN_OR_RETURN(types,
+                          ControlTypes(op, std::move(types), program_.values_));
     for (const auto& body : op.bodies) {
       program_.depth_ = std::max(program_.depth_, body->depth() + 1);
     }

@@ -341,8 +341,8 @@ class Parser {
 
   // A Program of its own: what stands around it isn't seen in it.
   absl::StatusOr<Program> ParseBody() {
-    auto outer = std::exchange(
-        builder_, std::make_unique<ProgramBuilder>(registry_, ""));
+    auto outer = std::exchange(builder_,
+                               std::make_unique<ProgramBuilder>(registry_, ""));
     ++depth_;
     SetOp(nullptr);
     MICA_RETURN_IF_ERROR(ParseInputs());

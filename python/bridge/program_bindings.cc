@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "framework/ir/control_flow.h"
 #include "framework/text/text.h"
 #include "ops/all.h"
 #include "python/bridge/bindings.h"
@@ -65,9 +66,9 @@ std::vector<std::string> UpdatedVariablesOf(const PyProgram& self) {
 
 std::map<std::string, int> CountOps(const PyProgram& self, bool only_opaque) {
   std::map<std::string, int> counts;
-  for (const Op& op : self.program->ops()) {
+  ForEachOp(*self.program, [&](const Op& op) {
     if (!only_opaque || op.def->is_opaque()) ++counts[op.def->name()];
-  }
+  });
   return counts;
 }
 
