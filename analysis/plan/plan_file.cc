@@ -214,6 +214,12 @@ absl::StatusOr<std::shared_ptr<const Plan>> DecodePlan(
     fits = fits && op.source.line >= 0 && op.source.line <= num_ops;
   });
   if (!fits) return Damaged("a line");
+  ForEachOp(*fused, [&](const Op& op) {
+    for (const auto& body : op.bodies) {
+      for (ValueId id : body->outputs()) fits = fits && id != kNoValue;
+    }
+  });
+  if (!fits) return Damaged("a body without a result");
   std::vector<OpId> origins = RestoreSources(program, *fused);
   Planner planner(ops, kernels, options);
   planner.set_choices(choices);
