@@ -20,7 +20,9 @@ namespace mica {
 // scratch memory. Then and else, condition and body lie in the same bytes of
 // it, since only one of two runs at a time.
 //
-// Bodies read operands where they are. A branch writes into the step's results.
+// Bodies read operands where they are. Packed copies of frozen ones are made by
+// the Binding, as for other steps: they follow the step's operands, those that
+// the first body wants, then those of the second. A branch writes into the step's results.
 // What a loop carries has two homes, its result's memory and a spare one, and
 // each round reads one and writes the other: a round never overwrites what it
 // still reads, and nothing is copied between rounds. The first round reads the

@@ -14,6 +14,11 @@ absl::StatusOr<std::vector<std::shared_ptr<const Plan>>> Planner::PlanBodies(
   const Op& op = program().ops()[id];
   PlanOptions options = options_;
   options.num_streams = 1;  // The op as a whole is one step of one stream.
+  std::vector<bool> frozen;
+  for (ValueId operand : BodyOperands(op)) {
+    const bool is_carried = static_cast<int>(frozen.size()) < NumCarried(op);
+    frozen.push_back(!is_carried && IsFrozen(operand));
+  }
   std::vector<std::shared_ptr<const Plan>> plans;
   size_t first = plan_->flat_ids_[id] + 1;
   for (size_t i = 0; i < op.bodies.size(); ++i) {
@@ -23,6 +28,7 @@ absl::StatusOr<std::vector<std::shared_ptr<const Plan>>> Planner::PlanBodies(
     const auto begin = plan_->origins_.begin() + first;
     first += num_ops;
     Planner planner(ops_, kernels_, options);
+    planner.set_frozen_inputs(frozen);
     if (choices_ != nullptr) planner.selector_.set_only(choices_->kernels);
     absl::StatusOr<std::shared_ptr<const Plan>> plan =
         planner.Run(body, std::vector<OpId>(begin, begin + num_ops));
@@ -32,6 +38,24 @@ absl::StatusOr<std::vector<std::shared_ptr<const Plan>>> Planner::PlanBodies(
     plans.push_back(*std::move(plan));
   }
   return plans;
+}
+
+std::vector<Planner::Place> Planner::PackForBodies(const Op& op,
+                                                   const ControlPlan& control) {
+  const std::vector<ValueId> operands = BodyOperands(op);
+  std::vector<Place> places;
+  for (const auto& body : control.bodies) {
+    for (const PackedOperand& packed : body->packed()) {
+      Location from = PlaceOf(operands[packed.from.index]).location;
+      from.offset += packed.from.offset;
+      plan_->packed_.push_back(
+          {.from = from, .bytes = packed.bytes, .pack = packed.pack});
+      places.push_back(
+          {.location = {.home = Home::kPacked,
+                        .index = static_cast<int>(plan_->packed_.size()) - 1}});
+    }
+  }
+  return places;
 }
 
 absl::Status Planner::AddControlStep(OpId id) {
@@ -50,6 +74,9 @@ absl::Status Planner::AddControlStep(OpId id) {
   const std::vector<ValueId> operands = OperandsOf(op);
   std::vector<Place> places;
   for (ValueId operand : operands) places.push_back(PlaceOf(operand));
+  for (const Place& packed : PackForBodies(op, *step.control)) {
+    places.push_back(packed);
+  }
   AddArgs(step, places, PlaceResults(op, *prepared, operands));
   plan_->steps_.push_back(std::move(step));
   return absl::OkStatus();

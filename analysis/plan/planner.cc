@@ -159,6 +159,7 @@ bool Planner::IsFrozen(ValueId value) const {
   const ValueId base = resolved_[value].base;
   if (!options_.frozen) return false;
   const Value& v = program().value(base);
+  if (v.kind == ValueKind::kInput) return is_body_ && frozen_inputs_[v.index];
   return v.kind == ValueKind::kVariable
              ? !is_updated_[base]
              : v.kind == ValueKind::kResult && is_folded_[v.index];
@@ -166,7 +167,7 @@ bool Planner::IsFrozen(ValueId value) const {
 
 void Planner::MarkFolded() {
   is_folded_.assign(program().ops().size(), false);
-  if (!options_.frozen) return;
+  if (!options_.frozen || is_body_) return;
   for (size_t i = 0; i < program().ops().size(); ++i) {
     const Op& op = program().ops()[i];
     if (op.def->is_view() || op.def->has_effect() || op.def->is_opaque() ||

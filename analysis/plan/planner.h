@@ -47,6 +47,12 @@ class Planner {
     selector_.set_only(choices.kernels);
   }
 
+  // The Program is a body; these inputs stand for values that never change.
+  void set_frozen_inputs(std::vector<bool> frozen_inputs) {
+    is_body_ = true;
+    frozen_inputs_ = std::move(frozen_inputs);
+  }
+
   absl::StatusOr<std::shared_ptr<const Plan>> Run(Program program,
                                                   std::vector<OpId> origins);
 
@@ -74,6 +80,8 @@ class Planner {
   // Adds a branch or a loop, its bodies planned by Planners of their own.
   absl::Status AddControlStep(OpId id);
   absl::StatusOr<std::vector<std::shared_ptr<const Plan>>> PlanBodies(OpId id);
+  // The packed copies that bodies want of frozen operands, as this Plan's own.
+  std::vector<Place> PackForBodies(const Op& op, const ControlPlan& control);
   // Adds a step that copies elements, whatever the two types' strides.
   absl::Status AddCopy(std::string name, const Place& from,
                        const TensorType& from_type, const Place& to,
@@ -121,6 +129,8 @@ class Planner {
   const PlanOptions& options_;
   KernelSelector selector_;
   const PlanChoices* choices_ = nullptr;
+  bool is_body_ = false;
+  std::vector<bool> frozen_inputs_;  // Of a body.
   std::shared_ptr<Plan> plan_;
   std::vector<Resolved> resolved_;
   std::vector<int> uses_;

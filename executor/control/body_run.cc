@@ -60,8 +60,10 @@ void BodyRun::Lay(int table, const Addresses& addresses) {
       case Home::kOutput:
         at(addresses.outputs[location.index]);
         break;
-      case Home::kVariable:
       case Home::kPacked:
+        at(addresses.packed[location.index]);
+        break;
+      case Home::kVariable:
       case Home::kFolded:
         LOG(FATAL) << "a body has no variables";
     }

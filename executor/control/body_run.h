@@ -25,6 +25,7 @@ class BodyRun {
   // Where things lie for runs over a table.
   struct Addresses {
     absl::Span<void* const> inputs;
+    absl::Span<void* const> packed;
     absl::Span<void* const> outputs;
     void* arena = nullptr;
   };

@@ -60,14 +60,25 @@ char* ControlRun::result(size_t index) const {
                           : scratch() + control_.carried[index].result_offset;
 }
 
+absl::Span<void* const> ControlRun::PackedFor(size_t body) const {
+  const size_t num_inputs = control_.bodies[0]->program().inputs().size();
+  size_t first = num_inputs + (control_.kind == ControlKind::kIf ? 1 : 0);
+  for (size_t i = 0; i < body; ++i) {
+    first += control_.bodies[i]->packed().size();
+  }
+  return absl::MakeConstSpan(args_).subspan(
+      first, control_.bodies[body]->packed().size());
+}
+
 void ControlRun::LayIf() {
   const auto args = absl::MakeConstSpan(args_);
-  for (const auto& body : bodies_) {
-    body->Lay(0, {.inputs = args.subspan(1, num_operands_ - 1),
-                  .outputs = args.subspan(num_operands_, num_results_),
-                  .arena = control_.scratch_bytes > 0
-                               ? scratch() + control_.arena_offset
-                               : nullptr});
+  for (size_t i = 0; i < bodies_.size(); ++i) {
+    bodies_[i]->Lay(0, {.inputs = args.subspan(1, num_operands_ - 1),
+                        .packed = PackedFor(i),
+                        .outputs = args.subspan(num_operands_, num_results_),
+                        .arena = control_.scratch_bytes > 0
+                                     ? scratch() + control_.arena_offset
+                                     : nullptr});
   }
 }
 
@@ -91,9 +102,11 @@ void ControlRun::LayWhile() {
       std::copy(from.begin(), from.end(), inputs.begin());
     }
     bodies_[0]->Lay(table, {.inputs = inputs,
+                            .packed = PackedFor(0),
                             .outputs = absl::MakeConstSpan(&predicate, 1),
                             .arena = arena});
     bodies_[1]->Lay(table, {.inputs = inputs,
+                            .packed = PackedFor(1),
                             .outputs = table == kFromResult ? spares : results,
                             .arena = arena});
   }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "analysis/control/control_plan.h"
 #include "analysis/plan/plan.h"
 #include "executor/binding/binding.h"
@@ -47,6 +48,8 @@ class ControlRun : public KernelInstance {
   bool Fail(int body, int64_t round, LaunchContext& context) const;
 
   void* operand(size_t index) const { return args_[index]; }
+  // The packed copies that a body reads.
+  absl::Span<void* const> PackedFor(size_t body) const;
   char* scratch() const { return static_cast<char*>(args_.back()); }
   char* result(size_t index) const;
   char* spare(size_t index) const {

@@ -333,6 +333,66 @@ TEST(ControlRunTest, FeedsUpdates) {
   EXPECT_THAT(x, ElementsAre(30, 0));
 }
 
+TEST(ControlRunTest, PacksFrozenWeightsForBodies) {
+  constexpr char kText[] = R"(program @p(%x: f32[4,64], %n: i64[]) {
+  %w = variable "w" : f32[64,64]
+  %v = variable "v" : f32[64,64]
+  %zero = constant [0] : i64[]
+  %y, %i = mica.while([%x, %zero], [%v, %n, %w]) : f32[4,64], i64[]
+    cond(%x: f32[4,64], %i: i64[], %v: f32[64,64], %n: i64[], %w: f32[64,64]) {
+      %p = aten.lt.Tensor(%i, %n) : bool[]
+      return %p
+    }
+    body(%x: f32[4,64], %i: i64[], %v: f32[64,64], %n: i64[], %w: f32[64,64]) {
+      %next = aten.add.Scalar(%i, 1) : i64[]
+      %odd = aten.remainder.Scalar(%i, 2) : i64[]
+      %p = aten.eq.Scalar(%odd, 1) : bool[]
+      %y = mica.if(%p, [%x, %w, %v]) : f32[4,64]
+        then(%x: f32[4,64], %w: f32[64,64], %v: f32[64,64]) {
+          %t = aten.t(%w) : f32[64,64]{1,64}
+          %h = aten.mm(%x, %t) : f32[4,64]
+          return %h
+        }
+        else(%x: f32[4,64], %w: f32[64,64], %v: f32[64,64]) {
+          %h = aten.mm(%x, %v) : f32[4,64]
+          return %h
+        }
+      %z = aten.tanh(%y) : f32[4,64]
+      return %z, %next
+    }
+  return %y
+}
+)";
+  MICA_ASSERT_OK_AND_ASSIGN(const auto program, Parse(kText));
+  Floats x(4 * 64), w(64 * 64), v(64 * 64);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = (i % 7) * 0.1f - 0.3f;
+  for (size_t i = 0; i < w.size(); ++i) w[i] = (i % 11) * 0.02f - 0.1f;
+  for (size_t i = 0; i < v.size(); ++i) v[i] = (i % 13) * 0.02f - 0.1f;
+  int64_t n = 5;
+  const TensorType square = {.dims = {64, 64}};
+  const NamedViews variables = {{"w", {.data = w.data(), .type = square}},
+                                {"v", {.data = v.data(), .type = square}}};
+  const NamedViews feeds = {
+      {"x", {.data = x.data(), .type = {.dims = {4, 64}}}},
+      {"n", {.data = &n, .type = {.dtype = DType::kI64}}}};
+  std::vector<Floats> results;
+  for (const bool frozen : {false, true}) {
+    MICA_ASSERT_OK_AND_ASSIGN(
+        auto executor,
+        Executor::Create(Place(), AllOps(), AllKernels(), {.frozen = frozen}));
+    MICA_ASSERT_OK_AND_ASSIGN(const auto plan,
+                              executor->PlanFor(program, feeds, {}));
+    EXPECT_EQ(plan->packed().size(), frozen ? 2u : 0u) << plan->ToText();
+    MICA_ASSERT_OK_AND_ASSIGN(const auto got,
+                              executor->Run(program, feeds, variables, {}));
+    const auto* data = static_cast<const float*>(got[0].data());
+    results.emplace_back(data, data + x.size());
+  }
+  for (size_t i = 0; i < x.size(); ++i) {
+    EXPECT_NEAR(results[0][i], results[1][i], 1e-5) << i;
+  }
+}
+
 TEST(ControlRunTest, SharesOnePlanAmongJobsAtOnce) {
   MICA_ASSERT_OK_AND_ASSIGN(
       const auto program,

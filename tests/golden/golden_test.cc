@@ -170,12 +170,13 @@ double BytesOf(const Program& program) {
 }
 
 // A Program that is legal is planned, and run if it is small: with a Status,
-// whatever it holds.
+// whatever it holds. A damaged loop may never end.
 void PlanAndMaybeRun(const Program& program) {
   constexpr double kMostBytes = 1 << 20;
   if (!program.is_static()) return;
   const auto plan = Plan::Build(program, AllOps(), AllKernels(), {});
   if (!plan.ok() || BytesOf(program) > kMostBytes) return;
+  if (program.depth() > 0) return;
   const auto runnable = MakeRunnable(*plan);
   if (runnable.ok()) runnable->job->Run().IgnoreError();
 }

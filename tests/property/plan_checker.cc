@@ -171,8 +171,11 @@ class MemoryChecker {
     });
     MICA_RETURN_IF_ERROR(status);
     std::vector<Range> writes;
+    // Behind what bodies read packed.
+    const size_t first_result =
+        std::max(reads.size(), static_cast<size_t>(step.num_operands));
     for (size_t i = 0; i < op.results.size(); ++i) {
-      const Location& location = args[reads.size() + i];
+      const Location& location = args[first_result + i];
       if (location.home == Home::kNone) continue;
       const Range range = RangeAt(location, type(op.results[i]).extent_bytes());
       MICA_RETURN_IF_ERROR(CheckWrite(range, reads, InplaceOf(prepared, i)));
