@@ -13,7 +13,10 @@ absl::StatusOr<std::vector<std::shared_ptr<const Plan>>> Planner::PlanBodies(
     OpId id) {
   const Op& op = program().ops()[id];
   PlanOptions options = options_;
-  options.num_streams = 1;  // The op as a whole is one step of one stream.
+  // The op as a whole is one step of one stream, or of a queue's worker.
+  options.num_streams = 1;
+  options.queue = false;
+  options.num_threads = options_.has_queue() ? 1 : options_.num_threads;
   std::vector<bool> frozen;
   for (ValueId operand : BodyOperands(op)) {
     const bool is_carried = static_cast<int>(frozen.size()) < NumCarried(op);

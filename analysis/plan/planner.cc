@@ -16,7 +16,6 @@
 #include "kernels/cpu/team_size.h"
 
 namespace mica {
-
 namespace {
 
 // What is worth a piece of its own in a queue.

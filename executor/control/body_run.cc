@@ -9,14 +9,15 @@
 namespace mica {
 
 BodyRun::BodyRun(std::shared_ptr<const Plan> plan, const Binding& binding,
-                 int num_tables)
+                 const Outcome& outcome, int num_tables)
     : plan_(std::move(plan)), binding_(binding) {
   for (const Step& step : plan_->steps()) {
     Launch launch{.fn = step.prepared->launch,
                   .state = step.prepared->state.get(),
                   .first_arg = step.first_arg};
     if (step.control != nullptr) {
-      instances_.push_back(std::make_unique<ControlRun>(step, binding));
+      instances_.push_back(
+          std::make_unique<ControlRun>(step, binding, outcome));
       launch.fn = &ControlRun::Launch;
       launch.state = instances_.back().get();
     } else if (step.prepared->make_instance != nullptr) {

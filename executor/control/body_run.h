@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "executor/binding/binding.h"
 #include "executor/control/control_run.h"
+#include "executor/job/outcome.h"
 #include "framework/kernel/kernel.h"
 
 namespace mica {
@@ -18,9 +19,10 @@ namespace mica {
 // turns between memories without laying out anything. Single-thread.
 class BodyRun {
  public:
-  // `binding` is that of the Plan around; it must outlive the run.
+  // `binding` is that of the Plan around, `outcome` that of the Job's run; both
+  // must outlive this.
   BodyRun(std::shared_ptr<const Plan> plan, const Binding& binding,
-          int num_tables);
+          const Outcome& outcome, int num_tables);
 
   // Where things lie for runs over a table.
   struct Addresses {

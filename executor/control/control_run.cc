@@ -18,15 +18,18 @@ bool IsTrue(const void* predicate) {
 
 }  // namespace
 
-ControlRun::ControlRun(const Step& step, const Binding& binding)
+ControlRun::ControlRun(const Step& step, const Binding& binding,
+                       const Outcome& outcome)
     : control_(*step.control),
+      outcome_(outcome),
       num_operands_(static_cast<size_t>(step.num_operands)),
       num_results_(static_cast<size_t>(step.num_args - step.num_operands) -
                    (control_.scratch_bytes > 0 ? 1 : 0)),
       args_(step.num_args, nullptr) {
   const int num_tables = control_.kind == ControlKind::kIf ? 1 : kNumTables;
   for (const auto& body : control_.bodies) {
-    bodies_.push_back(std::make_unique<BodyRun>(body, binding, num_tables));
+    bodies_.push_back(
+        std::make_unique<BodyRun>(body, binding, outcome, num_tables));
   }
   for (const ControlPlan::Carried& carried : control_.carried) {
     reads_initial_in_place_ =
@@ -119,8 +122,11 @@ bool ControlRun::RunWhile(LaunchContext& context) {
     CopyInitial(kFromSpare);
     table = kFromSpare;
   }
-  // A Job that is to stop would look for it here, once a round.
   for (int64_t round = 0;; ++round) {
+    if (outcome_.has_failed()) {
+      return context.Fail(
+          Annotate(outcome_.status(), absl::StrCat("before round ", round)));
+    }
     if (!bodies_[0]->Run(table, context)) return Fail(0, round, context);
     if (!IsTrue(predicate)) break;
     if (!bodies_[1]->Run(table, context)) return Fail(1, round, context);

@@ -11,6 +11,7 @@
 #include "analysis/control/control_plan.h"
 #include "analysis/plan/plan.h"
 #include "executor/binding/binding.h"
+#include "executor/job/outcome.h"
 #include "framework/kernel/kernel.h"
 
 namespace mica {
@@ -23,9 +24,10 @@ class BodyRun;
 // Single-thread.
 class ControlRun : public KernelInstance {
  public:
-  // `step` of the Plan of `binding`, or of a body's Plan in it; both must
-  // outlive the run.
-  ControlRun(const Step& step, const Binding& binding);
+  // `step` of the Plan of `binding`, or of a body's Plan in it. A loop ends,
+  // before its next round, when the run whose `outcome` this is has failed or
+  // was cancelled. All must outlive this.
+  ControlRun(const Step& step, const Binding& binding, const Outcome& outcome);
   ~ControlRun() override;
 
   // The step's launch; `state` is the ControlRun.
@@ -57,6 +59,7 @@ class ControlRun : public KernelInstance {
   }
 
   const ControlPlan& control_;
+  const Outcome& outcome_;
   const size_t num_operands_;
   const size_t num_results_;
   bool reads_initial_in_place_ = true;

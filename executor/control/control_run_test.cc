@@ -1,5 +1,6 @@
 #include "executor/control/control_run.h"
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -74,6 +75,7 @@ absl::StatusOr<Floats> RunAllWays(absl::string_view text, Floats x, int64_t n) {
       {.fuse = true},
       {.fuse = true, .lend_above_bytes = 0},
       {.frozen = true, .fuse = true},
+      {.num_threads = 2, .queue = true, .take_nanoseconds = 0},
       {.num_streams = 3, .wait_nanoseconds = 0, .fuse = true}};
   for (const PlanOptions& options : all_options) {
     auto got = RunWith(AllKernels(), options, text, x, n);
@@ -419,6 +421,34 @@ TEST(ControlRunTest, SharesOnePlanAmongJobsAtOnce) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST(ControlRunTest, ACancelledLoopEnds) {
+  const std::string text = absl::StrReplaceAll(
+      Loop("%c = aten.add.Tensor(%a, %x) : f32[2]", "%c, %b"),
+      {{"%next = aten.add.Scalar(%i, 1)", "%next = aten.mul.Scalar(%i, 1)"}});
+  MICA_ASSERT_OK_AND_ASSIGN(const auto program, Parse(text));
+  MICA_ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Plan> plan,
+                            Plan::Build(*program, AllOps(), AllKernels(), {}));
+  MICA_ASSERT_OK_AND_ASSIGN(const auto binding, Binding::Create(plan, {}));
+  MICA_ASSERT_OK_AND_ASSIGN(const auto job, Job::Create(binding));
+  Floats x = {1, 1}, r(2), s(2);
+  int64_t n = 1;
+  job->SetInput(0, x.data());
+  job->SetInput(1, &n);
+  job->SetOutput(0, r.data());
+  job->SetOutput(1, s.data());
+  std::atomic<bool> has_ended = false;
+  std::thread other([&] {
+    // A run that hasn't begun isn't cancelled.
+    while (!has_ended) job->Cancel();
+  });
+  const absl::Status status = job->Run();
+  has_ended = true;
+  other.join();
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
+  n = 0;
+  MICA_EXPECT_OK(job->Run());
 }
 
 // An index that only the third round has out of range.

@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Create(
                   .args = job->args_.data() + step.first_arg};
     if (step.control != nullptr) {
       job->instances_.push_back(
-          std::make_unique<ControlRun>(step, *job->binding_));
+          std::make_unique<ControlRun>(step, *job->binding_, job->outcome_));
       launch.fn = &ControlRun::Launch;
       launch.state = job->instances_.back().get();
     } else if (prepared.make_instance != nullptr) {
