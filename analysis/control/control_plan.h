@@ -22,12 +22,12 @@ namespace mica {
 //
 // Bodies read operands where they are. Packed copies of frozen ones are made by
 // the Binding, as for other steps: they follow the step's operands, those that
-// the first body wants, then those of the second. A branch writes into the step's results.
-// What a loop carries has two homes, its result's memory and a spare one, and
-// each round reads one and writes the other: a round never overwrites what it
-// still reads, and nothing is copied between rounds. The first round reads the
-// initial values where they are; after an even number of rounds the last values
-// are moved from the spare homes to the results.
+// the first body wants, then those of the second. A branch writes into the
+// step's results. What a loop carries has two homes, its result's memory and a
+// spare one, and each round reads one and writes the other: a round never
+// overwrites what it still reads, and nothing is copied between rounds. The
+// first round reads the initial values where they are; after an even number of
+// rounds the last values are moved from the spare homes to the results.
 //
 // Immutable, part of a Plan.
 struct ControlPlan {
