@@ -70,7 +70,7 @@ def test_a_loop_and_a_branch(most: int, oracle: bool) -> None:
     a = root @ root.T
     x = torch.randn(5, generator=generator)
     program = _mica.Program.parse(POWER)
-    executor = _mica.Executor("cpu", 1, 1, False, True, oracle=oracle)
+    executor = _mica.Executor("cpu", 1, 1, False, False, True, oracle=oracle)
     feed = {"x": x, "a": a, "most": torch.tensor(most)}
     y, rounds = executor.run(program, feed, {}, [])
     want, want_rounds = power(x, a, most)
