@@ -17,6 +17,7 @@
 #include "analysis/rewrite.h"
 #include "executor/binding/binding.h"
 #include "executor/job/job.h"
+#include "executor/watch/poison.h"
 #include "framework/base/file.h"
 #include "framework/base/status.h"
 #include "framework/saved/saved_program.h"
@@ -109,14 +110,20 @@ absl::Status MakeTensors(const Plan& plan, const BenchOptions& options,
   return absl::OkStatus();
 }
 
-absl::Status MakeJob(std::shared_ptr<const Plan> plan, Runnable& runnable) {
+absl::Status MakeJob(std::shared_ptr<const Plan> plan,
+                     const BenchOptions& options, Runnable& runnable) {
+  JobOptions job_options;
+  if (options.poison) {
+    job_options.observers.push_back(std::make_shared<Poison>(*plan));
+  }
   std::vector<TensorView> variables;
   for (const Tensor& variable : runnable.variables) {
     variables.push_back(variable.view());
   }
   MICA_ASSIGN_OR_RETURN(auto binding,
                         Binding::Create(std::move(plan), variables));
-  MICA_ASSIGN_OR_RETURN(runnable.job, Job::Create(std::move(binding)));
+  MICA_ASSIGN_OR_RETURN(
+      runnable.job, Job::Create(std::move(binding), std::move(job_options)));
   for (size_t i = 0; i < runnable.inputs.size(); ++i) {
     runnable.job->SetInput(static_cast<int>(i), runnable.inputs[i].data());
   }
@@ -256,7 +263,7 @@ absl::StatusOr<BenchResult> RunBench(const BenchOptions& options) {
   Runnable runnable;
   MICA_RETURN_IF_ERROR(MakeTensors(*plan, options, runnable));
   const absl::Time bind_start = absl::Now();
-  MICA_RETURN_IF_ERROR(MakeJob(std::move(plan), runnable));
+  MICA_RETURN_IF_ERROR(MakeJob(std::move(plan), options, runnable));
   result.bind_ms = absl::ToDoubleMilliseconds(absl::Now() - bind_start);
   MICA_ASSIGN_OR_RETURN(result.run_us, MeasureRuns(*runnable.job, options));
   if (!options.trace_path.empty()) {

@@ -23,6 +23,7 @@ struct BenchOptions {
   int64_t threads = 1;
   int64_t streams = 1;
   bool queue = false;
+  bool poison = false;  // Checks lifetimes; see Poison.
   int64_t repeats = 30;
   int64_t warmup = 3;
   int64_t jobs = 1;        // That want the Plan at once, as micro-batches do.

@@ -33,6 +33,8 @@ DEFINE_int64(streams, 1,
              "steps that don't need each other run on so many threads at once");
 DEFINE_bool(queue, false,
             "the threads take steps, and pieces of wide ones, from a queue");
+DEFINE_bool(poison, false,
+            "overwrites memory as soon as the plan says that it is dead");
 DEFINE_int64(jobs, 1, "jobs of the Program that are planned together");
 DEFINE_string(plan_cache, "",
               "reads Plans from this folder, and leaves there what it builds");
@@ -91,6 +93,7 @@ BenchOptions OptionsFromFlags() {
           .threads = FLAGS_threads,
           .streams = FLAGS_streams,
           .queue = FLAGS_queue,
+          .poison = FLAGS_poison,
           .repeats = FLAGS_repeats,
           .warmup = FLAGS_warmup,
           .jobs = FLAGS_jobs,

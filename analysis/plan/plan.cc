@@ -124,11 +124,11 @@ int64_t Plan::plan_bytes() const {
     return static_cast<int64_t>(list.size() * sizeof(list[0]));
   };
   int64_t bytes = sizeof(Plan) + bytes_of(origins_) + bytes_of(steps_) +
-                  bytes_of(args_) + bytes_of(arg_bytes_) + bytes_of(packed_) +
-                  bytes_of(folds_) + bytes_of(fold_args_) + bytes_of(folded_) +
-                  bytes_of(constant_words_) + bytes_of(constant_offsets_) +
-                  bytes_of(program_.ops()) + bytes_of(program_.inputs()) +
-                  bytes_of(program_.variables()) +
+                  bytes_of(args_) + bytes_of(arg_bytes_) + bytes_of(slices_) +
+                  bytes_of(packed_) + bytes_of(folds_) + bytes_of(fold_args_) +
+                  bytes_of(folded_) + bytes_of(constant_words_) +
+                  bytes_of(constant_offsets_) + bytes_of(program_.ops()) +
+                  bytes_of(program_.inputs()) + bytes_of(program_.variables()) +
                   program_.num_values() * static_cast<int64_t>(sizeof(Value));
   for (const Constant& constant : program_.constants()) {
     bytes += static_cast<int64_t>(sizeof constant + constant.bytes.size());

@@ -102,6 +102,15 @@ struct FoldedValue {
   bool is_read = false;
 };
 
+// Bytes that serve one value, or as scratch, from the start of step `first` to
+// the end of step `last`; then they may serve others.
+struct PlanSlice {
+  StepId first = 0;
+  StepId last = 0;
+  Location at;  // In the arena, or lent by an output.
+  int64_t bytes = 0;
+};
+
 // A Plan is all that can be decided about a Program before it runs: the kernel
 // of each step, their order, and where each value lives.
 //
@@ -139,6 +148,8 @@ class Plan {
   absl::Span<const Location> args() const { return args_; }
   // How many bytes from there on each of args() may touch.
   absl::Span<const int64_t> arg_bytes() const { return arg_bytes_; }
+  // What of the arena and of lent memory is in use when.
+  absl::Span<const PlanSlice> slices() const { return slices_; }
   absl::Span<const PackedOperand> packed() const { return packed_; }
   // What a Binding runs, in order, before it packs; args as those of steps(),
   // in fold_args().
@@ -181,6 +192,7 @@ class Plan {
   int team_size_ = 1;
   std::vector<Location> args_;
   std::vector<int64_t> arg_bytes_;
+  std::vector<PlanSlice> slices_;
   std::vector<PackedOperand> packed_;
   std::vector<Step> folds_;
   std::vector<Location> fold_args_;

@@ -57,6 +57,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
   MICA_RETURN_IF_ERROR(AddOutputCopies());
   MICA_RETURN_IF_ERROR(AddUpdates());
   if (options_.has_queue()) OrderForQueue();
+  NoteSlices();
   if (options_.reuse_buffers) LendOutputs();
   for (const Place& place : args_) plan_->arg_bytes_.push_back(place.bytes);
   if (choices_ != nullptr) {
@@ -64,6 +65,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
   } else {
     AssignOffsets();
   }
+  PlaceSlices();
   if (options_.num_streams > 1) PlaceOnStreams();
   if (is_queue_of_use_) PlaceInQueue();
   return std::move(plan_);
@@ -489,6 +491,26 @@ void Planner::LendOutputs() {
   for (size_t i = 0; i < slices_.size(); ++i) {
     if (loans[i].lender >= 0) slices_[i].bytes = 0;
   }
+}
+
+void Planner::NoteSlices() {
+  for (const Lifetime& slice : slices_) {
+    plan_->slices_.push_back(
+        {.first = slice.first, .last = slice.last, .bytes = slice.bytes});
+  }
+  for (const Place& place : args_) {
+    slice_uses_.emplace_back(place.slice, place.location.offset);
+  }
+}
+
+void Planner::PlaceSlices() {
+  for (size_t i = 0; i < args_.size(); ++i) {
+    const auto& [slice, offset] = slice_uses_[i];
+    if (slice < 0) continue;
+    plan_->slices_[slice].at = plan_->args_[i];
+    plan_->slices_[slice].at.offset -= offset;
+  }
+  slice_uses_ = {};
 }
 
 void Planner::AssignOffsets() {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -91,6 +92,10 @@ class Planner {
   absl::Status AddUpdateCopies(const std::vector<Place>& saved);
   // Takes slices out of the arena into the memory of outputs.
   void LendOutputs();
+  // Keeps lifetimes for the Plan, before slices are lent.
+  void NoteSlices();
+  // Tells where they are, as args say now.
+  void PlaceSlices();
   void AssignOffsets();
   // As choices_ says; no two slices that are alive at once may overlap.
   absl::Status TakeOffsets();
@@ -143,6 +148,7 @@ class Planner {
   std::vector<Lifetime> slices_;
   bool is_queue_of_use_ = false;
   std::vector<Place> args_;
+  std::vector<std::pair<SliceId, int64_t>> slice_uses_;  // By arg: with offset.
   // The plan's packed copies, by kernel, operand and where that lies.
   std::map<std::tuple<const Prepared*, int, Home, int32_t, int64_t>, int32_t>
       packed_;

@@ -1,20 +1,20 @@
 #include "python/bridge/helpers.h"
 
-#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <utility>
 
-#include "absl/strings/string_view.h"
+#include "absl/strings/numbers.h"
+#include "absl/time/time.h"
 #include "executor/job/fork.h"
+#include "executor/watch/poison.h"
+#include "executor/watch/stall_watch.h"
+#include "framework/base/environment.h"
 
 namespace mica {
 namespace {
 
-int Spins() {
-  const char* text = std::getenv("MICA_SPIN");
-  return text != nullptr && absl::string_view(text) == "0" ? 0 : kDefaultSpins;
-}
+int Spins() { return EnvironmentVariable("MICA_SPIN") == "0" ? 0 : kDefaultSpins; }
 
 }  // namespace
 
@@ -33,8 +33,20 @@ std::shared_ptr<Helpers> SharedHelpers(int num_threads) {
 }
 
 JobOptions MakeJobOptions(const Plan& plan) {
-  if (plan.queue().num_workers == 1) return {};
-  return {.helpers = SharedHelpers(plan.queue().num_workers)};
+  JobOptions options;
+  if (plan.queue().num_workers > 1) {
+    options.helpers = SharedHelpers(plan.queue().num_workers);
+  }
+  if (EnvironmentVariable("MICA_POISON") == "1") {
+    options.observers.push_back(std::make_shared<Poison>(plan));
+  }
+  double seconds = 0;
+  if (absl::SimpleAtod(EnvironmentVariable("MICA_HANG_REPORT"), &seconds) &&
+      seconds > 0) {
+    options.observers.push_back(std::make_shared<StallWatch>(
+        plan, StallWatchOptions{.patience = absl::Seconds(seconds)}));
+  }
+  return options;
 }
 
 }  // namespace mica

@@ -16,6 +16,10 @@ Environment:
     and pieces of wide ones, from a queue. See `Executor`.
   MICA_SPIN: If 0, threads without work sleep at once; by default they look for
     some for a moment.
+  MICA_HANG_REPORT: A number of seconds. A run in which no step starts or ends
+    for so long is reported in the log, with the steps that run and that wait.
+  MICA_POISON: If 1, memory is overwritten as soon as the plan says that nothing
+    reads it any more: a check of plans, which changes no result.
   MICA_NUM_STREAMS: Ops are placed on so many streams beforehand, each a thread
     of its own; by default 1.
   MICA_LOGS: A comma-separated choice of guards, recompiles and graph.

@@ -14,6 +14,7 @@
 #include "analysis/plan/plan.h"
 #include "analysis/streams/happens_before.h"
 #include "analysis/streams/plan_streams.h"
+#include "executor/watch/poison.h"
 #include "framework/base/test_matchers.h"
 #include "framework/text/text.h"
 #include "glog/logging.h"
@@ -197,6 +198,76 @@ TEST(PropertyTest, AQueueChangesNoBit) {
     }
   });
   EXPECT_GT(num_plans_with_queues, 0);
+}
+
+// Of each way to run: nothing reads what the plan says is dead.
+TEST(PropertyTest, PoisonOfDeadSlicesChangesNoBit) {
+  int64_t num_deaths = 0;
+  ForEachSeed(kNumSeeds, [&](uint64_t seed) {
+    const Program program = RandomProgram(seed, AllOps());
+    const std::vector<PlanOptions> all_options = {
+        {.fuse = false},
+        {.frozen = true, .fuse = true},
+        {.fuse = false, .lend_above_bytes = 0},
+        {.num_streams = 2, .wait_nanoseconds = 0},
+        {.num_threads = 2, .queue = true, .take_nanoseconds = 0}};
+    for (const PlanOptions& options : all_options) {
+      MICA_ASSERT_OK_AND_ASSIGN(const Runnable want,
+                                PlanAndRun(program, AllKernels(), options));
+      MICA_ASSERT_OK_AND_ASSIGN(
+          const auto plan,
+          Plan::Build(program, AllOps(), AllKernels(), options));
+      const auto poison = std::make_shared<Poison>(*plan);
+      MICA_ASSERT_OK_AND_ASSIGN(const Runnable got,
+                                MakeRunnable(plan, {.observers = {poison}}));
+      MICA_ASSERT_OK(got.job->Run());
+      num_deaths += poison->num_deaths();
+      EXPECT_TRUE(SameBytes(got.outputs, want.outputs));
+      EXPECT_TRUE(SameBytes(got.inputs, want.inputs));
+      EXPECT_TRUE(SameBytes(got.variables, want.variables));
+    }
+  });
+  EXPECT_GT(num_deaths, 0);
+}
+
+// Fails at one step.
+class FailAt : public StepObserver {
+ public:
+  explicit FailAt(StepId step) : step_(step) {}
+  absl::Status BeforeStep(StepId id, int) override {
+    return id == step_ ? absl::DataLossError("injected") : absl::OkStatus();
+  }
+
+ private:
+  const StepId step_;
+};
+
+TEST(PropertyTest, AnErrorAtAnyStepChangesNoVariable) {
+  constexpr uint64_t kFewSeeds = 40;
+  ForEachSeed(kFewSeeds, [](uint64_t seed) {
+    const Program program = RandomProgram(seed, AllOps());
+    const std::vector<PlanOptions> all_options = {
+        {},
+        {.num_streams = 2, .wait_nanoseconds = 0},
+        {.num_threads = 2, .queue = true, .take_nanoseconds = 0}};
+    for (const PlanOptions& options : all_options) {
+      MICA_ASSERT_OK_AND_ASSIGN(
+          const auto plan,
+          Plan::Build(program, AllOps(), AllKernels(), options));
+      MICA_ASSERT_OK_AND_ASSIGN(const Runnable before, MakeRunnable(plan));
+      for (StepId step = 0; step < plan->num_compute(); ++step) {
+        MICA_ASSERT_OK_AND_ASSIGN(
+            const Runnable got,
+            MakeRunnable(plan,
+                         {.observers = {std::make_shared<FailAt>(step)}}));
+        EXPECT_THAT(got.job->Run(),
+                    StatusIs(absl::StatusCode::kDataLoss,
+                             testing::HasSubstr(plan->steps()[step].name)));
+        EXPECT_TRUE(SameBytes(got.inputs, before.inputs));
+        EXPECT_TRUE(SameBytes(got.variables, before.variables));
+      }
+    }
+  });
 }
 
 TEST(PropertyTest, EqualProgramsGetEqualPlans) {

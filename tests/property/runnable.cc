@@ -10,7 +10,8 @@
 
 namespace mica {
 
-absl::StatusOr<Runnable> MakeRunnable(std::shared_ptr<const Plan> plan) {
+absl::StatusOr<Runnable> MakeRunnable(std::shared_ptr<const Plan> plan,
+                                      JobOptions options) {
   Runnable runnable;
   const Program& program = plan->program();
   std::vector<TensorView> variables;
@@ -27,7 +28,8 @@ absl::StatusOr<Runnable> MakeRunnable(std::shared_ptr<const Plan> plan) {
     runnable.variables.push_back(std::move(tensor));
   }
   MICA_ASSIGN_OR_RETURN(auto binding, Binding::Create(plan, variables));
-  MICA_ASSIGN_OR_RETURN(runnable.job, Job::Create(std::move(binding)));
+  MICA_ASSIGN_OR_RETURN(runnable.job,
+                        Job::Create(std::move(binding), std::move(options)));
   for (size_t i = 0; i < program.inputs().size(); ++i) {
     runnable.job->SetInput(static_cast<int>(i), runnable.inputs[i].data());
   }

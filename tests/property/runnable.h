@@ -25,7 +25,8 @@ struct Runnable {
 
 // Inputs and variables hold numbers that depend on their types and order
 // alone; outputs hold NaNs, so that what is not written shows.
-absl::StatusOr<Runnable> MakeRunnable(std::shared_ptr<const Plan> plan);
+absl::StatusOr<Runnable> MakeRunnable(std::shared_ptr<const Plan> plan,
+                                      JobOptions options = {});
 
 // The same after one run.
 absl::StatusOr<Runnable> PlanAndRun(const Program& program,
