@@ -130,20 +130,24 @@ TEST_P(QueueRunTest, EndsWhenAnotherThreadFailsTheOutcome) {
   QueueRun run(plan, helpers_);
   for (int round = 0; round < 20; ++round) {
     std::atomic<bool> has_started = false;
+    std::atomic<int> num_started = 0;
     std::thread canceller([&] {
       has_started.wait(false);
       outcome_.Fail(absl::CancelledError("the run was ended"));
     });
     const absl::Status status = run.Run(
-        [&](StepId, int) {
+        [&](StepId step, int) {
+          ++num_started;
           has_started = true;
           has_started.notify_all();
-          usleep(100);
+          while (step == 10 && !outcome_.has_failed())
+            std::this_thread::yield();
           return absl::OkStatus();
         },
         outcome_);
     canceller.join();
     EXPECT_THAT(status, StatusIs(absl::StatusCode::kCancelled, testing::_));
+    EXPECT_LE(num_started, 11);
     outcome_.Reset();
   }
 }

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "executor/binding/binding.h"
 #include "executor/job/job.h"
 #include "executor/watch/poison.h"
@@ -161,8 +162,14 @@ class HoldAt : public StepObserver {
   absl::Status BeforeStep(StepId id, int) override {
     if (id != step_) return absl::OkStatus();
     std::unique_lock lock(mutex_);
+    is_held_ = true;
+    changed_.notify_all();
     changed_.wait(lock, [this] { return is_free_; });
     return absl::OkStatus();
+  }
+  void WaitUntilHeld() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_held_; });
   }
   void LetGo() {
     const std::lock_guard lock(mutex_);
@@ -173,6 +180,7 @@ class HoldAt : public StepObserver {
  private:
   const StepId step_;
   std::mutex mutex_;
+  bool is_held_ = false;
   bool is_free_ = false;
   std::condition_variable changed_;
 };
@@ -208,11 +216,15 @@ TEST(WatchTest, AHangIsReportedWithWhatWaits) {
     std::string report;
     const auto got = Make(options, [&](const Plan& plan) {
       auto watch = std::make_shared<StallWatch>(
-          plan, StallWatchOptions{.patience = absl::Milliseconds(20),
-                                  .report = [&](const std::string& text) {
-                                    report = text;
-                                    hold->LetGo();
-                                  }});
+          plan,
+          StallWatchOptions{.patience = absl::Milliseconds(20),
+                            .report = [&](const std::string& text) {
+                              // Else it hasn't got there yet.
+                              if (!absl::StrContains(text, "running: step 0"))
+                                return;
+                              report = text;
+                              hold->LetGo();
+                            }});
       return std::make_shared<Both>(watch, hold);
     });
     MICA_ASSERT_OK(got->job->Run());
@@ -228,7 +240,7 @@ TEST(WatchTest, ACancelledRunEndsAndWritesNothing) {
     got->job->Cancel();  // Nothing runs: without effect.
     const std::vector<float> before = got->v;
     std::thread canceller([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      hold->WaitUntilHeld();
       got->job->Cancel();
       hold->LetGo();
     });

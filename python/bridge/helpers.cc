@@ -14,7 +14,9 @@
 namespace mica {
 namespace {
 
-int Spins() { return EnvironmentVariable("MICA_SPIN") == "0" ? 0 : kDefaultSpins; }
+int Spins() {
+  return EnvironmentVariable("MICA_SPIN") == "0" ? 0 : kDefaultSpins;
+}
 
 }  // namespace
 
