@@ -15,9 +15,9 @@ namespace mica {
 // What the Program, one without variables and updates, returns of `inputs`: a
 // new tensor for each result of each op, by the reference kernels of `kernels`.
 // Bodies of branches and loops are run block by block. Knows nothing of Plans.
-absl::StatusOr<std::vector<Tensor>> Interpret(
-    const Program& program, const std::vector<Tensor>& inputs,
-    const KernelRegistry& kernels);
+absl::StatusOr<std::vector<Tensor>> Interpret(const Program& program,
+                                              const std::vector<Tensor>& inputs,
+                                              const KernelRegistry& kernels);
 
 }  // namespace mica
 
