@@ -140,6 +140,8 @@ TapeCall CallOf(const OpDef& def, const TapeCall& call) {
   single.op = def.name();
   single.file = call.file;
   single.line = call.line;
+  single.scope = call.scope;
+  single.is_backward = call.is_backward;
   for (const Param& param : def.schema().params) {
     single.arg_names.push_back(param.name);
     single.args.push_back(DefaultOf(param));

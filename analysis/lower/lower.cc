@@ -144,8 +144,14 @@ class Lowering {
            tape_.tensors[storages_.at(tensor.storage).root].offset;
   }
   SourceLine Source() {
-    if (call_ == nullptr || call_->line == 0) return {};
-    return {.file = builder_.InternFile(call_->file), .line = call_->line};
+    if (call_ == nullptr) return {};
+    SourceLine source = {.is_backward = call_->is_backward};
+    if (call_->line != 0) {
+      source.file = builder_.InternName(call_->file);
+      source.line = call_->line;
+    }
+    if (!call_->scope.empty()) source.scope = builder_.InternName(call_->scope);
+    return source;
   }
 
   const Tape& tape_;

@@ -148,6 +148,10 @@ struct TapeCall {
   // The innermost line of the user's own code.
   std::string file;
   int32_t line = 0;
+  // The innermost module that made it; "" for none. Of a call that autograd
+  // made, `is_backward`: the one whose gradients it computes.
+  std::string scope;
+  bool is_backward = false;
 
   bool is_nondeterministic_seeded = false;  // Draws random numbers.
   bool has_dynamic_output_shape = false;    // nonzero, masked_select, unique.

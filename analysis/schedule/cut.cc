@@ -1,12 +1,13 @@
 #include "analysis/schedule/cut.h"
 
 #include <algorithm>
-#include <cmath>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "analysis/op_work.h"
 #include "analysis/rewrite.h"
 #include "analysis/schedule/stage_map.h"
 #include "framework/base/status.h"
@@ -18,6 +19,13 @@ std::string SumName(const std::string& variable) {
   return absl::StrCat("sum of gradients: ", variable);
 }
 
+// A value that goes to a device.
+using Message = std::pair<ValueId, int>;
+
+std::string MessageName(const std::string& value, int device) {
+  return absl::StrCat(value, " to ", device);
+}
+
 // What one class of Jobs runs.
 struct Piece {
   JobClass jobs;
@@ -27,6 +35,7 @@ struct Piece {
   std::set<ValueId> reads;
   std::set<ValueId> sums;
   std::vector<ValueId> returns;
+  std::set<Message> sends;
   std::vector<Update> updates;
   std::vector<ValueId> gradients;  // That it adds to their sums.
   double cost = 0;
@@ -34,12 +43,12 @@ struct Piece {
 
 class Cutter {
  public:
-  Cutter(const Program& program, const StageMap& map, bool is_split,
-         int num_stages, const OpRegistry& registry)
-      : program_(program), map_(map), registry_(registry) {
+  Cutter(const Program& program, const StageMap& map, const CutOptions& options,
+         const OpRegistry& registry)
+      : program_(program), map_(map), options_(options), registry_(registry) {
     std::vector<JobType> types = {JobType::kForward};
     if (!map.gradients().empty()) {
-      if (is_split) {
+      if (options.split_backward) {
         types.insert(types.end(),
                      {JobType::kBackwardInput, JobType::kBackwardWeight});
       } else {
@@ -47,7 +56,7 @@ class Cutter {
       }
       types.push_back(JobType::kUpdate);
     }
-    for (int stage = 0; stage < num_stages; ++stage) {
+    for (int stage = 0; stage < options.num_stages; ++stage) {
       for (JobType type : types) pieces_.push_back({.jobs = {type, stage}});
     }
     for (const Variable& variable : program.variables()) {
@@ -64,9 +73,7 @@ class Cutter {
     for (const Piece& piece : pieces_) {
       auto program = Make(piece);
       if (!program.ok()) {
-        return Annotate(program.status(),
-                        absl::StrCat(ToString(piece.jobs.type), "(",
-                                     piece.jobs.stage, ")"));
+        return Annotate(program.status(), Describe(piece.jobs));
       }
       result.stages.push_back({.jobs = piece.jobs,
                                .program = *std::move(program),
@@ -86,7 +93,7 @@ class Cutter {
       if (!map_.op_class(op).has_value()) continue;
       Piece& piece = Find(*map_.op_class(op));
       piece.ops.insert(op);
-      piece.cost += EstimateCost(program_, program_.ops()[op]);
+      piece.cost += StageCostOf(program_, program_.ops()[op]);
     }
     for (const auto& [gradient, variable] : map_.gradients()) {
       Find(map_.SummingClass(variable)).gradients.push_back(gradient);
@@ -153,7 +160,13 @@ class Cutter {
     std::set<ValueId> returned;
     for (const Piece& piece : pieces_) {
       for (ValueId id : piece.reads) {
-        if (program_.value(id).kind == ValueKind::kResult) returned.insert(id);
+        if (program_.value(id).kind != ValueKind::kResult) continue;
+        if (ArrivesFrom(piece, id).has_value()) {
+          Find(*map_.op_class(program_.value(id).index))
+              .sends.insert({id, DeviceOf(piece)});
+        } else {
+          returned.insert(id);
+        }
       }
     }
     for (ValueId id : program_.outputs()) {
@@ -185,7 +198,11 @@ class Cutter {
       MICA_RETURN_IF_ERROR(builder.DeclareOpaque(def->schema()));
     }
     for (ValueId id : Declared(piece)) {
-      MICA_ASSIGN_OR_RETURN(const ValueId made, Declare(builder, id));
+      const std::optional<int> from = ArrivesFrom(piece, id);
+      MICA_ASSIGN_OR_RETURN(const ValueId made,
+                            from.has_value()
+                                ? Receive(piece, id, *from, builder)
+                                : Declare(builder, id));
       rewriter.Map(id, made);
     }
     for (ValueId gradient : piece.sums) {
@@ -212,7 +229,68 @@ class Cutter {
     }
     std::vector<ValueId> outputs;
     for (ValueId id : piece.returns) outputs.push_back(rewriter.NewId(id));
+    for (const auto& [id, device] : piece.sends) {
+      MICA_ASSIGN_OR_RETURN(outputs.emplace_back(), Send(id, device, rewriter));
+    }
     return builder.Build(outputs);
+  }
+
+  int DeviceOf(const Piece& piece) const {
+    return options_.device_of_stage.empty()
+               ? piece.jobs.stage
+               : options_.device_of_stage[piece.jobs.stage];
+  }
+
+  // The device that sends what a piece reads; nothing for what is there.
+  std::optional<int> ArrivesFrom(const Piece& piece, ValueId id) {
+    const Value& value = program_.value(id);
+    if (value.kind != ValueKind::kResult || value.type.is_scalar) {
+      return std::nullopt;
+    }
+    if (!piece.reads.contains(id)) return std::nullopt;
+    const int from = DeviceOf(Find(*map_.op_class(value.index)));
+    if (from == DeviceOf(piece)) return std::nullopt;
+    return from;
+  }
+
+  absl::StatusOr<ValueId> Receive(const Piece& piece, ValueId id, int from,
+                                  ProgramBuilder& builder) const {
+    const Value& value = program_.value(id);
+    MICA_ASSIGN_OR_RETURN(
+        const ValueId message,
+        builder.AddInput(MessageName(value.name, DeviceOf(piece)),
+                         MessageType(value.type)));
+    MICA_ASSIGN_OR_RETURN(const OpDef* receive, builder.FindOp("mica.receive"));
+    MICA_ASSIGN_OR_RETURN(
+        const auto results,
+        builder.AddOp({.def = receive,
+                       .arguments = {ValueRef{message}, int64_t{from}},
+                       .types = {builder.type(message)},
+                       .names = {value.name},
+                       .source = program_.ops()[value.index].source}));
+    return results[0];
+  }
+
+  absl::StatusOr<ValueId> Send(ValueId id, int device,
+                               Rewriter& rewriter) const {
+    const Value& value = program_.value(id);
+    ProgramBuilder& builder = rewriter.builder();
+    MICA_ASSIGN_OR_RETURN(const OpDef* send, builder.FindOp("mica.send"));
+    MICA_ASSIGN_OR_RETURN(
+        const auto results,
+        builder.AddOp(
+            {.def = send,
+             .arguments = {ValueRef{rewriter.NewId(id)}, int64_t{device}},
+             .types = {MessageType(value.type)},
+             .names = {MessageName(value.name, device)},
+             .source = program_.ops()[value.index].source}));
+    return results[0];
+  }
+
+  // Ops behind a message were typed by the strides of what is sent.
+  static TensorType MessageType(TensorType type) {
+    if (!type.is_dense()) type.strides.clear();
+    return type;
   }
 
   // What a piece reads or writes without making it, in the Program's order.
@@ -249,6 +327,7 @@ class Cutter {
 
   const Program& program_;
   const StageMap& map_;
+  const CutOptions& options_;
   const OpRegistry& registry_;
   std::vector<Piece> pieces_;
   absl::flat_hash_map<ValueId, std::string> names_;  // Of variables.
@@ -256,24 +335,9 @@ class Cutter {
 
 }  // namespace
 
-double EstimateCost(const Program& program, const Op& op) {
-  if (op.def->is_view()) return 0;
-  double written = 0;
-  for (ValueId id : op.results) {
-    written += static_cast<double>(program.type(id).num_elements());
-  }
-  double read = 0;
-  double largest = 0;
-  double second = 0;
-  ForEachValue(op.arguments, [&](ValueId id) {
-    auto elements = static_cast<double>(program.type(id).num_elements());
-    read += elements;
-    if (elements > largest) std::swap(elements, largest);
-    second = std::max(second, elements);
-  });
-  const double moved = read + written;
-  if (op.def->is_elementwise() || second == 0) return moved;
-  return std::max(moved, std::sqrt(largest * second * written));
+double StageCostOf(const Program& program, const Op& op) {
+  const OpWork work = WorkOf(program, op);
+  return std::max(work.moved, work.products);
 }
 
 absl::StatusOr<CutProgram> CutIntoStages(const Program& program,
@@ -283,10 +347,19 @@ absl::StatusOr<CutProgram> CutIntoStages(const Program& program,
     return absl::InvalidArgumentError(
         absl::StrCat("program @", program.name(), " has symbols"));
   }
+  if (!options.device_of_stage.empty() &&
+      static_cast<int>(options.device_of_stage.size()) != options.num_stages) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("wants a device for each of ", options.num_stages,
+                     " stages, got ", options.device_of_stage.size()));
+  }
+  for (const Op& op : program.ops()) {
+    if (!op.def->has_effect()) continue;
+    return absl::UnimplementedError(absl::StrCat(
+        Describe(op), ": a Schedule can't keep the order of random numbers"));
+  }
   MICA_ASSIGN_OR_RETURN(const StageMap map, StageMap::Build(program, options));
-  return Cutter(program, map, options.split_backward, options.num_stages,
-                registry)
-      .Cut();
+  return Cutter(program, map, options, registry).Cut();
 }
 
 }  // namespace mica

@@ -21,8 +21,17 @@ struct GradientOf {
 
 struct CutOptions {
   int num_stages = 1;
+  // The modules with which the stages begin, but for the first, in the order
+  // in which the forward pass comes to them: {"layers.2", "layers.4"} makes
+  // three stages. Empty: stages of about equal cost.
+  std::vector<std::string> scopes;
+  // The device of each stage; empty: one each. A tensor that goes from one to
+  // another is sent and received.
+  std::vector<int> device_of_stage;
   // Of a training step: what its backward pass starts from, and the gradients
-  // that its updates read. Without gradients all of the Program is forward.
+  // that its updates read. Found from the Program, unless given, if it tells
+  // which ops are backward ones (SourceLine); without any gradient all of it is
+  // forward.
   std::string loss;
   std::vector<GradientOf> gradients;
   // Backward passes in two parts: inputs' gradients, variables' gradients.
@@ -34,34 +43,41 @@ struct CutProgram {
   struct Stage {
     JobClass jobs;
     Program program;
-    double cost = 0;  // As EstimateCost().
+    double cost = 0;  // As StageCostOf().
   };
   std::vector<Stage> stages;
   std::vector<std::string> fetches;       // What the Program returns.
   std::vector<std::string> accumulators;  // "sum of gradients: fc.weight".
 };
 
-// The forward pass, which the loss depends on, is cut in its order into pieces
-// of about equal cost. A backward op goes where its forward op's values and
-// variables are, as far as values only flow backward. What a gradient's value
-// is becomes a sum over the micro-batches; an op behind it is part of its
-// stage's update. Views are made anew where they are read.
+// The forward pass is cut in its order, before the first op of a module or into
+// pieces of about equal cost; but elementwise ops, which may be fused into the
+// ops before, stay in the stage of what they are applied to. A backward op goes where its module's forward ops
+// are or, where none is known, its forward op's values and variables, as far as
+// values only flow backward. What a gradient's value is becomes a sum over the
+// micro-batches; an op behind it is part of its stage's update. Views are made
+// anew where they are read.
+//
+// A tensor of another device arrives as an input, %"h to 1", which mica.receive
+// reads; where it is made, mica.send gives it that name. Host scalars are every
+// device's.
 //
 // What the Program computes of one micro-batch, the stages compute with the
 // same ops: equal bits, unless their Plans fuse ops that the whole one doesn't.
 //
-// NotFound for a loss, gradient or variable that there is not.
+// NotFound for a loss, gradient, variable or module that there is not.
 // InvalidArgument, naming the value or variable, where an update reads a value
-// of a micro-batch or gradients of several stages, where an input is updated,
-// and where the Program returns what no op computes.
+// of a micro-batch or gradients of several stages, where a gradient is of no
+// variable or several, where an input is updated, and where the Program returns
+// what no op computes. Unimplemented, naming the op, for random numbers: they
+// would be drawn in another order.
 absl::StatusOr<CutProgram> CutIntoStages(const Program& program,
                                          const CutOptions& options,
                                          const OpRegistry& registry);
 
-// About how long an op takes: the numbers that it reads and writes or, where it
-// isn't elementwise, the root of the product of its result's and its two
-// largest operands' numbers, which of a matrix product are its multiplications.
-double EstimateCost(const Program& program, const Op& op);
+// About how long an op takes: the numbers that it moves or, where there are
+// more of them, its multiplications.
+double StageCostOf(const Program& program, const Op& op);
 
 }  // namespace mica
 

@@ -55,11 +55,14 @@ TEST(CutTest, ForwardPassesBecomeAChain) {
   %w0 = variable "a.weight" : f32[8,8]
   %t0 = aten.t(%w0) : f32[8,8]{1,8}
   %h = aten.mm(%x, %t0) : f32[4,8]
-  return %h
+  %"h to 1" = mica.send(%h, 1) : f32[4,8]
+  return %"h to 1"
 }
 )");
-  EXPECT_EQ(ToText(cut.stages[1].program), R"(program @net(%h: f32[4,8]) {
+  EXPECT_EQ(ToText(cut.stages[1].program),
+            R"(program @net(%"h to 1": f32[4,8]) {
   %w1 = variable "b.weight" : f32[8,8]
+  %h = mica.receive(%"h to 1", 0) : f32[4,8]
   %t1 = aten.t(%w1) : f32[8,8]{1,8}
   %y = aten.mm(%h, %t1) : f32[4,8]
   return %y
@@ -68,6 +71,111 @@ TEST(CutTest, ForwardPassesBecomeAChain) {
   EXPECT_EQ(cut.stages[0].cost, cut.stages[1].cost);
   EXPECT_THAT(cut.fetches, ElementsAre("y"));
   EXPECT_THAT(cut.accumulators, ElementsAre());
+}
+
+TEST(CutTest, NothingIsSentToADevicesOwnStages) {
+  MICA_ASSERT_OK_AND_ASSIGN(
+      const CutProgram cut,
+      Cut(kForward, {.num_stages = 2, .device_of_stage = {0, 0}}));
+  EXPECT_THAT(ToText(cut.stages[0].program), HasSubstr("return %h\n"));
+  EXPECT_THAT(ToText(cut.stages[1].program), HasSubstr("@net(%h: f32[4,8])"));
+  EXPECT_THAT(Cut(kForward, {.num_stages = 2, .device_of_stage = {0}}),
+              StatusIs(kInvalid, HasSubstr("each of 2 stages, got 1")));
+}
+
+// Two layers as autograd writes them, with Adam's kind of state.
+constexpr char kTrained[] = R"(program @step(%x: f32[4,8], %lr: f32[1]) {
+  %w0 = variable "a.weight" : f32[8,8]
+  %m0 = variable "a.momentum" : f32[8,8]
+  %w1 = variable "b.weight" : f32[8,8]
+  %h = aten.mm(%x, %w0) : f32[4,8] in "net.a"
+  %r = aten.relu(%h) : f32[4,8] in "net"
+  %y = aten.mm(%r, %w1) : f32[4,8] in "net.b.inner"
+  %loss = aten.sum(%y) : f32[]
+  %one = aten.ones_like(%loss) : f32[]
+  %gy = aten.expand(%one, [4,8]) : f32[4,8]{0,0} backward ""
+  %rt = aten.t(%r) : f32[8,4]{1,8} backward "net.b.inner"
+  %g1 = aten.mm(%rt, %gy) : f32[8,8] backward "net.b.inner"
+  %v1 = aten.t(%w1) : f32[8,8]{1,8} backward "net.b.inner"
+  %gr = aten.mm(%gy, %v1) : f32[4,8] backward "net.b.inner"
+  %gh = aten.threshold_backward(%gr, %r, 0) : f32[4,8] backward "net"
+  %xt = aten.t(%x) : f32[8,4]{1,8} backward "net.a"
+  %g0 = aten.mm(%xt, %gh) : f32[8,8] backward "net.a"
+  %n0 = aten.add.Tensor(%m0, %g0) : f32[8,8]
+  %s0 = aten.mul.Tensor(%n0, %lr) : f32[8,8]
+  %u0 = aten.sub.Tensor(%w0, %s0) : f32[8,8]
+  %s1 = aten.mul.Tensor(%g1, %lr) : f32[8,8]
+  %u1 = aten.sub.Tensor(%w1, %s1) : f32[8,8]
+  update "a.weight" = %u0
+  update "a.momentum" = %n0
+  update "b.weight" = %u1
+  return %loss
+}
+)";
+
+std::string TextOf(const CutProgram& cut, JobClass jobs) {
+  for (const CutProgram::Stage& stage : cut.stages) {
+    if (stage.jobs == jobs) return ToText(stage.program);
+  }
+  return "";
+}
+
+TEST(CutTest, ModulesStartStages) {
+  MICA_ASSERT_OK_AND_ASSIGN(
+      const CutProgram cut,
+      Cut(kTrained, {.num_stages = 2, .scopes = {"net.b"}}));
+  EXPECT_THAT(TextOf(cut, {JobType::kForward, 0}),
+              HasSubstr("%\"r to 1\" = mica.send(%r, 1)"));
+  EXPECT_THAT(TextOf(cut, {JobType::kForward, 1}),
+              HasSubstr("%r = mica.receive(%\"r to 1\", 0)"));
+  EXPECT_THAT(TextOf(cut, {JobType::kBackward, 1}),
+              HasSubstr("%\"gr to 0\" = mica.send(%gr, 0)"));
+}
+
+TEST(CutTest, FindsGradientsOfBackwardOps) {
+  MICA_ASSERT_OK_AND_ASSIGN(
+      const CutProgram cut,
+      Cut(kTrained, {.num_stages = 2, .scopes = {"net.b"}}));
+  EXPECT_THAT(cut.accumulators, ElementsAre("sum of gradients: a.weight",
+                                            "sum of gradients: b.weight"));
+  EXPECT_THAT(TextOf(cut, {JobType::kUpdate, 0}),
+              HasSubstr("update \"a.momentum\""));
+  EXPECT_THAT(TextOf(cut, {JobType::kUpdate, 1}),
+              HasSubstr("update \"b.weight\""));
+}
+
+TEST(CutTest, BackwardOpsGoWhereTheirModuleIs) {
+  // The values of "net" are the first stage's, but at the last op of it.
+  MICA_ASSERT_OK_AND_ASSIGN(
+      const CutProgram cut,
+      Cut(kTrained, {.num_stages = 2, .scopes = {"net.b"}}));
+  EXPECT_THAT(TextOf(cut, {JobType::kBackward, 0}),
+              HasSubstr("%gh = aten.threshold_backward"));
+}
+
+TEST(CutTest, NamesTheModulesThatThereAre) {
+  EXPECT_THAT(Cut(kTrained, {.num_stages = 2, .scopes = {"net.c"}}),
+              StatusIs(absl::StatusCode::kNotFound,
+                       HasSubstr("stage 1: module \"net.c\" runs no forward "
+                                 "op; there are net, net.a, net.b, "
+                                 "net.b.inner")));
+  EXPECT_THAT(Cut(kTrained, {.num_stages = 3, .scopes = {"net.b", "net.a"}}),
+              StatusIs(kInvalid, HasSubstr("stage 2: module \"net.a\" doesn't "
+                                           "run after \"net.b\"")));
+  EXPECT_THAT(Cut(kTrained, {.num_stages = 3, .scopes = {"net.b"}}),
+              StatusIs(kInvalid, HasSubstr("each of 3 stages but the first, "
+                                           "got 1")));
+  EXPECT_THAT(Cut(kForward, {.num_stages = 2, .scopes = {"a"}}),
+              StatusIs(absl::StatusCode::kNotFound,
+                       HasSubstr("the Program tells of no module")));
+}
+
+TEST(CutTest, RefusesGradientsOfNoVariable) {
+  std::string text = kTrained;
+  text.replace(text.find("(%w1, %s1)"), 10, "(%s1, %s1)");
+  text.replace(text.find("(%x, %w0)"), 9, "(%x, %m0)");
+  EXPECT_THAT(Cut(text, {.num_stages = 2}),
+              StatusIs(kInvalid, HasSubstr("%g0 of aten.mm is the gradient")));
 }
 
 TEST(CutTest, GradientsBecomeSumsThatTheUpdateReads) {
@@ -126,8 +234,8 @@ TEST(CutTest, RefusesUpdatesThatReadAMicroBatchsValue) {
 TEST(CutTest, MatrixProductsCostTheirMultiplications) {
   MICA_ASSERT_OK_AND_ASSIGN(const Program program,
                             ParseProgram(kForward, AllOps()));
-  EXPECT_EQ(EstimateCost(program, program.ops()[0]), 0);
-  EXPECT_EQ(EstimateCost(program, program.ops()[1]), 4 * 8 * 8);
+  EXPECT_EQ(StageCostOf(program, program.ops()[0]), 0);
+  EXPECT_EQ(StageCostOf(program, program.ops()[1]), 4 * 8 * 8);
 }
 
 }  // namespace

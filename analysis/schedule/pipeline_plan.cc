@@ -10,10 +10,6 @@
 
 namespace mica {
 
-std::string Describe(const JobClass& jobs) {
-  return absl::StrCat(ToString(jobs.type), "(", jobs.stage, ")");
-}
-
 class PipelinePlanner {
  public:
   PipelinePlanner(std::vector<StagePlan> stages,

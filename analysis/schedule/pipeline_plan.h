@@ -113,9 +113,6 @@ class PipelinePlan {
   std::vector<TensorType> fetches_;
 };
 
-// "backward(1)": how errors name a class of Jobs.
-std::string Describe(const JobClass& jobs);
-
 }  // namespace mica
 
 #endif  // MICA_ANALYSIS_SCHEDULE_PIPELINE_PLAN_H_

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "analysis/schedule/gradients.h"
+#include "analysis/schedule/scopes.h"
 #include "framework/base/status.h"
 
 namespace mica {
@@ -34,7 +37,11 @@ absl::StatusOr<StageMap> StageMap::Build(const Program& program,
         absl::StrCat("wants stages, got ", options.num_stages));
   }
   StageMap map(program, options);
-  MICA_RETURN_IF_ERROR(map.FindGradients(options));
+  if (options.gradients.empty()) {
+    MICA_ASSIGN_OR_RETURN(map.variable_of_gradient_, FindGradients(program));
+  } else {
+    MICA_RETURN_IF_ERROR(map.NameGradients(options));
+  }
   map.FindUpdates();
 
   // All that a micro-batch is computed for.
@@ -73,11 +80,24 @@ absl::StatusOr<StageMap> StageMap::Build(const Program& program,
       if (producer.has_value() && is_backward[*producer]) is_behind = true;
     });
     if (!is_needed) continue;
-    is_backward[i] = is_behind || (is_for_gradients && !is_for_loss);
+    is_backward[i] = is_behind || op.source.is_backward ||
+                     (is_for_gradients && !is_for_loss);
+    // Without gradients all is forward.
+    if (gradients.empty()) is_backward[i] = false;
     is_forward[i] = !is_backward[i];
   }
   map.stage_.assign(num_ops, 0);
   map.op_class_.assign(num_ops, std::nullopt);
+  if (!options.scopes.empty()) {
+    if (static_cast<int>(options.scopes.size()) + 1 != options.num_stages) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("wants a module for each of ", options.num_stages,
+                       " stages but the first, got ", options.scopes.size()));
+    }
+    MICA_ASSIGN_OR_RETURN(map.starts_,
+                          FindStarts(program, is_forward, options.scopes));
+  }
+  map.CutForward(is_forward);
   map.PlaceForward(is_forward);
   map.PlaceBackward(is_backward);
   map.SplitBackward(is_backward);
@@ -86,8 +106,7 @@ absl::StatusOr<StageMap> StageMap::Build(const Program& program,
   return map;
 }
 
-absl::Status StageMap::FindGradients(const CutOptions& options) {
-  if (options.gradients.empty()) return absl::OkStatus();
+absl::Status StageMap::NameGradients(const CutOptions& options) {
   loss_ = program_.FindValue(options.loss);
   if (loss_ == kNoValue) {
     return absl::NotFoundError(absl::StrCat(
@@ -154,30 +173,52 @@ void StageMap::FindUpdates() {
   }
 }
 
-void StageMap::PlaceForward(const std::vector<bool>& is_forward) {
+void StageMap::CutForward(const std::vector<bool>& is_forward) {
   double total = 0;
-  std::vector<bool> is_fed(program_.num_values(), false);
-  for (ValueId id : program_.inputs()) is_fed[id] = true;
   for (size_t i = 0; i < is_forward.size(); ++i) {
-    if (is_forward[i]) total += EstimateCost(program_, program_.ops()[i]);
+    if (is_forward[i]) total += StageCostOf(program_, program_.ops()[i]);
   }
   double before = 0;
-  std::vector<bool> is_of_batch(is_forward.size(), false);
   for (size_t i = 0; i < is_forward.size(); ++i) {
     if (!is_forward[i]) continue;
-    const Op& op = program_.ops()[i];
-    const double cost = EstimateCost(program_, op);
+    if (!starts_.empty()) {
+      stage_[i] = static_cast<int>(
+          absl::c_upper_bound(starts_, static_cast<OpId>(i)) - starts_.begin());
+      continue;
+    }
+    const double cost = StageCostOf(program_, program_.ops()[i]);
     const double middle = before + cost / 2;
     before += cost;
     if (total > 0) {
       stage_[i] = std::min(static_cast<int>(middle / total * num_stages_),
                            num_stages_ - 1);
     }
+  }
+}
+
+void StageMap::PlaceForward(const std::vector<bool>& is_forward) {
+  std::vector<bool> is_fed(program_.num_values(), false);
+  for (ValueId id : program_.inputs()) is_fed[id] = true;
+  std::vector<bool> is_of_batch(is_forward.size(), false);
+  for (size_t i = 0; i < is_forward.size(); ++i) {
+    if (!is_forward[i]) continue;
+    const Op& op = program_.ops()[i];
     ForEachValue(op.arguments, [&](ValueId id) {
       if (is_fed[id]) is_of_batch[i] = true;
     });
     if (!is_of_batch[i]) continue;
     for (ValueId id : op.results) is_fed[id] = true;
+    // A fused op may round otherwise than its parts: an activation or a sum
+    // stays with what it is applied to, wherever the cut would fall.
+    if (!op.def->is_elementwise() && !op.def->is_view()) continue;
+    int last = -1;
+    ForEachValue(op.arguments, [&](ValueId id) {
+      const std::optional<OpId> producer = ProducerOf(id);
+      if (producer.has_value() && is_of_batch[*producer]) {
+        last = std::max(last, stage_[*producer]);
+      }
+    });
+    if (last >= 0) stage_[i] = last;
   }
   // What is computed from variables alone goes where it is read first.
   std::vector<int> first_reader(program_.num_values(), num_stages_);
@@ -205,6 +246,17 @@ int StageMap::variable_stage(ValueId variable) const {
   return it == variable_stage_.end() ? 0 : it->second;
 }
 
+absl::flat_hash_map<absl::string_view, int> StageMap::StagesOfScopes() const {
+  absl::flat_hash_map<absl::string_view, int> stages;
+  for (size_t i = 0; i < op_class_.size(); ++i) {
+    const auto& scope = program_.ops()[i].source.scope;
+    if (!op_class_[i].has_value() || scope == nullptr) continue;
+    const auto [it, is_new] = stages.try_emplace(*scope, stage_[i]);
+    if (it->second != stage_[i]) it->second = -1;
+  }
+  return stages;
+}
+
 void StageMap::PlaceBackward(const std::vector<bool>& is_backward) {
   // The last of the stages whose gradients need a value: it can't be computed
   // before that one.
@@ -223,6 +275,8 @@ void StageMap::PlaceBackward(const std::vector<bool>& is_backward) {
       last_needed[id] = std::max(last_needed[id], at_least[i]);
     });
   }
+  const absl::flat_hash_map<absl::string_view, int> stage_of_scope =
+      StagesOfScopes();
   for (size_t i = 0; i < is_backward.size(); ++i) {
     if (!is_backward[i]) continue;
     int at_most = num_stages_ - 1;
@@ -238,6 +292,10 @@ void StageMap::PlaceBackward(const std::vector<bool>& is_backward) {
         wanted = std::max(wanted, it->second);
       }
     });
+    if (const auto& scope = program_.ops()[i].source.scope; scope != nullptr) {
+      const auto it = stage_of_scope.find(*scope);
+      if (it != stage_of_scope.end() && it->second >= 0) wanted = it->second;
+    }
     if (wanted < 0) wanted = at_most;
     stage_[i] = std::clamp(wanted, at_least[i], at_most);
     op_class_[i] = JobClass{JobType::kBackward, stage_[i]};

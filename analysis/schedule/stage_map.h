@@ -4,11 +4,13 @@
 #define MICA_ANALYSIS_SCHEDULE_STAGE_MAP_H_
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "analysis/schedule/cut.h"
 #include "analysis/schedule/value_plan.h"
 #include "framework/ir/program.h"
@@ -48,14 +50,17 @@ class StageMap {
         num_stages_(options.num_stages),
         is_split_(options.split_backward) {}
 
-  absl::Status FindGradients(const CutOptions& options);
+  absl::Status NameGradients(const CutOptions& options);
   // By value: those that `roots` are computed from, with them; behind a value
   // that `stops` says nothing is looked for.
   std::vector<bool> Ancestors(const std::vector<ValueId>& roots,
                               bool stop_at_gradients) const;
   void FindUpdates();
   absl::Status PlaceUpdates();
+  void CutForward(const std::vector<bool>& is_forward);
   void PlaceForward(const std::vector<bool>& is_forward);
+  // By module, of its forward ops; -1 where these are in several.
+  absl::flat_hash_map<absl::string_view, int> StagesOfScopes() const;
   void PlaceBackward(const std::vector<bool>& is_backward);
   void SplitBackward(const std::vector<bool>& is_backward);
   absl::Status CheckUpdates() const;
@@ -68,6 +73,7 @@ class StageMap {
   ValueId loss_ = kNoValue;
   absl::flat_hash_map<ValueId, ValueId> variable_of_gradient_;
   absl::flat_hash_map<ValueId, int> variable_stage_;
+  std::vector<OpId> starts_;   // Of the stages behind the first, if by module.
   std::vector<bool> is_late_;  // By update: made once a run.
   std::vector<std::optional<int>> update_stage_;
   std::vector<int> stage_;  // By op, of those that have a class.

@@ -128,6 +128,10 @@ class ValuePlanner {
   ValuePlan plan_;
 };
 
+std::string Describe(const JobClass& jobs) {
+  return absl::StrCat(ToString(jobs.type), "(", jobs.stage, ")");
+}
+
 std::vector<ScheduleValue> ActivationsOf(
     absl::Span<const int64_t> bytes_of_stage) {
   std::vector<ScheduleValue> values;

@@ -21,6 +21,9 @@ struct JobClass {
   friend bool operator==(const JobClass&, const JobClass&) = default;
 };
 
+// "backward(1)": how errors name a class of Jobs.
+std::string Describe(const JobClass& jobs);
+
 // What each Job of one class leaves to Jobs of its micro-batch.
 struct ScheduleValue {
   std::string name;

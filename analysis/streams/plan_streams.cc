@@ -1,12 +1,10 @@
 #include "analysis/streams/plan_streams.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
-#include "absl/strings/match.h"
-#include "absl/strings/string_view.h"
 #include "analysis/control/control_plan.h"
+#include "analysis/op_work.h"
 #include "framework/ir/control_flow.h"
 
 namespace mica {
@@ -28,29 +26,6 @@ int32_t SpaceOf(const Location& location) {
   constexpr int32_t kNumHomes = static_cast<int32_t>(Home::kFolded) + 1;
   const int32_t index = location.home == Home::kArena ? 0 : location.index;
   return index * kNumHomes + static_cast<int32_t>(location.home);
-}
-
-bool IsContraction(absl::string_view op) {
-  for (const absl::string_view word :
-       {"mm", "linear", "convolution", "attention", "lstm", "gru"}) {
-    if (absl::StrContains(op, word)) return true;
-  }
-  return false;
-}
-
-bool IsConvolution(const Op& op) {
-  return op.def->name() == "aten.convolution" ||
-         op.def->name() == "mica.convolution";
-}
-
-// Each weight of an output channel meets each of the channel's pixels.
-double Products(const Program& program, const Op& op) {
-  std::vector<ValueId> operands;
-  ForEachValue(op.arguments, [&](ValueId id) { operands.push_back(id); });
-  const TensorType& weight = program.type(operands[1]);
-  if (weight.num_elements() == 0) return 0;
-  return static_cast<double>(program.type(op.results[0]).num_elements()) *
-         static_cast<double>(weight.num_elements() / weight.dims[0]);
 }
 
 bool StepHasEffect(const Plan& plan, const Step& step) {
@@ -98,27 +73,13 @@ StepAccesses AccessesOf(const Plan& plan, StepId begin, StepId end) {
 
 double CostOf(const Program& program, const Op& op) {
   double bytes = 0;
-  // Of a[m,k] b[k,n] c[m,n] the root of the product of all elements is the
-  // number of multiplications.
-  double elements = 1;
-  int num_factors = 0;
-  auto add = [&](ValueId id, int most_factors) {
-    const TensorType& type = program.type(id);
-    bytes += static_cast<double>(type.extent_bytes());
-    if (++num_factors > most_factors) return;
-    elements *= std::max(static_cast<double>(type.num_elements()), 1.0);
+  const auto add = [&](ValueId id) {
+    bytes += static_cast<double>(program.type(id).extent_bytes());
   };
-  ForEachValue(op.arguments, [&](ValueId id) { add(id, 2); });
-  num_factors = 0;
-  for (ValueId id : op.results) add(id, 1);
-  double flops = 0;
-  if (IsConvolution(op)) {
-    flops = 2 * Products(program, op);
-  } else if (IsContraction(op.def->name())) {
-    flops = 2 * std::sqrt(elements);
-  }
+  ForEachValue(op.arguments, add);
+  for (ValueId id : op.results) add(id);
   return kNanosecondsOfLaunch + bytes / kBytesPerNanosecond +
-         flops / kFlopsPerNanosecond;
+         2 * WorkOf(program, op).products / kFlopsPerNanosecond;
 }
 
 std::vector<double> CostsOf(const Plan& plan, StepId begin, StepId end) {

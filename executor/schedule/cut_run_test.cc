@@ -1,16 +1,18 @@
 // Steps that were cut into stages give the bits of the whole ones.
 
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
-#include "analysis/schedule/cut.h"
 #include "analysis/schedule/generate.h"
+#include "analysis/schedule/plan_pipeline.h"
 #include "executor/executor.h"
 #include "executor/schedule/schedule_runner.h"
 #include "framework/base/test_matchers.h"
@@ -214,31 +216,17 @@ class CutRunTest : public testing::Test {
 
   absl::StatusOr<std::unique_ptr<ScheduleRunner>> MakeRunner(
       const PipelineOptions& pipeline, State& state) {
-    options_.num_stages = NumStages(pipeline);
-    options_.split_backward = pipeline.kind == PipelineKind::kZeroBubbleH1 ||
-                              pipeline.kind == PipelineKind::kZeroBubbleV;
-    MICA_ASSIGN_OR_RETURN(CutProgram cut,
-                          CutIntoStages(*program_, options_, AllOps()));
-    std::vector<StagePlan> stages;
-    for (CutProgram::Stage& stage : cut.stages) {
-      MICA_ASSIGN_OR_RETURN(
-          auto plan,
-          Plan::Build(stage.program, AllOps(), AllKernels(), plan_options_));
-      stages.push_back(
-          {.jobs = stage.jobs,
-           .program = std::make_shared<const Program>(std::move(stage.program)),
-           .plan = std::move(plan)});
-    }
     MICA_ASSIGN_OR_RETURN(const Schedule schedule, MakePipeline(pipeline));
+    PlanCache plans(AllOps(), *kernels_);
     MICA_ASSIGN_OR_RETURN(
-        auto plan, PipelinePlan::Build(schedule, std::move(stages),
-                                       {.fetches = cut.fetches,
-                                        .accumulators = cut.accumulators}));
+        auto plan, PlanPipeline(*program_, schedule, options_, plan_options_,
+                                AllOps(), plans));
     return ScheduleRunner::Create(std::move(plan), Views(state), {});
   }
 
   std::shared_ptr<const Program> program_;
   CutOptions options_;
+  const KernelRegistry* kernels_ = &AllKernels();
   // Fused ops may sum in another order, and cut elsewhere fuse other ones.
   PlanOptions plan_options_ = {.fuse = false};
   std::vector<Numbers> inputs_;
@@ -280,23 +268,118 @@ TEST_F(CutRunTest, EveryPipelineGivesTheWholeStepBitForBit) {
   }
 }
 
-TEST_F(CutRunTest, FusedStagesGiveTheWholeStep) {
-  plan_options_.fuse = true;
-  State state = Start();
-  State want = state;
-  MICA_ASSERT_OK_AND_ASSIGN(const auto runner,
-                            MakeRunner({.kind = PipelineKind::kZeroBubbleV,
-                                        .num_devices = 3,
-                                        .num_micro_batches = 6},
-                                       state));
-  RunWhole(6, want);
+// How many launches still succeed before one fails; none does below 0.
+std::atomic<int> launches_left = -1;
+
+struct Failing {
+  LaunchFn launch;
+  std::shared_ptr<const void> state;
+};
+
+bool LaunchFailing(const void* state, void* const* args,
+                   LaunchContext& context) {
+  if (launches_left.load() >= 0 && launches_left.fetch_sub(1) == 0) {
+    return context.Fail(absl::InternalError("injected"));
+  }
+  const auto& failing = *static_cast<const Failing*>(state);
+  return failing.launch(failing.state.get(), args, context);
+}
+
+// All kernels, but that a launch may fail where the kernel says that it could.
+KernelRegistry FailingKernels() {
+  KernelRegistry registry;
+  for (const KernelKey& key : AllKernels().Keys()) {
+    for (const Kernel& kernel : AllKernels().Find(key)) {
+      const auto prepare = [&kernel](const KernelRequest& request) {
+        Verdict verdict = kernel.prepare(request);
+        auto* prepared = std::get_if<Prepared>(&verdict);
+        if (prepared == nullptr || prepared->make_instance != nullptr ||
+            prepared->never_fails) {
+          return verdict;
+        }
+        prepared->state = std::make_shared<const Failing>(
+            Failing{prepared->launch, prepared->state});
+        prepared->launch = LaunchFailing;
+        return verdict;
+      };
+      registry.Add(key, KernelRank::kFast,
+                   {.name = kernel.name, .prepare = prepare});
+    }
+  }
+  return registry;
+}
+
+TEST_F(CutRunTest, EachStepFailingInTurnUpdatesNothing) {
+  const KernelRegistry kernels = FailingKernels();
+  kernels_ = &kernels;
   std::vector<NamedViews> feeds;
-  for (int i = 0; i < 6; ++i) feeds.push_back(Feeds(i));
-  MICA_ASSERT_OK(runner->Run(feeds, {{"lr", View(rate_, {1})}}));
-  for (const auto& [name, numbers] : want) {
-    EXPECT_THAT(state[name],
-                testing::Pointwise(testing::FloatNear(2e-5f), numbers))
-        << name;
+  for (int i = 0; i < 2; ++i) feeds.push_back(Feeds(i));
+  const NamedViews update_feeds = {{"lr", View(rate_, {1})}};
+  for (const PipelineKind kind :
+       {PipelineKind::k1F1B, PipelineKind::kZeroBubbleV}) {
+    SCOPED_TRACE(std::string(ToString(kind)));
+    State state = Start();
+    const State before = state;
+    MICA_ASSERT_OK_AND_ASSIGN(
+        const auto runner,
+        MakeRunner({.kind = kind, .num_devices = 2, .num_micro_batches = 2},
+                   state));
+    int num_failed = 0;
+    while (true) {
+      launches_left = num_failed;
+      const auto results = runner->Run(feeds, update_feeds);
+      if (results.ok()) break;
+      ASSERT_THAT(results,
+                  StatusIs(absl::StatusCode::kInternal,
+                           testing::AllOf(testing::HasSubstr(" on device "),
+                                          testing::HasSubstr("injected"))));
+      ASSERT_EQ(state, before) << "after " << num_failed << " launches";
+      ++num_failed;
+    }
+    launches_left = -1;
+    // Each layer has a forward pass of three launches, and one backward.
+    EXPECT_GE(num_failed, 2 * 6 * kLayers);
+    State want = before;
+    RunWhole(2, want);
+    EXPECT_EQ(state, want);
+  }
+}
+
+TEST_F(CutRunTest, SendsAreCounted) {
+  State state = Start();
+  MICA_ASSERT_OK_AND_ASSIGN(const auto runner,
+                            MakeRunner({.kind = PipelineKind::k1F1B,
+                                        .num_devices = 2,
+                                        .num_micro_batches = 3},
+                                       state));
+  const std::string text = ToText(runner->plan());
+  EXPECT_THAT(text, testing::HasSubstr("sends to device 1: %\"h3 to 1\", "
+                                       "f32[4,8], 128 bytes"));
+  EXPECT_THAT(text, testing::HasSubstr("receives from device 1: %\"g3 to 0\", "
+                                       "f32[4,8], 128 bytes"));
+}
+
+TEST_F(CutRunTest, FusedStagesGiveTheWholeStepBitForBit) {
+  plan_options_.fuse = true;
+  for (const PipelineKind kind :
+       {PipelineKind::k1F1B, PipelineKind::kZeroBubbleV}) {
+    for (const int devices : {1, 2, 3}) {
+      SCOPED_TRACE(absl::StrCat(ToString(kind), " on ", devices));
+      State state = Start();
+      State want = state;
+      MICA_ASSERT_OK_AND_ASSIGN(
+          const auto runner,
+          MakeRunner(
+              {.kind = kind, .num_devices = devices, .num_micro_batches = 6},
+              state));
+      RunWhole(6, want);
+      std::vector<NamedViews> feeds;
+      for (int i = 0; i < 6; ++i) feeds.push_back(Feeds(i));
+      MICA_ASSERT_OK(runner->Run(feeds, {{"lr", View(rate_, {1})}}));
+      for (const auto& [name, numbers] : want) {
+        EXPECT_EQ(state[name], numbers) << name;
+      }
+    }
   }
 }
 

@@ -121,7 +121,7 @@ absl::Status ScheduleRunner::BindVariables(const NamedViews& variables) {
   for (const PipelinePlan::Stage& stage : plan_->stages()) {
     std::vector<TensorView> bound;
     for (const int variable : stage.variables) bound.push_back(views[variable]);
-    auto binding = Binding::Create(stage.plan, bound);
+    auto binding = Binding::Create(stage.plan, bound, stage.program);
     MICA_RETURN_IF_ERROR(Annotate(binding.status(), Describe(stage.jobs)));
     MICA_ASSIGN_OR_RETURN(auto job, Job::Create(*std::move(binding)));
     jobs_.push_back(std::move(job));

@@ -22,10 +22,15 @@ namespace mica {
 // An Op's index in its Block, which is also the order of execution.
 using OpId = int32_t;
 
-// A line of the user's program. Line 0 means unknown.
+// Where in the user's program an op comes from. Line 0 means unknown.
 struct SourceLine {
   std::shared_ptr<const std::string> file;
   int32_t line = 0;
+  // Autograd ran it: it is part of the gradients of what `scope` computed.
+  bool is_backward = false;
+  // The innermost module that ran it, "encoder.layer.3"; null if none did. A
+  // hint where to place an op, no part of what it means.
+  std::shared_ptr<const std::string> scope = nullptr;
   // "model.py:12", or "" if unknown.
   std::string ToString() const;
   friend bool operator==(const SourceLine& a, const SourceLine& b) {

@@ -273,10 +273,10 @@ void ProgramBuilder::AvoidNumbersOf(const Program& other) {
   }
 }
 
-std::shared_ptr<const std::string> ProgramBuilder::InternFile(
-    absl::string_view file) {
-  auto& shared = files_[file];
-  if (shared == nullptr) shared = std::make_shared<const std::string>(file);
+std::shared_ptr<const std::string> ProgramBuilder::InternName(
+    absl::string_view name) {
+  auto& shared = names_[name];
+  if (shared == nullptr) shared = std::make_shared<const std::string>(name);
   return shared;
 }
 

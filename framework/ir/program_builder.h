@@ -73,8 +73,8 @@ class ProgramBuilder {
   // From now on no number given as a name is the name of a value of `other`:
   // for a pass that copies `other` and adds values of its own on the way.
   void AvoidNumbersOf(const Program& other);
-  // A shared copy of the file name, for SourceLine.
-  std::shared_ptr<const std::string> InternFile(absl::string_view file);
+  // A shared copy of the name of a file or scope, for SourceLine.
+  std::shared_ptr<const std::string> InternName(absl::string_view name);
 
   // The Program that returns `outputs`. The builder is empty afterwards.
   absl::StatusOr<Program> Build(absl::Span<const ValueId> outputs);
@@ -89,7 +89,7 @@ class ProgramBuilder {
   const OpRegistry& registry_;
   Program program_;
   absl::flat_hash_map<std::string, std::shared_ptr<const OpDef>> opaque_;
-  absl::flat_hash_map<std::string, std::shared_ptr<const std::string>> files_;
+  absl::flat_hash_map<std::string, std::shared_ptr<const std::string>> names_;
   absl::flat_hash_set<std::string> variable_names_;
   absl::flat_hash_set<ValueId> updated_;
   int64_t next_number_ = 0;

@@ -191,6 +191,11 @@ OpDef& OpDef::Elementwise() {
   return *this;
 }
 
+OpDef& OpDef::Contraction() {
+  is_contraction_ = true;
+  return *this;
+}
+
 OpDef& OpDef::Effect() {
   has_effect_ = true;
   return *this;

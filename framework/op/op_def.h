@@ -104,6 +104,9 @@ class OpDef {
   // Every result element depends only on the operand elements at its place,
   // after broadcasting. The fuser may take it.
   OpDef& Elementwise();
+  // Sums products of its operands' elements: matrix products, convolutions,
+  // attention. How long it takes is told by its multiplications.
+  OpDef& Contraction();
   // Draws random numbers or acts on the world: kept in program order, never
   // dropped, merged or run twice.
   OpDef& Effect();
@@ -115,6 +118,7 @@ class OpDef {
   const ViewFn& view() const { return view_; }
   bool is_view() const { return view_ != nullptr; }
   bool is_elementwise() const { return is_elementwise_; }
+  bool is_contraction() const { return is_contraction_; }
   bool has_effect() const { return has_effect_; }
   bool is_opaque() const { return is_opaque_; }
   // How many results a call has; -1 if that depends on the call, because the
@@ -134,6 +138,7 @@ class OpDef {
   InferFn infer_;
   ViewFn view_;
   bool is_elementwise_ = false;
+  bool is_contraction_ = false;
   bool has_effect_ = false;
   bool is_opaque_ = false;
   int num_results_ = 0;

@@ -383,6 +383,7 @@ class Parser {
                        names_.size(), " results, got ", spec.types.size()));
     }
     if (tokens_.Take('@')) MICA_RETURN_IF_ERROR(ParseSource(&spec.source));
+    MICA_RETURN_IF_ERROR(ParseScope(&spec.source));
     spec.names = std::move(names_);
     names_.clear();
     if (ControlKindOf(*op_) != ControlKind::kNone) {
@@ -410,12 +411,24 @@ class Parser {
       return tokens_.Wants("a line, from 1 on");
     }
     tokens_.Advance();
-    // Equal text means an equal name, and most ops come from the last file.
-    if (file_ == nullptr || file.text != file_text_) {
-      file_ = builder_->InternFile(name);
-      file_text_ = file.text;
+    source->file = file_.Intern(file.text, name, *builder_);
+    source->line = static_cast<int32_t>(*line);
+    return absl::OkStatus();
+  }
+
+  absl::Status ParseScope(SourceLine* source) {
+    if (tokens_.current().kind != TokenKind::kWord) return absl::OkStatus();
+    source->is_backward = tokens_.current().text == "backward";
+    if (!source->is_backward && tokens_.current().text != "in") {
+      return absl::OkStatus();
     }
-    *source = {.file = file_, .line = static_cast<int32_t>(*line)};
+    tokens_.Advance();
+    const Token scope = tokens_.current();
+    MICA_ASSIGN_OR_RETURN(std::string name,
+                          tokens_.ParseString("a scope in quotes"));
+    if (!name.empty()) {
+      source->scope = scope_.Intern(scope.text, name, *builder_);
+    }
     return absl::OkStatus();
   }
 
@@ -587,8 +600,24 @@ class Parser {
   std::vector<bool> given_;
 
   // The file of the last op that had one.
-  absl::string_view file_text_;
-  std::shared_ptr<const std::string> file_;
+  // The last of the names of files, or scopes: most ops come from it, too.
+  struct LastName {
+    absl::string_view text;
+    std::shared_ptr<const std::string> name;
+
+    // Equal text means an equal name.
+    const std::shared_ptr<const std::string>& Intern(absl::string_view written,
+                                                     absl::string_view meant,
+                                                     ProgramBuilder& builder) {
+      if (name == nullptr || written != text) {
+        name = builder.InternName(meant);
+        text = written;
+      }
+      return name;
+    }
+  };
+  LastName file_;
+  LastName scope_;
 };
 
 }  // namespace

@@ -247,6 +247,10 @@ class Printer {
       AppendQuoted(*op.source.file, &out_);
       absl::StrAppend(&out_, ":", op.source.line);
     }
+    if (options_.print_sources && (op.source.scope || op.source.is_backward)) {
+      out_.append(op.source.is_backward ? " backward " : " in ");
+      AppendQuoted(op.source.scope ? *op.source.scope : "", &out_);
+    }
     out_.push_back('\n');
     AppendBodies(op);
   }

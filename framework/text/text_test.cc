@@ -181,6 +181,23 @@ TEST(TextTest, LeavesOutSourcesOnRequest) {
   EXPECT_EQ(program.ops()[0].source.ToString(), "m.py:7");
 }
 
+TEST(TextTest, KeepsScopes) {
+  const std::string body =
+      "  %a = aten.relu(%x) : f32[2,3] @ \"m.py\":7 in \"layers.0\"\n"
+      "  %b = aten.relu(%a) : f32[2,3] backward \"layers.0\"\n"
+      "  %c = aten.relu(%b) : f32[2,3] @ \"m.py\":8 backward \"\"\n"
+      "  return\n";
+  EXPECT_EQ(Canonical(body), InProgram(body));
+  MICA_ASSERT_OK_AND_ASSIGN(Program program, ParseBody(body));
+  EXPECT_EQ(program.ops()[0].source.scope, program.ops()[1].source.scope);
+  EXPECT_FALSE(program.ops()[0].source.is_backward);
+  EXPECT_TRUE(program.ops()[2].source.is_backward);
+  EXPECT_EQ(program.ops()[2].source.scope, nullptr);
+  EXPECT_THAT(ParseBody("%a = aten.relu(%x) : f32[2,3] in layers\nreturn"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       testing::HasSubstr("a scope in quotes")));
+}
+
 TEST(TextTest, KeepsNumbersApart) {
   MICA_ASSERT_OK_AND_ASSIGN(
       Program program,

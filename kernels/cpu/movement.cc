@@ -468,6 +468,7 @@ void RegisterMovement(KernelRegistry& registry) {
   };
   add("aten._to_copy", "cpu.copy", PrepareCopy);
   add("aten.clone", "cpu.copy", PrepareCopy);
+  add("mica.send", "cpu.copy", PrepareCopy);
   add("aten.cat", "cpu.cat", PrepareCat);
   add("aten.embedding", "cpu.embedding", PrepareEmbedding);
   add("aten.index_select", "cpu.rows", PrepareIndexSelect);

@@ -77,7 +77,7 @@ void RegisterPlainCopies(KernelRegistry& registry) {
   const PointwiseFns first = MakeFns([](const auto* x) { return x[0]; });
   for (absl::string_view op :
        {"aten._to_copy", "aten.clone", "aten.lift_fresh_copy",
-        "aten._local_scalar_dense"}) {
+        "aten._local_scalar_dense", "mica.send"}) {
     AddPointwise(registry, op, {{0}, first});
   }
   for (absl::string_view op :

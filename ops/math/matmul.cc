@@ -108,35 +108,44 @@ absl::StatusOr<TensorTypes> InferLinear(const OpCall& call) {
 void RegisterMatmulOps(OpRegistry& registry) {
   registry.Add(OpDef("aten::mm(Tensor self, Tensor mat2) -> Tensor")
                    .Doc("self @ mat2, of two matrices.")
-                   .Infer(Product({0, "mk"}, {1, "kn"}, "mn")));
+                   .Infer(Product({0, "mk"}, {1, "kn"}, "mn"))
+                   .Contraction());
   registry.Add(OpDef("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, "
                      "Scalar beta=1, Scalar alpha=1) -> Tensor")
                    .Doc("beta * self + alpha * (mat1 @ mat2).")
-                   .Infer(Product({1, "mk"}, {2, "kn"}, "mn", 0)));
+                   .Infer(Product({1, "mk"}, {2, "kn"}, "mn", 0))
+                   .Contraction());
   registry.Add(OpDef("aten::bmm(Tensor self, Tensor mat2) -> Tensor")
                    .Doc("self[b] @ mat2[b] for each b.")
-                   .Infer(Product({0, "bmk"}, {1, "bkn"}, "bmn")));
+                   .Infer(Product({0, "bmk"}, {1, "bkn"}, "bmn"))
+                   .Contraction());
   registry.Add(OpDef("aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, "
                      "*, Scalar beta=1, Scalar alpha=1) -> Tensor")
                    .Doc("beta * self[b] + alpha * (batch1[b] @ batch2[b]).")
-                   .Infer(Product({1, "bmk"}, {2, "bkn"}, "bmn", 0)));
+                   .Infer(Product({1, "bmk"}, {2, "bkn"}, "bmn", 0))
+                   .Contraction());
   registry.Add(OpDef("aten::mv(Tensor self, Tensor vec) -> Tensor")
                    .Doc("self @ vec, a matrix and a vector.")
-                   .Infer(Product({0, "mk"}, {1, "k"}, "m")));
+                   .Infer(Product({0, "mk"}, {1, "k"}, "m"))
+                   .Contraction());
   registry.Add(OpDef("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, "
                      "Scalar beta=1, Scalar alpha=1) -> Tensor")
                    .Doc("beta * self + alpha * (mat @ vec).")
-                   .Infer(Product({1, "mk"}, {2, "k"}, "m", 0)));
+                   .Infer(Product({1, "mk"}, {2, "k"}, "m", 0))
+                   .Contraction());
   registry.Add(OpDef("aten::dot(Tensor self, Tensor tensor) -> Tensor")
                    .Doc("Sum of self[i] * tensor[i].")
-                   .Infer(Product({0, "k"}, {1, "k"}, "")));
+                   .Infer(Product({0, "k"}, {1, "k"}, ""))
+                   .Contraction());
   registry.Add(OpDef("aten::vdot(Tensor self, Tensor other) -> Tensor")
                    .Doc("As dot.")
-                   .Infer(Product({0, "k"}, {1, "k"}, "")));
+                   .Infer(Product({0, "k"}, {1, "k"}, ""))
+                   .Contraction());
   registry.Add(OpDef("mica::linear(Tensor x, Tensor weight, Tensor? bias, "
                      "Tensor? residual, str activation) -> Tensor")
                    .Doc("activation(x @ weight^T + bias) + residual.")
-                   .Infer(InferLinear));
+                   .Infer(InferLinear)
+                   .Contraction());
 }
 
 }  // namespace mica

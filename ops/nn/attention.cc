@@ -100,7 +100,8 @@ void RegisterAttentionOps(OpRegistry& registry) {
           .Doc("softmax(scale * q @ k^T + mask) @ v for each head, scale "
                "1/sqrt(e) if None; causal: query i sees keys up to i. Fewer "
                "key heads are shared by consecutive query heads.")
-          .Infer(InferAttention));
+          .Infer(InferAttention)
+          .Contraction());
   registry.Add(
       OpDef("aten::_native_multi_head_attention(Tensor query, Tensor key, "
             "Tensor value, int embed_dim, int num_head, Tensor qkv_weight, "
@@ -113,7 +114,8 @@ void RegisterAttentionOps(OpRegistry& registry) {
               "projects the result; with the attention's weights. The mask is "
               "nonzero where nothing is seen: [l,s] for mask_type 0, [b,s] for "
               "1, [b,h,l,s] for 2.")
-          .Infer(InferAttentionLayer));
+          .Infer(InferAttentionLayer)
+          .Contraction());
   registry.Add(
       OpDef("aten::embedding(Tensor weight, Tensor indices, SymInt "
             "padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) "

@@ -64,14 +64,16 @@ void RegisterConvOps(OpRegistry& registry) {
             "transposed, SymInt[] output_padding, SymInt groups) -> Tensor")
           .Doc("Each output pixel is the product of weight with the window "
                "around it, plus bias; transposed, its adjoint.")
-          .Infer(InferConvolution));
+          .Infer(InferConvolution)
+          .Contraction());
   registry.Add(
       OpDef("mica::convolution(Tensor input, Tensor weight, Tensor? bias, "
             "SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool "
             "transposed, SymInt[] output_padding, SymInt groups, Tensor? "
             "residual, str activation) -> Tensor")
           .Doc("activation(convolution + residual).")
-          .Infer(InferFusedConvolution));
+          .Infer(InferFusedConvolution)
+          .Contraction());
   registry.Add(
       OpDef("aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, "
             "int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool "

@@ -97,7 +97,8 @@ void RegisterConvBackwardOps(OpRegistry& registry) {
             "Tensor, Tensor)")
           .Doc("Gradients of input, weight and bias; those that output_mask "
                "leaves out are absent.")
-          .Infer(InferConvolutionBackward));
+          .Infer(InferConvolutionBackward)
+          .Contraction());
   registry.Add(
       OpDef("aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor "
             "self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] "

@@ -140,7 +140,8 @@ void RegisterLayerBackwardOps(OpRegistry& registry) {
             "grad_query, Tensor grad_key, Tensor grad_value)")
           .Doc("Gradients of attention's query, key and value; the weights "
                "are found again from logsumexp.")
-          .Infer(InferAttentionBackward));
+          .Infer(InferAttentionBackward)
+          .Contraction());
 }
 
 }  // namespace mica

@@ -104,6 +104,11 @@ void RegisterReorders(OpRegistry& registry) {
                    .Infer(InferPad));
 }
 
+absl::StatusOr<TensorTypes> InferSend(const OpCall& call) {
+  if (call.Type(0).is_scalar) return call.Wants("a tensor");
+  return TensorTypes{FreshTensor(call.Type(0).dtype, call.Type(0).dims)};
+}
+
 absl::StatusOr<TensorTypes> InferHostRead(const OpCall& call) {
   if (call.Type(0).num_elements() != 1) return call.Wants("one element");
   return TensorTypes{ScalarType(call.Type(0).dtype)};
@@ -141,6 +146,9 @@ void RegisterCopyOps(OpRegistry& registry) {
   registry.Add(OpDef("aten::zero(Tensor self) -> Tensor")
                    .Doc("0 in the dtype and dims of self.")
                    .Infer(SameTypeAs(0)));
+  registry.Add(OpDef("mica::send(Tensor x, int device) -> Tensor")
+                   .Doc("x as a message to a device of a Schedule.")
+                   .Infer(InferSend));
   RegisterReorders(registry);
 }
 

@@ -330,6 +330,10 @@ void RegisterViewOps(OpRegistry& registry) {
   registry.Add(OpDef("aten::detach(Tensor(a) self) -> Tensor(a)")
                    .Doc("self, outside of differentiation.")
                    .ViewOf(Same));
+  registry.Add(
+      OpDef("mica::receive(Tensor(a) message, int device) -> Tensor(a)")
+          .Doc("What a device of a Schedule sent, where the message lies.")
+          .ViewOf(Same));
   registry.Add(OpDef("aten::lift_fresh(Tensor(a) self) -> Tensor(a)")
                    .Doc("self.")
                    .ViewOf(Same));

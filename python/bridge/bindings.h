@@ -19,6 +19,7 @@ struct PyProgram {
 void BindProgram(nanobind::module_& m);
 void BindSaved(nanobind::module_& m);
 void BindExecutor(nanobind::module_& m);
+void BindSchedule(nanobind::module_& m);
 void BindCache(nanobind::module_& m);
 void BindCapture(nanobind::module_& m);
 

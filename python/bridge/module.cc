@@ -9,6 +9,7 @@ NB_MODULE(_mica, m) {
   mica::BindProgram(m);
   mica::BindSaved(m);
   mica::BindExecutor(m);
+  mica::BindSchedule(m);
   mica::BindCache(m);
   mica::BindCapture(m);
 }

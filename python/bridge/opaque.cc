@@ -1,6 +1,7 @@
 #include "python/bridge/opaque.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/enum_tag.h>
 #include <ATen/core/jit_type.h>
 #include <ATen/core/stack.h>
 #include <ATen/ops/clone.h>
@@ -240,6 +241,12 @@ bool LaunchOpaque(const void* opaque, void* const* args,
 }
 
 }  // namespace
+
+bool DrawsRandomNumbers(const OpDef& def) {
+  if (!def.is_opaque()) return false;
+  const auto op = c10::Dispatcher::singleton().findSchema(AtenName(def.name()));
+  return op.has_value() && op->hasTag(at::Tag::nondeterministic_seeded);
+}
 
 Verdict PrepareOpaque(const KernelRequest& request) {
   const std::string& name = request.def->name();

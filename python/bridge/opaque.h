@@ -4,6 +4,7 @@
 #define MICA_PYTHON_BRIDGE_OPAQUE_H_
 
 #include "framework/kernel/kernel.h"
+#include "framework/op/op_def.h"
 
 namespace mica {
 
@@ -11,6 +12,9 @@ namespace mica {
 // those that it would write as copies; results are copied to their places. A
 // result of another size than the record's fails the run.
 Verdict PrepareOpaque(const KernelRequest& request);
+
+// True if ATen's operator draws from a generator that all its calls share.
+bool DrawsRandomNumbers(const OpDef& def);
 
 }  // namespace mica
 

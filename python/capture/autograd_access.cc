@@ -1,6 +1,7 @@
 #include "python/capture/autograd_access.h"
 
 // Before the others: torch's own order of Python.h and these.
+#include <ATen/SequenceNumber.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/function.h>
@@ -35,6 +36,14 @@ const at::Tensor& Unpack(PyObject* tensor) {
 }  // namespace
 
 bool IsGradModeOn() { return c10::GradMode::is_enabled(); }
+
+uint64_t NextGradientNode() { return at::sequence_number::peek(); }
+
+std::optional<uint64_t> CurrentGradientNode() {
+  const auto node = torch::autograd::get_current_node();
+  if (node == nullptr) return std::nullopt;
+  return node->sequence_nr();
+}
 
 bool IsLeaf(PyObject* tensor) { return Unpack(tensor).is_leaf(); }
 

@@ -4,7 +4,9 @@
 #ifndef MICA_PYTHON_CAPTURE_AUTOGRAD_ACCESS_H_
 #define MICA_PYTHON_CAPTURE_AUTOGRAD_ACCESS_H_
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "python/capture/py_ref.h"
 #include "python/capture/tensor_access.h"
@@ -28,6 +30,13 @@ PyRef TakeGradMemory(PyObject* leaf, const TensorMeta& like, void** data);
 bool GradMatches(PyObject* tensor, const TensorMeta& meta);
 // Null takes the gradient away. Requires: one that fits the tensor.
 void SetGrad(PyObject* tensor, PyObject* grad);
+
+// The number of the autograd node that will be made next on this thread; a
+// forward operator's node is made just before it runs.
+uint64_t NextGradientNode();
+// Whether autograd is going backward on this thread, and through which node.
+// Those that add to a leaf's gradient have a number that is no other node's.
+std::optional<uint64_t> CurrentGradientNode();
 
 // The nodes behind tensors whose graphs a backward pass has used up.
 class ReleasedGraphs {

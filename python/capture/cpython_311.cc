@@ -20,6 +20,7 @@ struct Known {
   std::string mica_dir;
   PyTypeObject* deque = nullptr;
   destructor python_dealloc = nullptr;  // That of classes made in Python.
+  const PyCodeObject* module_call = nullptr;  // What calls a module's hooks.
 };
 Known* known = nullptr;
 
@@ -70,6 +71,22 @@ bool IsUserFile(PyObject* name) {
          !IsBelow(file, length, known->mica_dir);
 }
 
+// The code that runs whenever a module is called; null in a torch without it.
+const PyCodeObject* FindModuleCall() {
+  PyRef nn = PyRef::Steal(PyImport_ImportModule("torch.nn"));
+  PyRef module =
+      PyRef::Steal(nn ? PyObject_GetAttrString(nn.get(), "Module") : nullptr);
+  PyRef call = PyRef::Steal(
+      module ? PyObject_GetAttrString(module.get(), "_call_impl") : nullptr);
+  if (!call || !PyFunction_Check(call.get())) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  auto* code =
+      reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(call.get()));
+  return code->co_argcount > 0 ? code : nullptr;
+}
+
 }  // namespace
 
 bool InitInterpreter(std::string torch_dir, std::string mica_dir) {
@@ -87,6 +104,7 @@ bool InitInterpreter(std::string torch_dir, std::string mica_dir) {
   known->deque = reinterpret_cast<PyTypeObject*>(deque.release());
   known->python_dealloc =
       reinterpret_cast<PyTypeObject*>(python_class.get())->tp_dealloc;
+  known->module_call = FindModuleCall();
   return true;
 }
 
@@ -118,6 +136,18 @@ std::optional<FrameLine> FrameAbove(int64_t level, const PyFrameObject* outer) {
     frame = reinterpret_cast<PyFrameObject*>(above.get());
   }
   return std::nullopt;
+}
+
+void ForEachCalledModule(absl::FunctionRef<bool(PyObject*)> visit) {
+  if (known->module_call == nullptr) return;
+  const GilHolder gil;
+  const _PyInterpreterFrame* frame = PyThreadState_Get()->cframe->current_frame;
+  for (; frame != nullptr; frame = frame->previous) {
+    if (frame->f_code != known->module_call) continue;
+    PyObject* module = frame->localsplus[0];
+    if (module != nullptr && PyCell_Check(module)) module = PyCell_GET(module);
+    if (module != nullptr && !visit(module)) return;
+  }
 }
 
 bool IsForeignTracerActive() {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "python/capture/py_ref.h"
 #include "python/capture/refusal.h"
 
@@ -34,6 +35,11 @@ struct FrameLine {
 // Of the `level`-th frame above the running one; none if that is `outer` or
 // above it.
 std::optional<FrameLine> FrameAbove(int64_t level, const PyFrameObject* outer);
+
+// Tells `visit` the modules (torch.nn.Module) whose calls are under way on this
+// thread, the innermost first, until it returns false. Takes the GIL if need
+// be; borrowed.
+void ForEachCalledModule(absl::FunctionRef<bool(PyObject*)> visit);
 
 // True if somebody (a debugger, coverage) already traces this thread.
 bool IsForeignTracerActive();

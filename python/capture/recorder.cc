@@ -174,6 +174,9 @@ void Recorder::Impl::RecordCall(const c10::OperatorHandle& op,
       break;
     }
   }
+  const ModuleScopes::Place place = scopes.Here();
+  call.is_backward = place.is_backward;
+  modules.push_back(place.module);
   tape.calls.push_back(std::move(call));
 }
 

@@ -166,6 +166,12 @@ absl::StatusOr<Recorder::Result> Recorder::Finish(
       }
     }
   }
+  const std::vector<std::string> scopes = impl.scopes.Names(states);
+  for (size_t i = 0; i < impl.modules.size(); ++i) {
+    if (const int32_t module = impl.modules[i]; module >= 0) {
+      tape.calls[i].scope = scopes[module];
+    }
+  }
   DropCalls(tape, impl.dead_calls);
   out.tape = std::move(tape);
   return out;

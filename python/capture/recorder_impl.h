@@ -14,6 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "python/capture/interpreter.h"
+#include "python/capture/module_scopes.h"
 #include "python/capture/recorder.h"
 #include "python/capture/torch_compat.h"
 
@@ -52,6 +53,8 @@ struct Recorder::Impl {
   absl::flat_hash_map<const c10::TensorImpl*, TapeTensorId> ids;
   absl::flat_hash_map<const c10::StorageImpl*, Storage> storages;
   absl::flat_hash_set<int32_t> dead_calls;
+  ModuleScopes scopes;
+  std::vector<int32_t> modules;  // By call: its module's number in `scopes`.
   bool started = false;
   bool saved_included = false;
 

@@ -5,8 +5,10 @@ a static graph from then on; `mica.explain` tells what it made of it.
 `mica.export` writes what was recorded to a folder, which `mica.load` and the
 tools without Python take.
 `mica.Executor(place).run(program, feed=..., fetch_list=[...])` runs Programs
-by name of feed and fetch. `torch.compile(model, backend="mica")` leaves the
-watching to Dynamo and runs its graphs.
+by name of feed and fetch, one at a time or, with `schedule=`, as a pipeline
+over micro-batches; `mica.capture` gives the Program of a call.
+`torch.compile(model, backend="mica")` leaves the watching to Dynamo and runs
+its graphs.
 
 Environment:
   MICA_NUM_THREADS: Threads of one op, or of the queue; by default torch's
@@ -48,6 +50,7 @@ _mica.init_capture(
 )
 
 from mica.backend import register as _register  # noqa: E402
+from mica.captured import capture  # noqa: E402
 from mica.compile import compile, reset  # noqa: E402
 from mica.errors import CaptureError  # noqa: E402
 from mica.executor import Executor  # noqa: E402
@@ -55,6 +58,7 @@ from mica.explain import Explanation, explain  # noqa: E402
 from mica.export import export  # noqa: E402
 from mica.load import Loaded, load  # noqa: E402
 from mica.program import Program  # noqa: E402
+from mica.schedule import Schedule  # noqa: E402
 
 _register()
 
@@ -64,6 +68,8 @@ __all__ = [
     "Explanation",
     "Loaded",
     "Program",
+    "Schedule",
+    "capture",
     "compile",
     "explain",
     "export",

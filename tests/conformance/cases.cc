@@ -590,6 +590,8 @@ constexpr absl::string_view kListed[] = {
     "aten.diagonal_scatter(f32[5,7], f32[5], 1)",
     "mica.scatter_view(f32[5,7], f32[2,3], [2,3], [14,2], 1)",
     "mica.scatter_view(f32[5,7]{1,5}, f32[7], [7], [5], 2)",
+    "mica.send(f32[5,7], 1)",
+    "mica.send(i64[5,7]{1,5}, 1)",
 };
 
 // Results of any contents: nothing to compare.

@@ -255,6 +255,12 @@ def test_scatter_view(dtype: torch.dtype) -> None:
     )
 
 
+def test_send_and_receive(dtype: torch.dtype) -> None:
+    x = draw(dtype, 5, 7)
+    expect("%y = mica.send($0, 1)", [x], [x.double()])
+    expect("%y = mica.receive($0, 0)", [x], [x.double()])
+
+
 @pytest.mark.parametrize(
     ("call", "want"),
     [
@@ -302,6 +308,7 @@ TESTED = {
     "mica.fold_batch_norm",
     "mica.gru_cell",
     "mica.linear",
+    "mica.receive",
     "mica.scalar_add",
     "mica.scalar_div",
     "mica.scalar_mul",
@@ -311,6 +318,7 @@ TESTED = {
     "mica.scalar_sub",
     "mica.scale_channels",
     "mica.scatter_view",
+    "mica.send",
 }
 
 

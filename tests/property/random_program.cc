@@ -148,7 +148,7 @@ class RandomBuilder {
         {.def = *def,
          .arguments = std::move(arguments),
          .types = std::move(types),
-         .source = {.file = builder_.InternFile("random.py"),
+         .source = {.file = builder_.InternName("random.py"),
                     .line = static_cast<int32_t>(values_.size())}});
     CHECK(results.ok()) << results.status();
     return (*results)[result];

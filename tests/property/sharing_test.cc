@@ -46,7 +46,7 @@ absl::StatusOr<Program> Relabel(const Program& program) {
     ids[constant.value] = *builder.AddConstant(
         name(constant.value), program.type(constant.value), constant.bytes);
   }
-  const auto file = builder.InternFile("elsewhere.py");
+  const auto file = builder.InternName("elsewhere.py");
   for (const Op& op : program.ops()) {
     ProgramBuilder::OpSpec spec{.def = op.def,
                                 .arguments = op.arguments,

@@ -1,0 +1,242 @@
+"""The Program that a call runs, with its state's tensors."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from mica import _mica
+from mica.compile import compile as _compile
+from mica.errors import CaptureError
+from mica.program import Program
+
+# A training step's second call may differ from its first, which made the
+# optimizer's state, and its third from its second.
+_MAX_CALLS = 4
+
+
+def capture(
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    modules: Mapping[str, Any] | None = None,
+) -> Program:
+    """The Program that `fn` runs for `args`.
+
+    If `fn` is compiled and has a record that fits `args`, that is taken and
+    nothing runs. Else `fn` is called with `args`, several times if it changes
+    its state so that a record doesn't fit the next call: for a training step
+    these are real steps.
+
+    The Program's variables are the tensors that `fn` itself uses, so that
+    running it, as by `mica.Executor`, trains the model. It returns what `fn`
+    does, without the gradients that a training step leaves in its leaves.
+
+    Args:
+      fn: A function, a method, a module, or what `mica.compile` made of one.
+      args: The positional arguments of the call: tensors, numbers, texts and
+        tuples, lists and dicts of them. Their tensors are fed at each run, by
+        the names of `Program.inputs`.
+      kwargs: The arguments by keyword.
+      modules: As for `mica.export`.
+    Returns:
+      The Program with its tensors.
+    Raises:
+      CaptureError: The call can't be captured as one graph; says why.
+      NotImplementedError: The program's way depends on tensors' values.
+    """
+    record = record_of(fn, tuple(args), dict(kwargs or {}), "mica.capture")
+    native = program_of(record, "mica.capture")
+    native = native.rename_variables(
+        new_names(
+            native,
+            record["states"],
+            modules_of(fn) if modules is None else modules,
+            "mica.capture",
+        )
+    )
+    tensors = list(record["states"]) + constants(native, record)
+    names = [name for name, _ in native.variables]
+    return Program(native, dict(zip(names, tensors, strict=True)))
+
+
+def program_of(record: dict[str, Any], who: str) -> _mica.Program:
+    """A record's Program, without outputs that are no part of the result."""
+    if record["host_reads"]:
+        raise NotImplementedError(
+            f"{who}: what the program does depends on the value of a "
+            f"tensor, read at {', '.join(record['host_reads'])}"
+        )
+    program = _keep_results(_mica.Program.parse(record["program"]), record)
+    _check_effects(record, who)
+    _check_gradients(program, record, who)
+    return program
+
+
+def record_of(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    who: str,
+) -> dict[str, Any]:
+    """The record that fits a call, made by calling if there is none."""
+    compiled: Any = fn if isinstance(fn, _mica.Compiled) else _compile(fn)
+    for _ in range(_MAX_CALLS):
+        record: dict[str, Any] | None = compiled._mica_describe(*args, **kwargs)
+        if record is not None:
+            return record
+        compiled(*args, **kwargs)
+    report = compiled._mica_report()
+    reasons = [reason[0] for reason in report["refusals"]]
+    reasons += [reason[0] for reason in report["misses"]]
+    raise CaptureError(
+        f"{who}: {report['name']} is not one graph: "
+        + ("; ".join(reasons) or "no record fits the call")
+    )
+
+
+def _keep_results(
+    program: _mica.Program, record: dict[str, Any]
+) -> _mica.Program:
+    """The Program without outputs that are no part of the call's result.
+
+    Those are gradients that the program leaves behind. The record's windows
+    count the outputs that are left.
+    """
+    used = {node[2] for node in record["results"] if node[0] == "tensor"}
+    windows = record["windows"]
+    kept = {
+        windows[index][1] for index in used if windows[index][0] == "output"
+    }
+    outputs = sorted(kept | set(record["number_outputs"]))
+    record["number_outputs"] = [
+        outputs.index(index) for index in record["number_outputs"]
+    ]
+    record["windows"] = [
+        (source, outputs.index(index), *rest)
+        if source == "output" and index in outputs
+        else (source, index, *rest)
+        for source, index, *rest in windows
+    ]
+    return program.keep_outputs(outputs)
+
+
+def _check_effects(record: Mapping[str, Any], who: str) -> None:
+    """Refuses a program that leaves something in Python's state."""
+    for effect in record["effects"]:
+        raise NotImplementedError(
+            f"{who}: the program {effect}; return the value instead"
+        )
+
+
+def _check_gradients(
+    program: _mica.Program, record: Mapping[str, Any], who: str
+) -> None:
+    """Refuses a program that reads a gradient and leaves another tensor."""
+    lost = set(record["lost_gradients"]) - set(program.unused_variables())
+    for name, _ in program.variables:
+        if name in lost:
+            raise NotImplementedError(
+                f"{who}: the program reads {name} and puts a new tensor "
+                "in its place; begin it with zero_grad(), or fill gradients "
+                "in place"
+            )
+
+
+def modules_of(fn: Callable[..., Any]) -> dict[str, Any]:
+    """The modules and optimizers that a callable has at hand, by name."""
+    fn = getattr(fn, "__wrapped__", fn)
+    if isinstance(fn, torch.nn.Module):
+        return {"": fn}
+    function = inspect.unwrap(getattr(fn, "__func__", fn))
+    if not inspect.isfunction(function):
+        return {}
+    names = inspect.getclosurevars(function)
+    return {
+        name: value
+        for name, value in {**names.globals, **names.nonlocals}.items()
+        if isinstance(value, (torch.nn.Module, torch.optim.Optimizer))
+    }
+
+
+def new_names(
+    program: _mica.Program,
+    states: Sequence[torch.Tensor],
+    modules: Mapping[str, Any],
+    who: str,
+) -> dict[str, str]:
+    """New names of variables by old ones, for tensors of the modules."""
+    known: dict[int, str] = {}
+    for prefix, module in modules.items():
+        if isinstance(module, torch.nn.Module):
+            _name_module(prefix, module, known)
+    for prefix, module in modules.items():
+        if isinstance(module, torch.optim.Optimizer):
+            _name_optimizer(prefix, module, known)
+        elif not isinstance(module, torch.nn.Module):
+            raise TypeError(
+                f"{who}: modules['{prefix}'] is a "
+                f"{type(module).__name__}: wants a module or an optimizer"
+            )
+    return {
+        old: known[id(tensor)]
+        for tensor, (old, _) in zip(states, program.variables, strict=False)
+        if id(tensor) in known
+    }
+
+
+def _name_module(
+    prefix: str, module: torch.nn.Module, known: dict[int, str]
+) -> None:
+    dot = f"{prefix}." if prefix else ""
+    for name, parameter in module.named_parameters():
+        known.setdefault(id(parameter), dot + name)
+        if parameter.grad is not None:
+            known.setdefault(id(parameter.grad), f"{dot}{name}.grad")
+    for name, buffer in module.named_buffers():
+        known.setdefault(id(buffer), dot + name)
+
+
+def _name_optimizer(
+    prefix: str, optimizer: torch.optim.Optimizer, known: dict[int, str]
+) -> None:
+    number = 0
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            name = known.get(id(parameter), str(number))
+            number += 1
+            for key, value in optimizer.state.get(parameter, {}).items():
+                if isinstance(value, torch.Tensor):
+                    known.setdefault(id(value), f"{prefix}.{name}.{key}")
+
+
+def constants(
+    program: _mica.Program, record: Mapping[str, Any]
+) -> list[torch.Tensor]:
+    """Tensors for the variables that were constants too large for the text."""
+    tensors = []
+    types = [text for _, text in program.variables[len(record["states"]) :]]
+    for data, text in zip(record["constants"], types, strict=True):
+        dtype, _, dims = text.partition("{")[0].rstrip("]").partition("[")
+        shape = [int(dim) for dim in dims.split(",") if dim]
+        flat = torch.frombuffer(bytearray(data), dtype=_DTYPES[dtype])
+        tensors.append(flat.reshape(shape))
+    return tensors
+
+
+_DTYPES = {
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "bf16": torch.bfloat16,
+    "f16": torch.float16,
+    "i8": torch.int8,
+    "u8": torch.uint8,
+    "i16": torch.int16,
+    "i32": torch.int32,
+    "i64": torch.int64,
+    "bool": torch.bool,
+}

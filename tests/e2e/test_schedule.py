@@ -1,0 +1,433 @@
+"""Captured training steps cut into stages and run as pipelines."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import mica
+
+DIM, HEADS, TOKENS, BATCH, LAYERS = 16, 2, 5, 2, 4
+KINDS = ["gpipe", "1f1b", "interleaved", "zb_h1", "zbv"]
+
+
+class Layer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(DIM)
+        self.qkv = nn.Linear(DIM, 3 * DIM)
+        self.out = nn.Linear(DIM, DIM)
+        self.norm2 = nn.LayerNorm(DIM)
+        self.mlp = nn.Sequential(
+            nn.Linear(DIM, 4 * DIM), nn.GELU(), nn.Linear(4 * DIM, DIM)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        heads = (*x.shape[:-1], HEADS, DIM // HEADS)
+        q, k, v = self.qkv(self.norm1(x)).chunk(3, dim=-1)
+        q, k, v = (part.view(heads).transpose(1, 2) for part in (q, k, v))
+        h = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(h.transpose(1, 2).reshape(x.shape))
+        return x + self.mlp(self.norm2(x))
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(11, DIM)
+        self.layers = nn.ModuleList([Layer() for _ in range(LAYERS)])
+        self.head = nn.Linear(DIM, 11)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embed(tokens)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+class Trained:
+    """A model, its captured step on one micro-batch, and its start."""
+
+    def __init__(self, optimizer: str, micro_batches: int) -> None:
+        torch.manual_seed(7)
+        self.model = model = Net()
+        params = model.parameters()
+        opt = (
+            torch.optim.AdamW(params, lr=0.02)
+            if optimizer == "adamw"
+            else torch.optim.SGD(params, lr=0.1, momentum=0.9)
+        )
+        self.opt = opt
+
+        def step(tokens: Tensor, labels: Tensor) -> Tensor:
+            opt.zero_grad()
+            logits = model(tokens).flatten(0, 1)
+            loss = nn.functional.cross_entropy(logits, labels.flatten())
+            (loss / micro_batches).backward()
+            opt.step()
+            return loss.detach()
+
+        self.step = step
+        example = torch.zeros(BATCH, TOKENS, dtype=torch.long)
+        self.program = mica.capture(step, (example, example))
+        self.start = {
+            name: tensor.detach().clone()
+            for name, tensor in self.program.tensors.items()
+        }
+        self.eager = copy.deepcopy((model, opt.state_dict()))
+
+    def restart(self) -> None:
+        with torch.no_grad():
+            for name, tensor in self.program.tensors.items():
+                tensor.copy_(self.start[name])
+
+    def state(self) -> dict[str, Tensor]:
+        return {
+            name: tensor.detach().clone()
+            for name, tensor in self.program.tensors.items()
+        }
+
+
+def feeds(micro_batches: int, seed: int = 0) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    shape = (micro_batches * BATCH, TOKENS)
+    return {
+        name: torch.randint(0, 11, shape, generator=generator)
+        for name in ("tokens", "labels")
+    }
+
+
+def assert_same(got: Mapping[str, Tensor], want: Mapping[str, Tensor]) -> None:
+    assert got.keys() == want.keys()
+    for name, tensor in got.items():
+        assert torch.equal(tensor, want[name]), name
+
+
+@pytest.fixture(scope="module")
+def trained() -> Trained:
+    return Trained("adamw", 4)
+
+
+def run(
+    trained: Trained, schedule: mica.Schedule, fuse: bool = True, **options: Any
+) -> tuple[list[Tensor], dict[str, Tensor]]:
+    """Three steps from the start: the last losses, and what they left."""
+    trained.restart()
+    executor = mica.Executor("cpu", num_threads=1, fuse=fuse)
+    for number in range(3):
+        results = executor.run(
+            trained.program,
+            feeds(schedule.num_micro_batches, number),
+            schedule=schedule,
+            **options,
+        )
+    return [losses[0] for losses in results], trained.state()
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_the_uncut_step_bit_for_bit(
+    trained: Trained, kind: str, fuse: bool
+) -> None:
+    uncut = mica.Schedule("gpipe", devices=1, micro_batches=4)
+    want_losses, want = run(trained, uncut, fuse)
+    for devices in (2, 3):
+        # Interleaved ones want micro-batches in groups of the devices.
+        if kind == "interleaved" and devices == 3:
+            continue
+        schedule = mica.Schedule(kind, devices=devices, micro_batches=4)
+        losses, state = run(trained, schedule, fuse)
+        assert_same(state, want)
+        assert all(map(torch.equal, losses, want_losses))
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+def test_one_micro_batch_is_the_program_itself(
+    trained: Trained, fuse: bool
+) -> None:
+    schedule = mica.Schedule("zb_h1", devices=3, micro_batches=1)
+    trained.restart()
+    executor = mica.Executor("cpu", num_threads=1, fuse=fuse)
+    for number in range(3):
+        (loss,) = executor.run(trained.program, feeds(1, number))
+    want = trained.state()
+    losses, state = run(trained, schedule, fuse)
+    assert_same(state, want)
+    assert torch.equal(losses[0], loss)
+
+
+def test_is_eagers_step_over_the_whole_batch(trained: Trained) -> None:
+    schedule = mica.Schedule("1f1b", devices=2, micro_batches=4)
+    _, state = run(trained, schedule)
+    trained.restart()
+    for number in range(3):
+        fed = feeds(4, number)
+        trained.opt.zero_grad()
+        logits = trained.model(fed["tokens"]).flatten(0, 1)
+        nn.functional.cross_entropy(logits, fed["labels"].flatten()).backward()
+        trained.opt.step()
+    for name, want in trained.state().items():
+        torch.testing.assert_close(state[name], want, rtol=2e-3, atol=2e-4)
+
+
+def test_modules_start_stages(trained: Trained) -> None:
+    schedule = mica.Schedule("1f1b", devices=3, micro_batches=4)
+    want_losses, want = run(
+        trained, mica.Schedule("gpipe", devices=1, micro_batches=4)
+    )
+    split_at = ["model.layers.1", "model.layers.3"]
+    losses, state = run(trained, schedule, split_at=split_at)
+    assert_same(state, want)
+    assert all(map(torch.equal, losses, want_losses))
+    text = mica.Executor("cpu").schedule_text(
+        trained.program, schedule, split_at=split_at
+    )
+    stages = text.split("// ")
+    by_name = {stage.partition("\n")[0]: stage for stage in stages[1:]}
+    for number, stage in ((0, 0), (1, 1), (2, 1), (3, 2)):
+        weight = f'variable "model.layers.{number}.qkv.weight"'
+        for name in ("forward", "backward", "update"):
+            for other in range(3):
+                assert (weight in by_name[f"{name}({other})"]) == (
+                    other == stage
+                ), (weight, name, other)
+    assert "sends to device 1" in stages[0]
+    assert "receives from device 2" in stages[0]
+    assert "mica.send(" in by_name["forward(0)"]
+    assert "mica.receive(" in by_name["forward(1)"]
+
+
+def test_ops_know_their_modules(trained: Trained) -> None:
+    text = str(trained.program)
+    assert ' in "model.layers.2.mlp.0"' in text
+    assert ' backward "model.layers.2.mlp.0"' in text
+    assert ' in "model.embed"' in text
+
+
+def test_sgd_with_momentum_runs_pinned() -> None:
+    trained = Trained("sgd", 2)
+    schedule = mica.Schedule("1f1b", devices=2, micro_batches=2)
+    _, want = run(trained, mica.Schedule("gpipe", devices=1, micro_batches=2))
+    _, state = run(trained, schedule, cpus=[0, 0])
+    assert_same(state, want)
+
+
+def test_takes_a_mapping_for_each_micro_batch(trained: Trained) -> None:
+    schedule = mica.Schedule("gpipe", devices=2, micro_batches=4)
+    executor = mica.Executor("cpu", num_threads=1)
+    whole = feeds(4)
+    trained.restart()
+    want = executor.run(trained.program, whole, schedule=schedule)
+    trained.restart()
+    parts = [
+        {name: t[i * BATCH :][:BATCH] for name, t in whole.items()}
+        for i in range(4)
+    ]
+    got = executor.run(trained.program, parts, schedule=schedule)
+    assert all(torch.equal(a[0], b[0]) for a, b in zip(got, want, strict=True))
+
+
+def test_writes_raise_version_counters(trained: Trained) -> None:
+    weight = trained.program.tensors["model.head.weight"]
+    before = weight._version
+    schedule = mica.Schedule("gpipe", devices=1, micro_batches=4)
+    mica.Executor("cpu").run(trained.program, feeds(4), schedule=schedule)
+    assert weight._version > before
+
+
+def expect(
+    trained: Trained,
+    error: type[Exception],
+    message: str,
+    call: Callable[[], Any],
+) -> None:
+    """The call says so, and updates nothing."""
+    before = trained.state()
+    with pytest.raises(error, match=message):
+        call()
+    assert_same(trained.state(), before)
+
+
+def test_says_what_is_wrong_with_feeds(trained: Trained) -> None:
+    executor = mica.Executor("cpu")
+    schedule = mica.Schedule("1f1b", devices=2, micro_batches=4)
+    good = feeds(4)
+
+    def fed(feed: Any) -> Callable[[], Any]:
+        return lambda: executor.run(trained.program, feed, schedule=schedule)
+
+    part = feeds(1)
+    expect(
+        trained,
+        ValueError,
+        'micro-batch 0: feed "labels" is missing: wants i64',
+        fed({"tokens": good["tokens"]}),
+    )
+    expect(
+        trained,
+        ValueError,
+        r'"tokens": wants 4 micro-batches of i64\[2,5\], 8 rows, got \[7, 5\]',
+        fed({**good, "tokens": good["tokens"][:7]}),
+    )
+    expect(
+        trained,
+        ValueError,
+        "wants feeds of 4 micro-batches, got 3",
+        fed([part] * 3),
+    )
+    expect(
+        trained,
+        ValueError,
+        'micro-batch 2: feed "labels" is missing',
+        fed([part, part, {"tokens": part["tokens"]}, part]),
+    )
+    expect(
+        trained,
+        ValueError,
+        'feed "more" is no input of program @step',
+        fed({**good, "more": good["tokens"]}),
+    )
+
+
+def test_says_what_is_wrong_with_schedules(trained: Trained) -> None:
+    executor = mica.Executor("cpu")
+    schedule = mica.Schedule("1f1b", devices=2, micro_batches=4)
+    with pytest.raises(ValueError, match='zb_h1 or zbv, got "2f2b"'):
+        mica.Schedule("2f2b", devices=2, micro_batches=4)
+    with pytest.raises(ValueError, match="micro-batches: wants 1 to"):
+        mica.Schedule("1f1b", devices=2, micro_batches=0)
+    with pytest.raises(ValueError, match="got backwards"):
+        mica.Schedule(
+            "1f1b", devices=2, micro_batches=4, costs={"backwards": 1}
+        )
+    swapped = str(mica.Schedule("1f1b", devices=2, micro_batches=2))
+    swapped = swapped.replace(
+        "backward(1,0)\n    forward(1,1)", "forward(1,1)\n    backward(1,0)"
+    ).replace(
+        "forward(0,1)\n    backward(0,0)", "backward(0,0)\n    forward(0,1)"
+    )
+    with pytest.raises(ValueError, match="deadlock: device 0: backward"):
+        mica.Schedule.parse(swapped)
+    missing = str(schedule).replace("    backward(1,2)\n", "")
+    with pytest.raises(ValueError, match=r"backward\(1,2\)"):
+        mica.Schedule.parse(missing)
+    with pytest.raises(ValueError, match="a job type"):
+        mica.Schedule.parse(str(schedule).replace("update(1)", "upgrade(1)"))
+
+    def split(at: list[str]) -> Callable[[], Any]:
+        return lambda: executor.run(
+            trained.program, feeds(4), schedule=schedule, split_at=at
+        )
+
+    expect(
+        trained,
+        LookupError,
+        'module "model.layers.9" runs no forward op; there are .*'
+        "model.layers.3.mlp",
+        split(["model.layers.9"]),
+    )
+    expect(trained, ValueError, "got 2", split(["model.head"] * 2))
+    frozen = mica.Executor("cpu", frozen=True)
+    expect(
+        trained,
+        NotImplementedError,
+        "frozen",
+        lambda: frozen.run(trained.program, feeds(4), schedule=schedule),
+    )
+    expect(
+        trained,
+        ValueError,
+        "device 1: CPU 1000",
+        lambda: executor.run(
+            trained.program, feeds(4), schedule=schedule, cpus=[0, 1000]
+        ),
+    )
+    expect(
+        trained,
+        LookupError,
+        'fetch "nope"',
+        lambda: executor.run(
+            trained.program, feeds(4), ["nope"], schedule=schedule
+        ),
+    )
+
+
+def test_clipping_by_the_global_norm_is_refused_on_several_stages() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x: Tensor) -> Tensor:
+        opt.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        opt.step()
+        return loss.detach()
+
+    program = mica.capture(step, (torch.ones(2, 4),))
+    executor = mica.Executor("cpu")
+    one = mica.Schedule("gpipe", devices=1, micro_batches=2)
+    executor.run(program, {"x": torch.ones(4, 4)}, schedule=one)
+    two = mica.Schedule("gpipe", devices=2, micro_batches=2)
+    with pytest.raises(ValueError, match="reads gradients of stages 0 and 1"):
+        executor.run(program, {"x": torch.ones(4, 4)}, schedule=two)
+
+
+def test_random_numbers_are_refused() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x: Tensor) -> Tensor:
+        opt.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        opt.step()
+        return loss.detach()
+
+    program = mica.capture(step, (torch.ones(2, 4),))
+    schedule = mica.Schedule("gpipe", devices=1, micro_batches=2)
+    with pytest.raises(NotImplementedError, match="random numbers"):
+        mica.Executor("cpu").run(
+            program, {"x": torch.ones(4, 4)}, schedule=schedule
+        )
+
+
+def test_forward_passes_alone_are_pipelines_too() -> None:
+    model = Net().eval()
+
+    @torch.no_grad()
+    def infer(tokens: Tensor) -> Tensor:
+        return model(tokens)
+
+    tokens = feeds(2)["tokens"]
+    program = mica.capture(infer, (tokens[:BATCH],))
+    schedule = mica.Schedule.parse(
+        "schedule @infer(micro_batches=2, stages=[0,1]) {\n"
+        "  device {\n    forward(0,0)\n    forward(0,1)\n  }\n"
+        "  device {\n    forward(1,0)\n    forward(1,1)\n  }\n}\n"
+    )
+    executor = mica.Executor("cpu", num_threads=1)
+    got = executor.run(program, {"tokens": tokens}, schedule=schedule)
+    for i, (logits,) in enumerate(got):
+        part = tokens[i * BATCH :][:BATCH]
+        (want,) = executor.run(program, {"tokens": part})
+        assert torch.equal(logits, want)
+    trains = mica.Schedule("1f1b", devices=2, micro_batches=2)
+    with pytest.raises(ValueError, match="tells of no backward op"):
+        executor.run(program, {"tokens": tokens}, schedule=trains)
+
+
+def test_draws_tables_and_pictures() -> None:
+    schedule = mica.Schedule("1f1b", devices=2, micro_batches=2)
+    assert schedule.table().splitlines() == [
+        "device 0 | F0 F1 .  B0 B0 B1 B1",
+        "device 1 | .  F0 B0 B0 F1 B1 B1",
+    ]
+    assert schedule.svg().startswith("<svg")
+    assert mica.Schedule.parse(str(schedule)).table() == schedule.table()
+    assert 0 < schedule.bubble < 1
