@@ -1,6 +1,7 @@
 #include "analysis/schedule/cut.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -14,10 +15,6 @@
 
 namespace mica {
 namespace {
-
-std::string SumName(const std::string& variable) {
-  return absl::StrCat("sum of gradients: ", variable);
-}
 
 // A value that goes to a device.
 using Message = std::pair<ValueId, int>;
@@ -62,6 +59,7 @@ class Cutter {
     for (const Variable& variable : program.variables()) {
       names_[variable.value] = variable.name;
     }
+    NameSums();
   }
 
   absl::StatusOr<CutProgram> Cut() {
@@ -83,6 +81,21 @@ class Cutter {
   }
 
  private:
+  // An update may read a gradient in two forms: as it is, and as a view.
+  void NameSums() {
+    for (const auto& [gradient, variable] : map_.gradients()) {
+      sum_names_[gradient];  // In the Program's order, not the map's.
+    }
+    absl::flat_hash_map<ValueId, int> num_sums;
+    for (auto& [gradient, name] : sum_names_) {
+      const ValueId variable = map_.gradients().at(gradient);
+      name = absl::StrCat("sum of gradients: ", names_.at(variable));
+      if (const int number = ++num_sums[variable]; number > 1) {
+        absl::StrAppend(&name, " (", number, ")");
+      }
+    }
+  }
+
   Piece& Find(const JobClass& jobs) {
     return *absl::c_find_if(
         pieces_, [&](const Piece& piece) { return piece.jobs == jobs; });
@@ -183,9 +196,9 @@ class Cutter {
       Find(*map_.op_class(program_.value(id).index)).returns.push_back(id);
     }
     for (const Variable& variable : program_.variables()) {
-      for (const auto& [gradient, of_variable] : map_.gradients()) {
-        if (of_variable != variable.value) continue;
-        result.accumulators.push_back(SumName(variable.name));
+      for (const auto& [gradient, name] : sum_names_) {
+        if (map_.gradients().at(gradient) != variable.value) continue;
+        result.accumulators.push_back(name);
       }
     }
     return absl::OkStatus();
@@ -320,9 +333,8 @@ class Cutter {
     const Value& value = program_.value(gradient);
     TensorType type = value.type;
     if (!type.is_dense()) type.strides.clear();
-    return builder.AddVariable(
-        absl::StrCat("sum of ", value.name),
-        SumName(names_.at(map_.gradients().at(gradient))), type);
+    return builder.AddVariable(absl::StrCat("sum of ", value.name),
+                               sum_names_.at(gradient), type);
   }
 
   const Program& program_;
@@ -331,6 +343,7 @@ class Cutter {
   const OpRegistry& registry_;
   std::vector<Piece> pieces_;
   absl::flat_hash_map<ValueId, std::string> names_;  // Of variables.
+  std::map<ValueId, std::string> sum_names_;         // By gradient.
 };
 
 }  // namespace

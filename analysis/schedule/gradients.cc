@@ -70,14 +70,14 @@ class GradientUses {
   }
 
  private:
-  // Follows a gradient through ops on tensors of its dims: a norm over all of
+  // Follows a gradient through ops on tensors of its size: a norm over all of
   // them, by which each is scaled, makes none of them another one's.
   void Reach(const Op& op, const std::vector<bool>& is_gradient, ValueId id) {
+    const int64_t size = program_.type(id).num_elements();
     for (ValueId result : op.results) {
-      if (!op.def->is_view() &&
-          program_.type(id).dims != program_.type(result).dims) {
-        continue;
-      }
+      const bool is_of_size = program_.type(result).num_elements() == size &&
+                              (size > 1 || op.def->is_elementwise());
+      if (!is_of_size && !op.def->is_view()) continue;
       std::set<ValueId>& to = reach_[result];
       if (is_gradient[id]) {
         to.insert(id);

@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -26,6 +27,7 @@
 #include "executor/schedule/schedule_runner.h"
 #include "framework/base/status.h"
 #include "framework/schedule/schedule.h"
+#include "framework/text/text.h"
 #include "ops/all.h"
 #include "python/bridge/bindings.h"
 #include "python/bridge/opaque.h"
@@ -349,11 +351,6 @@ std::string TraceOf(const PyPipeline& self) {
   return ToChromeTrace(self.plan->graph(), self.runner->timeline(),
                        /*unit_us=*/1);
 }
-std::string RunSvgOf(const PyPipeline& self) {
-  if (self.runner == nullptr) return "";
-  return ToSvg(self.plan->graph(), self.runner->timeline(),
-               absl::StrCat(self.program->name(), ", microseconds"));
-}
 
 }  // namespace
 
@@ -417,8 +414,7 @@ void BindSchedule(nb::module_& m) {
              }
              return texts;
            })
-      .def("trace", &TraceOf)
-      .def("svg", &RunSvgOf);
+      .def("trace", &TraceOf);
 }
 
 }  // namespace mica

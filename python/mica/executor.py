@@ -225,6 +225,34 @@ class Executor:
             texts.append(f"// {name}\n{text}")
         return "\n".join(texts)
 
+    def schedule_trace(
+        self,
+        program: Program,
+        schedule: Schedule,
+        fetch_list: Sequence[str] | None = None,
+        *,
+        split_at: Sequence[str] = (),
+        cpus: Sequence[int] = (),
+    ) -> str:
+        """When the Jobs of the last `run` with these arguments ran.
+
+        Args:
+          program: As in `run`.
+          schedule: As in `run`.
+          fetch_list: As in `run`.
+          split_at: As in `run`.
+          cpus: As in `run`.
+        Returns:
+          JSON for Perfetto or chrome://tracing, with an arrow for what goes to
+          another device; tools/draw_schedule.py draws it. Empty before the
+          first such run.
+        Raises:
+          ValueError: As `run`.
+          LookupError: As `run`.
+        """
+        pipeline = self._pipeline(program, fetch_list, schedule, split_at, cpus)
+        return pipeline.trace()
+
     def plan_text(
         self,
         program: Program,
