@@ -14,8 +14,8 @@ struct OpWork {
 };
 
 // Nothing for a view. A convolution's products are counted; another
-// contraction's products are the root of the product of its results' and its
-// two largest operands' numbers: of [m,k] by [k,n] that is m k n.
+// contraction's are the root of the product of its results' and its two largest
+// operands' numbers: of [m,k] by [k,n] that is m k n.
 OpWork WorkOf(const Program& program, const Op& op);
 
 }  // namespace mica

@@ -52,11 +52,11 @@ struct CutProgram {
 
 // The forward pass is cut in its order, before the first op of a module or into
 // pieces of about equal cost; but elementwise ops, which may be fused into the
-// ops before, stay in the stage of what they are applied to. A backward op goes where its module's forward ops
-// are or, where none is known, its forward op's values and variables, as far as
-// values only flow backward. What a gradient's value is becomes a sum over the
-// micro-batches; an op behind it is part of its stage's update. Views are made
-// anew where they are read.
+// ops before, stay in the stage of what they are applied to. A backward op goes
+// where its module's forward ops are or, where none is known, its forward op's
+// values and variables, as far as values only flow backward. What a gradient's
+// value is becomes a sum over the micro-batches; an op behind it is part of its
+// stage's update. Views are made anew where they are read.
 //
 // A tensor of another device arrives as an input, %"h to 1", which mica.receive
 // reads; where it is made, mica.send gives it that name. Host scalars are every

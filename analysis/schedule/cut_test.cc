@@ -173,8 +173,9 @@ TEST(CutTest, NamesTheModulesThatThereAre) {
 TEST(CutTest, RefusesGradientsOfNoVariable) {
   std::string text = kTrained;
   text.replace(text.find("(%x, %w0)"), 9, "(%x, %w1)");
-  EXPECT_THAT(Cut(text, {.num_stages = 2}),
-              StatusIs(kInvalid, HasSubstr("%g0 of aten.mm is the gradient of none")));
+  EXPECT_THAT(
+      Cut(text, {.num_stages = 2}),
+      StatusIs(kInvalid, HasSubstr("%g0 of aten.mm is the gradient of none")));
 }
 
 TEST(CutTest, GradientsBecomeSumsThatTheUpdateReads) {
