@@ -12,6 +12,7 @@
 #include "analysis/rewrite.h"
 #include "analysis/schedule/stage_map.h"
 #include "framework/base/status.h"
+#include "framework/ir/control_flow.h"
 
 namespace mica {
 namespace {
@@ -367,7 +368,7 @@ absl::StatusOr<CutProgram> CutIntoStages(const Program& program,
                      " stages, got ", options.device_of_stage.size()));
   }
   for (const Op& op : program.ops()) {
-    if (!op.def->has_effect()) continue;
+    if (!HasEffect(op)) continue;
     return absl::UnimplementedError(absl::StrCat(
         Describe(op), ": a Schedule can't keep the order of random numbers"));
   }

@@ -26,6 +26,7 @@
 #include "analysis/schedule/simulate.h"
 #include "executor/schedule/schedule_runner.h"
 #include "framework/base/status.h"
+#include "framework/ir/control_flow.h"
 #include "framework/schedule/schedule.h"
 #include "framework/text/text.h"
 #include "ops/all.h"
@@ -112,13 +113,14 @@ struct PyPipeline {
 
 // Random numbers come from one generator, in the order in which devices ask.
 absl::Status RefuseRandomOps(const Program& program) {
-  for (const Op& op : program.ops()) {
-    if (!DrawsRandomNumbers(*op.def)) continue;
-    return absl::UnimplementedError(
+  absl::Status status;
+  ForEachOp(program, [&](const Op& op) {
+    if (!status.ok() || !DrawsRandomNumbers(*op.def)) return;
+    status = absl::UnimplementedError(
         absl::StrCat(Describe(op),
                      ": draws random numbers, whose order a Schedule changes"));
-  }
-  return absl::OkStatus();
+  });
+  return status;
 }
 
 // The Program with `fetches` as its outputs; empty leaves them.
