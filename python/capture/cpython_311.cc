@@ -19,7 +19,7 @@ struct Known {
   std::string torch_dir;
   std::string mica_dir;
   PyTypeObject* deque = nullptr;
-  destructor python_dealloc = nullptr;  // That of classes made in Python.
+  destructor python_dealloc = nullptr;        // That of classes made in Python.
   const PyCodeObject* module_call = nullptr;  // What calls a module's hooks.
 };
 Known* known = nullptr;
@@ -82,8 +82,7 @@ const PyCodeObject* FindModuleCall() {
     PyErr_Clear();
     return nullptr;
   }
-  auto* code =
-      reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(call.get()));
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(call.get()));
   return code->co_argcount > 0 ? code : nullptr;
 }
 

@@ -48,12 +48,11 @@ absl::StatusOr<Program> Relabel(const Program& program) {
   }
   const auto file = builder.InternName("elsewhere.py");
   for (const Op& op : program.ops()) {
-    ProgramBuilder::OpSpec spec{.def = op.def,
-                                .arguments = op.arguments,
-                                .source = {.file = file,
-                                           .line = 1,
-                                           .is_backward = true,
-                                           .scope = file}};
+    ProgramBuilder::OpSpec spec{
+        .def = op.def,
+        .arguments = op.arguments,
+        .source = {
+            .file = file, .line = 1, .is_backward = true, .scope = file}};
     RenameValues(spec.arguments, [&](ValueId id) { return ids[id]; });
     for (ValueId id : op.results) {
       spec.types.push_back(program.type(id));
