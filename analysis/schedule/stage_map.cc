@@ -340,8 +340,9 @@ absl::Status StageMap::PlaceUpdates() {
         if (stage.value_or(of_variable) != of_variable) {
           return absl::InvalidArgumentError(
               absl::StrCat("%", program_.value(update.target).name,
-                           ": its update reads gradients of stages ", *stage,
-                           " and ", of_variable));
+                           ": its update reads gradients of stages ",
+                           std::min(*stage, of_variable), " and ",
+                           std::max(*stage, of_variable)));
         }
         stage = of_variable;
       }
