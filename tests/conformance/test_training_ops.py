@@ -381,7 +381,9 @@ for rounded in ("max_pool", "adaptive_pool", "views"):
 def check(op: one_op.OneOp) -> None:
     native = _mica.Program.parse(op.text)
     for is_oracle in (False, True):
-        executor = _mica.Executor("cpu", 1, 1, False, True, oracle=is_oracle)
+        executor = _mica.Executor(
+            "cpu", 1, 1, False, False, True, oracle=is_oracle
+        )
         results = executor.run(native, op.feeds, {}, [])
         for i, (got, want) in enumerate(zip(results, op.wants, strict=True)):
             relative, absolute = TOLERANCES.get(want.dtype, (0, 0))
