@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
-#include <vector>
+
+#include "analysis/rewrite.h"
 
 namespace mica {
 namespace {
@@ -22,22 +23,20 @@ double BatchOf(const Program& program, const Op& op) {
   return is_batch ? static_cast<double>(result.dims[0]) : 1;
 }
 
-bool IsConvolution(const Op& op) {
-  return op.def->name() == "aten.convolution" ||
-         op.def->name() == "mica.convolution";
-}
-
 // Each weight of an output channel meets each of the channel's pixels.
 double ConvolutionProducts(const Program& program, const Op& op) {
-  std::vector<ValueId> operands;
-  ForEachValue(op.arguments, [&](ValueId id) { operands.push_back(id); });
-  const TensorType& weight = program.type(operands[1]);
+  const TensorType& weight = program.type(OperandsOf(op)[1]);
   if (weight.num_elements() == 0) return 0;
   return static_cast<double>(program.type(op.results[0]).num_elements()) *
          static_cast<double>(weight.num_elements() / weight.dims[0]);
 }
 
 }  // namespace
+
+bool IsConvolution(const Op& op) {
+  return op.def->name() == "aten.convolution" ||
+         op.def->name() == "mica.convolution";
+}
 
 OpWork WorkOf(const Program& program, const Op& op) {
   OpWork work;

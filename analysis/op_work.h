@@ -13,6 +13,9 @@ struct OpWork {
   double products = 0;  // Multiplications, where these tell how long it takes.
 };
 
+// One that goes forward, with or without what is fused behind it.
+bool IsConvolution(const Op& op);
+
 // Nothing for a view. A convolution's products are counted; another
 // contraction's are the root of the product of its results' and its two largest
 // operands' numbers: of [m,k] by [k,n] that is m k n.

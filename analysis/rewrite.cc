@@ -33,7 +33,7 @@ absl::StatusOr<LiveOps> FindLiveOps(const Program& program,
   for (int i = static_cast<int>(program.ops().size()) - 1; i >= 0; --i) {
     const Op& op = program.ops()[i];
     const bool is_live =
-        (op.bodies.empty() ? op.def->has_effect() : HasEffect(op)) ||
+        HasEffect(op) ||
         std::any_of(op.results.begin(), op.results.end(),
                     [&](ValueId id) { return live_values[id]; });
     if (!is_live) continue;
@@ -150,6 +150,12 @@ absl::StatusOr<Program> Rewriter::Finish() {
   return is_body ? builder_.BuildBody(outputs_) : builder_.Build(outputs_);
 }
 
+std::vector<ValueId> OperandsOf(const Op& op) {
+  std::vector<ValueId> operands;
+  ForEachValue(op.arguments, [&](ValueId id) { operands.push_back(id); });
+  return operands;
+}
+
 std::vector<int> CountUses(const Program& program) {
   std::vector<int> uses(program.num_values(), 0);
   for (const Op& op : program.ops()) {
@@ -192,7 +198,7 @@ absl::StatusOr<Program> KeepLiveOps(const Program& program,
       MICA_RETURN_IF_ERROR(rewriter.CopyOp(op));
       keep(flat_id);
     }
-    flat_id += op.bodies.empty() ? 1 : CountOps(op);
+    flat_id += CountOps(op);
   }
   return rewriter.Finish();
 }

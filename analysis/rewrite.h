@@ -69,6 +69,9 @@ class Rewriter {
   std::function<std::string(const std::string&)> variable_names_;
 };
 
+// The values among an op's arguments, in order.
+std::vector<ValueId> OperandsOf(const Op& op);
+
 // How many ops, updates and returns read each value.
 std::vector<int> CountUses(const Program& program);
 

@@ -22,12 +22,6 @@
 namespace mica {
 namespace {
 
-// What one micro-batch costs a device, in any units.
-struct DeviceCost {
-  StageCost jobs;
-  double send = 0;
-};
-
 absl::StatusOr<DeviceCost> ParseCosts(absl::string_view text) {
   DeviceCost cost;
   const std::pair<absl::string_view, double*> fields[] = {
@@ -48,18 +42,6 @@ absl::StatusOr<DeviceCost> ParseCosts(absl::string_view text) {
     }
   }
   return cost;
-}
-
-// A stage's part of its device's cost.
-ScheduleCosts DivideCosts(const DeviceCost& cost, int num_devices,
-                          int num_stages) {
-  const double part = static_cast<double>(num_devices) / num_stages;
-  const StageCost stage = {.forward = cost.jobs.forward * part,
-                           .backward_input = cost.jobs.backward_input * part,
-                           .backward_weight = cost.jobs.backward_weight * part,
-                           .update = cost.jobs.update * part};
-  return {.stages = std::vector<StageCost>(num_stages, stage),
-          .send = cost.send};
 }
 
 absl::Status CheckRange(const ScheduleBenchOptions& options) {

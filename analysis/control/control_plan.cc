@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
 #include "framework/tensor/tensor.h"
 
@@ -51,8 +52,7 @@ absl::StatusOr<ControlPlan> PlanControl(
   for (size_t i = 0; i < bodies.size(); ++i) {
     const bool gives_results = plan.kind == ControlKind::kIf || i == 1;
     if (gives_results) {
-      const absl::Status status = CheckResults(outer, op, *bodies[i]);
-      if (!status.ok()) return status;
+      MICA_RETURN_IF_ERROR(CheckResults(outer, op, *bodies[i]));
     }
     plan.scratch_bytes = std::max(plan.scratch_bytes,
                                   plan.arena_offset + bodies[i]->arena_bytes());

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
+#include "analysis/op_work.h"
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
 #include "framework/op/op_def.h"
@@ -22,11 +23,6 @@ enum class Manner {
   kReduces,  // Takes any, gives what was recorded.
   kInsists,  // Wants row-major operands, or those recorded.
 };
-
-bool IsConvolution(const Op& op) {
-  return op.def->name() == "aten.convolution" ||
-         op.def->name() == "mica.convolution";
-}
 
 Manner MannerOf(const Program& program, const Op& op,
                 const std::vector<int>& uses) {

@@ -4,6 +4,7 @@
 
 #include "analysis/control/control_plan.h"
 #include "analysis/plan/planner.h"
+#include "analysis/rewrite.h"
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
 
@@ -26,8 +27,7 @@ absl::StatusOr<std::vector<std::shared_ptr<const Plan>>> Planner::PlanBodies(
   size_t first = plan_->flat_ids_[id] + 1;
   for (size_t i = 0; i < op.bodies.size(); ++i) {
     const Program& body = *op.bodies[i];
-    size_t num_ops = 0;
-    ForEachOp(body, [&](const Op&) { ++num_ops; });
+    const OpId num_ops = CountOps(body);
     const auto begin = plan_->origins_.begin() + first;
     first += num_ops;
     Planner planner(ops_, kernels_, options);

@@ -207,19 +207,18 @@ absl::StatusOr<std::shared_ptr<const Plan>> DecodePlan(
       return Damaged("a variable");
     }
   }
-  OpId num_ops = 0;
-  ForEachOp(program, [&](const Op&) { ++num_ops; });
-  bool fits = true;
+  const OpId num_ops = CountOps(program);
+  bool has_lines = true, has_results = true;
   ForEachOp(*fused, [&](const Op& op) {
-    fits = fits && op.source.line >= 0 && op.source.line <= num_ops;
-  });
-  if (!fits) return Damaged("a line");
-  ForEachOp(*fused, [&](const Op& op) {
+    has_lines = has_lines && op.source.line >= 0 && op.source.line <= num_ops;
     for (const auto& body : op.bodies) {
-      for (ValueId id : body->outputs()) fits = fits && id != kNoValue;
+      for (ValueId id : body->outputs()) {
+        has_results = has_results && id != kNoValue;
+      }
     }
   });
-  if (!fits) return Damaged("a body without a result");
+  if (!has_lines) return Damaged("a line");
+  if (!has_results) return Damaged("a body without a result");
   std::vector<OpId> origins = RestoreSources(program, *fused);
   Planner planner(ops, kernels, options);
   planner.set_choices(choices);

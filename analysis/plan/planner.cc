@@ -27,12 +27,6 @@ constexpr double kWorthwhile = 0.9;
 
 }  // namespace
 
-std::vector<ValueId> Planner::OperandsOf(const Op& op) {
-  std::vector<ValueId> operands;
-  ForEachValue(op.arguments, [&](ValueId id) { operands.push_back(id); });
-  return operands;
-}
-
 absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
     Program program, std::vector<OpId> origins) {
   plan_->num_threads_ = options_.num_threads;

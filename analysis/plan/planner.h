@@ -105,7 +105,6 @@ class Planner {
   QueueOptions MakeQueueOptions() const;
   void PlaceInQueue();
 
-  static std::vector<ValueId> OperandsOf(const Op& op);
   KernelRequest MakeRequest(const Op& op) const;
   // Appends the step's operands, results and scratch.
   void AddArgs(Step& step, const std::vector<Place>& operands,

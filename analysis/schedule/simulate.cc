@@ -26,6 +26,17 @@ double ScheduleCosts::Of(JobType type, int stage) const {
   return 0;
 }
 
+ScheduleCosts DivideCosts(const DeviceCost& cost, int num_devices,
+                          int num_stages) {
+  const double part = static_cast<double>(num_devices) / num_stages;
+  const StageCost stage = {.forward = cost.jobs.forward * part,
+                           .backward_input = cost.jobs.backward_input * part,
+                           .backward_weight = cost.jobs.backward_weight * part,
+                           .update = cost.jobs.update * part};
+  return {.stages = std::vector<StageCost>(num_stages, stage),
+          .send = cost.send};
+}
+
 absl::Status CheckCosts(const ScheduleCosts& costs, int num_stages) {
   if (static_cast<int>(costs.stages.size()) != num_stages) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -27,6 +27,16 @@ struct ScheduleCosts {
   double Of(JobType type, int stage) const;
 };
 
+// What one micro-batch costs a device, all its stages together.
+struct DeviceCost {
+  StageCost jobs;
+  double send = 0;
+};
+
+// The same cost for each stage: its part of its device's.
+ScheduleCosts DivideCosts(const DeviceCost& cost, int num_devices,
+                          int num_stages);
+
 // InvalidArgument unless there is a cost for each stage, and none is negative,
 // infinite or NaN.
 absl::Status CheckCosts(const ScheduleCosts& costs, int num_stages);

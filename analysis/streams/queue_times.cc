@@ -40,7 +40,11 @@ QueueTimes SimulateQueue(const QueuePlan& queue, absl::Span<const double> costs,
   std::vector<bool> is_idle(options.num_workers, true);
   int32_t num_idle = options.num_workers;
   double now = 0;
-  auto start = [&](int32_t worker, int32_t step, bool is_shared) {
+  auto start = [&](int32_t worker, int32_t step) {
+    const bool is_last =
+        std::all_of(ready.begin(), ready.end(),
+                    [](const RankedSteps& steps) { return steps.empty(); });
+    const bool is_shared = is_last && costs[step] > options.wide_cost;
     const int32_t num_workers = is_shared ? num_idle : 1;
     is_idle[worker] = false;
     --num_idle;
@@ -63,10 +67,7 @@ QueueTimes SimulateQueue(const QueuePlan& queue, absl::Span<const double> costs,
     if (best->empty()) return false;
     const int32_t step = best->top().second;
     best->pop();
-    const bool is_last =
-        std::all_of(ready.begin(), ready.end(),
-                    [](const RankedSteps& steps) { return steps.empty(); });
-    start(worker, step, is_last && costs[step] > options.wide_cost);
+    start(worker, step);
     return true;
   };
   take(0);
@@ -89,10 +90,7 @@ QueueTimes SimulateQueue(const QueuePlan& queue, absl::Span<const double> costs,
       if (other >= 0) ready[ending.worker].emplace(queue.ranks[other], other);
     }
     if (next < 0) continue;
-    const bool is_last =
-        std::all_of(ready.begin(), ready.end(),
-                    [](const RankedSteps& steps) { return steps.empty(); });
-    start(ending.worker, next, is_last && costs[next] > options.wide_cost);
+    start(ending.worker, next);
   }
   times.makespan = now;
   return times;

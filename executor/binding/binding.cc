@@ -54,6 +54,14 @@ const SourceLine& Binding::SourceOf(const Plan& plan, const Step& step) const {
   return origin < 0 ? step.source : OpAt(*source_, origin).source;
 }
 
+std::string Binding::NameOf(const Plan& plan, StepId id) const {
+  const Step& step = plan.steps()[id];
+  std::string name = absl::StrCat("step ", id, ", ", step.name);
+  const SourceLine& source = SourceOf(plan, step);
+  if (source.line != 0) absl::StrAppend(&name, " (", source.ToString(), ")");
+  return name;
+}
+
 const void* Binding::AddressOf(const Location& location) const {
   const auto index = location.index;
   const void* base = nullptr;

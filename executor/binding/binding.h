@@ -37,6 +37,8 @@ class Binding {
   }
   // The same of a step of `plan`, which is that of a body.
   const SourceLine& SourceOf(const Plan& plan, const Step& step) const;
+  // "step 3, aten.mm (model.py:12)", for errors.
+  std::string NameOf(const Plan& plan, StepId id) const;
   void* variable(int index) const { return variables_[index]; }
   void* packed(int index) const { return packed_[index].data(); }
   void* folded(int index) const { return folded_[index].data(); }

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "glog/logging.h"
 
@@ -12,19 +11,9 @@ BodyRun::BodyRun(std::shared_ptr<const Plan> plan, const Binding& binding,
                  const Outcome& outcome, int num_tables)
     : plan_(std::move(plan)), binding_(binding) {
   for (const Step& step : plan_->steps()) {
-    Launch launch{.fn = step.prepared->launch,
-                  .state = step.prepared->state.get(),
-                  .first_arg = step.first_arg};
-    if (step.control != nullptr) {
-      instances_.push_back(
-          std::make_unique<ControlRun>(step, binding, outcome));
-      launch.fn = &ControlRun::Launch;
-      launch.state = instances_.back().get();
-    } else if (step.prepared->make_instance != nullptr) {
-      instances_.push_back(step.prepared->make_instance());
-      launch.state = instances_.back().get();
-    }
-    launches_.push_back(launch);
+    const StepLaunch launch = MakeLaunch(step, binding, outcome, instances_);
+    launches_.push_back(
+        {.fn = launch.fn, .state = launch.state, .first_arg = step.first_arg});
   }
   tables_.resize(num_tables);
   for (std::vector<void*>& table : tables_) {
@@ -83,13 +72,8 @@ bool BodyRun::Run(int table, LaunchContext& context) const {
 }
 
 bool BodyRun::Fail(size_t index, LaunchContext& context) const {
-  const Step& step = plan_->steps()[index];
-  std::string where = absl::StrCat("step ", index, ", ", step.name);
-  const SourceLine& source = binding_.SourceOf(*plan_, step);
-  if (source.line != 0) {
-    absl::StrAppend(&where, " (", source.ToString(), ")");
-  }
-  return context.Fail(Annotate(context.status, where));
+  return context.Fail(Annotate(
+      context.status, binding_.NameOf(*plan_, static_cast<StepId>(index))));
 }
 
 }  // namespace mica

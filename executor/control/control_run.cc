@@ -160,4 +160,19 @@ bool ControlRun::Fail(int body, int64_t round, LaunchContext& context) const {
       round < 0 ? std::string(name) : absl::StrCat(name, ", round ", round)));
 }
 
+StepLaunch MakeLaunch(const Step& step, const Binding& binding,
+                      const Outcome& outcome,
+                      std::vector<std::unique_ptr<KernelInstance>>& instances) {
+  if (step.control != nullptr) {
+    instances.push_back(std::make_unique<ControlRun>(step, binding, outcome));
+    return {.fn = &ControlRun::Launch, .state = instances.back().get()};
+  }
+  const Prepared& prepared = *step.prepared;
+  if (prepared.make_instance != nullptr) {
+    instances.push_back(prepared.make_instance());
+    return {.fn = prepared.launch, .state = instances.back().get()};
+  }
+  return {.fn = prepared.launch, .state = prepared.state.get()};
+}
+
 }  // namespace mica

@@ -67,6 +67,18 @@ class ControlRun : public KernelInstance {
   std::vector<void*> args_;  // That the tables are laid out for.
 };
 
+// How a step is launched.
+struct StepLaunch {
+  LaunchFn fn = nullptr;
+  const void* state = nullptr;
+};
+
+// As a ControlRun takes them; what the step keeps between runs joins
+// `instances`.
+StepLaunch MakeLaunch(const Step& step, const Binding& binding,
+                      const Outcome& outcome,
+                      std::vector<std::unique_ptr<KernelInstance>>& instances);
+
 }  // namespace mica
 
 #endif  // MICA_EXECUTOR_CONTROL_CONTROL_RUN_H_

@@ -41,20 +41,11 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Create(
   job->outputs_.resize(plan.program().outputs().size());
   job->FillArgs();
   for (const Step& step : plan.steps()) {
-    const Prepared& prepared = *step.prepared;
-    Launch launch{.fn = prepared.launch,
-                  .state = prepared.state.get(),
-                  .args = job->args_.data() + step.first_arg};
-    if (step.control != nullptr) {
-      job->instances_.push_back(
-          std::make_unique<ControlRun>(step, *job->binding_, job->outcome_));
-      launch.fn = &ControlRun::Launch;
-      launch.state = job->instances_.back().get();
-    } else if (prepared.make_instance != nullptr) {
-      job->instances_.push_back(prepared.make_instance());
-      launch.state = job->instances_.back().get();
-    }
-    job->launches_.push_back(launch);
+    const StepLaunch launch =
+        MakeLaunch(step, *job->binding_, job->outcome_, job->instances_);
+    job->launches_.push_back({.fn = launch.fn,
+                              .state = launch.state,
+                              .args = job->args_.data() + step.first_arg});
   }
   job->observers_ = std::move(options.observers);
   job->generation_ = ForkGeneration();
@@ -119,11 +110,7 @@ void Job::FillArgs() {
 }
 
 std::string Job::NameOf(StepId id) const {
-  const Step& step = plan().steps()[id];
-  std::string name = absl::StrCat("step ", id, ", ", step.name);
-  const SourceLine& source = binding_->SourceOf(step);
-  if (source.line != 0) absl::StrAppend(&name, " (", source.ToString(), ")");
-  return name;
+  return binding_->NameOf(plan(), id);
 }
 
 absl::Status Job::TakeError(StepId id, LaunchContext& context) const {

@@ -230,9 +230,14 @@ absl::StatusOr<std::vector<TensorType>> ControlTypes(
 
 OpId CountOps(const Op& op) {
   OpId count = 1;
-  for (const auto& body : op.bodies) {
-    for (const Op& inner : body->ops()) count += CountOps(inner);
-  }
+  for (const auto& body : op.bodies) count += CountOps(*body);
+  return count;
+}
+
+OpId CountOps(const Program& program) {
+  if (program.depth() == 0) return static_cast<OpId>(program.ops().size());
+  OpId count = 0;
+  for (const Op& op : program.ops()) count += CountOps(op);
   return count;
 }
 

@@ -69,6 +69,8 @@ void ForEachOp(const Program& program, const Visitor& visit) {
 
 // How many ops ForEachOp() visits of an op: 1 without bodies.
 OpId CountOps(const Op& op);
+// The same of all ops of a Program.
+OpId CountOps(const Program& program);
 
 // The op with this flat id, which there must be.
 const Op& OpAt(const Program& program, OpId flat_id);

@@ -58,13 +58,12 @@ absl::StatusOr<ScheduleCosts> CostsOf(const DeviceCosts& costs, int num_devices,
     return absl::InvalidArgumentError(
         absl::StrCat("costs: wants 5 numbers, got ", costs.size()));
   }
-  const double part = static_cast<double>(num_devices) / num_stages;
-  const StageCost stage = {.forward = costs[0] * part,
-                           .backward_input = costs[1] * part,
-                           .backward_weight = costs[2] * part,
-                           .update = costs[3] * part};
-  return ScheduleCosts{.stages = std::vector<StageCost>(num_stages, stage),
-                       .send = costs[4]};
+  return DivideCosts({.jobs = {.forward = costs[0],
+                               .backward_input = costs[1],
+                               .backward_weight = costs[2],
+                               .update = costs[3]},
+                      .send = costs[4]},
+                     num_devices, num_stages);
 }
 
 absl::StatusOr<PySchedule> Complete(Schedule schedule,
