@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "analysis/control/prune.h"
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
@@ -213,6 +214,24 @@ absl::StatusOr<Program> WithOutputs(const Program& program,
                                     absl::Span<const ValueId> outputs,
                                     const OpRegistry& registry) {
   return KeepLiveOps(program, outputs, registry);
+}
+
+absl::StatusOr<Program> WithFetches(const Program& program,
+                                    absl::Span<const std::string> fetches,
+                                    const OpRegistry& registry) {
+  std::vector<ValueId> outputs;
+  for (const std::string& name : fetches) {
+    outputs.push_back(program.FindValue(name));
+    if (outputs.back() != kNoValue) continue;
+    const auto append_name = [&](std::string* out, ValueId id) {
+      absl::StrAppend(out, program.value(id).name);
+    };
+    return absl::NotFoundError(
+        absl::StrCat("fetch \"", name, "\" is no value of program @",
+                     program.name(), ", which returns ",
+                     absl::StrJoin(program.outputs(), ", ", append_name)));
+  }
+  return WithOutputs(program, outputs, registry);
 }
 
 absl::StatusOr<Program> RenameVariables(

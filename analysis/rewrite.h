@@ -93,6 +93,10 @@ absl::StatusOr<Program> KeepLiveOps(const Program& program,
 absl::StatusOr<Program> WithOutputs(const Program& program,
                                     absl::Span<const ValueId> outputs,
                                     const OpRegistry& registry);
+// Of outputs by their values' names; NotFound if it has no such value.
+absl::StatusOr<Program> WithFetches(const Program& program,
+                                    absl::Span<const std::string> fetches,
+                                    const OpRegistry& registry);
 
 // The same Program with other names for its variables; those that `names`
 // doesn't tell keep theirs. InvalidArgument if two then have one name.

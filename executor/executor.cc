@@ -157,15 +157,7 @@ absl::StatusOr<Executor::Prepared*> Executor::PrepareAnew(
   }
   MICA_ASSIGN_OR_RETURN(Program fixed, MakeStatic(*program, feeds));
   if (!fetches.empty()) {
-    std::vector<ValueId> outputs;
-    for (const std::string& name : fetches) {
-      outputs.push_back(fixed.FindValue(name));
-      if (outputs.back() != kNoValue) continue;
-      return absl::NotFoundError(absl::StrCat(
-          "fetch \"", name, "\" is no value of program @", program->name(),
-          ", which returns ", NamesOf(*program, program->outputs())));
-    }
-    MICA_ASSIGN_OR_RETURN(fixed, WithOutputs(fixed, outputs, ops_));
+    MICA_ASSIGN_OR_RETURN(fixed, WithFetches(fixed, fetches, ops_));
   }
   auto shared = std::make_shared<const Program>(std::move(fixed));
   MICA_ASSIGN_OR_RETURN(auto plan, plans_->Get(shared, options_));

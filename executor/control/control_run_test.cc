@@ -13,7 +13,6 @@
 #include "framework/base/test_matchers.h"
 #include "framework/text/text.h"
 #include "kernels/all.h"
-#include "kernels/reference/reference.h"
 #include "ops/all.h"
 
 namespace mica {
@@ -23,15 +22,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using Floats = std::vector<float>;
-
-const KernelRegistry& ReferenceKernels() {
-  static const KernelRegistry& registry = *[] {
-    auto* filled = new KernelRegistry;
-    RegisterReferenceKernels(*filled);
-    return filled;
-  }();
-  return registry;
-}
 
 absl::StatusOr<std::shared_ptr<const Program>> Parse(absl::string_view text) {
   absl::StatusOr<Program> program = ParseProgram(text, AllOps());

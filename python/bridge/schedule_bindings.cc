@@ -122,23 +122,6 @@ absl::Status RefuseRandomOps(const Program& program) {
   return status;
 }
 
-// The Program with `fetches` as its outputs; empty leaves them.
-absl::StatusOr<std::shared_ptr<const Program>> WithFetches(
-    const std::shared_ptr<const Program>& program,
-    const std::vector<std::string>& fetches) {
-  if (fetches.empty()) return program;
-  std::vector<ValueId> outputs;
-  for (const std::string& fetch : fetches) {
-    outputs.push_back(program->FindValue(fetch));
-    if (outputs.back() != kNoValue) continue;
-    return absl::NotFoundError(absl::StrCat(
-        "fetch \"", fetch, "\" is no value of program @", program->name()));
-  }
-  MICA_ASSIGN_OR_RETURN(Program fetched,
-                        WithOutputs(*program, outputs, AllOps()));
-  return std::make_shared<const Program>(std::move(fetched));
-}
-
 absl::StatusOr<std::unique_ptr<PyPipeline>> MakePipelineOf(
     const PyProgram& program, const PySchedule& schedule,
     const std::vector<std::string>& scopes,
@@ -150,8 +133,12 @@ absl::StatusOr<std::unique_ptr<PyPipeline>> MakePipelineOf(
   }
   MICA_RETURN_IF_ERROR(RefuseRandomOps(*program.program));
   auto pipeline = std::make_unique<PyPipeline>();
-  MICA_ASSIGN_OR_RETURN(pipeline->program,
-                        WithFetches(program.program, fetches));
+  pipeline->program = program.program;
+  if (!fetches.empty()) {
+    MICA_ASSIGN_OR_RETURN(Program fetched,
+                          WithFetches(*program.program, fetches, AllOps()));
+    pipeline->program = std::make_shared<const Program>(std::move(fetched));
+  }
   pipeline->cpus = cpus;
   const PlanOptions options{.num_threads = num_threads,
                             .fuse = fuse,

@@ -7,29 +7,10 @@ import threading
 
 import pytest
 import torch
-from torch import Tensor, nn
+from e2e.branches import Branches
+from torch import Tensor
 
 import mica
-
-
-class Branches(nn.Module):
-    """Four branches over one image, as an Inception block has them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.branches = nn.ModuleList(
-            nn.Sequential(
-                nn.Conv2d(16, 16, size, padding=size // 2),
-                nn.BatchNorm2d(16),
-                nn.ReLU(),
-                nn.Conv2d(16, 16, 3, padding=1),
-            )
-            for size in (1, 3, 5, 7)
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.cat([branch(x) for branch in self.branches], 1)
-
 
 PROGRAM = """program @f(%x: f32[256,256]) {
   %a = aten.mm(%x, %x) : f32[256,256]
@@ -45,7 +26,7 @@ PROGRAM = """program @f(%x: f32[256,256]) {
 @pytest.mark.parametrize("spin", ["0", "1"])
 def test_compiled_branches(monkeypatch: pytest.MonkeyPatch, spin: str) -> None:
     torch.manual_seed(0)
-    model, x = Branches().eval(), torch.randn(2, 16, 64, 64)
+    model, x = Branches(16).eval(), torch.randn(2, 16, 64, 64)
     with torch.no_grad():
         monkeypatch.setenv("MICA_NUM_THREADS", "1")
         one = mica.compile(model, frozen=True)
@@ -69,7 +50,7 @@ def test_training_steps_of_two_threads(
 
     def train(results: list[Tensor]) -> None:
         generator = torch.Generator().manual_seed(0)
-        model = Branches()
+        model = Branches(16)
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.uniform_(-0.1, 0.1, generator=generator)

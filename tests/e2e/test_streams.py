@@ -7,33 +7,15 @@ import threading
 
 import pytest
 import torch
+from e2e.branches import Branches
 from torch import Tensor, nn
 
 import mica
 
 
-class Branches(nn.Module):
-    """Four branches over one image, as an Inception block has them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.branches = nn.ModuleList(
-            nn.Sequential(
-                nn.Conv2d(8, 8, size, padding=size // 2),
-                nn.BatchNorm2d(8),
-                nn.ReLU(),
-                nn.Conv2d(8, 8, 3, padding=1),
-            )
-            for size in (1, 3, 5, 7)
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.cat([branch(x) for branch in self.branches], 1)
-
-
 def test_compiled_branches(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
-    model, x = Branches().eval(), torch.randn(2, 8, 32, 32)
+    model, x = Branches(8).eval(), torch.randn(2, 8, 32, 32)
     with torch.no_grad():
         one = mica.compile(model, frozen=True)
         one(x)
@@ -52,7 +34,7 @@ def test_a_training_step(monkeypatch: pytest.MonkeyPatch) -> None:
     def train(streams: str) -> list[Tensor]:
         monkeypatch.setenv("MICA_NUM_STREAMS", streams)
         torch.manual_seed(0)
-        model, x = Branches(), torch.randn(2, 8, 16, 16)
+        model, x = Branches(8), torch.randn(2, 8, 16, 16)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
         @mica.compile

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,7 +18,6 @@
 #include "framework/text/text.h"
 #include "glog/logging.h"
 #include "kernels/all.h"
-#include "kernels/reference/reference.h"
 #include "ops/all.h"
 #include "tests/property/plan_checker.h"
 #include "tests/property/random_program.h"
@@ -30,16 +28,6 @@ namespace mica {
 namespace {
 
 constexpr uint64_t kNumSeeds = 300;
-
-// The number in an environment variable.
-const KernelRegistry& ReferenceKernels() {
-  static const KernelRegistry& registry = *[] {
-    auto* filled = new KernelRegistry;
-    RegisterReferenceKernels(*filled);
-    return filled;
-  }();
-  return registry;
-}
 
 // The plainest way to run: one reference kernel an op, no byte used twice.
 const PlanOptions kPlain = {.fuse = false, .reuse_buffers = false};
@@ -79,15 +67,6 @@ void ExpectNear(const Runnable& got, const Runnable& want) {
   ExpectNear(got.outputs, want.outputs, "output");
   ExpectNear(got.inputs, want.inputs, "input");
   ExpectNear(got.variables, want.variables, "variable");
-}
-
-bool SameBytes(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (std::memcmp(a[i].data(), b[i].data(), a[i].type().extent_bytes())) {
-      return false;
-    }
-  }
-  return a.size() == b.size();
 }
 
 TEST(PropertyTest, TextReadsBackAsTheSameProgram) {
@@ -162,9 +141,7 @@ TEST(PropertyTest, StreamsChangeNoBit) {
       }
       MICA_ASSERT_OK_AND_ASSIGN(const Runnable got, MakeRunnable(plan));
       MICA_ASSERT_OK(got.job->Run());
-      EXPECT_TRUE(SameBytes(got.outputs, want.outputs));
-      EXPECT_TRUE(SameBytes(got.inputs, want.inputs));
-      EXPECT_TRUE(SameBytes(got.variables, want.variables));
+      EXPECT_TRUE(SameBytes(got, want));
     }
   });
   EXPECT_GT(num_plans_with_waits, 0);
@@ -192,9 +169,7 @@ TEST(PropertyTest, AQueueChangesNoBit) {
           PlanAndRun(program, AllKernels(), {.frozen = fuse, .fuse = fuse}));
       MICA_ASSERT_OK_AND_ASSIGN(const Runnable got, MakeRunnable(plan));
       MICA_ASSERT_OK(got.job->Run());
-      EXPECT_TRUE(SameBytes(got.outputs, want.outputs));
-      EXPECT_TRUE(SameBytes(got.inputs, want.inputs));
-      EXPECT_TRUE(SameBytes(got.variables, want.variables));
+      EXPECT_TRUE(SameBytes(got, want));
     }
   });
   EXPECT_GT(num_plans_with_queues, 0);
@@ -222,9 +197,7 @@ TEST(PropertyTest, PoisonOfDeadSlicesChangesNoBit) {
                                 MakeRunnable(plan, {.observers = {poison}}));
       MICA_ASSERT_OK(got.job->Run());
       num_deaths += poison->num_deaths();
-      EXPECT_TRUE(SameBytes(got.outputs, want.outputs));
-      EXPECT_TRUE(SameBytes(got.inputs, want.inputs));
-      EXPECT_TRUE(SameBytes(got.variables, want.variables));
+      EXPECT_TRUE(SameBytes(got, want));
     }
   });
   EXPECT_GT(num_deaths, 0);
@@ -295,9 +268,7 @@ TEST(PropertyTest, ASharedPlanRunsAsAFreshOneBitForBit) {
     MICA_ASSERT_OK(first.job->Run());
     MICA_ASSERT_OK(second.job->Run());
     for (const Runnable* shared : {&first, &second}) {
-      EXPECT_TRUE(SameBytes(shared->outputs, fresh.outputs));
-      EXPECT_TRUE(SameBytes(shared->inputs, fresh.inputs));
-      EXPECT_TRUE(SameBytes(shared->variables, fresh.variables));
+      EXPECT_TRUE(SameBytes(*shared, fresh));
     }
   });
 }

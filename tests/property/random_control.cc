@@ -13,6 +13,7 @@
 #include "framework/ir/control_flow.h"
 #include "framework/ir/program_builder.h"
 #include "glog/logging.h"
+#include "tests/property/random_values.h"
 
 namespace mica {
 namespace {
@@ -31,12 +32,12 @@ const TensorType& Counter() {
   return type;
 }
 
-// One block; blocks in it have Makers of their own.
-class BlockMaker {
+// One block; blocks in it have Makers of their own. values_ are f32.
+class BlockMaker : private RandomValues {
  public:
   BlockMaker(const OpRegistry& ops, std::mt19937_64& random,
              absl::string_view name, int depth)
-      : ops_(ops), random_(random), depth_(depth), builder_(ops, name) {}
+      : RandomValues(random), ops_(ops), depth_(depth), builder_(ops, name) {}
 
   Program MakeProgram() {
     AddInputs(
@@ -48,21 +49,7 @@ class BlockMaker {
   }
 
  private:
-  int64_t Pick(int64_t count) {
-    return static_cast<int64_t>(random_() % count);
-  }
-  bool Chance(int percent) { return Pick(100) < percent; }
-  ValueId Any() { return values_[Pick(values_.size())]; }
-  ValueId AnyRecent() {
-    const int64_t size = static_cast<int64_t>(values_.size());
-    return Chance(30) ? Any()
-                      : values_[size - 1 - Pick(std::min<int64_t>(size, 4))];
-  }
   const TensorType& type(ValueId id) const { return builder_.type(id); }
-  ValueId Keep(ValueId id) {
-    values_.push_back(id);
-    return id;
-  }
   ValueId Add(absl::string_view op, Arguments arguments) {
     return Get(builder_.Add(op, std::move(arguments)));
   }
@@ -280,11 +267,9 @@ class BlockMaker {
   }
 
   const OpRegistry& ops_;
-  std::mt19937_64& random_;
   const int depth_;
   ProgramBuilder builder_;
   std::vector<ValueId> inputs_;
-  std::vector<ValueId> values_;  // f32.
 };
 
 }  // namespace

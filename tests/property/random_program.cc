@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/ir/program_builder.h"
 #include "glog/logging.h"
+#include "tests/property/random_values.h"
 
 namespace mica {
 namespace {
@@ -20,13 +21,14 @@ using Ints = std::vector<int64_t>;
 constexpr int64_t kMaxElements = 4096;
 constexpr int64_t kSizes[] = {1, 2, 3, 4, 5, 8, 16, 17};
 
-class RandomBuilder {
+// values_ are of dtype_.
+class RandomBuilder : private RandomValues {
  public:
-  RandomBuilder(uint64_t seed, const OpRegistry& ops,
-                const RandomProgramOptions& options)
-      : random_(seed),
+  RandomBuilder(const OpRegistry& ops, std::mt19937_64& random,
+                absl::string_view name, const RandomProgramOptions& options)
+      : RandomValues(random),
         options_(options),
-        builder_(ops, absl::StrCat("random", seed)),
+        builder_(ops, name),
         dtype_(Chance(25) ? DType::kF64 : DType::kF32) {}
 
   Program Build() {
@@ -45,18 +47,6 @@ class RandomBuilder {
   }
 
  private:
-  // Below `count`, which is positive.
-  int64_t Pick(int64_t count) {
-    return static_cast<int64_t>(random_() % count);
-  }
-  bool Chance(int percent) { return Pick(100) < percent; }
-  ValueId Any() { return values_[Pick(values_.size())]; }
-  // Mostly of the last few, so that values live and die.
-  ValueId AnyRecent() {
-    const int64_t size = static_cast<int64_t>(values_.size());
-    return Chance(30) ? Any()
-                      : values_[size - 1 - Pick(std::min<int64_t>(size, 4))];
-  }
   const TensorType& type(ValueId id) const { return builder_.type(id); }
   int64_t RandomSize() { return kSizes[Pick(std::size(kSizes))]; }
 
@@ -64,11 +54,6 @@ class RandomBuilder {
     Dims dims(Pick(4));
     for (Dim& dim : dims) dim = RandomSize();
     return dims;
-  }
-
-  ValueId Keep(ValueId id) {
-    values_.push_back(id);
-    return id;
   }
 
   // Other dense strides than row-major: those of a permutation.
@@ -385,11 +370,9 @@ class RandomBuilder {
     }
   }
 
-  std::mt19937_64 random_;
   const RandomProgramOptions& options_;
   ProgramBuilder builder_;
   const DType dtype_;
-  std::vector<ValueId> values_;   // Of dtype_, to pick operands from.
   std::vector<ValueId> targets_;  // Inputs and variables.
   int num_leaves_ = 0;
 };
@@ -398,7 +381,9 @@ class RandomBuilder {
 
 Program RandomProgram(uint64_t seed, const OpRegistry& ops,
                       const RandomProgramOptions& options) {
-  return RandomBuilder(seed, ops, options).Build();
+  std::mt19937_64 random(seed);
+  return RandomBuilder(ops, random, absl::StrCat("random", seed), options)
+      .Build();
 }
 
 }  // namespace mica

@@ -54,4 +54,19 @@ absl::StatusOr<Runnable> PlanAndRun(const Program& program,
   return runnable;
 }
 
+bool SameBytes(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const int64_t bytes = a[i].type().extent_bytes();
+    if (bytes != b[i].type().extent_bytes()) return false;
+    if (std::memcmp(a[i].data(), b[i].data(), bytes) != 0) return false;
+  }
+  return true;
+}
+
+bool SameBytes(const Runnable& a, const Runnable& b) {
+  return SameBytes(a.outputs, b.outputs) && SameBytes(a.inputs, b.inputs) &&
+         SameBytes(a.variables, b.variables);
+}
+
 }  // namespace mica

@@ -33,6 +33,10 @@ absl::StatusOr<Runnable> PlanAndRun(const Program& program,
                                     const KernelRegistry& kernels,
                                     const PlanOptions& options);
 
+// Equal bytes, one by one; outputs, inputs and variables.
+bool SameBytes(const std::vector<Tensor>& a, const std::vector<Tensor>& b);
+bool SameBytes(const Runnable& a, const Runnable& b);
+
 }  // namespace mica
 
 #endif  // MICA_TESTS_PROPERTY_RUNNABLE_H_
