@@ -1,4 +1,9 @@
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "python/bridge/bindings.h"
 #include "python/bridge/status.h"
@@ -6,6 +11,7 @@
 #include "python/capture/interpreter.h"
 #include "python/capture/purity.h"
 #include "python/capture/recorder.h"
+#include "python/capture/stance.h"
 
 namespace mica {
 namespace {
@@ -20,11 +26,53 @@ void InitCapture(const std::string& torch_dir, const std::string& mica_dir) {
   ThrowIfError(Recorder::Install());
 }
 
+CallKind KindOf(const std::string& word) {
+  if (word == "pure") return CallKind::kPure;
+  if (word == "host") return CallKind::kHost;
+  if (word == "ends_graph") return CallKind::kEndsGraph;
+  throw nb::value_error("wants pure, host or ends_graph");
+}
+
+void AnnotateCallable(nb::handle callable, const std::string& kind,
+                      std::vector<int> read, std::vector<int> changed,
+                      std::string reason) {
+  if (!Annotate(callable.ptr(), {.kind = KindOf(kind),
+                                 .read = std::move(read),
+                                 .changed = std::move(changed),
+                                 .reason = std::move(reason)})) {
+    throw nb::python_error();
+  }
+}
+
+std::string NameOfStance() { return std::string(StanceName(CurrentStance())); }
+
+void SetStanceByName(const std::string& word) {
+  Stance stance = Stance::kDefault;
+  if (!ParseStance(word, &stance)) {
+    throw nb::value_error(("no stance \"" + word + "\"").c_str());
+  }
+  SetStance(stance);
+}
+
+void BindStance(nb::module_& m) {
+  m.def("annotate", &AnnotateCallable, nb::arg("callable"), nb::arg("kind"),
+        nb::arg("read"), nb::arg("changed"), nb::arg("reason"));
+  m.def("drop_annotation",
+        [](size_t id) { DropAnnotation(reinterpret_cast<const void*>(id)); });
+  m.def("stance", &NameOfStance);
+  m.def("set_stance", &SetStanceByName, nb::arg("stance"));
+  m.def("set_checker",
+        [](nb::handle checker) { SetChecker(PyRef::Share(checker.ptr())); });
+  m.def("enter_disabled", &EnterDisabled);
+  m.def("leave_disabled", &LeaveDisabled);
+}
+
 }  // namespace
 
 void BindCapture(nb::module_& m) {
   m.def("init_capture", &InitCapture, nb::arg("torch_dir"),
         nb::arg("mica_dir"));
+  BindStance(m);
   PyObject* type = MakeCompiledType();
   if (type == nullptr) throw nb::python_error();
   m.attr("Compiled") = nb::steal(type);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/text/text.h"
 #include "python/capture/describe.h"
+#include "python/capture/stance.h"
 
 namespace mica {
 namespace {
@@ -109,9 +110,31 @@ PyObject* Compiled::RaiseRefusal(const std::string& text) const {
   return nullptr;
 }
 
+void Compiled::NoteHit(const std::shared_ptr<Record>& record) {
+  ++hits_;
+  captures_without_hit_ = 0;
+  if (!records_.empty() && records_[0] == record) return;
+  const auto at = std::find(records_.begin(), records_.end(), record);
+  if (at != records_.end()) std::rotate(records_.begin(), at, at + 1);
+}
+
+PyObject* Compiled::RaiseUnserved(const Miss* miss) const {
+  PyErr_SetString(
+      error_ ? error_.get() : PyExc_RuntimeError,
+      absl::StrCat(Title(callable_.get()),
+                   " isn't served, and the stance is fail_on_recompile: ",
+                   miss != nullptr     ? miss->ToString()
+                   : given_up_.empty() ? "it has no record"
+                                       : given_up_)
+          .c_str());
+  return nullptr;
+}
+
 PyObject* Compiled::Call(const CallArgs& args) {
   // Inside another capture: that one sees what happens here.
-  if (options_.disabled || IsCapturing()) return CallEagerly(args);
+  if (options_.disabled || IsCapturing() || IsDisabled()) {
+    return CallEagerly(args);
+  }
   Miss miss;
   PyTypeObject* misplaced = nullptr;
   bool has_miss = false;
@@ -123,14 +146,7 @@ PyObject* Compiled::Call(const CallArgs& args) {
       // A message is made for the most recent record only.
       switch (record->Serve(args, now, &result, i == 0 ? &miss : nullptr)) {
         case Record::Outcome::kHit:
-          ++hits_;
-          captures_without_hit_ = 0;
-          if (i != 0) {
-            const auto at = std::find(records_.begin(), records_.end(), record);
-            if (at != records_.end()) {
-              std::rotate(records_.begin(), at, at + 1);
-            }
-          }
+          NoteHit(record);
           return result.release();
         case Record::Outcome::kMiss:
           if (i == 0) misplaced = record->misplaced_type();
@@ -142,6 +158,9 @@ PyObject* Compiled::Call(const CallArgs& args) {
     }
     has_miss = !miss.kind.empty();
     if (has_miss) NoteMiss(misplaced, miss);
+  }
+  if (CurrentStance() == Stance::kFailOnRecompile) {
+    return RaiseUnserved(has_miss ? &miss : nullptr);
   }
   if (!given_up_.empty()) {
     if (options_.fullgraph) return RaiseRefusal(given_up_);

@@ -41,12 +41,26 @@ class Compiled {
 
   // A new reference, or null with a Python error set.
   PyObject* Call(const CallArgs& args);
+  // Runs what is inside, as if it weren't compiled.
+  PyObject* CallEagerly(const CallArgs& args);
+
+  // For the stance "check" (mica/check.py). What a hit may touch of the
+  // program's state: DescribeTouched() of the record that fits, or None.
+  PyObject* Touched(const CallArgs& args) const;
+  // Serves the call, but for its calls into the world outside: (result, those
+  // calls); None if no record serves it.
+  PyObject* Rehearse(const CallArgs& args);
+  // Runs what is inside, watched, and makes no record: (result, its calls into
+  // the world outside), or (result, why they aren't known).
+  PyObject* Watch(const CallArgs& args);
 
   // True if the most recent record fits the call, which isn't made.
   bool Matches(const CallArgs& args) const;
   // What DescribeRecord() gives of the record that fits the call, which isn't
   // made; None if none does.
   PyObject* Describe(const CallArgs& args) const;
+  // A list of what DescribeRecord() gives of each record, in order.
+  PyObject* Describe() const;
   // Forgets all records, refusals and statistics.
   void Reset();
   PyObject* callable() const { return callable_.get(); }
@@ -63,13 +77,15 @@ class Compiled {
     int64_t count = 0;
   };
 
-  PyObject* CallEagerly(const CallArgs& args);
   PyObject* CaptureCall(const CallArgs& args, const Miss* miss);
+  // Puts the record first.
+  void NoteHit(const std::shared_ptr<Record>& record);
   // `misplaced`: as InputGuards::misplaced_type().
   void NoteMiss(PyTypeObject* misplaced, const Miss& miss);
   void NoteRefusal(const Refusal& refusal);
   void AddRecord(std::shared_ptr<Record> record);
   PyObject* RaiseRefusal(const std::string& text) const;
+  PyObject* RaiseUnserved(const Miss* miss) const;
 
   PyRef callable_;
   PyRef error_;

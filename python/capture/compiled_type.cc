@@ -6,6 +6,7 @@
 
 #include "python/capture/compiled.h"
 #include "python/capture/py_ref.h"
+#include "python/capture/stance.h"
 
 namespace mica {
 namespace {
@@ -23,12 +24,38 @@ CompiledObject* Cast(PyObject* object) {
   return reinterpret_cast<CompiledObject*>(object);
 }
 
+// The arguments as Python's calling convention of a tuple and a dict.
+PyObject* CallChecker(PyObject* self, const CallArgs& args) {
+  PyRef positional = PyRef::Steal(PyTuple_New(args.num_positional));
+  PyRef keywords = PyRef::Steal(PyDict_New());
+  if (!positional || !keywords) return nullptr;
+  for (Py_ssize_t i = 0; i < args.num_positional; ++i) {
+    Py_INCREF(args.args[i]);
+    PyTuple_SET_ITEM(positional.get(), i, args.args[i]);
+  }
+  for (Py_ssize_t i = 0; i < args.num_keywords(); ++i) {
+    if (PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(args.keyword_names, i),
+                       args.args[args.num_positional + i]) != 0) {
+      return nullptr;
+    }
+  }
+  return PyObject_CallFunctionObjArgs(Checker(), self, positional.get(),
+                                      keywords.get(), nullptr);
+}
+
 PyObject* VectorCall(PyObject* self, PyObject* const* args, size_t count,
                      PyObject* keyword_names) {
-  return Cast(self)->compiled->Call(
-      {.args = args,
-       .num_positional = PyVectorcall_NARGS(count),
-       .keyword_names = keyword_names});
+  const CallArgs call{.args = args,
+                      .num_positional = PyVectorcall_NARGS(count),
+                      .keyword_names = keyword_names};
+  Compiled& compiled = *Cast(self)->compiled;
+  const Stance stance = CurrentStance();
+  if (stance == Stance::kForceEager) return compiled.CallEagerly(call);
+  if (stance == Stance::kCheck && Checker() != nullptr && !IsCapturing() &&
+      !IsDisabled()) {
+    return CallChecker(self, call);
+  }
+  return compiled.Call(call);
 }
 
 // Compiled(callable, error, frozen, fullgraph, disabled, num_threads,
@@ -152,6 +179,35 @@ PyObject* Describe(PyObject* self, PyObject* const* args, Py_ssize_t count,
       {.args = args, .num_positional = count, .keyword_names = keyword_names});
 }
 
+PyObject* Records(PyObject* self, PyObject* /*unused*/) {
+  return Cast(self)->compiled->Describe();
+}
+
+PyObject* Touched(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                  PyObject* keyword_names) {
+  return Cast(self)->compiled->Touched(
+      {.args = args, .num_positional = count, .keyword_names = keyword_names});
+}
+
+PyObject* Rehearse(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                   PyObject* keyword_names) {
+  return Cast(self)->compiled->Rehearse(
+      {.args = args, .num_positional = count, .keyword_names = keyword_names});
+}
+
+PyObject* Watch(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                PyObject* keyword_names) {
+  return Cast(self)->compiled->Watch(
+      {.args = args, .num_positional = count, .keyword_names = keyword_names});
+}
+
+// A call as in the stance "default".
+PyObject* CallPlainly(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                      PyObject* keyword_names) {
+  return Cast(self)->compiled->Call(
+      {.args = args, .num_positional = count, .keyword_names = keyword_names});
+}
+
 PyObject* Reset(PyObject* self, PyObject* /*unused*/) {
   Cast(self)->compiled->Reset();
   Py_RETURN_NONE;
@@ -176,6 +232,23 @@ PyMethodDef methods[] = {
      reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&Describe)),
      METH_FASTCALL | METH_KEYWORDS,
      "The record that fits a call, which isn't made, as a dict; or None."},
+    {"_mica_records", &Records, METH_NOARGS,
+     "Each record as a dict, most recently hit first."},
+    {"_mica_touched",
+     reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&Touched)),
+     METH_FASTCALL | METH_KEYWORDS,
+     "What a hit may touch of the program's state; None if none would serve."},
+    {"_mica_rehearse",
+     reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&Rehearse)),
+     METH_FASTCALL | METH_KEYWORDS,
+     "A hit without its calls into the world outside: the result and those."},
+    {"_mica_watch",
+     reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&Watch)),
+     METH_FASTCALL | METH_KEYWORDS,
+     "An eager run: its result, and its calls into the world outside."},
+    {"_mica_call",
+     reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&CallPlainly)),
+     METH_FASTCALL | METH_KEYWORDS, "A call whatever the stance is."},
     {"_mica_reset", &Reset, METH_NOARGS,
      "Forgets all records, refusals and statistics."},
     {nullptr, nullptr, 0, nullptr}};

@@ -142,10 +142,44 @@ class RecordDescriber {
         put("effects",
             ToList(record.EffectsToText(),
                    [](const std::string& line) { return ToText(line); })) &&
+        put("guards",
+            ToList(record.GuardsToText(),
+                   [](const std::string& line) { return ToText(line); })) &&
+        put("hits", ToNumber(record.hits)) &&
         put("constants", Constants(graph)) &&
         put("numbers", Numbers(record.host_inputs_)) &&
         put("number_outputs", ToNumbers(graph.lowered_.host_results)) &&
         put("host_reads", HostReads(graph));
+    return ok ? dict : PyRef();
+  }
+
+  static PyRef Calls(absl::Span<const HostCall> calls) {
+    return ToList(calls, [](const HostCall& call) {
+      return ToTuple({call.callable, ToList(call.args, OrNone),
+                      OrNone(call.keyword_names), ToText(call.note.path)});
+    });
+  }
+
+  static PyRef Touched(const Record& record) {
+    PyRef dict = PyRef::Steal(PyDict_New());
+    const auto put = [&](const char* key, const PyRef& value) {
+      return dict && value &&
+             PyDict_SetItemString(dict.get(), key, value.get()) == 0;
+    };
+    std::vector<PyRef> leaves;
+    for (const Gradients::Leaf& leaf : record.gradients_.leaves()) {
+      if (leaf.tensor) leaves.push_back(leaf.tensor);
+    }
+    const bool ok =
+        put("states", ToList(record.states(), OrNone)) &&
+        put("leaves", Objects(leaves)) &&
+        put("calls", PyRef::Share(record.effects_.calls_.empty() ? Py_False
+                                                                 : Py_True)) &&
+        put("written",
+            ToList(record.effects_.items_, [](const Effects::Item& item) {
+              return ToTuple(
+                  {ToText(item.at.note.path), item.at.dict, item.at.key});
+            }));
     return ok ? dict : PyRef();
   }
 
@@ -201,6 +235,14 @@ class RecordDescriber {
 
 PyRef DescribeRecord(const Record& record) {
   return RecordDescriber::All(record);
+}
+
+PyRef DescribeTouched(const Record& record) {
+  return RecordDescriber::Touched(record);
+}
+
+PyRef DescribeCalls(absl::Span<const HostCall> calls) {
+  return RecordDescriber::Calls(calls);
 }
 
 }  // namespace mica

@@ -1,5 +1,6 @@
 #include "python/capture/effects.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,6 +28,15 @@ bool Make(const HostCall& call) {
 
 }  // namespace
 
+void CompleteCalls(absl::Span<const PyRef> values, size_t next,
+                   std::vector<HostCall>* calls) {
+  for (HostCall& call : *calls) {
+    for (PyRef& arg : call.args) {
+      if (!arg) arg = values[next++];
+    }
+  }
+}
+
 Effects::Effects(std::vector<HostCall> calls,
                  absl::Span<const WrittenItem> written,
                  absl::Span<PyObject* const> values)
@@ -36,9 +46,19 @@ Effects::Effects(std::vector<HostCall> calls,
   }
 }
 
-bool Effects::Apply(absl::Span<const PyRef> values) const {
-  for (const HostCall& call : calls_) {
-    if (!Make(call)) return false;
+bool Effects::Apply(absl::Span<const PyRef> values,
+                    std::vector<HostCall>* withheld) const {
+  if (!calls_.empty()) {
+    std::vector<HostCall> calls = calls_;
+    const auto num_items =
+        std::count_if(items_.begin(), items_.end(),
+                      [](const Item& item) { return !item.is_removed; });
+    CompleteCalls(values, static_cast<size_t>(num_items), &calls);
+    if (withheld != nullptr) {
+      *withheld = std::move(calls);
+    } else if (!std::all_of(calls.begin(), calls.end(), &Make)) {
+      return false;
+    }
   }
   size_t next = 0;
   for (const Item& item : items_) {
@@ -68,6 +88,7 @@ std::vector<std::string> Effects::ToText() const {
 
 int Effects::Traverse(visitproc visit, void* arg) const {
   for (const HostCall& call : calls_) {
+    Py_VISIT(call.callable.get());
     for (const PyRef& object : call.args) Py_VISIT(object.get());
   }
   for (const Item& item : items_) {

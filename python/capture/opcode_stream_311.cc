@@ -122,7 +122,8 @@ class OpcodeStream final : public InterpreterStream {
     const size_t num_host_calls = watch_.host_calls().size();
     Dispatch(bytes[2 * at], arg, code);
     // What it runs, runs again at each hit.
-    is_in_host_call_ = watch_.host_calls().size() != num_host_calls;
+    is_in_host_call_ = watch_.host_calls().size() != num_host_calls ||
+                       watch_.is_annotated_call();
   }
 
   // The n-th operand from the top of the stack, from 1.

@@ -1,15 +1,17 @@
 #include "python/capture/purity.h"
 
 #include <initializer_list>
+#include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/container/node_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "python/capture/constants.h"
 #include "python/capture/interpreter.h"
+#include "python/capture/purity_words.h"
 #include "python/capture/recorder.h"
 
 namespace mica {
@@ -17,376 +19,14 @@ namespace {
 
 using Words = std::initializer_list<absl::string_view>;
 
-// ---- What is allowed. "module.name"; all else ends a capture. ----
-
-// Functions of modules.
-constexpr absl::string_view kPureFunctions[] = {
-    "builtins.abs", "builtins.all", "builtins.any", "builtins.ascii",
-    "builtins.bin", "builtins.chr", "builtins.divmod", "builtins.hash",
-    "builtins.hex", "builtins.iter", "builtins.len", "builtins.max",
-    "builtins.min", "builtins.next", "builtins.oct", "builtins.ord",
-    "builtins.pow", "builtins.round", "builtins.sorted", "builtins.sum",
-    "builtins.__build_class__", "_functools.reduce", "_functools.cmp_to_key",
-    "_collections._count_elements", "sys.intern", "posix.fspath",
-    "_bisect.bisect_left", "_bisect.bisect_right", "_heapq.heappush",
-    "_heapq.heappop", "_heapq.heapify", "_codecs.encode", "_codecs.decode",
-    "_codecs.utf_8_encode", "_codecs.utf_8_decode", "_string.formatter_parser",
-    "_string.formatter_field_name_split", "torch._C._FunctionBase.apply",
-    "torch._C._get_operation_overload", "torch._C._infer_size",
-    "torch._C._group_tensors_by_device_and_dtype", "torch._C._fx_map_aggregate",
-    "torch._C._fx_map_arg", "torch._C._nn._parse_to",
-    // Arrays that they read are guarded by their contents.
-    "numpy.array", "numpy.asarray", "numpy.asanyarray",
-    "numpy.ascontiguousarray", "numpy.zeros", "numpy.empty", "numpy.arange",
-    "numpy.copyto", "numpy.concatenate", "numpy.dot", "numpy.where",
-    "numpy.result_type", "numpy.can_cast", "numpy.promote_types",
-    "numpy.min_scalar_type", "numpy.lib.array_utils.normalize_axis_index",
-    "numpy._core.multiarray.normalize_axis_index",
-    "numpy._core.multiarray.correlate"};
-// All functions of these modules.
-constexpr absl::string_view kPureModules[] = {"math", "cmath", "_operator",
-                                              "_stat", "unicodedata"};
-constexpr absl::string_view kImpureOfPureModules[] = {
-    "_operator.attrgetter", "_operator.methodcaller", "_operator.length_hint"};
-// They look at types and at torch's state only.
-constexpr absl::string_view kShallowFunctions[] = {
-    "builtins.callable",
-    "builtins.isinstance",
-    "builtins.issubclass",
-    "builtins.locals",
-    "sys.exc_info",
-    "sys.getrecursionlimit",
-    "sys.is_finalizing",
-    "_abc._abc_instancecheck",
-    "_abc._abc_subclasscheck",
-    "_abc.get_cache_token",
-    "_abc._abc_init",
-    "_abc._abc_register",
-    "itertools.tee",
-    "_thread.get_ident",
-    "contextvars.copy_context",
-    "types.FunctionType.__get__",
-    "torch._C.DisableTorchFunctionSubclass.__enter__",
-    "torch._C.DisableTorchFunctionSubclass.__exit__",
-    "torch._C.DisableTorchFunction.__enter__",
-    "torch._C.DisableTorchFunction.__exit__",
-    "torch._C._stash_obj_in_tls",
-    "torch._C._dynamo.eval_frame.set_eval_frame",
-    "torch._C._dynamo.eval_frame.set_skip_guard_eval_unsafe",
-    "torch._C._dynamo.eval_frame._set_eval_frame",
-    "torch._C._dynamo.eval_frame.get_eval_frame_callback",
-    "torch._C._remove_obj_from_tls",
-    "torch._C._get_tracing_state",
-    "torch._C._is_tracing",
-    "torch._C.is_grad_enabled",
-    "torch._C.is_inference_mode_enabled",
-    "torch._C._set_grad_enabled",
-    "torch._C.is_autocast_enabled",
-    "torch._C.is_autocast_cpu_enabled",
-    "torch._C.is_autocast_cache_enabled",
-    "torch._C.set_autocast_enabled",
-    "torch._C.set_autocast_cpu_enabled",
-    "torch._C.set_autocast_cpu_dtype",
-    "torch._C.set_autocast_dtype",
-    "torch._C.set_autocast_cache_enabled",
-    "torch._C.get_autocast_dtype",
-    "torch._C.get_autocast_cpu_dtype",
-    "torch._C.get_autocast_gpu_dtype",
-    "torch._C.autocast_increment_nesting",
-    "torch._C.autocast_decrement_nesting",
-    "torch._C.clear_autocast_cache",
-    "torch._C._is_any_autocast_enabled",
-    "torch._C._is_autocast_available",
-    "torch._C.get_default_dtype",
-    "torch._C._get_default_device",
-    "torch._C._has_torch_function",
-    "torch._C._has_torch_function_unary",
-    "torch._C._has_torch_function_variadic",
-    "torch._C._is_torch_function_enabled",
-    "torch._C._is_torch_function_mode_enabled",
-    "torch._C._is_torch_function_all_disabled",
-    "torch._C._len_torch_function_stack",
-    "torch._C._len_torch_dispatch_stack",
-    "torch._C._get_deterministic_algorithms",
-    "torch._C._get_float32_matmul_precision",
-    "torch._C._get_privateuse1_backend_name",
-    "torch._C._log_api_usage_once",
-    "torch._C._is_view_replay_enabled",
-    "torch._C._are_functorch_transforms_active",
-    "torch._C._get_autograd_fallback_mode",
-    "torch._C._get_warnAlways",
-    "torch._C.is_anomaly_enabled",
-    "torch._C._is_fwd_grad_enabled",
-    "torch._C._get_accelerator",
-    "torch._C._accelerator_getAccelerator",
-    "torch._C._get_dispatch_mode",
-    "torch._C._dispatch_isTensorSubclassLike",
-    "torch._C._functorch.peek_interpreter_stack",
-    "torch._C._functorch.maybe_current_level",
-    "torch._C._functorch.unwrap_if_dead",
-
-    "torch._C._get_cudnn_enabled",
-    "torch._C._get_mkldnn_enabled",
-    "torch._C._get_flash_sdp_enabled",
-    "torch._C._get_math_sdp_enabled",
-    "torch._C._get_mem_efficient_sdp_enabled",
-    "torch._C._has_distributed"};
-// They copy Python values into new tensors by plain stores.
-constexpr absl::string_view kTensorMakers[] = {
-    "tensor",     "new",           "as_tensor", "asarray",
-    "new_tensor", "scalar_tensor", "from_numpy"};
-constexpr absl::string_view kRecurrent[] = {"lstm", "gru", "rnn_tanh",
-                                            "rnn_relu"};
-constexpr absl::string_view kSparseProducts[] = {"dsmm", "hsmm", "saddmm",
-                                                 "spmm"};
-// Names in torch._C._VariableFunctions, _nn, … and torch._C.TensorBase that
-// aren't operators, or are more than one.
-constexpr absl::string_view kSafeTensorMethods[] = {"__add__",
-                                                    "__bool__",
-                                                    "__complex__",
-                                                    "__div__",
-                                                    "__eq__",
-                                                    "__float__",
-                                                    "__floordiv__",
-                                                    "__ge__",
-                                                    "__gt__",
-                                                    "__iadd__",
-                                                    "__idiv__",
-                                                    "__ifloordiv__",
-                                                    "__imod__",
-                                                    "__imul__",
-                                                    "__index__",
-                                                    "__int__",
-                                                    "__invert__",
-                                                    "__isub__",
-                                                    "__le__",
-                                                    "__long__",
-                                                    "__lt__",
-                                                    "__matmul__",
-                                                    "__mod__",
-                                                    "__mul__",
-                                                    "__ne__",
-                                                    "__nonzero__",
-                                                    "__radd__",
-                                                    "__rand__",
-                                                    "__rmul__",
-                                                    "__ror__",
-                                                    "__rxor__",
-                                                    "__sub__",
-                                                    "__truediv__",
-                                                    "bfloat16",
-                                                    "bool",
-                                                    "byte",
-                                                    "cdouble",
-                                                    "cfloat",
-                                                    "char",
-                                                    "cpu",
-                                                    "double",
-                                                    "element_size",
-                                                    "float",
-                                                    "half",
-                                                    "int",
-                                                    "long",
-                                                    "ndimension",
-                                                    "nelement",
-
-                                                    "short",
-                                                    "type",
-                                                    "dim",
-                                                    "size",
-                                                    "stride",
-                                                    "numel",
-                                                    "storage_offset",
-                                                    "is_contiguous",
-                                                    "get_device",
-                                                    "is_floating_point",
-                                                    "is_complex",
-                                                    "is_signed",
-                                                    "is_inference",
-                                                    "is_conj",
-                                                    "is_neg",
-                                                    "contiguous",
-                                                    "has_names",
-                                                    "item",
-                                                    "copy_",
-                                                    "to"};
-constexpr absl::string_view kUnsafeTensorOps[] = {
-    "requires_grad_", "retain_grad",
-    "_backward",      "set_",
-    "resize_",        "resize_as_",
-    "record_stream",  "data_ptr",
-    "numpy",          "tolist",
-    "from_file",      "is_pinned",
-    "pin_memory",     "_version",
-    "set_data",       "data",
-    "frombuffer",     "_from_blob",
-    "is_leaf",        "output_nr",
-    "is_set_to",      "_use_cudnn_rnn_flatten_weight"};
-// They write files, take references or leave memory behind.
-constexpr absl::string_view kUnsafeArrayMethods[] = {"__new__",
-                                                     "tofile",
-                                                     "dump",
-                                                     "dumps",
-                                                     "setflags",
-                                                     "__array_interface__",
-                                                     "__array_struct__",
-                                                     "__setstate__",
-                                                     "resize",
-                                                     "__dlpack__",
-                                                     "byteswap",
-                                                     "__array_finalize__"};
-constexpr absl::string_view kDataReaders[] = {
-    // Composite operators in C++ that look at tensors' bytes by themselves.
-    "ctc_loss",
-    "_pad_packed_sequence",
-    "_reshape_from_tensor",
-    "_rowwise_prune",
-    "choose_qparams_optimized",
-    "_saturate_weight_to_fp16",
-    "_use_cudnn_rnn_flatten_weight",
-
-    "tolist",
-    "numpy",
-    "data_ptr",
-    "const_data_ptr",
-    "untyped_storage",
-    "apply_",
-    "map_",
-    "map2_",
-    "__array__",
-    "_is_view"};
-
-// Types whose objects are made from the arguments alone.
-constexpr absl::string_view kPureTypes[] = {
-    "builtins.object",
-    "builtins.bool",
-    "builtins.int",
-    "builtins.float",
-    "builtins.complex",
-    "builtins.str",
-    "builtins.bytes",
-    "builtins.list",
-    "builtins.tuple",
-    "builtins.dict",
-    "builtins.set",
-    "builtins.frozenset",
-    "builtins.range",
-    "builtins.slice",
-    "builtins.zip",
-    "builtins.map",
-    "builtins.filter",
-    "builtins.enumerate",
-    "builtins.reversed",
-    "builtins.super",
-    "builtins.property",
-    "builtins.staticmethod",
-    "builtins.classmethod",
-    "builtins.bytearray",
-    "builtins.type",
-    "collections.OrderedDict",
-    "collections.defaultdict",
-    "collections.deque",
-    "functools.partial",
-    "types.MappingProxyType",
-    "types.SimpleNamespace",
-    "types.MethodType",
-    "types.GenericAlias",
-    "operator.itemgetter",
-    "torch.Size",
-    "torch.device",
-    "torch.finfo",
-    "torch._C._LegacyVariableBase",
-    "torch.iinfo",
-    "torch._C._InferenceMode",
-    "torch._C.DisableTorchFunctionSubclass"};
-// All types of itertools are added.
-
-// C types whose objects never change, or whose changes nobody sees.
-constexpr absl::string_view kImmutableTypes[] = {
-    "torch._C.DisableTorchFunctionSubclass",
-    "torch._C.DisableTorchFunction",
-    "torch.dtype",
-    "torch.device",
-    "torch.layout",
-    "torch.memory_format",
-    "torch.finfo",
-    "torch.iinfo",
-    "torch.Size",
-    "types.BuiltinFunctionType",
-    "types.GenericAlias",
-    "types.MethodType",
-    "types.WrapperDescriptorType",
-    "types.MethodDescriptorType",
-    "types.ClassMethodDescriptorType",
-    "types.MemberDescriptorType",
-    "types.GetSetDescriptorType",
-    "types.UnionType",
-    "re.Pattern",
-    "re.Match",
-    "numpy._core._multiarray_umath._array_converter",
-    "builtins.range",
-    "builtins.slice",
-    "builtins.property",
-    "builtins.staticmethod",
-    "builtins.classmethod",
-    "builtins.frozenset",
-    "builtins.bytes",
-    "builtins.int",
-    "builtins.float",
-    "builtins.complex",
-    "builtins.str",
-    "builtins.tuple",
-    "operator.itemgetter",
-    "datetime.datetime",
-    "datetime.date",
-    "datetime.timedelta",
-    "decimal.Decimal",
-    "torch._C._dispatch_keyset_full",
-    "torch._C.DispatchKeySet",
-    "torch._C.DispatchKey"};
-
-constexpr absl::string_view kSafeTensorAttributes[] = {
-    "H",
-    "T",
-    "data",
-    "device",
-    "dtype",
-    "imag",
-    "is_cpu",
-    "is_cuda",
-    "is_ipu",
-    "is_maia",
-    "is_meta",
-    "is_mkldnn",
-    "is_mps",
-    "is_mtia",
-    "is_nested",
-    "is_quantized",
-    "is_sparse",
-    "is_sparse_csr",
-    "is_vulkan",
-    "is_xla",
-    "is_xpu",
-    "itemsize",
-    "layout",
-    "mH",
-    "mT",
-    "nbytes",
-    "ndim",
-    "real",
-    "requires_grad",
-    "shape",
-    "_has_symbolic_sizes_strides"};
-// Known from requires_grad when that is false.
-constexpr absl::string_view kGradAttributes[] = {"grad_fn", "_grad_fn",
-                                                 "is_leaf", "retains_grad"};
-
 // ---- The table. ----
 
 struct Purity {
-  absl::flat_hash_map<const PyMethodDef*, CallKind> functions;
-  // pybind11's functions share no PyMethodDef, nor do slot wrappers.
-  absl::flat_hash_map<PyObject*, CallKind> objects;
+  absl::node_hash_map<const PyMethodDef*, CallAnnotation> functions;
+  // pybind11's functions share no PyMethodDef, nor do slot wrappers; and all
+  // that isn't a function in C.
+  absl::node_hash_map<const void*, CallAnnotation> objects;
+  absl::node_hash_map<const void*, CallAnnotation> users;
   absl::flat_hash_set<PyTypeObject*> pure_types;
   absl::flat_hash_set<PyTypeObject*> immutable_types;
   absl::flat_hash_set<PyTypeObject*> callable_types;
@@ -423,10 +63,10 @@ PyRef Resolve(absl::string_view path) {
 
 void Add(PyObject* callable, CallKind kind) {
   if (const PyMethodDef* method = MethodDefOf(callable)) {
-    purity->functions[method] = kind;
+    purity->functions[method] = {.kind = kind};
   } else if (Py_TYPE(callable) == &PyWrapperDescr_Type) {
     Py_INCREF(callable);  // For the life of the process, as the table.
-    purity->objects[callable] = kind;
+    purity->objects[callable] = {.kind = kind};
   }
 }
 
@@ -561,7 +201,7 @@ void AddPython() {
   }
   if (PyRef make = Resolve("builtins.object.__new__")) {
     purity->tp_new = MethodDefOf(make.get());
-    purity->functions[purity->tp_new] = CallKind::kNew;
+    purity->functions[purity->tp_new] = {.kind = CallKind::kNew};
   }
 }
 
@@ -705,39 +345,86 @@ bool InitPurity() {
   return true;
 }
 
-CallKind KindOfBuiltin(PyObject* callable) {
-  PyRef descriptor;
-  if (Py_TYPE(callable) == &_PyMethodWrapper_Type) {
-    // Bound: the wrapper is its class's attribute of the same name.
-    PyRef owner =
-        PyRef::Steal(PyObject_GetAttrString(callable, "__objclass__"));
-    PyRef name = PyRef::Steal(PyObject_GetAttrString(callable, "__name__"));
-    if (!owner || !name) {
-      PyErr_Clear();
-      return CallKind::kUnknown;
-    }
-    descriptor = PyRef::Share(_PyType_Lookup(
-        reinterpret_cast<PyTypeObject*>(owner.get()), name.get()));
-    if (!descriptor) return CallKind::kUnknown;
-    callable = descriptor.get();
-  }
-  if (const PyMethodDef* method = MethodDefOf(callable)) {
-    const auto it = purity->functions.find(method);
-    if (it != purity->functions.end()) return it->second;
-    // torch.ops.aten.add: each goes by the dispatcher.
-    if (PyCFunction_Check(callable)) {
-      PyObject* module =
-          reinterpret_cast<PyCFunctionObject*>(callable)->m_module;
-      if (module != nullptr && PyUnicode_Check(module) &&
-          absl::StartsWith(PyText(module), "torch._ops.")) {
-        return CallKind::kOperator;
-      }
-    }
-    return CallKind::kUnknown;
-  }
-  const auto it = purity->objects.find(callable);
-  return it == purity->objects.end() ? CallKind::kUnknown : it->second;
+namespace {
+
+// What identifies a callable in the tables: many objects may stand for one
+// function in C.
+const void* KeyOf(PyObject* callable) {
+  const PyMethodDef* method = MethodDefOf(callable);
+  return method != nullptr ? static_cast<const void*>(method) : callable;
 }
+
+// Bound: the wrapper is its class's attribute of the same name. Else itself.
+PyRef Unbound(PyObject* callable) {
+  if (Py_TYPE(callable) != &_PyMethodWrapper_Type) {
+    return PyRef::Share(callable);
+  }
+  PyRef owner = PyRef::Steal(PyObject_GetAttrString(callable, "__objclass__"));
+  PyRef name = PyRef::Steal(PyObject_GetAttrString(callable, "__name__"));
+  if (!owner || !name) {
+    PyErr_Clear();
+    return PyRef();
+  }
+  return PyRef::Share(_PyType_Lookup(AsType(owner.get()), name.get()));
+}
+
+// torch.ops.aten.add: each goes by the dispatcher.
+bool IsDispatched(PyObject* callable) {
+  if (!PyCFunction_Check(callable)) return false;
+  PyObject* module = reinterpret_cast<PyCFunctionObject*>(callable)->m_module;
+  return module != nullptr && PyUnicode_Check(module) &&
+         absl::StartsWith(PyText(module), "torch._ops.");
+}
+
+}  // namespace
+
+const CallAnnotation* FindAnnotation(PyObject* callable) {
+  const PyRef unbound = Unbound(callable);
+  if (!unbound) return nullptr;
+  callable = unbound.get();
+  const void* key = KeyOf(callable);
+  if (!purity->users.empty()) {
+    const auto own = purity->users.find(key);
+    if (own != purity->users.end()) return &own->second;
+  }
+  const PyMethodDef* method = MethodDefOf(callable);
+  if (method == nullptr) {
+    const auto it = purity->objects.find(key);
+    return it == purity->objects.end() ? nullptr : &it->second;
+  }
+  const auto it = purity->functions.find(method);
+  if (it != purity->functions.end()) return &it->second;
+  static const CallAnnotation dispatched{.kind = CallKind::kOperator};
+  return IsDispatched(callable) ? &dispatched : nullptr;
+}
+
+CallKind KindOfBuiltin(PyObject* callable) {
+  const CallAnnotation* annotation = FindAnnotation(callable);
+  return annotation == nullptr ? CallKind::kUnknown : annotation->kind;
+}
+
+bool Annotate(PyObject* callable, CallAnnotation annotation) {
+  if (PyMethod_Check(callable)) {
+    PyErr_SetString(PyExc_TypeError,
+                    "a bound method is a new object each time: annotate its "
+                    "class's function");
+    return false;
+  }
+  const PyRef unbound = Unbound(callable);
+  if (!unbound) {
+    PyErr_SetString(PyExc_TypeError, "wants a callable with a name");
+    return false;
+  }
+  const bool is_new =
+      purity->users
+          .insert_or_assign(KeyOf(unbound.get()), std::move(annotation))
+          .second;
+  // For the life of the process, as the table; Python functions may be many.
+  if (is_new && !PyFunction_Check(callable)) Py_INCREF(unbound.get());
+  return true;
+}
+
+void DropAnnotation(const void* callable) { purity->users.erase(callable); }
 
 bool IsPureType(PyTypeObject* type) {
   return purity->pure_types.contains(type);

@@ -5,6 +5,7 @@
 #define MICA_PYTHON_CAPTURE_PURITY_H_
 
 #include <string>
+#include <vector>
 
 #include "python/capture/py_ref.h"
 
@@ -33,13 +34,37 @@ enum class CallKind {
   kPrint,         // print: done again at each hit.
   kWarn,          // warnings.warn: likewise.
   kNewFilters,    // Tells the warnings module that its filters changed.
+  kHost,          // A user's call into the world outside: again at each hit.
+  kEndsGraph,     // Refused, for the annotation's own reason.
+};
+
+// What is known of a callable without looking into it: our own table's entries
+// and the user's (mica.annotate) are of this one kind.
+struct CallAnnotation {
+  CallKind kind = CallKind::kUnknown;
+  // Positional arguments, the bound object first: tensors of whose values the
+  // call's outcome depends unseen by the dispatcher,
+  std::vector<int> read;
+  // and objects that it changes in place, likewise.
+  std::vector<int> changed;
+  std::string reason;  // kEndsGraph: for the user.
 };
 
 // Fills the table from the modules at hand. False with a Python error set.
 bool InitPurity();
 
-// Of a builtin function, method descriptor, slot wrapper or method-wrapper.
+// Of a builtin function, method descriptor, slot wrapper or method-wrapper, or
+// of whatever Annotate() was given. Null for what is not known. The user's word
+// counts where both have one.
+const CallAnnotation* FindAnnotation(PyObject* callable);
+// Its kind, kUnknown for none.
 CallKind KindOfBuiltin(PyObject* callable);
+// Adds to the table, of a Python function, a function or method in C, a type or
+// a callable object. The table keeps no Python function alive: whoever
+// annotates one calls DropAnnotation() before it dies. False with a Python
+// error set for what has no identity of its own: bound methods.
+bool Annotate(PyObject* callable, CallAnnotation annotation);
+void DropAnnotation(const void* callable);
 // Whether objects of a C type are made without effect, from the arguments.
 bool IsPureType(PyTypeObject* type);
 // torch.Tensor, torch.FloatTensor and their like.

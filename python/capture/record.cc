@@ -77,6 +77,8 @@ struct Observation {
             {.is_making_tensor = [this] { return watch.is_making_tensor(); },
              .on_leaf = [this](PyObject* t) { watch.gradients().See(t); }}) {
     watch.SetOnMade([this](PyObject* tensor) { recorder.AddConstant(tensor); });
+    watch.SetOnHostCall(
+        [this](bool begins) { begins ? recorder.Stop() : recorder.Start(); });
     watch.SetOnStepEnd(
         [this](PyObject* result, bool entered) { EndStep(result, entered); });
   }
@@ -86,7 +88,7 @@ struct Observation {
   void EndStep(PyObject* result, bool entered) {
     const Recorder::Mark now = recorder.now();
     const bool gave_float = result != nullptr && PyFloat_CheckExact(result);
-    if (follows_numbers && gave_float &&
+    if (follows_numbers && gave_float && !watch.is_annotated_call() &&
         now.host_reads == mark.host_reads + 1) {
       int32_t call = 0;
       const double* read = recorder.FloatRead(mark.host_reads, &call);
@@ -170,6 +172,23 @@ std::unique_ptr<Record> Record::Capture(PyObject* callable,
                                         const CaptureOptions& options,
                                         PyRef* result, Refusal* refusal,
                                         StateGuards* attempt) {
+  return Run(callable, args, options, result, refusal, attempt, nullptr);
+}
+
+Refusal Record::Watch(PyObject* callable, const CallArgs& args,
+                      const CaptureOptions& options, PyRef* result,
+                      std::vector<HostCall>* calls) {
+  Refusal refusal;
+  StateGuards attempt;
+  Run(callable, args, options, result, &refusal, &attempt, calls);
+  return refusal;
+}
+
+std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
+                                    const CaptureOptions& options,
+                                    PyRef* result, Refusal* refusal,
+                                    StateGuards* attempt,
+                                    std::vector<HostCall>* calls) {
   const auto run_eagerly = [&](Refusal why) -> std::unique_ptr<Record> {
     *refusal = std::move(why);
     *result = PyRef::Steal(PyObject_Vectorcall(
@@ -216,9 +235,16 @@ std::unique_ptr<Record> Record::Capture(PyObject* callable,
   run.stream->Stop();
   run.recorder.Stop();
   run.watch.EndStep(nullptr, /*entered=*/false);
+  run.recorder.Stop();  // A call into the world outside may have raised.
   is_capturing = false;
   if (!*result) {
     *refusal = {.reason = "the run raised an exception", .transient = true};
+    return nullptr;
+  }
+  if (calls != nullptr) {
+    *calls = run.watch.host_calls();
+    CompleteCalls(run.watch.host_arguments(), 0, calls);
+    *refusal = run.watch.refusal();
     return nullptr;
   }
   const PyErrorKeeper keeper;
@@ -268,7 +294,17 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
   for (const WrittenItem& item : run.watch.written()) {
     left.push_back(PyDict_GetItemWithError(item.dict.get(), item.key.get()));
   }
+  if (const std::string changed = run.watch.ChangedArgument();
+      !changed.empty()) {
+    return refuse({.reason = absl::StrCat("writes ", changed,
+                                          " after a call into the world "
+                                          "outside was given it"),
+                   .mend = "pass a clone"});
+  }
   effects_ = Effects(run.watch.host_calls(), run.watch.written(), left);
+  for (const PyRef& argument : run.watch.host_arguments()) {
+    left.push_back(argument.get());
+  }
   auto [tree, tree_refusal] =
       ResultTree::Build(result, left, run.watch, inputs_, &tensors);
   if (tree_refusal) return refuse(std::move(tree_refusal));
@@ -467,7 +503,8 @@ bool Record::Matches(const CallArgs& args, const TorchState& now,
 }
 
 Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
-                              PyRef* result, Miss* miss) {
+                              PyRef* result, Miss* miss,
+                              std::vector<HostCall>* withheld) {
   BoundCall bound = std::move(bound_);
   const absl::Cleanup keep = [&] {
     bound.gradients.clear();
@@ -512,7 +549,7 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
   for (const PyRef& tensor : tensors) objects.push_back(tensor.get());
   std::vector<PyRef> left;
   *result = PyRef::Steal(result_.Make(objects, numbers, bound.inputs, &left));
-  if (*result && !effects_.Apply(left)) *result = PyRef();
+  if (*result && !effects_.Apply(left, withheld)) *result = PyRef();
   ++hits;
   return Outcome::kHit;
 }

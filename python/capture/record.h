@@ -50,6 +50,11 @@ class Record {
                                          const CaptureOptions& options,
                                          PyRef* result, Refusal* refusal,
                                          StateGuards* attempt);
+  // Runs it once, watched, for its calls into the world outside alone. The
+  // Refusal says why they aren't known.
+  static Refusal Watch(PyObject* callable, const CallArgs& args,
+                       const CaptureOptions& options, PyRef* result,
+                       std::vector<HostCall>* calls);
 
   // Adds the numbers in which the state differs from the recorded one, and
   // the argument that did so in the last failed Matches().
@@ -60,8 +65,9 @@ class Record {
     kMiss,   // A guard failed; nothing happened.
     kFailed  // The run failed before it had any effect.
   };
+  // `withheld`: as Effects::Apply().
   Outcome Serve(const CallArgs& args, const TorchState& now, PyRef* result,
-                Miss* miss);
+                Miss* miss, std::vector<HostCall>* withheld = nullptr);
 
   // What a call binds: the arguments' parts, and the program's state as it is.
   struct BoundCall {
@@ -93,6 +99,12 @@ class Record {
  private:
   friend class RecordDescriber;
   Record() = default;
+  // Capture(), or Watch() if `calls` is given.
+  static std::unique_ptr<Record> Run(PyObject* callable, const CallArgs& args,
+                                     const CaptureOptions& options,
+                                     PyRef* result, Refusal* refusal,
+                                     StateGuards* attempt,
+                                     std::vector<HostCall>* calls);
   // Turns what was observed into the rest of the Record; false if it can't.
   bool Finish(Observation& run, const CallArgs& args, PyObject* result,
               const CaptureOptions& options, Refusal* refusal);

@@ -189,7 +189,17 @@ bool StateWatch::IsOld(PyObject* object) {
 }
 
 void StateWatch::EnterFunction(PyObject* function) {
-  if (refusal_ || function == nullptr || !IsOld(function)) return;
+  if (refusal_ || function == nullptr) return;
+  // Called from C code: nobody saw the arguments.
+  if (const CallAnnotation* known = FindAnnotation(function)) {
+    if (known->kind != CallKind::kPure || !known->changed.empty()) {
+      const bool ends = known->kind == CallKind::kEndsGraph;
+      return Refuse(ends ? known->reason
+                         : absl::StrCat("calls ", CallableName(function),
+                                        ", annotated, from code in C"));
+    }
+  }
+  if (!IsOld(function)) return;
   if (!IsFirst(function, nullptr)) return;
   const std::string name =
       PyText(reinterpret_cast<PyFunctionObject*>(function)->func_qualname);

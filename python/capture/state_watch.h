@@ -17,6 +17,7 @@
 #include "python/capture/host_values.h"
 #include "python/capture/interpreter.h"
 #include "python/capture/passed_numbers.h"
+#include "python/capture/purity.h"
 #include "python/capture/py_ref.h"
 #include "python/capture/refusal.h"
 #include "python/capture/state_guards.h"
@@ -56,6 +57,11 @@ class StateWatch {
 
   // Numbers to follow as inputs; others are constants. Outlives the watch.
   void SetVarying(const VaryingNumbers* varying) { varying_ = varying; }
+  // Called around each call that is made again at hits: what that does itself
+  // belongs to no record.
+  void SetOnHostCall(std::function<void(bool begins)> f) {
+    on_host_call_ = std::move(f);
+  }
   // What else is to be done when a step is over, of which `result` (or null)
   // came. `entered` says whether it led into another Python function.
   void SetOnStepEnd(std::function<void(PyObject* result, bool entered)> f) {
@@ -68,6 +74,7 @@ class StateWatch {
     is_making_tensor_ = makes_constant_ = shares_array_ = makes_array_ = false;
     host_op_ = nullptr;
     host_operands_.clear();
+    annotated_ = nullptr;
     passed_.clear();
     passes_tensors_ = false;
   }
@@ -83,6 +90,9 @@ class StateWatch {
   absl::Span<const PassedNumbers> passed() const { return passed_; }
   // True if it passes tensors, any of which torch may take for a number.
   bool passes_tensors() const { return passes_tensors_; }
+  // True if the step at hand calls a function that an annotation stands for:
+  // no look into it, and what it returns follows from no single number.
+  bool is_annotated_call() const { return annotated_ != nullptr; }
   void EnterFunction(PyObject* function);
   void ReadGlobal(PyObject* globals, PyObject* builtins, PyObject* name);
   void WriteGlobal(PyObject* globals, PyObject* name);
@@ -125,6 +135,11 @@ class StateWatch {
   // after that: no fact says what they were.
   absl::Span<const WrittenItem> written() const { return written_; }
   const std::vector<HostCall>& host_calls() const { return host_calls_; }
+  // Their arguments that are made again at each hit, in order.
+  absl::Span<const PyRef> host_arguments() const { return host_arguments_; }
+  // A tensor that a host call was given and that was written since; "" if
+  // there is none.
+  std::string ChangedArgument() const;
   // Of a tensor whose memory a numpy array shares and that isn't as it was
   // then;
   // "" if there is none.
@@ -169,6 +184,10 @@ class StateWatch {
   void CallType(PyTypeObject* type, absl::Span<PyObject* const> args);
   void CallBuiltin(PyObject* callable, absl::Span<PyObject* const> args,
                    PyObject* keyword_names);
+  void CallAnnotated(const CallAnnotation& known, PyObject* callable,
+                     absl::Span<PyObject* const> args, PyObject* keyword_names);
+  void CallHost(PyObject* callable, absl::Span<PyObject* const> args,
+                PyObject* keyword_names);
   void Print(PyObject* print, absl::Span<PyObject* const> args,
              PyObject* keyword_names);
   void Warn(absl::Span<PyObject* const> args, PyObject* keyword_names);
@@ -177,8 +196,8 @@ class StateWatch {
   void ReadData(PyObject* reader, absl::Span<PyObject* const> args);
   // A tensor whose memory numpy can write too.
   void Expose(PyObject* tensor);
-  // Notes a call to be made at each hit. Refuses arguments that are neither
-  // constants nor objects of the program's state.
+  // Notes a call to be made at each hit, of constants, objects of the program's
+  // state, numbers that are followed and tensors.
   void AddHostCall(PyObject* callable, absl::Span<PyObject* const> args,
                    PyObject* keyword_names, std::string title);
   // A callable that C code may call behind the stream's back.
@@ -208,12 +227,15 @@ class StateWatch {
   const VaryingNumbers* varying_ = nullptr;
   HostValues values_;
   std::function<void(PyObject*, bool)> on_step_end_;
+  std::function<void(bool)> on_host_call_;
+  bool makes_host_call_ = false;   // The step at hand.
   const char* host_op_ = nullptr;  // Of the step at hand.
   std::vector<PyRef> host_operands_;
   std::vector<PassedNumbers> passed_;
   bool passes_tensors_ = false;
   bool is_making_tensor_ = false;
   bool makes_constant_ = false;
+  const CallAnnotation* annotated_ = nullptr;  // Of the step at hand's call.
   bool shares_array_ = false;  // The tensor that the step at hand makes.
   bool makes_array_ = false;   // It may give a new numpy array.
   std::function<void(PyObject*)> on_made_;
@@ -222,6 +244,8 @@ class StateWatch {
   GradientWatch gradients_;
   ReleasedGraphs released_;
   std::vector<HostCall> host_calls_;
+  std::vector<PyRef> host_arguments_;
+  std::vector<int64_t> argument_versions_;  // -1 for what is no tensor.
   struct Exposed {
     PyRef tensor;
     int64_t version = 0;

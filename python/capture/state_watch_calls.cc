@@ -38,7 +38,8 @@ bool IsNumpyCall(PyObject* callable, absl::Span<PyObject* const> args) {
 bool IsHostCall(PyObject* callable) {
   if (!PyCFunction_Check(callable)) return false;
   const CallKind kind = KindOfBuiltin(callable);
-  return kind == CallKind::kPrint || kind == CallKind::kWarn;
+  return kind == CallKind::kPrint || kind == CallKind::kWarn ||
+         kind == CallKind::kHost;
 }
 
 }  // namespace
@@ -75,13 +76,22 @@ void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
     MarkOld(inner, PathOf(callable));
     return Call(inner, args, keyword_names);
   }
-  if (PyFunction_Check(callable)) return;  // Followed as it runs.
+  if (PyFunction_Check(callable)) {
+    const CallAnnotation* known = FindAnnotation(callable);
+    if (known == nullptr) return;  // Followed as it runs.
+    return CallAnnotated(*known, callable, args, keyword_names);
+  }
   if (PyMethod_Check(callable)) {
     std::vector<PyObject*> all = {PyMethod_GET_SELF(callable)};
     all.insert(all.end(), args.begin(), args.end());
     return Call(PyMethod_GET_FUNCTION(callable), all, keyword_names);
   }
-  if (PyType_Check(callable)) return CallType(AsType(callable), args);
+  if (PyType_Check(callable)) {
+    if (const CallAnnotation* known = FindAnnotation(callable)) {
+      return CallAnnotated(*known, callable, args, keyword_names);
+    }
+    return CallType(AsType(callable), args);
+  }
   PyTypeObject* type = Py_TYPE(callable);
   if (PyCFunction_Check(callable) || type == &PyMethodDescr_Type ||
       type == &PyClassMethodDescr_Type || type == &PyWrapperDescr_Type ||
@@ -92,6 +102,9 @@ void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
     if (!IsOld(callable)) return;
     guards_.AddWeakRef(callable, NoteOf(PathOf(callable)));
     return MarkOld(PyWeakref_GetObject(callable), PathOf(callable));
+  }
+  if (const CallAnnotation* known = FindAnnotation(callable)) {
+    return CallAnnotated(*known, callable, args, keyword_names);
   }
   if (IsPureCallableType(type)) {
     makes_array_ = true;
@@ -136,9 +149,48 @@ void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
   TouchType(type);
   static PyObject* call = Interned("__call__");
   PyObject* method = _PyType_Lookup(type, call);
-  if (method == nullptr) return;         // Raises.
-  if (PyFunction_Check(method)) return;  // Followed as it runs.
+  if (method == nullptr) return;  // Raises.
+  std::vector<PyObject*> all = {callable};
+  all.insert(all.end(), args.begin(), args.end());
+  if (PyFunction_Check(method)) return Call(method, all, keyword_names);
+  if (const CallAnnotation* known = FindAnnotation(method)) {
+    return CallAnnotated(*known, method, all, keyword_names);
+  }
   RefuseCall(callable);
+}
+
+void StateWatch::CallAnnotated(const CallAnnotation& known, PyObject* callable,
+                               absl::Span<PyObject* const> args,
+                               PyObject* keyword_names) {
+  if (known.kind == CallKind::kEndsGraph) {
+    return Refuse(known.reason,
+                  "call it outside the compiled function if all of that is to "
+                  "be one graph");
+  }
+  annotated_ = &known;
+  if (PyFunction_Check(callable) && IsOld(callable) &&
+      IsFirst(callable, nullptr)) {
+    guards_.AddFunction(callable, NoteOf(CallableName(callable)));
+  }
+  for (const int index : known.read) {
+    if (index < 0 || index >= static_cast<int>(args.size())) continue;
+    if (!IsTensor(args[index]) || ReadNumbers(args[index])) continue;
+    return Refuse(absl::StrCat("calls ", CallableName(callable),
+                               ", which reads a large tensor's values"),
+                  "pass it the few numbers that it needs");
+  }
+  for (const int index : known.changed) {
+    if (index < 0 || index >= static_cast<int>(args.size())) continue;
+    if (!IsTensor(args[index]) && !IsArray(args[index])) continue;
+    return Refuse(absl::StrCat("calls ", CallableName(callable),
+                               ", which writes a tensor's memory past torch"),
+                  "write it by torch's operators, or outside the compiled "
+                  "function");
+  }
+  if (known.kind == CallKind::kHost) {
+    return CallHost(callable, args, keyword_names);
+  }
+  for (PyObject* arg : args) TouchObject(arg, kDeepDepth);
 }
 
 bool StateWatch::IsFollowed(PyObject* callable) {
@@ -213,15 +265,22 @@ void StateWatch::CallType(PyTypeObject* type,
 void StateWatch::CallBuiltin(PyObject* callable,
                              absl::Span<PyObject* const> args,
                              PyObject* keyword_names) {
-  const CallKind kind = KindOfBuiltin(callable);
+  const CallAnnotation* known = FindAnnotation(callable);
+  const CallKind kind = known == nullptr ? CallKind::kUnknown : known->kind;
   // A method bound to an object takes that as its first argument.
   std::vector<PyObject*> all;
   const PyRef self = SelfOf(callable);
   if (self) all.push_back(self.get());
   all.insert(all.end(), args.begin(), args.end());
+  if (known != nullptr && !(known->read.empty() && known->changed.empty())) {
+    return CallAnnotated(*known, callable, all, keyword_names);
+  }
   switch (kind) {
     case CallKind::kUnknown:
       return RefuseCall(callable);
+    case CallKind::kEndsGraph:
+    case CallKind::kHost:
+      return CallAnnotated(*known, callable, all, keyword_names);
     case CallKind::kReadsData:
       return ReadData(callable, all);
     case CallKind::kRecurrent:

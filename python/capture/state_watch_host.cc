@@ -143,10 +143,48 @@ void StateWatch::AddHostCall(PyObject* callable,
                 .keyword_names = PyRef::Share(keyword_names),
                 .note = NoteOf(std::move(title))};
   for (PyObject* arg : args) {
-    values_.MarkExactDeep(arg);
-    call.args.push_back(PyRef::Share(arg));
+    const bool is_tensor = IsTensor(arg);
+    if (!is_tensor && values_.Find(arg) < 0) {
+      values_.MarkExactDeep(arg);
+      call.args.push_back(PyRef::Share(arg));
+      continue;
+    }
+    call.args.push_back(PyRef());
+    host_arguments_.push_back(PyRef::Share(arg));
+    argument_versions_.push_back(is_tensor ? VersionOf(arg) : -1);
   }
   host_calls_.push_back(std::move(call));
+  makes_host_call_ = true;
+  if (on_host_call_) on_host_call_(/*begins=*/true);
+}
+
+std::string StateWatch::ChangedArgument() const {
+  for (size_t i = 0; i < host_arguments_.size(); ++i) {
+    PyObject* object = host_arguments_[i].get();
+    if (IsTensor(object) && VersionOf(object) != argument_versions_[i]) {
+      return PathOf(object);
+    }
+  }
+  return "";
+}
+
+// A hit makes the call when the run is over: what is passed has to be by then
+// what it was when the program called.
+void StateWatch::CallHost(PyObject* callable, absl::Span<PyObject* const> args,
+                          PyObject* keyword_names) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (IsConstant(args[i])) continue;
+    if (IsTensor(args[i]) && IsPlainTensor(args[i])) {
+      Touch(args[i]);
+      continue;
+    }
+    if (IsOld(args[i]) && !IsInput(args[i])) continue;
+    return Refuse(absl::StrCat("passes ", CallableName(callable), " a ",
+                               TypeName(Py_TYPE(args[i])),
+                               ", which can't be had again at each hit"),
+                  "pass constants, numbers and tensors");
+  }
+  AddHostCall(callable, args, keyword_names, CallableName(callable));
 }
 
 // Where it prints to is looked up at each hit, as at each call.
@@ -160,6 +198,10 @@ void StateWatch::Print(PyObject* print, absl::Span<PyObject* const> args,
   const size_t num_positional = args.size() - static_cast<size_t>(num_keywords);
   for (size_t i = 0; i < args.size(); ++i) {
     if (IsConstant(args[i])) continue;
+    if (IsTensor(args[i]) && IsPlainTensor(args[i])) {
+      Touch(args[i]);
+      continue;
+    }
     const bool is_file =
         i >= num_positional &&
         PyText(PyTuple_GET_ITEM(keyword_names,

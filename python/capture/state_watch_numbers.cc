@@ -18,6 +18,13 @@ void StateWatch::AddItem(PyObject* dict, PyObject* key, GuardNote note) {
 }
 
 void StateWatch::EndStep(PyObject* result, bool entered) {
+  if (std::exchange(makes_host_call_, false)) {
+    if (on_host_call_) on_host_call_(/*begins=*/false);
+    if (annotated_ != nullptr && result != Py_None) {
+      Refuse("uses what a call into the world outside returns",
+             "annotate only what returns None so");
+    }
+  }
   if (refusal_) return;
   if (makes_constant_ && result != nullptr) CallGave(result);
   if (makes_array_ && result != nullptr && IsArray(result)) AddNewArray(result);

@@ -7,6 +7,8 @@ tools without Python take.
 `mica.Executor(place).run(program, feed=..., fetch_list=[...])` runs Programs
 by name of feed and fetch, one at a time or, with `schedule=`, as a pipeline
 over micro-batches; `mica.capture` gives the Program of a call.
+`mica.annotate` and `mica.disable` tell what users know of functions;
+`mica.stance("check")` runs eager beside every hit and compares.
 `torch.compile(model, backend="mica")` leaves the watching to Dynamo and runs
 its graphs.
 
@@ -49,30 +51,41 @@ _mica.init_capture(
     os.path.dirname(os.path.abspath(__file__)),
 )
 
+from mica.annotate import annotate, annotate_own, disable  # noqa: E402
 from mica.backend import register as _register  # noqa: E402
 from mica.captured import capture  # noqa: E402
 from mica.compile import compile, reset  # noqa: E402
-from mica.errors import CaptureError  # noqa: E402
+from mica.errors import CaptureError, CheckError  # noqa: E402
 from mica.executor import Executor  # noqa: E402
 from mica.explain import Explanation, explain  # noqa: E402
 from mica.export import export  # noqa: E402
 from mica.load import Loaded, load  # noqa: E402
 from mica.program import Program  # noqa: E402
+from mica.records import Claim, Record, records  # noqa: E402
 from mica.schedule import Schedule  # noqa: E402
+from mica.stance import stance  # noqa: E402
 
 _register()
+annotate_own()
 
 __all__ = [
     "CaptureError",
+    "CheckError",
+    "Claim",
     "Executor",
     "Explanation",
     "Loaded",
     "Program",
+    "Record",
     "Schedule",
+    "annotate",
     "capture",
     "compile",
+    "disable",
     "explain",
     "export",
     "load",
+    "records",
     "reset",
+    "stance",
 ]

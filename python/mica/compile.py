@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar, cast, overload
 
@@ -13,6 +14,8 @@ from mica.options import default_num_streams, default_num_threads, default_queue
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _MAX_RECORDS = 16
+
+_compiled: weakref.WeakSet[_mica.Compiled] = weakref.WeakSet()
 
 
 @overload
@@ -59,31 +62,34 @@ def compile(
         raise TypeError(f"mica.compile: wants a callable, got {type(fn)}")
     if isinstance(fn, _mica.Compiled):
         fn = cast(_F, fn.__wrapped__)
-    return cast(
-        _F,
-        _mica.Compiled(
-            fn,
-            CaptureError,
-            frozen,
-            fullgraph,
-            os.environ.get("MICA_DISABLE", "0") not in ("", "0"),
-            default_num_threads(),
-            default_num_streams(),
-            default_queue(),
-            _MAX_RECORDS,
-            os.environ.get("MICA_LOGS", ""),
-        ),
+    compiled = _mica.Compiled(
+        fn,
+        CaptureError,
+        frozen,
+        fullgraph,
+        os.environ.get("MICA_DISABLE", "0") not in ("", "0"),
+        default_num_threads(),
+        default_num_streams(),
+        default_queue(),
+        _MAX_RECORDS,
+        os.environ.get("MICA_LOGS", ""),
     )
+    _compiled.add(compiled)
+    return cast(_F, compiled)
 
 
-def reset(compiled: Callable[..., Any]) -> None:
-    """Makes a compiled callable forget its records and refusals.
+def reset(compiled: Callable[..., Any] | None = None) -> None:
+    """Makes compiled callables forget their records, refusals and statistics.
 
     Args:
-      compiled: What `compile` gave.
+      compiled: What `compile` gave; without it, all that still exist.
     Raises:
       TypeError: It is something else.
     """
+    if compiled is None:
+        for one in list(_compiled):
+            one._mica_reset()
+        return
     if not isinstance(compiled, _mica.Compiled):
         raise TypeError(
             f"mica.reset: wants a compiled callable, got {type(compiled)}"

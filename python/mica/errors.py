@@ -5,3 +5,7 @@ from __future__ import annotations
 
 class CaptureError(RuntimeError):
     """A program can't be captured as one graph; says why and where."""
+
+
+class CheckError(RuntimeError):
+    """Under the stance "check", a record did something else than eager."""

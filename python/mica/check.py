@@ -1,0 +1,176 @@
+"""The stance "check": an eager run beside every hit."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from mica import _mica
+from mica.difference import first_difference
+from mica.errors import CheckError
+from mica.scene import ABSENT, Scene
+
+# How far floats may differ; None for what their dtype suggests.
+relative_tolerance: float | None = None
+
+
+def check(
+    compiled: _mica.Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Answers a call under the stance "check".
+
+    Args:
+      compiled: What is called.
+      args: The arguments by position.
+      kwargs: Those by name.
+    Returns:
+      What the call returns: of a hit, what eager returned.
+    Raises:
+      CheckError: The record did something else than eager.
+    """
+    touched = compiled._mica_touched(*args, **kwargs)
+    if touched is None:
+        return compiled._mica_call(*args, **kwargs)
+    name = (
+        getattr(compiled.__wrapped__, "__qualname__", None)
+        or type(compiled.__wrapped__).__qualname__
+    )
+    written = touched["written"]
+    before = Scene(_roots(compiled, args, kwargs, touched))
+    items = [dictionary.get(key, ABSENT) for _, dictionary, key in written]
+    generators = _Generators()
+    served = compiled._mica_rehearse(*args, **kwargs)
+    if served is None:
+        return compiled._mica_call(*args, **kwargs)
+    result, calls = served
+    hit = Scene(
+        _roots(compiled, args, kwargs, touched, result, calls, _Generators()),
+        before,
+    )
+    for (_, dictionary, key), item in zip(written, items, strict=True):
+        _put_item(dictionary, key, item)
+    before.restore()
+    generators.restore()
+    try:
+        own, own_calls, text = _run(compiled, args, kwargs, touched["calls"])
+    except Exception as error:
+        raise CheckError(
+            f"{name}: eager raises {type(error).__name__}, a record returns"
+        ) from error
+    if isinstance(own_calls, str):
+        raise CheckError(f"{name}: eager's calls aren't known: {own_calls}")
+    eager = Scene(
+        _roots(compiled, args, kwargs, touched, own, own_calls, _Generators()),
+        before,
+    )
+    found = first_difference(hit, eager, before, relative_tolerance)
+    if not found and text:
+        found = f"output: the record prints nothing, eager {text[:60]!r}"
+    if found:
+        raise CheckError(f"{name}: {found}")
+    return own
+
+
+def _roots(
+    compiled: _mica.Compiled,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    touched: Mapping[str, Any],
+    result: Any = ABSENT,
+    calls: Any = ABSENT,
+    generators: _Generators | None = None,
+) -> list[tuple[str, Any]]:
+    """Where a picture of all that the program can reach begins."""
+    roots = [("result", result)]
+    roots += [(f"argument {i}", arg) for i, arg in enumerate(args)]
+    roots += [(f"argument {name}", arg) for name, arg in kwargs.items()]
+    roots += [
+        (path, dictionary.get(key, ABSENT))
+        for path, dictionary, key in touched["written"]
+    ]
+    title = getattr(compiled.__wrapped__, "__name__", "the module")
+    roots.append((title, compiled.__wrapped__))
+    states = [s for s in touched["states"] if s is not None]
+    roots += [(f"state {i}", state) for i, state in enumerate(states)]
+    roots += [(f"leaf {i}", leaf) for i, leaf in enumerate(touched["leaves"])]
+    if isinstance(calls, list):
+        parts = [[path, *given, names] for _, given, names, path in calls]
+        roots.append(("calls outside", parts))
+    if generators is not None:
+        roots += generators.states()
+    return roots
+
+
+def _put_item(dictionary: dict[Any, Any], key: Any, item: Any) -> None:
+    if item is ABSENT:
+        dictionary.pop(key, None)
+    elif dictionary.get(key, ABSENT) is not item:
+        dictionary[key] = item
+
+
+def _run(
+    compiled: _mica.Compiled,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    has_calls: bool,
+) -> tuple[Any, Any, str]:
+    """The eager run: its result, its calls outside, and what it prints.
+
+    The latter is known only of a run that should make no calls.
+    """
+    if has_calls:
+        own, calls = compiled._mica_watch(*args, **kwargs)
+        return own, calls, ""
+    with _printed() as text:
+        own = compiled.__wrapped__(*args, **kwargs)
+    return own, [], "".join(text)
+
+
+@contextlib.contextmanager
+def _printed() -> Iterator[list[str]]:
+    """Notes what goes to standard output, and passes it on."""
+    text: list[str] = []
+    out = sys.stdout
+
+    class Tee(io.TextIOBase):
+        def write(self, part: str) -> int:
+            text.append(part)
+            return out.write(part)
+
+        def flush(self) -> None:
+            out.flush()
+
+    with contextlib.redirect_stdout(Tee()):
+        yield text
+
+
+class _Generators:
+    """The states of the random generators."""
+
+    def __init__(self) -> None:
+        self._torch = torch.get_rng_state()
+        self._python = random.getstate()
+        self._numpy: Any = sys.modules.get("numpy")
+        if self._numpy is not None:
+            self._numpy_state = self._numpy.random.get_state()
+
+    def states(self) -> list[tuple[str, Any]]:
+        states: list[tuple[str, Any]] = [
+            ("torch's generator", self._torch.numpy().tobytes()),
+            ("random's generator", repr(self._python)),
+        ]
+        if self._numpy is not None:
+            states.append(("numpy's generator", repr(self._numpy_state)))
+        return states
+
+    def restore(self) -> None:
+        torch.set_rng_state(self._torch)
+        random.setstate(self._python)
+        if self._numpy is not None:
+            self._numpy.random.set_state(self._numpy_state)

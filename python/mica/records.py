@@ -1,0 +1,106 @@
+"""The records of a compiled callable, as data."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mica import _mica
+from mica.captured import constants
+from mica.program import Program
+
+_AT_LINE = re.compile(r"^(.*?) +\(([^()]*:\d+)\)$", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A guard, or an effect.
+
+    Attributes:
+      text: A readable expression, such as "self.scale == 2.0", or "sets
+        self.attention".
+      line: Where the program read or wrote it first, as "model.py:12"; "" if
+        that isn't known.
+    """
+
+    text: str
+    line: str
+
+    def __str__(self) -> str:
+        return f"{self.text}  ({self.line})" if self.line else self.text
+
+
+@dataclass(frozen=True)
+class Record:
+    """A Program with the guards under which it is valid.
+
+    Attributes:
+      guards: What has to hold for a call to be served.
+      effects: What a hit leaves in Python's state, in order.
+      hits: Calls that it served.
+      program: The Program with its state's tensors.
+      line: Where the callable is defined, as "model.py:7"; "" if not known.
+    """
+
+    guards: list[Claim]
+    effects: list[Claim]
+    hits: int
+    program: Program = field(repr=False)
+    line: str
+
+
+def records(fn: Callable[..., Any]) -> list[Record]:
+    """The records of a compiled callable.
+
+    Args:
+      fn: What `compile` gave.
+    Returns:
+      The records as they are now, most recently hit first.
+    Raises:
+      TypeError: It is something else.
+    """
+    if not isinstance(fn, _mica.Compiled):
+        raise TypeError(
+            f"mica.records: wants a compiled callable, got {type(fn)}"
+        )
+    line = line_of(fn.__wrapped__)
+    return [
+        Record(
+            guards=[claim(text) for text in record["guards"]],
+            effects=[claim(text) for text in record["effects"]],
+            hits=record["hits"],
+            program=program_of(record),
+            line=line,
+        )
+        for record in fn._mica_records()
+    ]
+
+
+def program_of(record: Mapping[str, Any]) -> Program:
+    """A described record's whole Program, with its tensors."""
+    native = _mica.Program.parse(record["program"])
+    tensors = list(record["states"]) + constants(native, record)
+    names = [name for name, _ in native.variables]
+    found = zip(names, tensors, strict=True)
+    return Program(native, {n: t for n, t in found if t is not None})
+
+
+def claim(text: str) -> Claim:
+    """Splits a line of a report into what it says and where."""
+    match = _AT_LINE.match(text)
+    return Claim(match[1], match[2]) if match else Claim(text, "")
+
+
+def line_of(fn: Any) -> str:
+    """Where a callable is defined."""
+    forward = getattr(type(fn), "forward", None)
+    function = inspect.unwrap(getattr(fn, "__func__", fn))
+    if not inspect.isfunction(function):
+        function = forward
+    if not inspect.isfunction(function):
+        return ""
+    code = function.__code__
+    return f"{code.co_filename}:{code.co_firstlineno}"
