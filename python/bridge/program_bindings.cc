@@ -12,6 +12,7 @@
 #include "framework/text/text.h"
 #include "ops/all.h"
 #include "python/bridge/bindings.h"
+#include "python/bridge/program_parts.h"
 #include "python/bridge/status.h"
 
 namespace mica {
@@ -106,6 +107,8 @@ void BindProgram(nb::module_& m) {
                      return TypesOf(*self.program, self.program->outputs());
                    })
       .def_prop_ro("variables", &VariablesOf)
+      .def("parts",
+           [](const PyProgram& self) { return PartsOfProgram(*self.program); })
       .def_prop_ro("updated_inputs", &UpdatedInputsOf)
       .def_prop_ro("updated_variables", &UpdatedVariablesOf)
       .def_prop_ro(

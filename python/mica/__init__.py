@@ -8,7 +8,8 @@ tools without Python take.
 by name of feed and fetch, one at a time or, with `schedule=`, as a pipeline
 over micro-batches; `mica.capture` gives the Program of a call.
 `mica.annotate` and `mica.disable` tell what users know of functions;
-`mica.stance("check")` runs eager beside every hit and compares.
+`mica.stance("check")` runs eager beside every hit and compares;
+`mica.to_fx` gives what was recorded as a torch.fx.GraphModule.
 `torch.compile(model, backend="mica")` leaves the watching to Dynamo and runs
 its graphs.
 
@@ -59,6 +60,7 @@ from mica.errors import CaptureError, CheckError  # noqa: E402
 from mica.executor import Executor  # noqa: E402
 from mica.explain import Explanation, explain  # noqa: E402
 from mica.export import export  # noqa: E402
+from mica.fx import to_fx  # noqa: E402
 from mica.load import Loaded, load  # noqa: E402
 from mica.program import Program  # noqa: E402
 from mica.records import Claim, Record, records  # noqa: E402
@@ -88,4 +90,5 @@ __all__ = [
     "records",
     "reset",
     "stance",
+    "to_fx",
 ]

@@ -12,6 +12,7 @@ from mica import _mica
 from mica.compile import compile as _compile
 from mica.errors import CaptureError
 from mica.program import Program
+from mica.tensor_types import parse_type
 
 # A training step's second call may differ from its first, which made the
 # optimizer's state, and its third from its second.
@@ -221,22 +222,7 @@ def constants(
     tensors = []
     types = [text for _, text in program.variables[len(record["states"]) :]]
     for data, text in zip(record["constants"], types, strict=True):
-        dtype, _, dims = text.partition("{")[0].rstrip("]").partition("[")
-        shape = [int(dim) for dim in dims.split(",") if dim]
-        flat = torch.frombuffer(bytearray(data), dtype=_DTYPES[dtype])
-        tensors.append(flat.reshape(shape))
+        dtype, shape, _ = parse_type(text)
+        flat = torch.frombuffer(bytearray(data), dtype=dtype)
+        tensors.append(flat.reshape(shape or []))
     return tensors
-
-
-_DTYPES = {
-    "f32": torch.float32,
-    "f64": torch.float64,
-    "bf16": torch.bfloat16,
-    "f16": torch.float16,
-    "i8": torch.int8,
-    "u8": torch.uint8,
-    "i16": torch.int16,
-    "i32": torch.int32,
-    "i64": torch.int64,
-    "bool": torch.bool,
-}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 
@@ -115,6 +116,19 @@ class Program:
     def opaque_ops(self) -> dict[str, int]:
         """How often each operator occurs that runs through ATen."""
         return self._native.opaque_ops
+
+    def parts(self) -> dict[str, Any]:
+        """The graph as plain data.
+
+        Returns:
+          A dict: `inputs`, `outputs` and `ops`, in order; `variables` as
+          (value, name), `constants` as (value, type, bytes), `updates` as
+          (target, value). An op is a dict of its name, arguments by
+          parameter, results and their types, the user's line and the module
+          that ran it; a value among its arguments is ("%", name), a dtype
+          ("dtype", "f32").
+        """
+        return self._native.parts()
 
     def __str__(self) -> str:
         return str(self._native)

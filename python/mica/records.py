@@ -43,6 +43,9 @@ class Record:
       hits: Calls that it served.
       program: The Program with its state's tensors.
       line: Where the callable is defined, as "model.py:7"; "" if not known.
+      windows: How each tensor of the call's result, and each gradient that it
+        leaves, lies in what the Program returns: "output", "input" or
+        "variable", which one, sizes, strides and offset.
     """
 
     guards: list[Claim]
@@ -50,6 +53,9 @@ class Record:
     hits: int
     program: Program = field(repr=False)
     line: str
+    windows: list[tuple[str, int, list[int], list[int], int]] = field(
+        repr=False
+    )
 
 
 def records(fn: Callable[..., Any]) -> list[Record]:
@@ -67,16 +73,19 @@ def records(fn: Callable[..., Any]) -> list[Record]:
             f"mica.records: wants a compiled callable, got {type(fn)}"
         )
     line = line_of(fn.__wrapped__)
-    return [
-        Record(
-            guards=[claim(text) for text in record["guards"]],
-            effects=[claim(text) for text in record["effects"]],
-            hits=record["hits"],
-            program=program_of(record),
-            line=line,
-        )
-        for record in fn._mica_records()
-    ]
+    return [record_of(described, line) for described in fn._mica_records()]
+
+
+def record_of(described: Mapping[str, Any], line: str) -> Record:
+    """A Record of what `_mica_describe` gives."""
+    return Record(
+        guards=[claim(text) for text in described["guards"]],
+        effects=[claim(text) for text in described["effects"]],
+        hits=described["hits"],
+        program=program_of(described),
+        line=line,
+        windows=described["windows"],
+    )
 
 
 def program_of(record: Mapping[str, Any]) -> Program:
