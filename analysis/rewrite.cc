@@ -8,6 +8,7 @@
 #include "analysis/control/prune.h"
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
+#include "framework/trace/recorder.h"
 
 namespace mica {
 namespace {
@@ -254,6 +255,7 @@ absl::StatusOr<Program> Specialise(
     const Program& program,
     const absl::flat_hash_map<std::string, int64_t>& sizes,
     const OpRegistry& registry) {
+  const TraceSpan span("pass", "specialise @", program.name());
   std::string missing;
   Rewriter rewriter(program, registry);
   rewriter.set_dim_map([&](Dim dim) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
+#include "framework/trace/recorder.h"
 
 namespace mica {
 namespace {
@@ -211,6 +212,7 @@ absl::StatusOr<Job*> Executor::Bind(Prepared& prepared,
 absl::StatusOr<std::vector<Tensor>> Executor::Run(
     const std::shared_ptr<const Program>& program, const NamedViews& feeds,
     const NamedViews& variables, absl::Span<const std::string> fetches) {
+  const TraceSpan span("run", "Executor.run @", program->name());
   MICA_ASSIGN_OR_RETURN(Prepared * prepared, Prepare(program, feeds, fetches));
   MICA_ASSIGN_OR_RETURN(Job * job, Bind(*prepared, variables));
   FedInputs fed;

@@ -23,11 +23,11 @@
 #include "framework/saved/saved_program.h"
 #include "framework/tensor/safetensors.h"
 #include "framework/text/text.h"
+#include "framework/trace/recorder.h"
 #include "kernels/all.h"
 #include "ops/all.h"
 #include "tools/fill.h"
 #include "tools/flags.h"
-#include "tools/trace.h"
 
 namespace mica {
 namespace {
@@ -214,27 +214,8 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanJobs(
   return all[0];
 }
 
-}  // namespace
-
-absl::Status CheckOptions(const BenchOptions& options) {
-  auto check = [](absl::string_view name, int64_t value, int64_t min,
-                  int64_t max) {
-    if (value >= min && value <= max) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--", name, ": wants ", min, " to ", max, ", got ", value));
-  };
-  MICA_RETURN_IF_ERROR(check("threads", options.threads, 1, 1024));
-  MICA_RETURN_IF_ERROR(check("streams", options.streams, 1, 1024));
-  MICA_RETURN_IF_ERROR(check("repeats", options.repeats, 1, 1'000'000));
-  MICA_RETURN_IF_ERROR(check("jobs", options.jobs, 1, 100'000));
-  MICA_RETURN_IF_ERROR(check("warmup", options.warmup, 0, 1'000'000));
-  MICA_RETURN_IF_ERROR(SplitPairs("symbols", options.symbols).status());
-  if (!options.program_path.empty()) return absl::OkStatus();
-  return CheckOptions(options.generate);
-}
-
-absl::StatusOr<BenchResult> RunBench(const BenchOptions& options) {
-  MICA_RETURN_IF_ERROR(CheckOptions(options));
+// What a trace, if there is one, has of it is all but the measured runs.
+absl::StatusOr<BenchResult> RunAndMeasure(const BenchOptions& options) {
   // Once a process, not once a Program.
   AllOps();
   AllKernels();
@@ -265,12 +246,39 @@ absl::StatusOr<BenchResult> RunBench(const BenchOptions& options) {
   const absl::Time bind_start = absl::Now();
   MICA_RETURN_IF_ERROR(MakeJob(std::move(plan), options, runnable));
   result.bind_ms = absl::ToDoubleMilliseconds(absl::Now() - bind_start);
+  PauseTrace();
   MICA_ASSIGN_OR_RETURN(result.run_us, MeasureRuns(*runnable.job, options));
-  if (!options.trace_path.empty()) {
-    MICA_ASSIGN_OR_RETURN(const auto times, runnable.job->Trace());
-    MICA_RETURN_IF_ERROR(WriteFile(
-        options.trace_path, {ToChromeTrace(runnable.job->plan(), times)}));
-  }
+  ResumeTrace();
+  if (IsTracing()) MICA_RETURN_IF_ERROR(runnable.job->Run());
+  return result;
+}
+
+}  // namespace
+
+absl::Status CheckOptions(const BenchOptions& options) {
+  auto check = [](absl::string_view name, int64_t value, int64_t min,
+                  int64_t max) {
+    if (value >= min && value <= max) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--", name, ": wants ", min, " to ", max, ", got ", value));
+  };
+  MICA_RETURN_IF_ERROR(check("threads", options.threads, 1, 1024));
+  MICA_RETURN_IF_ERROR(check("streams", options.streams, 1, 1024));
+  MICA_RETURN_IF_ERROR(check("repeats", options.repeats, 1, 1'000'000));
+  MICA_RETURN_IF_ERROR(check("jobs", options.jobs, 1, 100'000));
+  MICA_RETURN_IF_ERROR(check("warmup", options.warmup, 0, 1'000'000));
+  MICA_RETURN_IF_ERROR(SplitPairs("symbols", options.symbols).status());
+  if (!options.program_path.empty()) return absl::OkStatus();
+  return CheckOptions(options.generate);
+}
+
+absl::StatusOr<BenchResult> RunBench(const BenchOptions& options) {
+  MICA_RETURN_IF_ERROR(CheckOptions(options));
+  if (options.trace_path.empty()) return RunAndMeasure(options);
+  MICA_RETURN_IF_ERROR(StartTrace());
+  absl::StatusOr<BenchResult> result = RunAndMeasure(options);
+  const absl::Status status = StopTraceInto(options.trace_path);
+  if (result.ok() && !status.ok()) return status;
   return result;
 }
 

@@ -17,9 +17,10 @@ struct BenchOptions {
   // read; if empty, a Program is generated.
   std::string program_path;
   GenerateOptions generate;
-  std::string symbols;     // "batch=8,seq=128": sizes for symbols.
-  std::string dump_path;   // Writes the Program's text there, unless empty.
-  std::string trace_path;  // Writes one run's Chrome trace, unless empty.
+  std::string symbols;    // "batch=8,seq=128": sizes for symbols.
+  std::string dump_path;  // Writes the Program's text there, unless empty.
+  // Writes a trace of planning and of one run, unless empty.
+  std::string trace_path;
   int64_t threads = 1;
   int64_t streams = 1;
   bool queue = false;

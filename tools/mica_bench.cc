@@ -65,8 +65,8 @@ DEFINE_int64(activation_bytes, 0,
              "what one micro-batch's forward pass keeps on a device");
 DEFINE_string(svg, "", "draws the Schedule's timeline to this file");
 DEFINE_string(trace, "",
-              "writes a run's, or the Schedule's, timeline to this file, for "
-              "Perfetto");
+              "writes what planning and one run did when, or the Schedule's "
+              "timeline, to this file, for Perfetto");
 DEFINE_bool(table, false, "prints the Schedule's timeline to stderr");
 DEFINE_string(minimalloc, "",
               "instead of a Program: the CSV file of a memory allocation "

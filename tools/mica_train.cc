@@ -43,6 +43,10 @@ DEFINE_string(out_eval, "",
               "writes the evaluation with the trained variables to this "
               "folder at the end");
 DEFINE_int64(threads, 1, "threads for one step");
+DEFINE_string(trace, "",
+              "writes what planning and the first --trace_steps steps did "
+              "when to this file, for Perfetto");
+DEFINE_int64(trace_steps, 10, "how many steps --trace has");
 
 namespace mica {
 namespace {
@@ -83,6 +87,8 @@ TrainOptions OptionsFromFlags() {
           .out_weights_path = FLAGS_out_weights,
           .out_eval_folder = FLAGS_out_eval,
           .threads = FLAGS_threads,
+          .trace_path = FLAGS_trace,
+          .trace_steps = FLAGS_trace_steps,
           .show_progress = ::isatty(STDERR_FILENO) != 0};
 }
 

@@ -14,6 +14,7 @@
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
 #include "framework/ir/program_builder.h"
+#include "framework/trace/recorder.h"
 
 namespace mica {
 namespace {
@@ -265,12 +266,16 @@ absl::StatusOr<Arguments> Lowering::LowerArguments(const TapeCall& call) {
 
 absl::StatusOr<LoweredTape> Lowering::Run() {
   MICA_RETURN_IF_ERROR(DeclareExternals());
-  for (const TapeCall& call : tape_.calls) {
-    call_ = &call;
-    const absl::Status status = LowerAnyCall(call);
-    if (!status.ok()) return Annotate(status, Where(call));
+  {
+    const TraceSpan span("pass", "calls to ops");
+    for (const TapeCall& call : tape_.calls) {
+      call_ = &call;
+      const absl::Status status = LowerAnyCall(call);
+      if (!status.ok()) return Annotate(status, Where(call));
+    }
   }
   call_ = nullptr;
+  const TraceSpan span("pass", "results and updates");
   return Finish();
 }
 
@@ -773,6 +778,8 @@ absl::StatusOr<LoweredTape> Lowering::Finish() {
 
 absl::StatusOr<LoweredTape> LowerTape(const Tape& tape,
                                       const OpRegistry& registry) {
+  TraceSpan span("analysis", "lower");
+  span.Add("calls", static_cast<int64_t>(tape.calls.size()));
   return Lowering(tape, registry).Run();
 }
 

@@ -17,6 +17,7 @@
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
+#include "framework/trace/recorder.h"
 
 namespace mica {
 namespace {
@@ -45,11 +46,17 @@ std::string Indented(absl::string_view text) {
 
 absl::StatusOr<Program> RunPassesOnBlock(const Program& program,
                                          const OpRegistry& ops) {
-  MICA_ASSIGN_OR_RETURN(Program lean, FuseConvolutions(program, ops));
-  MICA_ASSIGN_OR_RETURN(lean, Fuse(lean, ops));
-  MICA_ASSIGN_OR_RETURN(lean, ChooseLayouts(lean, ops));
+  const auto run = [&](absl::string_view name, auto pass,
+                       const Program& from) -> absl::StatusOr<Program> {
+    const TraceSpan span("pass", name);
+    return pass(from, ops);
+  };
+  MICA_ASSIGN_OR_RETURN(Program lean,
+                        run("fuse convolutions", &FuseConvolutions, program));
+  MICA_ASSIGN_OR_RETURN(lean, run("fuse", &Fuse, lean));
+  MICA_ASSIGN_OR_RETURN(lean, run("choose layouts", &ChooseLayouts, lean));
   // Last: the passes before it know no regions.
-  return MergeElementwise(lean, ops);
+  return run("merge elementwise", &MergeElementwise, lean);
 }
 
 absl::StatusOr<Program> RunPasses(const Program& program,
@@ -90,6 +97,8 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
         absl::StrCat("program @", program.name(),
                      " has symbols; specialise it to sizes first"));
   }
+  TraceSpan span("analysis", "plan @", program.name());
+  span.Add("ops", static_cast<int64_t>(program.ops().size()));
   std::vector<OpId> origins;
   MICA_ASSIGN_OR_RETURN(Program lean, RemoveDeadOps(program, ops, &origins));
   MICA_RETURN_IF_ERROR(CheckControlFlow(lean));

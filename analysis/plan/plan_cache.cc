@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "analysis/plan/plan_file.h"
 #include "framework/base/status.h"
+#include "framework/trace/recorder.h"
 #include "glog/logging.h"
 
 namespace mica {
@@ -18,10 +19,12 @@ PlanCache::Setting PlanCache::SettingOf(const PlanOptions& options) {
 
 absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::Get(
     const std::shared_ptr<const Program>& program, const PlanOptions& options) {
+  TraceSpan span("analysis", "get plan of @", program->name());
   const Setting setting = SettingOf(options);
   {
     absl::MutexLock lock(&mutex_);
     if (auto plan = FindKnown(program.get(), setting)) {
+      span.Add("from", "this process, by address");
       ++stats_.shared;
       return plan;
     }
@@ -42,12 +45,14 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::Get(
 
 absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::GetByContent(
     const Program& program, const PlanOptions& options, Hook opaque) {
+  TraceSpan span("analysis", "find plan by content");
   auto mine = std::make_shared<Entry>(
       Entry{.key = key_of_(program, options), .opaque = opaque});
   {
     absl::MutexLock lock(&mutex_);
     while (const auto entry = FindEntry(mine->key, opaque)) {
       if (auto plan = entry->plan.lock()) {
+        span.Add("from", "this process");
         ++stats_.shared;
         return plan;
       }
@@ -86,6 +91,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::Build(
 std::shared_ptr<const Plan> PlanCache::Load(const PlanKey& key,
                                             const Program& program,
                                             const PlanOptions& options) {
+  const TraceSpan span("analysis", "look for plan on disk");
   absl::StatusOr<std::string> bytes = store_->Read(key.fingerprint);
   if (!bytes.ok()) {
     if (!absl::IsNotFound(bytes.status())) WarnOnce(bytes.status());
@@ -110,6 +116,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::LoadOrBuild(
   const absl::Time start = absl::Now();
   MICA_ASSIGN_OR_RETURN(auto plan, Build(program, options));
   if (absl::Now() - start < min_build_) return plan;
+  const TraceSpan span("analysis", "leave plan on disk");
   absl::StatusOr<std::string> bytes = EncodePlan(key, *plan, ops_);
   // What has no stored form is simply built each time.
   if (!bytes.ok()) return plan;

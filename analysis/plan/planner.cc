@@ -13,6 +13,7 @@
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
 #include "framework/tensor/tensor.h"
+#include "framework/trace/recorder.h"
 #include "kernels/cpu/team_size.h"
 
 namespace mica {
@@ -41,25 +42,34 @@ absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
       flat_id += CountOps(op);
     }
   }
-  MICA_ASSIGN_OR_RETURN(resolved_, ResolveViews(this->program()));
-  uses_ = CountUses(this->program());
-  PlaceExternals();
-  PlaceOutputs();
-  MarkFolded();
-  PlaceCommits();
-  MICA_RETURN_IF_ERROR(AddOpSteps());
-  MICA_RETURN_IF_ERROR(AddOutputCopies());
-  MICA_RETURN_IF_ERROR(AddUpdates());
-  if (options_.has_queue()) OrderForQueue();
-  NoteSlices();
-  if (options_.reuse_buffers) LendOutputs();
-  for (const Place& place : args_) plan_->arg_bytes_.push_back(place.bytes);
-  if (choices_ != nullptr) {
-    MICA_RETURN_IF_ERROR(TakeOffsets());
-  } else {
-    AssignOffsets();
+  {
+    const TraceSpan span("analysis", "resolve views");
+    MICA_ASSIGN_OR_RETURN(resolved_, ResolveViews(this->program()));
+    uses_ = CountUses(this->program());
   }
-  PlaceSlices();
+  {
+    const TraceSpan span("analysis", "place results, select kernels");
+    PlaceExternals();
+    PlaceOutputs();
+    MarkFolded();
+    PlaceCommits();
+    MICA_RETURN_IF_ERROR(AddOpSteps());
+    MICA_RETURN_IF_ERROR(AddOutputCopies());
+    MICA_RETURN_IF_ERROR(AddUpdates());
+  }
+  if (options_.has_queue()) OrderForQueue();
+  {
+    const TraceSpan span("analysis", "pack memory");
+    NoteSlices();
+    if (options_.reuse_buffers) LendOutputs();
+    for (const Place& place : args_) plan_->arg_bytes_.push_back(place.bytes);
+    if (choices_ != nullptr) {
+      MICA_RETURN_IF_ERROR(TakeOffsets());
+    } else {
+      AssignOffsets();
+    }
+    PlaceSlices();
+  }
   if (options_.num_streams > 1) PlaceOnStreams();
   if (is_queue_of_use_) PlaceInQueue();
   return std::move(plan_);
@@ -523,6 +533,7 @@ void Planner::AssignOffsets() {
 }
 
 void Planner::PlaceOnStreams() {
+  const TraceSpan span("analysis", "place on streams");
   const StepId end = plan_->num_compute_;
   const StepGraph graph = FindHazards(AccessesOf(*plan_, 0, end));
   StreamPlan streams = PlanStreams(graph, CostsOf(*plan_, 0, end),
@@ -545,6 +556,7 @@ QueueOptions Planner::MakeQueueOptions() const {
 // order in which workers would start steps, until they start the last step
 // before the slice's last one ends.
 void Planner::OrderForQueue() {
+  const TraceSpan span("analysis", "order for a queue");
   const StepId end = plan_->num_compute_;
   for (const Place& place : args_) {
     plan_->args_.push_back(place.location);
@@ -600,6 +612,7 @@ void Planner::OrderForQueue() {
 }
 
 void Planner::PlaceInQueue() {
+  const TraceSpan span("analysis", "plan the queue");
   const StepId end = plan_->num_compute_;
   plan_->queue_ = PlanQueue(FindHazards(AccessesOf(*plan_, 0, end)),
                             CostsOf(*plan_, 0, end), MakeQueueOptions());

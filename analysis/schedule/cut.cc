@@ -13,6 +13,7 @@
 #include "analysis/schedule/stage_map.h"
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
+#include "framework/trace/recorder.h"
 
 namespace mica {
 namespace {
@@ -357,6 +358,7 @@ double StageCostOf(const Program& program, const Op& op) {
 absl::StatusOr<CutProgram> CutIntoStages(const Program& program,
                                          const CutOptions& options,
                                          const OpRegistry& registry) {
+  const TraceSpan span("pass", "cut into stages");
   if (!program.is_static()) {
     return absl::InvalidArgumentError(
         absl::StrCat("program @", program.name(), " has symbols"));

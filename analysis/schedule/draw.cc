@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "nlohmann/json.hpp"
 
 namespace mica {
 namespace {
@@ -199,52 +198,48 @@ std::string ToSvg(const JobGraph& graph, const Timeline& timeline,
   return out;
 }
 
-std::string ToChromeTrace(const JobGraph& graph, const Timeline& timeline,
-                          double unit_us) {
-  nlohmann::ordered_json events = nlohmann::ordered_json::array();
-  for (int device = 0; device < graph.num_devices(); ++device) {
-    events.push_back({{"name", "thread_name"},
-                      {"ph", "M"},
-                      {"pid", 0},
-                      {"tid", device},
-                      {"args", {{"name", absl::StrCat("device ", device)}}}});
-  }
-  int64_t arrow = 0;
+void AppendTimeline(const JobGraph& graph, const Timeline& timeline,
+                    double unit_ns, int64_t start_ns,
+                    absl::Span<const int32_t> tracks,
+                    std::vector<TraceEvent>& events) {
+  const auto at = [&](double time) {
+    return start_ns + static_cast<int64_t>(std::llround(time * unit_ns));
+  };
   for (JobId id = 0; id < graph.num_jobs(); ++id) {
     const ScheduledJob& job = graph.job(id);
     const JobSpan& span = timeline.spans[id];
     const int device = graph.device(id);
-    events.push_back(
-        {{"name", Label(graph, job)},
-         {"cat", std::string(ToString(job.type))},
-         {"ph", "X"},
-         {"pid", 0},
-         {"tid", device},
-         {"ts", span.start * unit_us},
-         {"dur", Length(span) * unit_us},
-         {"args", {{"stage", job.stage}, {"micro_batch", job.micro_batch}}}});
+    events.push_back({.track = tracks[device],
+                      .start_ns = at(span.start),
+                      .end_ns = at(span.end),
+                      .name = Label(graph, job),
+                      .category = std::string(ToString(job.type)),
+                      .args = {{"stage", int64_t{job.stage}},
+                               {"micro_batch", int64_t{job.micro_batch}}}});
     for (JobId input : graph.inputs(id)) {
       if (graph.device(input) == device) continue;
-      events.push_back({{"name", "send"},
-                        {"cat", "send"},
-                        {"ph", "s"},
-                        {"id", ++arrow},
-                        {"pid", 0},
-                        {"tid", graph.device(input)},
-                        {"ts", timeline.spans[input].end * unit_us}});
-      events.push_back({{"name", "send"},
-                        {"cat", "send"},
-                        {"ph", "f"},
-                        {"bp", "e"},
-                        {"id", arrow},
-                        {"pid", 0},
-                        {"tid", device},
-                        {"ts", span.start * unit_us}});
+      events.push_back({.kind = TraceEvent::Kind::kArrow,
+                        .track = tracks[graph.device(input)],
+                        .to_track = tracks[device],
+                        .start_ns = at(timeline.spans[input].end),
+                        .end_ns = at(span.start),
+                        .name = "send",
+                        .category = "send"});
     }
   }
-  const nlohmann::ordered_json trace = {{"traceEvents", std::move(events)},
-                                        {"displayTimeUnit", "ms"}};
-  return trace.dump();
+}
+
+std::string ToChromeTrace(const JobGraph& graph, const Timeline& timeline,
+                          double unit_us) {
+  TraceEvents trace;
+  std::vector<int32_t> tracks;
+  for (int device = 0; device < graph.num_devices(); ++device) {
+    tracks.push_back(device);
+    trace.tracks.push_back(absl::StrCat("device ", device));
+  }
+  AppendTimeline(graph, timeline, unit_us * 1000, /*start_ns=*/0, tracks,
+                 trace.events);
+  return ToChromeTrace(trace);
 }
 
 }  // namespace mica

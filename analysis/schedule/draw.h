@@ -3,11 +3,15 @@
 #ifndef MICA_ANALYSIS_SCHEDULE_DRAW_H_
 #define MICA_ANALYSIS_SCHEDULE_DRAW_H_
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "analysis/schedule/job_graph.h"
 #include "analysis/schedule/simulate.h"
+#include "framework/trace/trace_event.h"
 
 namespace mica {
 
@@ -30,6 +34,13 @@ std::string ToSvg(const JobGraph& graph, const Timeline& timeline,
 // `unit_us` is how many microseconds one unit of the timeline is.
 std::string ToChromeTrace(const JobGraph& graph, const Timeline& timeline,
                           double unit_us);
+
+// The same as a part of a trace: the timeline's 0 is at `start_ns`, and each
+// device has a row.
+void AppendTimeline(const JobGraph& graph, const Timeline& timeline,
+                    double unit_ns, int64_t start_ns,
+                    absl::Span<const int32_t> tracks,
+                    std::vector<TraceEvent>& events);
 
 }  // namespace mica
 

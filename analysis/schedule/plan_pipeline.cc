@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/trace/recorder.h"
 
 namespace mica {
 namespace {
@@ -45,6 +46,7 @@ bool HasJob(const Schedule& schedule, JobType type) {
 absl::StatusOr<std::shared_ptr<const PipelinePlan>> PlanPipeline(
     const Program& program, const Schedule& schedule, CutOptions cut,
     const PlanOptions& options, const OpRegistry& registry, PlanCache& plans) {
+  const TraceSpan span("analysis", "plan pipeline of @", program.name());
   MICA_RETURN_IF_ERROR(JobGraph::Build(schedule).status());
   cut.num_stages = schedule.num_stages();
   cut.device_of_stage = schedule.device_of_stage;

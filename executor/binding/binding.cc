@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
+#include "framework/trace/recorder.h"
 #include "glog/logging.h"
 #include "kernels/cpu/team_size.h"
 
@@ -27,6 +28,8 @@ absl::StatusOr<std::shared_ptr<const Binding>> Binding::Create(
     std::shared_ptr<const Plan> plan, absl::Span<const TensorView> variables,
     std::shared_ptr<const Program> source) {
   const Program& program = source == nullptr ? plan->program() : *source;
+  TraceSpan span("analysis", "bind @", program.name());
+  span.Add("packed", static_cast<int64_t>(plan->packed().size()));
   if (variables.size() != program.variables().size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("wants ", program.variables().size(), " variables, got ",

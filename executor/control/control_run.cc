@@ -8,6 +8,7 @@
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
 #include "framework/tensor/tensor.h"
+#include "framework/trace/recorder.h"
 
 namespace mica {
 namespace {
@@ -123,6 +124,8 @@ bool ControlRun::RunWhile(LaunchContext& context) {
     table = kFromSpare;
   }
   for (int64_t round = 0;; ++round) {
+    TraceSpan span("step", "round");
+    span.Add("round", round);
     if (outcome_.has_failed()) {
       return context.Fail(
           Annotate(outcome_.status(), absl::StrCat("before round ", round)));

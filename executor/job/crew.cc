@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include "absl/strings/str_cat.h"
+#include "framework/trace/recorder.h"
 #include "glog/logging.h"
 
 namespace mica {
@@ -45,6 +47,7 @@ absl::Status Crew::Run(const std::function<void(int)>& work) {
 }
 
 void Crew::Work(int index) {
+  NameThisThread(absl::StrCat("stream ", index));
   for (uint32_t seen = 0;; ++seen) {
     AwaitChange(round_, seen);
     if (work_ == nullptr) return;

@@ -1,6 +1,8 @@
 #include "executor/job/helpers.h"
 
+#include "absl/strings/str_cat.h"
 #include "executor/job/fork.h"
+#include "framework/trace/recorder.h"
 #include "glog/logging.h"
 #include "kernels/cpu/team_size.h"
 
@@ -43,6 +45,7 @@ void Helpers::Run(absl::FunctionRef<void(int)> work) {
 }
 
 void Helpers::Help(int index) {
+  NameThisThread(absl::StrCat("worker ", index));
   const cpu::TeamSize one(1);
   uint32_t seen = 0;
   while (true) {

@@ -1,13 +1,14 @@
 #include "executor/job/job.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "analysis/streams/plan_streams.h"
 #include "executor/control/control_run.h"
 #include "executor/job/fork.h"
-#include "executor/job/step_tracer.h"
 #include "framework/base/status.h"
+#include "framework/trace/recorder.h"
 #include "kernels/cpu/team.h"
 #include "kernels/cpu/team_size.h"
 
@@ -29,9 +30,48 @@ class JobScope {
 
 }  // namespace
 
+class Job::Traced {
+ public:
+  // The steps from `first` to before `end`.
+  Traced(Job& job, absl::string_view name, StepId first, StepId end) {
+    if (IsTracing() && first < end) Begin(job, name, first, end);
+  }
+  ~Traced() {
+    if (job_ != nullptr) End();
+  }
+  Traced(const Traced&) = delete;
+  Traced& operator=(const Traced&) = delete;
+
+ private:
+  void Begin(Job& job, absl::string_view name, StepId first, StepId end) {
+    const Plan& plan = job.plan();
+    job_ = &job;
+    span_.emplace("run", name, plan.program().name());
+    span_->Add("steps", int64_t{end - first});
+    span_->Add("arena_bytes", plan.arena_bytes());
+    if (job.trace_ == nullptr) {
+      job.trace_ = std::make_shared<RunTrace>(*job.binding_);
+    }
+    job.trace_->Begin(first, end);
+    job.observers_.push_back(job.trace_);
+    was_special_ = std::exchange(job.is_special_, true);
+  }
+  void End() {
+    job_->is_special_ = was_special_;
+    job_->observers_.pop_back();
+    job_->trace_->End();
+  }
+
+  Job* job_ = nullptr;  // Null: nothing is traced.
+  bool was_special_ = false;
+  std::optional<TraceSpan> span_;
+};
+
 absl::StatusOr<std::unique_ptr<Job>> Job::Create(
     std::shared_ptr<const Binding> binding, JobOptions options) {
   const Plan& plan = binding->plan();
+  TraceSpan span("analysis", "make job of @", plan.program().name());
+  span.Add("arena_bytes", plan.arena_bytes());
   std::unique_ptr<Job> job(new Job);
   MICA_ASSIGN_OR_RETURN(job->arena_, Buffer::Allocate(plan.arena_bytes()));
   job->binding_ = std::move(binding);
@@ -174,6 +214,7 @@ absl::Status Job::Compute() {
   MICA_RETURN_IF_ERROR(CheckProcess());
   const JobScope scope(plan());
   outcome_.Reset();
+  const Traced traced(*this, "run @", 0, plan().num_compute());
   for (const auto& observer : observers_) observer->BeforeRun(*this);
   auto run = [this](StepId id, int worker) { return RunStep(id, worker); };
   absl::Status status = streams_ != nullptr ? streams_->Run(run, outcome_)
@@ -186,6 +227,7 @@ absl::Status Job::Compute() {
 absl::Status Job::Commit() {
   const JobScope scope(plan());
   const auto num_steps = static_cast<StepId>(plan().steps().size());
+  const Traced traced(*this, "commit @", plan().num_compute(), num_steps);
   for (StepId id = plan().num_compute(); id < num_steps; ++id) {
     MICA_RETURN_IF_ERROR(RunStep(id, 0));
   }
@@ -198,16 +240,5 @@ absl::Status Job::Run() {
 }
 
 void Job::Cancel() { outcome_.Fail(absl::CancelledError("the run was ended")); }
-
-absl::StatusOr<std::vector<StepTime>> Job::Trace() {
-  const auto tracer = std::make_shared<StepTracer>(plan());
-  observers_.push_back(tracer);
-  const bool was_special = std::exchange(is_special_, true);
-  const absl::Status status = Run();
-  is_special_ = was_special;
-  observers_.pop_back();
-  MICA_RETURN_IF_ERROR(status);
-  return tracer->times();
-}
 
 }  // namespace mica

@@ -13,8 +13,8 @@
 #include "executor/job/outcome.h"
 #include "executor/job/queue_run.h"
 #include "executor/job/step_observer.h"
-#include "executor/job/step_time.h"
 #include "executor/job/stream_run.h"
+#include "executor/trace/run_trace.h"
 #include "framework/kernel/kernel.h"
 #include "framework/tensor/tensor.h"
 
@@ -68,9 +68,6 @@ class Job {
   // without effect on later ones, or once all but Commit() is done. Any thread.
   void Cancel();
 
-  // As Run(); tells of each step, in launch order.
-  absl::StatusOr<std::vector<StepTime>> Trace();
-
   const Plan& plan() const { return binding_->plan(); }
   void* arena() const { return arena_.data(); }
   void* output(int index) const { return outputs_[index].data; }
@@ -101,6 +98,9 @@ class Job {
     }
   };
 
+  // Gives the trace, if there is one, what happens while this lives.
+  class Traced;
+
   Job() = default;
   void FillArgs();
   absl::Status CheckProcess() const;
@@ -127,6 +127,7 @@ class Job {
   Outcome outcome_;
   std::unique_ptr<StreamRun> streams_;  // Null if there is only one.
   std::unique_ptr<QueueRun> queue_;     // Null if there is none.
+  std::shared_ptr<RunTrace> trace_;     // Null until a run is traced.
 };
 
 }  // namespace mica

@@ -11,10 +11,10 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
+#include "analysis/schedule/draw.h"
 #include "executor/binding/binding.h"
 #include "framework/base/status.h"
+#include "framework/trace/recorder.h"
 #include "glog/logging.h"
 
 namespace mica {
@@ -74,7 +74,8 @@ struct ScheduleRunner::RunState {
   const NamedViews& update_feeds;
   Results& results;
   JobGate& gate;
-  absl::Time start;
+  int64_t start_ns = 0;
+  bool is_traced = false;
 };
 
 absl::StatusOr<std::unique_ptr<ScheduleRunner>> ScheduleRunner::Create(
@@ -183,6 +184,8 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> ScheduleRunner::Run(
   MICA_ASSIGN_OR_RETURN(Results results, AllocateResults());
   StartVariables();
   absl::c_fill(spans_, JobSpan());
+  const TraceSpan span("run", "schedule");
+  tracks_.assign(graph.num_devices(), 0);
 
   JobGate gate(graph);
   {
@@ -193,7 +196,8 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> ScheduleRunner::Run(
                           .update_feeds = update_feeds,
                           .results = results,
                           .gate = gate,
-                          .start = absl::Now()};
+                          .start_ns = TraceNow(),
+                          .is_traced = span.is_on()};
   std::vector<std::thread> threads;
   for (int device = 0; device < graph.num_devices(); ++device) {
     threads.emplace_back([&, device] { RunDevice(device, state); });
@@ -204,6 +208,7 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> ScheduleRunner::Run(
     gate_ = nullptr;
   }
   MICA_RETURN_IF_ERROR(gate.status());
+  if (span.is_on()) RecordTimeline(state);
   for (const Written& written : written_) {
     if (written.target.data == nullptr) continue;
     CopyElements(written.working.view(), written.target);
@@ -211,7 +216,16 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> ScheduleRunner::Run(
   return results;
 }
 
+void ScheduleRunner::RecordTimeline(const RunState& state) const {
+  std::vector<TraceEvent> events;
+  AppendTimeline(plan_->graph(), timeline(), /*unit_ns=*/1000, state.start_ns,
+                 tracks_, events);
+  RecordEvents(std::move(events));
+}
+
 void ScheduleRunner::RunDevice(int device, const RunState& state) {
+  NameThisThread(absl::StrCat("device ", device));
+  if (state.is_traced) tracks_[device] = ThisThreadTrack();
   if (!cpus_.empty()) {
     if (absl::Status status = PinThread(cpus_[device]); !status.ok()) {
       state.gate.Fail(Annotate(status, absl::StrCat("device ", device)));
@@ -220,7 +234,7 @@ void ScheduleRunner::RunDevice(int device, const RunState& state) {
   }
   const JobGraph& graph = plan_->graph();
   const auto now_us = [&] {
-    return absl::ToDoubleMicroseconds(absl::Now() - state.start);
+    return static_cast<double>(TraceNow() - state.start_ns) / 1000;
   };
   for (JobId id = graph.begin(device); id < graph.end(device); ++id) {
     if (!state.gate.WaitForInputs(id)) return;

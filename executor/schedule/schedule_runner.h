@@ -78,6 +78,7 @@ class ScheduleRunner {
   absl::Status AllocateArenas();
   absl::StatusOr<Results> AllocateResults() const;
   void StartVariables();
+  void RecordTimeline(const RunState& state) const;
   void RunDevice(int device, const RunState& state);
   absl::Status RunJob(JobId id, const RunState& state);
   void* AddressOf(int value, int micro_batch, const RunState& state) const;
@@ -88,7 +89,8 @@ class ScheduleRunner {
   std::vector<std::unique_ptr<Job>> jobs_;  // By stage of the plan.
   std::vector<Buffer> arenas_;              // By device.
   std::vector<int> fetch_of_value_;         // -1 for none.
-  std::vector<JobSpan> spans_;  // By JobId; a device writes its own.
+  std::vector<JobSpan> spans_;   // By JobId; a device writes its own.
+  std::vector<int32_t> tracks_;  // Its row in the trace, by device.
 
   std::mutex mutex_;         // Of `gate_`.
   JobGate* gate_ = nullptr;  // Of the run under way.

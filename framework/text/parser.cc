@@ -17,6 +17,7 @@
 #include "framework/text/literal.h"
 #include "framework/text/text.h"
 #include "framework/text/token_stream.h"
+#include "framework/trace/recorder.h"
 
 namespace mica {
 namespace {
@@ -624,6 +625,7 @@ class Parser {
 
 absl::StatusOr<Program> ParseProgram(absl::string_view text,
                                      const OpRegistry& registry) {
+  const TraceSpan span("analysis", "parse");
   return Parser(text, registry).Parse();
 }
 

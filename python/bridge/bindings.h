@@ -22,6 +22,7 @@ void BindExecutor(nanobind::module_& m);
 void BindSchedule(nanobind::module_& m);
 void BindCache(nanobind::module_& m);
 void BindCapture(nanobind::module_& m);
+void BindTrace(nanobind::module_& m);
 
 }  // namespace mica
 

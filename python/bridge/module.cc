@@ -12,4 +12,5 @@ NB_MODULE(_mica, m) {
   mica::BindSchedule(m);
   mica::BindCache(m);
   mica::BindCapture(m);
+  mica::BindTrace(m);
 }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/text/text.h"
+#include "framework/trace/recorder.h"
 #include "python/capture/describe.h"
 #include "python/capture/stance.h"
 
@@ -97,6 +98,7 @@ PyRef ReportRecord(const Record& record) {
 
 PyObject* Compiled::CallEagerly(const CallArgs& args) {
   ++eager_calls_;
+  const TraceSpan span("call", "run eagerly");
   return PyObject_Vectorcall(callable_.get(), args.args,
                              static_cast<size_t>(args.num_positional),
                              args.keyword_names);
@@ -135,6 +137,8 @@ PyObject* Compiled::Call(const CallArgs& args) {
   if (options_.disabled || IsCapturing() || IsDisabled()) {
     return CallEagerly(args);
   }
+  const TraceSpan span("call", "call ",
+                       IsTracing() ? Title(callable_.get()) : "");
   Miss miss;
   PyTypeObject* misplaced = nullptr;
   bool has_miss = false;
@@ -171,6 +175,8 @@ PyObject* Compiled::Call(const CallArgs& args) {
 
 PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
   ++captures_;
+  TraceSpan span("capture", "capture ",
+                 IsTracing() ? Title(callable_.get()) : "");
   if (miss != nullptr && options_.log_recompiles) {
     Log(absl::StrCat("mica recompiles ", Title(callable_.get()), ": ",
                      miss->ToString()));
@@ -189,6 +195,7 @@ PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
     return result.release();
   }
   ++eager_calls_;
+  span.Add("refused", refusal.reason);
   if (!result) return nullptr;  // It raised.
   if (refusal.by_numbers) options_.capture.follow_numbers = false;
   NoteRefusal(refusal);

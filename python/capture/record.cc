@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/same_bits.h"
+#include "framework/trace/recorder.h"
 #include "python/capture/autograd_access.h"
 #include "python/capture/constants.h"
 #include "python/capture/interpreter.h"
@@ -210,8 +211,11 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
   static const VaryingNumbers& none = *new VaryingNumbers;
   const VaryingNumbers& varying =
       options.follow_numbers ? options.varying : none;
-  auto [inputs, input_refusal] = InputGuards::Build(
-      args, ParameterNames(callable), options.structural, varying.inputs());
+  auto [inputs, input_refusal] = [&] {
+    const TraceSpan span("capture", "guards of arguments");
+    return InputGuards::Build(args, ParameterNames(callable),
+                              options.structural, varying.inputs());
+  }();
   if (input_refusal) return run_eagerly(std::move(input_refusal));
   record->inputs_ = std::move(inputs);
 
@@ -229,9 +233,12 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
   is_capturing = true;
   run.recorder.Start();
   run.stream->Start();
-  *result = PyRef::Steal(PyObject_Vectorcall(
-      callable, args.args, static_cast<size_t>(args.num_positional),
-      args.keyword_names));
+  {
+    const TraceSpan span("capture", "watched run");
+    *result = PyRef::Steal(PyObject_Vectorcall(
+        callable, args.args, static_cast<size_t>(args.num_positional),
+        args.keyword_names));
+  }
   run.stream->Stop();
   run.recorder.Stop();
   run.watch.EndStep(nullptr, /*entered=*/false);
@@ -257,6 +264,7 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
 
 bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
                     const CaptureOptions& options, Refusal* refusal) {
+  const TraceSpan span("capture", "make record");
   const auto refuse = [&](Refusal why) {
     *refusal = std::move(why);
     return false;
@@ -332,8 +340,10 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
       state.name = absl::StrCat(name, "#", i);
     }
   }
-  absl::StatusOr<Recorder::Result> recorded =
-      run.recorder.Finish(states, tensors);
+  absl::StatusOr<Recorder::Result> recorded = [&] {
+    const TraceSpan finish("capture", "make tape");
+    return run.recorder.Finish(states, tensors);
+  }();
   if (!recorded.ok()) return refuse(FromStatus(recorded.status()));
   for (PyObject* state : recorded->states) {
     const int leaf = gradients_.FindGradient(state);
@@ -510,7 +520,12 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
     bound.gradients.clear();
     bound_ = std::move(bound);
   };
-  if (!Matches(args, now, &bound, miss)) return Outcome::kMiss;
+  {
+    TraceSpan span("guards", "check guards");
+    const bool matches = Matches(args, now, &bound, miss);
+    if (span.is_on()) span.Add("hold", int64_t{matches});
+    if (!matches) return Outcome::kMiss;
+  }
   // Another thread may change what holds them.
   for (PyObject* object : bound.inputs.objects) Py_INCREF(object);
   const absl::Cleanup drop = [&] {

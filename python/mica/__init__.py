@@ -10,6 +10,7 @@ over micro-batches; `mica.capture` gives the Program of a call.
 `mica.annotate` and `mica.disable` tell what users know of functions;
 `mica.stance("check")` runs eager beside every hit and compares;
 `mica.to_fx` gives what was recorded as a torch.fx.GraphModule.
+`mica.trace` writes what the engine did when to a file for Perfetto.
 `torch.compile(model, backend="mica")` leaves the watching to Dynamo and runs
 its graphs.
 
@@ -27,6 +28,8 @@ Environment:
     reads it any more: a check of plans, which changes no result.
   MICA_NUM_STREAMS: Ops are placed on so many streams beforehand, each a thread
     of its own; by default 1.
+  MICA_TRACE: A file. What the engine does until the process ends is written
+    there, as by `mica.trace`.
   MICA_LOGS: A comma-separated choice of guards, recompiles and graph.
   MICA_DISABLE: If 1, compiled callables run eagerly.
   MICA_CACHE_DIR: Where Plans are kept on disk, all of them; by default those
@@ -66,9 +69,12 @@ from mica.program import Program  # noqa: E402
 from mica.records import Claim, Record, records  # noqa: E402
 from mica.schedule import Schedule  # noqa: E402
 from mica.stance import stance  # noqa: E402
+from mica.trace import trace, trace_whole_process  # noqa: E402
 
 _register()
 annotate_own()
+if _path := os.environ.get("MICA_TRACE"):
+    trace_whole_process(_path)
 
 __all__ = [
     "CaptureError",
@@ -91,4 +97,5 @@ __all__ = [
     "reset",
     "stance",
     "to_fx",
+    "trace",
 ]

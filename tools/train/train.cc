@@ -21,6 +21,7 @@
 #include "framework/saved/saved_program.h"
 #include "framework/tensor/safetensors.h"
 #include "framework/text/text.h"
+#include "framework/trace/recorder.h"
 #include "nlohmann/json.hpp"
 #include "ops/all.h"
 #include "tools/train/checkpoint.h"
@@ -74,6 +75,10 @@ int64_t ClassOf(const Tensor& output, int64_t row) {
 class Trainer {
  public:
   explicit Trainer(const TrainOptions& options) : options_(options) {}
+  // After an error: what there is isn't worth a file.
+  ~Trainer() {
+    if (is_traced_) StopTrace();
+  }
 
   absl::Status Load();
   absl::StatusOr<TrainSummary> Run(const volatile std::sig_atomic_t& stop);
@@ -92,6 +97,7 @@ class Trainer {
   absl::StatusOr<double> Evaluate();
   absl::Status Save();
   absl::Status WriteResults();
+  absl::Status WriteTrace();
   void ShowProgress();
 
   int64_t num_steps() const { return options_.epochs * steps_per_epoch_; }
@@ -116,10 +122,15 @@ class Trainer {
   TrainSummary summary_;
   absl::Duration training_time_;
   int64_t steps_of_this_run_ = 0;
+  bool is_traced_ = false;
   absl::Time last_shown_ = absl::InfinitePast();
 };
 
 absl::Status Trainer::Load() {
+  if (!options_.trace_path.empty()) {
+    MICA_RETURN_IF_ERROR(StartTrace());
+    is_traced_ = true;
+  }
   MICA_ASSIGN_OR_RETURN(data_, Dataset::Read("data", options_.data));
   MICA_RETURN_IF_ERROR(LoadStep());
   if (!options_.eval_folder.empty()) MICA_RETURN_IF_ERROR(LoadEvaluation());
@@ -333,6 +344,7 @@ absl::StatusOr<TrainSummary> Trainer::Run(
     if (stop != 0) break;
     MICA_RETURN_IF_ERROR(FinishEpoch());
   }
+  MICA_RETURN_IF_ERROR(WriteTrace());  // Of fewer steps.
   summary_.is_stopped = progress_.epoch < options_.epochs;
   if (summary_.is_stopped) {
     MICA_RETURN_IF_ERROR(Save());
@@ -354,6 +366,9 @@ absl::Status Trainer::TrainEpoch(const volatile std::sig_atomic_t& stop) {
         progress_.step_in_epoch * batch, batch)));
     training_time_ += absl::Now() - start;
     ++steps_of_this_run_;
+    if (steps_of_this_run_ == options_.trace_steps) {
+      MICA_RETURN_IF_ERROR(WriteTrace());
+    }
     ++progress_.step;
     ++progress_.step_in_epoch;
     summary_.steps_per_s = static_cast<double>(steps_of_this_run_) /
@@ -365,6 +380,11 @@ absl::Status Trainer::TrainEpoch(const volatile std::sig_atomic_t& stop) {
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status Trainer::WriteTrace() {
+  if (!std::exchange(is_traced_, false)) return absl::OkStatus();
+  return StopTraceInto(options_.trace_path);
 }
 
 absl::Status Trainer::TakeStep(absl::Span<const int64_t> rows) {

@@ -34,6 +34,8 @@ struct TrainOptions {
   std::string out_weights_path;  // The variables at the end; may be empty.
   std::string out_eval_folder;   // The evaluation with them; may be empty.
   int64_t threads = 1;
+  std::string trace_path;      // A trace of the beginning; may be empty.
+  int64_t trace_steps = 10;    // Steps in it.
   bool show_progress = false;  // A line on stderr that is written over.
 };
 
