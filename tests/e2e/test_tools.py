@@ -73,6 +73,18 @@ def test_bench_tells_all_figures_of_a_generated_program() -> None:
     assert result["machine"] and result["commit"]
 
 
+def test_bench_traces_planning_and_one_run(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    bench("--generate=ladder", "--ops=40", "--streams=2", f"--trace={path}")
+    events = json.loads(path.read_text())["traceEvents"]
+    names = [event["name"] for event in events if event["ph"] == "X"]
+    assert names.count("plan @ladder") == 1
+    assert names.count("run @ladder") == 1
+    steps = [event for event in events if event.get("cat") == "step"]
+    assert len(steps) == 40
+    assert any(event["ph"] == "C" for event in events)
+
+
 def test_bench_prints_one_object_without_json_too() -> None:
     done = call("mica_bench", "--generate=chain", "--ops=10", "--plan_only")
     assert len(done.stdout.splitlines()) > 10

@@ -141,6 +141,16 @@ def test_it_learns_and_writes_what_python_loads(
     assert torch.equal(weights["weight"], trained.state_dict()["weight"])
 
 
+def test_it_traces_the_first_steps(work: Path, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    done = train(work, trace=path, trace_steps=3)
+    assert done.returncode == 0, done.stderr
+    events = json.loads(path.read_text())["traceEvents"]
+    runs = [event for event in events if event.get("cat") == "run"]
+    assert sum(run["name"].startswith("run @") for run in runs) == 3
+    assert any(event.get("cat") == "analysis" for event in events)
+
+
 def test_it_steps_as_python_does(work: Path, tmp_path: Path) -> None:
     """One epoch of mica_train, with its order of samples, by mica.load."""
     flags = dict(rate=0.05, seed=5, out_weights=tmp_path / "weights")
