@@ -474,4 +474,10 @@ bool IsBookkeeping(PyObject* function) {
           absl::StartsWith(name, "ExactWeakKeyDictionary."));
 }
 
+bool SetsUpAnother(PyObject* function) {
+  const auto* made = reinterpret_cast<const PyFunctionObject*>(function);
+  return PyText(made->func_module) == "torch._dynamo.decorators" &&
+         PyText(made->func_qualname) == "disable";
+}
+
 }  // namespace mica

@@ -74,6 +74,9 @@ bool IsImmutableType(PyTypeObject* type);
 // True for a Python function that only keeps torch's own books, of objects that
 // hits don't make: torch.compile's note of each new module's age.
 bool IsBookkeeping(PyObject* function);
+// True for a Python function of torch's that sets up another at that one's
+// first call in a process, and isn't called again.
+bool SetsUpAnother(PyObject* function);
 // Whether an object of a C type is a function of its own that has no effect
 // (numpy.ufunc).
 bool IsPureCallableType(PyTypeObject* type);

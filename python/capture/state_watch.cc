@@ -203,6 +203,11 @@ void StateWatch::EnterFunction(PyObject* function) {
   if (!IsFirst(function, nullptr)) return;
   const std::string name =
       PyText(reinterpret_cast<PyFunctionObject*>(function)->func_qualname);
+  if (SetsUpAnother(function)) {
+    Refuse("calls a function of torch's that sets itself up at its first call");
+    refusal_.transient = true;
+    return;
+  }
   guards_.AddFunction(function, NoteOf(name));
   const auto* value = reinterpret_cast<PyFunctionObject*>(function);
   if (value->func_defaults != nullptr) {

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import copy
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -697,3 +699,24 @@ def test_a_failed_run_leaves_what_eager_leaves() -> None:
             except IndexError:
                 assert labels[-1] == 7
         close(ours.snapshot(), eager.snapshot())
+
+
+def test_a_function_that_torch_sets_up_at_its_first_call_is_refused_once():
+    code = """
+import torch, torch._dynamo, mica
+model = torch.nn.Linear(3, 2)
+weights = torch.optim.SGD(model.parameters(), lr=0.1)
+def step(x):
+    weights.zero_grad()
+    loss = model(x).sum()
+    loss.backward()
+    weights.step()
+    return loss
+step = mica.compile(step, fullgraph=True)
+for _ in range(5):
+    step(torch.ones(4, 3))
+explanation = mica.explain(step)
+assert explanation.hits >= 2, str(explanation)
+assert all("first call" in r.text for r in explanation.refusals)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,334 @@
+"""Eight models like those on which capture by watching was first published.
+
+Random weights, no downloads. In each, the structure that makes capture hard is
+the real one; sizes are those of the published models, or small.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from vision_operators import define_vision_operators
+
+Size = Literal["full", "small"]
+Data = Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One model.
+
+    Attributes:
+      name: As tables show it.
+      build: Makes the module in a size, weights from the global seed.
+      data: Positional and keyword arguments, from the global seed.
+      score: One number of what the model returned, f32[].
+    """
+
+    name: str
+    build: Callable[[Size], nn.Module]
+    data: Data
+    score: Callable[[Any], Tensor]
+
+    def make(self, size: Size = "small") -> nn.Module:
+        """Returns the module; the same weights at each call."""
+        define_vision_operators()
+        torch.manual_seed(0)
+        return self.build(size)
+
+    def make_data(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Returns the arguments; the same at each call."""
+        torch.manual_seed(1)
+        return self.data()
+
+
+def _images(batch: int, side: int) -> Data:
+    return lambda: ((torch.randn(batch, 3, side, side),), {})
+
+
+def _tokens(vocabulary: int, batch: int, length: int) -> Data:
+    return lambda: (
+        (),
+        {
+            "input_ids": torch.randint(3, vocabulary, (batch, length)),
+            "attention_mask": torch.ones(batch, length, dtype=torch.long),
+        },
+    )
+
+
+def _align(size: Size) -> nn.Module:
+    transformers = importlib.import_module("transformers")
+    if size == "full":
+        config = transformers.AlignConfig()
+        return transformers.AlignModel(config)  # type: ignore[no-any-return]
+    text = transformers.AlignTextConfig(
+        vocab_size=100,
+        hidden_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=128,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    vision = transformers.AlignVisionConfig(
+        image_size=64, width_coefficient=0.25, depth_coefficient=0.25,
+        hidden_dim=64, drop_connect_rate=0.0, dropout_rate=0.0,
+    )  # fmt: skip
+    return transformers.AlignModel(  # type: ignore[no-any-return]
+        transformers.AlignConfig(
+            text_config=text.to_dict(),
+            vision_config=vision.to_dict(),
+            projection_dim=80,
+        )
+    )
+
+
+def _align_data() -> tuple[tuple[Any, ...], dict[str, Any]]:
+    arguments = _tokens(100, 2, 12)()[1]
+    return (), arguments | {"pixel_values": torch.randn(2, 3, 64, 64)}
+
+
+def _bert(size: Size) -> nn.Module:
+    transformers = importlib.import_module("transformers")
+    if size == "full":
+        config = transformers.BertConfig()
+        return transformers.BertModel(config)  # type: ignore[no-any-return]
+    return transformers.BertModel(  # type: ignore[no-any-return]
+        transformers.BertConfig(
+            vocab_size=100,
+            hidden_size=64,
+            num_hidden_layers=12,
+            num_attention_heads=4,
+            intermediate_size=128,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+        )
+    )
+
+
+def _deberta(size: Size) -> nn.Module:
+    transformers = importlib.import_module("transformers")
+    if size == "full":
+        config = transformers.DebertaConfig(
+            relative_attention=True, pos_att_type=["c2p", "p2c"]
+        )
+        return transformers.DebertaModel(config)  # type: ignore[no-any-return]
+    return transformers.DebertaModel(  # type: ignore[no-any-return]
+        transformers.DebertaConfig(
+            vocab_size=100,
+            hidden_size=64,
+            num_hidden_layers=4,
+            num_attention_heads=4,
+            intermediate_size=128,
+            relative_attention=True,
+            pos_att_type=["c2p", "p2c"],
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+        )
+    )
+
+
+def _torchvision(name: str) -> Callable[[Size], nn.Module]:
+    def build(size: Size) -> nn.Module:
+        del size
+        models = importlib.import_module("torchvision.models")
+        model: nn.Module = getattr(models, name)()
+        return model
+
+    return build
+
+
+class _UpBlock(nn.Module):
+    """Doubles the resolution, beside features of the encoder's."""
+
+    def __init__(self, channels: int, skip: int, out: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(channels, out, 3)
+        self.second = nn.Conv2d(out + skip, out, 3)
+        self.pad = nn.ReflectionPad2d(1)
+
+    def forward(self, x: Tensor, skip: Tensor | None) -> Tensor:
+        x = functional.elu(self.first(self.pad(x)))
+        x = functional.interpolate(x, scale_factor=2, mode="nearest")
+        if skip is not None:
+            x = torch.cat([x, skip], 1)
+        return functional.elu(self.second(self.pad(x)))
+
+
+class _DepthNet(nn.Module):
+    """A residual encoder, and a decoder that tells depth at four scales."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = _torchvision("resnet18")("full")
+        skips, outs = [256, 128, 64, 64, 0], [256, 128, 64, 32, 16]
+        self.blocks = nn.ModuleDict()
+        self.heads = nn.ModuleDict()
+        channels = 512
+        for i, (skip, out) in enumerate(zip(skips, outs, strict=True)):
+            self.blocks[f"up_{i}"] = _UpBlock(channels, skip, out)
+            if i > 0:
+                self.heads[f"disparity_{i}"] = nn.Conv2d(out, 1, 3, padding=1)
+            channels = out
+
+    def forward(self, image: Tensor) -> dict[tuple[str, int], Tensor]:
+        net, features = self.encoder, []
+        x = net.relu(net.bn1(net.conv1((image - 0.45) / 0.225)))
+        features.append(x)
+        x = net.maxpool(x)
+        for layer in (net.layer1, net.layer2, net.layer3, net.layer4):
+            x = layer(x)
+            features.append(x)
+        self.outputs: dict[tuple[str, int], Tensor] = {}
+        x = features[-1]
+        for i in range(5):
+            skip = features[3 - i] if i < 4 else None
+            x = self.blocks[f"up_{i}"](x, skip)
+            if f"disparity_{i}" in self.heads:
+                disparity = torch.sigmoid(self.heads[f"disparity_{i}"](x))
+                self.outputs["disparity", i] = disparity
+        return self.outputs
+
+
+class _Round(torch.autograd.Function):
+    """Rounds; gradients pass as if it didn't."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor, levels: int) -> Tensor:
+        del context
+        return torch.round(x * levels) / levels
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> Any:
+        del context
+        return gradients[0], None
+
+
+class _QuantisedConv(nn.Conv2d):
+    """A convolution of weights and activations of a few bits."""
+
+    bits = 4
+
+    def forward(self, x: Tensor) -> Tensor:
+        levels = 2**self.bits - 1
+        weight = torch.tanh(self.weight)
+        weight = weight / (2 * weight.abs().max()) + 0.5
+        weight = 2 * _Round.apply(weight, levels) - 1
+        x = _Round.apply(x.clamp(0, 1), levels)
+        return functional.conv2d(
+            x, weight, self.bias, self.stride, self.padding
+        )
+
+
+def _quantised(size: Size) -> nn.Module:
+    del size
+    layers: list[nn.Module] = [nn.Conv2d(3, 16, 3, padding=1), nn.ReLU()]
+    for stride in (1, 2, 1, 2, 1):
+        layers += [
+            _QuantisedConv(16, 16, 3, stride=stride, padding=1, bias=False),
+            nn.BatchNorm2d(16),
+            nn.Hardtanh(0, 1),
+        ]
+    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10)]
+    return nn.Sequential(*layers)
+
+
+class _TridentBlock(nn.Module):
+    """Three branches of other dilations with one set of weights."""
+
+    def __init__(self, channels: int, inner: int) -> None:
+        super().__init__()
+        self.shrink = nn.Conv2d(channels, inner, 1, bias=False)
+        self.grow = nn.Conv2d(inner, channels, 1, bias=False)
+        self.weight = nn.Parameter(torch.randn(inner, inner, 3, 3) * 0.1)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(inner) for _ in range(2))
+        self.last = nn.BatchNorm2d(channels)
+        self.dilations = (1, 2, 3)
+        self.test_branch = 1
+
+    def forward(self, inputs: Tensor | list[Tensor]) -> list[Tensor]:
+        count = len(self.dilations) if self.training else 1
+        if not isinstance(inputs, list):
+            inputs = [inputs] * count
+        x = [functional.relu(self.norms[0](self.shrink(i))) for i in inputs]
+        dilations = (
+            self.dilations
+            if self.training
+            else (self.dilations[self.test_branch],)
+        )
+        x = [
+            functional.conv2d(i, self.weight, None, 1, d, d)
+            for i, d in zip(x, dilations, strict=True)
+        ]
+        x = [self.last(self.grow(functional.relu(self.norms[1](i)))) for i in x]
+        return [functional.relu(a + b) for a, b in zip(x, inputs, strict=True)]
+
+
+class _TridentTrunk(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(
+            nn.Conv2d(3, 32, 7, 2, 3, bias=False),
+            nn.BatchNorm2d(32),
+            nn.ReLU(),
+            nn.MaxPool2d(3, 2, 1),
+        )
+        self.blocks = nn.Sequential(*[_TridentBlock(32, 16) for _ in range(3)])
+        self.out_features = ["stem", "trident"]
+
+    def forward(self, image: Tensor) -> dict[str, Tensor]:
+        outputs = {}
+        x = self.stem(image)
+        if "stem" in self.out_features:
+            outputs["stem"] = x
+        for i, branch in enumerate(self.blocks(x)):
+            outputs[f"trident_{i}"] = branch
+        return outputs
+
+
+def _mean_of_all(tree: Any) -> Tensor:
+    return torch.stack([t.square().mean() for t in tree.values()]).sum()
+
+
+ENTRIES = [
+    Entry(
+        "ALIGN",
+        _align,
+        _align_data,
+        lambda y: y.logits_per_text.square().mean(),
+    ),
+    Entry(
+        "BERT",
+        _bert,
+        _tokens(100, 2, 16),
+        lambda y: y.last_hidden_state.square().mean(),
+    ),
+    Entry(
+        "DeBERTa",
+        _deberta,
+        _tokens(100, 2, 16),
+        lambda y: y.last_hidden_state[:, 0].square().mean(),
+    ),
+    Entry(
+        "DenseNet",
+        _torchvision("densenet121"),
+        _images(1, 64),
+        lambda y: y.square().mean(),
+    ),
+    Entry("MonoDepth", lambda _: _DepthNet(), _images(1, 64), _mean_of_all),
+    Entry("quantised", _quantised, _images(4, 32), lambda y: y.square().mean()),
+    Entry(
+        "ResNet",
+        _torchvision("resnet18"),
+        _images(2, 64),
+        lambda y: y.square().mean(),
+    ),
+    Entry("Trident", lambda _: _TridentTrunk(), _images(2, 64), _mean_of_all),
+]
