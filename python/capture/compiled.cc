@@ -277,6 +277,7 @@ PyObject* Compiled::Describe(const CallArgs& args) const {
 int Compiled::Traverse(visitproc visit, void* arg) const {
   Py_VISIT(callable_.get());
   Py_VISIT(error_.get());
+  Py_VISIT(options_.capture.make_runner.get());
   if (const int stop = attempt_.Traverse(visit, arg)) return stop;
   if (const int stop = options_.capture.varying.Traverse(visit, arg)) {
     return stop;

@@ -59,16 +59,17 @@ PyObject* VectorCall(PyObject* self, PyObject* const* args, size_t count,
 }
 
 // Compiled(callable, error, frozen, fullgraph, disabled, num_threads,
-//          num_streams, queue, max_records, logs)
+//          num_streams, queue, max_records, logs, make_runner)
 PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*keywords*/) {
   PyObject *callable = nullptr, *error = nullptr;
   int frozen = 0, fullgraph = 0, disabled = 0, num_threads = 1;
   int num_streams = 1, queue = 0;
   int max_records = 0;
   const char* logs = nullptr;
-  if (!PyArg_ParseTuple(args, "OOpppiipis", &callable, &error, &frozen,
+  PyObject* make_runner = nullptr;
+  if (!PyArg_ParseTuple(args, "OOpppiipisO", &callable, &error, &frozen,
                         &fullgraph, &disabled, &num_threads, &num_streams,
-                        &queue, &max_records, &logs)) {
+                        &queue, &max_records, &logs, &make_runner)) {
     return nullptr;
   }
   CompiledOptions options;
@@ -76,6 +77,9 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*keywords*/) {
   options.capture.graph.num_threads = num_threads;
   options.capture.graph.num_streams = num_streams;
   options.capture.graph.queue = queue != 0;
+  if (make_runner != Py_None) {
+    options.capture.make_runner = PyRef::Share(make_runner);
+  }
   options.fullgraph = fullgraph != 0;
   options.disabled = disabled != 0;
   options.max_records = max_records;

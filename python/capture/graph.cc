@@ -323,6 +323,9 @@ absl::Status Graph::Run(absl::Span<PyObject* const> inputs,
                         absl::Span<PyObject* const> lenders,
                         std::vector<PyRef>* results,
                         std::vector<double>* host_results) {
+  if (runner_) {
+    return RunOutside(inputs, states, numbers, results, host_results);
+  }
   if (frozen_ && IsStale(states)) MICA_RETURN_IF_ERROR(Bind(states));
   MICA_ASSIGN_OR_RETURN(std::unique_ptr<Runner> runner, Acquire());
   Job& job = *runner->job;

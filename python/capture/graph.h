@@ -56,6 +56,21 @@ class Graph {
                    std::vector<PyRef>* results,
                    std::vector<double>* host_results);
 
+  // Has another compiler run the Program from now on: `make_runner` is
+  // mica.outside.make_runner of a backend. The tensors are the recorded run's;
+  // `fed` are states that are found anew at each run. Fails if that raises.
+  absl::Status CompileOutside(PyObject* make_runner,
+                              absl::Span<PyObject* const> inputs,
+                              absl::Span<PyObject* const> states,
+                              absl::Span<const double> numbers,
+                              absl::Span<const int> fed);
+
+  // For Python's garbage collector.
+  int Traverse(visitproc visit, void* arg) const {
+    Py_VISIT(runner_.get());
+    return 0;
+  }
+
   // Its calls without arguments, and without results but for host reads.
   const Tape& tape() const { return tape_; }
   const Program& program() const { return *program_; }
@@ -111,6 +126,11 @@ class Graph {
   static FrozenState FreezeState(PyObject* state, const TensorType& type);
   bool IsStale(absl::Span<PyObject* const> states) const;
   absl::Status CheckHostReads(const Runner& runner) const;
+  absl::Status RunOutside(absl::Span<PyObject* const> inputs,
+                          absl::Span<PyObject* const> states,
+                          absl::Span<const double> numbers,
+                          std::vector<PyRef>* results,
+                          std::vector<double>* host_results) const;
   absl::Status MakeResults(absl::Span<PyObject* const> inputs,
                            absl::Span<PyObject* const> states,
                            std::vector<PyRef>& outputs,
@@ -121,6 +141,7 @@ class Graph {
   std::shared_ptr<const Program> program_;
   std::shared_ptr<const Plan> plan_;
   bool frozen_ = false;
+  PyRef runner_;            // A backend's; null if this class runs the Program.
   bool is_random_ = false;  // Draws from torch's generator.
   std::shared_ptr<const Binding> binding_;
   std::vector<FrozenState> frozen_states_;

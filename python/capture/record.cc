@@ -374,10 +374,29 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
     return refuse(std::move(why));
   }
   graph_ = *std::move(graph);
+  if (options.make_runner) {
+    const absl::Status status =
+        CompileOutside(options.make_runner.get(), bound);
+    if (!status.ok()) return refuse(FromStatus(status));
+  }
   guards_ = std::move(run.watch.guards());
   inputs_.EndRecording();
   gradients_.EndRecording();
   return true;
+}
+
+absl::Status Record::CompileOutside(PyObject* make_runner,
+                                    const BoundCall& bound) {
+  std::vector<int> fed;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    if (states_[i].leaf >= 0) fed.push_back(static_cast<int>(i));
+  }
+  std::vector<double> numbers;
+  for (const HostInputs::Source& source : host_inputs_.sources()) {
+    numbers.push_back(PyFloat_AsDouble(source.recorded.get()));
+  }
+  return graph_->CompileOutside(make_runner, bound.inputs.tensors, bound.states,
+                                numbers, fed);
 }
 
 bool Record::FindNumbers(Observation& run, Refusal* refusal) {
@@ -576,6 +595,9 @@ int Record::Traverse(visitproc visit, void* arg) const {
   if (const int stop = effects_.Traverse(visit, arg)) return stop;
   if (const int stop = gradients_.Traverse(visit, arg)) return stop;
   if (const int stop = host_inputs_.Traverse(visit, arg)) return stop;
+  if (graph_ != nullptr) {
+    if (const int stop = graph_->Traverse(visit, arg)) return stop;
+  }
   for (const State& state : states_) Py_VISIT(state.tensor.get());
   Py_VISIT(callable_.get());
   return 0;

@@ -27,6 +27,8 @@ struct Observation;
 
 struct CaptureOptions {
   GraphOptions graph;
+  // What has another compiler run the graphs (mica/outside.py); may be null.
+  PyRef make_runner;
   // Numbers to treat as inputs.
   VaryingNumbers varying;
   // Whether numbers read from tensors are followed, so that they may differ
@@ -126,6 +128,8 @@ class Record {
   bool FindNumbers(Observation& run, Refusal* refusal);
   bool FindGradients(Observation& run, std::vector<PyObject*>* tensors,
                      std::vector<PyRef>* pins, Refusal* refusal);
+
+  absl::Status CompileOutside(PyObject* make_runner, const BoundCall& bound);
 
   HostInputs host_inputs_;
   std::vector<State> states_;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import weakref
 from collections.abc import Callable
@@ -13,19 +14,36 @@ from mica.options import default_num_streams, default_num_threads, default_queue
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
+# Of a torch.fx.GraphModule and its example inputs.
+Backend = Callable[..., Callable[..., Any]]
+
 _MAX_RECORDS = 16
 
 _compiled: weakref.WeakSet[_mica.Compiled] = weakref.WeakSet()
 
 
 @overload
-def compile(fn: _F, *, frozen: bool = ..., fullgraph: bool = ...) -> _F: ...
+def compile(
+    fn: _F,
+    *,
+    frozen: bool = ...,
+    fullgraph: bool = ...,
+    backend: Backend | None = ...,
+) -> _F: ...
 @overload
 def compile(
-    fn: None = ..., *, frozen: bool = ..., fullgraph: bool = ...
+    fn: None = ...,
+    *,
+    frozen: bool = ...,
+    fullgraph: bool = ...,
+    backend: Backend | None = ...,
 ) -> Callable[[_F], _F]: ...
 def compile(
-    fn: _F | None = None, *, frozen: bool = False, fullgraph: bool = False
+    fn: _F | None = None,
+    *,
+    frozen: bool = False,
+    fullgraph: bool = False,
+    backend: Backend | None = None,
 ) -> _F | Callable[[_F], _F]:
     """Makes a callable that runs `fn` as a static graph.
 
@@ -49,15 +67,28 @@ def compile(
         new copies. Writes through `Tensor.data`, or through numpy, may go
         unnoticed: that there are none is the caller's promise.
       fullgraph: Raise instead of running eagerly for good.
+      backend: Another compiler, by torch.compile's convention:
+        `backend(module, example_inputs)` takes a torch.fx.GraphModule of ATen
+        calls, functional and below autograd, and gives a callable of such
+        inputs that returns what the module returns. Mica keeps to itself the
+        guards, and all effects: it writes what changes in place. If the
+        backend raises, that is a reason to run eagerly.
     Returns:
       A callable with the arguments and results of `fn`.
     Raises:
       CaptureError: From the returned callable, with `fullgraph`, when a call
         can't be captured as one graph. The call has run by then.
-      TypeError: `fn` can't be called.
+      TypeError: `fn` or `backend` can't be called.
+      ValueError: `frozen` with a `backend`: that is Mica's own.
     """
     if fn is None:
-        return lambda inner: compile(inner, frozen=frozen, fullgraph=fullgraph)
+        return lambda inner: compile(
+            inner, frozen=frozen, fullgraph=fullgraph, backend=backend
+        )
+    if backend is not None and frozen:
+        raise ValueError("mica.compile: frozen is no option of a backend")
+    if backend is not None and not callable(backend):
+        raise TypeError(f"mica.compile: wants a backend, got {backend!r}")
     if not callable(fn):
         raise TypeError(f"mica.compile: wants a callable, got {type(fn)}")
     if isinstance(fn, _mica.Compiled):
@@ -73,9 +104,16 @@ def compile(
         default_queue(),
         _MAX_RECORDS,
         os.environ.get("MICA_LOGS", ""),
+        None if backend is None else _runner_maker(backend),
     )
     _compiled.add(compiled)
     return cast(_F, compiled)
+
+
+def _runner_maker(backend: Backend) -> Callable[..., Any]:
+    from mica import outside
+
+    return functools.partial(outside.make_runner, backend)
 
 
 def reset(compiled: Callable[..., Any] | None = None) -> None:
