@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+from collections.abc import Iterator
+
 import pytest
 import torch
+
+from mica import _mica
 
 pytest.register_assert_rewrite("e2e.capture.agreement_of_calls")
 
@@ -13,3 +19,26 @@ def _no_grad():
     torch.manual_seed(0)
     with torch.no_grad():
         yield
+
+
+def _count_alive() -> int:
+    """Returns how many tensors and compiled callables there are."""
+    gc.collect()
+    kinds = (torch.Tensor, _mica.Compiled)
+    return sum(issubclass(type(item), kinds) for item in gc.get_objects())
+
+
+@pytest.fixture(scope="module")
+def _alive() -> list[int]:
+    return [_count_alive()]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays_alive(_alive: list[int]) -> Iterator[None]:
+    """A test's records, and what its programs read and made, are gone."""
+    knew_compiler = "torch._dynamo" in sys.modules
+    yield
+    before, _alive[0] = _alive[0], _count_alive()
+    # torch's compiler makes tensors of its own when it is imported.
+    if ("torch._dynamo" in sys.modules) == knew_compiler:
+        assert _alive[0] <= before
