@@ -409,13 +409,8 @@ absl::Status Lowering::LowerAnyCall(const TapeCall& call) {
 }
 
 absl::Status Lowering::LowerCall(const TapeCall& call) {
-  // torch marks aten.index for its masks; ours infers a size or refuses.
-  if (call.has_dynamic_output_shape && registry_.Find(call.op) == nullptr) {
-    return absl::UnimplementedError("the result's size depends on data");
-  }
   const absl::Status status = LowerNative(call);
-  if (call.has_dynamic_output_shape ||
-      (!absl::IsUnimplemented(status) && !absl::IsInvalidArgument(status))) {
+  if (!absl::IsUnimplemented(status) && !absl::IsInvalidArgument(status)) {
     return status;
   }
   // A form of the operator that ours doesn't have is left to ATen.

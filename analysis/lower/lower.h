@@ -49,10 +49,11 @@ inline constexpr int64_t kMaxInlineConstantBytes = 4096;
 
 // In-place and out= calls become functional ones, writes through views become
 // mica.scatter_view, and what is written to inputs and states becomes updates
-// at the end. Operators that `registry` lacks become opaque ones.
+// at the end. Operators that `registry` lacks become opaque ones; so do those
+// whose results' sizes depend on data: a run whose sizes differ fails.
 //
 // Unimplemented, naming the op and the user's line, for what a Program can't
-// say: data-dependent sizes, complex numbers, devices other than the CPU.
+// say: complex numbers, devices other than the CPU.
 absl::StatusOr<LoweredTape> LowerTape(const Tape& tape,
                                       const OpRegistry& registry);
 

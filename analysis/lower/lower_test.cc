@@ -147,15 +147,17 @@ TEST(LowerTest, UnknownOperatorIsOpaqueWithItsWritesAsResults) {
   EXPECT_THAT(Text(lowered.program), HasSubstr("update %x = %"));
 }
 
-TEST(LowerTest, RefusesSizesThatDependOnData) {
+TEST(LowerTest, SizesThatDependOnDataAreThoseOfTheTape) {
   TapeMaker maker;
   const TapeTensorId x = maker.Input({4}, 0);
   const TapeTensorId y = maker.Made({2, 1}, 1);
-  maker.Call("aten.nonzero", {TapeTensorRef{x}}, y).has_dynamic_output_shape =
-      true;
-  EXPECT_THAT(LowerTape(maker.tape(), AllOps()).status(),
-              StatusIs(absl::StatusCode::kUnimplemented,
-                       HasSubstr("aten.nonzero (user.py:3)")));
+  TapeCall& call = maker.Call("aten.nonzero", {TapeTensorRef{x}}, y);
+  call.schema = "aten::nonzero(Tensor self) -> Tensor";
+  call.has_dynamic_output_shape = true;
+  MICA_ASSERT_OK_AND_ASSIGN(LoweredTape lowered,
+                            LowerTape(maker.tape(), AllOps()));
+  EXPECT_THAT(Text(lowered.program),
+              HasSubstr("aten.nonzero(%x) : f32[2,1]"));
 }
 
 TEST(LowerTest, StatisticsThatACallWritesUnsaidAreResultsAndUpdates) {

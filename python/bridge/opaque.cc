@@ -40,6 +40,7 @@ struct OpaqueState {
   std::vector<TensorType> results;
   std::vector<bool> is_used;
   std::vector<int> hidden_results;
+  bool has_dynamic_sizes = false;
 };
 
 // "aten.add_.Tensor" as ATen's {"aten::add_", "Tensor"}; the same after
@@ -198,11 +199,17 @@ bool CopyResults(const OpaqueState& state,
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
     const TensorType& type = state.results[i];
-    if (results[i] == nullptr) continue;
     if (!tensors[i].defined() && type == AbsentResultType()) continue;
-    if (tensors[i].sizes() !=
-            c10::IntArrayRef(type.dims.data(), type.dims.size()) ||
-        tensors[i].scalar_type() != ToScalarType(type.dtype)) {
+    const bool has_sizes =
+        tensors[i].defined() &&
+        tensors[i].sizes() ==
+            c10::IntArrayRef(type.dims.data(), type.dims.size());
+    if (!has_sizes && state.has_dynamic_sizes) {
+      // The program may have looked at the size, so whoever reads the data.
+      return context.Fail(absl::AbortedError("the size that data gives"));
+    }
+    if (results[i] == nullptr) continue;
+    if (!has_sizes || tensors[i].scalar_type() != ToScalarType(type.dtype)) {
       return context.Fail(absl::InternalError(
           absl::StrCat(state.name, ": wants ", type.ToString(), ", got ",
                        c10::str(tensors[i].sizes()), " ",
@@ -276,6 +283,7 @@ Verdict PrepareOpaque(const KernelRequest& request) {
     state->results.push_back(result.type);
   }
   state->hidden_results = request.def->hidden_results();
+  state->has_dynamic_sizes = op->hasTag(at::Tag::dynamic_output_shape);
   return Prepared{.launch = LaunchOpaque, .state = std::move(state)};
 }
 

@@ -84,6 +84,9 @@ absl::StatusOr<std::unique_ptr<Graph>> Graph::Build(
   graph->is_random_ = std::any_of(
       tape.calls.begin(), tape.calls.end(),
       [](const TapeCall& call) { return call.is_nondeterministic_seeded; });
+  graph->has_dynamic_sizes_ = std::any_of(
+      tape.calls.begin(), tape.calls.end(),
+      [](const TapeCall& call) { return call.has_dynamic_output_shape; });
   MICA_RETURN_IF_ERROR(graph->Analyse(options));
   MICA_RETURN_IF_ERROR(graph->PlaceResults(results));
   MICA_RETURN_IF_ERROR(graph->PlaceHostReads());
@@ -341,7 +344,8 @@ absl::Status Graph::Run(absl::Span<PyObject* const> inputs,
   std::vector<PyRef> outputs(outputs_.size());
   // A run that may be discarded for what it reads must leave all as it was.
   std::vector<PyObject*> lent;
-  for (size_t i = 0; i < lenders.size() && host_reads_.empty(); ++i) {
+  const bool may_lend = host_reads_.empty() && !has_dynamic_sizes_;
+  for (size_t i = 0; i < lenders.size() && may_lend; ++i) {
     if (lenders[i] == nullptr || !results_[i].is_whole) continue;
     const int output = results_[i].place.index;
     void* data = nullptr;

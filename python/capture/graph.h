@@ -143,6 +143,8 @@ class Graph {
   bool frozen_ = false;
   PyRef runner_;            // A backend's; null if this class runs the Program.
   bool is_random_ = false;  // Draws from torch's generator.
+  // A run may be discarded, as one whose host reads differ.
+  bool has_dynamic_sizes_ = false;
   std::shared_ptr<const Binding> binding_;
   std::vector<FrozenState> frozen_states_;
   std::vector<std::unique_ptr<Runner>> idle_;
