@@ -83,9 +83,11 @@ bool HasSameLayout(const TensorType& a, const TensorType& b) {
 
 class Lowering {
  public:
-  Lowering(const Tape& tape, const OpRegistry& registry)
+  Lowering(const Tape& tape, const OpRegistry& registry,
+           const LowerOptions& options)
       : tape_(tape),
         registry_(registry),
+        options_(options),
         builder_(registry, tape.name),
         tensors_(tape.tensors.size()) {}
 
@@ -157,6 +159,7 @@ class Lowering {
 
   const Tape& tape_;
   const OpRegistry& registry_;
+  const LowerOptions options_;
   ProgramBuilder builder_;
   std::vector<TensorState> tensors_;
   std::map<int32_t, StorageState> storages_;
@@ -400,6 +403,11 @@ absl::StatusOr<ValueId> Lowering::Current(TapeTensorId id) {
 
 // A call over lists of tensors is many calls.
 absl::Status Lowering::LowerAnyCall(const TapeCall& call) {
+  if (options_.keep_calls &&
+      call.aliases.empty() == call.mutated_args.empty()) {
+    const absl::Status status = LowerOpaque(call);
+    if (!absl::IsUnimplemented(status)) return status;
+  }
   const auto parts = ExpandForeach(call, registry_);
   if (!parts.has_value()) return LowerCall(call);
   for (const TapeCall& part : *parts) {
@@ -772,10 +780,11 @@ absl::StatusOr<LoweredTape> Lowering::Finish() {
 }  // namespace
 
 absl::StatusOr<LoweredTape> LowerTape(const Tape& tape,
-                                      const OpRegistry& registry) {
+                                      const OpRegistry& registry,
+                                      const LowerOptions& options) {
   TraceSpan span("analysis", "lower");
   span.Add("calls", static_cast<int64_t>(tape.calls.size()));
-  return Lowering(tape, registry).Run();
+  return Lowering(tape, registry, options).Run();
 }
 
 }  // namespace mica

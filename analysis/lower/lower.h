@@ -44,6 +44,11 @@ struct LoweredTape {
   std::vector<int32_t> host_results;
 };
 
+struct LowerOptions {
+  // Every operator that computes is left to ATen, as the tape has it.
+  bool keep_calls = false;
+};
+
 // Constants up to this many bytes are inline in the Program.
 inline constexpr int64_t kMaxInlineConstantBytes = 4096;
 
@@ -55,7 +60,8 @@ inline constexpr int64_t kMaxInlineConstantBytes = 4096;
 // Unimplemented, naming the op and the user's line, for what a Program can't
 // say: complex numbers, devices other than the CPU.
 absl::StatusOr<LoweredTape> LowerTape(const Tape& tape,
-                                      const OpRegistry& registry);
+                                      const OpRegistry& registry,
+                                      const LowerOptions& options = {});
 
 }  // namespace mica
 

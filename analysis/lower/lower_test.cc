@@ -156,8 +156,7 @@ TEST(LowerTest, SizesThatDependOnDataAreThoseOfTheTape) {
   call.has_dynamic_output_shape = true;
   MICA_ASSERT_OK_AND_ASSIGN(LoweredTape lowered,
                             LowerTape(maker.tape(), AllOps()));
-  EXPECT_THAT(Text(lowered.program),
-              HasSubstr("aten.nonzero(%x) : f32[2,1]"));
+  EXPECT_THAT(Text(lowered.program), HasSubstr("aten.nonzero(%x) : f32[2,1]"));
 }
 
 TEST(LowerTest, StatisticsThatACallWritesUnsaidAreResultsAndUpdates) {

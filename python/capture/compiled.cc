@@ -185,12 +185,16 @@ PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
   Refusal refusal;
   if (!records_.empty()) {
     records_[0]->FindVarying(&options_.capture.varying);
+    std::vector<StatePlace> slots;
+    records_[0]->FindSlots(&slots);
+    AddSlots(slots);
   }
-  attempt_.FindVarying(&options_.capture.varying);
+  attempt_.guards.FindVarying(&options_.capture.varying);
+  attempt_ = Attempt();
   std::unique_ptr<Record> record = Record::Capture(
       callable_.get(), args, options_.capture, &result, &refusal, &attempt_);
   if (record != nullptr) {
-    attempt_ = StateGuards();
+    attempt_ = Attempt();
     AddRecord(std::move(record));
     return result.release();
   }
@@ -198,7 +202,7 @@ PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
   span.Add("refused", refusal.reason);
   if (!result) return nullptr;  // It raised.
   if (refusal.by_numbers) options_.capture.follow_numbers = false;
-  NoteRefusal(refusal);
+  NoteRefusal(refusal, AddSlots(attempt_.slots));
   if (options_.fullgraph && !refusal.transient) {
     return RaiseRefusal(refusal.ToString());
   }
@@ -242,7 +246,22 @@ void Compiled::NoteMiss(PyTypeObject* misplaced, const Miss& miss) {
   if (misplaced != nullptr) options_.capture.structural.insert(misplaced);
 }
 
-void Compiled::NoteRefusal(const Refusal& refusal) {
+bool Compiled::AddSlots(absl::Span<const StatePlace> places) {
+  constexpr size_t kMaxSlots = 256;
+  Slots& slots = options_.capture.slots;
+  bool is_new = false;
+  for (const StatePlace& place : places) {
+    if (slots.places().size() >= kMaxSlots) break;
+    if (!slots.Add(place)) continue;
+    is_new = true;
+    PyObject* now = place.Find();
+    if (now == nullptr || !PyFloat_CheckExact(now)) continue;
+    options_.capture.varying.AddInput(place.note.path);
+  }
+  return is_new;
+}
+
+void Compiled::NoteRefusal(const Refusal& refusal, bool is_hopeful) {
   const std::string where = refusal.at.ToString();
   Counted& counted = refusals_[refusal.reason];
   counted.text = where.empty() ? refusal.reason
@@ -253,6 +272,7 @@ void Compiled::NoteRefusal(const Refusal& refusal) {
     Log(absl::StrCat("mica runs ", Title(callable_.get()),
                      " eagerly: ", refusal.ToString()));
   }
+  if (is_hopeful) return;
   if (++refusals_in_a_row_ >= kMaxRefusals && given_up_.empty()) {
     given_up_ = refusal.ToString();
   }
@@ -278,7 +298,10 @@ int Compiled::Traverse(visitproc visit, void* arg) const {
   Py_VISIT(callable_.get());
   Py_VISIT(error_.get());
   Py_VISIT(options_.capture.make_runner.get());
-  if (const int stop = attempt_.Traverse(visit, arg)) return stop;
+  if (const int stop = attempt_.guards.Traverse(visit, arg)) return stop;
+  if (const int stop = options_.capture.slots.Traverse(visit, arg)) {
+    return stop;
+  }
   if (const int stop = options_.capture.varying.Traverse(visit, arg)) {
     return stop;
   }
@@ -297,7 +320,8 @@ void Compiled::Reset() {
   given_up_.clear();
   hits_ = eager_calls_ = captures_ = 0;
   refusals_in_a_row_ = captures_without_hit_ = 0;
-  attempt_ = StateGuards();
+  attempt_ = Attempt();
+  options_.capture.slots = Slots();
   options_.capture.varying = VaryingNumbers();
   options_.capture.follow_numbers = true;
 }

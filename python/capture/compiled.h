@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
+#include "python/capture/places.h"
 #include "python/capture/py_ref.h"
 #include "python/capture/record.h"
 
@@ -82,7 +84,10 @@ class Compiled {
   void NoteHit(const std::shared_ptr<Record>& record);
   // `misplaced`: as InputGuards::misplaced_type().
   void NoteMiss(PyTypeObject* misplaced, const Miss& miss);
-  void NoteRefusal(const Refusal& refusal);
+  // `is_hopeful`: the next run is watched in another way.
+  void NoteRefusal(const Refusal& refusal, bool is_hopeful = false);
+  // True if one of them is new.
+  bool AddSlots(absl::Span<const StatePlace> places);
   void AddRecord(std::shared_ptr<Record> record);
   PyObject* RaiseRefusal(const std::string& text) const;
   PyObject* RaiseUnserved(const Miss* miss) const;
@@ -100,7 +105,7 @@ class Compiled {
   int64_t captures_ = 0;
   int refusals_in_a_row_ = 0;
   int captures_without_hit_ = 0;
-  StateGuards attempt_;  // What the last refused run depended on.
+  Attempt attempt_;  // The last refused run.
 };
 
 // The Python type around it, "mica._mica.Compiled"; made once. A new

@@ -58,22 +58,24 @@ PyObject* VectorCall(PyObject* self, PyObject* const* args, size_t count,
   return compiled.Call(call);
 }
 
-// Compiled(callable, error, frozen, fullgraph, disabled, num_threads,
+// Compiled(callable, error, frozen, fullgraph, exact, disabled, num_threads,
 //          num_streams, queue, max_records, logs, make_runner)
 PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*keywords*/) {
   PyObject *callable = nullptr, *error = nullptr;
-  int frozen = 0, fullgraph = 0, disabled = 0, num_threads = 1;
+  int frozen = 0, fullgraph = 0, exact = 0, disabled = 0, num_threads = 1;
   int num_streams = 1, queue = 0;
   int max_records = 0;
   const char* logs = nullptr;
   PyObject* make_runner = nullptr;
-  if (!PyArg_ParseTuple(args, "OOpppiipisO", &callable, &error, &frozen,
-                        &fullgraph, &disabled, &num_threads, &num_streams,
-                        &queue, &max_records, &logs, &make_runner)) {
+  if (!PyArg_ParseTuple(args, "OOppppiipisO", &callable, &error, &frozen,
+                        &fullgraph, &exact, &disabled, &num_threads,
+                        &num_streams, &queue, &max_records, &logs,
+                        &make_runner)) {
     return nullptr;
   }
   CompiledOptions options;
   options.capture.graph.frozen = frozen != 0;
+  options.capture.graph.exact = exact != 0;
   options.capture.graph.num_threads = num_threads;
   options.capture.graph.num_streams = num_streams;
   options.capture.graph.queue = queue != 0;

@@ -176,10 +176,12 @@ class RecordDescriber {
         put("calls", PyRef::Share(record.effects_.calls_.empty() ? Py_False
                                                                  : Py_True)) &&
         put("written",
-            ToList(record.effects_.items_, [](const Effects::Item& item) {
-              return ToTuple(
-                  {ToText(item.at.note.path), item.at.dict, item.at.key});
-            }));
+            ToList(record.effects_.places(),
+                   [](const StatePlace& place) {
+                     return ToTuple({ToText(place.note.path), place.holder,
+                                     OrNone(place.key)});
+                   })) &&
+        put("containers", Objects(record.effects_.containers()));
     return ok ? dict : PyRef();
   }
 

@@ -122,7 +122,8 @@ void Graph::ForgetArguments() {
 }
 
 absl::Status Graph::Analyse(const GraphOptions& options) {
-  MICA_ASSIGN_OR_RETURN(lowered_, LowerTape(tape_, AllOps()));
+  MICA_ASSIGN_OR_RETURN(
+      lowered_, LowerTape(tape_, AllOps(), {.keep_calls = options.exact}));
   program_ = std::make_shared<const Program>(std::move(lowered_.program));
   MICA_ASSIGN_OR_RETURN(
       plan_, Plans()->Get(program_, {.num_threads = options.num_threads,

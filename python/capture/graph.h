@@ -27,6 +27,8 @@ struct GraphOptions {
   // States keep their values: kernels may hold packed copies of them. What
   // torch counts as a write to one makes new copies.
   bool frozen = false;
+  // Each operator runs ATen's kernel, so that results are eager's bit for bit.
+  bool exact = false;
 };
 
 // A Program lowered from a tape, its Plan, and the Jobs that run it on torch's

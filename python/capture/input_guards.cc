@@ -43,6 +43,23 @@ std::vector<PyRef> KeysOf(PyObject* dict) {
   return keys;
 }
 
+std::vector<PyRef> ItemsOf(PyObject* set) {
+  std::vector<PyRef> items;
+  Py_ssize_t position = 0;
+  PyObject* item = nullptr;
+  Py_hash_t hash = 0;
+  while (_PySet_NextEntry(set, &position, &item, &hash)) {
+    items.push_back(PyRef::Share(item));
+  }
+  return items;
+}
+
+bool HasConstantsOnly(PyObject* set) {
+  const std::vector<PyRef> items = ItemsOf(set);
+  return std::all_of(items.begin(), items.end(),
+                     [](const PyRef& item) { return IsConstant(item.get()); });
+}
+
 }  // namespace
 
 class InputGuards::Builder {
@@ -158,6 +175,12 @@ int InputGuards::Builder::Add(PyObject* object, std::string path, int depth) {
     AddDictItems(id, object, path, depth);
     return id;
   }
+  if (type == &PySet_Type && HasConstantsOnly(object)) {
+    const int id = NewNode(Kind::kSet, object, path);
+    guards_.covered_.push_back(object);
+    guards_.nodes_[id].keys = ItemsOf(object);
+    return id;
+  }
   if (IsStructural(object)) {
     const int id = NewNode(Kind::kInstance, object, path);
     guards_.covered_.push_back(object);
@@ -217,6 +240,7 @@ void InputGuards::Builder::AddAttributes(int id, PyObject* object,
 
 std::pair<InputGuards, Refusal> InputGuards::Build(
     const CallArgs& args, absl::Span<const std::string> names,
+    absl::Span<const std::string> slots,
     const absl::flat_hash_set<PyTypeObject*>& structural,
     const absl::flat_hash_set<std::string>& varying) {
   InputGuards guards;
@@ -234,6 +258,9 @@ std::pair<InputGuards, Refusal> InputGuards::Build(
       path = absl::StrCat("args[", i, "]");
     }
     guards.roots_.push_back(builder.Add(args.args[i], std::move(path), 0));
+  }
+  for (size_t i = 0; i < args.num_slots; ++i) {
+    guards.roots_.push_back(builder.Add(args.slots[i], slots[i], 0));
   }
   Refusal refusal = builder.refusal();
   return {std::move(guards), std::move(refusal)};
@@ -290,8 +317,10 @@ bool InputGuards::Match(const CallArgs& args, BoundInputs* bound,
   }
   bound->objects.resize(nodes_.size());
   bound->tensors.resize(tensors_.size());
+  const auto count = static_cast<size_t>(args.size());
   for (size_t i = 0; i < roots_.size(); ++i) {
-    if (!MatchNode(roots_[i], args.args[i], bound, miss)) return false;
+    PyObject* object = i < count ? args.args[i] : args.slots[i - count];
+    if (!MatchNode(roots_[i], object, bound, miss)) return false;
   }
   return MatchTensors(*bound, miss);
 }
@@ -350,6 +379,14 @@ bool InputGuards::MatchNode(int id, PyObject* object, BoundInputs* bound,
       if (!MatchNode(node.children[i], item, bound, miss)) return false;
     }
     return true;
+  }
+  if (node.kind == Kind::kSet) {
+    const std::vector<PyRef> items = ItemsOf(object);
+    bool same = items.size() == node.keys.size();
+    for (size_t i = 0; same && i < items.size(); ++i) {
+      same = SameValue(node.keys[i].get(), items[i].get());
+    }
+    return same || Differ(node, object, miss);
   }
   size_t child = 0;
   if (PyDict_Check(object)) {

@@ -24,6 +24,9 @@ struct CallArgs {
   PyObject* const* args = nullptr;
   Py_ssize_t num_positional = 0;
   PyObject* keyword_names = nullptr;  // A tuple, or null.
+  // What the program's slots hold, which is read as arguments are.
+  PyObject* const* slots = nullptr;
+  size_t num_slots = 0;
 
   Py_ssize_t num_keywords() const {
     return keyword_names == nullptr ? 0 : PyTuple_GET_SIZE(keyword_names);
@@ -47,10 +50,12 @@ class InputGuards {
  public:
   // Describes `args` as they are now. `structural` names classes whose
   // instances are to be taken apart too. Fails with a reason for what can't be
-  // guarded. `names` are those of the positional parameters, as known;
-  // `varying` has the paths of floats whose value isn't to be guarded.
+  // guarded. `names` are those of the positional parameters, as known, and
+  // `slots` of the slots; `varying` has the paths of floats whose value isn't
+  // to be guarded.
   static std::pair<InputGuards, Refusal> Build(
       const CallArgs& args, absl::Span<const std::string> names,
+      absl::Span<const std::string> slots,
       const absl::flat_hash_set<PyTypeObject*>& structural,
       const absl::flat_hash_set<std::string>& varying);
 
@@ -111,6 +116,7 @@ class InputGuards {
     kTuple,   // And subclasses without attributes: named tuples.
     kList,
     kDict,      // And OrderedDict.
+    kSet,       // Of constants, `keys`, in the order of their iteration.
     kInstance,  // A class made in Python: attributes, and items if a dict.
     kPinned,
     kSame,  // The object of an earlier node.

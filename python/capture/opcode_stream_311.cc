@@ -43,7 +43,7 @@ class OpcodeStream final : public InterpreterStream {
 
  private:
   static int Trace(PyObject* self, PyFrameObject* frame, int what,
-                   PyObject* /*arg*/) {
+                   PyObject* arg) {
     auto* stream =
         static_cast<OpcodeStream*>(PyCapsule_GetPointer(self, nullptr));
     switch (what) {
@@ -64,6 +64,10 @@ class OpcodeStream final : public InterpreterStream {
         break;
       case PyTrace_RETURN:
         if (stream->skipped_ == frame) stream->skipped_ = nullptr;
+        if (arg != nullptr && stream->returns_to_ != nullptr &&
+            frame->f_frame->previous == stream->returns_to_) {
+          stream->watch_.TouchDeep(arg);
+        }
         frame->f_trace_opcodes = 0;
         frame->f_trace_lines = 1;
         return 0;
@@ -120,7 +124,24 @@ class OpcodeStream final : public InterpreterStream {
     watch_.EndStep(has_top && !entered ? Peek(1) : nullptr, entered);
     watch_.BeginStep();
     const size_t num_host_calls = watch_.host_calls().size();
-    Dispatch(bytes[2 * at], arg, code);
+    if (returns_to_ == frame) returns_to_ = nullptr;
+    if (storing_ == frame) {
+      storing_ = nullptr;
+      watch_.SetStoresSum(false);
+    }
+    if (sum_.frame == frame && sum_.store == at) {
+      sum_.frame = nullptr;
+      storing_ = frame;
+      watch_.SetStoresSum(true);
+    }
+    int store = 0;
+    if (const PyRef addend = FindAddend(bytes, at, arg, code, &store)) {
+      watch_.BeginIncrement(addend.get());
+      Dispatch(bytes[2 * at], arg, code);
+      if (watch_.EndIncrement()) sum_ = {.frame = frame, .store = store};
+    } else {
+      Dispatch(bytes[2 * at], arg, code);
+    }
     // What it runs, runs again at each hit.
     is_in_host_call_ = watch_.host_calls().size() != num_host_calls ||
                        watch_.is_annotated_call();
@@ -132,6 +153,8 @@ class OpcodeStream final : public InterpreterStream {
     return PyTuple_GET_ITEM(code->co_names, index);
   }
 
+  static PyRef FindAddend(const uint8_t* bytes, int at, int arg,
+                          PyCodeObject* code, int* store);
   void Dispatch(int opcode, int arg, PyCodeObject* code);
   void Binary(int arg);
   void Call(int num_args);
@@ -153,6 +176,15 @@ class OpcodeStream final : public InterpreterStream {
   PyFrameObject* skipped_ = nullptr;  // It and what it calls aren't looked at.
   bool is_in_host_call_ = false;      // Until the next step.
   PyObject** top_ = nullptr;
+  // The frame whose step at hand gets what others return from C code.
+  const _PyInterpreterFrame* returns_to_ = nullptr;
+  // Where a sum that was announced is stored.
+  struct {
+    const _PyInterpreterFrame* frame = nullptr;
+    int store = 0;
+  } sum_;
+  // The frame whose step at hand stores it.
+  const _PyInterpreterFrame* storing_ = nullptr;
   // The frame whose last step made an iterator of a range.
   const _PyInterpreterFrame* made_iterator_of_ = nullptr;
   PyObject* keyword_names_ = nullptr;  // Of the call that comes next.
@@ -215,16 +247,18 @@ void OpcodeStream::Dispatch(int opcode, int arg, PyCodeObject* code) {
       return watch_.RemoveAttribute(Peek(1), Name(code, arg));
     case STORE_DEREF:
       watch_.Store(frame_->localsplus[arg], Peek(1));
-      [[fallthrough]];
+      return watch_.WriteCell(frame_->localsplus[arg],
+                              PyTuple_GET_ITEM(code->co_localsplusnames, arg));
     case LOAD_DEREF:
     case LOAD_CLASSDEREF:
     case DELETE_DEREF:
       return Cell(code, arg);
     case STORE_SUBSCR:
       watch_.Store(Peek(2), Peek(3));
-      [[fallthrough]];
-    case BINARY_SUBSCR:
+      return watch_.WriteItem(Peek(2), Peek(1), Peek(3));
     case DELETE_SUBSCR:
+      return watch_.RemoveItem(Peek(2), Peek(1));
+    case BINARY_SUBSCR:
       return watch_.UseItem(Peek(2), Peek(1));
     case CONTAINS_OP:
       return watch_.UseItem(Peek(1), Peek(2));
@@ -295,6 +329,71 @@ void OpcodeStream::Dispatch(int opcode, int arg, PyCodeObject* code) {
   }
 }
 
+// The number that is added to what the instruction at `at` reads, if the sum
+// goes where that came from (`self.n += 1`) and nowhere else; `store` is then
+// the instruction that puts it there.
+PyRef OpcodeStream::FindAddend(const uint8_t* bytes, int at, int arg,
+                               PyCodeObject* code, int* store) {
+  const int opcode = bytes[2 * at];
+  if (opcode != LOAD_ATTR && opcode != LOAD_GLOBAL && opcode != LOAD_DEREF &&
+      opcode != BINARY_SUBSCR) {
+    return PyRef();
+  }
+  const auto next = [&](int i) {
+    do ++i;
+    while (bytes[2 * i] == CACHE);
+    return i;
+  };
+  const auto is = [&](int i, int wanted, int wanted_arg) {
+    return bytes[2 * i] == wanted && bytes[2 * i + 1] == wanted_arg;
+  };
+  int i = next(at);
+  if (bytes[2 * i] != LOAD_CONST) return PyRef();
+  PyObject* number = PyTuple_GET_ITEM(code->co_consts, bytes[2 * i + 1]);
+  i = next(i);
+  constexpr int kAdd = 0, kSubtract = 10, kInplace = 13;
+  if (bytes[2 * i] != BINARY_OP) return PyRef();
+  const int operation = bytes[2 * i + 1];
+  if (operation % kInplace != kAdd && operation % kInplace != kSubtract) {
+    return PyRef();
+  }
+  if (!PyLong_CheckExact(number) && !PyFloat_CheckExact(number)) {
+    return PyRef();
+  }
+  i = next(i);
+  switch (opcode) {
+    case LOAD_ATTR: {
+      const bool copies = at > 0 && is(at - 1, COPY, 1) && is(i, SWAP, 2);
+      const bool again = at > 0 && bytes[2 * (at - 1)] == LOAD_FAST &&
+                         is(i, LOAD_FAST, bytes[2 * (at - 1) + 1]);
+      if (!copies && !again) return PyRef();
+      i = next(i);
+      if (arg > 255 || !is(i, STORE_ATTR, arg)) return PyRef();
+      break;
+    }
+    case LOAD_GLOBAL:
+      if ((arg & 1) != 0 || arg > 255 || !is(i, STORE_GLOBAL, arg >> 1)) {
+        return PyRef();
+      }
+      break;
+    case LOAD_DEREF:
+      if (arg > 255 || !is(i, STORE_DEREF, arg)) return PyRef();
+      break;
+    default:
+      if (at < 2 || !is(at - 1, COPY, 2) || !is(at - 2, COPY, 2) ||
+          !is(i, SWAP, 3)) {
+        return PyRef();
+      }
+      i = next(i);
+      if (!is(i, SWAP, 2)) return PyRef();
+      i = next(i);
+      if (bytes[2 * i] != STORE_SUBSCR) return PyRef();
+  }
+  *store = i;
+  return operation % kInplace == kAdd ? PyRef::Share(number)
+                                      : PyRef::Steal(PyNumber_Negative(number));
+}
+
 void OpcodeStream::Binary(int arg) {
   constexpr int kRemainder = 6;
   constexpr int kInplaceRemainder = 19;
@@ -329,6 +428,11 @@ void OpcodeStream::CallEx(int flags) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
       args.push_back(PyTuple_GET_ITEM(items.get(), i));
     }
+  } else if (StateWatch::IsPureCall(callable) && !watch_.IsOld(positional) &&
+             !watch_.IsInput(positional)) {
+    // What Python code gives to the iterator is looked at as it returns; what
+    // else an iterator gives was looked at when that was made.
+    returns_to_ = frame_;
   } else if (!StateWatch::IsFollowed(callable)) {
     return watch_.Refuse("unpacks arguments from what is no list or tuple");
   }

@@ -429,6 +429,11 @@ void DropAnnotation(const void* callable) { purity->users.erase(callable); }
 bool IsPureType(PyTypeObject* type) {
   return purity->pure_types.contains(type);
 }
+bool IsAllocation(PyObject* callable) {
+  const PyMethodDef* method = MethodDefOf(callable);
+  return method != nullptr && (absl::StartsWith(method->ml_name, "empty") ||
+                               absl::StartsWith(method->ml_name, "new_empty"));
+}
 bool IsTensorConstructor(PyTypeObject* type) {
   return reinterpret_cast<PyObject*>(type) == purity->tensor ||
          absl::string_view(Py_TYPE(type)->tp_name) == "torch.tensortype";

@@ -67,6 +67,8 @@ bool Annotate(PyObject* callable, CallAnnotation annotation);
 void DropAnnotation(const void* callable);
 // Whether objects of a C type are made without effect, from the arguments.
 bool IsPureType(PyTypeObject* type);
+// torch.empty, Tensor.new_empty and their like.
+bool IsAllocation(PyObject* callable);
 // torch.Tensor, torch.FloatTensor and their like.
 bool IsTensorConstructor(PyTypeObject* type);
 // Whether objects of a C type never change (re.Pattern, a dtype).

@@ -76,6 +76,7 @@ struct Observation {
         recorder(
             std::move(title),
             {.is_making_tensor = [this] { return watch.is_making_tensor(); },
+             .is_allocating = [this] { return watch.is_allocating(); },
              .on_leaf = [this](PyObject* t) { watch.gradients().See(t); }}) {
     watch.SetOnMade([this](PyObject* tensor) { recorder.AddConstant(tensor); });
     watch.SetOnHostCall(
@@ -172,7 +173,7 @@ std::unique_ptr<Record> Record::Capture(PyObject* callable,
                                         const CallArgs& args,
                                         const CaptureOptions& options,
                                         PyRef* result, Refusal* refusal,
-                                        StateGuards* attempt) {
+                                        Attempt* attempt) {
   return Run(callable, args, options, result, refusal, attempt, nullptr);
 }
 
@@ -180,7 +181,7 @@ Refusal Record::Watch(PyObject* callable, const CallArgs& args,
                       const CaptureOptions& options, PyRef* result,
                       std::vector<HostCall>* calls) {
   Refusal refusal;
-  StateGuards attempt;
+  Attempt attempt;
   Run(callable, args, options, result, &refusal, &attempt, calls);
   return refusal;
 }
@@ -188,7 +189,7 @@ Refusal Record::Watch(PyObject* callable, const CallArgs& args,
 std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
                                     const CaptureOptions& options,
                                     PyRef* result, Refusal* refusal,
-                                    StateGuards* attempt,
+                                    Attempt* attempt,
                                     std::vector<HostCall>* calls) {
   const auto run_eagerly = [&](Refusal why) -> std::unique_ptr<Record> {
     *refusal = std::move(why);
@@ -211,9 +212,20 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
   static const VaryingNumbers& none = *new VaryingNumbers;
   const VaryingNumbers& varying =
       options.follow_numbers ? options.varying : none;
+  record->slots_ = options.slots;
+  CallArgs all = args;
+  std::vector<std::string> slot_names;
+  std::vector<PyRef> slot_pins;
+  const std::vector<PyObject*> slot_values = options.slots.Values();
+  for (size_t i = 0; i < slot_values.size(); ++i) {
+    slot_names.push_back(options.slots.places()[i].note.path);
+    slot_pins.push_back(PyRef::Share(slot_values[i]));
+  }
+  all.slots = slot_values.data();
+  all.num_slots = slot_values.size();
   auto [inputs, input_refusal] = [&] {
     const TraceSpan span("capture", "guards of arguments");
-    return InputGuards::Build(args, ParameterNames(callable),
+    return InputGuards::Build(all, ParameterNames(callable), slot_names,
                               options.structural, varying.inputs());
   }();
   if (input_refusal) return run_eagerly(std::move(input_refusal));
@@ -223,6 +235,7 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
   AddRoots(run, callable, record->inputs_);
   run.follows_numbers = options.follow_numbers;
   run.watch.SetVarying(&varying);
+  run.watch.SetSlots(&record->slots_);
   for (const int node : record->inputs_.numbers()) {
     run.watch.values().AddInput(record->inputs_.recorded_number(node), node,
                                 record->inputs_.path(node));
@@ -255,15 +268,16 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
     return nullptr;
   }
   const PyErrorKeeper keeper;
-  if (!record->Finish(run, args, result->get(), options, refusal)) {
-    *attempt = std::move(run.watch.guards());
+  if (!record->Finish(run, all, result->get(), options, refusal, attempt)) {
+    attempt->guards = std::move(run.watch.guards());
     return nullptr;
   }
   return record;
 }
 
 bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
-                    const CaptureOptions& options, Refusal* refusal) {
+                    const CaptureOptions& options, Refusal* refusal,
+                    Attempt* attempt) {
   const TraceSpan span("capture", "make record");
   const auto refuse = [&](Refusal why) {
     *refusal = std::move(why);
@@ -283,12 +297,8 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
         {.reason = absl::StrCat("changes an argument: ", miss.ToString()),
          .mend = "return new values instead"});
   }
-  if (!run.watch.guards().Check(&miss)) {
-    return refuse({.reason = absl::StrCat("changes state: ", miss.ToString()),
-                   .mend = "keep such changes out of the compiled function",
-                   .at = {},
-                   .transient = true});
-  }
+  std::vector<PyObject*> left;
+  if (!FindEffects(run, &left, refusal, attempt)) return false;
   if (const std::string changed = run.watch.ChangedExposed();
       !changed.empty()) {
     return refuse({.reason = absl::StrCat("changes ", changed,
@@ -298,10 +308,6 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
   for (PyObject* object : run.watch.state_inputs()) inputs_.Pin(object);
   inputs_.Forbid(run.watch.state_tensors());
   std::vector<PyObject*> tensors;
-  std::vector<PyObject*> left;
-  for (const WrittenItem& item : run.watch.written()) {
-    left.push_back(PyDict_GetItemWithError(item.dict.get(), item.key.get()));
-  }
   if (const std::string changed = run.watch.ChangedArgument();
       !changed.empty()) {
     return refuse({.reason = absl::StrCat("writes ", changed,
@@ -309,7 +315,6 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
                                           "outside was given it"),
                    .mend = "pass a clone"});
   }
-  effects_ = Effects(run.watch.host_calls(), run.watch.written(), left);
   for (const PyRef& argument : run.watch.host_arguments()) {
     left.push_back(argument.get());
   }
@@ -318,7 +323,7 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
   if (tree_refusal) return refuse(std::move(tree_refusal));
   if (run.watch.refusal()) return refuse(run.watch.refusal());
   result_ = std::move(tree);
-  if (!FindNumbers(run, refusal)) return false;
+  if (!FindNumbers(run, refusal, attempt)) return false;
   const size_t num_results = tensors.size();
   std::vector<PyRef> pins;
   if (!FindGradients(run, &tensors, &pins, refusal)) return false;
@@ -399,7 +404,72 @@ absl::Status Record::CompileOutside(PyObject* make_runner,
                                 numbers, fed);
 }
 
-bool Record::FindNumbers(Observation& run, Refusal* refusal) {
+bool Record::FindEffects(Observation& run, std::vector<PyObject*>* left,
+                         Refusal* refusal, Attempt* attempt) {
+  StateGuards& guards = run.watch.guards();
+  const auto refuse = [&](std::string reason) {
+    *refusal = {.reason = std::move(reason),
+                .mend = "keep such changes out of the compiled function",
+                .transient = true};
+    return false;
+  };
+  const auto is_number = [](PyObject* object) {
+    return object != nullptr &&
+           (PyLong_CheckExact(object) || PyFloat_CheckExact(object));
+  };
+  Rewritten rewritten;
+  std::vector<Written> written;
+  std::string reason;
+  for (const StatePlace& place : run.watch.written()) {
+    PyObject* after = place.Find();
+    PyObject* noted = guards.Noted(place.holder.get(), place.key.get());
+    if (noted != nullptr) {
+      PyObject* before = noted == Slots::Absent() ? nullptr : noted;
+      if (SameValue(before, after)) continue;
+      const bool is_constant = before == nullptr || IsConstant(before);
+      if (!is_constant || (is_number(before) && is_number(after))) {
+        reason = absl::StrCat("changes state: ",
+                              Miss{.note = place.note,
+                                   .expected = DescribeValue(before),
+                                   .got = DescribeValue(after)}
+                                  .ToString());
+        if (!is_number(after) || PyFloat_CheckExact(after)) {
+          attempt->slots.push_back(place);
+        }
+      }
+      rewritten.places.insert({place.holder.get(), place.key.get()});
+    }
+    left->push_back(after);
+    written.push_back({.place = place,
+                       .is_removed = after == nullptr,
+                       .before = PyRef::Share(noted)});
+  }
+  if (!reason.empty()) return refuse(std::move(reason));
+  std::vector<Increment> increments;
+  if (!run.watch.FinishIncrements(&increments, &reason) ||
+      !run.watch.CheckContainers(&reason)) {
+    return refuse(std::move(reason));
+  }
+  for (const Increment& increment : increments) {
+    rewritten.places.insert(
+        {increment.place.holder.get(), increment.place.key.get()});
+  }
+  for (const auto& [container, before] : run.watch.changed_containers()) {
+    rewritten.containers.insert(container);
+  }
+  for (const ContainerCall& call : run.watch.container_calls()) {
+    for (const PyRef& arg : call.args) left->push_back(arg.get());
+  }
+  Miss miss;
+  if (!guards.CheckBut(rewritten, &miss)) {
+    return refuse(absl::StrCat("changes state: ", miss.ToString()));
+  }
+  effects_ = Effects(run.watch.host_calls(), std::move(written),
+                     std::move(increments), run.watch.container_calls());
+  return true;
+}
+
+bool Record::FindNumbers(Observation& run, Refusal* refusal, Attempt* attempt) {
   std::vector<HostInputs::Source> exact;
   std::vector<TapeHostValue> values =
       run.watch.values().Finish(&host_inputs_, &exact);
@@ -413,6 +483,7 @@ bool Record::FindNumbers(Observation& run, Refusal* refusal) {
       *refusal = {.reason = absl::StrCat("changes state: ", source.note.path),
                   .mend = "keep such changes out of the compiled function",
                   .transient = true};
+      attempt->slots.push_back({source.dict, source.key, source.note});
       return false;
     }
   }
@@ -513,6 +584,16 @@ std::vector<PyRef> Record::states() const {
 
 bool Record::Matches(const CallArgs& args, const TorchState& now,
                      BoundCall* bound, Miss* miss) {
+  if (slots_.empty()) return MatchesAll(args, now, bound, miss);
+  CallArgs all = args;
+  const std::vector<PyObject*> values = slots_.Values();
+  all.slots = values.data();
+  all.num_slots = values.size();
+  return MatchesAll(all, now, bound, miss);
+}
+
+bool Record::MatchesAll(const CallArgs& args, const TorchState& now,
+                        BoundCall* bound, Miss* miss) {
   if (now != torch_state_) {
     if (miss != nullptr) {
       *miss = {.kind = "torch state",
@@ -523,6 +604,7 @@ bool Record::Matches(const CallArgs& args, const TorchState& now,
     return false;
   }
   if (!inputs_.Match(args, &bound->inputs, miss) || !guards_.Check(miss) ||
+      !effects_.Check(miss) ||
       !host_inputs_.Read(bound->inputs, &bound->numbers, miss) ||
       !gradients_.Check(bound->inputs, miss)) {
     return false;
@@ -593,6 +675,7 @@ int Record::Traverse(visitproc visit, void* arg) const {
   if (const int stop = guards_.Traverse(visit, arg)) return stop;
   if (const int stop = result_.Traverse(visit, arg)) return stop;
   if (const int stop = effects_.Traverse(visit, arg)) return stop;
+  if (const int stop = slots_.Traverse(visit, arg)) return stop;
   if (const int stop = gradients_.Traverse(visit, arg)) return stop;
   if (const int stop = host_inputs_.Traverse(visit, arg)) return stop;
   if (graph_ != nullptr) {
@@ -601,6 +684,14 @@ int Record::Traverse(visitproc visit, void* arg) const {
   for (const State& state : states_) Py_VISIT(state.tensor.get());
   Py_VISIT(callable_.get());
   return 0;
+}
+
+std::vector<std::string> Record::EffectsToText() const {
+  std::vector<std::string> lines = effects_.ToText();
+  for (const StatePlace& place : slots_.places()) {
+    lines.push_back(absl::StrCat("reads ", place.note.path, " at each run"));
+  }
+  return lines;
 }
 
 std::vector<std::string> Record::GuardsToText() const {

@@ -15,6 +15,7 @@
 #include "python/capture/host_values.h"
 #include "python/capture/input_guards.h"
 #include "python/capture/memory_guards.h"
+#include "python/capture/places.h"
 #include "python/capture/py_ref.h"
 #include "python/capture/refusal.h"
 #include "python/capture/result_tree.h"
@@ -31,11 +32,20 @@ struct CaptureOptions {
   PyRef make_runner;
   // Numbers to treat as inputs.
   VaryingNumbers varying;
+  // Places to read as arguments are.
+  Slots slots;
   // Whether numbers read from tensors are followed, so that they may differ
   // at each run; else each has to be the recorded one.
   bool follow_numbers = true;
   // Classes whose instances are taken apart when they are arguments.
   absl::flat_hash_set<PyTypeObject*> structural;
+};
+
+// What is left of a run that can't be recorded.
+struct Attempt {
+  StateGuards guards;  // What it depended on.
+  // What it read and then set: a run that reads these as arguments may do.
+  std::vector<StatePlace> slots;
 };
 
 // What one run of a callable did, ready to be done again. Single-thread under
@@ -46,12 +56,11 @@ class Record {
   // Runs `callable` once, for real, watching it. `result` is what it returned:
   // null, with the Python error set, if it raised. The Record is null, and
   // `refusal` says why, if the run can't be done again in its place.
-  // `attempt` then has the facts that the run depended on.
   static std::unique_ptr<Record> Capture(PyObject* callable,
                                          const CallArgs& args,
                                          const CaptureOptions& options,
                                          PyRef* result, Refusal* refusal,
-                                         StateGuards* attempt);
+                                         Attempt* attempt);
   // Runs it once, watched, for its calls into the world outside alone. The
   // Refusal says why they aren't known.
   static Refusal Watch(PyObject* callable, const CallArgs& args,
@@ -61,6 +70,10 @@ class Record {
   // Adds the numbers in which the state differs from the recorded one, and
   // the argument that did so in the last failed Matches().
   void FindVarying(VaryingNumbers* varying) const;
+  // As Effects::FindSlots().
+  void FindSlots(std::vector<StatePlace>* slots) const {
+    effects_.FindSlots(slots);
+  }
 
   enum class Outcome {
     kHit,    // `result` is the call's.
@@ -95,7 +108,7 @@ class Record {
   int Traverse(visitproc visit, void* arg) const;
   // One readable expression each.
   std::vector<std::string> GuardsToText() const;
-  std::vector<std::string> EffectsToText() const { return effects_.ToText(); }
+  std::vector<std::string> EffectsToText() const;
   int64_t num_state_facts() const { return guards_.num_facts(); }
 
  private:
@@ -105,16 +118,25 @@ class Record {
   static std::unique_ptr<Record> Run(PyObject* callable, const CallArgs& args,
                                      const CaptureOptions& options,
                                      PyRef* result, Refusal* refusal,
-                                     StateGuards* attempt,
+                                     Attempt* attempt,
                                      std::vector<HostCall>* calls);
+  // As Matches(); `args` have what the slots hold.
+  bool MatchesAll(const CallArgs& args, const TorchState& now, BoundCall* bound,
+                  Miss* miss);
   // Turns what was observed into the rest of the Record; false if it can't.
   bool Finish(Observation& run, const CallArgs& args, PyObject* result,
-              const CaptureOptions& options, Refusal* refusal);
+              const CaptureOptions& options, Refusal* refusal,
+              Attempt* attempt);
+  // Settles what the run changed in Python's state; `left` gets the objects
+  // that it left there. False if that can't be done again.
+  bool FindEffects(Observation& run, std::vector<PyObject*>* left,
+                   Refusal* refusal, Attempt* attempt);
 
   TorchState torch_state_;
   InputGuards inputs_;
   StateGuards guards_;
   MemoryGuards memory_;
+  Slots slots_;
   ResultTree result_;
   Effects effects_;
   // Of the tape, in order. A gradient is found at its leaf at each run.
@@ -125,7 +147,7 @@ class Record {
   // Fills the states of `bound`, whose inputs are known.
   void BindStates(BoundCall* bound) const;
   // Settles which numbers vary; false if one can't.
-  bool FindNumbers(Observation& run, Refusal* refusal);
+  bool FindNumbers(Observation& run, Refusal* refusal, Attempt* attempt);
   bool FindGradients(Observation& run, std::vector<PyObject*>* tensors,
                      std::vector<PyRef>* pins, Refusal* refusal);
 

@@ -141,6 +141,7 @@ void Recorder::Impl::RecordCall(const c10::OperatorHandle& op,
         Storage& made = StorageOf(tensor);
         made.raw = true;
         made.of_python = callbacks.is_making_tensor();
+        made.of_program = callbacks.is_allocating();
       }
     });
     if (owner->refusal()) return;
@@ -244,7 +245,10 @@ struct RecorderAccess {
                             .at = CurrentUserLine()});
         }
         if (is_noted) return;
-        if (writes && facts.overwrites) {
+        const auto* storage = impl.FindStorage(tensor);
+        // What it leaves of memory that was never filled is as arbitrary.
+        const bool is_arbitrary = storage != nullptr && storage->of_program;
+        if (writes && (facts.overwrites || is_arbitrary)) {
           impl.NoteOverwrite(tensor);
         } else if (!view || name == "aten.lift_fresh") {
           impl.SettleRaw(tensor, recorder, name);

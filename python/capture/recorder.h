@@ -48,6 +48,8 @@ class Recorder {
     // else fills memory unseen by the dispatcher (an operator's own loop in
     // C++) can't be recorded.
     std::function<bool()> is_making_tensor;
+    // Whether the program itself asks for memory that isn't filled.
+    std::function<bool()> is_allocating;
     // An operator is about to take a tensor for the first time that requires
     // grad and that the run didn't make.
     std::function<void(PyObject*)> on_leaf;

@@ -30,6 +30,8 @@ struct Recorder::Impl {
     bool raw = false;
     // Allocated while Python's values were made a tensor.
     bool of_python = false;
+    // The program itself asked for it, so that nobody fills it unseen.
+    bool of_program = false;
     // If raw: which elements recorded calls have written since.
     std::vector<bool> written;
   };

@@ -7,6 +7,7 @@
 #include "python/capture/constants.h"
 #include "python/capture/host_values.h"
 #include "python/capture/interpreter.h"
+#include "python/capture/places.h"
 
 namespace mica {
 namespace {
@@ -162,14 +163,43 @@ StateGuards::DictFacts& StateGuards::FactsOf(PyObject* dict,
   return dicts_[it->second];
 }
 
-void StateGuards::AddItem(PyObject* dict, PyObject* key,
-                          const GuardNote& note) {
+void StateGuards::AddValue(PyObject* dict, PyObject* key, PyRef value,
+                           const GuardNote& note) {
   DictFacts& facts = FactsOf(dict, note);
   if (facts.is_whole) return;
   if (!facts.index.try_emplace(key, facts.items.size()).second) return;
-  facts.items.push_back({.key = PyRef::Share(key),
-                         .value = PyRef::Share(FindItem(dict, key)),
-                         .note = note});
+  facts.items.push_back(
+      {.key = PyRef::Share(key), .value = std::move(value), .note = note});
+}
+
+void StateGuards::AddItem(PyObject* dict, PyObject* key,
+                          const GuardNote& note) {
+  AddValue(dict, key, PyRef::Share(FindItem(dict, key)), note);
+}
+
+void StateGuards::AddItemAs(PyObject* dict, PyObject* key, PyObject* value,
+                            const GuardNote& note) {
+  AddValue(dict, key, PyRef::Share(value), note);
+  dict_tags_[dict_index_[dict]].version = 0;  // None has that.
+}
+
+PyObject* StateGuards::Noted(PyObject* holder, PyObject* key) const {
+  const auto value = [](const PyRef& noted) {
+    return noted ? noted.get() : Slots::Absent();
+  };
+  if (key == nullptr) {
+    for (const CellFacts& facts : cells_) {
+      if (facts.cell.get() == holder) return value(facts.value);
+    }
+    return nullptr;
+  }
+  const auto it = dict_index_.find(holder);
+  if (it == dict_index_.end()) return nullptr;
+  const DictFacts& facts = dicts_[it->second];
+  if (const auto item = facts.index.find(key); item != facts.index.end()) {
+    return value(facts.items[item->second].value);
+  }
+  return nullptr;
 }
 
 bool StateGuards::HasItem(PyObject* dict, PyObject* key) const {
@@ -198,6 +228,13 @@ void StateGuards::AddItems(PyObject* container, const GuardNote& note) {
     return true;
   });
   items_.push_back(std::move(facts));
+}
+
+bool StateGuards::HoldItems(PyObject* container) const {
+  for (const ItemsFacts& facts : items_) {
+    if (facts.container.get() == container) return CheckItems(facts, nullptr);
+  }
+  return false;
 }
 
 void StateGuards::AddInstance(PyObject* instance, const GuardNote& note) {
@@ -312,17 +349,17 @@ void StateGuards::FindVarying(VaryingNumbers* varying) const {
   }
 }
 
-bool StateGuards::Check(Miss* miss) {
+bool StateGuards::CheckBut(const Rewritten& rewritten, Miss* miss) {
   const size_t num_dicts = dict_tags_.size();
   for (size_t i = 0; i < num_dicts; ++i) {
     DictTag& tag = dict_tags_[i];
     const uint64_t now = DictVersion(tag.dict);
     if (now == tag.version) continue;
-    if (!CheckDict(dicts_[i], miss)) return false;
-    tag.version = now;
+    if (!CheckDict(dicts_[i], rewritten, miss)) return false;
+    if (rewritten.places.empty()) tag.version = now;
   }
   for (const size_t i : ordered_dicts_) {
-    if (!CheckDict(dicts_[i], miss)) return false;
+    if (!CheckDict(dicts_[i], rewritten, miss)) return false;
   }
   for (const InstanceFacts& facts : instances_) {
     if (!CheckInstance(facts, miss)) return false;
@@ -336,6 +373,7 @@ bool StateGuards::Check(Miss* miss) {
   for (const CellFacts& facts : cells_) {
     PyObject* now = PyCell_GET(facts.cell.get());
     if (SameValue(facts.value.get(), now)) continue;
+    if (rewritten.places.contains({facts.cell.get(), nullptr})) continue;
     return Report(miss, facts.note, DescribeValue(facts.value.get()),
                   DescribeValue(now));
   }
@@ -352,6 +390,7 @@ bool StateGuards::Check(Miss* miss) {
                   DescribeValue(now.get()));
   }
   for (const ItemsFacts& facts : items_) {
+    if (rewritten.containers.contains(facts.container.get())) continue;
     if (!CheckItems(facts, miss)) return false;
   }
   for (const SlotFacts& facts : slots_) {
@@ -371,11 +410,13 @@ bool StateGuards::Check(Miss* miss) {
   return true;
 }
 
-bool StateGuards::CheckDict(DictFacts& facts, Miss* miss) const {
+bool StateGuards::CheckDict(const DictFacts& facts, const Rewritten& rewritten,
+                            Miss* miss) const {
   PyObject* dict = facts.dict.get();
   for (const Item& item : facts.items) {
     PyObject* now = FindItem(dict, item.key.get());
     if (SameValue(item.value.get(), now)) continue;
+    if (rewritten.places.contains({dict, item.key.get()})) continue;
     return Report(miss, item.note, DescribeValue(item.value.get()),
                   DescribeValue(now));
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "python/capture/guard_note.h"
 #include "python/capture/py_ref.h"
@@ -18,6 +19,13 @@
 namespace mica {
 
 class VaryingNumbers;
+
+// What a run changed that it had read before: facts about it hold at the
+// beginning of a run only.
+struct Rewritten {
+  absl::flat_hash_set<std::pair<PyObject*, PyObject*>> places;
+  absl::flat_hash_set<PyObject*> containers;
+};
 
 // A conjunction of facts about objects, all of which it keeps alive. Built
 // while a program runs (each fact before the program can change it), checked
@@ -34,6 +42,17 @@ class StateGuards {
   // `key` is a str or an int; the item may be absent.
   void AddItem(PyObject* dict, PyObject* key, const GuardNote& note);
   bool HasItem(PyObject* dict, PyObject* key) const;
+  // The same of a number that was there and isn't any more.
+  void AddItemAs(PyObject* dict, PyObject* key, PyObject* value,
+                 const GuardNote& note);
+  // What was noted of an item, or of a cell (for a null key): its value, or
+  // Slots::Absent(); null if nothing was. Borrowed.
+  PyObject* Noted(PyObject* holder, PyObject* key) const;
+  bool HasItems(PyObject* container) const {
+    return known_.contains(container);
+  }
+  // Whether the container, which has been noted, is as it was.
+  bool HoldItems(PyObject* container) const;
   bool HasArray(PyObject* array) const { return known_.contains(array); }
   void AddDict(PyObject* dict, const GuardNote& note);  // All items, in order.
   // list, set, frozenset and collections.deque: all items.
@@ -61,7 +80,9 @@ class StateGuards {
 
   // True if every fact holds. Otherwise `miss`, if given, names one that does
   // not.
-  bool Check(Miss* miss);
+  bool Check(Miss* miss) { return CheckBut({}, miss); }
+  // The same, but for what was changed since.
+  bool CheckBut(const Rewritten& rewritten, Miss* miss);
 
   struct Tensor {
     PyRef tensor;
@@ -143,7 +164,10 @@ class StateGuards {
   };
 
   DictFacts& FactsOf(PyObject* dict, const GuardNote& note);
-  bool CheckDict(DictFacts& facts, Miss* miss) const;
+  void AddValue(PyObject* dict, PyObject* key, PyRef value,
+                const GuardNote& note);
+  bool CheckDict(const DictFacts& facts, const Rewritten& rewritten,
+                 Miss* miss) const;
   bool CheckItems(const ItemsFacts& facts, Miss* miss) const;
   bool CheckInstance(const InstanceFacts& facts, Miss* miss) const;
   bool CheckType(TypeFacts& facts, Miss* miss);

@@ -25,6 +25,7 @@ bool IsContainer(PyObject* object) {
 // Kinds of object that hold nothing that a program could change unseen.
 bool IsInert(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
+  if (type == &PyTuple_Type) return IsConstant(object);
   return IsConstant(object) || type == &PyCode_Type ||
          type == &PyFrozenSet_Type || IsImmutableType(type);
 }
@@ -34,13 +35,6 @@ bool IsItemKey(PyObject* key) {
 }
 
 PyObject* ModuleDict(PyObject* module) { return PyModule_GetDict(module); }
-
-PyRef InternedKey(PyObject* key) {
-  PyObject* interned = key;
-  Py_INCREF(interned);
-  PyUnicode_InternInPlace(&interned);
-  return PyRef::Steal(interned);
-}
 
 }  // namespace
 
@@ -221,7 +215,7 @@ void StateWatch::EnterFunction(PyObject* function) {
 
 void StateWatch::ReadGlobal(PyObject* globals, PyObject* builtins,
                             PyObject* name) {
-  if (refusal_ || !IsFirst(globals, name)) return;
+  if (refusal_ || IsKnown(globals, name)) return;
   const std::string text = PyText(name);
   for (PyObject* dict : {globals, builtins}) {
     if (dict == nullptr) continue;
@@ -243,6 +237,8 @@ void StateWatch::ReadCell(PyObject* cell, PyObject* name) {
   if (refusal_ || cell == nullptr || !PyCell_Check(cell) || !IsOld(cell)) {
     return;
   }
+  if (IsWritten(cell, nullptr)) return;
+  if (UseSpecially(cell, nullptr, PyText(name), Use::kRead)) return;
   guards_.AddCell(cell, NoteOf(PyText(name)));
   MarkOld(PyCell_GET(cell), PyText(name));
 }
@@ -259,27 +255,18 @@ void StateWatch::RemoveAttribute(PyObject* owner, PyObject* name) {
   UseAttribute(owner, name, Use::kRemove);
 }
 
-bool StateWatch::IsWritten(PyObject* dict, PyObject* key) const {
-  if (!written_dicts_.contains(dict)) return false;
-  if (!PyUnicode_CheckExact(key)) return false;
-  return written_keys_.contains({dict, InternedKey(key).get()});
-}
-
 void StateWatch::UseDictItem(PyObject* dict, PyObject* key,
                              const std::string& path, Use use) {
+  const PyRef name = Canonical(key);
+  if (!name) return PyErr_Clear();
+  key = name.get();
   if (IsWritten(dict, key)) return;  // Its value is the run's.
-  if (use == Use::kWrite && PyUnicode_CheckExact(key) &&
-      PyDict_CheckExact(dict)) {
-    PyRef name = InternedKey(key);
-    written_dicts_.insert(dict);
-    written_keys_.insert({dict, name.get()});
-    // What was read before has to be as it was in the end.
-    if (!guards_.HasItem(dict, name.get()) && !guards_.HasItem(dict, key)) {
-      written_.push_back(
-          {.dict = PyRef::Share(dict), .key = name, .note = NoteOf(path)});
-    }
-    pins_.push_back(std::move(name));
-    return;
+  const bool is_plain = PyDict_CheckExact(dict);
+  if (is_plain && UseSpecially(dict, key, path, use)) return;
+  if (use != Use::kRead && is_plain) {
+    // Removing it asks whether it is there.
+    if (use == Use::kRemove) AddItem(dict, key, NoteOf(path));
+    return WritePlace(dict, name, path);
   }
   AddItem(dict, key, NoteOf(path));
   PyObject* value = PyDict_GetItemWithError(dict, key);
@@ -297,7 +284,7 @@ void StateWatch::UseAttribute(PyObject* owner, PyObject* name, Use use) {
   }
   PyTypeObject* type = Py_TYPE(owner);
   TouchType(type);
-  if (old_.contains(owner) && !is_write && !IsFirst(owner, name)) return;
+  if (old_.contains(owner) && !is_write && IsKnown(owner, name)) return;
   if (PyModule_Check(owner)) {
     PyObject* dict = ModuleDict(owner);
     const std::string base = PathOf(owner);
@@ -452,6 +439,33 @@ void StateWatch::UseInstanceAttribute(PyObject* owner, PyObject* name,
   UseDictItem(dict, name, path, use);
 }
 
+// A dict's item, or one of a tensor, a list or what else has items.
+void StateWatch::WriteItem(PyObject* container, PyObject* key,
+                           PyObject* value) {
+  if (refusal_) return;
+  if (PyDict_CheckExact(container) && IsItemKey(key)) {
+    if (!IsOld(container)) return;
+    return UseDictItem(container, key, ItemPath(PathOf(container), key),
+                       Use::kWrite);
+  }
+  if (PyList_CheckExact(container) && PyLong_CheckExact(key)) {
+    static PyObject* method = PyObject_GetAttrString(
+        reinterpret_cast<PyObject*>(&PyList_Type), "__setitem__");
+    if (ChangeContainer(method, {container, key, value})) return;
+  }
+  UseItem(container, key);
+}
+
+void StateWatch::RemoveItem(PyObject* container, PyObject* key) {
+  if (refusal_) return;
+  if (PyDict_CheckExact(container) && IsItemKey(key)) {
+    if (!IsOld(container)) return;
+    return UseDictItem(container, key, ItemPath(PathOf(container), key),
+                       Use::kRemove);
+  }
+  UseItem(container, key);
+}
+
 void StateWatch::UseItem(PyObject* container, PyObject* key) {
   if (refusal_) return;
   is_making_tensor_ = true;  // tensor[[0, 2]], tensor[0] = 3.
@@ -460,7 +474,7 @@ void StateWatch::UseItem(PyObject* container, PyObject* key) {
   if (PyDict_Check(container) && IsItemKey(key)) {
     TouchType(Py_TYPE(container));
     if (!IsOld(container)) return;
-    if (PyUnicode_CHECK_INTERNED(key) && !IsFirst(container, key)) return;
+    if (PyUnicode_CHECK_INTERNED(key) && IsKnown(container, key)) return;
     UseDictItem(container, key, ItemPath(PathOf(container), key), Use::kRead);
     return;
   }
@@ -546,6 +560,10 @@ void StateWatch::TouchContainer(PyObject* object, int depth) {
   if (is_old && written_dicts_.contains(object)) {
     return Refuse(absl::StrCat("reads all of ", PathOf(object),
                                " after it wrote items of it"));
+  }
+  if (is_old && unread_containers_.contains(object)) {
+    return Refuse(
+        absl::StrCat("reads ", PathOf(object), " after it changed it"));
   }
   if (is_first && !PyTuple_Check(object)) {
     const GuardNote note = NoteOf(PathOf(object));

@@ -17,6 +17,7 @@
 #include "python/capture/host_values.h"
 #include "python/capture/interpreter.h"
 #include "python/capture/passed_numbers.h"
+#include "python/capture/places.h"
 #include "python/capture/purity.h"
 #include "python/capture/py_ref.h"
 #include "python/capture/refusal.h"
@@ -55,6 +56,8 @@ class StateWatch {
     on_made_ = std::move(on_made);
   }
 
+  // Places that are read as arguments are. Outlives the watch.
+  void SetSlots(const Slots* slots) { slots_ = slots; }
   // Numbers to follow as inputs; others are constants. Outlives the watch.
   void SetVarying(const VaryingNumbers* varying) { varying_ = varying; }
   // Called around each call that is made again at hits: what that does itself
@@ -72,6 +75,7 @@ class StateWatch {
   // EndStep().
   void BeginStep() {
     is_making_tensor_ = makes_constant_ = shares_array_ = makes_array_ = false;
+    makes_iterator_ = is_allocating_ = false;
     host_op_ = nullptr;
     host_operands_.clear();
     annotated_ = nullptr;
@@ -93,6 +97,19 @@ class StateWatch {
   // True if the step at hand calls a function that an annotation stands for:
   // no look into it, and what it returns follows from no single number.
   bool is_annotated_call() const { return annotated_ != nullptr; }
+  // What the step at hand reads is only read to have `addend` added, and the
+  // sum is put there. EndIncrement() says whether that is a number in a place
+  // of the state.
+  void BeginIncrement(PyObject* addend) {
+    addend_ = addend;
+    took_addend_ = false;
+  }
+  bool EndIncrement() {
+    addend_ = nullptr;
+    return took_addend_;
+  }
+  // Whether the step at hand, and what it calls, puts the sum there.
+  void SetStoresSum(bool stores) { stores_sum_ = stores; }
   void EnterFunction(PyObject* function);
   void ReadGlobal(PyObject* globals, PyObject* builtins, PyObject* name);
   void WriteGlobal(PyObject* globals, PyObject* name);
@@ -101,10 +118,16 @@ class StateWatch {
   void RemoveAttribute(PyObject* owner, PyObject* name);
   // Reads or writes `container[key]`, or asks whether it is there.
   void UseItem(PyObject* container, PyObject* key);
+  // Sets or removes `container[key]`.
+  void WriteItem(PyObject* container, PyObject* key, PyObject* value);
+  void RemoveItem(PyObject* container, PyObject* key);
   // A variable of an enclosing function.
   void ReadCell(PyObject* cell, PyObject* name);
+  void WriteCell(PyObject* cell, PyObject* name);
   // An operator or a truth test looks at `object`, not into what it holds.
-  void Touch(PyObject* object) { TouchObject(object, /*depth=*/0); }
+  void Touch(PyObject* object) { TouchObject(object, kShallowDepth); }
+  // C code gets `object`, and what it holds.
+  void TouchDeep(PyObject* object) { TouchObject(object, kDeepDepth); }
   // Compares identities.
   void Compare(PyObject* a, PyObject* b);
   // `keyword_names` is a tuple, of the last arguments, or null.
@@ -112,6 +135,8 @@ class StateWatch {
             PyObject* keyword_names = nullptr);
   // True if a call leads to Python code, whatever its arguments are.
   static bool IsFollowed(PyObject* callable);
+  // True for C code that depends on nothing but its arguments.
+  static bool IsPureCall(PyObject* callable);
   // Makes text of it.
   void Format(PyObject* object);
   void Import(PyObject* name);
@@ -126,14 +151,29 @@ class StateWatch {
   // True while the step at hand fills new tensors with Python's values: then
   // memory that no operator wrote holds constants.
   bool is_making_tensor() const { return is_making_tensor_; }
+  // True while the step at hand is the program's own torch.empty or its like.
+  bool is_allocating() const { return is_allocating_; }
   // Arguments that the program also found in its state.
   const absl::flat_hash_set<PyObject*>& state_inputs() const {
     return state_inputs_;
   }
   GradientWatch& gradients() { return gradients_; }
-  // Items of older dicts that the program wrote first and read, if at all,
-  // after that: no fact says what they were.
-  absl::Span<const WrittenItem> written() const { return written_; }
+  // Places that the program set, in the order in which it first did.
+  absl::Span<const StatePlace> written() const { return written_; }
+  // Numbers that it only added constants to. False, with a reason, if one isn't
+  // what that would make of it. Notes those that it also read otherwise.
+  bool FinishIncrements(std::vector<Increment>* increments,
+                        std::string* reason);
+  // Changes to containers of which it had read nothing.
+  const std::vector<ContainerCall>& container_calls() const {
+    return container_calls_;
+  }
+  // False, with a reason, if one isn't what these calls make of it.
+  bool CheckContainers(std::string* reason) const;
+  // Containers that it changed by methods that are known, as they were before.
+  const absl::flat_hash_map<PyObject*, PyRef>& changed_containers() const {
+    return changed_containers_;
+  }
   const std::vector<HostCall>& host_calls() const { return host_calls_; }
   // Their arguments that are made again at each hit, in order.
   absl::Span<const PyRef> host_arguments() const { return host_arguments_; }
@@ -177,7 +217,16 @@ class StateWatch {
   // Reads or writes an item of an older dict, which is known as `path`.
   void UseDictItem(PyObject* dict, PyObject* key, const std::string& path,
                    Use use);
-  bool IsWritten(PyObject* dict, PyObject* key) const;
+  bool IsWritten(PyObject* holder, PyObject* key) const;
+  // An equal key that is the same object each time that it is asked for.
+  PyRef Canonical(PyObject* key);
+  // True if a place's use is that of a slot, or a step of an increment.
+  bool UseSpecially(PyObject* holder, PyObject* key, const std::string& path,
+                    Use use);
+  void WritePlace(PyObject* holder, PyRef key, const std::string& path);
+  // A method call that changes an older container; false if it is none such.
+  bool ChangeContainer(PyObject* method, absl::Span<PyObject* const> args);
+  void ReadLengths(PyObject* lengths);
   bool UseDescriptor(PyObject* owner, PyObject* name, PyObject* descriptor);
   // The arguments of a call that makes a tensor of Python's values.
   void MakeTensor(absl::Span<PyObject* const> args, bool copies = false);
@@ -204,6 +253,10 @@ class StateWatch {
   void CheckCallback(PyObject* callable);
   void RefuseCall(PyObject* callable);
 
+  // True if `key` of `object` came by before, and that is all there is to it.
+  bool IsKnown(PyObject* object, PyObject* key) {
+    return counters_.empty() && addend_ == nullptr && !IsFirst(object, key);
+  }
   // True the first time that `key` of `object` comes by: facts noted before
   // need no second look. Both stay alive, so that an address names one object.
   bool IsFirst(PyObject* object, PyObject* key) {
@@ -233,6 +286,12 @@ class StateWatch {
   std::vector<PyRef> host_operands_;
   std::vector<PassedNumbers> passed_;
   bool passes_tensors_ = false;
+  const Slots* slots_ = nullptr;
+  PyObject* addend_ = nullptr;
+  bool took_addend_ = false;
+  bool stores_sum_ = false;
+  bool makes_iterator_ = false;  // The step at hand, if it gives one.
+  bool is_allocating_ = false;
   bool is_making_tensor_ = false;
   bool makes_constant_ = false;
   const CallAnnotation* annotated_ = nullptr;  // Of the step at hand's call.
@@ -252,8 +311,19 @@ class StateWatch {
     std::string bytes;
   };
   std::vector<Exposed> exposed_;
-  std::vector<WrittenItem> written_;
+  std::vector<StatePlace> written_;
   absl::flat_hash_set<std::pair<PyObject*, PyObject*>> written_keys_;
+  struct Counter {
+    Increment increment;
+    bool is_exact = false;  // It was read otherwise, too.
+  };
+  std::vector<Counter> counters_;
+  absl::flat_hash_map<std::pair<PyObject*, PyObject*>, size_t> counter_index_;
+  PyRef keys_;  // Canonical ones: a dict of each to itself.
+  std::vector<ContainerCall> container_calls_;
+  absl::flat_hash_map<PyObject*, PyRef> changed_containers_;  // Copies.
+  // Those whose contents before the run nobody noted,
+  absl::flat_hash_set<PyObject*> unread_containers_;
   absl::flat_hash_set<PyObject*> written_dicts_;
   Refusal refusal_;
   absl::flat_hash_set<PyObject*> inputs_;

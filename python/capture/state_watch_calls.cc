@@ -28,7 +28,9 @@ PyRef SelfOf(PyObject* callable) {
 
 // A function of numpy's own or a method of an array.
 bool IsNumpyCall(PyObject* callable, absl::Span<PyObject* const> args) {
-  if (!args.empty() && IsArray(args[0])) return true;
+  for (PyObject* arg : args) {
+    if (arg != nullptr && IsArray(arg)) return true;
+  }
   if (!PyCFunction_Check(callable)) return false;
   PyObject* module = reinterpret_cast<PyCFunctionObject*>(callable)->m_module;
   return module != nullptr && PyUnicode_Check(module) &&
@@ -202,6 +204,16 @@ bool StateWatch::IsFollowed(PyObject* callable) {
   return method != nullptr && PyFunction_Check(method);
 }
 
+bool StateWatch::IsPureCall(PyObject* callable) {
+  if (PyType_Check(callable)) {
+    return IsPureType(AsType(callable)) &&
+           callable != reinterpret_cast<PyObject*>(&PyType_Type);
+  }
+  return (PyCFunction_Check(callable) ||
+          Py_TYPE(callable) == &PyMethodDescr_Type) &&
+         KindOfBuiltin(callable) == CallKind::kPure;
+}
+
 void StateWatch::MakeTensor(absl::Span<PyObject* const> args, bool copies) {
   is_making_tensor_ = true;
   // Of a tensor, or of an array, it may be a view.
@@ -257,6 +269,7 @@ void StateWatch::CallType(PyTypeObject* type,
     if (method != nullptr && PyFunction_Check(method)) return;
     return RefuseCall(reinterpret_cast<PyObject*>(type));
   }
+  makes_iterator_ = true;
   // Python's own __init__ gets the arguments: what it reads is followed.
   if (IsPythonClass(type) && base == &PyBaseObject_Type) return;
   for (PyObject* arg : args) TouchObject(arg, kDeepDepth);
@@ -282,17 +295,21 @@ void StateWatch::CallBuiltin(PyObject* callable,
     case CallKind::kHost:
       return CallAnnotated(*known, callable, all, keyword_names);
     case CallKind::kReadsData:
+      if (absl::EndsWith(CallableName(callable), "._pad_packed_sequence") &&
+          all.size() > 1) {
+        ReadLengths(all[1]);
+        is_making_tensor_ = true;  // The lengths that it gives.
+        return TouchObject(all[0], kShallowDepth);
+      }
       return ReadData(callable, all);
     case CallKind::kRecurrent:
       // (data, batch_sizes, state, weights, …) as against (input, state,
       // weights, …).
       if (all.size() > 3 && (PyList_Check(all[3]) || PyTuple_Check(all[3]))) {
-        return Refuse(
-            "runs a recurrent layer on a packed sequence, whose "
-            "sizes it reads on the host",
-            "pad the sequences instead");
+        ReadLengths(all[1]);
       }
-      [[fallthrough]];
+      for (PyObject* arg : all) TouchObject(arg, kDeepDepth);
+      return;
     case CallKind::kBackward:
       return RunBackward(all);
     case CallKind::kRequiresGrad:
@@ -311,9 +328,15 @@ void StateWatch::CallBuiltin(PyObject* callable,
       [[fallthrough]];
     case CallKind::kPure:
       makes_array_ = IsNumpyCall(callable, all);
+      makes_iterator_ = all.size() == 1 && !PyIter_Check(all[0]);
+      if (kind == CallKind::kPure && keyword_names == nullptr &&
+          ChangeContainer(callable, all)) {
+        return;
+      }
       for (PyObject* arg : all) TouchObject(arg, kDeepDepth);
       return;
     case CallKind::kOperator:
+      is_allocating_ = IsAllocation(callable);
       for (PyObject* arg : all) {
         if (arg != nullptr && values_.Find(arg) >= 0) {
           PassNumber(arg);

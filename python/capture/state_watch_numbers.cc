@@ -28,6 +28,10 @@ void StateWatch::EndStep(PyObject* result, bool entered) {
   if (refusal_) return;
   if (makes_constant_ && result != nullptr) CallGave(result);
   if (makes_array_ && result != nullptr && IsArray(result)) AddNewArray(result);
+  if (makes_iterator_ && result != nullptr && !PyObject_IS_GC(result) &&
+      PyIter_Check(result)) {
+    young_.insert(result);  // Of a range.
+  }
   if (host_op_ != nullptr) {
     std::vector<PyObject*> operands;
     for (const PyRef& operand : host_operands_) {
@@ -71,9 +75,14 @@ void StateWatch::Negate(PyObject* number) {
 
 void StateWatch::Store(PyObject* owner, PyObject* value) {
   if (refusal_ || values_.empty() || !values_.HasKnown(value)) return;
-  if (owner == nullptr || IsOld(owner) || inputs_.contains(owner)) {
-    values_.MarkExactDeep(value);
+  // What is left in a place of the state is made again from the run's numbers.
+  if (owner == nullptr || PyCell_Check(owner) || PyDict_CheckExact(owner)) {
+    return;
   }
+  const bool is_instance = IsPythonClass(Py_TYPE(owner)) &&
+                           InstanceDict(owner) != nullptr && !IsTensor(owner);
+  if (is_instance && !inputs_.contains(owner)) return;
+  if (IsOld(owner) || inputs_.contains(owner)) values_.MarkExactDeep(value);
 }
 
 void StateWatch::PassNumber(PyObject* number) {

@@ -7,6 +7,7 @@ import io
 import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from types import CellType
 from typing import Any
 
 import torch
@@ -43,7 +44,7 @@ def check(
     )
     written = touched["written"]
     before = Scene(_roots(compiled, args, kwargs, touched))
-    items = [dictionary.get(key, ABSENT) for _, dictionary, key in written]
+    items = [_get_item(holder, key) for _, holder, key in written]
     generators = _Generators()
     served = compiled._mica_rehearse(*args, **kwargs)
     if served is None:
@@ -53,8 +54,8 @@ def check(
         _roots(compiled, args, kwargs, touched, result, calls, _Generators()),
         before,
     )
-    for (_, dictionary, key), item in zip(written, items, strict=True):
-        _put_item(dictionary, key, item)
+    for (_, holder, key), item in zip(written, items, strict=True):
+        _put_item(holder, key, item)
     before.restore()
     generators.restore()
     try:
@@ -91,9 +92,10 @@ def _roots(
     roots += [(f"argument {i}", arg) for i, arg in enumerate(args)]
     roots += [(f"argument {name}", arg) for name, arg in kwargs.items()]
     roots += [
-        (path, dictionary.get(key, ABSENT))
-        for path, dictionary, key in touched["written"]
+        (path, _get_item(holder, key))
+        for path, holder, key in touched["written"]
     ]
+    roots += [("a container", container) for container in touched["containers"]]
     title = getattr(compiled.__wrapped__, "__name__", "the module")
     roots.append((title, compiled.__wrapped__))
     states = [s for s in touched["states"] if s is not None]
@@ -107,11 +109,28 @@ def _roots(
     return roots
 
 
-def _put_item(dictionary: dict[Any, Any], key: Any, item: Any) -> None:
-    if item is ABSENT:
-        dictionary.pop(key, None)
-    elif dictionary.get(key, ABSENT) is not item:
-        dictionary[key] = item
+def _get_item(holder: dict[Any, Any] | CellType, key: Any) -> Any:
+    """An item of a dict; or what a cell holds, which has no keys."""
+    if isinstance(holder, dict):
+        return holder.get(key, ABSENT)
+    try:
+        return holder.cell_contents
+    except ValueError:
+        return ABSENT
+
+
+def _put_item(holder: dict[Any, Any] | CellType, key: Any, item: Any) -> None:
+    if _get_item(holder, key) is item:
+        return
+    if isinstance(holder, dict):
+        if item is ABSENT:
+            holder.pop(key, None)
+        else:
+            holder[key] = item
+    elif item is ABSENT:
+        del holder.cell_contents
+    else:
+        holder.cell_contents = item
 
 
 def _run(

@@ -29,6 +29,7 @@ def compile(
     frozen: bool = ...,
     fullgraph: bool = ...,
     backend: Backend | None = ...,
+    exact: bool = ...,
 ) -> _F: ...
 @overload
 def compile(
@@ -37,6 +38,7 @@ def compile(
     frozen: bool = ...,
     fullgraph: bool = ...,
     backend: Backend | None = ...,
+    exact: bool = ...,
 ) -> Callable[[_F], _F]: ...
 def compile(
     fn: _F | None = None,
@@ -44,6 +46,7 @@ def compile(
     frozen: bool = False,
     fullgraph: bool = False,
     backend: Backend | None = None,
+    exact: bool = False,
 ) -> _F | Callable[[_F], _F]:
     """Makes a callable that runs `fn` as a static graph.
 
@@ -67,6 +70,9 @@ def compile(
         new copies. Writes through `Tensor.data`, or through numpy, may go
         unnoticed: that there are none is the caller's promise.
       fullgraph: Raise instead of running eagerly for good.
+      exact: Every operator that computes runs ATen's own kernel, so that
+        results are eager's bit for bit. Mica's kernels round elsewhere; a
+        network that makes much of little differences shows it.
       backend: Another compiler, by torch.compile's convention:
         `backend(module, example_inputs)` takes a torch.fx.GraphModule of ATen
         calls, functional and below autograd, and gives a callable of such
@@ -83,7 +89,11 @@ def compile(
     """
     if fn is None:
         return lambda inner: compile(
-            inner, frozen=frozen, fullgraph=fullgraph, backend=backend
+            inner,
+            frozen=frozen,
+            fullgraph=fullgraph,
+            exact=exact,
+            backend=backend,
         )
     if backend is not None and frozen:
         raise ValueError("mica.compile: frozen is no option of a backend")
@@ -98,6 +108,7 @@ def compile(
         CaptureError,
         frozen,
         fullgraph,
+        exact,
         os.environ.get("MICA_DISABLE", "0") not in ("", "0"),
         default_num_threads(),
         default_num_streams(),

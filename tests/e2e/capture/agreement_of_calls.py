@@ -28,6 +28,8 @@ def same(a: Any, b: Any) -> None:
         assert len(a) == len(b)
         for x, y in zip(a, b, strict=True):
             same(x, y)
+    elif isinstance(a, float):
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6, equal_nan=True)
     elif hasattr(a, "__dict__") and not isinstance(a, (type, nn.Module)):
         same(vars(a), vars(b))
     else:

@@ -1,0 +1,55 @@
+// Where Python keeps what a program may set: items of dicts, and cells.
+
+#ifndef MICA_PYTHON_CAPTURE_PLACES_H_
+#define MICA_PYTHON_CAPTURE_PLACES_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "python/capture/guard_note.h"
+#include "python/capture/py_ref.h"
+
+namespace mica {
+
+// An item of a dict (an object's attribute, a global), or what a cell holds.
+struct StatePlace {
+  PyRef holder;
+  PyRef key;  // Null for a cell.
+  GuardNote note;
+
+  // What it holds, or null. Borrowed.
+  PyObject* Find() const;
+  // Null removes. False with a Python error set.
+  bool Set(PyObject* value) const;
+};
+
+// Places of a program's state that it reads and then sets, so that they hold
+// something else at each call: a counter, a hidden state. Records read them as
+// they read arguments. All that it names is kept alive.
+class Slots {
+ public:
+  // False if it was known.
+  bool Add(StatePlace place);
+  bool Has(PyObject* holder, PyObject* key) const {
+    return !index_.empty() && index_.contains({holder, key});
+  }
+  bool empty() const { return places_.empty(); }
+  absl::Span<const StatePlace> places() const { return places_; }
+  // What each holds now; Absent() for nothing. Borrowed.
+  std::vector<PyObject*> Values() const;
+  // Stands for nothing. Borrowed.
+  static PyObject* Absent();
+  // For Python's garbage collector.
+  int Traverse(visitproc visit, void* arg) const;
+
+ private:
+  std::vector<StatePlace> places_;
+  absl::flat_hash_map<std::pair<PyObject*, PyObject*>, int> index_;
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_PLACES_H_
