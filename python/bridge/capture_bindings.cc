@@ -8,6 +8,7 @@
 #include "python/bridge/bindings.h"
 #include "python/bridge/status.h"
 #include "python/capture/compiled.h"
+#include "python/capture/dynamic_sizes.h"
 #include "python/capture/interpreter.h"
 #include "python/capture/purity.h"
 #include "python/capture/recorder.h"
@@ -59,6 +60,13 @@ void BindStance(nb::module_& m) {
         nb::arg("read"), nb::arg("changed"), nb::arg("reason"));
   m.def("drop_annotation",
         [](size_t id) { DropAnnotation(reinterpret_cast<const void*>(id)); });
+  m.def("kind_of", [](nb::handle callable) {
+    return static_cast<int>(KindOfBuiltin(callable.ptr()));
+  });
+  m.def("mark_dynamic",
+        [](nb::handle tensor, int dim) { MarkDynamic(tensor.ptr(), dim); });
+  m.def("drop_dynamic",
+        [](size_t id) { DropDynamic(reinterpret_cast<const void*>(id)); });
   m.def("stance", &NameOfStance);
   m.def("set_stance", &SetStanceByName, nb::arg("stance"));
   m.def("set_checker",

@@ -7,6 +7,7 @@
 #include "framework/text/text.h"
 #include "framework/trace/recorder.h"
 #include "python/capture/describe.h"
+#include "python/capture/interpreter.h"
 #include "python/capture/stance.h"
 
 namespace mica {
@@ -16,6 +17,8 @@ namespace {
 constexpr int kMaxRefusals = 4;
 // Records made in a row, none of which ever served a call.
 constexpr int kMaxIdleCaptures = 24;
+// Records that differ in sizes only that are expected to vary.
+constexpr int kMaxSizes = 64;
 
 void Log(const std::string& text) { PySys_FormatStderr("%s\n", text.c_str()); }
 
@@ -85,6 +88,7 @@ PyRef ReportRecord(const Record& record) {
       Put(d, "calls", Texts(calls)) && Put(d, "ops", Texts(ops)) &&
       Put(d, "opaque", counts) && Put(d, "variables", Variables(record)) &&
       Put(d, "guards", Texts(record.GuardsToText())) &&
+      Put(d, "guard_kinds", Texts(record.GuardKinds())) &&
       Put(d, "effects", Texts(record.EffectsToText())) &&
       Put(d, "hits", Number(record.hits)) &&
       Put(d, "program", Text(ToText(graph.program()))) &&
@@ -161,6 +165,8 @@ PyObject* Compiled::Call(const CallArgs& args) {
       }
     }
     has_miss = !miss.kind.empty();
+    // Arguments have no line; the call has.
+    if (has_miss && miss.note.at.line == 0) miss.note.at = CurrentUserLine();
     if (has_miss) NoteMiss(misplaced, miss);
   }
   if (CurrentStance() == Stance::kFailOnRecompile) {
@@ -178,8 +184,8 @@ PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
   TraceSpan span("capture", "capture ",
                  IsTracing() ? Title(callable_.get()) : "");
   if (miss != nullptr && options_.log_recompiles) {
-    Log(absl::StrCat("mica recompiles ", Title(callable_.get()), ": ",
-                     miss->ToString()));
+    Log(absl::StrCat("mica recompiles ", Title(callable_.get()), ", record ",
+                     records_.size() + 1, ": ", miss->ToString()));
   }
   PyRef result;
   Refusal refusal;
@@ -209,9 +215,38 @@ PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
   return result.release();
 }
 
+bool Compiled::KeepBound() {
+  std::map<std::string, int> sizes;
+  int num_families = 0;
+  std::vector<std::shared_ptr<Record>> kept;
+  std::string first;
+  bool is_further_size = false;
+  for (size_t i = 0; i < records_.size(); ++i) {
+    const std::string family = records_[i]->inputs().Family(dynamic_);
+    if (i == 0) first = family;
+    is_further_size |= i > 0 && !family.empty() && family == first;
+    const bool is_new = family.empty() || sizes[family] == 0;
+    if (is_new ? num_families == options_.max_records
+               : sizes[family] == kMaxSizes) {
+      continue;
+    }
+    num_families += is_new ? 1 : 0;
+    if (!family.empty()) ++sizes[family];
+    kept.push_back(records_[i]);
+  }
+  const auto num_dropped = static_cast<int64_t>(records_.size() - kept.size());
+  dropped_ += num_dropped;
+  if (num_dropped > 0 && options_.log_recompiles) {
+    Log(absl::StrCat("mica drops the record of ", Title(callable_.get()),
+                     " that was hit least recently: ", options_.max_records,
+                     " are the bound"));
+  }
+  records_ = std::move(kept);
+  return is_further_size;
+}
+
 void Compiled::AddRecord(std::shared_ptr<Record> record) {
   refusals_in_a_row_ = 0;
-  ++captures_without_hit_;
   if (options_.log_guards) {
     for (const std::string& line : record->GuardsToText()) {
       Log(absl::StrCat("mica guard ", Title(callable_.get()), ": ", line));
@@ -219,9 +254,8 @@ void Compiled::AddRecord(std::shared_ptr<Record> record) {
   }
   if (options_.log_graph) Log(ToText(record->graph().program()));
   records_.insert(records_.begin(), std::move(record));
-  if (static_cast<int>(records_.size()) > options_.max_records) {
-    records_.pop_back();
-  }
+  for (const auto& mark : records_[0]->dynamic()) dynamic_.insert(mark);
+  if (!KeepBound()) ++captures_without_hit_;
   if (captures_without_hit_ >= kMaxIdleCaptures) {
     given_up_ = absl::StrCat(
         "its last ", kMaxIdleCaptures,
@@ -243,6 +277,7 @@ void Compiled::NoteMiss(PyTypeObject* misplaced, const Miss& miss) {
   Counted& counted = misses_[absl::StrCat(miss.kind, " ", miss.note.path)];
   counted.text = miss.ToString();
   ++counted.count;
+  ++misses_by_kind_[miss.kind];
   if (misplaced != nullptr) options_.capture.structural.insert(misplaced);
 }
 
@@ -316,6 +351,9 @@ int Compiled::Traverse(visitproc visit, void* arg) const {
 void Compiled::Reset() {
   records_.clear();
   misses_.clear();
+  misses_by_kind_.clear();
+  dynamic_.clear();
+  dropped_ = 0;
   refusals_.clear();
   given_up_.clear();
   hits_ = eager_calls_ = captures_ = 0;
@@ -346,8 +384,14 @@ PyObject* Compiled::Report() const {
     }
     return list;
   };
+  PyRef kinds = PyRef::Steal(PyDict_New());
+  for (const auto& [kind, count] : misses_by_kind_) {
+    if (!kinds || !Put(kinds.get(), kind.c_str(), Number(count)))
+      return nullptr;
+  }
   PyObject* d = dict.get();
   const bool ok =
+      Put(d, "miss_kinds", kinds) && Put(d, "dropped", Number(dropped_)) &&
       Put(d, "name", Text(Title(callable_.get()))) &&
       Put(d, "records", records) && Put(d, "refusals", counted(refusals_)) &&
       Put(d, "misses", counted(misses_)) &&

@@ -7,8 +7,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "python/capture/places.h"
 #include "python/capture/py_ref.h"
@@ -88,6 +90,10 @@ class Compiled {
   void NoteRefusal(const Refusal& refusal, bool is_hopeful = false);
   // True if one of them is new.
   bool AddSlots(absl::Span<const StatePlace> places);
+  // Drops the records that were hit least recently, beyond the bound. Those
+  // that differ in sizes alone that are expected to vary count as one, up to
+  // kMaxSizes. True if the first record is such a further size.
+  bool KeepBound();
   void AddRecord(std::shared_ptr<Record> record);
   PyObject* RaiseRefusal(const std::string& text) const;
   PyObject* RaiseUnserved(const Miss* miss) const;
@@ -96,7 +102,11 @@ class Compiled {
   PyRef error_;
   CompiledOptions options_;
   std::vector<std::shared_ptr<Record>> records_;
+  // Sizes that are expected to vary, by an argument's path and dim.
+  absl::flat_hash_set<std::pair<std::string, int>> dynamic_;
+  int64_t dropped_ = 0;  // Records, for the bound.
   std::map<std::string, Counted> misses_;
+  std::map<std::string, int64_t> misses_by_kind_;
   std::map<std::string, Counted> refusals_;
   // Why nothing is recorded any more; empty while it is.
   std::string given_up_;

@@ -145,6 +145,9 @@ class RecordDescriber {
         put("guards",
             ToList(record.GuardsToText(),
                    [](const std::string& line) { return ToText(line); })) &&
+        put("guard_kinds",
+            ToList(record.GuardKinds(),
+                   [](const std::string& kind) { return ToText(kind); })) &&
         put("hits", ToNumber(record.hits)) &&
         put("constants", Constants(graph)) &&
         put("numbers", Numbers(record.host_inputs_)) &&

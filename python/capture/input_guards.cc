@@ -534,4 +534,26 @@ std::vector<std::string> InputGuards::ToText() const {
   return lines;
 }
 
+std::string InputGuards::Family(
+    const absl::flat_hash_set<std::pair<std::string, int>>& dynamic) const {
+  std::string text;
+  bool is_any = false;
+  for (const Node& node : nodes_) {
+    absl::StrAppend(&text, node.path, " ");
+    if (node.kind != Kind::kTensor) {
+      absl::StrAppend(&text, Describe(node), ";");
+      continue;
+    }
+    const TensorMeta& meta = tensors_[node.index].meta;
+    absl::StrAppend(&text, static_cast<int>(meta.dtype), "[");
+    for (size_t dim = 0; dim < meta.sizes.size(); ++dim) {
+      const bool varies = dynamic.contains({node.path, static_cast<int>(dim)});
+      is_any |= varies;
+      absl::StrAppend(&text, varies ? "?" : absl::StrCat(meta.sizes[dim]), ",");
+    }
+    absl::StrAppend(&text, meta.requires_grad ? "] grad;" : "];");
+  }
+  return is_any ? text : "";
+}
+
 }  // namespace mica

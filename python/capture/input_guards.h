@@ -99,6 +99,11 @@ class InputGuards {
     std::string path;
   };
   absl::Span<const Tensor> tensors() const { return tensors_; }
+  // Equal for calls that differ in nothing but sizes in `dynamic` (path and
+  // dim); "" if none of these occurs.
+  std::string Family(
+      const absl::flat_hash_set<std::pair<std::string, int>>& dynamic) const;
+
   // Forgets what it knew of the recorded objects, but for those kept alive.
   void EndRecording();
 

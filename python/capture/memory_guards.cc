@@ -120,4 +120,19 @@ bool MemoryGuards::CheckDisjoint(const std::vector<char*>& data, Miss* miss) {
   return true;
 }
 
+void MemoryGuards::AppendText(std::vector<std::string>* lines) const {
+  for (const Pair& pair : pairs_) {
+    lines->push_back(absl::StrCat(externals_[pair.b].name, " lies ",
+                                  pair.distance, " bytes behind ",
+                                  externals_[pair.a].name));
+  }
+  if (!has_mutation_) return;
+  for (const External& external : externals_) {
+    if (!external.is_mutated) continue;
+    lines->push_back(absl::StrCat(external.name,
+                                  ", which is written, lies apart from the "
+                                  "rest"));
+  }
+}
+
 }  // namespace mica

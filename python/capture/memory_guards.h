@@ -26,6 +26,9 @@ class MemoryGuards {
   bool Check(absl::Span<PyObject* const> inputs,
              absl::Span<PyObject* const> states, Miss* miss);
 
+  // One readable expression each.
+  void AppendText(std::vector<std::string>* lines) const;
+
  private:
   struct External {
     std::string name;

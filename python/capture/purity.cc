@@ -144,8 +144,9 @@ void AddPython() {
   }
   for (const auto path :
        {"collections.deque", "collections.defaultdict", "re.Pattern",
-        "re.Match", "torch.Size", "torch.dtype", "numpy.generic", "numpy.dtype",
-        "numpy.ufunc", "numpy._core._multiarray_umath._array_converter"}) {
+        "re.Match", "datetime.timedelta", "torch.Size", "torch.dtype",
+        "numpy.generic", "numpy.dtype", "numpy.ufunc",
+        "numpy._core._multiarray_umath._array_converter"}) {
     if (PyRef type = Resolve(path); type && PyType_Check(type.get())) {
       AddMethods(reinterpret_cast<PyTypeObject*>(type.get()), CallKind::kPure);
     }
@@ -175,8 +176,9 @@ void AddPython() {
     Add(path, CallKind::kSetAttr);
   }
   for (const auto path :
-       {"builtins.repr", "builtins.format", "builtins.str.format",
-        "builtins.str.format_map", "builtins.object.__format__"}) {
+       {"builtins.object.__str__", "builtins.repr", "builtins.format",
+        "builtins.str.format", "builtins.str.format_map",
+        "builtins.object.__format__"}) {
     Add(path, CallKind::kText);
   }
   for (const auto path :
@@ -184,6 +186,13 @@ void AddPython() {
         "contextvars.ContextVar.reset"}) {
     Add(path, CallKind::kContext);
   }
+  for (const auto path : {"_random.Random", "numpy.random.RandomState",
+                          "numpy.random.Generator"}) {
+    if (PyRef type = Resolve(path); type && PyType_Check(type.get())) {
+      AddMethods(AsType(type.get()), CallKind::kDraw);
+    }
+  }
+  Add("builtins.vars", CallKind::kVars);
   Add("builtins.id", CallKind::kIdentity);
   Add("math.sqrt", CallKind::kSquareRoot);
   Add("builtins.print", CallKind::kPrint);

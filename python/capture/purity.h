@@ -24,6 +24,8 @@ enum class CallKind {
   kContext,     // Methods of ContextVar: one value of the running context.
   kIdentity,    // id(): an address.
   kText,        // repr, str, format.
+  kVars,        // vars(x): x.__dict__.
+  kDraw,        // Draws from the generator it is a method of, or seeds it.
   kNew,         // tp_new of a type: as calling the type.
   kMakesTensor,   // As kPure; fills a new tensor with Python's values.
   kRecurrent,     // As kPure, but for packed sequences, whose sizes it reads.

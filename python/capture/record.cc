@@ -12,6 +12,7 @@
 #include "framework/trace/recorder.h"
 #include "python/capture/autograd_access.h"
 #include "python/capture/constants.h"
+#include "python/capture/dynamic_sizes.h"
 #include "python/capture/interpreter.h"
 #include "python/capture/recorder.h"
 #include "python/capture/state_watch.h"
@@ -385,6 +386,11 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
     if (!status.ok()) return refuse(FromStatus(status));
   }
   guards_ = std::move(run.watch.guards());
+  for (const InputGuards::Tensor& tensor : inputs_.tensors()) {
+    for (const int dim : DynamicDims(tensor.recorded)) {
+      dynamic_.emplace_back(tensor.path, dim);
+    }
+  }
   inputs_.EndRecording();
   gradients_.EndRecording();
   return true;
@@ -694,12 +700,36 @@ std::vector<std::string> Record::EffectsToText() const {
   return lines;
 }
 
+std::vector<Record::GuardText> Record::Guards() const {
+  std::vector<GuardText> guards;
+  const auto add = [&guards](const char* kind,
+                             const std::vector<std::string>& lines) {
+    for (const std::string& line : lines) guards.emplace_back(kind, line);
+  };
+  add("argument", inputs_.ToText());
+  add("state", guards_.ToText());
+  std::vector<std::string> numbers, gradients, memory;
+  host_inputs_.AppendText(&numbers);
+  gradients_.AppendText(&gradients);
+  memory_.AppendText(&memory);
+  add("number", numbers);
+  add("gradient", gradients);
+  add("memory", memory);
+  add("torch", {"torch's modes (grad, inference, autocast, determinism) and "
+                "default dtype are the same"});
+  return guards;
+}
+
 std::vector<std::string> Record::GuardsToText() const {
-  std::vector<std::string> lines = inputs_.ToText();
-  for (std::string& line : guards_.ToText()) lines.push_back(std::move(line));
-  host_inputs_.AppendText(&lines);
-  gradients_.AppendText(&lines);
+  std::vector<std::string> lines;
+  for (auto& [kind, line] : Guards()) lines.push_back(std::move(line));
   return lines;
+}
+
+std::vector<std::string> Record::GuardKinds() const {
+  std::vector<std::string> kinds;
+  for (const auto& [kind, line] : Guards()) kinds.push_back(kind);
+  return kinds;
 }
 
 }  // namespace mica

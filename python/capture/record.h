@@ -108,6 +108,14 @@ class Record {
   int Traverse(visitproc visit, void* arg) const;
   // One readable expression each.
   std::vector<std::string> GuardsToText() const;
+  // What each of them is about: "argument", "state", "number" (one that may
+  // vary), "gradient", "memory" or "torch".
+  std::vector<std::string> GuardKinds() const;
+  // The sizes of arguments that a user expects to vary, by path and dim.
+  const std::vector<std::pair<std::string, int>>& dynamic() const {
+    return dynamic_;
+  }
+  const InputGuards& inputs() const { return inputs_; }
   std::vector<std::string> EffectsToText() const;
   int64_t num_state_facts() const { return guards_.num_facts(); }
 
@@ -132,6 +140,10 @@ class Record {
   bool FindEffects(Observation& run, std::vector<PyObject*>* left,
                    Refusal* refusal, Attempt* attempt);
 
+  using GuardText = std::pair<const char*, std::string>;
+  std::vector<GuardText> Guards() const;
+
+  std::vector<std::pair<std::string, int>> dynamic_;
   TorchState torch_state_;
   InputGuards inputs_;
   StateGuards guards_;

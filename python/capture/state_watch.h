@@ -243,6 +243,8 @@ class StateWatch {
   // Reads all numbers of a tensor, as item() would. False if they are many.
   bool ReadNumbers(PyObject* tensor);
   void ReadData(PyObject* reader, absl::Span<PyObject* const> args);
+  // A method of a random generator.
+  void Draw(PyObject* callable, absl::Span<PyObject* const> args);
   // A tensor whose memory numpy can write too.
   void Expose(PyObject* tensor);
   // Notes a call to be made at each hit, of constants, objects of the program's

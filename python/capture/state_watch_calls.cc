@@ -398,6 +398,13 @@ void StateWatch::CallBuiltin(PyObject* callable,
       return Warn(args, keyword_names);
     case CallKind::kNewFilters:
       return AddHostCall(callable, {}, nullptr, "_filters_mutated");
+    case CallKind::kVars: {
+      static PyObject* dict = Interned("__dict__");
+      if (all.empty()) return RefuseCall(callable);
+      return ReadAttribute(all[0], dict);
+    }
+    case CallKind::kDraw:
+      return Draw(callable, all);
     case CallKind::kIdentity:
       if (all.empty() || IsConstant(all[0])) return;
       if (PyType_Check(all[0]) || (IsOld(all[0]) && !IsInput(all[0]))) return;

@@ -59,6 +59,7 @@ from mica.annotate import annotate, annotate_own, disable  # noqa: E402
 from mica.backend import register as _register  # noqa: E402
 from mica.captured import capture  # noqa: E402
 from mica.compile import compile, reset  # noqa: E402
+from mica.dynamic import mark_dynamic  # noqa: E402
 from mica.errors import CaptureError, CheckError  # noqa: E402
 from mica.executor import Executor  # noqa: E402
 from mica.explain import Explanation, explain  # noqa: E402
@@ -93,6 +94,7 @@ __all__ = [
     "explain",
     "export",
     "load",
+    "mark_dynamic",
     "records",
     "reset",
     "stance",

@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
-from mica import _mica
+from mica import _mica, svg
 from mica.compile import compile as _compile
 from mica.program import Program
+from mica.records import Claim, claim, guards_of
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Graph:
       ops: The operators that run, after fusion.
       opaque: Those that run through ATen, with how often each occurs.
       guards: Readable expressions, with the user's line.
+      claims: The same as data, with what each protects.
       effects: What a hit leaves in Python's state, with the user's line.
       hits: Calls that this record served.
       program_text: The Program, in the text form.
@@ -56,6 +58,7 @@ class Graph:
     ops: list[str]
     opaque: dict[str, int]
     guards: list[str]
+    claims: list[Claim] = field(repr=False)
     effects: list[str]
     hits: int
     program_text: str = field(repr=False)
@@ -69,6 +72,21 @@ class Graph:
         """The Program with its variables' tensors, for an Executor."""
         return Program.parse(self.program_text, self.variables)
 
+    @property
+    def promotions(self) -> list[str]:
+        """Numbers that were constants and are inputs since they varied."""
+        end = " is any float"
+        texts = [c.text for c in self.claims if c.text.endswith(end)]
+        return [text.removesuffix(end) for text in dict.fromkeys(texts)]
+
+    def svg(self) -> str:
+        """The Program as a drawing: ops by depth, and what each uses."""
+        return svg.draw_program(_mica.Program.parse(self.program_text).parts())
+
+    def state_svg(self) -> str:
+        """What is known of arguments and state, and what a hit changes."""
+        return svg.draw_state(self.claims, [claim(e) for e in self.effects])
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -79,6 +97,9 @@ class Explanation:
       graphs: Its records, most recently hit first.
       refusals: Why calls ran eagerly.
       misses: Which guards failed, by guard.
+      misses_by_kind: How often one failed that is about an "input" (an
+        argument), "state", "torch state", a "host read".
+      dropped: Records that had to go since there were too many.
       given_up: Why nothing is recorded any more; empty while it is.
       hits: Calls that a record served.
       captures: Calls that were watched.
@@ -93,6 +114,8 @@ class Explanation:
     hits: int
     captures: int
     eager_calls: int
+    misses_by_kind: dict[str, int] = field(default_factory=dict)
+    dropped: int = 0
 
     @property
     def is_one_graph(self) -> bool:
@@ -114,13 +137,25 @@ class Explanation:
             if graph.opaque:
                 names = [n for n, k in graph.opaque.items() for _ in range(k)]
                 lines.append(f"  left to ATen: {_counts(names)}")
-            lines.append("  guards:")
-            lines += [f"    {guard}" for guard in graph.guards]
+            lines.append("  guards, by what they protect:")
+            for protects in dict.fromkeys(c.protects for c in graph.claims):
+                lines.append(f"    {protects}:")
+                lines += [
+                    f"      {claim}"
+                    for claim in graph.claims
+                    if claim.protects == protects
+                ]
+            if graph.promotions:
+                lines.append(
+                    f"  numbers that vary: {', '.join(graph.promotions)}"
+                )
             if graph.effects:
                 lines.append("  effects:")
                 lines += [f"    {effect}" for effect in graph.effects]
         lines += [f"ran eagerly: {reason}" for reason in self.refusals]
         lines += [f"missed: {reason}" for reason in self.misses]
+        if self.dropped:
+            lines.append(f"dropped for the bound: {self.dropped} graphs")
         if self.given_up:
             lines.append(f"not tried any more: {self.given_up}")
         return "\n".join(lines)
@@ -173,6 +208,7 @@ def _explanation(compiled: Any) -> Explanation:
                 ops=record["ops"],
                 opaque=record["opaque"],
                 guards=record["guards"],
+                claims=guards_of(record),
                 effects=record["effects"],
                 hits=record["hits"],
                 program_text=record["program"],
@@ -189,6 +225,8 @@ def _explanation(compiled: Any) -> Explanation:
         hits=report["hits"],
         captures=report["captures"],
         eager_calls=report["eager_calls"],
+        misses_by_kind=report["miss_kinds"],
+        dropped=report["dropped"],
     )
 
 

@@ -24,10 +24,12 @@ class Claim:
         self.attention".
       line: Where the program read or wrote it first, as "model.py:12"; "" if
         that isn't known.
+      protects: Of a guard, what would be wrong without it.
     """
 
     text: str
     line: str
+    protects: str = ""
 
     def __str__(self) -> str:
         return f"{self.text}  ({self.line})" if self.line else self.text
@@ -79,7 +81,7 @@ def records(fn: Callable[..., Any]) -> list[Record]:
 def record_of(described: Mapping[str, Any], line: str) -> Record:
     """A Record of what `_mica_describe` gives."""
     return Record(
-        guards=[claim(text) for text in described["guards"]],
+        guards=guards_of(described),
         effects=[claim(text) for text in described["effects"]],
         hits=described["hits"],
         program=program_of(described),
@@ -97,10 +99,48 @@ def program_of(record: Mapping[str, Any]) -> Program:
     return Program(native, {n: t for n, t in found if t is not None})
 
 
-def claim(text: str) -> Claim:
+def guards_of(described: Mapping[str, Any]) -> list[Claim]:
+    """The guards of a record that is described or reported."""
+    return [
+        claim(text, _protects(kind, text))
+        for text, kind in zip(
+            described["guards"], described["guard_kinds"], strict=True
+        )
+    ]
+
+
+def claim(text: str, protects: str = "") -> Claim:
     """Splits a line of a report into what it says and where."""
     match = _AT_LINE.match(text)
-    return Claim(match[1], match[2]) if match else Claim(text, "")
+    text, line = (match[1], match[2]) if match else (text, "")
+    return Claim(text, line, protects)
+
+
+_PROTECTS = {
+    "argument": "an argument's kind, which the program's way depends on",
+    "state": "a constant of the Program, or the program's way",
+    "number": "nothing: the number is an input of the Program",
+    "gradient": "whether gradients are made or added to",
+    "memory": "what a write to one tensor does to others",
+    "torch": "which operators torch would run",
+}
+_TENSOR = re.compile(r" is \w+\[[\d,]*\]")
+
+
+def _protects(kind: str, text: str) -> str:
+    if kind in ("argument", "state") and _TENSOR.search(text):
+        return "the types and memory layout that the plan was made for"
+    if text.endswith("has the same code and defaults") or (
+        " has the same code and defaults  (" in text
+    ):
+        return "which code runs"
+    if text.endswith(" is any float"):
+        return _PROTECTS["number"]
+    if kind == "argument" and " == " in text:
+        return "a constant of the Program, or the program's way"
+    if " is the same object as " in text:
+        return "which arguments are one object"
+    return _PROTECTS[kind]
 
 
 def line_of(fn: Any) -> str:

@@ -1,0 +1,102 @@
+"""Functions in C that the table lists, and random generators of Python."""
+
+import bisect
+import heapq
+import random
+import struct
+
+import numpy as np
+import pytest
+import torch
+
+import mica
+
+
+def sorted_in(x):
+    items = [1, 5, 9]
+    bisect.insort(items, 4)
+    heapq.heapify(items)
+    heapq.heapreplace(items, 7)
+    return x * sum(items) + heapq.heappushpop(items, 3)
+
+
+def packed(x):
+    return x * struct.unpack("<i", struct.pack("<i", 7))[0]
+
+
+def translated(x):
+    return x * len("aba".translate(str.maketrans("a", "b")))
+
+
+def attributes(x):
+    return x * vars(BOX)["size"]
+
+
+def own_generator(x):
+    draw = random.Random(7)
+    return x * draw.random() + draw.randint(1, 100) + draw.uniform(0.0, 1.0)
+
+
+class Box:
+    def __init__(self):
+        self.size = 3
+
+
+BOX = Box()
+
+
+@pytest.mark.parametrize(
+    "program", [sorted_in, packed, translated, attributes, own_generator]
+)
+def test_served(program):
+    fn = mica.compile(program)
+    for _ in range(3):
+        assert torch.equal(fn(torch.ones(2)), program(torch.ones(2)))
+    assert mica.explain(fn).hits == 2, str(mica.explain(fn))
+
+
+def test_what_vars_shows_is_guarded():
+    fn = mica.compile(attributes)
+    fn(torch.ones(1))
+    fn(torch.ones(1))
+    BOX.size = 5
+    try:
+        assert fn(torch.ones(1)).item() == 5.0
+    finally:
+        BOX.size = 3
+    assert fn(torch.ones(1)).item() == 3.0
+
+
+SHARED = random.Random(1)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: x * random.random(),
+        lambda x: x * random.randint(1, 1000000),
+        lambda x: x * random.Random().random(),
+        lambda x: x * SHARED.gauss(0.0, 1.0),
+        lambda x: x * float(np.random.rand()),
+    ],
+)
+def test_draws_that_torch_does_not_know_are_refused(program):
+    fn = mica.compile(program)
+    results = {fn(torch.ones(1)).item() for _ in range(4)}
+    assert len(results) == 4
+    assert not mica.explain(fn).graphs
+
+
+def test_a_list_of_the_state_that_a_function_changes_is_refused():
+    class Holder:
+        items = [1, 2]
+
+    holder = Holder()
+
+    def program(x):
+        bisect.insort(holder.items, 3)
+        return x * len(holder.items)
+
+    fn = mica.compile(program)
+    for count in (3, 4, 5):
+        assert fn(torch.ones(1)).item() == count
