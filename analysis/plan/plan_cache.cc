@@ -22,7 +22,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::Get(
   TraceSpan span("analysis", "get plan of @", program->name());
   const Setting setting = SettingOf(options);
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (auto plan = FindKnown(program.get(), setting)) {
       span.Add("from", "this process, by address");
       ++stats_.shared;
@@ -36,7 +36,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::Get(
   if (!is_shareable) return Build(*program, options);
   MICA_ASSIGN_OR_RETURN(auto plan,
                         GetByContent(*program, options, setting.opaque));
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   known_[program.get()].push_back(
       {.program = program, .setting = setting, .plan = plan});
   Purge();
@@ -49,7 +49,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::GetByContent(
   auto mine = std::make_shared<Entry>(
       Entry{.key = key_of_(program, options), .opaque = opaque});
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     while (const auto entry = FindEntry(mine->key, opaque)) {
       if (auto plan = entry->plan.lock()) {
         span.Add("from", "this process");
@@ -63,14 +63,13 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::GetByContent(
       // Who builds may want a lock of Python's that this thread holds.
       if (!program.OpaqueDefs().empty()) break;
       // If that build fails, this one gives its own error.
-      mutex_.Await(absl::Condition(
-          +[](Entry* other) { return !other->is_building; }, entry.get()));
+      mutex_.Await([&] { return !entry->is_building; });
     }
     mine->is_building = true;
     entries_[mine->key.fingerprint].push_back(mine);
   }
   auto plan = LoadOrBuild(mine->key, program, options);
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   mine->is_building = false;
   if (plan.ok()) {
     mine->plan = *plan;
@@ -83,7 +82,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::GetByContent(
 absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::Build(
     const Program& program, const PlanOptions& options) {
   auto plan = Plan::Build(program, ops_, kernels_, options);
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   if (plan.ok()) ++stats_.built;
   return plan;
 }
@@ -102,7 +101,7 @@ std::shared_ptr<const Plan> PlanCache::Load(const PlanKey& key,
     WarnOnce(plan.status());
     return nullptr;
   }
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   ++stats_.loaded;
   return *std::move(plan);
 }
@@ -126,7 +125,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::LoadOrBuild(
 }
 
 void PlanCache::WarnOnce(const absl::Status& status) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   if (!std::exchange(has_warned_, true)) {
     LOG(WARNING) << "plan cache " << store_->folder()
                  << ": goes on without: " << status;
@@ -182,7 +181,7 @@ void PlanCache::Purge() {
 }
 
 PlanCache::Stats PlanCache::stats() const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   return stats_;
 }
 

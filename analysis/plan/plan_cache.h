@@ -13,11 +13,11 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "analysis/plan/plan.h"
 #include "analysis/plan/plan_key.h"
 #include "analysis/plan/plan_store.h"
+#include "framework/base/mutex.h"
 #include "framework/ir/program.h"
 #include "framework/kernel/kernel_registry.h"
 #include "framework/op/op_registry.h"
@@ -114,7 +114,7 @@ class PlanCache {
   const KeyFn key_of_;
   std::unique_ptr<PlanStore> store_;
   absl::Duration min_build_;
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   absl::flat_hash_map<Fingerprint, std::vector<std::shared_ptr<Entry>>> entries_
       ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<const Program*, std::vector<Known>> known_

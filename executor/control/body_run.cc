@@ -8,7 +8,7 @@
 namespace mica {
 
 BodyRun::BodyRun(std::shared_ptr<const Plan> plan, const Binding& binding,
-                 const Outcome& outcome, int num_tables)
+                 Outcome& outcome, int num_tables)
     : plan_(std::move(plan)), binding_(binding) {
   for (const Step& step : plan_->steps()) {
     const StepLaunch launch = MakeLaunch(step, binding, outcome, instances_);

@@ -22,7 +22,7 @@ class BodyRun {
   // `binding` is that of the Plan around, `outcome` that of the Job's run; both
   // must outlive this.
   BodyRun(std::shared_ptr<const Plan> plan, const Binding& binding,
-          const Outcome& outcome, int num_tables);
+          Outcome& outcome, int num_tables);
 
   // Where things lie for runs over a table.
   struct Addresses {

@@ -20,7 +20,7 @@ bool IsTrue(const void* predicate) {
 }  // namespace
 
 ControlRun::ControlRun(const Step& step, const Binding& binding,
-                       const Outcome& outcome)
+                       Outcome& outcome)
     : control_(*step.control),
       outcome_(outcome),
       num_operands_(static_cast<size_t>(step.num_operands)),
@@ -126,7 +126,7 @@ bool ControlRun::RunWhile(LaunchContext& context) {
   for (int64_t round = 0;; ++round) {
     TraceSpan span("step", "round");
     span.Add("round", round);
-    if (outcome_.has_failed()) {
+    if (outcome_.must_end()) {
       return context.Fail(
           Annotate(outcome_.status(), absl::StrCat("before round ", round)));
     }
@@ -164,7 +164,7 @@ bool ControlRun::Fail(int body, int64_t round, LaunchContext& context) const {
 }
 
 StepLaunch MakeLaunch(const Step& step, const Binding& binding,
-                      const Outcome& outcome,
+                      Outcome& outcome,
                       std::vector<std::unique_ptr<KernelInstance>>& instances) {
   if (step.control != nullptr) {
     instances.push_back(std::make_unique<ControlRun>(step, binding, outcome));

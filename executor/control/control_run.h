@@ -27,7 +27,7 @@ class ControlRun : public KernelInstance {
   // `step` of the Plan of `binding`, or of a body's Plan in it. A loop ends,
   // before its next round, when the run whose `outcome` this is has failed or
   // was cancelled. All must outlive this.
-  ControlRun(const Step& step, const Binding& binding, const Outcome& outcome);
+  ControlRun(const Step& step, const Binding& binding, Outcome& outcome);
   ~ControlRun() override;
 
   // The step's launch; `state` is the ControlRun.
@@ -59,7 +59,7 @@ class ControlRun : public KernelInstance {
   }
 
   const ControlPlan& control_;
-  const Outcome& outcome_;
+  Outcome& outcome_;
   const size_t num_operands_;
   const size_t num_results_;
   bool reads_initial_in_place_ = true;
@@ -76,7 +76,7 @@ struct StepLaunch {
 // As a ControlRun takes them; what the step keeps between runs joins
 // `instances`.
 StepLaunch MakeLaunch(const Step& step, const Binding& binding,
-                      const Outcome& outcome,
+                      Outcome& outcome,
                       std::vector<std::unique_ptr<KernelInstance>>& instances);
 
 }  // namespace mica

@@ -27,7 +27,8 @@ Crew::~Crew() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-absl::Status Crew::Run(const std::function<void(int)>& work) {
+absl::Status Crew::Run(const std::function<void(int)>& work,
+                       const std::function<void()>& look) {
   if (process_ != getpid()) {
     return absl::FailedPreconditionError(
         "the process was forked after its threads were made: what runs on "
@@ -41,7 +42,11 @@ absl::Status Crew::Run(const std::function<void(int)>& work) {
   work(0);
   for (int32_t busy = num_busy_.load(std::memory_order_acquire); busy != 0;
        busy = num_busy_.load(std::memory_order_acquire)) {
-    AwaitChange(num_busy_, busy);
+    if (look != nullptr) {
+      AwaitChange(num_busy_, busy, look);
+    } else {
+      AwaitChange(num_busy_, busy);
+    }
   }
   return absl::OkStatus();
 }

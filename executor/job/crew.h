@@ -29,7 +29,9 @@ class Crew {
   // Calls `work(i)` for 0 <= i < size at once, for 0 on the calling thread, and
   // returns when all have returned. FailedPrecondition, before any call, in a
   // process that was forked after the threads were made: they aren't there.
-  absl::Status Run(const std::function<void(int)>& work);
+  // `look`, unless empty, is called now and then while this thread waits.
+  absl::Status Run(const std::function<void(int)>& work,
+                   const std::function<void()>& look = nullptr);
 
  private:
   void Work(int index);

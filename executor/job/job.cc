@@ -87,6 +87,7 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Create(
                               .state = launch.state,
                               .args = job->args_.data() + step.first_arg});
   }
+  job->outcome_.set_interrupt(options.interrupt);
   job->observers_ = std::move(options.observers);
   job->generation_ = ForkGeneration();
   job->contexts_.resize(plan.streams().num_streams);
@@ -99,6 +100,8 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Create(
     }
     job->queue_ =
         std::make_unique<QueueRun>(plan.queue(), std::move(options.helpers));
+    // Of the threads that sleep, one may be the one that can answer.
+    job->outcome_.set_wake([queue = job->queue_.get()] { queue->WakeAll(); });
     job->contexts_.resize(job->queue_->num_workers());
   }
   if (plan.team_size() < plan.num_threads() && plan.num_opaque() > 0) {
@@ -183,14 +186,14 @@ absl::Status Job::RunInOrder() {
   const StepId end = plan().num_compute();
   StepId id = 0;
   if (is_special_) {
-    for (; id < end && !outcome_.has_failed(); ++id) {
+    for (; id < end && !outcome_.must_end(); ++id) {
       MICA_RETURN_IF_ERROR(RunStep(id, 0));
     }
   } else {
     // What a step costs beside its kernel is all here.
     LaunchContext& context = contexts_[0];
     const Launch* launches = launches_.data();
-    for (; id < end && !outcome_.has_failed(); ++id) {
+    for (; id < end && !outcome_.must_end(); ++id) {
       const Launch& launch = launches[id];
       if (!launch.fn(launch.state, launch.args, context)) {
         return TakeError(id, context);

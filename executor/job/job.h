@@ -24,6 +24,8 @@ struct JobOptions {
   // Who takes steps of the Plan's queue beside the caller; null: threads of the
   // Job's own.
   std::shared_ptr<Helpers> helpers;
+  // Asked between steps; its error ends the run, before Commit().
+  Interrupt interrupt;
   // Told of each step.
   std::vector<std::shared_ptr<StepObserver>> observers;
 };

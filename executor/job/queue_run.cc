@@ -68,7 +68,7 @@ void QueueRun::Work(int worker, Launch launch, Outcome& outcome) {
   StepId step = Take(worker);
   while (true) {
     const uint32_t seen = news_.load(std::memory_order_acquire);
-    if (outcome.has_failed()) {
+    if (outcome.must_end()) {
       TellOthers();
       return;
     }
@@ -152,7 +152,7 @@ bool QueueRun::HelpOthers(int worker) {
   return has_helped;
 }
 
-void QueueRun::TellOthers() {
+void QueueRun::WakeAll() {
   news_.fetch_add(1, std::memory_order_release);
   news_.notify_all();
 }

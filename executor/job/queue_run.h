@@ -41,6 +41,9 @@ class QueueRun {
   // fail meanwhile from elsewhere, which ends the run as well.
   absl::Status Run(Launch launch, Outcome& outcome);
 
+  // Makes workers that sleep look at the outcome. Any thread.
+  void WakeAll();
+
   // Steps that haven't ended, while a run is under way or after one that has
   // failed: how many others each still waits for. Any thread.
   int32_t num_awaited(StepId step) const {
@@ -81,7 +84,7 @@ class QueueRun {
   int32_t Pop(int worker);
   bool HasWorkForOthers(int worker) const;
   bool HelpOthers(int worker);
-  void TellOthers();
+  void TellOthers() { WakeAll(); }
 
   const QueuePlan& plan_;
   const std::shared_ptr<Helpers> helpers_;

@@ -29,8 +29,10 @@ StreamRun::StreamRun(const StreamPlan& plan, int team_size)
 
 absl::Status StreamRun::Run(const Launch& launch, Outcome& outcome) {
   ++run_;
+  const std::function<void()> look = [&] { outcome.must_end(); };
   MICA_RETURN_IF_ERROR(
-      crew_.Run([&](int stream) { RunStream(stream, launch, outcome); }));
+      crew_.Run([&](int stream) { RunStream(stream, launch, outcome); },
+                outcome.is_interruptible() ? look : nullptr));
   return outcome.status();
 }
 
@@ -38,10 +40,15 @@ void StreamRun::RunStream(int stream, const Launch& launch, Outcome& outcome) {
   const cpu::TeamSize size(team_size_);
   for (const Entry& entry : streams_[stream]) {
     for (StepId signal : entry.waits) {
-      AwaitChange(ended_[signal], run_ - 1);
+      // The caller may be who can answer an interrupt.
+      if (stream == 0 && outcome.is_interruptible()) {
+        AwaitChange(ended_[signal], run_ - 1, [&] { outcome.must_end(); });
+      } else {
+        AwaitChange(ended_[signal], run_ - 1);
+      }
     }
     // After an error the rest only lets go of those that wait.
-    if (!outcome.has_failed()) {
+    if (!outcome.must_end()) {
       absl::Status status = launch(entry.step, stream);
       if (!status.ok()) outcome.Fail(std::move(status));
     }

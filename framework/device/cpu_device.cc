@@ -5,7 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
+#include "framework/base/mutex.h"
 #include "framework/base/status.h"
 #include "framework/device/device.h"
 #include "framework/tensor/tensor.h"
@@ -21,12 +21,12 @@ class CpuDevice : public Device {
   absl::StatusOr<void*> Allocate(int64_t bytes) override {
     MICA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(bytes));
     void* data = buffer.data();
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     buffers_.emplace(data, std::move(buffer));
     return data;
   }
   void Free(void* data) override {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     buffers_.erase(data);
   }
   absl::Status CopyFromHost(void* to, const void* from, int64_t bytes,
@@ -46,7 +46,7 @@ class CpuDevice : public Device {
                        std::function<absl::Status()> work) override {
     MICA_RETURN_IF_ERROR(CheckStream(stream));
     const absl::Status status = work();
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     first_error_.Update(status);
     return status;
   }
@@ -59,7 +59,7 @@ class CpuDevice : public Device {
   }
   absl::Status Synchronize(StreamId stream) override {
     MICA_RETURN_IF_ERROR(CheckStream(stream));
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     return std::exchange(first_error_, absl::OkStatus());
   }
 
@@ -70,7 +70,7 @@ class CpuDevice : public Device {
         absl::StrCat("cpu: wants stream 0, got ", stream));
   }
 
-  absl::Mutex mutex_;
+  Mutex mutex_;
   absl::flat_hash_map<void*, Buffer> buffers_ ABSL_GUARDED_BY(mutex_);
   absl::Status first_error_ ABSL_GUARDED_BY(mutex_);
   std::atomic<EventId> next_event_ = 0;

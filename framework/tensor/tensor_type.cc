@@ -9,7 +9,7 @@
 #include "absl/container/node_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/synchronization/mutex.h"
+#include "framework/base/mutex.h"
 
 namespace mica {
 namespace {
@@ -21,19 +21,19 @@ constexpr Dim kLastSymbol = kFirstSymbol + (int64_t{1} << 32);
 class SymbolTable {
  public:
   Dim Intern(absl::string_view name) {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     auto [it, is_new] =
         ids_.try_emplace(std::string(name), kFirstSymbol + names_.size());
     if (is_new) names_.push_back(it->first);
     return it->second;
   }
   std::string Name(Dim symbol) {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     return names_[symbol - kFirstSymbol];
   }
 
  private:
-  absl::Mutex mutex_;
+  Mutex mutex_;
   absl::node_hash_map<std::string, Dim> ids_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> names_ ABSL_GUARDED_BY(mutex_);
 };

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "executor/executor.h"
 #include "framework/base/status.h"
 #include "kernels/all.h"
@@ -16,6 +17,7 @@
 #include "python/bridge/helpers.h"
 #include "python/bridge/opaque.h"
 #include "python/bridge/plans.h"
+#include "python/bridge/signals.h"
 #include "python/bridge/status.h"
 #include "python/bridge/tensors.h"
 
@@ -26,6 +28,7 @@ namespace nb = nanobind;
 
 struct PyExecutor {
   std::unique_ptr<Executor> executor;
+  bool is_running = false;
 };
 
 // `oracle` leaves the reference kernels alone, for the conformance suite.
@@ -66,12 +69,36 @@ NamedViews ViewsOf(nb::dict tensors, const char* what) {
   return views;
 }
 
+// Adds the memory of the dict's tensors to `kept`.
+void Keep(nb::dict tensors, std::vector<c10::Storage>& kept) {
+  for (auto [key, value] : tensors) {
+    kept.push_back(THPVariable_Unpack(value.ptr()).storage());
+  }
+}
+
 std::vector<nb::object> Run(PyExecutor& self, const PyProgram& program,
                             nb::dict feed, nb::dict variables,
                             const std::vector<std::string>& fetch_list) {
-  const std::vector<Tensor> results = ValueOrThrow(
-      self.executor->Run(program.program, ViewsOf(feed, "feed"),
-                         ViewsOf(variables, "variable"), fetch_list));
+  if (self.is_running) {
+    ThrowIfError(absl::FailedPreconditionError(
+        "the Executor is in the midst of a run: what that run calls, such as a "
+        "signal's handler, needs an Executor of its own"));
+  }
+  std::vector<c10::Storage> kept;
+  const auto keep = [&] {
+    Keep(feed, kept);
+    Keep(variables, kept);
+  };
+  absl::StatusOr<std::vector<Tensor>> run;
+  {
+    self.is_running = true;
+    const absl::Cleanup done = [&] { self.is_running = false; };
+    SignalScope signals(keep);
+    run = self.executor->Run(program.program, ViewsOf(feed, "feed"),
+                             ViewsOf(variables, "variable"), fetch_list);
+    if (!run.ok() && signals.Raise()) throw nb::python_error();
+  }
+  const std::vector<Tensor> results = ValueOrThrow(std::move(run));
   std::vector<nb::object> tensors;
   for (const Tensor& result : results) {
     tensors.push_back(nb::steal(THPVariable_Wrap(CopyToTorch(result))));

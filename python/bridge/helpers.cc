@@ -10,6 +10,7 @@
 #include "executor/watch/poison.h"
 #include "executor/watch/stall_watch.h"
 #include "framework/base/environment.h"
+#include "python/bridge/signals.h"
 
 namespace mica {
 namespace {
@@ -35,7 +36,7 @@ std::shared_ptr<Helpers> SharedHelpers(int num_threads) {
 }
 
 JobOptions MakeJobOptions(const Plan& plan) {
-  JobOptions options;
+  JobOptions options{.interrupt = SignalInterrupt()};
   if (plan.queue().num_workers > 1) {
     options.helpers = SharedHelpers(plan.queue().num_workers);
   }

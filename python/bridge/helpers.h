@@ -17,9 +17,9 @@ namespace mica {
 // Thread-safe.
 std::shared_ptr<Helpers> SharedHelpers(int num_threads);
 
-// What Jobs of a Plan get in this process: SharedHelpers(); a Poison if
-// MICA_POISON is 1; a StallWatch, which writes to the log, if MICA_HANG_REPORT
-// is a number of seconds.
+// What Jobs of a Plan get in this process: SharedHelpers(); SignalInterrupt();
+// a Poison if MICA_POISON is 1; a StallWatch, which writes to the log, if
+// MICA_HANG_REPORT is a number of seconds.
 JobOptions MakeJobOptions(const Plan& plan);
 
 }  // namespace mica

@@ -12,6 +12,7 @@
 #include "python/bridge/helpers.h"
 #include "python/bridge/opaque.h"
 #include "python/bridge/plans.h"
+#include "python/bridge/signals.h"
 #include "python/capture/autograd_access.h"
 
 namespace mica {
@@ -369,6 +370,12 @@ absl::Status Graph::Run(absl::Span<PyObject* const> inputs,
   // a kernel failed, is followed by an eager one: that draws the same numbers.
   std::optional<RandomState> random;
   if (is_random_) random.emplace();
+  std::vector<std::shared_ptr<void>> held;
+  const auto hold = [&] {
+    for (PyObject* input : inputs) held.push_back(HoldMemory(input));
+    for (PyObject* state : states) held.push_back(HoldMemory(state));
+  };
+  SignalScope signals(hold);
   absl::Status status;
   Py_BEGIN_ALLOW_THREADS;
   status = job.Compute();
@@ -387,6 +394,7 @@ absl::Status Graph::Run(absl::Span<PyObject* const> inputs,
     host_results->push_back(HostResult(*runner, i));
   }
   idle_.push_back(std::move(runner));
+  if (!status.ok() && signals.Raise()) return absl::CancelledError("a signal");
   MICA_RETURN_IF_ERROR(status);
   return MakeResults(inputs, states, outputs, results);
 }

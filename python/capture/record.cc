@@ -652,6 +652,10 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
     }
     return Outcome::kMiss;
   }
+  // A signal's handler has raised.
+  if (absl::IsCancelled(status) && PyErr_Occurred() != nullptr) {
+    return Outcome::kHit;
+  }
   if (absl::IsDataLoss(status)) {
     PyErr_NoMemory();
     return Outcome::kHit;

@@ -108,6 +108,10 @@ void* DataOf(PyObject* tensor) {
                      static_cast<int64_t>(impl->dtype().itemsize());
 }
 
+std::shared_ptr<void> HoldMemory(PyObject* tensor) {
+  return std::make_shared<c10::Storage>(Impl(tensor)->unsafe_storage());
+}
+
 int64_t StorageOffsetOf(PyObject* tensor) {
   return Impl(tensor)->storage_offset();
 }

@@ -35,6 +35,8 @@ const void* TensorImplOf(PyObject* tensor);
 // Equal for tensors that share memory; null if there is no memory.
 const void* StorageOf(PyObject* tensor);
 void* DataOf(PyObject* tensor);
+// Keeps a tensor's memory, whatever becomes of the tensor.
+std::shared_ptr<void> HoldMemory(PyObject* tensor);
 int64_t StorageOffsetOf(PyObject* tensor);  // In elements.
 // Counts in-place writes; -1 for inference tensors, which have no counter.
 int64_t VersionOf(PyObject* tensor);
