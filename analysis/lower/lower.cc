@@ -404,7 +404,7 @@ absl::StatusOr<ValueId> Lowering::Current(TapeTensorId id) {
 // A call over lists of tensors is many calls.
 absl::Status Lowering::LowerAnyCall(const TapeCall& call) {
   if (options_.keep_calls &&
-      call.aliases.empty() == call.mutated_args.empty()) {
+      (call.aliases.empty() || !call.mutated_args.empty())) {
     const absl::Status status = LowerOpaque(call);
     if (!absl::IsUnimplemented(status)) return status;
   }

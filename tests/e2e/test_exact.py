@@ -1,0 +1,71 @@
+"""`exact`: eager's numbers, bit for bit."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import mica
+
+
+def _net() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1, bias=False),
+        nn.BatchNorm2d(16),
+        nn.GELU(),
+        nn.Conv2d(16, 16, 3, stride=2),
+        nn.ReLU(inplace=True),
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(64, 10),
+        nn.LayerNorm(10),
+        nn.Softmax(-1),
+    )
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_results_are_eagers(training: bool) -> None:
+    mine = _net().train(training)
+    plain = copy.deepcopy(mine)
+    compiled = mica.compile(mine, exact=True)
+    with torch.no_grad():
+        for seed in range(4):
+            a = torch.randn(
+                2, 3, 9, 9, generator=torch.Generator().manual_seed(seed)
+            )
+            assert torch.equal(compiled(a), plain(a))
+        for name, state in mine.state_dict().items():
+            assert torch.equal(state, plain.state_dict()[name]), name
+    told = mica.explain(compiled)
+    assert told.is_one_graph and told.hits == 3
+    assert sum(told.graphs[0].opaque.values()) > 5
+
+
+def test_a_training_step_is_eagers() -> None:
+    mine, plain = _net(), _net()
+
+    def make(net: nn.Module) -> object:
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+
+        def step(a: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(net(a), labels)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return step
+
+    compiled = mica.compile(make(mine), exact=True)
+    eager = make(plain)
+    for seed in range(5):
+        torch.manual_seed(seed)
+        a, labels = torch.randn(4, 3, 9, 9), torch.randint(10, (4,))
+        assert torch.equal(compiled(a, labels), eager(a, labels))
+    for name, state in mine.state_dict().items():
+        assert torch.equal(state, plain.state_dict()[name]), name
+    assert mica.explain(compiled).hits >= 2
