@@ -102,7 +102,11 @@ def _roots(
     roots += [(f"state {i}", state) for i, state in enumerate(states)]
     roots += [(f"leaf {i}", leaf) for i, leaf in enumerate(touched["leaves"])]
     if isinstance(calls, list):
-        parts = [[path, *given, names] for _, given, names, path in calls]
+        # The last argument of a warning is a registry, which filters renew.
+        parts = [
+            [path, *(given[:-1] if path == "warnings.warn" else given), names]
+            for _, given, names, path in calls
+        ]
         roots.append(("calls outside", parts))
     if generators is not None:
         roots += generators.states()

@@ -17,6 +17,8 @@ _TOLERANCES = {
     torch.bfloat16: 5e-2,
 }
 _USUAL_TOLERANCE = 1e-4
+# What is far below one is roundoff of larger numbers, to so many tolerances.
+_FLOOR = 1e-2
 
 
 def first_difference(
@@ -97,7 +99,7 @@ class _Comparison:
         if isinstance(mine, float):
             rtol = self._rtol or _USUAL_TOLERANCE
             return mine == other or (
-                math.isclose(mine, other, rel_tol=rtol, abs_tol=rtol * 1e-3)
+                math.isclose(mine, other, rel_tol=rtol, abs_tol=rtol * _FLOOR)
                 or (math.isnan(mine) and math.isnan(other))
             )
         return bool(mine == other)
@@ -148,6 +150,7 @@ class _Comparison:
             a, b = mine.to(kind), other.to(kind)
             finite = b[b.isfinite()].abs()
             largest = float(finite.max()) if finite.numel() else 0.0
+            largest = max(largest, _FLOOR)
             near = (a - b).abs() <= rtol * largest
             far = ~(near | (a == b) | (a.isnan() & b.isnan()))
         if not bool(far.any()):

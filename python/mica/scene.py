@@ -7,6 +7,7 @@ of them, taken after two runs from the same start, can be compared.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
@@ -154,17 +155,41 @@ def _look_at_instance(node: Node) -> None:
         node.items = list(enumerate(value))
     elif isinstance(value, (set, frozenset)):
         node.items = list(enumerate(sorted(value, key=repr)))
-    attributes = getattr(value, "__dict__", None)
-    if isinstance(attributes, dict):
+    attributes = _dict_of(value)
+    if attributes is not None:
         node.attributes = list(attributes.items())
+    if isinstance(value, functools.partial):
+        node.others += [("", value.func), ("", value.args)]
+        node.others.append(("", value.keywords))
     for kind in type(value).__mro__:
         for name in _slots(kind):
-            held = getattr(value, name, ABSENT)
+            held = _slot_of(value, name)
             if held is not ABSENT:
                 node.slots.append((name, held))
         if _is_users(kind.__module__):
             functions = vars(kind).values()
             node.others += [("", f) for f in functions if is_function(f)]
+
+
+def _dict_of(value: Any) -> dict[str, Any] | None:
+    """Where an object's attributes are, if a class statement made its class.
+
+    Asking some types in C for it makes one, which isn't nothing to a guard.
+    """
+    if type(value) in (OrderedDict, functools.partial):
+        return None
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _slot_of(value: Any, name: str) -> Any:
+    try:
+        return object.__getattribute__(value, name)
+    except AttributeError:
+        return ABSENT
 
 
 def is_function(value: Any) -> bool:
@@ -241,12 +266,12 @@ def _restore_parts(node: Node) -> None:
             add: Any = value.update if isinstance(value, set) else value.extend
             add(then)
     if node.attributes is not None:
-        attributes = vars(value)
+        attributes = object.__getattribute__(value, "__dict__")
         if not _same_items(list(attributes.items()), node.attributes):
             attributes.clear()
             attributes.update(node.attributes)
     for name, held in node.slots:
-        if getattr(value, name, ABSENT) is not held:
+        if _slot_of(value, name) is not held:
             object.__setattr__(value, name, held)
 
 

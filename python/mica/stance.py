@@ -46,8 +46,8 @@ def stance(stance: Stance, *, rtol: float | None = None) -> Change:
     Args:
       stance: One of the above.
       rtol: Of `check`: how far floats may differ, relative to the largest of
-        their tensor; by default 1e-4 for float32, 1e-8 for float64, 1e-2 for
-        float16 and 5e-2 for bfloat16.
+        their tensor, or to 0.01 if that is less; by default 1e-4 for float32,
+        1e-8 for float64, 1e-2 for float16 and 5e-2 for bfloat16.
     Returns:
       A context manager: `with mica.stance("check"):` restores, at its end, what
       was before.
