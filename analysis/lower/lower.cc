@@ -457,7 +457,7 @@ absl::Status Lowering::LowerView(const TapeCall& call) {
                                              : LowerOpaque(call);
   }
   if (def == nullptr || !def->is_view() || outputs.size() != 1 ||
-      outputs[0] == base->id ||
+      outputs[0] == base->id || CountsFromStorage(call) ||
       def->schema().params.size() != call.args.size()) {
     return absl::OkStatus();  // Current() makes it of its storage's root.
   }
@@ -590,6 +590,9 @@ absl::Status Lowering::LowerReturned(const TapeCall& call, const OpDef& def) {
 }
 
 absl::Status Lowering::LowerOpaque(const TapeCall& call) {
+  if (CountsFromStorage(call)) {
+    return absl::UnimplementedError("an offset from the start of a storage");
+  }
   MICA_ASSIGN_OR_RETURN(Schema schema, ParseSchema(call.schema));
   for (int param : call.mutated_args) {
     if (schema.params[param].is_mutated) continue;

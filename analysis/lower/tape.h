@@ -157,6 +157,16 @@ struct TapeCall {
   bool has_dynamic_output_shape = false;    // nonzero, masked_select, unique.
 };
 
+// Whether a call counts from the start of its argument's storage
+// (aten.as_strided with an offset), which a Program doesn't know.
+inline bool CountsFromStorage(const TapeCall& call) {
+  for (size_t i = 0; i < call.arg_names.size(); ++i) {
+    if (call.arg_names[i] != "storage_offset") continue;
+    return !std::holds_alternative<std::monostate>(call.args[i]);
+  }
+  return false;
+}
+
 // A call whose result left the dispatcher as a Python number (bool(t),
 // t.item()): the recorded path holds only while the call yields `value` again.
 struct TapeHostRead {

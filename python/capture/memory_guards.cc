@@ -20,13 +20,18 @@ int64_t ElementBytesOf(const std::string& dtype) {
 
 }  // namespace
 
-MemoryGuards::MemoryGuards(const Tape& tape) {
+MemoryGuards::MemoryGuards(const Tape& tape, bool reads_offsets)
+    : has_offsets_(reads_offsets ||
+                   std::any_of(tape.calls.begin(), tape.calls.end(),
+                               CountsFromStorage)) {
   std::map<int32_t, int> first;  // Of each storage.
   for (const auto* ids : {&tape.inputs, &tape.states}) {
     for (const TapeTensorId id : *ids) {
       const TapeTensor& tensor = tape.tensors[id];
       const int64_t bytes = ElementBytesOf(tensor.dtype);
-      External external{.name = tensor.name, .storage = tensor.storage};
+      External external{.name = tensor.name,
+                        .storage = tensor.storage,
+                        .offset = tensor.offset};
       external.high = bytes;
       for (size_t i = 0; i < tensor.sizes.size(); ++i) {
         external.high += (tensor.sizes[i] - 1) * tensor.strides[i] * bytes;
@@ -56,7 +61,7 @@ MemoryGuards::MemoryGuards(const Tape& tape) {
 
 bool MemoryGuards::Check(absl::Span<PyObject* const> inputs,
                          absl::Span<PyObject* const> states, Miss* miss) {
-  if (pairs_.empty() && !has_mutation_) return true;
+  if (pairs_.empty() && !has_mutation_ && !has_offsets_) return true;
   const auto tensor = [&](int i) {
     const int count = static_cast<int>(inputs.size());
     return i < count ? inputs[i] : states[i - count];
@@ -70,6 +75,18 @@ bool MemoryGuards::Check(absl::Span<PyObject* const> inputs,
     }
     return false;
   };
+  for (size_t i = 0; has_offsets_ && i < externals_.size(); ++i) {
+    const int64_t now = StorageOffsetOf(tensor(static_cast<int>(i)));
+    if (now == externals_[i].offset) continue;
+    if (miss != nullptr) {
+      *miss = {.kind = "memory",
+               .note = {.path = externals_[i].name},
+               .expected = absl::StrCat("offset ", externals_[i].offset,
+                                        " in its storage"),
+               .got = absl::StrCat(now)};
+    }
+    return false;
+  }
   for (const Pair& pair : pairs_) {
     const auto* a = static_cast<char*>(DataOf(tensor(pair.a)));
     const auto* b = static_cast<char*>(DataOf(tensor(pair.b)));
@@ -125,6 +142,11 @@ void MemoryGuards::AppendText(std::vector<std::string>* lines) const {
     lines->push_back(absl::StrCat(externals_[pair.b].name, " lies ",
                                   pair.distance, " bytes behind ",
                                   externals_[pair.a].name));
+  }
+  for (const External& external : externals_) {
+    if (!has_offsets_) break;
+    lines->push_back(absl::StrCat(external.name, " lies at ", external.offset,
+                                  " in its storage"));
   }
   if (!has_mutation_) return;
   for (const External& external : externals_) {

@@ -16,11 +16,14 @@ namespace mica {
 
 // Inputs and states that shared memory when recorded have to lie in one memory
 // again, at the same distance; and what a Program writes has to be disjoint
-// from all that it wasn't part of. Single-thread.
+// from all that it wasn't part of. If the program counts from the start of a
+// storage (as_strided, storage_offset()), each has to lie where it lay in its
+// own. Single-thread.
 class MemoryGuards {
  public:
   MemoryGuards() = default;
-  explicit MemoryGuards(const Tape& tape);
+  // `reads_offsets`: Python asked where a tensor lies.
+  MemoryGuards(const Tape& tape, bool reads_offsets);
 
   // Tensors in the order of Tape::inputs and Tape::states.
   bool Check(absl::Span<PyObject* const> inputs,
@@ -34,7 +37,8 @@ class MemoryGuards {
     std::string name;
     int32_t storage = 0;
     bool is_mutated = false;
-    int64_t low = 0;  // Bytes that it spans, from its first element.
+    int64_t offset = 0;  // In its storage, in elements.
+    int64_t low = 0;     // Bytes that it spans, from its first element.
     int64_t high = 0;
   };
   // `b` lies `distance` bytes behind `a`.
@@ -49,6 +53,7 @@ class MemoryGuards {
   std::vector<External> externals_;
   std::vector<Pair> pairs_;
   bool has_mutation_ = false;
+  bool has_offsets_ = false;      // They are guarded.
   std::vector<char*> last_good_;  // Addresses that were found disjoint.
 };
 

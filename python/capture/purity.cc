@@ -276,6 +276,7 @@ void AddTorch() {
     if (Contains(kTensorMakers, name)) {
       return Add(value, CallKind::kMakesTensor);
     }
+    if (name == "storage_offset") return Add(value, CallKind::kReadsOffset);
     if (Contains(kRecurrent, name)) return Add(value, CallKind::kRecurrent);
     if (name == "tensor_split") return Add(value, CallKind::kSplit);
     if (name == "requires_grad_") return Add(value, CallKind::kRequiresGrad);

@@ -28,6 +28,7 @@ enum class CallKind {
   kDraw,        // Draws from the generator it is a method of, or seeds it.
   kNew,         // tp_new of a type: as calling the type.
   kMakesTensor,   // As kPure; fills a new tensor with Python's values.
+  kReadsOffset,   // As kPure; where a tensor lies in its storage.
   kRecurrent,     // As kPure, but for packed sequences, whose sizes it reads.
   kSplit,         // As kPure, but for sections given as a tensor.
   kBackward,      // Autograd's engine runs a graph.

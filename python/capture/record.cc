@@ -365,7 +365,7 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
     }
   }
   recorded->tape.results = recorded->results;
-  memory_ = MemoryGuards(recorded->tape);
+  memory_ = MemoryGuards(recorded->tape, run.watch.reads_offsets());
   bound.states = recorded->states;
   if (!memory_.Check(bound.inputs.tensors, bound.states, &miss)) {
     return refuse({.reason = absl::StrCat("writes memory that tensors share "

@@ -157,6 +157,8 @@ class StateWatch {
   const absl::flat_hash_set<PyObject*>& state_inputs() const {
     return state_inputs_;
   }
+  // Whether it asked where a tensor lies in its storage.
+  bool reads_offsets() const { return reads_offsets_; }
   GradientWatch& gradients() { return gradients_; }
   // Places that the program set, in the order in which it first did.
   absl::Span<const StatePlace> written() const { return written_; }
@@ -292,6 +294,7 @@ class StateWatch {
   PyObject* addend_ = nullptr;
   bool took_addend_ = false;
   bool stores_sum_ = false;
+  bool reads_offsets_ = false;
   bool makes_iterator_ = false;  // The step at hand, if it gives one.
   bool is_allocating_ = false;
   bool is_making_tensor_ = false;

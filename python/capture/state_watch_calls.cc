@@ -302,6 +302,10 @@ void StateWatch::CallBuiltin(PyObject* callable,
         return TouchObject(all[0], kShallowDepth);
       }
       return ReadData(callable, all);
+    case CallKind::kReadsOffset:
+      reads_offsets_ = true;
+      for (PyObject* arg : all) TouchObject(arg, kShallowDepth);
+      return;
     case CallKind::kRecurrent:
       // (data, batch_sizes, state, weights, …) as against (input, state,
       // weights, …).
