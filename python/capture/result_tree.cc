@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "python/capture/constants.h"
 #include "python/capture/interpreter.h"
+#include "python/capture/purity.h"
 
 namespace mica {
 namespace {
@@ -100,7 +101,8 @@ int ResultTree::Builder::Add(PyObject* object, int depth) {
     tree_.nodes_[id].index = node;
     return id;
   }
-  if (watch_.IsOld(object)) {
+  if (watch_.IsKnownOld(object) ||
+      (watch_.IsOld(object) && IsImmutableType(Py_TYPE(object)))) {
     return NewNode(Kind::kObject, object);
   }
   if (IsTensor(object)) return AddTensor(object);

@@ -147,6 +147,11 @@ class StateWatch {
   const StateGuards& guards() const { return guards_; }
   // True if `object` was there before the run and isn't part of an argument.
   bool IsOld(PyObject* object);
+  // The same, but false where nothing tells: of an object that the collector
+  // doesn't track and that nothing older led to.
+  bool IsKnownOld(PyObject* object) {
+    return IsOld(object) && old_.contains(object);
+  }
   bool IsInput(PyObject* object) const { return inputs_.contains(object); }
   // True while the step at hand fills new tensors with Python's values: then
   // memory that no operator wrote holds constants.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 
+import pytest
 import torch
 from e2e.capture.agreement_of_calls import X, check, report, same, x
 from torch import nn
@@ -219,3 +220,14 @@ def test_modes_and_subclasses():
         c(X)
     assert len(calls) == 2
     assert type(c(X.as_subclass(T))) is T
+
+
+@pytest.mark.parametrize(
+    "make",
+    [bytearray, object, lambda: iter("abc"), lambda: reversed(range(3))],
+    ids=["bytearray", "object", "str_iterator", "range_iterator"],
+)
+def test_new_objects_that_the_collector_does_not_track(make):
+    compiled = mica.compile(lambda a: (a + 1, make()))
+    made = [compiled(X)[1] for _ in range(4)]
+    assert len({id(item) for item in made}) == 4
