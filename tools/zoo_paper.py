@@ -179,7 +179,8 @@ class _DepthNet(nn.Module):
             channels = out
 
     def forward(self, image: Tensor) -> dict[tuple[str, int], Tensor]:
-        net, features = self.encoder, []
+        net: Any = self.encoder
+        features = []
         x = net.relu(net.bn1(net.conv1((image - 0.45) / 0.225)))
         features.append(x)
         x = net.maxpool(x)
@@ -211,6 +212,11 @@ class _Round(torch.autograd.Function):
         return gradients[0], None
 
 
+def _round(x: Tensor, levels: int) -> Tensor:
+    rounded: Tensor = _Round.apply(x, levels)  # type: ignore[no-untyped-call]
+    return rounded
+
+
 class _QuantisedConv(nn.Conv2d):
     """A convolution of weights and activations of a few bits."""
 
@@ -220,8 +226,8 @@ class _QuantisedConv(nn.Conv2d):
         levels = 2**self.bits - 1
         weight = torch.tanh(self.weight)
         weight = weight / (2 * weight.abs().max()) + 0.5
-        weight = 2 * _Round.apply(weight, levels) - 1
-        x = _Round.apply(x.clamp(0, 1), levels)
+        weight = 2 * _round(weight, levels) - 1
+        x = _round(x.clamp(0, 1), levels)
         return functional.conv2d(
             x, weight, self.bias, self.stride, self.padding
         )
