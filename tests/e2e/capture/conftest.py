@@ -30,6 +30,8 @@ def _count_alive() -> int:
 
 @pytest.fixture(scope="module")
 def _alive() -> list[int]:
+    gc.collect()
+    gc.freeze()  # What is there already needn't be looked at each time.
     return [_count_alive()]
 
 
