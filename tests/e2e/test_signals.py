@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -137,8 +138,10 @@ def test_a_hit_ends_before_it_writes() -> None:
         assert count.item() == before + 1
 
 
+# A shell may have started all of this with Ctrl-C ignored.
 CTRL_C = """
-import sys, torch, mica
+import signal, sys, torch, mica
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, {here!r})
 import test_signals as t
 program = t.endless()
@@ -153,14 +156,33 @@ except KeyboardInterrupt:
 """
 
 
+@contextmanager
+def killed_after(
+    seconds: float, child: subprocess.Popen[str]
+) -> Iterator[None]:
+    """Ends a child that hangs, so that waiting for it ends too."""
+    timer = threading.Timer(seconds, child.kill)
+    timer.start()
+    try:
+        yield
+    except BaseException:
+        child.kill()
+        raise
+    finally:
+        timer.cancel()
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_ctrl_c_ends_a_run(way: str) -> None:
     here = os.path.dirname(os.path.abspath(__file__))
-    with subprocess.Popen(
-        [sys.executable, "-c", CTRL_C.format(here=here, way=way)],
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as child:
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", CTRL_C.format(here=here, way=way)],
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as child,
+        killed_after(120, child),
+    ):
         assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
         child.send_signal(signal.SIGINT)
