@@ -197,7 +197,9 @@ def _t5(size: Size) -> Any:
     return transformers.T5EncoderModel(config)
 
 
-def _torchvision(name: str) -> Callable[[Size], Any]:
+def torchvision_model(name: str) -> Callable[[Size], Any]:
+    """Returns the builder of one of torchvision's models, by its name there."""
+
     def build(size: Size) -> Any:
         models = importlib.import_module("torchvision.models")
         if name == "vit_b_16" and size == "small":
@@ -238,7 +240,7 @@ def _recurrent(
 
 ENTRIES = (
     *(
-        Entry(name, "vision", _torchvision(builder), _image(224, 64), (0,))
+        Entry(name, "vision", torchvision_model(builder), _image(224, 64), (0,))
         for name, builder in (
             ("ResNet-18", "resnet18"),
             ("ResNet-50", "resnet50"),
@@ -265,7 +267,11 @@ ENTRIES = (
     Entry("LSTM", "recurrent", _recurrent(torch.nn.LSTM), _sequence(256)),
     Entry("GRU", "recurrent", _recurrent(torch.nn.GRU), _sequence(256)),
     Entry(
-        "ViT-B/16", "vision", _torchvision("vit_b_16"), _image(224, 32), (0,)
+        "ViT-B/16",
+        "vision",
+        torchvision_model("vit_b_16"),
+        _image(224, 32),
+        (0,),
     ),
     Entry(
         "MLP-Mixer",

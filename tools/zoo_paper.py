@@ -9,16 +9,17 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from vision_operators import define_vision_operators
+from zoo import Inputs, Size, torchvision_model
 
-Size = Literal["full", "small"]
-Data = Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]
+Build = Callable[[Size], nn.Module]
+Data = Callable[[], Inputs]
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Entry:
     """
 
     name: str
-    build: Callable[[Size], nn.Module]
+    build: Build
     data: Data
     score: Callable[[Any], Tensor]
 
@@ -43,7 +44,7 @@ class Entry:
         torch.manual_seed(0)
         return self.build(size)
 
-    def make_data(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def make_data(self) -> Inputs:
         """Returns the arguments; the same at each call."""
         torch.manual_seed(1)
         return self.data()
@@ -53,14 +54,38 @@ def _images(batch: int, side: int) -> Data:
     return lambda: ((torch.randn(batch, 3, side, side),), {})
 
 
-def _tokens(vocabulary: int, batch: int, length: int) -> Data:
+def _tokens(batch: int, length: int) -> Data:
     return lambda: (
         (),
         {
-            "input_ids": torch.randint(3, vocabulary, (batch, length)),
+            "input_ids": torch.randint(3, 100, (batch, length)),
             "attention_mask": torch.ones(batch, length, dtype=torch.long),
         },
     )
+
+
+# What the small text models share.
+_SMALL: dict[str, Any] = {
+    "vocab_size": 100,
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "intermediate_size": 128,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
+
+
+def _text(name: str, small_layers: int, **options: Any) -> Build:
+    def build(size: Size) -> nn.Module:
+        transformers = importlib.import_module("transformers")
+        small = _SMALL | {"num_hidden_layers": small_layers}
+        config = getattr(transformers, f"{name}Config")(
+            **(small if size == "small" else {}), **options
+        )
+        model: nn.Module = getattr(transformers, f"{name}Model")(config)
+        return model
+
+    return build
 
 
 def _align(size: Size) -> nn.Module:
@@ -68,15 +93,7 @@ def _align(size: Size) -> nn.Module:
     if size == "full":
         config = transformers.AlignConfig()
         return transformers.AlignModel(config)  # type: ignore[no-any-return]
-    text = transformers.AlignTextConfig(
-        vocab_size=100,
-        hidden_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=128,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-    )
+    text = transformers.AlignTextConfig(**_SMALL, num_hidden_layers=2)
     vision = transformers.AlignVisionConfig(
         image_size=64, width_coefficient=0.25, depth_coefficient=0.25,
         hidden_dim=64, drop_connect_rate=0.0, dropout_rate=0.0,
@@ -90,59 +107,9 @@ def _align(size: Size) -> nn.Module:
     )
 
 
-def _align_data() -> tuple[tuple[Any, ...], dict[str, Any]]:
-    arguments = _tokens(100, 2, 12)()[1]
+def _align_data() -> Inputs:
+    arguments = _tokens(2, 12)()[1]
     return (), arguments | {"pixel_values": torch.randn(2, 3, 64, 64)}
-
-
-def _bert(size: Size) -> nn.Module:
-    transformers = importlib.import_module("transformers")
-    if size == "full":
-        config = transformers.BertConfig()
-        return transformers.BertModel(config)  # type: ignore[no-any-return]
-    return transformers.BertModel(  # type: ignore[no-any-return]
-        transformers.BertConfig(
-            vocab_size=100,
-            hidden_size=64,
-            num_hidden_layers=12,
-            num_attention_heads=4,
-            intermediate_size=128,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
-        )
-    )
-
-
-def _deberta(size: Size) -> nn.Module:
-    transformers = importlib.import_module("transformers")
-    if size == "full":
-        config = transformers.DebertaConfig(
-            relative_attention=True, pos_att_type=["c2p", "p2c"]
-        )
-        return transformers.DebertaModel(config)  # type: ignore[no-any-return]
-    return transformers.DebertaModel(  # type: ignore[no-any-return]
-        transformers.DebertaConfig(
-            vocab_size=100,
-            hidden_size=64,
-            num_hidden_layers=4,
-            num_attention_heads=4,
-            intermediate_size=128,
-            relative_attention=True,
-            pos_att_type=["c2p", "p2c"],
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
-        )
-    )
-
-
-def _torchvision(name: str) -> Callable[[Size], nn.Module]:
-    def build(size: Size) -> nn.Module:
-        del size
-        models = importlib.import_module("torchvision.models")
-        model: nn.Module = getattr(models, name)()
-        return model
-
-    return build
 
 
 class _UpBlock(nn.Module):
@@ -167,7 +134,7 @@ class _DepthNet(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.encoder = _torchvision("resnet18")("full")
+        self.encoder = torchvision_model("resnet18")("full")
         skips, outs = [256, 128, 64, 64, 0], [256, 128, 64, 32, 16]
         self.blocks = nn.ModuleDict()
         self.heads = nn.ModuleDict()
@@ -312,19 +279,24 @@ ENTRIES = [
     ),
     Entry(
         "BERT",
-        _bert,
-        _tokens(100, 2, 16),
+        _text("Bert", 12),
+        _tokens(2, 16),
         lambda y: y.last_hidden_state.square().mean(),
     ),
     Entry(
         "DeBERTa",
-        _deberta,
-        _tokens(100, 2, 16),
+        _text(
+            "Deberta",
+            4,
+            relative_attention=True,
+            pos_att_type=["c2p", "p2c"],
+        ),
+        _tokens(2, 16),
         lambda y: y.last_hidden_state[:, 0].square().mean(),
     ),
     Entry(
         "DenseNet",
-        _torchvision("densenet121"),
+        torchvision_model("densenet121"),
         _images(1, 64),
         lambda y: y.square().mean(),
     ),
@@ -332,7 +304,7 @@ ENTRIES = [
     Entry("quantised", _quantised, _images(4, 32), lambda y: y.square().mean()),
     Entry(
         "ResNet",
-        _torchvision("resnet18"),
+        torchvision_model("resnet18"),
         _images(2, 64),
         lambda y: y.square().mean(),
     ),

@@ -6,6 +6,7 @@ import copy
 
 import pytest
 import torch
+from e2e.training import Step, make_step
 from torch import nn
 
 import mica
@@ -48,17 +49,11 @@ def test_results_are_eagers(training: bool) -> None:
 def test_a_training_step_is_eagers() -> None:
     mine, plain = _net(), _net()
 
-    def make(net: nn.Module) -> object:
-        optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
-
-        def step(a: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-            optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(net(a), labels)
-            loss.backward()
-            optimizer.step()
-            return loss
-
-        return step
+    def make(net: nn.Module) -> Step:
+        return make_step(
+            torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9),
+            lambda a, labels: nn.functional.cross_entropy(net(a), labels),
+        )
 
     compiled = mica.compile(make(mine), exact=True)
     eager = make(plain)

@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from e2e.model_checks import error, in_double
+from e2e.training import make_step
 
 import mica
 import zoo_paper
@@ -51,20 +52,14 @@ def test_a_training_step_is_one_graph(entry):
     served = copy.deepcopy(eager)
     args, kwargs = entry.make_data()
 
-    def make_step(model):
-        weights = torch.optim.SGD(model.parameters(), lr=1e-3)
+    def make(model):
+        return make_step(
+            torch.optim.SGD(model.parameters(), lr=1e-3),
+            lambda *args, **kwargs: entry.score(model(*args, **kwargs)),
+        )
 
-        def step(*args, **kwargs):
-            weights.zero_grad()
-            score = entry.score(model(*args, **kwargs))
-            score.backward()
-            weights.step()
-            return score
-
-        return step
-
-    compiled = mica.compile(make_step(served), fullgraph=True)
-    plain = make_step(eager)
+    compiled = mica.compile(make(served), fullgraph=True)
+    plain = make(eager)
     for _ in range(_STEPS):
         # Eager first: libraries set themselves up at a process's first call.
         want, got = plain(*args, **kwargs), compiled(*args, **kwargs)

@@ -8,6 +8,7 @@ import threading
 import pytest
 import torch
 from e2e.branches import Branches
+from e2e.training import make_step
 from torch import Tensor
 
 import mica
@@ -56,14 +57,9 @@ def test_training_steps_of_two_threads(
                 parameter.uniform_(-0.1, 0.1, generator=generator)
         x = torch.randn(2, 16, 32, 32, generator=generator)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-
-        @mica.compile
-        def step(x: Tensor) -> Tensor:
-            optimizer.zero_grad()
-            loss = (model(x) ** 2).mean()
-            loss.backward()
-            optimizer.step()
-            return loss
+        step = mica.compile(
+            make_step(optimizer, lambda x: (model(x) ** 2).mean())
+        )
 
         for _ in range(8):
             results.append(step(x))

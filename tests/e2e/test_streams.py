@@ -8,6 +8,7 @@ import threading
 import pytest
 import torch
 from e2e.branches import Branches
+from e2e.training import make_step
 from torch import Tensor, nn
 
 import mica
@@ -36,14 +37,9 @@ def test_a_training_step(monkeypatch: pytest.MonkeyPatch) -> None:
         torch.manual_seed(0)
         model, x = Branches(8), torch.randn(2, 8, 16, 16)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-
-        @mica.compile
-        def step(x: Tensor) -> Tensor:
-            optimizer.zero_grad()
-            loss = (model(x) ** 2).mean()
-            loss.backward()
-            optimizer.step()
-            return loss
+        step = mica.compile(
+            make_step(optimizer, lambda x: (model(x) ** 2).mean())
+        )
 
         losses = [step(x) for _ in range(8)]
         assert mica.explain(step).hits >= 5

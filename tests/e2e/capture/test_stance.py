@@ -6,6 +6,7 @@ import threading
 
 import pytest
 import torch
+from e2e.training import make_step
 
 import mica
 
@@ -156,14 +157,7 @@ def test_check_trains_as_eager_does():
     x = torch.randn(5, 3)
 
     def train(run, net, optimizer, stance):
-        def step(x):
-            optimizer.zero_grad()
-            loss = net(x).square().mean()
-            loss.backward()
-            optimizer.step()
-            return loss
-
-        step = run(step)
+        step = run(make_step(optimizer, lambda x: net(x).square().mean()))
         for number in range(8):
             with mica.stance(stance if number > 3 else "default"):
                 step(x)
