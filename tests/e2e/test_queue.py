@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -49,7 +49,7 @@ def test_training_steps_of_two_threads(
 ) -> None:
     monkeypatch.setenv("MICA_NUM_THREADS", "2")
 
-    def train(results: list[Tensor]) -> None:
+    def train(_: object = None) -> list[Tensor]:
         generator = torch.Generator().manual_seed(0)
         model = Branches(16)
         with torch.no_grad():
@@ -61,18 +61,12 @@ def test_training_steps_of_two_threads(
             make_step(optimizer, lambda x: (model(x) ** 2).mean())
         )
 
-        for _ in range(8):
-            results.append(step(x))
-        results += [p.detach().clone() for p in model.parameters()]
+        losses = [step(x) for _ in range(8)]
+        return losses + [p.detach().clone() for p in model.parameters()]
 
-    alone: list[Tensor] = []
-    train(alone)
-    both: list[list[Tensor]] = [[], []]
-    threads = [threading.Thread(target=train, args=[r]) for r in both]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    alone = train()
+    with ThreadPoolExecutor(2) as pool:
+        both = list(pool.map(train, range(2)))
     for results in both:
         assert len(results) == len(alone)
         for got, want in zip(results, alone, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -62,17 +62,12 @@ def test_threads_of_the_caller_each_have_their_own() -> None:
 """)
     wanted = x @ x + x.exp().cumsum(1)
 
-    def run(results: list[Tensor]) -> None:
+    def run(_: object) -> list[Tensor]:
         executor = mica.Executor(num_streams=2)
-        for _ in range(50):
-            results.append(executor.run(program, {"x": x})[0])
+        return [executor.run(program, {"x": x})[0] for _ in range(50)]
 
-    results: list[list[Tensor]] = [[], [], []]
-    threads = [threading.Thread(target=run, args=[r]) for r in results]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(3) as pool:
+        results = list(pool.map(run, range(3)))
     for got in sum(results, []):
         torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-3)
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -236,27 +237,16 @@ def test_the_trace_module_counts_lines_and_numbers_stay():
 def test_threads_capture_beside_each_other():
     models = [Deep(20 + i) for i in range(4)]
     wants = [model(X) for model in models]
-    errors = []
 
     def work(model, want):
-        try:
-            with torch.no_grad():
-                for _ in range(5):
-                    compiled = mica.compile(model)
-                    for _ in range(3):
-                        same(compiled(X), want)
-        except BaseException as error:
-            errors.append(error)
+        with torch.no_grad():
+            for _ in range(5):
+                compiled = mica.compile(model)
+                for _ in range(3):
+                    same(compiled(X), want)
 
-    threads = [
-        threading.Thread(target=work, args=pair)
-        for pair in zip(models, wants, strict=True)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
+    with ThreadPoolExecutor(len(models)) as pool:
+        list(pool.map(work, models, wants))
 
 
 def test_another_threads_work_is_no_part_of_a_record():
