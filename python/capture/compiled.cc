@@ -313,6 +313,15 @@ void Compiled::NoteRefusal(const Refusal& refusal, bool is_hopeful) {
   }
 }
 
+std::shared_ptr<Record> Compiled::Fitting(const CallArgs& args) const {
+  const TorchState now = TorchState::Current();
+  for (const auto& record : records_) {
+    Record::BoundCall bound;
+    if (record->Matches(args, now, &bound, nullptr)) return record;
+  }
+  return nullptr;
+}
+
 bool Compiled::Matches(const CallArgs& args) const {
   Record::BoundCall bound;
   return !records_.empty() &&
@@ -320,13 +329,9 @@ bool Compiled::Matches(const CallArgs& args) const {
 }
 
 PyObject* Compiled::Describe(const CallArgs& args) const {
-  const TorchState now = TorchState::Current();
-  for (const auto& record : records_) {
-    Record::BoundCall bound;
-    if (!record->Matches(args, now, &bound, nullptr)) continue;
-    return DescribeRecord(*record).release();
-  }
-  Py_RETURN_NONE;
+  const std::shared_ptr<Record> record = Fitting(args);
+  if (record == nullptr) Py_RETURN_NONE;
+  return DescribeRecord(*record).release();
 }
 
 int Compiled::Traverse(visitproc visit, void* arg) const {

@@ -81,6 +81,8 @@ class Compiled {
     int64_t count = 0;
   };
 
+  // The first record that fits the call; or null.
+  std::shared_ptr<Record> Fitting(const CallArgs& args) const;
   PyObject* CaptureCall(const CallArgs& args, const Miss* miss);
   // Puts the record first.
   void NoteHit(const std::shared_ptr<Record>& record);

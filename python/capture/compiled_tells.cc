@@ -30,13 +30,9 @@ PyObject* Compiled::Describe() const {
 }
 
 PyObject* Compiled::Touched(const CallArgs& args) const {
-  const TorchState now = TorchState::Current();
-  for (const auto& record : records_) {
-    Record::BoundCall bound;
-    if (!record->Matches(args, now, &bound, nullptr)) continue;
-    return DescribeTouched(*record).release();
-  }
-  Py_RETURN_NONE;
+  const std::shared_ptr<Record> record = Fitting(args);
+  if (record == nullptr) Py_RETURN_NONE;
+  return DescribeTouched(*record).release();
 }
 
 PyObject* Compiled::Rehearse(const CallArgs& args) {

@@ -51,8 +51,8 @@ class OpcodeStream final : public InterpreterStream {
         frame->f_trace_lines = 0;
         if (stream->skipped_ != nullptr) break;
         if (stream->is_in_host_call_ ||
-            IsBookkeeping(
-                reinterpret_cast<PyObject*>(frame->f_frame->f_func))) {
+            KindOfFunction(reinterpret_cast<PyObject*>(
+                frame->f_frame->f_func)) == FunctionKind::kBookkeeping) {
           stream->skipped_ = frame;
           break;
         }

@@ -95,6 +95,17 @@ void AddMethods(PyTypeObject* type, CallKind kind) {
                    });
 }
 
+// A type of this path, or null.
+PyTypeObject* ResolveType(absl::string_view path) {
+  PyRef type = Resolve(path);
+  if (!type || !PyType_Check(type.get())) return nullptr;
+  return AsType(type.release());  // For the life of the process.
+}
+
+void AddMethods(absl::string_view path, CallKind kind) {
+  if (PyTypeObject* type = ResolveType(path)) AddMethods(type, kind);
+}
+
 template <typename List>
 bool Contains(const List& list, absl::string_view word) {
   for (const absl::string_view item : list) {
@@ -147,15 +158,15 @@ void AddPython() {
         "re.Match", "datetime.timedelta", "torch.Size", "torch.dtype",
         "numpy.generic", "numpy.dtype", "numpy.ufunc",
         "numpy._core._multiarray_umath._array_converter"}) {
-    if (PyRef type = Resolve(path); type && PyType_Check(type.get())) {
-      AddMethods(reinterpret_cast<PyTypeObject*>(type.get()), CallKind::kPure);
-    }
+    AddMethods(path, CallKind::kPure);
   }
-  if (PyRef array = Resolve("numpy.ndarray");
-      array && PyType_Check(array.get())) {
-    ForEachAttribute(array.get(), [](const std::string& name, PyObject* f) {
-      if (!Contains(kUnsafeArrayMethods, name)) Add(f, CallKind::kPure);
-    });
+  if (PyTypeObject* array = ResolveType("numpy.ndarray")) {
+    ForEachAttribute(reinterpret_cast<PyObject*>(array),
+                     [](const std::string& name, PyObject* f) {
+                       if (!Contains(kUnsafeArrayMethods, name)) {
+                         Add(f, CallKind::kPure);
+                       }
+                     });
   }
   // Of one item; whole dicts are rarely read.
   for (const auto path :
@@ -188,9 +199,7 @@ void AddPython() {
   }
   for (const auto path : {"_random.Random", "numpy.random.RandomState",
                           "numpy.random.Generator"}) {
-    if (PyRef type = Resolve(path); type && PyType_Check(type.get())) {
-      AddMethods(AsType(type.get()), CallKind::kDraw);
-    }
+    AddMethods(path, CallKind::kDraw);
   }
   Add("builtins.vars", CallKind::kVars);
   Add("builtins.id", CallKind::kIdentity);
@@ -217,9 +226,7 @@ void AddPython() {
 void AddTypes() {
   const auto add = [](absl::string_view path,
                       absl::flat_hash_set<PyTypeObject*>* to) {
-    if (PyRef type = Resolve(path); type && PyType_Check(type.get())) {
-      to->insert(reinterpret_cast<PyTypeObject*>(type.release()));
-    }
+    if (PyTypeObject* type = ResolveType(path)) to->insert(type);
   };
   for (const auto path : kPureTypes) add(path, &purity->pure_types);
   for (const auto path : kImmutableTypes) add(path, &purity->immutable_types);
@@ -231,9 +238,7 @@ void AddTypes() {
   }
   if (PyRef itertools = Resolve("itertools")) {
     ForEachAttribute(itertools.get(), [](const std::string&, PyObject* value) {
-      if (PyType_Check(value)) {
-        purity->pure_types.insert(reinterpret_cast<PyTypeObject*>(value));
-      }
+      if (PyType_Check(value)) purity->pure_types.insert(AsType(value));
     });
   }
   if (PyRef dtypes = Resolve("numpy.dtypes");
@@ -250,17 +255,11 @@ void AddTypes() {
       if (PyType_Check(value)) purity->pure_types.insert(AsType(value));
     }
   }
-  for (const auto path :
-       {"numpy.dtype", "numpy._core._multiarray_umath._array_converter"}) {
-    add(path, &purity->pure_types);
-  }
   PyRef builtins = Resolve("builtins");
   ForEachAttribute(builtins.get(), [](const std::string&, PyObject* value) {
     if (PyType_Check(value) &&
-        PyType_IsSubtype(
-            reinterpret_cast<PyTypeObject*>(value),
-            reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
-      purity->pure_types.insert(reinterpret_cast<PyTypeObject*>(value));
+        PyType_IsSubtype(AsType(value), AsType(PyExc_BaseException))) {
+      purity->pure_types.insert(AsType(value));
     }
   });
 }
@@ -477,22 +476,21 @@ std::string CallableName(PyObject* callable) {
   return absl::StrCat(PyText(module.get()), ".", name);
 }
 
-bool IsBookkeeping(PyObject* function) {
+FunctionKind KindOfFunction(PyObject* function) {
   const auto* made = reinterpret_cast<const PyFunctionObject*>(function);
   const std::string module = PyText(made->func_module);
-  if (!absl::StartsWith(module, "torch._dynamo.")) return false;
-  const std::string name = PyText(made->func_qualname);
+  if (!absl::StartsWith(module, "torch._dynamo.")) return FunctionKind::kPlain;
+  const std::string name =
+      absl::StrCat(module, ".", PyText(made->func_qualname));
+  if (name == "torch._dynamo.decorators.disable") {
+    return FunctionKind::kSetsUpAnother;
+  }
   // The second forgets a module that dies.
-  return (module == "torch._dynamo.mutation_guard" &&
-          name == "GenerationTracker.tag") ||
-         (module == "torch._dynamo.utils" &&
-          absl::StartsWith(name, "ExactWeakKeyDictionary."));
-}
-
-bool SetsUpAnother(PyObject* function) {
-  const auto* made = reinterpret_cast<const PyFunctionObject*>(function);
-  return PyText(made->func_module) == "torch._dynamo.decorators" &&
-         PyText(made->func_qualname) == "disable";
+  return name == "torch._dynamo.mutation_guard.GenerationTracker.tag" ||
+                 absl::StartsWith(name,
+                                  "torch._dynamo.utils.ExactWeakKeyDictionary.")
+             ? FunctionKind::kBookkeeping
+             : FunctionKind::kPlain;
 }
 
 }  // namespace mica

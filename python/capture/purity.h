@@ -41,6 +41,16 @@ enum class CallKind {
   kEndsGraph,     // Refused, for the annotation's own reason.
 };
 
+enum class FunctionKind {
+  kPlain,  // Nothing: the run shows what it does.
+  // Only keeps torch's own books, of objects that hits don't make:
+  // torch.compile's note of each new module's age.
+  kBookkeeping,
+  // Sets up another of torch's at that one's first call in a process, and isn't
+  // called again.
+  kSetsUpAnother,
+};
+
 // What is known of a callable without looking into it: our own table's entries
 // and the user's (mica.annotate) are of this one kind.
 struct CallAnnotation {
@@ -76,12 +86,8 @@ bool IsAllocation(PyObject* callable);
 bool IsTensorConstructor(PyTypeObject* type);
 // Whether objects of a C type never change (re.Pattern, a dtype).
 bool IsImmutableType(PyTypeObject* type);
-// True for a Python function that only keeps torch's own books, of objects that
-// hits don't make: torch.compile's note of each new module's age.
-bool IsBookkeeping(PyObject* function);
-// True for a Python function of torch's that sets up another at that one's
-// first call in a process, and isn't called again.
-bool SetsUpAnother(PyObject* function);
+// What is known of a Python function.
+FunctionKind KindOfFunction(PyObject* function);
 // Whether an object of a C type is a function of its own that has no effect
 // (numpy.ufunc).
 bool IsPureCallableType(PyTypeObject* type);

@@ -292,7 +292,10 @@ constexpr absl::string_view kPureTypes[] = {
     "torch._C._LegacyVariableBase",
     "torch.iinfo",
     "torch._C._InferenceMode",
-    "torch._C.DisableTorchFunctionSubclass"};
+    "torch._C.DisableTorchFunctionSubclass",
+    "numpy.dtype",
+    "numpy._core._multiarray_umath._array_converter",
+};
 // All types of itertools are added.
 
 // C types whose objects never change, or whose changes nobody sees.

@@ -197,7 +197,7 @@ void StateWatch::EnterFunction(PyObject* function) {
   if (!IsFirst(function, nullptr)) return;
   const std::string name =
       PyText(reinterpret_cast<PyFunctionObject*>(function)->func_qualname);
-  if (SetsUpAnother(function)) {
+  if (KindOfFunction(function) == FunctionKind::kSetsUpAnother) {
     Refuse("calls a function of torch's that sets itself up at its first call");
     refusal_.transient = true;
     return;
