@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import linecache
 from typing import Any
 
 import torch
@@ -34,6 +35,14 @@ def same(a: Any, b: Any) -> None:
         same(vars(a), vars(b))
     else:
         assert a == b or (a != a and b != b)
+
+
+def run_text(name: str, source: str, **names: Any) -> dict[str, Any]:
+    """Returns what a program's text defines; its lines have tracebacks."""
+    lines = source.splitlines(keepends=True)
+    linecache.cache[name] = (len(source), None, lines, name)
+    exec(compile(source, name, "exec"), names)
+    return names
 
 
 def report(compiled: Any) -> mica.Explanation:

@@ -8,13 +8,12 @@ strides, offsets, which are one object and which share memory.
 
 from __future__ import annotations
 
-import linecache
 import random
 from typing import Any
 
 import pytest
 import torch
-from e2e.capture.agreement_of_calls import report, same
+from e2e.capture.agreement_of_calls import report, run_text, same
 from torch import Tensor
 
 import mica
@@ -85,13 +84,9 @@ def _arguments(kind: int, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def _make(seed: int, source: str) -> dict[str, Any]:
-    name = f"<random memory {seed}>"
-    lines = source.splitlines(keepends=True)
-    linecache.cache[name] = (len(source), None, lines, name)
     state = (torch.full((4, 6), 0.5), torch.arange(6.0))
-    world: dict[str, Any] = {"torch": torch, "STATE": state}
-    exec(compile(source, name, "exec"), world)
-    return world
+    name = f"<random memory {seed}>"
+    return run_text(name, source, torch=torch, STATE=state)
 
 
 def _form(tensors: list[Tensor]) -> list[Any]:

@@ -10,12 +10,12 @@ objects are one, and which tensors share memory.
 from __future__ import annotations
 
 import collections
-import linecache
 import random
 from typing import Any
 
 import pytest
 import torch
+from e2e.capture.agreement_of_calls import run_text
 from torch import Tensor
 
 import mica
@@ -165,15 +165,13 @@ def _program(rng: random.Random) -> str:
 
 
 def _make(seed: int, source: str) -> dict[str, Any]:
-    name = f"<random state {seed}>"
-    lines = source.splitlines(keepends=True)
-    linecache.cache[name] = (len(source), None, lines, name)
-    world: dict[str, Any] = {
-        "torch": torch,
-        "collections": collections,
-        "GLOBALS": {"number": 0, "tensor": None},
-    }
-    exec(compile(source, name, "exec"), world)
+    world = run_text(
+        f"<random state {seed}>",
+        source,
+        torch=torch,
+        collections=collections,
+        GLOBALS={"number": 0, "tensor": None},
+    )
     world["m"] = world["Model"]()
     return world
 
