@@ -227,34 +227,29 @@ PyObject* Doc(PyObject* self, void* /*unused*/) {
   return PyObject_GetAttrString(Cast(self)->compiled->callable(), "__doc__");
 }
 
+// Of methods that take a call's arguments, in vectorcall's form.
+constexpr int kTakesAll = METH_FASTCALL | METH_KEYWORDS;
+PyCFunction AsMethod(_PyCFunctionFastWithKeywords method) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method));
+}
+
 PyMethodDef methods[] = {
     {"_mica_report", &Report, METH_NOARGS,
      "What explain() shows, as a dict of lists, numbers and texts."},
-    {"_mica_matches",
-     reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&Matches)),
-     METH_FASTCALL | METH_KEYWORDS,
+    {"_mica_matches", AsMethod(&Matches), kTakesAll,
      "Whether the most recent record fits a call, which isn't made."},
-    {"_mica_describe",
-     reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&Describe)),
-     METH_FASTCALL | METH_KEYWORDS,
+    {"_mica_describe", AsMethod(&Describe), kTakesAll,
      "The record that fits a call, which isn't made, as a dict; or None."},
     {"_mica_records", &Records, METH_NOARGS,
      "Each record as a dict, most recently hit first."},
-    {"_mica_touched",
-     reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&Touched)),
-     METH_FASTCALL | METH_KEYWORDS,
+    {"_mica_touched", AsMethod(&Touched), kTakesAll,
      "What a hit may touch of the program's state; None if none would serve."},
-    {"_mica_rehearse",
-     reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&Rehearse)),
-     METH_FASTCALL | METH_KEYWORDS,
+    {"_mica_rehearse", AsMethod(&Rehearse), kTakesAll,
      "A hit without its calls into the world outside: the result and those."},
-    {"_mica_watch",
-     reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&Watch)),
-     METH_FASTCALL | METH_KEYWORDS,
+    {"_mica_watch", AsMethod(&Watch), kTakesAll,
      "An eager run: its result, and its calls into the world outside."},
-    {"_mica_call",
-     reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&CallPlainly)),
-     METH_FASTCALL | METH_KEYWORDS, "A call whatever the stance is."},
+    {"_mica_call", AsMethod(&CallPlainly), kTakesAll,
+     "A call whatever the stance is."},
     {"_mica_reset", &Reset, METH_NOARGS,
      "Forgets all records, refusals and statistics."},
     {nullptr, nullptr, 0, nullptr}};
