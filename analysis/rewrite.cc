@@ -61,6 +61,7 @@ Rewriter::Rewriter(const Program& from, const OpRegistry& registry)
       builder_(registry, from.name()),
       new_ids_(from.num_values(), kNoValue),
       inputs_(from.inputs().begin(), from.inputs().end()),
+      is_as_before_(from.num_values(), false),
       outputs_(from.outputs().begin(), from.outputs().end()) {
   builder_.AvoidNumbersOf(from);
   builder_.Reserve(static_cast<size_t>(from.num_values()), from.ops().size());
@@ -97,13 +98,47 @@ absl::Status Rewriter::CopyDeclarations() {
         new_ids_[constant.value],
         builder_.AddConstant(value.name, value.type, constant.bytes));
   }
+  for (ValueId id = 0; id < from_.num_values(); ++id) {
+    is_as_before_[id] = new_ids_[id] != kNoValue && dim_map_ == nullptr;
+  }
   return absl::OkStatus();
 }
 
-absl::Status Rewriter::CopyOp(const Op& op) { return CopyOp(op, op.bodies); }
+absl::StatusOr<const OpDef*> Rewriter::FindOp(const OpDef* def) {
+  const OpDef*& found = defs_[def];
+  if (found == nullptr) {
+    MICA_ASSIGN_OR_RETURN(found, builder_.FindOp(def->name()));
+  }
+  return found;
+}
+
+absl::Status Rewriter::CopyOp(const Op& op) {
+  if (!op.bodies.empty()) return CopyOp(op, op.bodies);
+  bool is_as_before = dim_map_ == nullptr;
+  ForEachValue(op.arguments, [&](ValueId id) {
+    is_as_before = is_as_before && is_as_before_[id];
+  });
+  const absl::Status status =
+      is_as_before ? CopyOpAsBefore(op) : CopyOp(op, {});
+  if (!status.ok()) return Annotate(status, op.source.ToString());
+  return status;
+}
+
+absl::Status Rewriter::CopyOpAsBefore(const Op& op) {
+  MICA_ASSIGN_OR_RETURN(const OpDef* def, FindOp(op.def));
+  Arguments arguments = op.arguments;
+  RenameValues(arguments, [&](ValueId id) { return new_ids_[id]; });
+  MICA_ASSIGN_OR_RETURN(const auto results,
+                        builder_.CopyOp(from_, op, def, std::move(arguments)));
+  for (size_t i = 0; i < results.size(); ++i) {
+    new_ids_[op.results[i]] = results[i];
+    is_as_before_[op.results[i]] = true;
+  }
+  return absl::OkStatus();
+}
 
 absl::Status Rewriter::CopyOp(const Op& op, Bodies bodies) {
-  MICA_ASSIGN_OR_RETURN(const OpDef* def, builder_.FindOp(op.def->name()));
+  MICA_ASSIGN_OR_RETURN(const OpDef* def, FindOp(op.def));
   ProgramBuilder::OpSpec spec{
       .def = def, .arguments = op.arguments, .source = op.source};
   RenameValues(spec.arguments, [&](ValueId id) { return new_ids_[id]; });
@@ -123,10 +158,9 @@ absl::Status Rewriter::CopyOp(const Op& op, Bodies bodies) {
     spec.types.push_back(MapType(from_.type(id)));
     spec.names.push_back(from_.value(id).name);
   }
-  auto results = builder_.AddOp(std::move(spec));
-  if (!results.ok()) return Annotate(results.status(), op.source.ToString());
-  for (size_t i = 0; i < op.results.size(); ++i) {
-    new_ids_[op.results[i]] = (*results)[i];
+  MICA_ASSIGN_OR_RETURN(const auto results, builder_.AddOp(std::move(spec)));
+  for (size_t i = 0; i < results.size(); ++i) {
+    Map(op.results[i], results[i]);
   }
   return absl::OkStatus();
 }
@@ -205,10 +239,34 @@ absl::StatusOr<Program> KeepLiveOps(const Program& program,
   return rewriter.Finish();
 }
 
+bool HasDeadOps(const Program& program) {
+  if (program.depth() > 0) return true;  // Perhaps in a body.
+  std::vector<bool> is_live(program.num_values(), false);
+  for (ValueId id : program.outputs()) {
+    if (id != kNoValue) is_live[id] = true;  // A body may lack some.
+  }
+  for (const Update& update : program.updates()) is_live[update.value] = true;
+  for (size_t i = program.ops().size(); i-- > 0;) {
+    const Op& op = program.ops()[i];
+    const bool is_needed = op.def->has_effect() ||
+                           std::any_of(op.results.begin(), op.results.end(),
+                                       [&](ValueId id) { return is_live[id]; });
+    if (!is_needed) return true;
+    ForEachValue(op.arguments, [&](ValueId id) { is_live[id] = true; });
+  }
+  return false;
+}
+
 absl::StatusOr<Program> RemoveDeadOps(const Program& program,
                                       const OpRegistry& registry,
                                       std::vector<OpId>* kept) {
   return KeepLiveOps(program, program.outputs(), registry, kept);
+}
+
+absl::StatusOr<Program> RemoveDeadOps(Program&& program,
+                                      const OpRegistry& registry) {
+  if (!HasDeadOps(program)) return std::move(program);
+  return RemoveDeadOps(std::as_const(program), registry);
 }
 
 absl::StatusOr<Program> WithOutputs(const Program& program,
@@ -251,12 +309,14 @@ absl::StatusOr<Program> RenameVariables(
   return rewriter.Finish();
 }
 
-absl::StatusOr<Program> Specialise(
+namespace {
+
+// `missing` gets a symbol that has no size, if there is one.
+absl::StatusOr<Program> ReplaceSymbols(
     const Program& program,
     const absl::flat_hash_map<std::string, int64_t>& sizes,
-    const OpRegistry& registry) {
+    const OpRegistry& registry, std::string& missing) {
   const TraceSpan span("pass", "specialise @", program.name());
-  std::string missing;
   Rewriter rewriter(program, registry);
   rewriter.set_dim_map([&](Dim dim) {
     if (!IsSymbol(dim)) return dim;
@@ -269,12 +329,31 @@ absl::StatusOr<Program> Specialise(
   for (const Op& op : program.ops()) {
     MICA_RETURN_IF_ERROR(rewriter.CopyOp(op));
   }
-  if (!missing.empty()) {
+  return rewriter.Finish();
+}
+
+}  // namespace
+
+absl::StatusOr<Program> Specialise(
+    const Program& program,
+    const absl::flat_hash_map<std::string, int64_t>& sizes,
+    const OpRegistry& registry) {
+  std::string missing;
+  auto fixed = ReplaceSymbols(program, sizes, registry, missing);
+  if (fixed.ok() && !missing.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("program @", program.name(), ": symbol ", missing,
                      " has no size: no input's shape gives it one"));
   }
-  return rewriter.Finish();
+  return fixed;
+}
+
+absl::StatusOr<Program> SpecialiseKnown(
+    const Program& program,
+    const absl::flat_hash_map<std::string, int64_t>& sizes,
+    const OpRegistry& registry) {
+  std::string missing;
+  return ReplaceSymbols(program, sizes, registry, missing);
 }
 
 }  // namespace mica

@@ -19,7 +19,7 @@ namespace mica {
 
 // Copies a Program op by op into a builder; a pass leaves out, replaces and
 // adds ops on the way. Names of values, sources and types are kept.
-// Single-thread; `from` and `registry` must outlive it.
+// Single-thread; `from` and `registry`, that of its ops, must outlive it.
 class Rewriter {
  public:
   Rewriter(const Program& from, const OpRegistry& registry);
@@ -38,6 +38,8 @@ class Rewriter {
   // From here on `from_value` of the old Program means `to_value` of the new.
   void Map(ValueId from_value, ValueId to_value) {
     new_ids_[from_value] = to_value;
+    is_as_before_[from_value] =
+        builder_.type(to_value) == from_.type(from_value);
   }
   // The new value that stands for the old one; kNoValue if none does yet.
   ValueId NewId(ValueId from_value) const { return new_ids_[from_value]; }
@@ -58,12 +60,18 @@ class Rewriter {
  private:
   TensorType MapType(TensorType type) const;
   absl::StatusOr<Program> MapDims(const Program& body) const;
+  // The operator in the new Program.
+  absl::StatusOr<const OpDef*> FindOp(const OpDef* def);
+  // Copies an op whose operands have the types that they had.
+  absl::Status CopyOpAsBefore(const Op& op);
 
   const Program& from_;
   const OpRegistry& registry_;
   ProgramBuilder builder_;
   std::vector<ValueId> new_ids_;
   std::vector<ValueId> inputs_;
+  std::vector<bool> is_as_before_;  // By old value: the new type is the old.
+  absl::flat_hash_map<const OpDef*, const OpDef*> defs_;
   std::vector<ValueId> outputs_;
   std::function<Dim(Dim)> dim_map_;
   std::function<std::string(const std::string&)> variable_names_;
@@ -82,6 +90,10 @@ std::vector<int> CountUses(const Program& program);
 absl::StatusOr<Program> RemoveDeadOps(const Program& program,
                                       const OpRegistry& registry,
                                       std::vector<OpId>* kept = nullptr);
+// The same of a Program that nobody needs any more.
+absl::StatusOr<Program> RemoveDeadOps(Program&& program,
+                                      const OpRegistry& registry);
+bool HasDeadOps(const Program& program);
 
 // The same with other outputs.
 absl::StatusOr<Program> KeepLiveOps(const Program& program,
@@ -108,6 +120,12 @@ absl::StatusOr<Program> RenameVariables(
 // The static Program that `sizes` makes of a symbolic one. InvalidArgument if
 // a symbol has no size, or naming the op whose types then don't fit.
 absl::StatusOr<Program> Specialise(
+    const Program& program,
+    const absl::flat_hash_map<std::string, int64_t>& sizes,
+    const OpRegistry& registry);
+
+// The same where some symbols may stay: those that `sizes` doesn't tell.
+absl::StatusOr<Program> SpecialiseKnown(
     const Program& program,
     const absl::flat_hash_map<std::string, int64_t>& sizes,
     const OpRegistry& registry);

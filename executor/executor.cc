@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analysis/plan/segments.h"
 #include "analysis/rewrite.h"
+#include "executor/segment_run.h"
 #include "framework/base/status.h"
 #include "framework/trace/recorder.h"
 
@@ -113,6 +115,9 @@ absl::StatusOr<Program> Executor::MakeStatic(const Program& program,
         MatchFeed(name, program.type(id), feeds.at(name).type, sizes));
   }
   if (program.is_static()) return program;
+  if (FindBoundedOp(program) >= 0) {
+    return SpecialiseKnown(program, sizes, ops_);
+  }
   return Specialise(program, sizes, ops_);
 }
 
@@ -160,12 +165,21 @@ absl::StatusOr<Executor::Prepared*> Executor::PrepareAnew(
   if (!fetches.empty()) {
     MICA_ASSIGN_OR_RETURN(fixed, WithFetches(fixed, fetches, ops_));
   }
-  auto shared = std::make_shared<const Program>(std::move(fixed));
-  MICA_ASSIGN_OR_RETURN(auto plan, plans_->Get(shared, options_));
   auto prepared = std::make_unique<Prepared>();
   prepared->source = program;
-  prepared->fixed = std::move(shared);
-  prepared->plan = std::move(plan);
+  prepared->fixed = std::make_shared<const Program>(std::move(fixed));
+  if (FindBoundedOp(*prepared->fixed) >= 0) {
+    MICA_ASSIGN_OR_RETURN(Segments segments,
+                          CutAtBoundedOp(*prepared->fixed, ops_));
+    prepared->segments =
+        std::make_shared<SegmentRun>(std::move(segments), [this] {
+          return std::unique_ptr<Executor>(
+              new Executor(ops_, options_, plans_, make_job_options_));
+        });
+  } else {
+    MICA_ASSIGN_OR_RETURN(prepared->plan,
+                          plans_->Get(prepared->fixed, options_));
+  }
   return (prepared_[key] = std::move(prepared)).get();
 }
 
@@ -173,6 +187,11 @@ absl::StatusOr<std::shared_ptr<const Plan>> Executor::PlanFor(
     const std::shared_ptr<const Program>& program, const NamedViews& feeds,
     absl::Span<const std::string> fetches) {
   MICA_ASSIGN_OR_RETURN(Prepared * prepared, Prepare(program, feeds, fetches));
+  if (prepared->segments != nullptr) {
+    return absl::UnimplementedError(
+        absl::StrCat("program @", program->name(),
+                     " has several Plans: sizes in it depend on data"));
+  }
   return prepared->plan;
 }
 
@@ -214,6 +233,9 @@ absl::StatusOr<std::vector<Tensor>> Executor::Run(
     const NamedViews& variables, absl::Span<const std::string> fetches) {
   const TraceSpan span("run", "Executor.run @", program->name());
   MICA_ASSIGN_OR_RETURN(Prepared * prepared, Prepare(program, feeds, fetches));
+  if (prepared->segments != nullptr) {
+    return prepared->segments->Run(feeds, variables);
+  }
   MICA_ASSIGN_OR_RETURN(Job * job, Bind(*prepared, variables));
   FedInputs fed;
   MICA_RETURN_IF_ERROR(Feed(*prepared->fixed, feeds, *job, fed));

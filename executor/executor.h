@@ -27,6 +27,8 @@ namespace mica {
 // A tensor and the name of the input or variable that it is for.
 using NamedViews = std::map<std::string, TensorView>;
 
+class SegmentRun;
+
 // What the Jobs of a Plan shall have.
 using MakeJobOptionsFn = JobOptions (*)(const Plan& plan);
 
@@ -50,14 +52,21 @@ class Executor {
   // InvalidArgument for a missing, extra or ill-typed feed, NotFound for a
   // fetch or a variable that there is not; each gives what was wanted and what
   // came. Feeds need not be row-major.
+  //
+  // Where sizes depend on data (aten.nonzero), runs the Program in segments:
+  // what comes behind is planned once they are known.
   absl::StatusOr<std::vector<Tensor>> Run(
       const std::shared_ptr<const Program>& program, const NamedViews& feeds,
       const NamedViews& variables, absl::Span<const std::string> fetches);
 
-  // The Plan that Run() would use.
+  // The Plan that Run() would use. Unimplemented for a Program that runs in
+  // segments, which has several.
   absl::StatusOr<std::shared_ptr<const Plan>> PlanFor(
       const std::shared_ptr<const Program>& program, const NamedViews& feeds,
       absl::Span<const std::string> fetches);
+
+  // How many Programs, with fetches and sizes, it keeps Plans of.
+  int num_prepared() const { return static_cast<int>(prepared_.size()); }
 
  private:
   // What is kept of one Program, its fetches and its feeds' types. Jobs are
@@ -68,6 +77,7 @@ class Executor {
     std::shared_ptr<const Plan> plan;
     std::vector<TensorView> variables;
     std::unique_ptr<Job> job;
+    std::shared_ptr<SegmentRun> segments;  // Instead of a Plan and a Job.
   };
 
   Executor(const OpRegistry& ops, PlanOptions options,

@@ -38,6 +38,7 @@ void RegisterAllOps(OpRegistry& registry) {
   RegisterFactoryOps(registry);
   RegisterIndexOps(registry);
   RegisterScatterOps(registry);
+  RegisterBoundedOps(registry);
   RegisterViewBackwardOps(registry);
   RegisterControlOps(registry);
 }

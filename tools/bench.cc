@@ -182,6 +182,41 @@ absl::StatusOr<std::vector<std::shared_ptr<const Program>>> MakePrograms(
   return programs;
 }
 
+PlanOptions PlanOptionsOf(const BenchOptions& options) {
+  return {.num_threads = static_cast<int>(options.threads),
+          .queue = options.queue,
+          .num_streams = static_cast<int>(options.streams),
+          .frozen = options.frozen,
+          .fuse = options.fuse};
+}
+
+// Plans the Program with the other batch size through `plans`, which have the
+// first one's Plan, and through none.
+absl::Status PlanOtherBatch(PlanCache& plans, BenchOptions options,
+                            BenchResult& result) {
+  constexpr int kRepeats = 5;
+  const PlanOptions plan_options = PlanOptionsOf(options);
+  options.generate.batch = options.other_batch;
+  MICA_ASSIGN_OR_RETURN(Program made, MakeProgram(options));
+  const auto program = std::make_shared<const Program>(std::move(made));
+  const auto milliseconds = [](absl::Time since) {
+    return absl::ToDoubleMilliseconds(absl::Now() - since);
+  };
+  for (int i = 0; i < kRepeats; ++i) {
+    PlanCache none(AllOps(), AllKernels());
+    for (PlanCache* cache : {&none, &plans}) {
+      const absl::Time start = absl::Now();
+      MICA_RETURN_IF_ERROR(cache->Get(program, plan_options).status());
+      double& least =
+          cache == &none ? result.other_batch_alone_ms : result.other_batch_ms;
+      least =
+          i == 0 ? milliseconds(start) : std::min(least, milliseconds(start));
+    }
+  }
+  result.plans_by_structure = plans.stats().by_structure;
+  return absl::OkStatus();
+}
+
 // The Plan that all jobs get; sets what analysis took and holds.
 absl::StatusOr<std::shared_ptr<const Plan>> PlanJobs(
     absl::Span<const std::shared_ptr<const Program>> programs,
@@ -191,12 +226,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanJobs(
     MICA_ASSIGN_OR_RETURN(auto store, PlanStore::Open(options.plan_cache));
     plans.set_store(std::move(store));
   }
-  const PlanOptions plan_options = {
-      .num_threads = static_cast<int>(options.threads),
-      .queue = options.queue,
-      .num_streams = static_cast<int>(options.streams),
-      .frozen = options.frozen,
-      .fuse = options.fuse};
+  const PlanOptions plan_options = PlanOptionsOf(options);
   std::vector<std::shared_ptr<const Plan>> all;
   const absl::Time start = absl::Now();
   for (const auto& program : programs) {
@@ -211,6 +241,9 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanJobs(
   const absl::flat_hash_set<std::shared_ptr<const Plan>> distinct(all.begin(),
                                                                   all.end());
   for (const auto& plan : distinct) result.plan_bytes += plan->plan_bytes();
+  if (options.other_batch > 0) {
+    MICA_RETURN_IF_ERROR(PlanOtherBatch(plans, options, result));
+  }
   return all[0];
 }
 
@@ -266,6 +299,7 @@ absl::Status CheckOptions(const BenchOptions& options) {
   MICA_RETURN_IF_ERROR(check("streams", options.streams, 1, 1024));
   MICA_RETURN_IF_ERROR(check("repeats", options.repeats, 1, 1'000'000));
   MICA_RETURN_IF_ERROR(check("jobs", options.jobs, 1, 100'000));
+  MICA_RETURN_IF_ERROR(check("other_batch", options.other_batch, 0, 1'000'000));
   MICA_RETURN_IF_ERROR(check("warmup", options.warmup, 0, 1'000'000));
   MICA_RETURN_IF_ERROR(SplitPairs("symbols", options.symbols).status());
   if (!options.program_path.empty()) return absl::OkStatus();

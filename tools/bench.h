@@ -27,8 +27,11 @@ struct BenchOptions {
   bool poison = false;  // Checks lifetimes; see Poison.
   int64_t repeats = 30;
   int64_t warmup = 3;
-  int64_t jobs = 1;        // That want the Plan at once, as micro-batches do.
-  bool separate = false;   // Each job reads its own, equal Program.
+  int64_t jobs = 1;       // That want the Plan at once, as micro-batches do.
+  bool separate = false;  // Each job reads its own, equal Program.
+  // Plans the generated Program with this batch size too, unless 0: by the
+  // structure that the first has left, and alone.
+  int64_t other_batch = 0;
   std::string plan_cache;  // A folder of stored Plans, unless empty.
   bool plan_only = false;
   bool fuse = false;
@@ -52,6 +55,11 @@ struct BenchResult {
   double plan_ms = 0;       // From text or generator to a runnable Plan.
   double analysis_ms = 0;   // The part of it that analyses, for all jobs.
   double first_job_ms = 0;  // Of analysis_ms, until the first has its Plan.
+  // The Plan of the other batch size, the least of several: by the structure of
+  // the first, and built without it.
+  double other_batch_ms = 0;
+  double other_batch_alone_ms = 0;
+  int64_t plans_by_structure = 0;
   int64_t plans_from_disk = 0;
   int64_t plan_bytes = 0;  // Of all jobs' Plans, each counted once.
   double bind_ms = 0;      // Binding and Job: packing, arena.

@@ -26,6 +26,9 @@ DEFINE_int64(layers, 12, "layers of transformer");
 DEFINE_int64(hidden, 768, "hidden size of transformer");
 DEFINE_int64(heads, 12, "attention heads of transformer");
 DEFINE_int64(batch, 1, "batch size of transformer");
+DEFINE_int64(other_batch, 0,
+             "plans the transformer with this batch size too, by the structure "
+             "that it shares with the first, and alone");
 DEFINE_int64(seq, 128, "tokens of transformer");
 DEFINE_string(symbols, "", "sizes for a Program's symbols: batch=8,seq=128");
 DEFINE_int64(threads, 1, "threads for one step");
@@ -98,6 +101,7 @@ BenchOptions OptionsFromFlags() {
           .warmup = FLAGS_warmup,
           .jobs = FLAGS_jobs,
           .separate = FLAGS_separate,
+          .other_batch = FLAGS_other_batch,
           .plan_cache = FLAGS_plan_cache,
           .plan_only = FLAGS_plan_only,
           .fuse = FLAGS_fuse,
@@ -120,6 +124,9 @@ nlohmann::ordered_json ToJson(const BenchResult& result,
                                  {"further_job_us_per_op", nullptr},
                                  {"plan_bytes", result.plan_bytes},
                                  {"plans_from_disk", result.plans_from_disk},
+                                 {"other_batch_ms", nullptr},
+                                 {"other_batch_alone_ms", nullptr},
+                                 {"plans_by_structure", nullptr},
                                  {"bind_ms", nullptr},
                                  {"arena_bytes", result.arena_bytes},
                                  {"live_set_bytes", result.live_set_bytes},
@@ -129,6 +136,11 @@ nlohmann::ordered_json ToJson(const BenchResult& result,
     json["further_job_us_per_op"] =
         (result.analysis_ms - result.first_job_ms) * 1e3 /
         static_cast<double>((options.jobs - 1) * result.ops);
+  }
+  if (options.other_batch > 0) {
+    json["other_batch_ms"] = result.other_batch_ms;
+    json["other_batch_alone_ms"] = result.other_batch_alone_ms;
+    json["plans_by_structure"] = result.plans_by_structure;
   }
   if (!options.plan_only) {
     const Spread& run = result.run_us;

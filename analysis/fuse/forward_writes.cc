@@ -188,14 +188,13 @@ absl::StatusOr<Program> Forwarder::Run() {
 
 }  // namespace
 
-absl::StatusOr<Program> ForwardWrites(const Program& program,
-                                      const OpRegistry& ops) {
+absl::StatusOr<Program> ForwardWrites(Program program, const OpRegistry& ops) {
   const bool has_writes = std::any_of(
       program.ops().begin(), program.ops().end(),
       [](const Op& op) { return op.def->name() == "mica.scatter_view"; });
   if (!has_writes) return program;
   MICA_ASSIGN_OR_RETURN(Program forwarded, Forwarder(program, ops).Run());
-  return RemoveDeadOps(forwarded, ops);
+  return RemoveDeadOps(std::move(forwarded), ops);
 }
 
 }  // namespace mica

@@ -13,8 +13,7 @@ namespace mica {
 // in part is what was written there, or a window on the tensor before, if the
 // write didn't touch it. Programs that work in place on parts of a tensor, as
 // recurrent layers do on their gates, lose their copies by it.
-absl::StatusOr<Program> ForwardWrites(const Program& program,
-                                      const OpRegistry& ops);
+absl::StatusOr<Program> ForwardWrites(Program program, const OpRegistry& ops);
 
 }  // namespace mica
 

@@ -42,7 +42,8 @@ class Fuser {
         add_norm_at_(program.ops().size()),
         rewriter_(program, ops) {}
 
-  absl::StatusOr<Program> Run();
+  // Nothing if there is nothing to fuse.
+  absl::StatusOr<std::optional<Program>> Run();
 
  private:
   void MatchLinear(OpId product);
@@ -71,6 +72,7 @@ class Fuser {
   // At the op where a match is emitted: its last one.
   std::vector<std::optional<LinearMatch>> linear_at_;
   std::vector<std::optional<AddNormMatch>> add_norm_at_;
+  bool has_matches_ = false;
   Rewriter rewriter_;
 };
 
@@ -84,12 +86,13 @@ bool IsPlainView(const Op& op) {
   return op.def->name() == "aten.view" || op.def->name() == "aten._unsafe_view";
 }
 
-absl::StatusOr<Program> Fuser::Run() {
+absl::StatusOr<std::optional<Program>> Fuser::Run() {
   const OpId num_ops = static_cast<OpId>(program_.ops().size());
   for (OpId id = 0; id < num_ops; ++id) {
     MatchLinear(id);
     MatchAddNorm(id);
   }
+  if (!has_matches_) return std::nullopt;
   MICA_RETURN_IF_ERROR(rewriter_.CopyDeclarations());
   for (OpId id = 0; id < num_ops; ++id) {
     if (linear_at_[id].has_value()) {
@@ -195,6 +198,7 @@ void Fuser::MatchLinear(OpId product) {
     last = id;
   }
   linear_at_[last] = std::move(match);
+  has_matches_ = true;
 }
 
 void Fuser::MatchAddNorm(OpId norm) {
@@ -222,6 +226,7 @@ void Fuser::MatchAddNorm(OpId norm) {
   }
   is_absorbed_[add] = true;
   add_norm_at_[norm] = {.add = add, .norm = norm};
+  has_matches_ = true;
 }
 
 absl::StatusOr<ValueId> Fuser::EmitWeight(ValueId matrix,
@@ -300,12 +305,13 @@ absl::Status Fuser::EmitAddNorm(const AddNormMatch& match) {
 
 }  // namespace
 
-absl::StatusOr<Program> Fuse(const Program& program, const OpRegistry& ops) {
-  MICA_ASSIGN_OR_RETURN(Program plain, ForwardWrites(program, ops));
-  MICA_ASSIGN_OR_RETURN(plain, Simplify(plain, ops));
-  MICA_ASSIGN_OR_RETURN(plain, FuseRecurrent(plain, ops));
-  MICA_ASSIGN_OR_RETURN(Program fused, Fuser(plain, ops).Run());
-  return RemoveDeadOps(fused, ops);
+absl::StatusOr<Program> Fuse(Program program, const OpRegistry& ops) {
+  MICA_ASSIGN_OR_RETURN(program, ForwardWrites(std::move(program), ops));
+  MICA_ASSIGN_OR_RETURN(program, Simplify(std::move(program), ops));
+  MICA_ASSIGN_OR_RETURN(program, FuseRecurrent(std::move(program), ops));
+  MICA_ASSIGN_OR_RETURN(auto fused, Fuser(program, ops).Run());
+  if (!fused.has_value()) return program;
+  return RemoveDeadOps(*std::move(fused), ops);
 }
 
 }  // namespace mica

@@ -15,7 +15,7 @@ namespace mica {
 // - a sum and the layer norm of it are one mica.add_layer_norm,
 // - what Simplify() and FuseRecurrent() find is replaced.
 // What is computed in between and read elsewhere stays.
-absl::StatusOr<Program> Fuse(const Program& program, const OpRegistry& ops);
+absl::StatusOr<Program> Fuse(Program program, const OpRegistry& ops);
 
 }  // namespace mica
 

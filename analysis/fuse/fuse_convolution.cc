@@ -47,7 +47,8 @@ class ConvolutionFuser {
         match_at_(program.ops().size()),
         rewriter_(program, ops) {}
 
-  absl::StatusOr<Program> Run();
+  // Nothing if there is nothing to fuse.
+  absl::StatusOr<std::optional<Program>> Run();
 
  private:
   bool IsConvolution(const Op& op) const;
@@ -78,7 +79,8 @@ class ConvolutionFuser {
   Rewriter rewriter_;
 };
 
-absl::StatusOr<Program> ConvolutionFuser::Run() {
+absl::StatusOr<std::optional<Program>> ConvolutionFuser::Run() {
+  bool has_matches = false;
   const OpId num_ops = static_cast<OpId>(program_.ops().size());
   for (OpId id = 0; id < num_ops; ++id) {
     if (is_absorbed_[id]) continue;
@@ -89,7 +91,9 @@ absl::StatusOr<Program> ConvolutionFuser::Run() {
     }
     is_absorbed_[match->last] = true;
     match_at_[match->last] = match;
+    has_matches = true;
   }
+  if (!has_matches) return std::nullopt;
   MICA_RETURN_IF_ERROR(rewriter_.CopyDeclarations());
   for (OpId id = 0; id < num_ops; ++id) {
     if (match_at_[id].has_value()) {
@@ -268,10 +272,11 @@ absl::Status ConvolutionFuser::Emit(const Match& match) {
 
 }  // namespace
 
-absl::StatusOr<Program> FuseConvolutions(const Program& program,
+absl::StatusOr<Program> FuseConvolutions(Program program,
                                          const OpRegistry& ops) {
-  MICA_ASSIGN_OR_RETURN(Program fused, ConvolutionFuser(program, ops).Run());
-  return RemoveDeadOps(fused, ops);
+  MICA_ASSIGN_OR_RETURN(auto fused, ConvolutionFuser(program, ops).Run());
+  if (!fused.has_value()) return program;
+  return RemoveDeadOps(*std::move(fused), ops);
 }
 
 }  // namespace mica

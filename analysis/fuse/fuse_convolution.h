@@ -16,7 +16,7 @@ namespace mica {
 // - another batch norm by running statistics with its activation is one
 //   mica.scale_channels.
 // What is computed in between and read elsewhere stays. Of float32 only.
-absl::StatusOr<Program> FuseConvolutions(const Program& program,
+absl::StatusOr<Program> FuseConvolutions(Program program,
                                          const OpRegistry& ops);
 
 }  // namespace mica

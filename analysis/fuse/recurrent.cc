@@ -202,23 +202,25 @@ absl::Status EmitCell(const Op& op, const GruMatch& match,
 
 }  // namespace
 
-absl::StatusOr<Program> FuseRecurrent(const Program& program,
-                                      const OpRegistry& ops) {
+absl::StatusOr<Program> FuseRecurrent(Program program, const OpRegistry& ops) {
   const GruFinder finder(program);
-  Rewriter rewriter(program, ops);
-  MICA_RETURN_IF_ERROR(rewriter.CopyDeclarations());
+  std::vector<std::optional<GruMatch>> matches;
   bool has_matches = false;
   for (size_t i = 0; i < program.ops().size(); ++i) {
-    const Op& op = program.ops()[i];
-    const auto match = finder.Find(static_cast<OpId>(i));
-    has_matches = has_matches || match.has_value();
-    MICA_RETURN_IF_ERROR(match.has_value()
-                             ? EmitCell(op, *match, program, rewriter)
-                             : rewriter.CopyOp(op));
+    matches.push_back(finder.Find(static_cast<OpId>(i)));
+    has_matches = has_matches || matches.back().has_value();
   }
   if (!has_matches) return program;
+  Rewriter rewriter(program, ops);
+  MICA_RETURN_IF_ERROR(rewriter.CopyDeclarations());
+  for (size_t i = 0; i < program.ops().size(); ++i) {
+    const Op& op = program.ops()[i];
+    MICA_RETURN_IF_ERROR(matches[i].has_value()
+                             ? EmitCell(op, *matches[i], program, rewriter)
+                             : rewriter.CopyOp(op));
+  }
   MICA_ASSIGN_OR_RETURN(Program fused, rewriter.Finish());
-  return RemoveDeadOps(fused, ops);
+  return RemoveDeadOps(std::move(fused), ops);
 }
 
 }  // namespace mica

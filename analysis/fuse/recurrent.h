@@ -11,8 +11,7 @@ namespace mica {
 
 // A Program of the same meaning in which a GRU's gates and its new state are
 // one mica.gru_cell. Wants reads forwarded (ForwardWrites).
-absl::StatusOr<Program> FuseRecurrent(const Program& program,
-                                      const OpRegistry& ops);
+absl::StatusOr<Program> FuseRecurrent(Program program, const OpRegistry& ops);
 
 }  // namespace mica
 

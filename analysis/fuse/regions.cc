@@ -123,7 +123,8 @@ class Merger {
         members_(program.ops().size()),
         rewriter_(program, ops) {}
 
-  absl::StatusOr<Program> Run();
+  // Nothing if no region is worth it.
+  absl::StatusOr<std::optional<Program>> Run();
 
  private:
   struct Group {
@@ -357,9 +358,14 @@ absl::Status Merger::Emit(const Group& group) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Program> Merger::Run() {
+absl::StatusOr<std::optional<Program>> Merger::Run() {
   const OpId num_ops = static_cast<OpId>(program_.ops().size());
   for (OpId id = 0; id < num_ops; ++id) Place(id);
+  const bool is_any_worth_it =
+      std::any_of(groups_.begin(), groups_.end(), [this](const Group& group) {
+        return !group.ops.empty() && IsWorthIt(group);
+      });
+  if (!is_any_worth_it) return std::nullopt;
   MICA_RETURN_IF_ERROR(rewriter_.CopyDeclarations());
   for (OpId id = 0; id < num_ops; ++id) {
     const Group* group =
@@ -375,9 +381,11 @@ absl::StatusOr<Program> Merger::Run() {
 
 }  // namespace
 
-absl::StatusOr<Program> MergeElementwise(const Program& program,
+absl::StatusOr<Program> MergeElementwise(Program program,
                                          const OpRegistry& ops) {
-  return Merger(program, ops).Run();
+  MICA_ASSIGN_OR_RETURN(auto merged, Merger(program, ops).Run());
+  if (!merged.has_value()) return program;
+  return *std::move(merged);
 }
 
 }  // namespace mica

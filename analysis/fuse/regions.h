@@ -13,7 +13,7 @@ namespace mica {
 // on dense tensors of one floating-point type and numbers, are one
 // mica.elementwise. It stands where the last of them stood; none of what they
 // compute is read before that. Results that only they read are gone.
-absl::StatusOr<Program> MergeElementwise(const Program& program,
+absl::StatusOr<Program> MergeElementwise(Program program,
                                          const OpRegistry& ops);
 
 }  // namespace mica

@@ -26,7 +26,8 @@ class Simplifier {
         is_row_major_(program.num_values(), false),
         rewriter_(program, ops) {}
 
-  absl::StatusOr<Program> Run();
+  // Nothing if there is nothing to simplify.
+  absl::StatusOr<std::optional<Program>> Run();
 
  private:
   void FindGelu(OpId tanh);
@@ -62,6 +63,7 @@ class Simplifier {
   // At the last op of a gelu that is spelt out: its operand.
   std::vector<ValueId> gelu_of_;
   std::vector<bool> is_row_major_;  // Values that become row-major.
+  bool has_changes_ = false;
   Rewriter rewriter_;
 };
 
@@ -69,12 +71,15 @@ std::vector<int64_t> ListOf(const Dims& dims) {
   return std::vector<int64_t>(dims.begin(), dims.end());
 }
 
-absl::StatusOr<Program> Simplifier::Run() {
+absl::StatusOr<std::optional<Program>> Simplifier::Run() {
   const OpId num_ops = static_cast<OpId>(program_.ops().size());
   for (OpId id = 0; id < num_ops; ++id) {
     if (facts_.Is(id, "aten.tanh")) FindGelu(id);
     if (facts_.Is(id, "aten.native_layer_norm")) FindLayouts(id);
+    has_changes_ = has_changes_ || IsWholeWrite(facts_.op(id)) ||
+                   IsPlainAttentionLayer(facts_.op(id));
   }
+  if (!has_changes_) return std::nullopt;
   MICA_RETURN_IF_ERROR(rewriter_.CopyDeclarations());
   for (OpId id = 0; id < num_ops; ++id) {
     const absl::Status status = Emit(id);
@@ -153,6 +158,7 @@ void Simplifier::FindGelu(OpId tanh) {
   const TensorType& type = program_.type(mul.results[0]);
   if (halved == x && IsFloating(type.dtype) && program_.type(x) == type) {
     gelu_of_[last] = x;
+    has_changes_ = true;
   }
 }
 
@@ -163,6 +169,8 @@ void Simplifier::FindLayouts(OpId norm) {
   is_row_major_[x] = !program_.type(x).is_row_major() && producer != kNoOp &&
                      facts_.op(producer).def->is_elementwise() &&
                      facts_.MayChangeStrides(x);
+  // A norm of what isn't row-major reads a copy.
+  has_changes_ = has_changes_ || !program_.type(x).is_row_major();
 }
 
 // All elements are replaced, by a tensor that lies as they do.
@@ -325,10 +333,10 @@ absl::Status Simplifier::EmitAttentionLayer(const Op& op) {
 
 }  // namespace
 
-absl::StatusOr<Program> Simplify(const Program& program,
-                                 const OpRegistry& ops) {
-  MICA_ASSIGN_OR_RETURN(Program simple, Simplifier(program, ops).Run());
-  return RemoveDeadOps(simple, ops);
+absl::StatusOr<Program> Simplify(Program program, const OpRegistry& ops) {
+  MICA_ASSIGN_OR_RETURN(auto simple, Simplifier(program, ops).Run());
+  if (!simple.has_value()) return program;
+  return RemoveDeadOps(*std::move(simple), ops);
 }
 
 }  // namespace mica

@@ -15,7 +15,7 @@ namespace mica {
 // - attention layers are products, views and one attention,
 // - what a layer norm reads is row-major.
 // It comes before the passes that merge ops, and makes them find more.
-absl::StatusOr<Program> Simplify(const Program& program, const OpRegistry& ops);
+absl::StatusOr<Program> Simplify(Program program, const OpRegistry& ops);
 
 }  // namespace mica
 

@@ -292,15 +292,14 @@ absl::StatusOr<Program> LayoutPass::Run() {
 
 }  // namespace
 
-absl::StatusOr<Program> ChooseLayouts(const Program& program,
-                                      const OpRegistry& ops) {
+absl::StatusOr<Program> ChooseLayouts(Program program, const OpRegistry& ops) {
   const bool has_convolution =
       std::any_of(program.ops().begin(), program.ops().end(), IsConvolution);
   if (!has_convolution) return program;
   LayoutPass pass(program, ops);
   MICA_ASSIGN_OR_RETURN(Program moved, pass.Run());
   if (!pass.is_worthwhile()) return program;
-  return RemoveDeadOps(moved, ops);
+  return RemoveDeadOps(std::move(moved), ops);
 }
 
 }  // namespace mica

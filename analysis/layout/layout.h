@@ -13,8 +13,7 @@ namespace mica {
 // channels last, and the ops behind them follow. Copies lead back where an op
 // or the caller wants the recorded strides; where they would be more than the
 // convolutions, the Program is returned as it is.
-absl::StatusOr<Program> ChooseLayouts(const Program& program,
-                                      const OpRegistry& ops);
+absl::StatusOr<Program> ChooseLayouts(Program program, const OpRegistry& ops);
 
 }  // namespace mica
 

@@ -435,8 +435,10 @@ absl::Status Lowering::LowerNative(const TapeCall& call) {
   }
   if (!call.aliases.empty()) return LowerView(call);
   const OpDef* def = registry_.Find(call.op);
-  // A known name with other parameters is not the operator that we know.
-  if (def == nullptr || def->schema().params.size() != call.args.size()) {
+  // A known name with other parameters is not the operator that we know. Where
+  // data decides a size, ATen's result is held to the recorded one.
+  if (def == nullptr || def->is_bounded() ||
+      def->schema().params.size() != call.args.size()) {
     return LowerOpaque(call);
   }
   return LowerCompute(call, *def);

@@ -1,6 +1,7 @@
 #include "analysis/plan/plan.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,12 +9,8 @@
 #include "absl/strings/str_split.h"
 #include "analysis/control/check_types.h"
 #include "analysis/control/control_plan.h"
-#include "analysis/fuse/fuse.h"
-#include "analysis/fuse/fuse_convolution.h"
-#include "analysis/fuse/regions.h"
-#include "analysis/layout/layout.h"
-#include "analysis/plan/origin.h"
 #include "analysis/plan/planner.h"
+#include "analysis/plan/segments.h"
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
@@ -44,77 +41,60 @@ std::string Indented(absl::string_view text) {
   return indented;
 }
 
-absl::StatusOr<Program> RunPassesOnBlock(const Program& program,
-                                         const OpRegistry& ops) {
-  const auto run = [&](absl::string_view name, auto pass,
-                       const Program& from) -> absl::StatusOr<Program> {
-    const TraceSpan span("pass", name);
-    return pass(from, ops);
-  };
-  MICA_ASSIGN_OR_RETURN(Program lean,
-                        run("fuse convolutions", &FuseConvolutions, program));
-  MICA_ASSIGN_OR_RETURN(lean, run("fuse", &Fuse, lean));
-  MICA_ASSIGN_OR_RETURN(lean, run("choose layouts", &ChooseLayouts, lean));
-  // Last: the passes before it know no regions.
-  return run("merge elementwise", &MergeElementwise, lean);
-}
-
-absl::StatusOr<Program> RunPasses(const Program& program,
-                                  const OpRegistry& ops);
-
-// Runs the passes on the bodies alone.
-absl::StatusOr<Program> RunPassesInBodies(const Program& program,
-                                          const OpRegistry& ops) {
-  Rewriter rewriter(program, ops);
-  MICA_RETURN_IF_ERROR(rewriter.CopyDeclarations());
-  for (const Op& op : program.ops()) {
-    Bodies bodies;
-    for (const auto& body : op.bodies) {
-      MICA_ASSIGN_OR_RETURN(Program lean, RunPasses(*body, ops));
-      bodies.push_back(std::make_shared<const Program>(std::move(lean)));
-    }
-    MICA_RETURN_IF_ERROR(rewriter.CopyOp(op, std::move(bodies)));
-  }
-  return rewriter.Finish();
-}
-
-absl::StatusOr<Program> RunPasses(const Program& program,
-                                  const OpRegistry& ops) {
-  if (program.depth() > 0) {
-    MICA_ASSIGN_OR_RETURN(const Program inner, RunPassesInBodies(program, ops));
-    return RunPassesOnBlock(inner, ops);
-  }
-  return RunPassesOnBlock(program, ops);
-}
-
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
     const Program& program, const OpRegistry& ops,
     const KernelRegistry& kernels, const PlanOptions& options) {
-  if (!program.is_static()) {
+  return Build(std::make_shared<const Program>(program), ops, kernels, options);
+}
+
+absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
+    std::shared_ptr<const Program> program, const OpRegistry& ops,
+    const KernelRegistry& kernels, const PlanOptions& options) {
+  if (!program->is_static()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("program @", program.name(),
+        absl::StrCat("program @", program->name(),
                      " has symbols; specialise it to sizes first"));
   }
-  TraceSpan span("analysis", "plan @", program.name());
-  span.Add("ops", static_cast<int64_t>(program.ops().size()));
-  std::vector<OpId> origins;
-  MICA_ASSIGN_OR_RETURN(Program lean, RemoveDeadOps(program, ops, &origins));
-  MICA_RETURN_IF_ERROR(CheckControlFlow(lean));
-  if (options.fuse) {
-    NumberSources(origins, lean);
-    absl::StatusOr<Program> fused = RunPasses(lean, ops);
-    if (!fused.ok()) {
-      // Once more with the user's lines, for the error.
-      MICA_ASSIGN_OR_RETURN(lean, RemoveDeadOps(program, ops));
-      return RunPasses(lean, ops).status();
-    }
-    lean = *std::move(fused);
-    origins = RestoreSources(program, lean);
+  if (const OpId id = FindBoundedOp(*program); id >= 0) {
+    return absl::UnimplementedError(
+        absl::StrCat(Describe(program->ops()[id]),
+                     ": the size of its result depends on data; an Executor "
+                     "runs such programs in segments"));
   }
-  return Planner(ops, kernels, options)
-      .Run(std::move(lean), std::move(origins));
+  PassedProgram passed;
+  std::shared_ptr<const PlanStructure> structure;
+  if (options.fuse) {
+    MICA_ASSIGN_OR_RETURN(passed,
+                          PlanStructure::RunPasses(*program, ops, &structure));
+  } else if (HasDeadOps(*program)) {
+    MICA_ASSIGN_OR_RETURN(passed.program,
+                          RemoveDeadOps(*program, ops, &passed.origins));
+    MICA_RETURN_IF_ERROR(CheckControlFlow(passed.program));
+  } else {
+    passed.origins.resize(program->ops().size());
+    std::iota(passed.origins.begin(), passed.origins.end(), 0);
+    return Planner(ops, kernels, options)
+        .Run(std::move(program), std::move(passed.origins));
+  }
+  Planner planner(ops, kernels, options);
+  planner.set_structure(std::move(structure));
+  return planner.Run(std::make_shared<const Program>(std::move(passed.program)),
+                     std::move(passed.origins));
+}
+
+absl::StatusOr<std::shared_ptr<const Plan>> Plan::BuildBy(
+    std::shared_ptr<const PlanStructure> structure, const Program& program,
+    const OpRegistry& ops, const KernelRegistry& kernels,
+    const PlanOptions& options) {
+  TraceSpan span("analysis", "plan by structure @", program.name());
+  span.Add("ops", static_cast<int64_t>(program.ops().size()));
+  MICA_ASSIGN_OR_RETURN(PassedProgram passed, structure->Apply(program, ops));
+  Planner planner(ops, kernels, options);
+  planner.set_structure(std::move(structure));
+  return planner.Run(std::make_shared<const Program>(std::move(passed.program)),
+                     std::move(passed.origins));
 }
 
 const void* Plan::constant(int index) const {
@@ -123,7 +103,7 @@ const void* Plan::constant(int index) const {
 }
 
 TensorType Plan::output_type(int index) const {
-  TensorType type = program_.type(program_.outputs()[index]);
+  TensorType type = program().type(program().outputs()[index]);
   if (!type.is_dense()) type.strides.clear();
   return type;
 }
@@ -136,10 +116,11 @@ int64_t Plan::plan_bytes() const {
                   bytes_of(args_) + bytes_of(arg_bytes_) + bytes_of(slices_) +
                   bytes_of(packed_) + bytes_of(folds_) + bytes_of(fold_args_) +
                   bytes_of(folded_) + bytes_of(constant_words_) +
-                  bytes_of(constant_offsets_) + bytes_of(program_.ops()) +
-                  bytes_of(program_.inputs()) + bytes_of(program_.variables()) +
-                  program_.num_values() * static_cast<int64_t>(sizeof(Value));
-  for (const Constant& constant : program_.constants()) {
+                  bytes_of(constant_offsets_) + bytes_of(program().ops()) +
+                  bytes_of(program().inputs()) +
+                  bytes_of(program().variables()) +
+                  program().num_values() * static_cast<int64_t>(sizeof(Value));
+  for (const Constant& constant : program().constants()) {
     bytes += static_cast<int64_t>(sizeof constant + constant.bytes.size());
   }
   for (const Step& step : steps_) {
@@ -151,13 +132,13 @@ int64_t Plan::plan_bytes() const {
 
 int Plan::num_opaque() const {
   int count = 0;
-  ForEachOp(program_, [&](const Op& op) { count += op.def->is_opaque(); });
+  ForEachOp(program(), [&](const Op& op) { count += op.def->is_opaque(); });
   return count;
 }
 
 std::string Plan::ToText() const {
   std::string text = absl::StrCat(
-      "plan @", program_.name(), " steps=", steps_.size(),
+      "plan @", program().name(), " steps=", steps_.size(),
       " arena_bytes=", arena_bytes_, " live_set_bytes=", live_set_bytes_, "\n");
   auto append_step = [&text](absl::string_view id, const Step& step,
                              absl::Span<const Location> args) {

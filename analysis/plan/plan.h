@@ -4,12 +4,15 @@
 #define MICA_ANALYSIS_PLAN_PLAN_H_
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "analysis/plan/plan_structure.h"
 #include "analysis/streams/queue_plan.h"
 #include "analysis/streams/stream_plan.h"
 #include "framework/ir/program.h"
@@ -44,11 +47,12 @@ struct Location {
 };
 
 // One launch. Its operands, results and scratch are
-// Plan::args()[first_arg, first_arg + num_args), in this order.
+// Plan::args()[first_arg, first_arg + num_args), in this order. Its names last
+// as long as the Plan.
 struct Step {
-  std::string name;    // "aten.addmm", "copy output 0".
-  std::string kernel;  // The Kernel's name.
-  OpId op = -1;        // -1 for a copy that the plan added.
+  absl::string_view name;    // "aten.addmm", "copy output 0".
+  absl::string_view kernel;  // The Kernel's name.
+  OpId op = -1;              // -1 for a copy that the plan added.
   SourceLine source;
   std::shared_ptr<const Prepared> prepared;
   // Of a branch or a loop, which has no launch of its own.
@@ -123,10 +127,26 @@ class Plan {
   static absl::StatusOr<std::shared_ptr<const Plan>> Build(
       const Program& program, const OpRegistry& ops,
       const KernelRegistry& kernels, const PlanOptions& options);
+  // The same without a copy where the passes leave the Program as it is.
+  static absl::StatusOr<std::shared_ptr<const Plan>> Build(
+      std::shared_ptr<const Program> program, const OpRegistry& ops,
+      const KernelRegistry& kernels, const PlanOptions& options);
+  // The same Plan by what was decided of a Program that has the same structure
+  // (StructureOf) and other sizes: no pass runs that reads none. `structure`
+  // isn't null. FailedPrecondition if it doesn't tell enough.
+  static absl::StatusOr<std::shared_ptr<const Plan>> BuildBy(
+      std::shared_ptr<const PlanStructure> structure, const Program& program,
+      const OpRegistry& ops, const KernelRegistry& kernels,
+      const PlanOptions& options);
 
   // The Program as the passes left it. Inputs, variables and outputs are those
   // of the Program given.
-  const Program& program() const { return program_; }
+  const Program& program() const { return *program_; }
+  // What Plans of the same Program in other sizes may share with this one; null
+  // if that is nothing.
+  const std::shared_ptr<const PlanStructure>& structure() const {
+    return structure_;
+  }
   // The flat id (ForEachOp) of the op of the Program given that an op of
   // program() comes from; of ops that were merged, the one whose line it has;
   // -1 if it has none. A Plan that is shared by content has the labels of one
@@ -181,9 +201,11 @@ class Plan {
  private:
   friend class Planner;
   Plan() = default;
-  Program program_;
-  std::vector<OpId> origins_;   // By flat id of program_.
-  std::vector<OpId> flat_ids_;  // By op, if some have bodies.
+  std::shared_ptr<const Program> program_;
+  std::shared_ptr<const PlanStructure> structure_;
+  std::vector<OpId> origins_;      // By flat id of program_.
+  std::vector<OpId> flat_ids_;     // By op, if some have bodies.
+  std::deque<std::string> names_;  // That steps point to; none ever moves.
   std::vector<Step> steps_;
   StepId num_compute_ = 0;
   StreamPlan streams_;

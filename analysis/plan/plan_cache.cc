@@ -33,9 +33,9 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::Get(
   const bool is_shareable = options.prepare_opaque == nullptr ||
                             setting.opaque != nullptr ||
                             program->OpaqueDefs().empty();
-  if (!is_shareable) return Build(*program, options);
+  if (!is_shareable) return Build(program, options);
   MICA_ASSIGN_OR_RETURN(auto plan,
-                        GetByContent(*program, options, setting.opaque));
+                        GetByContent(program, options, setting.opaque));
   MutexLock lock(&mutex_);
   known_[program.get()].push_back(
       {.program = program, .setting = setting, .plan = plan});
@@ -44,10 +44,11 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::Get(
 }
 
 absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::GetByContent(
-    const Program& program, const PlanOptions& options, Hook opaque) {
+    const std::shared_ptr<const Program>& program, const PlanOptions& options,
+    Hook opaque) {
   TraceSpan span("analysis", "find plan by content");
   auto mine = std::make_shared<Entry>(
-      Entry{.key = key_of_(program, options), .opaque = opaque});
+      Entry{.key = key_of_(*program, options), .opaque = opaque});
   {
     MutexLock lock(&mutex_);
     while (const auto entry = FindEntry(mine->key, opaque)) {
@@ -61,7 +62,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::GetByContent(
         continue;
       }
       // Who builds may want a lock of Python's that this thread holds.
-      if (!program.OpaqueDefs().empty()) break;
+      if (!program->OpaqueDefs().empty()) break;
       // If that build fails, this one gives its own error.
       mutex_.Await([&] { return !entry->is_building; });
     }
@@ -80,10 +81,42 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::GetByContent(
 }
 
 absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::Build(
-    const Program& program, const PlanOptions& options) {
-  auto plan = Plan::Build(program, ops_, kernels_, options);
+    const std::shared_ptr<const Program>& program, const PlanOptions& options) {
+  // Without passes there is nothing to share that takes time.
+  if (!options.fuse || !program->is_static() || program->depth() > 0) {
+    auto plan = Plan::Build(program, ops_, kernels_, options);
+    MutexLock lock(&mutex_);
+    if (plan.ok()) ++stats_.built;
+    return plan;
+  }
+  ProgramStructure structure = StructureOf(*program);
+  const Fingerprint fingerprint = FingerprintOf(structure.bytes);
+  std::shared_ptr<const PlanStructure> known;
+  {
+    MutexLock lock(&mutex_);
+    const auto it = structures_.find(fingerprint);
+    if (it != structures_.end() && it->second.bytes == structure.bytes) {
+      known = it->second.structure.lock();
+    }
+  }
+  if (known != nullptr) {
+    auto plan = Plan::BuildBy(known, *program, ops_, kernels_, options);
+    // What else fails is told in terms of the Program's own lines.
+    if (plan.ok()) {
+      MutexLock lock(&mutex_);
+      ++stats_.built;
+      ++stats_.by_structure;
+      return plan;
+    }
+  }
+  MICA_ASSIGN_OR_RETURN(auto plan,
+                        Plan::Build(program, ops_, kernels_, options));
   MutexLock lock(&mutex_);
-  if (plan.ok()) ++stats_.built;
+  ++stats_.built;
+  if (known == nullptr && plan->structure() != nullptr) {
+    structures_[fingerprint] = {.bytes = std::move(structure.bytes),
+                                .structure = plan->structure()};
+  }
   return plan;
 }
 
@@ -107,11 +140,12 @@ std::shared_ptr<const Plan> PlanCache::Load(const PlanKey& key,
 }
 
 absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::LoadOrBuild(
-    const PlanKey& key, const Program& program, const PlanOptions& options) {
-  const bool may_store =
-      store_ != nullptr && program.OpaqueDefs().empty() && program.is_static();
+    const PlanKey& key, const std::shared_ptr<const Program>& program,
+    const PlanOptions& options) {
+  const bool may_store = store_ != nullptr && program->OpaqueDefs().empty() &&
+                         program->is_static();
   if (!may_store) return Build(program, options);
-  if (auto plan = Load(key, program, options)) return plan;
+  if (auto plan = Load(key, *program, options)) return plan;
   const absl::Time start = absl::Now();
   MICA_ASSIGN_OR_RETURN(auto plan, Build(program, options));
   if (absl::Now() - start < min_build_) return plan;
@@ -165,6 +199,9 @@ void PlanCache::RemoveEntry(const Entry* entry) {
 
 void PlanCache::Purge() {
   if (entries_.size() + known_.size() < purge_at_) return;
+  absl::erase_if(structures_, [](const auto& bucket) {
+    return bucket.second.structure.expired();
+  });
   absl::erase_if(entries_, [](auto& bucket) {
     std::erase_if(bucket.second, [](const auto& entry) {
       return !entry->is_building && entry->plan.expired();

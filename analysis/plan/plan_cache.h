@@ -18,6 +18,7 @@
 #include "analysis/plan/plan_key.h"
 #include "analysis/plan/plan_store.h"
 #include "framework/base/mutex.h"
+#include "framework/ir/content.h"
 #include "framework/ir/program.h"
 #include "framework/kernel/kernel_registry.h"
 #include "framework/op/op_registry.h"
@@ -31,6 +32,9 @@ namespace mica {
 // A shared Plan has the labels of the Program that came first. Give yours to
 // Binding::Create(), and errors name its lines.
 //
+// A Program that differs in sizes alone from one whose Plan is in use gets a
+// Plan of its own, built by the structure of that one.
+//
 // Thread-safe. Callers who want the same Plan at once wait for the first.
 class PlanCache {
  public:
@@ -38,6 +42,8 @@ class PlanCache {
     int64_t built = 0;
     int64_t shared = 0;  // Answers that built nothing.
     int64_t loaded = 0;  // Answers that came from the store.
+    // Of those that were built: by the structure of a Plan in use.
+    int64_t by_structure = 0;
   };
   // Which keys to compare; tests give one that collides.
   using KeyFn = std::function<PlanKey(const Program&, const PlanOptions&)>;
@@ -97,17 +103,20 @@ class PlanCache {
   void RemoveEntry(const Entry* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Forgets what nobody uses any more, once that may be half of all.
   void Purge() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<std::shared_ptr<const Plan>> Build(const Program& program,
-                                                    const PlanOptions& options);
+  absl::StatusOr<std::shared_ptr<const Plan>> Build(
+      const std::shared_ptr<const Program>& program,
+      const PlanOptions& options);
   // From the store, else built, and put there.
   absl::StatusOr<std::shared_ptr<const Plan>> LoadOrBuild(
-      const PlanKey& key, const Program& program, const PlanOptions& options);
+      const PlanKey& key, const std::shared_ptr<const Program>& program,
+      const PlanOptions& options);
   std::shared_ptr<const Plan> Load(const PlanKey& key, const Program& program,
                                    const PlanOptions& options);
   // Tells of the store's first failure; it goes on without.
   void WarnOnce(const absl::Status& status);
   absl::StatusOr<std::shared_ptr<const Plan>> GetByContent(
-      const Program& program, const PlanOptions& options, Hook opaque);
+      const std::shared_ptr<const Program>& program, const PlanOptions& options,
+      Hook opaque);
 
   const OpRegistry& ops_;
   const KernelRegistry& kernels_;
@@ -118,6 +127,13 @@ class PlanCache {
   absl::flat_hash_map<Fingerprint, std::vector<std::shared_ptr<Entry>>> entries_
       ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<const Program*, std::vector<Known>> known_
+      ABSL_GUARDED_BY(mutex_);
+  // By the fingerprint of StructureOf(); all bytes are compared.
+  struct SharedStructure {
+    std::string bytes;
+    std::weak_ptr<const PlanStructure> structure;
+  };
+  absl::flat_hash_map<Fingerprint, SharedStructure> structures_
       ABSL_GUARDED_BY(mutex_);
   size_t purge_at_ ABSL_GUARDED_BY(mutex_) = 64;
   bool has_warned_ ABSL_GUARDED_BY(mutex_) = false;

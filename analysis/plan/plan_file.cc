@@ -130,11 +130,11 @@ std::string ProgramTextOf(const Plan& plan) {
 // Those of bodies too.
 void AddKernels(const Plan& plan, absl::btree_set<std::string>* kernels) {
   for (const Step& step : plan.steps()) {
-    kernels->insert(step.kernel);
+    kernels->emplace(step.kernel);
     if (step.control == nullptr) continue;
     for (const auto& body : step.control->bodies) AddKernels(*body, kernels);
   }
-  for (const Step& step : plan.folds()) kernels->insert(step.kernel);
+  for (const Step& step : plan.folds()) kernels->emplace(step.kernel);
 }
 
 }  // namespace
@@ -222,7 +222,8 @@ absl::StatusOr<std::shared_ptr<const Plan>> DecodePlan(
   std::vector<OpId> origins = RestoreSources(program, *fused);
   Planner planner(ops, kernels, options);
   planner.set_choices(choices);
-  auto plan = planner.Run(*std::move(fused), std::move(origins));
+  auto plan = planner.Run(std::make_shared<const Program>(*std::move(fused)),
+                          std::move(origins));
   if (!plan.ok()) return Damaged(plan.status().message());
   if ((*plan)->ToText() != parts.plan_text) return Damaged("another Plan");
   return plan;

@@ -29,7 +29,7 @@ constexpr double kWorthwhile = 0.9;
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
-    Program program, std::vector<OpId> origins) {
+    std::shared_ptr<const Program> program, std::vector<OpId> origins) {
   plan_->num_threads_ = options_.num_threads;
   plan_->team_size_ = options_.has_queue() ? 1 : options_.num_threads;
   const cpu::TeamSize team(plan_->team_size_);
@@ -62,6 +62,8 @@ absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
     const TraceSpan span("analysis", "pack memory");
     NoteSlices();
     if (options_.reuse_buffers) LendOutputs();
+    plan_->arg_bytes_.reserve(args_.size());
+    plan_->args_.reserve(args_.size());
     for (const Place& place : args_) plan_->arg_bytes_.push_back(place.bytes);
     if (choices_ != nullptr) {
       MICA_RETURN_IF_ERROR(TakeOffsets());
@@ -141,6 +143,9 @@ void Planner::PlaceCommits() {
         kept.push_back(selected->prepared);
         return kept.back().get();
       });
+  has_commits_ = std::any_of(commit_targets_.begin(), commit_targets_.end(),
+                             [](ValueId id) { return id != kNoValue; });
+  if (!has_commits_) return;
   for (const Op& op : program().ops()) {
     if (!IsCommitted(op)) continue;
     for (ValueId id : op.results) {
@@ -155,9 +160,10 @@ void Planner::PlaceCommits() {
 }
 
 bool Planner::IsCommitted(const Op& op) const {
-  return std::any_of(op.results.begin(), op.results.end(), [&](ValueId id) {
-    return commit_targets_[id] != kNoValue;
-  });
+  return has_commits_ &&
+         std::any_of(op.results.begin(), op.results.end(), [&](ValueId id) {
+           return commit_targets_[id] != kNoValue;
+         });
 }
 
 bool Planner::IsFrozen(ValueId value) const {
@@ -198,9 +204,9 @@ absl::Status Planner::AddFold(OpId id) {
   const Op& op = program().ops()[id];
   KernelRequest request = MakeRequest(op);
   for (Operand& operand : request.operands) operand.is_frozen = false;
-  MICA_ASSIGN_OR_RETURN(Selected selected, selector_.Select(request));
+  MICA_ASSIGN_OR_RETURN(const Selected selected, selector_.Select(request));
   Step step{.name = op.def->name(),
-            .kernel = selected.kernel,
+            .kernel = NameOf(selected),
             .op = id,
             .source = op.source,
             .prepared = selected.prepared,
@@ -238,18 +244,27 @@ int Planner::NumPieces(const Op& op) const {
   return pieces >= most ? most : std::max(static_cast<int>(pieces), 1);
 }
 
-KernelRequest Planner::MakeRequest(const Op& op) const {
-  KernelRequest request{
-      .def = op.def, .arguments = &op.arguments, .num_threads = NumPieces(op)};
+const KernelRequest& Planner::MakeRequest(const Op& op) {
+  request_.def = op.def;
+  request_.arguments = &op.arguments;
+  request_.num_threads = NumPieces(op);
+  request_.operands.clear();
   ForEachValue(op.arguments, [&](ValueId id) {
-    request.operands.push_back(
+    request_.operands.push_back(
         {.type = program().type(id), .is_frozen = IsFrozen(id)});
   });
+  request_.results.clear();
   for (ValueId id : op.results) {
-    request.results.push_back(
+    request_.results.push_back(
         {.type = program().type(id), .is_used = uses_[id] > 0});
   }
-  return request;
+  return request_;
+}
+
+absl::string_view Planner::NameOf(const Selected& selected) {
+  absl::string_view& name = kernel_names_[selected.prepared.get()];
+  if (name.empty()) name = plan_->names_.emplace_back(selected.kernel);
+  return name;
 }
 
 Planner::SliceId Planner::NewSlice(int64_t bytes) {
@@ -270,6 +285,15 @@ Planner::Place Planner::PlaceOf(ValueId value) const {
 }
 
 absl::Status Planner::AddOpSteps() {
+  // Room at once: what grows by doubling is moved as often.
+  const auto num_steps = static_cast<size_t>(
+      std::count_if(program().ops().begin(), program().ops().end(),
+                    [](const Op& op) { return !op.def->is_view(); }));
+  constexpr size_t kUsualArgs = 4;
+  plan_->steps_.reserve(num_steps + program().outputs().size() +
+                        program().updates().size());
+  args_.reserve(kUsualArgs * num_steps);
+  slices_.reserve(num_steps);
   for (size_t i = 0; i < program().ops().size(); ++i) {
     const Op& op = program().ops()[i];
     if (op.def->is_view() || IsCommitted(op)) continue;
@@ -283,10 +307,11 @@ absl::Status Planner::AddOpSteps() {
 absl::Status Planner::AddOpStep(OpId id) {
   const Op& op = program().ops()[id];
   if (!op.bodies.empty()) return AddControlStep(id);
-  MICA_ASSIGN_OR_RETURN(Selected selected, selector_.Select(MakeRequest(op)));
+  MICA_ASSIGN_OR_RETURN(const Selected selected,
+                        selector_.Select(MakeRequest(op)));
   const std::vector<ValueId> operands = OperandsOf(op);
   Step step{.name = op.def->name(),
-            .kernel = selected.kernel,
+            .kernel = NameOf(selected),
             .op = id,
             .source = op.source,
             .prepared = selected.prepared};
@@ -397,8 +422,8 @@ absl::Status Planner::AddCopy(std::string name, const Place& from,
                         .num_threads = options_.num_threads};
   const absl::StatusOr<Selected> selected = selector_.Select(request);
   if (!selected.ok()) return Annotate(selected.status(), name);
-  Step step{.name = std::move(name),
-            .kernel = selected->kernel,
+  Step step{.name = plan_->names_.emplace_back(std::move(name)),
+            .kernel = NameOf(*selected),
             .prepared = selected->prepared};
   AddArgs(step,
           {{.location = from.location,
@@ -440,7 +465,7 @@ absl::Status Planner::AddUpdates() {
                                  program().type(update.value), saved[i], type));
   }
   plan_->num_compute_ = current_step();
-  for (size_t i = 0; i < program().ops().size(); ++i) {
+  for (size_t i = 0; has_commits_ && i < program().ops().size(); ++i) {
     const Op& op = program().ops()[i];
     if (!IsCommitted(op)) continue;
     const absl::Status status = AddOpStep(static_cast<OpId>(i));

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -54,8 +55,12 @@ class Planner {
     frozen_inputs_ = std::move(frozen_inputs);
   }
 
-  absl::StatusOr<std::shared_ptr<const Plan>> Run(Program program,
-                                                  std::vector<OpId> origins);
+  void set_structure(std::shared_ptr<const PlanStructure> structure) {
+    plan_->structure_ = std::move(structure);
+  }
+
+  absl::StatusOr<std::shared_ptr<const Plan>> Run(
+      std::shared_ptr<const Program> program, std::vector<OpId> origins);
 
  private:
   // A slice of the arena to be: a value, a scratch space, a copy.
@@ -105,7 +110,10 @@ class Planner {
   QueueOptions MakeQueueOptions() const;
   void PlaceInQueue();
 
-  KernelRequest MakeRequest(const Op& op) const;
+  // Until the next call.
+  const KernelRequest& MakeRequest(const Op& op);
+  // What a step calls its kernel.
+  absl::string_view NameOf(const Selected& selected);
   // Appends the step's operands, results and scratch.
   void AddArgs(Step& step, const std::vector<Place>& operands,
                const std::vector<Place>& results);
@@ -126,7 +134,7 @@ class Planner {
   StepId current_step() const {
     return static_cast<StepId>(plan_->steps_.size());
   }
-  const Program& program() const { return plan_->program_; }
+  const Program& program() const { return *plan_->program_; }
 
   const OpRegistry& ops_;
   const KernelRegistry& kernels_;
@@ -135,6 +143,8 @@ class Planner {
   const PlanChoices* choices_ = nullptr;
   bool is_body_ = false;
   std::vector<bool> frozen_inputs_;  // Of a body.
+  KernelRequest request_;
+  absl::flat_hash_map<const Prepared*, absl::string_view> kernel_names_;
   std::shared_ptr<Plan> plan_;
   std::vector<Resolved> resolved_;
   std::vector<int> uses_;
@@ -142,6 +152,7 @@ class Planner {
   std::vector<bool> is_escaping_;  // Base values that copies read at the end.
   std::vector<bool> is_updated_;   // Inputs and variables with an update.
   std::vector<bool> is_folded_;    // Of ops.
+  bool has_commits_ = false;
   std::vector<ValueId> commit_targets_;  // By value; see FindCommitTargets().
   std::vector<Place> places_;            // Of base values.
   std::vector<Lifetime> slices_;

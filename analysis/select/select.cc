@@ -1,65 +1,80 @@
 #include "analysis/select/select.h"
 
+#include <cstdint>
+#include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
-#include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
 namespace mica {
 namespace {
 
-// Appends an argument's constant part; which values an op has is told by its
-// operands.
-struct AppendArgument {
-  std::string* key;
-  void operator()(std::monostate) const { key->append("n"); }
-  void operator()(ValueRef) const { key->append("v"); }
+// Writes down what Prepare() may look at, as bytes: fields of a fixed size, or
+// behind their length, so that no two requests run into the same ones.
+class RequestWriter {
+ public:
+  // Writes to `key`, which keeps its room from one request to the next.
+  explicit RequestWriter(std::string& key) : key_(key) { key_.clear(); }
+
+  void Write(const KernelRequest& request) {
+    Put(request.def);
+    Put(request.num_threads);
+    for (const Argument& argument : *request.arguments) {
+      Put(static_cast<uint8_t>(argument.index()));
+      std::visit(*this, argument);
+    }
+    Put(request.operands.size());
+    for (const Operand& operand : request.operands) PutOperand(operand);
+    for (const Operand& result : request.results) PutOperand(result);
+  }
+
+  // An argument's constant part; which values an op has is told by its
+  // operands.
+  void operator()(std::monostate) const {}
+  void operator()(ValueRef) const {}
   void operator()(const ValueRefs& refs) const {
-    key->append("V");
-    for (ValueRef ref : refs) key->append(ref.id == kNoValue ? "n" : "v");
+    Put(refs.size());
+    for (ValueRef ref : refs) Put(ref.id == kNoValue);
   }
-  void operator()(int64_t value) const { absl::StrAppend(key, "i", value); }
-  void operator()(double value) const {
-    absl::StrAppend(key, "d", absl::bit_cast<uint64_t>(value));
-  }
-  void operator()(bool value) const { key->append(value ? "T" : "F"); }
-  void operator()(DType value) const {
-    absl::StrAppend(key, "t", DTypeName(value));
-  }
+  void operator()(int64_t value) const { Put(value); }
+  void operator()(double value) const { Put(value); }
+  void operator()(bool value) const { Put(value); }
+  void operator()(DType value) const { Put(value); }
   void operator()(const std::string& value) const {
-    absl::StrAppend(key, "s", value.size(), ":", value);
+    Put(value.size());
+    key_.append(value);
   }
-  void operator()(const std::vector<int64_t>& values) const {
-    absl::StrAppend(key, "I", absl::StrJoin(values, ","));
+  void operator()(const std::vector<int64_t>& values) const { PutAll(values); }
+  void operator()(const std::vector<double>& values) const { PutAll(values); }
+  void operator()(const std::vector<bool>& values) const { PutAll(values); }
+
+ private:
+  template <typename T>
+  void Put(const T& value) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    key_.append(reinterpret_cast<const char*>(&value), sizeof value);
   }
-  void operator()(const std::vector<double>& values) const {
-    key->append("D");
-    for (double value : values) (*this)(value);
+  template <typename List>
+  void PutAll(const List& values) const {
+    Put(values.size());
+    for (const auto value : values) Put(value);
   }
-  void operator()(const std::vector<bool>& values) const {
-    key->append("B");
-    for (bool value : values) (*this)(value);
+  void PutOperand(const Operand& operand) const {
+    const TensorType& type = operand.type;
+    const uint8_t flags = (operand.is_used ? 1 : 0) |
+                          (operand.is_frozen ? 2 : 0) |
+                          (type.is_scalar ? 4 : 0);
+    Put(flags);
+    Put(type.dtype);
+    PutAll(type.dims);
+    PutAll(type.strides);
   }
+
+  std::string& key_;
 };
-
-void AppendOperand(std::string* key, const Operand& operand) {
-  absl::StrAppend(key, "|", operand.type.ToString(), operand.is_used ? "u" : "",
-                  operand.is_frozen ? "f" : "");
-}
-
-std::string RequestKey(const KernelRequest& request) {
-  std::string key = absl::StrCat(request.def->name(), "/", request.num_threads);
-  for (const Argument& argument : *request.arguments) {
-    key.push_back(';');
-    std::visit(AppendArgument{&key}, argument);
-  }
-  for (const Operand& operand : request.operands) AppendOperand(&key, operand);
-  key.append("->");
-  for (const Operand& result : request.results) AppendOperand(&key, result);
-  return key;
-}
 
 std::string DescribeOperands(const KernelRequest& request) {
   auto append = [](std::string* out, const Operand& operand) {
@@ -72,12 +87,12 @@ std::string DescribeOperands(const KernelRequest& request) {
 }  // namespace
 
 absl::StatusOr<Selected> KernelSelector::Select(const KernelRequest& request) {
-  std::string key = RequestKey(request);
-  if (const auto it = selected_.find(key); it != selected_.end()) {
+  RequestWriter(key_).Write(request);
+  if (const auto it = selected_.find(key_); it != selected_.end()) {
     return it->second;
   }
   absl::StatusOr<Selected> selected = SelectNew(request);
-  if (selected.ok()) selected_.emplace(std::move(key), *selected);
+  if (selected.ok()) selected_.emplace(key_, *selected);
   return selected;
 }
 

@@ -42,8 +42,9 @@ class KernelSelector {
 
   const KernelRegistry& kernels_;
   PrepareFn prepare_opaque_;
-  absl::flat_hash_set<std::string> only_;  // Empty means all.
-  absl::flat_hash_map<std::string, Selected> selected_;
+  absl::flat_hash_set<std::string> only_;                // Empty means all.
+  absl::flat_hash_map<std::string, Selected> selected_;  // By request.
+  std::string key_;
 };
 
 }  // namespace mica

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "analysis/streams/byte_map.h"
 
 namespace mica {
@@ -16,6 +17,17 @@ struct History {
   std::vector<int32_t> readers;
 };
 
+// Spaces that some step writes: reads of the others order nothing.
+absl::flat_hash_set<int32_t> FindWritten(const StepAccesses& accesses) {
+  absl::flat_hash_set<int32_t> written;
+  for (int32_t step = 0; step < accesses.num_steps(); ++step) {
+    for (const Access& access : accesses.of(step)) {
+      if (access.is_write) written.insert(access.space);
+    }
+  }
+  return written;
+}
+
 }  // namespace
 
 void StepGraph::AddStep(std::vector<int32_t> before) {
@@ -28,12 +40,14 @@ void StepGraph::AddStep(std::vector<int32_t> before) {
 StepGraph FindHazards(const StepAccesses& accesses) {
   StepGraph graph;
   ByteMap<History> memory;
+  const absl::flat_hash_set<int32_t> written = FindWritten(accesses);
   for (int32_t step = 0; step < accesses.num_steps(); ++step) {
     std::vector<int32_t> before;
     auto after = [&](int32_t other) {
       if (other != kNoStep && other != step) before.push_back(other);
     };
     for (const Access& access : accesses.of(step)) {
+      if (!written.contains(access.space)) continue;
       memory.Visit(access.space, access.begin, access.end,
                    [&](History& history) {
                      after(history.writer);

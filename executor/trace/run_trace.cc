@@ -91,10 +91,10 @@ TraceEvent RunTrace::SpanOf(StepId step, int64_t now_ns) const {
   TraceEvent span = {.track = entry.track,
                      .start_ns = entry.start_ns,
                      .end_ns = entry.end_ns < 0 ? now_ns : entry.end_ns,
-                     .name = planned.name,
+                     .name = std::string(planned.name),
                      .category = "step",
                      .args = {{"step", int64_t{step}},
-                              {"kernel", planned.kernel},
+                              {"kernel", std::string(planned.kernel)},
                               {"bytes", bytes}}};
   if (plan.streams().num_streams > 1 && step < plan.num_compute()) {
     span.args.push_back({"stream", int64_t{entry.worker}});

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <limits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -58,12 +59,17 @@ char* PutDouble(char* at, double value) {
 // The cursor is passed from hand to hand, so that it stays in a register: it is
 // of the type that may alias all else. Who writes a part of any length asks for
 // room first; what is left of it is enough for one number after that.
+//
+// With open sizes it writes a structure, and lists them.
+template <bool kOpenSizes>
 class Encoder {
  public:
   explicit Encoder(const Program& program)
       : program_(program), numbers_(program.num_values(), -1) {}
 
-  std::string Encode() && {
+  std::vector<OpenSize> sizes() && { return std::move(sizes_); }
+
+  std::string Encode() {
     char* at = Room(nullptr, 64 * program_.ops().size());
     at = PutExternals(at);
     at = PutCount(at, program_.ops().size());
@@ -108,6 +114,7 @@ class Encoder {
     at = PutCount(at, program_.constants().size());
     for (const Constant& constant : program_.constants()) {
       at = Define(at, constant.value);
+      if (kOpenSizes && program_.type(constant.value).rank() > 0) continue;
       at = PutText(at, {reinterpret_cast<const char*>(constant.bytes.data()),
                         constant.bytes.size()});
     }
@@ -117,9 +124,10 @@ class Encoder {
   char* PutOp(char* at, const Op& op) {
     at = PutDef(Room(at, 0), op.def);
     at = PutCount(at, op.arguments.size());
-    for (const Argument& argument : op.arguments) {
+    for (size_t i = 0; i < op.arguments.size(); ++i) {
+      is_size_ = kOpenSizes && op.def->schema().params[i].is_size;
       at = Room(at, 0);
-      at = PutArgument(at, argument);
+      at = PutArgument(at, op.arguments[i]);
     }
     at = PutCount(at, op.results.size());
     for (ValueId id : op.results) at = Define(at, id);
@@ -143,10 +151,16 @@ class Encoder {
     const TensorType& type = program_.type(id);
     at = Room(at, kDim * (type.dims.size() + type.strides.size()));
     at = PutByte(at, static_cast<uint8_t>(type.dtype));
-    at = PutByte(at, (type.is_scalar ? 1 : 0) | (type.strides.empty() ? 0 : 2));
+    const bool is_dense =
+        kOpenSizes && !type.strides.empty() && type.is_dense();
+    at = PutByte(at, (type.is_scalar ? 1 : 0) | (type.strides.empty() ? 0 : 2) |
+                         (is_dense ? 4 : 0));
     at = PutCount(at, type.dims.size());
+    is_size_ = kOpenSizes;
     for (Dim dim : type.dims) at = PutDim(at, dim);
-    for (Dim stride : type.strides) at = PutInt(at, stride);
+    for (Dim stride : type.strides) {
+      at = PutSize(at, SizeKind::kStride, stride);
+    }
     return at;
   }
   char* PutValue(char* at, ValueId id) const {
@@ -159,7 +173,7 @@ class Encoder {
     }
     if (IsNone(argument)) return PutTag(at, Tag::kNone);
     if (const auto* value = std::get_if<int64_t>(&argument)) {
-      return PutInt(PutTag(at, Tag::kInt), *value);
+      return PutSize(PutTag(at, Tag::kInt), SizeKind::kNumber, *value);
     }
     return std::visit([&](const auto& value) { return PutOther(at, value); },
                       argument);
@@ -206,9 +220,17 @@ class Encoder {
   char* PutList(char* at, Tag tag, size_t size) {
     return PutCount(PutTag(Room(at, kDim * size), tag), size);
   }
+  // A number, or which of the open sizes it is: those are from 2 on too.
+  char* PutSize(char* at, SizeKind kind, int64_t value) {
+    if (!is_size_ || value < 2) return PutInt(at, value);
+    const auto [it, is_new] = size_numbers_.try_emplace(
+        OpenSize{kind, value}, static_cast<int64_t>(sizes_.size()));
+    if (is_new) sizes_.push_back(it->first);
+    return PutInt(at, 2 + it->second);
+  }
   // A symbol's number belongs to the process; its name, at the end, doesn't.
   char* PutDim(char* at, Dim dim) {
-    if (!IsSymbol(dim)) return PutInt(at, dim);
+    if (!IsSymbol(dim)) return PutSize(at, SizeKind::kDim, dim);
     at = PutInt(at, std::numeric_limits<int64_t>::min());
     return PutCount(at,
                     symbols_.try_emplace(dim, symbols_.size()).first->second);
@@ -225,13 +247,22 @@ class Encoder {
   int32_t next_number_ = 0;
   absl::flat_hash_map<const OpDef*, size_t> defs_;
   absl::flat_hash_map<Dim, size_t> symbols_;
+  bool is_size_ = false;  // What is written now is an open size.
+  absl::flat_hash_map<OpenSize, int64_t> size_numbers_;
+  std::vector<OpenSize> sizes_;
   std::string bytes_;
 };
 
 }  // namespace
 
 std::string ContentOf(const Program& program) {
-  return Encoder(program).Encode();
+  return Encoder</*kOpenSizes=*/false>(program).Encode();
+}
+
+ProgramStructure StructureOf(const Program& program) {
+  Encoder</*kOpenSizes=*/true> encoder(program);
+  std::string bytes = encoder.Encode();
+  return {.bytes = std::move(bytes), .sizes = std::move(encoder).sizes()};
 }
 
 }  // namespace mica

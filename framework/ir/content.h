@@ -4,7 +4,10 @@
 #ifndef MICA_FRAMEWORK_IR_CONTENT_H_
 #define MICA_FRAMEWORK_IR_CONTENT_H_
 
+#include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "framework/ir/program.h"
 
@@ -22,6 +25,34 @@ namespace mica {
 // the user's files and lines, unused declarations of opaque operators. Who
 // shares something by content must take labels from the Program at hand.
 std::string ContentOf(const Program& program);
+
+// What an open size is: those of one kind are told to be equal or not.
+enum class SizeKind : uint8_t {
+  kDim,     // Of a type, or of a list of sizes among the arguments.
+  kStride,  // Of a type.
+  kNumber,  // An argument by itself: an index, an offset, a count.
+};
+struct OpenSize {
+  SizeKind kind = SizeKind::kDim;
+  int64_t value = 0;
+  friend bool operator==(const OpenSize&, const OpenSize&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const OpenSize& size) {
+    return H::combine(std::move(h), size.kind, size.value);
+  }
+};
+
+// The same with sizes left open: of a dim, a stride or a size among the
+// arguments (SymInt, in ATen's words) that is 2 or more it says only which
+// others of its kind are equal to it; of strides also whether they are dense.
+// Constants with dims are of any bytes. Static Programs of equal structure
+// differ in sizes alone: as many, in the order of their first occurrence, in
+// `sizes`.
+struct ProgramStructure {
+  std::string bytes;
+  std::vector<OpenSize> sizes;
+};
+ProgramStructure StructureOf(const Program& program);
 
 }  // namespace mica
 

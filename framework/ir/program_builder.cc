@@ -17,10 +17,28 @@ bool HasSymbol(const Argument& argument) {
   return ints != nullptr && std::any_of(ints->begin(), ints->end(), IsSymbol);
 }
 
+// True if `given` is `bound` with a symbol, or its size, for the rows.
+bool IsWithin(const TensorType& bound, const TensorType& given) {
+  bool fits = bound.dtype == given.dtype && bound.rank() == given.rank();
+  for (int i = 0; fits && i < bound.rank(); ++i) {
+    fits =
+        given.dims[i] == bound.dims[i] ||
+        (i == 0 && (IsSymbol(given.dims[i]) || given.dims[i] < bound.dims[i]));
+  }
+  return fits;
+}
+
 // The type to give a result: `given` where it agrees with `inferred`.
 absl::StatusOr<TensorType> MergeTypes(const OpDef& def,
                                       const TensorType& inferred,
                                       const TensorType& given) {
+  if (def.is_bounded() && !IsWithin(inferred, given)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        def.name(), ": result is ", inferred.ToString(),
+        " at most, with a symbol for its rows, but the program says ",
+        given.ToString()));
+  }
+  if (def.is_bounded()) return given;
   const bool agrees =
       SameShape(inferred, given) && (!def.is_view() || inferred == given);
   if (!agrees) {
@@ -31,23 +49,23 @@ absl::StatusOr<TensorType> MergeTypes(const OpDef& def,
   return given;
 }
 
-absl::Status CheckType(absl::string_view what, const TensorType& type) {
+absl::Status CheckType(absl::string_view name, const TensorType& type) {
+  // What there is to say, once there is something.
+  const auto error = [&](const auto&... what) {
+    return absl::InvalidArgumentError(absl::StrCat("%", name, ": ", what...));
+  };
   if (!type.strides.empty() && type.strides.size() != type.dims.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, ": wants a stride for each of ", type.rank(),
-                     " dims, got ", type.strides.size()));
+    return error("wants a stride for each of ", type.rank(), " dims, got ",
+                 type.strides.size());
   }
   if (type.is_scalar && type.rank() != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, ": a host scalar has no dims"));
+    return error("a host scalar has no dims");
   }
   if (!type.strides.empty() && !type.is_static()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, ": strides beside symbols, ", type.ToString()));
+    return error("strides beside symbols, ", type.ToString());
   }
   if (!HasLegalSize(type)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        what, ": size is negative or too large, ", type.ToString()));
+    return error("size is negative or too large, ", type.ToString());
   }
   return absl::OkStatus();
 }
@@ -76,15 +94,22 @@ absl::StatusOr<ValueId> ProgramBuilder::AddValue(absl::string_view name,
       unique = absl::StrCat(next_number_++);
     } while (program_.values_by_name_.Find(unique) != kNoValue);
   }
-  MICA_RETURN_IF_ERROR(CheckType(absl::StrCat("%", unique), type));
+  MICA_RETURN_IF_ERROR(CheckType(unique, type));
   // One form for each layout, so that equal Programs print as equal text.
   if (!type.strides.empty() && type.is_row_major()) type.strides.clear();
+  return AppendValue(std::move(unique), std::move(type), kind, index, result);
+}
+
+absl::StatusOr<ValueId> ProgramBuilder::AppendValue(std::string name,
+                                                    TensorType type,
+                                                    ValueKind kind, int index,
+                                                    int result) {
   const ValueId id = static_cast<ValueId>(program_.values_.size());
-  if (!program_.values_by_name_.Insert(unique, id)) {
+  if (!program_.values_by_name_.Insert(name, id)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("%", unique, " is defined twice"));
+        absl::StrCat("%", name, " is defined twice"));
   }
-  program_.values_.push_back(Value{.name = std::move(unique),
+  program_.values_.push_back(Value{.name = std::move(name),
                                    .type = std::move(type),
                                    .kind = kind,
                                    .index = index,
@@ -198,6 +223,12 @@ absl::StatusOr<absl::InlinedVector<ValueId, 1>> ProgramBuilder::AddOp(
     };
     MICA_ASSIGN_OR_RETURN(TensorTypes inferred,
                           InferTypes(OpCall(def, op.arguments, type_of)));
+    if (types.empty() && def.is_bounded()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(def.name(),
+                       ": how many rows its result has depends on data: wants "
+                       "a type with a symbol"));
+    }
     if (types.empty()) types.assign(inferred.begin(), inferred.end());
     if (types.size() != inferred.size()) {
       return absl::InvalidArgumentError(
@@ -230,6 +261,21 @@ absl::StatusOr<absl::InlinedVector<ValueId, 1>> ProgramBuilder::AddOp(
   absl::InlinedVector<ValueId, 1> results = op.results;
   program_.body_.ops.push_back(std::move(op));
   return results;
+}
+
+absl::StatusOr<absl::InlinedVector<ValueId, 1>> ProgramBuilder::CopyOp(
+    const Program& from, const Op& op, const OpDef* def, Arguments arguments) {
+  const int index = static_cast<int>(program_.body_.ops.size());
+  Op& copy = program_.body_.ops.emplace_back(
+      Op{.def = def, .arguments = std::move(arguments), .source = op.source});
+  for (ValueId id : op.results) {
+    const Value& value = from.value(id);
+    MICA_ASSIGN_OR_RETURN(
+        const ValueId result,
+        AppendValue(value.name, value.type, value.kind, index, value.result));
+    copy.results.push_back(result);
+  }
+  return copy.results;
 }
 
 absl::StatusOr<ValueId> ProgramBuilder::Add(absl::string_view op,

@@ -56,6 +56,14 @@ class ProgramBuilder {
     Bodies bodies = {};
   };
   absl::StatusOr<absl::InlinedVector<ValueId, 1>> AddOp(OpSpec spec);
+  // Appends a copy of an op of `from`, a Program of the same operators, with
+  // these arguments in place of its own: for a pass that changes nothing of it.
+  // Its operands must have the types of those in `from`; then results do, and
+  // nothing is inferred again.
+  absl::StatusOr<absl::InlinedVector<ValueId, 1>> CopyOp(const Program& from,
+                                                         const Op& op,
+                                                         const OpDef* def,
+                                                         Arguments arguments);
   // The single result of an op with inferred type.
   absl::StatusOr<ValueId> Add(absl::string_view op, Arguments arguments,
                               SourceLine source = {});
@@ -84,6 +92,9 @@ class ProgramBuilder {
  private:
   absl::StatusOr<ValueId> AddValue(absl::string_view name, TensorType type,
                                    ValueKind kind, int index, int result = 0);
+  // What AddValue() does with a name and a type that are known to be right.
+  absl::StatusOr<ValueId> AppendValue(std::string name, TensorType type,
+                                      ValueKind kind, int index, int result);
   absl::Status CheckValueId(ValueId id) const;
 
   const OpRegistry& registry_;

@@ -201,6 +201,11 @@ OpDef& OpDef::Effect() {
   return *this;
 }
 
+OpDef& OpDef::Bounded() {
+  is_bounded_ = true;
+  return *this;
+}
+
 int OpDef::FindParam(absl::string_view name) const {
   for (size_t i = 0; i < schema_.params.size(); ++i) {
     if (schema_.params[i].name == name) return static_cast<int>(i);

@@ -111,6 +111,10 @@ class OpDef {
   // dropped, merged or run twice.
   OpDef& Effect();
 
+  // How many elements the results have depends on data: Infer() gives the most
+  // dims that there can be, a Program names a symbol for each that is unknown.
+  OpDef& Bounded();
+
   const std::string& name() const { return schema_.op; }
   const std::string& doc() const { return doc_; }
   const Schema& schema() const { return schema_; }
@@ -121,6 +125,7 @@ class OpDef {
   bool is_contraction() const { return is_contraction_; }
   bool has_effect() const { return has_effect_; }
   bool is_opaque() const { return is_opaque_; }
+  bool is_bounded() const { return is_bounded_; }
   // How many results a call has; -1 if that depends on the call, because the
   // schema has a list among its results.
   int num_results() const { return num_results_; }
@@ -141,6 +146,7 @@ class OpDef {
   bool is_contraction_ = false;
   bool has_effect_ = false;
   bool is_opaque_ = false;
+  bool is_bounded_ = false;
   int num_results_ = 0;
   std::vector<int> hidden_results_;
 };

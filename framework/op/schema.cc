@@ -42,6 +42,8 @@ constexpr std::array<KindWord, 17> kKindWords = {{
     {"Stream", ParamKind::kOpaque, ParamKind::kOpaque},
 }};
 
+constexpr absl::string_view kSizeWord = "SymInt";
+
 bool IsWordChar(char c) { return absl::ascii_isalnum(c) || c == '_'; }
 
 // Reads a schema from left to right.
@@ -72,6 +74,7 @@ class SchemaParser {
     bool is_fixed_list = false;  // "int[2]": one number stands for all.
     std::string alias_set;
     bool is_mutated = false;
+    bool is_size = false;
   };
 
   absl::Status ParseParams(std::vector<Param>& params) {
@@ -93,7 +96,8 @@ class SchemaParser {
                 .is_optional = type.is_optional,
                 .has_optional_elements = type.has_optional_elements,
                 .alias_set = type.alias_set,
-                .is_mutated = type.is_mutated};
+                .is_mutated = type.is_mutated,
+                .is_size = type.is_size};
     if (param.name.empty()) return Error("a parameter's name");
     if (Take("=")) {
       MICA_ASSIGN_OR_RETURN(param.default_value, ParseDefault(type));
@@ -131,7 +135,7 @@ class SchemaParser {
       if (candidate.word == word) kind_word = &candidate;
     }
     if (kind_word == nullptr) return Error("a type");
-    Type type{.kind = kind_word->kind};
+    Type type{.kind = kind_word->kind, .is_size = word == kSizeWord};
     MICA_RETURN_IF_ERROR(ParseAlias(type));
     type.is_optional = TakeChar('?');
     if (TakeChar('[')) {
@@ -308,10 +312,11 @@ bool IsList(ParamKind kind) {
          kind == ParamKind::kFloatList || kind == ParamKind::kBoolList;
 }
 
-std::string TypeText(ParamKind kind, absl::string_view alias_set,
-                     bool is_mutated, bool is_optional,
-                     bool has_optional_elements) {
-  std::string text(KindText(kind));
+// The word of a type, with what follows it.
+std::string TypeText(absl::string_view word, ParamKind kind,
+                     absl::string_view alias_set, bool is_mutated,
+                     bool is_optional, bool has_optional_elements) {
+  std::string text(word);
   if (!alias_set.empty()) {
     absl::StrAppend(&text, "(", alias_set, is_mutated ? "!" : "", ")");
   }
@@ -368,7 +373,8 @@ struct DefaultText {
 
 std::string ParamText(const Param& param) {
   std::string text =
-      absl::StrCat(TypeText(param.kind, param.alias_set, param.is_mutated,
+      absl::StrCat(TypeText(param.is_size ? kSizeWord : KindText(param.kind),
+                            param.kind, param.alias_set, param.is_mutated,
                             param.is_optional, param.has_optional_elements),
                    " ", param.name);
   if (param.has_default) {
@@ -392,10 +398,10 @@ std::string ToText(const Schema& schema) {
     absl::StrAppend(out, ParamText(param));
   };
   auto append_result = [](std::string* out, const Result& result) {
-    absl::StrAppend(out,
-                    TypeText(result.kind, result.alias_set, result.is_mutated,
-                             /*is_optional=*/false,
-                             /*has_optional_elements=*/false));
+    absl::StrAppend(out, TypeText(KindText(result.kind), result.kind,
+                                  result.alias_set, result.is_mutated,
+                                  /*is_optional=*/false,
+                                  /*has_optional_elements=*/false));
     if (!result.name.empty()) absl::StrAppend(out, " ", result.name);
   };
   const bool is_single =

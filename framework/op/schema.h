@@ -40,6 +40,8 @@ struct Param {
   Argument default_value;
   std::string alias_set;    // "a" in "Tensor(a!)"; empty without one.
   bool is_mutated = false;  // The "!" in it.
+  // "SymInt": a size, an offset or the like, rather than an axis or a mode.
+  bool is_size = false;
   friend bool operator==(const Param&, const Param&) = default;
 };
 

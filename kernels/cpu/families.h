@@ -28,6 +28,7 @@ void RegisterBackward(KernelRegistry& registry);  // Of norms and embeddings.
 void RegisterRecurrent(KernelRegistry& registry);
 void RegisterReduction(KernelRegistry& registry);
 void RegisterMovement(KernelRegistry& registry);  // Copies, gathers, joins.
+void RegisterBounded(KernelRegistry& registry);   // Sizes that data decides.
 void RegisterWindows(KernelRegistry& registry);   // Joins of what has strides.
 
 // All of them.

@@ -25,6 +25,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterReduction(registry);
   RegisterMovement(registry);
   RegisterWindows(registry);
+  RegisterBounded(registry);
 }
 
 }  // namespace mica::cpu

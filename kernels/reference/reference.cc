@@ -44,6 +44,7 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceCopies(registry);
   RegisterReferenceFactories(registry);
   RegisterReferenceIndex(registry);
+  RegisterReferenceBounded(registry);
   RegisterReferenceScatter(registry);
   RegisterReferenceViewBackward(registry);
 }

@@ -43,6 +43,7 @@ void RegisterReferenceFolds(KernelRegistry& registry);
 void RegisterReferenceCopies(KernelRegistry& registry);
 void RegisterReferenceFactories(KernelRegistry& registry);
 void RegisterReferenceIndex(KernelRegistry& registry);
+void RegisterReferenceBounded(KernelRegistry& registry);
 void RegisterReferenceScatter(KernelRegistry& registry);
 void RegisterReferenceViewBackward(KernelRegistry& registry);
 

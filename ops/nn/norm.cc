@@ -108,12 +108,12 @@ void RegisterNormOps(OpRegistry& registry) {
           .Doc("(input - mean) * rstd * weight + bias over the last axes; with "
                "mean and rstd = 1 / sqrt(variance + eps).")
           .Infer(InferLayerNorm));
-  registry.Add(
-      OpDef("mica::add_layer_norm(Tensor a, Tensor b, int[] normalized_shape, "
-            "Tensor? weight, Tensor? bias, float eps) -> (Tensor sum, Tensor "
-            "out)")
-          .Doc("sum = a + b, and its layer norm.")
-          .Infer(InferAddLayerNorm));
+  registry.Add(OpDef("mica::add_layer_norm(Tensor a, Tensor b, SymInt[] "
+                     "normalized_shape, Tensor? weight, Tensor? bias, float "
+                     "eps) -> (Tensor sum, Tensor "
+                     "out)")
+                   .Doc("sum = a + b, and its layer norm.")
+                   .Infer(InferAddLayerNorm));
   registry.Add(
       OpDef("aten::native_group_norm(Tensor input, Tensor? weight, Tensor? "
             "bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> "

@@ -13,6 +13,7 @@ void RegisterJoinOps(OpRegistry& registry);
 void RegisterFactoryOps(OpRegistry& registry);
 void RegisterIndexOps(OpRegistry& registry);
 void RegisterScatterOps(OpRegistry& registry);
+void RegisterBoundedOps(OpRegistry& registry);
 void RegisterViewBackwardOps(OpRegistry& registry);
 
 }  // namespace mica

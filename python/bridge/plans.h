@@ -5,19 +5,13 @@
 
 #include <memory>
 
-#include "absl/time/time.h"
 #include "analysis/plan/plan_cache.h"
 
 namespace mica {
 
 // Of AllOps() and AllKernels(): what compiled callables, torch.compile's graphs
-// and Executors are planned through. Thread-safe.
-//
-// At the first call the environment decides on Plans kept on disk: in
-// DefaultPlanFolder() those that took kMinBuild to build, or all if
-// MICA_CACHE_DIR names the folder; none if MICA_PLAN_CACHE is 0. A folder that
-// can't be used is told of once, in the log.
-inline constexpr absl::Duration kMinBuild = absl::Milliseconds(20);
+// and Executors are planned through. Thread-safe. Made at the first call, as
+// MakeDefaultPlans() says.
 const std::shared_ptr<PlanCache>& Plans();
 
 }  // namespace mica

@@ -147,6 +147,23 @@ constexpr absl::string_view kMorePointwise[] = {
 };
 
 constexpr absl::string_view kListed[] = {
+    // Sizes that data decides.
+    "mica.nonzero(f32[300])",
+    "mica.nonzero(bool[5,7])",
+    "mica.nonzero(i64[3,4,5])",
+    "mica.nonzero(bool[3,4,5]{1,3,12})",
+    "mica.nonzero(bool[])",
+    "mica.nonzero(bool[0,4])",
+    "mica.nonzero(f64[2,3])",
+    "mica.nonzero(i32[9])",
+    "mica.masked_select(f32[300], bool[300])",
+    "mica.masked_select(f64[5,7], bool[5,7])",
+    "mica.masked_select(i64[5,7], bool[7])",
+    "mica.masked_select(f32[5,1], bool[1,7])",
+    "mica.masked_select(bf16[40], bool[40])",
+    "mica.masked_select(bool[40], bool[40])",
+    "mica.masked_select(f32[0], bool[0])",
+    "mica.masked_select(f32[], bool[])",
     // Products.
     "aten.mm(f32[5,7], f32[7,3])",
     "aten.mm(f32[5,7]{1,5}, f32[7,3]{1,7})",

@@ -297,6 +297,39 @@ def test_a_tensor_of_one_element_as_a_number(number: Any) -> None:
         assert got.item() == number
 
 
+def run_bounded(
+    call: str, result: torch.Tensor, rows: int, **feeds: torch.Tensor
+) -> None:
+    """Both kernels give `result`, 0 from there up to `rows`, and its rows."""
+    names = {torch.float32: "f32", torch.int64: "i64", torch.bool: "bool"}
+
+    def typed(x: torch.Tensor) -> str:
+        return f"{names[x.dtype]}[{','.join(map(str, x.shape))}]"
+
+    want = result.new_zeros(rows, *result.shape[1:])
+    want[: len(result)] = result
+    inputs = ", ".join(f"%{name}: {typed(x)}" for name, x in feeds.items())
+    program = _mica.Program.parse(
+        f"program @one({inputs}) {{\n"
+        f"  %y, %n = {call} : {typed(want)}, i64[]\n  return %y, %n\n}}\n"
+    )
+    for make in agreement.EXECUTORS.values():
+        got, count = make().run(program, feeds, {}, [])
+        assert count.item() == len(result)
+        assert torch.equal(got, want)
+
+
+@pytest.mark.parametrize("sizes", [(), (7,), (3, 4), (2, 3, 5), (0, 4)])
+def test_results_as_large_as_they_may_be(sizes: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(sizes).relu()
+    rows = x.numel()
+    run_bounded("mica.nonzero(%x)", torch.nonzero(x), rows, x=x)
+    chosen = torch.masked_select(x, x > 0.5)
+    call = "mica.masked_select(%x, %m)"
+    run_bounded(call, chosen, rows, x=x, m=x > 0.5)
+
+
 # Ops with a test above.
 TESTED = {
     "mica.adam_step",
@@ -308,6 +341,8 @@ TESTED = {
     "mica.fold_batch_norm",
     "mica.gru_cell",
     "mica.linear",
+    "mica.masked_select",
+    "mica.nonzero",
     "mica.receive",
     "mica.scalar_add",
     "mica.scalar_div",

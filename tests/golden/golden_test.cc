@@ -70,7 +70,7 @@ TEST(GoldenTest, RefusesBadProgramsWithTheWantedStatus) {
   }
 }
 
-using Pass = absl::StatusOr<Program> (*)(const Program&, const OpRegistry&);
+using Pass = absl::StatusOr<Program> (*)(Program, const OpRegistry&);
 
 // FOLDER/x.mica is the Program before the pass, FOLDER/x.want after it.
 void ExpectPass(absl::string_view folder, Pass pass) {

@@ -20,6 +20,8 @@ using Ints = std::vector<int64_t>;
 
 constexpr int64_t kMaxElements = 4096;
 constexpr int64_t kSizes[] = {1, 2, 3, 4, 5, 8, 16, 17};
+constexpr int64_t kOtherSizes[] = {1, 6, 7, 9, 10, 11, 13, 19};
+static_assert(std::size(kSizes) == std::size(kOtherSizes));
 
 // values_ are of dtype_.
 class RandomBuilder : private RandomValues {
@@ -27,6 +29,7 @@ class RandomBuilder : private RandomValues {
   RandomBuilder(const OpRegistry& ops, std::mt19937_64& random,
                 absl::string_view name, const RandomProgramOptions& options)
       : RandomValues(random),
+        numbers_(random()),
         options_(options),
         builder_(ops, name),
         dtype_(Chance(25) ? DType::kF64 : DType::kF32) {}
@@ -48,7 +51,10 @@ class RandomBuilder : private RandomValues {
 
  private:
   const TensorType& type(ValueId id) const { return builder_.type(id); }
-  int64_t RandomSize() { return kSizes[Pick(std::size(kSizes))]; }
+  int64_t RandomSize() {
+    return (options_.use_other_sizes ? kOtherSizes
+                                     : kSizes)[Pick(std::size(kSizes))];
+  }
 
   Dims RandomDims() {
     Dims dims(Pick(4));
@@ -94,7 +100,7 @@ class RandomBuilder : private RandomValues {
   template <typename T>
   void FillNumbers(std::vector<uint8_t>* bytes) {
     for (size_t at = 0; at < bytes->size(); at += sizeof(T)) {
-      const T number = static_cast<T>(Pick(1000)) / 1000 - T{0.5};
+      const T number = static_cast<T>(numbers_() % 1000) / 1000 - T{0.5};
       std::memcpy(bytes->data() + at, &number, sizeof(T));
     }
   }
@@ -370,6 +376,7 @@ class RandomBuilder : private RandomValues {
     }
   }
 
+  std::mt19937_64 numbers_;  // Apart: how many there are depends on sizes.
   const RandomProgramOptions& options_;
   ProgramBuilder builder_;
   const DType dtype_;

@@ -14,6 +14,9 @@ struct RandomProgramOptions {
   int max_ops = 40;
   // Some results get other than row-major strides.
   bool choose_strides = true;
+  // Another table of sizes: a seed's Program then is mostly the same one in
+  // other sizes.
+  bool use_other_sizes = false;
 };
 
 // A static Program of small f32 or f64 tensors: elementwise ops with

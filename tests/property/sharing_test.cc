@@ -11,14 +11,15 @@
 #include "absl/strings/str_cat.h"
 #include "analysis/plan/plan_cache.h"
 #include "analysis/plan/plan_file.h"
+#include "framework/base/environment.h"
 #include "framework/base/test_matchers.h"
 #include "framework/ir/program_builder.h"
 #include "framework/text/text.h"
 #include "glog/logging.h"
 #include "kernels/all.h"
 #include "ops/all.h"
+#include "tests/property/equal_plans.h"
 #include "tests/property/random_program.h"
-#include "tests/property/runnable.h"
 #include "tests/property/seeds.h"
 
 namespace mica {
@@ -73,36 +74,6 @@ absl::StatusOr<Program> Relabel(const Program& program) {
   return builder.Build(outputs);
 }
 
-// All of a Plan but labels.
-void ExpectSamePlan(const Plan& a, const Plan& b) {
-  ASSERT_EQ(a.steps().size(), b.steps().size());
-  for (size_t i = 0; i < a.steps().size(); ++i) {
-    EXPECT_EQ(a.steps()[i].kernel, b.steps()[i].kernel);
-    EXPECT_EQ(a.steps()[i].op, b.steps()[i].op);
-    EXPECT_EQ(a.steps()[i].first_arg, b.steps()[i].first_arg);
-    EXPECT_EQ(a.steps()[i].num_args, b.steps()[i].num_args);
-  }
-  EXPECT_EQ(a.args(), b.args());
-  EXPECT_EQ(a.fold_args(), b.fold_args());
-  EXPECT_EQ(a.num_compute(), b.num_compute());
-  EXPECT_EQ(a.arena_bytes(), b.arena_bytes());
-  EXPECT_EQ(a.live_set_bytes(), b.live_set_bytes());
-  ASSERT_EQ(a.packed().size(), b.packed().size());
-  for (size_t i = 0; i < a.packed().size(); ++i) {
-    EXPECT_EQ(a.packed()[i].from, b.packed()[i].from);
-    EXPECT_EQ(a.packed()[i].bytes, b.packed()[i].bytes);
-  }
-}
-
-void ExpectSameRun(const std::shared_ptr<const Plan>& a,
-                   const std::shared_ptr<const Plan>& b) {
-  MICA_ASSERT_OK_AND_ASSIGN(const Runnable x, MakeRunnable(a));
-  MICA_ASSERT_OK_AND_ASSIGN(const Runnable y, MakeRunnable(b));
-  MICA_ASSERT_OK(x.job->Run());
-  MICA_ASSERT_OK(y.job->Run());
-  EXPECT_TRUE(SameBytes(x, y));
-}
-
 TEST(SharingTest, ASharedPlanIsThePrivateOne) {
   ForEachSeed(kNumSeeds, [](uint64_t seed) {
     const PlanOptions options = {.num_threads = seed % 5 == 4 ? 2 : 1,
@@ -130,6 +101,33 @@ TEST(SharingTest, ASharedPlanIsThePrivateOne) {
     }
     EXPECT_EQ(plans.stats().built, 1);
   });
+}
+
+TEST(SharingTest, APlanBySharedStructureIsThePrivateOne) {
+  // Seeds whose other Program differs in more than sizes don't count.
+  uint64_t num_shared = 0;
+  ForEachSeed(8 * kNumSeeds, [&](uint64_t seed) {
+    if (num_shared == kNumSeeds) return;
+    const PlanOptions options = {.num_streams = seed % 7 == 6 ? 2 : 1,
+                                 .frozen = seed % 2 == 1};
+    PlanCache plans(AllOps(), AllKernels());
+    const auto first =
+        std::make_shared<const Program>(RandomProgram(seed, AllOps()));
+    const auto second = std::make_shared<const Program>(
+        RandomProgram(seed, AllOps(), {.use_other_sizes = true}));
+    MICA_ASSERT_OK_AND_ASSIGN(const auto plan, plans.Get(first, options));
+    MICA_ASSERT_OK_AND_ASSIGN(const auto other, plans.Get(second, options));
+    MICA_ASSERT_OK_AND_ASSIGN(
+        const auto mine, Plan::Build(*second, AllOps(), AllKernels(), options));
+    ExpectEqualPlan(*other, *mine);
+    ExpectSameRun(other, mine);
+    if (plans.stats().by_structure == 0) return;
+    ++num_shared;
+    EXPECT_EQ(plan->structure(), other->structure());
+  });
+  if (EnvironmentVariable("MICA_PROPERTY_SEED").empty()) {
+    EXPECT_EQ(num_shared, kNumSeeds);
+  }
 }
 
 TEST(SharingTest, AStoredPlanIsTheBuiltOne) {

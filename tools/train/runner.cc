@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analysis/plan/default_plans.h"
 #include "analysis/plan/plan.h"
 #include "executor/binding/binding.h"
 #include "framework/base/status.h"
@@ -12,15 +13,26 @@
 
 namespace mica {
 
+namespace {
+
+// What all steps of this process are planned through.
+PlanCache& Plans() {
+  static const auto& plans =
+      *new std::shared_ptr<PlanCache>(MakeDefaultPlans(AllOps(), AllKernels()));
+  return *plans;
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Runner>> Runner::Create(
     std::string what, std::shared_ptr<const Program> program,
     std::vector<Tensor> variables, int num_threads) {
-  absl::StatusOr<std::shared_ptr<const Plan>> plan = Plan::Build(
-      *program, AllOps(), AllKernels(), {.num_threads = num_threads});
+  const absl::StatusOr<std::shared_ptr<const Plan>> plan =
+      Plans().Get(program, {.num_threads = num_threads});
   if (!plan.ok()) return Annotate(plan.status(), what);
   std::vector<TensorView> views;
   for (const Tensor& variable : variables) views.push_back(variable.view());
-  auto binding = Binding::Create(*plan, views);
+  auto binding = Binding::Create(*plan, views, program);
   if (!binding.ok()) return Annotate(binding.status(), what);
 
   std::unique_ptr<Runner> runner(new Runner);

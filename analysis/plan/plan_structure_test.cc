@@ -1,0 +1,105 @@
+#include "analysis/plan/plan_structure.h"
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_replace.h"
+#include "analysis/plan/plan_cache.h"
+#include "framework/base/test_matchers.h"
+#include "framework/ir/content.h"
+#include "framework/text/text.h"
+#include "kernels/all.h"
+#include "ops/all.h"
+
+namespace mica {
+namespace {
+
+constexpr absl::string_view kNet = R"(program @net(%x: f32[BATCH,64]) {
+  %w = variable "w" : f32[48,64]
+  %b = variable "b" : f32[48]
+  %t = aten.t(%w) : f32[64,48]{1,64}
+  %h = aten.addmm(%b, %x, %t) : f32[BATCH,48]
+  %r = aten.relu(%h) : f32[BATCH,48]
+  %s = aten.mul.Scalar(%r, 0.5) : f32[BATCH,48]
+  %y = aten.add.Tensor(%s, %r) : f32[BATCH,48]
+  %v = aten.view(%y, [BATCH,6,8]) : f32[BATCH,6,8]
+  return %v
+}
+)";
+
+constexpr absl::string_view kConvolution =
+    R"(program @conv(%x: f32[BATCH,3,16,16]) {
+  %w = variable "w" : f32[8,3,3,3]
+  %c = aten.convolution(%x, %w, none, [1,1], [1,1], [1,1], false, [0,0], 1) : f32[BATCH,8,16,16]
+  %r = aten.relu(%c) : f32[BATCH,8,16,16]
+  %m = aten.mean.dim(%r, [2,3]) : f32[BATCH,8]
+  return %m
+}
+)";
+
+class PlanStructureTest : public testing::Test {
+ protected:
+  static std::shared_ptr<const Program> Net(absl::string_view text,
+                                            absl::string_view batch) {
+    absl::StatusOr<Program> program =
+        ParseProgram(absl::StrReplaceAll(text, {{"BATCH", batch}}), AllOps());
+    EXPECT_THAT(program, IsOk());
+    return std::make_shared<const Program>(*std::move(program));
+  }
+
+  // The Plan through the cache, which is the one that is built without it.
+  std::shared_ptr<const Plan> Get(const std::shared_ptr<const Program>& program,
+                                  const PlanOptions& options = {}) {
+    const auto plan = plans_.Get(program, options);
+    const auto alone = Plan::Build(program, AllOps(), AllKernels(), options);
+    EXPECT_THAT(plan, IsOk());
+    EXPECT_THAT(alone, IsOk());
+    EXPECT_EQ((*plan)->ToText(), (*alone)->ToText());
+    EXPECT_EQ(ToText((*plan)->program()), ToText((*alone)->program()));
+    return *plan;
+  }
+
+  PlanCache plans_{AllOps(), AllKernels()};
+};
+
+TEST_F(PlanStructureTest, SizesAloneMakeNoOtherStructure) {
+  const auto a = Get(Net(kNet, "4"));
+  const auto b = Get(Net(kNet, "32"));
+  const auto c = Get(Net(kNet, "32"), {.frozen = true});
+  EXPECT_NE(a->structure(), nullptr);
+  EXPECT_EQ(a->structure(), b->structure());
+  EXPECT_EQ(a->structure(), c->structure());
+  EXPECT_EQ(plans_.stats().built, 3);
+  EXPECT_EQ(plans_.stats().by_structure, 2);
+}
+
+TEST_F(PlanStructureTest, SizesThatBecomeEqualOrOneAreAnotherStructure) {
+  const auto a = Get(Net(kNet, "4"));
+  for (absl::string_view batch : {"1", "0", "48", "64", "6"}) {
+    EXPECT_NE(Get(Net(kNet, batch))->structure(), a->structure()) << batch;
+  }
+  EXPECT_EQ(plans_.stats().by_structure, 0);
+}
+
+TEST_F(PlanStructureTest, LayoutsAreChosenForEachSize) {
+  const auto a = Get(Net(kConvolution, "2"));
+  const auto b = Get(Net(kConvolution, "5"));
+  EXPECT_NE(a->structure(), nullptr);
+  EXPECT_EQ(a->structure(), b->structure());
+}
+
+TEST_F(PlanStructureTest, AStructureDiesWithItsPlans) {
+  Get(Net(kNet, "4"));
+  Get(Net(kNet, "5"));
+  EXPECT_EQ(plans_.stats().by_structure, 0);
+}
+
+TEST_F(PlanStructureTest, NumbersThatAreNoSizesCount) {
+  const auto relu = Net(kNet, "4");
+  const auto scaled = Net(absl::StrReplaceAll(kNet, {{"0.5", "0.25"}}), "5");
+  EXPECT_NE(StructureOf(*relu).bytes, StructureOf(*scaled).bytes);
+  EXPECT_EQ(StructureOf(*relu).bytes, StructureOf(*Net(kNet, "5")).bytes);
+}
+
+}  // namespace
+}  // namespace mica
