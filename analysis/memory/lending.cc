@@ -14,6 +14,117 @@ namespace {
 constexpr int64_t kPartOfRound = 64;
 constexpr int kMaxRounds = 128;
 
+// Where a round looks: it must not go over all steps, or over all lifetimes,
+// again.
+constexpr int32_t kBlock = 512;
+
+// How many bytes are alive at each step.
+class LiveBytes {
+ public:
+  explicit LiveBytes(absl::Span<const Lifetime> lifetimes) {
+    int32_t num_steps = 0;
+    for (const Lifetime& lifetime : lifetimes) {
+      num_steps = std::max(num_steps, lifetime.last + 1);
+    }
+    bytes_.resize(num_steps + 1);
+    for (const Lifetime& lifetime : lifetimes) {
+      bytes_[lifetime.first] += AlignUp(lifetime.bytes);
+      bytes_[lifetime.last + 1] -= AlignUp(lifetime.bytes);
+    }
+    std::partial_sum(bytes_.begin(), bytes_.end(), bytes_.begin());
+    blocks_.resize(num_steps / kBlock + 1);
+    for (size_t i = 0; i < blocks_.size(); ++i) FindMost(i);
+  }
+
+  void Remove(const Lifetime& lifetime) {
+    const int64_t bytes = AlignUp(lifetime.bytes);
+    for (int32_t at = lifetime.first; at <= lifetime.last;) {
+      const int32_t begin = at / kBlock * kBlock;
+      const int32_t end = std::min(begin + kBlock, lifetime.last + 1);
+      Block& block = blocks_[at / kBlock];
+      if (at == begin && end == begin + kBlock) {
+        block.removed += bytes;
+        block.most -= bytes;
+      } else {
+        for (int32_t step = at; step < end; ++step) bytes_[step] -= bytes;
+        FindMost(at / kBlock);
+      }
+      at = end;
+    }
+  }
+
+  // The first step at which most is alive, and how much.
+  std::pair<int32_t, int64_t> FindPeak() const {
+    const auto block = std::max_element(
+        blocks_.begin(), blocks_.end(),
+        [](const Block& a, const Block& b) { return a.most < b.most; });
+    const auto first = bytes_.begin() + (block - blocks_.begin()) * kBlock;
+    const auto step =
+        std::find(first, bytes_.end(), block->most + block->removed);
+    return {static_cast<int32_t>(step - bytes_.begin()), block->most};
+  }
+
+ private:
+  // Steps [kBlock i, kBlock (i + 1)).
+  struct Block {
+    int64_t most = 0;
+    int64_t removed = 0;  // From each of its steps.
+  };
+
+  void FindMost(size_t i) {
+    const auto begin = bytes_.begin() + i * kBlock;
+    const auto end = begin + std::min<int64_t>(kBlock, bytes_.end() - begin);
+    blocks_[i].most = *std::max_element(begin, end) - blocks_[i].removed;
+  }
+
+  std::vector<int64_t> bytes_;  // By step, before what blocks have removed.
+  std::vector<Block> blocks_;
+};
+
+// Which lifetimes a step is in.
+class AliveAt {
+ public:
+  explicit AliveAt(absl::Span<const Lifetime> lifetimes)
+      : lifetimes_(lifetimes), order_(lifetimes.size()) {
+    std::iota(order_.begin(), order_.end(), 0);
+    const auto before = [&](int32_t a, int32_t b) {
+      return lifetimes_[a].first < lifetimes_[b].first;
+    };
+    if (!std::is_sorted(order_.begin(), order_.end(), before)) {
+      std::stable_sort(order_.begin(), order_.end(), before);
+    }
+    last_.resize(order_.size() / kBlock + 1, -1);
+    for (size_t i = 0; i < order_.size(); ++i) {
+      int32_t& last = last_[i / kBlock];
+      last = std::max(last, lifetimes_[order_[i]].last);
+    }
+  }
+
+  std::vector<int32_t> Find(int32_t step) const {
+    std::vector<int32_t> alive;
+    for (size_t block = 0; block < last_.size(); ++block) {
+      const size_t begin = block * kBlock;
+      if (begin >= order_.size() || lifetimes_[order_[begin]].first > step) {
+        break;
+      }
+      if (last_[block] < step) continue;
+      const size_t end = std::min(begin + kBlock, order_.size());
+      for (size_t i = begin; i < end; ++i) {
+        const Lifetime& lifetime = lifetimes_[order_[i]];
+        if (lifetime.first <= step && step <= lifetime.last) {
+          alive.push_back(order_[i]);
+        }
+      }
+    }
+    return alive;
+  }
+
+ private:
+  const absl::Span<const Lifetime> lifetimes_;
+  std::vector<int32_t> order_;  // By their first step.
+  std::vector<int32_t> last_;   // The latest last step of each block of these.
+};
+
 class LendingSearch {
  public:
   LendingSearch(absl::Span<const Lifetime> lifetimes,
@@ -21,6 +132,8 @@ class LendingSearch {
       : lifetimes_(lifetimes),
         lenders_(lenders),
         enough_(enough),
+        live_(lifetimes),
+        alive_at_(lifetimes),
         loans_(lifetimes.size()),
         borrowers_(lenders.size()),
         by_first_write_(lenders.size()) {
@@ -29,9 +142,6 @@ class LendingSearch {
                      [&](int32_t a, int32_t b) {
                        return lenders_[a].first_write < lenders_[b].first_write;
                      });
-    for (const Lifetime& lifetime : lifetimes) {
-      num_steps_ = std::max(num_steps_, lifetime.last + 1);
-    }
   }
 
   std::vector<Loan> Run() {
@@ -40,41 +150,22 @@ class LendingSearch {
   }
 
  private:
-  // The step at which the arena holds most, and how much.
-  std::pair<int32_t, int64_t> FindPeak() const {
-    std::vector<int64_t> change(num_steps_ + 1, 0);
-    for (size_t i = 0; i < lifetimes_.size(); ++i) {
-      if (loans_[i].lender >= 0) continue;
-      change[lifetimes_[i].first] += AlignUp(lifetimes_[i].bytes);
-      change[lifetimes_[i].last + 1] -= AlignUp(lifetimes_[i].bytes);
-    }
-    std::pair<int32_t, int64_t> peak = {0, 0};
-    int64_t live = 0;
-    for (int32_t step = 0; step < num_steps_; ++step) {
-      live += change[step];
-      if (live > peak.second) peak = {step, live};
-    }
-    return peak;
-  }
-
   // False if nothing that is alive at the peak can be lent memory.
   bool LowerPeak() {
-    const auto [step, live] = FindPeak();
+    const auto [step, live] = live_.FindPeak();
     if (live <= enough_) return false;
-    std::vector<int32_t> alive;
-    for (size_t i = 0; i < lifetimes_.size(); ++i) {
-      if (loans_[i].lender < 0 && lifetimes_[i].first <= step &&
-          step <= lifetimes_[i].last) {
-        alive.push_back(static_cast<int32_t>(i));
-      }
-    }
-    std::stable_sort(alive.begin(), alive.end(), [&](int32_t a, int32_t b) {
-      return lifetimes_[a].bytes > lifetimes_[b].bytes;
+    std::vector<int32_t> alive = alive_at_.Find(step);
+    std::sort(alive.begin(), alive.end(), [&](int32_t a, int32_t b) {
+      const int64_t a_bytes = lifetimes_[a].bytes;
+      const int64_t b_bytes = lifetimes_[b].bytes;
+      return a_bytes != b_bytes ? a_bytes > b_bytes : a < b;
     });
     int64_t lent = 0;
     for (int32_t i : alive) {
       if (lent > live / kPartOfRound) break;
-      if (Borrow(i)) lent += AlignUp(lifetimes_[i].bytes);
+      if (loans_[i].lender >= 0 || !Borrow(i)) continue;
+      live_.Remove(lifetimes_[i]);
+      lent += AlignUp(lifetimes_[i].bytes);
     }
     return lent > 0;
   }
@@ -113,16 +204,18 @@ class LendingSearch {
   const absl::Span<const Lifetime> lifetimes_;
   const absl::Span<const Lender> lenders_;
   const int64_t enough_;
+  LiveBytes live_;
+  const AliveAt alive_at_;
   std::vector<Loan> loans_;
   std::vector<std::vector<int32_t>> borrowers_;  // By lender.
   std::vector<int32_t> by_first_write_;          // Lenders.
-  int32_t num_steps_ = 0;
 };
 
 }  // namespace
 
 std::vector<Loan> LendMemory(absl::Span<const Lifetime> lifetimes,
                              absl::Span<const Lender> lenders, int64_t enough) {
+  if (lenders.empty()) return std::vector<Loan>(lifetimes.size());
   return LendingSearch(lifetimes, lenders, enough).Run();
 }
 

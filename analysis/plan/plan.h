@@ -15,6 +15,7 @@
 #include "analysis/plan/plan_structure.h"
 #include "analysis/streams/queue_plan.h"
 #include "analysis/streams/stream_plan.h"
+#include "framework/base/large_vector.h"
 #include "framework/ir/program.h"
 #include "framework/kernel/kernel.h"
 #include "framework/kernel/kernel_registry.h"
@@ -206,15 +207,15 @@ class Plan {
   std::vector<OpId> origins_;      // By flat id of program_.
   std::vector<OpId> flat_ids_;     // By op, if some have bodies.
   std::deque<std::string> names_;  // That steps point to; none ever moves.
-  std::vector<Step> steps_;
+  LargeVector<Step> steps_;
   StepId num_compute_ = 0;
   StreamPlan streams_;
   QueuePlan queue_;
   int num_threads_ = 1;
   int team_size_ = 1;
-  std::vector<Location> args_;
-  std::vector<int64_t> arg_bytes_;
-  std::vector<PlanSlice> slices_;
+  LargeVector<Location> args_;
+  LargeVector<int64_t> arg_bytes_;
+  LargeVector<PlanSlice> slices_;
   std::vector<PackedOperand> packed_;
   std::vector<Step> folds_;
   std::vector<Location> fold_args_;

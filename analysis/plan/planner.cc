@@ -289,7 +289,7 @@ absl::Status Planner::AddOpSteps() {
   const auto num_steps = static_cast<size_t>(
       std::count_if(program().ops().begin(), program().ops().end(),
                     [](const Op& op) { return !op.def->is_view(); }));
-  constexpr size_t kUsualArgs = 4;
+  constexpr size_t kUsualArgs = 6;
   plan_->steps_.reserve(num_steps + program().outputs().size() +
                         program().updates().size());
   args_.reserve(kUsualArgs * num_steps);
@@ -523,6 +523,8 @@ void Planner::LendOutputs() {
 }
 
 void Planner::NoteSlices() {
+  plan_->slices_.reserve(slices_.size());
+  slice_uses_.reserve(args_.size());
   for (const Lifetime& slice : slices_) {
     plan_->slices_.push_back(
         {.first = slice.first, .last = slice.last, .bytes = slice.bytes});

@@ -19,6 +19,7 @@
 #include "analysis/plan/resolve.h"
 #include "analysis/select/select.h"
 #include "analysis/streams/queue_plan.h"
+#include "framework/base/large_vector.h"
 
 namespace mica {
 
@@ -146,7 +147,7 @@ class Planner {
   KernelRequest request_;
   absl::flat_hash_map<const Prepared*, absl::string_view> kernel_names_;
   std::shared_ptr<Plan> plan_;
-  std::vector<Resolved> resolved_;
+  LargeVector<Resolved> resolved_;
   std::vector<int> uses_;
   std::vector<int> last_op_;       // Last op that reads a base value, or -1.
   std::vector<bool> is_escaping_;  // Base values that copies read at the end.
@@ -154,11 +155,11 @@ class Planner {
   std::vector<bool> is_folded_;    // Of ops.
   bool has_commits_ = false;
   std::vector<ValueId> commit_targets_;  // By value; see FindCommitTargets().
-  std::vector<Place> places_;            // Of base values.
-  std::vector<Lifetime> slices_;
+  LargeVector<Place> places_;            // Of base values.
+  LargeVector<Lifetime> slices_;
   bool is_queue_of_use_ = false;
-  std::vector<Place> args_;
-  std::vector<std::pair<SliceId, int64_t>> slice_uses_;  // By arg: with offset.
+  LargeVector<Place> args_;
+  LargeVector<std::pair<SliceId, int64_t>> slice_uses_;  // By arg: with offset.
   // The plan's packed copies, by kernel, operand and where that lies.
   std::map<std::tuple<const Prepared*, int, Home, int32_t, int64_t>, int32_t>
       packed_;

@@ -5,8 +5,8 @@
 
 namespace mica {
 
-absl::StatusOr<std::vector<Resolved>> ResolveViews(const Program& program) {
-  std::vector<Resolved> resolved(program.num_values());
+absl::StatusOr<LargeVector<Resolved>> ResolveViews(const Program& program) {
+  LargeVector<Resolved> resolved(program.num_values());
   for (ValueId id = 0; id < program.num_values(); ++id) {
     resolved[id] = {.base = id};
   }

@@ -4,9 +4,9 @@
 #define MICA_ANALYSIS_PLAN_RESOLVE_H_
 
 #include <cstdint>
-#include <vector>
 
 #include "absl/status/statusor.h"
+#include "framework/base/large_vector.h"
 #include "framework/ir/program.h"
 
 namespace mica {
@@ -18,7 +18,7 @@ struct Resolved {
 };
 
 // One for each value of a static Program.
-absl::StatusOr<std::vector<Resolved>> ResolveViews(const Program& program);
+absl::StatusOr<LargeVector<Resolved>> ResolveViews(const Program& program);
 
 }  // namespace mica
 

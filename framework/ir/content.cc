@@ -1,13 +1,16 @@
 #include "framework/ir/content.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "framework/op/schema.h"
+#include "glog/logging.h"
 
 namespace mica {
 namespace {
@@ -70,7 +73,7 @@ class Encoder {
   std::vector<OpenSize> sizes() && { return std::move(sizes_); }
 
   std::string Encode() {
-    char* at = Room(nullptr, 64 * program_.ops().size());
+    char* at = Room(nullptr, kUsualOp * program_.ops().size());
     at = PutExternals(at);
     at = PutCount(at, program_.ops().size());
     for (const Op& op : program_.ops()) at = PutOp(at, op);
@@ -85,8 +88,7 @@ class Encoder {
     std::vector<Dim> symbols(symbols_.size());
     for (const auto& [symbol, number] : symbols_) symbols[number] = symbol;
     for (Dim symbol : symbols) at = PutText(at, DimToString(symbol));
-    bytes_.resize(at - bytes_.data());
-    return std::move(bytes_);
+    return std::string(bytes_.get(), at - bytes_.get());
   }
 
  private:
@@ -94,14 +96,23 @@ class Encoder {
   static constexpr size_t kNumber = 10;
   static constexpr size_t kDim = 2 * kNumber;
   static constexpr size_t kSlack = 64;
+  static constexpr size_t kUsualOp = 32;  // Bytes of one.
+
+  struct FreeDeleter {
+    void operator()(char* bytes) const { std::free(bytes); }
+  };
 
   // Where `at` is once there is room for `bytes` and some numbers after it.
   char* Room(char* at, size_t bytes) {
-    const size_t used = at == nullptr ? 0 : at - bytes_.data();
-    if (bytes_.size() - used < bytes + kSlack) {
-      bytes_.resize(2 * bytes_.size() + bytes + kSlack);
+    const size_t used = at == nullptr ? 0 : at - bytes_.get();
+    if (capacity_ - used < bytes + kSlack) {
+      // Not a string: its room would be filled with 0 first.
+      capacity_ = 2 * capacity_ + bytes + kSlack;
+      void* larger = std::realloc(bytes_.release(), capacity_);
+      CHECK(larger != nullptr) << "no memory for " << capacity_ << " bytes";
+      bytes_.reset(static_cast<char*>(larger));
     }
-    return bytes_.data() + used;
+    return bytes_.get() + used;
   }
 
   char* PutExternals(char* at) {
@@ -250,7 +261,8 @@ class Encoder {
   bool is_size_ = false;  // What is written now is an open size.
   absl::flat_hash_map<OpenSize, int64_t> size_numbers_;
   std::vector<OpenSize> sizes_;
-  std::string bytes_;
+  std::unique_ptr<char, FreeDeleter> bytes_;
+  size_t capacity_ = 0;
 };
 
 }  // namespace

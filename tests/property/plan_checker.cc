@@ -327,7 +327,7 @@ class MemoryChecker {
 
   const Plan& plan_;
   const Program& program_;
-  std::vector<Resolved> resolved_;
+  LargeVector<Resolved> resolved_;
   Ownership owners_;
   std::map<int, Location> is_saved_;
 };

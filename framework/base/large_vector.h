@@ -1,0 +1,56 @@
+// A vector for tables with an entry for each op or value of a Program.
+
+#ifndef MICA_FRAMEWORK_BASE_LARGE_VECTOR_H_
+#define MICA_FRAMEWORK_BASE_LARGE_VECTOR_H_
+
+#include <cstddef>
+#include <vector>
+
+namespace mica {
+
+// Memory for the large tables of a large Program: from kLargeBytes on in huge
+// pages, where the system has them. The first touch of a page costs about as
+// much as analysis does in the ops that a small page has room for.
+inline constexpr size_t kLargeBytes = size_t{4} << 20;
+
+// `bytes` is at least kLargeBytes. Aborts if there are none, as new does.
+void* AllocateLarge(size_t bytes);
+void FreeLarge(void* memory);
+
+template <typename T>
+class LargeAllocator {
+ public:
+  using value_type = T;
+
+  LargeAllocator() = default;
+  template <typename Other>
+  LargeAllocator(const LargeAllocator<Other>&) {}  // NOLINT: converts.
+
+  T* allocate(size_t count) {
+    return static_cast<T*>(count < kLargeCount
+                               ? ::operator new(count * sizeof(T))
+                               : AllocateLarge(count * sizeof(T)));
+  }
+  void deallocate(T* memory, size_t count) {
+    if (count < kLargeCount) {
+      ::operator delete(memory);
+    } else {
+      FreeLarge(memory);
+    }
+  }
+
+  template <typename Other>
+  bool operator==(const LargeAllocator<Other>&) const {
+    return true;
+  }
+
+ private:
+  static constexpr size_t kLargeCount = (kLargeBytes - 1) / sizeof(T) + 1;
+};
+
+template <typename T>
+using LargeVector = std::vector<T, LargeAllocator<T>>;
+
+}  // namespace mica
+
+#endif  // MICA_FRAMEWORK_BASE_LARGE_VECTOR_H_
