@@ -4,19 +4,10 @@
 #include <utility>
 
 #include "framework/base/environment.h"
-#include "framework/base/status.h"
 #include "glog/logging.h"
 #include "kernels/cpu/identity.h"
 
 namespace mica {
-namespace {
-
-absl::StatusOr<std::unique_ptr<PlanStore>> OpenStore() {
-  MICA_ASSIGN_OR_RETURN(std::string folder, DefaultPlanFolder());
-  return PlanStore::Open(std::move(folder));
-}
-
-}  // namespace
 
 std::shared_ptr<PlanCache> MakeDefaultPlans(const OpRegistry& ops,
                                             const KernelRegistry& kernels) {
@@ -26,7 +17,12 @@ std::shared_ptr<PlanCache> MakeDefaultPlans(const OpRegistry& ops,
       cpu::CodeIdentity().empty()) {
     return plans;
   }
-  auto store = OpenStore();
+  absl::StatusOr<std::string> folder = DefaultPlanFolder();
+  if (!folder.ok()) {
+    VLOG(1) << folder.status().message();
+    return plans;
+  }
+  auto store = PlanStore::Open(*std::move(folder));
   if (!store.ok()) {
     LOG(WARNING) << store.status().message();
     return plans;

@@ -17,8 +17,8 @@ inline constexpr absl::Duration kMinBuild = absl::Milliseconds(20);
 
 // A cache for AllOps() and AllKernels(). The environment decides on Plans kept
 // on disk: in DefaultPlanFolder() those that took kMinBuild to build, or all if
-// MICA_CACHE_DIR names the folder; none if MICA_PLAN_CACHE is 0. A folder that
-// can't be used is told of in the log.
+// MICA_CACHE_DIR names the folder; none if MICA_PLAN_CACHE is 0 or nothing
+// names a folder. One that can't be used is told of in the log.
 std::shared_ptr<PlanCache> MakeDefaultPlans(const OpRegistry& ops,
                                             const KernelRegistry& kernels);
 

@@ -63,6 +63,8 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
                      ": the size of its result depends on data; an Executor "
                      "runs such programs in segments"));
   }
+  TraceSpan span("analysis", "plan @", program->name());
+  span.Add("ops", static_cast<int64_t>(program->ops().size()));
   PassedProgram passed;
   std::shared_ptr<const PlanStructure> structure;
   if (options.fuse) {
