@@ -239,7 +239,7 @@ absl::StatusOr<Program> KeepLiveOps(const Program& program,
   return rewriter.Finish();
 }
 
-bool HasDeadOps(const Program& program) {
+bool MayHaveDeadOps(const Program& program) {
   if (program.depth() > 0) return true;  // Perhaps in a body.
   std::vector<bool> is_live(program.num_values(), false);
   for (ValueId id : program.outputs()) {
@@ -265,7 +265,7 @@ absl::StatusOr<Program> RemoveDeadOps(const Program& program,
 
 absl::StatusOr<Program> RemoveDeadOps(Program&& program,
                                       const OpRegistry& registry) {
-  if (!HasDeadOps(program)) return std::move(program);
+  if (!MayHaveDeadOps(program)) return std::move(program);
   return RemoveDeadOps(std::as_const(program), registry);
 }
 

@@ -93,7 +93,9 @@ absl::StatusOr<Program> RemoveDeadOps(const Program& program,
 // The same of a Program that nobody needs any more.
 absl::StatusOr<Program> RemoveDeadOps(Program&& program,
                                       const OpRegistry& registry);
-bool HasDeadOps(const Program& program);
+// False if RemoveDeadOps() would leave it as it is; of one with bodies that
+// isn't looked for.
+bool MayHaveDeadOps(const Program& program);
 
 // The same with other outputs.
 absl::StatusOr<Program> KeepLiveOps(const Program& program,

@@ -1,5 +1,6 @@
 #include "analysis/fuse/fuse.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -312,6 +313,17 @@ absl::StatusOr<Program> Fuse(Program program, const OpRegistry& ops) {
   MICA_ASSIGN_OR_RETURN(auto fused, Fuser(program, ops).Run());
   if (!fused.has_value()) return program;
   return RemoveDeadOps(*std::move(fused), ops);
+}
+
+bool FuseReadsSizes(const Program& program) {
+  const auto has = [&](absl::string_view name) {
+    return std::any_of(program.ops().begin(), program.ops().end(),
+                       [name](const Op& op) { return op.def->name() == name; });
+  };
+  const bool may_be_recurrent =
+      has("aten.as_strided") && has("aten.tanh") && has("aten.sigmoid");
+  return may_be_recurrent || has("mica.scatter_view") ||
+         has("aten._native_multi_head_attention");
 }
 
 }  // namespace mica

@@ -17,6 +17,11 @@ namespace mica {
 // What is computed in between and read elsewhere stays.
 absl::StatusOr<Program> Fuse(Program program, const OpRegistry& ops);
 
+// True if what Fuse() makes of the Program may depend on more of its sizes than
+// which are equal, 0 or 1: on offsets into gates, on the windows that writes
+// and reads have in common, on where the parts of one product begin.
+bool FuseReadsSizes(const Program& program);
+
 }  // namespace mica
 
 #endif  // MICA_ANALYSIS_FUSE_FUSE_H_

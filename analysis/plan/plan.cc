@@ -70,7 +70,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
   if (options.fuse) {
     MICA_ASSIGN_OR_RETURN(passed,
                           PlanStructure::RunPasses(*program, ops, &structure));
-  } else if (HasDeadOps(*program)) {
+  } else if (MayHaveDeadOps(*program)) {
     MICA_ASSIGN_OR_RETURN(passed.program,
                           RemoveDeadOps(*program, ops, &passed.origins));
     MICA_RETURN_IF_ERROR(CheckControlFlow(passed.program));

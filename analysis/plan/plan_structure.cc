@@ -5,13 +5,13 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "analysis/control/check_types.h"
 #include "analysis/fuse/fuse.h"
 #include "analysis/fuse/fuse_convolution.h"
 #include "analysis/fuse/regions.h"
 #include "analysis/layout/layout.h"
+#include "analysis/op_work.h"
 #include "analysis/plan/origin.h"
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
@@ -24,24 +24,6 @@ namespace {
 template <typename Predicate>
 bool HasOp(const Program& program, Predicate predicate) {
   return std::any_of(program.ops().begin(), program.ops().end(), predicate);
-}
-
-// True if a pass may compute with sizes: offsets into gates, rows of windows,
-// the parts of one product.
-bool ComputesWithSizes(const Program& program) {
-  const auto has = [&](absl::string_view name) {
-    return HasOp(program,
-                 [name](const Op& op) { return op.def->name() == name; });
-  };
-  const bool may_be_recurrent =
-      has("aten.as_strided") && has("aten.tanh") && has("aten.sigmoid");
-  return may_be_recurrent || has("mica.scatter_view") ||
-         has("aten._native_multi_head_attention");
-}
-
-bool IsConvolution(const Op& op) {
-  return op.def->name() == "aten.convolution" ||
-         op.def->name() == "mica.convolution";
 }
 
 template <typename Pass>
@@ -205,7 +187,7 @@ absl::StatusOr<PassedProgram> PlanStructure::RunPasses(
     const bool has_layouts = HasOp(program, IsConvolution);
     absl::StatusOr<Program> first =
         RunFirst(std::move(passed.program), ops, has_layouts);
-    if (first.ok() && structure != nullptr && !ComputesWithSizes(program)) {
+    if (first.ok() && structure != nullptr && !FuseReadsSizes(program)) {
       made = Make(program, *first);
     }
     all = first.ok() ? RunLast(*std::move(first), ops, has_layouts) : first;
