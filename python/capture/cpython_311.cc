@@ -232,6 +232,27 @@ PyObject* LruCacheDict(PyObject* wrapper) {
   return search.found;
 }
 
+std::vector<PyObject*> LruCacheResults(PyObject* cache) {
+  // What a bounded cache's dict holds: neighbours by use, and the result.
+  struct Link {
+    PyObject_HEAD;
+    PyObject *previous, *next;
+    Py_hash_t hash;
+    PyObject *key, *result;
+  };
+  std::vector<PyObject*> results;
+  Py_ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (PyDict_Next(cache, &position, &key, &value)) {
+    const bool is_link =
+        absl::string_view(Py_TYPE(value)->tp_name) ==
+            "functools._lru_list_elem" &&
+        Py_TYPE(value)->tp_basicsize == static_cast<Py_ssize_t>(sizeof(Link));
+    results.push_back(is_link ? reinterpret_cast<Link*>(value)->result : value);
+  }
+  return results;
+}
+
 // New objects join the end of the youngest generation's list, and none leaves
 // it for an older one while the collector is off.
 AgeMark::AgeMark() : was_enabled_(PyGC_Disable() != 0) {

@@ -281,6 +281,16 @@ int InputGuards::FindNode(PyObject* object) const {
   return it == node_of_.end() ? -1 : it->second;
 }
 
+std::string InputGuards::FindReplaced(const BoundInputs& bound) const {
+  int first = static_cast<int>(nodes_.size());
+  for (const auto& [object, node] : node_of_) {
+    if (bound.objects[node] != object) first = std::min(first, node);
+  }
+  return bound.objects.size() == static_cast<size_t>(first)
+             ? ""
+             : nodes_[first].path;
+}
+
 void InputGuards::EndRecording() {
   node_of_.clear();
   covered_.clear();

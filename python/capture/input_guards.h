@@ -104,6 +104,10 @@ class InputGuards {
   std::string Family(
       const absl::flat_hash_set<std::pair<std::string, int>>& dynamic) const;
 
+  // Of what a call passed that fits: the path of the first tensor or container
+  // that isn't the recorded one itself; "" if each is.
+  std::string FindReplaced(const BoundInputs& bound) const;
+
   // Forgets what it knew of the recorded objects, but for those kept alive.
   void EndRecording();
 

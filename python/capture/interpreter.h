@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "python/capture/py_ref.h"
@@ -72,6 +73,8 @@ PyObject* ProxiedMapping(PyObject* proxy);
 
 // Where functools.lru_cache keeps its results: a dict, or null. Borrowed.
 PyObject* LruCacheDict(PyObject* wrapper);
+// The results in such a dict. Borrowed.
+std::vector<PyObject*> LruCacheResults(PyObject* cache);
 
 // Tells objects made after it from older ones. Keeps Python's cyclic garbage
 // collector off while it lives.

@@ -231,6 +231,12 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
   }();
   if (input_refusal) return run_eagerly(std::move(input_refusal));
   record->inputs_ = std::move(inputs);
+  // What the run takes out of an argument stays: no other object is to have
+  // its address.
+  std::vector<PyRef> alive;
+  for (PyObject* object : record->inputs_.covered()) {
+    alive.push_back(PyRef::Share(object));
+  }
 
   Observation run(CallableTitle(callable));
   AddRoots(run, callable, record->inputs_);
@@ -297,6 +303,12 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
     return refuse(
         {.reason = absl::StrCat("changes an argument: ", miss.ToString()),
          .mend = "return new values instead"});
+  }
+  if (const std::string path = inputs_.FindReplaced(bound.inputs);
+      !path.empty()) {
+    return refuse({.reason = absl::StrCat("puts another object at ", path,
+                                          " of an argument"),
+                   .mend = "return new values instead"});
   }
   std::vector<PyObject*> left;
   if (!FindEffects(run, &left, refusal, attempt)) return false;

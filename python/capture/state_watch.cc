@@ -299,9 +299,10 @@ void StateWatch::UseAttribute(PyObject* owner, PyObject* name, Use use) {
   }
   if (PyType_Check(owner)) {
     TouchType(AsType(owner));
-    PyObject* value = _PyType_Lookup(AsType(owner), name);
-    if (value != nullptr) {
-      MarkOld(value, absl::StrCat(TypeName(AsType(owner)), ".", PyText(name)));
+    for (PyTypeObject* place : {AsType(owner), type}) {
+      PyObject* value = _PyType_Lookup(place, name);
+      if (value == nullptr) continue;
+      return MarkOld(value, absl::StrCat(TypeName(place), ".", PyText(name)));
     }
     return;
   }
@@ -328,6 +329,10 @@ void StateWatch::UseAttribute(PyObject* owner, PyObject* name, Use use) {
     }
     return;
   }
+  if (PyCFunction_Check(owner)) {
+    SelfOfCall(owner);
+    return;
+  }
   if (PyMethod_Check(owner)) {
     return UseAttribute(PyMethod_GET_FUNCTION(owner), name, use);
   }
@@ -345,8 +350,8 @@ void StateWatch::UseAttribute(PyObject* owner, PyObject* name, Use use) {
     MarkOld(dict.get(), absl::StrCat(PathOf(owner), ".__dict__"));
     AddItem(dict.get(), name, NoteOf(path));
     PyObject* value = PyDict_GetItemWithError(dict.get(), name);
-    if (value != nullptr) MarkOld(value, path);
-    return;
+    if (value != nullptr) return MarkOld(value, path);
+    return MarkHeldDict(owner, name);  // As __annotations__.
   }
   if (PyCell_Check(owner)) {
     static PyObject* contents = Interned("cell_contents");
@@ -355,14 +360,27 @@ void StateWatch::UseAttribute(PyObject* owner, PyObject* name, Use use) {
   UseInstanceAttribute(owner, name, use);
 }
 
+// The age of a dict that the collector doesn't track is that of what it was
+// reached by.
+void StateWatch::MarkHeldDict(PyObject* owner, PyObject* name) {
+  const PyRef value = PyRef::Steal(PyObject_GetAttr(owner, name));
+  if (!value) return PyErr_Clear();
+  if (PyDict_CheckExact(value.get())) {
+    MarkOld(value.get(), absl::StrCat(PathOf(owner), ".", PyText(name)));
+  }
+}
+
 // Notes how `descriptor`, found on the class, answers. False if the instance's
 // own dict has the word.
 bool StateWatch::UseDescriptor(PyObject* owner, PyObject* name,
                                PyObject* descriptor) {
   PyTypeObject* kind = Py_TYPE(descriptor);
   if (kind == &PyMemberDescr_Type) {
-    if (!IsPythonClass(Py_TYPE(owner))) return true;  // Of a C type.
     const std::string path = absl::StrCat(PathOf(owner), ".", PyText(name));
+    if (!IsPythonClass(Py_TYPE(owner))) {  // Of a C type.
+      MarkHeldDict(owner, name);
+      return true;
+    }
     guards_.AddSlot(owner, descriptor, NoteOf(path));
     MarkOld(SlotValue(owner, descriptor), path);
     return true;
@@ -386,6 +404,7 @@ bool StateWatch::UseDescriptor(PyObject* owner, PyObject* name,
     }
     if (IsImmutableType(SolidBase(Py_TYPE(owner))) ||
         PyExceptionInstance_Check(owner)) {
+      MarkHeldDict(owner, name);
       return true;
     }
     Refuse(absl::StrCat("reads ", TypeName(Py_TYPE(owner)), ".", PyText(name),
@@ -405,7 +424,14 @@ void StateWatch::UseInstanceAttribute(PyObject* owner, PyObject* name,
   const bool is_write = use != Use::kRead;
   PyTypeObject* type = Py_TYPE(owner);
   if (IsInert(owner) && !is_write) return;
-  if (!IsOld(owner)) return;
+  if (!IsOld(owner)) {
+    // What its class holds may be older than it.
+    PyObject* held = _PyType_Lookup(type, name);
+    if (held != nullptr && IsOld(reinterpret_cast<PyObject*>(type))) {
+      MarkOld(held, absl::StrCat(TypeName(type), ".", PyText(name)));
+    }
+    return;
+  }
   PyTypeObject* base = SolidBase(type);
   if (base->tp_getattro != PyObject_GenericGetAttr ||
       (is_write && base->tp_setattro != PyObject_GenericSetAttr)) {

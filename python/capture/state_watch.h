@@ -234,6 +234,7 @@ class StateWatch {
   // A method call that changes an older container; false if it is none such.
   bool ChangeContainer(PyObject* method, absl::Span<PyObject* const> args);
   void ReadLengths(PyObject* lengths);
+  void MarkHeldDict(PyObject* owner, PyObject* name);
   bool UseDescriptor(PyObject* owner, PyObject* name, PyObject* descriptor);
   // The arguments of a call that makes a tensor of Python's values.
   void MakeTensor(absl::Span<PyObject* const> args, bool copies = false);
@@ -259,6 +260,8 @@ class StateWatch {
   void AddHostCall(PyObject* callable, absl::Span<PyObject* const> args,
                    PyObject* keyword_names, std::string title);
   // A callable that C code may call behind the stream's back.
+  // What a builtin method is bound to, which is as old as that; or null.
+  PyRef SelfOfCall(PyObject* callable);
   void CheckCallback(PyObject* callable);
   void RefuseCall(PyObject* callable);
 

@@ -54,6 +54,12 @@ void StateWatch::RefuseCall(PyObject* callable) {
          "call it outside the compiled function");
 }
 
+PyRef StateWatch::SelfOfCall(PyObject* callable) {
+  PyRef self = SelfOf(callable);
+  if (self && IsOld(callable)) MarkOld(self.get(), PathOf(callable));
+  return self;
+}
+
 void StateWatch::CheckCallback(PyObject* callable) {
   if (refusal_) return;
   switch (KindOfBuiltin(callable)) {
@@ -67,7 +73,7 @@ void StateWatch::CheckCallback(PyObject* callable) {
       return RefuseCall(callable);
   }
   // A method bound to an old list may be called to change it.
-  const PyRef self = SelfOf(callable);
+  const PyRef self = SelfOfCall(callable);
   if (self) TouchObject(self.get(), kDeepDepth);
 }
 
@@ -117,8 +123,12 @@ void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
       // It answers from what it computed before, and may compute now.
       PyObject* cache = LruCacheDict(callable);
       if (cache == nullptr) return RefuseCall(callable);
-      MarkOld(cache, absl::StrCat("the cache of ", PathOf(callable)));
+      const std::string path = PathOf(callable);
+      MarkOld(cache, absl::StrCat("the cache of ", path));
       TouchObject(cache, kShallowDepth);
+      for (PyObject* result : LruCacheResults(cache)) {
+        MarkOld(result, absl::StrCat("a result of ", path));
+      }
     }
     if (absl::string_view(type->tp_name) == "functools.partial") {
       PyRef function = PyRef::Steal(PyObject_GetAttrString(callable, "func"));
@@ -282,7 +292,7 @@ void StateWatch::CallBuiltin(PyObject* callable,
   const CallKind kind = known == nullptr ? CallKind::kUnknown : known->kind;
   // A method bound to an object takes that as its first argument.
   std::vector<PyObject*> all;
-  const PyRef self = SelfOf(callable);
+  const PyRef self = SelfOfCall(callable);
   if (self) all.push_back(self.get());
   all.insert(all.end(), args.begin(), args.end());
   if (known != nullptr && !(known->read.empty() && known->changed.empty())) {

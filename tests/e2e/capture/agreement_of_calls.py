@@ -49,6 +49,16 @@ def report(compiled: Any) -> mica.Explanation:
     return mica.explain(compiled)
 
 
+def call_and_tell(fn: Any, *args: Any, **kwargs: Any) -> tuple[Any, str]:
+    """Returns a call's result, and "h" for a hit, "c" a capture, "e" eager."""
+    before = report(fn)
+    result = fn(*args, **kwargs)
+    after = report(fn)
+    if after.hits > before.hits:
+        return result, "h"
+    return result, "e" if after.eager_calls > before.eager_calls else "c"
+
+
 def check(fn: Any, *calls: tuple[Any, ...], hits: int | None = None) -> Any:
     """Calls compiled and plain in turn; `hits` is how many a record served."""
     compiled = mica.compile(fn)

@@ -5,6 +5,7 @@ import xml.etree.ElementTree
 
 import pytest
 import torch
+from e2e.capture.agreement_of_calls import call_and_tell
 
 import mica
 
@@ -14,22 +15,11 @@ def double(x, k=2):
 
 
 def outcome(fn, *args, **kwargs):
-    """ "hit", "capture" or "eager"."""
-    before = mica.explain(fn)
-    fn(*args, **kwargs)
-    after = mica.explain(fn)
-    if after.hits > before.hits:
-        return "hit"
-    return (
-        "capture"
-        if len(after.graphs) != len(before.graphs)
-        or (after.captures > before.captures)
-        else "eager"
-    )
+    return call_and_tell(fn, *args, **kwargs)[1]
 
 
 def outcomes(fn, sizes):
-    return [outcome(fn, torch.ones(size))[0] for size in sizes]
+    return [outcome(fn, torch.ones(size)) for size in sizes]
 
 
 def sizes_of(fn):
@@ -48,15 +38,15 @@ def test_exact_sequence_of_hits_and_misses():
 def test_the_bound_drops_what_was_hit_least_recently():
     fn = mica.compile(double)
     for size in range(2, 18):  # 16 records.
-        assert outcome(fn, torch.ones(size)) == "capture"
-        assert outcome(fn, torch.ones(size)) == "hit"
-    assert outcome(fn, torch.ones(2)) == "hit"
-    assert outcome(fn, torch.ones(30)) == "capture"
+        assert outcome(fn, torch.ones(size)) == "c"
+        assert outcome(fn, torch.ones(size)) == "h"
+    assert outcome(fn, torch.ones(2)) == "h"
+    assert outcome(fn, torch.ones(30)) == "c"
     told = mica.explain(fn)
     assert len(told.graphs) == 16 and told.dropped == 1
     assert sizes_of(fn)[:2] == ["30", "2"]
-    assert outcome(fn, torch.ones(2)) == "hit"
-    assert outcome(fn, torch.ones(3)) == "capture"  # It was the oldest.
+    assert outcome(fn, torch.ones(2)) == "h"
+    assert outcome(fn, torch.ones(3)) == "c"  # It was the oldest.
     assert mica.explain(fn).dropped == 2
     mica.reset(fn)
     assert mica.explain(fn).dropped == 0 and not mica.records(fn)
@@ -130,7 +120,7 @@ def test_marked_sizes_count_as_one():
         x = torch.ones(size)
         if size == 2:
             mica.mark_dynamic(x, 0)
-        assert outcome(fn, x) == "capture"
+        assert outcome(fn, x) == "c"
     told = mica.explain(fn)
     assert len(told.graphs) == 38 and told.dropped == 0
     assert not told.given_up
