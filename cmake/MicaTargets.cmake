@@ -5,6 +5,21 @@
 add_custom_target(mica_product)
 # The C++ tests' binaries.
 add_custom_target(mica_tests)
+# Those in which threads share what isn't one thread's alone: what is worth a
+# run under the thread sanitizer. `ctest -L threads` runs them.
+add_custom_target(mica_thread_tests)
+set(MICA_THREAD_TESTS
+  analysis_plan_plan_cache_test
+  analysis_plan_plan_store_test
+  executor_job_crew_test
+  executor_job_interrupt_test
+  executor_job_queue_run_test
+  executor_schedule_cut_run_test
+  executor_schedule_schedule_runner_test
+  executor_shared_plan_test
+  executor_trace_run_trace_test
+  executor_watch_watch_test
+  framework_trace_recorder_test)
 
 # Sets `out` to the folder's *.cc, below it too, less tests and benchmarks.
 # Further arguments are regular expressions of paths to leave out.
@@ -74,6 +89,9 @@ function(mica_test name)
   add_test(NAME ${name} COMMAND ${name}
            WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
   set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+  if(name IN_LIST MICA_THREAD_TESTS)
+    set_tests_properties(${name} PROPERTIES LABELS threads)
+  endif()
 endfunction()
 
 # One test binary for each *_test.cc below the folder and one benchmark binary

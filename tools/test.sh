@@ -48,15 +48,17 @@ log_number() {
     grep -oE '^[0-9]+'
 }
 
-# ctest_preset PRESET: builds and runs the C++ tests of a preset.
+# ctest_preset PRESET TARGET [OPTION…]: builds the C++ tests of a preset that
+# TARGET stands for, and runs those that ctest's options choose.
 ctest_preset() {
-  local preset=$1 status=0 total bad
-  if ! build_preset "$preset" mica_tests; then
+  local preset=$1 target=$2 status=0 total bad
+  shift 2
+  if ! build_preset "$preset" "$target"; then
     count "C++ tests ($preset)" 1 0 0
     return 0
   fi
   run_step "C++ tests ($preset)" "ctest-$preset" \
-    ctest --preset "$preset" -j "$(nproc)" || status=$?
+    ctest --preset "$preset" -j "$(nproc)" "$@" || status=$?
   total=$(grep -oE 'out of [0-9]+' "$log_dir/ctest-$preset.log" |
     tail -n 1 | grep -oE '[0-9]+' || echo 0)
   bad=$(log_number "ctest-$preset" '[0-9]+ tests failed')
@@ -118,10 +120,11 @@ check "mypy --strict" mypy types
 check "shellcheck" shellcheck shell
 check "check_deps" check-deps tools/check_deps
 say "Tests"
-ctest_preset release
+ctest_preset release mica_tests
 pytest_all
 say "Tests under sanitizers"
-ctest_preset asan
+ctest_preset asan mica_tests
+ctest_preset tsan mica_thread_tests -L threads
 if compgen -G 'tests/fuzz/*_fuzz.cc' >/dev/null; then
   if build_preset fuzz; then fuzz; else count "fuzz targets" 1 0 0; fi
 fi
