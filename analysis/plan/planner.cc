@@ -62,15 +62,12 @@ absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
     const TraceSpan span("analysis", "pack memory");
     NoteSlices();
     if (options_.reuse_buffers) LendOutputs();
-    plan_->arg_bytes_.reserve(args_.size());
-    plan_->args_.reserve(args_.size());
-    for (const Place& place : args_) plan_->arg_bytes_.push_back(place.bytes);
     if (choices_ != nullptr) {
       MICA_RETURN_IF_ERROR(TakeOffsets());
     } else {
       AssignOffsets();
     }
-    PlaceSlices();
+    MarkReadFolds();
   }
   if (options_.num_streams > 1) PlaceOnStreams();
   if (is_queue_of_use_) PlaceInQueue();
@@ -289,10 +286,12 @@ absl::Status Planner::AddOpSteps() {
   const auto num_steps = static_cast<size_t>(
       std::count_if(program().ops().begin(), program().ops().end(),
                     [](const Op& op) { return !op.def->is_view(); }));
-  constexpr size_t kUsualArgs = 6;
+  constexpr size_t kUsualArgs = 4;
   plan_->steps_.reserve(num_steps + program().outputs().size() +
                         program().updates().size());
-  args_.reserve(kUsualArgs * num_steps);
+  plan_->args_.reserve(kUsualArgs * num_steps);
+  plan_->arg_bytes_.reserve(kUsualArgs * num_steps);
+  arg_slices_.reserve(kUsualArgs * num_steps);
   slices_.reserve(num_steps);
   for (size_t i = 0; i < program().ops().size(); ++i) {
     const Op& op = program().ops()[i];
@@ -378,14 +377,18 @@ std::vector<Planner::Place> Planner::PlaceResults(
 
 void Planner::AddArgs(Step& step, const std::vector<Place>& operands,
                       const std::vector<Place>& results) {
-  step.first_arg = static_cast<int32_t>(args_.size());
+  step.first_arg = static_cast<int32_t>(arg_slices_.size());
   step.num_operands = static_cast<int32_t>(operands.size());
-  for (const Place& operand : operands) {
-    Touch(operand.slice);
-    args_.push_back(operand);
-  }
+  const auto add = [this](const Place& place) {
+    Touch(place.slice);
+    plan_->args_.push_back(place.location);
+    plan_->arg_bytes_.push_back(place.bytes);
+    arg_slices_.push_back(place.slice);
+  };
+  for (const Place& operand : operands) add(operand);
   for (const PackRequest& pack : step.prepared->packs) {
-    const Location& from = args_[step.first_arg + pack.operand].location;
+    const int32_t arg = step.first_arg + pack.operand;
+    const Location& from = plan_->args_[arg];
     // Steps of one kernel with equal requests share what it is prepared to.
     const auto [it, is_new] = packed_.try_emplace(
         {step.prepared.get(), pack.operand, from.home, from.index, from.offset},
@@ -394,19 +397,17 @@ void Planner::AddArgs(Step& step, const std::vector<Place>& operands,
       plan_->packed_.push_back(
           {.from = from, .bytes = pack.bytes, .pack = pack.pack});
     }
-    args_[step.first_arg + pack.operand] = {
-        .location = {.home = Home::kPacked, .index = it->second}};
+    plan_->args_[arg] = {.home = Home::kPacked, .index = it->second};
+    plan_->arg_bytes_[arg] = 0;
+    arg_slices_[arg] = -1;
   }
-  for (const Place& result : results) {
-    Touch(result.slice);
-    args_.push_back(result);
-  }
+  for (const Place& result : results) add(result);
   if (step.prepared->scratch_bytes > 0) {
-    args_.push_back({.location = {.home = Home::kArena},
-                     .slice = NewSlice(step.prepared->scratch_bytes),
-                     .bytes = step.prepared->scratch_bytes});
+    add({.location = {.home = Home::kArena},
+         .slice = NewSlice(step.prepared->scratch_bytes),
+         .bytes = step.prepared->scratch_bytes});
   }
-  step.num_args = static_cast<int32_t>(args_.size()) - step.first_arg;
+  step.num_args = static_cast<int32_t>(arg_slices_.size()) - step.first_arg;
 }
 
 absl::Status Planner::AddCopy(std::string name, const Place& from,
@@ -501,7 +502,7 @@ void Planner::LendOutputs() {
   for (StepId id = current_step() - 1; id >= 0; --id) {
     const Step& step = plan_->steps_[id];
     for (int32_t i = 0; i < step.num_args; ++i) {
-      const Location& location = args_[step.first_arg + i].location;
+      const Location& location = plan_->args_[step.first_arg + i];
       if (location.home == Home::kOutput) {
         lenders[location.index].first_write = id;
       }
@@ -509,53 +510,53 @@ void Planner::LendOutputs() {
   }
   const std::vector<Loan> loans =
       LendMemory(slices_, lenders, options_.lend_above_bytes);
-  for (Place& place : args_) {
-    if (place.slice < 0 || loans[place.slice].lender < 0) continue;
-    const Loan& loan = loans[place.slice];
-    place = {.location = {.home = Home::kOutput,
-                          .index = loan.lender,
-                          .offset = place.location.offset + loan.offset},
-             .bytes = place.bytes};
+  const auto at = [&](SliceId slice, int64_t offset) -> Location {
+    return {.home = Home::kOutput,
+            .index = loans[slice].lender,
+            .offset = loans[slice].offset + offset};
+  };
+  for (size_t i = 0; i < arg_slices_.size(); ++i) {
+    const SliceId slice = arg_slices_[i];
+    if (slice < 0 || loans[slice].lender < 0) continue;
+    plan_->args_[i] = at(slice, plan_->args_[i].offset);
+    arg_slices_[i] = -1;
   }
-  for (size_t i = 0; i < slices_.size(); ++i) {
-    if (loans[i].lender >= 0) slices_[i].bytes = 0;
+  for (SliceId i = 0; i < static_cast<SliceId>(slices_.size()); ++i) {
+    if (loans[i].lender < 0) continue;
+    plan_->slices_[i].at = at(i, 0);
+    slices_[i].bytes = 0;
   }
 }
 
 void Planner::NoteSlices() {
   plan_->slices_.reserve(slices_.size());
-  slice_uses_.reserve(args_.size());
   for (const Lifetime& slice : slices_) {
     plan_->slices_.push_back(
         {.first = slice.first, .last = slice.last, .bytes = slice.bytes});
   }
-  for (const Place& place : args_) {
-    slice_uses_.emplace_back(place.slice, place.location.offset);
-  }
-}
-
-void Planner::PlaceSlices() {
-  for (size_t i = 0; i < args_.size(); ++i) {
-    const auto& [slice, offset] = slice_uses_[i];
-    if (slice < 0) continue;
-    plan_->slices_[slice].at = plan_->args_[i];
-    plan_->slices_[slice].at.offset -= offset;
-  }
-  slice_uses_ = {};
 }
 
 void Planner::AssignOffsets() {
   const ArenaPlan arena = PlanArena(slices_);
   plan_->arena_bytes_ = arena.arena_bytes;
   plan_->live_set_bytes_ = arena.live_set_bytes;
-  for (Place& place : args_) {
-    if (place.slice >= 0) {
-      place.location.offset += arena.offsets[place.slice];
+  for (size_t i = 0; i < arg_slices_.size(); ++i) {
+    const SliceId slice = arg_slices_[i];
+    if (slice >= 0) plan_->args_[i].offset += arena.offsets[slice];
+  }
+  for (size_t i = 0; i < slices_.size(); ++i) {
+    Location& at = plan_->slices_[i].at;
+    if (at.home != Home::kNone) continue;  // It is lent.
+    at = {.home = Home::kArena, .offset = arena.offsets[i]};
+  }
+}
+
+void Planner::MarkReadFolds() {
+  if (plan_->folded_.empty()) return;
+  for (const Location& location : plan_->args_) {
+    if (location.home == Home::kFolded) {
+      plan_->folded_[location.index].is_read = true;
     }
-    if (place.location.home == Home::kFolded) {
-      plan_->folded_[place.location.index].is_read = true;
-    }
-    plan_->args_.push_back(place.location);
   }
 }
 
@@ -585,21 +586,19 @@ QueueOptions Planner::MakeQueueOptions() const {
 void Planner::OrderForQueue() {
   const TraceSpan span("analysis", "order for a queue");
   const StepId end = plan_->num_compute_;
-  for (const Place& place : args_) {
-    plan_->args_.push_back(place.location);
-    plan_->arg_bytes_.push_back(place.bytes);
-    if (place.slice < 0) continue;
+  const LargeVector<Location> args = plan_->args_;
+  for (size_t i = 0; i < arg_slices_.size(); ++i) {
+    if (arg_slices_[i] < 0) continue;
     // As if no two slices had a byte in common.
-    plan_->args_.back().home = Home::kOutput;
-    plan_->args_.back().index =
-        static_cast<int32_t>(program().outputs().size()) + place.slice;
+    plan_->args_[i].home = Home::kOutput;
+    plan_->args_[i].index =
+        static_cast<int32_t>(program().outputs().size()) + arg_slices_[i];
   }
   const std::vector<double> costs = CostsOf(*plan_, 0, end);
   const QueueOptions options = MakeQueueOptions();
   const QueuePlan queue =
       PlanQueue(FindHazards(AccessesOf(*plan_, 0, end)), costs, options);
-  plan_->args_.clear();
-  plan_->arg_bytes_.clear();
+  plan_->args_ = args;
   const QueueTimes times = SimulateQueue(queue, costs, options);
   double sum = 0;
   for (double cost : costs) sum += cost;
@@ -625,7 +624,7 @@ void Planner::OrderForQueue() {
       last = std::max(at, static_cast<StepId>(it - starts.begin()) - 1);
     }
     for (int32_t i = 0; i < step.num_args; ++i) {
-      const SliceId id = args_[step.first_arg + i].slice;
+      const SliceId id = arg_slices_[step.first_arg + i];
       if (id < 0) continue;
       Lifetime& slice = slices_[id];
       if (slice.first < 0) slice.first = at;

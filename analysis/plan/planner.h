@@ -100,9 +100,9 @@ class Planner {
   void LendOutputs();
   // Keeps lifetimes for the Plan, before slices are lent.
   void NoteSlices();
-  // Tells where they are, as args say now.
-  void PlaceSlices();
   void AssignOffsets();
+  // Notes which folded values steps read.
+  void MarkReadFolds();
   // As choices_ says; no two slices that are alive at once may overlap.
   absl::Status TakeOffsets();
   void PlaceOnStreams();
@@ -158,8 +158,9 @@ class Planner {
   LargeVector<Place> places_;            // Of base values.
   LargeVector<Lifetime> slices_;
   bool is_queue_of_use_ = false;
-  LargeVector<Place> args_;
-  LargeVector<std::pair<SliceId, int64_t>> slice_uses_;  // By arg: with offset.
+  // By arg: the slice that the Plan's location is an offset within, until
+  // offsets are known; -1 for none.
+  LargeVector<SliceId> arg_slices_;
   // The plan's packed copies, by kernel, operand and where that lies.
   std::map<std::tuple<const Prepared*, int, Home, int32_t, int64_t>, int32_t>
       packed_;

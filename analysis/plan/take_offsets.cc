@@ -10,7 +10,7 @@ absl::Status Planner::TakeOffsets() {
   const auto damaged = [](absl::string_view what) {
     return absl::DataLossError(absl::StrCat("a stored Plan's ", what));
   };
-  if (choices_->args.size() != args_.size()) return damaged("addresses");
+  if (choices_->args.size() != arg_slices_.size()) return damaged("addresses");
   plan_->arena_bytes_ = choices_->arena_bytes;
   plan_->live_set_bytes_ = choices_->live_set_bytes;
   if (plan_->live_set_bytes_ < 0 || plan_->arena_bytes_ < 0 ||
@@ -18,24 +18,21 @@ absl::Status Planner::TakeOffsets() {
     return damaged("arena");
   }
   std::vector<int64_t> offsets(slices_.size(), -1);
-  for (size_t i = 0; i < args_.size(); ++i) {
-    Place& place = args_[i];
+  for (size_t i = 0; i < arg_slices_.size(); ++i) {
+    Location& location = plan_->args_[i];
     const Location& stored = choices_->args[i];
-    if (place.slice >= 0) {
-      int64_t& offset = offsets[place.slice];
-      const int64_t begin = stored.offset - place.location.offset;
+    if (const SliceId slice = arg_slices_[i]; slice >= 0) {
+      int64_t& offset = offsets[slice];
+      const int64_t begin = stored.offset - location.offset;
       if (offset < 0) offset = begin;
-      const bool fits =
-          offset == begin && begin >= 0 && begin % kBufferAlignment == 0 &&
-          slices_[place.slice].bytes <= plan_->arena_bytes_ - begin;
+      const bool fits = offset == begin && begin >= 0 &&
+                        begin % kBufferAlignment == 0 &&
+                        slices_[slice].bytes <= plan_->arena_bytes_ - begin;
       if (!fits) return damaged("offsets");
-      place.location.offset = stored.offset;
+      plan_->slices_[slice].at = {.home = Home::kArena, .offset = begin};
+      location.offset = stored.offset;
     }
-    if (!(place.location == stored)) return damaged("addresses");
-    if (place.location.home == Home::kFolded) {
-      plan_->folded_[place.location.index].is_read = true;
-    }
-    plan_->args_.push_back(place.location);
+    if (!(location == stored)) return damaged("addresses");
   }
   // What no step names takes no bytes.
   std::vector<Lifetime> used(slices_.begin(), slices_.end());
