@@ -1,13 +1,19 @@
 """Whatever is changed in what a program can reach, its result stays eager's.
 
-Takes models apart down to every attribute, list item and dict item, changes
-one thing at a time between calls, and demands the plain model's result.
+Takes models, and what code holds (globals, closures, defaults, classes), apart
+down to every attribute and item, changes one thing at a time between calls, and
+demands the plain program's result.
 """
 
 from __future__ import annotations
 
+import collections
 import copy
-from collections.abc import Callable, Iterator
+import functools
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -73,6 +79,111 @@ def put(kind: str, container: Any, key: Any, value: Any) -> None:
         vars(container)[key] = value
     else:
         container[key] = value
+
+
+# Numbers in all places where Python code keeps them; `program` reads each.
+HOLDERS = """
+import collections, dataclasses, enum, functools, types
+import torch
+
+NUMBER, RATE, TEXT, FLAG, NOTHING = 1, 0.5, "ab", True, None
+TUPLE = (1, [2.0, {"n": 3}])
+LIST = [1, [2.0]]
+DICT = {"n": 1, "inner": {"n": 2}}
+SET = {1, 2}
+DEQUE = collections.deque([1, 2])
+ORDERED = collections.OrderedDict(a=1, b=2)
+DEFAULT = collections.defaultdict(int, a=1)
+COUNTER = collections.Counter(a=2)
+SPACE = types.SimpleNamespace(n=1, d={"n": 2})
+TENSOR = torch.ones(3)
+UNUSED = 1
+
+class Base:
+    FACTOR = 2
+    TABLE = {"n": 1}
+    def base(self):
+        return self.FACTOR + self.TABLE["n"]
+
+class Holder(Base):
+    SCALE = 1.5
+    LEVELS = [1, 2]
+    def __init__(self):
+        self.n, self.d, self.t = 1, {"n": 1}, torch.ones(3)
+    @property
+    def twice(self):
+        return self.n * 2
+    @staticmethod
+    def plus(a, b=1, *, c=2):
+        return a + b + c
+    @classmethod
+    def scaled(cls, a, factor={"n": 2}):
+        return a * cls.SCALE * factor["n"]
+
+class Slotted:
+    __slots__ = ("n", "d")
+    def __init__(self):
+        self.n, self.d = 1, {"n": 1}
+
+@dataclasses.dataclass
+class Data:
+    n: int = 1
+    d: dict = dataclasses.field(default_factory=lambda: {"n": 1})
+
+class Kind(enum.Enum):
+    A = 1
+    B = 2
+
+KIND = Kind.A
+HOLDER, SLOTTED, DATA = Holder(), Slotted(), Data()
+PAIR = collections.namedtuple("Pair", "n d")(1, {"n": 1})
+
+def defaults(a, b=1, c=(1, 2), d={"n": 1}, *, e=2, f={"n": 1}):
+    return a + b + c[1] + d["n"] + e + f["n"]
+defaults.extra = {"n": 1}
+defaults.level = 1
+
+def make_closure():
+    n, d, items = 1, {"n": 1}, [1]
+    def closure(a):
+        return a * n + d["n"] + len(items) + items[0]
+    return closure
+closure = make_closure()
+
+@functools.lru_cache
+def remembered(key):
+    return {"n": key}
+remembered(1)
+
+@functools.cache
+def kept(key):
+    return [key]
+kept(2)
+
+PARTIAL = functools.partial(defaults, b=3, d={"n": 2})
+BOUND = DICT.get
+METHOD = HOLDER.base
+ITEMS = [Holder(), Slotted()]
+
+def helper(a):
+    return a + NUMBER
+
+def program(a):
+    a = helper(a) * RATE + len(TEXT)
+    if FLAG and NOTHING is None:
+        a = a + 1
+    a = a + TUPLE[0] + TUPLE[1][0] + TUPLE[1][1]["n"]
+    a = a + LIST[0] + LIST[1][0] + DICT["n"] + DICT["inner"]["n"]
+    a = a + sum(SET) + DEQUE[0] + len(DEQUE) + sum(ORDERED.values())
+    a = a + DEFAULT["a"] + COUNTER["a"] + SPACE.n + vars(SPACE)["d"]["n"]
+    a = a * TENSOR + HOLDER.base() + HOLDER.twice + HOLDER.n + HOLDER.d["n"]
+    a = Holder.scaled(Holder.plus(a)) * HOLDER.t + sum(Holder.LEVELS)
+    a = a + Holder().TABLE["n"] + Slotted().n + SLOTTED.n + SLOTTED.d["n"]
+    a = a + DATA.n + DATA.d["n"] + PAIR.n + PAIR.d["n"] + KIND.value
+    a = closure(defaults(a)) + defaults.extra["n"] + defaults.level
+    a = a + remembered(1)["n"] + kept(2)[0] + BOUND("n") + METHOD()
+    return PARTIAL(a) + ITEMS[0].n + ITEMS[1].d["n"]
+"""
 
 
 class Options:
@@ -207,3 +318,98 @@ def test_any_change_of_a_tensors_metadata_is_seen() -> None:
                 torch.manual_seed(2)
                 change(module.weight)
             assert agree(outcome(plain, a), outcome(compiled, a))
+
+
+Place = tuple[str, Any, Callable[[Any], None]]
+
+
+def held(value: Any, path: str, seen: set[int]) -> Iterator[Place]:
+    """Each (path, value, setter) in what HOLDERS makes."""
+    if id(value) in seen or isinstance(value, (torch.dtype, property)):
+        return
+    seen.add(id(value))
+
+    def each(items: Iterable[tuple[Any, Any]], form: str, put: Any) -> Any:
+        for key, part in list(items):
+            name = path + form.format(key)
+            yield name, part, lambda new, key=key: put(key, new)
+            yield from held(part, name, seen)
+
+    if isinstance(value, (dict, list, collections.deque)):
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        yield from each(pairs, "[{!r}]", value.__setitem__)
+    elif isinstance(value, tuple):
+        for i, part in enumerate(value):
+            yield from held(part, f"{path}[{i}]", seen)
+    elif isinstance(value, (staticmethod, classmethod)):
+        yield from held(value.__func__, path, seen)
+    elif isinstance(value, functools.partial):
+        yield from held(value.keywords, path + ".keywords", seen)
+    elif isinstance(value, types.FunctionType):
+        yield from each(vars(value).items(), ".{}", vars(value).__setitem__)
+        cells = enumerate(value.__closure__ or ())
+        for i, cell in cells:
+            name = f"{path}.__closure__[{i}]"
+            yield (
+                name,
+                cell.cell_contents,
+                partial(setattr, cell, "cell_contents"),
+            )
+            yield from held(cell.cell_contents, name, seen)
+        for i, part in enumerate(value.__defaults__ or ()):
+
+            def put_default(new: Any, i: int = i) -> None:
+                now = list(value.__defaults__ or ())
+                value.__defaults__ = (*now[:i], new, *now[i + 1 :])
+
+            yield f"{path}.__defaults__[{i}]", part, put_default
+            yield from held(part, f"{path}.__defaults__[{i}]", seen)
+        names = value.__kwdefaults__ or {}
+        yield from each(names.items(), " {}=", names.__setitem__)
+    elif isinstance(value, type) and value.__module__ == "holders":
+        own = [(k, v) for k, v in vars(value).items() if k[:2] != "__"]
+        yield from each(own, ".{}", partial(setattr, value))
+    elif type(value).__module__ == "holders" or isinstance(
+        value, types.SimpleNamespace
+    ):
+        names = getattr(type(value), "__slots__", None) or vars(value)
+        own = [(n, getattr(value, n)) for n in names]
+        yield from each(own, ".{}", partial(setattr, value))
+
+
+def test_any_change_of_what_code_holds_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    holders = types.ModuleType("holders")
+    monkeypatch.setitem(sys.modules, "holders", holders)
+    world = vars(holders)
+    exec(compile(HOLDERS, "<holders>", "exec"), world)
+    program, a = world["program"], torch.arange(3.0)
+    compiled: Any = mica.compile(program)
+    mine = {k: v for k, v in world.items() if k[:2] != "__"}
+    places = [
+        (name, value, partial(world.__setitem__, name))
+        for name, value in mine.items()
+    ]
+    seen: set[int] = set()
+    for name, value in mine.items():
+        places += held(value, name, seen)
+    wrong, tried, unnoticed = [], 0, 0
+    with torch.no_grad():
+        for path, value, put in places:
+            for changed in other_value(value):
+                compiled(a)
+                assert compiled._mica_matches(a), path
+                put(changed)
+                try:
+                    unnoticed += compiled._mica_matches(a)
+                    if not agree(outcome(program, a), outcome(compiled, a)):
+                        wrong.append((path, changed))
+                finally:
+                    put(value)
+                tried += 1
+                if not agree(outcome(program, a), outcome(compiled, a)):
+                    wrong.append((path, "undone"))
+    assert not wrong
+    assert tried > 80
+    assert unnoticed < tried // 3
