@@ -15,11 +15,20 @@ import copy
 import dataclasses
 import enum
 import functools
+import gc
+import inspect
 import itertools
+import logging
 import math
 import operator
+import os
 import random
+import sys
+import threading
+import time
 import types
+import uuid
+import warnings
 
 import numpy
 import pytest
@@ -108,6 +117,11 @@ class Net(nn.Module):
 
     def forward(self, a):
         return self.drop(self.layer(a)) * self.scale + len(self.names)
+
+
+class Shifted(nn.Linear):
+    def forward(self, a):
+        return super().forward(a) + 1
 
 
 class Counting(nn.Module):
@@ -312,6 +326,15 @@ def kept_all(n):
 
 remembered(1), kept_all(1)
 
+ALIAS = types.SimpleNamespace(x=torch.ones(4), y=torch.zeros(4))
+PAIRS = [torch.ones(4), torch.zeros(4)]
+LOG = []
+COUNT = itertools.count()
+TALLY = collections.Counter()
+OLD_FORWARD = Net.forward
+HOOK = None
+BNET = nn.Sequential(nn.BatchNorm1d(4), nn.ReLU()).eval()
+
 def grow(a):
     LIST.append(1)
     return a + len(LIST)
@@ -328,7 +351,20 @@ mutable_default.__annotations__ = {"n": 2}
 
 """
 
-STATE = ("X", "Y", "SCALE", "NUMBER", "LIST", "TABLE", "POINT", "rows")
+STATE = (
+    "X",
+    "Y",
+    "SCALE",
+    "NUMBER",
+    "LIST",
+    "TABLE",
+    "POINT",
+    "rows",
+    "ALIAS",
+    "PAIRS",
+    "LOG",
+    "TALLY",
+)
 
 SEQUENCES = """\
 scalars
@@ -643,6 +679,141 @@ Y]} => ee
 p: setattr(p, "scale", p.scale + 1) | Options(X) | Options(X) => ee
 p: setattr(p, "x", Y) | Point(X) | Point(X) | Point(X) => cee
 a, items: items.__setitem__(0, a) or a + 1 | X, [X] | X, [X] | X, [Y] => che
+aliases
+a: ALIAS.x.add_(1) + ALIAS.y | X | X | ! ALIAS.y = ALIAS.x | X | X => chch
+a: ALIAS.x.add_(1) + ALIAS.y | X | X | ! ALIAS.y = ALIAS.x[:] | X | X => chch
+a: ALIAS.x.add_(1) + ALIAS.y | X | X | ! ALIAS.y = ALIAS.x.view(2, \
+2).t().reshape(-1) | X | X => chch
+a: ALIAS.x.add_(a[0]) + a | X | X | ! ALIAS.x = X[0] | X | X => chch
+a: PAIRS[0].mul_(2) + PAIRS[1] | X | X | ! PAIRS[1] = PAIRS[0] | X | X => \
+chch
+a, b: a.add_(1) + b | X, Y | X, Y | X, X | X, X | X, X[:] | X, X[:] => chchch
+a, b: a[:2].add_(1).sum() + b[1:] | X, Y | X, X | X, X => cch
+a, items: a.add_(1) + items[0] | X, [Y] | X, [Y] | X, [X] | X, [X] => chch
+a: NET.layer.weight.add_(1) + NET.layer.bias | X | X | ! NET.layer.bias = \
+nn.Parameter(NET.layer.weight.data[0]) | X | X => chch
+effects
+a: LOG.append(float(a.sum())) or a + 1 | X | X | Y => chc
+a: LOG.append(a.shape) or a + 1 | X | X | SMALL => chc
+a: LOG.append(time.time() > 0) or a + 1 | X | X => ee
+a: logging.getLogger("m").setLevel(10) or a + 1 | X | X => ee
+a: logging.getLogger("m").debug("x") or a + 1 | X | X => ee
+a: a + numpy.random.rand() * 0 | X | X => ee
+a: a + random.randint(1, 6) | X | X | X => eee
+a: a + torch.rand(4) | X | X | X => chh
+a: a + torch.randn_like(a) | X | X | X => chh
+a: torch.nn.functional.dropout(a, 0.5) | X | X | X => chh
+a: a + next(COUNT) | X | X | X => eee
+a: (TALLY.update(["x"]), a + TALLY["x"])[1] | X | X | X => eee
+a: a + len(os.environ.get("MICA_NOPE", "")) | X | X | ! \
+os.environ["MICA_NOPE"] = "abc" | X | ! os.environ.pop("MICA_NOPE", 0) | X => \
+chch
+a: a + os.path.exists("none") | X | X => ee
+a: a + time.monotonic() * 0 | X | X => ee
+a: a + hash("x") * 0 + hash((1, 2)) % 3 | X | X => ch
+a: a + id(a) * 0 | X | X => ee
+a: a + uuid.uuid4().int * 0 | X | X => ee
+a: a + torch.initial_seed() * 0 | X | X => ee
+a: a + torch.get_num_threads() | X | X => ee
+a: (torch.set_grad_enabled(False), a + 1)[1] | X | X => ch
+a: a + (torch.get_default_dtype() == torch.float32) | X | X | ! \
+torch.set_default_dtype(torch.float64) | X | ! \
+torch.set_default_dtype(torch.float32) | X => chch
+a: gc.collect() * 0 + a | X | X => ee
+a: sys.getrefcount(a) * 0 + a | X | X => ee
+a: threading.current_thread().name == "MainThread" and a + 1 | X | X => ch
+a: inspect.currentframe().f_lineno * 0 + a | X | X => ee
+module state
+NET | X | X | ! NET.load_state_dict({k: v + 1 for k, v in \
+NET.state_dict().items()}) | X | X => chhh
+NET | X | X | ! NET.layer.register_forward_pre_hook(lambda m, i: (i[0] + 1,)) \
+| X | X => chch
+NET | X | X | ! nn.init.zeros_(NET.layer.weight) | X => chh
+NET | X | X | ! NET.forward = lambda a: a * 3 | X | X => chch
+NET | X | X | ! Net.forward = lambda self, a: a * 4 | X | X | ! Net.forward = \
+OLD_FORWARD | X => chchh
+NET | X | X | ! NET.layer.weight.data = torch.ones(4, 4) | X => chh
+NET | X | X | ! NET.layer.weight = nn.Parameter(torch.ones(4, 4)) | X => chc
+NET | X | X | ! del NET.layer.bias; NET.layer.bias = None | X => chc
+NET | X | X | ! HOOK = \
+torch.nn.modules.module.register_module_forward_hook(lambda m, i, o: o + 1) | \
+X | X | ! HOOK.remove() | X => chchh
+NET | X | X | ! nn.utils.parametrizations.weight_norm(NET.layer) | X | X => \
+chch
+NET | X | X | ! NET.layer.weight.data.t_() | X | X => chhh
+NET | X | X | ! NET.to(torch.float64).to(torch.float32) | X => chh
+NET | X | X | ! NET.layer.requires_grad_(True) | X => chh
+NET | X | X | ! NET.add_module("extra", nn.ReLU()) | X => chh
+NET | X | X | ! NET.layer.__class__ = Shifted | X | X => chch
+NET | X | X | ! NET.layer.in_features = 7 | X => chh
+NET | X | X | ! NET.register_buffer("seen", torch.ones(4)) | X => chh
+BNET | X | X | ! BNET.train() | X | X | X | ! BNET.eval() | X | X => chchhhh
+BNET | X | ! BNET[0].momentum = 0.5 | X | ! BNET.train() | X | X | ! \
+BNET[0].momentum = None | X | X => ccchcc
+BNET | X | X | ! BNET[0].eps = 0.5 | X => chc
+BNET | X | X | ! BNET[0] = nn.Identity() | X => chc
+BNET | X | X | ! BNET.append(nn.ReLU()) | X => chc
+BNET | X | X | ! BNET[0].track_running_stats = False; BNET[0].running_mean = \
+None; BNET[0].running_var = None | X => chc
+scalar provenance
+a: (a.sum().item() > 0, 1)[0] * a | X | X | -X | X => chch
+a: {"k": a.sum().item() > 0}["k"] * a | X | X | -X | X => chch
+a: (lambda b=(a.sum().item() > 0): a if b else -a)() | X | X | -X | X => chch
+a: a * [1, 2][int(a.sum().item() > 0)] | X | X | -X | X => chch
+a: a + int(a[0, 1].item()) + 1 | X | X | X + 1 | X => chch
+a: a + bool(a[0, 0]) | X | X | X + 1 => chc
+a: a[: int(a[0, 2])] | X | X | X + 1 | X => chch
+a: torch.zeros(int(a[0, 2])) | X | X | X + 1 | X => chch
+a: a.sum().item() if a.sum().item() > 0 else a | X | X | -X | X => chch
+a: max(a[0, 1].item(), a[0, 2].item()) * a | X | X | -X | X => chch
+a: a * min(1.0, a[0, 1].item() / 3) | X | X | X + 5 | X => chch
+a: a + round(a[0, 1].item()) | X | X | X + 5 => chc
+a: f"{a[0, 1].item():.2f}" == "1.00" and a + 1 | X | X | X + 5 => chc
+a: str(a[0, 1].item()) == "1.0" or a + 1 | X | X | X + 5 => chc
+a: a + math.exp(a[0, 1].item()) | X | X | X + 5 => chc
+a: a + len(str(a[0, 1].item())) | X | X | X * 10 | X => chch
+a: a * (a[0, 1].item() == 1) | X | X | X + 1 | X => chch
+a: a * (1 if a[0, 1] == 1 else 2) | X | X | X + 1 | X => chch
+a: a * float(f"{a[0, 1].item()}") | X | X | X + 1 | X => chch
+a: a.item() if a.numel() == 1 else a + 1 | X | X | X[0, 1] | X[0, 1] | X[0, \
+2] => chchh
+a: [i for i in a[0].tolist() if i > 1][0] + a | X | X | X + 5 | X => chch
+a: a[0].numpy().max() + a | X | X | X + 5 | X => chch
+a: numpy.asarray(a[0]).sum() * a | X | X | X + 5 => chc
+a: a + torch.tensor(a[0].tolist()) | X | X | X + 5 => chc
+a: a + torch.tensor([a[0, 1].item(), 1]).sum() | X | X | X + 5 => chc
+a: a.clamp(max=a[0, 2].item()) | X | X | X + 5 => chh
+a: torch.where(a > a.mean().item(), a, 0) | X | X | X + 5 => chc
+a: torch.full((2,), a[0, 1].item()) | X | X | X + 5 => chh
+a: torch.linspace(0, a[0, 1].item(), 3) | X | X | X + 5 => chh
+a: torch.arange(a[0, 2].item()) | X | X | X + 5 | X => cheh
+a: a.repeat(int(a[0, 1]), 1) | X | X | X + 1 | X => chch
+a: a.view(int(a[0, 3]), -1) | X | X | X + 1 | X => chch
+a: a ** a[0, 2].item() | X | X | X + 1 | X => chhh
+a: a // a[0, 2].item() | X | X | X + 1 | X => chhh
+a: a.sum().item() ** 0.5 + a | X | X | X + 5 => chh
+a: -a.sum().item() + a | X | X | X + 5 => chh
+a: (a.sum().item() - 1) / 2 * a | X | X | X + 5 => chh
+a: divmod(a.sum().item(), 7)[1] + a | X | X | X + 5 => chc
+a: a if not a.sum().item() else a + 1 | X | X | X * 0 => chc
+a: a + (a.sum().item() in (66.0, 3)) | X | X | X + 5 => chc
+a: a + 1 if all(v > 0 for v in a[0].tolist()) else a - 1 | X | X | X + 5 | X \
+=> chch
+a: sorted(a[0].tolist())[0] + a | X | X | -X | X => chch
+a: a.argmax().item() + a | X | X | -X | X => chch
+a: a[a.argmax().item() // 4] | X | X | -X | X => chch
+a: a.max().item() is None or a + 1 | X | X => ch
+a: (a.nonzero().shape[0]) * a | X | X | X + 1 | X => chch
+a: a.unique().numel() + a | X | X | X * 0 | X => chch
+a: a.isnan().any().item() or a + 1 | X | X | X * float("nan") | X => chch
+a: a.equal(X) and a + 1 | X | X | Y | X => eeee
+a: torch.equal(a, Y) or a + 1 | X | X | Y | X => eeee
+a: torch.allclose(a, X) and a + 1 | X | X | Y | X => eeee
+a: (a == X).all() and a + 1 | X | X | Y | X => chch
+a: a in [1, 2] if a.numel() == 1 else a | X | X | X[0, 1] | X[0, 3] => chcc
+a: X[0] in a and a + 1 | X | X | Y => chc
+a: [X, Y].index(a) if a is X else a | X | X => ch
+a: a.tolist() == [[1]] or a + 1 | X | X => ch
 """
 
 
@@ -669,7 +840,7 @@ def _call(*args, **kwargs):
 
 
 def _state(world):
-    modules = [world[name] for name in ("NET", "COUNTING", "KEEPING")]
+    modules = [world[name] for name in ("NET", "COUNTING", "KEEPING", "BNET")]
     return [
         *(world[name] for name in STATE),
         *(dict(module.state_dict()) for module in modules),
