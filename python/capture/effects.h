@@ -70,6 +70,10 @@ class Effects {
           std::vector<Increment> increments,
           std::vector<ContainerCall> container_calls);
 
+  // Nothing of Python's state is changed; calls may be made.
+  bool empty() const {
+    return written_.empty() && increments_.empty() && container_calls_.empty();
+  }
   // True if what is to be added to is a number of its recorded type, and an
   // item that is to be set is there.
   bool Check(Miss* miss) const;

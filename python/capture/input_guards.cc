@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "python/capture/constants.h"
+#include "python/capture/dicts.h"
 #include "python/capture/interpreter.h"
 
 namespace mica {
@@ -20,38 +21,6 @@ bool HasNoAttributes(PyObject* object) {
 bool IsDataclass(PyTypeObject* type) {
   static PyObject* word = PyUnicode_InternFromString("__dataclass_fields__");
   return _PyType_Lookup(type, word) != nullptr;
-}
-
-// An OrderedDict's keys in its own order; another dict's as it iterates.
-std::vector<PyRef> KeysOf(PyObject* dict) {
-  std::vector<PyRef> keys;
-  if (PyODict_Check(dict)) {
-    PyRef iterator = PyRef::Steal(PyODict_Type.tp_iter(dict));
-    while (iterator) {
-      PyRef key = PyRef::Steal(PyIter_Next(iterator.get()));
-      if (!key) break;
-      keys.push_back(std::move(key));
-    }
-    PyErr_Clear();
-    return keys;
-  }
-  Py_ssize_t position = 0;
-  PyObject *key = nullptr, *value = nullptr;
-  while (PyDict_Next(dict, &position, &key, &value)) {
-    keys.push_back(PyRef::Share(key));
-  }
-  return keys;
-}
-
-std::vector<PyRef> ItemsOf(PyObject* set) {
-  std::vector<PyRef> items;
-  Py_ssize_t position = 0;
-  PyObject* item = nullptr;
-  Py_hash_t hash = 0;
-  while (_PySet_NextEntry(set, &position, &item, &hash)) {
-    items.push_back(PyRef::Share(item));
-  }
-  return items;
 }
 
 bool HasConstantsOnly(PyObject* set) {
@@ -97,6 +66,7 @@ int InputGuards::Builder::NewNode(Kind kind, PyObject* object,
   node.kind = kind;
   node.type = PyRef::Share(reinterpret_cast<PyObject*>(Py_TYPE(object)));
   node.path = std::move(path);
+  node.recorded = object;
   guards_.nodes_.push_back(std::move(node));
   return id;
 }
@@ -281,20 +251,39 @@ int InputGuards::FindNode(PyObject* object) const {
   return it == node_of_.end() ? -1 : it->second;
 }
 
-std::string InputGuards::FindReplaced(const BoundInputs& bound) const {
-  int first = static_cast<int>(nodes_.size());
-  for (const auto& [object, node] : node_of_) {
-    if (bound.objects[node] != object) first = std::min(first, node);
+BoundInputs InputGuards::Recorded() const {
+  BoundInputs bound;
+  for (const Node& node : nodes_) bound.objects.push_back(node.recorded);
+  for (const Tensor& tensor : tensors_) {
+    bound.tensors.push_back(tensor.recorded);
   }
-  return bound.objects.size() == static_cast<size_t>(first)
-             ? ""
-             : nodes_[first].path;
+  return bound;
+}
+
+void InputGuards::KeepApart(absl::flat_hash_set<PyObject*> others) {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (!IsMutable(nodes_[i].kind)) continue;
+    apart_.push_back(static_cast<int>(i));
+    others.erase(nodes_[i].recorded);
+  }
+  apart_from_ = std::move(others);
+}
+
+bool InputGuards::IsMutable(Kind kind) {
+  return kind == Kind::kList || kind == Kind::kDict || kind == Kind::kSet ||
+         kind == Kind::kInstance;
+}
+
+bool InputGuards::has_mutable_containers() const {
+  return std::any_of(nodes_.begin(), nodes_.end(),
+                     [](const Node& node) { return IsMutable(node.kind); });
 }
 
 void InputGuards::EndRecording() {
   node_of_.clear();
   covered_.clear();
   for (Tensor& tensor : tensors_) tensor.recorded = nullptr;
+  for (Node& node : nodes_) node.recorded = nullptr;
 }
 
 bool InputGuards::Match(const CallArgs& args, BoundInputs* bound,
@@ -332,7 +321,7 @@ bool InputGuards::Match(const CallArgs& args, BoundInputs* bound,
     PyObject* object = i < count ? args.args[i] : args.slots[i - count];
     if (!MatchNode(roots_[i], object, bound, miss)) return false;
   }
-  return MatchTensors(*bound, miss);
+  return MatchTensors(*bound, miss) && MatchApart(*bound, miss);
 }
 
 bool InputGuards::MatchNode(int id, PyObject* object, BoundInputs* bound,
@@ -483,6 +472,27 @@ bool InputGuards::MatchTensors(const BoundInputs& bound, Miss* miss) const {
   for (size_t b = 0; b < count; ++b) {
     const auto [it, is_new] = first.try_emplace(bound.tensors[b], b);
     if (!is_new) return differ(it->second, b);
+  }
+  return true;
+}
+
+bool InputGuards::MatchApart(const BoundInputs& bound, Miss* miss) const {
+  absl::flat_hash_set<PyObject*> seen;
+  for (const int node : apart_) {
+    PyObject* object = bound.objects[node];
+    PyObject* dict =
+        nodes_[node].kind == Kind::kInstance ? InstanceDict(object) : nullptr;
+    if (seen.insert(object).second && !apart_from_.contains(object) &&
+        (dict == nullptr || !apart_from_.contains(dict))) {
+      continue;
+    }
+    if (miss != nullptr) {
+      *miss = {.kind = "input",
+               .note = {.path = nodes_[node].path},
+               .expected = "an object of its own",
+               .got = "one that is reached in another way too"};
+    }
+    return false;
   }
   return true;
 }

@@ -104,9 +104,29 @@ class InputGuards {
   std::string Family(
       const absl::flat_hash_set<std::pair<std::string, int>>& dynamic) const;
 
-  // Of what a call passed that fits: the path of the first tensor or container
-  // that isn't the recorded one itself; "" if each is.
-  std::string FindReplaced(const BoundInputs& bound) const;
+  // The recorded call's own objects.
+  BoundInputs Recorded() const;
+  // Containers that hold something else than when they were described. Fails
+  // with a reason for what can't be done again. Of the recorded call, after it.
+  struct Change {
+    int node = 0;
+    std::string path;
+    // To be done in this order, to items and to attributes. A list's items are
+    // set as a whole, without keys.
+    struct Keyed {
+      std::vector<PyRef> removed;
+      std::vector<PyRef> set;
+      std::vector<PyObject*> values;  // Borrowed, of what is set.
+    };
+    Keyed items;
+    Keyed attributes;
+  };
+  std::pair<std::vector<Change>, Refusal> FindChanges() const;
+  // Demands that each mutable container be another object, and none of these,
+  // nor have its attributes in one of these: something is written that it
+  // would show.
+  void KeepApart(absl::flat_hash_set<PyObject*> others);
+  bool has_mutable_containers() const;
 
   // Forgets what it knew of the recorded objects, but for those kept alive.
   void EndRecording();
@@ -118,6 +138,7 @@ class InputGuards {
 
  private:
   friend class RecordDescriber;
+  friend class ChangeFinder;
   enum class Kind {
     kTensor,
     kConstant,
@@ -140,12 +161,15 @@ class InputGuards {
     std::vector<PyRef> names;   // kInstance: of attributes.
     std::vector<int> children;  // Items, then attributes.
     std::string path;
+    PyObject* recorded = nullptr;  // Borrowed; while recording.
   };
 
   class Builder;
   bool MatchNode(int id, PyObject* object, BoundInputs* bound,
                  Miss* miss) const;
   bool MatchTensors(const BoundInputs& bound, Miss* miss) const;
+  static bool IsMutable(Kind kind);
+  bool MatchApart(const BoundInputs& bound, Miss* miss) const;
   bool Differ(const Node& node, PyObject* got, Miss* miss) const;
   std::string Describe(const Node& node) const;
 
@@ -162,6 +186,8 @@ class InputGuards {
   std::vector<PyObject*> covered_;
   std::vector<PyRef> forbidden_pins_;
   absl::flat_hash_set<PyObject*> forbidden_;
+  std::vector<int> apart_;                     // Containers' nodes.
+  absl::flat_hash_set<PyObject*> apart_from_;  // Not dereferenced.
   mutable PyTypeObject* misplaced_type_ = nullptr;
 };
 

@@ -275,14 +275,14 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
     return nullptr;
   }
   const PyErrorKeeper keeper;
-  if (!record->Finish(run, all, result->get(), options, refusal, attempt)) {
+  if (!record->Finish(run, result->get(), options, refusal, attempt)) {
     attempt->guards = std::move(run.watch.guards());
     return nullptr;
   }
   return record;
 }
 
-bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
+bool Record::Finish(Observation& run, PyObject* result,
                     const CaptureOptions& options, Refusal* refusal,
                     Attempt* attempt) {
   const TraceSpan span("capture", "make record");
@@ -299,17 +299,7 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
   }
   Miss miss;
   BoundCall bound;
-  if (!inputs_.Match(args, &bound.inputs, &miss)) {
-    return refuse(
-        {.reason = absl::StrCat("changes an argument: ", miss.ToString()),
-         .mend = "return new values instead"});
-  }
-  if (const std::string path = inputs_.FindReplaced(bound.inputs);
-      !path.empty()) {
-    return refuse({.reason = absl::StrCat("puts another object at ", path,
-                                          " of an argument"),
-                   .mend = "return new values instead"});
-  }
+  bound.inputs = inputs_.Recorded();
   std::vector<PyObject*> left;
   if (!FindEffects(run, &left, refusal, attempt)) return false;
   if (const std::string changed = run.watch.ChangedExposed();
@@ -331,6 +321,7 @@ bool Record::Finish(Observation& run, const CallArgs& args, PyObject* result,
   for (const PyRef& argument : run.watch.host_arguments()) {
     left.push_back(argument.get());
   }
+  if (!FindArgumentChanges(run, &left, refusal)) return false;
   auto [tree, tree_refusal] =
       ResultTree::Build(result, left, run.watch, inputs_, &tensors);
   if (tree_refusal) return refuse(std::move(tree_refusal));
@@ -484,6 +475,21 @@ bool Record::FindEffects(Observation& run, std::vector<PyObject*>* left,
   }
   effects_ = Effects(run.watch.host_calls(), std::move(written),
                      std::move(increments), run.watch.container_calls());
+  return true;
+}
+
+bool Record::FindArgumentChanges(Observation& run, std::vector<PyObject*>* left,
+                                 Refusal* refusal) {
+  auto [changes, why] = inputs_.FindChanges();
+  if (why) {
+    *refusal = std::move(why);
+    return false;
+  }
+  argument_changes_ = ArgumentChanges(std::move(changes), left);
+  if (inputs_.has_mutable_containers() &&
+      !(argument_changes_.empty() && effects_.empty())) {
+    inputs_.KeepApart(run.watch.OldContainers());
+  }
   return true;
 }
 
@@ -687,7 +693,10 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
   for (const PyRef& tensor : tensors) objects.push_back(tensor.get());
   std::vector<PyRef> left;
   *result = PyRef::Steal(result_.Make(objects, numbers, bound.inputs, &left));
-  if (*result && !effects_.Apply(left, withheld)) *result = PyRef();
+  if (*result && !(effects_.Apply(left, withheld) &&
+                   argument_changes_.Apply(bound.inputs, left))) {
+    *result = PyRef();
+  }
   ++hits;
   return Outcome::kHit;
 }
@@ -697,6 +706,7 @@ int Record::Traverse(visitproc visit, void* arg) const {
   if (const int stop = guards_.Traverse(visit, arg)) return stop;
   if (const int stop = result_.Traverse(visit, arg)) return stop;
   if (const int stop = effects_.Traverse(visit, arg)) return stop;
+  if (const int stop = argument_changes_.Traverse(visit, arg)) return stop;
   if (const int stop = slots_.Traverse(visit, arg)) return stop;
   if (const int stop = gradients_.Traverse(visit, arg)) return stop;
   if (const int stop = host_inputs_.Traverse(visit, arg)) return stop;
@@ -710,6 +720,9 @@ int Record::Traverse(visitproc visit, void* arg) const {
 
 std::vector<std::string> Record::EffectsToText() const {
   std::vector<std::string> lines = effects_.ToText();
+  for (std::string& line : argument_changes_.ToText()) {
+    lines.push_back(std::move(line));
+  }
   for (const StatePlace& place : slots_.places()) {
     lines.push_back(absl::StrCat("reads ", place.note.path, " at each run"));
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "python/capture/argument_changes.h"
 #include "python/capture/effects.h"
 #include "python/capture/gradients.h"
 #include "python/capture/graph.h"
@@ -132,13 +133,15 @@ class Record {
   bool MatchesAll(const CallArgs& args, const TorchState& now, BoundCall* bound,
                   Miss* miss);
   // Turns what was observed into the rest of the Record; false if it can't.
-  bool Finish(Observation& run, const CallArgs& args, PyObject* result,
-              const CaptureOptions& options, Refusal* refusal,
-              Attempt* attempt);
+  bool Finish(Observation& run, PyObject* result, const CaptureOptions& options,
+              Refusal* refusal, Attempt* attempt);
   // Settles what the run changed in Python's state; `left` gets the objects
   // that it left there. False if that can't be done again.
   bool FindEffects(Observation& run, std::vector<PyObject*>* left,
                    Refusal* refusal, Attempt* attempt);
+  // As that, for what the run changed in its arguments.
+  bool FindArgumentChanges(Observation& run, std::vector<PyObject*>* left,
+                           Refusal* refusal);
 
   using GuardText = std::pair<const char*, std::string>;
   std::vector<GuardText> Guards() const;
@@ -151,6 +154,7 @@ class Record {
   Slots slots_;
   ResultTree result_;
   Effects effects_;
+  ArgumentChanges argument_changes_;
   // Of the tape, in order. A gradient is found at its leaf at each run.
   struct State {
     PyRef tensor;

@@ -163,6 +163,17 @@ void StateWatch::MarkContents(PyObject* container) {
   }
 }
 
+absl::flat_hash_set<PyObject*> StateWatch::OldContainers() const {
+  absl::flat_hash_set<PyObject*> containers;
+  for (PyObject* object : old_) {
+    if (PyList_Check(object) || PyDict_Check(object) ||
+        PyAnySet_Check(object) || IsPythonClass(Py_TYPE(object))) {
+      containers.insert(object);
+    }
+  }
+  return containers;
+}
+
 bool StateWatch::IsOld(PyObject* object) {
   if (old_.contains(object)) return true;
   if (inputs_.contains(object)) return false;

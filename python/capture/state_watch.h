@@ -195,6 +195,9 @@ class StateWatch {
   const ReleasedGraphs& released_graphs() const { return released_; }
   // All tensors that the program found in its state, used or not.
   const std::vector<PyRef>& state_tensors() const { return state_tensors_; }
+  // Lists, dicts, sets and objects of Python's classes that are older than the
+  // run and were reached otherwise than as arguments.
+  absl::flat_hash_set<PyObject*> OldContainers() const;
   // A readable expression for an old object: "self.config".
   std::string PathOf(PyObject* object) const;
   std::string TensorName(PyObject* tensor) const;

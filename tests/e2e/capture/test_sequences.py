@@ -444,14 +444,14 @@ items: SCALE * TABLE["a"] | 1 | 1 | ! TABLE["a"] = 3 | 1 | 1 | ! TABLE["b"] = \
 items: SCALE * len(LIST) | 1 | 1 | ! LIST.append(3) | 1 | ! LIST.pop() | 1 => \
 chch
 changes of containers
-write_list | [X] | [X] | [Y] | [X, Y] => eeee
+write_list | [X] | [X] | [Y] | [X, Y] => chhc
 write_dict | {"a": X}, "b" | {"a": X}, "b" | {"a": Y}, "b" | {"a": X}, "c" => \
-eeee
-swap | [X, Y] | [X, Y] | [Y, X] => eee
-items: items.append(items[0] + 1) | [X] | [X] | [Y] => eee
-items: items.pop() + 1 | [X, Y] | [X, Y] | [Y] => eee
-items: items.update(b=items["a"] + 1) | {"a": X} | {"a": X} => ee
-items: items.setdefault("a", SCALE) + 1 | {} | {} | {"a": X} => eec
+chhc
+swap | [X, Y] | [X, Y] | [Y, X] => chh
+items: items.append(items[0] + 1) | [X] | [X] | [Y] => chh
+items: items.pop() + 1 | [X, Y] | [X, Y] | [Y] => chc
+items: items.update(b=items["a"] + 1) | {"a": X} | {"a": X} => ch
+items: items.setdefault("a", SCALE) + 1 | {} | {} | {"a": X} => chc
 grow | X | X | X | X => eeee
 tensors
 a: a + 1 | X | X | Y | SMALL | X | SMALL => chhchh
@@ -666,19 +666,19 @@ a: mutable_default.__annotations__["n"] + a | X | X | ! \
 mutable_default.__annotations__["n"] = 4 | X => chc
 a: NESTED[0][0]["n"] + a | X | X | ! NESTED[0][0]["n"] = 4 | X => chc
 changes of arguments
-items: items.reverse() | [X, Y] | [X, Y] => ee
+items: items.reverse() | [X, Y] | [X, Y] => ch
 items: items.append(items.pop(0)) | [X, X] | [X, X] => ch
-items: items.append(items.pop(0)) | [X, Y] | [X, Y] => ee
-items: items.__setitem__(0, items[0] + 1) | [X] | [X] => ee
+items: items.append(items.pop(0)) | [X, Y] | [X, Y] => ch
+items: items.__setitem__(0, items[0] + 1) | [X] | [X] => ch
 items: items.update(a=items["b"], b=items["a"]) | {"a": X, "b": Y} | {"a": X, \
-"b": Y} => ee
+"b": Y} => ch
 items: items.clear() or items.extend([SCALE, SCALE + 1]) | [X, Y] | [X, Y] => \
-ee
+ch
 items: items["c"].__setitem__(0, items["c"][1]) | {"c": [X, Y]} | {"c": [X, \
-Y]} => ee
-p: setattr(p, "scale", p.scale + 1) | Options(X) | Options(X) => ee
-p: setattr(p, "x", Y) | Point(X) | Point(X) | Point(X) => cee
-a, items: items.__setitem__(0, a) or a + 1 | X, [X] | X, [X] | X, [Y] => che
+Y]} => ch
+p: setattr(p, "scale", p.scale + 1) | Options(X) | Options(X) => ch
+p: setattr(p, "x", Y) | Point(X) | Point(X) | Point(X) => cch
+a, items: items.__setitem__(0, a) or a + 1 | X, [X] | X, [X] | X, [Y] => chc
 aliases
 a: ALIAS.x.add_(1) + ALIAS.y | X | X | ! ALIAS.y = ALIAS.x | X | X => chch
 a: ALIAS.x.add_(1) + ALIAS.y | X | X | ! ALIAS.y = ALIAS.x[:] | X | X => chch
@@ -814,6 +814,32 @@ a: a in [1, 2] if a.numel() == 1 else a | X | X | X[0, 1] | X[0, 3] => chcc
 a: X[0] in a and a + 1 | X | X | Y => chc
 a: [X, Y].index(a) if a is X else a | X | X => ch
 a: a.tolist() == [[1]] or a + 1 | X | X => ch
+changes of arguments, one object or two
+a, items: LIST.append(1) or a + len(items) | X, [1, 2] | X, [1, 2] | X, LIST \
+=> chc
+a, items: items.append(a) or a + len(LIST) | X, [1, 2] | X, [1, 2] | X, LIST \
+| X, [1, 2] => chcc
+items, more: items.append(SCALE) or len(more) + SCALE | [X], [X] | [X], [X] | \
+LIST, LIST => chc
+items: items.pop("a") + 1 | {"a": X, "b": Y} | {"a": X, "b": Y} => ch
+items: items.__setitem__("a", items.pop("a")) | {"a": X, "b": Y} | {"a": X, \
+"b": Y} => ch
+items: items.setdefault("c", []).append(SCALE * 2) | {"a": X} | {"a": X} | \
+{"a": Y} => chh
+items: items.append([items[0], {"k": items[0] * 2}]) | [X] | [X] | [Y] => chh
+items: (items.append(items[0] * 2), items[-1] + 1)[1] | [X] | [X] | [Y] => \
+chh
+items: (items["a"].add_(1), items.update(b=items["a"]), items)[2] | {"a": X} \
+| {"a": X} => ch
+items: items.move_to_end("a") | collections.OrderedDict(a=X, b=Y) | \
+collections.OrderedDict(a=X, b=Y) => ch
+items: items.insert(0, 0.5) or items[0] * SCALE | [0.25] | [0.25] | [0.75] | \
+[0.85] => chcc
+items: items.update({3}) or SCALE + len(items) | {1, 2} | {1, 2} => ee
+p: setattr(p, "new", SCALE * 3) | Options(1) | Options(1) => ch
+p: delattr(p, "scale") | Options(1) | Options(1) => ch
+p: setattr(p, "scale", p.scale + 1) | Options(X) | Options(Y) | Options(1) => \
+chc
 """
 
 
