@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "analysis/lower/constant_argument.h"
 #include "analysis/lower/fixed_values.h"
@@ -18,6 +20,9 @@
 
 namespace mica {
 namespace {
+
+// Where a Status keeps the place that it is about.
+constexpr absl::string_view kPlaceUrl = "mica.place";
 
 // Memory that tensors of the tape share, and the SSA value that stands for
 // its present contents.
@@ -274,7 +279,9 @@ absl::StatusOr<LoweredTape> Lowering::Run() {
     for (const TapeCall& call : tape_.calls) {
       call_ = &call;
       const absl::Status status = LowerAnyCall(call);
-      if (!status.ok()) return Annotate(status, Where(call));
+      if (!status.ok()) {
+        return WithPlace(Annotate(status, Where(call)), call.place);
+      }
     }
   }
   call_ = nullptr;
@@ -790,6 +797,20 @@ absl::StatusOr<LoweredTape> LowerTape(const Tape& tape,
   TraceSpan span("analysis", "lower");
   span.Add("calls", static_cast<int64_t>(tape.calls.size()));
   return Lowering(tape, registry, options).Run();
+}
+
+absl::Status WithPlace(absl::Status failure, int32_t place) {
+  failure.SetPayload(kPlaceUrl, absl::Cord(absl::StrCat(place)));
+  return failure;
+}
+
+std::optional<int32_t> PlaceOfFailure(const absl::Status& failure) {
+  const auto text = failure.GetPayload(kPlaceUrl);
+  int32_t place = 0;
+  if (!text || !absl::SimpleAtoi(std::string(*text), &place)) {
+    return std::nullopt;
+  }
+  return place;
 }
 
 }  // namespace mica

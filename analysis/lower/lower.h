@@ -4,9 +4,11 @@
 #define MICA_ANALYSIS_LOWER_LOWER_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "analysis/lower/tape.h"
 #include "framework/ir/program.h"
@@ -62,6 +64,11 @@ inline constexpr int64_t kMaxInlineConstantBytes = 4096;
 absl::StatusOr<LoweredTape> LowerTape(const Tape& tape,
                                       const OpRegistry& registry,
                                       const LowerOptions& options = {});
+
+// A failure that is about the call of that TapeCall::place, and the place of
+// such a one.
+absl::Status WithPlace(absl::Status failure, int32_t place);
+std::optional<int32_t> PlaceOfFailure(const absl::Status& failure);
 
 }  // namespace mica
 

@@ -148,6 +148,7 @@ struct TapeCall {
   // The innermost line of the user's own code.
   std::string file;
   int32_t line = 0;
+  int32_t place = -1;  // The recorder's own number for where it was made.
   // The innermost module that made it; "" for none. Of a call that autograd
   // made, `is_backward`: the one whose gradients it computes.
   std::string scope;

@@ -6,8 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "framework/text/text.h"
 #include "framework/trace/recorder.h"
+#include "python/capture/autograd_access.h"
 #include "python/capture/describe.h"
 #include "python/capture/interpreter.h"
+#include "python/capture/splits.h"
 #include "python/capture/stance.h"
 
 namespace mica {
@@ -19,6 +21,10 @@ constexpr int kMaxRefusals = 4;
 constexpr int kMaxIdleCaptures = 24;
 // Records that differ in sizes only that are expected to vary.
 constexpr int kMaxSizes = 64;
+// Calls in a row by pieces of which none was a graph.
+constexpr int kMaxIdleSplitCalls = 8;
+// Times that a callable in pieces is tried as a whole again.
+constexpr int kMaxRetries = 4;
 
 void Log(const std::string& text) { PySys_FormatStderr("%s\n", text.c_str()); }
 
@@ -172,11 +178,59 @@ PyObject* Compiled::Call(const CallArgs& args) {
   if (CurrentStance() == Stance::kFailOnRecompile) {
     return RaiseUnserved(has_miss ? &miss : nullptr);
   }
+  if (splits_ != nullptr && (goes_by_pieces_ || !given_up_.empty())) {
+    return CallInPieces(args);
+  }
   if (!given_up_.empty()) {
     if (options_.fullgraph) return RaiseRefusal(given_up_);
     return CallEagerly(args);
   }
   return CaptureCall(args, has_miss ? &miss : nullptr);
+}
+
+PyObject* Compiled::CallInPieces(const CallArgs& args) {
+  const std::shared_ptr<Splits> splits = splits_;
+  PyRef result = PyRef::Steal(splits->Call(callable_.get(), args));
+  if (!result) return nullptr;
+  ++split_calls_;
+  const SplitEvents& events = splits->events();
+  if (events.graphs == 0) {
+    ++eager_calls_;
+    if (++idle_split_calls_ >= kMaxIdleSplitCalls && splits == splits_) {
+      splits_.reset();
+      if (given_up_.empty()) given_up_ = last_refusal_.ToString();
+    }
+    return result.release();
+  }
+  idle_split_calls_ = 0;
+  if (events.steps == 0 && events.eager == 0 && num_retries_ < kMaxRetries) {
+    // Nothing was in the way this time.
+    ++num_retries_;
+    goes_by_pieces_ = false;
+  }
+  return result.release();
+}
+
+void Compiled::ConsiderPieces(const Refusal& refusal) {
+  if (options_.is_piece || options_.fullgraph) return;
+  // What changes state may do so once only, a training step a few times.
+  const auto kind = [](const Refusal& r) {
+    return r.reason.substr(
+        0, std::min(r.reason.find(": recorded"), r.reason.find('[')));
+  };
+  const bool is_lasting =
+      !refusal.transient || !given_up_.empty() ||
+      (!IsGradModeOn() && kind(refusal) == kind(last_refusal_));
+  if (!is_lasting) return;
+  if (splits_ == nullptr) splits_ = std::make_shared<Splits>(options_);
+  splits_->LearnFrom(refusal);
+  goes_by_pieces_ = true;
+}
+
+int64_t Compiled::LastNumOps() const {
+  return records_.empty()
+             ? 0
+             : static_cast<int64_t>(records_[0]->graph().plan().steps().size());
 }
 
 PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
@@ -197,6 +251,7 @@ PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
   }
   attempt_.guards.FindVarying(&options_.capture.varying);
   attempt_ = Attempt();
+  options_.capture.looks_on = !options_.fullgraph;
   std::unique_ptr<Record> record = Record::Capture(
       callable_.get(), args, options_.capture, &result, &refusal, &attempt_);
   if (record != nullptr) {
@@ -208,7 +263,13 @@ PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
   span.Add("refused", refusal.reason);
   if (!result) return nullptr;  // It raised.
   if (refusal.by_numbers) options_.capture.follow_numbers = false;
-  NoteRefusal(refusal, AddSlots(attempt_.slots));
+  const bool is_hopeful = AddSlots(attempt_.slots);
+  NoteRefusal(refusal, is_hopeful);
+  if (!is_hopeful) {
+    ConsiderPieces(refusal);
+    ++num_refusals_;
+    last_refusal_ = refusal;
+  }
   if (options_.fullgraph && !refusal.transient) {
     return RaiseRefusal(refusal.ToString());
   }
@@ -247,6 +308,7 @@ bool Compiled::KeepBound() {
 
 void Compiled::AddRecord(std::shared_ptr<Record> record) {
   refusals_in_a_row_ = 0;
+  goes_by_pieces_ = false;
   if (options_.log_guards) {
     for (const std::string& line : record->GuardsToText()) {
       Log(absl::StrCat("mica guard ", Title(callable_.get()), ": ", line));
@@ -345,6 +407,10 @@ int Compiled::Traverse(visitproc visit, void* arg) const {
   if (const int stop = options_.capture.varying.Traverse(visit, arg)) {
     return stop;
   }
+  // One in use by a call has holders that the collector doesn't know.
+  if (splits_.use_count() == 1) {
+    if (const int stop = splits_->Traverse(visit, arg)) return stop;
+  }
   for (const auto& record : records_) {
     // One in use by a call has holders that the collector doesn't know.
     if (record.use_count() > 1) continue;
@@ -365,6 +431,11 @@ void Compiled::Reset() {
   refusals_in_a_row_ = captures_without_hit_ = 0;
   attempt_ = Attempt();
   options_.capture.slots = Slots();
+  splits_.reset();
+  last_refusal_ = Refusal();
+  goes_by_pieces_ = false;
+  split_calls_ = 0;
+  num_retries_ = idle_split_calls_ = 0;
   options_.capture.varying = VaryingNumbers();
   options_.capture.follow_numbers = true;
 }
@@ -402,7 +473,13 @@ PyObject* Compiled::Report() const {
       Put(d, "misses", counted(misses_)) &&
       Put(d, "given_up", Text(given_up_)) && Put(d, "hits", Number(hits_)) &&
       Put(d, "captures", Number(captures_)) &&
-      Put(d, "eager_calls", Number(eager_calls_));
+      Put(d, "eager_calls", Number(eager_calls_)) &&
+      Put(d, "split_calls", Number(split_calls_)) &&
+      Put(d, "last_graphs",
+          Number(splits_ == nullptr ? 0 : splits_->events().graphs)) &&
+      (splits_ != nullptr
+           ? splits_->Report(d)
+           : Put(d, "pieces", Texts({})) && Put(d, "cuts", Texts({})));
   return ok ? dict.release() : nullptr;
 }
 

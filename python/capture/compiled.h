@@ -22,6 +22,9 @@ struct CompiledOptions {
   CaptureOptions capture;
   bool fullgraph = false;  // Raise `error` instead of running eagerly.
   bool disabled = false;   // Always run eagerly.
+  // Part of a callable that isn't one graph: what it is cut into is that one's
+  // to decide.
+  bool is_piece = false;
   int max_records = 16;
   // What to tell on stderr.
   bool log_guards = false;
@@ -29,13 +32,16 @@ struct CompiledOptions {
   bool log_graph = false;
 };
 
+class Splits;
+
 // A callable with its records, tried most recently hit first. A call that no
 // record fits runs the callable once, for real, and makes a record of that.
 //
-// Raises what the callable raises. What can't be captured runs eagerly, with
-// the reason kept; after a few such runs it isn't tried any more. Called from
-// inside another capture it is transparent. Needs the GIL; threads may call it
-// at one time.
+// Raises what the callable raises. What can't be captured whole is cut into
+// pieces that can, around what runs eagerly, with the reason kept; what can't
+// be cut runs eagerly, and after a few such runs isn't tried any more. Called
+// from inside another capture it is transparent. Needs the GIL; threads may
+// call it at one time.
 class Compiled {
  public:
   Compiled(PyRef callable, PyRef error, CompiledOptions options)
@@ -68,6 +74,13 @@ class Compiled {
   // Forgets all records, refusals and statistics.
   void Reset();
   PyObject* callable() const { return callable_.get(); }
+
+  // For whoever cut it out.
+  int64_t num_eager_calls() const { return eager_calls_; }
+  int64_t num_refusals() const { return num_refusals_; }
+  const Refusal& last_refusal() const { return last_refusal_; }
+  // Of the record that served or was made last; 0 if there is none.
+  int64_t LastNumOps() const;
   // For Python's garbage collector.
   int Traverse(visitproc visit, void* arg) const;
   void DropCallable() { callable_ = PyRef(); }
@@ -83,6 +96,9 @@ class Compiled {
 
   // The first record that fits the call; or null.
   std::shared_ptr<Record> Fitting(const CallArgs& args) const;
+  PyObject* CallInPieces(const CallArgs& args);
+  // After a refusal: decides whether to go on in pieces.
+  void ConsiderPieces(const Refusal& refusal);
   PyObject* CaptureCall(const CallArgs& args, const Miss* miss);
   // Puts the record first.
   void NoteHit(const std::shared_ptr<Record>& record);
@@ -116,6 +132,14 @@ class Compiled {
   int64_t eager_calls_ = 0;
   int64_t captures_ = 0;
   int refusals_in_a_row_ = 0;
+  int64_t num_refusals_ = 0;
+  Refusal last_refusal_;
+  std::shared_ptr<Splits> splits_;  // Once it isn't one graph.
+  // Whether a call that no record fits goes by pieces; else it is watched.
+  bool goes_by_pieces_ = false;
+  int64_t split_calls_ = 0;
+  int num_retries_ = 0;       // Of the whole, after pieces that met no cut.
+  int idle_split_calls_ = 0;  // In a row, without a graph.
   int captures_without_hit_ = 0;
   Attempt attempt_;  // The last refused run.
 };

@@ -2,10 +2,13 @@
 
 #include "python/capture/cpython_311.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
 
+#include "absl/strings/string_view.h"
+#include "python/capture/frame_hook.h"
 #include "python/capture/interpreter.h"
 
 #if PY_VERSION_HEX < 0x030b0000 || PY_VERSION_HEX >= 0x030c0000
@@ -21,6 +24,8 @@ struct Known {
   PyTypeObject* deque = nullptr;
   destructor python_dealloc = nullptr;        // That of classes made in Python.
   const PyCodeObject* module_call = nullptr;  // What calls a module's hooks.
+  PyTypeObject* module_type = nullptr;        // torch.nn.Module.
+  std::string library_dir;                    // Python's own.
 };
 Known* known = nullptr;
 
@@ -86,7 +91,60 @@ const PyCodeObject* FindModuleCall() {
   return code->co_argcount > 0 ? code : nullptr;
 }
 
+// The module that a method runs for, or null. Borrowed.
+PyObject* ModuleOf(const _PyInterpreterFrame* frame) {
+  if (frame->f_code->co_argcount == 0) return nullptr;
+  PyObject* self = frame->localsplus[0];
+  if (self != nullptr && PyCell_Check(self)) self = PyCell_GET(self);
+  return self != nullptr && IsTorchModule(self) ? self : nullptr;
+}
+
 }  // namespace
+
+bool IsCuttable(PyCodeObject* code) {
+  constexpr int kGenerators = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+  if ((code->co_flags & kGenerators) != 0 ||
+      (code->co_flags & CO_NEWLOCALS) == 0) {
+    return false;
+  }
+  const std::string file = PyText(code->co_filename);
+  if (IsUserFile(code->co_filename)) {
+    constexpr absl::string_view kPackages = "/site-packages/";
+    const size_t at = file.find(kPackages.data());
+    if (at == std::string::npos) {
+      return !IsBelow(file.data(), file.size(), known->library_dir);
+    }
+    // What works on arrays has no tensors to record.
+    return file.compare(at + kPackages.size(), 6, "numpy/") != 0;
+  }
+  return IsBelow(file.data(), file.size(), known->torch_dir) &&
+         PyText(code->co_name) == "forward";
+}
+
+bool IsModuleCall(const PyCodeObject* code) {
+  return code != nullptr && code == known->module_call;
+}
+
+bool IsTorchModule(PyObject* object) {
+  return PyType_IsSubtype(Py_TYPE(object), known->module_type) != 0;
+}
+
+FrameSites SitesBelow(const PyFrameObject* outer) {
+  const GilHolder gil;
+  FrameSites sites;
+  const _PyInterpreterFrame* end = outer == nullptr ? nullptr : outer->f_frame;
+  const _PyInterpreterFrame* frame = PyThreadState_Get()->cframe->current_frame;
+  for (; frame != nullptr && frame != end; frame = frame->previous) {
+    const int unit = _PyInterpreterFrame_LASTI(frame);
+    if (unit < 0 || !IsCuttable(frame->f_code)) continue;
+    sites.push_back(
+        {.code = PyRef::Share(reinterpret_cast<PyObject*>(frame->f_code)),
+         .module = PyRef::Share(ModuleOf(frame)),
+         .unit = unit});
+  }
+  std::reverse(sites.begin(), sites.end());
+  return sites;
+}
 
 bool InitInterpreter(std::string torch_dir, std::string mica_dir) {
   if (known != nullptr) return true;
@@ -104,6 +162,16 @@ bool InitInterpreter(std::string torch_dir, std::string mica_dir) {
   known->python_dealloc =
       reinterpret_cast<PyTypeObject*>(python_class.get())->tp_dealloc;
   known->module_call = FindModuleCall();
+  PyRef nn = PyRef::Steal(PyImport_ImportModule("torch.nn"));
+  PyRef module =
+      PyRef::Steal(nn ? PyObject_GetAttrString(nn.get(), "Module") : nullptr);
+  PyRef os = PyRef::Steal(PyImport_ImportModule("os"));
+  PyRef file =
+      PyRef::Steal(os ? PyObject_GetAttrString(os.get(), "__file__") : nullptr);
+  if (!module || !file) return false;
+  known->module_type = reinterpret_cast<PyTypeObject*>(module.release());
+  known->library_dir = PyText(file.get());
+  known->library_dir.resize(known->library_dir.rfind('/'));
   return true;
 }
 

@@ -37,6 +37,15 @@ struct FrameLine {
 // above it.
 std::optional<FrameLine> FrameAbove(int64_t level, const PyFrameObject* outer);
 
+// The frames of this thread below `outer` (or all) that are of the user's own
+// functions or of a module's forward(). Takes the GIL if need be.
+FrameSites SitesBelow(const PyFrameObject* outer);
+
+// True for the code by which torch.nn.Module calls forward().
+bool IsModuleCall(const PyCodeObject* code);
+// True for an instance of torch.nn.Module.
+bool IsTorchModule(PyObject* object);
+
 // Tells `visit` the modules (torch.nn.Module) whose calls are under way on this
 // thread, the innermost first, until it returns false. Takes the GIL if need
 // be; borrowed.

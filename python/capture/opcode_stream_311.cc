@@ -74,7 +74,9 @@ class OpcodeStream final : public InterpreterStream {
       default:
         return 0;
     }
-    if (stream->watch_.refusal()) stream->Stop();
+    if (stream->watch_.is_stopped() && !stream->watch_.LookOn()) {
+      stream->Stop();
+    }
     return 0;
   }
 
@@ -255,8 +257,10 @@ void OpcodeStream::Dispatch(int opcode, int arg, PyCodeObject* code) {
       return Cell(code, arg);
     case STORE_SUBSCR:
       watch_.Store(Peek(2), Peek(3));
+      watch_.NoteChange(Peek(2));
       return watch_.WriteItem(Peek(2), Peek(1), Peek(3));
     case DELETE_SUBSCR:
+      watch_.NoteChange(Peek(2));
       return watch_.RemoveItem(Peek(2), Peek(1));
     case BINARY_SUBSCR:
       return watch_.UseItem(Peek(2), Peek(1));

@@ -73,12 +73,14 @@ std::vector<std::string> ParameterNames(PyObject* callable) {
 // Everything that observes one run.
 struct Observation {
   explicit Observation(std::string title)
-      : watch(PyEval_GetFrame()),
+      : caller(PyEval_GetFrame()),
+        watch(caller),
         recorder(
             std::move(title),
             {.is_making_tensor = [this] { return watch.is_making_tensor(); },
              .is_allocating = [this] { return watch.is_allocating(); },
-             .on_leaf = [this](PyObject* t) { watch.gradients().See(t); }}) {
+             .on_leaf = [this](PyObject* t) { watch.gradients().See(t); },
+             .places = [this] { return SitesBelow(caller); }}) {
     watch.SetOnMade([this](PyObject* tensor) { recorder.AddConstant(tensor); });
     watch.SetOnHostCall(
         [this](bool begins) { begins ? recorder.Stop() : recorder.Start(); });
@@ -134,6 +136,7 @@ struct Observation {
     }
   }
 
+  PyFrameObject* caller;  // That the run is called from; may be null.
   StateWatch watch;
   Recorder recorder;
   std::unique_ptr<InterpreterStream> stream;
@@ -162,8 +165,11 @@ void AddRoots(Observation& run, PyObject* callable, const InputGuards& inputs) {
   }
 }
 
-Refusal FromStatus(const absl::Status& status) {
-  return {.reason = std::string(status.message())};
+Refusal FromStatus(const absl::Status& status, const Recorder& recorder) {
+  Refusal refusal{.reason = std::string(status.message())};
+  FrameSites place = recorder.PlaceOf(status);
+  if (!place.empty()) refusal.places.push_back(std::move(place));
+  return refusal;
 }
 
 }  // namespace
@@ -243,6 +249,7 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
   run.follows_numbers = options.follow_numbers;
   run.watch.SetVarying(&varying);
   run.watch.SetSlots(&record->slots_);
+  run.watch.SetLooksOn(options.looks_on);
   for (const int node : record->inputs_.numbers()) {
     run.watch.values().AddInput(record->inputs_.recorded_number(node), node,
                                 record->inputs_.path(node));
@@ -290,8 +297,14 @@ bool Record::Finish(Observation& run, PyObject* result,
     *refusal = std::move(why);
     return false;
   };
-  if (run.watch.refusal()) return refuse(run.watch.refusal());
-  if (run.recorder.refusal()) return refuse(run.recorder.refusal());
+  if (run.watch.refusal() || run.recorder.refusal()) {
+    Refusal why =
+        run.watch.refusal() ? run.watch.refusal() : run.recorder.refusal();
+    why.places = run.watch.RefusedPlaces();
+    const auto& more = run.recorder.refusal().places;
+    why.places.insert(why.places.end(), more.begin(), more.end());
+    return refuse(std::move(why));
+  }
   const TorchState after = TorchState::Current();
   if (after != torch_state_) {
     return refuse({.reason = absl::StrCat("changes torch's state: ",
@@ -353,7 +366,8 @@ bool Record::Finish(Observation& run, PyObject* result,
     const TraceSpan finish("capture", "make tape");
     return run.recorder.Finish(states, tensors);
   }();
-  if (!recorded.ok()) return refuse(FromStatus(recorded.status()));
+  if (!recorded.ok())
+    return refuse(FromStatus(recorded.status(), run.recorder));
   for (PyObject* state : recorded->states) {
     const int leaf = gradients_.FindGradient(state);
     states_.push_back(
@@ -378,7 +392,7 @@ bool Record::Finish(Observation& run, PyObject* result,
   auto graph =
       Graph::Build(recorded->tape, tensors, bound.states, options.graph);
   if (!graph.ok()) {
-    Refusal why = FromStatus(graph.status());
+    Refusal why = FromStatus(graph.status(), run.recorder);
     why.by_numbers = why.transient = !recorded->tape.host_values.empty();
     return refuse(std::move(why));
   }
@@ -419,7 +433,9 @@ bool Record::FindEffects(Observation& run, std::vector<PyObject*>* left,
   const auto refuse = [&](std::string reason) {
     *refusal = {.reason = std::move(reason),
                 .mend = "keep such changes out of the compiled function",
-                .transient = true};
+                .at = {},
+                .transient = true,
+                .places = run.watch.changes()};
     return false;
   };
   const auto is_number = [](PyObject* object) {

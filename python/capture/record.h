@@ -38,6 +38,8 @@ struct CaptureOptions {
   // Whether numbers read from tensors are followed, so that they may differ
   // at each run; else each has to be the recorded one.
   bool follow_numbers = true;
+  // Whether a refused run is watched to its end, for what else is refused.
+  bool looks_on = false;
   // Classes whose instances are taken apart when they are arguments.
   absl::flat_hash_set<PyTypeObject*> structural;
 };

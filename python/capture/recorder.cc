@@ -7,10 +7,12 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "analysis/lower/lower.h"
 #include "python/capture/composites.h"
 #include "python/capture/op_facts.h"
 #include "python/capture/recorder_impl.h"
@@ -63,6 +65,7 @@ void Recorder::Impl::RecordCall(const c10::OperatorHandle& op,
   const UserLine line = CurrentUserLine();
   call.file = line.file;
   call.line = line.line;
+  call.place = AddPlace();
   const auto refuse = [&](std::string why, std::string mend = "") {
     owner->Refuse({.reason = absl::StrCat(call.op, ": ", why),
                    .mend = std::move(mend),
@@ -340,7 +343,18 @@ void Recorder::Stop() {
 }
 
 void Recorder::Refuse(Refusal refusal) {
-  if (!refusal_) refusal_ = std::move(refusal);
+  if (refusal_) return;
+  refusal_ = std::move(refusal);
+  refusal_.places = {impl_->callbacks.places()};
+}
+
+FrameSites Recorder::PlaceOf(const absl::Status& failure) const {
+  const std::optional<int32_t> place = PlaceOfFailure(failure);
+  if (!place || *place < 0 ||
+      *place >= static_cast<int32_t>(impl_->places.size())) {
+    return {};
+  }
+  return impl_->places[*place];
 }
 
 Recorder::Mark Recorder::now() const {

@@ -53,6 +53,8 @@ class Recorder {
     // An operator is about to take a tensor for the first time that requires
     // grad and that the run didn't make.
     std::function<void(PyObject*)> on_leaf;
+    // The functions under way.
+    std::function<FrameSites()> places;
   };
   Recorder(std::string name, Callbacks callbacks);
   ~Recorder();
@@ -104,6 +106,10 @@ class Recorder {
   // no more.
   void SetHostValues(std::vector<TapeHostValue> values,
                      std::vector<int32_t> results);
+
+  // Where the run was at what a failure of Finish(), or of the analysis of its
+  // tape, is about; empty if that isn't known.
+  FrameSites PlaceOf(const absl::Status& failure) const;
 
   int64_t num_calls() const;
 

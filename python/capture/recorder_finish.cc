@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analysis/lower/lower.h"
 #include "python/capture/recorder_impl.h"
 
 namespace mica {
@@ -109,7 +110,7 @@ absl::StatusOr<Recorder::Result> Recorder::Finish(
       impl.seen[id].unresolved = false;
       return CheckAlias(tape, id);
     }
-    return absl::FailedPreconditionError(absl::StrCat(
+    absl::Status unknown = absl::FailedPreconditionError(absl::StrCat(
         impl.seen[id].first_op, " takes a tensor ", tape.tensors[id].dtype, "[",
         absl::StrJoin(tape.tensors[id].sizes, ","),
         "] of unknown origin: not an argument, no state that the program "
@@ -117,6 +118,7 @@ absl::StatusOr<Recorder::Result> Recorder::Finish(
         impl.seen[id].first_use.line == 0
             ? ""
             : absl::StrCat(" (", impl.seen[id].first_use.ToString(), ")")));
+    return WithPlace(std::move(unknown), impl.seen[id].first_place);
   };
   const auto num_seen = static_cast<TapeTensorId>(tape.tensors.size());
   for (TapeTensorId id = 0; id < num_seen; ++id) {

@@ -47,6 +47,7 @@ struct Recorder::Impl {
     bool is_remade = false;   // Its metadata changed in place since `ids`.
     UserLine first_use;
     std::string first_op;
+    int32_t first_place = -1;
   };
 
   Callbacks callbacks;
@@ -56,9 +57,16 @@ struct Recorder::Impl {
   absl::flat_hash_map<const c10::StorageImpl*, Storage> storages;
   absl::flat_hash_set<int32_t> dead_calls;
   ModuleScopes scopes;
-  std::vector<int32_t> modules;  // By call: its module's number in `scopes`.
+  std::vector<int32_t> modules;    // By call: its module's number in `scopes`.
+  std::vector<FrameSites> places;  // By TapeCall::place.
   bool started = false;
   bool saved_included = false;
+
+  // The number of where the run is.
+  int32_t AddPlace() {
+    places.push_back(callbacks.places());
+    return static_cast<int32_t>(places.size()) - 1;
+  }
 
   Storage& StorageOf(const at::Tensor& tensor);
   // Null for memory not seen before.

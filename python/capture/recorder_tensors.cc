@@ -87,6 +87,7 @@ TapeTensorId Recorder::Impl::IdOf(const at::Tensor& tensor,
   seen[id].unresolved = true;
   seen[id].first_op = op;
   seen[id].first_use = CurrentUserLine();
+  seen[id].first_place = AddPlace();
   if (record.requires_grad) {
     const GilHolder gil;  // Operators run without it.
     const PyRef object = PyRef::Steal(THPVariable_Wrap(tensor));

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "python/capture/py_ref.h"
 
 namespace mica {
 
@@ -20,6 +22,15 @@ struct UserLine {
   }
 };
 
+// How far a function is.
+struct FrameSite {
+  PyRef code;
+  PyRef module;  // The torch.nn.Module that it is a method of, if it is one.
+  int32_t unit = 0;  // Of the code, that runs.
+};
+// The functions under way at one moment that can be cut, the outermost first.
+using FrameSites = std::vector<FrameSite>;
+
 // What stands in the way of a capture, for the user to read. Empty: nothing.
 struct Refusal {
   std::string reason;  // "calls builtins.print, whose effect can't be replayed"
@@ -30,6 +41,9 @@ struct Refusal {
   bool transient = false;
   // True if it may be for the numbers that were followed.
   bool by_numbers = false;
+  // Where the run was then, and at whatever else stood in the way after it;
+  // empty if that isn't known.
+  std::vector<FrameSites> places;
 
   explicit operator bool() const { return !reason.empty(); }
   std::string ToString() const {

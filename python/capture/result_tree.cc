@@ -163,6 +163,29 @@ int ResultTree::Builder::AddNew(PyObject* object, int depth) {
     AddAttributes(id, object, depth);
     return id;
   }
+  if (type == &PyMethod_Type) {
+    const int id = NewContainer(Kind::kMethod, object);
+    for (PyObject* part :
+         {PyMethod_GET_FUNCTION(object), PyMethod_GET_SELF(object)}) {
+      const int child = Add(part, depth + 1);
+      tree_.nodes_[id].children.push_back(child);
+    }
+    return id;
+  }
+  if (type == &PyCFunction_Type && PyCFunction_GET_SELF(object) != nullptr &&
+      !PyModule_Check(PyCFunction_GET_SELF(object))) {
+    auto* function = reinterpret_cast<PyCFunctionObject*>(object);
+    const int id = NewContainer(Kind::kBuiltin, object);
+    const int child = Add(function->m_self, depth + 1);
+    Node& node = tree_.nodes_[id];
+    node.children.push_back(child);
+    node.method = function->m_ml;
+    // The definition is the class's.
+    node.keys.push_back(
+        PyRef::Share(reinterpret_cast<PyObject*>(Py_TYPE(function->m_self))));
+    node.keys.push_back(PyRef::Share(function->m_module));
+    return id;
+  }
   return Refuse(absl::StrCat("returns a ", TypeName(type),
                              ", which can't be made again"));
 }
@@ -284,6 +307,20 @@ PyObject* ResultTree::MakeNode(int id, const Parts& parts,
   const auto count = static_cast<Py_ssize_t>(node.children.size());
   PyRef object;
   switch (node.kind) {
+    case Kind::kMethod: {
+      PyRef function = PyRef::Steal(MakeNode(node.children[0], parts, made));
+      PyRef self = PyRef::Steal(MakeNode(node.children[1], parts, made));
+      if (!function || !self) return nullptr;
+      object = PyRef::Steal(PyMethod_New(function.get(), self.get()));
+      return object ? keep(object.release()) : nullptr;
+    }
+    case Kind::kBuiltin: {
+      PyRef self = PyRef::Steal(MakeNode(node.children[0], parts, made));
+      if (!self) return nullptr;
+      object = PyRef::Steal(
+          PyCFunction_NewEx(node.method, self.get(), node.keys[1].get()));
+      return object ? keep(object.release()) : nullptr;
+    }
     case Kind::kTuple: {
       object = PyRef::Steal(PyTuple_New(count));
       if (!object) return nullptr;

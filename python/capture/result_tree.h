@@ -58,6 +58,8 @@ class ResultTree {
     kDict,
     kSet,
     kInstance,
+    kMethod,   // In Python, of an object.
+    kBuiltin,  // In C, of an object.
   };
   struct Node {
     Kind kind = Kind::kObject;
@@ -66,6 +68,7 @@ class ResultTree {
     std::vector<PyRef> keys;
     std::vector<PyRef> names;
     std::vector<int> children;
+    PyMethodDef* method = nullptr;  // kBuiltin.
   };
 
   class Builder;

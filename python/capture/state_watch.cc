@@ -112,7 +112,31 @@ void StateWatch::Refuse(std::string reason, std::string mend) {
   if (refusal_) return;
   refusal_ = {.reason = std::move(reason),
               .mend = std::move(mend),
-              .at = CurrentUserLine()};
+              .at = CurrentUserLine(),
+              .places = {SitesBelow(caller_)}};
+}
+
+void StateWatch::NoteChange(PyObject* container) {
+  constexpr size_t kMaxChanges = 32;
+  if (!looks_on_ || changes_.size() >= kMaxChanges || !IsOld(container)) return;
+  changes_.push_back(SitesBelow(caller_));
+}
+
+bool StateWatch::LookOn() {
+  constexpr size_t kMaxRefusals = 32;
+  if (!looks_on_ || refused_.size() >= kMaxRefusals) return false;
+  refused_.push_back(std::move(refusal_));
+  refusal_ = Refusal();
+  return true;
+}
+
+std::vector<FrameSites> StateWatch::RefusedPlaces() const {
+  std::vector<FrameSites> places;
+  for (const Refusal& refusal : refused_) {
+    places.insert(places.end(), refusal.places.begin(), refusal.places.end());
+  }
+  places.insert(places.end(), refusal_.places.begin(), refusal_.places.end());
+  return places;
 }
 
 void StateWatch::MarkOld(PyObject* object, const std::string& path) {

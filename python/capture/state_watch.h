@@ -142,7 +142,22 @@ class StateWatch {
   void Import(PyObject* name);
   void Refuse(std::string reason, std::string mend = "");
 
-  const Refusal& refusal() const { return refusal_; }
+  // The first, if there is one.
+  const Refusal& refusal() const {
+    return refused_.empty() ? refusal_ : refused_[0];
+  }
+  // The step at hand may change `container`, if that is old.
+  void NoteChange(PyObject* container);
+  // Where the run was at steps that may have changed what it had read.
+  const std::vector<FrameSites>& changes() const { return changes_; }
+  // What stood in the way, in order; the run goes on after each but the last.
+  std::vector<FrameSites> RefusedPlaces() const;
+  // After a refusal: looks on for what else may be refused, if it may.
+  // Requires: the record is given up. False if there is no point.
+  bool LookOn();
+  // Whether it may.
+  void SetLooksOn(bool looks_on) { looks_on_ = looks_on; }
+  bool is_stopped() const { return static_cast<bool>(refusal_); }
   StateGuards& guards() { return guards_; }
   const StateGuards& guards() const { return guards_; }
   // True if `object` was there before the run and isn't part of an argument.
@@ -341,7 +356,10 @@ class StateWatch {
   // Those whose contents before the run nobody noted,
   absl::flat_hash_set<PyObject*> unread_containers_;
   absl::flat_hash_set<PyObject*> written_dicts_;
-  Refusal refusal_;
+  Refusal refusal_;               // The one that stopped the watch.
+  std::vector<Refusal> refused_;  // Those after which it looked on.
+  bool looks_on_ = false;
+  std::vector<FrameSites> changes_;
   absl::flat_hash_set<PyObject*> inputs_;
   absl::flat_hash_set<PyObject*> state_inputs_;
   std::vector<PyRef> state_tensors_;

@@ -26,6 +26,23 @@ PyRef SelfOf(PyObject* callable) {
   return self;
 }
 
+// True for a method of a container that may change it.
+bool ChangesContainer(PyObject* callable, PyObject* container) {
+  if (container == nullptr || IsTensor(container)) return false;
+  static const auto& methods = *new absl::flat_hash_set<std::string>{
+      "__delitem__", "__ior__",     "__setitem__", "add",     "append",
+      "appendleft",  "clear",       "discard",     "extend",  "extendleft",
+      "insert",      "move_to_end", "pop",         "popitem", "popleft",
+      "remove",      "reverse",     "setdefault",  "sort",    "update"};
+  if (!PyList_Check(container) && !PyDict_Check(container) &&
+      !PyAnySet_Check(container) &&
+      !PyType_IsSubtype(Py_TYPE(container), DequeType())) {
+    return false;
+  }
+  const std::string name = CallableName(callable);
+  return methods.contains(name.substr(name.rfind('.') + 1));
+}
+
 // A function of numpy's own or a method of an array.
 bool IsNumpyCall(PyObject* callable, absl::Span<PyObject* const> args) {
   for (PyObject* arg : args) {
@@ -298,6 +315,7 @@ void StateWatch::CallBuiltin(PyObject* callable,
   if (known != nullptr && !(known->read.empty() && known->changed.empty())) {
     return CallAnnotated(*known, callable, all, keyword_names);
   }
+  if (!all.empty() && ChangesContainer(callable, all[0])) NoteChange(all[0]);
   switch (kind) {
     case CallKind::kUnknown:
       return RefuseCall(callable);

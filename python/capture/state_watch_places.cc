@@ -83,6 +83,7 @@ bool StateWatch::IsWritten(PyObject* holder, PyObject* key) const {
 
 void StateWatch::WritePlace(PyObject* holder, PyRef key,
                             const std::string& path) {
+  if (guards_.Noted(holder, key.get()) != nullptr) NoteChange(holder);
   written_dicts_.insert(holder);
   written_keys_.insert({holder, key.get()});
   written_.push_back({.holder = PyRef::Share(holder),

@@ -89,6 +89,59 @@ class Graph:
 
 
 @dataclass(frozen=True)
+class Cut:
+    """Where a callable leaves its graph.
+
+    Attributes:
+      name: The function's.
+      at: The user's line: file:line.
+      reason: Why.
+    """
+
+    name: str
+    at: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.at} in {self.name}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Part of a callable, between cuts, that is captured by itself.
+
+    Attributes:
+      name: The function's.
+      begins: The line where it goes on.
+      ends: The lines where it may end, but for the function's own returns.
+      graphs: Its records, most recently hit first.
+      refusals: Why runs of it were eager.
+      misses: Which guards failed, by guard.
+      left_eager: Why it isn't watched any more; empty while it is.
+      hits: Runs that a record served.
+    """
+
+    name: str
+    begins: str
+    ends: list[str]
+    graphs: list[Graph]
+    refusals: list[Reason]
+    misses: list[Reason]
+    left_eager: str
+    hits: int
+
+    def __str__(self) -> str:
+        ends = ", ".join(sorted(set(self.ends))) or "its return"
+        text = f"{self.name} from {self.begins} to {ends}: "
+        if self.left_eager:
+            return f"{text}runs eagerly: {self.left_eager}"
+        ops = [str(len(graph.ops)) for graph in self.graphs]
+        return (
+            f"{text}{len(ops)} graphs of {', '.join(ops)} ops, {self.hits} hits"
+        )
+
+
+@dataclass(frozen=True)
 class Explanation:
     """What capture made of a callable; `str()` gives a page of text.
 
@@ -104,6 +157,10 @@ class Explanation:
       hits: Calls that a record served.
       captures: Calls that were watched.
       eager_calls: Calls that ran eagerly without a record being made.
+      pieces: The parts that are captured, if it isn't one graph.
+      cuts: What runs eagerly between those.
+      split_calls: Calls that ran in pieces.
+      last_graphs: Runs of pieces as graphs in the latest call of that kind.
     """
 
     name: str
@@ -116,6 +173,10 @@ class Explanation:
     eager_calls: int
     misses_by_kind: dict[str, int] = field(default_factory=dict)
     dropped: int = 0
+    pieces: list[Piece] = field(default_factory=list)
+    cuts: list[Cut] = field(default_factory=list)
+    split_calls: int = 0
+    last_graphs: int = 0
 
     @property
     def is_one_graph(self) -> bool:
@@ -152,6 +213,13 @@ class Explanation:
             if graph.effects:
                 lines.append("  effects:")
                 lines += [f"    {effect}" for effect in graph.effects]
+        if self.pieces:
+            lines.append(
+                f"{self.split_calls} calls in pieces, the latest with "
+                f"{self.last_graphs} graphs"
+            )
+        lines += [f"piece: {piece}" for piece in self.pieces]
+        lines += [f"cut at {cut}" for cut in self.cuts]
         lines += [f"ran eagerly: {reason}" for reason in self.refusals]
         lines += [f"missed: {reason}" for reason in self.misses]
         if self.dropped:
@@ -202,23 +270,7 @@ def _explanation(compiled: Any) -> Explanation:
     report = compiled._mica_report()
     return Explanation(
         name=report["name"],
-        graphs=[
-            Graph(
-                calls=record["calls"],
-                ops=record["ops"],
-                opaque=record["opaque"],
-                guards=record["guards"],
-                claims=guards_of(record),
-                effects=record["effects"],
-                hits=record["hits"],
-                program_text=record["program"],
-                plan_text=record["plan"],
-                arena_bytes=record["arena_bytes"],
-                live_set_bytes=record["live_set_bytes"],
-                variables=record["variables"],
-            )
-            for record in report["records"]
-        ],
+        graphs=_graphs(report),
         refusals=[Reason(*reason) for reason in report["refusals"]],
         misses=[Reason(*reason) for reason in report["misses"]],
         given_up=report["given_up"],
@@ -227,7 +279,43 @@ def _explanation(compiled: Any) -> Explanation:
         eager_calls=report["eager_calls"],
         misses_by_kind=report["miss_kinds"],
         dropped=report["dropped"],
+        pieces=[
+            Piece(
+                name=piece["name"],
+                begins=piece["begins"],
+                ends=piece["ends"],
+                graphs=_graphs(piece),
+                refusals=[Reason(*reason) for reason in piece["refusals"]],
+                misses=[Reason(*reason) for reason in piece["misses"]],
+                left_eager=piece["left_eager"],
+                hits=piece["hits"],
+            )
+            for piece in report["pieces"]
+        ],
+        cuts=[Cut(**cut) for cut in report["cuts"]],
+        split_calls=report["split_calls"],
+        last_graphs=report["last_graphs"],
     )
+
+
+def _graphs(report: dict[str, Any]) -> list[Graph]:
+    return [
+        Graph(
+            calls=record["calls"],
+            ops=record["ops"],
+            opaque=record["opaque"],
+            guards=record["guards"],
+            claims=guards_of(record),
+            effects=record["effects"],
+            hits=record["hits"],
+            program_text=record["program"],
+            plan_text=record["plan"],
+            arena_bytes=record["arena_bytes"],
+            live_set_bytes=record["live_set_bytes"],
+            variables=record["variables"],
+        )
+        for record in report["records"]
+    ]
 
 
 def _counts(names: list[str]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 from torch import Tensor, nn
 
@@ -21,14 +23,31 @@ def test_a_served_program() -> None:
     assert told["ops"] > 0
 
 
-def test_a_program_that_runs_eagerly() -> None:
-    def complex_roots(x: Tensor) -> Tensor:
-        return torch.fft.fft(x).abs().sort()[0]
+def test_a_program_in_pieces() -> None:
+    def spectrum(x: Tensor) -> Tensor:
+        y = torch.fft.fft(x * 2).abs()
+        return y + 1
 
-    call, info = coverage.capture(complex_roots, [torch.rand(9)], {})
+    call, info = coverage.capture(spectrum, [torch.rand(9)], {})
+    for graphs in (0, 1, 1):
+        x = torch.rand(9)
+        assert torch.equal(call(x), spectrum(x))
+        told = info()
+        assert told["graphs"] >= graphs
+        assert told["fallback"]
+    assert told["breaks"] >= 1
+    assert told["ops"] > 0
+    assert "fft" in told["reason"]
+
+
+def test_a_program_that_runs_eagerly() -> None:
+    def process(x: Tensor) -> int:
+        return os.getpid()
+
+    call, info = coverage.capture(process, [torch.rand(9)], {})
     for _ in range(3):
         call(torch.rand(9))
         told = info()
         assert told["graphs"] == 0
         assert told["fallback"]
-    assert "fft" in told["reason"]
+    assert "posix.getpid" in told["reason"]

@@ -24,8 +24,9 @@ def capture(
       kwargs: The same for those given by name.
     Returns:
       The compiled callable, and a function that tells of its latest call:
-      `graphs` that served it, whether Python ran (`fallback`), `captures` so
-      far, `ops` in the graph, and the `reason` why it wasn't served.
+      `graphs` that served it, `breaks` between them, whether Python ran
+      (`fallback`), `captures` so far, `ops` in the graphs, and the `reason` why
+      one graph didn't serve it.
     """
     del args, kwargs
     return _told(mica.compile(module, exact=True))
@@ -42,24 +43,35 @@ def capture_fast(
 def _told(
     compiled: Callable[..., Any],
 ) -> tuple[Callable[..., Any], Callable[[], dict[str, Any]]]:
-    seen = {"hits": 0, "captures": 0, "eager": 0}
+    seen = {"hits": 0, "captures": 0, "eager": 0, "split": 0}
 
     def info() -> dict[str, Any]:
         now = mica.explain(compiled)
         is_hit = now.hits > seen["hits"]
         is_watched = now.captures > seen["captures"] and bool(now.graphs)
         is_eager = now.eager_calls > seen["eager"]
-        seen.update(hits=now.hits, captures=now.captures, eager=now.eager_calls)
+        is_split = now.split_calls > seen["split"]
+        seen.update(
+            hits=now.hits,
+            captures=now.captures,
+            eager=now.eager_calls,
+            split=now.split_calls,
+        )
         reasons = [str(r) for r in now.refusals] + [
             f"missed: {r}" for r in now.misses
         ]
         if now.given_up:
             reasons.insert(0, now.given_up)
+        graphs = now.graphs[:1] if not is_split else now.graphs
+        for piece in now.pieces if is_split else []:
+            graphs = graphs + piece.graphs[:1]
+        whole = int((is_hit or is_watched) and not is_eager)
         return {
-            "graphs": int((is_hit or is_watched) and not is_eager),
-            "fallback": is_eager or not (is_hit or is_watched),
+            "graphs": now.last_graphs if is_split else whole,
+            "breaks": len(now.cuts) if is_split else 0,
+            "fallback": is_split or is_eager or not (is_hit or is_watched),
             "captures": max(now.captures, 1),
-            "ops": len(now.graphs[0].ops) if now.graphs else 0,
+            "ops": sum(len(graph.ops) for graph in graphs),
             "reason": reasons[0] if reasons and not is_hit else None,
         }
 

@@ -1,0 +1,84 @@
+// frame_hook.h for CPython 3.11, by what PEP 523 has.
+
+#include <utility>
+
+#include "python/capture/cpython_311.h"
+#include "python/capture/frame_hook.h"
+#include "python/capture/interpreter.h"
+#include "python/capture/record.h"
+
+namespace mica {
+namespace {
+
+thread_local FrameHook* innermost = nullptr;
+
+// Under the GIL.
+int num_hooks = 0;
+_PyFrameEvalFunction below = nullptr;  // What was installed before.
+// Another came on top of ours and may call it: ours can't go on top of that.
+bool is_covered = false;
+
+PyInterpreterState* Interpreter() { return PyInterpreterState_Get(); }
+
+}  // namespace
+
+struct FrameHookAccess {
+  static PyObject* Hook(PyThreadState* thread, _PyInterpreterFrame* frame,
+                        int is_throw) {
+    FrameHook* hook = innermost;
+    const _PyFrameEvalFunction run =
+        below != nullptr ? below : &_PyEval_EvalFrameDefault;
+    if (hook == nullptr || is_throw != 0 ||
+        frame->owner != FRAME_OWNED_BY_THREAD ||
+        thread->c_tracefunc != nullptr || IsCapturing()) {
+      return run(thread, frame, is_throw);
+    }
+    constexpr int kFunction = CO_NEWLOCALS | CO_OPTIMIZED;
+    PyCodeObject* code = frame->f_code;
+    if ((code->co_flags & kFunction) != kFunction ||
+        _PyInterpreterFrame_LASTI(frame) >= 0) {
+      return run(thread, frame, is_throw);
+    }
+    const _PyInterpreterFrame* caller = thread->cframe->current_frame;
+    const NewFrame made{
+        .function = frame->f_func,
+        .code = code,
+        .variables = {frame->localsplus,
+                      static_cast<size_t>(NumOwnVariables(code))},
+        .is_module_call = caller != nullptr && IsModuleCall(caller->f_code)};
+    PyRef result;
+    if (!hook->evaluate_(made, &result)) return run(thread, frame, is_throw);
+    // The caller of an evaluation takes the frame away.
+    return result.release();
+  }
+};
+
+int NumOwnVariables(const PyCodeObject* code) {
+  return code->co_nlocalsplus - code->co_nfreevars;
+}
+
+FrameHook::FrameHook(Evaluate evaluate)
+    : evaluate_(std::move(evaluate)), outer_(std::exchange(innermost, this)) {
+  if (num_hooks++ > 0) return;
+  const _PyFrameEvalFunction now =
+      _PyInterpreterState_GetEvalFrameFunc(Interpreter());
+  if (now == &_PyEval_EvalFrameDefault || now == &FrameHookAccess::Hook) {
+    is_covered = false;
+  }
+  if (now == &FrameHookAccess::Hook || is_covered) return;
+  below = now;
+  _PyInterpreterState_SetEvalFrameFunc(Interpreter(), &FrameHookAccess::Hook);
+}
+
+FrameHook::~FrameHook() {
+  innermost = outer_;
+  if (--num_hooks > 0) return;
+  if (_PyInterpreterState_GetEvalFrameFunc(Interpreter()) ==
+      &FrameHookAccess::Hook) {
+    _PyInterpreterState_SetEvalFrameFunc(Interpreter(), below);
+  } else {
+    is_covered = true;
+  }
+}
+
+}  // namespace mica

@@ -1,0 +1,458 @@
+"""How control, stack and variables go through CPython 3.11's functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from types import CodeType
+
+from mica.bytecode_311 import Handler, Instruction, Unit, Unsplittable
+
+_OPTIMIZED, _NEWLOCALS, VARARGS, VARKEYWORDS = 1, 2, 4, 8
+_GENERATORS = 0x20 | 0x80 | 0x200
+# Names by which a function may look at its own frame.
+_SEES_FRAME = frozenset(
+    ("locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe")
+)
+
+# Operands popped, then what is pushed: an object, a null, a method or null,
+# what a handler restores.
+_EFFECTS: dict[str, tuple[int, str]] = {
+    **dict.fromkeys(
+        [
+            "NOP",
+            "RESUME",
+            "MAKE_CELL",
+            "COPY_FREE_VARS",
+            "PRECALL",
+            "KW_NAMES",
+            "DELETE_FAST",
+            "DELETE_DEREF",
+            "DELETE_GLOBAL",
+            "JUMP_FORWARD",
+            "JUMP_BACKWARD",
+            "JUMP_BACKWARD_NO_INTERRUPT",
+        ],
+        (0, ""),
+    ),
+    **dict.fromkeys(
+        [
+            "LOAD_CONST",
+            "LOAD_FAST",
+            "LOAD_CLOSURE",
+            "LOAD_DEREF",
+            "LOAD_CLASSDEREF",
+            "LOAD_NAME",
+            "LOAD_BUILD_CLASS",
+            "LOAD_ASSERTION_ERROR",
+        ],
+        (0, "o"),
+    ),
+    **dict.fromkeys(
+        [
+            "POP_TOP",
+            "STORE_FAST",
+            "STORE_DEREF",
+            "STORE_GLOBAL",
+            "DELETE_ATTR",
+            "POP_EXCEPT",
+            "RETURN_VALUE",
+            "PRINT_EXPR",
+            "RERAISE",
+            "POP_JUMP_FORWARD_IF_FALSE",
+            "POP_JUMP_FORWARD_IF_TRUE",
+            "POP_JUMP_FORWARD_IF_NONE",
+            "POP_JUMP_FORWARD_IF_NOT_NONE",
+            "POP_JUMP_BACKWARD_IF_FALSE",
+            "POP_JUMP_BACKWARD_IF_TRUE",
+            "POP_JUMP_BACKWARD_IF_NONE",
+            "POP_JUMP_BACKWARD_IF_NOT_NONE",
+            "LIST_APPEND",
+            "SET_ADD",
+            "LIST_EXTEND",
+            "SET_UPDATE",
+            "DICT_UPDATE",
+            "DICT_MERGE",
+        ],
+        (1, ""),
+    ),
+    **dict.fromkeys(
+        [
+            "UNARY_POSITIVE",
+            "UNARY_NEGATIVE",
+            "UNARY_NOT",
+            "UNARY_INVERT",
+            "GET_ITER",
+            "LOAD_ATTR",
+            "LIST_TO_TUPLE",
+            "CHECK_EXC_MATCH",
+        ],
+        (1, "o"),
+    ),
+    **dict.fromkeys(
+        [
+            "BINARY_SUBSCR",
+            "BINARY_OP",
+            "COMPARE_OP",
+            "IS_OP",
+            "CONTAINS_OP",
+            "IMPORT_NAME",
+        ],
+        (2, "o"),
+    ),
+    "PUSH_NULL": (0, "n"),
+    "STORE_ATTR": (2, ""),
+    "DELETE_SUBSCR": (2, ""),
+    "STORE_SUBSCR": (3, ""),
+    "MAP_ADD": (2, ""),
+    "LOAD_METHOD": (1, "mo"),
+    "BEFORE_WITH": (1, "oo"),
+    "PUSH_EXC_INFO": (1, "xo"),
+    "WITH_EXCEPT_START": (0, "o"),
+    "IMPORT_FROM": (0, "o"),
+    "GET_LEN": (0, "o"),
+    "MATCH_MAPPING": (0, "o"),
+    "MATCH_SEQUENCE": (0, "o"),
+    "MATCH_KEYS": (0, "o"),
+    "MATCH_CLASS": (3, "o"),
+}
+# Operands that are looked at and stay, from the top, those popped included.
+_PEEKS: dict[str, int] = {
+    "WITH_EXCEPT_START": 4,
+    "IMPORT_FROM": 1,
+    "GET_LEN": 1,
+    "MATCH_MAPPING": 1,
+    "MATCH_SEQUENCE": 1,
+    "MATCH_KEYS": 2,
+    "CHECK_EXC_MATCH": 2,
+    "FOR_ITER": 1,
+}
+ENDS = frozenset(("RETURN_VALUE", "RAISE_VARARGS", "RERAISE"))
+JUMPS = frozenset(
+    ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
+)
+READS = frozenset(
+    [
+        "LOAD_FAST",
+        "LOAD_CLOSURE",
+        "LOAD_DEREF",
+        "STORE_DEREF",
+        "DELETE_DEREF",
+        "LOAD_CLASSDEREF",
+        "DELETE_FAST",
+        "MAKE_CELL",
+    ]
+)
+LOCAL_OPS = READS | {"STORE_FAST"}
+
+
+# What only brings operands, so that it may as well belong to what takes them.
+_LOADS = frozenset(
+    (
+        "LOAD_FAST",
+        "LOAD_CONST",
+        "LOAD_GLOBAL",
+        "LOAD_DEREF",
+        "LOAD_CLOSURE",
+        "LOAD_ATTR",
+        "LOAD_METHOD",
+        "PUSH_NULL",
+    )
+)
+
+
+def _effect(instruction: Instruction) -> tuple[int, str]:
+    name, arg = instruction.name, instruction.arg
+    effect = _EFFECTS.get(name)
+    if effect is not None:
+        return effect
+    match name:
+        case "LOAD_GLOBAL":
+            return 0, "no" if arg & 1 else "o"
+        case "CALL":
+            return arg + 2, "o"
+        case "CALL_FUNCTION_EX":
+            return 3 + (arg & 1), "o"
+        case "BUILD_TUPLE" | "BUILD_LIST" | "BUILD_SET" | "BUILD_STRING":
+            return arg, "o"
+        case "BUILD_SLICE":
+            return arg, "o"
+        case "BUILD_MAP":
+            return 2 * arg, "o"
+        case "BUILD_CONST_KEY_MAP":
+            return arg + 1, "o"
+        case "UNPACK_SEQUENCE":
+            return 1, "o" * arg
+        case "UNPACK_EX":
+            return 1, "o" * ((arg & 255) + (arg >> 8) + 1)
+        case "FORMAT_VALUE":
+            return (2 if arg & 4 else 1), "o"
+        case "MAKE_FUNCTION":
+            return 1 + (arg & 15).bit_count(), "o"
+        case "RAISE_VARARGS":
+            return arg, ""
+    raise Unsplittable(f"it has an instruction {name}")
+
+
+def touched(instruction: Instruction) -> int:
+    """How deep into the stack an instruction looks."""
+    name, arg = instruction.name, instruction.arg
+    if name in ("SWAP", "COPY"):
+        return arg
+    if name in ("LIST_APPEND", "SET_ADD", "LIST_EXTEND"):
+        return arg + 1
+    if name in ("SET_UPDATE", "DICT_UPDATE"):
+        return arg + 1
+    if name == "MAP_ADD":
+        return arg + 2
+    if name == "DICT_MERGE":
+        return arg + 3
+    if name == "RERAISE":
+        return arg + 1
+    if name in ("FOR_ITER", "JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP"):
+        return 1
+    return max(_PEEKS.get(name, 0), _effect(instruction)[0])
+
+
+# What is known of a slot of the stack: "o" an object, "n" a null, "m" either,
+# "x" what a handler restores, "?" differs; and the instructions that made it.
+Slot = tuple[str, frozenset[int]]
+Stack = tuple[Slot, ...]
+
+
+def _join(a: Stack, b: Stack) -> Stack:
+    if len(a) != len(b):
+        raise Unsplittable("its stack can't be followed")
+    return tuple(
+        (x[0] if x[0] == y[0] else "?", x[1] | y[1])
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+def follow(
+    index: int, instruction: Instruction, stack: Stack
+) -> list[tuple[int, Stack]]:
+    """Where control goes from an instruction, and with which stack."""
+    name, arg = instruction.name, instruction.arg
+    following = index + 1
+    target = instruction.target
+    if name == "COPY":
+        return [(following, (*stack, stack[-arg]))]
+    if name == "SWAP":
+        items = list(stack)
+        items[-1], items[-arg] = items[-arg], items[-1]
+        return [(following, tuple(items))]
+    if name == "FOR_ITER":
+        assert target is not None
+        value: Slot = ("o", frozenset())
+        return [(following, (*stack, value)), (target, stack[:-1])]
+    if name in ("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP"):
+        assert target is not None
+        return [(following, stack[:-1]), (target, stack)]
+    pops, pushes = _effect(instruction)
+    if pops > len(stack):
+        raise Unsplittable("its stack can't be followed")
+    made = frozenset((index,))
+    after = stack[: len(stack) - pops] + tuple(
+        # Of a with's two, the exit is what stays.
+        (kind, frozenset() if name == "BEFORE_WITH" and i == 1 else made)
+        for i, kind in enumerate(pushes)
+    )
+    if name in ENDS:
+        return []
+    if name in JUMPS:
+        assert target is not None
+        return [(target, after)]
+    result = [(following, after)]
+    if target is not None:
+        result.append((target, after))
+    return result
+
+
+def _at_handler(stack: Stack, handler: Handler) -> Stack:
+    pushed: tuple[Slot, ...] = (("x", frozenset()),) * (1 + handler.lasti)
+    return stack[: handler.depth] + pushed
+
+
+class FunctionFlow:
+    """What is known of a code object, whoever runs it."""
+
+    def __init__(self, code: CodeType) -> None:
+        if code.co_flags & _GENERATORS:
+            raise Unsplittable("it is a generator or a coroutine")
+        if not code.co_flags & _NEWLOCALS or not code.co_flags & _OPTIMIZED:
+            raise Unsplittable("it is no function's code")
+        self.code = code
+        self.unit = Unit(code)
+        self.instructions = self.unit.instructions
+        names = list(code.co_varnames)
+        names += [n for n in code.co_cellvars if n not in code.co_varnames]
+        self.names = names  # Of the variables that a frame owns.
+        self.sees_frame = not _SEES_FRAME.isdisjoint(code.co_names)
+        self.stacks = self._find_stacks()
+        self.targets = {
+            i.target for i in self.instructions if i.target is not None
+        } | {i.handler.at for i in self.instructions if i.handler is not None}
+        self.live = self._find_live()
+        self.consumers = self._find_consumers()
+
+    @property
+    def num_locals(self) -> int:
+        """The number of variables that a frame owns."""
+        return len(self.names)
+
+    def _find_stacks(self) -> list[Stack | None]:
+        stacks: list[Stack | None] = [None] * len(self.instructions)
+        todo: list[tuple[int, Stack]] = [(0, ())]
+        while todo:
+            index, stack = todo.pop()
+            known = stacks[index]
+            joined = stack if known is None else _join(known, stack)
+            if joined == known:
+                continue
+            stacks[index] = joined
+            instruction = self.instructions[index]
+            todo += follow(index, instruction, joined)
+            if instruction.handler is not None:
+                handler = instruction.handler
+                todo.append((handler.at, _at_handler(joined, handler)))
+        return stacks
+
+    def _find_live(self) -> list[int]:
+        """Of each instruction: the variables that may be read from there on."""
+        count = len(self.instructions)
+        everything = (1 << self.num_locals) - 1
+        if self.sees_frame:
+            return [everything] * count
+        live = [0] * count
+        changed = True
+        while changed:
+            changed = False
+            for index in range(count - 1, -1, -1):
+                instruction = self.instructions[index]
+                name, out = instruction.name, 0
+                if name not in ENDS and name not in JUMPS:
+                    out |= live[index + 1] if index + 1 < count else 0
+                if instruction.target is not None:
+                    out |= live[instruction.target]
+                if name in LOCAL_OPS and instruction.arg < self.num_locals:
+                    bit = 1 << instruction.arg
+                    out = out | bit if name in READS else out & ~bit
+                if instruction.handler is not None:
+                    out |= live[instruction.handler.at]
+                if out != live[index]:
+                    live[index] = out
+                    changed = True
+        if self.needs_self():
+            live = [bits | 1 for bits in live]
+        return live
+
+    def needs_self(self) -> bool:
+        """Whether super() looks for the first argument by itself."""
+        code = self.code
+        return "__class__" in code.co_freevars and code.co_argcount > 0
+
+    def _find_consumers(self) -> dict[int, set[int]]:
+        """Of iterators and contexts: the instructions that look at them."""
+        consumers: dict[int, set[int]] = {}
+        for index, instruction in enumerate(self.instructions):
+            stack = self.stacks[index]
+            if stack is None:
+                continue
+            depth = touched(instruction)
+            for _, makers in stack[len(stack) - depth :] if depth else ():
+                for maker in makers:
+                    if self.instructions[maker].name in (
+                        "GET_ITER",
+                        "BEFORE_WITH",
+                    ):
+                        consumers.setdefault(maker, set()).add(index)
+        return consumers
+
+    def step_at(self, index: int) -> int:
+        """The first instruction of the step that an instruction is part of."""
+        instructions = self.instructions
+        if instructions[index].name == "CALL":
+            index -= 1
+        if (
+            instructions[index].name == "PRECALL"
+            and index > 0
+            and instructions[index - 1].name == "KW_NAMES"
+        ):
+            index -= 1
+        while index > 0 and self._is_load_before(index):
+            index -= 1
+        return index
+
+    def _is_load_before(self, index: int) -> bool:
+        """Whether what comes before always leads on to `index`, and loads."""
+        before = self.instructions[index - 1]
+        return (
+            before.name in _LOADS
+            and index not in self.targets
+            and before.handler == self.instructions[index].handler
+        )
+
+    def step_end(self, index: int) -> int:
+        """The last instruction of the step that begins at `index`."""
+        while (
+            self.instructions[index].name in _LOADS
+            and index + 1 < len(self.instructions)
+            and self._is_load_before(index + 1)
+        ):
+            index += 1
+        if self.instructions[index].name == "KW_NAMES":
+            index += 1
+        if self.instructions[index].name == "PRECALL":
+            index += 1
+        return index
+
+    def is_in_handler(self, index: int) -> bool:
+        """Whether an exception may be under way there."""
+        stack = self.stacks[index]
+        return stack is None or any(kind in "x?" for kind, _ in stack)
+
+    def _makers_of_iterable(self, index: int) -> list[int]:
+        """The steps that make what an iterator is got of, by a call."""
+        stack = self.stacks[index]
+        if self.instructions[index].name != "GET_ITER" or not stack:
+            return []
+        return [
+            self.step_at(maker)
+            for maker in stack[-1][1]
+            if self.instructions[maker].name == "CALL"
+        ]
+
+    def steps(self, places: Iterable[int]) -> frozenset[int]:
+        """All steps that follow from cuts at some instructions.
+
+        A step begins where its operands are loaded. What holds the place in a
+        loop or a context can't be in a record: the steps that make and use it
+        are cuts too.
+        """
+        steps: set[int] = set()
+        todo = [self.step_at(self.unit.index_of(at)) for at in places]
+        for index in todo:
+            if self.is_in_handler(index):
+                raise Unsplittable("it is cut where an exception is handled")
+        while todo:
+            index = todo.pop()
+            if index in steps:
+                continue
+            steps.add(index)
+            todo += self._makers_of_iterable(self.step_end(index))
+            for _, makers in self.stacks[index] or ():
+                for maker in makers & self.consumers.keys():
+                    todo.append(self.step_at(maker))
+                    todo += [
+                        self.step_at(consumer)
+                        for consumer in self.consumers[maker]
+                        if not self.is_in_handler(self.step_at(consumer))
+                    ]
+        return frozenset(steps)
+
+
+@lru_cache(maxsize=256)
+def function_flow(code: CodeType) -> FunctionFlow:
+    """What is known of a code object; raises Unsplittable."""
+    return FunctionFlow(code)
