@@ -189,6 +189,8 @@ PyObject* Compiled::Call(const CallArgs& args) {
 }
 
 PyObject* Compiled::CallInPieces(const CallArgs& args) {
+  // A tracer wants to see the function itself.
+  if (IsForeignTracerActive()) return CallEagerly(args);
   const std::shared_ptr<Splits> splits = splits_;
   PyRef result = PyRef::Steal(splits->Call(callable_.get(), args));
   if (!result) return nullptr;

@@ -400,7 +400,7 @@ bool Record::Finish(Observation& run, PyObject* result,
   if (options.make_runner) {
     const absl::Status status =
         CompileOutside(options.make_runner.get(), bound);
-    if (!status.ok()) return refuse(FromStatus(status));
+    if (!status.ok()) return refuse(FromStatus(status, run.recorder));
   }
   guards_ = std::move(run.watch.guards());
   for (const InputGuards::Tensor& tensor : inputs_.tensors()) {

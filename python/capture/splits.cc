@@ -87,6 +87,19 @@ CutFunction::CutFunction(PyRef function, PyRef module, CompiledOptions options,
           PyFunction_GET_CODE(function_.get())))),
       steps_(PyRef::Steal(PyFrozenSet_New(nullptr))) {}
 
+bool CutFunction::CanBeCut() const {
+  const PyErrorKeeper keeper;
+  const Cutter* cutter = FindCutter();
+  PyRef steps;
+  if (cutter != nullptr) {
+    steps = PyRef::Steal(PyObject_CallFunctionObjArgs(
+        cutter->steps.get(), PyFunction_GET_CODE(function_.get()), steps_.get(),
+        nullptr));
+  }
+  if (!steps) PyErr_Clear();
+  return static_cast<bool>(steps);
+}
+
 bool CutFunction::Cut(int32_t unit, const std::string& why) {
   if (reasons_.contains(unit) || uncuttable_.contains(unit) ||
       reasons_.size() >= kMaxCuts) {
@@ -352,7 +365,7 @@ bool Splits::LearnSite(const FrameSite& site, const std::string& why) {
     wanted.module = site.module;
   }
   if (const auto known = functions_.find(key); known != functions_.end()) {
-    return known->second->Cut(site.unit, why);
+    return known->second != nullptr && known->second->Cut(site.unit, why);
   }
   return wanted.cuts.try_emplace(site.unit, why).second;
 }
@@ -403,6 +416,11 @@ std::shared_ptr<CutFunction> Splits::FindFunction(const NewFrame& frame) {
   auto made = std::make_shared<CutFunction>(
       PyRef::Share(reinterpret_cast<PyObject*>(frame.function)),
       PyRef::Share(module), options_, &codes_);
+  if (!made->CanBeCut()) {
+    order_.push_back(std::move(made));  // Its address stays taken.
+    functions_[key] = nullptr;
+    return nullptr;
+  }
   if (wanted != wanted_.end()) {
     for (const auto& [unit, why] : wanted->second.cuts) made->Cut(unit, why);
   }

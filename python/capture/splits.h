@@ -49,6 +49,8 @@ class CutFunction {
   CutFunction(PyRef function, PyRef module, CompiledOptions options,
               Codes* codes);
 
+  // False for code that can't be taken apart.
+  bool CanBeCut() const;
   // Cuts at an instruction; `why` is for the user. False if that is cut
   // already or can't be.
   bool Cut(int32_t unit, const std::string& why);

@@ -175,10 +175,10 @@ def test_numpy_on_a_value():
     in_pieces(fn, calls=4)
 
 
-def test_a_size_that_depends_on_data():
+def test_numbers_that_no_graph_has():
     def fn(a):
         b = torch.relu(a * 2)
-        c = b[b > 0.5]
+        c = torch.fft.fft(b).abs()
         return c.sum() + b.mean()
 
     compiled = in_pieces(fn)
@@ -558,7 +558,6 @@ def test_lists_that_grow():
     for i in range(8):
         same(compiled(x(i)), fn(x(i)))
     assert held == list(range(16))
-    assert report(compiled).last_graphs == 2, str(report(compiled))
 
 
 def test_what_comes_free_of_the_cut_is_one_graph_again():
@@ -711,3 +710,12 @@ def test_reset_forgets_the_cuts():
     assert not told.cuts
     assert not told.pieces
     assert told.split_calls == 0
+
+
+def test_code_that_cannot_be_taken_apart_runs_eagerly():
+    source = "def fn(a):\n    b = a + 1\n    note(1)\n    match b:\n"
+    source += "        case [_, *rest]:\n            b = b * 2\n"
+    source += "        case int():\n            b = b * 3\n    return b\n"
+    names: dict[str, Any] = {"note": note}
+    exec(compile(source, __file__, "exec"), names)
+    in_pieces(names["fn"])
