@@ -23,8 +23,10 @@ constexpr int kMaxIdleCaptures = 24;
 constexpr int kMaxSizes = 64;
 // Calls in a row by pieces of which none was a graph.
 constexpr int kMaxIdleSplitCalls = 8;
-// Times that a callable in pieces is tried as a whole again.
+// Times that a callable in pieces is tried as a whole again, after calls in
+// which nothing was cut; and the call after which it is anyway.
 constexpr int kMaxRetries = 4;
+constexpr int64_t kFirstRetry = 8;
 
 void Log(const std::string& text) { PySys_FormatStderr("%s\n", text.c_str()); }
 
@@ -130,19 +132,22 @@ void Compiled::NoteHit(const std::shared_ptr<Record>& record) {
   if (at != records_.end()) std::rotate(records_.begin(), at, at + 1);
 }
 
-PyObject* Compiled::RaiseUnserved(const Miss* miss) const {
+std::string Compiled::WhyUnserved(const Miss* miss) const {
+  if (miss != nullptr) return miss->ToString();
+  return given_up_.empty() ? "it has no record" : given_up_;
+}
+
+PyObject* Compiled::RaiseUnserved(const std::string& why) const {
   PyErr_SetString(
       error_ ? error_.get() : PyExc_RuntimeError,
       absl::StrCat(Title(callable_.get()),
-                   " isn't served, and the stance is fail_on_recompile: ",
-                   miss != nullptr     ? miss->ToString()
-                   : given_up_.empty() ? "it has no record"
-                                       : given_up_)
+                   " isn't served, and the stance is fail_on_recompile: ", why)
           .c_str());
   return nullptr;
 }
 
 PyObject* Compiled::Call(const CallArgs& args) {
+  unserved_.clear();
   // Inside another capture: that one sees what happens here.
   if (options_.disabled || IsCapturing() || IsDisabled()) {
     return CallEagerly(args);
@@ -175,11 +180,17 @@ PyObject* Compiled::Call(const CallArgs& args) {
     if (has_miss && miss.note.at.line == 0) miss.note.at = CurrentUserLine();
     if (has_miss) NoteMiss(misplaced, miss);
   }
-  if (CurrentStance() == Stance::kFailOnRecompile) {
-    return RaiseUnserved(has_miss ? &miss : nullptr);
-  }
-  if (splits_ != nullptr && (goes_by_pieces_ || !given_up_.empty())) {
+  const bool may_record = CurrentStance() != Stance::kFailOnRecompile;
+  if (splits_ != nullptr &&
+      (goes_by_pieces_ || !given_up_.empty() || !may_record)) {
     return CallInPieces(args);
+  }
+  if (!may_record) {
+    const std::string why = WhyUnserved(has_miss ? &miss : nullptr);
+    if (!options_.capture.is_piece) return RaiseUnserved(why);
+    // The function that it is a piece of runs to its end first.
+    if (given_up_.empty()) unserved_ = why;
+    return CallEagerly(args);
   }
   if (!given_up_.empty()) {
     if (options_.fullgraph) return RaiseRefusal(given_up_);
@@ -196,6 +207,12 @@ PyObject* Compiled::CallInPieces(const CallArgs& args) {
   if (!result) return nullptr;
   ++split_calls_;
   const SplitEvents& events = splits->events();
+  if (const PyRef error = splits->TakeCheckError()) {
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())),
+                    error.get());
+    return nullptr;
+  }
+  if (!events.unserved.empty()) return RaiseUnserved(events.unserved);
   if (events.graphs == 0) {
     ++eager_calls_;
     if (++idle_split_calls_ >= kMaxIdleSplitCalls && splits == splits_) {
@@ -210,11 +227,13 @@ PyObject* Compiled::CallInPieces(const CallArgs& args) {
     ++num_retries_;
     goes_by_pieces_ = false;
   }
+  // What was in the way may have been something that is done once.
+  if (split_calls_ == kFirstRetry) goes_by_pieces_ = false;
   return result.release();
 }
 
 void Compiled::ConsiderPieces(const Refusal& refusal) {
-  if (options_.is_piece || options_.fullgraph) return;
+  if (options_.capture.is_piece || options_.fullgraph) return;
   // What changes state may do so once only, a training step a few times.
   const auto kind = [](const Refusal& r) {
     return r.reason.substr(

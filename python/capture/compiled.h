@@ -22,9 +22,6 @@ struct CompiledOptions {
   CaptureOptions capture;
   bool fullgraph = false;  // Raise `error` instead of running eagerly.
   bool disabled = false;   // Always run eagerly.
-  // Part of a callable that isn't one graph: what it is cut into is that one's
-  // to decide.
-  bool is_piece = false;
   int max_records = 16;
   // What to tell on stderr.
   bool log_guards = false;
@@ -79,6 +76,9 @@ class Compiled {
   int64_t num_eager_calls() const { return eager_calls_; }
   int64_t num_refusals() const { return num_refusals_; }
   const Refusal& last_refusal() const { return last_refusal_; }
+  // Of a piece: why its last run wasn't served, under a stance that forbids
+  // that; empty if it was, and when it is told.
+  std::string TakeUnserved() { return std::exchange(unserved_, {}); }
   // Of the record that served or was made last; 0 if there is none.
   int64_t LastNumOps() const;
   // For Python's garbage collector.
@@ -114,7 +114,8 @@ class Compiled {
   bool KeepBound();
   void AddRecord(std::shared_ptr<Record> record);
   PyObject* RaiseRefusal(const std::string& text) const;
-  PyObject* RaiseUnserved(const Miss* miss) const;
+  std::string WhyUnserved(const Miss* miss) const;
+  PyObject* RaiseUnserved(const std::string& why) const;
 
   PyRef callable_;
   PyRef error_;
@@ -138,6 +139,7 @@ class Compiled {
   // Whether a call that no record fits goes by pieces; else it is watched.
   bool goes_by_pieces_ = false;
   int64_t split_calls_ = 0;
+  std::string unserved_;
   int num_retries_ = 0;       // Of the whole, after pieces that met no cut.
   int idle_split_calls_ = 0;  // In a row, without a graph.
   int captures_without_hit_ = 0;
@@ -149,6 +151,10 @@ class Compiled {
 PyObject* MakeCompiledType();
 // The callable inside an instance of it; null for another object. Borrowed.
 PyObject* UnwrapCompiled(PyObject* object);
+// A new instance. Null with a Python error set.
+PyRef MakeCompiled(PyRef callable, PyRef error, CompiledOptions options);
+// What an instance holds; lives as long as that.
+Compiled* CompiledOf(PyObject* instance);
 
 }  // namespace mica
 

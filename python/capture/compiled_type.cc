@@ -58,6 +58,16 @@ PyObject* VectorCall(PyObject* self, PyObject* const* args, size_t count,
   return compiled.Call(call);
 }
 
+PyObject* NewInstance(PyTypeObject* type, PyRef callable, PyRef error,
+                      CompiledOptions options) {
+  PyObject* self = type->tp_alloc(type, 0);
+  if (self == nullptr) return nullptr;
+  Cast(self)->vectorcall = &VectorCall;
+  Cast(self)->compiled =
+      new Compiled(std::move(callable), std::move(error), std::move(options));
+  return self;
+}
+
 // Compiled(callable, error, frozen, fullgraph, exact, disabled, num_threads,
 //          num_streams, queue, max_records, logs, make_runner)
 PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*keywords*/) {
@@ -89,12 +99,8 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*keywords*/) {
   options.log_guards = words.find(",guards,") != std::string::npos;
   options.log_recompiles = words.find(",recompiles,") != std::string::npos;
   options.log_graph = words.find(",graph,") != std::string::npos;
-  PyObject* self = type->tp_alloc(type, 0);
-  if (self == nullptr) return nullptr;
-  Cast(self)->vectorcall = &VectorCall;
-  Cast(self)->compiled = new Compiled(PyRef::Share(callable),
-                                      PyRef::Share(error), std::move(options));
-  return self;
+  return NewInstance(type, PyRef::Share(callable), PyRef::Share(error),
+                     std::move(options));
 }
 
 void Dealloc(PyObject* self) {
@@ -303,5 +309,12 @@ PyObject* UnwrapCompiled(PyObject* object) {
   return Py_TYPE(object) == compiled_type ? Cast(object)->compiled->callable()
                                           : nullptr;
 }
+
+PyRef MakeCompiled(PyRef callable, PyRef error, CompiledOptions options) {
+  return PyRef::Steal(NewInstance(compiled_type, std::move(callable),
+                                  std::move(error), std::move(options)));
+}
+
+Compiled* CompiledOf(PyObject* instance) { return Cast(instance)->compiled; }
 
 }  // namespace mica

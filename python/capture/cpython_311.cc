@@ -121,6 +121,19 @@ bool IsCuttable(PyCodeObject* code) {
          PyText(code->co_name) == "forward";
 }
 
+bool IsImporting(const PyFrameObject* outer) {
+  const GilHolder gil;
+  const _PyInterpreterFrame* end = outer == nullptr ? nullptr : outer->f_frame;
+  const _PyInterpreterFrame* frame = PyThreadState_Get()->cframe->current_frame;
+  for (; frame != nullptr && frame != end; frame = frame->previous) {
+    if (PyUnicode_CompareWithASCIIString(
+            frame->f_code->co_filename, "<frozen importlib._bootstrap>") == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
 bool IsModuleCall(const PyCodeObject* code) {
   return code != nullptr && code == known->module_call;
 }
@@ -228,6 +241,17 @@ uint32_t TypeVersion(PyTypeObject* type) {
   return (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) != 0
              ? type->tp_version_tag
              : 0;
+}
+
+bool IsGenerator(PyObject* object) {
+  return PyGen_Check(object) || PyCoro_CheckExact(object) ||
+         PyAsyncGen_CheckExact(object);
+}
+
+bool IsSuspendedGenerator(PyObject* object) {
+  // The three begin alike.
+  return reinterpret_cast<PyGenObject*>(object)->gi_frame_state ==
+         FRAME_SUSPENDED;
 }
 
 PyObject* InstanceDict(PyObject* instance) {

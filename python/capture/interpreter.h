@@ -63,6 +63,11 @@ uint32_t TypeVersion(PyTypeObject* type);
 
 // The dict that holds an instance's attributes, or null. Borrowed.
 PyObject* InstanceDict(PyObject* instance);
+
+// True for a generator, a coroutine or an asynchronous generator; for one that
+// waits in the middle of its code, with what it has to do at its end.
+bool IsGenerator(PyObject* object);
+bool IsSuspendedGenerator(PyObject* object);
 // What a member descriptor of a class with __slots__ stands for; null if it is
 // unset or no plain slot. Borrowed.
 PyObject* SlotValue(PyObject* owner, PyObject* member);

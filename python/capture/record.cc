@@ -16,6 +16,7 @@
 #include "python/capture/interpreter.h"
 #include "python/capture/recorder.h"
 #include "python/capture/state_watch.h"
+#include "python/capture/unread.h"
 
 namespace mica {
 namespace {
@@ -216,6 +217,17 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
                                   "thread",
                         .transient = true});
   }
+  if (options.is_piece) {
+    for (Py_ssize_t i = 0; i < args.size(); ++i) {
+      PyObject* arg = args.args[i];
+      if (IsTorchModule(arg) || !(IsGenerator(arg) || HasFinalizer(arg))) {
+        continue;
+      }
+      return run_eagerly(
+          {.reason = absl::StrCat("goes on with a ", TypeName(Py_TYPE(arg)),
+                                  ", which may tell when it dies")});
+    }
+  }
   static const VaryingNumbers& none = *new VaryingNumbers;
   const VaryingNumbers& varying =
       options.follow_numbers ? options.varying : none;
@@ -335,8 +347,14 @@ bool Record::Finish(Observation& run, PyObject* result,
     left.push_back(argument.get());
   }
   if (!FindArgumentChanges(run, &left, refusal)) return false;
+  const PyRef told =
+      options.is_piece ? WithoutUnread(result) : PyRef::Share(result);
+  if (!told) {
+    PyErr_Clear();
+    return refuse({.reason = "no memory is left", .transient = true});
+  }
   auto [tree, tree_refusal] =
-      ResultTree::Build(result, left, run.watch, inputs_, &tensors);
+      ResultTree::Build(told.get(), left, run.watch, inputs_, &tensors);
   if (tree_refusal) return refuse(std::move(tree_refusal));
   if (run.watch.refusal()) return refuse(run.watch.refusal());
   result_ = std::move(tree);

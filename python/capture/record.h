@@ -40,6 +40,8 @@ struct CaptureOptions {
   bool follow_numbers = true;
   // Whether a refused run is watched to its end, for what else is refused.
   bool looks_on = false;
+  // Whether the callable is a piece of a function, and tells what such do.
+  bool is_piece = false;
   // Classes whose instances are taken apart when they are arguments.
   absl::flat_hash_set<PyTypeObject*> structural;
 };

@@ -75,6 +75,39 @@ std::string LineOf(PyObject* code, int32_t unit) {
                       line > 0 ? line : object->co_firstlineno);
 }
 
+// A CheckError says what eager did (mica/check.py). Goes on with that: what it
+// returned, or null with what it raised; the error is for the call's end.
+PyRef TakeCheckError(SplitEvents* events) {
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  PyObject* attributes = value == nullptr ? nullptr : InstanceDict(value);
+  PyObject* returned = attributes == nullptr
+                           ? nullptr
+                           : PyDict_GetItemString(attributes, "_mica_returned");
+  PyObject* raised = attributes == nullptr
+                         ? nullptr
+                         : PyDict_GetItemString(attributes, "_mica_raised");
+  PyRef result = PyRef::Share(returned);
+  const PyRef error = PyRef::Share(raised);
+  if (!result && !error) {
+    PyErr_Restore(type, value, traceback);
+    return PyRef();
+  }
+  if (!events->check_error) events->check_error = PyRef::Share(value);
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+  if (error) {
+    PyObject* own = PyException_GetTraceback(error.get());
+    PyErr_Restore(
+        PyRef::Share(reinterpret_cast<PyObject*>(Py_TYPE(error.get())))
+            .release(),
+        PyRef::Share(error.get()).release(), own);
+  }
+  return result;
+}
+
 }  // namespace
 
 CutFunction::CutFunction(PyRef function, PyRef module, CompiledOptions options,
@@ -187,11 +220,13 @@ std::shared_ptr<CutFunction::Piece> CutFunction::MakePiece(
     piece->exits[PyLong_AsLongLong(key)] = {
         .depth = static_cast<int>(PyLong_AsLong(item(value, 0))),
         .values = Numbers<int>(item(value, 1)),
-        .nulls = Numbers<int>(item(value, 2))};
+        .nulls = Numbers<int>(item(value, 2)),
+        .unread = Numbers<int>(item(value, 3))};
   }
   if (!is_plain) {
-    piece->compiled =
-        std::make_unique<Compiled>(piece->function, PyRef(), options_);
+    piece->holder = MakeCompiled(piece->function, PyRef(), options_);
+    if (!piece->holder) return nullptr;
+    piece->compiled = CompiledOf(piece->holder.get());
   }
   return piece;
 }
@@ -240,8 +275,14 @@ PyObject* CutFunction::Run(absl::Span<PyObject* const> variables,
 void CutFunction::Leave(const Exit& exit, PyObject* told, State* state) const {
   const PyObject* unbound = FindCutter()->unbound.get();
   state->resize(num_variables_ + exit.depth);
+  PyObject* unread = PyTuple_GET_ITEM(told, 1);
+  for (size_t i = 0; i < exit.unread.size(); ++i) {
+    PyObject* value = PyTuple_GET_ITEM(unread, static_cast<Py_ssize_t>(i));
+    // Where the piece gave it none, it has the value that it had.
+    if (value != unbound) (*state)[exit.unread[i]] = PyRef::Share(value);
+  }
   for (size_t i = 0; i < exit.values.size(); ++i) {
-    PyObject* value = PyTuple_GET_ITEM(told, static_cast<Py_ssize_t>(i) + 1);
+    PyObject* value = PyTuple_GET_ITEM(told, static_cast<Py_ssize_t>(i) + 2);
     (*state)[exit.values[i]] = value == unbound ? PyRef() : PyRef::Share(value);
   }
   for (const int slot : exit.nulls) (*state)[slot] = PyRef();
@@ -252,8 +293,6 @@ PyObject* CutFunction::RunPiece(Piece& piece, const State& state,
   std::vector<PyObject*> args;
   args.reserve(piece.params.size());
   for (const int slot : piece.params) args.push_back(state[slot].get());
-  const CallArgs call{.args = args.data(),
-                      .num_positional = static_cast<Py_ssize_t>(args.size())};
   const bool is_plain = piece.compiled == nullptr || piece.has_no_ops ||
                         !piece.left_eager.empty();
   if (is_plain) {
@@ -268,7 +307,12 @@ PyObject* CutFunction::RunPiece(Piece& piece, const State& state,
   Compiled& compiled = *piece.compiled;
   const int64_t num_eager = compiled.num_eager_calls();
   const int64_t num_refusals = compiled.num_refusals();
-  PyRef told = PyRef::Steal(compiled.Call(call));
+  // As a Python object: the stance may have it checked.
+  PyRef told = PyRef::Steal(PyObject_Vectorcall(piece.holder.get(), args.data(),
+                                                args.size(), nullptr));
+  std::string unserved = compiled.TakeUnserved();
+  if (events->unserved.empty()) events->unserved = std::move(unserved);
+  if (!told) told = TakeCheckError(events);
   if (!told) return nullptr;
   if (compiled.num_eager_calls() == num_eager) {
     if (compiled.LastNumOps() > 0) {
@@ -345,14 +389,13 @@ int CutFunction::Traverse(visitproc visit, void* arg) const {
   Py_VISIT(module_.get());
   for (const auto& piece : made_) {
     Py_VISIT(piece->function.get());
-    if (piece->compiled == nullptr) continue;
-    if (const int stop = piece->compiled->Traverse(visit, arg)) return stop;
+    Py_VISIT(piece->holder.get());
   }
   return 0;
 }
 
 Splits::Splits(CompiledOptions options) : options_(std::move(options)) {
-  options_.is_piece = true;
+  options_.capture.is_piece = true;
   options_.capture.varying = VaryingNumbers();
 }
 

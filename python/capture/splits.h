@@ -26,6 +26,9 @@ struct SplitEvents {
   int64_t graphs = 0;  // Runs of pieces as graphs.
   int64_t steps = 0;   // That ran plainly.
   int64_t eager = 0;   // Pieces that did.
+  // Why a piece wasn't served, under a stance that forbids that.
+  std::string unserved;
+  PyRef check_error;  // The first that the stance "check" found.
 };
 
 // One function cut into pieces, and how its runs go.
@@ -73,12 +76,14 @@ class CutFunction {
     int depth = 0;
     std::vector<int> values;
     std::vector<int> nulls;
+    std::vector<int> unread;
   };
   struct Piece {
     PyRef function;
     int64_t entry = 0;
-    std::unique_ptr<Compiled> compiled;  // Null for what runs plainly.
-    std::string left_eager;              // Why, if it is.
+    PyRef holder;                  // The Compiled as a Python object.
+    Compiled* compiled = nullptr;  // Null for what runs plainly.
+    std::string left_eager;        // Why, if it is.
     bool has_no_ops = false;
     int strikes = 0;
     int num_idle = 0;
@@ -127,6 +132,8 @@ class Splits {
 
   // Of the last call.
   const SplitEvents& events() const { return events_; }
+  // What the stance "check" found in it, once.
+  PyRef TakeCheckError() { return std::exchange(events_.check_error, {}); }
 
   // New lists of dicts, into `report`.
   bool Report(PyObject* report) const;

@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "python/capture/compiled.h"
 #include "python/capture/constants.h"
+#include "python/capture/frame_hook.h"
 #include "python/capture/purity.h"
 
 namespace mica {
@@ -113,6 +114,8 @@ void StateWatch::Refuse(std::string reason, std::string mend) {
   refusal_ = {.reason = std::move(reason),
               .mend = std::move(mend),
               .at = CurrentUserLine(),
+              // A module is imported once.
+              .transient = IsImporting(caller_),
               .places = {SitesBelow(caller_)}};
 }
 

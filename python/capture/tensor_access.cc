@@ -259,7 +259,9 @@ PyObject* NewTensor(const TensorMeta& like, void** data) {
 PyObject* NewView(PyObject* base, const TensorMeta& like, int64_t offset) {
   return OrPythonError([&]() -> PyObject* {
     const c10::AutoGradMode no_grad(false);
-    const at::Tensor& from = Unpack(base);
+    // A view of what requires grad would require it, even here.
+    const at::Tensor& own = Unpack(base);
+    const at::Tensor from = own.requires_grad() ? own.detach() : own;
     return THPVariable_Wrap(at::as_strided(
         from, c10::IntArrayRef(like.sizes.data(), like.sizes.size()),
         c10::IntArrayRef(like.strides.data(), like.strides.size()),

@@ -61,11 +61,15 @@ def check(
     try:
         own, own_calls, text = _run(compiled, args, kwargs, touched["calls"])
     except Exception as error:
-        raise CheckError(
+        told = CheckError(
             f"{name}: eager raises {type(error).__name__}, a record returns"
-        ) from error
+        )
+        told._mica_raised = error
+        raise told from error
     if isinstance(own_calls, str):
-        raise CheckError(f"{name}: eager's calls aren't known: {own_calls}")
+        told = CheckError(f"{name}: eager's calls aren't known: {own_calls}")
+        told._mica_returned = own
+        raise told
     eager = Scene(
         _roots(compiled, args, kwargs, touched, own, own_calls, _Generators()),
         before,
@@ -74,7 +78,9 @@ def check(
     if not found and text:
         found = f"output: the record prints nothing, eager {text[:60]!r}"
     if found:
-        raise CheckError(f"{name}: {found}")
+        told = CheckError(f"{name}: {found}")
+        told._mica_returned = own
+        raise told
     return own
 
 

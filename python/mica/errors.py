@@ -9,3 +9,7 @@ class CaptureError(RuntimeError):
 
 class CheckError(RuntimeError):
     """Under the stance "check", a record did something else than eager."""
+
+    # What eager returned, or raised: a program in pieces goes on with that.
+    _mica_returned: object
+    _mica_raised: BaseException

@@ -4,11 +4,14 @@ The state of a frame in mid-run is a row of slots: its variables, as the code
 object numbers them, and above them the value stack. A piece is a function made
 of the bytecode of the one that is cut: it takes slots, goes on at one
 instruction and ends at the next cut, or where the function ends. It returns
-`(None, result)` there, and at a cut `(id, *slots)`.
+`(None, result)` there, and at a cut `(id, unread, *slots)`.
 
 A watched piece takes no more than it reads and tells no more than it changed,
-so that what only passes through, an iterator say, needs no guard. A plain piece
-runs one step, an instruction that can't be recorded, with the whole state.
+so that what only passes through, an iterator say, needs no guard. What it
+changed and nobody reads any more is told in the tuple `unread`, since it has to
+live on as in the function: a record has None for what may as well die. A plain
+piece runs one step, an instruction that can't be recorded, with the whole
+state.
 """
 
 from __future__ import annotations
@@ -43,12 +46,14 @@ class _Exit:
     Attributes:
       depth: Of the stack then.
       values: The slots told, in order.
-      nulls: Slots of the stack that are nulls.
+      nulls: Slots that have no value, nulls of the stack among them.
+      unread: The slots told that nobody reads any more.
     """
 
     depth: int
     values: list[int] = field(default_factory=list)
     nulls: list[int] = field(default_factory=list)
+    unread: list[int] = field(default_factory=list)
 
 
 # What a piece knows of a slot of its stack: the entry's slot of that number,
@@ -82,13 +87,26 @@ class _Piece:
         if plain or entry == 0:
             self._follow()
         else:
-            try:
-                self._follow()
-            except _NeedsStubs:
-                self.stubs = {
-                    i.handler.at for i in self.instructions if i.handler
-                }
-                self._follow()
+            self._follow_without_context()
+
+    def _follow_without_context(self) -> None:
+        """Leaves handlers out if the piece would take more of the stack.
+
+        What a context put there is new at each call: a record that took it
+        would serve none.
+        """
+        self.stubs = {i.handler.at for i in self.instructions if i.handler}
+        self._follow()
+        base, stubs = self.base, self.stubs
+        self.stubs = set()
+        try:
+            self._follow()
+            takes_more = self.base < base
+        except _NeedsStubs:
+            takes_more = True
+        if takes_more:
+            self.stubs = stubs
+            self._follow()
 
     def _rewritten_methods(self) -> frozenset[int]:
         """Look-ups whose method is on the stack at a cut.
@@ -337,7 +355,7 @@ class _Writer:
         )
         made_function.__qualname__ = original.__qualname__
         exits = {
-            key: (way.depth, tuple(way.values), tuple(way.nulls))
+            key: (way.depth, *map(tuple, (way.values, way.nulls, way.unread)))
             for key, way in self.exits.items()
         }
         return made_function, tuple(self.params), exits, tuple(origins)
@@ -397,7 +415,8 @@ class _Writer:
             return  # It begins as the function does.
         if self.function.code.co_freevars:
             emit("COPY_FREE_VARS", len(self.function.code.co_freevars))
-        emit("RESUME")
+        position = self.instructions[piece.entry].position
+        emit("RESUME", position=position)
         stack = self.function.stacks[piece.entry]
         assert stack is not None
         count = self.function.num_locals
@@ -514,27 +533,39 @@ class _Writer:
             emit("STORE_FAST", self.temporaries[i - lowest])
         emit("LOAD_CONST", self._constant(key))
         told = self._changed_variables()
+        for slot in range(count if not piece.plain else 0):
+            if not (told & ~live) >> slot & 1:
+                continue
+            if not (sure | maybe) >> slot & 1:
+                way.nulls.append(slot)
+                continue
+            # What comes in unread isn't taken.
+            self._load_maybe(slot, 1 + len(way.unread), lowest)
+            way.unread.append(slot)
+        emit("BUILD_TUPLE", len(way.unread))
         if not piece.plain:
             told &= live
         for slot in range(count):
             if not told >> slot & 1:
                 continue
-            way.values.append(slot)
             if sure >> slot & 1:
                 emit("LOAD_FAST", self.place[slot])
             elif maybe >> slot & 1:
-                self._load_maybe(slot, len(way.values), lowest)
+                self._load_maybe(slot, 2 + len(way.values), lowest)
             else:
                 emit("LOAD_CONST", self._constant(UNBOUND))
+            way.values.append(slot)
         for i in changed:
             if kinds[i] == "n":
                 way.nulls.append(count + i)
             else:
                 way.values.append(count + i)
                 emit("LOAD_FAST", self.temporaries[i - lowest])
-        emit("BUILD_TUPLE", len(way.values) + 1)
+        emit("BUILD_TUPLE", len(way.values) + 2)
         emit("RETURN_VALUE")
-        self.num_told = max(self.num_told, len(way.values) + 1)
+        self.num_told = max(
+            self.num_told, len(way.values) + 2, len(way.unread) + 1
+        )
         self.exits[key] = way
 
     def _load_maybe(self, slot: int, above: int, lowest: int) -> None:
@@ -593,8 +624,9 @@ def build(
       plain: Whether it runs the step at `entry`; else up to the next.
     Returns:
       The function; the slots that it takes, in order; of each exit, by id, the
-      depth of the stack, the slots told and the slots that are nulls; and of
-      each code unit of the piece the original's, or -1.
+      depth of the stack, the slots told, the slots that are nulls and those
+      told that nobody reads; and of each code unit of the piece the original's,
+      or -1.
     Raises:
       Unsplittable: It can't be made.
     """

@@ -217,7 +217,7 @@ def test_a_warning_of_the_callers_line():
         lambda: random.random(),
         lambda: np.random.rand(),
         lambda: next(COUNTER),
-        lambda: float(id(object()) * 0 + next(COUNTER)),
+        lambda: float(id(object()) % 7 + 7 * next(COUNTER)),
     ],
 )
 def test_values_from_outside(source):

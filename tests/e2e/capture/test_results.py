@@ -231,3 +231,22 @@ def test_new_objects_that_the_collector_does_not_track(make):
     compiled = mica.compile(lambda a: (a + 1, make()))
     made = [compiled(X)[1] for _ in range(4)]
     assert len({id(item) for item in made}) == 4
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda t: t.detach(),
+        lambda t: (t, t.detach(), t.detach() * 2),
+        lambda t: t.detach()[None],
+        lambda t: t.data,
+    ],
+)
+def test_what_is_detached_requires_no_grad(fn):
+    compiled = mica.compile(fn)
+    leaf = torch.ones(3, requires_grad=True)
+    with torch.enable_grad():
+        for _ in range(3):
+            for t in (leaf, (leaf * 2).sum()):
+                same(compiled(t), fn(t))
+    assert report(compiled).hits == 4

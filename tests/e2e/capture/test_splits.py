@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import sys
+import threading
 import time
 import traceback
 import weakref
@@ -699,8 +700,11 @@ def test_torch_compile_beside_it():
         note("x")
         return inner(b) * 3
 
-    in_pieces(fn)
-    same(inner(x()), x() * 2 + 1)
+    try:
+        in_pieces(fn)
+        same(inner(x()), x() * 2 + 1)
+    finally:
+        torch._dynamo.reset()
 
 
 def test_reset_forgets_the_cuts():
@@ -719,3 +723,301 @@ def test_code_that_cannot_be_taken_apart_runs_eagerly():
     names: dict[str, Any] = {"note": note}
     exec(compile(source, __file__, "exec"), names)
     in_pieces(names["fn"])
+
+
+def test_what_a_context_left_on_the_stack_makes_no_new_records():
+    def fn(a):
+        b = a * 2
+        note(1)
+        with torch.no_grad():
+            c = b + 1
+            note(2)
+            d = c * b
+        return d
+
+    with torch.no_grad():
+        compiled = in_pieces(fn, graphs=3)
+    assert [(len(p.graphs), p.hits) for p in report(compiled).pieces] == [
+        (1, 4),
+        (1, 4),
+        (1, 4),
+    ]
+
+
+class Loud:
+    def __init__(self, name):
+        self.name = name
+
+    def __del__(self):
+        LOG.append(("del", self.name))
+
+
+def test_what_nobody_reads_any_more_lives_on():
+    def fn(a):
+        loud = Loud("r")
+        b = a * 2
+        note(1)
+        loud = None
+        c = b + 1
+        note(2)
+        for k in range(2):
+            held = Loud(k)
+            c = c + 1
+            note("k")
+        held = [Loud("nested")]
+        note(3)
+        return c if loud is None else held
+
+    in_pieces(fn)
+
+
+def test_a_weak_reference_to_what_nobody_reads():
+    class Thing:
+        pass
+
+    def fn(a):
+        thing = Thing()
+        thing.b = a * 2
+        weak = weakref.ref(thing)
+        note(1)
+        c = a + 1
+        note(2)
+        return weak().b + c
+
+    in_pieces(fn)
+
+
+def test_a_generator_that_nobody_reads_is_closed_at_the_end():
+    def numbers(a):
+        b = a * 2
+        try:
+            yield b
+            yield b + 1
+        finally:
+            note("closed")
+
+    def fn(a):
+        stream = numbers(a)
+        b = next(stream) + next(stream)
+        note("between")
+        return b * 2
+
+    def half(a):
+        stream = numbers(a)
+        b = next(stream)
+        note("between")
+        c = b * next(stream)
+        note("then")
+        return c
+
+    in_pieces(fn)
+    in_pieces(half)
+
+
+def test_a_training_step_in_pieces():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(4, 4)
+            self.drop = nn.Dropout(0.3)
+            self.last = nn.Linear(4, 2)
+
+        def forward(self, a):
+            b = self.first(a).tanh()
+            note(float(b.detach().mean()))
+            return self.last(self.drop(b))
+
+    def step(net, optimizer, a):
+        optimizer.zero_grad()
+        loss = net(a).square().mean()
+        note("forward")
+        loss.backward()
+        note("backward")
+        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+        note("step")
+        return loss.detach()
+
+    torch.manual_seed(0)
+    mine, theirs = Net(), Net()
+    theirs.load_state_dict(mine.state_dict())
+    sides = []
+    for net in (mine, theirs):
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+        sides.append((net, optimizer))
+    compiled = mica.compile(lambda a: step(*sides[0], a), exact=True)
+    with torch.enable_grad():
+        for i in range(10):
+            seen = []
+            for fn in (compiled, lambda a: step(*sides[1], a)):
+                torch.manual_seed(i)
+                LOG.clear()
+                loss = fn(x(i))
+                seen.append((loss, loss.requires_grad, list(LOG)))
+                seen[-1] += (torch.rand(1),)
+            same(*seen)
+            same(dict(mine.named_parameters()), dict(theirs.named_parameters()))
+    assert report(compiled).split_calls >= 6
+
+
+def test_threads_share_the_pieces():
+    linear = nn.Linear(4, 4).eval()
+
+    def fn(a):
+        b = linear(a)
+        for k in range(3):
+            b = torch.tanh(b) + k
+            os.getpid()
+            try:
+                b = b * 2
+                os.getppid()
+            finally:
+                b = b - 1
+        return b
+
+    compiled = mica.compile(fn)
+    errors = []
+
+    def work(number):
+        try:
+            with torch.no_grad():
+                for i in range(30):
+                    rows = 3 if (number + i) % 5 else 5
+                    a = x(number * 1000 + i, rows, 4)
+                    same(compiled(a), fn(a))
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert report(compiled).split_calls > 0
+
+
+def test_a_module_that_the_first_call_imports_is_no_cut(tmp_path, monkeypatch):
+    name = f"imported_{os.getpid()}"
+    text = "import os\n\nN = os.getpid()\nM = eval(compile('2', '', 'eval'))\n"
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    source = f"def fn(a):\n    import {name}\n    return a * {name}.M + 1\n"
+    names: dict[str, Any] = {}
+    exec(compile(source, __file__, "exec"), names)
+    compiled = mica.compile(names["fn"])
+    for i in range(4):
+        same(compiled(x(i)), x(i) * 2 + 1)
+    told = report(compiled)
+    assert told.hits >= 1, str(told)
+    assert not told.split_calls, str(told)
+
+
+def under_no_grad(a):
+    b = a * 2
+    note(1)
+    with torch.no_grad():
+        c = b + 1
+        note(2)
+        d = c * b
+    return d
+
+
+def test_fail_on_recompile_takes_what_pieces_serve():
+    compiled = mica.compile(under_no_grad)
+    with mica.stance("fail_on_recompile"):
+        with pytest.raises(mica.CaptureError, match="no record"):
+            compiled(x())
+    for i in range(3):
+        compiled(x(i))
+    with mica.stance("fail_on_recompile"), torch.enable_grad():
+        with pytest.raises(mica.CaptureError, match="grad"):
+            compiled(x(3))
+        assert torch.is_grad_enabled()
+    with mica.stance("fail_on_recompile"):
+        same(compiled(x(4)), under_no_grad(x(4)))
+        LOG.clear()
+        # The function runs to its end, eagerly, before it is told.
+        with pytest.raises(
+            mica.CaptureError, match=r"f32\[3,4\], got f32\[7,3\]"
+        ):
+            compiled(x(5, 7, 3))
+        assert len(LOG) == 2
+        same(compiled(x(6)), under_no_grad(x(6)))
+
+
+def test_check_looks_into_pieces():
+    compiled = mica.compile(under_no_grad)
+    for i in range(3):
+        compiled(x(i))
+    with mica.stance("check"):
+        for i in range(3):
+            LOG.clear()
+            same(compiled(x(i)), under_no_grad(x(i)))
+            assert len(LOG) == 4
+
+
+def test_check_names_a_difference_in_a_piece():
+    count = [0.0]
+
+    def noisy(a):
+        count[0] += 1.0
+        return a + count[0]
+
+    mica.annotate(noisy, "pure")
+    modes = []
+
+    def fn(a):
+        b = a * 2
+        note(1)
+        with torch.set_grad_enabled(not torch.is_grad_enabled()):
+            c = noisy(b)
+            note(2)
+        modes.append(c)
+        return c * 2
+
+    compiled = mica.compile(fn)
+    for i in range(3):
+        compiled(x(i))
+    mode = torch.is_grad_enabled()
+    done = len(modes)
+    with mica.stance("check"):
+        LOG.clear()
+        with pytest.raises(mica.CheckError, match="the record has"):
+            compiled(x(3))
+    # What eager did stays, to the end.
+    assert torch.is_grad_enabled() is mode
+    assert [number for _, number in LOG] == [1, 2]
+    assert len(modes) == done + 1
+
+
+def test_check_in_a_piece_sees_that_eager_raises():
+    calls = []
+
+    def moody():
+        calls.append(0)
+        if len(calls) > 3:
+            raise ValueError("no")
+
+    mica.annotate(moody, "pure")
+
+    def fn(a):
+        b = a * 2
+        note(1)
+        try:
+            moody()
+            c = b + 1
+        finally:
+            note("last")
+        return c
+
+    compiled = mica.compile(fn)
+    for i in range(3):
+        compiled(x(i))
+    calls += [0, 0, 0]
+    with mica.stance("check"):
+        LOG.clear()
+        with pytest.raises((mica.CheckError, ValueError)):
+            compiled(x(3))
+    assert LOG[-1][1] == "last"
