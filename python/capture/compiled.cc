@@ -204,14 +204,14 @@ PyObject* Compiled::CallInPieces(const CallArgs& args) {
   if (IsForeignTracerActive()) return CallEagerly(args);
   const std::shared_ptr<Splits> splits = splits_;
   PyRef result = PyRef::Steal(splits->Call(callable_.get(), args));
-  if (!result) return nullptr;
-  ++split_calls_;
-  const SplitEvents& events = splits->events();
   if (const PyRef error = splits->TakeCheckError()) {
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())),
                     error.get());
     return nullptr;
   }
+  if (!result) return nullptr;
+  ++split_calls_;
+  const SplitEvents& events = splits->events();
   if (!events.unserved.empty()) return RaiseUnserved(events.unserved);
   if (events.graphs == 0) {
     ++eager_calls_;

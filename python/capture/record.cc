@@ -220,7 +220,7 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
   if (options.is_piece) {
     for (Py_ssize_t i = 0; i < args.size(); ++i) {
       PyObject* arg = args.args[i];
-      if (IsTorchModule(arg) || !(IsGenerator(arg) || HasFinalizer(arg))) {
+      if (IsTorchModule(arg) || !(IsGenerator(arg) || RunsPythonAtDeath(arg))) {
         continue;
       }
       return run_eagerly(

@@ -12,21 +12,20 @@ namespace {
 // Looks through what an object holds.
 class Search {
  public:
-  explicit Search(bool minds_references)
-      : minds_references_(minds_references) {}
+  explicit Search(bool minds_all) : minds_all_(minds_all) {}
 
   bool MayDie(PyObject* object, int depth) {
     constexpr int kMaxDepth = 16;
     constexpr size_t kMaxObjects = 4096;
     PyTypeObject* type = Py_TYPE(object);
-    if (minds_references_ && type->tp_weaklistoffset > 0 &&
+    if (minds_all_ && type->tp_weaklistoffset > 0 &&
         *PyObject_GET_WEAKREFS_LISTPTR(object) != nullptr &&
         !PyType_Check(object)) {
       return false;
     }
     if (IsTensor(object)) return true;
     if (IsGenerator(object)) return !IsSuspendedGenerator(object);
-    if (type->tp_finalize != nullptr || type->tp_del != nullptr) return false;
+    if (IsFinalized(type)) return false;
     if (PyType_Check(object) || PyModule_Check(object)) return true;
     if (!PyObject_IS_GC(object) || !seen_.insert(object).second) return true;
     if (depth >= kMaxDepth || seen_.size() >= kMaxObjects) return false;
@@ -34,6 +33,15 @@ class Search {
   }
 
  private:
+  bool IsFinalized(PyTypeObject* type) const {
+    if (type->tp_finalize == nullptr && type->tp_del == nullptr) return false;
+    if (minds_all_) return true;
+    PyRef method = PyRef::Steal(
+        PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__del__"));
+    if (!method) PyErr_Clear();
+    return method && PyFunction_Check(method.get());
+  }
+
   bool HoldsNothing(PyObject* object, int depth) {
     if (PyTuple_Check(object) || PyList_Check(object)) {
       PyObject** items = PySequence_Fast_ITEMS(object);
@@ -66,18 +74,19 @@ class Search {
     return true;
   }
 
-  const bool minds_references_;  // Weak ones.
+  // Weak references and finalizers in C, too.
+  const bool minds_all_;
   absl::flat_hash_set<PyObject*> seen_;
 };
 
 }  // namespace
 
 bool MayDieEarly(PyObject* object) {
-  return Search(/*minds_references=*/true).MayDie(object, 0);
+  return Search(/*minds_all=*/true).MayDie(object, 0);
 }
 
-bool HasFinalizer(PyObject* object) {
-  return !Search(/*minds_references=*/false).MayDie(object, 0);
+bool RunsPythonAtDeath(PyObject* object) {
+  return !Search(/*minds_all=*/false).MayDie(object, 0);
 }
 
 PyRef WithoutUnread(PyObject* told) {

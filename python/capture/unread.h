@@ -13,9 +13,9 @@ namespace mica {
 // or later: neither it nor what it holds has a finalizer or a weak reference.
 bool MayDieEarly(PyObject* object);
 
-// True if it, or what it holds, has something to do when it dies: what would
-// keep it alive, a record's guard say, could be told.
-bool HasFinalizer(PyObject* object);
+// True if it, or what it holds, runs Python when it dies: what would keep it
+// alive, a record's guard say, could be told.
+bool RunsPythonAtDeath(PyObject* object);
 
 // What a piece told (mica/pieces_311.py), a copy: of the unread variables,
 // those that may die with the run are None. The same object if that changes

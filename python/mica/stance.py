@@ -54,7 +54,8 @@ def stance(stance: Stance, *, rtol: float | None = None) -> Change:
     Raises:
       ValueError: There is no such stance.
       CaptureError: From a compiled callable, under `fail_on_recompile`; tells
-        the guard that failed. The program did nothing.
+        the guard that failed. The program did nothing; one in pieces ran to
+        its end.
       CheckError: From a compiled callable, under `check`; names the first
         difference. The program's effects are those of the eager run.
     """
