@@ -121,15 +121,14 @@ bool IsCuttable(PyCodeObject* code) {
          PyText(code->co_name) == "forward";
 }
 
-bool IsImporting(const PyFrameObject* outer) {
+bool IsSettingUp(const PyFrameObject* outer) {
   const GilHolder gil;
+  const std::string typing = known->library_dir + "/typing.py";
   const _PyInterpreterFrame* end = outer == nullptr ? nullptr : outer->f_frame;
   const _PyInterpreterFrame* frame = PyThreadState_Get()->cframe->current_frame;
   for (; frame != nullptr && frame != end; frame = frame->previous) {
-    if (PyUnicode_CompareWithASCIIString(
-            frame->f_code->co_filename, "<frozen importlib._bootstrap>") == 0) {
-      return true;
-    }
+    const std::string file = PyText(frame->f_code->co_filename);
+    if (file == "<frozen importlib._bootstrap>" || file == typing) return true;
   }
   return false;
 }

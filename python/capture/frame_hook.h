@@ -24,8 +24,9 @@ struct NewFrame {
 // forward(), but of no generator. `code` is a function's.
 bool IsCuttable(PyCodeObject* code);
 
-// True while this thread imports a module, within what `outer` called.
-bool IsImporting(const PyFrameObject* outer);
+// True while this thread, within what `outer` called, does what is done once:
+// imports a module, or makes a type that Python's typing keeps.
+bool IsSettingUp(const PyFrameObject* outer);
 
 // The variable names of a frame's own, without those of enclosing functions.
 int NumOwnVariables(const PyCodeObject* code);

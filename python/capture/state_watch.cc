@@ -114,8 +114,7 @@ void StateWatch::Refuse(std::string reason, std::string mend) {
   refusal_ = {.reason = std::move(reason),
               .mend = std::move(mend),
               .at = CurrentUserLine(),
-              // A module is imported once.
-              .transient = IsImporting(caller_),
+              .transient = IsSettingUp(caller_),
               .places = {SitesBelow(caller_)}};
 }
 

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import traceback
+import typing
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -1021,3 +1022,16 @@ def test_check_in_a_piece_sees_that_eager_raises():
         with pytest.raises(mica.CheckError, match="eager raises ValueError"):
             compiled(x(3))
     assert LOG[-1][1] == "last"
+
+
+def test_a_type_that_the_first_call_makes_is_no_cut():
+    def fn(a):
+        kind = typing.Optional["torch.never_before"]
+        return a * 2 if kind is not None else a
+
+    compiled = mica.compile(fn)
+    for i in range(4):
+        same(compiled(x(i)), x(i) * 2)
+    told = report(compiled)
+    assert not told.split_calls, str(told)
+    assert told.hits >= 1, str(told)
