@@ -32,8 +32,9 @@ bool IsSettingUp(const PyFrameObject* outer);
 int NumOwnVariables(const PyCodeObject* code);
 
 // While it lives, `evaluate` is asked about each function that this thread
-// runs, but within a capture or under a tracer. It returns false to let the
-// interpreter run it; or sets `result`, null with a Python error set included.
+// runs, but within a capture, under a tracer or where Mica is disabled. It
+// returns false to let the interpreter run it; or sets `result`, null with a
+// Python error set included.
 //
 // Hooks that others installed stay in effect for what it lets pass. Hooks
 // nest; the innermost of a thread is asked.

@@ -6,6 +6,7 @@
 #include "python/capture/frame_hook.h"
 #include "python/capture/interpreter.h"
 #include "python/capture/record.h"
+#include "python/capture/stance.h"
 
 namespace mica {
 namespace {
@@ -30,7 +31,7 @@ struct FrameHookAccess {
         below != nullptr ? below : &_PyEval_EvalFrameDefault;
     if (hook == nullptr || is_throw != 0 ||
         frame->owner != FRAME_OWNED_BY_THREAD ||
-        thread->c_tracefunc != nullptr || IsCapturing()) {
+        thread->c_tracefunc != nullptr || IsCapturing() || IsDisabled()) {
       return run(thread, frame, is_throw);
     }
     constexpr int kFunction = CO_NEWLOCALS | CO_OPTIMIZED;

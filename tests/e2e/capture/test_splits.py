@@ -1035,3 +1035,18 @@ def test_a_type_that_the_first_call_makes_is_no_cut():
     told = report(compiled)
     assert not told.split_calls, str(told)
     assert told.hits >= 1, str(told)
+
+
+def test_what_is_disabled_has_no_pieces():
+    inner = Outer(nn.ReLU()).eval()
+    run = mica.disable(lambda a: inner(a) + 1)
+
+    def fn(a):
+        b = a * 2
+        note("disabled")
+        return run(b) * 2
+
+    compiled = in_pieces(fn, graphs=2)
+    assert {piece.name for piece in report(compiled).pieces} == {
+        fn.__qualname__
+    }
