@@ -78,6 +78,7 @@ void StateWatch::RequireGrad(absl::Span<PyObject* const> args) {
   if (RequiresGrad(args[0]) == wanted) return TouchObject(args[0], 0);
   Refuse("changes whether a tensor requires grad",
          "do it outside the compiled function");
+  refusal_.transient = true;  // The next call finds it changed.
 }
 
 }  // namespace mica

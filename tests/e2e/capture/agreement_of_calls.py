@@ -50,13 +50,18 @@ def report(compiled: Any) -> mica.Explanation:
 
 
 def call_and_tell(fn: Any, *args: Any, **kwargs: Any) -> tuple[Any, str]:
-    """Returns a call's result, and "h" for a hit, "c" a capture, "e" eager."""
+    """Returns a call's result, and a letter.
+
+    "h" for a hit, "c" a capture, "p" pieces with a graph among them, "e" eager.
+    """
     before = report(fn)
     result = fn(*args, **kwargs)
     after = report(fn)
     if after.hits > before.hits:
         return result, "h"
-    return result, "e" if after.eager_calls > before.eager_calls else "c"
+    if after.eager_calls > before.eager_calls:
+        return result, "e"
+    return result, "p" if after.split_calls > before.split_calls else "c"
 
 
 def check(fn: Any, *calls: tuple[Any, ...], hits: int | None = None) -> Any:

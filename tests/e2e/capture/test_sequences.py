@@ -1,10 +1,11 @@
 """What is captured anew and what is served, call by call, theme by theme.
 
 A line is a program, its calls, and what happens at each: "c", it is captured;
-"h", a record serves it; "e", it runs eagerly. The program is a function's name,
-or a lambda's text. A call is the text of its arguments; a text after "!"
-changes the world before the next one. Results, arguments and state are compared
-with those of an eager twin in a world of its own. Each "c" leaves one record.
+"h", a record serves it; "p", it goes in pieces, graphs among them; "e", it
+runs eagerly. The program is a function's name, or a lambda's text. A call is
+the text of its arguments; a text after "!" changes the world before the next
+one. Results, arguments and state are compared with those of an eager twin in a
+world of its own. Each "c" leaves one record.
 """
 
 # The texts below use what looks unused.
@@ -452,7 +453,7 @@ items: items.append(items[0] + 1) | [X] | [X] | [Y] => chh
 items: items.pop() + 1 | [X, Y] | [X, Y] | [Y] => chc
 items: items.update(b=items["a"] + 1) | {"a": X} | {"a": X} => ch
 items: items.setdefault("a", SCALE) + 1 | {} | {} | {"a": X} => chc
-grow | X | X | X | X => eeee
+grow | X | X | X | X => eppp
 tensors
 a: a + 1 | X | X | Y | SMALL | X | SMALL => chhchh
 a: a + 1 | X | DOUBLE | X | DOUBLE | INTS => cchhc
@@ -563,7 +564,7 @@ a: Slotted(a).x + 1 | X | X => ch
 a: SLOTTED.x + a | X | X | ! SLOTTED.x = 1 | X => chc
 write_attribute | Point(X) | Point(X) | Point(Y) => eee
 a: setattr(POINT, "z", a * 2) | X | X => ch
-a: copy.copy(POINT).x + a | X | X => ee
+a: copy.copy(POINT).x + a | X | X => ep
 a: KIND is Kind.ADD and a + 1 | X | X | ! KIND = Kind.MUL | X => chc
 modules
 NET | X | X | SMALL | X => chch
@@ -645,10 +646,10 @@ a: torch.arange(a.shape[1]) + a | X | X | WIDE => chc
 a: a.mean(0, keepdim=True) - a | X | SMALL | WIDE | X => ccch
 a: a | X | SMALL | X => cch
 random state
-a: a + random.random() * 0 | X | X => ee
-a: (random.seed(3), a + random.random()) [1] | X | X => ee
+a: a + random.random() * 0 | X | X => ep
+a: (random.seed(3), a + random.random()) [1] | X | X => ep
 a: torch.manual_seed(1) and a + torch.rand(4) | X | X => ee
-a: a + numpy.random.RandomState(0).rand() | X | X => ee
+a: a + numpy.random.RandomState(0).rand() | X | X => ep
 a: nn.functional.dropout(a, 0.0) | X | X => ch
 what only the class or C code holds
 a: Holder().TABLE["n"] + a | X | X | ! Holder.TABLE["n"] = 4 | X => chc
@@ -695,34 +696,34 @@ nn.Parameter(NET.layer.weight.data[0]) | X | X => chch
 effects
 a: LOG.append(float(a.sum())) or a + 1 | X | X | Y => chc
 a: LOG.append(a.shape) or a + 1 | X | X | SMALL => chc
-a: LOG.append(time.time() > 0) or a + 1 | X | X => ee
-a: logging.getLogger("m").setLevel(10) or a + 1 | X | X => ee
-a: logging.getLogger("m").debug("x") or a + 1 | X | X => ee
-a: a + numpy.random.rand() * 0 | X | X => ee
-a: a + random.randint(1, 6) | X | X | X => eee
+a: LOG.append(time.time() > 0) or a + 1 | X | X => ep
+a: logging.getLogger("m").setLevel(10) or a + 1 | X | X => ep
+a: logging.getLogger("m").debug("x") or a + 1 | X | X => ep
+a: a + numpy.random.rand() * 0 | X | X => ep
+a: a + random.randint(1, 6) | X | X | X => epp
 a: a + torch.rand(4) | X | X | X => chh
 a: a + torch.randn_like(a) | X | X | X => chh
 a: torch.nn.functional.dropout(a, 0.5) | X | X | X => chh
-a: a + next(COUNT) | X | X | X => eee
+a: a + next(COUNT) | X | X | X => epp
 a: (TALLY.update(["x"]), a + TALLY["x"])[1] | X | X | X => eee
 a: a + len(os.environ.get("MICA_NOPE", "")) | X | X | ! \
 os.environ["MICA_NOPE"] = "abc" | X | ! os.environ.pop("MICA_NOPE", 0) | X => \
 chch
-a: a + os.path.exists("none") | X | X => ee
-a: a + time.monotonic() * 0 | X | X => ee
+a: a + os.path.exists("none") | X | X => ep
+a: a + time.monotonic() * 0 | X | X => ep
 a: a + hash("x") * 0 + hash((1, 2)) % 3 | X | X => ch
-a: a + id(a) * 0 | X | X => ee
-a: a + uuid.uuid4().int * 0 | X | X => ee
-a: a + torch.initial_seed() * 0 | X | X => ee
-a: a + torch.get_num_threads() | X | X => ee
+a: a + id(a) * 0 | X | X => ep
+a: a + uuid.uuid4().int * 0 | X | X => ep
+a: a + torch.initial_seed() * 0 | X | X => ep
+a: a + torch.get_num_threads() | X | X => ep
 a: (torch.set_grad_enabled(False), a + 1)[1] | X | X => ch
 a: a + (torch.get_default_dtype() == torch.float32) | X | X | ! \
 torch.set_default_dtype(torch.float64) | X | ! \
 torch.set_default_dtype(torch.float32) | X => chch
-a: gc.collect() * 0 + a | X | X => ee
-a: sys.getrefcount(a) * 0 + a | X | X => ee
+a: gc.collect() * 0 + a | X | X => ep
+a: sys.getrefcount(a) * 0 + a | X | X => ep
 a: threading.current_thread().name == "MainThread" and a + 1 | X | X => ch
-a: inspect.currentframe().f_lineno * 0 + a | X | X => ee
+a: inspect.currentframe().f_lineno * 0 + a | X | X => ep
 module state
 NET | X | X | ! NET.load_state_dict({k: v + 1 for k, v in \
 NET.state_dict().items()}) | X | X => chhh
@@ -806,9 +807,9 @@ a: a.max().item() is None or a + 1 | X | X => ch
 a: (a.nonzero().shape[0]) * a | X | X | X + 1 | X => chch
 a: a.unique().numel() + a | X | X | X * 0 | X => chch
 a: a.isnan().any().item() or a + 1 | X | X | X * float("nan") | X => chch
-a: a.equal(X) and a + 1 | X | X | Y | X => eeee
-a: torch.equal(a, Y) or a + 1 | X | X | Y | X => eeee
-a: torch.allclose(a, X) and a + 1 | X | X | Y | X => eeee
+a: a.equal(X) and a + 1 | X | X | Y | X => epep
+a: torch.equal(a, Y) or a + 1 | X | X | Y | X => epep
+a: torch.allclose(a, X) and a + 1 | X | X | Y | X => epep
 a: (a == X).all() and a + 1 | X | X | Y | X => chch
 a: a in [1, 2] if a.numel() == 1 else a | X | X | X[0, 1] | X[0, 3] => chcc
 a: X[0] in a and a + 1 | X | X | Y => chc
