@@ -215,8 +215,8 @@ PyObject* Compiled::CallInPieces(const CallArgs& args) {
   if (!events.unserved.empty()) return RaiseUnserved(events.unserved);
   if (events.graphs == 0) {
     ++eager_calls_;
-    // At first what was in the way may be gone.
-    if (split_calls_ == 1) goes_by_pieces_ = false;
+    // With nothing to compute, nothing may be in the way next time.
+    if (split_calls_ == 1 && events.eager == 0) goes_by_pieces_ = false;
     if (++idle_split_calls_ >= kMaxIdleSplitCalls && splits == splits_) {
       splits_.reset();
       if (given_up_.empty()) given_up_ = last_refusal_.ToString();
