@@ -1,0 +1,39 @@
+// Everything that observes one run.
+
+#ifndef MICA_PYTHON_CAPTURE_OBSERVATION_H_
+#define MICA_PYTHON_CAPTURE_OBSERVATION_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "python/capture/interpreter.h"
+#include "python/capture/recorder.h"
+#include "python/capture/state_watch.h"
+
+namespace mica {
+
+// The interpreter's side and the dispatcher's side of a run, tied together.
+// For one run, on the stack of the thread that makes it.
+struct Observation {
+  explicit Observation(std::string title);
+
+  // Ties what a step did below the dispatcher to the numbers that it took from
+  // Python and gave to it.
+  void EndStep(PyObject* result, bool entered);
+  // An operator that wants a number and got a tensor reads it first: a number
+  // that it passes to itself.
+  void AddReadArguments(const Recorder::Mark& now,
+                        std::vector<PassedNumbers>* passed);
+
+  PyFrameObject* caller;  // That the run is called from; may be null.
+  StateWatch watch;
+  Recorder recorder;
+  std::unique_ptr<InterpreterStream> stream;
+  Recorder::Mark mark;  // Where the step at hand began.
+  bool follows_numbers = true;
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_OBSERVATION_H_

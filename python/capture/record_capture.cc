@@ -1,0 +1,531 @@
+// How a Record is made of one run.
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "framework/trace/recorder.h"
+#include "python/capture/autograd_access.h"
+#include "python/capture/constants.h"
+#include "python/capture/dynamic_sizes.h"
+#include "python/capture/interpreter.h"
+#include "python/capture/observation.h"
+#include "python/capture/record.h"
+#include "python/capture/unread.h"
+
+namespace mica {
+namespace {
+
+thread_local bool is_capturing = false;
+
+std::string CallableTitle(PyObject* callable) {
+  PyObject* function =
+      PyMethod_Check(callable) ? PyMethod_GET_FUNCTION(callable) : callable;
+  std::string title =
+      PyFunction_Check(function)
+          ? PyText(reinterpret_cast<PyFunctionObject*>(function)->func_name)
+          : TypeName(Py_TYPE(function));
+  title = title.substr(title.rfind('.') + 1);
+  for (char& c : title) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_') c = '_';
+  }
+  if (title.empty() || std::isdigit(static_cast<unsigned char>(title[0]))) {
+    title.insert(0, "f");
+  }
+  return title;
+}
+
+// The names of the parameters that positional arguments go to.
+std::vector<std::string> ParameterNames(PyObject* callable) {
+  PyRef function = PyRef::Share(callable);
+  size_t skip = 0;
+  if (PyMethod_Check(callable)) {
+    function = PyRef::Share(PyMethod_GET_FUNCTION(callable));
+    skip = 1;
+  } else if (!PyFunction_Check(callable)) {
+    static PyObject* forward = PyUnicode_InternFromString("forward");
+    function = PyRef::Share(_PyType_Lookup(Py_TYPE(callable), forward));
+    skip = 1;
+  }
+  std::vector<std::string> names;
+  if (!function || !PyFunction_Check(function.get())) return names;
+  auto* code = reinterpret_cast<PyCodeObject*>(
+      reinterpret_cast<PyFunctionObject*>(function.get())->func_code);
+  PyRef variables = PyRef::Steal(PyCode_GetVarnames(code));
+  if (!variables) {
+    PyErr_Clear();
+    return names;
+  }
+  const auto count = static_cast<size_t>(code->co_argcount);
+  for (size_t i = skip; i < count; ++i) {
+    names.push_back(
+        PyText(PyTuple_GET_ITEM(variables.get(), static_cast<int>(i))));
+  }
+  return names;
+}
+
+void AddRoots(Observation& run, PyObject* callable, const InputGuards& inputs) {
+  for (const InputGuards::Tensor& tensor : inputs.tensors()) {
+    run.recorder.AddInput(tensor.recorded, tensor.path);
+    if (tensor.meta.requires_grad) run.watch.gradients().See(tensor.recorded);
+  }
+  for (PyObject* object : inputs.covered()) run.watch.AddInput(object);
+  PyObject* self =
+      PyMethod_Check(callable) ? PyMethod_GET_SELF(callable) : callable;
+  if (!PyFunction_Check(self)) run.watch.NameModule(self, "");
+  run.watch.AddRoot(callable,
+                    PyFunction_Check(callable) ? CallableTitle(callable) : "");
+  if (self != callable) run.watch.AddRoot(self, "");
+  for (size_t i = 0; i < inputs.pinned().size(); ++i) {
+    PyObject* object = inputs.pinned()[i].get();
+    run.watch.NameModule(object, inputs.pinned_paths()[i]);
+    run.watch.AddRoot(object, inputs.pinned_paths()[i]);
+  }
+}
+
+Refusal FromStatus(const absl::Status& status, const Recorder& recorder) {
+  Refusal refusal{.reason = std::string(status.message())};
+  FrameSites place = recorder.PlaceOf(status);
+  if (!place.empty()) refusal.places.push_back(std::move(place));
+  return refusal;
+}
+
+}  // namespace
+
+bool IsCapturing() { return is_capturing; }
+
+std::unique_ptr<Record> Record::Capture(PyObject* callable,
+                                        const CallArgs& args,
+                                        const CaptureOptions& options,
+                                        PyRef* result, Refusal* refusal,
+                                        Attempt* attempt) {
+  return Run(callable, args, options, result, refusal, attempt, nullptr);
+}
+
+Refusal Record::Watch(PyObject* callable, const CallArgs& args,
+                      const CaptureOptions& options, PyRef* result,
+                      std::vector<HostCall>* calls) {
+  Refusal refusal;
+  Attempt attempt;
+  Run(callable, args, options, result, &refusal, &attempt, calls);
+  return refusal;
+}
+
+std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
+                                    const CaptureOptions& options,
+                                    PyRef* result, Refusal* refusal,
+                                    Attempt* attempt,
+                                    std::vector<HostCall>* calls) {
+  const auto run_eagerly = [&](Refusal why) -> std::unique_ptr<Record> {
+    *refusal = std::move(why);
+    *result = PyRef::Steal(PyObject_Vectorcall(
+        callable, args.args, static_cast<size_t>(args.num_positional),
+        args.keyword_names));
+    return nullptr;
+  };
+  std::unique_ptr<Record> record(new Record);
+  record->callable_ = PyRef::Share(callable);
+  record->torch_state_ = TorchState::Current();
+  if (const auto why = record->torch_state_.Unsupported()) {
+    return run_eagerly({.reason = *why});
+  }
+  if (IsForeignTracerActive()) {
+    return run_eagerly({.reason = "a debugger or a coverage tool traces this "
+                                  "thread",
+                        .transient = true});
+  }
+  if (options.is_piece) {
+    for (Py_ssize_t i = 0; i < args.size(); ++i) {
+      PyObject* arg = args.args[i];
+      if (IsTorchModule(arg) || !(IsGenerator(arg) || RunsPythonAtDeath(arg))) {
+        continue;
+      }
+      return run_eagerly(
+          {.reason = absl::StrCat("goes on with a ", TypeName(Py_TYPE(arg)),
+                                  ", which may tell when it dies")});
+    }
+  }
+  static const VaryingNumbers& none = *new VaryingNumbers;
+  const VaryingNumbers& varying =
+      options.follow_numbers ? options.varying : none;
+  record->slots_ = options.slots;
+  CallArgs all = args;
+  std::vector<std::string> slot_names;
+  std::vector<PyRef> slot_pins;
+  const std::vector<PyObject*> slot_values = options.slots.Values();
+  for (size_t i = 0; i < slot_values.size(); ++i) {
+    slot_names.push_back(options.slots.places()[i].note.path);
+    slot_pins.push_back(PyRef::Share(slot_values[i]));
+  }
+  all.slots = slot_values.data();
+  all.num_slots = slot_values.size();
+  auto [inputs, input_refusal] = [&] {
+    const TraceSpan span("capture", "guards of arguments");
+    return InputGuards::Build(all, ParameterNames(callable), slot_names,
+                              options.structural, varying.inputs());
+  }();
+  if (input_refusal) return run_eagerly(std::move(input_refusal));
+  record->inputs_ = std::move(inputs);
+  // What the run takes out of an argument stays: no other object is to have
+  // its address.
+  std::vector<PyRef> alive;
+  for (PyObject* object : record->inputs_.covered()) {
+    alive.push_back(PyRef::Share(object));
+  }
+
+  Observation run(CallableTitle(callable));
+  AddRoots(run, callable, record->inputs_);
+  run.follows_numbers = options.follow_numbers;
+  run.watch.SetVarying(&varying);
+  run.watch.SetSlots(&record->slots_);
+  run.watch.SetLooksOn(options.looks_on);
+  for (const int node : record->inputs_.numbers()) {
+    run.watch.values().AddInput(record->inputs_.recorded_number(node), node,
+                                record->inputs_.path(node));
+  }
+  run.stream = MakeInterpreterStream(&run.watch);
+  run.watch.Touch(callable);
+  run.watch.Call(callable, {args.args, static_cast<size_t>(args.size())});
+  is_capturing = true;
+  run.recorder.Start();
+  run.stream->Start();
+  {
+    const TraceSpan span("capture", "watched run");
+    *result = PyRef::Steal(PyObject_Vectorcall(
+        callable, args.args, static_cast<size_t>(args.num_positional),
+        args.keyword_names));
+  }
+  run.stream->Stop();
+  run.recorder.Stop();
+  run.watch.EndStep(nullptr, /*entered=*/false);
+  run.recorder.Stop();  // A call into the world outside may have raised.
+  is_capturing = false;
+  if (!*result) {
+    *refusal = {.reason = "the run raised an exception", .transient = true};
+    return nullptr;
+  }
+  if (calls != nullptr) {
+    *calls = run.watch.host_calls();
+    CompleteCalls(run.watch.host_arguments(), 0, calls);
+    *refusal = run.watch.refusal();
+    return nullptr;
+  }
+  const PyErrorKeeper keeper;
+  if (!record->Finish(run, result->get(), options, refusal, attempt)) {
+    attempt->guards = std::move(run.watch.guards());
+    return nullptr;
+  }
+  return record;
+}
+
+bool Record::Finish(Observation& run, PyObject* result,
+                    const CaptureOptions& options, Refusal* refusal,
+                    Attempt* attempt) {
+  const TraceSpan span("capture", "make record");
+  const auto refuse = [&](Refusal why) {
+    *refusal = std::move(why);
+    return false;
+  };
+  if (run.watch.refusal() || run.recorder.refusal()) {
+    Refusal why =
+        run.watch.refusal() ? run.watch.refusal() : run.recorder.refusal();
+    why.places = run.watch.RefusedPlaces();
+    const auto& more = run.recorder.refusal().places;
+    why.places.insert(why.places.end(), more.begin(), more.end());
+    return refuse(std::move(why));
+  }
+  const TorchState after = TorchState::Current();
+  if (after != torch_state_) {
+    return refuse({.reason = absl::StrCat("changes torch's state: ",
+                                          torch_state_.Difference(after))});
+  }
+  Miss miss;
+  BoundCall bound;
+  bound.inputs = inputs_.Recorded();
+  std::vector<PyObject*> left;
+  if (!FindEffects(run, &left, refusal, attempt)) return false;
+  if (const std::string changed = run.watch.ChangedExposed();
+      !changed.empty()) {
+    return refuse({.reason = absl::StrCat("changes ", changed,
+                                          ", whose memory numpy shares"),
+                   .mend = "copy the array"});
+  }
+  for (PyObject* object : run.watch.state_inputs()) inputs_.Pin(object);
+  inputs_.Forbid(run.watch.state_tensors());
+  std::vector<PyObject*> tensors;
+  if (const std::string changed = run.watch.ChangedArgument();
+      !changed.empty()) {
+    return refuse({.reason = absl::StrCat("writes ", changed,
+                                          " after a call into the world "
+                                          "outside was given it"),
+                   .mend = "pass a clone"});
+  }
+  for (const PyRef& argument : run.watch.host_arguments()) {
+    left.push_back(argument.get());
+  }
+  if (!FindArgumentChanges(run, &left, refusal)) return false;
+  const PyRef told =
+      options.is_piece ? WithoutUnread(result) : PyRef::Share(result);
+  if (!told) {
+    PyErr_Clear();
+    return refuse({.reason = "no memory is left", .transient = true});
+  }
+  auto [tree, tree_refusal] =
+      ResultTree::Build(told.get(), left, run.watch, inputs_, &tensors);
+  if (tree_refusal) return refuse(std::move(tree_refusal));
+  if (run.watch.refusal()) return refuse(run.watch.refusal());
+  result_ = std::move(tree);
+  if (!FindNumbers(run, refusal, attempt)) return false;
+  const size_t num_results = tensors.size();
+  std::vector<PyRef> pins;
+  if (!FindGradients(run, &tensors, &pins, refusal)) return false;
+
+  std::vector<StateTensor> states;
+  for (const Gradients::Leaf& leaf : gradients_.leaves()) {
+    if (!leaf.had_grad) continue;
+    states.push_back({.tensor = leaf.before.get(),
+                      .name = absl::StrCat(leaf.name, ".grad")});
+  }
+  for (const StateGuards::Tensor& tensor : run.watch.guards().tensors()) {
+    states.push_back({.tensor = tensor.tensor.get(),
+                      .name = run.watch.TensorName(tensor.tensor.get())});
+  }
+  absl::flat_hash_set<std::string> names;
+  for (StateTensor& state : states) {
+    const std::string name = state.name;
+    for (int i = 2; !names.insert(state.name).second; ++i) {
+      state.name = absl::StrCat(name, "#", i);
+    }
+  }
+  absl::StatusOr<Recorder::Result> recorded = [&] {
+    const TraceSpan finish("capture", "make tape");
+    return run.recorder.Finish(states, tensors);
+  }();
+  if (!recorded.ok())
+    return refuse(FromStatus(recorded.status(), run.recorder));
+  for (PyObject* state : recorded->states) {
+    const int leaf = gradients_.FindGradient(state);
+    states_.push_back(
+        {.tensor = leaf < 0 ? PyRef::Share(state) : PyRef(), .leaf = leaf});
+  }
+  for (size_t i = num_results; i < recorded->results.size(); ++i) {
+    const TapeOrigin origin =
+        recorded->tape.tensors[recorded->results[i]].origin;
+    if (origin == TapeOrigin::kInput || origin == TapeOrigin::kState) {
+      return refuse({.reason = "makes a tensor that was there before the call "
+                               "a gradient"});
+    }
+  }
+  recorded->tape.results = recorded->results;
+  memory_ = MemoryGuards(recorded->tape, run.watch.reads_offsets());
+  bound.states = recorded->states;
+  if (!memory_.Check(bound.inputs.tensors, bound.states, &miss)) {
+    return refuse({.reason = absl::StrCat("writes memory that tensors share "
+                                          "unseen: ",
+                                          miss.ToString())});
+  }
+  auto graph =
+      Graph::Build(recorded->tape, tensors, bound.states, options.graph);
+  if (!graph.ok()) {
+    Refusal why = FromStatus(graph.status(), run.recorder);
+    why.by_numbers = why.transient = !recorded->tape.host_values.empty();
+    return refuse(std::move(why));
+  }
+  graph_ = *std::move(graph);
+  if (options.make_runner) {
+    const absl::Status status =
+        CompileOutside(options.make_runner.get(), bound);
+    if (!status.ok()) return refuse(FromStatus(status, run.recorder));
+  }
+  guards_ = std::move(run.watch.guards());
+  for (const InputGuards::Tensor& tensor : inputs_.tensors()) {
+    for (const int dim : DynamicDims(tensor.recorded)) {
+      dynamic_.emplace_back(tensor.path, dim);
+    }
+  }
+  inputs_.EndRecording();
+  gradients_.EndRecording();
+  return true;
+}
+
+absl::Status Record::CompileOutside(PyObject* make_runner,
+                                    const BoundCall& bound) {
+  std::vector<int> fed;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    if (states_[i].leaf >= 0) fed.push_back(static_cast<int>(i));
+  }
+  std::vector<double> numbers;
+  for (const HostInputs::Source& source : host_inputs_.sources()) {
+    numbers.push_back(PyFloat_AsDouble(source.recorded.get()));
+  }
+  return graph_->CompileOutside(make_runner, bound.inputs.tensors, bound.states,
+                                numbers, fed);
+}
+
+bool Record::FindEffects(Observation& run, std::vector<PyObject*>* left,
+                         Refusal* refusal, Attempt* attempt) {
+  StateGuards& guards = run.watch.guards();
+  const auto refuse = [&](std::string reason) {
+    *refusal = {.reason = std::move(reason),
+                .mend = "keep such changes out of the compiled function",
+                .at = {},
+                .transient = true,
+                .places = run.watch.changes()};
+    return false;
+  };
+  const auto is_number = [](PyObject* object) {
+    return object != nullptr &&
+           (PyLong_CheckExact(object) || PyFloat_CheckExact(object));
+  };
+  Rewritten rewritten;
+  std::vector<Written> written;
+  std::string reason;
+  for (const StatePlace& place : run.watch.written()) {
+    PyObject* after = place.Find();
+    PyObject* noted = guards.Noted(place.holder.get(), place.key.get());
+    if (noted != nullptr) {
+      PyObject* before = noted == Slots::Absent() ? nullptr : noted;
+      if (SameValue(before, after)) continue;
+      const bool is_constant = before == nullptr || IsConstant(before);
+      if (!is_constant || (is_number(before) && is_number(after))) {
+        reason = absl::StrCat("changes state: ",
+                              Miss{.note = place.note,
+                                   .expected = DescribeValue(before),
+                                   .got = DescribeValue(after)}
+                                  .ToString());
+        if (!is_number(after) || PyFloat_CheckExact(after)) {
+          attempt->slots.push_back(place);
+        }
+      }
+      rewritten.places.insert({place.holder.get(), place.key.get()});
+    }
+    left->push_back(after);
+    written.push_back({.place = place,
+                       .is_removed = after == nullptr,
+                       .before = PyRef::Share(noted)});
+  }
+  if (!reason.empty()) return refuse(std::move(reason));
+  std::vector<Increment> increments;
+  if (!run.watch.FinishIncrements(&increments, &reason) ||
+      !run.watch.CheckContainers(&reason)) {
+    return refuse(std::move(reason));
+  }
+  for (const Increment& increment : increments) {
+    rewritten.places.insert(
+        {increment.place.holder.get(), increment.place.key.get()});
+  }
+  for (const auto& [container, before] : run.watch.changed_containers()) {
+    rewritten.containers.insert(container);
+  }
+  for (const ContainerCall& call : run.watch.container_calls()) {
+    for (const PyRef& arg : call.args) left->push_back(arg.get());
+  }
+  Miss miss;
+  if (!guards.CheckBut(rewritten, &miss)) {
+    return refuse(absl::StrCat("changes state: ", miss.ToString()));
+  }
+  effects_ = Effects(run.watch.host_calls(), std::move(written),
+                     std::move(increments), run.watch.container_calls());
+  return true;
+}
+
+bool Record::FindArgumentChanges(Observation& run, std::vector<PyObject*>* left,
+                                 Refusal* refusal) {
+  auto [changes, why] = inputs_.FindChanges();
+  if (why) {
+    *refusal = std::move(why);
+    return false;
+  }
+  argument_changes_ = ArgumentChanges(std::move(changes), left);
+  if (inputs_.has_mutable_containers() &&
+      !(argument_changes_.empty() && effects_.empty())) {
+    inputs_.KeepApart(run.watch.OldContainers());
+  }
+  return true;
+}
+
+bool Record::FindNumbers(Observation& run, Refusal* refusal, Attempt* attempt) {
+  std::vector<HostInputs::Source> exact;
+  std::vector<TapeHostValue> values =
+      run.watch.values().Finish(&host_inputs_, &exact);
+  for (const auto& sources :
+       {absl::MakeConstSpan(exact), host_inputs_.sources()}) {
+    for (const HostInputs::Source& source : sources) {
+      if (source.node >= 0) continue;
+      if (SameValue(source.recorded.get(), HostInputs::FindItem(source))) {
+        continue;
+      }
+      *refusal = {.reason = absl::StrCat("changes state: ", source.note.path),
+                  .mend = "keep such changes out of the compiled function",
+                  .transient = true};
+      attempt->slots.push_back({source.dict, source.key, source.note});
+      return false;
+    }
+  }
+  for (const HostInputs::Source& source : exact) {
+    if (source.node >= 0) {
+      inputs_.GuardNumber(source.node);
+    } else {
+      run.watch.guards().AddItem(source.dict.get(), source.key.get(),
+                                 source.note);
+    }
+  }
+  run.recorder.SetHostValues(std::move(values), result_.numbers());
+  return true;
+}
+
+// Which leaves' gradients the run read or changed. Appends to `tensors` those
+// that it made.
+bool Record::FindGradients(Observation& run, std::vector<PyObject*>* tensors,
+                           std::vector<PyRef>* pins, Refusal* refusal) {
+  GradientWatch& watch = run.watch.gradients();
+  if (watch.all_touched() && watch.has_outer_graph()) {
+    *refusal = {.reason =
+                    "goes back through a tensor that came in with an "
+                    "autograd graph of its own",
+                .mend = "detach it, or compile what made it too"};
+    return false;
+  }
+  for (const GradientWatch::Seen& seen : watch.seen()) {
+    if (!seen.is_touched && !watch.all_touched()) continue;
+    if (HasGradientHooks(seen.tensor.get())) {
+      *refusal = {
+          .reason = absl::StrCat("has a hook on the gradient of ",
+                                 run.watch.TensorName(seen.tensor.get())),
+          .mend = "change gradients after backward(), in the step"};
+      return false;
+    }
+    Gradients::Leaf leaf{.tensor = seen.tensor,
+                         .name = run.watch.TensorName(seen.tensor.get()),
+                         .had_grad = static_cast<bool>(seen.before),
+                         .before = seen.before};
+    for (size_t i = 0; i < inputs_.tensors().size(); ++i) {
+      if (inputs_.tensors()[i].recorded != seen.tensor.get()) continue;
+      leaf.tensor = PyRef();
+      leaf.input = static_cast<int>(i);
+      leaf.name = inputs_.tensors()[i].path;
+    }
+    if (seen.before) leaf.meta = TensorMeta::Of(seen.before.get());
+    PyRef after = GradOf(seen.tensor.get());
+    leaf.is_kept = after.get() == seen.before.get();
+    if (!leaf.is_kept && after) {
+      if (RequiresGrad(after.get()) || !IsPlainTensor(after.get())) {
+        *refusal = {.reason = absl::StrCat("leaves ", leaf.name,
+                                           " with a gradient that requires "
+                                           "grad itself")};
+        return false;
+      }
+      const auto known =
+          std::find(tensors->begin(), tensors->end(), after.get());
+      leaf.result = static_cast<int>(known - tensors->begin());
+      if (known == tensors->end()) tensors->push_back(after.get());
+      pins->push_back(std::move(after));
+    }
+    gradients_.Add(std::move(leaf));
+  }
+  return true;
+}
+
+}  // namespace mica
