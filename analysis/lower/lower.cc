@@ -7,6 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "analysis/lower/constant_argument.h"
@@ -410,7 +411,7 @@ absl::StatusOr<ValueId> Lowering::Current(TapeTensorId id) {
 
 // A call over lists of tensors is many calls.
 absl::Status Lowering::LowerAnyCall(const TapeCall& call) {
-  if (options_.keep_calls &&
+  if (options_.keep_calls && !absl::StartsWith(call.op, "mica.") &&
       (call.aliases.empty() || !call.mutated_args.empty())) {
     const absl::Status status = LowerOpaque(call);
     if (!absl::IsUnimplemented(status)) return status;

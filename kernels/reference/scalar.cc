@@ -103,6 +103,21 @@ void RegisterReferenceScalars(KernelRegistry& registry) {
               return nullptr;
             });
   AddScalar(registry, "mica.scalar_pow", Power);
+  AddScalar(registry, "mica.scalar_lt",
+            [](double a, double b, double* result) -> const char* {
+              *result = a < b ? 1 : 0;
+              return nullptr;
+            });
+  AddScalar(registry, "mica.scalar_le",
+            [](double a, double b, double* result) -> const char* {
+              *result = a <= b ? 1 : 0;
+              return nullptr;
+            });
+  AddScalar(registry, "mica.scalar_eq",
+            [](double a, double b, double* result) -> const char* {
+              *result = a == b ? 1 : 0;
+              return nullptr;
+            });
   AddScalar(registry, "mica.scalar_neg",
             [](double a, double, double* result) -> const char* {
               *result = -a;

@@ -1,5 +1,5 @@
-// Arithmetic of host scalars: what Python does with numbers between two ops,
-// such as Adam's bias corrections.
+// Arithmetic and comparisons of host scalars: what Python does with numbers
+// between two ops, such as Adam's bias corrections.
 
 #include <string>
 
@@ -47,6 +47,9 @@ void RegisterScalarOps(OpRegistry& registry) {
   AddBinary(registry, "scalar_pow",
             "a ** b of floats; what Python raises on, or answers with a "
             "complex number, is an error.");
+  AddBinary(registry, "scalar_lt", "1.0 if a < b, else 0.0.");
+  AddBinary(registry, "scalar_le", "1.0 if a <= b, else 0.0.");
+  AddBinary(registry, "scalar_eq", "1.0 if a == b, else 0.0.");
   AddUnary(registry, "scalar_neg", "-a as a float.");
   AddUnary(registry, "scalar_sqrt", "math.sqrt(a); a < 0 is an error.");
 }

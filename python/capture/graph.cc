@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/tensor/dtype.h"
@@ -315,9 +316,11 @@ absl::Status Graph::CheckHostReads(const Runner& runner) const {
       continue;
     }
     const TapeCall& call = tape_.calls[read.call];
-    return absl::AbortedError(
-        absl::StrCat("the number that the program reads from a tensor at ",
-                     call.file, ":", call.line));
+    return absl::AbortedError(absl::StrCat(
+        absl::StartsWith(call.op, "mica.")
+            ? "the outcome of the comparison of numbers at "
+            : "the number that the program reads from a tensor at ",
+        call.file, ":", call.line));
   }
   return absl::OkStatus();
 }

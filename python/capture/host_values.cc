@@ -31,6 +31,9 @@ double Compute(absl::string_view op, absl::Span<const double> x) {
   if (op == "mica.scalar_mul") return x[0] * x[1];
   if (op == "mica.scalar_div") return x[0] / x[1];
   if (op == "mica.scalar_pow") return std::pow(x[0], x[1]);
+  if (op == "mica.scalar_lt") return x[0] < x[1] ? 1 : 0;
+  if (op == "mica.scalar_le") return x[0] <= x[1] ? 1 : 0;
+  if (op == "mica.scalar_eq") return x[0] == x[1] ? 1 : 0;
   if (op == "mica.scalar_neg") return -x[0];
   return std::sqrt(x[0]);
 }
@@ -107,6 +110,7 @@ HostValues::Id HostValues::Add(PyObject* number, Node node) {
 
 void HostValues::AddItem(PyObject* number, PyObject* dict, PyObject* key,
                          GuardNote note) {
+  items_.insert({dict, key});
   Node node;
   node.tape.kind = TapeHostValue::Kind::kInput;
   node.tape.name = note.path;
@@ -152,6 +156,30 @@ bool HostValues::AddOp(PyObject* result, const char* op,
   }
   Add(result, std::move(node));
   return true;
+}
+
+bool HostValues::AddComparison(const char* op, PyObject* a, PyObject* b,
+                               UserLine at) {
+  const std::optional<double> first = NumberOf(a), second = NumberOf(b);
+  if (!first.has_value() || !second.has_value()) return false;
+  comparisons_.push_back({.op = op,
+                          .a = {.id = Find(a), .constant = *first},
+                          .b = {.id = Find(b), .constant = *second},
+                          .outcome = Compute(op, {*first, *second}) != 0,
+                          .at = std::move(at)});
+  return true;
+}
+
+std::vector<HostValues::Comparison> HostValues::Comparisons() const {
+  std::vector<Comparison> varying;
+  for (const Comparison& comparison : comparisons_) {
+    for (const TapeHostOperand& operand : {comparison.a, comparison.b}) {
+      if (operand.id < 0 || !IsDynamic(operand.id)) continue;
+      varying.push_back(comparison);
+      break;
+    }
+  }
+  return varying;
 }
 
 void HostValues::MarkExactId(Id id) {

@@ -66,9 +66,10 @@ class HostInputs {
 
 // Follows floats by identity while a program runs. A number is *known* if it
 // came from a varying number or from a tensor, directly or by arithmetic that
-// a Program can repeat. A known number that the program uses in any other way
-// (compares it, prints it, stores it) is *exact*: a record is valid only while
-// what it came from has the recorded value. Single-thread.
+// a Program can repeat. Of a comparison the outcome is kept, not the number. A
+// known number that the program uses in any other way (prints it, takes it for
+// an index) is *exact*: a record is valid only while what it came from has the
+// recorded value. Single-thread.
 class HostValues {
  public:
   // Index in the list that Finish() gives; -1 for a number not known.
@@ -81,6 +82,9 @@ class HostValues {
   bool empty() const { return ids_.empty(); }
 
   void AddItem(PyObject* number, PyObject* dict, PyObject* key, GuardNote note);
+  bool HasItem(PyObject* dict, PyObject* key) const {
+    return items_.contains({dict, key});
+  }
   void AddInput(PyObject* number, int node, std::string path);
   // What call `call` of the tape gave as its output `output`.
   Id AddRead(PyObject* number, int32_t call, int32_t output);
@@ -88,6 +92,19 @@ class HostValues {
   // gives for them, bit for bit.
   bool AddOp(PyObject* result, const char* op,
              absl::Span<PyObject* const> operands);
+
+  // The outcome of comparing two numbers, one of them known, decides which way
+  // the program goes; `op` is "mica.scalar_lt", "_le" or "_eq". False if they
+  // can't be compared as floats.
+  bool AddComparison(const char* op, PyObject* a, PyObject* b, UserLine at);
+  struct Comparison {
+    std::string op;
+    TapeHostOperand a, b;
+    bool outcome = false;
+    UserLine at;
+  };
+  // Those whose outcome may vary.
+  std::vector<Comparison> Comparisons() const;
 
   // A use that a Program can't repeat.
   void MarkExact(PyObject* object) {
@@ -117,6 +134,8 @@ class HostValues {
   Id Add(PyObject* number, Node node);
 
   std::vector<Node> nodes_;
+  std::vector<Comparison> comparisons_;
+  absl::flat_hash_set<std::pair<PyObject*, PyObject*>> items_;
   std::vector<PyRef> pins_;  // Addresses stay taken.
   absl::flat_hash_map<PyObject*, Id> ids_;
 };

@@ -43,6 +43,10 @@ class InputGuards::Builder {
 
  private:
   int NewNode(Kind kind, PyObject* object, std::string path);
+  // If it is a number that varies, a new object of its value, to be put in its
+  // place; else null. Numbers are followed by identity, and a float's object
+  // may stand in other places too.
+  PyObject* Renew(int id);
   void AddItems(int id, PyObject* sequence, const std::string& path, int depth);
   void AddDictItems(int id, PyObject* dict, const std::string& path, int depth);
   void AddAttributes(int id, PyObject* object, const std::string& path,
@@ -57,7 +61,16 @@ class InputGuards::Builder {
   const absl::flat_hash_set<PyTypeObject*>& structural_;
   const absl::flat_hash_set<std::string>& varying_;
   Refusal refusal_;
+  bool is_in_tuple_ = false;
 };
+
+PyObject* InputGuards::Builder::Renew(int id) {
+  Node& node = guards_.nodes_[id];
+  if (node.kind != Kind::kNumber) return nullptr;
+  node.value = NewFloat(node.value.get());
+  node.recorded = node.value.get();
+  return node.recorded;
+}
 
 int InputGuards::Builder::NewNode(Kind kind, PyObject* object,
                                   std::string path) {
@@ -89,7 +102,7 @@ int InputGuards::Builder::Add(PyObject* object, std::string path, int depth) {
   }
   if (IsConstant(object)) {
     const bool is_number =
-        PyFloat_CheckExact(object) && varying_.contains(path);
+        PyFloat_CheckExact(object) && !is_in_tuple_ && varying_.contains(path);
     const int id = NewNode(is_number ? Kind::kNumber : Kind::kConstant, object,
                            std::move(path));
     guards_.nodes_[id].value = PyRef::Share(object);
@@ -171,8 +184,14 @@ void InputGuards::Builder::AddItems(int id, PyObject* sequence,
   for (Py_ssize_t i = 0; i < Py_SIZE(sequence); ++i) {
     PyObject* item =
         is_tuple ? PyTuple_GET_ITEM(sequence, i) : PyList_GET_ITEM(sequence, i);
+    is_in_tuple_ = is_tuple;
     const int child = Add(item, absl::StrCat(path, "[", i, "]"), depth + 1);
+    is_in_tuple_ = false;
     guards_.nodes_[id].children.push_back(child);
+    if (PyObject* number = Renew(child)) {
+      Py_INCREF(number);
+      PyList_SetItem(sequence, i, number);
+    }
   }
 }
 
@@ -190,6 +209,9 @@ void InputGuards::Builder::AddDictItems(int id, PyObject* dict,
         Add(value, absl::StrCat(path, "[", DescribeValue(key.get()), "]"),
             depth + 1);
     guards_.nodes_[id].children.push_back(child);
+    if (PyObject* number = Renew(child)) {
+      PyDict_SetItem(dict, key.get(), number);
+    }
     guards_.nodes_[id].keys.push_back(std::move(key));
   }
 }
@@ -204,6 +226,9 @@ void InputGuards::Builder::AddAttributes(int id, PyObject* object,
     const int child =
         Add(value, absl::StrCat(path, ".", PyText(name.get())), depth + 1);
     guards_.nodes_[id].children.push_back(child);
+    if (PyObject* number = Renew(child)) {
+      PyDict_SetItem(dict, name.get(), number);
+    }
     guards_.nodes_[id].names.push_back(std::move(name));
   }
 }

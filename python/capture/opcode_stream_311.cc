@@ -269,8 +269,8 @@ void OpcodeStream::Dispatch(int opcode, int arg, PyCodeObject* code) {
     case BINARY_OP:
       return Binary(arg);
     case COMPARE_OP:
-      watch_.Touch(Peek(2));
-      return watch_.Touch(Peek(1));
+      return watch_.CompareNumbers(static_cast<StateWatch::Order>(arg), Peek(2),
+                                   Peek(1));
     case IS_OP:
       return watch_.Compare(Peek(2), Peek(1));
     case GET_ITER:
@@ -280,7 +280,6 @@ void OpcodeStream::Dispatch(int opcode, int arg, PyCodeObject* code) {
     case UNARY_NEGATIVE:
       return watch_.Negate(Peek(1));
     case UNARY_POSITIVE:
-    case UNARY_NOT:
     case UNARY_INVERT:
     case GET_YIELD_FROM_ITER:
     case FOR_ITER:
@@ -293,13 +292,15 @@ void OpcodeStream::Dispatch(int opcode, int arg, PyCodeObject* code) {
     case SET_UPDATE:
     case DICT_UPDATE:
     case DICT_MERGE:
+      return watch_.Touch(Peek(1));
+    case UNARY_NOT:
     case POP_JUMP_FORWARD_IF_FALSE:
     case POP_JUMP_FORWARD_IF_TRUE:
     case POP_JUMP_BACKWARD_IF_FALSE:
     case POP_JUMP_BACKWARD_IF_TRUE:
     case JUMP_IF_FALSE_OR_POP:
     case JUMP_IF_TRUE_OR_POP:
-      return watch_.Touch(Peek(1));
+      return watch_.TestTruth(Peek(1));
     case SEND:
       return watch_.Touch(Peek(2));
     case MATCH_KEYS:

@@ -152,12 +152,25 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
       options.follow_numbers ? options.varying : none;
   record->slots_ = options.slots;
   CallArgs all = args;
+  std::vector<PyRef> pins;
+  // Numbers are followed by identity: each is to be an object of its own.
+  std::vector<PyObject*> values(args.args, args.args + args.size());
+  for (PyObject*& value : values) {
+    if (!PyFloat_CheckExact(value)) continue;
+    pins.push_back(NewFloat(value));
+    value = pins.back().get();
+  }
+  all.args = values.data();
   std::vector<std::string> slot_names;
-  std::vector<PyRef> slot_pins;
-  const std::vector<PyObject*> slot_values = options.slots.Values();
+  std::vector<PyObject*> slot_values = options.slots.Values();
   for (size_t i = 0; i < slot_values.size(); ++i) {
-    slot_names.push_back(options.slots.places()[i].note.path);
-    slot_pins.push_back(PyRef::Share(slot_values[i]));
+    const StatePlace& place = options.slots.places()[i];
+    slot_names.push_back(place.note.path);
+    pins.push_back(PyRef::Share(slot_values[i]));
+    if (!PyFloat_CheckExact(slot_values[i])) continue;
+    pins.push_back(NewFloat(slot_values[i]));
+    slot_values[i] = pins.back().get();
+    if (!place.Set(slot_values[i])) PyErr_Clear();
   }
   all.slots = slot_values.data();
   all.num_slots = slot_values.size();
@@ -187,14 +200,14 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
   }
   run.stream = MakeInterpreterStream(&run.watch);
   run.watch.Touch(callable);
-  run.watch.Call(callable, {args.args, static_cast<size_t>(args.size())});
+  run.watch.Call(callable, values);
   is_capturing = true;
   run.recorder.Start();
   run.stream->Start();
   {
     const TraceSpan span("capture", "watched run");
     *result = PyRef::Steal(PyObject_Vectorcall(
-        callable, args.args, static_cast<size_t>(args.num_positional),
+        callable, values.data(), static_cast<size_t>(args.num_positional),
         args.keyword_names));
   }
   run.stream->Stop();
@@ -472,7 +485,8 @@ bool Record::FindNumbers(Observation& run, Refusal* refusal, Attempt* attempt) {
                                  source.note);
     }
   }
-  run.recorder.SetHostValues(std::move(values), result_.numbers());
+  run.recorder.SetHostValues(std::move(values), result_.numbers(),
+                             run.watch.values().Comparisons());
   return true;
 }
 

@@ -382,8 +382,9 @@ bool Recorder::PlaceNumbers(const Mark& mark,
                             is_tracked, tape);
 }
 
-void Recorder::SetHostValues(std::vector<TapeHostValue> values,
-                             std::vector<int32_t> results) {
+void Recorder::SetHostValues(
+    std::vector<TapeHostValue> values, std::vector<int32_t> results,
+    absl::Span<const HostValues::Comparison> comparisons) {
   Tape& tape = impl_->tape;
   for (const TapeHostValue& value : values) {
     if (value.kind != TapeHostValue::Kind::kRead || value.is_constant) continue;
@@ -397,6 +398,23 @@ void Recorder::SetHostValues(std::vector<TapeHostValue> values,
   }
   tape.host_values = std::move(values);
   tape.host_results = std::move(results);
+  for (const HostValues::Comparison& comparison : comparisons) {
+    TapeCall call{.op = comparison.op,
+                  .arg_names = {"a", "b"},
+                  .outputs = {comparison.outcome ? 1.0 : 0.0},
+                  .file = comparison.at.file,
+                  .line = comparison.at.line};
+    for (const TapeHostOperand& operand : {comparison.a, comparison.b}) {
+      if (operand.id >= 0) {
+        call.args.push_back(TapeHostRef{operand.id});
+      } else {
+        call.args.push_back(operand.constant);
+      }
+    }
+    tape.host_reads.push_back(
+        {.call = static_cast<int32_t>(tape.calls.size())});
+    tape.calls.push_back(std::move(call));
+  }
 }
 
 int64_t Recorder::num_calls() const {

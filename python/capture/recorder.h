@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "analysis/lower/tape.h"
+#include "python/capture/host_values.h"
 #include "python/capture/passed_numbers.h"
 #include "python/capture/py_ref.h"
 #include "python/capture/refusal.h"
@@ -103,9 +104,10 @@ class Recorder {
   bool PlaceNumbers(const Mark& mark, absl::Span<const PassedNumbers> numbers,
                     bool is_tracked);
   // Requires: before Finish(). Reads that host values stand for are checked
-  // no more.
+  // no more; the outcomes of comparisons are.
   void SetHostValues(std::vector<TapeHostValue> values,
-                     std::vector<int32_t> results);
+                     std::vector<int32_t> results,
+                     absl::Span<const HostValues::Comparison> comparisons);
 
   // Where the run was at what a failure of Finish(), or of the analysis of its
   // tape, is about; empty if that isn't known.

@@ -130,6 +130,18 @@ class StateWatch {
   void TouchDeep(PyObject* object) { TouchObject(object, kDeepDepth); }
   // Compares identities.
   void Compare(PyObject* a, PyObject* b);
+  // `a < b` and its like, in the order of CPython's numbers for them.
+  enum class Order {
+    kLess,
+    kLessEqual,
+    kEqual,
+    kNotEqual,
+    kGreater,
+    kGreaterEqual
+  };
+  void CompareNumbers(Order order, PyObject* a, PyObject* b);
+  // `if x`, `not x`.
+  void TestTruth(PyObject* object);
   // `keyword_names` is a tuple, of the last arguments, or null.
   void Call(PyObject* callable, absl::Span<PyObject* const> args,
             PyObject* keyword_names = nullptr);
@@ -301,6 +313,9 @@ class StateWatch {
   void CallGave(PyObject* result);
   // An array that numpy gave: a new one, unless it is one of its arguments.
   void AddNewArray(PyObject* array);
+  // Whether a call of a builtin only asks which of its numbers is larger or
+  // whether one is finite; noted if so.
+  bool AskOfNumbers(PyObject* function, absl::Span<PyObject* const> args);
   void PassNumber(PyObject* number);
   // `items` is a list or tuple with known numbers among its items.
   void PassNumbers(PyObject* items);

@@ -359,6 +359,7 @@ void StateWatch::CallBuiltin(PyObject* callable,
       }
       [[fallthrough]];
     case CallKind::kPure:
+      if (keyword_names == nullptr && AskOfNumbers(callable, all)) return;
       makes_array_ = IsNumpyCall(callable, all);
       makes_iterator_ = all.size() == 1 && !PyIter_Check(all[0]);
       if (kind == CallKind::kPure && keyword_names == nullptr &&

@@ -1,7 +1,10 @@
+#include <cmath>
 #include <tuple>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "python/capture/constants.h"
+#include "python/capture/purity.h"
 #include "python/capture/state_watch.h"
 
 namespace mica {
@@ -10,7 +13,13 @@ void StateWatch::AddItem(PyObject* dict, PyObject* key, GuardNote note) {
   if (varying_ != nullptr && varying_->HasItem(dict, key)) {
     PyObject* value = PyDict_GetItemWithError(dict, key);
     if (value != nullptr && PyFloat_CheckExact(value)) {
-      return values_.AddItem(value, dict, key, std::move(note));
+      if (values_.HasItem(dict, key)) return;
+      // It is followed by its identity: no other place may hold this object.
+      const PyRef number = NewFloat(value);
+      if (!number || PyDict_SetItem(dict, key, number.get()) != 0) {
+        return PyErr_Clear();
+      }
+      return values_.AddItem(number.get(), dict, key, std::move(note));
     }
     PyErr_Clear();
   }
@@ -65,6 +74,72 @@ void StateWatch::Binary(const char* op, PyObject* a, PyObject* b) {
       Touch(number);
     }
   }
+}
+
+void StateWatch::CompareNumbers(Order order, PyObject* a, PyObject* b) {
+  if (refusal_) return;
+  const bool a_known = values_.Find(a) >= 0, b_known = values_.Find(b) >= 0;
+  if (IsTensor(a) || IsTensor(b)) {
+    a_known ? PassNumber(a) : Touch(a);
+    b_known ? PassNumber(b) : Touch(b);
+    return;
+  }
+  if (a_known || b_known) {
+    const bool is_swapped =
+        order == Order::kGreater || order == Order::kGreaterEqual;
+    const char* op = "mica.scalar_eq";
+    if (order == Order::kLess || order == Order::kGreater) {
+      op = "mica.scalar_lt";
+    } else if (order == Order::kLessEqual || order == Order::kGreaterEqual) {
+      op = "mica.scalar_le";
+    }
+    if (values_.AddComparison(op, is_swapped ? b : a, is_swapped ? a : b,
+                              CurrentUserLine())) {
+      return;
+    }
+  }
+  Touch(a);
+  Touch(b);
+}
+
+void StateWatch::TestTruth(PyObject* object) {
+  if (refusal_) return;
+  static PyObject* zero = PyFloat_FromDouble(0);
+  if (values_.Find(object) < 0) return Touch(object);
+  CompareNumbers(Order::kEqual, object, zero);
+}
+
+bool StateWatch::AskOfNumbers(PyObject* function,
+                              absl::Span<PyObject* const> args) {
+  const auto is_known = [this](PyObject* arg) {
+    return arg != nullptr && values_.Find(arg) >= 0;
+  };
+  const auto is_number = [](PyObject* arg) {
+    return arg != nullptr &&
+           (PyFloat_CheckExact(arg) || PyLong_CheckExact(arg));
+  };
+  if (values_.empty() || !absl::c_any_of(args, is_known) ||
+      !absl::c_all_of(args, is_number)) {
+    return false;
+  }
+  const std::string name = CallableName(function);
+  if (args.size() == 2 && (name == "builtins.max" || name == "builtins.min")) {
+    // The second only if it is further than the first: the very object.
+    CompareNumbers(name == "builtins.max" ? Order::kGreater : Order::kLess,
+                   args[1], args[0]);
+    return true;
+  }
+  if (args.size() != 1 || !(name == "math.isnan" || name == "math.isinf" ||
+                            name == "math.isfinite")) {
+    return false;
+  }
+  static PyObject* infinity = PyFloat_FromDouble(HUGE_VAL);
+  static PyObject* minus_infinity = PyFloat_FromDouble(-HUGE_VAL);
+  if (name != "math.isinf") CompareNumbers(Order::kEqual, args[0], args[0]);
+  if (name == "math.isnan") return true;
+  CompareNumbers(Order::kEqual, args[0], infinity);
+  CompareNumbers(Order::kEqual, args[0], minus_infinity);
+  return true;
 }
 
 void StateWatch::Negate(PyObject* number) {

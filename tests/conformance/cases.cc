@@ -240,6 +240,11 @@ constexpr absl::string_view kListed[] = {
     "mica.scalar_div(i64, 0)",
     "mica.scalar_pow(0.9, i64~1..9)",
     "mica.scalar_pow(f64~0..2, f64)",
+    "mica.scalar_lt(f64, f64)",
+    "mica.scalar_le(f64, f64)",
+    "mica.scalar_le(i64, 2)",
+    "mica.scalar_eq(f64, f64)",
+    "mica.scalar_eq(1, i64)",
     "mica.scalar_neg(i64)",
     "mica.scalar_sqrt(f64~0..2)",
     // Reductions.

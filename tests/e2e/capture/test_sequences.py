@@ -784,7 +784,7 @@ a: numpy.asarray(a[0]).sum() * a | X | X | X + 5 => chc
 a: a + torch.tensor(a[0].tolist()) | X | X | X + 5 => chc
 a: a + torch.tensor([a[0, 1].item(), 1]).sum() | X | X | X + 5 => chc
 a: a.clamp(max=a[0, 2].item()) | X | X | X + 5 => chh
-a: torch.where(a > a.mean().item(), a, 0) | X | X | X + 5 => chc
+a: torch.where(a > a.mean().item(), a, 0) | X | X | X + 5 => chh
 a: torch.full((2,), a[0, 1].item()) | X | X | X + 5 => chh
 a: torch.linspace(0, a[0, 1].item(), 3) | X | X | X + 5 => chh
 a: torch.arange(a[0, 2].item()) | X | X | X + 5 | X => cheh
@@ -841,6 +841,41 @@ p: setattr(p, "new", SCALE * 3) | Options(1) | Options(1) => ch
 p: delattr(p, "scale") | Options(1) | Options(1) => ch
 p: setattr(p, "scale", p.scale + 1) | Options(X) | Options(Y) | Options(1) => \
 chc
+outcomes of comparisons
+a: a * 2 if a.sum().item() > 0 else a | X + 1 | X + 2 | X + 3 | X + 4 | -X | \
+-X - 1 | X => chhhchh
+a: a * 2 if 0 < a.mean().item() <= 100 else a | X + 1 | X + 2 | X * 300 | X * \
+400 | -X | X => chchch
+a: a * 2 if a.sum().item() == 66 else a | X | X | X + 1 | X + 2 | X => chchh
+a: a * 2 if a.sum().item() != 66 else a | X + 1 | X + 2 | X | X + 3 => chch
+a: a * 2 if a.sum().item() else a | X + 1 | X + 2 | X * 0 | X + 3 => chch
+a: a * 2 if not a.sum().item() else a | X + 1 | X + 2 | X * 0 | X + 3 => chch
+a: a * max(a.sum().item(), 0.5) | X + 1 | X + 2 | -X | -X - 1 | X => chchh
+a: a * min(1.0, a.sum().item()) | X + 1 | X + 2 | -X | -X - 1 | X => chchh
+a: a if math.isnan(a.sum().item()) else a + 1 | X + 1 | X + 2 | X * \
+float("nan") | X + 3 => chch
+a: a if math.isinf(a.sum().item()) else a + 1 | X + 1 | X + 2 | X * \
+float("inf") | X + 1 + float("inf") | X + 3 => chhch
+a: a if math.isfinite(a.sum().item()) else a + 1 | X + 1 | X + 2 | X * \
+float("inf") | X + 3 => chch
+a: a * (1 / a.sum().item() if a.sum().item() > 0 else 1.0) | X + 1 | X + 2 | \
+X * 0 | X + 3 => cheh
+a, n: a * n if n > 0.5 else a | X, 0.75 | X, 0.8 | X, 0.9 | X, 0.25 | X, 0.3 \
+| X, 0.9 | X, float("nan") => cchchhh
+a, n: a * min(n, 1.0) | X, 0.75 | X, 0.8 | X, 1.5 | X, 2.5 | X, 0.3 => ccchh
+a, n: (a * n, n > 0.5) | X, 0.75 | X, 0.8 | X, 0.9 | X, 0.25 | X, 0.3 => \
+cchch
+a: a + (a[0, 1].item() < a[0, 2].item()) | X | X + 1 | -X | X * 2 => chch
+a: sorted([a[0, 1].item(), a[0, 2].item()])[0] + a | X | X + 1 | -X | X * 2 \
+=> cccc
+a: a[a > a.mean().item()] | X | X | X + 1 => chh
+a: a.clamp(max=2.0) if a.max().item() > 2 else a.clone() | X | X + 1 | X * 0 \
+| X + 5 => chch
+a: a * 2 if a[0, 1].item() > SCALE else a | X | X + 1 | X + 5 | X + 6 => chch
+a, n: a * 2 if n > a.mean() else a | X, 0.5 | X, 0.75 | X, 100.5 | X, 200.5 \
+=> ccch
+a, n: a * 2 if 1 < n < 2 else a | X, 1.5 | X, 1.25 | X, 1.75 | X, 2.5 | X, \
+3.5 | X, 1.1 => cchchh
 """
 
 

@@ -1,0 +1,80 @@
+"""One float object in several places: each of them is followed by itself."""
+
+import types
+
+import pytest
+import torch
+from e2e.capture.agreement_of_calls import report, same
+
+import mica
+
+HALF = 0.5
+TABLE = {"k": HALF}
+PAIR = types.SimpleNamespace(rate=HALF, other=HALF)
+X = torch.ones(2)
+
+
+def _of_a_global(x, n):
+    return x * n + TABLE["k"] * 10
+
+
+def _of_a_default(x, n, d=HALF):
+    return x * n + d * 10
+
+
+def _of_another_argument(x, n, m=HALF):
+    return x * n + m * 10
+
+
+def _of_the_state(x, n):
+    return x * n + PAIR.other * 10
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [_of_a_global, _of_a_default, _of_another_argument, _of_the_state],
+)
+def test_an_argument_that_varies(fn):
+    compiled = mica.compile(fn)
+    for n in (0.25, HALF, 0.75, 1.5):
+        same(compiled(X, n), fn(X, n))
+    assert report(compiled).hits >= 2
+
+
+def test_state_that_varies():
+    def fn(x):
+        return x * PAIR.rate + PAIR.other * 10
+
+    compiled = mica.compile(fn)
+    for rate in (0.25, HALF, 0.75, 1.5):
+        PAIR.rate = rate
+        same(compiled(X), fn(X))
+    assert report(compiled).hits >= 2
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_an_item_that_varies(kind):
+    def fn(x, items):
+        return x * items[0] + items[1] * 10
+
+    compiled = mica.compile(fn)
+    for n in (0.25, 0.75, HALF, 1.5, 2.5):
+        items = kind([n, HALF])
+        same(compiled(X, items), fn(X, items))
+        assert items == kind([n, HALF])
+
+
+def test_state_that_is_read_and_set():
+    world = types.SimpleNamespace(mean=HALF, start=HALF)
+
+    def fn(x):
+        world.mean = world.mean * 0.5 + x.sum().item()
+        return x * world.mean + world.start
+
+    twin = types.SimpleNamespace(mean=HALF, start=HALF)
+    compiled = mica.compile(fn)
+    for i in range(6):
+        x = X * i
+        twin.mean = twin.mean * 0.5 + x.sum().item()
+        same(compiled(x), x * twin.mean + twin.start)
+        assert world.mean == pytest.approx(twin.mean)
