@@ -346,13 +346,30 @@ std::vector<PyObject*> LruCacheResults(PyObject* cache) {
 
 // New objects join the end of the youngest generation's list, and none leaves
 // it for an older one while the collector is off.
-AgeMark::AgeMark() : was_enabled_(PyGC_Disable() != 0) {
+namespace {
+
+// Of all threads: as long as one is left the collector stays off.
+int num_marks = 0;
+bool was_enabled = false;
+
+}  // namespace
+
+AgeMark::AgeMark() {
+  if (num_marks++ == 0) was_enabled = PyGC_Disable() != 0;
   mark_ = PyRef::Steal(PyList_New(0));
   list_ = Next(HeadOf(mark_.get()));
 }
 
 AgeMark::~AgeMark() {
-  if (was_enabled_) PyGC_Enable();
+  if (--num_marks == 0 && was_enabled) PyGC_Enable();
+}
+
+bool AgeMark::IsDisturbed() const {
+  const GcHead* mark = HeadOf(mark_.get());
+  const auto* list = static_cast<const GcHead*>(list_);
+  const GcHead* at = Prev(list);
+  while (at != mark && at != list) at = Prev(at);
+  return at != mark;
 }
 
 AgeMark::Age AgeMark::Of(PyObject* object) const {

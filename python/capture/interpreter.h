@@ -103,9 +103,11 @@ class AgeMark {
   // kUnknown for what the collector doesn't track. Takes time linear in the
   // number of younger objects; quick for the youngest.
   Age Of(PyObject* object) const;
+  // True if the collector ran after all (another thread called it): ages are
+  // wrong since then. Takes time linear in the number of younger objects.
+  bool IsDisturbed() const;
 
  private:
-  bool was_enabled_;
   PyRef mark_;
   const void* list_ = nullptr;  // The youngest generation's.
 };

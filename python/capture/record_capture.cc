@@ -226,7 +226,15 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
     return nullptr;
   }
   const PyErrorKeeper keeper;
-  if (!record->Finish(run, result->get(), options, refusal, attempt)) {
+  const bool is_made =
+      record->Finish(run, result->get(), options, refusal, attempt);
+  if (run.watch.is_disturbed()) {
+    *attempt = Attempt();
+    *refusal = {.reason = "the garbage collector ran in the midst of the run",
+                .transient = true};
+    return nullptr;
+  }
+  if (!is_made) {
     attempt->guards = std::move(run.watch.guards());
     return nullptr;
   }

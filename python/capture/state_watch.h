@@ -225,6 +225,8 @@ class StateWatch {
   // Lists, dicts, sets and objects of Python's classes that are older than the
   // run and were reached otherwise than as arguments.
   absl::flat_hash_set<PyObject*> OldContainers() const;
+  // True if what is old and what is new could no longer be told.
+  bool is_disturbed() const { return age_.IsDisturbed(); }
   // A readable expression for an old object: "self.config".
   std::string PathOf(PyObject* object) const;
   std::string TensorName(PyObject* tensor) const;

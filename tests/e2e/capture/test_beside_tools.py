@@ -1,6 +1,7 @@
 """Capture beside interrupts, forks, profilers, tracers and debuggers."""
 
 import cProfile
+import gc
 import os
 import pstats
 import signal
@@ -247,6 +248,39 @@ def test_threads_capture_beside_each_other():
 
     with ThreadPoolExecutor(len(models)) as pool:
         list(pool.map(work, models, wants))
+
+
+@pytest.mark.parametrize("collects", [False, True])
+def test_threads_capture_while_the_collector_works(collects):
+    stop = threading.Event()
+
+    def collect():
+        while not stop.is_set():
+            gc.collect(0)
+
+    def work(seed):
+        with torch.no_grad():
+            for i in range(10):
+                base = torch.full((2, 8), float(seed * 10 + i))
+                compiled = mica.compile(
+                    lambda x: [x * k for k in range(20)][-1] + base
+                )
+                for _ in range(4):
+                    same(compiled(X), X * 19 + base)
+
+    thresholds = gc.get_threshold()
+    gc.set_threshold(3, 2, 2)
+    thread = threading.Thread(target=collect)
+    try:
+        if collects:
+            thread.start()
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(work, range(4)))
+    finally:
+        stop.set()
+        if collects:
+            thread.join()
+        gc.set_threshold(*thresholds)
 
 
 def test_another_threads_work_is_no_part_of_a_record():
