@@ -228,7 +228,7 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
   const PyErrorKeeper keeper;
   const bool is_made =
       record->Finish(run, result->get(), options, refusal, attempt);
-  if (run.watch.is_disturbed()) {
+  if (is_made && run.watch.is_disturbed()) {
     *attempt = Attempt();
     *refusal = {.reason = "the garbage collector ran in the midst of the run",
                 .transient = true};
