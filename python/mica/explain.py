@@ -269,33 +269,37 @@ class _CallableExplanation(Explanation):
 def _explanation(compiled: Any) -> Explanation:
     report = compiled._mica_report()
     return Explanation(
-        name=report["name"],
-        graphs=_graphs(report),
-        refusals=[Reason(*reason) for reason in report["refusals"]],
-        misses=[Reason(*reason) for reason in report["misses"]],
+        **_served(report),
         given_up=report["given_up"],
-        hits=report["hits"],
         captures=report["captures"],
         eager_calls=report["eager_calls"],
         misses_by_kind=report["miss_kinds"],
         dropped=report["dropped"],
-        pieces=[
-            Piece(
-                name=piece["name"],
-                begins=piece["begins"],
-                ends=piece["ends"],
-                graphs=_graphs(piece),
-                refusals=[Reason(*reason) for reason in piece["refusals"]],
-                misses=[Reason(*reason) for reason in piece["misses"]],
-                left_eager=piece["left_eager"],
-                hits=piece["hits"],
-            )
-            for piece in report["pieces"]
-        ],
+        pieces=[_piece(piece) for piece in report["pieces"]],
         cuts=[Cut(**cut) for cut in report["cuts"]],
         split_calls=report["split_calls"],
         last_graphs=report["last_graphs"],
     )
+
+
+def _piece(report: dict[str, Any]) -> Piece:
+    return Piece(
+        **_served(report),
+        begins=report["begins"],
+        ends=report["ends"],
+        left_eager=report["left_eager"],
+    )
+
+
+def _served(report: dict[str, Any]) -> dict[str, Any]:
+    """What is told of a callable as of a piece: what served it, or why not."""
+    return {
+        "name": report["name"],
+        "graphs": _graphs(report),
+        "refusals": [Reason(*reason) for reason in report["refusals"]],
+        "misses": [Reason(*reason) for reason in report["misses"]],
+        "hits": report["hits"],
+    }
 
 
 def _graphs(report: dict[str, Any]) -> list[Graph]:
