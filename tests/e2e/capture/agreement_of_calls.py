@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import linecache
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -75,6 +76,38 @@ def check(fn: Any, *calls: tuple[Any, ...], hits: int | None = None) -> Any:
     if hits is not None:
         assert report(compiled).hits == hits, str(report(compiled))
     return compiled
+
+
+def assert_served(served: Callable[[int], int], first: int, count: int) -> None:
+    """Checks random programs: as many of their calls are served as there are.
+
+    Args:
+      served: Checks the program of a seed, and tells how many of its calls a
+        record served.
+      first: The first seed.
+      count: How many seeds.
+    """
+    hits = sum(map(served, range(first, first + count)))
+    assert hits >= count  # Else it compares eager with eager.
+
+
+def pure_until(count: int) -> tuple[list[int], Callable[[], None]]:
+    """Makes a function annotated as pure that raises from some call on.
+
+    Args:
+      count: Calls that it bears; the next ones raise ValueError.
+    Returns:
+      A list with an entry for each call so far, and the function.
+    """
+    calls: list[int] = []
+
+    def moody() -> None:
+        calls.append(0)
+        if len(calls) > count:
+            raise ValueError("no")
+
+    mica.annotate(moody, "pure")
+    return calls, moody
 
 
 X = torch.arange(12.0).reshape(3, 4)

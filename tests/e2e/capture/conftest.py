@@ -11,7 +11,11 @@ import torch
 
 from mica import _mica
 
-pytest.register_assert_rewrite("e2e.capture.agreement_of_calls")
+pytest.register_assert_rewrite(
+    "e2e.capture.agreement_of_calls",
+    "e2e.capture.calls_in_pieces",
+    "e2e.capture.sequences_of_calls",
+)
 
 
 @pytest.fixture(autouse=True)

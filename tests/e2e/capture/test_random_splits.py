@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fractions
 import json.decoder
-import os
 import random
 import shlex
 import statistics
@@ -22,19 +21,13 @@ from typing import Any
 
 import pytest
 from e2e.capture import test_random_state as states
+from e2e.capture.calls_in_pieces import LOG, note
 
 import mica
 
 pytestmark = pytest.mark.skipif(
     sys.version_info[:2] != (3, 11), reason="pieces are of 3.11's bytecode"
 )
-
-LOG: list[Any] = []
-
-
-def note(*values: Any) -> None:
-    LOG.append((os.getpid() > 0, *values))
-
 
 STATEMENTS = [
     "note('x')",

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 import torch
+from e2e.capture.agreement_of_calls import pure_until
 from e2e.training import make_step
 
 import mica
@@ -240,14 +241,7 @@ def test_check_sees_what_eager_prints_and_the_record_does_not():
 
 
 def test_check_sees_that_eager_raises():
-    calls = []
-
-    def moody():
-        calls.append(0)
-        if len(calls) > 1:
-            raise ValueError("no")
-
-    mica.annotate(moody, "pure")
+    _, moody = pure_until(1)
 
     def program(x):
         moody()
