@@ -1,0 +1,143 @@
+"""What is captured anew and what is served: numbers, theirs and Python's.
+
+A line is a program, its calls, and what happens at each: sequences_of_calls.py
+tells more.
+"""
+
+import pytest
+from e2e.capture.sequences_of_calls import check_sequence, sequences
+
+SEQUENCES = """\
+scalars
+a, n: a + n | X, 1 | X, 1 | X, 2 | X, 1 | X, 2 => chchh
+a, n: a * n | X, 0.5 | X, 0.5 | X, 0.25 | X, 0.75 | X, 0.5 => chchh
+a, n: a + n | X, 1 | X, 1.0 | X, True | X, 1 => ccch
+a, n: a + n | X, True | X, False | X, True => cch
+a, n: a + n | X, 2j | X, 2j | X, 1j => eee
+a, n: a + n.__class__(1) | X, 1 | X, 2 | X, 1.5 => ccc
+a, n: (a, n) | X, 1 | X, 1 | X, 2 => chc
+a, n: (a * 2, n + 1) | X, 1 | X, 1 | X, 2 | X, 2 => chch
+a, n: a[n] | X, 0 | X, 0 | X, 1 | X, 0 => chch
+a, n: a.sum(n) | X, 0 | X, 1 | X, 0 => cch
+a, n: a if n is None else a + n | X, None | X, 1 | X, None | X, 1 => cchh
+a, n: a + len(n) | X, "ab" | X, "ab" | X, "cd" | X, "abc" => chcc
+a, n: a if n == "x" else -a | X, "x" | X, "y" | X, "x" | X, "z" => cchc
+a, n: a + n // 2 + n % 3 | X, 5 | X, 5 | X, 4 => chc
+a, n: a + math.floor(n) | X, 1.5 | X, 1.5 | X, 2.5 => chc
+a, n: a + math.sqrt(n) | X, 2.0 | X, 2.0 | X, 3.0 | X, 4.0 => chch
+a, n: a * -n | X, 1.5 | X, 2.5 | X, 3.5 | X, 1.5 => cchh
+a, n: a + max(n, 2) | X, 1 | X, 1 | X, 3 => chc
+a, n: a + round(n, 1) | X, 1.25 | X, 1.25 | X, 2.75 => chc
+a, n: a + int(n) | X, "3" | X, "3" | X, "4" => chc
+a, n: a.to(n) | X, torch.float64 | X, torch.float64 | X, torch.int32 => chc
+a, n: a + float("nan") * n | X, 0.0 | X, 0.0 => ch
+a, n: a + (n if n > 0 else -n) | X, 1.5 | X, 1.5 | X, -1.5 | X, 2.5 => chcc
+a, n: a | X, 1 | X, 2 | X, 3 => ccc
+a, n: a * (n and 2) | X, 0 | X, 0 | X, 3 => chc
+a, n: f"{n}" == "3" and a + 1 | X, 3 | X, 3 | X, 4 => chc
+random state
+a: a + random.random() * 0 | X | X => ep
+a: (random.seed(3), a + random.random()) [1] | X | X => ep
+a: torch.manual_seed(1) and a + torch.rand(4) | X | X => ee
+a: a + numpy.random.RandomState(0).rand() | X | X => ep
+a: nn.functional.dropout(a, 0.0) | X | X => ch
+scalar provenance
+a: (a.sum().item() > 0, 1)[0] * a | X | X | -X | X => chch
+a: {"k": a.sum().item() > 0}["k"] * a | X | X | -X | X => chch
+a: (lambda b=(a.sum().item() > 0): a if b else -a)() | X | X | -X | X => chch
+a: a * [1, 2][int(a.sum().item() > 0)] | X | X | -X | X => chch
+a: a + int(a[0, 1].item()) + 1 | X | X | X + 1 | X => chch
+a: a + bool(a[0, 0]) | X | X | X + 1 => chc
+a: a[: int(a[0, 2])] | X | X | X + 1 | X => chch
+a: torch.zeros(int(a[0, 2])) | X | X | X + 1 | X => chch
+a: a.sum().item() if a.sum().item() > 0 else a | X | X | -X | X => chch
+a: max(a[0, 1].item(), a[0, 2].item()) * a | X | X | -X | X => chch
+a: a * min(1.0, a[0, 1].item() / 3) | X | X | X + 5 | X => chch
+a: a + round(a[0, 1].item()) | X | X | X + 5 => chc
+a: f"{a[0, 1].item():.2f}" == "1.00" and a + 1 | X | X | X + 5 => chc
+a: str(a[0, 1].item()) == "1.0" or a + 1 | X | X | X + 5 => chc
+a: a + math.exp(a[0, 1].item()) | X | X | X + 5 => chc
+a: a + len(str(a[0, 1].item())) | X | X | X * 10 | X => chch
+a: a * (a[0, 1].item() == 1) | X | X | X + 1 | X => chch
+a: a * (1 if a[0, 1] == 1 else 2) | X | X | X + 1 | X => chch
+a: a * float(f"{a[0, 1].item()}") | X | X | X + 1 | X => chch
+a: a.item() if a.numel() == 1 else a + 1 | X | X | X[0, 1] | X[0, 1] | X[0, \
+2] => chchh
+a: [i for i in a[0].tolist() if i > 1][0] + a | X | X | X + 5 | X => chch
+a: a[0].numpy().max() + a | X | X | X + 5 | X => chch
+a: numpy.asarray(a[0]).sum() * a | X | X | X + 5 => chc
+a: a + torch.tensor(a[0].tolist()) | X | X | X + 5 => chc
+a: a + torch.tensor([a[0, 1].item(), 1]).sum() | X | X | X + 5 => chc
+a: a.clamp(max=a[0, 2].item()) | X | X | X + 5 => chh
+a: torch.where(a > a.mean().item(), a, 0) | X | X | X + 5 => chh
+a: torch.full((2,), a[0, 1].item()) | X | X | X + 5 => chh
+a: torch.linspace(0, a[0, 1].item(), 3) | X | X | X + 5 => chh
+a: torch.arange(a[0, 2].item()) | X | X | X + 5 | X => cheh
+a: a.repeat(int(a[0, 1]), 1) | X | X | X + 1 | X => chch
+a: a.view(int(a[0, 3]), -1) | X | X | X + 1 | X => chch
+a: a ** a[0, 2].item() | X | X | X + 1 | X => chhh
+a: a // a[0, 2].item() | X | X | X + 1 | X => chhh
+a: a.sum().item() ** 0.5 + a | X | X | X + 5 => chh
+a: -a.sum().item() + a | X | X | X + 5 => chh
+a: (a.sum().item() - 1) / 2 * a | X | X | X + 5 => chh
+a: divmod(a.sum().item(), 7)[1] + a | X | X | X + 5 => chc
+a: a if not a.sum().item() else a + 1 | X | X | X * 0 => chc
+a: a + (a.sum().item() in (66.0, 3)) | X | X | X + 5 => chc
+a: a + 1 if all(v > 0 for v in a[0].tolist()) else a - 1 | X | X | X + 5 | X \
+=> chch
+a: sorted(a[0].tolist())[0] + a | X | X | -X | X => chch
+a: a.argmax().item() + a | X | X | -X | X => chch
+a: a[a.argmax().item() // 4] | X | X | -X | X => chch
+a: a.max().item() is None or a + 1 | X | X => ch
+a: (a.nonzero().shape[0]) * a | X | X | X + 1 | X => chch
+a: a.unique().numel() + a | X | X | X * 0 | X => chch
+a: a.isnan().any().item() or a + 1 | X | X | X * float("nan") | X => chch
+a: a.equal(X) and a + 1 | X | X | Y | X => epep
+a: torch.equal(a, Y) or a + 1 | X | X | Y | X => epep
+a: torch.allclose(a, X) and a + 1 | X | X | Y | X => epep
+a: (a == X).all() and a + 1 | X | X | Y | X => chch
+a: a in [1, 2] if a.numel() == 1 else a | X | X | X[0, 1] | X[0, 3] => chcc
+a: X[0] in a and a + 1 | X | X | Y => chc
+a: [X, Y].index(a) if a is X else a | X | X => ch
+a: a.tolist() == [[1]] or a + 1 | X | X => ch
+outcomes of comparisons
+a: a * 2 if a.sum().item() > 0 else a | X + 1 | X + 2 | X + 3 | X + 4 | -X | \
+-X - 1 | X => chhhchh
+a: a * 2 if 0 < a.mean().item() <= 100 else a | X + 1 | X + 2 | X * 300 | X * \
+400 | -X | X => chchch
+a: a * 2 if a.sum().item() == 66 else a | X | X | X + 1 | X + 2 | X => chchh
+a: a * 2 if a.sum().item() != 66 else a | X + 1 | X + 2 | X | X + 3 => chch
+a: a * 2 if a.sum().item() else a | X + 1 | X + 2 | X * 0 | X + 3 => chch
+a: a * 2 if not a.sum().item() else a | X + 1 | X + 2 | X * 0 | X + 3 => chch
+a: a * max(a.sum().item(), 0.5) | X + 1 | X + 2 | -X | -X - 1 | X => chchh
+a: a * min(1.0, a.sum().item()) | X + 1 | X + 2 | -X | -X - 1 | X => chchh
+a: a if math.isnan(a.sum().item()) else a + 1 | X + 1 | X + 2 | X * \
+float("nan") | X + 3 => chch
+a: a if math.isinf(a.sum().item()) else a + 1 | X + 1 | X + 2 | X * \
+float("inf") | X + 1 + float("inf") | X + 3 => chhch
+a: a if math.isfinite(a.sum().item()) else a + 1 | X + 1 | X + 2 | X * \
+float("inf") | X + 3 => chch
+a: a * (1 / a.sum().item() if a.sum().item() > 0 else 1.0) | X + 1 | X + 2 | \
+X * 0 | X + 3 => cheh
+a, n: a * n if n > 0.5 else a | X, 0.75 | X, 0.8 | X, 0.9 | X, 0.25 | X, 0.3 \
+| X, 0.9 | X, float("nan") => cchchhh
+a, n: a * min(n, 1.0) | X, 0.75 | X, 0.8 | X, 1.5 | X, 2.5 | X, 0.3 => ccchh
+a, n: (a * n, n > 0.5) | X, 0.75 | X, 0.8 | X, 0.9 | X, 0.25 | X, 0.3 => \
+cchch
+a: a + (a[0, 1].item() < a[0, 2].item()) | X | X + 1 | -X | X * 2 => chch
+a: sorted([a[0, 1].item(), a[0, 2].item()])[0] + a | X | X + 1 | -X | X * 2 \
+=> cccc
+a: a[a > a.mean().item()] | X | X | X + 1 => chh
+a: a.clamp(max=2.0) if a.max().item() > 2 else a.clone() | X | X + 1 | X * 0 \
+| X + 5 => chch
+a: a * 2 if a[0, 1].item() > SCALE else a | X | X + 1 | X + 5 | X + 6 => chch
+a, n: a * 2 if n > a.mean() else a | X, 0.5 | X, 0.75 | X, 100.5 | X, 200.5 \
+=> ccch
+a, n: a * 2 if 1 < n < 2 else a | X, 1.5 | X, 1.25 | X, 1.75 | X, 2.5 | X, \
+3.5 | X, 1.1 => cchchh
+"""
+
+
+@pytest.mark.parametrize(("program", "steps", "want"), sequences(SEQUENCES))
+def test_sequence(program: str, steps: list[str], want: str) -> None:
+    check_sequence(program, steps, want)
