@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "executor/tensors_testing.h"
 #include "framework/base/test_matchers.h"
 #include "framework/text/text.h"
 #include "kernels/all.h"
@@ -31,63 +32,47 @@ class ExecutorTest : public testing::Test {
         Executor::Create(Place(), AllOps(), AllKernels(), PlanOptions()));
   }
 
-  std::shared_ptr<const Program> Parse(absl::string_view text) {
-    absl::StatusOr<Program> program = ParseProgram(text, AllOps());
-    EXPECT_THAT(program, IsOk());
-    return std::make_shared<const Program>(*std::move(program));
-  }
-
-  static TensorView View(std::vector<float>& data, Dims dims) {
-    return {.data = data.data(),
-            .type = {.dtype = DType::kF32, .dims = std::move(dims)}};
-  }
-
-  static std::vector<float> Floats(const Tensor& tensor) {
-    const float* data = static_cast<const float*>(tensor.data());
-    return {data, data + tensor.type().num_elements()};
-  }
-
   std::unique_ptr<Executor> executor_;
   std::vector<float> x_ = {1, 2, 3, 4};
   std::vector<float> w_ = {1, 0, 0, -1};
 };
 
 TEST_F(ExecutorTest, RunsASymbolicProgramAtTheFeedsSize) {
-  const auto program = Parse(kLinearRelu);
+  const auto program = ParseShared(kLinearRelu);
   MICA_ASSERT_OK_AND_ASSIGN(
       std::vector<Tensor> results,
-      executor_->Run(program, {{"x", View(x_, {2, 2})}},
-                     {{"fc.weight", View(w_, {2, 2})}}, {}));
-  EXPECT_THAT(Floats(results[0]), ElementsAre(1, 0, 3, 0));
+      executor_->Run(program, {{"x", ViewOf(x_, {2, 2})}},
+                     {{"fc.weight", ViewOf(w_, {2, 2})}}, {}));
+  EXPECT_THAT(NumbersOf(results[0]), ElementsAre(1, 0, 3, 0));
   MICA_ASSERT_OK_AND_ASSIGN(
-      results, executor_->Run(program, {{"x", View(x_, {1, 2})}},
-                              {{"fc.weight", View(w_, {2, 2})}}, {}));
-  EXPECT_THAT(Floats(results[0]), ElementsAre(1, 0));
+      results, executor_->Run(program, {{"x", ViewOf(x_, {1, 2})}},
+                              {{"fc.weight", ViewOf(w_, {2, 2})}}, {}));
+  EXPECT_THAT(NumbersOf(results[0]), ElementsAre(1, 0));
 }
 
 TEST_F(ExecutorTest, FetchesAnyValueByName) {
   MICA_ASSERT_OK_AND_ASSIGN(
       std::vector<Tensor> results,
-      executor_->Run(Parse(kLinearRelu), {{"x", View(x_, {2, 2})}},
-                     {{"fc.weight", View(w_, {2, 2})}}, {"h", "x", "h"}));
-  EXPECT_THAT(Floats(results[0]), ElementsAre(1, -2, 3, -4));
-  EXPECT_THAT(Floats(results[1]), ElementsAre(1, 2, 3, 4));
-  EXPECT_EQ(Floats(results[2]), Floats(results[0]));
+      executor_->Run(ParseShared(kLinearRelu), {{"x", ViewOf(x_, {2, 2})}},
+                     {{"fc.weight", ViewOf(w_, {2, 2})}}, {"h", "x", "h"}));
+  EXPECT_THAT(NumbersOf(results[0]), ElementsAre(1, -2, 3, -4));
+  EXPECT_THAT(NumbersOf(results[1]), ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(NumbersOf(results[2]), NumbersOf(results[0]));
   EXPECT_NE(results[2].data(), results[0].data());
 }
 
 TEST_F(ExecutorTest, ReadsFeedsThatAreNotRowMajor) {
-  TensorView transposed = View(x_, {2, 2});
+  TensorView transposed = ViewOf(x_, {2, 2});
   transposed.type.strides = {1, 2};
   MICA_ASSERT_OK_AND_ASSIGN(
       std::vector<Tensor> results,
-      executor_->Run(Parse(kLinearRelu), {{"x", transposed}},
-                     {{"fc.weight", View(w_, {2, 2})}}, {"h"}));
-  EXPECT_THAT(Floats(results[0]), ElementsAre(1, -3, 2, -4));
+      executor_->Run(ParseShared(kLinearRelu), {{"x", transposed}},
+                     {{"fc.weight", ViewOf(w_, {2, 2})}}, {"h"}));
+  EXPECT_THAT(NumbersOf(results[0]), ElementsAre(1, -3, 2, -4));
 }
 
 TEST_F(ExecutorTest, UpdatesInputsAndVariablesAfterAllReads) {
-  const auto program = Parse(R"(program @swap(%a: f32[2]) {
+  const auto program = ParseShared(R"(program @swap(%a: f32[2]) {
   %b = variable "b" : f32[2]
   %s = aten.add.Tensor(%a, %b) : f32[2]
   update %a = %b
@@ -98,15 +83,15 @@ TEST_F(ExecutorTest, UpdatesInputsAndVariablesAfterAllReads) {
   std::vector<float> a = {1, 2};
   std::vector<float> b = {10, 20};
   MICA_ASSERT_OK_AND_ASSIGN(std::vector<Tensor> results,
-                            executor_->Run(program, {{"a", View(a, {2})}},
-                                           {{"b", View(b, {2})}}, {}));
-  EXPECT_THAT(Floats(results[0]), ElementsAre(11, 22));
+                            executor_->Run(program, {{"a", ViewOf(a, {2})}},
+                                           {{"b", ViewOf(b, {2})}}, {}));
+  EXPECT_THAT(NumbersOf(results[0]), ElementsAre(11, 22));
   EXPECT_THAT(a, ElementsAre(10, 20));
   EXPECT_THAT(b, ElementsAre(1, 2));
 }
 
 TEST_F(ExecutorTest, LeavesVariablesAloneWhenARunFails) {
-  const auto program = Parse(R"(program @look(%i: i64[1]) {
+  const auto program = ParseShared(R"(program @look(%i: i64[1]) {
   %w = variable "w" : f32[2,2]
   %n = aten.neg(%w) : f32[2,2]
   %e = aten.embedding(%w, %i) : f32[1,2] @ "model.py":7
@@ -117,7 +102,7 @@ TEST_F(ExecutorTest, LeavesVariablesAloneWhenARunFails) {
   int64_t index = 5;
   const TensorView feed = {.data = &index,
                            .type = {.dtype = DType::kI64, .dims = {1}}};
-  const NamedViews variables = {{"w", View(w_, {2, 2})}};
+  const NamedViews variables = {{"w", ViewOf(w_, {2, 2})}};
   EXPECT_THAT(executor_->Run(program, {{"i", feed}}, variables, {}).status(),
               StatusIs(testing::_, HasSubstr("aten.embedding (model.py:7)")));
   EXPECT_THAT(w_, ElementsAre(1, 0, 0, -1));
@@ -127,20 +112,21 @@ TEST_F(ExecutorTest, LeavesVariablesAloneWhenARunFails) {
 }
 
 TEST_F(ExecutorTest, RefusesWrongFeedsAndFetches) {
-  const auto program = Parse(kLinearRelu);
-  const NamedViews variables = {{"fc.weight", View(w_, {2, 2})}};
-  const NamedViews good = {{"x", View(x_, {2, 2})}};
+  const auto program = ParseShared(kLinearRelu);
+  const NamedViews variables = {{"fc.weight", ViewOf(w_, {2, 2})}};
+  const NamedViews good = {{"x", ViewOf(x_, {2, 2})}};
   EXPECT_THAT(executor_->Run(program, {}, variables, {}),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("feed \"x\" is missing")));
-  EXPECT_THAT(executor_->Run(program, {{"x", View(x_, {4, 1})}}, variables, {}),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("wants f32[batch,2], got f32[4,1]")));
   EXPECT_THAT(
-      executor_->Run(program, {{"x", View(x_, {2, 2})}, {"z", View(x_, {4})}},
-                     variables, {}),
+      executor_->Run(program, {{"x", ViewOf(x_, {4, 1})}}, variables, {}),
       StatusIs(absl::StatusCode::kInvalidArgument,
-               HasSubstr("feed \"z\" is for no input")));
+               HasSubstr("wants f32[batch,2], got f32[4,1]")));
+  EXPECT_THAT(executor_->Run(
+                  program, {{"x", ViewOf(x_, {2, 2})}, {"z", ViewOf(x_, {4})}},
+                  variables, {}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("feed \"z\" is for no input")));
   EXPECT_THAT(executor_->Run(program, good, variables, {"q"}),
               StatusIs(absl::StatusCode::kNotFound,
                        HasSubstr("fetch \"q\" is no value")));

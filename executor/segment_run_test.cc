@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analysis/plan/plan_cache.h"
+#include "executor/tensors_testing.h"
 #include "framework/base/test_matchers.h"
 #include "framework/text/text.h"
 #include "kernels/all.h"
@@ -64,25 +65,8 @@ class SegmentRunTest : public testing::TestWithParam<bool> {
                                                {.fuse = GetParam()}, plans_));
   }
 
-  std::shared_ptr<const Program> Parse(absl::string_view text) {
-    absl::StatusOr<Program> program = ParseProgram(text, AllOps());
-    EXPECT_THAT(program, IsOk());
-    return std::make_shared<const Program>(*std::move(program));
-  }
-
-  static TensorView View(std::vector<float>& data, Dims dims) {
-    return {.data = data.data(),
-            .type = {.dtype = DType::kF32, .dims = std::move(dims)}};
-  }
-
   TensorView Calls() {
     return {.data = calls_.data(), .type = {.dtype = DType::kF32}};
-  }
-
-  template <typename T = float>
-  static std::vector<T> Numbers(const Tensor& tensor) {
-    const T* data = static_cast<const T*>(tensor.data());
-    return {data, data + tensor.type().num_elements()};
   }
 
   std::shared_ptr<PlanCache> plans_;
@@ -91,77 +75,78 @@ class SegmentRunTest : public testing::TestWithParam<bool> {
 };
 
 TEST_P(SegmentRunTest, RunsWhatDataGivesASize) {
-  const auto program = Parse(kRowsAboveZero);
+  const auto program = ParseShared(kRowsAboveZero);
   const auto run = [&](std::vector<float> x) {
     const auto rows = static_cast<int64_t>(x.size()) / 2;
-    return executor_->Run(program, {{"x", View(x, {rows, 2})}},
+    return executor_->Run(program, {{"x", ViewOf(x, {rows, 2})}},
                           {{"calls", Calls()}}, {});
   };
   MICA_ASSERT_OK_AND_ASSIGN(auto results, run({1, 2, -3, 1, 0, 4}));
   EXPECT_THAT(results[0].type().dims, ElementsAre(2, 2));
-  EXPECT_THAT(Numbers(results[0]), ElementsAre(2, 4, 0, 8));
-  EXPECT_THAT(Numbers<int64_t>(results[1]), ElementsAre(0, 2));
+  EXPECT_THAT(NumbersOf(results[0]), ElementsAre(2, 4, 0, 8));
+  EXPECT_THAT(NumbersOf<int64_t>(results[1]), ElementsAre(0, 2));
   // Other numbers of rows found, none at all, another batch, the first again.
   MICA_ASSERT_OK_AND_ASSIGN(results, run({-1, -2, -3, 1, 0, 4}));
-  EXPECT_THAT(Numbers(results[0]), ElementsAre(0, 8));
+  EXPECT_THAT(NumbersOf(results[0]), ElementsAre(0, 8));
   MICA_ASSERT_OK_AND_ASSIGN(results, run({-1, -2, -3, 1, 0, -4}));
   EXPECT_THAT(results[0].type().dims, ElementsAre(0, 2));
   MICA_ASSERT_OK_AND_ASSIGN(results, run({5, 5}));
-  EXPECT_THAT(Numbers(results[0]), ElementsAre(10, 10));
+  EXPECT_THAT(NumbersOf(results[0]), ElementsAre(10, 10));
   MICA_ASSERT_OK_AND_ASSIGN(results, run({1, 2, -3, 1, 0, 4}));
-  EXPECT_THAT(Numbers(results[0]), ElementsAre(2, 4, 0, 8));
+  EXPECT_THAT(NumbersOf(results[0]), ElementsAre(2, 4, 0, 8));
   EXPECT_EQ(calls_[0], 5);
 }
 
 TEST_P(SegmentRunTest, PlansASizeOnce) {
-  const auto program = Parse(kTwice);
+  const auto program = ParseShared(kTwice);
   for (int i = 0; i < 3; ++i) {
     std::vector<float> x = {1, -1, 20, 3, 30};
     MICA_ASSERT_OK_AND_ASSIGN(
         const auto results,
-        executor_->Run(program, {{"x", View(x, {5})}}, {}, {}));
-    EXPECT_THAT(Numbers(results[0]), ElementsAre(10, 15));
-    EXPECT_THAT(Numbers(results[1]), ElementsAre(1, 20, 3, 30));
+        executor_->Run(program, {{"x", ViewOf(x, {5})}}, {}, {}));
+    EXPECT_THAT(NumbersOf(results[0]), ElementsAre(10, 15));
+    EXPECT_THAT(NumbersOf(results[1]), ElementsAre(1, 20, 3, 30));
     EXPECT_EQ(plans_->stats().built, 3);
   }
   // The first segment is as large as before.
   std::vector<float> x = {1, -1, -20, 3, 30};
   MICA_ASSERT_OK_AND_ASSIGN(
       const auto results,
-      executor_->Run(program, {{"x", View(x, {5})}}, {}, {}));
-  EXPECT_THAT(Numbers(results[0]), ElementsAre(15));
+      executor_->Run(program, {{"x", ViewOf(x, {5})}}, {}, {}));
+  EXPECT_THAT(NumbersOf(results[0]), ElementsAre(15));
   EXPECT_EQ(plans_->stats().built, 5);
 }
 
 TEST_P(SegmentRunTest, FetchesWhatIsAskedFor) {
   std::vector<float> x = {1, -1, 20};
-  MICA_ASSERT_OK_AND_ASSIGN(const auto results,
-                            executor_->Run(Parse(kTwice), {{"x", View(x, {3})}},
-                                           {}, {"a", "positive"}));
-  EXPECT_THAT(Numbers(results[0]), ElementsAre(1, 20));
+  MICA_ASSERT_OK_AND_ASSIGN(
+      const auto results,
+      executor_->Run(ParseShared(kTwice), {{"x", ViewOf(x, {3})}}, {},
+                     {"a", "positive"}));
+  EXPECT_THAT(NumbersOf(results[0]), ElementsAre(1, 20));
   EXPECT_THAT(results[1].type().dims, ElementsAre(3));
   // Nothing of unknown size is left.
-  MICA_ASSERT_OK(
-      executor_->Run(Parse(kTwice), {{"x", View(x, {3})}}, {}, {"positive"}));
+  MICA_ASSERT_OK(executor_->Run(ParseShared(kTwice), {{"x", ViewOf(x, {3})}},
+                                {}, {"positive"}));
 }
 
 TEST_P(SegmentRunTest, ASymbolHasOneSize) {
-  const auto program = Parse(kSameCount);
+  const auto program = ParseShared(kSameCount);
   std::vector<float> x = {1, -1, 20, -2};
   MICA_ASSERT_OK_AND_ASSIGN(
       const auto results,
-      executor_->Run(program, {{"x", View(x, {4})}}, {}, {}));
-  EXPECT_THAT(Numbers(results[0]), ElementsAre(0, 18));
+      executor_->Run(program, {{"x", ViewOf(x, {4})}}, {}, {}));
+  EXPECT_THAT(NumbersOf(results[0]), ElementsAre(0, 18));
   std::vector<float> other = {1, -1, 20, 2};
-  EXPECT_THAT(executor_->Run(program, {{"x", View(other, {4})}}, {}, {}),
+  EXPECT_THAT(executor_->Run(program, {{"x", ViewOf(other, {4})}}, {}, {}),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("aten.masked_select: wants f32[3] by the size "
                                  "of another value, found 1 row")));
-  MICA_ASSERT_OK(executor_->Run(program, {{"x", View(x, {4})}}, {}, {}));
+  MICA_ASSERT_OK(executor_->Run(program, {{"x", ViewOf(x, {4})}}, {}, {}));
 }
 
 TEST_P(SegmentRunTest, AnErrorBehindTheFirstSegmentUpdatesNothing) {
-  const auto program = Parse(R"(program @broken(%x: f32[batch]) {
+  const auto program = ParseShared(R"(program @broken(%x: f32[batch]) {
   %calls = variable "calls" : f32[]
   %more = aten.add.Scalar(%calls, 1) : f32[]
   %mask = aten.gt.Scalar(%x, 0) : bool[batch]
@@ -174,26 +159,26 @@ TEST_P(SegmentRunTest, AnErrorBehindTheFirstSegmentUpdatesNothing) {
 }
 )");
   std::vector<float> x = {1, -1, 20};
-  EXPECT_THAT(
-      executor_->Run(program, {{"x", View(x, {3})}}, {{"calls", Calls()}}, {}),
-      StatusIs(absl::StatusCode::kInvalidArgument,
-               HasSubstr("aten.index_select")));
+  EXPECT_THAT(executor_->Run(program, {{"x", ViewOf(x, {3})}},
+                             {{"calls", Calls()}}, {}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("aten.index_select")));
   EXPECT_EQ(calls_[0], 0);
   x = {1, -1, -20};
-  MICA_ASSERT_OK(
-      executor_->Run(program, {{"x", View(x, {3})}}, {{"calls", Calls()}}, {}));
+  MICA_ASSERT_OK(executor_->Run(program, {{"x", ViewOf(x, {3})}},
+                                {{"calls", Calls()}}, {}));
   EXPECT_EQ(calls_[0], 1);
 }
 
 TEST_P(SegmentRunTest, RefusesWhatItCantSize) {
   std::vector<float> x = {1, -1, 20};
-  EXPECT_THAT(executor_->Run(Parse(R"(program @unknown(%x: f32[batch]) {
+  EXPECT_THAT(executor_->Run(ParseShared(R"(program @unknown(%x: f32[batch]) {
   %y = aten.relu(%x) : f32[k]
   %at = aten.nonzero(%y) : i64[n,1]
   return %at
 }
 )"),
-                             {{"x", View(x, {3})}}, {}, {}),
+                             {{"x", ViewOf(x, {3})}}, {}, {}),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("result is f32[3], but the program says")));
   EXPECT_THAT(ParseProgram(R"(program @ranks(%x: f32[3]) {
@@ -205,18 +190,18 @@ TEST_P(SegmentRunTest, RefusesWhatItCantSize) {
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("result is i64[3,1] at most")));
   EXPECT_THAT(
-      executor_->PlanFor(Parse(kTwice), {{"x", View(x, {3})}}, {}),
+      executor_->PlanFor(ParseShared(kTwice), {{"x", ViewOf(x, {3})}}, {}),
       StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("depend on data")));
 }
 
 TEST_P(SegmentRunTest, ForgetsSizesBeyondMany) {
-  const auto program = Parse(kTwice);
+  const auto program = ParseShared(kTwice);
   for (int count = 0; count < 2 * SegmentRun::kMaxSizes + 3; ++count) {
     std::vector<float> x(200, -1);
     std::fill(x.begin(), x.begin() + count, 12);
     MICA_ASSERT_OK_AND_ASSIGN(
         const auto results,
-        executor_->Run(program, {{"x", View(x, {200})}}, {}, {}));
+        executor_->Run(program, {{"x", ViewOf(x, {200})}}, {}, {}));
     EXPECT_EQ(results[0].type().dims[0], count);
   }
 }

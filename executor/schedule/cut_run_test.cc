@@ -15,6 +15,7 @@
 #include "analysis/schedule/plan_pipeline.h"
 #include "executor/executor.h"
 #include "executor/schedule/schedule_runner.h"
+#include "executor/tensors_testing.h"
 #include "framework/base/test_matchers.h"
 #include "framework/text/text.h"
 #include "gmock/gmock.h"
@@ -112,15 +113,6 @@ Numbers Some(int count, int seed) {
   return numbers;
 }
 
-TensorView View(Numbers& numbers, Dims dims) {
-  return {.data = numbers.data(), .type = {.dims = std::move(dims)}};
-}
-
-Numbers NumbersOf(const Tensor& tensor) {
-  const float* data = static_cast<const float*>(tensor.data());
-  return {data, data + tensor.type().num_elements()};
-}
-
 class CutRunTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -153,16 +145,16 @@ class CutRunTest : public testing::Test {
     NamedViews views;
     for (auto& [name, numbers] : state) {
       if (numbers.size() == kWidth * kWidth) {
-        views[name] = View(numbers, {kWidth, kWidth});
+        views[name] = ViewOf(numbers, {kWidth, kWidth});
       } else {
-        views[name] = View(numbers, {static_cast<Dim>(numbers.size())});
+        views[name] = ViewOf(numbers, {static_cast<Dim>(numbers.size())});
       }
     }
     return views;
   }
   NamedViews Feeds(int batch) {
-    return {{"h0", View(inputs_[batch], {kRows, kWidth})},
-            {"y", View(targets_[batch], {kRows, kWidth})}};
+    return {{"h0", ViewOf(inputs_[batch], {kRows, kWidth})},
+            {"y", ViewOf(targets_[batch], {kRows, kWidth})}};
   }
 
   // The step as it is, for each micro-batch of its own: its losses and the sum
@@ -178,7 +170,7 @@ class CutRunTest : public testing::Test {
     for (int i = 0; i < micro_batches; ++i) {
       State scratch = state;
       NamedViews feeds = Feeds(i);
-      feeds["lr"] = View(rate_, {1});
+      feeds["lr"] = ViewOf(rate_, {1});
       const auto results =
           (*executor)->Run(program_, feeds, Views(scratch), fetches);
       MICA_EXPECT_OK(results);
@@ -255,7 +247,7 @@ TEST_F(CutRunTest, EveryPipelineGivesTheWholeStepBitForBit) {
           for (int i = 0; i < micro_batches; ++i) feeds.push_back(Feeds(i));
           MICA_ASSERT_OK_AND_ASSIGN(
               const auto results,
-              runner->Run(feeds, {{"lr", View(rate_, {1})}}));
+              runner->Run(feeds, {{"lr", ViewOf(rate_, {1})}}));
           for (int i = 0; i < micro_batches; ++i) {
             EXPECT_EQ(NumbersOf(results[i][0]), losses[i]);
           }
@@ -346,7 +338,7 @@ TEST_F(CutRunTest, EachStepFailingInTurnUpdatesNothing) {
   kernels_ = &kernels;
   std::vector<NamedViews> feeds;
   for (int i = 0; i < 2; ++i) feeds.push_back(Feeds(i));
-  const NamedViews update_feeds = {{"lr", View(rate_, {1})}};
+  const NamedViews update_feeds = {{"lr", ViewOf(rate_, {1})}};
   for (const PipelineKind kind :
        {PipelineKind::k1F1B, PipelineKind::kZeroBubbleV}) {
     SCOPED_TRACE(std::string(ToString(kind)));
@@ -408,7 +400,7 @@ TEST_F(CutRunTest, FusedStagesGiveTheWholeStepBitForBit) {
       RunWhole(6, want);
       std::vector<NamedViews> feeds;
       for (int i = 0; i < 6; ++i) feeds.push_back(Feeds(i));
-      MICA_ASSERT_OK(runner->Run(feeds, {{"lr", View(rate_, {1})}}));
+      MICA_ASSERT_OK(runner->Run(feeds, {{"lr", ViewOf(rate_, {1})}}));
       for (const auto& [name, numbers] : want) {
         EXPECT_EQ(state[name], numbers) << name;
       }

@@ -13,6 +13,7 @@
 #include "absl/strings/substitute.h"
 #include "analysis/schedule/generate.h"
 #include "executor/binding/binding.h"
+#include "executor/tensors_testing.h"
 #include "framework/base/test_matchers.h"
 #include "framework/text/text.h"
 #include "gmock/gmock.h"
@@ -174,7 +175,7 @@ class ScheduleRunnerTest : public testing::Test {
         batches_[i].push_back(0.1f * static_cast<float>((7 * i + 3 * j) % 11) -
                               0.4f);
       }
-      feeds_.push_back({{"h0", View(batches_[i], {2, 4})}});
+      feeds_.push_back({{"h0", ViewOf(batches_[i], {2, 4})}});
     }
   }
 
@@ -189,18 +190,15 @@ class ScheduleRunnerTest : public testing::Test {
     }
   }
 
-  static TensorView View(std::vector<float>& data, Dims dims) {
-    return {.data = data.data(), .type = {.dims = std::move(dims)}};
-  }
   NamedViews Variables() {
     NamedViews views;
     for (size_t i = 0; i < weights_.size(); ++i) {
-      views[absl::StrCat("w", i)] = View(weights_[i], {4, 4});
-      views[absl::StrCat("seen", i)] = View(seen_[i], {1});
+      views[absl::StrCat("w", i)] = ViewOf(weights_[i], {4, 4});
+      views[absl::StrCat("seen", i)] = ViewOf(seen_[i], {1});
     }
     return views;
   }
-  NamedViews UpdateFeeds() { return {{"lr", View(rate_, {1})}}; }
+  NamedViews UpdateFeeds() { return {{"lr", ViewOf(rate_, {1})}}; }
 
   absl::StatusOr<std::shared_ptr<const PipelinePlan>> MakePipelinePlan() {
     return PipelinePlan::Build(
@@ -244,9 +242,9 @@ class ScheduleRunnerTest : public testing::Test {
     std::vector<std::vector<float>> sums(num_stages,
                                          std::vector<float>(kWeights, -0.0f));
     std::vector<TensorView> views;
-    for (auto& w : weights_) views.push_back(View(w, {4, 4}));
-    for (auto& a : sums) views.push_back(View(a, {4, 4}));
-    for (auto& n : seen_) views.push_back(View(n, {1}));
+    for (auto& w : weights_) views.push_back(ViewOf(w, {4, 4}));
+    for (auto& a : sums) views.push_back(ViewOf(a, {4, 4}));
+    for (auto& n : seen_) views.push_back(ViewOf(n, {1}));
     const auto binding = Binding::Create(plan, views);
     MICA_EXPECT_OK(binding);
     auto job = Job::Create(*binding);
