@@ -9,7 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "framework/base/test_matchers.h"
 #include "framework/text/text.h"
+#include "gmock/gmock.h"
 #include "ops/all.h"
 
 namespace mica {
@@ -27,6 +29,22 @@ inline absl::StatusOr<std::string> ResultTypes(absl::string_view operands,
                        [&](std::string* out, ValueId id) {
                          absl::StrAppend(out, program->type(id).ToString());
                        });
+}
+
+// The types of a call that must be legal; what is wrong, where it isn't.
+inline std::string Types(absl::string_view operands, absl::string_view call) {
+  absl::StatusOr<std::string> types = ResultTypes(operands, call);
+  return types.ok() ? *types : types.status().ToString();
+}
+
+// Fails the test unless the call's error has the code, and `message` in it.
+inline void ExpectError(
+    absl::string_view operands, absl::string_view call,
+    absl::string_view message,
+    absl::StatusCode code = absl::StatusCode::kInvalidArgument) {
+  EXPECT_THAT(ResultTypes(operands, call),
+              StatusIs(code, testing::HasSubstr(std::string(message))))
+      << call;
 }
 
 }  // namespace mica

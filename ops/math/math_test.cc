@@ -4,22 +4,6 @@
 namespace mica {
 namespace {
 
-using ::testing::HasSubstr;
-
-// The types of a call that must be legal.
-std::string Types(absl::string_view operands, absl::string_view call) {
-  absl::StatusOr<std::string> types = ResultTypes(operands, call);
-  return types.ok() ? *types : types.status().ToString();
-}
-
-void ExpectError(absl::string_view operands, absl::string_view call,
-                 absl::string_view message) {
-  EXPECT_THAT(ResultTypes(operands, call),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr(std::string(message))))
-      << call;
-}
-
 TEST(ArithmeticTest, BroadcastsFromTheLastDim) {
   EXPECT_EQ(Types("%a: f32[4,1,3], %b: f32[5,1]", "aten.mul.Tensor(%a, %b)"),
             "f32[4,5,3]");

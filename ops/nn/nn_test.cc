@@ -4,21 +4,6 @@
 namespace mica {
 namespace {
 
-using ::testing::HasSubstr;
-
-std::string Types(absl::string_view operands, absl::string_view call) {
-  absl::StatusOr<std::string> types = ResultTypes(operands, call);
-  return types.ok() ? *types : types.status().ToString();
-}
-
-void ExpectError(absl::string_view operands, absl::string_view call,
-                 absl::string_view message,
-                 absl::StatusCode code = absl::StatusCode::kInvalidArgument) {
-  EXPECT_THAT(ResultTypes(operands, call),
-              StatusIs(code, HasSubstr(std::string(message))))
-      << call;
-}
-
 TEST(ActivationTest, KnowsItsVariants) {
   EXPECT_EQ(Types("%x: f32[2]", "aten.gelu(%x, approximate=\"tanh\")"),
             "f32[2]");

@@ -4,21 +4,6 @@
 namespace mica {
 namespace {
 
-using ::testing::HasSubstr;
-
-std::string Types(absl::string_view operands, absl::string_view call) {
-  absl::StatusOr<std::string> types = ResultTypes(operands, call);
-  return types.ok() ? *types : types.status().ToString();
-}
-
-void ExpectError(absl::string_view operands, absl::string_view call,
-                 absl::string_view message,
-                 absl::StatusCode code = absl::StatusCode::kInvalidArgument) {
-  EXPECT_THAT(ResultTypes(operands, call),
-              StatusIs(code, HasSubstr(std::string(message))))
-      << call;
-}
-
 TEST(ViewTest, FollowsTheBasesStrides) {
   EXPECT_EQ(Types("%a: f32[6,4]", "aten.view(%a, [2,3,-1])"), "f32[2,3,4]");
   EXPECT_EQ(Types("%a: f32[6,4]{1,6}", "aten.view(%a, [2,3,4])"),
