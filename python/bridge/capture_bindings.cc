@@ -9,7 +9,7 @@
 #include "python/bridge/status.h"
 #include "python/capture/compiled.h"
 #include "python/capture/dynamic_sizes.h"
-#include "python/capture/interpreter.h"
+#include "python/capture/module_scopes.h"
 #include "python/capture/purity.h"
 #include "python/capture/recorder.h"
 #include "python/capture/stance.h"
@@ -21,7 +21,7 @@ namespace nb = nanobind;
 
 // Once, after torch is imported.
 void InitCapture(const std::string& torch_dir, const std::string& mica_dir) {
-  if (!InitInterpreter(torch_dir, mica_dir) || !InitPurity()) {
+  if (!InitModuleScopes(torch_dir, mica_dir) || !InitPurity()) {
     throw nb::python_error();
   }
   ThrowIfError(Recorder::Install());

@@ -1,7 +1,7 @@
 #include "python/bridge/signals.h"
 
 #include "absl/status/status.h"
-#include "python/capture/pending_signals.h"
+#include "python/interpreter/pending_signals.h"
 
 namespace mica {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/types/span.h"
 #include "python/capture/input_guards.h"
-#include "python/capture/py_ref.h"
+#include "python/interpreter/py_ref.h"
 
 namespace mica {
 

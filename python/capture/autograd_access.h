@@ -8,8 +8,8 @@
 #include <memory>
 #include <optional>
 
-#include "python/capture/py_ref.h"
 #include "python/capture/tensor_access.h"
+#include "python/interpreter/py_ref.h"
 
 namespace mica {
 

@@ -8,9 +8,9 @@
 #include "framework/trace/recorder.h"
 #include "python/capture/autograd_access.h"
 #include "python/capture/describe.h"
-#include "python/capture/interpreter.h"
 #include "python/capture/splits.h"
 #include "python/capture/stance.h"
+#include "python/interpreter/interpreter.h"
 
 namespace mica {
 namespace {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "python/capture/compiled.h"
-#include "python/capture/py_ref.h"
 #include "python/capture/stance.h"
+#include "python/interpreter/py_ref.h"
 
 namespace mica {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "absl/types/span.h"
 #include "python/capture/effects.h"
-#include "python/capture/py_ref.h"
 #include "python/capture/record.h"
+#include "python/interpreter/py_ref.h"
 
 namespace mica {
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "python/capture/py_ref.h"
+#include "python/interpreter/py_ref.h"
 
 namespace mica {
 

@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "python/capture/guard_note.h"
 #include "python/capture/places.h"
-#include "python/capture/py_ref.h"
+#include "python/interpreter/py_ref.h"
 
 namespace mica {
 

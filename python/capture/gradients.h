@@ -10,8 +10,8 @@
 #include "absl/types/span.h"
 #include "python/capture/guard_note.h"
 #include "python/capture/input_guards.h"
-#include "python/capture/py_ref.h"
 #include "python/capture/tensor_access.h"
+#include "python/interpreter/py_ref.h"
 
 namespace mica {
 

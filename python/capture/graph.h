@@ -15,8 +15,8 @@
 #include "analysis/lower/tape.h"
 #include "analysis/plan/plan.h"
 #include "executor/job/job.h"
-#include "python/capture/py_ref.h"
 #include "python/capture/tensor_access.h"
+#include "python/interpreter/py_ref.h"
 
 namespace mica {
 

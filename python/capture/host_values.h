@@ -15,7 +15,7 @@
 #include "analysis/lower/tape.h"
 #include "python/capture/guard_note.h"
 #include "python/capture/input_guards.h"
-#include "python/capture/py_ref.h"
+#include "python/interpreter/py_ref.h"
 
 namespace mica {
 

@@ -8,7 +8,7 @@
 #include "python/capture/constants.h"
 #include "python/capture/dicts.h"
 #include "python/capture/input_guards.h"
-#include "python/capture/interpreter.h"
+#include "python/interpreter/interpreter.h"
 
 namespace mica {
 

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "python/capture/constants.h"
 #include "python/capture/dicts.h"
-#include "python/capture/interpreter.h"
+#include "python/interpreter/interpreter.h"
 
 namespace mica {
 namespace {

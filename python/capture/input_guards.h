@@ -13,9 +13,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "python/capture/guard_note.h"
-#include "python/capture/py_ref.h"
 #include "python/capture/refusal.h"
 #include "python/capture/tensor_access.h"
+#include "python/interpreter/py_ref.h"
 
 namespace mica {
 

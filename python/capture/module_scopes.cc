@@ -7,7 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "python/capture/autograd_access.h"
-#include "python/capture/interpreter.h"
+#include "python/interpreter/interpreter.h"
 
 namespace mica {
 namespace {
@@ -31,7 +31,28 @@ void ForEachItem(PyObject* module, const char* name,
   }
 }
 
+// The code that runs whenever a module is called; null in a torch without it.
+const PyCodeObject* FindModuleCall(PyObject* module_type) {
+  PyRef call = PyRef::Steal(PyObject_GetAttrString(module_type, "_call_impl"));
+  if (!call || !PyFunction_Check(call.get())) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(call.get()));
+  return code->co_argcount > 0 ? code : nullptr;
+}
+
 }  // namespace
+
+bool InitModuleScopes(std::string torch_dir, std::string mica_dir) {
+  PyRef nn = PyRef::Steal(PyImport_ImportModule("torch.nn"));
+  PyRef type =
+      PyRef::Steal(nn ? PyObject_GetAttrString(nn.get(), "Module") : nullptr);
+  return type && InitInterpreter({.torch_dir = std::move(torch_dir),
+                                  .mica_dir = std::move(mica_dir),
+                                  .module_type = AsType(type.get()),
+                                  .module_call = FindModuleCall(type.get())});
+}
 
 ModuleScopes::Place ModuleScopes::Here() {
   const std::optional<uint64_t> node = CurrentGradientNode();

@@ -9,10 +9,14 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "python/capture/py_ref.h"
 #include "python/capture/recorder.h"
+#include "python/interpreter/py_ref.h"
 
 namespace mica {
+
+// Makes the interpreter's side ready, which knows no torch: tells it what a
+// module is. False with a Python error set. Once, after torch is imported.
+bool InitModuleScopes(std::string torch_dir, std::string mica_dir);
 
 // Follows the calls of a run: a forward one belongs to the innermost module
 // that is being called, a backward one to the module of the call whose gradient

@@ -4,7 +4,7 @@
 
 #include "framework/base/same_bits.h"
 #include "python/capture/autograd_access.h"
-#include "python/capture/frame_hook.h"
+#include "python/interpreter/frame_hook.h"
 
 namespace mica {
 

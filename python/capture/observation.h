@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "python/capture/interpreter.h"
 #include "python/capture/recorder.h"
 #include "python/capture/state_watch.h"
+#include "python/interpreter/stream.h"
 
 namespace mica {
 

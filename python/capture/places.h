@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "python/capture/guard_note.h"
-#include "python/capture/py_ref.h"
+#include "python/interpreter/py_ref.h"
 
 namespace mica {
 

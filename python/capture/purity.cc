@@ -10,9 +10,9 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "python/capture/constants.h"
-#include "python/capture/interpreter.h"
 #include "python/capture/purity_words.h"
 #include "python/capture/recorder.h"
+#include "python/interpreter/interpreter.h"
 
 namespace mica {
 namespace {

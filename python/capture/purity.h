@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "python/capture/py_ref.h"
+#include "python/interpreter/py_ref.h"
 
 namespace mica {
 

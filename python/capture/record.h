@@ -17,11 +17,11 @@
 #include "python/capture/input_guards.h"
 #include "python/capture/memory_guards.h"
 #include "python/capture/places.h"
-#include "python/capture/py_ref.h"
 #include "python/capture/refusal.h"
 #include "python/capture/result_tree.h"
 #include "python/capture/state_guards.h"
 #include "python/capture/tensor_access.h"
+#include "python/interpreter/py_ref.h"
 
 namespace mica {
 

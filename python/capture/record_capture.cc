@@ -10,10 +10,10 @@
 #include "python/capture/autograd_access.h"
 #include "python/capture/constants.h"
 #include "python/capture/dynamic_sizes.h"
-#include "python/capture/interpreter.h"
 #include "python/capture/observation.h"
 #include "python/capture/record.h"
 #include "python/capture/unread.h"
+#include "python/interpreter/interpreter.h"
 
 namespace mica {
 namespace {

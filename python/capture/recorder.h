@@ -18,8 +18,8 @@
 #include "analysis/lower/tape.h"
 #include "python/capture/host_values.h"
 #include "python/capture/passed_numbers.h"
-#include "python/capture/py_ref.h"
 #include "python/capture/refusal.h"
+#include "python/interpreter/py_ref.h"
 
 namespace mica {
 

@@ -13,10 +13,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "python/capture/interpreter.h"
 #include "python/capture/module_scopes.h"
 #include "python/capture/recorder.h"
 #include "python/capture/torch_compat.h"
+#include "python/interpreter/interpreter.h"
 
 namespace mica {
 

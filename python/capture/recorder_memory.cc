@@ -1,6 +1,6 @@
 #include "absl/strings/str_cat.h"
-#include "python/capture/interpreter.h"
 #include "python/capture/recorder_impl.h"
+#include "python/interpreter/interpreter.h"
 
 namespace mica {
 namespace {

@@ -3,33 +3,14 @@
 #ifndef MICA_PYTHON_CAPTURE_REFUSAL_H_
 #define MICA_PYTHON_CAPTURE_REFUSAL_H_
 
-#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "python/capture/py_ref.h"
+#include "python/interpreter/frame_site.h"
 
 namespace mica {
-
-// A line of the user's own code; line 0 stands for none known.
-struct UserLine {
-  std::string file;
-  int32_t line = 0;
-  std::string ToString() const {
-    return line == 0 ? "" : absl::StrCat(file, ":", line);
-  }
-};
-
-// How far a function is.
-struct FrameSite {
-  PyRef code;
-  PyRef module;  // The torch.nn.Module that it is a method of, if it is one.
-  int32_t unit = 0;  // Of the code, that runs.
-};
-// The functions under way at one moment that can be cut, the outermost first.
-using FrameSites = std::vector<FrameSite>;
 
 // What stands in the way of a capture, for the user to read. Empty: nothing.
 struct Refusal {

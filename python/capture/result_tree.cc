@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "python/capture/constants.h"
-#include "python/capture/interpreter.h"
 #include "python/capture/purity.h"
+#include "python/interpreter/interpreter.h"
 
 namespace mica {
 namespace {

@@ -10,9 +10,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "python/capture/input_guards.h"
-#include "python/capture/py_ref.h"
 #include "python/capture/refusal.h"
 #include "python/capture/state_watch.h"
+#include "python/interpreter/py_ref.h"
 
 namespace mica {
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "python/capture/interpreter.h"
+#include "python/capture/record.h"
+#include "python/capture/stance.h"
+#include "python/interpreter/interpreter.h"
 
 namespace mica {
 namespace {
@@ -490,6 +492,7 @@ PyObject* Splits::Call(PyObject* callable, const CallArgs& args) {
   PyRef result;
   {
     const FrameHook hook([&](const NewFrame& frame, PyRef* made) {
+      if (IsCapturing() || IsDisabled()) return false;
       return Evaluate(frame, &events, made);
     });
     result = PyRef::Steal(PyObject_Vectorcall(

@@ -15,9 +15,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "python/capture/compiled.h"
-#include "python/capture/frame_hook.h"
-#include "python/capture/py_ref.h"
 #include "python/capture/refusal.h"
+#include "python/interpreter/frame_hook.h"
+#include "python/interpreter/py_ref.h"
 
 namespace mica {
 

@@ -4,7 +4,7 @@
 #define MICA_PYTHON_CAPTURE_STANCE_H_
 
 #include "absl/strings/string_view.h"
-#include "python/capture/py_ref.h"
+#include "python/interpreter/py_ref.h"
 
 namespace mica {
 

@@ -6,8 +6,8 @@
 #include "absl/strings/str_join.h"
 #include "python/capture/constants.h"
 #include "python/capture/host_values.h"
-#include "python/capture/interpreter.h"
 #include "python/capture/places.h"
+#include "python/interpreter/interpreter.h"
 
 namespace mica {
 namespace {

@@ -8,8 +8,8 @@
 #include "absl/strings/strip.h"
 #include "python/capture/compiled.h"
 #include "python/capture/constants.h"
-#include "python/capture/frame_hook.h"
 #include "python/capture/purity.h"
+#include "python/interpreter/frame_hook.h"
 
 namespace mica {
 namespace {

@@ -15,13 +15,14 @@
 #include "python/capture/effects.h"
 #include "python/capture/gradients.h"
 #include "python/capture/host_values.h"
-#include "python/capture/interpreter.h"
 #include "python/capture/passed_numbers.h"
 #include "python/capture/places.h"
 #include "python/capture/purity.h"
-#include "python/capture/py_ref.h"
 #include "python/capture/refusal.h"
 #include "python/capture/state_guards.h"
+#include "python/interpreter/interpreter.h"
+#include "python/interpreter/py_ref.h"
+#include "python/interpreter/stream.h"
 
 namespace mica {
 
@@ -33,7 +34,7 @@ namespace mica {
 //
 // Objects that the run made itself need no facts: each run makes them anew.
 // Those that came in as arguments have guards of their own. Single-thread.
-class StateWatch {
+class StateWatch final : public StreamListener {
  public:
   // `caller` is the frame that the watched run is called from; may be null.
   explicit StateWatch(PyFrameObject* caller);
@@ -43,7 +44,7 @@ class StateWatch {
   // An object that is the same at each run, such as the callable itself.
   void AddRoot(PyObject* object, std::string path);
   // An object that the collector doesn't track and that the run just made.
-  void AddYoung(PyObject* object) { young_.insert(object); }
+  void AddYoung(PyObject* object) override { young_.insert(object); }
   // A readable name for a tensor or a module, in place of how it was reached.
   void AddName(PyObject* object, std::string name);
 
@@ -71,9 +72,9 @@ class StateWatch {
     on_step_end_ = std::move(f);
   }
 
-  // The stream's events, each before it takes effect, between BeginStep() and
-  // EndStep().
-  void BeginStep() {
+  // The stream's events.
+  void BeginStep() override {
+    num_host_calls_ = host_calls_.size();
     is_making_tensor_ = makes_constant_ = shares_array_ = makes_array_ = false;
     makes_iterator_ = is_allocating_ = false;
     host_op_ = nullptr;
@@ -82,13 +83,59 @@ class StateWatch {
     passed_.clear();
     passes_tensors_ = false;
   }
-  // `result` is on top of the stack that the step left; null if none is.
-  void EndStep(PyObject* result, bool entered);
-  // a + b and its like: `op` is the Program's, null for one it doesn't have.
-  void Binary(const char* op, PyObject* a, PyObject* b);
-  void Negate(PyObject* number);
-  // A value is about to be stored in `owner`.
-  void Store(PyObject* owner, PyObject* value);
+  void EndStep(PyObject* result, bool entered) override;
+  // What the step runs, runs again at each hit; or an annotation stands for it.
+  bool StepsOver() override {
+    return host_calls_.size() != num_host_calls_ || annotated_ != nullptr;
+  }
+  bool Follows(PyObject* function) override {
+    return KindOfFunction(function) != FunctionKind::kBookkeeping;
+  }
+  bool WantsMore() override { return !is_stopped() || LookOn(); }
+  void EnterFunction(PyObject* function) override;
+  // A constant may be the very object that came from elsewhere.
+  void LoadConstant(PyObject* constant) override {
+    values_.MarkExactDeep(constant);
+  }
+  void ReadGlobal(PyObject* globals, PyObject* builtins,
+                  PyObject* name) override;
+  void WriteGlobal(PyObject* globals, PyObject* name) override;
+  void ReadAttribute(PyObject* owner, PyObject* name) override;
+  void WriteAttribute(PyObject* owner, PyObject* name) override;
+  void RemoveAttribute(PyObject* owner, PyObject* name) override;
+  void ReadCell(PyObject* cell, PyObject* name) override;
+  void WriteCell(PyObject* cell, PyObject* name) override;
+  void UseItem(PyObject* container, PyObject* key) override;
+  void WriteItem(PyObject* container, PyObject* key, PyObject* value) override;
+  void RemoveItem(PyObject* container, PyObject* key) override;
+  void Store(PyObject* owner, PyObject* value) override;
+  // The step at hand may change `container`, if that is old.
+  void NoteChange(PyObject* container) override;
+  void BeginIncrement(PyObject* addend) override {
+    addend_ = addend;
+    took_addend_ = false;
+  }
+  // True if what was read is a number in a place of the state.
+  bool EndIncrement() override {
+    addend_ = nullptr;
+    return took_addend_;
+  }
+  void SetStoresSum(bool stores) override { stores_sum_ = stores; }
+  void Binary(const char* op, PyObject* a, PyObject* b) override;
+  void Negate(PyObject* number) override;
+  void CompareNumbers(Order order, PyObject* a, PyObject* b) override;
+  void Compare(PyObject* a, PyObject* b) override;
+  void TestTruth(PyObject* object) override;
+  void Format(PyObject* object) override;
+  void Touch(PyObject* object) override { TouchObject(object, kShallowDepth); }
+  void TouchDeep(PyObject* object) override { TouchObject(object, kDeepDepth); }
+  void Call(PyObject* callable, absl::Span<PyObject* const> args,
+            PyObject* keyword_names = nullptr) override;
+  bool IsFollowedCall(PyObject* callable) override;
+  bool TakesItemsOf(PyObject* callable, PyObject* iterator) override;
+  void Import(PyObject* name) override;
+  void Refuse(std::string reason, std::string mend = "") override;
+
   HostValues& values() { return values_; }
   // Known numbers that the step at hand passes to an operator.
   absl::Span<const PassedNumbers> passed() const { return passed_; }
@@ -97,69 +144,11 @@ class StateWatch {
   // True if the step at hand calls a function that an annotation stands for:
   // no look into it, and what it returns follows from no single number.
   bool is_annotated_call() const { return annotated_ != nullptr; }
-  // What the step at hand reads is only read to have `addend` added, and the
-  // sum is put there. EndIncrement() says whether that is a number in a place
-  // of the state.
-  void BeginIncrement(PyObject* addend) {
-    addend_ = addend;
-    took_addend_ = false;
-  }
-  bool EndIncrement() {
-    addend_ = nullptr;
-    return took_addend_;
-  }
-  // Whether the step at hand, and what it calls, puts the sum there.
-  void SetStoresSum(bool stores) { stores_sum_ = stores; }
-  void EnterFunction(PyObject* function);
-  void ReadGlobal(PyObject* globals, PyObject* builtins, PyObject* name);
-  void WriteGlobal(PyObject* globals, PyObject* name);
-  void ReadAttribute(PyObject* owner, PyObject* name);
-  void WriteAttribute(PyObject* owner, PyObject* name);
-  void RemoveAttribute(PyObject* owner, PyObject* name);
-  // Reads or writes `container[key]`, or asks whether it is there.
-  void UseItem(PyObject* container, PyObject* key);
-  // Sets or removes `container[key]`.
-  void WriteItem(PyObject* container, PyObject* key, PyObject* value);
-  void RemoveItem(PyObject* container, PyObject* key);
-  // A variable of an enclosing function.
-  void ReadCell(PyObject* cell, PyObject* name);
-  void WriteCell(PyObject* cell, PyObject* name);
-  // An operator or a truth test looks at `object`, not into what it holds.
-  void Touch(PyObject* object) { TouchObject(object, kShallowDepth); }
-  // C code gets `object`, and what it holds.
-  void TouchDeep(PyObject* object) { TouchObject(object, kDeepDepth); }
-  // Compares identities.
-  void Compare(PyObject* a, PyObject* b);
-  // `a < b` and its like, in the order of CPython's numbers for them.
-  enum class Order {
-    kLess,
-    kLessEqual,
-    kEqual,
-    kNotEqual,
-    kGreater,
-    kGreaterEqual
-  };
-  void CompareNumbers(Order order, PyObject* a, PyObject* b);
-  // `if x`, `not x`.
-  void TestTruth(PyObject* object);
-  // `keyword_names` is a tuple, of the last arguments, or null.
-  void Call(PyObject* callable, absl::Span<PyObject* const> args,
-            PyObject* keyword_names = nullptr);
-  // True if a call leads to Python code, whatever its arguments are.
-  static bool IsFollowed(PyObject* callable);
-  // True for C code that depends on nothing but its arguments.
-  static bool IsPureCall(PyObject* callable);
-  // Makes text of it.
-  void Format(PyObject* object);
-  void Import(PyObject* name);
-  void Refuse(std::string reason, std::string mend = "");
 
   // The first, if there is one.
   const Refusal& refusal() const {
     return refused_.empty() ? refusal_ : refused_[0];
   }
-  // The step at hand may change `container`, if that is old.
-  void NoteChange(PyObject* container);
   // Where the run was at steps that may have changed what it had read.
   const std::vector<FrameSites>& changes() const { return changes_; }
   // What stood in the way, in order; the run goes on after each but the last.
@@ -351,6 +340,7 @@ class StateWatch {
   GradientWatch gradients_;
   ReleasedGraphs released_;
   std::vector<HostCall> host_calls_;
+  size_t num_host_calls_ = 0;  // Before the step at hand.
   std::vector<PyRef> host_arguments_;
   std::vector<int64_t> argument_versions_;  // -1 for what is no tensor.
   struct Exposed {

@@ -61,6 +61,17 @@ bool IsHostCall(PyObject* callable) {
          kind == CallKind::kHost;
 }
 
+// True for C code that depends on nothing but its arguments.
+bool IsPureCall(PyObject* callable) {
+  if (PyType_Check(callable)) {
+    return IsPureType(AsType(callable)) &&
+           callable != reinterpret_cast<PyObject*>(&PyType_Type);
+  }
+  return (PyCFunction_Check(callable) ||
+          Py_TYPE(callable) == &PyMethodDescr_Type) &&
+         KindOfBuiltin(callable) == CallKind::kPure;
+}
+
 }  // namespace
 
 void StateWatch::RefuseCall(PyObject* callable) {
@@ -222,7 +233,7 @@ void StateWatch::CallAnnotated(const CallAnnotation& known, PyObject* callable,
   for (PyObject* arg : args) TouchObject(arg, kDeepDepth);
 }
 
-bool StateWatch::IsFollowed(PyObject* callable) {
+bool StateWatch::IsFollowedCall(PyObject* callable) {
   if (PyMethod_Check(callable)) callable = PyMethod_GET_FUNCTION(callable);
   if (PyFunction_Check(callable)) return true;
   if (!IsPythonClass(Py_TYPE(callable)) || PyType_Check(callable)) return false;
@@ -231,14 +242,9 @@ bool StateWatch::IsFollowed(PyObject* callable) {
   return method != nullptr && PyFunction_Check(method);
 }
 
-bool StateWatch::IsPureCall(PyObject* callable) {
-  if (PyType_Check(callable)) {
-    return IsPureType(AsType(callable)) &&
-           callable != reinterpret_cast<PyObject*>(&PyType_Type);
-  }
-  return (PyCFunction_Check(callable) ||
-          Py_TYPE(callable) == &PyMethodDescr_Type) &&
-         KindOfBuiltin(callable) == CallKind::kPure;
+bool StateWatch::TakesItemsOf(PyObject* callable, PyObject* iterator) {
+  // What else the iterator gives was looked at when that was made.
+  return IsPureCall(callable) && !IsOld(iterator) && !IsInput(iterator);
 }
 
 void StateWatch::MakeTensor(absl::Span<PyObject* const> args, bool copies) {

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "python/capture/interpreter.h"
 #include "python/capture/tensor_access.h"
+#include "python/interpreter/interpreter.h"
 
 namespace mica {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <Python.h>
 
-#include "python/capture/py_ref.h"
+#include "python/interpreter/py_ref.h"
 
 namespace mica {
 

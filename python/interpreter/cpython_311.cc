@@ -1,6 +1,6 @@
 // interpreter.h for CPython 3.11, but for the stream (opcode_stream_311.cc).
 
-#include "python/capture/cpython_311.h"
+#include "python/interpreter/cpython_311.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
-#include "python/capture/frame_hook.h"
-#include "python/capture/interpreter.h"
+#include "python/interpreter/frame_hook.h"
+#include "python/interpreter/interpreter.h"
 
 #if PY_VERSION_HEX < 0x030b0000 || PY_VERSION_HEX >= 0x030c0000
 #error "Capture knows CPython 3.11 only; another version needs its own source"
@@ -19,13 +19,10 @@ namespace mica {
 namespace {
 
 struct Known {
-  std::string torch_dir;
-  std::string mica_dir;
+  KnownPlaces places;
   PyTypeObject* deque = nullptr;
-  destructor python_dealloc = nullptr;        // That of classes made in Python.
-  const PyCodeObject* module_call = nullptr;  // What calls a module's hooks.
-  PyTypeObject* module_type = nullptr;        // torch.nn.Module.
-  std::string library_dir;                    // Python's own.
+  destructor python_dealloc = nullptr;  // That of classes made in Python.
+  std::string library_dir;              // Python's own.
 };
 Known* known = nullptr;
 
@@ -72,23 +69,8 @@ bool IsUserFile(PyObject* name) {
   }
   const auto length = static_cast<size_t>(size);
   if (std::strncmp(file, "<frozen", 7) == 0) return false;
-  return !IsBelow(file, length, known->torch_dir) &&
-         !IsBelow(file, length, known->mica_dir);
-}
-
-// The code that runs whenever a module is called; null in a torch without it.
-const PyCodeObject* FindModuleCall() {
-  PyRef nn = PyRef::Steal(PyImport_ImportModule("torch.nn"));
-  PyRef module =
-      PyRef::Steal(nn ? PyObject_GetAttrString(nn.get(), "Module") : nullptr);
-  PyRef call = PyRef::Steal(
-      module ? PyObject_GetAttrString(module.get(), "_call_impl") : nullptr);
-  if (!call || !PyFunction_Check(call.get())) {
-    PyErr_Clear();
-    return nullptr;
-  }
-  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(call.get()));
-  return code->co_argcount > 0 ? code : nullptr;
+  return !IsBelow(file, length, known->places.torch_dir) &&
+         !IsBelow(file, length, known->places.mica_dir);
 }
 
 // The module that a method runs for, or null. Borrowed.
@@ -117,7 +99,7 @@ bool IsCuttable(PyCodeObject* code) {
     // What works on arrays has no tensors to record.
     return file.compare(at + kPackages.size(), 6, "numpy/") != 0;
   }
-  return IsBelow(file.data(), file.size(), known->torch_dir) &&
+  return IsBelow(file.data(), file.size(), known->places.torch_dir) &&
          PyText(code->co_name) == "forward";
 }
 
@@ -134,11 +116,11 @@ bool IsSettingUp(const PyFrameObject* outer) {
 }
 
 bool IsModuleCall(const PyCodeObject* code) {
-  return code != nullptr && code == known->module_call;
+  return code != nullptr && code == known->places.module_call;
 }
 
 bool IsTorchModule(PyObject* object) {
-  return PyType_IsSubtype(Py_TYPE(object), known->module_type) != 0;
+  return PyType_IsSubtype(Py_TYPE(object), known->places.module_type) != 0;
 }
 
 FrameSites SitesBelow(const PyFrameObject* outer) {
@@ -158,7 +140,7 @@ FrameSites SitesBelow(const PyFrameObject* outer) {
   return sites;
 }
 
-bool InitInterpreter(std::string torch_dir, std::string mica_dir) {
+bool InitInterpreter(const KnownPlaces& places) {
   if (known != nullptr) return true;
   PyRef collections = PyRef::Steal(PyImport_ImportModule("collections"));
   if (!collections) return false;
@@ -166,24 +148,19 @@ bool InitInterpreter(std::string torch_dir, std::string mica_dir) {
       PyRef::Steal(PyObject_GetAttrString(collections.get(), "deque"));
   PyRef python_class =
       PyRef::Steal(PyObject_GetAttrString(collections.get(), "Counter"));
-  if (!deque || !python_class) return false;
-  known = new Known;
-  known->torch_dir = std::move(torch_dir);
-  known->mica_dir = std::move(mica_dir);
-  known->deque = reinterpret_cast<PyTypeObject*>(deque.release());
-  known->python_dealloc =
-      reinterpret_cast<PyTypeObject*>(python_class.get())->tp_dealloc;
-  known->module_call = FindModuleCall();
-  PyRef nn = PyRef::Steal(PyImport_ImportModule("torch.nn"));
-  PyRef module =
-      PyRef::Steal(nn ? PyObject_GetAttrString(nn.get(), "Module") : nullptr);
-  PyRef os = PyRef::Steal(PyImport_ImportModule("os"));
   PyRef file =
-      PyRef::Steal(os ? PyObject_GetAttrString(os.get(), "__file__") : nullptr);
-  if (!module || !file) return false;
-  known->module_type = reinterpret_cast<PyTypeObject*>(module.release());
-  known->library_dir = PyText(file.get());
-  known->library_dir.resize(known->library_dir.rfind('/'));
+      PyRef::Steal(PyObject_GetAttrString(collections.get(), "__file__"));
+  if (!deque || !python_class || !file) return false;
+  // collections/__init__.py.
+  std::string library_dir = PyText(file.get());
+  library_dir.resize(library_dir.rfind('/'));
+  library_dir.resize(library_dir.rfind('/'));
+  known = new Known{.places = places,
+                    .deque = AsType(deque.release()),
+                    .python_dealloc = AsType(python_class.get())->tp_dealloc,
+                    .library_dir = std::move(library_dir)};
+  Py_XINCREF(reinterpret_cast<const PyObject*>(places.module_type));
+  Py_XINCREF(reinterpret_cast<const PyObject*>(places.module_call));
   return true;
 }
 
@@ -218,11 +195,11 @@ std::optional<FrameLine> FrameAbove(int64_t level, const PyFrameObject* outer) {
 }
 
 void ForEachCalledModule(absl::FunctionRef<bool(PyObject*)> visit) {
-  if (known->module_call == nullptr) return;
+  if (known->places.module_call == nullptr) return;
   const GilHolder gil;
   const _PyInterpreterFrame* frame = PyThreadState_Get()->cframe->current_frame;
   for (; frame != nullptr; frame = frame->previous) {
-    if (frame->f_code != known->module_call) continue;
+    if (frame->f_code != known->places.module_call) continue;
     PyObject* module = frame->localsplus[0];
     if (module != nullptr && PyCell_Check(module)) module = PyCell_GET(module);
     if (module != nullptr && !visit(module)) return;

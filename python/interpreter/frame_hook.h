@@ -1,12 +1,12 @@
 // Takes the place of the interpreter's own evaluation of chosen frames.
 
-#ifndef MICA_PYTHON_CAPTURE_FRAME_HOOK_H_
-#define MICA_PYTHON_CAPTURE_FRAME_HOOK_H_
+#ifndef MICA_PYTHON_INTERPRETER_FRAME_HOOK_H_
+#define MICA_PYTHON_INTERPRETER_FRAME_HOOK_H_
 
 #include <functional>
 
 #include "absl/types/span.h"
-#include "python/capture/py_ref.h"
+#include "python/interpreter/py_ref.h"
 
 namespace mica {
 
@@ -32,9 +32,8 @@ bool IsSettingUp(const PyFrameObject* outer);
 int NumOwnVariables(const PyCodeObject* code);
 
 // While it lives, `evaluate` is asked about each function that this thread
-// runs, but within a capture, under a tracer or where Mica is disabled. It
-// returns false to let the interpreter run it; or sets `result`, null with a
-// Python error set included.
+// runs, but not under a tracer. It returns false to let the interpreter run it;
+// or sets `result`, null with a Python error set included.
 //
 // Hooks that others installed stay in effect for what it lets pass. Hooks
 // nest; the innermost of a thread is asked.
@@ -55,4 +54,4 @@ class FrameHook {
 
 }  // namespace mica
 
-#endif  // MICA_PYTHON_CAPTURE_FRAME_HOOK_H_
+#endif  // MICA_PYTHON_INTERPRETER_FRAME_HOOK_H_

@@ -1,9 +1,9 @@
-// What capture needs of the interpreter's insides: frames, stacks, versions,
-// ages. One source a CPython version implements it (cpython_311.cc); nothing
-// else in capture knows a version.
+// What capture needs of the interpreter's insides: frames, versions, ages. One
+// source a CPython version implements it (cpython_311.cc); nothing outside of
+// this folder knows a version.
 
-#ifndef MICA_PYTHON_CAPTURE_INTERPRETER_H_
-#define MICA_PYTHON_CAPTURE_INTERPRETER_H_
+#ifndef MICA_PYTHON_INTERPRETER_INTERPRETER_H_
+#define MICA_PYTHON_INTERPRETER_INTERPRETER_H_
 
 #include <cstdint>
 #include <memory>
@@ -12,16 +12,24 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "python/capture/py_ref.h"
-#include "python/capture/refusal.h"
+#include "python/interpreter/frame_site.h"
+#include "python/interpreter/py_ref.h"
 
 namespace mica {
 
-class StateWatch;
-
-// Looks up what the rest needs, once. False with a Python error set. Frames of
-// files below `torch_dir` and `mica_dir` are never a user's.
-bool InitInterpreter(std::string torch_dir, std::string mica_dir);
+// What the rest of this header calls torch's and Mica's.
+struct KnownPlaces {
+  // Frames of files below these are never a user's.
+  std::string torch_dir;
+  std::string mica_dir;
+  // torch.nn.Module.
+  PyTypeObject* module_type = nullptr;
+  // The code by which it calls forward(); null if there is no such.
+  const PyCodeObject* module_call = nullptr;
+};
+// Looks up what else is needed, once: later calls do nothing. False with a
+// Python error set. The objects stay alive from then on.
+bool InitInterpreter(const KnownPlaces& places);
 
 // The line of the innermost frame of this thread that isn't torch's or Mica's
 // own code: the line that the user would look for. Takes the GIL if need be.
@@ -41,9 +49,9 @@ std::optional<FrameLine> FrameAbove(int64_t level, const PyFrameObject* outer);
 // functions or of a module's forward(). Takes the GIL if need be.
 FrameSites SitesBelow(const PyFrameObject* outer);
 
-// True for the code by which torch.nn.Module calls forward().
+// True for KnownPlaces::module_call.
 bool IsModuleCall(const PyCodeObject* code);
-// True for an instance of torch.nn.Module.
+// True for an instance of KnownPlaces::module_type.
 bool IsTorchModule(PyObject* object);
 
 // Tells `visit` the modules (torch.nn.Module) whose calls are under way on this
@@ -112,18 +120,6 @@ class AgeMark {
   const void* list_ = nullptr;  // The youngest generation's.
 };
 
-// The interpreter's stream: follows what Python code this thread executes and
-// tells `watch` before each step what the step reads, writes and calls. A
-// later form may keep shadows of the values; the watch stays.
-class InterpreterStream {
- public:
-  virtual ~InterpreterStream() = default;
-  // Between the two, one stream a thread. Requires: !IsForeignTracerActive().
-  virtual void Start() = 0;
-  virtual void Stop() = 0;
-};
-std::unique_ptr<InterpreterStream> MakeInterpreterStream(StateWatch* watch);
-
 }  // namespace mica
 
-#endif  // MICA_PYTHON_CAPTURE_INTERPRETER_H_
+#endif  // MICA_PYTHON_INTERPRETER_INTERPRETER_H_

@@ -8,10 +8,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "python/capture/cpython_311.h"
-#include "python/capture/interpreter.h"
-#include "python/capture/purity.h"
-#include "python/capture/state_watch.h"
+#include "python/interpreter/cpython_311.h"
+#include "python/interpreter/stream.h"
 
 namespace mica {
 namespace {
@@ -24,7 +22,7 @@ struct Instructions {
 
 class OpcodeStream final : public InterpreterStream {
  public:
-  explicit OpcodeStream(StateWatch* watch) : watch_(*watch) {}
+  explicit OpcodeStream(StreamListener* listener) : listener_(*listener) {}
   ~OpcodeStream() override { Stop(); }
 
   void Start() override {
@@ -50,9 +48,9 @@ class OpcodeStream final : public InterpreterStream {
       case PyTrace_CALL:
         frame->f_trace_lines = 0;
         if (stream->skipped_ != nullptr) break;
-        if (stream->is_in_host_call_ ||
-            KindOfFunction(reinterpret_cast<PyObject*>(
-                frame->f_frame->f_func)) == FunctionKind::kBookkeeping) {
+        if (stream->steps_over_ ||
+            !stream->listener_.Follows(
+                reinterpret_cast<PyObject*>(frame->f_frame->f_func))) {
           stream->skipped_ = frame;
           break;
         }
@@ -66,7 +64,7 @@ class OpcodeStream final : public InterpreterStream {
         if (stream->skipped_ == frame) stream->skipped_ = nullptr;
         if (arg != nullptr && stream->returns_to_ != nullptr &&
             frame->f_frame->previous == stream->returns_to_) {
-          stream->watch_.TouchDeep(arg);
+          stream->listener_.TouchDeep(arg);
         }
         frame->f_trace_opcodes = 0;
         frame->f_trace_lines = 1;
@@ -74,15 +72,12 @@ class OpcodeStream final : public InterpreterStream {
       default:
         return 0;
     }
-    if (stream->watch_.is_stopped() && !stream->watch_.LookOn()) {
-      stream->Stop();
-    }
+    if (!stream->listener_.WantsMore()) stream->Stop();
     return 0;
   }
 
   void Enter(_PyInterpreterFrame* frame) {
-    // Also at each resumption of a generator; the watch knows it by then.
-    watch_.EnterFunction(reinterpret_cast<PyObject*>(frame->f_func));
+    listener_.EnterFunction(reinterpret_cast<PyObject*>(frame->f_func));
   }
 
   const uint8_t* BytesOf(PyCodeObject* code) {
@@ -105,7 +100,7 @@ class OpcodeStream final : public InterpreterStream {
   void Step(_PyInterpreterFrame* frame) {
     PyCodeObject* code = frame->f_code;
     const uint8_t* bytes = BytesOf(code);
-    if (bytes == nullptr) return watch_.Refuse("runs code without bytecode");
+    if (bytes == nullptr) return listener_.Refuse("runs code without bytecode");
     int at = _PyInterpreterFrame_LASTI(frame);
     if (at < 0) return;
     // An extended argument and the opcode it is for are one event, or two.
@@ -121,32 +116,29 @@ class OpcodeStream final : public InterpreterStream {
     const bool has_top = frame->stacktop > code->co_nlocalsplus;
     if (std::exchange(made_iterator_of_, nullptr) == frame &&
         !PyObject_IS_GC(Peek(1))) {
-      watch_.AddYoung(Peek(1));  // Of a range.
+      listener_.AddYoung(Peek(1));  // Of a range.
     }
-    watch_.EndStep(has_top && !entered ? Peek(1) : nullptr, entered);
-    watch_.BeginStep();
-    const size_t num_host_calls = watch_.host_calls().size();
+    listener_.EndStep(has_top && !entered ? Peek(1) : nullptr, entered);
+    listener_.BeginStep();
     if (returns_to_ == frame) returns_to_ = nullptr;
     if (storing_ == frame) {
       storing_ = nullptr;
-      watch_.SetStoresSum(false);
+      listener_.SetStoresSum(false);
     }
     if (sum_.frame == frame && sum_.store == at) {
       sum_.frame = nullptr;
       storing_ = frame;
-      watch_.SetStoresSum(true);
+      listener_.SetStoresSum(true);
     }
     int store = 0;
     if (const PyRef addend = FindAddend(bytes, at, arg, code, &store)) {
-      watch_.BeginIncrement(addend.get());
+      listener_.BeginIncrement(addend.get());
       Dispatch(bytes[2 * at], arg, code);
-      if (watch_.EndIncrement()) sum_ = {.frame = frame, .store = store};
+      if (listener_.EndIncrement()) sum_ = {.frame = frame, .store = store};
     } else {
       Dispatch(bytes[2 * at], arg, code);
     }
-    // What it runs, runs again at each hit.
-    is_in_host_call_ = watch_.host_calls().size() != num_host_calls ||
-                       watch_.is_annotated_call();
+    steps_over_ = listener_.StepsOver();
   }
 
   // The n-th operand from the top of the stack, from 1.
@@ -165,18 +157,18 @@ class OpcodeStream final : public InterpreterStream {
   void Import(PyObject* name);
   void LoadName(PyObject* name);
   void Cell(PyCodeObject* code, int index) {
-    watch_.ReadCell(frame_->localsplus[index],
-                    PyTuple_GET_ITEM(code->co_localsplusnames, index));
+    listener_.ReadCell(frame_->localsplus[index],
+                       PyTuple_GET_ITEM(code->co_localsplusnames, index));
   }
 
-  StateWatch& watch_;
+  StreamListener& listener_;
   bool started_ = false;
   absl::flat_hash_map<PyCodeObject*, Instructions> instructions_;
   PyCodeObject* last_code_ = nullptr;
   const uint8_t* last_bytes_ = nullptr;
   _PyInterpreterFrame* frame_ = nullptr;
   PyFrameObject* skipped_ = nullptr;  // It and what it calls aren't looked at.
-  bool is_in_host_call_ = false;      // Until the next step.
+  bool steps_over_ = false;           // Until the next step.
   PyObject** top_ = nullptr;
   // The frame whose step at hand gets what others return from C code.
   const _PyInterpreterFrame* returns_to_ = nullptr;
@@ -219,66 +211,65 @@ void OpcodeStream::Dispatch(int opcode, int arg, PyCodeObject* code) {
       keyword_names_ = PyTuple_GET_ITEM(code->co_consts, arg);
       return;
     case LOAD_GLOBAL:
-      return watch_.ReadGlobal(frame_->f_globals, frame_->f_builtins,
-                               Name(code, arg >> 1));
+      return listener_.ReadGlobal(frame_->f_globals, frame_->f_builtins,
+                                  Name(code, arg >> 1));
     case LOAD_CONST:
-      // A constant may be the very object that came from elsewhere.
-      return watch_.values().MarkExactDeep(
-          PyTuple_GET_ITEM(code->co_consts, arg));
+      return listener_.LoadConstant(PyTuple_GET_ITEM(code->co_consts, arg));
     case STORE_GLOBAL:
-      watch_.Store(nullptr, Peek(1));
-      return watch_.WriteGlobal(frame_->f_globals, Name(code, arg));
+      listener_.Store(nullptr, Peek(1));
+      return listener_.WriteGlobal(frame_->f_globals, Name(code, arg));
     case DELETE_GLOBAL:
-      return watch_.ReadGlobal(frame_->f_globals, nullptr, Name(code, arg));
+      return listener_.ReadGlobal(frame_->f_globals, nullptr, Name(code, arg));
     case LOAD_NAME:
       return LoadName(Name(code, arg));
     case STORE_NAME:
     case DELETE_NAME:
       if (frame_->f_locals == frame_->f_globals) {
-        watch_.Refuse("runs a module's body");
+        listener_.Refuse("runs a module's body");
       }
       return;
     case LOAD_ATTR:
     case LOAD_METHOD:
     case IMPORT_FROM:
-      return watch_.ReadAttribute(Peek(1), Name(code, arg));
+      return listener_.ReadAttribute(Peek(1), Name(code, arg));
     case STORE_ATTR:
-      watch_.Store(Peek(1), Peek(2));
-      return watch_.WriteAttribute(Peek(1), Name(code, arg));
+      listener_.Store(Peek(1), Peek(2));
+      return listener_.WriteAttribute(Peek(1), Name(code, arg));
     case DELETE_ATTR:
-      return watch_.RemoveAttribute(Peek(1), Name(code, arg));
+      return listener_.RemoveAttribute(Peek(1), Name(code, arg));
     case STORE_DEREF:
-      watch_.Store(frame_->localsplus[arg], Peek(1));
-      return watch_.WriteCell(frame_->localsplus[arg],
-                              PyTuple_GET_ITEM(code->co_localsplusnames, arg));
+      listener_.Store(frame_->localsplus[arg], Peek(1));
+      return listener_.WriteCell(
+          frame_->localsplus[arg],
+          PyTuple_GET_ITEM(code->co_localsplusnames, arg));
     case LOAD_DEREF:
     case LOAD_CLASSDEREF:
     case DELETE_DEREF:
       return Cell(code, arg);
     case STORE_SUBSCR:
-      watch_.Store(Peek(2), Peek(3));
-      watch_.NoteChange(Peek(2));
-      return watch_.WriteItem(Peek(2), Peek(1), Peek(3));
+      listener_.Store(Peek(2), Peek(3));
+      listener_.NoteChange(Peek(2));
+      return listener_.WriteItem(Peek(2), Peek(1), Peek(3));
     case DELETE_SUBSCR:
-      watch_.NoteChange(Peek(2));
-      return watch_.RemoveItem(Peek(2), Peek(1));
+      listener_.NoteChange(Peek(2));
+      return listener_.RemoveItem(Peek(2), Peek(1));
     case BINARY_SUBSCR:
-      return watch_.UseItem(Peek(2), Peek(1));
+      return listener_.UseItem(Peek(2), Peek(1));
     case CONTAINS_OP:
-      return watch_.UseItem(Peek(1), Peek(2));
+      return listener_.UseItem(Peek(1), Peek(2));
     case BINARY_OP:
       return Binary(arg);
     case COMPARE_OP:
-      return watch_.CompareNumbers(static_cast<StateWatch::Order>(arg), Peek(2),
-                                   Peek(1));
+      return listener_.CompareNumbers(static_cast<StreamListener::Order>(arg),
+                                      Peek(2), Peek(1));
     case IS_OP:
-      return watch_.Compare(Peek(2), Peek(1));
+      return listener_.Compare(Peek(2), Peek(1));
     case GET_ITER:
       // An iterator over an iterator is that one itself.
       if (PyRange_Check(Peek(1))) made_iterator_of_ = frame_;
-      return watch_.Touch(Peek(1));
+      return listener_.Touch(Peek(1));
     case UNARY_NEGATIVE:
-      return watch_.Negate(Peek(1));
+      return listener_.Negate(Peek(1));
     case UNARY_POSITIVE:
     case UNARY_INVERT:
     case GET_YIELD_FROM_ITER:
@@ -292,7 +283,7 @@ void OpcodeStream::Dispatch(int opcode, int arg, PyCodeObject* code) {
     case SET_UPDATE:
     case DICT_UPDATE:
     case DICT_MERGE:
-      return watch_.Touch(Peek(1));
+      return listener_.Touch(Peek(1));
     case UNARY_NOT:
     case POP_JUMP_FORWARD_IF_FALSE:
     case POP_JUMP_FORWARD_IF_TRUE:
@@ -300,16 +291,16 @@ void OpcodeStream::Dispatch(int opcode, int arg, PyCodeObject* code) {
     case POP_JUMP_BACKWARD_IF_TRUE:
     case JUMP_IF_FALSE_OR_POP:
     case JUMP_IF_TRUE_OR_POP:
-      return watch_.TestTruth(Peek(1));
+      return listener_.TestTruth(Peek(1));
     case SEND:
-      return watch_.Touch(Peek(2));
+      return listener_.Touch(Peek(2));
     case MATCH_KEYS:
-      watch_.Touch(Peek(2));
-      return watch_.Touch(Peek(1));
+      listener_.Touch(Peek(2));
+      return listener_.Touch(Peek(1));
     case MATCH_CLASS:
-      return watch_.Refuse("matches a class pattern");
+      return listener_.Refuse("matches a class pattern");
     case FORMAT_VALUE:
-      return watch_.Format(Peek((arg & 4) != 0 ? 2 : 1));
+      return listener_.Format(Peek((arg & 4) != 0 ? 2 : 1));
     case PRECALL:
       return Call(arg);
     case CALL_FUNCTION_EX:
@@ -319,16 +310,16 @@ void OpcodeStream::Dispatch(int opcode, int arg, PyCodeObject* code) {
     case IMPORT_NAME:
       return Import(Name(code, arg));
     case IMPORT_STAR:
-      return watch_.Refuse("imports all names of a module");
+      return listener_.Refuse("imports all names of a module");
     case PRINT_EXPR:
-      return watch_.Refuse("prints an expression");
+      return listener_.Refuse("prints an expression");
     case GET_AWAITABLE:
     case GET_AITER:
     case GET_ANEXT:
     case BEFORE_ASYNC_WITH:
     case END_ASYNC_FOR:
     case ASYNC_GEN_WRAP:
-      return watch_.Refuse("runs asynchronous code");
+      return listener_.Refuse("runs asynchronous code");
     default:
       return;
   }
@@ -404,9 +395,9 @@ void OpcodeStream::Binary(int arg) {
   constexpr int kInplaceRemainder = 19;
   if (PyUnicode_Check(Peek(2)) &&
       (arg == kRemainder || arg == kInplaceRemainder)) {
-    return watch_.Format(Peek(1));  // "%s" % value.
+    return listener_.Format(Peek(1));  // "%s" % value.
   }
-  watch_.Binary(ScalarOp(arg), Peek(2), Peek(1));
+  listener_.Binary(ScalarOp(arg), Peek(2), Peek(1));
 }
 
 void OpcodeStream::Call(int num_args) {
@@ -416,8 +407,8 @@ void OpcodeStream::Call(int num_args) {
   const bool is_method = method != nullptr;
   PyObject* callable = is_method ? method : Peek(num_args + 1);
   const int count = num_args + (is_method ? 1 : 0);
-  watch_.Call(callable, {top_ - count, static_cast<size_t>(count)},
-              std::exchange(keyword_names_, nullptr));
+  listener_.Call(callable, {top_ - count, static_cast<size_t>(count)},
+                 std::exchange(keyword_names_, nullptr));
 }
 
 void OpcodeStream::CallEx(int flags) {
@@ -425,7 +416,7 @@ void OpcodeStream::CallEx(int flags) {
   PyObject* keywords = has_keywords ? Peek(1) : nullptr;
   PyObject* positional = Peek(has_keywords ? 2 : 1);
   PyObject* callable = Peek(has_keywords ? 3 : 2);
-  watch_.Touch(positional);
+  listener_.Touch(positional);
   std::vector<PyObject*> args;
   if (PyTuple_Check(positional) || PyList_Check(positional)) {
     PyRef items = PyRef::Steal(PySequence_Tuple(positional));
@@ -433,17 +424,16 @@ void OpcodeStream::CallEx(int flags) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
       args.push_back(PyTuple_GET_ITEM(items.get(), i));
     }
-  } else if (StateWatch::IsPureCall(callable) && !watch_.IsOld(positional) &&
-             !watch_.IsInput(positional)) {
+  } else if (listener_.TakesItemsOf(callable, positional)) {
     // What Python code gives to the iterator is looked at as it returns; what
     // else an iterator gives was looked at when that was made.
     returns_to_ = frame_;
-  } else if (!StateWatch::IsFollowed(callable)) {
-    return watch_.Refuse("unpacks arguments from what is no list or tuple");
+  } else if (!listener_.IsFollowedCall(callable)) {
+    return listener_.Refuse("unpacks arguments from what is no list or tuple");
   }
   PyRef names;
   if (keywords != nullptr && PyDict_Check(keywords)) {
-    watch_.Touch(keywords);
+    listener_.Touch(keywords);
     PyRef keys = PyRef::Steal(PyDict_Keys(keywords));
     if (keys) names = PyRef::Steal(PyList_AsTuple(keys.get()));
     if (!names) return PyErr_Clear();
@@ -453,12 +443,12 @@ void OpcodeStream::CallEx(int flags) {
       args.push_back(value);
     }
   }
-  watch_.Call(callable, args, names.get());
+  listener_.Call(callable, args, names.get());
 }
 
 void OpcodeStream::With() {
   PyObject* manager = Peek(1);
-  watch_.Touch(manager);
+  listener_.Touch(manager);
   for (const char* name : {"__enter__", "__exit__"}) {
     PyRef word = PyRef::Steal(PyUnicode_InternFromString(name));
     PyObject* method = _PyType_Lookup(Py_TYPE(manager), word.get());
@@ -466,7 +456,7 @@ void OpcodeStream::With() {
     if (PyInstanceMethod_Check(method)) {
       method = PyInstanceMethod_GET_FUNCTION(method);
     }
-    watch_.Call(method, {&manager, 1});
+    listener_.Call(method, {&manager, 1}, nullptr);
   }
 }
 
@@ -476,17 +466,17 @@ void OpcodeStream::LoadName(PyObject* name) {
       PyDict_CheckExact(locals)) {
     if (PyDict_GetItemWithError(locals, name) != nullptr) return;
   }
-  watch_.ReadGlobal(frame_->f_globals, frame_->f_builtins, name);
+  listener_.ReadGlobal(frame_->f_globals, frame_->f_builtins, name);
 }
 
 void OpcodeStream::Import(PyObject* name) {
   const long level = PyLong_AsLong(Peek(2));
-  if (level == 0) return watch_.Import(name);
+  if (level == 0) return listener_.Import(name);
   // A relative import: from the package that the code belongs to.
   PyObject* package = PyDict_GetItemString(frame_->f_globals, "__package__");
   if (level < 0 || package == nullptr || !PyUnicode_Check(package)) {
     PyErr_Clear();
-    return watch_.Refuse("imports relative to no package");
+    return listener_.Refuse("imports relative to no package");
   }
   std::string full = PyText(package);
   for (long i = 1; i < level; ++i) {
@@ -497,13 +487,14 @@ void OpcodeStream::Import(PyObject* name) {
   const std::string last = PyText(name);
   if (!last.empty()) full += "." + last;
   PyRef word = PyRef::Steal(PyUnicode_InternFromString(full.c_str()));
-  watch_.Import(word.get());
+  listener_.Import(word.get());
 }
 
 }  // namespace
 
-std::unique_ptr<InterpreterStream> MakeInterpreterStream(StateWatch* watch) {
-  return std::make_unique<OpcodeStream>(watch);
+std::unique_ptr<InterpreterStream> MakeInterpreterStream(
+    StreamListener* listener) {
+  return std::make_unique<OpcodeStream>(listener);
 }
 
 }  // namespace mica

@@ -1,7 +1,7 @@
 // Whether Python has a signal to handle.
 
-#ifndef MICA_PYTHON_CAPTURE_PENDING_SIGNALS_H_
-#define MICA_PYTHON_CAPTURE_PENDING_SIGNALS_H_
+#ifndef MICA_PYTHON_INTERPRETER_PENDING_SIGNALS_H_
+#define MICA_PYTHON_INTERPRETER_PENDING_SIGNALS_H_
 
 #include <atomic>
 
@@ -16,4 +16,4 @@ bool IsMainThread();
 
 }  // namespace mica
 
-#endif  // MICA_PYTHON_CAPTURE_PENDING_SIGNALS_H_
+#endif  // MICA_PYTHON_INTERPRETER_PENDING_SIGNALS_H_

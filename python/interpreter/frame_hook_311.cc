@@ -2,11 +2,9 @@
 
 #include <utility>
 
-#include "python/capture/cpython_311.h"
-#include "python/capture/frame_hook.h"
-#include "python/capture/interpreter.h"
-#include "python/capture/record.h"
-#include "python/capture/stance.h"
+#include "python/interpreter/cpython_311.h"
+#include "python/interpreter/frame_hook.h"
+#include "python/interpreter/interpreter.h"
 
 namespace mica {
 namespace {
@@ -31,7 +29,7 @@ struct FrameHookAccess {
         below != nullptr ? below : &_PyEval_EvalFrameDefault;
     if (hook == nullptr || is_throw != 0 ||
         frame->owner != FRAME_OWNED_BY_THREAD ||
-        thread->c_tracefunc != nullptr || IsCapturing() || IsDisabled()) {
+        thread->c_tracefunc != nullptr) {
       return run(thread, frame, is_throw);
     }
     constexpr int kFunction = CO_NEWLOCALS | CO_OPTIMIZED;

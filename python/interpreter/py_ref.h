@@ -1,7 +1,7 @@
 // Python objects held from C++.
 
-#ifndef MICA_PYTHON_CAPTURE_PY_REF_H_
-#define MICA_PYTHON_CAPTURE_PY_REF_H_
+#ifndef MICA_PYTHON_INTERPRETER_PY_REF_H_
+#define MICA_PYTHON_INTERPRETER_PY_REF_H_
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -95,4 +95,4 @@ inline std::string PyText(PyObject* text) {
 
 }  // namespace mica
 
-#endif  // MICA_PYTHON_CAPTURE_PY_REF_H_
+#endif  // MICA_PYTHON_INTERPRETER_PY_REF_H_

@@ -1,6 +1,6 @@
 // CPython 3.11's own flag, which its interpreter loop looks at.
 
-#include "python/capture/pending_signals.h"
+#include "python/interpreter/pending_signals.h"
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

@@ -1,0 +1,122 @@
+// The interpreter's stream: what Python code does, step by step, told to a
+// listener. It knows bytecode; what its listener makes of it, it doesn't.
+
+#ifndef MICA_PYTHON_INTERPRETER_STREAM_H_
+#define MICA_PYTHON_INTERPRETER_STREAM_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/types/span.h"
+#include "python/interpreter/py_ref.h"
+
+namespace mica {
+
+// Is told what a thread's Python code reads, writes and calls. A step is one
+// instruction; its events come between BeginStep() and the next step's
+// EndStep(), each before it takes effect. What isn't told moves values that
+// others made, makes new objects of them, or jumps. Objects are borrowed.
+//
+// One stream tells it, on one thread, under the GIL.
+class StreamListener {
+ public:
+  virtual ~StreamListener() = default;
+
+  // In the order of CPython's numbers for them.
+  enum class Order {
+    kLess,
+    kLessEqual,
+    kEqual,
+    kNotEqual,
+    kGreater,
+    kGreaterEqual
+  };
+
+  virtual void BeginStep() = 0;
+  // `result` is on top of the stack that the step left; null if none is, or if
+  // the step entered another function (or left this one).
+  virtual void EndStep(PyObject* result, bool entered) = 0;
+  // What the step at hand calls is not to be followed. Asked after its events.
+  virtual bool StepsOver() = 0;
+  // False for a function that is not to be followed, nor what it calls.
+  virtual bool Follows(PyObject* function) = 0;
+  // False once there is nothing more to tell it: the stream stops.
+  virtual bool WantsMore() = 0;
+  // Something that no event stands for. `reason`: "matches a class pattern".
+  virtual void Refuse(std::string reason, std::string mend) = 0;
+  void Refuse(std::string reason) { Refuse(std::move(reason), ""); }
+
+  // `function` begins; a generator's also each time that it is resumed.
+  virtual void EnterFunction(PyObject* function) = 0;
+  virtual void LoadConstant(PyObject* constant) = 0;
+  virtual void ReadGlobal(PyObject* globals, PyObject* builtins,
+                          PyObject* name) = 0;
+  virtual void WriteGlobal(PyObject* globals, PyObject* name) = 0;
+  virtual void ReadAttribute(PyObject* owner, PyObject* name) = 0;
+  virtual void WriteAttribute(PyObject* owner, PyObject* name) = 0;
+  virtual void RemoveAttribute(PyObject* owner, PyObject* name) = 0;
+  // A variable of an enclosing function.
+  virtual void ReadCell(PyObject* cell, PyObject* name) = 0;
+  virtual void WriteCell(PyObject* cell, PyObject* name) = 0;
+  // Reads `container[key]`, or asks whether it is there.
+  virtual void UseItem(PyObject* container, PyObject* key) = 0;
+  virtual void WriteItem(PyObject* container, PyObject* key,
+                         PyObject* value) = 0;
+  virtual void RemoveItem(PyObject* container, PyObject* key) = 0;
+  // `value` is about to be stored in `owner`; null for the globals.
+  virtual void Store(PyObject* owner, PyObject* value) = 0;
+  // `container` is about to change.
+  virtual void NoteChange(PyObject* container) = 0;
+
+  // What the step at hand reads is only read to have `addend` added, and the
+  // sum is put where it came from. EndIncrement() says whether to tell when.
+  virtual void BeginIncrement(PyObject* addend) = 0;
+  virtual bool EndIncrement() = 0;
+  // Whether the step at hand, and what it calls, puts the sum there.
+  virtual void SetStoresSum(bool stores) = 0;
+
+  // a + b and its like: `op` is the Program's, null for one it doesn't have.
+  virtual void Binary(const char* op, PyObject* a, PyObject* b) = 0;
+  virtual void Negate(PyObject* number) = 0;
+  virtual void CompareNumbers(Order order, PyObject* a, PyObject* b) = 0;
+  // Compares identities.
+  virtual void Compare(PyObject* a, PyObject* b) = 0;
+  // `if x`, `not x`.
+  virtual void TestTruth(PyObject* object) = 0;
+  // Makes text of it.
+  virtual void Format(PyObject* object) = 0;
+  // An operator looks at `object`, not into what it holds.
+  virtual void Touch(PyObject* object) = 0;
+  // C code gets `object`, and what it holds.
+  virtual void TouchDeep(PyObject* object) = 0;
+  // The step before gave `object`, which the collector doesn't track.
+  virtual void AddYoung(PyObject* object) = 0;
+
+  // `keyword_names` is a tuple, of the last arguments, or null.
+  virtual void Call(PyObject* callable, absl::Span<PyObject* const> args,
+                    PyObject* keyword_names) = 0;
+  // Whether a call leads to Python code, whatever its arguments are.
+  virtual bool IsFollowedCall(PyObject* callable) = 0;
+  // Whether `callable` can have the items of `iterator`, which aren't known
+  // before the call, if what Python code returns for them is told then.
+  virtual bool TakesItemsOf(PyObject* callable, PyObject* iterator) = 0;
+  virtual void Import(PyObject* name) = 0;
+};
+
+// Follows what Python code this thread executes and tells a listener before
+// each step what the step reads, writes and calls. A later form may keep
+// shadows of the values; listeners stay.
+class InterpreterStream {
+ public:
+  virtual ~InterpreterStream() = default;
+  // Between the two, one stream a thread. Requires: !IsForeignTracerActive().
+  virtual void Start() = 0;
+  virtual void Stop() = 0;
+};
+// `listener` outlives the stream.
+std::unique_ptr<InterpreterStream> MakeInterpreterStream(
+    StreamListener* listener);
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_INTERPRETER_STREAM_H_
