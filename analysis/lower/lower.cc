@@ -14,6 +14,7 @@
 #include "analysis/lower/fixed_values.h"
 #include "analysis/lower/foreach.h"
 #include "analysis/lower/functional.h"
+#include "analysis/lower/tape_memory.h"
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
 #include "framework/ir/program_builder.h"
@@ -24,20 +25,6 @@ namespace {
 
 // Where a Status keeps the place that it is about.
 constexpr absl::string_view kPlaceUrl = "mica.place";
-
-// Memory that tensors of the tape share, and the SSA value that stands for
-// its present contents.
-struct StorageState {
-  TapeTensorId root = kNoTapeTensor;  // The tensor that `value` is typed as.
-  ValueId value = kNoValue;
-  int version = 0;  // Counts the writes.
-};
-
-// The SSA value of a tensor's elements, valid for one version of its storage.
-struct TensorState {
-  ValueId value = kNoValue;
-  int version = -1;
-};
 
 // Tensors among a call's outputs, lists flattened; kNoTapeTensor for a result
 // that is absent (a gradient that nobody asked for).
@@ -95,14 +82,13 @@ class Lowering {
         registry_(registry),
         options_(options),
         builder_(registry, tape.name),
-        tensors_(tape.tensors.size()) {}
+        memory_(tape, builder_) {}
 
   absl::StatusOr<LoweredTape> Run();
 
  private:
   absl::Status DeclareExternals();
   std::string UniqueName(absl::string_view path) const;
-  void DeclareExternal(TapeTensorId id, ValueId value);
 
   absl::Status LowerAnyCall(const TapeCall& call);
   absl::Status LowerCall(const TapeCall& call);
@@ -115,17 +101,8 @@ class Lowering {
   absl::Status LowerReturned(const TapeCall& call, const OpDef& def);
   absl::Status LowerOpaque(const TapeCall& call);
 
-  // `value` is a tensor in memory of its own.
-  absl::Status SetFresh(TapeTensorId id, ValueId value);
-  // The elements of `id` become those of `value`, of the same dtype and dims.
-  absl::Status Write(TapeTensorId id, ValueId value);
-  // The type that a value must have to take a tensor's place in Write().
-  absl::StatusOr<TensorType> WriteType(TapeTensorId id) const;
-
   // The value that the tensor's elements have now.
   absl::StatusOr<ValueId> Current(TapeTensorId id);
-  absl::StatusOr<ValueId> ViewOfRoot(TapeTensorId id);
-  absl::Status CheckInsideRoot(TapeTensorId id) const;
   absl::StatusOr<Argument> LowerArgument(const TapeValue& value);
   absl::StatusOr<Arguments> LowerArguments(const TapeCall& call);
   absl::StatusOr<ValueId> AddTapeConstant(TapeTensorId id);
@@ -134,68 +111,43 @@ class Lowering {
   // A float64 scalar, or a constant number.
   absl::StatusOr<Argument> LowerHostValue(int32_t id);
   absl::StatusOr<ValueId> AddOneResult(absl::string_view op,
-                                       Arguments arguments, TensorType type);
+                                       Arguments arguments, TensorType type) {
+    return mica::AddOneResult(builder_, op, std::move(arguments),
+                              std::move(type), memory_.source());
+  }
 
-  absl::Status AddUpdates();
   absl::StatusOr<LoweredTape> Finish();
   absl::StatusOr<LoweredResult> LowerResult(TapeTensorId id,
                                             std::vector<ValueId>& outputs);
 
-  absl::StatusOr<TensorType> TypeOf(TapeTensorId id) const;
-  bool IsExternal(TapeTensorId id) const {
-    return tape_.tensors[id].origin == TapeOrigin::kInput ||
-           tape_.tensors[id].origin == TapeOrigin::kState;
-  }
-  // In elements; negative for a tensor that starts before its root.
-  int64_t OffsetInRoot(TapeTensorId id) const {
-    const TapeTensor& tensor = tape_.tensors[id];
-    return tensor.offset -
-           tape_.tensors[storages_.at(tensor.storage).root].offset;
-  }
-  SourceLine Source() {
-    if (call_ == nullptr) return {};
-    SourceLine source = {.is_backward = call_->is_backward};
-    if (call_->line != 0) {
-      source.file = builder_.InternName(call_->file);
-      source.line = call_->line;
+  // Ops from here on are of `call`; of none, if null.
+  void SetCall(const TapeCall* call) {
+    SourceLine source;
+    if (call != nullptr) {
+      source.is_backward = call->is_backward;
+      if (call->line != 0) {
+        source.file = builder_.InternName(call->file);
+        source.line = call->line;
+      }
+      if (!call->scope.empty()) source.scope = builder_.InternName(call->scope);
     }
-    if (!call_->scope.empty()) source.scope = builder_.InternName(call_->scope);
-    return source;
+    memory_.set_source(std::move(source));
   }
 
   const Tape& tape_;
   const OpRegistry& registry_;
   const LowerOptions options_;
   ProgramBuilder builder_;
-  std::vector<TensorState> tensors_;
-  std::map<int32_t, StorageState> storages_;
+  TapeMemory memory_;
   std::map<const TapeCall*, ValueId> host_values_;
   std::map<int32_t, ValueId> scalars_;  // By entry of Tape::host_values.
   std::map<int32_t, int32_t> output_of_storage_;
   std::vector<TapeTensorId> large_constants_;
-  const TapeCall* call_ = nullptr;  // The one at hand, for its source.
 };
-
-absl::StatusOr<TensorType> Lowering::TypeOf(TapeTensorId id) const {
-  const TapeTensor& tensor = tape_.tensors[id];
-  const std::optional<DType> dtype = ParseDType(tensor.dtype);
-  if (!dtype.has_value()) {
-    return absl::UnimplementedError(
-        absl::StrCat("a tensor of dtype ", tensor.dtype));
-  }
-  if (tensor.device != "cpu") {
-    return absl::UnimplementedError(
-        absl::StrCat("a tensor on ", tensor.device));
-  }
-  return TensorType{
-      .dtype = *dtype,
-      .dims = Dims(tensor.sizes.begin(), tensor.sizes.end()),
-      .strides = Dims(tensor.strides.begin(), tensor.strides.end())};
-}
 
 absl::StatusOr<ValueId> Lowering::AddTapeConstant(TapeTensorId id) {
   const TapeTensor& tensor = tape_.tensors[id];
-  MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(id));
+  MICA_ASSIGN_OR_RETURN(TensorType type, memory_.TypeOf(id));
   if (tensor.host_value >= 0) {
     MICA_ASSIGN_OR_RETURN(Argument number, LowerHostValue(tensor.host_value));
     if (const auto* ref = std::get_if<ValueRef>(&number)) return ref->id;
@@ -278,25 +230,25 @@ absl::StatusOr<LoweredTape> Lowering::Run() {
   {
     const TraceSpan span("pass", "calls to ops");
     for (const TapeCall& call : tape_.calls) {
-      call_ = &call;
+      SetCall(&call);
       const absl::Status status = LowerAnyCall(call);
       if (!status.ok()) {
         return WithPlace(Annotate(status, Where(call)), call.place);
       }
     }
   }
-  call_ = nullptr;
+  SetCall(nullptr);
   const TraceSpan span("pass", "results and updates");
   return Finish();
 }
 
 absl::Status Lowering::DeclareExternals() {
   for (TapeTensorId id : tape_.inputs) {
-    MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(id));
+    MICA_ASSIGN_OR_RETURN(TensorType type, memory_.TypeOf(id));
     MICA_ASSIGN_OR_RETURN(
         ValueId value,
         builder_.AddInput(UniqueName(tape_.tensors[id].name), type));
-    DeclareExternal(id, value);
+    memory_.DeclareExternal(id, value);
   }
   for (size_t i = 0; i < tape_.host_values.size(); ++i) {
     const TapeHostValue& number = tape_.host_values[i];
@@ -308,11 +260,11 @@ absl::Status Lowering::DeclareExternals() {
         builder_.AddInput(UniqueName(number.name), ScalarType(DType::kF64)));
   }
   for (TapeTensorId id : tape_.states) {
-    MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(id));
+    MICA_ASSIGN_OR_RETURN(TensorType type, memory_.TypeOf(id));
     const std::string& path = tape_.tensors[id].name;
     MICA_ASSIGN_OR_RETURN(ValueId value,
                           builder_.AddVariable(UniqueName(path), path, type));
-    DeclareExternal(id, value);
+    memory_.DeclareExternal(id, value);
   }
   return absl::OkStatus();
 }
@@ -323,90 +275,18 @@ std::string Lowering::UniqueName(absl::string_view path) const {
   return name;
 }
 
-void Lowering::DeclareExternal(TapeTensorId id, ValueId value) {
-  const auto num_elements = [this](TapeTensorId tensor) {
-    int64_t count = 1;
-    for (int64_t size : tape_.tensors[tensor].sizes) count *= size;
-    return count;
-  };
-  tensors_[id] = {.value = value, .version = 0};
-  StorageState& storage = storages_[tape_.tensors[id].storage];
-  // Of several tensors over one memory the largest stands for it.
-  if (storage.root == kNoTapeTensor ||
-      num_elements(id) > num_elements(storage.root)) {
-    storage = {.root = id, .value = value};
-  }
-}
-
-absl::StatusOr<ValueId> Lowering::AddOneResult(absl::string_view op,
-                                               Arguments arguments,
-                                               TensorType type) {
-  MICA_ASSIGN_OR_RETURN(const OpDef* def, builder_.FindOp(op));
-  MICA_ASSIGN_OR_RETURN(auto results,
-                        builder_.AddOp({.def = def,
-                                        .arguments = std::move(arguments),
-                                        .types = {std::move(type)},
-                                        .source = Source()}));
-  return results[0];
-}
-
-absl::Status Lowering::CheckInsideRoot(TapeTensorId id) const {
-  MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(id));
-  const TapeTensorId root = storages_.at(tape_.tensors[id].storage).root;
-  MICA_ASSIGN_OR_RETURN(TensorType root_type, TypeOf(root));
-  if (root_type.dtype != type.dtype) {
-    return absl::UnimplementedError(absl::StrCat(
-        "one memory as ", root_type.ToString(), " and as ", type.ToString()));
-  }
-  const int64_t offset = OffsetInRoot(id);
-  if (offset < 0 || offset * ElementBytes(type.dtype) + type.extent_bytes() >
-                        root_type.extent_bytes()) {
-    return absl::UnimplementedError(absl::StrCat(
-        "a view that reaches beyond the tensor that it is made of: ",
-        type.ToString(), " at ", offset, " of ", root_type.ToString()));
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<ValueId> Lowering::ViewOfRoot(TapeTensorId id) {
-  const TapeTensor& tensor = tape_.tensors[id];
-  const StorageState& storage = storages_.at(tensor.storage);
-  MICA_RETURN_IF_ERROR(CheckInsideRoot(id));
-  MICA_ASSIGN_OR_RETURN(TensorType root_type, TypeOf(storage.root));
-  MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(id));
-  if (root_type == type && OffsetInRoot(id) == 0) return storage.value;
-  if (storage.version > 0 && !root_type.is_dense()) {
-    return absl::UnimplementedError("a view of memory with gaps after a write");
-  }
-  return AddOneResult(
-      "aten.as_strided",
-      {ValueRef{storage.value}, tensor.sizes, tensor.strides, OffsetInRoot(id)},
-      type);
-}
-
 absl::StatusOr<ValueId> Lowering::Current(TapeTensorId id) {
   const TapeTensor& tensor = tape_.tensors[id];
-  if (!storages_.contains(tensor.storage)) {
+  if (!memory_.IsKnown(id)) {
     if (tensor.origin == TapeOrigin::kAlias) {
       MICA_RETURN_IF_ERROR(Current(tensor.base).status());
     }
     if (tensor.origin == TapeOrigin::kConstant) {
       MICA_ASSIGN_OR_RETURN(ValueId value, AddTapeConstant(id));
-      MICA_RETURN_IF_ERROR(SetFresh(id, value));
+      MICA_RETURN_IF_ERROR(memory_.SetFresh(id, value));
     }
   }
-  if (!storages_.contains(tensor.storage)) {
-    return absl::InternalError(
-        absl::StrCat("tensor ", id, " is read before anything made it"));
-  }
-  const StorageState& storage = storages_.at(tensor.storage);
-  if (storage.root == id) return storage.value;
-  TensorState& state = tensors_[id];
-  if (state.value == kNoValue || state.version != storage.version) {
-    MICA_ASSIGN_OR_RETURN(state.value, ViewOfRoot(id));
-    state.version = storage.version;
-  }
-  return state.value;
+  return memory_.Current(id);
 }
 
 // A call over lists of tensors is many calls.
@@ -461,8 +341,7 @@ absl::Status Lowering::LowerView(const TapeCall& call) {
   const std::vector<TapeTensorId> outputs = OutputTensors(call);
   for (TapeTensorId id : outputs) {
     // The schema says "view", but eager had to copy.
-    if (id == kNoTapeTensor || storages_.contains(tape_.tensors[id].storage))
-      continue;
+    if (id == kNoTapeTensor || memory_.IsKnown(id)) continue;
     return def != nullptr && !def->is_view() ? LowerCompute(call, *def)
                                              : LowerOpaque(call);
   }
@@ -471,16 +350,15 @@ absl::Status Lowering::LowerView(const TapeCall& call) {
       def->schema().params.size() != call.args.size()) {
     return absl::OkStatus();  // Current() makes it of its storage's root.
   }
-  MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(outputs[0]));
+  MICA_ASSIGN_OR_RETURN(TensorType type, memory_.TypeOf(outputs[0]));
   MICA_ASSIGN_OR_RETURN(Arguments arguments, LowerArguments(call));
-  const auto results = builder_.AddOp(
-      {.def = def, .arguments = std::move(arguments), .source = Source()});
+  const auto results = builder_.AddOp({.def = def,
+                                       .arguments = std::move(arguments),
+                                       .source = memory_.source()});
   // The user's own operator reads better, but eager's window is what counts:
   // the two may differ in the stride of a dim of size 1.
   if (results.ok() && HasSameLayout(builder_.type((*results)[0]), type)) {
-    tensors_[outputs[0]] = {
-        .value = (*results)[0],
-        .version = storages_.at(tape_.tensors[outputs[0]].storage).version};
+    memory_.SetView(outputs[0], (*results)[0]);
   }
   return absl::OkStatus();
 }
@@ -512,13 +390,14 @@ absl::Status Lowering::LowerCompute(const TapeCall& call, const OpDef& def) {
   std::vector<TapeTensorId> outputs = OutputTensors(call);
   const bool returns_tensors = outputs.size() == call.outputs.size();
   MICA_ASSIGN_OR_RETURN(Arguments arguments, LowerArguments(call));
-  ProgramBuilder::OpSpec spec{
-      .def = &def, .arguments = std::move(arguments), .source = Source()};
+  ProgramBuilder::OpSpec spec{.def = &def,
+                              .arguments = std::move(arguments),
+                              .source = memory_.source()};
   for (TapeTensorId id : outputs) {
     if (!returns_tensors) break;
     spec.types.push_back(AbsentResultType());
     if (id == kNoTapeTensor) continue;
-    MICA_ASSIGN_OR_RETURN(spec.types.back(), TypeOf(id));
+    MICA_ASSIGN_OR_RETURN(spec.types.back(), memory_.TypeOf(id));
   }
   MICA_RETURN_IF_ERROR(DropUnasked(def, spec, outputs));
   MICA_ASSIGN_OR_RETURN(auto results, builder_.AddOp(std::move(spec)));
@@ -528,7 +407,7 @@ absl::Status Lowering::LowerCompute(const TapeCall& call, const OpDef& def) {
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i] == kNoTapeTensor) continue;
-    MICA_RETURN_IF_ERROR(SetFresh(outputs[i], results[i]));
+    MICA_RETURN_IF_ERROR(memory_.SetFresh(outputs[i], results[i]));
   }
   return absl::OkStatus();
 }
@@ -543,7 +422,7 @@ absl::Status Lowering::LowerWrite(const TapeCall& call,
   for (size_t i = arguments.size(); i < form.def->schema().params.size(); ++i) {
     arguments.push_back(form.def->schema().params[i].default_value);
   }
-  MICA_ASSIGN_OR_RETURN(TensorType type, WriteType(target));
+  MICA_ASSIGN_OR_RETURN(TensorType type, memory_.WriteType(target));
   const OpCall::TypeOf type_of = [this](ValueId id) -> const TensorType& {
     return builder_.type(id);
   };
@@ -557,7 +436,7 @@ absl::Status Lowering::LowerWrite(const TapeCall& call,
     MICA_ASSIGN_OR_RETURN(
         ValueId value,
         AddOneResult(form.def->name(), std::move(arguments), type));
-    return Write(target, value);
+    return memory_.Write(target, value);
   }
   // The in-place form casts to the dtype of what it writes.
   MICA_ASSIGN_OR_RETURN(
@@ -566,22 +445,23 @@ absl::Status Lowering::LowerWrite(const TapeCall& call,
   MICA_ASSIGN_OR_RETURN(
       ValueId value,
       AddOneResult("aten._to_copy", {ValueRef{wide}, type.dtype}, type));
-  return Write(target, value);
+  return memory_.Write(target, value);
 }
 
 absl::Status Lowering::LowerReturned(const TapeCall& call, const OpDef& def) {
   std::vector<TapeTensorId> fresh = OutputTensors(call);
   MICA_ASSIGN_OR_RETURN(Arguments arguments, LowerArguments(call));
-  ProgramBuilder::OpSpec spec{
-      .def = &def, .arguments = std::move(arguments), .source = Source()};
+  ProgramBuilder::OpSpec spec{.def = &def,
+                              .arguments = std::move(arguments),
+                              .source = memory_.source()};
   for (TapeTensorId id : fresh) {
     spec.types.push_back(AbsentResultType());
     if (id == kNoTapeTensor) continue;
-    MICA_ASSIGN_OR_RETURN(spec.types.back(), TypeOf(id));
+    MICA_ASSIGN_OR_RETURN(spec.types.back(), memory_.TypeOf(id));
   }
   for (int32_t arg : call.mutated_args) {
     const TapeTensorId id = std::get<TapeTensorRef>(call.args[arg]).id;
-    MICA_ASSIGN_OR_RETURN(TensorType type, WriteType(id));
+    MICA_ASSIGN_OR_RETURN(TensorType type, memory_.WriteType(id));
     spec.types.push_back(std::move(type));
   }
   // What the call leaves out, such as a momentum that isn't kept.
@@ -589,12 +469,12 @@ absl::Status Lowering::LowerReturned(const TapeCall& call, const OpDef& def) {
   MICA_ASSIGN_OR_RETURN(auto results, builder_.AddOp(std::move(spec)));
   for (size_t i = 0; i < fresh.size(); ++i) {
     if (fresh[i] == kNoTapeTensor) continue;
-    MICA_RETURN_IF_ERROR(SetFresh(fresh[i], results[i]));
+    MICA_RETURN_IF_ERROR(memory_.SetFresh(fresh[i], results[i]));
   }
   for (size_t i = 0; i < call.mutated_args.size(); ++i) {
     const int32_t arg = call.mutated_args[i];
-    MICA_RETURN_IF_ERROR(Write(std::get<TapeTensorRef>(call.args[arg]).id,
-                               results[fresh.size() + i]));
+    MICA_RETURN_IF_ERROR(memory_.Write(
+        std::get<TapeTensorRef>(call.args[arg]).id, results[fresh.size() + i]));
   }
   return absl::OkStatus();
 }
@@ -631,93 +511,36 @@ absl::Status Lowering::LowerOpaque(const TapeCall& call) {
     }
   }
   MICA_ASSIGN_OR_RETURN(Arguments arguments, LowerArguments(call));
-  ProgramBuilder::OpSpec spec{
-      .def = def, .arguments = std::move(arguments), .source = Source()};
+  ProgramBuilder::OpSpec spec{.def = def,
+                              .arguments = std::move(arguments),
+                              .source = memory_.source()};
   for (TapeTensorId id : written) {
     spec.types.push_back(AbsentResultType());
     if (id == kNoTapeTensor) continue;
-    const bool is_known = storages_.contains(tape_.tensors[id].storage);
-    MICA_ASSIGN_OR_RETURN(spec.types.back(),
-                          is_known ? WriteType(id) : TypeOf(id));
+    const bool is_known = memory_.IsKnown(id);
+    MICA_ASSIGN_OR_RETURN(spec.types.back(), is_known ? memory_.WriteType(id)
+                                                      : memory_.TypeOf(id));
   }
   MICA_ASSIGN_OR_RETURN(auto results, builder_.AddOp(std::move(spec)));
   for (size_t i = 0; i < written.size(); ++i) {
     if (written[i] == kNoTapeTensor) continue;
-    const bool is_known = storages_.contains(tape_.tensors[written[i]].storage);
-    MICA_RETURN_IF_ERROR(is_known ? Write(written[i], results[i])
-                                  : SetFresh(written[i], results[i]));
+    const bool is_known = memory_.IsKnown(written[i]);
+    MICA_RETURN_IF_ERROR(is_known ? memory_.Write(written[i], results[i])
+                                  : memory_.SetFresh(written[i], results[i]));
   }
   return absl::OkStatus();
-}
-
-absl::Status Lowering::SetFresh(TapeTensorId id, ValueId value) {
-  StorageState& storage = storages_[tape_.tensors[id].storage];
-  if (storage.root != kNoTapeTensor) {
-    return absl::UnimplementedError(
-        "a result that shares memory against the operator's schema");
-  }
-  storage = {.root = id, .value = value};
-  tensors_[id] = {.value = value, .version = 0};
-  return absl::OkStatus();
-}
-
-absl::StatusOr<TensorType> Lowering::WriteType(TapeTensorId id) const {
-  MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(id));
-  const bool is_root = storages_.at(tape_.tensors[id].storage).root == id;
-  if (!is_root) type.strides.clear();
-  return type;
-}
-
-absl::Status Lowering::Write(TapeTensorId id, ValueId value) {
-  const TapeTensor& tensor = tape_.tensors[id];
-  StorageState& storage = storages_.at(tensor.storage);
-  ++storage.version;
-  if (storage.root == id) {
-    storage.value = value;
-    return absl::OkStatus();
-  }
-  MICA_RETURN_IF_ERROR(CheckInsideRoot(id));
-  MICA_ASSIGN_OR_RETURN(TensorType root_type, TypeOf(storage.root));
-  if (!root_type.is_dense()) {
-    return absl::UnimplementedError(
-        "a write through a view of memory with gaps");
-  }
-  MICA_ASSIGN_OR_RETURN(
-      storage.value,
-      AddOneResult("mica.scatter_view",
-                   {ValueRef{storage.value}, ValueRef{value}, tensor.sizes,
-                    tensor.strides, OffsetInRoot(id)},
-                   root_type));
-  return absl::OkStatus();
-}
-
-absl::Status Lowering::AddUpdates() {
-  for (const auto& [id, storage] : storages_) {
-    if (!IsExternal(storage.root) || storage.version == 0) continue;
-    MICA_RETURN_IF_ERROR(
-        builder_.AddUpdate(tensors_[storage.root].value, storage.value));
-  }
-  auto check_written = [this](absl::Span<const TapeTensorId> externals) {
-    for (TapeTensorId id : externals) {
-      if (storages_.at(tape_.tensors[id].storage).version == 0) continue;
-      MICA_RETURN_IF_ERROR(CheckInsideRoot(id));
-    }
-    return absl::OkStatus();
-  };
-  MICA_RETURN_IF_ERROR(check_written(tape_.inputs));
-  return check_written(tape_.states);
 }
 
 absl::StatusOr<LoweredResult> Lowering::LowerResult(
     TapeTensorId id, std::vector<ValueId>& outputs) {
   const TapeTensor& tensor = tape_.tensors[id];
   MICA_RETURN_IF_ERROR(Current(id).status());
-  MICA_RETURN_IF_ERROR(CheckInsideRoot(id));
-  const StorageState& storage = storages_.at(tensor.storage);
+  MICA_RETURN_IF_ERROR(memory_.CheckInsideRoot(id));
+  const TapeMemory::Storage& storage = memory_.storage(id);
   LoweredResult result{.sizes = tensor.sizes,
                        .strides = tensor.strides,
-                       .offset = OffsetInRoot(id)};
-  if (IsExternal(storage.root)) {
+                       .offset = memory_.OffsetInRoot(id)};
+  if (memory_.IsExternal(storage.root)) {
     const bool is_input =
         tape_.tensors[storage.root].origin == TapeOrigin::kInput;
     const std::vector<TapeTensorId>& externals =
@@ -729,7 +552,7 @@ absl::StatusOr<LoweredResult> Lowering::LowerResult(
         externals.begin());
     return result;
   }
-  MICA_ASSIGN_OR_RETURN(TensorType root_type, TypeOf(storage.root));
+  MICA_ASSIGN_OR_RETURN(TensorType root_type, memory_.TypeOf(storage.root));
   if (!root_type.is_dense()) {
     return absl::UnimplementedError(
         absl::StrCat("a result in memory with gaps, ", root_type.ToString()));
@@ -781,7 +604,7 @@ absl::StatusOr<LoweredTape> Lowering::Finish() {
     }
     outputs.push_back(std::get<ValueRef>(number).id);
   }
-  MICA_RETURN_IF_ERROR(AddUpdates());
+  MICA_RETURN_IF_ERROR(memory_.AddUpdates());
   MICA_ASSIGN_OR_RETURN(Program program, builder_.Build(outputs));
   DropProvenReads(program, &outputs, &lowered);
   MICA_ASSIGN_OR_RETURN(lowered.program,

@@ -1,0 +1,106 @@
+// Tensors of a tape that share memory, as values in SSA form.
+
+#ifndef MICA_ANALYSIS_LOWER_TAPE_MEMORY_H_
+#define MICA_ANALYSIS_LOWER_TAPE_MEMORY_H_
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "analysis/lower/tape.h"
+#include "framework/ir/program_builder.h"
+
+namespace mica {
+
+// Adds an op with one result of `type`.
+absl::StatusOr<ValueId> AddOneResult(ProgramBuilder& builder,
+                                     absl::string_view op, Arguments arguments,
+                                     TensorType type, const SourceLine& source);
+
+// Which value stands for each tensor's elements, from write to write: a
+// storage has one value, typed as the tensor that it is rooted in; another
+// tensor over it is a view of that value, and a write through such a view a new
+// value of the whole storage. It adds the ops that this takes.
+//
+// Errors are Unimplemented: for what a Program can't say of memory.
+class TapeMemory {
+ public:
+  // Memory that tensors share.
+  struct Storage {
+    TapeTensorId root = kNoTapeTensor;  // The tensor that `value` is typed as.
+    ValueId value = kNoValue;           // What stands for its contents now.
+    int version = 0;                    // Counts the writes.
+  };
+
+  // Both must outlive it.
+  TapeMemory(const Tape& tape, ProgramBuilder& builder)
+      : tape_(tape), builder_(builder), tensors_(tape.tensors.size()) {}
+
+  // Whose ops those are that it adds from here on.
+  void set_source(SourceLine source) { source_ = std::move(source); }
+  const SourceLine& source() const { return source_; }
+
+  // An input or a state.
+  void DeclareExternal(TapeTensorId id, ValueId value);
+  // `value` is a tensor in memory of its own.
+  absl::Status SetFresh(TapeTensorId id, ValueId value);
+  // The elements of `id` become those of `value`, of the same dtype and dims.
+  absl::Status Write(TapeTensorId id, ValueId value);
+  // `value` is a view with the elements that `id` has now.
+  void SetView(TapeTensorId id, ValueId value) {
+    tensors_[id] = {.value = value, .version = storage(id).version};
+  }
+  // Makes what was written to inputs and states updates of the Program.
+  absl::Status AddUpdates();
+
+  // Whether anything has made the tensor's memory.
+  bool IsKnown(TapeTensorId id) const {
+    return storages_.contains(tape_.tensors[id].storage);
+  }
+  // The value that the tensor's elements have now. Internal if it isn't known.
+  absl::StatusOr<ValueId> Current(TapeTensorId id);
+  // Requires a known one.
+  const Storage& storage(TapeTensorId id) const {
+    return storages_.at(tape_.tensors[id].storage);
+  }
+  absl::Status CheckInsideRoot(TapeTensorId id) const;
+  // In elements; negative for a tensor that starts before its root.
+  int64_t OffsetInRoot(TapeTensorId id) const {
+    return tape_.tensors[id].offset - tape_.tensors[storage(id).root].offset;
+  }
+  bool IsExternal(TapeTensorId id) const {
+    return tape_.tensors[id].origin == TapeOrigin::kInput ||
+           tape_.tensors[id].origin == TapeOrigin::kState;
+  }
+  absl::StatusOr<TensorType> TypeOf(TapeTensorId id) const;
+  // The type that a value must have to take a tensor's place in Write().
+  absl::StatusOr<TensorType> WriteType(TapeTensorId id) const;
+
+ private:
+  // The value of a tensor's elements, valid for one version of its storage.
+  struct TensorValue {
+    ValueId value = kNoValue;
+    int version = -1;
+  };
+
+  absl::StatusOr<ValueId> ViewOfRoot(TapeTensorId id);
+  absl::StatusOr<ValueId> AddOneResult(absl::string_view op,
+                                       Arguments arguments, TensorType type) {
+    return mica::AddOneResult(builder_, op, std::move(arguments),
+                              std::move(type), source_);
+  }
+
+  const Tape& tape_;
+  ProgramBuilder& builder_;
+  SourceLine source_;
+  std::vector<TensorValue> tensors_;
+  std::map<int32_t, Storage> storages_;
+};
+
+}  // namespace mica
+
+#endif  // MICA_ANALYSIS_LOWER_TAPE_MEMORY_H_
