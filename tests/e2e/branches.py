@@ -1,9 +1,23 @@
-"""A model whose parts can run beside each other."""
+"""What has parts that can run beside each other, a model and a Program."""
 
 from __future__ import annotations
 
+import os
+
 import torch
 from torch import Tensor, nn
+
+import mica
+
+PROGRAM = """program @f(%x: f32[256,256]) {
+  %a = aten.mm(%x, %x) : f32[256,256]
+  %b = aten.mm(%x, %a) : f32[256,256]
+  %c = aten.cumsum(%x, 1) : f32[256,256]
+  %e = aten.cumsum(%c, 0) : f32[256,256]
+  %d = aten.add.Tensor(%b, %e) : f32[256,256]
+  return %d
+}
+"""
 
 
 class Branches(nn.Module):
@@ -23,3 +37,18 @@ class Branches(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.cat([branch(x) for branch in self.branches], 1)
+
+
+def assert_a_fork_is_told(executor: mica.Executor) -> None:
+    """The threads of an executor that has run aren't there in a fork of it."""
+    program = mica.Program.parse(PROGRAM)
+    x = torch.randn(256, 256)
+    executor.run(program, {"x": x})
+    child = os.fork()
+    if child == 0:
+        try:
+            executor.run(program, {"x": x})
+            os._exit(1)
+        except RuntimeError as error:
+            os._exit(0 if "forked" in str(error) else 2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

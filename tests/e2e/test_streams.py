@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from e2e.branches import Branches
+from e2e.branches import Branches, assert_a_fork_is_told
 from e2e.training import make_step
 from torch import Tensor, nn
 
@@ -73,26 +72,7 @@ def test_threads_of_the_caller_each_have_their_own() -> None:
 
 
 def test_a_forked_process_is_told() -> None:
-    program = mica.Program.parse("""program @f(%x: f32[256,256]) {
-  %a = aten.mm(%x, %x) : f32[256,256]
-  %b = aten.mm(%x, %a) : f32[256,256]
-  %c = aten.cumsum(%x, 1) : f32[256,256]
-  %e = aten.cumsum(%c, 0) : f32[256,256]
-  %d = aten.add.Tensor(%b, %e) : f32[256,256]
-  return %d
-}
-""")
-    x = torch.randn(256, 256)
-    executor = mica.Executor(num_streams=2, num_threads=1)
-    executor.run(program, {"x": x})
-    child = os.fork()
-    if child == 0:
-        try:
-            executor.run(program, {"x": x})
-            os._exit(1)
-        except RuntimeError as error:
-            os._exit(0 if "forked" in str(error) else 2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert_a_fork_is_told(mica.Executor(num_streams=2, num_threads=1))
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "two"])
