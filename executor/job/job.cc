@@ -170,7 +170,9 @@ absl::Status Job::RunStep(StepId id, int worker) {
   if (!is_special_) return LaunchStep(id, contexts_[worker]);
   for (const auto& observer : observers_) {
     absl::Status status = observer->BeforeStep(id, worker);
-    if (!status.ok()) return Annotate(status, NameOf(id));
+    // What Commit() has begun it ends: no variable is half updated.
+    const bool may_fail = id < plan().num_compute();
+    if (!status.ok() && may_fail) return Annotate(status, NameOf(id));
   }
   // Nothing of ours runs beside an opaque step.
   const bool is_opaque = !is_opaque_.empty() && is_opaque_[id];

@@ -22,7 +22,8 @@ class StepObserver {
   // Before each run, when all addresses are set, and after it.
   virtual void BeforeRun(const Job& job) {}
   virtual void AfterRun(const absl::Status& status) {}
-  // An error keeps the step from running and is taken for its own.
+  // An error keeps the step from running and is taken for its own; of a step
+  // that commits updates, it comes too late and counts for nothing.
   virtual absl::Status BeforeStep(StepId step, int worker) {
     return absl::OkStatus();
   }
