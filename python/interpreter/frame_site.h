@@ -25,7 +25,7 @@ struct UserLine {
 struct FrameSite {
   PyRef code;
   PyRef module;  // The torch.nn.Module that it is a method of, if it is one.
-  int32_t unit = 0;  // Of the code, that runs.
+  int32_t unit = 0;  // Of the code, that runs: an instruction or its cache.
 };
 // The functions under way at one moment that can be cut, the outermost first.
 using FrameSites = std::vector<FrameSite>;

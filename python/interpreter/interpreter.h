@@ -1,6 +1,6 @@
-// What capture needs of the interpreter's insides: frames, versions, ages. One
-// source a CPython version implements it (cpython_311.cc); nothing outside of
-// this folder knows a version.
+// What capture needs of the interpreter's insides: frames, versions, ages. What
+// differs between CPython's versions is in files named after them; nothing
+// outside of this folder knows a version.
 
 #ifndef MICA_PYTHON_INTERPRETER_INTERPRETER_H_
 #define MICA_PYTHON_INTERPRETER_INTERPRETER_H_
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "python/interpreter/dict_version.h"
 #include "python/interpreter/frame_site.h"
 #include "python/interpreter/py_ref.h"
 
@@ -62,10 +63,6 @@ void ForEachCalledModule(absl::FunctionRef<bool(PyObject*)> visit);
 // True if somebody (a debugger, coverage) already traces this thread.
 bool IsForeignTracerActive();
 
-// Changes whenever the dict does, and never comes back.
-inline uint64_t DictVersion(const PyDictObject* dict) {
-  return dict->ma_version_tag;
-}
 // Changes whenever the class or a base of it does; 0 if there is none now.
 uint32_t TypeVersion(PyTypeObject* type);
 

@@ -7,8 +7,7 @@
 
 namespace mica {
 
-// Not 0 while a signal, or another call that was asked for, waits for the main
-// thread. Any thread, without the GIL.
+// Not 0 while a signal waits for the main thread. Any thread, without the GIL.
 const std::atomic<int>* PendingSignals();
 
 // Whether this is the thread on which Python runs handlers.

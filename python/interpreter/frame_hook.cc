@@ -1,9 +1,10 @@
-// frame_hook.h for CPython 3.11, by what PEP 523 has.
+// frame_hook.h, by what PEP 523 has.
+
+#include "python/interpreter/frame_hook.h"
 
 #include <utility>
 
-#include "python/interpreter/cpython_311.h"
-#include "python/interpreter/frame_hook.h"
+#include "python/interpreter/cpython.h"
 #include "python/interpreter/interpreter.h"
 
 namespace mica {
@@ -22,8 +23,7 @@ PyInterpreterState* Interpreter() { return PyInterpreterState_Get(); }
 }  // namespace
 
 struct FrameHookAccess {
-  static PyObject* Hook(PyThreadState* thread, _PyInterpreterFrame* frame,
-                        int is_throw) {
+  static PyObject* Hook(PyThreadState* thread, Frame* frame, int is_throw) {
     FrameHook* hook = innermost;
     const _PyFrameEvalFunction run =
         below != nullptr ? below : &_PyEval_EvalFrameDefault;
@@ -33,21 +33,20 @@ struct FrameHookAccess {
       return run(thread, frame, is_throw);
     }
     constexpr int kFunction = CO_NEWLOCALS | CO_OPTIMIZED;
-    PyCodeObject* code = frame->f_code;
-    if ((code->co_flags & kFunction) != kFunction ||
-        _PyInterpreterFrame_LASTI(frame) >= 0) {
+    PyCodeObject* code = CodeOf(frame);
+    if ((code->co_flags & kFunction) != kFunction || !IsNew(frame)) {
       return run(thread, frame, is_throw);
     }
-    const _PyInterpreterFrame* caller = thread->cframe->current_frame;
+    const Frame* caller = RunningFrame(thread);
     const NewFrame made{
-        .function = frame->f_func,
+        .function = reinterpret_cast<PyFunctionObject*>(FunctionOf(frame)),
         .code = code,
         .variables = {frame->localsplus,
                       static_cast<size_t>(NumOwnVariables(code))},
-        .is_module_call = caller != nullptr && IsModuleCall(caller->f_code)};
+        .is_module_call = caller != nullptr && IsModuleCall(CodeOf(caller))};
     PyRef result;
     if (!hook->evaluate_(made, &result)) return run(thread, frame, is_throw);
-    // The caller of an evaluation takes the frame away.
+    DropFrame(thread, frame);
     return result.release();
   }
 };

@@ -1,0 +1,164 @@
+// interpreter.h, but for frames and ages.
+
+#include "python/interpreter/interpreter.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "python/interpreter/cpython.h"
+#include "python/interpreter/known.h"
+
+namespace mica {
+namespace {
+
+const Known* made_known = nullptr;
+
+// As CPython lays out a super object.
+struct SuperObject {
+  PyObject_HEAD;
+  PyTypeObject* type;
+  PyObject* object;
+  PyTypeObject* object_type;
+};
+
+// As CPython lays out a mapping proxy.
+struct ProxyObject {
+  PyObject_HEAD;
+  PyObject* mapping;
+};
+
+}  // namespace
+
+const Known& known() { return *made_known; }
+
+bool InitInterpreter(const KnownPlaces& places) {
+  if (made_known != nullptr) return true;
+  PyRef collections = PyRef::Steal(PyImport_ImportModule("collections"));
+  if (!collections) return false;
+  PyRef deque =
+      PyRef::Steal(PyObject_GetAttrString(collections.get(), "deque"));
+  PyRef python_class =
+      PyRef::Steal(PyObject_GetAttrString(collections.get(), "Counter"));
+  PyRef file =
+      PyRef::Steal(PyObject_GetAttrString(collections.get(), "__file__"));
+  if (!deque || !python_class || !file) return false;
+  // collections/__init__.py.
+  std::string library_dir = PyText(file.get());
+  library_dir.resize(library_dir.rfind('/'));
+  library_dir.resize(library_dir.rfind('/'));
+  made_known =
+      new Known{.places = places,
+                .deque = AsType(deque.release()),
+                .python_dealloc = AsType(python_class.get())->tp_dealloc,
+                .library_dir = std::move(library_dir)};
+  Py_XINCREF(reinterpret_cast<const PyObject*>(places.module_type));
+  Py_XINCREF(reinterpret_cast<const PyObject*>(places.module_call));
+  return true;
+}
+
+uint32_t TypeVersion(PyTypeObject* type) {
+  // A look-up gives a class that has no version a new one.
+  static PyObject* word = PyUnicode_InternFromString("__class__");
+  _PyType_Lookup(type, word);
+  return HasVersion(type) ? type->tp_version_tag : 0;
+}
+
+bool IsGenerator(PyObject* object) {
+  return PyGen_Check(object) || PyCoro_CheckExact(object) ||
+         PyAsyncGen_CheckExact(object);
+}
+
+bool IsSuspendedGenerator(PyObject* object) {
+  // The three begin alike.
+  return IsSuspended(reinterpret_cast<PyGenObject*>(object)->gi_frame_state);
+}
+
+PyObject* InstanceDict(PyObject* instance) {
+  if (PyObject* dict = ManagedDict(instance)) return dict;
+  // Makes one if the values are in the object itself.
+  PyObject** dict = _PyObject_GetDictPtr(instance);
+  return dict == nullptr ? nullptr : *dict;
+}
+
+PyObject* SlotValue(PyObject* owner, PyObject* member) {
+  const PyMemberDef* def =
+      reinterpret_cast<PyMemberDescrObject*>(member)->d_member;
+  if (def->type != T_OBJECT_EX) return nullptr;  // Not of __slots__.
+  return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(owner) +
+                                       def->offset);
+}
+
+PyTypeObject* DequeType() { return known().deque; }
+
+bool IsPythonClass(PyTypeObject* type) {
+  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
+         type->tp_dealloc == known().python_dealloc;
+}
+
+PyTypeObject* SolidBase(PyTypeObject* type) {
+  while (type->tp_base != nullptr && IsPythonClass(type)) type = type->tp_base;
+  return type;
+}
+
+bool HasSlots(PyTypeObject* type) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    PyTypeObject* base = AsType(PyTuple_GET_ITEM(type->tp_mro, i));
+    if (!IsPythonClass(base)) continue;
+    Py_ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (PyDict_Next(base->tp_dict, &position, &key, &value)) {
+      if (Py_TYPE(value) == &PyMemberDescr_Type) return true;
+    }
+  }
+  return false;
+}
+
+PyTypeObject* SuperType(PyObject* super) {
+  if (!PyObject_TypeCheck(super, &PySuper_Type)) return nullptr;
+  return reinterpret_cast<SuperObject*>(super)->object_type;
+}
+
+PyObject* ProxiedMapping(PyObject* proxy) {
+  return reinterpret_cast<ProxyObject*>(proxy)->mapping;
+}
+
+PyObject* LruCacheDict(PyObject* wrapper) {
+  // No name leads to it; but it is what the wrapper holds that is a dict.
+  struct Search {
+    PyObject* attributes;
+    PyObject* found;
+  } search = {InstanceDict(wrapper), nullptr};
+  const auto visit = [](PyObject* held, void* arg) {
+    auto* search = static_cast<Search*>(arg);
+    if (PyDict_CheckExact(held) && held != search->attributes) {
+      search->found = held;
+    }
+    return 0;
+  };
+  Py_TYPE(wrapper)->tp_traverse(wrapper, visit, &search);
+  return search.found;
+}
+
+std::vector<PyObject*> LruCacheResults(PyObject* cache) {
+  // What a bounded cache's dict holds: neighbours by use, and the result.
+  struct Link {
+    PyObject_HEAD;
+    PyObject *previous, *next;
+    Py_hash_t hash;
+    PyObject *key, *result;
+  };
+  std::vector<PyObject*> results;
+  Py_ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (PyDict_Next(cache, &position, &key, &value)) {
+    const bool is_link =
+        absl::string_view(Py_TYPE(value)->tp_name) ==
+            "functools._lru_list_elem" &&
+        Py_TYPE(value)->tp_basicsize == static_cast<Py_ssize_t>(sizeof(Link));
+    results.push_back(is_link ? reinterpret_cast<Link*>(value)->result : value);
+  }
+  return results;
+}
+
+}  // namespace mica
