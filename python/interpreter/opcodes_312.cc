@@ -1,0 +1,24 @@
+#include <opcode.h>
+
+#include "python/interpreter/opcodes_since_312.h"
+
+namespace mica {
+
+Instruction DecodeNewest(int opcode, int arg) {
+  const auto as = [&](Act act) { return Instruction{.act = act, .arg = arg}; };
+  switch (opcode) {
+    case KW_NAMES:
+      return as(Act::kKeywordNames);
+    case COMPARE_OP:  // The lower bits are the specialiser's.
+      return {.act = Act::kCompare, .arg = arg >> 4};
+    case POP_JUMP_IF_FALSE:
+    case POP_JUMP_IF_TRUE:
+      return as(Act::kTruth);
+    case FORMAT_VALUE:  // With a format spec above it, or none.
+      return {.act = Act::kFormat, .arg = (arg & 4) != 0 ? 2 : 1};
+    default:
+      return {};
+  }
+}
+
+}  // namespace mica
