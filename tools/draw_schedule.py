@@ -18,6 +18,7 @@ COLOURS = {
     "backward": "#8fce9b",
     "backward_input": "#8fd6cf",
     "backward_weight": "#f2c57c",
+    "reduce": "#b5a6de",
     "update": "#d98fc2",
 }
 

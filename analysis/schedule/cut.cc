@@ -25,6 +25,10 @@ std::string MessageName(const std::string& value, int device) {
   return absl::StrCat(value, " to ", device);
 }
 
+std::string SumName(const std::string& gradient) {
+  return absl::StrCat("sum of ", gradient);
+}
+
 // What one class of Jobs runs.
 struct Piece {
   JobClass jobs;
@@ -33,8 +37,9 @@ struct Piece {
   // which it reads the sum.
   std::set<ValueId> reads;
   std::set<ValueId> sums;
-  std::vector<ValueId> returns;
+  std::set<ValueId> returns;
   std::set<Message> sends;
+  std::set<ValueId> reduces;  // What updates read of its gradients.
   std::vector<Update> updates;
   std::vector<ValueId> gradients;  // That it adds to their sums.
   double cost = 0;
@@ -44,7 +49,11 @@ class Cutter {
  public:
   Cutter(const Program& program, const StageMap& map, const CutOptions& options,
          const OpRegistry& registry)
-      : program_(program), map_(map), options_(options), registry_(registry) {
+      : program_(program),
+        map_(map),
+        options_(options),
+        registry_(registry),
+        has_reduce_(options.reduce || map.needs_reduce()) {
     std::vector<JobType> types = {JobType::kForward};
     if (!map.gradients().empty()) {
       if (options.split_backward) {
@@ -53,6 +62,7 @@ class Cutter {
       } else {
         types.push_back(JobType::kBackward);
       }
+      if (has_reduce_) types.push_back(JobType::kReduce);
       types.push_back(JobType::kUpdate);
     }
     for (int stage = 0; stage < options.num_stages; ++stage) {
@@ -67,7 +77,14 @@ class Cutter {
   absl::StatusOr<CutProgram> Cut() {
     Distribute();
     MICA_RETURN_IF_ERROR(DistributeUpdates());
-    for (Piece& piece : pieces_) Complete(piece);
+    DistributeOutputs();
+    for (Piece& piece : pieces_) {
+      if (piece.jobs.type != JobType::kReduce) Complete(piece);
+    }
+    // What these have to give is known when all updates are.
+    for (Piece& piece : pieces_) {
+      if (piece.jobs.type == JobType::kReduce) Complete(piece);
+    }
     CutProgram result;
     MICA_RETURN_IF_ERROR(AddReturns(result));
     for (const Piece& piece : pieces_) {
@@ -139,12 +156,27 @@ class Cutter {
     return absl::OkStatus();
   }
 
+  // What is of all micro-batches is returned where it is reduced, or else by
+  // the update of its stage; what is of several stages by the first one's.
+  void DistributeOutputs() {
+    for (ValueId id : program_.outputs()) {
+      if (!map_.is_of_all_batches(id)) continue;
+      const int stage = std::max(0, *map_.gradient_stage(id));
+      const bool is_reduced = has_reduce_ && map_.is_joined(id);
+      Piece& maker =
+          Find({is_reduced ? JobType::kReduce : JobType::kUpdate, stage});
+      maker.returns.insert(id);
+    }
+  }
+
   // Finds what the piece reads; adds views, and an update's own ops.
   void Complete(Piece& piece) {
     std::vector<OpId> todo(piece.ops.begin(), piece.ops.end());
     const auto need = [&](ValueId id) { Need(piece, id, todo); };
     for (const Update& update : piece.updates) need(update.value);
     for (ValueId gradient : piece.gradients) need(gradient);
+    for (ValueId reduced : piece.reduces) need(reduced);
+    for (ValueId output : piece.returns) need(output);
     while (!todo.empty()) {
       const OpId op = todo.back();
       todo.pop_back();
@@ -152,17 +184,40 @@ class Cutter {
     }
   }
 
+  // Lets an update read what is joined with what is of other stages from its
+  // stage. False for anything else, for a sum of gradients on the update's own
+  // device, and for what is of its own stage, unless that is a mere number: it
+  // is computed again rather than kept.
+  bool NeedReduced(Piece& piece, ValueId id) {
+    if (piece.jobs.type != JobType::kUpdate || !has_reduce_ ||
+        !map_.is_joined(id)) {
+      return false;
+    }
+    Piece& maker = Find({JobType::kReduce, *map_.gradient_stage(id)});
+    if (map_.gradients().contains(id) && DeviceOf(maker) == DeviceOf(piece)) {
+      return false;
+    }
+    if (maker.jobs.stage == piece.jobs.stage &&
+        program_.type(id).num_elements() > 1) {
+      return false;
+    }
+    piece.reads.insert(id);
+    maker.reduces.insert(id);
+    return true;
+  }
+
   void Need(Piece& piece, ValueId id, std::vector<OpId>& todo) {
+    if (NeedReduced(piece, id)) return;
     const Value& value = program_.value(id);
-    const bool is_update = piece.jobs.type == JobType::kUpdate;
-    if (is_update && map_.gradients().contains(id)) {
+    const bool is_late = IsForAllMicroBatches(piece.jobs.type);
+    if (is_late && map_.gradients().contains(id)) {
       piece.sums.insert(id);
       return;
     }
     if (value.kind == ValueKind::kResult) {
       if (piece.ops.contains(value.index)) return;
       const OpDef& def = *program_.ops()[value.index].def;
-      if (is_update || (def.is_view() && !def.has_effect())) {
+      if (is_late || (def.is_view() && !def.has_effect())) {
         piece.ops.insert(value.index);
         todo.push_back(value.index);
         return;
@@ -171,16 +226,22 @@ class Cutter {
     piece.reads.insert(id);
   }
 
+  // That makes what `piece` reads, a result.
+  Piece& MakerOf(const Piece& piece, ValueId id) {
+    return IsForAllMicroBatches(piece.jobs.type)
+               ? Find({JobType::kReduce, *map_.gradient_stage(id)})
+               : Find(*map_.op_class(program_.value(id).index));
+  }
+
   absl::Status AddReturns(CutProgram& result) {
-    std::set<ValueId> returned;
     for (const Piece& piece : pieces_) {
       for (ValueId id : piece.reads) {
         if (program_.value(id).kind != ValueKind::kResult) continue;
+        Piece& maker = MakerOf(piece, id);
         if (ArrivesFrom(piece, id).has_value()) {
-          Find(*map_.op_class(program_.value(id).index))
-              .sends.insert({id, DeviceOf(piece)});
+          maker.sends.insert({id, DeviceOf(piece)});
         } else {
-          returned.insert(id);
+          maker.returns.insert(id);
         }
       }
     }
@@ -190,12 +251,11 @@ class Cutter {
         return absl::InvalidArgumentError(
             absl::StrCat("returns %", value.name, ", which no op computes"));
       }
-      returned.insert(id);
+      if (!map_.is_of_all_batches(id)) {
+        Find(*map_.op_class(value.index)).returns.insert(id);
+      }
       if (absl::c_linear_search(result.fetches, value.name)) continue;
       result.fetches.push_back(value.name);
-    }
-    for (ValueId id : returned) {
-      Find(*map_.op_class(program_.value(id).index)).returns.push_back(id);
     }
     for (const Variable& variable : program_.variables()) {
       for (const auto& [gradient, name] : sum_names_) {
@@ -245,7 +305,8 @@ class Cutter {
     std::vector<ValueId> outputs;
     for (ValueId id : piece.returns) outputs.push_back(rewriter.NewId(id));
     for (const auto& [id, device] : piece.sends) {
-      MICA_ASSIGN_OR_RETURN(outputs.emplace_back(), Send(id, device, rewriter));
+      MICA_ASSIGN_OR_RETURN(outputs.emplace_back(),
+                            Send(piece, id, device, rewriter));
     }
     return builder.Build(outputs);
   }
@@ -263,9 +324,18 @@ class Cutter {
       return std::nullopt;
     }
     if (!piece.reads.contains(id)) return std::nullopt;
-    const int from = DeviceOf(Find(*map_.op_class(value.index)));
+    const int from = DeviceOf(MakerOf(piece, id));
     if (from == DeviceOf(piece)) return std::nullopt;
     return from;
+  }
+
+  // What goes by its name in a piece, and is sent: of all micro-batches, a
+  // gradient is the sum.
+  std::string NameIn(const Piece& piece, ValueId id) const {
+    const std::string& name = program_.value(id).name;
+    const bool is_sum =
+        IsForAllMicroBatches(piece.jobs.type) && map_.gradients().contains(id);
+    return is_sum ? SumName(name) : name;
   }
 
   absl::StatusOr<ValueId> Receive(const Piece& piece, ValueId id, int from,
@@ -273,7 +343,7 @@ class Cutter {
     const Value& value = program_.value(id);
     MICA_ASSIGN_OR_RETURN(
         const ValueId message,
-        builder.AddInput(MessageName(value.name, DeviceOf(piece)),
+        builder.AddInput(MessageName(NameIn(piece, id), DeviceOf(piece)),
                          MessageType(value.type)));
     MICA_ASSIGN_OR_RETURN(const OpDef* receive, builder.FindOp("mica.receive"));
     MICA_ASSIGN_OR_RETURN(
@@ -281,12 +351,12 @@ class Cutter {
         builder.AddOp({.def = receive,
                        .arguments = {ValueRef{message}, int64_t{from}},
                        .types = {builder.type(message)},
-                       .names = {value.name},
+                       .names = {NameIn(piece, id)},
                        .source = program_.ops()[value.index].source}));
     return results[0];
   }
 
-  absl::StatusOr<ValueId> Send(ValueId id, int device,
+  absl::StatusOr<ValueId> Send(const Piece& piece, ValueId id, int device,
                                Rewriter& rewriter) const {
     const Value& value = program_.value(id);
     ProgramBuilder& builder = rewriter.builder();
@@ -297,7 +367,7 @@ class Cutter {
             {.def = send,
              .arguments = {ValueRef{rewriter.NewId(id)}, int64_t{device}},
              .types = {MessageType(value.type)},
-             .names = {MessageName(value.name, device)},
+             .names = {MessageName(NameIn(piece, id), device)},
              .source = program_.ops()[value.index].source}));
     return results[0];
   }
@@ -335,14 +405,15 @@ class Cutter {
     const Value& value = program_.value(gradient);
     TensorType type = value.type;
     if (!type.is_dense()) type.strides.clear();
-    return builder.AddVariable(absl::StrCat("sum of ", value.name),
-                               sum_names_.at(gradient), type);
+    return builder.AddVariable(SumName(value.name), sum_names_.at(gradient),
+                               type);
   }
 
   const Program& program_;
   const StageMap& map_;
   const CutOptions& options_;
   const OpRegistry& registry_;
+  const bool has_reduce_;
   std::vector<Piece> pieces_;
   absl::flat_hash_map<ValueId, std::string> names_;  // Of variables.
   std::map<ValueId, std::string> sum_names_;         // By gradient.

@@ -36,6 +36,8 @@ struct CutOptions {
   std::vector<GradientOf> gradients;
   // Backward passes in two parts: inputs' gradients, variables' gradients.
   bool split_backward = false;
+  // Stages have reducing Jobs, needed or not.
+  bool reduce = false;
 };
 
 // Programs of all classes of Jobs, in terms that PipelinePlan joins.
@@ -46,7 +48,9 @@ struct CutProgram {
     double cost = 0;  // As StageCostOf().
   };
   std::vector<Stage> stages;
-  std::vector<std::string> fetches;       // What the Program returns.
+  // What the Program returns: of each micro-batch or, where it is computed
+  // from gradients behind the backward pass, of all of them.
+  std::vector<std::string> fetches;
   std::vector<std::string> accumulators;  // "sum of gradients: fc.weight".
 };
 
@@ -56,7 +60,10 @@ struct CutProgram {
 // where its module's forward ops are or, where none is known, its forward op's
 // values and variables, as far as values only flow backward. What a gradient's
 // value is becomes a sum over the micro-batches; an op behind it is part of its
-// stage's update. Views are made anew where they are read.
+// stage's update. Where an update reads gradients of several stages, as it does
+// to clip them by their global norm, each stage reduces its own ones first, to
+// the values that an op then joins: the ops from there on are part of each
+// update. Views are made anew where they are read.
 //
 // A tensor of another device arrives as an input, %"h to 1", which mica.receive
 // reads; where it is made, mica.send gives it that name. Host scalars are every
@@ -67,10 +74,10 @@ struct CutProgram {
 //
 // NotFound for a loss, gradient, variable or module that there is not.
 // InvalidArgument, naming the value or variable, where an update reads a value
-// of a micro-batch or gradients of several stages, where a gradient is of no
-// variable or several, where an input is updated, and where the Program returns
-// what no op computes. Unimplemented, naming the op, for random numbers: they
-// would be drawn in another order.
+// of a micro-batch, where a gradient is of no variable or several, where an
+// input is updated, and where the Program returns what no op computes.
+// Unimplemented, naming the op, for random numbers: they would be drawn in
+// another order.
 absl::StatusOr<CutProgram> CutIntoStages(const Program& program,
                                          const CutOptions& options,
                                          const OpRegistry& registry);

@@ -144,6 +144,109 @@ TEST(CutTest, FindsGradientsOfBackwardOps) {
               HasSubstr("update \"b.weight\""));
 }
 
+// The gradients of both layers are scaled by their global norm.
+std::string ScaledText() {
+  std::string text = kTrained;
+  const size_t at = text.find("  %n0 = aten.add");
+  text.insert(at, R"(  %q0 = aten.linalg_vector_norm(%g0) : f32[]
+  %q1 = aten.linalg_vector_norm(%g1) : f32[]
+  %q = aten.stack([%q0, %q1]) : f32[2]
+  %norm = aten.linalg_vector_norm(%q) : f32[]
+  %c0 = aten.div.Tensor(%g0, %norm) : f32[8,8]
+  %c1 = aten.div.Tensor(%g1, %norm) : f32[8,8]
+)");
+  text.replace(text.find("%m0, %g0"), 8, "%m0, %c0");
+  text.replace(text.find("(%g1, %lr)"), 10, "(%c1, %lr)");
+  return text;
+}
+
+TEST(CutTest, EachStageReducesItsGradientsForAllUpdates) {
+  MICA_ASSERT_OK_AND_ASSIGN(
+      const CutProgram cut,
+      Cut(ScaledText(), {.num_stages = 2, .scopes = {"net.b"}}));
+  EXPECT_EQ(TextOf(cut, {JobType::kReduce, 1}), R"(program @step() {
+  %"sum of g1" = variable "sum of gradients: b.weight" : f32[8,8]
+  %q1 = aten.linalg_vector_norm(%"sum of g1") : f32[]
+  %"q1 to 0" = mica.send(%q1, 0) : f32[]
+  return %q1, %"q1 to 0"
+}
+)");
+  EXPECT_EQ(TextOf(cut, {JobType::kUpdate, 1}),
+            R"(program @step(%lr: f32[1], %"q0 to 1": f32[], %q1: f32[]) {
+  %w1 = variable "b.weight" : f32[8,8]
+  %"sum of g1" = variable "sum of gradients: b.weight" : f32[8,8]
+  %q0 = mica.receive(%"q0 to 1", 0) : f32[]
+  %q = aten.stack([%q0, %q1]) : f32[2]
+  %norm = aten.linalg_vector_norm(%q) : f32[]
+  %c1 = aten.div.Tensor(%"sum of g1", %norm) : f32[8,8]
+  %s1 = aten.mul.Tensor(%c1, %lr) : f32[8,8]
+  %u1 = aten.sub.Tensor(%w1, %s1) : f32[8,8]
+  update "b.weight" = %u1
+  return
+}
+)");
+  // The momentum is updated with the weight that reads it.
+  EXPECT_THAT(TextOf(cut, {JobType::kUpdate, 0}),
+              HasSubstr("update \"a.momentum\" = %n0"));
+}
+
+TEST(CutTest, ReducesNothingWithinOneStage) {
+  MICA_ASSERT_OK_AND_ASSIGN(const CutProgram cut, Cut(ScaledText(), {}));
+  EXPECT_EQ(TextOf(cut, {JobType::kReduce, 0}), "");
+  MICA_ASSERT_OK_AND_ASSIGN(const CutProgram asked,
+                            Cut(kTrained, {.reduce = true}));
+  EXPECT_EQ(TextOf(asked, {JobType::kReduce, 0}),
+            "program @step() {\n  return\n}\n");
+}
+
+TEST(CutTest, WhatIsComputedFromGradientsIsReturned) {
+  std::string text = ScaledText();
+  text.replace(text.find("return %loss"), 12, "return %loss, %norm, %q1, %d1");
+  text.insert(text.find("  %norm"), "  %d1 = aten.neg(%g1) : f32[8,8]\n");
+  MICA_ASSERT_OK_AND_ASSIGN(const CutProgram cut,
+                            Cut(text, {.num_stages = 2, .scopes = {"net.b"}}));
+  EXPECT_THAT(cut.fetches, ElementsAre("loss", "norm", "q1", "d1"));
+  EXPECT_THAT(TextOf(cut, {JobType::kUpdate, 0}), HasSubstr("return %norm\n"));
+  // What another stage reads, too, comes from where that has it from.
+  EXPECT_THAT(TextOf(cut, {JobType::kReduce, 1}), HasSubstr("return %q1, "));
+  EXPECT_THAT(TextOf(cut, {JobType::kUpdate, 1}), HasSubstr("return %d1\n"));
+  EXPECT_THAT(TextOf(cut, {JobType::kForward, 1}), HasSubstr("return %loss, "));
+}
+
+TEST(CutTest, OnlyNumbersAreKeptForTheUpdateOfTheirStage) {
+  std::string text = ScaledText();
+  text.insert(text.find("  %q0"),
+              "  %e0 = aten.neg(%g0) : f32[8,8]\n");
+  for (size_t at; (at = text.find("(%g0, %norm)")) != std::string::npos;) {
+    text.replace(at, 12, "(%e0, %norm)");
+  }
+  text.replace(text.find("norm(%g0)"), 9, "norm(%e0)");
+  MICA_ASSERT_OK_AND_ASSIGN(const CutProgram cut,
+                            Cut(text, {.num_stages = 2, .scopes = {"net.b"}}));
+  EXPECT_THAT(TextOf(cut, {JobType::kReduce, 0}), HasSubstr("return %q0, "));
+  EXPECT_THAT(TextOf(cut, {JobType::kUpdate, 0}),
+              HasSubstr("%e0 = aten.neg(%\"sum of g0\")"));
+}
+
+TEST(CutTest, SumsOfGradientsGoWhereTheyAreJoined) {
+  std::string text = ScaledText();
+  const size_t at = text.find("%q = aten.stack");
+  text.replace(at, text.find("%norm", at) - at,
+               "%q = aten.stack([%g0, %g1]) : f32[2,8,8]\n  ");
+  const CutOptions options = {.num_stages = 2, .scopes = {"net.b"}};
+  MICA_ASSERT_OK_AND_ASSIGN(const CutProgram cut, Cut(text, options));
+  EXPECT_THAT(TextOf(cut, {JobType::kReduce, 0}),
+              HasSubstr("%\"sum of g0 to 1\" = mica.send(%\"sum of g0\", 1)"));
+  EXPECT_THAT(TextOf(cut, {JobType::kUpdate, 1}),
+              HasSubstr("%q = aten.stack([%\"sum of g0\", %\"sum of g1\"])"));
+  // One device has both sums.
+  CutOptions together = options;
+  together.device_of_stage = {0, 0};
+  MICA_ASSERT_OK_AND_ASSIGN(const CutProgram one, Cut(text, together));
+  EXPECT_THAT(TextOf(one, {JobType::kUpdate, 1}),
+              HasSubstr("variable \"sum of gradients: a.weight\""));
+}
+
 TEST(CutTest, BackwardOpsGoWhereTheirModuleIs) {
   // The values of "net" are the first stage's, but at the last op of it.
   MICA_ASSERT_OK_AND_ASSIGN(

@@ -26,6 +26,8 @@ Look LookOf(JobType type) {
       return {'I', "#8fd6cf"};
     case JobType::kBackwardWeight:
       return {'W', "#f2c57c"};
+    case JobType::kReduce:
+      return {'R', "#b5a6de"};
     case JobType::kUpdate:
       return {'U', "#d98fc2"};
   }
@@ -36,9 +38,9 @@ bool HasChunks(const JobGraph& graph) {
   return graph.num_stages() > graph.num_devices();
 }
 
-// "3", or "5:3" for stage 5; an update's stage.
+// "3", or "5:3" for stage 5; the stage of what is for all micro-batches.
 std::string Number(const JobGraph& graph, const ScheduledJob& job) {
-  if (job.type == JobType::kUpdate) return absl::StrCat(job.stage);
+  if (IsForAllMicroBatches(job.type)) return absl::StrCat(job.stage);
   if (!HasChunks(graph)) return absl::StrCat(job.micro_batch);
   return absl::StrCat(job.stage, ":", job.micro_batch);
 }

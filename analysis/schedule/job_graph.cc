@@ -69,12 +69,11 @@ absl::Status JobGraph::AddJobs(const Schedule& schedule) {
   begins_ = {0};
   for (int device = 0; device < schedule.num_devices(); ++device) {
     for (const ScheduledJob& job : schedule.devices[device]) {
-      const bool is_update = job.type == JobType::kUpdate;
       if (job.stage < 0 || job.stage >= num_stages()) {
         return absl::InvalidArgumentError(absl::StrCat(
             On(device, job), ": there are ", num_stages(), " stages"));
       }
-      if (is_update
+      if (IsForAllMicroBatches(job.type)
               ? job.micro_batch != ScheduledJob::kAllMicroBatches
               : job.micro_batch < 0 || job.micro_batch >= num_micro_batches_) {
         return absl::InvalidArgumentError(
@@ -116,9 +115,8 @@ absl::Status JobGraph::CheckBackward(int stage, int micro_batch) const {
 }
 
 absl::Status JobGraph::CheckComplete() const {
-  const bool has_update = absl::c_any_of(jobs_, [](const ScheduledJob& job) {
-    return job.type == JobType::kUpdate;
-  });
+  const bool has_reduce = HasJob(JobType::kReduce);
+  const bool has_update = has_reduce || HasJob(JobType::kUpdate);
   const bool has_backward =
       has_update || absl::c_any_of(jobs_, [](const ScheduledJob& job) {
         return job.type != JobType::kForward;
@@ -129,6 +127,9 @@ absl::Status JobGraph::CheckComplete() const {
       if (Find(forward) < 0) return Missing(forward);
       if (has_backward) MICA_RETURN_IF_ERROR(CheckBackward(stage, batch));
     }
+    const ScheduledJob reduce = {JobType::kReduce, stage,
+                                 ScheduledJob::kAllMicroBatches};
+    if (has_reduce && Find(reduce) < 0) return Missing(reduce);
     const ScheduledJob update = {JobType::kUpdate, stage,
                                  ScheduledJob::kAllMicroBatches};
     if (has_update && Find(update) < 0) return Missing(update);
@@ -136,7 +137,13 @@ absl::Status JobGraph::CheckComplete() const {
   return absl::OkStatus();
 }
 
+bool JobGraph::HasJob(JobType type) const {
+  return absl::c_any_of(
+      jobs_, [type](const ScheduledJob& job) { return job.type == type; });
+}
+
 void JobGraph::Connect() {
+  const bool has_reduce = HasJob(JobType::kReduce);
   inputs_.resize(jobs_.size());
   for (JobId id = 0; id < num_jobs(); ++id) {
     const auto [type, stage, batch] = jobs_[id];
@@ -158,7 +165,20 @@ void JobGraph::Connect() {
         inputs.push_back(Find({JobType::kForward, stage, batch}));
         inputs.push_back(Find({JobType::kBackwardInput, stage, batch}));
         break;
+      case JobType::kReduce:
+        for (int i = 0; i < num_micro_batches_; ++i) {
+          inputs.push_back(BackwardWeight(stage, i));
+        }
+        break;
       case JobType::kUpdate:
+        if (has_reduce) {
+          // Its own one, too, which waits for its micro-batches.
+          for (int i = 0; i < num_stages(); ++i) {
+            inputs.push_back(
+                Find({JobType::kReduce, i, ScheduledJob::kAllMicroBatches}));
+          }
+          break;
+        }
         for (int i = 0; i < num_micro_batches_; ++i) {
           inputs.push_back(BackwardWeight(stage, i));
         }

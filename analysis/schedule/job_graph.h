@@ -30,7 +30,8 @@ class JobGraph {
   //   its stage's device;
   // - a Job that occurs twice or is missing: each stage runs each micro-batch
   //   forward and, unless no stage does, backward, whole or in both parts;
-  //   each stage updates, unless none does;
+  //   each stage updates, unless none does, and reduces before, unless none
+  //   does;
   // - a deadlock, told as the cycle of Jobs that wait for each other.
   static absl::StatusOr<JobGraph> Build(const Schedule& schedule);
 
@@ -44,6 +45,7 @@ class JobGraph {
   absl::Span<const int> device_of_stage() const { return device_of_stage_; }
   int num_stages() const { return static_cast<int>(device_of_stage_.size()); }
   int num_micro_batches() const { return num_micro_batches_; }
+  bool HasJob(JobType type) const;
 
   // Jobs whose values `id` reads, on any device.
   absl::Span<const JobId> inputs(JobId id) const { return inputs_[id]; }

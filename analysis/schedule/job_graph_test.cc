@@ -44,6 +44,27 @@ TEST(JobGraphTest, ConnectsWhatReadsWithWhatMakes) {
   EXPECT_THAT(graph.order(), ElementsAre(0, 3, 4, 5, 6, 1, 2));
 }
 
+TEST(JobGraphTest, UpdatesWaitForReductionsOfAllStages) {
+  MICA_ASSERT_OK_AND_ASSIGN(
+      const JobGraph graph,
+      Build("forward(0,0) backward(0,0) reduce(0) update(0)",
+            "forward(1,0) backward(1,0) reduce(1) update(1)"));
+  EXPECT_THAT(graph.inputs(2), ElementsAre(1));
+  EXPECT_THAT(graph.inputs(3), ElementsAre(2, 6));
+  EXPECT_THAT(graph.inputs(6), ElementsAre(5));
+  EXPECT_THAT(graph.inputs(7), ElementsAre(2, 6));
+  EXPECT_EQ(graph.job(2).ToString(), "reduce(0)");
+  EXPECT_THAT(Build("forward(0,0) backward(0,0) update(0) reduce(0)",
+                    "forward(1,0) backward(1,0) reduce(1) update(1)"),
+              StatusIs(kInvalid, HasSubstr("update(0) waits for reduce(0)")));
+  EXPECT_THAT(Build("forward(0,0) backward(0,0) reduce(0) update(0)",
+                    "forward(1,0) backward(1,0) update(1)"),
+              StatusIs(kInvalid, HasSubstr("reduce(1) is missing")));
+  EXPECT_THAT(Build("forward(0,0) backward(0,0) reduce(0)",
+                    "forward(1,0) backward(1,0) reduce(1)"),
+              StatusIs(kInvalid, HasSubstr("update(0) is missing")));
+}
+
 TEST(JobGraphTest, TakesForwardPassesAlone) {
   MICA_EXPECT_OK(Build("forward(0,0)", "forward(1,0)"));
 }

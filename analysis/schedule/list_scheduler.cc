@@ -253,6 +253,7 @@ class ListScheduler {
         device.weights.pop_front();
         --device.live;
         break;
+      case JobType::kReduce:
       case JobType::kUpdate:
         break;
     }

@@ -123,15 +123,25 @@ class PipelinePlanner {
       port.fetch = static_cast<int>(i);
       plan_.fetches_.push_back(plan_.stages_[stage].plan->output_type(output));
     }
+    return ForEachStage(&PipelinePlanner::CheckOutputsOf);
+  }
+
+  absl::Status CheckOutputsOf(int index) {
+    const Stage& stage = plan_.stages_[index];
+    for (size_t i = 0; i < stage.outputs.size(); ++i) {
+      if (stage.jobs.type != JobType::kUpdate) continue;
+      if (stage.outputs[i].fetch >= 0) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("an update can't return %",
+                       stage.program->value(stage.program->outputs()[i]).name,
+                       ", which is no fetch"));
+    }
     return absl::OkStatus();
   }
 
   absl::Status AddOutputsOf(int index) {
     Stage& stage = plan_.stages_[index];
     const Program& program = *stage.program;
-    if (stage.jobs.type == JobType::kUpdate && !program.outputs().empty()) {
-      return absl::InvalidArgumentError("an update can't return values");
-    }
     for (size_t i = 0; i < program.outputs().size(); ++i) {
       const std::string& name = program.value(program.outputs()[i]).name;
       const auto [it, is_new] = outputs_.try_emplace(
@@ -184,7 +194,7 @@ class PipelinePlanner {
   absl::StatusOr<Port> AddFeed(const JobClass& jobs, const std::string& name,
                                const TensorType& type) {
     std::vector<Feed>& feeds =
-        jobs.type == JobType::kUpdate ? plan_.update_feeds_ : plan_.feeds_;
+        IsForAllMicroBatches(jobs.type) ? plan_.update_feeds_ : plan_.feeds_;
     const auto it = absl::c_find_if(
         feeds, [&](const Feed& feed) { return feed.name == name; });
     const Port port = {.feed = static_cast<int>(it - feeds.begin())};
@@ -263,6 +273,10 @@ class PipelinePlanner {
       for (const int reader : uses.readers) {
         if (reader == writer) continue;
         const JobClass& reads = plan_.stages_[reader].jobs;
+        // Updates write when no other Job reads any more.
+        if (writes.type == JobType::kUpdate && reads.type != writes.type) {
+          continue;
+        }
         const int from = plan_.graph_->device_of_stage()[writes.stage];
         const int to = plan_.graph_->device_of_stage()[reads.stage];
         if (from != to) {

@@ -28,7 +28,8 @@ struct StagePlan {
 };
 
 struct PipelinePlanOptions {
-  // Values that the caller gets of each micro-batch, by name.
+  // Values that the caller gets of each micro-batch, by name; those of Jobs for
+  // all micro-batches are the same for each.
   std::vector<std::string> fetches;
   // Variables that are the Schedule's own: sums of gradients over the
   // micro-batches. At the start of each run they are zero.
@@ -36,8 +37,9 @@ struct PipelinePlanOptions {
 };
 
 // Joins a Schedule with the Plans of its stages, by name: a Job's input reads
-// what a Job of the same micro-batch returned under the same name, or else a
-// feed, of the micro-batch or, for an update, of the run.
+// what a Job of the same micro-batch, or for an update a reducing Job, returned
+// under the same name, or else a feed, of the micro-batch or, for Jobs of all
+// of them, of the run.
 //
 // All is decided here: what each Job reads and writes and where the values
 // between Jobs lie. Immutable and thread-safe.
@@ -46,7 +48,8 @@ class PipelinePlan {
   // Where an input comes from or an output goes to: one of these, or none.
   struct Port {
     int value = -1;  // Index in values().
-    int feed = -1;   // Index in feeds(), or in update_feeds() of an update.
+    int feed = -1;   // Index in feeds(), or in update_feeds() of a Job that is
+                     // for all micro-batches.
     int fetch = -1;  // Index in fetches(); of the outputs.
   };
   struct Stage {
@@ -75,10 +78,12 @@ class PipelinePlan {
   // - two classes return a value of one name, or a fetch or an accumulator has
   //   a name that nothing has;
   // - a value, feed or variable has two types;
-  // - a variable is written on one device and used on another, or two updates
-  //   write it, or one uses what the other writes;
-  // - a Program writes an input, an update returns anything, or a Plan is for
-  //   another number of inputs, outputs or variables than its Program has.
+  // - a variable is written on one device and used on another, but by an update
+  //   for Jobs that are none, or two updates write it, or one uses what the
+  //   other writes;
+  // - a Program writes an input, an update returns what isn't fetched, or a
+  //   Plan is for another number of inputs, outputs or variables than its
+  //   Program has.
   // Unimplemented for Plans of frozen variables. Each names the class.
   static absl::StatusOr<std::shared_ptr<const PipelinePlan>> Build(
       const Schedule& schedule, std::vector<StagePlan> stages,

@@ -20,6 +20,36 @@ void AppendMessage(const Program& program, const Op& op, ValueId message,
                   ", ", type.extent_bytes(), " bytes\n");
 }
 
+// By variable, the device whose update writes it; -1 for none.
+std::vector<int> UpdatingDevices(const PipelinePlan& plan) {
+  std::vector<int> devices(plan.variables().size(), -1);
+  for (const PipelinePlan::Stage& stage : plan.stages()) {
+    if (stage.jobs.type != JobType::kUpdate) continue;
+    for (const Update& update : stage.program->updates()) {
+      const int index = stage.program->value(update.target).index;
+      devices[stage.variables[index]] =
+          plan.graph().device_of_stage()[stage.jobs.stage];
+    }
+  }
+  return devices;
+}
+
+// The variables that it reads where another device keeps and updates them.
+void AppendSharedVariables(const PipelinePlan& plan,
+                           const PipelinePlan::Stage& stage,
+                           absl::Span<const int> updating_devices,
+                           std::string* out) {
+  const int device = plan.graph().device_of_stage()[stage.jobs.stage];
+  for (const int variable : stage.variables) {
+    const int home = updating_devices[variable];
+    if (home < 0 || home == device) continue;
+    const PipelinePlan::SharedVariable& shared = plan.variables()[variable];
+    absl::StrAppend(out, "    reads of device ", home, ": variable \"",
+                    shared.name, "\", ", shared.type.ToString(), ", ",
+                    shared.type.extent_bytes(), " bytes\n");
+  }
+}
+
 void AppendStage(const PipelinePlan::Stage& stage, std::string* out) {
   absl::StrAppend(out, "  ", Describe(stage.jobs), ": ",
                   stage.plan->steps().size(), " steps\n");
@@ -41,6 +71,21 @@ bool HasJob(const Schedule& schedule, JobType type) {
   });
 }
 
+// Where updates were, reductions; the updates at the end. Nobody but these
+// reads what they make, and no variable changes before all have run.
+Schedule WithReductions(Schedule schedule) {
+  for (std::vector<ScheduledJob>& jobs : schedule.devices) {
+    std::vector<ScheduledJob> updates;
+    for (ScheduledJob& job : jobs) {
+      if (job.type != JobType::kUpdate) continue;
+      updates.push_back(job);
+      job.type = JobType::kReduce;
+    }
+    jobs.insert(jobs.end(), updates.begin(), updates.end());
+  }
+  return schedule;
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const PipelinePlan>> PlanPipeline(
@@ -51,6 +96,7 @@ absl::StatusOr<std::shared_ptr<const PipelinePlan>> PlanPipeline(
   cut.num_stages = schedule.num_stages();
   cut.device_of_stage = schedule.device_of_stage;
   cut.split_backward = HasJob(schedule, JobType::kBackwardInput);
+  cut.reduce = HasJob(schedule, JobType::kReduce);
   MICA_ASSIGN_OR_RETURN(CutProgram made, CutIntoStages(program, cut, registry));
   const bool wants_backward =
       cut.split_backward || HasJob(schedule, JobType::kBackward);
@@ -70,14 +116,19 @@ absl::StatusOr<std::shared_ptr<const PipelinePlan>> PlanPipeline(
                       .program = std::move(shared),
                       .plan = *std::move(plan)});
   }
+  const bool adds_reductions =
+      !cut.reduce && absl::c_any_of(made.stages, [](const auto& stage) {
+        return stage.jobs.type == JobType::kReduce;
+      });
   return PipelinePlan::Build(
-      schedule, std::move(stages),
+      adds_reductions ? WithReductions(schedule) : schedule, std::move(stages),
       {.fetches = made.fetches, .accumulators = made.accumulators});
 }
 
 std::string ToText(const PipelinePlan& plan) {
   std::string out;
   const JobGraph& graph = plan.graph();
+  const std::vector<int> updating_devices = UpdatingDevices(plan);
   for (int device = 0; device < graph.num_devices(); ++device) {
     const DeviceMemory& memory = plan.value_plan().devices()[device];
     absl::StrAppend(&out, "device ", device, ": ", memory.peak_values,
@@ -86,6 +137,7 @@ std::string ToText(const PipelinePlan& plan) {
     for (const PipelinePlan::Stage& stage : plan.stages()) {
       if (graph.device_of_stage()[stage.jobs.stage] == device) {
         AppendStage(stage, &out);
+        AppendSharedVariables(plan, stage, updating_devices, &out);
       }
     }
   }

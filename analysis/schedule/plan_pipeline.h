@@ -18,7 +18,9 @@ namespace mica {
 
 // Cuts `program` for the stages and devices of `schedule`, plans each stage and
 // joins them; what the Program returns is fetched. Of `cut` the Schedule gives
-// num_stages, device_of_stage and split_backward.
+// num_stages, device_of_stage, split_backward and reduce. Where updates want
+// reducing Jobs that the Schedule hasn't got, these take the updates' places,
+// and the updates are each device's last Jobs.
 //
 // Errors as JobGraph::Build(), CutIntoStages(), Plan::Build() and
 // PipelinePlan::Build(), and InvalidArgument where the Schedule has backward
@@ -28,7 +30,8 @@ absl::StatusOr<std::shared_ptr<const PipelinePlan>> PlanPipeline(
     const PlanOptions& options, const OpRegistry& registry, PlanCache& plans);
 
 // For people: by device its memory between Jobs, by class of Jobs the steps of
-// its Plan and what it receives and sends.
+// its Plan, what it receives and sends, and which variables it reads that
+// another device updates.
 //
 //   device 0: 4 values live between Jobs at most, 512 bytes; arena 512 bytes
 //     forward(0): 5 steps

@@ -20,6 +20,8 @@ double ScheduleCosts::Of(JobType type, int stage) const {
       return cost.backward_input;
     case JobType::kBackwardWeight:
       return cost.backward_weight;
+    case JobType::kReduce:
+      return 0;  // Next to the others.
     case JobType::kUpdate:
       return cost.update;
   }

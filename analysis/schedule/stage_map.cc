@@ -45,8 +45,10 @@ absl::StatusOr<StageMap> StageMap::Build(const Program& program,
   map.FindUpdates();
 
   // All that a micro-batch is computed for.
-  std::vector<ValueId> roots(program.outputs().begin(),
-                             program.outputs().end());
+  std::vector<ValueId> roots;
+  for (ValueId id : program.outputs()) {
+    if (!map.is_of_all_batches_[id]) roots.push_back(id);
+  }
   for (size_t i = 0; i < program.updates().size(); ++i) {
     if (!map.is_late_[i]) roots.push_back(program.updates()[i].value);
   }
@@ -101,7 +103,12 @@ absl::StatusOr<StageMap> StageMap::Build(const Program& program,
   map.PlaceForward(is_forward);
   map.PlaceBackward(is_backward);
   map.SplitBackward(is_backward);
-  MICA_RETURN_IF_ERROR(map.PlaceUpdates());
+  map.FindGradientStages();
+  map.PlaceUpdates();
+  for (ValueId id : program.outputs()) {
+    if (!map.is_of_all_batches_[id]) continue;
+    map.needs_reduce_ |= map.gradient_stage_[id] == kSeveral;
+  }
   MICA_RETURN_IF_ERROR(map.CheckUpdates());
   return map;
 }
@@ -160,6 +167,13 @@ std::vector<bool> StageMap::Ancestors(const std::vector<ValueId>& roots,
 void StageMap::FindUpdates() {
   const std::vector<bool> is_behind =
       Descendants(program_, variable_of_gradient_);
+  is_of_all_batches_.assign(program_.num_values(), false);
+  for (ValueId id : program_.outputs()) {
+    const std::optional<OpId> producer = ProducerOf(id);
+    is_of_all_batches_[id] = is_behind[id] && producer.has_value() &&
+                             !program_.ops()[*producer].source.is_backward &&
+                             !variable_of_gradient_.contains(id);
+  }
   std::vector<ValueId> late;
   for (const Update& update : program_.updates()) {
     is_late_.push_back(is_behind[update.value]);
@@ -324,41 +338,64 @@ void StageMap::SplitBackward(const std::vector<bool>& is_backward) {
   }
 }
 
-absl::Status StageMap::PlaceUpdates() {
+void StageMap::FindGradientStages() {
+  gradient_stage_.assign(program_.num_values(), std::nullopt);
+  is_joined_.assign(program_.num_values(), false);
+  for (const auto& [gradient, variable] : variable_of_gradient_) {
+    gradient_stage_[gradient] = variable_stage(variable);
+  }
+  for (const Op& op : program_.ops()) {
+    std::optional<int> stage;
+    ForEachValue(op.arguments, [&](ValueId id) {
+      const std::optional<int> of_argument = gradient_stage_[id];
+      if (!of_argument.has_value()) return;
+      stage =
+          stage.value_or(*of_argument) == *of_argument ? of_argument : kSeveral;
+    });
+    for (ValueId id : op.results) {
+      if (!variable_of_gradient_.contains(id)) gradient_stage_[id] = stage;
+    }
+    if (stage != kSeveral) continue;
+    ForEachValue(op.arguments, [&](ValueId id) {
+      is_joined_[id] =
+          gradient_stage_[id].has_value() && gradient_stage_[id] != kSeveral;
+    });
+  }
+}
+
+std::optional<int> StageMap::StageOfUpdate(const Update& update) const {
+  const std::optional<int> stage = gradient_stage_[update.value];
+  if (stage != kSeveral) return stage;
+  // Scaled by a norm over all gradients, say: its own are its variable's.
+  const auto it = variable_stage_.find(update.target);
+  if (it == variable_stage_.end()) return std::nullopt;
+  return it->second;
+}
+
+void StageMap::PlaceUpdates() {
   update_stage_.assign(is_late_.size(), std::nullopt);
-  // Those without a gradient go where their variable is read.
   absl::flat_hash_map<ValueId, int> stage_of_target;
-  for (const bool has_gradient : {true, false}) {
+  // First those of which that is known; the others, such as of an optimizer's
+  // state, go where their variable is read.
+  for (const bool is_known : {true, false}) {
     for (size_t i = 0; i < is_late_.size(); ++i) {
       if (!is_late_[i] || update_stage_[i].has_value()) continue;
       const Update& update = program_.updates()[i];
-      const std::vector<bool> found = Ancestors({update.value}, true);
-      std::optional<int> stage;
-      for (const auto& [gradient, variable] : variable_of_gradient_) {
-        if (!found[gradient]) continue;
-        const int of_variable = variable_stage(variable);
-        if (stage.value_or(of_variable) != of_variable) {
-          return absl::InvalidArgumentError(
-              absl::StrCat("%", program_.value(update.target).name,
-                           ": its update reads gradients of stages ",
-                           std::min(*stage, of_variable), " and ",
-                           std::max(*stage, of_variable)));
-        }
-        stage = of_variable;
-      }
-      if (!has_gradient) {
+      std::optional<int> stage = StageOfUpdate(update);
+      if (!is_known) {
         const auto it = stage_of_target.find(update.target);
         stage = it == stage_of_target.end() ? 0 : it->second;
       }
       if (!stage.has_value()) continue;
       update_stage_[i] = stage;
+      if (gradient_stage_[update.value] == kSeveral) needs_reduce_ = true;
+      const std::vector<bool> found = Ancestors({update.value}, true);
       for (const Variable& variable : program_.variables()) {
         if (!found[variable.value]) continue;
         stage_of_target.try_emplace(variable.value, *stage);
       }
     }
   }
-  return absl::OkStatus();
 }
 
 // An update's ops are its own: none may run for each micro-batch.
@@ -375,6 +412,9 @@ absl::Status StageMap::CheckUpdates() const {
   std::vector<ValueId> late;
   for (size_t i = 0; i < is_late_.size(); ++i) {
     if (is_late_[i]) late.push_back(program_.updates()[i].value);
+  }
+  for (ValueId id : program_.outputs()) {
+    if (is_of_all_batches_[id]) late.push_back(id);
   }
   const std::vector<bool> found = Ancestors(late, true);
   for (size_t i = program_.ops().size(); i-- > 0;) {

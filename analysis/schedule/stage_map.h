@@ -27,6 +27,23 @@ class StageMap {
   const std::optional<JobClass>& op_class(OpId op) const {
     return op_class_[op];
   }
+  // Of a value behind gradients: the stage whose gradients it is computed from,
+  // kSeveral of such ones, nothing for other values. A gradient is of its
+  // variable's.
+  static constexpr int kSeveral = -1;
+  std::optional<int> gradient_stage(ValueId value) const {
+    return gradient_stage_[value];
+  }
+  // True for what is of one stage's gradients, if an op joins it with what is
+  // of another's.
+  bool is_joined(ValueId value) const { return is_joined_[value]; }
+  // True for what the Program returns that is computed from gradients, behind
+  // the backward pass: there is one for all micro-batches.
+  bool is_of_all_batches(ValueId output) const {
+    return is_of_all_batches_[output];
+  }
+  // True if an update or such an output reads gradients of several stages.
+  bool needs_reduce() const { return needs_reduce_; }
   // The stage whose update makes Program::updates()[index], or nothing if a
   // Job of each micro-batch does.
   const std::optional<int>& update_stage(int index) const {
@@ -56,7 +73,10 @@ class StageMap {
   std::vector<bool> Ancestors(const std::vector<ValueId>& roots,
                               bool stop_at_gradients) const;
   void FindUpdates();
-  absl::Status PlaceUpdates();
+  void FindGradientStages();
+  // The stage of an update that its value or its target tells of.
+  std::optional<int> StageOfUpdate(const Update& update) const;
+  void PlaceUpdates();
   void CutForward(const std::vector<bool>& is_forward);
   void PlaceForward(const std::vector<bool>& is_forward);
   // By module, of its forward ops; -1 where these are in several.
@@ -76,6 +96,10 @@ class StageMap {
   std::vector<OpId> starts_;   // Of the stages behind the first, if by module.
   std::vector<bool> is_late_;  // By update: made once a run.
   std::vector<std::optional<int>> update_stage_;
+  std::vector<std::optional<int>> gradient_stage_;  // By value.
+  std::vector<bool> is_joined_;                     // By value.
+  std::vector<bool> is_of_all_batches_;             // By value; of outputs.
+  bool needs_reduce_ = false;
   std::vector<int> stage_;  // By op, of those that have a class.
   std::vector<std::optional<JobClass>> op_class_;
 };

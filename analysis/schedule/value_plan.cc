@@ -52,17 +52,20 @@ class ValuePlanner {
       MICA_RETURN_IF_ERROR(AddInstance({index, batch}, producer));
     }
     if (is_made) return absl::OkStatus();
-    return absl::InvalidArgumentError("no Job of a micro-batch makes it");
+    return absl::InvalidArgumentError("no Job makes it");
   }
 
   // Lets it live from its producer to the first Job of the same device that
   // starts after all readers for sure.
   absl::Status AddInstance(Instance instance, JobId producer) {
     const int device = graph_.device(producer);
+    const bool is_of_all = IsForAllMicroBatches(graph_.job(producer).type);
     JobId end = producer + 1;
     for (const JobClass& reader : values_[instance.value].readers) {
-      if (reader.type == JobType::kUpdate) {
-        return absl::InvalidArgumentError("an update reads it");
+      if (IsForAllMicroBatches(reader.type) != is_of_all) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(Describe(reader), " reads it, which is of ",
+                         is_of_all ? "all micro-batches" : "one of them"));
       }
       const JobId id = Find(reader, instance.micro_batch);
       if (id < 0) continue;
@@ -71,7 +74,10 @@ class ValuePlanner {
             absl::StrCat(graph_.job(id).ToString(), " reads it, but doesn't ",
                          "wait for ", graph_.job(producer).ToString()));
       }
-      end = std::max(end, clocks_.FirstAfter(id, device));
+      // Updates write their variables, and read what for, when all Jobs have
+      // ended.
+      end = is_of_all ? graph_.end(device)
+                      : std::max(end, clocks_.FirstAfter(id, device));
     }
     made_[producer].push_back(instance);
     if (end < graph_.end(device)) released_[end].push_back(instance);
@@ -79,8 +85,11 @@ class ValuePlanner {
   }
 
   JobId Find(const JobClass& jobs, int batch) const {
-    if (jobs.type == JobType::kUpdate) return -1;
-    return graph_.Find({jobs.type, jobs.stage, batch});
+    if (!IsForAllMicroBatches(jobs.type)) {
+      return graph_.Find({jobs.type, jobs.stage, batch});
+    }
+    if (batch > 0) return -1;
+    return graph_.Find({jobs.type, jobs.stage, ScheduledJob::kAllMicroBatches});
   }
 
   // Values of one size share slices.

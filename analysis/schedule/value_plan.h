@@ -24,7 +24,8 @@ struct JobClass {
 // "backward(1)": how errors name a class of Jobs.
 std::string Describe(const JobClass& jobs);
 
-// What each Job of one class leaves to Jobs of its micro-batch.
+// What each Job of one class leaves to Jobs of its micro-batch, a reducing one
+// to updates, an update to nobody but the caller.
 struct ScheduleValue {
   std::string name;
   int64_t bytes = 0;
@@ -55,13 +56,14 @@ struct DeviceMemory {
 class ValuePlan {
  public:
   // InvalidArgument, naming the value, if its size is negative, no Job makes
-  // it, an update makes or reads it, or a Job reads it that doesn't wait for
-  // it.
+  // it, an update reads one of a micro-batch, or a Job reads it that doesn't
+  // wait for it.
   static absl::StatusOr<ValuePlan> Build(
       const JobGraph& graph, absl::Span<const ScheduleValue> values);
 
   // In the arena of the device that makes values[value], aligned as buffers
-  // are, or -1 if the Schedule doesn't make it for that micro-batch.
+  // are, or -1 if the Schedule doesn't make it for that micro-batch. What is
+  // made for all micro-batches counts as the first one's.
   int64_t offset(int value, int micro_batch) const {
     return offsets_[static_cast<size_t>(value) * num_micro_batches_ +
                     micro_batch];

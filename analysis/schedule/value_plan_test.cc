@@ -65,18 +65,49 @@ TEST(ValuePlanTest, NamesAValueThatCantBe) {
   };
   EXPECT_THAT(build({.name = "h", .producer = {JobType::kBackwardInput, 0}}),
               StatusIs(kInvalid, HasSubstr("value h: no Job")));
-  EXPECT_THAT(build({.name = "h", .producer = {JobType::kUpdate, 0}}),
-              StatusIs(kInvalid, HasSubstr("value h: no Job")));
+  EXPECT_THAT(build({.name = "h",
+                     .producer = {JobType::kUpdate, 0},
+                     .readers = {{JobType::kUpdate, 1}}}),
+              StatusIs(kInvalid, HasSubstr("value h: update(1) reads it, but "
+                                           "doesn't wait for update(0)")));
   EXPECT_THAT(build({.name = "h", .bytes = -1, .producer = kForward0}),
               StatusIs(kInvalid, HasSubstr("-1 bytes")));
   EXPECT_THAT(
       build({.name = "g", .producer = kBackward0, .readers = {kForward1}}),
       StatusIs(kInvalid, HasSubstr("forward(1,0) reads it, but doesn't "
                                    "wait for backward(0,0)")));
-  EXPECT_THAT(build({.name = "h",
-                     .producer = kForward0,
-                     .readers = {{JobType::kUpdate, 0}}}),
-              StatusIs(kInvalid, HasSubstr("an update reads it")));
+  EXPECT_THAT(
+      build({.name = "h",
+             .producer = kForward0,
+             .readers = {{JobType::kUpdate, 0}}}),
+      StatusIs(kInvalid,
+               HasSubstr("update(0) reads it, which is of one of them")));
+}
+
+TEST(ValuePlanTest, UpdatesReadWhatStagesReduce) {
+  MICA_ASSERT_OK_AND_ASSIGN(
+      const Schedule schedule,
+      ParseSchedule("schedule @s(micro_batches=1, stages=[0,1]) {"
+                    "device { forward(0,0) backward(0,0) reduce(0) update(0) }"
+                    "device { forward(1,0) backward(1,0) reduce(1) update(1) }"
+                    "}"));
+  MICA_ASSERT_OK_AND_ASSIGN(const JobGraph graph, JobGraph::Build(schedule));
+  const JobClass reduce0 = {JobType::kReduce, 0};
+  const JobClass update0 = {JobType::kUpdate, 0};
+  const JobClass update1 = {JobType::kUpdate, 1};
+  const std::vector<ScheduleValue> values = {
+      {.name = "n", .bytes = 4, .producer = reduce0, .readers = {update1}},
+      {.name = "m", .bytes = 4, .producer = reduce0, .readers = {update0}}};
+  MICA_ASSERT_OK_AND_ASSIGN(const ValuePlan plan,
+                            ValuePlan::Build(graph, values));
+  EXPECT_EQ(plan.devices()[0].peak_values, 2);
+  EXPECT_NE(plan.offset(0, 0), plan.offset(1, 0));
+  EXPECT_THAT(ValuePlan::Build(graph, {{.name = "n",
+                                        .bytes = 4,
+                                        .producer = reduce0,
+                                        .readers = {kForward1}}}),
+              StatusIs(kInvalid, HasSubstr("forward(1) reads it, which is of "
+                                           "all micro-batches")));
 }
 
 // Runs the Jobs in a random order that keeps to the Schedule; each value must

@@ -30,17 +30,59 @@ constexpr int kLayers = 6;
 constexpr int kRows = 4;
 constexpr int kWidth = 8;
 
+// How the stages of a step are joined.
+struct Joins {
+  bool scales = false;  // All gradients are divided by their global norm.
+  bool ties = false;    // The last layer has the first one's weight.
+};
+
+// Sums the parts of the tied weight's gradient, and scales all gradients.
+std::string JoiningText(const Joins& joins) {
+  std::string text;
+  if (joins.ties) {
+    absl::SubstituteAndAppend(
+        &text, "  %x0 = aten.add.Tensor(%y$0, %y0) : f32[$1,$1]\n", kLayers - 1,
+        kWidth);
+  }
+  if (!joins.scales) return text;
+  std::string norms, scaled;
+  int num_norms = 0;
+  const auto add = [&](const std::string& name, const std::string& type) {
+    absl::SubstituteAndAppend(
+        &text, "  %norm_$0 = aten.linalg_vector_norm(%$0) : f32[]\n", name);
+    absl::StrAppend(&norms, num_norms++ == 0 ? "%norm_" : ", %norm_", name);
+    absl::SubstituteAndAppend(
+        &scaled, "  %scaled_$0 = aten.div.Tensor(%$0, %norm) : $1\n", name,
+        type);
+  };
+  for (int i = 0; i < kLayers; ++i) {
+    add(absl::StrCat("gb", i), absl::Substitute("f32[$0]", kWidth));
+    if (joins.ties && i == kLayers - 1) continue;
+    add(absl::StrCat("x", i), absl::Substitute("f32[$0,$0]", kWidth));
+  }
+  absl::SubstituteAndAppend(&text,
+                            "  %norms = aten.stack([$0]) : f32[$1]\n"
+                            "  %norm = aten.linalg_vector_norm(%norms) : "
+                            "f32[]\n",
+                            norms, num_norms);
+  return text + scaled;
+}
+
 // Linear layers with tanh between them, squared errors, gradients as autograd
 // writes them, momentum; the forward pass counts its micro-batches, the update
 // of the first layer its steps.
-std::string StepText() {
+std::string StepText(const Joins& joins = {}) {
+  const int num_weights = kLayers - (joins.ties ? 1 : 0);
+  const auto weight = [&](int layer) { return layer % num_weights; };
   std::string text = absl::Substitute(
       "program @step(%h0: f32[$0,$1], %y: f32[$0,$1], %lr: f32[1]) {\n", kRows,
       kWidth);
   for (int i = 0; i < kLayers; ++i) {
+    absl::SubstituteAndAppend(&text, "  %b$0 = variable \"b$0\" : f32[$1]\n", i,
+                              kWidth);
+    if (weight(i) != i) continue;
     absl::SubstituteAndAppend(&text,
                               "  %w$0 = variable \"w$0\" : f32[$1,$1]\n"
-                              "  %b$0 = variable \"b$0\" : f32[$1]\n"
                               "  %m$0 = variable \"m$0\" : f32[$1,$1]\n",
                               i, kWidth);
   }
@@ -54,10 +96,10 @@ std::string StepText() {
   const std::string w = absl::Substitute("f32[$0,$0]", kWidth);
   for (int i = 0; i < kLayers; ++i) {
     absl::SubstituteAndAppend(&text,
-                              "  %t$0 = aten.t(%w$0) : $3{1,$4}\n"
+                              "  %t$0 = aten.t(%w$5) : $3{1,$4}\n"
                               "  %z$0 = aten.addmm(%b$0, %h$0, %t$0) : $2\n"
                               "  %h$1 = aten.tanh(%z$0) : $2\n",
-                              i, i + 1, h, w, kWidth);
+                              i, i + 1, h, w, kWidth, weight(i));
   }
   absl::SubstituteAndAppend(&text,
                             "  %e = aten.sub.Tensor(%h$0, %y) : $1\n"
@@ -70,33 +112,38 @@ std::string StepText() {
         &text,
         "  %d$0 = aten.tanh_backward(%g$1, %h$1) : $2\n"
         "  %v$0 = aten.t(%d$0) : f32[$4,$5]{1,$4}\n"
-        "  %x$0 = aten.mm(%v$0, %h$0) : $3\n"
+        "  %$6$0 = aten.mm(%v$0, %h$0) : $3\n"
         "  %gb$0 = aten.sum.dim_IntList(%d$0, [0]) : f32[$4]\n",
-        i, i + 1, h, w, kWidth, kRows);
+        i, i + 1, h, w, kWidth, kRows,
+        joins.ties && weight(i) == 0 ? "y" : "x");
     if (i == 0) continue;
-    absl::SubstituteAndAppend(&text, "  %g$0 = aten.mm(%d$0, %w$0) : $1\n", i,
-                              h);
+    absl::SubstituteAndAppend(&text, "  %g$0 = aten.mm(%d$0, %w$2) : $1\n", i,
+                              h, weight(i));
   }
+  text += JoiningText(joins);
   absl::StrAppend(&text,
                   "  %steps1 = aten.add.Tensor(%steps, %one) : f32[1]\n"
                   "  %lr0 = aten.div.Tensor(%lr, %steps1) : f32[1]\n");
   std::string updates =
       "  update \"steps\" = %steps1\n  update \"seen\" = %seen1\n";
+  const absl::string_view scaled = joins.scales ? "scaled_" : "";
   for (int i = 0; i < kLayers; ++i) {
     absl::SubstituteAndAppend(
         &text,
-        "  %p$0 = aten.mul.Tensor(%m$0, %mu) : $1\n"
-        "  %n$0 = aten.add.Tensor(%p$0, %x$0) : $1\n"
-        "  %s$0 = aten.mul.Tensor(%n$0, %lr) : $1\n"
-        "  %u$0 = aten.sub.Tensor(%w$0, %s$0) : $1\n"
-        "  %sb$0 = aten.mul.Tensor(%gb$0, %$3) : f32[$2]\n"
-        "  %ub$0 = aten.sub.Tensor(%b$0, %sb$0) : "
-        "f32[$2]\n",
-        i, w, kWidth, i == 0 ? "lr0" : "lr");
+        "  %sb$0 = aten.mul.Tensor(%$3gb$0, %$2) : f32[$1]\n"
+        "  %ub$0 = aten.sub.Tensor(%b$0, %sb$0) : f32[$1]\n",
+        i, kWidth, i == 0 ? "lr0" : "lr", scaled);
+    absl::SubstituteAndAppend(&updates, "  update \"b$0\" = %ub$0\n", i);
+    if (weight(i) != i) continue;
+    absl::SubstituteAndAppend(&text,
+                              "  %p$0 = aten.mul.Tensor(%m$0, %mu) : $1\n"
+                              "  %n$0 = aten.add.Tensor(%p$0, %$2x$0) : $1\n"
+                              "  %s$0 = aten.mul.Tensor(%n$0, %lr) : $1\n"
+                              "  %u$0 = aten.sub.Tensor(%w$0, %s$0) : $1\n",
+                              i, w, scaled);
     absl::SubstituteAndAppend(&updates,
                               "  update \"w$0\" = %u$0\n"
-                              "  update \"m$0\" = %n$0\n"
-                              "  update \"b$0\" = %ub$0\n",
+                              "  update \"m$0\" = %n$0\n",
                               i);
   }
   return absl::StrCat(text, updates, "  return %loss, %h", kLayers, "\n}\n");
@@ -116,20 +163,25 @@ Numbers Some(int count, int seed) {
 class CutRunTest : public testing::Test {
  protected:
   void SetUp() override {
-    MICA_ASSERT_OK_AND_ASSIGN(Program program,
-                              ParseProgram(StepText(), AllOps()));
-    program_ = std::make_shared<const Program>(std::move(program));
-    for (int i = 0; i < kLayers; ++i) {
-      options_.gradients.push_back(
-          {absl::StrCat("w", i), absl::StrCat("x", i)});
-      options_.gradients.push_back(
-          {absl::StrCat("b", i), absl::StrCat("gb", i)});
-    }
-    options_.loss = "loss";
+    SetStep({});
     for (int i = 0; i < 6; ++i) {
       inputs_.push_back(Some(kRows * kWidth, 3 * i + 1));
       targets_.push_back(Some(kRows * kWidth, 7 * i + 2));
     }
+  }
+
+  void SetStep(const Joins& joins) {
+    program_ = ParseShared(StepText(joins));
+    options_.gradients.clear();
+    for (int i = 0; i < kLayers; ++i) {
+      if (!joins.ties || i < kLayers - 1) {
+        options_.gradients.push_back(
+            {absl::StrCat("w", i), absl::StrCat("x", i)});
+      }
+      options_.gradients.push_back(
+          {absl::StrCat("b", i), absl::StrCat("gb", i)});
+    }
+    options_.loss = "loss";
   }
 
   static State Start() {
@@ -206,6 +258,30 @@ class CutRunTest : public testing::Test {
     return losses;
   }
 
+  // The step as it is for one micro-batch, uncut on one device for several.
+  void RunUncut(int micro_batches, State& state) {
+    if (micro_batches == 1) {
+      const auto executor =
+          Executor::Create(Place(), AllOps(), AllKernels(), plan_options_);
+      MICA_ASSERT_OK(executor);
+      NamedViews feeds = Feeds(0);
+      feeds["lr"] = ViewOf(rate_, {1});
+      MICA_ASSERT_OK((*executor)->Run(program_, feeds, Views(state), {}));
+      return;
+    }
+    MICA_ASSERT_OK_AND_ASSIGN(
+        const auto runner,
+        MakeRunner({.num_devices = 1, .num_micro_batches = micro_batches},
+                   state));
+    RunPipeline(*runner, micro_batches);
+  }
+
+  void RunPipeline(ScheduleRunner& runner, int micro_batches) {
+    std::vector<NamedViews> feeds;
+    for (int i = 0; i < micro_batches; ++i) feeds.push_back(Feeds(i));
+    MICA_ASSERT_OK(runner.Run(feeds, {{"lr", ViewOf(rate_, {1})}}));
+  }
+
   absl::StatusOr<std::unique_ptr<ScheduleRunner>> MakeRunner(
       const PipelineOptions& pipeline, State& state) {
     MICA_ASSIGN_OR_RETURN(const Schedule schedule, MakePipeline(pipeline));
@@ -254,6 +330,38 @@ TEST_F(CutRunTest, EveryPipelineGivesTheWholeStepBitForBit) {
           for (const auto& [name, numbers] : want) {
             EXPECT_EQ(state[name], numbers) << name << " after step " << step;
           }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CutRunTest, JoinedStagesGiveTheWholeStepBitForBit) {
+  for (const Joins joins : {Joins{.scales = true}, Joins{.ties = true},
+                            Joins{.scales = true, .ties = true}}) {
+    SetStep(joins);
+    for (const PipelineKind kind :
+         {PipelineKind::k1F1B, PipelineKind::kInterleaved,
+          PipelineKind::kZeroBubbleH1, PipelineKind::kZeroBubbleV}) {
+      for (const int devices : {2, 3}) {
+        for (const int micro_batches : {1, 6}) {
+          SCOPED_TRACE(absl::StrCat(ToString(kind), " on ", devices, ", ",
+                                    micro_batches, ", scales ", joins.scales,
+                                    ", ties ", joins.ties));
+          State state = Start();
+          State want = state;
+          MICA_ASSERT_OK_AND_ASSIGN(
+              const auto runner,
+              MakeRunner({.kind = kind,
+                          .num_devices = devices,
+                          .num_micro_batches = micro_batches},
+                         state));
+          for (int step = 0; step < 3; ++step) {
+            RunUncut(micro_batches, want);
+            RunPipeline(*runner, micro_batches);
+            EXPECT_EQ(state, want) << "after step " << step;
+          }
+          EXPECT_NE(state, Start());
         }
       }
     }
@@ -335,19 +443,26 @@ KernelRegistry FailingKernels() {
 
 TEST_F(CutRunTest, EachStepFailingInTurnUpdatesNothing) {
   const KernelRegistry kernels = FailingKernels();
-  kernels_ = &kernels;
   std::vector<NamedViews> feeds;
   for (int i = 0; i < 2; ++i) feeds.push_back(Feeds(i));
   const NamedViews update_feeds = {{"lr", ViewOf(rate_, {1})}};
-  for (const PipelineKind kind :
-       {PipelineKind::k1F1B, PipelineKind::kZeroBubbleV}) {
-    SCOPED_TRACE(std::string(ToString(kind)));
+  const Joins all = {.scales = true, .ties = true};
+  for (const auto& [kind, joins] :
+       {std::pair(PipelineKind::k1F1B, Joins()),
+        std::pair(PipelineKind::kZeroBubbleV, Joins()),
+        std::pair(PipelineKind::k1F1B, all),
+        std::pair(PipelineKind::kZeroBubbleV, all)}) {
+    SCOPED_TRACE(
+        absl::StrCat(ToString(kind), joins.ties ? ", joined stages" : ""));
+    SetStep(joins);
     State state = Start();
     const State before = state;
+    kernels_ = &kernels;
     MICA_ASSERT_OK_AND_ASSIGN(
         const auto runner,
         MakeRunner({.kind = kind, .num_devices = 2, .num_micro_batches = 2},
                    state));
+    kernels_ = &AllKernels();
     int num_failed = 0;
     while (true) {
       launches_left = num_failed;
@@ -363,9 +478,9 @@ TEST_F(CutRunTest, EachStepFailingInTurnUpdatesNothing) {
     launches_left = -1;
     // A layer's product and tanh, its three gradients and their sums, twice;
     // its update once.
-    EXPECT_GE(num_failed, (2 * 8 + 6) * kLayers);
+    EXPECT_GE(num_failed, (2 * 8 + 6) * kLayers - (joins.ties ? 6 : 0));
     State want = before;
-    RunWhole(2, want);
+    RunUncut(2, want);
     EXPECT_EQ(state, want);
   }
 }

@@ -91,7 +91,7 @@ absl::StatusOr<std::unique_ptr<ScheduleRunner>> ScheduleRunner::Create(
     return absl::InvalidArgumentError(absl::StrCat("CPU ", cpu));
   }
   std::unique_ptr<ScheduleRunner> runner(new ScheduleRunner(std::move(plan)));
-  runner->cpus_ = options.cpus;
+  runner->options_ = options;
   MICA_RETURN_IF_ERROR(runner->BindVariables(variables));
   MICA_RETURN_IF_ERROR(runner->AllocateArenas());
   return runner;
@@ -213,7 +213,21 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> ScheduleRunner::Run(
     if (written.target.data == nullptr) continue;
     CopyElements(written.working.view(), written.target);
   }
+  ShareResults(results);
   return results;
+}
+
+void ScheduleRunner::ShareResults(Results& results) const {
+  for (const PipelinePlan::Stage& stage : plan_->stages()) {
+    if (!IsForAllMicroBatches(stage.jobs.type)) continue;
+    for (const PipelinePlan::Port& port : stage.outputs) {
+      if (port.fetch < 0) continue;
+      for (size_t i = 1; i < results.size(); ++i) {
+        CopyElements(results[0][port.fetch].view(),
+                     results[i][port.fetch].view());
+      }
+    }
+  }
 }
 
 void ScheduleRunner::RecordTimeline(const RunState& state) const {
@@ -226,8 +240,8 @@ void ScheduleRunner::RecordTimeline(const RunState& state) const {
 void ScheduleRunner::RunDevice(int device, const RunState& state) {
   NameThisThread(absl::StrCat("device ", device));
   if (state.is_traced) tracks_[device] = ThisThreadTrack();
-  if (!cpus_.empty()) {
-    if (absl::Status status = PinThread(cpus_[device]); !status.ok()) {
+  if (!options_.cpus.empty()) {
+    if (absl::Status status = PinThread(options_.cpus[device]); !status.ok()) {
       state.gate.Fail(Annotate(status, absl::StrCat("device ", device)));
       return;
     }
@@ -239,7 +253,8 @@ void ScheduleRunner::RunDevice(int device, const RunState& state) {
   for (JobId id = graph.begin(device); id < graph.end(device); ++id) {
     if (!state.gate.WaitForInputs(id)) return;
     spans_[id].start = now_us();
-    if (absl::Status status = RunJob(id, state); !status.ok()) {
+    const absl::Status status = RunJob(id, state);
+    if (!status.ok()) {
       state.gate.Fail(Annotate(status, absl::StrCat(graph.job(id).ToString(),
                                                     " on device ", device)));
       return;
@@ -259,14 +274,13 @@ void ScheduleRunner::RunDevice(int device, const RunState& state) {
 absl::Status ScheduleRunner::RunJob(JobId id, const RunState& state) {
   const PipelinePlan::Stage& stage = plan_->stage(id);
   const int batch = plan_->graph().job(id).micro_batch;
-  const bool is_update = stage.jobs.type == JobType::kUpdate;
   Job& job = *jobs_[plan_->stage_index(id)];
   for (size_t i = 0; i < stage.inputs.size(); ++i) {
     const PipelinePlan::Port& port = stage.inputs[i];
     void* data;
     if (port.value >= 0) {
       data = AddressOf(port.value, batch, state);
-    } else if (is_update) {
+    } else if (IsForAllMicroBatches(stage.jobs.type)) {
       data = state.update_feeds.at(plan_->update_feeds()[port.feed].name).data;
     } else {
       data = state.feeds[batch].at(plan_->feeds()[port.feed].name).data;
@@ -277,18 +291,18 @@ absl::Status ScheduleRunner::RunJob(JobId id, const RunState& state) {
     job.SetOutput(static_cast<int>(i),
                   AddressOf(stage.outputs[i].value, batch, state));
   }
-  return is_update ? job.Compute() : job.Run();
+  return stage.jobs.type == JobType::kUpdate ? job.Compute() : job.Run();
 }
 
 void* ScheduleRunner::AddressOf(int value, int micro_batch,
                                 const RunState& state) const {
   if (const int fetch = fetch_of_value_[value]; fetch >= 0) {
-    return state.results[micro_batch][fetch].data();
+    return state.results[std::max(micro_batch, 0)][fetch].data();
   }
   const int stage = plan_->values()[value].producer.stage;
   const int device = plan_->graph().device_of_stage()[stage];
   return static_cast<char*>(arenas_[device].data()) +
-         plan_->value_plan().offset(value, micro_batch);
+         plan_->value_plan().offset(value, std::max(micro_batch, 0));
 }
 
 void ScheduleRunner::Cancel() {

@@ -44,7 +44,8 @@ class ScheduleRunner {
       std::shared_ptr<const PipelinePlan> plan, const NamedViews& variables,
       const ScheduleRunnerOptions& options);
 
-  // Values of the plan's fetches, by micro-batch; they are the caller's.
+  // Values of the plan's fetches, by micro-batch; they are the caller's. What
+  // is of all micro-batches comes with each.
   // `feeds` has one entry a micro-batch, `update_feeds` is for the updates.
   //
   // InvalidArgument, before anything runs, for a missing, extra or ill-typed
@@ -77,6 +78,8 @@ class ScheduleRunner {
   absl::Status BindVariables(const NamedViews& variables);
   absl::Status AllocateArenas();
   absl::StatusOr<Results> AllocateResults() const;
+  // Gives every micro-batch what was made for all of them.
+  void ShareResults(Results& results) const;
   void StartVariables();
   void RecordTimeline(const RunState& state) const;
   void RunDevice(int device, const RunState& state);
@@ -84,7 +87,7 @@ class ScheduleRunner {
   void* AddressOf(int value, int micro_batch, const RunState& state) const;
 
   const std::shared_ptr<const PipelinePlan> plan_;
-  std::vector<int> cpus_;
+  ScheduleRunnerOptions options_;
   std::vector<Written> written_;
   std::vector<std::unique_ptr<Job>> jobs_;  // By stage of the plan.
   std::vector<Buffer> arenas_;              // By device.

@@ -451,15 +451,15 @@ TEST_F(ScheduleRunnerTest, RefusesStagesThatDontFit) {
 TEST_F(ScheduleRunnerTest, RefusesVariablesThatDevicesWouldRaceOn) {
   Make(PipelineKind::k1F1B, 2, 2);
   stages_[3] =
-      MakeStage({JobType::kForward, 1}, R"(program @tied(%h1: f32[2,4]) {
-  %w = variable "w0" : f32[4,4]
-  %h2 = aten.mm(%h1, %w) : f32[2,4]
+      MakeStage({JobType::kForward, 1}, R"(program @shared(%h1: f32[2,4]) {
+  %seen = variable "seen0" : f32[1]
+  %h2 = aten.mul.Tensor(%h1, %seen) : f32[2,4]
   return %h2
 }
 )");
   EXPECT_THAT(MakePipelinePlan(),
               StatusIs(kInvalid,
-                       HasSubstr("variable \"w0\": update(0) writes it on "
+                       HasSubstr("variable \"seen0\": forward(0) writes it on "
                                  "device 0, forward(1) uses it on device 1")));
   stages_[3] =
       MakeStage({JobType::kForward, 1}, R"(program @wide(%h1: f32[2,5]) {

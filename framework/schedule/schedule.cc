@@ -84,7 +84,7 @@ class Parser {
                         .micro_batch = ScheduledJob::kAllMicroBatches};
     MICA_RETURN_IF_ERROR(tokens_.Expect('('));
     MICA_ASSIGN_OR_RETURN(job.stage, ParseNumber("a stage"));
-    if (*type != JobType::kUpdate) {
+    if (!IsForAllMicroBatches(*type)) {
       MICA_RETURN_IF_ERROR(tokens_.Expect(','));
       MICA_ASSIGN_OR_RETURN(job.micro_batch, ParseNumber("a micro-batch"));
     }
@@ -120,6 +120,8 @@ absl::string_view ToString(JobType type) {
       return "backward_input";
     case JobType::kBackwardWeight:
       return "backward_weight";
+    case JobType::kReduce:
+      return "reduce";
     case JobType::kUpdate:
       return "update";
   }
@@ -135,7 +137,7 @@ std::optional<JobType> ParseJobType(absl::string_view text) {
 
 std::string ScheduledJob::ToString() const {
   const absl::string_view name = mica::ToString(type);
-  if (type == JobType::kUpdate) return absl::StrCat(name, "(", stage, ")");
+  if (IsForAllMicroBatches(type)) return absl::StrCat(name, "(", stage, ")");
   return absl::StrCat(name, "(", stage, ",", micro_batch, ")");
 }
 

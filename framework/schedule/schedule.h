@@ -20,12 +20,20 @@ enum class JobType : uint8_t {
   kBackward,        // Gradients of a stage's inputs and of its variables.
   kBackwardInput,   // Those of its inputs alone, which the stage before awaits.
   kBackwardWeight,  // Those of its variables alone, which no other stage does.
-  kUpdate,          // Of a stage's variables, after all of its micro-batches.
+  // What updates of all stages read of one stage's gradients, as a norm over
+  // all of them does, after all of its micro-batches.
+  kReduce,
+  kUpdate,  // Of a stage's variables, after all of its micro-batches.
 };
 
 inline constexpr std::array kJobTypes = {
-    JobType::kForward, JobType::kBackward, JobType::kBackwardInput,
-    JobType::kBackwardWeight, JobType::kUpdate};
+    JobType::kForward,        JobType::kBackward, JobType::kBackwardInput,
+    JobType::kBackwardWeight, JobType::kReduce,   JobType::kUpdate};
+
+// True for what a stage runs once, for all micro-batches.
+constexpr bool IsForAllMicroBatches(JobType type) {
+  return type == JobType::kReduce || type == JobType::kUpdate;
+}
 
 // "forward", "backward_input".
 absl::string_view ToString(JobType type);
@@ -34,7 +42,7 @@ std::optional<JobType> ParseJobType(absl::string_view text);
 // One Job of a Schedule: what is run is told by its type and stage, on what by
 // its micro-batch.
 struct ScheduledJob {
-  // The micro-batch of an update, which is for all of them.
+  // The micro-batch of a Job that is for all of them.
   static constexpr int kAllMicroBatches = -1;
 
   JobType type = JobType::kForward;

@@ -3,129 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from e2e.pipelines import BATCH, KINDS, Net, Trained, assert_same, feeds, run
+from torch import Tensor
 
 import mica
-
-DIM, HEADS, TOKENS, BATCH, LAYERS = 16, 2, 5, 2, 4
-KINDS = ["gpipe", "1f1b", "interleaved", "zb_h1", "zbv"]
-
-
-class Layer(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm1 = nn.LayerNorm(DIM)
-        self.qkv = nn.Linear(DIM, 3 * DIM)
-        self.out = nn.Linear(DIM, DIM)
-        self.norm2 = nn.LayerNorm(DIM)
-        self.mlp = nn.Sequential(
-            nn.Linear(DIM, 4 * DIM), nn.GELU(), nn.Linear(4 * DIM, DIM)
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        heads = (*x.shape[:-1], HEADS, DIM // HEADS)
-        q, k, v = self.qkv(self.norm1(x)).chunk(3, dim=-1)
-        q, k, v = (part.view(heads).transpose(1, 2) for part in (q, k, v))
-        h = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(h.transpose(1, 2).reshape(x.shape))
-        return x + self.mlp(self.norm2(x))
-
-
-class Net(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed = nn.Embedding(11, DIM)
-        self.layers = nn.ModuleList([Layer() for _ in range(LAYERS)])
-        self.head = nn.Linear(DIM, 11)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        x = self.embed(tokens)
-        for layer in self.layers:
-            x = layer(x)
-        return self.head(x)
-
-
-class Trained:
-    """A model, its captured step on one micro-batch, and its start."""
-
-    def __init__(self, optimizer: str, micro_batches: int) -> None:
-        torch.manual_seed(7)
-        self.model = model = Net()
-        params = model.parameters()
-        opt = (
-            torch.optim.AdamW(params, lr=0.02)
-            if optimizer == "adamw"
-            else torch.optim.SGD(params, lr=0.1, momentum=0.9)
-        )
-        self.opt = opt
-
-        def step(tokens: Tensor, labels: Tensor) -> Tensor:
-            opt.zero_grad()
-            logits = model(tokens).flatten(0, 1)
-            loss = nn.functional.cross_entropy(logits, labels.flatten())
-            (loss / micro_batches).backward()
-            opt.step()
-            return loss.detach()
-
-        self.step = step
-        example = torch.zeros(BATCH, TOKENS, dtype=torch.long)
-        self.program = mica.capture(step, (example, example.clone()))
-        self.start = {
-            name: tensor.detach().clone()
-            for name, tensor in self.program.tensors.items()
-        }
-
-    def restart(self) -> None:
-        with torch.no_grad():
-            for name, tensor in self.program.tensors.items():
-                tensor.copy_(self.start[name])
-
-    def state(self) -> dict[str, Tensor]:
-        return {
-            name: tensor.detach().clone()
-            for name, tensor in self.program.tensors.items()
-        }
-
-
-def feeds(micro_batches: int, seed: int = 0) -> dict[str, Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    shape = (micro_batches * BATCH, TOKENS)
-    return {
-        name: torch.randint(0, 11, shape, generator=generator)
-        for name in ("tokens", "labels")
-    }
-
-
-def assert_same(got: Mapping[str, Tensor], want: Mapping[str, Tensor]) -> None:
-    assert got.keys() == want.keys()
-    for name, tensor in got.items():
-        assert torch.equal(tensor, want[name]), name
 
 
 @pytest.fixture(scope="module")
 def trained() -> Trained:
     return Trained("adamw", 4)
-
-
-def run(
-    trained: Trained, schedule: mica.Schedule, fuse: bool = True, **options: Any
-) -> tuple[list[Tensor], dict[str, Tensor]]:
-    """Three steps from the start: the last losses, and what they left."""
-    trained.restart()
-    executor = mica.Executor("cpu", num_threads=1, fuse=fuse)
-    for number in range(3):
-        results = executor.run(
-            trained.program,
-            feeds(schedule.num_micro_batches, number),
-            schedule=schedule,
-            **options,
-        )
-    return [losses[0] for losses in results], trained.state()
 
 
 @pytest.mark.parametrize("fuse", [False, True])
@@ -166,11 +57,7 @@ def test_is_eagers_step_over_the_whole_batch() -> None:
     _, state = run(trained, schedule)
     trained.restart()
     for number in range(3):
-        fed = feeds(4, number)
-        trained.opt.zero_grad()
-        logits = trained.model(fed["tokens"]).flatten(0, 1)
-        nn.functional.cross_entropy(logits, fed["labels"].flatten()).backward()
-        trained.opt.step()
+        trained.eager_step(feeds(4, number))
     for name, want in trained.state().items():
         torch.testing.assert_close(state[name], want, rtol=1e-4, atol=1e-5)
 
@@ -366,46 +253,6 @@ def test_says_what_is_wrong_with_schedules(trained: Trained) -> None:
             trained.program, feeds(4), ["nope"], schedule=schedule
         ),
     )
-
-
-def test_clipping_by_the_global_norm_is_refused_on_several_stages() -> None:
-    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
-    opt = torch.optim.SGD(model.parameters(), lr=0.1)
-
-    def step(x: Tensor) -> Tensor:
-        opt.zero_grad()
-        loss = model(x).square().mean()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
-        opt.step()
-        return loss.detach()
-
-    program = mica.capture(step, (torch.ones(2, 4),))
-    executor = mica.Executor("cpu")
-    one = mica.Schedule("gpipe", devices=1, micro_batches=2)
-    executor.run(program, {"x": torch.ones(4, 4)}, schedule=one)
-    two = mica.Schedule("gpipe", devices=2, micro_batches=2)
-    with pytest.raises(ValueError, match="reads gradients of stages 0 and 1"):
-        executor.run(program, {"x": torch.ones(4, 4)}, schedule=two)
-
-
-def test_random_numbers_are_refused() -> None:
-    model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))
-    opt = torch.optim.SGD(model.parameters(), lr=0.1)
-
-    def step(x: Tensor) -> Tensor:
-        opt.zero_grad()
-        loss = model(x).square().mean()
-        loss.backward()
-        opt.step()
-        return loss.detach()
-
-    program = mica.capture(step, (torch.ones(2, 4),))
-    schedule = mica.Schedule("gpipe", devices=1, micro_batches=2)
-    with pytest.raises(NotImplementedError, match="random numbers"):
-        mica.Executor("cpu").run(
-            program, {"x": torch.ones(4, 4)}, schedule=schedule
-        )
 
 
 def test_forward_passes_alone_are_pipelines_too() -> None:
