@@ -441,7 +441,7 @@ absl::StatusOr<CutProgram> CutIntoStages(const Program& program,
                      " stages, got ", options.device_of_stage.size()));
   }
   for (const Op& op : program.ops()) {
-    if (!HasEffect(op)) continue;
+    if (options.keeps_random_order || !HasEffect(op)) continue;
     return absl::UnimplementedError(absl::StrCat(
         Describe(op), ": a Schedule can't keep the order of random numbers"));
   }

@@ -38,6 +38,9 @@ struct CutOptions {
   bool split_backward = false;
   // Stages have reducing Jobs, needed or not.
   bool reduce = false;
+  // Ops with effects are taken: who runs them sees to it that random numbers
+  // are those of the whole Program.
+  bool keeps_random_order = false;
 };
 
 // Programs of all classes of Jobs, in terms that PipelinePlan joins.
@@ -76,8 +79,8 @@ struct CutProgram {
 // InvalidArgument, naming the value or variable, where an update reads a value
 // of a micro-batch, where a gradient is of no variable or several, where an
 // input is updated, and where the Program returns what no op computes.
-// Unimplemented, naming the op, for random numbers: they would be drawn in
-// another order.
+// Unimplemented, naming the op, for random numbers, unless keeps_random_order:
+// they would be drawn in another order.
 absl::StatusOr<CutProgram> CutIntoStages(const Program& program,
                                          const CutOptions& options,
                                          const OpRegistry& registry);

@@ -215,8 +215,7 @@ TEST(CutTest, WhatIsComputedFromGradientsIsReturned) {
 
 TEST(CutTest, OnlyNumbersAreKeptForTheUpdateOfTheirStage) {
   std::string text = ScaledText();
-  text.insert(text.find("  %q0"),
-              "  %e0 = aten.neg(%g0) : f32[8,8]\n");
+  text.insert(text.find("  %q0"), "  %e0 = aten.neg(%g0) : f32[8,8]\n");
   for (size_t at; (at = text.find("(%g0, %norm)")) != std::string::npos;) {
     text.replace(at, 12, "(%e0, %norm)");
   }
@@ -332,6 +331,24 @@ TEST(CutTest, RefusesUpdatesThatReadAMicroBatchsValue) {
       Cut(text, {.loss = "loss", .gradients = {{"a.weight", "g"}}}),
       StatusIs(kInvalid, HasSubstr("%loss of aten.sum is a micro-batch's, but "
                                    "an update reads it")));
+}
+
+TEST(CutTest, LeavesTheOrderOfRandomNumbersToWhoKeepsIt) {
+  std::string text = kForward;
+  text.insert(text.find("  %w0"),
+              "  opaque \"aten::noise(Tensor x) -> Tensor\"\n");
+  text.insert(text.find("  %t1"), "  %n = aten.noise(%h) : f32[4,8]\n");
+  text.replace(text.find("(%h, %t1)"), 9, "(%n, %t1)");
+  EXPECT_THAT(Cut(text, {.num_stages = 2}),
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       HasSubstr("aten.noise: a Schedule can't keep the order "
+                                 "of random numbers")));
+  MICA_ASSERT_OK_AND_ASSIGN(
+      const CutProgram cut,
+      Cut(text, {.num_stages = 2, .keeps_random_order = true}));
+  EXPECT_EQ(cut.stages.size(), 2);
+  EXPECT_THAT(ToText(cut.stages[0].program) + ToText(cut.stages[1].program),
+              HasSubstr("%n = aten.noise(%h)"));
 }
 
 TEST(CutTest, MatrixProductsCostTheirMultiplications) {

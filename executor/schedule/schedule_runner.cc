@@ -253,7 +253,9 @@ void ScheduleRunner::RunDevice(int device, const RunState& state) {
   for (JobId id = graph.begin(device); id < graph.end(device); ++id) {
     if (!state.gate.WaitForInputs(id)) return;
     spans_[id].start = now_us();
-    const absl::Status status = RunJob(id, state);
+    const auto run = [&] { return RunJob(id, state); };
+    const absl::Status status =
+        options_.around_job ? options_.around_job(graph.job(id), run) : run();
     if (!status.ok()) {
       state.gate.Fail(Annotate(status, absl::StrCat(graph.job(id).ToString(),
                                                     " on device ", device)));

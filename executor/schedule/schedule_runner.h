@@ -3,11 +3,13 @@
 #ifndef MICA_EXECUTOR_SCHEDULE_SCHEDULE_RUNNER_H_
 #define MICA_EXECUTOR_SCHEDULE_SCHEDULE_RUNNER_H_
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -23,6 +25,11 @@ namespace mica {
 struct ScheduleRunnerOptions {
   // The CPU that a device's thread stays on, by device; empty for any.
   std::vector<int> cpus;
+  // If set, each Job runs in a call of this, on its device's thread: it calls
+  // `run` once, and its error is the Job's.
+  std::function<absl::Status(const ScheduledJob& job,
+                             absl::FunctionRef<absl::Status()> run)>
+      around_job;
 };
 
 // Joins a PipelinePlan to one set of variables and runs it any number of

@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "python/bridge/random_draws.h"
 #include "python/bridge/tensors.h"
 
 namespace mica {
@@ -41,6 +42,7 @@ struct OpaqueState {
   std::vector<bool> is_used;
   std::vector<int> hidden_results;
   bool has_dynamic_sizes = false;
+  bool is_random = false;
 };
 
 // "aten.add_.Tensor" as ATen's {"aten::add_", "Tensor"}; the same after
@@ -234,7 +236,13 @@ bool LaunchOpaque(const void* opaque, void* const* args,
       stack.push_back(reader.Next(param));
     }
     const torch::jit::Stack arguments = stack;
-    state.op.callBoxed(&stack);
+    if (state.is_random) {
+      const absl::Status status =
+          DrawInTurn(state.name, [&] { state.op.callBoxed(&stack); });
+      if (!status.ok()) return context.Fail(status);
+    } else {
+      state.op.callBoxed(&stack);
+    }
     std::vector<at::Tensor> tensors;
     for (const c10::IValue& value : stack) AppendTensors(value, tensors);
     for (int param : state.hidden_results) {
@@ -283,6 +291,7 @@ Verdict PrepareOpaque(const KernelRequest& request) {
     state->results.push_back(result.type);
   }
   state->hidden_results = request.def->hidden_results();
+  state->is_random = DrawsRandomNumbers(*request.def);
   state->has_dynamic_sizes = op->hasTag(at::Tag::dynamic_output_shape);
   return Prepared{.launch = LaunchOpaque, .state = std::move(state)};
 }

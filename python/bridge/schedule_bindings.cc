@@ -33,6 +33,7 @@
 #include "python/bridge/bindings.h"
 #include "python/bridge/opaque.h"
 #include "python/bridge/plans.h"
+#include "python/bridge/random_draws.h"
 #include "python/bridge/status.h"
 #include "python/bridge/tensors.h"
 
@@ -105,22 +106,12 @@ absl::StatusOr<PySchedule> MakeSchedule(const std::string& kind, int devices,
 struct PyPipeline {
   std::shared_ptr<const Program> program;
   std::shared_ptr<const PipelinePlan> plan;
+  RandomDraws draws;
   std::vector<int> cpus;
   NamedViews bound;
   std::unique_ptr<ScheduleRunner> runner;
+  RandomRun* random = nullptr;  // Of the run under way, if ops draw any.
 };
-
-// Random numbers come from one generator, in the order in which devices ask.
-absl::Status RefuseRandomOps(const Program& program) {
-  absl::Status status;
-  ForEachOp(program, [&](const Op& op) {
-    if (!status.ok() || !DrawsRandomNumbers(*op.def)) return;
-    status = absl::UnimplementedError(
-        absl::StrCat(Describe(op),
-                     ": draws random numbers, whose order a Schedule changes"));
-  });
-  return status;
-}
 
 absl::StatusOr<std::unique_ptr<PyPipeline>> MakePipelineOf(
     const PyProgram& program, const PySchedule& schedule,
@@ -131,7 +122,6 @@ absl::StatusOr<std::unique_ptr<PyPipeline>> MakePipelineOf(
     return absl::UnimplementedError(
         "an Executor of frozen variables can't run a Schedule");
   }
-  MICA_RETURN_IF_ERROR(RefuseRandomOps(*program.program));
   auto pipeline = std::make_unique<PyPipeline>();
   pipeline->program = program.program;
   if (!fetches.empty()) {
@@ -145,8 +135,11 @@ absl::StatusOr<std::unique_ptr<PyPipeline>> MakePipelineOf(
                             .prepare_opaque = &PrepareOpaque};
   MICA_ASSIGN_OR_RETURN(
       pipeline->plan,
-      PlanPipeline(*pipeline->program, schedule.schedule, {.scopes = scopes},
-                   options, AllOps(), *Plans()));
+      PlanPipeline(*pipeline->program, schedule.schedule,
+                   {.scopes = scopes, .keeps_random_order = true}, options,
+                   AllOps(), *Plans()));
+  MICA_ASSIGN_OR_RETURN(pipeline->draws,
+                        FindRandomDraws(*pipeline->program, *pipeline->plan));
   return pipeline;
 }
 
@@ -310,12 +303,23 @@ std::vector<std::vector<nb::object>> Run(PyPipeline& self, nb::object feed,
   const NamedViews views = ValueOrThrow(VariablesOf(variables));
   if (self.runner == nullptr || !IsSame(views, self.bound)) {
     self.runner = nullptr;
-    self.runner = ValueOrThrow(
-        ScheduleRunner::Create(self.plan, views, {.cpus = self.cpus}));
+    self.runner = ValueOrThrow(ScheduleRunner::Create(
+        self.plan, views,
+        {.cpus = self.cpus, .around_job = [&self](const auto& job, auto run) {
+           return self.random == nullptr ? run()
+                                         : self.random->RunJob(job, run);
+         }}));
     self.bound = views;
   }
   const Feeds feeds = ValueOrThrow(FeedsOf(self, feed));
+  std::optional<RandomRun> random;
+  self.random = nullptr;
+  if (!self.draws.counts.empty()) {
+    random.emplace(self.draws, self.plan->graph().num_micro_batches());
+    self.random = &*random;
+  }
   const auto results = ValueOrThrow(RunAndWatch(*self.runner, feeds));
+  if (random.has_value()) random->Finish();
   std::vector<std::vector<nb::object>> tensors;
   for (const std::vector<Tensor>& batch : results) {
     tensors.emplace_back();
