@@ -38,7 +38,8 @@ inline int NumOperands(const Frame* /*frame*/, int known_depth) {
 
 // Does what is left to do about a frame that somebody evaluated in the
 // interpreter's place: an evaluation is to take its frame away, and only the
-// interpreter can. It does so as an exception leaves the frame at once.
+// interpreter can. It does so as an exception leaves the frame at once; a tool
+// of sys.monitoring's sees the function thrown into and left.
 inline void DropFrame(PyThreadState* thread, Frame* frame) {
   const PyErrorKeeper keeper;
   PyErr_SetNone(PyExc_StopIteration);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "python/interpreter/frame_hook.h"
+#include "python/interpreter/instructions.h"
 #include "python/interpreter/interpreter.h"
 #include "python/interpreter/pending_signals.h"
 #include "python/interpreter/testing/event_log.h"
@@ -77,6 +78,22 @@ PyObject* Events(PyObject* /*self*/, PyObject* args, PyObject* keywords) {
     if (!text || PyList_Append(lines.get(), text.get()) != 0) return nullptr;
   }
   return Py_BuildValue("(OO)", lines.get(), result.get());
+}
+
+// depths(code): the operands before each instruction, -1 where none leads to;
+// None for code that can't be followed. All 0 on 3.11.
+PyObject* Depths(PyObject* /*self*/, PyObject* code) {
+  const auto instructions =
+      Instructions::Of(reinterpret_cast<PyCodeObject*>(code));
+  if (instructions == nullptr) Py_RETURN_NONE;
+  PyRef depths = PyRef::Steal(PyList_New(0));
+  for (int unit = 0; unit < instructions->num_units(); ++unit) {
+    const Instruction& instruction = instructions->at(unit);
+    if (instruction.act == Act::kPartOfStep) continue;
+    const PyRef depth = PyRef::Steal(PyLong_FromLong(instruction.depth));
+    if (PyList_Append(depths.get(), depth.get()) != 0) return nullptr;
+  }
+  return depths.release();
 }
 
 // ---- Versions and insides of objects. ----
@@ -271,6 +288,7 @@ PyMethodDef methods[] = {
     {"events",
      reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&Events)),
      METH_VARARGS | METH_KEYWORDS, nullptr},
+    {"depths", Depths, METH_O, nullptr},
     {"dict_version", VersionOfDict, METH_O, nullptr},
     {"type_version", VersionOfType, METH_O, nullptr},
     {"instance_dict", InstanceDictOf, METH_O, nullptr},

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import mica_interpreter_testing as stream
@@ -191,3 +195,22 @@ if sys.version_info >= (3, 12):
                 sys.monitoring.free_tool_id(i)
         assert result == 2
         assert lines == ["refuse: no tool of sys.monitoring's is free"], lines
+
+    def codes_of(code: CodeType) -> Iterator[CodeType]:
+        yield code
+        for constant in code.co_consts:
+            if isinstance(constant, CodeType):
+                yield from codes_of(constant)
+
+    @check
+    def depths_of_the_standard_librarys_code_are_the_compilers() -> None:
+        count = 0
+        for file in sorted(Path(os.__file__).parent.glob("*.py")):
+            module = compile(file.read_bytes(), str(file), "exec")
+            for code in codes_of(module):
+                depths = stream.depths(code)
+                assert depths is not None, code
+                # On 3.13 the compiler counts a place for generators' sake.
+                assert code.co_stacksize - max(depths) in (0, 1), code
+                count += 1
+        assert count > 5000, count
