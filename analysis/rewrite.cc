@@ -192,16 +192,60 @@ std::vector<ValueId> OperandsOf(const Op& op) {
   return operands;
 }
 
+namespace {
+
+// Updates and returns among the uses of values.
+void CountOutside(const Program& program, absl::Span<int> uses) {
+  for (const Update& update : program.updates()) ++uses[update.value];
+  for (ValueId id : program.outputs()) {
+    if (id != kNoValue) ++uses[id];
+  }
+}
+
+// What dead ops read they alone may read: but the last of them gives nothing
+// that is read at all.
+bool IsUnused(const Op& op, absl::Span<const int> uses) {
+  return !op.def->has_effect() &&
+         std::all_of(op.results.begin(), op.results.end(),
+                     [&](ValueId id) { return uses[id] == 0; });
+}
+
+}  // namespace
+
 std::vector<int> CountUses(const Program& program) {
   std::vector<int> uses(program.num_values(), 0);
   for (const Op& op : program.ops()) {
     ForEachValue(op.arguments, [&](ValueId id) { ++uses[id]; });
   }
-  for (const Update& update : program.updates()) ++uses[update.value];
-  for (ValueId id : program.outputs()) {
-    if (id != kNoValue) ++uses[id];
-  }
+  CountOutside(program, absl::MakeSpan(uses));
   return uses;
+}
+
+Reads FindReads(const Program& program) {
+  Reads reads{.uses = LargeVector<int>(program.num_values(), 0),
+              .last_op = LargeVector<OpId>(program.num_values(), -1)};
+  OpId op_id = 0;
+  for (const Op& op : program.ops()) {
+    ForEachValue(op.arguments, [&](ValueId id) {
+      ++reads.uses[id];
+      reads.last_op[id] = op_id;
+    });
+    if (op.def->is_view()) reads.views.push_back(op_id);
+    if (op.results.empty()) {
+      reads.has_dead_ops = reads.has_dead_ops || !op.def->has_effect();
+    }
+    ++op_id;
+  }
+  CountOutside(program, absl::MakeSpan(reads.uses));
+  // Few values are unused, so few ops are looked at again.
+  for (ValueId id = 0; id < program.num_values(); ++id) {
+    if (reads.uses[id] > 0) continue;
+    const Value& value = program.value(id);
+    reads.has_dead_ops = reads.has_dead_ops ||
+                         (value.kind == ValueKind::kResult &&
+                          IsUnused(program.ops()[value.index], reads.uses));
+  }
+  return reads;
 }
 
 absl::StatusOr<Program> KeepLiveOps(const Program& program,
@@ -240,21 +284,8 @@ absl::StatusOr<Program> KeepLiveOps(const Program& program,
 }
 
 bool MayHaveDeadOps(const Program& program) {
-  if (program.depth() > 0) return true;  // Perhaps in a body.
-  std::vector<bool> is_live(program.num_values(), false);
-  for (ValueId id : program.outputs()) {
-    if (id != kNoValue) is_live[id] = true;  // A body may lack some.
-  }
-  for (const Update& update : program.updates()) is_live[update.value] = true;
-  for (size_t i = program.ops().size(); i-- > 0;) {
-    const Op& op = program.ops()[i];
-    const bool is_needed = op.def->has_effect() ||
-                           std::any_of(op.results.begin(), op.results.end(),
-                                       [&](ValueId id) { return is_live[id]; });
-    if (!is_needed) return true;
-    ForEachValue(op.arguments, [&](ValueId id) { is_live[id] = true; });
-  }
-  return false;
+  // Perhaps in a body.
+  return program.depth() > 0 || FindReads(program).has_dead_ops;
 }
 
 absl::StatusOr<Program> RemoveDeadOps(const Program& program,

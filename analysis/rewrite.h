@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "framework/base/large_vector.h"
 #include "framework/ir/program.h"
 #include "framework/ir/program_builder.h"
 #include "framework/op/op_registry.h"
@@ -82,6 +83,17 @@ std::vector<ValueId> OperandsOf(const Op& op);
 
 // How many ops, updates and returns read each value.
 std::vector<int> CountUses(const Program& program);
+
+// The same and more of what one look at each op tells: in a large Program that
+// is what an analysis of little work takes long for.
+struct Reads {
+  LargeVector<int> uses;      // CountUses().
+  LargeVector<OpId> last_op;  // By value: the last op that reads it; -1.
+  LargeVector<OpId> views;    // In order.
+  // Of a Program without bodies: RemoveDeadOps() would leave some out.
+  bool has_dead_ops = false;
+};
+Reads FindReads(const Program& program);
 
 // The Program without ops that nothing depends on, and without results of
 // branches and loops that nobody reads. Inputs and variables stay. `kept`,

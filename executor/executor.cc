@@ -115,7 +115,7 @@ absl::StatusOr<Program> Executor::MakeStatic(const Program& program,
         MatchFeed(name, program.type(id), feeds.at(name).type, sizes));
   }
   if (program.is_static()) return program;
-  if (FindBoundedOp(program) >= 0) {
+  if (program.first_bounded_op() >= 0) {
     return SpecialiseKnown(program, sizes, ops_);
   }
   return Specialise(program, sizes, ops_);
@@ -168,7 +168,7 @@ absl::StatusOr<Executor::Prepared*> Executor::PrepareAnew(
   auto prepared = std::make_unique<Prepared>();
   prepared->source = program;
   prepared->fixed = std::make_shared<const Program>(std::move(fixed));
-  if (FindBoundedOp(*prepared->fixed) >= 0) {
+  if (prepared->fixed->first_bounded_op() >= 0) {
     MICA_ASSIGN_OR_RETURN(Segments segments,
                           CutAtBoundedOp(*prepared->fixed, ops_));
     prepared->segments =

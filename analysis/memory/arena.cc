@@ -84,10 +84,14 @@ class ArenaPlanner {
 ArenaPlan PlanArena(absl::Span<const Lifetime> lifetimes,
                     const ArenaOptions& options) {
   const Packing packing(lifetimes, options.alignment);
-  const Stack stack = ArenaPlanner(packing, options).Plan();
-  ArenaPlan plan{.offsets = std::vector<int64_t>(lifetimes.size()),
-                 .arena_bytes = stack.bytes,
+  Stack stack = ArenaPlanner(packing, options).Plan();
+  ArenaPlan plan{.arena_bytes = stack.bytes,
                  .live_set_bytes = packing.live_set_bytes()};
+  if (stack.offsets.size() == lifetimes.size()) {
+    plan.offsets = std::move(stack.offsets);  // In the lifetimes' order.
+    return plan;
+  }
+  plan.offsets.resize(lifetimes.size());
   for (int i = 0; i < packing.num_blocks(); ++i) {
     plan.offsets[packing.blocks()[i].lifetime] = stack.offsets[i];
   }

@@ -4,10 +4,10 @@
 #define MICA_ANALYSIS_MEMORY_ARENA_H_
 
 #include <cstdint>
-#include <vector>
 
 #include "absl/types/span.h"
 #include "analysis/memory/lifetime.h"
+#include "framework/base/large_vector.h"
 #include "framework/tensor/tensor.h"
 
 namespace mica {
@@ -25,7 +25,7 @@ struct ArenaOptions {
 
 // Offsets in an arena, one for each Lifetime.
 struct ArenaPlan {
-  std::vector<int64_t> offsets;
+  LargeVector<int64_t> offsets;
   int64_t arena_bytes = 0;
   // The most bytes that are alive at once, sizes rounded up: no plan can do
   // with less.

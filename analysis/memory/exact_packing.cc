@@ -81,7 +81,7 @@ class Styles {
   // Of each block, how many have a smaller key.
   template <typename Key>
   RankList Ranks(Key key) const {
-    const std::vector<Block>& blocks = packing_.blocks();
+    const absl::Span<const Block> blocks = packing_.blocks();
     std::vector<int32_t> order(blocks.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {

@@ -77,17 +77,23 @@ class FreeList {
 };
 
 // The blocks by a section of theirs, in their own order within it.
-std::vector<int32_t> BySection(const Packing& packing, int32_t Block::*section,
-                               std::vector<int32_t>& begins) {
-  begins.assign(packing.num_sections() + 2, 0);
-  for (const Block& block : packing.blocks()) ++begins[block.*section + 1];
-  std::partial_sum(begins.begin(), begins.end(), begins.begin());
-  std::vector<int32_t> next = begins;
-  std::vector<int32_t> order(packing.num_blocks());
+struct BlocksOfSections {
+  LargeVector<int32_t> begins;  // In `order`, by section; then the end.
+  LargeVector<int32_t> order;
+};
+
+BlocksOfSections BySection(const Packing& packing, int32_t Block::*section) {
+  BlocksOfSections by;
+  // Two more than the sections: what is counted in one begins in the next.
+  by.begins.resize(packing.num_sections() + 3);
+  const auto next = by.begins.begin() + 1;
+  for (const Block& block : packing.blocks()) ++next[block.*section + 1];
+  std::partial_sum(by.begins.begin(), by.begins.end(), by.begins.begin());
+  by.order.resize(packing.num_blocks());
   for (int32_t i = 0; i < packing.num_blocks(); ++i) {
-    order[next[packing.blocks()[i].*section]++] = i;
+    by.order[next[packing.blocks()[i].*section]++] = i;
   }
-  return order;
+  return by;
 }
 
 bool StartsBefore(const Block& a, const Block& b) {
@@ -107,20 +113,19 @@ constexpr int64_t kMaxTries = 64;
 }  // namespace
 
 Stack PackInTime(const Packing& packing) {
-  const std::vector<Block>& blocks = packing.blocks();
-  Stack stack{.offsets = std::vector<int64_t>(blocks.size())};
-  std::vector<int32_t> begins;
-  std::vector<int32_t> ends;
-  std::vector<int32_t> starting = BySection(packing, &Block::begin, begins);
-  const std::vector<int32_t> ending = BySection(packing, &Block::end, ends);
+  const absl::Span<const Block> blocks = packing.blocks();
+  Stack stack{.offsets = LargeVector<int64_t>(blocks.size())};
+  BlocksOfSections starting = BySection(packing, &Block::begin);
+  const BlocksOfSections ending = BySection(packing, &Block::end);
   FreeList free_list;
   for (int32_t section = 0; section < packing.num_sections(); ++section) {
-    for (int32_t k = ends[section]; k < ends[section + 1]; ++k) {
-      const int32_t i = ending[k];
+    for (int32_t k = ending.begins[section]; k < ending.begins[section + 1];
+         ++k) {
+      const int32_t i = ending.order[k];
       free_list.Give(stack.offsets[i], blocks[i].bytes);
     }
-    const auto first = starting.begin() + begins[section];
-    const auto last = starting.begin() + begins[section + 1];
+    const auto first = starting.order.begin() + starting.begins[section];
+    const auto last = starting.order.begin() + starting.begins[section + 1];
     std::stable_sort(first, last, [&](int32_t a, int32_t b) {
       return StartsBefore(blocks[a], blocks[b]);
     });
@@ -134,8 +139,8 @@ Stack PackInTime(const Packing& packing) {
 
 Stack PackInOrder(const Packing& packing, const BlockLists& overlaps,
                   absl::Span<const int32_t> order) {
-  const std::vector<Block>& blocks = packing.blocks();
-  Stack stack{.offsets = std::vector<int64_t>(blocks.size())};
+  const absl::Span<const Block> blocks = packing.blocks();
+  Stack stack{.offsets = LargeVector<int64_t>(blocks.size())};
   std::vector<bool> is_placed(blocks.size());
   std::vector<ByteRange> busy;
   for (int32_t i : order) {
@@ -154,7 +159,7 @@ Stack PackInOrder(const Packing& packing, const BlockLists& overlaps,
 
 Stack PackByOrders(const Packing& packing, const BlockLists& overlaps,
                    int64_t enough, int64_t max_work, Stack best) {
-  const std::vector<Block>& blocks = packing.blocks();
+  const absl::Span<const Block> blocks = packing.blocks();
   const int64_t tries = std::clamp<int64_t>(
       max_work / std::max<int64_t>(2 * packing.num_overlaps(), 1), 1,
       kMaxTries);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "analysis/memory/packing.h"
+#include "framework/base/large_vector.h"
 #include "framework/tensor/tensor.h"
 
 namespace mica {
@@ -77,7 +78,7 @@ class LiveBytes {
     blocks_[i].most = *std::max_element(begin, end) - blocks_[i].removed;
   }
 
-  std::vector<int64_t> bytes_;  // By step, before what blocks have removed.
+  LargeVector<int64_t> bytes_;  // By step, before what blocks have removed.
   std::vector<Block> blocks_;
 };
 
@@ -128,11 +129,12 @@ class AliveAt {
 class LendingSearch {
  public:
   LendingSearch(absl::Span<const Lifetime> lifetimes,
-                absl::Span<const Lender> lenders, int64_t enough)
+                absl::Span<const Lender> lenders, int64_t enough,
+                LiveBytes live)
       : lifetimes_(lifetimes),
         lenders_(lenders),
         enough_(enough),
-        live_(lifetimes),
+        live_(std::move(live)),
         alive_at_(lifetimes),
         loans_(lifetimes.size()),
         borrowers_(lenders.size()),
@@ -215,8 +217,10 @@ class LendingSearch {
 
 std::vector<Loan> LendMemory(absl::Span<const Lifetime> lifetimes,
                              absl::Span<const Lender> lenders, int64_t enough) {
-  if (lenders.empty()) return std::vector<Loan>(lifetimes.size());
-  return LendingSearch(lifetimes, lenders, enough).Run();
+  if (lenders.empty()) return {};
+  LiveBytes live(lifetimes);
+  if (live.FindPeak().second <= enough) return {};
+  return LendingSearch(lifetimes, lenders, enough, std::move(live)).Run();
 }
 
 }  // namespace mica

@@ -24,7 +24,8 @@ struct Loan {
   friend bool operator==(const Loan&, const Loan&) = default;
 };
 
-// A Loan for each lifetime, so that fewer bytes are alive at once in the arena:
+// A Loan for each lifetime, or none at all if no more than `enough` bytes are
+// ever alive, so that fewer bytes are alive at once in the arena:
 // takes out the largest that are alive where most are, again and again, until
 // none of those fits a lender or no more than `enough` bytes are alive. No two
 // that overlap in time overlap in bytes, and all end before their lender's

@@ -16,20 +16,20 @@ constexpr int64_t kMaxStepsPerLifetime = 16;
 // Numbers the steps from 0: as they are, or the ones in use alone.
 class Steps {
  public:
-  explicit Steps(const std::vector<Lifetime>& lifetimes) {
+  explicit Steps(absl::Span<const Block> blocks) {
     int64_t last = std::numeric_limits<int64_t>::min();
     first_ = std::numeric_limits<int64_t>::max();
-    for (const Lifetime& lifetime : lifetimes) {
-      CHECK_LE(lifetime.first, lifetime.last);
-      first_ = std::min<int64_t>(first_, lifetime.first);
-      last = std::max<int64_t>(last, lifetime.last);
+    for (const Block& block : blocks) {
+      CHECK_LE(block.first, block.last);
+      first_ = std::min(first_, block.first);
+      last = std::max(last, block.last);
     }
     size_ = last - first_ + 1;
-    const auto count = static_cast<int64_t>(lifetimes.size());
+    const auto count = static_cast<int64_t>(blocks.size());
     if (size_ <= kMaxStepsPerLifetime * count) return;
-    for (const Lifetime& lifetime : lifetimes) {
-      used_.push_back(lifetime.first);
-      used_.push_back(lifetime.last);
+    for (const Block& block : blocks) {
+      used_.push_back(block.first);
+      used_.push_back(block.last);
     }
     std::sort(used_.begin(), used_.end());
     used_.erase(std::unique(used_.begin(), used_.end()), used_.end());
@@ -37,7 +37,7 @@ class Steps {
   }
 
   int64_t size() const { return size_; }
-  int64_t operator[](int32_t step) const {
+  int64_t operator[](int64_t step) const {
     if (used_.empty()) return step - first_;
     return std::lower_bound(used_.begin(), used_.end(), step) - used_.begin();
   }
@@ -45,37 +45,34 @@ class Steps {
  private:
   int64_t first_ = 0;
   int64_t size_ = 0;
-  std::vector<int32_t> used_;
+  std::vector<int64_t> used_;
 };
 
 }  // namespace
 
 Packing::Packing(absl::Span<const Lifetime> lifetimes, int64_t alignment) {
   CHECK_GT(alignment, 0);
-  std::vector<Lifetime> used;
+  blocks_.reserve(lifetimes.size());
   for (size_t i = 0; i < lifetimes.size(); ++i) {
     const Lifetime& lifetime = lifetimes[i];
     if (lifetime.bytes <= 0) continue;
-    used.push_back(lifetime);
     blocks_.push_back(
         {.bytes = (lifetime.bytes + alignment - 1) / alignment * alignment,
          .first = lifetime.first,
          .last = lifetime.last,
          .lifetime = static_cast<int32_t>(i)});
   }
-  if (used.empty()) return;
-  const Steps steps(used);
+  if (blocks_.empty()) return;
+  const Steps steps(blocks_);
   std::vector<bool> starts(steps.size());
   std::vector<bool> ends(steps.size());
-  for (size_t i = 0; i < used.size(); ++i) {
-    const auto first = static_cast<int32_t>(steps[used[i].first]);
-    const auto last = static_cast<int32_t>(steps[used[i].last]);
-    blocks_[i].begin = first;
-    blocks_[i].end = last;
-    starts[first] = true;
-    ends[last] = true;
+  for (Block& block : blocks_) {
+    block.begin = static_cast<int32_t>(steps[block.first]);
+    block.end = static_cast<int32_t>(steps[block.last]);
+    starts[block.begin] = true;
+    ends[block.end] = true;
   }
-  std::vector<int32_t> sections(steps.size());
+  LargeVector<int32_t> sections(steps.size());
   int32_t section = -1;
   bool has_ended = true;
   for (int64_t step = 0; step < steps.size(); ++step) {
@@ -96,22 +93,26 @@ Packing::Packing(absl::Span<const Lifetime> lifetimes, int64_t alignment) {
 
 void Packing::CountAlive() {
   const int count = num_sections();
-  std::vector<int64_t> change(count + 1);
-  std::vector<int64_t> starting(count + 1);
-  std::vector<int64_t> ending(count + 1);
+  struct Change {
+    int64_t bytes = 0;
+    int32_t starting = 0;
+    int32_t ending = 0;
+  };
+  LargeVector<Change> changes(count + 1);
   for (const Block& block : blocks_) {
-    change[block.begin] += block.bytes;
-    change[block.end] -= block.bytes;
-    ++starting[block.begin];
-    ++ending[block.end];
+    changes[block.begin].bytes += block.bytes;
+    changes[block.end].bytes -= block.bytes;
+    ++changes[block.begin].starting;
+    ++changes[block.end].ending;
   }
   int64_t bytes = 0;
   int64_t alive = 0;
   for (int section = 0; section < count; ++section) {
-    live_bytes_[section] = bytes += change[section];
+    const Change& change = changes[section];
+    live_bytes_[section] = bytes += change.bytes;
     live_set_bytes_ = std::max(live_set_bytes_, bytes);
-    alive -= ending[section];
-    const int64_t more = starting[section];
+    alive -= change.ending;
+    const int64_t more = change.starting;
     num_overlaps_ += alive * more + more * (more - 1) / 2;
     alive += more;
   }
@@ -158,7 +159,7 @@ int64_t LowestFit(absl::Span<ByteRange> busy, int64_t bytes) {
 }
 
 BlockLists BlockLists::Overlaps(const Packing& packing) {
-  const std::vector<Block>& blocks = packing.blocks();
+  const absl::Span<const Block> blocks = packing.blocks();
   std::vector<std::vector<int32_t>> starting(packing.num_sections());
   for (int32_t i = 0; i < packing.num_blocks(); ++i) {
     starting[blocks[i].begin].push_back(i);

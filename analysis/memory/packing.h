@@ -9,6 +9,7 @@
 
 #include "absl/types/span.h"
 #include "analysis/memory/lifetime.h"
+#include "framework/base/large_vector.h"
 
 namespace mica {
 
@@ -34,11 +35,11 @@ class Packing {
   // sparse.
   Packing(absl::Span<const Lifetime> lifetimes, int64_t alignment);
 
-  const std::vector<Block>& blocks() const { return blocks_; }
+  absl::Span<const Block> blocks() const { return blocks_; }
   int num_blocks() const { return static_cast<int>(blocks_.size()); }
   int num_sections() const { return static_cast<int>(live_bytes_.size()); }
   // What is alive in each section.
-  const std::vector<int64_t>& live_bytes() const { return live_bytes_; }
+  absl::Span<const int64_t> live_bytes() const { return live_bytes_; }
   int64_t live_set_bytes() const { return live_set_bytes_; }
   // Pairs of blocks that share a section.
   int64_t num_overlaps() const { return num_overlaps_; }
@@ -49,15 +50,15 @@ class Packing {
  private:
   void CountAlive();
 
-  std::vector<Block> blocks_;
-  std::vector<int64_t> live_bytes_;
+  LargeVector<Block> blocks_;
+  LargeVector<int64_t> live_bytes_;
   int64_t live_set_bytes_ = 0;
   int64_t num_overlaps_ = 0;
 };
 
 // Offsets of a Packing's blocks, and the end of the highest.
 struct Stack {
-  std::vector<int64_t> offsets;
+  LargeVector<int64_t> offsets;
   int64_t bytes = 0;
 };
 

@@ -64,16 +64,16 @@ std::vector<Planner::Place> Planner::PackForBodies(const Op& op,
 absl::Status Planner::AddControlStep(OpId id) {
   const Op& op = program().ops()[id];
   MICA_ASSIGN_OR_RETURN(auto bodies, PlanBodies(id));
-  MICA_ASSIGN_OR_RETURN(ControlPlan control,
-                        PlanControl(program(), op, uses_, std::move(bodies)));
+  MICA_ASSIGN_OR_RETURN(
+      ControlPlan control,
+      PlanControl(program(), op, reads_.uses, std::move(bodies)));
   auto prepared = std::make_shared<Prepared>();
   prepared->scratch_bytes = control.scratch_bytes;
   Step step{.name = op.def->name(),
             .kernel = "control",
-            .op = id,
-            .source = op.source,
             .prepared = prepared,
-            .control = std::make_shared<ControlPlan>(std::move(control))};
+            .control = std::make_shared<ControlPlan>(std::move(control)),
+            .op = id};
   const std::vector<ValueId> operands = OperandsOf(op);
   std::vector<Place> places;
   for (ValueId operand : operands) places.push_back(PlaceOf(operand));

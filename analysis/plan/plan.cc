@@ -10,7 +10,6 @@
 #include "analysis/control/check_types.h"
 #include "analysis/control/control_plan.h"
 #include "analysis/plan/planner.h"
-#include "analysis/plan/segments.h"
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
@@ -57,7 +56,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
         absl::StrCat("program @", program->name(),
                      " has symbols; specialise it to sizes first"));
   }
-  if (const OpId id = FindBoundedOp(*program); id >= 0) {
+  if (const OpId id = program->first_bounded_op(); id >= 0) {
     return absl::UnimplementedError(
         absl::StrCat(Describe(program->ops()[id]),
                      ": the size of its result depends on data; an Executor "
@@ -65,23 +64,28 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
   }
   TraceSpan span("analysis", "plan @", program->name());
   span.Add("ops", static_cast<int64_t>(program->ops().size()));
+  Planner planner(ops, kernels, options);
   PassedProgram passed;
-  std::shared_ptr<const PlanStructure> structure;
   if (options.fuse) {
+    std::shared_ptr<const PlanStructure> structure;
     MICA_ASSIGN_OR_RETURN(passed,
                           PlanStructure::RunPasses(*program, ops, &structure));
-  } else if (MayHaveDeadOps(*program)) {
+    planner.set_structure(std::move(structure));
+  } else {
+    // In a body there may be some.
+    if (program->depth() == 0) {
+      Reads reads = FindReads(*program);
+      if (!reads.has_dead_ops) {
+        planner.set_reads(std::move(reads));
+        passed.origins.resize(program->ops().size());
+        std::iota(passed.origins.begin(), passed.origins.end(), 0);
+        return planner.Run(std::move(program), std::move(passed.origins));
+      }
+    }
     MICA_ASSIGN_OR_RETURN(passed.program,
                           RemoveDeadOps(*program, ops, &passed.origins));
     MICA_RETURN_IF_ERROR(CheckControlFlow(passed.program));
-  } else {
-    passed.origins.resize(program->ops().size());
-    std::iota(passed.origins.begin(), passed.origins.end(), 0);
-    return Planner(ops, kernels, options)
-        .Run(std::move(program), std::move(passed.origins));
   }
-  Planner planner(ops, kernels, options);
-  planner.set_structure(std::move(structure));
   return planner.Run(std::make_shared<const Program>(std::move(passed.program)),
                      std::move(passed.origins));
 }
@@ -97,6 +101,11 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::BuildBy(
   planner.set_structure(std::move(structure));
   return planner.Run(std::make_shared<const Program>(std::move(passed.program)),
                      std::move(passed.origins));
+}
+
+const SourceLine& Plan::source(const Step& step) const {
+  static const auto& unknown = *new SourceLine;
+  return step.op < 0 ? unknown : program().ops()[step.op].source;
 }
 
 const void* Plan::constant(int index) const {

@@ -53,11 +53,10 @@ struct Location {
 struct Step {
   absl::string_view name;    // "aten.addmm", "copy output 0".
   absl::string_view kernel;  // The Kernel's name.
-  OpId op = -1;              // -1 for a copy that the plan added.
-  SourceLine source;
   std::shared_ptr<const Prepared> prepared;
   // Of a branch or a loop, which has no launch of its own.
   std::shared_ptr<const ControlPlan> control;
+  OpId op = -1;  // Of program(); -1 for a copy that the plan added.
   int32_t first_arg = 0;
   int32_t num_args = 0;
   int32_t num_operands = 0;
@@ -157,6 +156,8 @@ class Plan {
   }
   // By flat id of an op of program(): those of bodies too.
   absl::Span<const OpId> origins() const { return origins_; }
+  // The line of the op that one of its steps, or folds, runs.
+  const SourceLine& source(const Step& step) const;
   // In launch order: ops and copies to outputs, then from num_compute() on what
   // commits updates to inputs and variables: copies, and ops that can't fail
   // and are computed right there.

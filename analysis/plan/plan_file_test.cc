@@ -87,7 +87,7 @@ TEST_F(PlanFileTest, LinesAreThoseOfTheProgramAtHand) {
   MICA_ASSERT_OK_AND_ASSIGN(
       const auto plan,
       DecodePlan(bytes_, key_, *other, AllOps(), AllKernels(), options_));
-  EXPECT_THAT(plan->steps()[0].source.ToString(), HasSubstr("user.py"));
+  EXPECT_THAT(plan->source(plan->steps()[0]).ToString(), HasSubstr("user.py"));
 }
 
 TEST_F(PlanFileTest, ADamagedFileIsNoPlan) {

@@ -44,8 +44,10 @@ absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
   }
   {
     const TraceSpan span("analysis", "resolve views");
-    MICA_ASSIGN_OR_RETURN(resolved_, ResolveViews(this->program()));
-    uses_ = CountUses(this->program());
+    if (!has_reads_) reads_ = FindReads(this->program());
+    MICA_ASSIGN_OR_RETURN(resolved_,
+                          ResolveViews(this->program(), reads_.views));
+    NoteLastOps();
   }
   {
     const TraceSpan span("analysis", "place results, select kernels");
@@ -56,11 +58,14 @@ absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
     MICA_RETURN_IF_ERROR(AddOpSteps());
     MICA_RETURN_IF_ERROR(AddOutputCopies());
     MICA_RETURN_IF_ERROR(AddUpdates());
+    // The memory of what isn't read again serves the next tables.
+    reads_ = {};
+    resolved_ = {};
+    places_ = {};
   }
   if (options_.has_queue()) OrderForQueue();
   {
     const TraceSpan span("analysis", "pack memory");
-    NoteSlices();
     if (options_.reuse_buffers) LendOutputs();
     if (choices_ != nullptr) {
       MICA_RETURN_IF_ERROR(TakeOffsets());
@@ -78,7 +83,6 @@ void Planner::PlaceExternals() {
   places_.resize(program().num_values());
   is_updated_.assign(program().num_values(), false);
   is_escaping_.assign(program().num_values(), false);
-  last_op_.assign(program().num_values(), -1);
   auto place = [this](ValueId id, Home home, size_t index) {
     places_[id].location = {.home = home, .index = static_cast<int>(index)};
   };
@@ -107,16 +111,21 @@ void Planner::PlaceExternals() {
     is_updated_[update.target] = true;
     is_escaping_[resolved_[update.value].base] = true;
   }
-  for (size_t i = 0; i < program().ops().size(); ++i) {
-    ForEachValue(program().ops()[i].arguments, [&](ValueId id) {
-      last_op_[resolved_[id].base] = static_cast<int>(i);
-    });
+}
+
+// A view's memory is its base's.
+void Planner::NoteLastOps() {
+  for (OpId view : reads_.views) {
+    const ValueId id = program().ops()[view].results[0];
+    OpId& last = reads_.last_op[resolved_[id].base];
+    last = std::max(last, reads_.last_op[id]);
   }
 }
 
 // A computed output is written where the caller wants it; views, inputs and
 // what is returned twice are copied there.
 void Planner::PlaceOutputs() {
+  first_writes_.assign(program().outputs().size(), -1);
   for (size_t i = 0; i < program().outputs().size(); ++i) {
     const ValueId id = program().outputs()[i];
     is_escaping_[resolved_[id].base] = true;
@@ -128,12 +137,13 @@ void Planner::PlaceOutputs() {
 }
 
 void Planner::PlaceCommits() {
+  if (program().updates().empty()) return;
   commit_targets_.assign(program().num_values(), kNoValue);
-  if (!options_.reuse_buffers || program().updates().empty()) return;
+  if (!options_.reuse_buffers) return;
   // What fails here is told when the op's step is added.
   std::vector<std::shared_ptr<const Prepared>> kept;
   commit_targets_ = FindCommitTargets(
-      program(), resolved_, uses_, [&](const Op& op) -> const Prepared* {
+      program(), resolved_, reads_.uses, [&](const Op& op) -> const Prepared* {
         if (!op.bodies.empty()) return nullptr;
         const auto selected = selector_.Select(MakeRequest(op));
         if (!selected.ok()) return nullptr;
@@ -164,8 +174,8 @@ bool Planner::IsCommitted(const Op& op) const {
 }
 
 bool Planner::IsFrozen(ValueId value) const {
-  const ValueId base = resolved_[value].base;
   if (!options_.frozen) return false;
+  const ValueId base = resolved_[value].base;
   const Value& v = program().value(base);
   if (v.kind == ValueKind::kInput) return is_body_ && frozen_inputs_[v.index];
   return v.kind == ValueKind::kVariable
@@ -204,9 +214,8 @@ absl::Status Planner::AddFold(OpId id) {
   MICA_ASSIGN_OR_RETURN(const Selected selected, selector_.Select(request));
   Step step{.name = op.def->name(),
             .kernel = NameOf(selected),
-            .op = id,
-            .source = op.source,
             .prepared = selected.prepared,
+            .op = id,
             .first_arg = static_cast<int32_t>(plan_->fold_args_.size())};
   auto new_value = [this](int64_t bytes) {
     plan_->folded_.push_back({.bytes = bytes});
@@ -217,7 +226,7 @@ absl::Status Planner::AddFold(OpId id) {
     plan_->fold_args_.push_back(PlaceOf(operand).location);
   }
   for (ValueId result : op.results) {
-    if (uses_[result] > 0) {
+    if (reads_.uses[result] > 0) {
       places_[result].location =
           new_value(program().type(result).extent_bytes());
     }
@@ -253,7 +262,7 @@ const KernelRequest& Planner::MakeRequest(const Op& op) {
   request_.results.clear();
   for (ValueId id : op.results) {
     request_.results.push_back(
-        {.type = program().type(id), .is_used = uses_[id] > 0});
+        {.type = program().type(id), .is_used = reads_.uses[id] > 0});
   }
   return request_;
 }
@@ -283,9 +292,7 @@ Planner::Place Planner::PlaceOf(ValueId value) const {
 
 absl::Status Planner::AddOpSteps() {
   // Room at once: what grows by doubling is moved as often.
-  const auto num_steps = static_cast<size_t>(
-      std::count_if(program().ops().begin(), program().ops().end(),
-                    [](const Op& op) { return !op.def->is_view(); }));
+  const size_t num_steps = program().ops().size() - reads_.views.size();
   constexpr size_t kUsualArgs = 4;
   plan_->steps_.reserve(num_steps + program().outputs().size() +
                         program().updates().size());
@@ -311,9 +318,8 @@ absl::Status Planner::AddOpStep(OpId id) {
   const std::vector<ValueId> operands = OperandsOf(op);
   Step step{.name = op.def->name(),
             .kernel = NameOf(selected),
-            .op = id,
-            .source = op.source,
-            .prepared = selected.prepared};
+            .prepared = selected.prepared,
+            .op = id};
   std::vector<Place> operand_places;
   for (ValueId operand : operands) operand_places.push_back(PlaceOf(operand));
   AddArgs(step, operand_places, PlaceResults(op, *selected.prepared, operands));
@@ -330,8 +336,8 @@ int Planner::FindInPlaceOperand(const Op& op, const Prepared& prepared,
     if ((prepared.inplace_operands >> i & 1) == 0) continue;
     const ValueId base = resolved_[operands[i]].base;
     const TensorType& operand = program().type(operands[i]);
-    const bool dies_here =
-        places_[base].slice >= 0 && last_op_[base] == id && !is_escaping_[base];
+    const bool dies_here = places_[base].slice >= 0 &&
+                           reads_.last_op[base] == id && !is_escaping_[base];
     const bool fits =
         operand.dims == result.dims && resolved_[operands[i]].offset == 0 &&
         operand.EffectiveStrides() == result.EffectiveStrides() &&
@@ -359,7 +365,7 @@ std::vector<Planner::Place> Planner::PlaceResults(
   for (size_t i = 0; i < op.results.size(); ++i) {
     const ValueId id = op.results[i];
     Place& place = places_[id];
-    if (uses_[id] == 0 || place.location.home != Home::kNone) continue;
+    if (reads_.uses[id] == 0 || place.location.home != Home::kNone) continue;
     place.location.home = Home::kArena;
     const int inplace =
         i == 0 ? FindInPlaceOperand(op, prepared, operands) : -1;
@@ -375,12 +381,19 @@ std::vector<Planner::Place> Planner::PlaceResults(
   return results;
 }
 
+void Planner::NoteWrite(const Location& location, StepId step) {
+  if (location.home != Home::kOutput) return;
+  StepId& first = first_writes_[location.index];
+  if (first < 0 || step < first) first = step;
+}
+
 void Planner::AddArgs(Step& step, const std::vector<Place>& operands,
                       const std::vector<Place>& results) {
   step.first_arg = static_cast<int32_t>(arg_slices_.size());
   step.num_operands = static_cast<int32_t>(operands.size());
   const auto add = [this](const Place& place) {
     Touch(place.slice);
+    NoteWrite(place.location, current_step());
     plan_->args_.push_back(place.location);
     plan_->arg_bytes_.push_back(place.bytes);
     arg_slices_.push_back(place.slice);
@@ -499,17 +512,12 @@ void Planner::LendOutputs() {
         {.bytes = plan_->output_type(static_cast<int>(i)).extent_bytes(),
          .first_write = current_step()});
   }
-  for (StepId id = current_step() - 1; id >= 0; --id) {
-    const Step& step = plan_->steps_[id];
-    for (int32_t i = 0; i < step.num_args; ++i) {
-      const Location& location = plan_->args_[step.first_arg + i];
-      if (location.home == Home::kOutput) {
-        lenders[location.index].first_write = id;
-      }
-    }
+  for (size_t i = 0; i < first_writes_.size(); ++i) {
+    if (first_writes_[i] >= 0) lenders[i].first_write = first_writes_[i];
   }
   const std::vector<Loan> loans =
       LendMemory(slices_, lenders, options_.lend_above_bytes);
+  if (loans.empty()) return;
   const auto at = [&](SliceId slice, int64_t offset) -> Location {
     return {.home = Home::kOutput,
             .index = loans[slice].lender,
@@ -523,17 +531,27 @@ void Planner::LendOutputs() {
   }
   for (SliceId i = 0; i < static_cast<SliceId>(slices_.size()); ++i) {
     if (loans[i].lender < 0) continue;
-    plan_->slices_[i].at = at(i, 0);
+    lent_.push_back({i,
+                     {.first = slices_[i].first,
+                      .last = slices_[i].last,
+                      .at = at(i, 0),
+                      .bytes = slices_[i].bytes}});
     slices_[i].bytes = 0;
   }
 }
 
-void Planner::NoteSlices() {
+void Planner::NoteSlices(absl::Span<const int64_t> offsets) {
   plan_->slices_.reserve(slices_.size());
-  for (const Lifetime& slice : slices_) {
-    plan_->slices_.push_back(
-        {.first = slice.first, .last = slice.last, .bytes = slice.bytes});
+  for (size_t i = 0; i < slices_.size(); ++i) {
+    PlanSlice slice{.first = slices_[i].first,
+                    .last = slices_[i].last,
+                    .bytes = slices_[i].bytes};
+    if (offsets[i] >= 0) {
+      slice.at = {.home = Home::kArena, .offset = offsets[i]};
+    }
+    plan_->slices_.push_back(slice);
   }
+  for (const auto& [id, slice] : lent_) plan_->slices_[id] = slice;
 }
 
 void Planner::AssignOffsets() {
@@ -544,11 +562,7 @@ void Planner::AssignOffsets() {
     const SliceId slice = arg_slices_[i];
     if (slice >= 0) plan_->args_[i].offset += arena.offsets[slice];
   }
-  for (size_t i = 0; i < slices_.size(); ++i) {
-    Location& at = plan_->slices_[i].at;
-    if (at.home != Home::kNone) continue;  // It is lent.
-    at = {.home = Home::kArena, .offset = arena.offsets[i]};
-  }
+  NoteSlices(arena.offsets);
 }
 
 void Planner::MarkReadFolds() {
@@ -612,6 +626,7 @@ void Planner::OrderForQueue() {
     starts.push_back(times.start[id]);
   }
   for (Lifetime& slice : slices_) slice.first = slice.last = -1;
+  first_writes_.assign(first_writes_.size(), -1);
   for (StepId at = 0; at < current_step(); ++at) {
     const bool is_commit = at >= end;
     const Step& step = is_commit ? plan_->steps_[at] : steps[at];
@@ -623,8 +638,9 @@ void Planner::OrderForQueue() {
       const auto it = std::lower_bound(starts.begin(), starts.end(), until);
       last = std::max(at, static_cast<StepId>(it - starts.begin()) - 1);
     }
-    for (int32_t i = 0; i < step.num_args; ++i) {
-      const SliceId id = arg_slices_[step.first_arg + i];
+    for (int32_t i = step.first_arg; i < step.first_arg + step.num_args; ++i) {
+      NoteWrite(plan_->args_[i], at);
+      const SliceId id = arg_slices_[i];
       if (id < 0) continue;
       Lifetime& slice = slices_[id];
       if (slice.first < 0) slice.first = at;

@@ -17,6 +17,7 @@
 #include "analysis/memory/arena.h"
 #include "analysis/plan/plan.h"
 #include "analysis/plan/resolve.h"
+#include "analysis/rewrite.h"
 #include "analysis/select/select.h"
 #include "analysis/streams/queue_plan.h"
 #include "framework/base/large_vector.h"
@@ -56,6 +57,12 @@ class Planner {
     frozen_inputs_ = std::move(frozen_inputs);
   }
 
+  // FindReads() of the Program to run, so that it isn't read once more.
+  void set_reads(Reads reads) {
+    reads_ = std::move(reads);
+    has_reads_ = true;
+  }
+
   void set_structure(std::shared_ptr<const PlanStructure> structure) {
     plan_->structure_ = std::move(structure);
   }
@@ -74,6 +81,7 @@ class Planner {
     int64_t bytes = 0;
   };
 
+  void NoteLastOps();
   void PlaceExternals();
   void PlaceOutputs();
   // Marks the values that depend on frozen variables alone.
@@ -96,10 +104,11 @@ class Planner {
   absl::Status AddOutputCopies();
   absl::Status AddUpdates();
   absl::Status AddUpdateCopies(const std::vector<Place>& saved);
+  void NoteWrite(const Location& location, StepId step);
   // Takes slices out of the arena into the memory of outputs.
   void LendOutputs();
-  // Keeps lifetimes for the Plan, before slices are lent.
-  void NoteSlices();
+  // Keeps lifetimes for the Plan; -1 is the offset of what no step names.
+  void NoteSlices(absl::Span<const int64_t> offsets);
   void AssignOffsets();
   // Notes which folded values steps read.
   void MarkReadFolds();
@@ -147,9 +156,9 @@ class Planner {
   KernelRequest request_;
   absl::flat_hash_map<const Prepared*, absl::string_view> kernel_names_;
   std::shared_ptr<Plan> plan_;
+  bool has_reads_ = false;
+  Reads reads_;  // last_op of a base value: of its views too.
   LargeVector<Resolved> resolved_;
-  std::vector<int> uses_;
-  std::vector<int> last_op_;       // Last op that reads a base value, or -1.
   std::vector<bool> is_escaping_;  // Base values that copies read at the end.
   std::vector<bool> is_updated_;   // Inputs and variables with an update.
   std::vector<bool> is_folded_;    // Of ops.
@@ -157,6 +166,9 @@ class Planner {
   std::vector<ValueId> commit_targets_;  // By value; see FindCommitTargets().
   LargeVector<Place> places_;            // Of base values.
   LargeVector<Lifetime> slices_;
+  // What outputs lend, as the Plan has it; among slices_ it has no bytes then.
+  std::vector<std::pair<SliceId, PlanSlice>> lent_;
+  std::vector<StepId> first_writes_;  // By output: the first step, or -1.
   bool is_queue_of_use_ = false;
   // By arg: the slice that the Plan's location is an offset within, until
   // offsets are known; -1 for none.

@@ -5,7 +5,8 @@
 
 namespace mica {
 
-absl::StatusOr<LargeVector<Resolved>> ResolveViews(const Program& program) {
+absl::StatusOr<LargeVector<Resolved>> ResolveViews(
+    const Program& program, absl::Span<const OpId> views) {
   LargeVector<Resolved> resolved(program.num_values());
   for (ValueId id = 0; id < program.num_values(); ++id) {
     resolved[id] = {.base = id};
@@ -13,8 +14,8 @@ absl::StatusOr<LargeVector<Resolved>> ResolveViews(const Program& program) {
   const OpCall::TypeOf type_of = [&](ValueId id) -> const TensorType& {
     return program.type(id);
   };
-  for (const Op& op : program.ops()) {
-    if (!op.def->is_view()) continue;
+  for (OpId id : views) {
+    const Op& op = program.ops()[id];
     absl::StatusOr<View> view =
         op.def->view()(OpCall(*op.def, op.arguments, type_of));
     if (!view.ok()) return Annotate(view.status(), Describe(op));

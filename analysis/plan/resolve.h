@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "framework/base/large_vector.h"
 #include "framework/ir/program.h"
 
@@ -17,8 +18,9 @@ struct Resolved {
   int64_t offset = 0;       // In bytes from the base's first element.
 };
 
-// One for each value of a static Program.
-absl::StatusOr<LargeVector<Resolved>> ResolveViews(const Program& program);
+// One for each value of a static Program, whose views are `views`, in order.
+absl::StatusOr<LargeVector<Resolved>> ResolveViews(
+    const Program& program, absl::Span<const OpId> views);
 
 }  // namespace mica
 

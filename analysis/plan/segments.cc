@@ -1,6 +1,5 @@
 #include "analysis/plan/segments.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -71,18 +70,9 @@ absl::StatusOr<Program> MakeRest(const Program& program, OpId cut,
 
 }  // namespace
 
-OpId FindBoundedOp(const Program& program) {
-  const auto it =
-      std::find_if(program.ops().begin(), program.ops().end(),
-                   [](const Op& op) { return op.def->is_bounded(); });
-  return it == program.ops().end()
-             ? -1
-             : static_cast<OpId>(it - program.ops().begin());
-}
-
 absl::StatusOr<Segments> CutAtBoundedOp(const Program& program,
                                         const OpRegistry& ops) {
-  const OpId cut = FindBoundedOp(program);
+  const OpId cut = program.first_bounded_op();
   const Op& op = program.ops()[cut];
   bool is_known = true;
   for (OpId i = 0; i < cut; ++i) {

@@ -13,13 +13,10 @@
 
 namespace mica {
 
-// The first op whose result has as many rows as data decides
-// (OpDef::is_bounded); -1 if there is none.
-OpId FindBoundedOp(const Program& program);
-
-// A Program cut behind such an op. The head is static: memory is planned for
-// the most rows that there can be, and it returns how many there are. The rest
-// is planned once that is known, for so many.
+// A Program cut behind an op whose result has as many rows as data decides. The
+// head is static: memory is planned for the most rows that there can be, and it
+// returns how many there are. The rest is planned once that is known, for so
+// many.
 struct Segments {
   // Has the inputs and variables of the whole, updates none of them. Returns
   // the result in room for all rows, the number of rows, then what else the
@@ -36,8 +33,9 @@ struct Segments {
   TensorType result;
 };
 
-// Requires an op by FindBoundedOp(). InvalidArgument if a size is unknown that
-// it doesn't decide: no input's shape gives it, no op before.
+// Cuts behind Program::first_bounded_op(), which there must be. InvalidArgument
+// if a size is unknown that it doesn't decide: no input's shape gives it, no op
+// before.
 absl::StatusOr<Segments> CutAtBoundedOp(const Program& program,
                                         const OpRegistry& ops);
 

@@ -29,11 +29,11 @@ absl::Status Planner::TakeOffsets() {
                         begin % kBufferAlignment == 0 &&
                         slices_[slice].bytes <= plan_->arena_bytes_ - begin;
       if (!fits) return damaged("offsets");
-      plan_->slices_[slice].at = {.home = Home::kArena, .offset = begin};
       location.offset = stored.offset;
     }
     if (!(location == stored)) return damaged("addresses");
   }
+  NoteSlices(offsets);
   // What no step names takes no bytes.
   std::vector<Lifetime> used(slices_.begin(), slices_.end());
   for (size_t i = 0; i < used.size(); ++i) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "framework/base/large_vector.h"
 
 namespace mica {
 
@@ -22,6 +23,11 @@ struct Access {
 // writes the same bytes has both.
 class StepAccesses {
  public:
+  // Room for about so many, so that large lists aren't moved as they grow.
+  void Reserve(size_t num_steps, size_t num_accesses) {
+    ends_.reserve(num_steps);
+    accesses_.reserve(num_accesses);
+  }
   // Ends the step whose accesses were added since the last call.
   void EndStep() { ends_.push_back(static_cast<int32_t>(accesses_.size())); }
   void Add(const Access& access) { accesses_.push_back(access); }
@@ -33,8 +39,8 @@ class StepAccesses {
   }
 
  private:
-  std::vector<Access> accesses_;
-  std::vector<int32_t> ends_;
+  LargeVector<Access> accesses_;
+  LargeVector<int32_t> ends_;
 };
 
 // For each step the earlier steps that it must come after, in order, each once.
@@ -49,8 +55,8 @@ class StepGraph {
   void AddStep(std::vector<int32_t> before);
 
  private:
-  std::vector<int32_t> before_;
-  std::vector<int32_t> ends_;
+  LargeVector<int32_t> before_;
+  LargeVector<int32_t> ends_;
 };
 
 // A step comes after the last that wrote what it reads (data), and after those

@@ -52,6 +52,7 @@ double CostOf(const ControlPlan& control) {
 
 StepAccesses AccessesOf(const Plan& plan, StepId begin, StepId end) {
   StepAccesses accesses;
+  accesses.Reserve(end - begin, plan.args().size());
   for (StepId id = begin; id < end; ++id) {
     const Step& step = plan.steps()[id];
     for (int32_t i = 0; i < step.num_args; ++i) {
@@ -84,6 +85,7 @@ double CostOf(const Program& program, const Op& op) {
 
 std::vector<double> CostsOf(const Plan& plan, StepId begin, StepId end) {
   std::vector<double> costs;
+  costs.reserve(end - begin);
   for (StepId id = begin; id < end; ++id) {
     const Step& step = plan.steps()[id];
     if (step.control != nullptr) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "framework/base/large_vector.h"
 #include "glog/logging.h"
 
 namespace mica {
@@ -24,7 +25,8 @@ StreamPlan PlanStreams(const StepGraph& graph, absl::Span<const double> costs,
   CHECK_GE(options.num_streams, 1);
   CHECK_EQ(costs.size(), static_cast<size_t>(graph.num_steps()));
   StreamPlan plan{.num_streams = options.num_streams};
-  std::vector<double> end(graph.num_steps(), 0);
+  plan.streams.reserve(graph.num_steps());
+  LargeVector<double> end(graph.num_steps(), 0);
   std::vector<double> free_at(options.num_streams, 0);
   // The latest end of what a step must come after, on each stream.
   std::vector<double> ready(options.num_streams);
@@ -67,7 +69,7 @@ std::vector<Wait> FindWaits(const StepGraph& graph,
                             int32_t num_streams) {
   // clock(step)[stream]: the last step of `stream` that has surely ended when
   // `step` has; steps of one stream are in launch order.
-  std::vector<int32_t> clocks(static_cast<size_t>(graph.num_steps()) *
+  LargeVector<int32_t> clocks(static_cast<size_t>(graph.num_steps()) *
                               num_streams);
   auto clock = [&](int32_t step) {
     return absl::MakeSpan(clocks).subspan(

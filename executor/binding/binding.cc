@@ -52,9 +52,9 @@ absl::StatusOr<std::shared_ptr<const Binding>> Binding::Create(
 }
 
 const SourceLine& Binding::SourceOf(const Plan& plan, const Step& step) const {
-  if (source_ == nullptr || step.op < 0) return step.source;
+  if (source_ == nullptr || step.op < 0) return plan.source(step);
   const OpId origin = plan.origin(step.op);
-  return origin < 0 ? step.source : OpAt(*source_, origin).source;
+  return origin < 0 ? plan.source(step) : OpAt(*source_, origin).source;
 }
 
 std::string Binding::NameOf(const Plan& plan, StepId id) const {

@@ -9,13 +9,16 @@
 namespace mica {
 
 // Memory for the large tables of a large Program: from kLargeBytes on in huge
-// pages, where the system has them. The first touch of a page costs about as
-// much as analysis does in the ops that a small page has room for.
-inline constexpr size_t kLargeBytes = size_t{4} << 20;
+// pages, where the system has them, and kept for the next table when one is
+// gone. The first touch of a page costs about as much as analysis does in the
+// ops that a small page has room for.
+inline constexpr size_t kLargeBytes = size_t{256} << 10;
 
 // `bytes` is at least kLargeBytes. Aborts if there are none, as new does.
+// Thread-safe.
 void* AllocateLarge(size_t bytes);
-void FreeLarge(void* memory);
+// Gives back what AllocateLarge(bytes) gave.
+void FreeLarge(void* memory, size_t bytes);
 
 template <typename T>
 class LargeAllocator {
@@ -35,7 +38,7 @@ class LargeAllocator {
     if (count < kLargeCount) {
       ::operator delete(memory);
     } else {
-      FreeLarge(memory);
+      FreeLarge(memory, count * sizeof(T));
     }
   }
 

@@ -1,7 +1,5 @@
 #include "framework/ir/program.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 
 namespace mica {
@@ -18,23 +16,6 @@ std::vector<const OpDef*> Program::OpaqueDefs() const {
   std::vector<const OpDef*> defs;
   for (const auto& def : opaque_defs_) defs.push_back(def.get());
   return defs;
-}
-
-bool Program::is_static() const {
-  for (const Value& value : values_) {
-    if (!value.type.is_static()) return false;
-  }
-  for (const Op& op : body_.ops) {
-    for (const Argument& argument : op.arguments) {
-      const auto* ints = std::get_if<std::vector<int64_t>>(&argument);
-      if (ints != nullptr && std::any_of(ints->begin(), ints->end(), IsSymbol))
-        return false;
-    }
-    for (const auto& body : op.bodies) {
-      if (!body->is_static()) return false;
-    }
-  }
-  return true;
 }
 
 std::string Describe(const Op& op) {

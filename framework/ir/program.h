@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "framework/base/large_vector.h"
 #include "framework/ir/argument.h"
 #include "framework/ir/name_index.h"
 #include "framework/op/op_def.h"
@@ -67,7 +68,7 @@ struct Op {
 
 // A sequence of Ops with the values that it gives.
 struct Block {
-  std::vector<Op> ops;
+  LargeVector<Op> ops;
   std::vector<ValueId> returns;
 };
 
@@ -108,6 +109,7 @@ class Program {
   absl::Span<const ValueId> outputs() const { return body_.returns; }
 
   int num_values() const { return static_cast<int>(values_.size()); }
+  absl::Span<const Value> values() const { return values_; }
   const Value& value(ValueId id) const { return values_[id]; }
   const TensorType& type(ValueId id) const { return values_[id].type; }
   // kNoValue if no value has this name.
@@ -115,14 +117,17 @@ class Program {
   // Definitions of the opaque operators that occur, sorted by name.
   std::vector<const OpDef*> OpaqueDefs() const;
   // False if a type or an argument mentions a symbol, in bodies too.
-  bool is_static() const;
+  bool is_static() const { return is_static_; }
+  // The first op whose result has as many rows as data decides
+  // (OpDef::is_bounded); -1 if there is none. Bodies aren't looked into.
+  OpId first_bounded_op() const { return first_bounded_op_; }
   // How deep bodies stand in bodies; 0 if no op has any.
   int depth() const { return depth_; }
 
  private:
   friend class ProgramBuilder;
   std::string name_;
-  std::vector<Value> values_;
+  LargeVector<Value> values_;
   std::vector<ValueId> inputs_;
   std::vector<Variable> variables_;
   std::vector<Constant> constants_;
@@ -131,6 +136,8 @@ class Program {
   NameIndex values_by_name_;
   std::vector<std::shared_ptr<const OpDef>> opaque_defs_;
   int depth_ = 0;
+  bool is_static_ = true;
+  OpId first_bounded_op_ = -1;
 };
 
 // "aten.mm (model.py:12)": how errors name an op.

@@ -109,12 +109,28 @@ absl::StatusOr<ValueId> ProgramBuilder::AppendValue(std::string name,
     return absl::InvalidArgumentError(
         absl::StrCat("%", name, " is defined twice"));
   }
+  program_.is_static_ = program_.is_static_ && type.is_static();
   program_.values_.push_back(Value{.name = std::move(name),
                                    .type = std::move(type),
                                    .kind = kind,
                                    .index = index,
                                    .result = result});
   return id;
+}
+
+Op& ProgramBuilder::AppendOp(Op op) {
+  const OpId id = static_cast<OpId>(program_.body_.ops.size());
+  if (op.def->is_bounded() && program_.first_bounded_op_ < 0) {
+    program_.first_bounded_op_ = id;
+  }
+  for (const Argument& argument : op.arguments) {
+    program_.is_static_ = program_.is_static_ && !HasSymbol(argument);
+  }
+  for (const auto& body : op.bodies) {
+    program_.is_static_ = program_.is_static_ && body->is_static();
+    program_.depth_ = std::max(program_.depth_, body->depth() + 1);
+  }
+  return program_.body_.ops.emplace_back(std::move(op));
 }
 
 absl::StatusOr<ValueId> ProgramBuilder::AddInput(absl::string_view name,
@@ -214,9 +230,6 @@ absl::StatusOr<absl::InlinedVector<ValueId, 1>> ProgramBuilder::AddOp(
   if (ControlKindOf(def) != ControlKind::kNone || !op.bodies.empty()) {
     MICA_ASSIGN_OR_RETURN(types,
                           ControlTypes(op, std::move(types), program_.values_));
-    for (const auto& body : op.bodies) {
-      program_.depth_ = std::max(program_.depth_, body->depth() + 1);
-    }
   } else if (is_static && !def.is_opaque()) {
     const OpCall::TypeOf type_of = [this](ValueId id) -> const TensorType& {
       return program_.type(id);
@@ -258,16 +271,14 @@ absl::StatusOr<absl::InlinedVector<ValueId, 1>> ProgramBuilder::AddOp(
                  ValueKind::kResult, index, static_cast<int>(i)));
     op.results.push_back(id);
   }
-  absl::InlinedVector<ValueId, 1> results = op.results;
-  program_.body_.ops.push_back(std::move(op));
-  return results;
+  return AppendOp(std::move(op)).results;
 }
 
 absl::StatusOr<absl::InlinedVector<ValueId, 1>> ProgramBuilder::CopyOp(
     const Program& from, const Op& op, const OpDef* def, Arguments arguments) {
   const int index = static_cast<int>(program_.body_.ops.size());
-  Op& copy = program_.body_.ops.emplace_back(
-      Op{.def = def, .arguments = std::move(arguments), .source = op.source});
+  Op& copy = AppendOp(
+      {.def = def, .arguments = std::move(arguments), .source = op.source});
   for (ValueId id : op.results) {
     const Value& value = from.value(id);
     MICA_ASSIGN_OR_RETURN(

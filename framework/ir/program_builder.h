@@ -95,6 +95,8 @@ class ProgramBuilder {
   // What AddValue() does with a name and a type that are known to be right.
   absl::StatusOr<ValueId> AppendValue(std::string name, TensorType type,
                                       ValueKind kind, int index, int result);
+  // Appends an op whose results are yet to come.
+  Op& AppendOp(Op op);
   absl::Status CheckValueId(ValueId id) const;
 
   const OpRegistry& registry_;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "analysis/plan/resolve.h"
+#include "analysis/rewrite.h"
 #include "framework/base/status.h"
 
 namespace mica {
@@ -91,7 +92,8 @@ class MemoryChecker {
       : plan_(plan), program_(plan.program()) {}
 
   absl::Status Check() {
-    MICA_ASSIGN_OR_RETURN(resolved_, ResolveViews(program_));
+    MICA_ASSIGN_OR_RETURN(resolved_,
+                          ResolveViews(program_, FindReads(program_).views));
     OwnExternals();
     for (const Step& step : plan_.folds()) {
       const absl::Status status = CheckOp(
