@@ -12,6 +12,7 @@
 #include "analysis/fuse/simplify.h"
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
+#include "framework/ir/control_flow.h"
 
 namespace mica {
 namespace {
@@ -317,8 +318,10 @@ absl::StatusOr<Program> Fuse(Program program, const OpRegistry& ops) {
 
 bool FuseReadsSizes(const Program& program) {
   const auto has = [&](absl::string_view name) {
-    return std::any_of(program.ops().begin(), program.ops().end(),
-                       [name](const Op& op) { return op.def->name() == name; });
+    bool has = false;
+    ForEachOp(program,
+              [&](const Op& op) { has = has || op.def->name() == name; });
+    return has;
   };
   const bool may_be_recurrent =
       has("aten.as_strided") && has("aten.tanh") && has("aten.sigmoid");

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "analysis/plan/own_bodies.h"
 #include "framework/ir/control_flow.h"
 #include "glog/logging.h"
 
@@ -11,18 +12,13 @@ namespace mica {
 namespace {
 
 // Calls `visit(SourceLine&)` for each op, those of bodies behind their own.
+// These must be the Program's own.
 template <typename Visit>
 void ForEachSource(Program& program, const Visit& visit) {
-  for (const Op& const_op : program.ops()) {
+  for (const Op& op : program.ops()) {
     // A Program that is ours alone is not yet frozen; only lines are written.
-    Op& op = const_cast<Op&>(const_op);
-    visit(op.source);
-    // Its bodies may be those of others, too.
-    for (auto& body : op.bodies) {
-      auto copy = std::make_shared<Program>(*body);
-      ForEachSource(*copy, visit);
-      body = std::move(copy);
-    }
+    visit(const_cast<SourceLine&>(op.source));
+    ForEachOwnBody(op, [&](Program& body) { ForEachSource(body, visit); });
   }
 }
 
@@ -31,6 +27,7 @@ void ForEachSource(Program& program, const Visit& visit) {
 void NumberSources(absl::Span<const OpId> origins, Program& program) {
   static const auto& file =
       *new std::shared_ptr<const std::string>(new std::string("op"));
+  OwnBodies(program);
   size_t flat_id = 0;
   ForEachSource(program, [&](SourceLine& source) {
     // Line 0 would mean an unknown one.
@@ -41,6 +38,7 @@ void NumberSources(absl::Span<const OpId> origins, Program& program) {
 std::vector<OpId> RestoreSources(const Program& from, Program& program) {
   std::vector<const SourceLine*> sources;
   ForEachOp(from, [&](const Op& op) { sources.push_back(&op.source); });
+  OwnBodies(program);
   std::vector<OpId> origins;
   origins.reserve(program.ops().size());
   ForEachSource(program, [&](SourceLine& source) {

@@ -83,7 +83,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::GetByContent(
 absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::Build(
     const std::shared_ptr<const Program>& program, const PlanOptions& options) {
   // Without passes there is nothing to share that takes time.
-  if (!options.fuse || !program->is_static() || program->depth() > 0) {
+  if (!options.fuse || !program->is_static()) {
     auto plan = Plan::Build(program, ops_, kernels_, options);
     MutexLock lock(&mutex_);
     if (plan.ok()) ++stats_.built;

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "analysis/control/check_types.h"
 #include "analysis/fuse/fuse.h"
 #include "analysis/fuse/fuse_convolution.h"
@@ -13,18 +14,15 @@
 #include "analysis/layout/layout.h"
 #include "analysis/op_work.h"
 #include "analysis/plan/origin.h"
+#include "analysis/plan/own_bodies.h"
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
 #include "framework/ir/content.h"
+#include "framework/ir/control_flow.h"
 #include "framework/trace/recorder.h"
 
 namespace mica {
 namespace {
-
-template <typename Predicate>
-bool HasOp(const Program& program, Predicate predicate) {
-  return std::any_of(program.ops().begin(), program.ops().end(), predicate);
-}
 
 template <typename Pass>
 absl::StatusOr<Program> RunPass(absl::string_view name, Pass pass,
@@ -38,56 +36,62 @@ absl::StatusOr<Program> RunMerge(Program program, const OpRegistry& ops) {
                  ops);
 }
 
-absl::StatusOr<Program> RunFirst(Program program, const OpRegistry& ops,
-                                 bool has_layouts) {
-  MICA_ASSIGN_OR_RETURN(program, RunPass("fuse convolutions", &FuseConvolutions,
-                                         std::move(program), ops));
-  MICA_ASSIGN_OR_RETURN(program,
-                        RunPass("fuse", &Fuse, std::move(program), ops));
-  if (has_layouts) return program;
-  return RunMerge(std::move(program), ops);
-}
+using PassFn = absl::StatusOr<Program> (*)(Program program,
+                                           const OpRegistry& ops);
 
-absl::StatusOr<Program> RunLast(Program program, const OpRegistry& ops,
-                                bool has_layouts) {
-  if (!has_layouts) return program;
-  MICA_ASSIGN_OR_RETURN(program, RunPass("choose layouts", &ChooseLayouts,
-                                         std::move(program), ops));
-  // Last: the passes before it know no regions.
-  return RunMerge(std::move(program), ops);
-}
-
-absl::StatusOr<Program> RunAll(Program program, const OpRegistry& ops);
-
-// Runs the passes on the bodies alone.
-absl::StatusOr<Program> RunInBodies(const Program& program,
+// Runs `pass` on the bodies alone.
+absl::StatusOr<Program> RunInBodies(PassFn pass, Program program,
                                     const OpRegistry& ops) {
+  if (program.depth() == 0) return program;
   Rewriter rewriter(program, ops);
   MICA_RETURN_IF_ERROR(rewriter.CopyDeclarations());
   for (const Op& op : program.ops()) {
     Bodies bodies;
     for (const auto& body : op.bodies) {
-      MICA_ASSIGN_OR_RETURN(Program lean, RunAll(*body, ops));
-      bodies.push_back(std::make_shared<const Program>(std::move(lean)));
+      MICA_ASSIGN_OR_RETURN(Program passed, pass(*body, ops));
+      bodies.push_back(std::make_shared<const Program>(std::move(passed)));
     }
     MICA_RETURN_IF_ERROR(rewriter.CopyOp(op, std::move(bodies)));
   }
   return rewriter.Finish();
 }
 
-// All passes, on bodies first.
-absl::StatusOr<Program> RunAll(Program program, const OpRegistry& ops) {
-  if (program.depth() > 0) {
-    MICA_ASSIGN_OR_RETURN(program, RunInBodies(program, ops));
-  }
-  const bool has_layouts = HasOp(program, IsConvolution);
+bool HasConvolution(const Program& program) {
+  return std::any_of(program.ops().begin(), program.ops().end(), IsConvolution);
+}
+
+// What is part of the structure, bodies first.
+absl::StatusOr<Program> RunFirst(Program program, const OpRegistry& ops) {
   MICA_ASSIGN_OR_RETURN(program,
-                        RunFirst(std::move(program), ops, has_layouts));
-  return RunLast(std::move(program), ops, has_layouts);
+                        RunInBodies(&RunFirst, std::move(program), ops));
+  MICA_ASSIGN_OR_RETURN(program, RunPass("fuse convolutions", &FuseConvolutions,
+                                         std::move(program), ops));
+  MICA_ASSIGN_OR_RETURN(program,
+                        RunPass("fuse", &Fuse, std::move(program), ops));
+  if (HasConvolution(program)) return program;
+  return RunMerge(std::move(program), ops);
+}
+
+// What is decided for each Program's sizes: layouts, and what has to wait for
+// them.
+absl::StatusOr<Program> RunLast(Program program, const OpRegistry& ops) {
+  bool has_convolution = false;
+  ForEachOp(program, [&](const Op& op) {
+    has_convolution = has_convolution || IsConvolution(op);
+  });
+  if (!has_convolution) return program;
+  MICA_ASSIGN_OR_RETURN(program,
+                        RunInBodies(&RunLast, std::move(program), ops));
+  if (!HasConvolution(program)) return program;
+  MICA_ASSIGN_OR_RETURN(program, RunPass("choose layouts", &ChooseLayouts,
+                                         std::move(program), ops));
+  // Last: the passes before it know no regions.
+  return RunMerge(std::move(program), ops);
 }
 
 // Calls `visit(kind, number)` for each that StructureOf() may leave open. The
-// Program is one that nobody else has seen, so not yet frozen.
+// Program and its bodies are such as nobody else has seen, so not yet frozen;
+// of others, `visit` may write none.
 template <typename Visit>
 void ForEachSize(Program& program, Visit visit) {
   const auto visit_all = [&](SizeKind kind, auto& sizes) {
@@ -111,7 +115,47 @@ void ForEachSize(Program& program, Visit visit) {
         visit_all(SizeKind::kDim, *sizes);
       }
     }
+    ForEachOwnBody(op, [&](Program& body) { ForEachSize(body, visit); });
   }
+}
+
+// Spells no strides out that are row-major, as ProgramBuilder does. The Program
+// is as for ForEachSize().
+void ClearStrides(Program& program) {
+  for (ValueId id = 0; id < program.num_values(); ++id) {
+    auto& type = const_cast<TensorType&>(program.type(id));
+    if (!type.strides.empty() && type.is_row_major()) type.strides.clear();
+  }
+  for (const Op& op : program.ops()) ForEachOwnBody(op, &ClearStrides);
+}
+
+// Gives `program`, whose lines are numbers (origin.h), the constants of `from`,
+// bodies too; `origins` are the ops of the Program that the numbers count.
+// FailedPrecondition if it has other ones.
+absl::Status TakeConstants(const Program& from,
+                           absl::Span<const Op* const> origins,
+                           Program& program) {
+  if (program.constants().size() != from.constants().size()) {
+    return absl::FailedPreconditionError("other constants");
+  }
+  for (size_t i = 0; i < from.constants().size(); ++i) {
+    const Constant& constant = from.constants()[i];
+    Constant& own = const_cast<Constant&>(program.constants()[i]);
+    if (!(program.type(own.value) == from.type(constant.value))) {
+      return absl::FailedPreconditionError("constants of other types");
+    }
+    own.bytes = constant.bytes;
+  }
+  absl::Status status;
+  for (const Op& op : program.ops()) {
+    if (op.bodies.empty()) continue;
+    const Op& origin = *origins[op.source.line - 1];
+    size_t next = 0;
+    ForEachOwnBody(op, [&](Program& body) {
+      status.Update(TakeConstants(*origin.bodies[next++], origins, body));
+    });
+  }
+  return status;
 }
 
 // Numbers of an op that a pass has made, and that no size stands for.
@@ -127,25 +171,35 @@ bool HasOwnNumbers(const Op& op) {
   return false;
 }
 
-// True if each op has the result types that it would be given.
-bool IsWellTyped(const Program& program) {
+// True if each op has the result types that it would be given, in bodies too.
+bool IsWellTyped(const Program& program);
+
+bool IsWellTyped(const Program& program, const Op& op) {
+  if (op.def->is_opaque()) return true;
+  if (!op.bodies.empty()) {
+    std::vector<TensorType> types;
+    for (ValueId id : op.results) types.push_back(program.type(id));
+    return ControlTypes(op, std::move(types), program.values()).ok() &&
+           std::all_of(op.bodies.begin(), op.bodies.end(),
+                       [](const auto& body) { return IsWellTyped(*body); });
+  }
   const OpCall::TypeOf type_of = [&](ValueId id) -> const TensorType& {
     return program.type(id);
   };
-  return std::all_of(
-      program.ops().begin(), program.ops().end(), [&](const Op& op) {
-        if (op.def->is_opaque()) return true;
-        const auto types = InferTypes(OpCall(*op.def, op.arguments, type_of));
-        if (!types.ok() || types->size() != op.results.size()) return false;
-        for (size_t i = 0; i < types->size(); ++i) {
-          const TensorType& type = program.type(op.results[i]);
-          const bool is_right = op.def->is_view()
-                                    ? (*types)[i] == type
-                                    : SameShape((*types)[i], type);
-          if (!is_right) return false;
-        }
-        return true;
-      });
+  const auto types = InferTypes(OpCall(*op.def, op.arguments, type_of));
+  if (!types.ok() || types->size() != op.results.size()) return false;
+  for (size_t i = 0; i < types->size(); ++i) {
+    const TensorType& type = program.type(op.results[i]);
+    const bool is_right =
+        op.def->is_view() ? (*types)[i] == type : SameShape((*types)[i], type);
+    if (!is_right) return false;
+  }
+  return true;
+}
+
+bool IsWellTyped(const Program& program) {
+  return std::all_of(program.ops().begin(), program.ops().end(),
+                     [&](const Op& op) { return IsWellTyped(program, op); });
 }
 
 }  // namespace
@@ -153,7 +207,6 @@ bool IsWellTyped(const Program& program) {
 std::shared_ptr<const PlanStructure> PlanStructure::Make(const Program& from,
                                                          Program passed) {
   std::shared_ptr<PlanStructure> structure(new PlanStructure);
-  structure->has_layouts_ = HasOp(from, IsConvolution);
   structure->sizes_ = StructureOf(from).sizes;
   structure->passed_ = std::move(passed);
   // What a pass has computed has no counterpart among other sizes.
@@ -164,11 +217,12 @@ std::shared_ptr<const PlanStructure> PlanStructure::Make(const Program& from,
     is_complete = is_complete && known.contains({kind, size});
   });
   absl::flat_hash_set<const OpDef*> given;
-  for (const Op& op : from.ops()) given.insert(op.def);
-  const bool has_own = HasOp(structure->passed_, [&](const Op& op) {
-    return !op.def->is_opaque() && !given.contains(op.def) && HasOwnNumbers(op);
+  ForEachOp(from, [&](const Op& op) { given.insert(op.def); });
+  ForEachOp(structure->passed_, [&](const Op& op) {
+    const bool is_own = !op.def->is_opaque() && !given.contains(op.def);
+    is_complete = is_complete && !(is_own && HasOwnNumbers(op));
   });
-  return is_complete && !has_own ? structure : nullptr;
+  return is_complete ? structure : nullptr;
 }
 
 absl::StatusOr<PassedProgram> PlanStructure::RunPasses(
@@ -180,22 +234,16 @@ absl::StatusOr<PassedProgram> PlanStructure::RunPasses(
   MICA_RETURN_IF_ERROR(CheckControlFlow(passed.program));
   NumberSources(passed.origins, passed.program);
   std::shared_ptr<const PlanStructure> made;
-  absl::StatusOr<Program> all = absl::UnknownError("");
-  if (program.depth() > 0) {
-    all = RunAll(std::move(passed.program), ops);
-  } else {
-    const bool has_layouts = HasOp(program, IsConvolution);
-    absl::StatusOr<Program> first =
-        RunFirst(std::move(passed.program), ops, has_layouts);
-    if (first.ok() && structure != nullptr && !FuseReadsSizes(program)) {
-      made = Make(program, *first);
-    }
-    all = first.ok() ? RunLast(*std::move(first), ops, has_layouts) : first;
+  absl::StatusOr<Program> all = RunFirst(std::move(passed.program), ops);
+  if (all.ok() && structure != nullptr && !FuseReadsSizes(program)) {
+    made = Make(program, *all);
   }
+  if (all.ok()) all = RunLast(*std::move(all), ops);
   if (!all.ok()) {
     // Once more with the user's lines, for the error.
     MICA_ASSIGN_OR_RETURN(Program lean, RemoveDeadOps(program, ops));
-    return RunAll(std::move(lean), ops).status();
+    MICA_ASSIGN_OR_RETURN(lean, RunFirst(std::move(lean), ops));
+    return RunLast(std::move(lean), ops).status();
   }
   passed.program = *std::move(all);
   passed.origins = RestoreSources(program, passed.program);
@@ -214,26 +262,19 @@ absl::StatusOr<PassedProgram> PlanStructure::Apply(
     new_sizes[sizes_[i]] = sizes[i].value;
   }
   PassedProgram passed{.program = passed_};
+  OwnBodies(passed.program);
   ForEachSize(passed.program, [&](SizeKind kind, int64_t& size) {
     size = new_sizes.at({kind, size});
   });
-  for (ValueId id = 0; id < passed.program.num_values(); ++id) {
-    auto& type = const_cast<TensorType&>(passed.program.type(id));
-    // As ProgramBuilder has it.
-    if (!type.strides.empty() && type.is_row_major()) type.strides.clear();
-  }
-  if (passed.program.constants().size() != program.constants().size()) {
-    return absl::FailedPreconditionError("other constants");
-  }
-  for (size_t i = 0; i < program.constants().size(); ++i) {
-    const_cast<Constant&>(passed.program.constants()[i]).bytes =
-        program.constants()[i].bytes;
-  }
-  if (!IsWellTyped(passed.program)) {
+  ClearStrides(passed.program);
+  std::vector<const Op*> origins;
+  ForEachOp(program, [&](const Op& op) { origins.push_back(&op); });
+  MICA_RETURN_IF_ERROR(TakeConstants(program, origins, passed.program));
+  if (!IsWellTyped(passed.program) || !CheckControlFlow(passed.program).ok()) {
     return absl::FailedPreconditionError("sizes that don't fit");
   }
   MICA_ASSIGN_OR_RETURN(passed.program,
-                        RunLast(std::move(passed.program), ops, has_layouts_));
+                        RunLast(std::move(passed.program), ops));
   passed.origins = RestoreSources(program, passed.program);
   return passed;
 }

@@ -25,10 +25,10 @@ struct PassedProgram {
 // sizes alone (StructureOf) share it.
 //
 // The passes read sizes in few ways: whether two are equal, whether one is 0 or
-// 1, whether elements lie densely. All that is part of the structure. Passes
-// that read more, the layouts of images, run for each Program's sizes behind
-// these; Programs with branches or loops, or with ops whose fusion computes
-// with sizes, have no structure.
+// 1, whether elements lie densely. All that is part of the structure, of bodies
+// as of the Program around them. Passes that read more, the layouts of images,
+// run for each Program's sizes behind these; Programs with ops whose fusion
+// computes with sizes have no structure.
 //
 // Immutable: any number of Plans share one. The OpRegistry must outlive it.
 class PlanStructure {
@@ -52,7 +52,6 @@ class PlanStructure {
   // As the first Program's sizes had it; lines are numbers (origin.h).
   Program passed_;
   std::vector<OpenSize> sizes_;  // StructureOf() of the first Program.
-  bool has_layouts_ = false;     // Passes run behind it.
 };
 
 }  // namespace mica

@@ -37,6 +37,24 @@ constexpr absl::string_view kConvolution =
 }
 )";
 
+constexpr absl::string_view kBranch =
+    R"(program @branch(%x: f32[BATCH,8], %p: bool[]) {
+  %y = mica.if(%p, [%x]) : f32[BATCH,8]
+    then(%x: f32[BATCH,8]) {
+      %k = constant splat 0.5 : f32[BATCH,8]
+      %m = aten.mul.Tensor(%x, %k) : f32[BATCH,8]
+      %r = aten.relu(%m) : f32[BATCH,8]
+      return %r
+    }
+    else(%x: f32[BATCH,8]) {
+      %s = aten.sum.dim_IntList(%x, [0], true) : f32[1,8]
+      %d = aten.sub.Tensor(%x, %s) : f32[BATCH,8]
+      return %d
+    }
+  return %y
+}
+)";
+
 class PlanStructureTest : public testing::Test {
  protected:
   static std::shared_ptr<const Program> Net(absl::string_view text,
@@ -86,6 +104,27 @@ TEST_F(PlanStructureTest, LayoutsAreChosenForEachSize) {
   const auto b = Get(Net(kConvolution, "5"));
   EXPECT_NE(a->structure(), nullptr);
   EXPECT_EQ(a->structure(), b->structure());
+}
+
+TEST_F(PlanStructureTest, BranchesAndLoopsHaveOneToo) {
+  const auto a = Get(Net(kBranch, "4"));
+  const auto b = Get(Net(kBranch, "32"));
+  EXPECT_NE(a->structure(), nullptr);
+  EXPECT_EQ(a->structure(), b->structure());
+  EXPECT_EQ(plans_.stats().by_structure, 1);
+  // A size of a body that becomes equal to another counts as one outside.
+  for (absl::string_view batch : {"1", "8"}) {
+    EXPECT_NE(Get(Net(kBranch, batch))->structure(), a->structure()) << batch;
+  }
+  EXPECT_EQ(plans_.stats().by_structure, 1);
+}
+
+TEST_F(PlanStructureTest, SizesOfABodyAreToldFromThoseAround) {
+  const auto bytes = [](absl::string_view batch) {
+    return StructureOf(*Net(kBranch, batch)).bytes;
+  };
+  EXPECT_EQ(bytes("4"), bytes("5"));
+  EXPECT_NE(bytes("4"), bytes("8"));
 }
 
 TEST_F(PlanStructureTest, AStructureDiesWithItsPlans) {

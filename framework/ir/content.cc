@@ -1,6 +1,5 @@
 #include "framework/ir/content.h"
 
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -9,8 +8,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "framework/base/large_vector.h"
 #include "framework/op/schema.h"
-#include "glog/logging.h"
 
 namespace mica {
 namespace {
@@ -56,6 +55,22 @@ char* PutDouble(char* at, double value) {
   return at + sizeof value;
 }
 
+// The open sizes of a Program and of the bodies in it, numbered as they come.
+class OpenSizes {
+ public:
+  int64_t NumberOf(const OpenSize& size) {
+    const auto [it, is_new] =
+        numbers_.try_emplace(size, static_cast<int64_t>(sizes_.size()));
+    if (is_new) sizes_.push_back(size);
+    return it->second;
+  }
+  std::vector<OpenSize> list() && { return std::move(sizes_); }
+
+ private:
+  absl::flat_hash_map<OpenSize, int64_t> numbers_;
+  std::vector<OpenSize> sizes_;
+};
+
 // Every part is written with its length or kind before it: no two Programs
 // that differ run into the same bytes.
 //
@@ -63,14 +78,13 @@ char* PutDouble(char* at, double value) {
 // of the type that may alias all else. Who writes a part of any length asks for
 // room first; what is left of it is enough for one number after that.
 //
-// With open sizes it writes a structure, and lists them.
+// With open sizes it writes a structure, and adds them to `sizes`; without, it
+// needs none.
 template <bool kOpenSizes>
 class Encoder {
  public:
-  explicit Encoder(const Program& program)
-      : program_(program), numbers_(program.num_values(), -1) {}
-
-  std::vector<OpenSize> sizes() && { return std::move(sizes_); }
+  Encoder(const Program& program, OpenSizes* sizes)
+      : program_(program), numbers_(program.num_values(), -1), sizes_(sizes) {}
 
   std::string Encode() {
     char* at = Room(nullptr, kUsualOp * program_.ops().size());
@@ -98,19 +112,24 @@ class Encoder {
   static constexpr size_t kSlack = 64;
   static constexpr size_t kUsualOp = 32;  // Bytes of one.
 
-  struct FreeDeleter {
-    void operator()(char* bytes) const { std::free(bytes); }
+  struct Deleter {
+    size_t capacity = 0;
+    void operator()(char* bytes) const {
+      LargeAllocator<char>().deallocate(bytes, capacity);
+    }
   };
 
   // Where `at` is once there is room for `bytes` and some numbers after it.
   char* Room(char* at, size_t bytes) {
     const size_t used = at == nullptr ? 0 : at - bytes_.get();
-    if (capacity_ - used < bytes + kSlack) {
-      // Not a string: its room would be filled with 0 first.
-      capacity_ = 2 * capacity_ + bytes + kSlack;
-      void* larger = std::realloc(bytes_.release(), capacity_);
-      CHECK(larger != nullptr) << "no memory for " << capacity_ << " bytes";
-      bytes_.reset(static_cast<char*>(larger));
+    const size_t capacity = bytes_.get_deleter().capacity;
+    if (capacity - used < bytes + kSlack) {
+      // Not a string or a vector: its room would be filled with 0 first.
+      const size_t larger = 2 * capacity + bytes + kSlack;
+      std::unique_ptr<char, Deleter> room(
+          LargeAllocator<char>().allocate(larger), {.capacity = larger});
+      if (used > 0) std::memcpy(room.get(), bytes_.get(), used);
+      bytes_ = std::move(room);
     }
     return bytes_.get() + used;
   }
@@ -143,7 +162,9 @@ class Encoder {
     at = PutCount(at, op.results.size());
     for (ValueId id : op.results) at = Define(at, id);
     // As many as the operator has.
-    for (const auto& body : op.bodies) at = PutText(at, ContentOf(*body));
+    for (const auto& body : op.bodies) {
+      at = PutText(at, Encoder(*body, sizes_).Encode());
+    }
     return at;
   }
 
@@ -234,10 +255,7 @@ class Encoder {
   // A number, or which of the open sizes it is: those are from 2 on too.
   char* PutSize(char* at, SizeKind kind, int64_t value) {
     if (!is_size_ || value < 2) return PutInt(at, value);
-    const auto [it, is_new] = size_numbers_.try_emplace(
-        OpenSize{kind, value}, static_cast<int64_t>(sizes_.size()));
-    if (is_new) sizes_.push_back(it->first);
-    return PutInt(at, 2 + it->second);
+    return PutInt(at, 2 + sizes_->NumberOf({kind, value}));
   }
   // A symbol's number belongs to the process; its name, at the end, doesn't.
   char* PutDim(char* at, Dim dim) {
@@ -254,27 +272,25 @@ class Encoder {
   }
 
   const Program& program_;
-  std::vector<int32_t> numbers_;  // By value, in order of definition.
+  LargeVector<int32_t> numbers_;  // By value, in order of definition.
   int32_t next_number_ = 0;
   absl::flat_hash_map<const OpDef*, size_t> defs_;
   absl::flat_hash_map<Dim, size_t> symbols_;
   bool is_size_ = false;  // What is written now is an open size.
-  absl::flat_hash_map<OpenSize, int64_t> size_numbers_;
-  std::vector<OpenSize> sizes_;
-  std::unique_ptr<char, FreeDeleter> bytes_;
-  size_t capacity_ = 0;
+  OpenSizes* const sizes_;
+  std::unique_ptr<char, Deleter> bytes_;
 };
 
 }  // namespace
 
 std::string ContentOf(const Program& program) {
-  return Encoder</*kOpenSizes=*/false>(program).Encode();
+  return Encoder</*kOpenSizes=*/false>(program, nullptr).Encode();
 }
 
 ProgramStructure StructureOf(const Program& program) {
-  Encoder</*kOpenSizes=*/true> encoder(program);
-  std::string bytes = encoder.Encode();
-  return {.bytes = std::move(bytes), .sizes = std::move(encoder).sizes()};
+  OpenSizes sizes;
+  std::string bytes = Encoder</*kOpenSizes=*/true>(program, &sizes).Encode();
+  return {.bytes = std::move(bytes), .sizes = std::move(sizes).list()};
 }
 
 }  // namespace mica

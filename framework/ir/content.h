@@ -45,9 +45,10 @@ struct OpenSize {
 // The same with sizes left open: of a dim, a stride or a size among the
 // arguments (SymInt, in ATen's words) that is 2 or more it says only which
 // others of its kind are equal to it; of strides also whether they are dense.
-// Constants with dims are of any bytes. Static Programs of equal structure
-// differ in sizes alone: as many, in the order of their first occurrence, in
-// `sizes`.
+// Constants with dims are of any bytes. Bodies are part of it: their sizes are
+// told to be equal, or not, to those around them and to each other's. Static
+// Programs of equal structure differ in sizes, and in what such constants hold,
+// alone: as many sizes, in the order of their first occurrence, in `sizes`.
 struct ProgramStructure {
   std::string bytes;
   std::vector<OpenSize> sizes;

@@ -41,9 +41,7 @@ void ExpectEqualPlan(const Plan& a, const Plan& b) {
   EXPECT_EQ(ToText(a.program()), ToText(b.program()));
   EXPECT_EQ(ContentOf(a.program()), ContentOf(b.program()));
   EXPECT_EQ(a.arg_bytes(), b.arg_bytes());
-  for (size_t i = 0; i < a.program().ops().size(); ++i) {
-    EXPECT_EQ(a.origin(static_cast<OpId>(i)), b.origin(static_cast<OpId>(i)));
-  }
+  EXPECT_EQ(a.origins(), b.origins());
   EXPECT_EQ(a.streams().streams, b.streams().streams);
   ExpectSamePlan(a, b);
 }

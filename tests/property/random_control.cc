@@ -39,9 +39,12 @@ class BlockMaker : private RandomValues {
              absl::string_view name, int depth)
       : RandomValues(random), ops_(ops), depth_(depth), builder_(ops, name) {}
 
-  Program MakeProgram() {
-    AddInputs(
-        {{.dims = {2, 3}}, {.dims = {3, 3}}, {.dims = {2, 3}}, {.dims = {3}}});
+  Program MakeProgram(const RandomControlOptions& options) {
+    const int64_t rows = options.rows, columns = options.columns;
+    AddInputs({{.dims = {rows, columns}},
+               {.dims = {columns, columns}},
+               {.dims = {rows, columns}},
+               {.dims = {columns}}});
     AddOps(3 + Pick(8));
     std::vector<ValueId> outputs;
     for (int64_t i = Pick(4); i >= 0; --i) outputs.push_back(AnyRecent());
@@ -274,10 +277,11 @@ class BlockMaker : private RandomValues {
 
 }  // namespace
 
-Program RandomControlProgram(uint64_t seed, const OpRegistry& ops) {
+Program RandomControlProgram(uint64_t seed, const OpRegistry& ops,
+                             const RandomControlOptions& options) {
   std::mt19937_64 random(seed);
   return BlockMaker(ops, random, absl::StrCat("control", seed), 0)
-      .MakeProgram();
+      .MakeProgram(options);
 }
 
 }  // namespace mica

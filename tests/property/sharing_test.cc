@@ -19,6 +19,7 @@
 #include "kernels/all.h"
 #include "ops/all.h"
 #include "tests/property/equal_plans.h"
+#include "tests/property/random_control.h"
 #include "tests/property/random_program.h"
 #include "tests/property/seeds.h"
 
@@ -128,6 +129,37 @@ TEST(SharingTest, APlanBySharedStructureIsThePrivateOne) {
   if (EnvironmentVariable("MICA_PROPERTY_SEED").empty() &&
       EnvironmentVariable("MICA_PROPERTY_SEEDS").empty()) {
     EXPECT_EQ(num_shared, kNumSeeds);
+  }
+}
+
+// The same of Programs with branches and loops.
+TEST(SharingTest, APlanOfBodiesBySharedStructureIsThePrivateOne) {
+  uint64_t num_shared = 0, num_nested = 0;
+  ForEachSeed(8 * kNumSeeds, [&](uint64_t seed) {
+    if (num_shared == kNumSeeds) return;
+    const PlanOptions options = {.num_streams = seed % 7 == 6 ? 2 : 1,
+                                 .frozen = seed % 2 == 1};
+    PlanCache plans(AllOps(), AllKernels());
+    const auto first =
+        std::make_shared<const Program>(RandomControlProgram(seed, AllOps()));
+    if (first->depth() == 0) return;
+    const auto second = std::make_shared<const Program>(
+        RandomControlProgram(seed, AllOps(), {.rows = 5, .columns = 4}));
+    MICA_ASSERT_OK_AND_ASSIGN(const auto plan, plans.Get(first, options));
+    MICA_ASSERT_OK_AND_ASSIGN(const auto other, plans.Get(second, options));
+    MICA_ASSERT_OK_AND_ASSIGN(
+        const auto mine, Plan::Build(*second, AllOps(), AllKernels(), options));
+    ExpectEqualPlan(*other, *mine);
+    ExpectSameRun(other, mine);
+    if (plans.stats().by_structure == 0) return;
+    ++num_shared;
+    num_nested += first->depth() > 1;
+    EXPECT_EQ(plan->structure(), other->structure());
+  });
+  if (EnvironmentVariable("MICA_PROPERTY_SEED").empty() &&
+      EnvironmentVariable("MICA_PROPERTY_SEEDS").empty()) {
+    EXPECT_EQ(num_shared, kNumSeeds);
+    EXPECT_GT(num_nested, kNumSeeds / 10);
   }
 }
 

@@ -477,6 +477,87 @@ TEST_F(StructureTest, BodiesOfBranchesAndLoops) {
   });
 }
 
+// What is fused in bodies, what constants they hold, what they carry.
+TEST_F(StructureTest, BodiesWithProductsAndConstants) {
+  constexpr absl::string_view kText =
+      R"(program @p(%x: f32[$b,$h], %r: f32[$b,$n], %p: bool[]) {
+  %w = variable "w" : f32[$h,$n]
+  %c = variable "c" : f32[$n]
+  %unread, %y = mica.if(%p, [%x, %w, %c, %r]) : f32[$b,$h], f32[$b,$n]
+    then(%x: f32[$b,$h], %w: f32[$h,$n], %c: f32[$n], %r: f32[$b,$n]) {
+      %k = constant splat 0.5 : f32[$b,$n]
+      %m = aten.addmm(%c, %x, %w) : f32[$b,$n]
+      %u = aten.relu(%m) : f32[$b,$n]
+      %s = aten.mul.Tensor(%u, %k) : f32[$b,$n]
+      %t = aten.add.Tensor(%s, %r) : f32[$b,$n]
+      %e = aten.exp(%x) : f32[$b,$h]
+      return %e, %t
+    }
+    else(%x: f32[$b,$h], %w: f32[$h,$n], %c: f32[$n], %r: f32[$b,$n]) {
+      %s = aten.sum.dim_IntList(%x, [1], true) : f32[$b,1]
+      %e = aten.expand(%s, [$b,$n]) : f32[$b,$n]{1,0}
+      %t = aten.tanh(%e) : f32[$b,$n]
+      %a = aten.add.Tensor(%t, %c) : f32[$b,$n]
+      return %x, %a
+    }
+  %i = constant [0] : i64[]
+  %z, %j = mica.while([%y, %i], [%r]) : f32[$b,$n], i64[]
+    cond(%x: f32[$b,$n], %i: i64[], %r: f32[$b,$n]) {
+      %p = aten.lt.Scalar(%i, 3) : bool[]
+      return %p
+    }
+    body(%x: f32[$b,$n], %i: i64[], %r: f32[$b,$n]) {
+      %n = aten.add.Scalar(%i, 1) : i64[]
+      %v = aten.view(%x, [$(bn)]) : f32[$(bn)]
+      %q = aten.slice.Tensor(%v, 0, 0, $n) : f32[$n]
+      %a = aten.add.Tensor(%r, %q) : f32[$b,$n]
+      %t = aten.tanh(%a) : f32[$b,$n]
+      return %t, %n
+    }
+  %o = aten.add.Tensor(%z, %c) : f32[$b,$n]
+  return %o
+}
+)";
+  const int64_t shared = PlanAll(kText, AllSizes({{1, 2, 3, 4, 6}}, 3, 125),
+                                 [](auto sizes) -> Sizes {
+                                   return {{"(bn)", sizes[0] * sizes[2]},
+                                           {"b", sizes[0]},
+                                           {"h", sizes[1]},
+                                           {"n", sizes[2]}};
+                                 });
+  EXPECT_GT(shared, 20);
+}
+
+// Layouts are chosen for each size in bodies, too.
+TEST_F(StructureTest, ConvolutionsInBodies) {
+  constexpr absl::string_view kText =
+      R"(program @p(%x: f32[$b,$c,$i,$i], %p: bool[]) {
+  %w = variable "w" : f32[$o,$c,3,3]
+  %y = mica.if(%p, [%x, %w]) : f32[$b,$o,$i,$i]
+    then(%x: f32[$b,$c,$i,$i], %w: f32[$o,$c,3,3]) {
+      %y = aten.convolution(%x, %w, none, [1,1], [1,1], [1,1], false, [0,0], 1) : f32[$b,$o,$i,$i]
+      %u = aten.relu(%y) : f32[$b,$o,$i,$i]
+      %t = aten.mul.Tensor(%u, %u) : f32[$b,$o,$i,$i]
+      return %t
+    }
+    else(%x: f32[$b,$c,$i,$i], %w: f32[$o,$c,3,3]) {
+      %y = aten.convolution(%x, %w, none, [1,1], [1,1], [1,1], false, [0,0], 1) : f32[$b,$o,$i,$i]
+      return %y
+    }
+  %h = aten.mean.dim(%y, [2,3]) : f32[$b,$o]
+  return %h
+}
+)";
+  const int64_t shared = PlanAll(kText, AllSizes({{1, 2, 4, 5, 8}}, 4, 300),
+                                 [](auto sizes) -> Sizes {
+                                   return {{"b", sizes[0]},
+                                           {"c", sizes[1]},
+                                           {"i", sizes[2]},
+                                           {"o", 2 * sizes[3]}};
+                                 });
+  EXPECT_GT(shared, 20);
+}
+
 // Parts of one tensor and what becomes of them, by a size among arguments.
 TEST_F(StructureTest, PartsThatAreJoined) {
   constexpr absl::string_view kText =
