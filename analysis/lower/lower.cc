@@ -181,6 +181,11 @@ absl::StatusOr<Argument> Lowering::LowerHostValue(int32_t id) {
   ValueId value = kNoValue;
   if (number.kind == TapeHostValue::Kind::kRead) {
     MICA_ASSIGN_OR_RETURN(value, NumberRead(number.call, number.output));
+    if (builder_.type(value).dtype == DType::kI64) {
+      MICA_ASSIGN_OR_RETURN(value,
+                            AddOneResult("mica.int_add", {ValueRef{value}, 0.0},
+                                         ScalarType(DType::kF64)));
+    }
   } else {
     Arguments operands;
     for (const TapeHostOperand& operand : number.operands) {

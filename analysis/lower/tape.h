@@ -61,12 +61,13 @@ struct TapeHostOperand {
   friend bool operator==(const TapeHostOperand&,
                          const TapeHostOperand&) = default;
 };
-// A float that Python held, and that may be another at each run.
+// A number that Python held, and that may be another at each run; an int as the
+// float64 that is the same number.
 struct TapeHostValue {
   enum class Kind {
     kInput,  // Fed at each run: `name` is its path, `input` its number.
     kRead,   // What Python read of output `output` of call `call`.
-    kOp,     // `op`, one of mica.scalar_*, of `operands`.
+    kOp,     // `op`, one of mica.scalar_* and mica.int_*, of `operands`.
   };
   Kind kind = Kind::kInput;
   int32_t input = -1;

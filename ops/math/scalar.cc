@@ -39,6 +39,15 @@ void AddUnary(OpRegistry& registry, absl::string_view name,
 }  // namespace
 
 void RegisterScalarOps(OpRegistry& registry) {
+  constexpr absl::string_view kInts =
+      " of whole numbers, as Python's int; an error from 2**53 on.";
+  AddBinary(registry, "int_add", absl::StrCat("a + b", kInts));
+  AddBinary(registry, "int_sub", absl::StrCat("a - b", kInts));
+  AddBinary(registry, "int_mul", absl::StrCat("a * b", kInts));
+  AddBinary(registry, "int_floordiv",
+            absl::StrCat("a // b", kInts, " b = 0 is an error."));
+  AddBinary(registry, "int_mod",
+            absl::StrCat("a % b", kInts, " b = 0 is an error."));
   AddBinary(registry, "scalar_add", "a + b, as Python adds floats.");
   AddBinary(registry, "scalar_sub", "a - b, as Python subtracts floats.");
   AddBinary(registry, "scalar_mul", "a * b, as Python multiplies floats.");
@@ -52,6 +61,10 @@ void RegisterScalarOps(OpRegistry& registry) {
   AddBinary(registry, "scalar_eq", "1.0 if a == b, else 0.0.");
   AddUnary(registry, "scalar_neg", "-a as a float.");
   AddUnary(registry, "scalar_sqrt", "math.sqrt(a); a < 0 is an error.");
+  AddUnary(registry, "scalar_exp", "math.exp(a); an overflow is an error.");
+  AddUnary(registry, "scalar_log", "math.log(a); a <= 0 is an error.");
+  AddUnary(registry, "scalar_cos", "math.cos(a); an infinity is an error.");
+  AddUnary(registry, "scalar_sin", "math.sin(a); an infinity is an error.");
 }
 
 }  // namespace mica

@@ -8,6 +8,7 @@
 #include "framework/trace/recorder.h"
 #include "python/capture/autograd_access.h"
 #include "python/capture/describe.h"
+#include "python/capture/numbers.h"
 #include "python/capture/splits.h"
 #include "python/capture/stance.h"
 #include "python/interpreter/interpreter.h"
@@ -375,7 +376,7 @@ bool Compiled::AddSlots(absl::Span<const StatePlace> places) {
     if (!slots.Add(place)) continue;
     is_new = true;
     PyObject* now = place.Find();
-    if (now == nullptr || !PyFloat_CheckExact(now)) continue;
+    if (now == nullptr || !NumberOf(now).has_value()) continue;
     options_.capture.varying.AddInput(place.note.path);
   }
   return is_new;

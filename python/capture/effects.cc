@@ -137,9 +137,10 @@ void Effects::FindSlots(std::vector<StatePlace>* slots) const {
                            ? nullptr
                            : written.before.get();
     if (now == nullptr || SameValue(before, now)) continue;
-    // Numbers that differ at each call are no use as constants.
-    if (PyLong_CheckExact(now)) continue;
     slots->push_back(written.place);
+  }
+  for (const Increment& increment : increments_) {
+    if (increment.is_read) slots->push_back(increment.place);
   }
 }
 

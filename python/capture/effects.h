@@ -27,6 +27,7 @@ struct Increment {
   StatePlace place;
   std::vector<PyRef> addends;  // In order.
   PyRef before;                // While recording.
+  bool is_read = false;        // By the program otherwise, too: it is guarded.
 };
 
 // A call that does something outside of Python's objects.

@@ -1,44 +1,13 @@
 #include "python/capture/host_values.h"
 
-#include <cmath>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "framework/base/same_bits.h"
 #include "python/capture/constants.h"
+#include "python/capture/numbers.h"
 
 namespace mica {
-namespace {
-
-// An int up to here is the same number as a float.
-constexpr int64_t kMaxExactInt = int64_t{1} << 53;
-
-std::optional<double> NumberOf(PyObject* object) {
-  if (PyFloat_CheckExact(object)) return PyFloat_AS_DOUBLE(object);
-  if (!PyLong_CheckExact(object)) return std::nullopt;
-  int overflow = 0;
-  const int64_t number = PyLong_AsLongLongAndOverflow(object, &overflow);
-  if (overflow != 0 || number > kMaxExactInt || number < -kMaxExactInt) {
-    return std::nullopt;
-  }
-  return static_cast<double>(number);
-}
-
-double Compute(absl::string_view op, absl::Span<const double> x) {
-  if (op == "mica.scalar_add") return x[0] + x[1];
-  if (op == "mica.scalar_sub") return x[0] - x[1];
-  if (op == "mica.scalar_mul") return x[0] * x[1];
-  if (op == "mica.scalar_div") return x[0] / x[1];
-  if (op == "mica.scalar_pow") return std::pow(x[0], x[1]);
-  if (op == "mica.scalar_lt") return x[0] < x[1] ? 1 : 0;
-  if (op == "mica.scalar_le") return x[0] <= x[1] ? 1 : 0;
-  if (op == "mica.scalar_eq") return x[0] == x[1] ? 1 : 0;
-  if (op == "mica.scalar_neg") return -x[0];
-  return std::sqrt(x[0]);
-}
-
-}  // namespace
 
 PyObject* HostInputs::FindItem(const Source& source) {
   PyObject* item = PyDict_GetItemWithError(source.dict.get(), source.key.get());
@@ -63,14 +32,17 @@ bool HostInputs::Read(const BoundInputs& inputs, std::vector<double>* values,
   for (const Source& source : sources_) {
     PyObject* number =
         source.node < 0 ? FindItem(source) : inputs.objects[source.node];
-    if (number != nullptr && PyFloat_CheckExact(number)) {
-      values->push_back(PyFloat_AS_DOUBLE(number));
-      continue;
+    PyTypeObject* type = Py_TYPE(source.recorded.get());
+    if (number != nullptr && Py_TYPE(number) == type) {
+      if (const std::optional<double> value = NumberOf(number)) {
+        values->push_back(*value);
+        continue;
+      }
     }
     if (miss != nullptr) {
       *miss = {.kind = "state",
                .note = source.note,
-               .expected = "a float",
+               .expected = absl::StrCat("a number, ", TypeName(type)),
                .got = DescribeValue(number)};
     }
     return false;
@@ -80,7 +52,9 @@ bool HostInputs::Read(const BoundInputs& inputs, std::vector<double>* values,
 
 void HostInputs::AppendText(std::vector<std::string>* lines) const {
   for (const Source& source : sources_) {
-    lines->push_back(absl::StrCat(source.note.path, " is any float"));
+    if (source.node >= 0) continue;  // Told among the arguments.
+    lines->push_back(absl::StrCat(source.note.path, " is any ",
+                                  TypeName(Py_TYPE(source.recorded.get()))));
   }
 }
 
@@ -96,7 +70,8 @@ int HostInputs::Traverse(visitproc visit, void* arg) const {
 HostValues::Id HostValues::Add(PyObject* number, Node node) {
   const auto [it, is_new] =
       ids_.try_emplace(number, static_cast<Id>(nodes_.size()));
-  node.value = node.tape.value = PyFloat_AS_DOUBLE(number);
+  node.value = node.tape.value = NumberOf(number).value_or(0);
+  node.is_int = PyLong_CheckExact(number);
   nodes_.push_back(std::move(node));
   if (is_new) {
     pins_.push_back(PyRef::Share(number));
@@ -108,10 +83,11 @@ HostValues::Id HostValues::Add(PyObject* number, Node node) {
   return static_cast<Id>(nodes_.size()) - 1;
 }
 
-void HostValues::AddItem(PyObject* number, PyObject* dict, PyObject* key,
-                         GuardNote note) {
+void HostValues::AddItem(PyObject* number, PyObject* original, PyObject* dict,
+                         PyObject* key, GuardNote note) {
   items_.insert({dict, key});
   Node node;
+  node.original = PyRef::Share(original);
   node.tape.kind = TapeHostValue::Kind::kInput;
   node.tape.name = note.path;
   node.source = {.dict = PyRef::Share(dict),
@@ -121,11 +97,15 @@ void HostValues::AddItem(PyObject* number, PyObject* dict, PyObject* key,
   Add(number, std::move(node));
 }
 
-void HostValues::AddInput(PyObject* number, int index, std::string path) {
+void HostValues::AddInput(PyObject* number, PyObject* original, int index,
+                          std::string path) {
   Node node;
+  node.original = PyRef::Share(original);
   node.tape.kind = TapeHostValue::Kind::kInput;
   node.tape.name = path;
-  node.source = {.node = index, .note = {.path = std::move(path)}};
+  node.source = {.node = index,
+                 .note = {.path = std::move(path)},
+                 .recorded = PyRef::Share(number)};
   Add(number, std::move(node));
 }
 
@@ -138,20 +118,24 @@ HostValues::Id HostValues::AddRead(PyObject* number, int32_t call,
   return Add(number, std::move(node));
 }
 
-bool HostValues::AddOp(PyObject* result, const char* op,
+bool HostValues::AddOp(PyObject* result, const HostOp& op,
                        absl::Span<PyObject* const> operands) {
   Node node;
   node.tape.kind = TapeHostValue::Kind::kOp;
-  node.tape.op = op;
-  std::vector<double> numbers;
-  for (PyObject* operand : operands) {
-    const std::optional<double> number = NumberOf(operand);
+  node.tape.op = std::string(op.name);
+  double numbers[2] = {0, 0};
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const std::optional<double> number = NumberOf(operands[i]);
     if (!number.has_value()) return false;
-    numbers.push_back(*number);
-    node.tape.operands.push_back({.id = Find(operand), .constant = *number});
+    numbers[i] = *number;
+    node.tape.operands.push_back(
+        {.id = Find(operands[i]), .constant = *number});
   }
-  if (!PyFloat_CheckExact(result) ||
-      !SameBits(PyFloat_AS_DOUBLE(result), Compute(op, numbers))) {
+  const std::optional<double> given = NumberOf(result);
+  double computed = 0;
+  if (!given.has_value() ||
+      op.compute(numbers[0], numbers[1], &computed) != nullptr ||
+      !SameBits(*given, computed)) {
     return false;
   }
   Add(result, std::move(node));
@@ -162,10 +146,12 @@ bool HostValues::AddComparison(const char* op, PyObject* a, PyObject* b,
                                UserLine at) {
   const std::optional<double> first = NumberOf(a), second = NumberOf(b);
   if (!first.has_value() || !second.has_value()) return false;
+  double outcome = 0;
+  FindHostOp(op)->compute(*first, *second, &outcome);
   comparisons_.push_back({.op = op,
                           .a = {.id = Find(a), .constant = *first},
                           .b = {.id = Find(b), .constant = *second},
-                          .outcome = Compute(op, {*first, *second}) != 0,
+                          .outcome = outcome != 0,
                           .at = std::move(at)});
   return true;
 }
@@ -193,10 +179,27 @@ void HostValues::MarkExactId(Id id) {
 void HostValues::MarkExactDeep(PyObject* object) {
   if (ids_.empty() || object == nullptr) return;
   MarkExact(object);
-  if (!PyTuple_Check(object)) return;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
-    MarkExactDeep(PyTuple_GET_ITEM(object, i));
+  if (PySlice_Check(object)) {
+    const auto* slice = reinterpret_cast<PySliceObject*>(object);
+    for (PyObject* part : {slice->start, slice->stop, slice->step}) {
+      MarkExact(part);
+    }
+    return;
   }
+  const bool is_dict = PyDict_Check(object);
+  if (!is_dict && !PyTuple_Check(object) && !PyList_Check(object)) return;
+  if (Py_EnterRecursiveCall("") != 0) return PyErr_Clear();
+  Py_ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (is_dict && PyDict_Next(object, &position, &key, &value)) {
+    MarkExactDeep(key);
+    MarkExactDeep(value);
+  }
+  for (Py_ssize_t i = 0; !is_dict && i < PySequence_Fast_GET_SIZE(object);
+       ++i) {
+    MarkExactDeep(PySequence_Fast_GET_ITEM(object, i));
+  }
+  Py_LeaveRecursiveCall();
 }
 
 bool HostValues::HasKnown(PyObject* object) const {

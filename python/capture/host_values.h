@@ -1,4 +1,4 @@
-// Python's floats that may differ from run to run: where each came from and
+// Python's numbers that may differ from run to run: where each came from and
 // where it went.
 
 #ifndef MICA_PYTHON_CAPTURE_HOST_VALUES_H_
@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "analysis/lower/tape.h"
+#include "kernels/reference/host_arithmetic.h"
 #include "python/capture/guard_note.h"
 #include "python/capture/input_guards.h"
 #include "python/interpreter/py_ref.h"
@@ -40,7 +41,8 @@ class VaryingNumbers {
   absl::flat_hash_set<std::string> inputs_;
 };
 
-// The varying numbers of a record: read anew at each hit, as exact floats.
+// The varying numbers of a record: read anew at each hit, each of the type that
+// it had.
 class HostInputs {
  public:
   struct Source {
@@ -54,7 +56,7 @@ class HostInputs {
   void Add(Source source) { sources_.push_back(std::move(source)); }
   bool empty() const { return sources_.empty(); }
   absl::Span<const Source> sources() const { return sources_; }
-  // Reads all; false if one is no float any more.
+  // Reads all; false if one is no such number any more.
   bool Read(const BoundInputs& inputs, std::vector<double>* values,
             Miss* miss) const;
   void AppendText(std::vector<std::string>* lines) const;
@@ -64,33 +66,40 @@ class HostInputs {
   std::vector<Source> sources_;
 };
 
-// Follows floats by identity while a program runs. A number is *known* if it
-// came from a varying number or from a tensor, directly or by arithmetic that
-// a Program can repeat. Of a comparison the outcome is kept, not the number. A
-// known number that the program uses in any other way (prints it, takes it for
-// an index) is *exact*: a record is valid only while what it came from has the
-// recorded value. Single-thread.
+// Follows floats and ints by identity while a program runs. A number is *known*
+// if it came from a varying number or from a tensor, directly or by arithmetic
+// that a Program can repeat; it is then an object of its own, small ints too.
+// Of a comparison the outcome is kept, not the number. A known number that the
+// program uses in any other way (prints it, takes it for an index) is *exact*:
+// a record is valid only while what it came from has the recorded value.
+// Single-thread.
 class HostValues {
  public:
   // Index in the list that Finish() gives; -1 for a number not known.
   using Id = int32_t;
   Id Find(PyObject* object) const {
-    if (ids_.empty() || !PyFloat_CheckExact(object)) return -1;
+    if (ids_.empty() ||
+        !(PyFloat_CheckExact(object) || PyLong_CheckExact(object))) {
+      return -1;
+    }
     const auto it = ids_.find(object);
     return it == ids_.end() ? -1 : it->second;
   }
   bool empty() const { return ids_.empty(); }
 
-  void AddItem(PyObject* number, PyObject* dict, PyObject* key, GuardNote note);
+  // `original` is what `number` stands for, and was in its place.
+  void AddItem(PyObject* number, PyObject* original, PyObject* dict,
+               PyObject* key, GuardNote note);
   bool HasItem(PyObject* dict, PyObject* key) const {
     return items_.contains({dict, key});
   }
-  void AddInput(PyObject* number, int node, std::string path);
+  void AddInput(PyObject* number, PyObject* original, int node,
+                std::string path);
   // What call `call` of the tape gave as its output `output`.
   Id AddRead(PyObject* number, int32_t call, int32_t output);
-  // `result` is `op` of numbers, one of them known; true if it is what `op`
-  // gives for them, bit for bit.
-  bool AddOp(PyObject* result, const char* op,
+  // `result`, an object of its own, is `op` of numbers, one of them known; true
+  // if it is what `op` gives for them, bit for bit.
+  bool AddOp(PyObject* result, const HostOp& op,
              absl::Span<PyObject* const> operands);
 
   // The outcome of comparing two numbers, one of them known, decides which way
@@ -111,13 +120,18 @@ class HostValues {
     if (const Id id = Find(object); id >= 0) MarkExactId(id);
   }
   void MarkExactId(Id id);
-  // The same for tuples of constants, at any depth.
+  // The same for what a tuple, a slice, a list or a dict holds, at any depth.
   void MarkExactDeep(PyObject* object);
   bool HasKnown(PyObject* object) const;
 
   // True if the number may vary: some source of it isn't exact.
   bool IsDynamic(Id id) const;
   double value(Id id) const { return nodes_[id].value; }
+  bool is_int(Id id) const { return nodes_[id].is_int; }
+  // The argument that it is, by node; -1 for another number.
+  int input_node(Id id) const { return nodes_[id].source.node; }
+  // The object that the program would have met; null if it is the number's own.
+  PyObject* original(Id id) const { return nodes_[id].original.get(); }
 
   // Numbers as a Tape wants them; the sources become `inputs`, in order.
   // Sources that are exact after all are listed in `exact` instead.
@@ -128,7 +142,9 @@ class HostValues {
   struct Node {
     TapeHostValue tape;
     HostInputs::Source source;
+    PyRef original;
     double value = 0;
+    bool is_int = false;
     bool is_exact = false;
   };
   Id Add(PyObject* number, Node node);

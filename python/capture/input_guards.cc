@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "python/capture/constants.h"
 #include "python/capture/dicts.h"
+#include "python/capture/numbers.h"
 #include "python/interpreter/interpreter.h"
 
 namespace mica {
@@ -40,13 +41,13 @@ class InputGuards::Builder {
 
   int Add(PyObject* object, std::string path, int depth);
   const Refusal& refusal() const { return refusal_; }
+  // If it is a number that varies, a new object of its value, to be put in its
+  // place; else null. Numbers are followed by identity, and a number's object
+  // may stand in other places too.
+  PyObject* Renew(int id);
 
  private:
   int NewNode(Kind kind, PyObject* object, std::string path);
-  // If it is a number that varies, a new object of its value, to be put in its
-  // place; else null. Numbers are followed by identity, and a float's object
-  // may stand in other places too.
-  PyObject* Renew(int id);
   void AddItems(int id, PyObject* sequence, const std::string& path, int depth);
   void AddDictItems(int id, PyObject* dict, const std::string& path, int depth);
   void AddAttributes(int id, PyObject* object, const std::string& path,
@@ -67,7 +68,8 @@ class InputGuards::Builder {
 PyObject* InputGuards::Builder::Renew(int id) {
   Node& node = guards_.nodes_[id];
   if (node.kind != Kind::kNumber) return nullptr;
-  node.value = NewFloat(node.value.get());
+  node.original = node.value;
+  node.value = NewNumber(node.value.get());
   node.recorded = node.value.get();
   return node.recorded;
 }
@@ -101,8 +103,8 @@ int InputGuards::Builder::Add(PyObject* object, std::string path, int depth) {
                                "holds too many objects"));
   }
   if (IsConstant(object)) {
-    const bool is_number =
-        PyFloat_CheckExact(object) && !is_in_tuple_ && varying_.contains(path);
+    const bool is_number = NumberOf(object).has_value() && !is_in_tuple_ &&
+                           varying_.contains(path);
     const int id = NewNode(is_number ? Kind::kNumber : Kind::kConstant, object,
                            std::move(path));
     guards_.nodes_[id].value = PyRef::Share(object);
@@ -258,6 +260,9 @@ std::pair<InputGuards, Refusal> InputGuards::Build(
     guards.roots_.push_back(builder.Add(args.slots[i], slots[i], 0));
   }
   Refusal refusal = builder.refusal();
+  if (!refusal) {
+    for (const int root : guards.roots_) builder.Renew(root);
+  }
   return {std::move(guards), std::move(refusal)};
 }
 
@@ -308,7 +313,10 @@ void InputGuards::EndRecording() {
   node_of_.clear();
   covered_.clear();
   for (Tensor& tensor : tensors_) tensor.recorded = nullptr;
-  for (Node& node : nodes_) node.recorded = nullptr;
+  for (Node& node : nodes_) {
+    node.recorded = nullptr;
+    node.original = PyRef();
+  }
 }
 
 bool InputGuards::Match(const CallArgs& args, BoundInputs* bound,
@@ -373,12 +381,12 @@ bool InputGuards::MatchNode(int id, PyObject* object, BoundInputs* bound,
       return true;
     case Kind::kConstant:
       if (SameValue(node.value.get(), object)) return true;
-      if (PyFloat_CheckExact(object) && PyFloat_CheckExact(node.value.get())) {
+      if (AreNumbers(node.value.get(), object)) {
         varying_path_ = node.path;
       }
       return Differ(node, object, miss);
     case Kind::kNumber:
-      return PyFloat_CheckExact(object) || Differ(node, object, miss);
+      return AreNumbers(node.value.get(), object) || Differ(node, object, miss);
     case Kind::kPinned:
       if (node.value.get() == object) return true;
       if (Py_TYPE(object) == AsType(node.type.get())) {
@@ -529,7 +537,7 @@ std::string InputGuards::Describe(const Node& node) const {
     case Kind::kConstant:
       return DescribeValue(node.value.get());
     case Kind::kNumber:
-      return "any float";
+      return absl::StrCat("any ", TypeName(AsType(node.type.get())));
     case Kind::kPinned:
       return absl::StrCat("the same ", TypeName(AsType(node.type.get())));
     case Kind::kSame:

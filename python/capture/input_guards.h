@@ -51,8 +51,8 @@ class InputGuards {
   // Describes `args` as they are now. `structural` names classes whose
   // instances are to be taken apart too. Fails with a reason for what can't be
   // guarded. `names` are those of the positional parameters, as known, and
-  // `slots` of the slots; `varying` has the paths of floats whose value isn't
-  // to be guarded.
+  // `slots` of the slots; `varying` has the paths of numbers whose value
+  // isn't to be guarded.
   static std::pair<InputGuards, Refusal> Build(
       const CallArgs& args, absl::Span<const std::string> names,
       absl::Span<const std::string> slots,
@@ -68,12 +68,22 @@ class InputGuards {
   // for another reason.
   PyTypeObject* misplaced_type() const { return misplaced_type_; }
 
-  // The path of a float that differed, by the last failed Match(); empty if
+  // The path of a number that differed, by the last failed Match(); empty if
   // that failed for another reason.
   const std::string& varying_path() const { return varying_path_; }
-  // The float arguments whose value isn't guarded, by node.
+  // The number arguments whose value isn't guarded, by node.
   absl::Span<const int> numbers() const { return numbers_; }
   PyObject* recorded_number(int node) const { return nodes_[node].value.get(); }
+  // What it stood in the place of; while recording.
+  PyObject* original_number(int node) const {
+    return nodes_[node].original.get();
+  }
+  // If the `index`-th argument (or slot, after all arguments) is one: what the
+  // run has to get in its place, an object of its own. Else null.
+  PyObject* NumberInPlaceOf(size_t index) const {
+    const Node& node = nodes_[roots_[index]];
+    return node.kind == Kind::kNumber ? node.value.get() : nullptr;
+  }
   const std::string& path(int node) const { return nodes_[node].path; }
   // Guards such a number's value after all.
   void GuardNumber(int node) { nodes_[node].kind = Kind::kConstant; }
@@ -142,7 +152,7 @@ class InputGuards {
   enum class Kind {
     kTensor,
     kConstant,
-    kNumber,  // A float of any value; `value` is the recorded one.
+    kNumber,  // A float or an int of any value; `value` is the recorded one.
     kTuple,   // And subclasses without attributes: named tuples.
     kList,
     kDict,      // And OrderedDict.
@@ -154,7 +164,8 @@ class InputGuards {
   struct Node {
     Kind kind = Kind::kConstant;
     PyRef type;                 // Of the object.
-    PyRef value;                // kConstant, kPinned.
+    PyRef value;                // kConstant, kPinned, kNumber.
+    PyRef original;             // kNumber: while recording.
     int index = 0;              // kTensor: number; kSame: node.
     PyRef same_object;          // Pinned, though its contents are guarded too.
     std::vector<PyRef> keys;    // kDict, kInstance: of items.

@@ -1,9 +1,11 @@
 #include "python/capture/observation.h"
 
+#include <optional>
 #include <utility>
 
 #include "framework/base/same_bits.h"
 #include "python/capture/autograd_access.h"
+#include "python/capture/numbers.h"
 #include "python/interpreter/frame_hook.h"
 
 namespace mica {
@@ -20,23 +22,30 @@ Observation::Observation(std::string title)
   watch.SetOnHostCall(
       [this](bool begins) { begins ? recorder.Stop() : recorder.Start(); });
   watch.SetOnStepEnd(
-      [this](PyObject* result, bool entered) { EndStep(result, entered); });
+      [this](PyObject** result, bool entered) { EndStep(result, entered); });
 }
 
-void Observation::EndStep(PyObject* result, bool entered) {
+void Observation::EndStep(PyObject** top, bool entered) {
   const Recorder::Mark now = recorder.now();
-  const bool gave_float = result != nullptr && PyFloat_CheckExact(result);
-  if (follows_numbers && gave_float && !watch.is_annotated_call() &&
+  PyObject* result = top == nullptr ? nullptr : *top;
+  const std::optional<double> given =
+      result == nullptr ? std::nullopt : NumberOf(result);
+  if (follows_numbers && given.has_value() && !watch.is_annotated_call() &&
       now.host_reads == mark.host_reads + 1) {
-    int32_t call = 0;
-    const double* read = recorder.FloatRead(mark.host_reads, &call);
-    if (read != nullptr && SameBits(*read, PyFloat_AS_DOUBLE(result))) {
-      watch.values().AddRead(result, call, 0);
+    const auto read = recorder.NumberRead(mark.host_reads);
+    if (read.has_value() && read->type == Py_TYPE(result) &&
+        SameBits(read->value, *given)) {
+      if (PyRef own = NewNumber(result)) {
+        watch.values().AddRead(own.get(), read->call, 0);
+        result = own.get();
+        Py_SETREF(*top, own.release());
+      }
     }
   }
   std::vector<PassedNumbers> passed(watch.passed().begin(),
                                     watch.passed().end());
-  if (follows_numbers && watch.passes_tensors() && !entered && !gave_float) {
+  if (follows_numbers && watch.passes_tensors() && !entered &&
+      !given.has_value()) {
     AddReadArguments(now, &passed);
   }
   if (!passed.empty() && (!entered || now.calls != mark.calls)) {
@@ -57,13 +66,13 @@ void Observation::EndStep(PyObject* result, bool entered) {
 void Observation::AddReadArguments(const Recorder::Mark& now,
                                    std::vector<PassedNumbers>* passed) {
   for (size_t i = mark.host_reads; i < now.host_reads; ++i) {
-    int32_t call = 0;
-    const double* read = recorder.FloatRead(i, &call);
-    if (read == nullptr) return;
-    const PyRef number = PyRef::Steal(PyFloat_FromDouble(*read));
+    const auto read = recorder.NumberRead(i);
+    if (!read.has_value() || read->type != &PyFloat_Type) return;
+    const PyRef number = MakeNumber(read->type, read->value);
     if (!number) return PyErr_Clear();
-    const HostValues::Id id = watch.values().AddRead(number.get(), call, 0);
-    passed->push_back({.items = {{.id = id, .constant = *read}}});
+    const HostValues::Id id =
+        watch.values().AddRead(number.get(), read->call, 0);
+    passed->push_back({.items = {{.id = id, .constant = read->value}}});
   }
 }
 

@@ -5,25 +5,42 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "framework/base/same_bits.h"
 
 namespace mica {
 namespace {
 
-// True for a float in the dispatcher's coat.
-bool IsWrappedFloat(const TapeTensor& tensor) {
+// True for a number of Python's in the dispatcher's coat.
+bool IsWrappedNumber(const TapeTensor& tensor) {
   return tensor.is_wrapped_number && tensor.origin == TapeOrigin::kConstant &&
-         tensor.dtype == "f64";
+         (tensor.dtype == "f64" || tensor.dtype == "i64");
 }
 
-double WrappedFloat(const TapeTensor& tensor) {
-  double number = 0;
+template <typename T>
+T Load(const TapeTensor& tensor) {
+  T number;
   std::memcpy(&number, tensor.bytes->data(), sizeof number);
   return number;
 }
 
+TapeValue WrappedNumber(const TapeTensor& tensor) {
+  if (tensor.dtype == "i64") return Load<int64_t>(tensor);
+  return Load<double>(tensor);
+}
+
 bool IsSame(const PassedNumbers& passed, const TapeValue& arg) {
+  if (passed.is_int) {
+    const auto* whole = std::get_if<int64_t>(&arg);
+    return whole != nullptr &&
+           *whole == static_cast<int64_t>(passed.items[0].constant);
+  }
   if (!passed.is_list) {
     const auto* real = std::get_if<double>(&arg);
     return real != nullptr && SameBits(*real, passed.items[0].constant);
@@ -36,9 +53,63 @@ bool IsSame(const PassedNumbers& passed, const TapeValue& arg) {
   return true;
 }
 
+// True if `arg`, a list, holds the int: it may be the one that was passed.
+bool Holds(const TapeValue& arg, const PassedNumbers& passed) {
+  const auto* list = std::get_if<std::vector<int64_t>>(&arg);
+  return passed.is_int && list != nullptr &&
+         absl::c_linear_search(*list,
+                               static_cast<int64_t>(passed.items[0].constant));
+}
+
+// True if the schema takes any number for the argument, not an int only.
+bool IsScalar(const TapeCall& call, size_t arg) {
+  const std::string& name = call.arg_names[arg];
+  for (absl::string_view word :
+       absl::StrSplit(call.schema, absl::ByAnyChar("(,"))) {
+    word = absl::StripAsciiWhitespace(word);
+    for (const char* type : {"Scalar ", "Scalar? "}) {
+      absl::string_view rest = word;
+      if (!absl::ConsumePrefix(&rest, type)) continue;
+      if (rest.substr(0, rest.find_first_of("=)")) == name) return true;
+    }
+  }
+  return false;
+}
+
+// Where Python's own a + b puts its operands; the rest is the operator's own.
+bool IsOperand(absl::string_view arg_name) {
+  return arg_name == "self" || arg_name == "other" || arg_name == "exponent";
+}
+
+bool IsFloating(absl::string_view dtype) {
+  return dtype == "f64" || dtype == "f32" || dtype == "f16" || dtype == "bf16";
+}
+
+// True if it makes no difference to the call whether it gets an int or a float
+// of the same value.
+bool TakesAnyKind(const TapeCall& call, const Tape& tape) {
+  bool gives_floats = true, gives_bools = true, takes_floats = true;
+  for (const TapeValue& output : call.outputs) {
+    const auto* ref = std::get_if<TapeTensorRef>(&output);
+    if (ref == nullptr || ref->id == kNoTapeTensor) return false;
+    gives_floats &= IsFloating(tape.tensors[ref->id].dtype);
+    gives_bools &= tape.tensors[ref->id].dtype == "bool";
+  }
+  for (const TapeValue& arg : call.args) {
+    const auto* ref = std::get_if<TapeTensorRef>(&arg);
+    if (ref == nullptr || ref->id == kNoTapeTensor) continue;
+    const TapeTensor& tensor = tape.tensors[ref->id];
+    takes_floats &= tensor.is_wrapped_number || IsFloating(tensor.dtype);
+  }
+  return gives_floats || (gives_bools && takes_floats);
+}
+
 // True if the two can't be told apart by what an operator got of them.
 bool IsAmbiguous(const PassedNumbers& a, const PassedNumbers& b) {
-  if (a.is_list != b.is_list || a.items.size() != b.items.size()) return false;
+  if (a.is_list != b.is_list || a.is_int != b.is_int ||
+      a.items.size() != b.items.size()) {
+    return false;
+  }
   bool same_values = true, same_ids = true;
   for (size_t i = 0; i < a.items.size(); ++i) {
     same_values &= SameBits(a.items[i].constant, b.items[i].constant);
@@ -56,22 +127,31 @@ bool PlaceNumbers(absl::Span<const PassedNumbers> numbers,
       if (IsAmbiguous(numbers[i], numbers[j])) return false;
     }
   }
+  TapeCall& call = tape.calls.back();
+  const bool takes_any_kind = TakesAnyKind(call, tape);
   std::vector<std::pair<TapeValue*, const PassedNumbers*>> args;
   std::vector<std::pair<TapeTensor*, const PassedNumbers*>> tensors;
-  for (TapeValue& arg : tape.calls.back().args) {
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    TapeValue& arg = call.args[i];
     const auto* ref = std::get_if<TapeTensorRef>(&arg);
     TapeTensor* wrapped = nullptr;
     if (ref != nullptr && ref->id >= first_new &&
-        IsWrappedFloat(tape.tensors[ref->id])) {
+        IsWrappedNumber(tape.tensors[ref->id])) {
       wrapped = &tape.tensors[ref->id];
     }
-    const TapeValue value =
-        wrapped != nullptr ? TapeValue(WrappedFloat(*wrapped)) : arg;
+    const TapeValue value = wrapped != nullptr ? WrappedNumber(*wrapped) : arg;
     const PassedNumbers* found = nullptr;
     for (const PassedNumbers& passed : numbers) {
+      if (passed.is_operand && !IsOperand(call.arg_names[i])) continue;
       if (IsSame(passed, value)) found = &passed;
+      // An int may be anything: a dim, a size, a Scalar.
+      if (Holds(value, passed)) return false;
     }
     if (found == nullptr) continue;
+    if (found->is_int &&
+        !(takes_any_kind && (wrapped != nullptr || IsScalar(call, i)))) {
+      return false;
+    }
     if (wrapped != nullptr) {
       tensors.push_back({wrapped, found});
     } else {

@@ -1,4 +1,4 @@
-// Python's floats on their way into an operator's call.
+// Python's numbers on their way into an operator's call.
 
 #ifndef MICA_PYTHON_CAPTURE_PASSED_NUMBERS_H_
 #define MICA_PYTHON_CAPTURE_PASSED_NUMBERS_H_
@@ -10,12 +10,14 @@
 
 namespace mica {
 
-// A float that an operator got, or all numbers of a list that it got, as an
+// A number that an operator got, or all floats of a list that it got, as an
 // index in the host values and the value of this run. Items of a list without
 // an index are constants.
 struct PassedNumbers {
   std::vector<TapeHostOperand> items;
   bool is_list = false;
+  bool is_int = false;      // It is of Python's int.
+  bool is_operand = false;  // It is a or b of the program's a + b.
 };
 
 // One step passed `numbers` to one operator, recorded as the last call of

@@ -203,7 +203,9 @@ void AddPython() {
   }
   Add("builtins.vars", CallKind::kVars);
   Add("builtins.id", CallKind::kIdentity);
-  Add("math.sqrt", CallKind::kSquareRoot);
+  for (const char* name : {"cos", "exp", "log", "sin", "sqrt"}) {
+    Add(absl::StrCat("math.", name), CallKind::kNumberFunction);
+  }
   Add("builtins.print", CallKind::kPrint);
   Add("_warnings.warn", CallKind::kWarn);
   Add("_warnings._filters_mutated", CallKind::kNewFilters);

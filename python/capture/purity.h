@@ -12,33 +12,33 @@
 namespace mica {
 
 enum class CallKind {
-  kUnknown,     // Ends the capture.
-  kPure,        // Depends on its arguments and what they hold; or changes them,
-                // which shows when they are compared after the run.
-  kOperator,    // As kPure, by the dispatcher: it sees the numbers passed.
-  kSquareRoot,  // math.sqrt.
-  kShallow,     // Looks at its arguments' types only, or at torch's state.
-  kGetAttr,     // getattr, hasattr, object.__getattribute__.
-  kSetAttr,     // setattr, delattr, object.__setattr__.
-  kUseItem,     // dict.get and its like: one item of a dict.
-  kContext,     // Methods of ContextVar: one value of the running context.
-  kIdentity,    // id(): an address.
-  kText,        // repr, str, format.
-  kVars,        // vars(x): x.__dict__.
-  kDraw,        // Draws from the generator it is a method of, or seeds it.
-  kNew,         // tp_new of a type: as calling the type.
-  kMakesTensor,   // As kPure; fills a new tensor with Python's values.
-  kReadsOffset,   // As kPure; where a tensor lies in its storage.
-  kRecurrent,     // As kPure, but for packed sequences, whose sizes it reads.
-  kSplit,         // As kPure, but for sections given as a tensor.
-  kBackward,      // Autograd's engine runs a graph.
-  kRequiresGrad,  // Tensor.requires_grad_.
-  kReadsData,     // A tensor's data leaves unseen: tolist, numpy.
-  kPrint,         // print: done again at each hit.
-  kWarn,          // warnings.warn: likewise.
-  kNewFilters,    // Tells the warnings module that its filters changed.
-  kHost,          // A user's call into the world outside: again at each hit.
-  kEndsGraph,     // Refused, for the annotation's own reason.
+  kUnknown,   // Ends the capture.
+  kPure,      // Depends on its arguments and what they hold; or changes them,
+              // which shows when they are compared after the run.
+  kOperator,  // As kPure, by the dispatcher: it sees the numbers passed.
+  kNumberFunction,  // math.sqrt and its like: mica.scalar_* of that name.
+  kShallow,         // Looks at its arguments' types only, or at torch's state.
+  kGetAttr,         // getattr, hasattr, object.__getattribute__.
+  kSetAttr,         // setattr, delattr, object.__setattr__.
+  kUseItem,         // dict.get and its like: one item of a dict.
+  kContext,         // Methods of ContextVar: one value of the running context.
+  kIdentity,        // id(): an address.
+  kText,            // repr, str, format.
+  kVars,            // vars(x): x.__dict__.
+  kDraw,            // Draws from the generator it is a method of, or seeds it.
+  kNew,             // tp_new of a type: as calling the type.
+  kMakesTensor,     // As kPure; fills a new tensor with Python's values.
+  kReadsOffset,     // As kPure; where a tensor lies in its storage.
+  kRecurrent,       // As kPure, but for packed sequences, whose sizes it reads.
+  kSplit,           // As kPure, but for sections given as a tensor.
+  kBackward,        // Autograd's engine runs a graph.
+  kRequiresGrad,    // Tensor.requires_grad_.
+  kReadsData,       // A tensor's data leaves unseen: tolist, numpy.
+  kPrint,           // print: done again at each hit.
+  kWarn,            // warnings.warn: likewise.
+  kNewFilters,      // Tells the warnings module that its filters changed.
+  kHost,            // A user's call into the world outside: again at each hit.
+  kEndsGraph,       // Refused, for the annotation's own reason.
 };
 
 enum class FunctionKind {

@@ -10,6 +10,7 @@
 #include "python/capture/autograd_access.h"
 #include "python/capture/constants.h"
 #include "python/capture/dynamic_sizes.h"
+#include "python/capture/numbers.h"
 #include "python/capture/observation.h"
 #include "python/capture/record.h"
 #include "python/capture/unread.h"
@@ -153,24 +154,12 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
   record->slots_ = options.slots;
   CallArgs all = args;
   std::vector<PyRef> pins;
-  // Numbers are followed by identity: each is to be an object of its own.
-  std::vector<PyObject*> values(args.args, args.args + args.size());
-  for (PyObject*& value : values) {
-    if (!PyFloat_CheckExact(value)) continue;
-    pins.push_back(NewFloat(value));
-    value = pins.back().get();
-  }
-  all.args = values.data();
   std::vector<std::string> slot_names;
   std::vector<PyObject*> slot_values = options.slots.Values();
   for (size_t i = 0; i < slot_values.size(); ++i) {
     const StatePlace& place = options.slots.places()[i];
     slot_names.push_back(place.note.path);
     pins.push_back(PyRef::Share(slot_values[i]));
-    if (!PyFloat_CheckExact(slot_values[i])) continue;
-    pins.push_back(NewFloat(slot_values[i]));
-    slot_values[i] = pins.back().get();
-    if (!place.Set(slot_values[i])) PyErr_Clear();
   }
   all.slots = slot_values.data();
   all.num_slots = slot_values.size();
@@ -181,6 +170,16 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
   }();
   if (input_refusal) return run_eagerly(std::move(input_refusal));
   record->inputs_ = std::move(inputs);
+  std::vector<PyObject*> values(args.args, args.args + args.size());
+  for (size_t i = 0; i < values.size() + slot_values.size(); ++i) {
+    PyObject* number = record->inputs_.NumberInPlaceOf(i);
+    if (number == nullptr) continue;
+    if (i < values.size()) {
+      values[i] = number;
+    } else if (!options.slots.places()[i - values.size()].Set(number)) {
+      PyErr_Clear();
+    }
+  }
   // What the run takes out of an argument stays: no other object is to have
   // its address.
   std::vector<PyRef> alive;
@@ -195,7 +194,8 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
   run.watch.SetSlots(&record->slots_);
   run.watch.SetLooksOn(options.looks_on);
   for (const int node : record->inputs_.numbers()) {
-    run.watch.values().AddInput(record->inputs_.recorded_number(node), node,
+    run.watch.values().AddInput(record->inputs_.recorded_number(node),
+                                record->inputs_.original_number(node), node,
                                 record->inputs_.path(node));
   }
   run.stream = MakeInterpreterStream(&run.watch);
@@ -235,6 +235,8 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
     return nullptr;
   }
   if (!is_made) {
+    const auto wanted = run.watch.wanted_slots();
+    attempt->slots.insert(attempt->slots.end(), wanted.begin(), wanted.end());
     attempt->guards = std::move(run.watch.guards());
     return nullptr;
   }
@@ -379,7 +381,7 @@ absl::Status Record::CompileOutside(PyObject* make_runner,
   }
   std::vector<double> numbers;
   for (const HostInputs::Source& source : host_inputs_.sources()) {
-    numbers.push_back(PyFloat_AsDouble(source.recorded.get()));
+    numbers.push_back(NumberOf(source.recorded.get()).value_or(0));
   }
   return graph_->CompileOutside(make_runner, bound.inputs.tensors, bound.states,
                                 numbers, fed);
@@ -416,9 +418,7 @@ bool Record::FindEffects(Observation& run, std::vector<PyObject*>* left,
                                    .expected = DescribeValue(before),
                                    .got = DescribeValue(after)}
                                   .ToString());
-        if (!is_number(after) || PyFloat_CheckExact(after)) {
-          attempt->slots.push_back(place);
-        }
+        attempt->slots.push_back(place);
       }
       rewritten.places.insert({place.holder.get(), place.key.get()});
     }

@@ -362,11 +362,17 @@ Recorder::Mark Recorder::now() const {
   return {tape.calls.size(), tape.tensors.size(), tape.host_reads.size()};
 }
 
-const double* Recorder::FloatRead(size_t index, int32_t* call) const {
+std::optional<Recorder::Number> Recorder::NumberRead(size_t index) const {
   const TapeHostRead& read = impl_->tape.host_reads[index];
-  *call = read.call;
-  if (read.output != 0) return nullptr;
-  return std::get_if<double>(&impl_->tape.calls[read.call].outputs[0]);
+  if (read.output != 0) return std::nullopt;
+  const TapeValue& value = impl_->tape.calls[read.call].outputs[0];
+  if (const auto* real = std::get_if<double>(&value)) {
+    return Number{&PyFloat_Type, *real, read.call};
+  }
+  if (const auto* whole = std::get_if<int64_t>(&value)) {
+    return Number{&PyLong_Type, static_cast<double>(*whole), read.call};
+  }
+  return std::nullopt;
 }
 
 bool Recorder::PlaceNumbers(const Mark& mark,

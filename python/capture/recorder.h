@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -97,9 +98,14 @@ class Recorder {
     size_t host_reads = 0;
   };
   Mark now() const;
-  // The number that left the dispatcher by the `index`-th host read; null if
-  // that wasn't a float.
-  const double* FloatRead(size_t index, int32_t* call) const;
+  struct Number {
+    PyTypeObject* type = nullptr;  // float or int.
+    double value = 0;
+    int32_t call = 0;  // What gave it.
+  };
+  // The number that left the dispatcher by the `index`-th host read; none if
+  // that was something else.
+  std::optional<Number> NumberRead(size_t index) const;
   // What the step since `mark` passed to its one operator (PlaceNumbers()).
   bool PlaceNumbers(const Mark& mark, absl::Span<const PassedNumbers> numbers,
                     bool is_tracked);

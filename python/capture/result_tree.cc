@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "python/capture/constants.h"
+#include "python/capture/numbers.h"
 #include "python/capture/purity.h"
 #include "python/interpreter/interpreter.h"
 
@@ -78,9 +79,15 @@ int ResultTree::Builder::Add(PyObject* object, int depth) {
   if (refusal_) return 0;
   if (depth > kMaxDepth) return Refuse("returns a result nested too deeply");
   HostValues& values = watch_.values();
-  if (const HostValues::Id number = values.Find(object);
-      number >= 0 && values.IsDynamic(number)) {
-    const int id = NewNode(Kind::kNumber, nullptr);
+  const HostValues::Id number = values.Find(object);
+  if (const int node = number < 0 ? -1 : values.input_node(number); node >= 0) {
+    const int id = NewNode(Kind::kInput, nullptr);
+    tree_.nodes_[id].index = node;
+    return id;
+  }
+  if (number >= 0 && values.IsDynamic(number)) {
+    const int id =
+        NewNode(Kind::kNumber, reinterpret_cast<PyObject*>(Py_TYPE(object)));
     tree_.nodes_[id].index = static_cast<int>(tree_.numbers_.size());
     tree_.numbers_.push_back(number);
     return id;
@@ -88,7 +95,10 @@ int ResultTree::Builder::Add(PyObject* object, int depth) {
   if (IsConstant(object) && !values.HasKnown(object)) {
     return NewNode(Kind::kObject, object);
   }
-  if (PyFloat_CheckExact(object)) return NewNode(Kind::kObject, object);
+  if (number >= 0) {
+    PyObject* original = values.original(number);
+    return NewNode(Kind::kObject, original == nullptr ? object : original);
+  }
   if (const auto it = node_of_.find(object); it != node_of_.end()) {
     if (open_[it->second]) return Refuse("returns a tuple that holds itself");
     const int id = NewNode(Kind::kSame, nullptr);
@@ -296,7 +306,8 @@ PyObject* ResultTree::MakeNode(int id, const Parts& parts,
       Py_INCREF(parts.inputs.objects[node.index]);
       return parts.inputs.objects[node.index];
     case Kind::kNumber:
-      return PyFloat_FromDouble(parts.numbers[node.index]);
+      return MakeNumber(AsType(node.object.get()), parts.numbers[node.index])
+          .release();
     case Kind::kSame:
       Py_INCREF(made[node.index]);
       return made[node.index];

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "python/capture/constants.h"
 #include "python/capture/host_values.h"
+#include "python/capture/numbers.h"
 #include "python/capture/places.h"
 #include "python/interpreter/interpreter.h"
 
@@ -336,8 +337,8 @@ bool StateGuards::AddArray(PyObject* array, const GuardNote& note) {
 
 void StateGuards::FindVarying(VaryingNumbers* varying) const {
   const auto differs = [](PyObject* was, PyObject* now) {
-    return was != nullptr && now != nullptr && PyFloat_CheckExact(was) &&
-           PyFloat_CheckExact(now) && !SameValue(was, now);
+    return was != nullptr && now != nullptr && AreNumbers(was, now) &&
+           !SameValue(was, now);
   };
   for (const DictFacts& facts : dicts_) {
     PyObject* dict = facts.dict.get();

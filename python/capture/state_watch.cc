@@ -315,7 +315,7 @@ void StateWatch::UseAttribute(PyObject* owner, PyObject* name, Use use) {
   if (refusal_) return;
   const bool is_write = use != Use::kRead;
   if (!PyUnicode_Check(name)) return;  // The program will raise.
-  if (PyFloat_CheckExact(owner)) return values_.MarkExact(owner);
+  if (values_.Find(owner) >= 0) return values_.MarkExact(owner);
   if (PyObject* inner = UnwrapCompiled(owner)) {
     return UseAttribute(inner, name, use);
   }
@@ -506,6 +506,7 @@ void StateWatch::UseInstanceAttribute(PyObject* owner, PyObject* name,
 void StateWatch::WriteItem(PyObject* container, PyObject* key,
                            PyObject* value) {
   if (refusal_) return;
+  values_.MarkExactDeep(key);
   if (PyDict_CheckExact(container) && IsItemKey(key)) {
     if (!IsOld(container)) return;
     return UseDictItem(container, key, ItemPath(PathOf(container), key),
@@ -521,6 +522,7 @@ void StateWatch::WriteItem(PyObject* container, PyObject* key,
 
 void StateWatch::RemoveItem(PyObject* container, PyObject* key) {
   if (refusal_) return;
+  values_.MarkExactDeep(key);
   if (PyDict_CheckExact(container) && IsItemKey(key)) {
     if (!IsOld(container)) return;
     return UseDictItem(container, key, ItemPath(PathOf(container), key),
@@ -533,6 +535,7 @@ void StateWatch::UseItem(PyObject* container, PyObject* key) {
   if (refusal_) return;
   is_making_tensor_ = true;  // tensor[[0, 2]], tensor[0] = 3.
   makes_array_ = IsArray(container);
+  values_.MarkExactDeep(key);
   Touch(key);
   if (PyDict_Check(container) && IsItemKey(key)) {
     TouchType(Py_TYPE(container));
@@ -544,10 +547,13 @@ void StateWatch::UseItem(PyObject* container, PyObject* key) {
   Touch(container);
 }
 
-void StateWatch::Compare(PyObject* a, PyObject* b) {
+void StateWatch::Compare(PyObject** first, PyObject** second) {
   if (refusal_) return;
-  values_.MarkExact(a);
-  values_.MarkExact(b);
+  const bool is_first_known = Share(first), is_second_known = Share(second);
+  PyObject *a = *first, *b = *second;
+  if (Py_TYPE(a) == Py_TYPE(b) && !(is_first_known && is_second_known)) {
+    return Refuse("compares the identity of numbers that vary");
+  }
   // Tensors' identities are guarded. Another argument may be the very object
   // that it is compared to in a later call only if that is of its class.
   if (Py_TYPE(a) != Py_TYPE(b) || IsTensor(a)) return;
@@ -566,7 +572,10 @@ void StateWatch::TouchType(PyTypeObject* type) {
 
 void StateWatch::TouchObject(PyObject* object, int depth) {
   if (refusal_ || object == nullptr) return;
-  if (PyFloat_CheckExact(object)) return values_.MarkExact(object);
+  if (PyFloat_CheckExact(object) || PyLong_CheckExact(object)) {
+    return values_.MarkExact(object);
+  }
+  if (depth >= kDeepDepth) values_.MarkExactDeep(object);
   PyTypeObject* type = Py_TYPE(object);
   if (PyCFunction_Check(object) || type == &PyMethodDescr_Type ||
       type == &PyWrapperDescr_Type || type == &_PyMethodWrapper_Type) {

@@ -66,9 +66,8 @@ class StateWatch final : public StreamListener {
   void SetOnHostCall(std::function<void(bool begins)> f) {
     on_host_call_ = std::move(f);
   }
-  // What else is to be done when a step is over, of which `result` (or null)
-  // came. `entered` says whether it led into another Python function.
-  void SetOnStepEnd(std::function<void(PyObject* result, bool entered)> f) {
+  // What else is to be done when a step is over; see EndStep().
+  void SetOnStepEnd(std::function<void(PyObject** result, bool entered)> f) {
     on_step_end_ = std::move(f);
   }
 
@@ -83,7 +82,7 @@ class StateWatch final : public StreamListener {
     passed_.clear();
     passes_tensors_ = false;
   }
-  void EndStep(PyObject* result, bool entered) override;
+  void EndStep(PyObject** result, bool entered) override;
   // What the step runs, runs again at each hit; or an annotation stands for it.
   bool StepsOver() override {
     return host_calls_.size() != num_host_calls_ || annotated_ != nullptr;
@@ -124,9 +123,10 @@ class StateWatch final : public StreamListener {
   void Binary(const char* op, PyObject* a, PyObject* b) override;
   void Negate(PyObject* number) override;
   void CompareNumbers(Order order, PyObject* a, PyObject* b) override;
-  void Compare(PyObject* a, PyObject* b) override;
+  void Compare(PyObject** a, PyObject** b) override;
   void TestTruth(PyObject* object) override;
   void Format(PyObject* object) override;
+  void Inspect(PyObject* object) override { values_.MarkExactDeep(object); }
   void Touch(PyObject* object) override { TouchObject(object, kShallowDepth); }
   void TouchDeep(PyObject* object) override { TouchObject(object, kDeepDepth); }
   void Call(PyObject* callable, absl::Span<PyObject* const> args,
@@ -187,6 +187,8 @@ class StateWatch final : public StreamListener {
   // what that would make of it. Notes those that it also read otherwise.
   bool FinishIncrements(std::vector<Increment>* increments,
                         std::string* reason);
+  // Of a run that is refused: places that had better be slots.
+  absl::Span<const StatePlace> wanted_slots() const { return wanted_slots_; }
   // Changes to containers of which it had read nothing.
   const std::vector<ContainerCall>& container_calls() const {
     return container_calls_;
@@ -307,18 +309,24 @@ class StateWatch final : public StreamListener {
   // Whether a call of a builtin only asks which of its numbers is larger or
   // whether one is finite; noted if so.
   bool AskOfNumbers(PyObject* function, absl::Span<PyObject* const> args);
-  void PassNumber(PyObject* number);
+  // `is_operand`: of an operator in Python (a + b), not of a call.
+  void PassNumber(PyObject* number, bool is_operand = false);
+  // Puts the object that eager would have met in place of a number that is
+  // followed. False if which object that is doesn't follow from its value.
+  bool Share(PyObject** number);
   // `items` is a list or tuple with known numbers among its items.
   void PassNumbers(PyObject* items);
+  // The step at hand computes `op` of numbers, one of them known.
+  void Compute(const HostOp* op, absl::Span<PyObject* const> operands);
 
   const PyFrameObject* caller_;
   PyRef warning_filters_;  // The list when the run began.
   const VaryingNumbers* varying_ = nullptr;
   HostValues values_;
-  std::function<void(PyObject*, bool)> on_step_end_;
+  std::function<void(PyObject**, bool)> on_step_end_;
   std::function<void(bool)> on_host_call_;
-  bool makes_host_call_ = false;   // The step at hand.
-  const char* host_op_ = nullptr;  // Of the step at hand.
+  bool makes_host_call_ = false;     // The step at hand.
+  const HostOp* host_op_ = nullptr;  // Of the step at hand.
   std::vector<PyRef> host_operands_;
   std::vector<PassedNumbers> passed_;
   bool passes_tensors_ = false;
@@ -351,11 +359,8 @@ class StateWatch final : public StreamListener {
   std::vector<Exposed> exposed_;
   std::vector<StatePlace> written_;
   absl::flat_hash_set<std::pair<PyObject*, PyObject*>> written_keys_;
-  struct Counter {
-    Increment increment;
-    bool is_exact = false;  // It was read otherwise, too.
-  };
-  std::vector<Counter> counters_;
+  std::vector<Increment> counters_;
+  std::vector<StatePlace> wanted_slots_;
   absl::flat_hash_map<std::pair<PyObject*, PyObject*>, size_t> counter_index_;
   PyRef keys_;  // Canonical ones: a dict of each to itself.
   std::vector<ContainerCall> container_calls_;

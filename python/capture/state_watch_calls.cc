@@ -93,7 +93,7 @@ void StateWatch::CheckCallback(PyObject* callable) {
   switch (KindOfBuiltin(callable)) {
     case CallKind::kPure:
     case CallKind::kOperator:
-    case CallKind::kSquareRoot:
+    case CallKind::kNumberFunction:
     case CallKind::kShallow:
     case CallKind::kUseItem:
       break;
@@ -290,9 +290,13 @@ void StateWatch::CallType(PyTypeObject* type,
     for (PyObject* arg : args) Format(arg);
     return;
   }
-  // float(x) of a float is x itself.
-  if (type == &PyFloat_Type && args.size() == 1 && values_.Find(args[0]) >= 0) {
-    return;
+  if (args.size() == 1 && values_.Find(args[0]) >= 0) {
+    // float(x) of a float is x itself, and int(n) of an int.
+    if (type == Py_TYPE(args[0])) return;
+    if (type == &PyFloat_Type) {
+      static PyObject* one = PyFloat_FromDouble(1);
+      return Compute(FindHostOp("mica.scalar_mul"), {args[0], one});
+    }
   }
   if (!IsPureType(base)) {
     // A metaclass may answer the call in Python (EnumMeta does); what that
@@ -389,11 +393,12 @@ void StateWatch::CallBuiltin(PyObject* callable,
         }
       }
       return;
-    case CallKind::kSquareRoot:
+    case CallKind::kNumberFunction:
       if (all.size() == 1 && values_.Find(all[0]) >= 0) {
-        host_op_ = "mica.scalar_sqrt";
-        host_operands_.push_back(PyRef::Share(all[0]));
-        return;
+        const std::string name = CallableName(callable);
+        return Compute(FindHostOp(absl::StrCat(
+                           "mica.scalar_", name.substr(name.rfind('.') + 1))),
+                       {all[0]});
       }
       for (PyObject* arg : all) TouchObject(arg, kDeepDepth);
       return;
@@ -405,7 +410,7 @@ void StateWatch::CallBuiltin(PyObject* callable,
         if (!PyTuple_Check(arg)) continue;
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arg); ++i) {
           PyObject* item = PyTuple_GET_ITEM(arg, i);
-          if (!PyFloat_CheckExact(item)) TouchObject(item, kDeepDepth);
+          if (values_.Find(item) < 0) TouchObject(item, kDeepDepth);
         }
       }
       return;

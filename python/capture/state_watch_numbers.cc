@@ -1,32 +1,49 @@
 #include <cmath>
+#include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 
 #include "absl/algorithm/container.h"
 #include "python/capture/constants.h"
+#include "python/capture/numbers.h"
 #include "python/capture/purity.h"
 #include "python/capture/state_watch.h"
 
 namespace mica {
+namespace {
+
+// The Program's operator for what Python's own does with two numbers, or null.
+const HostOp* OperatorOf(const std::string& word, PyObject* a, PyObject* b) {
+  if (!NumberOf(a).has_value() || !NumberOf(b).has_value()) return nullptr;
+  const bool gives_int = PyLong_CheckExact(a) && PyLong_CheckExact(b);
+  const bool is_float = word == "div" || !gives_int;
+  return FindHostOp((is_float ? "mica.scalar_" : "mica.int_") + word);
+}
+
+}  // namespace
 
 void StateWatch::AddItem(PyObject* dict, PyObject* key, GuardNote note) {
   if (varying_ != nullptr && varying_->HasItem(dict, key)) {
     PyObject* value = PyDict_GetItemWithError(dict, key);
-    if (value != nullptr && PyFloat_CheckExact(value)) {
+    if (value != nullptr && NumberOf(value).has_value()) {
       if (values_.HasItem(dict, key)) return;
       // It is followed by its identity: no other place may hold this object.
-      const PyRef number = NewFloat(value);
+      const PyRef original = PyRef::Share(value);
+      const PyRef number = NewNumber(value);
       if (!number || PyDict_SetItem(dict, key, number.get()) != 0) {
         return PyErr_Clear();
       }
-      return values_.AddItem(number.get(), dict, key, std::move(note));
+      return values_.AddItem(number.get(), original.get(), dict, key,
+                             std::move(note));
     }
     PyErr_Clear();
   }
   guards_.AddItem(dict, key, note);
 }
 
-void StateWatch::EndStep(PyObject* result, bool entered) {
+void StateWatch::EndStep(PyObject** top, bool entered) {
+  PyObject* result = top == nullptr ? nullptr : *top;
   if (std::exchange(makes_host_call_, false)) {
     if (on_host_call_) on_host_call_(/*begins=*/false);
     if (annotated_ != nullptr && result != Py_None) {
@@ -46,30 +63,30 @@ void StateWatch::EndStep(PyObject* result, bool entered) {
     for (const PyRef& operand : host_operands_) {
       operands.push_back(operand.get());
     }
-    if (result == nullptr || !values_.AddOp(result, host_op_, operands)) {
+    const PyRef own = result != nullptr && NumberOf(result).has_value()
+                          ? NewNumber(result)
+                          : PyRef();
+    if (own && values_.AddOp(own.get(), *host_op_, operands)) {
+      Py_SETREF(*top, PyRef(own).release());
+    } else {
       for (PyObject* operand : operands) values_.MarkExact(operand);
     }
   }
-  if (on_step_end_) on_step_end_(result, entered);
+  if (on_step_end_) on_step_end_(top, entered);
 }
 
 void StateWatch::Binary(const char* op, PyObject* a, PyObject* b) {
   makes_array_ = IsArray(a) || IsArray(b);
   const bool a_known = values_.Find(a) >= 0;
   const bool b_known = values_.Find(b) >= 0;
-  const auto is_number = [](PyObject* object) {
-    return PyFloat_CheckExact(object) || PyLong_CheckExact(object);
-  };
-  if ((a_known || b_known) && op != nullptr && is_number(a) && is_number(b)) {
-    host_op_ = op;
-    host_operands_.push_back(PyRef::Share(a));
-    host_operands_.push_back(PyRef::Share(b));
-    return;
+  if ((a_known || b_known) && op != nullptr) {
+    if (const HostOp* found = OperatorOf(op, a, b))
+      return Compute(found, {a, b});
   }
   for (const auto& [known, number, other] :
        {std::make_tuple(a_known, a, b), std::make_tuple(b_known, b, a)}) {
     if (known && IsTensor(other)) {
-      PassNumber(number);
+      PassNumber(number, /*is_operand=*/true);
     } else {
       Touch(number);
     }
@@ -80,8 +97,8 @@ void StateWatch::CompareNumbers(Order order, PyObject* a, PyObject* b) {
   if (refusal_) return;
   const bool a_known = values_.Find(a) >= 0, b_known = values_.Find(b) >= 0;
   if (IsTensor(a) || IsTensor(b)) {
-    a_known ? PassNumber(a) : Touch(a);
-    b_known ? PassNumber(b) : Touch(b);
+    a_known ? PassNumber(a, /*is_operand=*/true) : Touch(a);
+    b_known ? PassNumber(b, /*is_operand=*/true) : Touch(b);
     return;
   }
   if (a_known || b_known) {
@@ -98,8 +115,10 @@ void StateWatch::CompareNumbers(Order order, PyObject* a, PyObject* b) {
       return;
     }
   }
-  Touch(a);
-  Touch(b);
+  for (PyObject* operand : {a, b}) {
+    values_.MarkExactDeep(operand);
+    Touch(operand);
+  }
 }
 
 void StateWatch::TestTruth(PyObject* object) {
@@ -109,14 +128,24 @@ void StateWatch::TestTruth(PyObject* object) {
   CompareNumbers(Order::kEqual, object, zero);
 }
 
+bool StateWatch::Share(PyObject** number) {
+  const HostValues::Id id = values_.Find(*number);
+  if (id < 0) return true;
+  PyRef shared = SharedInt(*number);
+  const bool is_shared = static_cast<bool>(shared);
+  if (is_shared) values_.MarkExactId(id);
+  if (!is_shared) shared = PyRef::Share(values_.original(id));
+  if (shared) Py_SETREF(*number, shared.release());
+  return is_shared;
+}
+
 bool StateWatch::AskOfNumbers(PyObject* function,
                               absl::Span<PyObject* const> args) {
   const auto is_known = [this](PyObject* arg) {
     return arg != nullptr && values_.Find(arg) >= 0;
   };
   const auto is_number = [](PyObject* arg) {
-    return arg != nullptr &&
-           (PyFloat_CheckExact(arg) || PyLong_CheckExact(arg));
+    return arg != nullptr && NumberOf(arg).has_value();
   };
   if (values_.empty() || !absl::c_any_of(args, is_known) ||
       !absl::c_all_of(args, is_number)) {
@@ -144,8 +173,19 @@ bool StateWatch::AskOfNumbers(PyObject* function,
 
 void StateWatch::Negate(PyObject* number) {
   if (values_.Find(number) < 0) return Touch(number);
-  host_op_ = "mica.scalar_neg";
-  host_operands_.push_back(PyRef::Share(number));
+  if (PyFloat_CheckExact(number)) {
+    return Compute(FindHostOp("mica.scalar_neg"), {number});
+  }
+  static PyObject* zero = PyLong_FromLong(0);
+  Compute(FindHostOp("mica.int_sub"), {zero, number});
+}
+
+void StateWatch::Compute(const HostOp* op,
+                         absl::Span<PyObject* const> operands) {
+  host_op_ = op;
+  for (PyObject* operand : operands) {
+    host_operands_.push_back(PyRef::Share(operand));
+  }
 }
 
 void StateWatch::Store(PyObject* owner, PyObject* value) {
@@ -154,15 +194,19 @@ void StateWatch::Store(PyObject* owner, PyObject* value) {
   if (owner == nullptr || PyCell_Check(owner) || PyDict_CheckExact(owner)) {
     return;
   }
-  const bool is_instance = IsPythonClass(Py_TYPE(owner)) &&
-                           InstanceDict(owner) != nullptr && !IsTensor(owner);
+  const bool is_plain = IsPythonClass(Py_TYPE(owner)) ||
+                        Py_TYPE(owner)->tp_setattro == PyObject_GenericSetAttr;
+  const bool is_instance =
+      is_plain && InstanceDict(owner) != nullptr && !IsTensor(owner);
   if (is_instance && !inputs_.contains(owner)) return;
   if (IsOld(owner) || inputs_.contains(owner)) values_.MarkExactDeep(value);
 }
 
-void StateWatch::PassNumber(PyObject* number) {
+void StateWatch::PassNumber(PyObject* number, bool is_operand) {
   if (const HostValues::Id id = values_.Find(number); id >= 0) {
-    passed_.push_back({.items = {{.id = id, .constant = values_.value(id)}}});
+    passed_.push_back({.items = {{.id = id, .constant = values_.value(id)}},
+                       .is_int = values_.is_int(id),
+                       .is_operand = is_operand});
   }
 }
 
@@ -172,19 +216,12 @@ void StateWatch::PassNumbers(PyObject* items) {
     PyObject* item = PySequence_Fast_GET_ITEM(items, i);
     TapeHostOperand& number = passed.items.emplace_back();
     number.id = values_.Find(item);
-    if (number.id >= 0) {
-      number.constant = values_.value(number.id);
-    } else if (PyFloat_CheckExact(item)) {
-      number.constant = PyFloat_AS_DOUBLE(item);
-    } else if (PyLong_CheckExact(item)) {
-      number.constant = PyLong_AsDouble(item);
-    } else {
+    const std::optional<double> value = NumberOf(item);
+    // A list of sizes or dims has ints.
+    if (!value.has_value() || (number.id >= 0 && values_.is_int(number.id))) {
       return TouchObject(items, kDeepDepth);
     }
-    if (PyErr_Occurred() != nullptr) {
-      PyErr_Clear();
-      return TouchObject(items, kDeepDepth);
-    }
+    number.constant = *value;
   }
   passed_.push_back(std::move(passed));
 }

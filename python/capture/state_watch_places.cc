@@ -108,7 +108,7 @@ bool StateWatch::UseSpecially(PyObject* holder, PyObject* key,
     return true;
   }
   const auto known = counter_index_.find({holder, key});
-  Counter* counter =
+  Increment* counter =
       known == counter_index_.end() ? nullptr : &counters_[known->second];
   if (use == Use::kRead && addend_ != nullptr) {
     const StatePlace place{.holder = PyRef::Share(holder),
@@ -123,27 +123,28 @@ bool StateWatch::UseSpecially(PyObject* holder, PyObject* key,
     if (counter == nullptr) {
       counter_index_[{holder, key}] = counters_.size();
       counter = &counters_.emplace_back();
-      counter->increment.place = place;
-      counter->increment.place.note = NoteOf(path);
-      counter->increment.before = PyRef::Share(now);
+      counter->place = place;
+      counter->place.note = NoteOf(path);
+      counter->before = PyRef::Share(now);
     }
-    counter->increment.addends.push_back(PyRef::Share(addend_));
+    counter->addends.push_back(PyRef::Share(addend_));
     return took_addend_ = true;
   }
   if (counter == nullptr) return false;
   if (use == Use::kWrite && stores_sum_) return true;
   if (use == Use::kRead) {
-    counter->is_exact = true;
+    counter->is_read = true;
     return true;
   }
   Refuse(absl::StrCat("sets ", path, " after it added to it"));
+  refusal_.transient = true;
+  wanted_slots_.push_back(counter->place);
   return true;
 }
 
 bool StateWatch::FinishIncrements(std::vector<Increment>* increments,
                                   std::string* reason) {
-  for (Counter& counter : counters_) {
-    Increment& increment = counter.increment;
+  for (const Increment& increment : counters_) {
     PyRef sum = increment.before;
     for (const PyRef& addend : increment.addends) {
       sum = PyRef::Steal(PyNumber_Add(sum.get(), addend.get()));
@@ -157,9 +158,10 @@ bool StateWatch::FinishIncrements(std::vector<Increment>* increments,
       *reason = absl::StrCat("changes state: ", increment.place.note.path);
       return false;
     }
-    if (counter.is_exact) {
+    if (increment.is_read) {
       PyObject* key = increment.place.key.get();
       if (key == nullptr) {
+        wanted_slots_.push_back(increment.place);
         *reason = absl::StrCat("reads and changes ", increment.place.note.path);
         return false;
       }

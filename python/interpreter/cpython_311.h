@@ -54,6 +54,12 @@ inline bool IsNew(const Frame* frame) {
   return _PyInterpreterFrame_LASTI(frame) < 0;
 }
 
+// Makes a number of one digit that was just allocated `size`, or -`size`.
+inline void SetOneDigit(PyLongObject* number, digit size, bool is_negative) {
+  number->ob_digit[0] = size;
+  Py_SET_SIZE(number, size == 0 ? 0 : is_negative ? -1 : 1);
+}
+
 // Does what is left to do about a frame that somebody evaluated in the
 // interpreter's place: nothing, who asks for an evaluation takes the frame
 // away.

@@ -36,6 +36,15 @@ inline int NumOperands(const Frame* /*frame*/, int known_depth) {
   return known_depth;
 }
 
+// Makes a number of one digit that was just allocated `size`, or -`size`.
+inline void SetOneDigit(PyLongObject* number, digit size, bool is_negative) {
+  constexpr uintptr_t kPositive = 0, kZero = 1, kNegative = 2, kOneDigit = 8;
+  number->long_value.ob_digit[0] = size;
+  number->long_value.lv_tag = size == 0     ? kZero
+                              : is_negative ? kOneDigit | kNegative
+                                            : kOneDigit | kPositive;
+}
+
 // Does what is left to do about a frame that somebody evaluated in the
 // interpreter's place: an evaluation is to take its frame away, and only the
 // interpreter can. It does so as an exception leaves the frame at once; a tool

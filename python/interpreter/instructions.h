@@ -53,6 +53,10 @@ enum class Act : uint8_t {
   kTouch,        // Looks at operand 1.
   kTouchSecond,  // Looks at operand 2.
   kTouchBoth,
+  kHash,          // Operand `arg` is hashed.
+  kHashItems,     // The first `arg` operands are.
+  kHashKeys,      // The keys of `arg` pairs are: operands 2, 4, …
+  kHashAll,       // What operand 1 gives is.
   kMakeIterator,  // Of operand 1.
   kFormat,        // Makes text of operand `arg`.
   kCall,          // With `arg` arguments.

@@ -89,6 +89,16 @@ PyObject* SlotValue(PyObject* owner, PyObject* member) {
                                        def->offset);
 }
 
+PyRef NewInt(int64_t value) {
+  const uint64_t size =
+      value < 0 ? -static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+  if (size >= PyLong_BASE) return PyRef::Steal(PyLong_FromLongLong(value));
+  PyLongObject* number = _PyLong_New(1);
+  if (number == nullptr) return PyRef();
+  SetOneDigit(number, static_cast<digit>(size), value < 0);
+  return PyRef::Steal(reinterpret_cast<PyObject*>(number));
+}
+
 PyTypeObject* DequeType() { return known().deque; }
 
 bool IsPythonClass(PyTypeObject* type) {

@@ -76,6 +76,9 @@ bool IsSuspendedGenerator(PyObject* object);
 // What a member descriptor of a class with __slots__ stands for; null if it is
 // unset or no plain slot. Borrowed.
 PyObject* SlotValue(PyObject* owner, PyObject* member);
+// An int in an object of its own, though small ones are shared as a rule; null
+// without memory.
+PyRef NewInt(int64_t value);
 // collections.deque.
 PyTypeObject* DequeType();
 // True if `type` was made by a class statement, not in C.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "python/interpreter/cpython.h"
 #include "python/interpreter/instructions.h"
 #include "python/interpreter/step_events.h"
@@ -66,6 +67,10 @@ class OpcodeStream final : public InterpreterStream {
         break;
       case PyTrace_RETURN:
         if (stream->skipped_ == frame) stream->skipped_ = nullptr;
+        if (arg != nullptr &&
+            stream->consuming_.contains(CallerOf(frame->f_frame))) {
+          stream->listener_.Inspect(arg);
+        }
         if (arg != nullptr && stream->returns_to_ != nullptr &&
             CallerOf(frame->f_frame) == stream->returns_to_) {
           stream->listener_.TouchDeep(arg);
@@ -117,10 +122,11 @@ class OpcodeStream final : public InterpreterStream {
         !PyObject_IS_GC(Peek(1))) {
       listener_.AddYoung(Peek(1));  // Of a range.
     }
-    listener_.EndStep(depth > 0 && !entered ? Peek(1) : nullptr, entered);
+    listener_.EndStep(depth > 0 && !entered ? &top_[-1] : nullptr, entered);
     listener_.BeginStep();
     made_ = PyRef();
     if (returns_to_ == frame) returns_to_ = nullptr;
+    if (!consuming_.empty()) consuming_.erase(frame);
     if (storing_ == frame) {
       storing_ = nullptr;
       listener_.SetStoresSum(false);
@@ -181,6 +187,9 @@ class OpcodeStream final : public InterpreterStream {
   bool steps_over_ = false;           // Until the next step.
   PyObject** top_ = nullptr;          // Above the operands.
   PyRef made_;  // An operand that the step at hand has no object for.
+  // Frames whose step at hand is in C code, which may look at what Python code
+  // returns to it.
+  absl::flat_hash_set<const Frame*> consuming_;
   // The frame whose step at hand gets what others return from C code.
   const Frame* returns_to_ = nullptr;
   // Where a sum that was announced is stored.
@@ -195,20 +204,24 @@ class OpcodeStream final : public InterpreterStream {
   PyObject* keyword_names_ = nullptr;  // Of the call that comes next.
 };
 
-// The Program's operator for one of BINARY_OP's, or null.
-const char* ScalarOp(int arg) {
+// The word for one of BINARY_OP's in a Program's operators, or null.
+const char* OperatorWord(int arg) {
   constexpr int kFirstInplace = 13;
   switch (arg % kFirstInplace) {
     case 0:
-      return "mica.scalar_add";
+      return "add";
+    case 2:
+      return "floordiv";
     case 5:
-      return "mica.scalar_mul";
+      return "mul";
+    case 6:
+      return "mod";
     case 8:
-      return "mica.scalar_pow";
+      return "pow";
     case 10:
-      return "mica.scalar_sub";
+      return "sub";
     case 11:
-      return "mica.scalar_div";
+      return "div";
     default:
       return nullptr;
   }
@@ -279,6 +292,9 @@ void OpcodeStream::Dispatch(const Instruction& instruction,
         listener_.WriteItem(Peek(3), made_.get(), Peek(4));
       return;
     case Act::kContains:
+      consuming_.insert(frame_);
+      // A dict's keys were looked at when it got them.
+      if (!PyDict_Check(Peek(1))) listener_.Inspect(Peek(1));
       return listener_.UseItem(Peek(1), Peek(2));
     case Act::kBinary:
       return Binary(arg);
@@ -286,7 +302,7 @@ void OpcodeStream::Dispatch(const Instruction& instruction,
       return listener_.CompareNumbers(static_cast<StreamListener::Order>(arg),
                                       Peek(2), Peek(1));
     case Act::kIs:
-      return listener_.Compare(Peek(2), Peek(1));
+      return listener_.Compare(&top_[-2], &top_[-1]);
     case Act::kMakeIterator:
       // An iterator over an iterator is that one itself.
       if (PyRange_Check(Peek(1))) made_iterator_of_ = frame_;
@@ -301,6 +317,18 @@ void OpcodeStream::Dispatch(const Instruction& instruction,
       return listener_.Touch(Peek(2));
     case Act::kTouchBoth:
       listener_.Touch(Peek(2));
+      return listener_.Touch(Peek(1));
+    case Act::kHash:
+      return listener_.Inspect(Peek(arg));
+    case Act::kHashItems:
+      for (int i = 1; i <= arg; ++i) listener_.Inspect(Peek(i));
+      return;
+    case Act::kHashKeys:
+      for (int i = 1; i <= arg; ++i) listener_.Inspect(Peek(2 * i));
+      return;
+    case Act::kHashAll:
+      consuming_.insert(frame_);
+      listener_.Inspect(Peek(1));
       return listener_.Touch(Peek(1));
     case Act::kFormat:
       return listener_.Format(Peek(arg));
@@ -332,7 +360,7 @@ void OpcodeStream::Binary(int operation) {
       (operation == kRemainder || operation == kInplaceRemainder)) {
     return listener_.Format(Peek(1));  // "%s" % value.
   }
-  listener_.Binary(ScalarOp(operation), Peek(2), Peek(1));
+  listener_.Binary(OperatorWord(operation), Peek(2), Peek(1));
 }
 
 void OpcodeStream::Call(int num_args, int num_above) {
@@ -343,6 +371,7 @@ void OpcodeStream::Call(int num_args, int num_above) {
   PyObject* callable = kCallableIsFirst || below != nullptr ? below : above;
   const bool is_method = (kCallableIsFirst ? above : below) != nullptr;
   const int count = num_args + (is_method ? 1 : 0);
+  if (!listener_.IsFollowedCall(callable)) consuming_.insert(frame_);
   listener_.Call(callable,
                  {top_ - num_above - count, static_cast<size_t>(count)},
                  std::exchange(keyword_names_, nullptr));
@@ -353,6 +382,7 @@ void OpcodeStream::CallSplat(bool has_keywords) {
   const int num_keywords = has_keywords ? 1 : 0;
   PyObject* positional = Peek(num_keywords + 1);
   PyObject* callable = Peek(num_keywords + (kCallableIsFirst ? 3 : 2));
+  if (!listener_.IsFollowedCall(callable)) consuming_.insert(frame_);
   listener_.Touch(positional);
   std::vector<PyObject*> args;
   if (PyTuple_Check(positional) || PyList_Check(positional)) {

@@ -83,10 +83,19 @@ Instruction Decode(int opcode, int arg) {
     case MATCH_MAPPING:
     case MATCH_SEQUENCE:
     case LIST_EXTEND:
-    case SET_UPDATE:
     case DICT_UPDATE:
     case DICT_MERGE:
       return as(Act::kTouch);
+    case BUILD_MAP:
+      return as(Act::kHashKeys);
+    case BUILD_SET:
+      return as(Act::kHashItems);
+    case MAP_ADD:
+      return {.act = Act::kHash, .arg = 2};
+    case SET_ADD:
+      return {.act = Act::kHash, .arg = 1};
+    case SET_UPDATE:
+      return as(Act::kHashAll);
     case SEND:
       return as(Act::kTouchSecond);
     case MATCH_KEYS:

@@ -67,11 +67,6 @@ class PyErrorKeeper {
   PyObject* traceback_ = nullptr;
 };
 
-// A float of the same value that is in no other place; null without memory.
-inline PyRef NewFloat(PyObject* number) {
-  return PyRef::Steal(PyFloat_FromDouble(PyFloat_AS_DOUBLE(number)));
-}
-
 inline PyTypeObject* AsType(PyObject* object) {
   return reinterpret_cast<PyTypeObject*>(object);
 }

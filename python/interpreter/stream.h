@@ -33,9 +33,10 @@ class StreamListener {
   };
 
   virtual void BeginStep() = 0;
-  // `result` is on top of the stack that the step left; null if none is, or if
-  // the step entered another function (or left this one).
-  virtual void EndStep(PyObject* result, bool entered) = 0;
+  // `result` is the top of the stack that the step left; null if none is, or if
+  // the step entered another function (or left this one). Another object of the
+  // same value may be put there.
+  virtual void EndStep(PyObject** result, bool entered) = 0;
   // What the step at hand calls is not to be followed. Asked after its events.
   virtual bool StepsOver() = 0;
   // False for a function that is not to be followed, nor what it calls.
@@ -75,16 +76,20 @@ class StreamListener {
   // Whether the step at hand, and what it calls, puts the sum there.
   virtual void SetStoresSum(bool stores) = 0;
 
-  // a + b and its like: `op` is the Program's, null for one it doesn't have.
+  // a + b and its like: `op` is the word for it in the Program's operators
+  // ("add"), null for one that no Program has.
   virtual void Binary(const char* op, PyObject* a, PyObject* b) = 0;
   virtual void Negate(PyObject* number) = 0;
   virtual void CompareNumbers(Order order, PyObject* a, PyObject* b) = 0;
-  // Compares identities.
-  virtual void Compare(PyObject* a, PyObject* b) = 0;
+  // Compares identities; others of the same value may be put there.
+  virtual void Compare(PyObject** a, PyObject** b) = 0;
   // `if x`, `not x`.
   virtual void TestTruth(PyObject* object) = 0;
   // Makes text of it.
   virtual void Format(PyObject* object) = 0;
+  // Asks for the value of `object`, or those of the numbers that it holds: for
+  // its hash, or whether it is equal to another.
+  virtual void Inspect(PyObject* object) = 0;
   // An operator looks at `object`, not into what it holds.
   virtual void Touch(PyObject* object) = 0;
   // C code gets `object`, and what it holds.

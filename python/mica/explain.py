@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -75,9 +76,9 @@ class Graph:
     @property
     def promotions(self) -> list[str]:
         """Numbers that were constants and are inputs since they varied."""
-        end = " is any float"
-        texts = [c.text for c in self.claims if c.text.endswith(end)]
-        return [text.removesuffix(end) for text in dict.fromkeys(texts)]
+        texts = dict.fromkeys(c.text for c in self.claims)
+        found = (re.fullmatch(r"(.*) is any (?:float|int)", t) for t in texts)
+        return [match[1] for match in found if match]
 
     def svg(self) -> str:
         """The Program as a drawing: ops by depth, and what each uses."""

@@ -19,13 +19,22 @@ from mica.tensor_types import DTYPES, parse_type
 _aten = torch.ops.aten
 
 _SCALAR_OPS: dict[str, Callable[..., Any]] = {
+    "mica.int_add": operator.add,
+    "mica.int_floordiv": operator.floordiv,
+    "mica.int_mod": operator.mod,
+    "mica.int_mul": operator.mul,
+    "mica.int_sub": operator.sub,
     "mica.scalar_add": operator.add,
-    "mica.scalar_sub": operator.sub,
-    "mica.scalar_mul": operator.mul,
+    "mica.scalar_cos": math.cos,
     "mica.scalar_div": operator.truediv,
-    "mica.scalar_pow": operator.pow,
+    "mica.scalar_exp": math.exp,
+    "mica.scalar_log": math.log,
+    "mica.scalar_mul": operator.mul,
     "mica.scalar_neg": operator.neg,
+    "mica.scalar_pow": operator.pow,
+    "mica.scalar_sin": math.sin,
     "mica.scalar_sqrt": math.sqrt,
+    "mica.scalar_sub": operator.sub,
 }
 
 # They may give their argument itself, though no schema says so.

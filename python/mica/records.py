@@ -134,7 +134,7 @@ def _protects(kind: str, text: str) -> str:
         " has the same code and defaults  (" in text
     ):
         return "which code runs"
-    if text.endswith(" is any float"):
+    if text.endswith((" is any float", " is any int")):
         return _PROTECTS["number"]
     if kind == "argument" and " == " in text:
         return "a constant of the Program, or the program's way"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -277,16 +278,72 @@ def test_send_and_receive(dtype: torch.dtype) -> None:
         ("mica.scalar_eq(%a, 3)", 0.0),
         ("mica.scalar_neg(%a)", -2.5),
         ("mica.scalar_sqrt(%a)", math.sqrt(2.5)),
+        ("mica.scalar_exp(%a)", math.exp(2.5)),
+        ("mica.scalar_log(%a)", math.log(2.5)),
+        ("mica.scalar_cos(%a)", math.cos(2.5)),
+        ("mica.scalar_sin(%a)", math.sin(2.5)),
     ],
 )
 def test_scalars(call: str, want: float) -> None:
+    assert compute(call, 2.5) == [want] * len(agreement.EXECUTORS)
+
+
+def compute(call: str, a: float) -> list[float]:
+    """What each executor makes of a call of the host scalar %a."""
     program = _mica.Program.parse(
         f"program @one(%a: f64) {{\n  %y = {call} : f64\n  return %y\n}}\n"
     )
-    feed = {"a": torch.tensor(2.5, dtype=torch.float64)}
-    for make in agreement.EXECUTORS.values():
-        (got,) = make().run(program, feed, {}, [])
-        assert got.item() == want
+    feed = {"a": torch.tensor(a, dtype=torch.float64)}
+    return [
+        make().run(program, feed, {}, [])[0].item()
+        for make in agreement.EXECUTORS.values()
+    ]
+
+
+INTS = [0, 1, -1, 7, -7, 12, 2**31, -(2**53) + 1, 2**53 - 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "python"),
+    [
+        ("add", operator.add),
+        ("sub", operator.sub),
+        ("mul", operator.mul),
+        ("floordiv", operator.floordiv),
+        ("mod", operator.mod),
+    ],
+)
+def test_ints(name: str, python: Callable[[int, int], int]) -> None:
+    for a in INTS:
+        for b in INTS:
+            call = f"mica.int_{name}(%a, {b})"
+            try:
+                want = python(a, b)
+            except ZeroDivisionError:
+                want = 2**53
+            if abs(want) < 2**53:
+                got = compute(call, a)
+                assert got == [want] * len(got)
+                assert not any(math.copysign(1, x) < 0 for x in got if x == 0)
+            else:
+                with pytest.raises(ValueError, match=f"mica.int_{name}"):
+                    compute(call, a)
+
+
+@pytest.mark.parametrize(
+    ("call", "a"),
+    [
+        ("mica.scalar_exp(%a)", 1e3),
+        ("mica.scalar_log(%a)", 0.0),
+        ("mica.scalar_cos(%a)", math.inf),
+        ("mica.scalar_sin(%a)", -math.inf),
+        ("mica.scalar_sqrt(%a)", -1.0),
+        ("mica.scalar_div(1, %a)", 0.0),
+    ],
+)
+def test_what_python_raises_for_is_an_error(call: str, a: float) -> None:
+    with pytest.raises(ValueError, match=call.split("(")[0]):
+        compute(call, a)
 
 
 @pytest.mark.parametrize("number", [2.5, -7, True])
@@ -346,18 +403,27 @@ TESTED = {
     "mica.convolution",
     "mica.fold_batch_norm",
     "mica.gru_cell",
+    "mica.int_add",
+    "mica.int_floordiv",
+    "mica.int_mod",
+    "mica.int_mul",
+    "mica.int_sub",
     "mica.linear",
     "mica.masked_select",
     "mica.nonzero",
     "mica.receive",
     "mica.scalar_add",
+    "mica.scalar_cos",
     "mica.scalar_div",
     "mica.scalar_eq",
+    "mica.scalar_exp",
     "mica.scalar_le",
+    "mica.scalar_log",
     "mica.scalar_lt",
     "mica.scalar_mul",
     "mica.scalar_neg",
     "mica.scalar_pow",
+    "mica.scalar_sin",
     "mica.scalar_sqrt",
     "mica.scalar_sub",
     "mica.scale_channels",

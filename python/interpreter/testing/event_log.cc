@@ -54,9 +54,9 @@ std::string Describe(PyObject* object) {
 
 void EventLog::BeginStep() { computes_ = steps_over_ = false; }
 
-void EventLog::EndStep(PyObject* result, bool entered) {
+void EventLog::EndStep(PyObject** result, bool entered) {
   if (computes_ && !entered && result != nullptr && !lines_.empty()) {
-    absl::StrAppend(&lines_.back(), " -> ", Describe(result));
+    absl::StrAppend(&lines_.back(), " -> ", Describe(*result));
   }
   computes_ = false;
 }
@@ -170,9 +170,9 @@ void EventLog::CompareNumbers(Order order, PyObject* a, PyObject* b) {
                    Describe(b)));
 }
 
-void EventLog::Compare(PyObject* a, PyObject* b) {
+void EventLog::Compare(PyObject** a, PyObject** b) {
   computes_ = true;
-  Add(absl::StrCat("compare ", Describe(a), " is ", Describe(b)));
+  Add(absl::StrCat("compare ", Describe(*a), " is ", Describe(*b)));
 }
 
 void EventLog::TestTruth(PyObject* object) {
@@ -182,6 +182,10 @@ void EventLog::TestTruth(PyObject* object) {
 void EventLog::Format(PyObject* object) {
   if (PyUnicode_CheckExact(object)) return;
   Add(absl::StrCat("format ", Describe(object)));
+}
+
+void EventLog::Inspect(PyObject* object) {
+  Add(absl::StrCat("inspect ", Describe(object)));
 }
 
 void EventLog::Touch(PyObject* object) {

@@ -34,7 +34,7 @@ class EventLog final : public StreamListener {
   const std::vector<std::string>& lines() const { return lines_; }
 
   void BeginStep() override;
-  void EndStep(PyObject* result, bool entered) override;
+  void EndStep(PyObject** result, bool entered) override;
   bool StepsOver() override { return steps_over_; }
   bool Follows(PyObject* function) override;
   bool WantsMore() override;
@@ -60,9 +60,10 @@ class EventLog final : public StreamListener {
   void Binary(const char* op, PyObject* a, PyObject* b) override;
   void Negate(PyObject* number) override;
   void CompareNumbers(Order order, PyObject* a, PyObject* b) override;
-  void Compare(PyObject* a, PyObject* b) override;
+  void Compare(PyObject** a, PyObject** b) override;
   void TestTruth(PyObject* object) override;
   void Format(PyObject* object) override;
+  void Inspect(PyObject* object) override;
   void Touch(PyObject* object) override;
   void TouchDeep(PyObject* object) override;
   void AddYoung(PyObject* object) override;

@@ -164,6 +164,10 @@ PyObject* LruResultsOf(PyObject* /*self*/, PyObject* wrapper) {
   return results.release();
 }
 
+PyObject* NewIntOf(PyObject* /*self*/, PyObject* number) {
+  return NewInt(PyLong_AsLongLong(number)).release();
+}
+
 // ---- Ages. ----
 
 AgeMark* MarkOf(PyObject* capsule) {
@@ -302,6 +306,7 @@ PyMethodDef methods[] = {
     {"super_type", SuperTypeOf, METH_O, nullptr},
     {"proxied", ProxiedOf, METH_O, nullptr},
     {"lru_results", LruResultsOf, METH_O, nullptr},
+    {"new_int", NewIntOf, METH_O, nullptr},
     {"age_mark", MakeAgeMark, METH_NOARGS, nullptr},
     {"age", AgeOf, METH_VARARGS, nullptr},
     {"is_disturbed", IsDisturbedMark, METH_O, nullptr},

@@ -293,6 +293,18 @@ def results_that_lru_cache_keeps() -> None:
         assert stream.lru_results(squared) == []
 
 
+@check
+def ints_in_objects_of_their_own_are_ints() -> None:
+    for n in (0, 1, -1, -5, 7, 256, 257, 2**30 - 1, 2**30, -(2**31), 2**52):
+        made = stream.new_int(n)
+        assert made == n and made is not n and type(made) is int
+        assert stream.new_int(n) is not made
+        assert hash(made) == hash(n) and repr(made) == repr(n)
+        assert made + 1 == n + 1 and -made == -n and made * made == n * n
+        assert made // 3 == n // 3 and made.bit_length() == n.bit_length()
+        assert bool(made) == bool(n) and float(made) == n
+
+
 # ---- Ages.
 
 

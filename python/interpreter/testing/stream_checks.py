@@ -97,10 +97,10 @@ def after_an_error_the_stream_is_gone_and_works_again() -> None:
 
     lines, error = stream.events(f, (0,))
     assert isinstance(error, ZeroDivisionError)
-    assert lines[-1] == "binary other of 1 and 0", lines
+    assert lines[-1] == "binary floordiv of 1 and 0", lines
     assert not stream.is_tracer_active()
     lines, result = stream.events(f, (1,))
-    assert lines[-1] == "binary other of 1 and 1 -> 1", lines
+    assert lines[-1] == "binary floordiv of 1 and 1 -> 1", lines
 
 
 @check

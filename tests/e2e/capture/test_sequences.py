@@ -135,7 +135,7 @@ NET | X | X | ! NET.drop.p = 0.1 | X => chc
 NET | X | X | ! NET.layer.register_forward_hook(lambda m, i, o: o + 1) | X | \
 X => chch
 a: NET(a) | X | X | ! NET.drop.train(True); NET.drop.p = 0.0 | X | X => chch
-COUNTING | X | X | X | X => cccc
+COUNTING | X | X | X | X => cchh
 KEEPING | X | X | X | X => cchh
 a: nn.functional.linear(a, NET.layer.weight) | X | X => ch
 a: [p.sum() for p in NET.parameters()] | X | X => ch

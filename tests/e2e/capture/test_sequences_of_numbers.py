@@ -32,7 +32,7 @@ a, n: a + int(n) | X, "3" | X, "3" | X, "4" => chc
 a, n: a.to(n) | X, torch.float64 | X, torch.float64 | X, torch.int32 => chc
 a, n: a + float("nan") * n | X, 0.0 | X, 0.0 => ch
 a, n: a + (n if n > 0 else -n) | X, 1.5 | X, 1.5 | X, -1.5 | X, 2.5 => chcc
-a, n: a | X, 1 | X, 2 | X, 3 => ccc
+a, n: a | X, 1 | X, 2 | X, 3 => cch
 a, n: a * (n and 2) | X, 0 | X, 0 | X, 3 => chc
 a, n: f"{n}" == "3" and a + 1 | X, 3 | X, 3 | X, 4 => chc
 random state
@@ -56,7 +56,7 @@ a: a * min(1.0, a[0, 1].item() / 3) | X | X | X + 5 | X => chch
 a: a + round(a[0, 1].item()) | X | X | X + 5 => chc
 a: f"{a[0, 1].item():.2f}" == "1.00" and a + 1 | X | X | X + 5 => chc
 a: str(a[0, 1].item()) == "1.0" or a + 1 | X | X | X + 5 => chc
-a: a + math.exp(a[0, 1].item()) | X | X | X + 5 => chc
+a: a + math.exp(a[0, 1].item()) | X | X | X + 5 => chh
 a: a + len(str(a[0, 1].item())) | X | X | X * 10 | X => chch
 a: a * (a[0, 1].item() == 1) | X | X | X + 1 | X => chch
 a: a * (1 if a[0, 1] == 1 else 2) | X | X | X + 1 | X => chch
@@ -86,7 +86,7 @@ a: a + (a.sum().item() in (66.0, 3)) | X | X | X + 5 => chc
 a: a + 1 if all(v > 0 for v in a[0].tolist()) else a - 1 | X | X | X + 5 | X \
 => chch
 a: sorted(a[0].tolist())[0] + a | X | X | -X | X => chch
-a: a.argmax().item() + a | X | X | -X | X => chch
+a: a.argmax().item() + a | X | X | -X | X => chhh
 a: a[a.argmax().item() // 4] | X | X | -X | X => chch
 a: a.max().item() is None or a + 1 | X | X => ch
 a: (a.nonzero().shape[0]) * a | X | X | X + 1 | X => chch
@@ -135,6 +135,36 @@ a, n: a * 2 if n > a.mean() else a | X, 0.5 | X, 0.75 | X, 100.5 | X, 200.5 \
 => ccch
 a, n: a * 2 if 1 < n < 2 else a | X, 1.5 | X, 1.25 | X, 1.75 | X, 2.5 | X, \
 3.5 | X, 1.1 => cchchh
+ints that vary
+a, n: a + n | X, 1 | X, 2 | X, 3 | X, 300 | X, -7 | X, 2 ** 60 | X, 2.0 => \
+cchhhcc
+a, n: a * n + n * n - n | X, 1 | X, 2 | X, 3 | X, 4 => cchh
+a, n: a * 0.9 ** n / (1 - 0.9 ** n) | X, 1 | X, 2 | X, 3 | X, 4 => cchh
+a, n: a * (n // 3 + n % 3) | X, 1 | X, 2 | X, 3 | X, -4 => cchh
+a, n: a * (n / 10) | X, 1 | X, 2 | X, 3 | X, 4 => cchh
+a, n: a * 2 if n % 3 == 0 else a + 1 | X, 0 | X, 1 | X, 2 | X, 3 | X, 4 | X, \
+5 | X, 6 => cchchhh
+a, n: a * min(1.0, n / 3) | X, 0 | X, 1 | X, 2 | X, 3 | X, 4 | X, 5 => cchchh
+a, n: (a, n, n + 1) | X, 1 | X, 2 | X, 3 | X, 4 => cchh
+a, n: a + math.cos(n) | X, 1 | X, 2 | X, 3 | X, 4 => cchh
+a, n: a + INTS * n | X, 1 | X, 2 | X, 3 | X, 1 => ccch
+a, n: a[n] | X, 0 | X, 1 | X, 2 | X, 0 | X, 1 => ccchh
+a, n: a[:n] | X, 0 | X, 1 | X, 2 | X, 0 | X, 1 => ccchh
+a, n: a.sum(n) | X, 0 | X, 1 | X, 0 | X, 1 => cchh
+a, n: a + [3, 1, 4][n] | X, 0 | X, 1 | X, 2 | X, 0 => ccch
+a, n: a + sum(i for i in (n, 1)) | X, 0 | X, 1 | X, 2 | X, 0 => ccch
+a, n: a + len({n, 1}) | X, 0 | X, 1 | X, 2 | X, 0 => ccch
+a, n: a + len({n: 1, 1: 2}) | X, 0 | X, 1 | X, 2 | X, 0 => ccch
+a, n: a + ((n, 1) == (1, 1)) | X, 0 | X, 1 | X, 2 | X, 0 => ccch
+a, n: a + (n in (1, 2)) | X, 0 | X, 1 | X, 2 | X, 0 => ccch
+a, n: a + (1 in [n, 5]) | X, 0 | X, 1 | X, 2 | X, 0 => ccch
+a, n, m: a + (n is m) | X, 1, 2 | X, 2, 2 | X, 3, 2 | X, 3, 3 => cccc
+a: a * COUNTING.calls | ! COUNTING.calls = 1 | X | ! COUNTING.calls = 2 | X | \
+! COUNTING.calls = 3 | X => cch
+a: COUNTING(a) | X | X | X | X | X => cchhh
+a: a / (a > 0).sum().item() | X | X + 1 | X - 1 | X + 2 => chhh
+a: a if (a > 0).sum().item() == 0 else -a | X | X + 1 | X * 0 | X - 3 => chch
+a: a * int((a > 5).sum()) | X | X + 1 | X - 1 | X + 2 => chhh
 """
 
 

@@ -78,3 +78,41 @@ def test_state_that_is_read_and_set():
         twin.mean = twin.mean * 0.5 + x.sum().item()
         same(compiled(x), x * twin.mean + twin.start)
         assert world.mean == pytest.approx(twin.mean)
+
+
+@pytest.mark.parametrize("other", [2, 300])
+def test_an_int_that_stands_in_two_places(other):
+    table = {"k": other}
+
+    def fn(x, n):
+        return x * n + table["k"] * 10
+
+    compiled = mica.compile(fn)
+    for n in (1, other, 3, other, 4):
+        same(compiled(X, n), fn(X, n))
+    assert report(compiled).hits >= 2
+
+
+def test_a_small_int_is_the_one_that_all_share():
+    table = {"k": 2}
+
+    def fn(x, n):
+        return x * n + table["k"] * 10, n is table["k"]
+
+    compiled = mica.compile(fn)
+    for n in (1, 2, 3, 2, 4):
+        same(compiled(X, n), fn(X, n))
+
+
+def test_ints_are_shared_again_after_a_capture():
+    state = types.SimpleNamespace(count=0)
+
+    def fn(x):
+        state.count = state.count + 1
+        return x * state.count
+
+    compiled = mica.compile(fn)
+    for _ in range(6):
+        compiled(X)
+    assert report(compiled).hits >= 2
+    assert state.count is 6  # noqa: F632

@@ -223,7 +223,8 @@ def test_recursion():
             b = b + down(b, n - 1)
         return torch.tanh(b)
 
-    in_pieces(lambda a: down(a, 3), graphs=8)
+    # Three of them only count n down, which varies.
+    in_pieces(lambda a: down(a, 3), graphs=11)
 
 
 def test_defaults_and_arguments_of_all_kinds():

@@ -1,0 +1,144 @@
+#include "kernels/reference/host_arithmetic.h"
+
+#include <cmath>
+#include <cstdint>
+
+namespace mica {
+namespace {
+
+constexpr const char* kIntDivision =
+    "ZeroDivisionError: integer division or modulo by zero";
+
+using Plain = double (*)(double a, double b);
+
+// One that gives no errors.
+template <Plain plain>
+const char* Always(double a, double b, double* result) {
+  *result = plain(a, b);
+  return nullptr;
+}
+
+double Add(double a, double b) { return a + b; }
+double Subtract(double a, double b) { return a - b; }
+double Multiply(double a, double b) { return a * b; }
+double Less(double a, double b) { return a < b ? 1 : 0; }
+double LessEqual(double a, double b) { return a <= b ? 1 : 0; }
+double Equal(double a, double b) { return a == b ? 1 : 0; }
+double Negate(double a, double) { return -a; }
+
+// The same for whole numbers, which have no negative zero.
+template <Plain plain>
+const char* AlwaysInt(double a, double b, double* result) {
+  *result = plain(a, b) + 0.0;
+  return std::fabs(*result) < kHostIntLimit
+             ? nullptr
+             : "an int from 2**53 on, which no float64 holds";
+}
+
+const char* Divide(double a, double b, double* result) {
+  if (b == 0) return "ZeroDivisionError: division by zero";
+  *result = a / b;
+  return nullptr;
+}
+
+const char* Power(double a, double b, double* result) {
+  if (a == 0 && b < 0) {
+    return "ZeroDivisionError: 0.0 cannot be raised to a negative power";
+  }
+  if (a < 0 && std::isfinite(a) && std::isfinite(b) && b != std::floor(b)) {
+    return "a negative number to a fractional power is complex";
+  }
+  *result = std::pow(a, b);
+  const bool overflows =
+      std::isinf(*result) && std::isfinite(a) && std::isfinite(b);
+  return overflows ? "OverflowError: result too large" : nullptr;
+}
+
+const char* SquareRoot(double a, double, double* result) {
+  if (a < 0) return "ValueError: math domain error";
+  *result = std::sqrt(a);
+  return nullptr;
+}
+
+const char* Exp(double a, double, double* result) {
+  *result = std::exp(a);
+  return std::isinf(*result) && std::isfinite(a)
+             ? "OverflowError: math range error"
+             : nullptr;
+}
+
+const char* Log(double a, double, double* result) {
+  if (a <= 0) return "ValueError: math domain error";
+  *result = std::log(a);
+  return nullptr;
+}
+
+template <double (*function)(double)>
+const char* OfAngle(double a, double, double* result) {
+  if (std::isinf(a)) return "ValueError: math domain error";
+  *result = function(a);
+  return nullptr;
+}
+
+// Rounds down; the remainder has the divisor's sign.
+const char* DivideInts(double a, double b, double* quotient,
+                       double* remainder) {
+  if (b == 0) return kIntDivision;
+  if (!(std::fabs(a) < kHostIntLimit && std::fabs(b) < kHostIntLimit)) {
+    return "an int from 2**53 on, which no float64 holds";
+  }
+  const auto x = static_cast<int64_t>(a), y = static_cast<int64_t>(b);
+  int64_t div = x / y, mod = x % y;
+  if (mod != 0 && (mod < 0) != (y < 0)) {
+    --div;
+    mod += y;
+  }
+  *quotient = static_cast<double>(div);
+  *remainder = static_cast<double>(mod);
+  return nullptr;
+}
+
+const char* FloorDivide(double a, double b, double* result) {
+  double remainder = 0;
+  return DivideInts(a, b, result, &remainder);
+}
+
+const char* Remainder(double a, double b, double* result) {
+  double quotient = 0;
+  return DivideInts(a, b, &quotient, result);
+}
+
+constexpr HostOp kOps[] = {
+    {"mica.int_add", AlwaysInt<Add>},
+    {"mica.int_sub", AlwaysInt<Subtract>},
+    {"mica.int_mul", AlwaysInt<Multiply>},
+    {"mica.int_floordiv", FloorDivide},
+    {"mica.int_mod", Remainder},
+    {"mica.scalar_add", Always<Add>},
+    {"mica.scalar_sub", Always<Subtract>},
+    {"mica.scalar_mul", Always<Multiply>},
+    {"mica.scalar_div", Divide},
+    {"mica.scalar_pow", Power},
+    {"mica.scalar_lt", Always<Less>},
+    {"mica.scalar_le", Always<LessEqual>},
+    {"mica.scalar_eq", Always<Equal>},
+    {"mica.scalar_neg", Always<Negate>, 1},
+    {"mica.scalar_sqrt", SquareRoot, 1},
+    {"mica.scalar_exp", Exp, 1},
+    {"mica.scalar_log", Log, 1},
+    {"mica.scalar_cos", OfAngle<std::cos>, 1},
+    {"mica.scalar_sin", OfAngle<std::sin>, 1},
+};
+
+}  // namespace
+
+absl::Span<const HostOp> HostOps() { return kOps; }
+
+const HostOp* FindHostOp(absl::string_view name) {
+  for (const HostOp& op : kOps) {
+    if (op.name == name) return &op;
+  }
+  return nullptr;
+}
+
+}  // namespace mica

@@ -1,0 +1,33 @@
+// Python's numbers as a Program holds them: as float64.
+
+#ifndef MICA_PYTHON_CAPTURE_NUMBERS_H_
+#define MICA_PYTHON_CAPTURE_NUMBERS_H_
+
+#include <optional>
+
+#include "python/interpreter/py_ref.h"
+
+namespace mica {
+
+// The value of a float, or of an int that is the same number as a float64 and
+// less than 2**53; none for anything else, bools and subclasses included.
+std::optional<double> NumberOf(PyObject* object);
+
+// True if NumberOf() knows both, and they are of one type.
+bool AreNumbers(PyObject* a, PyObject* b);
+
+// A number of that type (float or int) and value; null without memory. An int
+// has a whole value.
+PyRef MakeNumber(PyTypeObject* type, double value);
+
+// The same as `number`, of which NumberOf() knows the value, in an object that
+// is in no other place; null without memory.
+PyRef NewNumber(PyObject* number);
+
+// The object that the interpreter shares for all such ints; null if there is
+// none, as for large ones, or `number` is no int.
+PyRef SharedInt(PyObject* number);
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_NUMBERS_H_
