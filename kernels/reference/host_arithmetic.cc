@@ -8,6 +8,8 @@ namespace {
 
 constexpr const char* kIntDivision =
     "ZeroDivisionError: integer division or modulo by zero";
+constexpr const char* kTooLarge =
+    "an int from 2**53 on, which no float64 holds";
 
 using Plain = double (*)(double a, double b);
 
@@ -30,9 +32,7 @@ double Negate(double a, double) { return -a; }
 template <Plain plain>
 const char* AlwaysInt(double a, double b, double* result) {
   *result = plain(a, b) + 0.0;
-  return std::fabs(*result) < kHostIntLimit
-             ? nullptr
-             : "an int from 2**53 on, which no float64 holds";
+  return std::fabs(*result) < kHostIntLimit ? nullptr : kTooLarge;
 }
 
 const char* Divide(double a, double b, double* result) {
@@ -85,8 +85,9 @@ const char* DivideInts(double a, double b, double* quotient,
                        double* remainder) {
   if (b == 0) return kIntDivision;
   if (!(std::fabs(a) < kHostIntLimit && std::fabs(b) < kHostIntLimit)) {
-    return "an int from 2**53 on, which no float64 holds";
+    return kTooLarge;
   }
+  if (a != std::trunc(a) || b != std::trunc(b)) return "wants whole numbers";
   const auto x = static_cast<int64_t>(a), y = static_cast<int64_t>(b);
   int64_t div = x / y, mod = x % y;
   if (mod != 0 && (mod < 0) != (y < 0)) {

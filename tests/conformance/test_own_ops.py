@@ -339,9 +339,11 @@ def test_ints(name: str, python: Callable[[int, int], int]) -> None:
         ("mica.scalar_sin(%a)", -math.inf),
         ("mica.scalar_sqrt(%a)", -1.0),
         ("mica.scalar_div(1, %a)", 0.0),
+        ("mica.int_floordiv(%a, 0.5)", 3.0),
+        ("mica.int_mod(3, %a)", 0.5),
     ],
 )
-def test_what_python_raises_for_is_an_error(call: str, a: float) -> None:
+def test_what_has_no_result_is_an_error(call: str, a: float) -> None:
     with pytest.raises(ValueError, match=call.split("(")[0]):
         compute(call, a)
 
