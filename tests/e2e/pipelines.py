@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -96,31 +96,28 @@ class Trained:
             opt.step()
             return loss.detach()
 
-        def eager_step(fed: Mapping[str, Tensor]) -> None:
-            """One step over all micro-batches at once, as a user writes it."""
+        def learn(parts: Iterable[tuple[Tensor, Tensor]], count: int) -> None:
             opt.zero_grad()
-            logits = model(fed["tokens"]).flatten(0, 1)
-            labels = fed["labels"].flatten()
-            nn.functional.cross_entropy(logits, labels).backward()
+            for tokens, labels in parts:
+                logits = model(tokens).flatten(0, 1)
+                loss = nn.functional.cross_entropy(logits, labels.flatten())
+                (loss / count).backward()
             if clip is not None:
                 nn.utils.clip_grad_norm_(model.parameters(), clip)
             opt.step()
 
+        def eager_step(fed: Mapping[str, Tensor]) -> None:
+            """One step over all micro-batches at once, as a user writes it."""
+            learn([(fed["tokens"], fed["labels"])], 1)
+
         def accumulated_step(fed: Mapping[str, Tensor]) -> None:
             """One step, micro-batch after micro-batch, as a user writes it."""
-            opt.zero_grad()
             parts = zip(
                 fed["tokens"].split(BATCH),
                 fed["labels"].split(BATCH),
                 strict=True,
             )
-            for tokens, labels in parts:
-                logits = model(tokens).flatten(0, 1)
-                loss = nn.functional.cross_entropy(logits, labels.flatten())
-                (loss / micro_batches).backward()
-            if clip is not None:
-                nn.utils.clip_grad_norm_(model.parameters(), clip)
-            opt.step()
+            learn(parts, micro_batches)
 
         self.eager_step = eager_step
         self.accumulated_step = accumulated_step
@@ -173,3 +170,40 @@ def run(
             **options,
         )
     return [losses[0] for losses in results], trained.state()
+
+
+# Pipelines that take a single micro-batch.
+ONE_MICRO_BATCH = (("gpipe", 1), ("1f1b", 3), ("zbv", 2))
+
+
+def assert_as_uncut(
+    trained: Trained, kind: str, devices: Iterable[int], fuse: bool
+) -> None:
+    """Four micro-batches in a pipeline are those of one device, bit for bit."""
+    uncut = mica.Schedule("gpipe", devices=1, micro_batches=4)
+    want_losses, want = run(trained, uncut, fuse)
+    generator = torch.get_rng_state()
+    for count in devices:
+        schedule = mica.Schedule(kind, devices=count, micro_batches=4)
+        losses, state = run(trained, schedule, fuse)
+        assert_same(state, want)
+        assert all(map(torch.equal, losses, want_losses))
+        assert torch.equal(torch.get_rng_state(), generator)
+
+
+def assert_as_program(
+    trained: Trained, pipelines: Iterable[tuple[str, int]], fuse: bool
+) -> None:
+    """One micro-batch in pipelines is the Program itself, bit for bit."""
+    trained.restart()
+    torch.manual_seed(1)
+    executor = mica.Executor("cpu", num_threads=1, fuse=fuse)
+    for number in range(3):
+        (loss,) = executor.run(trained.program, feeds(1, number))
+    want, generator = trained.state(), torch.get_rng_state()
+    for kind, devices in pipelines:
+        schedule = mica.Schedule(kind, devices=devices, micro_batches=1)
+        losses, state = run(trained, schedule, fuse)
+        assert_same(state, want)
+        assert torch.equal(losses[0], loss)
+        assert torch.equal(torch.get_rng_state(), generator)

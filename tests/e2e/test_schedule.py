@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 import torch
-from e2e.pipelines import BATCH, KINDS, Net, Trained, assert_same, feeds, run
+from e2e.pipelines import (
+    BATCH,
+    KINDS,
+    Net,
+    Trained,
+    assert_as_program,
+    assert_as_uncut,
+    assert_same,
+    feeds,
+    run,
+)
 from torch import Tensor
 
 import mica
@@ -24,31 +34,16 @@ def trained() -> Trained:
 def test_every_kind_is_the_uncut_step_bit_for_bit(
     trained: Trained, kind: str, fuse: bool
 ) -> None:
-    uncut = mica.Schedule("gpipe", devices=1, micro_batches=4)
-    want_losses, want = run(trained, uncut, fuse)
-    for devices in (2, 3):
-        # Interleaved ones want micro-batches in groups of the devices.
-        if kind == "interleaved" and devices == 3:
-            continue
-        schedule = mica.Schedule(kind, devices=devices, micro_batches=4)
-        losses, state = run(trained, schedule, fuse)
-        assert_same(state, want)
-        assert all(map(torch.equal, losses, want_losses))
+    # Interleaved ones want micro-batches in groups of the devices.
+    devices = (2,) if kind == "interleaved" else (2, 3)
+    assert_as_uncut(trained, kind, devices, fuse)
 
 
 @pytest.mark.parametrize("fuse", [False, True])
 def test_one_micro_batch_is_the_program_itself(
     trained: Trained, fuse: bool
 ) -> None:
-    schedule = mica.Schedule("zb_h1", devices=3, micro_batches=1)
-    trained.restart()
-    executor = mica.Executor("cpu", num_threads=1, fuse=fuse)
-    for number in range(3):
-        (loss,) = executor.run(trained.program, feeds(1, number))
-    want = trained.state()
-    losses, state = run(trained, schedule, fuse)
-    assert_same(state, want)
-    assert torch.equal(losses[0], loss)
+    assert_as_program(trained, [("zb_h1", 3)], fuse)
 
 
 def test_is_eagers_step_over_the_whole_batch() -> None:

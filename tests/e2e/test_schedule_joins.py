@@ -6,7 +6,17 @@ from collections.abc import Callable, Iterable
 
 import pytest
 import torch
-from e2e.pipelines import BATCH, KINDS, Trained, assert_same, feeds, run
+from e2e.pipelines import (
+    BATCH,
+    KINDS,
+    ONE_MICRO_BATCH,
+    Trained,
+    assert_as_program,
+    assert_as_uncut,
+    assert_same,
+    feeds,
+    run,
+)
 from torch import Tensor, nn
 
 import mica
@@ -31,29 +41,14 @@ def joined(request: pytest.FixtureRequest) -> Trained:
 def test_every_kind_is_the_uncut_step_bit_for_bit(
     joined: Trained, kind: str, fuse: bool
 ) -> None:
-    uncut = mica.Schedule("gpipe", devices=1, micro_batches=4)
-    want_losses, want = run(joined, uncut, fuse)
-    for devices in (2, 4):
-        schedule = mica.Schedule(kind, devices=devices, micro_batches=4)
-        losses, state = run(joined, schedule, fuse)
-        assert_same(state, want)
-        assert all(map(torch.equal, losses, want_losses))
+    assert_as_uncut(joined, kind, (2, 4), fuse)
 
 
 @pytest.mark.parametrize("fuse", [False, True])
 def test_one_micro_batch_is_the_program_itself(
     joined: Trained, fuse: bool
 ) -> None:
-    joined.restart()
-    executor = mica.Executor("cpu", num_threads=1, fuse=fuse)
-    for number in range(3):
-        (loss,) = executor.run(joined.program, feeds(1, number))
-    want = joined.state()
-    for kind, devices in (("gpipe", 1), ("1f1b", 3), ("zbv", 2)):
-        schedule = mica.Schedule(kind, devices=devices, micro_batches=1)
-        losses, state = run(joined, schedule, fuse)
-        assert_same(state, want)
-        assert torch.equal(losses[0], loss)
+    assert_as_program(joined, ONE_MICRO_BATCH, fuse)
 
 
 @pytest.mark.parametrize("is_tied", [False, True])

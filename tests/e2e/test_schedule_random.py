@@ -6,7 +6,17 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from e2e.pipelines import BATCH, KINDS, Trained, assert_same, feeds, run
+from e2e.pipelines import (
+    BATCH,
+    KINDS,
+    ONE_MICRO_BATCH,
+    Trained,
+    assert_as_program,
+    assert_as_uncut,
+    assert_same,
+    feeds,
+    run,
+)
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
@@ -34,32 +44,14 @@ def in_eager(trained: Trained, steps: int = 3) -> dict[str, Tensor]:
 def test_every_kind_draws_what_the_uncut_step_draws(
     dropping: Trained, kind: str, devices: int, fuse: bool
 ) -> None:
-    uncut = mica.Schedule("gpipe", devices=1, micro_batches=4)
-    want_losses, want = run(dropping, uncut, fuse)
-    generator = torch.get_rng_state()
-    schedule = mica.Schedule(kind, devices=devices, micro_batches=4)
-    losses, state = run(dropping, schedule, fuse)
-    assert_same(state, want)
-    assert all(map(torch.equal, losses, want_losses))
-    assert torch.equal(torch.get_rng_state(), generator)
+    assert_as_uncut(dropping, kind, [devices], fuse)
 
 
 @pytest.mark.parametrize("fuse", [False, True])
 def test_one_micro_batch_is_the_program_itself(
     dropping: Trained, fuse: bool
 ) -> None:
-    dropping.restart()
-    torch.manual_seed(1)
-    executor = mica.Executor("cpu", num_threads=1, fuse=fuse)
-    for number in range(3):
-        (loss,) = executor.run(dropping.program, feeds(1, number))
-    want, generator = dropping.state(), torch.get_rng_state()
-    for kind, devices in (("gpipe", 1), ("1f1b", 3), ("zbv", 2)):
-        schedule = mica.Schedule(kind, devices=devices, micro_batches=1)
-        losses, state = run(dropping, schedule, fuse)
-        assert_same(state, want)
-        assert torch.equal(losses[0], loss)
-        assert torch.equal(torch.get_rng_state(), generator)
+    assert_as_program(dropping, ONE_MICRO_BATCH, fuse)
 
 
 def test_draws_eagers_numbers(dropping: Trained) -> None:
