@@ -104,30 +104,44 @@ TEST(SharingTest, ASharedPlanIsThePrivateOne) {
   });
 }
 
+// Checks that the second Program's Plan, which may share the structure of the
+// first's, is the private one. Whether it does share it.
+bool IsPrivateOneByStructure(uint64_t seed, Program one, Program another) {
+  const PlanOptions options = {.num_streams = seed % 7 == 6 ? 2 : 1,
+                               .frozen = seed % 2 == 1};
+  PlanCache plans(AllOps(), AllKernels());
+  const auto first = std::make_shared<const Program>(std::move(one));
+  const auto second = std::make_shared<const Program>(std::move(another));
+  const auto plan = plans.Get(first, options);
+  const auto other = plans.Get(second, options);
+  const auto mine = Plan::Build(*second, AllOps(), AllKernels(), options);
+  MICA_EXPECT_OK(plan);
+  MICA_EXPECT_OK(other);
+  MICA_EXPECT_OK(mine);
+  if (!plan.ok() || !other.ok() || !mine.ok()) return false;
+  ExpectEqualPlan(**other, **mine);
+  ExpectSameRun(*other, *mine);
+  if (plans.stats().by_structure == 0) return false;
+  EXPECT_EQ((*plan)->structure(), (*other)->structure());
+  return true;
+}
+
+// True if all seeds are run, and not those that somebody asks for.
+bool RunsAllSeeds() {
+  return EnvironmentVariable("MICA_PROPERTY_SEED").empty() &&
+         EnvironmentVariable("MICA_PROPERTY_SEEDS").empty();
+}
+
 TEST(SharingTest, APlanBySharedStructureIsThePrivateOne) {
   // Seeds whose other Program differs in more than sizes don't count.
   uint64_t num_shared = 0;
   ForEachSeed(8 * kNumSeeds, [&](uint64_t seed) {
     if (num_shared == kNumSeeds) return;
-    const PlanOptions options = {.num_streams = seed % 7 == 6 ? 2 : 1,
-                                 .frozen = seed % 2 == 1};
-    PlanCache plans(AllOps(), AllKernels());
-    const auto first =
-        std::make_shared<const Program>(RandomProgram(seed, AllOps()));
-    const auto second = std::make_shared<const Program>(
+    num_shared += IsPrivateOneByStructure(
+        seed, RandomProgram(seed, AllOps()),
         RandomProgram(seed, AllOps(), {.use_other_sizes = true}));
-    MICA_ASSERT_OK_AND_ASSIGN(const auto plan, plans.Get(first, options));
-    MICA_ASSERT_OK_AND_ASSIGN(const auto other, plans.Get(second, options));
-    MICA_ASSERT_OK_AND_ASSIGN(
-        const auto mine, Plan::Build(*second, AllOps(), AllKernels(), options));
-    ExpectEqualPlan(*other, *mine);
-    ExpectSameRun(other, mine);
-    if (plans.stats().by_structure == 0) return;
-    ++num_shared;
-    EXPECT_EQ(plan->structure(), other->structure());
   });
-  if (EnvironmentVariable("MICA_PROPERTY_SEED").empty() &&
-      EnvironmentVariable("MICA_PROPERTY_SEEDS").empty()) {
+  if (RunsAllSeeds()) {
     EXPECT_EQ(num_shared, kNumSeeds);
   }
 }
@@ -137,27 +151,16 @@ TEST(SharingTest, APlanOfBodiesBySharedStructureIsThePrivateOne) {
   uint64_t num_shared = 0, num_nested = 0;
   ForEachSeed(8 * kNumSeeds, [&](uint64_t seed) {
     if (num_shared == kNumSeeds) return;
-    const PlanOptions options = {.num_streams = seed % 7 == 6 ? 2 : 1,
-                                 .frozen = seed % 2 == 1};
-    PlanCache plans(AllOps(), AllKernels());
-    const auto first =
-        std::make_shared<const Program>(RandomControlProgram(seed, AllOps()));
-    if (first->depth() == 0) return;
-    const auto second = std::make_shared<const Program>(
+    Program program = RandomControlProgram(seed, AllOps());
+    const int depth = program.depth();
+    if (depth == 0) return;
+    const bool is_shared = IsPrivateOneByStructure(
+        seed, std::move(program),
         RandomControlProgram(seed, AllOps(), {.rows = 5, .columns = 4}));
-    MICA_ASSERT_OK_AND_ASSIGN(const auto plan, plans.Get(first, options));
-    MICA_ASSERT_OK_AND_ASSIGN(const auto other, plans.Get(second, options));
-    MICA_ASSERT_OK_AND_ASSIGN(
-        const auto mine, Plan::Build(*second, AllOps(), AllKernels(), options));
-    ExpectEqualPlan(*other, *mine);
-    ExpectSameRun(other, mine);
-    if (plans.stats().by_structure == 0) return;
-    ++num_shared;
-    num_nested += first->depth() > 1;
-    EXPECT_EQ(plan->structure(), other->structure());
+    num_shared += is_shared;
+    num_nested += is_shared && depth > 1;
   });
-  if (EnvironmentVariable("MICA_PROPERTY_SEED").empty() &&
-      EnvironmentVariable("MICA_PROPERTY_SEEDS").empty()) {
+  if (RunsAllSeeds()) {
     EXPECT_EQ(num_shared, kNumSeeds);
     EXPECT_GT(num_nested, kNumSeeds / 10);
   }
