@@ -6,8 +6,6 @@
 namespace mica {
 namespace {
 
-constexpr const char* kIntDivision =
-    "ZeroDivisionError: integer division or modulo by zero";
 constexpr const char* kTooLarge =
     "an int from 2**53 on, which no float64 holds";
 
@@ -83,7 +81,7 @@ const char* OfAngle(double a, double, double* result) {
 // Rounds down; the remainder has the divisor's sign.
 const char* DivideInts(double a, double b, double* quotient,
                        double* remainder) {
-  if (b == 0) return kIntDivision;
+  if (b == 0) return "ZeroDivisionError: integer division or modulo by zero";
   if (!(std::fabs(a) < kHostIntLimit && std::fabs(b) < kHostIntLimit)) {
     return kTooLarge;
   }
@@ -123,12 +121,12 @@ constexpr HostOp kOps[] = {
     {"mica.scalar_lt", Always<Less>},
     {"mica.scalar_le", Always<LessEqual>},
     {"mica.scalar_eq", Always<Equal>},
-    {"mica.scalar_neg", Always<Negate>, 1},
-    {"mica.scalar_sqrt", SquareRoot, 1},
-    {"mica.scalar_exp", Exp, 1},
-    {"mica.scalar_log", Log, 1},
-    {"mica.scalar_cos", OfAngle<std::cos>, 1},
-    {"mica.scalar_sin", OfAngle<std::sin>, 1},
+    {"mica.scalar_neg", Always<Negate>},
+    {"mica.scalar_sqrt", SquareRoot},
+    {"mica.scalar_exp", Exp},
+    {"mica.scalar_log", Log},
+    {"mica.scalar_cos", OfAngle<std::cos>},
+    {"mica.scalar_sin", OfAngle<std::sin>},
 };
 
 }  // namespace

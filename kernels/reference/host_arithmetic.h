@@ -18,7 +18,6 @@ using HostFunction = const char* (*)(double a, double b, double* result);
 struct HostOp {
   absl::string_view name;  // "mica.scalar_add".
   HostFunction compute = nullptr;
-  int num_operands = 2;
 };
 // All mica.scalar_* (of floats) and mica.int_* (of whole numbers).
 absl::Span<const HostOp> HostOps();

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "python/capture/constants.h"
+#include "python/capture/numbers.h"
 
 namespace mica {
 namespace {
@@ -74,7 +75,7 @@ bool Effects::Check(Miss* miss) const {
   for (const Increment& increment : increments_) {
     PyObject* now = increment.place.Find();
     PyObject* addend = increment.addends[0].get();
-    if (now != nullptr && (PyLong_CheckExact(now) || PyFloat_CheckExact(now)) &&
+    if (now != nullptr && IsNumber(now) &&
         Py_TYPE(now) == Py_TYPE(increment.before.get())) {
       continue;
     }

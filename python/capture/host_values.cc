@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/same_bits.h"
 #include "python/capture/constants.h"
-#include "python/capture/numbers.h"
 
 namespace mica {
 

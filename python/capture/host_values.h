@@ -16,6 +16,7 @@
 #include "kernels/reference/host_arithmetic.h"
 #include "python/capture/guard_note.h"
 #include "python/capture/input_guards.h"
+#include "python/capture/numbers.h"
 #include "python/interpreter/py_ref.h"
 
 namespace mica {
@@ -78,10 +79,7 @@ class HostValues {
   // Index in the list that Finish() gives; -1 for a number not known.
   using Id = int32_t;
   Id Find(PyObject* object) const {
-    if (ids_.empty() ||
-        !(PyFloat_CheckExact(object) || PyLong_CheckExact(object))) {
-      return -1;
-    }
+    if (ids_.empty() || !IsNumber(object)) return -1;
     const auto it = ids_.find(object);
     return it == ids_.end() ? -1 : it->second;
   }

@@ -9,6 +9,11 @@
 
 namespace mica {
 
+// True for a float or an int of any value; not for bools and subclasses.
+inline bool IsNumber(PyObject* object) {
+  return PyFloat_CheckExact(object) || PyLong_CheckExact(object);
+}
+
 // The value of a float, or of an int that is the same number as a float64 and
 // less than 2**53; none for anything else, bools and subclasses included.
 std::optional<double> NumberOf(PyObject* object);

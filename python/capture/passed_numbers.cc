@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -13,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "framework/base/same_bits.h"
+#include "framework/tensor/dtype.h"
 
 namespace mica {
 namespace {
@@ -81,8 +83,9 @@ bool IsOperand(absl::string_view arg_name) {
   return arg_name == "self" || arg_name == "other" || arg_name == "exponent";
 }
 
-bool IsFloating(absl::string_view dtype) {
-  return dtype == "f64" || dtype == "f32" || dtype == "f16" || dtype == "bf16";
+bool HoldsFloats(const TapeTensor& tensor) {
+  const std::optional<DType> dtype = ParseDType(tensor.dtype);
+  return dtype.has_value() && IsFloating(*dtype);
 }
 
 // True if it makes no difference to the call whether it gets an int or a float
@@ -92,14 +95,14 @@ bool TakesAnyKind(const TapeCall& call, const Tape& tape) {
   for (const TapeValue& output : call.outputs) {
     const auto* ref = std::get_if<TapeTensorRef>(&output);
     if (ref == nullptr || ref->id == kNoTapeTensor) return false;
-    gives_floats &= IsFloating(tape.tensors[ref->id].dtype);
+    gives_floats &= HoldsFloats(tape.tensors[ref->id]);
     gives_bools &= tape.tensors[ref->id].dtype == "bool";
   }
   for (const TapeValue& arg : call.args) {
     const auto* ref = std::get_if<TapeTensorRef>(&arg);
     if (ref == nullptr || ref->id == kNoTapeTensor) continue;
     const TapeTensor& tensor = tape.tensors[ref->id];
-    takes_floats &= tensor.is_wrapped_number || IsFloating(tensor.dtype);
+    takes_floats &= tensor.is_wrapped_number || HoldsFloats(tensor);
   }
   return gives_floats || (gives_bools && takes_floats);
 }
@@ -128,7 +131,6 @@ bool PlaceNumbers(absl::Span<const PassedNumbers> numbers,
     }
   }
   TapeCall& call = tape.calls.back();
-  const bool takes_any_kind = TakesAnyKind(call, tape);
   std::vector<std::pair<TapeValue*, const PassedNumbers*>> args;
   std::vector<std::pair<TapeTensor*, const PassedNumbers*>> tensors;
   for (size_t i = 0; i < call.args.size(); ++i) {
@@ -148,8 +150,8 @@ bool PlaceNumbers(absl::Span<const PassedNumbers> numbers,
       if (Holds(value, passed)) return false;
     }
     if (found == nullptr) continue;
-    if (found->is_int &&
-        !(takes_any_kind && (wrapped != nullptr || IsScalar(call, i)))) {
+    if (found->is_int && !((wrapped != nullptr || IsScalar(call, i)) &&
+                           TakesAnyKind(call, tape))) {
       return false;
     }
     if (wrapped != nullptr) {

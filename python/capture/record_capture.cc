@@ -399,8 +399,7 @@ bool Record::FindEffects(Observation& run, std::vector<PyObject*>* left,
     return false;
   };
   const auto is_number = [](PyObject* object) {
-    return object != nullptr &&
-           (PyLong_CheckExact(object) || PyFloat_CheckExact(object));
+    return object != nullptr && IsNumber(object);
   };
   Rewritten rewritten;
   std::vector<Written> written;

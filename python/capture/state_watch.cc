@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "python/capture/compiled.h"
 #include "python/capture/constants.h"
+#include "python/capture/numbers.h"
 #include "python/capture/purity.h"
 #include "python/interpreter/frame_hook.h"
 
@@ -572,10 +573,7 @@ void StateWatch::TouchType(PyTypeObject* type) {
 
 void StateWatch::TouchObject(PyObject* object, int depth) {
   if (refusal_ || object == nullptr) return;
-  if (PyFloat_CheckExact(object) || PyLong_CheckExact(object)) {
-    return values_.MarkExact(object);
-  }
-  if (depth >= kDeepDepth) values_.MarkExactDeep(object);
+  if (IsNumber(object)) return values_.MarkExact(object);
   PyTypeObject* type = Py_TYPE(object);
   if (PyCFunction_Check(object) || type == &PyMethodDescr_Type ||
       type == &PyWrapperDescr_Type || type == &_PyMethodWrapper_Type) {
@@ -587,7 +585,11 @@ void StateWatch::TouchObject(PyObject* object, int depth) {
     if (IsOld(object)) MarkOld(mapping, PathOf(object));
     return TouchObject(mapping, depth);
   }
-  if (IsInert(object)) return;
+  const bool is_inert = IsInert(object);
+  if (depth >= kDeepDepth && (is_inert || PySlice_Check(object))) {
+    values_.MarkExactDeep(object);
+  }
+  if (is_inert) return;
   if (IsTensor(object)) {
     if (!IsPlainTensor(object)) {
       return Refuse(absl::StrCat("uses a ", TypeName(type),

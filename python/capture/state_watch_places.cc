@@ -3,6 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "python/capture/constants.h"
+#include "python/capture/numbers.h"
 #include "python/capture/state_watch.h"
 
 namespace mica {
@@ -58,10 +59,6 @@ PyRef CopyOf(PyObject* container) {
   return PyRef::Steal(PyObject_CallMethod(container, "copy", nullptr));
 }
 
-bool IsAddable(PyObject* number) {
-  return PyLong_CheckExact(number) || PyFloat_CheckExact(number);
-}
-
 }  // namespace
 
 PyRef StateWatch::Canonical(PyObject* key) {
@@ -114,7 +111,7 @@ bool StateWatch::UseSpecially(PyObject* holder, PyObject* key,
     const StatePlace place{.holder = PyRef::Share(holder),
                            .key = PyRef::Share(key)};
     PyObject* now = place.Find();
-    if (now == nullptr || !IsAddable(now) || !IsAddable(addend_) ||
+    if (now == nullptr || !IsNumber(now) || !IsNumber(addend_) ||
         guards_.Noted(holder, key) != nullptr ||
         (varying_ != nullptr && key != nullptr &&
          varying_->HasItem(holder, key))) {
