@@ -40,6 +40,7 @@ function(mica_interpreter_tests version python include_dir library)
     PREFIX "" OUTPUT_NAME mica_interpreter_testing
     LIBRARY_OUTPUT_DIRECTORY "${folder}")
   add_dependencies(mica_tests ${name})
+  add_dependencies(mica_python ${name})
   file(WRITE "${folder}/interpreter.txt" "${python}\n")
 endfunction()
 

@@ -3,6 +3,9 @@
 
 # What a user needs: the binaries of tools/ and the Python extension.
 add_custom_target(mica_product)
+# What the Python tests need: the extension, and the modules that show its parts
+# to tests.
+add_custom_target(mica_python)
 # The C++ tests' binaries.
 add_custom_target(mica_tests)
 # Those in which threads share what isn't one thread's alone: what is worth a

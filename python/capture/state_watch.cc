@@ -541,7 +541,11 @@ void StateWatch::UseItem(PyObject* container, PyObject* key) {
   if (PyDict_Check(container) && IsItemKey(key)) {
     TouchType(Py_TYPE(container));
     if (!IsOld(container)) return;
-    if (PyUnicode_CHECK_INTERNED(key) && IsKnown(container, key)) return;
+    // An int is in memory that is too short to ask it for what strings have.
+    if (PyUnicode_CheckExact(key) && PyUnicode_CHECK_INTERNED(key) &&
+        IsKnown(container, key)) {
+      return;
+    }
     UseDictItem(container, key, ItemPath(PathOf(container), key), Use::kRead);
     return;
   }

@@ -8,7 +8,8 @@ section of its own has them, with the reason.
 
     MICA_UPDATE_EVENTS=1 .venv/bin/python -m pytest python/interpreter
 
-writes that file anew; a person reads the diff.
+writes that file anew; a person reads the diff. MICA_BUILD names the folder of
+another build than the release one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from typing import Any
 import pytest
 
 _HERE = Path(__file__).parent
-_BUILD = _HERE.parent.parent / "build" / "interpreters"
+_BUILD = (
+    _HERE.parent.parent / os.environ.get("MICA_BUILD", "build") / "interpreters"
+)
 _WANT = _HERE / "testing" / "events.want"
 _VERSIONS = ("3.11", "3.12", "3.13")
 

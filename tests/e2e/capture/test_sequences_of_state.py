@@ -15,6 +15,8 @@ items: items[0] | [X] | [X] | [Y] => chh
 items: items[0] + 1 | [X, 1] | [X, 1] | [X, 2] => chc
 items: items["a"] + 1 | {"a": X} | {"a": X} | {"a": Y, "b": 1} | {"b": 1, \
 "a": Y} => chcc
+items: items[1000] + items[1000] | {1000: X} | {1000: X} | {1000: Y} | {1000: \
+X, 1: X} => chhc
 items: items["a"]["b"][0] + 1 | {"a": {"b": [X]}} | {"a": {"b": [X]}} | {"a": \
 {"b": (X,)}} => chc
 items: [v + 1 for v in items.values()] | {"a": X} | {"a": X} | {"b": X} | \
