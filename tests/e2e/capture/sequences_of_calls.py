@@ -388,7 +388,8 @@ def sequences(text: str) -> list[Any]:
     return found
 
 
-def _world(program):
+def make_world(program: str) -> dict[str, Any]:
+    """Returns a world of its own: what WORLD names, and the program."""
     if not program.isidentifier():
         program = "lambda " + program
     names = {k: v for k, v in globals().items() if not k.startswith("_")}
@@ -397,6 +398,11 @@ def _world(program):
 
 def _call(*args, **kwargs):
     return args, kwargs
+
+
+def arguments(step: str, world: dict[str, Any]) -> Any:
+    """Returns a call's arguments, and those by keyword, made anew."""
+    return eval(f"_call({step})", world | {"_call": _call})
 
 
 def _state(world):
@@ -417,7 +423,7 @@ def check_sequence(program: str, steps: list[str], want: str) -> None:
       steps: Calls' arguments, and changes of the world behind "! ".
       want: A letter a call: "c", "h", "p" or "e".
     """
-    eager, served = _world(program), _world(program)
+    eager, served = make_world(program), make_world(program)
     compiled = mica.compile(served["program"])
     told = []
     kept = []  # What a call returned stays comparable while it lives.
@@ -428,7 +434,7 @@ def check_sequence(program: str, steps: list[str], want: str) -> None:
             continue
         found = []
         for world, fn in ((eager, eager["program"]), (served, compiled)):
-            args, kwargs = eval(f"_call({step})", world | {"_call": _call})
+            args, kwargs = arguments(step, world)
             torch.manual_seed(0)
             random.seed(0)
             if fn is compiled:

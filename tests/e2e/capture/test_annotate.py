@@ -22,6 +22,7 @@ def refusal(fn):
     return " ".join(map(str, mica.explain(fn).refusals))
 
 
+@pytest.mark.once("an annotation stays")
 def test_an_unknown_function_in_c_is_refused_until_annotated():
     def program(x):
         time.get_clock_info("time")

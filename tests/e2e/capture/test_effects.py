@@ -279,6 +279,7 @@ def test_effects_behind_c_callbacks(capsys):
     assert capsys.readouterr().out == "x\n" * 3
 
 
+@pytest.mark.once("the file grows")
 def test_file_and_log(tmp_path, caplog):
     import logging
 
@@ -400,6 +401,7 @@ def test_detach_and_data_views_share():
         same(c(X), X * (x(3) + k))
 
 
+@pytest.mark.once("torch.compile keeps what it made")
 def test_modules_made_inside_after_torch_compile_ran():
     """Torch.compile then notes the age of every module in a table."""
     torch.compile(nn.Linear(4, 2), backend="eager")(X)

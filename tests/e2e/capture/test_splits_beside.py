@@ -180,6 +180,7 @@ def test_the_interpreter_is_left_as_it_was():
     assert {first + 1, first + 2, first + 3} <= set(lines)
 
 
+@pytest.mark.once("torch.compile keeps what it made")
 def test_torch_compile_beside_it():
     inner = torch.compile(lambda a: a * 2 + 1, backend="eager")
 
