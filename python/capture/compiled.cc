@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "framework/text/text.h"
 #include "framework/trace/recorder.h"
@@ -287,7 +288,11 @@ PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
   span.Add("refused", refusal.reason);
   if (!result) return nullptr;  // It raised.
   if (refusal.by_numbers) options_.capture.follow_numbers = false;
-  const bool is_hopeful = AddSlots(attempt_.slots);
+  // State of objects that don't stay is no carried state. If they are
+  // arguments, what is set in them is known as a change of arguments.
+  const bool is_carried = !options_.capture.slots.DropUnreachable();
+  const bool is_hopeful =
+      is_carried ? AddSlots(attempt_.slots) : TakeApart(args, attempt_.slots);
   NoteRefusal(refusal, is_hopeful);
   if (!is_hopeful) {
     ConsiderPieces(refusal);
@@ -365,6 +370,21 @@ void Compiled::NoteMiss(PyTypeObject* misplaced, const Miss& miss) {
   ++counted.count;
   ++misses_by_kind_[miss.kind];
   if (misplaced != nullptr) options_.capture.structural.insert(misplaced);
+}
+
+bool Compiled::TakeApart(const CallArgs& args,
+                         absl::Span<const StatePlace> places) {
+  bool is_new = false;
+  for (PyObject* arg : absl::MakeConstSpan(args.args, args.size())) {
+    PyObject* dict = InstanceDict(arg);
+    if (dict == nullptr) continue;
+    const bool is_changed = absl::c_any_of(
+        places,
+        [&](const StatePlace& place) { return place.holder.get() == dict; });
+    if (!is_changed) continue;
+    is_new |= options_.capture.structural.insert(Py_TYPE(arg)).second;
+  }
+  return is_new;
 }
 
 bool Compiled::AddSlots(absl::Span<const StatePlace> places) {

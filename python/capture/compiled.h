@@ -106,6 +106,9 @@ class Compiled {
   void NoteMiss(PyTypeObject* misplaced, const Miss& miss);
   // `is_hopeful`: the next run is watched in another way.
   void NoteRefusal(const Refusal& refusal, bool is_hopeful = false);
+  // Takes classes of arguments apart from now on, where `places` are attributes
+  // of the arguments themselves. True if that is new of one of them.
+  bool TakeApart(const CallArgs& args, absl::Span<const StatePlace> places);
   // True if one of them is new.
   bool AddSlots(absl::Span<const StatePlace> places);
   // Drops the records that were hit least recently, beyond the bound. Those

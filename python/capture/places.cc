@@ -28,6 +28,19 @@ bool Slots::Add(StatePlace place) {
   return true;
 }
 
+bool Slots::DropUnreachable() {
+  absl::flat_hash_map<PyObject*, Py_ssize_t> own;  // References to a holder.
+  for (const StatePlace& place : places_) ++own[place.holder.get()];
+  Slots kept;
+  for (const StatePlace& place : places_) {
+    PyObject* holder = place.holder.get();
+    if (Py_REFCNT(holder) > own[holder]) kept.Add(place);
+  }
+  if (kept.places_.size() == places_.size()) return false;
+  *this = std::move(kept);
+  return true;
+}
+
 std::vector<PyObject*> Slots::Values() const {
   std::vector<PyObject*> values;
   for (const StatePlace& place : places_) {

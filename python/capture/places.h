@@ -28,11 +28,15 @@ struct StatePlace {
 
 // Places of a program's state that it reads and then sets, so that they hold
 // something else at each call: a counter, a hidden state. Records read them as
-// they read arguments. All that it names is kept alive.
+// they read arguments. All that it names is kept alive, until it is found that
+// nobody else does.
 class Slots {
  public:
   // False if it was known.
   bool Add(StatePlace place);
+  // Drops the places of what nobody else holds, such as the attributes of an
+  // object that is gone: no program can reach them. True if there were any.
+  bool DropUnreachable();
   bool Has(PyObject* holder, PyObject* key) const {
     return !index_.empty() && index_.contains({holder, key});
   }

@@ -174,6 +174,52 @@ def test_no_old_state_is_kept_alive():
         assert kept() is None
 
 
+class Cell:
+    def __init__(self, hidden: torch.Tensor) -> None:
+        self.hidden = hidden
+
+
+def test_state_of_arguments_that_go_is_not_kept_alive():
+    def step(cell, a):
+        cell.hidden = cell.hidden * 0.5 + a
+        return cell.hidden.sum()
+
+    compiled = mica.compile(step)
+    kept = []
+    for seed in range(8):
+        mine, theirs = Cell(x(seed)), Cell(x(seed))
+        same(compiled(mine, x(seed + 1)), step(theirs, x(seed + 1)))
+        same(mine.hidden, theirs.hidden)
+        kept.append(weakref.ref(mine.hidden))
+    del mine
+    gc.collect()
+    assert sum(hidden() is not None for hidden in kept) == 0
+    assert report(compiled).hits == 5, str(report(compiled))
+
+
+def test_state_that_others_replace_is_not_kept_alive():
+    class Held(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell = Cell(x())
+
+        def forward(self, a):
+            self.cell.hidden = self.cell.hidden * 0.5 + a
+            return self.cell.hidden.sum()
+
+    mine, theirs = Held(), Held()
+    compiled = mica.compile(mine)
+    kept = []
+    for seed in range(40):
+        mine.cell, theirs.cell = Cell(x(seed)), Cell(x(seed))
+        same(compiled(x(seed + 1)), theirs(x(seed + 1)))
+        same(mine.cell.hidden, theirs.cell.hidden)
+        kept.append(weakref.ref(mine.cell.hidden))
+    mine.cell = None
+    gc.collect()
+    assert sum(hidden() is not None for hidden in kept) <= 2
+
+
 def test_a_failed_call_leaves_the_state():
     def forward(self, a):
         self.steps += 1
