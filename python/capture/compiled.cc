@@ -170,7 +170,7 @@ PyObject* Compiled::Call(const CallArgs& args) {
           NoteHit(record);
           return result.release();
         case Record::Outcome::kMiss:
-          if (i == 0) misplaced = record->misplaced_type();
+          if (misplaced == nullptr) misplaced = record->misplaced_type();
           continue;
         case Record::Outcome::kFailed:
           // Eager raises its own exception, with its own traceback.

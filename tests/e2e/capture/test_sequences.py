@@ -109,6 +109,8 @@ a: Point.make(a).x + Point.of(a).y | X | X => ch
 p: p == Point(1, 1) and p.x + 1 | Point(X) | Point(X) | Point(X, 2) => ccc
 p: getattr(p, "x") + hasattr(p, "z") | Point(X) | Point(X) => cc
 p: isinstance(p, Child) or p.x + 1 | Point(X) | Point(X) | Child(X) => ccc
+p: isinstance(p, Child) or p.x + 1 | Point(X) | Point(X) | Child(X) | Point(X) \
+| Child(X) | Child(X) => ccchch
 a: LAZY.abc + a | X | X => ch
 a: POINT.x + a | X | X | ! POINT.x = torch.zeros(4) | X | X | ! POINT.y = 5 | \
 X => chchh
