@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from e2e.capture.references import ROUNDS, run_and_compare
+
+pytestmark = [
+    pytest.mark.once("it counts by itself"),
+    pytest.mark.skipif(
+        os.environ.get("MICA_REFERENCES") == "none", reason="nothing is counted"
+    ),
+]
 
 KEPT: list[Any] = []
 THING = object()
@@ -24,13 +32,11 @@ def changes(run: Callable[[], None]) -> tuple[list[str], int]:
     return run_and_compare(counted, [None, THING]), runs[0]
 
 
-@pytest.mark.once("counts are what it is about")
 def test_a_run_that_leaves_nothing_is_run_once_more():
     assert changes(lambda: None) == ([], 2)
     assert changes(lambda: [THING, {}].clear()) == ([], 2)
 
 
-@pytest.mark.once("counts are what it is about")
 @pytest.mark.parametrize("item", [None, THING], ids=["None", "object"])
 @pytest.mark.parametrize(
     ("name", "by"), [("Py_IncRef", "+1"), ("Py_DecRef", "-1")]
@@ -47,7 +53,6 @@ def test_a_reference_too_many_or_too_few(name, by, item):
     ]
 
 
-@pytest.mark.once("counts are what it is about")
 def test_objects_and_memory_that_stay():
     told, _ = changes(lambda: KEPT.append([]))
     assert [line.split(":")[0] for line in told] == [
@@ -61,7 +66,6 @@ def test_objects_and_memory_that_stay():
     KEPT.clear()
 
 
-@pytest.mark.once("counts are what it is about")
 def test_a_cache_that_fills_is_no_leak():
     def fill() -> None:
         if len(KEPT) < 6:
@@ -72,7 +76,6 @@ def test_a_cache_that_fills_is_no_leak():
     KEPT.clear()
 
 
-@pytest.mark.once("counts are what it is about")
 def test_bytes_of_the_heap_that_stay():
     malloc = ctypes.CDLL(None).malloc
     malloc.restype = ctypes.c_void_p

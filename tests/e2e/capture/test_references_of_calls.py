@@ -7,6 +7,7 @@ it.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -20,6 +21,13 @@ from e2e.capture.references import SINGLE, run_and_compare
 from e2e.capture.sequences_of_calls import arguments, make_world, sequences
 
 import mica
+
+pytestmark = [
+    pytest.mark.once("it counts by itself"),
+    pytest.mark.skipif(
+        os.environ.get("MICA_REFERENCES") == "none", reason="nothing is counted"
+    ),
+]
 
 # Until a callable has all the records that it may have, or gives up.
 FIRST_ROUNDS = 25
@@ -70,7 +78,6 @@ def _changes(program: str, steps: list[str], is_compiled: bool) -> list[str]:
     return run_and_compare(run, [*watched], with_heap=is_settled)
 
 
-@pytest.mark.once("it counts by itself")
 @pytest.mark.parametrize(
     "module",
     [test_sequences, test_sequences_of_numbers, test_sequences_of_state],
