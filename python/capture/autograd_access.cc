@@ -45,6 +45,11 @@ std::optional<uint64_t> CurrentGradientNode() {
   return node->sequence_nr();
 }
 
+bool IsTrackedSince(PyObject* tensor, uint64_t node) {
+  const auto& made_by = Unpack(tensor).grad_fn();
+  return made_by != nullptr && made_by->sequence_nr() >= node;
+}
+
 bool IsLeaf(PyObject* tensor) { return Unpack(tensor).is_leaf(); }
 
 bool HasGradientHooks(PyObject* tensor) {

@@ -38,6 +38,10 @@ uint64_t NextGradientNode();
 // Those that add to a leaf's gradient have a number that is no other node's.
 std::optional<uint64_t> CurrentGradientNode();
 
+// True if an operator made the tensor, or wrote it, that autograd tracked by
+// this node or one made after it.
+bool IsTrackedSince(PyObject* tensor, uint64_t node);
+
 // The nodes behind tensors whose graphs a backward pass has used up.
 class ReleasedGraphs {
  public:

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "python/capture/autograd_access.h"
 #include "python/capture/recorder.h"
 #include "python/capture/state_watch.h"
 #include "python/interpreter/stream.h"
@@ -32,6 +33,8 @@ struct Observation {
   std::unique_ptr<InterpreterStream> stream;
   Recorder::Mark mark;  // Where the step at hand began.
   bool follows_numbers = true;
+  // The first of autograd's that the run may make.
+  const uint64_t first_node = NextGradientNode();
 };
 
 }  // namespace mica

@@ -86,6 +86,21 @@ void AddRoots(Observation& run, PyObject* callable, const InputGuards& inputs) {
   }
 }
 
+// A tensor that was there before the run and whose history this one wrote; ""
+// if there is none.
+std::string TrackedWrite(Observation& run, const InputGuards& inputs) {
+  for (const InputGuards::Tensor& tensor : inputs.tensors()) {
+    if (IsTrackedSince(tensor.recorded, run.first_node)) return tensor.path;
+  }
+  for (const StateGuards::Tensor& tensor : run.watch.guards().tensors()) {
+    PyObject* object = tensor.tensor.get();
+    if (IsTrackedSince(object, run.first_node)) {
+      return run.watch.TensorName(object);
+    }
+  }
+  return "";
+}
+
 Refusal FromStatus(const absl::Status& status, const Recorder& recorder) {
   Refusal refusal{.reason = std::string(status.message())};
   FrameSites place = recorder.PlaceOf(status);
@@ -263,6 +278,14 @@ bool Record::Finish(Observation& run, PyObject* result,
   if (after != torch_state_) {
     return refuse({.reason = absl::StrCat("changes torch's state: ",
                                           torch_state_.Difference(after))});
+  }
+  if (const std::string written = TrackedWrite(run, inputs_);
+      !written.empty()) {
+    return refuse(
+        {.reason = absl::StrCat("writes ", written,
+                                " in place, which autograd tracks: who goes "
+                                "back through it later is to find that"),
+         .mend = "compile the backward pass with it, or write a clone"});
   }
   Miss miss;
   BoundCall bound;
