@@ -14,6 +14,7 @@
 #include "absl/strings/strip.h"
 #include "analysis/lower/lower.h"
 #include "python/capture/composites.h"
+#include "python/capture/higher_order_ops.h"
 #include "python/capture/op_facts.h"
 #include "python/capture/recorder_impl.h"
 
@@ -286,6 +287,9 @@ absl::Status Recorder::Install() {
                   &RecorderAccess::Handle>(),
               "mica"));
       (void)registration;
+      if (absl::Status passed = LetHigherOrderOpsPass(); !passed.ok()) {
+        return new absl::Status(std::move(passed));
+      }
       return new absl::Status(InstallComposites());
     } catch (const std::exception& error) {
       return new absl::Status(
