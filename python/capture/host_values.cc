@@ -176,7 +176,7 @@ void HostValues::MarkExactId(Id id) {
 }
 
 void HostValues::MarkExactDeep(PyObject* object) {
-  if (ids_.empty() || object == nullptr) return;
+  if ((ids_.empty() && addresses_.empty()) || object == nullptr) return;
   MarkExact(object);
   if (PySlice_Check(object)) {
     const auto* slice = reinterpret_cast<PySliceObject*>(object);

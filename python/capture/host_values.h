@@ -113,8 +113,20 @@ class HostValues {
   // Those whose outcome may vary.
   std::vector<Comparison> Comparisons() const;
 
+  // An object's address, as id() gave it, which no run has again. It may go
+  // where it stands for the object: among the keys of what the run makes. Any
+  // other use is known from uses_address().
+  void AddAddress(PyObject* number) {
+    if (addresses_.insert(number).second) pins_.push_back(PyRef::Share(number));
+  }
+  bool IsAddress(PyObject* object) const {
+    return !addresses_.empty() && addresses_.contains(object);
+  }
+  bool uses_address() const { return uses_address_; }
+
   // A use that a Program can't repeat.
   void MarkExact(PyObject* object) {
+    uses_address_ |= IsAddress(object);
     if (const Id id = Find(object); id >= 0) MarkExactId(id);
   }
   void MarkExactId(Id id);
@@ -152,6 +164,8 @@ class HostValues {
   absl::flat_hash_set<std::pair<PyObject*, PyObject*>> items_;
   std::vector<PyRef> pins_;  // Addresses stay taken.
   absl::flat_hash_map<PyObject*, Id> ids_;
+  absl::flat_hash_set<PyObject*> addresses_;
+  bool uses_address_ = false;
 };
 
 }  // namespace mica

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "python/capture/constants.h"
 #include "python/capture/purity_words.h"
 #include "python/capture/recorder.h"
@@ -34,6 +35,7 @@ struct Purity {
   absl::flat_hash_set<absl::string_view> grad_attributes;
   const PyMethodDef* tp_new = nullptr;
   PyObject* tensor = nullptr;  // torch.Tensor.
+  PyTypeObject* script_function = nullptr;
 };
 Purity* purity = nullptr;
 
@@ -61,10 +63,17 @@ PyRef Resolve(absl::string_view path) {
   return object;
 }
 
+// A function in C of a kind of its own.
+bool IsCythonFunction(PyObject* callable) {
+  return absl::EndsWith(Py_TYPE(callable)->tp_name,
+                        "cython_function_or_method");
+}
+
 void Add(PyObject* callable, CallKind kind) {
   if (const PyMethodDef* method = MethodDefOf(callable)) {
     purity->functions[method] = {.kind = kind};
-  } else if (Py_TYPE(callable) == &PyWrapperDescr_Type) {
+  } else if (Py_TYPE(callable) == &PyWrapperDescr_Type ||
+             PyType_Check(callable) || IsCythonFunction(callable)) {
     Py_INCREF(callable);  // For the life of the process, as the table.
     purity->objects[callable] = {.kind = kind};
   }
@@ -91,6 +100,7 @@ void AddMethods(PyTypeObject* type, CallKind kind) {
                    [&](const std::string& name, PyObject* value) {
                      if (name == "__new__") return;
                      if (Py_TYPE(value) == &PyStaticMethod_Type) return;
+                     if (PyType_Check(value)) return;
                      Add(value, kind);
                    });
 }
@@ -157,7 +167,8 @@ void AddPython() {
        {"collections.deque", "collections.defaultdict", "re.Pattern",
         "re.Match", "datetime.timedelta", "torch.Size", "torch.dtype",
         "numpy.generic", "numpy.dtype", "numpy.ufunc",
-        "numpy._core._multiarray_umath._array_converter"}) {
+        "numpy._core._multiarray_umath._array_converter", "numpy.broadcast",
+        "numpy.flatiter", "numpy.nditer"}) {
     AddMethods(path, CallKind::kPure);
   }
   if (PyTypeObject* array = ResolveType("numpy.ndarray")) {
@@ -173,8 +184,8 @@ void AddPython() {
        {"builtins.dict.get", "builtins.dict.__getitem__",
         "builtins.dict.__contains__", "builtins.dict.__setitem__",
         "builtins.dict.__delitem__", "builtins.dict.setdefault",
-        "builtins.dict.pop", "collections.OrderedDict.__setitem__",
-        "collections.OrderedDict.pop"}) {
+        "builtins.dict.pop", "types.MappingProxyType.get",
+        "collections.OrderedDict.__setitem__", "collections.OrderedDict.pop"}) {
     Add(path, CallKind::kUseItem);
   }
   for (const auto path : {"builtins.getattr", "builtins.hasattr",
@@ -201,8 +212,15 @@ void AddPython() {
                           "numpy.random.Generator"}) {
     AddMethods(path, CallKind::kDraw);
   }
+  for (const auto path : kSeeded) Add(path, CallKind::kSeeds);
+  for (const char* type : {"_thread.LockType", "_thread.RLock"}) {
+    for (const char* name : {"acquire", "release", "__enter__", "__exit__"}) {
+      Add(absl::StrCat(type, ".", name), CallKind::kLock);
+    }
+  }
   Add("builtins.vars", CallKind::kVars);
   Add("builtins.id", CallKind::kIdentity);
+  Add("builtins.object.__reduce_ex__", CallKind::kReduce);
   for (const char* name : {"cos", "exp", "log", "sin", "sqrt"}) {
     Add(absl::StrCat("math.", name), CallKind::kNumberFunction);
   }
@@ -238,6 +256,7 @@ void AddTypes() {
         "operator.itemgetter"}) {
     add(path, &purity->callable_types);
   }
+  purity->script_function = ResolveType("torch._C.ScriptFunction");
   if (PyRef itertools = Resolve("itertools")) {
     ForEachAttribute(itertools.get(), [](const std::string&, PyObject* value) {
       if (PyType_Check(value)) purity->pure_types.insert(AsType(value));
@@ -313,6 +332,7 @@ void AddTorch() {
     });
   }
   purity->tensor = Resolve("torch.Tensor").release();
+  Add("torch.Tensor._make_subclass", CallKind::kOperator);
   if (PyRef base = Resolve("torch._C.TensorBase")) {
     ForEachAttribute(base.get(), [&](const std::string& name, PyObject* value) {
       if (Contains(kSafeTensorMethods, name)) {
@@ -454,6 +474,19 @@ bool IsImmutableType(PyTypeObject* type) {
 }
 bool IsPureCallableType(PyTypeObject* type) {
   return purity->callable_types.contains(type);
+}
+
+bool IsScriptFunctionType(PyTypeObject* type) {
+  return purity->script_function != nullptr &&
+         PyType_IsSubtype(type, purity->script_function);
+}
+bool IsPureScriptNode(absl::string_view kind) {
+  if (!absl::ConsumePrefix(&kind, "aten::")) {
+    return Contains(kPureScriptNodes, kind);
+  }
+  return !Contains(kImpureScriptOps, kind) &&
+         !Contains(kUnsafeTensorOps, kind) && !Contains(kDataReaders, kind) &&
+         !Contains(kTensorMakers, kind);
 }
 
 bool IsSafeTensorAttribute(const std::string& name, bool requires_grad) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "python/interpreter/py_ref.h"
 
 namespace mica {
@@ -23,8 +24,11 @@ enum class CallKind {
   kUseItem,         // dict.get and its like: one item of a dict.
   kContext,         // Methods of ContextVar: one value of the running context.
   kIdentity,        // id(): an address.
+  kReduce,          // object.__reduce_ex__: what copies of it are made of.
   kText,            // repr, str, format.
   kVars,            // vars(x): x.__dict__.
+  kSeeds,           // Makes a generator, from a seed that has to be there.
+  kLock,            // A lock's method that takes it or gives it back.
   kDraw,            // Draws from the generator it is a method of, or seeds it.
   kNew,             // tp_new of a type: as calling the type.
   kMakesTensor,     // As kPure; fills a new tensor with Python's values.
@@ -91,6 +95,11 @@ FunctionKind KindOfFunction(PyObject* function);
 // Whether an object of a C type is a function of its own that has no effect
 // (numpy.ufunc).
 bool IsPureCallableType(PyTypeObject* type);
+// torch.jit.ScriptFunction.
+bool IsScriptFunctionType(PyTypeObject* type);
+// Whether nodes of this kind in TorchScript ("aten::mul", "prim::If") do what
+// the dispatcher sees, or compute with Python's plain values.
+bool IsPureScriptNode(absl::string_view kind);
 // Whether reading a tensor's attribute of this name is covered by guards on
 // its metadata, or seen by the dispatcher.
 bool IsSafeTensorAttribute(const std::string& name, bool requires_grad);

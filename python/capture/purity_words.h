@@ -36,7 +36,11 @@ constexpr absl::string_view kPureFunctions[] = {
     "numpy.result_type", "numpy.can_cast", "numpy.promote_types",
     "numpy.min_scalar_type", "numpy.lib.array_utils.normalize_axis_index",
     "numpy._core.multiarray.normalize_axis_index",
-    "numpy._core.multiarray.correlate"};
+    "numpy._core.multiarray.correlate", "numpy._core._multiarray_umath.interp",
+    "numpy._core._multiarray_umath._monotonicity",
+    "numpy._core._multiarray_umath.c_einsum",
+    "numpy._core._multiarray_umath._unique_hash",
+    "numpy._core._multiarray_umath._make_extobj", "_thread.allocate_lock"};
 // All functions of these modules.
 constexpr absl::string_view kPureModules[] = {"math", "cmath", "_operator",
                                               "_stat", "unicodedata"};
@@ -286,6 +290,10 @@ constexpr absl::string_view kPureTypes[] = {
     "types.MethodType",
     "types.GenericAlias",
     "operator.itemgetter",
+    "weakref.ReferenceType",
+    "_thread.RLock",
+    "numpy.broadcast",
+    "numpy.nditer",
     "torch.Size",
     "torch.device",
     "torch.finfo",
@@ -297,6 +305,54 @@ constexpr absl::string_view kPureTypes[] = {
     "numpy._core._multiarray_umath._array_converter",
 };
 // All types of itertools are added.
+
+// They make a generator of random numbers, from a seed if they get one.
+constexpr absl::string_view kSeeded[] = {"numpy.random.RandomState",
+                                         "numpy.random.default_rng"};
+
+// Nodes of TorchScript that aren't calls of the dispatcher's and yet have no
+// effect,
+constexpr absl::string_view kPureScriptNodes[] = {
+    "prim::Constant",
+    "prim::If",
+    "prim::Loop",
+    "prim::ListConstruct",
+    "prim::ListUnpack",
+    "prim::TupleConstruct",
+    "prim::TupleUnpack",
+    "prim::TupleIndex",
+    "prim::TupleSlice",
+    "prim::NumToTensor",
+    "prim::Uninitialized",
+    "prim::RaiseException",
+    "prim::unchecked_cast",
+    "prim::unchecked_unwrap_optional",
+    "prim::dtype",
+    "prim::device",
+    "prim::layout",
+    "prim::min",
+    "prim::max",
+    "prim::DictConstruct",
+    "prim::isinstance",
+    "prim::is_cuda",
+    "prim::is_cpu",
+    "prim::requires_grad"};
+// and those that look like the dispatcher's but change torch's state, or make a
+// tensor of plain values.
+constexpr absl::string_view kImpureScriptOps[] = {"manual_seed",
+                                                  "seed",
+                                                  "initial_seed",
+                                                  "set_grad_enabled",
+                                                  "backward",
+                                                  "wait",
+                                                  "warn",
+                                                  "grad",
+                                                  "set_data",
+                                                  "save",
+                                                  "is_grad_enabled",
+                                                  "_get_tracing_state",
+                                                  "hash",
+                                                  "requires_grad"};
 
 // C types whose objects never change, or whose changes nobody sees.
 constexpr absl::string_view kImmutableTypes[] = {
@@ -343,6 +399,7 @@ constexpr absl::string_view kImmutableTypes[] = {
     "torch._C.DispatchKey"};
 
 constexpr absl::string_view kSafeTensorAttributes[] = {
+    "__class__",
     "H",
     "T",
     "data",

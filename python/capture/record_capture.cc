@@ -321,6 +321,7 @@ bool Record::Finish(Observation& run, PyObject* result,
   auto [tree, tree_refusal] =
       ResultTree::Build(told.get(), left, run.watch, inputs_, &tensors);
   if (tree_refusal) return refuse(std::move(tree_refusal));
+  run.watch.CheckAddresses();
   if (run.watch.refusal()) return refuse(run.watch.refusal());
   result_ = std::move(tree);
   if (!FindNumbers(run, refusal, attempt)) return false;
@@ -559,6 +560,12 @@ bool Record::FindGradients(Observation& run, std::vector<PyObject*>* tensors,
         *refusal = {.reason = absl::StrCat("leaves ", leaf.name,
                                            " with a gradient that requires "
                                            "grad itself")};
+        return false;
+      }
+      if (HasOwnAttributes(after.get())) {
+        *refusal = {.reason = absl::StrCat("leaves ", leaf.name,
+                                           " with a gradient that has "
+                                           "attributes of its own")};
         return false;
       }
       const auto known =

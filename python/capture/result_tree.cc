@@ -93,6 +93,7 @@ int ResultTree::Builder::Add(PyObject* object, int depth) {
     return id;
   }
   if (IsConstant(object) && !values.HasKnown(object)) {
+    values.MarkExactDeep(object);  // It may be an address.
     return NewNode(Kind::kObject, object);
   }
   if (number >= 0) {

@@ -44,6 +44,22 @@ PyObject* FindItem(PyObject* dict, PyObject* key) {
   return value;
 }
 
+// True if this thread could take the lock at once and doesn't hold it.
+bool IsFreeLock(PyObject* lock) {
+  PyRef owned;
+  if (absl::string_view(Py_TYPE(lock)->tp_name) == "_thread.RLock") {
+    owned = PyRef::Steal(PyObject_CallMethod(lock, "_is_owned", nullptr));
+  }
+  const PyRef taken =
+      PyRef::Steal(PyObject_CallMethod(lock, "acquire", "O", Py_False));
+  const bool is_taken = taken && taken.get() == Py_True;
+  if (is_taken) {
+    PyRef::Steal(PyObject_CallMethod(lock, "release", nullptr));
+  }
+  PyErr_Clear();
+  return is_taken && (!owned || owned.get() == Py_False);
+}
+
 // Calls `visit(item)` for the items of a list, set or deque in order, until it
 // returns false.
 template <typename F>
@@ -315,6 +331,12 @@ void StateGuards::AddWeakRef(PyObject* reference, const GuardNote& note) {
                         .note = note});
 }
 
+bool StateGuards::AddLock(PyObject* lock, const GuardNote& note) {
+  if (!IsFreeLock(lock)) return false;
+  if (IsNew(lock)) locks_.push_back({.cell = PyRef::Share(lock), .note = note});
+  return true;
+}
+
 void StateGuards::AddTensor(PyObject* tensor, const GuardNote& note) {
   if (!IsNew(tensor)) return;
   tensors_.push_back({.tensor = PyRef::Share(tensor),
@@ -383,6 +405,10 @@ bool StateGuards::CheckBut(const Rewritten& rewritten, Miss* miss) {
     if (facts.value.get() == now) continue;
     return Report(miss, facts.note, DescribeValue(facts.value.get()),
                   DescribeValue(now));
+  }
+  for (const CellFacts& facts : locks_) {
+    if (IsFreeLock(facts.cell.get())) continue;
+    return Report(miss, facts.note, "a free lock", "one that is held");
   }
   for (const CellFacts& facts : context_vars_) {
     const PyRef now = ContextValue(facts.cell.get());
@@ -577,7 +603,7 @@ int StateGuards::Traverse(visitproc visit, void* arg) const {
   }
   for (const ArrayFacts& facts : arrays_) Py_VISIT(facts.array.get());
   for (const Tensor& facts : tensors_) Py_VISIT(facts.tensor.get());
-  for (const auto* cells : {&cells_, &context_vars_, &weak_refs_}) {
+  for (const auto* cells : {&cells_, &context_vars_, &weak_refs_, &locks_}) {
     if (const int stop = visit_cells(*cells)) return stop;
   }
   return 0;
@@ -586,8 +612,8 @@ int StateGuards::Traverse(visitproc visit, void* arg) const {
 int64_t StateGuards::num_facts() const {
   size_t count = items_.size() + instances_.size() + slots_.size() +
                  types_.size() + functions_.size() + cells_.size() +
-                 context_vars_.size() + weak_refs_.size() + arrays_.size() +
-                 tensors_.size();
+                 context_vars_.size() + weak_refs_.size() + locks_.size() +
+                 arrays_.size() + tensors_.size();
   for (const DictFacts& facts : dicts_) {
     count += facts.items.size() + (facts.is_whole ? 1 : 0);
   }
@@ -629,6 +655,7 @@ std::vector<std::string> StateGuards::ToText() const {
   for (const CellFacts& facts : weak_refs_) {
     add(facts.note, is(facts.value.get()));
   }
+  for (const CellFacts& facts : locks_) add(facts.note, " is free");
   for (const CellFacts& facts : context_vars_) {
     add(facts.note, is(facts.value.get()));
   }

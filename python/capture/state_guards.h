@@ -70,6 +70,8 @@ class StateGuards {
   void AddContextVar(PyObject* variable, const GuardNote& note);
   // What it refers to.
   void AddWeakRef(PyObject* reference, const GuardNote& note);
+  // That nobody holds the lock, which the run gives back. False if it is held.
+  bool AddLock(PyObject* lock, const GuardNote& note);
   // Its metadata; contents are read at each run.
   void AddTensor(PyObject* tensor, const GuardNote& note);
   // A numpy array's contents. False if they are large or hold objects.
@@ -191,6 +193,7 @@ class StateGuards {
   std::vector<CellFacts> cells_;
   std::vector<CellFacts> context_vars_;
   std::vector<CellFacts> weak_refs_;
+  std::vector<CellFacts> locks_;
   std::vector<ArrayFacts> arrays_;
   std::vector<Tensor> tensors_;
   absl::flat_hash_map<PyObject*, int> known_;  // But for dicts and slots.

@@ -32,6 +32,11 @@ bool IsInert(PyObject* object) {
          type == &PyFrozenSet_Type || IsImmutableType(type);
 }
 
+bool IsLock(PyObject* object) {
+  const absl::string_view name = Py_TYPE(object)->tp_name;
+  return name == "_thread.lock" || name == "_thread.RLock";
+}
+
 bool IsItemKey(PyObject* key) {
   return PyUnicode_CheckExact(key) || PyLong_CheckExact(key);
 }
@@ -348,9 +353,16 @@ void StateWatch::UseAttribute(PyObject* owner, PyObject* name, Use use) {
     if (is_write) {
       const std::string word = PyText(name);
       if (word == "grad") return TouchGradient(owner);
-      if (word == "requires_grad" && !IsOld(owner) && !IsInput(owner) &&
-          !gradients_.IsOldGradient(owner)) {
+      const bool is_own =
+          !IsOld(owner) && !IsInput(owner) && !gradients_.IsOldGradient(owner);
+      // Of a new tensor, what says no more than Python's own dict.
+      if (is_own &&
+          (word == "requires_grad" || _PyType_Lookup(type, name) == nullptr)) {
         return;
+      }
+      if (word == "requires_grad" && use == Use::kWrite &&
+          stored_ == (RequiresGrad(owner) ? Py_True : Py_False)) {
+        return Touch(owner);  // It stays as it is.
       }
       return Refuse(
           absl::StrCat("sets attribute ", PyText(name), " of a tensor"),
@@ -366,6 +378,12 @@ void StateWatch::UseAttribute(PyObject* owner, PyObject* name, Use use) {
       MarkOld(value, absl::StrCat(TypeName(base), ".", PyText(name)));
     }
     return;
+  }
+  const bool walks_array =
+      absl::string_view(type->tp_name) == "numpy.nditer" && !IsOld(owner);
+  if ((IsArray(owner) || walks_array) && !is_write) {
+    const std::string word = PyText(name);
+    takes_from_array_ = word != "base" && word != "ctypes" && word != "data";
   }
   if (PyCFunction_Check(owner)) {
     SelfOfCall(owner);
@@ -506,7 +524,7 @@ void StateWatch::UseInstanceAttribute(PyObject* owner, PyObject* name,
 // A dict's item, or one of a tensor, a list or what else has items.
 void StateWatch::WriteItem(PyObject* container, PyObject* key,
                            PyObject* value) {
-  if (refusal_) return;
+  if (refusal_ || IsOwnKey(container, key)) return;
   values_.MarkExactDeep(key);
   if (PyDict_CheckExact(container) && IsItemKey(key)) {
     if (!IsOld(container)) return;
@@ -522,7 +540,7 @@ void StateWatch::WriteItem(PyObject* container, PyObject* key,
 }
 
 void StateWatch::RemoveItem(PyObject* container, PyObject* key) {
-  if (refusal_) return;
+  if (refusal_ || IsOwnKey(container, key)) return;
   values_.MarkExactDeep(key);
   if (PyDict_CheckExact(container) && IsItemKey(key)) {
     if (!IsOld(container)) return;
@@ -533,7 +551,7 @@ void StateWatch::RemoveItem(PyObject* container, PyObject* key) {
 }
 
 void StateWatch::UseItem(PyObject* container, PyObject* key) {
-  if (refusal_) return;
+  if (refusal_ || IsOwnKey(container, key)) return;
   is_making_tensor_ = true;  // tensor[[0, 2]], tensor[0] = 3.
   makes_array_ = IsArray(container);
   values_.MarkExactDeep(key);
@@ -680,6 +698,12 @@ void StateWatch::TouchInstance(PyObject* object) {
     return;
   }
   if (IsPureCallableType(base)) return;
+  if (IsLock(object)) {
+    if (!guards_.AddLock(object, NoteOf(PathOf(object)))) {
+      Refuse(absl::StrCat("takes ", PathOf(object), ", a lock that is held"));
+    }
+    return;
+  }
   // torch's own classes (the profiler's marks): an operator that looks into
   // one is refused by the recorder.
   if (absl::string_view(TypeName(base)) == "torch.ScriptObject") return;

@@ -75,7 +75,8 @@ class StateWatch final : public StreamListener {
   void BeginStep() override {
     num_host_calls_ = host_calls_.size();
     is_making_tensor_ = makes_constant_ = shares_array_ = makes_array_ = false;
-    makes_iterator_ = is_allocating_ = false;
+    makes_iterator_ = is_allocating_ = gives_address_ = false;
+    takes_from_array_ = false;
     host_op_ = nullptr;
     host_operands_.clear();
     annotated_ = nullptr;
@@ -83,6 +84,7 @@ class StateWatch final : public StreamListener {
     passes_tensors_ = false;
   }
   void EndStep(PyObject** result, bool entered) override;
+  void CameBack(PyObject* result) override;
   // What the step runs, runs again at each hit; or an annotation stands for it.
   bool StepsOver() override {
     return host_calls_.size() != num_host_calls_ || annotated_ != nullptr;
@@ -127,6 +129,9 @@ class StateWatch final : public StreamListener {
   void TestTruth(PyObject* object) override;
   void Format(PyObject* object) override;
   void Inspect(PyObject* object) override { values_.MarkExactDeep(object); }
+  void Hash(PyObject* key) override {
+    if (!values_.IsAddress(key)) Inspect(key);
+  }
   void Touch(PyObject* object) override { TouchObject(object, kShallowDepth); }
   void TouchDeep(PyObject* object) override { TouchObject(object, kDeepDepth); }
   void Call(PyObject* callable, absl::Span<PyObject* const> args,
@@ -137,6 +142,9 @@ class StateWatch final : public StreamListener {
   void Refuse(std::string reason, std::string mend = "") override;
 
   HostValues& values() { return values_; }
+  // Refuses a run that used the address of an object in any way but for the
+  // object. Requires: the run is over, and all that it left was looked at.
+  void CheckAddresses();
   // Known numbers that the step at hand passes to an operator.
   absl::Span<const PassedNumbers> passed() const { return passed_; }
   // True if it passes tensors, any of which torch may take for a number.
@@ -286,6 +294,19 @@ class StateWatch final : public StreamListener {
   // What a builtin method is bound to, which is as old as that; or null.
   PyRef SelfOfCall(PyObject* callable);
   void CheckCallback(PyObject* callable);
+  void RefuseAddress() {
+    Refuse("uses id() of an object that differs from run to run");
+  }
+  // A function of TorchScript; operator.attrgetter's objects.
+  void CallScript(PyObject* function, absl::Span<PyObject* const> args);
+  void GetAttributes(PyObject* getter, absl::Span<PyObject* const> args);
+  // The step at hand calls id() of `object`.
+  void TakeAddress(PyObject* object);
+  // True for an address that a set or a dict of the run's own takes as a key.
+  bool IsOwnKey(PyObject* container, PyObject* key);
+  bool KeepsAddress(PyObject* method, absl::Span<PyObject* const> args);
+  // object.__reduce_ex__: of an instance of a class of Python's.
+  void Reduce(PyObject* callable, absl::Span<PyObject* const> args);
   void RefuseCall(PyObject* callable);
 
   // True if `key` of `object` came by before, and that is all there is to it.
@@ -337,11 +358,16 @@ class StateWatch final : public StreamListener {
   bool reads_offsets_ = false;
   bool makes_iterator_ = false;  // The step at hand, if it gives one.
   bool is_allocating_ = false;
+  bool gives_address_ = false;             // The step at hand calls id().
+  std::vector<FrameSites> address_sites_;  // Where the run called it,
+  UserLine address_at_;                    // first here.
   bool is_making_tensor_ = false;
   bool makes_constant_ = false;
   const CallAnnotation* annotated_ = nullptr;  // Of the step at hand's call.
-  bool shares_array_ = false;  // The tensor that the step at hand makes.
-  bool makes_array_ = false;   // It may give a new numpy array.
+  bool shares_array_ = false;      // The tensor that the step at hand makes.
+  bool makes_array_ = false;       // It may give a new numpy array.
+  bool takes_from_array_ = false;  // It gives a view of one, or its flags.
+  PyObject* stored_ = nullptr;     // What the step at hand stores. Borrowed.
   std::function<void(PyObject*)> on_made_;
   AgeMark age_;
   StateGuards guards_;

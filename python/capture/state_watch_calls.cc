@@ -61,6 +61,44 @@ bool IsHostCall(PyObject* callable) {
          kind == CallKind::kHost;
 }
 
+// True if all that a graph of TorchScript, or a block in it, does is what the
+// dispatcher sees. May leave an error set.
+bool IsPureScript(PyObject* owner, int depth) {
+  constexpr int kMaxDepth = 32;
+  const PyRef nodes =
+      PyRef::Steal(PyObject_CallMethod(owner, "nodes", nullptr));
+  const PyRef list =
+      nodes ? PyRef::Steal(PySequence_List(nodes.get())) : PyRef();
+  if (!list || depth > kMaxDepth) return false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
+    PyObject* node = PyList_GET_ITEM(list.get(), i);
+    const PyRef kind = PyRef::Steal(PyObject_CallMethod(node, "kind", nullptr));
+    if (!kind || !IsPureScriptNode(PyText(kind.get()))) return false;
+    const PyRef all =
+        PyRef::Steal(PyObject_CallMethod(node, "blocks", nullptr));
+    const PyRef blocks =
+        all ? PyRef::Steal(PySequence_List(all.get())) : PyRef();
+    if (!blocks) return false;
+    for (Py_ssize_t j = 0; j < PyList_GET_SIZE(blocks.get()); ++j) {
+      if (!IsPureScript(PyList_GET_ITEM(blocks.get(), j), depth + 1)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+PyTypeObject* AttributeGetterType() {
+  static PyTypeObject* type = [] {
+    const PyRef module = PyRef::Steal(PyImport_ImportModule("operator"));
+    PyObject* found =
+        module ? PyObject_GetAttrString(module.get(), "attrgetter") : nullptr;
+    if (found == nullptr) PyErr_Clear();
+    return reinterpret_cast<PyTypeObject*>(found);
+  }();
+  return type;
+}
+
 // True for C code that depends on nothing but its arguments.
 bool IsPureCall(PyObject* callable) {
   if (PyType_Check(callable)) {
@@ -142,6 +180,8 @@ void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
   if (const CallAnnotation* known = FindAnnotation(callable)) {
     return CallAnnotated(*known, callable, args, keyword_names);
   }
+  if (IsScriptFunctionType(type)) return CallScript(callable, args);
+  if (type == AttributeGetterType()) return GetAttributes(callable, args);
   if (IsPureCallableType(type)) {
     makes_array_ = true;
     TouchType(type);
@@ -206,6 +246,10 @@ void StateWatch::CallAnnotated(const CallAnnotation& known, PyObject* callable,
     return Refuse(known.reason,
                   "call it outside the compiled function if all of that is to "
                   "be one graph");
+  }
+  if (known.kind == CallKind::kDraw) return Draw(callable, args);
+  if (known.kind == CallKind::kSeeds && (args.empty() || args[0] == Py_None)) {
+    return RefuseCall(callable);
   }
   annotated_ = &known;
   if (PyFunction_Check(callable) && IsOld(callable) &&
@@ -278,6 +322,83 @@ void StateWatch::CallGave(PyObject* result) {
   if (shares_array_) Expose(result);
 }
 
+void StateWatch::CallScript(PyObject* function,
+                            absl::Span<PyObject* const> args) {
+  static PyObject* graph_name = Interned("inlined_graph");
+  const PyRef graph = PyRef::Steal(PyObject_GetAttr(function, graph_name));
+  if (!graph || !IsPureScript(graph.get(), 0)) {
+    PyErr_Clear();
+    return RefuseCall(function);
+  }
+  static const CallAnnotation pure{.kind = CallKind::kPure};
+  CallAnnotated(pure, function, args, nullptr);
+}
+
+void StateWatch::GetAttributes(PyObject* getter,
+                               absl::Span<PyObject* const> args) {
+  const PyRef made =
+      PyRef::Steal(PyObject_CallMethod(getter, "__reduce__", nullptr));
+  if (!made || args.size() != 1) {
+    PyErr_Clear();
+    return RefuseCall(getter);
+  }
+  PyObject* names = PyTuple_GET_ITEM(made.get(), 1);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
+    PyObject* name = PyTuple_GET_ITEM(names, i);
+    if (absl::StrContains(PyText(name), ".")) return RefuseCall(getter);
+    ReadAttribute(args[0], name);
+  }
+}
+
+void StateWatch::TakeAddress(PyObject* object) {
+  // Who is the same tensor is guarded; of other arguments it isn't.
+  if (IsInput(object) && !IsTensor(object)) return RefuseAddress();
+  gives_address_ = true;
+  constexpr size_t kMaxSites = 32;
+  if (address_at_.line == 0) address_at_ = CurrentUserLine();
+  if (looks_on_ && address_sites_.size() < kMaxSites) {
+    address_sites_.push_back(SitesBelow(caller_));
+  }
+}
+
+void StateWatch::CheckAddresses() {
+  if (!values_.uses_address()) return;
+  RefuseAddress();
+  refusal_.at = address_at_;
+  refusal_.places = address_sites_;
+}
+
+void StateWatch::Reduce(PyObject* callable, absl::Span<PyObject* const> args) {
+  if (args.size() != 2) return RefuseCall(callable);
+  PyObject* object = args[0];
+  PyTypeObject* type = Py_TYPE(object);
+  static PyObject* reduce = Interned("__reduce__");
+  static PyObject* names = Interned("__slotnames__");
+  PyObject* method = _PyType_Lookup(type, reduce);
+  PyObject* base = PyDict_GetItemWithError(PyBaseObject_Type.tp_dict, reduce);
+  if (method != base) {  // Called instead: followed, or in the table.
+    if (method == nullptr || PyFunction_Check(method) ||
+        KindOfBuiltin(method) == CallKind::kPure) {
+      return TouchType(type);
+    }
+    return RefuseCall(method);
+  }
+  if (!IsPythonClass(type) || SolidBase(type) != &PyBaseObject_Type ||
+      HasSlots(type)) {
+    return RefuseCall(callable);
+  }
+  // CPython keeps here, at the first such call, that there are no slots.
+  if (PyDict_GetItemWithError(type->tp_dict, names) == nullptr) {
+    const PyRef none = PyRef::Steal(PyList_New(0));
+    if (!none || PyObject_SetAttr(reinterpret_cast<PyObject*>(type), names,
+                                  none.get()) != 0) {
+      PyErr_Clear();
+    }
+  }
+  static PyObject* dict = Interned("__dict__");
+  ReadAttribute(object, dict);
+}
+
 void StateWatch::CallType(PyTypeObject* type,
                           absl::Span<PyObject* const> args) {
   PyTypeObject* meta = Py_TYPE(type);
@@ -298,6 +419,13 @@ void StateWatch::CallType(PyTypeObject* type,
       return Compute(FindHostOp("mica.scalar_mul"), {args[0], one});
     }
   }
+  static PyObject* make = Interned("__new__");
+  PyObject* maker = _PyType_Lookup(type, make);
+  // torch.nn.Parameter: Python code makes the object; what it does is followed.
+  if (maker != nullptr && Py_TYPE(maker) == &PyStaticMethod_Type &&
+      IsTensorType(type)) {
+    return;
+  }
   if (!IsPureType(base)) {
     // A metaclass may answer the call in Python (EnumMeta does); what that
     // does is followed.
@@ -307,6 +435,10 @@ void StateWatch::CallType(PyTypeObject* type,
     return RefuseCall(reinterpret_cast<PyObject*>(type));
   }
   makes_iterator_ = true;
+  // What calls a function when its object dies isn't followed.
+  if (base == &_PyWeakref_RefType && args.size() != 1) {
+    return RefuseCall(reinterpret_cast<PyObject*>(type));
+  }
   // Python's own __init__ gets the arguments: what it reads is followed.
   if (IsPythonClass(type) && base == &PyBaseObject_Type) return;
   for (PyObject* arg : args) TouchObject(arg, kDeepDepth);
@@ -373,7 +505,7 @@ void StateWatch::CallBuiltin(PyObject* callable,
       makes_array_ = IsNumpyCall(callable, all);
       makes_iterator_ = all.size() == 1 && !PyIter_Check(all[0]);
       if (kind == CallKind::kPure && keyword_names == nullptr &&
-          ChangeContainer(callable, all)) {
+          (ChangeContainer(callable, all) || KeepsAddress(callable, all))) {
         return;
       }
       for (PyObject* arg : all) TouchObject(arg, kDeepDepth);
@@ -447,12 +579,22 @@ void StateWatch::CallBuiltin(PyObject* callable,
       if (all.empty()) return RefuseCall(callable);
       return ReadAttribute(all[0], dict);
     }
+    case CallKind::kSeeds:
+      return CallAnnotated(*known, callable, all, keyword_names);
+    case CallKind::kLock:
+      // Waits for it; the others are done with it by then.
+      if (all.empty() || (all.size() != 1 && all.size() != 4)) {
+        return RefuseCall(callable);
+      }
+      return TouchObject(all[0], kShallowDepth);
     case CallKind::kDraw:
       return Draw(callable, all);
     case CallKind::kIdentity:
       if (all.empty() || IsConstant(all[0])) return;
       if (PyType_Check(all[0]) || (IsOld(all[0]) && !IsInput(all[0]))) return;
-      return Refuse("uses id() of an object that differs from run to run");
+      return TakeAddress(all[0]);
+    case CallKind::kReduce:
+      return Reduce(callable, all);
     case CallKind::kText:
       for (PyObject* arg : all) Format(arg);
       return;

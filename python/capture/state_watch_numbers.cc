@@ -52,8 +52,21 @@ void StateWatch::EndStep(PyObject** top, bool entered) {
     }
   }
   if (refusal_) return;
+  if (gives_address_ && result != nullptr) values_.AddAddress(result);
   if (makes_constant_ && result != nullptr) CallGave(result);
   if (makes_array_ && result != nullptr && IsArray(result)) AddNewArray(result);
+  if (takes_from_array_ && result != nullptr) {
+    if (IsArray(result)) {
+      AddNewArray(result);
+    } else if (!PyObject_IS_GC(result)) {
+      young_.insert(result);
+    }
+    for (Py_ssize_t i = 0;
+         PyTuple_CheckExact(result) && i < PyTuple_GET_SIZE(result); ++i) {
+      PyObject* item = PyTuple_GET_ITEM(result, i);
+      if (IsArray(item)) AddNewArray(item);
+    }
+  }
   if (makes_iterator_ && result != nullptr && !PyObject_IS_GC(result) &&
       PyIter_Check(result)) {
     young_.insert(result);  // Of a range.
@@ -73,6 +86,15 @@ void StateWatch::EndStep(PyObject** top, bool entered) {
     }
   }
   if (on_step_end_) on_step_end_(top, entered);
+}
+
+void StateWatch::CameBack(PyObject* result) {
+  if (refusal_ || !IsArray(result) || Py_REFCNT(result) != 1) return;
+  // Nobody but the code that asked for it holds the array: it is as good as
+  // new, unless it shows another's memory.
+  const PyRef base = PyRef::Steal(PyObject_GetAttrString(result, "base"));
+  if (!base) return PyErr_Clear();
+  if (base.get() == Py_None) AddNewArray(result);
 }
 
 void StateWatch::Binary(const char* op, PyObject* a, PyObject* b) {
@@ -189,6 +211,7 @@ void StateWatch::Compute(const HostOp* op,
 }
 
 void StateWatch::Store(PyObject* owner, PyObject* value) {
+  stored_ = value;
   if (refusal_ || values_.empty() || !values_.HasKnown(value)) return;
   // What is left in a place of the state is made again from the run's numbers.
   if (owner == nullptr || PyCell_Check(owner) || PyDict_CheckExact(owner)) {

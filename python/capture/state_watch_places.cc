@@ -235,6 +235,20 @@ bool StateWatch::ChangeContainer(PyObject* method,
   return true;
 }
 
+bool StateWatch::IsOwnKey(PyObject* container, PyObject* key) {
+  return values_.IsAddress(key) &&
+         (PyDict_CheckExact(container) || Py_IS_TYPE(container, &PySet_Type)) &&
+         !IsInput(container) && !IsOld(container);
+}
+
+bool StateWatch::KeepsAddress(PyObject* method,
+                              absl::Span<PyObject* const> args) {
+  if (args.size() != 2 || !IsOwnKey(args[0], args[1])) return false;
+  const std::string name = MethodName(method);
+  return PySet_Check(args[0]) &&
+         (name == "add" || name == "discard" || name == "remove");
+}
+
 bool StateWatch::CheckContainers(std::string* reason) const {
   for (const auto& [container, before] : changed_containers_) {
     PyRef copy = CopyOf(before.get());

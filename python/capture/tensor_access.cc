@@ -52,8 +52,9 @@ const char* OnOff(bool value) { return value ? "on" : "off"; }
 
 }  // namespace
 
-bool IsTensor(PyObject* object) {
-  PyTypeObject* type = Py_TYPE(object);
+bool IsTensor(PyObject* object) { return IsTensorType(Py_TYPE(object)); }
+
+bool IsTensorType(PyTypeObject* type) {
   if (THPVariable_CheckTypeExact(type)) return true;
   return PyType_IsSubtype(type,
                           reinterpret_cast<PyTypeObject*>(THPVariableClass));

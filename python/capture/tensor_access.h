@@ -23,6 +23,7 @@ namespace mica {
 
 // True for torch.Tensor, torch.nn.Parameter and every subclass.
 bool IsTensor(PyObject* object);
+bool IsTensorType(PyTypeObject* type);
 // True for exactly torch.Tensor and torch.nn.Parameter.
 bool IsPlainTensor(PyObject* object);
 // True if `tensor` has attributes of its own, set from Python; what

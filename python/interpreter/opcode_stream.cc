@@ -122,6 +122,7 @@ class OpcodeStream final : public InterpreterStream {
         !PyObject_IS_GC(Peek(1))) {
       listener_.AddYoung(Peek(1));  // Of a range.
     }
+    if (entered && depth > 0) listener_.CameBack(Peek(1));
     listener_.EndStep(depth > 0 && !entered ? &top_[-1] : nullptr, entered);
     listener_.BeginStep();
     made_ = PyRef();
@@ -319,12 +320,12 @@ void OpcodeStream::Dispatch(const Instruction& instruction,
       listener_.Touch(Peek(2));
       return listener_.Touch(Peek(1));
     case Act::kHash:
-      return listener_.Inspect(Peek(arg));
+      return listener_.Hash(Peek(arg));
     case Act::kHashItems:
-      for (int i = 1; i <= arg; ++i) listener_.Inspect(Peek(i));
+      for (int i = 1; i <= arg; ++i) listener_.Hash(Peek(i));
       return;
     case Act::kHashKeys:
-      for (int i = 1; i <= arg; ++i) listener_.Inspect(Peek(2 * i));
+      for (int i = 1; i <= arg; ++i) listener_.Hash(Peek(2 * i));
       return;
     case Act::kHashAll:
       consuming_.insert(frame_);

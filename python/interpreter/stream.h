@@ -37,6 +37,9 @@ class StreamListener {
   // the step entered another function (or left this one). Another object of the
   // same value may be put there.
   virtual void EndStep(PyObject** result, bool entered) = 0;
+  // A step that entered another function is over; this is what it gave, or what
+  // the code that goes on had there before.
+  virtual void CameBack(PyObject* /*result*/) {}
   // What the step at hand calls is not to be followed. Asked after its events.
   virtual bool StepsOver() = 0;
   // False for a function that is not to be followed, nor what it calls.
@@ -90,6 +93,8 @@ class StreamListener {
   // Asks for the value of `object`, or those of the numbers that it holds: for
   // its hash, or whether it is equal to another.
   virtual void Inspect(PyObject* object) = 0;
+  // The same of what becomes a key of a new dict or a member of a new set.
+  virtual void Hash(PyObject* key) { Inspect(key); }
   // An operator looks at `object`, not into what it holds.
   virtual void Touch(PyObject* object) = 0;
   // C code gets `object`, and what it holds.

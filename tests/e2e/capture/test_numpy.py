@@ -62,9 +62,51 @@ def of_a_list(a):
     return a[:, torch.from_numpy(np.concatenate(parts)[1:4] % 4)]
 
 
+def spread(a):
+    rows, columns = np.meshgrid(np.arange(3), np.arange(4), indexing="ij")
+    wide = np.broadcast_to(np.arange(4.0), (3, 4))
+    return a + torch.from_numpy(rows + np.roll(columns, 1) + wide)
+
+
+def diagonal(a):
+    square = np.eye(4) + np.diag([1.0, 2.0, 3.0, 4.0])
+    square.flat[1] = 5.0
+    like = np.zeros_like(square)
+    like[0] = 2.0
+    return a @ torch.from_numpy(square + like).float()
+
+
+def padded(a):
+    row = np.pad(np.ones(2), 1)
+    assert row.flags.c_contiguous
+    return a + torch.from_numpy(row) + float(np.interp(0.5, [0, 1], [2, 3]))
+
+
+def seeded(a):
+    old = np.random.RandomState(3)
+    new = np.random.default_rng(seed=4)
+    return (
+        a * old.rand() + torch.from_numpy(new.normal(size=4)) + old.randint(9)
+    )
+
+
 @pytest.mark.parametrize(
     "f",
-    [eye, zeros, prod, selected, sizes, filled, grid, of_scalars, of_a_list],
+    [
+        spread,
+        diagonal,
+        padded,
+        seeded,
+        eye,
+        zeros,
+        prod,
+        selected,
+        sizes,
+        filled,
+        grid,
+        of_scalars,
+        of_a_list,
+    ],
 )
 def test_arrays_of_constants(f):
     check(f, *CALLS, hits=3)
@@ -163,3 +205,43 @@ def test_requires_grad_of_a_new_tensor():
         return a * mask
 
     check(f, *CALLS, hits=3)
+
+
+def test_generators_without_a_seed_run_eagerly():
+    def f(a):
+        return a * np.random.RandomState().rand()
+
+    fn = mica.compile(f)
+    a = x(0)
+    assert len({float(fn(a).sum()) for _ in range(5)}) == 5
+    assert not report(fn).hits
+
+
+def test_numpys_own_generator_runs_eagerly():
+    def f(a):
+        return a * np.random.rand()
+
+    fn = mica.compile(f)
+    for (a,) in CALLS:
+        np.random.seed(5)
+        want = f(a)
+        np.random.seed(5)
+        same(fn(a), want)
+
+
+def test_a_view_of_an_older_array_is_the_older_ones():
+    table = np.ones(4)
+
+    def f(a):
+        table.flat[0] += 1
+        table.T[1] = table[0]
+        return a + float(table.sum())
+
+    fn = mica.compile(f)
+    plain = 4.0
+    for _ in range(4):
+        (a,) = CALLS[0]
+        got = fn(a)
+        assert torch.equal(got, a + float(table.sum()))
+        assert table.sum() > plain
+        plain = table.sum()

@@ -120,7 +120,7 @@ a: Slotted(a).x + 1 | X | X => ch
 a: SLOTTED.x + a | X | X | ! SLOTTED.x = 1 | X => chc
 write_attribute | Point(X) | Point(X) | Point(Y) => eee
 a: setattr(POINT, "z", a * 2) | X | X => ch
-a: copy.copy(POINT).x + a | X | X => ep
+a: copy.copy(POINT).x + a | X | X => ch
 a: KIND is Kind.ADD and a + 1 | X | X | ! KIND = Kind.MUL | X => chc
 modules
 NET | X | X | SMALL | X => chch

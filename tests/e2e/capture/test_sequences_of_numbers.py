@@ -39,7 +39,7 @@ random state
 a: a + random.random() * 0 | X | X => ep
 a: (random.seed(3), a + random.random()) [1] | X | X => ep
 a: torch.manual_seed(1) and a + torch.rand(4) | X | X => ee
-a: a + numpy.random.RandomState(0).rand() | X | X => ep
+a: a + numpy.random.RandomState(0).rand() | X | X => ch
 a: nn.functional.dropout(a, 0.0) | X | X => ch
 scalar provenance
 a: (a.sum().item() > 0, 1)[0] * a | X | X | -X | X => chch

@@ -126,7 +126,7 @@ effects
 a: LOG.append(float(a.sum())) or a + 1 | X | X | Y => chc
 a: LOG.append(a.shape) or a + 1 | X | X | SMALL => chc
 a: LOG.append(time.time() > 0) or a + 1 | X | X => ep
-a: logging.getLogger("m").setLevel(10) or a + 1 | X | X => ep
+a: logging.getLogger("m").setLevel(10) or a + 1 | X | X => ch
 a: logging.getLogger("m").debug("x") or a + 1 | X | X => ep
 a: a + numpy.random.rand() * 0 | X | X => ep
 a: a + random.randint(1, 6) | X | X | X => epp

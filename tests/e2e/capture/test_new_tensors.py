@@ -1,0 +1,187 @@
+"""Parameters, attributes and flags of tensors that the program itself makes."""
+
+from __future__ import annotations
+
+import operator
+
+import torch
+from e2e.capture.agreement_of_calls import check, report, same, x
+from torch import nn
+
+import mica
+
+CALLS = [(x(seed),) for seed in range(4)]
+
+
+def fresh_layer(a):
+    layer = nn.Linear(4, 2, bias=False)
+    layer.weight.data.fill_(0.5)
+    return layer(a)
+
+
+def fresh_parameter(a):
+    scale = nn.Parameter(a.mean(0))
+    assert scale.is_leaf and scale.grad_fn is None
+    return a * scale.detach()
+
+
+def tagged(a):
+    b = a + 1
+    b.tag = 3
+    return b * b.tag + (1 if hasattr(a, "tag") else 2)
+
+
+def asked_of_its_class(a):
+    return a * len(a.__class__.__name__)
+
+
+def flags(a):
+    b = torch.zeros(4)
+    b.requires_grad = True
+    a.requires_grad = False
+    return a + b.detach()
+
+
+SHAPE = operator.attrgetter("shape")
+
+
+def attributes(a):
+    rows, columns = SHAPE(a)
+    return a * rows + columns
+
+
+def test_served():
+    for f in (
+        fresh_parameter,
+        tagged,
+        asked_of_its_class,
+        flags,
+        attributes,
+        fresh_layer,
+    ):
+        with torch.no_grad():
+            check(f, *CALLS, hits=3)
+
+
+class Ranked:
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+
+
+def test_attributes_that_c_code_sorts_by():
+    items = [Ranked(2), Ranked(1)]
+
+    def made(a):
+        return a * sorted(items, key=operator.attrgetter("rank"))[0].rank
+
+    rank = operator.attrgetter("rank")
+
+    def kept(a):
+        return a * sorted(items, key=rank)[0].rank + rank(items[0])
+
+    for f in (made, kept):
+        fn = mica.compile(f)
+        for value in (1, 1, 5, 5, 0):
+            items[1].rank = value
+            same(fn(x(0)), f(x(0)))
+
+
+def test_a_parameter_that_shares_an_arguments_memory():
+    def f(a):
+        shared = nn.Parameter(a)
+        shared.add_(1)
+        return shared * 2
+
+    with torch.no_grad():
+        check(f, *CALLS, hits=3)
+
+
+def test_attributes_of_a_gradient_stay():
+    weight = nn.Parameter(x(5))
+
+    def f(a):
+        weight.grad = None
+        (weight * a).sum().backward()
+        weight.grad.tag = 3
+        return a + 1
+
+    fn = mica.compile(f)
+    for (a,) in CALLS:
+        with torch.enable_grad():
+            fn(a)
+        assert weight.grad.tag == 3
+        same(weight.grad.detach().clone(), a)
+
+
+def test_a_fresh_layer_has_eagers_random_weights():
+    def f(a):
+        return nn.Linear(4, 3)(a)
+
+    fn = mica.compile(f)
+    with torch.no_grad():
+        for (a,) in CALLS:
+            torch.manual_seed(7)
+            want = f(a)
+            after = torch.rand(1)
+            torch.manual_seed(7)
+            same(fn(a), want)
+            same(torch.rand(1), after)
+    assert report(fn).hits == 3
+
+
+def test_a_parameter_that_is_replaced():
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, a):
+            self.layer.weight = nn.Parameter(self.layer.weight * 0.5)
+            return self.layer(a)
+
+    net, plain = Net(), Net()
+    fn = mica.compile(net)
+    with torch.no_grad():
+        for (a,) in CALLS:
+            same(fn(a), plain(a))
+            same(net.layer.weight, plain.layer.weight)
+            assert net.layer.weight.requires_grad
+            assert isinstance(net.layer.weight, nn.Parameter)
+
+
+def test_attributes_of_a_result_stay():
+    def f(a):
+        b = a + 1
+        b.tag = 3
+        return b
+
+    fn = mica.compile(f)
+    for (a,) in CALLS:
+        assert fn(a).tag == 3
+
+
+def test_attributes_of_what_was_there_stay():
+    kept = x(9)
+
+    def f(a):
+        kept.tag = getattr(kept, "tag", 0) + 1
+        a.seen = True
+        return a + kept.tag
+
+    fn = mica.compile(f)
+    for (a,) in CALLS:
+        want = a + (getattr(kept, "tag", 0) + 1)
+        same(fn(a), want)
+        assert a.seen
+
+
+def test_a_flag_that_changes_is_eagers():
+    def f(a):
+        a.requires_grad = True
+        return a.detach() + 1
+
+    fn = mica.compile(f)
+    for (a,) in CALLS:
+        same(fn(a), a.detach() + 1)
+        assert a.requires_grad
