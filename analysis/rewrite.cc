@@ -8,6 +8,7 @@
 #include "analysis/control/prune.h"
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
+#include "framework/ir/fetch_ahead.h"
 #include "framework/trace/recorder.h"
 
 namespace mica {
@@ -80,7 +81,7 @@ absl::Status Rewriter::CopyDeclarations() {
   for (ValueId id : inputs_) {
     const Value& value = from_.value(id);
     MICA_ASSIGN_OR_RETURN(new_ids_[id],
-                          builder_.AddInput(value.name, MapType(value.type)));
+                          builder_.AddInput(value.name, MapType(*value.type)));
   }
   for (const Variable& variable : from_.variables()) {
     const Value& value = from_.value(variable.value);
@@ -90,13 +91,13 @@ absl::Status Rewriter::CopyDeclarations() {
                              variable_names_ == nullptr
                                  ? variable.name
                                  : variable_names_(variable.name),
-                             MapType(value.type)));
+                             MapType(*value.type)));
   }
   for (const Constant& constant : from_.constants()) {
     const Value& value = from_.value(constant.value);
     MICA_ASSIGN_OR_RETURN(
         new_ids_[constant.value],
-        builder_.AddConstant(value.name, value.type, constant.bytes));
+        builder_.AddConstant(value.name, *value.type, constant.bytes));
   }
   for (ValueId id = 0; id < from_.num_values(); ++id) {
     is_as_before_[id] = new_ids_[id] != kNoValue && dim_map_ == nullptr;
@@ -224,8 +225,10 @@ std::vector<int> CountUses(const Program& program) {
 Reads FindReads(const Program& program) {
   Reads reads{.uses = LargeVector<int>(program.num_values(), 0),
               .last_op = LargeVector<OpId>(program.num_values(), -1)};
+  reads.views.reserve(program.ops().size());
   OpId op_id = 0;
   for (const Op& op : program.ops()) {
+    FetchAhead(program.ops(), op_id);
     ForEachValue(op.arguments, [&](ValueId id) {
       ++reads.uses[id];
       reads.last_op[id] = op_id;
@@ -251,7 +254,7 @@ Reads FindReads(const Program& program) {
 absl::StatusOr<Program> KeepLiveOps(const Program& program,
                                     absl::Span<const ValueId> outputs,
                                     const OpRegistry& registry,
-                                    std::vector<OpId>* kept) {
+                                    LargeVector<OpId>* kept) {
   MICA_ASSIGN_OR_RETURN(const LiveOps live,
                         FindLiveOps(program, outputs, registry));
   Rewriter rewriter(program, registry);
@@ -290,7 +293,7 @@ bool MayHaveDeadOps(const Program& program) {
 
 absl::StatusOr<Program> RemoveDeadOps(const Program& program,
                                       const OpRegistry& registry,
-                                      std::vector<OpId>* kept) {
+                                      LargeVector<OpId>* kept) {
   return KeepLiveOps(program, program.outputs(), registry, kept);
 }
 

@@ -101,7 +101,7 @@ Reads FindReads(const Program& program);
 // order.
 absl::StatusOr<Program> RemoveDeadOps(const Program& program,
                                       const OpRegistry& registry,
-                                      std::vector<OpId>* kept = nullptr);
+                                      LargeVector<OpId>* kept = nullptr);
 // The same of a Program that nobody needs any more.
 absl::StatusOr<Program> RemoveDeadOps(Program&& program,
                                       const OpRegistry& registry);
@@ -113,7 +113,7 @@ bool MayHaveDeadOps(const Program& program);
 absl::StatusOr<Program> KeepLiveOps(const Program& program,
                                     absl::Span<const ValueId> outputs,
                                     const OpRegistry& registry,
-                                    std::vector<OpId>* kept = nullptr);
+                                    LargeVector<OpId>* kept = nullptr);
 
 // The same ops and updates with other outputs, dead ones removed.
 absl::StatusOr<Program> WithOutputs(const Program& program,

@@ -9,6 +9,9 @@ namespace mica {
 namespace {
 
 constexpr int64_t kMinOps = 1000;
+// Of the largest Programs, too: other work of the machine only ever adds time.
+constexpr int64_t kMinRepeats = 6;
+
 // `options` with a generator's sizes for about `ops` ops.
 BenchOptions WithOps(BenchOptions options, int64_t ops) {
   // What a layer has of each kind.
@@ -50,7 +53,7 @@ absl::StatusOr<SlopeResult> RunSlope(const BenchOptions& options,
   for (int64_t ops = kMinOps; ops <= max_ops; ops *= 10) {
     const BenchOptions sized = WithOps(options, ops);
     SlopePoint point;
-    const int64_t repeats = std::max<int64_t>(2, ops_per_point / ops);
+    const int64_t repeats = std::max<int64_t>(kMinRepeats, ops_per_point / ops);
     for (int64_t i = 0; i < repeats; ++i) {
       MICA_ASSIGN_OR_RETURN(const BenchResult bench, RunBench(sized));
       point.ops = bench.ops;

@@ -13,7 +13,7 @@ namespace {
 std::string TypeAndMaker(const Program& program, ValueId id) {
   if (id == kNoValue) return "absent";
   const Value& value = program.value(id);
-  const std::string type = value.type.ToString();
+  const std::string type = value.type->ToString();
   switch (value.kind) {
     case ValueKind::kResult:
       return absl::StrCat(type, " by ", Describe(program.ops()[value.index]));

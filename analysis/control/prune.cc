@@ -159,7 +159,7 @@ class Pruner {
                         std::vector<Program>* lean) {
     OpId first = 0;
     for (size_t b = 0; b < op_.bodies.size(); ++b) {
-      std::vector<OpId> kept;
+      LargeVector<OpId> kept;
       MICA_ASSIGN_OR_RETURN(Program program,
                             KeepLiveOps(body(b), outputs[b], registry_, &kept));
       for (OpId id : kept) pruned_.kept.push_back(first + id);

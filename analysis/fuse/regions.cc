@@ -302,7 +302,7 @@ absl::Status Merger::Emit(const Group& group) {
         const bool is_own =
             v.kind == ValueKind::kResult &&
             std::binary_search(group.ops.begin(), group.ops.end(), v.index);
-        if (is_own || (v.type == region) != wants_arrays) continue;
+        if (is_own || (*v.type == region) != wants_arrays) continue;
         if (std::find(operands.begin(), operands.end(), *value) ==
             operands.end()) {
           operands.push_back(*value);

@@ -93,16 +93,16 @@ bool Simplifier::IsScalar(const Argument& argument, double wanted) const {
   const auto* ref = std::get_if<ValueRef>(&argument);
   if (ref == nullptr) return false;
   const Value& value = program_.value(ref->id);
-  if (value.kind != ValueKind::kConstant || value.type.rank() != 0) {
+  if (value.kind != ValueKind::kConstant || value.type->rank() != 0) {
     return false;
   }
   const std::vector<uint8_t>& bytes = program_.constants()[value.index].bytes;
-  if (value.type.dtype == DType::kF64 && bytes.size() == sizeof(double)) {
+  if (value.type->dtype == DType::kF64 && bytes.size() == sizeof(double)) {
     double number;
     std::memcpy(&number, bytes.data(), sizeof(number));
     return number == wanted;
   }
-  if (value.type.dtype == DType::kF32 && bytes.size() == sizeof(float)) {
+  if (value.type->dtype == DType::kF32 && bytes.size() == sizeof(float)) {
     float number;
     std::memcpy(&number, bytes.data(), sizeof(number));
     return number == static_cast<float>(wanted);

@@ -19,7 +19,7 @@ class CommitFinder {
       const bool fits = value.kind == ValueKind::kResult &&
                         resolved[update.value].base == update.value &&
                         uses[update.value] == 1 &&
-                        value.type == program.type(update.target);
+                        *value.type == program.type(update.target);
       if (fits) target_of_[update.value] = update.target;
     }
   }

@@ -34,7 +34,7 @@ absl::StatusOr<std::vector<std::shared_ptr<const Plan>>> Planner::PlanBodies(
     planner.set_frozen_inputs(frozen);
     if (choices_ != nullptr) planner.selector_.set_only(choices_->kernels);
     absl::StatusOr<std::shared_ptr<const Plan>> plan =
-        planner.Run(op.bodies[i], std::vector<OpId>(begin, begin + num_ops));
+        planner.Run(op.bodies[i], LargeVector<OpId>(begin, begin + num_ops));
     if (!plan.ok()) {
       return Annotate(plan.status(), BodyNames(ControlKindOf(*op.def))[i]);
     }

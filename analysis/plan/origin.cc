@@ -35,11 +35,11 @@ void NumberSources(absl::Span<const OpId> origins, Program& program) {
   });
 }
 
-std::vector<OpId> RestoreSources(const Program& from, Program& program) {
+LargeVector<OpId> RestoreSources(const Program& from, Program& program) {
   std::vector<const SourceLine*> sources;
   ForEachOp(from, [&](const Op& op) { sources.push_back(&op.source); });
   OwnBodies(program);
-  std::vector<OpId> origins;
+  LargeVector<OpId> origins;
   origins.reserve(program.ops().size());
   ForEachSource(program, [&](SourceLine& source) {
     const OpId origin = source.line - 1;  // -1 if the pass gave no line.

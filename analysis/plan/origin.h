@@ -3,9 +3,8 @@
 #ifndef MICA_ANALYSIS_PLAN_ORIGIN_H_
 #define MICA_ANALYSIS_PLAN_ORIGIN_H_
 
-#include <vector>
-
 #include "absl/types/span.h"
+#include "framework/base/large_vector.h"
 #include "framework/ir/program.h"
 
 namespace mica {
@@ -17,7 +16,7 @@ void NumberSources(absl::Span<const OpId> origins, Program& program);
 
 // Puts the lines of `from` in the numbers' place and returns these, by flat id;
 // -1 for an op that a pass added without a line. A number is a flat id, too.
-std::vector<OpId> RestoreSources(const Program& from, Program& program);
+LargeVector<OpId> RestoreSources(const Program& from, Program& program);
 
 }  // namespace mica
 

@@ -205,7 +205,7 @@ class Plan {
   Plan() = default;
   std::shared_ptr<const Program> program_;
   std::shared_ptr<const PlanStructure> structure_;
-  std::vector<OpId> origins_;      // By flat id of program_.
+  LargeVector<OpId> origins_;      // By flat id of program_.
   std::vector<OpId> flat_ids_;     // By op, if some have bodies.
   std::deque<std::string> names_;  // That steps point to; none ever moves.
   LargeVector<Step> steps_;

@@ -130,7 +130,7 @@ class PlanCache {
       ABSL_GUARDED_BY(mutex_);
   // By the fingerprint of StructureOf(); all bytes are compared.
   struct SharedStructure {
-    std::string bytes;
+    LargeString bytes;
     std::weak_ptr<const PlanStructure> structure;
   };
   absl::flat_hash_map<Fingerprint, SharedStructure> structures_

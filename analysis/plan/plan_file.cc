@@ -219,7 +219,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> DecodePlan(
   });
   if (!has_lines) return Damaged("a line");
   if (!has_results) return Damaged("a body without a result");
-  std::vector<OpId> origins = RestoreSources(program, *fused);
+  LargeVector<OpId> origins = RestoreSources(program, *fused);
   Planner planner(ops, kernels, options);
   planner.set_choices(choices);
   auto plan = planner.Run(std::make_shared<const Program>(*std::move(fused)),

@@ -15,7 +15,7 @@ namespace mica {
 // Plans of equal keys are equal but for labels. Equality compares all bytes:
 // the fingerprint, stable across processes and machines, only finds.
 struct PlanKey {
-  std::string content;  // ContentOf(program).
+  LargeString content;  // ContentOf(program).
   // Options (threads too), the build, versions of libraries, CPU features; the
   // opaque operators' hook only as far as whether there is one.
   std::string setting;

@@ -17,7 +17,7 @@ namespace mica {
 struct PassedProgram {
   Program program;
   // By op: the op of the Program given that it comes from, -1 for none.
-  std::vector<OpId> origins;
+  LargeVector<OpId> origins;
 };
 
 // What the passes decide of all Programs of one structure: which ops are dead,

@@ -12,6 +12,7 @@
 #include "analysis/streams/queue_times.h"
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
+#include "framework/ir/fetch_ahead.h"
 #include "framework/tensor/tensor.h"
 #include "framework/trace/recorder.h"
 #include "kernels/cpu/team_size.h"
@@ -29,7 +30,7 @@ constexpr double kWorthwhile = 0.9;
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
-    std::shared_ptr<const Program> program, std::vector<OpId> origins) {
+    std::shared_ptr<const Program> program, LargeVector<OpId> origins) {
   plan_->num_threads_ = options_.num_threads;
   plan_->team_size_ = options_.has_queue() ? 1 : options_.num_threads;
   const cpu::TeamSize team(plan_->team_size_);
@@ -301,6 +302,7 @@ absl::Status Planner::AddOpSteps() {
   arg_slices_.reserve(kUsualArgs * num_steps);
   slices_.reserve(num_steps);
   for (size_t i = 0; i < program().ops().size(); ++i) {
+    FetchAhead(program().ops(), i);
     const Op& op = program().ops()[i];
     if (op.def->is_view() || IsCommitted(op)) continue;
     const auto id = static_cast<OpId>(i);

@@ -68,7 +68,7 @@ class Planner {
   }
 
   absl::StatusOr<std::shared_ptr<const Plan>> Run(
-      std::shared_ptr<const Program> program, std::vector<OpId> origins);
+      std::shared_ptr<const Program> program, LargeVector<OpId> origins);
 
  private:
   // A slice of the arena to be: a value, a scratch space, a copy.

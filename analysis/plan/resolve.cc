@@ -1,6 +1,7 @@
 #include "analysis/plan/resolve.h"
 
 #include "framework/base/status.h"
+#include "framework/ir/fetch_ahead.h"
 #include "framework/op/op_def.h"
 
 namespace mica {
@@ -15,6 +16,7 @@ absl::StatusOr<LargeVector<Resolved>> ResolveViews(
     return program.type(id);
   };
   for (OpId id : views) {
+    FetchAhead(program.ops(), id);
     const Op& op = program.ops()[id];
     absl::StatusOr<View> view =
         op.def->view()(OpCall(*op.def, op.arguments, type_of));

@@ -59,7 +59,7 @@ absl::StatusOr<Program> MakeRest(const Program& program, OpId cut,
   for (ValueId id : carried) {
     const Value& value = program.value(id);
     MICA_ASSIGN_OR_RETURN(const ValueId input,
-                          rewriter.builder().AddInput(value.name, value.type));
+                          rewriter.builder().AddInput(value.name, *value.type));
     rewriter.Map(id, input);
   }
   for (size_t i = cut + 1; i < program.ops().size(); ++i) {

@@ -320,7 +320,7 @@ class Cutter {
   // The device that sends what a piece reads; nothing for what is there.
   std::optional<int> ArrivesFrom(const Piece& piece, ValueId id) {
     const Value& value = program_.value(id);
-    if (value.kind != ValueKind::kResult || value.type.is_scalar) {
+    if (value.kind != ValueKind::kResult || value.type->is_scalar) {
       return std::nullopt;
     }
     if (!piece.reads.contains(id)) return std::nullopt;
@@ -344,7 +344,7 @@ class Cutter {
     MICA_ASSIGN_OR_RETURN(
         const ValueId message,
         builder.AddInput(MessageName(NameIn(piece, id), DeviceOf(piece)),
-                         MessageType(value.type)));
+                         MessageType(*value.type)));
     MICA_ASSIGN_OR_RETURN(const OpDef* receive, builder.FindOp("mica.receive"));
     MICA_ASSIGN_OR_RETURN(
         const auto results,
@@ -366,7 +366,7 @@ class Cutter {
         builder.AddOp(
             {.def = send,
              .arguments = {ValueRef{rewriter.NewId(id)}, int64_t{device}},
-             .types = {MessageType(value.type)},
+             .types = {MessageType(*value.type)},
              .names = {MessageName(NameIn(piece, id), device)},
              .source = program_.ops()[value.index].source}));
     return results[0];
@@ -389,13 +389,13 @@ class Cutter {
     const Value& value = program_.value(id);
     switch (value.kind) {
       case ValueKind::kVariable:
-        return builder.AddVariable(value.name, names_.at(id), value.type);
+        return builder.AddVariable(value.name, names_.at(id), *value.type);
       case ValueKind::kConstant:
-        return builder.AddConstant(value.name, value.type,
+        return builder.AddConstant(value.name, *value.type,
                                    program_.constants()[value.index].bytes);
       case ValueKind::kInput:
       case ValueKind::kResult:
-        return builder.AddInput(value.name, value.type);
+        return builder.AddInput(value.name, *value.type);
     }
     return kNoValue;
   }
@@ -403,7 +403,7 @@ class Cutter {
   absl::StatusOr<ValueId> DeclareSum(ProgramBuilder& builder,
                                      ValueId gradient) const {
     const Value& value = program_.value(gradient);
-    TensorType type = value.type;
+    TensorType type = *value.type;
     if (!type.is_dense()) type.strides.clear();
     return builder.AddVariable(SumName(value.name), sum_names_.at(gradient),
                                type);

@@ -1,9 +1,11 @@
-// A vector for tables with an entry for each op or value of a Program.
+// A vector, and a string, for tables with an entry for each op or value of a
+// Program.
 
 #ifndef MICA_FRAMEWORK_BASE_LARGE_VECTOR_H_
 #define MICA_FRAMEWORK_BASE_LARGE_VECTOR_H_
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 namespace mica {
@@ -53,6 +55,8 @@ class LargeAllocator {
 
 template <typename T>
 using LargeVector = std::vector<T, LargeAllocator<T>>;
+using LargeString =
+    std::basic_string<char, std::char_traits<char>, LargeAllocator<char>>;
 
 }  // namespace mica
 

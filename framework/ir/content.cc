@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "framework/base/large_vector.h"
+#include "framework/ir/fetch_ahead.h"
 #include "framework/op/schema.h"
 
 namespace mica {
@@ -86,11 +87,14 @@ class Encoder {
   Encoder(const Program& program, OpenSizes* sizes)
       : program_(program), numbers_(program.num_values(), -1), sizes_(sizes) {}
 
-  std::string Encode() {
+  LargeString Encode() {
     char* at = Room(nullptr, kUsualOp * program_.ops().size());
     at = PutExternals(at);
     at = PutCount(at, program_.ops().size());
-    for (const Op& op : program_.ops()) at = PutOp(at, op);
+    for (size_t i = 0; i < program_.ops().size(); ++i) {
+      FetchAhead(program_.ops(), i);
+      at = PutOp(at, program_.ops()[i]);
+    }
     at = Room(at, 2 * kNumber * program_.updates().size());
     at = PutCount(at, program_.updates().size());
     for (const Update& update : program_.updates()) {
@@ -102,7 +106,7 @@ class Encoder {
     std::vector<Dim> symbols(symbols_.size());
     for (const auto& [symbol, number] : symbols_) symbols[number] = symbol;
     for (Dim symbol : symbols) at = PutText(at, DimToString(symbol));
-    return std::string(bytes_.get(), at - bytes_.get());
+    return LargeString(bytes_.get(), at - bytes_.get());
   }
 
  private:
@@ -180,7 +184,15 @@ class Encoder {
   // From here on the value is known by its number.
   char* Define(char* at, ValueId id) {
     numbers_[id] = next_number_++;
-    const TensorType& type = program_.type(id);
+    return PutType(Room(at, 0), program_.value(id).type);
+  }
+  // By a number; what that means follows where it is new. In a structure,
+  // types are equal where their sizes have the same numbers.
+  char* PutType(char* at, const TensorType* key) {
+    const auto [it, is_new] = types_.try_emplace(key, types_.size());
+    at = PutCount(at, it->second);
+    if (!is_new) return at;
+    const TensorType& type = *key;
     at = Room(at, kDim * (type.dims.size() + type.strides.size()));
     at = PutByte(at, static_cast<uint8_t>(type.dtype));
     const bool is_dense =
@@ -275,6 +287,7 @@ class Encoder {
   LargeVector<int32_t> numbers_;  // By value, in order of definition.
   int32_t next_number_ = 0;
   absl::flat_hash_map<const OpDef*, size_t> defs_;
+  absl::flat_hash_map<const TensorType*, size_t> types_;
   absl::flat_hash_map<Dim, size_t> symbols_;
   bool is_size_ = false;  // What is written now is an open size.
   OpenSizes* const sizes_;
@@ -283,13 +296,13 @@ class Encoder {
 
 }  // namespace
 
-std::string ContentOf(const Program& program) {
+LargeString ContentOf(const Program& program) {
   return Encoder</*kOpenSizes=*/false>(program, nullptr).Encode();
 }
 
 ProgramStructure StructureOf(const Program& program) {
   OpenSizes sizes;
-  std::string bytes = Encoder</*kOpenSizes=*/true>(program, &sizes).Encode();
+  LargeString bytes = Encoder</*kOpenSizes=*/true>(program, &sizes).Encode();
   return {.bytes = std::move(bytes), .sizes = std::move(sizes).list()};
 }
 

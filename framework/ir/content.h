@@ -5,10 +5,10 @@
 #define MICA_FRAMEWORK_IR_CONTENT_H_
 
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
+#include "framework/base/large_vector.h"
 #include "framework/ir/program.h"
 
 namespace mica {
@@ -24,7 +24,7 @@ namespace mica {
 // Labels don't count: the Program's name, the names of values and variables,
 // the user's files and lines, unused declarations of opaque operators. Who
 // shares something by content must take labels from the Program at hand.
-std::string ContentOf(const Program& program);
+LargeString ContentOf(const Program& program);
 
 // What an open size is: those of one kind are told to be equal or not.
 enum class SizeKind : uint8_t {
@@ -50,7 +50,7 @@ struct OpenSize {
 // Programs of equal structure differ in sizes, and in what such constants hold,
 // alone: as many sizes, in the order of their first occurrence, in `sizes`.
 struct ProgramStructure {
-  std::string bytes;
+  LargeString bytes;
   std::vector<OpenSize> sizes;
 };
 ProgramStructure StructureOf(const Program& program);

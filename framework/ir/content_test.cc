@@ -27,7 +27,7 @@ const OpRegistry& Ops() {
   return registry;
 }
 
-std::string ContentOfText(absl::string_view text) {
+LargeString ContentOfText(absl::string_view text) {
   absl::StatusOr<Program> program = ParseProgram(text, Ops());
   EXPECT_THAT(program, IsOk()) << text;
   return program.ok() ? ContentOf(*program) : "";
@@ -57,7 +57,7 @@ TEST(ContentTest, LabelsDoNotCount) {
 
 // Each of these is another Program.
 TEST(ContentTest, EverythingElseCounts) {
-  const std::string content = ContentOfText(kProgram);
+  const LargeString content = ContentOfText(kProgram);
   const std::pair<const char*, const char*> kChanges[] = {
       {"alpha=0.5", "alpha=1"},
       {"alpha=0.5", "alpha=0.5000000000000001"},

@@ -50,7 +50,7 @@ class ControlChecker {
     return absl::InvalidArgumentError(
         absl::StrCat(op_.def->name(), ": ", message));
   }
-  const TensorType& type(ValueId id) const { return values_[id].type; }
+  const TensorType& type(ValueId id) const { return *values_[id].type; }
 
   absl::Status CheckBody(size_t index) const {
     const Program& body = *op_.bodies[index];
@@ -71,10 +71,10 @@ class ControlChecker {
       const Value& input = body.value(body.inputs()[i]);
       const Value& operand = values_[operands_[i]];
       const TensorType wanted =
-          i < num_carried_ ? OwnedType(operand.type) : operand.type;
-      if (input.type == wanted) continue;
+          i < num_carried_ ? OwnedType(*operand.type) : *operand.type;
+      if (*input.type == wanted) continue;
       return Error(absl::StrCat("'", name, "' has %", input.name, ": ",
-                                input.type.ToString(), " for %", operand.name,
+                                input.type->ToString(), " for %", operand.name,
                                 ", which is ", wanted.ToString()));
     }
     return absl::OkStatus();

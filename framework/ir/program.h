@@ -17,6 +17,7 @@
 #include "framework/ir/name_index.h"
 #include "framework/op/op_def.h"
 #include "framework/tensor/tensor_type.h"
+#include "framework/tensor/type_table.h"
 
 namespace mica {
 
@@ -43,8 +44,8 @@ enum class ValueKind : uint8_t { kInput, kVariable, kConstant, kResult };
 
 // What is computed with: an input, a variable, a constant or an op's result.
 struct Value {
-  std::string name;  // Without the "%"; unique in its Program.
-  TensorType type;
+  std::string name;                  // Without the "%"; unique in its Program.
+  const TensorType* type = nullptr;  // Its Program's.
   ValueKind kind = ValueKind::kResult;
   int32_t index = 0;   // Of the input, variable or constant, or of the Op.
   int32_t result = 0;  // Which of the Op's results.
@@ -111,7 +112,7 @@ class Program {
   int num_values() const { return static_cast<int>(values_.size()); }
   absl::Span<const Value> values() const { return values_; }
   const Value& value(ValueId id) const { return values_[id]; }
-  const TensorType& type(ValueId id) const { return values_[id].type; }
+  const TensorType& type(ValueId id) const { return *values_[id].type; }
   // kNoValue if no value has this name.
   ValueId FindValue(absl::string_view name) const;
   // Definitions of the opaque operators that occur, sorted by name.
@@ -127,6 +128,8 @@ class Program {
  private:
   friend class ProgramBuilder;
   std::string name_;
+  // Shared by copies of the Program, whose values have the same types.
+  std::shared_ptr<TypeTable> types_ = std::make_shared<TypeTable>();
   LargeVector<Value> values_;
   std::vector<ValueId> inputs_;
   std::vector<Variable> variables_;

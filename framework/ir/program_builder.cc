@@ -110,11 +110,12 @@ absl::StatusOr<ValueId> ProgramBuilder::AppendValue(std::string name,
         absl::StrCat("%", name, " is defined twice"));
   }
   program_.is_static_ = program_.is_static_ && type.is_static();
-  program_.values_.push_back(Value{.name = std::move(name),
-                                   .type = std::move(type),
-                                   .kind = kind,
-                                   .index = index,
-                                   .result = result});
+  program_.values_.push_back(
+      Value{.name = std::move(name),
+            .type = program_.types_->Intern(std::move(type)),
+            .kind = kind,
+            .index = index,
+            .result = result});
   return id;
 }
 
@@ -283,7 +284,7 @@ absl::StatusOr<absl::InlinedVector<ValueId, 1>> ProgramBuilder::CopyOp(
     const Value& value = from.value(id);
     MICA_ASSIGN_OR_RETURN(
         const ValueId result,
-        AppendValue(value.name, value.type, value.kind, index, value.result));
+        AppendValue(value.name, *value.type, value.kind, index, value.result));
     copy.results.push_back(result);
   }
   return copy.results;
@@ -307,9 +308,9 @@ absl::Status ProgramBuilder::AddUpdate(ValueId target, ValueId value) {
     return absl::InvalidArgumentError(absl::StrCat(
         "update of %", to.name, ": neither an input nor a variable"));
   }
-  if (!SameShape(to.type, type(value))) {
+  if (!SameShape(*to.type, type(value))) {
     return absl::InvalidArgumentError(
-        absl::StrCat("update of %", to.name, ": wants ", to.type.ToString(),
+        absl::StrCat("update of %", to.name, ": wants ", to.type->ToString(),
                      ", got ", type(value).ToString()));
   }
   if (!updated_.insert(target).second) {

@@ -319,7 +319,7 @@ class MemoryChecker {
                                        ? Home::kInput
                                        : Home::kVariable,
                            .index = target.index,
-                           .end = target.type.extent_bytes()};
+                           .end = target.type->extent_bytes()};
       MICA_RETURN_IF_ERROR(
           Annotate(CheckRead(range, update.value, NewContent(update.target)),
                    absl::StrCat("update of ", Name(update.target))));

@@ -187,7 +187,7 @@ TEST(SharingTest, AStoredPlanIsTheBuiltOne) {
 
 // Another Program than the one before, whatever it is: no Plan in common.
 TEST(SharingTest, DifferentProgramsHaveDifferentKeys) {
-  absl::flat_hash_map<std::string, std::string> texts;
+  absl::flat_hash_map<std::string, LargeString> texts;
   ForEachSeed(kNumSeeds, [&](uint64_t seed) {
     const Program program = RandomProgram(seed, AllOps());
     const PlanKey key = PlanKeyOf(program, {});

@@ -185,7 +185,7 @@ absl::Status Trainer::FindRateInputs() {
   std::vector<std::string> numbers, rates;
   for (const ValueId id : program.inputs()) {
     const Value& value = program.value(id);
-    if (value.type.rank() != 0 || !IsOneFloat(value.type)) continue;
+    if (value.type->rank() != 0 || !IsOneFloat(*value.type)) continue;
     numbers.push_back(value.name);
     if (absl::EndsWith(value.name, "lr") ||
         absl::EndsWith(value.name, "rate")) {
