@@ -145,10 +145,10 @@ TEST(ControlTest, LeavesOutWhatNobodyReads) {
       const Program program,
       ParseProgram(Loop("%d = aten.neg(%x) : f32[2,3]\nreturn %d, %n", "%j"),
                    AllOps()));
-  std::vector<OpId> kept;
+  LargeVector<OpId> kept;
   MICA_ASSERT_OK_AND_ASSIGN(const Program lean,
                             RemoveDeadOps(program, AllOps(), &kept));
-  EXPECT_EQ(kept, (std::vector<OpId>{0, 1, 2}));
+  EXPECT_EQ(kept, (LargeVector<OpId>{0, 1, 2}));
   const Op& loop = lean.ops()[0];
   EXPECT_EQ(loop.results.size(), 1u);
   EXPECT_EQ(BodyOperands(loop), std::vector<ValueId>{lean.inputs()[1]});

@@ -19,6 +19,7 @@
 #include "framework/base/status.h"
 #include "framework/ir/content.h"
 #include "framework/ir/control_flow.h"
+#include "framework/ir/program_builder.h"
 #include "framework/trace/recorder.h"
 
 namespace mica {
@@ -89,44 +90,61 @@ absl::StatusOr<Program> RunLast(Program program, const OpRegistry& ops) {
   return RunMerge(std::move(program), ops);
 }
 
-// Calls `visit(kind, number)` for each that StructureOf() may leave open. The
-// Program and its bodies are such as nobody else has seen, so not yet frozen;
-// of others, `visit` may write none.
-template <typename Visit>
-void ForEachSize(Program& program, Visit visit) {
-  const auto visit_all = [&](SizeKind kind, auto& sizes) {
-    for (int64_t& size : sizes) {
-      if (size >= 2) visit(kind, size);
-    }
-  };
-  for (ValueId id = 0; id < program.num_values(); ++id) {
-    auto& type = const_cast<TensorType&>(program.type(id));
-    visit_all(SizeKind::kDim, type.dims);
-    visit_all(SizeKind::kStride, type.strides);
-  }
-  for (const Op& op : program.ops()) {
-    auto& arguments = const_cast<Arguments&>(op.arguments);
-    for (size_t i = 0; i < arguments.size(); ++i) {
-      if (!op.def->schema().params[i].is_size) continue;
-      if (auto* size = std::get_if<int64_t>(&arguments[i])) {
-        if (*size >= 2) visit(SizeKind::kNumber, *size);
-      } else if (auto* sizes =
-                     std::get_if<std::vector<int64_t>>(&arguments[i])) {
-        visit_all(SizeKind::kDim, *sizes);
-      }
-    }
-    ForEachOwnBody(op, [&](Program& body) { ForEachSize(body, visit); });
+// Calls `visit(kind, number)` for each of these that may be left open.
+template <typename Sizes, typename Visit>
+void VisitSizes(SizeKind kind, Sizes& sizes, const Visit& visit) {
+  for (auto& size : sizes) {
+    if (size >= 2) visit(kind, size);
   }
 }
 
-// Spells no strides out that are row-major, as ProgramBuilder does. The Program
-// is as for ForEachSize().
-void ClearStrides(Program& program) {
-  for (ValueId id = 0; id < program.num_values(); ++id) {
-    auto& type = const_cast<TensorType&>(program.type(id));
-    if (!type.strides.empty() && type.is_row_major()) type.strides.clear();
+template <typename Type, typename Visit>
+void VisitType(Type& type, const Visit& visit) {
+  VisitSizes(SizeKind::kDim, type.dims, visit);
+  VisitSizes(SizeKind::kStride, type.strides, visit);
+}
+
+template <typename Args, typename Visit>
+void VisitArguments(const OpDef& def, Args& arguments, const Visit& visit) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!def.schema().params[i].is_size) continue;
+    if (auto* size = std::get_if<int64_t>(&arguments[i])) {
+      if (*size >= 2) visit(SizeKind::kNumber, *size);
+    } else if (auto* list = std::get_if<std::vector<int64_t>>(&arguments[i])) {
+      VisitSizes(SizeKind::kDim, *list, visit);
+    }
   }
-  for (const Op& op : program.ops()) ForEachOwnBody(op, &ClearStrides);
+}
+
+// Calls `visit(kind, number)` for each that StructureOf() may leave open.
+template <typename Visit>
+void ForEachSize(const Program& program, const Visit& visit) {
+  for (ValueId id = 0; id < program.num_values(); ++id) {
+    VisitType(program.type(id), visit);
+  }
+  for (const Op& op : program.ops()) {
+    VisitArguments(*op.def, op.arguments, visit);
+    for (const auto& body : op.bodies) ForEachSize(*body, visit);
+  }
+}
+
+// Sets each of them to `map(kind, number)`. Spells no strides out that are
+// row-major then, as ProgramBuilder does. Nobody else has seen the Program and
+// its bodies yet.
+template <typename Map>
+void MapSizes(Program& program, const Map& map) {
+  const auto visit = [&](SizeKind kind, int64_t& size) {
+    size = map(kind, size);
+  };
+  ProgramBuilder::MapTypes(program, [&](TensorType type) {
+    VisitType(type, visit);
+    if (!type.strides.empty() && type.is_row_major()) type.strides.clear();
+    return type;
+  });
+  for (const Op& op : program.ops()) {
+    VisitArguments(*op.def, const_cast<Arguments&>(op.arguments), visit);
+    ForEachOwnBody(op, [&](Program& body) { MapSizes(body, map); });
+  }
 }
 
 // Gives `program`, whose lines are numbers (origin.h), the constants of `from`,
@@ -263,10 +281,9 @@ absl::StatusOr<PassedProgram> PlanStructure::Apply(
   }
   PassedProgram passed{.program = passed_};
   OwnBodies(passed.program);
-  ForEachSize(passed.program, [&](SizeKind kind, int64_t& size) {
-    size = new_sizes.at({kind, size});
+  MapSizes(passed.program, [&](SizeKind kind, int64_t size) {
+    return new_sizes.at({kind, size});
   });
-  ClearStrides(passed.program);
   std::vector<const Op*> origins;
   ForEachOp(program, [&](const Op& op) { origins.push_back(&op); });
   MICA_RETURN_IF_ERROR(TakeConstants(program, origins, passed.program));

@@ -126,7 +126,7 @@ TEST(ContentTest, DeclarationsMayStandAnywhere) {
 // Names files on disks: it may change only with the first line of PlanSetting.
 TEST(ContentTest, HasOneFingerprintForEver) {
   EXPECT_EQ(FingerprintOf(ContentOfText(kProgram)).ToHex(),
-            "490e0d636f832b1cde8708f41ce96408");
+            "c896628bb64d31e679ada66365dbe6c9");
 }
 
 }  // namespace

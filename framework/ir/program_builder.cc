@@ -356,4 +356,16 @@ absl::StatusOr<Program> ProgramBuilder::BuildBody(
   return std::move(program_);
 }
 
+void ProgramBuilder::MapTypes(Program& program,
+                              absl::FunctionRef<TensorType(TensorType)> map) {
+  const std::shared_ptr<const TypeTable> old = program.types_;
+  program.types_ = std::make_shared<TypeTable>();
+  absl::flat_hash_map<const TensorType*, const TensorType*> mapped;
+  for (Value& value : program.values_) {
+    const auto [it, is_new] = mapped.try_emplace(value.type);
+    if (is_new) it->second = program.types_->Intern(map(*value.type));
+    value.type = it->second;
+  }
+}
+
 }  // namespace mica

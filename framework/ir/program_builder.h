@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -88,6 +89,11 @@ class ProgramBuilder {
   absl::StatusOr<Program> Build(absl::Span<const ValueId> outputs);
   // A body of a branch or a loop: some outputs may be kNoValue.
   absl::StatusOr<Program> BuildBody(absl::Span<const ValueId> outputs);
+
+  // Gives each value of `program`, which nobody else has seen yet, the type
+  // that `map` makes of its own. Copies of the Program keep theirs.
+  static void MapTypes(Program& program,
+                       absl::FunctionRef<TensorType(TensorType)> map);
 
  private:
   absl::StatusOr<ValueId> AddValue(absl::string_view name, TensorType type,
