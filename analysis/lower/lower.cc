@@ -489,14 +489,19 @@ absl::Status Lowering::LowerOpaque(const TapeCall& call) {
     return absl::UnimplementedError("an offset from the start of a storage");
   }
   MICA_ASSIGN_OR_RETURN(Schema schema, ParseSchema(call.schema));
+  bool writes_unsaid = false;
   for (int param : call.mutated_args) {
     if (schema.params[param].is_mutated) continue;
+    writes_unsaid = true;
     // ATen conceals this write; the Program says it.
     schema.params[param].is_mutated = true;
     schema.params[param].alias_set = absl::StrCat("hidden", param);
   }
-  // What goes by a name that we know is ours.
-  if (registry_.Find(schema.op) != nullptr) {
+  // What goes by a name that we know is ours. A call that writes and one that
+  // doesn't are two operators, whatever ATen calls them.
+  if (writes_unsaid) {
+    schema.op = absl::StrCat("torch.writing.", schema.op);
+  } else if (registry_.Find(schema.op) != nullptr) {
     schema.op = absl::StrCat("torch.", schema.op);
   }
   const std::string name = schema.op;

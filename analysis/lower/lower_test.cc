@@ -183,6 +183,29 @@ TEST(LowerTest, StatisticsThatACallWritesUnsaidAreResultsAndUpdates) {
   EXPECT_EQ(lowered.program.updates().size(), 2);
 }
 
+TEST(LowerTest, CallsThatWriteUnsaidAndThatDoNotStandSideBySide) {
+  TapeMaker maker;
+  const TapeTensorId x = maker.Input({4}, 0);
+  const TapeTensorId mean = maker.Input({4}, 1);
+  const TapeTensorId y = maker.Made({4}, 2);
+  const TapeTensorId z = maker.Made({4}, 3);
+  TapeTensorId from = x;
+  for (const TapeTensorId to : {y, z}) {
+    TapeCall& call = maker.Call("aten.mystery",
+                                {TapeTensorRef{from}, TapeTensorRef{mean}}, to);
+    call.schema = "aten::mystery(Tensor self, Tensor mean) -> Tensor";
+    if (to == y) call.mutated_args = {1};
+    from = to;
+  }
+  maker.tape().results = {z};
+  MICA_ASSERT_OK_AND_ASSIGN(LoweredTape lowered,
+                            LowerTape(maker.tape(), AllOps()));
+  const std::string text = Text(lowered.program);
+  EXPECT_THAT(text, HasSubstr("torch.writing.aten.mystery(%x, "));
+  EXPECT_THAT(text, HasSubstr(" = aten.mystery("));
+  EXPECT_EQ(lowered.program.updates().size(), 1);
+}
+
 TEST(LowerTest, AResultThatTheMaskLeavesOutIsAbsentThoughEagerMadeIt) {
   TapeMaker maker;
   const TapeTensorId grad = maker.Input({2, 3}, 0);

@@ -46,9 +46,12 @@ struct OpaqueState {
 };
 
 // "aten.add_.Tensor" as ATen's {"aten::add_", "Tensor"}; the same after
-// "torch.", which tells a form that Mica doesn't have from the one that it has.
+// "torch.", which tells a form that Mica doesn't have from the one that it has,
+// and after "torch.writing.", a form that writes what ATen's schema conceals.
 c10::OperatorName AtenName(absl::string_view name) {
-  absl::ConsumePrefix(&name, "torch.");
+  if (absl::ConsumePrefix(&name, "torch.")) {
+    absl::ConsumePrefix(&name, "writing.");
+  }
   const std::string op(name);
   const size_t first = op.find('.');
   const size_t second = op.find('.', first + 1);

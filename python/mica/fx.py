@@ -87,7 +87,9 @@ def to_fx(
 
 def overload_of(op: str) -> Any:
     """Torch's operator by the Program's name of it."""
-    space, name, *overload = op.removeprefix("torch.").split(".")
+    space, name, *overload = (
+        op.removeprefix("torch.").removeprefix("writing.").split(".")
+    )
     packet = getattr(getattr(torch.ops, space), name)
     return getattr(packet, overload[0] if overload else "default")
 

@@ -64,3 +64,21 @@ def test_a_training_step_is_eagers() -> None:
     for name, state in mine.state_dict().items():
         assert torch.equal(state, plain.state_dict()[name]), name
     assert mica.explain(compiled).hits >= 2
+
+
+def test_norms_that_learn_and_frozen_ones_are_one_graph() -> None:
+    """Only the former write their statistics, which ATen's schema conceals."""
+    torch.manual_seed(0)
+    mine = nn.Sequential(
+        nn.BatchNorm2d(3), nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)
+    )
+    mine.train()[2].eval()
+    plain = copy.deepcopy(mine)
+    compiled = mica.compile(mine, exact=True, fullgraph=True)
+    with torch.no_grad():
+        for _ in range(3):
+            x = torch.randn(2, 3, 8, 8)
+            assert torch.equal(compiled(x), plain(x))
+    for key, value in plain.state_dict().items():
+        assert torch.equal(mine.state_dict()[key], value), key
+    assert mica.explain(compiled).hits == 2
