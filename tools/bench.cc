@@ -228,6 +228,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanJobs(
   }
   const PlanOptions plan_options = PlanOptionsOf(options);
   std::vector<std::shared_ptr<const Plan>> all;
+  all.reserve(programs.size());
   const absl::Time start = absl::Now();
   for (const auto& program : programs) {
     MICA_ASSIGN_OR_RETURN(auto plan, plans.Get(program, plan_options));

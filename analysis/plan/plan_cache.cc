@@ -13,7 +13,8 @@ namespace mica {
 
 PlanCache::Setting PlanCache::SettingOf(const PlanOptions& options) {
   const Hook* hook = options.prepare_opaque.target<Hook>();
-  return {.text = PlanSettingOf(options),
+  return {.fields = PlanFieldsOf(options),
+          .has_opaque = options.prepare_opaque != nullptr,
           .opaque = hook == nullptr ? nullptr : *hook};
 }
 

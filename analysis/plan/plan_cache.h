@@ -78,8 +78,9 @@ class PlanCache {
   using Hook = Verdict (*)(const KernelRequest&);
   // What besides the Program tells two Plans apart.
   struct Setting {
-    std::string text;       // PlanSettingOf(options).
-    Hook opaque = nullptr;  // Of options.prepare_opaque, if it is a function.
+    PlanFields fields;
+    bool has_opaque = false;  // Whether there is options.prepare_opaque.
+    Hook opaque = nullptr;    // Of options.prepare_opaque, if it is a function.
     friend bool operator==(const Setting&, const Setting&) = default;
   };
   struct Entry {

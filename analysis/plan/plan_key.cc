@@ -1,5 +1,6 @@
 #include "analysis/plan/plan_key.h"
 
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -7,20 +8,38 @@
 #include "kernels/cpu/identity.h"
 
 namespace mica {
+namespace {
 
-std::string PlanSettingOf(const PlanOptions& options) {
+// Of the code and the processor, which stay as they are.
+const std::string& Identities() {
+  static const auto& identities = *new std::string(
+      absl::StrCat("\n", cpu::CodeIdentity(), "\n", cpu::CpuIdentity()));
+  return identities;
+}
+
+}  // namespace
+
+PlanFields PlanFieldsOf(const PlanOptions& options) {
   // All fields, so that a new one can't be forgotten here.
   const auto& [num_threads, queue, take_nanoseconds, num_streams,
                wait_nanoseconds, frozen, fuse, reuse_buffers, lend_above_bytes,
                prepare_opaque] = options;
+  return {
+      num_threads, queue, take_nanoseconds, num_streams,     wait_nanoseconds,
+      frozen,      fuse,  reuse_buffers,    lend_above_bytes};
+}
+
+std::string PlanSettingOf(const PlanOptions& options) {
+  const auto [num_threads, queue, take_nanoseconds, num_streams,
+              wait_nanoseconds, frozen, fuse, reuse_buffers, lend_above_bytes] =
+      PlanFieldsOf(options);
   return absl::StrCat(
       "threads=", num_threads, " queue=", queue,
       " take_nanoseconds=", take_nanoseconds, " streams=", num_streams,
       " wait_nanoseconds=", wait_nanoseconds, " frozen=", frozen,
       " fuse=", fuse, " reuse_buffers=", reuse_buffers,
       " lend_above_bytes=", lend_above_bytes,
-      " opaque=", prepare_opaque != nullptr, "\n", cpu::CodeIdentity(), "\n",
-      cpu::CpuIdentity());
+      " opaque=", options.prepare_opaque != nullptr, Identities());
 }
 
 PlanKey PlanKeyOf(const Program& program, const PlanOptions& options) {

@@ -4,7 +4,9 @@
 #ifndef MICA_ANALYSIS_PLAN_PLAN_KEY_H_
 #define MICA_ANALYSIS_PLAN_PLAN_KEY_H_
 
+#include <cstdint>
 #include <string>
+#include <tuple>
 
 #include "analysis/plan/plan.h"
 #include "framework/base/fingerprint.h"
@@ -25,6 +27,11 @@ struct PlanKey {
 
 // `program` must be static.
 PlanKey PlanKeyOf(const Program& program, const PlanOptions& options);
+
+// All fields of the options but the opaque operators' hook, to compare.
+using PlanFields =
+    std::tuple<int, bool, double, int, double, bool, bool, bool, int64_t>;
+PlanFields PlanFieldsOf(const PlanOptions& options);
 
 // The part of the key that isn't the Program's.
 std::string PlanSettingOf(const PlanOptions& options);
