@@ -90,6 +90,21 @@ TEST_F(ExecutorTest, UpdatesInputsAndVariablesAfterAllReads) {
   EXPECT_THAT(b, ElementsAre(1, 2));
 }
 
+TEST_F(ExecutorTest, CopiesTensorsWithoutMemory) {
+  const auto program = ParseShared(R"(program @nothing(%a: f32[0], %b: f32[0]) {
+  %s = aten.add.Tensor(%a, %b) : f32[0]
+  update %a = %b
+  update %b = %s
+  return %b
+}
+)");
+  const TensorView none = {.data = nullptr, .type = {.dims = {0}}};
+  MICA_ASSERT_OK_AND_ASSIGN(
+      std::vector<Tensor> results,
+      executor_->Run(program, {{"a", none}, {"b", none}}, {}, {}));
+  EXPECT_EQ(results[0].type().num_elements(), 0);
+}
+
 TEST_F(ExecutorTest, LeavesVariablesAloneWhenARunFails) {
   const auto program = ParseShared(R"(program @look(%i: i64[1]) {
   %w = variable "w" : f32[2,2]

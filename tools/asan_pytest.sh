@@ -25,6 +25,8 @@ fi
 [[ -x .venv/bin/python ]] || die "no .venv: run tools/test.sh first"
 build_preset asan-python
 
+# The second of the two writes to the standard error, whatever log_path says, and
+# ends the process; pytest leaves that stream alone with --capture=sys.
 preload=()
 for library in asan ubsan stdc++; do
   preload+=("$("${CXX:-c++}" -print-file-name="lib$library.so")")
@@ -40,7 +42,7 @@ LD_PRELOAD=$(IFS=: && echo "${preload[*]}") \
   UBSAN_OPTIONS=$options PYTHONMALLOC=malloc_debug \
   MICA_BUILD=$build MICA_REFERENCES=none PYTHONPATH=$build/python \
   .venv/bin/python -m pytest -o "pythonpath=$build/python tools tests" \
-  "${tests[@]}" || status=$?
+  --capture=sys "${tests[@]}" || status=$?
 for report in "$reports"/*; do
   # Not a warning, such as of a test that asks for more memory than there is.
   grep -qsE 'ERROR:|runtime error:' "$report" || continue

@@ -33,7 +33,8 @@ void ConvertRow(const PointwiseLoop& loop, const void* const* in, void* out,
 // A dense copy in one piece, of the number of bytes in its state.
 bool LaunchMemcpy(const void* state, void* const* args, LaunchContext&) {
   const int64_t bytes = *static_cast<const int64_t*>(state);
-  if (args[0] != args[1]) {
+  // Tensors without elements may have no memory, which memcpy() doesn't bear.
+  if (args[0] != args[1] && bytes > 0) {
     std::memcpy(args[1], args[0], static_cast<size_t>(bytes));
   }
   return true;
