@@ -1,6 +1,5 @@
 #include "analysis/plan/plan_key.h"
 
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,16 +7,6 @@
 #include "kernels/cpu/identity.h"
 
 namespace mica {
-namespace {
-
-// Of the code and the processor, which stay as they are.
-const std::string& Identities() {
-  static const auto& identities = *new std::string(
-      absl::StrCat("\n", cpu::CodeIdentity(), "\n", cpu::CpuIdentity()));
-  return identities;
-}
-
-}  // namespace
 
 PlanFields PlanFieldsOf(const PlanOptions& options) {
   // All fields, so that a new one can't be forgotten here.
@@ -39,7 +28,8 @@ std::string PlanSettingOf(const PlanOptions& options) {
       " wait_nanoseconds=", wait_nanoseconds, " frozen=", frozen,
       " fuse=", fuse, " reuse_buffers=", reuse_buffers,
       " lend_above_bytes=", lend_above_bytes,
-      " opaque=", options.prepare_opaque != nullptr, Identities());
+      " opaque=", options.prepare_opaque != nullptr, "\n", cpu::CodeIdentity(),
+      "\n", cpu::CpuIdentity());
 }
 
 PlanKey PlanKeyOf(const Program& program, const PlanOptions& options) {
