@@ -35,6 +35,7 @@ struct Purity {
   absl::flat_hash_set<absl::string_view> grad_attributes;
   const PyMethodDef* tp_new = nullptr;
   PyObject* tensor = nullptr;  // torch.Tensor.
+  PyTypeObject* attribute_getter = nullptr;
   PyTypeObject* script_function = nullptr;
 };
 Purity* purity = nullptr;
@@ -256,6 +257,7 @@ void AddTypes() {
         "operator.itemgetter"}) {
     add(path, &purity->callable_types);
   }
+  purity->attribute_getter = ResolveType("operator.attrgetter");
   purity->script_function = ResolveType("torch._C.ScriptFunction");
   if (PyRef itertools = Resolve("itertools")) {
     ForEachAttribute(itertools.get(), [](const std::string&, PyObject* value) {
@@ -476,10 +478,15 @@ bool IsPureCallableType(PyTypeObject* type) {
   return purity->callable_types.contains(type);
 }
 
+bool IsAttributeGetterType(PyTypeObject* type) {
+  return type == purity->attribute_getter;
+}
+
 bool IsScriptFunctionType(PyTypeObject* type) {
   return purity->script_function != nullptr &&
          PyType_IsSubtype(type, purity->script_function);
 }
+
 bool IsPureScriptNode(absl::string_view kind) {
   if (!absl::ConsumePrefix(&kind, "aten::")) {
     return Contains(kPureScriptNodes, kind);

@@ -95,6 +95,8 @@ FunctionKind KindOfFunction(PyObject* function);
 // Whether an object of a C type is a function of its own that has no effect
 // (numpy.ufunc).
 bool IsPureCallableType(PyTypeObject* type);
+// operator.attrgetter.
+bool IsAttributeGetterType(PyTypeObject* type);
 // torch.jit.ScriptFunction.
 bool IsScriptFunctionType(PyTypeObject* type);
 // Whether nodes of this kind in TorchScript ("aten::mul", "prim::If") do what

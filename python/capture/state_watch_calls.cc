@@ -88,17 +88,6 @@ bool IsPureScript(PyObject* owner, int depth) {
   return true;
 }
 
-PyTypeObject* AttributeGetterType() {
-  static PyTypeObject* type = [] {
-    const PyRef module = PyRef::Steal(PyImport_ImportModule("operator"));
-    PyObject* found =
-        module ? PyObject_GetAttrString(module.get(), "attrgetter") : nullptr;
-    if (found == nullptr) PyErr_Clear();
-    return reinterpret_cast<PyTypeObject*>(found);
-  }();
-  return type;
-}
-
 // True for C code that depends on nothing but its arguments.
 bool IsPureCall(PyObject* callable) {
   if (PyType_Check(callable)) {
@@ -181,7 +170,7 @@ void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
     return CallAnnotated(*known, callable, args, keyword_names);
   }
   if (IsScriptFunctionType(type)) return CallScript(callable, args);
-  if (type == AttributeGetterType()) return GetAttributes(callable, args);
+  if (IsAttributeGetterType(type)) return GetAttributes(callable, args);
   if (IsPureCallableType(type)) {
     makes_array_ = true;
     TouchType(type);
