@@ -77,6 +77,7 @@ class StateWatch final : public StreamListener {
     is_making_tensor_ = makes_constant_ = shares_array_ = makes_array_ = false;
     makes_iterator_ = is_allocating_ = gives_address_ = false;
     takes_from_array_ = false;
+    stored_ = nullptr;
     host_op_ = nullptr;
     host_operands_.clear();
     annotated_ = nullptr;
