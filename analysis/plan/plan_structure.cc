@@ -128,9 +128,8 @@ void ForEachSize(const Program& program, const Visit& visit) {
   }
 }
 
-// Sets each of them to `map(kind, number)`. Spells no strides out that are
-// row-major then, as ProgramBuilder does. Nobody else has seen the Program and
-// its bodies yet.
+// Sets each of them to `map(kind, number)`. Nobody else has seen the Program
+// and its bodies yet.
 template <typename Map>
 void MapSizes(Program& program, const Map& map) {
   const auto visit = [&](SizeKind kind, int64_t& size) {
@@ -138,7 +137,6 @@ void MapSizes(Program& program, const Map& map) {
   };
   ProgramBuilder::MapTypes(program, [&](TensorType type) {
     VisitType(type, visit);
-    if (!type.strides.empty() && type.is_row_major()) type.strides.clear();
     return type;
   });
   for (const Op& op : program.ops()) {

@@ -70,6 +70,12 @@ absl::Status CheckType(absl::string_view name, const TensorType& type) {
   return absl::OkStatus();
 }
 
+// One form for each layout, so that equal Programs print as equal text.
+TensorType InOneForm(TensorType type) {
+  if (!type.strides.empty() && type.is_row_major()) type.strides.clear();
+  return type;
+}
+
 }  // namespace
 
 ProgramBuilder::ProgramBuilder(const OpRegistry& registry,
@@ -95,9 +101,8 @@ absl::StatusOr<ValueId> ProgramBuilder::AddValue(absl::string_view name,
     } while (program_.values_by_name_.Find(unique) != kNoValue);
   }
   MICA_RETURN_IF_ERROR(CheckType(unique, type));
-  // One form for each layout, so that equal Programs print as equal text.
-  if (!type.strides.empty() && type.is_row_major()) type.strides.clear();
-  return AppendValue(std::move(unique), std::move(type), kind, index, result);
+  return AppendValue(std::move(unique), InOneForm(std::move(type)), kind, index,
+                     result);
 }
 
 absl::StatusOr<ValueId> ProgramBuilder::AppendValue(std::string name,
@@ -358,12 +363,13 @@ absl::StatusOr<Program> ProgramBuilder::BuildBody(
 
 void ProgramBuilder::MapTypes(Program& program,
                               absl::FunctionRef<TensorType(TensorType)> map) {
-  const std::shared_ptr<const TypeTable> old = program.types_;
+  const std::shared_ptr<const TypeTable> old = program.types_;  // Still read.
   program.types_ = std::make_shared<TypeTable>();
   absl::flat_hash_map<const TensorType*, const TensorType*> mapped;
   for (Value& value : program.values_) {
     const auto [it, is_new] = mapped.try_emplace(value.type);
-    if (is_new) it->second = program.types_->Intern(map(*value.type));
+    if (is_new)
+      it->second = program.types_->Intern(InOneForm(map(*value.type)));
     value.type = it->second;
   }
 }
