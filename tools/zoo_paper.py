@@ -1,7 +1,7 @@
 """Eight models like those on which capture by watching was first published.
 
 Random weights, no downloads. In each, the structure that makes capture hard is
-the real one; sizes are those of the published models, or small.
+the real one; sizes of models and inputs are those published, or small.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from vision_operators import define_vision_operators
 from zoo import Inputs, Size, torchvision_model
 
 Build = Callable[[Size], nn.Module]
-Data = Callable[[], Inputs]
+Data = Callable[[Size], Inputs]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Entry:
     Attributes:
       name: As tables show it.
       build: Makes the module in a size, weights from the global seed.
-      data: Positional and keyword arguments, from the global seed.
+      data: Positional and keyword arguments in a size, from the global seed.
       score: One number of what the model returned, f32[].
     """
 
@@ -44,24 +44,35 @@ class Entry:
         torch.manual_seed(0)
         return self.build(size)
 
-    def make_data(self) -> Inputs:
+    def make_data(self, size: Size = "small") -> Inputs:
         """Returns the arguments; the same at each call."""
         torch.manual_seed(1)
-        return self.data()
+        return self.data(size)
 
 
-def _images(batch: int, side: int) -> Data:
-    return lambda: ((torch.randn(batch, 3, side, side),), {})
+def _images(batch: int, side: int, published_side: int) -> Data:
+    """Images of a batch, or one as published."""
+
+    def data(size: Size) -> Inputs:
+        if size == "full":
+            return (torch.randn(1, 3, published_side, published_side),), {}
+        return (torch.randn(batch, 3, side, side),), {}
+
+    return data
 
 
-def _tokens(batch: int, length: int) -> Data:
-    return lambda: (
-        (),
-        {
-            "input_ids": torch.randint(3, 100, (batch, length)),
-            "attention_mask": torch.ones(batch, length, dtype=torch.long),
-        },
-    )
+def _tokens(length: int, published_length: int) -> Data:
+    """Two sentences, or one as published."""
+
+    def data(size: Size) -> Inputs:
+        full = size == "full"
+        shape = (1, published_length) if full else (2, length)
+        return (), {
+            "input_ids": torch.randint(3, 100, shape),
+            "attention_mask": torch.ones(*shape, dtype=torch.long),
+        }
+
+    return data
 
 
 # What the small text models share.
@@ -107,9 +118,10 @@ def _align(size: Size) -> nn.Module:
     )
 
 
-def _align_data() -> Inputs:
-    arguments = _tokens(2, 12)()[1]
-    return (), arguments | {"pixel_values": torch.randn(2, 3, 64, 64)}
+def _align_data(size: Size) -> Inputs:
+    images, _ = _images(2, 64, 289)(size)
+    _, arguments = _tokens(12, 64)(size)
+    return (), arguments | {"pixel_values": images[0]}
 
 
 class _UpBlock(nn.Module):
@@ -280,7 +292,7 @@ ENTRIES = [
     Entry(
         "BERT",
         _text("Bert", 12),
-        _tokens(2, 16),
+        _tokens(16, 256),
         lambda y: y.last_hidden_state.square().mean(),
     ),
     Entry(
@@ -291,22 +303,37 @@ ENTRIES = [
             relative_attention=True,
             pos_att_type=["c2p", "p2c"],
         ),
-        _tokens(2, 16),
+        _tokens(16, 256),
         lambda y: y.last_hidden_state[:, 0].square().mean(),
     ),
     Entry(
         "DenseNet",
         torchvision_model("densenet121"),
-        _images(1, 64),
+        _images(1, 64, 224),
         lambda y: y.square().mean(),
     ),
-    Entry("MonoDepth", lambda _: _DepthNet(), _images(1, 64), _mean_of_all),
-    Entry("quantised", _quantised, _images(4, 32), lambda y: y.square().mean()),
+    Entry(
+        "MonoDepth",
+        lambda _: _DepthNet(),
+        _images(1, 64, 256),
+        _mean_of_all,
+    ),
+    Entry(
+        "quantised",
+        _quantised,
+        _images(4, 32, 224),
+        lambda y: y.square().mean(),
+    ),
     Entry(
         "ResNet",
         torchvision_model("resnet18"),
-        _images(2, 64),
+        _images(2, 64, 224),
         lambda y: y.square().mean(),
     ),
-    Entry("Trident", lambda _: _TridentTrunk(), _images(2, 64), _mean_of_all),
+    Entry(
+        "Trident",
+        lambda _: _TridentTrunk(),
+        _images(2, 64, 224),
+        _mean_of_all,
+    ),
 ]
