@@ -30,8 +30,9 @@ void InitCapture(const std::string& torch_dir, const std::string& mica_dir) {
 CallKind KindOf(const std::string& word) {
   if (word == "pure") return CallKind::kPure;
   if (word == "host") return CallKind::kHost;
+  if (word == "number") return CallKind::kAsk;
   if (word == "ends_graph") return CallKind::kEndsGraph;
-  throw nb::value_error("wants pure, host or ends_graph");
+  throw nb::value_error("wants pure, host, number or ends_graph");
 }
 
 void AnnotateCallable(nb::handle callable, const std::string& kind,

@@ -23,6 +23,10 @@ constexpr int kMaxRefusals = 4;
 constexpr int kMaxIdleCaptures = 24;
 // Records that differ in sizes only that are expected to vary.
 constexpr int kMaxSizes = 64;
+// Captures for what was drawn after which that is asked: has each of them been
+// worth so many hits?
+constexpr int64_t kMaxOutcomes = 12;
+constexpr int64_t kHitsOfOutcome = 16;
 // Calls in a row by pieces of which none was a graph.
 constexpr int kMaxIdleSplitCalls = 8;
 // Times that a callable in pieces is tried as a whole again, after calls in
@@ -276,6 +280,7 @@ PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
   }
   attempt_.guards.FindVarying(&options_.capture.varying);
   attempt_ = Attempt();
+  if (miss != nullptr && miss->kind == "draw") NoteOutcome();
   options_.capture.looks_on = !options_.fullgraph;
   std::unique_ptr<Record> record = Record::Capture(
       callable_.get(), args, options_.capture, &result, &refusal, &attempt_);
@@ -303,6 +308,20 @@ PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
     return RaiseRefusal(refusal.ToString());
   }
   return result.release();
+}
+
+void Compiled::NoteOutcome() {
+  ++captures_by_draws_;
+  const bool is_worth_it = captures_by_draws_ < kMaxOutcomes ||
+                           hits_ >= kHitsOfOutcome * captures_by_draws_;
+  if (is_worth_it || options_.fullgraph) return;
+  options_.capture.follow_draws = false;
+  records_.erase(std::remove_if(records_.begin(), records_.end(),
+                                [](const std::shared_ptr<Record>& record) {
+                                  return !record->draws().empty();
+                                }),
+                 records_.end());
+  captures_without_hit_ = 0;
 }
 
 bool Compiled::KeepBound() {
@@ -482,6 +501,8 @@ void Compiled::Reset() {
   num_retries_ = idle_split_calls_ = 0;
   options_.capture.varying = VaryingNumbers();
   options_.capture.follow_numbers = true;
+  options_.capture.follow_draws = true;
+  captures_by_draws_ = 0;
 }
 
 PyObject* Compiled::Report() const {

@@ -52,7 +52,8 @@ class Compiled {
   PyObject* CallEagerly(const CallArgs& args);
 
   // For the stance "check" (mica/check.py). What a hit may touch of the
-  // program's state: DescribeTouched() of the record that fits, or None.
+  // program's state: a list of DescribeTouched() of the records that may serve
+  // it, which what is drawn or computed decides.
   PyObject* Touched(const CallArgs& args) const;
   // Serves the call, but for its calls into the world outside: (result, those
   // calls); None if no record serves it.
@@ -116,6 +117,9 @@ class Compiled {
   // kMaxSizes. True if the first record is such a further size.
   bool KeepBound();
   void AddRecord(std::shared_ptr<Record> record);
+  // A call is captured since what was drawn came out otherwise than in the
+  // record. Where that goes on, what is drawn ends the graph from now on.
+  void NoteOutcome();
   PyObject* RaiseRefusal(const std::string& text) const;
   std::string WhyUnserved(const Miss* miss) const;
   PyObject* RaiseUnserved(const std::string& why) const;
@@ -143,9 +147,11 @@ class Compiled {
   bool goes_by_pieces_ = false;
   int64_t split_calls_ = 0;
   std::string unserved_;
-  int num_retries_ = 0;       // Of the whole, after pieces that met no cut.
-  int idle_split_calls_ = 0;  // In a row, without a graph.
+  std::vector<PyRef> readings_;  // Of the last Rehearse(), for Watch().
+  int num_retries_ = 0;          // Of the whole, after pieces that met no cut.
+  int idle_split_calls_ = 0;     // In a row, without a graph.
   int captures_without_hit_ = 0;
+  int64_t captures_by_draws_ = 0;
   Attempt attempt_;  // The last refused run.
 };
 

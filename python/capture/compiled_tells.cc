@@ -30,9 +30,17 @@ PyObject* Compiled::Describe() const {
 }
 
 PyObject* Compiled::Touched(const CallArgs& args) const {
-  const std::shared_ptr<Record> record = Fitting(args);
-  if (record == nullptr) Py_RETURN_NONE;
-  return DescribeTouched(*record).release();
+  const TorchState now = TorchState::Current();
+  PyRef list = PyRef::Steal(PyList_New(0));
+  for (const auto& record : records_) {
+    Record::BoundCall bound;
+    if (!record->Matches(args, now, &bound, nullptr)) continue;
+    const PyRef item = DescribeTouched(*record);
+    if (!list || !item || PyList_Append(list.get(), item.get()) != 0) {
+      return nullptr;
+    }
+  }
+  return list.release();
 }
 
 PyObject* Compiled::Rehearse(const CallArgs& args) {
@@ -40,11 +48,12 @@ PyObject* Compiled::Rehearse(const CallArgs& args) {
   for (size_t i = 0; i < records_.size(); ++i) {
     const std::shared_ptr<Record> record = records_[i];
     PyRef result;
-    std::vector<HostCall> calls;
-    switch (record->Serve(args, now, &result, nullptr, &calls)) {
+    Rehearsal rehearsal;
+    switch (record->Serve(args, now, &result, nullptr, &rehearsal)) {
       case Record::Outcome::kHit:
         NoteHit(record);
-        return Pair(std::move(result), DescribeCalls(calls));
+        readings_ = std::move(rehearsal.readings);
+        return Pair(std::move(result), DescribeCalls(rehearsal.calls));
       case Record::Outcome::kMiss:
         continue;
       case Record::Outcome::kFailed:
@@ -56,11 +65,11 @@ PyObject* Compiled::Rehearse(const CallArgs& args) {
 
 PyObject* Compiled::Watch(const CallArgs& args) {
   PyRef result;
-  std::vector<HostCall> calls;
-  const Refusal refusal =
-      Record::Watch(callable_.get(), args, options_.capture, &result, &calls);
+  Rehearsal rehearsal{.readings = std::exchange(readings_, {})};
+  const Refusal refusal = Record::Watch(callable_.get(), args, options_.capture,
+                                        &result, &rehearsal);
   if (!result) return nullptr;
-  if (!refusal) return Pair(std::move(result), DescribeCalls(calls));
+  if (!refusal) return Pair(std::move(result), DescribeCalls(rehearsal.calls));
   return Pair(std::move(result),
               PyRef::Steal(PyUnicode_FromString(refusal.ToString().c_str())));
 }

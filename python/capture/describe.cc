@@ -107,8 +107,8 @@ class RecordDescriber {
 
   static PyRef Numbers(const HostInputs& inputs) {
     return ToList(inputs.sources(), [](const HostInputs::Source& source) {
-      PyObject* now = source.node >= 0 ? source.recorded.get()
-                                       : HostInputs::FindItem(source);
+      PyObject* now =
+          source.dict ? HostInputs::FindItem(source) : source.recorded.get();
       return ToTuple({ToNumber(source.node), ToText(source.note.path),
                       OrNone(PyRef::Share(now))});
     });
@@ -173,11 +173,17 @@ class RecordDescriber {
     for (const Gradients::Leaf& leaf : record.gradients_.leaves()) {
       if (leaf.tensor) leaves.push_back(leaf.tensor);
     }
+    bool asks = false;
+    for (const Draw& draw : record.draws_.draws()) {
+      asks |= draw.kind != Draw::Kind::kGenerator;
+    }
     const bool ok =
         put("states", ToList(record.states(), OrNone)) &&
         put("leaves", Objects(leaves)) &&
-        put("calls", PyRef::Share(record.effects_.calls_.empty() ? Py_False
+        put("calls",
+            PyRef::Share(record.effects_.calls_.empty() && !asks ? Py_False
                                                                  : Py_True)) &&
+        put("generators", ToList(record.draws_.generators(), OrNone)) &&
         put("written",
             ToList(record.effects_.places(),
                    [](const StatePlace& place) {

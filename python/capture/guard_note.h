@@ -16,7 +16,8 @@ struct GuardNote {
 };
 
 struct Miss {
-  // Few and stable, to count by: "input", "state", "torch state", "host read".
+  // Few and stable, to count by: "input", "state", "torch state", "host read",
+  // "draw".
   std::string kind;
   GuardNote note;
   std::string expected;

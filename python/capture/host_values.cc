@@ -9,6 +9,7 @@
 namespace mica {
 
 PyObject* HostInputs::FindItem(const Source& source) {
+  if (!source.dict) return nullptr;
   PyObject* item = PyDict_GetItemWithError(source.dict.get(), source.key.get());
   if (item == nullptr) PyErr_Clear();
   return item;
@@ -29,6 +30,10 @@ bool HostInputs::Read(const BoundInputs& inputs, std::vector<double>* values,
                       Miss* miss) const {
   values->clear();
   for (const Source& source : sources_) {
+    if (source.draw >= 0) {
+      values->push_back(0);
+      continue;
+    }
     PyObject* number =
         source.node < 0 ? FindItem(source) : inputs.objects[source.node];
     PyTypeObject* type = Py_TYPE(source.recorded.get());
@@ -51,7 +56,8 @@ bool HostInputs::Read(const BoundInputs& inputs, std::vector<double>* values,
 
 void HostInputs::AppendText(std::vector<std::string>* lines) const {
   for (const Source& source : sources_) {
-    if (source.node >= 0) continue;  // Told among the arguments.
+    // Told among the arguments, and the effects.
+    if (source.node >= 0 || source.draw >= 0) continue;
     lines->push_back(absl::StrCat(source.note.path, " is any ",
                                   TypeName(Py_TYPE(source.recorded.get()))));
   }
@@ -106,6 +112,15 @@ void HostValues::AddInput(PyObject* number, PyObject* original, int index,
                  .note = {.path = std::move(path)},
                  .recorded = PyRef::Share(number)};
   Add(number, std::move(node));
+}
+
+HostValues::Id HostValues::AddDraw(PyObject* number, int draw, GuardNote note) {
+  Node node;
+  node.tape.kind = TapeHostValue::Kind::kInput;
+  node.tape.name = note.path;
+  node.source = {
+      .draw = draw, .note = std::move(note), .recorded = PyRef::Share(number)};
+  return Add(number, std::move(node));
 }
 
 HostValues::Id HostValues::AddRead(PyObject* number, int32_t call,

@@ -48,7 +48,8 @@ class HostInputs {
  public:
   struct Source {
     PyRef dict, key;  // An item; or, if null,
-    int node = -1;    // an argument.
+    int node = -1;    // an argument; or
+    int draw = -1;    // what the record's draw of this number gives.
     GuardNote note;
     PyRef recorded;
   };
@@ -57,7 +58,8 @@ class HostInputs {
   void Add(Source source) { sources_.push_back(std::move(source)); }
   bool empty() const { return sources_.empty(); }
   absl::Span<const Source> sources() const { return sources_; }
-  // Reads all; false if one is no such number any more.
+  // Reads all but what is drawn, which is left 0; false if one is no such
+  // number any more.
   bool Read(const BoundInputs& inputs, std::vector<double>* values,
             Miss* miss) const;
   void AppendText(std::vector<std::string>* lines) const;
@@ -68,12 +70,12 @@ class HostInputs {
 };
 
 // Follows floats and ints by identity while a program runs. A number is *known*
-// if it came from a varying number or from a tensor, directly or by arithmetic
-// that a Program can repeat; it is then an object of its own, small ints too.
-// Of a comparison the outcome is kept, not the number. A known number that the
-// program uses in any other way (prints it, takes it for an index) is *exact*:
-// a record is valid only while what it came from has the recorded value.
-// Single-thread.
+// if it came from a varying number, a draw or a tensor, directly or by
+// arithmetic that a Program can repeat; it is then an object of its own, small
+// ints too. Of a comparison the outcome is kept, not the number. A known number
+// that the program uses in any other way (prints it, takes it for an index) is
+// *exact*: a record is valid only while what it came from has the recorded
+// value. Single-thread.
 class HostValues {
  public:
   // Index in the list that Finish() gives; -1 for a number not known.
@@ -93,6 +95,8 @@ class HostValues {
   }
   void AddInput(PyObject* number, PyObject* original, int node,
                 std::string path);
+  // What the `draw`-th draw of the run gave.
+  Id AddDraw(PyObject* number, int draw, GuardNote note);
   // What call `call` of the tape gave as its output `output`.
   Id AddRead(PyObject* number, int32_t call, int32_t output);
   // `result`, an object of its own, is `op` of numbers, one of them known; true

@@ -21,6 +21,7 @@ Observation::Observation(std::string title)
   watch.SetOnMade([this](PyObject* tensor) { recorder.AddConstant(tensor); });
   watch.SetOnHostCall(
       [this](bool begins) { begins ? recorder.Stop() : recorder.Start(); });
+  watch.SetNumCalls([this] { return recorder.num_calls(); });
   watch.SetOnStepEnd(
       [this](PyObject** result, bool entered) { EndStep(result, entered); });
 }

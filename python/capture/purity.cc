@@ -74,7 +74,8 @@ void Add(PyObject* callable, CallKind kind) {
   if (const PyMethodDef* method = MethodDefOf(callable)) {
     purity->functions[method] = {.kind = kind};
   } else if (Py_TYPE(callable) == &PyWrapperDescr_Type ||
-             PyType_Check(callable) || IsCythonFunction(callable)) {
+             PyType_Check(callable) || PyFunction_Check(callable) ||
+             IsCythonFunction(callable)) {
     Py_INCREF(callable);  // For the life of the process, as the table.
     purity->objects[callable] = {.kind = kind};
   }
@@ -213,6 +214,10 @@ void AddPython() {
                           "numpy.random.Generator"}) {
     AddMethods(path, CallKind::kDraw);
   }
+  for (const auto name : kRandomMethods) {
+    Add(absl::StrCat("random.Random.", name), CallKind::kDraw);
+  }
+  for (const auto path : kClocks) Add(path, CallKind::kClock);
   for (const auto path : kSeeded) Add(path, CallKind::kSeeds);
   for (const char* type : {"_thread.LockType", "_thread.RLock"}) {
     for (const char* name : {"acquire", "release", "__enter__", "__exit__"}) {
@@ -458,6 +463,11 @@ bool Annotate(PyObject* callable, CallAnnotation annotation) {
 }
 
 void DropAnnotation(const void* callable) { purity->users.erase(callable); }
+
+bool IsOtherGeneratorMethod(absl::string_view name) {
+  return Contains(kOtherGeneratorMethods, name) ||
+         (absl::StartsWith(name, "_") && !Contains(kRandomMethods, name));
+}
 
 bool IsPureType(PyTypeObject* type) {
   return purity->pure_types.contains(type);

@@ -30,6 +30,8 @@ enum class CallKind {
   kSeeds,           // Makes a generator, from a seed that has to be there.
   kLock,            // A lock's method that takes it or gives it back.
   kDraw,            // Draws from the generator it is a method of, or seeds it.
+  kAsk,             // Gives a number of the world outside, and changes nothing.
+  kClock,           // As kAsk; the time, or how much of it has passed.
   kNew,             // tp_new of a type: as calling the type.
   kMakesTensor,     // As kPure; fills a new tensor with Python's values.
   kReadsOffset,     // As kPure; where a tensor lies in its storage.
@@ -82,6 +84,9 @@ CallKind KindOfBuiltin(PyObject* callable);
 // error set for what has no identity of its own: bound methods.
 bool Annotate(PyObject* callable, CallAnnotation annotation);
 void DropAnnotation(const void* callable);
+// Whether a method of a random generator, of this name, is none that a record
+// repeats.
+bool IsOtherGeneratorMethod(absl::string_view name);
 // Whether objects of a C type are made without effect, from the arguments.
 bool IsPureType(PyTypeObject* type);
 // torch.empty, Tensor.new_empty and their like.

@@ -306,6 +306,40 @@ constexpr absl::string_view kPureTypes[] = {
 };
 // All types of itertools are added.
 
+// Methods of random.Random in Python that give a number, or seed it. Others are
+// followed: what they draw, they draw by these.
+constexpr absl::string_view kRandomMethods[] = {"_randbelow_with_getrandbits",
+                                                "betavariate",
+                                                "binomialvariate",
+                                                "expovariate",
+                                                "gammavariate",
+                                                "gauss",
+                                                "lognormvariate",
+                                                "normalvariate",
+                                                "paretovariate",
+                                                "randint",
+                                                "randrange",
+                                                "seed",
+                                                "triangular",
+                                                "uniform",
+                                                "vonmisesvariate",
+                                                "weibullvariate"};
+// Methods of generators that no record repeats: they tell or change their whole
+// state, or change an argument.
+constexpr absl::string_view kOtherGeneratorMethods[] = {
+    "getstate", "setstate", "get_state", "set_state",
+    "shuffle",  "permuted", "spawn"};
+constexpr absl::string_view kClocks[] = {"time.time",
+                                         "time.time_ns",
+                                         "time.perf_counter",
+                                         "time.monotonic",
+                                         "time.process_time",
+                                         "time.thread_time",
+                                         "time.perf_counter_ns",
+                                         "time.monotonic_ns",
+                                         "time.process_time_ns",
+                                         "time.thread_time_ns"};
+
 // They make a generator of random numbers, from a seed if they get one.
 constexpr absl::string_view kSeeded[] = {"numpy.random.RandomState",
                                          "numpy.random.default_rng"};

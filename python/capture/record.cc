@@ -71,9 +71,20 @@ bool Record::MatchesAll(const CallArgs& args, const TorchState& now,
   return memory_.Check(bound->inputs.tensors, bound->states, miss);
 }
 
+Draws::Outcome Record::MakeDraws(BoundCall* bound, Draws::Made* made,
+                                 Miss* miss) const {
+  if (!draws_.empty()) {
+    const Draws::Outcome outcome =
+        draws_.Make(absl::MakeSpan(bound->numbers), made, miss);
+    if (outcome != Draws::Outcome::kMade) return outcome;
+  }
+  if (outcomes_.Check(bound->numbers, miss)) return Draws::Outcome::kMade;
+  made->Undo();
+  return Draws::Outcome::kMiss;
+}
+
 Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
-                              PyRef* result, Miss* miss,
-                              std::vector<HostCall>* withheld) {
+                              PyRef* result, Miss* miss, Rehearsal* rehearsal) {
   BoundCall bound = std::move(bound_);
   const absl::Cleanup keep = [&] {
     bound.gradients.clear();
@@ -90,11 +101,24 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
   const absl::Cleanup drop = [&] {
     for (PyObject* object : bound.inputs.objects) Py_DECREF(object);
   };
+  Draws::Made made;
+  switch (MakeDraws(&bound, &made, miss)) {
+    case Draws::Outcome::kMade:
+      break;
+    case Draws::Outcome::kMiss:
+      return Outcome::kMiss;
+    case Draws::Outcome::kFailed:
+      return Outcome::kFailed;
+    case Draws::Outcome::kRaised:
+      return Outcome::kHit;
+  }
   std::vector<PyRef> tensors;
   std::vector<double> numbers;
   const absl::Status status =
       graph_->Run(bound.inputs.tensors, bound.states, bound.numbers,
                   gradients_.Replaced(bound.inputs), &tensors, &numbers);
+  // What comes next draws the same numbers. For DataLoss all else was done.
+  if (!status.ok() && !absl::IsDataLoss(status)) made.Undo();
   if (absl::IsAborted(status)) {
     if (miss != nullptr) {
       *miss = {.kind = "host read",
@@ -127,8 +151,11 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
   for (const PyRef& tensor : tensors) objects.push_back(tensor.get());
   std::vector<PyRef> left;
   *result = PyRef::Steal(result_.Make(objects, numbers, bound.inputs, &left));
-  if (*result && !(effects_.Apply(left, withheld) &&
-                   argument_changes_.Apply(bound.inputs, left))) {
+  if (rehearsal != nullptr) rehearsal->readings = std::move(made.readings);
+  if (*result &&
+      !(effects_.Apply(left,
+                       rehearsal == nullptr ? nullptr : &rehearsal->calls) &&
+        argument_changes_.Apply(bound.inputs, left))) {
     *result = PyRef();
   }
   ++hits;
@@ -144,6 +171,7 @@ int Record::Traverse(visitproc visit, void* arg) const {
   if (const int stop = slots_.Traverse(visit, arg)) return stop;
   if (const int stop = gradients_.Traverse(visit, arg)) return stop;
   if (const int stop = host_inputs_.Traverse(visit, arg)) return stop;
+  if (const int stop = draws_.Traverse(visit, arg)) return stop;
   if (graph_ != nullptr) {
     if (const int stop = graph_->Traverse(visit, arg)) return stop;
   }
@@ -153,7 +181,8 @@ int Record::Traverse(visitproc visit, void* arg) const {
 }
 
 std::vector<std::string> Record::EffectsToText() const {
-  std::vector<std::string> lines = effects_.ToText();
+  std::vector<std::string> lines = draws_.ToText();
+  for (std::string& line : effects_.ToText()) lines.push_back(std::move(line));
   for (std::string& line : argument_changes_.ToText()) {
     lines.push_back(std::move(line));
   }

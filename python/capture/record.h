@@ -9,10 +9,12 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "python/capture/argument_changes.h"
+#include "python/capture/draws.h"
 #include "python/capture/effects.h"
 #include "python/capture/gradients.h"
 #include "python/capture/graph.h"
 #include "python/capture/guard_note.h"
+#include "python/capture/host_outcomes.h"
 #include "python/capture/host_values.h"
 #include "python/capture/input_guards.h"
 #include "python/capture/memory_guards.h"
@@ -38,6 +40,9 @@ struct CaptureOptions {
   // Whether numbers read from tensors are followed, so that they may differ
   // at each run; else each has to be the recorded one.
   bool follow_numbers = true;
+  // Whether what the program draws or asks the world outside for is drawn again
+  // at each hit; else such a call is refused.
+  bool follow_draws = true;
   // Whether a refused run is watched to its end, for what else is refused.
   bool looks_on = false;
   // Whether the callable is a piece of a function, and tells what such do.
@@ -53,6 +58,12 @@ struct Attempt {
   std::vector<StatePlace> slots;
 };
 
+// What a hit that is to be compared with an eager run did, and left to that.
+struct Rehearsal {
+  std::vector<HostCall> calls;  // Into the world outside, which it didn't make.
+  std::vector<PyRef> readings;  // What it asked the world outside for.
+};
+
 // What one run of a callable did, ready to be done again. Single-thread under
 // the GIL, which Serve() gives up while it computes; a Record is then free for
 // other threads to try.
@@ -66,11 +77,12 @@ class Record {
                                          const CaptureOptions& options,
                                          PyRef* result, Refusal* refusal,
                                          Attempt* attempt);
-  // Runs it once, watched, for its calls into the world outside alone. The
-  // Refusal says why they aren't known.
+  // Runs it once, watched, for its calls into the world outside alone, which it
+  // does make; what it asks for is what `rehearsal` was told. The Refusal says
+  // why they aren't known.
   static Refusal Watch(PyObject* callable, const CallArgs& args,
                        const CaptureOptions& options, PyRef* result,
-                       std::vector<HostCall>* calls);
+                       Rehearsal* rehearsal);
 
   // Adds the numbers in which the state differs from the recorded one, and
   // the argument that did so in the last failed Matches().
@@ -85,9 +97,9 @@ class Record {
     kMiss,   // A guard failed; nothing happened.
     kFailed  // The run failed before it had any effect.
   };
-  // `withheld`: as Effects::Apply().
+  // With a `rehearsal`, its calls into the world outside aren't made.
   Outcome Serve(const CallArgs& args, const TorchState& now, PyRef* result,
-                Miss* miss, std::vector<HostCall>* withheld = nullptr);
+                Miss* miss, Rehearsal* rehearsal = nullptr);
 
   // What a call binds: the arguments' parts, and the program's state as it is.
   struct BoundCall {
@@ -96,9 +108,10 @@ class Record {
     std::vector<PyRef> gradients;  // Those among the states.
     std::vector<double> numbers;   // Varying ones.
   };
-  // True if all guards hold; the part of Serve() before it computes.
+  // True if all guards hold; the part of Serve() before it draws.
   bool Matches(const CallArgs& args, const TorchState& now, BoundCall* bound,
                Miss* miss);
+  const Draws& draws() const { return draws_; }
 
   // As InputGuards::misplaced_type(), of the last miss.
   PyTypeObject* misplaced_type() const { return inputs_.misplaced_type(); }
@@ -127,12 +140,15 @@ class Record {
  private:
   friend class RecordDescriber;
   Record() = default;
-  // Capture(), or Watch() if `calls` is given.
+  // Capture(), or Watch() if `rehearsal` is given.
   static std::unique_ptr<Record> Run(PyObject* callable, const CallArgs& args,
                                      const CaptureOptions& options,
                                      PyRef* result, Refusal* refusal,
-                                     Attempt* attempt,
-                                     std::vector<HostCall>* calls);
+                                     Attempt* attempt, Rehearsal* rehearsal);
+  // The part of Serve() between Matches() and the run: draws, and compares what
+  // is known by then. Undone unless it gives kMade.
+  Draws::Outcome MakeDraws(BoundCall* bound, Draws::Made* made,
+                           Miss* miss) const;
   // As Matches(); `args` have what the slots hold.
   bool MatchesAll(const CallArgs& args, const TorchState& now, BoundCall* bound,
                   Miss* miss);
@@ -168,12 +184,18 @@ class Record {
   void BindStates(BoundCall* bound) const;
   // Settles which numbers vary; false if one can't.
   bool FindNumbers(Observation& run, Refusal* refusal, Attempt* attempt);
+  // Settles the draws, of which `exact` are no inputs; false if a number that
+  // won't come again has to.
+  bool FindDraws(const Observation& run,
+                 absl::Span<const HostInputs::Source> exact, Refusal* refusal);
   bool FindGradients(Observation& run, std::vector<PyObject*>* tensors,
                      std::vector<PyRef>* pins, Refusal* refusal);
 
   absl::Status CompileOutside(PyObject* make_runner, const BoundCall& bound);
 
   HostInputs host_inputs_;
+  Draws draws_;
+  HostOutcomes outcomes_;
   std::vector<State> states_;
   Gradients gradients_;
   std::unique_ptr<Graph> graph_;

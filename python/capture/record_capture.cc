@@ -122,18 +122,17 @@ std::unique_ptr<Record> Record::Capture(PyObject* callable,
 
 Refusal Record::Watch(PyObject* callable, const CallArgs& args,
                       const CaptureOptions& options, PyRef* result,
-                      std::vector<HostCall>* calls) {
+                      Rehearsal* rehearsal) {
   Refusal refusal;
   Attempt attempt;
-  Run(callable, args, options, result, &refusal, &attempt, calls);
+  Run(callable, args, options, result, &refusal, &attempt, rehearsal);
   return refusal;
 }
 
 std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
                                     const CaptureOptions& options,
                                     PyRef* result, Refusal* refusal,
-                                    Attempt* attempt,
-                                    std::vector<HostCall>* calls) {
+                                    Attempt* attempt, Rehearsal* rehearsal) {
   const auto run_eagerly = [&](Refusal why) -> std::unique_ptr<Record> {
     *refusal = std::move(why);
     *result = PyRef::Steal(PyObject_Vectorcall(
@@ -208,6 +207,8 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
   run.watch.SetVarying(&varying);
   run.watch.SetSlots(&record->slots_);
   run.watch.SetLooksOn(options.looks_on);
+  run.watch.SetFollows(options.follow_numbers, options.follow_draws);
+  if (rehearsal != nullptr) run.watch.SetReadings(rehearsal->readings);
   for (const int node : record->inputs_.numbers()) {
     run.watch.values().AddInput(record->inputs_.recorded_number(node),
                                 record->inputs_.original_number(node), node,
@@ -234,9 +235,9 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
     *refusal = {.reason = "the run raised an exception", .transient = true};
     return nullptr;
   }
-  if (calls != nullptr) {
-    *calls = run.watch.host_calls();
-    CompleteCalls(run.watch.host_arguments(), 0, calls);
+  if (rehearsal != nullptr) {
+    rehearsal->calls = run.watch.host_calls();
+    CompleteCalls(run.watch.host_arguments(), 0, &rehearsal->calls);
     *refusal = run.watch.refusal();
     return nullptr;
   }
@@ -497,7 +498,7 @@ bool Record::FindNumbers(Observation& run, Refusal* refusal, Attempt* attempt) {
   for (const auto& sources :
        {absl::MakeConstSpan(exact), host_inputs_.sources()}) {
     for (const HostInputs::Source& source : sources) {
-      if (source.node >= 0) continue;
+      if (source.node >= 0 || source.draw >= 0) continue;
       if (SameValue(source.recorded.get(), HostInputs::FindItem(source))) {
         continue;
       }
@@ -511,13 +512,48 @@ bool Record::FindNumbers(Observation& run, Refusal* refusal, Attempt* attempt) {
   for (const HostInputs::Source& source : exact) {
     if (source.node >= 0) {
       inputs_.GuardNumber(source.node);
-    } else {
+    } else if (source.draw < 0) {
       run.watch.guards().AddItem(source.dict.get(), source.key.get(),
                                  source.note);
     }
   }
-  run.recorder.SetHostValues(std::move(values), result_.numbers(),
-                             run.watch.values().Comparisons());
+  if (!FindDraws(run, exact, refusal)) return false;
+  const auto comparisons = run.watch.values().Comparisons();
+  outcomes_ = HostOutcomes(values, comparisons, host_inputs_);
+  run.recorder.SetHostValues(std::move(values), result_.numbers(), comparisons);
+  return true;
+}
+
+bool Record::FindDraws(const Observation& run,
+                       absl::Span<const HostInputs::Source> exact,
+                       Refusal* refusal) {
+  std::vector<Draw> draws = run.watch.draws();
+  for (size_t i = 0; i < host_inputs_.sources().size(); ++i) {
+    const int draw = host_inputs_.sources()[i].draw;
+    if (draw >= 0) draws[draw].input = static_cast<int>(i);
+  }
+  std::string reason;
+  for (const HostInputs::Source& source : exact) {
+    if (source.draw < 0) continue;
+    Draw& draw = draws[source.draw];
+    draw.is_exact = true;
+  }
+  for (const Draw& draw : draws) {
+    // A clock never tells the same, nor does a float come again.
+    const bool comes_again = draw.kind != Draw::Kind::kClock &&
+                             !PyFloat_CheckExact(draw.recorded.get());
+    if (!draw.is_exact || comes_again) continue;
+    if (!*refusal) {
+      *refusal = {
+          .reason = absl::StrCat("uses a number of ", draw.note.path,
+                                 " for more than arithmetic and comparisons"),
+          .mend = "draw with torch, or keep the number in a tensor",
+          .at = draw.note.at};
+    }
+    refusal->places.push_back(draw.places);
+  }
+  if (*refusal) return false;
+  draws_ = Draws(std::move(draws));
   return true;
 }
 

@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "python/capture/autograd_access.h"
+#include "python/capture/draws.h"
 #include "python/capture/effects.h"
 #include "python/capture/gradients.h"
 #include "python/capture/host_values.h"
@@ -66,6 +67,17 @@ class StateWatch final : public StreamListener {
   void SetOnHostCall(std::function<void(bool begins)> f) {
     on_host_call_ = std::move(f);
   }
+  // How many operators the run has called.
+  void SetNumCalls(std::function<int64_t()> f) { num_calls_ = std::move(f); }
+  // Whether numbers are followed at all; and those that are drawn, which else
+  // end the graph.
+  void SetFollows(bool numbers, bool draws) {
+    follows_numbers_ = numbers;
+    follows_draws_ = draws;
+  }
+  // What the program is to be told by what it asks (Draw::Kind::kAsk, kClock),
+  // in order. Outlives the watch.
+  void SetReadings(absl::Span<const PyRef> readings) { readings_ = readings; }
   // What else is to be done when a step is over; see EndStep().
   void SetOnStepEnd(std::function<void(PyObject** result, bool entered)> f) {
     on_step_end_ = std::move(f);
@@ -209,6 +221,8 @@ class StateWatch final : public StreamListener {
     return changed_containers_;
   }
   const std::vector<HostCall>& host_calls() const { return host_calls_; }
+  // What it drew, in order.
+  const std::vector<Draw>& draws() const { return draws_; }
   // Their arguments that are made again at each hit, in order.
   absl::Span<const PyRef> host_arguments() const { return host_arguments_; }
   // A tensor that a host call was given and that was written since; "" if
@@ -283,8 +297,19 @@ class StateWatch final : public StreamListener {
   // Reads all numbers of a tensor, as item() would. False if they are many.
   bool ReadNumbers(PyObject* tensor);
   void ReadData(PyObject* reader, absl::Span<PyObject* const> args);
-  // A method of a random generator.
-  void Draw(PyObject* callable, absl::Span<PyObject* const> args);
+  // A method of a random generator, which is the first argument.
+  void DrawNumber(PyObject* callable, absl::Span<PyObject* const> args,
+                  PyObject* keyword_names);
+  // Gives a number of the world outside.
+  void Ask(CallKind kind, PyObject* callable, absl::Span<PyObject* const> args,
+           PyObject* keyword_names);
+  // Notes a draw, to be made at each hit; of its generator if it has one.
+  void AddDraw(Draw::Kind kind, PyObject* callable,
+               absl::Span<PyObject* const> args, PyObject* keyword_names);
+  // What is to be passed again for an argument; null if that isn't known.
+  PyRef ArgumentOfDraw(Draw::Kind kind, PyObject* argument);
+  // The step at hand has drawn what is on top.
+  void EndDraw(PyObject** top);
   // A tensor whose memory numpy can write too.
   void Expose(PyObject* tensor);
   // Notes a call to be made at each hit, of constants, objects of the program's
@@ -328,9 +353,13 @@ class StateWatch final : public StreamListener {
   void CallGave(PyObject* result);
   // An array that numpy gave: a new one, unless it is one of its arguments.
   void AddNewArray(PyObject* array);
-  // Whether a call of a builtin only asks which of its numbers is larger or
-  // whether one is finite; noted if so.
+  // Whether a call of a builtin only asks which of its numbers is larger,
+  // whether one is finite, or which whole numbers it lies between; noted if so.
   bool AskOfNumbers(PyObject* function, absl::Span<PyObject* const> args);
+  // The step at hand takes the whole part of a float that is followed, which is
+  // the same for all between two whole numbers. False if it is none such.
+  enum class Whole { kFloor, kCeil, kTowardsZero };
+  bool AskWholePart(PyObject* number, Whole whole);
   // `is_operand`: of an operator in Python (a + b), not of a call.
   void PassNumber(PyObject* number, bool is_operand = false);
   // Puts the object that eager would have met in place of a number that is
@@ -376,6 +405,12 @@ class StateWatch final : public StreamListener {
   ReleasedGraphs released_;
   std::vector<HostCall> host_calls_;
   size_t num_host_calls_ = 0;  // Before the step at hand.
+  std::vector<Draw> draws_;
+  bool is_drawing_ = false;  // The step at hand makes the last of them.
+  bool follows_numbers_ = true;
+  bool follows_draws_ = true;
+  std::function<int64_t()> num_calls_;
+  absl::Span<const PyRef> readings_;  // Those that are left.
   std::vector<PyRef> host_arguments_;
   std::vector<int64_t> argument_versions_;  // -1 for what is no tensor.
   struct Exposed {

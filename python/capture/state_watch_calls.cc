@@ -54,11 +54,13 @@ bool IsNumpyCall(PyObject* callable, absl::Span<PyObject* const> args) {
          absl::StartsWith(PyText(module), "numpy");
 }
 
+// True for what is called again at each hit, with the arguments that it got.
 bool IsHostCall(PyObject* callable) {
-  if (!PyCFunction_Check(callable)) return false;
+  if (PyMethod_Check(callable)) callable = PyMethod_GET_FUNCTION(callable);
   const CallKind kind = KindOfBuiltin(callable);
   return kind == CallKind::kPrint || kind == CallKind::kWarn ||
-         kind == CallKind::kHost;
+         kind == CallKind::kHost || kind == CallKind::kDraw ||
+         kind == CallKind::kAsk || kind == CallKind::kClock;
 }
 
 // True if all that a graph of TorchScript, or a block in it, does is what the
@@ -236,7 +238,6 @@ void StateWatch::CallAnnotated(const CallAnnotation& known, PyObject* callable,
                   "call it outside the compiled function if all of that is to "
                   "be one graph");
   }
-  if (known.kind == CallKind::kDraw) return Draw(callable, args);
   if (known.kind == CallKind::kSeeds && (args.empty() || args[0] == Py_None)) {
     return RefuseCall(callable);
   }
@@ -259,6 +260,12 @@ void StateWatch::CallAnnotated(const CallAnnotation& known, PyObject* callable,
                                ", which writes a tensor's memory past torch"),
                   "write it by torch's operators, or outside the compiled "
                   "function");
+  }
+  if (known.kind == CallKind::kDraw) {
+    return DrawNumber(callable, args, keyword_names);
+  }
+  if (known.kind == CallKind::kAsk || known.kind == CallKind::kClock) {
+    return Ask(known.kind, callable, args, keyword_names);
   }
   if (known.kind == CallKind::kHost) {
     return CallHost(callable, args, keyword_names);
@@ -403,6 +410,9 @@ void StateWatch::CallType(PyTypeObject* type,
   if (args.size() == 1 && values_.Find(args[0]) >= 0) {
     // float(x) of a float is x itself, and int(n) of an int.
     if (type == Py_TYPE(args[0])) return;
+    if (type == &PyLong_Type && AskWholePart(args[0], Whole::kTowardsZero)) {
+      return;
+    }
     if (type == &PyFloat_Type) {
       static PyObject* one = PyFloat_FromDouble(1);
       return Compute(FindHostOp("mica.scalar_mul"), {args[0], one});
@@ -569,6 +579,9 @@ void StateWatch::CallBuiltin(PyObject* callable,
       return ReadAttribute(all[0], dict);
     }
     case CallKind::kSeeds:
+    case CallKind::kDraw:
+    case CallKind::kAsk:
+    case CallKind::kClock:
       return CallAnnotated(*known, callable, all, keyword_names);
     case CallKind::kLock:
       // Waits for it; the others are done with it by then.
@@ -576,8 +589,6 @@ void StateWatch::CallBuiltin(PyObject* callable,
         return RefuseCall(callable);
       }
       return TouchObject(all[0], kShallowDepth);
-    case CallKind::kDraw:
-      return Draw(callable, all);
     case CallKind::kIdentity:
       if (all.empty() || IsConstant(all[0])) return;
       if (PyType_Check(all[0]) || (IsOld(all[0]) && !IsInput(all[0]))) return;

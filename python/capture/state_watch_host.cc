@@ -112,21 +112,6 @@ void StateWatch::ReadData(PyObject* reader, absl::Span<PyObject* const> args) {
          "keep the computation in tensors, or use item()");
 }
 
-void StateWatch::Draw(PyObject* callable, absl::Span<PyObject* const> args) {
-  // One that the run made and seeded draws the same numbers each time.
-  const bool is_seeding = absl::EndsWith(CallableName(callable), ".seed");
-  const bool has_seed = args.size() > 1 && args[1] != Py_None;
-  if (args.empty() || IsOld(args[0]) || IsInput(args[0]) ||
-      (is_seeding && !has_seed)) {
-    return Refuse(absl::StrCat("calls ", CallableName(callable),
-                               ", which draws random numbers that torch "
-                               "doesn't know, or seeds them"),
-                  "draw with torch, or from a random.Random(seed) made in the "
-                  "program");
-  }
-  for (PyObject* arg : args.subspan(1)) TouchObject(arg, kDeepDepth);
-}
-
 void StateWatch::Expose(PyObject* tensor) {
   const int64_t version = VersionOf(tensor);
   if (version < 0) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "kernels/reference/host_arithmetic.h"
 #include "python/capture/constants.h"
 #include "python/capture/numbers.h"
 #include "python/capture/purity.h"
@@ -51,6 +52,7 @@ void StateWatch::EndStep(PyObject** top, bool entered) {
              "annotate only what returns None so");
     }
   }
+  if (std::exchange(is_drawing_, false)) EndDraw(top);
   if (refusal_) return;
   if (gives_address_ && result != nullptr) values_.AddAddress(result);
   if (makes_constant_ && result != nullptr) CallGave(result);
@@ -180,6 +182,10 @@ bool StateWatch::AskOfNumbers(PyObject* function,
                    args[1], args[0]);
     return true;
   }
+  if (args.size() == 1 && (name == "math.floor" || name == "math.ceil")) {
+    return AskWholePart(args[0],
+                        name == "math.floor" ? Whole::kFloor : Whole::kCeil);
+  }
   if (args.size() != 1 || !(name == "math.isnan" || name == "math.isinf" ||
                             name == "math.isfinite")) {
     return false;
@@ -190,6 +196,34 @@ bool StateWatch::AskOfNumbers(PyObject* function,
   if (name == "math.isnan") return true;
   CompareNumbers(Order::kEqual, args[0], infinity);
   CompareNumbers(Order::kEqual, args[0], minus_infinity);
+  return true;
+}
+
+bool StateWatch::AskWholePart(PyObject* number, Whole whole) {
+  if (!PyFloat_CheckExact(number) || values_.Find(number) < 0) return false;
+  const double value = PyFloat_AS_DOUBLE(number);
+  if (!(std::fabs(value) < kHostIntLimit)) return false;
+  // Nearer to zero is down for what is positive, up for what is negative.
+  const bool is_down =
+      whole == Whole::kFloor || (whole == Whole::kTowardsZero && value >= 1);
+  const bool is_up =
+      whole == Whole::kCeil || (whole == Whole::kTowardsZero && value <= -1);
+  const double low = is_down ? std::floor(value)
+                     : is_up ? std::ceil(value) - 1
+                             : -1;
+  const double high = is_down ? std::floor(value) + 1
+                      : is_up ? std::ceil(value)
+                              : 1;
+  const PyRef bounds[] = {PyRef::Steal(PyFloat_FromDouble(low)),
+                          PyRef::Steal(PyFloat_FromDouble(high))};
+  if (!bounds[0] || !bounds[1]) {
+    PyErr_Clear();
+    return false;
+  }
+  CompareNumbers(is_down ? Order::kLessEqual : Order::kLess, bounds[0].get(),
+                 number);
+  CompareNumbers(is_up ? Order::kLessEqual : Order::kLess, number,
+                 bounds[1].get());
   return true;
 }
 

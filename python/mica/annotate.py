@@ -12,7 +12,7 @@ from mica import _mica
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-Kind = Literal["pure", "host", "ends_graph"]
+Kind = Literal["pure", "host", "number", "ends_graph"]
 
 
 @overload
@@ -54,6 +54,13 @@ def annotate(
         effect. "host": it does something outside of the program, such as
         logging, and returns None; each hit calls it again, after the run, in
         order with other such calls, with constants, floats and tensors.
+        "number": it asks the world outside for a float or an int, which may
+        be another each time, and asking changes nothing. Each hit asks again,
+        before the run, in order with what the program draws; the number is
+        followed as one that varies. It gets constants and objects that were
+        there before the call, and may not depend on what the program changes
+        before it asks. It may be asked more often than the program asks:
+        where an answer leads the program another way than a record's.
         "ends_graph": what calls it isn't one graph.
       reads: Positions of tensors whose values it reads past torch, the object
         of a method first. They become guarded: a hit needs the same numbers.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import pickle
 import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,9 +36,10 @@ def check(
     Raises:
       CheckError: The record did something else than eager.
     """
-    touched = compiled._mica_touched(*args, **kwargs)
-    if touched is None:
+    candidates = compiled._mica_touched(*args, **kwargs)
+    if not candidates:
         return compiled._mica_call(*args, **kwargs)
+    touched = _together(candidates)
     name = (
         getattr(compiled.__wrapped__, "__qualname__", None)
         or type(compiled.__wrapped__).__qualname__
@@ -45,13 +47,22 @@ def check(
     written = touched["written"]
     before = Scene(_roots(compiled, args, kwargs, touched))
     items = [_get_item(holder, key) for _, holder, key in written]
-    generators = _Generators()
+    own_generators = touched["generators"]
+    generators = _Generators(own_generators)
     served = compiled._mica_rehearse(*args, **kwargs)
     if served is None:
         return compiled._mica_call(*args, **kwargs)
     result, calls = served
     hit = Scene(
-        _roots(compiled, args, kwargs, touched, result, calls, _Generators()),
+        _roots(
+            compiled,
+            args,
+            kwargs,
+            touched,
+            result,
+            calls,
+            _Generators(own_generators),
+        ),
         before,
     )
     for (_, holder, key), item in zip(written, items, strict=True):
@@ -71,7 +82,15 @@ def check(
         told._mica_returned = own
         raise told
     eager = Scene(
-        _roots(compiled, args, kwargs, touched, own, own_calls, _Generators()),
+        _roots(
+            compiled,
+            args,
+            kwargs,
+            touched,
+            own,
+            own_calls,
+            _Generators(own_generators),
+        ),
         before,
     )
     found = first_difference(hit, eager, before, relative_tolerance)
@@ -82,6 +101,17 @@ def check(
         told._mica_returned = own
         raise told
     return own
+
+
+def _together(candidates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What any of some records may touch."""
+    first, *others = candidates
+    return {
+        key: any([value, *(other[key] for other in others)])
+        if isinstance(value, bool)
+        else [*value, *(item for other in others for item in other[key])]
+        for key, value in first.items()
+    }
 
 
 def _roots(
@@ -180,14 +210,15 @@ def _printed() -> Iterator[list[str]]:
 
 
 class _Generators:
-    """The states of the random generators."""
+    """The states of random generators: the global ones, and `others`."""
 
-    def __init__(self) -> None:
+    def __init__(self, others: Sequence[Any]) -> None:
         self._torch = torch.get_rng_state()
         self._python = random.getstate()
         self._numpy: Any = sys.modules.get("numpy")
         if self._numpy is not None:
-            self._numpy_state = self._numpy.random.get_state()
+            self._numpy_state = self._numpy.random.get_state(legacy=False)
+        self._others = [(other, _state_of(other)) for other in others]
 
     def states(self) -> list[tuple[str, Any]]:
         states: list[tuple[str, Any]] = [
@@ -195,7 +226,11 @@ class _Generators:
             ("random's generator", repr(self._python)),
         ]
         if self._numpy is not None:
-            states.append(("numpy's generator", repr(self._numpy_state)))
+            states.append(("numpy's generator", _as_bytes(self._numpy_state)))
+        states += [
+            (f"generator {i}", _as_bytes(state))
+            for i, (_, state) in enumerate(self._others)
+        ]
         return states
 
     def restore(self) -> None:
@@ -203,3 +238,28 @@ class _Generators:
         random.setstate(self._python)
         if self._numpy is not None:
             self._numpy.random.set_state(self._numpy_state)
+        for other, state in self._others:
+            _set_state_of(other, state)
+
+
+def _state_of(generator: Any) -> Any:
+    """The whole state of a random.Random, a RandomState or a Generator."""
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    if hasattr(generator, "bit_generator"):
+        return generator.bit_generator.state
+    return generator.get_state(legacy=False)
+
+
+def _set_state_of(generator: Any, state: Any) -> None:
+    if isinstance(generator, random.Random):
+        generator.setstate(state)
+    elif hasattr(generator, "bit_generator"):
+        generator.bit_generator.state = state
+    else:
+        generator.set_state(state)
+
+
+def _as_bytes(state: Any) -> bytes:
+    """A state to be compared: its text may leave numbers out."""
+    return pickle.dumps(state)

@@ -45,7 +45,8 @@ class Graph:
       opaque: Those that run through ATen, with how often each occurs.
       guards: Readable expressions, with the user's line.
       claims: The same as data, with what each protects.
-      effects: What a hit leaves in Python's state, with the user's line.
+      effects: What a hit draws and leaves in Python's state, with the user's
+        line.
       hits: Calls that this record served.
       program_text: The Program, in the text form.
       plan_text: Its steps: kernel and locations of each.
@@ -152,7 +153,7 @@ class Explanation:
       refusals: Why calls ran eagerly.
       misses: Which guards failed, by guard.
       misses_by_kind: How often one failed that is about an "input" (an
-        argument), "state", "torch state", a "host read".
+        argument), "state", "torch state", a "host read", a "draw".
       dropped: Records that had to go since there were too many.
       given_up: Why nothing is recorded any more; empty while it is.
       hits: Calls that a record served.

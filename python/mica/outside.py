@@ -176,6 +176,8 @@ def _no_autocast() -> Any:
 def _is_same_number(found: Any, recorded: Any) -> bool:
     if isinstance(found, torch.Tensor):
         found = found.item()
+    if isinstance(found, bool) and isinstance(recorded, float):
+        found = float(found)  # What a comparison gave.
     if isinstance(recorded, float) and isinstance(found, float):
         return struct.pack("d", found) == struct.pack("d", recorded)
     return type(found) is type(recorded) and bool(found == recorded)

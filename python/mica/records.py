@@ -41,7 +41,8 @@ class Record:
 
     Attributes:
       guards: What has to hold for a call to be served.
-      effects: What a hit leaves in Python's state, in order.
+      effects: What a hit draws, then what it leaves in Python's state, in
+        order.
       hits: Calls that it served.
       program: The Program with its state's tensors.
       line: Where the callable is defined, as "model.py:7"; "" if not known.

@@ -442,7 +442,8 @@ def check_sequence(program: str, steps: list[str], want: str) -> None:
                 told.append(letter)
             else:
                 result = fn(*args, **kwargs)
-            found.append([result, args, kwargs, _state(world)])
+            drawn = [random.getstate(), torch.get_rng_state()]
+            found.append([result, args, kwargs, _state(world), drawn])
         same(found[1], found[0])
         kept.append(found)
     explanation = mica.explain(compiled)

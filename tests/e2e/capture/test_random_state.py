@@ -4,15 +4,18 @@ A program is a method of random statements over numbers, tensors and containers
 that its object, a nested object and its globals hold. It is called several
 times; in between, the outside changes that state. After each call, the result
 and all state are compared with those of an eager twin: values, types, which
-objects are one, and which tensors share memory.
+objects are one, and which tensors share memory. So are random generators, which
+programs draw from.
 """
 
 from __future__ import annotations
 
 import collections
+import pickle
 import random
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from e2e.capture.agreement_of_calls import assert_served, run_text
@@ -71,6 +74,18 @@ self.inner.tensor = y
 y = y + self.inner.tensor + self.inner.number
 y = torch.relu(y) + 0.1
 y = torch.tanh(y) * 0.5 + x
+y = y * random.random()
+y = y + self.rng.gauss(0.0, 1.0)
+self.rate = random.uniform(0.5, 1.0)
+self.rate = self.rate * random.random()
+self.count = random.randint(0, 2)
+self.float += random.random()
+self.dict["number"] = numpy.random.randint(0, 3)
+self.list.append(numpy.random.beta(0.5, 0.5))
+self.hidden = self.hidden * self.rng.random()
+GLOBALS["number"] = random.choice([0, 5])
+z = random.random(); y = y + z * self.rate
+y = y + numpy.random.randn() * self.count
 for i, item in enumerate(self.list): y = y + item * i""".splitlines()
 
 CONDITIONS = """\
@@ -88,6 +103,10 @@ self.count in self.set
 bool((y.sum() > 0).item())
 isinstance(self.float, float)
 self.list and True
+random.random() < 0.5
+numpy.random.rand() > self.rate
+self.rng.random() * self.count > 0.5
+numpy.random.randn() * y.sum().item() > 0
 self.counter["a"] > 2""".splitlines()
 
 RESULTS = """\
@@ -132,6 +151,7 @@ class Model:
         self.counter = collections.Counter()
         self.deque = collections.deque(maxlen=2)
         self.tuple, self.inner = (torch.zeros(2, 3), 1), Inner()
+        self.rng = random.Random(3)
 
     def forward(self, x):
         y = x * 2
@@ -170,14 +190,29 @@ def _make(seed: int, source: str) -> dict[str, Any]:
         source,
         torch=torch,
         collections=collections,
+        random=random,
+        numpy=numpy,
         GLOBALS={"number": 0, "tensor": None},
     )
     world["m"] = world["Model"]()
     return world
 
 
+def _generators() -> tuple[Any, Any]:
+    return random.getstate(), numpy.random.get_state(legacy=False)
+
+
+def _set_generators(states: tuple[Any, Any]) -> None:
+    random.setstate(states[0])
+    numpy.random.set_state(states[1])
+
+
 def _form(tree: Any, known: dict[Any, int]) -> Any:
     """Returns a tree as plain tuples; objects by the order of their finding."""
+    if isinstance(tree, random.Random):
+        tree = pickle.dumps(tree)
+    if isinstance(tree, bytes):
+        return tree
     if isinstance(tree, (int, float, str, type(None))):
         return tree
     which = known.setdefault(id(tree), len(known))
@@ -224,8 +259,12 @@ def _check(seed: int) -> int:
         shape = (2, 3) if rng.random() < 0.9 else (1, 3)
         x = torch.randn(shape, generator=torch.Generator().manual_seed(call))
         forms = []
+        random.seed(call)
+        numpy.random.seed(call)
+        before = _generators()
         for world, fn in ((eager, eager["m"].forward), (served, compiled)):
             mine = x.clone()
+            _set_generators(before)
             try:
                 result = fn(mine)
             except Exception as error:
@@ -234,6 +273,7 @@ def _check(seed: int) -> int:
             parts = [result, world["m"], world["GLOBALS"], mine]
             known: dict[Any, int] = {}
             forms.append([_form(part, known) for part in parts])
+            forms[-1].append(pickle.dumps(_generators()))
         assert _same(*forms), f"seed {seed}, call {call}:\n{source}\n{forms}"
     return mica.explain(compiled).hits
 

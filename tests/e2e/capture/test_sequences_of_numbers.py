@@ -36,8 +36,9 @@ a, n: a | X, 1 | X, 2 | X, 3 => cch
 a, n: a * (n and 2) | X, 0 | X, 0 | X, 3 => chc
 a, n: f"{n}" == "3" and a + 1 | X, 3 | X, 3 | X, 4 => chc
 random state
-a: a + random.random() * 0 | X | X => ep
-a: (random.seed(3), a + random.random()) [1] | X | X => ep
+a: a + random.random() * 0 | X | X => ch
+a: (random.seed(3), a + random.random()) [1] | X | X => ch
+a: (random.getstate(), a + random.random()) [1] | X | X => ep
 a: torch.manual_seed(1) and a + torch.rand(4) | X | X => ee
 a: a + numpy.random.RandomState(0).rand() | X | X => ch
 a: nn.functional.dropout(a, 0.0) | X | X => ch

@@ -125,11 +125,11 @@ nn.Parameter(NET.layer.weight.data[0]) | X | X => chch
 effects
 a: LOG.append(float(a.sum())) or a + 1 | X | X | Y => chc
 a: LOG.append(a.shape) or a + 1 | X | X | SMALL => chc
-a: LOG.append(time.time() > 0) or a + 1 | X | X => ep
+a: LOG.append(time.time() > 0) or a + 1 | X | X => ch
 a: logging.getLogger("m").setLevel(10) or a + 1 | X | X => ch
 a: logging.getLogger("m").debug("x") or a + 1 | X | X => ep
-a: a + numpy.random.rand() * 0 | X | X => ep
-a: a + random.randint(1, 6) | X | X | X => epp
+a: a + numpy.random.rand() * 0 | X | X => ch
+a: a + random.randint(1, 6) | X | X | X => chh
 a: a + torch.rand(4) | X | X | X => chh
 a: a + torch.randn_like(a) | X | X | X => chh
 a: torch.nn.functional.dropout(a, 0.5) | X | X | X => chh
@@ -139,7 +139,7 @@ a: a + len(os.environ.get("MICA_NOPE", "")) | X | X | ! \
 os.environ["MICA_NOPE"] = "abc" | X | ! os.environ.pop("MICA_NOPE", 0) | X => \
 chch
 a: a + os.path.exists("none") | X | X => ep
-a: a + time.monotonic() * 0 | X | X => ep
+a: a + time.monotonic() * 0 | X | X => ch
 a: a + hash("x") * 0 + hash((1, 2)) % 3 | X | X => ch
 a: a + id(a) * 0 | X | X => ep
 a: a + uuid.uuid4().int * 0 | X | X => ep
