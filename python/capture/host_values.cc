@@ -217,7 +217,7 @@ void HostValues::MarkExactDeep(PyObject* object) {
 }
 
 bool HostValues::HasKnown(PyObject* object) const {
-  if (ids_.empty()) return false;
+  if (ids_.empty() || object == nullptr) return false;
   if (Find(object) >= 0) return true;
   if (PyList_CheckExact(object)) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); ++i) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "python/capture/constants.h"
 #include "python/capture/dicts.h"
+#include "python/capture/host_values.h"
 #include "python/capture/input_guards.h"
 #include "python/interpreter/interpreter.h"
 
@@ -15,7 +16,8 @@ namespace mica {
 // Compares each container with its description.
 class ChangeFinder {
  public:
-  explicit ChangeFinder(const InputGuards& guards) : guards_(guards) {}
+  ChangeFinder(const InputGuards& guards, const HostValues& values)
+      : guards_(guards), values_(values) {}
 
   std::pair<std::vector<InputGuards::Change>, Refusal> Run() {
     for (size_t i = 0; i < guards_.nodes_.size() && !refusal_; ++i) {
@@ -33,7 +35,8 @@ class ChangeFinder {
   bool IsSame(int child, PyObject* now) const {
     const Node& node = guards_.nodes_[child];
     return node.recorded == now ||
-           (node.kind == Kind::kConstant && SameValue(node.value.get(), now));
+           (node.kind == Kind::kConstant && SameValue(node.value.get(), now) &&
+            !values_.HasKnown(now));
   }
 
   void Refuse(const Node& node, absl::string_view what) {
@@ -148,14 +151,15 @@ class ChangeFinder {
   }
 
   const InputGuards& guards_;
+  const HostValues& values_;
   std::vector<Change> changes_;
   Refusal refusal_;
   bool is_list_changed_ = false;
 };
 
-std::pair<std::vector<InputGuards::Change>, Refusal> InputGuards::FindChanges()
-    const {
-  return ChangeFinder(*this).Run();
+std::pair<std::vector<InputGuards::Change>, Refusal> InputGuards::FindChanges(
+    const HostValues& values) const {
+  return ChangeFinder(*this, values).Run();
 }
 
 }  // namespace mica

@@ -19,6 +19,8 @@
 
 namespace mica {
 
+class HostValues;
+
 // A call's arguments as the vectorcall protocol passes them.
 struct CallArgs {
   PyObject* const* args = nullptr;
@@ -131,7 +133,9 @@ class InputGuards {
     Keyed items;
     Keyed attributes;
   };
-  std::pair<std::vector<Change>, Refusal> FindChanges() const;
+  // A number in `values` counts as another than a constant.
+  std::pair<std::vector<Change>, Refusal> FindChanges(
+      const HostValues& values) const;
   // Demands that each mutable container be another object, and none of these,
   // nor have its attributes in one of these: something is written that it
   // would show.

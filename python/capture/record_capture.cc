@@ -434,7 +434,10 @@ bool Record::FindEffects(Observation& run, std::vector<PyObject*>* left,
     PyObject* noted = guards.Noted(place.holder.get(), place.key.get());
     if (noted != nullptr) {
       PyObject* before = noted == Slots::Absent() ? nullptr : noted;
-      if (SameValue(before, after)) continue;
+      // A number that may vary is only by chance what was there.
+      if (SameValue(before, after) && !run.watch.values().HasKnown(after)) {
+        continue;
+      }
       const bool is_constant = before == nullptr || IsConstant(before);
       if (!is_constant || (is_number(before) && is_number(after))) {
         reason = absl::StrCat("changes state: ",
@@ -478,7 +481,7 @@ bool Record::FindEffects(Observation& run, std::vector<PyObject*>* left,
 
 bool Record::FindArgumentChanges(Observation& run, std::vector<PyObject*>* left,
                                  Refusal* refusal) {
-  auto [changes, why] = inputs_.FindChanges();
+  auto [changes, why] = inputs_.FindChanges(run.watch.values());
   if (why) {
     *refusal = std::move(why);
     return false;

@@ -13,7 +13,14 @@ import numpy as np
 import pytest
 import torch
 from e2e.capture.agreement_of_calls import call_and_tell, report, same
-from e2e.capture.draws_of_calls import CALLS, plain, seed, states, twins
+from e2e.capture.draws_of_calls import (
+    CALLS,
+    plain,
+    seed,
+    states,
+    twins,
+    vector,
+)
 from torch import nn
 
 import mica
@@ -486,3 +493,39 @@ def test_rounding_asks_which_whole_numbers_it_lies_between():
         assert letters.endswith("h" * len(numbers))
         with pytest.raises(ValueError, match="NaN"):
             compiled(torch.zeros(()), math.nan)
+
+
+class Keeps:
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def drawn(self, a):
+        a = a + self.value
+        self.value = np.random.randint(0, 3)
+        return a
+
+    def read(self, a):
+        b = a + self.value
+        self.value = a.sum().item()
+        return b
+
+
+@pytest.mark.parametrize("value", [0, 1, 2])
+def test_a_number_that_is_what_was_there_by_chance_is_set_all_the_same(value):
+    _, letters = twins(lambda: (Keeps(value).drawn, ()))
+    assert letters.endswith("h" * (CALLS - 4))
+    keeps = [Keeps(6.0 + value) for _ in range(2)]
+    compiled = mica.compile(keeps[1].read)
+    for i in range(CALLS):
+        same(compiled(*vector(i // 3)), keeps[0].read(*vector(i // 3)))
+        assert keeps[1].value == keeps[0].value
+
+    def program(a, options):
+        a = a + options["number"]
+        options["number"] = random.randint(0, 2)
+        return a, options
+
+    _, letters = twins(
+        plain(program), lambda i: (*vector(i), {"number": value})
+    )
+    assert letters.count("h") >= CALLS - 4
