@@ -150,7 +150,10 @@ absl::StatusOr<ValueId> Lowering::AddTapeConstant(TapeTensorId id) {
   MICA_ASSIGN_OR_RETURN(TensorType type, memory_.TypeOf(id));
   if (tensor.host_value >= 0) {
     MICA_ASSIGN_OR_RETURN(Argument number, LowerHostValue(tensor.host_value));
-    if (const auto* ref = std::get_if<ValueRef>(&number)) return ref->id;
+    if (const auto* ref = std::get_if<ValueRef>(&number)) {
+      if (tensor.is_wrapped_number) return ref->id;
+      return AddOneResult("aten.full", {tensor.sizes, *ref, type.dtype}, type);
+    }
   }
   type.strides.clear();  // The tape's bytes are row-major.
   type.is_scalar = tensor.is_wrapped_number;

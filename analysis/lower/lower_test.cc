@@ -276,5 +276,31 @@ TEST(LowerTest, NumbersOfAListMayVary) {
   EXPECT_THAT(text, HasSubstr("(%x_, 4.0) : f32[4]"));
 }
 
+TEST(LowerTest, ATensorOfANumberThatVariesIsFilledWithIt) {
+  TapeMaker maker;
+  const TapeTensorId x = maker.Input({2}, 0);
+  maker.tape().host_values.push_back({.kind = TapeHostValue::Kind::kInput,
+                                      .input = 0,
+                                      .name = "rate",
+                                      .value = 0.5});
+  const TapeTensorId made = maker.Made({1}, 1);
+  TapeTensor& constant = maker.tape().tensors[made];
+  constant.origin = TapeOrigin::kConstant;
+  constant.bytes = std::make_shared<const std::string>("\0\0\0\x3f", 4);
+  constant.host_value = 0;
+  const TapeTensorId product = maker.Made({2}, 2);
+  maker.Call("aten.mul.Tensor", {TapeTensorRef{x}, TapeTensorRef{made}},
+             product);
+  maker.tape().results = {product};
+  MICA_ASSERT_OK_AND_ASSIGN(LoweredTape lowered,
+                            LowerTape(maker.tape(), AllOps()));
+  EXPECT_THAT(ToText(lowered.program),
+              HasSubstr("aten.full([1], %rate, dtype=f32) : f32[1]"));
+  // A number that doesn't vary after all is the constant.
+  maker.tape().host_values[0].is_constant = true;
+  MICA_ASSERT_OK_AND_ASSIGN(lowered, LowerTape(maker.tape(), AllOps()));
+  EXPECT_THAT(ToText(lowered.program), HasSubstr("constant [0.5] : f32[1]"));
+}
+
 }  // namespace
 }  // namespace mica

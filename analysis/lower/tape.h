@@ -51,7 +51,8 @@ struct TapeTensor {
   TapeTensorId base = kNoTapeTensor;  // kAlias: never itself an alias.
   // kConstant: dense and row-major in `sizes`, whatever the strides say.
   std::shared_ptr<const std::string> bytes;
-  // kConstant: holds this number of Tape::host_values instead, if not -1.
+  // kConstant, of one element: holds this number of Tape::host_values instead,
+  // if not -1.
   int32_t host_value = -1;
 };
 

@@ -37,6 +37,23 @@ TapeValue WrappedNumber(const TapeTensor& tensor) {
   return Load<double>(tensor);
 }
 
+// True for the new tensor that torch.tensor() makes of one float.
+bool IsMadeOfNumber(const TapeCall& call, const TapeTensor& tensor) {
+  return call.op == "aten.lift_fresh" && !tensor.is_wrapped_number &&
+         tensor.origin == TapeOrigin::kConstant &&
+         ((tensor.dtype == "f32" && tensor.bytes->size() == sizeof(float)) ||
+          (tensor.dtype == "f64" && tensor.bytes->size() == sizeof(double)));
+}
+
+// Whether such a tensor holds the number that was passed.
+bool Holds(const TapeTensor& tensor, const PassedNumbers& passed) {
+  if (passed.is_int || passed.items.size() != 1) return false;
+  const double number = passed.items[0].constant;
+  return tensor.dtype == "f64"
+             ? SameBits(Load<double>(tensor), number)
+             : SameBits(Load<float>(tensor), static_cast<float>(number));
+}
+
 bool IsSame(const PassedNumbers& passed, const TapeValue& arg) {
   if (passed.is_int) {
     const auto* whole = std::get_if<int64_t>(&arg);
@@ -131,6 +148,16 @@ bool PlaceNumbers(absl::Span<const PassedNumbers> numbers,
     }
   }
   TapeCall& call = tape.calls.back();
+  if (const auto* made = call.args.empty()
+                             ? nullptr
+                             : std::get_if<TapeTensorRef>(&call.args[0]);
+      made != nullptr && made->id >= first_new &&
+      IsMadeOfNumber(call, tape.tensors[made->id])) {
+    TapeTensor& tensor = tape.tensors[made->id];
+    if (numbers.size() != 1 || !Holds(tensor, numbers[0])) return false;
+    tensor.host_value = numbers[0].items[0].id;
+    return true;
+  }
   std::vector<std::pair<TapeValue*, const PassedNumbers*>> args;
   std::vector<std::pair<TapeTensor*, const PassedNumbers*>> tensors;
   for (size_t i = 0; i < call.args.size(); ++i) {

@@ -218,6 +218,7 @@ void AddPython() {
     Add(absl::StrCat("random.Random.", name), CallKind::kDraw);
   }
   for (const auto path : kClocks) Add(path, CallKind::kClock);
+  Add("torch._C.Generator.initial_seed", CallKind::kAsk);
   for (const auto path : kSeeded) Add(path, CallKind::kSeeds);
   for (const char* type : {"_thread.LockType", "_thread.RLock"}) {
     for (const char* name : {"acquire", "release", "__enter__", "__exit__"}) {
@@ -463,6 +464,13 @@ bool Annotate(PyObject* callable, CallAnnotation annotation) {
 }
 
 void DropAnnotation(const void* callable) { purity->users.erase(callable); }
+
+absl::Span<PyObject* const> OwnArguments(PyObject* callable,
+                                         absl::Span<PyObject* const> args) {
+  const bool is_bound = PyCFunction_Check(callable) && !args.empty() &&
+                        PyCFunction_GET_SELF(callable) == args[0];
+  return is_bound ? args.subspan(1) : args;
+}
 
 bool IsOtherGeneratorMethod(absl::string_view name) {
   return Contains(kOtherGeneratorMethods, name) ||

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "python/interpreter/py_ref.h"
 
 namespace mica {
@@ -84,6 +85,10 @@ CallKind KindOfBuiltin(PyObject* callable);
 // error set for what has no identity of its own: bound methods.
 bool Annotate(PyObject* callable, CallAnnotation annotation);
 void DropAnnotation(const void* callable);
+// A call's arguments without what `callable` is bound to, if that is the first
+// of them.
+absl::Span<PyObject* const> OwnArguments(PyObject* callable,
+                                         absl::Span<PyObject* const> args);
 // Whether a method of a random generator, of this name, is none that a record
 // repeats.
 bool IsOtherGeneratorMethod(absl::string_view name);

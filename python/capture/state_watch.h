@@ -365,6 +365,9 @@ class StateWatch final : public StreamListener {
   // Puts the object that eager would have met in place of a number that is
   // followed. False if which object that is doesn't follow from its value.
   bool Share(PyObject** number);
+  // Passes a float that is followed, alone or alone in a list, to the operator
+  // that makes a tensor of it. False if `data` is none such.
+  bool PassNumberOf(PyObject* data);
   // `items` is a list or tuple with known numbers among its items.
   void PassNumbers(PyObject* items);
   // The step at hand computes `op` of numbers, one of them known.

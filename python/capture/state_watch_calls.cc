@@ -289,6 +289,9 @@ bool StateWatch::TakesItemsOf(PyObject* callable, PyObject* iterator) {
 
 void StateWatch::MakeTensor(absl::Span<PyObject* const> args, bool copies) {
   is_making_tensor_ = true;
+  if (copies && !args.empty() && PassNumberOf(args[0])) {
+    args = args.subspan(1);
+  }
   // Of a tensor, or of an array, it may be a view.
   makes_constant_ = true;
   for (PyObject* arg : args) {
@@ -300,6 +303,16 @@ void StateWatch::MakeTensor(absl::Span<PyObject* const> args, bool copies) {
     }
     makes_constant_ = false;
   }
+}
+
+bool StateWatch::PassNumberOf(PyObject* data) {
+  if (data == nullptr) return false;
+  const bool is_list = (PyList_CheckExact(data) || PyTuple_CheckExact(data)) &&
+                       PySequence_Fast_GET_SIZE(data) == 1;
+  PyObject* number = is_list ? PySequence_Fast_GET_ITEM(data, 0) : data;
+  if (!PyFloat_CheckExact(number) || values_.Find(number) < 0) return false;
+  PassNumber(number);
+  return true;
 }
 
 void StateWatch::AddNewArray(PyObject* array) {

@@ -16,14 +16,6 @@ namespace {
 constexpr char kDrawMend[] =
     "draw with torch, or from a random.Random(seed) made in the program";
 
-// Arguments of a call, without what the callable is bound to.
-absl::Span<PyObject* const> OwnArguments(PyObject* callable,
-                                         absl::Span<PyObject* const> args) {
-  const bool is_bound = PyCFunction_Check(callable) && !args.empty() &&
-                        PyCFunction_GET_SELF(callable) == args[0];
-  return is_bound ? args.subspan(1) : args;
-}
-
 }  // namespace
 
 void StateWatch::DrawNumber(PyObject* callable,

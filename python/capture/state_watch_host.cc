@@ -184,7 +184,8 @@ void StateWatch::CallHost(PyObject* callable, absl::Span<PyObject* const> args,
                                ", which can't be had again at each hit"),
                   "pass constants, numbers and tensors");
   }
-  AddHostCall(callable, args, keyword_names, CallableName(callable));
+  AddHostCall(callable, OwnArguments(callable, args), keyword_names,
+              CallableName(callable));
 }
 
 // Where it prints to is looked up at each hit, as at each call.

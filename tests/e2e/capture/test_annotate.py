@@ -3,8 +3,10 @@
 import contextlib
 import gc
 import io
+import queue
 import time
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -283,3 +285,20 @@ def test_wrong_annotations_are_errors():
         )
     with pytest.raises(TypeError):
         mica.annotate(3)
+
+
+def test_a_method_in_c_gets_what_it_is_bound_to_once():
+    mica.annotate(queue.SimpleQueue.put, "host")
+    told: Any = queue.SimpleQueue()
+
+    def program(a):
+        put = told.put
+        put(5)
+        told.put(6)
+        return a + 1
+
+    compiled = mica.compile(program)
+    for _ in range(3):
+        compiled(torch.ones(2))
+    assert mica.explain(compiled).hits == 2
+    assert [told.get() for _ in range(told.qsize())] == [5, 6] * 3

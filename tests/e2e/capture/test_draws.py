@@ -84,6 +84,13 @@ def with_torch(a):
     return nn.functional.dropout(a, 0.5) + random.random()
 
 
+def a_tensor(a):
+    factor = torch.tensor(random.random())
+    kept = factor
+    factor.mul_(2).add_(torch.tensor([random.gauss(0.0, 1.0)]).squeeze())
+    return a * factor, kept, torch.tensor(random.random(), dtype=torch.float64)
+
+
 def unused(a):
     random.random()
     np.random.randn()
@@ -119,6 +126,8 @@ PROGRAMS = [
     (seeded, "c"),
     (with_torch, "cc"),
     (unused, "c"),
+    (a_tensor, "c"),
+    (lambda a: a if torch.tensor(random.random()) < 0.5 else -a, "cc"),
 ]
 
 
@@ -410,6 +419,8 @@ def test_another_compiler_gets_the_numbers():
         lambda a: a + torch.from_numpy(np.random.rand(4)),
         lambda a: a * np.random.rand(2)[0],
         lambda a: a[np.random.permutation(4)],
+        lambda a: a * torch.tensor(random.random(), dtype=torch.float16),
+        lambda a: a + torch.tensor([[1.0], [random.random()]]).sum(),
         lambda a: sorted(range(4), key=lambda _: random.random())[0] + a,
     ],
 )
@@ -529,3 +540,11 @@ def test_a_number_that_is_what_was_there_by_chance_is_set_all_the_same(value):
         plain(program), lambda i: (*vector(i), {"number": value})
     )
     assert letters.count("h") >= CALLS - 4
+
+
+def test_the_seed_of_torchs_generator_is_asked_for():
+    compiled = mica.compile(lambda a: a + torch.initial_seed() % 7)
+    for number in (3, 3, 3, 4, 4, 3):
+        torch.manual_seed(number)
+        assert compiled(torch.zeros(())) == number
+    assert report(compiled).hits == 5

@@ -143,7 +143,7 @@ a: a + time.monotonic() * 0 | X | X => ch
 a: a + hash("x") * 0 + hash((1, 2)) % 3 | X | X => ch
 a: a + id(a) * 0 | X | X => ep
 a: a + uuid.uuid4().int * 0 | X | X => ep
-a: a + torch.initial_seed() * 0 | X | X => ep
+a: a + torch.initial_seed() * 0 | X | X => ch
 a: a + torch.get_num_threads() | X | X => ep
 a: (torch.set_grad_enabled(False), a + 1)[1] | X | X => ch
 a: a + (torch.get_default_dtype() == torch.float32) | X | X | ! \
