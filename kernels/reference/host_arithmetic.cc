@@ -107,17 +107,80 @@ const char* Remainder(double a, double b, double* result) {
   return DivideInts(a, b, &quotient, result);
 }
 
+// As Python's, down to the signs of zeros (float_floor_div and float_rem in
+// CPython's Objects/floatobject.c).
+const char* FloatRemainder(double a, double b, double* result) {
+  if (b == 0) return "ZeroDivisionError: float modulo";
+  *result = std::fmod(a, b);
+  if (*result == 0) {
+    *result = std::copysign(0.0, b);
+  } else if ((b < 0) != (*result < 0)) {
+    *result += b;
+  }
+  return nullptr;
+}
+
+const char* FloatFloorDivide(double a, double b, double* result) {
+  if (b == 0) return "ZeroDivisionError: float floor division by zero";
+  const double remainder = std::fmod(a, b);
+  double quotient = (a - remainder) / b;
+  if (remainder != 0 && (b < 0) != (remainder < 0)) quotient -= 1;
+  if (quotient == 0) {
+    *result = std::copysign(0.0, a / b);
+    return nullptr;
+  }
+  *result = std::floor(quotient);
+  if (quotient - *result > 0.5) *result += 1;
+  return nullptr;
+}
+
+const char* IntPower(double a, double b, double* result) {
+  if (b < 0) return "a negative power is a float";
+  if (!(b < kHostIntLimit && std::fabs(a) < kHostIntLimit)) return kTooLarge;
+  if (a != std::trunc(a) || b != std::trunc(b)) return "wants whole numbers";
+  double power = 1, square = a;
+  for (auto left = static_cast<int64_t>(b); left > 0; left /= 2) {
+    if (left % 2 != 0) power *= square;
+    if (left > 1) square *= square;
+    if (std::fabs(power) >= kHostIntLimit ||
+        std::fabs(square) >= kHostIntLimit) {
+      return kTooLarge;
+    }
+  }
+  *result = power + 0.0;
+  return nullptr;
+}
+
+double Magnitude(double a, double) { return std::fabs(a); }
+double Floor(double a, double) { return std::floor(a); }
+double Ceiling(double a, double) { return std::ceil(a); }
+double Truncate(double a, double) { return std::trunc(a); }
+// To the nearest, and to the even one of two.
+double Round(double a, double) {
+  const double rounded = std::round(a);
+  return std::fabs(a - rounded) == 0.5 ? 2 * std::round(a / 2) : rounded;
+}
+
 constexpr HostOp kOps[] = {
     {"mica.int_add", AlwaysInt<Add>},
     {"mica.int_sub", AlwaysInt<Subtract>},
     {"mica.int_mul", AlwaysInt<Multiply>},
     {"mica.int_floordiv", FloorDivide},
     {"mica.int_mod", Remainder},
+    {"mica.int_pow", IntPower},
+    {"mica.int_abs", AlwaysInt<Magnitude>},
+    {"mica.int_floor", AlwaysInt<Floor>},
+    {"mica.int_ceil", AlwaysInt<Ceiling>},
+    {"mica.int_trunc", AlwaysInt<Truncate>},
+    {"mica.int_round", AlwaysInt<Round>},
     {"mica.scalar_add", Always<Add>},
     {"mica.scalar_sub", Always<Subtract>},
     {"mica.scalar_mul", Always<Multiply>},
     {"mica.scalar_div", Divide},
+    {"mica.scalar_floordiv", FloatFloorDivide},
+    {"mica.scalar_mod", FloatRemainder},
     {"mica.scalar_pow", Power},
+    {"mica.scalar_abs", Always<Magnitude>},
     {"mica.scalar_lt", Always<Less>},
     {"mica.scalar_le", Always<LessEqual>},
     {"mica.scalar_eq", Always<Equal>},

@@ -48,11 +48,25 @@ void RegisterScalarOps(OpRegistry& registry) {
             absl::StrCat("a // b", kInts, " b = 0 is an error."));
   AddBinary(registry, "int_mod",
             absl::StrCat("a % b", kInts, " b = 0 is an error."));
+  AddBinary(registry, "int_pow",
+            absl::StrCat("a ** b", kInts, " b < 0 is an error."));
+  AddUnary(registry, "int_abs", absl::StrCat("abs(a)", kInts));
+  constexpr absl::string_view kOfFloat =
+      " of a float, a whole number; an error from 2**53 on, and of what is no "
+      "number.";
+  AddUnary(registry, "int_floor", absl::StrCat("math.floor(a)", kOfFloat));
+  AddUnary(registry, "int_ceil", absl::StrCat("math.ceil(a)", kOfFloat));
+  AddUnary(registry, "int_trunc", absl::StrCat("int(a)", kOfFloat));
+  AddUnary(registry, "int_round", absl::StrCat("round(a)", kOfFloat));
   AddBinary(registry, "scalar_add", "a + b, as Python adds floats.");
   AddBinary(registry, "scalar_sub", "a - b, as Python subtracts floats.");
   AddBinary(registry, "scalar_mul", "a * b, as Python multiplies floats.");
   AddBinary(registry, "scalar_div",
             "a / b, as Python divides floats; b = 0 is an error.");
+  AddBinary(registry, "scalar_floordiv",
+            "a // b, as Python divides floats; b = 0 is an error.");
+  AddBinary(registry, "scalar_mod",
+            "a % b, as Python divides floats; b = 0 is an error.");
   AddBinary(registry, "scalar_pow",
             "a ** b of floats; what Python raises on, or answers with a "
             "complex number, is an error.");
@@ -60,6 +74,7 @@ void RegisterScalarOps(OpRegistry& registry) {
   AddBinary(registry, "scalar_le", "1.0 if a <= b, else 0.0.");
   AddBinary(registry, "scalar_eq", "1.0 if a == b, else 0.0.");
   AddUnary(registry, "scalar_neg", "-a as a float.");
+  AddUnary(registry, "scalar_abs", "abs(a) as a float.");
   AddUnary(registry, "scalar_sqrt", "math.sqrt(a); a < 0 is an error.");
   AddUnary(registry, "scalar_exp", "math.exp(a); an overflow is an error.");
   AddUnary(registry, "scalar_log", "math.log(a); a <= 0 is an error.");

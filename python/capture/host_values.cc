@@ -1,12 +1,23 @@
 #include "python/capture/host_values.h"
 
+#include <cmath>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/same_bits.h"
 #include "python/capture/constants.h"
+#include "python/interpreter/interpreter.h"
 
 namespace mica {
+namespace {
+
+// A whole number near a float, the same for all between two others.
+bool IsWholePart(const TapeHostValue& value) {
+  return value.op == "mica.int_floor" || value.op == "mica.int_ceil" ||
+         value.op == "mica.int_trunc" || value.op == "mica.int_round";
+}
+
+}  // namespace
 
 PyObject* HostInputs::FindItem(const Source& source) {
   if (!source.dict) return nullptr;
@@ -185,9 +196,40 @@ std::vector<HostValues::Comparison> HostValues::Comparisons() const {
 void HostValues::MarkExactId(Id id) {
   if (nodes_[id].is_exact) return;
   nodes_[id].is_exact = true;
+  if (IsWholePart(nodes_[id].tape)) return AddBounds(nodes_[id]);
   for (const TapeHostOperand& operand : nodes_[id].tape.operands) {
     if (operand.id >= 0) MarkExactId(operand.id);
   }
+}
+
+void HostValues::AddBounds(const Node& node) {
+  const std::string& op = node.tape.op;
+  const TapeHostOperand& operand = node.tape.operands[0];
+  const double whole = node.value;
+  double low = whole - 1, high = whole + 1;
+  bool has_low = false, has_high = false;
+  if (op == "mica.int_round") {
+    // A half goes to the even one.
+    low = whole - 0.5;
+    high = whole + 0.5;
+    has_low = has_high = std::fmod(whole, 2) == 0;
+  } else if (op == "mica.int_floor" || (op == "mica.int_trunc" && whole > 0)) {
+    low = whole;
+    has_low = true;
+  } else if (op == "mica.int_ceil" || whole < 0) {
+    high = whole;
+    has_high = true;
+  }
+  const auto add = [&](TapeHostOperand a, TapeHostOperand b, bool is_within) {
+    comparisons_.push_back(
+        {.op = is_within ? "mica.scalar_le" : "mica.scalar_lt",
+         .a = a,
+         .b = b,
+         .outcome = true,
+         .at = CurrentUserLine()});
+  };
+  add({.id = -1, .constant = low}, operand, has_low);
+  add(operand, {.id = -1, .constant = high}, has_high);
 }
 
 void HostValues::MarkExactDeep(PyObject* object) {
@@ -235,6 +277,7 @@ bool HostValues::HasKnown(PyObject* object) const {
 bool HostValues::IsDynamic(Id id) const {
   const Node& node = nodes_[id];
   if (node.tape.kind != TapeHostValue::Kind::kOp) return !node.is_exact;
+  if (node.is_exact && IsWholePart(node.tape)) return false;
   for (const TapeHostOperand& operand : node.tape.operands) {
     if (operand.id >= 0 && IsDynamic(operand.id)) return true;
   }

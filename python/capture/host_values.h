@@ -75,7 +75,8 @@ class HostInputs {
 // ints too. Of a comparison the outcome is kept, not the number. A known number
 // that the program uses in any other way (prints it, takes it for an index) is
 // *exact*: a record is valid only while what it came from has the recorded
-// value. Single-thread.
+// value; what `int()` and its like made of a float, while that lies between the
+// same whole numbers. Single-thread.
 class HostValues {
  public:
   // Index in the list that Finish() gives; -1 for a number not known.
@@ -162,6 +163,8 @@ class HostValues {
     bool is_exact = false;
   };
   Id Add(PyObject* number, Node node);
+  // A whole part that is exact: demands that the float lies where it lay.
+  void AddBounds(const Node& node);
 
   std::vector<Node> nodes_;
   std::vector<Comparison> comparisons_;

@@ -29,6 +29,7 @@ struct Purity {
   absl::node_hash_map<const void*, CallAnnotation> objects;
   absl::node_hash_map<const void*, CallAnnotation> users;
   absl::flat_hash_set<PyTypeObject*> pure_types;
+  absl::flat_hash_set<PyTypeObject*> moving_types;
   absl::flat_hash_set<PyTypeObject*> immutable_types;
   absl::flat_hash_set<PyTypeObject*> callable_types;
   absl::flat_hash_set<absl::string_view> tensor_attributes;
@@ -181,6 +182,7 @@ void AddPython() {
                        }
                      });
   }
+  for (const auto path : kMovingFunctions) Add(path, CallKind::kMoves);
   // Of one item; whole dicts are rarely read.
   for (const auto path :
        {"builtins.dict.get", "builtins.dict.__getitem__",
@@ -256,6 +258,7 @@ void AddTypes() {
     if (PyTypeObject* type = ResolveType(path)) to->insert(type);
   };
   for (const auto path : kPureTypes) add(path, &purity->pure_types);
+  for (const auto path : kMovingTypes) add(path, &purity->moving_types);
   for (const auto path : kImmutableTypes) add(path, &purity->immutable_types);
   for (const auto path :
        {"numpy.ufunc", "numpy._core._multiarray_umath._ArrayFunctionDispatcher",
@@ -479,6 +482,9 @@ bool IsOtherGeneratorMethod(absl::string_view name) {
 
 bool IsPureType(PyTypeObject* type) {
   return purity->pure_types.contains(type);
+}
+bool IsMovingType(PyTypeObject* type) {
+  return purity->moving_types.contains(type);
 }
 bool IsAllocation(PyObject* callable) {
   const PyMethodDef* method = MethodDefOf(callable);

@@ -19,6 +19,8 @@ enum class CallKind {
               // which shows when they are compared after the run.
   kOperator,  // As kPure, by the dispatcher: it sees the numbers passed.
   kNumberFunction,  // math.sqrt and its like: mica.scalar_* of that name.
+  kMoves,           // Gives items as they are, or puts them somewhere: looks
+                    // at its arguments, not into them.
   kShallow,         // Looks at its arguments' types only, or at torch's state.
   kGetAttr,         // getattr, hasattr, object.__getattribute__.
   kSetAttr,         // setattr, delattr, object.__setattr__.
@@ -94,6 +96,9 @@ absl::Span<PyObject* const> OwnArguments(PyObject* callable,
 bool IsOtherGeneratorMethod(absl::string_view name);
 // Whether objects of a C type are made without effect, from the arguments.
 bool IsPureType(PyTypeObject* type);
+// Those whose objects hold or give, one by one, the items of the arguments as
+// they are: list, zip.
+bool IsMovingType(PyTypeObject* type);
 // torch.empty, Tensor.new_empty and their like.
 bool IsAllocation(PyObject* callable);
 // torch.Tensor, torch.FloatTensor and their like.

@@ -12,10 +12,10 @@ namespace mica {
 constexpr absl::string_view kPureFunctions[] = {
     "builtins.abs", "builtins.all", "builtins.any", "builtins.ascii",
     "builtins.bin", "builtins.chr", "builtins.divmod", "builtins.hash",
-    "builtins.hex", "builtins.iter", "builtins.len", "builtins.max",
-    "builtins.min", "builtins.next", "builtins.oct", "builtins.ord",
-    "builtins.pow", "builtins.round", "builtins.sorted", "builtins.sum",
-    "builtins.__build_class__", "_functools.reduce", "_functools.cmp_to_key",
+    "builtins.hex", "builtins.len", "builtins.max", "builtins.min",
+    "builtins.oct", "builtins.ord", "builtins.pow", "builtins.round",
+    "builtins.sorted", "builtins.sum", "builtins.__build_class__",
+    "_functools.reduce", "_functools.cmp_to_key",
     "_collections._count_elements", "sys.intern", "posix.fspath",
     "_bisect.bisect_left", "_bisect.bisect_right", "_heapq.heappush",
     "_heapq.heappop", "_heapq.heapify", "_heapq.heappushpop",
@@ -46,6 +46,35 @@ constexpr absl::string_view kPureModules[] = {"math", "cmath", "_operator",
                                               "_stat", "unicodedata"};
 constexpr absl::string_view kImpureOfPureModules[] = {
     "_operator.attrgetter", "_operator.methodcaller", "_operator.length_hint"};
+// They move items and don't look into them.
+constexpr absl::string_view kMovingFunctions[] = {
+    "builtins.iter",
+    "builtins.next",
+    "builtins.dict.copy",
+    "builtins.dict.items",
+    "builtins.dict.keys",
+    "builtins.dict.values",
+    "collections.OrderedDict.items",
+    "collections.OrderedDict.keys",
+    "collections.OrderedDict.values",
+    "collections.deque.append",
+    "collections.deque.appendleft",
+    "collections.deque.clear",
+    "collections.deque.extend",
+    "collections.deque.extendleft",
+    "collections.deque.pop",
+    "collections.deque.popleft",
+    "builtins.list.append",
+    "builtins.list.clear",
+    "builtins.list.copy",
+    "builtins.list.extend",
+    "builtins.list.insert",
+    "builtins.list.pop",
+    "builtins.list.reverse"};
+// Types that do.
+constexpr absl::string_view kMovingTypes[] = {
+    "builtins.enumerate", "builtins.list", "builtins.reversed",
+    "builtins.tuple", "builtins.zip"};
 // They look at types and at torch's state only.
 constexpr absl::string_view kShallowFunctions[] = {
     "builtins.callable",

@@ -15,15 +15,6 @@
 namespace mica {
 namespace {
 
-// Containers nested deeper than this aren't followed.
-constexpr int kMaxDepth = 16;
-
-bool IsContainer(PyObject* object) {
-  return PyDict_Check(object) || PyList_Check(object) ||
-         PyTuple_Check(object) || PyAnySet_Check(object) ||
-         (DequeType() != nullptr && PyObject_TypeCheck(object, DequeType()));
-}
-
 // Kinds of object that hold nothing that a program could change unseen.
 bool IsInert(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
@@ -161,49 +152,6 @@ void StateWatch::MarkOld(PyObject* object, const std::string& path) {
   paths_.try_emplace(object, path);
   NameModule(object, path);
   if (PyTuple_Check(object)) MarkContents(object);
-}
-
-void StateWatch::MarkContents(PyObject* container) {
-  const std::string path = PathOf(container);
-  if (PyDict_Check(container)) {
-    Py_ssize_t position = 0;
-    PyObject *key = nullptr, *value = nullptr;
-    for (int i = 0; PyDict_Next(container, &position, &key, &value); ++i) {
-      if (!IsConstant(key)) MarkOld(key, absl::StrCat("key ", i, " of ", path));
-      if (!IsConstant(value)) MarkOld(value, ItemPath(path, key));
-    }
-  } else if (PyTuple_Check(container) || PyList_Check(container)) {
-    const bool is_tuple = PyTuple_Check(container);
-    for (Py_ssize_t i = 0; i < Py_SIZE(container); ++i) {
-      PyObject* item = is_tuple ? PyTuple_GET_ITEM(container, i)
-                                : PyList_GET_ITEM(container, i);
-      if (!IsConstant(item)) MarkOld(item, absl::StrCat(path, "[", i, "]"));
-    }
-  } else if (PyAnySet_Check(container)) {
-    Py_ssize_t position = 0;
-    PyObject* item = nullptr;
-    Py_hash_t hash = 0;
-    while (_PySet_NextEntry(container, &position, &item, &hash)) {
-      MarkOld(item, absl::StrCat("an item of ", path));
-    }
-  } else {
-    PyRef items = PyRef::Steal(PySequence_List(container));
-    if (!items) return PyErr_Clear();
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
-      MarkOld(PyList_GET_ITEM(items.get(), i), absl::StrCat(path, "[", i, "]"));
-    }
-  }
-}
-
-absl::flat_hash_set<PyObject*> StateWatch::OldContainers() const {
-  absl::flat_hash_set<PyObject*> containers;
-  for (PyObject* object : old_) {
-    if (PyList_Check(object) || PyDict_Check(object) ||
-        PyAnySet_Check(object) || IsPythonClass(Py_TYPE(object))) {
-      containers.insert(object);
-    }
-  }
-  return containers;
 }
 
 bool StateWatch::IsOld(PyObject* object) {
@@ -646,46 +594,10 @@ void StateWatch::TouchObject(PyObject* object, int depth) {
     return;
   }
   if (type == &_PyWeakref_RefType) return;  // Unless it is called.
+  if (depth >= kDeepDepth && GivesItems(object) && !IsOld(object)) {
+    return TouchSources(object, depth);
+  }
   TouchInstance(object);
-}
-
-void StateWatch::TouchContainer(PyObject* object, int depth) {
-  if (depth > kMaxDepth) return Refuse("nests containers too deeply");
-  const bool is_old = IsOld(object);
-  const bool is_first = is_old && IsFirst(object, nullptr);
-  if (is_old && written_dicts_.contains(object)) {
-    return Refuse(absl::StrCat("reads all of ", PathOf(object),
-                               " after it wrote items of it"));
-  }
-  if (is_old && unread_containers_.contains(object)) {
-    return Refuse(
-        absl::StrCat("reads ", PathOf(object), " after it changed it"));
-  }
-  if (is_first && !PyTuple_Check(object)) {
-    const GuardNote note = NoteOf(PathOf(object));
-    if (IsPythonClass(Py_TYPE(object))) guards_.AddInstance(object, note);
-    if (PyDict_Check(object)) {
-      guards_.AddDict(object, note);
-    } else {
-      guards_.AddItems(object, note);
-    }
-  }
-  if (is_first) MarkContents(object);
-  if (depth < kDeepDepth) return;
-  if (PyDict_Check(object)) {
-    Py_ssize_t position = 0;
-    PyObject *key = nullptr, *value = nullptr;
-    while (PyDict_Next(object, &position, &key, &value)) {
-      TouchObject(key, depth + 1);
-      TouchObject(value, depth + 1);
-    }
-    return;
-  }
-  PyRef items = PyRef::Steal(PySequence_List(object));
-  if (!items) return PyErr_Clear();
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
-    TouchObject(PyList_GET_ITEM(items.get(), i), depth + 1);
-  }
 }
 
 void StateWatch::TouchInstance(PyObject* object) {

@@ -120,6 +120,7 @@ class StateWatch final : public StreamListener {
   void ReadCell(PyObject* cell, PyObject* name) override;
   void WriteCell(PyObject* cell, PyObject* name) override;
   void UseItem(PyObject* container, PyObject* key) override;
+  void Contains(PyObject* container, PyObject* item) override;
   void WriteItem(PyObject* container, PyObject* key, PyObject* value) override;
   void RemoveItem(PyObject* container, PyObject* key) override;
   void Store(PyObject* owner, PyObject* value) override;
@@ -141,7 +142,7 @@ class StateWatch final : public StreamListener {
   void Compare(PyObject** a, PyObject** b) override;
   void TestTruth(PyObject* object) override;
   void Format(PyObject* object) override;
-  void Inspect(PyObject* object) override { values_.MarkExactDeep(object); }
+  void Inspect(PyObject* object) override;
   void Hash(PyObject* key) override {
     if (!values_.IsAddress(key)) Inspect(key);
   }
@@ -150,6 +151,7 @@ class StateWatch final : public StreamListener {
   void Call(PyObject* callable, absl::Span<PyObject* const> args,
             PyObject* keyword_names = nullptr) override;
   bool IsFollowedCall(PyObject* callable) override;
+  bool Moves(PyObject* callable) override;
   bool TakesItemsOf(PyObject* callable, PyObject* iterator) override;
   void Import(PyObject* name) override;
   void Refuse(std::string reason, std::string mend = "") override;
@@ -252,7 +254,15 @@ class StateWatch final : public StreamListener {
   static constexpr int kDeepDepth = 1;
 
   void TouchObject(PyObject* object, int depth);
+  // A dict, list, tuple, set or deque, or of a class that builds on one.
+  static bool IsContainer(PyObject* object);
+  // Of C's: an iterator or a dict's view, which gives what others hold.
+  static bool GivesItems(PyObject* object);
   void TouchContainer(PyObject* object, int depth);
+  // What an iterator, or a dict's view, that the run made will give.
+  void TouchSources(PyObject* iterator, int depth);
+  // Compares by value, or hashes: containers that `object` holds, not objects.
+  void LookInto(PyObject* object, int depth);
   void TouchInstance(PyObject* object);
   void TouchType(PyTypeObject* type);
   void MarkOld(PyObject* object, const std::string& path);
@@ -287,6 +297,8 @@ class StateWatch final : public StreamListener {
   void CallType(PyTypeObject* type, absl::Span<PyObject* const> args);
   void CallBuiltin(PyObject* callable, absl::Span<PyObject* const> args,
                    PyObject* keyword_names);
+  // The further arguments of a call that looks at its arguments, not into them.
+  void Move(PyObject* callable, absl::Span<PyObject* const> args);
   void CallAnnotated(const CallAnnotation& known, PyObject* callable,
                      absl::Span<PyObject* const> args, PyObject* keyword_names);
   void CallHost(PyObject* callable, absl::Span<PyObject* const> args,
@@ -353,13 +365,15 @@ class StateWatch final : public StreamListener {
   void CallGave(PyObject* result);
   // An array that numpy gave: a new one, unless it is one of its arguments.
   void AddNewArray(PyObject* array);
-  // Whether a call of a builtin only asks which of its numbers is larger,
-  // whether one is finite, or which whole numbers it lies between; noted if so.
+  // Whether a call of a builtin only asks which of its numbers is larger or
+  // whether one is finite; noted if so.
   bool AskOfNumbers(PyObject* function, absl::Span<PyObject* const> args);
-  // The step at hand takes the whole part of a float that is followed, which is
-  // the same for all between two whole numbers. False if it is none such.
-  enum class Whole { kFloor, kCeil, kTowardsZero };
-  bool AskWholePart(PyObject* number, Whole whole);
+  // The same of bisect(), for the place of a number among others.
+  bool AskForPlace(const std::string& function,
+                   absl::Span<PyObject* const> args);
+  // Whether a call of a builtin rounds a known number, or takes it without its
+  // sign; computed if so.
+  bool Round(const std::string& function, absl::Span<PyObject* const> args);
   // `is_operand`: of an operator in Python (a + b), not of a call.
   void PassNumber(PyObject* number, bool is_operand = false);
   // Puts the object that eager would have met in place of a number that is

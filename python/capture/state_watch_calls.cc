@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "python/capture/compiled.h"
 #include "python/capture/constants.h"
+#include "python/capture/numbers.h"
 #include "python/capture/purity.h"
 #include "python/capture/state_watch.h"
 
@@ -121,6 +122,7 @@ void StateWatch::CheckCallback(PyObject* callable) {
   if (refusal_) return;
   switch (KindOfBuiltin(callable)) {
     case CallKind::kPure:
+    case CallKind::kMoves:
     case CallKind::kOperator:
     case CallKind::kNumberFunction:
     case CallKind::kShallow:
@@ -282,9 +284,37 @@ bool StateWatch::IsFollowedCall(PyObject* callable) {
   return method != nullptr && PyFunction_Check(method);
 }
 
+bool StateWatch::Moves(PyObject* callable) {
+  // Others of the kind may ask Python code for a length or an index.
+  if (PyType_Check(callable)) {
+    PyTypeObject* type = AsType(callable);
+    PyTypeObject* base = SolidBase(type);
+    return (base == &PyList_Type || base == &PyTuple_Type ||
+            base == &PyZip_Type) &&
+           Py_TYPE(type)->tp_call == PyType_Type.tp_call;
+  }
+  if (KindOfBuiltin(callable) != CallKind::kMoves) return false;
+  const std::string name = CallableName(callable);
+  return name == "builtins.iter" || name == "builtins.next" ||
+         absl::EndsWith(name, ".extend");
+}
+
 bool StateWatch::TakesItemsOf(PyObject* callable, PyObject* iterator) {
-  // What else the iterator gives was looked at when that was made.
-  return IsPureCall(callable) && !IsOld(iterator) && !IsInput(iterator);
+  if (!IsPureCall(callable) || IsOld(iterator) || IsInput(iterator)) {
+    return false;
+  }
+  TouchDeep(iterator);
+  return true;
+}
+
+void StateWatch::Move(PyObject* callable, absl::Span<PyObject* const> args) {
+  const bool takes_index = absl::EndsWith(CallableName(callable), ".pop");
+  for (size_t i = 0; i < args.size(); ++i) {
+    // What is moved comes last.
+    const bool is_moved = i + 1 == args.size() && !takes_index;
+    if (is_moved && args[i] != nullptr && IsNumber(args[i])) continue;
+    TouchObject(args[i], kShallowDepth);
+  }
 }
 
 void StateWatch::MakeTensor(absl::Span<PyObject* const> args, bool copies) {
@@ -423,13 +453,11 @@ void StateWatch::CallType(PyTypeObject* type,
   if (args.size() == 1 && values_.Find(args[0]) >= 0) {
     // float(x) of a float is x itself, and int(n) of an int.
     if (type == Py_TYPE(args[0])) return;
-    if (type == &PyLong_Type && AskWholePart(args[0], Whole::kTowardsZero)) {
-      return;
-    }
     if (type == &PyFloat_Type) {
       static PyObject* one = PyFloat_FromDouble(1);
       return Compute(FindHostOp("mica.scalar_mul"), {args[0], one});
     }
+    if (type == &PyLong_Type && Round("builtins.int", args)) return;
   }
   static PyObject* make = Interned("__new__");
   PyObject* maker = _PyType_Lookup(type, make);
@@ -450,6 +478,14 @@ void StateWatch::CallType(PyTypeObject* type,
   // What calls a function when its object dies isn't followed.
   if (base == &_PyWeakref_RefType && args.size() != 1) {
     return RefuseCall(reinterpret_cast<PyObject*>(type));
+  }
+  if (IsMovingType(base)) {
+    for (PyObject* arg : args) {
+      // Where enumerate() begins; else what Python code gets.
+      if (type != base && arg != nullptr && IsNumber(arg)) continue;
+      TouchObject(arg, kShallowDepth);
+    }
+    return;
   }
   // Python's own __init__ gets the arguments: what it reads is followed.
   if (IsPythonClass(type) && base == &PyBaseObject_Type) return;
@@ -512,6 +548,15 @@ void StateWatch::CallBuiltin(PyObject* callable,
                                    absl::EndsWith(name, ".new_tensor"));
       }
       [[fallthrough]];
+    case CallKind::kNumberFunction:
+      if (kind == CallKind::kNumberFunction && all.size() == 1 &&
+          values_.Find(all[0]) >= 0) {
+        const std::string name = CallableName(callable);
+        return Compute(FindHostOp(absl::StrCat(
+                           "mica.scalar_", name.substr(name.rfind('.') + 1))),
+                       {all[0]});
+      }
+      [[fallthrough]];
     case CallKind::kPure:
       if (keyword_names == nullptr && AskOfNumbers(callable, all)) return;
       makes_array_ = IsNumpyCall(callable, all);
@@ -522,6 +567,17 @@ void StateWatch::CallBuiltin(PyObject* callable,
       }
       for (PyObject* arg : all) TouchObject(arg, kDeepDepth);
       return;
+    case CallKind::kMoves:
+      makes_array_ = IsNumpyCall(callable, all);
+      makes_iterator_ = all.size() == 1 && !PyIter_Check(all[0]);
+      if (keyword_names != nullptr ||
+          (CallableName(callable) == "builtins.iter" && all.size() == 2)) {
+        for (PyObject* arg : all) TouchObject(arg, kDeepDepth);
+        return;
+      }
+      if (all.empty() || ChangeContainer(callable, all)) return;
+      TouchObject(all[0], kShallowDepth);
+      return Move(callable, absl::MakeSpan(all).subspan(1));
     case CallKind::kOperator:
       is_allocating_ = IsAllocation(callable);
       for (PyObject* arg : all) {
@@ -536,15 +592,6 @@ void StateWatch::CallBuiltin(PyObject* callable,
           TouchObject(arg, kDeepDepth);
         }
       }
-      return;
-    case CallKind::kNumberFunction:
-      if (all.size() == 1 && values_.Find(all[0]) >= 0) {
-        const std::string name = CallableName(callable);
-        return Compute(FindHostOp(absl::StrCat(
-                           "mica.scalar_", name.substr(name.rfind('.') + 1))),
-                       {all[0]});
-      }
-      for (PyObject* arg : all) TouchObject(arg, kDeepDepth);
       return;
     case CallKind::kShallow:
       for (PyObject* arg : all) {
@@ -567,7 +614,10 @@ void StateWatch::CallBuiltin(PyObject* callable,
       return WriteAttribute(all[0], all[1]);
     case CallKind::kUseItem:
       if (all.size() < 2) return;
-      for (size_t i = 2; i < all.size(); ++i) TouchObject(all[i], kDeepDepth);
+      for (size_t i = 2; i < all.size(); ++i) {
+        if (all[i] != nullptr && IsNumber(all[i])) continue;
+        TouchObject(all[i], kShallowDepth);
+      }
       return UseItem(all[0], all[1]);
     case CallKind::kContext: {
       if (all.empty() || !PyContextVar_CheckExact(all[0])) return;
@@ -615,7 +665,10 @@ void StateWatch::CallBuiltin(PyObject* callable,
       if (!all.empty() && PyType_Check(all[0])) {
         // all[0] is the type that owns the function, all[1] the one to make.
         if (!IsPureType(SolidBase(AsType(all[0])))) return RefuseCall(callable);
-        for (PyObject* arg : all) TouchObject(arg, kDeepDepth);
+        const int depth = IsMovingType(SolidBase(AsType(all[0])))
+                              ? kShallowDepth
+                              : kDeepDepth;
+        for (PyObject* arg : all) TouchObject(arg, depth);
       }
       return;
   }

@@ -22,6 +22,51 @@ const HostOp* OperatorOf(const std::string& word, PyObject* a, PyObject* b) {
   return FindHostOp((is_float ? "mica.scalar_" : "mica.int_") + word);
 }
 
+// A dict's keys, and another container's items; borrowed.
+std::vector<PyObject*> ItemsOrKeys(PyObject* container) {
+  std::vector<PyObject*> items;
+  PyObject* item = nullptr;
+  Py_ssize_t position = 0;
+  Py_hash_t hash = 0;
+  if (PyDict_Check(container)) {
+    PyObject* value = nullptr;
+    while (PyDict_Next(container, &position, &item, &value)) {
+      items.push_back(item);
+    }
+  } else if (PyAnySet_Check(container)) {
+    while (_PySet_NextEntry(container, &position, &item, &hash)) {
+      items.push_back(item);
+    }
+  } else {
+    PyObject** first = PySequence_Fast_ITEMS(container);
+    items.assign(first, first + PySequence_Fast_GET_SIZE(container));
+  }
+  return items;
+}
+
+// True for a container of few numbers, and of what no number is equal to,
+// whose own class says what it contains.
+bool HoldsFewNumbers(PyObject* container) {
+  constexpr size_t kMaxNumbers = 64;
+  PyTypeObject* base = PyDict_Check(container)        ? &PyDict_Type
+                       : PyList_Check(container)      ? &PyList_Type
+                       : PyTuple_Check(container)     ? &PyTuple_Type
+                       : PySet_Check(container)       ? &PySet_Type
+                       : PyFrozenSet_Check(container) ? &PyFrozenSet_Type
+                                                      : nullptr;
+  static PyObject* contains = Interned("__contains__");
+  if (base == nullptr || _PyType_Lookup(Py_TYPE(container), contains) !=
+                             _PyType_Lookup(base, contains)) {
+    return false;
+  }
+  const std::vector<PyObject*> items = ItemsOrKeys(container);
+  return items.size() <= kMaxNumbers &&
+         absl::c_all_of(items, [](PyObject* item) {
+           return NumberOf(item).has_value() || item == Py_None ||
+                  PyUnicode_CheckExact(item);
+         });
+}
+
 }  // namespace
 
 void StateWatch::AddItem(PyObject* dict, PyObject* key, GuardNote note) {
@@ -140,7 +185,7 @@ void StateWatch::CompareNumbers(Order order, PyObject* a, PyObject* b) {
     }
   }
   for (PyObject* operand : {a, b}) {
-    values_.MarkExactDeep(operand);
+    Inspect(operand);
     Touch(operand);
   }
 }
@@ -171,20 +216,21 @@ bool StateWatch::AskOfNumbers(PyObject* function,
   const auto is_number = [](PyObject* arg) {
     return arg != nullptr && NumberOf(arg).has_value();
   };
-  if (values_.empty() || !absl::c_any_of(args, is_known) ||
-      !absl::c_all_of(args, is_number)) {
-    return false;
-  }
+  if (values_.empty() || !absl::c_any_of(args, is_known)) return false;
   const std::string name = CallableName(function);
-  if (args.size() == 2 && (name == "builtins.max" || name == "builtins.min")) {
-    // The second only if it is further than the first: the very object.
-    CompareNumbers(name == "builtins.max" ? Order::kGreater : Order::kLess,
-                   args[1], args[0]);
+  if (AskForPlace(name, args)) return true;
+  if (!absl::c_all_of(args, is_number)) return false;
+  if (Round(name, args)) return true;
+  const bool is_max = name == "builtins.max";
+  if (args.size() >= 2 && (is_max || name == "builtins.min")) {
+    // Another one only if it is further than all before: the very object.
+    PyObject* best = args[0];
+    for (PyObject* arg : args.subspan(1)) {
+      CompareNumbers(is_max ? Order::kGreater : Order::kLess, arg, best);
+      const double number = *NumberOf(arg), furthest = *NumberOf(best);
+      if (is_max ? number > furthest : number < furthest) best = arg;
+    }
     return true;
-  }
-  if (args.size() == 1 && (name == "math.floor" || name == "math.ceil")) {
-    return AskWholePart(args[0],
-                        name == "math.floor" ? Whole::kFloor : Whole::kCeil);
   }
   if (args.size() != 1 || !(name == "math.isnan" || name == "math.isinf" ||
                             name == "math.isfinite")) {
@@ -199,31 +245,62 @@ bool StateWatch::AskOfNumbers(PyObject* function,
   return true;
 }
 
-bool StateWatch::AskWholePart(PyObject* number, Whole whole) {
-  if (!PyFloat_CheckExact(number) || values_.Find(number) < 0) return false;
-  const double value = PyFloat_AS_DOUBLE(number);
-  if (!(std::fabs(value) < kHostIntLimit)) return false;
-  // Nearer to zero is down for what is positive, up for what is negative.
-  const bool is_down =
-      whole == Whole::kFloor || (whole == Whole::kTowardsZero && value >= 1);
-  const bool is_up =
-      whole == Whole::kCeil || (whole == Whole::kTowardsZero && value <= -1);
-  const double low = is_down ? std::floor(value)
-                     : is_up ? std::ceil(value) - 1
-                             : -1;
-  const double high = is_down ? std::floor(value) + 1
-                      : is_up ? std::ceil(value)
-                              : 1;
-  const PyRef bounds[] = {PyRef::Steal(PyFloat_FromDouble(low)),
-                          PyRef::Steal(PyFloat_FromDouble(high))};
-  if (!bounds[0] || !bounds[1]) {
-    PyErr_Clear();
+bool StateWatch::Round(const std::string& function,
+                       absl::Span<PyObject* const> args) {
+  static const auto& words = *new absl::flat_hash_map<std::string, std::string>{
+      {"builtins.abs", "abs"}, {"builtins.round", "round"},
+      {"math.ceil", "ceil"},   {"math.floor", "floor"},
+      {"math.trunc", "trunc"}, {"builtins.int", "trunc"}};
+  const auto word = words.find(function);
+  if (word == words.end() || args.size() != 1) return false;
+  if (PyFloat_CheckExact(args[0])) {
+    const bool gives_float = word->second == "abs";
+    Compute(
+        FindHostOp((gives_float ? "mica.scalar_" : "mica.int_") + word->second),
+        {args[0]});
+  } else if (word->second == "abs") {
+    Compute(FindHostOp("mica.int_abs"), {args[0]});
+  } else {  // It stays what it is.
+    static PyObject* zero = PyLong_FromLong(0);
+    Compute(FindHostOp("mica.int_add"), {args[0], zero});
+  }
+  return true;
+}
+
+void StateWatch::Contains(PyObject* container, PyObject* item) {
+  if (refusal_) return;
+  if (values_.Find(item) < 0 || written_dicts_.contains(container) ||
+      !HoldsFewNumbers(container)) {
+    return StreamListener::Contains(container, item);
+  }
+  Touch(container);
+  for (PyObject* other : ItemsOrKeys(container)) {
+    if (!NumberOf(other).has_value()) continue;
+    CompareNumbers(Order::kEqual, item, other);
+    const bool is_list = PyList_Check(container) || PyTuple_Check(container);
+    if (is_list && *NumberOf(item) == *NumberOf(other)) break;
+  }
+}
+
+bool StateWatch::AskForPlace(const std::string& function,
+                             absl::Span<PyObject* const> args) {
+  const bool is_right = function == "_bisect.bisect_right";
+  if ((!is_right && function != "_bisect.bisect_left") || args.size() != 2 ||
+      !NumberOf(args[1]).has_value() || !PyList_CheckExact(args[0]) ||
+      !HoldsFewNumbers(args[0])) {
     return false;
   }
-  CompareNumbers(is_down ? Order::kLessEqual : Order::kLess, bounds[0].get(),
-                 number);
-  CompareNumbers(is_up ? Order::kLessEqual : Order::kLess, number,
-                 bounds[1].get());
+  const std::vector<PyObject*> others = ItemsOrKeys(args[0]);
+  if (!absl::c_all_of(others, [](PyObject* other) {
+        return NumberOf(other).has_value();
+      })) {
+    return false;
+  }
+  Touch(args[0]);
+  for (PyObject* other : others) {
+    CompareNumbers(Order::kLess, is_right ? args[1] : other,
+                   is_right ? other : args[1]);
+  }
   return true;
 }
 

@@ -210,9 +210,10 @@ bool StateWatch::ChangeContainer(PyObject* method,
     }
     // Python code of its own may say which of them are equal.
     if (PySet_Check(container) && !IsConstant(arg)) return false;
-    TouchObject(arg, kDeepDepth);
+    if (PySet_Check(container)) TouchObject(arg, kDeepDepth);
     call.args.push_back(std::move(value));
   }
+  if (!PySet_Check(container)) Move(method, args.subspan(1));
   if (is_first) {
     PyRef copy = CopyOf(container);
     if (!copy) {

@@ -164,6 +164,11 @@ class OpcodeStream final : public InterpreterStream {
 
   void Dispatch(const Instruction& instruction, PyCodeObject* code);
   void Binary(int operation);
+  // What Python code returns to the C code of a call may be looked at there.
+  void NoteConsumer(PyObject* callable) {
+    if (listener_.IsFollowedCall(callable) || listener_.Moves(callable)) return;
+    consuming_.insert(frame_);
+  }
   void Call(int num_args, int num_above);
   void CallSplat(bool has_keywords);
   void With();
@@ -294,9 +299,7 @@ void OpcodeStream::Dispatch(const Instruction& instruction,
       return;
     case Act::kContains:
       consuming_.insert(frame_);
-      // A dict's keys were looked at when it got them.
-      if (!PyDict_Check(Peek(1))) listener_.Inspect(Peek(1));
-      return listener_.UseItem(Peek(1), Peek(2));
+      return listener_.Contains(Peek(1), Peek(2));
     case Act::kBinary:
       return Binary(arg);
     case Act::kCompare:
@@ -372,7 +375,7 @@ void OpcodeStream::Call(int num_args, int num_above) {
   PyObject* callable = kCallableIsFirst || below != nullptr ? below : above;
   const bool is_method = (kCallableIsFirst ? above : below) != nullptr;
   const int count = num_args + (is_method ? 1 : 0);
-  if (!listener_.IsFollowedCall(callable)) consuming_.insert(frame_);
+  NoteConsumer(callable);
   listener_.Call(callable,
                  {top_ - num_above - count, static_cast<size_t>(count)},
                  std::exchange(keyword_names_, nullptr));
@@ -383,7 +386,7 @@ void OpcodeStream::CallSplat(bool has_keywords) {
   const int num_keywords = has_keywords ? 1 : 0;
   PyObject* positional = Peek(num_keywords + 1);
   PyObject* callable = Peek(num_keywords + (kCallableIsFirst ? 3 : 2));
-  if (!listener_.IsFollowedCall(callable)) consuming_.insert(frame_);
+  NoteConsumer(callable);
   listener_.Touch(positional);
   std::vector<PyObject*> args;
   if (PyTuple_Check(positional) || PyList_Check(positional)) {

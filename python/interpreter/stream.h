@@ -64,6 +64,12 @@ class StreamListener {
   virtual void WriteCell(PyObject* cell, PyObject* name) = 0;
   // Reads `container[key]`, or asks whether it is there.
   virtual void UseItem(PyObject* container, PyObject* key) = 0;
+  // Asks whether `container` has an item equal to `item`, or such a key.
+  virtual void Contains(PyObject* container, PyObject* item) {
+    // A dict's keys were looked at when it got them.
+    if (!PyDict_Check(container)) Inspect(container);
+    UseItem(container, item);
+  }
   virtual void WriteItem(PyObject* container, PyObject* key,
                          PyObject* value) = 0;
   virtual void RemoveItem(PyObject* container, PyObject* key) = 0;
@@ -107,6 +113,9 @@ class StreamListener {
                     PyObject* keyword_names) = 0;
   // Whether a call leads to Python code, whatever its arguments are.
   virtual bool IsFollowedCall(PyObject* callable) = 0;
+  // Whether C code that is called only hands on what it gets, and doesn't look
+  // into it.
+  virtual bool Moves(PyObject* /*callable*/) { return false; }
   // Whether `callable` can have the items of `iterator`, which aren't known
   // before the call, if what Python code returns for them is told then.
   virtual bool TakesItemsOf(PyObject* callable, PyObject* iterator) = 0;

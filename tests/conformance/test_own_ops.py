@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -282,6 +283,12 @@ def test_send_and_receive(dtype: torch.dtype) -> None:
         ("mica.scalar_log(%a)", math.log(2.5)),
         ("mica.scalar_cos(%a)", math.cos(2.5)),
         ("mica.scalar_sin(%a)", math.sin(2.5)),
+        ("mica.scalar_abs(%a)", 2.5),
+        ("mica.int_floor(%a)", 2.0),
+        ("mica.int_ceil(%a)", 3.0),
+        ("mica.int_trunc(%a)", 2.0),
+        ("mica.int_round(%a)", 2.0),
+        ("mica.int_abs(-7)", 7.0),
     ],
 )
 def test_scalars(call: str, want: float) -> None:
@@ -303,6 +310,64 @@ def compute(call: str, a: float) -> list[float]:
 INTS = [0, 1, -1, 7, -7, 12, 2**31, -(2**53) + 1, 2**53 - 1]
 
 
+def bounded_power(a: int, b: int) -> int:
+    """Returns a**b; what is no int, or has 60 bits or more, as 2**53."""
+    if b < 0 or (abs(a) > 1 and b > 60):
+        return 2**53
+    return a**b
+
+
+FLOATS = [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.1, 0.3, -7.25, 1e15 + 0.5]
+FLOATS += [1e300, 5e-324, math.inf, -math.inf, math.nan]
+
+
+def bits(number: float) -> bytes:
+    """The number's own bytes; all that are no number count as one."""
+    return b"nan" if math.isnan(number) else struct.pack("d", number)
+
+
+@pytest.mark.parametrize(
+    ("name", "python"),
+    [("floordiv", operator.floordiv), ("mod", operator.mod)],
+)
+def test_divisions_of_floats(
+    name: str, python: Callable[[float, float], float]
+) -> None:
+    for a in FLOATS:
+        for b in filter(math.isfinite, FLOATS):
+            call = f"mica.scalar_{name}(%a, {b!r})"
+            if b == 0:
+                with pytest.raises(ValueError, match=f"mica.scalar_{name}"):
+                    compute(call, a)
+                continue
+            want = bits(python(a, b))
+            assert {bits(got) for got in compute(call, a)} == {want}, (a, b)
+
+
+@pytest.mark.parametrize(
+    ("name", "python"),
+    [
+        ("floor", math.floor),
+        ("ceil", math.ceil),
+        ("trunc", int),
+        ("round", round),
+    ],
+)
+def test_whole_numbers_of_floats(
+    name: str, python: Callable[[float], int]
+) -> None:
+    for a in FLOATS:
+        call = f"mica.int_{name}(%a)"
+        if math.isfinite(a) and abs(a) < 2**53:
+            want = python(a)
+            got = compute(call, a)
+            assert got == [want] * len(got)
+            assert not any(math.copysign(1, x) < 0 for x in got if x == 0)
+        else:
+            with pytest.raises(ValueError, match=f"mica.int_{name}"):
+                compute(call, a)
+
+
 @pytest.mark.parametrize(
     ("name", "python"),
     [
@@ -311,6 +376,7 @@ INTS = [0, 1, -1, 7, -7, 12, 2**31, -(2**53) + 1, 2**53 - 1]
         ("mul", operator.mul),
         ("floordiv", operator.floordiv),
         ("mod", operator.mod),
+        ("pow", bounded_power),
     ],
 )
 def test_ints(name: str, python: Callable[[int, int], int]) -> None:
@@ -405,23 +471,32 @@ TESTED = {
     "mica.convolution",
     "mica.fold_batch_norm",
     "mica.gru_cell",
+    "mica.int_abs",
     "mica.int_add",
+    "mica.int_ceil",
+    "mica.int_floor",
     "mica.int_floordiv",
     "mica.int_mod",
     "mica.int_mul",
+    "mica.int_pow",
+    "mica.int_round",
     "mica.int_sub",
+    "mica.int_trunc",
     "mica.linear",
     "mica.masked_select",
     "mica.nonzero",
     "mica.receive",
+    "mica.scalar_abs",
     "mica.scalar_add",
     "mica.scalar_cos",
     "mica.scalar_div",
     "mica.scalar_eq",
     "mica.scalar_exp",
+    "mica.scalar_floordiv",
     "mica.scalar_le",
     "mica.scalar_log",
     "mica.scalar_lt",
+    "mica.scalar_mod",
     "mica.scalar_mul",
     "mica.scalar_neg",
     "mica.scalar_pow",

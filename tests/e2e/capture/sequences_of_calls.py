@@ -11,6 +11,7 @@ world of its own. Each "c" leaves one record.
 # The texts below use what looks unused.
 # ruff: noqa: F401
 
+import bisect
 import collections
 import copy
 import dataclasses

@@ -47,14 +47,14 @@ a: (a.sum().item() > 0, 1)[0] * a | X | X | -X | X => chch
 a: {"k": a.sum().item() > 0}["k"] * a | X | X | -X | X => chch
 a: (lambda b=(a.sum().item() > 0): a if b else -a)() | X | X | -X | X => chch
 a: a * [1, 2][int(a.sum().item() > 0)] | X | X | -X | X => chch
-a: a + int(a[0, 1].item()) + 1 | X | X | X + 1 | X => chch
+a: a + int(a[0, 1].item()) + 1 | X | X | X + 1 | X => chhh
 a: a + bool(a[0, 0]) | X | X | X + 1 => chc
 a: a[: int(a[0, 2])] | X | X | X + 1 | X => chch
 a: torch.zeros(int(a[0, 2])) | X | X | X + 1 | X => chch
 a: a.sum().item() if a.sum().item() > 0 else a | X | X | -X | X => chch
 a: max(a[0, 1].item(), a[0, 2].item()) * a | X | X | -X | X => chch
 a: a * min(1.0, a[0, 1].item() / 3) | X | X | X + 5 | X => chch
-a: a + round(a[0, 1].item()) | X | X | X + 5 => chc
+a: a + round(a[0, 1].item()) | X | X | X + 5 => chh
 a: f"{a[0, 1].item():.2f}" == "1.00" and a + 1 | X | X | X + 5 => chc
 a: str(a[0, 1].item()) == "1.0" or a + 1 | X | X | X + 5 => chc
 a: a + math.exp(a[0, 1].item()) | X | X | X + 5 => chh
@@ -166,6 +166,72 @@ a: COUNTING(a) | X | X | X | X | X => cchhh
 a: a / (a > 0).sum().item() | X | X + 1 | X - 1 | X + 2 => chhh
 a: a if (a > 0).sum().item() == 0 else -a | X | X + 1 | X * 0 | X - 3 => chch
 a: a * int((a > 5).sum()) | X | X + 1 | X - 1 | X + 2 => chhh
+whole numbers, places, and numbers on the way
+a, n: a * 2 if n in [5, 9] else a + n | X, 0 | X, 1 | X, 2 | X, 5 | X, 5 | X, \
+9 | X, 3 | X, 4.5 | X, True => cchchchcc
+a, n: a * 2 if n in {5, 9} else a + n | X, 0 | X, 1 | X, 2 | X, 5 | X, 5 | X, \
+9 | X, 3 => cchchch
+a, n: a * 2 if n in {5: 1, "x": 2} else a + n | X, 0 | X, 1 | X, 2 | X, 5 | \
+X, 5 | X, 3 => cchchh
+a, n: a * 2 if n in (5, True) else a + n | X, 0 | X, 1 | X, 2 | X, 5 | X, 3 \
+=> ccccc
+a, n: a * 2 if n in LIST else a + n | X, 0 | X, 3 | X, 4 | ! LIST.append(4) | \
+X, 4 | X, 0 | X, 7 => cchcch
+a, n: a * 2 if n in TABLE else a + n | X, 0 | X, 3 | X, 4 | ! TABLE[4] = 1 | \
+X, 4 | X, 5 | X, 6 => cchcch
+a, n: a + [1, 2, 4][bisect.bisect([3, 6], n)] * n | X, 0 | X, 1 | X, 2 | X, 3 \
+| X, 4 | X, 6 | X, 5 | X, 2 => cchchchh
+a, n: a + bisect.bisect_left([3, 6], n) * n | X, 0 | X, 1 | X, 3 | X, 4 | X, \
+6 | X, 7 | X, 2 => cchchch
+a, n: a + math.floor(n) | X, 1.5 | X, 2.5 | X, -2.5 | X, 3.0 | X, 4 | X, 5 => \
+cchhch
+a, n: a + math.ceil(n) * math.trunc(n) | X, 1.5 | X, 2.5 | X, -2.5 | X, -0.5 \
+| X, 3.0 => cchhh
+a, n: a + int(n) + round(n) | X, 1.5 | X, 2.5 | X, -2.5 | X, 3.0 | X, 1e18 => \
+cchhe
+a, n: a + round(n, 1) | X, 1.5 | X, 2.25 | X, 2.25 => cch
+a, n: a + abs(n) | X, 1.5 | X, -2.5 | X, -0.0 | X, 4 | X, -5 | X, -6 => cchchh
+a, n: a + n // 0.3 + n % 0.3 | X, 1.5 | X, -2.5 | X, 7.0 | X, 0.0 => cchh
+a, n: a + 2 ** n | X, 1 | X, 2 | X, 3 | X, 0 | X, -1 | X, 52 | X, 60 => cchhehe
+a, n: a + max(n, 2, 5) - min(3, n, 1) | X, 0 | X, 1 | X, 3 | X, 4 | X, 6 | X, \
+9 => ccchch
+a, n: a + [v for v in zip([n], [2])][0][0] | X, 0 | X, 1 | X, 2 => cch
+a, n: a + sum(zip([n], [2]), ())[0] | X, 0 | X, 1 | X, 2 => ccc
+a, n: a + max(zip([n, 1], [2, 3]))[1] | X, 0 | X, 1 | X, 2 | X, 3 | X, 0 => \
+cccch
+a, n: a + dict(zip([n, 1], [2, 3])).get(1) | X, 0 | X, 1 | X, 2 | X, 3 => cccc
+a, n: a + len({*zip([n, 1], [1, 1])}) | X, 0 | X, 1 | X, 2 | X, 1 => ccch
+a, n: a + ((n, 1) in zip([1, 2], [1, 1])) | X, 0 | X, 1 | X, 2 | X, 3 => cccc
+a, n: a + ([n] in [[1], [2]]) | X, 0 | X, 1 | X, 2 | X, 3 => cccc
+a, n: a + (n in collections.deque([1, 2])) | X, 0 | X, 1 | X, 2 | X, 3 => cccc
+a, n: a + list(i * 2 for i in (n, 1))[0] | X, 0 | X, 1 | X, 2 | X, 3 => cchh
+a, n: a + list(reversed([1, n]))[0] + tuple([n])[0] | X, 0 | X, 1 | X, 2 | X, \
+3 => cchh
+a, n: a + Pair(n, 1).left | X, 0 | X, 1 | X, 2 | X, 3 => cchh
+a, n: a + [i * v for i, v in enumerate([n, n], n)][0] | X, 0 | X, 1 | X, 2 | \
+X, 3 => cccc
+a, n: a + next(iter([n])) + [5, n].pop() | X, 0 | X, 1 | X, 2 | X, 3 => cchh
+a, n: a + [5, 6, 7, 8].pop(n) | X, 0 | X, 1 | X, 2 | X, 0 => ccch
+a, n: a + {"k": n}.get("k", 0) + {}.get("k", n) | X, 0 | X, 1 | X, 2 | X, 3 \
+=> cchh
+a, n: a + [v for k, v in {"k": n}.items()][0] | X, 0 | X, 1 | X, 2 | X, 3 => \
+cchh
+a, n: a + sorted({"k": n, "l": 1}.values())[0] | X, 0 | X, 1 | X, 2 | X, 3 => \
+cccc
+a: a + ([NESTED[0][0]] == [{"n": 2}]) | X | ! NESTED[0][0]["n"] = 3 | X | ! \
+NESTED[0][0]["n"] = 2 | X => cch
+a: a + (NESTED == [[{"n": 2}]]) | X | ! NESTED[0][0]["n"] = 3 | X | ! \
+NESTED[0][0]["n"] = 2 | X => cch
+a: a + ([{"n": 2}] in NESTED) | X | ! NESTED[0][0]["n"] = 3 | X | ! \
+NESTED[0][0]["n"] = 2 | X => cch
+a: a + len([m for m in zip(NESTED[0], [1])]) | X | ! NESTED[0][0]["n"] = 3 | \
+X => cc
+a: a + max(zip(NESTED, [1]))[0][0]["n"] | X | ! NESTED[0][0]["n"] = 3 | X => cc
+a: a + (list(zip(NESTED)) == [([{"n": 2}],)]) | X | ! NESTED[0][0]["n"] = 3 | \
+X | ! NESTED[0][0]["n"] = 2 | X => cch
+a: a + len(str(list(zip(NESTED)))) | X | ! NESTED[0][0]["n"] = 300 | X => cc
+a: a + len("".join(str(i) for i in zip(NESTED))) | X | ! NESTED[0][0]["n"] = \
+300 | X => cc
 """
 
 

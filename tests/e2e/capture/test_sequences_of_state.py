@@ -103,7 +103,7 @@ items: (items["a"].add_(1), items.update(b=items["a"]), items)[2] | {"a": X} \
 items: items.move_to_end("a") | collections.OrderedDict(a=X, b=Y) | \
 collections.OrderedDict(a=X, b=Y) => ch
 items: items.insert(0, 0.5) or items[0] * SCALE | [0.25] | [0.25] | [0.75] | \
-[0.85] => chcc
+[0.85] => chch
 items: items.update({3}) or SCALE + len(items) | {1, 2} | {1, 2} => ee
 p: setattr(p, "new", SCALE * 3) | Options(1) | Options(1) => ch
 p: delattr(p, "scale") | Options(1) | Options(1) => ch
@@ -123,7 +123,7 @@ a, items: a.add_(1) + items[0] | X, [Y] | X, [Y] | X, [X] | X, [X] => chch
 a: NET.layer.weight.add_(1) + NET.layer.bias | X | X | ! NET.layer.bias = \
 nn.Parameter(NET.layer.weight.data[0]) | X | X => chch
 effects
-a: LOG.append(float(a.sum())) or a + 1 | X | X | Y => chc
+a: LOG.append(float(a.sum())) or a + 1 | X | X | Y => chh
 a: LOG.append(a.shape) or a + 1 | X | X | SMALL => chc
 a: LOG.append(time.time() > 0) or a + 1 | X | X => ch
 a: logging.getLogger("m").setLevel(10) or a + 1 | X | X => ch
