@@ -272,13 +272,15 @@ PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
   }
   PyRef result;
   Refusal refusal;
-  if (!records_.empty()) {
-    records_[0]->FindVarying(&options_.capture.varying);
+  {
     std::vector<StatePlace> slots;
-    records_[0]->FindSlots(&slots);
+    if (!records_.empty()) {
+      records_[0]->FindVarying(&options_.capture.varying, &slots);
+      records_[0]->FindSlots(&slots);
+    }
+    attempt_.guards.FindVarying(&options_.capture.varying, &slots);
     AddSlots(slots);
   }
-  attempt_.guards.FindVarying(&options_.capture.varying);
   attempt_ = Attempt();
   if (miss != nullptr && miss->kind == "draw") NoteOutcome();
   options_.capture.looks_on = !options_.fullgraph;
@@ -415,8 +417,12 @@ bool Compiled::AddSlots(absl::Span<const StatePlace> places) {
     if (!slots.Add(place)) continue;
     is_new = true;
     PyObject* now = place.Find();
-    if (now == nullptr || !NumberOf(now).has_value()) continue;
-    options_.capture.varying.AddInput(place.note.path);
+    if (now == nullptr) continue;
+    std::vector<std::string> paths;
+    FindNumbers(now, place.note.path, &paths);
+    for (std::string& path : paths) {
+      options_.capture.varying.AddInput(std::move(path));
+    }
   }
   return is_new;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "python/capture/constants.h"
 #include "python/capture/dicts.h"
@@ -41,9 +43,9 @@ class InputGuards::Builder {
 
   int Add(PyObject* object, std::string path, int depth);
   const Refusal& refusal() const { return refusal_; }
-  // If it is a number that varies, a new object of its value, to be put in its
-  // place; else null. Numbers are followed by identity, and a number's object
-  // may stand in other places too.
+  // If it is a number that varies, or a tuple of such, a new object of its
+  // value, to be put in its place; else null. Numbers are followed by identity,
+  // and a number's object may stand in other places too.
   PyObject* Renew(int id);
 
  private:
@@ -52,7 +54,11 @@ class InputGuards::Builder {
   void AddDictItems(int id, PyObject* dict, const std::string& path, int depth);
   void AddAttributes(int id, PyObject* object, const std::string& path,
                      int depth);
+  // Makes a tuple anew of these items, some of them renewed.
+  void RenewTuple(int id, PyObject* tuple, std::vector<PyObject*> items);
   bool IsStructural(PyObject* object) const;
+  // Whether a number in this tuple varies.
+  bool HoldsVarying(PyObject* object, const std::string& path) const;
   int Refuse(std::string reason) {
     if (!refusal_) refusal_.reason = std::move(reason);
     return 0;
@@ -62,16 +68,52 @@ class InputGuards::Builder {
   const absl::flat_hash_set<PyTypeObject*>& structural_;
   const absl::flat_hash_set<std::string>& varying_;
   Refusal refusal_;
-  bool is_in_tuple_ = false;
+  bool is_in_fixed_ = false;  // In a tuple that can't be made anew.
 };
 
 PyObject* InputGuards::Builder::Renew(int id) {
   Node& node = guards_.nodes_[id];
-  if (node.kind != Kind::kNumber) return nullptr;
-  node.original = node.value;
-  node.value = NewNumber(node.value.get());
-  node.recorded = node.value.get();
-  return node.recorded;
+  if (node.kind == Kind::kNumber) {
+    node.original = node.value;
+    node.value = NewNumber(node.value.get());
+    node.recorded = node.value.get();
+  }
+  return node.original ? node.value.get() : nullptr;
+}
+
+void InputGuards::Builder::RenewTuple(int id, PyObject* tuple,
+                                      std::vector<PyObject*> items) {
+  PyTypeObject* type = Py_TYPE(tuple);
+  PyRef made = PyRef::Steal(PyTuple_New(static_cast<Py_ssize_t>(items.size())));
+  for (size_t i = 0; made && i < items.size(); ++i) {
+    Py_INCREF(items[i]);
+    PyTuple_SET_ITEM(made.get(), static_cast<Py_ssize_t>(i), items[i]);
+  }
+  if (made && type != &PyTuple_Type) {
+    const PyRef args = PyRef::Steal(PyTuple_Pack(1, made.get()));
+    made = args ? PyRef::Steal(PyTuple_Type.tp_new(type, args.get(), nullptr))
+                : PyRef();
+  }
+  if (!made) {
+    PyErr_Clear();
+    Refuse("no memory is left");
+    return;
+  }
+  Node& node = guards_.nodes_[id];
+  node.original = PyRef::Share(tuple);
+  node.recorded = made.get();
+  guards_.node_of_[made.get()] = id;
+  guards_.covered_.push_back(made.get());
+  node.value = std::move(made);
+}
+
+bool InputGuards::Builder::HoldsVarying(PyObject* object,
+                                        const std::string& path) const {
+  if (!PyTuple_Check(object) || !HasNoAttributes(object)) return false;
+  const std::string prefix = path + "[";
+  return absl::c_any_of(varying_, [&](const std::string& varying) {
+    return absl::StartsWith(varying, prefix);
+  });
 }
 
 int InputGuards::Builder::NewNode(Kind kind, PyObject* object,
@@ -102,13 +144,19 @@ int InputGuards::Builder::Add(PyObject* object, std::string path, int depth) {
                                " is nested too deeply, or "
                                "holds too many objects"));
   }
-  if (IsConstant(object)) {
-    const bool is_number = NumberOf(object).has_value() && !is_in_tuple_ &&
+  const bool is_constant = IsConstant(object);
+  if (is_constant && !HoldsVarying(object, path)) {
+    const bool is_number = NumberOf(object).has_value() && !is_in_fixed_ &&
                            varying_.contains(path);
     const int id = NewNode(is_number ? Kind::kNumber : Kind::kConstant, object,
                            std::move(path));
     guards_.nodes_[id].value = PyRef::Share(object);
     if (is_number) guards_.numbers_.push_back(id);
+    return id;
+  }
+  if (is_constant) {  // It may be one object with others by chance.
+    const int id = NewNode(Kind::kTuple, object, path);
+    AddItems(id, object, path, depth);
     return id;
   }
   if (const auto it = guards_.node_of_.find(object);
@@ -183,17 +231,27 @@ int InputGuards::Builder::Add(PyObject* object, std::string path, int depth) {
 void InputGuards::Builder::AddItems(int id, PyObject* sequence,
                                     const std::string& path, int depth) {
   const bool is_tuple = PyTuple_Check(sequence);
+  const bool is_fixed = is_tuple && !PyTuple_CheckExact(sequence) &&
+                        !IsPythonClass(Py_TYPE(sequence));
+  std::vector<PyObject*> items;
+  bool is_renewed = false;
   for (Py_ssize_t i = 0; i < Py_SIZE(sequence); ++i) {
     PyObject* item =
         is_tuple ? PyTuple_GET_ITEM(sequence, i) : PyList_GET_ITEM(sequence, i);
-    is_in_tuple_ = is_tuple;
+    const bool was_fixed = std::exchange(is_in_fixed_, is_fixed);
     const int child = Add(item, absl::StrCat(path, "[", i, "]"), depth + 1);
-    is_in_tuple_ = false;
+    is_in_fixed_ = was_fixed;
     guards_.nodes_[id].children.push_back(child);
-    if (PyObject* number = Renew(child)) {
-      Py_INCREF(number);
-      PyList_SetItem(sequence, i, number);
-    }
+    PyObject* renewed = Renew(child);
+    items.push_back(renewed == nullptr ? item : renewed);
+    if (renewed == nullptr) continue;
+    is_renewed = true;
+    if (is_tuple) continue;
+    Py_INCREF(renewed);
+    PyList_SetItem(sequence, i, renewed);
+  }
+  if (is_tuple && is_renewed && !refusal_) {
+    RenewTuple(id, sequence, std::move(items));
   }
 }
 
@@ -316,13 +374,14 @@ void InputGuards::EndRecording() {
   for (Node& node : nodes_) {
     node.recorded = nullptr;
     node.original = PyRef();
+    if (node.kind == Kind::kTuple) node.value = PyRef();
   }
 }
 
 bool InputGuards::Match(const CallArgs& args, BoundInputs* bound,
                         Miss* miss) const {
   misplaced_type_ = nullptr;
-  varying_path_.clear();
+  varying_paths_.clear();
   bool same_form = args.num_positional == num_positional_;
   PyObject* recorded = keyword_names_.get();
   if (same_form && recorded != args.keyword_names) {
@@ -381,8 +440,9 @@ bool InputGuards::MatchNode(int id, PyObject* object, BoundInputs* bound,
       return true;
     case Kind::kConstant:
       if (SameValue(node.value.get(), object)) return true;
-      if (AreNumbers(node.value.get(), object)) {
-        varying_path_ = node.path;
+      if (!DifferInNumbers(node.value.get(), object, node.path,
+                           &varying_paths_)) {
+        varying_paths_.clear();
       }
       return Differ(node, object, miss);
     case Kind::kNumber:

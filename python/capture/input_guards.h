@@ -70,9 +70,9 @@ class InputGuards {
   // for another reason.
   PyTypeObject* misplaced_type() const { return misplaced_type_; }
 
-  // The path of a number that differed, by the last failed Match(); empty if
+  // The paths of numbers that differed where the last Match() failed; none if
   // that failed for another reason.
-  const std::string& varying_path() const { return varying_path_; }
+  absl::Span<const std::string> varying_paths() const { return varying_paths_; }
   // The number arguments whose value isn't guarded, by node.
   absl::Span<const int> numbers() const { return numbers_; }
   PyObject* recorded_number(int node) const { return nodes_[node].value.get(); }
@@ -80,11 +80,12 @@ class InputGuards {
   PyObject* original_number(int node) const {
     return nodes_[node].original.get();
   }
-  // If the `index`-th argument (or slot, after all arguments) is one: what the
-  // run has to get in its place, an object of its own. Else null.
-  PyObject* NumberInPlaceOf(size_t index) const {
+  // If the `index`-th argument (or slot, after all arguments) is one, or a
+  // tuple of such: what the run has to get in its place, an object of its own.
+  // Else null.
+  PyObject* InPlaceOf(size_t index) const {
     const Node& node = nodes_[roots_[index]];
-    return node.kind == Kind::kNumber ? node.value.get() : nullptr;
+    return node.original ? node.value.get() : nullptr;
   }
   const std::string& path(int node) const { return nodes_[node].path; }
   // Guards such a number's value after all.
@@ -169,7 +170,8 @@ class InputGuards {
     Kind kind = Kind::kConstant;
     PyRef type;                 // Of the object.
     PyRef value;                // kConstant, kPinned, kNumber.
-    PyRef original;             // kNumber: while recording.
+    PyRef original;             // kNumber, kTuple: what `value` stands in the
+                                // place of, while recording.
     int index = 0;              // kTensor: number; kSame: node.
     PyRef same_object;          // Pinned, though its contents are guarded too.
     std::vector<PyRef> keys;    // kDict, kInstance: of items.
@@ -193,7 +195,7 @@ class InputGuards {
   Py_ssize_t num_positional_ = 0;
   PyRef keyword_names_;
   std::vector<int> numbers_;
-  mutable std::string varying_path_;
+  mutable std::vector<std::string> varying_paths_;
   std::vector<Tensor> tensors_;
   std::vector<PyRef> pinned_;
   std::vector<std::string> pinned_paths_;

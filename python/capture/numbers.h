@@ -4,10 +4,15 @@
 #define MICA_PYTHON_CAPTURE_NUMBERS_H_
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "python/interpreter/py_ref.h"
 
 namespace mica {
+
+// Lists of more items aren't followed item by item.
+inline constexpr Py_ssize_t kMaxListedNumbers = 64;
 
 // True for a float or an int of any value; not for bools and subclasses.
 inline bool IsNumber(PyObject* object) {
@@ -20,6 +25,17 @@ std::optional<double> NumberOf(PyObject* object);
 
 // True if NumberOf() knows both, and they are of one type.
 bool AreNumbers(PyObject* a, PyObject* b);
+
+// True if two values are the same but for numbers, which are of one type each:
+// numbers, or tuples of such. `paths`, if given, gets where these are:
+// `path` itself, or "path[0]".
+bool DifferInNumbers(PyObject* was, PyObject* now, const std::string& path,
+                     std::vector<std::string>* paths);
+
+// Adds the places of the numbers in `value`: `path` itself, or the items of a
+// tuple or list of few.
+void FindNumbers(PyObject* value, const std::string& path,
+                 std::vector<std::string>* paths);
 
 // A number of that type (float or int) and value; null without memory. An int
 // has a whole value.

@@ -1,8 +1,23 @@
 #include "python/capture/places.h"
 
+#include "python/capture/numbers.h"
+
 namespace mica {
 
+PyObject* StatePlace::Itself() {
+  // Of a type of its own: no dict has such a key.
+  static PyObject* itself = PyCapsule_New(&itself, "mica.itself", nullptr);
+  return itself;
+}
+
+StatePlace StatePlace::OfList(PyObject* list, GuardNote note) {
+  return {.holder = PyRef::Share(list),
+          .key = PyRef::Share(Itself()),
+          .note = std::move(note)};
+}
+
 PyObject* StatePlace::Find() const {
+  if (key.get() == Itself()) return holder.get();
   if (!key) return PyCell_GET(holder.get());
   PyObject* value = PyDict_GetItemWithError(holder.get(), key.get());
   if (value == nullptr && PyErr_Occurred()) PyErr_Clear();
@@ -10,12 +25,19 @@ PyObject* StatePlace::Find() const {
 }
 
 bool StatePlace::Set(PyObject* value) const {
+  if (key.get() == Itself()) return value == holder.get();
   if (!key) return PyCell_Set(holder.get(), value) == 0;
   if (value != nullptr) {
     return PyDict_SetItem(holder.get(), key.get(), value) == 0;
   }
   const int has = PyDict_Contains(holder.get(), key.get());
   return has == 0 || (has > 0 && PyDict_DelItem(holder.get(), key.get()) == 0);
+}
+
+bool IsSlotList(PyObject* list, size_t size) {
+  return PyList_CheckExact(list) &&
+         PyList_GET_SIZE(list) == static_cast<Py_ssize_t>(size) &&
+         PyList_GET_SIZE(list) <= kMaxListedNumbers;
 }
 
 bool Slots::Add(StatePlace place) {

@@ -1,4 +1,4 @@
-// Where Python keeps what a program may set: items of dicts, and cells.
+// Where Python keeps what a program may set: items of dicts, cells, and lists.
 
 #ifndef MICA_PYTHON_CAPTURE_PLACES_H_
 #define MICA_PYTHON_CAPTURE_PLACES_H_
@@ -14,17 +14,26 @@
 
 namespace mica {
 
-// An item of a dict (an object's attribute, a global), or what a cell holds.
+// An item of a dict (an object's attribute, a global), or what a cell holds; or
+// a list itself, wherever it is reached from, for what it holds.
 struct StatePlace {
   PyRef holder;
-  PyRef key;  // Null for a cell.
+  PyRef key;  // Null for a cell, Itself() for a list.
   GuardNote note;
 
+  // Stands for the holder. Borrowed.
+  static PyObject* Itself();
+  // The place that is a list.
+  static StatePlace OfList(PyObject* list, GuardNote note);
   // What it holds, or null. Borrowed.
   PyObject* Find() const;
   // Null removes. False with a Python error set.
   bool Set(PyObject* value) const;
 };
+
+// True for a list that had `size` items and still has as many, and not too many
+// to be read item by item at each call.
+bool IsSlotList(PyObject* list, size_t size);
 
 // Places of a program's state that it reads and then sets, so that they hold
 // something else at each call: a counter, a hidden state. Records read them as

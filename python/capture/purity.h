@@ -19,8 +19,8 @@ enum class CallKind {
               // which shows when they are compared after the run.
   kOperator,  // As kPure, by the dispatcher: it sees the numbers passed.
   kNumberFunction,  // math.sqrt and its like: mica.scalar_* of that name.
-  kMoves,           // Gives items as they are, or puts them somewhere: looks
-                    // at its arguments, not into them.
+  kMoves,           // Gives items as they are, counts them, or puts them
+                    // somewhere: looks at its arguments, not into them.
   kShallow,         // Looks at its arguments' types only, or at torch's state.
   kGetAttr,         // getattr, hasattr, object.__getattribute__.
   kSetAttr,         // setattr, delattr, object.__setattr__.

@@ -12,13 +12,12 @@ namespace mica {
 constexpr absl::string_view kPureFunctions[] = {
     "builtins.abs", "builtins.all", "builtins.any", "builtins.ascii",
     "builtins.bin", "builtins.chr", "builtins.divmod", "builtins.hash",
-    "builtins.hex", "builtins.len", "builtins.max", "builtins.min",
-    "builtins.oct", "builtins.ord", "builtins.pow", "builtins.round",
-    "builtins.sorted", "builtins.sum", "builtins.__build_class__",
-    "_functools.reduce", "_functools.cmp_to_key",
-    "_collections._count_elements", "sys.intern", "posix.fspath",
-    "_bisect.bisect_left", "_bisect.bisect_right", "_heapq.heappush",
-    "_heapq.heappop", "_heapq.heapify", "_heapq.heappushpop",
+    "builtins.hex", "builtins.max", "builtins.min", "builtins.oct",
+    "builtins.ord", "builtins.pow", "builtins.round", "builtins.sorted",
+    "builtins.sum", "builtins.__build_class__", "_functools.reduce",
+    "_functools.cmp_to_key", "_collections._count_elements", "sys.intern",
+    "posix.fspath", "_bisect.bisect_left", "_bisect.bisect_right",
+    "_heapq.heappush", "_heapq.heappop", "_heapq.heapify", "_heapq.heappushpop",
     "_heapq.heapreplace", "_heapq._heapify_max", "_heapq._heappop_max",
     "_heapq._heapreplace_max", "_bisect.insort_left", "_bisect.insort_right",
     "_struct.pack", "_struct.unpack", "_struct.unpack_from",
@@ -46,9 +45,10 @@ constexpr absl::string_view kPureModules[] = {"math", "cmath", "_operator",
                                               "_stat", "unicodedata"};
 constexpr absl::string_view kImpureOfPureModules[] = {
     "_operator.attrgetter", "_operator.methodcaller", "_operator.length_hint"};
-// They move items and don't look into them.
+// They move items, or count them, and don't look into them.
 constexpr absl::string_view kMovingFunctions[] = {
     "builtins.iter",
+    "builtins.len",
     "builtins.next",
     "builtins.dict.copy",
     "builtins.dict.items",

@@ -9,10 +9,11 @@
 
 namespace mica {
 
-void Record::FindVarying(VaryingNumbers* varying) const {
-  guards_.FindVarying(varying);
-  if (!inputs_.varying_path().empty()) {
-    varying->AddInput(inputs_.varying_path());
+void Record::FindVarying(VaryingNumbers* varying,
+                         std::vector<StatePlace>* slots) const {
+  guards_.FindVarying(varying, slots);
+  for (const std::string& path : inputs_.varying_paths()) {
+    varying->AddInput(path);
   }
 }
 

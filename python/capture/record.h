@@ -85,8 +85,10 @@ class Record {
                        Rehearsal* rehearsal);
 
   // Adds the numbers in which the state differs from the recorded one, and
-  // the argument that did so in the last failed Matches().
-  void FindVarying(VaryingNumbers* varying) const;
+  // those of an argument that did so in the last failed Matches(). `slots` as
+  // StateGuards::FindVarying().
+  void FindVarying(VaryingNumbers* varying,
+                   std::vector<StatePlace>* slots) const;
   // As Effects::FindSlots().
   void FindSlots(std::vector<StatePlace>* slots) const {
     effects_.FindSlots(slots);

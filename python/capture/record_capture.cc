@@ -186,11 +186,11 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
   record->inputs_ = std::move(inputs);
   std::vector<PyObject*> values(args.args, args.args + args.size());
   for (size_t i = 0; i < values.size() + slot_values.size(); ++i) {
-    PyObject* number = record->inputs_.NumberInPlaceOf(i);
-    if (number == nullptr) continue;
+    PyObject* own = record->inputs_.InPlaceOf(i);
+    if (own == nullptr) continue;
     if (i < values.size()) {
-      values[i] = number;
-    } else if (!options.slots.places()[i - values.size()].Set(number)) {
+      values[i] = own;
+    } else if (!options.slots.places()[i - values.size()].Set(own)) {
       PyErr_Clear();
     }
   }
@@ -458,6 +458,7 @@ bool Record::FindEffects(Observation& run, std::vector<PyObject*>* left,
   std::vector<Increment> increments;
   if (!run.watch.FinishIncrements(&increments, &reason) ||
       !run.watch.CheckContainers(&reason)) {
+    guards.FindChangedLists(&attempt->slots);
     return refuse(std::move(reason));
   }
   for (const Increment& increment : increments) {
@@ -472,6 +473,7 @@ bool Record::FindEffects(Observation& run, std::vector<PyObject*>* left,
   }
   Miss miss;
   if (!guards.CheckBut(rewritten, &miss)) {
+    guards.FindChangedLists(&attempt->slots);
     return refuse(absl::StrCat("changes state: ", miss.ToString()));
   }
   effects_ = Effects(run.watch.host_calls(), std::move(written),

@@ -357,18 +357,52 @@ bool StateGuards::AddArray(PyObject* array, const GuardNote& note) {
   return true;
 }
 
-void StateGuards::FindVarying(VaryingNumbers* varying) const {
-  const auto differs = [](PyObject* was, PyObject* now) {
-    return was != nullptr && now != nullptr && AreNumbers(was, now) &&
-           !SameValue(was, now);
+void StateGuards::FindVarying(VaryingNumbers* varying,
+                              std::vector<StatePlace>* slots) const {
+  const auto differ = [](PyObject* was, PyObject* now) {
+    return DifferInNumbers(was, now, "", nullptr);
   };
   for (const DictFacts& facts : dicts_) {
     PyObject* dict = facts.dict.get();
     for (const Item& item : facts.items) {
-      if (differs(item.value.get(), FindItem(dict, item.key.get()))) {
+      PyObject* now = FindItem(dict, item.key.get());
+      if (!differ(item.value.get(), now)) continue;
+      if (IsNumber(now)) {
         varying->AddItem(dict, item.key.get());
+      } else {
+        slots->push_back({facts.dict, item.key, item.note});
       }
     }
+  }
+  for (const CellFacts& facts : cells_) {
+    if (differ(facts.value.get(), PyCell_GET(facts.cell.get()))) {
+      slots->push_back({facts.cell, PyRef(), facts.note});
+    }
+  }
+  for (const ItemsFacts& facts : items_) {
+    PyObject* list = facts.container.get();
+    if (!IsSlotList(list, facts.items.size())) continue;
+    bool is_any = false, is_like = true;
+    for (size_t i = 0; is_like && i < facts.items.size(); ++i) {
+      PyObject* was = facts.items[i].get();
+      PyObject* now = PyList_GET_ITEM(list, static_cast<Py_ssize_t>(i));
+      if (SameValue(was, now)) continue;
+      is_any = true;
+      is_like = differ(was, now);
+    }
+    if (is_any && is_like) {
+      slots->push_back(StatePlace::OfList(list, facts.note));
+    }
+  }
+}
+
+void StateGuards::FindChangedLists(std::vector<StatePlace>* slots) const {
+  for (const ItemsFacts& facts : items_) {
+    PyObject* list = facts.container.get();
+    if (!IsSlotList(list, facts.items.size()) || CheckItems(facts, nullptr)) {
+      continue;
+    }
+    slots->push_back(StatePlace::OfList(list, facts.note));
   }
 }
 

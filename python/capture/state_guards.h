@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "python/capture/guard_note.h"
+#include "python/capture/places.h"
 #include "python/capture/tensor_access.h"
 #include "python/interpreter/py_ref.h"
 
@@ -77,8 +78,13 @@ class StateGuards {
   // A numpy array's contents. False if they are large or hold objects.
   bool AddArray(PyObject* array, const GuardNote& note);
 
-  // Adds the floats that differ from the noted ones now.
-  void FindVarying(VaryingNumbers* varying) const;
+  // Adds the numbers that differ from the noted ones now: items of dicts, and
+  // places of which such numbers are all that differs (a tuple, a list, what a
+  // cell holds), which had better be slots.
+  void FindVarying(VaryingNumbers* varying,
+                   std::vector<StatePlace>* slots) const;
+  // Adds the lists that hold other items than noted, and as many.
+  void FindChangedLists(std::vector<StatePlace>* slots) const;
 
   // True if every fact holds. Otherwise `miss`, if given, names one that does
   // not.

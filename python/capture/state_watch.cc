@@ -528,8 +528,10 @@ void StateWatch::Compare(PyObject** first, PyObject** second) {
   // Tensors' identities are guarded. Another argument may be the very object
   // that it is compared to in a later call only if that is of its class.
   if (Py_TYPE(a) != Py_TYPE(b) || IsTensor(a)) return;
-  if ((inputs_.contains(a) && (inputs_.contains(b) || IsOld(b))) ||
-      (inputs_.contains(b) && IsOld(a))) {
+  const auto is_older = [this](PyObject* object) {
+    return inputs_.contains(object) || IsOld(object);
+  };
+  if ((IsFreeInput(a) && is_older(b)) || (IsFreeInput(b) && is_older(a))) {
     Refuse("compares the identity of an argument that isn't a tensor");
   }
 }

@@ -192,6 +192,11 @@ class StateWatch final : public StreamListener {
     return IsOld(object) && old_.contains(object);
   }
   bool IsInput(PyObject* object) const { return inputs_.contains(object); }
+  // The same, but false if the program found it in its state, too: that holds
+  // the same object at each run.
+  bool IsFreeInput(PyObject* object) const {
+    return IsInput(object) && !state_inputs_.contains(object);
+  }
   // True while the step at hand fills new tensors with Python's values: then
   // memory that no operator wrote holds constants.
   bool is_making_tensor() const { return is_making_tensor_; }
@@ -217,7 +222,7 @@ class StateWatch final : public StreamListener {
     return container_calls_;
   }
   // False, with a reason, if one isn't what these calls make of it.
-  bool CheckContainers(std::string* reason) const;
+  bool CheckContainers(std::string* reason);
   // Containers that it changed by methods that are known, as they were before.
   const absl::flat_hash_map<PyObject*, PyRef>& changed_containers() const {
     return changed_containers_;
@@ -287,6 +292,9 @@ class StateWatch final : public StreamListener {
   bool UseSpecially(PyObject* holder, PyObject* key, const std::string& path,
                     Use use);
   void WritePlace(PyObject* holder, PyRef key, const std::string& path);
+  // If it is a list that the run changed, whose items had better be read as
+  // arguments are: notes that.
+  void WantList(PyObject* container);
   // A method call that changes an older container; false if it is none such.
   bool ChangeContainer(PyObject* method, absl::Span<PyObject* const> args);
   void ReadLengths(PyObject* lengths);
@@ -297,6 +305,8 @@ class StateWatch final : public StreamListener {
   void CallType(PyTypeObject* type, absl::Span<PyObject* const> args);
   void CallBuiltin(PyObject* callable, absl::Span<PyObject* const> args,
                    PyObject* keyword_names);
+  // A method of a dict that reads, sets or removes one item.
+  void UseItemBy(PyObject* method, absl::Span<PyObject* const> args);
   // The further arguments of a call that looks at its arguments, not into them.
   void Move(PyObject* callable, absl::Span<PyObject* const> args);
   void CallAnnotated(const CallAnnotation& known, PyObject* callable,
@@ -371,6 +381,8 @@ class StateWatch final : public StreamListener {
   // The same of bisect(), for the place of a number among others.
   bool AskForPlace(const std::string& function,
                    absl::Span<PyObject* const> args);
+  // Whether sum() is of few numbers; computed if so.
+  bool AddUp(absl::Span<PyObject* const> args);
   // Whether a call of a builtin rounds a known number, or takes it without its
   // sign; computed if so.
   bool Round(const std::string& function, absl::Span<PyObject* const> args);

@@ -391,7 +391,7 @@ void StateWatch::GetAttributes(PyObject* getter,
 
 void StateWatch::TakeAddress(PyObject* object) {
   // Who is the same tensor is guarded; of other arguments it isn't.
-  if (IsInput(object) && !IsTensor(object)) return RefuseAddress();
+  if (IsFreeInput(object) && !IsTensor(object)) return RefuseAddress();
   gives_address_ = true;
   constexpr size_t kMaxSites = 32;
   if (address_at_.line == 0) address_at_ = CurrentUserLine();
@@ -436,6 +436,26 @@ void StateWatch::Reduce(PyObject* callable, absl::Span<PyObject* const> args) {
   }
   static PyObject* dict = Interned("__dict__");
   ReadAttribute(object, dict);
+}
+
+void StateWatch::UseItemBy(PyObject* method, absl::Span<PyObject* const> args) {
+  PyObject *dict = args[0], *key = args[1];
+  PyObject* value = args.size() > 2 ? args[2] : nullptr;
+  if (value != nullptr && !IsNumber(value)) Touch(value);
+  const std::string name = CallableName(method);
+  if (absl::EndsWith(name, "__delitem__")) return RemoveItem(dict, key);
+  const bool is_set = absl::EndsWith(name, "__setitem__");
+  if (!is_set) UseItem(dict, key);
+  const bool is_pop = absl::EndsWith(name, ".pop");
+  const bool is_default = absl::EndsWith(name, ".setdefault");
+  if (refusal_ || !(is_set || is_pop || is_default)) return;
+  const int has = PyDict_Check(dict) ? PyDict_Contains(dict, key) : 0;
+  if (has < 0) return PyErr_Clear();  // Raises.
+  if (is_pop && has != 0) return RemoveItem(dict, key);
+  if (is_pop || (is_default && has != 0)) return;
+  if (value == nullptr) value = Py_None;
+  Store(dict, value);
+  WriteItem(dict, key, value);
 }
 
 void StateWatch::CallType(PyTypeObject* type,
@@ -613,12 +633,8 @@ void StateWatch::CallBuiltin(PyObject* callable,
       Store(all[0], all[2]);
       return WriteAttribute(all[0], all[1]);
     case CallKind::kUseItem:
-      if (all.size() < 2) return;
-      for (size_t i = 2; i < all.size(); ++i) {
-        if (all[i] != nullptr && IsNumber(all[i])) continue;
-        TouchObject(all[i], kShallowDepth);
-      }
-      return UseItem(all[0], all[1]);
+      if (all.size() >= 2) UseItemBy(callable, all);
+      return;
     case CallKind::kContext: {
       if (all.empty() || !PyContextVar_CheckExact(all[0])) return;
       if (!IsOld(all[0])) return;

@@ -117,7 +117,11 @@ void StateWatch::LookInto(PyObject* object, int depth) {
   if (!gives_items && !IsContainer(object)) return;
   if (depth > kMaxDepth) return Refuse("nests containers too deeply");
   if (!gives_items) TouchContainer(object, kShallowDepth);
-  for (PyObject* held : HeldBy(object)) LookInto(held, depth + 1);
+  // What has been hashed was looked at then, and holds no such containers.
+  if (PyAnySet_Check(object)) return;
+  for (PyObject* held : HeldBy(object)) {
+    if (!PyDict_Check(object) || !IsConstant(held)) LookInto(held, depth + 1);
+  }
 }
 
 void StateWatch::TouchContainer(PyObject* object, int depth) {
@@ -129,8 +133,8 @@ void StateWatch::TouchContainer(PyObject* object, int depth) {
                                " after it wrote items of it"));
   }
   if (is_old && unread_containers_.contains(object)) {
-    return Refuse(
-        absl::StrCat("reads ", PathOf(object), " after it changed it"));
+    Refuse(absl::StrCat("reads ", PathOf(object), " after it changed it"));
+    return WantList(object);
   }
   if (is_first && !PyTuple_Check(object)) {
     const GuardNote note = NoteOf(PathOf(object));

@@ -216,9 +216,13 @@ bool StateWatch::AskOfNumbers(PyObject* function,
   const auto is_number = [](PyObject* arg) {
     return arg != nullptr && NumberOf(arg).has_value();
   };
-  if (values_.empty() || !absl::c_any_of(args, is_known)) return false;
+  const auto holds_known = [&](PyObject* arg) {
+    return is_known(arg) || (arg != nullptr && values_.HasKnown(arg));
+  };
+  if (values_.empty() || !absl::c_any_of(args, holds_known)) return false;
   const std::string name = CallableName(function);
   if (AskForPlace(name, args)) return true;
+  if (name == "builtins.sum" && AddUp(args)) return true;
   if (!absl::c_all_of(args, is_number)) return false;
   if (Round(name, args)) return true;
   const bool is_max = name == "builtins.max";
@@ -242,6 +246,42 @@ bool StateWatch::AskOfNumbers(PyObject* function,
   if (name == "math.isnan") return true;
   CompareNumbers(Order::kEqual, args[0], infinity);
   CompareNumbers(Order::kEqual, args[0], minus_infinity);
+  return true;
+}
+
+bool StateWatch::AddUp(absl::Span<PyObject* const> args) {
+  static PyObject* zero = PyLong_FromLong(0);
+  if (args.size() != 1 ||
+      !(PyList_CheckExact(args[0]) || PyTuple_CheckExact(args[0])) ||
+      !HoldsFewNumbers(args[0])) {
+    return false;
+  }
+  const std::vector<PyObject*> numbers = ItemsOrKeys(args[0]);
+  for (PyObject* number : numbers) {
+    // From 3.12 on, floats are added with what was lost in rounding.
+    if (!NumberOf(number).has_value() ||
+        (PY_VERSION_HEX >= 0x030c0000 && PyFloat_CheckExact(number))) {
+      return false;
+    }
+  }
+  if (numbers.empty()) return false;
+  PyRef sum = PyRef::Share(zero);
+  for (PyObject* number : absl::MakeSpan(numbers).first(numbers.size() - 1)) {
+    const PyRef next = PyRef::Steal(PyNumber_Add(sum.get(), number));
+    PyRef own = next && NumberOf(next.get()).has_value() ? NewNumber(next.get())
+                                                         : PyRef();
+    if (!own) return PyErr_Clear(), false;
+    const HostOp* add = OperatorOf("add", sum.get(), number);
+    const bool is_known =
+        values_.Find(sum.get()) >= 0 || values_.Find(number) >= 0;
+    if (is_known && !values_.AddOp(own.get(), *add, {sum.get(), number})) {
+      return false;
+    }
+    sum = std::move(own);
+  }
+  Touch(args[0]);
+  Compute(OperatorOf("add", sum.get(), numbers.back()),
+          {sum.get(), numbers.back()});
   return true;
 }
 
@@ -325,7 +365,8 @@ void StateWatch::Store(PyObject* owner, PyObject* value) {
   stored_ = value;
   if (refusal_ || values_.empty() || !values_.HasKnown(value)) return;
   // What is left in a place of the state is made again from the run's numbers.
-  if (owner == nullptr || PyCell_Check(owner) || PyDict_CheckExact(owner)) {
+  if (owner == nullptr || PyCell_Check(owner) || PyDict_CheckExact(owner) ||
+      PyList_CheckExact(owner)) {
     return;
   }
   const bool is_plain = IsPythonClass(Py_TYPE(owner)) ||

@@ -250,7 +250,19 @@ bool StateWatch::KeepsAddress(PyObject* method,
          (name == "add" || name == "discard" || name == "remove");
 }
 
-bool StateWatch::CheckContainers(std::string* reason) const {
+void StateWatch::WantList(PyObject* container) {
+  const auto before = changed_containers_.find(container);
+  if (before == changed_containers_.end() || !PyList_CheckExact(container) ||
+      !IsSlotList(container,
+                  static_cast<size_t>(PyList_GET_SIZE(before->second.get())))) {
+    return;
+  }
+  wanted_slots_.push_back(
+      StatePlace::OfList(container, {.path = PathOf(container)}));
+  if (refusal_) refusal_.transient = true;
+}
+
+bool StateWatch::CheckContainers(std::string* reason) {
   for (const auto& [container, before] : changed_containers_) {
     PyRef copy = CopyOf(before.get());
     bool is_same = static_cast<bool>(copy);
@@ -267,6 +279,7 @@ bool StateWatch::CheckContainers(std::string* reason) const {
     }
     PyErr_Clear();
     if (is_same) continue;
+    WantList(container);
     *reason = absl::StrCat("changes ", PathOf(container),
                            " in ways that aren't known");
     return false;

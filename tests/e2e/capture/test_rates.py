@@ -40,7 +40,7 @@ SCHEDULES: dict[str, tuple[Maker, str]] = {
     ),
     "polynomial": (
         lambda o: lr_scheduler.PolynomialLR(o, 15, 2.0),
-        "ecchhhhhhhhhhhhechhhhhhh",
+        "ecchhhhhhhhhhhhchhhhhhhh",
     ),
     "step": (
         lambda o: lr_scheduler.StepLR(o, 7),

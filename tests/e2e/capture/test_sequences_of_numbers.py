@@ -225,13 +225,28 @@ NESTED[0][0]["n"] = 2 | X => cch
 a: a + ([{"n": 2}] in NESTED) | X | ! NESTED[0][0]["n"] = 3 | X | ! \
 NESTED[0][0]["n"] = 2 | X => cch
 a: a + len([m for m in zip(NESTED[0], [1])]) | X | ! NESTED[0][0]["n"] = 3 | \
-X => cc
+X => ch
 a: a + max(zip(NESTED, [1]))[0][0]["n"] | X | ! NESTED[0][0]["n"] = 3 | X => cc
 a: a + (list(zip(NESTED)) == [([{"n": 2}],)]) | X | ! NESTED[0][0]["n"] = 3 | \
 X | ! NESTED[0][0]["n"] = 2 | X => cch
 a: a + len(str(list(zip(NESTED)))) | X | ! NESTED[0][0]["n"] = 300 | X => cc
 a: a + len("".join(str(i) for i in zip(NESTED))) | X | ! NESTED[0][0]["n"] = \
 300 | X => cc
+whole parts as indices, and sums
+a, n: a + [1, 2, 4, 8][int(n)] | X, 0.5 | X, 1.2 | X, 1.7 | X, 2.0 | X, 0.1 | \
+X, 0.9 | X, -0.5 | X, -1.5 => cchcchhc
+a, n: a + [1, 2, 4, 8][math.floor(n)] | X, 0.5 | X, 1.2 | X, 1.0 | X, 2.0 | \
+X, 0.1 | X, -0.5 | X, -1.0 => cchccch
+a, n: a + [1, 2, 4, 8][math.ceil(n)] | X, 0.5 | X, 1.2 | X, 2.0 | X, 1.0 | X, \
+0.9 | X, -0.5 | X, 0.0 => cchchch
+a, n: a + [1, 2, 4, 8][round(n)] | X, 0.75 | X, 1.2 | X, 1.5 | X, 2.5 | X, \
+0.5 | X, 0.6 | X, -0.5 | X, 1.4 => ccchchhh
+a, n: a[int(n) + 1] * n | X, 0.5 | X, 1.2 | X, 1.7 | X, 0.1 | X, 0.9 => cchch
+a: a * sum(LIST) | X | ! LIST[0] = 5 | X | ! LIST[1] = 7 | X | ! LIST[1] = \
+0.5 | X | ! LIST[1] = 1.5 | X => cchch
+a: a * len(LIST) + LIST[0] | X | ! LIST[0] = 5 | X | ! LIST[0] = 7 | X | ! \
+LIST.append(3) | X => cchc
+a, n: a * sum([n, 0.1, -n, 3]) | X, 0.5 | X, 1.2 | X, 1.7 | X, 2.0 => cchh
 """
 
 
