@@ -80,6 +80,10 @@ SCHEDULES: dict[str, tuple[Maker, str]] = {
         ),
         "ecchhhhhhhhchhhhhhhhhhhh",
     ),
+    "one cycle, of momentum too": (
+        lambda o: lr_scheduler.OneCycleLR(o, 0.1, total_steps=40),
+        "ecchhhhhhhhchhhhhhhhhhhh",
+    ),
     "cyclic": (
         lambda o: lr_scheduler.CyclicLR(
             o, 0.01, 0.1, step_size_up=5, cycle_momentum=False
