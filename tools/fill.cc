@@ -29,7 +29,8 @@ float Uniform(uint64_t random) {
 
 // Halves are made by their bits: a sign, an exponent of 2^-2 and a mantissa.
 void FillFloats(const Tensor& tensor, uint64_t seed) {
-  switch (tensor.type().dtype) {
+  // Both parts of a complex number.
+  switch (RealDType(tensor.type().dtype)) {
     case DType::kF32:
       return FillWith<float>(tensor, seed, Uniform);
     case DType::kF64:
@@ -50,7 +51,7 @@ void FillFloats(const Tensor& tensor, uint64_t seed) {
 absl::StatusOr<Tensor> RandomTensor(const TensorType& type, uint64_t seed) {
   MICA_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(type));
   auto bit = [](uint64_t random) { return random >> 63; };
-  if (IsFloating(type.dtype)) {
+  if (IsFloating(RealDType(type.dtype))) {
     FillFloats(tensor, seed);
     return tensor;
   }

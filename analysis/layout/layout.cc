@@ -162,6 +162,10 @@ absl::Status LayoutPass::Add(const Op& op, std::vector<TensorType> types) {
 absl::Status LayoutPass::CopyView(const Op& op) {
   const ValueId base = std::get<ValueRef>(op.arguments[0]).id;
   if (!HasMoved(base)) return rewriter_.CopyOp(op);
+  // Complex values stay where they are: nothing copies them back.
+  if (IsComplex(program_.type(op.results[0]).dtype)) {
+    return WithRecorded(op, [&] { return rewriter_.CopyOp(op); });
+  }
   if (op.def->name() == "aten._reshape_alias") return CopyReshape(op);
   Arguments arguments = op.arguments;
   RenameValues(arguments, [&](ValueId id) { return rewriter_.NewId(id); });

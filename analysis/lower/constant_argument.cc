@@ -1,5 +1,6 @@
 #include "analysis/lower/constant_argument.h"
 
+#include <complex>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,9 @@ absl::StatusOr<Argument> ConstantArgument(const TapeValue& value) {
     return Argument(*number);
   }
   if (const auto* number = std::get_if<double>(&value)) {
+    return Argument(*number);
+  }
+  if (const auto* number = std::get_if<std::complex<double>>(&value)) {
     return Argument(*number);
   }
   if (const auto* text = std::get_if<std::string>(&value)) {

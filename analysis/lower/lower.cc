@@ -1,6 +1,7 @@
 #include "analysis/lower/lower.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "analysis/lower/complex_calls.h"
 #include "analysis/lower/constant_argument.h"
 #include "analysis/lower/fixed_values.h"
 #include "analysis/lower/foreach.h"
@@ -100,6 +102,9 @@ class Lowering {
   absl::Status LowerWrite(const TapeCall& call, const FunctionalForm& form);
   absl::Status LowerReturned(const TapeCall& call, const OpDef& def);
   absl::Status LowerOpaque(const TapeCall& call);
+  absl::Status LowerForAten(const TapeCall& call);
+  absl::Status LowerEqual(const TapeCall& call);
+  absl::StatusOr<ValueId> AsStored(TapeTensorId id, ValueId value);
 
   // The value that the tensor's elements have now.
   absl::StatusOr<ValueId> Current(TapeTensorId id);
@@ -299,17 +304,63 @@ absl::StatusOr<ValueId> Lowering::Current(TapeTensorId id) {
 
 // A call over lists of tensors is many calls.
 absl::Status Lowering::LowerAnyCall(const TapeCall& call) {
+  if (call.op == "aten.equal") return LowerEqual(call);
   if (options_.keep_calls && !absl::StartsWith(call.op, "mica.") &&
       (call.aliases.empty() || !call.mutated_args.empty())) {
     const absl::Status status = LowerOpaque(call);
     if (!absl::IsUnimplemented(status)) return status;
   }
+  if (IsForAten(tape_, call)) return LowerForAten(call);
   const auto parts = ExpandForeach(call, registry_);
   if (!parts.has_value()) return LowerCall(call);
   for (const TapeCall& part : *parts) {
     MICA_RETURN_IF_ERROR(LowerCall(part));
   }
   return absl::OkStatus();
+}
+
+// Whether two tensors are equal, which Python reads as a bool.
+absl::Status Lowering::LowerEqual(const TapeCall& call) {
+  const auto* self = std::get_if<TapeTensorRef>(&call.args[0]);
+  const auto* other = std::get_if<TapeTensorRef>(&call.args[1]);
+  std::array<ValueId, 2> parts = {kNoValue, kNoValue};
+  for (int i = 0; i < 2; ++i) {
+    const TapeTensorId id = (i == 0 ? self : other)->id;
+    const TapeTensor& tensor = tape_.tensors[id];
+    if (tensor.is_conj || tensor.is_neg) {
+      return absl::UnimplementedError("a lazily conjugated or negated tensor");
+    }
+    MICA_ASSIGN_OR_RETURN(parts[i], Current(id));
+    if (!IsComplex(builder_.type(parts[i]).dtype)) continue;
+    MICA_ASSIGN_OR_RETURN(
+        parts[i], builder_.Add("aten.view_as_real", {ValueRef{parts[i]}},
+                               memory_.source()));
+  }
+  ValueId& read = host_values_[&call];
+  if (tape_.tensors[self->id].sizes != tape_.tensors[other->id].sizes) {
+    MICA_ASSIGN_OR_RETURN(
+        read, builder_.AddConstant("", {.dtype = DType::kBool}, {0}));
+    return absl::OkStatus();
+  }
+  MICA_ASSIGN_OR_RETURN(
+      const ValueId same,
+      builder_.Add("aten.eq.Tensor", {ValueRef{parts[0]}, ValueRef{parts[1]}},
+                   memory_.source()));
+  MICA_ASSIGN_OR_RETURN(
+      read, builder_.Add("aten.all", {ValueRef{same}}, memory_.source()));
+  return absl::OkStatus();
+}
+
+// None of our operators computes with complex numbers or lazy bits.
+absl::Status Lowering::LowerForAten(const TapeCall& call) {
+  if (call.op == "aten._local_scalar_dense") {
+    // The number is what its tensor holds.
+    MICA_ASSIGN_OR_RETURN(host_values_[&call],
+                          Current(std::get<TapeTensorRef>(call.args[0]).id));
+    return absl::OkStatus();
+  }
+  const bool is_view = call.mutated_args.empty() && !call.aliases.empty();
+  return is_view ? LowerView(call) : LowerOpaque(call);
 }
 
 absl::Status Lowering::LowerCall(const TapeCall& call) {
@@ -350,8 +401,9 @@ absl::Status Lowering::LowerView(const TapeCall& call) {
   for (TapeTensorId id : outputs) {
     // The schema says "view", but eager had to copy.
     if (id == kNoTapeTensor || memory_.IsKnown(id)) continue;
-    return def != nullptr && !def->is_view() ? LowerCompute(call, *def)
-                                             : LowerOpaque(call);
+    const bool is_ours =
+        def != nullptr && !def->is_view() && !IsForAten(tape_, call);
+    return is_ours ? LowerCompute(call, *def) : LowerOpaque(call);
   }
   if (def == nullptr || !def->is_view() || outputs.size() != 1 ||
       outputs[0] == base->id || CountsFromStorage(call) ||
@@ -501,11 +553,12 @@ absl::Status Lowering::LowerOpaque(const TapeCall& call) {
     schema.params[param].alias_set = absl::StrCat("hidden", param);
   }
   // What goes by a name that we know is ours. A call that writes and one that
-  // doesn't are two operators, whatever ATen calls them.
-  if (writes_unsaid) {
-    schema.op = absl::StrCat("torch.writing.", schema.op);
-  } else if (registry_.Find(schema.op) != nullptr) {
-    schema.op = absl::StrCat("torch.", schema.op);
+  // doesn't are two operators, whatever ATen calls them; so are those that take
+  // lazy bits.
+  const std::string lazy = LazyPrefix(tape_, call);
+  if (writes_unsaid || !lazy.empty() || registry_.Find(schema.op) != nullptr) {
+    schema.op = absl::StrCat("torch.", writes_unsaid ? "writing." : "", lazy,
+                             schema.op);
   }
   const std::string name = schema.op;
   MICA_RETURN_IF_ERROR(builder_.DeclareOpaque(std::move(schema)));
@@ -537,11 +590,33 @@ absl::Status Lowering::LowerOpaque(const TapeCall& call) {
   MICA_ASSIGN_OR_RETURN(auto results, builder_.AddOp(std::move(spec)));
   for (size_t i = 0; i < written.size(); ++i) {
     if (written[i] == kNoTapeTensor) continue;
+    MICA_ASSIGN_OR_RETURN(const ValueId value,
+                          AsStored(written[i], results[i]));
     const bool is_known = memory_.IsKnown(written[i]);
-    MICA_RETURN_IF_ERROR(is_known ? memory_.Write(written[i], results[i])
-                                  : memory_.SetFresh(written[i], results[i]));
+    MICA_RETURN_IF_ERROR(is_known ? memory_.Write(written[i], value)
+                                  : memory_.SetFresh(written[i], value));
   }
   return absl::OkStatus();
+}
+
+// An opaque operator gives a tensor's elements as they are read, lazy bits
+// applied; values are what memory holds.
+absl::StatusOr<ValueId> Lowering::AsStored(TapeTensorId id, ValueId value) {
+  const auto apply = [&](absl::string_view schema) -> absl::Status {
+    MICA_ASSIGN_OR_RETURN(Schema parsed, ParseSchema(schema));
+    const std::string name = parsed.op;
+    MICA_RETURN_IF_ERROR(builder_.DeclareOpaque(std::move(parsed)));
+    MICA_ASSIGN_OR_RETURN(
+        value, AddOneResult(name, {ValueRef{value}}, builder_.type(value)));
+    return absl::OkStatus();
+  };
+  if (tape_.tensors[id].is_conj) {
+    MICA_RETURN_IF_ERROR(apply("aten::_conj_physical(Tensor self) -> Tensor"));
+  }
+  if (tape_.tensors[id].is_neg) {
+    MICA_RETURN_IF_ERROR(apply("torch.aten::neg(Tensor self) -> Tensor"));
+  }
+  return value;
 }
 
 absl::StatusOr<LoweredResult> Lowering::LowerResult(
@@ -552,7 +627,11 @@ absl::StatusOr<LoweredResult> Lowering::LowerResult(
   const TapeMemory::Storage& storage = memory_.storage(id);
   LoweredResult result{.sizes = tensor.sizes,
                        .strides = tensor.strides,
-                       .offset = memory_.OffsetInRoot(id)};
+                       .offset = memory_.OffsetInRoot(id),
+                       .is_conj = tensor.is_conj,
+                       .is_neg = tensor.is_neg};
+  MICA_ASSIGN_OR_RETURN(const TensorType type, memory_.TypeOf(id));
+  result.dtype = type.dtype;
   if (memory_.IsExternal(storage.root)) {
     const bool is_input =
         tape_.tensors[storage.root].origin == TapeOrigin::kInput;

@@ -13,6 +13,7 @@
 #include "analysis/lower/tape.h"
 #include "framework/ir/program.h"
 #include "framework/op/op_registry.h"
+#include "framework/tensor/dtype.h"
 
 namespace mica {
 
@@ -23,9 +24,15 @@ struct LoweredResult {
   Source source = Source::kOutput;
   int32_t index = 0;  // In Program::outputs, Tape::inputs or Tape::states.
   // The window, in elements from the address of that tensor's first element.
+  // Where only one of the two is complex, the offset is in real elements.
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;
   int64_t offset = 0;
+  // Complex numbers may be seen as their parts, and those as complex numbers.
+  DType dtype = DType::kF32;
+  // torch's lazy bits, which the window has beyond what memory holds.
+  bool is_conj = false;
+  bool is_neg = false;
 };
 
 // A Tape as a Program, with the way back to the user's tensors.
@@ -57,10 +64,11 @@ inline constexpr int64_t kMaxInlineConstantBytes = 4096;
 // In-place and out= calls become functional ones, writes through views become
 // mica.scatter_view, and what is written to inputs and states becomes updates
 // at the end. Operators that `registry` lacks become opaque ones; so do those
-// whose results' sizes depend on data: a run whose sizes differ fails.
+// that have to do with complex numbers or lazy bits (complex_calls.h), and
+// those whose results' sizes depend on data: a run whose sizes differ fails.
 //
 // Unimplemented, naming the op and the user's line, for what a Program can't
-// say: complex numbers, devices other than the CPU.
+// say: dtypes such as complex32, devices other than the CPU.
 absl::StatusOr<LoweredTape> LowerTape(const Tape& tape,
                                       const OpRegistry& registry,
                                       const LowerOptions& options = {});

@@ -26,8 +26,11 @@ class TapeMaker {
     return tape_.inputs.back();
   }
 
-  TapeTensorId Made(std::vector<int64_t> sizes, int32_t storage) {
-    return Add(Make(std::move(sizes), storage));
+  TapeTensorId Made(std::vector<int64_t> sizes, int32_t storage,
+                    std::string dtype = "f32") {
+    TapeTensor tensor = Make(std::move(sizes), storage);
+    tensor.dtype = std::move(dtype);
+    return Add(std::move(tensor));
   }
 
   TapeTensorId Window(TapeTensorId of, std::vector<int64_t> sizes,
@@ -300,6 +303,113 @@ TEST(LowerTest, ATensorOfANumberThatVariesIsFilledWithIt) {
   maker.tape().host_values[0].is_constant = true;
   MICA_ASSERT_OK_AND_ASSIGN(lowered, LowerTape(maker.tape(), AllOps()));
   EXPECT_THAT(ToText(lowered.program), HasSubstr("constant [0.5] : f32[1]"));
+}
+
+TEST(LowerTest, ComplexNumbersAreComputedWithByAten) {
+  TapeMaker maker;
+  const TapeTensorId x = maker.Input({2, 3}, 0);
+  maker.tape().tensors[x].dtype = "c64";
+  const TapeTensorId y = maker.Made({2, 3}, 1, "c64");
+  const TapeTensorId z = maker.Made({2, 3}, 2);
+  maker.Call("aten.neg", {TapeTensorRef{x}}, y).schema =
+      "aten::neg(Tensor self) -> Tensor";
+  maker.Call("aten.abs", {TapeTensorRef{y}}, z).schema =
+      "aten::abs(Tensor self) -> Tensor";
+  maker.tape().results = {z};
+  MICA_ASSERT_OK_AND_ASSIGN(LoweredTape lowered,
+                            LowerTape(maker.tape(), AllOps()));
+  const std::string text = Text(lowered.program);
+  EXPECT_THAT(text, HasSubstr("torch.aten.neg(%x) : c64[2,3]"));
+  EXPECT_THAT(text, HasSubstr("torch.aten.abs(%0) : f32[2,3]"));
+}
+
+TEST(LowerTest, AWriteToImaginaryPartsIsSeenByTheirNumbers) {
+  TapeMaker maker;
+  const TapeTensorId x = maker.Input({2, 3}, 0);
+  maker.tape().tensors[x].dtype = "c64";
+  const TapeTensorId parts = maker.Window(x, {2, 3, 2}, {6, 2, 1}, 0);
+  const TapeTensorId imag = maker.Window(x, {2, 3}, {6, 2}, 1);
+  for (const TapeTensorId id : {parts, imag}) {
+    maker.tape().tensors[id].dtype = "f32";
+  }
+  const auto view = std::vector<TapeAlias>{{.output = 0, .arg = 0}};
+  maker.Call("aten.view_as_real", {TapeTensorRef{x}}, parts).aliases = view;
+  maker
+      .Call("aten.select.int", {TapeTensorRef{parts}, int64_t{2}, int64_t{1}},
+            imag)
+      .aliases = view;
+  TapeCall& relu = maker.Call("aten.relu_", {TapeTensorRef{imag}}, imag);
+  relu.mutated_args = {0};
+  relu.aliases = {{.output = 0, .arg = 0, .is_write = true}};
+  MICA_ASSERT_OK_AND_ASSIGN(LoweredTape lowered,
+                            LowerTape(maker.tape(), AllOps()));
+  EXPECT_EQ(Text(lowered.program), R"(program @f(%x: c64[2,3]) {
+  %0 = aten.view_as_real(%x) : f32[2,3,2]
+  %1 = aten.select.int(%0, 2, 1) : f32[2,3]{6,2}
+  %2 = aten.relu(%1) : f32[2,3]
+  %3 = aten.view_as_real(%x) : f32[2,3,2]
+  %4 = mica.scatter_view(%3, %2, [2, 3], [6, 2], 1) : f32[2,3,2]
+  %5 = aten.view_as_complex(%4) : c64[2,3]
+  update %x = %5
+  return
+}
+)");
+}
+
+TEST(LowerTest, AWriteOfComplexNumbersIsSeenByTheirParts) {
+  TapeMaker maker;
+  const TapeTensorId x = maker.Input({2, 2}, 0);
+  const TapeTensorId row = maker.Window(x, {}, {}, 1);
+  maker.tape().tensors[row].dtype = "c64";
+  TapeCall& neg = maker.Call("aten.neg_", {TapeTensorRef{row}}, row);
+  neg.schema = "aten::neg_(Tensor(a!) self) -> Tensor(a!)";
+  neg.mutated_args = {0};
+  neg.aliases = {{.output = 0, .arg = 0, .is_write = true}};
+  MICA_ASSERT_OK_AND_ASSIGN(LoweredTape lowered,
+                            LowerTape(maker.tape(), AllOps()));
+  EXPECT_EQ(Text(lowered.program), R"mica(program @f(%x: f32[2,2]) {
+  opaque "aten::neg_(Tensor(a!) self) -> Tensor(a!)"
+  %0 = aten.as_strided(%x, [2], [1], storage_offset=2) : f32[2]
+  %1 = aten.view_as_complex(%0) : c64[]
+  %2 = aten.neg_(%1) : c64[]
+  %3 = aten.view_as_real(%2) : f32[2]
+  %4 = mica.scatter_view(%x, %3, [2], [1], 2) : f32[2,2]
+  update %x = %4
+  return
+}
+)mica");
+}
+
+TEST(LowerTest, AnOperatorIsToldWhichOperandsAreLazy) {
+  TapeMaker maker;
+  const TapeTensorId x = maker.Input({2, 2}, 0);
+  maker.tape().tensors[x].dtype = "c64";
+  const TapeTensorId conj = maker.Window(x, {2, 2}, {2, 1}, 0);
+  maker.tape().tensors[conj].is_conj = true;
+  const TapeTensorId y = maker.Made({2, 2}, 1, "c64");
+  maker.Call("aten._conj", {TapeTensorRef{x}}, conj).aliases = {
+      {.output = 0, .arg = 0}};
+  maker.Call("aten.mm", {TapeTensorRef{x}, TapeTensorRef{conj}}, y).schema =
+      "aten::mm(Tensor self, Tensor mat2) -> Tensor";
+  // What is written to a conjugated tensor is stored conjugated.
+  TapeCall& copy = maker.Call(
+      "aten.copy_", {TapeTensorRef{conj}, TapeTensorRef{y}, false}, conj);
+  copy.schema =
+      "aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> "
+      "Tensor(a!)";
+  copy.mutated_args = {0};
+  copy.aliases = {{.output = 0, .arg = 0, .is_write = true}};
+  maker.tape().results = {y, conj};
+  MICA_ASSERT_OK_AND_ASSIGN(LoweredTape lowered,
+                            LowerTape(maker.tape(), AllOps()));
+  const std::string text = Text(lowered.program);
+  EXPECT_THAT(text, HasSubstr("torch.lazy.pc.aten.mm(%x, %x) : c64[2,2]"));
+  EXPECT_THAT(text, HasSubstr("%1 = torch.lazy.cp.aten.copy_(%x, %0"));
+  EXPECT_THAT(text, HasSubstr("%2 = aten._conj_physical(%1) : c64[2,2]"));
+  EXPECT_THAT(text, HasSubstr("update %x = %6"));
+  EXPECT_FALSE(lowered.results[0].is_conj);
+  EXPECT_TRUE(lowered.results[1].is_conj);
+  EXPECT_EQ(lowered.results[1].dtype, DType::kC64);
 }
 
 }  // namespace

@@ -38,6 +38,10 @@ struct TapeTensor {
   int32_t storage = -1;          // Equal ids share memory.
   int64_t storage_bytes = 0;
   bool requires_grad = false;
+  // torch's lazy bits: what it says are the complex conjugates, or the
+  // negatives, of the elements in its memory.
+  bool is_conj = false;
+  bool is_neg = false;
   // Python's number in the dispatcher's coat: a tensor without dims that takes
   // part in type promotion as a scalar does (c10's "wrapped number").
   bool is_wrapped_number = false;

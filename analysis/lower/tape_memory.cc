@@ -3,10 +3,29 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 
 namespace mica {
+namespace {
+
+struct PartsWindow {
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
+};
+
+// A complex tensor's window on memory as real numbers: the parts on a last
+// axis.
+PartsWindow PartsOf(const TapeTensor& tensor) {
+  PartsWindow window{tensor.sizes, tensor.strides};
+  for (int64_t& stride : window.strides) stride *= 2;
+  window.sizes.push_back(2);
+  window.strides.push_back(1);
+  return window;
+}
+
+}  // namespace
 
 absl::StatusOr<ValueId> AddOneResult(ProgramBuilder& builder,
                                      absl::string_view op, Arguments arguments,
@@ -39,8 +58,9 @@ absl::StatusOr<TensorType> TapeMemory::TypeOf(TapeTensorId id) const {
 }
 
 void TapeMemory::DeclareExternal(TapeTensorId id, ValueId value) {
-  const auto num_elements = [this](TapeTensorId tensor) {
-    int64_t count = 1;
+  const auto num_bytes = [this](TapeTensorId tensor) {
+    const std::optional<DType> dtype = ParseDType(tape_.tensors[tensor].dtype);
+    int64_t count = dtype.has_value() ? ElementBytes(*dtype) : 1;
     for (int64_t size : tape_.tensors[tensor].sizes) count *= size;
     return count;
   };
@@ -48,7 +68,7 @@ void TapeMemory::DeclareExternal(TapeTensorId id, ValueId value) {
   Storage& storage = storages_[tape_.tensors[id].storage];
   // Of several tensors over one memory the largest stands for it.
   if (storage.root == kNoTapeTensor ||
-      num_elements(id) > num_elements(storage.root)) {
+      num_bytes(id) > num_bytes(storage.root)) {
     storage = {.root = id, .value = value};
   }
 }
@@ -57,18 +77,32 @@ absl::Status TapeMemory::CheckInsideRoot(TapeTensorId id) const {
   MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(id));
   const TapeTensorId root = storages_.at(tape_.tensors[id].storage).root;
   MICA_ASSIGN_OR_RETURN(TensorType root_type, TypeOf(root));
-  if (root_type.dtype != type.dtype) {
+  if (RealDType(root_type.dtype) != RealDType(type.dtype)) {
     return absl::UnimplementedError(absl::StrCat(
         "one memory as ", root_type.ToString(), " and as ", type.ToString()));
   }
-  const int64_t offset = OffsetInRoot(id);
-  if (offset < 0 || offset * ElementBytes(type.dtype) + type.extent_bytes() >
-                        root_type.extent_bytes()) {
+  if (type.num_elements() == 0) return absl::OkStatus();
+  const int64_t offset =
+      tape_.tensors[id].offset * ElementBytes(type.dtype) -
+      tape_.tensors[root].offset * ElementBytes(root_type.dtype);
+  if (offset < 0 || offset + type.extent_bytes() > root_type.extent_bytes()) {
     return absl::UnimplementedError(absl::StrCat(
         "a view that reaches beyond the tensor that it is made of: ",
-        type.ToString(), " at ", offset, " of ", root_type.ToString()));
+        type.ToString(), " at byte ", offset, " of ", root_type.ToString()));
   }
   return absl::OkStatus();
+}
+
+int64_t TapeMemory::OffsetInRoot(TapeTensorId id) const {
+  const TapeTensor& tensor = tape_.tensors[id];
+  // Where nothing lies doesn't matter, but has to be inside.
+  if (absl::c_linear_search(tensor.sizes, 0)) return 0;
+  const TapeTensor& root = tape_.tensors[storage(id).root];
+  if (tensor.dtype == root.dtype) return tensor.offset - root.offset;
+  const auto parts = [](const TapeTensor& of) {
+    return of.offset * (IsComplex(*ParseDType(of.dtype)) ? 2 : 1);
+  };
+  return parts(tensor) - parts(root);
 }
 
 absl::StatusOr<ValueId> TapeMemory::ViewOfRoot(TapeTensorId id) {
@@ -81,10 +115,24 @@ absl::StatusOr<ValueId> TapeMemory::ViewOfRoot(TapeTensorId id) {
   if (storage.version > 0 && !root_type.is_dense()) {
     return absl::UnimplementedError("a view of memory with gaps after a write");
   }
-  return AddOneResult(
-      "aten.as_strided",
-      {ValueRef{storage.value}, tensor.sizes, tensor.strides, OffsetInRoot(id)},
-      type);
+  const int64_t offset = OffsetInRoot(id);
+  if (IsComplex(type.dtype) && !IsComplex(root_type.dtype)) {
+    const PartsWindow window = PartsOf(tensor);
+    MICA_ASSIGN_OR_RETURN(ValueId parts,
+                          builder_.Add("aten.as_strided",
+                                       {ValueRef{storage.value}, window.sizes,
+                                        window.strides, offset},
+                                       source_));
+    return AddOneResult("aten.view_as_complex", {ValueRef{parts}}, type);
+  }
+  ValueId base = storage.value;
+  if (type.dtype != root_type.dtype) {
+    MICA_ASSIGN_OR_RETURN(
+        base, builder_.Add("aten.view_as_real", {ValueRef{base}}, source_));
+  }
+  return AddOneResult("aten.as_strided",
+                      {ValueRef{base}, tensor.sizes, tensor.strides, offset},
+                      type);
 }
 
 absl::StatusOr<ValueId> TapeMemory::Current(TapeTensorId id) {
@@ -135,12 +183,45 @@ absl::Status TapeMemory::Write(TapeTensorId id, ValueId value) {
     return absl::UnimplementedError(
         "a write through a view of memory with gaps");
   }
+  if (IsComplex(root_type.dtype) || IsComplex(builder_.type(value).dtype)) {
+    return WriteParts(id, value);
+  }
   MICA_ASSIGN_OR_RETURN(
       storage.value,
       AddOneResult("mica.scatter_view",
                    {ValueRef{storage.value}, ValueRef{value}, tensor.sizes,
                     tensor.strides, OffsetInRoot(id)},
                    root_type));
+  return absl::OkStatus();
+}
+
+// Real and imaginary parts are written, as real numbers.
+absl::Status TapeMemory::WriteParts(TapeTensorId id, ValueId value) {
+  Storage& storage = storages_.at(tape_.tensors[id].storage);
+  const TensorType root_type = builder_.type(storage.value);
+  const auto as_real = [this](ValueId of) -> absl::StatusOr<ValueId> {
+    if (!IsComplex(builder_.type(of).dtype)) return of;
+    return builder_.Add("aten.view_as_real", {ValueRef{of}}, source_);
+  };
+  const bool is_complex = IsComplex(builder_.type(value).dtype);
+  const TapeTensor& tensor = tape_.tensors[id];
+  const PartsWindow window =
+      is_complex ? PartsOf(tensor) : PartsWindow{tensor.sizes, tensor.strides};
+  const int64_t offset =
+      OffsetInRoot(id) * (is_complex && IsComplex(root_type.dtype) ? 2 : 1);
+  MICA_ASSIGN_OR_RETURN(const ValueId base, as_real(storage.value));
+  MICA_ASSIGN_OR_RETURN(const ValueId source, as_real(value));
+  MICA_ASSIGN_OR_RETURN(ValueId written,
+                        AddOneResult("mica.scatter_view",
+                                     {ValueRef{base}, ValueRef{source},
+                                      window.sizes, window.strides, offset},
+                                     builder_.type(base)));
+  if (IsComplex(root_type.dtype)) {
+    MICA_ASSIGN_OR_RETURN(
+        written,
+        AddOneResult("aten.view_as_complex", {ValueRef{written}}, root_type));
+  }
+  storage.value = written;
   return absl::OkStatus();
 }
 

@@ -24,7 +24,8 @@ absl::StatusOr<ValueId> AddOneResult(ProgramBuilder& builder,
 // Which value stands for each tensor's elements, from write to write: a
 // storage has one value, typed as the tensor that it is rooted in; another
 // tensor over it is a view of that value, and a write through such a view a new
-// value of the whole storage. It adds the ops that this takes.
+// value of the whole storage. It adds the ops that this takes. Values are what
+// memory holds: a tensor's lazy bits are its reader's to apply.
 //
 // Errors are Unimplemented: for what a Program can't say of memory.
 class TapeMemory {
@@ -68,10 +69,9 @@ class TapeMemory {
     return storages_.at(tape_.tensors[id].storage);
   }
   absl::Status CheckInsideRoot(TapeTensorId id) const;
-  // In elements; negative for a tensor that starts before its root.
-  int64_t OffsetInRoot(TapeTensorId id) const {
-    return tape_.tensors[id].offset - tape_.tensors[storage(id).root].offset;
-  }
+  // In elements, of the real dtype if just one of the two is complex; negative
+  // for a tensor that starts before its root. Requires known dtypes.
+  int64_t OffsetInRoot(TapeTensorId id) const;
   bool IsExternal(TapeTensorId id) const {
     return tape_.tensors[id].origin == TapeOrigin::kInput ||
            tape_.tensors[id].origin == TapeOrigin::kState;
@@ -88,6 +88,7 @@ class TapeMemory {
   };
 
   absl::StatusOr<ValueId> ViewOfRoot(TapeTensorId id);
+  absl::Status WriteParts(TapeTensorId id, ValueId value);
   absl::StatusOr<ValueId> AddOneResult(absl::string_view op,
                                        Arguments arguments, TensorType type) {
     return mica::AddOneResult(builder_, op, std::move(arguments),

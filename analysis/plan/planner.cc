@@ -13,6 +13,7 @@
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
 #include "framework/ir/fetch_ahead.h"
+#include "framework/tensor/parts.h"
 #include "framework/tensor/tensor.h"
 #include "framework/trace/recorder.h"
 #include "kernels/cpu/team_size.h"
@@ -431,10 +432,11 @@ absl::Status Planner::AddCopy(std::string name, const Place& from,
   const OpDef* clone = ops_.Find("aten.clone");
   if (clone == nullptr) return absl::NotFoundError("no operator aten.clone");
   const Arguments arguments = {ValueRef{0}, Argument()};
+  // Complex numbers are copied by their parts.
   KernelRequest request{.def = clone,
                         .arguments = &arguments,
-                        .operands = {{.type = from_type}},
-                        .results = {{.type = to_type}},
+                        .operands = {{.type = PartsType(from_type)}},
+                        .results = {{.type = PartsType(to_type)}},
                         .num_threads = options_.num_threads};
   const absl::StatusOr<Selected> selected = selector_.Select(request);
   if (!selected.ok()) return Annotate(selected.status(), name);

@@ -1,5 +1,6 @@
 #include "analysis/select/select.h"
 
+#include <complex>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
@@ -41,6 +42,10 @@ class RequestWriter {
   }
   void operator()(int64_t value) const { Put(value); }
   void operator()(double value) const { Put(value); }
+  void operator()(std::complex<double> value) const {
+    Put(value.real());
+    Put(value.imag());
+  }
   void operator()(bool value) const { Put(value); }
   void operator()(DType value) const { Put(value); }
   void operator()(const std::string& value) const {

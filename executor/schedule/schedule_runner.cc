@@ -51,8 +51,9 @@ void FillWithNothing(const TensorView& sum) {
   const size_t bytes = sum.type.extent_bytes();
   auto* data = static_cast<uint8_t*>(sum.data);
   std::memset(data, 0, bytes);
-  if (!IsFloating(sum.type.dtype)) return;
-  const size_t element = ElementBytes(sum.type.dtype);
+  const DType dtype = RealDType(sum.type.dtype);
+  if (!IsFloating(dtype)) return;
+  const size_t element = ElementBytes(dtype);
   // Little-endian: the sign is in an element's last byte.
   for (size_t i = element - 1; i < bytes; i += element) data[i] = 0x80;
 }

@@ -3,6 +3,7 @@
 #ifndef MICA_FRAMEWORK_IR_ARGUMENT_H_
 #define MICA_FRAMEWORK_IR_ARGUMENT_H_
 
+#include <complex>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -30,7 +31,7 @@ using ValueRefs = std::vector<ValueRef>;
 using Argument =
     std::variant<std::monostate, ValueRef, ValueRefs, int64_t, double, bool,
                  DType, std::string, std::vector<int64_t>, std::vector<double>,
-                 std::vector<bool>>;
+                 std::vector<bool>, std::complex<double>>;
 using Arguments = absl::InlinedVector<Argument, 4>;
 
 inline bool IsNone(const Argument& argument) {

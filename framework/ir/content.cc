@@ -1,5 +1,6 @@
 #include "framework/ir/content.h"
 
+#include <complex>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -29,6 +30,7 @@ enum class Tag : uint8_t {
   kInts,
   kFloats,
   kBools,
+  kComplex,
 };
 
 char* PutByte(char* at, uint8_t byte) {
@@ -227,6 +229,10 @@ class Encoder {
   char* PutOther(char* at, int64_t) { return at; }
   char* PutOther(char* at, double value) {
     return PutDouble(PutTag(at, Tag::kFloat), value);
+  }
+  char* PutOther(char* at, std::complex<double> value) {
+    at = PutDouble(PutTag(at, Tag::kComplex), value.real());
+    return PutDouble(at, value.imag());
   }
   char* PutOther(char* at, bool value) {
     return PutTag(at, value ? Tag::kTrue : Tag::kFalse);

@@ -1,5 +1,6 @@
 #include "framework/op/op_def.h"
 
+#include <complex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,7 +11,8 @@ namespace mica {
 namespace {
 
 // True if a constant of this kind may stand for the parameter.
-bool IsLegalConstant(const Param& param, const Argument& argument) {
+bool IsLegalConstant(const Param& param, const Argument& argument,
+                     bool is_opaque) {
   if (IsNone(argument)) {
     return param.is_optional || param.kind == ParamKind::kOpaque;
   }
@@ -24,7 +26,10 @@ bool IsLegalConstant(const Param& param, const Argument& argument) {
       return std::holds_alternative<int64_t>(argument) ||
              std::holds_alternative<double>(argument) ||
              (param.kind == ParamKind::kScalar &&
-              std::holds_alternative<bool>(argument));
+              (std::holds_alternative<bool>(argument) ||
+               // Ours compute with real numbers.
+               (is_opaque &&
+                std::holds_alternative<std::complex<double>>(argument))));
     case ParamKind::kInt:
       return std::holds_alternative<int64_t>(argument);
     case ParamKind::kBool:
@@ -68,7 +73,7 @@ int CountResults(const Schema& schema, const std::vector<int>& hidden) {
   return static_cast<int>(schema.results.size() + hidden.size());
 }
 
-bool IsLegal(const Param& param, const Argument& argument) {
+bool IsLegal(const Param& param, const Argument& argument, bool is_opaque) {
   if (std::holds_alternative<ValueRef>(argument)) {
     return param.kind == ParamKind::kTensor || param.kind == ParamKind::kScalar;
   }
@@ -79,7 +84,22 @@ bool IsLegal(const Param& param, const Argument& argument) {
     }
     return true;
   }
-  return IsLegalConstant(param, argument);
+  return IsLegalConstant(param, argument, is_opaque);
+}
+
+bool TakesComplex(const OpCall& call) {
+  bool takes = false;
+  for (size_t i = 0; i < call.arguments().size(); ++i) {
+    const int param = static_cast<int>(i);
+    if (call.IsValue(param)) {
+      takes = takes || IsComplex(call.Type(param).dtype);
+    } else if (std::holds_alternative<ValueRefs>(call.arguments()[i])) {
+      for (const TensorType* type : call.Types(param)) {
+        takes = takes || (type != nullptr && IsComplex(type->dtype));
+      }
+    }
+  }
+  return takes;
 }
 
 }  // namespace
@@ -225,7 +245,7 @@ absl::Status CheckArguments(const OpDef& def, const Arguments& arguments) {
     if (params[i].has_default && arguments[i] == params[i].default_value) {
       continue;
     }
-    if (!IsLegal(params[i], arguments[i])) {
+    if (!IsLegal(params[i], arguments[i], def.is_opaque())) {
       return absl::InvalidArgumentError(
           absl::StrCat(def.name(), ": argument '", params[i].name,
                        "' is of the wrong kind; wants ", ToText(def.schema())));
@@ -237,12 +257,16 @@ absl::Status CheckArguments(const OpDef& def, const Arguments& arguments) {
 absl::StatusOr<TensorTypes> InferTypes(const OpCall& call) {
   const OpDef& def = call.def();
   TensorTypes types;
+  if (!def.is_view() && TakesComplex(call)) {
+    return call.Wants("real numbers");
+  }
   if (def.is_view()) {
     const TensorType& base = call.Type(0);
     absl::StatusOr<View> view = def.view()(call);
     if (!view.ok()) return view.status();
-    types.push_back(TensorType{
-        .dtype = base.dtype, .dims = view->dims, .strides = view->strides});
+    types.push_back(TensorType{.dtype = view->dtype.value_or(base.dtype),
+                               .dims = view->dims,
+                               .strides = view->strides});
   } else {
     if (def.infer() == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -253,6 +277,11 @@ absl::StatusOr<TensorTypes> InferTypes(const OpCall& call) {
     types = *std::move(inferred);
   }
   for (const TensorType& type : types) {
+    // A constant dtype may ask for one, such as that of aten.zeros.
+    if (!def.is_view() && IsComplex(type.dtype)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          def.name(), ": wants a real dtype, got ", DTypeName(type.dtype)));
+    }
     if (!HasLegalSize(type)) {
       return absl::InvalidArgumentError(absl::StrCat(
           def.name(), ": result too large or negative: ", type.ToString()));

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,9 @@ struct View {
   Dims dims;
   Dims strides;  // In elements.
   int64_t offset = 0;
+  // If the view has another dtype than its base: dims and strides are in the
+  // view's elements, the offset in the base's.
+  std::optional<DType> dtype;
 };
 // Locates a view over a base whose strides are EffectiveStrides(). Fails, as
 // eager does, where the strides don't allow one.
@@ -158,6 +162,8 @@ absl::Status CheckArguments(const OpDef& def, const Arguments& arguments);
 
 // Result types of a call with static types, legal sizes included: by the view
 // function for a view, else by the inference function. Errors name the op.
+// Operators other than views neither take nor make complex numbers: it is an
+// error, and they are opaque ones' to compute with.
 absl::StatusOr<TensorTypes> InferTypes(const OpCall& call);
 
 }  // namespace mica

@@ -347,6 +347,8 @@ struct DefaultText {
   std::string operator()(const ValueRefs&) const { return "[]"; }
   std::string operator()(int64_t value) const { return absl::StrCat(value); }
   std::string operator()(double value) const { return RealText(value); }
+  // ParseDefault() yields none.
+  std::string operator()(std::complex<double>) const { return "None"; }
   std::string operator()(bool value) const { return value ? "True" : "False"; }
   std::string operator()(DType value) const {
     return std::string(DTypeName(value));

@@ -23,6 +23,8 @@ constexpr std::array<DTypeFacts, kNumDTypes> kFacts = {{
     {"bf16", 2},
     {"f32", 4},
     {"f64", 8},
+    {"c64", 8},
+    {"c128", 16},
 }};
 
 }  // namespace
@@ -42,12 +44,24 @@ std::optional<DType> ParseDType(absl::string_view name) {
   return std::nullopt;
 }
 
+DType RealDType(DType dtype) {
+  switch (dtype) {
+    case DType::kC64:
+      return DType::kF32;
+    case DType::kC128:
+      return DType::kF64;
+    default:
+      return dtype;
+  }
+}
+
 DType PromoteDTypes(DType a, DType b) {
   if (a == b) return a;
   const DType low = std::min(a, b);
   const DType high = std::max(a, b);
   if (low == DType::kU8 && high == DType::kI8) return DType::kI16;
   if (low == DType::kF16 && high == DType::kBF16) return DType::kF32;
+  if (high == DType::kC64 && low == DType::kF64) return DType::kC128;
   return high;
 }
 

@@ -10,7 +10,9 @@
 
 namespace mica {
 
-// In the order of type promotion within a category (bool < ints < floats).
+// In the order of type promotion within a category (bool < ints < floats <
+// complex numbers). A complex number is two floats, the real part first; of all
+// operators only views and those that run through ATen take them.
 enum class DType : uint8_t {
   kBool,
   kU8,
@@ -22,26 +24,35 @@ enum class DType : uint8_t {
   kBF16,
   kF32,
   kF64,
+  kC64,
+  kC128,
 };
-inline constexpr int kNumDTypes = 10;
+inline constexpr int kNumDTypes = 12;
+inline constexpr int kNumRealDTypes = 10;  // All before the complex ones.
 
 // Bytes of one element.
 int64_t ElementBytes(DType dtype);
 
-// "f32", "i64", "bool": the word of the text form.
+// "f32", "i64", "bool", "c64" of two f32: the word of the text form.
 absl::string_view DTypeName(DType dtype);
 
 // Inverse of DTypeName; nothing for an unknown word.
 std::optional<DType> ParseDType(absl::string_view name);
 
-inline bool IsFloating(DType dtype) { return dtype >= DType::kF16; }
+inline bool IsFloating(DType dtype) {
+  return dtype >= DType::kF16 && dtype <= DType::kF64;
+}
+inline bool IsComplex(DType dtype) { return dtype >= DType::kC64; }
 inline bool IsIntegral(DType dtype) {
   return dtype >= DType::kU8 && dtype <= DType::kI64;
 }
 
+// The dtype of a complex number's parts; another dtype itself.
+DType RealDType(DType dtype);
+
 // The type that both convert to in an arithmetic op, operands of one category
 // weight. Source: torch's promotion table (i8 with u8 gives i16, f16 with bf16
-// gives f32).
+// gives f32, c64 with f64 gives c128).
 DType PromoteDTypes(DType a, DType b);
 
 // Maps a C++ element type to its DType.

@@ -33,9 +33,10 @@ struct DescrWord {
   DType dtype;
 };
 constexpr DescrWord kDescrWords[] = {
-    {"<f4", DType::kF32}, {"<f8", DType::kF64}, {"<f2", DType::kF16},
-    {"<i8", DType::kI64}, {"<i4", DType::kI32}, {"<i2", DType::kI16},
-    {"|i1", DType::kI8},  {"|u1", DType::kU8},  {"|b1", DType::kBool},
+    {"<f4", DType::kF32}, {"<f8", DType::kF64},   {"<f2", DType::kF16},
+    {"<i8", DType::kI64}, {"<i4", DType::kI32},   {"<i2", DType::kI16},
+    {"|i1", DType::kI8},  {"|u1", DType::kU8},    {"|b1", DType::kBool},
+    {"<c8", DType::kC64}, {"<c16", DType::kC128},
 };
 
 template <typename... Args>

@@ -47,6 +47,21 @@ std::vector<float> Floats(const Tensor& tensor) {
   return std::vector<float>(data, data + tensor.type().num_elements());
 }
 
+TEST(NpyTest, ReadsComplexNumbersThatItWrote) {
+  for (const DType dtype : {DType::kC64, DType::kC128}) {
+    MICA_ASSERT_OK_AND_ASSIGN(
+        Tensor tensor, Tensor::Allocate({.dtype = dtype, .dims = {2, 3}}));
+    for (int64_t i = 0; i < tensor.type().num_bytes(); ++i) {
+      tensor.view().as<uint8_t>()[i] = static_cast<uint8_t>(i);
+    }
+    MICA_ASSERT_OK(WriteNpy(TempPath(), tensor.view()));
+    MICA_ASSERT_OK_AND_ASSIGN(Tensor read, ReadNpy(TempPath()));
+    EXPECT_EQ(read.type(), tensor.type());
+    EXPECT_EQ(
+        std::memcmp(read.data(), tensor.data(), tensor.type().num_bytes()), 0);
+  }
+}
+
 TEST(NpyTest, ReadsWhatItWrote) {
   for (const Dims& dims : {Dims{}, Dims{3}, Dims{2, 3}, Dims{0, 5}}) {
     MICA_ASSERT_OK_AND_ASSIGN(Tensor tensor, Tensor::Allocate({.dims = dims}));

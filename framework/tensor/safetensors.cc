@@ -35,7 +35,7 @@ constexpr DTypeWord kDTypeWords[] = {
     {"BOOL", DType::kBool}, {"U8", DType::kU8},     {"I8", DType::kI8},
     {"I16", DType::kI16},   {"I32", DType::kI32},   {"I64", DType::kI64},
     {"F16", DType::kF16},   {"BF16", DType::kBF16}, {"F32", DType::kF32},
-    {"F64", DType::kF64},
+    {"F64", DType::kF64},   {"C64", DType::kC64},   {"C128", DType::kC128},
 };
 
 template <typename... Args>

@@ -50,7 +50,15 @@ Tensor MakeF32(Dims dims, float first) {
 TEST(SafetensorsTest, ReadsWhatItWrote) {
   Tensor mask = Tensor::Allocate({.dtype = DType::kBool, .dims = {3}}).value();
   std::memcpy(mask.data(), "\1\0\1", 3);
+  std::vector<NamedTensor> complex;
+  for (const DType dtype : {DType::kC64, DType::kC128}) {
+    Tensor tensor = Tensor::Allocate({.dtype = dtype, .dims = {2}}).value();
+    std::memset(tensor.data(), 7, tensor.type().num_bytes());
+    complex.push_back({std::string(DTypeName(dtype)), tensor});
+  }
   const NamedTensor tensors[] = {{"mask", mask},
+                                 complex[0],
+                                 complex[1],
                                  {"layer.0.weight", MakeF32({2, 3}, 1)},
                                  {"empty", MakeF32({0, 7}, 0)},
                                  {"scalar", MakeF32({}, 42)}};
@@ -58,7 +66,7 @@ TEST(SafetensorsTest, ReadsWhatItWrote) {
   MICA_ASSERT_OK_AND_ASSIGN(NamedTensors read, ReadSafetensors(TempPath()));
 
   EXPECT_EQ(read.metadata.at("format"), "pt");
-  ASSERT_EQ(read.tensors.size(), 4);
+  ASSERT_EQ(read.tensors.size(), 6);
   for (const NamedTensor& wrote : tensors) {
     const auto found = std::find_if(
         read.tensors.begin(), read.tensors.end(),

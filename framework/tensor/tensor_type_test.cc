@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "framework/tensor/parts.h"
 #include "gtest/gtest.h"
 
 namespace mica {
@@ -39,6 +40,19 @@ TEST(TensorTypeTest, PrintsStridesThatMatter) {
   EXPECT_EQ(Type({2, 3}, {1, 2}).ToString(), "f32[2,3]{1,2}");
   EXPECT_EQ(Type({SymbolDim("batch"), 3}).ToString(), "f32[batch,3]");
   EXPECT_EQ(ScalarType(DType::kF64).ToString(), "f64");
+}
+
+TEST(TensorTypeTest, ComplexNumbersAreTwoParts) {
+  const TensorType rows{.dtype = DType::kC64, .dims = {2, 3}};
+  EXPECT_EQ(PartsType(rows).ToString(), "f32[2,3,2]");
+  EXPECT_EQ(PartsType(rows).num_bytes(), rows.num_bytes());
+  const TensorType columns{
+      .dtype = DType::kC128, .dims = {2, 3}, .strides = {1, 2}};
+  EXPECT_EQ(PartsType(columns).ToString(), "f64[2,3,2]{2,4,1}");
+  EXPECT_EQ(PartsType(ScalarType(DType::kC128)).ToString(), "f64[2]");
+  EXPECT_EQ(PartsType(ScalarType(DType::kF64)).ToString(), "f64");
+  EXPECT_EQ(PromoteDTypes(DType::kF64, DType::kC64), DType::kC128);
+  EXPECT_FALSE(IsFloating(DType::kC64));
 }
 
 }  // namespace

@@ -14,6 +14,11 @@ bool IsWordByte(char c) {
   return absl::ascii_isalnum(c) || c == '_' || c == '.';
 }
 
+// Within "complex(1.0,-2e+05)".
+bool IsPartByte(char c) {
+  return IsWordByte(c) || absl::StrContains("+-,()", c);
+}
+
 // The end of the longest run of bytes from `begin` on that `is_in` takes.
 template <typename Predicate>
 size_t RunEnd(absl::string_view text, size_t begin, Predicate is_in) {
@@ -103,6 +108,17 @@ Token Lexer::Next() {
       if (close < text_.size() && text_[close] == ')') {
         kind = TokenKind::kNumber;
         end = close + 1;
+      }
+    } else if (absl::StartsWith(text_.substr(begin), "complex(")) {
+      // To the parenthesis that closes it; a NaN in it may have its own.
+      size_t close = end + 1;
+      for (int depth = 1; close < text_.size() && IsPartByte(text_[close]);
+           ++close) {
+        depth += text_[close] == '(' ? 1 : text_[close] == ')' ? -1 : 0;
+        if (depth > 0) continue;
+        kind = TokenKind::kNumber;
+        end = close + 1;
+        break;
       }
     }
     offset_ = end;

@@ -166,7 +166,44 @@ void AppendHalfElement(uint16_t bits, uint16_t exponent_mask,
   }
 }
 
+void AppendF32(float value, std::string* out) {
+  if (std::isnan(value)) {
+    AppendNan(absl::bit_cast<uint32_t>(value), 0x7fc00000, out);
+  } else {
+    AppendReal(value, out);
+  }
+}
+
+// `append(part)` writes each part.
+template <typename T, typename Append>
+void AppendParts(const std::complex<T>& value, Append append,
+                 std::string* out) {
+  out->append("complex(");
+  append(value.real(), out);
+  out->push_back(',');
+  append(value.imag(), out);
+  out->push_back(')');
+}
+
+// The two parts, each by the parser of `Float`.
+template <typename Float, typename Bits>
+bool ParseComplexElement(absl::string_view text, uint8_t* bytes) {
+  if (!absl::ConsumePrefix(&text, "complex(") ||
+      !absl::ConsumeSuffix(&text, ")")) {
+    return false;
+  }
+  const size_t comma = text.find(',');
+  return comma != absl::string_view::npos &&
+         ParseFloatElement<Float, Bits>(text.substr(0, comma), bytes) &&
+         ParseFloatElement<Float, Bits>(text.substr(comma + 1),
+                                        bytes + sizeof(Float));
+}
+
 }  // namespace
+
+void AppendComplex(std::complex<double> value, std::string* out) {
+  AppendParts(value, AppendFloat, out);
+}
 
 void AppendFloat(double value, std::string* out) {
   if (std::isnan(value)) {
@@ -207,17 +244,17 @@ void AppendElement(DType dtype, const uint8_t* bytes, std::string* out) {
       AppendHalfElement(Load<uint16_t>(bytes), 0x7f80, 0x7fc0, BFloatToFloat,
                         out);
       return;
-    case DType::kF32: {
-      const float value = Load<float>(bytes);
-      if (std::isnan(value)) {
-        AppendNan(absl::bit_cast<uint32_t>(value), 0x7fc00000, out);
-      } else {
-        AppendReal(value, out);
-      }
+    case DType::kF32:
+      AppendF32(Load<float>(bytes), out);
       return;
-    }
     case DType::kF64:
       AppendFloat(Load<double>(bytes), out);
+      return;
+    case DType::kC64:
+      AppendParts(Load<std::complex<float>>(bytes), AppendF32, out);
+      return;
+    case DType::kC128:
+      AppendComplex(Load<std::complex<double>>(bytes), out);
       return;
   }
 }
@@ -277,6 +314,12 @@ std::optional<double> ParseFloat(absl::string_view text) {
   return Load<double>(bytes);
 }
 
+std::optional<std::complex<double>> ParseComplex(absl::string_view text) {
+  uint8_t bytes[sizeof(std::complex<double>)];
+  if (!ParseComplexElement<double, uint64_t>(text, bytes)) return std::nullopt;
+  return Load<std::complex<double>>(bytes);
+}
+
 bool ParseElement(DType dtype, absl::string_view text, uint8_t* bytes) {
   switch (dtype) {
     case DType::kBool:
@@ -300,6 +343,10 @@ bool ParseElement(DType dtype, absl::string_view text, uint8_t* bytes) {
       return ParseFloatElement<float, uint32_t>(text, bytes);
     case DType::kF64:
       return ParseFloatElement<double, uint64_t>(text, bytes);
+    case DType::kC64:
+      return ParseComplexElement<float, uint32_t>(text, bytes);
+    case DType::kC128:
+      return ParseComplexElement<double, uint64_t>(text, bytes);
   }
   return false;
 }

@@ -5,6 +5,7 @@
 #ifndef MICA_FRAMEWORK_TEXT_LITERAL_H_
 #define MICA_FRAMEWORK_TEXT_LITERAL_H_
 
+#include <complex>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,6 +18,9 @@ namespace mica {
 // The shortest decimal that reads back to `value`, always with a point or an
 // exponent; "inf", "-inf", "nan"; "nan(7ff8000000000001)" for other NaN bits.
 void AppendFloat(double value, std::string* out);
+
+// "complex(1.0,-inf)": the parts as AppendFloat writes them.
+void AppendComplex(std::complex<double> value, std::string* out);
 
 // One element of a constant, of which `bytes` holds ElementBytes(dtype).
 void AppendElement(DType dtype, const uint8_t* bytes, std::string* out);
@@ -33,6 +37,7 @@ void AppendSymbol(absl::string_view name, std::string* out);
 // Each returns nothing if `text` is not wholly such a number or out of range.
 std::optional<int64_t> ParseInt(absl::string_view text);
 std::optional<double> ParseFloat(absl::string_view text);
+std::optional<std::complex<double>> ParseComplex(absl::string_view text);
 // Writes ElementBytes(dtype) to `bytes`.
 bool ParseElement(DType dtype, absl::string_view text, uint8_t* bytes);
 

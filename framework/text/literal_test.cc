@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/base/casts.h"
+#include "framework/base/same_bits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -62,9 +63,11 @@ TEST(LiteralTest, ReadsBackEveryBitOfElements) {
       const DType type = static_cast<DType>(dtype);
       uint64_t bits = ElementBytes(type) <= 2 ? i : random();
       if (type == DType::kBool) bits &= 1;
-      uint8_t bytes[8];
-      uint8_t back[8];
+      uint8_t bytes[16];
+      uint8_t back[16];
       std::memcpy(bytes, &bits, 8);
+      bits = random();
+      std::memcpy(bytes + 8, &bits, 8);
       const std::string text = ElementText(type, bytes);
       ASSERT_TRUE(ParseElement(type, text, back)) << text;
       ASSERT_EQ(std::memcmp(bytes, back, ElementBytes(type)), 0) << text;
@@ -72,8 +75,30 @@ TEST(LiteralTest, ReadsBackEveryBitOfElements) {
   }
 }
 
+TEST(LiteralTest, WritesComplexNumbersByTheirParts) {
+  std::string text;
+  AppendComplex({1.0, -0.0}, &text);
+  EXPECT_EQ(text, "complex(1.0,-0.0)");
+  const std::complex<float> parts[] = {{0.1f, -INFINITY}};
+  EXPECT_EQ(ElementText(DType::kC64, reinterpret_cast<const uint8_t*>(parts)),
+            "complex(0.1,-inf)");
+  const std::complex<double> want(absl::bit_cast<double>(0x7ff8000000000001u),
+                                  1e300);
+  text.clear();
+  AppendComplex(want, &text);
+  EXPECT_EQ(text, "complex(nan(7ff8000000000001),1e+300)");
+  const auto back = ParseComplex(text);
+  ASSERT_TRUE(back.has_value());
+  EXPECT_TRUE(SameBits(*back, want));
+  for (const char* bad :
+       {"complex(1.0)", "complex(1.0,2.0", "1.0,2.0", "complex(1.0,2.0,3.0)",
+        "complex(1.0, 2.0)", "complex(,)", "complex(true,0.0)", "complex"}) {
+    EXPECT_FALSE(ParseComplex(bad).has_value()) << bad;
+  }
+}
+
 TEST(LiteralTest, RefusesElementsOutOfRange) {
-  uint8_t bytes[8];
+  uint8_t bytes[16];
   EXPECT_FALSE(ParseElement(DType::kU8, "256", bytes));
   EXPECT_FALSE(ParseElement(DType::kU8, "-1", bytes));
   EXPECT_FALSE(ParseElement(DType::kI64, "9223372036854775808", bytes));
@@ -86,6 +111,8 @@ TEST(LiteralTest, RefusesElementsOutOfRange) {
   EXPECT_FALSE(ParseElement(DType::kF16, "nan(7c00)", bytes));
   EXPECT_FALSE(ParseElement(DType::kF32, "", bytes));
   EXPECT_FALSE(ParseElement(DType::kF32, "1.0.0", bytes));
+  EXPECT_FALSE(ParseElement(DType::kC64, "1.0", bytes));
+  EXPECT_FALSE(ParseElement(DType::kC64, "complex(1.0,1e99)", bytes));
 }
 
 TEST(LiteralTest, RoundsHalvesToNearestEven) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <complex>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -252,7 +253,7 @@ class Parser {
   absl::Status ReadElements(DType dtype, int64_t count, Lexer elements,
                             std::vector<uint8_t>* bytes) const {
     const int64_t size = ElementBytes(dtype);
-    uint8_t splat[8];
+    uint8_t splat[16];
     for (int64_t i = 0; i < count; ++i) {
       const Token token = elements.Next();
       elements.Next();
@@ -508,7 +509,12 @@ class Parser {
 
   absl::StatusOr<Argument> ParseNumber(const Param& param) {
     Argument argument;
-    if (IsFloatNumber(tokens_.current())) {
+    if (absl::StartsWith(tokens_.current().text, "complex")) {
+      const std::optional<std::complex<double>> number =
+          ParseComplex(tokens_.current().text);
+      if (!number.has_value()) return WantsFor(param);
+      argument = *number;
+    } else if (IsFloatNumber(tokens_.current())) {
       const std::optional<double> number = ParseFloat(tokens_.current().text);
       if (!number.has_value()) return WantsFor(param);
       argument = *number;

@@ -1,3 +1,4 @@
+#include <complex>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -19,11 +20,15 @@ bool SameArgument(const Argument& a, const Argument& b) {
   const auto* a_float = std::get_if<double>(&a);
   const auto* b_float = std::get_if<double>(&b);
   if (a_float && b_float) return SameBits(*a_float, *b_float);
+  const auto* a_complex = std::get_if<std::complex<double>>(&a);
+  const auto* b_complex = std::get_if<std::complex<double>>(&b);
+  if (a_complex && b_complex) return SameBits(*a_complex, *b_complex);
   const auto* a_list = std::get_if<std::vector<double>>(&a);
   const auto* b_list = std::get_if<std::vector<double>>(&b);
   if (!a_list || !b_list) return a == b;
   return std::equal(a_list->begin(), a_list->end(), b_list->begin(),
-                    b_list->end(), SameBits);
+                    b_list->end(),
+                    [](double x, double y) { return SameBits(x, y); });
 }
 
 bool AllElementsEqual(const std::vector<uint8_t>& bytes, int64_t element) {
@@ -197,6 +202,7 @@ class Printer {
   void Append(ValueRef ref) { AppendName(ref.id); }
   void Append(int64_t number) { absl::StrAppend(&out_, number); }
   void Append(double number) { AppendFloat(number, &out_); }
+  void Append(std::complex<double> number) { AppendComplex(number, &out_); }
   void Append(bool flag) { out_.append(flag ? "true" : "false"); }
   void Append(DType dtype) { absl::StrAppend(&out_, DTypeName(dtype)); }
   void Append(const std::string& text) { AppendQuoted(text, &out_); }

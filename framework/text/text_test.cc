@@ -114,6 +114,7 @@ TEST(TextTest, PrintsWhatItParsed) {
   ExpectFixpoint(
       R"(program @mlp(%x: f32[32,784], %lr: f64, %mask: bool[]) {
   opaque "aten::foo(Tensor self, int[] size) -> Tensor"
+  opaque "test::scale(Tensor self, Scalar by, ScalarType dtype) -> Tensor"
   %w = variable "fc.weight" : f32[784,10]
   %s = variable "odd \"name\"\n" : bf16[2,3,4]{1,2,6}
   %c = constant [1.0, -inf] : f32[2]
@@ -121,17 +122,20 @@ TEST(TextTest, PrintsWhatItParsed) {
   %e = constant [] : f32[0,4]
   %zero = constant splat 0.0 : f32[3,5]
   %t = constant [true] : bool[]
+  %j = constant [complex(0.0,1.0), complex(-inf,nan(7fc00001))] : c64[2]
+  %k = constant complex(-0.0,2.5) : c128
   %h = aten.mm(%x, %w) : f32[32,10] @ "model.py":12
   %0 = aten.relu(%h) : f32[32,10]{1,32} @ "model.py":13
   %a = aten.add.Tensor(%0, %h, alpha=2) : f32[32,10]
   %b = aten.mul.Scalar(%a, 0.5) : f32[32,10]
   %d = aten.mul.Scalar(%a, %lr) : f32[32,10]
   %v, %i = aten.max.dim(%d, 1, keepdim=true) : f32[32,1], i64[32,1]
-  %k = aten.cat([%v, %v], dim=1) : f32[32,1]
-  %j = aten.index.Tensor(%v, [none, %i]) : f32[32,1]
+  %u = aten.cat([%v, %v], dim=1) : f32[32,1]
+  %r = aten.index.Tensor(%v, [none, %i]) : f32[32,1]
   %g = aten.gelu(%b, approximate="tanh") : f32[32,10]
   %f = aten.foo(%g, [4, 5]) : f32[4,5]
   %q = aten.to.dtype(%g, f64) : f32[32,10]
+  %p = test.scale(%j, complex(0.5,-1.0), c64) : c64[2]
   %l = aten.layer_norm(%g, [10], eps=1e-06) : f32[32,10]
   %m = test.lists(%g, [1.0, nan], [true, false]) : f32[32,10]
   update "fc.weight" = %w
@@ -272,6 +276,15 @@ TEST(TextTest, NamesThePlaceTheOpAndWhatWasWanted) {
       {"%a = constant splat 1.0 : f32[1000000000]\nreturn", "2:27",
        "splats take more"},
       {"%a = constant [1.5] : i64[1]\nreturn", "2:16", "element of i64"},
+      {"%a = constant [complex(1.0)] : c64[1]\nreturn", "2:16",
+       "element of c64"},
+      {"%a = constant [1.0] : c64[1]\nreturn", "2:16", "element of c64"},
+      {"%a = aten.mul.Scalar(%x, complex(0.0,1.0)) : f32[2,3]\nreturn", "2:6",
+       "argument 'other' is of the wrong kind"},
+      {"%c = constant [complex(0.0,1.0)] : c64[1]\n"
+       "%a = aten.relu(%c) : c64[1]\nreturn",
+       "3:6", "aten.relu: wants real numbers, got c64[1]"},
+      {"%a = aten.relu(%x) : c64[2,3]\nreturn", "2:6", "c64[2,3]"},
       {"%a = constant [1.0] : f32[n]\nreturn", "2:23", "f32[n]"},
       {"%a = constant 1.0 : f32[1]\nreturn", "2:21", "for a number"},
       {"%a = variable \"w\" : f32[1]\n%b = variable \"w\" : f32[1]\nreturn",
@@ -306,6 +319,7 @@ TEST(TextTest, RefusesEveryTruncation) {
   const std::string text = InProgram(
       "  %w = variable \"fc\" : f32[2,3]\n"
       "  %c = constant [1.0, nan(7fc00001)] : f32[2]\n"
+      "  %d = constant [complex(1.0,nan(7fc00001))] : c64[1]\n"
       "  %v, %i2 = aten.max.dim(%x, 1, keepdim=true) : f32[2,1], i64[2,1]"
       " @ \"m.py\":3\n"
       "  update \"fc\" = %x\n  return %v\n");

@@ -61,6 +61,8 @@ void VisitNative(DType dtype, Visitor&& visit) {
     case DType::kBool:
     case DType::kF16:
     case DType::kBF16:
+    case DType::kC64:
+    case DType::kC128:
       break;
   }
 }

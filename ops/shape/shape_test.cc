@@ -46,6 +46,26 @@ TEST(ViewTest, TakesParts) {
   ExpectError("%a: f32[5,7]", "aten.slice.Tensor(%a, 0, 0, 5, 0)", "a step");
 }
 
+TEST(ViewTest, SeesComplexNumbersAsTheirParts) {
+  EXPECT_EQ(Types("%a: c64[2,3]{1,2}", "aten.view_as_real(%a)"),
+            "f32[2,3,2]{2,4,1}");
+  EXPECT_EQ(Types("%a: f64[5,2]{4,1}", "aten.view_as_complex(%a)"),
+            "c128[5]{2}");
+  EXPECT_EQ(Types("%a: c128[2,3]", "aten.t(%a)"), "c128[3,2]{1,3}");
+  ExpectError("%a: f32[2]", "aten.view_as_real(%a)", "a complex tensor");
+  ExpectError("%a: f32[3,2]{3,1}", "aten.view_as_complex(%a)", "even strides");
+  ExpectError("%a: f32[3]", "aten.view_as_complex(%a)", "a last axis of 2");
+  ExpectError("%a: i64[3,2]", "aten.view_as_complex(%a)", "f32 or f64");
+}
+
+TEST(ComplexTest, OnlyViewsTakeThem) {
+  ExpectError("%a: c64[2], %b: f32[2]", "aten.add.Tensor(%b, %a)",
+              "real numbers, got f32[2], c64[2]");
+  ExpectError("%a: c64[2]", "aten.cat([%a])", "real numbers");
+  ExpectError("%a: c64[2]", "aten.clone(%a)", "real numbers");
+  ExpectError("", "aten.zeros([2], dtype=c64)", "a real dtype, got c64");
+}
+
 TEST(ViewTest, ExpandsDimsOfOne) {
   EXPECT_EQ(Types("%a: f32[3,1]", "aten.expand(%a, [2,-1,4])"),
             "f32[2,3,4]{0,1,0}");

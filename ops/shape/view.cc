@@ -315,6 +315,57 @@ void RegisterPartViews(OpRegistry& registry) {
           .ViewOf(Unfold));
 }
 
+// Complex numbers as an axis of two parts, and back.
+
+absl::StatusOr<View> AsReal(const OpCall& call) {
+  const TensorType& self = call.Type(0);
+  if (!IsComplex(self.dtype)) return call.Wants("a complex tensor");
+  View view{.dims = self.dims,
+            .strides = self.EffectiveStrides(),
+            .dtype = RealDType(self.dtype)};
+  for (Dim& stride : view.strides) {
+    if (__builtin_mul_overflow(stride, 2, &stride)) {
+      return call.Wants("smaller strides");
+    }
+  }
+  view.dims.push_back(2);
+  view.strides.push_back(1);
+  return view;
+}
+
+absl::StatusOr<View> AsComplex(const OpCall& call) {
+  const TensorType& self = call.Type(0);
+  View view{.dims = self.dims, .strides = self.EffectiveStrides()};
+  bool fits = self.rank() > 0 && self.dims.back() == 2 &&
+              view.strides.back() == 1 &&
+              (self.dtype == DType::kF32 || self.dtype == DType::kF64);
+  if (fits) {
+    view.dims.pop_back();
+    view.strides.pop_back();
+  }
+  for (Dim& stride : view.strides) {
+    fits = fits && stride % 2 == 0;
+    stride /= 2;
+  }
+  if (!fits) {
+    return call.Wants(
+        "f32 or f64 with a last axis of 2 that lie side by side, and even "
+        "strides");
+  }
+  view.dtype = self.dtype == DType::kF32 ? DType::kC64 : DType::kC128;
+  return view;
+}
+
+void RegisterComplexViews(OpRegistry& registry) {
+  registry.Add(OpDef("aten::view_as_real(Tensor(a) self) -> Tensor(a)")
+                   .Doc("Real and imaginary parts on a last axis of 2.")
+                   .ViewOf(AsReal));
+  registry.Add(OpDef("aten::view_as_complex(Tensor(a) self) -> Tensor(a)")
+                   .Doc("Complex numbers of which a last axis of 2 has the "
+                        "parts.")
+                   .ViewOf(AsComplex));
+}
+
 }  // namespace
 
 void RegisterViewOps(OpRegistry& registry) {
@@ -354,6 +405,7 @@ void RegisterViewOps(OpRegistry& registry) {
           .ViewOf(ReshapeAlias));
   RegisterAxisViews(registry);
   RegisterPartViews(registry);
+  RegisterComplexViews(registry);
 }
 
 }  // namespace mica

@@ -8,6 +8,8 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
+#include <complex>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +40,7 @@ struct OpaqueState {
   std::string name;
   std::vector<OpaqueParam> params;
   std::vector<TensorType> operands;
+  std::vector<LazyBits> lazy;  // Of its tensors, in order; empty for none.
   std::vector<TensorType> results;
   std::vector<bool> is_used;
   std::vector<int> hidden_results;
@@ -45,13 +48,32 @@ struct OpaqueState {
   bool is_random = false;
 };
 
-// "aten.add_.Tensor" as ATen's {"aten::add_", "Tensor"}; the same after
-// "torch.", which tells a form that Mica doesn't have from the one that it has,
-// and after "torch.writing.", a form that writes what ATen's schema conceals.
-c10::OperatorName AtenName(absl::string_view name) {
-  if (absl::ConsumePrefix(&name, "torch.")) {
-    absl::ConsumePrefix(&name, "writing.");
+// Takes "torch." from a name, which tells a form that Mica doesn't have from
+// the one that it has, and the words after it: "writing." for a form that
+// writes what ATen's schema conceals; "lazy.pc." for one whose second tensor is
+// lazily conjugated (LazyPrefix() has the letters, which are returned).
+absl::string_view ConsumeForm(absl::string_view* name) {
+  if (!absl::ConsumePrefix(name, "torch.")) return "";
+  absl::ConsumePrefix(name, "writing.");
+  if (!absl::ConsumePrefix(name, "lazy.")) return "";
+  const size_t dot = std::min(name->find('.'), name->size());
+  const absl::string_view letters = name->substr(0, dot);
+  name->remove_prefix(std::min(dot + 1, name->size()));
+  return letters;
+}
+
+std::vector<LazyBits> LazyOf(absl::string_view name) {
+  std::vector<LazyBits> lazy;
+  for (const char letter : ConsumeForm(&name)) {
+    lazy.push_back({.conj = letter == 'c' || letter == 'b',
+                    .neg = letter == 'n' || letter == 'b'});
   }
+  return lazy;
+}
+
+// "aten.add_.Tensor", its form aside, as ATen's {"aten::add_", "Tensor"}.
+c10::OperatorName AtenName(absl::string_view name) {
+  ConsumeForm(&name);
   const std::string op(name);
   const size_t first = op.find('.');
   const size_t second = op.find('.', first + 1);
@@ -90,6 +112,9 @@ struct ToIValue {
     return value;
   }
   c10::IValue operator()(double value) const { return value; }
+  c10::IValue operator()(std::complex<double> value) const {
+    return c10::complex<double>(value);
+  }
   c10::IValue operator()(bool value) const { return value; }
   c10::IValue operator()(DType value) const {
     return static_cast<int64_t>(ToScalarType(value));
@@ -145,20 +170,22 @@ class OperandReader {
   at::Tensor NextTensor(bool is_mutated) {
     const TensorType& type = state_.operands[next_];
     at::Tensor tensor = BorrowedTensor(args_[next_++], type);
-    if (is_mutated) return at::clone(tensor);
-    if (type.is_scalar) {
-      tensor = at::clone(tensor);
+    if (is_mutated || type.is_scalar) tensor = at::clone(tensor);
+    if (type.is_scalar && !is_mutated) {
       tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
     }
-    return tensor;
+    if (state_.lazy.empty()) return tensor;
+    return WithLazyBits(tensor, state_.lazy[next_tensor_++]);
   }
 
   c10::IValue Next(const OpaqueParam& param) {
     if (param.is_list) return NextList(param);
     if (param.num_values == 0) return param.constant;
-    at::Tensor tensor = NextTensor(param.is_mutated);
-    if (param.is_scalar) return tensor.item();
-    return tensor;
+    if (param.is_scalar) {
+      const TensorType& type = state_.operands[next_];
+      return BorrowedTensor(args_[next_++], type).item();
+    }
+    return NextTensor(param.is_mutated);
   }
 
  private:
@@ -181,7 +208,8 @@ class OperandReader {
 
   const OpaqueState& state_;
   void* const* args_;
-  int next_ = 0;
+  int next_ = 0;         // Operand.
+  int next_tensor_ = 0;  // As `lazy` counts: host scalars left out.
 };
 
 void AppendTensors(const c10::IValue& value, std::vector<at::Tensor>& tensors) {
@@ -292,6 +320,15 @@ Verdict PrepareOpaque(const KernelRequest& request) {
   }
   for (const Operand& result : request.results) {
     state->results.push_back(result.type);
+  }
+  state->lazy = LazyOf(name);
+  size_t num_tensors = 0;
+  for (const OpaqueParam& param : state->params) {
+    if (!param.is_scalar) num_tensors += param.num_values;
+  }
+  if (!state->lazy.empty() && state->lazy.size() != num_tensors) {
+    return No{absl::StrCat("its name says lazy bits of ", state->lazy.size(),
+                           " tensors, it has ", num_tensors)};
   }
   state->hidden_results = request.def->hidden_results();
   state->is_random = DrawsRandomNumbers(*request.def);

@@ -4,6 +4,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include <complex>
 #include <string>
 #include <variant>
 
@@ -33,6 +34,9 @@ struct ToPython {
   }
   nb::object operator()(int64_t value) const { return nb::int_(value); }
   nb::object operator()(double value) const { return nb::float_(value); }
+  nb::object operator()(std::complex<double> value) const {
+    return nb::steal(PyComplex_FromDoubles(value.real(), value.imag()));
+  }
   nb::object operator()(bool value) const { return nb::bool_(value); }
   nb::object operator()(const std::string& text) const {
     return nb::cast(text);

@@ -1,6 +1,8 @@
 #include "python/bridge/tensors.h"
 
 #include <ATen/Functions.h>
+#include <ATen/ops/_conj.h>
+#include <ATen/ops/_neg_view.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
 
@@ -26,6 +28,8 @@ constexpr std::array<std::pair<c10::ScalarType, DType>, kNumDTypes> kDTypes = {{
     {c10::ScalarType::BFloat16, DType::kBF16},
     {c10::ScalarType::Float, DType::kF32},
     {c10::ScalarType::Double, DType::kF64},
+    {c10::ScalarType::ComplexFloat, DType::kC64},
+    {c10::ScalarType::ComplexDouble, DType::kC128},
 }};
 
 }  // namespace
@@ -89,6 +93,18 @@ at::Tensor BorrowedTensor(void* data, const TensorType& type) {
                        c10::IntArrayRef(type.dims.data(), type.dims.size()),
                        c10::IntArrayRef(strides.data(), strides.size()),
                        at::TensorOptions().dtype(ToScalarType(type.dtype)));
+}
+
+at::Tensor WithLazyBits(const at::Tensor& tensor, LazyBits toggled) {
+  at::Tensor seen = tensor;
+  if (toggled.conj) seen = at::_conj(seen);
+  if (toggled.neg) seen = at::_neg_view(seen);
+  return seen;
+}
+
+at::Tensor Stored(const at::Tensor& tensor) {
+  return WithLazyBits(tensor,
+                      {.conj = tensor.is_conj(), .neg = tensor.is_neg()});
 }
 
 }  // namespace mica

@@ -36,6 +36,17 @@ at::Tensor CopyToTorch(const Tensor& tensor);
 // A tensor over memory that must outlive it.
 at::Tensor BorrowedTensor(void* data, const TensorType& type);
 
+// torch's lazy bits: a tensor says the conjugates, or the negatives, of the
+// elements in its memory.
+struct LazyBits {
+  bool conj = false;  // Of complex tensors only.
+  bool neg = false;
+};
+// A view with these bits changed.
+at::Tensor WithLazyBits(const at::Tensor& tensor, LazyBits toggled);
+// A view without them: what memory holds.
+at::Tensor Stored(const at::Tensor& tensor);
+
 }  // namespace mica
 
 #endif  // MICA_PYTHON_BRIDGE_TENSORS_H_

@@ -78,16 +78,42 @@ class RecordDescriber {
   }
 
   static PyRef Windows(const Graph& graph) {
-    return ToList(graph.results_, [](const Graph::Result& result) {
+    return ToList(graph.results_, [&](const Graph::Result& result) {
       const LoweredResult& place = result.place;
       const char* source =
           place.source == LoweredResult::Source::kOutput  ? "output"
           : place.source == LoweredResult::Source::kInput ? "input"
                                                           : "variable";
+      const TapeTensorId base = place.source == LoweredResult::Source::kInput
+                                    ? graph.tape_.inputs[place.index]
+                                : place.source == LoweredResult::Source::kState
+                                    ? graph.tape_.states[place.index]
+                                    : kNoTapeTensor;
+      const absl::string_view base_dtype =
+          base == kNoTapeTensor
+              ? DTypeName(graph.plan().output_type(place.index).dtype)
+              : absl::string_view(graph.tape_.tensors[base].dtype);
+      const absl::string_view dtype = DTypeName(place.dtype);
       return ToTuple({ToText(source), ToNumber(place.index),
                       ToNumbers(place.sizes), ToNumbers(place.strides),
-                      ToNumber(place.offset)});
+                      ToNumber(place.offset),
+                      ToText(std::string(dtype == base_dtype ? "" : dtype)),
+                      ToText(absl::StrCat(place.is_conj ? "conj" : "",
+                                          place.is_neg ? "neg" : ""))});
     });
+  }
+
+  // Inputs and states with lazy bits, which the Program doesn't know of.
+  static PyRef Lazy(const Graph& graph) {
+    const Tape& tape = graph.tape_;
+    std::vector<std::string> names;
+    for (const auto* ids : {&tape.inputs, &tape.states}) {
+      for (const TapeTensorId id : *ids) {
+        const TapeTensor& tensor = tape.tensors[id];
+        if (tensor.is_conj || tensor.is_neg) names.push_back(tensor.name);
+      }
+    }
+    return ToList(names, [](const std::string& name) { return ToText(name); });
   }
 
   static PyRef Constants(const Graph& graph) {
@@ -136,7 +162,7 @@ class RecordDescriber {
         put("keywords", OrNone(record.inputs_.keyword_names_)) &&
         put("results", Results(record.result_)) &&
         put("result_root", ToNumber(record.result_.root_)) &&
-        put("windows", Windows(graph)) &&
+        put("windows", Windows(graph)) && put("lazy", Lazy(graph)) &&
         put("states", ToList(record.states(), OrNone)) &&
         put("lost_gradients", LostGradients(record.gradients_)) &&
         put("effects",

@@ -1,6 +1,7 @@
 #include "python/capture/graph.h"
 
 #include <algorithm>
+#include <complex>
 #include <cstring>
 #include <optional>
 
@@ -27,7 +28,7 @@ int64_t BitsOf(T value) {
   return bits;
 }
 
-// The recorded `value` in `dtype`; nothing if it can't be held so.
+// As WordsOf(), of a number that isn't complex.
 std::optional<int64_t> BitsOf(const TapeValue& value, DType dtype) {
   if (const auto* flag = std::get_if<bool>(&value)) {
     if (dtype == DType::kBool) return BitsOf<bool>(*flag);
@@ -51,6 +52,20 @@ std::optional<int64_t> BitsOf(const TapeValue& value, DType dtype) {
     if (dtype == DType::kF32) return BitsOf(static_cast<float>(*real));
   }
   return std::nullopt;
+}
+
+// The recorded `value` in `dtype`; nothing if it can't be held so.
+std::optional<HostWords> WordsOf(const TapeValue& value, DType dtype) {
+  if (const auto* number = std::get_if<std::complex<double>>(&value)) {
+    if (dtype == DType::kC128) {
+      return HostWords{BitsOf(number->real()), BitsOf(number->imag())};
+    }
+    if (dtype != DType::kC64) return std::nullopt;
+    return HostWords{BitsOf(std::complex<float>(*number))};
+  }
+  const std::optional<int64_t> bits = BitsOf(value, dtype);
+  if (!bits.has_value()) return std::nullopt;
+  return HostWords{*bits};
 }
 
 TensorMeta MetaOf(const TensorType& type, const TensorMeta& like) {
@@ -157,6 +172,9 @@ absl::Status Graph::PlaceResults(absl::Span<PyObject* const> results) {
     if (uses[output] > 1 || result.place.offset != 0) continue;
     // All of the memory in whatever order is a tensor, no view.
     const TensorType type = plan_->output_type(output);
+    if (result.place.dtype != type.dtype || result.meta.has_lazy_bits()) {
+      continue;
+    }
     const TensorType seen{
         .dtype = type.dtype,
         .dims = {result.meta.sizes.begin(), result.meta.sizes.end()},
@@ -179,16 +197,16 @@ absl::Status Graph::PlaceHostReads() {
     const int output = lowered_.host_reads[i];
     if (output == LoweredTape::kProven) continue;
     const TensorType type = plan_->output_type(output);
-    const std::optional<int64_t> bits =
-        BitsOf(call.outputs[read.output], type.dtype);
-    if (!bits.has_value() || type.num_elements() != 1) {
+    const std::optional<HostWords> words =
+        WordsOf(call.outputs[read.output], type.dtype);
+    if (!words.has_value() || type.num_elements() != 1) {
       return absl::UnimplementedError(
           absl::StrCat(call.op, ": a host value of type ", type.ToString()));
     }
     host_reads_.push_back({.output = output,
                            .call = read.call,
                            .bytes = static_cast<int>(ElementBytes(type.dtype)),
-                           .bits = *bits});
+                           .words = *words});
   }
   return absl::OkStatus();
 }
@@ -207,7 +225,9 @@ Graph::FrozenState Graph::FreezeState(PyObject* state, const TensorType& type) {
   FrozenState frozen{.version = VersionOf(state),
                      .data = DataOf(state),
                      .impl = TensorImplOf(state)};
-  if (!IsFloating(type.dtype) || !type.is_dense()) return frozen;
+  const bool is_whole_number =
+      !IsFloating(type.dtype) && !IsComplex(type.dtype);
+  if (is_whole_number || !type.is_dense()) return frozen;
   const int64_t bytes = type.extent_bytes();
   const bool may_be_statistics =
       type.rank() == 1 && !TensorMeta::Of(state).requires_grad;
@@ -296,7 +316,7 @@ absl::StatusOr<std::unique_ptr<Graph::Runner>> Graph::Acquire() {
 }
 
 double Graph::HostResult(const Runner& runner, size_t index) const {
-  const int64_t& bits = runner.host_values[host_reads_.size() + index];
+  const HostWords& bits = runner.host_values[host_reads_.size() + index];
   const TensorType type = plan_->output_type(lowered_.host_results[index]);
   if (type.dtype == DType::kF32) {
     float value = 0;
@@ -311,7 +331,7 @@ double Graph::HostResult(const Runner& runner, size_t index) const {
 absl::Status Graph::CheckHostReads(const Runner& runner) const {
   for (size_t i = 0; i < host_reads_.size(); ++i) {
     const HostRead& read = host_reads_[i];
-    if (std::memcmp(&runner.host_values[i], &read.bits,
+    if (std::memcmp(&runner.host_values[i], &read.words,
                     static_cast<size_t>(read.bytes)) == 0) {
       continue;
     }

@@ -3,6 +3,8 @@
 #ifndef MICA_PYTHON_CAPTURE_GRAPH_H_
 #define MICA_PYTHON_CAPTURE_GRAPH_H_
 
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,6 +21,9 @@
 #include "python/interpreter/py_ref.h"
 
 namespace mica {
+
+// A number's memory; a c128 takes both words.
+using HostWords = std::array<int64_t, 2>;
 
 struct GraphOptions {
   int num_threads = 1;
@@ -84,8 +89,8 @@ class Graph {
   struct Runner {
     std::unique_ptr<Job> job;
     std::shared_ptr<const Binding> binding;
-    std::vector<int64_t> host_values;  // Reads, then results.
-    std::vector<double> numbers;       // Host values that are inputs.
+    std::vector<HostWords> host_values;  // Reads, then results.
+    std::vector<double> numbers;         // Host values that are inputs.
   };
   // A frozen state as it was packed. Batch norm writes its statistics past the
   // version counter, and so do torch's fused optimizers their parameters: what
@@ -111,7 +116,7 @@ class Graph {
     int output = 0;
     int32_t call = 0;  // In the tape.
     int bytes = 8;
-    int64_t bits = 0;  // The recorded value, as memory holds it.
+    HostWords words = {};  // The recorded value, as memory holds it.
   };
 
   Graph() = default;

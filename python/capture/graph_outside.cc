@@ -1,5 +1,6 @@
 // Graphs that a compiler other than Mica's own runs.
 
+#include <complex>
 #include <string>
 #include <utility>
 
@@ -77,6 +78,9 @@ PyRef ToPython(const TapeValue& value) {
   }
   if (const auto* real = std::get_if<double>(&value)) {
     return PyRef::Steal(PyFloat_FromDouble(*real));
+  }
+  if (const auto* number = std::get_if<std::complex<double>>(&value)) {
+    return PyRef::Steal(PyComplex_FromDoubles(number->real(), number->imag()));
   }
   return PyRef::Share(Py_None);
 }

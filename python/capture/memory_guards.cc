@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,12 +19,25 @@ int64_t ElementBytesOf(const std::string& dtype) {
   return known.has_value() ? ElementBytes(*known) : 16;
 }
 
+// Storages with tensors that a call views as complex numbers: torch refuses
+// that from an odd element on.
+std::set<int32_t> PairedStorages(const Tape& tape) {
+  std::set<int32_t> storages;
+  for (const TapeCall& call : tape.calls) {
+    if (call.op != "aten.view_as_complex") continue;
+    const auto* ref = std::get_if<TapeTensorRef>(&call.args[0]);
+    if (ref != nullptr) storages.insert(tape.tensors[ref->id].storage);
+  }
+  return storages;
+}
+
 }  // namespace
 
 MemoryGuards::MemoryGuards(const Tape& tape, bool reads_offsets)
     : has_offsets_(reads_offsets ||
                    std::any_of(tape.calls.begin(), tape.calls.end(),
                                CountsFromStorage)) {
+  const std::set<int32_t> paired = PairedStorages(tape);
   std::map<int32_t, int> first;  // Of each storage.
   for (const auto* ids : {&tape.inputs, &tape.states}) {
     for (const TapeTensorId id : *ids) {
@@ -31,7 +45,11 @@ MemoryGuards::MemoryGuards(const Tape& tape, bool reads_offsets)
       const int64_t bytes = ElementBytesOf(tensor.dtype);
       External external{.name = tensor.name,
                         .storage = tensor.storage,
-                        .offset = tensor.offset};
+                        .offset = tensor.offset,
+                        .offset_step = has_offsets_                      ? 0
+                                       : paired.contains(tensor.storage) ? 2
+                                                                         : 1};
+      has_offsets_in_steps_ |= external.offset_step == 2;
       external.high = bytes;
       for (size_t i = 0; i < tensor.sizes.size(); ++i) {
         external.high += (tensor.sizes[i] - 1) * tensor.strides[i] * bytes;
@@ -59,9 +77,18 @@ MemoryGuards::MemoryGuards(const Tape& tape, bool reads_offsets)
   }
 }
 
+std::string MemoryGuards::OffsetText(const External& external) {
+  if (external.offset_step == 2) {
+    return absl::StrCat(external.offset % 2 == 0 ? "an even" : "an odd",
+                        " offset in its storage");
+  }
+  return absl::StrCat("offset ", external.offset, " in its storage");
+}
+
 bool MemoryGuards::Check(absl::Span<PyObject* const> inputs,
                          absl::Span<PyObject* const> states, Miss* miss) {
-  if (pairs_.empty() && !has_mutation_ && !has_offsets_) return true;
+  const bool checks_offsets = has_offsets_ || has_offsets_in_steps_;
+  if (pairs_.empty() && !has_mutation_ && !checks_offsets) return true;
   const auto tensor = [&](int i) {
     const int count = static_cast<int>(inputs.size());
     return i < count ? inputs[i] : states[i - count];
@@ -75,14 +102,15 @@ bool MemoryGuards::Check(absl::Span<PyObject* const> inputs,
     }
     return false;
   };
-  for (size_t i = 0; has_offsets_ && i < externals_.size(); ++i) {
+  for (size_t i = 0; checks_offsets && i < externals_.size(); ++i) {
     const int64_t now = StorageOffsetOf(tensor(static_cast<int>(i)));
-    if (now == externals_[i].offset) continue;
+    const int64_t step = externals_[i].offset_step;
+    const int64_t moved = now - externals_[i].offset;
+    if (step == 0 ? moved == 0 : moved % step == 0) continue;
     if (miss != nullptr) {
       *miss = {.kind = "memory",
                .note = {.path = externals_[i].name},
-               .expected = absl::StrCat("offset ", externals_[i].offset,
-                                        " in its storage"),
+               .expected = OffsetText(externals_[i]),
                .got = absl::StrCat(now)};
     }
     return false;
@@ -144,9 +172,9 @@ void MemoryGuards::AppendText(std::vector<std::string>* lines) const {
                                   externals_[pair.a].name));
   }
   for (const External& external : externals_) {
-    if (!has_offsets_) break;
-    lines->push_back(absl::StrCat(external.name, " lies at ", external.offset,
-                                  " in its storage"));
+    if (external.offset_step == 1) continue;
+    lines->push_back(
+        absl::StrCat(external.name, " lies at ", OffsetText(external)));
   }
   if (!has_mutation_) return;
   for (const External& external : externals_) {

@@ -18,7 +18,8 @@ namespace mica {
 // again, at the same distance; and what a Program writes has to be disjoint
 // from all that it wasn't part of. If the program counts from the start of a
 // storage (as_strided, storage_offset()), each has to lie where it lay in its
-// own. Single-thread.
+// own; what it views as complex numbers, at an even place as it did.
+// Single-thread.
 class MemoryGuards {
  public:
   MemoryGuards() = default;
@@ -38,7 +39,9 @@ class MemoryGuards {
     int32_t storage = 0;
     bool is_mutated = false;
     int64_t offset = 0;  // In its storage, in elements.
-    int64_t low = 0;     // Bytes that it spans, from its first element.
+    // It has to lie there but for multiples of this; 0: just there.
+    int64_t offset_step = 1;
+    int64_t low = 0;  // Bytes that it spans, from its first element.
     int64_t high = 0;
   };
   // `b` lies `distance` bytes behind `a`.
@@ -48,12 +51,14 @@ class MemoryGuards {
     int64_t distance = 0;
   };
 
+  static std::string OffsetText(const External& external);
   bool CheckDisjoint(const std::vector<char*>& data, Miss* miss);
 
   std::vector<External> externals_;
   std::vector<Pair> pairs_;
   bool has_mutation_ = false;
-  bool has_offsets_ = false;      // They are guarded.
+  bool has_offsets_ = false;  // All are guarded.
+  bool has_offsets_in_steps_ = false;
   std::vector<char*> last_good_;  // Addresses that were found disjoint.
 };
 

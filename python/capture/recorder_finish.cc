@@ -1,10 +1,12 @@
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analysis/lower/lower.h"
+#include "framework/tensor/dtype.h"
 #include "python/capture/recorder_impl.h"
 
 namespace mica {
@@ -30,28 +32,35 @@ void DropCalls(Tape& tape, const absl::flat_hash_set<int32_t>& dead) {
   }
 }
 
-// First and last element from the storage's start.
+// First byte, from the storage's start, and the one behind the last. Requires
+// a dtype that Programs know.
 std::pair<int64_t, int64_t> Extent(const TapeTensor& tensor) {
+  const int64_t bytes = ElementBytes(*ParseDType(tensor.dtype));
   int64_t last = tensor.offset;
   for (size_t i = 0; i < tensor.sizes.size(); ++i) {
-    if (tensor.sizes[i] == 0) return {tensor.offset, tensor.offset - 1};
+    if (tensor.sizes[i] == 0) return {0, 0};
     last += (tensor.sizes[i] - 1) * tensor.strides[i];
   }
-  return {tensor.offset, last};
+  return {tensor.offset * bytes, (last + 1) * bytes};
 }
 
 // An alias may reach no further than what it is said to be a view of.
 absl::Status CheckAlias(const Tape& tape, TapeTensorId id) {
   const TapeTensor& alias = tape.tensors[id];
   const TapeTensor& base = tape.tensors[alias.base];
-  const auto [first, last] = Extent(alias);
-  const auto [base_first, base_last] = Extent(base);
-  if (alias.dtype != base.dtype ||
-      (first <= last && (first < base_first || last > base_last))) {
-    return absl::FailedPreconditionError(
-        "a tensor was made from another's memory by no recorded operator");
+  const std::optional<DType> dtype = ParseDType(alias.dtype);
+  const std::optional<DType> base_dtype = ParseDType(base.dtype);
+  // Complex numbers may be seen as their parts.
+  bool is_view = alias.dtype == base.dtype;
+  if (dtype.has_value() && base_dtype.has_value()) {
+    const auto [begin, end] = Extent(alias);
+    const auto [base_begin, base_end] = Extent(base);
+    is_view = RealDType(*dtype) == RealDType(*base_dtype) &&
+              (begin == end || (begin >= base_begin && end <= base_end));
   }
-  return absl::OkStatus();
+  if (is_view) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "a tensor was made from another's memory by no recorded operator");
 }
 
 }  // namespace

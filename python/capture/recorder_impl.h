@@ -34,6 +34,13 @@ struct Recorder::Impl {
     bool of_program = false;
     // If raw: which elements recorded calls have written since.
     std::vector<bool> written;
+
+    // `written` is about `count` elements from here on. Of elements of another
+    // size, as complex numbers and their parts are, nothing is known.
+    void CountIn(int64_t count) {
+      if (written.size() == static_cast<size_t>(count)) return;
+      written.assign(static_cast<size_t>(count), false);
+    }
   };
   // The tensor is held weakly: its address stays taken while its memory may
   // go, and autograd finds it as unshared as in a run that nobody watches.

@@ -42,7 +42,7 @@ void Recorder::Impl::NoteOverwrite(const at::Tensor& tensor) {
     return;
   }
   if (count > kMaxWatchedElements) return;
-  storage->written.resize(static_cast<size_t>(count));
+  storage->CountIn(count);
   ForEachElement(impl, 0, impl.storage_offset(), [&](int64_t at) {
     storage->written[static_cast<size_t>(at)] = true;
     return true;
@@ -70,7 +70,7 @@ bool Recorder::Impl::NoteCopy(const at::Tensor& to, const at::Tensor& from) {
     copied.push_back(from_storage->written[static_cast<size_t>(at)]);
     return true;
   });
-  to_storage->written.resize(static_cast<size_t>(count));
+  to_storage->CountIn(count);
   auto next = copied.begin();
   ForEachElement(to_impl, 0, to_impl.storage_offset(), [&](int64_t at) {
     to_storage->written[static_cast<size_t>(at)] = *next++;

@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "python/bridge/tensors.h"
 #include "python/capture/recorder_impl.h"
 
 namespace mica {
@@ -40,6 +41,8 @@ TapeTensorId Recorder::Impl::Append(const at::Tensor& tensor) {
   record.storage = storage.id;
   record.storage_bytes = static_cast<int64_t>(impl->unsafe_storage().nbytes());
   record.requires_grad = impl->requires_grad();
+  record.is_conj = IsLazyConj(*impl);
+  record.is_neg = IsLazyNeg(*impl);
   record.is_wrapped_number = impl->is_wrapped_number();
   if (storage.root == kNoTapeTensor) storage.root = id;
   tape.tensors.push_back(std::move(record));
@@ -62,6 +65,8 @@ bool Recorder::Impl::IsCurrent(TapeTensorId id,
   return seen[id].storage_impl ==
              impl->unsafe_storage().unsafeGetStorageImpl() &&
          record.offset == impl->storage_offset() &&
+         record.is_conj == IsLazyConj(*impl) &&
+         record.is_neg == IsLazyNeg(*impl) &&
          impl->sizes() == c10::IntArrayRef(record.sizes) &&
          impl->strides() == c10::IntArrayRef(record.strides);
 }
@@ -104,8 +109,9 @@ TapeTensorId Recorder::Impl::IdOf(const at::Tensor& tensor,
 bool Recorder::Impl::MakeConstant(TapeTensorId id, const at::Tensor& view) {
   TapeTensor& record = tape.tensors[id];
   const at::NoGradGuard no_grad;
+  // What memory holds, whatever the lazy bits say of it.
   const at::Tensor tensor =
-      view.as_strided(record.sizes, record.strides, record.offset);
+      Stored(view).as_strided(record.sizes, record.strides, record.offset);
   const auto bytes = static_cast<int64_t>(tensor.nbytes());
   if (bytes > kMaxConstantBytes) return false;
   const at::Tensor dense = tensor.contiguous();

@@ -312,6 +312,10 @@ void StateWatch::UseAttribute(PyObject* owner, PyObject* name, Use use) {
           stored_ == (RequiresGrad(owner) ? Py_True : Py_False)) {
         return Touch(owner);  // It stays as it is.
       }
+      if ((word == "real" || word == "imag") && use == Use::kWrite) {
+        values_.MarkExactDeep(stored_);
+        return Touch(owner);  // A copy to the parts, which the recorder sees.
+      }
       return Refuse(
           absl::StrCat("sets attribute ", PyText(name), " of a tensor"),
           "set it outside the compiled function");

@@ -7,6 +7,8 @@
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/as_strided.h>
+#include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_real.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/GradMode.h>
@@ -22,6 +24,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "python/bridge/tensors.h"
 #include "python/capture/torch_compat.h"
 
 namespace mica {
@@ -169,6 +172,12 @@ TensorMeta TensorMeta::Of(PyObject* tensor) {
   return meta;
 }
 
+bool TensorMeta::has_lazy_bits() const {
+  const c10::DispatchKeySet keys(c10::DispatchKeySet::RAW, key_set);
+  return keys.has_any(c10::DispatchKeySet(
+      {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}));
+}
+
 bool TensorMeta::Matches(PyObject* tensor) const {
   return Matches(*Impl(tensor));
 }
@@ -262,11 +271,24 @@ PyObject* NewView(PyObject* base, const TensorMeta& like, int64_t offset) {
     const c10::AutoGradMode no_grad(false);
     // A view of what requires grad would require it, even here.
     const at::Tensor& own = Unpack(base);
-    const at::Tensor from = own.requires_grad() ? own.detach() : own;
-    return THPVariable_Wrap(at::as_strided(
-        from, c10::IntArrayRef(like.sizes.data(), like.sizes.size()),
-        c10::IntArrayRef(like.strides.data(), like.strides.size()),
-        from.storage_offset() + offset));
+    at::Tensor from = Stored(own.requires_grad() ? own.detach() : own);
+    std::vector<int64_t> sizes(like.sizes.begin(), like.sizes.end());
+    std::vector<int64_t> strides(like.strides.begin(), like.strides.end());
+    const bool is_complex =
+        c10::isComplexType(static_cast<c10::ScalarType>(like.dtype));
+    const bool of_parts = is_complex && !from.is_complex();
+    if (from.is_complex() && !is_complex) from = at::view_as_real(from);
+    if (of_parts) {
+      for (int64_t& stride : strides) stride *= 2;
+      sizes.push_back(2);
+      strides.push_back(1);
+    }
+    from = at::as_strided(from, sizes, strides, from.storage_offset() + offset);
+    if (of_parts) from = at::view_as_complex(from);
+    const c10::DispatchKeySet keys(c10::DispatchKeySet::RAW, like.key_set);
+    return THPVariable_Wrap(
+        WithLazyBits(from, {.conj = keys.has(c10::DispatchKey::Conjugate),
+                            .neg = keys.has(c10::DispatchKey::Negative)}));
   });
 }
 

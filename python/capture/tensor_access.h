@@ -62,6 +62,8 @@ struct TensorMeta {
   absl::InlinedVector<int64_t, 4> strides;
 
   static TensorMeta Of(PyObject* tensor);
+  // True if it is lazily conjugated or negated.
+  bool has_lazy_bits() const;
   // Requires: `tensor` is a tensor.
   bool Matches(PyObject* tensor) const;
   bool Matches(const c10::TensorImpl& tensor) const;
@@ -76,11 +78,12 @@ std::optional<std::string> UnsupportedTensor(PyObject* tensor);
 // torch's number for the dtype called "f32"; -1 for one it doesn't have.
 int8_t TorchDtype(absl::string_view name);
 
-// A new CPU tensor with undefined contents, ready to be filled at `*data`. Null
-// with MemoryError set when there is no memory.
+// A new CPU tensor with undefined contents and without lazy bits, ready to be
+// filled at `*data`. Null with MemoryError set when there is no memory.
 PyObject* NewTensor(const TensorMeta& like, void** data);
-// `base` seen with other metadata, `offset` elements from `base`'s own start,
-// not tracked by autograd.
+// `base` seen with other metadata, lazy bits included, `offset` elements from
+// `base`'s own start, real ones where one of the two is complex; not tracked by
+// autograd.
 // Null with a Python error set on failure.
 PyObject* NewView(PyObject* base, const TensorMeta& like, int64_t offset);
 // Tells autograd that `tensor` was written in place.

@@ -26,6 +26,10 @@ const char* ScalarTypeName(c10::ScalarType type) {
       return "i64";
     case c10::ScalarType::Bool:
       return "bool";
+    case c10::ScalarType::ComplexFloat:
+      return "c64";
+    case c10::ScalarType::ComplexDouble:
+      return "c128";
     default:
       return c10::toString(type);
   }
@@ -41,8 +45,6 @@ std::optional<std::string> UnsupportedTensorImpl(const c10::TensorImpl& impl) {
   }
   if (impl.is_mkldnn()) return "in MKL-DNN layout";
   if (impl.layout() != c10::kStrided) return "not strided";
-  if (keys.has(c10::DispatchKey::Conjugate)) return "lazily conjugated";
-  if (keys.has(c10::DispatchKey::Negative)) return "lazily negated";
   if (keys.has(c10::DispatchKey::ZeroTensor)) return "a ZeroTensor";
   if (!impl.device().is_cpu()) return "on device " + impl.device().str();
   if (impl.has_symbolic_sizes_strides()) return "of symbolic size";

@@ -37,6 +37,15 @@ inline int MatmulPrecision() {
 // "f32" as framework prints it; torch's own name where it has none.
 const char* ScalarTypeName(c10::ScalarType type);
 
+// torch's lazy bits: reading gives the conjugates, or the negatives, of the
+// elements in memory.
+inline bool IsLazyConj(const c10::TensorImpl& impl) {
+  return impl.key_set().has(c10::DispatchKey::Conjugate);
+}
+inline bool IsLazyNeg(const c10::TensorImpl& impl) {
+  return impl.key_set().has(c10::DispatchKey::Negative);
+}
+
 // Why capture can't take such a tensor, or nothing.
 std::optional<std::string> UnsupportedTensorImpl(const c10::TensorImpl& impl);
 

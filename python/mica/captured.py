@@ -72,10 +72,32 @@ def program_of(record: dict[str, Any], who: str) -> _mica.Program:
             f"{who}: what the program does depends on the value of a "
             f"tensor, read at {', '.join(record['host_reads'])}"
         )
+    check_inputs(record, who)
+    if any(dtype or lazy for *_, dtype, lazy in record["windows"]):
+        raise NotImplementedError(
+            f"{who}: the result has a lazy view of complex numbers, or one "
+            "of their parts; a clone of it would do"
+        )
     program = _keep_results(_mica.Program.parse(record["program"]), record)
     _check_effects(record, who)
     _check_gradients(program, record, who)
     return program
+
+
+def check_inputs(record: Mapping[str, Any], who: str) -> None:
+    """Refuses tensors whose memory doesn't hold what they say.
+
+    Args:
+      record: What `_mica_describe` gives.
+      who: Whose error it is.
+    Raises:
+      NotImplementedError: An input or a state is lazily conjugated or negated.
+    """
+    if record["lazy"]:
+        raise NotImplementedError(
+            f"{who}: {', '.join(record['lazy'])}: a lazily conjugated or "
+            "negated tensor; take resolve_conj() or resolve_neg() of it"
+        )
 
 
 def record_of(

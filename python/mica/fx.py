@@ -5,7 +5,13 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any
 
 import torch
@@ -14,7 +20,7 @@ from torch.fx import Graph, GraphModule, Node
 from mica import captured
 from mica.program import Program
 from mica.records import Record, record_of
-from mica.tensor_types import DTYPES, parse_type
+from mica.tensor_types import DTYPES, Window, parse_type
 
 _aten = torch.ops.aten
 
@@ -78,7 +84,8 @@ def to_fx(
       The module; each node's meta has the user's line.
     Raises:
       CaptureError: The call can't be captured as one graph; says why.
-      NotImplementedError: An op has no form in ATen, such as a branch.
+      NotImplementedError: An op has no form in ATen, such as a branch; or an
+        input or a state is lazily conjugated or negated.
       TypeError: `program` is a callable, and there are no arguments.
     """
     if isinstance(program, Program):
@@ -90,6 +97,7 @@ def to_fx(
             program, tuple(args), dict(kwargs or {}), "mica.to_fx"
         )
         program = record_of(described, "")
+    captured.check_inputs({"lazy": program.lazy}, "mica.to_fx")
     return Builder(
         program.program.parts(),
         program.program.tensors,
@@ -97,11 +105,18 @@ def to_fx(
     ).build()
 
 
+# Of an opaque operator's name, what isn't ATen's; the letters say which of its
+# tensors have lazy bits.
+_FORM = re.compile(r"torch\.(?:writing\.)?(?:lazy\.([pcnb]+)\.)?")
+
+
+_BITS = {"p": "", "c": "conj", "n": "neg", "b": "conjneg"}
+
+
 def overload_of(op: str) -> Any:
     """Torch's operator by the Program's name of it."""
-    space, name, *overload = (
-        op.removeprefix("torch.").removeprefix("writing.").split(".")
-    )
+    form = _FORM.match(op)
+    space, name, *overload = op[form.end() if form else 0 :].split(".")
     packet = getattr(getattr(torch.ops, space), name)
     return getattr(packet, overload[0] if overload else "default")
 
@@ -115,7 +130,7 @@ class Builder:
         tensors: Mapping[str, torch.Tensor],
         *,
         fed: Collection[str] = (),
-        windows: Sequence[tuple[Any, ...]] | None = None,
+        windows: Sequence[Window] | None = None,
         updates_in_place: bool = True,
     ) -> None:
         """Prepares the graph.
@@ -187,6 +202,8 @@ class Builder:
         size: list[int],
         stride: list[int],
         offset: int,
+        dtype: str,
+        lazy: str,
     ) -> Any:
         """A tensor of the call's result; views of what is written stay so."""
         if source == "output":
@@ -194,13 +211,20 @@ class Builder:
             value = self._kept(name, written)
             if name in self._types:
                 _, sizes, strides = parse_type(self._types[name])
-                if (sizes, strides, 0) == (size, stride, offset):
-                    return value
+                is_whole = (sizes, strides, 0) == (size, stride, offset)
+                if is_whole and not dtype:
+                    return self._with_bits(value, lazy)
         elif source == "input":
             value = self._values[self._parts["inputs"][index]]
         else:
             value = self._values[self._parts["variables"][index][0]]
-        return self._window(
+        of_parts = bool(dtype) and DTYPES[dtype].is_complex
+        if of_parts:
+            size = [*size, 2]
+            stride = [*(2 * s for s in stride), 1]
+        elif dtype:
+            value = self._call(_aten.view_as_real.default, value)
+        window = self._window(
             {
                 "self": value,
                 "size": size,
@@ -208,6 +232,16 @@ class Builder:
                 "storage_offset": offset,
             }
         )
+        if of_parts:
+            window = self._call(_aten.view_as_complex.default, window)
+        return self._with_bits(window, lazy)
+
+    def _with_bits(self, value: Any, lazy: str) -> Any:
+        if lazy.startswith("conj"):
+            value = self._call(_aten._conj.default, value)
+        if lazy.endswith("neg"):
+            value = self._call(_aten._neg_view.default, value)
+        return value
 
     def _kept(self, name: str, written: Collection[str]) -> Any:
         """A value that what is written doesn't change."""
@@ -297,6 +331,8 @@ class Builder:
     ) -> list[Any]:
         """A call whose arguments stand as in torch's schema."""
         overload = overload_of(op["op"])
+        form = _FORM.match(op["op"])
+        lazy = iter((form and form[1]) or ())
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
         written: dict[str, Any] = {}
@@ -307,6 +343,10 @@ class Builder:
             )
             if wanted.alias_info is not None and wanted.alias_info.is_write:
                 written[wanted.name] = value = self._clone(value)
+            if form and form[1] and "Tensor" in str(wanted.type):
+                value = self._lazily(value, lazy)
+                if wanted.name in written:
+                    written[wanted.name] = value
             is_default = wanted.has_default_value() and (
                 type(value) is type(wanted.default_value)
                 and value == wanted.default_value
@@ -336,6 +376,14 @@ class Builder:
             value = written[name]
             found += value if isinstance(value, list) else [value]
         return found
+
+    def _lazily(self, value: Any, letters: Iterator[str]) -> Any:
+        """Tensors with the bits that an operator's name says."""
+        if isinstance(value, list):
+            return [self._lazily(part, letters) for part in value]
+        if value is None:
+            return None
+        return self._with_bits(value, _BITS[next(letters)])
 
     def _note_views(self, op: Mapping[str, Any], schema: Any) -> None:
         is_view = op["is_view"] or op["op"].startswith(_MAY_ALIAS)

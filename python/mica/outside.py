@@ -43,7 +43,7 @@ class Runner:
         program = _mica.Program.parse(graph["program"])
         parts = program.parts()
         names = [name for name, _ in program.variables]
-        tensors = list(graph["states"])
+        tensors = [_stored(state) for state in graph["states"]]
         types = program.variables[len(tensors) :]
         for (_, kind), data in zip(types, graph["constants"], strict=True):
             dtype, sizes, _ = parse_type(kind)
@@ -117,7 +117,11 @@ class Runner:
     def _given(
         self, inputs: Sequence[Any], states: Sequence[Any], numbers: Any
     ) -> list[Any]:
-        return [*inputs, *numbers, *[states[i] for i in self._fed]]
+        return [
+            *map(_stored, inputs),
+            *numbers,
+            *[_stored(states[i]) for i in self._fed],
+        ]
 
     def _own(
         self,
@@ -134,7 +138,7 @@ class Runner:
                 f"the backend's callable returned {found.dtype} "
                 f"{list(found.shape)} for {dtype} {own_sizes}"
             )
-        found = found.detach()
+        found = found.detach().resolve_conj().resolve_neg()
         if (
             list(found.stride()) != own_strides
             or found.storage_offset() != 0
@@ -155,13 +159,20 @@ class Runner:
         states: Sequence[torch.Tensor],
     ) -> None:
         targets = [
-            inputs[index] if is_input else states[index]
+            _stored(inputs[index] if is_input else states[index])
             for is_input, index in self._targets
         ]
         memory = {_memory(target) for target in targets}
         kept = [v.clone() if _memory(v) in memory else v for v in values]
         for target, value in zip(targets, kept, strict=True):
             target.copy_(value)
+
+
+def _stored(tensor: torch.Tensor) -> torch.Tensor:
+    """What the memory of a lazily conjugated or negated tensor holds."""
+    if tensor.is_conj():
+        tensor = torch._conj(tensor)
+    return torch._neg_view(tensor) if tensor.is_neg() else tensor
 
 
 def _memory(tensor: torch.Tensor) -> int:
@@ -180,4 +191,12 @@ def _is_same_number(found: Any, recorded: Any) -> bool:
         found = float(found)  # What a comparison gave.
     if isinstance(recorded, float) and isinstance(found, float):
         return struct.pack("d", found) == struct.pack("d", recorded)
+    if isinstance(recorded, complex) and isinstance(found, complex):
+        return all(
+            struct.pack("d", a) == struct.pack("d", b)
+            for a, b in (
+                (found.real, recorded.real),
+                (found.imag, recorded.imag),
+            )
+        )
     return type(found) is type(recorded) and bool(found == recorded)

@@ -11,6 +11,7 @@ from typing import Any
 from mica import _mica
 from mica.captured import constants
 from mica.program import Program
+from mica.tensor_types import Window
 
 _AT_LINE = re.compile(r"^(.*?) +\(([^()]*:\d+)\)$", re.DOTALL)
 
@@ -48,7 +49,12 @@ class Record:
       line: Where the callable is defined, as "model.py:7"; "" if not known.
       windows: How each tensor of the call's result, and each gradient that it
         leaves, lies in what the Program returns: "output", "input" or
-        "variable", which one, sizes, strides and offset.
+        "variable", which one, sizes, strides and offset; the dtype if that is
+        another, since complex numbers may be seen as their parts and those as
+        complex numbers, and the offset is in real ones then; and "conj", "neg"
+        or both for torch's lazy bits.
+      lazy: The paths of inputs and state that are lazily conjugated or negated.
+        The Program reads what their memory holds.
     """
 
     guards: list[Claim]
@@ -56,9 +62,8 @@ class Record:
     hits: int
     program: Program = field(repr=False)
     line: str
-    windows: list[tuple[str, int, list[int], list[int], int]] = field(
-        repr=False
-    )
+    windows: list[Window] = field(repr=False)
+    lazy: list[str] = field(default_factory=list)
 
 
 def records(fn: Callable[..., Any]) -> list[Record]:
@@ -88,6 +93,7 @@ def record_of(described: Mapping[str, Any], line: str) -> Record:
         program=program_of(described),
         line=line,
         windows=described["windows"],
+        lazy=described["lazy"],
     )
 
 

@@ -22,6 +22,8 @@ from typing import Any
 
 import torch
 
+from mica.tensor_types import Window
+
 FORMAT = "mica export 1"
 
 Node = dict[str, Any]
@@ -255,13 +257,13 @@ def _argument(
 
 def _result(
     described: tuple[Any, ...],
-    windows: Sequence[tuple[str, int, list[int], list[int], int]],
+    windows: Sequence[Window],
     number_outputs: Sequence[int],
     variables: Mapping[int, str],
 ) -> Node:
     kind, what, index, keys, names, children = described
     if kind == "tensor":
-        source, place, sizes, strides, offset = windows[index]
+        source, place, sizes, strides, offset, _, _ = windows[index]
         node: Node = {"kind": kind, "source": source, "index": place}
         if source == "variable":
             node["name"] = list(variables.values())[place]

@@ -15,7 +15,15 @@ DTYPES = {
     "i32": torch.int32,
     "i64": torch.int64,
     "bool": torch.bool,
+    "c64": torch.complex64,
+    "c128": torch.complex128,
 }
+
+
+# How a tensor lies in another: "output", "input" or "variable", which one,
+# sizes, strides, offset, "" or another dtype, lazy bits ("", "conj", "neg",
+# "conjneg").
+Window = tuple[str, int, list[int], list[int], int, str, str]
 
 
 def parse_type(

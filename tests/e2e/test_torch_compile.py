@@ -320,7 +320,7 @@ def test_exceptions_are_eagers():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: torch.randn(4, 4, dtype=torch.complex64),
+        lambda: torch.randn(4, 4, dtype=torch.cfloat).to(torch.complex32),
         lambda: torch.eye(4).to_sparse(),
         lambda: torch.nested.nested_tensor([torch.ones(4), torch.ones(4)]),
         lambda: torch.quantize_per_tensor(
@@ -359,7 +359,7 @@ def test_fullgraph_raises_where_capture_refuses():
     def f(x):
         return x + x
 
-    x = torch.randn(4, dtype=torch.complex64)
+    x = torch.randn(4, dtype=torch.complex64).to(torch.complex32)
     fast = compiled(f, fullgraph=True)
     close(fast(x), f(x))
     with pytest.raises(CaptureError):
