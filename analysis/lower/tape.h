@@ -159,6 +159,8 @@ struct TapeCall {
   // made, `is_backward`: the one whose gradients it computes.
   std::string scope;
   bool is_backward = false;
+  // Of a backward pass that comes after the run (SplitAtBackward()).
+  bool is_later = false;
 
   bool is_nondeterministic_seeded = false;  // Draws random numbers.
   bool has_dynamic_output_shape = false;    // nonzero, masked_select, unique.

@@ -98,8 +98,18 @@ PyRef ReportRecord(const Record& record) {
     if (!Put(counts.get(), name.c_str(), Number(count))) return PyRef();
   }
   PyObject* d = dict.get();
+  std::vector<std::string> backward;
+  int64_t num_kept = 0;
+  if (record.backward() != nullptr) {
+    num_kept = record.backward()->num_kept();
+    for (const Op& op : record.backward()->graph().plan().program().ops()) {
+      backward.push_back(op.def->name());
+    }
+  }
   const bool ok =
-      Put(d, "calls", Texts(calls)) && Put(d, "ops", Texts(ops)) &&
+      Put(d, "calls", Texts(calls)) &&
+      Put(d, "backward_ops", Texts(backward)) &&
+      Put(d, "num_kept", Number(num_kept)) && Put(d, "ops", Texts(ops)) &&
       Put(d, "opaque", counts) && Put(d, "variables", Variables(record)) &&
       Put(d, "guards", Texts(record.GuardsToText())) &&
       Put(d, "guard_kinds", Texts(record.GuardKinds())) &&

@@ -77,8 +77,13 @@ class RecordDescriber {
     });
   }
 
-  static PyRef Windows(const Graph& graph) {
-    return ToList(graph.results_, [&](const Graph::Result& result) {
+  static PyRef Windows(const Record& record) {
+    const Graph& graph = *record.graph_;
+    absl::Span<const Graph::Result> results = graph.results_;
+    if (record.backward() != nullptr) {
+      results = results.first(record.backward()->num_results());
+    }
+    return ToList(results, [&](const Graph::Result& result) {
       const LoweredResult& place = result.place;
       const char* source =
           place.source == LoweredResult::Source::kOutput  ? "output"
@@ -162,7 +167,7 @@ class RecordDescriber {
         put("keywords", OrNone(record.inputs_.keyword_names_)) &&
         put("results", Results(record.result_)) &&
         put("result_root", ToNumber(record.result_.root_)) &&
-        put("windows", Windows(graph)) && put("lazy", Lazy(graph)) &&
+        put("windows", Windows(record)) && put("lazy", Lazy(graph)) &&
         put("states", ToList(record.states(), OrNone)) &&
         put("lost_gradients", LostGradients(record.gradients_)) &&
         put("effects",
@@ -177,7 +182,9 @@ class RecordDescriber {
         put("hits", ToNumber(record.hits)) &&
         put("constants", Constants(graph)) &&
         put("numbers", Numbers(record.host_inputs_)) &&
-        put("number_outputs", ToNumbers(graph.lowered_.host_results)) &&
+        put("number_outputs",
+            ToNumbers(absl::MakeConstSpan(graph.lowered_.host_results)
+                          .first(record.result_.numbers().size()))) &&
         put("host_reads", HostReads(graph));
     return ok ? dict : PyRef();
   }

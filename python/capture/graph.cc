@@ -93,7 +93,7 @@ absl::Status AddGraph(const TensorMeta& meta, PyRef* result) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Graph>> Graph::Build(
-    const Tape& tape, absl::Span<PyObject* const> results,
+    const Tape& tape, absl::Span<const TensorMeta> results,
     absl::Span<PyObject* const> states, const GraphOptions& options) {
   std::unique_ptr<Graph> graph(new Graph);
   graph->tape_ = tape;
@@ -151,20 +151,18 @@ absl::Status Graph::Analyse(const GraphOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status Graph::PlaceResults(absl::Span<PyObject* const> results) {
+absl::Status Graph::PlaceResults(absl::Span<const TensorMeta> results) {
   if (results.size() != lowered_.results.size()) {
     return absl::InternalError("lowering lost a result");
   }
   outputs_.resize(program_->outputs().size(), TensorMeta{.dtype = -1});
   std::vector<int> uses(outputs_.size());
   for (size_t i = 0; i < results.size(); ++i) {
-    results_.push_back(
-        {.place = lowered_.results[i], .meta = TensorMeta::Of(results[i])});
+    results_.push_back({.place = lowered_.results[i], .meta = results[i]});
     if (lowered_.results[i].source != LoweredResult::Source::kOutput) continue;
     const int output = lowered_.results[i].index;
     ++uses[output];
-    outputs_[output] =
-        MetaOf(plan_->output_type(output), TensorMeta::Of(results[i]));
+    outputs_[output] = MetaOf(plan_->output_type(output), results[i]);
   }
   for (Result& result : results_) {
     if (result.place.source != LoweredResult::Source::kOutput) continue;

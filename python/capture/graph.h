@@ -41,10 +41,11 @@ struct GraphOptions {
 // computes: runs at one time in several threads get a Job each.
 class Graph {
  public:
-  // `results` are Tape::results of a recorded run, for the kind of tensor that
-  // each is; `states` are Tape::states. Both borrowed for the call.
+  // `results` are of Tape::results of a recorded run, for the kind of tensor
+  // that each is; one that requires grad is made with a graph that is used up.
+  // `states` are Tape::states, borrowed for the call.
   static absl::StatusOr<std::unique_ptr<Graph>> Build(
-      const Tape& tape, absl::Span<PyObject* const> results,
+      const Tape& tape, absl::Span<const TensorMeta> results,
       absl::Span<PyObject* const> states, const GraphOptions& options);
 
   // Computes new tensors for Tape::results. On an error nothing was written,
@@ -121,7 +122,7 @@ class Graph {
 
   Graph() = default;
   absl::Status Analyse(const GraphOptions& options);
-  absl::Status PlaceResults(absl::Span<PyObject* const> results);
+  absl::Status PlaceResults(absl::Span<const TensorMeta> results);
   absl::Status PlaceHostReads();
   absl::Status CheckHostResults() const;
   // Drops of the tape what only lowering wants.

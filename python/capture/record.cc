@@ -147,6 +147,11 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
     return Outcome::kFailed;
   }
   gradients_.Apply(bound.inputs, tensors);
+  if (backward_ != nullptr &&
+      !BackwardPass::Attach(backward_, bound.inputs.tensors, bound.states,
+                            numbers, &tensors)) {
+    return Outcome::kHit;
+  }
   std::vector<PyObject*> objects;
   objects.reserve(tensors.size());
   for (const PyRef& tensor : tensors) objects.push_back(tensor.get());
@@ -175,6 +180,9 @@ int Record::Traverse(visitproc visit, void* arg) const {
   if (const int stop = draws_.Traverse(visit, arg)) return stop;
   if (graph_ != nullptr) {
     if (const int stop = graph_->Traverse(visit, arg)) return stop;
+  }
+  if (backward_ != nullptr) {
+    if (const int stop = backward_->Traverse(visit, arg)) return stop;
   }
   for (const State& state : states_) Py_VISIT(state.tensor.get());
   Py_VISIT(callable_.get());

@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "python/capture/argument_changes.h"
+#include "python/capture/backward_pass.h"
 #include "python/capture/draws.h"
 #include "python/capture/effects.h"
 #include "python/capture/gradients.h"
@@ -120,6 +121,8 @@ class Record {
 
   int64_t hits = 0;
   const Graph& graph() const { return *graph_; }
+  // The later backward pass of its results; null if there is none.
+  const BackwardPass* backward() const { return backward_.get(); }
   const TorchState& torch_state() const { return torch_state_; }
   // The tensors of the program's state, in the order of its variables; null
   // for a gradient that isn't there now.
@@ -193,6 +196,25 @@ class Record {
   bool FindGradients(Observation& run, std::vector<PyObject*>* tensors,
                      std::vector<PyRef>* pins, Refusal* refusal);
 
+  // The backward pass that may follow a run, while the Record is made.
+  struct LaterPass {
+    std::vector<int> live;  // The results that autograd tracks.
+    BackwardTrace trace;
+    std::vector<PyObject*> externals;  // As TraceBackward() has them.
+    std::vector<PyObject*> gradients;  // Each once.
+  };
+  // Goes back from those of the results that autograd tracks, for who asks for
+  // their gradients later. False if that can't be done again.
+  bool TraceLater(Observation& run, absl::Span<PyObject* const> results,
+                  const CaptureOptions& options, LaterPass* later,
+                  Refusal* refusal);
+  // Makes that pass a graph of its own. `tape` and `kinds`, of its results, are
+  // left with the first part, and what the pass wants of that. False if it
+  // can't be.
+  bool AddBackward(Observation& run, LaterPass later, const BoundCall& bound,
+                   const CaptureOptions& options, Tape* tape,
+                   std::vector<TensorMeta>* kinds, Refusal* refusal);
+
   absl::Status CompileOutside(PyObject* make_runner, const BoundCall& bound);
 
   HostInputs host_inputs_;
@@ -201,6 +223,7 @@ class Record {
   std::vector<State> states_;
   Gradients gradients_;
   std::unique_ptr<Graph> graph_;
+  std::shared_ptr<BackwardPass> backward_;  // Null: results need none.
   PyRef callable_;
   BoundCall bound_;  // Kept for its memory.
 };

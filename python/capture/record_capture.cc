@@ -325,10 +325,14 @@ bool Record::Finish(Observation& run, PyObject* result,
   run.watch.CheckAddresses();
   if (run.watch.refusal()) return refuse(run.watch.refusal());
   result_ = std::move(tree);
+  LaterPass later;
+  if (!TraceLater(run, tensors, options, &later, refusal)) return false;
   if (!FindNumbers(run, refusal, attempt)) return false;
   const size_t num_results = tensors.size();
   std::vector<PyRef> pins;
   if (!FindGradients(run, &tensors, &pins, refusal)) return false;
+  const size_t num_made = tensors.size();
+  tensors.insert(tensors.end(), later.gradients.begin(), later.gradients.end());
 
   std::vector<StateTensor> states;
   for (const Gradients::Leaf& leaf : gradients_.leaves()) {
@@ -358,7 +362,7 @@ bool Record::Finish(Observation& run, PyObject* result,
     states_.push_back(
         {.tensor = leaf < 0 ? PyRef::Share(state) : PyRef(), .leaf = leaf});
   }
-  for (size_t i = num_results; i < recorded->results.size(); ++i) {
+  for (size_t i = num_results; i < num_made; ++i) {
     const TapeOrigin origin =
         recorded->tape.tensors[recorded->results[i]].origin;
     if (origin == TapeOrigin::kInput || origin == TapeOrigin::kState) {
@@ -367,15 +371,21 @@ bool Record::Finish(Observation& run, PyObject* result,
     }
   }
   recorded->tape.results = recorded->results;
-  memory_ = MemoryGuards(recorded->tape, run.watch.reads_offsets());
+  tensors.resize(num_made);
+  std::vector<TensorMeta> kinds;
+  for (PyObject* tensor : tensors) kinds.push_back(TensorMeta::Of(tensor));
   bound.states = recorded->states;
+  if (!later.live.empty() && !AddBackward(run, std::move(later), bound, options,
+                                          &recorded->tape, &kinds, refusal)) {
+    return false;
+  }
+  memory_ = MemoryGuards(recorded->tape, run.watch.reads_offsets());
   if (!memory_.Check(bound.inputs.tensors, bound.states, &miss)) {
     return refuse({.reason = absl::StrCat("writes memory that tensors share "
                                           "unseen: ",
                                           miss.ToString())});
   }
-  auto graph =
-      Graph::Build(recorded->tape, tensors, bound.states, options.graph);
+  auto graph = Graph::Build(recorded->tape, kinds, bound.states, options.graph);
   if (!graph.ok()) {
     Refusal why = FromStatus(graph.status(), run.recorder);
     why.by_numbers = why.transient = !recorded->tape.host_values.empty();

@@ -181,6 +181,7 @@ void Recorder::Impl::RecordCall(const c10::OperatorHandle& op,
   }
   const ModuleScopes::Place place = scopes.Here();
   call.is_backward = place.is_backward;
+  call.is_later = is_later;
   modules.push_back(place.module);
   tape.calls.push_back(std::move(call));
 }
@@ -336,6 +337,11 @@ void Recorder::Start() {
   impl_->started = true;
   c10::impl::tls_set_dispatch_key_included(kRecorderKey, true);
   c10::impl::tls_set_dispatch_key_included(kPartsKey, true);
+}
+
+void Recorder::StartLater() {
+  impl_->is_later = true;
+  Start();
 }
 
 void Recorder::Stop() {

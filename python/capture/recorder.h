@@ -63,8 +63,8 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // Announces a tensor that the caller feeds. Requires: before Start(), each
-  // tensor once.
+  // Announces a tensor that the caller feeds. Requires: before Start() or
+  // StartLater(), each tensor once.
   void AddInput(PyObject* tensor, std::string path);
 
   // Announces a tensor that Python's values were just made into: unless a
@@ -73,6 +73,9 @@ class Recorder {
 
   void Start();
   void Stop();
+  // Start() again, for a backward pass that is to come after the run: what it
+  // calls is TapeCall::is_later.
+  void StartLater();
 
   // Why the tape is worthless, if it is.
   const Refusal& refusal() const { return refusal_; }

@@ -6,31 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analysis/lower/lower.h"
+#include "analysis/lower/split_tape.h"
 #include "framework/tensor/dtype.h"
 #include "python/capture/recorder_impl.h"
 
 namespace mica {
 namespace {
-
-// Drops the calls in `dead` and renumbers what points at calls.
-void DropCalls(Tape& tape, const absl::flat_hash_set<int32_t>& dead) {
-  if (dead.empty()) return;
-  std::vector<int32_t> moved(tape.calls.size(), -1);
-  std::vector<TapeCall> kept;
-  for (size_t i = 0; i < tape.calls.size(); ++i) {
-    if (dead.contains(static_cast<int32_t>(i))) continue;
-    moved[i] = static_cast<int32_t>(kept.size());
-    kept.push_back(std::move(tape.calls[i]));
-  }
-  tape.calls = std::move(kept);
-  for (TapeTensor& tensor : tape.tensors) {
-    if (tensor.call >= 0) tensor.call = moved[tensor.call];
-  }
-  for (TapeHostRead& read : tape.host_reads) read.call = moved[read.call];
-  for (TapeHostValue& value : tape.host_values) {
-    if (value.call >= 0) value.call = moved[value.call];
-  }
-}
 
 // First byte, from the storage's start, and the one behind the last. Requires
 // a dtype that Programs know.

@@ -67,6 +67,7 @@ struct Recorder::Impl {
   std::vector<int32_t> modules;    // By call: its module's number in `scopes`.
   std::vector<FrameSites> places;  // By TapeCall::place.
   bool started = false;
+  bool is_later = false;  // As TapeCall has it, of what comes now.
   bool saved_included = false;
 
   // The number of where the run is.

@@ -61,11 +61,6 @@ int ResultTree::Builder::AddTensor(PyObject* tensor) {
   if (watch_.gradients().IsOldGradient(tensor)) {
     return Refuse("returns a gradient that was there before the call");
   }
-  if (RequiresGrad(tensor) && !watch_.released_graphs().Has(tensor)) {
-    return Refuse("returns a tensor that requires grad",
-                  "compile the whole training step with its backward(), or "
-                  "run it under torch.no_grad() or torch.inference_mode()");
-  }
   if (HasOwnAttributes(tensor)) {
     return Refuse("returns a tensor with attributes of its own");
   }

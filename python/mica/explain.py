@@ -43,6 +43,9 @@ class Graph:
       calls: What the dispatcher saw, in order: ATen overloads.
       ops: The operators that run, after fusion.
       opaque: Those that run through ATen, with how often each occurs.
+      backward_ops: The operators of the backward pass that the results have
+        behind them, which runs when it is asked for.
+      num_kept: Values of a run that it keeps for that pass.
       guards: Readable expressions, with the user's line.
       claims: The same as data, with what each protects.
       effects: What a hit draws and leaves in Python's state, with the user's
@@ -59,6 +62,8 @@ class Graph:
     calls: list[str]
     ops: list[str]
     opaque: dict[str, int]
+    backward_ops: list[str]
+    num_kept: int
     guards: list[str]
     claims: list[Claim] = field(repr=False)
     effects: list[str]
@@ -200,6 +205,11 @@ class Explanation:
             if graph.opaque:
                 names = [n for n, k in graph.opaque.items() for _ in range(k)]
                 lines.append(f"  left to ATen: {_counts(names)}")
+            if graph.backward_ops:
+                lines.append(
+                    f"  backward pass: {len(graph.backward_ops)} ops, "
+                    f"{graph.num_kept} values kept for it"
+                )
             lines.append("  guards, by what they protect:")
             for protects in dict.fromkeys(c.protects for c in graph.claims):
                 lines.append(f"    {protects}:")
@@ -310,6 +320,8 @@ def _graphs(report: dict[str, Any]) -> list[Graph]:
             calls=record["calls"],
             ops=record["ops"],
             opaque=record["opaque"],
+            backward_ops=record["backward_ops"],
+            num_kept=record["num_kept"],
             guards=record["guards"],
             claims=guards_of(record),
             effects=record["effects"],

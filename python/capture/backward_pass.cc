@@ -1,0 +1,204 @@
+#include "python/capture/backward_pass.h"
+
+// Before the others: torch's own order of Python.h and these.
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace mica {
+namespace {
+
+using torch::autograd::SavedVariable;
+
+const at::Tensor& Unpack(PyObject* tensor) {
+  return THPVariable_Unpack(tensor);
+}
+
+// The GIL, for a thread that may have it.
+class GilScope {
+ public:
+  GilScope() : state_(PyGILState_Ensure()) {}
+  ~GilScope() { PyGILState_Release(state_); }
+  GilScope(const GilScope&) = delete;
+  GilScope& operator=(const GilScope&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
+// What a pass failed by, as a C++ exception that torch hands to the user.
+[[noreturn]] void Throw(const absl::Status& status) {
+  TORCH_CHECK(false, "mica: the backward pass of a compiled callable: ",
+              std::string(status.message()));
+}
+
+}  // namespace
+
+// Keeps what a run's backward pass reads. Autograd calls it, from any thread
+// and without the GIL.
+struct BackwardPass::Node final : torch::autograd::Node {
+  explicit Node(std::shared_ptr<BackwardPass> owner) : pass(std::move(owner)) {}
+
+  std::string name() const override { return "MicaBackward"; }
+
+  void release_variables() override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (SavedVariable& one : kept) one.reset_data();
+    for (SavedVariable& one : states) one.reset_data();
+  }
+
+  torch::autograd::variable_list apply(
+      torch::autograd::variable_list&& gradients) override {
+    TORCH_CHECK(!c10::GradMode::is_enabled(),
+                "mica: create_graph=True goes back through a compiled "
+                "callable, whose gradients have no graph of their own: compile "
+                "the whole step, or run it under mica.stance(\"force_eager\")");
+    const Parts& parts = pass->parts_;
+    bool is_partial = false;
+    std::vector<at::Tensor> inputs;
+    std::vector<bool> given;
+    for (size_t i = 0; i < parts.roots.size(); ++i) {
+      given.push_back(gradients[i].defined());
+      is_partial = is_partial || !given.back();
+      inputs.push_back(Root(gradients[i], parts.roots[i]));
+    }
+    std::vector<at::Tensor> variables;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      for (const SavedVariable& one : kept) {
+        inputs.push_back(one.unpack(getptr()));
+      }
+      for (const SavedVariable& one : states) {
+        variables.push_back(one.unpack(getptr()));
+      }
+    }
+    std::vector<at::Tensor> results =
+        Run(std::move(inputs), std::move(variables));
+    torch::autograd::variable_list made;
+    for (const Leaf& leaf : parts.leaves) {
+      bool is_made = false;
+      for (size_t i = 0; i < given.size(); ++i) {
+        is_made = is_made || (given[i] && leaf.results[i]);
+      }
+      if (!is_made) {
+        made.emplace_back();
+        continue;
+      }
+      const at::Tensor& gradient = results[leaf.result];
+      // Zeros stand for what autograd would leave out: the same, unless they
+      // met an infinity.
+      TORCH_CHECK(
+          !is_partial || at::isfinite(gradient).all().item<bool>(),
+          "mica: a gradient isn't finite, and only some of the compiled "
+          "callable's results were used: what an unused one adds to it can't "
+          "be "
+          "told. Return what is used alone");
+      made.push_back(gradient);
+    }
+    return made;
+  }
+
+  // The gradient of a result, laid out as the graph wants it.
+  static at::Tensor Root(const at::Tensor& gradient, const TensorMeta& like) {
+    if (gradient.defined() && like.Matches(*gradient.unsafeGetTensorImpl())) {
+      return gradient;
+    }
+    at::Tensor root = at::empty_strided(
+        c10::IntArrayRef(like.sizes.data(), like.sizes.size()),
+        c10::IntArrayRef(like.strides.data(), like.strides.size()),
+        static_cast<c10::ScalarType>(like.dtype));
+    return gradient.defined() ? root.copy_(gradient) : root.zero_();
+  }
+
+  std::vector<at::Tensor> Run(std::vector<at::Tensor> inputs,
+                              std::vector<at::Tensor> variables) const {
+    const GilScope gil;
+    std::vector<PyRef> pins;
+    const auto wrap = [&pins](std::vector<at::Tensor>& tensors) {
+      std::vector<PyObject*> objects;
+      for (at::Tensor& tensor : tensors) {
+        pins.push_back(PyRef::Steal(THPVariable_Wrap(std::move(tensor))));
+        objects.push_back(pins.back().get());
+      }
+      return objects;
+    };
+    const std::vector<PyObject*> fed = wrap(inputs), read = wrap(variables);
+    std::vector<PyRef> results;
+    std::vector<double> told;
+    const absl::Status status =
+        pass->graph_->Run(fed, read, numbers, {}, &results, &told);
+    if (PyErr_Occurred() != nullptr) {
+      python_error raised;  // By a signal's handler.
+      raised.persist();
+      throw std::move(raised);
+    }
+    if (!status.ok()) Throw(status);
+    std::vector<at::Tensor> made;
+    for (const PyRef& result : results) made.push_back(Unpack(result.get()));
+    return made;
+  }
+
+  std::shared_ptr<BackwardPass> pass;
+  std::vector<SavedVariable> kept;
+  std::vector<SavedVariable> states;
+  std::vector<double> numbers;
+};
+
+bool BackwardPass::Attach(const std::shared_ptr<BackwardPass>& pass,
+                          absl::Span<PyObject* const> inputs,
+                          absl::Span<PyObject* const> states,
+                          absl::Span<const double> numbers,
+                          std::vector<PyRef>* results) {
+  const Parts& parts = pass->parts_;
+  try {
+    auto node = c10::make_intrusive<Node>(pass);
+    torch::autograd::edge_list edges;
+    for (const Leaf& leaf : parts.leaves) {
+      edges.push_back(torch::autograd::impl::gradient_edge(
+          Unpack(leaf.input < 0 ? leaf.tensor.get() : inputs[leaf.input])));
+    }
+    node->set_next_edges(std::move(edges));
+    for (const int index : parts.live) {
+      PyRef& result = (*results)[index];
+      // Of a view, autograd would look for the base.
+      if (Unpack(result.get()).is_view()) {
+        result = PyRef::Steal(THPVariable_Wrap(Unpack(result.get()).detach()));
+      }
+      torch::autograd::set_history(Unpack(result.get()), node);
+    }
+    for (const SplitTape::Kept& one : parts.kept) {
+      const at::Tensor& tensor = Unpack(
+          one.is_result ? (*results)[one.index].get() : inputs[one.index]);
+      node->kept.emplace_back(tensor,
+                              one.is_result && tensor.grad_fn() == node);
+    }
+    for (const int state : parts.states) {
+      node->states.emplace_back(Unpack(states[state]), false);
+    }
+    for (const int number : parts.numbers) {
+      node->numbers.push_back(numbers[number]);
+    }
+    return true;
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return false;
+  }
+}
+
+int BackwardPass::Traverse(visitproc visit, void* arg) const {
+  if (const int stop = graph_->Traverse(visit, arg)) return stop;
+  for (const Leaf& leaf : parts_.leaves) Py_VISIT(leaf.tensor.get());
+  return 0;
+}
+
+}  // namespace mica
