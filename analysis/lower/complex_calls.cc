@@ -18,18 +18,6 @@ bool IsComplexName(absl::string_view name) {
   return dtype.has_value() && IsComplex(*dtype);
 }
 
-// Absent ones left out.
-template <typename Visit>
-void ForEachTensor(const TapeValue& value, Visit&& visit) {
-  if (const auto* ref = std::get_if<TapeTensorRef>(&value)) {
-    if (ref->id != kNoTapeTensor) visit(ref->id);
-  } else if (const auto* list = std::get_if<TapeTensorList>(&value)) {
-    for (const TapeTensorId id : list->ids) {
-      if (id != kNoTapeTensor) visit(id);
-    }
-  }
-}
-
 }  // namespace
 
 bool IsForAten(const Tape& tape, const TapeCall& call) {

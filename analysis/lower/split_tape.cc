@@ -13,17 +13,6 @@
 namespace mica {
 namespace {
 
-template <typename Visit>
-void ForEachTensor(const TapeValue& value, const Visit& visit) {
-  if (const auto* one = std::get_if<TapeTensorRef>(&value)) {
-    if (one->id != kNoTapeTensor) visit(one->id);
-  } else if (const auto* list = std::get_if<TapeTensorList>(&value)) {
-    for (const TapeTensorId id : list->ids) {
-      if (id != kNoTapeTensor) visit(id);
-    }
-  }
-}
-
 absl::Status Refuse(const TapeCall& call, const char* why) {
   return absl::UnimplementedError(
       absl::StrCat(call.op, ": the backward pass ", why));

@@ -131,6 +131,18 @@ using TapeValue =
                  std::vector<std::string>, TapeHostRef, TapeHostList,
                  TapeForeign>;
 
+// Calls visit on the id of each tensor in it.
+template <typename Visit>
+void ForEachTensor(const TapeValue& value, const Visit& visit) {
+  if (const auto* one = std::get_if<TapeTensorRef>(&value)) {
+    if (one->id != kNoTapeTensor) visit(one->id);
+  } else if (const auto* list = std::get_if<TapeTensorList>(&value)) {
+    for (const TapeTensorId id : list->ids) {
+      if (id != kNoTapeTensor) visit(id);
+    }
+  }
+}
+
 // From the schema: output `output` is a view of argument `arg`, or, when
 // `is_write`, is that argument itself, written in place.
 struct TapeAlias {
@@ -150,6 +162,8 @@ struct TapeCall {
   // Arguments whose bytes the call writes: the schema's, and those that it
   // conceals (aten.native_batch_norm's running statistics when training).
   std::vector<int32_t> mutated_args;
+  // Those of them that torch's counters of writes don't count.
+  std::vector<int32_t> concealed_args;
   std::vector<TapeAlias> aliases;
   // The innermost line of the user's own code.
   std::string file;

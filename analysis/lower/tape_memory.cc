@@ -95,10 +95,10 @@ absl::Status TapeMemory::CheckInsideRoot(TapeTensorId id) const {
 
 int64_t TapeMemory::OffsetInRoot(TapeTensorId id) const {
   const TapeTensor& tensor = tape_.tensors[id];
-  // Where nothing lies doesn't matter, but has to be inside.
-  if (absl::c_linear_search(tensor.sizes, 0)) return 0;
   const TapeTensor& root = tape_.tensors[storage(id).root];
   if (tensor.dtype == root.dtype) return tensor.offset - root.offset;
+  // Where nothing lies doesn't matter, but has to be inside.
+  if (absl::c_linear_search(tensor.sizes, 0)) return 0;
   const auto parts = [](const TapeTensor& of) {
     return of.offset * (IsComplex(*ParseDType(of.dtype)) ? 2 : 1);
   };

@@ -13,6 +13,8 @@
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <atomic>
+
 #include "absl/strings/str_cat.h"
 
 namespace mica {
@@ -35,6 +37,8 @@ class GilScope {
  private:
   PyGILState_STATE state_;
 };
+
+std::atomic<bool> is_pass_allowed = true;
 
 // What a pass failed by, as a C++ exception that torch hands to the user.
 [[noreturn]] void Throw(const absl::Status& status) {
@@ -59,10 +63,14 @@ struct BackwardPass::Node final : torch::autograd::Node {
 
   torch::autograd::variable_list apply(
       torch::autograd::variable_list&& gradients) override {
-    TORCH_CHECK(!c10::GradMode::is_enabled(),
-                "mica: create_graph=True goes back through a compiled "
-                "callable, whose gradients have no graph of their own: compile "
-                "the whole step, or run it under mica.stance(\"force_eager\")");
+    if (c10::GradMode::is_enabled()) {
+      Allow(false);
+      TORCH_CHECK(false,
+                  "mica: create_graph=True goes back through a compiled "
+                  "callable, whose gradients have no graph of their own. From "
+                  "now on such callables run eagerly in this process: call it "
+                  "again, or compile the whole step");
+    }
     const Parts& parts = pass->parts_;
     bool is_partial = false;
     std::vector<at::Tensor> inputs;
@@ -94,7 +102,9 @@ struct BackwardPass::Node final : torch::autograd::Node {
         made.emplace_back();
         continue;
       }
-      const at::Tensor& gradient = results[leaf.result];
+      // Itself, so that autograd sees who else has it.
+      const at::Tensor& gradient =
+          leaf.root < 0 ? results[leaf.result] : gradients[leaf.root];
       // Zeros stand for what autograd would leave out: the same, unless they
       // met an infinity.
       TORCH_CHECK(
@@ -153,6 +163,9 @@ struct BackwardPass::Node final : torch::autograd::Node {
   std::vector<SavedVariable> states;
   std::vector<double> numbers;
 };
+
+bool BackwardPass::IsAllowed() { return is_pass_allowed; }
+void BackwardPass::Allow(bool is_allowed) { is_pass_allowed = is_allowed; }
 
 bool BackwardPass::Attach(const std::shared_ptr<BackwardPass>& pass,
                           absl::Span<PyObject* const> inputs,

@@ -47,7 +47,8 @@ class BackwardPass {
   struct Leaf {
     PyRef tensor;               // Null for an argument,
     int input = -1;             // the tensor of this number.
-    int result = 0;             // Of the graph.
+    int result = -1;            // Of the graph,
+    int root = -1;              // or the gradient of this result itself.
     std::vector<bool> results;  // As BackwardTrace has it.
   };
   // A value of the first run, for this one.
@@ -71,6 +72,12 @@ class BackwardPass {
                      absl::Span<PyObject* const> states,
                      absl::Span<const double> numbers,
                      std::vector<PyRef>* results);
+
+  // Whether results may have such passes behind them. From the first time on
+  // that gradients of gradients are seen to be wanted (create_graph=True), for
+  // which eager's own graphs are needed, they may not, in the whole process.
+  static bool IsAllowed();
+  static void Allow(bool is_allowed);
 
   const Graph& graph() const { return *graph_; }
   int num_results() const { return parts_.num_results; }

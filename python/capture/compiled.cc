@@ -499,6 +499,7 @@ int Compiled::Traverse(visitproc visit, void* arg) const {
 }
 
 void Compiled::Reset() {
+  BackwardPass::Allow(true);
   records_.clear();
   misses_.clear();
   misses_by_kind_.clear();

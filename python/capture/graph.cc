@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -90,6 +91,20 @@ absl::Status AddGraph(const TensorMeta& meta, PyRef* result) {
   return absl::DataLossError("no memory for a result");
 }
 
+// The memories that a call writes and torch counts that.
+absl::flat_hash_set<int32_t> CountedStorages(const Tape& tape) {
+  absl::flat_hash_set<int32_t> storages;
+  for (const TapeCall& call : tape.calls) {
+    for (const int32_t arg : call.mutated_args) {
+      if (absl::c_linear_search(call.concealed_args, arg)) continue;
+      ForEachTensor(call.args[arg], [&](TapeTensorId id) {
+        storages.insert(tape.tensors[id].storage);
+      });
+    }
+  }
+  return storages;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Graph>> Graph::Build(
@@ -109,13 +124,15 @@ absl::StatusOr<std::unique_ptr<Graph>> Graph::Build(
   MICA_RETURN_IF_ERROR(graph->PlaceHostReads());
   MICA_RETURN_IF_ERROR(graph->CheckHostResults());
   MICA_RETURN_IF_ERROR(graph->Bind(states));
+  const absl::flat_hash_set<int32_t> counted = CountedStorages(tape);
   for (const TapeTensorId id : tape.mutated) {
     const TapeTensor& tensor = tape.tensors[id];
+    if (!counted.contains(tensor.storage)) continue;
     if (tensor.origin == TapeOrigin::kInput) {
-      graph->mutated_inputs_.push_back(tensor.input);
+      graph->counted_inputs_.push_back(tensor.input);
     } else {
       const auto at = std::find(tape.states.begin(), tape.states.end(), id);
-      graph->mutated_states_.push_back(
+      graph->counted_states_.push_back(
           static_cast<int>(at - tape.states.begin()));
     }
   }
@@ -406,10 +423,10 @@ absl::Status Graph::Run(absl::Span<PyObject* const> inputs,
   if (!status.ok()) {
     for (PyObject* leaf : lent) SetGrad(leaf, nullptr);
   }
-  if (status.ok() && !(mutated_inputs_.empty() && mutated_states_.empty())) {
+  if (status.ok() && !tape_.mutated.empty()) {
     status = job.Commit();
-    for (const int i : mutated_inputs_) BumpVersion(inputs[i]);
-    for (const int i : mutated_states_) BumpVersion(states[i]);
+    for (const int i : counted_inputs_) BumpVersion(inputs[i]);
+    for (const int i : counted_states_) BumpVersion(states[i]);
   }
   for (size_t i = 0; i < lowered_.host_results.size(); ++i) {
     host_results->push_back(HostResult(*runner, i));

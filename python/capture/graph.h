@@ -159,8 +159,9 @@ class Graph {
   std::vector<Result> results_;
   std::vector<TensorMeta> outputs_;  // By Program output; dtype -1 if host.
   std::vector<HostRead> host_reads_;
-  std::vector<int> mutated_inputs_;
-  std::vector<int> mutated_states_;
+  // Which a run writes as far as torch counts writes.
+  std::vector<int> counted_inputs_;
+  std::vector<int> counted_states_;
 };
 
 }  // namespace mica

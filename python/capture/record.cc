@@ -53,6 +53,15 @@ bool Record::Matches(const CallArgs& args, const TorchState& now,
 
 bool Record::MatchesAll(const CallArgs& args, const TorchState& now,
                         BoundCall* bound, Miss* miss) {
+  if (backward_ != nullptr && !BackwardPass::IsAllowed()) {
+    if (miss != nullptr) {
+      *miss = {.kind = "torch state",
+               .note = {.path = "gradients of gradients"},
+               .expected = "not taken",
+               .got = "taken in this process"};
+    }
+    return false;
+  }
   if (now != torch_state_) {
     if (miss != nullptr) {
       *miss = {.kind = "torch state",

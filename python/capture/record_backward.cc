@@ -39,6 +39,14 @@ bool SharesMemory(const Tape& tape, size_t num_results, int live) {
                      shares);
 }
 
+// Which root the gradient is; -1 if it is none.
+int RootOf(const BackwardTrace& trace, PyObject* gradient) {
+  for (size_t i = 0; i < trace.roots.size(); ++i) {
+    if (trace.roots[i].get() == gradient) return static_cast<int>(i);
+  }
+  return -1;
+}
+
 }  // namespace
 
 bool Record::TraceLater(Observation& run, absl::Span<PyObject* const> results,
@@ -61,6 +69,9 @@ bool Record::TraceLater(Observation& run, absl::Span<PyObject* const> results,
     return false;
   };
   if (options.make_runner) return refuse("is run by another compiler");
+  if (!BackwardPass::IsAllowed()) {
+    return refuse("gradients of gradients are taken in this process");
+  }
   for (const InputGuards::Tensor& tensor : inputs_.tensors()) {
     later->externals.push_back(tensor.recorded);
   }
@@ -79,6 +90,7 @@ bool Record::TraceLater(Observation& run, absl::Span<PyObject* const> results,
   later->trace = std::move(trace);
   for (const BackwardTrace::Leaf& leaf : later->trace.leaves) {
     PyObject* gradient = leaf.gradient.get();
+    if (RootOf(later->trace, gradient) >= 0) continue;
     if (std::find(later->gradients.begin(), later->gradients.end(), gradient) ==
         later->gradients.end()) {
       later->gradients.push_back(gradient);
@@ -129,16 +141,24 @@ bool Record::AddBackward(Observation& run, LaterPass later,
   }
   GraphOptions graph_options = options.graph;
   graph_options.frozen = false;  // Who goes back trains.
+  for (const TapeTensorId id : split->later.results) {
+    const TapeOrigin origin = split->later.tensors[id].origin;
+    if (origin == TapeOrigin::kInput || origin == TapeOrigin::kState) {
+      return refuse("has a gradient that was there before");
+    }
+  }
   auto graph = Graph::Build(split->later, gradients, states, graph_options);
   if (!graph.ok()) return refuse(graph.status().message());
   for (BackwardTrace::Leaf& leaf : later.trace.leaves) {
     PyObject* tensor = later.externals[leaf.external];
     const auto at = std::find(later.gradients.begin(), later.gradients.end(),
                               leaf.gradient.get());
-    BackwardPass::Leaf part{
-        .tensor = PyRef::Share(tensor),
-        .result = static_cast<int>(at - later.gradients.begin()),
-        .results = std::move(leaf.results)};
+    BackwardPass::Leaf part{.tensor = PyRef::Share(tensor),
+                            .root = RootOf(later.trace, leaf.gradient.get()),
+                            .results = std::move(leaf.results)};
+    if (part.root < 0) {
+      part.result = static_cast<int>(at - later.gradients.begin());
+    }
     for (size_t i = 0; i < inputs_.tensors().size(); ++i) {
       if (inputs_.tensors()[i].recorded != tensor) continue;
       part.tensor = PyRef();

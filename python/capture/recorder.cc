@@ -109,6 +109,7 @@ void Recorder::Impl::RecordCall(const c10::OperatorHandle& op,
         args[hidden].toTensor().defined() &&
         (facts.writes_if < 0 || args[facts.writes_if].toBool())) {
       call.mutated_args.push_back(hidden);
+      call.concealed_args.push_back(hidden);
     }
   }
 

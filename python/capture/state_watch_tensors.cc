@@ -1,4 +1,5 @@
 #include "absl/strings/str_cat.h"
+#include "python/capture/backward_pass.h"
 #include "python/capture/constants.h"
 #include "python/capture/purity.h"
 #include "python/capture/state_watch.h"
@@ -52,6 +53,7 @@ void StateWatch::RunBackward(absl::Span<PyObject* const> args) {
   // engine, roots, their gradients, keep_graph, create_graph, leaves, ….
   if (args.size() < 5) return;
   if (args[4] == Py_True) {
+    BackwardPass::Allow(false);
     return Refuse(
         "builds a graph of the backward pass, to be differentiated "
         "again",

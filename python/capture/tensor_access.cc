@@ -5,6 +5,7 @@
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/view_as_complex.h>
@@ -348,6 +349,8 @@ TorchState TorchState::Current() {
   state.dispatch_modes =
       static_cast<int32_t>(c10::impl::TorchDispatchModeTLS::stack_len()) +
       (c10::impl::TorchDispatchModeTLS::any_modes_set() ? 1 : 0);
+  state.saved_tensor_hooks =
+      !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
   return state;
 }
 
@@ -389,6 +392,10 @@ std::string TorchState::Difference(const TorchState& now) const {
     return absl::StrCat("torch function modes: recorded ", function_modes,
                         ", now ", now.function_modes);
   }
+  if (saved_tensor_hooks != now.saved_tensor_hooks) {
+    return flag("hooks on what autograd saves", saved_tensor_hooks,
+                now.saved_tensor_hooks);
+  }
   if (dispatch_modes != now.dispatch_modes) {
     return absl::StrCat("torch dispatch modes: recorded ", dispatch_modes,
                         ", now ", now.dispatch_modes);
@@ -398,6 +405,9 @@ std::string TorchState::Difference(const TorchState& now) const {
 
 std::optional<std::string> TorchState::Unsupported() const {
   if (dispatch_modes != 0) return "a TorchDispatchMode is active";
+  if (saved_tensor_hooks) {
+    return "hooks see what autograd saves (torch.utils.checkpoint has such)";
+  }
   if (function_modes != 0) {
     return "a TorchFunctionMode is active (torch.set_default_device is one)";
   }

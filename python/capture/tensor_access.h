@@ -123,6 +123,7 @@ struct TorchState {
   uint8_t backends = 0;
   int32_t function_modes = 0;
   int32_t dispatch_modes = 0;
+  bool saved_tensor_hooks = false;
 
   static TorchState Current();
   friend bool operator==(const TorchState&, const TorchState&) = default;

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 import mica
 
@@ -171,6 +172,7 @@ CASES = {
 
 @pytest.fixture(autouse=True)
 def _grad():
+    mica.reset(mica.compile(mlp))  # Forgets gradients of gradients elsewhere.
     with torch.enable_grad():
         yield
 
@@ -389,18 +391,77 @@ def test_a_result_may_be_written_that_was_not_kept():
     same(*kept)
 
 
-def test_gradients_of_gradients_are_refused_by_name():
+def test_gradients_of_gradients_are_refused_once():
     def f(x):
         return x * x * x
 
     compiled = mica.compile(f, exact=True)
     x = torch.ones(3, requires_grad=True)
     served_twice(compiled, x)
-    message = error_of(
-        lambda: torch.autograd.grad(compiled(x).sum(), x, create_graph=True)
-    )
+
+    def twice(run):
+        (g,) = torch.autograd.grad(run(x).sum(), x, create_graph=True)
+        return torch.autograd.grad(g.square().sum(), x)
+
+    message = error_of(lambda: twice(compiled))
     assert "create_graph=True" in message
     assert "compile the whole step" in message
+    # From then on such results are eager's.
+    for _ in range(3):
+        same(twice(f), twice(compiled))
+    reasons = [str(refusal) for refusal in mica.explain(compiled).refusals]
+    assert any("gradients of gradients" in reason for reason in reasons)
+    mica.reset(compiled)
+    served_twice(compiled, x)
+
+
+def test_norms_of_two_runs_before_one_backward_pass():
+    torch.manual_seed(0)
+    eager = conv()
+    served = copy.deepcopy(eager)
+    compiled = mica.compile(served, exact=True)
+    for call in range(4):
+        torch.manual_seed(call)
+        a, b = torch.randn(4, 3, 8, 8), torch.randn(4, 3, 8, 8)
+        for model, run in ((eager, eager), (served, compiled)):
+            model.zero_grad()
+            first, second = run(a), run(b)
+            (first.sum() + second.square().sum()).backward()
+        same(gradients_of(eager), gradients_of(served))
+        same(
+            list(eager.state_dict().values()),
+            list(served.state_dict().values()),
+        )
+    assert mica.explain(compiled).hits == 7
+
+
+def test_checkpointed_calls_run_eagerly():
+    torch.manual_seed(0)
+    eager = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8))
+    served = copy.deepcopy(eager)
+    compiled = mica.compile(served, exact=True)
+    for _ in range(4):
+        for model, run in ((eager, eager), (served, compiled)):
+            model.zero_grad()
+            x = torch.ones(2, 8, requires_grad=True)
+            checkpoint(run, x, use_reentrant=False).sum().backward()
+        same(gradients_of(eager), gradients_of(served))
+
+
+def test_a_gradient_that_is_passed_on_is_not_shared():
+    def f(x, y):
+        return x + y
+
+    compiled = mica.compile(f, exact=True)
+    x = torch.ones(3, requires_grad=True)
+    y = torch.ones(3, requires_grad=True)
+    served_twice(compiled, x, y)
+    gradient = torch.ones(3)
+    compiled(x, y).backward(gradient)
+    gradient.mul_(5)
+    x.grad.mul_(2)
+    assert torch.equal(x.grad, torch.full((3,), 2.0))
+    assert torch.equal(y.grad, torch.ones(3))
 
 
 class Scaled(nn.Module):

@@ -13,7 +13,7 @@ a, n: a + n | X, 1 | X, 1 | X, 2 | X, 1 | X, 2 => chchh
 a, n: a * n | X, 0.5 | X, 0.5 | X, 0.25 | X, 0.75 | X, 0.5 => chchh
 a, n: a + n | X, 1 | X, 1.0 | X, True | X, 1 => ccch
 a, n: a + n | X, True | X, False | X, True => cch
-a, n: a + n | X, 2j | X, 2j | X, 1j => eee
+a, n: a + n | X, 2j | X, 2j | X, 1j => chc
 a, n: a + n.__class__(1) | X, 1 | X, 2 | X, 1.5 => ccc
 a, n: (a, n) | X, 1 | X, 1 | X, 2 => chc
 a, n: (a * 2, n + 1) | X, 1 | X, 1 | X, 2 | X, 2 => chch
@@ -93,8 +93,8 @@ a: a.max().item() is None or a + 1 | X | X => ch
 a: (a.nonzero().shape[0]) * a | X | X | X + 1 | X => chch
 a: a.unique().numel() + a | X | X | X * 0 | X => chch
 a: a.isnan().any().item() or a + 1 | X | X | X * float("nan") | X => chch
-a: a.equal(X) and a + 1 | X | X | Y | X => epep
-a: torch.equal(a, Y) or a + 1 | X | X | Y | X => epep
+a: a.equal(X) and a + 1 | X | X | Y | X => chch
+a: torch.equal(a, Y) or a + 1 | X | X | Y | X => chch
 a: torch.allclose(a, X) and a + 1 | X | X | Y | X => epep
 a: (a == X).all() and a + 1 | X | X | Y | X => chch
 a: a in [1, 2] if a.numel() == 1 else a | X | X | X[0, 1] | X[0, 3] => chcc
