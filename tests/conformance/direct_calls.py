@@ -105,16 +105,6 @@ def _aliases() -> Iterator[functools.partial[Any]]:
         )
 
 
-def _complex_parts(op: Any) -> Iterator[functools.partial[Any]]:
-    """Calls of a view between complex numbers and their two parts."""
-    for dtype in (torch.float32, torch.float64):
-        for shape in ((2,), (0, 2), (4, 5, 2)):
-            x = _tensor(dtype, shape)
-            if op is aten.view_as_real.default:
-                x = torch.view_as_complex(x)
-            yield functools.partial(op, x)
-
-
 def _indices(op: Any) -> Iterator[functools.partial[Any]]:
     for dtype in DTYPES:
         x = _tensor(dtype, (4, 5))
@@ -205,12 +195,6 @@ CALLS: dict[str, Callable[[], Iterator[functools.partial[Any]]]] = {
         _number_first, aten.remainder.Scalar_Tensor
     ),
     "aten.square": functools.partial(_unary, aten.square.default),
-    "aten.view_as_complex": functools.partial(
-        _complex_parts, aten.view_as_complex.default
-    ),
-    "aten.view_as_real": functools.partial(
-        _complex_parts, aten.view_as_real.default
-    ),
     "aten.zero": functools.partial(_unary, aten.zero.default),
     "aten.div.Scalar_mode": functools.partial(_divisions, aten.div.Scalar_mode),
     "aten.where.Scalar": functools.partial(
