@@ -318,6 +318,7 @@ constexpr absl::string_view kPureTypes[] = {
     "types.SimpleNamespace",
     "types.MethodType",
     "types.GenericAlias",
+    "operator.attrgetter",
     "operator.itemgetter",
     "weakref.ReferenceType",
     "_thread.RLock",

@@ -600,6 +600,9 @@ void StateWatch::TouchObject(PyObject* object, int depth) {
     return;
   }
   if (type == &_PyWeakref_RefType) return;  // Unless it is called.
+  if (depth >= kDeepDepth && IsAttributeGetterType(type)) {
+    return RefuseCall(object);  // By C code, with what isn't known.
+  }
   if (depth >= kDeepDepth && GivesItems(object) && !IsOld(object)) {
     return TouchSources(object, depth);
   }

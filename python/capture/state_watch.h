@@ -347,7 +347,11 @@ class StateWatch final : public StreamListener {
   }
   // A function of TorchScript; operator.attrgetter's objects.
   void CallScript(PyObject* function, absl::Span<PyObject* const> args);
-  void GetAttributes(PyObject* getter, absl::Span<PyObject* const> args);
+  void GetAttributes(PyObject* getter, absl::Span<PyObject* const> args,
+                     bool is_in_c_code);
+  // C code gets `args`; an attribute getter among them it may call with the
+  // items of the others.
+  void TouchArgs(absl::Span<PyObject* const> args);
   // The step at hand calls id() of `object`.
   void TakeAddress(PyObject* object);
   // True for an address that a set or a dict of the run's own takes as a key.

@@ -174,7 +174,7 @@ void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
     return CallAnnotated(*known, callable, args, keyword_names);
   }
   if (IsScriptFunctionType(type)) return CallScript(callable, args);
-  if (IsAttributeGetterType(type)) return GetAttributes(callable, args);
+  if (IsAttributeGetterType(type)) return GetAttributes(callable, args, false);
   if (IsPureCallableType(type)) {
     makes_array_ = true;
     TouchType(type);
@@ -374,18 +374,51 @@ void StateWatch::CallScript(PyObject* function,
 }
 
 void StateWatch::GetAttributes(PyObject* getter,
-                               absl::Span<PyObject* const> args) {
+                               absl::Span<PyObject* const> args,
+                               bool is_in_c_code) {
   const PyRef made =
       PyRef::Steal(PyObject_CallMethod(getter, "__reduce__", nullptr));
   if (!made || args.size() != 1) {
     PyErr_Clear();
     return RefuseCall(getter);
   }
+  if (IsOld(getter)) guards_.AddInstance(getter, NoteOf(PathOf(getter)));
   PyObject* names = PyTuple_GET_ITEM(made.get(), 1);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
     PyObject* name = PyTuple_GET_ITEM(names, i);
     if (absl::StrContains(PyText(name), ".")) return RefuseCall(getter);
     ReadAttribute(args[0], name);
+    if (!is_in_c_code || refusal_) continue;
+    PyObject* dict = InstanceDict(args[0]);
+    PyObject* value =
+        dict == nullptr ? nullptr : PyDict_GetItemWithError(dict, name);
+    if (value == nullptr) {
+      PyErr_Clear();
+      return RefuseCall(getter);
+    }
+    TouchObject(value, kDeepDepth);
+  }
+}
+
+void StateWatch::TouchArgs(absl::Span<PyObject* const> args) {
+  const auto is_getter = [](PyObject* arg) {
+    return arg != nullptr && IsAttributeGetterType(Py_TYPE(arg));
+  };
+  for (PyObject* arg : args) {
+    if (!is_getter(arg)) TouchObject(arg, kDeepDepth);
+  }
+  for (PyObject* getter : args) {
+    if (!is_getter(getter)) continue;
+    for (PyObject* arg : args) {
+      if (arg == nullptr || arg == getter || IsConstant(arg)) continue;
+      if (!PyList_CheckExact(arg) && !PyTuple_CheckExact(arg)) {
+        return RefuseCall(getter);
+      }
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(arg); ++i) {
+        PyObject* item = PySequence_Fast_GET_ITEM(arg, i);
+        GetAttributes(getter, {&item, 1}, /*is_in_c_code=*/true);
+      }
+    }
   }
 }
 
@@ -509,7 +542,7 @@ void StateWatch::CallType(PyTypeObject* type,
   }
   // Python's own __init__ gets the arguments: what it reads is followed.
   if (IsPythonClass(type) && base == &PyBaseObject_Type) return;
-  for (PyObject* arg : args) TouchObject(arg, kDeepDepth);
+  TouchArgs(args);
 }
 
 void StateWatch::CallBuiltin(PyObject* callable,
@@ -585,8 +618,7 @@ void StateWatch::CallBuiltin(PyObject* callable,
           (ChangeContainer(callable, all) || KeepsAddress(callable, all))) {
         return;
       }
-      for (PyObject* arg : all) TouchObject(arg, kDeepDepth);
-      return;
+      return TouchArgs(all);
     case CallKind::kMoves:
       makes_array_ = IsNumpyCall(callable, all);
       makes_iterator_ = all.size() == 1 && !PyIter_Check(all[0]);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import operator
 
 import torch
@@ -70,19 +72,57 @@ class Ranked:
 
 def test_attributes_that_c_code_sorts_by():
     items = [Ranked(2), Ranked(1)]
+    by = operator.attrgetter("rank")
 
     def made(a):
         return a * sorted(items, key=operator.attrgetter("rank"))[0].rank
 
-    rank = operator.attrgetter("rank")
-
     def kept(a):
-        return a * sorted(items, key=rank)[0].rank + rank(items[0])
+        return a * min(items, key=by).rank + by(items[0])
 
-    for f in (made, kept):
+    def mapped(a):
+        return a * sum(map(operator.attrgetter("rank"), items))
+
+    def grouped(a):
+        groups = itertools.groupby(
+            tuple(items), key=operator.attrgetter("rank")
+        )
+        return a * len(list(groups))
+
+    def of_arguments(a):
+        return a * min(items[0], items[1], key=operator.attrgetter("rank")).rank
+
+    def bound(a):
+        first = functools.partial(min, key=operator.attrgetter("rank"))
+        return a * first(items).rank
+
+    for f in (made, kept, mapped, grouped, of_arguments, bound):
         fn = mica.compile(f)
-        for value in (1, 1, 5, 5, 0):
+        items[1].rank = 1
+        for value in (1, 1, 5, 5, 0, 2):
             items[1].rank = value
+            same(fn(x(0)), f(x(0)))
+        if f in (made, kept):
+            assert mica.explain(fn).hits >= 2, f.__name__
+
+
+def test_another_attribute_getter():
+    item, other = Ranked(2), Ranked(3)
+    item.other, other.other = 5, 7
+    by = operator.attrgetter("rank")
+
+    def called(a):
+        return a * by(item)
+
+    def sorts(a):
+        return a * sorted([item, other], key=by)[0].rank
+
+    for f in (called, sorts):
+        fn = mica.compile(f)
+        for name in ("rank", "rank", "other", "other"):
+            by = operator.attrgetter(name)
+            same(fn(x(0)), f(x(0)))
+            item.rank, other.rank = other.rank, item.rank
             same(fn(x(0)), f(x(0)))
 
 
