@@ -22,10 +22,6 @@
 namespace mica {
 namespace {
 
-const at::Tensor& Unpack(PyObject* tensor) {
-  return THPVariable_Unpack(tensor);
-}
-
 // The first element's address; for a tensor that will be written, after torch
 // has made a lazy copy real.
 void* DataOf(const at::Tensor& tensor, bool is_written) {
@@ -154,8 +150,9 @@ absl::Status CompiledTape::AddHostReads(const Tape& tape) {
 absl::Status CompiledTape::Rebind(absl::Span<PyObject* const> states) {
   std::vector<TensorView> variables;
   for (PyObject* state : states) {
-    MICA_ASSIGN_OR_RETURN(TensorView view,
-                          ViewOfTensor("a module's tensor", Unpack(state)));
+    MICA_ASSIGN_OR_RETURN(
+        TensorView view,
+        ViewOfTensor("a module's tensor", THPVariable_Unpack(state)));
     variables.push_back(std::move(view));
   }
   for (const Tensor& constant : large_constants_) {
@@ -188,12 +185,13 @@ absl::StatusOr<CompiledTape::Outcome> CompiledTape::Run(
   absl::Cleanup done = [this] { is_running_ = false; };
   try {
     for (size_t i = 0; i < inputs.size(); ++i) {
-      job_->SetInput(static_cast<int>(i),
-                     DataOf(Unpack(inputs[i]), input_is_updated_[i]));
+      job_->SetInput(static_cast<int>(i), DataOf(THPVariable_Unpack(inputs[i]),
+                                                 input_is_updated_[i]));
     }
     for (size_t i = 0; i < states.size(); ++i) {
-      job_->SetVariable(static_cast<int>(i),
-                        DataOf(Unpack(states[i]), state_is_updated_[i]));
+      job_->SetVariable(
+          static_cast<int>(i),
+          DataOf(THPVariable_Unpack(states[i]), state_is_updated_[i]));
     }
     absl::InlinedVector<at::Tensor, 4> outputs;
     for (int i = 0; i < num_tensor_outputs_; ++i) {
@@ -204,18 +202,19 @@ absl::StatusOr<CompiledTape::Outcome> CompiledTape::Run(
     if (!HostReadsAgree()) return Outcome::kHostReadDiffers;
     MICA_RETURN_IF_ERROR(job_->Commit());
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (input_is_updated_[i]) BumpVersion(Unpack(inputs[i]));
+      if (input_is_updated_[i]) BumpVersion(THPVariable_Unpack(inputs[i]));
     }
     for (size_t i = 0; i < states.size(); ++i) {
-      if (state_is_updated_[i]) BumpVersion(Unpack(states[i]));
+      if (state_is_updated_[i]) BumpVersion(THPVariable_Unpack(states[i]));
     }
     for (const LoweredResult& result : lowered_.results) {
       const at::Tensor& base =
           result.source == LoweredResult::Source::kOutput
               ? outputs[result.index]
-              : Unpack(result.source == LoweredResult::Source::kInput
-                           ? inputs[result.index]
-                           : states[result.index]);
+              : THPVariable_Unpack(result.source ==
+                                           LoweredResult::Source::kInput
+                                       ? inputs[result.index]
+                                       : states[result.index]);
       results.push_back(THPVariable_Wrap(Window(base, result)));
     }
     return Outcome::kDone;

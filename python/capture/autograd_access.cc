@@ -29,10 +29,6 @@ constexpr char kReleased[] =
     "through the graph a second time or if you need to access saved tensors "
     "after calling backward.";
 
-const at::Tensor& Unpack(PyObject* tensor) {
-  return THPVariable_Unpack(tensor);
-}
-
 }  // namespace
 
 bool IsGradModeOn() { return c10::GradMode::is_enabled(); }
@@ -46,11 +42,11 @@ std::optional<uint64_t> CurrentGradientNode() {
 }
 
 bool IsTrackedSince(PyObject* tensor, uint64_t node) {
-  const auto& made_by = Unpack(tensor).grad_fn();
+  const auto& made_by = THPVariable_Unpack(tensor).grad_fn();
   return made_by != nullptr && made_by->sequence_nr() >= node;
 }
 
-bool IsLeaf(PyObject* tensor) { return Unpack(tensor).is_leaf(); }
+bool IsLeaf(PyObject* tensor) { return THPVariable_Unpack(tensor).is_leaf(); }
 
 bool HasGradientHooks(PyObject* tensor) {
   const auto* object = reinterpret_cast<const THPVariable*>(tensor);
@@ -61,25 +57,27 @@ bool HasGradientHooks(PyObject* tensor) {
       return true;
     }
   }
-  const auto node =
-      torch::autograd::impl::try_get_grad_accumulator(Unpack(tensor));
+  const auto node = torch::autograd::impl::try_get_grad_accumulator(
+      THPVariable_Unpack(tensor));
   return node && (!node->pre_hooks().empty() || !node->post_hooks().empty());
 }
 
 PyRef GradOf(PyObject* tensor) {
-  const at::Tensor& grad = Unpack(tensor).grad();
+  const at::Tensor& grad = THPVariable_Unpack(tensor).grad();
   return grad.defined() ? PyRef::Steal(THPVariable_Wrap(grad)) : PyRef();
 }
 
-bool HasGrad(PyObject* tensor) { return Unpack(tensor).grad().defined(); }
+bool HasGrad(PyObject* tensor) {
+  return THPVariable_Unpack(tensor).grad().defined();
+}
 
 bool GradMatches(PyObject* tensor, const TensorMeta& meta) {
-  const at::Tensor& grad = Unpack(tensor).grad();
+  const at::Tensor& grad = THPVariable_Unpack(tensor).grad();
   return grad.defined() && meta.Matches(*grad.unsafeGetTensorImpl());
 }
 
 PyRef TakeGradMemory(PyObject* leaf, const TensorMeta& like, void** data) {
-  const at::Tensor& grad = Unpack(leaf).grad();
+  const at::Tensor& grad = THPVariable_Unpack(leaf).grad();
   if (!grad.defined() || !like.Matches(*grad.unsafeGetTensorImpl())) return {};
   // Its object in Python counts, though nobody may hold that.
   const PyObject* object =
@@ -101,7 +99,8 @@ PyRef TakeGradMemory(PyObject* leaf, const TensorMeta& like, void** data) {
 }
 
 void SetGrad(PyObject* tensor, PyObject* grad) {
-  Unpack(tensor).mutable_grad() = grad == nullptr ? at::Tensor() : Unpack(grad);
+  THPVariable_Unpack(tensor).mutable_grad() =
+      grad == nullptr ? at::Tensor() : THPVariable_Unpack(grad);
 }
 
 struct ReleasedGraphs::Nodes {
@@ -114,7 +113,8 @@ ReleasedGraphs::~ReleasedGraphs() = default;
 
 void ReleasedGraphs::Add(PyObject* root) {
   std::vector<c10::intrusive_ptr<torch::autograd::Node>> open;
-  if (const auto& node = Unpack(root).grad_fn()) open.push_back(node);
+  const auto& made_by = THPVariable_Unpack(root).grad_fn();
+  if (made_by) open.push_back(made_by);
   while (!open.empty()) {
     const auto node = std::move(open.back());
     open.pop_back();
@@ -127,13 +127,13 @@ void ReleasedGraphs::Add(PyObject* root) {
 }
 
 bool ReleasedGraphs::Has(PyObject* tensor) const {
-  const auto& node = Unpack(tensor).grad_fn();
+  const auto& node = THPVariable_Unpack(tensor).grad_fn();
   return node && nodes_->known.contains(node.get());
 }
 
 PyObject* WithReleasedGraph(PyObject* tensor) {
   try {
-    const at::Tensor result = Unpack(tensor).detach();
+    const at::Tensor result = THPVariable_Unpack(tensor).detach();
     torch::autograd::set_history(
         result, c10::make_intrusive<torch::autograd::Error>(kReleased));
     return THPVariable_Wrap(result);

@@ -22,22 +22,6 @@ namespace {
 
 using torch::autograd::SavedVariable;
 
-const at::Tensor& Unpack(PyObject* tensor) {
-  return THPVariable_Unpack(tensor);
-}
-
-// The GIL, for a thread that may have it.
-class GilScope {
- public:
-  GilScope() : state_(PyGILState_Ensure()) {}
-  ~GilScope() { PyGILState_Release(state_); }
-  GilScope(const GilScope&) = delete;
-  GilScope& operator=(const GilScope&) = delete;
-
- private:
-  PyGILState_STATE state_;
-};
-
 std::atomic<bool> is_pass_allowed = true;
 
 // What a pass failed by, as a C++ exception that torch hands to the user.
@@ -132,7 +116,7 @@ struct BackwardPass::Node final : torch::autograd::Node {
 
   std::vector<at::Tensor> Run(std::vector<at::Tensor> inputs,
                               std::vector<at::Tensor> variables) const {
-    const GilScope gil;
+    const GilHolder gil;
     std::vector<PyRef> pins;
     const auto wrap = [&pins](std::vector<at::Tensor>& tensors) {
       std::vector<PyObject*> objects;
@@ -154,7 +138,9 @@ struct BackwardPass::Node final : torch::autograd::Node {
     }
     if (!status.ok()) Throw(status);
     std::vector<at::Tensor> made;
-    for (const PyRef& result : results) made.push_back(Unpack(result.get()));
+    for (const PyRef& result : results) {
+      made.push_back(THPVariable_Unpack(result.get()));
+    }
     return made;
   }
 
@@ -177,26 +163,27 @@ bool BackwardPass::Attach(const std::shared_ptr<BackwardPass>& pass,
     auto node = c10::make_intrusive<Node>(pass);
     torch::autograd::edge_list edges;
     for (const Leaf& leaf : parts.leaves) {
-      edges.push_back(torch::autograd::impl::gradient_edge(
-          Unpack(leaf.input < 0 ? leaf.tensor.get() : inputs[leaf.input])));
+      edges.push_back(torch::autograd::impl::gradient_edge(THPVariable_Unpack(
+          leaf.input < 0 ? leaf.tensor.get() : inputs[leaf.input])));
     }
     node->set_next_edges(std::move(edges));
     for (const int index : parts.live) {
       PyRef& result = (*results)[index];
       // Of a view, autograd would look for the base.
-      if (Unpack(result.get()).is_view()) {
-        result = PyRef::Steal(THPVariable_Wrap(Unpack(result.get()).detach()));
+      if (THPVariable_Unpack(result.get()).is_view()) {
+        result = PyRef::Steal(
+            THPVariable_Wrap(THPVariable_Unpack(result.get()).detach()));
       }
-      torch::autograd::set_history(Unpack(result.get()), node);
+      torch::autograd::set_history(THPVariable_Unpack(result.get()), node);
     }
     for (const SplitTape::Kept& one : parts.kept) {
-      const at::Tensor& tensor = Unpack(
+      const at::Tensor& tensor = THPVariable_Unpack(
           one.is_result ? (*results)[one.index].get() : inputs[one.index]);
       node->kept.emplace_back(tensor,
                               one.is_result && tensor.grad_fn() == node);
     }
     for (const int state : parts.states) {
-      node->states.emplace_back(Unpack(states[state]), false);
+      node->states.emplace_back(THPVariable_Unpack(states[state]), false);
     }
     for (const int number : parts.numbers) {
       node->numbers.push_back(numbers[number]);

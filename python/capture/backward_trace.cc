@@ -27,10 +27,6 @@ using torch::autograd::Edge;
 using torch::autograd::Node;
 using torch::autograd::variable_list;
 
-const at::Tensor& Unpack(PyObject* tensor) {
-  return THPVariable_Unpack(tensor);
-}
-
 // By name: torch keeps the type to itself.
 bool IsFunctionInPython(const Node& node) {
   return absl::string_view(typeid(node).name()) == "N5torch8autograd6PyNodeE";
@@ -48,11 +44,12 @@ class Tracer {
          absl::Span<PyObject* const> externals, uint64_t first_node)
       : num_results_(results.size()), first_node_(first_node) {
     for (PyObject* result : results) {
-      roots_.push_back(torch::autograd::impl::gradient_edge(Unpack(result)));
+      roots_.push_back(
+          torch::autograd::impl::gradient_edge(THPVariable_Unpack(result)));
     }
     for (size_t i = 0; i < externals.size(); ++i) {
-      const Edge edge =
-          torch::autograd::impl::gradient_edge(Unpack(externals[i]));
+      const Edge edge = torch::autograd::impl::gradient_edge(
+          THPVariable_Unpack(externals[i]));
       if (!edge.is_valid()) continue;
       pins_.push_back(edge.function);
       leaves_.try_emplace({edge.function.get(), edge.input_nr},
@@ -105,7 +102,7 @@ class Tracer {
     for (size_t i = 0; i < roots_.size(); ++i) {
       std::vector<bool> results(num_results_);
       results[i] = true;
-      Pass(roots_[i], Unpack(gradients[i]), results);
+      Pass(roots_[i], THPVariable_Unpack(gradients[i]), results);
     }
     while (!ready_.empty()) {
       Node* node = ready_.top();
@@ -220,7 +217,7 @@ std::pair<BackwardTrace, std::string> TraceBackward(
     }
     std::vector<PyObject*> roots;
     for (size_t i = 0; i < results.size(); ++i) {
-      const at::Tensor& result = Unpack(results[i]);
+      const at::Tensor& result = THPVariable_Unpack(results[i]);
       trace.roots.push_back(PyRef::Steal(THPVariable_Wrap(
           at::ones_like(result, {}, at::MemoryFormat::Preserve))));
       roots.push_back(trace.roots.back().get());

@@ -72,17 +72,15 @@ bool Record::TraceLater(Observation& run, absl::Span<PyObject* const> results,
   if (!BackwardPass::IsAllowed()) {
     return refuse("gradients of gradients are taken in this process");
   }
+  const auto add = [&](PyObject* external) {
+    if (RequiresGrad(external)) later->externals.push_back(external);
+  };
   for (const InputGuards::Tensor& tensor : inputs_.tensors()) {
-    later->externals.push_back(tensor.recorded);
+    add(tensor.recorded);
   }
   for (const StateGuards::Tensor& tensor : run.watch.guards().tensors()) {
-    later->externals.push_back(tensor.tensor.get());
+    add(tensor.tensor.get());
   }
-  std::vector<PyObject*> tracked;
-  for (PyObject* external : later->externals) {
-    if (RequiresGrad(external)) tracked.push_back(external);
-  }
-  later->externals = std::move(tracked);
   auto [trace, why] =
       TraceBackward(live, later->externals, run.first_node, &run.recorder);
   if (!why.empty()) return refuse(std::move(why));

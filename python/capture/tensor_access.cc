@@ -31,11 +31,8 @@
 namespace mica {
 namespace {
 
-const at::Tensor& Unpack(PyObject* tensor) {
-  return THPVariable_Unpack(tensor);
-}
 at::TensorImpl* Impl(PyObject* tensor) {
-  return Unpack(tensor).unsafeGetTensorImpl();
+  return THPVariable_Unpack(tensor).unsafeGetTensorImpl();
 }
 
 template <typename F>
@@ -232,7 +229,7 @@ std::string TensorMeta::ToString() const {
 }
 
 std::optional<std::string> UnsupportedTensor(PyObject* tensor) {
-  const at::Tensor& value = Unpack(tensor);
+  const at::Tensor& value = THPVariable_Unpack(tensor);
   if (!value.defined()) return "undefined";
   return UnsupportedTensorImpl(*value.unsafeGetTensorImpl());
 }
@@ -271,7 +268,7 @@ PyObject* NewView(PyObject* base, const TensorMeta& like, int64_t offset) {
   return OrPythonError([&]() -> PyObject* {
     const c10::AutoGradMode no_grad(false);
     // A view of what requires grad would require it, even here.
-    const at::Tensor& own = Unpack(base);
+    const at::Tensor& own = THPVariable_Unpack(base);
     at::Tensor from = Stored(own.requires_grad() ? own.detach() : own);
     std::vector<int64_t> sizes(like.sizes.begin(), like.sizes.end());
     std::vector<int64_t> strides(like.strides.begin(), like.strides.end());
