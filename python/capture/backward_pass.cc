@@ -150,6 +150,17 @@ struct BackwardPass::Node final : torch::autograd::Node {
   std::vector<double> numbers;
 };
 
+BackwardPass::~BackwardPass() {
+  if (Py_IsInitialized() == 0) {
+    for (Leaf& leaf : parts_.leaves) leaf.tensor.release();
+    static_cast<void>(graph_.release());
+    return;
+  }
+  const GilHolder gil;
+  parts_ = {};
+  graph_.reset();
+}
+
 bool BackwardPass::IsAllowed() { return is_pass_allowed; }
 void BackwardPass::Allow(bool is_allowed) { is_pass_allowed = is_allowed; }
 

@@ -63,6 +63,9 @@ class BackwardPass {
   };
   BackwardPass(std::unique_ptr<Graph> graph, Parts parts)
       : graph_(std::move(graph)), parts_(std::move(parts)) {}
+  // Autograd may have the last of it, in a thread without the GIL or when
+  // Python is gone.
+  ~BackwardPass();
 
   // Puts the pass behind the results of a run: `results` and `numbers` are
   // Graph::Run()'s of the first part, of which those that are `live` become

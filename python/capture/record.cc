@@ -190,7 +190,8 @@ int Record::Traverse(visitproc visit, void* arg) const {
   if (graph_ != nullptr) {
     if (const int stop = graph_->Traverse(visit, arg)) return stop;
   }
-  if (backward_ != nullptr) {
+  // Those in autograd's graphs, which the collector can't see, hold it, too.
+  if (backward_.use_count() == 1) {
     if (const int stop = backward_->Traverse(visit, arg)) return stop;
   }
   for (const State& state : states_) Py_VISIT(state.tensor.get());
