@@ -3,7 +3,6 @@
 // Before the others: torch's own order of Python.h and these.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_strided.h>
-#include <ATen/ops/isfinite.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/Exceptions.h>
@@ -15,7 +14,7 @@
 
 #include <atomic>
 
-#include "absl/strings/str_cat.h"
+#include "python/bridge/tensors.h"
 
 namespace mica {
 namespace {
@@ -92,11 +91,10 @@ struct BackwardPass::Node final : torch::autograd::Node {
       // Zeros stand for what autograd would leave out: the same, unless they
       // met an infinity.
       TORCH_CHECK(
-          !is_partial || at::isfinite(gradient).all().item<bool>(),
+          !is_partial || IsFinite(gradient),
           "mica: a gradient isn't finite, and only some of the compiled "
           "callable's results were used: what an unused one adds to it can't "
-          "be "
-          "told. Return what is used alone");
+          "be told. Return what is used alone");
       made.push_back(gradient);
     }
     return made;

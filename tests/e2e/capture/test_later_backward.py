@@ -337,6 +337,28 @@ def test_an_infinity_behind_an_unused_result_is_no_wrong_gradient():
     assert torch.equal(x.grad, torch.full((3,), 2.0))
 
 
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.bfloat16]
+)
+@pytest.mark.parametrize("number", [torch.inf, -torch.inf, torch.nan])
+def test_each_element_of_a_gradient_has_to_be_finite(dtype, number):
+    def f(x):
+        return x.t() * x.t(), x.exp()
+
+    compiled = mica.compile(f, exact=True)
+    for size in (1, 15, 16, 37):
+        x = torch.ones(size, 1, dtype=dtype, requires_grad=True)
+        served_twice(compiled, x)
+        for at in range(size):
+            slopes = torch.ones(1, size, dtype=dtype)
+            slopes[0, at] = number
+            with pytest.raises(RuntimeError, match="isn't finite"):
+                compiled(x)[0].backward(slopes)
+        assert x.grad is None
+        compiled(x)[0].sum().backward()
+        assert torch.equal(x.grad, torch.full_like(x, 2))
+
+
 def error_of(action):
     with pytest.raises(RuntimeError) as raised:
         action()
