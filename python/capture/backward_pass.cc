@@ -29,6 +29,27 @@ std::atomic<bool> is_pass_allowed = true;
               std::string(status.message()));
 }
 
+// Between one of several results and the pass. What hangs on a result that
+// nobody goes back from, such as a hook, isn't called then, as eager's isn't.
+struct Passage final : torch::autograd::Node {
+  std::string name() const override { return "MicaBackward"; }
+
+  torch::autograd::variable_list apply(
+      torch::autograd::variable_list&& gradients) override {
+    return std::move(gradients);
+  }
+};
+
+// Makes `pass` what made the result.
+void Follow(const at::Tensor& result,
+            const c10::intrusive_ptr<torch::autograd::Node>& pass,
+            bool is_one_of_several) {
+  if (!is_one_of_several) return torch::autograd::set_history(result, pass);
+  auto passage = c10::make_intrusive<Passage>();
+  passage->add_next_edge({pass, pass->add_input_metadata(result)});
+  torch::autograd::set_history(result, passage);
+}
+
 }  // namespace
 
 // Keeps what a run's backward pass reads. Autograd calls it, from any thread
@@ -46,6 +67,7 @@ struct BackwardPass::Node final : torch::autograd::Node {
 
   torch::autograd::variable_list apply(
       torch::autograd::variable_list&& gradients) override {
+    const Parts& parts = pass->parts_;
     if (c10::GradMode::is_enabled()) {
       Allow(false);
       TORCH_CHECK(false,
@@ -54,7 +76,12 @@ struct BackwardPass::Node final : torch::autograd::Node {
                   "now on such callables run eagerly in this process: call it "
                   "again, or compile the whole step");
     }
-    const Parts& parts = pass->parts_;
+    if (const char* why = BackwardUse::WhyEager(gradients)) {
+      parts.use->set_why_eager(why);
+      TORCH_CHECK(false, "mica: ", why,
+                  ", of the results of a compiled callable. From now on it "
+                  "runs eagerly: call it again");
+    }
     bool is_partial = false;
     std::vector<at::Tensor> inputs;
     std::vector<bool> given;
@@ -159,8 +186,12 @@ BackwardPass::~BackwardPass() {
   graph_.reset();
 }
 
-bool BackwardPass::IsAllowed() { return is_pass_allowed; }
 void BackwardPass::Allow(bool is_allowed) { is_pass_allowed = is_allowed; }
+
+const char* BackwardPass::WhyEager(const BackwardUse& use) {
+  return is_pass_allowed ? use.why_eager()
+                         : "gradients of gradients are taken in this process";
+}
 
 bool BackwardPass::Attach(const std::shared_ptr<BackwardPass>& pass,
                           absl::Span<PyObject* const> inputs,
@@ -183,13 +214,14 @@ bool BackwardPass::Attach(const std::shared_ptr<BackwardPass>& pass,
         result = PyRef::Steal(
             THPVariable_Wrap(THPVariable_Unpack(result.get()).detach()));
       }
-      torch::autograd::set_history(THPVariable_Unpack(result.get()), node);
+      Follow(THPVariable_Unpack(result.get()), node, parts.live.size() > 1);
     }
     for (const SplitTape::Kept& one : parts.kept) {
       const at::Tensor& tensor = THPVariable_Unpack(
           one.is_result ? (*results)[one.index].get() : inputs[one.index]);
-      node->kept.emplace_back(tensor,
-                              one.is_result && tensor.grad_fn() == node);
+      // Without the node behind it, which keeps it.
+      const bool is_live = one.is_result && tensor.requires_grad();
+      node->kept.emplace_back(is_live ? tensor.detach() : tensor, false);
     }
     for (const int state : parts.states) {
       node->states.emplace_back(THPVariable_Unpack(states[state]), false);

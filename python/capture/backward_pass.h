@@ -12,6 +12,7 @@
 
 #include "absl/types/span.h"
 #include "analysis/lower/split_tape.h"
+#include "python/capture/backward_use.h"
 #include "python/capture/graph.h"
 #include "python/capture/recorder.h"
 #include "python/capture/tensor_access.h"
@@ -60,6 +61,7 @@ class BackwardPass {
     std::vector<int> states;
     std::vector<int> numbers;  // Of the first part's host results.
     std::vector<Leaf> leaves;
+    std::shared_ptr<BackwardUse> use;  // Of the callable.
   };
   BackwardPass(std::unique_ptr<Graph> graph, Parts parts)
       : graph_(std::move(graph)), parts_(std::move(parts)) {}
@@ -77,10 +79,14 @@ class BackwardPass {
                      std::vector<PyRef>* results);
 
   // Whether results may have such passes behind them. From the first time on
-  // that gradients of gradients are seen to be wanted (create_graph=True), for
-  // which eager's own graphs are needed, they may not, in the whole process.
-  static bool IsAllowed();
+  // that a pass, or a program, builds a graph of gradients (create_graph=True),
+  // for which eager's own graphs are needed, they may not, in the whole
+  // process.
   static void Allow(bool is_allowed);
+  // Why a pass behind results isn't enough, of the process or of a callable;
+  // null if it is.
+  static const char* WhyEager(const BackwardUse& use);
+  const char* WhyEager() const { return WhyEager(*parts_.use); }
 
   const Graph& graph() const { return *graph_; }
   int num_results() const { return parts_.num_results; }

@@ -511,6 +511,7 @@ void Compiled::Reset() {
   refusals_in_a_row_ = captures_without_hit_ = 0;
   attempt_ = Attempt();
   options_.capture.slots = Slots();
+  options_.capture.backward_use = std::make_shared<BackwardUse>();
   splits_.reset();
   last_refusal_ = Refusal();
   goes_by_pieces_ = false;

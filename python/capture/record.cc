@@ -53,12 +53,12 @@ bool Record::Matches(const CallArgs& args, const TorchState& now,
 
 bool Record::MatchesAll(const CallArgs& args, const TorchState& now,
                         BoundCall* bound, Miss* miss) {
-  if (backward_ != nullptr && !BackwardPass::IsAllowed()) {
+  if (const char* why = backward_ ? backward_->WhyEager() : nullptr) {
     if (miss != nullptr) {
       *miss = {.kind = "torch state",
-               .note = {.path = "gradients of gradients"},
-               .expected = "not taken",
-               .got = "taken in this process"};
+               .note = {.path = "the backward pass of the results"},
+               .expected = "one that can be made for later",
+               .got = why};
     }
     return false;
   }

@@ -34,6 +34,8 @@ struct CaptureOptions {
   GraphOptions graph;
   // What has another compiler run the graphs (mica/outside.py); may be null.
   PyRef make_runner;
+  // How users went back from the callable's results.
+  std::shared_ptr<BackwardUse> backward_use = std::make_shared<BackwardUse>();
   // Numbers to treat as inputs.
   VaryingNumbers varying;
   // Places to read as arguments are.

@@ -69,8 +69,8 @@ bool Record::TraceLater(Observation& run, absl::Span<PyObject* const> results,
     return false;
   };
   if (options.make_runner) return refuse("is run by another compiler");
-  if (!BackwardPass::IsAllowed()) {
-    return refuse("gradients of gradients are taken in this process");
+  if (const char* why = BackwardPass::WhyEager(*options.backward_use)) {
+    return refuse(why);
   }
   const auto add = [&](PyObject* external) {
     if (RequiresGrad(external)) later->externals.push_back(external);
@@ -85,6 +85,9 @@ bool Record::TraceLater(Observation& run, absl::Span<PyObject* const> results,
       TraceBackward(live, later->externals, run.first_node, &run.recorder);
   if (!why.empty()) return refuse(std::move(why));
   if (run.recorder.refusal()) return refuse(run.recorder.refusal().reason);
+  for (PyObject* result : live) {
+    BackwardUse::Watch(options.backward_use, result, run.first_node);
+  }
   later->trace = std::move(trace);
   for (const BackwardTrace::Leaf& leaf : later->trace.leaves) {
     PyObject* gradient = leaf.gradient.get();
@@ -117,7 +120,8 @@ bool Record::AddBackward(Observation& run, LaterPass later,
     }
   }
   BackwardPass::Parts parts{.num_results = static_cast<int>(num_made),
-                            .live = std::move(later.live)};
+                            .live = std::move(later.live),
+                            .use = options.backward_use};
   for (const PyRef& root : later.trace.roots) {
     parts.roots.push_back(TensorMeta::Of(root.get()));
   }

@@ -6,6 +6,7 @@ after steps of an optimizer.
 
 import copy
 import random
+import weakref
 
 import pytest
 import torch
@@ -435,6 +436,87 @@ def test_gradients_of_gradients_are_refused_once():
     assert any("gradients of gradients" in reason for reason in reasons)
     mica.reset(compiled)
     served_twice(compiled, x)
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_going_back_as_only_eager_can_is_seen_in_the_watched_run(batched):
+    torch.manual_seed(0)
+    eager = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    served = copy.deepcopy(eager)
+    compiled = mica.compile(served, exact=True)
+    other = served_twice(mica.compile(mlp().eval(), exact=True), torch.ones(8))
+    for call in range(4):
+        kept = []
+        for model, run in ((eager, eager), (served, compiled)):
+            torch.manual_seed(call)
+            x = torch.randn(3, 4, requires_grad=True)
+            y = run(x)
+            if batched:
+                (g,) = torch.autograd.grad(
+                    y,
+                    x,
+                    torch.eye(6).view(6, 3, 2),
+                    is_grads_batched=True,
+                )
+                kept.append([g])
+                continue
+            (g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+            model.zero_grad()
+            (g.norm(dim=1) - 1).square().mean().backward()
+            kept.append(gradients_of(model))
+        same(*kept)
+    assert mica.explain(compiled).hits == 0
+    why = "in batches" if batched else "gradients of gradients"
+    assert why in str(mica.explain(compiled).refusals[0])
+    # Others go on.
+    hits = mica.explain(other).hits
+    other(torch.ones(8)).sum().backward()
+    assert mica.explain(other).hits == hits + 1
+
+
+def test_gradients_in_batches_that_come_as_a_surprise_are_refused_once():
+    compiled = mica.compile(lambda x: x * x, exact=True)
+    x = torch.ones(3, requires_grad=True)
+    served_twice(compiled, x)
+
+    def jacobian():
+        return torch.autograd.grad(
+            compiled(x), x, torch.eye(3), is_grads_batched=True
+        )[0]
+
+    assert "in batches" in error_of(jacobian)
+    for _ in range(2):
+        assert torch.equal(jacobian(), 2 * torch.eye(3))
+
+
+@pytest.mark.parametrize("used", ["first", "second"])
+def test_hooks_on_results_that_nobody_uses_are_not_called(used):
+    model = Heads()
+    compiled = served_twice(mica.compile(model, exact=True), torch.ones(2, 8))
+    y = compiled(torch.ones(2, 8))
+    seen = []
+    for name, result in y.items():
+        result.register_hook(lambda g, name=name: seen.append((name, g)))
+        result.retain_grad()
+    y[used].sum().backward()
+    assert [name for name, _ in seen] == [used]
+    assert torch.equal(seen[0][1], torch.ones_like(y[used]))
+    assert [name for name in y if y[name].grad is not None] == [used]
+
+
+def test_a_run_that_nobody_goes_back_from_is_freed():
+    compiled = served_twice(
+        mica.compile(States(), exact=True), torch.ones(2, 8)
+    )
+    x = torch.ones(2, 8, requires_grad=True)
+    compiled(x)
+    compiled(x)
+    gone = weakref.ref(x)
+    y = compiled(x)
+    del x
+    assert gone() is not None
+    del y
+    assert gone() is None
 
 
 def test_norms_of_two_runs_before_one_backward_pass():
