@@ -46,6 +46,31 @@ bool IsTrackedSince(PyObject* tensor, uint64_t node) {
   return made_by != nullptr && made_by->sequence_nr() >= node;
 }
 
+std::optional<ViewRelation> ViewRelationOf(PyObject* tensor) {
+  const at::Tensor& own = THPVariable_Unpack(tensor);
+  if (!own.is_view()) return std::nullopt;
+  const auto* meta = torch::autograd::impl::get_view_autograd_meta(own);
+  return ViewRelation{
+      .base = PyRef::Steal(THPVariable_Wrap(own._base())),
+      .creation = static_cast<uint8_t>(meta->get_creation_meta())};
+}
+
+PyRef TrackedView(PyObject* base, PyObject* like, uint8_t creation) {
+  const c10::AutoGradMode tracked(true);
+  const at::Tensor& seen = THPVariable_Unpack(like);
+  const at::Tensor view = THPVariable_Unpack(base).as_strided(
+      seen.sizes(), seen.strides(), seen.storage_offset());
+  torch::autograd::impl::get_view_autograd_meta(view)->set_creation_meta(
+      static_cast<torch::autograd::CreationMeta>(creation));
+  return PyRef::Steal(THPVariable_Wrap(view));
+}
+
+bool HaveOneStorage(PyObject* a, PyObject* b) {
+  const at::Tensor &one = THPVariable_Unpack(a), &two = THPVariable_Unpack(b);
+  return one.has_storage() && two.has_storage() &&
+         one.storage().is_alias_of(two.storage());
+}
+
 bool IsLeaf(PyObject* tensor) { return THPVariable_Unpack(tensor).is_leaf(); }
 
 bool HasGradientHooks(PyObject* tensor) {

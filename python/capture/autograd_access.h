@@ -42,6 +42,20 @@ std::optional<uint64_t> CurrentGradientNode();
 // this node or one made after it.
 bool IsTrackedSince(PyObject* tensor, uint64_t node);
 
+// How autograd sees a tensor that is a view.
+struct ViewRelation {
+  PyRef base;  // That is none itself.
+  // Which writes through the view autograd takes: torch's own number.
+  uint8_t creation = 0;
+};
+// None if autograd tracks no view there.
+std::optional<ViewRelation> ViewRelationOf(PyObject* tensor);
+// `base`, tracked by autograd, as a view with the sizes, strides and offset of
+// `like`, which has its storage. A new reference; throws what torch throws.
+PyRef TrackedView(PyObject* base, PyObject* like, uint8_t creation);
+// Whether two tensors have one storage.
+bool HaveOneStorage(PyObject* a, PyObject* b);
+
 // The nodes behind tensors whose graphs a backward pass has used up.
 class ReleasedGraphs {
  public:

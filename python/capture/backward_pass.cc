@@ -15,6 +15,7 @@
 #include <atomic>
 
 #include "python/bridge/tensors.h"
+#include "python/capture/autograd_access.h"
 
 namespace mica {
 namespace {
@@ -178,6 +179,7 @@ struct BackwardPass::Node final : torch::autograd::Node {
 BackwardPass::~BackwardPass() {
   if (Py_IsInitialized() == 0) {
     for (Leaf& leaf : parts_.leaves) leaf.tensor.release();
+    for (View& view : parts_.views) view.tensor.release();
     static_cast<void>(graph_.release());
     return;
   }
@@ -229,6 +231,14 @@ bool BackwardPass::Attach(const std::shared_ptr<BackwardPass>& pass,
     for (const int number : parts.numbers) {
       node->numbers.push_back(numbers[number]);
     }
+    // After what is kept, which they aren't: they lead to the node.
+    for (const View& view : parts.views) {
+      PyObject* base = view.root >= 0    ? (*results)[view.root].get()
+                       : view.input >= 0 ? inputs[view.input]
+                                         : view.tensor.get();
+      PyRef& result = (*results)[view.result];
+      result = TrackedView(base, result.get(), view.creation);
+    }
     return true;
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
@@ -239,6 +249,7 @@ bool BackwardPass::Attach(const std::shared_ptr<BackwardPass>& pass,
 int BackwardPass::Traverse(visitproc visit, void* arg) const {
   if (const int stop = graph_->Traverse(visit, arg)) return stop;
   for (const Leaf& leaf : parts_.leaves) Py_VISIT(leaf.tensor.get());
+  for (const View& view : parts_.views) Py_VISIT(view.tensor.get());
   return 0;
 }
 

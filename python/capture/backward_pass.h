@@ -52,11 +52,20 @@ class BackwardPass {
     int root = -1;              // or the gradient of this result itself.
     std::vector<bool> results;  // As BackwardTrace has it.
   };
-  // A value of the first run, for this one.
+  // A result that autograd tracks as a view of another tensor.
+  struct View {
+    int result = -1;
+    int root = -1;         // Of this result, or
+    int input = -1;        // of the input of this number, or
+    PyRef tensor;          // of this one.
+    uint8_t creation = 0;  // As ViewRelation has it.
+  };
   struct Parts {
     int num_results = 0;    // Of the first part, that aren't kept for this one.
     std::vector<int> live;  // The results behind which it stands.
     std::vector<TensorMeta> roots;  // The gradients of those.
+    std::vector<View> views;
+    // What it reads of the first run.
     std::vector<SplitTape::Kept> kept;
     std::vector<int> states;
     std::vector<int> numbers;  // Of the first part's host results.
@@ -70,8 +79,9 @@ class BackwardPass {
   ~BackwardPass();
 
   // Puts the pass behind the results of a run: `results` and `numbers` are
-  // Graph::Run()'s of the first part, of which those that are `live` become
-  // what autograd tracks. False with a Python error set if there is no memory.
+  // Graph::Run()'s of the first part, of which those that are `live`, and the
+  // views of them, become what autograd tracks. False with a Python error set
+  // if there is no memory.
   static bool Attach(const std::shared_ptr<BackwardPass>& pass,
                      absl::Span<PyObject* const> inputs,
                      absl::Span<PyObject* const> states,

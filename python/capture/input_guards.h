@@ -112,6 +112,13 @@ class InputGuards {
     std::string path;
   };
   absl::Span<const Tensor> tensors() const { return tensors_; }
+  // The number of a tensor of the recorded call; -1 if it isn't one of them.
+  int FindTensor(PyObject* recorded) const {
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      if (tensors_[i].recorded == recorded) return static_cast<int>(i);
+    }
+    return -1;
+  }
   // Equal for calls that differ in nothing but sizes in `dynamic` (path and
   // dim); "" if none of these occurs.
   std::string Family(

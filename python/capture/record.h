@@ -200,16 +200,32 @@ class Record {
 
   // The backward pass that may follow a run, while the Record is made.
   struct LaterPass {
-    std::vector<int> live;  // The results that autograd tracks.
+    std::vector<int> live;  // The results that autograd tracks,
+    struct View {           // or tracks as a view of another tensor:
+      int result = -1;
+      PyRef base;            // Of the program's arguments and state, or
+      int root = -1;         // this live result.
+      uint8_t creation = 0;  // As ViewRelation has it.
+    };
+    std::vector<View> views;
     BackwardTrace trace;
     std::vector<PyObject*> externals;  // As TraceBackward() has them.
     std::vector<PyObject*> gradients;  // Each once.
   };
   // Goes back from those of the results that autograd tracks, for who asks for
-  // their gradients later. False if that can't be done again.
-  bool TraceLater(Observation& run, absl::Span<PyObject* const> results,
-                  const CaptureOptions& options, LaterPass* later,
+  // their gradients later. Tensors that results are views of become results
+  // too. False if that can't be done again.
+  bool TraceLater(Observation& run, const CaptureOptions& options,
+                  std::vector<PyObject*>* results, LaterPass* later,
                   Refusal* refusal);
+  // Which of the results autograd tracks, and how.
+  bool FindTracked(Observation& run, std::vector<PyObject*>* results,
+                   LaterPass* later) const;
+  // The views among the results, as later runs make them; none if the tape
+  // doesn't have them so, or has the memory of a live result elsewhere too.
+  std::optional<std::vector<BackwardPass::View>> PlaceViews(
+      const Tape& tape, const LaterPass& later, const BoundCall& bound,
+      const std::vector<TensorMeta>& kinds) const;
   // Makes that pass a graph of its own. `tape` and `kinds`, of its results, are
   // left with the first part, and what the pass wants of that. False if it
   // can't be.

@@ -1,8 +1,11 @@
 // How a Record gets the backward pass of its results.
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "analysis/lower/split_tape.h"
 #include "python/capture/autograd_access.h"
@@ -12,6 +15,9 @@
 namespace mica {
 namespace {
 
+constexpr char kShares[] =
+    "shares its memory with another result, an argument or the state in a way "
+    "that autograd doesn't know";
 constexpr char kMend[] =
     "compile the whole training step with its backward(), or run it under "
     "torch.no_grad() or torch.inference_mode()";
@@ -26,19 +32,6 @@ TensorMeta KindOf(const TapeTensor& tensor, const TensorMeta& like) {
   return kind;
 }
 
-// Whether other tensors that the user has show the memory of one that autograd
-// tracks: who writes through one of them changes what it knows of the others.
-bool SharesMemory(const Tape& tape, size_t num_results, int live) {
-  const int32_t storage = tape.tensors[tape.results[live]].storage;
-  const auto shares = [&](TapeTensorId id) {
-    return id != tape.results[live] && tape.tensors[id].storage == storage;
-  };
-  return std::any_of(tape.inputs.begin(), tape.inputs.end(), shares) ||
-         std::any_of(tape.states.begin(), tape.states.end(), shares) ||
-         std::any_of(tape.results.begin(), tape.results.begin() + num_results,
-                     shares);
-}
-
 // Which root the gradient is; -1 if it is none.
 int RootOf(const BackwardTrace& trace, PyObject* gradient) {
   for (size_t i = 0; i < trace.roots.size(); ++i) {
@@ -49,29 +42,68 @@ int RootOf(const BackwardTrace& trace, PyObject* gradient) {
 
 }  // namespace
 
-bool Record::TraceLater(Observation& run, absl::Span<PyObject* const> results,
-                        const CaptureOptions& options, LaterPass* later,
-                        Refusal* refusal) {
-  std::vector<PyObject*> live;
-  for (size_t i = 0; i < results.size(); ++i) {
-    if (!RequiresGrad(results[i]) ||
-        run.watch.released_graphs().Has(results[i])) {
+bool Record::FindTracked(Observation& run, std::vector<PyObject*>* results,
+                         LaterPass* later) const {
+  const size_t num_results = results->size();
+  const auto is_shared = [&](PyObject* tensor) {
+    const auto shares = [tensor](PyObject* other) {
+      return other != tensor && HaveOneStorage(tensor, other);
+    };
+    return std::any_of(results->begin(), results->begin() + num_results,
+                       shares) ||
+           std::any_of(inputs_.tensors().begin(), inputs_.tensors().end(),
+                       [&](const auto& one) { return shares(one.recorded); }) ||
+           std::any_of(
+               run.watch.guards().tensors().begin(),
+               run.watch.guards().tensors().end(),
+               [&](const auto& one) { return shares(one.tensor.get()); });
+  };
+  const auto add = [](auto one, auto* to) {
+    if (std::find(to->begin(), to->end(), one) == to->end()) to->push_back(one);
+  };
+  std::vector<PyObject*> bases;
+  for (size_t i = 0; i < num_results; ++i) {
+    PyObject* result = (*results)[i];
+    if (!RequiresGrad(result) || run.watch.released_graphs().Has(result)) {
       continue;
     }
-    later->live.push_back(static_cast<int>(i));
-    live.push_back(results[i]);
+    std::optional<ViewRelation> relation;
+    if (is_shared(result)) relation = ViewRelationOf(result);
+    if (!relation.has_value()) {
+      later->live.push_back(static_cast<int>(i));
+      continue;
+    }
+    PyObject* base = relation->base.get();
+    if (!RequiresGrad(base)) return false;
+    const auto& known = later->externals;
+    if (std::find(known.begin(), known.end(), base) == known.end()) {
+      add(base, &bases);
+    }
+    later->views.push_back({.result = static_cast<int>(i),
+                            .base = std::move(relation->base),
+                            .creation = relation->creation});
   }
-  if (live.empty()) return true;
+  for (PyObject* base : bases) {
+    const auto at = std::find(results->begin(), results->end(), base);
+    const int index = static_cast<int>(at - results->begin());
+    if (at == results->end()) results->push_back(base);
+    add(index, &later->live);
+    for (LaterPass::View& view : later->views) {
+      if (view.base.get() == base) view.root = index;
+    }
+  }
+  return true;
+}
+
+bool Record::TraceLater(Observation& run, const CaptureOptions& options,
+                        std::vector<PyObject*>* results, LaterPass* later,
+                        Refusal* refusal) {
   const auto refuse = [&](std::string why) {
     *refusal = {.reason = absl::StrCat("returns a tensor that requires grad",
                                        why.empty() ? "" : " and ", why),
                 .mend = kMend};
     return false;
   };
-  if (options.make_runner) return refuse("is run by another compiler");
-  if (const char* why = BackwardPass::WhyEager(*options.backward_use)) {
-    return refuse(why);
-  }
   const auto add = [&](PyObject* external) {
     if (RequiresGrad(external)) later->externals.push_back(external);
   };
@@ -81,6 +113,15 @@ bool Record::TraceLater(Observation& run, absl::Span<PyObject* const> results,
   for (const StateGuards::Tensor& tensor : run.watch.guards().tensors()) {
     add(tensor.tensor.get());
   }
+  if (!FindTracked(run, results, later)) return refuse(kShares);
+  if (later->live.empty() && later->views.empty()) return true;
+  if (options.make_runner) return refuse("is run by another compiler");
+  if (const char* why = BackwardPass::WhyEager(*options.backward_use)) {
+    return refuse(why);
+  }
+  if (later->live.empty()) return true;
+  std::vector<PyObject*> live;
+  for (const int index : later->live) live.push_back((*results)[index]);
   auto [trace, why] =
       TraceBackward(live, later->externals, run.first_node, &run.recorder);
   if (!why.empty()) return refuse(std::move(why));
@@ -100,6 +141,49 @@ bool Record::TraceLater(Observation& run, absl::Span<PyObject* const> results,
   return true;
 }
 
+std::optional<std::vector<BackwardPass::View>> Record::PlaceViews(
+    const Tape& tape, const LaterPass& later, const BoundCall& bound,
+    const std::vector<TensorMeta>& kinds) const {
+  absl::flat_hash_set<int32_t> taken;  // Memories that one tensor stands for.
+  for (const TapeTensorId id : tape.inputs) {
+    taken.insert(tape.tensors[id].storage);
+  }
+  for (const TapeTensorId id : tape.states) {
+    taken.insert(tape.tensors[id].storage);
+  }
+  for (const int live : later.live) {
+    const TapeTensor& tensor = tape.tensors[tape.results[live]];
+    if (!taken.insert(tensor.storage).second) return std::nullopt;
+  }
+  std::vector<BackwardPass::View> views;
+  for (const LaterPass::View& view : later.views) {
+    BackwardPass::View placed{.result = view.result, .creation = view.creation};
+    TapeTensorId base = kNoTapeTensor;
+    if (view.root >= 0) {
+      placed.root = view.root;
+      base = tape.results[view.root];
+    } else if (const int input = inputs_.FindTensor(view.base.get());
+               input >= 0) {
+      placed.input = input;
+      base = tape.inputs[input];
+    } else {
+      const auto state =
+          std::find(bound.states.begin(), bound.states.end(), view.base.get());
+      if (state == bound.states.end()) return std::nullopt;
+      placed.tensor = view.base;
+      base = tape.states[state - bound.states.begin()];
+    }
+    const TapeTensor& of = tape.tensors[base];
+    const TapeTensor& own = tape.tensors[tape.results[view.result]];
+    if (own.storage != of.storage || own.dtype != of.dtype ||
+        kinds[view.result].has_lazy_bits()) {
+      return std::nullopt;
+    }
+    views.push_back(std::move(placed));
+  }
+  return views;
+}
+
 bool Record::AddBackward(Observation& run, LaterPass later,
                          const BoundCall& bound, const CaptureOptions& options,
                          Tape* tape, std::vector<TensorMeta>* kinds,
@@ -111,16 +195,17 @@ bool Record::AddBackward(Observation& run, LaterPass later,
     return false;
   };
   const size_t num_made = kinds->size();
+  auto views = PlaceViews(*tape, later, bound, *kinds);
+  if (!views.has_value()) return refuse(kShares);
   for (const int live : later.live) {
     (*kinds)[live].requires_grad = false;  // Of the node behind it.
-    if (SharesMemory(*tape, num_made, live)) {
-      return refuse(
-          "shares its memory with another result, an argument or "
-          "the state");
-    }
+  }
+  for (const BackwardPass::View& view : *views) {
+    (*kinds)[view.result].requires_grad = false;
   }
   BackwardPass::Parts parts{.num_results = static_cast<int>(num_made),
                             .live = std::move(later.live),
+                            .views = *std::move(views),
                             .use = options.backward_use};
   for (const PyRef& root : later.trace.roots) {
     parts.roots.push_back(TensorMeta::Of(root.get()));
@@ -161,11 +246,8 @@ bool Record::AddBackward(Observation& run, LaterPass later,
     if (part.root < 0) {
       part.result = static_cast<int>(at - later.gradients.begin());
     }
-    for (size_t i = 0; i < inputs_.tensors().size(); ++i) {
-      if (inputs_.tensors()[i].recorded != tensor) continue;
-      part.tensor = PyRef();
-      part.input = static_cast<int>(i);
-    }
+    part.input = inputs_.FindTensor(tensor);
+    if (part.input >= 0) part.tensor = PyRef();
     parts.leaves.push_back(std::move(part));
   }
   parts.kept = std::move(split->kept);

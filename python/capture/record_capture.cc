@@ -326,7 +326,7 @@ bool Record::Finish(Observation& run, PyObject* result,
   if (run.watch.refusal()) return refuse(run.watch.refusal());
   result_ = std::move(tree);
   LaterPass later;
-  if (!TraceLater(run, tensors, options, &later, refusal)) return false;
+  if (!TraceLater(run, options, &tensors, &later, refusal)) return false;
   if (!FindNumbers(run, refusal, attempt)) return false;
   const size_t num_results = tensors.size();
   std::vector<PyRef> pins;
@@ -375,8 +375,9 @@ bool Record::Finish(Observation& run, PyObject* result,
   std::vector<TensorMeta> kinds;
   for (PyObject* tensor : tensors) kinds.push_back(TensorMeta::Of(tensor));
   bound.states = recorded->states;
-  if (!later.live.empty() && !AddBackward(run, std::move(later), bound, options,
-                                          &recorded->tape, &kinds, refusal)) {
+  if (!(later.live.empty() && later.views.empty()) &&
+      !AddBackward(run, std::move(later), bound, options, &recorded->tape,
+                   &kinds, refusal)) {
     return false;
   }
   memory_ = MemoryGuards(recorded->tape, run.watch.reads_offsets());
@@ -597,11 +598,10 @@ bool Record::FindGradients(Observation& run, std::vector<PyObject*>* tensors,
                          .name = run.watch.TensorName(seen.tensor.get()),
                          .had_grad = static_cast<bool>(seen.before),
                          .before = seen.before};
-    for (size_t i = 0; i < inputs_.tensors().size(); ++i) {
-      if (inputs_.tensors()[i].recorded != seen.tensor.get()) continue;
+    leaf.input = inputs_.FindTensor(seen.tensor.get());
+    if (leaf.input >= 0) {
       leaf.tensor = PyRef();
-      leaf.input = static_cast<int>(i);
-      leaf.name = inputs_.tensors()[i].path;
+      leaf.name = inputs_.tensors()[leaf.input].path;
     }
     if (seen.before) leaf.meta = TensorMeta::Of(seen.before.get());
     PyRef after = GradOf(seen.tensor.get());
