@@ -12,6 +12,7 @@
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "python/bridge/tensors.h"
@@ -101,9 +102,9 @@ struct BackwardPass::Node final : torch::autograd::Node {
         variables.push_back(one.unpack(getptr()));
       }
     }
-    std::vector<at::Tensor> results =
-        Run(std::move(inputs), std::move(variables));
+    const std::vector<at::Tensor> results = Run(inputs, variables);
     torch::autograd::variable_list made;
+    bool is_finite = true;
     for (const Leaf& leaf : parts.leaves) {
       bool is_made = false;
       for (size_t i = 0; i < given.size(); ++i) {
@@ -116,16 +117,27 @@ struct BackwardPass::Node final : torch::autograd::Node {
       // Itself, so that autograd sees who else has it.
       const at::Tensor& gradient =
           leaf.root < 0 ? results[leaf.result] : gradients[leaf.root];
-      // Zeros stand for what autograd would leave out: the same, unless they
-      // met an infinity.
-      TORCH_CHECK(
-          !is_partial || IsFinite(gradient),
-          "mica: a gradient isn't finite, and only some of the compiled "
-          "callable's results were used: what an unused one adds to it can't "
-          "be told. Return what is used alone");
+      is_finite = is_finite && (!is_partial || IsFinite(gradient));
       made.push_back(gradient);
     }
+    // Zeros stand for what autograd would leave out: the same, unless they met
+    // an infinity.
+    TORCH_CHECK(is_finite || AreZerosPassed(std::move(inputs), variables),
+                "mica: a gradient isn't finite, and only some of the compiled "
+                "callable's results were used: what an unused one adds to it "
+                "can't be told. Return what is used alone");
     return made;
+  }
+
+  // Whether nothing but what comes of the results' gradients, the first of
+  // `inputs`, is infinite: zeros instead of them make zeros.
+  bool AreZerosPassed(std::vector<at::Tensor> inputs,
+                      const std::vector<at::Tensor>& variables) const {
+    for (size_t i = 0; i < pass->parts_.roots.size(); ++i) {
+      inputs[i] = Root(at::Tensor(), pass->parts_.roots[i]);
+    }
+    const std::vector<at::Tensor> results = Run(std::move(inputs), variables);
+    return std::all_of(results.begin(), results.end(), IsFinite);
   }
 
   // The gradient of a result, laid out as the graph wants it.

@@ -342,22 +342,47 @@ def test_an_infinity_behind_an_unused_result_is_no_wrong_gradient():
     "dtype", [torch.float32, torch.float64, torch.bfloat16]
 )
 @pytest.mark.parametrize("number", [torch.inf, -torch.inf, torch.nan])
-def test_each_element_of_a_gradient_has_to_be_finite(dtype, number):
+def test_each_element_of_a_gradient_is_looked_at(dtype, number):
     def f(x):
-        return x.t() * x.t(), x.exp()
+        return x.t() * x.t(), x.sqrt()
 
     compiled = mica.compile(f, exact=True)
     for size in (1, 15, 16, 37):
         x = torch.ones(size, 1, dtype=dtype, requires_grad=True)
         served_twice(compiled, x)
         for at in range(size):
+            steep = torch.ones(size, 1, dtype=dtype)
+            steep[at] = 0  # The root's slope is infinite.
+            with pytest.raises(RuntimeError, match="isn't finite"):
+                compiled(steep.requires_grad_())[0].sum().backward()
+            assert steep.grad is None
+            # What the user's own gradients bring along is eager's.
             slopes = torch.ones(1, size, dtype=dtype)
             slopes[0, at] = number
-            with pytest.raises(RuntimeError, match="isn't finite"):
-                compiled(x)[0].backward(slopes)
-        assert x.grad is None
+            x.grad = None
+            compiled(x)[0].backward(slopes)
+            torch.testing.assert_close(
+                x.grad, 2 * slopes.t(), rtol=0, atol=0, equal_nan=True
+            )
+        x.grad = None
         compiled(x)[0].sum().backward()
         assert torch.equal(x.grad, torch.full_like(x, 2))
+
+
+@pytest.mark.parametrize("scale", [float("inf"), 1e38])
+def test_an_overflow_of_what_is_used_is_eagers(scale):
+    torch.manual_seed(0)
+    eager = Heads()
+    served = copy.deepcopy(eager)
+    compiled = served_twice(mica.compile(served, exact=True), torch.ones(2, 8))
+    for model, run in ((eager, eager), (served, compiled)):
+        y = run(torch.full((2, 8), 3.0))
+        (y["first"].exp().sum() * scale).backward()
+        assert not model.body.weight.grad.isfinite().all()
+    for a, b in zip(gradients_of(eager), gradients_of(served), strict=True):
+        assert (a is None) == (b is None)
+        assert a is None or torch.equal(a.nan_to_num(), b.nan_to_num())
+        assert a is None or torch.equal(a.isnan(), b.isnan())
 
 
 def error_of(action):
