@@ -369,7 +369,7 @@ def test_each_element_of_a_gradient_is_looked_at(dtype, number):
         assert torch.equal(x.grad, torch.full_like(x, 2))
 
 
-@pytest.mark.parametrize("scale", [float("inf"), 1e38])
+@pytest.mark.parametrize("scale", [torch.inf, torch.nan])
 def test_an_overflow_of_what_is_used_is_eagers(scale):
     torch.manual_seed(0)
     eager = Heads()
