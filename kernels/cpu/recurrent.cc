@@ -31,6 +31,9 @@ struct LstmState {
   bool packs_at_launch = false;
   bool has_y = true;
   bool has_biases = true;
+  bool keeps = false;  // What a backward pass wants, as the last result.
+  // Floats of a time and sample: its gates, and its cell if that is kept.
+  int64_t row() const { return (keeps ? 5 : 4) * hidden; }
   // Where things begin in the scratch memory, in floats.
   int64_t bias_at = 0, gates_at = 0, cell_at = 0, y_at = 0, packed_at = 0,
           product_at = 0, scratch_floats = 0;
@@ -45,7 +48,7 @@ void PlaceScratch(LstmState& s) {
     return begin;
   };
   s.bias_at = take(4 * n);
-  s.gates_at = take(rows * 4 * n);
+  s.gates_at = s.keeps ? 0 : take(rows * 4 * n);
   s.cell_at = take(s.batch * n);
   s.y_at = s.has_y ? 0 : take(rows * n);
   s.packed_at = s.packs_at_launch ? take(s.recurrent.packed_floats()) : 0;
@@ -60,7 +63,8 @@ bool LaunchLstm(const void* state, void* const* args, LaunchContext&) {
   auto in = [args](int arg) { return static_cast<const float*>(args[arg]); };
   auto* scratch = static_cast<float*>(args[kY + 4]);
   float* bias = scratch + s.bias_at;
-  float* gates = scratch + s.gates_at;
+  float* gates =
+      s.keeps ? static_cast<float*>(args[kY + 3]) : scratch + s.gates_at;
   float* cell = scratch + s.cell_at;
   float* product = scratch + s.product_at;
   float* y = s.has_y ? static_cast<float*>(args[kY]) : scratch + s.y_at;
@@ -81,12 +85,18 @@ bool LaunchLstm(const void* state, void* const* args, LaunchContext&) {
   std::memcpy(cell, in(kC0), state_floats * sizeof(float));
   for (int64_t step = 0; step < s.times; ++step) {
     const int64_t t = s.is_reverse ? s.times - 1 - step : step;
-    float* now = gates + t * 4 * state_floats;
+    float* now = gates + t * s.batch * s.row();
     s.recurrent.Run(
         {.a = h, .b = weight, .residual = now, .c = now, .scratch = product});
     float* out = y + t * state_floats;
     for (int64_t b = 0; b < s.batch; ++b) {
-      Simd().lstm_cell(now + b * 4 * n, cell + b * n, out + b * n, n);
+      float* kept = now + b * s.row();
+      if (s.keeps) {
+        Simd().training.lstm_cell(kept, cell + b * n, out + b * n, n);
+        std::memcpy(cell + b * n, kept + 4 * n, n * sizeof(float));
+      } else {
+        Simd().lstm_cell(kept, cell + b * n, out + b * n, n);
+      }
     }
     h = out;
   }
@@ -135,16 +145,19 @@ Verdict PrepareLstm(const KernelRequest& request) {
   state->hidden = request.Int(10);
   state->is_reverse = request.Bool(7);
   state->has_y = request.results[0].is_used;
+  state->keeps =
+      request.results[3].is_used && request.results[3].type.rank() == 3;
   ProductSpec input =
       GatesSpec(request.operands[kWeightIh].type, state->times * state->batch,
                 request.num_threads);
+  input.c_row_stride = state->row();
   state->has_biases = request.Bool(12);
   input.has_bias = state->has_biases;
   input.is_frozen = request.operands[kWeightIh].is_frozen;
   ProductSpec recurrent = GatesSpec(request.operands[kWeightHh].type,
                                     state->batch, request.num_threads);
   recurrent.has_residual = true;
-  recurrent.residual_row_stride = recurrent.n;
+  recurrent.c_row_stride = recurrent.residual_row_stride = state->row();
   const bool is_frozen = request.operands[kWeightHh].is_frozen;
   state->packs_at_launch = !is_frozen && state->times >= kTimesToPack;
   recurrent.is_frozen = is_frozen || state->packs_at_launch;
@@ -208,8 +221,9 @@ Verdict PrepareGruCell(const KernelRequest& request) {
 
 void RegisterRecurrent(KernelRegistry& registry) {
   constexpr DType kFloat[] = {DType::kF32};
-  registry.Add("aten.mkldnn_rnn_layer", kFloat, KernelRank::kFast,
-               {"cpu.lstm", PrepareLstm});
+  for (const char* op : {"aten.mkldnn_rnn_layer", "mica.lstm_layer"}) {
+    registry.Add(op, kFloat, KernelRank::kFast, {"cpu.lstm", PrepareLstm});
+  }
   registry.Add("mica.gru_cell", kFloat, KernelRank::kFast,
                {"cpu.gru_cell", PrepareGruCell});
 }

@@ -18,6 +18,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterPoolTraining(registry);
   RegisterLoss(registry);
   RegisterRecurrent(registry);
+  RegisterRecurrentBackward(registry);
   RegisterNorm(registry);
   RegisterAttention(registry);
   RegisterAttentionBackward(registry);

@@ -77,6 +77,18 @@ struct MaxPoolArgs {
   int32_t* scratch = nullptr;  // out_cols.
 };
 
+// One sample's step of an LSTM of n units, backwards.
+struct LstmBackwardArgs {
+  const float* kept = nullptr;  // [5n]: what lstm_cell of the step left.
+  const float* c = nullptr;     // [n], before the step.
+  const float* dy = nullptr;    // [n] or null: of the output at this step,
+  const float* dh = nullptr;    // [n]: of h, for the steps behind it.
+  float* dc = nullptr;          // [n]: of c, after the step and then before.
+  float* dgates = nullptr;      // [4n], before the gates' functions.
+  float* dbias = nullptr;       // [4n], which they are added to.
+  int64_t n = 0;
+};
+
 struct TrainingTable {
   void (*gradient[kNumGradients])(const float* g, const float* x, float* out,
                                   int64_t n, float low, float high) = {};
@@ -86,6 +98,10 @@ struct TrainingTable {
   void (*batch_norm_backward)(const BatchNormBackwardArgs& args, int64_t begin,
                               int64_t end) = nullptr;
   void (*max_pool)(const MaxPoolArgs& args) = nullptr;
+  // As SimdTable::lstm_cell with kept[5n] for a backward pass: the gates,
+  // which their functions' values replace, then what c becomes.
+  void (*lstm_cell)(float* kept, const float* c, float* h, int64_t n) = nullptr;
+  void (*lstm_cell_backward)(const LstmBackwardArgs& args) = nullptr;
 };
 
 }  // namespace mica::cpu

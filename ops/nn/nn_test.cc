@@ -93,5 +93,34 @@ TEST(ConvTest, CountsPlacesOfTheWindow) {
               "aten.convolution: wants");
 }
 
+constexpr absl::string_view kLstmInputs =
+    "%x: f32[5,2,3], %i: f32[16,3], %h: f32[16,4], %b: f32[16], %s: f32[2,4], "
+    "%y: f32[5,2,4], %k: f32[5,2,20]";
+
+TEST(LstmTest, KeepsGatesAndCellsForItsBackwardPass) {
+  EXPECT_EQ(Types(kLstmInputs,
+                  "mica.lstm_layer(%x, %i, %h, %b, %b, %s, %s, false, [], 2, "
+                  "4, 1, true, false, false, true)"),
+            "f32[5,2,4] f32[2,4] f32[2,4] f32[5,2,20]");
+  ExpectError(kLstmInputs,
+              "mica.lstm_layer(%x, %i, %h, %b, %b, %s, %s, false, [], 3, 4, 1, "
+              "true, false, false, true)",
+              "other than an LSTM", absl::StatusCode::kUnimplemented);
+  const auto backward = [](absl::string_view grad, absl::string_view tail) {
+    return absl::StrCat(
+        "mica.lstm_layer_backward(%x, %i, %h, %b, %b, %s, %s, %y, %s, %s, ",
+        grad, ", none, %s, true, 2, 4, 1, ", tail);
+  };
+  EXPECT_EQ(
+      Types(kLstmInputs, backward("%y", "true, true, false, [], false, %k)")),
+      "f32[5,2,3] f32[16,3] f32[16,4] f32[16] f32[16] f32[2,4] f32[2,4]");
+  ExpectError(kLstmInputs, backward("%y", "true, true, false, [], false, %y)"),
+              "what was kept[t,b,5h]");
+  ExpectError(kLstmInputs, backward("%s", "true, true, false, [], false, %k)"),
+              "outputs[t,b,h]");
+  ExpectError(kLstmInputs, backward("%y", "false, true, false, [], false, %k)"),
+              "with biases", absl::StatusCode::kUnimplemented);
+}
+
 }  // namespace
 }  // namespace mica

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "analysis/lower/lstm_layers.h"
 #include "framework/trace/recorder.h"
 #include "python/capture/autograd_access.h"
 #include "python/capture/constants.h"
@@ -371,6 +372,9 @@ bool Record::Finish(Observation& run, PyObject* result,
     }
   }
   recorded->tape.results = recorded->results;
+  if (!options.graph.exact && !options.make_runner) {
+    UseOwnLstmLayers(recorded->tape);
+  }
   tensors.resize(num_made);
   std::vector<TensorMeta> kinds;
   for (PyObject* tensor : tensors) kinds.push_back(TensorMeta::Of(tensor));

@@ -105,6 +105,12 @@ def to_fx(
     ).build()
 
 
+# Mica's own forms of operators of torch's: they keep something else.
+_OWN_FORMS = {
+    "mica.lstm_layer": "aten.mkldnn_rnn_layer",
+    "mica.lstm_layer_backward": "aten.mkldnn_rnn_layer_backward",
+}
+
 # Of an opaque operator's name, what isn't ATen's; the letters say which of its
 # tensors have lazy bits.
 _FORM = re.compile(r"torch\.(?:writing\.)?(?:lazy\.([pcnb]+)\.)?")
@@ -301,6 +307,8 @@ class Builder:
             self._note_views(op, overload_of(name)._schema)
         elif name in ("mica.adam_step", "mica.sgd_step"):
             results = self._optimizer_step(name, given)
+        elif name in _OWN_FORMS:
+            results = self._aten_call({**op, "op": _OWN_FORMS[name]}, given)
         elif name.startswith("mica."):
             results = None
         else:

@@ -533,6 +533,34 @@ constexpr absl::string_view kListed[] = {
     "aten.mkldnn_rnn_layer(f32[3,2,4], f32[20,4], f32[20,5], f32[20,4], "
     "f32[20,5], f32[2,5], f32[2,5], false, [], 2, 5, 1, false, false, false, "
     "false)",
+    "mica.lstm_layer(f32[5,2,6], f32[28,6], f32[28,7], f32[28], f32[28], "
+    "f32[2,7], f32[2,7], false, [], 2, 7, 1, true, false, false, true)",
+    "mica.lstm_layer(f32[9,3,17], f32[96,17], f32[96,24], f32[96], f32[96], "
+    "f32[3,24], f32[3,24], true, [], 2, 24, 1, true, false, false, true)",
+    "mica.lstm_layer(f32[1,1,4], f32[20,4], f32[20,5], f32[20], f32[20], "
+    "f32[1,5], f32[1,5], false, [], 2, 5, 1, false, false, false, true)",
+    "mica.lstm_layer(f64[3,2,4], f64[20,4], f64[20,5], f64[20], f64[20], "
+    "f64[2,5], f64[2,5], true, [], 2, 5, 1, true, false, false, true)",
+    "mica.lstm_layer_backward(f32[5,2,6], f32[28,6], f32[28,7], f32[28], "
+    "f32[28], f32[2,7], f32[2,7], f32[5,2,7], f32[2,7], f32[2,7], "
+    "f32[5,2,7], f32[2,7], f32[2,7], false, 2, 7, 1, true, true, false, [], "
+    "false, f32[5,2,35]~0.1..0.9)",
+    "mica.lstm_layer_backward(f32[9,3,17]{1,153,9}, f32[96,17], f32[96,24], "
+    "f32[96], f32[96], f32[3,24], f32[3,24], f32[9,3,24], f32[3,24], "
+    "f32[3,24], f32[9,3,24]{24,216,1}, none, none, true, 2, 24, 1, true, "
+    "true, false, [], false, f32[9,3,120]~0.1..0.9)",
+    "mica.lstm_layer_backward(f32[2,3,4], f32[132,4], f32[132,33], f32[132], "
+    "f32[132], f32[3,33], f32[3,33], f32[2,3,33], f32[3,33], f32[3,33], "
+    "none, f32[3,33]{1,3}, none, false, 2, 33, 1, true, true, false, [], "
+    "false, f32[2,3,165]~0.1..0.9)",
+    "mica.lstm_layer_backward(f32[1,1,4], f32[20,4], f32[20,5], f32[20], "
+    "f32[20], f32[1,5], f32[1,5], f32[1,1,5], f32[1,5], f32[1,5], none, "
+    "none, f32[1,5], true, 2, 5, 1, true, true, false, [], false, "
+    "f32[1,1,25]~0.1..0.9)",
+    "mica.lstm_layer_backward(f64[3,2,4], f64[20,4], f64[20,5], f64[20], "
+    "f64[20], f64[2,5], f64[2,5], f64[3,2,5], f64[2,5], f64[2,5], "
+    "f64[3,2,5], f64[2,5], f64[2,5], true, 2, 5, 1, true, true, false, [], "
+    "false, f64[3,2,25]~0.1..0.9)",
     "mica.gru_cell(f32[2,15], f32[2,15], f32[2,5])",
     "mica.gru_cell(f32[3,96]{192,1}, f32[3,96], f32[3,32])",
     "mica.gru_cell(f64[2,15], f64[2,15]{1,2}, f64[2,5])",

@@ -248,6 +248,79 @@ def test_gru_cell(dtype: torch.dtype) -> None:
     )
 
 
+def lstm_steps(
+    x: torch.Tensor,
+    weights: list[torch.Tensor],
+    h: torch.Tensor,
+    c: torch.Tensor,
+    reverse: bool,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """All h, the last h and c, and all that is kept, by the formulas.
+
+    x is [t,b,i]; the weights [4h,i], [4h,h] and two biases [4h]; h and c [b,h].
+    """
+    w_ih, w_hh, b_ih, b_hh = weights
+    outputs, kept = [], []
+    times = range(len(x))
+    for t in reversed(times) if reverse else times:
+        gates = x[t] @ w_ih.t() + b_ih + h @ w_hh.t() + b_hh
+        i, f, g, o = gates.chunk(4, 1)
+        i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+        c = f * c + i * g
+        h = o * c.tanh()
+        outputs.append(h)
+        kept.append(torch.cat([i, f, g, o, c], 1))
+    if reverse:
+        outputs.reverse()
+        kept.reverse()
+    return torch.stack(outputs), h, c, torch.stack(kept)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("given", ["all", "output", "states"])
+def test_lstm_layer_and_its_gradients(
+    dtype: torch.dtype, reverse: bool, given: str
+) -> None:
+    times, batch, inputs, n = 4, 3, 5, 18
+    sizes = [(times, batch, inputs), (4 * n, inputs), (4 * n, n)]
+    sizes += [(4 * n,), (4 * n,), (batch, n), (batch, n)]
+    operands = [draw(dtype, *size) / 2 for size in sizes]
+    word = str(reverse).lower()
+    leaves = [x.double().requires_grad_() for x in operands]
+    x, *weights, h, c = leaves
+    wants = lstm_steps(x, weights, h, c, reverse)
+    expect(
+        "%y, %h, %c, %k = mica.lstm_layer($0, $1, $2, $3, $4, $5, $6, "
+        f"{word}, [], 2, {n}, 1, true, false, false, true)",
+        operands,
+        [want.detach() for want in wants],
+    )
+    slopes = [draw(dtype, *want.shape) for want in wants[:3]]
+    is_given = {
+        "all": [True, True, True],
+        "output": [True, False, False],
+        "states": [False, True, True],
+    }[given]
+    loss = sum(
+        (want * slope.double()).sum()
+        for want, slope, is_one in zip(wants, slopes, is_given, strict=False)
+        if is_one
+    )
+    assert isinstance(loss, torch.Tensor)
+    gradients = torch.autograd.grad(loss, leaves)
+    if dtype == torch.bfloat16:
+        return  # What is kept is rounded, so the gradients are of other gates.
+    words = [f"${10 + i}" if is_given[i] else "none" for i in range(3)]
+    made = [want.detach().to(dtype) for want in wants]
+    expect(
+        "%x, %a, %b, %c, %d, %h, %e = mica.lstm_layer_backward($0, $1, $2, $3, "
+        f"$4, $5, $6, $7, $8, $9, {', '.join(words)}, {word}, 2, {n}, 1, true, "
+        "true, false, [], false, $13)",
+        [*operands, *made[:3], *slopes, made[3]],
+        list(gradients),
+    )
+
+
 def test_scatter_view(dtype: torch.dtype) -> None:
     base, part = draw(dtype, 5, 7), draw(dtype, 2, 3)
     want = base.double().clone()
@@ -483,6 +556,8 @@ TESTED = {
     "mica.int_sub",
     "mica.int_trunc",
     "mica.linear",
+    "mica.lstm_layer",
+    "mica.lstm_layer_backward",
     "mica.masked_select",
     "mica.nonzero",
     "mica.receive",
