@@ -234,6 +234,10 @@ void AddPython() {
     Add(absl::StrCat("math.", name), CallKind::kNumberFunction);
   }
   Add("builtins.print", CallKind::kPrint);
+  for (const char* name :
+       {"debug", "info", "warning", "error", "critical", "log"}) {
+    Add(absl::StrCat("logging.Logger.", name), CallKind::kLog);
+  }
   Add("_warnings.warn", CallKind::kWarn);
   Add("_warnings._filters_mutated", CallKind::kNewFilters);
   Add("torch.autograd.Variable._execution_engine.run_backward",

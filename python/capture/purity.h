@@ -46,6 +46,7 @@ enum class CallKind {
   kPrint,           // print: done again at each hit.
   kWarn,            // warnings.warn: likewise.
   kNewFilters,      // Tells the warnings module that its filters changed.
+  kLog,             // A method of logging.Logger: likewise, from that line.
   kHost,            // A user's call into the world outside: again at each hit.
   kEndsGraph,       // Refused, for the annotation's own reason.
 };

@@ -316,6 +316,8 @@ class StateWatch final : public StreamListener {
   void Print(PyObject* print, absl::Span<PyObject* const> args,
              PyObject* keyword_names);
   void Warn(absl::Span<PyObject* const> args, PyObject* keyword_names);
+  void Log(PyObject* method, absl::Span<PyObject* const> args,
+           PyObject* keyword_names);
   // Reads all numbers of a tensor, as item() would. False if they are many.
   bool ReadNumbers(PyObject* tensor);
   void ReadData(PyObject* reader, absl::Span<PyObject* const> args);

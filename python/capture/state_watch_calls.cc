@@ -60,8 +60,9 @@ bool IsHostCall(PyObject* callable) {
   if (PyMethod_Check(callable)) callable = PyMethod_GET_FUNCTION(callable);
   const CallKind kind = KindOfBuiltin(callable);
   return kind == CallKind::kPrint || kind == CallKind::kWarn ||
-         kind == CallKind::kHost || kind == CallKind::kDraw ||
-         kind == CallKind::kAsk || kind == CallKind::kClock;
+         kind == CallKind::kLog || kind == CallKind::kHost ||
+         kind == CallKind::kDraw || kind == CallKind::kAsk ||
+         kind == CallKind::kClock;
 }
 
 // True if all that a graph of TorchScript, or a block in it, does is what the
@@ -268,6 +269,9 @@ void StateWatch::CallAnnotated(const CallAnnotation& known, PyObject* callable,
   }
   if (known.kind == CallKind::kAsk || known.kind == CallKind::kClock) {
     return Ask(known.kind, callable, args, keyword_names);
+  }
+  if (known.kind == CallKind::kLog) {
+    return Log(callable, args, keyword_names);
   }
   if (known.kind == CallKind::kHost) {
     return CallHost(callable, args, keyword_names);
@@ -563,6 +567,7 @@ void StateWatch::CallBuiltin(PyObject* callable,
     case CallKind::kUnknown:
       return RefuseCall(callable);
     case CallKind::kEndsGraph:
+    case CallKind::kLog:
     case CallKind::kHost:
       return CallAnnotated(*known, callable, all, keyword_names);
     case CallKind::kReadsData:

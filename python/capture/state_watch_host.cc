@@ -292,4 +292,48 @@ void StateWatch::Warn(absl::Span<PyObject* const> args,
       nullptr, "warnings.warn");
 }
 
+// A hit has no frames to find the line in that logs: as Warn().
+void StateWatch::Log(PyObject* method, absl::Span<PyObject* const> args,
+                     PyObject* keyword_names) {
+  static PyObject* log_again = [] {
+    const PyRef module = PyRef::Steal(PyImport_ImportModule("mica.logs"));
+    return module ? PyObject_GetAttrString(module.get(), "log_again") : nullptr;
+  }();
+  if (log_again == nullptr) return PyErr_Clear();
+  for (Py_ssize_t i = 0;
+       keyword_names != nullptr && i < PyTuple_GET_SIZE(keyword_names); ++i) {
+    const std::string name = PyText(PyTuple_GET_ITEM(keyword_names, i));
+    if (name == "extra") continue;
+    return Refuse(absl::StrCat("logs with ", name),
+                  "log it outside the compiled function");
+  }
+  const auto* code =
+      reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(method));
+  if (args.empty()) return RefuseCall(method);
+  for (const char* name : {"_log", "findCaller"}) {
+    const PyRef own = PyRef::Steal(PyObject_GetAttrString(
+        reinterpret_cast<PyObject*>(Py_TYPE(args[0])), name));
+    if (!own || !PyFunction_Check(own.get()) ||
+        PyFunction_GetModule(own.get()) != PyFunction_GetModule(method)) {
+      PyErr_Clear();
+      return Refuse(absl::StrCat("logs by a ", TypeName(Py_TYPE(args[0])),
+                                 ", which has its own way to"),
+                    "log it outside the compiled function");
+    }
+  }
+  std::optional<FrameLine> at = FrameAbove(0, caller_);
+  for (int level = 1;
+       at.has_value() && PyText(at->filename) == PyText(code->co_filename);
+       ++level) {
+    at = FrameAbove(level, caller_);
+  }
+  if (!at.has_value()) return RefuseCall(method);
+  const PyRef line = PyRef::Steal(PyLong_FromLong(at->line));
+  if (!line) return PyErr_Clear();
+  std::vector<PyObject*> all = {log_again,    code->co_name, args[0],
+                                at->filename, line.get(),    at->function};
+  all.insert(all.end(), args.begin() + 1, args.end());
+  CallHost(all[0], absl::MakeSpan(all).subspan(1), keyword_names);
+}
+
 }  // namespace mica

@@ -116,6 +116,7 @@ std::optional<FrameLine> FrameAbove(int64_t level, const PyFrameObject* outer) {
     if (level == 0) {
       return FrameLine{.globals = inner->f_globals,
                        .filename = CodeOf(inner)->co_filename,
+                       .function = CodeOf(inner)->co_name,
                        .line = PyFrame_GetLineNumber(frame)};
     }
     const PyRef above =

@@ -40,6 +40,7 @@ UserLine CurrentUserLine();
 struct FrameLine {
   PyObject* globals = nullptr;
   PyObject* filename = nullptr;
+  PyObject* function = nullptr;  // Its name.
   int line = 0;
 };
 // Of the `level`-th frame above the running one; none if that is `outer` or

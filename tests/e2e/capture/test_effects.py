@@ -6,6 +6,7 @@ import contextlib
 import copy
 import functools
 import io
+import logging
 import random
 import sys
 import time
@@ -281,8 +282,6 @@ def test_effects_behind_c_callbacks(capsys):
 
 @pytest.mark.once("the file grows")
 def test_file_and_log(tmp_path, caplog):
-    import logging
-
     log = logging.getLogger("mica.test")
     path = tmp_path / "out.txt"
 
@@ -297,6 +296,91 @@ def test_file_and_log(tmp_path, caplog):
         c(X)
     assert path.read_text().count("line") == 4
     assert len(caplog.records) == 4
+
+
+class Lines(logging.Handler):
+    """Keeps what a log file would have."""
+
+    def __init__(self):
+        super().__init__()
+        self.lines = []
+        self.setFormatter(
+            logging.Formatter(
+                "%(levelname)s %(funcName)s:%(lineno)d %(message)s"
+            )
+        )
+
+    def emit(self, record):
+        self.lines.append(self.format(record))
+
+
+LOG = logging.getLogger("mica.test.effects")
+ADAPTER = logging.LoggerAdapter(LOG, {"part": 1})
+
+
+def logs(a):
+    b = a * 2
+    LOG.warning("shape %s", tuple(b.shape))
+    LOG.debug("not always")
+    LOG.info("mean %.4f", b.mean().item())
+    LOG.log(logging.ERROR, "all %s", b)
+    return b
+
+
+def logs_by_an_adapter(a):
+    ADAPTER.warning("adapted")
+    return a + 1
+
+
+def logs_its_stack(a):
+    LOG.warning("from", stack_info=True)
+    return a + 1
+
+
+class Own(logging.Logger):
+    def _log(self, level, msg, *args, **kwargs):
+        super()._log(level, f"own {msg}", *args, **kwargs)
+
+
+OWN = Own("mica.test.own")
+
+
+def logs_in_its_own_way(a):
+    OWN.warning("text")
+    return a + 1
+
+
+@pytest.mark.parametrize(
+    ("f", "hits"),
+    [
+        (logs, 5),
+        (logs_by_an_adapter, 5),
+        (logs_its_stack, 0),
+        (logs_in_its_own_way, 0),
+    ],
+)
+def test_loggers_are_called_again_from_the_same_line(f, hits):
+    handler = Lines()
+    OWN.addHandler(handler)
+    LOG.addHandler(handler)
+    LOG.propagate = False
+    c = mica.compile(f)
+    try:
+        for call in range(6):
+            LOG.setLevel(logging.DEBUG if call in (2, 3) else logging.INFO)
+            handler.setLevel(logging.ERROR if call == 5 else logging.DEBUG)
+            want = f(X + call)
+            said = handler.lines.copy()
+            handler.lines.clear()
+            same(c(X + call), want)
+            assert len(said) == len(handler.lines)
+            if f is not logs_its_stack:  # Of this function's two lines.
+                assert handler.lines == said
+            handler.lines.clear()
+        assert mica.explain(c).hits == hits, str(mica.explain(c))
+    finally:
+        LOG.removeHandler(handler)
+        OWN.removeHandler(handler)
 
 
 def test_appends_to_outside_list():
