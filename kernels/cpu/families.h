@@ -27,6 +27,7 @@ void RegisterAttentionBackward(KernelRegistry& registry);
 void RegisterBackward(KernelRegistry& registry);  // Of norms and embeddings.
 void RegisterRecurrent(KernelRegistry& registry);
 void RegisterRecurrentBackward(KernelRegistry& registry);
+void RegisterWindowWrites(KernelRegistry& registry);
 void RegisterReduction(KernelRegistry& registry);
 void RegisterMovement(KernelRegistry& registry);  // Copies, gathers, joins.
 void RegisterBounded(KernelRegistry& registry);   // Sizes that data decides.

@@ -19,6 +19,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterLoss(registry);
   RegisterRecurrent(registry);
   RegisterRecurrentBackward(registry);
+  RegisterWindowWrites(registry);
   RegisterNorm(registry);
   RegisterAttention(registry);
   RegisterAttentionBackward(registry);

@@ -656,9 +656,17 @@ constexpr absl::string_view kListed[] = {
     "aten.index_put(f32[5,7], [bool[5]], f32[1])",
     "aten.slice_scatter(f32[5,7], f32[5,3], 1, 1, 7, 2)",
     "aten.select_scatter(f32[5,7], f32[7], 0, -1)",
+    "aten.slice_scatter(i64[3,5,7], i64[3,2,7], 1, 2, 4)",
+    "aten.slice_scatter(f32[5,7], f32[1], 0, 4, 4)",
+    "aten.select_scatter(f64[4,5,7]{1,28,4}, f64[4,7]{7,1}, 1, 2)",
+    "aten.select_scatter(bool[5,7], bool[5], 1, 3)",
     "aten.diagonal_scatter(f32[5,7], f32[5], 1)",
     "mica.scatter_view(f32[5,7], f32[2,3], [2,3], [14,2], 1)",
     "mica.scatter_view(f32[5,7]{1,5}, f32[7], [7], [5], 2)",
+    "mica.scatter_view(f32[4,12], f32[4,3], [4,3], [12,1], 6)",
+    "mica.scatter_view(bf16[4,3,5], bf16[2,3,5]{1,10,2}, [2,3,5], [15,5,1], "
+    "15)",
+    "mica.scatter_view(f64[6], f64[2,3], [2,3], [3,1], 0)",
     "mica.send(f32[5,7], 1)",
     "mica.send(i64[5,7]{1,5}, 1)",
 };
