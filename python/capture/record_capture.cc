@@ -552,7 +552,6 @@ bool Record::FindDraws(const Observation& run,
     const int draw = host_inputs_.sources()[i].draw;
     if (draw >= 0) draws[draw].input = static_cast<int>(i);
   }
-  std::string reason;
   for (const HostInputs::Source& source : exact) {
     if (source.draw < 0) continue;
     Draw& draw = draws[source.draw];
