@@ -193,6 +193,7 @@ void AddPython() {
     Add(path, CallKind::kUseItem);
   }
   for (const auto path : {"builtins.getattr", "builtins.hasattr",
+                          "types.ModuleType.__getattribute__",
                           "builtins.object.__getattribute__"}) {
     Add(path, CallKind::kGetAttr);
   }
@@ -221,6 +222,7 @@ void AddPython() {
   }
   for (const auto path : kClocks) Add(path, CallKind::kClock);
   Add("torch._C.Generator.initial_seed", CallKind::kAsk);
+  Add("torch.get_num_threads", CallKind::kAsk);
   for (const auto path : kSeeded) Add(path, CallKind::kSeeds);
   for (const char* type : {"_thread.LockType", "_thread.RLock"}) {
     for (const char* name : {"acquire", "release", "__enter__", "__exit__"}) {

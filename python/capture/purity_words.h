@@ -157,7 +157,10 @@ constexpr absl::string_view kShallowFunctions[] = {
     "torch._C._get_flash_sdp_enabled",
     "torch._C._get_math_sdp_enabled",
     "torch._C._get_mem_efficient_sdp_enabled",
-    "torch._C._has_distributed"};
+    "torch._C._has_distributed",
+    // The same for a process's life.
+    "torch._C._mps_is_available",
+    "torch._C._mps_is_on_macos_or_newer"};
 // They copy Python values into new tensors by plain stores.
 constexpr absl::string_view kTensorMakers[] = {
     "tensor",     "new",           "as_tensor", "asarray",

@@ -8,6 +8,7 @@ import struct
 import numpy as np
 import pytest
 import torch
+from e2e.capture.agreement_of_calls import report, same, x
 
 import mica
 
@@ -98,3 +99,29 @@ def test_a_list_of_the_state_that_a_function_changes_is_refused():
     fn = mica.compile(program)
     for count in (3, 4, 5):
         assert fn(torch.ones(1)).item() == count
+
+
+def on_what_there_is(a):
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    a = a.to(device, non_blocking=True)
+    if torch.backends.cudnn.enabled:
+        a = a * 2
+    if torch.backends.cudnn.is_available() or torch.backends.mps.is_available():
+        a = a + 1
+    if torch.backends.mkldnn.is_available():
+        a = a + 2
+    return a * (1 + torch.cuda.device_count()) * torch.get_num_threads()
+
+
+def test_what_torch_runs_on_is_asked():
+    compiled = mica.compile(on_what_there_is)
+    enabled, threads = torch.backends.cudnn.enabled, torch.get_num_threads()
+    try:
+        for call in range(8):
+            torch.backends.cudnn.enabled = call < 4
+            torch.set_num_threads(1 + (call == 7))
+            same(compiled(x(call)), on_what_there_is(x(call)))
+        assert report(compiled).hits >= 5, str(report(compiled))
+    finally:
+        torch.backends.cudnn.enabled = enabled
+        torch.set_num_threads(threads)
