@@ -338,7 +338,9 @@ TorchState TorchState::Current() {
                            (context.userEnabledMkldnn() ? 2 : 0) |
                            (context.userEnabledFlashSDP() ? 4 : 0) |
                            (context.userEnabledMathSDP() ? 8 : 0) |
-                           (context.userEnabledMemEfficientSDP() ? 16 : 0));
+                           (context.userEnabledMemEfficientSDP() ? 16 : 0) |
+                           (context.userEnabledCuDNNSDP() ? 32 : 0) |
+                           (context.userEnabledOverrideableSDP() ? 64 : 0));
   state.torch_function_state = static_cast<int8_t>(
       at::impl::PythonTorchFunctionTLS::get_disabled_state());
   state.function_modes =

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import torch
 from e2e.capture.agreement_of_calls import report, same, x
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
 
 import mica
 
@@ -125,3 +127,25 @@ def test_what_torch_runs_on_is_asked():
     finally:
         torch.backends.cudnn.enabled = enabled
         torch.set_num_threads(threads)
+
+
+def test_attention_by_the_backend_that_the_program_asks_for():
+    def f(a):
+        q = a.reshape(1, 3, 2, 2)
+        with sdpa_kernel(SDPBackend.MATH):
+            first = scaled_dot_product_attention(q, q, q)
+        return first, scaled_dot_product_attention(q, q, q)
+
+    compiled = mica.compile(f, exact=True)
+    try:
+        for call in range(8):
+            torch.backends.cuda.enable_flash_sdp(call < 4)
+            same(compiled(x(call)), f(x(call)))
+        assert report(compiled).hits == 6, str(report(compiled))
+        names = [set(graph.ops) for graph in report(compiled).graphs]
+        flash = [
+            any("flash_attention" in name for name in ops) for ops in names
+        ]
+        assert sorted(flash) == [False, True]
+    finally:
+        torch.backends.cuda.enable_flash_sdp(True)
