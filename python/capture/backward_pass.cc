@@ -78,7 +78,7 @@ struct BackwardPass::Node final : torch::autograd::Node {
                   "now on such callables run eagerly in this process: call it "
                   "again, or compile the whole step");
     }
-    if (const char* why = BackwardUse::WhyEager(gradients)) {
+    if (const char* why = parts.use->WhyEager(gradients)) {
       parts.use->set_why_eager(why);
       TORCH_CHECK(false, "mica: ", why,
                   ", of the results of a compiled callable. From now on it "

@@ -1,6 +1,7 @@
 #include "python/capture/backward_use.h"
 
 // Before the others: torch's own order of Python.h and these.
+#include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/DispatchKeySet.h>
 #include <c10/core/GradMode.h>
@@ -21,7 +22,7 @@ class Witness final : public torch::autograd::FunctionPreHook {
   explicit Witness(std::shared_ptr<BackwardUse> use) : use_(std::move(use)) {}
 
   variable_list operator()(const variable_list& gradients) override {
-    if (const char* why = BackwardUse::WhyEager(gradients)) {
+    if (const char* why = use_->WhyEager(gradients)) {
       use_->set_why_eager(why);
     }
     return gradients;
@@ -40,8 +41,12 @@ void BackwardUse::Watch(std::shared_ptr<BackwardUse> use, PyObject* result,
   node->add_pre_hook(std::make_unique<Witness>(std::move(use)));
 }
 
-const char* BackwardUse::WhyEager(absl::Span<const at::Tensor> gradients) {
+const char* BackwardUse::WhyEager(
+    absl::Span<const at::Tensor> gradients) const {
   if (c10::GradMode::is_enabled()) return "gradients of gradients are taken";
+  if (minds_autocast_ && at::autocast::is_autocast_enabled(at::kCPU)) {
+    return "the backward pass runs under autocast";
+  }
   const c10::DispatchKeySet batches{c10::DispatchKey::Batched,
                                     c10::DispatchKey::FuncTorchBatched};
   for (const at::Tensor& gradient : gradients) {

@@ -28,7 +28,11 @@ class BackwardUse {
 
   // Of what arrives at a node on this thread: why gradients can't be made of it
   // but by eager's own graph; null if they can.
-  static const char* WhyEager(absl::Span<const at::Tensor> gradients);
+  const char* WhyEager(absl::Span<const at::Tensor> gradients) const;
+
+  // Says that a pass has operators that autocast would have in lower precision:
+  // eager's has them so where the user goes back under autocast.
+  void SetMindsAutocast() { minds_autocast_ = true; }
 
   // What WhyEager() said of the callable's results once; null if it didn't.
   const char* why_eager() const { return why_eager_; }
@@ -36,6 +40,7 @@ class BackwardUse {
 
  private:
   std::atomic<const char*> why_eager_ = nullptr;
+  std::atomic<bool> minds_autocast_ = false;
 };
 
 }  // namespace mica

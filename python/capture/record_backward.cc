@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "analysis/lower/split_tape.h"
@@ -38,6 +39,23 @@ int RootOf(const BackwardTrace& trace, PyObject* gradient) {
     if (trace.roots[i].get() == gradient) return static_cast<int>(i);
   }
   return -1;
+}
+
+// Whether autocast would have operators of the tape in lower precision.
+bool MindsAutocast(const Tape& tape) {
+  static constexpr absl::string_view kLowered[] = {
+      "aten.addbmm", "aten.addmm",  "aten.baddbmm", "aten.bmm",
+      "aten.linear", "aten.matmul", "aten.mm"};
+  return absl::c_any_of(tape.calls, [&](const TapeCall& call) {
+    if (!absl::c_linear_search(kLowered, call.op)) return false;
+    bool has_floats = false;
+    for (const TapeValue& arg : call.args) {
+      ForEachTensor(arg, [&](TapeTensorId id) {
+        has_floats = has_floats || tape.tensors[id].dtype == "f32";
+      });
+    }
+    return has_floats;
+  });
 }
 
 }  // namespace
@@ -234,6 +252,7 @@ bool Record::AddBackward(Observation& run, LaterPass later,
       return refuse("has a gradient that was there before");
     }
   }
+  if (MindsAutocast(split->later)) options.backward_use->SetMindsAutocast();
   auto graph = Graph::Build(split->later, gradients, states, graph_options);
   if (!graph.ok()) return refuse(graph.status().message());
   for (BackwardTrace::Leaf& leaf : later.trace.leaves) {

@@ -499,6 +499,35 @@ def test_going_back_as_only_eager_can_is_seen_in_the_watched_run(batched):
     assert mica.explain(other).hits == hits + 1
 
 
+def test_a_backward_pass_under_autocast_has_eagers_precision():
+    torch.manual_seed(0)
+    eager = mlp().eval()
+    served = copy.deepcopy(eager)
+    compiled = mica.compile(served, exact=True)
+    for _ in range(4):
+        for model, run in ((eager, eager), (served, compiled)):
+            model.zero_grad()
+            loss = run(torch.ones(5, 8)).square().sum()
+            with torch.autocast("cpu", torch.bfloat16):
+                loss.backward()
+        same(gradients_of(eager), gradients_of(served))
+    assert "under autocast" in str(mica.explain(compiled).refusals[0])
+
+
+def test_a_run_and_its_backward_pass_under_one_autocast():
+    torch.manual_seed(0)
+    eager = mlp().eval()
+    served = copy.deepcopy(eager)
+    compiled = mica.compile(served, exact=True)
+    for _ in range(4):
+        for model, run in ((eager, eager), (served, compiled)):
+            model.zero_grad()
+            with torch.autocast("cpu", torch.bfloat16):
+                run(torch.ones(5, 8)).square().sum().backward()
+        same(gradients_of(eager), gradients_of(served))
+    assert mica.explain(compiled).hits == 3
+
+
 def test_gradients_in_batches_that_come_as_a_surprise_are_refused_once():
     compiled = mica.compile(lambda x: x * x, exact=True)
     x = torch.ones(3, requires_grad=True)
