@@ -151,6 +151,26 @@ Verdict PrepareCat(const KernelRequest& request) {
   return builder.Finish();
 }
 
+Verdict PrepareStack(const KernelRequest& request) {
+  WindowsBuilder builder(request);
+  const TensorType& out = builder.result();
+  if (request.OperandIndex(1) >= 0) return No{"no axis"};
+  const int64_t given = request.Has(1) ? request.Int(1) : 0;
+  const int64_t axis = given < 0 ? given + out.rank() : given;
+  TensorType window = out;
+  window.strides = builder.strides();
+  const int64_t step = window.strides[axis];
+  window.dims.erase(window.dims.begin() + axis);
+  window.strides.erase(window.strides.begin() + axis);
+  for (size_t i = 0; i < request.operands.size(); ++i) {
+    if (!builder.Add(static_cast<int>(i), static_cast<int64_t>(i) * step,
+                     window)) {
+      return No{"an operand has no copy"};
+    }
+  }
+  return builder.Finish();
+}
+
 // True if parameters `first` to `last` are numbers that are known now.
 bool AreConstant(const KernelRequest& request, int first, int last) {
   for (int param = first; param <= last; ++param) {
@@ -239,6 +259,8 @@ void RegisterWindows(KernelRegistry& registry) {
                               DType::kI32, DType::kBool};
   registry.Add("aten.cat", kTypes, KernelRank::kFast,
                {"cpu.cat_windows", PrepareCat});
+  registry.Add("aten.stack", kTypes, KernelRank::kFast,
+               {"cpu.stack_windows", PrepareStack});
   registry.Add("aten.constant_pad_nd", kTypes, KernelRank::kFast,
                {"cpu.pad", PreparePad});
   registry.Add("aten.select_backward", kTypes, KernelRank::kFast,

@@ -601,6 +601,9 @@ constexpr absl::string_view kListed[] = {
     "aten.cat([bool[2], bool[3]])",
     "aten.stack([f32[2,3], f32[2,3]{1,2}], 1)",
     "aten.stack([i64[], i64[]])",
+    "aten.stack([f32[4,32], f32[4,32], f32[4,32]])",
+    "aten.stack([f64[3,5]{1,3}, f64[3,5]], -1)",
+    "aten.stack([f32[0,5], f32[0,5]], 1)",
     // Factories.
     "aten.zeros([2,3])",
     "aten.zero(f32[2,3])",
