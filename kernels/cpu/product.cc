@@ -16,9 +16,6 @@ constexpr int64_t kInPlaceFloats = 64 * 1024;
 // Multiplications that are worth a thread.
 constexpr int64_t kWorkPerThread = 256 * 1024;
 
-// Scratch memory of different threads starts on different cache lines.
-int64_t RoundUp(int64_t floats) { return (floats + 15) / 16 * 16; }
-
 // Up to this many multiplications libxsmm's code is a tenth faster than ours:
 // it has fewer calls around the same sums.
 constexpr int64_t kSmallWork = 128 * 128 * 128;
@@ -101,7 +98,7 @@ int Product::num_panels() const {
 }
 
 int64_t Product::PartScratch() const {
-  return RoundUp(
+  return RoundUpFloats(
       Simd().gemm_scratch_floats(spec_.a_row_stride, spec_.m, spec_.k));
 }
 
@@ -109,18 +106,18 @@ int64_t Product::scratch_floats() const {
   int64_t floats = PartScratch() * num_threads_;
   if (form_ == WeightForm::kPackAndRun) {
     const int copies = spec_.batch > 1 ? num_threads_ : 1;
-    floats += RoundUp(Simd().PackedFloats(spec_.n, spec_.k)) * copies;
+    floats += RoundUpFloats(Simd().PackedFloats(spec_.n, spec_.k)) * copies;
   }
   return floats;
 }
 
 int64_t Product::packed_floats() const {
-  return RoundUp(Simd().PackedFloats(spec_.n, spec_.k)) *
+  return RoundUpFloats(Simd().PackedFloats(spec_.n, spec_.k)) *
          (spec_.b_batch_stride == 0 ? 1 : spec_.batch);
 }
 
 void Product::Pack(const float* b, float* packed) const {
-  const int64_t floats = RoundUp(Simd().PackedFloats(spec_.n, spec_.k));
+  const int64_t floats = RoundUpFloats(Simd().PackedFloats(spec_.n, spec_.k));
   const int64_t copies = packed_floats() / std::max<int64_t>(floats, 1);
   for (int64_t i = 0; i < copies; ++i) {
     PackPanels(b + i * spec_.b_batch_stride, 0, num_panels(),
@@ -186,7 +183,7 @@ void Product::RunOne(const ProductArgs& args, int num_threads) const {
   float* scratch = args.scratch;
   if (form_ == WeightForm::kPackAndRun) {
     float* packed = scratch;
-    scratch += RoundUp(Simd().PackedFloats(spec_.n, spec_.k));
+    scratch += RoundUpFloats(Simd().PackedFloats(spec_.n, spec_.k));
     Parallel(num_threads, panels, [&](int64_t begin, int64_t end) {
       PackPanels(args.b, begin, end, packed);
     });
@@ -219,7 +216,7 @@ void Product::Run(const ProductArgs& args) const {
   const int64_t packed_stride =
       spec_.b_batch_stride == 0
           ? 0
-          : RoundUp(Simd().PackedFloats(spec_.n, spec_.k));
+          : RoundUpFloats(Simd().PackedFloats(spec_.n, spec_.k));
   const int64_t b_stride =
       form_ == WeightForm::kPacked ? packed_stride : spec_.b_batch_stride;
   const int64_t scratch_each = scratch_floats() / num_threads_;

@@ -27,6 +27,13 @@ struct ProductSpec {
   int num_threads = 1;
 };
 
+// From this many products with one b on it pays to pack it first.
+inline constexpr int64_t kProductsToPack = 3;
+
+// Scratch memory of different threads, or uses, starts on different cache
+// lines.
+inline int64_t RoundUpFloats(int64_t floats) { return (floats + 15) / 16 * 16; }
+
 // Where one product's operands lie; bias and residual may be null.
 struct ProductArgs {
   const float* a = nullptr;

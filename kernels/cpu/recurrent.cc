@@ -19,11 +19,6 @@ namespace {
 // Operands of mkldnn_rnn_layer in their order.
 enum : int { kX, kWeightIh, kWeightHh, kBiasIh, kBiasHh, kH0, kC0, kY };
 
-// From this many times on it pays to pack the recurrent weight for one run.
-constexpr int64_t kTimesToPack = 3;
-
-int64_t RoundUp(int64_t floats) { return (floats + 15) / 16 * 16; }
-
 struct LstmState {
   Product input, recurrent;
   int64_t times = 0, batch = 0, hidden = 0;
@@ -44,7 +39,7 @@ void PlaceScratch(LstmState& s) {
   int64_t at = 0;
   auto take = [&at](int64_t floats) {
     const int64_t begin = at;
-    at += RoundUp(floats);
+    at += RoundUpFloats(floats);
     return begin;
   };
   s.bias_at = take(4 * n);
@@ -159,7 +154,7 @@ Verdict PrepareLstm(const KernelRequest& request) {
   recurrent.has_residual = true;
   recurrent.c_row_stride = recurrent.residual_row_stride = state->row();
   const bool is_frozen = request.operands[kWeightHh].is_frozen;
-  state->packs_at_launch = !is_frozen && state->times >= kTimesToPack;
+  state->packs_at_launch = !is_frozen && state->times >= kProductsToPack;
   recurrent.is_frozen = is_frozen || state->packs_at_launch;
   if (auto no = Product::Prepare(input, state->input)) return No{*no};
   if (auto no = Product::Prepare(recurrent, state->recurrent)) return No{*no};

@@ -30,11 +30,6 @@ enum : int {
   kKept = 22
 };
 
-// From this many times on it pays to pack the recurrent weight for one run.
-constexpr int64_t kTimesToPack = 3;
-
-int64_t RoundUp(int64_t floats) { return (floats + 15) / 16 * 16; }
-
 // An operand of up to three dims; row-major, or to be copied to `copy_at`.
 struct Source {
   int arg = -1;  // None.
@@ -193,7 +188,7 @@ void PlaceScratch(State& s) {
   int64_t at = 0;
   const auto take = [&at](int64_t floats) {
     const int64_t begin = at;
-    at += RoundUp(floats);
+    at += RoundUpFloats(floats);
     return begin;
   };
   for (Source* source : {&s.x, &s.weight_ih, &s.weight_hh, &s.h0, &s.c0, &s.y,
@@ -268,7 +263,7 @@ Verdict PrepareLstmBackward(const KernelRequest& request) {
     return PlainSpec(rows, cols, k, request.num_threads);
   };
   ProductSpec recurrent = spec(s.batch, n, 4 * n);
-  s.packs = s.times >= kTimesToPack;
+  s.packs = s.times >= kProductsToPack;
   recurrent.is_frozen = s.packs;
   const std::pair<ProductSpec, Product*> products[] = {
       {recurrent, &s.recurrent},

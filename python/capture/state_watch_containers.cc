@@ -13,25 +13,26 @@ namespace {
 // Containers nested deeper than this aren't followed.
 constexpr int kMaxDepth = 16;
 
-// The items of a container, or what an iterator holds; borrowed.
-std::vector<PyObject*> HeldBy(PyObject* object) {
-  std::vector<PyObject*> held;
+// The items of a container, or what an iterator holds.
+std::vector<PyRef> HeldBy(PyObject* object) {
+  std::vector<PyRef> held;
   if (PyDict_Check(object)) {
     Py_ssize_t position = 0;
     PyObject *key = nullptr, *value = nullptr;
     while (PyDict_Next(object, &position, &key, &value)) {
-      held.push_back(key);
-      held.push_back(value);
+      held.push_back(PyRef::Share(key));
+      held.push_back(PyRef::Share(value));
     }
     return held;
   }
   if (PyList_Check(object) || PyTuple_Check(object)) {
-    PyObject** items = PySequence_Fast_ITEMS(object);
-    held.assign(items, items + PySequence_Fast_GET_SIZE(object));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) {
+      held.push_back(PyRef::Share(PySequence_Fast_GET_ITEM(object, i)));
+    }
     return held;
   }
   const auto add = [](PyObject* item, void* to) {
-    static_cast<std::vector<PyObject*>*>(to)->push_back(item);
+    static_cast<std::vector<PyRef>*>(to)->push_back(PyRef::Share(item));
     return 0;
   };
   Py_TYPE(object)->tp_traverse(object, add, &held);
@@ -102,7 +103,8 @@ absl::flat_hash_set<PyObject*> StateWatch::OldContainers() const {
 
 void StateWatch::TouchSources(PyObject* iterator, int depth) {
   if (depth > kMaxDepth) return Refuse("nests iterators too deeply");
-  for (PyObject* held : HeldBy(iterator)) TouchObject(held, depth + 1);
+  // Held on to, as what is looked at may run Python code.
+  for (const PyRef& held : HeldBy(iterator)) TouchObject(held.get(), depth + 1);
 }
 
 void StateWatch::Inspect(PyObject* object) {
@@ -119,8 +121,9 @@ void StateWatch::LookInto(PyObject* object, int depth) {
   if (!gives_items) TouchContainer(object, kShallowDepth);
   // What has been hashed was looked at then, and holds no such containers.
   if (PyAnySet_Check(object)) return;
-  for (PyObject* held : HeldBy(object)) {
-    if (!PyDict_Check(object) || !IsConstant(held)) LookInto(held, depth + 1);
+  for (const PyRef& held : HeldBy(object)) {
+    if (PyDict_Check(object) && IsConstant(held.get())) continue;
+    LookInto(held.get(), depth + 1);
   }
 }
 
