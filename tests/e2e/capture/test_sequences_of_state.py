@@ -127,7 +127,7 @@ a: LOG.append(float(a.sum())) or a + 1 | X | X | Y => chh
 a: LOG.append(a.shape) or a + 1 | X | X | SMALL => chc
 a: LOG.append(time.time() > 0) or a + 1 | X | X => ch
 a: logging.getLogger("m").setLevel(10) or a + 1 | X | X => ch
-a: logging.getLogger("m").debug("x") or a + 1 | X | X => ep
+a: logging.getLogger("m").debug("x") or a + 1 | X | X => ch
 a: a + numpy.random.rand() * 0 | X | X => ch
 a: a + random.randint(1, 6) | X | X | X => chh
 a: a + torch.rand(4) | X | X | X => chh
@@ -144,7 +144,7 @@ a: a + hash("x") * 0 + hash((1, 2)) % 3 | X | X => ch
 a: a + id(a) * 0 | X | X => ep
 a: a + uuid.uuid4().int * 0 | X | X => ep
 a: a + torch.initial_seed() * 0 | X | X => ch
-a: a + torch.get_num_threads() | X | X => ep
+a: a + torch.get_num_threads() | X | X => ch
 a: (torch.set_grad_enabled(False), a + 1)[1] | X | X => ch
 a: a + (torch.get_default_dtype() == torch.float32) | X | X | ! \
 torch.set_default_dtype(torch.float64) | X | ! \
