@@ -507,7 +507,9 @@ void StateWatch::UseItem(PyObject* container, PyObject* key) {
   is_making_tensor_ = true;  // tensor[[0, 2]], tensor[0] = 3.
   makes_array_ = IsArray(container);
   values_.MarkExactDeep(key);
-  Touch(key);
+  // tensor[:, self.index]: the tuple is new, what is in it isn't.
+  const bool is_index = IsTensor(container) && PyTuple_CheckExact(key);
+  TouchObject(key, is_index ? kDeepDepth : kShallowDepth);
   if (PyDict_Check(container) && IsItemKey(key)) {
     TouchType(Py_TYPE(container));
     if (!IsOld(container)) return;

@@ -348,3 +348,30 @@ def test_closure_tensor_rebinds():
     same(c(X), f(X))
     w = x(4).double()
     same(c(X), f(X))
+
+
+class Indexed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(x(5, 4, 4))
+        self.register_buffer("index", torch.tensor([[0, 2], [3, 1]]))
+
+    def forward(self, a):
+        a = a + self.table[:, self.index].sum((1, 2))[:, None]
+        a = a[..., self.index[0]] * self.table[0, self.index].mean()
+        a[:, self.index[1] // 3] *= 2.0
+        a[None, :, self.index[0] // 2] += 1.0
+        return a
+
+
+def test_a_tensor_of_the_state_is_part_of_an_index():
+    module = Indexed()
+    eager = copy.deepcopy(module)
+    compiled = mica.compile(module, exact=True, fullgraph=True)
+    with torch.no_grad():
+        for call in range(4):
+            if call == 2:
+                for one in (module, eager):
+                    one.index.copy_(torch.tensor([[1, 3], [2, 2]]))
+            same(compiled(x(call, 4, 4)), eager(x(call, 4, 4)))
+    assert report(compiled).hits == 3
