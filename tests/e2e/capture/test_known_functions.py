@@ -117,15 +117,14 @@ def on_what_there_is(a):
 
 def test_what_torch_runs_on_is_asked():
     compiled = mica.compile(on_what_there_is)
-    enabled, threads = torch.backends.cudnn.enabled, torch.get_num_threads()
+    threads = torch.get_num_threads()
     try:
         for call in range(8):
-            torch.backends.cudnn.enabled = call < 4
             torch.set_num_threads(1 + (call == 7))
-            same(compiled(x(call)), on_what_there_is(x(call)))
+            with torch.backends.cudnn.flags(enabled=call < 4):
+                same(compiled(x(call)), on_what_there_is(x(call)))
         assert report(compiled).hits >= 5, str(report(compiled))
     finally:
-        torch.backends.cudnn.enabled = enabled
         torch.set_num_threads(threads)
 
 
