@@ -34,7 +34,7 @@ check_deps = _load()
         ("executor/run/run.h", "analysis/plan/plan.h"),
         ("python/bridge/module.cc", "executor/run/run.h"),
         ("python/bridge/module.cc", "ATen/core/Tensor.h"),
-        ("python/capture/record.cc", "python/interpreter/stream.h"),
+        ("python/capture/record/record.cc", "python/interpreter/stream.h"),
         ("python/interpreter/cpython.cc", "python/interpreter/stream.h"),
         ("python/interpreter/cpython.cc", "Python.h"),
         ("tools/mica_bench.cc", "executor/run/run.h"),
@@ -60,7 +60,7 @@ def test_allows_what_follows_the_arrows(path: str, header: str) -> None:
         ("executor/run/run.cc", "python/bridge/tensors.h"),
         ("executor/run/run.cc", "tools/generate.h"),
         ("python/bridge/module.cc", "tools/generate.h"),
-        ("python/interpreter/cpython.cc", "python/capture/record.h"),
+        ("python/interpreter/cpython.cc", "python/capture/record/record.h"),
         ("python/interpreter/cpython.cc", "framework/base/status.h"),
         ("python/interpreter/cpython.cc", "ATen/core/Tensor.h"),
         ("tools/mica_bench.cc", "tests/fuzz/seeds.h"),
@@ -92,3 +92,45 @@ def test_reports_file_line_and_reason(
 def test_this_tree_has_no_violation() -> None:
     root = Path(__file__).parent.parent
     assert check_deps.check_tree(root) == []
+
+
+def _write_package(root: Path, modules: dict[str, str]) -> list[str]:
+    for name, text in modules.items():
+        file = root / "python" / "mica" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    found: list[str] = check_deps.check_package(root)
+    return found
+
+
+def test_refuses_modules_that_import_each_other(tmp_path: Path) -> None:
+    problems = _write_package(
+        tmp_path,
+        {
+            "one.py": "from mica.two import f",
+            "two.py": "def f():\n    from mica import three",
+            "three.py": "import mica.one",
+        },
+    )
+    assert problems == [
+        "python/mica: a circle: mica.one -> mica.two -> mica.three -> mica.one"
+    ]
+
+
+def test_refuses_a_room_of_the_package_that_sees_too_much(
+    tmp_path: Path,
+) -> None:
+    problems = _write_package(
+        tmp_path,
+        {
+            "compile.py": "from mica.programs.program import Program",
+            "errors.py": "",
+            "programs/__init__.py": "",
+            "programs/program.py": "from mica.errors import E",
+            "programs/late.py": "def f():\n    from mica.compile import f",
+        },
+    )
+    assert problems == [
+        "python/mica/programs/late.py:2: mica.compile: mica.programs may not "
+        "see mica.compile"
+    ]

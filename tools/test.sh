@@ -111,7 +111,7 @@ fuzz() {
 export UBSAN_OPTIONS=print_stacktrace=1
 export HF_HUB_OFFLINE=1
 
-prepare all test quickstart model
+prepare all test frameworks quickstart model
 say "Checks of the text"
 check "clang-format" clang-format clang_format
 check "ruff format" ruff-format "$python" -m ruff format --check .

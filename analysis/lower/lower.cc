@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "analysis/lower/complex_calls.h"
 #include "analysis/lower/constant_argument.h"
+#include "analysis/lower/discrete_results.h"
 #include "analysis/lower/fixed_values.h"
 #include "analysis/lower/foreach.h"
 #include "analysis/lower/functional.h"
@@ -311,6 +312,10 @@ absl::Status Lowering::LowerAnyCall(const TapeCall& call) {
     if (!absl::IsUnimplemented(status)) return status;
   }
   if (IsForAten(tape_, call)) return LowerForAten(call);
+  if (options_.keep_discrete_results && IsDiscreteInAten(tape_, call)) {
+    const absl::Status status = LowerOpaque(call);
+    if (!absl::IsUnimplemented(status)) return status;
+  }
   const auto parts = ExpandForeach(call, registry_);
   if (!parts.has_value()) return LowerCall(call);
   for (const TapeCall& part : *parts) {

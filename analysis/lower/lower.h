@@ -56,6 +56,9 @@ struct LoweredTape {
 struct LowerOptions {
   // Every operator that computes is left to ATen, as the tape has it.
   bool keep_calls = false;
+  // Operators are left to ATen whose results users tell from those of Mica's
+  // kernels by more than rounding (discrete_results.h).
+  bool keep_discrete_results = false;
 };
 
 // Constants up to this many bytes are inline in the Program.

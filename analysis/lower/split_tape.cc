@@ -18,47 +18,86 @@ absl::Status Refuse(const TapeCall& call, const char* why) {
       absl::StrCat(call.op, ": the backward pass ", why));
 }
 
+// The tape with the calls of one part, or of the run, alone.
+Tape WithCallsOf(const Tape& tape, int32_t later_part) {
+  Tape part = tape;
+  absl::flat_hash_set<int32_t> others;
+  for (size_t i = 0; i < tape.calls.size(); ++i) {
+    if (tape.calls[i].later_part != later_part) {
+      others.insert(static_cast<int32_t>(i));
+    }
+  }
+  if (later_part >= 0) part.host_values.clear();
+  DropCalls(part, others);
+  return part;
+}
+
+// What the first part tells the later ones: each value once.
+class Told {
+ public:
+  Told(const Tape& tape, size_t num_results)
+      : results_(tape.results.begin(),
+                 tape.results.begin() + static_cast<ptrdiff_t>(num_results)),
+        numbers_(tape.host_results) {}
+
+  int32_t Result(TapeTensorId id) { return Place(id, &results_); }
+  int32_t Number(int32_t id) { return Place(id, &numbers_); }
+
+  std::vector<TapeTensorId> results() const { return results_; }
+  std::vector<int32_t> numbers() const { return numbers_; }
+
+ private:
+  static int32_t Place(int32_t id, std::vector<int32_t>* all) {
+    const auto at = std::find(all->begin(), all->end(), id);
+    const auto index = static_cast<int32_t>(at - all->begin());
+    if (at == all->end()) all->push_back(id);
+    return index;
+  }
+
+  std::vector<TapeTensorId> results_;
+  std::vector<int32_t> numbers_;
+};
+
+// Makes one later part.
 class Splitter {
  public:
-  Splitter(const Tape& tape, int num_roots, int num_gradients)
+  Splitter(const Tape& tape, int num_args, int32_t part_id,
+           const LaterPart& part, Told* told)
       : tape_(tape),
-        num_args_(static_cast<int32_t>(tape.inputs.size()) - num_roots),
-        num_results_(tape.results.size() - num_gradients) {}
+        num_args_(num_args),
+        part_id_(part_id),
+        part_(part),
+        told_(*told) {}
 
-  absl::StatusOr<SplitTape> Split() {
-    MICA_RETURN_IF_ERROR(CheckLaterReads());
-    FindKept();
-    MICA_RETURN_IF_ERROR(CheckLaterWrites());
-    return SplitTape{.first = MakeFirst(),
-                     .later = MakeLater(),
-                     .kept = std::move(kept_),
-                     .states = std::move(states_),
-                     .numbers = std::move(numbers_)};
+  absl::StatusOr<SplitTape::Later> Split() {
+    MICA_RETURN_IF_ERROR(FindKept());
+    MICA_RETURN_IF_ERROR(CheckWrites());
+    return SplitTape::Later{.tape = MakeTape(),
+                            .kept = std::move(kept_),
+                            .states = std::move(states_),
+                            .numbers = std::move(numbers_)};
   }
 
  private:
-  bool IsLater(const TapeTensor& tensor) const {
+  bool IsOwn(const TapeCall& call) const { return call.later_part == part_id_; }
+  bool IsOwn(const TapeTensor& tensor) const {
     return tensor.origin == TapeOrigin::kCall && tensor.call >= 0 &&
-           tape_.calls[tensor.call].is_later;
+           IsOwn(tape_.calls[tensor.call]);
   }
 
-  absl::Status CheckLaterReads() const {
-    for (const TapeHostRead& read : tape_.host_reads) {
-      const TapeCall& call = tape_.calls[read.call];
-      if (call.is_later) return Refuse(call, "reads a number on the host");
-    }
-    return absl::OkStatus();
-  }
-
-  // What the later part reads, in the order in which it does.
-  void FindKept() {
+  // What the part reads, in the order in which it does.
+  absl::Status FindKept() {
     const auto see = [this](TapeTensorId id) { See(id); };
     for (const TapeCall& call : tape_.calls) {
-      if (!call.is_later) continue;
+      if (!IsOwn(call)) continue;
       for (const TapeValue& arg : call.args) ForEachTensor(arg, see);
     }
-    std::for_each(tape_.results.begin() + num_results_, tape_.results.end(),
-                  see);
+    for (const int32_t gradient : part_.gradients) {
+      See(tape_.results[gradient]);
+    }
+    if (!reads_others_) return absl::OkStatus();
+    return absl::UnimplementedError(
+        "a part of the backward pass reads what another one makes");
   }
 
   void See(TapeTensorId id) {
@@ -73,7 +112,12 @@ class Splitter {
         break;
       case TapeOrigin::kInput:
       case TapeOrigin::kCall:
-        if (IsMadeFirst(tensor)) Keep(id);
+        if (IsOwn(tensor)) break;
+        if (IsMadeFirst(tensor)) {
+          Keep(id);
+        } else if (!IsRoot(tensor)) {
+          reads_others_ = true;
+        }
         break;
       case TapeOrigin::kAlias:
         if (IsMadeFirst(tape_.tensors[tensor.base])) {
@@ -87,41 +131,30 @@ class Splitter {
 
   // Whether it is an argument, or made by a call of the first part.
   bool IsMadeFirst(const TapeTensor& tensor) const {
-    return tensor.origin == TapeOrigin::kCall    ? !IsLater(tensor)
-           : tensor.origin == TapeOrigin::kInput ? tensor.input < num_args_
-                                                 : false;
+    if (tensor.origin == TapeOrigin::kInput) return tensor.input < num_args_;
+    return tensor.origin == TapeOrigin::kCall &&
+           (tensor.call < 0 || tape_.calls[tensor.call].later_part < 0);
+  }
+
+  bool IsRoot(const TapeTensor& tensor) const {
+    return tensor.origin == TapeOrigin::kInput &&
+           std::find(part_.roots.begin(), part_.roots.end(), tensor.input) !=
+               part_.roots.end();
   }
 
   void AddNumber(int32_t id) {
-    if (!numbers_by_id_.try_emplace(id, numbers_.size()).second) return;
-    const std::vector<int32_t>& told = tape_.host_results;
-    const auto known = std::find(told.begin(), told.end(), id);
-    if (known == told.end()) further_numbers_.push_back(id);
-    const size_t index = known == told.end()
-                             ? told.size() + further_numbers_.size() - 1
-                             : static_cast<size_t>(known - told.begin());
-    numbers_.push_back(static_cast<int32_t>(index));
+    if (numbers_by_id_.try_emplace(id, numbers_.size()).second) {
+      numbers_.push_back(told_.Number(id));
+    }
   }
 
   void Keep(TapeTensorId id) {
     const TapeTensor& tensor = tape_.tensors[id];
     ids_.push_back(id);
-    if (tensor.origin == TapeOrigin::kInput) {
-      kept_.push_back({.is_result = false, .index = tensor.input});
-      return;
-    }
-    const auto end = tape_.results.begin() + num_results_;
-    const auto known = std::find(tape_.results.begin(), end, id);
-    if (known != end) {
-      kept_.push_back(
-          {.is_result = true,
-           .index = static_cast<int32_t>(known - tape_.results.begin())});
-      return;
-    }
-    kept_.push_back({.is_result = true,
-                     .index = static_cast<int32_t>(num_results_ +
-                                                   further_results_.size())});
-    further_results_.push_back(id);
+    const bool is_result = tensor.origin != TapeOrigin::kInput;
+    kept_.push_back(
+        {.is_result = is_result,
+         .index = is_result ? told_.Result(id) : int32_t{tensor.input}});
   }
 
   void AddState(TapeTensorId id) {
@@ -129,18 +162,18 @@ class Splitter {
     states_.push_back(static_cast<int32_t>(at - tape_.states.begin()));
   }
 
-  absl::Status CheckLaterWrites() const {
-    absl::flat_hash_set<int32_t> own;  // Memories that later calls alone made.
+  absl::Status CheckWrites() const {
+    absl::flat_hash_set<int32_t> own;  // Memories that its calls alone made.
     for (const TapeTensor& tensor : tape_.tensors) {
-      if (IsLater(tensor)) own.insert(tensor.storage);
+      if (IsOwn(tensor)) own.insert(tensor.storage);
     }
     for (const TapeTensor& tensor : tape_.tensors) {
-      if (!IsLater(tensor) && tensor.origin != TapeOrigin::kAlias) {
+      if (!IsOwn(tensor) && tensor.origin != TapeOrigin::kAlias) {
         own.erase(tensor.storage);
       }
     }
     for (const TapeCall& call : tape_.calls) {
-      if (!call.is_later) continue;
+      if (!IsOwn(call)) continue;
       bool is_own = true;
       for (const int32_t arg : call.mutated_args) {
         ForEachTensor(call.args[arg], [&](TapeTensorId id) {
@@ -152,34 +185,14 @@ class Splitter {
     return absl::OkStatus();
   }
 
-  Tape Part(bool is_later) const {
-    Tape part = tape_;
-    absl::flat_hash_set<int32_t> others;
-    for (size_t i = 0; i < tape_.calls.size(); ++i) {
-      if (tape_.calls[i].is_later != is_later) {
-        others.insert(static_cast<int32_t>(i));
-      }
-    }
-    if (is_later) part.host_values.clear();
-    DropCalls(part, others);
-    return part;
-  }
-
-  Tape MakeFirst() const {
-    Tape part = Part(/*is_later=*/false);
-    part.inputs.resize(num_args_);
-    part.results.resize(num_results_);
-    part.results.insert(part.results.end(), further_results_.begin(),
-                        further_results_.end());
-    part.host_results.insert(part.host_results.end(), further_numbers_.begin(),
-                             further_numbers_.end());
-    return part;
-  }
-
-  Tape MakeLater() const {
-    Tape part = Part(/*is_later=*/true);
+  Tape MakeTape() const {
+    Tape part = WithCallsOf(tape_, part_id_);
     absl::StrAppend(&part.name, "_backward");
-    part.inputs.erase(part.inputs.begin(), part.inputs.begin() + num_args_);
+    if (part_id_ > 0) absl::StrAppend(&part.name, part_id_ + 1);
+    part.inputs.clear();
+    for (const int32_t root : part_.roots) {
+      part.inputs.push_back(tape_.inputs[root]);
+    }
     part.inputs.insert(part.inputs.end(), ids_.begin(), ids_.end());
     for (size_t i = 0; i < part.inputs.size(); ++i) {
       TapeTensor& tensor = part.tensors[part.inputs[i]];
@@ -195,38 +208,44 @@ class Splitter {
     for (const int32_t state : states_) {
       part.states.push_back(tape_.states[state]);
     }
-    part.results.erase(
-        part.results.begin(),
-        part.results.begin() + static_cast<ptrdiff_t>(num_results_));
+    part.results.clear();
+    for (const int32_t gradient : part_.gradients) {
+      part.results.push_back(tape_.results[gradient]);
+    }
     part.mutated.clear();
     part.host_reads.clear();
     part.host_results.clear();
-    part.host_values.resize(numbers_.size());
+    PlaceNumbers(&part);
+    return part;
+  }
+
+  void PlaceNumbers(Tape* part) const {
+    part->host_values.resize(numbers_.size());
     for (const auto& [id, index] : numbers_by_id_) {
-      part.host_values[index] = {.kind = TapeHostValue::Kind::kInput,
-                                 .input = static_cast<int32_t>(index),
-                                 .name = absl::StrCat("number", index),
-                                 .value = tape_.host_values[id].value};
+      part->host_values[index] = {.kind = TapeHostValue::Kind::kInput,
+                                  .input = static_cast<int32_t>(index),
+                                  .name = absl::StrCat("number", index),
+                                  .value = tape_.host_values[id].value};
     }
-    for (TapeTensor& tensor : part.tensors) {
+    for (TapeTensor& tensor : part->tensors) {
       const auto it = numbers_by_id_.find(tensor.host_value);
       tensor.host_value =
           it == numbers_by_id_.end() ? -1 : static_cast<int32_t>(it->second);
     }
-    return part;
   }
 
   const Tape& tape_;
-  const int32_t num_args_;
-  const size_t num_results_;
+  const int num_args_;
+  const int32_t part_id_;
+  const LaterPart& part_;
+  Told& told_;
+  bool reads_others_ = false;
   absl::flat_hash_set<TapeTensorId> seen_;
   std::vector<TapeTensorId> ids_;  // Of `kept_`.
   std::vector<SplitTape::Kept> kept_;
-  std::vector<TapeTensorId> further_results_;
   std::vector<int32_t> states_;
   absl::flat_hash_map<int32_t, size_t> numbers_by_id_;
   std::vector<int32_t> numbers_;
-  std::vector<int32_t> further_numbers_;
 };
 
 }  // namespace
@@ -250,9 +269,27 @@ void DropCalls(Tape& tape, const absl::flat_hash_set<int32_t>& dead) {
   }
 }
 
-absl::StatusOr<SplitTape> SplitAtBackward(const Tape& tape, int num_roots,
-                                          int num_gradients) {
-  return Splitter(tape, num_roots, num_gradients).Split();
+absl::StatusOr<SplitTape> SplitAtBackward(const Tape& tape, int num_args,
+                                          int num_results,
+                                          absl::Span<const LaterPart> parts) {
+  for (const TapeHostRead& read : tape.host_reads) {
+    const TapeCall& call = tape.calls[read.call];
+    if (call.later_part >= 0) return Refuse(call, "reads a number on the host");
+  }
+  SplitTape split;
+  Told told(tape, static_cast<size_t>(num_results));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    MICA_ASSIGN_OR_RETURN(
+        SplitTape::Later later,
+        Splitter(tape, num_args, static_cast<int32_t>(i), parts[i], &told)
+            .Split());
+    split.later.push_back(std::move(later));
+  }
+  split.first = WithCallsOf(tape, -1);
+  split.first.inputs.resize(static_cast<size_t>(num_args));
+  split.first.results = told.results();
+  split.first.host_results = told.numbers();
+  return split;
 }
 
 }  // namespace mica

@@ -33,9 +33,9 @@ class SplitTapeTest : public testing::Test {
     t_ = Call("aten.tanh", {TapeTensorRef{x_}}, 3);
     y_ = Call("aten.mul.Tensor", {TapeTensorRef{t_}, TapeTensorRef{w_}}, 4);
     d_ = Call("aten.mul.Tensor", {TapeTensorRef{g_}, TapeTensorRef{w_}}, 5);
-    Last().is_later = true;
+    Last().later_part = 0;
     dx_ = Call("aten.tanh_backward", {TapeTensorRef{d_}, TapeTensorRef{t_}}, 6);
-    Last().is_later = true;
+    Last().later_part = 0;
     maker_.tape().results = {y_, dx_};
   }
 
@@ -46,6 +46,10 @@ class SplitTapeTest : public testing::Test {
     maker_.MadeByLastCall(made);
     return made;
   }
+  absl::StatusOr<SplitTape> Split() {
+    return SplitAtBackward(maker_.tape(), 1, 1,
+                           {{.roots = {1}, .gradients = {1}}});
+  }
   TapeCall& Last() { return maker_.tape().calls.back(); }
 
   TapeMaker maker_;
@@ -53,13 +57,12 @@ class SplitTapeTest : public testing::Test {
 };
 
 TEST_F(SplitTapeTest, TheFirstPartKeepsWhatTheLaterReads) {
-  MICA_ASSERT_OK_AND_ASSIGN(const SplitTape split,
-                            SplitAtBackward(maker_.tape(), 1, 1));
+  MICA_ASSERT_OK_AND_ASSIGN(const SplitTape split, Split());
   EXPECT_THAT(split.first.results, ElementsAre(y_, t_));
-  ASSERT_EQ(split.kept.size(), 1u);
-  EXPECT_TRUE(split.kept[0].is_result);
-  EXPECT_EQ(split.kept[0].index, 1);
-  EXPECT_THAT(split.states, ElementsAre(0));
+  ASSERT_EQ(split.later[0].kept.size(), 1u);
+  EXPECT_TRUE(split.later[0].kept[0].is_result);
+  EXPECT_EQ(split.later[0].kept[0].index, 1);
+  EXPECT_THAT(split.later[0].states, ElementsAre(0));
   EXPECT_EQ(Text(split.first), R"(program @f(%x: f32[2,3]) {
   %w = variable "w" : f32[2,3]
   %0 = aten.tanh(%x) : f32[2,3]
@@ -67,7 +70,7 @@ TEST_F(SplitTapeTest, TheFirstPartKeepsWhatTheLaterReads) {
   return %1, %0
 }
 )");
-  EXPECT_EQ(Text(split.later),
+  EXPECT_EQ(Text(split.later[0].tape),
             R"(program @f_backward(%x: f32[2,3], %kept1: f32[2,3]) {
   %w = variable "w" : f32[2,3]
   %0 = aten.mul.Tensor(%x, %w) : f32[2,3]
@@ -79,20 +82,18 @@ TEST_F(SplitTapeTest, TheFirstPartKeepsWhatTheLaterReads) {
 
 TEST_F(SplitTapeTest, AResultThatIsReadIsNotKeptTwice) {
   maker_.tape().results = {t_, dx_};
-  MICA_ASSERT_OK_AND_ASSIGN(const SplitTape split,
-                            SplitAtBackward(maker_.tape(), 1, 1));
+  MICA_ASSERT_OK_AND_ASSIGN(const SplitTape split, Split());
   EXPECT_THAT(split.first.results, ElementsAre(t_));
-  EXPECT_EQ(split.kept[0].index, 0);
+  EXPECT_EQ(split.later[0].kept[0].index, 0);
 }
 
 TEST_F(SplitTapeTest, AnArgumentIsKeptAsItself) {
   maker_.tape().calls[3].args[1] = TapeTensorRef{x_};
-  MICA_ASSERT_OK_AND_ASSIGN(const SplitTape split,
-                            SplitAtBackward(maker_.tape(), 1, 1));
+  MICA_ASSERT_OK_AND_ASSIGN(const SplitTape split, Split());
   EXPECT_THAT(split.first.results, ElementsAre(y_));
-  ASSERT_EQ(split.kept.size(), 1u);
-  EXPECT_FALSE(split.kept[0].is_result);
-  EXPECT_EQ(split.kept[0].index, 0);
+  ASSERT_EQ(split.later[0].kept.size(), 1u);
+  EXPECT_FALSE(split.later[0].kept[0].is_result);
+  EXPECT_EQ(split.later[0].kept[0].index, 0);
 }
 
 TEST_F(SplitTapeTest, ANumberThatVariesIsToldAndFed) {
@@ -107,26 +108,53 @@ TEST_F(SplitTapeTest, ANumberThatVariesIsToldAndFed) {
   const auto id = static_cast<TapeTensorId>(tape.tensors.size()) - 1;
   tape.calls[1].args[1] = TapeTensorRef{id};
   tape.calls[2].args[1] = TapeTensorRef{id};
-  MICA_ASSERT_OK_AND_ASSIGN(const SplitTape split, SplitAtBackward(tape, 1, 1));
-  EXPECT_THAT(split.numbers, ElementsAre(0));
+  MICA_ASSERT_OK_AND_ASSIGN(const SplitTape split, Split());
+  EXPECT_THAT(split.later[0].numbers, ElementsAre(0));
   EXPECT_THAT(split.first.host_results, ElementsAre(0));
-  ASSERT_EQ(split.later.host_values.size(), 1u);
-  EXPECT_EQ(split.later.host_values[0].kind, TapeHostValue::Kind::kInput);
-  EXPECT_TRUE(split.later.host_results.empty());
+  ASSERT_EQ(split.later[0].tape.host_values.size(), 1u);
+  EXPECT_EQ(split.later[0].tape.host_values[0].kind,
+            TapeHostValue::Kind::kInput);
+  EXPECT_TRUE(split.later[0].tape.host_results.empty());
+}
+
+// Going back goes in two parts: through the product, then through the tanh.
+TEST_F(SplitTapeTest, PartsTakeEachTheirOwn) {
+  Tape& tape = maker_.tape();
+  const TapeTensorId root = maker_.Input({2, 3}, 9);
+  tape.calls[3].later_part = 1;
+  tape.calls[3].args[0] = TapeTensorRef{root};
+  tape.results = {y_, d_, dx_};
+  const std::vector<LaterPart> parts = {{.roots = {1}, .gradients = {1}},
+                                        {.roots = {2}, .gradients = {2}}};
+  MICA_ASSERT_OK_AND_ASSIGN(const SplitTape split,
+                            SplitAtBackward(tape, 1, 1, parts));
+  ASSERT_EQ(split.later.size(), 2u);
+  EXPECT_THAT(split.first.results, ElementsAre(y_, t_));
+  EXPECT_TRUE(split.later[0].kept.empty());
+  EXPECT_THAT(split.later[0].states, ElementsAre(0));
+  EXPECT_THAT(split.later[0].tape.results, ElementsAre(d_));
+  ASSERT_EQ(split.later[1].kept.size(), 1u);
+  EXPECT_EQ(split.later[1].kept[0].index, 1);
+  EXPECT_TRUE(split.later[1].states.empty());
+  EXPECT_THAT(split.later[1].tape.inputs, ElementsAre(root, t_));
+
+  tape.calls[3].args[0] = TapeTensorRef{d_};
+  EXPECT_THAT(SplitAtBackward(tape, 1, 1, parts).status().message(),
+              HasSubstr("reads what another one makes"));
 }
 
 TEST_F(SplitTapeTest, WhatTheLaterPartDidNotMakeItMayNotWrite) {
   maker_.tape().calls[3].mutated_args = {1};
-  EXPECT_THAT(SplitAtBackward(maker_.tape(), 1, 1).status().message(),
+  EXPECT_THAT(Split().status().message(),
               HasSubstr("aten.tanh_backward: the backward pass writes what it "
                         "didn't make"));
   maker_.tape().calls[3].mutated_args = {0};
-  MICA_EXPECT_OK(SplitAtBackward(maker_.tape(), 1, 1).status());
+  MICA_EXPECT_OK(Split().status());
 }
 
 TEST_F(SplitTapeTest, ANumberReadOnTheHostIsRefused) {
   maker_.tape().host_reads = {{.call = 3, .output = 0}};
-  EXPECT_THAT(SplitAtBackward(maker_.tape(), 1, 1).status().message(),
+  EXPECT_THAT(Split().status().message(),
               HasSubstr("reads a number on the host"));
 }
 

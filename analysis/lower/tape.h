@@ -173,8 +173,9 @@ struct TapeCall {
   // made, `is_backward`: the one whose gradients it computes.
   std::string scope;
   bool is_backward = false;
-  // Of a backward pass that comes after the run (SplitAtBackward()).
-  bool is_later = false;
+  // Which part of the backward pass that comes after the run makes it
+  // (SplitAtBackward()); -1 for a call of the run itself.
+  int32_t later_part = -1;
 
   bool is_nondeterministic_seeded = false;  // Draws random numbers.
   bool has_dynamic_output_shape = false;    // nonzero, masked_select, unique.

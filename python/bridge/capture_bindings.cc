@@ -7,12 +7,12 @@
 
 #include "python/bridge/bindings.h"
 #include "python/bridge/status.h"
-#include "python/capture/compiled.h"
-#include "python/capture/dynamic_sizes.h"
-#include "python/capture/module_scopes.h"
-#include "python/capture/purity.h"
-#include "python/capture/recorder.h"
-#include "python/capture/stance.h"
+#include "python/capture/guards/dynamic_sizes.h"
+#include "python/capture/known/purity.h"
+#include "python/capture/serve/compiled.h"
+#include "python/capture/serve/stance.h"
+#include "python/torch_side/recorder/module_scopes.h"
+#include "python/torch_side/recorder/recorder.h"
 
 namespace mica {
 namespace {
@@ -83,8 +83,25 @@ void BindCapture(nb::module_& m) {
         nb::arg("mica_dir"));
   BindStance(m);
   PyObject* type = MakeCompiledType();
-  if (type == nullptr) throw nb::python_error();
+  if (type == nullptr || CompiledFunctionType() == nullptr ||
+      CompiledModuleType() == nullptr) {
+    throw nb::python_error();
+  }
   m.attr("Compiled") = nb::steal(type);
+  m.attr("CompiledFunction") =
+      nb::borrow(reinterpret_cast<PyObject*>(CompiledFunctionType()));
+  m.attr("CompiledModule") =
+      nb::borrow(reinterpret_cast<PyObject*>(CompiledModuleType()));
+  m.def("make_compiled", [](const nb::args& args) {
+    PyObject* made = MakeCompiledFromPython(args.ptr());
+    if (made == nullptr) throw nb::python_error();
+    return nb::steal(made);
+  });
+  m.def("finish_module_class", [](nb::handle type) {
+    if (!FinishModuleClass(type.ptr())) {
+      throw nb::type_error("wants a class of compiled modules");
+    }
+  });
 }
 
 }  // namespace mica

@@ -4,11 +4,13 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
 #include "executor/executor.h"
 #include "framework/base/status.h"
 #include "kernels/all.h"
@@ -20,6 +22,7 @@
 #include "python/bridge/signals.h"
 #include "python/bridge/status.h"
 #include "python/bridge/tensors.h"
+#include "python/capture/progress.h"
 
 namespace mica {
 namespace {
@@ -93,6 +96,11 @@ std::vector<nb::object> Run(PyExecutor& self, const PyProgram& program,
   {
     self.is_running = true;
     const absl::Cleanup done = [&] { self.is_running = false; };
+    std::optional<Progress> progress;
+    if (self.executor->num_prepared() == 0) {
+      progress.emplace(absl::StrCat("first run of ", program.program->name()));
+      Progress::SetPhase("planning, packing and running");
+    }
     SignalScope signals(keep);
     run = self.executor->Run(program.program, ViewsOf(feed, "feed"),
                              ViewsOf(variables, "variable"), fetch_list);

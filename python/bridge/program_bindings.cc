@@ -10,6 +10,7 @@
 
 #include "framework/ir/control_flow.h"
 #include "framework/text/text.h"
+#include "kernels/cpu/simd_table.h"
 #include "ops/all.h"
 #include "python/bridge/bindings.h"
 #include "python/bridge/program_parts.h"
@@ -92,6 +93,7 @@ std::map<std::string, std::string> RegisteredOps() {
 
 void BindProgram(nb::module_& m) {
   m.def("registered_ops", &RegisteredOps);
+  m.def("instruction_set", [] { return std::string(cpu::Simd().name); });
   nb::class_<PyProgram>(m, "Program")
       .def_static("parse", &Parse, nb::arg("text"))
       .def("__str__",

@@ -33,22 +33,6 @@ constexpr std::array<std::pair<c10::ScalarType, DType>, kNumDTypes> kDTypes = {{
     {c10::ScalarType::ComplexDouble, DType::kC128},
 }};
 
-// In one pass: zero times a number is zero if that is finite, else NaN.
-template <typename T>
-bool AreFinite(const T* numbers, int64_t count) {
-  constexpr int64_t kLanes = 16;  // Sums apart from each other, for vectors.
-  T sums[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (int64_t lane = 0; lane < kLanes; ++lane) {
-      sums[lane] += numbers[i + lane] * T{0};
-    }
-  }
-  for (; i < count; ++i) sums[0] += numbers[i] * T{0};
-  for (int64_t lane = 1; lane < kLanes; ++lane) sums[0] += sums[lane];
-  return sums[0] == T{0};
-}
-
 }  // namespace
 
 std::optional<DType> ToDType(c10::ScalarType type) {
@@ -110,18 +94,6 @@ at::Tensor BorrowedTensor(void* data, const TensorType& type) {
                        c10::IntArrayRef(type.dims.data(), type.dims.size()),
                        c10::IntArrayRef(strides.data(), strides.size()),
                        at::TensorOptions().dtype(ToScalarType(type.dtype)));
-}
-
-bool IsFinite(const at::Tensor& tensor) {
-  if (tensor.is_non_overlapping_and_dense()) {
-    if (tensor.scalar_type() == c10::ScalarType::Float) {
-      return AreFinite(tensor.const_data_ptr<float>(), tensor.numel());
-    }
-    if (tensor.scalar_type() == c10::ScalarType::Double) {
-      return AreFinite(tensor.const_data_ptr<double>(), tensor.numel());
-    }
-  }
-  return at::isfinite(tensor).all().item<bool>();
 }
 
 at::Tensor WithLazyBits(const at::Tensor& tensor, LazyBits toggled) {

@@ -36,9 +36,6 @@ at::Tensor CopyToTorch(const Tensor& tensor);
 // A tensor over memory that must outlive it.
 at::Tensor BorrowedTensor(void* data, const TensorType& type);
 
-// True if no element is infinite or NaN.
-bool IsFinite(const at::Tensor& tensor);
-
 // torch's lazy bits: a tensor says the conjugates, or the negatives, of the
 // elements in its memory.
 struct LazyBits {

@@ -109,6 +109,37 @@ UserLine CurrentUserLine() {
   return {};
 }
 
+namespace {
+
+// True if the table of handlers of `code` has an entry for a unit of it. Each
+// entry is four numbers: where it begins, how many units it covers, where the
+// handler is, and the depth of the stack there. A number has its highest six
+// bits first, and bit 6 says that more follow.
+bool IsHandled(PyCodeObject* code, int unit) {
+  PyObject* table = code->co_exceptiontable;
+  if (table == nullptr || !PyBytes_Check(table)) return false;
+  const auto* next =
+      reinterpret_cast<const unsigned char*>(PyBytes_AS_STRING(table));
+  const auto* end = next + PyBytes_GET_SIZE(table);
+  const auto read = [&] {
+    int number = 0;
+    for (bool has_more = true; has_more && next < end; ++next) {
+      number = number << 6 | (*next & 63);
+      has_more = (*next & 64) != 0;
+    }
+    return number;
+  };
+  while (next < end) {
+    const int begin = read(), count = read();
+    read();
+    read();
+    if (unit >= begin && unit < begin + count) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::optional<FrameLine> FrameAbove(int64_t level, const PyFrameObject* outer) {
   PyFrameObject* frame = PyEval_GetFrame();
   for (; frame != nullptr && frame != outer; --level) {
@@ -137,6 +168,15 @@ void ForEachCalledModule(absl::FunctionRef<bool(PyObject*)> visit) {
     if (module != nullptr && PyCell_Check(module)) module = PyCell_GET(module);
     if (module != nullptr && !visit(module)) return;
   }
+}
+
+bool HasHandlerBelow(const PyFrameObject* outer) {
+  const Frame* end = outer == nullptr ? nullptr : outer->f_frame;
+  for (const Frame* frame = RunningFrame(); frame != nullptr && frame != end;
+       frame = CallerOf(frame)) {
+    if (IsHandled(CodeOf(frame), UnitOf(frame))) return true;
+  }
+  return false;
 }
 
 bool IsForeignTracerActive() {

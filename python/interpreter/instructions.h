@@ -49,9 +49,10 @@ enum class Act : uint8_t {
   kCompare,     // `arg`: one of Py_LT to Py_GE.
   kIs,
   kNegate,
-  kTruth,        // Of operand 1.
-  kTouch,        // Looks at operand 1.
-  kTouchSecond,  // Looks at operand 2.
+  kTruth,         // Of operand 1.
+  kTouch,         // Looks at operand 1, and may iterate over it.
+  kTouchAndTake,  // The same, and takes what it gives: its length, keys.
+  kTouchSecond,   // Looks at operand 2.
   kTouchBoth,
   kHash,          // Operand `arg` is hashed.
   kHashItems,     // The first `arg` operands are.

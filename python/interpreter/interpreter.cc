@@ -64,6 +64,8 @@ uint32_t TypeVersion(PyTypeObject* type) {
   return HasVersion(type) ? type->tp_version_tag : 0;
 }
 
+const void* VersionPlace(PyTypeObject* type) { return &type->tp_version_tag; }
+
 bool IsGenerator(PyObject* object) {
   return PyGen_Check(object) || PyCoro_CheckExact(object) ||
          PyAsyncGen_CheckExact(object);
@@ -81,12 +83,24 @@ PyObject* InstanceDict(PyObject* instance) {
   return dict == nullptr ? nullptr : *dict;
 }
 
-PyObject* SlotValue(PyObject* owner, PyObject* member) {
+PyObject** DictPlace(PyObject* instance) {
+  if ((Py_TYPE(instance)->tp_flags & Py_TPFLAGS_MANAGED_DICT) != 0) {
+    return reinterpret_cast<PyObject**>(instance) - 3;
+  }
+  return _PyObject_GetDictPtr(instance);
+}
+
+PyObject** SlotPlace(PyObject* owner, PyObject* member) {
   const PyMemberDef* def =
       reinterpret_cast<PyMemberDescrObject*>(member)->d_member;
   if (def->type != T_OBJECT_EX) return nullptr;  // Not of __slots__.
-  return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(owner) +
-                                       def->offset);
+  return reinterpret_cast<PyObject**>(reinterpret_cast<char*>(owner) +
+                                      def->offset);
+}
+
+PyObject* SlotValue(PyObject* owner, PyObject* member) {
+  PyObject** place = SlotPlace(owner, member);
+  return place == nullptr ? nullptr : *place;
 }
 
 PyRef NewInt(int64_t value) {
@@ -127,6 +141,10 @@ bool HasSlots(PyTypeObject* type) {
 PyTypeObject* SuperType(PyObject* super) {
   if (!PyObject_TypeCheck(super, &PySuper_Type)) return nullptr;
   return reinterpret_cast<SuperObject*>(super)->object_type;
+}
+
+PyObject* SuperObjectOf(PyObject* super) {
+  return reinterpret_cast<SuperObject*>(super)->object;
 }
 
 PyObject* ProxiedMapping(PyObject* proxy) {

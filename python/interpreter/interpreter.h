@@ -61,14 +61,22 @@ bool IsTorchModule(PyObject* object);
 // be; borrowed.
 void ForEachCalledModule(absl::FunctionRef<bool(PyObject*)> visit);
 
+// True if an exception that the instruction under way raises meets a handler
+// (`except`, `finally`, the end of a `with`) in the functions below `outer`.
+bool HasHandlerBelow(const PyFrameObject* outer);
+
 // True if somebody (a debugger, coverage) already traces this thread.
 bool IsForeignTracerActive();
 
 // Changes whenever the class or a base of it does; 0 if there is none now.
 uint32_t TypeVersion(PyTypeObject* type);
+// Where it lies: 8 bytes, of which nothing else changes.
+const void* VersionPlace(PyTypeObject* type);
 
 // The dict that holds an instance's attributes, or null. Borrowed.
 PyObject* InstanceDict(PyObject* instance);
+// Where the instance holds that dict; null if it can't have one.
+PyObject** DictPlace(PyObject* instance);
 
 // True for a generator, a coroutine or an asynchronous generator; for one that
 // waits in the middle of its code, with what it has to do at its end.
@@ -77,6 +85,8 @@ bool IsSuspendedGenerator(PyObject* object);
 // What a member descriptor of a class with __slots__ stands for; null if it is
 // unset or no plain slot. Borrowed.
 PyObject* SlotValue(PyObject* owner, PyObject* member);
+// Where the owner holds that; null if it is no plain slot.
+PyObject** SlotPlace(PyObject* owner, PyObject* member);
 // An int in an object of its own, though small ones are shared as a rule; null
 // without memory.
 PyRef NewInt(int64_t value);
@@ -90,6 +100,8 @@ PyTypeObject* SolidBase(PyTypeObject* type);
 bool HasSlots(PyTypeObject* type);
 // The class whose attributes super() searches, of a super object. May be null.
 PyTypeObject* SuperType(PyObject* super);
+// The object, or the class, that a super object is about. May be null.
+PyObject* SuperObjectOf(PyObject* super);
 
 // What a types.MappingProxyType shows. Borrowed.
 PyObject* ProxiedMapping(PyObject* proxy);

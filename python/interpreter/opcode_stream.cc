@@ -3,13 +3,16 @@
 // instructions on CPython 3.11; later versions announce them as step_events.h
 // says. The events come with the value stack in place.
 
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "python/interpreter/cpython.h"
+#include "python/interpreter/handing_on.h"
 #include "python/interpreter/instructions.h"
 #include "python/interpreter/step_events.h"
 #include "python/interpreter/stream.h"
@@ -70,6 +73,9 @@ class OpcodeStream final : public InterpreterStream {
         if (arg != nullptr &&
             stream->consuming_.contains(CallerOf(frame->f_frame))) {
           stream->listener_.Inspect(arg);
+        } else if (arg != nullptr &&
+                   stream->taking_.contains(CallerOf(frame->f_frame))) {
+          stream->listener_.TakeReturned(arg);
         }
         if (arg != nullptr && stream->returns_to_ != nullptr &&
             CallerOf(frame->f_frame) == stream->returns_to_) {
@@ -77,6 +83,9 @@ class OpcodeStream final : public InterpreterStream {
         }
         LeaveSteps(frame);
         frame->f_trace_lines = 1;
+        return 0;
+      case PyTrace_EXCEPTION:
+        if (stream->skipped_ == nullptr) stream->listener_.Raised();
         return 0;
       default:
         return 0;
@@ -128,6 +137,7 @@ class OpcodeStream final : public InterpreterStream {
     made_ = PyRef();
     if (returns_to_ == frame) returns_to_ = nullptr;
     if (!consuming_.empty()) consuming_.erase(frame);
+    if (!taking_.empty()) taking_.erase(frame);
     if (storing_ == frame) {
       storing_ = nullptr;
       listener_.SetStoresSum(false);
@@ -137,6 +147,7 @@ class OpcodeStream final : public InterpreterStream {
       storing_ = frame;
       listener_.SetStoresSum(true);
     }
+    if (!HandsOn(instruction)) taking_.insert(frame);
     if (instruction.is_increment) {
       const auto& increment = instructions->IncrementAt(at);
       listener_.BeginIncrement(increment.addend.get());
@@ -162,13 +173,27 @@ class OpcodeStream final : public InterpreterStream {
     return PyTuple_GET_ITEM(code->co_localsplusnames, index);
   }
 
+  // True if Python code that the step at hand may run by way of C code returns
+  // its results to the program as they are, not to that C code.
+  bool HandsOn(const Instruction& instruction) const;
   void Dispatch(const Instruction& instruction, PyCodeObject* code);
   void Binary(int operation);
   // What Python code returns to the C code of a call may be looked at there.
-  void NoteConsumer(PyObject* callable) {
-    if (listener_.IsFollowedCall(callable) || listener_.Moves(callable)) return;
+  void NoteConsumer(PyObject* callable, absl::Span<PyObject* const> args) {
+    if (listener_.IsFollowedCall(callable)) return;
+    if (listener_.Moves(callable)) {
+      bool hands_on = true;
+      for (PyObject* arg : args) hands_on &= HandsOnItems(arg, Follows());
+      if (hands_on) return;
+    }
     consuming_.insert(frame_);
   }
+  // Puts what the listener wants called in place of `*callable`.
+  void Replace(PyObject** callable) {
+    PyRef other = listener_.TakeInPlaceOfCall();
+    if (other) Py_SETREF(*callable, other.release());
+  }
+  absl::FunctionRef<bool(PyObject*)> Follows() const { return follows_; }
   void Call(int num_args, int num_above);
   void CallSplat(bool has_keywords);
   void With();
@@ -183,6 +208,9 @@ class OpcodeStream final : public InterpreterStream {
   }
 
   StreamListener& listener_;
+  const std::function<bool(PyObject*)> follows_ = [this](PyObject* callable) {
+    return listener_.IsFollowedCall(callable);
+  };
   bool started_ = false;
   absl::flat_hash_map<PyCodeObject*, std::unique_ptr<const Instructions>>
       instructions_;
@@ -196,6 +224,8 @@ class OpcodeStream final : public InterpreterStream {
   // Frames whose step at hand is in C code, which may look at what Python code
   // returns to it.
   absl::flat_hash_set<const Frame*> consuming_;
+  // The same where the step is none that calls, hashes or compares.
+  absl::flat_hash_set<const Frame*> taking_;
   // The frame whose step at hand gets what others return from C code.
   const Frame* returns_to_ = nullptr;
   // Where a sum that was announced is stored.
@@ -233,6 +263,49 @@ const char* OperatorWord(int arg) {
   }
 }
 
+bool OpcodeStream::HandsOn(const Instruction& instruction) const {
+  static PyObject* get_item = Interned("__getitem__");
+  static PyObject* set_item = Interned("__setitem__");
+  static PyObject* del_item = Interned("__delitem__");
+  switch (instruction.act) {
+    case Act::kLoadItem:
+      return HasPythonMethod(Peek(2), get_item);
+    case Act::kStoreItem:
+      return HasPythonMethod(Peek(2), set_item);
+    case Act::kDeleteItem:
+      return HasPythonMethod(Peek(2), del_item);
+    case Act::kLoadSlice:
+      return HasPythonMethod(Peek(3), get_item);
+    case Act::kStoreSlice:
+      return HasPythonMethod(Peek(3), set_item);
+    case Act::kBinary:
+      return HandsOnResult(Peek(2), Peek(1));
+    case Act::kCompare:
+      // object.__ne__() asks __eq__() and takes the contrary.
+      return instruction.arg != Py_NE && HandsOnResult(Peek(2), Peek(1));
+    case Act::kNegate:
+      return HandsOnResult(Peek(1), Peek(1));
+    case Act::kTouch:  // Mostly iteration.
+      return HandsOnItems(Peek(1), Follows());
+    case Act::kTouchSecond:
+      return HandsOnItems(Peek(2), Follows());
+    case Act::kTouchBoth:
+      return HandsOnResult(Peek(2), Peek(1));
+    case Act::kTruth:
+    case Act::kTouchAndTake:
+    case Act::kFormat:
+    case Act::kHash:
+    case Act::kHashItems:
+    case Act::kHashKeys:
+    case Act::kHashAll:
+    case Act::kContains:
+      return false;
+    default:
+      // Attributes, calls, contexts and what runs no Python code.
+      return true;
+  }
+}
+
 void OpcodeStream::Dispatch(const Instruction& instruction,
                             PyCodeObject* code) {
   const int arg = instruction.arg;
@@ -251,7 +324,7 @@ void OpcodeStream::Dispatch(const Instruction& instruction,
       listener_.Store(nullptr, Peek(1));
       return listener_.WriteGlobal(frame_->f_globals, Name(code, arg));
     case Act::kDeleteGlobal:
-      return listener_.ReadGlobal(frame_->f_globals, nullptr, Name(code, arg));
+      return listener_.RemoveItem(frame_->f_globals, Name(code, arg));
     case Act::kLoadName:
       return LoadName(frame_->f_locals, Name(code, arg));
     case Act::kLoadFromDictOrGlobal:
@@ -314,6 +387,7 @@ void OpcodeStream::Dispatch(const Instruction& instruction,
     case Act::kNegate:
       return listener_.Negate(Peek(1));
     case Act::kTouch:
+    case Act::kTouchAndTake:
       return listener_.Touch(Peek(1));
     case Act::kTruth:
       return listener_.TestTruth(Peek(1));
@@ -375,10 +449,12 @@ void OpcodeStream::Call(int num_args, int num_above) {
   PyObject* callable = kCallableIsFirst || below != nullptr ? below : above;
   const bool is_method = (kCallableIsFirst ? above : below) != nullptr;
   const int count = num_args + (is_method ? 1 : 0);
-  NoteConsumer(callable);
-  listener_.Call(callable,
-                 {top_ - num_above - count, static_cast<size_t>(count)},
-                 std::exchange(keyword_names_, nullptr));
+  const absl::Span<PyObject* const> args(top_ - num_above - count,
+                                         static_cast<size_t>(count));
+  NoteConsumer(callable, args);
+  listener_.Call(callable, args, std::exchange(keyword_names_, nullptr));
+  const int place = kCallableIsFirst || below != nullptr ? 2 : 1;
+  Replace(&top_[-(num_above + num_args + place)]);
 }
 
 void OpcodeStream::CallSplat(bool has_keywords) {
@@ -386,7 +462,7 @@ void OpcodeStream::CallSplat(bool has_keywords) {
   const int num_keywords = has_keywords ? 1 : 0;
   PyObject* positional = Peek(num_keywords + 1);
   PyObject* callable = Peek(num_keywords + (kCallableIsFirst ? 3 : 2));
-  NoteConsumer(callable);
+  NoteConsumer(callable, {&positional, 1});
   listener_.Touch(positional);
   std::vector<PyObject*> args;
   if (PyTuple_Check(positional) || PyList_Check(positional)) {
@@ -415,6 +491,7 @@ void OpcodeStream::CallSplat(bool has_keywords) {
     }
   }
   listener_.Call(callable, args, names.get());
+  Replace(&top_[-(num_keywords + (kCallableIsFirst ? 3 : 2))]);
 }
 
 void OpcodeStream::LoadSuperAttribute(PyObject* name, bool is_own) {

@@ -79,13 +79,14 @@ Instruction Decode(int opcode, int arg) {
     case FOR_ITER:
     case UNPACK_SEQUENCE:
     case UNPACK_EX:
-    case GET_LEN:
     case MATCH_MAPPING:
     case MATCH_SEQUENCE:
     case LIST_EXTEND:
+      return as(Act::kTouch);
+    case GET_LEN:
     case DICT_UPDATE:
     case DICT_MERGE:
-      return as(Act::kTouch);
+      return as(Act::kTouchAndTake);
     case BUILD_MAP:
       return as(Act::kHashKeys);
     case BUILD_SET:

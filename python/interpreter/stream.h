@@ -105,12 +105,20 @@ class StreamListener {
   virtual void Touch(PyObject* object) = 0;
   // C code gets `object`, and what it holds.
   virtual void TouchDeep(PyObject* object) = 0;
+  // Python code gave `object` to C code that the step at hand runs, and that
+  // may do anything with it: takes its length, adds it, asks whether it's true.
+  virtual void TakeReturned(PyObject* /*object*/) {}
   // The step before gave `object`, which the collector doesn't track.
   virtual void AddYoung(PyObject* object) = 0;
 
   // `keyword_names` is a tuple, of the last arguments, or null.
   virtual void Call(PyObject* callable, absl::Span<PyObject* const> args,
                     PyObject* keyword_names) = 0;
+  // What is to be called in place of what Call() was just told of; null for
+  // that itself.
+  virtual PyRef TakeInPlaceOfCall() { return PyRef(); }
+  // The step at hand raises.
+  virtual void Raised() {}
   // Whether a call leads to Python code, whatever its arguments are.
   virtual bool IsFollowedCall(PyObject* callable) = 0;
   // Whether C code that is called only hands on what it gets, and doesn't look

@@ -14,7 +14,7 @@ over micro-batches; `mica.capture` gives the Program of a call.
 `torch.compile(model, backend="mica")` leaves the watching to Dynamo and runs
 its graphs.
 
-Environment:
+Environment, of which `mica.options.set` sets the same from Python:
   MICA_NUM_THREADS: Threads of one op, or of the queue; by default torch's
     setting.
   MICA_QUEUE: If 0, ops run one after the other, each on MICA_NUM_THREADS
@@ -31,10 +31,14 @@ Environment:
   MICA_TRACE: A file. What the engine does until the process ends is written
     there, as by `mica.trace`.
   MICA_LOGS: A comma-separated choice of guards, recompiles and graph.
+  MICA_PROGRESS: If 0, a capture that takes over a second isn't told of at a
+    terminal.
   MICA_DISABLE: If 1, compiled callables run eagerly.
   MICA_CACHE_DIR: Where Plans are kept on disk, all of them; by default those
     that took long, in $XDG_CACHE_HOME/mica or ~/.cache/mica. See `mica cache`.
   MICA_PLAN_CACHE: If 0, no Plans are kept on disk.
+  MICA_SIMD: v3 holds kernels to AVX2 on machines with AVX-512. It has to be set
+    before the process begins, as has MICA_TRACE.
 
 A compiled callable raises what the program raises. `Executor` and `Program`
 raise ValueError for what is wrong with a program or a feed, LookupError for a
@@ -55,20 +59,21 @@ _mica.init_capture(
     os.path.dirname(os.path.abspath(__file__)),
 )
 
+from mica import options  # noqa: E402
 from mica.annotate import annotate, annotate_own, disable  # noqa: E402
-from mica.backend import register as _register  # noqa: E402
+from mica.backends.dynamo import register as _register  # noqa: E402
 from mica.captured import capture  # noqa: E402
 from mica.compile import compile, reset  # noqa: E402
 from mica.dynamic import mark_dynamic  # noqa: E402
-from mica.errors import CaptureError, CheckError  # noqa: E402
-from mica.executor import Executor  # noqa: E402
+from mica.errors import CaptureError, CheckError, MicaWarning  # noqa: E402
 from mica.explain import Explanation, explain  # noqa: E402
-from mica.export import export  # noqa: E402
 from mica.fx import to_fx  # noqa: E402
-from mica.load import Loaded, load  # noqa: E402
-from mica.program import Program  # noqa: E402
-from mica.records import Claim, Record, records  # noqa: E402
-from mica.schedule import Schedule  # noqa: E402
+from mica.programs.executor import Executor  # noqa: E402
+from mica.programs.program import Program  # noqa: E402
+from mica.programs.records import Claim, Record, records  # noqa: E402
+from mica.programs.schedule import Schedule  # noqa: E402
+from mica.saved.export import export  # noqa: E402
+from mica.saved.load import Loaded, load  # noqa: E402
 from mica.stance import stance  # noqa: E402
 from mica.trace import trace, trace_whole_process  # noqa: E402
 
@@ -84,6 +89,7 @@ __all__ = [
     "Executor",
     "Explanation",
     "Loaded",
+    "MicaWarning",
     "Program",
     "Record",
     "Schedule",
@@ -95,6 +101,7 @@ __all__ = [
     "export",
     "load",
     "mark_dynamic",
+    "options",
     "records",
     "reset",
     "stance",

@@ -3,86 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-import time
 from collections.abc import Sequence
 
-from mica import _mica
-
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-
-
-def _size(text: str) -> int:
-    match = re.fullmatch(r"(\d+)([kmg]?)b?", text.lower())
-    if match is None:
-        raise argparse.ArgumentTypeError(
-            f"wants a size such as 64M, got {text!r}"
-        )
-    return int(match[1]) * _UNITS[match[2]]
+from mica.commands import cache, doctor, explain_script, run_program
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="mica")
-    rooms = parser.add_subparsers(dest="room", required=True)
-    cache = rooms.add_parser("cache", help="the Plans that are kept on disk")
-    actions = cache.add_subparsers(dest="action", required=True)
-    listing = actions.add_parser("list", help="each Plan, latest use last")
-    prune = actions.add_parser(
-        "prune", help="remove the Plans that weren't used for longest"
+    parser = argparse.ArgumentParser(
+        prog="mica", description="A static-graph runtime for PyTorch programs."
     )
-    prune.add_argument(
-        "--max-size",
-        type=_size,
-        default=0,
-        help="what the rest may take, for example 64M; 0 removes all",
-    )
-    verify = actions.add_parser(
-        "verify", help="check each file; exit 1 if one is damaged"
-    )
-    verify.add_argument(
-        "--remove",
-        action="store_true",
-        help="remove the damaged ones and those of other builds",
-    )
-    for action in (listing, prune, verify):
-        action.add_argument(
-            "--folder", help="instead of the one that Mica uses"
-        )
+    words = parser.add_subparsers(dest="word", required=True)
+    for command in (doctor, explain_script, run_program, cache):
+        command.add_parser(words)
     return parser
-
-
-def _list(folder: str) -> int:
-    entries = _mica.cache_list(folder)
-    for entry in entries:
-        used = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.used))
-        print(
-            f"{entry.name}  {entry.bytes:>10}  {used}  "
-            f"{entry.program or '-'}  [{entry.state}]"
-        )
-    total = sum(entry.bytes for entry in entries)
-    print(f"{len(entries)} Plans, {total} bytes in {folder}")
-    return 0
-
-
-def _prune(folder: str, max_bytes: int) -> int:
-    print(f"freed {_mica.cache_prune(folder, max_bytes)} bytes in {folder}")
-    return 0
-
-
-def _verify(folder: str, remove: bool) -> int:
-    entries = _mica.cache_list(folder)
-    damaged = [e for e in entries if e.state not in ("ok", "other build")]
-    others = [e for e in entries if e.state == "other build"]
-    for entry in damaged:
-        print(f"{entry.name}: {entry.state}")
-    for entry in (*damaged, *others) if remove else ():
-        _mica.cache_remove(folder, entry.name)
-    print(
-        f"{len(entries)} Plans: {len(damaged)} damaged, "
-        f"{len(others)} of other builds{', both removed' if remove else ''}"
-    )
-    return 1 if damaged and not remove else 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -91,16 +25,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
       arguments: What follows `mica`; by default the process's.
     Returns:
-      The exit status: 0, or 1 where something is wrong.
+      The exit status: 0, 1 where something is wrong, 2 where the arguments
+      are; of `mica explain`, what the script ends with.
     """
     options = _parser().parse_args(arguments)
     try:
-        folder = options.folder or _mica.cache_folder()
-        if options.action == "list":
-            return _list(folder)
-        if options.action == "prune":
-            return _prune(folder, options.max_size)
-        return _verify(folder, options.remove)
-    except (ValueError, RuntimeError) as error:
+        status: int = options.run(options)
+    except (OSError, ValueError, LookupError, RuntimeError) as error:
         print(f"mica: {error}", file=sys.stderr)
         return 1
+    return status

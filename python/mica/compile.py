@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import os
+import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast, overload
 
-from mica import _mica
+import torch
+
+from mica import _mica, options
+from mica.backends.outside import Backend, make_runner
 from mica.errors import CaptureError
 from mica.options import default_num_streams, default_num_threads, default_queue
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-# Of a torch.fx.GraphModule and its example inputs.
-Backend = Callable[..., Callable[..., Any]]
-
 _MAX_RECORDS = 16
 
-_compiled: weakref.WeakSet[_mica.Compiled] = weakref.WeakSet()
+# By id: those of one module are equal.
+_compiled: weakref.WeakValueDictionary[int, _mica.Compiled] = (
+    weakref.WeakValueDictionary()
+)
+
+# Those that `keep_compiled` keeps alive; None while nobody asks.
+_kept: list[_mica.Compiled] | None = None
 
 
 @overload
@@ -57,28 +64,27 @@ def compile(
     recorded: it runs eagerly, and `explain` tells why. Results are new at
     each call; exceptions are those of `fn`.
 
-    Usable as a decorator, with or without arguments, also of methods. A
-    compiled module passes its module's attributes on; `eval()`, `to()` and
-    their like return the compiled module.
+    Usable as a decorator, with or without arguments, also of methods. Of a
+    class of modules it compiles `forward`, in place, for all instances.
+
+    A compiled module is a `torch.nn.Module`, and an instance of the module's
+    own class: state, hooks and attributes are shared with the module inside,
+    under the same names. Copies, pickled ones too, are compiled anew.
 
     Args:
-      fn: A function, a method or a torch.nn.Module.
+      fn: A function, a method, a torch.nn.Module or a class of them.
       frozen: The parameters and buffers keep their values, so that packed and
-        folded copies of them may be kept. Writes that torch's version counters
-        see, those of batch norm to its running statistics, steps of torch's
-        fused optimizers, and parameters that are moved, are noticed and make
-        new copies. Writes through `Tensor.data`, or through numpy, may go
-        unnoticed: that there are none is the caller's promise.
+        folded copies of them may be kept. Writes that torch knows of are
+        noticed and make new copies. Writes through `Tensor.data`, or through
+        numpy, may go unnoticed: that there are none is the caller's promise.
       fullgraph: Raise instead of running eagerly for good.
       exact: Every operator that computes runs ATen's own kernel, so that
-        results are eager's bit for bit. Mica's kernels round elsewhere; a
-        network that makes much of little differences shows it.
+        results are eager's bit for bit.
       backend: Another compiler, by torch.compile's convention:
         `backend(module, example_inputs)` takes a torch.fx.GraphModule of ATen
         calls, functional and below autograd, and gives a callable of such
-        inputs that returns what the module returns. Mica keeps to itself the
-        guards, and all effects: it writes what changes in place. If the
-        backend raises, that is a reason to run eagerly.
+        inputs that returns what the module returns. Guards and effects stay
+        Mica's. If the backend raises, that is a reason to run eagerly.
     Returns:
       A callable with the arguments and results of `fn`.
     Raises:
@@ -87,44 +93,62 @@ def compile(
       TypeError: `fn` or `backend` can't be called.
       ValueError: `frozen` with a `backend`: that is Mica's own.
     """
+    chosen: dict[str, Any] = {"frozen": frozen, "fullgraph": fullgraph}
+    chosen |= {"backend": backend, "exact": exact}
     if fn is None:
-        return lambda inner: compile(
-            inner,
-            frozen=frozen,
-            fullgraph=fullgraph,
-            exact=exact,
-            backend=backend,
-        )
-    if backend is not None and frozen:
+        return lambda inner: cast(_F, _compile(inner, chosen))
+    return cast(_F, _compile(fn, chosen))
+
+
+def _compile(fn: Any, arguments: dict[str, Any]) -> Any:
+    backend: Backend | None = arguments["backend"]
+    if backend is not None and arguments["frozen"]:
         raise ValueError("mica.compile: frozen is no option of a backend")
     if backend is not None and not callable(backend):
         raise TypeError(f"mica.compile: wants a backend, got {backend!r}")
     if not callable(fn):
         raise TypeError(f"mica.compile: wants a callable, got {type(fn)}")
     if isinstance(fn, _mica.Compiled):
-        fn = cast(_F, fn.__wrapped__)
-    compiled = _mica.Compiled(
+        fn = fn.__wrapped__
+    if isinstance(fn, type) and issubclass(fn, torch.nn.Module):
+        inner = fn.forward
+        if not isinstance(inner, (types.FunctionType, _mica.Compiled)):
+            raise TypeError(f"mica.compile: {fn} has no forward to compile")
+        fn.forward = _compile(inner, arguments)
+        return fn
+    compiled = _mica.make_compiled(
         fn,
+        arguments,
         CaptureError,
-        frozen,
-        fullgraph,
-        exact,
-        os.environ.get("MICA_DISABLE", "0") not in ("", "0"),
+        arguments["frozen"],
+        arguments["fullgraph"],
+        arguments["exact"],
+        options.get("disable"),
         default_num_threads(),
         default_num_streams(),
         default_queue(),
         _MAX_RECORDS,
-        os.environ.get("MICA_LOGS", ""),
-        None if backend is None else _runner_maker(backend),
+        options.get("logs"),
+        None if backend is None else functools.partial(make_runner, backend),
     )
-    _compiled.add(compiled)
-    return cast(_F, compiled)
+    _compiled[id(compiled)] = compiled
+    if _kept is not None:
+        _kept.append(compiled)
+    return compiled
 
 
-def _runner_maker(backend: Backend) -> Callable[..., Any]:
-    from mica import outside
+@contextlib.contextmanager
+def keep_compiled() -> Iterator[list[_mica.Compiled]]:
+    """Keeps alive what is compiled in the block, for `mica explain`.
 
-    return functools.partial(outside.make_runner, backend)
+    Gives what was compiled so far, in order; it grows.
+    """
+    global _kept
+    before, _kept = _kept, []
+    try:
+        yield _kept
+    finally:
+        _kept = before
 
 
 def reset(compiled: Callable[..., Any] | None = None) -> None:
@@ -136,7 +160,7 @@ def reset(compiled: Callable[..., Any] | None = None) -> None:
       TypeError: It is something else.
     """
     if compiled is None:
-        for one in list(_compiled):
+        for one in list(_compiled.values()):
             one._mica_reset()
         return
     if not isinstance(compiled, _mica.Compiled):

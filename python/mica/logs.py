@@ -6,6 +6,10 @@ import logging
 from typing import Any
 
 
+class LogsAnError(Exception):
+    """The message can't be made: logging shows the functions under way."""
+
+
 def log_again(
     method: str,
     logger: logging.Logger,
@@ -28,6 +32,7 @@ def log_again(
       extra: Further attributes of the record.
     Raises:
       TypeError: The level of `log` is no int, or the message is missing.
+      LogsAnError: The message doesn't fit what it is to be filled with.
     """
     if method == "log":
         level, *args_of_message = args
@@ -49,4 +54,9 @@ def log_again(
         func=function,
         extra=extra,
     )
+    if values:
+        try:
+            record.getMessage()
+        except Exception:
+            raise LogsAnError from None
     logger.handle(record)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mica import _mica, check
+from mica import _mica
+from mica.checking import check
 
 Stance = Literal["default", "force_eager", "fail_on_recompile", "check"]
 

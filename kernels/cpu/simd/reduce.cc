@@ -54,6 +54,12 @@ MICA_INLINE T ReduceSome(const T* x, int64_t n) {
   return acc[0];
 }
 
+// A sum begins at zero, as ATen's: that of negative zeros is a positive one.
+template <typename T, template <typename> class Op>
+MICA_INLINE T FromZero(T reduced) {
+  return std::is_same_v<Op<T>, SumOp<T>> ? reduced + T{} : reduced;
+}
+
 template <typename T, template <typename> class Op>
 void ReduceRows(const void* x, void* out, int64_t rows, int64_t n) {
   const T* in = static_cast<const T*>(x);
@@ -70,7 +76,7 @@ void ReduceRows(const void* x, void* out, int64_t rows, int64_t n) {
       }
       to[r] = static_cast<T>(sum);
     } else {
-      to[r] = ReduceSome<T, Op>(in, n);
+      to[r] = FromZero<T, Op>(ReduceSome<T, Op>(in, n));
     }
   }
 }
@@ -111,7 +117,7 @@ void ReduceColumns(const void* x, void* out, int64_t rows, int64_t n) {
       }
       for (int j = 0; j < width; ++j) acc[j] = static_cast<T>(sum[j]);
     }
-    for (int j = 0; j < width; ++j) to[c + j] = acc[j];
+    for (int j = 0; j < width; ++j) to[c + j] = FromZero<T, Op>(acc[j]);
   }
 }
 

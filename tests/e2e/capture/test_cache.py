@@ -215,7 +215,7 @@ def test_guards_tell_what_they_protect_and_where():
     assert scale.line == f"{__file__}:{Net.forward.__code__.co_firstlineno + 3}"
     assert graph.promotions == ["rate"]
     assert len(graph.guards) == len(graph.claims)
-    text = str(told)
+    text = told.details()
     assert "which arguments are one object:" in text
     assert "numbers that vary: rate" in text
     assert "sets seen" in text

@@ -200,13 +200,12 @@ def test_a_warning_of_the_callers_line():
         return a + 1
 
     compiled = mica.compile(f)
-    lines = []
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         for _ in range(3):
             compiled(X)
             compiled(X)
-    lines = {w.lineno for w in seen}
+    lines = {w.lineno for w in seen if w.category is UserWarning}
     assert len(lines) == 2
 
 
@@ -353,8 +352,8 @@ def logs_in_its_own_way(a):
 @pytest.mark.parametrize(
     ("f", "hits"),
     [
-        (logs, 5),
-        (logs_by_an_adapter, 5),
+        (logs, 5),  # Reads nothing that the handler could have changed.
+        (logs_by_an_adapter, 0),
         (logs_its_stack, 0),
         (logs_in_its_own_way, 0),
     ],

@@ -95,7 +95,7 @@ a: a.unique().numel() + a | X | X | X * 0 | X => chch
 a: a.isnan().any().item() or a + 1 | X | X | X * float("nan") | X => chch
 a: a.equal(X) and a + 1 | X | X | Y | X => chch
 a: torch.equal(a, Y) or a + 1 | X | X | Y | X => chch
-a: torch.allclose(a, X) and a + 1 | X | X | Y | X => epep
+a: torch.allclose(a, X) and a + 1 | X | X | Y | X => chch
 a: (a == X).all() and a + 1 | X | X | Y | X => chch
 a: a in [1, 2] if a.numel() == 1 else a | X | X | X[0, 1] | X[0, 3] => chcc
 a: X[0] in a and a + 1 | X | X | Y => chc

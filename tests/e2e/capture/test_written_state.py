@@ -62,7 +62,7 @@ def test_a_tensor_kept_on_the_module():
     [graph] = report(compiled).graphs
     [effect] = graph.effects
     assert effect.startswith("sets seen (")
-    assert "effects:" in str(report(compiled))
+    assert "effects:" in report(compiled).details()
 
 
 def test_what_is_kept_is_what_is_returned():

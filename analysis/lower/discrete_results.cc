@@ -1,0 +1,117 @@
+#include "analysis/lower/discrete_results.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+
+namespace mica {
+namespace {
+
+// Which of equal values is met first depends on the algorithm.
+constexpr absl::string_view kOrders[] = {"aten.argsort", "aten.kthvalue",
+                                         "aten.median",  "aten.mode",
+                                         "aten.sort",    "aten.topk"};
+
+// Which of two zeros is the larger one depends on the vector's width, and
+// whether a negative zero stays one on what it is added to.
+constexpr absl::string_view kSigns[] = {"aten.amax",
+                                        "aten.amin",
+                                        "aten.clamp.Tensor",
+                                        "aten.clamp_max.Tensor",
+                                        "aten.clamp_min.Tensor",
+                                        "aten.fmax",
+                                        "aten.fmin",
+                                        "aten.maximum",
+                                        "aten.minimum",
+                                        "aten.reflection_pad1d",
+                                        "aten.reflection_pad2d",
+                                        "aten.reflection_pad3d",
+                                        "aten.replication_pad1d",
+                                        "aten.replication_pad2d",
+                                        "aten.replication_pad3d",
+                                        "aten.scatter_reduce.two"};
+
+// Quotients in low precision are rounded before they are cut.
+constexpr absl::string_view kQuotients[] = {
+    "aten.div.Scalar_mode", "aten.div.Tensor_mode",
+    "aten.floor_divide",    "aten.fmod",
+    "aten.nan_to_num",      "aten.remainder"};
+
+// Names with an overload mean that one, others all.
+template <size_t N>
+bool IsOneOf(const absl::string_view (&names)[N], absl::string_view op) {
+  return std::any_of(names, names + N, [op](absl::string_view name) {
+    absl::string_view rest = op;
+    return absl::ConsumePrefix(&rest, name) && (rest.empty() || rest[0] == '.');
+  });
+}
+
+// "aten.sort.values" of "aten.sort_.values", which writes what that returns.
+std::string ReturningName(absl::string_view op) {
+  std::string name(op);
+  const size_t overload = name.find('.', std::string("aten.").size());
+  const size_t end = overload == std::string::npos ? name.size() : overload;
+  if (end > 0 && name[end - 1] == '_') name.erase(end - 1, 1);
+  return name;
+}
+
+// Whether a sum or a mean takes as many elements as it gives: torch adds each
+// to zero, which leaves no negative one.
+bool AddsNothing(const Tape& tape, const TapeCall& call) {
+  if (!absl::StartsWith(call.op, "aten.sum") &&
+      !absl::StartsWith(call.op, "aten.mean")) {
+    return false;
+  }
+  const auto count = [&tape](const TapeValue& value) {
+    int64_t elements = 1;
+    ForEachTensor(value, [&](TapeTensorId id) {
+      for (const int64_t size : tape.tensors[id].sizes) elements *= size;
+    });
+    return elements;
+  };
+  bool is_scalar = false;  // A loss: left to the engine.
+  ForEachTensor(call.args[0], [&](TapeTensorId id) {
+    is_scalar = tape.tensors[id].sizes.empty();
+  });
+  return !is_scalar && count(call.args[0]) == count(call.outputs[0]);
+}
+
+// Whether a tensor that the call takes has one of these dtypes.
+template <typename Predicate>
+bool TakesA(const Tape& tape, const TapeCall& call, const Predicate& is_such) {
+  bool found = false;
+  for (const TapeValue& arg : call.args) {
+    ForEachTensor(arg, [&](TapeTensorId id) {
+      const TapeTensor& tensor = tape.tensors[id];
+      found = found || is_such(tensor.dtype);
+    });
+  }
+  return found;
+}
+
+bool IsLowPrecision(absl::string_view dtype) {
+  return dtype == "bf16" || dtype == "f16";
+}
+
+bool IsFloat(absl::string_view dtype) {
+  return dtype == "f32" || dtype == "f64" || IsLowPrecision(dtype);
+}
+
+}  // namespace
+
+bool IsDiscreteInAten(const Tape& tape, const TapeCall& call) {
+  const std::string op = ReturningName(call.op);
+  if (IsOneOf(kOrders, op)) return true;
+  if (IsOneOf(kSigns, op) || absl::StartsWith(op, "aten.upsample_") ||
+      absl::StartsWith(op, "aten._upsample_") || AddsNothing(tape, call)) {
+    return TakesA(tape, call, IsFloat);
+  }
+  return IsOneOf(kQuotients, op) && TakesA(tape, call, IsLowPrecision);
+}
+
+}  // namespace mica

@@ -1,0 +1,113 @@
+#include "python/capture/effects/draws.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "python/capture/values/constants.h"
+#include "python/capture/values/numbers.h"
+
+namespace mica {
+namespace {
+
+PyRef Call(const Draw& draw) {
+  std::vector<PyObject*> args;
+  for (const PyRef& arg : draw.args) args.push_back(arg.get());
+  const Py_ssize_t num_keywords =
+      draw.keyword_names ? PyTuple_GET_SIZE(draw.keyword_names.get()) : 0;
+  return PyRef::Steal(
+      PyObject_Vectorcall(draw.callable.get(), args.data(),
+                          args.size() - static_cast<size_t>(num_keywords),
+                          draw.keyword_names.get()));
+}
+
+Miss MissOf(const Draw& draw, PyObject* got) {
+  return {
+      .kind = "draw",
+      .note = {.path = absl::StrCat("what ", draw.note.path, " gave"),
+               .at = draw.note.at},
+      .expected = draw.is_exact
+                      ? DescribeValue(draw.recorded.get())
+                      : absl::StrCat("a number, ",
+                                     TypeName(Py_TYPE(draw.recorded.get()))),
+      .got = DescribeValue(got)};
+}
+
+}  // namespace
+
+bool Draw::is_number() const {
+  return recorded && NumberOf(recorded.get()).has_value();
+}
+
+Draws::Draws(std::vector<Draw> draws) : draws_(std::move(draws)) {
+  for (Draw& draw : draws_) {
+    draw.places.clear();
+    const auto is_same = [&](const PyRef& known) {
+      return known.get() == draw.generator.get();
+    };
+    if (draw.generator &&
+        std::none_of(generators_.begin(), generators_.end(), is_same)) {
+      generators_.push_back(draw.generator);
+    }
+  }
+}
+
+Draws::Outcome Draws::Make(absl::Span<double> numbers, Made* made,
+                           Miss* miss) const {
+  for (const PyRef& generator : generators_) {
+    if (!made->states.Add(generator.get())) return Outcome::kFailed;
+  }
+  for (const Draw& draw : draws_) {
+    const PyRef value = Call(draw);
+    if (!value) {
+      made->states.EndDraws();
+      made->Undo();
+      if (PyErr_ExceptionMatches(PyExc_Exception) == 0) {
+        return Outcome::kRaised;
+      }
+      PyErr_Clear();
+      return Outcome::kFailed;
+    }
+    if (draw.kind != Draw::Kind::kGenerator) made->readings.push_back(value);
+    const bool is_same_type =
+        Py_TYPE(value.get()) == Py_TYPE(draw.recorded.get());
+    const std::optional<double> number =
+        is_same_type ? NumberOf(value.get()) : std::nullopt;
+    if (draw.is_exact ? SameValue(draw.recorded.get(), value.get())
+                      : number.has_value()) {
+      if (!draw.is_exact) numbers[draw.input] = *number;
+      continue;
+    }
+    if (miss != nullptr) *miss = MissOf(draw, value.get());
+    made->states.EndDraws();
+    made->Undo();
+    return Outcome::kMiss;
+  }
+  made->states.EndDraws();
+  return Outcome::kMade;
+}
+
+std::vector<std::string> Draws::ToText() const {
+  std::vector<std::string> lines;
+  for (const Draw& draw : draws_) {
+    const char* word = draw.kind == Draw::Kind::kGenerator ? "draws " : "asks ";
+    lines.push_back(
+        absl::StrCat(word, draw.note.path,
+                     draw.note.at.line == 0
+                         ? ""
+                         : absl::StrCat(" (", draw.note.at.ToString(), ")")));
+  }
+  return lines;
+}
+
+int Draws::Traverse(visitproc visit, void* arg) const {
+  for (const Draw& draw : draws_) {
+    Py_VISIT(draw.callable.get());
+    for (const PyRef& object : draw.args) Py_VISIT(object.get());
+    Py_VISIT(draw.generator.get());
+  }
+  for (const PyRef& generator : generators_) Py_VISIT(generator.get());
+  return 0;
+}
+
+}  // namespace mica

@@ -1,0 +1,81 @@
+// Numbers that the host draws or reads anew at each call.
+
+#ifndef MICA_PYTHON_CAPTURE_EFFECTS_DRAWS_H_
+#define MICA_PYTHON_CAPTURE_EFFECTS_DRAWS_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "python/capture/values/generators.h"
+#include "python/capture/values/guard_note.h"
+#include "python/interpreter/frame_site.h"
+#include "python/interpreter/py_ref.h"
+
+namespace mica {
+
+// A call whose outcome no guard tells: it is made again at each hit.
+struct Draw {
+  enum class Kind {
+    kGenerator,  // From a generator of random numbers, or seeds it.
+    kAsk,        // Asks the world outside; asking once more does no harm.
+    kClock,      // The same of a clock, which never says twice the same.
+  };
+  Kind kind = Kind::kGenerator;
+  PyRef callable;
+  std::vector<PyRef> args;  // Constants, objects of the state, lists of ours.
+  PyRef keyword_names;      // Of the last arguments; may be null.
+  PyRef generator;          // kGenerator.
+  GuardNote note;
+  // What it gave in the recorded run: a hit needs the same type, and where no
+  // input of the Program stands for it the same value.
+  PyRef recorded;
+  bool is_exact = true;
+  int input = -1;     // In HostInputs; -1 if exact.
+  FrameSites places;  // While recording.
+
+  bool is_number() const;
+};
+
+// The draws of a record, in the program's order. Immutable once it is made.
+class Draws {
+ public:
+  Draws() = default;
+  // `draws` have their inputs.
+  explicit Draws(std::vector<Draw> draws);
+  bool empty() const { return draws_.empty(); }
+  absl::Span<const Draw> draws() const { return draws_; }
+  // Whose states the draws change, each once.
+  absl::Span<const PyRef> generators() const { return generators_; }
+
+  // What was drawn for one run, to be undone if that is discarded.
+  struct Made {
+    GeneratorStates states;
+    // What was asked for (not drawn), in order.
+    std::vector<PyRef> readings;
+    void Undo() { states.PutBack(); }
+  };
+  enum class Outcome {
+    kMade,
+    kMiss,    // Another value than the recorded one; undone.
+    kFailed,  // A call raised, as if nothing had been drawn.
+    kRaised,  // Somebody wants the program to end: the error is set.
+  };
+  // Makes all of them and puts the numbers that vary among `numbers`.
+  Outcome Make(absl::Span<double> numbers, Made* made, Miss* miss) const;
+
+  // "draws random.random (model.py:12)" each.
+  std::vector<std::string> ToText() const;
+  // For Python's garbage collector.
+  int Traverse(visitproc visit, void* arg) const;
+
+ private:
+  std::vector<Draw> draws_;
+  std::vector<PyRef> generators_;
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_EFFECTS_DRAWS_H_

@@ -1,0 +1,27 @@
+// What a piece of a function leaves in variables that nobody reads any more.
+
+#ifndef MICA_PYTHON_CAPTURE_EFFECTS_UNREAD_H_
+#define MICA_PYTHON_CAPTURE_EFFECTS_UNREAD_H_
+
+#include <Python.h>
+
+#include "python/interpreter/py_ref.h"
+
+namespace mica {
+
+// True if nobody can tell whether `object`, which a run made, dies with the run
+// or later: neither it nor what it holds has a finalizer or a weak reference.
+bool MayDieEarly(PyObject* object);
+
+// True if it, or what it holds, runs Python when it dies: what would keep it
+// alive, a record's guard say, could be told.
+bool RunsPythonAtDeath(PyObject* object);
+
+// What a piece told (mica/pieces_311.py), a copy: of the unread variables,
+// those that may die with the run are None. The same object if that changes
+// nothing.
+PyRef WithoutUnread(PyObject* told);
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_EFFECTS_UNREAD_H_

@@ -1,0 +1,116 @@
+#include "python/capture/guards/gradients.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "python/torch_side/autograd/autograd_access.h"
+
+namespace mica {
+
+void Gradients::Add(Leaf leaf) {
+  if (leaf.had_grad) leaf.same_as = FindGradient(leaf.before.get());
+  leaves_.push_back(std::move(leaf));
+}
+
+bool Gradients::Check(const BoundInputs& inputs, Miss* miss) const {
+  for (const Leaf& leaf : leaves_) {
+    PyObject* tensor = Find(leaf, inputs);
+    const bool holds =
+        leaf.had_grad ? GradMatches(tensor, leaf.meta) : !HasGrad(tensor);
+    if (leaf.same_as >= 0 && holds &&
+        !HaveOneGrad(tensor, Find(leaves_[leaf.same_as], inputs))) {
+      if (miss != nullptr) {
+        *miss = {.kind = "state",
+                 .note = {.path = absl::StrCat(leaf.name, ".grad")},
+                 .expected =
+                     absl::StrCat(leaves_[leaf.same_as].name, ".grad itself"),
+                 .got = "another tensor"};
+      }
+      return false;
+    }
+    if (holds && IsLeaf(tensor) && !HasGradientHooks(tensor)) continue;
+    if (holds && miss != nullptr) {
+      *miss = {.kind = "state",
+               .note = {.path = leaf.name},
+               .expected = "a leaf of autograd's without hooks",
+               .got = IsLeaf(tensor) ? "one with hooks" : "the result of ops"};
+      return false;
+    }
+    if (miss != nullptr) {
+      const PyRef now = GradOf(tensor);
+      *miss = {.kind = "state",
+               .note = {.path = absl::StrCat(leaf.name, ".grad")},
+               .expected = leaf.had_grad ? leaf.meta.ToString() : "None",
+               .got = now ? TensorMeta::Of(now.get()).ToString() : "None"};
+    }
+    return false;
+  }
+  return true;
+}
+
+void Gradients::Apply(const BoundInputs& inputs,
+                      absl::Span<const PyRef> results) const {
+  for (const Leaf& leaf : leaves_) {
+    if (leaf.is_kept) continue;
+    SetGrad(Find(leaf, inputs),
+            leaf.result < 0 ? nullptr : results[leaf.result].get());
+  }
+}
+
+std::vector<PyObject*> Gradients::Replaced(const BoundInputs& inputs) const {
+  std::vector<PyObject*> leaves;
+  for (const Leaf& leaf : leaves_) {
+    if (!leaf.had_grad || leaf.is_kept || leaf.result < 0) continue;
+    const auto result = static_cast<size_t>(leaf.result);
+    if (leaves.size() <= result) leaves.resize(result + 1);
+    leaves[result] = Find(leaf, inputs);
+  }
+  return leaves;
+}
+
+int Gradients::FindGradient(PyObject* tensor) const {
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    if (leaves_[i].had_grad && leaves_[i].before.get() == tensor) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+void Gradients::EndRecording() {
+  for (Leaf& leaf : leaves_) leaf.before = PyRef();
+}
+
+void Gradients::AppendText(std::vector<std::string>* lines) const {
+  for (const Leaf& leaf : leaves_) {
+    if (leaf.same_as >= 0) {
+      lines->push_back(absl::StrCat(leaf.name, ".grad is ",
+                                    leaves_[leaf.same_as].name, ".grad"));
+      continue;
+    }
+    lines->push_back(leaf.had_grad ? absl::StrCat(leaf.name, ".grad is ",
+                                                  leaf.meta.ToString())
+                                   : absl::StrCat(leaf.name, ".grad is None"));
+  }
+}
+
+void GradientWatch::See(PyObject* tensor) {
+  if (!IsLeaf(tensor)) {
+    has_outer_graph_ = true;
+    return;
+  }
+  if (!RequiresGrad(tensor) && !HasGrad(tensor)) return;
+  if (!index_.try_emplace(tensor, seen_.size()).second) return;
+  seen_.push_back({.tensor = PyRef::Share(tensor), .before = GradOf(tensor)});
+  if (PyObject* before = seen_.back().before.get()) {
+    gradients_.try_emplace(before, seen_.size() - 1);
+  }
+}
+
+void GradientWatch::Touch(PyObject* tensor) {
+  See(tensor);
+  const auto it = index_.find(tensor);
+  if (it != index_.end()) seen_[it->second].is_touched = true;
+}
+
+}  // namespace mica

@@ -1,0 +1,95 @@
+// What a program does to its leaves' gradients, and how a hit does it again.
+
+#ifndef MICA_PYTHON_CAPTURE_GUARDS_GRADIENTS_H_
+#define MICA_PYTHON_CAPTURE_GUARDS_GRADIENTS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "python/capture/guards/held_objects.h"
+#include "python/capture/guards/input_guards.h"
+#include "python/capture/values/guard_note.h"
+#include "python/interpreter/py_ref.h"
+#include "python/torch_side/tensors/tensor_access.h"
+
+namespace mica {
+
+// Guards and effects over `.grad` of each leaf that a program saw: which had
+// a gradient, of which metadata; and what each holds after the run. A gradient
+// is looked up at its leaf at each run: its tensor may be another each time.
+class Gradients {
+ public:
+  struct Leaf {
+    Kept tensor;     // Null for an argument,
+    int input = -1;  // the tensor of this number.
+    std::string name;
+    bool had_grad = false;
+    TensorMeta meta;  // Of that gradient.
+    bool is_kept = true;
+    int result = -1;   // If not kept: which result it becomes; -1 for none.
+    PyRef before;      // While recording: that gradient.
+    int same_as = -1;  // An earlier leaf with this very gradient, or none.
+  };
+
+  bool empty() const { return leaves_.empty(); }
+  void Add(Leaf leaf);
+  // True if every leaf has a gradient, or none, as it had when recorded.
+  bool Check(const BoundInputs& inputs, Miss* miss) const;
+  // Gives leaves their new gradients, of a run's results.
+  void Apply(const BoundInputs& inputs, absl::Span<const PyRef> results) const;
+  // By result: the leaf whose gradient it replaces, or null. Borrowed.
+  std::vector<PyObject*> Replaced(const BoundInputs& inputs) const;
+  // The leaf itself, in a call with these inputs. Borrowed.
+  static PyObject* Find(const Leaf& leaf, const BoundInputs& inputs) {
+    return leaf.input < 0 ? leaf.tensor.get() : inputs.tensors[leaf.input];
+  }
+  absl::Span<const Leaf> leaves() const { return leaves_; }
+  // The leaf whose gradient `tensor` was when recorded, or -1.
+  int FindGradient(PyObject* tensor) const;
+  // Forgets the recorded gradients.
+  void EndRecording();
+  void AppendText(std::vector<std::string>* lines) const;
+
+ private:
+  std::vector<Leaf> leaves_;
+};
+
+// Notes each leaf's gradient before the program can change it. Single-thread.
+class GradientWatch {
+ public:
+  // Requires: before the program first uses `tensor` in an operator or touches
+  // its gradient. Only leaves count that require grad or have a gradient.
+  void See(PyObject* tensor);
+  // As See(); the program reads or sets the tensor's gradient itself.
+  void Touch(PyObject* tensor);
+  // A backward pass may change any leaf's gradient.
+  void TouchAll() { all_touched_ = true; }
+  bool all_touched() const { return all_touched_; }
+
+  struct Seen {
+    PyRef tensor;
+    PyRef before;  // The gradient; null for none.
+    bool is_touched = false;
+  };
+  absl::Span<const Seen> seen() const { return seen_; }
+  // True for a gradient that was there before the run.
+  bool IsOldGradient(PyObject* tensor) const {
+    return gradients_.contains(tensor);
+  }
+  // True if a tensor came in with an autograd graph behind it: a backward
+  // pass would leave the program.
+  bool has_outer_graph() const { return has_outer_graph_; }
+
+ private:
+  std::vector<Seen> seen_;
+  absl::flat_hash_map<PyObject*, size_t> index_;
+  absl::flat_hash_map<PyObject*, size_t> gradients_;
+  bool has_outer_graph_ = false;
+  bool all_touched_ = false;
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_GUARDS_GRADIENTS_H_

@@ -1,0 +1,165 @@
+// What the recorded call changed in the containers that it passed.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "python/capture/guards/input_guards.h"
+#include "python/capture/values/constants.h"
+#include "python/capture/values/dicts.h"
+#include "python/capture/values/host_values.h"
+#include "python/interpreter/interpreter.h"
+
+namespace mica {
+
+// Compares each container with its description.
+class ChangeFinder {
+ public:
+  ChangeFinder(const InputGuards& guards, const HostValues& values)
+      : guards_(guards), values_(values) {}
+
+  std::pair<std::vector<InputGuards::Change>, Refusal> Run() {
+    for (size_t i = 0; i < guards_.nodes_.size() && !refusal_; ++i) {
+      Look(static_cast<int>(i));
+    }
+    return {std::move(changes_), std::move(refusal_)};
+  }
+
+ private:
+  using Kind = InputGuards::Kind;
+  using Node = InputGuards::Node;
+  using Change = InputGuards::Change;
+
+  // Whether a child's description still fits what is in its place.
+  bool IsSame(int child, PyObject* now) const {
+    const Node& node = guards_.nodes_[child];
+    return node.recorded == now ||
+           (node.kind == Kind::kConstant && SameValue(node.value.get(), now) &&
+            !values_.HasKnown(now));
+  }
+
+  void Refuse(const Node& node, absl::string_view what) {
+    refusal_ = {.reason = absl::StrCat("changes an argument: ", what, " of ",
+                                       node.path),
+                .mend = "return new values instead"};
+  }
+
+  void Look(int id) {
+    const Node& node = guards_.nodes_[id];
+    Change change{.node = id, .path = node.path};
+    switch (node.kind) {
+      case Kind::kTensor:
+        if (!guards_.tensors_[node.index].meta.Matches(node.recorded)) {
+          Refuse(node, "the type or layout");
+        } else if (HasOwnAttributes(node.recorded)) {
+          Refuse(node, "an attribute");
+        }
+        return;
+      case Kind::kSet: {
+        const std::vector<PyRef> items = ItemsOf(node.recorded);
+        const bool is_same =
+            std::equal(items.begin(), items.end(), node.keys.begin(),
+                       node.keys.end(), [](const PyRef& a, const PyRef& b) {
+                         return SameValue(a.get(), b.get());
+                       });
+        if (!is_same) Refuse(node, "the items");
+        return;
+      }
+      case Kind::kList:
+        LookAtList(node, &change.items);
+        break;
+      case Kind::kInstance:
+        if (PyObject* dict = InstanceDict(node.recorded)) {
+          Compare(dict, node.names,
+                  absl::MakeConstSpan(node.children).subspan(node.keys.size()),
+                  &change.attributes);
+        }
+        if (!PyDict_Check(node.recorded)) break;
+        [[fallthrough]];
+      case Kind::kDict:
+        Compare(node.recorded, node.keys,
+                absl::MakeConstSpan(node.children).first(node.keys.size()),
+                &change.items);
+        break;
+      default:
+        return;
+    }
+    const auto is_any = [](const Change::Keyed& keyed) {
+      return !keyed.removed.empty() || !keyed.values.empty();
+    };
+    if (is_list_changed_ || is_any(change.items) || is_any(change.attributes)) {
+      changes_.push_back(std::move(change));
+    }
+    is_list_changed_ = false;
+  }
+
+  void LookAtList(const Node& node, Change::Keyed* items) {
+    const Py_ssize_t size = PyList_GET_SIZE(node.recorded);
+    is_list_changed_ = size != static_cast<Py_ssize_t>(node.children.size());
+    for (Py_ssize_t i = 0; i < size; ++i) {
+      PyObject* now = PyList_GET_ITEM(node.recorded, i);
+      is_list_changed_ = is_list_changed_ ||
+                         !IsSame(node.children[static_cast<size_t>(i)], now);
+      items->values.push_back(now);
+    }
+    if (!is_list_changed_) items->values.clear();
+  }
+
+  // The steps that turn a described dict into what it is now, in its order.
+  void Compare(PyObject* dict, absl::Span<const PyRef> keys,
+               absl::Span<const int> children, Change::Keyed* change) {
+    const std::vector<PyRef> now = KeysOf(dict);
+    absl::flat_hash_map<PyObject*, size_t> before;
+    for (size_t i = 0; i < keys.size(); ++i) before[keys[i].get()] = i;
+    const auto find = [&](PyObject* key) {
+      if (const auto it = before.find(key); it != before.end()) {
+        return it->second;
+      }
+      for (size_t i = 0; i < keys.size(); ++i) {
+        if (SameValue(keys[i].get(), key)) return i;
+      }
+      return keys.size();
+    };
+    std::vector<size_t> places;
+    std::vector<bool> is_kept(keys.size(), false);
+    for (const PyRef& key : now) {
+      if (!IsConstant(key.get())) {
+        refusal_ = {.reason =
+                        "gives a dict of an argument a key that isn't a "
+                        "constant"};
+        return;
+      }
+      places.push_back(find(key.get()));
+      if (places.back() < keys.size()) is_kept[places.back()] = true;
+    }
+    // Kept keys stay where they are, and new ones come last.
+    const bool is_in_order = std::is_sorted(places.begin(), places.end());
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (!is_in_order || !is_kept[i]) change->removed.push_back(keys[i]);
+    }
+    for (size_t i = 0; i < now.size(); ++i) {
+      PyObject* value = PyDict_GetItemWithError(dict, now[i].get());
+      if (value == nullptr) return PyErr_Clear();
+      if (is_in_order && places[i] < keys.size() &&
+          IsSame(children[places[i]], value)) {
+        continue;
+      }
+      change->set.push_back(now[i]);
+      change->values.push_back(value);
+    }
+  }
+
+  const InputGuards& guards_;
+  const HostValues& values_;
+  std::vector<Change> changes_;
+  Refusal refusal_;
+  bool is_list_changed_ = false;
+};
+
+std::pair<std::vector<InputGuards::Change>, Refusal> InputGuards::FindChanges(
+    const HostValues& values) const {
+  return ChangeFinder(*this, values).Run();
+}
+
+}  // namespace mica

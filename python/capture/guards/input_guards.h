@@ -1,0 +1,247 @@
+// Guards over what a call passes in.
+
+#ifndef MICA_PYTHON_CAPTURE_GUARDS_INPUT_GUARDS_H_
+#define MICA_PYTHON_CAPTURE_GUARDS_INPUT_GUARDS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
+#include "python/capture/guards/prefetch.h"
+#include "python/capture/values/guard_note.h"
+#include "python/capture/values/refusal.h"
+#include "python/interpreter/py_ref.h"
+#include "python/torch_side/tensors/tensor_access.h"
+
+namespace mica {
+
+class HostValues;
+
+// A call's arguments as the vectorcall protocol passes them.
+struct CallArgs {
+  PyObject* const* args = nullptr;
+  Py_ssize_t num_positional = 0;
+  PyObject* keyword_names = nullptr;  // A tuple, or null.
+  // What the program's slots hold, which is read as arguments are.
+  PyObject* const* slots = nullptr;
+  size_t num_slots = 0;
+
+  Py_ssize_t num_keywords() const {
+    return keyword_names == nullptr ? 0 : PyTuple_GET_SIZE(keyword_names);
+  }
+  Py_ssize_t size() const { return num_positional + num_keywords(); }
+};
+
+// The objects that a call passed, by node; borrowed from the call.
+struct BoundInputs {
+  std::vector<PyObject*> objects;  // By node.
+  std::vector<PyObject*> tensors;  // The different ones, by number.
+};
+
+// A tree over the arguments: their structure, the types and values of what
+// isn't a tensor, the metadata of tensors, and which of them are one object.
+//
+// Containers, dataclasses and their like are taken apart, so that a call may
+// bring new ones; other objects (modules, functions) have to be the recorded
+// ones, and are kept alive. Tensors and containers are not. Single-thread.
+class InputGuards {
+ public:
+  // Describes `args` as they are now. `structural` names classes whose
+  // instances are to be taken apart too. Fails with a reason for what can't be
+  // guarded. `names` are those of the positional parameters, as known, and
+  // `slots` of the slots; `varying` has the paths of numbers whose value
+  // isn't to be guarded.
+  static std::pair<InputGuards, Refusal> Build(
+      const CallArgs& args, absl::Span<const std::string> names,
+      absl::Span<const std::string> slots,
+      const absl::flat_hash_set<PyTypeObject*>& structural,
+      const absl::flat_hash_set<std::string>& varying);
+
+  // Asks for what Match() reads.
+  void Prefetch() const {
+    PrefetchItems(nodes_);
+    PrefetchItems(roots_);
+    PrefetchItems(tensors_);
+  }
+  // True if `args` are like those recorded; `bound` then has their parts.
+  // Otherwise `miss`, if given, says what differs.
+  bool Match(const CallArgs& args, BoundInputs* bound, Miss* miss) const;
+
+  // The class of an object that had to be the recorded one and wasn't, though
+  // it is of the same class; by the last failed Match(). Null if that failed
+  // for another reason.
+  PyTypeObject* misplaced_type() const { return misplaced_type_; }
+
+  // The paths of numbers that differed where the last Match() failed; none if
+  // that failed for another reason.
+  absl::Span<const std::string> varying_paths() const { return varying_paths_; }
+  // The number arguments whose value isn't guarded, by node.
+  absl::Span<const int> numbers() const { return numbers_; }
+  PyObject* recorded_number(int node) const { return nodes_[node].value.get(); }
+  // What it stood in the place of; while recording.
+  PyObject* original_number(int node) const {
+    return nodes_[node].original.get();
+  }
+  // If the `index`-th argument (or slot, after all arguments) is one, or a
+  // tuple of such: what the run has to get in its place, an object of its own.
+  // Else null.
+  PyObject* InPlaceOf(size_t index) const {
+    const Node& node = nodes_[roots_[index]];
+    return node.original ? node.value.get() : nullptr;
+  }
+  // Calls visit(own, original) for each such object, in containers too; while
+  // recording.
+  void ForEachOwn(absl::FunctionRef<void(PyObject*, PyObject*)> visit) const {
+    for (const Node& node : nodes_) {
+      if (node.original) visit(node.value.get(), node.original.get());
+    }
+  }
+  const std::string& path(int node) const { return nodes_[node].path; }
+  // Guards such a number's value after all.
+  void GuardNumber(int node) { nodes_[node].kind = Kind::kConstant; }
+
+  // Demands that the argument be the recorded `object` again, which is kept
+  // alive: the program reached it by its state too.
+  void Pin(PyObject* object);
+  // The same of an argument that is a number or text, whose value alone is
+  // guarded else.
+  void PinConstant(PyObject* object);
+  // Demands that such an argument be another object than `other`, an equal one,
+  // which isn't dereferenced.
+  void KeepConstantApart(PyObject* object, PyObject* other);
+  // Demands that no argument be one of these tensors, which are kept alive:
+  // the program reached them by its state, not as arguments.
+  void Forbid(absl::Span<const PyRef> tensors);
+
+  // Node of a recorded object, or -1.
+  int FindNode(PyObject* object) const;
+  // The recorded objects whose contents are guarded here; valid while the
+  // recorded call lasts.
+  absl::Span<PyObject* const> covered() const { return covered_; }
+  absl::Span<const PyRef> pinned() const { return pinned_; }
+  absl::Span<const std::string> pinned_paths() const { return pinned_paths_; }
+
+  struct Tensor {
+    PyObject* recorded = nullptr;  // Borrowed; not for use after the run.
+    TensorMeta meta;
+    std::string path;
+  };
+  absl::Span<const Tensor> tensors() const { return tensors_; }
+  // The number of a tensor of the recorded call; -1 if it isn't one of them.
+  int FindTensor(PyObject* recorded) const {
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      if (tensors_[i].recorded == recorded) return static_cast<int>(i);
+    }
+    return -1;
+  }
+  // Equal for calls that differ in nothing but sizes in `dynamic` (path and
+  // dim); "" if none of these occurs.
+  std::string Family(
+      const absl::flat_hash_set<std::pair<std::string, int>>& dynamic) const;
+
+  // The recorded call's own objects.
+  BoundInputs Recorded() const;
+  // Containers that hold something else than when they were described. Fails
+  // with a reason for what can't be done again. Of the recorded call, after it.
+  struct Change {
+    int node = 0;
+    std::string path;
+    // To be done in this order, to items and to attributes. A list's items are
+    // set as a whole, without keys.
+    struct Keyed {
+      std::vector<PyRef> removed;
+      std::vector<PyRef> set;
+      std::vector<PyObject*> values;  // Borrowed, of what is set.
+    };
+    Keyed items;
+    Keyed attributes;
+  };
+  // A number in `values` counts as another than a constant.
+  std::pair<std::vector<Change>, Refusal> FindChanges(
+      const HostValues& values) const;
+  // Demands that each mutable container be another object, and none of these,
+  // nor have its attributes in one of these: something is written that it
+  // would show.
+  void KeepApart(const absl::flat_hash_set<PyObject*>& others);
+  // The same of the recorded `objects`, of which the program asked which object
+  // they are.
+  void Distinguish(const absl::flat_hash_set<PyObject*>& objects,
+                   const absl::flat_hash_set<PyObject*>& others);
+  bool has_mutable_containers() const;
+
+  // Forgets what it knew of the recorded objects, but for those kept alive.
+  void EndRecording();
+
+  // For Python's garbage collector.
+  int Traverse(visitproc visit, void* arg) const;
+  // "x is f32[8,64]", one a line of the list.
+  std::vector<std::string> ToText() const;
+
+ private:
+  friend class RecordDescriber;
+  friend class ChangeFinder;
+  enum class Kind {
+    kTensor,
+    kConstant,
+    kNumber,  // A float or an int of any value; `value` is the recorded one.
+    kTuple,   // And subclasses without attributes: named tuples.
+    kList,
+    kDict,      // And OrderedDict.
+    kSet,       // Of constants, `keys`, in the order of their iteration.
+    kInstance,  // A class made in Python: attributes, and items if a dict.
+    kPinned,
+    kSame,  // The object of an earlier node.
+  };
+  struct Node {
+    Kind kind = Kind::kConstant;
+    PyRef type;                 // Of the object.
+    PyRef value;                // kConstant, kPinned, kNumber.
+    PyRef original;             // kNumber, kTuple: what `value` stands in the
+                                // place of, while recording.
+    int index = 0;              // kTensor: number; kSame: node.
+    PyRef same_object;          // Pinned, though its contents are guarded too.
+    PyObject* other = nullptr;  // It isn't this one. Not dereferenced.
+    std::vector<PyRef> keys;    // kDict, kInstance: of items.
+    std::vector<PyRef> names;   // kInstance: of attributes.
+    std::vector<int> children;  // Items, then attributes.
+    std::string path;
+    PyObject* recorded = nullptr;  // Borrowed; while recording.
+  };
+
+  class Builder;
+  bool MatchNode(int id, PyObject* object, BoundInputs* bound,
+                 Miss* miss) const;
+  bool MatchTensors(const BoundInputs& bound, Miss* miss) const;
+  static bool IsMutable(Kind kind);
+  bool MatchApart(const BoundInputs& bound, Miss* miss) const;
+  void KeepNodesApart(std::vector<int> nodes,
+                      const absl::flat_hash_set<PyObject*>& others);
+  bool Differ(const Node& node, PyObject* got, Miss* miss) const;
+  std::string Describe(const Node& node) const;
+
+  std::vector<Node> nodes_;
+  std::vector<int> roots_;
+  Py_ssize_t num_positional_ = 0;
+  PyRef keyword_names_;
+  std::vector<int> numbers_;
+  mutable std::vector<std::string> varying_paths_;
+  std::vector<Tensor> tensors_;
+  std::vector<PyRef> pinned_;
+  std::vector<std::string> pinned_paths_;
+  absl::flat_hash_map<PyObject*, int> node_of_;
+  std::vector<PyObject*> covered_;
+  absl::flat_hash_map<PyObject*, PyRef> forbidden_;  // To itself.
+  std::vector<int> apart_;                           // Containers' nodes.
+  absl::flat_hash_set<PyObject*> apart_from_;        // Not dereferenced.
+  mutable PyTypeObject* misplaced_type_ = nullptr;
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_GUARDS_INPUT_GUARDS_H_

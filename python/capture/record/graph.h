@@ -1,0 +1,192 @@
+// A tape made runnable: from here on the engine's.
+
+#ifndef MICA_PYTHON_CAPTURE_RECORD_GRAPH_H_
+#define MICA_PYTHON_CAPTURE_RECORD_GRAPH_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "analysis/lower/lower.h"
+#include "analysis/lower/tape.h"
+#include "analysis/plan/plan.h"
+#include "executor/job/job.h"
+#include "python/interpreter/py_ref.h"
+#include "python/torch_side/tensors/tensor_access.h"
+
+namespace mica {
+
+// A number's memory; a c128 takes both words.
+using HostWords = std::array<int64_t, 2>;
+
+struct GraphOptions {
+  int num_threads = 1;
+  int num_streams = 1;
+  bool queue = false;  // See PlanOptions.
+  // States keep their values: kernels may hold packed copies of them. What
+  // torch counts as a write to one makes new copies.
+  bool frozen = false;
+  // Each operator runs ATen's kernel, so that results are eager's bit for bit.
+  bool exact = false;
+};
+
+// A Program lowered from a tape, its Plan, and the Jobs that run it on torch's
+// tensors. Thread-compatible under the GIL, which a run gives up while it
+// computes: runs at one time in several threads get a Job each.
+class Graph {
+ public:
+  // `results` are of Tape::results of a recorded run, for the kind of tensor
+  // that each is; one that requires grad is made with a graph that is used up.
+  // `states` are Tape::states, borrowed for the call.
+  static absl::StatusOr<std::unique_ptr<Graph>> Build(
+      const Tape& tape, absl::Span<const TensorMeta> results,
+      absl::Span<PyObject* const> states, const GraphOptions& options);
+
+  // Computes new tensors for Tape::results. On an error nothing was written,
+  // but for DataLoss: no memory for a result when all else was done. Aborted
+  // means that a value which the program looked at differs from the recorded
+  // one. Requires: tensors like the recorded ones, alive until the end.
+  // `numbers` are the host values that are inputs; `host_results` gets those
+  // that the user gets. `lenders` has, by result, the leaf whose gradient the
+  // result is going to replace, or null; may be empty. The new one takes the
+  // old one's memory where nobody can see that; if the run then fails, such a
+  // leaf has no gradient. `before_commit`, if given, is called with the results
+  // before anything is written, and says whether to go on: if not, the run
+  // fails as Unavailable.
+  using BeforeCommit = std::function<bool(absl::Span<const PyRef> results,
+                                          absl::Span<const double> numbers)>;
+  absl::Status Run(absl::Span<PyObject* const> inputs,
+                   absl::Span<PyObject* const> states,
+                   absl::Span<const double> numbers,
+                   absl::Span<PyObject* const> lenders,
+                   const BeforeCommit& before_commit,
+                   std::vector<PyRef>* results,
+                   std::vector<double>* host_results);
+
+  // How often a run writes each input and state, as far as torch counts writes;
+  // -1 where that isn't known.
+  void CountWrites(absl::Span<const int64_t> inputs,
+                   absl::Span<const int64_t> states);
+
+  // Has another compiler run the Program from now on: `make_runner` is
+  // make_runner in mica/backends of a backend. The tensors are the recorded
+  // run's; `fed` are states that are found anew at each run. Fails if that
+  // raises.
+  absl::Status CompileOutside(PyObject* make_runner,
+                              absl::Span<PyObject* const> inputs,
+                              absl::Span<PyObject* const> states,
+                              absl::Span<const double> numbers,
+                              absl::Span<const int> fed);
+
+  // For Python's garbage collector.
+  int Traverse(visitproc visit, void* arg) const {
+    Py_VISIT(runner_.get());
+    return 0;
+  }
+
+  // Its calls without arguments, and without results but for host reads.
+  const Tape& tape() const { return tape_; }
+  const Program& program() const { return *program_; }
+  const Plan& plan() const { return *plan_; }
+
+  // How often each of the recorded run's results had been written in place, as
+  // autograd and Tensor._version count. New tensors have that count again, but
+  // for results behind these.
+  void SetVersions(absl::Span<const int64_t> versions);
+
+ private:
+  friend class RecordDescriber;
+  // Memory of one run that isn't a result: host values to be compared.
+  struct Runner {
+    std::unique_ptr<Job> job;
+    std::shared_ptr<const Binding> binding;
+    std::vector<HostWords> host_values;  // Reads, then results.
+    std::vector<double> numbers;         // Host values that are inputs.
+  };
+  // A frozen state as it was packed. Batch norm writes its statistics past the
+  // version counter, and so do torch's fused optimizers their parameters: what
+  // may be a statistic is compared whole, of others some pieces.
+  struct FrozenState {
+    int64_t version = 0;
+    void* data = nullptr;
+    const void* impl = nullptr;
+    // Pieces of what it held, and how far apart they lie there.
+    std::vector<char> bytes;
+    int64_t piece_bytes = 1;
+    int64_t step = 1;
+
+    // False if `state` was written or moved, as far as can be told.
+    bool Holds(PyObject* state) const;
+  };
+  struct Result {
+    LoweredResult place;
+    TensorMeta meta;
+    bool is_whole = false;  // Is an output's memory, all of it and alone.
+    int64_t version = 0;    // How often a new one was written in place.
+  };
+  struct HostRead {
+    int output = 0;
+    int32_t call = 0;  // In the tape.
+    int bytes = 8;
+    HostWords words = {};  // The recorded value, as memory holds it.
+  };
+
+  Graph() = default;
+  absl::Status Analyse(const GraphOptions& options);
+  absl::Status PlaceResults(absl::Span<const TensorMeta> results);
+  absl::Status PlaceHostReads();
+  absl::Status CheckHostResults() const;
+  // Drops of the tape what only lowering wants.
+  void ForgetArguments();
+  // A host result as Python's float.
+  double HostResult(const Runner& runner, size_t index) const;
+  absl::Status Bind(absl::Span<PyObject* const> states);
+  absl::StatusOr<std::unique_ptr<Runner>> Acquire();
+  static FrozenState FreezeState(PyObject* state, const TensorType& type);
+  bool IsStale(absl::Span<PyObject* const> states) const;
+  absl::Status CheckHostReads(const Runner& runner) const;
+  absl::Status RunOutside(absl::Span<PyObject* const> inputs,
+                          absl::Span<PyObject* const> states,
+                          absl::Span<const double> numbers,
+                          const BeforeCommit& before_commit,
+                          std::vector<PyRef>* results,
+                          std::vector<double>* host_results) const;
+  absl::Status MakeResults(absl::Span<PyObject* const> inputs,
+                           absl::Span<PyObject* const> states,
+                           std::vector<PyRef>& outputs,
+                           std::vector<PyRef>* results) const;
+
+  Tape tape_;
+  LoweredTape lowered_;
+  std::shared_ptr<const Program> program_;
+  std::shared_ptr<const Plan> plan_;
+  bool frozen_ = false;
+  PyRef runner_;            // A backend's; null if this class runs the Program.
+  bool is_random_ = false;  // Draws from torch's generator.
+  // A run may be discarded, as one whose host reads differ.
+  bool has_dynamic_sizes_ = false;
+  std::shared_ptr<const Binding> binding_;
+  std::vector<FrozenState> frozen_states_;
+  std::vector<std::unique_ptr<Runner>> idle_;
+  std::vector<Result> results_;
+  std::vector<TensorMeta> outputs_;  // By Program output; dtype -1 if host.
+  std::vector<HostRead> host_reads_;
+  // Which a run writes as far as torch counts writes, and how often.
+  struct Written {
+    int index = 0;
+    int64_t count = 1;
+  };
+  std::vector<Written> counted_inputs_;
+  std::vector<Written> counted_states_;
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_RECORD_GRAPH_H_

@@ -1,0 +1,342 @@
+#include "python/capture/record/record.h"
+
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "framework/trace/recorder.h"
+#include "python/torch_side/autograd/autograd_access.h"
+
+namespace mica {
+namespace {
+
+// The Python error that is set, which it no longer is then.
+PyRef TakeError() {
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  return PyRef::Steal(value);
+}
+
+}  // namespace
+
+void Record::FindVarying(VaryingNumbers* varying,
+                         std::vector<StatePlace>* slots) const {
+  guards_.FindVarying(varying, slots);
+  for (const std::string& path : inputs_.varying_paths()) {
+    varying->AddInput(path);
+  }
+}
+
+void Record::Prefetch() const {
+  mica::Prefetch(this, sizeof(*this));
+  inputs_.Prefetch();
+  guards_.Prefetch();
+  PrefetchItems(states_);
+  PrefetchItems(bound_.inputs.objects);
+  PrefetchItems(bound_.states);
+}
+
+bool Record::Fits(const CallArgs& args, const TorchState& now) {
+  BoundCall bound = std::move(bound_);
+  const bool fits = Matches(args, now, &bound, nullptr);
+  bound.gradients.clear();
+  bound_ = std::move(bound);
+  return fits;
+}
+
+void Record::Keep(StateGuards& guards, PyObject* tensor) {
+  if (tensor == nullptr || absl::c_linear_search(run_tensors_, tensor)) return;
+  guards.Hold(tensor);
+  if (HeldObjects::kHoldsWeakly) run_tensors_.push_back(tensor);
+}
+
+void Record::BindStates(BoundCall* bound) const {
+  bound->states.clear();
+  bound->states.reserve(states_.size());
+  bound->gradients.clear();
+  for (const State& state : states_) {
+    if (state.leaf >= 0) {
+      bound->gradients.push_back(GradOf(
+          Gradients::Find(gradients_.leaves()[state.leaf], bound->inputs)));
+    }
+    bound->states.push_back(state.leaf < 0 ? state.tensor
+                                           : bound->gradients.back().get());
+  }
+}
+
+std::vector<PyRef> Record::states() const {
+  std::vector<PyRef> tensors;
+  if (is_gone()) return std::vector<PyRef>(states_.size());
+  for (const State& state : states_) {
+    tensors.push_back(PyRef::Share(state.tensor));
+    if (state.leaf < 0) continue;
+    const Gradients::Leaf& leaf = gradients_.leaves()[state.leaf];
+    if (leaf.tensor) tensors.back() = GradOf(leaf.tensor.get());
+  }
+  return tensors;
+}
+
+bool Record::Matches(const CallArgs& args, const TorchState& now,
+                     BoundCall* bound, Miss* miss) {
+  if (slots_.empty()) return MatchesAll(args, now, bound, miss);
+  CallArgs all = args;
+  const std::vector<PyObject*> values = slots_.Values();
+  all.slots = values.data();
+  all.num_slots = values.size();
+  return MatchesAll(all, now, bound, miss);
+}
+
+bool Record::MatchesAll(const CallArgs& args, const TorchState& now,
+                        BoundCall* bound, Miss* miss) {
+  if (const char* why = backward_ ? backward_->WhyEager() : nullptr) {
+    if (miss != nullptr) {
+      *miss = {.kind = "torch state",
+               .note = {.path = "the backward pass of the results"},
+               .expected = "one that can be made for later",
+               .got = why};
+    }
+    return false;
+  }
+  if (backward_ != nullptr && backward_->IsOutdated()) {
+    if (miss != nullptr) {
+      *miss = {.kind = "torch state",
+               .note = {.path = "the backward pass of the results"},
+               .expected = "gradients that are laid out as recorded",
+               .got = "others"};
+    }
+    return false;
+  }
+  if (now != torch_state_) {
+    if (miss != nullptr) {
+      *miss = {.kind = "torch state",
+               .note = {.path = torch_state_.Difference(now)},
+               .expected = "the same",
+               .got = "another"};
+    }
+    return false;
+  }
+  if (!kernels_.Hold()) {
+    if (miss != nullptr) {
+      *miss = {.kind = "torch state",
+               .note = {.path = absl::StrCat("the kernels of ",
+                                             kernels_.FindChanged())},
+               .expected = "those it had",
+               .got = "others"};
+    }
+    return false;
+  }
+  if (!inputs_.Match(args, &bound->inputs, miss) || !guards_.Check(miss) ||
+      !effects_.Check(miss) ||
+      !host_inputs_.Read(bound->inputs, &bound->numbers, miss) ||
+      !gradients_.Check(bound->inputs, miss)) {
+    return false;
+  }
+  BindStates(bound);
+  return memory_.Check(bound->inputs.tensors, bound->states, miss);
+}
+
+Draws::Outcome Record::MakeDraws(BoundCall* bound, Draws::Made* made,
+                                 Miss* miss) const {
+  if (!draws_.empty()) {
+    const Draws::Outcome outcome =
+        draws_.Make(absl::MakeSpan(bound->numbers), made, miss);
+    if (outcome != Draws::Outcome::kMade) return outcome;
+  }
+  if (outcomes_.Check(bound->numbers, miss)) return Draws::Outcome::kMade;
+  made->Undo();
+  return Draws::Outcome::kMiss;
+}
+
+bool Record::MakeFirstCalls(absl::Span<const PyRef> tensors,
+                            absl::Span<const double> numbers,
+                            const BoundInputs& inputs, size_t* made,
+                            Rehearsal* rehearsal) const {
+  std::vector<PyObject*> objects;
+  objects.reserve(tensors.size());
+  for (const PyRef& tensor : tensors) objects.push_back(tensor.get());
+  std::vector<PyRef> arguments;
+  const PyRef nothing = PyRef::Steal(first_arguments_.Make(
+      objects, numbers.subspan(result_.numbers().size()), inputs, &arguments));
+  return nothing && effects_.MakeFirstCalls(
+                        arguments, made,
+                        rehearsal == nullptr ? nullptr : &rehearsal->calls);
+}
+
+Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
+                              PyRef* result, Miss* miss, RaisedCall* raised,
+                              Rehearsal* rehearsal) {
+  BoundCall bound = std::move(bound_);
+  const absl::Cleanup keep = [&] {
+    bound.gradients.clear();
+    bound_ = std::move(bound);
+  };
+  {
+    TraceSpan span("guards", "check guards");
+    const bool matches = Matches(args, now, &bound, miss);
+    if (span.is_on()) span.Add("hold", int64_t{matches});
+    if (!matches) return Outcome::kMiss;
+  }
+  // Another thread may change what holds them.
+  for (PyObject* object : bound.inputs.objects) Py_INCREF(object);
+  for (PyObject* tensor : run_tensors_) Py_INCREF(tensor);
+  const absl::Cleanup drop = [&] {
+    for (PyObject* object : bound.inputs.objects) Py_DECREF(object);
+    for (PyObject* tensor : run_tensors_) Py_DECREF(tensor);
+  };
+  Draws::Made made;
+  switch (MakeDraws(&bound, &made, miss)) {
+    case Draws::Outcome::kMade:
+      break;
+    case Draws::Outcome::kMiss:
+      return Outcome::kMiss;
+    case Draws::Outcome::kFailed:
+      return Outcome::kFailed;
+    case Draws::Outcome::kRaised:
+      return Outcome::kHit;
+  }
+  std::vector<PyRef> tensors;
+  std::vector<double> numbers;
+  Graph::BeforeCommit first_calls;
+  std::vector<PyObject*> replaced;
+  if (effects_.has_first_calls()) {
+    first_calls = [&](absl::Span<const PyRef> results,
+                      absl::Span<const double> host_results) {
+      return MakeFirstCalls(results, host_results, bound.inputs,
+                            &raised->num_made, rehearsal);
+    };
+  } else {
+    replaced = gradients_.Replaced(bound.inputs);
+  }
+  const absl::Status status =
+      graph_->Run(bound.inputs.tensors, bound.states, bound.numbers, replaced,
+                  first_calls, &tensors, &numbers);
+  // What comes next draws the same numbers. For DataLoss all else was done.
+  if (!status.ok() && !absl::IsDataLoss(status)) made.Undo();
+  if (absl::IsAborted(status)) {
+    if (miss != nullptr) {
+      *miss = {.kind = "host read",
+               .note = {.path = std::string(status.message())},
+               .expected = "the recorded one",
+               .got = "another"};
+    }
+    return Outcome::kMiss;
+  }
+  if (absl::IsUnavailable(status) && PyErr_Occurred() != nullptr) {
+    raised->error = TakeError();
+    if (IsLogsAnError(raised->error.get())) raised->error = PyRef();
+    return Outcome::kRaised;
+  }
+  // A signal's handler has raised.
+  if (absl::IsCancelled(status) && PyErr_Occurred() != nullptr) {
+    return Outcome::kHit;
+  }
+  if (absl::IsDataLoss(status)) {
+    PyErr_NoMemory();
+    return Outcome::kHit;
+  }
+  if (!status.ok()) {
+    if (miss != nullptr) {
+      *miss = {.kind = "failure",
+               .note = {.path = std::string(status.message())},
+               .expected = "a run without error",
+               .got = "an error"};
+    }
+    return Outcome::kFailed;
+  }
+  gradients_.Apply(bound.inputs, tensors);
+  result_views_.SetWrites(tensors);
+  if (backward_ != nullptr &&
+      !BackwardPass::Attach(backward_, bound.inputs.tensors, bound.states,
+                            numbers, &tensors)) {
+    return Outcome::kHit;
+  }
+  if (!result_views_.MakeViews(bound.inputs.tensors, &tensors)) {
+    return Outcome::kHit;
+  }
+  std::vector<PyObject*> objects;
+  objects.reserve(tensors.size());
+  for (const PyRef& tensor : tensors) objects.push_back(tensor.get());
+  std::vector<PyRef> left;
+  *result = PyRef::Steal(result_.Make(objects, numbers, bound.inputs, &left));
+  if (rehearsal != nullptr) rehearsal->readings = std::move(made.readings);
+  std::vector<HostCall>* withheld =
+      rehearsal == nullptr ? nullptr : &rehearsal->calls;
+  if (*result &&
+      !(effects_.Apply(left) && argument_changes_.Apply(bound.inputs, left) &&
+        effects_.MakeLastCalls(left, withheld))) {
+    *result = PyRef();
+  }
+  ++hits;
+  return Outcome::kHit;
+}
+
+int Record::Traverse(visitproc visit, void* arg) const {
+  if (const int stop = inputs_.Traverse(visit, arg)) return stop;
+  if (const int stop = guards_.Traverse(visit, arg)) return stop;
+  if (const int stop = result_.Traverse(visit, arg)) return stop;
+  if (const int stop = first_arguments_.Traverse(visit, arg)) return stop;
+  if (const int stop = effects_.Traverse(visit, arg)) return stop;
+  if (const int stop = argument_changes_.Traverse(visit, arg)) return stop;
+  if (const int stop = slots_.Traverse(visit, arg)) return stop;
+  if (const int stop = host_inputs_.Traverse(visit, arg)) return stop;
+  if (const int stop = draws_.Traverse(visit, arg)) return stop;
+  if (graph_ != nullptr) {
+    if (const int stop = graph_->Traverse(visit, arg)) return stop;
+  }
+  // Those in autograd's graphs, which the collector can't see, hold it, too.
+  if (backward_.use_count() == 1) {
+    if (const int stop = backward_->Traverse(visit, arg)) return stop;
+  }
+  Py_VISIT(callable_.get());
+  return 0;
+}
+
+std::vector<std::string> Record::EffectsToText() const {
+  std::vector<std::string> lines = draws_.ToText();
+  for (std::string& line : effects_.ToText()) lines.push_back(std::move(line));
+  for (std::string& line : argument_changes_.ToText()) {
+    lines.push_back(std::move(line));
+  }
+  for (const StatePlace& place : slots_.places()) {
+    lines.push_back(absl::StrCat("reads ", place.note.path, " at each run"));
+  }
+  return lines;
+}
+
+std::vector<Record::GuardText> Record::Guards() const {
+  std::vector<GuardText> guards;
+  const auto add = [&guards](const char* kind,
+                             const std::vector<std::string>& lines) {
+    for (const std::string& line : lines) guards.emplace_back(kind, line);
+  };
+  add("argument", inputs_.ToText());
+  add("state", guards_.ToText());
+  std::vector<std::string> numbers, gradients, memory;
+  host_inputs_.AppendText(&numbers);
+  gradients_.AppendText(&gradients);
+  memory_.AppendText(&memory);
+  add("number", numbers);
+  add("gradient", gradients);
+  add("memory", memory);
+  add("torch", {"torch's modes (grad, inference, autocast, determinism) and "
+                "default dtype are the same"});
+  return guards;
+}
+
+std::vector<std::string> Record::GuardsToText() const {
+  std::vector<std::string> lines;
+  for (auto& [kind, line] : Guards()) lines.push_back(std::move(line));
+  return lines;
+}
+
+std::vector<std::string> Record::GuardKinds() const {
+  std::vector<std::string> kinds;
+  for (const auto& [kind, line] : Guards()) kinds.push_back(kind);
+  return kinds;
+}
+
+}  // namespace mica

@@ -1,0 +1,326 @@
+// A Program with the guards under which it is valid.
+
+#ifndef MICA_PYTHON_CAPTURE_RECORD_RECORD_H_
+#define MICA_PYTHON_CAPTURE_RECORD_RECORD_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "python/capture/effects/argument_changes.h"
+#include "python/capture/effects/draws.h"
+#include "python/capture/effects/effects.h"
+#include "python/capture/effects/result_tree.h"
+#include "python/capture/guards/gradients.h"
+#include "python/capture/guards/host_outcomes.h"
+#include "python/capture/guards/input_guards.h"
+#include "python/capture/guards/memory_guards.h"
+#include "python/capture/guards/state_guards.h"
+#include "python/capture/record/graph.h"
+#include "python/capture/record/hit_times.h"
+#include "python/capture/values/guard_note.h"
+#include "python/capture/values/host_values.h"
+#include "python/capture/values/places.h"
+#include "python/capture/values/refusal.h"
+#include "python/interpreter/py_ref.h"
+#include "python/torch_side/autograd/backward_pass.h"
+#include "python/torch_side/autograd/result_views.h"
+#include "python/torch_side/recorder/operator_kernels.h"
+#include "python/torch_side/tensors/tensor_access.h"
+#include "python/torch_side/tensors/torch_state.h"
+
+namespace mica {
+
+struct Observation;
+
+struct CaptureOptions {
+  GraphOptions graph;
+  // What has another compiler run the graphs (mica/backends); may be null.
+  PyRef make_runner;
+  // How users went back from the callable's results.
+  std::shared_ptr<BackwardUse> backward_use = std::make_shared<BackwardUse>();
+  // Numbers to treat as inputs.
+  VaryingNumbers varying;
+  // Places to read as arguments are.
+  Slots slots;
+  // Whether numbers read from tensors are followed, so that they may differ
+  // at each run; else each has to be the recorded one.
+  bool follow_numbers = true;
+  // Whether what the program draws or asks the world outside for is drawn again
+  // at each hit; else such a call is refused.
+  bool follow_draws = true;
+  // Whether a refused run is watched to its end, for what else is refused.
+  bool looks_on = false;
+  // Whether the callable is a piece of a function, and tells what such do.
+  bool is_piece = false;
+  // Classes whose instances are taken apart when they are arguments.
+  absl::flat_hash_set<PyTypeObject*> structural;
+};
+
+// What is left of a run that can't be recorded.
+struct Attempt {
+  StateGuards guards;  // What it depended on.
+  // What it read and then set: a run that reads these as arguments may do.
+  std::vector<StatePlace> slots;
+  // Containers of Python's classes whose items it read and then changed.
+  std::vector<PyRef> changed;
+};
+
+// What a hit that is to be compared with an eager run did, and left to that.
+struct Rehearsal {
+  std::vector<HostCall> calls;  // Into the world outside, which it didn't make.
+  std::vector<PyRef> readings;  // What it asked the world outside for.
+};
+
+// What one run of a callable did, ready to be done again. Single-thread under
+// the GIL, which Serve() gives up while it computes; a Record is then free for
+// other threads to try.
+class Record {
+ public:
+  // Runs `callable` once, for real, watching it. `result` is what it returned:
+  // null, with the Python error set, if it raised. The Record is null, and
+  // `refusal` says why, if the run can't be done again in its place.
+  static std::unique_ptr<Record> Capture(PyObject* callable,
+                                         const CallArgs& args,
+                                         const CaptureOptions& options,
+                                         PyRef* result, Refusal* refusal,
+                                         Attempt* attempt);
+  // Runs it once, watched, for its calls into the world outside alone, which it
+  // does make; what it asks for is what `rehearsal` was told. The Refusal says
+  // why they aren't known.
+  static Refusal Watch(PyObject* callable, const CallArgs& args,
+                       const CaptureOptions& options, PyRef* result,
+                       Rehearsal* rehearsal);
+
+  // Adds the numbers in which the state differs from the recorded one, and
+  // those of an argument that did so in the last failed Matches(). `slots` as
+  // StateGuards::FindVarying().
+  void FindVarying(VaryingNumbers* varying,
+                   std::vector<StatePlace>* slots) const;
+  // As Effects::FindSlots().
+  void FindSlots(std::vector<StatePlace>* slots) const {
+    effects_.FindSlots(slots);
+  }
+
+  enum class Outcome {
+    kHit,     // `result` is the call's.
+    kMiss,    // A guard failed; nothing happened.
+    kFailed,  // The run failed before it had any effect.
+    kRaised,  // As kFailed, but for calls into the world outside: Replay().
+  };
+  // A call into the world outside that raised at a hit.
+  struct RaisedCall {
+    size_t num_made = 0;  // Those before it, which didn't.
+    PyRef error;          // Null if the program itself is to make it.
+  };
+  // With a `rehearsal`, its calls into the world outside aren't made.
+  Outcome Serve(const CallArgs& args, const TorchState& now, PyRef* result,
+                Miss* miss, RaisedCall* raised, Rehearsal* rehearsal = nullptr);
+  // Runs `callable` after kRaised: for real, but for the calls into the world
+  // outside that were made; the one that raised raises the same error, where
+  // the program's own handlers find it. Null with the Python error set if the
+  // run raises.
+  static PyRef Replay(PyObject* callable, const CallArgs& args,
+                      const CaptureOptions& options, const RaisedCall& raised);
+
+  // What a call binds: the arguments' parts, and the program's state as it is.
+  struct BoundCall {
+    BoundInputs inputs;
+    std::vector<PyObject*> states;
+    std::vector<PyRef> gradients;  // Those among the states.
+    std::vector<double> numbers;   // Varying ones.
+  };
+  // Asks for the memory that Matches() reads first, for who has other things
+  // to do before.
+  void Prefetch() const;
+  // True if all guards hold.
+  bool Fits(const CallArgs& args, const TorchState& now);
+  // The same; the part of Serve() before it draws.
+  bool Matches(const CallArgs& args, const TorchState& now, BoundCall* bound,
+               Miss* miss);
+  const Draws& draws() const { return draws_; }
+
+  // As InputGuards::misplaced_type(), of the last miss.
+  PyTypeObject* misplaced_type() const { return inputs_.misplaced_type(); }
+
+  // True once an object of the state that it depends on is gone: it can't serve
+  // a call any more. What that was.
+  bool is_gone() const { return guards_.any_gone(); }
+  // As StateGuards has it.
+  void EndRecording() { guards_.EndRecording(); }
+  Miss Gone() const { return guards_.Gone(); }
+
+  int64_t hits = 0;
+  HitTimes hit_times;
+  // What the watched run took, with its watching.
+  int64_t watched_ns = 0;
+  const Graph& graph() const { return *graph_; }
+  // The later backward pass of its results; null if there is none.
+  const BackwardPass* backward() const { return backward_.get(); }
+  const TorchState& torch_state() const { return torch_state_; }
+  // The tensors of the program's state, in the order of its variables; null
+  // for a gradient that isn't there now, and for what is gone.
+  std::vector<PyRef> states() const;
+  // For Python's garbage collector.
+  int Traverse(visitproc visit, void* arg) const;
+  // One readable expression each.
+  std::vector<std::string> GuardsToText() const;
+  // What each of them is about: "argument", "state", "number" (one that may
+  // vary), "gradient", "memory" or "torch".
+  std::vector<std::string> GuardKinds() const;
+  // The sizes of arguments that a user expects to vary, by path and dim.
+  const std::vector<std::pair<std::string, int>>& dynamic() const {
+    return dynamic_;
+  }
+  const InputGuards& inputs() const { return inputs_; }
+  std::vector<std::string> EffectsToText() const;
+  int64_t num_state_facts() const { return guards_.num_facts(); }
+
+ private:
+  friend class RecordDescriber;
+  Record() = default;
+  // Capture(), or Watch() if `rehearsal` is given.
+  static std::unique_ptr<Record> Run(PyObject* callable, const CallArgs& args,
+                                     const CaptureOptions& options,
+                                     PyRef* result, Refusal* refusal,
+                                     Attempt* attempt, Rehearsal* rehearsal,
+                                     const RaisedCall* raised = nullptr);
+  // The part of Serve() between Matches() and the run: draws, and compares what
+  // is known by then. Undone unless it gives kMade.
+  Draws::Outcome MakeDraws(BoundCall* bound, Draws::Made* made,
+                           Miss* miss) const;
+  // As Matches(); `args` have what the slots hold.
+  bool MatchesAll(const CallArgs& args, const TorchState& now, BoundCall* bound,
+                  Miss* miss);
+  // Turns what was observed into the rest of the Record; false if it can't.
+  bool Finish(Observation& run, PyObject* result, const CaptureOptions& options,
+              Refusal* refusal, Attempt* attempt);
+  // Makes the calls into the world outside that come before all writes, and
+  // counts those that didn't raise. False with a Python error set.
+  bool MakeFirstCalls(absl::Span<const PyRef> tensors,
+                      absl::Span<const double> numbers,
+                      const BoundInputs& inputs, size_t* made,
+                      Rehearsal* rehearsal) const;
+  // Settles what first calls are passed. False if that can't be had again.
+  bool FindFirstArguments(Observation& run, std::vector<PyObject*>* tensors,
+                          Refusal* refusal);
+  // Settles what the run changed in Python's state; `left` gets the objects
+  // that it left there. False if that can't be done again.
+  bool FindEffects(Observation& run, std::vector<PyObject*>* left,
+                   Refusal* refusal, Attempt* attempt);
+  // As that, for what the run changed in its arguments.
+  bool FindArgumentChanges(Observation& run, std::vector<PyObject*>* left,
+                           Refusal* refusal);
+
+  using GuardText = std::pair<const char*, std::string>;
+  std::vector<GuardText> Guards() const;
+
+  std::vector<std::pair<std::string, int>> dynamic_;
+  TorchState torch_state_;
+  OperatorKernels kernels_;
+  InputGuards inputs_;
+  StateGuards guards_;
+  MemoryGuards memory_;
+  Slots slots_;
+  ResultTree result_;
+  ResultTree first_arguments_;  // Its numbers come after those of `result_`.
+  Effects effects_;
+  ArgumentChanges argument_changes_;
+  // Of the tape, in order. A gradient is found at its leaf at each run.
+  struct State {
+    PyObject* tensor = nullptr;
+    int leaf = -1;  // In `gradients_`.
+  };
+  // Fills the states of `bound`, whose inputs are known.
+  void BindStates(BoundCall* bound) const;
+  // Settles which numbers vary; false if one can't.
+  bool FindNumbers(Observation& run, Refusal* refusal, Attempt* attempt);
+  // Settles the draws, of which `exact` are no inputs; false if a number that
+  // won't come again has to.
+  bool FindDraws(const Observation& run,
+                 absl::Span<const HostInputs::Source> exact, Refusal* refusal);
+  bool FindGradients(Observation& run, std::vector<PyObject*>* tensors,
+                     std::vector<PyRef>* pins, Refusal* refusal);
+
+  // The backward pass that may follow a run, while the Record is made.
+  struct LaterPass {
+    std::vector<int> live;  // The results that autograd tracks,
+    struct View {           // or knows as a view of another tensor:
+      int result = -1;
+      PyRef base;            // Of the program's arguments and state, or
+      int root = -1;         // this result.
+      uint8_t creation = 0;  // As ViewRelation has it.
+      bool is_tracked = false;
+    };
+    std::vector<View> views;
+    std::vector<ResultViews::Writes> writes;
+    BackwardTrace trace;
+    std::vector<PyObject*> known;      // Arguments and state.
+    std::vector<PyObject*> externals;  // Of these, as TraceBackward() has them.
+    std::vector<PyObject*> gradients;  // That its parts give, each once.
+  };
+  // Goes back from those of the results that autograd tracks, for who asks for
+  // their gradients later. Tensors that results are views of become results
+  // too. False if that can't be done again.
+  bool TraceLater(Observation& run, const CaptureOptions& options,
+                  std::vector<PyObject*>* results, LaterPass* later,
+                  Refusal* refusal);
+  // Which of the results autograd tracks, and how.
+  bool FindTracked(Observation& run, std::vector<PyObject*>* results,
+                   LaterPass* later) const;
+  // The tensors that were there before or that the run returns, and have the
+  // memory of this one.
+  std::vector<PyObject*> SharersOf(PyObject* tensor, Observation& run,
+                                   absl::Span<PyObject* const> results) const;
+  // Adds to `results` what views among them show that isn't known yet.
+  static void AddBases(std::vector<PyObject*>* results, LaterPass* later);
+  // The views among the results, as later runs make them; none if the tape
+  // doesn't have them so, or has the memory of a live result elsewhere too.
+  std::optional<std::vector<ResultViews::View>> PlaceViews(
+      const Tape& tape, const LaterPass& later, const BoundCall& bound,
+      const std::vector<TensorMeta>& kinds) const;
+  // Where what a view shows is, as later runs find it; kNoTapeTensor if they
+  // don't.
+  TapeTensorId PlaceBase(const Tape& tape, const LaterPass::View& view,
+                         const BoundCall& bound,
+                         ResultViews::View* placed) const;
+  // Makes that pass a graph of its own. `tape` and `kinds`, of its results, are
+  // left with the first part, and what the pass wants of that. False if it
+  // can't be.
+  bool AddBackward(StateGuards& guards, LaterPass later, const BoundCall& bound,
+                   const CaptureOptions& options, Tape* tape,
+                   std::vector<TensorMeta>* kinds, Refusal* refusal);
+  absl::StatusOr<SplitTape> SplitLater(const LaterPass& later,
+                                       const Tape& tape) const;
+  // One part of that pass, of what SplitLater() made of it.
+  absl::StatusOr<BackwardPass::Part> MakePart(
+      const LaterPass& later, int index, SplitTape::Later made,
+      const BoundCall& bound, const GraphOptions& options) const;
+
+  absl::Status CompileOutside(PyObject* make_runner, const BoundCall& bound);
+
+  // Notes a tensor that a run needs to its end; may be null. `guards` are this
+  // record's, or are to be.
+  void Keep(StateGuards& guards, PyObject* tensor);
+
+  HostInputs host_inputs_;
+  Draws draws_;
+  HostOutcomes outcomes_;
+  // Of the state; a run holds them, as it gives up the GIL.
+  std::vector<PyObject*> run_tensors_;
+  std::vector<State> states_;
+  Gradients gradients_;
+  std::unique_ptr<Graph> graph_;
+  std::shared_ptr<BackwardPass> backward_;  // Null: results need none.
+  ResultViews result_views_;
+  PyRef callable_;
+  BoundCall bound_;  // Kept for its memory.
+};
+
+// True while this thread runs a callable under Record::Capture().
+bool IsCapturing();
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_RECORD_RECORD_H_

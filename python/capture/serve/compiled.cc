@@ -1,0 +1,343 @@
+#include "python/capture/serve/compiled.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "framework/text/text.h"
+#include "framework/trace/recorder.h"
+#include "python/capture/progress.h"
+#include "python/capture/record/describe.h"
+#include "python/capture/serve/splits.h"
+#include "python/capture/serve/stance.h"
+#include "python/capture/values/numbers.h"
+#include "python/interpreter/interpreter.h"
+#include "python/torch_side/autograd/autograd_access.h"
+
+namespace mica {
+namespace {
+
+// Calls in a row by pieces of which none was a graph.
+constexpr int kMaxIdleSplitCalls = 8;
+// Times that a callable in pieces is tried as a whole again, after calls in
+// which nothing was cut; and the call after which it is anyway.
+constexpr int kMaxRetries = 4;
+constexpr int64_t kFirstRetry = 8;
+
+// Records made in a row without a hit, and calls in pieces, of which the user
+// is warned. What is made or changed once at the start is over by then.
+constexpr int kManyCaptures = 4;
+constexpr int kManySplitCalls = 2;
+constexpr int kManyIdleSplitCalls = 3;
+
+// As Miss::ToString(), without the line.
+std::string Difference(const Miss& miss) {
+  return absl::StrCat(miss.note.path, ": recorded ", miss.expected, ", got ",
+                      miss.got);
+}
+
+}  // namespace
+
+std::string Compiled::title() const {
+  PyRef name =
+      PyRef::Steal(PyObject_GetAttrString(callable_.get(), "__qualname__"));
+  if (name) return PyText(name.get());
+  PyErr_Clear();
+  return Py_TYPE(callable_.get())->tp_name;
+}
+
+void Compiled::Log(const std::string& text) {
+  PySys_FormatStderr("%s\n", text.c_str());
+}
+
+PyObject* Compiled::CallEagerly(const CallArgs& args) {
+  ++eager_calls_;
+  const TraceSpan span("call", "run eagerly");
+  return PyObject_Vectorcall(callable_.get(), args.args,
+                             static_cast<size_t>(args.num_positional),
+                             args.keyword_names);
+}
+
+PyObject* Compiled::RaiseRefusal(const std::string& text) const {
+  PyErr_SetString(error_ ? error_.get() : PyExc_RuntimeError,
+                  absl::StrCat(title(), " can't be one graph: ", text).c_str());
+  return nullptr;
+}
+
+void Compiled::NoteHit(const std::shared_ptr<Record>& record) {
+  ++hits_;
+  captures_without_hit_ = 0;
+  if (!records_.empty() && records_[0] == record) return;
+  const auto at = std::find(records_.begin(), records_.end(), record);
+  if (at != records_.end()) std::rotate(records_.begin(), at, at + 1);
+}
+
+std::string Compiled::WhyUnserved(const Miss* miss) const {
+  if (miss != nullptr) return miss->ToString();
+  return given_up_.empty() ? "it has no record" : given_up_;
+}
+
+PyObject* Compiled::RaiseUnserved(const std::string& why) const {
+  PyErr_SetString(
+      error_ ? error_.get() : PyExc_RuntimeError,
+      absl::StrCat(title(),
+                   " isn't served, and the stance is fail_on_recompile: ", why)
+          .c_str());
+  return nullptr;
+}
+
+PyObject* Compiled::Call(const CallArgs& args) {
+  unserved_.clear();
+  // Inside another capture: that one sees what happens here.
+  if (options_.disabled || IsCapturing() || IsDisabled()) {
+    return CallEagerly(args);
+  }
+  const TraceSpan span("call", "call ", IsTracing() ? title() : "");
+  Miss miss;
+  PyTypeObject* misplaced = nullptr;
+  bool has_miss = false;
+  if (HeldObjects::num_over() != num_over_) DropGone(&miss);
+  if (!records_.empty()) {
+    records_[0]->Prefetch();
+    const TorchState now = TorchState::Current();
+    for (size_t i = 0; i < records_.size(); ++i) {
+      const std::shared_ptr<Record> record = records_[i];
+      PyRef result;
+      // A message is made for the most recent record only.
+      const bool is_timed = HitTimes::Wants(record->hits);
+      const int64_t start = is_timed ? HitTimes::Now() : 0;
+      Record::RaisedCall raised;
+      switch (record->Serve(args, now, &result, i == 0 ? &miss : nullptr,
+                            &raised)) {
+        case Record::Outcome::kHit:
+          if (is_timed) record->hit_times.Add(HitTimes::Now() - start);
+          NoteHit(record);
+          return result.release();
+        case Record::Outcome::kMiss:
+          if (misplaced == nullptr) misplaced = record->misplaced_type();
+          continue;
+        case Record::Outcome::kFailed:
+          // Eager raises its own exception, with its own traceback.
+          return CallEagerly(args);
+        case Record::Outcome::kRaised:
+          NoteHit(record);
+          // What raises once may do so at each call: the next one is watched.
+          records_.erase(std::remove(records_.begin(), records_.end(), record),
+                         records_.end());
+          return Record::Replay(callable_.get(), args, options_.capture, raised)
+              .release();
+      }
+    }
+  }
+  has_miss = !miss.kind.empty();
+  // Arguments have no line; the call has.
+  if (has_miss && miss.note.at.line == 0) miss.note.at = CurrentUserLine();
+  if (has_miss) NoteMiss(misplaced, miss);
+  if (notices_.Raise()) return nullptr;
+  return Told(CallUnserved(args, has_miss ? &miss : nullptr));
+}
+
+PyObject* Compiled::CallUnserved(const CallArgs& args, const Miss* miss) {
+  const bool may_record = CurrentStance() != Stance::kFailOnRecompile;
+  if (splits_ != nullptr &&
+      (goes_by_pieces_ || !given_up_.empty() || !may_record)) {
+    return CallInPieces(args);
+  }
+  if (!may_record) {
+    const std::string why = WhyUnserved(miss);
+    if (!options_.capture.is_piece) return RaiseUnserved(why);
+    // The function that it is a piece of runs to its end first.
+    if (given_up_.empty()) unserved_ = why;
+    return CallEagerly(args);
+  }
+  if (!given_up_.empty()) {
+    if (options_.fullgraph) return RaiseRefusal(given_up_);
+    return CallEagerly(args);
+  }
+  return CaptureCall(args, miss);
+}
+
+PyObject* Compiled::CallInPieces(const CallArgs& args) {
+  // A tracer wants to see the function itself.
+  if (IsForeignTracerActive()) return CallEagerly(args);
+  const std::shared_ptr<Splits> splits = splits_;
+  PyRef result = PyRef::Steal(splits->Call(callable_.get(), args));
+  if (const PyRef error = splits->TakeCheckError()) {
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())),
+                    error.get());
+    return nullptr;
+  }
+  if (!result) return nullptr;
+  ++split_calls_;
+  const SplitEvents& events = splits->events();
+  if (!events.unserved.empty()) return RaiseUnserved(events.unserved);
+  if (events.graphs == 0) {
+    ++eager_calls_;
+    // With nothing to compute, nothing may be in the way next time.
+    if (split_calls_ == 1 && events.eager == 0) goes_by_pieces_ = false;
+    if (++idle_split_calls_ >= kMaxIdleSplitCalls && splits == splits_) {
+      splits_.reset();
+      if (given_up_.empty()) GiveUp(last_refusal_.ToString(), last_refusal_);
+    }
+    return result.release();
+  }
+  idle_split_calls_ = 0;
+  if (events.steps == 0 && events.eager == 0 && num_retries_ < kMaxRetries) {
+    // Nothing was in the way this time.
+    ++num_retries_;
+    goes_by_pieces_ = false;
+  }
+  // What was in the way may have been something that is done once.
+  if (split_calls_ == kFirstRetry) goes_by_pieces_ = false;
+  return result.release();
+}
+
+void Compiled::GiveUp(const std::string& why, const Refusal& refusal) {
+  given_up_ = why;
+  ending_ = {.reason = refusal.reason, .mend = refusal.mend, .at = refusal.at};
+}
+
+PyObject* Compiled::Told(PyObject* result) {
+  // Of a piece, the function that it is a part of tells.
+  if (result == nullptr || options_.capture.is_piece) return result;
+  AddNotices();
+  notices_.Issue();
+  return result;
+}
+
+void Compiled::AddNotices() {
+  const auto add = [&](Notices::Kind kind, absl::string_view what,
+                       const Refusal& why) {
+    std::string text = absl::StrCat(title(), " ", what, ": ", why.reason);
+    if (why.at.line != 0) absl::StrAppend(&text, " (", why.at.ToString(), ")");
+    if (!why.mend.empty()) absl::StrAppend(&text, "; ", why.mend);
+    const UserLine at = why.at.line != 0 ? why.at : CurrentUserLine();
+    if (!notices_.Add(kind, {.text = text, .at = at})) return;
+    if (options_.log_recompiles) Log(absl::StrCat("mica warns: ", text));
+  };
+  if (captures_without_hit_ >= kManyCaptures) {
+    add(Notices::Kind::kNotServed,
+        absl::StrCat("was recorded anew at each of its last ",
+                     captures_without_hit_, " calls"),
+        {.reason = last_miss_.kind.empty() ? "no two calls were alike"
+                                           : Difference(last_miss_),
+         .mend = last_miss_.kind == "input"
+                     ? "pass what varies as a tensor; mica.mark_dynamic() says "
+                       "that a size will vary"
+                     : kMendVarying,
+         .at = last_miss_.note.at});
+  }
+  if (options_.fullgraph) return;  // That raises.
+  if (splits_ == nullptr) {
+    if (given_up_.empty()) return;
+    return add(Notices::Kind::kNotWhole, "runs eagerly from now on", ending_);
+  }
+  const SplitEvents& events = splits_->events();
+  if (idle_split_calls_ >= kManyIdleSplitCalls) {
+    add(Notices::Kind::kNotWhole, "runs eagerly, no part of it is a graph",
+        last_refusal_);
+  } else if (split_calls_ >= kManySplitCalls && events.graphs > 0 &&
+             events.steps + events.eager > 0) {
+    add(Notices::Kind::kNotWhole,
+        "runs in pieces, with eager code between them", last_refusal_);
+  }
+}
+
+void Compiled::ConsiderPieces(const Refusal& refusal) {
+  if (options_.capture.is_piece || options_.fullgraph) return;
+  // What changes state may do so once only, a training step a few times.
+  const auto kind = [](const Refusal& r) {
+    return r.reason.substr(
+        0, std::min(r.reason.find(": recorded"), r.reason.find('[')));
+  };
+  const bool is_lasting =
+      !refusal.transient || !given_up_.empty() ||
+      (!IsGradModeOn() && kind(refusal) == kind(last_refusal_));
+  if (!is_lasting) return;
+  if (splits_ == nullptr) splits_ = std::make_shared<Splits>(options_);
+  splits_->LearnFrom(refusal);
+  goes_by_pieces_ = true;
+}
+
+int64_t Compiled::LastNumOps() const {
+  return records_.empty()
+             ? 0
+             : static_cast<int64_t>(records_[0]->graph().plan().steps().size());
+}
+
+void Compiled::DropGone(Miss* miss) {
+  num_over_ = HeldObjects::num_over();
+  if (attempt_.guards.any_gone()) attempt_.guards = StateGuards();
+  if (!records_.empty() && records_[0]->is_gone()) *miss = records_[0]->Gone();
+  // What they let go of may run code that calls this one.
+  std::vector<std::shared_ptr<Record>> gone, left;
+  for (std::shared_ptr<Record>& record : records_) {
+    (record->is_gone() ? gone : left).push_back(std::move(record));
+  }
+  records_ = std::move(left);
+  dropped_ += static_cast<int64_t>(gone.size());
+}
+
+int Compiled::Traverse(visitproc visit, void* arg) const {
+  Py_VISIT(callable_.get());
+  Py_VISIT(error_.get());
+  Py_VISIT(options_.capture.make_runner.get());
+  if (const int stop = attempt_.guards.Traverse(visit, arg)) return stop;
+  for (const StatePlace& place : attempt_.slots) {
+    Py_VISIT(place.holder.get());
+    Py_VISIT(place.key.get());
+  }
+  for (const FrameSites& place : last_refusal_.places) {
+    for (const FrameSite& site : place) {
+      Py_VISIT(site.code.get());
+      Py_VISIT(site.module.get());
+    }
+  }
+  if (const int stop = options_.capture.slots.Traverse(visit, arg)) {
+    return stop;
+  }
+  if (const int stop = options_.capture.varying.Traverse(visit, arg)) {
+    return stop;
+  }
+  // One in use by a call has holders that the collector doesn't know.
+  if (splits_.use_count() == 1) {
+    if (const int stop = splits_->Traverse(visit, arg)) return stop;
+  }
+  for (const auto& record : records_) {
+    // One in use by a call has holders that the collector doesn't know.
+    if (record.use_count() > 1) continue;
+    if (const int stop = record->Traverse(visit, arg)) return stop;
+  }
+  return 0;
+}
+
+void Compiled::Reset() {
+  BackwardPass::Allow(true);
+  records_.clear();
+  misses_.clear();
+  misses_by_kind_.clear();
+  dynamic_.clear();
+  dropped_ = 0;
+  refusals_.clear();
+  given_up_.clear();
+  ending_ = Refusal();
+  notices_ = Notices();
+  last_miss_ = Miss();
+  hits_ = eager_calls_ = captures_ = 0;
+  refusals_in_a_row_ = captures_without_hit_ = 0;
+  attempt_ = Attempt();
+  options_.capture.slots = Slots();
+  options_.capture.backward_use = std::make_shared<BackwardUse>();
+  splits_.reset();
+  last_refusal_ = Refusal();
+  goes_by_pieces_ = false;
+  split_calls_ = 0;
+  num_retries_ = idle_split_calls_ = 0;
+  options_.capture.varying = VaryingNumbers();
+  options_.capture.follow_numbers = true;
+  options_.capture.follow_draws = true;
+  captures_by_draws_ = 0;
+}
+
+}  // namespace mica

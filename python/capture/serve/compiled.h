@@ -1,0 +1,203 @@
+// The callable that mica.compile() gives.
+
+#ifndef MICA_PYTHON_CAPTURE_SERVE_COMPILED_H_
+#define MICA_PYTHON_CAPTURE_SERVE_COMPILED_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/types/span.h"
+#include "python/capture/record/record.h"
+#include "python/capture/serve/notices.h"
+#include "python/capture/values/places.h"
+#include "python/interpreter/py_ref.h"
+
+namespace mica {
+
+struct CompiledOptions {
+  CaptureOptions capture;
+  bool fullgraph = false;  // Raise `error` instead of running eagerly.
+  bool disabled = false;   // Always run eagerly.
+  int max_records = 16;
+  // What to tell on stderr.
+  bool log_guards = false;
+  bool log_recompiles = false;
+  bool log_graph = false;
+};
+
+class Splits;
+
+constexpr char kMendVarying[] =
+    "pass what varies as a tensor, or outside the compiled function";
+
+// A callable with its records, tried most recently hit first. A call that no
+// record fits runs the callable once, for real, and makes a record of that.
+//
+// Raises what the callable raises. What can't be captured whole is cut into
+// pieces that can, around what runs eagerly, with the reason kept; what can't
+// be cut runs eagerly, and after a few such runs isn't tried any more. Called
+// from inside another capture it is transparent. Needs the GIL; threads may
+// call it at one time.
+class Compiled {
+ public:
+  Compiled(PyRef callable, PyRef error, CompiledOptions options)
+      : callable_(std::move(callable)),
+        error_(std::move(error)),
+        options_(std::move(options)) {}
+
+  // A new reference, or null with a Python error set.
+  PyObject* Call(const CallArgs& args);
+  // Runs what is inside, as if it weren't compiled.
+  PyObject* CallEagerly(const CallArgs& args);
+
+  // For the stance "check" (mica/checking). What a hit may touch of the
+  // program's state: a list of DescribeTouched() of the records that may serve
+  // it, which what is drawn or computed decides.
+  PyObject* Touched(const CallArgs& args) const;
+  // Serves the call, but for its calls into the world outside: (result, those
+  // calls); None if no record serves it.
+  PyObject* Rehearse(const CallArgs& args);
+  // Runs what is inside, watched, and makes no record: (result, its calls into
+  // the world outside), or (result, why they aren't known).
+  PyObject* Watch(const CallArgs& args);
+
+  // True if the most recent record fits the call, which isn't made.
+  bool Matches(const CallArgs& args) const;
+  // What DescribeRecord() gives of the record that fits the call, which isn't
+  // made; None if none does.
+  PyObject* Describe(const CallArgs& args) const;
+  // A list of what DescribeRecord() gives of each record, in order.
+  PyObject* Describe() const;
+  // Forgets all records, refusals and statistics.
+  void Reset();
+  PyObject* callable() const { return callable_.get(); }
+
+  // For whoever cut it out.
+  int64_t num_eager_calls() const { return eager_calls_; }
+  int64_t num_refusals() const { return num_refusals_; }
+  const Refusal& last_refusal() const { return last_refusal_; }
+  // Of a piece: why its last run wasn't served, under a stance that forbids
+  // that; empty if it was, and when it is told.
+  std::string TakeUnserved() { return std::exchange(unserved_, {}); }
+  // Of the record that served or was made last; 0 if there is none.
+  int64_t LastNumOps() const;
+  // For Python's garbage collector.
+  int Traverse(visitproc visit, void* arg) const;
+  void DropCallable() { callable_ = PyRef(); }
+  // What explain() shows: a new dict of lists, numbers and texts.
+  PyObject* Report() const;
+
+ private:
+  struct Counted {
+    std::string text;
+    std::string mend;
+    int64_t count = 0;
+  };
+
+  // The first record that fits the call; or null.
+  std::shared_ptr<Record> Fitting(const CallArgs& args) const;
+  // Call() where no record serves it; `miss` is null if there is none.
+  PyObject* CallUnserved(const CallArgs& args, const Miss* miss);
+  PyObject* CallInPieces(const CallArgs& args);
+  // Nothing is recorded any more.
+  void GiveUp(const std::string& why, const Refusal& refusal);
+  // After a call that no record served: warns the user if that is how it goes
+  // on. The result passes through.
+  PyObject* Told(PyObject* result);
+  void AddNotices();
+  // After a refusal: decides whether to go on in pieces.
+  void ConsiderPieces(const Refusal& refusal);
+  PyObject* CaptureCall(const CallArgs& args, const Miss* miss);
+  // Puts the record first.
+  void NoteHit(const std::shared_ptr<Record>& record);
+  // `misplaced`: as InputGuards::misplaced_type().
+  void NoteMiss(PyTypeObject* misplaced, const Miss& miss);
+  // `is_hopeful`: the next run is watched in another way.
+  void NoteRefusal(const Refusal& refusal, bool is_hopeful = false);
+  // Takes classes of arguments apart from now on, where `places` are attributes
+  // of the arguments themselves; and those of arguments that the last
+  // run changed the items of. True if that is new of one of them.
+  bool TakeApart(const CallArgs& args, absl::Span<const StatePlace> places);
+  // True if one of them is new.
+  bool AddSlots(absl::Span<const StatePlace> places);
+  // Drops the records that were hit least recently, beyond the bound. Those
+  // that differ in sizes alone that are expected to vary count as one, up to
+  // kMaxSizes. True if the first record is such a further size.
+  bool KeepBound();
+  void AddRecord(std::shared_ptr<Record> record);
+  // Drops records whose state is gone, so that they keep nothing of it alive.
+  // Of the most recent one, says in `miss` what is.
+  void DropGone(Miss* miss);
+  // A call is captured since what was drawn came out otherwise than in the
+  // record. Where that goes on, what is drawn ends the graph from now on.
+  void NoteOutcome();
+  std::string title() const;
+  static void Log(const std::string& text);  // To stderr.
+  PyObject* RaiseRefusal(const std::string& text) const;
+  std::string WhyUnserved(const Miss* miss) const;
+  PyObject* RaiseUnserved(const std::string& why) const;
+
+  PyRef callable_;
+  PyRef error_;
+  CompiledOptions options_;
+  std::vector<std::shared_ptr<Record>> records_;
+  // Sizes that are expected to vary, by an argument's path and dim.
+  absl::flat_hash_set<std::pair<std::string, int>> dynamic_;
+  // Records, for the bound or as what they are about is gone.
+  int64_t dropped_ = 0;
+  std::map<std::string, Counted> misses_;
+  std::map<std::string, int64_t> misses_by_kind_;
+  std::map<std::string, Counted> refusals_;
+  // Why nothing is recorded any more; empty while it is.
+  std::string given_up_;
+  Refusal ending_;  // The refusal behind it, without its places.
+  Notices notices_;
+  Miss last_miss_;
+  int64_t hits_ = 0;
+  int64_t eager_calls_ = 0;
+  int64_t captures_ = 0;
+  int refusals_in_a_row_ = 0;
+  int64_t num_refusals_ = 0;
+  Refusal last_refusal_;
+  std::shared_ptr<Splits> splits_;  // Once it isn't one graph.
+  // Whether a call that no record fits goes by pieces; else it is watched.
+  bool goes_by_pieces_ = false;
+  int64_t split_calls_ = 0;
+  std::string unserved_;
+  std::vector<PyRef> readings_;  // Of the last Rehearse(), for Watch().
+  int num_retries_ = 0;          // Of the whole, after pieces that met no cut.
+  int idle_split_calls_ = 0;     // In a row, without a graph.
+  int64_t num_over_ = 0;  // Of HeldObjects, when records were last dropped.
+  int captures_without_hit_ = 0;
+  int64_t captures_by_draws_ = 0;
+  Attempt attempt_;  // The last refused run.
+};
+
+// The Python type around it, "mica._mica.Compiled"; made once. A new
+// reference, or null with a Python error set.
+PyObject* MakeCompiledType();
+// The callable inside an instance of it; null for another object. Borrowed.
+PyObject* UnwrapCompiled(PyObject* object);
+// Its subtypes, made once. Borrowed; null with a Python error set.
+PyTypeObject* CompiledFunctionType();  // Passes attributes on.
+PyTypeObject* CompiledModuleType();    // Of a torch.nn.Module.
+// Of a new class that derives from CompiledModule and a class of modules: a
+// call of its instances is C's. False for another class.
+bool FinishModuleClass(PyObject* made);
+// A new instance of (callable, arguments of mica.compile, error, frozen,
+// fullgraph, exact, disabled, num_threads, num_streams, queue, max_records,
+// logs, make_runner). Null with a Python error set.
+PyObject* MakeCompiledFromPython(PyObject* args);
+// A new instance that no user sees. Null with a Python error set.
+PyRef MakeCompiled(PyRef callable, PyRef error, CompiledOptions options);
+// What an instance holds; lives as long as that.
+Compiled* CompiledOf(PyObject* instance);
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_SERVE_COMPILED_H_

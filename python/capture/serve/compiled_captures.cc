@@ -1,0 +1,225 @@
+// What a compiled callable makes of its calls: records, and what it learns of
+// those that it can't record.
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "framework/text/text.h"
+#include "framework/trace/recorder.h"
+#include "python/capture/progress.h"
+#include "python/capture/serve/compiled.h"
+#include "python/capture/values/numbers.h"
+#include "python/interpreter/interpreter.h"
+
+namespace mica {
+namespace {
+
+// Refused runs in a row after which a callable isn't tried any more.
+constexpr int kMaxRefusals = 4;
+// Records made in a row, none of which ever served a call.
+constexpr int kMaxIdleCaptures = 24;
+// Records that differ in sizes only that are expected to vary.
+constexpr int kMaxSizes = 64;
+// Captures for what was drawn after which that is asked: has each of them been
+// worth so many hits?
+constexpr int64_t kMaxOutcomes = 12;
+constexpr int64_t kHitsOfOutcome = 16;
+
+}  // namespace
+
+PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
+  ++captures_;
+  const Progress progress(absl::StrCat("capture of ", title()));
+  TraceSpan span("capture", "capture ", IsTracing() ? title() : "");
+  if (miss != nullptr && options_.log_recompiles) {
+    Log(absl::StrCat("mica recompiles ", title(), ", record ",
+                     records_.size() + 1, ": ", miss->ToString()));
+  }
+  PyRef result;
+  Refusal refusal;
+  {
+    std::vector<StatePlace> slots;
+    if (!records_.empty()) {
+      records_[0]->FindVarying(&options_.capture.varying, &slots);
+      records_[0]->FindSlots(&slots);
+    }
+    attempt_.guards.FindVarying(&options_.capture.varying, &slots);
+    AddSlots(slots);
+  }
+  attempt_ = Attempt();
+  if (miss != nullptr && miss->kind == "draw") NoteOutcome();
+  options_.capture.looks_on = !options_.fullgraph;
+  std::unique_ptr<Record> record = Record::Capture(
+      callable_.get(), args, options_.capture, &result, &refusal, &attempt_);
+  if (record != nullptr) {
+    attempt_ = Attempt();
+    record->EndRecording();
+    AddRecord(std::move(record));
+    return result.release();
+  }
+  attempt_.guards.EndRecording();
+  ++eager_calls_;
+  span.Add("refused", refusal.reason);
+  if (!result) return nullptr;  // It raised.
+  if (refusal.by_numbers) options_.capture.follow_numbers = false;
+  // State of objects that don't stay is no carried state. If they are
+  // arguments, what is set in them is known as a change of arguments.
+  const bool is_carried = !options_.capture.slots.DropUnreachable();
+  const bool is_taken_apart =
+      TakeApart(args, is_carried ? absl::Span<const StatePlace>()
+                                 : absl::MakeConstSpan(attempt_.slots));
+  const bool is_hopeful =
+      (is_carried && AddSlots(attempt_.slots)) || is_taken_apart;
+  attempt_.changed.clear();
+  NoteRefusal(refusal, is_hopeful);
+  if (!is_hopeful) {
+    ConsiderPieces(refusal);
+    ++num_refusals_;
+    last_refusal_ = refusal;
+  }
+  if (options_.fullgraph && !refusal.transient) {
+    return RaiseRefusal(refusal.ToString());
+  }
+  return result.release();
+}
+
+void Compiled::NoteOutcome() {
+  ++captures_by_draws_;
+  const bool is_worth_it = captures_by_draws_ < kMaxOutcomes ||
+                           hits_ >= kHitsOfOutcome * captures_by_draws_;
+  if (is_worth_it || options_.fullgraph) return;
+  options_.capture.follow_draws = false;
+  records_.erase(std::remove_if(records_.begin(), records_.end(),
+                                [](const std::shared_ptr<Record>& record) {
+                                  return !record->draws().empty();
+                                }),
+                 records_.end());
+  captures_without_hit_ = 0;
+}
+
+bool Compiled::KeepBound() {
+  std::map<std::string, int> sizes;
+  int num_families = 0;
+  std::vector<std::shared_ptr<Record>> kept;
+  std::string first;
+  bool is_further_size = false;
+  for (size_t i = 0; i < records_.size(); ++i) {
+    const std::string family = records_[i]->inputs().Family(dynamic_);
+    if (i == 0) first = family;
+    is_further_size |= i > 0 && !family.empty() && family == first;
+    const bool is_new = family.empty() || sizes[family] == 0;
+    if (is_new ? num_families == options_.max_records
+               : sizes[family] == kMaxSizes) {
+      continue;
+    }
+    num_families += is_new ? 1 : 0;
+    if (!family.empty()) ++sizes[family];
+    kept.push_back(records_[i]);
+  }
+  const auto num_dropped = static_cast<int64_t>(records_.size() - kept.size());
+  dropped_ += num_dropped;
+  if (num_dropped > 0 && options_.log_recompiles) {
+    Log(absl::StrCat("mica drops the record of ", title(),
+                     " that was hit least recently: ", options_.max_records,
+                     " are the bound"));
+  }
+  records_ = std::move(kept);
+  return is_further_size;
+}
+
+void Compiled::AddRecord(std::shared_ptr<Record> record) {
+  refusals_in_a_row_ = 0;
+  goes_by_pieces_ = false;
+  if (options_.log_guards) {
+    for (const std::string& line : record->GuardsToText()) {
+      Log(absl::StrCat("mica guard ", title(), ": ", line));
+    }
+  }
+  if (options_.log_graph) Log(ToText(record->graph().program()));
+  records_.insert(records_.begin(), std::move(record));
+  for (const auto& mark : records_[0]->dynamic()) dynamic_.insert(mark);
+  if (!KeepBound()) ++captures_without_hit_;
+  if (captures_without_hit_ >= kMaxIdleCaptures) {
+    const std::string why = absl::StrCat(
+        "its last ", kMaxIdleCaptures,
+        " captures never fitted a later call; most often because of ",
+        misses_.empty()
+            ? "arguments that differ each time"
+            : std::max_element(misses_.begin(), misses_.end(),
+                               [](const auto& a, const auto& b) {
+                                 return a.second.count < b.second.count;
+                               })
+                  ->second.text);
+    const Refusal refusal = {
+        .reason = why, .mend = kMendVarying, .at = last_miss_.note.at};
+    GiveUp(why, refusal);
+    NoteRefusal(refusal);
+  }
+}
+
+void Compiled::NoteMiss(PyTypeObject* misplaced, const Miss& miss) {
+  last_miss_ = miss;
+  Counted& counted = misses_[absl::StrCat(miss.kind, " ", miss.note.path)];
+  counted.text = miss.ToString();
+  ++counted.count;
+  ++misses_by_kind_[miss.kind];
+  if (misplaced != nullptr) options_.capture.structural.insert(misplaced);
+}
+
+bool Compiled::TakeApart(const CallArgs& args,
+                         absl::Span<const StatePlace> places) {
+  bool is_new = false;
+  for (PyObject* arg : absl::MakeConstSpan(args.args, args.size())) {
+    PyObject* dict = InstanceDict(arg);
+    const bool is_changed =
+        absl::c_any_of(
+            attempt_.changed,
+            [&](const PyRef& container) { return container.get() == arg; }) ||
+        absl::c_any_of(places, [&](const StatePlace& place) {
+          return dict != nullptr && place.holder.get() == dict;
+        });
+    if (!is_changed) continue;
+    is_new |= options_.capture.structural.insert(Py_TYPE(arg)).second;
+  }
+  return is_new;
+}
+
+bool Compiled::AddSlots(absl::Span<const StatePlace> places) {
+  constexpr size_t kMaxSlots = 256;
+  Slots& slots = options_.capture.slots;
+  bool is_new = false;
+  for (const StatePlace& place : places) {
+    if (slots.places().size() >= kMaxSlots) break;
+    if (!slots.Add(place)) continue;
+    is_new = true;
+    PyObject* now = place.Find();
+    if (now == nullptr) continue;
+    std::vector<std::string> paths;
+    FindNumbers(now, place.note.path, &paths);
+    for (std::string& path : paths) {
+      options_.capture.varying.AddInput(std::move(path));
+    }
+  }
+  return is_new;
+}
+
+void Compiled::NoteRefusal(const Refusal& refusal, bool is_hopeful) {
+  const std::string where = refusal.at.ToString();
+  Counted& counted = refusals_[refusal.reason];
+  counted.text = where.empty() ? refusal.reason
+                               : absl::StrCat(refusal.reason, " (", where, ")");
+  counted.mend = refusal.mend;
+  ++counted.count;
+  if (options_.log_recompiles) {
+    Log(absl::StrCat("mica runs ", title(), " eagerly: ", refusal.ToString()));
+  }
+  if (is_hopeful) return;
+  if (++refusals_in_a_row_ >= kMaxRefusals && given_up_.empty()) {
+    GiveUp(refusal.ToString(), refusal);
+  }
+}
+
+}  // namespace mica

@@ -1,0 +1,233 @@
+// What a compiled callable tells of its records, and the stance "check".
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "framework/text/text.h"
+#include "python/capture/record/describe.h"
+#include "python/capture/serve/compiled.h"
+#include "python/capture/serve/splits.h"
+
+namespace mica {
+namespace {
+
+PyRef Flag(bool value) { return PyRef::Share(value ? Py_True : Py_False); }
+
+bool Put(PyObject* dict, const char* key, PyRef value) {
+  return value && PyDict_SetItemString(dict, key, value.get()) == 0;
+}
+
+PyRef Text(const std::string& text) {
+  return PyRef::Steal(PyUnicode_DecodeUTF8(
+      text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
+PyRef Number(int64_t number) {
+  return PyRef::Steal(PyLong_FromLongLong(number));
+}
+
+PyRef Texts(const std::vector<std::string>& texts) {
+  PyRef list = PyRef::Steal(PyList_New(0));
+  for (const std::string& text : texts) {
+    PyRef item = Text(text);
+    if (!list || !item || PyList_Append(list.get(), item.get()) != 0) {
+      return PyRef();
+    }
+  }
+  return list;
+}
+
+// The state's tensors by their names in the Program.
+PyRef Variables(const Record& record) {
+  PyRef dict = PyRef::Steal(PyDict_New());
+  const auto variables = record.graph().program().variables();
+  const std::vector<PyRef> states = record.states();
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (!states[i]) continue;
+    if (!dict || !Put(dict.get(), variables[i].name.c_str(), states[i])) {
+      return PyRef();
+    }
+  }
+  return dict;
+}
+
+PyRef ReportRecord(const Record& record) {
+  const Graph& graph = record.graph();
+  std::vector<std::string> ops;
+  std::map<std::string, int64_t> opaque;
+  for (const Op& op : graph.plan().program().ops()) {
+    ops.push_back(op.def->name());
+    if (op.def->is_opaque()) ++opaque[op.def->name()];
+  }
+  std::vector<std::string> calls;
+  for (const TapeCall& call : graph.tape().calls) calls.push_back(call.op);
+  PyRef counts = PyRef::Steal(PyDict_New());
+  PyRef dict = PyRef::Steal(PyDict_New());
+  if (!counts || !dict) return PyRef();
+  for (const auto& [name, count] : opaque) {
+    if (!Put(counts.get(), name.c_str(), Number(count))) return PyRef();
+  }
+  PyObject* d = dict.get();
+  std::vector<std::string> backward;
+  int64_t num_kept = 0;
+  if (record.backward() != nullptr) {
+    num_kept = record.backward()->num_kept();
+    for (const BackwardPass::Part& part : record.backward()->parts()) {
+      for (const Op& op : part.graph->plan().program().ops()) {
+        backward.push_back(op.def->name());
+      }
+    }
+  }
+  const bool ok =
+      Put(d, "calls", Texts(calls)) &&
+      Put(d, "backward_ops", Texts(backward)) &&
+      Put(d, "num_kept", Number(num_kept)) && Put(d, "ops", Texts(ops)) &&
+      Put(d, "opaque", counts) && Put(d, "variables", Variables(record)) &&
+      Put(d, "guards", Texts(record.GuardsToText())) &&
+      Put(d, "guard_kinds", Texts(record.GuardKinds())) &&
+      Put(d, "effects", Texts(record.EffectsToText())) &&
+      Put(d, "hits", Number(record.hits)) &&
+      Put(d, "hit_ns", Number(record.hit_times.fastest_ns)) &&
+      Put(d, "watched_ns", Number(record.watched_ns)) &&
+      Put(d, "program", Text(ToText(graph.program()))) &&
+      Put(d, "plan", Text(graph.plan().ToText())) &&
+      Put(d, "arena_bytes", Number(graph.plan().arena_bytes())) &&
+      Put(d, "live_set_bytes", Number(graph.plan().live_set_bytes()));
+  return ok ? dict : PyRef();
+}
+
+// Null, with a Python error set, if either is.
+PyObject* Pair(PyRef first, PyRef second) {
+  if (!first || !second) return nullptr;
+  return PyTuple_Pack(2, first.get(), second.get());
+}
+
+}  // namespace
+
+PyObject* Compiled::Describe() const {
+  PyRef list = PyRef::Steal(PyList_New(0));
+  for (const auto& record : records_) {
+    const PyRef item = DescribeRecord(*record);
+    if (!list || !item || PyList_Append(list.get(), item.get()) != 0) {
+      return nullptr;
+    }
+  }
+  return list.release();
+}
+
+PyObject* Compiled::Touched(const CallArgs& args) const {
+  const TorchState now = TorchState::Current();
+  PyRef list = PyRef::Steal(PyList_New(0));
+  for (const auto& record : records_) {
+    Record::BoundCall bound;
+    if (!record->Matches(args, now, &bound, nullptr)) continue;
+    const PyRef item = DescribeTouched(*record);
+    if (!list || !item || PyList_Append(list.get(), item.get()) != 0) {
+      return nullptr;
+    }
+  }
+  return list.release();
+}
+
+PyObject* Compiled::Rehearse(const CallArgs& args) {
+  const TorchState now = TorchState::Current();
+  for (size_t i = 0; i < records_.size(); ++i) {
+    const std::shared_ptr<Record> record = records_[i];
+    PyRef result;
+    Rehearsal rehearsal;
+    Record::RaisedCall raised;
+    switch (record->Serve(args, now, &result, nullptr, &raised, &rehearsal)) {
+      case Record::Outcome::kHit:
+        NoteHit(record);
+        readings_ = std::move(rehearsal.readings);
+        return Pair(std::move(result), DescribeCalls(rehearsal.calls));
+      case Record::Outcome::kMiss:
+        continue;
+      case Record::Outcome::kFailed:
+      case Record::Outcome::kRaised:
+        Py_RETURN_NONE;
+    }
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* Compiled::Watch(const CallArgs& args) {
+  PyRef result;
+  Rehearsal rehearsal{.readings = std::exchange(readings_, {})};
+  const Refusal refusal = Record::Watch(callable_.get(), args, options_.capture,
+                                        &result, &rehearsal);
+  if (!result) return nullptr;
+  if (!refusal) return Pair(std::move(result), DescribeCalls(rehearsal.calls));
+  return Pair(std::move(result),
+              PyRef::Steal(PyUnicode_FromString(refusal.ToString().c_str())));
+}
+
+std::shared_ptr<Record> Compiled::Fitting(const CallArgs& args) const {
+  const TorchState now = TorchState::Current();
+  for (const auto& record : records_) {
+    if (record->Fits(args, now)) return record;
+  }
+  return nullptr;
+}
+
+bool Compiled::Matches(const CallArgs& args) const {
+  if (records_.empty()) return false;
+  records_[0]->Prefetch();
+  return records_[0]->Fits(args, TorchState::Current());
+}
+
+PyObject* Compiled::Describe(const CallArgs& args) const {
+  const std::shared_ptr<Record> record = Fitting(args);
+  if (record == nullptr) Py_RETURN_NONE;
+  return DescribeRecord(*record).release();
+}
+
+PyObject* Compiled::Report() const {
+  PyRef dict = PyRef::Steal(PyDict_New());
+  PyRef records = PyRef::Steal(PyList_New(0));
+  if (!dict || !records) return nullptr;
+  for (const auto& record : records_) {
+    PyRef item = ReportRecord(*record);
+    if (!item || PyList_Append(records.get(), item.get()) != 0) return nullptr;
+  }
+  const auto counted = [](const std::map<std::string, Counted>& items) {
+    PyRef list = PyRef::Steal(PyList_New(0));
+    for (const auto& [key, item] : items) {
+      PyRef tuple = PyRef::Steal(Py_BuildValue(
+          "(NNL)", Text(item.text).release(), Text(item.mend).release(),
+          static_cast<long long>(item.count)));
+      if (!list || !tuple || PyList_Append(list.get(), tuple.get()) != 0) {
+        return PyRef();
+      }
+    }
+    return list;
+  };
+  PyRef kinds = PyRef::Steal(PyDict_New());
+  for (const auto& [kind, count] : misses_by_kind_) {
+    if (!kinds || !Put(kinds.get(), kind.c_str(), Number(count)))
+      return nullptr;
+  }
+  PyObject* d = dict.get();
+  const bool ok =
+      Put(d, "miss_kinds", kinds) && Put(d, "dropped", Number(dropped_)) &&
+      Put(d, "name", Text(title())) && Put(d, "records", records) &&
+      Put(d, "refusals", counted(refusals_)) &&
+      Put(d, "misses", counted(misses_)) &&
+      Put(d, "given_up", Text(given_up_)) && Put(d, "hits", Number(hits_)) &&
+      Put(d, "captures", Number(captures_)) &&
+      Put(d, "eager_calls", Number(eager_calls_)) &&
+      Put(d, "exact", Flag(options_.capture.graph.exact)) &&
+      Put(d, "frozen", Flag(options_.capture.graph.frozen)) &&
+      Put(d, "split_calls", Number(split_calls_)) &&
+      Put(d, "last_graphs",
+          Number(splits_ == nullptr ? 0 : splits_->events().graphs)) &&
+      (splits_ != nullptr
+           ? splits_->Report(d)
+           : Put(d, "pieces", Texts({})) && Put(d, "cuts", Texts({})));
+  return ok ? dict.release() : nullptr;
+}
+
+}  // namespace mica

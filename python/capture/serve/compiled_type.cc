@@ -1,0 +1,279 @@
+// The Python type of a Compiled, and how it is called.
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "python/capture/serve/compiled_object.h"
+#include "python/capture/serve/stance.h"
+#include "python/interpreter/interpreter.h"
+#include "python/interpreter/py_ref.h"
+
+namespace mica {
+namespace {
+
+PyTypeObject* compiled_type = nullptr;
+
+// The arguments as Python's calling convention of a tuple and a dict.
+PyObject* CallChecker(PyObject* self, const CallArgs& args) {
+  PyRef positional = PyRef::Steal(PyTuple_New(args.num_positional));
+  PyRef keywords = PyRef::Steal(PyDict_New());
+  if (!positional || !keywords) return nullptr;
+  for (Py_ssize_t i = 0; i < args.num_positional; ++i) {
+    Py_INCREF(args.args[i]);
+    PyTuple_SET_ITEM(positional.get(), i, args.args[i]);
+  }
+  for (Py_ssize_t i = 0; i < args.num_keywords(); ++i) {
+    if (PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(args.keyword_names, i),
+                       args.args[args.num_positional + i]) != 0) {
+      return nullptr;
+    }
+  }
+  return PyObject_CallFunctionObjArgs(Checker(), self, positional.get(),
+                                      keywords.get(), nullptr);
+}
+
+PyObject* VectorCall(PyObject* self, PyObject* const* args, size_t count,
+                     PyObject* keyword_names) {
+  const CallArgs call{.args = args,
+                      .num_positional = PyVectorcall_NARGS(count),
+                      .keyword_names = keyword_names};
+  Compiled& compiled = *AsCompiledObject(self)->compiled;
+  const Stance stance = CurrentStance();
+  if (stance == Stance::kForceEager) return compiled.CallEagerly(call);
+  if (stance == Stance::kCheck && Checker() != nullptr && !IsCapturing() &&
+      !IsDisabled()) {
+    return CallChecker(self, call);
+  }
+  return compiled.Call(call);
+}
+
+PyObject* Report(PyObject* self, PyObject* /*unused*/) {
+  return AsCompiledObject(self)->compiled->Report();
+}
+
+PyObject* Matches(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                  PyObject* keyword_names) {
+  return PyBool_FromLong(AsCompiledObject(self)->compiled->Matches(
+      {.args = args, .num_positional = count, .keyword_names = keyword_names}));
+}
+
+PyObject* Describe(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                   PyObject* keyword_names) {
+  return AsCompiledObject(self)->compiled->Describe(
+      {.args = args, .num_positional = count, .keyword_names = keyword_names});
+}
+
+PyObject* Records(PyObject* self, PyObject* /*unused*/) {
+  return AsCompiledObject(self)->compiled->Describe();
+}
+
+PyObject* Touched(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                  PyObject* keyword_names) {
+  return AsCompiledObject(self)->compiled->Touched(
+      {.args = args, .num_positional = count, .keyword_names = keyword_names});
+}
+
+PyObject* Rehearse(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                   PyObject* keyword_names) {
+  return AsCompiledObject(self)->compiled->Rehearse(
+      {.args = args, .num_positional = count, .keyword_names = keyword_names});
+}
+
+PyObject* Watch(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                PyObject* keyword_names) {
+  return AsCompiledObject(self)->compiled->Watch(
+      {.args = args, .num_positional = count, .keyword_names = keyword_names});
+}
+
+// A call as in the stance "default".
+PyObject* CallPlainly(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                      PyObject* keyword_names) {
+  return AsCompiledObject(self)->compiled->Call(
+      {.args = args, .num_positional = count, .keyword_names = keyword_names});
+}
+
+PyObject* Reset(PyObject* self, PyObject* /*unused*/) {
+  AsCompiledObject(self)->compiled->Reset();
+  Py_RETURN_NONE;
+}
+
+PyObject* Wrapped(PyObject* self, void* /*unused*/) {
+  return PyRef::Share(CallableIn(self)).release();
+}
+
+PyObject* Arguments(PyObject* self, void* /*unused*/) {
+  PyObject* arguments = AsCompiledObject(self)->arguments;
+  return PyRef::Share(arguments == nullptr ? Py_None : arguments).release();
+}
+
+// Of methods that take a call's arguments, in vectorcall's form.
+constexpr int kTakesAll = METH_FASTCALL | METH_KEYWORDS;
+PyCFunction AsMethod(_PyCFunctionFastWithKeywords method) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method));
+}
+
+PyMethodDef methods[] = {
+    {"_mica_report", &Report, METH_NOARGS,
+     "What explain() shows, as a dict of lists, numbers and texts."},
+    {"_mica_matches", AsMethod(&Matches), kTakesAll,
+     "Whether the most recent record fits a call, which isn't made."},
+    {"_mica_describe", AsMethod(&Describe), kTakesAll,
+     "The record that fits a call, which isn't made, as a dict; or None."},
+    {"_mica_records", &Records, METH_NOARGS,
+     "Each record as a dict, most recently hit first."},
+    {"_mica_touched", AsMethod(&Touched), kTakesAll,
+     "What a hit may touch of the program's state; None if none would serve."},
+    {"_mica_rehearse", AsMethod(&Rehearse), kTakesAll,
+     "A hit without its calls into the world outside: the result and those."},
+    {"_mica_watch", AsMethod(&Watch), kTakesAll,
+     "An eager run: its result, and its calls into the world outside."},
+    {"_mica_call", AsMethod(&CallPlainly), kTakesAll,
+     "A call whatever the stance is."},
+    {"_mica_reset", &Reset, METH_NOARGS,
+     "Forgets all records, refusals and statistics."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyMemberDef members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(CompiledObject, vectorcall),
+     READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET,
+     offsetof(CompiledObject, weak_references), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+
+PyGetSetDef getters[] = {
+    {"__wrapped__", &Wrapped, nullptr, "The callable inside.", nullptr},
+    {"_mica_arguments", &Arguments, nullptr, "Those of mica.compile.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+// Of what compiles a callable. Null with a Python error set.
+PyRef TypeFor(PyObject* callable) {
+  if (IsTorchModule(callable)) {
+    PyRef type = CompiledClassFor(Py_TYPE(callable));
+    if (type || !PyErr_ExceptionMatches(PyExc_TypeError)) return type;
+    PyErr_Clear();  // It has slots of its own, or a base in C.
+  }
+  return PyRef::Share(reinterpret_cast<PyObject*>(CompiledFunctionType()));
+}
+
+}  // namespace
+
+PyObject* NewCompiledObject(PyTypeObject* type, PyRef callable, PyRef arguments,
+                            PyRef error, CompiledOptions options) {
+  PyObject* self = type->tp_alloc(type, 0);
+  if (self == nullptr) return nullptr;
+  CompiledObject* object = AsCompiledObject(self);
+  object->vectorcall = &VectorCall;
+  object->compiled =
+      new Compiled(std::move(callable), std::move(error), std::move(options));
+  object->arguments = arguments.release();
+  return self;
+}
+
+void DeallocCompiled(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  CompiledObject* object = AsCompiledObject(self);
+  if (object->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+  delete object->compiled;
+  Py_CLEAR(object->arguments);
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+int TraverseCompiled(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(AsCompiledObject(self)->arguments);
+  const Compiled* compiled = AsCompiledObject(self)->compiled;
+  return compiled == nullptr ? 0 : compiled->Traverse(visit, arg);
+}
+
+int ClearCompiled(PyObject* self) {
+  // The records go first: they name parts of the callable.
+  AsCompiledObject(self)->compiled->Reset();
+  AsCompiledObject(self)->compiled->DropCallable();
+  Py_CLEAR(AsCompiledObject(self)->arguments);
+  return 0;
+}
+
+PyObject* MakeCompiledType() {
+  if (compiled_type == nullptr) {
+    PyType_Slot slots[] = {{Py_tp_dealloc, AsSlot(&DeallocCompiled)},
+                           {Py_tp_traverse, AsSlot(&TraverseCompiled)},
+                           {Py_tp_clear, AsSlot(&ClearCompiled)},
+                           {Py_tp_call, AsSlot(&PyVectorcall_Call)},
+                           {Py_tp_methods, methods},
+                           {Py_tp_members, members},
+                           {Py_tp_getset, getters},
+                           {0, nullptr}};
+    PyType_Spec spec = {"mica._mica.Compiled", sizeof(CompiledObject), 0,
+                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+                            Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL |
+                            Py_TPFLAGS_IMMUTABLETYPE |
+                            Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                        slots};
+    compiled_type = AsType(PyType_FromSpec(&spec));
+    if (compiled_type == nullptr) return nullptr;
+  }
+  return PyRef::Share(reinterpret_cast<PyObject*>(compiled_type)).release();
+}
+
+PyObject* UnwrapCompiled(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  // Few types have their vectorcall there.
+  if (type->tp_vectorcall_offset != offsetof(CompiledObject, vectorcall) ||
+      PyType_IsSubtype(type, compiled_type) == 0) {
+    return nullptr;
+  }
+  return CallableIn(object);
+}
+
+PyRef MakeCompiled(PyRef callable, PyRef error, CompiledOptions options) {
+  PyTypeObject* type = CompiledFunctionType();
+  if (type == nullptr) return PyRef();
+  return PyRef::Steal(NewCompiledObject(type, std::move(callable), PyRef(),
+                                        std::move(error), std::move(options)));
+}
+
+PyObject* MakeCompiledFromPython(PyObject* args) {
+  PyObject *callable = nullptr, *arguments = nullptr;
+  PyObject *error = nullptr, *make_runner = nullptr;
+  int frozen = 0, fullgraph = 0, exact = 0, disabled = 0, num_threads = 1;
+  int num_streams = 1, queue = 0;
+  int max_records = 0;
+  const char* logs = nullptr;
+  if (!PyArg_ParseTuple(args, "OO!OppppiipisO", &callable, &PyDict_Type,
+                        &arguments, &error, &frozen, &fullgraph, &exact,
+                        &disabled, &num_threads, &num_streams, &queue,
+                        &max_records, &logs, &make_runner)) {
+    return nullptr;
+  }
+  const PyRef type = TypeFor(callable);
+  if (!type) return nullptr;
+  CompiledOptions options;
+  options.capture.graph.frozen = frozen != 0;
+  options.capture.graph.exact = exact != 0;
+  options.capture.graph.num_threads = num_threads;
+  options.capture.graph.num_streams = num_streams;
+  options.capture.graph.queue = queue != 0;
+  if (make_runner != Py_None) {
+    options.capture.make_runner = PyRef::Share(make_runner);
+  }
+  options.fullgraph = fullgraph != 0;
+  options.disabled = disabled != 0;
+  options.max_records = max_records;
+  const std::string words = std::string(",") + logs + ",";
+  options.log_guards = words.find(",guards,") != std::string::npos;
+  options.log_recompiles = words.find(",recompiles,") != std::string::npos;
+  options.log_graph = words.find(",graph,") != std::string::npos;
+  return NewCompiledObject(AsType(type.get()), PyRef::Share(callable),
+                           PyRef::Share(arguments), PyRef::Share(error),
+                           std::move(options));
+}
+
+Compiled* CompiledOf(PyObject* instance) {
+  return AsCompiledObject(instance)->compiled;
+}
+
+}  // namespace mica

@@ -1,0 +1,398 @@
+// Functions cut into pieces: how these are made, and how a run goes.
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "python/capture/record/record.h"
+#include "python/capture/serve/splits.h"
+#include "python/interpreter/interpreter.h"
+
+namespace mica {
+namespace {
+
+constexpr size_t kMaxCuts = 16;  // Of one function.
+// Refusals of a piece that told nothing new, after which it runs plainly.
+constexpr int kMaxStrikes = 3;
+// Runs in a row without an operator after which a piece runs plainly.
+constexpr int kMaxIdleRuns = 4;
+
+// What mica.pieces_311 has.
+struct Cutter {
+  PyRef steps;
+  PyRef build;
+  PyRef unbound;
+};
+
+const Cutter* FindCutter() {
+  static Cutter* cutter = nullptr;
+  if (cutter != nullptr) return cutter;
+  PyRef module = PyRef::Steal(PyImport_ImportModule("mica.pieces_311"));
+  if (!module) return nullptr;
+  const auto get = [&](const char* name) {
+    return PyRef::Steal(PyObject_GetAttrString(module.get(), name));
+  };
+  Cutter found{get("steps"), get("build"), get("UNBOUND")};
+  if (!found.steps || !found.build || !found.unbound) return nullptr;
+  cutter = new Cutter(std::move(found));
+  return cutter;
+}
+
+PyRef Units(const std::set<int32_t>& units) {
+  PyRef list = PyRef::Steal(PyList_New(0));
+  for (const int32_t unit : units) {
+    PyRef number = PyRef::Steal(PyLong_FromLong(unit));
+    if (!list || !number || PyList_Append(list.get(), number.get()) != 0) {
+      return PyRef();
+    }
+  }
+  return list;
+}
+
+// The numbers of a tuple.
+template <typename T>
+std::vector<T> Numbers(PyObject* tuple) {
+  std::vector<T> numbers;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+    numbers.push_back(
+        static_cast<T>(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, i))));
+  }
+  return numbers;
+}
+
+PyRef Text(const std::string& text) {
+  return PyRef::Steal(PyUnicode_DecodeUTF8(
+      text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
+bool Put(PyObject* dict, const char* key, PyRef value) {
+  return value && PyDict_SetItemString(dict, key, value.get()) == 0;
+}
+
+std::string LineOf(PyObject* code, int32_t unit) {
+  auto* object = reinterpret_cast<PyCodeObject*>(code);
+  constexpr int kUnitBytes = 2;
+  const int line = PyCode_Addr2Line(object, unit * kUnitBytes);
+  return absl::StrCat(PyText(object->co_filename), ":",
+                      line > 0 ? line : object->co_firstlineno);
+}
+
+// A CheckError says what eager did (mica/checking). Goes on with that: what it
+// returned, or null with what it raised; the error is for the call's end.
+PyRef TakeCheckError(SplitEvents* events) {
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  PyObject* attributes = value == nullptr ? nullptr : InstanceDict(value);
+  PyObject* returned = attributes == nullptr
+                           ? nullptr
+                           : PyDict_GetItemString(attributes, "_mica_returned");
+  PyObject* raised = attributes == nullptr
+                         ? nullptr
+                         : PyDict_GetItemString(attributes, "_mica_raised");
+  PyRef result = PyRef::Share(returned);
+  const PyRef error = PyRef::Share(raised);
+  if (!result && !error) {
+    PyErr_Restore(type, value, traceback);
+    return PyRef();
+  }
+  if (!events->check_error) events->check_error = PyRef::Share(value);
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+  if (error) {
+    PyObject* own = PyException_GetTraceback(error.get());
+    PyErr_Restore(
+        PyRef::Share(reinterpret_cast<PyObject*>(Py_TYPE(error.get())))
+            .release(),
+        PyRef::Share(error.get()).release(), own);
+  }
+  return result;
+}
+
+}  // namespace
+
+CutFunction::CutFunction(PyRef function, PyRef module, CompiledOptions options,
+                         Codes* codes)
+    : function_(std::move(function)),
+      module_(std::move(module)),
+      options_(std::move(options)),
+      codes_(*codes),
+      num_variables_(NumOwnVariables(reinterpret_cast<PyCodeObject*>(
+          PyFunction_GET_CODE(function_.get())))),
+      steps_(PyRef::Steal(PyFrozenSet_New(nullptr))) {}
+
+bool CutFunction::CanBeCut() const {
+  const PyErrorKeeper keeper;
+  const Cutter* cutter = FindCutter();
+  PyRef steps;
+  if (cutter != nullptr) {
+    steps = PyRef::Steal(PyObject_CallFunctionObjArgs(
+        cutter->steps.get(), PyFunction_GET_CODE(function_.get()), steps_.get(),
+        nullptr));
+  }
+  if (!steps) PyErr_Clear();
+  return static_cast<bool>(steps);
+}
+
+bool CutFunction::Cut(int32_t unit, const std::string& why) {
+  if (reasons_.contains(unit) || uncuttable_.contains(unit) ||
+      reasons_.size() >= kMaxCuts) {
+    return false;
+  }
+  const PyErrorKeeper keeper;
+  const Cutter* cutter = FindCutter();
+  std::set<int32_t> cuts = {unit};
+  for (const auto& [cut, reason] : reasons_) cuts.insert(cut);
+  PyRef units = Units(cuts);
+  PyRef steps;
+  if (cutter != nullptr && units) {
+    steps = PyRef::Steal(PyObject_CallFunctionObjArgs(
+        cutter->steps.get(), PyFunction_GET_CODE(function_.get()), units.get(),
+        nullptr));
+  }
+  PyRef items = PyRef::Steal(steps ? PySequence_Tuple(steps.get()) : nullptr);
+  if (!items) {
+    PyErr_Clear();
+    uncuttable_.insert(unit);
+    return false;
+  }
+  reasons_[unit] = why;
+  steps_ = std::move(steps);
+  std::set<int32_t> added;
+  for (const int64_t step : Numbers<int64_t>(items.get())) {
+    if (step_units_.insert(step).second) {
+      added.insert(static_cast<int32_t>(step));
+    }
+  }
+  // Pieces that a new step is in the middle of.
+  for (auto it = pieces_.begin(); it != pieces_.end();) {
+    const std::vector<int32_t>& origins = it->second->origins;
+    const bool is_cut =
+        std::any_of(origins.begin(), origins.end(),
+                    [&](int32_t origin) { return added.contains(origin); });
+    it = is_cut ? pieces_.erase(it) : std::next(it);
+  }
+  return !added.empty();
+}
+
+bool CutFunction::Fits(PyFunctionObject* function) const {
+  auto* own = reinterpret_cast<PyFunctionObject*>(function_.get());
+  if (function == own) return true;
+  if (function->func_code != own->func_code ||
+      function->func_globals != own->func_globals ||
+      function->func_builtins != own->func_builtins) {
+    return false;
+  }
+  PyObject *a = function->func_closure, *b = own->func_closure;
+  if (a == b) return true;
+  if (a == nullptr || b == nullptr) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a); ++i) {
+    if (PyTuple_GET_ITEM(a, i) != PyTuple_GET_ITEM(b, i)) return false;
+  }
+  return true;
+}
+
+std::shared_ptr<CutFunction::Piece> CutFunction::MakePiece(
+    int64_t entry, const State& state, bool is_plain) const {
+  const Cutter* cutter = FindCutter();
+  if (cutter == nullptr) return nullptr;
+  std::set<int32_t> bound;
+  for (size_t i = 0; i < num_variables_; ++i) {
+    if (state[i]) bound.insert(static_cast<int32_t>(i));
+  }
+  PyRef slots = Units(bound);
+  PyRef start = PyRef::Steal(PyLong_FromLongLong(entry));
+  if (!slots || !start) return nullptr;
+  PyRef made = PyRef::Steal(PyObject_CallFunctionObjArgs(
+      cutter->build.get(), function_.get(), start.get(), steps_.get(),
+      slots.get(), is_plain ? Py_True : Py_False, nullptr));
+  if (!made) return nullptr;
+  const auto item = [](PyObject* tuple, int i) {
+    return PyTuple_GET_ITEM(tuple, i);
+  };
+  auto piece = std::make_shared<Piece>();
+  piece->function = PyRef::Share(item(made.get(), 0));
+  piece->entry = entry;
+  piece->params = Numbers<int>(item(made.get(), 1));
+  piece->origins = Numbers<int32_t>(item(made.get(), 3));
+  Py_ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (PyDict_Next(item(made.get(), 2), &position, &key, &value)) {
+    piece->exits[PyLong_AsLongLong(key)] = {
+        .depth = static_cast<int>(PyLong_AsLong(item(value, 0))),
+        .values = Numbers<int>(item(value, 1)),
+        .nulls = Numbers<int>(item(value, 2)),
+        .unread = Numbers<int>(item(value, 3))};
+  }
+  if (!is_plain) {
+    piece->holder = MakeCompiled(piece->function, PyRef(), options_);
+    if (!piece->holder) return nullptr;
+    piece->compiled = CompiledOf(piece->holder.get());
+  }
+  return piece;
+}
+
+std::shared_ptr<CutFunction::Piece> CutFunction::FindPiece(int64_t entry,
+                                                           const State& state) {
+  std::vector<bool> bound(num_variables_);
+  for (size_t i = 0; i < num_variables_; ++i) bound[i] = bool{state[i]};
+  const std::pair key{entry, std::move(bound)};
+  if (const auto it = pieces_.find(key); it != pieces_.end()) {
+    return it->second;
+  }
+  const bool is_plain = entry < 0 || step_units_.contains(entry);
+  std::shared_ptr<Piece> piece = MakePiece(entry, state, is_plain);
+  if (piece == nullptr && entry >= 0) {
+    // What can't be cut any more goes on to its end.
+    PyErr_Clear();
+    piece = MakePiece(-1 - entry, state, /*is_plain=*/true);
+  }
+  if (piece == nullptr) return nullptr;
+  codes_.insert(PyFunction_GET_CODE(piece->function.get()));
+  made_.push_back(piece);
+  pieces_[key] = piece;
+  return piece;
+}
+
+PyObject* CutFunction::Run(absl::Span<PyObject* const> variables,
+                           const Learn& learn, SplitEvents* events) {
+  State state;
+  for (PyObject* variable : variables) state.push_back(PyRef::Share(variable));
+  int64_t entry = 0;
+  while (true) {
+    const std::shared_ptr<Piece> piece = FindPiece(entry, state);
+    if (piece == nullptr) return nullptr;
+    PyRef told = PyRef::Steal(RunPiece(*piece, state, learn, events));
+    if (!told) return nullptr;
+    PyObject* key = PyTuple_GET_ITEM(told.get(), 0);
+    if (key == Py_None) {
+      return PyRef::Share(PyTuple_GET_ITEM(told.get(), 1)).release();
+    }
+    entry = PyLong_AsLongLong(key);
+    Leave(piece->exits.at(entry), told.get(), &state);
+  }
+}
+
+void CutFunction::Leave(const Exit& exit, PyObject* told, State* state) const {
+  const PyObject* unbound = FindCutter()->unbound.get();
+  state->resize(num_variables_ + exit.depth);
+  PyObject* unread = PyTuple_GET_ITEM(told, 1);
+  for (size_t i = 0; i < exit.unread.size(); ++i) {
+    PyObject* value = PyTuple_GET_ITEM(unread, static_cast<Py_ssize_t>(i));
+    // Where the piece gave it none, it has the value that it had.
+    if (value != unbound) (*state)[exit.unread[i]] = PyRef::Share(value);
+  }
+  for (size_t i = 0; i < exit.values.size(); ++i) {
+    PyObject* value = PyTuple_GET_ITEM(told, static_cast<Py_ssize_t>(i) + 2);
+    (*state)[exit.values[i]] = value == unbound ? PyRef() : PyRef::Share(value);
+  }
+  for (const int slot : exit.nulls) (*state)[slot] = PyRef();
+}
+
+PyObject* CutFunction::RunPiece(Piece& piece, const State& state,
+                                const Learn& learn, SplitEvents* events) {
+  std::vector<PyObject*> args;
+  args.reserve(piece.params.size());
+  for (const int slot : piece.params) args.push_back(state[slot].get());
+  const bool is_plain = piece.compiled == nullptr || piece.has_no_ops ||
+                        !piece.left_eager.empty();
+  if (is_plain) {
+    if (piece.compiled == nullptr) {
+      ++events->steps;
+    } else if (!piece.left_eager.empty()) {
+      ++events->eager;
+    }
+    return PyObject_Vectorcall(piece.function.get(), args.data(), args.size(),
+                               nullptr);
+  }
+  Compiled& compiled = *piece.compiled;
+  const int64_t num_eager = compiled.num_eager_calls();
+  const int64_t num_refusals = compiled.num_refusals();
+  // As a Python object: the stance may have it checked.
+  PyRef told = PyRef::Steal(PyObject_Vectorcall(piece.holder.get(), args.data(),
+                                                args.size(), nullptr));
+  std::string unserved = compiled.TakeUnserved();
+  if (events->unserved.empty()) events->unserved = std::move(unserved);
+  if (!told) told = TakeCheckError(events);
+  if (!told) return nullptr;
+  if (compiled.num_eager_calls() == num_eager) {
+    if (compiled.LastNumOps() > 0) {
+      ++events->graphs;
+      piece.num_idle = 0;
+    } else if (++piece.num_idle >= kMaxIdleRuns) {
+      piece.has_no_ops = true;  // Not worth a record.
+    }
+  } else {
+    ++events->eager;
+    if (compiled.num_refusals() != num_refusals) NoteRefusal(piece, learn);
+  }
+  return told.release();
+}
+
+void CutFunction::NoteRefusal(Piece& piece, const Learn& learn) {
+  const Refusal refusal = piece.compiled->last_refusal();
+  // What changes state may do so once only.
+  if (refusal.transient && piece.strikes == 0) {
+    ++piece.strikes;
+    return;
+  }
+  if (learn(refusal, this, PyFunction_GET_CODE(piece.function.get()),
+            piece.origins)) {
+    return;
+  }
+  piece.strikes += refusal.transient ? 1 : kMaxStrikes;
+  if (piece.strikes >= kMaxStrikes) piece.left_eager = refusal.ToString();
+}
+
+std::string CutFunction::Where(int64_t entry) const {
+  return LineOf(PyFunction_GET_CODE(function_.get()),
+                static_cast<int32_t>(entry < 0 ? -1 - entry : entry));
+}
+
+bool CutFunction::Report(PyObject* pieces, PyObject* cuts) const {
+  const std::string name = PyText(
+      reinterpret_cast<PyFunctionObject*>(function_.get())->func_qualname);
+  for (const auto& [key, piece] : pieces_) {
+    if (piece->compiled == nullptr || piece->has_no_ops ||
+        (piece->compiled->LastNumOps() == 0 && piece->left_eager.empty() &&
+         piece->compiled->num_refusals() == 0)) {
+      continue;
+    }
+    PyRef dict = PyRef::Steal(piece->compiled->Report());
+    PyRef ends = PyRef::Steal(PyList_New(0));
+    if (!dict || !ends) return false;
+    for (const auto& [exit, how] : piece->exits) {
+      PyRef where = Text(Where(exit));
+      if (!where || PyList_Append(ends.get(), where.get()) != 0) return false;
+    }
+    if (!Put(dict.get(), "name", Text(name)) ||
+        !Put(dict.get(), "begins", Text(Where(piece->entry))) ||
+        !Put(dict.get(), "ends", std::move(ends)) ||
+        !Put(dict.get(), "left_eager", Text(piece->left_eager)) ||
+        PyList_Append(pieces, dict.get()) != 0) {
+      return false;
+    }
+  }
+  for (const auto& [cut, reason] : reasons_) {
+    PyRef dict = PyRef::Steal(PyDict_New());
+    if (!dict || !Put(dict.get(), "name", Text(name)) ||
+        !Put(dict.get(), "at", Text(Where(cut))) ||
+        !Put(dict.get(), "reason", Text(reason)) ||
+        PyList_Append(cuts, dict.get()) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+int CutFunction::Traverse(visitproc visit, void* arg) const {
+  Py_VISIT(function_.get());
+  Py_VISIT(module_.get());
+  for (const auto& piece : made_) {
+    Py_VISIT(piece->function.get());
+    Py_VISIT(piece->holder.get());
+  }
+  return 0;
+}
+
+}  // namespace mica

@@ -1,0 +1,166 @@
+// A callable that isn't one graph, served as several.
+
+#ifndef MICA_PYTHON_CAPTURE_SERVE_SPLITS_H_
+#define MICA_PYTHON_CAPTURE_SERVE_SPLITS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/types/span.h"
+#include "python/capture/serve/compiled.h"
+#include "python/capture/values/refusal.h"
+#include "python/interpreter/frame_hook.h"
+#include "python/interpreter/py_ref.h"
+
+namespace mica {
+
+// What the runs of one call did.
+struct SplitEvents {
+  int64_t graphs = 0;  // Runs of pieces as graphs.
+  int64_t steps = 0;   // That ran plainly.
+  int64_t eager = 0;   // Pieces that did.
+  // Why a piece wasn't served, under a stance that forbids that.
+  std::string unserved;
+  PyRef check_error;  // The first that the stance "check" found.
+};
+
+// One function cut into pieces, and how its runs go.
+//
+// The pieces between the cuts are Compiled: watched, then served. What is cut
+// out, an instruction each, runs plainly. Where a run goes on depends on where
+// the last piece ended. A piece that is refused is cut at what was refused,
+// and its parts are watched anew. A run under way goes on with the pieces that
+// it began with.
+class CutFunction {
+ public:
+  // The code objects of pieces.
+  using Codes = absl::flat_hash_set<PyObject*>;
+  // Learns from a piece's refusal, whose code has these origins; false if
+  // there was nothing new.
+  using Learn =
+      std::function<bool(const Refusal& refusal, CutFunction* from,
+                         PyObject* code, const std::vector<int32_t>& origins)>;
+
+  // `module` is whose method it is; may be null. `codes` outlives it.
+  CutFunction(PyRef function, PyRef module, CompiledOptions options,
+              Codes* codes);
+
+  // False for code that can't be taken apart.
+  bool CanBeCut() const;
+  // Cuts at an instruction; `why` is for the user. False if that is cut
+  // already or can't be.
+  bool Cut(int32_t unit, const std::string& why);
+
+  // Runs it with these variables, arguments bound. A new reference, or null
+  // with a Python error set.
+  PyObject* Run(absl::Span<PyObject* const> variables, const Learn& learn,
+                SplitEvents* events);
+
+  // True if the pieces are made of this very function.
+  bool Fits(PyFunctionObject* function) const;
+  bool has_cuts() const { return !reasons_.empty(); }
+
+  // Appends what explain() shows.
+  bool Report(PyObject* pieces, PyObject* cuts) const;
+  int Traverse(visitproc visit, void* arg) const;
+
+ private:
+  struct Exit {
+    int depth = 0;
+    std::vector<int> values;
+    std::vector<int> nulls;
+    std::vector<int> unread;
+  };
+  struct Piece {
+    PyRef function;
+    int64_t entry = 0;
+    PyRef holder;                  // The Compiled as a Python object.
+    Compiled* compiled = nullptr;  // Null for what runs plainly.
+    std::string left_eager;        // Why, if it is.
+    bool has_no_ops = false;
+    int strikes = 0;
+    int num_idle = 0;
+    std::vector<int> params;
+    std::map<int64_t, Exit> exits;
+    std::vector<int32_t> origins;
+  };
+  using State = std::vector<PyRef>;
+
+  std::shared_ptr<Piece> FindPiece(int64_t entry, const State& state);
+  std::shared_ptr<Piece> MakePiece(int64_t entry, const State& state,
+                                   bool is_plain) const;
+  PyObject* RunPiece(Piece& piece, const State& state, const Learn& learn,
+                     SplitEvents* events);
+  void NoteRefusal(Piece& piece, const Learn& learn);
+  // Puts what an exit tells into `state`.
+  void Leave(const Exit& exit, PyObject* told, State* state) const;
+  std::string Where(int64_t entry) const;
+
+  PyRef function_;
+  PyRef module_;
+  CompiledOptions options_;
+  Codes& codes_;
+  size_t num_variables_ = 0;
+  std::map<int32_t, std::string> reasons_;  // By cut.
+  std::set<int32_t> uncuttable_;
+  PyRef steps_;  // A frozenset of units: the cuts, and what follows of them.
+  std::set<int64_t> step_units_;
+  // By where they begin and which variables are bound.
+  std::map<std::pair<int64_t, std::vector<bool>>, std::shared_ptr<Piece>>
+      pieces_;
+  std::vector<std::shared_ptr<Piece>> made_;  // Codes stay taken.
+};
+
+// All functions that are cut for one callable.
+//
+// Calls of the callable run as they are, but for those functions, and for
+// modules' forward(), which become graphs of their own. Needs the GIL.
+class Splits {
+ public:
+  explicit Splits(CompiledOptions options);
+
+  // Cuts where the run was that was refused.
+  void LearnFrom(const Refusal& refusal);
+  PyObject* Call(PyObject* callable, const CallArgs& args);
+
+  // Of the last call.
+  const SplitEvents& events() const { return events_; }
+  // What the stance "check" found in it, once.
+  PyRef TakeCheckError() { return std::exchange(events_.check_error, {}); }
+
+  // New lists of dicts, into `report`.
+  bool Report(PyObject* report) const;
+  int Traverse(visitproc visit, void* arg) const;
+
+ private:
+  using Key = std::pair<PyObject*, PyObject*>;  // Code and module.
+  struct Wanted {
+    PyRef code;
+    PyRef module;
+    std::map<int32_t, std::string> cuts;
+  };
+  bool Evaluate(const NewFrame& frame, SplitEvents* events, PyRef* result);
+  std::shared_ptr<CutFunction> FindFunction(const NewFrame& frame);
+  // True if a cut is new.
+  bool LearnSite(const FrameSite& site, const std::string& why);
+  bool LearnFromPiece(const Refusal& refusal, CutFunction* from, PyObject* code,
+                      const std::vector<int32_t>& origins);
+
+  CompiledOptions options_;
+  CutFunction::Codes codes_;
+  std::map<Key, Wanted> wanted_;
+  std::map<Key, std::shared_ptr<CutFunction>> functions_;
+  std::vector<std::shared_ptr<CutFunction>> order_;
+  SplitEvents events_;
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_SERVE_SPLITS_H_

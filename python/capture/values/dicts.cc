@@ -1,0 +1,38 @@
+#include "python/capture/values/dicts.h"
+
+#include <utility>
+
+namespace mica {
+
+std::vector<PyRef> KeysOf(PyObject* dict) {
+  std::vector<PyRef> keys;
+  if (PyODict_Check(dict)) {
+    PyRef iterator = PyRef::Steal(PyODict_Type.tp_iter(dict));
+    while (iterator) {
+      PyRef key = PyRef::Steal(PyIter_Next(iterator.get()));
+      if (!key) break;
+      keys.push_back(std::move(key));
+    }
+    PyErr_Clear();
+    return keys;
+  }
+  Py_ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (PyDict_Next(dict, &position, &key, &value)) {
+    keys.push_back(PyRef::Share(key));
+  }
+  return keys;
+}
+
+std::vector<PyRef> ItemsOf(PyObject* set) {
+  std::vector<PyRef> items;
+  Py_ssize_t position = 0;
+  PyObject* item = nullptr;
+  Py_hash_t hash = 0;
+  while (_PySet_NextEntry(set, &position, &item, &hash)) {
+    items.push_back(PyRef::Share(item));
+  }
+  return items;
+}
+
+}  // namespace mica

@@ -1,0 +1,18 @@
+// The contents of dicts and sets, in their order.
+
+#ifndef MICA_PYTHON_CAPTURE_VALUES_DICTS_H_
+#define MICA_PYTHON_CAPTURE_VALUES_DICTS_H_
+
+#include <vector>
+
+#include "python/interpreter/py_ref.h"
+
+namespace mica {
+
+// An OrderedDict's keys in its own order; another dict's as it iterates.
+std::vector<PyRef> KeysOf(PyObject* dict);
+std::vector<PyRef> ItemsOf(PyObject* set);
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_VALUES_DICTS_H_

@@ -1,0 +1,38 @@
+// What a user sees of a guard, and of a guard that failed.
+
+#ifndef MICA_PYTHON_CAPTURE_VALUES_GUARD_NOTE_H_
+#define MICA_PYTHON_CAPTURE_VALUES_GUARD_NOTE_H_
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "python/capture/values/refusal.h"
+
+namespace mica {
+
+struct GuardNote {
+  std::string path;  // A readable expression: "layers.0.training".
+  UserLine at;       // Where the program read it first.
+};
+
+struct Miss {
+  // Few and stable, to count by: "input", "state", "torch state", "host read",
+  // "draw".
+  std::string kind;
+  GuardNote note;
+  std::string expected;
+  std::string got;
+
+  std::string ToString() const {
+    std::string text =
+        absl::StrCat(note.path, ": recorded ", expected, ", got ", got);
+    if (note.at.line != 0) {
+      absl::StrAppend(&text, " (", note.at.ToString(), ")");
+    }
+    return text;
+  }
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_VALUES_GUARD_NOTE_H_

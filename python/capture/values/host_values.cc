@@ -1,0 +1,329 @@
+#include "python/capture/values/host_values.h"
+
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/same_bits.h"
+#include "python/capture/values/constants.h"
+#include "python/capture/values/held.h"
+#include "python/interpreter/interpreter.h"
+
+namespace mica {
+namespace {
+
+// A whole number near a float, the same for all between two others.
+bool IsWholePart(const TapeHostValue& value) {
+  return value.op == "mica.int_floor" || value.op == "mica.int_ceil" ||
+         value.op == "mica.int_trunc" || value.op == "mica.int_round";
+}
+
+}  // namespace
+
+PyObject* HostInputs::FindItem(const Source& source) {
+  if (!source.dict) return nullptr;
+  PyObject* item = PyDict_GetItemWithError(source.dict.get(), source.key.get());
+  if (item == nullptr) PyErr_Clear();
+  return item;
+}
+
+void VaryingNumbers::AddItem(PyObject* dict, PyObject* key) {
+  if (!items_.insert({dict, key}).second) return;
+  pins_.push_back(PyRef::Share(dict));
+  pins_.push_back(PyRef::Share(key));
+}
+
+int VaryingNumbers::Traverse(visitproc visit, void* arg) const {
+  for (const PyRef& pin : pins_) Py_VISIT(pin.get());
+  return 0;
+}
+
+bool HostInputs::Read(const BoundInputs& inputs, std::vector<double>* values,
+                      Miss* miss) const {
+  values->clear();
+  for (const Source& source : sources_) {
+    if (source.draw >= 0) {
+      values->push_back(0);
+      continue;
+    }
+    PyObject* number =
+        source.node < 0 ? FindItem(source) : inputs.objects[source.node];
+    PyTypeObject* type = Py_TYPE(source.recorded.get());
+    if (number != nullptr && Py_TYPE(number) == type) {
+      if (const std::optional<double> value = NumberOf(number)) {
+        values->push_back(*value);
+        continue;
+      }
+    }
+    if (miss != nullptr) {
+      *miss = {.kind = "state",
+               .note = source.note,
+               .expected = absl::StrCat("a number, ", TypeName(type)),
+               .got = DescribeValue(number)};
+    }
+    return false;
+  }
+  return true;
+}
+
+void HostInputs::AppendText(std::vector<std::string>* lines) const {
+  for (const Source& source : sources_) {
+    // Told among the arguments, and the effects.
+    if (source.node >= 0 || source.draw >= 0) continue;
+    lines->push_back(absl::StrCat(source.note.path, " is any ",
+                                  TypeName(Py_TYPE(source.recorded.get()))));
+  }
+}
+
+int HostInputs::Traverse(visitproc visit, void* arg) const {
+  for (const Source& source : sources_) {
+    Py_VISIT(source.dict.get());
+    Py_VISIT(source.key.get());
+    Py_VISIT(source.recorded.get());
+  }
+  return 0;
+}
+
+HostValues::Id HostValues::Add(PyObject* number, Node node) {
+  const auto [it, is_new] =
+      ids_.try_emplace(number, static_cast<Id>(nodes_.size()));
+  node.value = node.tape.value = NumberOf(number).value_or(0);
+  node.is_int = PyLong_CheckExact(number);
+  nodes_.push_back(std::move(node));
+  if (is_new) {
+    pins_.push_back(PyRef::Share(number));
+    return it->second;
+  }
+  // One object from two places: which of them a use means, nobody knows.
+  MarkExactId(it->second);
+  nodes_.back().is_exact = true;
+  return static_cast<Id>(nodes_.size()) - 1;
+}
+
+void HostValues::AddItem(PyObject* number, PyObject* original, PyObject* dict,
+                         PyObject* key, GuardNote note) {
+  items_.insert({dict, key});
+  places_.push_back(
+      {.holder = PyRef::Share(dict), .key = PyRef::Share(key), .note = note});
+  Node node;
+  node.original = PyRef::Share(original);
+  node.tape.kind = TapeHostValue::Kind::kInput;
+  node.tape.name = note.path;
+  node.source = {.dict = PyRef::Share(dict),
+                 .key = PyRef::Share(key),
+                 .note = std::move(note),
+                 .recorded = PyRef::Share(number)};
+  Add(number, std::move(node));
+}
+
+void HostValues::AddInput(PyObject* number, PyObject* original, int index,
+                          std::string path) {
+  Node node;
+  node.original = PyRef::Share(original);
+  node.tape.kind = TapeHostValue::Kind::kInput;
+  node.tape.name = path;
+  node.source = {.node = index,
+                 .note = {.path = std::move(path)},
+                 .recorded = PyRef::Share(number)};
+  Add(number, std::move(node));
+}
+
+HostValues::Id HostValues::AddDraw(PyObject* number, int draw, GuardNote note) {
+  Node node;
+  node.tape.kind = TapeHostValue::Kind::kInput;
+  node.tape.name = note.path;
+  node.source = {
+      .draw = draw, .note = std::move(note), .recorded = PyRef::Share(number)};
+  return Add(number, std::move(node));
+}
+
+HostValues::Id HostValues::AddRead(PyObject* number, int32_t call,
+                                   int32_t output) {
+  Node node;
+  node.tape.kind = TapeHostValue::Kind::kRead;
+  node.tape.call = call;
+  node.tape.output = output;
+  return Add(number, std::move(node));
+}
+
+bool HostValues::AddOp(PyObject* result, const HostOp& op,
+                       absl::Span<PyObject* const> operands) {
+  Node node;
+  node.tape.kind = TapeHostValue::Kind::kOp;
+  node.tape.op = std::string(op.name);
+  double numbers[2] = {0, 0};
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const std::optional<double> number = NumberOf(operands[i]);
+    if (!number.has_value()) return false;
+    numbers[i] = *number;
+    node.tape.operands.push_back(
+        {.id = Find(operands[i]), .constant = *number});
+  }
+  const std::optional<double> given = NumberOf(result);
+  double computed = 0;
+  if (!given.has_value() ||
+      op.compute(numbers[0], numbers[1], &computed) != nullptr ||
+      !SameBits(*given, computed)) {
+    return false;
+  }
+  Add(result, std::move(node));
+  return true;
+}
+
+bool HostValues::AddComparison(const char* op, PyObject* a, PyObject* b,
+                               UserLine at) {
+  const std::optional<double> first = NumberOf(a), second = NumberOf(b);
+  if (!first.has_value() || !second.has_value()) return false;
+  double outcome = 0;
+  FindHostOp(op)->compute(*first, *second, &outcome);
+  comparisons_.push_back({.op = op,
+                          .a = {.id = Find(a), .constant = *first},
+                          .b = {.id = Find(b), .constant = *second},
+                          .outcome = outcome != 0,
+                          .at = std::move(at)});
+  return true;
+}
+
+void HostValues::DemandFloat32(Id id) {
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  const TapeHostOperand number = {.id = id, .constant = nodes_[id].value};
+  if (!(std::fabs(number.constant) <= kLargest)) return MarkExactId(id);
+  if (!float32_.insert(id).second) return;
+  for (const double bound : {-kLargest, kLargest}) {
+    const TapeHostOperand limit = {.id = -1, .constant = bound};
+    comparisons_.push_back({.op = "mica.scalar_le",
+                            .a = bound < 0 ? limit : number,
+                            .b = bound < 0 ? number : limit,
+                            .outcome = true,
+                            .at = CurrentUserLine()});
+  }
+}
+
+std::vector<HostValues::Comparison> HostValues::Comparisons() const {
+  std::vector<Comparison> varying;
+  for (const Comparison& comparison : comparisons_) {
+    for (const TapeHostOperand& operand : {comparison.a, comparison.b}) {
+      if (operand.id < 0 || !IsDynamic(operand.id)) continue;
+      varying.push_back(comparison);
+      break;
+    }
+  }
+  return varying;
+}
+
+void HostValues::MarkExactId(Id id) {
+  if (nodes_[id].is_exact) return;
+  nodes_[id].is_exact = true;
+  if (IsWholePart(nodes_[id].tape)) return AddBounds(nodes_[id]);
+  for (const TapeHostOperand& operand : nodes_[id].tape.operands) {
+    if (operand.id >= 0) MarkExactId(operand.id);
+  }
+}
+
+void HostValues::AddBounds(const Node& node) {
+  const std::string& op = node.tape.op;
+  const TapeHostOperand& operand = node.tape.operands[0];
+  const double whole = node.value;
+  double low = whole - 1, high = whole + 1;
+  bool has_low = false, has_high = false;
+  if (op == "mica.int_round") {
+    // A half goes to the even one.
+    low = whole - 0.5;
+    high = whole + 0.5;
+    has_low = has_high = std::fmod(whole, 2) == 0;
+  } else if (op == "mica.int_floor" || (op == "mica.int_trunc" && whole > 0)) {
+    low = whole;
+    has_low = true;
+  } else if (op == "mica.int_ceil" || whole < 0) {
+    high = whole;
+    has_high = true;
+  }
+  const auto add = [&](TapeHostOperand a, TapeHostOperand b, bool is_within) {
+    comparisons_.push_back(
+        {.op = is_within ? "mica.scalar_le" : "mica.scalar_lt",
+         .a = a,
+         .b = b,
+         .outcome = true,
+         .at = CurrentUserLine()});
+  };
+  add({.id = -1, .constant = low}, operand, has_low);
+  add(operand, {.id = -1, .constant = high}, has_high);
+}
+
+void HostValues::MarkExactDeep(PyObject* object) {
+  if ((ids_.empty() && addresses_.empty()) || object == nullptr) return;
+  if (IsNumber(object)) return MarkExact(object);
+  if (!PyObject_IS_GC(object)) return;
+  ForEachHeld(object, Through::kCode,
+              [this](PyObject* held) { MarkExact(held); });
+}
+
+void HostValues::MarkExactReachable(PyObject* object) {
+  if ((ids_.empty() && addresses_.empty()) || object == nullptr) return;
+  ForEachHeld(object, Through::kAttributes,
+              [this](PyObject* held) { MarkExact(held); });
+}
+
+bool HostValues::HasKnown(PyObject* object) const {
+  if (ids_.empty() || object == nullptr) return false;
+  if (Find(object) >= 0) return true;
+  if (PyList_CheckExact(object)) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); ++i) {
+      if (Find(PyList_GET_ITEM(object, i)) >= 0) return true;
+    }
+    return false;
+  }
+  if (!PyTuple_Check(object)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
+    if (HasKnown(PyTuple_GET_ITEM(object, i))) return true;
+  }
+  return false;
+}
+
+PyRef HostValues::PlainOf(PyObject* object) const {
+  const Id id = Find(object);
+  if (id < 0) return PyRef::Share(object);
+  if (nodes_[id].original) return nodes_[id].original;
+  PyRef shared = SharedInt(object);
+  return shared ? shared : PyRef::Share(object);
+}
+
+void HostValues::ForEachOwn(
+    absl::FunctionRef<void(PyObject*, PyObject*)> visit) const {
+  for (const auto& [number, id] : ids_) {
+    const PyRef plain = PlainOf(number);
+    if (plain.get() != number) visit(number, plain.get());
+  }
+}
+
+bool HostValues::IsDynamic(Id id) const {
+  const Node& node = nodes_[id];
+  if (node.tape.kind != TapeHostValue::Kind::kOp) return !node.is_exact;
+  if (node.is_exact && IsWholePart(node.tape)) return false;
+  for (const TapeHostOperand& operand : node.tape.operands) {
+    if (operand.id >= 0 && IsDynamic(operand.id)) return true;
+  }
+  return false;
+}
+
+std::vector<TapeHostValue> HostValues::Finish(
+    HostInputs* inputs, std::vector<HostInputs::Source>* exact) {
+  std::vector<TapeHostValue> values;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    Node& node = nodes_[i];
+    node.tape.is_constant = !IsDynamic(static_cast<Id>(i));
+    if (node.tape.kind == TapeHostValue::Kind::kInput) {
+      if (node.is_exact) {
+        exact->push_back(node.source);
+      } else {
+        node.tape.input = static_cast<int32_t>(inputs->sources().size());
+        inputs->Add(node.source);
+      }
+    }
+    values.push_back(node.tape);
+  }
+  return values;
+}
+
+}  // namespace mica

@@ -1,0 +1,201 @@
+// Python's numbers that may differ from run to run: where each came from and
+// where it went.
+
+#ifndef MICA_PYTHON_CAPTURE_VALUES_HOST_VALUES_H_
+#define MICA_PYTHON_CAPTURE_VALUES_HOST_VALUES_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
+#include "analysis/lower/tape.h"
+#include "kernels/reference/host_arithmetic.h"
+#include "python/capture/guards/input_guards.h"
+#include "python/capture/values/guard_note.h"
+#include "python/capture/values/numbers.h"
+#include "python/capture/values/places.h"
+#include "python/interpreter/py_ref.h"
+
+namespace mica {
+
+// Numbers that were seen to vary between calls, and that captures treat as
+// inputs from then on. All that it names is kept alive.
+class VaryingNumbers {
+ public:
+  // An item of a dict: an attribute, a global, an optimizer's learning rate.
+  void AddItem(PyObject* dict, PyObject* key);
+  bool HasItem(PyObject* dict, PyObject* key) const {
+    return items_.contains({dict, key});
+  }
+  // An argument, by its path.
+  void AddInput(std::string path) { inputs_.insert(std::move(path)); }
+  const absl::flat_hash_set<std::string>& inputs() const { return inputs_; }
+  // For Python's garbage collector.
+  int Traverse(visitproc visit, void* arg) const;
+
+ private:
+  absl::flat_hash_set<std::pair<PyObject*, PyObject*>> items_;
+  std::vector<PyRef> pins_;
+  absl::flat_hash_set<std::string> inputs_;
+};
+
+// The varying numbers of a record: read anew at each hit, each of the type that
+// it had.
+class HostInputs {
+ public:
+  struct Source {
+    PyRef dict, key;  // An item; or, if null,
+    int node = -1;    // an argument; or
+    int draw = -1;    // what the record's draw of this number gives.
+    GuardNote note;
+    PyRef recorded;
+  };
+  // What an item holds now, or null. Borrowed.
+  static PyObject* FindItem(const Source& source);
+  void Add(Source source) { sources_.push_back(std::move(source)); }
+  bool empty() const { return sources_.empty(); }
+  absl::Span<const Source> sources() const { return sources_; }
+  // Reads all but what is drawn, which is left 0; false if one is no such
+  // number any more.
+  bool Read(const BoundInputs& inputs, std::vector<double>* values,
+            Miss* miss) const;
+  void AppendText(std::vector<std::string>* lines) const;
+  int Traverse(visitproc visit, void* arg) const;
+
+ private:
+  std::vector<Source> sources_;
+};
+
+// Follows floats and ints by identity while a program runs. A number is *known*
+// if it came from a varying number, a draw or a tensor, directly or by
+// arithmetic that a Program can repeat; it is then an object of its own, small
+// ints too. Of a comparison the outcome is kept, not the number. A known number
+// that the program uses in any other way (prints it, takes it for an index) is
+// *exact*: a record is valid only while what it came from has the recorded
+// value; what `int()` and its like made of a float, while that lies between the
+// same whole numbers. Single-thread.
+class HostValues {
+ public:
+  // Index in the list that Finish() gives; -1 for a number not known.
+  using Id = int32_t;
+  Id Find(PyObject* object) const {
+    if (ids_.empty() || !IsNumber(object)) return -1;
+    const auto it = ids_.find(object);
+    return it == ids_.end() ? -1 : it->second;
+  }
+  bool empty() const { return ids_.empty(); }
+
+  // `original` is what `number` stands for, and was in its place.
+  void AddItem(PyObject* number, PyObject* original, PyObject* dict,
+               PyObject* key, GuardNote note);
+  bool HasItem(PyObject* dict, PyObject* key) const {
+    return items_.contains({dict, key});
+  }
+  void AddInput(PyObject* number, PyObject* original, int node,
+                std::string path);
+  // The items of AddItem().
+  absl::Span<const StatePlace> places() const { return places_; }
+  // What the `draw`-th draw of the run gave.
+  Id AddDraw(PyObject* number, int draw, GuardNote note);
+  // What call `call` of the tape gave as its output `output`.
+  Id AddRead(PyObject* number, int32_t call, int32_t output);
+  // `result`, an object of its own, is `op` of numbers, one of them known; true
+  // if it is what `op` gives for them, bit for bit.
+  bool AddOp(PyObject* result, const HostOp& op,
+             absl::Span<PyObject* const> operands);
+
+  // The outcome of comparing two numbers, one of them known, decides which way
+  // the program goes; `op` is "mica.scalar_lt", "_le" or "_eq". False if they
+  // can't be compared as floats.
+  bool AddComparison(const char* op, PyObject* a, PyObject* b, UserLine at);
+  // Demands that the number's size be that of a float32's, as torch does where
+  // it fills tensors with it. Of one that isn't, the value is demanded.
+  void DemandFloat32(Id id);
+  struct Comparison {
+    std::string op;
+    TapeHostOperand a, b;
+    bool outcome = false;
+    UserLine at;
+  };
+  // Those whose outcome may vary.
+  std::vector<Comparison> Comparisons() const;
+
+  // An object's address, as id() gave it, which no run has again. It may go
+  // where it stands for the object: among the keys of what the run makes. Any
+  // other use is known from uses_address().
+  void AddAddress(PyObject* number) {
+    if (addresses_.insert(number).second) pins_.push_back(PyRef::Share(number));
+  }
+  bool IsAddress(PyObject* object) const {
+    return !addresses_.empty() && addresses_.contains(object);
+  }
+  bool uses_address() const { return uses_address_; }
+
+  // A use that a Program can't repeat.
+  void MarkExact(PyObject* object) {
+    uses_address_ |= IsAddress(object);
+    if (const Id id = Find(object); id >= 0) MarkExactId(id);
+  }
+  void MarkExactId(Id id);
+  // The same for all that code in C finds in `object` without asking Python
+  // code: what containers, iterators, exceptions and the like hold, at any
+  // depth. An instance of a Python class is looked into as far as its base in C
+  // goes.
+  void MarkExactDeep(PyObject* object);
+  // The same for all that Python code finds, too: attributes of instances.
+  void MarkExactReachable(PyObject* object);
+  bool HasKnown(PyObject* object) const;
+
+  // True if the number may vary: some source of it isn't exact.
+  bool IsDynamic(Id id) const;
+  double value(Id id) const { return nodes_[id].value; }
+  bool is_int(Id id) const { return nodes_[id].is_int; }
+  // The argument that it is, by node; -1 for another number.
+  int input_node(Id id) const { return nodes_[id].source.node; }
+  // The object that the program would have met; null if it is the number's own.
+  PyObject* original(Id id) const { return nodes_[id].original.get(); }
+
+  // What the program would have met in the place of `object`: itself, unless
+  // that is a number of ours.
+  PyRef PlainOf(PyObject* object) const;
+  // Calls visit(number, shared) for each object of ours that stands for a
+  // number of which the program would have met another one.
+  void ForEachOwn(absl::FunctionRef<void(PyObject*, PyObject*)> visit) const;
+
+  // Numbers as a Tape wants them; the sources become `inputs`, in order.
+  // Sources that are exact after all are listed in `exact` instead.
+  std::vector<TapeHostValue> Finish(HostInputs* inputs,
+                                    std::vector<HostInputs::Source>* exact);
+
+ private:
+  struct Node {
+    TapeHostValue tape;
+    HostInputs::Source source;
+    PyRef original;
+    double value = 0;
+    bool is_int = false;
+    bool is_exact = false;
+  };
+  Id Add(PyObject* number, Node node);
+  // A whole part that is exact: demands that the float lies where it lay.
+  void AddBounds(const Node& node);
+
+  std::vector<Node> nodes_;
+  std::vector<Comparison> comparisons_;
+  std::vector<StatePlace> places_;
+  absl::flat_hash_set<Id> float32_;  // By DemandFloat32().
+  absl::flat_hash_set<std::pair<PyObject*, PyObject*>> items_;
+  std::vector<PyRef> pins_;  // Addresses stay taken.
+  absl::flat_hash_map<PyObject*, Id> ids_;
+  absl::flat_hash_set<PyObject*> addresses_;
+  bool uses_address_ = false;
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_VALUES_HOST_VALUES_H_

@@ -1,0 +1,46 @@
+// Takes back the objects of its own that a watched run had for numbers.
+
+#ifndef MICA_PYTHON_CAPTURE_VALUES_OWN_NUMBERS_H_
+#define MICA_PYTHON_CAPTURE_VALUES_OWN_NUMBERS_H_
+
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
+#include "python/interpreter/py_ref.h"
+
+namespace mica {
+
+// While a run is watched, numbers that are followed are objects of their own,
+// and tuples that hold them are new. Once it is over, what the program left of
+// these gives way to the objects that eager would have left: those that were
+// there, and the ints that CPython shares.
+class OwnNumbers {
+ public:
+  // `own` stood for `original`.
+  void Add(PyObject* own, PyObject* original);
+  bool empty() const { return originals_.empty(); }
+  // What `object` stood for; itself if it is none of ours. Borrowed.
+  PyObject* OriginalOf(PyObject* object) const;
+  // Replaces what is ours in all that `root` leads to: containers, attributes,
+  // variables of closures. Keeps a Python error that is set.
+  void PutBackIn(PyObject* root);
+
+ private:
+  bool IsOwn(PyObject* object) const { return originals_.contains(object); }
+  void PutBackAt(PyObject* holder);
+  void PutBackInDict(PyObject* dict);
+  void PutBackInSet(PyObject* set);
+  void PutBackInSequence(PyObject* sequence);
+  void PutBackInTuple(PyObject* tuple);
+  void PutBackInSlots(PyObject* object);
+
+  absl::flat_hash_map<PyObject*, PyRef> originals_;
+  std::vector<PyRef> owns_;  // Addresses stay taken.
+  absl::flat_hash_set<PyObject*> seen_;
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_VALUES_OWN_NUMBERS_H_

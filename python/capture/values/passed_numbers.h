@@ -1,0 +1,40 @@
+// Python's numbers on their way into an operator's call.
+
+#ifndef MICA_PYTHON_CAPTURE_VALUES_PASSED_NUMBERS_H_
+#define MICA_PYTHON_CAPTURE_VALUES_PASSED_NUMBERS_H_
+
+#include <vector>
+
+#include "absl/types/span.h"
+#include "analysis/lower/tape.h"
+
+namespace mica {
+
+// A number that an operator got, or all floats of a list that it got, as an
+// index in the host values and the value of this run. Items of a list without
+// an index are constants.
+struct PassedNumbers {
+  std::vector<TapeHostOperand> items;
+  bool is_list = false;
+  bool is_int = false;      // It is of Python's int.
+  bool is_operand = false;  // It is a or b of the program's a + b.
+  bool is_stored = false;   // It is what `tensor[...] = number` stores.
+};
+
+// One step passed `numbers` to one operator, recorded as the last call of
+// `tape`, and `first_new` was the next tensor before it: puts the host values
+// into the call, in place of what they were. False, with nothing changed, if
+// that isn't certain: another number of candidates than expected.
+// `is_tracked`: autograd keeps the call's Scalars for its backward pass.
+bool PlaceNumbers(absl::Span<const PassedNumbers> numbers,
+                  TapeTensorId first_new, bool is_tracked, Tape& tape);
+
+// One step stored `number` in items of a tensor, by the calls of `tape` from
+// `first_call` on: puts the host value where these make a tensor of it. False,
+// with nothing changed, if that isn't certain.
+bool PlaceStored(const PassedNumbers& number, size_t first_call,
+                 TapeTensorId first_new, Tape& tape);
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_VALUES_PASSED_NUMBERS_H_

@@ -1,0 +1,89 @@
+#include "python/capture/values/places.h"
+
+#include "python/capture/values/numbers.h"
+
+namespace mica {
+
+PyObject* StatePlace::Itself() {
+  // Of a type of its own: no dict has such a key.
+  static PyObject* itself = PyCapsule_New(&itself, "mica.itself", nullptr);
+  return itself;
+}
+
+StatePlace StatePlace::OfList(PyObject* list, GuardNote note) {
+  return {.holder = PyRef::Share(list),
+          .key = PyRef::Share(Itself()),
+          .note = std::move(note)};
+}
+
+PyObject* StatePlace::Find() const {
+  if (key.get() == Itself()) return holder.get();
+  if (!key) return PyCell_GET(holder.get());
+  PyObject* value = PyDict_GetItemWithError(holder.get(), key.get());
+  if (value == nullptr && PyErr_Occurred()) PyErr_Clear();
+  return value;
+}
+
+bool StatePlace::Set(PyObject* value) const {
+  if (key.get() == Itself()) return value == holder.get();
+  if (!key) return PyCell_Set(holder.get(), value) == 0;
+  if (value != nullptr) {
+    return PyDict_SetItem(holder.get(), key.get(), value) == 0;
+  }
+  const int has = PyDict_Contains(holder.get(), key.get());
+  return has == 0 || (has > 0 && PyDict_DelItem(holder.get(), key.get()) == 0);
+}
+
+bool IsSlotList(PyObject* list, size_t size) {
+  return PyList_CheckExact(list) &&
+         PyList_GET_SIZE(list) == static_cast<Py_ssize_t>(size) &&
+         PyList_GET_SIZE(list) <= kMaxListedNumbers;
+}
+
+bool Slots::Add(StatePlace place) {
+  const std::pair<PyObject*, PyObject*> name = {place.holder.get(),
+                                                place.key.get()};
+  if (!index_.try_emplace(name, static_cast<int>(places_.size())).second) {
+    return false;
+  }
+  places_.push_back(std::move(place));
+  return true;
+}
+
+bool Slots::DropUnreachable() {
+  absl::flat_hash_map<PyObject*, Py_ssize_t> own;  // References to a holder.
+  for (const StatePlace& place : places_) ++own[place.holder.get()];
+  Slots kept;
+  for (const StatePlace& place : places_) {
+    PyObject* holder = place.holder.get();
+    if (Py_REFCNT(holder) > own[holder]) kept.Add(place);
+  }
+  if (kept.places_.size() == places_.size()) return false;
+  *this = std::move(kept);
+  return true;
+}
+
+std::vector<PyObject*> Slots::Values() const {
+  std::vector<PyObject*> values;
+  for (const StatePlace& place : places_) {
+    PyObject* value = place.Find();
+    values.push_back(value == nullptr ? Absent() : value);
+  }
+  return values;
+}
+
+PyObject* Slots::Absent() {
+  // Of a type of its own: a program can't have one.
+  static PyObject* absent = PyCapsule_New(&absent, "mica.absent", nullptr);
+  return absent;
+}
+
+int Slots::Traverse(visitproc visit, void* arg) const {
+  for (const StatePlace& place : places_) {
+    Py_VISIT(place.holder.get());
+    Py_VISIT(place.key.get());
+  }
+  return 0;
+}
+
+}  // namespace mica

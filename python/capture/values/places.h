@@ -1,0 +1,68 @@
+// Where Python keeps what a program may set: items of dicts, cells, and lists.
+
+#ifndef MICA_PYTHON_CAPTURE_VALUES_PLACES_H_
+#define MICA_PYTHON_CAPTURE_VALUES_PLACES_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "python/capture/values/guard_note.h"
+#include "python/interpreter/py_ref.h"
+
+namespace mica {
+
+// An item of a dict (an object's attribute, a global), or what a cell holds; or
+// a list itself, wherever it is reached from, for what it holds.
+struct StatePlace {
+  PyRef holder;
+  PyRef key;  // Null for a cell, Itself() for a list.
+  GuardNote note;
+
+  // Stands for the holder. Borrowed.
+  static PyObject* Itself();
+  // The place that is a list.
+  static StatePlace OfList(PyObject* list, GuardNote note);
+  // What it holds, or null. Borrowed.
+  PyObject* Find() const;
+  // Null removes. False with a Python error set.
+  bool Set(PyObject* value) const;
+};
+
+// True for a list that had `size` items and still has as many, and not too many
+// to be read item by item at each call.
+bool IsSlotList(PyObject* list, size_t size);
+
+// Places of a program's state that it reads and then sets, so that they hold
+// something else at each call: a counter, a hidden state. Records read them as
+// they read arguments. All that it names is kept alive, until it is found that
+// nobody else does.
+class Slots {
+ public:
+  // False if it was known.
+  bool Add(StatePlace place);
+  // Drops the places of what nobody else holds, such as the attributes of an
+  // object that is gone: no program can reach them. True if there were any.
+  bool DropUnreachable();
+  bool Has(PyObject* holder, PyObject* key) const {
+    return !index_.empty() && index_.contains({holder, key});
+  }
+  bool empty() const { return places_.empty(); }
+  absl::Span<const StatePlace> places() const { return places_; }
+  // What each holds now; Absent() for nothing. Borrowed.
+  std::vector<PyObject*> Values() const;
+  // Stands for nothing. Borrowed.
+  static PyObject* Absent();
+  // For Python's garbage collector.
+  int Traverse(visitproc visit, void* arg) const;
+
+ private:
+  std::vector<StatePlace> places_;
+  absl::flat_hash_map<std::pair<PyObject*, PyObject*>, int> index_;
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_VALUES_PLACES_H_

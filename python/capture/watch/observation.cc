@@ -1,0 +1,85 @@
+#include "python/capture/watch/observation.h"
+
+#include <optional>
+#include <utility>
+
+#include "framework/base/same_bits.h"
+#include "python/capture/values/numbers.h"
+#include "python/interpreter/frame_hook.h"
+#include "python/torch_side/autograd/autograd_access.h"
+
+namespace mica {
+
+Observation::Observation(std::string title)
+    : caller(PyEval_GetFrame()),
+      watch(caller),
+      recorder(std::move(title),
+               {.is_making_tensor = [this] { return watch.is_making_tensor(); },
+                .is_allocating = [this] { return watch.is_allocating(); },
+                .on_leaf = [this](PyObject* t) { watch.gradients().See(t); },
+                .places = [this] { return SitesBelow(caller); }}) {
+  watch.SetOnMade([this](PyObject* tensor) { recorder.AddConstant(tensor); });
+  watch.SetOnHostCall(
+      [this](bool begins) { begins ? recorder.Stop() : recorder.Start(); });
+  watch.SetNumCalls([this] { return recorder.num_calls(); });
+  watch.SetOnStepEnd(
+      [this](PyObject** result, bool entered) { EndStep(result, entered); });
+}
+
+void Observation::EndStep(PyObject** top, bool entered) {
+  const Recorder::Mark now = recorder.now();
+  PyObject* result = top == nullptr ? nullptr : *top;
+  const std::optional<double> given =
+      result == nullptr ? std::nullopt : NumberOf(result);
+  if (follows_numbers && given.has_value() && !watch.is_annotated_call() &&
+      now.host_reads == mark.host_reads + 1) {
+    const auto read = recorder.NumberRead(mark.host_reads);
+    if (read.has_value() && read->type == Py_TYPE(result) &&
+        SameBits(read->value, *given)) {
+      if (PyRef own = NewNumber(result)) {
+        watch.values().AddRead(own.get(), read->call, 0);
+        result = own.get();
+        Py_SETREF(*top, own.release());
+      }
+    }
+  }
+  std::vector<PassedNumbers> passed(watch.passed().begin(),
+                                    watch.passed().end());
+  if (follows_numbers && watch.passes_tensors() && !entered &&
+      !given.has_value()) {
+    AddReadArguments(now, &passed);
+  }
+  if (!passed.empty() && (!entered || now.calls != mark.calls)) {
+    const bool is_tracked =
+        IsGradModeOn() &&
+        (result == nullptr || (IsTensor(result) && RequiresGrad(result)));
+    const bool is_placed = recorder.PlaceNumbers(mark, passed, is_tracked);
+    const bool is_float32 = is_placed && recorder.GaveFloat32(mark);
+    for (const PassedNumbers& numbers : passed) {
+      for (const TapeHostOperand& item : numbers.items) {
+        if (item.id < 0) continue;
+        if (!is_placed) watch.values().MarkExactId(item.id);
+        // a + b computes in float64 where the number is too large.
+        if (is_float32 && !numbers.is_operand && !numbers.is_list) {
+          watch.values().DemandFloat32(item.id);
+        }
+      }
+    }
+  }
+  mark = now;
+}
+
+void Observation::AddReadArguments(const Recorder::Mark& now,
+                                   std::vector<PassedNumbers>* passed) {
+  for (size_t i = mark.host_reads; i < now.host_reads; ++i) {
+    const auto read = recorder.NumberRead(i);
+    if (!read.has_value() || read->type != &PyFloat_Type) return;
+    const PyRef number = MakeNumber(read->type, read->value);
+    if (!number) return PyErr_Clear();
+    const HostValues::Id id =
+        watch.values().AddRead(number.get(), read->call, 0);
+    passed->push_back({.items = {{.id = id, .constant = read->value}}});
+  }
+}
+
+}  // namespace mica

@@ -1,0 +1,42 @@
+// Everything that observes one run.
+
+#ifndef MICA_PYTHON_CAPTURE_WATCH_OBSERVATION_H_
+#define MICA_PYTHON_CAPTURE_WATCH_OBSERVATION_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "python/capture/watch/state_watch.h"
+#include "python/interpreter/stream.h"
+#include "python/torch_side/autograd/autograd_access.h"
+#include "python/torch_side/recorder/recorder.h"
+
+namespace mica {
+
+// The interpreter's side and the dispatcher's side of a run, tied together.
+// For one run, on the stack of the thread that makes it.
+struct Observation {
+  explicit Observation(std::string title);
+
+  // Ties what a step did below the dispatcher to the numbers that it took from
+  // Python and gave to it.
+  void EndStep(PyObject** result, bool entered);
+  // An operator that wants a number and got a tensor reads it first: a number
+  // that it passes to itself.
+  void AddReadArguments(const Recorder::Mark& now,
+                        std::vector<PassedNumbers>* passed);
+
+  PyFrameObject* caller;  // That the run is called from; may be null.
+  StateWatch watch;
+  Recorder recorder;
+  std::unique_ptr<InterpreterStream> stream;
+  Recorder::Mark mark;  // Where the step at hand began.
+  bool follows_numbers = true;
+  // The first of autograd's that the run may make.
+  const uint64_t first_node = NextGradientNode();
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_WATCH_OBSERVATION_H_

@@ -1,0 +1,1 @@
+"""Mica below torch.compile, and other compilers below Mica."""

@@ -1,0 +1,1 @@
+"""The stance "check": eager beside each hit, compared."""

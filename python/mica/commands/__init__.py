@@ -1,0 +1,1 @@
+"""What the command `mica` does, a module for each of its words."""

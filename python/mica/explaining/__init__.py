@@ -1,0 +1,1 @@
+"""What `mica.explain` shows."""

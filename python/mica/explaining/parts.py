@@ -1,0 +1,196 @@
+"""What an explanation is made of."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from mica import _mica
+from mica.explaining import svg, wording
+from mica.programs.program import Program
+from mica.programs.records import Claim, claim, guards_of
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why something did not happen, and how often.
+
+    Attributes:
+      text: What stands in the way, with the user's line where one is known.
+      mend: What the user can do about it; may be empty.
+      count: Calls that it concerns.
+    """
+
+    text: str
+    mend: str
+    count: int
+
+    def __str__(self) -> str:
+        text = f"{self.text} ({self.count}x)"
+        return f"{text}; {self.mend}" if self.mend else text
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One record: a Program and the guards under which it is valid.
+
+    Attributes:
+      calls: What the dispatcher saw, in order: ATen overloads.
+      ops: The operators that run, after fusion.
+      opaque: Those that run through ATen, with how often each occurs.
+      backward_ops: The operators of the backward pass that the results have
+        behind them, which runs when it is asked for.
+      num_kept: Values of a run that it keeps for that pass.
+      guards: Readable expressions, with the user's line.
+      claims: The same as data, with what each protects.
+      effects: What a hit draws and leaves in Python's state, with the user's
+        line.
+      hits: Calls that this record served.
+      hit_seconds: What the fastest of them took, of those that were measured:
+        the first 16 and each 64th; 0 if there was none.
+      watched_seconds: What the watched run took that it was made of, with its
+        watching.
+      program_text: The Program, in the text form.
+      plan_text: Its steps: kernel and locations of each.
+      arena_bytes: Memory of one run besides results.
+      live_set_bytes: The largest sum of bytes that one step needs: no arena
+        can be smaller.
+      variables: The tensors that the program reads as its state, by name.
+    """
+
+    calls: list[str]
+    ops: list[str]
+    opaque: dict[str, int]
+    backward_ops: list[str]
+    num_kept: int
+    guards: list[str]
+    claims: list[Claim] = field(repr=False)
+    effects: list[str]
+    hits: int
+    hit_seconds: float
+    watched_seconds: float
+    program_text: str = field(repr=False)
+    plan_text: str = field(repr=False)
+    arena_bytes: int
+    live_set_bytes: int
+    variables: dict[str, torch.Tensor] = field(repr=False)
+
+    @property
+    def program(self) -> Program:
+        """The Program with its variables' tensors, for an Executor."""
+        return Program.parse(self.program_text, self.variables)
+
+    @property
+    def promotions(self) -> list[str]:
+        """Numbers that were constants and are inputs since they varied."""
+        texts = dict.fromkeys(c.text for c in self.claims)
+        found = (re.fullmatch(r"(.*) is any (?:float|int)", t) for t in texts)
+        return [match[1] for match in found if match]
+
+    def svg(self) -> str:
+        """The Program as a drawing: ops by depth, and what each uses."""
+        return svg.draw_program(_mica.Program.parse(self.program_text).parts())
+
+    def state_svg(self) -> str:
+        """What is known of arguments and state, and what a hit changes."""
+        return svg.draw_state(self.claims, [claim(e) for e in self.effects])
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where a callable leaves its graph.
+
+    Attributes:
+      name: The function's.
+      at: The user's line: file:line.
+      reason: Why.
+    """
+
+    name: str
+    at: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.at} in {self.name}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Part of a callable, between cuts, that is captured by itself.
+
+    Attributes:
+      name: The function's.
+      begins: The line where it goes on.
+      ends: The lines where it may end, but for the function's own returns.
+      graphs: Its records, most recently hit first.
+      refusals: Why runs of it were eager.
+      misses: Which guards failed, by guard.
+      left_eager: Why it isn't watched any more; empty while it is.
+      hits: Runs that a record served.
+    """
+
+    name: str
+    begins: str
+    ends: list[str]
+    graphs: list[Graph]
+    refusals: list[Reason]
+    misses: list[Reason]
+    left_eager: str
+    hits: int
+
+    def __str__(self) -> str:
+        ends = ", ".join(sorted(set(self.ends))) or "its return"
+        text = f"{self.name} from {self.begins} to {ends}: "
+        if self.left_eager:
+            return f"{text}runs eagerly: {self.left_eager}"
+        graphs = wording.many(len(self.graphs), "graph")
+        ops = ", ".join(str(len(graph.ops)) for graph in self.graphs)
+        return f"{text}{graphs} of {ops} ops, {self.hits} hits"
+
+
+def piece_of(report: dict[str, Any]) -> Piece:
+    """A piece of what `_mica_report` gives."""
+    return Piece(
+        **served(report),
+        begins=report["begins"],
+        ends=report["ends"],
+        left_eager=report["left_eager"],
+    )
+
+
+def served(report: dict[str, Any]) -> dict[str, Any]:
+    """What is told of a callable as of a piece: what served it, or why not."""
+    return {
+        "name": report["name"],
+        "graphs": _graphs(report),
+        "refusals": [Reason(*reason) for reason in report["refusals"]],
+        "misses": [Reason(*reason) for reason in report["misses"]],
+        "hits": report["hits"],
+    }
+
+
+def _graphs(report: dict[str, Any]) -> list[Graph]:
+    return [
+        Graph(
+            calls=record["calls"],
+            ops=record["ops"],
+            opaque=record["opaque"],
+            backward_ops=record["backward_ops"],
+            num_kept=record["num_kept"],
+            guards=record["guards"],
+            claims=guards_of(record),
+            effects=record["effects"],
+            hits=record["hits"],
+            hit_seconds=record["hit_ns"] / 1e9,
+            watched_seconds=record["watched_ns"] / 1e9,
+            program_text=record["program"],
+            plan_text=record["plan"],
+            arena_bytes=record["arena_bytes"],
+            live_set_bytes=record["live_set_bytes"],
+            variables=record["variables"],
+        )
+        for record in report["records"]
+    ]

@@ -1,0 +1,137 @@
+"""The sections of an explanation, in full."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from mica.explaining import wording
+from mica.explaining.parts import Graph
+from mica.explaining.report import Report
+
+
+def section_of(report: Report, section: str) -> str:
+    """The lines of a section; empty if there is nothing of it."""
+    return "\n".join(SECTIONS[section](report))
+
+
+def _of_graphs(
+    lines: Callable[[Graph], Iterable[str]],
+) -> Callable[[Report], list[str]]:
+    """A section with a part for each graph, those of pieces included."""
+
+    def section(report: Report) -> list[str]:
+        found = []
+        for title, graph in _titled_graphs(report):
+            part = [f"  {line}" for line in lines(graph)]
+            found += [f"{title}:", *part] if part else []
+        return found
+
+    return section
+
+
+def _graphs_section(report: Report) -> list[str]:
+    return [
+        f"{title}: {wording.many(len(graph.ops), 'op')}, "
+        f"{sum(graph.opaque.values())} of them left to ATen, "
+        f"{wording.many(len(graph.guards), 'guard')}, {graph.hits} hits"
+        for title, graph in _titled_graphs(report)
+    ]
+
+
+def _ops_of(graph: Graph) -> list[str]:
+    lines = [f"ops: {wording.counts(Counter(graph.ops))}"] if graph.ops else []
+    if graph.opaque:
+        lines.append(f"left to ATen: {wording.counts(Counter(graph.opaque))}")
+    if graph.backward_ops:
+        lines.append(
+            f"backward pass: {len(graph.backward_ops)} ops, "
+            f"{graph.num_kept} values kept for it"
+        )
+    return lines
+
+
+def _guards_of(graph: Graph) -> list[str]:
+    lines = []
+    for protects in dict.fromkeys(c.protects for c in graph.claims):
+        lines.append(f"{protects}:")
+        lines += [
+            f"  {claim}" for claim in graph.claims if claim.protects == protects
+        ]
+    return ["guards, by what they protect:", *lines] if lines else []
+
+
+def _numbers_of(graph: Graph) -> list[str]:
+    numbers = ", ".join(graph.promotions)
+    return [f"numbers that vary: {numbers}"] if numbers else []
+
+
+def _effects_of(graph: Graph) -> list[str]:
+    effects = [f"  {effect}" for effect in graph.effects]
+    return ["effects:", *effects] if effects else []
+
+
+def _pieces_section(report: Report) -> list[str]:
+    if not report.pieces:
+        return []
+    return [
+        f"{report.split_calls} calls in pieces, the latest with "
+        f"{report.last_graphs} graphs",
+        *(f"piece: {piece}" for piece in report.pieces),
+        *(f"cut at {cut}" for cut in cuts_of(report)),
+    ]
+
+
+def cuts_of(report: Report) -> list[str]:
+    """One for each line and reason: a line has several instructions."""
+    return list(dict.fromkeys(str(cut) for cut in report.cuts))
+
+
+def _refusals_section(report: Report) -> list[str]:
+    lines = [f"ran eagerly: {reason}" for reason in report.refusals]
+    for piece in report.pieces:
+        lines += [
+            f"ran eagerly, {piece.name} from {piece.begins}: {reason}"
+            for reason in piece.refusals
+        ]
+    if report.given_up:
+        lines.append(f"not tried any more: {report.given_up}")
+    return lines
+
+
+def _misses_section(report: Report) -> list[str]:
+    lines = [f"missed: {reason}" for reason in report.misses]
+    for piece in report.pieces:
+        lines += [
+            f"missed, {piece.name} from {piece.begins}: {reason}"
+            for reason in piece.misses
+        ]
+    if report.dropped:
+        lines.append(f"dropped for the bound: {report.dropped} graphs")
+    return lines
+
+
+# What `details` takes, and how each is made.
+SECTIONS: dict[str, Callable[[Report], list[str]]] = {
+    "graphs": _graphs_section,
+    "ops": _of_graphs(_ops_of),
+    "guards": _of_graphs(_guards_of),
+    "numbers": _of_graphs(_numbers_of),
+    "effects": _of_graphs(_effects_of),
+    "pieces": _pieces_section,
+    "refusals": _refusals_section,
+    "misses": _misses_section,
+    "calls": _of_graphs(lambda graph: graph.calls),
+    "plan": _of_graphs(lambda graph: graph.plan_text.splitlines()),
+    "program": _of_graphs(lambda graph: graph.program_text.splitlines()),
+}
+PAGE = tuple(n for n in SECTIONS if n not in ("calls", "plan", "program"))
+
+
+def _titled_graphs(report: Report) -> list[tuple[str, Graph]]:
+    found = [(f"graph {i}", graph) for i, graph in enumerate(report.graphs)]
+    for piece in report.pieces:
+        for i, graph in enumerate(piece.graphs):
+            title = f"graph {i} of {piece.name} from {piece.begins}"
+            found.append((title, graph))
+    return found

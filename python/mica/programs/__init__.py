@@ -1,0 +1,1 @@
+"""Programs as Python sees them: run, described, and as graphs of torch.fx."""

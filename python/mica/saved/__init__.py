@@ -1,0 +1,1 @@
+"""Programs in folders, which run without Python."""

@@ -1,0 +1,134 @@
+"""Writes a captured program to a folder that runs without Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from mica import _mica
+from mica.captured import modules_of, record_of
+from mica.programs.described import constants, new_names, program_of
+from mica.saved import signature
+from mica.saved.load import Loaded
+
+
+def export(
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    path: str | os.PathLike[str],
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    modules: Mapping[str, Any] | None = None,
+) -> None:
+    """Writes the program that `fn` runs for `args` to a folder.
+
+    The folder holds the Program's text, `program.mica`; its state's tensors as
+    they are now, `weights.safetensors`; and how arguments and results are
+    nested, `signature.json`. `mica.load`, `mica_run`, `mica_bench` and
+    `mica_train` take it. A folder that an earlier export wrote is replaced.
+
+    If `fn` is compiled and has a record that fits `args`, that is exported and
+    nothing runs. Else `fn` is called with `args`, several times if it changes
+    its state so that a record doesn't fit the next call: for a training step
+    these are real steps.
+
+    What the program read of Python's state (flags, numbers, `training`) is
+    part of what is exported; only tensors vary, and numbers that did so
+    before: a learning rate that differed between two calls is an input.
+
+    Args:
+      fn: A function, a method, a module, what `mica.compile` made of one, or
+        what `mica.load` gave.
+      args: The positional arguments of the call to export: tensors, numbers,
+        texts and tuples, lists and dicts of them.
+      path: The folder to write.
+      kwargs: The arguments by keyword.
+      modules: Modules and optimizers by the name that their tensors' names
+        are to begin with, such as {"model": model, "optimizer": optimizer};
+        "" for a module gives its `state_dict` names. By default those that
+        `fn` has in its closure or its globals, by their names there. Other
+        tensors are called by the way on which the program reaches them.
+    Raises:
+      CaptureError: The call can't be captured as one graph; says why.
+      NotImplementedError: An op runs through ATen, named with the user's
+        line; the program's way depends on tensors' values; or an argument or
+        result has no form outside Python.
+      ValueError: The folder holds something else than an exported program,
+        or the tensors share memory in a way that files can't.
+    """
+    if isinstance(fn, Loaded):
+        fn.export(path)
+        return
+    _write(fn, args, os.fspath(path), kwargs or {}, modules)
+
+
+def _write(
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    path: str,
+    kwargs: Mapping[str, Any],
+    modules: Mapping[str, Any] | None,
+) -> None:
+    record = record_of(fn, tuple(args), dict(kwargs), "mica.export")
+    program = program_of(record, "mica.export")
+    names = new_names(
+        program,
+        record["states"],
+        modules_of(fn) if modules is None else modules,
+        "mica.export",
+    )
+    program = program.rename_variables(names)
+    states: list[torch.Tensor] = record["states"]
+    _check_memory(program, states, record, args, kwargs)
+    by_id = {
+        id(tensor): name
+        for tensor, (name, _) in zip(states, program.variables, strict=False)
+    }
+    _mica.write_saved(
+        path,
+        program,
+        [state.detach() for state in states] + constants(program, record),
+        signature.make(record, by_id, [name for name, _ in program.inputs]),
+    )
+
+
+def _check_memory(
+    program: _mica.Program,
+    states: Sequence[torch.Tensor],
+    record: Mapping[str, Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> None:
+    """Refuses tensors that share memory which the program writes."""
+    updated = set(program.updated_variables)
+    tensors = [
+        (name, name in updated, state)
+        for state, (name, _) in zip(states, program.variables, strict=False)
+    ]
+    inputs = _tensors_in((*args, *kwargs.values()))
+    for tensor in inputs:
+        tensors.append(("an argument", True, tensor))
+    owners: dict[int, tuple[str, bool, torch.Tensor]] = {}
+    for name, is_written, tensor in tensors:
+        if tensor.numel() == 0:
+            continue
+        storage = tensor.untyped_storage().data_ptr()
+        other = owners.setdefault(storage, (name, is_written, tensor))
+        if other[2] is not tensor and (is_written or other[1]):
+            raise ValueError(
+                f"mica.export: {other[0]} and {name} share memory, which the "
+                "exported program would hold twice"
+            )
+
+
+def _tensors_in(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return [tensor for item in value for tensor in _tensors_in(item)]
+    return []

@@ -1,0 +1,191 @@
+#include "python/torch_side/autograd/autograd_access.h"
+
+// Before the others: torch's own order of Python.h and these.
+#include <ATen/SequenceNumber.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/basic_ops.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "framework/tensor/tensor.h"
+
+namespace mica {
+namespace {
+
+// What torch says of a graph that a backward pass has released, in its words:
+// programs match on them.
+constexpr char kReleased[] =
+    "Trying to backward through the graph a second time (or directly access "
+    "saved tensors after they have already been freed). Saved intermediate "
+    "values of the graph are freed when you call .backward() or "
+    "autograd.grad(). Specify retain_graph=True if you need to backward "
+    "through the graph a second time or if you need to access saved tensors "
+    "after calling backward.";
+
+}  // namespace
+
+bool IsGradModeOn() { return c10::GradMode::is_enabled(); }
+
+uint64_t NextGradientNode() { return at::sequence_number::peek(); }
+
+std::optional<uint64_t> CurrentGradientNode() {
+  const auto node = torch::autograd::get_current_node();
+  if (node == nullptr) return std::nullopt;
+  return node->sequence_nr();
+}
+
+bool IsTrackedSince(PyObject* tensor, uint64_t node) {
+  const auto& made_by = THPVariable_Unpack(tensor).grad_fn();
+  return made_by != nullptr && made_by->sequence_nr() >= node;
+}
+
+std::optional<ViewRelation> ViewRelationOf(PyObject* tensor) {
+  const at::Tensor& own = THPVariable_Unpack(tensor);
+  if (!own.is_view()) return std::nullopt;
+  const auto* meta = torch::autograd::impl::get_view_autograd_meta(own);
+  return ViewRelation{
+      .base = PyRef::Steal(THPVariable_Wrap(own._base())),
+      .creation = static_cast<uint8_t>(meta->get_creation_meta())};
+}
+
+PyRef ViewOf(PyObject* base, PyObject* like, uint8_t creation,
+             bool is_tracked) {
+  const c10::AutoGradMode mode(is_tracked);
+  const at::Tensor& seen = THPVariable_Unpack(like);
+  const at::Tensor view = THPVariable_Unpack(base).as_strided(
+      seen.sizes(), seen.strides(), seen.storage_offset());
+  torch::autograd::impl::get_view_autograd_meta(view)->set_creation_meta(
+      static_cast<torch::autograd::CreationMeta>(creation));
+  return PyRef::Steal(THPVariable_Wrap(view));
+}
+
+bool ShareWrites(PyObject* a, PyObject* b) {
+  c10::VariableVersion one =
+      THPVariable_Unpack(a).unsafeGetTensorImpl()->version_counter();
+  const c10::VariableVersion& two =
+      THPVariable_Unpack(b).unsafeGetTensorImpl()->version_counter();
+  if (!one.enabled() || !two.enabled()) return !one.enabled() && !two.enabled();
+  // torch doesn't say whose counter a tensor has.
+  const auto before = one.current_version(), other = two.current_version();
+  if (before != other) return false;
+  one.set_version(before + 1);
+  const bool are_one = two.current_version() != other;
+  one.set_version(before);
+  return are_one;
+}
+
+bool HaveOneStorage(PyObject* a, PyObject* b) {
+  const at::Tensor &one = THPVariable_Unpack(a), &two = THPVariable_Unpack(b);
+  return one.has_storage() && two.has_storage() &&
+         one.storage().is_alias_of(two.storage());
+}
+
+bool IsLeaf(PyObject* tensor) { return THPVariable_Unpack(tensor).is_leaf(); }
+
+bool HasGradientHooks(PyObject* tensor) {
+  const auto* object = reinterpret_cast<const THPVariable*>(tensor);
+  for (PyObject* hooks :
+       {object->backward_hooks, object->post_accumulate_grad_hooks}) {
+    if (hooks != nullptr && hooks != Py_None &&
+        (!PyDict_Check(hooks) || PyDict_GET_SIZE(hooks) > 0)) {
+      return true;
+    }
+  }
+  const auto node = torch::autograd::impl::try_get_grad_accumulator(
+      THPVariable_Unpack(tensor));
+  return node && (!node->pre_hooks().empty() || !node->post_hooks().empty());
+}
+
+PyRef GradOf(PyObject* tensor) {
+  const at::Tensor& grad = THPVariable_Unpack(tensor).grad();
+  return grad.defined() ? PyRef::Steal(THPVariable_Wrap(grad)) : PyRef();
+}
+
+bool HasGrad(PyObject* tensor) {
+  return THPVariable_Unpack(tensor).grad().defined();
+}
+
+bool HaveOneGrad(PyObject* a, PyObject* b) {
+  return THPVariable_Unpack(a).grad().is_same(THPVariable_Unpack(b).grad());
+}
+
+bool GradMatches(PyObject* tensor, const TensorMeta& meta) {
+  const at::Tensor& grad = THPVariable_Unpack(tensor).grad();
+  return grad.defined() && meta.Matches(*grad.unsafeGetTensorImpl());
+}
+
+PyRef TakeGradMemory(PyObject* leaf, const TensorMeta& like, void** data) {
+  const at::Tensor& grad = THPVariable_Unpack(leaf).grad();
+  if (!grad.defined() || !like.Matches(*grad.unsafeGetTensorImpl())) return {};
+  // Its object in Python counts, though nobody may hold that.
+  const PyObject* object =
+      grad.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj();
+  const bool is_object_held = object != nullptr && Py_REFCNT(object) > 1;
+  if (is_object_held || grad.use_count() != (object == nullptr ? 1 : 2) ||
+      grad.weak_use_count() > 1 || grad.storage().use_count() != 1 ||
+      grad.storage_offset() != 0 || grad.storage().nbytes() != grad.nbytes() ||
+      !grad.is_non_overlapping_and_dense() ||
+      reinterpret_cast<uintptr_t>(grad.const_data_ptr()) % kBufferAlignment !=
+          0) {
+    return {};
+  }
+  at::Tensor tensor = grad.variable_data();
+  *data = tensor.mutable_data_ptr();
+  PyRef result = PyRef::Steal(THPVariable_Wrap(std::move(tensor)));
+  if (!result) PyErr_Clear();
+  return result;
+}
+
+void SetGrad(PyObject* tensor, PyObject* grad) {
+  THPVariable_Unpack(tensor).mutable_grad() =
+      grad == nullptr ? at::Tensor() : THPVariable_Unpack(grad);
+}
+
+struct ReleasedGraphs::Nodes {
+  absl::flat_hash_set<const torch::autograd::Node*> known;
+  std::vector<c10::intrusive_ptr<torch::autograd::Node>> pins;
+};
+
+ReleasedGraphs::ReleasedGraphs() : nodes_(std::make_unique<Nodes>()) {}
+ReleasedGraphs::~ReleasedGraphs() = default;
+
+void ReleasedGraphs::Add(PyObject* root) {
+  std::vector<c10::intrusive_ptr<torch::autograd::Node>> open;
+  const auto& made_by = THPVariable_Unpack(root).grad_fn();
+  if (made_by) open.push_back(made_by);
+  while (!open.empty()) {
+    const auto node = std::move(open.back());
+    open.pop_back();
+    if (!nodes_->known.insert(node.get()).second) continue;
+    nodes_->pins.push_back(node);
+    for (const torch::autograd::Edge& edge : node->next_edges()) {
+      if (edge.function) open.push_back(edge.function);
+    }
+  }
+}
+
+bool ReleasedGraphs::Has(PyObject* tensor) const {
+  const auto& node = THPVariable_Unpack(tensor).grad_fn();
+  return node && nodes_->known.contains(node.get());
+}
+
+PyObject* WithReleasedGraph(PyObject* tensor) {
+  try {
+    const at::Tensor result = THPVariable_Unpack(tensor).detach();
+    torch::autograd::set_history(
+        result, c10::make_intrusive<torch::autograd::Error>(kReleased));
+    return THPVariable_Wrap(result);
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return nullptr;
+  }
+}
+
+}  // namespace mica

@@ -1,0 +1,387 @@
+// How BackwardTrace is made: autograd's own way through its graph, but in the
+// midst of a capture, and only as far as the tensors that came in.
+
+#include "python/torch_side/autograd/backward_trace.h"
+
+// Before the others: torch's own order of Python.h and these.
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <queue>
+#include <typeinfo>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "python/torch_side/autograd/graph_parts.h"
+
+namespace mica {
+namespace {
+
+using torch::autograd::Edge;
+using torch::autograd::Node;
+using torch::autograd::variable_list;
+
+// By name: torch keeps the type to itself.
+bool IsFunctionInPython(const Node& node) {
+  return absl::string_view(typeid(node).name()) == "N5torch8autograd6PyNodeE";
+}
+
+bool HasHooks(Node& node) {
+  return !(node.pre_hooks().empty() && node.post_hooks().empty() &&
+           node.tensor_pre_hooks().empty() &&
+           node.retains_grad_hooks().empty());
+}
+
+// Ones in the memory layout of `like`, whose elements may lie upon each other.
+at::Tensor OnesLaidOutAs(const at::Tensor& like) {
+  if (like.is_non_overlapping_and_dense()) {
+    return at::empty_strided(like.sizes(), like.strides(), like.options())
+        .fill_(1);
+  }
+  int64_t extent = like.numel() == 0 ? 0 : 1;
+  for (int64_t i = 0; i < like.dim() && extent > 0; ++i) {
+    extent += (like.size(i) - 1) * like.stride(i);
+  }
+  return at::ones({extent}, like.options())
+      .as_strided(like.sizes(), like.strides(), 0);
+}
+
+class Tracer {
+ public:
+  Tracer(absl::Span<PyObject* const> results,
+         absl::Span<PyObject* const> externals, uint64_t first_node,
+         Recorder* recorder)
+      : first_node_(first_node), recorder_(*recorder) {
+    for (PyObject* result : results) {
+      roots_.push_back(
+          torch::autograd::impl::gradient_edge(THPVariable_Unpack(result)));
+    }
+    for (size_t i = 0; i < externals.size(); ++i) {
+      const Edge edge = torch::autograd::impl::gradient_edge(
+          THPVariable_Unpack(externals[i]));
+      if (!edge.is_valid()) continue;
+      pins_.push_back(edge.function);
+      leaves_.try_emplace(KeyOf(edge), Leaf{.external = static_cast<int>(i)});
+    }
+  }
+
+  // Finds the nodes on the way, and which part each is of; why one can't be run
+  // now and again later.
+  std::string Explore() {
+    std::vector<Node*> open;
+    for (size_t i = 0; i < roots_.size(); ++i) {
+      if (!results_.try_emplace(KeyOf(roots_[i]), static_cast<int>(i)).second) {
+        return "is one with another result, for autograd";
+      }
+      if (leaves_.contains(KeyOf(roots_[i]))) {
+        return "is a tensor that came in, for autograd";
+      }
+      if (std::string why = See(roots_[i], &open); !why.empty()) return why;
+    }
+    while (!open.empty()) {
+      Node* node = open.back();
+      open.pop_back();
+      for (const Edge& edge : node->next_edges()) {
+        if (std::string why = See(edge, &open); !why.empty()) return why;
+      }
+    }
+    std::vector<Node*> roots;
+    for (const Edge& root : roots_) roots.push_back(root.function.get());
+    const auto is_inside = [this](const Edge& edge) {
+      return edge.is_valid() && !leaves_.contains(KeyOf(edge));
+    };
+    const GraphParts parts = DivideGraph(roots, is_inside);
+    parts_.resize(parts.are_used_up.size());
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      parts_[i].is_used_up = parts.are_used_up[i];
+    }
+    for (auto& [node, step] : steps_) {
+      step.part = parts.part_of.at(node);
+      for (const Edge& edge : node->next_edges()) {
+        if (!edge.is_valid()) continue;
+        const auto it = leaves_.find(KeyOf(edge));
+        if (it == leaves_.end()) continue;
+        Leaf& leaf = it->second;
+        if (leaf.part >= 0 && leaf.part != step.part) leaf.is_of_several = true;
+        leaf.part = step.part;
+      }
+    }
+    return "";
+  }
+
+  // Runs them. A node whose inputs have all arrived is ready; of those the
+  // youngest comes first, as in autograd's own engine. `gradients` are those
+  // of the results.
+  void Run(absl::Span<const at::Tensor> gradients) {
+    for (size_t i = 0; i < roots_.size(); ++i) Arrive(roots_[i], gradients[i]);
+    while (!ready_.empty()) {
+      Node* node = ready_.top();
+      ready_.pop();
+      RunNode(node, &steps_.at(node));
+    }
+  }
+
+  BackwardTrace Take() {
+    BackwardTrace trace;
+    std::vector<const Leaf*> leaves;
+    for (const auto& [key, leaf] : leaves_) {
+      if (leaf.gradient.defined()) leaves.push_back(&leaf);
+    }
+    std::sort(leaves.begin(), leaves.end(), [](const Leaf* a, const Leaf* b) {
+      return a->external < b->external;
+    });
+    for (const Leaf* leaf : leaves) {
+      parts_[leaf->part].outputs.push_back({.gradient = leaf->gradient,
+                                            .external = leaf->external,
+                                            .entries = leaf->entries});
+    }
+    for (Part& part : parts_) {
+      BackwardTrace::Part taken{.entries = std::move(part.entries),
+                                .is_used_up = part.is_used_up};
+      for (Output& output : part.outputs) {
+        BackwardTrace::Output told{
+            .gradient = PyRef::Steal(THPVariable_Wrap(output.gradient)),
+            .external = output.external,
+            .entries = std::move(output.entries)};
+        told.entries.resize(taken.entries.size());
+        if (output.external < 0) {
+          const Step& target = steps_.at(output.target.first);
+          told.part = target.part;
+          told.entry = target.entry_of.at(output.target.second);
+        }
+        taken.outputs.push_back(std::move(told));
+      }
+      trace.parts.push_back(std::move(taken));
+    }
+    return trace;
+  }
+
+ private:
+  using Key = std::pair<Node*, uint32_t>;
+  struct Step {
+    int part = 0;
+    int num_uses = 0;           // Edges that lead here and weren't passed.
+    variable_list inputs;       // What arrived from nodes of its part, and
+    variable_list arrived;      // the sums of what arrived from elsewhere.
+    std::vector<int> entry_of;  // Of the part; by input, -1 if it is none.
+    std::vector<bool> entries;  // Those that what arrived is made of.
+  };
+  struct Leaf {
+    int external = 0;
+    int part = -1;  // What leads here; if several do, each gives its own.
+    bool is_of_several = false;
+    at::Tensor gradient;
+    std::vector<bool> entries;
+  };
+  struct Output {
+    at::Tensor gradient;
+    int external = -1;
+    Key target = {nullptr, 0};
+    std::vector<bool> entries;
+  };
+  struct Part {
+    std::vector<BackwardTrace::Entry> entries;
+    std::vector<Output> outputs;
+    bool is_used_up = false;
+  };
+  struct Younger {
+    bool operator()(const Node* a, const Node* b) const {
+      return a->sequence_nr() < b->sequence_nr();
+    }
+  };
+
+  static Key KeyOf(const Edge& edge) {
+    return {edge.function.get(), edge.input_nr};
+  }
+
+  static void Add(const at::Tensor& gradient, at::Tensor* sum) {
+    if (!gradient.defined()) return;
+    *sum = sum->defined() ? *sum + gradient : gradient;
+  }
+
+  static void AddEntries(const std::vector<bool>& from, std::vector<bool>* to) {
+    if (to->size() < from.size()) to->resize(from.size());
+    for (size_t i = 0; i < from.size(); ++i) {
+      if (from[i]) (*to)[i] = true;
+    }
+  }
+
+  std::string See(const Edge& edge, std::vector<Node*>* open) {
+    if (!edge.is_valid() || leaves_.contains(KeyOf(edge))) return "";
+    Node* node = edge.function.get();
+    auto [it, is_new] = steps_.try_emplace(node);
+    ++it->second.num_uses;
+    if (!is_new) return "";
+    it->second.inputs.resize(node->num_inputs());
+    it->second.arrived.resize(node->num_inputs());
+    it->second.entry_of.resize(node->num_inputs(), -1);
+    if (dynamic_cast<torch::autograd::AccumulateGrad*>(node) != nullptr) {
+      return "is made of a leaf that the program itself made, or that no "
+             "Python object leads to";
+    }
+    if (node->sequence_nr() < first_node_) {
+      return "is made of a tensor that came in unseen, with an autograd "
+             "graph of its own";
+    }
+    if (IsFunctionInPython(*node)) {
+      return absl::StrCat("is made by ", node->name(),
+                          ", an autograd.Function in Python");
+    }
+    if (HasHooks(*node)) return "has hooks on its gradients";
+    open->push_back(node);
+    return "";
+  }
+
+  // What comes from elsewhere begins the part anew.
+  void Enter(Node* node, Step* step) {
+    for (uint32_t i = 0; i < step->arrived.size(); ++i) {
+      if (!step->arrived[i].defined()) continue;
+      const auto result = results_.find({node, i});
+      const int index = result == results_.end() ? -1 : result->second;
+      Part& part = parts_[step->part];
+      PyRef root = PyRef::Steal(
+          THPVariable_Wrap(OnesLaidOutAs(std::move(step->arrived[i]))));
+      recorder_.AddInput(
+          root.get(),
+          index < 0 ? "gradient" : absl::StrCat("gradient of result ", index));
+      step->entry_of[i] = static_cast<int>(part.entries.size());
+      part.entries.push_back(
+          {.root = root, .result = index, .number = num_entries_++});
+      step->entries.resize(part.entries.size());
+      step->entries.back() = true;
+    }
+  }
+
+  void RunNode(Node* node, Step* step) {
+    Enter(node, step);
+    recorder_.StartLater(step->part);
+    const absl::Cleanup stop = [this] { recorder_.Stop(); };
+    variable_list inputs = std::move(step->inputs);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const int entry = step->entry_of[i];
+      if (entry < 0) continue;
+      at::Tensor root =
+          THPVariable_Unpack(parts_[step->part].entries[entry].root.get());
+      Add(inputs[i], &root);
+      inputs[i] = std::move(root);
+    }
+    // A node that no gradient arrives at makes none.
+    const bool is_run =
+        std::any_of(inputs.begin(), inputs.end(),
+                    [](const at::Tensor& input) { return input.defined(); });
+    variable_list outputs(node->num_outputs());
+    if (is_run) {
+      outputs = (*node)(std::move(inputs));
+      torch::autograd::validate_outputs(
+          node->next_edges(), outputs, [node](const std::string& why) {
+            return absl::StrCat(node->name(), ": ", why);
+          });
+    }
+    for (uint32_t i = 0; i < node->num_outputs(); ++i) {
+      Pass(node->next_edge(i), i < outputs.size() ? outputs[i] : at::Tensor(),
+           *step);
+    }
+  }
+
+  void Pass(const Edge& edge, const at::Tensor& gradient, const Step& from) {
+    if (!edge.is_valid()) return;
+    Part& part = parts_[from.part];
+    if (const auto it = leaves_.find(KeyOf(edge)); it != leaves_.end()) {
+      Leaf& leaf = it->second;
+      if (!gradient.defined()) return;
+      if (leaf.is_of_several) {
+        part.outputs.push_back({.gradient = gradient,
+                                .external = leaf.external,
+                                .entries = from.entries});
+        return;
+      }
+      Add(gradient, &leaf.gradient);
+      AddEntries(from.entries, &leaf.entries);
+      return;
+    }
+    Step& step = steps_.at(edge.function.get());
+    if (step.part != from.part) {
+      if (gradient.defined()) {
+        part.outputs.push_back({.gradient = gradient,
+                                .target = KeyOf(edge),
+                                .entries = from.entries});
+      }
+      // Autograd itself adds it to what else arrives there.
+      recorder_.Stop();
+      Arrive(edge, gradient);
+      recorder_.StartLater(from.part);
+      return;
+    }
+    Add(gradient, &step.inputs[edge.input_nr]);
+    if (gradient.defined()) AddEntries(from.entries, &step.entries);
+    if (--step.num_uses == 0) ready_.push(edge.function.get());
+  }
+
+  // From outside, or from another part.
+  void Arrive(const Edge& edge, const at::Tensor& gradient) {
+    Step& step = steps_.at(edge.function.get());
+    Add(gradient, &step.arrived[edge.input_nr]);
+    if (--step.num_uses == 0) ready_.push(edge.function.get());
+  }
+
+  const uint64_t first_node_;
+  Recorder& recorder_;
+  std::vector<Edge> roots_;
+  std::vector<c10::intrusive_ptr<Node>> pins_;
+  absl::flat_hash_map<Key, int> results_;
+  absl::flat_hash_map<Key, Leaf> leaves_;
+  absl::flat_hash_map<Node*, Step> steps_;
+  std::vector<Part> parts_;
+  int num_entries_ = 0;
+  std::priority_queue<Node*, std::vector<Node*>, Younger> ready_;
+};
+
+}  // namespace
+
+std::pair<BackwardTrace, std::string> TraceBackward(
+    absl::Span<PyObject* const> results, absl::Span<PyObject* const> externals,
+    uint64_t first_node, const BackwardUse& use, Recorder* recorder) {
+  BackwardTrace trace;
+  const c10::AutoGradMode no_grad(false);
+  // As outside of autocast, where a backward pass belongs.
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(
+      c10::DispatchKey::AutocastCPU);
+  const absl::Cleanup stop = [recorder] { recorder->Stop(); };
+  try {
+    Tracer tracer(results, externals, first_node, recorder);
+    if (std::string why = tracer.Explore(); !why.empty()) {
+      return {std::move(trace), std::move(why)};
+    }
+    std::vector<at::Tensor> roots;
+    for (size_t i = 0; i < results.size(); ++i) {
+      const at::Tensor& result = THPVariable_Unpack(results[i]);
+      const auto sizes = result.sizes();
+      const auto strides =
+          use.LayoutOf(static_cast<int>(i), {sizes.data(), sizes.size()});
+      roots.push_back(
+          strides.has_value()
+              ? at::empty_strided(sizes, *strides, result.options()).fill_(1)
+              : at::ones_like(result, {}, at::MemoryFormat::Preserve));
+    }
+    tracer.Run(roots);
+    trace = tracer.Take();
+  } catch (const std::exception& error) {
+    std::string why = error.what();
+    return {std::move(trace), absl::StrCat("can't be gone back from: ",
+                                           why.substr(0, why.find('\n')))};
+  }
+  return {std::move(trace), ""};
+}
+
+}  // namespace mica

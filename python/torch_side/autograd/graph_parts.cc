@@ -1,0 +1,199 @@
+#include <Python.h>
+// Before the others: torch's own order of Python.h and these.
+#include <torch/csrc/autograd/functions/tensor.h>
+#include <torch/csrc/autograd/python_cpp_function.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "python/interpreter/py_ref.h"
+#include "python/torch_side/autograd/graph_parts.h"
+
+namespace mica {
+namespace {
+
+using torch::autograd::Edge;
+using torch::autograd::Node;
+
+// Whether an attribute of a node's, one that autograd saved, is a tensor.
+bool IsTensorSaved(PyObject* node, const std::string& name) {
+  const PyRef saved = PyRef::Steal(PyObject_GetAttrString(node, name.c_str()));
+  if (!saved) {  // What was written since raises.
+    PyErr_Clear();
+    return true;
+  }
+  if (!PyTuple_Check(saved.get())) return saved.get() != Py_None;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(saved.get()); ++i) {
+    if (PyTuple_GET_ITEM(saved.get(), i) != Py_None) return true;
+  }
+  return false;
+}
+
+// Whether autograd saved tensors for the node: it has an attribute
+// `_raw_saved_x` for each that it may save, and `_saved_x` is it.
+bool HasSavedTensors(Node* node) {
+  if (auto* copy = dynamic_cast<torch::autograd::CopySlices*>(node)) {
+    return copy->fn != nullptr && HasSavedTensors(copy->fn.get());
+  }
+  const PyRef object =
+      PyRef::Steal(torch::autograd::functionToPyObject(node->getptr()));
+  if (!object) {
+    PyErr_Clear();
+    return true;
+  }
+  const PyGetSetDef* attribute = Py_TYPE(object.get())->tp_getset;
+  for (; attribute != nullptr && attribute->name != nullptr; ++attribute) {
+    absl::string_view name = attribute->name;
+    if (!absl::ConsumePrefix(&name, "_raw")) continue;
+    if (IsTensorSaved(object.get(), std::string(name))) return true;
+  }
+  return false;
+}
+
+class Divider {
+ public:
+  Divider(absl::Span<Node* const> roots,
+          const std::function<bool(const Edge&)>& is_inside)
+      : is_inside_(is_inside) {
+    for (size_t i = 0; i < roots.size(); ++i) Reach(roots[i], i);
+    std::map<std::vector<int>, int> parts;
+    for (auto& [node, from] : reached_from_) {
+      const auto [it, is_new] =
+          parts.try_emplace(from, static_cast<int>(parts_.size()));
+      if (is_new) parts_.push_back({.num_roots = from.size()});
+      part_of_[node] = it->second;
+    }
+    for (const auto& [node, part] : part_of_) {
+      for (const Edge& edge : node->next_edges()) {
+        if (!is_inside_(edge)) continue;
+        const int other = part_of_.at(edge.function.get());
+        if (other != part) parts_[part].leads_to.insert(other);
+      }
+    }
+    Look();
+  }
+
+  GraphParts Divide() {
+    std::vector<int> order(parts_.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+    std::sort(order.begin(), order.end(), [this](int a, int b) {
+      return parts_[a].num_roots < parts_[b].num_roots;
+    });
+    // Each merger may make another one possible.
+    while (std::any_of(order.begin(), order.end(),
+                       [this](int part) { return Merge(part); })) {
+    }
+    const std::vector<int> left = Order();
+    GraphParts divided;
+    for (size_t i = 0; i < left.size(); ++i) {
+      parts_[left[i]].number = static_cast<int>(i);
+      divided.are_used_up.push_back(parts_[left[i]].is_used_up);
+    }
+    for (const auto& [node, part] : part_of_) {
+      divided.part_of[node] = parts_[Final(part)].number;
+    }
+    return divided;
+  }
+
+ private:
+  struct Part {
+    size_t num_roots = 0;
+    std::set<int> leads_to;
+    bool is_used_up = false;
+    uint64_t youngest = 0;
+    int merged_into = -1;
+    int number = -1;
+  };
+
+  void Reach(Node* root, size_t number) {
+    std::vector<Node*> open = {root};
+    while (!open.empty()) {
+      Node* node = open.back();
+      open.pop_back();
+      std::vector<int>& from = reached_from_[node];
+      if (!from.empty() && from.back() == static_cast<int>(number)) continue;
+      from.push_back(static_cast<int>(number));
+      for (const Edge& edge : node->next_edges()) {
+        if (is_inside_(edge)) open.push_back(edge.function.get());
+      }
+    }
+  }
+
+  // What the parts' nodes are like.
+  void Look() {
+    for (const auto& [node, number] : part_of_) {
+      Part& part = parts_[number];
+      part.youngest = std::max(part.youngest, node->sequence_nr());
+      part.is_used_up = part.is_used_up || HasSavedTensors(node);
+    }
+  }
+
+  int Final(int part) const {
+    while (parts_[part].merged_into >= 0) part = parts_[part].merged_into;
+    return part;
+  }
+
+  // The parts that are left: what one leads to comes before it, and of two
+  // that may come next the one whose youngest node is older.
+  std::vector<int> Order() const {
+    std::set<int> open;
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      open.insert(Final(static_cast<int>(i)));
+    }
+    std::vector<std::set<int>> leads_to(parts_.size());
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      const int from = Final(static_cast<int>(i));
+      for (const int to : parts_[i].leads_to) {
+        if (Final(to) != from) leads_to[from].insert(Final(to));
+      }
+    }
+    std::vector<int> order;
+    while (!open.empty()) {
+      int next = -1;
+      for (const int part : open) {
+        const bool is_ready =
+            std::none_of(leads_to[part].begin(), leads_to[part].end(),
+                         [&open](int to) { return open.contains(to); });
+        if (is_ready &&
+            (next < 0 || parts_[part].youngest < parts_[next].youngest)) {
+          next = part;
+        }
+      }
+      open.erase(next);
+      order.push_back(next);
+    }
+    return order;
+  }
+
+  // True if the part has become one with another.
+  bool Merge(int number) {
+    Part& part = parts_[number];
+    if (part.merged_into >= 0 || part.is_used_up) return false;
+    std::set<int> others;
+    for (const int other : part.leads_to) others.insert(Final(other));
+    if (others.size() != 1) return false;
+    part.merged_into = *others.begin();
+    Part& other = parts_[part.merged_into];
+    other.youngest = std::max(other.youngest, part.youngest);
+    return true;
+  }
+
+  const std::function<bool(const Edge&)>& is_inside_;
+  absl::flat_hash_map<Node*, std::vector<int>> reached_from_;
+  absl::flat_hash_map<Node*, int> part_of_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace
+
+GraphParts DivideGraph(absl::Span<Node* const> roots,
+                       const std::function<bool(const Edge&)>& is_inside) {
+  return Divider(roots, is_inside).Divide();
+}
+
+}  // namespace mica

@@ -1,0 +1,34 @@
+// Which of autograd's nodes a backward pass runs together.
+
+#ifndef MICA_PYTHON_TORCH_SIDE_AUTOGRAD_GRAPH_PARTS_H_
+#define MICA_PYTHON_TORCH_SIDE_AUTOGRAD_GRAPH_PARTS_H_
+
+#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/function.h>
+
+#include <functional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+
+namespace mica {
+
+struct GraphParts {
+  absl::flat_hash_map<torch::autograd::Node*, int> part_of;
+  // By part: whether a node of it saved tensors, which one pass uses up.
+  std::vector<bool> are_used_up;
+};
+
+// Divides the nodes that `roots` lead to by edges that are `is_inside`: nodes
+// that are reached from the same of the roots are one part. A part that saved
+// nothing is one with the part that it leads to, if it leads to one alone: to
+// run it for nothing gives zeros. A part comes after those that it leads to, as
+// autograd's own nodes do. Requires the GIL.
+GraphParts DivideGraph(
+    absl::Span<torch::autograd::Node* const> roots,
+    const std::function<bool(const torch::autograd::Edge&)>& is_inside);
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_TORCH_SIDE_AUTOGRAD_GRAPH_PARTS_H_

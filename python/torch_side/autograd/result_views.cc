@@ -1,0 +1,45 @@
+#include "python/torch_side/autograd/result_views.h"
+
+// Before the others: torch's own order of Python.h and these.
+#include <c10/core/TensorImpl.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <exception>
+
+#include "python/torch_side/autograd/autograd_access.h"
+
+namespace mica {
+
+void ResultViews::SetWrites(absl::Span<const PyRef> results) const {
+  for (const Writes& one : writes_) {
+    c10::TensorImpl* impl =
+        THPVariable_Unpack(results[one.result].get()).unsafeGetTensorImpl();
+    if (!impl->version_counter().enabled()) continue;
+    if (one.is_own) {
+      impl->set_version_counter(
+          c10::VariableVersion(static_cast<uint32_t>(one.count)));
+    } else {
+      c10::VariableVersion shared = impl->version_counter();
+      shared.set_version(one.count);
+    }
+  }
+}
+
+bool ResultViews::MakeViews(absl::Span<PyObject* const> inputs,
+                            std::vector<PyRef>* results) const {
+  try {
+    for (const View& view : views_) {
+      PyObject* base = view.root >= 0    ? (*results)[view.root].get()
+                       : view.input >= 0 ? inputs[view.input]
+                                         : view.tensor;
+      PyRef& result = (*results)[view.result];
+      result = ViewOf(base, result.get(), view.creation, view.is_tracked);
+    }
+    return true;
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return false;
+  }
+}
+
+}  // namespace mica

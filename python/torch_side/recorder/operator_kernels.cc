@@ -1,0 +1,147 @@
+#include "python/torch_side/recorder/operator_kernels.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/record_function.h>
+
+#include <optional>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+#include "python/interpreter/py_ref.h"
+
+namespace mica {
+namespace {
+
+// The dispatcher counts the kernels of an operator, and shows that to nobody:
+// an explicit instantiation may name what is private.
+struct DefinitionOf {};
+auto MemberOf(DefinitionOf);
+template <auto kMember>
+struct Opened {
+  friend auto MemberOf(DefinitionOf) { return kMember; }
+};
+template struct Opened<&c10::OperatorHandle::operatorDef_>;
+
+auto* Definition(const c10::OperatorHandle& op) {
+  return op.*MemberOf(DefinitionOf());
+}
+
+// Keys under which a call on the CPU may find a kernel.
+constexpr absl::string_view kKeysOfCpu[] = {
+    "CPU",
+    "Autograd",
+    "AutogradCPU",
+    "AutocastCPU",
+    "ADInplaceOrView",
+    "CompositeImplicitAutograd",
+    "CompositeExplicitAutograd",
+    "CompositeExplicitAutogradNonFunctional",
+    "BackendSelect",
+    "Functionalize",
+    "PreDispatch"};
+
+// Names that this thread notes, or null.
+thread_local absl::flat_hash_set<std::string>* noting = nullptr;
+
+std::unique_ptr<at::ObserverContext> OnCall(const at::RecordFunction& call) {
+  if (noting == nullptr) return nullptr;
+  const auto name = call.operator_name();
+  if (name.has_value()) {
+    noting->insert(absl::StrCat(name->name, "/", name->overload_name));
+  }
+  return nullptr;
+}
+
+std::optional<c10::OperatorHandle> Find(const std::string& name) {
+  const size_t slash = name.rfind('/');
+  return c10::Dispatcher::singleton().findOp(
+      {name.substr(0, slash), name.substr(slash + 1)});
+}
+
+}  // namespace
+
+struct OperatorKernels::Names {
+  absl::flat_hash_set<std::string> names;  // "aten::add/Tensor".
+  at::CallbackHandle callback = 0;
+};
+
+OperatorKernels::OperatorKernels() : names_(std::make_unique<Names>()) {}
+OperatorKernels::~OperatorKernels() = default;
+OperatorKernels::OperatorKernels(OperatorKernels&&) noexcept = default;
+OperatorKernels& OperatorKernels::operator=(OperatorKernels&&) noexcept =
+    default;
+
+void OperatorKernels::Start() {
+  noting = &names_->names;
+  names_->callback = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(&OnCall).scopes({at::RecordScope::FUNCTION}));
+}
+
+void OperatorKernels::Stop() {
+  if (noting != &names_->names) return;
+  noting = nullptr;
+  at::removeCallback(names_->callback);
+  noted_.clear();
+  for (const std::string& name : names_->names) {
+    // Those of others are left to the dispatcher, and may be gone one day.
+    const auto op =
+        absl::StartsWith(name, "aten::") ? Find(name) : std::nullopt;
+    if (!op.has_value()) continue;
+    const size_t& count = Definition(*op)->def_and_impl_count;
+    noted_.push_back({.count = &count, .recorded = count});
+  }
+}
+
+std::string OperatorKernels::FindChanged() const {
+  for (const std::string& name : names_->names) {
+    const auto op = Find(name);
+    if (!op.has_value()) continue;
+    const size_t& count = Definition(*op)->def_and_impl_count;
+    for (const Noted& noted : noted_) {
+      if (noted.count == &count && noted.recorded != count) return name;
+    }
+  }
+  return "";
+}
+
+std::string OperatorKernels::FindReplaced() const {
+  // torch.library's own list: "aten/add.Tensor/CPU".
+  const PyRef library = PyRef::Steal(PyImport_ImportModule("torch.library"));
+  const PyRef impls =
+      library ? PyRef::Steal(PyObject_GetAttrString(library.get(), "_impls"))
+              : PyRef();
+  if (!impls || !PyAnySet_Check(impls.get())) {
+    PyErr_Clear();
+    return "";
+  }
+  Py_ssize_t position = 0;
+  PyObject* item = nullptr;
+  Py_hash_t hash = 0;
+  while (_PySet_NextEntry(impls.get(), &position, &item, &hash)) {
+    const std::string impl = PyText(item);
+    const std::string key = impl.substr(impl.rfind('/') + 1);
+    if (!absl::c_linear_search(kKeysOfCpu, key)) continue;
+    for (const std::string& name : names_->names) {
+      // "aten::add/Tensor".
+      std::string word = absl::StrReplaceAll(name, {{"::", "/"}});
+      const size_t slash = word.rfind('/');
+      if (slash + 1 == word.size()) {
+        word.resize(slash);
+      } else {
+        word[slash] = '.';
+      }
+      word += '/';
+      if (absl::StartsWith(word, "aten/") && absl::StartsWith(impl, word)) {
+        return name;
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace mica

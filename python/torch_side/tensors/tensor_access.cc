@@ -1,0 +1,407 @@
+#include "python/torch_side/tensors/tensor_access.h"
+
+// Before the others: torch's own order of Python.h and these.
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/as_strided.h>
+#include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_real.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+#include <torch/csrc/Device.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/Layout.h>
+#include <torch/csrc/MemoryFormat.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "python/bridge/tensors.h"
+#include "python/torch_side/tensors/torch_compat.h"
+
+namespace mica {
+namespace {
+
+at::TensorImpl* Impl(PyObject* tensor) {
+  return THPVariable_Unpack(tensor).unsafeGetTensorImpl();
+}
+
+template <typename F>
+auto OrPythonError(F&& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const c10::OutOfMemoryError& error) {
+    PyErr_SetString(PyExc_MemoryError, error.what_without_backtrace());
+  } catch (const std::bad_alloc& error) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return decltype(body()){};
+}
+
+// Whether memory is seen as it is held.
+bool HasDtypeOf(const at::Tensor& base, const TensorMeta& like) {
+  return base.scalar_type() == static_cast<c10::ScalarType>(like.dtype) &&
+         !like.has_lazy_bits() && !base.is_conj() && !base.is_neg();
+}
+
+// Another tensor over the memory, unknown to autograd but for writes.
+PyObject* NewAlias(const at::Tensor& base, const TensorMeta& like,
+                   int64_t offset) {
+  const c10::TensorImpl* impl = base.unsafeGetTensorImpl();
+  std::optional<c10::InferenceMode> inference;
+  if (base.is_inference() && !c10::InferenceMode::is_enabled()) {
+    inference.emplace(true);
+  }
+  auto alias = impl->shallow_copy_and_detach(
+      impl->version_counter(), /*allow_tensor_metadata_change=*/true);
+  alias->set_sizes_and_strides(
+      c10::IntArrayRef(like.sizes.data(), like.sizes.size()),
+      c10::IntArrayRef(like.strides.data(), like.strides.size()),
+      impl->storage_offset() + offset);
+  return THPVariable_Wrap(at::Tensor(std::move(alias)));
+}
+
+}  // namespace
+
+bool IsTensor(PyObject* object) { return IsTensorType(Py_TYPE(object)); }
+
+bool IsTensorType(PyTypeObject* type) {
+  if (THPVariable_CheckTypeExact(type)) return true;
+  return PyType_IsSubtype(type,
+                          reinterpret_cast<PyTypeObject*>(THPVariableClass));
+}
+
+bool IsPlainTensor(PyObject* object) {
+  return THPVariable_CheckTypeExact(Py_TYPE(object));
+}
+
+bool HasOwnAttributes(PyObject* tensor) {
+  PyObject** dict = _PyObject_GetDictPtr(tensor);
+  if (dict == nullptr || *dict == nullptr) return false;
+  Py_ssize_t position = 0;
+  PyObject* name = nullptr;
+  while (PyDict_Next(*dict, &position, &name, nullptr) != 0) {
+    const char* text =
+        PyUnicode_Check(name) != 0 ? PyUnicode_AsUTF8(name) : nullptr;
+    constexpr absl::string_view kDynamo = "_dynamo_";
+    if (text == nullptr || !absl::StartsWith(text, kDynamo)) return true;
+  }
+  return false;
+}
+
+bool IsTorchConstant(PyObject* object) {
+  return THPDtype_Check(object) || THPDevice_Check(object) ||
+         THPLayout_Check(object) || THPMemoryFormat_Check(object);
+}
+
+bool SameTorchConstant(PyObject* a, PyObject* b) {
+  if (THPDevice_Check(a)) {
+    return reinterpret_cast<THPDevice*>(a)->device ==
+           reinterpret_cast<THPDevice*>(b)->device;
+  }
+  return a == b;
+}
+
+const void* TensorImplOf(PyObject* tensor) { return Impl(tensor); }
+
+const void* StorageOf(PyObject* tensor) {
+  const at::TensorImpl* impl = Impl(tensor);
+  return impl->has_storage() ? impl->unsafe_storage().unsafeGetStorageImpl()
+                             : nullptr;
+}
+
+void* DataOf(PyObject* tensor) {
+  const at::TensorImpl* impl = Impl(tensor);
+  if (!impl->has_storage()) return nullptr;
+  char* start = static_cast<char*>(
+      const_cast<void*>(impl->unsafe_storage().unsafeGetStorageImpl()->data()));
+  if (start == nullptr) return nullptr;
+  return start + impl->storage_offset() *
+                     static_cast<int64_t>(impl->dtype().itemsize());
+}
+
+std::shared_ptr<void> HoldMemory(PyObject* tensor) {
+  return std::make_shared<c10::Storage>(Impl(tensor)->unsafe_storage());
+}
+
+int64_t StorageOffsetOf(PyObject* tensor) {
+  return Impl(tensor)->storage_offset();
+}
+
+int64_t NumElements(PyObject* tensor) {
+  return THPVariable_Unpack(tensor).unsafeGetTensorImpl()->numel();
+}
+
+std::string ElementBytes(PyObject* tensor) {
+  const c10::TensorImpl& impl =
+      *THPVariable_Unpack(tensor).unsafeGetTensorImpl();
+  const size_t size = impl.itemsize();
+  const auto* data = static_cast<const char*>(impl.data());
+  const int64_t count = impl.numel();
+  std::string bytes;
+  bytes.reserve(static_cast<size_t>(count) * size);
+  std::vector<int64_t> index(static_cast<size_t>(impl.dim()));
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t at = 0;
+    for (size_t axis = 0; axis < index.size(); ++axis) {
+      at += index[axis] * impl.strides()[axis];
+    }
+    bytes.append(data + at * static_cast<int64_t>(size), size);
+    for (size_t axis = index.size(); axis-- > 0;) {
+      if (++index[axis] < impl.sizes()[axis]) break;
+      index[axis] = 0;
+    }
+  }
+  return bytes;
+}
+
+int64_t VersionOf(PyObject* tensor) {
+  at::TensorImpl* impl = Impl(tensor);
+  const c10::VariableVersion& version = impl->version_counter();
+  // A parameter made in inference mode has a counter that nothing counts with.
+  if (!version.enabled() || impl->is_inference()) return -1;
+  return version.current_version();
+}
+
+bool RequiresGrad(PyObject* tensor) { return Impl(tensor)->requires_grad(); }
+
+TensorMeta TensorMeta::Of(PyObject* tensor) {
+  const at::TensorImpl* impl = Impl(tensor);
+  TensorMeta meta;
+  meta.key_set = impl->key_set().raw_repr();
+  meta.dtype = static_cast<int8_t>(c10::typeMetaToScalarType(impl->dtype()));
+  const c10::Device device = impl->device();
+  meta.device_type = static_cast<int8_t>(device.type());
+  meta.device_index = device.index();
+  meta.requires_grad = impl->requires_grad();
+  if (impl->layout() != c10::kStrided) return meta;
+  const auto sizes = impl->sizes();
+  const auto strides = impl->strides();
+  meta.sizes.assign(sizes.begin(), sizes.end());
+  meta.strides.assign(strides.begin(), strides.end());
+  return meta;
+}
+
+namespace {
+
+// Fields of a TensorImpl that nobody else gets the places of.
+struct ImplFields : at::TensorImpl {
+  static const c10::Storage* storage(const at::TensorImpl& impl) {
+    return &(impl.*&ImplFields::storage_);
+  }
+  static const c10::impl::SizesAndStrides* sizes(const at::TensorImpl& impl) {
+    return &(impl.*&ImplFields::sizes_and_strides_);
+  }
+  static const caffe2::TypeMeta* dtype(const at::TensorImpl& impl) {
+    return &(impl.*&ImplFields::data_type_);
+  }
+  static const c10::DispatchKeySet* key_set(const at::TensorImpl& impl) {
+    return &(impl.*&ImplFields::key_set_);
+  }
+};
+
+// The aligned 8 bytes that this lies in.
+const void* WordOf(const void* at) {
+  return reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(at) &
+                                       ~uintptr_t{7});
+}
+
+// Where autograd's part of a tensor is held: behind the storage. Null if not.
+const void* AutogradPlace(const at::TensorImpl& impl) {
+  const void* at = ImplFields::storage(impl) + 1;
+  c10::AutogradMetaInterface* held;
+  std::memcpy(&held, at, sizeof(held));
+  return held == impl.autograd_meta() ? at : nullptr;
+}
+
+}  // namespace
+
+std::vector<const void*> TensorMeta::Places(PyObject* tensor) {
+  const at::TensorImpl* impl = Impl(tensor);
+  const void* autograd_place = AutogradPlace(*impl);
+  if (autograd_place == nullptr || impl->layout() != c10::kStrided) return {};
+  const auto* autograd =
+      dynamic_cast<torch::autograd::AutogradMeta*>(impl->autograd_meta());
+  if (autograd == nullptr && impl->autograd_meta() != nullptr) return {};
+  std::vector<const void*> places = {&THPVariable_Unpack(tensor),
+                                     autograd_place};
+  if (autograd != nullptr) {
+    places.push_back(WordOf(&autograd->requires_grad_));
+    if (!autograd->requires_grad_) places.push_back(&autograd->grad_fn_);
+  }
+  const c10::impl::SizesAndStrides* form = ImplFields::sizes(*impl);
+  const auto sizes = impl->sizes();
+  // The number of dims; behind it the sizes, or where they are.
+  const void* sizes_place = reinterpret_cast<const char*>(form) + 8;
+  places.push_back(form);
+  if (sizes.data() != sizes_place) places.push_back(sizes_place);
+  // A flag says that a tensor is contiguous, which says all of its strides but
+  // of dims of one element, or none.
+  const bool has_known_strides =
+      impl->is_contiguous() &&
+      std::all_of(sizes.begin(), sizes.end(), [](int64_t n) { return n > 1; });
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    places.push_back(&sizes[i]);
+    if (!has_known_strides) places.push_back(&impl->strides()[i]);
+  }
+  // The dtype, the device, flags and policies lie in a row.
+  const auto* end = reinterpret_cast<const char*>(ImplFields::key_set(*impl));
+  const auto* at = static_cast<const char*>(WordOf(ImplFields::dtype(*impl)));
+  for (; at <= end; at += 8) places.push_back(at);
+  return places;
+}
+
+bool TensorMeta::has_lazy_bits() const {
+  const c10::DispatchKeySet keys(c10::DispatchKeySet::RAW, key_set);
+  return keys.has_any(c10::DispatchKeySet(
+      {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}));
+}
+
+bool TensorMeta::Matches(PyObject* tensor) const {
+  return Matches(*Impl(tensor));
+}
+
+bool TensorMeta::Matches(const c10::TensorImpl& tensor) const {
+  const c10::TensorImpl* impl = &tensor;
+  if (impl->key_set().raw_repr() != key_set) return false;
+  if (c10::typeMetaToScalarType(impl->dtype()) !=
+      static_cast<c10::ScalarType>(dtype)) {
+    return false;
+  }
+  if (impl->device() !=
+      c10::Device(static_cast<c10::DeviceType>(device_type), device_index)) {
+    return false;
+  }
+  if (impl->requires_grad() != requires_grad) return false;
+  const auto now_sizes = impl->sizes();
+  const auto now_strides = impl->strides();
+  const size_t rank = sizes.size();
+  if (now_sizes.size() != rank) return false;
+  for (size_t i = 0; i < rank; ++i) {
+    if (now_sizes[i] != sizes[i] || now_strides[i] != strides[i]) return false;
+  }
+  return true;
+}
+
+std::string TensorMeta::ToString() const {
+  std::string text =
+      absl::StrCat(ScalarTypeName(static_cast<c10::ScalarType>(dtype)), "[",
+                   absl::StrJoin(sizes, ","), "]");
+  int64_t expected = 1;
+  bool row_major = true;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    if (sizes[i] != 1 && strides[i] != expected) row_major = false;
+    expected *= sizes[i];
+  }
+  if (!row_major) {
+    absl::StrAppend(&text, "{", absl::StrJoin(strides, ","), "}");
+  }
+  const c10::Device device(static_cast<c10::DeviceType>(device_type),
+                           device_index);
+  if (!device.is_cpu()) absl::StrAppend(&text, " on ", device.str());
+  if (requires_grad) absl::StrAppend(&text, " requires_grad");
+  const c10::DispatchKeySet keys(c10::DispatchKeySet::RAW, key_set);
+  if (!keys.has_any(c10::autograd_dispatch_keyset)) {
+    absl::StrAppend(&text, " inference");
+  }
+  if (keys.has(c10::DispatchKey::Conjugate)) absl::StrAppend(&text, " conj");
+  if (keys.has(c10::DispatchKey::Negative)) absl::StrAppend(&text, " neg");
+  return text;
+}
+
+std::optional<std::string> UnsupportedTensor(PyObject* tensor) {
+  const at::Tensor& value = THPVariable_Unpack(tensor);
+  if (!value.defined()) return "undefined";
+  return UnsupportedTensorImpl(*value.unsafeGetTensorImpl());
+}
+
+int8_t TorchDtype(absl::string_view name) {
+  for (int type = 0; type < static_cast<int>(c10::ScalarType::NumOptions);
+       ++type) {
+    if (name == ScalarTypeName(static_cast<c10::ScalarType>(type))) {
+      return static_cast<int8_t>(type);
+    }
+  }
+  return -1;
+}
+
+PyObject* NewTensor(const TensorMeta& like, void** data) {
+  return OrPythonError([&]() -> PyObject* {
+    const c10::DispatchKeySet keys(c10::DispatchKeySet::RAW, like.key_set);
+    std::optional<c10::InferenceMode> inference;
+    if (!keys.has_any(c10::autograd_dispatch_keyset) &&
+        !c10::InferenceMode::is_enabled()) {
+      inference.emplace(true);
+    }
+    at::TensorBase tensor = at::detail::empty_strided_cpu(
+        c10::IntArrayRef(like.sizes.data(), like.sizes.size()),
+        c10::IntArrayRef(like.strides.data(), like.strides.size()),
+        static_cast<c10::ScalarType>(like.dtype));
+    *data = tensor.unsafeGetTensorImpl()
+                ->unsafe_storage()
+                .unsafeGetStorageImpl()
+                ->mutable_data();
+    return THPVariable_Wrap(std::move(tensor));
+  });
+}
+
+PyObject* NewView(PyObject* base, const TensorMeta& like, int64_t offset) {
+  return OrPythonError([&]() -> PyObject* {
+    const at::Tensor& own = THPVariable_Unpack(base);
+    if (HasDtypeOf(own, like)) return NewAlias(own, like, offset);
+    const c10::AutoGradMode no_grad(false);
+    // A view of what requires grad would require it, even here.
+    at::Tensor from = Stored(own.requires_grad() ? own.detach() : own);
+    std::vector<int64_t> sizes(like.sizes.begin(), like.sizes.end());
+    std::vector<int64_t> strides(like.strides.begin(), like.strides.end());
+    const bool is_complex =
+        c10::isComplexType(static_cast<c10::ScalarType>(like.dtype));
+    const bool of_parts = is_complex && !from.is_complex();
+    if (from.is_complex() && !is_complex) from = at::view_as_real(from);
+    if (of_parts) {
+      for (int64_t& stride : strides) stride *= 2;
+      sizes.push_back(2);
+      strides.push_back(1);
+    }
+    from = at::as_strided(from, sizes, strides, from.storage_offset() + offset);
+    if (of_parts) from = at::view_as_complex(from);
+    const c10::DispatchKeySet keys(c10::DispatchKeySet::RAW, like.key_set);
+    return THPVariable_Wrap(
+        WithLazyBits(from, {.conj = keys.has(c10::DispatchKey::Conjugate),
+                            .neg = keys.has(c10::DispatchKey::Negative)}));
+  });
+}
+
+void BumpVersion(PyObject* tensor, int64_t count) {
+  at::TensorImpl* impl = Impl(tensor);
+  if (!impl->version_counter().enabled()) return;
+  for (int64_t i = 0; i < count; ++i) impl->bump_version();
+}
+
+struct RandomState::Saved {
+  at::Tensor state;
+};
+
+RandomState::RandomState() : saved_(std::make_unique<Saved>()) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  saved_->state = generator.get_state();
+}
+
+RandomState::~RandomState() = default;
+
+void RandomState::Restore() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_state(saved_->state);
+}
+
+}  // namespace mica

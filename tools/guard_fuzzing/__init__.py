@@ -1,0 +1,1 @@
+"""A mutation fuzzer of guards; see docs/guard_fuzz.md."""

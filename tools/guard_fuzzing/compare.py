@@ -1,0 +1,103 @@
+"""Compares two worlds that should be twins: everything that is reachable.
+
+Values, types, order, which objects are one, which tensors share memory, and
+whether small ints are the objects that CPython has for them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from guard_fuzzing.kinds import CHECKS, CONSTANTS, check_of, same_constant, show
+from mica import _mica
+
+
+class Difference(Exception):
+    """Two things differ: where, and how."""
+
+    def __init__(self, path: str, text: str) -> None:
+        super().__init__(f"{path}: {text}")
+        self.path, self.text = path, text
+
+
+class Twins:
+    """One comparison of two worlds.
+
+    Args:
+      exact: Floats have to be equal bit for bit.
+    """
+
+    def __init__(self, exact: bool) -> None:
+        self.exact = exact
+        self._theirs: dict[int, Any] = {}
+        self._ours: dict[int, Any] = {}
+        self._memory: dict[int, int] = {}
+        self._alive: list[Any] = []
+
+    def same(self, a: Any, b: Any, path: str) -> None:
+        """Raises Difference unless the eager `a` and the compiled `b` match."""
+        kind = type(a)
+        check = CHECKS.get(kind)
+        if check is not None and type(b) is kind:
+            if check is same_constant:
+                same_constant(self, a, b, path)
+                return
+        elif a is b:
+            return
+        if isinstance(b, _mica.Compiled) and not isinstance(a, _mica.Compiled):
+            b = b.__wrapped__
+        if kind is tuple and all(type(v) in CONSTANTS for v in a):
+            pass  # Nobody may rely on which object it is.
+        elif id(a) in self._theirs or id(b) in self._ours:
+            if (
+                self._theirs.get(id(a)) is not b
+                or self._ours.get(id(b)) is not a
+            ):
+                self.fail(path, "is another object, or one with another", a, b)
+            return
+        self._theirs[id(a)], self._ours[id(b)] = b, a
+        if type(b) is not kind:
+            self._same_kind(a, b, path)
+        if check is None:
+            check = check_of(kind)
+        check(self, a, b, path)
+
+    def fail(self, path: str, what: str, a: Any, b: Any) -> None:
+        """Raises Difference."""
+        raise Difference(path, f"{what}: eager {show(a)}, mica {show(b)}")
+
+    def _same_kind(self, a: Any, b: Any, path: str) -> None:
+        one, other = type(a), type(b)
+        if (
+            getattr(one, "__module__", "") != "fuzz"
+            or one.__qualname__ != other.__qualname__
+        ):
+            self.fail(path, "is of another type", a, b)
+        self.same(one, other, path + ".__class__")
+
+    def same_floats(self, a: float, b: float, path: str) -> None:
+        """Compares two numbers."""
+        if a == b and math.copysign(1, a) == math.copysign(1, b):
+            return
+        if a != a and b != b:
+            return
+        if self.exact or not math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-5):
+            self.fail(path, "differs", a, b)
+
+    def same_memory(self, a: torch.Tensor, b: torch.Tensor, path: str) -> None:
+        """Compares which memory tensors share."""
+        try:
+            one, other = a.untyped_storage(), b.untyped_storage()
+            ours, theirs = one.data_ptr(), other.data_ptr()
+        except (RuntimeError, NotImplementedError):
+            return
+        if ours == 0 or theirs == 0:
+            return
+        self._alive += [one, other]
+        if self._memory.setdefault(ours, theirs) != theirs:
+            self.fail(path, "shares memory with others", a, b)
+        if self._memory.setdefault(-theirs, ours) != ours:
+            self.fail(path, "shares memory with others", a, b)

@@ -1,0 +1,347 @@
+"""How two objects of one type are compared, for each type.
+
+`t` is the comparison that is under way, a compare.Twins.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextvars
+import functools
+import itertools
+import random
+import re
+import threading
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import torch
+
+from mica import _mica
+
+_ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+_FUNCTIONS = (types.BuiltinFunctionType, types.ModuleType, types.CodeType)
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def plain_text(text: str) -> str:
+    """Text without addresses."""
+    return _ADDRESS.sub("0x", text)
+
+
+def _bits(tensor: torch.Tensor) -> bytes:
+    value = tensor.detach().resolve_conj().resolve_neg()
+    if value.is_complex():
+        value = torch.view_as_real(value)
+    value = value.contiguous().view(_INTEGERS[value.element_size()])
+    found: bytes = value.numpy().tobytes()
+    return found
+
+
+def show(value: Any) -> str:
+    """A short text without addresses."""
+    try:
+        text = repr(value)
+    except Exception as error:
+        text = f"<{type(value).__name__}: {type(error).__name__}>"
+    return plain_text(text)[:120]
+
+
+def same_constant(t: Any, a: Any, b: Any, path: str) -> None:
+    """Compares what never changes."""
+    if a is b:
+        return
+    if isinstance(a, float):
+        t.same_floats(a, b, path)
+    elif isinstance(a, complex):
+        t.same_floats(a.real, b.real, path)
+        t.same_floats(a.imag, b.imag, path)
+    elif isinstance(a, int) and -5 <= a <= 256 and a == b:
+        t.fail(path, "is no longer the small int itself", id(a), id(b))
+    elif isinstance(a, str):
+        if plain_text(a) != plain_text(b):
+            t.fail(path, "differs", a, b)
+    elif a != b and not (a != a and b != b):
+        t.fail(path, "differs", a, b)
+
+
+def _same_tensor(t: Any, a: torch.Tensor, b: torch.Tensor, path: str) -> None:
+    for what in ("dtype", "shape", "requires_grad", "layout", "is_leaf"):
+        if getattr(a, what) != getattr(b, what):
+            t.fail(
+                f"{path}.{what}", "differs", getattr(a, what), getattr(b, what)
+            )
+    if (a.grad_fn is None) != (b.grad_fn is None):
+        t.fail(f"{path}.grad_fn", "differs", a.grad_fn, b.grad_fn)
+    if a.layout is torch.strided:
+        if a.numel() > 1 and a.stride() != b.stride():
+            t.fail(f"{path}.stride()", "differs", a.stride(), b.stride())
+        if a.storage_offset() != b.storage_offset():
+            t.fail(f"{path}.storage_offset()", "differs", a, b)
+        t.same_memory(a, b, path)
+    if a.is_inference() != b.is_inference():
+        t.fail(f"{path}.is_inference()", "differs", a, b)
+    if a.is_conj() != b.is_conj() or a.is_neg() != b.is_neg():
+        t.fail(f"{path}.is_conj()", "differs", a, b)
+    if a.layout is torch.strided and a.device.type == "cpu":
+        one, other = a.detach(), b.detach()
+        if (
+            _bits(one) != _bits(other)
+            and (
+                t.exact or not one.is_floating_point() or not _near(one, other)
+            )
+            and not _same_nan(one, other)
+        ):
+            t.fail(path, "differs", a, b)
+    if a.is_leaf and a.requires_grad:
+        t.same(a.grad, b.grad, f"{path}.grad")
+    if a._backward_hooks or b._backward_hooks:
+        t.same(
+            list((a._backward_hooks or {}).values()),
+            list((b._backward_hooks or {}).values()),
+            f"{path}._backward_hooks",
+        )
+    own, theirs = vars(a), vars(b)
+    if own or theirs:
+        _same_dict(t, own, theirs, f"{path}.__dict__")
+
+
+def _near(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return torch.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+def _same_nan(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Equal but for the bits of NaN."""
+    if not (a.is_floating_point() or a.is_complex()):
+        return False
+    return torch.allclose(a, b, rtol=0.0, atol=0.0, equal_nan=True) and (
+        a.is_complex()
+        or torch.equal(
+            torch.signbit(a) & ~a.isnan(), torch.signbit(b) & ~b.isnan()
+        )
+    )
+
+
+def _same_list(t: Any, a: Any, b: Any, path: str) -> None:
+    if len(a) != len(b):
+        t.fail(path, "has another length", a, b)
+    for i, (one, other) in enumerate(zip(a, b, strict=True)):
+        t.same(one, other, f"{path}[{i}]")
+    if type(a) not in (list, tuple, collections.deque):
+        _same_attributes(t, a, b, path)
+
+
+def _same_set(t: Any, a: Any, b: Any, path: str) -> None:
+    one, other = (sorted(map(show, s)) for s in (a, b))
+    if one != other:
+        t.fail(path, "differs", one, other)
+
+
+def _same_dict(t: Any, a: Any, b: Any, path: str) -> None:
+    ours, theirs = list(dict.items(a)), list(dict.items(b))
+    if len(ours) != len(theirs):
+        t.fail(path, "has other keys", list(a), list(b))
+    for (k, v), (m, w) in zip(ours, theirs, strict=True):
+        if type(k) is int and path.endswith("_hooks']"):
+            pass  # The process counts hooks.
+        elif type(k) is str:
+            if k != m:
+                t.fail(
+                    path,
+                    "has other keys, or in another order",
+                    list(a),
+                    list(b),
+                )
+        else:
+            t.same(k, m, f"{path} key")
+        t.same(
+            v, w, f"{path}[{k!r}]" if type(k) in (str, int) else f"{path}[…]"
+        )
+    if type(a) not in (dict, collections.OrderedDict):
+        _same_attributes(t, a, b, path)
+
+
+def _same_function(t: Any, a: Any, b: Any, path: str) -> None:
+    if a.__code__ is not b.__code__ and a.__code__ != b.__code__:
+        t.fail(f"{path}.__code__", "differs", a.__code__, b.__code__)
+    if a.__defaults__ or b.__defaults__:
+        t.same(a.__defaults__, b.__defaults__, f"{path}.__defaults__")
+    if a.__kwdefaults__ or b.__kwdefaults__:
+        t.same(a.__kwdefaults__, b.__kwdefaults__, f"{path}.__kwdefaults__")
+    for i, (c, d) in enumerate(
+        zip(a.__closure__ or (), b.__closure__ or (), strict=True)
+    ):
+        try:
+            one, other = c.cell_contents, d.cell_contents
+        except ValueError:
+            continue
+        t.same(one, other, f"{path}.__closure__[{i}]")
+    if a.__dict__ or b.__dict__:
+        _same_dict(t, a.__dict__, b.__dict__, f"{path}.__dict__")
+
+
+def _subclasses(kind: type) -> list[str]:
+    """Names, but for a call's own classes, garbage that waits, and Mica's."""
+    subclasses: list[type] = type.__subclasses__(kind)
+    return [
+        found.__qualname__
+        for found in subclasses
+        if "<locals>" not in found.__qualname__
+        and not issubclass(found, _mica.Compiled)
+    ]
+
+
+def _same_class(t: Any, a: Any, b: Any, path: str) -> None:
+    if a.__module__ != "fuzz":
+        t.fail(path, "is another class", a, b)
+    if a.__qualname__ != b.__qualname__:
+        t.fail(path, "is another class", a, b)
+    t.same(a.__bases__, b.__bases__, f"{path}.__bases__")
+    one, other = dict(vars(a)), dict(vars(b))
+    if list(one) != list(other):
+        t.fail(path, "has other attributes", list(one), list(other))
+    for name, value in one.items():
+        if name not in _OWN_OF_CLASSES:
+            t.same(value, other[name], f"{path}.{name}")
+    ours, theirs = _subclasses(a), _subclasses(b)
+    if ours != theirs:
+        t.fail(f"{path}.__subclasses__()", "differs", ours, theirs)
+
+
+_OWN_OF_CLASSES = {
+    "__dict__",
+    "__weakref__",
+    "__doc__",
+    "_abc_impl",
+    "__annotations__",
+    "__dataclass_fields__",
+    "__dataclass_params__",
+    "__match_args__",
+    "__slotnames__",
+}
+
+
+def _same_attributes(t: Any, a: Any, b: Any, path: str) -> None:
+    try:
+        ours = object.__getattribute__(a, "__dict__")
+        theirs = object.__getattribute__(b, "__dict__")
+    except AttributeError:
+        ours, theirs = {}, {}
+    if isinstance(ours, dict) and (ours or theirs):
+        _same_dict(t, ours, theirs, path + ".__dict__")
+    for kind in type(a).__mro__:
+        names = vars(kind).get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else names:
+            if name in ("__dict__", "__weakref__"):
+                continue
+            t.same(
+                getattr(a, name, None), getattr(b, name, None), f"{path}.{name}"
+            )
+
+
+def _parts(names: str) -> Callable[..., None]:
+    def check(t: Any, a: Any, b: Any, path: str) -> None:
+        for name in names.split():
+            t.same(getattr(a, name), getattr(b, name), f"{path}.{name}")
+
+    return check
+
+
+def _asked(ask: Callable[[Any], Any]) -> Callable[..., None]:
+    def check(t: Any, a: Any, b: Any, path: str) -> None:
+        t.same(ask(a), ask(b), path)
+
+    return check
+
+
+def _equal(ask: Callable[[Any], Any]) -> Callable[..., None]:
+    def check(t: Any, a: Any, b: Any, path: str) -> None:
+        if ask(a) != ask(b):
+            t.fail(path, "differs in state", a, b)
+
+    return check
+
+
+def state_of(generator: Any) -> Any:
+    """The state of numpy's generator, without arrays."""
+    state = generator.get_state()
+    return (state[1].tobytes(), *state[2:])
+
+
+def _same_array(t: Any, a: Any, b: Any, path: str) -> None:
+    if a.shape != b.shape or a.dtype != b.dtype or a.strides != b.strides:
+        t.fail(path, "differs in form", a, b)
+    if a.tobytes() != b.tobytes() and (
+        t.exact or not numpy.allclose(a, b, 1e-4, 1e-5, equal_nan=True)
+    ):
+        t.fail(path, "differs", a, b)
+
+
+def _same_text(t: Any, a: Any, b: Any, path: str) -> None:
+    if show(a) != show(b):
+        t.fail(path, "differs", a, b)
+
+
+def _nothing(t: Any, a: Any, b: Any, path: str) -> None:
+    pass
+
+
+CONSTANTS = (type(None), bool, int, float, complex, str, bytes)
+CHECKS: dict[type, Callable[..., None]] = {
+    **dict.fromkeys(CONSTANTS, same_constant),
+    torch.Tensor: _same_tensor,
+    torch.nn.Parameter: _same_tensor,
+    list: _same_list,
+    tuple: _same_list,
+    collections.deque: _same_list,
+    dict: _same_dict,
+    collections.OrderedDict: _same_dict,
+    set: _same_set,
+    frozenset: _same_set,
+    types.FunctionType: _same_function,
+    types.MethodType: _parts("__self__ __func__"),
+    functools.partial: _parts("func args keywords"),
+    staticmethod: _parts("__func__"),
+    classmethod: _parts("__func__"),
+    property: _parts("fget fset fdel"),
+    types.MappingProxyType: _asked(dict),
+    types.ModuleType: _parts("__dict__"),
+    weakref.ReferenceType: _asked(lambda r: r()),
+    weakref.WeakValueDictionary: _asked(lambda d: list(d.items())),
+    contextvars.ContextVar: _asked(lambda v: v.get(None)),
+    functools._lru_cache_wrapper: _asked(lambda c: tuple(c.cache_info())),
+    random.Random: _equal(random.Random.getstate),
+    numpy.random.RandomState: _equal(state_of),
+    numpy.random.Generator: _equal(lambda r: r.bit_generator.state),
+    torch.Generator: _asked(torch.Generator.get_state),
+    numpy.ndarray: _same_array,
+    itertools.count: _same_text,
+    threading.local: _same_attributes,
+    types.GeneratorType: _asked(lambda g: g.gi_frame and g.gi_frame.f_lasti),
+    types.CellType: _nothing,
+    types.GetSetDescriptorType: _nothing,
+    types.MemberDescriptorType: _nothing,
+}
+
+
+def check_of(kind: type) -> Callable[..., None]:
+    """How two objects of a type are compared."""
+    if issubclass(kind, _FUNCTIONS):
+        return _same_text
+    if issubclass(kind, type):
+        return _same_class
+    for base in kind.__mro__:
+        if base in CHECKS:
+            return CHECKS[base]
+    if issubclass(kind, (numpy.generic, BaseException)) or kind.__module__ in (
+        "decimal",
+        "fractions",
+        "torch",
+        "itertools",
+        "builtins",
+    ):
+        return _same_text
+    return _same_attributes

@@ -1,0 +1,173 @@
+"""Runs a case: the same steps in an eager world and in a compiled one."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import torch
+
+import mica
+from guard_fuzzing.calls import dress, run_in, undress
+from guard_fuzzing.case import Case, Step
+from guard_fuzzing.compare import Difference, Twins
+from guard_fuzzing.kinds import plain_text
+from guard_fuzzing.process import Process
+from guard_fuzzing.worlds import (
+    Outcome,
+    World,
+    random_states,
+    set_random_states,
+)
+
+
+class Abandoned(Exception):
+    """The twins say nothing more: one ran out of stack, or can't be made."""
+
+
+class Trial:
+    """Two twins that take the same steps.
+
+    Args:
+      case: The program; its steps are taken one by one, by take().
+      process: What both share. The caller restores it afterwards.
+    """
+
+    def __init__(self, case: Case, process: Process) -> None:
+        self.case, self._process = case, process
+        self.calls = 0
+        self.raised = 0
+        self._draws = case.draws()
+        try:
+            self._start()
+            self.eager = World(case, lambda fn: fn)
+            self._start()
+            self.served = World(
+                case, lambda fn: mica.compile(fn, exact=case.exact)
+            )
+        except Exception as error:
+            raise Abandoned(str(error)) from error
+        self._eager_fn = self.eager.names["program"]
+        self.compiled: Any = mica.compile(
+            self.served.names["program"],
+            exact=case.exact,
+            frozen=case.frozen,
+        )
+
+    def _start(self) -> None:
+        torch.manual_seed(1)
+        random.seed(1)
+
+    def take(self, step: Step) -> None:
+        """Takes one step; raises Difference if the twins aren't twins then."""
+        if step.kind == "process":
+            self._process.change(step.text)
+        elif step.kind == "world":
+            self._change(step.text)
+        else:
+            self._call(step)
+
+    def report(self) -> dict[str, Any]:
+        """What became of the compiled program's calls."""
+        found: dict[str, Any] = self.compiled._mica_report()
+        return found
+
+    def _change(self, text: str) -> None:
+        before = random_states() if "rand" in text else None
+        one = self.eager.change(text)
+        if before:
+            set_random_states(before)
+        self._same_errors(one, self.served.change(text), "change")
+
+    def _call(self, step: Step) -> None:
+        found: list[Outcome] = []
+
+        def both() -> None:
+            for world, fn in (
+                (self.eager, self._eager_fn),
+                (self.served, self.compiled),
+            ):
+                found.append(self._outcome(world, fn, step, before))
+
+        before = random_states() if self._draws else None
+        try:
+            run_in(step.style, both)
+        except Exception as error:
+            # What the surroundings do with it: both twins had their call.
+            if len(found) != 2:
+                raise Difference(
+                    "call", f"{type(error).__name__}: {error}"
+                ) from error
+        self.calls += 1
+        self.raised += bool(found[0].error)
+        try:
+            with torch._C.DisableTorchFunctionSubclass():
+                self._compare(*found)
+        except Difference:
+            raise
+        except Exception as error:
+            raise Abandoned(repr(error)) from error
+
+    def _outcome(
+        self, world: World, fn: Any, step: Step, before: Any
+    ) -> Outcome:
+        if before is not None:
+            set_random_states(before)
+        grad_mode = torch.is_grad_enabled()
+        try:
+            args, kwargs = world.arguments(step.text)
+            args = dress(step.style, args)
+        except Exception as error:
+            return Outcome(error=f"arguments: {type(error).__name__}: {error}")
+        outcome = world.call(fn, args, kwargs)
+        torch.set_grad_enabled(grad_mode)
+        try:
+            outcome.result = undress(step.style, outcome.result)
+        except Exception as error:
+            outcome.error += f"{type(error).__name__}: {error}"
+        if before is not None:
+            outcome.drawn = random_states()
+        if not outcome.error:
+            world.names["LAST"] = outcome.result
+        return outcome
+
+    def _same_errors(self, one: Outcome, other: Outcome, path: str) -> None:
+        if "RecursionError" in one.error + other.error:
+            raise Abandoned(one.error)
+        if plain_text(one.error) != plain_text(other.error):
+            ours, theirs = one.error[:200], other.error[:200]
+            raise Difference(path, f"raises: eager {ours!r}, mica {theirs!r}")
+
+    def _compare(self, one: Outcome, other: Outcome) -> None:
+        self._same_errors(one, other, "call")
+        twins = Twins(self.case.exact)
+        twins.same(one.result, other.result, "result")
+        twins.same(one.arguments, other.arguments, "arguments")
+        ours, theirs = self.eager.own_names(), self.served.own_names()
+        twins.same(ours, theirs, "world")
+        twins.same(self.eager.names["LAST"], self.served.names["LAST"], "LAST")
+        twins.same(self.eager.warned, self.served.warned, "warnings")
+        twins.same(
+            self.eager.out.getvalue(), self.served.out.getvalue(), "text"
+        )
+        if one.drawn is not None:
+            same = torch.equal(one.drawn[0], other.drawn[0])
+            same = same and one.drawn[1] == other.drawn[1]
+            same = same and one.drawn[2] == other.drawn[2]
+            if not same:
+                raise Difference("random generators", "differ")
+
+
+def replay(case: Case, process: Process) -> Difference | None:
+    """Takes a case's steps; returns the first difference."""
+    try:
+        trial = Trial(case, process)
+        for step in case.steps:
+            trial.take(step)
+    except Difference as found:
+        return found
+    except Abandoned:
+        return None
+    finally:
+        process.restore()
+    return None
