@@ -60,27 +60,6 @@ std::string ReturningName(absl::string_view op) {
   return name;
 }
 
-// Whether a sum or a mean takes as many elements as it gives: torch adds each
-// to zero, which leaves no negative one.
-bool AddsNothing(const Tape& tape, const TapeCall& call) {
-  if (!absl::StartsWith(call.op, "aten.sum") &&
-      !absl::StartsWith(call.op, "aten.mean")) {
-    return false;
-  }
-  const auto count = [&tape](const TapeValue& value) {
-    int64_t elements = 1;
-    ForEachTensor(value, [&](TapeTensorId id) {
-      for (const int64_t size : tape.tensors[id].sizes) elements *= size;
-    });
-    return elements;
-  };
-  bool is_scalar = false;  // A loss: left to the engine.
-  ForEachTensor(call.args[0], [&](TapeTensorId id) {
-    is_scalar = tape.tensors[id].sizes.empty();
-  });
-  return !is_scalar && count(call.args[0]) == count(call.outputs[0]);
-}
-
 // Whether a tensor that the call takes has one of these dtypes.
 template <typename Predicate>
 bool TakesA(const Tape& tape, const TapeCall& call, const Predicate& is_such) {
@@ -108,7 +87,7 @@ bool IsDiscreteInAten(const Tape& tape, const TapeCall& call) {
   const std::string op = ReturningName(call.op);
   if (IsOneOf(kOrders, op)) return true;
   if (IsOneOf(kSigns, op) || absl::StartsWith(op, "aten.upsample_") ||
-      absl::StartsWith(op, "aten._upsample_") || AddsNothing(tape, call)) {
+      absl::StartsWith(op, "aten._upsample_")) {
     return TakesA(tape, call, IsFloat);
   }
   return IsOneOf(kQuotients, op) && TakesA(tape, call, IsLowPrecision);
