@@ -90,15 +90,23 @@ class OpcodeStream final : public InterpreterStream {
       default:
         return 0;
     }
-    if (!stream->listener_.WantsMore()) stream->Stop();
-    return 0;
+    return stream->Aborts() ? -1 : 0;
   }
 
   static void OnStep() {
     OpcodeStream* stream = running;
     if (stream == nullptr || stream->skipped_ != nullptr) return;
     stream->Step(const_cast<Frame*>(RunningFrame()));
-    if (!stream->listener_.WantsMore()) stream->Stop();
+    static_cast<void>(stream->Aborts());
+  }
+
+  // True, with a Python error set, if the listener has the program end here.
+  // Stops if it has seen enough.
+  bool Aborts() {
+    const bool aborts = listener_.TakeAbort();
+    if (aborts) PyErr_SetString(PyExc_RuntimeError, "mica: not to be done");
+    if (!listener_.WantsMore()) Stop();
+    return aborts;
   }
 
   // Null, with a refusal, for code that can't be followed.

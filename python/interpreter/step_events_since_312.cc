@@ -11,6 +11,7 @@ void (*callback)() = nullptr;
 PyObject* OnInstruction(PyObject* /*self*/, PyObject* const* /*args*/,
                         Py_ssize_t /*num_args*/) {
   callback();
+  if (PyErr_Occurred() != nullptr) return nullptr;  // The program ends here.
   Py_RETURN_NONE;
 }
 

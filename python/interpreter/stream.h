@@ -119,6 +119,9 @@ class StreamListener {
   virtual PyRef TakeInPlaceOfCall() { return PyRef(); }
   // The step at hand raises.
   virtual void Raised() {}
+  // Whether what was told last is to raise an exception instead of being done;
+  // asked once after each step and each function that begins.
+  virtual bool TakeAbort() { return false; }
   // Whether a call leads to Python code, whatever its arguments are.
   virtual bool IsFollowedCall(PyObject* callable) = 0;
   // Whether C code that is called only hands on what it gets, and doesn't look

@@ -110,6 +110,7 @@ bool Record::MatchesAll(const CallArgs& args, const TorchState& now,
     }
     return false;
   }
+  if (backward_ != nullptr && !backward_->CheckReads(miss)) return false;
   if (now != torch_state_) {
     if (miss != nullptr) {
       *miss = {.kind = "torch state",

@@ -259,7 +259,13 @@ class Record {
     std::vector<PyObject*> known;      // Arguments and state.
     std::vector<PyObject*> externals;  // Of these, as TraceBackward() has them.
     std::vector<PyObject*> gradients;  // That its parts give, each once.
+    std::unique_ptr<BackwardPass::Reads> reads;
   };
+  // TraceBackward(), and what functions in Python read on the way. False if
+  // that can't be done again.
+  bool GoBack(Observation& run, const CaptureOptions& options,
+              absl::Span<PyObject* const> live, LaterPass* later,
+              std::string* why);
   // Goes back from those of the results that autograd tracks, for who asks for
   // their gradients later. Tensors that results are views of become results
   // too. False if that can't be done again.
@@ -320,6 +326,7 @@ class Record {
 
 // True while this thread runs a callable under Record::Capture().
 bool IsCapturing();
+void SetCapturing(bool is_on);
 
 }  // namespace mica
 

@@ -1,7 +1,10 @@
 // How a Record gets the backward pass of its results.
 
 #include <algorithm>
+#include <memory>
 #include <optional>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -202,11 +205,9 @@ bool Record::TraceLater(Observation& run, const CaptureOptions& options,
   if (later->live.empty()) return true;
   std::vector<PyObject*> live;
   for (const int index : later->live) live.push_back((*results)[index]);
-  auto [trace, why] = TraceBackward(live, later->externals, run.first_node,
-                                    *options.backward_use, &run.recorder);
-  if (!why.empty()) return refuse(std::move(why));
-  if (run.recorder.refusal()) return refuse(run.recorder.refusal().reason);
-  for (const BackwardTrace::Part& part : trace.parts) {
+  std::string why;
+  if (!GoBack(run, options, live, later, &why)) return refuse(std::move(why));
+  for (const BackwardTrace::Part& part : later->trace.parts) {
     for (const BackwardTrace::Entry& entry : part.entries) {
       if (entry.result < 0) continue;
       const TensorMeta root = TensorMeta::Of(entry.root.get());
@@ -215,7 +216,6 @@ bool Record::TraceLater(Observation& run, const CaptureOptions& options,
                          run.first_node);
     }
   }
-  later->trace = std::move(trace);
   absl::flat_hash_set<PyObject*> known;
   for (const BackwardTrace::Part& part : later->trace.parts) {
     for (const BackwardTrace::Output& output : part.outputs) {
@@ -225,6 +225,41 @@ bool Record::TraceLater(Observation& run, const CaptureOptions& options,
     }
   }
   return true;
+}
+
+bool Record::GoBack(Observation& run, const CaptureOptions& options,
+                    absl::Span<PyObject* const> live, LaterPass* later,
+                    std::string* why) {
+  std::optional<RandomState> random;
+  const auto on_python = [&] {
+    later->reads = std::make_unique<BackwardPass::Reads>();
+    later->reads->torch_state = TorchState::Current();
+    random.emplace();
+    run.mark = run.recorder.now();
+    run.watch.BeginLaterPass();
+    SetCapturing(true);
+    run.stream = MakeInterpreterStream(&run.watch);
+    run.stream->Start();
+  };
+  std::tie(later->trace, *why) =
+      TraceBackward(live, later->externals, run.first_node,
+                    *options.backward_use, &run.recorder, on_python);
+  if (later->reads != nullptr) {
+    run.stream->Stop();
+    run.watch.EndStep(nullptr, /*entered=*/false);
+    SetCapturing(false);
+    random->Restore();
+    Refusal refusal;
+    later->reads->guards = run.watch.EndLaterPass(&refusal);
+    if (refusal) {
+      *why = absl::StrCat("is made by an autograd.Function whose backward() ",
+                          refusal.ToString());
+    }
+  }
+  if (why->empty() && run.recorder.refusal()) {
+    *why = run.recorder.refusal().reason;
+  }
+  return why->empty();
 }
 
 TapeTensorId Record::PlaceBase(const Tape& tape, const LaterPass::View& view,
@@ -331,8 +366,10 @@ bool Record::AddBackward(StateGuards& guards, LaterPass later,
     }
     parts.push_back(*std::move(part));
   }
+  if (later.reads != nullptr) later.reads->guards.EndRecording();
   backward_ = std::make_shared<BackwardPass>(
-      static_cast<int>(num_made), std::move(parts), options.backward_use);
+      static_cast<int>(num_made), std::move(parts), options.backward_use,
+      std::move(later.reads));
   *tape = std::move(split->first);
   return true;
 }

@@ -202,6 +202,7 @@ Refusal FromStatus(const absl::Status& status, const Recorder& recorder) {
 }  // namespace
 
 bool IsCapturing() { return is_capturing; }
+void SetCapturing(bool is_on) { is_capturing = is_on; }
 
 std::unique_ptr<Record> Record::Capture(PyObject* callable,
                                         const CallArgs& args,

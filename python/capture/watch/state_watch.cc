@@ -116,6 +116,7 @@ void StateWatch::Refuse(std::string reason, std::string mend) {
 }
 
 void StateWatch::NoteChange(PyObject* container) {
+  if (RefusesLaterChange(container)) return;
   constexpr size_t kMaxChanges = 32;
   if (!looks_on_ || changes_.size() >= kMaxChanges || !IsOld(container)) return;
   changes_.push_back(SitesBelow(caller_));
@@ -237,6 +238,7 @@ void StateWatch::ReadCell(PyObject* cell, PyObject* name) {
     return;
   }
   NoteLateRead(PyCell_GET(cell), PyText(name));
+  if (RefusesLaterUse(cell, nullptr, PyText(name), Use::kRead)) return;
   if (IsWritten(cell, nullptr)) return;
   if (UseSpecially(cell, nullptr, PyText(name), Use::kRead)) return;
   guards_.AddCell(cell, NoteOf(PyText(name)));
@@ -260,6 +262,7 @@ void StateWatch::UseDictItem(PyObject* dict, PyObject* key,
   const PyRef name = Canonical(key);
   if (!name) return PyErr_Clear();
   key = name.get();
+  if (RefusesLaterUse(dict, key, path, use)) return;
   if (use == Use::kRemove) removed_keys_.insert({dict, key});
   if (IsWritten(dict, key)) return;  // Its value is the run's.
   const bool is_plain = PyDict_CheckExact(dict);
@@ -279,6 +282,10 @@ void StateWatch::UseAttribute(PyObject* owner, PyObject* name, Use use) {
   if (refusal_) return;
   const bool is_write = use != Use::kRead;
   if (!PyUnicode_Check(name)) return;  // The program will raise.
+  if (is_write && RefusesLaterChange(owner)) return;
+  if (later_ != nullptr && IsInput(owner) && !IsTensor(owner)) {
+    return Refuse("reads an argument that isn't a tensor");
+  }
   if (values_.Find(owner) >= 0) return values_.MarkExact(owner);
   if (use == Use::kWrite && stored_ != nullptr) {
     StoreAttribute(owner, name, stored_);
@@ -494,6 +501,7 @@ void StateWatch::UseInstanceAttribute(PyObject* owner, PyObject* name,
 void StateWatch::WriteItem(PyObject* container, PyObject* key,
                            PyObject* value) {
   if (refusal_ || IsOwnKey(container, key)) return;
+  if (!IsTensor(container) && RefusesLaterChange(container)) return;
   NoteLateUse(container);
   StoreItem(container, value);
   values_.MarkExactDeep(key);
@@ -520,6 +528,7 @@ void StateWatch::WriteItem(PyObject* container, PyObject* key,
 
 void StateWatch::RemoveItem(PyObject* container, PyObject* key) {
   if (refusal_ || IsOwnKey(container, key)) return;
+  if (RefusesLaterChange(container)) return;
   NoteLateUse(container);
   values_.MarkExactDeep(key);
   if (PyDict_CheckExact(container) && IsItemKey(key)) {

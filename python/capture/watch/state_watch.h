@@ -5,6 +5,7 @@
 
 #include <array>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -197,6 +198,17 @@ class StateWatch final : public StreamListener {
   // Whether it may.
   void SetLooksOn(bool looks_on) { looks_on_ = looks_on; }
   bool is_stopped() const { return static_cast<bool>(refusal_); }
+
+  // Between the two the stream follows functions in Python that a backward pass
+  // calls, to be made again whenever a user goes back. They may read state, but
+  // change nothing that was there before: where one is about to, an exception
+  // is raised in its place. Requires: the run is over.
+  void BeginLaterPass();
+  // What they read, apart from what the run did; and why such a pass can't be
+  // made again, if it can't.
+  StateGuards EndLaterPass(Refusal* refusal);
+  bool TakeAbort() override;
+
   StateGuards& guards() { return guards_; }
   const StateGuards& guards() const { return guards_; }
   // True if `object` was there before the run and isn't part of an argument.
@@ -350,10 +362,16 @@ class StateWatch final : public StreamListener {
   GuardNote NoteOf(std::string path) const;
   bool ReadTensorAttribute(PyObject* owner, PyObject* name);
   void TouchGradient(PyObject* owner);
-  void RunBackward(absl::Span<PyObject* const> args);
-  void RequireGrad(absl::Span<PyObject* const> args);
   // Removing an attribute reads it too: it has to be there.
   enum class Use { kRead, kWrite, kRemove };
+  void RunBackward(absl::Span<PyObject* const> args);
+  // In a later pass: refuses to change `object`, unless the pass made it.
+  bool RefusesLaterChange(PyObject* object);
+  // In a later pass: refuses the use of a place of the state that it sets, or
+  // that the run did.
+  bool RefusesLaterUse(PyObject* holder, PyObject* key, const std::string& path,
+                       Use use);
+  void RequireGrad(absl::Span<PyObject* const> args);
   void UseAttribute(PyObject* owner, PyObject* name, Use use);
   void UseInstanceAttribute(PyObject* owner, PyObject* name, Use use);
   // Reads or writes an item of an older dict, which is known as `path`.
@@ -615,6 +633,20 @@ class StateWatch final : public StreamListener {
   Refusal refusal_;               // The one that stopped the watch.
   std::vector<Refusal> refused_;  // Those after which it looked on.
   bool looks_on_ = false;
+  // Of a later pass, what the run's own are put aside for.
+  struct LaterPass {
+    AgeMark age;
+    StateGuards guards;
+    absl::flat_hash_set<std::pair<PyObject*, PyObject*>> seen;
+    size_t num_asked = 0;  // As NumAsked() was.
+    Refusal refusal;
+  };
+  std::unique_ptr<LaterPass> later_;  // Null: none is under way.
+  // How often the program asked which object an argument is.
+  size_t NumAsked() const {
+    return state_inputs_.size() + identified_.size() +
+           compared_constants_.size();
+  }
   std::vector<FrameSites> changes_;
   absl::flat_hash_set<PyObject*> inputs_;
   absl::flat_hash_set<PyObject*> state_inputs_;

@@ -100,6 +100,7 @@ void StateWatch::AddDraw(Draw::Kind kind, PyObject* callable,
                          absl::Span<PyObject* const> args,
                          PyObject* keyword_names) {
   const std::string name = CallableName(callable);
+  if (later_ != nullptr) return Refuse(absl::StrCat("calls ", name));
   const bool is_after_call =
       absl::c_any_of(host_calls_, [](const HostCall& call) {
         return call.sink.kind != Sink::Kind::kSilent &&

@@ -16,6 +16,9 @@ void StateWatch::AddHostCall(PyObject* callable,
                              absl::Span<PyObject* const> args,
                              PyObject* keyword_names, std::string title,
                              Sink sink) {
+  if (later_ != nullptr) {
+    return Refuse(absl::StrCat("calls ", title, ", into the world outside"));
+  }
   Mute();
   HostCall call{.callable = PyRef::Share(callable),
                 .keyword_names = PyRef::Share(keyword_names),

@@ -92,6 +92,7 @@ void StateWatch::WriteCell(PyObject* cell, PyObject* name) {
   if (refusal_ || cell == nullptr || !PyCell_Check(cell) || !IsOld(cell)) {
     return;
   }
+  if (RefusesLaterUse(cell, nullptr, PyText(name), Use::kWrite)) return;
   NoteLateUse(cell);
   if (IsWritten(cell, nullptr)) return;
   if (UseSpecially(cell, nullptr, PyText(name), Use::kWrite)) return;

@@ -52,12 +52,17 @@ void StateWatch::TouchGradient(PyObject* owner) {
 void StateWatch::RunBackward(absl::Span<PyObject* const> args) {
   // engine, roots, their gradients, keep_graph, create_graph, leaves, ….
   if (args.size() < 5) return;
-  if (args[4] == Py_True) {
+  if (args[4] == Py_True && gradients_.has_outer_graph()) {
     BackwardPass::Allow(false);
     return Refuse(
-        "builds a graph of the backward pass, to be differentiated "
-        "again",
-        "call backward() without create_graph");
+        "builds a graph of the backward pass, to be differentiated again, "
+        "through a tensor that came in with an autograd graph of its own",
+        "detach it, or compile what made it too");
+  }
+  constexpr size_t kAccumulates = 7;
+  if (later_ != nullptr &&
+      (args.size() <= kAccumulates || args[kAccumulates] != Py_False)) {
+    return Refuse("adds to gradients of leaves", "use autograd.grad()");
   }
   for (PyObject* arg : args.subspan(1)) TouchObject(arg, kDeepDepth);
   gradients_.TouchAll();

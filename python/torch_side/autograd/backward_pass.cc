@@ -143,6 +143,35 @@ class BackwardPass::Node final : public torch::autograd::Node {
                   ", of the results of a compiled callable. From now on it "
                   "runs eagerly: call it again");
     }
+    CheckReads();
+  }
+
+  // Throws if a function in Python on the way would read what it didn't.
+  void CheckReads() const {
+    if (pass_->reads_ == nullptr) return;
+    TorchState now = TorchState::Current();
+    const TorchState& recorded = pass_->reads_->torch_state;
+    now.included_keys = recorded.included_keys;
+    now.excluded_keys = recorded.excluded_keys;
+    now.multithreading = recorded.multithreading;
+    std::string why;
+    if (now != recorded) {
+      why = recorded.Difference(now);
+    } else {
+      const GilHolder gil;
+      Miss miss;
+      if (pass_->CheckReads(&miss)) return;
+      why = miss.ToString();
+    }
+    pass_->use_->set_why_eager(
+        "has an autograd.Function whose backward() reads what changes");
+    TORCH_CHECK(false,
+                "mica: the backward pass of a compiled callable calls an "
+                "autograd.Function in Python, and what that reads has changed "
+                "since: ",
+                why,
+                ". From now on the callable's results are eager's: call it "
+                "again, or keep what changes in an attribute of ctx");
   }
 
   // What was kept; throws if it was written or is used up.
@@ -208,10 +237,12 @@ class BackwardPass::Node final : public torch::autograd::Node {
 };
 
 BackwardPass::BackwardPass(int num_results, std::vector<Part> parts,
-                           std::shared_ptr<BackwardUse> use)
+                           std::shared_ptr<BackwardUse> use,
+                           std::unique_ptr<Reads> reads)
     : num_results_(num_results),
       parts_(std::move(parts)),
       use_(std::move(use)),
+      reads_(std::move(reads)),
       layouts_noted_(use_->layouts_noted()) {
   for (const Part& part : parts_) {
     for (const Entry& entry : part.entries) num_live_ += entry.result >= 0;
@@ -223,10 +254,16 @@ BackwardPass::~BackwardPass() {
     for (Part& part : parts_) {
       static_cast<void>(part.graph.release());
     }
+    static_cast<void>(reads_.release());
     return;
   }
   const GilHolder gil;
   parts_.clear();
+  reads_.reset();
+}
+
+bool BackwardPass::CheckReads(Miss* miss) const {
+  return reads_ == nullptr || reads_->guards.Check(miss);
 }
 
 void BackwardPass::Allow(bool is_allowed) { is_pass_allowed = is_allowed; }
@@ -332,7 +369,7 @@ int BackwardPass::Traverse(visitproc visit, void* arg) const {
   for (const Part& part : parts_) {
     if (const int stop = part.graph->Traverse(visit, arg)) return stop;
   }
-  return 0;
+  return reads_ == nullptr ? 0 : reads_->guards.Traverse(visit, arg);
 }
 
 }  // namespace mica

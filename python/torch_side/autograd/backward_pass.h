@@ -12,11 +12,13 @@
 
 #include "absl/types/span.h"
 #include "analysis/lower/split_tape.h"
+#include "python/capture/guards/state_guards.h"
 #include "python/capture/record/graph.h"
 #include "python/interpreter/py_ref.h"
 #include "python/torch_side/autograd/backward_trace.h"
 #include "python/torch_side/autograd/backward_use.h"
 #include "python/torch_side/tensors/tensor_access.h"
+#include "python/torch_side/tensors/torch_state.h"
 
 namespace mica {
 
@@ -50,8 +52,15 @@ class BackwardPass {
     std::vector<int> numbers;  // Of the first part's host results.
     bool is_used_up = false;   // As BackwardTrace has it.
   };
+  // What functions in Python on the way read when the pass was recorded, of
+  // Python's state and torch's.
+  struct Reads {
+    StateGuards guards;
+    TorchState torch_state;
+  };
+  // `reads` is null if there are none.
   BackwardPass(int num_results, std::vector<Part> parts,
-               std::shared_ptr<BackwardUse> use);
+               std::shared_ptr<BackwardUse> use, std::unique_ptr<Reads> reads);
   // Autograd may have the last of it, in a thread without the GIL or when
   // Python is gone.
   ~BackwardPass();
@@ -79,6 +88,10 @@ class BackwardPass {
   // the pass was recorded for.
   bool IsOutdated() const { return use_->layouts_noted() != layouts_noted_; }
 
+  // False if functions in Python would read something else now; `miss`, if
+  // given, tells. Requires the GIL.
+  bool CheckReads(Miss* miss) const;
+
   absl::Span<const Part> parts() const { return parts_; }
   // Of the first part, those that aren't kept for this one.
   int num_results() const { return num_results_; }
@@ -95,7 +108,8 @@ class BackwardPass {
   int num_live_ = 0;  // Results with entries.
   std::vector<Part> parts_;
   std::shared_ptr<BackwardUse> use_;  // Of the callable.
-  int layouts_noted_ = 0;             // When this was made.
+  std::unique_ptr<Reads> reads_;
+  int layouts_noted_ = 0;  // When this was made.
 };
 
 }  // namespace mica

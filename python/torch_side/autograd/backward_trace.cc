@@ -13,12 +13,12 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/python_function.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <queue>
-#include <typeinfo>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_map.h"
@@ -32,9 +32,12 @@ using torch::autograd::Edge;
 using torch::autograd::Node;
 using torch::autograd::variable_list;
 
-// By name: torch keeps the type to itself.
-bool IsFunctionInPython(const Node& node) {
-  return absl::string_view(typeid(node).name()) == "N5torch8autograd6PyNodeE";
+// Of a function in Python: whether it finds no zeros where no gradient
+// arrives.
+bool SeesAbsence(const Node& node) {
+  const auto* object =
+      static_cast<const torch::autograd::PyNode&>(node).pyobj();
+  return !reinterpret_cast<const THPFunction*>(object)->materialize_grads;
 }
 
 bool HasHooks(Node& node) {
@@ -132,8 +135,10 @@ class Tracer {
     }
   }
 
+  bool has_python() const { return has_python_; }
+
   BackwardTrace Take() {
-    BackwardTrace trace;
+    BackwardTrace trace{.has_python = has_python_};
     std::vector<const Leaf*> leaves;
     for (const auto& [key, leaf] : leaves_) {
       if (leaf.gradient.defined()) leaves.push_back(&leaf);
@@ -235,8 +240,12 @@ class Tracer {
              "graph of its own";
     }
     if (IsFunctionInPython(*node)) {
-      return absl::StrCat("is made by ", node->name(),
-                          ", an autograd.Function in Python");
+      has_python_ = true;
+      if (roots_.size() > 1 && node->num_inputs() > 1 && SeesAbsence(*node)) {
+        return absl::StrCat("is made by ", node->name(),
+                            ", which set_materialize_grads(False) lets see "
+                            "which results are gone back from");
+      }
     }
     if (HasHooks(*node)) return "has hooks on its gradients";
     open->push_back(node);
@@ -344,6 +353,7 @@ class Tracer {
   absl::flat_hash_map<Node*, Step> steps_;
   std::vector<Part> parts_;
   int num_entries_ = 0;
+  bool has_python_ = false;
   std::priority_queue<Node*, std::vector<Node*>, Younger> ready_;
 };
 
@@ -351,7 +361,8 @@ class Tracer {
 
 std::pair<BackwardTrace, std::string> TraceBackward(
     absl::Span<PyObject* const> results, absl::Span<PyObject* const> externals,
-    uint64_t first_node, const BackwardUse& use, Recorder* recorder) {
+    uint64_t first_node, const BackwardUse& use, Recorder* recorder,
+    absl::FunctionRef<void()> on_python) {
   BackwardTrace trace;
   const c10::AutoGradMode no_grad(false);
   // As outside of autocast, where a backward pass belongs.
@@ -374,6 +385,7 @@ std::pair<BackwardTrace, std::string> TraceBackward(
               ? at::empty_strided(sizes, *strides, result.options()).fill_(1)
               : at::ones_like(result, {}, at::MemoryFormat::Preserve));
     }
+    if (tracer.has_python()) on_python();
     tracer.Run(roots);
     trace = tracer.Take();
   } catch (const std::exception& error) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "python/interpreter/py_ref.h"
 #include "python/torch_side/autograd/backward_use.h"
@@ -44,6 +45,7 @@ struct BackwardTrace {
     bool is_used_up = false;  // By one pass, as autograd saved tensors.
   };
   std::vector<Part> parts;  // Those made earlier in the run first.
+  bool has_python = false;  // Functions written in Python are on the way.
 };
 
 // Goes back from `results`, tensors of which autograd tracked the making by
@@ -51,10 +53,12 @@ struct BackwardTrace {
 // does, each node once; the graph stays as it was. The gradients that it begins
 // with are laid out as `use` noted it, else as the results are. `recorder` is
 // stopped before and after, and records the calls as later ones. The reason why
-// that can't be done again is "" if it can.
+// that can't be done again is "" if it can. `on_python` is called before the
+// first node is run, if some are functions in Python.
 std::pair<BackwardTrace, std::string> TraceBackward(
     absl::Span<PyObject* const> results, absl::Span<PyObject* const> externals,
-    uint64_t first_node, const BackwardUse& use, Recorder* recorder);
+    uint64_t first_node, const BackwardUse& use, Recorder* recorder,
+    absl::FunctionRef<void()> on_python);
 
 }  // namespace mica
 

@@ -2,11 +2,13 @@
 // Before the others: torch's own order of Python.h and these.
 #include <torch/csrc/autograd/functions/tensor.h>
 #include <torch/csrc/autograd/python_cpp_function.h>
+#include <torch/csrc/autograd/python_function.h>
 
 #include <algorithm>
 #include <map>
 #include <set>
 #include <string>
+#include <typeinfo>
 #include <utility>
 
 #include "absl/strings/string_view.h"
@@ -45,6 +47,10 @@ bool HasSavedTensors(Node* node) {
   if (!object) {
     PyErr_Clear();
     return true;
+  }
+  if (IsFunctionInPython(*node)) {
+    return !reinterpret_cast<THPFunction*>(object.get())
+                ->saved_variables.empty();
   }
   const PyGetSetDef* attribute = Py_TYPE(object.get())->tp_getset;
   for (; attribute != nullptr && attribute->name != nullptr; ++attribute) {
@@ -105,6 +111,7 @@ class Divider {
     size_t num_roots = 0;
     std::set<int> leads_to;
     bool is_used_up = false;
+    bool is_in_python = false;  // Some of it.
     uint64_t youngest = 0;
     int merged_into = -1;
     int number = -1;
@@ -130,6 +137,7 @@ class Divider {
       Part& part = parts_[number];
       part.youngest = std::max(part.youngest, node->sequence_nr());
       part.is_used_up = part.is_used_up || HasSavedTensors(node);
+      part.is_in_python = part.is_in_python || IsFunctionInPython(*node);
     }
   }
 
@@ -173,7 +181,9 @@ class Divider {
   // True if the part has become one with another.
   bool Merge(int number) {
     Part& part = parts_[number];
-    if (part.merged_into >= 0 || part.is_used_up) return false;
+    if (part.merged_into >= 0 || part.is_used_up || part.is_in_python) {
+      return false;
+    }
     std::set<int> others;
     for (const int other : part.leads_to) others.insert(Final(other));
     if (others.size() != 1) return false;
@@ -190,6 +200,11 @@ class Divider {
 };
 
 }  // namespace
+
+// By name: torch keeps the type's description to itself.
+bool IsFunctionInPython(const Node& node) {
+  return absl::string_view(typeid(node).name()) == "N5torch8autograd6PyNodeE";
+}
 
 GraphParts DivideGraph(absl::Span<Node* const> roots,
                        const std::function<bool(const Edge&)>& is_inside) {
