@@ -35,13 +35,19 @@ function(mica_glob_sources out)
   set(${out} "${files}" PARENT_SCOPE)
 endfunction()
 
-# mica_library(NAME SRCS files… DEPS targets…): a static library; without
-# sources, an interface library, so that a folder may still be empty.
+# mica_library(NAME [APART] SRCS files… DEPS targets…): a static library;
+# without sources, an interface library, so that a folder may still be empty.
+# APART: its files are each compiled by themselves under MICA_UNITY, too, as
+# their own names (State, Prepare) are the same in many.
 function(mica_library name)
-  cmake_parse_arguments(arg "" "" "SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(arg "APART" "" "SRCS;DEPS" ${ARGN})
   if(arg_SRCS)
     add_library(${name} STATIC ${arg_SRCS})
     target_link_libraries(${name} PUBLIC mica_base ${arg_DEPS})
+    if(NOT arg_APART)
+      set_target_properties(${name} PROPERTIES
+        UNITY_BUILD ${MICA_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+    endif()
   else()
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE mica_base ${arg_DEPS})

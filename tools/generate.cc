@@ -17,8 +17,6 @@ namespace {
 constexpr int64_t kMaxOps = 10'000'000;
 constexpr int64_t kMaxSize = int64_t{1} << 24;
 
-TensorType F32(Dims dims) { return TensorType{.dims = std::move(dims)}; }
-
 absl::Status CheckRange(absl::string_view name, int64_t value, int64_t max) {
   if (value >= 1 && value <= max) return absl::OkStatus();
   return absl::InvalidArgumentError(

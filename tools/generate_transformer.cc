@@ -14,8 +14,6 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-TensorType F32(Dims dims) { return TensorType{.dims = std::move(dims)}; }
-
 // Adds ops to one Program. After an error its functions do nothing, so that a
 // model reads as a list of layers; status() is the first.
 class OpAdder {

@@ -27,9 +27,9 @@ bool IsFalse(const TapeValue& value) {
 // Calls that find NaNs beside the numbers that are equal.
 constexpr int32_t kNumAdded = 3;
 
-class Rewriter {
+class ExtremeRewriter {
  public:
-  explicit Rewriter(Tape& tape) : tape_(tape) {}
+  explicit ExtremeRewriter(Tape& tape) : tape_(tape) {}
 
   void Run() {
     std::vector<int32_t> reads;
@@ -136,6 +136,6 @@ class Rewriter {
 
 }  // namespace
 
-void FindExtremesWithoutReads(Tape& tape) { Rewriter(tape).Run(); }
+void FindExtremesWithoutReads(Tape& tape) { ExtremeRewriter(tape).Run(); }
 
 }  // namespace mica

@@ -31,19 +31,20 @@ class Styles {
   explicit Styles(const Packing& packing)
       : packing_(packing), weight_(packing.num_sections(), 1.0) {
     std::vector<int64_t> most_alive;
-    for (const Block& block : packing.blocks()) {
+    for (const PackedBlock& block : packing.blocks()) {
       const auto begin = packing.live_bytes().begin();
       most_alive.push_back(
           *std::max_element(begin + block.begin, begin + block.end));
     }
-    bytes_ = Ranks([](const Block& block) { return block.bytes; });
-    sections_ = Ranks(
-        [](const Block& block) { return int64_t{block.end} - block.begin; });
-    area_ = Ranks([](const Block& block) {
+    bytes_ = Ranks([](const PackedBlock& block) { return block.bytes; });
+    sections_ = Ranks([](const PackedBlock& block) {
+      return int64_t{block.end} - block.begin;
+    });
+    area_ = Ranks([](const PackedBlock& block) {
       return static_cast<double>(block.bytes) *
              static_cast<double>(block.steps());
     });
-    alive_ = Ranks([&](const Block& block) {
+    alive_ = Ranks([&](const PackedBlock& block) {
       return most_alive[&block - packing.blocks().data()];
     });
   }
@@ -81,7 +82,7 @@ class Styles {
   // Of each block, how many have a smaller key.
   template <typename Key>
   RankList Ranks(Key key) const {
-    const absl::Span<const Block> blocks = packing_.blocks();
+    const absl::Span<const PackedBlock> blocks = packing_.blocks();
     std::vector<int32_t> order(blocks.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {

@@ -82,12 +82,13 @@ struct BlocksOfSections {
   LargeVector<int32_t> order;
 };
 
-BlocksOfSections BySection(const Packing& packing, int32_t Block::*section) {
+BlocksOfSections BySection(const Packing& packing,
+                           int32_t PackedBlock::*section) {
   BlocksOfSections by;
   // Two more than the sections: what is counted in one begins in the next.
   by.begins.resize(packing.num_sections() + 3);
   const auto next = by.begins.begin() + 1;
-  for (const Block& block : packing.blocks()) ++next[block.*section + 1];
+  for (const PackedBlock& block : packing.blocks()) ++next[block.*section + 1];
   std::partial_sum(by.begins.begin(), by.begins.end(), by.begins.begin());
   by.order.resize(packing.num_blocks());
   for (int32_t i = 0; i < packing.num_blocks(); ++i) {
@@ -96,15 +97,15 @@ BlocksOfSections BySection(const Packing& packing, int32_t Block::*section) {
   return by;
 }
 
-bool StartsBefore(const Block& a, const Block& b) {
+bool StartsBefore(const PackedBlock& a, const PackedBlock& b) {
   return a.first != b.first ? a.first < b.first : a.bytes > b.bytes;
 }
 
-bool IsLarger(const Block& a, const Block& b) {
+bool IsLarger(const PackedBlock& a, const PackedBlock& b) {
   return a.bytes != b.bytes ? a.bytes > b.bytes : a.begin < b.begin;
 }
 
-bool LivesLonger(const Block& a, const Block& b) {
+bool LivesLonger(const PackedBlock& a, const PackedBlock& b) {
   return a.steps() != b.steps() ? a.steps() > b.steps() : IsLarger(a, b);
 }
 
@@ -113,10 +114,10 @@ constexpr int64_t kMaxTries = 64;
 }  // namespace
 
 Stack PackInTime(const Packing& packing) {
-  const absl::Span<const Block> blocks = packing.blocks();
+  const absl::Span<const PackedBlock> blocks = packing.blocks();
   Stack stack{.offsets = LargeVector<int64_t>(blocks.size())};
-  BlocksOfSections starting = BySection(packing, &Block::begin);
-  const BlocksOfSections ending = BySection(packing, &Block::end);
+  BlocksOfSections starting = BySection(packing, &PackedBlock::begin);
+  const BlocksOfSections ending = BySection(packing, &PackedBlock::end);
   FreeList free_list;
   for (int32_t section = 0; section < packing.num_sections(); ++section) {
     for (int32_t k = ending.begins[section]; k < ending.begins[section + 1];
@@ -139,7 +140,7 @@ Stack PackInTime(const Packing& packing) {
 
 Stack PackInOrder(const Packing& packing, const BlockLists& overlaps,
                   absl::Span<const int32_t> order) {
-  const absl::Span<const Block> blocks = packing.blocks();
+  const absl::Span<const PackedBlock> blocks = packing.blocks();
   Stack stack{.offsets = LargeVector<int64_t>(blocks.size())};
   std::vector<bool> is_placed(blocks.size());
   std::vector<ByteRange> busy;
@@ -159,7 +160,7 @@ Stack PackInOrder(const Packing& packing, const BlockLists& overlaps,
 
 Stack PackByOrders(const Packing& packing, const BlockLists& overlaps,
                    int64_t enough, int64_t max_work, Stack best) {
-  const absl::Span<const Block> blocks = packing.blocks();
+  const absl::Span<const PackedBlock> blocks = packing.blocks();
   const int64_t tries = std::clamp<int64_t>(
       max_work / std::max<int64_t>(2 * packing.num_overlaps(), 1), 1,
       kMaxTries);

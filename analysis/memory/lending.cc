@@ -42,7 +42,7 @@ class LiveBytes {
     for (int32_t at = lifetime.first; at <= lifetime.last;) {
       const int32_t begin = at / kBlock * kBlock;
       const int32_t end = std::min(begin + kBlock, lifetime.last + 1);
-      Block& block = blocks_[at / kBlock];
+      StepBlock& block = blocks_[at / kBlock];
       if (at == begin && end == begin + kBlock) {
         block.removed += bytes;
         block.most -= bytes;
@@ -58,7 +58,7 @@ class LiveBytes {
   std::pair<int32_t, int64_t> FindPeak() const {
     const auto block = std::max_element(
         blocks_.begin(), blocks_.end(),
-        [](const Block& a, const Block& b) { return a.most < b.most; });
+        [](const StepBlock& a, const StepBlock& b) { return a.most < b.most; });
     const auto first = bytes_.begin() + (block - blocks_.begin()) * kBlock;
     const auto step =
         std::find(first, bytes_.end(), block->most + block->removed);
@@ -67,7 +67,7 @@ class LiveBytes {
 
  private:
   // Steps [kBlock i, kBlock (i + 1)).
-  struct Block {
+  struct StepBlock {
     int64_t most = 0;
     int64_t removed = 0;  // From each of its steps.
   };
@@ -79,7 +79,7 @@ class LiveBytes {
   }
 
   LargeVector<int64_t> bytes_;  // By step, before what blocks have removed.
-  std::vector<Block> blocks_;
+  std::vector<StepBlock> blocks_;
 };
 
 // Which lifetimes a step is in.

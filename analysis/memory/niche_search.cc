@@ -31,7 +31,7 @@ NicheSearch::NicheSearch(const Packing& packing, const BlockLists& overlaps,
                          const BlockLists& sections, int64_t capacity)
     : packing_(packing), overlaps_(overlaps), sections_(sections) {
   unit_ = 0;
-  for (const Block& block : packing.blocks()) {
+  for (const PackedBlock& block : packing.blocks()) {
     unit_ = std::gcd(unit_, block.bytes);
   }
   unit_ = std::max<int64_t>(unit_, 1);
@@ -39,7 +39,7 @@ NicheSearch::NicheSearch(const Packing& packing, const BlockLists& overlaps,
       std::max(capacity, packing.live_set_bytes()) / unit_ > kMaxUnits;
   if (is_too_large_) return;
   capacity_ = static_cast<int32_t>(capacity / unit_);
-  for (const Block& block : packing.blocks()) {
+  for (const PackedBlock& block : packing.blocks()) {
     sizes_.push_back(static_cast<int32_t>(block.bytes / unit_));
   }
   failed_.resize(kFailedStates);
@@ -57,7 +57,7 @@ void NicheSearch::Reset() {
     remaining_[s] = static_cast<int32_t>(packing_.live_bytes()[s] / unit_);
   }
   crossing_.assign(num_sections + 1, 0);
-  for (const Block& block : packing_.blocks()) {
+  for (const PackedBlock& block : packing_.blocks()) {
     for (int s = block.begin + 1; s < block.end; ++s) ++crossing_[s];
   }
   changes_.clear();
@@ -158,7 +158,7 @@ SearchOutcome NicheSearch::TryBlock(const Part& part, int32_t block,
                                     size_t depth) {
   const Mark mark = Now();
   Place(block);
-  const Block& placed = packing_.blocks()[block];
+  const PackedBlock& placed = packing_.blocks()[block];
   const SearchOutcome outcome =
       SearchParts(part, placed.begin, placed.end, depth + 1);
   if (outcome == SearchOutcome::kImpossible) Undo(mark);
@@ -192,7 +192,7 @@ bool NicheSearch::FindFloors(const Part& part, std::vector<int32_t>& floors,
     const int32_t lowest = lowest_[i];
     key ^= Mix(((static_cast<uint64_t>(i) << 32) + lowest) ^
                (static_cast<uint64_t>(ground_[i]) * kGolden));
-    const Block& block = packing_.blocks()[i];
+    const PackedBlock& block = packing_.blocks()[i];
     for (int32_t s = block.begin; s < block.end; ++s) {
       floors[s] = std::min(floors[s], lowest);
     }
@@ -248,7 +248,7 @@ void NicheSearch::ChooseLowest(const Part& part,
       first = i;
     }
   }
-  const Block& block = packing_.blocks()[first];
+  const PackedBlock& block = packing_.blocks()[first];
   for (int32_t s : {block.begin, block.end - 1}) Consider(s, floors, best);
 }
 
@@ -319,7 +319,7 @@ double NicheSearch::Score(int32_t section, int32_t floor,
 bool NicheSearch::FitsUnderFloor(int32_t block, int32_t section, int32_t raised,
                                  const std::vector<int32_t>& floors) const {
   int32_t floor = kNever;
-  const Block& where = packing_.blocks()[block];
+  const PackedBlock& where = packing_.blocks()[block];
   for (int32_t s = where.begin; s < where.end; ++s) {
     floor = std::min(floor, s == section ? raised : floors[s]);
   }
@@ -335,7 +335,7 @@ void NicheSearch::Place(int32_t block) {
     if (lowest_[other] < top) Set(lowest_[other], top);
     if (ground_[other] < top) Set(ground_[other], top);
   }
-  const Block& where = packing_.blocks()[block];
+  const PackedBlock& where = packing_.blocks()[block];
   for (int32_t s = where.begin; s < where.end; ++s) {
     remaining_[s] -= sizes_[block];
     if (s > where.begin) --crossing_[s];
@@ -351,7 +351,7 @@ void NicheSearch::Undo(Mark mark) {
   for (; placed_order_.size() > mark.placed; placed_order_.pop_back()) {
     const int32_t block = placed_order_.back();
     is_placed_[block] = false;
-    const Block& where = packing_.blocks()[block];
+    const PackedBlock& where = packing_.blocks()[block];
     for (int32_t s = where.begin; s < where.end; ++s) {
       remaining_[s] += sizes_[block];
       if (s > where.begin) ++crossing_[s];

@@ -16,10 +16,10 @@ constexpr int64_t kMaxStepsPerLifetime = 16;
 // Numbers the steps from 0: as they are, or the ones in use alone.
 class Steps {
  public:
-  explicit Steps(absl::Span<const Block> blocks) {
+  explicit Steps(absl::Span<const PackedBlock> blocks) {
     int64_t last = std::numeric_limits<int64_t>::min();
     first_ = std::numeric_limits<int64_t>::max();
-    for (const Block& block : blocks) {
+    for (const PackedBlock& block : blocks) {
       CHECK_LE(block.first, block.last);
       first_ = std::min(first_, block.first);
       last = std::max(last, block.last);
@@ -27,7 +27,7 @@ class Steps {
     size_ = last - first_ + 1;
     const auto count = static_cast<int64_t>(blocks.size());
     if (size_ <= kMaxStepsPerLifetime * count) return;
-    for (const Block& block : blocks) {
+    for (const PackedBlock& block : blocks) {
       used_.push_back(block.first);
       used_.push_back(block.last);
     }
@@ -66,7 +66,7 @@ Packing::Packing(absl::Span<const Lifetime> lifetimes, int64_t alignment) {
   const Steps steps(blocks_);
   std::vector<bool> starts(steps.size());
   std::vector<bool> ends(steps.size());
-  for (Block& block : blocks_) {
+  for (PackedBlock& block : blocks_) {
     block.begin = static_cast<int32_t>(steps[block.first]);
     block.end = static_cast<int32_t>(steps[block.last]);
     starts[block.begin] = true;
@@ -83,7 +83,7 @@ Packing::Packing(absl::Span<const Lifetime> lifetimes, int64_t alignment) {
     if (ends[step]) has_ended = true;
     sections[step] = section;
   }
-  for (Block& block : blocks_) {
+  for (PackedBlock& block : blocks_) {
     block.begin = sections[block.begin];
     block.end = sections[block.end] + 1;
   }
@@ -99,7 +99,7 @@ void Packing::CountAlive() {
     int32_t ending = 0;
   };
   LargeVector<Change> changes(count + 1);
-  for (const Block& block : blocks_) {
+  for (const PackedBlock& block : blocks_) {
     changes[block.begin].bytes += block.bytes;
     changes[block.end].bytes -= block.bytes;
     ++changes[block.begin].starting;
@@ -122,7 +122,7 @@ Packing Packing::Reversed() const {
   Packing reversed = *this;
   const int count = num_sections();
   std::reverse(reversed.live_bytes_.begin(), reversed.live_bytes_.end());
-  for (Block& block : reversed.blocks_) {
+  for (PackedBlock& block : reversed.blocks_) {
     block.begin = count - std::exchange(block.end, count - block.begin);
     block.first = -std::exchange(block.last, -block.first);
   }
@@ -132,7 +132,7 @@ Packing Packing::Reversed() const {
 BlockLists BlockLists::Sections(const Packing& packing) {
   BlockLists lists;
   lists.begins_.resize(packing.num_sections() + 1);
-  for (const Block& block : packing.blocks()) {
+  for (const PackedBlock& block : packing.blocks()) {
     for (int32_t s = block.begin; s < block.end; ++s) ++lists.begins_[s + 1];
   }
   std::partial_sum(lists.begins_.begin(), lists.begins_.end(),
@@ -140,7 +140,7 @@ BlockLists BlockLists::Sections(const Packing& packing) {
   lists.blocks_.resize(lists.begins_.back());
   std::vector<int64_t> next = lists.begins_;
   for (int32_t i = 0; i < packing.num_blocks(); ++i) {
-    const Block& block = packing.blocks()[i];
+    const PackedBlock& block = packing.blocks()[i];
     for (int32_t s = block.begin; s < block.end; ++s) {
       lists.blocks_[next[s]++] = i;
     }
@@ -159,7 +159,7 @@ int64_t LowestFit(absl::Span<ByteRange> busy, int64_t bytes) {
 }
 
 BlockLists BlockLists::Overlaps(const Packing& packing) {
-  const absl::Span<const Block> blocks = packing.blocks();
+  const absl::Span<const PackedBlock> blocks = packing.blocks();
   std::vector<std::vector<int32_t>> starting(packing.num_sections());
   for (int32_t i = 0; i < packing.num_blocks(); ++i) {
     starting[blocks[i].begin].push_back(i);

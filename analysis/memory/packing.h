@@ -14,7 +14,7 @@
 namespace mica {
 
 // A lifetime in sections [begin, end).
-struct Block {
+struct PackedBlock {
   int32_t begin = 0;
   int32_t end = 0;
   int64_t bytes = 0;  // A multiple of the alignment.
@@ -35,7 +35,7 @@ class Packing {
   // sparse.
   Packing(absl::Span<const Lifetime> lifetimes, int64_t alignment);
 
-  absl::Span<const Block> blocks() const { return blocks_; }
+  absl::Span<const PackedBlock> blocks() const { return blocks_; }
   int num_blocks() const { return static_cast<int>(blocks_.size()); }
   int num_sections() const { return static_cast<int>(live_bytes_.size()); }
   // What is alive in each section.
@@ -50,7 +50,7 @@ class Packing {
  private:
   void CountAlive();
 
-  LargeVector<Block> blocks_;
+  LargeVector<PackedBlock> blocks_;
   LargeVector<int64_t> live_bytes_;
   int64_t live_set_bytes_ = 0;
   int64_t num_overlaps_ = 0;

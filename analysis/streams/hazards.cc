@@ -9,11 +9,11 @@
 namespace mica {
 namespace {
 
-constexpr int32_t kNoStep = -1;
+constexpr int32_t kNoWriter = -1;
 
 // The last that wrote a piece of memory, and who read it since.
 struct History {
-  int32_t writer = kNoStep;
+  int32_t writer = kNoWriter;
   std::vector<int32_t> readers;
 };
 
@@ -44,7 +44,7 @@ StepGraph FindHazards(const StepAccesses& accesses) {
   for (int32_t step = 0; step < accesses.num_steps(); ++step) {
     std::vector<int32_t> before;
     auto after = [&](int32_t other) {
-      if (other != kNoStep && other != step) before.push_back(other);
+      if (other != kNoWriter && other != step) before.push_back(other);
     };
     for (const Access& access : accesses.of(step)) {
       if (!written.contains(access.space)) continue;

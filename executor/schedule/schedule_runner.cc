@@ -20,11 +20,10 @@
 namespace mica {
 namespace {
 
-using Feed = PipelinePlan::Feed;
-
-absl::Status CheckFeeds(absl::string_view whose, absl::Span<const Feed> wanted,
+absl::Status CheckFeeds(absl::string_view whose,
+                        absl::Span<const PipelinePlan::Feed> wanted,
                         const NamedViews& feeds) {
-  for (const Feed& feed : wanted) {
+  for (const PipelinePlan::Feed& feed : wanted) {
     const auto it = feeds.find(feed.name);
     const std::string name = absl::StrCat(whose, ": feed \"", feed.name, "\"");
     if (it == feeds.end()) {
@@ -34,7 +33,7 @@ absl::Status CheckFeeds(absl::string_view whose, absl::Span<const Feed> wanted,
     MICA_RETURN_IF_ERROR(CheckFed(name, feed.type, it->second.type));
   }
   for (const auto& [name, view] : feeds) {
-    if (absl::c_any_of(wanted, [&name = name](const Feed& feed) {
+    if (absl::c_any_of(wanted, [&name = name](const PipelinePlan::Feed& feed) {
           return feed.name == name;
         })) {
       continue;

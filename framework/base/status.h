@@ -40,6 +40,12 @@ inline absl::Status Annotate(const absl::Status& status,
                       absl::StrCat(prefix, ": ", status.message()));
 }
 
+// An InvalidArgument error whose message is the arguments, joined.
+template <typename... Args>
+absl::Status Invalid(const Args&... args) {
+  return absl::InvalidArgumentError(absl::StrCat(args...));
+}
+
 }  // namespace mica
 
 #endif  // MICA_FRAMEWORK_BASE_STATUS_H_

@@ -25,11 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-template <typename... Args>
-absl::Status Invalid(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat(args...));
-}
-
 absl::Status SystemError(absl::string_view path, int error) {
   return absl::InternalError(
       absl::StrCat("can't write ", path, ": ", std::strerror(error)));

@@ -39,11 +39,6 @@ constexpr DescrWord kDescrWords[] = {
     {"<c8", DType::kC64}, {"<c16", DType::kC128},
 };
 
-template <typename... Args>
-absl::Status Invalid(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat(args...));
-}
-
 absl::StatusOr<DType> DTypeFromDescr(absl::string_view descr) {
   for (const DescrWord& known : kDescrWords) {
     if (descr == known.word) return known.dtype;
@@ -190,7 +185,7 @@ absl::StatusOr<Prefix> ReadPrefix(const InputFile& file) {
   return prefix;
 }
 
-absl::StatusOr<Tensor> ReadOpened(const InputFile& file) {
+absl::StatusOr<Tensor> ReadOpenedNpy(const InputFile& file) {
   MICA_ASSIGN_OR_RETURN(const Prefix prefix, ReadPrefix(file));
   std::string text(prefix.header_bytes, '\0');
   MICA_RETURN_IF_ERROR(
@@ -252,7 +247,7 @@ absl::StatusOr<TensorType> ParseNpyHeader(absl::string_view text) {
 
 absl::StatusOr<Tensor> ReadNpy(const std::string& path) {
   MICA_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
-  auto tensor = ReadOpened(file);
+  auto tensor = ReadOpenedNpy(file);
   if (!tensor.ok()) return Annotate(tensor.status(), path);
   return tensor;
 }

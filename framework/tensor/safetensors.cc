@@ -38,11 +38,6 @@ constexpr DTypeWord kDTypeWords[] = {
     {"F64", DType::kF64},   {"C64", DType::kC64},   {"C128", DType::kC128},
 };
 
-template <typename... Args>
-absl::Status Invalid(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat(args...));
-}
-
 absl::StatusOr<DType> DTypeFromWord(absl::string_view word) {
   for (const DTypeWord& known : kDTypeWords) {
     if (word == known.word) return known.dtype;
@@ -176,7 +171,7 @@ absl::Status OrderEntries(std::vector<SafetensorsEntry>& entries,
   return absl::OkStatus();
 }
 
-absl::StatusOr<NamedTensors> ReadOpened(const InputFile& file) {
+absl::StatusOr<NamedTensors> ReadOpenedSafetensors(const InputFile& file) {
   uint64_t length = 0;
   MICA_RETURN_IF_ERROR(file.ReadAt(0, &length, kLengthBytes));
   const int64_t rest = file.size() - kLengthBytes;
@@ -281,7 +276,7 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json,
 
 absl::StatusOr<NamedTensors> ReadSafetensors(const std::string& path) {
   MICA_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
-  auto contents = ReadOpened(file);
+  auto contents = ReadOpenedSafetensors(file);
   if (!contents.ok()) return Annotate(contents.status(), path);
   return contents;
 }

@@ -23,7 +23,7 @@ InferFn DivWithMode() {
   };
 }
 
-void RegisterSums(OpRegistry& registry) {
+void RegisterElementSums(OpRegistry& registry) {
   const PointwiseRule sum = {.operands = {0, 1}};
   const PointwiseRule difference = {.operands = {0, 1},
                                     .accepts = Accepts::kAny};
@@ -152,7 +152,7 @@ void RegisterPowers(OpRegistry& registry) {
                   "log(exp(self) + exp(other)).", floating));
 }
 
-void RegisterExtremes(OpRegistry& registry) {
+void RegisterElementExtremes(OpRegistry& registry) {
   const PointwiseRule rule = {.operands = {0, 1}};
   registry.Add(PointwiseOp("aten::minimum(Tensor self, Tensor other) -> Tensor",
                            "The smaller; NaN if either is.", rule));
@@ -185,11 +185,11 @@ void RegisterExtremes(OpRegistry& registry) {
 }  // namespace
 
 void RegisterArithmeticOps(OpRegistry& registry) {
-  RegisterSums(registry);
+  RegisterElementSums(registry);
   RegisterProducts(registry);
   RegisterRemainders(registry);
   RegisterPowers(registry);
-  RegisterExtremes(registry);
+  RegisterElementExtremes(registry);
 }
 
 }  // namespace mica

@@ -33,7 +33,7 @@ absl::Status CheckChannels(const OpCall& call, int input, int begin, int end) {
 }
 
 // native_batch_norm: statistics are results when training, else empty.
-absl::StatusOr<TensorTypes> InferBatchNorm(const OpCall& call) {
+absl::StatusOr<TensorTypes> InferBatchNormResults(const OpCall& call) {
   const TensorType& x = call.Type(0);
   MICA_RETURN_IF_ERROR(CheckChannels(call, 0, 1, 5));
   const bool is_training = call.Bool(5);
@@ -50,7 +50,7 @@ absl::StatusOr<TensorTypes> InferBatchNorm(const OpCall& call) {
 
 // The same without hidden writes: running statistics come back as results.
 absl::StatusOr<TensorTypes> InferFunctionalBatchNorm(const OpCall& call) {
-  MICA_ASSIGN_OR_RETURN(TensorTypes types, InferBatchNorm(call));
+  MICA_ASSIGN_OR_RETURN(TensorTypes types, InferBatchNormResults(call));
   for (int param : {3, 4}) {
     types.push_back(FreshTensor(call.Type(param).dtype, call.Type(param).dims));
   }
@@ -63,7 +63,7 @@ absl::StatusOr<TensorTypes> InferPureBatchNorm(const OpCall& call) {
     return absl::UnimplementedError(
         absl::StrCat(call.def().name(), ": writes running statistics"));
   }
-  return InferBatchNorm(call);
+  return InferBatchNormResults(call);
 }
 
 absl::StatusOr<TensorTypes> InferBatchNormBackward(const OpCall& call) {

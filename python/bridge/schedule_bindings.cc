@@ -298,8 +298,9 @@ Results RunAndWatch(ScheduleRunner& runner, const Feeds& feeds) {
   return results;
 }
 
-std::vector<std::vector<nb::object>> Run(PyPipeline& self, nb::object feed,
-                                         nb::dict variables) {
+std::vector<std::vector<nb::object>> RunPipeline(PyPipeline& self,
+                                                 nb::object feed,
+                                                 nb::dict variables) {
   const NamedViews views = ValueOrThrow(VariablesOf(variables));
   if (self.runner == nullptr || !IsSame(views, self.bound)) {
     self.runner = nullptr;
@@ -396,7 +397,7 @@ void BindSchedule(nb::module_& m) {
           nb::arg("program"), nb::arg("schedule"), nb::arg("scopes"),
           nb::arg("fetch_list"), nb::arg("cpus"), nb::arg("num_threads"),
           nb::arg("fuse"), nb::arg("frozen"))
-      .def("run", &Run, nb::arg("feed"), nb::arg("variables"))
+      .def("run", &RunPipeline, nb::arg("feed"), nb::arg("variables"))
       .def("__str__", [](const PyPipeline& self) { return ToText(*self.plan); })
       .def("stage_texts",
            [](const PyPipeline& self) {

@@ -19,11 +19,6 @@ constexpr char kFormat[] = "mica_train 1";
 
 using Metadata = std::map<std::string, std::string>;
 
-template <typename... Args>
-absl::Status Invalid(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat(args...));
-}
-
 absl::StatusOr<std::string> Find(const Metadata& metadata,
                                  const std::string& key) {
   const auto it = metadata.find(key);

@@ -13,15 +13,6 @@
 #include "tools/train/mix.h"
 
 namespace mica {
-namespace {
-
-template <typename... Args>
-absl::Status Invalid(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat(args...));
-}
-
-}  // namespace
-
 absl::StatusOr<Dataset> Dataset::Read(absl::string_view flag,
                                       const std::string& text) {
   std::vector<NamedTensor> fields;

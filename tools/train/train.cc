@@ -33,11 +33,6 @@
 namespace mica {
 namespace {
 
-template <typename... Args>
-absl::Status Invalid(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat(args...));
-}
-
 bool IsOneFloat(const TensorType& type) {
   return (type.dtype == DType::kF32 || type.dtype == DType::kF64) &&
          type.num_elements() == 1;
