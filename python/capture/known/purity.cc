@@ -16,6 +16,7 @@
 #include "python/interpreter/interpreter.h"
 #include "python/torch_side/recorder/recorder.h"
 #include "python/torch_side/tensors/tensor_access.h"
+#include "python/torch_side/tensors/torch_generators.h"
 
 namespace mica {
 namespace {
@@ -63,6 +64,9 @@ bool IsCythonFunction(PyObject* callable) {
 }
 
 void Add(PyObject* callable, CallKind kind) {
+  if (PyInstanceMethod_Check(callable)) {  // pybind11's.
+    callable = PyInstanceMethod_GET_FUNCTION(callable);
+  }
   if (const PyMethodDef* method = MethodDefOf(callable)) {
     purity->functions[method] = {.kind = kind};
   } else if (Py_TYPE(callable) == &PyWrapperDescr_Type ||
@@ -223,7 +227,12 @@ void AddPython() {
     Add(absl::StrCat("random.Random.", name), CallKind::kDraw);
   }
   for (const auto path : kClocks) Add(path, CallKind::kClock);
-  Add("torch._C.Generator.initial_seed", CallKind::kAsk);
+  for (const char* name :
+       {"get_state", "set_state", "manual_seed", "initial_seed"}) {
+    Add(absl::StrCat("torch._C.Generator.", name), CallKind::kGenerator);
+  }
+  // It seeds generators of other devices, too, if there may be some.
+  if (!MayHaveDevices()) Add("torch.random.manual_seed", CallKind::kGenerator);
   Add("torch.get_num_threads", CallKind::kAsk);
   for (const auto path : kSeeded) Add(path, CallKind::kSeeds);
   for (const char* type : {"_thread.LockType", "_thread.RLock"}) {
@@ -575,6 +584,13 @@ std::string CallableName(PyObject* callable) {
 FunctionKind KindOfFunction(PyObject* function) {
   const auto* made = reinterpret_cast<const PyFunctionObject*>(function);
   const std::string module = PyText(made->func_module);
+  if (module == "torch._functorch.vmap" &&
+      PyText(made->func_name) == "lazy_load_decompositions") {
+    static PyObject* loaded = Interned("DECOMPOSITIONS_LOADED");
+    return PyDict_GetItem(made->func_globals, loaded) == Py_True
+               ? FunctionKind::kPlain
+               : FunctionKind::kSetsUpAnother;
+  }
   if (!absl::StartsWith(module, "torch._dynamo.")) return FunctionKind::kPlain;
   const std::string name =
       absl::StrCat(module, ".", PyText(made->func_qualname));

@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -93,23 +92,6 @@ bool MindsLayout(const Tape& tape) {
 }
 
 }  // namespace
-
-std::vector<PyObject*> Record::SharersOf(
-    PyObject* tensor, Observation& run,
-    absl::Span<PyObject* const> results) const {
-  std::vector<PyObject*> sharers;
-  const auto see = [&](PyObject* other) {
-    if (other != tensor && HaveOneStorage(tensor, other)) {
-      sharers.push_back(other);
-    }
-  };
-  for (PyObject* result : results) see(result);
-  for (const auto& input : inputs_.tensors()) see(input.recorded);
-  for (const auto& state : run.watch.guards().tensors()) {
-    see(state.tensor.get());
-  }
-  return sharers;
-}
 
 bool Record::FindTracked(Observation& run, std::vector<PyObject*>* results,
                          LaterPass* later) const {
@@ -203,6 +185,10 @@ bool Record::TraceLater(Observation& run, const CaptureOptions& options,
     return refuse(why);
   }
   if (later->live.empty()) return true;
+  if (run.watch.saved_tensor_hooks()) {
+    *refusal = run.watch.saved_tensor_hooks();
+    return false;
+  }
   std::vector<PyObject*> live;
   for (const int index : later->live) live.push_back((*results)[index]);
   std::string why;
@@ -225,41 +211,6 @@ bool Record::TraceLater(Observation& run, const CaptureOptions& options,
     }
   }
   return true;
-}
-
-bool Record::GoBack(Observation& run, const CaptureOptions& options,
-                    absl::Span<PyObject* const> live, LaterPass* later,
-                    std::string* why) {
-  std::optional<RandomState> random;
-  const auto on_python = [&] {
-    later->reads = std::make_unique<BackwardPass::Reads>();
-    later->reads->torch_state = TorchState::Current();
-    random.emplace();
-    run.mark = run.recorder.now();
-    run.watch.BeginLaterPass();
-    SetCapturing(true);
-    run.stream = MakeInterpreterStream(&run.watch);
-    run.stream->Start();
-  };
-  std::tie(later->trace, *why) =
-      TraceBackward(live, later->externals, run.first_node,
-                    *options.backward_use, &run.recorder, on_python);
-  if (later->reads != nullptr) {
-    run.stream->Stop();
-    run.watch.EndStep(nullptr, /*entered=*/false);
-    SetCapturing(false);
-    random->Restore();
-    Refusal refusal;
-    later->reads->guards = run.watch.EndLaterPass(&refusal);
-    if (refusal) {
-      *why = absl::StrCat("is made by an autograd.Function whose backward() ",
-                          refusal.ToString());
-    }
-  }
-  if (why->empty() && run.recorder.refusal()) {
-    *why = run.recorder.refusal().reason;
-  }
-  return why->empty();
 }
 
 TapeTensorId Record::PlaceBase(const Tape& tape, const LaterPass::View& view,

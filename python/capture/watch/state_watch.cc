@@ -11,6 +11,7 @@
 #include "python/capture/values/constants.h"
 #include "python/capture/values/numbers.h"
 #include "python/interpreter/frame_hook.h"
+#include "python/torch_side/tensors/torch_generators.h"
 
 namespace mica {
 namespace {
@@ -369,7 +370,11 @@ void StateWatch::UseAttribute(PyObject* owner, PyObject* name, Use use) {
   }
   if (PyFunction_Check(owner)) {
     if (!IsOld(owner)) return;
-    EnterFunction(owner);
+    if (FindAnnotation(owner) == nullptr) {
+      EnterFunction(owner);
+    } else {
+      guards_.AddFunction(owner, NoteOf(PathOf(owner)));
+    }
     const auto* function = reinterpret_cast<PyFunctionObject*>(owner);
     MarkOld(function->func_globals,
             absl::StrCat(PathOf(owner), ".__globals__"));
@@ -713,6 +718,8 @@ void StateWatch::TouchInstance(PyObject* object) {
   // torch's own classes (the profiler's marks): an operator that looks into
   // one is refused by the recorder.
   if (absl::string_view(TypeName(base)) == "torch.ScriptObject") return;
+  // Its state is read and written where operators draw from it.
+  if (IsTorchGenerator(object)) return;
   Refuse(
       absl::StrCat("uses ", PathOf(object), ", a ", TypeName(Py_TYPE(object)),
                    " made before the call, whose state no guard can cover"),

@@ -96,6 +96,7 @@ class StateWatch final : public StreamListener {
     num_host_calls_ = host_calls_.size();
     is_making_tensor_ = makes_constant_ = shares_array_ = makes_array_ = false;
     makes_iterator_ = is_allocating_ = gives_address_ = false;
+    makes_new_ = false;
     takes_from_array_ = false;
     stored_ = nullptr;
     host_op_ = nullptr;
@@ -302,6 +303,8 @@ class StateWatch final : public StreamListener {
   // then;
   // "" if there is none.
   std::string ChangedExposed() const;
+  // Set where it had hooks see what autograd saves: going back calls them.
+  const Refusal& saved_tensor_hooks() const { return saved_tensor_hooks_; }
   // Graphs of autograd that the program used up.
   const ReleasedGraphs& released_graphs() const { return released_; }
   // All tensors that the program found in its state, used or not.
@@ -416,6 +419,13 @@ class StateWatch final : public StreamListener {
   // A method of a random generator, which is the first argument.
   void DrawNumber(PyObject* callable, absl::Span<PyObject* const> args,
                   PyObject* keyword_names);
+  // torch.manual_seed() or a method of a torch.Generator, done by operators.
+  void CallGenerator(PyObject* callable, absl::Span<PyObject* const> args,
+                     PyObject* keyword_names);
+  // What such a call takes: a state or a seed. False if it is neither.
+  bool PassToGenerator(absl::string_view word, PyObject* value);
+  // torch.Generator().
+  void MakeGenerator(PyTypeObject* type, absl::Span<PyObject* const> args);
   // Gives a number of the world outside.
   void Ask(CallKind kind, PyObject* callable, absl::Span<PyObject* const> args,
            PyObject* keyword_names);
@@ -553,6 +563,7 @@ class StateWatch final : public StreamListener {
   bool stores_sum_ = false;
   bool reads_offsets_ = false;
   bool makes_iterator_ = false;  // The step at hand, if it gives one.
+  bool makes_new_ = false;       // It gives a new object that isn't tracked.
   bool is_allocating_ = false;
   bool gives_address_ = false;             // The step at hand calls id().
   std::vector<FrameSites> address_sites_;  // Where the run called it,
@@ -569,6 +580,8 @@ class StateWatch final : public StreamListener {
   StateGuards guards_;
   GradientWatch gradients_;
   ReleasedGraphs released_;
+  void NoteSavedTensorHooks();
+  Refusal saved_tensor_hooks_;
   std::vector<HostCall> host_calls_;
   size_t num_host_calls_ = 0;  // Before the step at hand.
   std::vector<Draw> draws_;

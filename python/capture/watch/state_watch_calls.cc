@@ -5,6 +5,7 @@
 #include "python/capture/values/constants.h"
 #include "python/capture/values/numbers.h"
 #include "python/capture/watch/state_watch.h"
+#include "python/torch_side/tensors/torch_generators.h"
 
 namespace mica {
 namespace {
@@ -92,6 +93,23 @@ bool IsPureScript(PyObject* owner, int depth) {
   return true;
 }
 
+// What a weak dict or set calls when what is in it dies.
+bool ForgetsItem(PyObject* callback) {
+  if (!PyFunction_Check(callback)) return false;
+  const auto* function = reinterpret_cast<PyFunctionObject*>(callback);
+  const std::string module = PyText(function->func_module);
+  return module == "weakref" || module == "_weakrefset";
+}
+
+// Whether code in C hands its arguments on to code in Python as they are.
+bool HandsOnArguments(PyObject* callable) {
+  // autograd.Function's apply, bound to its class.
+  return PyCFunction_Check(callable) &&
+         PyCFunction_GET_SELF(callable) != nullptr &&
+         PyType_Check(PyCFunction_GET_SELF(callable)) &&
+         absl::EndsWith(CallableName(callable), ".apply");
+}
+
 // operator.is_ and its contrary.
 bool AsksIdentity(PyObject* callable) {
   const std::string name = CallableName(callable);
@@ -128,6 +146,7 @@ bool FollowsNumbers(CallKind kind) {
     case CallKind::kOperator:
     case CallKind::kMakesTensor:
     case CallKind::kDraw:
+    case CallKind::kGenerator:
     case CallKind::kAsk:
     case CallKind::kPrint:
     case CallKind::kLog:
@@ -315,6 +334,9 @@ void StateWatch::CallAnnotated(const CallAnnotation& known, PyObject* callable,
   }
   if (known.kind == CallKind::kLog) {
     return Log(callable, args, keyword_names);
+  }
+  if (known.kind == CallKind::kGenerator) {
+    return CallGenerator(callable, args, keyword_names);
   }
   if (known.kind == CallKind::kHost) {
     return CallHost(callable, args, keyword_names, SinkInC(callable, args));
@@ -568,6 +590,7 @@ void StateWatch::CallType(PyTypeObject* type,
   }
   PyTypeObject* base = SolidBase(type);
   if (IsTensorConstructor(type)) return MakeTensor(args);
+  if (IsTorchGeneratorType(type)) return MakeGenerator(type, args);
   if (type == &PyUnicode_Type) {
     for (PyObject* arg : args) Format(arg);
     return;
@@ -604,7 +627,8 @@ void StateWatch::CallType(PyTypeObject* type,
   }
   makes_iterator_ = true;
   // What calls a function when its object dies isn't followed.
-  if (base == &_PyWeakref_RefType && args.size() != 1) {
+  if (base == &_PyWeakref_RefType && args.size() != 1 &&
+      !(args.size() == 2 && !IsOld(args[0]) && ForgetsItem(args[1]))) {
     return RefuseCall(reinterpret_cast<PyObject*>(type));
   }
   if (IsMovingType(base)) {
@@ -706,6 +730,13 @@ void StateWatch::CallBuiltin(PyObject* callable,
           (ChangeContainer(callable, all) || KeepsAddress(callable, all))) {
         return;
       }
+      makes_new_ = absl::EndsWith(CallableName(callable), "_make_saved_tensor");
+      if (HandsOnArguments(callable)) {
+        for (PyObject* arg : all) {
+          if (values_.Find(arg) < 0) TouchObject(arg, kDeepDepth);
+        }
+        return;
+      }
       return TouchArgs(all);
     case CallKind::kMoves:
       makes_array_ = IsNumpyCall(callable, all);
@@ -738,8 +769,13 @@ void StateWatch::CallBuiltin(PyObject* callable,
       [[fallthrough]];
     case CallKind::kTypes:
       return TouchClasses(all);
-    case CallKind::kReadsState:
     case CallKind::kSetsState:
+      if (absl::EndsWith(CallableName(callable),
+                         "._push_saved_tensors_default_hooks")) {
+        NoteSavedTensorHooks();
+      }
+      return;
+    case CallKind::kReadsState:
       return;
     case CallKind::kAsksAgain:
       return keyword_names == nullptr ? AskAgain(callable, all)
@@ -782,6 +818,7 @@ void StateWatch::CallBuiltin(PyObject* callable,
     case CallKind::kDraw:
     case CallKind::kAsk:
     case CallKind::kClock:
+    case CallKind::kGenerator:
       return CallAnnotated(*known, callable, all, keyword_names);
     case CallKind::kLock:
       // Waits for it; the others are done with it by then.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "python/capture/watch/state_watch.h"
+#include "python/interpreter/frame_hook.h"
 
 namespace mica {
 
@@ -47,6 +48,17 @@ bool StateWatch::TakeAbort() {
   if (!later_->refusal) later_->refusal = std::move(refusal_);
   refusal_ = Refusal();  // What handles the exception is looked at, too.
   return true;
+}
+
+void StateWatch::NoteSavedTensorHooks() {
+  if (saved_tensor_hooks_) return;
+  saved_tensor_hooks_ = {
+      .reason =
+          "returns a tensor that requires grad and is made where hooks "
+          "see what autograd saves (torch.utils.checkpoint has such)",
+      .mend = "compile the whole training step with its backward()",
+      .at = CurrentUserLine(),
+      .places = {SitesBelow(caller_)}};
 }
 
 bool StateWatch::RefusesLaterChange(PyObject* object) {

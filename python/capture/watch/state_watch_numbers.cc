@@ -172,6 +172,9 @@ void StateWatch::EndStep(PyObject** top, bool entered) {
       if (IsArray(item)) AddNewArray(item);
     }
   }
+  if (makes_new_ && result != nullptr && young_.insert(result).second) {
+    pins_.push_back(PyRef::Share(result));
+  }
   if (makes_iterator_ && result != nullptr && !PyObject_IS_GC(result) &&
       PyIter_Check(result)) {
     young_.insert(result);  // Of a range.

@@ -24,6 +24,10 @@ bool StateWatch::ReadTensorAttribute(PyObject* owner, PyObject* name) {
     const bool tracked =
         RequiresGrad(owner) && (IsOld(owner) || inputs_.contains(owner));
     if (!IsSafeTensorAttribute(text, tracked)) {
+      if (IsLeaf(owner) && IsSafeTensorAttribute(text, false)) {
+        TouchGradient(owner);  // It is guarded to be a leaf.
+        return false;
+      }
       Refuse(absl::StrCat("reads Tensor.", text, ", which no guard can cover"));
       return false;
     }

@@ -14,9 +14,6 @@
 
 namespace mica {
 
-// True for the node of a torch.autograd.Function that is written in Python.
-bool IsFunctionInPython(const torch::autograd::Node& node);
-
 struct GraphParts {
   absl::flat_hash_map<torch::autograd::Node*, int> part_of;
   // By part: whether a node of it saved tensors, which one pass uses up.

@@ -11,12 +11,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "analysis/lower/lower.h"
 #include "python/torch_side/recorder/composites.h"
 #include "python/torch_side/recorder/higher_order_ops.h"
 #include "python/torch_side/recorder/op_facts.h"
 #include "python/torch_side/recorder/recorder_impl.h"
+#include "python/torch_side/tensors/torch_generators.h"
 
 namespace mica {
 namespace {
@@ -76,7 +78,9 @@ void Recorder::Impl::RecordCall(const c10::OperatorHandle& op,
   // Tensor.t_() and its like change metadata only: what comes of it is an
   // alias over the storage, which IdOf() finds at the next use.
   if (op.hasTag(at::Tag::inplace_view)) return;
-  call.schema = c10::toString(schema);
+  // Generators are their numbers, from here on.
+  call.schema =
+      absl::StrReplaceAll(c10::toString(schema), {{"Generator", "int"}});
   call.is_nondeterministic_seeded = op.hasTag(at::Tag::nondeterministic_seeded);
   call.has_dynamic_output_shape = op.hasTag(at::Tag::dynamic_output_shape);
 
@@ -292,6 +296,7 @@ absl::Status Recorder::Install() {
       if (absl::Status passed = LetHigherOrderOpsPass(); !passed.ok()) {
         return new absl::Status(std::move(passed));
       }
+      InstallGeneratorOps();
       return new absl::Status(InstallComposites());
     } catch (const std::exception& error) {
       return new absl::Status(
