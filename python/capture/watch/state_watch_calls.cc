@@ -5,6 +5,8 @@
 #include "python/capture/values/constants.h"
 #include "python/capture/values/numbers.h"
 #include "python/capture/watch/state_watch.h"
+#include "python/capture/watch/texts.h"
+#include "python/interpreter/collector.h"
 
 namespace mica {
 namespace {
@@ -149,6 +151,9 @@ void StateWatch::RefuseCall(PyObject* callable) {
                       ", a function in C that isn't known to be free of "
                       "effects"),
          "call it outside the compiled function");
+  if (absl::EndsWith(name, "_threshold") && absl::StartsWith(name, "gc.")) {
+    GiveThresholdsBack();
+  }
 }
 
 PyRef StateWatch::SelfOfCall(PyObject* callable) {
@@ -739,6 +744,10 @@ void StateWatch::CallBuiltin(PyObject* callable,
     case CallKind::kTypes:
       return TouchClasses(all);
     case CallKind::kReadsState:
+      if (CallableName(callable) == "sys.gettrace") {
+        in_place_of_call_ = MutedCall(nullptr);
+      }
+      return;
     case CallKind::kSetsState:
       return;
     case CallKind::kAsksAgain:
@@ -797,8 +806,7 @@ void StateWatch::CallBuiltin(PyObject* callable,
     case CallKind::kReduce:
       return Reduce(callable, all);
     case CallKind::kText:
-      for (PyObject* arg : all) Format(arg);
-      return;
+      return MakeText(callable, all, keyword_names, *this);
     case CallKind::kNew:
       if (!all.empty() && PyType_Check(all[0])) {
         // all[0] is the type that owns the function, all[1] the one to make.
