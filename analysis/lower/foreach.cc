@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -270,6 +271,33 @@ std::optional<std::vector<TapeCall>> ExpandForeach(const TapeCall& call,
   if (call.args.empty()) return std::nullopt;
   auto calls = ExpandByName(call, registry);
   return calls.has_value() ? calls : ExpandFused(call, registry);
+}
+
+bool WritesForOthers(const Tape& tape, const TapeCall& call) {
+  absl::flat_hash_map<int32_t, size_t> written;  // The item of each storage.
+  const auto visit = [&](const TapeValue& value, const auto& see) {
+    const auto* list = std::get_if<TapeTensorList>(&value);
+    for (size_t i = 0; list != nullptr && i < list->ids.size(); ++i) {
+      if (list->ids[i] == kNoTapeTensor) continue;
+      if (see(tape.tensors[list->ids[i]].storage, i)) return true;
+    }
+    return false;
+  };
+  for (const int32_t arg : call.mutated_args) {
+    if (visit(call.args[arg], [&](int32_t storage, size_t i) {
+          return written.insert({storage, i}).first->second != i;
+        })) {
+      return true;
+    }
+  }
+  const auto reads = [&](int32_t storage, size_t i) {
+    const auto it = written.find(storage);
+    return it != written.end() && it->second != i;
+  };
+  for (const TapeValue& value : call.args) {
+    if (visit(value, reads)) return true;
+  }
+  return false;
 }
 
 }  // namespace mica

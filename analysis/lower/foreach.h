@@ -19,6 +19,10 @@ namespace mica {
 std::optional<std::vector<TapeCall>> ExpandForeach(const TapeCall& call,
                                                    const OpRegistry& registry);
 
+// True for a call over lists that writes memory which another of its items has
+// a part in: each item's call sees what those before it wrote.
+bool WritesForOthers(const Tape& tape, const TapeCall& call);
+
 }  // namespace mica
 
 #endif  // MICA_ANALYSIS_LOWER_FOREACH_H_

@@ -306,6 +306,10 @@ absl::StatusOr<ValueId> Lowering::Current(TapeTensorId id) {
 // A call over lists of tensors is many calls.
 absl::Status Lowering::LowerAnyCall(const TapeCall& call) {
   if (call.op == "aten.equal") return LowerEqual(call);
+  if (options_.keep_calls && WritesForOthers(tape_, call)) {
+    return absl::UnimplementedError(absl::StrCat(
+        call.op, " over tensors that share memory, to eager's last bit"));
+  }
   if (options_.keep_calls && !absl::StartsWith(call.op, "mica.") &&
       (call.aliases.empty() || !call.mutated_args.empty())) {
     const absl::Status status = LowerOpaque(call);

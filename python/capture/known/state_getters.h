@@ -105,6 +105,12 @@ inline constexpr StateGetter kStateGetters[] = {
     {"sys.getrecursionlimit", kAskedAgain},
     {"sys.getswitchinterval", kAskedAgain},
     {"sys.is_finalizing", kAskedAgain},
+    // None where capture runs, or it ends the capture.
+    {"sys.getprofile", kAskedAgain},
+    // None, as calls run eagerly while there is a tracer. The watch's own isn't
+    // shown to the program.
+    {"sys.gettrace", kFixed},
+    {"gc.isenabled", kAskedAgain},
     // Of what was raised before the call: nothing, or it ends the capture.
     {"sys.exc_info", kAskedAgain},
     {"sys.exception", kAskedAgain},

@@ -441,6 +441,8 @@ bool Record::Finish(Observation& run, PyObject* result,
   }
   for (PyObject* object : run.watch.state_inputs()) inputs_.Pin(object);
   for (const auto& [a, b] : run.watch.compared_constants()) {
+    run.watch.guards().DemandSame(a.get());
+    run.watch.guards().DemandSame(b.get());
     if (a.get() == b.get()) {
       inputs_.PinConstant(a.get());
     } else {

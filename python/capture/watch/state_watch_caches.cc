@@ -73,9 +73,10 @@ void StateWatch::CallCached(PyObject* wrapper, absl::Span<PyObject* const> args,
                          .note = NoteOf(path),
                          .sink = {.kind = Sink::Kind::kCache},
                          .is_last = user_call_.has_value()});
-  for (PyObject* arg : args) {
-    host_calls_.back().args.push_back(PyRef::Share(arg));
-  }
+  // The cache keeps what eager would have passed.
+  std::vector<PyRef>& plain = host_calls_.back().args;
+  for (PyObject* arg : args) plain.push_back(values_.PlainOf(arg));
+  in_place_of_call_ = FixedCall(wrapper, plain, keyword_names);
 }
 
 void StateWatch::UseCache(PyObject* wrapper, int num_calls) {

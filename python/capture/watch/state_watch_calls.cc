@@ -5,6 +5,8 @@
 #include "python/capture/values/constants.h"
 #include "python/capture/values/numbers.h"
 #include "python/capture/watch/state_watch.h"
+#include "python/capture/watch/texts.h"
+#include "python/interpreter/collector.h"
 #include "python/torch_side/tensors/torch_generators.h"
 
 namespace mica {
@@ -168,6 +170,9 @@ void StateWatch::RefuseCall(PyObject* callable) {
                       ", a function in C that isn't known to be free of "
                       "effects"),
          "call it outside the compiled function");
+  if (absl::EndsWith(name, "_threshold") && absl::StartsWith(name, "gc.")) {
+    GiveThresholdsBack();
+  }
 }
 
 PyRef StateWatch::SelfOfCall(PyObject* callable) {
@@ -776,6 +781,9 @@ void StateWatch::CallBuiltin(PyObject* callable,
       }
       return;
     case CallKind::kReadsState:
+      if (CallableName(callable) == "sys.gettrace") {
+        in_place_of_call_ = MutedCall(nullptr);
+      }
       return;
     case CallKind::kAsksAgain:
       return keyword_names == nullptr ? AskAgain(callable, all)
@@ -834,8 +842,7 @@ void StateWatch::CallBuiltin(PyObject* callable,
     case CallKind::kReduce:
       return Reduce(callable, all);
     case CallKind::kText:
-      for (PyObject* arg : all) Format(arg);
-      return;
+      return MakeText(callable, all, keyword_names, *this);
     case CallKind::kNew:
       if (!all.empty() && PyType_Check(all[0])) {
         // all[0] is the type that owns the function, all[1] the one to make.

@@ -28,12 +28,25 @@ void StateWatch::AddHostCall(PyObject* callable,
   for (PyObject* arg : args) {
     if (IsTensor(arg)) {
       AddTensorArgument(arg, &call);
-    } else if (values_.Find(arg) >= 0) {
+    } else if (values_.Find(arg) >= 0 ||
+               (IsConstant(arg) && call.sink.kind == Sink::Kind::kUnknown)) {
+      // Of a constant, the user may ask which object it is.
+      if (values_.Find(arg) < 0) values_.MarkExactDeep(arg);
       AddHostArgument(PyRef::Share(arg), PyRef(), -1, &call);
     } else {
       values_.MarkExactDeep(arg);
       call.args.push_back(PyRef::Share(arg));
     }
+  }
+  // Whoever is told keeps the objects that eager would have passed.
+  std::vector<PyRef> plain;
+  bool has_own = false;
+  for (PyObject* arg : args) {
+    plain.push_back(values_.PlainOf(arg));
+    has_own |= plain.back().get() != arg;
+  }
+  if (has_own && !in_place_of_call_) {
+    in_place_of_call_ = FixedCall(callable, plain, keyword_names);
   }
   const bool begins_last = call.is_last && !user_call_.has_value();
   host_calls_.push_back(std::move(call));

@@ -128,7 +128,10 @@ void StateWatch::StoreItem(PyObject* container, PyObject* value) {
 void StateWatch::AddItem(PyObject* dict, PyObject* key, GuardNote note) {
   if (varying_ != nullptr && varying_->HasItem(dict, key)) {
     PyObject* value = PyDict_GetItemWithError(dict, key);
-    if (value != nullptr && NumberOf(value).has_value()) {
+    const std::optional<double> known =
+        value == nullptr ? std::nullopt : NumberOf(value);
+    // Which object a NaN is tells whether it is in a list.
+    if (known.has_value() && !std::isnan(*known)) {
       if (values_.HasItem(dict, key)) return;
       // It is followed by its identity: no other place may hold this object.
       const PyRef original = PyRef::Share(value);
@@ -401,6 +404,8 @@ void StateWatch::Contains(PyObject* container, PyObject* item) {
     return StreamListener::Contains(container, item);
   }
   Touch(container);
+  // A NaN would be found by its identity.
+  CompareNumbers(Order::kEqual, item, item);
   for (PyObject* other : ItemsOrKeys(container)) {
     if (!NumberOf(other).has_value()) continue;
     CompareNumbers(Order::kEqual, item, other);

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "python/torch_side/autograd/graph_parts.h"
 #include "python/torch_side/autograd/node_facts.h"
 
@@ -32,7 +33,12 @@ class Divider {
       for (const Edge& edge : node->next_edges()) {
         if (!is_inside_(edge)) continue;
         const int other = part_of_.at(edge.function.get());
-        if (other != part) parts_[part].leads_to.insert(other);
+        if (other == part) continue;
+        parts_[part].leads_to.insert(other);
+        // Whoever has that root sees the gradient that arrives there.
+        if (absl::c_linear_search(roots, edge.function.get())) {
+          parts_[part].leads_to_root = true;
+        }
       }
     }
     Look();
@@ -64,6 +70,7 @@ class Divider {
   struct Part {
     size_t num_roots = 0;
     std::set<int> leads_to;
+    bool leads_to_root = false;
     bool is_used_up = false;
     bool is_in_python = false;  // Some of it.
     uint64_t youngest = 0;
@@ -135,7 +142,8 @@ class Divider {
   // True if the part has become one with another.
   bool Merge(int number) {
     Part& part = parts_[number];
-    if (part.merged_into >= 0 || part.is_used_up || part.is_in_python) {
+    if (part.merged_into >= 0 || part.is_used_up || part.is_in_python ||
+        part.leads_to_root) {
       return false;
     }
     std::set<int> others;
