@@ -218,6 +218,10 @@ class StateWatch final : public StreamListener {
   bool IsKnownOld(PyObject* object) {
     return IsOld(object) && old_.contains(object);
   }
+  // What the run reached that was there before it.
+  std::vector<PyObject*> OldObjects() const {
+    return {old_.begin(), old_.end()};
+  }
   bool IsInput(PyObject* object) const { return inputs_.contains(object); }
   // The same, but false if the program found it in its state, too: that holds
   // the same object at each run.
