@@ -285,3 +285,30 @@ def test_small_ints_that_a_run_leaves_are_the_interpreter_s_own(read, way):
         return left, [v is int(str(v)) for v in left]
 
     check(make, *[call] * 6)
+
+
+@pytest.mark.parametrize("way", ["attribute", "argument"])
+def test_what_the_user_s_code_is_told_of_are_the_interpreter_s_own_ints(way):
+    def make():
+        world = World()
+        world.n, world.told = 1, []
+
+        def tell(n):
+            world.told.append(world.n if way == "attribute" else n)
+
+        mica.annotate(tell, "host")
+
+        def program(x):
+            world.n += 1
+            y = x * 2
+            tell(world.n)
+            return y
+
+        world.program, world.tell = program, tell
+        return world
+
+    def call(world, fn):
+        result = fn(torch.ones(2))
+        return result, list(world.told), [v is int(str(v)) for v in world.told]
+
+    check(make, *[call] * 5)
