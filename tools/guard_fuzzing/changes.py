@@ -105,7 +105,7 @@ torch.utils.swap_tensors({p}, torch.ones(3))
 {p}.detach().copy_({o}.detach())
 {p}.detach().resize_(min({p}.numel(), 2))
 {p}.untyped_storage().fill_(0)
-{p}.untyped_storage().resize_(4); {p}.resize_(1)
+{p}.untyped_storage().resize_({p}.element_size()); {p}.resize_(1)
 {p}.share_memory_()
 {p}.backward(torch.ones_like({p}))
 {p}.tag = {o}
@@ -519,7 +519,6 @@ LAST.requires_grad_(False)
 LAST.view(-1)[0] = 2.0
 LAST.data = LAST.data * 2
 LAST.resize_(min(LAST.numel(), 1))
-LAST.detach_()
 LAST.clear()
 LAST.append(1.0)
 LAST[0] = 1.0

@@ -7,6 +7,7 @@ whether small ints are the objects that CPython has for them.
 from __future__ import annotations
 
 import math
+import types
 from typing import Any
 
 import torch
@@ -20,6 +21,8 @@ from guard_fuzzing.kinds import (
     show,
 )
 from mica import _mica
+
+_SINGLE = (torch.dtype, torch.device, type, types.BuiltinFunctionType)
 
 
 class Difference(Exception):
@@ -56,8 +59,9 @@ class Twins:
             return
         if isinstance(b, _mica.Compiled) and not isinstance(a, _mica.Compiled):
             b = b.__wrapped__
-        if kind in (slice, range) or (
-            kind in (tuple, torch.Size) and all(type(v) in CONSTANTS for v in a)
+        if kind in (slice, range, torch.device) or (
+            kind in (tuple, torch.Size)
+            and all(type(v) in (*CONSTANTS, *_SINGLE) for v in a)
         ):
             pass  # Nobody may rely on which object it is.
         elif id(a) in self._theirs or id(b) in self._ours:

@@ -147,7 +147,7 @@ class Explorer:
             pairs = 1
         mutator = Mutator(rng, self.process)
         hits, idle = 0, 0
-        for pair in range(pairs):
+        for _ in range(pairs):
             calls = rng.choice((3, 4, 4)) if pairs > 1 else 2
             style = "plain"
             if rng.random() < 0.14:

@@ -84,6 +84,7 @@ void OwnNumbers::PutBackInOld(PyObject* object,
     PyErr_Clear();
     return;
   }
+  if (PyContextVar_CheckExact(object)) return PutBackInVariable(object);
   if (!IsEntered(object)) return;
   std::vector<PyRef> held;
   for (PyObject* one : HeldBy(object)) held.push_back(PyRef::Share(one));
@@ -91,6 +92,16 @@ void OwnNumbers::PutBackInOld(PyObject* object,
     if (IsOwn(one.get())) PutBackAt(object);
     if (IsEntered(one.get()) && is_new(one.get())) PutBackIn(one.get());
   }
+}
+
+void OwnNumbers::PutBackInVariable(PyObject* variable) {
+  PyObject* found = nullptr;
+  if (PyContextVar_Get(variable, nullptr, &found) != 0) PyErr_Clear();
+  const PyRef value = PyRef::Steal(found);
+  if (!value) return;
+  if (!IsOwn(value.get())) return PutBackIn(value.get());
+  PyRef::Steal(PyContextVar_Set(variable, OriginalOf(value.get())));
+  PyErr_Clear();
 }
 
 void OwnNumbers::PutBackInType(PyTypeObject* type) {

@@ -39,6 +39,7 @@ class OwnNumbers {
   void PutBackInSequence(PyObject* sequence);
   void PutBackInTuple(PyObject* tuple);
   void PutBackInType(PyTypeObject* type);
+  void PutBackInVariable(PyObject* variable);  // A ContextVar.
   void PutBackInSlots(PyObject* object);
 
   absl::flat_hash_map<PyObject*, PyRef> originals_;

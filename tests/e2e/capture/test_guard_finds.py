@@ -255,12 +255,15 @@ def test_what_compares_objects_is_guarded(look, fresh):
         lambda world, x: world.n + 1,
     ],
 )
-@pytest.mark.parametrize("way", ["returned", "update", "class", "item"])
+@pytest.mark.parametrize(
+    "way", ["returned", "update", "class", "item", "variable"]
+)
 def test_small_ints_that_a_run_leaves_are_the_interpreter_s_own(read, way):
     def make():
         world = World()
         world.rng, world.n, world.items = random.Random(3), 1, {}
         world.kind = type("Kind", (), {"n": 0})
+        world.var = contextvars.ContextVar("var", default=0)
 
         def program(x):
             found = read(world, x)
@@ -270,6 +273,8 @@ def test_small_ints_that_a_run_leaves_are_the_interpreter_s_own(read, way):
                 world.kind.n = found
             if way == "item":
                 world.items["n"] = [found]
+            if way == "variable":
+                world.var.set(found)
             return found if way == "returned" else x * 2
 
         world.program = program
@@ -278,13 +283,14 @@ def test_small_ints_that_a_run_leaves_are_the_interpreter_s_own(read, way):
     def call(world, fn):
         found = fn(torch.tensor([1, 2]))
         world.n += 1
-        left = [world.kind.n, *world.items.values()]
+        left = [world.kind.n, world.var.get(), *world.items.values()]
         left = [v[0] if type(v) is list else v for v in left]
         if way == "returned":
             left.append(found)
         return left, [v is int(str(v)) for v in left]
 
-    check(make, *[call] * 6)
+    # A context keeps the variables that were set in it.
+    contextvars.copy_context().run(check, make, *[call] * 6)
 
 
 @pytest.mark.parametrize("way", ["attribute", "argument"])
@@ -312,3 +318,46 @@ def test_what_the_user_s_code_is_told_of_are_the_interpreter_s_own_ints(way):
         return result, list(world.told), [v is int(str(v)) for v in world.told]
 
     check(make, *[call] * 5)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: (x * 2)[:2].requires_grad_(),
+        lambda x: x.view(-1).requires_grad_(),
+        lambda x: (x * 2).requires_grad_(),
+        lambda x: torch.cat([x, x])[1:].detach().requires_grad_(),
+    ],
+)
+def test_leaves_that_a_program_makes_are_leaves(program):
+    compiled = mica.compile(program)
+    with torch.enable_grad():
+        for _ in range(4):
+            leaf = compiled(torch.tensor([1.0, 2.0, 3.0]))
+            assert leaf.requires_grad and leaf.is_leaf
+            (leaf * 3).sum().backward()
+            assert leaf.grad.eq(3).all()
+
+
+class Other(Plain):
+    """Another class of the same form."""
+
+
+@pytest.mark.parametrize(
+    "assign",
+    [
+        lambda v: setattr(v, "__class__", Other),
+        lambda v: object.__setattr__(v, "__class__", Other),
+    ],
+)
+def test_an_argument_gets_the_class_that_the_program_gives_it(assign):
+    def program(x, v):
+        assign(v)
+        v.k = 2.0
+        return x * 2
+
+    compiled = mica.compile(program)
+    for _ in range(4):
+        v = Plain()
+        compiled(torch.ones(2), v)
+        assert type(v) is Other
