@@ -19,9 +19,14 @@ namespace mica {
 std::optional<std::vector<TapeCall>> ExpandForeach(const TapeCall& call,
                                                    const OpRegistry& registry);
 
-// True for a call over lists that writes memory which another of its items has
-// a part in: each item's call sees what those before it wrote.
-bool WritesForOthers(const Tape& tape, const TapeCall& call);
+// The same calls of the operator itself, each with lists of one item. Requires:
+// it writes its results in place. Empty if its lists differ in size.
+std::vector<TapeCall> TakeItemByItem(const TapeCall& call);
+
+// True if a call writes several tensors one after the other, and what it writes
+// of one is part of another that it writes or reads ([a, a], or [a] + [b], [b]
+// + [a]): the call can't be taken as one that reads all before it writes.
+bool WritesShared(const Tape& tape, const TapeCall& call);
 
 }  // namespace mica
 

@@ -126,6 +126,10 @@ bool Record::FindTracked(Observation& run, std::vector<PyObject*>* results,
       continue;
     }
     PyObject* base = relation->base.get();
+    if (RequiresGrad(result) && !is_made_by_operator && !RequiresGrad(base)) {
+      later->live.push_back(index);  // A leaf that the program made.
+      continue;
+    }
     if (is_made_by_operator && !RequiresGrad(base)) return false;
     const bool is_known = absl::c_linear_search(sharers, base);
     if (!is_known && !RequiresGrad(base) && !run.recorder.HasWritten(base)) {

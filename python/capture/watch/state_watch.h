@@ -164,6 +164,7 @@ class StateWatch final : public StreamListener {
   void Call(PyObject* callable, absl::Span<PyObject* const> args,
             PyObject* keyword_names = nullptr) override;
   PyRef TakeInPlaceOfCall() override { return std::move(in_place_of_call_); }
+  void HandOver(absl::Span<PyObject*> args) override;
   void Raised() override {
     if (makes_host_call_) Refuse("calls into the world outside, which raises");
   }
@@ -218,6 +219,10 @@ class StateWatch final : public StreamListener {
   // doesn't track and that nothing older led to.
   bool IsKnownOld(PyObject* object) {
     return IsOld(object) && old_.contains(object);
+  }
+  // What the run reached that was there before it.
+  std::vector<PyObject*> OldObjects() const {
+    return {old_.begin(), old_.end()};
   }
   bool IsInput(PyObject* object) const { return inputs_.contains(object); }
   // The same, but false if the program found it in its state, too: that holds
@@ -462,6 +467,10 @@ class StateWatch final : public StreamListener {
   void UseCache(PyObject* wrapper, int num_calls);
   Sink SinkOfWarning(PyObject* category);
   Sink SinkOfLog(PyObject* logger, PyObject* level);
+  // Code of the user's is about to find numbers that are followed: each of
+  // their places has the program's own until TakeNumbersBack().
+  void LendNumbers();
+  void TakeNumbersBack();
   // Has the call at hand not made, if SetMuted() said so.
   void Mute();
   // The step at hand runs code of the user's, which may read and change
@@ -622,6 +631,12 @@ class StateWatch final : public StreamListener {
   };
   std::optional<Muted> muted_;
   PyRef in_place_of_call_;
+  struct Lent {
+    StatePlace place;
+    PyRef number;
+    PyRef plain;
+  };
+  std::vector<Lent> lent_;
   struct Exposed {
     PyRef tensor;
     int64_t version = 0;

@@ -118,7 +118,10 @@ void StateWatch::LookInto(PyObject* object, int depth) {
   Identify(object);
   const bool gives_items = GivesItems(object) && !IsOld(object);
   // It says itself what it is equal to.
-  if (!gives_items && !IsContainer(object)) return TouchClassOf(object);
+  if (!gives_items && !IsContainer(object)) {
+    TouchType(Py_TYPE(object));
+    return TouchClassOf(object);
+  }
   if (depth > kMaxDepth) return Refuse("nests containers too deeply");
   if (!gives_items) TouchContainer(object, kShallowDepth);
   // What has been hashed was looked at then, and holds no such containers.

@@ -52,7 +52,43 @@ void StateWatch::AddHostCall(PyObject* callable,
   host_calls_.push_back(std::move(call));
   makes_host_call_ = true;
   if (on_host_call_) on_host_call_(/*begins=*/true);
+  if (host_calls_.back().is_last) LendNumbers();
   if (begins_last) BeginLastCalls(std::move(title));
+}
+
+void StateWatch::LendNumbers() {
+  std::vector<StatePlace> places(values_.places().begin(),
+                                 values_.places().end());
+  places.insert(places.end(), written_.begin(), written_.end());
+  for (const Increment& counter : counters_) places.push_back(counter.place);
+  if (slots_ != nullptr) {
+    places.insert(places.end(), slots_->places().begin(),
+                  slots_->places().end());
+  }
+  for (StatePlace& place : places) {
+    PyRef number = PyRef::Share(place.Find());
+    PyRef plain = number ? values_.PlainOf(number.get()) : PyRef();
+    if (plain.get() == number.get()) continue;
+    if (!place.Set(plain.get())) PyErr_Clear();
+    lent_.push_back({std::move(place), std::move(number), std::move(plain)});
+  }
+}
+
+// But for those that the code has set.
+void StateWatch::TakeNumbersBack() {
+  const PyErrorKeeper keeper;
+  for (const Lent& lent : lent_) {
+    if (lent.place.Find() != lent.plain.get()) continue;
+    if (!lent.place.Set(lent.number.get())) PyErr_Clear();
+  }
+  lent_.clear();
+}
+
+void StateWatch::HandOver(absl::Span<PyObject*> args) {
+  if (!makes_host_call_ || !host_calls_.back().is_last) return;
+  for (PyObject*& arg : args) {
+    if (arg != nullptr) Py_SETREF(arg, values_.PlainOf(arg).release());
+  }
 }
 
 void StateWatch::AddHostArgument(PyRef argument, PyRef shown, int64_t version,

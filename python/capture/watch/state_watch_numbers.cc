@@ -150,6 +150,7 @@ void StateWatch::AddItem(PyObject* dict, PyObject* key, GuardNote note) {
 void StateWatch::EndStep(PyObject** top, bool entered) {
   PyObject* result = top == nullptr ? nullptr : *top;
   if (std::exchange(makes_host_call_, false)) {
+    TakeNumbersBack();
     if (on_host_call_) on_host_call_(/*begins=*/false);
     if (annotated_ != nullptr && result != Py_None) {
       Refuse("uses what a call into the world outside returns",

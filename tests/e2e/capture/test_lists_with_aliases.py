@@ -52,5 +52,4 @@ def test_each_item_sees_what_those_before_it_wrote(program, exact):
     for _ in range(4):
         same(compiled(torch.ones(3)), eager[0](torch.ones(3)))
         same(served[1:], eager[1:])
-    # To the last bit it is ATen's own call, and no part of a graph.
-    assert report(compiled).hits == (0 if exact and program != itself else 3)
+    assert report(compiled).hits == 3
