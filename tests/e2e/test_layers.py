@@ -135,6 +135,7 @@ LEFT_TO_ATEN: dict[str, set[str]] = {
     "ReflectionPad2d": {"aten.reflection_pad2d"},
     "ReplicationPad2d": {"aten.replication_pad2d"},
     "CosineSimilarity": {"aten.clamp_min_.Tensor"},
+    "Softshrink": {"aten.softshrink"},
     "Upsample nearest": {"aten.upsample_nearest2d"},
     "Upsample bilinear": {"aten.upsample_bilinear2d"},
     "Upsample bicubic": {"aten.upsample_bicubic2d"},
