@@ -1,258 +1,9 @@
 #include "python/capture/effects/result_tree.h"
 
-#include "absl/strings/str_cat.h"
-#include "python/capture/known/purity.h"
-#include "python/capture/values/constants.h"
 #include "python/capture/values/numbers.h"
 #include "python/interpreter/interpreter.h"
 
 namespace mica {
-namespace {
-
-constexpr int kMaxDepth = 64;
-
-}  // namespace
-
-class ResultTree::Builder {
- public:
-  Builder(ResultTree* tree, StateWatch& watch, const InputGuards& inputs,
-          std::vector<PyObject*>* tensors)
-      : tree_(*tree), watch_(watch), inputs_(inputs), tensors_(*tensors) {}
-
-  int Add(PyObject* object, int depth);
-  const Refusal& refusal() const { return refusal_; }
-
- private:
-  int NewNode(Kind kind, PyObject* object) {
-    tree_.nodes_.push_back({.kind = kind, .object = PyRef::Share(object)});
-    return static_cast<int>(tree_.nodes_.size()) - 1;
-  }
-  int NewContainer(Kind kind, PyObject* object) {
-    const int id = NewNode(kind, reinterpret_cast<PyObject*>(Py_TYPE(object)));
-    node_of_[object] = id;
-    return id;
-  }
-  int Refuse(std::string reason, std::string mend = "") {
-    if (!refusal_) {
-      refusal_ = {.reason = std::move(reason), .mend = std::move(mend)};
-    }
-    return 0;
-  }
-  int AddTensor(PyObject* tensor);
-  int AddNew(PyObject* object, int depth);
-  void AddItems(int id, PyObject* sequence, int depth);
-  void AddDict(int id, PyObject* dict, int depth);
-  void AddAttributes(int id, PyObject* object, int depth);
-
-  ResultTree& tree_;
-  StateWatch& watch_;
-  const InputGuards& inputs_;
-  std::vector<PyObject*>& tensors_;
-  absl::flat_hash_map<PyObject*, int> node_of_;
-  absl::flat_hash_map<int, bool> open_;  // Tuples under construction.
-  Refusal refusal_;
-};
-
-int ResultTree::Builder::AddTensor(PyObject* tensor) {
-  if (!IsPlainTensor(tensor)) {
-    return Refuse(absl::StrCat("returns a ", TypeName(Py_TYPE(tensor)),
-                               ", a subclass of torch.Tensor"));
-  }
-  if (watch_.gradients().IsOldGradient(tensor)) {
-    return Refuse("returns a gradient that was there before the call");
-  }
-  if (HasOwnAttributes(tensor)) {
-    return Refuse("returns a tensor with attributes of its own");
-  }
-  const int id = NewContainer(Kind::kTensor, tensor);
-  tree_.nodes_[id].index = static_cast<int>(tensors_.size());
-  tensors_.push_back(tensor);
-  return id;
-}
-
-int ResultTree::Builder::Add(PyObject* object, int depth) {
-  if (refusal_) return 0;
-  if (depth > kMaxDepth) return Refuse("returns a result nested too deeply");
-  HostValues& values = watch_.values();
-  const HostValues::Id number = values.Find(object);
-  if (const int node = number < 0 ? -1 : values.input_node(number); node >= 0) {
-    const int id = NewNode(Kind::kInput, nullptr);
-    tree_.nodes_[id].index = node;
-    return id;
-  }
-  if (number >= 0 && values.IsDynamic(number)) {
-    const int id =
-        NewNode(Kind::kNumber, reinterpret_cast<PyObject*>(Py_TYPE(object)));
-    tree_.nodes_[id].index = static_cast<int>(tree_.numbers_.size());
-    tree_.numbers_.push_back(number);
-    return id;
-  }
-  if (IsConstant(object) && !values.HasKnown(object)) {
-    values.MarkExactDeep(object);  // It may be an address.
-    return NewNode(Kind::kObject, object);
-  }
-  if (number >= 0) {
-    return NewNode(Kind::kObject, values.PlainOf(object).get());
-  }
-  if (const auto it = node_of_.find(object); it != node_of_.end()) {
-    if (open_[it->second]) return Refuse("returns a tuple that holds itself");
-    const int id = NewNode(Kind::kSame, nullptr);
-    tree_.nodes_[id].index = it->second;
-    tree_.has_same_ = true;
-    return id;
-  }
-  if (const int node = inputs_.FindNode(object); node >= 0) {
-    const int id = NewNode(Kind::kInput, nullptr);
-    tree_.nodes_[id].index = node;
-    return id;
-  }
-  if (watch_.IsKnownOld(object) ||
-      (watch_.IsOld(object) && IsImmutableType(Py_TYPE(object)))) {
-    return NewNode(Kind::kObject, object);
-  }
-  if (IsTensor(object)) return AddTensor(object);
-  return AddNew(object, depth);
-}
-
-int ResultTree::Builder::AddNew(PyObject* object, int depth) {
-  PyTypeObject* type = Py_TYPE(object);
-  PyTypeObject* base = SolidBase(type);
-  const bool is_class = IsPythonClass(type);
-  if (is_class && watch_.IsOld(reinterpret_cast<PyObject*>(type)) == false) {
-    return Refuse(absl::StrCat("returns a ", TypeName(type),
-                               ", a class made during the call"));
-  }
-  if (is_class && HasSlots(type)) {
-    return Refuse(
-        absl::StrCat("returns a ", TypeName(type), ", a class with __slots__"));
-  }
-  // torch.return_types are C classes that take a sequence.
-  if (base == &PyTuple_Type ||
-      (PyTuple_Check(object) && type->tp_base == &PyTuple_Type)) {
-    PyObject* dict = InstanceDict(object);
-    if (dict != nullptr && PyDict_GET_SIZE(dict) > 0) {
-      return Refuse("returns a tuple with attributes");
-    }
-    const int id = NewContainer(Kind::kTuple, object);
-    open_[id] = true;
-    AddItems(id, object, depth);
-    open_[id] = false;
-    return id;
-  }
-  if (type == &PyList_Type) {
-    const int id = NewContainer(Kind::kList, object);
-    AddItems(id, object, depth);
-    return id;
-  }
-  if (type == &PyDict_Type || type == &PyODict_Type) {
-    const int id = NewContainer(Kind::kDict, object);
-    AddDict(id, object, depth);
-    return id;
-  }
-  if (type == &PySet_Type || type == &PyFrozenSet_Type) {
-    const int id = NewContainer(Kind::kSet, object);
-    PyRef items = PyRef::Steal(PySequence_List(object));
-    for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
-      PyObject* item = PyList_GET_ITEM(items.get(), i);
-      if (!IsConstant(item)) return Refuse("returns a set of objects");
-      watch_.values().MarkExactDeep(item);
-      const int child = Add(item, depth + 1);
-      tree_.nodes_[id].children.push_back(child);
-    }
-    return id;
-  }
-  if (is_class && (base == &PyBaseObject_Type || base == &PyDict_Type ||
-                   base == &PyODict_Type)) {
-    const int id = NewContainer(Kind::kInstance, object);
-    if (PyDict_Check(object)) AddDict(id, object, depth);
-    AddAttributes(id, object, depth);
-    return id;
-  }
-  if (type == &PyMethod_Type) {
-    const int id = NewContainer(Kind::kMethod, object);
-    for (PyObject* part :
-         {PyMethod_GET_FUNCTION(object), PyMethod_GET_SELF(object)}) {
-      const int child = Add(part, depth + 1);
-      tree_.nodes_[id].children.push_back(child);
-    }
-    return id;
-  }
-  if (type == &PyCFunction_Type && PyCFunction_GET_SELF(object) != nullptr &&
-      !PyModule_Check(PyCFunction_GET_SELF(object))) {
-    auto* function = reinterpret_cast<PyCFunctionObject*>(object);
-    const int id = NewContainer(Kind::kBuiltin, object);
-    const int child = Add(function->m_self, depth + 1);
-    Node& node = tree_.nodes_[id];
-    node.children.push_back(child);
-    node.method = function->m_ml;
-    // The definition is the class's.
-    node.keys.push_back(
-        PyRef::Share(reinterpret_cast<PyObject*>(Py_TYPE(function->m_self))));
-    node.keys.push_back(PyRef::Share(function->m_module));
-    return id;
-  }
-  return Refuse(absl::StrCat("returns a ", TypeName(type),
-                             ", which can't be made again"));
-}
-
-void ResultTree::Builder::AddItems(int id, PyObject* sequence, int depth) {
-  const bool is_tuple = PyTuple_Check(sequence);
-  for (Py_ssize_t i = 0; i < Py_SIZE(sequence); ++i) {
-    PyObject* item =
-        is_tuple ? PyTuple_GET_ITEM(sequence, i) : PyList_GET_ITEM(sequence, i);
-    const int child = Add(item, depth + 1);
-    tree_.nodes_[id].children.push_back(child);
-  }
-}
-
-void ResultTree::Builder::AddDict(int id, PyObject* dict, int depth) {
-  PyRef keys;
-  if (PyODict_Check(dict)) {
-    PyRef iterator = PyRef::Steal(PyODict_Type.tp_iter(dict));
-    if (iterator) keys = PyRef::Steal(PySequence_List(iterator.get()));
-  } else {
-    keys = PyRef::Steal(PyDict_Keys(dict));
-  }
-  if (!keys) return PyErr_Clear();
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
-    PyObject* key = PyList_GET_ITEM(keys.get(), i);
-    if (!IsConstant(key) && !watch_.IsOld(key)) {
-      Refuse("returns a dict with a key that isn't a constant");
-      return;
-    }
-    watch_.values().MarkExactDeep(key);
-    PyObject* value = PyDict_GetItemWithError(dict, key);
-    if (value == nullptr) return PyErr_Clear();
-    const int child = Add(value, depth + 1);
-    tree_.nodes_[id].children.push_back(child);
-    tree_.nodes_[id].keys.push_back(watch_.values().PlainOf(key));
-  }
-}
-
-void ResultTree::Builder::AddAttributes(int id, PyObject* object, int depth) {
-  PyObject* dict = InstanceDict(object);
-  if (dict == nullptr) return;
-  Py_ssize_t position = 0;
-  PyObject *key = nullptr, *value = nullptr;
-  while (PyDict_Next(dict, &position, &key, &value)) {
-    const int child = Add(value, depth + 1);
-    tree_.nodes_[id].children.push_back(child);
-    tree_.nodes_[id].names.push_back(PyRef::Share(key));
-  }
-}
-
-std::pair<ResultTree, Refusal> ResultTree::Build(
-    PyObject* result, absl::Span<PyObject* const> left, StateWatch& watch,
-    const InputGuards& inputs, std::vector<PyObject*>* tensors) {
-  ResultTree tree;
-  Builder builder(&tree, watch, inputs, tensors);
-  tree.root_ = builder.Add(result, 0);
-  for (PyObject* object : left) {
-    if (object != nullptr) tree.left_roots_.push_back(builder.Add(object, 0));
-  }
-  Refusal refusal = builder.refusal();
-  return {std::move(tree), std::move(refusal)};
-}
 
 int ResultTree::Traverse(visitproc visit, void* arg) const {
   for (const Node& node : nodes_) {
@@ -261,6 +12,174 @@ int ResultTree::Traverse(visitproc visit, void* arg) const {
     for (const PyRef& name : node.names) Py_VISIT(name.get());
   }
   return 0;
+}
+
+// Makes the objects of one call.
+class ResultTree::Maker {
+ public:
+  // All outlive this.
+  Maker(const ResultTree& tree, absl::Span<PyObject* const> tensors,
+        absl::Span<const double> numbers, const BoundInputs& inputs)
+      : tree_(tree),
+        tensors_(tensors),
+        numbers_(numbers),
+        inputs_(inputs),
+        made_(tree.has_same_ ? tree.nodes_.size() : 0) {}
+
+  // A new reference; null with a Python error set.
+  PyObject* Make(int id);
+
+ private:
+  // Borrowed from its holder.
+  PyObject* Keep(int id, PyObject* object) {
+    if (!made_.empty()) made_[id] = object;
+    return object;
+  }
+  static PyTypeObject* TypeOf(const Node& node) {
+    return AsType(node.object.get());
+  }
+  static PyObject* Share(PyObject* object) {
+    Py_INCREF(object);
+    return object;
+  }
+  PyObject* MakeContainer(int id, const Node& node);
+  PyObject* MakeMethod(const Node& node);
+  PyObject* MakeTuple(const Node& node);
+  PyObject* MakeSet(const Node& node);
+  PyObject* MakeDictOrInstance(int id, const Node& node);
+  // Puts the children into a tuple or a list. False with an error set.
+  bool MakeItems(const Node& node, PyObject* sequence);
+  // Sets the keys and the attributes.
+  bool MakeKeys(const Node& node, PyObject* object);
+
+  const ResultTree& tree_;
+  const absl::Span<PyObject* const> tensors_;
+  const absl::Span<const double> numbers_;
+  const BoundInputs& inputs_;
+  std::vector<PyObject*> made_;  // Empty if nothing occurs twice.
+};
+
+PyObject* ResultTree::Maker::Make(int id) {
+  const Node& node = tree_.nodes_[id];
+  switch (node.kind) {
+    case Kind::kTensor:
+      return Keep(id, Share(tensors_[node.index]));
+    case Kind::kObject:
+      return Share(node.object.get());
+    case Kind::kInput:
+      return Share(inputs_.objects[node.index]);
+    case Kind::kNumber:
+      return MakeNumber(TypeOf(node), numbers_[node.index]).release();
+    case Kind::kSame:
+      return Share(made_[node.index]);
+    default:
+      return MakeContainer(id, node);
+  }
+}
+
+PyObject* ResultTree::Maker::MakeContainer(int id, const Node& node) {
+  switch (node.kind) {
+    case Kind::kMethod:
+    case Kind::kBuiltin:
+      return Keep(id, MakeMethod(node));
+    case Kind::kTuple:
+      return Keep(id, MakeTuple(node));
+    case Kind::kList: {
+      PyRef list = PyRef::Steal(
+          PyList_New(static_cast<Py_ssize_t>(node.children.size())));
+      if (!list) return nullptr;
+      Keep(id, list.get());
+      return MakeItems(node, list.get()) ? list.release() : nullptr;
+    }
+    case Kind::kSet:
+      return Keep(id, MakeSet(node));
+    default:
+      return MakeDictOrInstance(id, node);
+  }
+}
+
+bool ResultTree::Maker::MakeItems(const Node& node, PyObject* sequence) {
+  const bool is_list = PyList_CheckExact(sequence);
+  for (size_t i = 0; i < node.children.size(); ++i) {
+    PyObject* item = Make(node.children[i]);
+    if (item == nullptr) return false;
+    const auto index = static_cast<Py_ssize_t>(i);
+    if (is_list) {
+      PyList_SET_ITEM(sequence, index, item);
+    } else {
+      PyTuple_SET_ITEM(sequence, index, item);
+    }
+  }
+  return true;
+}
+
+PyObject* ResultTree::Maker::MakeMethod(const Node& node) {
+  PyRef first = PyRef::Steal(Make(node.children[0]));
+  if (!first) return nullptr;
+  if (node.kind == Kind::kBuiltin) {
+    return PyCFunction_NewEx(node.method, first.get(), node.keys[1].get());
+  }
+  PyRef self = PyRef::Steal(Make(node.children[1]));
+  return self ? PyMethod_New(first.get(), self.get()) : nullptr;
+}
+
+PyObject* ResultTree::Maker::MakeTuple(const Node& node) {
+  PyTypeObject* type = TypeOf(node);
+  PyRef tuple =
+      PyRef::Steal(PyTuple_New(static_cast<Py_ssize_t>(node.children.size())));
+  if (!tuple || !MakeItems(node, tuple.get())) return nullptr;
+  if (type == &PyTuple_Type) return tuple.release();
+  if (!IsPythonClass(type)) {
+    return PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), tuple.get());
+  }
+  PyRef args = PyRef::Steal(PyTuple_Pack(1, tuple.get()));
+  if (!args) return nullptr;
+  return PyTuple_Type.tp_new(type, args.get(), nullptr);
+}
+
+PyObject* ResultTree::Maker::MakeSet(const Node& node) {
+  PyRef items =
+      PyRef::Steal(PyList_New(static_cast<Py_ssize_t>(node.children.size())));
+  if (!items || !MakeItems(node, items.get())) return nullptr;
+  return TypeOf(node) == &PySet_Type ? PySet_New(items.get())
+                                     : PyFrozenSet_New(items.get());
+}
+
+PyObject* ResultTree::Maker::MakeDictOrInstance(int id, const Node& node) {
+  static PyObject* no_args = PyTuple_New(0);
+  PyTypeObject* type = TypeOf(node);
+  PyRef object;
+  if (node.kind != Kind::kDict) {
+    object = PyRef::Steal(SolidBase(type)->tp_new(type, no_args, nullptr));
+  } else {
+    object = PyRef::Steal(type == &PyODict_Type ? PyODict_New() : PyDict_New());
+  }
+  if (!object) return nullptr;
+  Keep(id, object.get());
+  return MakeKeys(node, object.get()) ? object.release() : nullptr;
+}
+
+bool ResultTree::Maker::MakeKeys(const Node& node, PyObject* object) {
+  size_t child = 0;
+  for (const PyRef& key : node.keys) {
+    PyRef item = PyRef::Steal(Make(node.children[child++]));
+    if (!item) return false;
+    const int failed = PyODict_Check(object)
+                           ? PyODict_SetItem(object, key.get(), item.get())
+                           : PyDict_SetItem(object, key.get(), item.get());
+    if (failed != 0) return false;
+  }
+  if (node.kind == Kind::kDict || node.names.empty()) return true;
+  PyRef attributes = PyRef::Steal(PyObject_GenericGetDict(object, nullptr));
+  if (!attributes) return false;
+  for (const PyRef& name : node.names) {
+    PyRef item = PyRef::Steal(Make(node.children[child++]));
+    if (!item) return false;
+    if (PyDict_SetItem(attributes.get(), name.get(), item.get()) != 0) {
+      return false;
+    }
+  }
+  return true;
 }
 
 PyObject* ResultTree::Make(absl::Span<PyObject* const> tensors,
@@ -272,137 +191,14 @@ PyObject* ResultTree::Make(absl::Span<PyObject* const> tensors,
     Py_INCREF(tensors[root.index]);
     return tensors[root.index];
   }
-  std::vector<PyObject*> made(has_same_ ? nodes_.size() : 0);
-  const Parts parts{tensors, numbers, inputs};
-  PyRef result = PyRef::Steal(MakeNode(root_, parts, made));
+  Maker maker(*this, tensors, numbers, inputs);
+  PyRef result = PyRef::Steal(maker.Make(root_));
   if (!result) return nullptr;
   for (const int id : left_roots_) {
-    left->push_back(PyRef::Steal(MakeNode(id, parts, made)));
+    left->push_back(PyRef::Steal(maker.Make(id)));
     if (!left->back()) return nullptr;
   }
   return result.release();
-}
-
-PyObject* ResultTree::MakeNode(int id, const Parts& parts,
-                               std::vector<PyObject*>& made) const {
-  const Node& node = nodes_[id];
-  const auto keep = [&](PyObject* object) {
-    if (has_same_) made[id] = object;  // Borrowed from its holder.
-    return object;
-  };
-  switch (node.kind) {
-    case Kind::kTensor:
-      Py_INCREF(parts.tensors[node.index]);
-      return keep(parts.tensors[node.index]);
-    case Kind::kObject:
-      Py_INCREF(node.object.get());
-      return node.object.get();
-    case Kind::kInput:
-      Py_INCREF(parts.inputs.objects[node.index]);
-      return parts.inputs.objects[node.index];
-    case Kind::kNumber:
-      return MakeNumber(AsType(node.object.get()), parts.numbers[node.index])
-          .release();
-    case Kind::kSame:
-      Py_INCREF(made[node.index]);
-      return made[node.index];
-    default:
-      break;
-  }
-  PyTypeObject* type = AsType(node.object.get());
-  const auto count = static_cast<Py_ssize_t>(node.children.size());
-  PyRef object;
-  switch (node.kind) {
-    case Kind::kMethod: {
-      PyRef function = PyRef::Steal(MakeNode(node.children[0], parts, made));
-      PyRef self = PyRef::Steal(MakeNode(node.children[1], parts, made));
-      if (!function || !self) return nullptr;
-      object = PyRef::Steal(PyMethod_New(function.get(), self.get()));
-      return object ? keep(object.release()) : nullptr;
-    }
-    case Kind::kBuiltin: {
-      PyRef self = PyRef::Steal(MakeNode(node.children[0], parts, made));
-      if (!self) return nullptr;
-      object = PyRef::Steal(
-          PyCFunction_NewEx(node.method, self.get(), node.keys[1].get()));
-      return object ? keep(object.release()) : nullptr;
-    }
-    case Kind::kTuple: {
-      object = PyRef::Steal(PyTuple_New(count));
-      if (!object) return nullptr;
-      for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject* item = MakeNode(node.children[i], parts, made);
-        if (item == nullptr) return nullptr;
-        PyTuple_SET_ITEM(object.get(), i, item);
-      }
-      if (type != &PyTuple_Type && !IsPythonClass(type)) {
-        object = PyRef::Steal(PyObject_CallOneArg(
-            reinterpret_cast<PyObject*>(type), object.get()));
-        if (!object) return nullptr;
-      } else if (type != &PyTuple_Type) {
-        PyRef args = PyRef::Steal(PyTuple_Pack(1, object.get()));
-        if (!args) return nullptr;
-        object = PyRef::Steal(PyTuple_Type.tp_new(type, args.get(), nullptr));
-        if (!object) return nullptr;
-      }
-      return keep(object.release());
-    }
-    case Kind::kList: {
-      object = PyRef::Steal(PyList_New(count));
-      if (!object) return nullptr;
-      keep(object.get());
-      for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject* item = MakeNode(node.children[i], parts, made);
-        if (item == nullptr) return nullptr;
-        PyList_SET_ITEM(object.get(), i, item);
-      }
-      return object.release();
-    }
-    case Kind::kSet: {
-      PyRef items = PyRef::Steal(PyList_New(count));
-      if (!items) return nullptr;
-      for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject* item = MakeNode(node.children[i], parts, made);
-        if (item == nullptr) return nullptr;
-        PyList_SET_ITEM(items.get(), i, item);
-      }
-      object = PyRef::Steal(type == &PySet_Type ? PySet_New(items.get())
-                                                : PyFrozenSet_New(items.get()));
-      return keep(object.release());
-    }
-    default:
-      break;
-  }
-  if (node.kind == Kind::kDict) {
-    object = PyRef::Steal(type == &PyODict_Type ? PyODict_New() : PyDict_New());
-  } else {
-    static PyObject* no_args = PyTuple_New(0);
-    object = PyRef::Steal(SolidBase(type)->tp_new(type, no_args, nullptr));
-  }
-  if (!object) return nullptr;
-  keep(object.get());
-  size_t child = 0;
-  for (const PyRef& key : node.keys) {
-    PyRef item = PyRef::Steal(MakeNode(node.children[child++], parts, made));
-    if (!item) return nullptr;
-    const int failed =
-        PyODict_Check(object.get())
-            ? PyODict_SetItem(object.get(), key.get(), item.get())
-            : PyDict_SetItem(object.get(), key.get(), item.get());
-    if (failed != 0) return nullptr;
-  }
-  if (node.kind == Kind::kDict || node.names.empty()) return object.release();
-  PyRef attributes =
-      PyRef::Steal(PyObject_GenericGetDict(object.get(), nullptr));
-  if (!attributes) return nullptr;
-  for (const PyRef& name : node.names) {
-    PyRef item = PyRef::Steal(MakeNode(node.children[child++], parts, made));
-    if (!item) return nullptr;
-    if (PyDict_SetItem(attributes.get(), name.get(), item.get()) != 0) {
-      return nullptr;
-    }
-  }
-  return object.release();
 }
 
 }  // namespace mica
