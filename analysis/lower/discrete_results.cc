@@ -34,7 +34,8 @@ constexpr absl::string_view kSigns[] = {"aten.amax",
                                         "aten.replication_pad1d",
                                         "aten.replication_pad2d",
                                         "aten.replication_pad3d",
-                                        "aten.scatter_reduce.two"};
+                                        "aten.scatter_reduce.two",
+                                        "aten.softshrink"};
 
 // Quotients in low precision are rounded before they are cut.
 constexpr absl::string_view kQuotients[] = {

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -194,6 +195,26 @@ std::optional<std::vector<TapeCall>> ExpandByName(const TapeCall& call,
   return calls;
 }
 
+// The list that holds entry `i` alone; what is no list is the same for all.
+TapeValue ListOfItem(const TapeValue& value, size_t i) {
+  if (const auto* list = std::get_if<TapeTensorList>(&value)) {
+    return TapeTensorList{{list->ids[i]}};
+  }
+  if (const auto* list = std::get_if<std::vector<double>>(&value)) {
+    return std::vector<double>{(*list)[i]};
+  }
+  if (const auto* list = std::get_if<TapeHostList>(&value)) {
+    return TapeHostList{{list->items[i]}};
+  }
+  if (const auto* list = std::get_if<std::vector<int64_t>>(&value)) {
+    return std::vector<int64_t>{(*list)[i]};
+  }
+  if (const auto* list = std::get_if<std::vector<bool>>(&value)) {
+    return std::vector<bool>{(*list)[i]};
+  }
+  return value;
+}
+
 // One of torch's fused optimizers and our step on one parameter. Arguments
 // that the step lacks must be absent or an empty list.
 struct FusedStep {
@@ -263,7 +284,53 @@ std::optional<std::vector<TapeCall>> ExpandFused(const TapeCall& call,
   return std::nullopt;
 }
 
+// Calls `visit(storage, item)` for each tensor of an argument; the item is -1
+// for what is no list.
+template <typename F>
+void ForEachItem(const Tape& tape, const TapeValue& value, const F& visit) {
+  int item = 0;
+  if (const auto* list = std::get_if<TapeTensorList>(&value)) {
+    for (const TapeTensorId id : list->ids) {
+      if (id != kNoTapeTensor) visit(tape.tensors[id].storage, item);
+      ++item;
+    }
+  } else {
+    ForEachTensor(value, [&](TapeTensorId id) {
+      visit(tape.tensors[id].storage, /*item=*/-1);
+    });
+  }
+}
+
 }  // namespace
+
+std::vector<TapeCall> TakeItemByItem(const TapeCall& call) {
+  std::vector<TapeCall> calls;
+  const int count = CountItems(call);
+  for (int i = 0; i < count; ++i) {
+    TapeCall& single = calls.emplace_back(call);
+    for (TapeValue& value : single.args) value = ListOfItem(value, i);
+  }
+  return calls;
+}
+
+bool WritesShared(const Tape& tape, const TapeCall& call) {
+  absl::flat_hash_map<int32_t, int> written;  // Which item, by storage.
+  bool is_shared = false, is_list = false;
+  for (const int32_t arg : call.mutated_args) {
+    is_list |= std::holds_alternative<TapeTensorList>(call.args[arg]);
+    ForEachItem(tape, call.args[arg], [&](int32_t storage, int item) {
+      is_shared |= !written.try_emplace(storage, item).second;
+    });
+  }
+  if (is_shared || !is_list) return is_shared;
+  for (const TapeValue& value : call.args) {
+    ForEachItem(tape, value, [&](int32_t storage, int item) {
+      const auto found = written.find(storage);
+      is_shared |= found != written.end() && found->second != item;
+    });
+  }
+  return is_shared;
+}
 
 std::optional<std::vector<TapeCall>> ExpandForeach(const TapeCall& call,
                                                    const OpRegistry& registry) {

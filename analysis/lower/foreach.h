@@ -19,6 +19,15 @@ namespace mica {
 std::optional<std::vector<TapeCall>> ExpandForeach(const TapeCall& call,
                                                    const OpRegistry& registry);
 
+// The same calls of the operator itself, each with lists of one item. Requires:
+// it writes its results in place. Empty if its lists differ in size.
+std::vector<TapeCall> TakeItemByItem(const TapeCall& call);
+
+// True if a call writes several tensors one after the other, and what it writes
+// of one is part of another that it writes or reads ([a, a], or [a] + [b], [b]
+// + [a]): the call can't be taken as one that reads all before it writes.
+bool WritesShared(const Tape& tape, const TapeCall& call);
+
 }  // namespace mica
 
 #endif  // MICA_ANALYSIS_LOWER_FOREACH_H_

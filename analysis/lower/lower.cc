@@ -94,6 +94,7 @@ class Lowering {
   std::string UniqueName(absl::string_view path) const;
 
   absl::Status LowerAnyCall(const TapeCall& call);
+  absl::Status LowerItemByItem(const TapeCall& call);
   absl::Status LowerCall(const TapeCall& call);
   absl::Status LowerNative(const TapeCall& call);
   absl::Status LowerView(const TapeCall& call);
@@ -112,6 +113,8 @@ class Lowering {
   absl::StatusOr<Argument> LowerArgument(const TapeValue& value);
   absl::StatusOr<Arguments> LowerArguments(const TapeCall& call);
   absl::StatusOr<ValueId> AddTapeConstant(TapeTensorId id);
+  // The bytes that the tape has of a constant, as one of `type`.
+  absl::StatusOr<ValueId> AddBytes(TapeTensorId id, TensorType type);
   // What left the dispatcher as output `output` of call `call`.
   absl::StatusOr<ValueId> NumberRead(int32_t call, int32_t output) const;
   // A float64 scalar, or a constant number.
@@ -161,8 +164,23 @@ absl::StatusOr<ValueId> Lowering::AddTapeConstant(TapeTensorId id) {
       return AddOneResult("aten.full", {tensor.sizes, *ref, type.dtype}, type);
     }
   }
-  type.strides.clear();  // The tape's bytes are row-major.
   type.is_scalar = tensor.is_wrapped_number;
+  if (type.is_row_major() || type.num_elements() == 0) {
+    type.strides.clear();
+    return AddBytes(id, type);
+  }
+  // The tape has them as they lie in memory; the tensor is a window on that.
+  const int64_t extent = type.extent_bytes() / ElementBytes(type.dtype);
+  MICA_ASSIGN_OR_RETURN(
+      ValueId memory,
+      AddBytes(id, TensorType{.dtype = type.dtype, .dims = {extent}}));
+  return AddOneResult(
+      "aten.as_strided",
+      {ValueRef{memory}, tensor.sizes, tensor.strides, int64_t{0}}, type);
+}
+
+absl::StatusOr<ValueId> Lowering::AddBytes(TapeTensorId id, TensorType type) {
+  const TapeTensor& tensor = tape_.tensors[id];
   if (type.num_bytes() <= kMaxInlineConstantBytes) {
     return builder_.AddConstant(
         "", type,
@@ -303,9 +321,23 @@ absl::StatusOr<ValueId> Lowering::Current(TapeTensorId id) {
   return memory_.Current(id);
 }
 
+// What each item's call writes the next one reads.
+absl::Status Lowering::LowerItemByItem(const TapeCall& call) {
+  const std::vector<TapeCall> parts = TakeItemByItem(call);
+  if (parts.size() < 2) {
+    return absl::UnimplementedError(absl::StrCat(
+        Where(call), ": tensors that it writes share memory with others"));
+  }
+  for (const TapeCall& part : parts) {
+    MICA_RETURN_IF_ERROR(LowerAnyCall(part));
+  }
+  return absl::OkStatus();
+}
+
 // A call over lists of tensors is many calls.
 absl::Status Lowering::LowerAnyCall(const TapeCall& call) {
   if (call.op == "aten.equal") return LowerEqual(call);
+  if (WritesShared(tape_, call)) return LowerItemByItem(call);
   if (options_.keep_calls && !absl::StartsWith(call.op, "mica.") &&
       (call.aliases.empty() || !call.mutated_args.empty())) {
     const absl::Status status = LowerOpaque(call);

@@ -53,7 +53,7 @@ struct TapeTensor {
   int32_t output = -1;  // kCall: which of the call's outputs,
   int32_t item = -1;    // and which item of it, if that is a list; else -1.
   TapeTensorId base = kNoTapeTensor;  // kAlias: never itself an alias.
-  // kConstant: dense and row-major in `sizes`, whatever the strides say.
+  // kConstant: its memory, from the first element to the last.
   std::shared_ptr<const std::string> bytes;
   // kConstant, of one element: holds this number of Tape::host_values instead,
   // if not -1.

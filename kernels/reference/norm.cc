@@ -80,8 +80,9 @@ void WriteRow(const Lane& out, const SplitLane& split, const Affine& affine,
            {split.inner_strides, affine.weight_strides, affine.bias_strides});
        !at.done(); at.Next()) {
     const double x = (row[i++] - moments.mean) * moments.rstd;
-    out.Store(args, out_at + at.offset(0),
-              affine.Apply(args, x, at.offset(1), at.offset(2)));
+    const double y = affine.Apply(args, x, at.offset(1), at.offset(2));
+    // ATen adds a bias of zero, which leaves no negative one.
+    out.Store(args, out_at + at.offset(0), affine.has_bias ? y : y + 0.0);
   }
 }
 

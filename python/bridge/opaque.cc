@@ -20,6 +20,7 @@
 #include "absl/strings/strip.h"
 #include "python/bridge/random_draws.h"
 #include "python/bridge/tensors.h"
+#include "python/torch_side/tensors/torch_generators.h"
 
 namespace mica {
 namespace {
@@ -33,6 +34,7 @@ struct OpaqueParam {
   bool has_optional_elements = false;
   std::vector<bool> is_present;  // Of a list's entries.
   int num_values = 0;
+  std::optional<int64_t> generator;  // One of torch's, by number.
 };
 
 struct OpaqueState {
@@ -147,7 +149,10 @@ OpaqueParam MakeParam(const Param& param, const c10::Argument& aten,
   OpaqueParam made{.is_scalar = param.kind == ParamKind::kScalar,
                    .is_mutated = param.is_mutated,
                    .has_optional_elements = param.has_optional_elements};
-  if (const auto* refs = std::get_if<ValueRefs>(&argument)) {
+  if (type->kind() == c10::TypeKind::GeneratorType &&
+      std::holds_alternative<int64_t>(argument)) {
+    made.generator = std::get<int64_t>(argument);
+  } else if (const auto* refs = std::get_if<ValueRefs>(&argument)) {
     made.is_list = true;
     for (ValueRef ref : *refs) {
       made.is_present.push_back(ref.id != kNoValue);
@@ -179,6 +184,7 @@ class OperandReader {
   }
 
   c10::IValue Next(const OpaqueParam& param) {
+    if (param.generator.has_value()) return GeneratorOf(*param.generator);
     if (param.is_list) return NextList(param);
     if (param.num_values == 0) return param.constant;
     if (param.is_scalar) {

@@ -1,5 +1,9 @@
 // AgeMark, by the lists of the cyclic garbage collector.
 
+#include <limits>
+#include <utility>
+
+#include "python/interpreter/collector.h"
 #include "python/interpreter/interpreter.h"
 
 namespace mica {
@@ -20,27 +24,66 @@ GcHead* Prev(const GcHead* head) {
   return reinterpret_cast<GcHead*>(head->prev & ~uintptr_t{3});
 }
 
-}  // namespace
-
 // New objects join the end of the youngest generation's list, and none leaves
-// it for an older one while the collector is off.
-namespace {
+// it for an older one while the collector doesn't run.
 
-// Of all threads: as long as one is left the collector stays off.
+// Of all threads: as long as one is left the collector doesn't begin by itself.
 int num_marks = 0;
-bool was_enabled = false;
+PyObject* thresholds = nullptr;  // As they were before the first; owned.
+
+// gc.get_threshold() and gc.set_threshold(), whatever the program puts there.
+PyObject* Function(const char* name) {
+  const PyRef module = PyRef::Steal(PyImport_ImportModule("gc"));
+  return module ? PyObject_GetAttrString(module.get(), name) : nullptr;
+}
+PyObject* GetThresholds() {
+  static PyObject* get = Function("get_threshold");
+  return get == nullptr ? nullptr : PyObject_CallNoArgs(get);
+}
+void SetThresholds(PyObject* values) {
+  static PyObject* set = Function("set_threshold");
+  if (set == nullptr || values == nullptr) return PyErr_Clear();
+  const PyRef done = PyRef::Steal(PyObject_CallObject(set, values));
+  if (!done) PyErr_Clear();
+}
+
+// More objects than fit into memory.
+constexpr int kNever = std::numeric_limits<int>::max();
+
+// The collector is still on, for who asks: it only never begins.
+void HoldCollector() {
+  if (num_marks++ > 0) return;
+  const PyErrorKeeper keeper;
+  thresholds = GetThresholds();
+  if (thresholds == nullptr) return PyErr_Clear();
+  const PyRef none = PyRef::Steal(
+      Py_BuildValue("(iOO)", kNever, PyTuple_GET_ITEM(thresholds, 1),
+                    PyTuple_GET_ITEM(thresholds, 2)));
+  SetThresholds(none.get());
+}
+
+// Gives back what was, unless the program has set something else meanwhile.
+void FreeCollector() {
+  if (--num_marks > 0) return;
+  const PyErrorKeeper keeper;
+  const PyRef was = PyRef::Steal(std::exchange(thresholds, nullptr));
+  const PyRef now = PyRef::Steal(GetThresholds());
+  if (!now) return PyErr_Clear();
+  if (PyLong_AsLong(PyTuple_GET_ITEM(now.get(), 0)) != kNever) return;
+  SetThresholds(was.get());
+}
 
 }  // namespace
 
 AgeMark::AgeMark() {
-  if (num_marks++ == 0) was_enabled = PyGC_Disable() != 0;
+  HoldCollector();
   mark_ = PyRef::Steal(PyList_New(0));
   list_ = Next(HeadOf(mark_.get()));
 }
 
-AgeMark::~AgeMark() {
-  if (--num_marks == 0 && was_enabled) PyGC_Enable();
-}
+AgeMark::~AgeMark() { FreeCollector(); }
+
+void GiveThresholdsBack() { SetThresholds(thresholds); }
 
 bool AgeMark::IsDisturbed() const {
   const GcHead* mark = HeadOf(mark_.get());

@@ -112,7 +112,8 @@ PyObject* LruCacheDict(PyObject* wrapper);
 std::vector<PyObject*> LruCacheResults(PyObject* cache);
 
 // Tells objects made after it from older ones. Keeps Python's cyclic garbage
-// collector off while it lives.
+// collector from beginning while it lives, by its thresholds: gc.isenabled()
+// tells, and gc.disable() leaves, what they do without it.
 class AgeMark {
  public:
   AgeMark();

@@ -287,6 +287,7 @@ void OpcodeStream::Call(int num_args, int num_above) {
   listener_.Call(callable, args, std::exchange(keyword_names_, nullptr));
   const int place = kCallableIsFirst || below != nullptr ? 2 : 1;
   Replace(&top_[-(num_above + num_args + place)]);
+  listener_.HandOver({top_ - num_above - count, static_cast<size_t>(count)});
 }
 
 void OpcodeStream::CallSplat(bool has_keywords) {

@@ -117,6 +117,9 @@ class StreamListener {
   // What is to be called in place of what Call() was just told of; null for
   // that itself.
   virtual PyRef TakeInPlaceOfCall() { return PyRef(); }
+  // The operands that are the arguments of what Call() was just told of, in
+  // whose place others may be put.
+  virtual void HandOver(absl::Span<PyObject*> /*args*/) {}
   // The step at hand raises.
   virtual void Raised() {}
   // Whether what was told last is to raise an exception instead of being done;

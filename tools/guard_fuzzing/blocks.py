@@ -197,6 +197,37 @@ OUTER = Outer()
     "COUNT": "COUNT = itertools.count()\n",
     "KEPT": "KEPT = {1.0}\n",
     "QUEUE": "QUEUE = collections.deque([1.0], maxlen=3)\n",
+    "QUEUE2": "QUEUE2 = [1.0, 2.0]\n",
+    "cached_of": """\
+@functools.cache
+def cached_of(shape):
+    return len(shape) * 2.0
+""",
+    "Twice": """\
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, v):
+        ctx.save_for_backward(v)
+        return v * 2
+    @staticmethod
+    def backward(ctx, g):
+        return g * 3
+""",
+    "SCHED": "SCHED = torch.optim.lr_scheduler.StepLR(OPT, 2, 0.5)\n",
+    "MLP": """\
+MLP = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))
+for _p in MLP.parameters():
+    nn.init.constant_(_p, 0.5)
+""",
+    "TIED": """\
+TIED = nn.ModuleDict({"a": nn.Linear(3, 3), "b": nn.Linear(3, 3)})
+TIED["b"].weight = TIED["a"].weight
+for _p in TIED.parameters():
+    nn.init.constant_(_p, 0.25)
+TIED.forward = lambda v: TIED["b"](TIED["a"](v))
+""",
+    "GRU": "GRU = nn.GRU(1, 2)\nfor _p in GRU.parameters():\n"
+    "    nn.init.constant_(_p, 0.5)\n",
     "GEN": "GEN = items_of(1000)\nnext(GEN)\n",
     "TOLD": """\
 class Told:

@@ -130,7 +130,9 @@ class Case:
         """True if it may use a generator of random numbers."""
         text = self.source() + "".join(step.text for step in self.steps)
         return (
-            re.search(r"rand|drop|choice|seed|RNG|normal|bernoulli", text)
+            re.search(
+                r"(?i)rand|drop|choice|seed|rng|normal|bernoulli|shuffle", text
+            )
             is not None
         )
 

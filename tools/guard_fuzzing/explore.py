@@ -146,8 +146,9 @@ class Explorer:
         if trial.raised == trial.calls or not trial.report()["hits"]:
             pairs = 1
         mutator = Mutator(rng, self.process)
-        for pair in range(pairs):
-            calls = rng.choice((3, 3, 4))
+        hits, idle = 0, 0
+        for _ in range(pairs):
+            calls = rng.choice((3, 4, 4)) if pairs > 1 else 2
             style = "plain"
             if rng.random() < 0.14:
                 style = rng.choice(STYLES)
@@ -164,7 +165,9 @@ class Explorer:
             for call in range(calls):
                 yield Step("call", text if call == 0 else usual, "call", style)
             self.tally.pairs += 1
-            if pair % 4 == 3 and trial.report()["given_up"]:
+            before, hits = hits, trial.report()["hits"]
+            idle = 0 if hits > before else idle + 1
+            if idle == 2:  # Nothing is served that could be wrong.
                 return
 
     def _keep(self, case: Case, found: Difference) -> Find:

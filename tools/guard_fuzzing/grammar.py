@@ -18,6 +18,8 @@ from guard_fuzzing.holders import (
     choose_kind,
 )
 from guard_fuzzing.queries import AMBIENT, QUERIES
+from guard_fuzzing.tensors import TENSORS, TRAINING
+from guard_fuzzing.uses import BRANCHES, USES
 
 _PART = re.compile(r"\{\{|\}\}|\{(\w+)\}")
 
@@ -125,18 +127,18 @@ class Grammar:
     def _statement(self, depth: int) -> Line:
         rng, chance = self.rng, self.rng.random()
         if chance < 0.40:
-            return self._line(rng.choice(st.USES))
+            return self._line(rng.choice(USES))
         if chance < 0.64:
-            return self._line(rng.choice(st.TENSORS))
+            return self._line(rng.choice(TENSORS))
         if chance < 0.80:
             return self._line(rng.choice(st.EFFECTS))
         if chance < 0.86:
-            return self._line(rng.choice(st.TRAINING))
+            return self._line(rng.choice(TRAINING))
         if depth == 0:
             return self._line("y = y * {q}")
         inner = self._statement(depth - 1)
         if chance < 0.93:
-            branch = rng.choice(st.BRANCHES)
+            branch = rng.choice(BRANCHES)
             line = self._line(branch, e=inner.text)
         else:
             branch = rng.choice(st.WRAPPERS)

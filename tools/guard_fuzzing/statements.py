@@ -6,190 +6,6 @@
 
 from __future__ import annotations
 
-# What becomes of a number.
-USES = """\
-y = y * {q}
-y = y * {q}
-y = y * {q}
-y = y + {q}
-y = y + {q}
-y = y - float({q})
-y = torch.full_like(y, {q})
-y = y.clone(); y[..., 0] = {q}
-y = torch.where(y > {q}, y, -y)
-y = y * (2.0 if {q} else 3.0)
-y = y * (2.0 if {q} else 3.0)
-y = y + 1 if {q} else torch.relu(y)
-y = y + torch.tensor([{q}])
-y = y + torch.tensor({q}).float()
-y = y.roll(int({q}) % 3)
-y = torch.add(y, y, alpha={q})
-y = y.clamp(max={q})
-y = y[..., : 1 + int({q}) % 3]
-extra.append({q})
-extra.append({q})
-y = y / ({q} + 1)
-y = y + y.new_full((1,), {q})
-y = torch.stack([y * i for i in range(1 + int({q}) % 3)]).sum(0)
-y, v = y * {q}, {q}; y = y + v
-y = y + numpy.float32({q}).item()
-v = [{q}, 1.0]; y = y + torch.tensor(v)[0]
-v = {{'a': {q}}}; y = y * v['a']
-y = y + torch.as_tensor(float({q}))
-y = y.masked_fill(y > 1, float({q}))
-y[..., 0] = {q}
-y = torch.nn.functional.leaky_relu(y, {q})
-v = y.clone(); v.fill_({q}); y = y + v
-y = y.to(torch.float64) * {q}
-y = y ** (1 + int({q}) % 2)
-y = sum([y * k for k in ({q}, 1.0)])
-y = y * (lambda k: k + 1)({q})
-y = torch.lerp(y, y + 1, float({q}))
-y = y + torch.arange(3.0)[int({q}) % 3]""".splitlines()
-BRANCHES = [
-    "if {q}:\n    {e}\nelse:\n    y = y * 2",
-    "while int({q}) > 3:\n    y = y + 1\n    break",
-    "for _ in range(int({q}) % 4):\n    {e}",
-    "match {q}:\n    case 1 | 2.0:\n        {e}\n"
-    "    case _:\n        y = y + 3",
-    "try:\n    y = y * {q}\n    {e}\nexcept Exception as error:\n"
-    "    extra.append(type(error).__name__)",
-    "assert {q}, 'fuzz'\n{e}",
-    "if not {q}:\n    raise ValueError('fuzz')",
-]
-
-TENSORS = """\
-y = torch.relu(y)
-y = torch.tanh(y) + {t}
-y = y + {t}
-y = y * {t}
-y = {t} * y
-y = y - {t}
-y = y @ M
-y = torch.sin(y) * 2
-y = y.sum(-1, keepdim=True) + y
-y = y.reshape(-1)
-y = y.view(-1)[:3]
-y = y[..., 0:2]
-y = y.clone()
-y = torch.cat([y.flatten(), {t}.flatten()])[:3]
-y = y.t() if y.dim() == 2 else y
-y = y.flip(-1)
-y = y.cumsum(-1)
-y = y.softmax(-1)
-y = y.sort(-1).values
-y = y.topk(1).values + y
-y = torch.where(y > 0, y, {t})
-y = y.neg().abs()
-y = y.unsqueeze(0) + {t}
-y = y.mean() + y
-y = y.exp().log()
-y = y.sqrt()
-y = y / {t}
-y = F.gelu(y)
-y = F.layer_norm(y, y.shape[-1:])
-y = y.to(torch.float64).float()
-y = y.detach()
-y = y.contiguous()
-y = y.expand(2, *y.shape)[0]
-y = y.chunk(2, -1)[0]
-y = y.index_select(-1, torch.tensor([0, 0, 0]))
-y = y.max(-1, keepdim=True).values * y
-y = torch.stack([y, {t} + y]).sum(0)
-y += 1
-y *= 2
-y.add_(1)
-y.mul_({t})
-y[..., 0] = 3
-v = y.view(-1); v[0] = 7
-v = y.clone(); v.add_({t}); y = y + v
-v = y[..., :1]; y = y + v
-y = torch.add(y, {t}, alpha=2)
-y = (y.reshape(1, -1) @ y.reshape(-1, 1)).sum() + y
-y = y + torch.zeros_like(y)
-{t}.add_(1)
-{t}.mul_(0.5)
-{t}.copy_(y.detach().sum())
-{t}[..., 0] = y.detach().sum()
-with torch.no_grad(): {t}.add_(1)
-with torch.no_grad(): {t}.copy_(y.sum())
-{t}.zero_()
-torch.add({u}, 1, out={u})
-{t}.data.add_(1)
-torch._foreach_add_([{t}, {u}], 1.0)
-torch._foreach_mul_([{t}, {u}], 2.0)
-extra.append({t})
-extra.append({t} * 2)
-extra.append({t}.detach())
-extra.append(y)
-extra.append(y.view(-1))
-extra.append(y.detach())
-extra.append(y[..., 0])
-y = y + ARR.sum().item()
-ARR[0] += 1; y = y + SHARED.sum()
-SHARED.add_(1); y = y + float(ARR[0])
-y = y + torch.from_numpy(ARR)
-y = y + ARR
-y = LIN(y)
-y = LIN(y) + LIN.bias
-y = BN(y.reshape(-1, 1).expand(-1, 3)).sum(0) + y
-y = OUTER(y)
-y = F.linear(y, M)
-y = F.dropout(y, 0.5)
-y = y + torch.rand(3)
-y = y + torch.rand(1, generator=TRNG)
-y = y + torch.randn_like(y)
-y = torch.bernoulli(torch.sigmoid(y)) + y
-v = y.nonzero(); y = y + v.shape[0]
-y = y[y > 0]
-y = y + torch.tensor(y.shape).sum()
-y = y + y.size(0) + y.ndim
-y = torch.einsum("...i,i->...i", y, {t})
-y = y + {t}.T.sum()
-y = torch.complex(y, y).abs()
-with torch.no_grad(): y = y * 2
-with torch.enable_grad(): y = y * 2
-with torch.inference_mode(): y = y * 2
-with torch.autocast("cpu", dtype=torch.bfloat16): y = y + M @ M[0]
-y = torch.utils.checkpoint.checkpoint(torch.sin, y, use_reentrant=False)
-y = y - y.item() if y.numel() == 1 else y
-y = -y + ~(y > 0)
-y = (y > {t}).float() + y // 2 + y % 3
-y = y.requires_grad_() if y.is_leaf else y
-y = functools.reduce(torch.add, [y, {t}, y])
-y = torch.stack(list(map(torch.relu, [y, y]))).amax(0)
-y = [k * y for k in (1, 2) if k][-1]
-y = {{'a': y, 'b': {t}}}['a'] + 1
-y, v = (y, {t}); y = y + v
-y = y.new_tensor([1.0]) + y
-y = (y + {t}).sum().sqrt() + y""".splitlines()
-
-TRAINING = [
-    "(y * P).sum().backward()",
-    "loss = ((y.detach() * P) ** 2).sum()\nOPT.zero_grad()\nloss.backward()\n"
-    "OPT.step()\nextra.append(loss.detach())",
-    "loss = (P.sqrt() * y.detach()).sum()\nP.grad = None\nloss.backward()\n"
-    "extra.append(loss)",
-    "loss = ((P - 2).sqrt() * y.detach()).sum()\nP.grad = None\n"
-    "loss.backward()\nextra.append(loss.detach())",
-    "loss = LIN(y.detach().reshape(-1)[:1].expand(3)).sum()\n"
-    "LIN.zero_grad()\nloss.backward()",
-    "ADAM.zero_grad()\n((y.detach() - P) ** 2).sum().backward()\nADAM.step()",
-    "v, = torch.autograd.grad((P * y.detach()).sum(), [P])\ny = y + v",
-    "y = y * P",
-    "y = y * P\nextra.append((P * 2).sum())",
-    "extra.append(P.detach())",
-    "with torch.no_grad():\n    v = P.view(-1)\nextra.append(v)",
-    "with torch.no_grad():\n    P.sub_(0.5)",
-    "P.grad = None",
-    "if P.grad is not None:\n    y = y + P.grad",
-    "with torch.no_grad():\n    if P.grad is not None:\n        P -= P.grad",
-    "{t}.sum().backward()",
-    "y = y * {t}\nextra.append({t}.grad)",
-    "OPT.step()",
-    "torch.nn.utils.clip_grad_norm_([P], 1.0)",
-]
-
 # Statements that leave something behind.
 EFFECTS = """\
 {w} = {q}
@@ -274,7 +90,89 @@ OPT.param_groups[0]['lr'] *= 0.5
 globals()['LATE'] = type('Late', (Plug,), {{'gain': 2.0}})
 Abc.register(Config)
 decimal.getcontext().prec = 6
-GEN.send(None)""".splitlines()
+GEN.send(None)
+{l}.__iadd__([{q}])
+{l}.remove({l}[0])
+{l}[0:1] = [{q}, 2.0]
+{l}[-1] = y.detach()
+{l}.append({l}[0])
+{l}.append(lambda k={q}: k)
+heapq.heappush(QUEUE2, {q})
+bisect.insort(QUEUE2, {q})
+random.shuffle({l})
+{d}.__setitem__('a', {q})
+{d}['fresh'] = y.detach()
+{d}['a'], {d}['b'] = {q}, 1.0
+{d}['k'] = {d}.setdefault('k', {q})
+{d}.popitem()
+{d}.update({{'b': {q}, 'a': 1.0}})
+{d}[{q}] = 1.0
+vars({o})['k'] = {q}
+{o}.__dict__['fresh'] = {q}
+{o}.__dict__.update(fresh={q})
+object.__setattr__({o}, 'k', {q})
+{o}.k, v = {q}, 1.0
+{o}.k = {o}.k
+{o}.k = [{q}]
+{o}.k = lambda v=1.0: v
+{o}.__class__ = Child
+{o}.gain *= 2
+sys.stdout.write("fuzz %s" % {q})
+print(f"fuzz {{{q}}}", end="")
+print("fuzz", {q}, 1, sep="-", file={s})
+print("fuzz", {t}.tolist(), file={s})
+print("fuzz", list({d}.items()), file={s})
+LOG.info("fuzz %r", {o}.k)
+LOG.error("fuzz %(a)s", {{'a': {q}}})
+LOG.log(20 if {q} else 10, "fuzz")
+LOG.exception("fuzz")
+warnings.warn("fuzz %s" % len({l}), RuntimeWarning)
+warnings.warn("fuzz", stacklevel=2)
+TOLD("%s %s" % ({q}, len({l})))
+TOLD({t}.sum())
+remember(int({q}) % 3); remember(1)
+remember.cache_clear()
+remember({q})
+cached_of({t}.shape)
+CACHE.popitem(last=False)
+CACHE.setdefault('d', {q})
+TABLE[{o}] = {q}
+TABLE.pop(1, None)
+KNOWN.remove(KNOWN[0]) if KNOWN else None
+KNOWN.insert(0, {o})
+WEAK['b'] = SPECIAL
+WEAK.pop('a', None)
+globals().pop('NEW', None)
+globals()['A'] = B
+VAR.reset(VAR.set({q}))
+LOCAL.__dict__.clear()
+LIN.bias.data.fill_({q})
+LIN.register_buffer('late', y.detach())
+LIN.k = {q}
+LIN.weight = nn.Parameter(LIN.weight.detach() * 2)
+BN.momentum = 0.5
+BN.train(bool({q}))
+BN.running_mean.zero_()
+LIN.requires_grad_(bool({q}))
+MLP[0] = nn.Identity()
+MLP.train(bool({q}))
+TIED.add_module('late', nn.Identity())
+OPT.param_groups[0]['lr'] = {q}
+OPT.state[P]['k'] = {q}
+Plug.scale = double
+del Plug.fresh
+Kind.extra = {q}
+double.__defaults__ = ({q},)
+double.level = {q}
+A.scale = lambda self, v: v * 3
+setattr(A, 'level', {q})
+numpy.random.seed(3)
+NRNG.seed(int({q}))
+TRNG.manual_seed(int({q}))
+RNG.setstate(RNG.getstate())
+RNG.shuffle({l})
+GRNG.bit_generator.state = GRNG.bit_generator.state
+torch.set_grad_enabled(bool({q}))""".splitlines()
 
 # A statement around others; `{b}` is their text.
 WRAPPERS = [
@@ -296,6 +194,26 @@ WRAPPERS = [
     "if bool(y.sum() > 2):\n    {b}",
     "def part(y, k=2.0):\n    {b}\n    return y * k\n"
     "y = sum(part(y, k) for k in (1.0, 2.0))",
+    "with contextlib.ExitStack() as v:\n    v.enter_context(SCOPE)\n    {b}",
+    "with contextlib.redirect_stdout(io.StringIO()) as v:\n    {b}\n"
+    "extra.append(v.getvalue())",
+    "with torch.random.fork_rng(devices=[]):\n    {b}",
+    "with torch.autograd.graph.save_on_cpu():\n    {b}",
+    "with torch.autocast('cpu', enabled=bool({q})):\n    {b}",
+    "with warnings.catch_warnings(record=True) as v:\n"
+    "    warnings.simplefilter('always')\n    {b}\nextra.append(len(v))",
+    "with numpy.errstate(all='ignore'):\n    {b}",
+    "try:\n    {b}\n    int('fuzz')\nexcept ValueError as error:\n"
+    "    extra.append(str(error))",
+    "try:\n    {b}\nexcept (TypeError, ValueError):\n    y = y - 1\n"
+    "else:\n    y = y + 2",
+    "def part():\n    nonlocal y\n    {b}\n    yield y\n"
+    "for v in part():\n    y = v * 2",
+    "def part(f, *a, **k):\n    return f(*a, **k)\n"
+    "def inner(y):\n    {b}\n    return y\ny = part(inner, y=y)",
+    "@functools.wraps(double)\ndef part(y):\n    {b}\n    return y\n"
+    "y = part(y) * len(part.__name__)",
+    "y = (lambda y: y * 2)(y)\n{b}",
     "class Inner(A):\n    def run(self, y):\n        {b2}\n"
     "        return y\ny = Inner().run(y)",
 ]
@@ -316,6 +234,15 @@ ACTIONS = [
     "{o}.k = self.n",
     "self.seen.append(len({l}))",
     "self.seen.append(list({d}))",
+    "if self.n % 3 == 2:\n    raise ValueError(text)",
+    "{l}.clear()",
+    "{d}['a'] = self.n",
+    "{o}.fresh = text",
+    "self.seen.append(torch.is_grad_enabled())",
+    "self.seen.append(random.random())",
+    "self.seen.append(sys.exc_info()[0] is None)",
+    "A.gain = self.n",
+    "self.lines = []",
 ]
 SINK = """\
 class {n}_:
@@ -366,4 +293,46 @@ Options(y)
 y.sum().item()
 Pair(y, extra)
 [y, x]
+(y, (y * 2).sum())
+(y.sum(), y.detach().clone())
+((y * P).sum(), (P * 2).sum())
+[(y * P).exp(), (y + P).exp().sum()]
+(y * P, (y * P).view(-1)[:1])
+{t}.view(-1)
+{t}.detach()
+x.view(-1)[:2]
+x.detach()
+(lambda: y)
+(lambda k={q}: k)
+functools.partial(double, {q})
+(extra, extra)
+({t}, {t})
+y.shape
+(y.dtype, y.device)
+{{{q}, 1.0}}
+frozenset([{q}])
+slice({q}, None)
+range(int({q}) % 4)
+Config({q})
+A(y)
+Child({q})
+Slotted(y)
+types.SimpleNamespace(k=y, gain={q})
+collections.OrderedDict(b=y, a={q})
+collections.defaultdict(list, a=[y])
+collections.deque([y, {q}], maxlen=3)
+y.detach().numpy()
+y.numpy(force=True).sum()
+str({q})
+f"{{{q}}}"
+{l}
+{d}
+list({d}.items())
+type({o})
+weakref.ref(SPECIAL)
+iter([{q}])
+ValueError({q})
+(y if {q} else x)
+y.grad_fn is None
+None
 x""".splitlines()

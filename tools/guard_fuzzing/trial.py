@@ -18,6 +18,8 @@ from guard_fuzzing.worlds import (
     World,
     random_states,
     set_random_states,
+    set_thread_state,
+    thread_state,
 )
 
 
@@ -113,14 +115,15 @@ class Trial:
     ) -> Outcome:
         if before is not None:
             set_random_states(before)
-        grad_mode = torch.is_grad_enabled()
+        thread = thread_state()
         try:
             args, kwargs = world.arguments(step.text)
             args = dress(step.style, args)
         except Exception as error:
             return Outcome(error=f"arguments: {type(error).__name__}: {error}")
         outcome = world.call(fn, args, kwargs)
-        torch.set_grad_enabled(grad_mode)
+        outcome.left = thread_state()
+        set_thread_state(thread)
         try:
             outcome.result = undress(step.style, outcome.result)
         except Exception as error:
@@ -150,6 +153,8 @@ class Trial:
         twins.same(
             self.eager.out.getvalue(), self.served.out.getvalue(), "text"
         )
+        if one.left != other.left:
+            raise Difference("thread", f"eager {one.left}, mica {other.left}")
         if one.drawn is not None:
             same = torch.equal(one.drawn[0], other.drawn[0])
             same = same and one.drawn[1] == other.drawn[1]

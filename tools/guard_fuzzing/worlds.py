@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import bisect
 import collections
 import contextlib
 import contextvars
@@ -13,6 +14,7 @@ import enum
 import fractions
 import functools
 import gc
+import heapq
 import inspect
 import io
 import itertools
@@ -43,6 +45,7 @@ _MODULES: dict[str, Any] = {
     module.__name__: module
     for module in (
         abc,
+        bisect,
         collections,
         contextlib,
         contextvars,
@@ -53,7 +56,9 @@ _MODULES: dict[str, Any] = {
         fractions,
         functools,
         gc,
+        heapq,
         inspect,
+        io,
         itertools,
         logging,
         math,
@@ -73,6 +78,11 @@ _MODULES: dict[str, Any] = {
 } | {"nn": nn, "F": nn.functional, "HOME": threading.get_ident()}
 GIVEN = frozenset(_MODULES) | {"wrap", "LAST"}
 
+# With globals of each world's own, where warnings are remembered.
+_CALLER = """
+def call(fn, args, kwargs):
+    return fn(*args, **kwargs)
+"""
 _codes: dict[str, CodeType] = {}
 
 
@@ -95,12 +105,14 @@ class Outcome:
       error: The exception's type and text; empty if there was none.
       arguments: Those of the call, as it left them.
       drawn: States of the random generators afterwards.
+      left: What the call left of thread_state().
     """
 
     result: Any = None
     error: str = ""
     arguments: Any = None
     drawn: Any = None
+    left: Any = None
 
 
 class World:
@@ -113,6 +125,9 @@ class World:
 
     def __init__(self, case: Case, wrap: Callable[[Any], Any]) -> None:
         self.out = io.StringIO()
+        caller: dict[str, Any] = {"__name__": "fuzz_caller"}
+        exec(code_of(_CALLER), caller)
+        self._caller = caller["call"]
         self.warned: list[str] = []
         self.names: dict[str, Any] = dict(_MODULES)
         self.names.update(__name__="fuzz", wrap=wrap, LAST=None)
@@ -171,7 +186,7 @@ class World:
         outcome = Outcome(arguments=(args, kwargs))
         with self.speaking():
             try:
-                outcome.result = fn(*args, **kwargs)
+                outcome.result = self._caller(fn, args, kwargs)
             except Exception as error:
                 outcome.error = f"{type(error).__name__}: {error}"
         return outcome
@@ -219,3 +234,16 @@ def set_random_states(states: Any) -> None:
     random.setstate(states[1])
     kind, keys, *rest = states[2]
     numpy.random.set_state((kind, numpy.frombuffer(keys, "u4"), *rest))
+
+
+def thread_state() -> tuple[bool, int, str]:
+    """What a call may leave changed that both twins share."""
+    context = decimal.getcontext()
+    return torch.is_grad_enabled(), context.prec, context.rounding
+
+
+def set_thread_state(state: tuple[bool, int, str]) -> None:
+    """Puts what thread_state() gave back."""
+    torch.set_grad_enabled(state[0])
+    context = decimal.getcontext()
+    context.prec, context.rounding = state[1:]

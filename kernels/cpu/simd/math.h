@@ -65,16 +65,17 @@ MICA_INLINE Vf Sigmoid(Vf x) {
 }
 MICA_INLINE Vf Silu(Vf x) { return x / (Set(1.0f) + Exp(Zero() - x)); }
 
-// x times the normal distribution's cumulative function: GELU as defined.
+// x times the normal distribution's cumulative function: GELU as defined. It
+// has x's sign, a zero's too.
 MICA_INLINE Vf GeluErf(Vf x) {
   const Vf h = Set(0.5f) * x;
-  return Fma(h, Erf(x * Set(0.707106781f)), h);
+  return CopySign(Fma(h, Erf(x * Set(0.707106781f)), h), x);
 }
 // GELU's common approximation by tanh.
 MICA_INLINE Vf GeluTanh(Vf x) {
   const Vf h = Set(0.5f) * x;
   const Vf inner = x * Fma(Set(0.0356774081f), x * x, Set(0.797884561f));
-  return Fma(h, Tanh(inner), h);
+  return CopySign(Fma(h, Tanh(inner), h), x);
 }
 // A nan stays one, as in PyTorch.
 MICA_INLINE Vf Relu(Vf x) { return Max(Zero(), x); }

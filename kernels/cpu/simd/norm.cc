@@ -69,13 +69,13 @@ MICA_INLINE void NormaliseRow(const float* x, float mean, float rstd,
       [&](int64_t i) {
         Vf v = (Load(x + i) - mu) * r;
         if (kGamma) v = v * Load(gamma + i);
-        if (kBeta) v = v + Load(beta + i);
+        v = v + (kBeta ? Load(beta + i) : Zero());  // No negative zero is left.
         Store(y + i, v);
       },
       [&](int64_t i, Vm m) {
         Vf v = (Load(x + i, m) - mu) * r;
         if (kGamma) v = v * Load(gamma + i, m);
-        if (kBeta) v = v + Load(beta + i, m);
+        v = v + (kBeta ? Load(beta + i, m) : Zero());
         Store(y + i, v, m);
       });
 }

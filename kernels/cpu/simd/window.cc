@@ -209,10 +209,10 @@ void DepthwiseConvolution(const ConvolutionArgs& args) {
 // Pooling.
 
 struct MaxTap {
-  // The larger one, a nan before all: Max() gives its second argument then,
-  // so the new value stands there and a nan found before is kept.
+  // The larger one, a nan before all, and of equal ones the first: Max() gives
+  // its second argument for these and where one is a nan.
   static MICA_INLINE Vf Join(Vf a, Vf b) {
-    return Select(IsNan(a), a, Max(a, b));
+    return Select(IsNan(b), b, Max(b, a));
   }
 };
 

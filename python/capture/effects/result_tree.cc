@@ -38,6 +38,14 @@ class ResultTree::Maker {
   static PyTypeObject* TypeOf(const Node& node) {
     return AsType(node.object.get());
   }
+  // What the place of a kPlace holds, or as recorded if it is gone. Borrowed.
+  static PyObject* Now(const Node& node) {
+    PyObject* holder = node.holder.get();
+    PyObject* now = PyCell_Check(holder)
+                        ? PyCell_GET(holder)
+                        : PyDict_GetItemWithError(holder, node.key.get());
+    return now == nullptr ? node.object.get() : now;
+  }
   static PyObject* Share(PyObject* object) {
     Py_INCREF(object);
     return object;
@@ -69,7 +77,9 @@ PyObject* ResultTree::Maker::Make(int id) {
     case Kind::kInput:
       return Share(inputs_.objects[node.index]);
     case Kind::kNumber:
-      return MakeNumber(TypeOf(node), numbers_[node.index]).release();
+      return Keep(id, MakeNumber(TypeOf(node), numbers_[node.index]).release());
+    case Kind::kPlace:
+      return Share(Now(node));
     case Kind::kSame:
       return Share(made_[node.index]);
     default:

@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
+#include "python/capture/guards/held_objects.h"
 #include "python/capture/guards/input_guards.h"
 #include "python/capture/values/refusal.h"
 #include "python/interpreter/py_ref.h"
@@ -53,6 +54,7 @@ class ResultTree {
     kObject,  // A constant, or an object of the state.
     kInput,
     kNumber,
+    kPlace,  // What a place of the state held before the run.
     kSame,
     kTuple,  // And named tuples.
     kList,
@@ -64,7 +66,9 @@ class ResultTree {
   };
   struct Node {
     Kind kind = Kind::kObject;
-    PyRef object;  // kObject; else the class.
+    PyRef object;  // kObject, kPlace as recorded; else the class.
+    Kept holder;   // kPlace: a dict and its key, or a cell.
+    Kept key;
     int index = 0;
     std::vector<PyRef> keys;
     std::vector<PyRef> names;

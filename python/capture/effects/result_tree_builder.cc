@@ -1,5 +1,8 @@
 // How a ResultTree is made of what a run left.
 
+#include <optional>
+
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "python/capture/effects/result_tree.h"
 #include "python/capture/known/purity.h"
@@ -12,6 +15,12 @@ namespace mica {
 namespace {
 
 constexpr int kMaxDepth = 64;
+
+// Whether there is but one object of its value.
+bool IsShared(PyObject* constant) {
+  return PyBool_Check(constant) || constant == Py_None ||
+         (PyLong_CheckExact(constant) && SharedInt(constant).get() == constant);
+}
 
 }  // namespace
 
@@ -40,7 +49,32 @@ class ResultTree::Builder {
     }
     return 0;
   }
+  // The same object again.
+  int AddSame(int node) {
+    const int id = NewNode(Kind::kSame, nullptr);
+    tree_.nodes_[id].index = node;
+    tree_.has_same_ = true;
+    return id;
+  }
+  int AddInput(int node) {
+    const int id = NewNode(Kind::kInput, nullptr);
+    tree_.nodes_[id].index = node;
+    return id;
+  }
+  int AddPlace(PyObject* object, Kept holder, Kept key) {
+    const int id = NewNode(Kind::kPlace, object);
+    tree_.nodes_[id].holder = std::move(holder);
+    tree_.nodes_[id].key = std::move(key);
+    return id;
+  }
   int AddTensor(PyObject* tensor);
+  int AddConstant(PyObject* constant, int depth);
+  // Whether a hit finds it, or what it holds, in a place or among the
+  // arguments.
+  bool HasPlace(PyObject* constant) const;
+  // A number that varies: if nothing was computed of it, the very object that a
+  // hit finds in its place.
+  int AddVarying(HostValues::Id number, PyObject* object);
   int AddNew(PyObject* object, int depth);
   int AddTuple(PyObject* tuple, int depth);
   int AddSet(PyObject* set, int depth);
@@ -56,6 +90,10 @@ class ResultTree::Builder {
   const InputGuards& inputs_;
   std::vector<PyObject*>& tensors_;
   absl::flat_hash_map<PyObject*, int> node_of_;
+  absl::flat_hash_map<HostValues::Id, int> node_of_number_;
+  // Constants that are objects of their own: where a hit finds them.
+  std::optional<absl::flat_hash_map<PyObject*, std::pair<Kept, Kept>>> places_;
+  std::vector<PyObject*> arguments_;
   absl::flat_hash_map<int, bool> open_;  // Tuples under construction.
   Refusal refusal_;
 };
@@ -83,35 +121,22 @@ int ResultTree::Builder::Add(PyObject* object, int depth) {
   HostValues& values = watch_.values();
   const HostValues::Id number = values.Find(object);
   if (const int node = number < 0 ? -1 : values.input_node(number); node >= 0) {
-    const int id = NewNode(Kind::kInput, nullptr);
-    tree_.nodes_[id].index = node;
-    return id;
+    return AddInput(node);
   }
   if (number >= 0 && values.IsDynamic(number)) {
-    const int id =
-        NewNode(Kind::kNumber, reinterpret_cast<PyObject*>(Py_TYPE(object)));
-    tree_.nodes_[id].index = static_cast<int>(tree_.numbers_.size());
-    tree_.numbers_.push_back(number);
-    return id;
+    return AddVarying(number, object);
   }
   if (IsConstant(object) && !values.HasKnown(object)) {
     values.MarkExactDeep(object);  // It may be an address.
-    return NewNode(Kind::kObject, object);
+    return AddConstant(object, depth);
   }
-  if (number >= 0) {
-    return NewNode(Kind::kObject, values.PlainOf(object).get());
-  }
+  if (number >= 0) return AddConstant(values.PlainOf(object).get(), depth);
   if (const auto it = node_of_.find(object); it != node_of_.end()) {
     if (open_[it->second]) return Refuse("returns a tuple that holds itself");
-    const int id = NewNode(Kind::kSame, nullptr);
-    tree_.nodes_[id].index = it->second;
-    tree_.has_same_ = true;
-    return id;
+    return AddSame(it->second);
   }
   if (const int node = inputs_.FindNode(object); node >= 0) {
-    const int id = NewNode(Kind::kInput, nullptr);
-    tree_.nodes_[id].index = node;
-    return id;
+    return AddInput(node);
   }
   if (watch_.ages().IsKnownOld(object) ||
       (watch_.ages().IsOld(object) && IsImmutableType(Py_TYPE(object)))) {
@@ -119,6 +144,57 @@ int ResultTree::Builder::Add(PyObject* object, int depth) {
   }
   if (IsTensor(object)) return AddTensor(object);
   return AddNew(object, depth);
+}
+
+bool ResultTree::Builder::HasPlace(PyObject* constant) const {
+  if (IsShared(constant)) return false;
+  if (places_->contains(constant) ||
+      absl::c_linear_search(arguments_, constant)) {
+    return true;
+  }
+  if (!PyTuple_CheckExact(constant)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constant); ++i) {
+    if (HasPlace(PyTuple_GET_ITEM(constant, i))) return true;
+  }
+  return false;
+}
+
+int ResultTree::Builder::AddConstant(PyObject* constant, int depth) {
+  if (!places_.has_value()) {
+    places_ = watch_.guards().PlacesOfConstants();
+    arguments_ = inputs_.Recorded().objects;
+  }
+  if (IsShared(constant)) return NewNode(Kind::kObject, constant);
+  if (const auto it = absl::c_find(arguments_, constant);
+      it != arguments_.end()) {
+    return AddInput(static_cast<int>(it - arguments_.begin()));
+  }
+  if (const auto it = places_->find(constant); it != places_->end()) {
+    return AddPlace(constant, it->second.first, it->second.second);
+  }
+  // A tuple that the program made of what it found.
+  if (PyTuple_CheckExact(constant) && HasPlace(constant)) {
+    return AddNew(constant, depth);
+  }
+  return NewNode(Kind::kObject, constant);
+}
+
+int ResultTree::Builder::AddVarying(HostValues::Id number, PyObject* object) {
+  const HostInputs::Source& source = watch_.values().source(number);
+  if (source.dict) {
+    return AddPlace(object, watch_.guards().Hold(source.dict.get()),
+                    watch_.guards().Hold(source.key.get()));
+  }
+  if (const auto it = node_of_number_.find(number);
+      it != node_of_number_.end()) {
+    return AddSame(it->second);
+  }
+  const int id =
+      NewNode(Kind::kNumber, reinterpret_cast<PyObject*>(Py_TYPE(object)));
+  tree_.nodes_[id].index = static_cast<int>(tree_.numbers_.size());
+  tree_.numbers_.push_back(number);
+  node_of_number_[number] = id;
+  return id;
 }
 
 int ResultTree::Builder::AddNew(PyObject* object, int depth) {

@@ -44,6 +44,19 @@ PyObject* Muted(PyObject* error, PyObject* /*args*/, PyObject* /*keywords*/) {
   return nullptr;
 }
 
+// `call` is the callable, its keywords' names or None, and the arguments.
+PyObject* Fixed(PyObject* call, PyObject* /*args*/, PyObject* /*keywords*/) {
+  const auto count = static_cast<size_t>(PyTuple_GET_SIZE(call)) - 2;
+  PyObject* names = PyTuple_GET_ITEM(call, 1);
+  const bool has_names = names != Py_None;
+  const size_t num_keywords =
+      has_names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0;
+  return PyObject_Vectorcall(
+      PyTuple_GET_ITEM(call, 0),
+      reinterpret_cast<PyTupleObject*>(call)->ob_item + 2, count - num_keywords,
+      has_names ? names : nullptr);
+}
+
 }  // namespace
 
 bool Sink::RunsNoUserCode() const {
@@ -107,6 +120,26 @@ PyRef MutedCall(PyObject* error) {
       METH_VARARGS | METH_KEYWORDS, nullptr};
   return PyRef::Steal(
       PyCFunction_New(&definition, error == nullptr ? Py_None : error));
+}
+
+PyRef FixedCall(PyObject* callable, absl::Span<const PyRef> args,
+                PyObject* keyword_names) {
+  static PyMethodDef definition = {
+      "fixed", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&Fixed)),
+      METH_VARARGS | METH_KEYWORDS, nullptr};
+  const PyRef call =
+      PyRef::Steal(PyTuple_New(static_cast<Py_ssize_t>(args.size()) + 2));
+  if (!call) return PyRef();
+  const auto set = [&](Py_ssize_t i, PyObject* object) {
+    Py_INCREF(object);
+    PyTuple_SET_ITEM(call.get(), i, object);
+  };
+  set(0, callable);
+  set(1, keyword_names == nullptr ? Py_None : keyword_names);
+  for (size_t i = 0; i < args.size(); ++i) {
+    set(static_cast<Py_ssize_t>(i) + 2, args[i].get());
+  }
+  return PyRef::Steal(PyCFunction_New(&definition, call.get()));
 }
 
 }  // namespace mica

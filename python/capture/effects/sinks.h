@@ -52,6 +52,9 @@ bool IsLogsAnError(PyObject* error);
 // A callable that takes anything and gives None; or raises `error`, if that
 // isn't null.
 PyRef MutedCall(PyObject* error);
+// A callable that takes anything, and calls `callable` with `args`.
+PyRef FixedCall(PyObject* callable, absl::Span<const PyRef> args,
+                PyObject* keyword_names);
 
 }  // namespace mica
 

@@ -48,6 +48,12 @@ class ChangeFinder {
   void Look(int id) {
     const Node& node = guards_.nodes_[id];
     Change change{.node = id, .path = node.path};
+    const bool has_class = node.kind != Kind::kConstant &&
+                           node.kind != Kind::kNumber &&
+                           node.kind != Kind::kSame && node.recorded != nullptr;
+    if (has_class && Py_TYPE(node.recorded) != AsType(node.type.get())) {
+      return Refuse(node, "the class");
+    }
     switch (node.kind) {
       case Kind::kTensor:
         if (!guards_.tensors_[node.index].meta.Matches(node.recorded)) {

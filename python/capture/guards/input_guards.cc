@@ -1,6 +1,8 @@
 #include "python/capture/guards/input_guards.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
@@ -164,8 +166,9 @@ int InputGuards::Builder::Add(PyObject* object, std::string path, int depth) {
   }
   const bool is_constant = IsConstant(object);
   if (is_constant && !HoldsVarying(object, path)) {
-    const bool is_number = NumberOf(object).has_value() && !is_in_fixed_ &&
-                           varying_.contains(path);
+    const std::optional<double> number = NumberOf(object);
+    const bool is_number = number.has_value() && !std::isnan(*number) &&
+                           !is_in_fixed_ && varying_.contains(path);
     const int id = NewNode(is_number ? Kind::kNumber : Kind::kConstant, object,
                            std::move(path));
     guards_.nodes_[id].value = PyRef::Share(object);

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "python/capture/known/asked_states.h"
@@ -138,13 +139,14 @@ std::vector<std::pair<PyRef, PyRef>> ContentsOf(PyObject* dict) {
 
 // The first difference between a class's dict and its copy; true if there is
 // none. Bookkeeping of the interpreter's own doesn't count.
-bool SameClassDict(PyObject* was, PyObject* now, std::string* name,
-                   std::string* expected, std::string* got) {
+bool SameClassDict(PyObject* was, PyObject* now,
+                   absl::FunctionRef<bool(PyObject*, PyObject*)> is_same,
+                   std::string* name, std::string* expected, std::string* got) {
   Py_ssize_t position = 0;
   PyObject *key = nullptr, *value = nullptr;
   while (PyDict_Next(now, &position, &key, &value)) {
     PyObject* old = FindItem(was, key);
-    if (SameValue(old, value)) continue;
+    if (is_same(old, value)) continue;
     const std::string text = PyText(key);
     if (text == "__slotnames__" || text == "__doc__") continue;
     *name = text;
@@ -606,8 +608,8 @@ bool StateGuards::CheckBut(const Rewritten& rewritten, Miss* miss) {
 }
 
 bool StateGuards::CheckFact(Fact fact, const Rewritten& rewritten, Miss* miss) {
-  const auto is_same = [miss](const auto& facts, PyObject* now) {
-    if (SameValue(facts.value.get(), now)) return true;
+  const auto is_same = [this, miss](const auto& facts, PyObject* now) {
+    if (IsSame(facts.value.get(), now)) return true;
     return Report(miss, facts.note, DescribeValue(facts.value.get()),
                   DescribeValue(now));
   };
@@ -679,7 +681,7 @@ bool StateGuards::CheckDict(const DictFacts& facts, const Rewritten& rewritten,
   PyObject* dict = facts.dict.get();
   for (const Item& item : facts.items) {
     PyObject* now = FindItem(dict, item.key.get());
-    if (SameValue(item.value.get(), now)) continue;
+    if (IsSame(item.value.get(), now)) continue;
     if (rewritten.places.contains({dict, item.key.get()})) continue;
     return Report(miss, item.note, DescribeValue(item.value.get()),
                   DescribeValue(now));
@@ -693,12 +695,12 @@ bool StateGuards::CheckDict(const DictFacts& facts, const Rewritten& rewritten,
   }
   for (size_t i = 0; i < now.size(); ++i) {
     const auto& [key, value] = facts.contents[i];
-    if (!SameValue(key.get(), now[i].first.get())) {
+    if (!IsSame(key.get(), now[i].first.get())) {
       return Report(miss, facts.note,
                     absl::StrCat("key ", DescribeValue(key.get())),
                     absl::StrCat("key ", DescribeValue(now[i].first.get())));
     }
-    if (!SameValue(value.get(), now[i].second.get())) {
+    if (!IsSame(value.get(), now[i].second.get())) {
       GuardNote note = facts.note;
       absl::StrAppend(&note.path, "[", DescribeValue(key.get()), "]");
       return Report(miss, note, DescribeValue(value.get()),
@@ -713,7 +715,7 @@ bool StateGuards::CheckItems(const ItemsFacts& facts, Miss* miss) const {
   bool same = true;
   const size_t size = facts.items.size();
   ForEachItem(facts.container.get(), [&](PyObject* item) {
-    same = count < size && SameValue(facts.items[count].get(), item);
+    same = count < size && IsSame(facts.items[count].get(), item);
     if (!same) {
       GuardNote note = facts.note;
       absl::StrAppend(&note.path, "[", count, "]");
@@ -753,8 +755,11 @@ bool StateGuards::CheckType(TypeFacts& facts, Miss* miss) {
     const ClassFacts& known = classes_[i];
     auto* base = reinterpret_cast<PyTypeObject*>(known.type.get());
     std::string name, expected, got;
-    if (!SameClassDict(known.dict.get(), base->tp_dict, &name, &expected,
-                       &got)) {
+    const auto is_same = [this](PyObject* was, PyObject* now) {
+      return IsSame(was, now);
+    };
+    if (!SameClassDict(known.dict.get(), base->tp_dict, is_same, &name,
+                       &expected, &got)) {
       return Report(miss,
                     {absl::StrCat(TypeName(base), ".", name), facts.note.at},
                     expected, got);

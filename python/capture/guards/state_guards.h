@@ -15,6 +15,7 @@
 #include "python/capture/guards/held_objects.h"
 #include "python/capture/guards/noted_words.h"
 #include "python/capture/guards/prefetch.h"
+#include "python/capture/values/constants.h"
 #include "python/capture/values/guard_note.h"
 #include "python/capture/values/places.h"
 #include "python/interpreter/py_ref.h"
@@ -100,6 +101,14 @@ class StateGuards {
   std::vector<ArrayMemory> ArrayMemories() const;
   // One whose contents aren't what they were; "" if there is none.
   std::string ChangedArray() const;
+
+  // The program asked which object `constant` is: from now on facts about it
+  // demand that very object, not an equal one.
+  void DemandSame(PyObject* constant) { same_.insert(constant); }
+  // Where constants were found that are objects of their own (floats, texts,
+  // large ints), by object: items of dicts, and cells.
+  absl::flat_hash_map<PyObject*, std::pair<Kept, Kept>> PlacesOfConstants()
+      const;
 
   // Adds the numbers that differ from the noted ones now: items of dicts, and
   // places of which such numbers are all that differs (a tuple, a list, what a
@@ -260,6 +269,10 @@ class StateGuards {
   bool CheckFunction(const FunctionFacts& facts, Miss* miss) const;
   bool CheckArray(const ArrayFacts& facts, Miss* miss) const;
   size_t AddClass(PyTypeObject* type);
+  // Whether `now` may stand where `was` was noted.
+  bool IsSame(PyObject* was, PyObject* now) const {
+    return was == now || (!same_.contains(was) && SameValue(was, now));
+  }
   bool IsNew(PyObject* object) { return known_.insert({object, 0}).second; }
 
   // Whether instances have the dicts that they had: others of those may be
@@ -294,6 +307,7 @@ class StateGuards {
   std::vector<ArrayFacts> arrays_;
   std::vector<Tensor> tensors_;
   absl::flat_hash_map<PyObject*, int> known_;  // But for dicts and slots.
+  absl::flat_hash_set<PyObject*> same_;        // By DemandSame().
 };
 
 }  // namespace mica

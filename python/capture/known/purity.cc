@@ -207,6 +207,13 @@ std::string CallableName(PyObject* callable) {
 FunctionKind KindOfFunction(PyObject* function) {
   const auto* made = reinterpret_cast<const PyFunctionObject*>(function);
   const std::string module = PyText(made->func_module);
+  if (module == "torch._functorch.vmap" &&
+      PyText(made->func_name) == "lazy_load_decompositions") {
+    static PyObject* loaded = Interned("DECOMPOSITIONS_LOADED");
+    return PyDict_GetItem(made->func_globals, loaded) == Py_True
+               ? FunctionKind::kPlain
+               : FunctionKind::kSetsUpAnother;
+  }
   if (!absl::StartsWith(module, "torch._dynamo.")) return FunctionKind::kPlain;
   const std::string name =
       absl::StrCat(module, ".", PyText(made->func_qualname));

@@ -35,6 +35,7 @@ enum class CallKind {
   kText,            // repr, str, format.
   kVars,            // vars(x): x.__dict__.
   kSeeds,           // Makes a generator, from a seed that has to be there.
+  kGenerator,       // Reads, sets or seeds a generator of torch's.
   kLock,            // A lock's method that takes it or gives it back.
   kDraw,            // Draws from the generator it is a method of, or seeds it.
   kAsk,             // Gives a number of the world outside, and changes nothing.

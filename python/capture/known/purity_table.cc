@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "python/capture/known/purity_words.h"
 #include "python/capture/known/state_getters.h"
+#include "python/torch_side/tensors/torch_generators.h"
 
 namespace mica {
 namespace {
@@ -156,7 +157,14 @@ void AddOutside() {
     AddKind(absl::StrCat("random.Random.", name), CallKind::kDraw);
   }
   for (const auto path : kClocks) AddKind(path, CallKind::kClock);
-  AddKind("torch._C.Generator.initial_seed", CallKind::kAsk);
+  for (const char* name :
+       {"get_state", "set_state", "manual_seed", "initial_seed"}) {
+    AddKind(absl::StrCat("torch._C.Generator.", name), CallKind::kGenerator);
+  }
+  // It seeds generators of other devices, too, if there may be some.
+  if (!MayHaveDevices()) {
+    AddKind("torch.random.manual_seed", CallKind::kGenerator);
+  }
   AddKind("torch.get_num_threads", CallKind::kAsk);
   for (const auto path : kSeeded) AddKind(path, CallKind::kSeeds);
   AddKind("builtins.print", CallKind::kPrint);
@@ -205,6 +213,9 @@ const PyMethodDef* MethodDefOf(PyObject* callable) {
 }
 
 void AddKind(PyObject* callable, CallKind kind) {
+  if (PyInstanceMethod_Check(callable)) {  // pybind11's.
+    callable = PyInstanceMethod_GET_FUNCTION(callable);
+  }
   if (const PyMethodDef* method = MethodDefOf(callable)) {
     purity->functions[method] = {.kind = kind};
   } else if (Py_TYPE(callable) == &PyWrapperDescr_Type ||

@@ -73,6 +73,15 @@ inline constexpr StateGetter kStateGetters[] = {
     {"torch._C._functorch.peek_interpreter_stack", "included_keys"},
     {"torch._C._functorch.maybe_current_level", "included_keys"},
     {"torch._C._functorch.get_dynamic_layer_stack_depth", "included_keys"},
+    {"torch.autograd.Variable._execution_engine.is_checkpoint_valid", kFixed},
+    // What the program itself set, and sets back.
+    {"torch._C._functorch.get_inplace_requires_grad_allowed", kAskedAgain},
+    {"torch._C._functorch.get_single_level_autograd_function_allowed",
+     kAskedAgain},
+    {"torch._C._functorch.current_level", "included_keys"},
+    {"torch._C._autograd._saved_tensors_hooks_get_disabled_error_message",
+     kAskedAgain},
+    {"torch._C._get_graph_exec_group", kAskedAgain},
     {"torch._C._is_torch_function_enabled", "torch_function_state"},
     {"torch._C._is_torch_function_all_disabled", "torch_function_state"},
     {"torch._C._is_torch_function_mode_enabled", "function_modes"},
@@ -96,6 +105,12 @@ inline constexpr StateGetter kStateGetters[] = {
     {"sys.getrecursionlimit", kAskedAgain},
     {"sys.getswitchinterval", kAskedAgain},
     {"sys.is_finalizing", kAskedAgain},
+    // None where capture runs, or it ends the capture.
+    {"sys.getprofile", kAskedAgain},
+    // None, as calls run eagerly while there is a tracer. The watch's own isn't
+    // shown to the program.
+    {"sys.gettrace", kFixed},
+    {"gc.isenabled", kAskedAgain},
     // Of what was raised before the call: nothing, or it ends the capture.
     {"sys.exc_info", kAskedAgain},
     {"sys.exception", kAskedAgain},

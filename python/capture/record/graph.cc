@@ -18,6 +18,7 @@
 #include "python/bridge/signals.h"
 #include "python/capture/progress.h"
 #include "python/torch_side/autograd/autograd_access.h"
+#include "python/torch_side/tensors/torch_generators.h"
 
 namespace mica {
 namespace {
@@ -93,6 +94,25 @@ absl::flat_hash_set<int32_t> CountedStorages(const Tape& tape) {
   return storages;
 }
 
+// The generators whose states its calls read or change, each once.
+std::vector<int64_t> GeneratorsOf(const Tape& tape) {
+  std::vector<int64_t> numbers;
+  const auto add = [&](int64_t number) {
+    if (!absl::c_linear_search(numbers, number)) numbers.push_back(number);
+  };
+  for (const TapeCall& call : tape.calls) {
+    if (!call.is_nondeterministic_seeded) continue;
+    int64_t drawn_from = kDefaultGenerator;
+    for (size_t i = 0; i < call.args.size(); ++i) {
+      const auto* number = std::get_if<int64_t>(&call.args[i]);
+      if (number == nullptr || call.arg_names[i] != "generator") continue;
+      drawn_from = *number;
+    }
+    add(drawn_from);
+  }
+  return numbers;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Graph>> Graph::Build(
@@ -101,9 +121,7 @@ absl::StatusOr<std::unique_ptr<Graph>> Graph::Build(
   std::unique_ptr<Graph> graph(new Graph);
   graph->tape_ = tape;
   graph->frozen_ = options.frozen;
-  graph->is_random_ = std::any_of(
-      tape.calls.begin(), tape.calls.end(),
-      [](const TapeCall& call) { return call.is_nondeterministic_seeded; });
+  graph->generators_ = GeneratorsOf(tape);
   graph->has_dynamic_sizes_ = std::any_of(
       tape.calls.begin(), tape.calls.end(),
       [](const TapeCall& call) { return call.has_dynamic_output_shape; });

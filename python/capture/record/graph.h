@@ -186,8 +186,8 @@ class Graph {
   std::shared_ptr<const Program> program_;
   std::shared_ptr<const Plan> plan_;
   bool frozen_ = false;
-  PyRef runner_;            // A backend's; null if this class runs the Program.
-  bool is_random_ = false;  // Draws from torch's generator.
+  PyRef runner_;  // A backend's; null if this class runs the Program.
+  std::vector<int64_t> generators_;  // Torch's, by number, that it draws from.
   // A run may be discarded, as one whose host reads differ.
   bool has_dynamic_sizes_ = false;
   std::shared_ptr<const Binding> binding_;

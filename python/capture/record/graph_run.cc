@@ -11,6 +11,7 @@
 #include "python/bridge/signals.h"
 #include "python/capture/record/graph.h"
 #include "python/torch_side/autograd/autograd_access.h"
+#include "python/torch_side/tensors/torch_generators.h"
 
 namespace mica {
 namespace {
@@ -218,8 +219,8 @@ absl::Status Graph::Run(absl::Span<PyObject* const> inputs,
   MICA_RETURN_IF_ERROR(PlaceOutputs(lenders, job, &outputs, &lent));
   // A run that is discarded, since a number that the program reads differs or
   // a kernel failed, is followed by an eager one: that draws the same numbers.
-  std::optional<RandomState> random;
-  if (is_random_) random.emplace();
+  std::optional<TorchGeneratorStates> random;
+  if (!generators_.empty()) random.emplace(generators_);
   std::vector<std::shared_ptr<void>> held;
   const auto hold = [&] {
     for (PyObject* input : inputs) held.push_back(HoldMemory(input));

@@ -94,6 +94,10 @@ bool LaterPass::AddResult(int index, absl::Span<PyObject* const> results) {
     return true;
   }
   PyObject* base = relation->base.get();
+  if (RequiresGrad(result) && !is_made_by_operator && !RequiresGrad(base)) {
+    live_.push_back(index);  // A leaf that the program made.
+    return true;
+  }
   if (is_made_by_operator && !RequiresGrad(base)) return false;
   const bool is_known = absl::c_linear_search(sharers, base);
   if (!is_known && !RequiresGrad(base) && !run_.recorder.HasWritten(base)) {
@@ -154,6 +158,10 @@ bool LaterPass::Trace(std::vector<PyObject*>* results, Refusal* refusal) {
     return Refuse(why, refusal);
   }
   if (live_.empty()) return true;
+  if (const Refusal& hooks = run_.watch.tensors().saved_tensor_hooks()) {
+    *refusal = hooks;
+    return false;
+  }
   std::vector<PyObject*> live;
   for (const int index : live_) live.push_back((*results)[index]);
   std::string why;

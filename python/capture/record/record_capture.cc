@@ -91,7 +91,7 @@ class NumbersPutBack {
  public:
   // All outlive this.
   NumbersPutBack(Observation& run, const InputGuards& inputs,
-                 absl::Span<const StatePlace> slots, const PyRef& result)
+                 absl::Span<const StatePlace> slots, PyRef& result)
       : run_(run), slots_(slots), result_(result) {
     inputs.ForEachOwn(
         [this](PyObject* own, PyObject* original) { own_.Add(own, original); });
@@ -110,6 +110,13 @@ class NumbersPutBack {
     for (const auto& [container, before] : run_.watch.containers().changed()) {
       own_.PutBackIn(container);
     }
+    // Where it was stored in ways that no record repeats.
+    ObjectAges& ages = run_.watch.ages();
+    for (PyObject* object : ages.OldObjects()) {
+      own_.PutBackInOld(object, [&ages](PyObject* held) {
+        return !ages.IsInput(held) && !ages.IsOld(held);
+      });
+    }
     PutBackInResult();
   }
 
@@ -126,6 +133,7 @@ class NumbersPutBack {
   }
   // Or in the exception that it raised.
   void PutBackInResult() {
+    if (result_) result_ = PyRef::Share(own_.OriginalOf(result_.get()));
     own_.PutBackIn(result_.get());
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
     PyErr_Fetch(&type, &value, &trace);
@@ -135,7 +143,7 @@ class NumbersPutBack {
 
   Observation& run_;
   const absl::Span<const StatePlace> slots_;
-  const PyRef& result_;
+  PyRef& result_;
   OwnNumbers own_;
   std::vector<PyRef> arguments_;
 };

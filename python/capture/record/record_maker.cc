@@ -128,6 +128,8 @@ void RecordMaker::GuardIdentity() {
   for (PyObject* object : run_.watch.ages().state_inputs()) inputs.Pin(object);
   const IdentityWatch& identity = run_.watch.identity();
   for (const auto& [a, b] : identity.compared_constants()) {
+    run_.watch.guards().DemandSame(a.get());
+    run_.watch.guards().DemandSame(b.get());
     if (a.get() == b.get()) {
       inputs.PinConstant(a.get());
     } else {

@@ -89,8 +89,10 @@ PyObject* Compiled::RaiseUnserved(const std::string& why) const {
 
 PyObject* Compiled::Call(const CallArgs& args) {
   unserved_.clear();
-  // Inside another capture: that one sees what happens here.
-  if (options_.disabled || IsCapturing() || IsDisabled()) {
+  // Inside another capture: that one sees what happens here. A tracer is to be
+  // told of each call.
+  if (options_.disabled || IsCapturing() || IsDisabled() ||
+      IsForeignTracerActive()) {
     return CallEagerly(args);
   }
   const TraceSpan span("call", "call ", IsTracing() ? title() : "");

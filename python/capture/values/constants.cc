@@ -1,5 +1,6 @@
 #include "python/capture/values/constants.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "absl/strings/match.h"
@@ -114,7 +115,9 @@ bool SameValue(PyObject* was, PyObject* now) {
     return equal == 1;
   }
   if (type == &PyFloat_Type) {
-    return SameDouble(PyFloat_AS_DOUBLE(was), PyFloat_AS_DOUBLE(now));
+    // Whether a NaN is in a list follows from which object it is.
+    return !std::isnan(PyFloat_AS_DOUBLE(was)) &&
+           SameDouble(PyFloat_AS_DOUBLE(was), PyFloat_AS_DOUBLE(now));
   }
   if (type == &PyComplex_Type) {
     return SameDouble(PyComplex_RealAsDouble(was),

@@ -75,6 +75,50 @@ void OwnNumbers::PutBackIn(PyObject* root) {
   }
 }
 
+void OwnNumbers::PutBackInOld(PyObject* object,
+                              absl::FunctionRef<bool(PyObject*)> is_new) {
+  if (empty() || !PyObject_IS_GC(object) || seen_.contains(object)) return;
+  const PyErrorKeeper keeper;
+  if (PyType_Check(object)) {
+    PutBackInType(AsType(object));
+    PyErr_Clear();
+    return;
+  }
+  if (PyContextVar_CheckExact(object)) return PutBackInVariable(object);
+  if (!IsEntered(object)) return;
+  std::vector<PyRef> held;
+  for (PyObject* one : HeldBy(object)) held.push_back(PyRef::Share(one));
+  for (const PyRef& one : held) {
+    if (IsOwn(one.get())) PutBackAt(object);
+    if (IsEntered(one.get()) && is_new(one.get())) PutBackIn(one.get());
+  }
+}
+
+void OwnNumbers::PutBackInVariable(PyObject* variable) {
+  PyObject* found = nullptr;
+  if (PyContextVar_Get(variable, nullptr, &found) != 0) PyErr_Clear();
+  const PyRef value = PyRef::Steal(found);
+  if (!value) return;
+  if (!IsOwn(value.get())) return PutBackIn(value.get());
+  PyRef::Steal(PyContextVar_Set(variable, OriginalOf(value.get())));
+  PyErr_Clear();
+}
+
+void OwnNumbers::PutBackInType(PyTypeObject* type) {
+  if (!IsPythonClass(type)) return;
+  std::vector<std::pair<PyRef, PyRef>> values;
+  Py_ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (PyDict_Next(type->tp_dict, &position, &key, &value)) {
+    if (!IsOwn(value)) continue;
+    values.emplace_back(PyRef::Share(key), PyRef::Share(OriginalOf(value)));
+  }
+  for (const auto& [name, original] : values) {
+    PyType_Type.tp_setattro(reinterpret_cast<PyObject*>(type), name.get(),
+                            original.get());
+  }
+}
+
 void OwnNumbers::PutBackAt(PyObject* holder) {
   if (PyTuple_Check(holder)) PutBackInTuple(holder);
   if (PyDict_Check(holder)) PutBackInDict(holder);

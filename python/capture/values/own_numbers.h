@@ -26,6 +26,10 @@ class OwnNumbers {
   // Replaces what is ours in all that `root` leads to: containers, attributes,
   // variables of closures. Keeps a Python error that is set.
   void PutBackIn(PyObject* root);
+  // The same, but of an object that was there before the run: in what it holds
+  // itself, and in all that what is new of that leads to.
+  void PutBackInOld(PyObject* object,
+                    absl::FunctionRef<bool(PyObject*)> is_new);
 
  private:
   bool IsOwn(PyObject* object) const { return originals_.contains(object); }
@@ -34,6 +38,8 @@ class OwnNumbers {
   void PutBackInSet(PyObject* set);
   void PutBackInSequence(PyObject* sequence);
   void PutBackInTuple(PyObject* tuple);
+  void PutBackInType(PyTypeObject* type);
+  void PutBackInVariable(PyObject* variable);  // A ContextVar.
   void PutBackInSlots(PyObject* object);
 
   absl::flat_hash_map<PyObject*, PyRef> originals_;

@@ -59,6 +59,9 @@ void AnnotatedCalls::Call(const CallAnnotation& known, PyObject* callable,
   if (known.kind == CallKind::kLog) {
     return messages_.Log(callable, args, keyword_names);
   }
+  if (known.kind == CallKind::kGenerator) {
+    return generators_.Call(callable, args, keyword_names);
+  }
   if (known.kind == CallKind::kHost) {
     return host_calls_.Call(callable, args, keyword_names,
                             HostCallWatch::SinkInC(callable, args));

@@ -6,6 +6,7 @@
 #include "absl/types/span.h"
 #include "python/capture/known/purity.h"
 #include "python/capture/watch/draw_watch.h"
+#include "python/capture/watch/generator_watch.h"
 #include "python/capture/watch/host_call_watch.h"
 #include "python/capture/watch/message_watch.h"
 #include "python/capture/watch/object_watch.h"
@@ -22,6 +23,7 @@ class AnnotatedCalls final : public WatchPart {
     TensorWatch& tensors;
     HostCallWatch& host_calls;
     DrawWatch& draws;
+    GeneratorWatch& generators;
     MessageWatch& messages;
   };
   AnnotatedCalls(WatchGround& ground, const Parts& parts)
@@ -30,6 +32,7 @@ class AnnotatedCalls final : public WatchPart {
         tensors_(parts.tensors),
         host_calls_(parts.host_calls),
         draws_(parts.draws),
+        generators_(parts.generators),
         messages_(parts.messages) {}
 
   // `args` begin with what `callable` is bound to. `known` outlives the step.
@@ -45,6 +48,7 @@ class AnnotatedCalls final : public WatchPart {
   TensorWatch& tensors_;
   HostCallWatch& host_calls_;
   DrawWatch& draws_;
+  GeneratorWatch& generators_;
   MessageWatch& messages_;
 };
 

@@ -100,7 +100,11 @@ void AttributeWatch::TakeFromArray(PyObject* owner, PyObject* name) {
 
 void AttributeWatch::ReadOfFunction(PyObject* owner, PyObject* name) {
   if (!IsOld(owner)) return;
-  objects_.EnterFunction(owner);
+  if (FindAnnotation(owner) == nullptr) {
+    objects_.EnterFunction(owner);
+  } else {
+    guards_.AddFunction(owner, NoteOf(PathOf(owner)));
+  }
   const auto* function = reinterpret_cast<PyFunctionObject*>(owner);
   MarkOld(function->func_globals, absl::StrCat(PathOf(owner), ".__globals__"));
   MarkOld(function->func_closure, absl::StrCat(PathOf(owner), ".__closure__"));

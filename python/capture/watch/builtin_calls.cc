@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/reference/host_arithmetic.h"
+#include "python/capture/effects/sinks.h"
 #include "python/capture/values/constants.h"
 #include "python/capture/watch/call_facts.h"
 #include "python/interpreter/interpreter.h"
@@ -120,7 +121,7 @@ bool BuiltinCalls::CallOnValues(const BuiltinCall& call) {
       TakeAddress(call);
       return true;
     case CallKind::kText:
-      for (PyObject* arg : all) parts_.objects.Format(arg);
+      parts_.texts.Make(call.callable, all, call.keyword_names);
       return true;
     case CallKind::kNew:
       New(call);
@@ -134,8 +135,16 @@ bool BuiltinCalls::CallOnState(const BuiltinCall& call) {
   const absl::Span<PyObject* const> all = call.all;
   static PyObject* dict = Interned("__dict__");
   switch (call.kind) {
-    case CallKind::kReadsState:
     case CallKind::kSetsState:
+      if (absl::EndsWith(CallableName(call.callable),
+                         "._push_saved_tensors_default_hooks")) {
+        parts_.tensors.NoteSavedTensorHooks();
+      }
+      return true;
+    case CallKind::kReadsState:
+      if (CallableName(call.callable) == "sys.gettrace") {
+        step_.in_place_of_call = MutedCall(nullptr);
+      }
       return true;
     case CallKind::kAsksAgain:
       AskAgain(call);
@@ -186,6 +195,7 @@ bool BuiltinCalls::CallOutside(const BuiltinCall& call) {
     case CallKind::kDraw:
     case CallKind::kAsk:
     case CallKind::kClock:
+    case CallKind::kGenerator:
       parts_.annotated.Call(*call.known, call.callable, call.all,
                             call.keyword_names);
       return true;
@@ -227,7 +237,12 @@ void BuiltinCalls::CallPure(const BuiltinCall& call) {
        parts_.items.KeepsAddress(call.callable, all))) {
     return;
   }
-  parts_.attributes.TouchArgs(all);
+  step_.makes_new =
+      absl::EndsWith(CallableName(call.callable), "_make_saved_tensor");
+  if (!HandsOnArguments(call.callable)) return parts_.attributes.TouchArgs(all);
+  for (PyObject* arg : all) {
+    if (values_.Find(arg) < 0) parts_.objects.Touch(arg, kDeep);
+  }
 }
 
 void BuiltinCalls::Move(const BuiltinCall& call) {

@@ -10,6 +10,7 @@
 #include "python/capture/watch/attribute_watch.h"
 #include "python/capture/watch/item_watch.h"
 #include "python/capture/watch/number_functions.h"
+#include "python/capture/watch/text_watch.h"
 #include "python/capture/watch/watch_part.h"
 
 namespace mica {
@@ -27,6 +28,7 @@ class BuiltinCalls final : public WatchPart {
     TensorWatch& tensors;
     AttributeWatch& attributes;
     ItemWatch& items;
+    TextWatch& texts;
     HostCallWatch& host_calls;
     MessageWatch& messages;
     AnnotatedCalls& annotated;

@@ -36,6 +36,21 @@ bool IsNumpyCall(PyObject* callable, absl::Span<PyObject* const> args) {
          absl::StartsWith(PyText(module), "numpy");
 }
 
+bool ForgetsItem(PyObject* callback) {
+  if (!PyFunction_Check(callback)) return false;
+  const auto* function = reinterpret_cast<PyFunctionObject*>(callback);
+  const std::string module = PyText(function->func_module);
+  return module == "weakref" || module == "_weakrefset";
+}
+
+bool HandsOnArguments(PyObject* callable) {
+  // autograd.Function's apply, bound to its class.
+  return PyCFunction_Check(callable) &&
+         PyCFunction_GET_SELF(callable) != nullptr &&
+         PyType_Check(PyCFunction_GET_SELF(callable)) &&
+         absl::EndsWith(CallableName(callable), ".apply");
+}
+
 bool AsksIdentity(PyObject* callable) {
   const std::string name = CallableName(callable);
   return name == "_operator.is_" || name == "_operator.is_not";
@@ -56,6 +71,7 @@ bool FollowsNumbers(CallKind kind) {
     case CallKind::kOperator:
     case CallKind::kMakesTensor:
     case CallKind::kDraw:
+    case CallKind::kGenerator:
     case CallKind::kAsk:
     case CallKind::kPrint:
     case CallKind::kLog:

@@ -15,6 +15,10 @@ bool ChangesContainer(PyObject* callable, PyObject* container);
 bool IsNumpyCall(PyObject* callable, absl::Span<PyObject* const> args);
 // operator.is_ and its contrary.
 bool AsksIdentity(PyObject* callable);
+// What a weak dict or set calls when what is in it dies.
+bool ForgetsItem(PyObject* callback);
+// Whether code in C hands its arguments on to code in Python as they are.
+bool HandsOnArguments(PyObject* callable);
 // True for calls of whose arguments BuiltinCalls itself says which numbers are
 // followed: those are handed on, computed with, passed to an operator, or
 // looked at for their types. All other calls make the numbers that they get

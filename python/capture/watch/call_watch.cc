@@ -13,6 +13,7 @@
 #include "python/capture/watch/object_kinds.h"
 #include "python/interpreter/interpreter.h"
 #include "python/torch_side/tensors/tensor_access.h"
+#include "python/torch_side/tensors/torch_generators.h"
 
 namespace mica {
 
@@ -149,6 +150,7 @@ void CallWatch::CallType(PyTypeObject* type, absl::Span<PyObject* const> args) {
   }
   PyTypeObject* base = SolidBase(type);
   if (IsTensorConstructor(type)) return parts_.tensors.Make(args);
+  if (IsTorchGeneratorType(type)) return parts_.generators.Make(type, args);
   if (type == &PyUnicode_Type) {
     for (PyObject* arg : args) parts_.objects.Format(arg);
     return;
@@ -171,7 +173,8 @@ void CallWatch::CallType(PyTypeObject* type, absl::Span<PyObject* const> args) {
   }
   step_.makes_iterator = true;
   // What calls a function when its object dies isn't followed.
-  if (base == &_PyWeakref_RefType && args.size() != 1) {
+  if (base == &_PyWeakref_RefType && args.size() != 1 &&
+      !(args.size() == 2 && !IsOld(args[0]) && ForgetsItem(args[1]))) {
     return RefuseCall(callable);
   }
   if (IsMovingType(base)) {

@@ -8,6 +8,7 @@
 #include "python/capture/watch/attribute_watch.h"
 #include "python/capture/watch/builtin_calls.h"
 #include "python/capture/watch/cache_uses.h"
+#include "python/capture/watch/generator_watch.h"
 #include "python/capture/watch/number_functions.h"
 #include "python/capture/watch/watch_part.h"
 
@@ -27,6 +28,7 @@ class CallWatch final : public WatchPart {
     TensorWatch& tensors;
     AttributeWatch& attributes;
     HostCallWatch& host_calls;
+    GeneratorWatch& generators;
     AnnotatedCalls& annotated;
     BuiltinCalls& builtins;
   };

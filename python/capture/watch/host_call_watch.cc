@@ -17,6 +17,7 @@ namespace mica {
 
 void HostCallWatch::EndStep(PyObject* result) {
   if (!std::exchange(is_calling_, false)) return;
+  TakeNumbersBack();
   recorder_.Mute(/*begins=*/false);
   if (step_.annotated != nullptr && result != Py_None) {
     Refuse("uses what a call into the world outside returns",
@@ -42,7 +43,9 @@ void HostCallWatch::AddCached(PyObject* wrapper,
                                    .note = NoteOf(path),
                                    .sink = {.kind = Sink::Kind::kCache},
                                    .is_last = last_calls_.has_begun()});
-  for (PyObject* arg : args) call.args.push_back(PyRef::Share(arg));
+  // The cache keeps what eager would have passed.
+  for (PyObject* arg : args) call.args.push_back(values_.PlainOf(arg));
+  step_.in_place_of_call = FixedCall(wrapper, call.args, keyword_names);
 }
 
 void HostCallWatch::Add(PyObject* callable, absl::Span<PyObject* const> args,
@@ -59,18 +62,68 @@ void HostCallWatch::Add(PyObject* callable, absl::Span<PyObject* const> args,
   for (PyObject* arg : args) {
     if (IsTensor(arg)) {
       AddTensorArgument(arg, &call);
-    } else if (values_.Find(arg) >= 0) {
+    } else if (values_.Find(arg) >= 0 ||
+               (IsConstant(arg) && call.sink.kind == Sink::Kind::kUnknown)) {
+      // Of a constant, the user may ask which object it is.
+      if (values_.Find(arg) < 0) values_.MarkExactDeep(arg);
       AddArgument(PyRef::Share(arg), PyRef(), -1, &call);
     } else {
       values_.MarkExactDeep(arg);
       call.args.push_back(PyRef::Share(arg));
     }
   }
+  PassPlain(callable, args, keyword_names);
   const bool begins_last = call.is_last && !last_calls_.has_begun();
   calls_.push_back(std::move(call));
   is_calling_ = true;
   recorder_.Mute(/*begins=*/true);
+  if (calls_.back().is_last) LendNumbers();
   if (begins_last) last_calls_.Begin(std::move(title));
+}
+
+void HostCallWatch::PassPlain(PyObject* callable,
+                              absl::Span<PyObject* const> args,
+                              PyObject* keyword_names) {
+  std::vector<PyRef> plain;
+  bool has_own = false;
+  for (PyObject* arg : args) {
+    plain.push_back(values_.PlainOf(arg));
+    has_own |= plain.back().get() != arg;
+  }
+  if (has_own && !step_.in_place_of_call) {
+    step_.in_place_of_call = FixedCall(callable, plain, keyword_names);
+  }
+}
+
+void HostCallWatch::LendNumbers() {
+  std::vector<StatePlace> places(values_.places().begin(),
+                                 values_.places().end());
+  const std::vector<StatePlace> others = written_.AllPlaces();
+  places.insert(places.end(), others.begin(), others.end());
+  for (StatePlace& place : places) {
+    PyRef number = PyRef::Share(place.Find());
+    PyRef plain = number ? values_.PlainOf(number.get()) : PyRef();
+    if (plain.get() == number.get()) continue;
+    if (!place.Set(plain.get())) PyErr_Clear();
+    lent_.push_back({std::move(place), std::move(number), std::move(plain)});
+  }
+}
+
+// But for those that the code has set.
+void HostCallWatch::TakeNumbersBack() {
+  const PyErrorKeeper keeper;
+  for (const Lent& lent : lent_) {
+    if (lent.place.Find() != lent.plain.get()) continue;
+    if (!lent.place.Set(lent.number.get())) PyErr_Clear();
+  }
+  lent_.clear();
+}
+
+void HostCallWatch::HandOver(absl::Span<PyObject*> args) {
+  if (!is_calling_ || !calls_.back().is_last) return;
+  for (PyObject*& arg : args) {
+    if (arg != nullptr) Py_SETREF(arg, values_.PlainOf(arg).release());
+  }
 }
 
 void HostCallWatch::AddArgument(PyRef argument, PyRef shown, int64_t version,
@@ -104,7 +157,7 @@ void HostCallWatch::Mute() {
   if (!muted_.has_value() || calls_.size() > muted_->num_made) return;
   const bool raises = calls_.size() == muted_->num_made;
   if (raises && !muted_->error) return;  // It is made.
-  in_place_of_call_ = MutedCall(raises ? muted_->error.get() : nullptr);
+  step_.in_place_of_call = MutedCall(raises ? muted_->error.get() : nullptr);
 }
 
 std::string HostCallWatch::ChangedArgument() const {

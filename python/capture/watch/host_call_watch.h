@@ -50,8 +50,8 @@ class HostCallWatch final : public WatchPart {
   }
   // True if the step at hand makes such a call.
   bool is_in_step() const { return calls_.size() != num_before_step_; }
-  // What is to be called in its place; null for that itself.
-  PyRef TakeInPlaceOfCall() { return std::move(in_place_of_call_); }
+  // The step at hand is about to pass `args`.
+  void HandOver(absl::Span<PyObject*> args);
 
   // Any call that is known to be one. `args` begin with what `callable` is
   // bound to.
@@ -102,6 +102,13 @@ class HostCallWatch final : public WatchPart {
   bool MayShow(PyObject* object);
   // Has the call at hand not made, if SetMuted() said so.
   void Mute();
+  // Whoever is told keeps the objects that eager would have passed.
+  void PassPlain(PyObject* callable, absl::Span<PyObject* const> args,
+                 PyObject* keyword_names);
+  // Code of the user's is about to find numbers that are followed: each of
+  // their places has the program's own until TakeNumbersBack().
+  void LendNumbers();
+  void TakeNumbersBack();
 
   LastCalls& last_calls_;
   const ContainerChanges& containers_;
@@ -125,7 +132,12 @@ class HostCallWatch final : public WatchPart {
     PyRef error;
   };
   std::optional<Muted> muted_;
-  PyRef in_place_of_call_;
+  struct Lent {
+    StatePlace place;
+    PyRef number;
+    PyRef plain;
+  };
+  std::vector<Lent> lent_;
 };
 
 }  // namespace mica

@@ -156,6 +156,8 @@ bool NumberFunctions::Contains(PyObject* container, PyObject* item) {
     return false;
   }
   objects_.Touch(container);
+  // A NaN would be found by its identity.
+  numbers_.Compare(Order::kEqual, item, item);
   for (PyObject* other : ItemsOrKeys(container)) {
     if (!NumberOf(other).has_value()) continue;
     numbers_.Compare(Order::kEqual, item, other);

@@ -57,6 +57,10 @@ class ObjectAges {
   }
   // All tensors that the program found in its state, used or not.
   const std::vector<PyRef>& state_tensors() const { return state_tensors_; }
+  // What the run reached that was there before it.
+  std::vector<PyObject*> OldObjects() const {
+    return {old_.begin(), old_.end()};
+  }
   // Lists, dicts, sets and objects of Python's classes that are older than the
   // run and were reached otherwise than as arguments.
   absl::flat_hash_set<PyObject*> OldContainers() const;

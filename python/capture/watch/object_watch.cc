@@ -8,6 +8,7 @@
 #include "python/capture/values/numbers.h"
 #include "python/capture/watch/object_kinds.h"
 #include "python/torch_side/tensors/tensor_access.h"
+#include "python/torch_side/tensors/torch_generators.h"
 
 namespace mica {
 namespace {
@@ -172,6 +173,8 @@ void ObjectWatch::TouchInstance(PyObject* object) {
   // torch's own classes (the profiler's marks): an operator that looks into
   // one is refused by the recorder.
   if (absl::string_view(TypeName(base)) == "torch.ScriptObject") return;
+  // Its state is read and written where operators draw from it.
+  if (IsTorchGenerator(object)) return;
   Refuse(
       absl::StrCat("uses ", PathOf(object), ", a ", TypeName(Py_TYPE(object)),
                    " made before the call, whose state no guard can cover"),

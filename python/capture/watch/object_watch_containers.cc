@@ -31,7 +31,10 @@ void ObjectWatch::LookInto(PyObject* object, int depth) {
   identity_.Identify(object);
   const bool gives_items = GivesItems(object) && !IsOld(object);
   // It says itself what it is equal to.
-  if (!gives_items && !IsContainer(object)) return TouchClassOf(object);
+  if (!gives_items && !IsContainer(object)) {
+    TouchType(Py_TYPE(object));
+    return TouchClassOf(object);
+  }
   if (depth > kMaxDepth) return Refuse("nests containers too deeply");
   if (!gives_items) TouchContainer(object, kShallow);
   // What has been hashed was looked at then, and holds no such containers.

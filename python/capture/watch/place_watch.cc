@@ -1,5 +1,7 @@
 #include "python/capture/watch/place_watch.h"
 
+#include <cmath>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -83,7 +85,10 @@ void PlaceWatch::UseItem(PyObject* dict, PyObject* key, const std::string& path,
 void PlaceWatch::AddItem(PyObject* dict, PyObject* key, GuardNote note) {
   if (written_.IsVarying(dict, key)) {
     PyObject* value = PyDict_GetItemWithError(dict, key);
-    if (value != nullptr && NumberOf(value).has_value()) {
+    const std::optional<double> known =
+        value == nullptr ? std::nullopt : NumberOf(value);
+    // Which object a NaN is tells whether it is in a list.
+    if (known.has_value() && !std::isnan(*known)) {
       if (values_.HasItem(dict, key)) return;
       // It is followed by its identity: no other place may hold this object.
       const PyRef original = PyRef::Share(value);

@@ -27,14 +27,17 @@ StateWatch::StateWatch(PyFrameObject* caller)
                        places_}),
       host_calls_(ground_, {last_calls_, containers_, written_, objects_}),
       draws_(ground_, objects_, host_calls_),
+      generators_(ground_, objects_, numbers_),
       messages_(ground_, {containers_, written_, objects_, host_calls_}),
-      annotated_(ground_, {objects_, tensors_, host_calls_, draws_, messages_}),
+      texts_(ground_, objects_, attributes_, items_),
+      annotated_(ground_, {objects_, tensors_, host_calls_, draws_, generators_,
+                           messages_}),
       builtins_(ground_, {containers_, identity_, arrays_, objects_, numbers_,
-                          functions_, tensors_, attributes_, items_,
+                          functions_, tensors_, attributes_, items_, texts_,
                           host_calls_, messages_, annotated_}),
-      calls_(ground_,
-             {caches_, identity_, arrays_, objects_, numbers_, functions_,
-              tensors_, attributes_, host_calls_, annotated_, builtins_}) {}
+      calls_(ground_, {caches_, identity_, arrays_, objects_, numbers_,
+                       functions_, tensors_, attributes_, host_calls_,
+                       generators_, annotated_, builtins_}) {}
 
 void StateWatch::BeginStep() {
   ground_.step = WatchStep();
@@ -50,6 +53,7 @@ void StateWatch::EndStep(PyObject** top, bool entered) {
   identity_.EndStep(result());
   arrays_.EndStep(result());
   PyObject* given = result();
+  if (ground_.step.makes_new && given != nullptr) ages().PinYoung(given);
   if (ground_.step.makes_iterator && given != nullptr &&
       !PyObject_IS_GC(given) && PyIter_Check(given)) {
     ages().AddYoung(given);  // Of a range.

@@ -16,6 +16,7 @@
 #include "python/capture/watch/call_watch.h"
 #include "python/capture/watch/container_changes.h"
 #include "python/capture/watch/draw_watch.h"
+#include "python/capture/watch/generator_watch.h"
 #include "python/capture/watch/host_call_watch.h"
 #include "python/capture/watch/identity_watch.h"
 #include "python/capture/watch/item_watch.h"
@@ -27,6 +28,7 @@
 #include "python/capture/watch/object_watch.h"
 #include "python/capture/watch/place_watch.h"
 #include "python/capture/watch/tensor_watch.h"
+#include "python/capture/watch/text_watch.h"
 #include "python/capture/watch/watch_part.h"
 #include "python/capture/watch/written_places.h"
 #include "python/interpreter/stream.h"
@@ -150,7 +152,12 @@ class StateWatch final : public StreamListener {
             PyObject* keyword_names = nullptr) override {
     calls_.Call(callable, args, keyword_names);
   }
-  PyRef TakeInPlaceOfCall() override { return host_calls_.TakeInPlaceOfCall(); }
+  PyRef TakeInPlaceOfCall() override {
+    return std::move(ground_.step.in_place_of_call);
+  }
+  void HandOver(absl::Span<PyObject*> args) override {
+    host_calls_.HandOver(args);
+  }
   void Raised() override { host_calls_.Raised(); }
   bool TakeAbort() override { return later_pass_.TakeAbort(); }
   bool IsFollowedCall(PyObject* callable) override {
@@ -214,7 +221,9 @@ class StateWatch final : public StreamListener {
   ItemWatch items_;
   HostCallWatch host_calls_;
   DrawWatch draws_;
+  GeneratorWatch generators_;
   MessageWatch messages_;
+  TextWatch texts_;
   AnnotatedCalls annotated_;
   BuiltinCalls builtins_;
   CallWatch calls_;

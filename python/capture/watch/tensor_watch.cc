@@ -26,6 +26,10 @@ bool TensorWatch::ReadAttribute(PyObject* owner, PyObject* name) {
     const bool tracked =
         RequiresGrad(owner) && (IsOld(owner) || IsInput(owner));
     if (!IsSafeTensorAttribute(text, tracked)) {
+      if (IsLeaf(owner) && IsSafeTensorAttribute(text, false)) {
+        TouchGradient(owner);  // It is guarded to be a leaf.
+        return false;
+      }
       Refuse(absl::StrCat("reads Tensor.", text, ", which no guard can cover"));
       return false;
     }
@@ -99,6 +103,17 @@ void TensorWatch::RunBackward(absl::Span<PyObject* const> args) {
     PyObject* root = PyList_GET_ITEM(roots.get(), i);
     if (IsTensor(root)) released_.Add(root);
   }
+}
+
+void TensorWatch::NoteSavedTensorHooks() {
+  if (saved_tensor_hooks_) return;
+  saved_tensor_hooks_ = {
+      .reason =
+          "returns a tensor that requires grad and is made where hooks "
+          "see what autograd saves (torch.utils.checkpoint has such)",
+      .mend = "compile the whole training step with its backward()",
+      .at = CurrentUserLine(),
+      .places = {SitesBelow(caller())}};
 }
 
 // Tensor.requires_grad_: harmless where it changes nothing, or only what the

@@ -31,6 +31,8 @@ class TensorWatch final : public WatchPart {
 
   // Autograd's engine runs a graph.
   void RunBackward(absl::Span<PyObject* const> args);
+  // The program has hooks see what autograd saves.
+  void NoteSavedTensorHooks();
   void RequireGrad(absl::Span<PyObject* const> args);
   // The arguments of a call that asks where tensors lie in their storages.
   void ReadOffsets(absl::Span<PyObject* const> args) {
@@ -46,6 +48,8 @@ class TensorWatch final : public WatchPart {
   void Make(absl::Span<PyObject* const> args, bool copies = false);
 
   GradientWatch& gradients() { return gradients_; }
+  // Set where the program had such hooks: going back calls them.
+  const Refusal& saved_tensor_hooks() const { return saved_tensor_hooks_; }
   // Graphs of autograd that the program used up.
   const ReleasedGraphs& released_graphs() const { return released_; }
   // Whether it asked where a tensor lies in its storage.
@@ -59,6 +63,7 @@ class TensorWatch final : public WatchPart {
   NumberWatch& numbers_;
   GradientWatch gradients_;
   ReleasedGraphs released_;
+  Refusal saved_tensor_hooks_;
   bool reads_offsets_ = false;
 };
 

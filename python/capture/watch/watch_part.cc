@@ -1,15 +1,22 @@
 #include "python/capture/watch/watch_part.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "python/capture/known/purity.h"
+#include "python/interpreter/collector.h"
 #include "python/interpreter/interpreter.h"
 
 namespace mica {
 
 void WatchPart::RefuseCall(PyObject* callable) {
-  Refuse(absl::StrCat("calls ", CallableName(callable),
+  const std::string name = CallableName(callable);
+  Refuse(absl::StrCat("calls ", name,
                       ", a function in C that isn't known to be free of "
                       "effects"),
          "call it outside the compiled function");
+  if (absl::EndsWith(name, "_threshold") && absl::StartsWith(name, "gc.")) {
+    GiveThresholdsBack();
+  }
 }
 
 GuardNote WatchPart::NoteOf(std::string path) const {

@@ -36,9 +36,12 @@ struct WatchStep {
   bool makes_array = false;     // It may give a new numpy array.
   bool takes_from_array = false;  // It gives a view of one, or its flags.
   bool makes_iterator = false;    // It may give one.
+  bool makes_new = false;         // It gives a new object that isn't tracked.
   bool is_allocating = false;     // The program's own torch.empty or its like.
   bool gives_address = false;     // It calls id().
   PyObject* stored = nullptr;     // What it stores. Borrowed.
+  // What is to be called in place of what it calls; null for that itself.
+  PyRef in_place_of_call;
   // Of its call: no look into it, and what it returns follows from no single
   // number.
   const CallAnnotation* annotated = nullptr;

@@ -98,6 +98,17 @@ bool WrittenPlaces::HasIncremented(PyObject* holder) const {
   });
 }
 
+std::vector<StatePlace> WrittenPlaces::AllPlaces() const {
+  std::vector<StatePlace> all = places_;
+  for (const Increment& increment : increments_) {
+    all.push_back(increment.place);
+  }
+  if (slots_ != nullptr) {
+    all.insert(all.end(), slots_->places().begin(), slots_->places().end());
+  }
+  return all;
+}
+
 bool WrittenPlaces::FinishIncrements(std::vector<Increment>* increments,
                                      std::string* reason) {
   for (const Increment& increment : increments_) {

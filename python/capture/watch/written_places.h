@@ -76,6 +76,8 @@ class WrittenPlaces final : public WatchPart {
   bool HasIncremented(PyObject* holder) const;
   // Those that the program set, in the order in which it first did.
   absl::Span<const StatePlace> places() const { return places_; }
+  // Those that it set, added to or reads as arguments are.
+  std::vector<StatePlace> AllPlaces() const;
   // Whether it removed one of them, before it set it perhaps.
   bool HasRemoved(const StatePlace& place) const {
     return removed_.contains({place.holder.get(), place.key.get()});

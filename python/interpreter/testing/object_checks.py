@@ -311,10 +311,11 @@ def ints_in_objects_of_their_own_are_ints() -> None:
 @check
 def ages_tell_objects_made_after_a_mark() -> None:
     old = [[] for _ in range(10)]
-    was = gc.isenabled()
+    was, thresholds = gc.isenabled(), gc.get_threshold()
     gc.enable()
     mark = stream.age_mark()
-    assert not gc.isenabled()
+    assert gc.isenabled()  # For who asks.
+    assert gc.get_threshold()[0] > 10**9
     young = [[], {1: []}, Plain(), lambda: old]
     young[1][2] = ()
     assert [stream.age(mark, o) for o in young] == ["younger"] * 4
@@ -330,10 +331,13 @@ def ages_tell_objects_made_after_a_mark() -> None:
     assert stream.age(mark, many[0]) == stream.age(later, many[-1]) == "younger"
     assert not stream.is_disturbed(mark)
     del mark
-    assert not gc.isenabled()  # For the later one.
+    assert gc.get_threshold()[0] > 10**9  # For the later one.
     gc.collect()
     assert stream.is_disturbed(later)
+    gc.disable()
     del later
-    assert gc.isenabled()
+    assert not gc.isenabled()  # As the program left it.
+    assert gc.get_threshold() == thresholds
+    gc.enable()
     if not was:
         gc.disable()

@@ -28,8 +28,9 @@ std::atomic<bool> is_pass_allowed = true;
               std::string(status.message()));
 }
 
-// Between one of several results and the pass. What hangs on a result that
-// nobody goes back from, such as a hook, isn't called then, as eager's isn't.
+// Between one of several results and the pass: what hangs on a result, such as
+// a hook, sees what arrives there of its own use and of other results that were
+// made of it, and isn't called if nobody goes back from these.
 struct Passage final : torch::autograd::Node {
   std::string name() const override { return "MicaBackward"; }
 
@@ -276,6 +277,22 @@ const char* BackwardPass::WhyEager(const BackwardUse& use) {
 // The nodes of one run, by part.
 struct BackwardPass::Nodes {
   std::vector<c10::intrusive_ptr<Node>> nodes;
+  // By part and entry; null for those without a result.
+  std::vector<std::vector<c10::intrusive_ptr<Passage>>> passages;
+
+  explicit Nodes(const std::shared_ptr<BackwardPass>& pass) {
+    for (const Part& part : pass->parts_) {
+      nodes.push_back(c10::make_intrusive<Node>(pass, part));
+    }
+    passages.resize(nodes.size());
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      for (const Entry& entry : pass->parts_[i].entries) {
+        const bool has_own = entry.result >= 0 && pass->num_live_ > 1;
+        passages[i].push_back(has_own ? c10::make_intrusive<Passage>()
+                                      : c10::intrusive_ptr<Passage>());
+      }
+    }
+  }
 
   // Makes them what made the results.
   void Follow(const BackwardPass& pass, std::vector<PyRef>* results) const {
@@ -292,18 +309,22 @@ struct BackwardPass::Nodes {
           result = PyRef::Steal(
               THPVariable_Wrap(THPVariable_Unpack(result.get()).detach()));
         }
-        FollowOne(THPVariable_Unpack(result.get()), nodes[i],
-                  pass.num_live_ > 1);
+        FollowOne(THPVariable_Unpack(result.get()), nodes[i], passages[i][j]);
       }
     }
   }
 
-  // Where the gradients go that each gives.
+  // Where the gradients go that each gives. A part leads to earlier ones:
+  // autograd wants a node's own edges first.
   void Lead(const BackwardPass& pass,
             absl::Span<PyObject* const> inputs) const {
     for (size_t i = 0; i < nodes.size(); ++i) {
       torch::autograd::edge_list edges;
       for (const Output& output : pass.parts_[i].outputs) {
+        if (output.part >= 0 && passages[output.part][output.entry]) {
+          edges.emplace_back(passages[output.part][output.entry], 0);
+          continue;
+        }
         if (output.part >= 0) {
           edges.emplace_back(nodes[output.part],
                              static_cast<uint32_t>(output.entry));
@@ -313,6 +334,10 @@ struct BackwardPass::Nodes {
             output.input < 0 ? output.tensor : inputs[output.input])));
       }
       nodes[i]->set_next_edges(std::move(edges));
+      for (size_t j = 0; j < passages[i].size(); ++j) {
+        if (!passages[i][j]) continue;
+        passages[i][j]->add_next_edge({nodes[i], static_cast<uint32_t>(j)});
+      }
     }
   }
 
@@ -327,10 +352,9 @@ struct BackwardPass::Nodes {
 
   static void FollowOne(const at::Tensor& result,
                         const c10::intrusive_ptr<Node>& node,
-                        bool is_one_of_several) {
-    if (!is_one_of_several) return torch::autograd::set_history(result, node);
-    auto passage = c10::make_intrusive<Passage>();
-    passage->add_next_edge({node, node->add_input_metadata(result)});
+                        const c10::intrusive_ptr<Passage>& passage) {
+    if (!passage) return torch::autograd::set_history(result, node);
+    node->add_input_metadata(result);
     torch::autograd::set_history(result, passage);
   }
 };
@@ -341,10 +365,7 @@ bool BackwardPass::Attach(const std::shared_ptr<BackwardPass>& pass,
                           absl::Span<const double> numbers,
                           std::vector<PyRef>* results) {
   try {
-    Nodes all;
-    for (const Part& part : pass->parts_) {
-      all.nodes.push_back(c10::make_intrusive<Node>(pass, part));
-    }
+    const Nodes all(pass);
     all.Lead(*pass, inputs);
     all.Follow(*pass, results);
     for (const auto& node : all.nodes) {

@@ -6,14 +6,12 @@
 // Before the others: torch's own order of Python.h and these.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_strided.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
-#include <torch/csrc/autograd/python_function.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -22,8 +20,10 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "python/torch_side/autograd/graph_parts.h"
+#include "python/torch_side/autograd/node_facts.h"
 
 namespace mica {
 namespace {
@@ -31,34 +31,6 @@ namespace {
 using torch::autograd::Edge;
 using torch::autograd::Node;
 using torch::autograd::variable_list;
-
-// Of a function in Python: whether it finds no zeros where no gradient
-// arrives.
-bool SeesAbsence(const Node& node) {
-  const auto* object =
-      static_cast<const torch::autograd::PyNode&>(node).pyobj();
-  return !reinterpret_cast<const THPFunction*>(object)->materialize_grads;
-}
-
-bool HasHooks(Node& node) {
-  return !(node.pre_hooks().empty() && node.post_hooks().empty() &&
-           node.tensor_pre_hooks().empty() &&
-           node.retains_grad_hooks().empty());
-}
-
-// Ones in the memory layout of `like`, whose elements may lie upon each other.
-at::Tensor OnesLaidOutAs(const at::Tensor& like) {
-  if (like.is_non_overlapping_and_dense()) {
-    return at::empty_strided(like.sizes(), like.strides(), like.options())
-        .fill_(1);
-  }
-  int64_t extent = like.numel() == 0 ? 0 : 1;
-  for (int64_t i = 0; i < like.dim() && extent > 0; ++i) {
-    extent += (like.size(i) - 1) * like.stride(i);
-  }
-  return at::ones({extent}, like.options())
-      .as_strided(like.sizes(), like.strides(), 0);
-}
 
 class Tracer {
  public:
@@ -102,7 +74,8 @@ class Tracer {
     std::vector<Node*> roots;
     for (const Edge& root : roots_) roots.push_back(root.function.get());
     const auto is_inside = [this](const Edge& edge) {
-      return edge.is_valid() && !leaves_.contains(KeyOf(edge));
+      return edge.is_valid() && !leaves_.contains(KeyOf(edge)) &&
+             !unseen_.contains(edge.function.get());
     };
     const GraphParts parts = DivideGraph(roots, is_inside);
     parts_.resize(parts.are_used_up.size());
@@ -225,6 +198,10 @@ class Tracer {
   std::string See(const Edge& edge, std::vector<Node*>* open) {
     if (!edge.is_valid() || leaves_.contains(KeyOf(edge))) return "";
     Node* node = edge.function.get();
+    if (IsUnseenLeaf(edge)) {
+      unseen_.insert(node);
+      return "";
+    }
     auto [it, is_new] = steps_.try_emplace(node);
     ++it->second.num_uses;
     if (!is_new) return "";
@@ -250,6 +227,19 @@ class Tracer {
     if (HasHooks(*node)) return "has hooks on its gradients";
     open->push_back(node);
     return "";
+  }
+
+  // Whether the edge leads to a leaf that the program made and keeps to itself:
+  // nobody will see its gradient.
+  bool IsUnseenLeaf(const Edge& edge) const {
+    const auto* leaf =
+        dynamic_cast<torch::autograd::AccumulateGrad*>(edge.function.get());
+    if (leaf == nullptr || results_.contains(KeyOf(edge)) ||
+        HasHooks(*edge.function)) {
+      return false;
+    }
+    const PyRef object = PyRef::Steal(THPVariable_Wrap(leaf->variable));
+    return object && recorder_.HasMade(object.get());
   }
 
   // What comes from elsewhere begins the part anew.
@@ -304,7 +294,7 @@ class Tracer {
   }
 
   void Pass(const Edge& edge, const at::Tensor& gradient, const Step& from) {
-    if (!edge.is_valid()) return;
+    if (!edge.is_valid() || unseen_.contains(edge.function.get())) return;
     Part& part = parts_[from.part];
     if (const auto it = leaves_.find(KeyOf(edge)); it != leaves_.end()) {
       Leaf& leaf = it->second;
@@ -351,6 +341,7 @@ class Tracer {
   absl::flat_hash_map<Key, int> results_;
   absl::flat_hash_map<Key, Leaf> leaves_;
   absl::flat_hash_map<Node*, Step> steps_;
+  absl::flat_hash_set<Node*> unseen_;  // Of leaves of the program's own.
   std::vector<Part> parts_;
   int num_entries_ = 0;
   bool has_python_ = false;

@@ -1,65 +1,20 @@
 #include <Python.h>
 // Before the others: torch's own order of Python.h and these.
-#include <torch/csrc/autograd/functions/tensor.h>
-#include <torch/csrc/autograd/python_cpp_function.h>
-#include <torch/csrc/autograd/python_function.h>
 
 #include <algorithm>
 #include <map>
 #include <set>
-#include <string>
-#include <typeinfo>
 #include <utility>
 
-#include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
-#include "python/interpreter/py_ref.h"
+#include "absl/algorithm/container.h"
 #include "python/torch_side/autograd/graph_parts.h"
+#include "python/torch_side/autograd/node_facts.h"
 
 namespace mica {
 namespace {
 
 using torch::autograd::Edge;
 using torch::autograd::Node;
-
-// Whether an attribute of a node's, one that autograd saved, is a tensor.
-bool IsTensorSaved(PyObject* node, const std::string& name) {
-  const PyRef saved = PyRef::Steal(PyObject_GetAttrString(node, name.c_str()));
-  if (!saved) {  // What was written since raises.
-    PyErr_Clear();
-    return true;
-  }
-  if (!PyTuple_Check(saved.get())) return saved.get() != Py_None;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(saved.get()); ++i) {
-    if (PyTuple_GET_ITEM(saved.get(), i) != Py_None) return true;
-  }
-  return false;
-}
-
-// Whether autograd saved tensors for the node: it has an attribute
-// `_raw_saved_x` for each that it may save, and `_saved_x` is it.
-bool HasSavedTensors(Node* node) {
-  if (auto* copy = dynamic_cast<torch::autograd::CopySlices*>(node)) {
-    return copy->fn != nullptr && HasSavedTensors(copy->fn.get());
-  }
-  const PyRef object =
-      PyRef::Steal(torch::autograd::functionToPyObject(node->getptr()));
-  if (!object) {
-    PyErr_Clear();
-    return true;
-  }
-  if (IsFunctionInPython(*node)) {
-    return !reinterpret_cast<THPFunction*>(object.get())
-                ->saved_variables.empty();
-  }
-  const PyGetSetDef* attribute = Py_TYPE(object.get())->tp_getset;
-  for (; attribute != nullptr && attribute->name != nullptr; ++attribute) {
-    absl::string_view name = attribute->name;
-    if (!absl::ConsumePrefix(&name, "_raw")) continue;
-    if (IsTensorSaved(object.get(), std::string(name))) return true;
-  }
-  return false;
-}
 
 class Divider {
  public:
@@ -78,7 +33,12 @@ class Divider {
       for (const Edge& edge : node->next_edges()) {
         if (!is_inside_(edge)) continue;
         const int other = part_of_.at(edge.function.get());
-        if (other != part) parts_[part].leads_to.insert(other);
+        if (other == part) continue;
+        parts_[part].leads_to.insert(other);
+        // Whoever has that root sees the gradient that arrives there.
+        if (absl::c_linear_search(roots, edge.function.get())) {
+          parts_[part].leads_to_root = true;
+        }
       }
     }
     Look();
@@ -110,6 +70,7 @@ class Divider {
   struct Part {
     size_t num_roots = 0;
     std::set<int> leads_to;
+    bool leads_to_root = false;
     bool is_used_up = false;
     bool is_in_python = false;  // Some of it.
     uint64_t youngest = 0;
@@ -181,7 +142,8 @@ class Divider {
   // True if the part has become one with another.
   bool Merge(int number) {
     Part& part = parts_[number];
-    if (part.merged_into >= 0 || part.is_used_up || part.is_in_python) {
+    if (part.merged_into >= 0 || part.is_used_up || part.is_in_python ||
+        part.leads_to_root) {
       return false;
     }
     std::set<int> others;
@@ -200,11 +162,6 @@ class Divider {
 };
 
 }  // namespace
-
-// By name: torch keeps the type's description to itself.
-bool IsFunctionInPython(const Node& node) {
-  return absl::string_view(typeid(node).name()) == "N5torch8autograd6PyNodeE";
-}
 
 GraphParts DivideGraph(absl::Span<Node* const> roots,
                        const std::function<bool(const Edge&)>& is_inside) {

@@ -14,9 +14,6 @@
 
 namespace mica {
 
-// True for the node of a torch.autograd.Function that is written in Python.
-bool IsFunctionInPython(const torch::autograd::Node& node);
-
 struct GraphParts {
   absl::flat_hash_map<torch::autograd::Node*, int> part_of;
   // By part: whether a node of it saved tensors, which one pass uses up.
@@ -25,9 +22,10 @@ struct GraphParts {
 
 // Divides the nodes that `roots` lead to by edges that are `is_inside`: nodes
 // that are reached from the same of the roots are one part. A part that saved
-// nothing is one with the part that it leads to, if it leads to one alone: to
-// run it for nothing gives zeros, but for a function in Python. A part comes
-// after those that it leads to, as autograd's own nodes do. Requires the GIL.
+// nothing is one with the part that it leads to, if it leads to one alone, and
+// not to a root: to run it for nothing gives zeros, but for a function in
+// Python. A part comes after those that it leads to, as autograd's own nodes
+// do. Requires the GIL.
 GraphParts DivideGraph(
     absl::Span<torch::autograd::Node* const> roots,
     const std::function<bool(const torch::autograd::Edge&)>& is_inside);

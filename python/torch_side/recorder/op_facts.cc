@@ -31,8 +31,9 @@ Table MakeTable() {
        {"aten.sym_size", "aten.sym_size.int", "aten.sym_stride",
         "aten.sym_stride.int", "aten.sym_numel", "aten.sym_storage_offset",
         "aten.size", "aten.size.int", "aten.stride", "aten.stride.int",
-        "aten.is_same_size", "aten._has_compatible_shallow_copy_type",
-        "aten.dim", "aten._nested_tensor_size", "aten.sym_is_contiguous",
+        "aten.is_same_size", "aten._has_same_storage_numel",
+        "aten._has_compatible_shallow_copy_type", "aten.dim",
+        "aten._nested_tensor_size", "aten.sym_is_contiguous",
         "aten.is_contiguous", "aten.is_contiguous.memory_format",
         "aten._assert_tensor_metadata",
         // Marks for the profiler.

@@ -17,6 +17,7 @@
 #include "python/torch_side/recorder/higher_order_ops.h"
 #include "python/torch_side/recorder/op_facts.h"
 #include "python/torch_side/recorder/recorder_impl.h"
+#include "python/torch_side/tensors/torch_generators.h"
 
 namespace mica {
 namespace {
@@ -130,6 +131,7 @@ absl::Status Recorder::Install() {
       if (absl::Status passed = LetHigherOrderOpsPass(); !passed.ok()) {
         return new absl::Status(std::move(passed));
       }
+      InstallGeneratorOps();
       return new absl::Status(InstallComposites());
     } catch (const std::exception& error) {
       return new absl::Status(

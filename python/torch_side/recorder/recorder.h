@@ -97,6 +97,10 @@ class Recorder {
   // its memory was written.
   bool HasWritten(PyObject* tensor) const;
 
+  // True if recorded calls made the tensor, or a constant of Python's values
+  // is.
+  bool HasMade(PyObject* tensor) const;
+
   // Settles where each tensor came from. `states` is what the program could
   // reach without the dispatcher, `results` what it returned. Requires: after
   // Stop(), once. Fails when a tensor has no known origin.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "python/torch_side/recorder/op_facts.h"
 #include "python/torch_side/recorder/recorder_impl.h"
 
@@ -99,7 +100,9 @@ void Recorder::Impl::CallWriter::Write() {
   // Tensor.t_() and its like change metadata only: what comes of it is an
   // alias over the storage, which IdOf() finds at the next use.
   if (op_.hasTag(at::Tag::inplace_view)) return;
-  call_.schema = c10::toString(op_.schema());
+  // Generators are their numbers, from here on.
+  call_.schema =
+      absl::StrReplaceAll(c10::toString(op_.schema()), {{"Generator", "int"}});
   call_.is_nondeterministic_seeded =
       op_.hasTag(at::Tag::nondeterministic_seeded);
   call_.has_dynamic_output_shape = op_.hasTag(at::Tag::dynamic_output_shape);

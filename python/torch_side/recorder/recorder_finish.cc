@@ -91,6 +91,17 @@ bool Recorder::HasWritten(PyObject* tensor) const {
   return storage != impl_->storages.end() && !storage->second.raw;
 }
 
+bool Recorder::HasMade(PyObject* tensor) const {
+  const at::Tensor& own = THPVariable_Unpack(tensor);
+  const auto it = impl_->ids.find(own.unsafeGetTensorImpl());
+  if (it == impl_->ids.end() || impl_->seen[it->second].unresolved) {
+    return false;
+  }
+  const TapeOrigin origin = impl_->tape.tensors[it->second].origin;
+  return origin == TapeOrigin::kCall || origin == TapeOrigin::kAlias ||
+         origin == TapeOrigin::kConstant;
+}
+
 // Settles where the tensors of a tape come from, and what it returns.
 class Recorder::Impl::Finisher {
  public:

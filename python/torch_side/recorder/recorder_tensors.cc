@@ -116,9 +116,15 @@ bool Recorder::Impl::MakeConstant(TapeTensorId id, const at::Tensor& view) {
   // What memory holds, whatever the lazy bits say of it.
   const at::Tensor tensor =
       Stored(view).as_strided(record.sizes, record.strides, record.offset);
-  const auto bytes = static_cast<int64_t>(tensor.nbytes());
+  // From the first element to the last, as they lie in memory: views of it may
+  // show it in another order.
+  int64_t extent = tensor.numel() == 0 ? 0 : 1;
+  for (int64_t i = 0; i < tensor.dim() && extent > 0; ++i) {
+    extent += (tensor.size(i) - 1) * tensor.stride(i);
+  }
+  const int64_t bytes = extent * static_cast<int64_t>(tensor.element_size());
   if (bytes > kMaxConstantBytes) return false;
-  const at::Tensor dense = tensor.contiguous();
+  const at::Tensor dense = tensor.as_strided({extent}, {1}).contiguous();
   record.origin = TapeOrigin::kConstant;
   record.call = record.output = record.item = -1;
   record.bytes = std::make_shared<const std::string>(

@@ -2,6 +2,7 @@
 
 #include "absl/strings/ascii.h"
 #include "python/torch_side/recorder/recorder_impl.h"
+#include "python/torch_side/tensors/torch_generators.h"
 
 namespace mica {
 namespace {
@@ -78,6 +79,12 @@ TapeValue Recorder::Impl::ValueOf(const c10::IValue& value,
   if (value.isString()) return value.toStringRef();
   if (value.isDevice()) {
     return TapeEnum{TapeEnum::Kind::kDevice, value.toDevice().str()};
+  }
+  if (value.isGenerator()) {
+    const auto number = NumberOfGenerator(value.toGenerator());
+    if (!number.has_value()) return Foreign(value, foreign);
+    if (*number == kDefaultGenerator) return std::monostate{};
+    return *number;
   }
   if (value.isIntList()) return value.toIntVector();
   if (value.isDoubleList()) return value.toDoubleVector();

@@ -11,6 +11,7 @@ import torch
 from e2e.capture.agreement_of_calls import call_and_tell, report, same, x
 from torch import nn
 from torch.autograd.function import once_differentiable
+from torch.utils.checkpoint import checkpoint
 
 import mica
 
@@ -238,6 +239,30 @@ def test_of_several_results_those_are_gone_back_from_that_are(
     compiled = mica.compile(program)
     same(run(compiled), run(program))
     assert report(compiled).hits == 3
+
+
+def test_a_number_that_varies_is_kept_for_the_backward_pass() -> None:
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: torch.Tensor, rate: float) -> torch.Tensor:
+            ctx.rate = rate
+            return a.view_as(a)
+
+        @staticmethod
+        def backward(ctx: Any, g: torch.Tensor) -> Any:
+            return g.neg() * ctx.rate, None
+
+    def program(a: torch.Tensor, rate: float) -> Any:
+        return Scaled.apply(a * 2, rate)
+
+    compiled = mica.compile(program)
+    for seed in range(8):
+        a = x(seed, 4).requires_grad_()
+        b = x(seed, 4).requires_grad_()
+        compiled(a, 0.1 * seed).sum().backward()
+        program(b, 0.1 * seed).sum().backward()
+        same(a.grad, b.grad)
+    assert report(compiled).hits >= 5, str(report(compiled))
 
 
 class ByGlobal(torch.autograd.Function):
@@ -477,3 +502,76 @@ def test_gradients_by_way_of_a_graph_from_outside_are_eagers() -> None:
             torch.autograd.grad(program(a.sin(), a).sum(), a),
         )
     mica.reset()
+
+
+def test_a_leaf_that_nobody_else_sees_is_no_hindrance() -> None:
+    w = nn.Parameter(x(7, 4))
+
+    def program(a: torch.Tensor) -> torch.Tensor:
+        shift = torch.zeros(4, requires_grad=True)
+        scale = torch.ones(4).detach().requires_grad_()
+        return ((a * w + shift) * scale).square().sum()
+
+    compiled = mica.compile(program)
+    for seed in range(4):
+        found = []
+        for call in (compiled, program):
+            w.grad = None
+            call(x(seed, 3, 4)).backward()
+            found.append(w.grad)
+        same(*found)
+    assert report(compiled).hits == 3
+
+
+def test_a_leaf_that_is_returned_gets_its_gradient() -> None:
+    def program(a: torch.Tensor) -> Any:
+        leaf = (a * 2).detach().requires_grad_()
+        return (leaf * leaf).sum(), leaf
+
+    compiled = mica.compile(program)
+    for seed in range(4):
+        found = []
+        for call in (compiled, program):
+            loss, leaf = call(x(seed, 4))
+            loss.backward()
+            found.append([leaf.grad, leaf.is_leaf])
+        same(*found)
+
+
+def test_a_leafs_look_is_guarded() -> None:
+    def program(a: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        y = a * w
+        inside = y.grad_fn is not None and not y.is_leaf
+        return y * 2 if inside and w.is_leaf and w.grad_fn is None else y * 3
+
+    compiled = mica.compile(program)
+    leaf = nn.Parameter(x(7, 4))
+    for seed in range(4):
+        for w in (leaf, leaf * 1, leaf):
+            same(compiled(x(seed, 4), w), program(x(seed, 4), w))
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.5])
+def test_a_pass_that_hooks_on_saved_tensors_see_is_eagers(
+    probability: float,
+) -> None:
+    def run(compiles: bool) -> list[Any]:
+        torch.manual_seed(0)
+        first = nn.Sequential(nn.Linear(4, 8), nn.Dropout(probability))
+        last = nn.Linear(8, 2)
+
+        def program(a: torch.Tensor) -> torch.Tensor:
+            hidden = checkpoint(first, a * 2, use_reentrant=False)
+            return last(hidden).square().mean()
+
+        call = mica.compile(program) if compiles else program
+        outcomes = []
+        for seed in range(6):
+            first.zero_grad()
+            loss = call(x(seed, 3, 4))
+            loss.backward()
+            outcomes += [loss.detach(), first[0].weight.grad]
+            outcomes.append(torch.get_rng_state())
+        return outcomes
+
+    same(run(True), run(False))

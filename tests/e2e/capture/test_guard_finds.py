@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from e2e.capture.agreement_of_calls import report, same
@@ -148,3 +149,215 @@ def test_a_drawn_number_that_an_item_gets_is_no_constant(container, drawn):
     for seed in range(4):
         random.seed(seed)
         check(make, *[call] * 12)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda a, b: torch._foreach_add_([a, a], 1.0),
+        lambda a, b: torch._foreach_mul_([a.view(-1), a.detach()], 2.0),
+        lambda a, b: torch._foreach_add_([a, b], [b, a]),
+        lambda a, b: torch._foreach_addcmul_([a, b], [b, a], [a, a], 0.5),
+        lambda a, b: torch._foreach_copy_([a, b], [b, a[:]]),
+    ],
+)
+def test_lists_that_share_memory_are_written_item_by_item(write, exact):
+    def program(a, b):
+        write(a, b)
+        return a + b
+
+    def inputs():
+        return torch.tensor([1.0, 2.0]), torch.tensor([5.0, 7.0])
+
+    compiled = mica.compile(program, exact=exact)
+    for _ in range(3):
+        want, got = inputs(), inputs()
+        assert torch.equal(compiled(*got), program(*want))
+        assert all(map(torch.equal, got, want))
+    assert report(compiled).hits == 2
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: torch.from_numpy(numpy.arange(6.0).reshape(3, 2).T),
+        lambda x: (
+            torch.from_numpy(numpy.arange(6.0).reshape(3, 2).T)
+            .as_strided((3,), (2,))
+            .add(x)
+        ),
+        lambda x: torch.from_numpy(numpy.arange(900.0).reshape(30, 30).T)[3],
+        lambda x: torch.from_numpy(numpy.arange(6.0).reshape(2, 3)[:, ::2]) + 1,
+    ],
+)
+def test_constants_keep_their_layout(program):
+    compiled = mica.compile(program, exact=True)
+    x = torch.tensor([[1.0, 2.0, 3.0]])
+    want = program(x)
+    for _ in range(3):
+        got = compiled(x)
+        assert torch.equal(got, want)
+        assert got.stride() == want.stride()
+    assert report(compiled).hits == 2
+
+
+class Plain:
+    """Equal to itself alone."""
+
+
+def always(self, other):
+    return True
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda a, b: a in [b, 1.0],
+        lambda a, b: a in (1.0, b),
+        lambda a, b: a == b,
+        lambda a, b: a != b,
+        lambda a, b: [a, 1.0] == [b, 1.0],
+        lambda a, b: [b, a].index(a) == 1,
+        lambda a, b: [b].count(a) == 0,
+        lambda a, b: b in {1.0: a}.values(),
+    ],
+)
+@pytest.mark.parametrize("fresh", [True, False])
+def test_what_compares_objects_is_guarded(look, fresh):
+    def make():
+        world = World()
+        world.kind = type("Plain", (Plain,), {})
+        world.a, world.b = world.kind(), world.kind()
+
+        def program(x):
+            b = world.kind() if fresh else world.b
+            return x * (2.0 if look(world.a, b) else 3.0)
+
+        world.program = program
+        return world
+
+    def call(world, fn):
+        return fn(torch.ones(2))
+
+    def change(world, fn):
+        world.kind.__eq__ = always
+
+    assert check(make, call, call, call, change, call, call) >= 2
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda world, x: int(x.sum().item()),
+        lambda world, x: x.sum().item(),
+        lambda world, x: world.rng.randint(0, 3),
+        lambda world, x: world.n + 1,
+    ],
+)
+@pytest.mark.parametrize(
+    "way", ["returned", "update", "class", "item", "variable"]
+)
+def test_small_ints_that_a_run_leaves_are_the_interpreter_s_own(read, way):
+    def make():
+        world = World()
+        world.rng, world.n, world.items = random.Random(3), 1, {}
+        world.kind = type("Kind", (), {"n": 0})
+        world.var = contextvars.ContextVar("var", default=0)
+
+        def program(x):
+            found = read(world, x)
+            if way == "update":
+                world.items.update(n=found)
+            if way == "class":
+                world.kind.n = found
+            if way == "item":
+                world.items["n"] = [found]
+            if way == "variable":
+                world.var.set(found)
+            return found if way == "returned" else x * 2
+
+        world.program = program
+        return world
+
+    def call(world, fn):
+        found = fn(torch.tensor([1, 2]))
+        world.n += 1
+        left = [world.kind.n, world.var.get(), *world.items.values()]
+        left = [v[0] if type(v) is list else v for v in left]
+        if way == "returned":
+            left.append(found)
+        return left, [v is int(str(v)) for v in left]
+
+    # A context keeps the variables that were set in it.
+    contextvars.copy_context().run(check, make, *[call] * 6)
+
+
+@pytest.mark.parametrize("way", ["attribute", "argument"])
+def test_what_the_user_s_code_is_told_of_are_the_interpreter_s_own_ints(way):
+    def make():
+        world = World()
+        world.n, world.told = 1, []
+
+        def tell(n):
+            world.told.append(world.n if way == "attribute" else n)
+
+        mica.annotate(tell, "host")
+
+        def program(x):
+            world.n += 1
+            y = x * 2
+            tell(world.n)
+            return y
+
+        world.program, world.tell = program, tell
+        return world
+
+    def call(world, fn):
+        result = fn(torch.ones(2))
+        return result, list(world.told), [v is int(str(v)) for v in world.told]
+
+    check(make, *[call] * 5)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: (x * 2)[:2].requires_grad_(),
+        lambda x: x.view(-1).requires_grad_(),
+        lambda x: (x * 2).requires_grad_(),
+        lambda x: torch.cat([x, x])[1:].detach().requires_grad_(),
+    ],
+)
+def test_leaves_that_a_program_makes_are_leaves(program):
+    compiled = mica.compile(program)
+    with torch.enable_grad():
+        for _ in range(4):
+            leaf = compiled(torch.tensor([1.0, 2.0, 3.0]))
+            assert leaf.requires_grad and leaf.is_leaf
+            (leaf * 3).sum().backward()
+            assert leaf.grad.eq(3).all()
+
+
+class Other(Plain):
+    """Another class of the same form."""
+
+
+@pytest.mark.parametrize(
+    "assign",
+    [
+        lambda v: setattr(v, "__class__", Other),
+        lambda v: object.__setattr__(v, "__class__", Other),
+    ],
+)
+def test_an_argument_gets_the_class_that_the_program_gives_it(assign):
+    def program(x, v):
+        assign(v)
+        v.k = 2.0
+        return x * 2
+
+    compiled = mica.compile(program)
+    for _ in range(4):
+        v = Plain()
+        compiled(torch.ones(2), v)
+        assert type(v) is Other

@@ -39,7 +39,7 @@ random state
 a: a + random.random() * 0 | X | X => ch
 a: (random.seed(3), a + random.random()) [1] | X | X => ch
 a: (random.getstate(), a + random.random()) [1] | X | X => ep
-a: torch.manual_seed(1) and a + torch.rand(4) | X | X => ee
+a: torch.manual_seed(1) and a + torch.rand(4) | X | X => ch
 a: a + numpy.random.RandomState(0).rand() | X | X => ch
 a: nn.functional.dropout(a, 0.0) | X | X => ch
 scalar provenance

@@ -1,0 +1,93 @@
+#include <Python.h>
+// Before the others: torch's own order of Python.h and these.
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/ones.h>
+#include <torch/csrc/autograd/functions/tensor.h>
+#include <torch/csrc/autograd/python_cpp_function.h>
+#include <torch/csrc/autograd/python_function.h>
+
+#include <string>
+#include <typeinfo>
+
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "python/interpreter/py_ref.h"
+#include "python/torch_side/autograd/node_facts.h"
+
+namespace mica {
+namespace {
+
+using torch::autograd::Node;
+
+// Whether an attribute of a node's, one that autograd saved, is a tensor.
+bool IsTensorSaved(PyObject* node, const std::string& name) {
+  const PyRef saved = PyRef::Steal(PyObject_GetAttrString(node, name.c_str()));
+  if (!saved) {  // What was written since raises.
+    PyErr_Clear();
+    return true;
+  }
+  if (!PyTuple_Check(saved.get())) return saved.get() != Py_None;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(saved.get()); ++i) {
+    if (PyTuple_GET_ITEM(saved.get(), i) != Py_None) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+// By name: torch keeps the type's description to itself.
+bool IsFunctionInPython(const Node& node) {
+  return absl::string_view(typeid(node).name()) == "N5torch8autograd6PyNodeE";
+}
+
+bool SeesAbsence(const Node& node) {
+  const auto* object =
+      static_cast<const torch::autograd::PyNode&>(node).pyobj();
+  return !reinterpret_cast<const THPFunction*>(object)->materialize_grads;
+}
+
+bool HasHooks(Node& node) {
+  return !(node.pre_hooks().empty() && node.post_hooks().empty() &&
+           node.tensor_pre_hooks().empty() &&
+           node.retains_grad_hooks().empty());
+}
+
+// Whether autograd saved tensors for the node: it has an attribute
+// `_raw_saved_x` for each that it may save, and `_saved_x` is it.
+bool HasSavedTensors(Node* node) {
+  if (auto* copy = dynamic_cast<torch::autograd::CopySlices*>(node)) {
+    return copy->fn != nullptr && HasSavedTensors(copy->fn.get());
+  }
+  const PyRef object =
+      PyRef::Steal(torch::autograd::functionToPyObject(node->getptr()));
+  if (!object) {
+    PyErr_Clear();
+    return true;
+  }
+  if (IsFunctionInPython(*node)) {
+    return !reinterpret_cast<THPFunction*>(object.get())
+                ->saved_variables.empty();
+  }
+  const PyGetSetDef* attribute = Py_TYPE(object.get())->tp_getset;
+  for (; attribute != nullptr && attribute->name != nullptr; ++attribute) {
+    absl::string_view name = attribute->name;
+    if (!absl::ConsumePrefix(&name, "_raw")) continue;
+    if (IsTensorSaved(object.get(), std::string(name))) return true;
+  }
+  return false;
+}
+
+at::Tensor OnesLaidOutAs(const at::Tensor& like) {
+  if (like.is_non_overlapping_and_dense()) {
+    return at::empty_strided(like.sizes(), like.strides(), like.options())
+        .fill_(1);
+  }
+  int64_t extent = like.numel() == 0 ? 0 : 1;
+  for (int64_t i = 0; i < like.dim() && extent > 0; ++i) {
+    extent += (like.size(i) - 1) * like.stride(i);
+  }
+  return at::ones({extent}, like.options())
+      .as_strided(like.sizes(), like.strides(), 0);
+}
+
+}  // namespace mica

@@ -1,0 +1,26 @@
+// What autograd's nodes are like, and what they are given.
+
+#ifndef MICA_PYTHON_TORCH_SIDE_AUTOGRAD_NODE_FACTS_H_
+#define MICA_PYTHON_TORCH_SIDE_AUTOGRAD_NODE_FACTS_H_
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/function.h>
+
+namespace mica {
+
+// True for the node of a torch.autograd.Function that is written in Python.
+bool IsFunctionInPython(const torch::autograd::Node& node);
+// Of such a node: whether its backward() finds no zeros where no gradient
+// arrives.
+bool SeesAbsence(const torch::autograd::Node& node);
+// Whether something is called when gradients arrive at it or leave it.
+bool HasHooks(torch::autograd::Node& node);
+// Whether autograd saved tensors for it. Requires the GIL.
+bool HasSavedTensors(torch::autograd::Node* node);
+
+// Ones in the memory layout of `like`, whose elements may lie upon each other.
+at::Tensor OnesLaidOutAs(const at::Tensor& like);
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_TORCH_SIDE_AUTOGRAD_NODE_FACTS_H_

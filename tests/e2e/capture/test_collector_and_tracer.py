@@ -1,0 +1,108 @@
+"""A program sees the collector and the tracer as they are without capture."""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+import pytest
+import torch
+from e2e.capture.agreement_of_calls import report
+
+import mica
+
+X = torch.ones(2)
+
+
+@pytest.fixture(autouse=True)
+def _collector_as_it_was():
+    was, thresholds = gc.isenabled(), gc.get_threshold()
+    yield
+    gc.enable() if was else gc.disable()
+    gc.set_threshold(*thresholds)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_collector_tells_whether_it_is_on(enabled):
+    def f(x):
+        return x * (2.0 if gc.isenabled() else 3.0), gc.isenabled()
+
+    compiled = mica.compile(f)
+    for now in (enabled, enabled, not enabled, not enabled, enabled, enabled):
+        gc.enable() if now else gc.disable()
+        result, told = compiled(X)
+        assert torch.equal(result, X * (2.0 if now else 3.0))
+        assert told is now
+        assert gc.isenabled() is now
+    assert report(compiled).hits == 4
+
+
+@pytest.mark.parametrize("change", [gc.disable, gc.enable])
+def test_what_a_program_makes_of_the_collector_stays(change):
+    def f(x):
+        change()
+        return x * 2, gc.isenabled()
+
+    compiled = mica.compile(f)
+    for _ in range(4):
+        gc.disable() if change is gc.enable else gc.enable()
+        assert compiled(X)[1] is (change is gc.enable)
+        assert gc.isenabled() is (change is gc.enable)
+
+
+def test_thresholds_are_the_program_s():
+    def f(x):
+        was = gc.get_threshold()
+        gc.set_threshold(was[0] + 1, was[1], was[2])
+        return x * 2, was
+
+    compiled = mica.compile(f)
+    gc.set_threshold(600, 9, 8)
+    for i in range(4):
+        assert compiled(X)[1] == (600 + i, 9, 8)
+        assert gc.get_threshold() == (601 + i, 9, 8)
+
+
+def test_the_collector_may_run_after_a_watched_run():
+    compiled = mica.compile(lambda x: x + 1)
+    gc.set_threshold(701, 10, 10)
+    compiled(X)
+    assert gc.get_threshold() == (701, 10, 10)
+
+
+def test_nobody_sees_the_watch_s_own_tracer():
+    def f(x):
+        return x * (1.0 if sys.gettrace() is None else 2.0), sys.gettrace()
+
+    compiled = mica.compile(f)
+    for _ in range(4):
+        result, tracer = compiled(X)
+        assert torch.equal(result, X)
+        assert tracer is None
+    assert report(compiled).hits == 3
+
+
+def test_a_profiler_in_python_sees_each_call():
+    seen = []
+
+    def inner(x):
+        return x + 1
+
+    def f(x):
+        return inner(x) * 2, sys.getprofile() is not None
+
+    def profile(frame, event, arg):
+        if event == "call" and frame.f_code is inner.__code__:
+            seen.append(event)
+
+    compiled = mica.compile(f)
+    for _ in range(3):
+        assert compiled(X)[1] is False
+    try:
+        sys.setprofile(profile)
+        told = [compiled(X)[1] for _ in range(3)]
+    finally:
+        sys.setprofile(None)
+    assert told == [True] * 3
+    assert len(seen) == 3
+    assert compiled(X)[1] is False

@@ -1,0 +1,206 @@
+"""torch.func's transforms inside of programs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from e2e.capture.agreement_of_calls import report, same, x
+from torch import nn
+from torch.func import (
+    functional_call,
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    stack_module_state,
+    vjp,
+    vmap,
+)
+
+import mica
+
+
+@pytest.fixture(autouse=True)
+def _grad(_no_grad: None) -> Iterator[None]:
+    with torch.enable_grad():
+        yield
+
+
+def net(seed: int = 0) -> nn.Module:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 4))
+
+
+NET = net()
+WEIGHTS = {name: p.detach() for name, p in NET.named_parameters()}
+EMPTY = copy.deepcopy(NET).to("meta")
+ENSEMBLE = [net(seed) for seed in range(3)]
+
+
+def loss_of(weights: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return F.mse_loss(functional_call(NET, weights, (a,)), b)
+
+
+def rows(a: torch.Tensor) -> Any:
+    return vmap(lambda row: (row * 2).sum() + row.max())(a)
+
+
+def rows_of_rows(a: torch.Tensor) -> Any:
+    return vmap(vmap(lambda u: u * 2 + 1))(a)
+
+
+def columns(a: torch.Tensor) -> Any:
+    return vmap(lambda u, v: u @ v, in_dims=(1, None))(a, a[:, 0])
+
+
+def slope(a: torch.Tensor) -> Any:
+    return grad(lambda b: (b**3).sum())(a)
+
+
+def slope_and_value(a: torch.Tensor) -> Any:
+    return grad_and_value(lambda w: loss_of(w, a, a))(WEIGHTS)
+
+
+def slopes_of_samples(a: torch.Tensor) -> Any:
+    return vmap(grad(loss_of), in_dims=(None, 0, 0))(WEIGHTS, a, a * 2)
+
+
+def jacobian(a: torch.Tensor) -> Any:
+    return jacrev(torch.sin)(a[0]), jacfwd(lambda b: b * b.sum())(a[0])
+
+
+def curvature(a: torch.Tensor) -> Any:
+    return hessian(lambda b: (b**3).sum() + b.prod())(a[0])
+
+
+def pulled_back(a: torch.Tensor) -> Any:
+    value, pull = vjp(torch.sin, a)
+    return value, pull(a + 1)[0]
+
+
+def pushed(a: torch.Tensor) -> Any:
+    return jvp(torch.sin, (a,), (a + 1,))
+
+
+def curvature_times(a: torch.Tensor) -> Any:
+    return jvp(grad(lambda b: (b**4).sum()), (a,), (a + 1,))[1]
+
+
+def with_other_weights(a: torch.Tensor) -> Any:
+    return functional_call(NET, {k: v * 2 for k, v in WEIGHTS.items()}, (a,))
+
+
+def different_noise(a: torch.Tensor) -> Any:
+    noisy = vmap(lambda row: row + torch.rand(4), randomness="different")
+    return noisy(a) + vmap(lambda row: row + torch.rand(4), randomness="same")(
+        a
+    )
+
+
+def ensemble(a: torch.Tensor) -> Any:
+    with torch.no_grad():
+        weights, buffers = stack_module_state(ENSEMBLE)
+        return vmap(
+            lambda p, b: functional_call(EMPTY, (p, b), (a,)), in_dims=(0, 0)
+        )(weights, buffers)
+
+
+SERVED: list[Any] = [
+    rows,
+    rows_of_rows,
+    columns,
+    slope,
+    slope_and_value,
+    slopes_of_samples,
+    jacobian,
+    pulled_back,
+    pushed,
+    with_other_weights,
+    different_noise,
+]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("program", SERVED, ids=lambda f: f.__name__)
+def test_a_transform_is_served(
+    program: Callable[..., Any], exact: bool
+) -> None:
+    def run(call: Callable[..., Any]) -> list[Any]:
+        torch.manual_seed(3)
+        return [
+            part
+            for seed in range(5)
+            for part in (call(x(seed, 3, 4)), torch.get_rng_state())
+        ]
+
+    want = run(program)  # Sets torch's own modules up.
+    compiled = mica.compile(program, exact=exact)
+    same(run(compiled), want)
+    assert report(compiled).hits == 4, report(compiled).details()
+
+
+def test_results_of_a_transform_are_gone_back_from() -> None:
+    model = net()
+    compiled = mica.compile(lambda a: vmap(model)(a).tanh())
+    for seed in range(4):
+        found = []
+        for call in (compiled, lambda a: vmap(model)(a).tanh()):
+            model.zero_grad()
+            call(x(seed, 3, 4)).square().sum().backward()
+            found.append([p.grad for p in model.parameters()])
+        same(*found)
+    assert report(compiled).hits == 3, report(compiled).details()
+
+
+@pytest.mark.parametrize("program", [curvature, curvature_times])
+def test_forward_over_reverse_is_eagers(program: Callable[..., Any]) -> None:
+    compiled = mica.compile(program)
+    for seed in range(4):
+        same(compiled(x(seed, 3, 4)), program(x(seed, 3, 4)))
+
+
+def test_an_ensemble_is_eagers() -> None:
+    compiled = mica.compile(ensemble)
+    for seed in range(5):
+        same(compiled(x(seed, 3, 4)), ensemble(x(seed, 3, 4)))
+
+
+def test_state_that_a_transformed_function_reads_is_guarded() -> None:
+    scale = [2.0]
+    compiled = mica.compile(lambda a: grad(lambda b: (b * scale[0]).sum())(a))
+    for value in (2.0, 2.0, 3.0, 3.0, 2.0):
+        scale[0] = value
+        same(compiled(x(0, 4)), torch.full((4,), value))
+
+
+def test_a_call_under_a_transform_is_eagers() -> None:
+    def program(a: torch.Tensor) -> torch.Tensor:
+        return (a.sin() * 2).sum()
+
+    compiled = mica.compile(program)
+    for seed in range(4):
+        same(grad(compiled)(x(seed, 4)), grad(program)(x(seed, 4)))
+        same(vmap(compiled)(x(seed, 3, 4)), vmap(program)(x(seed, 3, 4)))
+        same(compiled(x(seed, 4)), program(x(seed, 4)))
+
+
+def test_a_tensor_that_outlives_its_level_is_no_graph() -> None:
+    kept: list[torch.Tensor] = []
+
+    def program(a: torch.Tensor) -> Any:
+        def inner(b: torch.Tensor) -> torch.Tensor:
+            kept[:] = [b * 2]
+            return b.sum()
+
+        return grad(inner)(a), kept[0] + 1
+
+    compiled = mica.compile(program)
+    for seed in range(4):
+        same(compiled(x(seed, 4)), program(x(seed, 4)))
