@@ -82,7 +82,7 @@ clang_format() {
 # Mypy on the package and on the programs of tools/.
 types() {
   MYPYPATH=tools "$python" -m mypy -p mica &&
-    "$python" -m mypy tools/*.py tools/check_deps
+    "$python" -m mypy tools/*.py tools/check_deps tools/check_sizes
 }
 
 shell() {

@@ -20,6 +20,7 @@ void BindProgram(nanobind::module_& m);
 void BindSaved(nanobind::module_& m);
 void BindExecutor(nanobind::module_& m);
 void BindSchedule(nanobind::module_& m);
+void BindPipeline(nanobind::module_& m);
 void BindCache(nanobind::module_& m);
 void BindCapture(nanobind::module_& m);
 void BindTrace(nanobind::module_& m);

@@ -10,6 +10,7 @@ NB_MODULE(_mica, m) {
   mica::BindSaved(m);
   mica::BindExecutor(m);
   mica::BindSchedule(m);
+  mica::BindPipeline(m);
   mica::BindCache(m);
   mica::BindCapture(m);
   mica::BindTrace(m);

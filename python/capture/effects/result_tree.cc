@@ -14,6 +14,184 @@ int ResultTree::Traverse(visitproc visit, void* arg) const {
   return 0;
 }
 
+// Makes the objects of one call.
+class ResultTree::Maker {
+ public:
+  // All outlive this.
+  Maker(const ResultTree& tree, absl::Span<PyObject* const> tensors,
+        absl::Span<const double> numbers, const BoundInputs& inputs)
+      : tree_(tree),
+        tensors_(tensors),
+        numbers_(numbers),
+        inputs_(inputs),
+        made_(tree.has_same_ ? tree.nodes_.size() : 0) {}
+
+  // A new reference; null with a Python error set.
+  PyObject* Make(int id);
+
+ private:
+  // Borrowed from its holder.
+  PyObject* Keep(int id, PyObject* object) {
+    if (!made_.empty()) made_[id] = object;
+    return object;
+  }
+  static PyTypeObject* TypeOf(const Node& node) {
+    return AsType(node.object.get());
+  }
+  // What the place of a kPlace holds, or as recorded if it is gone. Borrowed.
+  static PyObject* Now(const Node& node) {
+    PyObject* holder = node.holder.get();
+    PyObject* now = PyCell_Check(holder)
+                        ? PyCell_GET(holder)
+                        : PyDict_GetItemWithError(holder, node.key.get());
+    return now == nullptr ? node.object.get() : now;
+  }
+  static PyObject* Share(PyObject* object) {
+    Py_INCREF(object);
+    return object;
+  }
+  PyObject* MakeContainer(int id, const Node& node);
+  PyObject* MakeMethod(const Node& node);
+  PyObject* MakeTuple(const Node& node);
+  PyObject* MakeSet(const Node& node);
+  PyObject* MakeDictOrInstance(int id, const Node& node);
+  // Puts the children into a tuple or a list. False with an error set.
+  bool MakeItems(const Node& node, PyObject* sequence);
+  // Sets the keys and the attributes.
+  bool MakeKeys(const Node& node, PyObject* object);
+
+  const ResultTree& tree_;
+  const absl::Span<PyObject* const> tensors_;
+  const absl::Span<const double> numbers_;
+  const BoundInputs& inputs_;
+  std::vector<PyObject*> made_;  // Empty if nothing occurs twice.
+};
+
+PyObject* ResultTree::Maker::Make(int id) {
+  const Node& node = tree_.nodes_[id];
+  switch (node.kind) {
+    case Kind::kTensor:
+      return Keep(id, Share(tensors_[node.index]));
+    case Kind::kObject:
+      return Share(node.object.get());
+    case Kind::kInput:
+      return Share(inputs_.objects[node.index]);
+    case Kind::kNumber:
+      return Keep(id, MakeNumber(TypeOf(node), numbers_[node.index]).release());
+    case Kind::kPlace:
+      return Share(Now(node));
+    case Kind::kSame:
+      return Share(made_[node.index]);
+    default:
+      return MakeContainer(id, node);
+  }
+}
+
+PyObject* ResultTree::Maker::MakeContainer(int id, const Node& node) {
+  switch (node.kind) {
+    case Kind::kMethod:
+    case Kind::kBuiltin:
+      return Keep(id, MakeMethod(node));
+    case Kind::kTuple:
+      return Keep(id, MakeTuple(node));
+    case Kind::kList: {
+      PyRef list = PyRef::Steal(
+          PyList_New(static_cast<Py_ssize_t>(node.children.size())));
+      if (!list) return nullptr;
+      Keep(id, list.get());
+      return MakeItems(node, list.get()) ? list.release() : nullptr;
+    }
+    case Kind::kSet:
+      return Keep(id, MakeSet(node));
+    default:
+      return MakeDictOrInstance(id, node);
+  }
+}
+
+bool ResultTree::Maker::MakeItems(const Node& node, PyObject* sequence) {
+  const bool is_list = PyList_CheckExact(sequence);
+  for (size_t i = 0; i < node.children.size(); ++i) {
+    PyObject* item = Make(node.children[i]);
+    if (item == nullptr) return false;
+    const auto index = static_cast<Py_ssize_t>(i);
+    if (is_list) {
+      PyList_SET_ITEM(sequence, index, item);
+    } else {
+      PyTuple_SET_ITEM(sequence, index, item);
+    }
+  }
+  return true;
+}
+
+PyObject* ResultTree::Maker::MakeMethod(const Node& node) {
+  PyRef first = PyRef::Steal(Make(node.children[0]));
+  if (!first) return nullptr;
+  if (node.kind == Kind::kBuiltin) {
+    return PyCFunction_NewEx(node.method, first.get(), node.keys[1].get());
+  }
+  PyRef self = PyRef::Steal(Make(node.children[1]));
+  return self ? PyMethod_New(first.get(), self.get()) : nullptr;
+}
+
+PyObject* ResultTree::Maker::MakeTuple(const Node& node) {
+  PyTypeObject* type = TypeOf(node);
+  PyRef tuple =
+      PyRef::Steal(PyTuple_New(static_cast<Py_ssize_t>(node.children.size())));
+  if (!tuple || !MakeItems(node, tuple.get())) return nullptr;
+  if (type == &PyTuple_Type) return tuple.release();
+  if (!IsPythonClass(type)) {
+    return PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), tuple.get());
+  }
+  PyRef args = PyRef::Steal(PyTuple_Pack(1, tuple.get()));
+  if (!args) return nullptr;
+  return PyTuple_Type.tp_new(type, args.get(), nullptr);
+}
+
+PyObject* ResultTree::Maker::MakeSet(const Node& node) {
+  PyRef items =
+      PyRef::Steal(PyList_New(static_cast<Py_ssize_t>(node.children.size())));
+  if (!items || !MakeItems(node, items.get())) return nullptr;
+  return TypeOf(node) == &PySet_Type ? PySet_New(items.get())
+                                     : PyFrozenSet_New(items.get());
+}
+
+PyObject* ResultTree::Maker::MakeDictOrInstance(int id, const Node& node) {
+  static PyObject* no_args = PyTuple_New(0);
+  PyTypeObject* type = TypeOf(node);
+  PyRef object;
+  if (node.kind != Kind::kDict) {
+    object = PyRef::Steal(SolidBase(type)->tp_new(type, no_args, nullptr));
+  } else {
+    object = PyRef::Steal(type == &PyODict_Type ? PyODict_New() : PyDict_New());
+  }
+  if (!object) return nullptr;
+  Keep(id, object.get());
+  return MakeKeys(node, object.get()) ? object.release() : nullptr;
+}
+
+bool ResultTree::Maker::MakeKeys(const Node& node, PyObject* object) {
+  size_t child = 0;
+  for (const PyRef& key : node.keys) {
+    PyRef item = PyRef::Steal(Make(node.children[child++]));
+    if (!item) return false;
+    const int failed = PyODict_Check(object)
+                           ? PyODict_SetItem(object, key.get(), item.get())
+                           : PyDict_SetItem(object, key.get(), item.get());
+    if (failed != 0) return false;
+  }
+  if (node.kind == Kind::kDict || node.names.empty()) return true;
+  PyRef attributes = PyRef::Steal(PyObject_GenericGetDict(object, nullptr));
+  if (!attributes) return false;
+  for (const PyRef& name : node.names) {
+    PyRef item = PyRef::Steal(Make(node.children[child++]));
+    if (!item) return false;
+    if (PyDict_SetItem(attributes.get(), name.get(), item.get()) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
 PyObject* ResultTree::Make(absl::Span<PyObject* const> tensors,
                            absl::Span<const double> numbers,
                            const BoundInputs& inputs,
@@ -23,147 +201,14 @@ PyObject* ResultTree::Make(absl::Span<PyObject* const> tensors,
     Py_INCREF(tensors[root.index]);
     return tensors[root.index];
   }
-  std::vector<PyObject*> made(has_same_ ? nodes_.size() : 0);
-  const Parts parts{tensors, numbers, inputs};
-  PyRef result = PyRef::Steal(MakeNode(root_, parts, made));
+  Maker maker(*this, tensors, numbers, inputs);
+  PyRef result = PyRef::Steal(maker.Make(root_));
   if (!result) return nullptr;
   for (const int id : left_roots_) {
-    left->push_back(PyRef::Steal(MakeNode(id, parts, made)));
+    left->push_back(PyRef::Steal(maker.Make(id)));
     if (!left->back()) return nullptr;
   }
   return result.release();
-}
-
-PyObject* ResultTree::MakeNode(int id, const Parts& parts,
-                               std::vector<PyObject*>& made) const {
-  const Node& node = nodes_[id];
-  const auto keep = [&](PyObject* object) {
-    if (has_same_) made[id] = object;  // Borrowed from its holder.
-    return object;
-  };
-  switch (node.kind) {
-    case Kind::kTensor:
-      Py_INCREF(parts.tensors[node.index]);
-      return keep(parts.tensors[node.index]);
-    case Kind::kObject:
-      Py_INCREF(node.object.get());
-      return node.object.get();
-    case Kind::kInput:
-      Py_INCREF(parts.inputs.objects[node.index]);
-      return parts.inputs.objects[node.index];
-    case Kind::kNumber:
-      return keep(
-          MakeNumber(AsType(node.object.get()), parts.numbers[node.index])
-              .release());
-    case Kind::kPlace: {
-      PyObject* holder = node.holder.get();
-      PyObject* now = PyCell_Check(holder)
-                          ? PyCell_GET(holder)
-                          : PyDict_GetItemWithError(holder, node.key.get());
-      if (now == nullptr) now = node.object.get();
-      Py_INCREF(now);
-      return now;
-    }
-    case Kind::kSame:
-      Py_INCREF(made[node.index]);
-      return made[node.index];
-    default:
-      break;
-  }
-  PyTypeObject* type = AsType(node.object.get());
-  const auto count = static_cast<Py_ssize_t>(node.children.size());
-  PyRef object;
-  switch (node.kind) {
-    case Kind::kMethod: {
-      PyRef function = PyRef::Steal(MakeNode(node.children[0], parts, made));
-      PyRef self = PyRef::Steal(MakeNode(node.children[1], parts, made));
-      if (!function || !self) return nullptr;
-      object = PyRef::Steal(PyMethod_New(function.get(), self.get()));
-      return object ? keep(object.release()) : nullptr;
-    }
-    case Kind::kBuiltin: {
-      PyRef self = PyRef::Steal(MakeNode(node.children[0], parts, made));
-      if (!self) return nullptr;
-      object = PyRef::Steal(
-          PyCFunction_NewEx(node.method, self.get(), node.keys[1].get()));
-      return object ? keep(object.release()) : nullptr;
-    }
-    case Kind::kTuple: {
-      object = PyRef::Steal(PyTuple_New(count));
-      if (!object) return nullptr;
-      for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject* item = MakeNode(node.children[i], parts, made);
-        if (item == nullptr) return nullptr;
-        PyTuple_SET_ITEM(object.get(), i, item);
-      }
-      if (type != &PyTuple_Type && !IsPythonClass(type)) {
-        object = PyRef::Steal(PyObject_CallOneArg(
-            reinterpret_cast<PyObject*>(type), object.get()));
-        if (!object) return nullptr;
-      } else if (type != &PyTuple_Type) {
-        PyRef args = PyRef::Steal(PyTuple_Pack(1, object.get()));
-        if (!args) return nullptr;
-        object = PyRef::Steal(PyTuple_Type.tp_new(type, args.get(), nullptr));
-        if (!object) return nullptr;
-      }
-      return keep(object.release());
-    }
-    case Kind::kList: {
-      object = PyRef::Steal(PyList_New(count));
-      if (!object) return nullptr;
-      keep(object.get());
-      for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject* item = MakeNode(node.children[i], parts, made);
-        if (item == nullptr) return nullptr;
-        PyList_SET_ITEM(object.get(), i, item);
-      }
-      return object.release();
-    }
-    case Kind::kSet: {
-      PyRef items = PyRef::Steal(PyList_New(count));
-      if (!items) return nullptr;
-      for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject* item = MakeNode(node.children[i], parts, made);
-        if (item == nullptr) return nullptr;
-        PyList_SET_ITEM(items.get(), i, item);
-      }
-      object = PyRef::Steal(type == &PySet_Type ? PySet_New(items.get())
-                                                : PyFrozenSet_New(items.get()));
-      return keep(object.release());
-    }
-    default:
-      break;
-  }
-  if (node.kind == Kind::kDict) {
-    object = PyRef::Steal(type == &PyODict_Type ? PyODict_New() : PyDict_New());
-  } else {
-    static PyObject* no_args = PyTuple_New(0);
-    object = PyRef::Steal(SolidBase(type)->tp_new(type, no_args, nullptr));
-  }
-  if (!object) return nullptr;
-  keep(object.get());
-  size_t child = 0;
-  for (const PyRef& key : node.keys) {
-    PyRef item = PyRef::Steal(MakeNode(node.children[child++], parts, made));
-    if (!item) return nullptr;
-    const int failed =
-        PyODict_Check(object.get())
-            ? PyODict_SetItem(object.get(), key.get(), item.get())
-            : PyDict_SetItem(object.get(), key.get(), item.get());
-    if (failed != 0) return nullptr;
-  }
-  if (node.kind == Kind::kDict || node.names.empty()) return object.release();
-  PyRef attributes =
-      PyRef::Steal(PyObject_GenericGetDict(object.get(), nullptr));
-  if (!attributes) return nullptr;
-  for (const PyRef& name : node.names) {
-    PyRef item = PyRef::Steal(MakeNode(node.children[child++], parts, made));
-    if (!item) return nullptr;
-    if (PyDict_SetItem(attributes.get(), name.get(), item.get()) != 0) {
-      return nullptr;
-    }
-  }
-  return object.release();
 }
 
 }  // namespace mica

@@ -12,10 +12,11 @@
 #include "python/capture/guards/held_objects.h"
 #include "python/capture/guards/input_guards.h"
 #include "python/capture/values/refusal.h"
-#include "python/capture/watch/state_watch.h"
 #include "python/interpreter/py_ref.h"
 
 namespace mica {
+
+class StateWatch;
 
 // A recipe for the objects that a program returned and left in its state: which
 // parts are tensors that a run computes, which are the caller's own arguments
@@ -76,13 +77,7 @@ class ResultTree {
   };
 
   class Builder;
-  struct Parts {
-    absl::Span<PyObject* const> tensors;
-    absl::Span<const double> numbers;
-    const BoundInputs& inputs;
-  };
-  PyObject* MakeNode(int id, const Parts& parts,
-                     std::vector<PyObject*>& made) const;
+  class Maker;
 
   std::vector<int32_t> numbers_;
   std::vector<Node> nodes_;

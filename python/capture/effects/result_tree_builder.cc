@@ -1,4 +1,4 @@
-// How a ResultTree is made of what a watched run returned and left.
+// How a ResultTree is made of what a run left.
 
 #include <optional>
 
@@ -8,6 +8,7 @@
 #include "python/capture/known/purity.h"
 #include "python/capture/values/constants.h"
 #include "python/capture/values/numbers.h"
+#include "python/capture/watch/state_watch.h"
 #include "python/interpreter/interpreter.h"
 
 namespace mica {
@@ -48,15 +49,38 @@ class ResultTree::Builder {
     }
     return 0;
   }
+  // The same object again.
+  int AddSame(int node) {
+    const int id = NewNode(Kind::kSame, nullptr);
+    tree_.nodes_[id].index = node;
+    tree_.has_same_ = true;
+    return id;
+  }
+  int AddInput(int node) {
+    const int id = NewNode(Kind::kInput, nullptr);
+    tree_.nodes_[id].index = node;
+    return id;
+  }
+  int AddPlace(PyObject* object, Kept holder, Kept key) {
+    const int id = NewNode(Kind::kPlace, object);
+    tree_.nodes_[id].holder = std::move(holder);
+    tree_.nodes_[id].key = std::move(key);
+    return id;
+  }
   int AddTensor(PyObject* tensor);
   int AddConstant(PyObject* constant, int depth);
   // Whether a hit finds it, or what it holds, in a place or among the
   // arguments.
   bool HasPlace(PyObject* constant) const;
   // A number that varies: if nothing was computed of it, the very object that a
-  // hit finds in its place. Else -1.
+  // hit finds in its place.
   int AddVarying(HostValues::Id number, PyObject* object);
   int AddNew(PyObject* object, int depth);
+  int AddTuple(PyObject* tuple, int depth);
+  int AddSet(PyObject* set, int depth);
+  // A method in C, bound to an object.
+  int AddBuiltin(PyObject* object, int depth);
+  void AddChild(int id, PyObject* object, int depth);
   void AddItems(int id, PyObject* sequence, int depth);
   void AddDict(int id, PyObject* dict, int depth);
   void AddAttributes(int id, PyObject* object, int depth);
@@ -79,7 +103,7 @@ int ResultTree::Builder::AddTensor(PyObject* tensor) {
     return Refuse(absl::StrCat("returns a ", TypeName(Py_TYPE(tensor)),
                                ", a subclass of torch.Tensor"));
   }
-  if (watch_.gradients().IsOldGradient(tensor)) {
+  if (watch_.tensors().gradients().IsOldGradient(tensor)) {
     return Refuse("returns a gradient that was there before the call");
   }
   if (HasOwnAttributes(tensor)) {
@@ -97,25 +121,10 @@ int ResultTree::Builder::Add(PyObject* object, int depth) {
   HostValues& values = watch_.values();
   const HostValues::Id number = values.Find(object);
   if (const int node = number < 0 ? -1 : values.input_node(number); node >= 0) {
-    const int id = NewNode(Kind::kInput, nullptr);
-    tree_.nodes_[id].index = node;
-    return id;
+    return AddInput(node);
   }
   if (number >= 0 && values.IsDynamic(number)) {
-    if (const int id = AddVarying(number, object); id >= 0) return id;
-    if (const auto it = node_of_number_.find(number);
-        it != node_of_number_.end()) {
-      const int id = NewNode(Kind::kSame, nullptr);
-      tree_.nodes_[id].index = it->second;
-      tree_.has_same_ = true;
-      return id;
-    }
-    const int id =
-        NewNode(Kind::kNumber, reinterpret_cast<PyObject*>(Py_TYPE(object)));
-    tree_.nodes_[id].index = static_cast<int>(tree_.numbers_.size());
-    tree_.numbers_.push_back(number);
-    node_of_number_[number] = id;
-    return id;
+    return AddVarying(number, object);
   }
   if (IsConstant(object) && !values.HasKnown(object)) {
     values.MarkExactDeep(object);  // It may be an address.
@@ -124,18 +133,13 @@ int ResultTree::Builder::Add(PyObject* object, int depth) {
   if (number >= 0) return AddConstant(values.PlainOf(object).get(), depth);
   if (const auto it = node_of_.find(object); it != node_of_.end()) {
     if (open_[it->second]) return Refuse("returns a tuple that holds itself");
-    const int id = NewNode(Kind::kSame, nullptr);
-    tree_.nodes_[id].index = it->second;
-    tree_.has_same_ = true;
-    return id;
+    return AddSame(it->second);
   }
   if (const int node = inputs_.FindNode(object); node >= 0) {
-    const int id = NewNode(Kind::kInput, nullptr);
-    tree_.nodes_[id].index = node;
-    return id;
+    return AddInput(node);
   }
-  if (watch_.IsKnownOld(object) ||
-      (watch_.IsOld(object) && IsImmutableType(Py_TYPE(object)))) {
+  if (watch_.ages().IsKnownOld(object) ||
+      (watch_.ages().IsOld(object) && IsImmutableType(Py_TYPE(object)))) {
     return NewNode(Kind::kObject, object);
   }
   if (IsTensor(object)) return AddTensor(object);
@@ -163,31 +167,33 @@ int ResultTree::Builder::AddConstant(PyObject* constant, int depth) {
   if (IsShared(constant)) return NewNode(Kind::kObject, constant);
   if (const auto it = absl::c_find(arguments_, constant);
       it != arguments_.end()) {
-    const int id = NewNode(Kind::kInput, nullptr);
-    tree_.nodes_[id].index = static_cast<int>(it - arguments_.begin());
-    return id;
+    return AddInput(static_cast<int>(it - arguments_.begin()));
   }
-  const auto it = places_->find(constant);
+  if (const auto it = places_->find(constant); it != places_->end()) {
+    return AddPlace(constant, it->second.first, it->second.second);
+  }
   // A tuple that the program made of what it found.
-  if (it == places_->end() && PyTuple_CheckExact(constant) &&
-      HasPlace(constant)) {
+  if (PyTuple_CheckExact(constant) && HasPlace(constant)) {
     return AddNew(constant, depth);
   }
-  const int id =
-      NewNode(it == places_->end() ? Kind::kObject : Kind::kPlace, constant);
-  if (it != places_->end()) {
-    tree_.nodes_[id].holder = it->second.first;
-    tree_.nodes_[id].key = it->second.second;
-  }
-  return id;
+  return NewNode(Kind::kObject, constant);
 }
 
 int ResultTree::Builder::AddVarying(HostValues::Id number, PyObject* object) {
   const HostInputs::Source& source = watch_.values().source(number);
-  if (!source.dict) return -1;
-  const int id = NewNode(Kind::kPlace, object);
-  tree_.nodes_[id].holder = watch_.guards().Hold(source.dict.get());
-  tree_.nodes_[id].key = watch_.guards().Hold(source.key.get());
+  if (source.dict) {
+    return AddPlace(object, watch_.guards().Hold(source.dict.get()),
+                    watch_.guards().Hold(source.key.get()));
+  }
+  if (const auto it = node_of_number_.find(number);
+      it != node_of_number_.end()) {
+    return AddSame(it->second);
+  }
+  const int id =
+      NewNode(Kind::kNumber, reinterpret_cast<PyObject*>(Py_TYPE(object)));
+  tree_.nodes_[id].index = static_cast<int>(tree_.numbers_.size());
+  tree_.numbers_.push_back(number);
+  node_of_number_[number] = id;
   return id;
 }
 
@@ -195,7 +201,7 @@ int ResultTree::Builder::AddNew(PyObject* object, int depth) {
   PyTypeObject* type = Py_TYPE(object);
   PyTypeObject* base = SolidBase(type);
   const bool is_class = IsPythonClass(type);
-  if (is_class && watch_.IsOld(reinterpret_cast<PyObject*>(type)) == false) {
+  if (is_class && !watch_.ages().IsOld(reinterpret_cast<PyObject*>(type))) {
     return Refuse(absl::StrCat("returns a ", TypeName(type),
                                ", a class made during the call"));
   }
@@ -206,15 +212,7 @@ int ResultTree::Builder::AddNew(PyObject* object, int depth) {
   // torch.return_types are C classes that take a sequence.
   if (base == &PyTuple_Type ||
       (PyTuple_Check(object) && type->tp_base == &PyTuple_Type)) {
-    PyObject* dict = InstanceDict(object);
-    if (dict != nullptr && PyDict_GET_SIZE(dict) > 0) {
-      return Refuse("returns a tuple with attributes");
-    }
-    const int id = NewContainer(Kind::kTuple, object);
-    open_[id] = true;
-    AddItems(id, object, depth);
-    open_[id] = false;
-    return id;
+    return AddTuple(object, depth);
   }
   if (type == &PyList_Type) {
     const int id = NewContainer(Kind::kList, object);
@@ -227,16 +225,7 @@ int ResultTree::Builder::AddNew(PyObject* object, int depth) {
     return id;
   }
   if (type == &PySet_Type || type == &PyFrozenSet_Type) {
-    const int id = NewContainer(Kind::kSet, object);
-    PyRef items = PyRef::Steal(PySequence_List(object));
-    for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
-      PyObject* item = PyList_GET_ITEM(items.get(), i);
-      if (!IsConstant(item)) return Refuse("returns a set of objects");
-      watch_.values().MarkExactDeep(item);
-      const int child = Add(item, depth + 1);
-      tree_.nodes_[id].children.push_back(child);
-    }
-    return id;
+    return AddSet(object, depth);
   }
   if (is_class && (base == &PyBaseObject_Type || base == &PyDict_Type ||
                    base == &PyODict_Type)) {
@@ -247,29 +236,58 @@ int ResultTree::Builder::AddNew(PyObject* object, int depth) {
   }
   if (type == &PyMethod_Type) {
     const int id = NewContainer(Kind::kMethod, object);
-    for (PyObject* part :
-         {PyMethod_GET_FUNCTION(object), PyMethod_GET_SELF(object)}) {
-      const int child = Add(part, depth + 1);
-      tree_.nodes_[id].children.push_back(child);
-    }
+    AddChild(id, PyMethod_GET_FUNCTION(object), depth);
+    AddChild(id, PyMethod_GET_SELF(object), depth);
     return id;
   }
   if (type == &PyCFunction_Type && PyCFunction_GET_SELF(object) != nullptr &&
       !PyModule_Check(PyCFunction_GET_SELF(object))) {
-    auto* function = reinterpret_cast<PyCFunctionObject*>(object);
-    const int id = NewContainer(Kind::kBuiltin, object);
-    const int child = Add(function->m_self, depth + 1);
-    Node& node = tree_.nodes_[id];
-    node.children.push_back(child);
-    node.method = function->m_ml;
-    // The definition is the class's.
-    node.keys.push_back(
-        PyRef::Share(reinterpret_cast<PyObject*>(Py_TYPE(function->m_self))));
-    node.keys.push_back(PyRef::Share(function->m_module));
-    return id;
+    return AddBuiltin(object, depth);
   }
   return Refuse(absl::StrCat("returns a ", TypeName(type),
                              ", which can't be made again"));
+}
+
+int ResultTree::Builder::AddTuple(PyObject* tuple, int depth) {
+  PyObject* dict = InstanceDict(tuple);
+  if (dict != nullptr && PyDict_GET_SIZE(dict) > 0) {
+    return Refuse("returns a tuple with attributes");
+  }
+  const int id = NewContainer(Kind::kTuple, tuple);
+  open_[id] = true;
+  AddItems(id, tuple, depth);
+  open_[id] = false;
+  return id;
+}
+
+int ResultTree::Builder::AddSet(PyObject* set, int depth) {
+  const int id = NewContainer(Kind::kSet, set);
+  PyRef items = PyRef::Steal(PySequence_List(set));
+  for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
+    PyObject* item = PyList_GET_ITEM(items.get(), i);
+    if (!IsConstant(item)) return Refuse("returns a set of objects");
+    watch_.values().MarkExactDeep(item);
+    AddChild(id, item, depth);
+  }
+  return id;
+}
+
+int ResultTree::Builder::AddBuiltin(PyObject* object, int depth) {
+  auto* function = reinterpret_cast<PyCFunctionObject*>(object);
+  const int id = NewContainer(Kind::kBuiltin, object);
+  AddChild(id, function->m_self, depth);
+  Node& node = tree_.nodes_[id];
+  node.method = function->m_ml;
+  // The definition is the class's.
+  node.keys.push_back(
+      PyRef::Share(reinterpret_cast<PyObject*>(Py_TYPE(function->m_self))));
+  node.keys.push_back(PyRef::Share(function->m_module));
+  return id;
+}
+
+void ResultTree::Builder::AddChild(int id, PyObject* object, int depth) {
+  const int child = Add(object, depth + 1);
+  tree_.nodes_[id].children.push_back(child);
 }
 
 void ResultTree::Builder::AddItems(int id, PyObject* sequence, int depth) {
@@ -277,8 +295,7 @@ void ResultTree::Builder::AddItems(int id, PyObject* sequence, int depth) {
   for (Py_ssize_t i = 0; i < Py_SIZE(sequence); ++i) {
     PyObject* item =
         is_tuple ? PyTuple_GET_ITEM(sequence, i) : PyList_GET_ITEM(sequence, i);
-    const int child = Add(item, depth + 1);
-    tree_.nodes_[id].children.push_back(child);
+    AddChild(id, item, depth);
   }
 }
 
@@ -293,15 +310,14 @@ void ResultTree::Builder::AddDict(int id, PyObject* dict, int depth) {
   if (!keys) return PyErr_Clear();
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
     PyObject* key = PyList_GET_ITEM(keys.get(), i);
-    if (!IsConstant(key) && !watch_.IsOld(key)) {
+    if (!IsConstant(key) && !watch_.ages().IsOld(key)) {
       Refuse("returns a dict with a key that isn't a constant");
       return;
     }
     watch_.values().MarkExactDeep(key);
     PyObject* value = PyDict_GetItemWithError(dict, key);
     if (value == nullptr) return PyErr_Clear();
-    const int child = Add(value, depth + 1);
-    tree_.nodes_[id].children.push_back(child);
+    AddChild(id, value, depth);
     tree_.nodes_[id].keys.push_back(watch_.values().PlainOf(key));
   }
 }
@@ -312,8 +328,7 @@ void ResultTree::Builder::AddAttributes(int id, PyObject* object, int depth) {
   Py_ssize_t position = 0;
   PyObject *key = nullptr, *value = nullptr;
   while (PyDict_Next(dict, &position, &key, &value)) {
-    const int child = Add(value, depth + 1);
-    tree_.nodes_[id].children.push_back(child);
+    AddChild(id, value, depth);
     tree_.nodes_[id].names.push_back(PyRef::Share(key));
   }
 }

@@ -152,6 +152,24 @@ class Graph {
   static FrozenState FreezeState(PyObject* state, const TensorType& type);
   bool IsStale(absl::Span<PyObject* const> states) const;
   absl::Status CheckHostReads(const Runner& runner) const;
+  // Tells the job of a run's operands, and of memory for its results: that of
+  // the gradients of `lent`, which have none then, or new.
+  void FeedJob(absl::Span<PyObject* const> inputs,
+               absl::Span<PyObject* const> states,
+               absl::Span<const double> numbers, Runner& runner) const;
+  absl::Status PlaceOutputs(absl::Span<PyObject* const> lenders, Job& job,
+                            std::vector<PyRef>* outputs,
+                            std::vector<PyObject*>* lent) const;
+  // Makes the results and asks whether to go on.
+  absl::Status Ask(const BeforeCommit& before_commit,
+                   absl::Span<PyObject* const> inputs,
+                   absl::Span<PyObject* const> states,
+                   absl::Span<const double> numbers,
+                   std::vector<PyRef>& outputs,
+                   std::vector<PyRef>* results) const;
+  // Writes what the run left in inputs and states.
+  absl::Status Commit(Job& job, absl::Span<PyObject* const> inputs,
+                      absl::Span<PyObject* const> states) const;
   absl::Status RunOutside(absl::Span<PyObject* const> inputs,
                           absl::Span<PyObject* const> states,
                           absl::Span<const double> numbers,

@@ -201,6 +201,30 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
   }
   std::vector<PyRef> tensors;
   std::vector<double> numbers;
+  const absl::Status status =
+      RunGraph(bound, raised, rehearsal, &tensors, &numbers);
+  // What comes next draws the same numbers. For DataLoss all else was done.
+  if (!status.ok() && !absl::IsDataLoss(status)) made.Undo();
+  if (!status.ok()) return Failed(status, miss, raised);
+  gradients_.Apply(bound.inputs, tensors);
+  result_views_.SetWrites(tensors);
+  if (backward_ != nullptr &&
+      !BackwardPass::Attach(backward_, bound.inputs.tensors, bound.states,
+                            numbers, &tensors)) {
+    return Outcome::kHit;
+  }
+  if (!result_views_.MakeViews(bound.inputs.tensors, &tensors)) {
+    return Outcome::kHit;
+  }
+  *result = Leave(bound, tensors, numbers, rehearsal);
+  if (rehearsal != nullptr) rehearsal->readings = std::move(made.readings);
+  ++hits;
+  return Outcome::kHit;
+}
+
+absl::Status Record::RunGraph(const BoundCall& bound, RaisedCall* raised,
+                              Rehearsal* rehearsal, std::vector<PyRef>* tensors,
+                              std::vector<double>* numbers) const {
   Graph::BeforeCommit first_calls;
   std::vector<PyObject*> replaced;
   if (effects_.has_first_calls()) {
@@ -212,11 +236,12 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
   } else {
     replaced = gradients_.Replaced(bound.inputs);
   }
-  const absl::Status status =
-      graph_->Run(bound.inputs.tensors, bound.states, bound.numbers, replaced,
-                  first_calls, &tensors, &numbers);
-  // What comes next draws the same numbers. For DataLoss all else was done.
-  if (!status.ok() && !absl::IsDataLoss(status)) made.Undo();
+  return graph_->Run(bound.inputs.tensors, bound.states, bound.numbers,
+                     replaced, first_calls, tensors, numbers);
+}
+
+Record::Outcome Record::Failed(const absl::Status& status, Miss* miss,
+                               RaisedCall* raised) {
   if (absl::IsAborted(status)) {
     if (miss != nullptr) {
       *miss = {.kind = "host read",
@@ -239,40 +264,32 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
     PyErr_NoMemory();
     return Outcome::kHit;
   }
-  if (!status.ok()) {
-    if (miss != nullptr) {
-      *miss = {.kind = "failure",
-               .note = {.path = std::string(status.message())},
-               .expected = "a run without error",
-               .got = "an error"};
-    }
-    return Outcome::kFailed;
+  if (miss != nullptr) {
+    *miss = {.kind = "failure",
+             .note = {.path = std::string(status.message())},
+             .expected = "a run without error",
+             .got = "an error"};
   }
-  gradients_.Apply(bound.inputs, tensors);
-  result_views_.SetWrites(tensors);
-  if (backward_ != nullptr &&
-      !BackwardPass::Attach(backward_, bound.inputs.tensors, bound.states,
-                            numbers, &tensors)) {
-    return Outcome::kHit;
-  }
-  if (!result_views_.MakeViews(bound.inputs.tensors, &tensors)) {
-    return Outcome::kHit;
-  }
+  return Outcome::kFailed;
+}
+
+PyRef Record::Leave(const BoundCall& bound, absl::Span<const PyRef> tensors,
+                    absl::Span<const double> numbers,
+                    Rehearsal* rehearsal) const {
   std::vector<PyObject*> objects;
   objects.reserve(tensors.size());
   for (const PyRef& tensor : tensors) objects.push_back(tensor.get());
   std::vector<PyRef> left;
-  *result = PyRef::Steal(result_.Make(objects, numbers, bound.inputs, &left));
-  if (rehearsal != nullptr) rehearsal->readings = std::move(made.readings);
+  PyRef result =
+      PyRef::Steal(result_.Make(objects, numbers, bound.inputs, &left));
   std::vector<HostCall>* withheld =
       rehearsal == nullptr ? nullptr : &rehearsal->calls;
-  if (*result &&
+  if (result &&
       !(effects_.Apply(left) && argument_changes_.Apply(bound.inputs, left) &&
         effects_.MakeLastCalls(left, withheld))) {
-    *result = PyRef();
+    result = PyRef();
   }
-  ++hits;
-  return Outcome::kHit;
+  return result;
 }
 
 int Record::Traverse(visitproc visit, void* arg) const {

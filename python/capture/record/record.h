@@ -178,7 +178,9 @@ class Record {
   int64_t num_state_facts() const { return guards_.num_facts(); }
 
  private:
+  friend class LaterPass;
   friend class RecordDescriber;
+  friend class RecordMaker;
   Record() = default;
   // Capture(), or Watch() if `rehearsal` is given.
   static std::unique_ptr<Record> Run(PyObject* callable, const CallArgs& args,
@@ -186,6 +188,14 @@ class Record {
                                      PyRef* result, Refusal* refusal,
                                      Attempt* attempt, Rehearsal* rehearsal,
                                      const RaisedCall* raised = nullptr);
+  // Guards the arguments and what the slots hold. `values` gets what the run
+  // gets in their place, and `alive` what has to live as long as it runs. Says
+  // why not if that can't be; then nothing is to be put back.
+  Refusal GuardArguments(const CallArgs& args, const CaptureOptions& options,
+                         std::vector<PyObject*>* values,
+                         std::vector<PyRef>* alive);
+  // Tells `run` of the arguments and the options.
+  void SetUp(const CaptureOptions& options, Observation& run) const;
   // The part of Serve() between Matches() and the run: draws, and compares what
   // is known by then. Undone unless it gives kMade.
   Draws::Outcome MakeDraws(BoundCall* bound, Draws::Made* made,
@@ -193,25 +203,24 @@ class Record {
   // As Matches(); `args` have what the slots hold.
   bool MatchesAll(const CallArgs& args, const TorchState& now, BoundCall* bound,
                   Miss* miss);
-  // Turns what was observed into the rest of the Record; false if it can't.
-  bool Finish(Observation& run, PyObject* result, const CaptureOptions& options,
-              Refusal* refusal, Attempt* attempt);
   // Makes the calls into the world outside that come before all writes, and
   // counts those that didn't raise. False with a Python error set.
   bool MakeFirstCalls(absl::Span<const PyRef> tensors,
                       absl::Span<const double> numbers,
                       const BoundInputs& inputs, size_t* made,
                       Rehearsal* rehearsal) const;
-  // Settles what first calls are passed. False if that can't be had again.
-  bool FindFirstArguments(Observation& run, std::vector<PyObject*>* tensors,
-                          Refusal* refusal);
-  // Settles what the run changed in Python's state; `left` gets the objects
-  // that it left there. False if that can't be done again.
-  bool FindEffects(Observation& run, std::vector<PyObject*>* left,
-                   Refusal* refusal, Attempt* attempt);
-  // As that, for what the run changed in its arguments.
-  bool FindArgumentChanges(Observation& run, std::vector<PyObject*>* left,
-                           Refusal* refusal);
+
+  // Parts of Serve() after that: runs the graph,
+  absl::Status RunGraph(const BoundCall& bound, RaisedCall* raised,
+                        Rehearsal* rehearsal, std::vector<PyRef>* tensors,
+                        std::vector<double>* numbers) const;
+  // says what came of one that failed,
+  static Outcome Failed(const absl::Status& status, Miss* miss,
+                        RaisedCall* raised);
+  // and leaves what the program would have. The result; null with a Python
+  // error set.
+  PyRef Leave(const BoundCall& bound, absl::Span<const PyRef> tensors,
+              absl::Span<const double> numbers, Rehearsal* rehearsal) const;
 
   using GuardText = std::pair<const char*, std::string>;
   std::vector<GuardText> Guards() const;
@@ -234,78 +243,6 @@ class Record {
   };
   // Fills the states of `bound`, whose inputs are known.
   void BindStates(BoundCall* bound) const;
-  // Settles which numbers vary; false if one can't.
-  bool FindNumbers(Observation& run, Refusal* refusal, Attempt* attempt);
-  // Settles the draws, of which `exact` are no inputs; false if a number that
-  // won't come again has to.
-  bool FindDraws(const Observation& run,
-                 absl::Span<const HostInputs::Source> exact, Refusal* refusal);
-  bool FindGradients(Observation& run, std::vector<PyObject*>* tensors,
-                     std::vector<PyRef>* pins, Refusal* refusal);
-
-  // The backward pass that may follow a run, while the Record is made.
-  struct LaterPass {
-    std::vector<int> live;  // The results that autograd tracks,
-    struct View {           // or knows as a view of another tensor:
-      int result = -1;
-      PyRef base;            // Of the program's arguments and state, or
-      int root = -1;         // this result.
-      uint8_t creation = 0;  // As ViewRelation has it.
-      bool is_tracked = false;
-    };
-    std::vector<View> views;
-    std::vector<ResultViews::Writes> writes;
-    BackwardTrace trace;
-    std::vector<PyObject*> known;      // Arguments and state.
-    std::vector<PyObject*> externals;  // Of these, as TraceBackward() has them.
-    std::vector<PyObject*> gradients;  // That its parts give, each once.
-    std::unique_ptr<BackwardPass::Reads> reads;
-  };
-  // TraceBackward(), and what functions in Python read on the way. False if
-  // that can't be done again.
-  bool GoBack(Observation& run, const CaptureOptions& options,
-              absl::Span<PyObject* const> live, LaterPass* later,
-              std::string* why);
-  // Goes back from those of the results that autograd tracks, for who asks for
-  // their gradients later. Tensors that results are views of become results
-  // too. False if that can't be done again.
-  bool TraceLater(Observation& run, const CaptureOptions& options,
-                  std::vector<PyObject*>* results, LaterPass* later,
-                  Refusal* refusal);
-  // Which of the results autograd tracks, and how.
-  bool FindTracked(Observation& run, std::vector<PyObject*>* results,
-                   LaterPass* later) const;
-  // The tensors that were there before or that the run returns, and have the
-  // memory of this one.
-  std::vector<PyObject*> SharersOf(PyObject* tensor, Observation& run,
-                                   absl::Span<PyObject* const> results) const;
-  // Adds to `results` what views among them show that isn't known yet.
-  static void AddBases(std::vector<PyObject*>* results, LaterPass* later);
-  // The views among the results, as later runs make them; none if the tape
-  // doesn't have them so, or has the memory of a live result elsewhere too.
-  std::optional<std::vector<ResultViews::View>> PlaceViews(
-      const Tape& tape, const LaterPass& later, const BoundCall& bound,
-      const std::vector<TensorMeta>& kinds) const;
-  // Where what a view shows is, as later runs find it; kNoTapeTensor if they
-  // don't.
-  TapeTensorId PlaceBase(const Tape& tape, const LaterPass::View& view,
-                         const BoundCall& bound,
-                         ResultViews::View* placed) const;
-  // Makes that pass a graph of its own. `tape` and `kinds`, of its results, are
-  // left with the first part, and what the pass wants of that. False if it
-  // can't be.
-  bool AddBackward(StateGuards& guards, LaterPass later, const BoundCall& bound,
-                   const CaptureOptions& options, Tape* tape,
-                   std::vector<TensorMeta>* kinds, Refusal* refusal);
-  absl::StatusOr<SplitTape> SplitLater(const LaterPass& later,
-                                       const Tape& tape) const;
-  // One part of that pass, of what SplitLater() made of it.
-  absl::StatusOr<BackwardPass::Part> MakePart(
-      const LaterPass& later, int index, SplitTape::Later made,
-      const BoundCall& bound, const GraphOptions& options) const;
-
-  absl::Status CompileOutside(PyObject* make_runner, const BoundCall& bound);
-
   // Notes a tensor that a run needs to its end; may be null. `guards` are this
   // record's, or are to be.
   void Keep(StateGuards& guards, PyObject* tensor);

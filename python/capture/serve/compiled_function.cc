@@ -90,11 +90,7 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef members[] = {
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(CompiledObject, vectorcall),
-     READONLY, nullptr},
-    {"__weaklistoffset__", T_PYSSIZET,
-     offsetof(CompiledObject, weak_references), READONLY, nullptr},
-    {nullptr, 0, 0, 0, nullptr}};
+    kVectorcallOffset, kWeakListOffset, {nullptr, 0, 0, 0, nullptr}};
 
 PyGetSetDef getters[] = {{"__doc__", &Doc, nullptr, nullptr, nullptr},
                          {nullptr, nullptr, nullptr, nullptr, nullptr}};
@@ -116,14 +112,10 @@ PyTypeObject* CompiledFunctionType() {
                          {Py_tp_members, members},
                          {Py_tp_getset, getters},
                          {0, nullptr}};
-  PyType_Spec spec = {
-      "mica._mica.CompiledFunction", sizeof(CompiledObject), 0,
-      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
-          Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-      slots};
-  const PyRef base = PyRef::Steal(MakeCompiledType());
-  if (!base) return nullptr;
-  type = AsType(PyType_FromSpecWithBases(&spec, base.get()));
+  PyType_Spec spec = {"mica._mica.CompiledFunction", sizeof(CompiledObject), 0,
+                      kCompiledFlags | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                      slots};
+  type = MakeCompiledSubtype(&spec);
   return type;
 }
 

@@ -170,12 +170,6 @@ PyObject* IgnoreSubclass(PyObject* /*type*/, PyObject* /*unused*/) {
   Py_RETURN_NONE;
 }
 
-PyObject* Reset(PyObject* self, PyObject* /*unused*/) {
-  Cast(self)->base.compiled->Reset();
-  Py_CLEAR(Cast(self)->forward);
-  Py_RETURN_NONE;
-}
-
 void Dealloc(PyObject* self) {
   PyObject_GC_UnTrack(self);
   Py_CLEAR(Cast(self)->dict);
@@ -197,15 +191,11 @@ int Clear(PyObject* self) {
 
 PyMethodDef methods[] = {
     {"__init_subclass__", &IgnoreSubclass, METH_CLASS | METH_NOARGS, nullptr},
-    {"_mica_reset", &Reset, METH_NOARGS,
-     "Forgets all records, refusals and statistics."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef members[] = {
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(CompiledObject, vectorcall),
-     READONLY, nullptr},
-    {"__weaklistoffset__", T_PYSSIZET,
-     offsetof(CompiledObject, weak_references), READONLY, nullptr},
+    kVectorcallOffset,
+    kWeakListOffset,
     {"__dictoffset__", T_PYSSIZET, offsetof(CompiledModuleObject, dict),
      READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
@@ -232,15 +222,15 @@ PyTypeObject* CompiledModuleType() {
                          {Py_tp_members, members},
                          {Py_tp_getset, getters},
                          {0, nullptr}};
-  PyType_Spec spec = {
-      "mica._mica.CompiledModule", sizeof(CompiledModuleObject), 0,
-      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE |
-          Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_IMMUTABLETYPE,
-      slots};
-  const PyRef base = PyRef::Steal(MakeCompiledType());
-  if (!base) return nullptr;
-  type = AsType(PyType_FromSpecWithBases(&spec, base.get()));
+  PyType_Spec spec = {"mica._mica.CompiledModule", sizeof(CompiledModuleObject),
+                      0, kCompiledFlags | Py_TPFLAGS_BASETYPE, slots};
+  type = MakeCompiledSubtype(&spec);
   return type;
+}
+
+void DropForward(PyObject* self) {
+  if (PyType_IsSubtype(Py_TYPE(self), CompiledModuleType()) == 0) return;
+  Py_CLEAR(Cast(self)->forward);
 }
 
 PyRef CompiledClassFor(PyTypeObject* type) {

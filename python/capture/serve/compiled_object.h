@@ -3,6 +3,8 @@
 #ifndef MICA_PYTHON_CAPTURE_SERVE_COMPILED_OBJECT_H_
 #define MICA_PYTHON_CAPTURE_SERVE_COMPILED_OBJECT_H_
 
+#include <cstddef>
+
 #include "python/capture/serve/compiled.h"
 #include "python/interpreter/py_ref.h"
 
@@ -35,7 +37,24 @@ PyObject* NewCompiledObject(PyTypeObject* type, PyRef callable, PyRef arguments,
 // that. Null with a Python error set, a TypeError if there can be none.
 PyRef CompiledClassFor(PyTypeObject* type);
 
-// For the subtypes' slots.
+// Forgets what a compiled module's forward() by itself is served by; nothing if
+// `self` is no compiled module.
+void DropForward(PyObject* self);
+
+// The subtype of Compiled that `spec` describes. Null with a Python error set.
+PyTypeObject* MakeCompiledSubtype(PyType_Spec* spec);
+
+// What the type and its subtypes have in common: flags, members,
+inline constexpr unsigned int kCompiledFlags =
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+    Py_TPFLAGS_IMMUTABLETYPE;
+inline constexpr PyMemberDef kVectorcallOffset = {
+    "__vectorcalloffset__", T_PYSSIZET, offsetof(CompiledObject, vectorcall),
+    READONLY, nullptr};
+inline constexpr PyMemberDef kWeakListOffset = {
+    "__weaklistoffset__", T_PYSSIZET, offsetof(CompiledObject, weak_references),
+    READONLY, nullptr};
+// and slots.
 void DeallocCompiled(PyObject* self);
 int TraverseCompiled(PyObject* self, visitproc visit, void* arg);
 int ClearCompiled(PyObject* self);

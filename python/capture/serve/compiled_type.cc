@@ -96,6 +96,7 @@ PyObject* CallPlainly(PyObject* self, PyObject* const* args, Py_ssize_t count,
 
 PyObject* Reset(PyObject* self, PyObject* /*unused*/) {
   AsCompiledObject(self)->compiled->Reset();
+  DropForward(self);
   Py_RETURN_NONE;
 }
 
@@ -136,11 +137,7 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef members[] = {
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(CompiledObject, vectorcall),
-     READONLY, nullptr},
-    {"__weaklistoffset__", T_PYSSIZET,
-     offsetof(CompiledObject, weak_references), READONLY, nullptr},
-    {nullptr, 0, 0, 0, nullptr}};
+    kVectorcallOffset, kWeakListOffset, {nullptr, 0, 0, 0, nullptr}};
 
 PyGetSetDef getters[] = {
     {"__wrapped__", &Wrapped, nullptr, "The callable inside.", nullptr},
@@ -208,15 +205,19 @@ PyObject* MakeCompiledType() {
                            {Py_tp_getset, getters},
                            {0, nullptr}};
     PyType_Spec spec = {"mica._mica.Compiled", sizeof(CompiledObject), 0,
-                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
-                            Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL |
-                            Py_TPFLAGS_IMMUTABLETYPE |
+                        kCompiledFlags | Py_TPFLAGS_BASETYPE |
                             Py_TPFLAGS_DISALLOW_INSTANTIATION,
                         slots};
     compiled_type = AsType(PyType_FromSpec(&spec));
     if (compiled_type == nullptr) return nullptr;
   }
   return PyRef::Share(reinterpret_cast<PyObject*>(compiled_type)).release();
+}
+
+PyTypeObject* MakeCompiledSubtype(PyType_Spec* spec) {
+  const PyRef base = PyRef::Steal(MakeCompiledType());
+  if (!base) return nullptr;
+  return AsType(PyType_FromSpecWithBases(spec, base.get()));
 }
 
 PyObject* UnwrapCompiled(PyObject* object) {

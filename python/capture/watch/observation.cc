@@ -16,12 +16,14 @@ Observation::Observation(std::string title)
       recorder(std::move(title),
                {.is_making_tensor = [this] { return watch.is_making_tensor(); },
                 .is_allocating = [this] { return watch.is_allocating(); },
-                .on_leaf = [this](PyObject* t) { watch.gradients().See(t); },
+                .on_leaf =
+                    [this](PyObject* t) { watch.tensors().gradients().See(t); },
                 .places = [this] { return SitesBelow(caller); }}) {
-  watch.SetOnMade([this](PyObject* tensor) { recorder.AddConstant(tensor); });
-  watch.SetOnHostCall(
-      [this](bool begins) { begins ? recorder.Stop() : recorder.Start(); });
-  watch.SetNumCalls([this] { return recorder.num_calls(); });
+  watch.SetRecorder(
+      {.on_made = [this](PyObject* tensor) { recorder.AddConstant(tensor); },
+       .on_host_call =
+           [this](bool begins) { begins ? recorder.Stop() : recorder.Start(); },
+       .num_calls = [this] { return recorder.num_calls(); }});
   watch.SetOnStepEnd(
       [this](PyObject** result, bool entered) { EndStep(result, entered); });
 }
@@ -43,9 +45,9 @@ void Observation::EndStep(PyObject** top, bool entered) {
       }
     }
   }
-  std::vector<PassedNumbers> passed(watch.passed().begin(),
-                                    watch.passed().end());
-  if (follows_numbers && watch.passes_tensors() && !entered &&
+  const absl::Span<const PassedNumbers> known = watch.numbers().passed();
+  std::vector<PassedNumbers> passed(known.begin(), known.end());
+  if (follows_numbers && watch.numbers().passes_tensors() && !entered &&
       !given.has_value()) {
     AddReadArguments(now, &passed);
   }

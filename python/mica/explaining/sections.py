@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from mica.explaining import wording
-from mica.explaining.parts import Graph
+from mica.explaining.parts import Graph, Piece, Reason
 from mica.explaining.report import Report
 
 
@@ -87,28 +87,35 @@ def cuts_of(report: Report) -> list[str]:
     return list(dict.fromkeys(str(cut) for cut in report.cuts))
 
 
-def _refusals_section(report: Report) -> list[str]:
-    lines = [f"ran eagerly: {reason}" for reason in report.refusals]
-    for piece in report.pieces:
-        lines += [
-            f"ran eagerly, {piece.name} from {piece.begins}: {reason}"
-            for reason in piece.refusals
-        ]
-    if report.given_up:
-        lines.append(f"not tried any more: {report.given_up}")
-    return lines
+def _reasons_section(
+    words: str,
+    reasons: Callable[[Report | Piece], list[Reason]],
+    end: Callable[[Report], list[str]],
+) -> Callable[[Report], list[str]]:
+    """A section of reasons, told as `words`: of all of it, then of pieces."""
+
+    def make(report: Report) -> list[str]:
+        lines = [f"{words}: {reason}" for reason in reasons(report)]
+        for piece in report.pieces:
+            lines += [
+                f"{words}, {piece.name} from {piece.begins}: {reason}"
+                for reason in reasons(piece)
+            ]
+        return lines + end(report)
+
+    return make
 
 
-def _misses_section(report: Report) -> list[str]:
-    lines = [f"missed: {reason}" for reason in report.misses]
-    for piece in report.pieces:
-        lines += [
-            f"missed, {piece.name} from {piece.begins}: {reason}"
-            for reason in piece.misses
-        ]
-    if report.dropped:
-        lines.append(f"dropped for the bound: {report.dropped} graphs")
-    return lines
+def _given_up(report: Report) -> list[str]:
+    if not report.given_up:
+        return []
+    return [f"not tried any more: {report.given_up}"]
+
+
+def _dropped(report: Report) -> list[str]:
+    if not report.dropped:
+        return []
+    return [f"dropped for the bound: {report.dropped} graphs"]
 
 
 # What `details` takes, and how each is made.
@@ -119,8 +126,10 @@ SECTIONS: dict[str, Callable[[Report], list[str]]] = {
     "numbers": _of_graphs(_numbers_of),
     "effects": _of_graphs(_effects_of),
     "pieces": _pieces_section,
-    "refusals": _refusals_section,
-    "misses": _misses_section,
+    "refusals": _reasons_section(
+        "ran eagerly", lambda one: one.refusals, _given_up
+    ),
+    "misses": _reasons_section("missed", lambda one: one.misses, _dropped),
     "calls": _of_graphs(lambda graph: graph.calls),
     "plan": _of_graphs(lambda graph: graph.plan_text.splitlines()),
     "program": _of_graphs(lambda graph: graph.program_text.splitlines()),

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -55,6 +56,18 @@ std::unique_ptr<at::ObserverContext> OnCall(const at::RecordFunction& call) {
     noting->insert(absl::StrCat(name->name, "/", name->overload_name));
   }
   return nullptr;
+}
+
+// "aten::add/Tensor" as torch.library writes it: "aten/add.Tensor".
+std::string ImplName(const std::string& name) {
+  std::string word = absl::StrReplaceAll(name, {{"::", "/"}});
+  const size_t slash = word.rfind('/');
+  if (slash + 1 == word.size()) {
+    word.resize(slash);
+  } else {
+    word[slash] = '.';
+  }
+  return word;
 }
 
 std::optional<c10::OperatorHandle> Find(const std::string& name) {
@@ -119,27 +132,21 @@ std::string OperatorKernels::FindReplaced() const {
     PyErr_Clear();
     return "";
   }
+  absl::flat_hash_map<std::string, const std::string*> words;
+  for (const std::string& name : names_->names) {
+    if (absl::StartsWith(name, "aten::")) words.emplace(ImplName(name), &name);
+  }
   Py_ssize_t position = 0;
   PyObject* item = nullptr;
   Py_hash_t hash = 0;
   while (_PySet_NextEntry(impls.get(), &position, &item, &hash)) {
     const std::string impl = PyText(item);
-    const std::string key = impl.substr(impl.rfind('/') + 1);
-    if (!absl::c_linear_search(kKeysOfCpu, key)) continue;
-    for (const std::string& name : names_->names) {
-      // "aten::add/Tensor".
-      std::string word = absl::StrReplaceAll(name, {{"::", "/"}});
-      const size_t slash = word.rfind('/');
-      if (slash + 1 == word.size()) {
-        word.resize(slash);
-      } else {
-        word[slash] = '.';
-      }
-      word += '/';
-      if (absl::StartsWith(word, "aten/") && absl::StartsWith(impl, word)) {
-        return name;
-      }
-    }
+    const size_t slash = impl.rfind('/');
+    if (slash == std::string::npos) continue;
+    const absl::string_view all = impl;
+    if (!absl::c_linear_search(kKeysOfCpu, all.substr(slash + 1))) continue;
+    const auto replaced = words.find(all.substr(0, slash));
+    if (replaced != words.end()) return *replaced->second;
   }
   return "";
 }

@@ -102,118 +102,160 @@ bool Recorder::HasMade(PyObject* tensor) const {
          origin == TapeOrigin::kConstant;
 }
 
-absl::StatusOr<Recorder::Result> Recorder::Finish(
-    const std::vector<StateTensor>& states,
-    const std::vector<PyObject*>& results) {
-  Impl& impl = *impl_;
-  Tape& tape = impl.tape;
-  Result out;
-  absl::flat_hash_map<const c10::TensorImpl*, const StateTensor*> by_impl;
-  absl::flat_hash_map<const c10::StorageImpl*, const StateTensor*> by_storage;
-  for (const StateTensor& state : states) {
-    const c10::TensorImpl* tensor =
-        THPVariable_Unpack(state.tensor).unsafeGetTensorImpl();
-    by_impl.try_emplace(tensor, &state);
-    if (tensor->has_storage()) {
-      by_storage.try_emplace(tensor->unsafe_storage().unsafeGetStorageImpl(),
-                             &state);
+// Settles where the tensors of a tape come from, and what it returns.
+class Recorder::Impl::Finisher {
+ public:
+  // All outlive this.
+  Finisher(Impl& impl, Recorder& owner, const std::vector<StateTensor>& states)
+      : impl_(impl), tape_(impl.tape), owner_(owner), states_(states) {
+    for (const StateTensor& state : states) {
+      const c10::TensorImpl* tensor =
+          THPVariable_Unpack(state.tensor).unsafeGetTensorImpl();
+      by_impl_.try_emplace(tensor, &state);
+      if (!tensor->has_storage()) continue;
+      by_storage_.try_emplace(tensor->unsafe_storage().unsafeGetStorageImpl(),
+                              &state);
     }
   }
-  const auto make_state = [&](TapeTensorId id, const StateTensor& state) {
-    TapeTensor& record = tape.tensors[id];
-    record.origin = TapeOrigin::kState;
-    record.name = state.name;
-    impl.seen[id].unresolved = false;
-    tape.states.push_back(id);
-    out.states.push_back(state.tensor);
-  };
-  const auto settle = [&](TapeTensorId id) -> absl::Status {
-    const TapeOrigin origin = tape.tensors[id].origin;
-    if (!impl.seen[id].unresolved && origin != TapeOrigin::kAlias) {
-      return absl::OkStatus();
-    }
-    const auto it = by_impl.find(impl.seen[id].impl);
-    if (it != by_impl.end() && !impl.seen[id].is_remade) {
-      make_state(id, *it->second);
-      return absl::OkStatus();
-    }
-    if (origin == TapeOrigin::kAlias) return CheckAlias(tape, id);
-    const auto owner_it = by_storage.find(impl.seen[id].storage_impl);
-    if (owner_it != by_storage.end()) {
-      // A view, by Tensor.data, of a state that no call takes by itself.
-      const at::Tensor& owner = THPVariable_Unpack(owner_it->second->tensor);
-      const auto known = impl.ids.find(owner.unsafeGetTensorImpl());
-      TapeTensorId base;
-      if (known != impl.ids.end()) {
-        base = known->second;
-      } else {
-        base = impl.Append(owner);
-        make_state(base, *owner_it->second);
-      }
-      impl.StorageOf(owner).root = base;
-      tape.tensors[id].origin = TapeOrigin::kAlias;
-      tape.tensors[id].base = base;
-      impl.seen[id].unresolved = false;
-      return CheckAlias(tape, id);
-    }
-    absl::Status unknown = absl::FailedPreconditionError(absl::StrCat(
-        impl.seen[id].first_op, " takes a tensor ", tape.tensors[id].dtype, "[",
-        absl::StrJoin(tape.tensors[id].sizes, ","),
-        "] of unknown origin: not an argument, no state that the program "
-        "reads from Python objects, and made by no recorded operator",
-        impl.seen[id].first_use.line == 0
-            ? ""
-            : absl::StrCat(" (", impl.seen[id].first_use.ToString(), ")")));
-    return WithPlace(std::move(unknown), impl.seen[id].first_place);
-  };
-  const auto num_seen = static_cast<TapeTensorId>(tape.tensors.size());
-  for (TapeTensorId id = 0; id < num_seen; ++id) {
-    absl::Status status = settle(id);
-    if (!status.ok()) return status;
+
+  absl::StatusOr<Result> Finish(const std::vector<PyObject*>& results);
+
+ private:
+  // The tensor is of the program's state.
+  void MakeState(TapeTensorId id, const StateTensor& state);
+  // Fails for a tensor of unknown origin.
+  absl::Status Settle(TapeTensorId id);
+  // A view, by Tensor.data, of a state that no call takes by itself.
+  absl::Status SettleView(TapeTensorId id, const StateTensor& owner);
+  absl::Status RefuseUnknown(TapeTensorId id) const;
+  void AddAliased(TapeTensorId num_seen);
+  absl::Status AddResults(const std::vector<PyObject*>& results);
+  // Alias chains end at a base that isn't one.
+  void ShortenAliases();
+  void FindMutated();
+  void NameScopes();
+
+  Impl& impl_;
+  Tape& tape_;
+  Recorder& owner_;
+  const std::vector<StateTensor>& states_;
+  absl::flat_hash_map<const c10::TensorImpl*, const StateTensor*> by_impl_;
+  absl::flat_hash_map<const c10::StorageImpl*, const StateTensor*> by_storage_;
+  Result out_;
+};
+
+void Recorder::Impl::Finisher::MakeState(TapeTensorId id,
+                                         const StateTensor& state) {
+  TapeTensor& record = tape_.tensors[id];
+  record.origin = TapeOrigin::kState;
+  record.name = state.name;
+  impl_.seen[id].unresolved = false;
+  tape_.states.push_back(id);
+  out_.states.push_back(state.tensor);
+}
+
+absl::Status Recorder::Impl::Finisher::Settle(TapeTensorId id) {
+  const TapeOrigin origin = tape_.tensors[id].origin;
+  if (!impl_.seen[id].unresolved && origin != TapeOrigin::kAlias) {
+    return absl::OkStatus();
   }
-  // Which of the tensors in one memory was aliased, nobody knows: all that the
-  // program read have to lie as they did.
+  const auto state = by_impl_.find(impl_.seen[id].impl);
+  if (state != by_impl_.end() && !impl_.seen[id].is_remade) {
+    MakeState(id, *state->second);
+    return absl::OkStatus();
+  }
+  if (origin == TapeOrigin::kAlias) return CheckAlias(tape_, id);
+  const auto owner = by_storage_.find(impl_.seen[id].storage_impl);
+  if (owner != by_storage_.end()) return SettleView(id, *owner->second);
+  return RefuseUnknown(id);
+}
+
+absl::Status Recorder::Impl::Finisher::SettleView(TapeTensorId id,
+                                                  const StateTensor& state) {
+  const at::Tensor& owner = THPVariable_Unpack(state.tensor);
+  const auto known = impl_.ids.find(owner.unsafeGetTensorImpl());
+  TapeTensorId base = kNoTapeTensor;
+  if (known != impl_.ids.end()) {
+    base = known->second;
+  } else {
+    base = impl_.Append(owner);
+    MakeState(base, state);
+  }
+  impl_.StorageOf(owner).root = base;
+  tape_.tensors[id].origin = TapeOrigin::kAlias;
+  tape_.tensors[id].base = base;
+  impl_.seen[id].unresolved = false;
+  return CheckAlias(tape_, id);
+}
+
+absl::Status Recorder::Impl::Finisher::RefuseUnknown(TapeTensorId id) const {
+  const Seen& seen = impl_.seen[id];
+  return WithPlace(
+      absl::FailedPreconditionError(absl::StrCat(
+          seen.first_op, " takes a tensor ", tape_.tensors[id].dtype, "[",
+          absl::StrJoin(tape_.tensors[id].sizes, ","),
+          "] of unknown origin: not an argument, no state that the program "
+          "reads from Python objects, and made by no recorded operator",
+          seen.first_use.line == 0
+              ? ""
+              : absl::StrCat(" (", seen.first_use.ToString(), ")"))),
+      seen.first_place);
+}
+
+// Which of the tensors in one memory was aliased, nobody knows: all that the
+// program read have to lie as they did.
+void Recorder::Impl::Finisher::AddAliased(TapeTensorId num_seen) {
   absl::flat_hash_set<const c10::StorageImpl*> aliased;
   for (TapeTensorId id = 0; id < num_seen; ++id) {
-    if (tape.tensors[id].origin != TapeOrigin::kAlias) continue;
-    aliased.insert(impl.seen[id].storage_impl);
+    if (tape_.tensors[id].origin != TapeOrigin::kAlias) continue;
+    aliased.insert(impl_.seen[id].storage_impl);
   }
-  for (const StateTensor& state : states) {
+  for (const StateTensor& state : states_) {
     const at::Tensor& tensor = THPVariable_Unpack(state.tensor);
     const c10::TensorImpl* key = tensor.unsafeGetTensorImpl();
-    if (!key->has_storage() || impl.ids.contains(key)) continue;
+    if (!key->has_storage() || impl_.ids.contains(key)) continue;
     if (!aliased.contains(key->unsafe_storage().unsafeGetStorageImpl())) {
       continue;
     }
-    make_state(impl.Append(tensor), state);
+    MakeState(impl_.Append(tensor), state);
   }
+}
 
+absl::Status Recorder::Impl::Finisher::AddResults(
+    const std::vector<PyObject*>& results) {
   for (PyObject* result : results) {
     const at::Tensor& tensor = THPVariable_Unpack(result);
     if (const auto why = UnsupportedTensorImpl(*tensor.unsafeGetTensorImpl())) {
       return absl::FailedPreconditionError(
           absl::StrCat("the result holds a tensor that is ", *why));
     }
-    impl.SettleRaw(tensor, this, "the result");
-    if (refusal_) return absl::FailedPreconditionError(refusal_.reason);
-    const TapeTensorId id = impl.IdOf(tensor, "the result");
-    absl::Status status = settle(id);
+    impl_.SettleRaw(tensor, &owner_, "the result");
+    if (owner_.refusal()) {
+      return absl::FailedPreconditionError(owner_.refusal().reason);
+    }
+    const TapeTensorId id = impl_.IdOf(tensor, "the result");
+    absl::Status status = Settle(id);
     if (!status.ok()) return status;
-    out.results.push_back(id);
+    out_.results.push_back(id);
   }
+  return absl::OkStatus();
+}
 
-  // Alias chains end at a base that isn't one.
-  for (TapeTensor& tensor : tape.tensors) {
+void Recorder::Impl::Finisher::ShortenAliases() {
+  for (TapeTensor& tensor : tape_.tensors) {
     while (tensor.origin == TapeOrigin::kAlias &&
-           tape.tensors[tensor.base].origin == TapeOrigin::kAlias) {
-      tensor.base = tape.tensors[tensor.base].base;
+           tape_.tensors[tensor.base].origin == TapeOrigin::kAlias) {
+      tensor.base = tape_.tensors[tensor.base].base;
     }
   }
+}
+
+void Recorder::Impl::Finisher::FindMutated() {
   absl::flat_hash_set<int32_t> written;
-  for (const TapeCall& call : tape.calls) {
-    const auto mark = [&](TapeTensorId id) {
-      if (id != kNoTapeTensor) written.insert(tape.tensors[id].storage);
-    };
+  const auto mark = [&](TapeTensorId id) {
+    if (id != kNoTapeTensor) written.insert(tape_.tensors[id].storage);
+  };
+  for (const TapeCall& call : tape_.calls) {
     for (const int32_t arg : call.mutated_args) {
       if (const auto* one = std::get_if<TapeTensorRef>(&call.args[arg])) {
         mark(one->id);
@@ -223,23 +265,46 @@ absl::StatusOr<Recorder::Result> Recorder::Finish(
       }
     }
   }
-  for (const auto* ids : {&tape.inputs, &tape.states}) {
+  for (const auto* ids : {&tape_.inputs, &tape_.states}) {
     for (const TapeTensorId id : *ids) {
-      if (written.contains(tape.tensors[id].storage)) {
-        tape.mutated.push_back(id);
+      if (written.contains(tape_.tensors[id].storage)) {
+        tape_.mutated.push_back(id);
       }
     }
   }
-  impl.CountWrites(num_seen, &out);
-  const std::vector<std::string> scopes = impl.scopes.Names(states);
-  for (size_t i = 0; i < impl.modules.size(); ++i) {
-    if (const int32_t module = impl.modules[i]; module >= 0) {
-      tape.calls[i].scope = scopes[module];
+}
+
+void Recorder::Impl::Finisher::NameScopes() {
+  const std::vector<std::string> scopes = impl_.scopes.Names(states_);
+  for (size_t i = 0; i < impl_.modules.size(); ++i) {
+    if (const int32_t module = impl_.modules[i]; module >= 0) {
+      tape_.calls[i].scope = scopes[module];
     }
   }
-  DropCalls(tape, impl.dead_calls);
-  out.tape = std::move(tape);
-  return out;
+}
+
+absl::StatusOr<Recorder::Result> Recorder::Impl::Finisher::Finish(
+    const std::vector<PyObject*>& results) {
+  const auto num_seen = static_cast<TapeTensorId>(tape_.tensors.size());
+  for (TapeTensorId id = 0; id < num_seen; ++id) {
+    absl::Status status = Settle(id);
+    if (!status.ok()) return status;
+  }
+  AddAliased(num_seen);
+  if (absl::Status status = AddResults(results); !status.ok()) return status;
+  ShortenAliases();
+  FindMutated();
+  impl_.CountWrites(num_seen, &out_);
+  NameScopes();
+  DropCalls(tape_, impl_.dead_calls);
+  out_.tape = std::move(tape_);
+  return std::move(out_);
+}
+
+absl::StatusOr<Recorder::Result> Recorder::Finish(
+    const std::vector<StateTensor>& states,
+    const std::vector<PyObject*>& results) {
+  return Impl::Finisher(*impl_, *this, states).Finish(results);
 }
 
 }  // namespace mica

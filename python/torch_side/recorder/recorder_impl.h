@@ -20,6 +20,23 @@
 
 namespace mica {
 
+// "aten.add.Tensor".
+std::string TapeOpName(const c10::OperatorName& name);
+
+// Calls visit() for a tensor that is defined, or those in a list.
+template <typename F>
+void VisitTensors(const c10::IValue& value, F&& visit) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) visit(value.toTensor());
+  } else if (value.isList()) {
+    for (const c10::IValue& item : value.toListRef()) {
+      if (item.isTensor() && item.toTensor().defined()) {
+        visit(item.toTensor());
+      }
+    }
+  }
+}
+
 // All that knows torch.
 struct Recorder::Impl {
   struct Storage {
@@ -97,10 +114,15 @@ struct Recorder::Impl {
   // tensor over its memory.
   bool MakeConstant(TapeTensorId id, const at::Tensor& view);
 
+  // A list of the dispatcher's, likewise.
+  TapeValue ListOf(const c10::IValue& value, const c10::TypePtr& type,
+                   const std::string& op, bool* foreign);
   // What the dispatcher passed, as a tape has it; sets `foreign` where a tape
   // has no form for it.
   TapeValue ValueOf(const c10::IValue& value, const c10::TypePtr& type,
                     const std::string& op, bool* foreign);
+  class CallWriter;
+  class Finisher;
   // Appends a call that has returned, its results on the stack.
   void RecordCall(const c10::OperatorHandle& op,
                   const std::vector<c10::IValue>& args,

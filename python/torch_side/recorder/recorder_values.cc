@@ -88,7 +88,13 @@ TapeValue Recorder::Impl::ValueOf(const c10::IValue& value,
   }
   if (value.isIntList()) return value.toIntVector();
   if (value.isDoubleList()) return value.toDoubleVector();
-  if (!value.isList()) return Foreign(value, foreign);
+  if (value.isList()) return ListOf(value, type, op, foreign);
+  return Foreign(value, foreign);
+}
+
+TapeValue Recorder::Impl::ListOf(const c10::IValue& value,
+                                 const c10::TypePtr& type,
+                                 const std::string& op, bool* foreign) {
   const auto items = value.toListRef();
   bool tensors = true, bools = true, ints = true, numbers = true,
        strings = true;

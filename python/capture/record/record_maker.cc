@@ -1,0 +1,295 @@
+#include "python/capture/record/record_maker.h"
+
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "analysis/lower/lstm_layers.h"
+#include "framework/trace/recorder.h"
+#include "python/capture/effects/unread.h"
+#include "python/capture/guards/dynamic_sizes.h"
+#include "python/capture/progress.h"
+#include "python/capture/values/numbers.h"
+#include "python/torch_side/autograd/autograd_access.h"
+
+namespace mica {
+namespace {
+
+// A tensor that was there before the run and whose history this one wrote; ""
+// if there is none.
+std::string TrackedWrite(Observation& run, const InputGuards& inputs) {
+  for (const InputGuards::Tensor& tensor : inputs.tensors()) {
+    if (IsTrackedSince(tensor.recorded, run.first_node)) return tensor.path;
+  }
+  for (const StateGuards::Tensor& tensor : run.watch.guards().tensors()) {
+    PyObject* object = tensor.tensor.get();
+    if (IsTrackedSince(object, run.first_node)) {
+      return run.watch.TensorName(object);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+bool RecordMaker::Refuse(Refusal why) {
+  refusal_ = std::move(why);
+  return false;
+}
+
+bool RecordMaker::Refuse(const absl::Status& status) {
+  Refusal why{.reason = std::string(status.message())};
+  FrameSites place = run_.recorder.PlaceOf(status);
+  if (!place.empty()) why.places.push_back(std::move(place));
+  return Refuse(std::move(why));
+}
+
+bool RecordMaker::Make(PyObject* result) {
+  const TraceSpan span("capture", "make record");
+  Progress::SetPhase("making guards and effects");
+  if (!CheckRun() || !CheckTorch() || !FindLeft(result) || !FindTensors() ||
+      !MakeTape() || !MakeGraph()) {
+    return false;
+  }
+  Settle();
+  return true;
+}
+
+bool RecordMaker::CheckRun() {
+  const Refusal& first = run_.watch.refusal();
+  if (!first && !run_.recorder.refusal()) return true;
+  Refusal why = first ? first : run_.recorder.refusal();
+  why.places = run_.watch.refusals().Places();
+  const auto& more = run_.recorder.refusal().places;
+  why.places.insert(why.places.end(), more.begin(), more.end());
+  return Refuse(std::move(why));
+}
+
+bool RecordMaker::CheckTorch() {
+  const TorchState after = TorchState::Current();
+  if (after != record_.torch_state_) {
+    return Refuse(
+        {.reason = absl::StrCat("changes torch's state: ",
+                                record_.torch_state_.Difference(after))});
+  }
+  if (const std::string replaced = run_.recorder.kernels().FindReplaced();
+      !replaced.empty()) {
+    return Refuse({.reason = absl::StrCat("calls ", replaced,
+                                          ", whose kernel torch.library has "
+                                          "replaced")});
+  }
+  if (const std::string changed = run_.watch.builtins().asked()->FindChanged();
+      !changed.empty()) {
+    return Refuse({.reason = absl::StrCat("changes what ", changed, " gives")});
+  }
+  const std::string written = TrackedWrite(run_, record_.inputs_);
+  if (written.empty()) return true;
+  return Refuse(
+      {.reason = absl::StrCat("writes ", written,
+                              " in place, which autograd tracks: who goes "
+                              "back through it later is to find that"),
+       .mend = "compile the backward pass with it, or write a clone"});
+}
+
+bool RecordMaker::FindLeft(PyObject* result) {
+  bound_.inputs = record_.inputs_.Recorded();
+  if (!FindEffects()) return false;
+  if (const std::string changed = run_.watch.arrays().ChangedExposed();
+      !changed.empty()) {
+    return Refuse({.reason = absl::StrCat("changes ", changed,
+                                          ", whose memory numpy shares"),
+                   .mend = "copy the array"});
+  }
+  GuardIdentity();
+  HostCallWatch& calls = run_.watch.host_calls();
+  if (const std::string changed = calls.ChangedArgument(); !changed.empty()) {
+    return Refuse({.reason = absl::StrCat("writes ", changed,
+                                          " after a call into the world "
+                                          "outside was given it"),
+                   .mend = "pass a clone"});
+  }
+  for (const PyRef& argument :
+       calls.arguments().subspan(calls.num_first_arguments())) {
+    left_.push_back(argument.get());
+  }
+  if (!FindArgumentChanges()) return false;
+  if (run_.watch.last_calls().has_begun() &&
+      !record_.argument_changes_.empty()) {
+    run_.watch.last_calls().RefuseFirst("and changes containers of arguments");
+  }
+  calls.CheckShown();
+  run_.watch.caches().Check();
+  return FindResult(result);
+}
+
+void RecordMaker::GuardIdentity() {
+  InputGuards& inputs = record_.inputs_;
+  for (PyObject* object : run_.watch.ages().state_inputs()) inputs.Pin(object);
+  const IdentityWatch& identity = run_.watch.identity();
+  for (const auto& [a, b] : identity.compared_constants()) {
+    run_.watch.guards().DemandSame(a.get());
+    run_.watch.guards().DemandSame(b.get());
+    if (a.get() == b.get()) {
+      inputs.PinConstant(a.get());
+    } else {
+      inputs.KeepConstantApart(a.get(), b.get());
+      inputs.KeepConstantApart(b.get(), a.get());
+    }
+  }
+  if (const auto& objects = identity.identified(); !objects.empty()) {
+    inputs.Distinguish(objects, run_.watch.ages().OthersThan(objects));
+  }
+  inputs.Forbid(run_.watch.ages().state_tensors());
+}
+
+bool RecordMaker::FindResult(PyObject* result) {
+  const PyRef told =
+      options_.is_piece ? WithoutUnread(result) : PyRef::Share(result);
+  if (!told) {
+    PyErr_Clear();
+    return Refuse({.reason = "no memory is left", .transient = true});
+  }
+  auto [tree, why] = ResultTree::Build(told.get(), left_, run_.watch,
+                                       record_.inputs_, &tensors_);
+  if (why) return Refuse(std::move(why));
+  run_.watch.identity().CheckAddresses();
+  if (run_.watch.refusal()) return Refuse(run_.watch.refusal());
+  record_.result_ = std::move(tree);
+  return true;
+}
+
+bool RecordMaker::FindTensors() {
+  if (!FindFirstArguments() || !later_.Trace(&tensors_, &refusal_) ||
+      !FindNumbers()) {
+    return false;
+  }
+  num_results_ = tensors_.size();
+  if (!FindGradients()) return false;
+  num_made_ = tensors_.size();
+  tensors_.insert(tensors_.end(), later_.gradients().begin(),
+                  later_.gradients().end());
+  return true;
+}
+
+std::vector<StateTensor> RecordMaker::NameStates() {
+  std::vector<StateTensor> states;
+  for (const Gradients::Leaf& leaf : record_.gradients_.leaves()) {
+    if (!leaf.had_grad) continue;
+    states.push_back({.tensor = leaf.before.get(),
+                      .name = absl::StrCat(leaf.name, ".grad")});
+  }
+  for (const StateGuards::Tensor& tensor : run_.watch.guards().tensors()) {
+    states.push_back({.tensor = tensor.tensor.get(),
+                      .name = run_.watch.TensorName(tensor.tensor.get())});
+  }
+  absl::flat_hash_set<std::string> names;
+  for (StateTensor& state : states) {
+    const std::string name = state.name;
+    for (int i = 2; !names.insert(state.name).second; ++i) {
+      state.name = absl::StrCat(name, "#", i);
+    }
+  }
+  return states;
+}
+
+bool RecordMaker::MakeTape() {
+  absl::StatusOr<Recorder::Result> recorded = [&] {
+    const TraceSpan finish("capture", "make tape");
+    return run_.recorder.Finish(NameStates(), tensors_);
+  }();
+  if (!recorded.ok()) return Refuse(recorded.status());
+  recorded_ = *std::move(recorded);
+  Tape& tape = recorded_.tape;
+  if (!run_.watch.host_calls().CheckLastCalls(tape, tensors_,
+                                              recorded_.results)) {
+    return Refuse(run_.watch.refusal());
+  }
+  if (options_.make_runner && record_.effects_.has_first_calls() &&
+      !tape.mutated.empty()) {
+    return Refuse({.reason = "calls into the world outside and writes in "
+                             "place, which another compiler does first"});
+  }
+  for (PyObject* state : recorded_.states) {
+    const int leaf = record_.gradients_.FindGradient(state);
+    record_.states_.push_back(
+        {.tensor = leaf < 0 ? state : nullptr, .leaf = leaf});
+    record_.Keep(run_.watch.guards(), record_.states_.back().tensor);
+  }
+  for (size_t i = num_results_; i < num_made_; ++i) {
+    const TapeOrigin origin = tape.tensors[recorded_.results[i]].origin;
+    if (origin == TapeOrigin::kInput || origin == TapeOrigin::kState) {
+      return Refuse({.reason = "makes a tensor that was there before the call "
+                               "a gradient"});
+    }
+  }
+  tape.results = recorded_.results;
+  if (!options_.graph.exact && !options_.make_runner) UseOwnLstmLayers(tape);
+  return true;
+}
+
+bool RecordMaker::MakeGraph() {
+  tensors_.resize(num_made_);
+  std::vector<TensorMeta> kinds;
+  for (PyObject* tensor : tensors_) kinds.push_back(TensorMeta::Of(tensor));
+  bound_.states = recorded_.states;
+  const Tape& tape = recorded_.tape;
+  if (!later_.AddTo(bound_, &recorded_.tape, &kinds, &refusal_)) return false;
+  MemoryGuards& memory = record_.memory_;
+  memory = MemoryGuards(tape, run_.watch.tensors().reads_offsets());
+  for (StateGuards::ArrayMemory& array : run_.watch.guards().ArrayMemories()) {
+    memory.AddArray(std::move(array.path), array.low, array.high);
+  }
+  Miss miss;
+  if (!memory.Check(bound_.inputs.tensors, bound_.states, &miss)) {
+    return Refuse({.reason = absl::StrCat("writes memory that tensors share "
+                                          "unseen: ",
+                                          miss.ToString())});
+  }
+  GraphOptions options = options_.graph;
+  // Nothing would tell that a tensor which counts no writes was written.
+  options.frozen &= absl::c_none_of(
+      bound_.states, [](PyObject* state) { return VersionOf(state) < 0; });
+  auto graph = Graph::Build(tape, kinds, bound_.states, options);
+  if (!graph.ok()) {
+    Refuse(graph.status());
+    refusal_.by_numbers = refusal_.transient = !tape.host_values.empty();
+    return false;
+  }
+  record_.graph_ = *std::move(graph);
+  std::vector<int64_t> versions;
+  for (PyObject* tensor : tensors_) versions.push_back(VersionOf(tensor));
+  record_.graph_->SetVersions(versions);
+  record_.graph_->CountWrites(recorded_.input_writes, recorded_.state_writes);
+  if (!options_.make_runner) return true;
+  const absl::Status status = CompileOutside();
+  return status.ok() || Refuse(status);
+}
+
+absl::Status RecordMaker::CompileOutside() {
+  std::vector<int> fed;
+  for (size_t i = 0; i < record_.states_.size(); ++i) {
+    if (record_.states_[i].leaf >= 0) fed.push_back(static_cast<int>(i));
+  }
+  std::vector<double> numbers;
+  for (const HostInputs::Source& source : record_.host_inputs_.sources()) {
+    numbers.push_back(NumberOf(source.recorded.get()).value_or(0));
+  }
+  return record_.graph_->CompileOutside(options_.make_runner.get(),
+                                        bound_.inputs.tensors, bound_.states,
+                                        numbers, fed);
+}
+
+void RecordMaker::Settle() {
+  record_.guards_ = std::move(run_.watch.guards());
+  record_.kernels_ = std::move(run_.recorder.kernels());
+  for (const InputGuards::Tensor& tensor : record_.inputs_.tensors()) {
+    for (const int dim : DynamicDims(tensor.recorded)) {
+      record_.dynamic_.emplace_back(tensor.path, dim);
+    }
+  }
+  record_.inputs_.EndRecording();
+  record_.gradients_.EndRecording();
+}
+
+}  // namespace mica

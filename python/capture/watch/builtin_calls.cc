@@ -1,0 +1,358 @@
+#include "python/capture/watch/builtin_calls.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/reference/host_arithmetic.h"
+#include "python/capture/effects/sinks.h"
+#include "python/capture/values/constants.h"
+#include "python/capture/watch/call_facts.h"
+#include "python/interpreter/interpreter.h"
+#include "python/torch_side/tensors/tensor_access.h"
+
+namespace mica {
+
+void BuiltinCalls::Call(PyObject* callable, absl::Span<PyObject* const> args,
+                        PyObject* keyword_names) {
+  const CallAnnotation* known = FindAnnotation(callable);
+  // A method bound to an object takes that as its first argument.
+  std::vector<PyObject*> all;
+  const PyRef self = parts_.objects.SelfOfCall(callable);
+  if (self) all.push_back(self.get());
+  all.insert(all.end(), args.begin(), args.end());
+  if (known != nullptr && !(known->read.empty() && known->changed.empty())) {
+    return parts_.annotated.Call(*known, callable, all, keyword_names);
+  }
+  const BuiltinCall call{
+      .callable = callable,
+      .known = known,
+      .kind = known == nullptr ? CallKind::kUnknown : known->kind,
+      .args = args,
+      .all = all,
+      .keyword_names = keyword_names};
+  if (!FollowsNumbers(call.kind)) {
+    for (PyObject* arg : all) values_.MarkExactDeep(arg);
+  }
+  if (!all.empty() && ChangesContainer(callable, all[0])) {
+    NoteChange(all[0]);
+    if (IsOld(all[0])) parts_.containers.AddUnknown(all[0]);
+  }
+  if (!CallOnTensors(call) && !CallOnValues(call) && !CallOnState(call) &&
+      !CallOutside(call)) {
+    RefuseCall(callable);
+  }
+}
+
+bool BuiltinCalls::CallOnTensors(const BuiltinCall& call) {
+  const absl::Span<PyObject* const> all = call.all;
+  TensorWatch& tensors = parts_.tensors;
+  switch (call.kind) {
+    case CallKind::kReadsData:
+      ReadData(call);
+      return true;
+    case CallKind::kReadsOffset:
+      tensors.ReadOffsets(all);
+      return true;
+    case CallKind::kRecurrent:
+      // (data, batch_sizes, state, weights, …) as against (input, state,
+      // weights, …).
+      if (all.size() > 3 && (PyList_Check(all[3]) || PyTuple_Check(all[3]))) {
+        tensors.ReadLengths(all[1]);
+      }
+      TouchAll(call);
+      return true;
+    case CallKind::kBackward:
+      tensors.RunBackward(all);
+      return true;
+    case CallKind::kRequiresGrad:
+      tensors.RequireGrad(all);
+      return true;
+    case CallKind::kSplit:
+      if (all.size() > 1 && IsTensor(all[1])) {
+        Refuse("splits a tensor where another tensor says");
+      } else {
+        CallPure(call);
+      }
+      return true;
+    case CallKind::kMakesTensor: {
+      const std::string name = CallableName(call.callable);
+      tensors.Make(all, absl::EndsWith(name, ".tensor") ||
+                            absl::EndsWith(name, ".new_tensor"));
+      return true;
+    }
+    case CallKind::kOperator:
+      step_.is_allocating = IsAllocation(call.callable);
+      parts_.numbers.PassArguments(all);
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool BuiltinCalls::CallOnValues(const BuiltinCall& call) {
+  const absl::Span<PyObject* const> all = call.all;
+  switch (call.kind) {
+    case CallKind::kNumberFunction:
+      if (all.size() == 1 && values_.Find(all[0]) >= 0) {
+        const std::string name = CallableName(call.callable);
+        parts_.numbers.Compute(
+            FindHostOp(
+                absl::StrCat("mica.scalar_", name.substr(name.rfind('.') + 1))),
+            {all[0]});
+      } else {
+        CallPure(call);
+      }
+      return true;
+    case CallKind::kPure:
+      CallPure(call);
+      return true;
+    case CallKind::kMoves:
+      Move(call);
+      return true;
+    case CallKind::kRegistry:
+      if (asked_ != nullptr) AddAnswer(*asked_->RegistryToken());
+      [[fallthrough]];
+    case CallKind::kTypes:
+      parts_.objects.TouchClasses(all);
+      return true;
+    case CallKind::kIdentity:
+      TakeAddress(call);
+      return true;
+    case CallKind::kText:
+      parts_.texts.Make(call.callable, all, call.keyword_names);
+      return true;
+    case CallKind::kNew:
+      New(call);
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool BuiltinCalls::CallOnState(const BuiltinCall& call) {
+  const absl::Span<PyObject* const> all = call.all;
+  static PyObject* dict = Interned("__dict__");
+  switch (call.kind) {
+    case CallKind::kSetsState:
+      if (absl::EndsWith(CallableName(call.callable),
+                         "._push_saved_tensors_default_hooks")) {
+        parts_.tensors.NoteSavedTensorHooks();
+      }
+      return true;
+    case CallKind::kReadsState:
+      if (CallableName(call.callable) == "sys.gettrace") {
+        step_.in_place_of_call = MutedCall(nullptr);
+      }
+      return true;
+    case CallKind::kAsksAgain:
+      AskAgain(call);
+      return true;
+    case CallKind::kGetAttr:
+    case CallKind::kSetAttr:
+      UseAttribute(call);
+      return true;
+    case CallKind::kVars:
+      if (all.empty()) return false;
+      parts_.attributes.Read(all[0], dict);
+      return true;
+    case CallKind::kUseItem:
+      if (all.size() >= 2) parts_.items.UseBy(call.callable, all);
+      return true;
+    case CallKind::kContext:
+      UseContext(call);
+      return true;
+    case CallKind::kLock:
+      // Waits for it; the others are done with it by then.
+      if (all.empty() || (all.size() != 1 && all.size() != 4)) return false;
+      parts_.objects.Touch(all[0]);
+      return true;
+    case CallKind::kReduce:
+      Reduce(call);
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool BuiltinCalls::CallOutside(const BuiltinCall& call) {
+  switch (call.kind) {
+    case CallKind::kPrint:
+      parts_.host_calls.Print(call.callable, call.args, call.keyword_names);
+      return true;
+    case CallKind::kWarn:
+      parts_.messages.Warn(call.args, call.keyword_names);
+      return true;
+    case CallKind::kNewFilters:
+      parts_.host_calls.Add(call.callable, {}, nullptr, "_filters_mutated",
+                            {.kind = Sink::Kind::kSilent});
+      return true;
+    case CallKind::kEndsGraph:
+    case CallKind::kLog:
+    case CallKind::kHost:
+    case CallKind::kSeeds:
+    case CallKind::kDraw:
+    case CallKind::kAsk:
+    case CallKind::kClock:
+    case CallKind::kGenerator:
+      parts_.annotated.Call(*call.known, call.callable, call.all,
+                            call.keyword_names);
+      return true;
+    default:
+      return false;
+  }
+}
+
+void BuiltinCalls::TouchAll(const BuiltinCall& call, int depth) {
+  for (PyObject* arg : call.all) parts_.objects.Touch(arg, depth);
+}
+
+void BuiltinCalls::ReadData(const BuiltinCall& call) {
+  const bool is_packed =
+      absl::EndsWith(CallableName(call.callable), "._pad_packed_sequence");
+  if (!is_packed || call.all.size() < 2) {
+    return parts_.tensors.ReadData(call.callable, call.all);
+  }
+  parts_.tensors.ReadLengths(call.all[1]);
+  step_.is_making_tensor = true;  // The lengths that it gives.
+  parts_.objects.Touch(call.all[0]);
+}
+
+void BuiltinCalls::CallPure(const BuiltinCall& call) {
+  const absl::Span<PyObject* const> all = call.all;
+  const bool has_keywords = call.keyword_names != nullptr;
+  if (!has_keywords && parts_.functions.Ask(call.callable, all)) return;
+  step_.makes_array = IsNumpyCall(call.callable, all);
+  if (step_.makes_array) parts_.arrays.TouchContext();
+  step_.makes_iterator = all.size() == 1 && !PyIter_Check(all[0]);
+  if (all.size() == 1 && CallableName(call.callable) == "builtins.hash") {
+    parts_.identity.TakeHash(all[0]);
+  } else if (AsksIdentity(call.callable) &&
+             !parts_.numbers.ShareAll(call.args)) {
+    return Refuse("compares the identity of numbers that vary");
+  }
+  if (call.kind == CallKind::kPure && !has_keywords &&
+      (parts_.items.ChangeContainer(call.callable, all) ||
+       parts_.items.KeepsAddress(call.callable, all))) {
+    return;
+  }
+  step_.makes_new =
+      absl::EndsWith(CallableName(call.callable), "_make_saved_tensor");
+  if (!HandsOnArguments(call.callable)) return parts_.attributes.TouchArgs(all);
+  for (PyObject* arg : all) {
+    if (values_.Find(arg) < 0) parts_.objects.Touch(arg, kDeep);
+  }
+}
+
+void BuiltinCalls::Move(const BuiltinCall& call) {
+  const absl::Span<PyObject* const> all = call.all;
+  step_.makes_array = IsNumpyCall(call.callable, all);
+  step_.makes_iterator = all.size() == 1 && !PyIter_Check(all[0]);
+  if (call.keyword_names != nullptr ||
+      (CallableName(call.callable) == "builtins.iter" && all.size() == 2)) {
+    return TouchAll(call);
+  }
+  if (all.empty() || parts_.items.ChangeContainer(call.callable, all)) return;
+  parts_.objects.Touch(all[0]);
+  parts_.items.Move(call.callable, all.subspan(1));
+}
+
+// all[0] is the type that owns the function, all[1] the one to make.
+void BuiltinCalls::New(const BuiltinCall& call) {
+  if (call.all.empty() || !PyType_Check(call.all[0])) return;
+  PyTypeObject* base = SolidBase(AsType(call.all[0]));
+  if (!IsPureType(base)) return RefuseCall(call.callable);
+  TouchAll(call, IsMovingType(base) ? kShallow : kDeep);
+}
+
+void BuiltinCalls::TakeAddress(const BuiltinCall& call) {
+  const bool are_known = parts_.numbers.ShareAll(call.args);
+  if (call.all.empty()) return;
+  PyObject* object = call.all[0];
+  if (are_known && (IsConstant(object) || PyType_Check(object) ||
+                    (IsOld(object) && !IsInput(object)))) {
+    return;
+  }
+  parts_.identity.TakeAddress(object);
+}
+
+void BuiltinCalls::UseAttribute(const BuiltinCall& call) {
+  const absl::Span<PyObject* const> all = call.all;
+  if (all.size() < 2) return;
+  PyObject *owner = all[0], *name = all[1];
+  if (call.kind == CallKind::kGetAttr) {
+    return parts_.attributes.Read(owner, name);
+  }
+  if (all.size() == 2) {
+    return parts_.attributes.Use(owner, name, PlaceUse::kRemove);
+  }
+  parts_.numbers.Store(owner, all[2]);
+  parts_.attributes.Use(owner, name, PlaceUse::kWrite);
+}
+
+void BuiltinCalls::UseContext(const BuiltinCall& call) {
+  const absl::Span<PyObject* const> all = call.all;
+  if (all.empty() || !PyContextVar_CheckExact(all[0])) return;
+  if (!IsOld(all[0])) return;
+  guards_.AddContextVar(all[0], NoteOf(PathOf(all[0])));
+  for (size_t i = 1; i < all.size(); ++i) values_.MarkExactDeep(all[i]);
+  PyObject* value = nullptr;
+  if (PyContextVar_Get(all[0], nullptr, &value) != 0) PyErr_Clear();
+  if (value == nullptr) return;
+  MarkOld(value, PathOf(all[0]));
+  Py_DECREF(value);
+}
+
+void BuiltinCalls::Reduce(const BuiltinCall& call) {
+  if (call.all.size() != 2) return RefuseCall(call.callable);
+  PyObject* object = call.all[0];
+  PyTypeObject* type = Py_TYPE(object);
+  static PyObject* reduce = Interned("__reduce__");
+  static PyObject* names = Interned("__slotnames__");
+  PyObject* method = _PyType_Lookup(type, reduce);
+  PyObject* base = PyDict_GetItemWithError(PyBaseObject_Type.tp_dict, reduce);
+  if (method != base) {  // Called instead: followed, or in the table.
+    if (method == nullptr || PyFunction_Check(method) ||
+        KindOfBuiltin(method) == CallKind::kPure) {
+      return parts_.objects.TouchType(type);
+    }
+    return RefuseCall(method);
+  }
+  if (!IsPythonClass(type) || SolidBase(type) != &PyBaseObject_Type ||
+      HasSlots(type)) {
+    return RefuseCall(call.callable);
+  }
+  // CPython keeps here, at the first such call, that there are no slots.
+  if (PyDict_GetItemWithError(type->tp_dict, names) == nullptr) {
+    const PyRef none = PyRef::Steal(PyList_New(0));
+    if (!none || PyObject_SetAttr(reinterpret_cast<PyObject*>(type), names,
+                                  none.get()) != 0) {
+      PyErr_Clear();
+    }
+  }
+  static PyObject* dict = Interned("__dict__");
+  parts_.attributes.Read(object, dict);
+}
+
+void BuiltinCalls::AskAgain(const BuiltinCall& call) {
+  if (call.keyword_names != nullptr) return RefuseCall(call.callable);
+  static PyObject* cpu = Interned("cpu");
+  // Of the CPU: part of TorchState.
+  if (call.all.size() == 1 && SameValue(call.all[0], cpu)) return;
+  const AskedStates::Answer* answer =
+      asked_ == nullptr ? nullptr : asked_->Find(call.callable, call.all);
+  if (answer == nullptr || !answer->value) return RefuseCall(call.callable);
+  if (!IsConstant(answer->value.get())) {
+    return Refuse(absl::StrCat("calls ", CallableName(call.callable),
+                               ", which tells of an object of the caller's"));
+  }
+  AddAnswer(*answer);
+}
+
+void BuiltinCalls::AddAnswer(const AskedStates::Answer& answer) {
+  guards_.AddAnswer(answer.function, answer.argument, answer.value.get(),
+                    NoteOf(absl::StrCat(CallableName(answer.function), "()")));
+}
+
+}  // namespace mica

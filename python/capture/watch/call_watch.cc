@@ -1,0 +1,260 @@
+#include "python/capture/watch/call_watch.h"
+
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/reference/host_arithmetic.h"
+#include "python/capture/known/purity.h"
+#include "python/capture/serve/compiled.h"
+#include "python/capture/values/constants.h"
+#include "python/capture/values/numbers.h"
+#include "python/capture/watch/call_facts.h"
+#include "python/capture/watch/object_kinds.h"
+#include "python/interpreter/interpreter.h"
+#include "python/torch_side/tensors/tensor_access.h"
+#include "python/torch_side/tensors/torch_generators.h"
+
+namespace mica {
+
+void CallWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
+                     PyObject* keyword_names) {
+  if (refusal() || callable == nullptr) return;
+  if (PyObject* inner = UnwrapCompiled(callable)) {
+    MarkOld(inner, PathOf(callable));
+    return Call(inner, args, keyword_names);
+  }
+  if (PyMethod_Check(callable)) {
+    std::vector<PyObject*> all = {PyMethod_GET_SELF(callable)};
+    all.insert(all.end(), args.begin(), args.end());
+    return Call(PyMethod_GET_FUNCTION(callable), all, keyword_names);
+  }
+  PyTypeObject* type = Py_TYPE(callable);
+  if (PyCFunction_Check(callable) || type == &PyMethodDescr_Type ||
+      type == &PyClassMethodDescr_Type || type == &PyWrapperDescr_Type ||
+      type == &_PyMethodWrapper_Type) {
+    return parts_.builtins.Call(callable, args, keyword_names);
+  }
+  // Those of weak dicts are of a class of their own.
+  if (PyWeakref_CheckRef(callable) &&
+      type->tp_call == _PyWeakref_RefType.tp_call) {
+    if (!IsOld(callable)) return;
+    guards_.AddWeakRef(callable, NoteOf(PathOf(callable)));
+    return MarkOld(PyWeakref_GetObject(callable), PathOf(callable));
+  }
+  if (const CallAnnotation* known = FindAnnotation(callable)) {
+    return parts_.annotated.Call(*known, callable, args, keyword_names);
+  }
+  if (PyFunction_Check(callable)) return;  // Followed as it runs.
+  if (PyType_Check(callable)) return CallType(AsType(callable), args);
+  if (IsScriptFunctionType(type)) return CallScript(callable, args);
+  if (IsAttributeGetterType(type)) {
+    return parts_.attributes.GetBy(callable, args, /*is_in_c_code=*/false);
+  }
+  if (IsPureCallableType(type)) {
+    return CallPureObject(callable, args, keyword_names);
+  }
+  CallInstance(callable, args, keyword_names);
+}
+
+void CallWatch::CallInstance(PyObject* callable,
+                             absl::Span<PyObject* const> args,
+                             PyObject* keyword_names) {
+  PyTypeObject* type = Py_TYPE(callable);
+  parts_.objects.TouchType(type);
+  parts_.objects.TouchClassOf(callable);
+  static PyObject* call = Interned("__call__");
+  PyObject* method = _PyType_Lookup(type, call);
+  if (method == nullptr) return;  // Raises.
+  std::vector<PyObject*> all = {callable};
+  all.insert(all.end(), args.begin(), args.end());
+  if (PyFunction_Check(method)) return Call(method, all, keyword_names);
+  if (const CallAnnotation* known = FindAnnotation(method)) {
+    return parts_.annotated.Call(*known, method, all, keyword_names);
+  }
+  RefuseCall(callable);
+}
+
+void CallWatch::CallPureObject(PyObject* callable,
+                               absl::Span<PyObject* const> args,
+                               PyObject* keyword_names) {
+  PyTypeObject* type = Py_TYPE(callable);
+  step_.makes_array = true;
+  if (absl::StartsWith(type->tp_name, "numpy.")) parts_.arrays.TouchContext();
+  parts_.objects.TouchType(type);
+  for (PyObject* arg : args) {
+    if (arg != nullptr) parts_.identity.IdentifyDeep(arg);  // A cache's key.
+    parts_.objects.Touch(arg, kDeep);
+  }
+  if (IsLruCache(callable) && IsOld(callable)) {
+    CallCached(callable, args, keyword_names);
+  } else if (absl::string_view(type->tp_name) == "functools.partial") {
+    CallPartial(callable, args, keyword_names);
+  }
+}
+
+void CallWatch::CallPartial(PyObject* partial, absl::Span<PyObject* const> args,
+                            PyObject* keyword_names) {
+  PyRef function = PyRef::Steal(PyObject_GetAttrString(partial, "func"));
+  PyRef bound = PyRef::Steal(PyObject_GetAttrString(partial, "args"));
+  PyRef keywords = PyRef::Steal(PyObject_GetAttrString(partial, "keywords"));
+  if (!function || !bound || !keywords) return PyErr_Clear();
+  if (IsOld(partial)) {
+    MarkOld(function.get(), absl::StrCat(PathOf(partial), ".func"));
+    MarkOld(bound.get(), absl::StrCat(PathOf(partial), ".args"));
+    MarkOld(keywords.get(), absl::StrCat(PathOf(partial), ".keywords"));
+    parts_.objects.Touch(keywords.get());
+  }
+  parts_.objects.Touch(bound.get());
+  std::vector<PyObject*> all;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bound.get()); ++i) {
+    all.push_back(PyTuple_GET_ITEM(bound.get(), i));
+  }
+  all.insert(all.end(), args.begin(), args.end());
+  const bool has_keywords =
+      keyword_names != nullptr || PyDict_GET_SIZE(keywords.get()) > 0;
+  if (has_keywords && IsHostCall(function.get())) {
+    return RefuseCall(function.get());
+  }
+  Call(function.get(), all);
+}
+
+bool CallWatch::Convert(PyTypeObject* type, absl::Span<PyObject* const> args) {
+  if (args.size() != 1) return false;
+  if (values_.Find(args[0]) >= 0) {
+    // float(x) of a float is x itself, and int(n) of an int.
+    if (type == Py_TYPE(args[0])) return true;
+    if (type == &PyFloat_Type) {
+      static PyObject* one = PyFloat_FromDouble(1);
+      parts_.numbers.Compute(FindHostOp("mica.scalar_mul"), {args[0], one});
+      return true;
+    }
+    if (type == &PyLong_Type && parts_.functions.Round("builtins.int", args)) {
+      return true;
+    }
+  }
+  const bool is_plain_number =
+      type == &PyFloat_Type || type == &PyLong_Type || type == &PyBool_Type;
+  // No context takes part.
+  return is_plain_number &&
+         absl::string_view(Py_TYPE(args[0])->tp_name) == "decimal.Decimal";
+}
+
+void CallWatch::CallType(PyTypeObject* type, absl::Span<PyObject* const> args) {
+  auto* callable = reinterpret_cast<PyObject*>(type);
+  PyTypeObject* meta = Py_TYPE(type);
+  parts_.objects.TouchType(meta);
+  parts_.objects.TouchType(type);
+  if (type == &PyType_Type && args.size() == 1) {
+    return parts_.objects.TouchClassOf(args[0]);
+  }
+  PyTypeObject* base = SolidBase(type);
+  if (IsTensorConstructor(type)) return parts_.tensors.Make(args);
+  if (IsTorchGeneratorType(type)) return parts_.generators.Make(type, args);
+  if (type == &PyUnicode_Type) {
+    for (PyObject* arg : args) parts_.objects.Format(arg);
+    return;
+  }
+  if (Convert(type, args)) return;
+  static PyObject* make = Interned("__new__");
+  PyObject* maker = _PyType_Lookup(type, make);
+  // torch.nn.Parameter: Python code makes the object; what it does is followed.
+  if (maker != nullptr && Py_TYPE(maker) == &PyStaticMethod_Type &&
+      IsTensorType(type)) {
+    return;
+  }
+  if (!IsPureType(base)) {
+    // A metaclass may answer the call in Python (EnumMeta does); what that
+    // does is followed.
+    static PyObject* call = Interned("__call__");
+    PyObject* method = _PyType_Lookup(meta, call);
+    if (method != nullptr && PyFunction_Check(method)) return;
+    return RefuseCall(callable);
+  }
+  step_.makes_iterator = true;
+  // What calls a function when its object dies isn't followed.
+  if (base == &_PyWeakref_RefType && args.size() != 1 &&
+      !(args.size() == 2 && !IsOld(args[0]) && ForgetsItem(args[1]))) {
+    return RefuseCall(callable);
+  }
+  if (IsMovingType(base)) {
+    for (PyObject* arg : args) {
+      // Where enumerate() begins; else what Python code gets.
+      if (type != base && arg != nullptr && IsNumber(arg)) continue;
+      parts_.objects.Touch(arg);
+    }
+    return;
+  }
+  // Python's own __init__ gets the arguments: what it reads is followed.
+  if (IsPythonClass(type) && base == &PyBaseObject_Type) return;
+  parts_.attributes.TouchArgs(args);
+}
+
+void CallWatch::CallCached(PyObject* wrapper, absl::Span<PyObject* const> args,
+                           PyObject* keyword_names) {
+  // It answers from what it computed before, and may compute now.
+  PyObject* cache = LruCacheDict(wrapper);
+  if (cache == nullptr) return RefuseCall(wrapper);
+  const std::string path = PathOf(wrapper);
+  MarkOld(cache, absl::StrCat("the cache of ", path));
+  parts_.objects.Touch(cache);
+  for (PyObject* result : LruCacheResults(cache)) {
+    MarkOld(result, absl::StrCat("a result of ", path));
+  }
+  if (refusal() || CacheUses::IsLibraryCache(wrapper)) return;
+  parts_.caches.Use(wrapper, /*num_calls=*/1);
+  for (PyObject* arg : args) {
+    if (IsConstant(arg)) continue;
+    if (IsOld(arg) && !IsInput(arg) && !IsTensor(arg)) continue;
+    return Refuse(absl::StrCat("looks up a ", TypeName(Py_TYPE(arg)), " in ",
+                               path, ", a cache"),
+                  "look it up outside the compiled function");
+  }
+  parts_.host_calls.AddCached(wrapper, args, keyword_names, path);
+}
+
+void CallWatch::CallScript(PyObject* function,
+                           absl::Span<PyObject* const> args) {
+  static PyObject* graph_name = Interned("inlined_graph");
+  const PyRef graph = PyRef::Steal(PyObject_GetAttr(function, graph_name));
+  if (!graph || !IsPureScript(graph.get(), 0)) {
+    PyErr_Clear();
+    return RefuseCall(function);
+  }
+  static const CallAnnotation pure{.kind = CallKind::kPure};
+  parts_.annotated.Call(pure, function, args, nullptr);
+}
+
+bool CallWatch::IsFollowedCall(PyObject* callable) {
+  if (PyMethod_Check(callable)) callable = PyMethod_GET_FUNCTION(callable);
+  if (PyFunction_Check(callable)) return true;
+  if (!IsPythonClass(Py_TYPE(callable)) || PyType_Check(callable)) return false;
+  static PyObject* call = Interned("__call__");
+  PyObject* method = _PyType_Lookup(Py_TYPE(callable), call);
+  return method != nullptr && PyFunction_Check(method);
+}
+
+bool CallWatch::Moves(PyObject* callable) {
+  // Others of the kind may ask Python code for a length or an index.
+  if (PyType_Check(callable)) {
+    PyTypeObject* type = AsType(callable);
+    PyTypeObject* base = SolidBase(type);
+    return (base == &PyList_Type || base == &PyTuple_Type ||
+            base == &PyZip_Type) &&
+           Py_TYPE(type)->tp_call == PyType_Type.tp_call;
+  }
+  if (KindOfBuiltin(callable) != CallKind::kMoves) return false;
+  const std::string name = CallableName(callable);
+  return name == "builtins.iter" || name == "builtins.next" ||
+         absl::EndsWith(name, ".extend");
+}
+
+bool CallWatch::TakesItemsOf(PyObject* callable, PyObject* iterator) {
+  if (!IsPureCall(callable) || IsOld(iterator) || IsInput(iterator)) {
+    return false;
+  }
+  parts_.objects.Touch(iterator, kDeep);
+  return true;
+}
+
+}  // namespace mica

@@ -1,0 +1,68 @@
+#include "python/capture/watch/container_changes.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace mica {
+namespace {
+
+PyRef CopyOf(PyObject* container) {
+  if (PyList_CheckExact(container)) {
+    return PyRef::Steal(
+        PyList_GetSlice(container, 0, PyList_GET_SIZE(container)));
+  }
+  return PyRef::Steal(PyObject_CallMethod(container, "copy", nullptr));
+}
+
+}  // namespace
+
+bool ContainerChanges::Begin(PyObject* container) {
+  PyRef copy = CopyOf(container);
+  if (!copy) {
+    PyErr_Clear();
+    return false;
+  }
+  if (!guards_.HasItems(container)) unread_.insert(container);
+  changed_[container] = std::move(copy);
+  return true;
+}
+
+void ContainerChanges::WantList(PyObject* container) {
+  const auto before = changed_.find(container);
+  if (before == changed_.end() || !PyList_CheckExact(container) ||
+      !IsSlotList(container,
+                  static_cast<size_t>(PyList_GET_SIZE(before->second.get())))) {
+    return;
+  }
+  refusals_.WantSlot(
+      StatePlace::OfList(container, {.path = PathOf(container)}));
+  if (refusal()) refusal().transient = true;
+}
+
+bool ContainerChanges::Check(std::string* reason) {
+  for (const auto& [container, before] : changed_) {
+    PyRef copy = CopyOf(before.get());
+    bool is_same = static_cast<bool>(copy);
+    for (const ContainerCall& call : calls_) {
+      if (!is_same || call.container.get() != container) continue;
+      is_same = call.Make(copy.get(), call.args);
+    }
+    PyRef want = is_same ? PyRef::Steal(PySequence_List(copy.get())) : PyRef();
+    PyRef got = PyRef::Steal(PySequence_List(container));
+    is_same = want && got &&
+              PyList_GET_SIZE(want.get()) == PyList_GET_SIZE(got.get());
+    for (Py_ssize_t i = 0; is_same && i < PyList_GET_SIZE(want.get()); ++i) {
+      is_same = PyList_GET_ITEM(want.get(), i) == PyList_GET_ITEM(got.get(), i);
+    }
+    PyErr_Clear();
+    if (is_same) continue;
+    WantList(container);
+    *reason = absl::StrCat("changes ", PathOf(container),
+                           " in ways that aren't known");
+    return false;
+  }
+  return true;
+}
+
+}  // namespace mica

@@ -1,0 +1,61 @@
+// Containers of the state that a program changes.
+
+#ifndef MICA_PYTHON_CAPTURE_WATCH_CONTAINER_CHANGES_H_
+#define MICA_PYTHON_CAPTURE_WATCH_CONTAINER_CHANGES_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "python/capture/effects/effects.h"
+#include "python/capture/watch/watch_part.h"
+
+namespace mica {
+
+// Older lists, sets and deques that the run changed by methods that are known,
+// and the calls that did: a hit makes these again.
+class ContainerChanges final : public WatchPart {
+ public:
+  explicit ContainerChanges(WatchGround& ground) : WatchPart(ground) {}
+
+  // The first such change of `container` comes. False if it can't be copied.
+  bool Begin(PyObject* container);
+  // A call that changes a container that has begun to.
+  void Add(ContainerCall call) { calls_.push_back(std::move(call)); }
+  // A method in C may change it: what is in it now may differ from what a hit
+  // begins with.
+  void AddUnknown(PyObject* container) { changed_by_call_.insert(container); }
+
+  bool Has(PyObject* container) const { return changed_.contains(container); }
+  // True if nobody noted what it held before.
+  bool IsUnread(PyObject* container) const {
+    return unread_.contains(container);
+  }
+  bool HasUnknown(PyObject* container) const {
+    return changed_by_call_.contains(container);
+  }
+  // If it is a list that the run changed, whose items had better be read as
+  // arguments are: notes that.
+  void WantList(PyObject* container);
+
+  // In order.
+  const std::vector<ContainerCall>& calls() const { return calls_; }
+  // As they were before.
+  const absl::flat_hash_map<PyObject*, PyRef>& changed() const {
+    return changed_;
+  }
+  // False, with a reason, if one isn't what the calls make of it.
+  bool Check(std::string* reason);
+
+ private:
+  std::vector<ContainerCall> calls_;
+  absl::flat_hash_map<PyObject*, PyRef> changed_;  // Copies.
+  absl::flat_hash_set<PyObject*> unread_;
+  absl::flat_hash_set<PyObject*> changed_by_call_;
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_WATCH_CONTAINER_CHANGES_H_

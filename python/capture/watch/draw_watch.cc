@@ -1,0 +1,163 @@
+#include "python/capture/watch/draw_watch.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "python/capture/values/constants.h"
+#include "python/capture/values/numbers.h"
+#include "python/interpreter/interpreter.h"
+#include "python/torch_side/tensors/tensor_access.h"
+
+namespace mica {
+namespace {
+
+constexpr char kDrawMend[] =
+    "draw with torch, or from a random.Random(seed) made in the program";
+
+}  // namespace
+
+void DrawWatch::DrawNumber(PyObject* callable, absl::Span<PyObject* const> args,
+                           PyObject* keyword_names) {
+  PyObject* generator = args.empty() ? nullptr : args[0];
+  const std::string name = CallableName(callable);
+  const auto refuse = [&] {
+    Refuse(absl::StrCat("calls ", name,
+                        ", which draws random numbers that torch doesn't "
+                        "know, or seeds them"),
+           kDrawMend);
+  };
+  const bool is_known = generator != nullptr && IsKnownGenerator(generator);
+  // What a class of the user's draws by isn't known.
+  if (generator == nullptr || (PyFunction_Check(callable) && !is_known)) {
+    return refuse();
+  }
+  const absl::string_view word =
+      absl::string_view(name).substr(name.rfind('.') + 1);
+  if (!IsOld(generator) && !IsInput(generator)) {
+    // One that the run made and seeded draws the same numbers each time.
+    const bool has_seed = args.size() > 1 && args[1] != Py_None;
+    if (word == "seed" && !has_seed) return refuse();
+    for (PyObject* arg : args.subspan(1)) objects_.Touch(arg, kDeep);
+    return;
+  }
+  if (!is_known || IsInput(generator) || !follows_draws_ ||
+      IsOtherGeneratorMethod(word)) {
+    return refuse();
+  }
+  Add(Draw::Kind::kGenerator, callable, args, keyword_names);
+}
+
+void DrawWatch::Ask(CallKind kind, PyObject* callable,
+                    absl::Span<PyObject* const> args, PyObject* keyword_names) {
+  if (!follows_draws_) {
+    return Refuse(absl::StrCat("asks ", CallableName(callable),
+                               ", whose answers no record repeats"),
+                  "call it outside the compiled function");
+  }
+  if (kind == CallKind::kClock && recorder_.NumCalls() > 0) {
+    // A hit asks before it computes: the time that it takes would be missing.
+    return Refuse(absl::StrCat("reads a clock, ", CallableName(callable),
+                               ", after operators have run"),
+                  "read it outside the compiled function");
+  }
+  Add(kind == CallKind::kClock ? Draw::Kind::kClock : Draw::Kind::kAsk,
+      callable, args, keyword_names);
+}
+
+PyRef DrawWatch::ArgumentOf(Draw::Kind kind, PyObject* argument) {
+  if (IsConstant(argument)) {
+    values_.MarkExactDeep(argument);
+    return PyRef::Share(argument);
+  }
+  // What is outside of the program doesn't hang on what the program changes.
+  const bool is_outside = kind == Draw::Kind::kAsk && IsOld(argument) &&
+                          !IsInput(argument) && !IsTensor(argument);
+  if (is_outside) return PyRef::Share(argument);
+  PyRef copy;
+  if (PyList_CheckExact(argument)) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(argument); ++i) {
+      if (!IsConstant(PyList_GET_ITEM(argument, i))) return PyRef();
+    }
+    copy = PyRef::Steal(PySequence_List(argument));
+  } else if (IsArray(argument)) {
+    copy = PyRef::Steal(PyObject_CallMethod(argument, "copy", nullptr));
+  } else {
+    return PyRef();
+  }
+  // It is what guards and constants make of it now; others may change it.
+  objects_.Touch(argument, kDeep);
+  values_.MarkExactDeep(argument);
+  if (!copy) PyErr_Clear();
+  return copy;
+}
+
+void DrawWatch::Add(Draw::Kind kind, PyObject* callable,
+                    absl::Span<PyObject* const> args, PyObject* keyword_names) {
+  const std::string name = CallableName(callable);
+  if (is_in_later_pass()) return Refuse(absl::StrCat("calls ", name));
+  if (host_calls_.has_told()) {
+    // Which a hit makes at its end; it may draw, too.
+    return Refuse(
+        absl::StrCat("calls ", name, " after a call into the world outside"),
+        "draw before it");
+  }
+  Draw draw{.kind = kind,
+            .callable = PyRef::Share(callable),
+            .keyword_names = PyRef::Share(keyword_names),
+            .note = NoteOf(name),
+            .places = SitesBelow(caller())};
+  const absl::Span<PyObject* const> own = OwnArguments(callable, args);
+  if (kind == Draw::Kind::kGenerator) draw.generator = PyRef::Share(args[0]);
+  for (PyObject* arg : own) {
+    PyRef again =
+        arg == draw.generator.get() ? draw.generator : ArgumentOf(kind, arg);
+    if (refusal()) return;
+    if (!again) {
+      return Refuse(absl::StrCat("passes ", name, " a ", TypeName(Py_TYPE(arg)),
+                                 ", which can't be had again at each hit"),
+                    "pass constants");
+    }
+    draw.args.push_back(std::move(again));
+  }
+  draws_.push_back(std::move(draw));
+  is_drawing_ = true;
+  recorder_.Mute(/*begins=*/true);
+}
+
+void DrawWatch::EndStep(PyObject** top) {
+  if (!std::exchange(is_drawing_, false)) return;
+  recorder_.Mute(/*begins=*/false);
+  Draw& draw = draws_.back();
+  PyObject* result = top == nullptr ? nullptr : *top;
+  if (refusal()) return;
+  const auto refuse = [&](std::string reason, std::string mend) {
+    Refuse(std::move(reason), std::move(mend));
+    refusal().at = draw.note.at;
+    refusal().places = {draw.places};
+  };
+  if (result == nullptr) {
+    return refuse(absl::StrCat(draw.note.path, " raised"), "");
+  }
+  if (draw.kind != Draw::Kind::kGenerator && !readings_.empty()) {
+    Py_SETREF(*top, PyRef(readings_[0]).release());
+    readings_.remove_prefix(1);
+    result = *top;
+  }
+  if (!IsConstant(result)) {
+    return refuse(absl::StrCat("uses a ", TypeName(Py_TYPE(result)), " that ",
+                               draw.note.path, " gives"),
+                  draw.kind == Draw::Kind::kGenerator
+                      ? kDrawMend
+                      : "have it give a number");
+  }
+  draw.recorded = PyRef::Share(result);
+  if (!follows_numbers_ || !draw.is_number()) return;
+  PyRef own = NewNumber(result);
+  if (!own) return PyErr_Clear();
+  draw.recorded = own;
+  draw.is_exact = false;  // Unless Record::FindNumbers() says so.
+  values_.AddDraw(own.get(), static_cast<int>(draws_.size()) - 1, draw.note);
+  Py_SETREF(*top, own.release());
+}
+
+}  // namespace mica

@@ -1,0 +1,83 @@
+#include "python/capture/watch/identity_watch.h"
+
+#include <cmath>
+
+#include "python/capture/values/constants.h"
+#include "python/capture/values/held.h"
+#include "python/capture/values/numbers.h"
+#include "python/interpreter/interpreter.h"
+#include "python/torch_side/tensors/tensor_access.h"
+
+namespace mica {
+
+void IdentityWatch::Identify(PyObject* object) {
+  if (object == nullptr || IsConstant(object)) return;
+  if (PyWeakref_Check(object)) {  // Equal and hashed as what it stands for.
+    object = PyWeakref_GET_OBJECT(object);
+  }
+  // Which tensors are the same is guarded anyway.
+  if (IsInput(object) && !IsTensor(object)) {
+    identified_.insert(object);
+  }
+  if (!PyTuple_Check(object)) return;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
+    Identify(PyTuple_GET_ITEM(object, i));
+  }
+}
+
+void IdentityWatch::IdentifyDeep(PyObject* object) {
+  if (!ages_.has_inputs() || IsConstant(object)) return;
+  ForEachHeld(object, Through::kCode,
+              [this](PyObject* held) { Identify(held); });
+}
+
+void IdentityWatch::IdentifyConstants(PyObject* a, PyObject* b) {
+  PyTypeObject* type = Py_TYPE(a);
+  const bool is_shared = PyLong_CheckExact(a) && SharedInt(a).get() == a;
+  if ((type != &PyFloat_Type && type != &PyLong_Type &&
+       type != &PyUnicode_Type && type != &PyBytes_Type &&
+       type != &PyComplex_Type && type != &PyTuple_Type) ||
+      is_shared || !IsConstant(a) || !SameValue(a, b)) {
+    return;
+  }
+  compared_constants_.emplace_back(PyRef::Share(a), PyRef::Share(b));
+}
+
+void IdentityWatch::LookFor(PyObject* item) {
+  if (PyFloat_CheckExact(item) && std::isnan(PyFloat_AS_DOUBLE(item))) {
+    Refuse("looks for a NaN, which is found by its identity");
+  }
+}
+
+void IdentityWatch::TakeHash(PyObject* object) {
+  ForEachHeld(object, Through::kCode, [this](PyObject* held) {
+    const bool is_address = Py_TYPE(held)->tp_hash == PyBaseObject_Type.tp_hash;
+    if (is_address && (ages_.IsFreeInput(held) || !IsOld(held)))
+      TakeAddress(held);
+  });
+}
+
+void IdentityWatch::TakeAddress(PyObject* object) {
+  Identify(object);
+  step_.gives_address = true;
+  constexpr size_t kMaxSites = 32;
+  if (address_at_.line == 0) address_at_ = CurrentUserLine();
+  if (refusals_.looks_on() && address_sites_.size() < kMaxSites) {
+    address_sites_.push_back(SitesBelow(caller()));
+  }
+}
+
+void IdentityWatch::CheckAddresses() {
+  if (!values_.uses_address()) return;
+  Refuse("uses id() of an object that differs from run to run");
+  refusal().at = address_at_;
+  refusal().places = address_sites_;
+}
+
+bool IdentityWatch::IsOwnKey(PyObject* container, PyObject* key) {
+  return values_.IsAddress(key) &&
+         (PyDict_CheckExact(container) || Py_IS_TYPE(container, &PySet_Type)) &&
+         !IsInput(container) && !IsOld(container);
+}
+
+}  // namespace mica

@@ -1,0 +1,244 @@
+#include "python/capture/watch/item_watch.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "python/capture/known/purity.h"
+#include "python/capture/values/constants.h"
+#include "python/capture/values/numbers.h"
+#include "python/interpreter/interpreter.h"
+#include "python/torch_side/tensors/tensor_access.h"
+
+namespace mica {
+namespace {
+
+// The methods of lists, sets and deques that change them and give nothing.
+bool IsMutator(PyObject* method) {
+  static const auto* mutators = [] {
+    auto* methods = new absl::flat_hash_set<PyMethodDef*>;
+    const std::pair<PyTypeObject*, std::vector<const char*>> known[] = {
+        {&PyList_Type, {"append", "clear", "extend", "insert", "reverse"}},
+        {&PySet_Type, {"add", "clear", "discard"}},
+        {DequeType(),
+         {"append", "appendleft", "clear", "extend", "extendleft"}}};
+    for (const auto& [type, names] : known) {
+      for (const char* name : names) {
+        if (type == nullptr) continue;
+        PyRef found = PyRef::Steal(
+            PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), name));
+        if (found && Py_TYPE(found.get()) == &PyMethodDescr_Type) {
+          methods->insert(
+              reinterpret_cast<PyMethodDescrObject*>(found.get())->d_method);
+        }
+      }
+    }
+    PyErr_Clear();
+    return methods;
+  }();
+  if (PyCFunction_Check(method)) {
+    return mutators->contains(
+        reinterpret_cast<PyCFunctionObject*>(method)->m_ml);
+  }
+  if (Py_TYPE(method) != &PyMethodDescr_Type) return false;
+  return mutators->contains(
+      reinterpret_cast<PyMethodDescrObject*>(method)->d_method);
+}
+
+std::string MethodName(PyObject* method) {
+  PyRef name = PyRef::Steal(PyObject_GetAttrString(method, "__name__"));
+  if (!name) PyErr_Clear();
+  return PyText(name.get());
+}
+
+bool IsSettingItem(PyObject* method) {
+  return Py_TYPE(method) == &PyWrapperDescr_Type;
+}
+
+// What methods change that are made again.
+bool IsPlainContainer(PyObject* container) {
+  return PyList_CheckExact(container) || Py_IS_TYPE(container, &PySet_Type) ||
+         (DequeType() != nullptr && Py_IS_TYPE(container, DequeType()));
+}
+
+bool IsItemKey(PyObject* key) {
+  return PyUnicode_CheckExact(key) || PyLong_CheckExact(key);
+}
+
+}  // namespace
+
+void ItemWatch::Use(PyObject* container, PyObject* key) {
+  if (refusal() || identity_.IsOwnKey(container, key)) return;
+  last_calls_.NoteUse(container);
+  identity_.LookFor(key);
+  step_.is_making_tensor = true;  // tensor[[0, 2]], tensor[0] = 3.
+  step_.makes_array = IsArray(container);
+  values_.MarkExactDeep(key);
+  if (!IsConstant(key)) identity_.Identify(key);
+  // tensor[:, self.index]: the tuple is new, what is in it isn't.
+  const bool is_index = IsTensor(container) && PyTuple_CheckExact(key);
+  objects_.Touch(key, is_index ? kDeep : kShallow);
+  if (PyDict_Check(container) && IsItemKey(key)) {
+    objects_.TouchType(Py_TYPE(container));
+    if (!IsOld(container)) return;
+    // An int is in memory that is too short to ask it for what strings have.
+    if (PyUnicode_CheckExact(key) && PyUnicode_CHECK_INTERNED(key) &&
+        places_.IsKnown(container, key)) {
+      return;
+    }
+    places_.UseItem(container, key, names_.ItemPath(PathOf(container), key),
+                    PlaceUse::kRead);
+    return;
+  }
+  objects_.Touch(container);
+}
+
+// A dict's item, or one of a tensor, a list or what else has items.
+void ItemWatch::Write(PyObject* container, PyObject* key, PyObject* value) {
+  if (refusal() || identity_.IsOwnKey(container, key)) return;
+  if (!IsTensor(container) && RefusesLaterChange(container)) return;
+  last_calls_.NoteUse(container);
+  numbers_.StoreItem(container, value);
+  values_.MarkExactDeep(key);
+  if (!IsConstant(key)) identity_.Identify(key);
+  if (PyDict_CheckExact(container) && IsItemKey(key)) {
+    if (!IsOld(container)) return;
+    return places_.UseItem(container, key,
+                           names_.ItemPath(PathOf(container), key),
+                           PlaceUse::kWrite);
+  }
+  if (PyList_CheckExact(container) && PyLong_CheckExact(key)) {
+    static PyObject* method = PyObject_GetAttrString(
+        reinterpret_cast<PyObject*>(&PyList_Type), "__setitem__");
+    if (ChangeContainer(method, {container, key, value})) return;
+  }
+  Use(container, key);
+  // No effect makes this again: it has to leave what was there.
+  if (refusal() || !IsOld(container)) return;
+  values_.MarkExactDeep(value);
+  if (!PyDict_Check(container)) return;
+  PyObject* before = PyDict_GetItemWithError(container, key);
+  if (before == nullptr) return PyErr_Clear();
+  values_.MarkExactDeep(before);
+}
+
+void ItemWatch::Remove(PyObject* container, PyObject* key) {
+  if (refusal() || identity_.IsOwnKey(container, key)) return;
+  if (RefusesLaterChange(container)) return;
+  last_calls_.NoteUse(container);
+  values_.MarkExactDeep(key);
+  if (PyDict_CheckExact(container) && IsItemKey(key)) {
+    if (!IsOld(container)) return;
+    return places_.UseItem(container, key,
+                           names_.ItemPath(PathOf(container), key),
+                           PlaceUse::kRemove);
+  }
+  // Which a dict of another class has in an order of its own.
+  if (PyDict_Check(container)) objects_.Touch(container);
+  Use(container, key);
+}
+
+void ItemWatch::UseBy(PyObject* method, absl::Span<PyObject* const> args) {
+  PyObject *dict = args[0], *key = args[1];
+  PyObject* value = args.size() > 2 ? args[2] : nullptr;
+  if (value != nullptr && !IsNumber(value)) objects_.Touch(value);
+  const std::string name = CallableName(method);
+  if (absl::EndsWith(name, "__delitem__")) return Remove(dict, key);
+  const bool is_set = absl::EndsWith(name, "__setitem__");
+  if (!is_set) Use(dict, key);
+  const bool is_pop = absl::EndsWith(name, ".pop");
+  const bool is_default = absl::EndsWith(name, ".setdefault");
+  if (refusal() || !(is_set || is_pop || is_default)) return;
+  const int has = PyDict_Check(dict) ? PyDict_Contains(dict, key) : 0;
+  if (has < 0) return PyErr_Clear();  // Raises.
+  if (is_pop && has != 0) return Remove(dict, key);
+  if (is_pop || (is_default && has != 0)) return;
+  if (value == nullptr) value = Py_None;
+  numbers_.Store(dict, value);
+  Write(dict, key, value);
+}
+
+void ItemWatch::Move(PyObject* callable, absl::Span<PyObject* const> args) {
+  const bool takes_index = absl::EndsWith(CallableName(callable), ".pop");
+  for (size_t i = 0; i < args.size(); ++i) {
+    // What is moved comes last.
+    const bool is_moved = i + 1 == args.size() && !takes_index;
+    if (is_moved && args[i] != nullptr && IsNumber(args[i])) continue;
+    objects_.Touch(args[i]);
+  }
+}
+
+bool ItemWatch::KeepsAddress(PyObject* method,
+                             absl::Span<PyObject* const> args) {
+  if (args.size() != 2 || !identity_.IsOwnKey(args[0], args[1])) return false;
+  const std::string name = MethodName(method);
+  return PySet_Check(args[0]) &&
+         (name == "add" || name == "discard" || name == "remove");
+}
+
+bool ItemWatch::ChangeContainer(PyObject* method,
+                                absl::Span<PyObject* const> args) {
+  if (args.empty() || (!IsMutator(method) && !IsSettingItem(method))) {
+    return false;
+  }
+  PyObject* container = args[0];
+  if (!IsPlainContainer(container) || IsInput(container) || !IsOld(container)) {
+    return false;
+  }
+  last_calls_.NoteUse(container);
+  const std::string name = MethodName(method);
+  const bool is_first = !containers_.Has(container);
+  if (is_first && guards_.HasItems(container) &&
+      !guards_.HoldItems(container)) {
+    return false;  // Something else changed it before.
+  }
+  ContainerCall call{.method = PyRef::Share(method),
+                     .container = PyRef::Share(container),
+                     .num_args = args.size() - 1,
+                     .note = NoteOf(PathOf(container))};
+  if (IsSettingItem(method)) {
+    // Raises for an index that isn't there.
+    if (!is_first) return false;
+    call.length = PyList_GET_SIZE(container);
+  }
+  for (PyObject* arg : args.subspan(1)) {
+    PyRef value = ArgumentOfChange(container, name, arg);
+    if (!value) return false;
+    call.args.push_back(std::move(value));
+  }
+  if (!PySet_Check(container)) Move(method, args.subspan(1));
+  if (is_first && !containers_.Begin(container)) return false;
+  if (PyCFunction_Check(method)) {
+    // Bound to the container: the class's own takes it as an argument.
+    call.method = PyRef::Steal(PyObject_GetAttrString(
+        reinterpret_cast<PyObject*>(Py_TYPE(container)), name.c_str()));
+    if (!call.method) {
+      PyErr_Clear();
+      return false;
+    }
+  }
+  containers_.Add(std::move(call));
+  return true;
+}
+
+PyRef ItemWatch::ArgumentOfChange(PyObject* container,
+                                  const std::string& method, PyObject* arg) {
+  PyRef value = PyRef::Share(arg);
+  if (absl::StartsWith(method, "extend")) {
+    // What it holds now.
+    if (!PyList_CheckExact(arg) && !PyTuple_CheckExact(arg)) return PyRef();
+    value = PyRef::Steal(PySequence_Tuple(arg));
+    if (!value) {
+      PyErr_Clear();
+      return value;
+    }
+  }
+  if (!PySet_Check(container)) return value;
+  // Python code of its own may say which of them are equal.
+  if (!IsConstant(arg)) return PyRef();
+  objects_.Touch(arg, kDeep);
+  return value;
+}
+
+}  // namespace mica

@@ -1,0 +1,192 @@
+#include "python/capture/watch/number_functions.h"
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
+#include "kernels/reference/host_arithmetic.h"
+#include "python/capture/known/purity.h"
+#include "python/capture/values/numbers.h"
+#include "python/capture/watch/object_kinds.h"
+
+namespace mica {
+namespace {
+
+// True for a container of few numbers, and of what no number is equal to,
+// whose own class says what it contains.
+bool HoldsFewNumbers(PyObject* container) {
+  constexpr size_t kMaxNumbers = 64;
+  PyTypeObject* base = PyDict_Check(container)        ? &PyDict_Type
+                       : PyList_Check(container)      ? &PyList_Type
+                       : PyTuple_Check(container)     ? &PyTuple_Type
+                       : PySet_Check(container)       ? &PySet_Type
+                       : PyFrozenSet_Check(container) ? &PyFrozenSet_Type
+                                                      : nullptr;
+  static PyObject* contains = Interned("__contains__");
+  if (base == nullptr || _PyType_Lookup(Py_TYPE(container), contains) !=
+                             _PyType_Lookup(base, contains)) {
+    return false;
+  }
+  const std::vector<PyObject*> items = ItemsOrKeys(container);
+  return items.size() <= kMaxNumbers &&
+         absl::c_all_of(items, [](PyObject* item) {
+           return NumberOf(item).has_value() || item == Py_None ||
+                  PyUnicode_CheckExact(item);
+         });
+}
+
+}  // namespace
+
+bool NumberFunctions::Ask(PyObject* function,
+                          absl::Span<PyObject* const> args) {
+  const auto is_known = [this](PyObject* arg) {
+    return arg != nullptr && values_.Find(arg) >= 0;
+  };
+  const auto is_number = [](PyObject* arg) {
+    return arg != nullptr && NumberOf(arg).has_value();
+  };
+  const auto holds_known = [&](PyObject* arg) {
+    return is_known(arg) || (arg != nullptr && values_.HasKnown(arg));
+  };
+  if (values_.empty() || !absl::c_any_of(args, holds_known)) return false;
+  const std::string name = CallableName(function);
+  if (AskForPlace(name, args)) return true;
+  if (name == "builtins.sum" && AddUp(args)) return true;
+  if (!absl::c_all_of(args, is_number)) return false;
+  if (Round(name, args)) return true;
+  return AskForExtreme(name, args) || AskForKind(name, args);
+}
+
+bool NumberFunctions::AskForExtreme(const std::string& function,
+                                    absl::Span<PyObject* const> args) {
+  const bool is_max = function == "builtins.max";
+  if (args.size() < 2 || !(is_max || function == "builtins.min")) return false;
+  // Another one only if it is further than all before: the very object.
+  PyObject* best = args[0];
+  for (PyObject* arg : args.subspan(1)) {
+    numbers_.Compare(is_max ? Order::kGreater : Order::kLess, arg, best);
+    const double number = *NumberOf(arg), furthest = *NumberOf(best);
+    if (is_max ? number > furthest : number < furthest) best = arg;
+  }
+  return true;
+}
+
+bool NumberFunctions::AskForKind(const std::string& function,
+                                 absl::Span<PyObject* const> args) {
+  const bool is_nan = function == "math.isnan";
+  const bool is_infinite = function == "math.isinf";
+  if (args.size() != 1 ||
+      !(is_nan || is_infinite || function == "math.isfinite")) {
+    return false;
+  }
+  static PyObject* infinity = PyFloat_FromDouble(HUGE_VAL);
+  static PyObject* minus_infinity = PyFloat_FromDouble(-HUGE_VAL);
+  if (!is_infinite) numbers_.Compare(Order::kEqual, args[0], args[0]);
+  if (is_nan) return true;
+  numbers_.Compare(Order::kEqual, args[0], infinity);
+  numbers_.Compare(Order::kEqual, args[0], minus_infinity);
+  return true;
+}
+
+bool NumberFunctions::AddUp(absl::Span<PyObject* const> args) {
+  static PyObject* zero = PyLong_FromLong(0);
+  if (args.size() != 1 ||
+      !(PyList_CheckExact(args[0]) || PyTuple_CheckExact(args[0])) ||
+      !HoldsFewNumbers(args[0])) {
+    return false;
+  }
+  const std::vector<PyObject*> numbers = ItemsOrKeys(args[0]);
+  for (PyObject* number : numbers) {
+    // From 3.12 on, floats are added with what was lost in rounding.
+    if (!NumberOf(number).has_value() ||
+        (PY_VERSION_HEX >= 0x030c0000 && PyFloat_CheckExact(number))) {
+      return false;
+    }
+  }
+  if (numbers.empty()) return false;
+  PyRef sum = PyRef::Share(zero);
+  for (PyObject* number : absl::MakeSpan(numbers).first(numbers.size() - 1)) {
+    const PyRef next = PyRef::Steal(PyNumber_Add(sum.get(), number));
+    PyRef own = next && NumberOf(next.get()).has_value() ? NewNumber(next.get())
+                                                         : PyRef();
+    if (!own) return PyErr_Clear(), false;
+    const HostOp* add = OperatorOf("add", sum.get(), number);
+    const bool is_known =
+        values_.Find(sum.get()) >= 0 || values_.Find(number) >= 0;
+    if (is_known && !values_.AddOp(own.get(), *add, {sum.get(), number})) {
+      return false;
+    }
+    sum = std::move(own);
+  }
+  objects_.Touch(args[0]);
+  numbers_.Compute(OperatorOf("add", sum.get(), numbers.back()),
+                   {sum.get(), numbers.back()});
+  return true;
+}
+
+bool NumberFunctions::Round(const std::string& function,
+                            absl::Span<PyObject* const> args) {
+  static const auto& words = *new absl::flat_hash_map<std::string, std::string>{
+      {"builtins.abs", "abs"}, {"builtins.round", "round"},
+      {"math.ceil", "ceil"},   {"math.floor", "floor"},
+      {"math.trunc", "trunc"}, {"builtins.int", "trunc"}};
+  const auto word = words.find(function);
+  if (word == words.end() || args.size() != 1) return false;
+  if (PyFloat_CheckExact(args[0])) {
+    const bool gives_float = word->second == "abs";
+    numbers_.Compute(
+        FindHostOp((gives_float ? "mica.scalar_" : "mica.int_") + word->second),
+        {args[0]});
+  } else if (word->second == "abs") {
+    numbers_.Compute(FindHostOp("mica.int_abs"), {args[0]});
+  } else {  // It stays what it is.
+    static PyObject* zero = PyLong_FromLong(0);
+    numbers_.Compute(FindHostOp("mica.int_add"), {args[0], zero});
+  }
+  return true;
+}
+
+bool NumberFunctions::Contains(PyObject* container, PyObject* item) {
+  identity_.LookFor(item);
+  if (refusal()) return true;
+  if (values_.Find(item) < 0 || written_.HasWritten(container) ||
+      !HoldsFewNumbers(container)) {
+    return false;
+  }
+  objects_.Touch(container);
+  // A NaN would be found by its identity.
+  numbers_.Compare(Order::kEqual, item, item);
+  for (PyObject* other : ItemsOrKeys(container)) {
+    if (!NumberOf(other).has_value()) continue;
+    numbers_.Compare(Order::kEqual, item, other);
+    const bool is_list = PyList_Check(container) || PyTuple_Check(container);
+    if (is_list && *NumberOf(item) == *NumberOf(other)) break;
+  }
+  return true;
+}
+
+bool NumberFunctions::AskForPlace(const std::string& function,
+                                  absl::Span<PyObject* const> args) {
+  const bool is_right = function == "_bisect.bisect_right";
+  if ((!is_right && function != "_bisect.bisect_left") || args.size() != 2 ||
+      !NumberOf(args[1]).has_value() || !PyList_CheckExact(args[0]) ||
+      !HoldsFewNumbers(args[0])) {
+    return false;
+  }
+  const std::vector<PyObject*> others = ItemsOrKeys(args[0]);
+  if (!absl::c_all_of(others, [](PyObject* other) {
+        return NumberOf(other).has_value();
+      })) {
+    return false;
+  }
+  objects_.Touch(args[0]);
+  for (PyObject* other : others) {
+    numbers_.Compare(Order::kLess, is_right ? args[1] : other,
+                     is_right ? other : args[1]);
+  }
+  return true;
+}
+
+}  // namespace mica

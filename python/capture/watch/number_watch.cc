@@ -1,0 +1,268 @@
+#include "python/capture/watch/number_watch.h"
+
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "kernels/reference/host_arithmetic.h"
+#include "python/capture/values/constants.h"
+#include "python/capture/values/numbers.h"
+#include "python/interpreter/interpreter.h"
+#include "python/torch_side/tensors/tensor_access.h"
+
+namespace mica {
+namespace {
+
+// True if an operator of Python's only moves what `a` holds: it joins two
+// containers, repeats one, or is Python code of the class of one of both.
+bool MovesItems(PyObject* a, PyObject* b) {
+  const auto is_plain_instance = [](PyObject* object) {
+    return SolidBase(Py_TYPE(object)) == &PyBaseObject_Type;
+  };
+  if (is_plain_instance(a) || is_plain_instance(b)) return true;
+  if (PyList_Check(a)) return PyList_Check(b) || PyLong_CheckExact(b);
+  if (PyTuple_Check(a)) return PyTuple_Check(b) || PyLong_CheckExact(b);
+  if (PyDict_Check(a)) return PyDict_Check(b);
+  return PyAnySet_Check(a) && PyAnySet_Check(b);
+}
+
+// True for what may be set as an attribute of the class `type`, or as an item,
+// and is left there as it is.
+bool KeepsAttribute(PyTypeObject* type, PyObject* name) {
+  static PyObject* set_attribute = Interned("__setattr__");
+  PyObject* setter = _PyType_Lookup(type, set_attribute);
+  if (setter != nullptr && PyFunction_Check(setter)) return true;  // Followed.
+  PyObject* descriptor = _PyType_Lookup(type, name);
+  if (descriptor == nullptr || Py_TYPE(descriptor)->tp_descr_set == nullptr) {
+    return type->tp_setattro == PyObject_GenericSetAttr;
+  }
+  if (Py_TYPE(descriptor) == &PyMemberDescr_Type) return IsPythonClass(type);
+  if (Py_TYPE(descriptor) != &PyProperty_Type) {
+    return IsPythonClass(Py_TYPE(descriptor));  // Its __set__ is followed.
+  }
+  const PyRef function =
+      PyRef::Steal(PyObject_GetAttrString(descriptor, "fset"));
+  if (!function) PyErr_Clear();
+  return function && PyFunction_Check(function.get());
+}
+
+bool KeepsItem(PyObject* container) {
+  static PyObject* set_item = Interned("__setitem__");
+  PyObject* setter = _PyType_Lookup(Py_TYPE(container), set_item);
+  if (setter != nullptr && PyFunction_Check(setter)) return true;  // Followed.
+  return PyList_Check(container) || PyDict_Check(container) ||
+         (DequeType() != nullptr && PyObject_TypeCheck(container, DequeType()));
+}
+
+}  // namespace
+
+const HostOp* OperatorOf(const std::string& word, PyObject* a, PyObject* b) {
+  if (!NumberOf(a).has_value() || !NumberOf(b).has_value()) return nullptr;
+  const bool gives_int = PyLong_CheckExact(a) && PyLong_CheckExact(b);
+  const bool is_float = word == "div" || !gives_int;
+  return FindHostOp((is_float ? "mica.scalar_" : "mica.int_") + word);
+}
+
+void NumberWatch::StoreAttribute(PyObject* owner, PyObject* name,
+                                 PyObject* value) {
+  if (!KeepsAttribute(Py_TYPE(owner), name)) values_.MarkExactDeep(value);
+}
+
+void NumberWatch::StoreItem(PyObject* container, PyObject* value) {
+  if (IsTensor(container) && values_.Find(value) >= 0) {
+    Pass(value);
+    passed_.back().is_stored = true;
+  } else if (!KeepsItem(container)) {
+    values_.MarkExactDeep(value);
+  }
+}
+
+void NumberWatch::Store(PyObject* owner, PyObject* value) {
+  step_.stored = value;
+  if (refusal() || values_.empty() || !values_.HasKnown(value)) return;
+  // What is left in a place of the state is made again from the run's numbers.
+  if (owner == nullptr || PyCell_Check(owner) || PyDict_CheckExact(owner) ||
+      PyList_CheckExact(owner)) {
+    return;
+  }
+  const bool is_plain = IsPythonClass(Py_TYPE(owner)) ||
+                        Py_TYPE(owner)->tp_setattro == PyObject_GenericSetAttr;
+  const bool is_instance =
+      is_plain && InstanceDict(owner) != nullptr && !IsTensor(owner);
+  if (is_instance && !IsInput(owner)) return;
+  if (IsOld(owner) || IsInput(owner)) values_.MarkExactDeep(value);
+}
+
+void NumberWatch::Pass(PyObject* number, bool is_operand) {
+  if (const HostValues::Id id = values_.Find(number); id >= 0) {
+    passed_.push_back({.items = {{.id = id, .constant = values_.value(id)}},
+                       .is_int = values_.is_int(id),
+                       .is_operand = is_operand});
+  }
+}
+
+bool NumberWatch::PassFloatOf(PyObject* data) {
+  if (data == nullptr) return false;
+  const bool is_list = (PyList_CheckExact(data) || PyTuple_CheckExact(data)) &&
+                       PySequence_Fast_GET_SIZE(data) == 1;
+  PyObject* number = is_list ? PySequence_Fast_GET_ITEM(data, 0) : data;
+  if (!PyFloat_CheckExact(number) || values_.Find(number) < 0) return false;
+  Pass(number);
+  return true;
+}
+
+void NumberWatch::PassItems(PyObject* items) {
+  PassedNumbers passed{.is_list = true};
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items); ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(items, i);
+    TapeHostOperand& number = passed.items.emplace_back();
+    number.id = values_.Find(item);
+    const std::optional<double> value = NumberOf(item);
+    // A list of sizes or dims has ints.
+    if (!value.has_value() || (number.id >= 0 && values_.is_int(number.id))) {
+      return objects_.Touch(items, kDeep);
+    }
+    number.constant = *value;
+  }
+  passed_.push_back(std::move(passed));
+}
+
+void NumberWatch::PassArguments(absl::Span<PyObject* const> args) {
+  for (PyObject* arg : args) {
+    if (arg != nullptr && values_.Find(arg) >= 0) {
+      Pass(arg);
+    } else if (arg != nullptr &&
+               (PyList_CheckExact(arg) || PyTuple_CheckExact(arg)) &&
+               values_.HasKnown(arg)) {
+      PassItems(arg);
+    } else {
+      passes_tensors_ |= arg != nullptr && IsTensor(arg);
+      objects_.Touch(arg, kDeep);
+    }
+  }
+}
+
+void NumberWatch::Binary(const char* op, PyObject* a, PyObject* b) {
+  step_.makes_array = IsArray(a) || IsArray(b);
+  for (PyObject* operand : {a, b}) {
+    objects_.CheckOperand(operand);
+    if (absl::StartsWith(Py_TYPE(operand)->tp_name, "numpy.")) {
+      arrays_.TouchContext();
+    }
+  }
+  const bool a_known = values_.Find(a) >= 0;
+  const bool b_known = values_.Find(b) >= 0;
+  if ((a_known || b_known) && op != nullptr) {
+    if (const HostOp* found = OperatorOf(op, a, b))
+      return Compute(found, {a, b});
+  }
+  for (const auto& [known, number, other] :
+       {std::make_tuple(a_known, a, b), std::make_tuple(b_known, b, a)}) {
+    if (known && IsTensor(other)) {
+      Pass(number, /*is_operand=*/true);
+      continue;
+    }
+    // Numpy takes the items of a list, bytes(...) % (...) makes text of them.
+    if (!MovesItems(number, other)) values_.MarkExactDeep(number);
+    objects_.Touch(number);
+  }
+}
+
+void NumberWatch::Negate(PyObject* number) {
+  objects_.CheckOperand(number);
+  if (values_.Find(number) < 0) return objects_.Touch(number);
+  if (PyFloat_CheckExact(number)) {
+    return Compute(FindHostOp("mica.scalar_neg"), {number});
+  }
+  static PyObject* zero = PyLong_FromLong(0);
+  Compute(FindHostOp("mica.int_sub"), {zero, number});
+}
+
+void NumberWatch::Compare(Order order, PyObject* a, PyObject* b) {
+  if (refusal()) return;
+  const bool a_known = values_.Find(a) >= 0, b_known = values_.Find(b) >= 0;
+  if (IsTensor(a) || IsTensor(b)) {
+    a_known ? Pass(a, /*is_operand=*/true) : objects_.Touch(a);
+    b_known ? Pass(b, /*is_operand=*/true) : objects_.Touch(b);
+    return;
+  }
+  if (a_known || b_known) {
+    const bool is_swapped =
+        order == Order::kGreater || order == Order::kGreaterEqual;
+    const char* op = "mica.scalar_eq";
+    if (order == Order::kLess || order == Order::kGreater) {
+      op = "mica.scalar_lt";
+    } else if (order == Order::kLessEqual || order == Order::kGreaterEqual) {
+      op = "mica.scalar_le";
+    }
+    if (values_.AddComparison(op, is_swapped ? b : a, is_swapped ? a : b,
+                              CurrentUserLine())) {
+      return;
+    }
+  }
+  for (PyObject* operand : {a, b}) {
+    objects_.CheckOperand(operand);
+    objects_.Inspect(operand);
+    objects_.Touch(operand);
+  }
+}
+
+void NumberWatch::TestTruth(PyObject* object) {
+  if (refusal()) return;
+  static PyObject* zero = PyFloat_FromDouble(0);
+  if (values_.Find(object) < 0) return objects_.Touch(object);
+  Compare(Order::kEqual, object, zero);
+}
+
+bool NumberWatch::Share(PyObject** number) {
+  const HostValues::Id id = values_.Find(*number);
+  if (id < 0) return true;
+  PyRef shared = SharedInt(*number);
+  const bool is_shared = static_cast<bool>(shared);
+  if (is_shared) values_.MarkExactId(id);
+  if (!is_shared) shared = PyRef::Share(values_.original(id));
+  if (shared) Py_SETREF(*number, shared.release());
+  return is_shared;
+}
+
+bool NumberWatch::ShareAll(absl::Span<PyObject* const> args) {
+  bool all = true;
+  for (PyObject* const& arg : args) {
+    // They are in the stack of the step that calls.
+    if (arg != nullptr) all &= Share(const_cast<PyObject**>(&arg));
+  }
+  return all;
+}
+
+void NumberWatch::Compute(const HostOp* op,
+                          absl::Span<PyObject* const> operands) {
+  op_ = op;
+  for (PyObject* operand : operands) {
+    operands_.push_back(PyRef::Share(operand));
+  }
+}
+
+void NumberWatch::BeginStep() {
+  op_ = nullptr;
+  operands_.clear();
+  passed_.clear();
+  passes_tensors_ = false;
+}
+
+void NumberWatch::EndStep(PyObject** top) {
+  if (op_ == nullptr) return;
+  PyObject* result = top == nullptr ? nullptr : *top;
+  std::vector<PyObject*> operands;
+  for (const PyRef& operand : operands_) operands.push_back(operand.get());
+  const PyRef own = result != nullptr && NumberOf(result).has_value()
+                        ? NewNumber(result)
+                        : PyRef();
+  if (own && values_.AddOp(own.get(), *op_, operands)) {
+    Py_SETREF(*top, PyRef(own).release());
+  } else {
+    for (PyObject* operand : operands) values_.MarkExact(operand);
+  }
+}
+
+}  // namespace mica

@@ -1,0 +1,27 @@
+// Kinds of Python's objects: which hold others, which hold nothing.
+
+#ifndef MICA_PYTHON_CAPTURE_WATCH_OBJECT_KINDS_H_
+#define MICA_PYTHON_CAPTURE_WATCH_OBJECT_KINDS_H_
+
+#include <vector>
+
+#include "python/interpreter/py_ref.h"
+
+namespace mica {
+
+// A dict, list, tuple, set or deque, or of a class that builds on one.
+bool IsContainer(PyObject* object);
+// Of C's: an iterator or a dict's view, which gives what others hold.
+bool GivesItems(PyObject* object);
+// The items of a container, or what an iterator holds.
+std::vector<PyRef> HeldBy(PyObject* object);
+// A dict's keys, and another container's items; borrowed.
+std::vector<PyObject*> ItemsOrKeys(PyObject* container);
+// Kinds of object that hold nothing that a program could change unseen.
+bool IsInert(PyObject* object);
+// What functools.lru_cache() made.
+bool IsLruCache(PyObject* object);
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_WATCH_OBJECT_KINDS_H_

@@ -1,0 +1,75 @@
+// What a program looks at.
+
+#ifndef MICA_PYTHON_CAPTURE_WATCH_OBJECT_WATCH_H_
+#define MICA_PYTHON_CAPTURE_WATCH_OBJECT_WATCH_H_
+
+#include "absl/types/span.h"
+#include "python/capture/watch/cache_uses.h"
+#include "python/capture/watch/container_changes.h"
+#include "python/capture/watch/identity_watch.h"
+#include "python/capture/watch/last_calls.h"
+#include "python/capture/watch/watch_part.h"
+#include "python/capture/watch/written_places.h"
+
+namespace mica {
+
+// Makes a guard of each older object that an operator, or code in C, looks at,
+// whatever its kind.
+class ObjectWatch final : public WatchPart {
+ public:
+  struct Parts {
+    LastCalls& last_calls;
+    ContainerChanges& containers;
+    WrittenPlaces& written;
+    CacheUses& caches;
+    IdentityWatch& identity;
+  };
+  ObjectWatch(WatchGround& ground, const Parts& parts)
+      : WatchPart(ground),
+        last_calls_(parts.last_calls),
+        containers_(parts.containers),
+        written_(parts.written),
+        caches_(parts.caches),
+        identity_(parts.identity) {}
+
+  // `depth` is kShallow, or kDeep for what C code gets.
+  void Touch(PyObject* object, int depth = kShallow);
+  void TouchType(PyTypeObject* type);
+  // Notes which class an older object is of.
+  void TouchClassOf(PyObject* object);
+  // The classes of a call's arguments, and of what is in those that are tuples.
+  void TouchClasses(absl::Span<PyObject* const> args);
+  // Text is made of it.
+  void Format(PyObject* object);
+  // Its value is asked for, or those of the numbers that it holds.
+  void Inspect(PyObject* object);
+
+  // An operator of Python's is about to be applied to `operand`.
+  void CheckOperand(PyObject* operand);
+  // `function` is about to run.
+  void EnterFunction(PyObject* function);
+  // What a builtin method is bound to, which is as old as that; or null.
+  PyRef SelfOfCall(PyObject* callable);
+
+ private:
+  void TouchTensor(PyObject* tensor);
+  void TouchArray(PyObject* array);
+  void TouchContainer(PyObject* object, int depth);
+  // What an iterator, or a dict's view, that the run made will give.
+  void TouchSources(PyObject* iterator, int depth);
+  void TouchInstance(PyObject* object);
+  // Compares by value, or hashes: containers that `object` holds, not objects.
+  void LookInto(PyObject* object, int depth);
+  // A callable that C code may call behind the stream's back.
+  void CheckCallback(PyObject* callable);
+
+  LastCalls& last_calls_;
+  ContainerChanges& containers_;
+  WrittenPlaces& written_;
+  CacheUses& caches_;
+  IdentityWatch& identity_;
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_WATCH_OBJECT_WATCH_H_

@@ -1,0 +1,87 @@
+// What a program reads of containers, and of iterators over them.
+
+#include "absl/strings/str_cat.h"
+#include "python/capture/values/constants.h"
+#include "python/capture/watch/object_kinds.h"
+#include "python/capture/watch/object_watch.h"
+#include "python/interpreter/interpreter.h"
+
+namespace mica {
+namespace {
+
+// Containers nested deeper than this aren't followed.
+constexpr int kMaxDepth = 16;
+
+}  // namespace
+
+void ObjectWatch::TouchSources(PyObject* iterator, int depth) {
+  if (depth > kMaxDepth) return Refuse("nests iterators too deeply");
+  // Held on to, as what is looked at may run Python code.
+  for (const PyRef& held : HeldBy(iterator)) Touch(held.get(), depth + 1);
+}
+
+void ObjectWatch::Inspect(PyObject* object) {
+  values_.MarkExactDeep(object);
+  if (!refusal() && object != nullptr) LookInto(object, kShallow);
+}
+
+void ObjectWatch::LookInto(PyObject* object, int depth) {
+  if (refusal()) return;
+  if (IsConstant(object)) return values_.MarkExactDeep(object);
+  identity_.Identify(object);
+  const bool gives_items = GivesItems(object) && !IsOld(object);
+  // It says itself what it is equal to.
+  if (!gives_items && !IsContainer(object)) {
+    TouchType(Py_TYPE(object));
+    return TouchClassOf(object);
+  }
+  if (depth > kMaxDepth) return Refuse("nests containers too deeply");
+  if (!gives_items) TouchContainer(object, kShallow);
+  // What has been hashed was looked at then, and holds no such containers.
+  if (PyAnySet_Check(object)) return;
+  for (const PyRef& held : HeldBy(object)) {
+    if (PyDict_Check(object) && IsConstant(held.get())) continue;
+    LookInto(held.get(), depth + 1);
+  }
+}
+
+void ObjectWatch::TouchContainer(PyObject* object, int depth) {
+  if (depth > kMaxDepth) return Refuse("nests containers too deeply");
+  const bool is_old = IsOld(object);
+  const bool is_first = is_old && IsFirst(object, nullptr);
+  if (is_old && written_.HasWritten(object)) {
+    return Refuse(absl::StrCat("reads all of ", PathOf(object),
+                               " after it wrote items of it"));
+  }
+  if (is_old && containers_.IsUnread(object)) {
+    Refuse(absl::StrCat("reads ", PathOf(object), " after it changed it"));
+    return containers_.WantList(object);
+  }
+  if (is_first && !PyTuple_Check(object)) {
+    const GuardNote note = NoteOf(PathOf(object));
+    if (IsPythonClass(Py_TYPE(object))) guards_.AddInstance(object, note);
+    if (PyDict_Check(object)) {
+      guards_.AddDict(object, note);
+    } else {
+      guards_.AddItems(object, note);
+    }
+  }
+  if (is_first) ages_.MarkContents(object);
+  if (depth < kDeep) return;
+  if (PyDict_Check(object)) {
+    Py_ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (PyDict_Next(object, &position, &key, &value)) {
+      Touch(key, depth + 1);
+      Touch(value, depth + 1);
+    }
+    return;
+  }
+  PyRef items = PyRef::Steal(PySequence_List(object));
+  if (!items) return PyErr_Clear();
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+    Touch(PyList_GET_ITEM(items.get(), i), depth + 1);
+  }
+}
+
+}  // namespace mica

@@ -1,0 +1,197 @@
+#include "python/capture/watch/tensor_watch.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "python/capture/known/purity.h"
+#include "python/capture/values/constants.h"
+#include "python/torch_side/autograd/backward_pass.h"
+#include "python/torch_side/tensors/tensor_access.h"
+
+namespace mica {
+
+bool TensorWatch::ReadAttribute(PyObject* owner, PyObject* name) {
+  if (!IsPlainTensor(owner)) {
+    Refuse(absl::StrCat("uses a ", TypeName(Py_TYPE(owner)),
+                        ", a subclass of torch.Tensor"));
+    return false;
+  }
+  PyObject* descriptor = _PyType_Lookup(Py_TYPE(owner), name);
+  if (descriptor != nullptr && Py_TYPE(descriptor) == &PyGetSetDescr_Type) {
+    const std::string text = PyText(name);
+    if (text == "grad" || text == "_grad") {
+      TouchGradient(owner);
+      return false;
+    }
+    // Autograd's view of a tensor that the run itself made is made with it.
+    const bool tracked =
+        RequiresGrad(owner) && (IsOld(owner) || IsInput(owner));
+    if (!IsSafeTensorAttribute(text, tracked)) {
+      if (IsLeaf(owner) && IsSafeTensorAttribute(text, false)) {
+        TouchGradient(owner);  // It is guarded to be a leaf.
+        return false;
+      }
+      Refuse(absl::StrCat("reads Tensor.", text, ", which no guard can cover"));
+      return false;
+    }
+    objects_.Touch(owner);
+    return false;
+  }
+  if (descriptor != nullptr) return false;  // A method: its call is seen.
+  if (IsInput(owner)) return false;         // Guarded to have none.
+  return true;
+}
+
+void TensorWatch::WriteAttribute(PyObject* owner, PyObject* name,
+                                 bool is_removed) {
+  const std::string word = PyText(name);
+  if (word == "grad") return TouchGradient(owner);
+  const bool is_own =
+      !IsOld(owner) && !IsInput(owner) && !gradients_.IsOldGradient(owner);
+  // Of a new tensor, what says no more than Python's own dict.
+  if (is_own && (word == "requires_grad" ||
+                 _PyType_Lookup(Py_TYPE(owner), name) == nullptr)) {
+    return;
+  }
+  if (word == "requires_grad" && !is_removed &&
+      step_.stored == (RequiresGrad(owner) ? Py_True : Py_False)) {
+    return objects_.Touch(owner);  // It stays as it is.
+  }
+  if ((word == "real" || word == "imag") && !is_removed) {
+    values_.MarkExactDeep(step_.stored);
+    // A copy to the parts, which the recorder sees.
+    return objects_.Touch(owner);
+  }
+  Refuse(absl::StrCat("sets attribute ", PyText(name), " of a tensor"),
+         "set it outside the compiled function");
+}
+
+void TensorWatch::TouchGradient(PyObject* owner) {
+  if (!IsInput(owner) && !IsOld(owner)) return;
+  if (!IsPlainTensor(owner)) {
+    return Refuse("touches the gradient of a tensor's subclass");
+  }
+  if (!IsInput(owner)) objects_.Touch(owner);
+  gradients_.Touch(owner);
+  // What the leaf holds is looked up at each run, whatever object that is.
+  for (const GradientWatch::Seen& seen : gradients_.seen()) {
+    if (seen.tensor.get() != owner || !seen.before) continue;
+    ages_.AddYoung(seen.before.get());
+  }
+}
+
+void TensorWatch::RunBackward(absl::Span<PyObject* const> args) {
+  // engine, roots, their gradients, keep_graph, create_graph, leaves, ….
+  if (args.size() < 5) return;
+  if (args[4] == Py_True && gradients_.has_outer_graph()) {
+    BackwardPass::Allow(false);
+    return Refuse(
+        "builds a graph of the backward pass, to be differentiated again, "
+        "through a tensor that came in with an autograd graph of its own",
+        "detach it, or compile what made it too");
+  }
+  constexpr size_t kAccumulates = 7;
+  if (is_in_later_pass() &&
+      (args.size() <= kAccumulates || args[kAccumulates] != Py_False)) {
+    return Refuse("adds to gradients of leaves", "use autograd.grad()");
+  }
+  for (PyObject* arg : args.subspan(1)) objects_.Touch(arg, kDeep);
+  gradients_.TouchAll();
+  if (args[3] == Py_True) return;
+  PyRef roots = PyRef::Steal(PySequence_List(args[1]));
+  if (!roots) return PyErr_Clear();
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(roots.get()); ++i) {
+    PyObject* root = PyList_GET_ITEM(roots.get(), i);
+    if (IsTensor(root)) released_.Add(root);
+  }
+}
+
+void TensorWatch::NoteSavedTensorHooks() {
+  if (saved_tensor_hooks_) return;
+  saved_tensor_hooks_ = {
+      .reason =
+          "returns a tensor that requires grad and is made where hooks "
+          "see what autograd saves (torch.utils.checkpoint has such)",
+      .mend = "compile the whole training step with its backward()",
+      .at = CurrentUserLine(),
+      .places = {SitesBelow(caller())}};
+}
+
+// Tensor.requires_grad_: harmless where it changes nothing, or only what the
+// run itself made.
+void TensorWatch::RequireGrad(absl::Span<PyObject* const> args) {
+  if (args.empty() || !IsTensor(args[0])) return;
+  const bool wanted = args.size() < 2 || args[1] != Py_False;
+  const bool is_ours = !IsOld(args[0]) && !IsInput(args[0]);
+  if (is_ours && !gradients_.IsOldGradient(args[0])) return;
+  if (RequiresGrad(args[0]) == wanted) return objects_.Touch(args[0]);
+  Refuse("changes whether a tensor requires grad",
+         "do it outside the compiled function");
+  refusal().transient = true;  // The next call finds it changed.
+}
+
+bool TensorWatch::ReadNumbers(PyObject* tensor) {
+  constexpr int64_t kMaxNumbers = 64;
+  if (!IsTensor(tensor) || !IsPlainTensor(tensor) ||
+      NumElements(tensor) > kMaxNumbers) {
+    return false;
+  }
+  objects_.Touch(tensor);
+  // The recorder sees these as the program's own.
+  PyRef plain = PyRef::Steal(PyObject_CallMethod(tensor, "detach", nullptr));
+  if (plain) {
+    plain = PyRef::Steal(PyObject_CallMethod(plain.get(), "reshape", "i", -1));
+  }
+  for (Py_ssize_t i = 0; plain && i < NumElements(tensor); ++i) {
+    PyRef item =
+        PyRef::Steal(PyObject_CallMethod(plain.get(), "select", "in", 0, i));
+    if (item) {
+      item = PyRef::Steal(PyObject_CallMethod(item.get(), "item", nullptr));
+    }
+    if (!item) plain = PyRef();
+  }
+  if (plain) return true;
+  PyErr_Clear();
+  return false;
+}
+
+void TensorWatch::ReadData(PyObject* reader, absl::Span<PyObject* const> args) {
+  const std::string name = CallableName(reader);
+  const bool is_numpy = absl::EndsWith(name, ".numpy");
+  if ((is_numpy || absl::EndsWith(name, ".tolist")) && args.size() == 1 &&
+      ReadNumbers(args[0])) {
+    if (is_numpy) arrays_.Expose(args[0]);
+    return;
+  }
+  Refuse(absl::StrCat("calls ", name,
+                      ", which reads a tensor's data on the "
+                      "host"),
+         "keep the computation in tensors, or use item()");
+}
+
+// Of a packed sequence: the program's shapes follow from their values.
+void TensorWatch::ReadLengths(PyObject* lengths) {
+  if (!IsTensor(lengths)) return objects_.Touch(lengths, kDeep);
+  if (ReadNumbers(lengths)) return;
+  Refuse("reads the lengths of many sequences on the host",
+         "pad the sequences instead");
+}
+
+void TensorWatch::Make(absl::Span<PyObject* const> args, bool copies) {
+  step_.is_making_tensor = true;
+  if (copies && !args.empty() && numbers_.PassFloatOf(args[0])) {
+    args = args.subspan(1);
+  }
+  // Of a tensor, or of an array, it may be a view.
+  step_.makes_constant = true;
+  for (PyObject* arg : args) {
+    objects_.Touch(arg, kDeep);
+    if (IsConstant(arg) || PyList_CheckExact(arg)) continue;
+    if (IsArray(arg)) {
+      step_.shares_array |= !copies;
+      continue;
+    }
+    step_.makes_constant = false;
+  }
+}
+
+}  // namespace mica

@@ -1,0 +1,72 @@
+// What a program does with tensors past their operators.
+
+#ifndef MICA_PYTHON_CAPTURE_WATCH_TENSOR_WATCH_H_
+#define MICA_PYTHON_CAPTURE_WATCH_TENSOR_WATCH_H_
+
+#include "absl/types/span.h"
+#include "python/capture/guards/gradients.h"
+#include "python/capture/watch/array_watch.h"
+#include "python/capture/watch/number_watch.h"
+#include "python/capture/watch/object_watch.h"
+#include "python/capture/watch/watch_part.h"
+#include "python/torch_side/autograd/autograd_access.h"
+
+namespace mica {
+
+// Attributes and gradients of tensors, and their numbers on the way from and to
+// Python: tolist(), numpy(), torch.tensor() and their like.
+class TensorWatch final : public WatchPart {
+ public:
+  TensorWatch(WatchGround& ground, ObjectWatch& objects, ArrayWatch& arrays,
+              NumberWatch& numbers)
+      : WatchPart(ground),
+        objects_(objects),
+        arrays_(arrays),
+        numbers_(numbers) {}
+
+  // False if nothing is left to look at.
+  bool ReadAttribute(PyObject* owner, PyObject* name);
+  // Or removes it, if the step at hand stores nothing.
+  void WriteAttribute(PyObject* owner, PyObject* name, bool is_removed);
+
+  // Autograd's engine runs a graph.
+  void RunBackward(absl::Span<PyObject* const> args);
+  // The program has hooks see what autograd saves.
+  void NoteSavedTensorHooks();
+  void RequireGrad(absl::Span<PyObject* const> args);
+  // The arguments of a call that asks where tensors lie in their storages.
+  void ReadOffsets(absl::Span<PyObject* const> args) {
+    reads_offsets_ = true;
+    for (PyObject* arg : args) objects_.Touch(arg);
+  }
+
+  // Reads all numbers of a tensor, as item() would. False if they are many.
+  bool ReadNumbers(PyObject* tensor);
+  void ReadData(PyObject* reader, absl::Span<PyObject* const> args);
+  void ReadLengths(PyObject* lengths);
+  // The arguments of a call that makes a tensor of Python's values.
+  void Make(absl::Span<PyObject* const> args, bool copies = false);
+
+  GradientWatch& gradients() { return gradients_; }
+  // Set where the program had such hooks: going back calls them.
+  const Refusal& saved_tensor_hooks() const { return saved_tensor_hooks_; }
+  // Graphs of autograd that the program used up.
+  const ReleasedGraphs& released_graphs() const { return released_; }
+  // Whether it asked where a tensor lies in its storage.
+  bool reads_offsets() const { return reads_offsets_; }
+
+ private:
+  void TouchGradient(PyObject* owner);
+
+  ObjectWatch& objects_;
+  ArrayWatch& arrays_;
+  NumberWatch& numbers_;
+  GradientWatch gradients_;
+  ReleasedGraphs released_;
+  Refusal saved_tensor_hooks_;
+  bool reads_offsets_ = false;
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_WATCH_TENSOR_WATCH_H_

@@ -1,0 +1,387 @@
+// What each instruction tells of its operands.
+
+#include <vector>
+
+#include "python/interpreter/handing_on.h"
+#include "python/interpreter/opcode_stream.h"
+
+namespace mica {
+namespace {
+
+// The word for one of BINARY_OP's in a Program's operators, or null.
+const char* OperatorWord(int arg) {
+  constexpr int kFirstInplace = 13;
+  switch (arg % kFirstInplace) {
+    case 0:
+      return "add";
+    case 2:
+      return "floordiv";
+    case 5:
+      return "mul";
+    case 6:
+      return "mod";
+    case 8:
+      return "pow";
+    case 10:
+      return "sub";
+    case 11:
+      return "div";
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+bool OpcodeStream::HandsOn(const Instruction& instruction) const {
+  static PyObject* get_item = Interned("__getitem__");
+  static PyObject* set_item = Interned("__setitem__");
+  static PyObject* del_item = Interned("__delitem__");
+  switch (instruction.act) {
+    case Act::kLoadItem:
+      return HasPythonMethod(Peek(2), get_item);
+    case Act::kStoreItem:
+      return HasPythonMethod(Peek(2), set_item);
+    case Act::kDeleteItem:
+      return HasPythonMethod(Peek(2), del_item);
+    case Act::kLoadSlice:
+      return HasPythonMethod(Peek(3), get_item);
+    case Act::kStoreSlice:
+      return HasPythonMethod(Peek(3), set_item);
+    case Act::kBinary:
+      return HandsOnResult(Peek(2), Peek(1));
+    case Act::kCompare:
+      // object.__ne__() asks __eq__() and takes the contrary.
+      return instruction.arg != Py_NE && HandsOnResult(Peek(2), Peek(1));
+    case Act::kNegate:
+      return HandsOnResult(Peek(1), Peek(1));
+    case Act::kTouch:  // Mostly iteration.
+      return HandsOnItems(Peek(1), Follows());
+    case Act::kTouchSecond:
+      return HandsOnItems(Peek(2), Follows());
+    case Act::kTouchBoth:
+      return HandsOnResult(Peek(2), Peek(1));
+    case Act::kTruth:
+    case Act::kTouchAndTake:
+    case Act::kFormat:
+    case Act::kHash:
+    case Act::kHashItems:
+    case Act::kHashKeys:
+    case Act::kHashAll:
+    case Act::kContains:
+      return false;
+    default:
+      // Attributes, calls, contexts and what runs no Python code.
+      return true;
+  }
+}
+
+void OpcodeStream::NoteConsumer(PyObject* callable,
+                                absl::Span<PyObject* const> args) {
+  if (listener_.IsFollowedCall(callable)) return;
+  if (listener_.Moves(callable)) {
+    bool hands_on = true;
+    for (PyObject* arg : args) hands_on &= HandsOnItems(arg, Follows());
+    if (hands_on) return;
+  }
+  consuming_.insert(frame_);
+}
+
+void OpcodeStream::Dispatch(const Instruction& instruction,
+                            PyCodeObject* code) {
+  // The rest moves values, or jumps.
+  if (DispatchPlace(instruction, code) || DispatchItem(instruction)) return;
+  DispatchValue(instruction, code);
+}
+
+bool OpcodeStream::DispatchPlace(const Instruction& instruction,
+                                 PyCodeObject* code) {
+  const int arg = instruction.arg;
+  switch (instruction.act) {
+    case Act::kLoadGlobal:
+      listener_.ReadGlobal(frame_->f_globals, frame_->f_builtins,
+                           Name(code, arg));
+      return true;
+    case Act::kStoreGlobal:
+      listener_.Store(nullptr, Peek(1));
+      listener_.WriteGlobal(frame_->f_globals, Name(code, arg));
+      return true;
+    case Act::kDeleteGlobal:
+      listener_.RemoveItem(frame_->f_globals, Name(code, arg));
+      return true;
+    case Act::kLoadName:
+      LoadName(frame_->f_locals, Name(code, arg));
+      return true;
+    case Act::kLoadFromDictOrGlobal:
+      LoadName(Peek(1), Name(code, arg));
+      return true;
+    case Act::kStoreName:
+      if (frame_->f_locals == frame_->f_globals) {
+        listener_.Refuse("runs a module's body");
+      }
+      return true;
+    case Act::kLoadAttr:
+      listener_.ReadAttribute(Peek(1), Name(code, arg));
+      return true;
+    case Act::kLoadSuperAttr:
+    case Act::kLoadOwnSuperAttr:
+      LoadSuperAttribute(Name(code, arg),
+                         instruction.act == Act::kLoadOwnSuperAttr);
+      return true;
+    case Act::kStoreAttr:
+      listener_.Store(Peek(1), Peek(2));
+      listener_.WriteAttribute(Peek(1), Name(code, arg));
+      return true;
+    case Act::kDeleteAttr:
+      listener_.RemoveAttribute(Peek(1), Name(code, arg));
+      return true;
+    case Act::kLoadDeref:
+      listener_.ReadCell(frame_->localsplus[arg], VariableName(code, arg));
+      return true;
+    case Act::kStoreDeref:
+      listener_.Store(frame_->localsplus[arg], Peek(1));
+      listener_.WriteCell(frame_->localsplus[arg], VariableName(code, arg));
+      return true;
+    case Act::kImport:
+      Import(Name(code, arg));
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool OpcodeStream::DispatchItem(const Instruction& instruction) {
+  const int arg = instruction.arg;
+  switch (instruction.act) {
+    case Act::kLoadItem:
+      listener_.UseItem(Peek(2), Peek(1));
+      return true;
+    case Act::kStoreItem:
+      listener_.Store(Peek(2), Peek(3));
+      listener_.NoteChange(Peek(2));
+      listener_.WriteItem(Peek(2), Peek(1), Peek(3));
+      return true;
+    case Act::kDeleteItem:
+      listener_.NoteChange(Peek(2));
+      listener_.RemoveItem(Peek(2), Peek(1));
+      return true;
+    case Act::kLoadSlice:
+      if (Slice() != nullptr) listener_.UseItem(Peek(3), made_.get());
+      return true;
+    case Act::kStoreSlice:
+      listener_.Store(Peek(3), Peek(4));
+      listener_.NoteChange(Peek(3));
+      if (Slice() != nullptr)
+        listener_.WriteItem(Peek(3), made_.get(), Peek(4));
+      return true;
+    case Act::kContains:
+      consuming_.insert(frame_);
+      listener_.Contains(Peek(1), Peek(2));
+      return true;
+    case Act::kMakeIterator:
+      // An iterator over an iterator is that one itself.
+      if (PyRange_Check(Peek(1))) made_iterator_of_ = frame_;
+      listener_.Touch(Peek(1));
+      return true;
+    case Act::kHash:
+      listener_.Hash(Peek(arg));
+      return true;
+    case Act::kHashItems:
+      for (int i = 1; i <= arg; ++i) listener_.Hash(Peek(i));
+      return true;
+    case Act::kHashKeys:
+      for (int i = 1; i <= arg; ++i) listener_.Hash(Peek(2 * i));
+      return true;
+    case Act::kHashAll:
+      consuming_.insert(frame_);
+      listener_.Inspect(Peek(1));
+      listener_.Touch(Peek(1));
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool OpcodeStream::DispatchValue(const Instruction& instruction,
+                                 PyCodeObject* code) {
+  const int arg = instruction.arg;
+  switch (instruction.act) {
+    case Act::kRefuse:
+      listener_.Refuse(TextOf(static_cast<Reason>(arg)));
+      return true;
+    case Act::kKeywordNames:
+      keyword_names_ = Constant(code, arg);
+      return true;
+    case Act::kLoadConst:
+      listener_.LoadConstant(Constant(code, arg));
+      return true;
+    case Act::kBinary:
+      Binary(arg);
+      return true;
+    case Act::kCompare:
+      listener_.CompareNumbers(static_cast<StreamListener::Order>(arg), Peek(2),
+                               Peek(1));
+      return true;
+    case Act::kIs:
+      listener_.Compare(&top_[-2], &top_[-1]);
+      return true;
+    case Act::kNegate:
+      listener_.Negate(Peek(1));
+      return true;
+    case Act::kTouch:
+    case Act::kTouchAndTake:
+      listener_.Touch(Peek(1));
+      return true;
+    case Act::kTruth:
+      listener_.TestTruth(Peek(1));
+      return true;
+    case Act::kTouchSecond:
+      listener_.Touch(Peek(2));
+      return true;
+    case Act::kTouchBoth:
+      listener_.Touch(Peek(2));
+      listener_.Touch(Peek(1));
+      return true;
+    case Act::kFormat:
+      listener_.Format(Peek(arg));
+      return true;
+    case Act::kCall:
+      Call(arg, /*num_above=*/0);
+      return true;
+    case Act::kCallKeywords:
+      keyword_names_ = Peek(1);
+      Call(arg, /*num_above=*/1);
+      return true;
+    case Act::kCallSplat:
+      CallSplat(arg != 0);
+      return true;
+    case Act::kWith:
+      With();
+      return true;
+    default:
+      return false;
+  }
+}
+
+void OpcodeStream::Binary(int operation) {
+  constexpr int kRemainder = 6;
+  constexpr int kInplaceRemainder = 19;
+  if (PyUnicode_Check(Peek(2)) &&
+      (operation == kRemainder || operation == kInplaceRemainder)) {
+    return listener_.Format(Peek(1));  // "%s" % value.
+  }
+  listener_.Binary(OperatorWord(operation), Peek(2), Peek(1));
+}
+
+void OpcodeStream::Call(int num_args, int num_above) {
+  // Below the arguments are the callable and what it is to be called with
+  // first, or NULL; in that order, or with NULL below the callable.
+  PyObject* below = Peek(num_above + num_args + 2);
+  PyObject* above = Peek(num_above + num_args + 1);
+  PyObject* callable = kCallableIsFirst || below != nullptr ? below : above;
+  const bool is_method = (kCallableIsFirst ? above : below) != nullptr;
+  const int count = num_args + (is_method ? 1 : 0);
+  const absl::Span<PyObject* const> args(top_ - num_above - count,
+                                         static_cast<size_t>(count));
+  NoteConsumer(callable, args);
+  listener_.Call(callable, args, std::exchange(keyword_names_, nullptr));
+  const int place = kCallableIsFirst || below != nullptr ? 2 : 1;
+  Replace(&top_[-(num_above + num_args + place)]);
+  listener_.HandOver({top_ - num_above - count, static_cast<size_t>(count)});
+}
+
+void OpcodeStream::CallSplat(bool has_keywords) {
+  PyObject* keywords = has_keywords ? Peek(1) : nullptr;
+  const int num_keywords = has_keywords ? 1 : 0;
+  PyObject* positional = Peek(num_keywords + 1);
+  PyObject* callable = Peek(num_keywords + (kCallableIsFirst ? 3 : 2));
+  NoteConsumer(callable, {&positional, 1});
+  listener_.Touch(positional);
+  std::vector<PyObject*> args;
+  if (PyTuple_Check(positional) || PyList_Check(positional)) {
+    PyRef items = PyRef::Steal(PySequence_Tuple(positional));
+    if (!items) return PyErr_Clear();
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
+      args.push_back(PyTuple_GET_ITEM(items.get(), i));
+    }
+  } else if (listener_.TakesItemsOf(callable, positional)) {
+    // What Python code gives to the iterator is looked at as it returns; what
+    // else an iterator gives was looked at when that was made.
+    returns_to_ = frame_;
+  } else if (!listener_.IsFollowedCall(callable)) {
+    return listener_.Refuse("unpacks arguments from what is no list or tuple");
+  }
+  PyRef names;
+  if (keywords != nullptr && PyDict_Check(keywords)) {
+    listener_.Touch(keywords);
+    PyRef keys = PyRef::Steal(PyDict_Keys(keywords));
+    if (keys) names = PyRef::Steal(PyList_AsTuple(keys.get()));
+    if (!names) return PyErr_Clear();
+    Py_ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (PyDict_Next(keywords, &position, &key, &value)) {
+      args.push_back(value);
+    }
+  }
+  listener_.Call(callable, args, names.get());
+  Replace(&top_[-(num_keywords + (kCallableIsFirst ? 3 : 2))]);
+}
+
+void OpcodeStream::LoadSuperAttribute(PyObject* name, bool is_own) {
+  // `super()` is called, and an attribute of what it gives is read.
+  PyObject* super = Peek(3);
+  PyObject* args[] = {Peek(2), Peek(1)};
+  listener_.Call(super, {args, is_own ? size_t{0} : size_t{2}}, nullptr);
+  if (super != reinterpret_cast<PyObject*>(&PySuper_Type)) {
+    // Some other global of that name: what it gives isn't there yet.
+    return listener_.Refuse("calls a super() that isn't Python's");
+  }
+  made_ = PyRef::Steal(PyObject_Vectorcall(super, args, 2, nullptr));
+  if (!made_) return PyErr_Clear();  // Raises.
+  listener_.ReadAttribute(made_.get(), name);
+}
+
+void OpcodeStream::With() {
+  PyObject* manager = Peek(1);
+  listener_.Touch(manager);
+  for (const char* name : {"__enter__", "__exit__"}) {
+    PyRef word = PyRef::Steal(PyUnicode_InternFromString(name));
+    PyObject* method = _PyType_Lookup(Py_TYPE(manager), word.get());
+    if (method == nullptr) continue;  // Raises.
+    if (PyInstanceMethod_Check(method)) {
+      method = PyInstanceMethod_GET_FUNCTION(method);
+    }
+    listener_.Call(method, {&manager, 1}, nullptr);
+  }
+}
+
+void OpcodeStream::LoadName(PyObject* locals, PyObject* name) {
+  if (locals != nullptr && locals != frame_->f_globals &&
+      PyDict_CheckExact(locals)) {
+    if (PyDict_GetItemWithError(locals, name) != nullptr) return;
+  }
+  listener_.ReadGlobal(frame_->f_globals, frame_->f_builtins, name);
+}
+
+void OpcodeStream::Import(PyObject* name) {
+  const long level = PyLong_AsLong(Peek(2));
+  if (level == 0) return listener_.Import(name);
+  // A relative import: from the package that the code belongs to.
+  PyObject* package = PyDict_GetItemString(frame_->f_globals, "__package__");
+  if (level < 0 || package == nullptr || !PyUnicode_Check(package)) {
+    PyErr_Clear();
+    return listener_.Refuse("imports relative to no package");
+  }
+  std::string full = PyText(package);
+  for (long i = 1; i < level; ++i) {
+    const size_t dot = full.rfind('.');
+    if (dot == std::string::npos) return;  // Raises.
+    full.resize(dot);
+  }
+  const std::string last = PyText(name);
+  if (!last.empty()) full += "." + last;
+  PyRef word = PyRef::Steal(PyUnicode_InternFromString(full.c_str()));
+  listener_.Import(word.get());
+}
+
+}  // namespace mica
