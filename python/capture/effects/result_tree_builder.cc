@@ -176,8 +176,8 @@ int ResultTree::Builder::AddConstant(PyObject* constant, int depth) {
   const int id =
       NewNode(it == places_->end() ? Kind::kObject : Kind::kPlace, constant);
   if (it != places_->end()) {
-    tree_.nodes_[id].holder = it->second.first;
-    tree_.nodes_[id].key = it->second.second;
+    tree_.nodes_[id].holder = PyRef::Share(it->second.first.get());
+    tree_.nodes_[id].key = PyRef::Share(it->second.second.get());
   }
   return id;
 }
@@ -186,8 +186,8 @@ int ResultTree::Builder::AddVarying(HostValues::Id number, PyObject* object) {
   const HostInputs::Source& source = watch_.values().source(number);
   if (!source.dict) return -1;
   const int id = NewNode(Kind::kPlace, object);
-  tree_.nodes_[id].holder = watch_.guards().Hold(source.dict.get());
-  tree_.nodes_[id].key = watch_.guards().Hold(source.key.get());
+  tree_.nodes_[id].holder = PyRef::Share(source.dict.get());
+  tree_.nodes_[id].key = PyRef::Share(source.key.get());
   return id;
 }
 

@@ -321,7 +321,6 @@ bool Record::AddBackward(StateGuards& guards, LaterPass later,
     }
     parts.push_back(*std::move(part));
   }
-  if (later.reads != nullptr) later.reads->guards.EndRecording();
   backward_ = std::make_shared<BackwardPass>(
       static_cast<int>(num_made), std::move(parts), options.backward_use,
       std::move(later.reads));

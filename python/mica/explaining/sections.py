@@ -106,9 +106,7 @@ def _misses_section(report: Report) -> list[str]:
             f"missed, {piece.name} from {piece.begins}: {reason}"
             for reason in piece.misses
         ]
-    if report.dropped:
-        lines.append(f"dropped for the bound: {report.dropped} graphs")
-    return lines
+    return lines + [f"dropped: {reason}" for reason in report.drops]
 
 
 # What `details` takes, and how each is made.
