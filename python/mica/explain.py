@@ -60,6 +60,7 @@ def _explanation(compiled: Any) -> Explanation:
         eager_calls=report["eager_calls"],
         misses_by_kind=report["miss_kinds"],
         dropped=report["dropped"],
+        drops=[Reason(*drop) for drop in report["drops"]],
         pieces=[piece_of(piece) for piece in report["pieces"]],
         cuts=[Cut(**cut) for cut in report["cuts"]],
         split_calls=report["split_calls"],

@@ -173,9 +173,10 @@ bool Effects::Apply(absl::Span<const PyRef> values) const {
   return true;
 }
 
-void Effects::FindSlots(std::vector<StatePlace>* slots) const {
+void Effects::FindSlots(absl::FunctionRef<bool(PyObject*)> is_alive,
+                        std::vector<StatePlace>* slots) const {
   for (const Written& written : written_) {
-    if (!written.before) continue;
+    if (!written.before || !is_alive(written.place.holder.get())) continue;
     PyObject* now = written.place.Find();
     PyObject* before = written.before.get() == Slots::Absent()
                            ? nullptr
@@ -184,7 +185,9 @@ void Effects::FindSlots(std::vector<StatePlace>* slots) const {
     slots->push_back(written.place);
   }
   for (const Increment& increment : increments_) {
-    if (increment.is_read) slots->push_back(increment.place);
+    if (increment.is_read && is_alive(increment.place.holder.get())) {
+      slots->push_back(increment.place);
+    }
   }
 }
 
@@ -197,8 +200,14 @@ std::vector<StatePlace> Effects::places() const {
   return places;
 }
 
-std::vector<PyRef> Effects::containers() const {
-  std::vector<PyRef> containers;
+void Effects::LetGo(absl::FunctionRef<void(LooseRef*)> let_go) {
+  for (Written& written : written_) let_go(&written.place.holder);
+  for (Increment& increment : increments_) let_go(&increment.place.holder);
+  for (ContainerCall& call : container_calls_) let_go(&call.container);
+}
+
+std::vector<LooseRef> Effects::containers() const {
+  std::vector<LooseRef> containers;
   for (const ContainerCall& call : container_calls_) {
     containers.push_back(call.container);
   }
@@ -236,16 +245,16 @@ int Effects::Traverse(visitproc visit, void* arg) const {
     }
   }
   for (const Written& written : written_) {
-    Py_VISIT(written.place.holder.get());
+    Py_VISIT(written.place.holder.held());
     Py_VISIT(written.place.key.get());
     Py_VISIT(written.before.get());
   }
   for (const Increment& increment : increments_) {
-    Py_VISIT(increment.place.holder.get());
+    Py_VISIT(increment.place.holder.held());
     Py_VISIT(increment.place.key.get());
   }
   for (const ContainerCall& call : container_calls_) {
-    Py_VISIT(call.container.get());
+    Py_VISIT(call.container.held());
   }
   return 0;
 }

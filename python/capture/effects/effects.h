@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "python/capture/effects/sinks.h"
 #include "python/capture/values/guard_note.h"
@@ -58,7 +59,7 @@ bool CompleteCalls(absl::Span<const PyRef> values, size_t next,
 // nothing: `method(container, args…)`. Arguments are the run's own.
 struct ContainerCall {
   PyRef method;
-  PyRef container;
+  LooseRef container;
   std::vector<PyRef> args;  // While recording.
   size_t num_args = 0;
   Py_ssize_t length = -1;  // That the container has to have; -1 for any.
@@ -111,11 +112,16 @@ class Effects {
                      std::vector<HostCall>* withheld) const;
   // Adds the places that were read, then set, and now hold something that isn't
   // what was read.
-  void FindSlots(std::vector<StatePlace>* slots) const;
+  // Holders of which `is_alive` isn't true are left out.
+  void FindSlots(absl::FunctionRef<bool(PyObject*)> is_alive,
+                 std::vector<StatePlace>* slots) const;
+  // Calls `let_go` on what holds the places that Apply() changes.
+  void LetGo(absl::FunctionRef<void(LooseRef*)> let_go);
 
   // What Apply() changes: places, and containers, those once for each call.
+  // Requires: they are alive.
   std::vector<StatePlace> places() const;
-  std::vector<PyRef> containers() const;
+  std::vector<LooseRef> containers() const;
 
   // "sets self.attn (model.py:12)" each.
   std::vector<std::string> ToText() const;

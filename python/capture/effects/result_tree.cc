@@ -5,9 +5,19 @@
 
 namespace mica {
 
+void ResultTree::LetGo(absl::FunctionRef<void(LooseRef*)> let_go) {
+  for (Node& node : nodes_) {
+    let_go(&node.object);
+    let_go(&node.holder);
+    let_go(&node.key);
+  }
+}
+
 int ResultTree::Traverse(visitproc visit, void* arg) const {
   for (const Node& node : nodes_) {
-    Py_VISIT(node.object.get());
+    Py_VISIT(node.object.held());
+    Py_VISIT(node.holder.held());
+    Py_VISIT(node.key.held());
     for (const PyRef& key : node.keys) Py_VISIT(key.get());
     for (const PyRef& name : node.names) Py_VISIT(name.get());
   }

@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
-#include "python/capture/guards/held_objects.h"
 #include "python/capture/guards/input_guards.h"
+#include "python/capture/values/loose_ref.h"
 #include "python/capture/values/refusal.h"
 #include "python/interpreter/py_ref.h"
 
@@ -44,6 +45,8 @@ class ResultTree {
                  absl::Span<const double> numbers, const BoundInputs& inputs,
                  std::vector<PyRef>* left) const;
 
+  // Calls `let_go` on the objects of the state, and on classes.
+  void LetGo(absl::FunctionRef<void(LooseRef*)> let_go);
   // For Python's garbage collector.
   int Traverse(visitproc visit, void* arg) const;
 
@@ -66,9 +69,9 @@ class ResultTree {
   };
   struct Node {
     Kind kind = Kind::kObject;
-    PyRef object;  // kObject, kPlace as recorded; else the class.
-    Kept holder;   // kPlace: a dict and its key, or a cell.
-    Kept key;
+    LooseRef object;  // kObject, kPlace as recorded; else the class.
+    LooseRef holder;  // kPlace: a dict and its key, or a cell.
+    LooseRef key;
     int index = 0;
     std::vector<PyRef> keys;
     std::vector<PyRef> names;

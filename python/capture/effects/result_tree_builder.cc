@@ -61,10 +61,10 @@ class ResultTree::Builder {
     tree_.nodes_[id].index = node;
     return id;
   }
-  int AddPlace(PyObject* object, Kept holder, Kept key) {
+  int AddPlace(PyObject* object, PyObject* holder, PyObject* key) {
     const int id = NewNode(Kind::kPlace, object);
-    tree_.nodes_[id].holder = std::move(holder);
-    tree_.nodes_[id].key = std::move(key);
+    tree_.nodes_[id].holder = PyRef::Share(holder);
+    tree_.nodes_[id].key = PyRef::Share(key);
     return id;
   }
   int AddTensor(PyObject* tensor);
@@ -170,7 +170,7 @@ int ResultTree::Builder::AddConstant(PyObject* constant, int depth) {
     return AddInput(static_cast<int>(it - arguments_.begin()));
   }
   if (const auto it = places_->find(constant); it != places_->end()) {
-    return AddPlace(constant, it->second.first, it->second.second);
+    return AddPlace(constant, it->second.first.get(), it->second.second.get());
   }
   // A tuple that the program made of what it found.
   if (PyTuple_CheckExact(constant) && HasPlace(constant)) {
@@ -182,8 +182,7 @@ int ResultTree::Builder::AddConstant(PyObject* constant, int depth) {
 int ResultTree::Builder::AddVarying(HostValues::Id number, PyObject* object) {
   const HostInputs::Source& source = watch_.values().source(number);
   if (source.dict) {
-    return AddPlace(object, watch_.guards().Hold(source.dict.get()),
-                    watch_.guards().Hold(source.key.get()));
+    return AddPlace(object, source.dict.get(), source.key.get());
   }
   if (const auto it = node_of_number_.find(number);
       it != node_of_number_.end()) {

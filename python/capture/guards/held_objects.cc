@@ -1,18 +1,32 @@
 #include "python/capture/guards/held_objects.h"
 
 #include <utility>
+#include <vector>
 
-#include "python/capture/values/constants.h"
+#include "python/capture/guards/state_reading.h"
+#include "python/torch_side/tensors/tensor_access.h"
 
 namespace mica {
 namespace {
 
 int64_t over = 0;
 
-// Classes and code are few, and what they hold besides is no weight.
-bool IsHeldWeakly(PyObject* object) {
-  return HeldObjects::kHoldsWeakly && Py_TYPE(object)->tp_weaklistoffset > 0 &&
-         !PyType_Check(object) && !PyCode_Check(object) && !IsConstant(object);
+bool MayBeWeak(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (type->tp_weaklistoffset <= 0 || PyCode_Check(object)) return false;
+  if (PyType_Check(object)) {
+    return (AsType(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+  }
+  return !IsTensor(object) && !IsConstant(object);
+}
+
+bool MayBeByPlace(PyObject* object) {
+  constexpr Py_ssize_t kMaxTuple = 256;
+  if (PyTuple_CheckExact(object)) {
+    return PyTuple_GET_SIZE(object) <= kMaxTuple && !IsConstant(object);
+  }
+  return PyDict_CheckExact(object) || PyList_CheckExact(object) ||
+         PyCell_Check(object) || (IsTensor(object) && IsPlainTensor(object));
 }
 
 }  // namespace
@@ -28,37 +42,90 @@ PyObject* HeldObjects::OnDeath(PyObject* capsule, PyObject* reference) {
   Py_RETURN_NONE;
 }
 
-Kept HeldObjects::Hold(PyObject* object, absl::string_view path) {
-  if (object == nullptr) return Kept();
-  const auto [it, is_new] = held_.try_emplace(object);
-  if (!is_new) return Kept(object);
-  PyRef weak;
-  if (IsHeldWeakly(object)) {
-    if (life_ == nullptr) {
-      static PyMethodDef method = {"on_death", &OnDeath, METH_O, nullptr};
-      life_ = std::make_shared<Life>();
-      const PyRef capsule = PyRef::Steal(PyCapsule_New(
-          new std::shared_ptr<Life>(life_), nullptr, [](PyObject* self) {
-            delete static_cast<std::shared_ptr<Life>*>(
-                PyCapsule_GetPointer(self, nullptr));
-          }));
-      on_death_ = PyRef::Steal(PyCFunction_New(&method, capsule.get()));
-    }
-    weak = PyRef::Steal(PyWeakref_NewRef(object, on_death_.get()));
-    if (!weak) PyErr_Clear();
+PyRef HeldObjects::RefWeakly(PyObject* object) {
+  if (!MayBeWeak(object)) return PyRef();
+  if (life_ == nullptr) {
+    static PyMethodDef method = {"on_death", &OnDeath, METH_O, nullptr};
+    life_ = std::make_shared<Life>();
+    const PyRef capsule = PyRef::Steal(PyCapsule_New(
+        new std::shared_ptr<Life>(life_), nullptr, [](PyObject* self) {
+          delete static_cast<std::shared_ptr<Life>*>(
+              PyCapsule_GetPointer(self, nullptr));
+        }));
+    on_death_ = PyRef::Steal(PyCFunction_New(&method, capsule.get()));
   }
-  if (weak) pins_.emplace_back(PyRef::Share(object), weak);
-  if (weak && !path.empty()) paths_[weak.get()] = std::string(path);
-  it->second = weak ? std::move(weak) : PyRef::Share(object);
-  return Kept(object);
+  PyRef weak = PyRef::Steal(PyWeakref_NewRef(object, on_death_.get()));
+  if (!weak) PyErr_Clear();
+  return weak;
 }
 
-void HeldObjects::EndRecording() {
-  std::vector<std::pair<PyRef, PyRef>> pins = std::exchange(pins_, {});
-  for (auto& [object, weak] : pins) {
-    if (Py_REFCNT(object.get()) > 1) continue;
-    paths_.erase(weak.get());
-    held_[object.get()] = std::move(object);
+Kept HeldObjects::KeptOf(PyObject* object, Held how) const {
+  Kept kept(object);
+  kept.type_ = how == Held::kByPlace ? Py_TYPE(object) : nullptr;
+  kept.is_constant_ = how == Held::kStrongly && IsConstant(object);
+  return kept;
+}
+
+Kept HeldObjects::Add(PyObject* object, absl::string_view path) {
+  if (object == nullptr) return Kept();
+  const auto [it, is_new] = held_.try_emplace(object);
+  if (!is_new) return KeptOf(object, it->second.how);
+  Holding& holding = it->second;
+  holding.object = PyRef::Share(object);
+  holding.weak = RefWeakly(object);
+  if (holding.weak) {
+    holding.how = Held::kWeakly;
+    if (!path.empty()) paths_[holding.weak.get()] = std::string(path);
+  }
+  return KeptOf(object, holding.how);
+}
+
+Kept HeldObjects::AddByPlace(PyObject* object, absl::string_view path) {
+  if (object == nullptr || !MayBeByPlace(object)) return Add(object, path);
+  return HoldByPlace(object);
+}
+
+Kept HeldObjects::AddAttribute(PyTypeObject* type, PyObject* value) {
+  if (IsWrapper(value) || IsOwnDescriptor(type, value)) {
+    return HoldByPlace(value);
+  }
+  // What is in a tuple isn't noted.
+  return PyTuple_Check(value) ? Add(value) : AddByPlace(value);
+}
+
+Kept HeldObjects::HoldByPlace(PyObject* object) {
+  const auto [it, is_new] = held_.try_emplace(object);
+  if (is_new) {
+    it->second = {.how = Held::kByPlace,
+                  .type = Py_TYPE(object),
+                  .object = PyRef::Share(object)};
+  }
+  return KeptOf(object, it->second.how);
+}
+
+Held HeldObjects::HowHeld(PyObject* object) const {
+  const auto it = held_.find(object);
+  return it == held_.end() ? Held::kStrongly : it->second.how;
+}
+
+bool HeldObjects::IsInPlace(PyObject* object) const {
+  if (object == nullptr) return false;
+  const auto it = held_.find(object);
+  return it != held_.end() && it->second.how == Held::kByPlace &&
+         it->second.type == Py_TYPE(object);
+}
+
+void HeldObjects::LetGo() {
+  std::vector<PyRef> let_go;  // Code that their ends run may come here.
+  for (auto& [object, holding] : held_) {
+    if (holding.how == Held::kStrongly) continue;
+    if (Py_REFCNT(object) > 1 || PyObject_IS_GC(object)) {
+      let_go.push_back(std::move(holding.object));
+      continue;
+    }
+    paths_.erase(holding.weak.get());
+    holding.weak = PyRef();
+    holding.how = Held::kStrongly;
   }
 }
 
@@ -71,12 +138,10 @@ std::string HeldObjects::gone_path() const {
 int64_t HeldObjects::num_over() { return over; }
 
 int HeldObjects::Traverse(visitproc visit, void* arg) const {
-  for (const auto& [object, reference] : held_) Py_VISIT(reference.get());
-  for (const auto& [object, weak] : pins_) {
-    Py_VISIT(object.get());
-    Py_VISIT(weak.get());
-  }
-  Py_VISIT(on_death_.get());
+  // Not the weak references, which lead nowhere: of those that go together with
+  // what they refer to the collector calls nobody back, and a finalizer may
+  // bring the record back without that.
+  for (const auto& [object, holding] : held_) Py_VISIT(holding.object.get());
   return 0;
 }
 

@@ -6,53 +6,91 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "python/capture/values/constants.h"
 #include "python/interpreter/py_ref.h"
 
 namespace mica {
 
-// An object of a HeldObjects. Not to be followed once one of those is gone.
+// How an object of a HeldObjects is kept from being taken for another.
+enum class Held : uint8_t {
+  kStrongly,  // It is kept alive.
+  kWeakly,    // Python tells when it dies.
+  // By its place: whoever wants to follow it finds it first where it was, in an
+  // object that is held or was found so. It is alive then. It may be another
+  // object at the address of one that died, which is as good if all that is
+  // noted of that one holds of it.
+  kByPlace,
+};
+
+// An object of a HeldObjects; null stands for an absent value.
 class Kept {
  public:
   Kept() = default;
   explicit Kept(PyObject* object) : object_(object) {}
+
+  // To be followed if any_gone() is false; if it is held by its place, if it
+  // was found there, too.
   PyObject* get() const { return object_; }
   explicit operator bool() const { return object_ != nullptr; }
+  bool is_by_place() const { return type_ != nullptr; }
+  // Of one that is held by its place.
+  PyTypeObject* type() const { return type_; }
+  // As SameValue(), of an object that may be gone, and of one held by its place
+  // that it is of the class that it was of.
+  bool Is(PyObject* now) const {
+    if (object_ == now) return type_ == nullptr || Py_TYPE(now) == type_;
+    return is_constant_ && SameValue(object_, now);
+  }
 
  private:
+  friend class HeldObjects;
   PyObject* object_ = nullptr;
+  PyTypeObject* type_ = nullptr;  // If it is held by its place; never dies.
+  bool is_constant_ = false;
 };
 
-// Objects that a record depends on. All of them are kept alive (kHoldsWeakly).
-// The other way: Python frees those that can be referenced weakly (modules,
-// functions, sets, most instances; not tensors, as torch swaps none that is) as
-// if there were no record; a record whose object is gone can serve no call any
-// more, and is dropped. Others (dicts, lists, cells, classes) are kept alive
-// until then.
+// Objects that a record depends on. While it is made all are kept alive; from
+// LetGo() on as few as can be, so that a record keeps nothing of the user's
+// from dying, nor the memory of weights that were replaced:
 //
-// Python calls back when the first of them dies, before its memory is used
-// again, so that an address stands for one object as long as any_gone() is
-// false. Requires the GIL.
+// Those that can be referenced weakly (modules, functions, classes, sets, most
+// instances) are, and Python calls back when the first of them dies, before its
+// memory is used again. A record with such an object can serve no call any
+// more. Plain dicts, lists, tuples, cells and tensors are held by their places
+// where they were found in one. (torch swaps no tensor that has a weak
+// reference.) All else is kept alive: constants, code, and whatever only the
+// run itself had.
+//
+// Requires the GIL.
 class HeldObjects {
  public:
-  // Off: a training step's own temporaries, and what it replaces at each run,
-  // would take its record with them.
-  static constexpr bool kHoldsWeakly = false;
-
   HeldObjects() = default;
   HeldObjects(HeldObjects&&) = default;
   HeldObjects& operator=(HeldObjects&&) = default;
 
-  // `object` may be null; `path` is for the user. It stays alive until
-  // EndRecording().
-  Kept Hold(PyObject* object, absl::string_view path = "");
-  // From now on objects may die. What nobody else holds (what the run itself
-  // made and left to this alone) is kept, as nobody can change it.
-  void EndRecording();
+  // `object` may be null, and may be held already; `path` is for the user.
+  Kept Add(PyObject* object, absl::string_view path = "");
+  // The same of what is in a place that each check reads before it follows the
+  // object, or that can't change. Requires: all that was read of the object is
+  // a fact, entered after this.
+  Kept AddByPlace(PyObject* object, absl::string_view path = "");
+  // The same of an attribute of a class, which is what it was if
+  // AttributeParts() are, too.
+  Kept AddAttribute(PyTypeObject* type, PyObject* value);
+  // How it is held; as constants are if it isn't held at all.
+  Held HowHeld(PyObject* object) const;
+  // True if `object`, which is alive or null, is held by its place: what is
+  // there now is of the class that it was of.
+  bool IsInPlace(PyObject* object) const;
+
+  // From now on objects may die. What isn't seen by the garbage collector and
+  // nobody else holds is kept: the run itself may have made it.
+  void LetGo();
+  // True if one of those that are held weakly is gone.
   bool any_gone() const { return life_ != nullptr && life_->is_over; }
   // The path of the first that died; "" if it has none.
   std::string gone_path() const;
@@ -66,10 +104,19 @@ class HeldObjects {
     bool is_over = false;
     PyObject* first = nullptr;  // The weak reference; for its address only.
   };
+  struct Holding {
+    Held how = Held::kStrongly;
+    PyTypeObject* type = nullptr;  // If it is held by its place.
+    PyRef object;                  // Until LetGo(), unless it is kept alive.
+    PyRef weak;
+  };
   static PyObject* OnDeath(PyObject* life, PyObject* reference);
+  // Null if it can't be referenced weakly.
+  PyRef RefWeakly(PyObject* object);
+  Kept HoldByPlace(PyObject* object);
+  Kept KeptOf(PyObject* object, Held how) const;
 
-  absl::flat_hash_map<PyObject*, PyRef> held_;  // References, or weak ones.
-  std::vector<std::pair<PyRef, PyRef>> pins_;   // With their weak ones.
+  absl::flat_hash_map<PyObject*, Holding> held_;
   absl::flat_hash_map<PyObject*, std::string> paths_;  // By weak reference.
   std::shared_ptr<Life> life_;
   PyRef on_death_;

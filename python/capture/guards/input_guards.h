@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "python/capture/guards/prefetch.h"
 #include "python/capture/values/guard_note.h"
+#include "python/capture/values/loose_ref.h"
 #include "python/capture/values/refusal.h"
 #include "python/interpreter/py_ref.h"
 #include "python/torch_side/tensors/tensor_access.h"
@@ -49,7 +50,8 @@ struct BoundInputs {
 //
 // Containers, dataclasses and their like are taken apart, so that a call may
 // bring new ones; other objects (modules, functions) have to be the recorded
-// ones, and are kept alive. Tensors and containers are not. Single-thread.
+// ones, and are kept alive until LetGo(). Tensors and containers are not.
+// Single-thread.
 class InputGuards {
  public:
   // Describes `args` as they are now. `structural` names classes whose
@@ -77,6 +79,9 @@ class InputGuards {
   // it is of the same class; by the last failed Match(). Null if that failed
   // for another reason.
   PyTypeObject* misplaced_type() const { return misplaced_type_; }
+
+  // The same for these arguments, if the recorded object of one may be gone.
+  PyTypeObject* FindMisplaced(const CallArgs& args);
 
   // The paths of numbers that differed where the last Match() failed; none if
   // that failed for another reason.
@@ -115,8 +120,8 @@ class InputGuards {
   // Demands that such an argument be another object than `other`, an equal one,
   // which isn't dereferenced.
   void KeepConstantApart(PyObject* object, PyObject* other);
-  // Demands that no argument be one of these tensors, which are kept alive:
-  // the program reached them by its state, not as arguments.
+  // Demands that no argument be one of these tensors: the program reached them
+  // by its state, not as arguments.
   void Forbid(absl::Span<const PyRef> tensors);
 
   // Node of a recorded object, or -1.
@@ -177,6 +182,9 @@ class InputGuards {
 
   // Forgets what it knew of the recorded objects, but for those kept alive.
   void EndRecording();
+  // Calls `let_go` on those, but for constants: who has it let go of them holds
+  // them in another way, and knows that they are alive before Match() is asked.
+  void LetGo(absl::FunctionRef<void(LooseRef*)> let_go);
 
   // For Python's garbage collector.
   int Traverse(visitproc visit, void* arg) const;
@@ -200,12 +208,12 @@ class InputGuards {
   };
   struct Node {
     Kind kind = Kind::kConstant;
-    PyRef type;                 // Of the object.
-    PyRef value;                // kConstant, kPinned, kNumber.
-    PyRef original;             // kNumber, kTuple: what `value` stands in the
+    LooseRef type;              // Of the object.
+    LooseRef value;             // kConstant, kPinned, kNumber.
+    LooseRef original;          // kNumber, kTuple: what `value` stands in the
                                 // place of, while recording.
     int index = 0;              // kTensor: number; kSame: node.
-    PyRef same_object;          // Pinned, though its contents are guarded too.
+    LooseRef same_object;       // Pinned, though its contents are guarded too.
     PyObject* other = nullptr;  // It isn't this one. Not dereferenced.
     std::vector<PyRef> keys;    // kDict, kInstance: of items.
     std::vector<PyRef> names;   // kInstance: of attributes.
@@ -217,8 +225,22 @@ class InputGuards {
   class Builder;
   bool MatchNode(int id, PyObject* object, BoundInputs* bound,
                  Miss* miss) const;
+  // Of a container of the recorded class.
+  bool MatchContainer(const Node& node, PyObject* object, BoundInputs* bound,
+                      Miss* miss) const;
+  bool MatchSequence(const Node& node, PyObject* object, BoundInputs* bound,
+                     Miss* miss) const;
+  bool MatchItems(const Node& node, PyObject* object, BoundInputs* bound,
+                  Miss* miss) const;
+  bool MatchAttributes(const Node& node, PyObject* object, BoundInputs* bound,
+                       Miss* miss) const;
+  // Of a dict with as many items as `keys`; `child` is the first's number among
+  // the node's children.
+  bool MatchDict(const Node& node, PyObject* dict, absl::Span<const PyRef> keys,
+                 size_t child, BoundInputs* bound, Miss* miss) const;
   bool MatchTensors(const BoundInputs& bound, Miss* miss) const;
   static bool IsMutable(Kind kind);
+  static bool HasNoAttributes(PyObject* object);
   bool MatchApart(const BoundInputs& bound, Miss* miss) const;
   void KeepNodesApart(std::vector<int> nodes,
                       const absl::flat_hash_set<PyObject*>& others);
@@ -236,9 +258,9 @@ class InputGuards {
   std::vector<std::string> pinned_paths_;
   absl::flat_hash_map<PyObject*, int> node_of_;
   std::vector<PyObject*> covered_;
-  absl::flat_hash_map<PyObject*, PyRef> forbidden_;  // To itself.
-  std::vector<int> apart_;                           // Containers' nodes.
-  absl::flat_hash_set<PyObject*> apart_from_;        // Not dereferenced.
+  absl::flat_hash_map<PyObject*, LooseRef> forbidden_;  // To itself.
+  std::vector<int> apart_;                              // Containers' nodes.
+  absl::flat_hash_set<PyObject*> apart_from_;           // Not dereferenced.
   mutable PyTypeObject* misplaced_type_ = nullptr;
 };
 

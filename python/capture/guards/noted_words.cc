@@ -1,68 +1,135 @@
 #include "python/capture/guards/noted_words.h"
 
 #include <algorithm>
+#include <cstring>
+#include <vector>
 
 #include "python/capture/guards/prefetch.h"
 
 namespace mica {
 namespace {
 
-// How many words ahead memory is asked for: enough to keep all of the core's
-// outstanding loads busy, few enough to still be in its first cache.
-constexpr size_t kAhead = 96;
+constexpr uintptr_t kLine = 64;
+// How much of the list's beginning is asked for by Prefetch().
+constexpr size_t kFirstBytes = 2048;
+// Lists of fewer words are read as they are.
+constexpr size_t kFewWords = 128;
+
+struct Word {
+  const void* at;
+  uint64_t was;
+};
+
+uint64_t Load(const void* at) {
+  uint64_t word;
+  std::memcpy(&word, at, sizeof(word));
+  return word;
+}
 
 }  // namespace
 
-size_t NotedWords::FindChanged(size_t from) const {
-  const Word* words = words_.data();
-  const size_t size = words_.size();
-  const size_t num_ahead = size - std::min(size, kAhead);
-  size_t i = from;
-  for (; i < num_ahead; ++i) {
-    __builtin_prefetch(words[i + kAhead].at);
-    if (Load(words[i].at) != words[i].was) return i;
+struct NotedWords::Lists {
+  std::vector<Word> words;
+  std::vector<uint32_t> facts;  // By word; read when one has changed.
+  // The cache lines that the words lie in, by address: so memory is read page
+  // by page, and each line is asked for once.
+  std::vector<const char*> lines;
+  bool has_lines = false;  // Of the words as they are.
+
+  void FindLines() {
+    lines.clear();
+    for (const Word& word : words) {
+      lines.push_back(reinterpret_cast<const char*>(
+          reinterpret_cast<uintptr_t>(word.at) & ~(kLine - 1)));
+    }
+    std::sort(lines.begin(), lines.end());
+    lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
+    has_lines = true;
   }
-  for (; i < size; ++i) {
+};
+
+NotedWords::NotedWords() : lists_(std::make_unique<Lists>()) {}
+NotedWords::NotedWords(NotedWords&&) noexcept = default;
+NotedWords& NotedWords::operator=(NotedWords&&) noexcept = default;
+NotedWords::~NotedWords() = default;
+
+void NotedWords::Add(const void* at, uint32_t fact) {
+  lists_->words.push_back({at, Load(at)});
+  lists_->facts.push_back(fact);
+  lists_->has_lines = false;
+}
+
+void NotedWords::AddChanged(const void* at, uint32_t fact) {
+  lists_->words.push_back({at, ~Load(at)});
+  lists_->facts.push_back(fact);
+  lists_->has_lines = false;
+}
+
+size_t NotedWords::size() const { return lists_->words.size(); }
+
+uint32_t NotedWords::fact(size_t i) const { return lists_->facts[i]; }
+
+size_t NotedWords::FindChanged(size_t from) const {
+  const Word* words = lists_->words.data();
+  const size_t size = lists_->words.size();
+  if (from == 0 && size >= kFewWords) {
+    if (!lists_->has_lines) lists_->FindLines();
+    // Into the second cache: the first can neither hold all of them nor wait
+    // for so many at one time.
+    for (const char* line : lists_->lines) __builtin_prefetch(line, 0, 2);
+  }
+  for (size_t i = from; i < size; ++i) {
     if (Load(words[i].at) != words[i].was) return i;
   }
   return size;
 }
 
 void NotedWords::Spoil(uint32_t fact) {
-  for (size_t i = 0; i < words_.size(); ++i) {
-    if (facts_[i] == fact) words_[i].was = ~Load(words_[i].at);
+  std::vector<Word>& words = lists_->words;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (lists_->facts[i] == fact) words[i].was = ~Load(words[i].at);
   }
 }
 
 size_t NotedWords::EndOfFact(size_t i) const {
   size_t end = i + 1;
-  while (end < facts_.size() && facts_[end] == facts_[i]) ++end;
+  const std::vector<uint32_t>& facts = lists_->facts;
+  while (end < facts.size() && facts[end] == facts[i]) ++end;
   return end;
 }
 
 size_t NotedWords::Replace(size_t i, const NotedWords& now) {
   const size_t end = EndOfFact(i);
   size_t begin = i;
-  while (begin > 0 && facts_[begin - 1] == facts_[i]) --begin;
-  if (now.size() == end - begin) {
-    std::copy(now.words_.begin(), now.words_.end(),
-              words_.begin() + static_cast<ptrdiff_t>(begin));
+  const std::vector<uint32_t>& facts = lists_->facts;
+  while (begin > 0 && facts[begin - 1] == facts[i]) --begin;
+  const std::vector<Word>& others = now.lists_->words;
+  if (others.size() == end - begin) {
+    for (const Word& word : others) {
+      Word& own = lists_->words[begin++];
+      lists_->has_lines &= own.at == word.at;
+      own = word;
+    }
     return end;
   }
-  const auto replace = [begin, end](auto& all, const auto& others) {
+  lists_->has_lines = false;
+  const auto replace = [begin, end](auto& all, const auto& from) {
     const auto first = all.begin() + static_cast<ptrdiff_t>(begin);
     const auto at =
         all.erase(first, first + static_cast<ptrdiff_t>(end - begin));
-    all.insert(at, others.begin(), others.end());
+    all.insert(at, from.begin(), from.end());
   };
-  replace(words_, now.words_);
-  replace(facts_, now.facts_);
+  replace(lists_->words, now.lists_->words);
+  replace(lists_->facts, now.lists_->facts);
   return begin + now.size();
 }
 
 void NotedWords::Prefetch() const {
-  mica::Prefetch(words_.data(),
-                 std::min(words_.size(), kAhead) * sizeof(words_[0]));
+  mica::Prefetch(
+      lists_->lines.data(),
+      std::min(lists_->lines.size() * sizeof(lists_->lines[0]), kFirstBytes));
+  mica::Prefetch(lists_->words.data(),
+                 std::min(lists_->words.size() * sizeof(Word), kFirstBytes));
 }
 
 }  // namespace mica

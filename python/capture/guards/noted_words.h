@@ -5,8 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <vector>
+#include <memory>
 
 namespace mica {
 
@@ -15,30 +14,29 @@ namespace mica {
 // of needs nothing else to be read as long as none of them differs.
 //
 // After a model has run, none of these words is in the caches. So what a check
-// reads of its own is as little as can be and in one piece, and the memory that
-// it looks at is asked for well ahead of its use.
+// reads of its own is as little as can be and in one piece, and all the memory
+// that it looks at is asked for before, in the order of addresses.
 //
 // A word may lie in memory that another word leads to (a list's items): it has
 // to be noted after that one, and is read only if that one is as it was.
 class NotedWords {
  public:
+  NotedWords();
+  NotedWords(NotedWords&&) noexcept;
+  NotedWords& operator=(NotedWords&&) noexcept;
+  ~NotedWords();
+
   // Notes the 8 bytes at `at`, which is aligned to them, as they are now.
   // `fact` is whose they are: all words of a fact are noted in a row.
-  void Add(const void* at, uint32_t fact) {
-    words_.push_back({at, Load(at)});
-    facts_.push_back(fact);
-  }
+  void Add(const void* at, uint32_t fact);
   // The same, of a word that counts as changed until it is noted again.
-  void AddChanged(const void* at, uint32_t fact) {
-    words_.push_back({at, ~Load(at)});
-    facts_.push_back(fact);
-  }
+  void AddChanged(const void* at, uint32_t fact);
 
   // From now on the words of `fact` count as changed until they are replaced.
   void Spoil(uint32_t fact);
 
-  size_t size() const { return words_.size(); }
-  uint32_t fact(size_t i) const { return facts_[i]; }
+  size_t size() const;
+  uint32_t fact(size_t i) const;
   // The first from `from` on that holds something else; size() if none does.
   size_t FindChanged(size_t from) const;
   // The first behind the words of the fact that word `i` is of.
@@ -49,18 +47,8 @@ class NotedWords {
   void Prefetch() const;
 
  private:
-  struct Word {
-    const void* at;
-    uint64_t was;
-  };
-  static uint64_t Load(const void* at) {
-    uint64_t word;
-    std::memcpy(&word, at, sizeof(word));
-    return word;
-  }
-
-  std::vector<Word> words_;
-  std::vector<uint32_t> facts_;  // By word; read when one has changed.
+  struct Lists;
+  std::unique_ptr<Lists> lists_;
 };
 
 }  // namespace mica

@@ -1,204 +1,20 @@
+// What is noted of the state.
+
 #include "python/capture/guards/state_guards.h"
 
-#include <cstring>
-
-#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "python/capture/known/asked_states.h"
+#include "python/capture/guards/state_reading.h"
 #include "python/capture/values/constants.h"
-#include "python/capture/values/host_values.h"
-#include "python/capture/values/numbers.h"
 #include "python/capture/values/places.h"
 #include "python/interpreter/interpreter.h"
 
 namespace mica {
-namespace {
-
-// Contents of larger arrays aren't guarded.
-constexpr Py_ssize_t kMaxArrayBytes = 64 << 10;
-
-bool Report(Miss* miss, const GuardNote& note, std::string expected,
-            std::string got) {
-  if (miss != nullptr) {
-    *miss = {.kind = "state",
-             .note = note,
-             .expected = std::move(expected),
-             .got = std::move(got)};
-  }
-  return false;
-}
-
-// Null: it has none.
-PyRef ContextValue(PyObject* variable) {
-  PyObject* value = nullptr;
-  if (PyContextVar_Get(variable, nullptr, &value) != 0) PyErr_Clear();
-  return PyRef::Steal(value);
-}
-
-PyObject* TypeOf(PyObject* object) {
-  return reinterpret_cast<PyObject*>(Py_TYPE(object));
-}
-
-PyObject* FindItem(PyObject* dict, PyObject* key) {
-  PyObject* value = PyDict_GetItemWithError(dict, key);
-  if (value == nullptr && PyErr_Occurred()) PyErr_Clear();
-  return value;
-}
-
-// True if this thread could take the lock at once and doesn't hold it.
-bool IsFreeLock(PyObject* lock) {
-  PyRef owned;
-  if (absl::string_view(Py_TYPE(lock)->tp_name) == "_thread.RLock") {
-    owned = PyRef::Steal(PyObject_CallMethod(lock, "_is_owned", nullptr));
-  }
-  const PyRef taken =
-      PyRef::Steal(PyObject_CallMethod(lock, "acquire", "O", Py_False));
-  const bool is_taken = taken && taken.get() == Py_True;
-  if (is_taken) {
-    PyRef::Steal(PyObject_CallMethod(lock, "release", nullptr));
-  }
-  PyErr_Clear();
-  return is_taken && (!owned || owned.get() == Py_False);
-}
-
-// Calls `visit(item)` for the items of a list, set or deque in order, until it
-// returns false.
-template <typename F>
-void ForEachItem(PyObject* container, F&& visit) {
-  if (PyList_Check(container)) {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(container); ++i) {
-      if (!visit(PyList_GET_ITEM(container, i))) return;
-    }
-    return;
-  }
-  if (PyAnySet_Check(container)) {
-    Py_ssize_t position = 0;
-    PyObject* item = nullptr;
-    Py_hash_t hash = 0;
-    while (_PySet_NextEntry(container, &position, &item, &hash)) {
-      if (!visit(item)) return;
-    }
-    return;
-  }
-  PyTypeObject* deque = DequeType();
-  if (deque == nullptr || !PyObject_TypeCheck(container, deque)) return;
-  PyRef iterator = PyRef::Steal(deque->tp_iter(container));
-  if (!iterator) {
-    PyErr_Clear();
-    return;
-  }
-  while (PyRef item = PyRef::Steal(PyIter_Next(iterator.get()))) {
-    if (!visit(item.get())) return;
-  }
-  PyErr_Clear();
-}
-
-// Words of a list or a set that can't but differ if an item does; what one
-// leads to is behind it. None for other containers.
-std::vector<const void*> PlacesOfItems(PyObject* container) {
-  std::vector<const void*> places;
-  if (PyList_Check(container)) {
-    const auto* list = reinterpret_cast<PyListObject*>(container);
-    places = {&list->ob_base.ob_size, &list->ob_item};
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
-      places.push_back(&list->ob_item[i]);
-    }
-  } else if (PyAnySet_Check(container)) {
-    const auto* set = reinterpret_cast<PySetObject*>(container);
-    places = {&set->used, &set->mask, &set->table};
-    for (Py_ssize_t i = 0; i <= set->mask; ++i) {
-      places.push_back(&set->table[i].key);
-    }
-  }
-  return places;
-}
-
-// As a dict iterates; an OrderedDict's order is its own.
-std::vector<std::pair<PyRef, PyRef>> ContentsOf(PyObject* dict) {
-  std::vector<std::pair<PyRef, PyRef>> contents;
-  contents.reserve(static_cast<size_t>(PyDict_GET_SIZE(dict)));
-  if (PyODict_Check(dict)) {
-    PyRef iterator = PyRef::Steal(PyODict_Type.tp_iter(dict));
-    while (iterator) {
-      PyRef key = PyRef::Steal(PyIter_Next(iterator.get()));
-      if (!key) break;
-      PyObject* value = FindItem(dict, key.get());
-      contents.emplace_back(std::move(key), PyRef::Share(value));
-    }
-    PyErr_Clear();
-    return contents;
-  }
-  Py_ssize_t position = 0;
-  PyObject *key = nullptr, *value = nullptr;
-  while (PyDict_Next(dict, &position, &key, &value)) {
-    contents.emplace_back(PyRef::Share(key), PyRef::Share(value));
-  }
-  return contents;
-}
-
-// The first difference between a class's dict and its copy; true if there is
-// none. Bookkeeping of the interpreter's own doesn't count.
-bool SameClassDict(PyObject* was, PyObject* now,
-                   absl::FunctionRef<bool(PyObject*, PyObject*)> is_same,
-                   std::string* name, std::string* expected, std::string* got) {
-  Py_ssize_t position = 0;
-  PyObject *key = nullptr, *value = nullptr;
-  while (PyDict_Next(now, &position, &key, &value)) {
-    PyObject* old = FindItem(was, key);
-    if (is_same(old, value)) continue;
-    const std::string text = PyText(key);
-    if (text == "__slotnames__" || text == "__doc__") continue;
-    *name = text;
-    *expected = DescribeValue(old);
-    *got = DescribeValue(value);
-    return false;
-  }
-  if (PyDict_GET_SIZE(was) <= PyDict_GET_SIZE(now)) return true;
-  position = 0;
-  while (PyDict_Next(was, &position, &key, &value)) {
-    if (FindItem(now, key) != nullptr) continue;
-    *name = PyText(key);
-    *expected = DescribeValue(value);
-    *got = "absent";
-    return false;
-  }
-  return true;
-}
-
-// A buffer's format and layout, and its bytes; false if it isn't dense plain
-// memory of bounded size.
-bool ReadArray(PyObject* array, std::string* form, absl::string_view* bytes,
-               Py_buffer* view) {
-  if (PyObject_GetBuffer(array, view, PyBUF_FORMAT | PyBUF_STRIDES) != 0) {
-    PyErr_Clear();
-    return false;
-  }
-  const bool usable =
-      view->len <= kMaxArrayBytes && PyBuffer_IsContiguous(view, 'A') &&
-      (view->format == nullptr || std::strchr(view->format, 'O') == nullptr);
-  if (!usable) {
-    PyBuffer_Release(view);
-    return false;
-  }
-  *form = view->format == nullptr ? "" : view->format;
-  for (int i = 0; i < view->ndim; ++i) {
-    absl::StrAppend(form, " ", view->shape[i], "/", view->strides[i]);
-  }
-  *bytes = absl::string_view(static_cast<const char*>(view->buf),
-                             static_cast<size_t>(view->len));
-  return true;
-}
-
-}  // namespace
 
 StateGuards::DictFacts& StateGuards::FactsOf(PyObject* dict,
                                              const GuardNote& note) {
   const auto [it, is_new] = dict_index_.try_emplace(dict, dicts_.size());
   if (is_new) {
-    dicts_.push_back(
-        {.dict = own_dicts_.contains(dict) ? Kept(dict) : held_.Hold(dict),
-         .note = note});
+    dicts_.push_back({.dict = held_.Add(dict), .note = note});
     dicts_.back().fact = Enter(Kind::kDict, dicts_.size());
   }
   return dicts_[it->second];
@@ -209,9 +25,15 @@ void StateGuards::AddValue(PyObject* dict, PyObject* key, PyObject* value,
   DictFacts& facts = FactsOf(dict, note);
   if (facts.is_whole) return;
   if (!facts.index.try_emplace(key, facts.items.size()).second) return;
-  facts.items.push_back({.key = held_.Hold(key),
-                         .value = held_.Hold(value, note.path),
-                         .note = note});
+  facts.items.push_back(
+      {.key = held_.Add(key), .value = HoldInPlace(value, note), .note = note});
+}
+
+Kept StateGuards::HoldInPlace(PyObject* value, const GuardNote& note) {
+  const Kept kept = held_.AddByPlace(value, note.path);
+  // What is in a tuple stays there, as long as it is that tuple.
+  if (kept.is_by_place() && PyTuple_Check(value)) AddItems(value, note);
+  return kept;
 }
 
 void StateGuards::AddItem(PyObject* dict, PyObject* key,
@@ -257,8 +79,10 @@ void StateGuards::AddDict(PyObject* dict, const GuardNote& note) {
   facts.is_whole = true;
   facts.note = note;
   for (const auto& [key, value] : ContentsOf(dict)) {
-    facts.contents.emplace_back(held_.Hold(key.get()),
-                                held_.Hold(value.get(), note.path));
+    GuardNote item_note = note;
+    absl::StrAppend(&item_note.path, "[", DescribeValue(key.get()), "]");
+    facts.contents.emplace_back(held_.Add(key.get()),
+                                HoldInPlace(value.get(), item_note));
   }
   // Its order has no version.
   if (PyODict_Check(dict) && !facts.contents.empty()) {
@@ -268,13 +92,23 @@ void StateGuards::AddDict(PyObject* dict, const GuardNote& note) {
 
 void StateGuards::AddItems(PyObject* container, const GuardNote& note) {
   if (!IsNew(container)) return;
-  ItemsFacts facts{.container = held_.Hold(container), .note = note};
+  const size_t index = items_.size();
+  items_.push_back({.container = held_.Add(container),
+                    .note = note,
+                    .is_of_tuple = PyTuple_Check(container) != 0});
+  const bool has_words = !PlacesOfItems(container).empty();
+  std::vector<Kept> items;
+  std::vector<PyObject*> tuples;
   ForEachItem(container, [&](PyObject* item) {
-    facts.items.push_back(held_.Hold(item));
+    items.push_back(has_words ? held_.AddByPlace(item) : held_.Add(item));
+    if (items.back().is_by_place() && PyTuple_Check(item)) {
+      tuples.push_back(item);
+    }
     return true;
   });
-  items_.push_back(std::move(facts));
-  Enter(Kind::kItems, items_.size());
+  items_[index].items = std::move(items);
+  Enter(Kind::kItems, index + 1);
+  for (PyObject* tuple : tuples) AddItems(tuple, note);
 }
 
 bool StateGuards::HoldItems(PyObject* container) const {
@@ -287,10 +121,11 @@ bool StateGuards::HoldItems(PyObject* container) const {
 void StateGuards::AddInstance(PyObject* instance, const GuardNote& note) {
   if (!known_instances_.insert(instance).second) return;
   PyObject* dict = InstanceDict(instance);
-  if (dict != nullptr) own_dicts_.insert(dict);
-  instances_.push_back({.instance = held_.Hold(instance, note.path),
-                        .type = held_.Hold(TypeOf(instance)),
-                        .dict = Kept(dict),
+  instances_.push_back({.instance = held_.Add(instance, note.path),
+                        .type = held_.Add(TypeOf(instance)),
+                        .dict = DictPlace(instance) == nullptr
+                                    ? held_.Add(dict)
+                                    : held_.AddByPlace(dict),
                         .note = note});
   Enter(Kind::kInstance, instances_.size());
 }
@@ -304,9 +139,9 @@ void StateGuards::AddClassOf(PyObject* object, const GuardNote& note) {
   if (IsTensor(object) && known_.contains(object)) return;
   if (known_instances_.contains(object)) return;
   if (!known_classes_of_.insert(object).second) return;
-  held_.Hold(TypeOf(object));
+  held_.Add(TypeOf(object));
   classes_of_.push_back(
-      {.object = held_.Hold(object, note.path), .type = type, .note = note});
+      {.object = held_.Add(object, note.path), .type = type, .note = note});
   Enter(Kind::kClassOf, classes_of_.size());
 }
 
@@ -317,9 +152,9 @@ void StateGuards::AddAnswer(PyObject* function, PyObject* argument,
       return;
     }
   }
-  answers_.push_back({.function = held_.Hold(function),
-                      .argument = held_.Hold(argument),
-                      .value = held_.Hold(value),
+  answers_.push_back({.function = held_.Add(function),
+                      .argument = held_.Add(argument),
+                      .value = held_.Add(value),
                       .note = note});
   Enter(Kind::kAnswer, answers_.size());
 }
@@ -327,19 +162,34 @@ void StateGuards::AddAnswer(PyObject* function, PyObject* argument,
 void StateGuards::AddSlot(PyObject* owner, PyObject* member,
                           const GuardNote& note) {
   if (!known_slots_.insert({{owner, member}, 0}).second) return;
-  slots_.push_back({.owner = held_.Hold(owner),
-                    .member = held_.Hold(member),
-                    .value = held_.Hold(SlotValue(owner, member)),
+  PyObject* value = SlotValue(owner, member);
+  const size_t index = slots_.size();
+  slots_.push_back({.owner = held_.Add(owner, note.path),
+                    .member = held_.Add(member),
+                    .value = SlotPlace(owner, member) == nullptr
+                                 ? held_.Add(value, note.path)
+                                 : held_.AddByPlace(value, note.path),
                     .note = note});
-  Enter(Kind::kSlot, slots_.size());
+  Enter(Kind::kSlot, index + 1);
+  if (slots_[index].value.is_by_place()) HoldInPlace(value, note);
 }
 
 size_t StateGuards::AddClass(PyTypeObject* type) {
   const auto [it, is_new] = class_index_.try_emplace(type, classes_.size());
   if (is_new) {
-    classes_.push_back(
-        {.type = held_.Hold(reinterpret_cast<PyObject*>(type)),
-         .dict = held_.Hold(PyRef::Steal(PyDict_Copy(type->tp_dict)).get())});
+    ClassFacts facts{.type = held_.Add(reinterpret_cast<PyObject*>(type)),
+                     .index = PyRef::Steal(PyDict_New())};
+    for (const auto& [name, value] : ContentsOf(type->tp_dict)) {
+      const PyRef number =
+          PyRef::Steal(PyLong_FromSize_t(facts.attributes.size()));
+      PyDict_SetItem(facts.index.get(), name.get(), number.get());
+      facts.attributes.push_back(
+          {.value = held_.AddAttribute(type, value.get())});
+      for (const PyRef& part : AttributeParts(value.get())) {
+        facts.attributes.back().parts.push_back(held_.Add(part.get()));
+      }
+    }
+    classes_.push_back(std::move(facts));
   }
   return it->second;
 }
@@ -347,12 +197,12 @@ size_t StateGuards::AddClass(PyTypeObject* type) {
 void StateGuards::AddType(PyTypeObject* type, const GuardNote& note) {
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return;
   if (!IsNew(reinterpret_cast<PyObject*>(type))) return;
-  TypeFacts facts{.type = held_.Hold(reinterpret_cast<PyObject*>(type)),
-                  .mro = held_.Hold(type->tp_mro),
+  TypeFacts facts{.type = held_.Add(reinterpret_cast<PyObject*>(type)),
                   .note = note};
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* base =
         reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    facts.mro.push_back(held_.Add(PyTuple_GET_ITEM(type->tp_mro, i)));
     if ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) continue;
     facts.classes.push_back(AddClass(base));
   }
@@ -364,12 +214,17 @@ void StateGuards::AddType(PyTypeObject* type, const GuardNote& note) {
 void StateGuards::AddFunction(PyObject* function, const GuardNote& note) {
   if (!IsNew(function)) return;
   const auto* value = reinterpret_cast<PyFunctionObject*>(function);
-  functions_.push_back({.function = held_.Hold(function),
-                        .code = held_.Hold(value->func_code),
-                        .defaults = held_.Hold(value->func_defaults),
-                        .kwdefaults = held_.Hold(value->func_kwdefaults),
+  // What it has is there as long as it is.
+  const Kept kept = held_.Add(function, note.path);
+  ForEachPart(function, [this](PyObject* part) { held_.AddByPlace(part); });
+  functions_.push_back({.function = kept,
+                        .code = held_.Add(value->func_code),
+                        .defaults = held_.AddByPlace(value->func_defaults),
+                        .kwdefaults = held_.AddByPlace(value->func_kwdefaults),
                         .note = note});
+  const bool has_tuple = functions_.back().defaults.is_by_place();
   Enter(Kind::kFunction, functions_.size());
+  if (has_tuple) AddItems(value->func_defaults, note);
   if (value->func_kwdefaults != nullptr) {
     AddDict(value->func_kwdefaults, note);
   }
@@ -377,24 +232,26 @@ void StateGuards::AddFunction(PyObject* function, const GuardNote& note) {
 
 void StateGuards::AddCell(PyObject* cell, const GuardNote& note) {
   if (!IsNew(cell)) return;
-  cells_.push_back({.cell = held_.Hold(cell),
-                    .value = held_.Hold(PyCell_GET(cell)),
+  PyObject* value = PyCell_GET(cell);
+  cells_.push_back({.cell = held_.Add(cell),
+                    .value = held_.AddByPlace(value, note.path),
                     .note = note});
   Enter(Kind::kCell, cells_.size());
+  if (value != nullptr) HoldInPlace(value, note);
 }
 
 void StateGuards::AddContextVar(PyObject* variable, const GuardNote& note) {
   if (!IsNew(variable)) return;
-  context_vars_.push_back({.cell = held_.Hold(variable),
-                           .value = held_.Hold(ContextValue(variable).get()),
+  context_vars_.push_back({.cell = held_.Add(variable),
+                           .value = held_.Add(ContextValue(variable).get()),
                            .note = note});
   Enter(Kind::kContextVar, context_vars_.size());
 }
 
 void StateGuards::AddWeakRef(PyObject* reference, const GuardNote& note) {
   if (!IsNew(reference)) return;
-  weak_refs_.push_back({.cell = held_.Hold(reference),
-                        .value = held_.Hold(PyWeakref_GetObject(reference)),
+  weak_refs_.push_back({.cell = held_.Add(reference),
+                        .value = held_.Add(PyWeakref_GetObject(reference)),
                         .note = note});
   Enter(Kind::kWeakRef, weak_refs_.size());
 }
@@ -402,23 +259,24 @@ void StateGuards::AddWeakRef(PyObject* reference, const GuardNote& note) {
 bool StateGuards::AddLock(PyObject* lock, const GuardNote& note) {
   if (!IsFreeLock(lock)) return false;
   if (!IsNew(lock)) return true;
-  locks_.push_back({.cell = held_.Hold(lock), .note = note});
+  locks_.push_back({.cell = held_.Add(lock), .note = note});
   Enter(Kind::kLock, locks_.size());
   return true;
 }
 
 void StateGuards::AddTensor(PyObject* tensor, const GuardNote& note) {
   if (!IsNew(tensor)) return;
-  tensors_.push_back({.tensor = held_.Hold(tensor, note.path),
+  tensors_.push_back({.tensor = held_.Add(tensor, note.path),
                       .type = Py_TYPE(tensor),
                       .meta = TensorMeta::Of(tensor),
+                      .life = TensorLife::Of(tensor),
                       .note = note});
   Enter(Kind::kTensor, tensors_.size());
 }
 
 bool StateGuards::AddArray(PyObject* array, const GuardNote& note) {
   if (known_.contains(array)) return true;
-  ArrayFacts facts{.array = held_.Hold(array), .note = note};
+  ArrayFacts facts{.array = held_.Add(array), .note = note};
   Py_buffer view;
   absl::string_view bytes;
   if (!ReadArray(array, &facts.form, &bytes, &view)) return false;
@@ -452,69 +310,6 @@ std::string StateGuards::ChangedArray() const {
   return "";
 }
 
-void StateGuards::FindVarying(VaryingNumbers* varying,
-                              std::vector<StatePlace>* slots) const {
-  const auto differ = [](PyObject* was, PyObject* now) {
-    return DifferInNumbers(was, now, "", nullptr);
-  };
-  if (any_gone() || !HaveOwnDicts()) return;
-  for (const DictFacts& facts : dicts_) {
-    PyObject* dict = facts.dict.get();
-    for (const Item& item : facts.items) {
-      PyObject* now = FindItem(dict, item.key.get());
-      if (!differ(item.value.get(), now)) continue;
-      if (IsNumber(now)) {
-        varying->AddItem(dict, item.key.get());
-      } else {
-        slots->push_back(
-            {PyRef::Share(dict), PyRef::Share(item.key.get()), item.note});
-      }
-    }
-  }
-  for (const CellFacts& facts : cells_) {
-    if (differ(facts.value.get(), PyCell_GET(facts.cell.get()))) {
-      slots->push_back({PyRef::Share(facts.cell.get()), PyRef(), facts.note});
-    }
-  }
-  for (const ItemsFacts& facts : items_) {
-    PyObject* list = facts.container.get();
-    if (!IsSlotList(list, facts.items.size())) continue;
-    bool is_any = false, is_like = true;
-    for (size_t i = 0; is_like && i < facts.items.size(); ++i) {
-      PyObject* was = facts.items[i].get();
-      PyObject* now = PyList_GET_ITEM(list, static_cast<Py_ssize_t>(i));
-      if (SameValue(was, now)) continue;
-      is_any = true;
-      is_like = differ(was, now);
-    }
-    if (is_any && is_like) {
-      slots->push_back(StatePlace::OfList(list, facts.note));
-    }
-  }
-}
-
-void StateGuards::FindChangedInstances(std::vector<PyRef>* containers) const {
-  if (any_gone()) return;
-  for (const ItemsFacts& facts : items_) {
-    PyObject* container = facts.container.get();
-    if (!IsPythonClass(Py_TYPE(container)) || CheckItems(facts, nullptr)) {
-      continue;
-    }
-    containers->push_back(PyRef::Share(container));
-  }
-}
-
-void StateGuards::FindChangedLists(std::vector<StatePlace>* slots) const {
-  if (any_gone()) return;
-  for (const ItemsFacts& facts : items_) {
-    PyObject* list = facts.container.get();
-    if (!IsSlotList(list, facts.items.size()) || CheckItems(facts, nullptr)) {
-      continue;
-    }
-    slots->push_back(StatePlace::OfList(list, facts.note));
-  }
-}
-
 uint32_t StateGuards::Enter(Kind kind, size_t count) {
   const auto number = static_cast<uint32_t>(facts_.size());
   facts_.push_back({kind, static_cast<uint32_t>(count - 1)});
@@ -528,6 +323,13 @@ void StateGuards::NoteWords(uint32_t number, NotedWords* words) const {
   const auto [kind, index] = facts_[number];
   const auto add = [&](const void* at) {
     if (at != nullptr) words->Add(at, number);
+  };
+  // Behind the pointer to what is held by its place: another object may have
+  // its address. (A tensor's own words say so.)
+  const auto add_type = [&](const Kept& kept) {
+    if (kept.is_by_place() && !IsTensor(kept.get())) {
+      add(&kept.get()->ob_type);
+    }
   };
   switch (kind) {
     case Kind::kDict:
@@ -555,15 +357,20 @@ void StateGuards::NoteWords(uint32_t number, NotedWords* words) const {
       return add(&function->func_kwdefaults);
     }
     case Kind::kCell:
-      return add(
-          &reinterpret_cast<PyCellObject*>(cells_[index].cell.get())->ob_ref);
-    case Kind::kSlot:
-      return add(
-          SlotPlace(slots_[index].owner.get(), slots_[index].member.get()));
+      add(&reinterpret_cast<PyCellObject*>(cells_[index].cell.get())->ob_ref);
+      return add_type(cells_[index].value);
+    case Kind::kSlot: {
+      const SlotFacts& facts = slots_[index];
+      const void* place = SlotPlace(facts.owner.get(), facts.member.get());
+      if (place == nullptr) return;
+      add(place);
+      return add_type(facts.value);
+    }
     case Kind::kItems:
       for (const void* at : PlacesOfItems(items_[index].container.get())) {
         add(at);
       }
+      for (const Kept& item : items_[index].items) add_type(item);
       return;
     case Kind::kClassOf:
       return add(&classes_of_[index].object.get()->ob_type);
@@ -580,317 +387,6 @@ void StateGuards::NoteWords(uint32_t number, NotedWords* words) const {
     case Kind::kAnswer:
       return;
   }
-}
-
-bool StateGuards::CheckBut(const Rewritten& rewritten, Miss* miss) {
-  if (any_gone()) {
-    if (miss != nullptr) *miss = Gone();
-    return false;
-  }
-  const bool is_as_noted =
-      rewritten.places.empty() && rewritten.containers.empty();
-  for (size_t i = words_.FindChanged(0); i < words_.size();
-       i = words_.FindChanged(i)) {
-    const uint32_t number = words_.fact(i);
-    if (!CheckFact(facts_[number], rewritten, miss)) return false;
-    if (is_as_noted) {
-      NotedWords now;
-      NoteWords(number, &now);
-      i = words_.Replace(i, now);
-    } else {
-      i = words_.EndOfFact(i);
-    }
-  }
-  for (const Fact fact : wordless_) {
-    if (!CheckFact(fact, rewritten, miss)) return false;
-  }
-  return true;
-}
-
-bool StateGuards::CheckFact(Fact fact, const Rewritten& rewritten, Miss* miss) {
-  const auto is_same = [this, miss](const auto& facts, PyObject* now) {
-    if (IsSame(facts.value.get(), now)) return true;
-    return Report(miss, facts.note, DescribeValue(facts.value.get()),
-                  DescribeValue(now));
-  };
-  switch (fact.kind) {
-    case Kind::kDict:
-      return CheckDict(dicts_[fact.index], rewritten, miss);
-    case Kind::kInstance:
-      return CheckInstance(instances_[fact.index], miss);
-    case Kind::kType:
-      return CheckType(types_[fact.index], miss);
-    case Kind::kFunction:
-      return CheckFunction(functions_[fact.index], miss);
-    case Kind::kCell: {
-      const CellFacts& facts = cells_[fact.index];
-      PyObject* cell = facts.cell.get();
-      return rewritten.places.contains({cell, nullptr}) ||
-             is_same(facts, PyCell_GET(cell));
-    }
-    case Kind::kContextVar: {
-      const CellFacts& facts = context_vars_[fact.index];
-      return is_same(facts, ContextValue(facts.cell.get()).get());
-    }
-    case Kind::kWeakRef: {
-      const CellFacts& facts = weak_refs_[fact.index];
-      PyObject* now = PyWeakref_GetObject(facts.cell.get());
-      return facts.value.get() == now || is_same(facts, now);
-    }
-    case Kind::kLock: {
-      const CellFacts& facts = locks_[fact.index];
-      return IsFreeLock(facts.cell.get()) ||
-             Report(miss, facts.note, "a free lock", "one that is held");
-    }
-    case Kind::kItems: {
-      const ItemsFacts& facts = items_[fact.index];
-      return rewritten.containers.contains(facts.container.get()) ||
-             CheckItems(facts, miss);
-    }
-    case Kind::kSlot: {
-      const SlotFacts& facts = slots_[fact.index];
-      return is_same(facts, SlotValue(facts.owner.get(), facts.member.get()));
-    }
-    case Kind::kTensor: {
-      const Tensor& facts = tensors_[fact.index];
-      PyObject* tensor = facts.tensor.get();
-      return (Py_TYPE(tensor) == facts.type && facts.meta.Matches(tensor)) ||
-             Report(miss, facts.note, facts.meta.ToString(),
-                    DescribeValue(tensor));
-    }
-    case Kind::kClassOf: {
-      const ClassOfFacts& facts = classes_of_[fact.index];
-      PyTypeObject* now = Py_TYPE(facts.object.get());
-      return now == facts.type ||
-             Report(miss, facts.note, TypeName(facts.type), TypeName(now));
-    }
-    case Kind::kAnswer: {
-      const AnswerFacts& facts = answers_[fact.index];
-      const PyRef now = Ask(facts.function.get(), facts.argument.get());
-      if (!now) PyErr_Clear();
-      return is_same(facts, now.get());
-    }
-    case Kind::kArray:
-      return CheckArray(arrays_[fact.index], miss);
-  }
-  return false;
-}
-
-bool StateGuards::CheckDict(const DictFacts& facts, const Rewritten& rewritten,
-                            Miss* miss) const {
-  PyObject* dict = facts.dict.get();
-  for (const Item& item : facts.items) {
-    PyObject* now = FindItem(dict, item.key.get());
-    if (IsSame(item.value.get(), now)) continue;
-    if (rewritten.places.contains({dict, item.key.get()})) continue;
-    return Report(miss, item.note, DescribeValue(item.value.get()),
-                  DescribeValue(now));
-  }
-  if (!facts.is_whole) return true;
-  const auto now = ContentsOf(dict);
-  if (now.size() != facts.contents.size()) {
-    return Report(miss, facts.note,
-                  absl::StrCat(facts.contents.size(), " items"),
-                  absl::StrCat(now.size(), " items"));
-  }
-  for (size_t i = 0; i < now.size(); ++i) {
-    const auto& [key, value] = facts.contents[i];
-    if (!IsSame(key.get(), now[i].first.get())) {
-      return Report(miss, facts.note,
-                    absl::StrCat("key ", DescribeValue(key.get())),
-                    absl::StrCat("key ", DescribeValue(now[i].first.get())));
-    }
-    if (!IsSame(value.get(), now[i].second.get())) {
-      GuardNote note = facts.note;
-      absl::StrAppend(&note.path, "[", DescribeValue(key.get()), "]");
-      return Report(miss, note, DescribeValue(value.get()),
-                    DescribeValue(now[i].second.get()));
-    }
-  }
-  return true;
-}
-
-bool StateGuards::CheckItems(const ItemsFacts& facts, Miss* miss) const {
-  size_t count = 0;
-  bool same = true;
-  const size_t size = facts.items.size();
-  ForEachItem(facts.container.get(), [&](PyObject* item) {
-    same = count < size && IsSame(facts.items[count].get(), item);
-    if (!same) {
-      GuardNote note = facts.note;
-      absl::StrAppend(&note.path, "[", count, "]");
-      Report(miss, note,
-             count < size ? DescribeValue(facts.items[count].get()) : "absent",
-             DescribeValue(item));
-    }
-    ++count;
-    return same;
-  });
-  if (!same) return false;
-  if (count == size) return true;
-  return Report(miss, facts.note, absl::StrCat(size, " items"),
-                absl::StrCat(count, " items"));
-}
-
-bool StateGuards::CheckInstance(const InstanceFacts& facts, Miss* miss) const {
-  PyObject* instance = facts.instance.get();
-  if (TypeOf(instance) != facts.type.get()) {
-    return Report(miss, facts.note, DescribeValue(facts.type.get()),
-                  TypeName(Py_TYPE(instance)));
-  }
-  if (!HasDictOf(facts)) {
-    return Report(miss, facts.note, "its own __dict__", "another __dict__");
-  }
-  return true;
-}
-
-bool StateGuards::CheckType(TypeFacts& facts, Miss* miss) {
-  auto* type = reinterpret_cast<PyTypeObject*>(facts.type.get());
-  const uint32_t now = type->tp_version_tag;
-  if (now != 0 && now == facts.version) return true;
-  if (type->tp_mro != facts.mro.get()) {
-    return Report(miss, facts.note, "its base classes", "other base classes");
-  }
-  for (const size_t i : facts.classes) {
-    const ClassFacts& known = classes_[i];
-    auto* base = reinterpret_cast<PyTypeObject*>(known.type.get());
-    std::string name, expected, got;
-    const auto is_same = [this](PyObject* was, PyObject* now) {
-      return IsSame(was, now);
-    };
-    if (!SameClassDict(known.dict.get(), base->tp_dict, is_same, &name,
-                       &expected, &got)) {
-      return Report(miss,
-                    {absl::StrCat(TypeName(base), ".", name), facts.note.at},
-                    expected, got);
-    }
-  }
-  facts.version = TypeVersion(type);
-  return true;
-}
-
-bool StateGuards::CheckFunction(const FunctionFacts& facts, Miss* miss) const {
-  const auto* now = reinterpret_cast<PyFunctionObject*>(facts.function.get());
-  if (now->func_code != facts.code.get()) {
-    return Report(miss, facts.note, "its code", "other code");
-  }
-  if (!SameValue(facts.defaults.get(), now->func_defaults)) {
-    return Report(miss, facts.note, "its default arguments", "others");
-  }
-  if (now->func_kwdefaults != facts.kwdefaults.get()) {
-    return Report(miss, facts.note, "its keyword defaults", "others");
-  }
-  return true;
-}
-
-bool StateGuards::CheckArray(const ArrayFacts& facts, Miss* miss) const {
-  std::string form;
-  absl::string_view bytes;
-  Py_buffer view;
-  bool same = false;
-  if (ReadArray(facts.array.get(), &form, &bytes, &view)) {
-    same = form == facts.form && bytes == facts.bytes;
-    PyBuffer_Release(&view);
-  }
-  if (same) return true;
-  return Report(miss, facts.note, "an array's contents", "other contents");
-}
-
-int StateGuards::Traverse(visitproc visit, void* arg) const {
-  return held_.Traverse(visit, arg);
-}
-
-bool StateGuards::HasDictOf(const InstanceFacts& facts) {
-  PyObject* dict = InstanceDict(facts.instance.get());
-  return dict == facts.dict.get() ||
-         (!facts.dict && PyDict_GET_SIZE(dict) == 0);
-}
-
-bool StateGuards::HaveOwnDicts() const {
-  for (const InstanceFacts& facts : instances_) {
-    if (!HasDictOf(facts)) return false;
-  }
-  return true;
-}
-
-Miss StateGuards::Gone() const {
-  const std::string path = held_.gone_path();
-  return {.kind = "state",
-          .note = {.path = path.empty() ? "an object of the state" : path},
-          .expected = "the same object",
-          .got = "another, as that is gone"};
-}
-
-int64_t StateGuards::num_facts() const {
-  size_t count = items_.size() + instances_.size() + slots_.size() +
-                 types_.size() + functions_.size() + cells_.size() +
-                 context_vars_.size() + weak_refs_.size() + locks_.size() +
-                 arrays_.size() + tensors_.size() + answers_.size() +
-                 classes_of_.size();
-  for (const DictFacts& facts : dicts_) {
-    count += facts.items.size() + (facts.is_whole ? 1 : 0);
-  }
-  return static_cast<int64_t>(count);
-}
-
-std::vector<std::string> StateGuards::ToText() const {
-  if (any_gone()) return {Gone().ToString()};
-  std::vector<std::string> lines;
-  const auto add = [&](const GuardNote& note, const std::string& claim) {
-    std::string line = absl::StrCat(note.path, claim);
-    if (note.at.line != 0) {
-      absl::StrAppend(&line, "  (", note.at.ToString(), ")");
-    }
-    lines.push_back(std::move(line));
-  };
-  const auto is = [](PyObject* value) {
-    if (value == nullptr) return std::string(" is absent");
-    return absl::StrCat(IsConstant(value) ? " == " : " is ",
-                        DescribeValue(value));
-  };
-  for (const DictFacts& facts : dicts_) {
-    for (const Item& item : facts.items) add(item.note, is(item.value.get()));
-    if (facts.is_whole) {
-      add(facts.note,
-          absl::StrCat(" has the same ", facts.contents.size(), " items"));
-    }
-  }
-  for (const InstanceFacts& facts : instances_) {
-    add(facts.note,
-        absl::StrCat(" is the same ", TypeName(Py_TYPE(facts.instance.get()))));
-  }
-  for (const ClassOfFacts& facts : classes_of_) {
-    add(facts.note, absl::StrCat(" is a ", TypeName(facts.type)));
-  }
-  for (const TypeFacts& facts : types_) {
-    add(facts.note, " has the same attributes");
-  }
-  for (const FunctionFacts& facts : functions_) {
-    add(facts.note, " has the same code and defaults");
-  }
-  for (const CellFacts& facts : cells_) add(facts.note, is(facts.value.get()));
-  for (const CellFacts& facts : weak_refs_) {
-    add(facts.note, is(facts.value.get()));
-  }
-  for (const CellFacts& facts : locks_) add(facts.note, " is free");
-  for (const CellFacts& facts : context_vars_) {
-    add(facts.note, is(facts.value.get()));
-  }
-  for (const ItemsFacts& facts : items_) {
-    add(facts.note,
-        absl::StrCat(" has the same ", facts.items.size(), " items"));
-  }
-  for (const SlotFacts& facts : slots_) add(facts.note, is(facts.value.get()));
-  for (const AnswerFacts& facts : answers_) {
-    add(facts.note, is(facts.value.get()));
-  }
-  for (const Tensor& facts : tensors_) {
-    add(facts.note, absl::StrCat(" is ", facts.meta.ToString()));
-  }
-  for (const ArrayFacts& facts : arrays_) {
-    add(facts.note, " has the same contents");
-  }
-  return lines;
 }
 
 }  // namespace mica

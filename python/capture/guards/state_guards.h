@@ -5,21 +5,23 @@
 #define MICA_PYTHON_CAPTURE_GUARDS_STATE_GUARDS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "python/capture/guards/held_objects.h"
 #include "python/capture/guards/noted_words.h"
 #include "python/capture/guards/prefetch.h"
-#include "python/capture/values/constants.h"
 #include "python/capture/values/guard_note.h"
 #include "python/capture/values/places.h"
 #include "python/interpreter/py_ref.h"
 #include "python/torch_side/tensors/tensor_access.h"
+#include "python/torch_side/tensors/tensor_life.h"
 
 namespace mica {
 
@@ -32,10 +34,14 @@ struct Rewritten {
   absl::flat_hash_set<PyObject*> containers;
 };
 
-// A conjunction of facts about objects, which it keeps alive as HeldObjects
-// does: once one of them is gone no fact holds any more. Built
-// while a program runs (each fact before the program can change it), checked
-// before each later run. A check runs no Python code.
+// A conjunction of facts about objects, which it holds as HeldObjects does:
+// once one of them is gone no fact holds any more. Built while a program runs
+// (each fact before the program can change it), checked before each later run.
+// A check runs no Python code.
+//
+// Facts are checked in the order in which they were noted, so that what leads
+// to an object comes before what is known of it. An object that is held by its
+// place is one that an earlier fact found there.
 //
 // Each fact is kept twice: as words of memory that can't but change with it
 // (NotedWords: versions, pointers), which is all that a check reads of what did
@@ -110,9 +116,10 @@ class StateGuards {
   absl::flat_hash_map<PyObject*, std::pair<Kept, Kept>> PlacesOfConstants()
       const;
 
-  // Adds the numbers that differ from the noted ones now: items of dicts, and
-  // places of which such numbers are all that differs (a tuple, a list, what a
-  // cell holds), which had better be slots.
+  // Adds the numbers that differ from the noted ones now, as far as what holds
+  // them is alive: items of dicts, and places of which such numbers are all
+  // that differs (a tuple, a list, what a cell holds), which had better be
+  // slots.
   void FindVarying(VaryingNumbers* varying,
                    std::vector<StatePlace>* slots) const;
   // Adds containers of classes of Python's that hold other items than noted.
@@ -120,13 +127,36 @@ class StateGuards {
   // Adds the lists that hold other items than noted, and as many.
   void FindChangedLists(std::vector<StatePlace>* slots) const;
 
-  // Holds an object of the record's that no fact may be about.
-  Kept Hold(PyObject* object) { return held_.Hold(object); }
-  // As HeldObjects::EndRecording(). Requires: the run's own objects are gone.
-  void EndRecording() { held_.EndRecording(); }
-  // True if an object is gone; what that was.
+  // Holds an object of the record's that no fact may be about. Wherever all
+  // facts hold it is alive.
+  Kept Hold(PyObject* object) { return held_.Add(object); }
+  // As HeldObjects::LetGo(). Requires: the run's own objects are gone.
+  void LetGo() { held_.LetGo(); }
+  // True if an object is gone for which no check has to look.
   bool any_gone() const { return held_.any_gone(); }
-  Miss Gone() const;
+  // True if an object is gone; `path`, if given, tells which. Looks at all
+  // tensors.
+  bool IsGone(std::string* path) const;
+  // What users call an object that a fact is about.
+  std::string PathOf(PyObject* object) const;
+
+  // Which of the objects are alive, whatever facts hold.
+  class Alive {
+   public:
+    // Of objects that are held; null is.
+    bool Has(PyObject* object) const;
+    // A reference, or null.
+    PyRef Share(PyObject* object) const {
+      return PyRef::Share(Has(object) ? object : nullptr);
+    }
+
+   private:
+    friend class StateGuards;
+    explicit Alive(const StateGuards& guards) : guards_(guards) {}
+    const StateGuards& guards_;
+    absl::flat_hash_set<PyObject*> found_;  // In their places.
+  };
+  Alive FindAlive() const;
 
   // True if every fact holds. Otherwise `miss`, if given, names one that does
   // not.
@@ -144,6 +174,7 @@ class StateGuards {
     Kept tensor;
     PyTypeObject* type = nullptr;
     TensorMeta meta;
+    std::shared_ptr<const TensorLife> life;  // If it is held by its place.
     GuardNote note;
   };
   absl::Span<const Tensor> tensors() const { return tensors_; }
@@ -151,7 +182,8 @@ class StateGuards {
   int Traverse(visitproc visit, void* arg) const;
 
   int64_t num_facts() const;
-  // "layers.0.training == True (model.py:12)", in the order noted.
+  // "layers.0.training == True (model.py:12)", in the order noted. Requires:
+  // nothing is gone.
   std::vector<std::string> ToText() const;
 
  private:
@@ -173,6 +205,7 @@ class StateGuards {
     Kept container;
     std::vector<Kept> items;
     GuardNote note;
+    bool is_of_tuple = false;  // That is held by its place.
   };
   struct InstanceFacts {
     Kept instance;
@@ -199,12 +232,17 @@ class StateGuards {
   };
   struct ClassFacts {
     Kept type;
-    Kept dict;  // A copy.
+    PyRef index;  // A dict of the attributes' numbers, by name.
+    struct Attribute {
+      Kept value;
+      std::vector<Kept> parts;  // As AttributeParts() has them.
+    };
+    std::vector<Attribute> attributes;
   };
   struct TypeFacts {
     Kept type;
     uint32_t version = 0;
-    Kept mro;
+    std::vector<Kept> mro;
     std::vector<size_t> classes;  // In `classes_`.
     GuardNote note;
   };
@@ -257,32 +295,39 @@ class StateGuards {
   void NoteWords(uint32_t number, NotedWords* words) const;
   void AddValue(PyObject* dict, PyObject* key, PyObject* value,
                 const GuardNote& note);
+  // Holds what a place holds that words tell of, by that place if it can be.
+  Kept HoldInPlace(PyObject* value, const GuardNote& note);
+  // The object that a fact is about.
+  PyObject* SubjectOf(Fact fact) const;
+  // Calls `visit` on what is in the places that a fact tells of now, which may
+  // be null.
+  void ForEachPlace(Fact fact, absl::FunctionRef<void(PyObject*)> visit) const;
+  // As DescribeValue(), of what may be gone.
+  std::string Describe(const Kept& kept) const;
   // Whether a fact holds, whatever its words say.
   bool CheckFact(Fact fact, const Rewritten& rewritten, Miss* miss);
   bool CheckDict(const DictFacts& facts, const Rewritten& rewritten,
                  Miss* miss) const;
   bool CheckItems(const ItemsFacts& facts, Miss* miss) const;
   bool CheckInstance(const InstanceFacts& facts, Miss* miss) const;
-  // Whether its attributes are where they were, if it had any.
-  static bool HasDictOf(const InstanceFacts& facts);
   bool CheckType(TypeFacts& facts, Miss* miss);
+  // Compares a class's attributes with those noted. Bookkeeping of the
+  // interpreter's own doesn't count.
+  bool CheckClass(const ClassFacts& facts, const UserLine& at,
+                  Miss* miss) const;
+  // Whether an attribute of the class is what it was; null if it is absent.
+  bool IsAttribute(const ClassFacts& facts, const ClassFacts::Attribute& was,
+                   PyObject* now) const;
   bool CheckFunction(const FunctionFacts& facts, Miss* miss) const;
   bool CheckArray(const ArrayFacts& facts, Miss* miss) const;
   size_t AddClass(PyTypeObject* type);
   // Whether `now` may stand where `was` was noted.
-  bool IsSame(PyObject* was, PyObject* now) const {
-    return was == now || (!same_.contains(was) && SameValue(was, now));
+  bool IsSame(const Kept& was, PyObject* now) const {
+    return was.Is(now) && (was.get() == now || !same_.contains(was.get()));
   }
   bool IsNew(PyObject* object) { return known_.insert({object, 0}).second; }
 
-  // Whether instances have the dicts that they had: others of those may be
-  // gone.
-  bool HaveOwnDicts() const;
-
   HeldObjects held_;
-  // Attributes of instances, which keep them alive. The fact about the instance
-  // comes first.
-  absl::flat_hash_set<PyObject*> own_dicts_;
   NotedWords words_;
   std::vector<Fact> facts_;     // In the order noted; a word's fact is in here.
   std::vector<Fact> wordless_;  // To be checked whole each time.

@@ -63,19 +63,23 @@ PyRef OrNone(const PyRef& object) {
 // Reads what the classes of a record keep to themselves.
 class RecordDescriber {
  public:
-  static PyRef Inputs(const InputGuards& inputs) {
-    return ToList(inputs.nodes_, [](const InputGuards::Node& node) {
+  using Alive = StateGuards::Alive;
+
+  static PyRef Inputs(const InputGuards& inputs, const Alive& alive) {
+    return ToList(inputs.nodes_, [&](const InputGuards::Node& node) {
       return ToTuple({ToText(NameOf(node.kind)),
-                      OrNone(node.value ? node.value : node.type),
+                      OrNone(node.value ? alive.Share(node.value.get())
+                                        : alive.Share(node.type.get())),
                       ToNumber(node.index), Objects(node.keys),
                       Objects(node.names), ToNumbers(node.children),
                       ToText(node.path)});
     });
   }
 
-  static PyRef Results(const ResultTree& tree) {
-    return ToList(tree.nodes_, [](const ResultTree::Node& node) {
-      return ToTuple({ToText(NameOf(node.kind)), OrNone(node.object),
+  static PyRef Results(const ResultTree& tree, const Alive& alive) {
+    return ToList(tree.nodes_, [&](const ResultTree::Node& node) {
+      return ToTuple({ToText(NameOf(node.kind)),
+                      OrNone(alive.Share(node.object.get())),
                       ToNumber(node.index), Objects(node.keys),
                       Objects(node.names), ToNumbers(node.children)});
     });
@@ -154,10 +158,11 @@ class RecordDescriber {
     });
   }
 
-  static PyRef Numbers(const HostInputs& inputs) {
-    return ToList(inputs.sources(), [](const HostInputs::Source& source) {
-      PyObject* now =
-          source.dict ? HostInputs::FindItem(source) : source.recorded.get();
+  static PyRef Numbers(const HostInputs& inputs, const Alive& alive) {
+    return ToList(inputs.sources(), [&](const HostInputs::Source& source) {
+      PyObject* now = source.dict && alive.Has(source.dict.get())
+                          ? HostInputs::FindItem(source)
+                          : source.recorded.get();
       return ToTuple({ToNumber(source.node), ToText(source.note.path),
                       OrNone(PyRef::Share(now))});
     });
@@ -173,6 +178,7 @@ class RecordDescriber {
 
   static PyRef All(const Record& record) {
     const Graph& graph = *record.graph_;
+    const Alive alive = record.guards_.FindAlive();
     PyRef dict = PyRef::Steal(PyDict_New());
     const auto put = [&](const char* key, const PyRef& value) {
       return dict && value &&
@@ -180,10 +186,10 @@ class RecordDescriber {
     };
     const bool ok =
         put("program", ToText(mica::ToText(graph.program()))) &&
-        put("inputs", Inputs(record.inputs_)) &&
+        put("inputs", Inputs(record.inputs_, alive)) &&
         put("roots", ToNumbers(record.inputs_.roots_)) &&
         put("keywords", OrNone(record.inputs_.keyword_names_)) &&
-        put("results", Results(record.result_)) &&
+        put("results", Results(record.result_, alive)) &&
         put("result_root", ToNumber(record.result_.root_)) &&
         put("windows", Windows(record)) && put("lazy", Lazy(graph)) &&
         put("states", ToList(record.states(), OrNone)) &&
@@ -199,7 +205,7 @@ class RecordDescriber {
                    [](const std::string& kind) { return ToText(kind); })) &&
         put("hits", ToNumber(record.hits)) &&
         put("constants", Constants(graph)) &&
-        put("numbers", Numbers(record.host_inputs_)) &&
+        put("numbers", Numbers(record.host_inputs_, alive)) &&
         put("number_outputs",
             ToNumbers(absl::MakeConstSpan(graph.lowered_.host_results)
                           .first(record.result_.numbers().size()))) &&
@@ -220,9 +226,10 @@ class RecordDescriber {
       return dict && value &&
              PyDict_SetItemString(dict.get(), key, value.get()) == 0;
     };
+    const Alive alive = record.guards_.FindAlive();
     std::vector<PyRef> leaves;
     for (const Gradients::Leaf& leaf : record.gradients_.leaves()) {
-      if (!leaf.tensor || record.is_gone()) continue;
+      if (!leaf.tensor || !alive.Has(leaf.tensor.get())) continue;
       leaves.push_back(PyRef::Share(leaf.tensor.get()));
     }
     bool asks = false;
@@ -239,10 +246,14 @@ class RecordDescriber {
         put("written",
             ToList(record.effects_.places(),
                    [](const StatePlace& place) {
-                     return ToTuple({ToText(place.note.path), place.holder,
+                     return ToTuple({ToText(place.note.path),
+                                     PyRef::Share(place.holder.get()),
                                      OrNone(place.key)});
                    })) &&
-        put("containers", Objects(record.effects_.containers()));
+        put("containers",
+            ToList(record.effects_.containers(), [](const LooseRef& container) {
+              return PyRef::Share(container.get());
+            }));
     return ok ? dict : PyRef();
   }
 

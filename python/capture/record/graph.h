@@ -20,6 +20,7 @@
 #include "executor/job/job.h"
 #include "python/interpreter/py_ref.h"
 #include "python/torch_side/tensors/tensor_access.h"
+#include "python/torch_side/tensors/tensor_life.h"
 
 namespace mica {
 
@@ -116,7 +117,9 @@ class Graph {
   struct FrozenState {
     int64_t version = 0;
     void* data = nullptr;
-    const void* impl = nullptr;
+    // Another tensor, or other memory, may have come to these addresses.
+    std::shared_ptr<const TensorLife> life;
+    std::shared_ptr<const MemoryLife> memory;
     // Pieces of what it held, and how far apart they lie there.
     std::vector<char> bytes;
     int64_t piece_bytes = 1;

@@ -34,7 +34,8 @@ absl::Status AddGraph(const TensorMeta& meta, PyRef* result) {
 Graph::FrozenState Graph::FreezeState(PyObject* state, const TensorType& type) {
   FrozenState frozen{.version = VersionOf(state),
                      .data = DataOf(state),
-                     .impl = TensorImplOf(state)};
+                     .life = TensorLife::Of(state),
+                     .memory = MemoryLife::Of(state)};
   const bool is_whole_number =
       !IsFloating(type.dtype) && !IsComplex(type.dtype);
   if (is_whole_number || !type.is_dense()) return frozen;
@@ -58,7 +59,7 @@ Graph::FrozenState Graph::FreezeState(PyObject* state, const TensorType& type) {
 
 bool Graph::FrozenState::Holds(PyObject* state) const {
   if (VersionOf(state) != version || DataOf(state) != data ||
-      TensorImplOf(state) != impl) {
+      !life->IsOf(state) || !memory->IsOf(state)) {
     return false;
   }
   const auto* now = static_cast<const char*>(data);

@@ -141,7 +141,6 @@ bool LaterPass::AddTo(const Record::BoundCall& bound, Tape* tape,
       record_.Keep(guards, output.tensor);
     }
   }
-  if (reads_ != nullptr) reads_->guards.EndRecording();
   record_.backward_ = std::make_shared<BackwardPass>(
       static_cast<int>(num_made), *std::move(parts), options_.backward_use,
       std::move(reads_));

@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include "absl/algorithm/container.h"
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "framework/trace/recorder.h"
+#include "python/interpreter/gc_pause.h"
 #include "python/torch_side/autograd/autograd_access.h"
 
 namespace mica {
@@ -41,17 +41,12 @@ void Record::Prefetch() const {
 }
 
 bool Record::Fits(const CallArgs& args, const TorchState& now) {
+  const GcPause pause;
   BoundCall bound = std::move(bound_);
   const bool fits = Matches(args, now, &bound, nullptr);
   bound.gradients.clear();
   bound_ = std::move(bound);
   return fits;
-}
-
-void Record::Keep(StateGuards& guards, PyObject* tensor) {
-  if (tensor == nullptr || absl::c_linear_search(run_tensors_, tensor)) return;
-  guards.Hold(tensor);
-  if (HeldObjects::kHoldsWeakly) run_tensors_.push_back(tensor);
 }
 
 void Record::BindStates(BoundCall* bound) const {
@@ -70,28 +65,45 @@ void Record::BindStates(BoundCall* bound) const {
 
 std::vector<PyRef> Record::states() const {
   std::vector<PyRef> tensors;
-  if (is_gone()) return std::vector<PyRef>(states_.size());
+  const StateGuards::Alive alive = guards_.FindAlive();
   for (const State& state : states_) {
-    tensors.push_back(PyRef::Share(state.tensor));
+    tensors.push_back(alive.Share(state.tensor));
     if (state.leaf < 0) continue;
     const Gradients::Leaf& leaf = gradients_.leaves()[state.leaf];
-    if (leaf.tensor) tensors.back() = GradOf(leaf.tensor.get());
+    if (leaf.tensor && alive.Has(leaf.tensor.get())) {
+      tensors.back() = GradOf(leaf.tensor.get());
+    }
   }
   return tensors;
 }
 
+CallArgs Record::WithSlots(CallArgs args,
+                           std::vector<PyObject*>* values) const {
+  if (slots_.empty()) return args;
+  *values = slots_.Values();
+  args.slots = values->data();
+  args.num_slots = values->size();
+  return args;
+}
+
 bool Record::Matches(const CallArgs& args, const TorchState& now,
                      BoundCall* bound, Miss* miss) {
-  if (slots_.empty()) return MatchesAll(args, now, bound, miss);
-  CallArgs all = args;
-  const std::vector<PyObject*> values = slots_.Values();
-  all.slots = values.data();
-  all.num_slots = values.size();
-  return MatchesAll(all, now, bound, miss);
+  std::vector<PyObject*> values;
+  return MatchesAll(WithSlots(args, &values), now, bound, miss);
 }
 
 bool Record::MatchesAll(const CallArgs& args, const TorchState& now,
                         BoundCall* bound, Miss* miss) {
+  // What follows takes addresses for objects.
+  if (std::string path; guards_.any_gone() && IsGone(&path)) {
+    if (miss != nullptr) {
+      *miss = {.kind = "state",
+               .note = {.path = path},
+               .expected = "the same object",
+               .got = "another, as that is gone"};
+    }
+    return false;
+  }
   if (const char* why = backward_ ? backward_->WhyEager() : nullptr) {
     if (miss != nullptr) {
       *miss = {.kind = "torch state",
@@ -177,16 +189,18 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
   };
   {
     TraceSpan span("guards", "check guards");
+    // What was found to be alive is so until it is held.
+    const GcPause pause;
     const bool matches = Matches(args, now, &bound, miss);
     if (span.is_on()) span.Add("hold", int64_t{matches});
     if (!matches) return Outcome::kMiss;
+    // Another thread may change what holds them.
+    for (PyObject* object : bound.inputs.objects) Py_INCREF(object);
+    for (PyObject* object : run_objects_) Py_INCREF(object);
   }
-  // Another thread may change what holds them.
-  for (PyObject* object : bound.inputs.objects) Py_INCREF(object);
-  for (PyObject* tensor : run_tensors_) Py_INCREF(tensor);
   const absl::Cleanup drop = [&] {
     for (PyObject* object : bound.inputs.objects) Py_DECREF(object);
-    for (PyObject* tensor : run_tensors_) Py_DECREF(tensor);
+    for (PyObject* object : run_objects_) Py_DECREF(object);
   };
   Draws::Made made;
   switch (MakeDraws(&bound, &made, miss)) {
@@ -327,6 +341,9 @@ std::vector<std::string> Record::EffectsToText() const {
 
 std::vector<Record::GuardText> Record::Guards() const {
   std::vector<GuardText> guards;
+  if (std::string path; IsGone(&path)) {
+    return {{"state", absl::StrCat(path, " is gone")}};
+  }
   const auto add = [&guards](const char* kind,
                              const std::vector<std::string>& lines) {
     for (const std::string& line : lines) guards.emplace_back(kind, line);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "python/capture/effects/argument_changes.h"
 #include "python/capture/effects/draws.h"
@@ -33,6 +34,9 @@
 namespace mica {
 
 struct Observation;
+
+// How many references to an object somebody has.
+using ReferenceCounts = absl::flat_hash_map<PyObject*, Py_ssize_t>;
 
 struct CaptureOptions {
   GraphOptions graph;
@@ -99,9 +103,7 @@ class Record {
   void FindVarying(VaryingNumbers* varying,
                    std::vector<StatePlace>* slots) const;
   // As Effects::FindSlots().
-  void FindSlots(std::vector<StatePlace>* slots) const {
-    effects_.FindSlots(slots);
-  }
+  void FindSlots(std::vector<StatePlace>* slots) const;
 
   enum class Outcome {
     kHit,     // `result` is the call's.
@@ -143,13 +145,20 @@ class Record {
 
   // As InputGuards::misplaced_type(), of the last miss.
   PyTypeObject* misplaced_type() const { return inputs_.misplaced_type(); }
+  // The same of one that IsGone(), for these arguments.
+  PyTypeObject* FindMisplaced(const CallArgs& args);
 
-  // True once an object of the state that it depends on is gone: it can't serve
-  // a call any more. What that was.
-  bool is_gone() const { return guards_.any_gone(); }
-  // As StateGuards has it.
-  void EndRecording() { guards_.EndRecording(); }
-  Miss Gone() const { return guards_.Gone(); }
+  // True if an object that it depends on is gone, so that it can't serve a call
+  // any more; `path` tells which. Looks at all tensors.
+  bool IsGone(std::string* path) const {
+    return guards_.IsGone(path) ||
+           (backward_ != nullptr && backward_->IsGone(path));
+  }
+  // Notes which of the containers that it keeps alive somebody else has, too:
+  // `own` has the references of whoever made it.
+  void NoteShared(const ReferenceCounts& own);
+  // True if nobody else has one of them any more; `path` tells which.
+  bool IsOrphaned(const ReferenceCounts& own, std::string* path) const;
 
   int64_t hits = 0;
   HitTimes hit_times;
@@ -160,7 +169,7 @@ class Record {
   const BackwardPass* backward() const { return backward_.get(); }
   const TorchState& torch_state() const { return torch_state_; }
   // The tensors of the program's state, in the order of its variables; null
-  // for a gradient that isn't there now, and for what is gone.
+  // for a gradient that isn't there now, and for what isn't where it was.
   std::vector<PyRef> states() const;
   // For Python's garbage collector.
   int Traverse(visitproc visit, void* arg) const;
@@ -200,6 +209,8 @@ class Record {
   // is known by then. Undone unless it gives kMade.
   Draws::Outcome MakeDraws(BoundCall* bound, Draws::Made* made,
                            Miss* miss) const;
+  // Adds what the slots hold, in `values`.
+  CallArgs WithSlots(CallArgs args, std::vector<PyObject*>* values) const;
   // As Matches(); `args` have what the slots hold.
   bool MatchesAll(const CallArgs& args, const TorchState& now, BoundCall* bound,
                   Miss* miss);
@@ -243,15 +254,19 @@ class Record {
   };
   // Fills the states of `bound`, whose inputs are known.
   void BindStates(BoundCall* bound) const;
-  // Notes a tensor that a run needs to its end; may be null. `guards` are this
-  // record's, or are to be.
-  void Keep(StateGuards& guards, PyObject* tensor);
+  // Notes an object of the state that a run needs to its end; may be null.
+  // `guards` are this record's, or are to be.
+  void Keep(StateGuards& guards, PyObject* object);
+  // Once it is made and the run's own objects are gone: lets objects of the
+  // user's die.
+  void LetGo();
 
   HostInputs host_inputs_;
   Draws draws_;
   HostOutcomes outcomes_;
   // Of the state; a run holds them, as it gives up the GIL.
-  std::vector<PyObject*> run_tensors_;
+  std::vector<PyObject*> run_objects_;
+  std::vector<PyObject*> shared_;  // By NoteShared().
   std::vector<State> states_;
   Gradients gradients_;
   std::unique_ptr<Graph> graph_;

@@ -220,7 +220,10 @@ std::unique_ptr<Record> Record::Capture(PyObject* callable,
                                         const CaptureOptions& options,
                                         PyRef* result, Refusal* refusal,
                                         Attempt* attempt) {
-  return Run(callable, args, options, result, refusal, attempt, nullptr);
+  std::unique_ptr<Record> record =
+      Run(callable, args, options, result, refusal, attempt, nullptr);
+  if (record != nullptr) record->LetGo();
+  return record;
 }
 
 Refusal Record::Watch(PyObject* callable, const CallArgs& args,

@@ -99,7 +99,7 @@ PyObject* Compiled::Call(const CallArgs& args) {
   Miss miss;
   PyTypeObject* misplaced = nullptr;
   bool has_miss = false;
-  if (HeldObjects::num_over() != num_over_) DropGone(&miss);
+  if (HeldObjects::num_over() != num_over_) misplaced = DropGone(args, &miss);
   if (!records_.empty()) {
     records_[0]->Prefetch();
     const TorchState now = TorchState::Current();
@@ -268,26 +268,13 @@ int64_t Compiled::LastNumOps() const {
              : static_cast<int64_t>(records_[0]->graph().plan().steps().size());
 }
 
-void Compiled::DropGone(Miss* miss) {
-  num_over_ = HeldObjects::num_over();
-  if (attempt_.guards.any_gone()) attempt_.guards = StateGuards();
-  if (!records_.empty() && records_[0]->is_gone()) *miss = records_[0]->Gone();
-  // What they let go of may run code that calls this one.
-  std::vector<std::shared_ptr<Record>> gone, left;
-  for (std::shared_ptr<Record>& record : records_) {
-    (record->is_gone() ? gone : left).push_back(std::move(record));
-  }
-  records_ = std::move(left);
-  dropped_ += static_cast<int64_t>(gone.size());
-}
-
 int Compiled::Traverse(visitproc visit, void* arg) const {
   Py_VISIT(callable_.get());
   Py_VISIT(error_.get());
   Py_VISIT(options_.capture.make_runner.get());
   if (const int stop = attempt_.guards.Traverse(visit, arg)) return stop;
   for (const StatePlace& place : attempt_.slots) {
-    Py_VISIT(place.holder.get());
+    Py_VISIT(place.holder.held());
     Py_VISIT(place.key.get());
   }
   for (const FrameSites& place : last_refusal_.places) {
@@ -321,6 +308,7 @@ void Compiled::Reset() {
   misses_by_kind_.clear();
   dynamic_.clear();
   dropped_ = 0;
+  drops_.clear();
   refusals_.clear();
   given_up_.clear();
   ending_ = Refusal();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "python/capture/record/record.h"
 #include "python/capture/serve/notices.h"
@@ -80,7 +81,13 @@ class Compiled {
   // For whoever cut it out.
   int64_t num_eager_calls() const { return eager_calls_; }
   int64_t num_refusals() const { return num_refusals_; }
-  const Refusal& last_refusal() const { return last_refusal_; }
+  // Of a piece: the last refusal. Its places, which keep modules alive, are
+  // told once.
+  Refusal TakeLastRefusal() {
+    Refusal refusal = last_refusal_;
+    last_refusal_.places.clear();
+    return refusal;
+  }
   // Of a piece: why its last run wasn't served, under a stance that forbids
   // that; empty if it was, and when it is told.
   std::string TakeUnserved() { return std::exchange(unserved_, {}); }
@@ -125,14 +132,25 @@ class Compiled {
   bool TakeApart(const CallArgs& args, absl::Span<const StatePlace> places);
   // True if one of them is new.
   bool AddSlots(absl::Span<const StatePlace> places);
+  // Counts records that were dropped; `why` is for the user.
+  void NoteDrops(const std::string& why, int64_t count);
   // Drops the records that were hit least recently, beyond the bound. Those
   // that differ in sizes alone that are expected to vary count as one, up to
   // kMaxSizes. True if the first record is such a further size.
   bool KeepBound();
   void AddRecord(std::shared_ptr<Record> record);
-  // Drops records whose state is gone, so that they keep nothing of it alive.
-  // Of the most recent one, says in `miss` what is.
-  void DropGone(Miss* miss);
+  // Drops records whose state is known to be gone. Of the most recent one, says
+  // in `miss` what is. The class that InputGuards::misplaced_type() has of one
+  // of them, or null.
+  PyTypeObject* DropGone(const CallArgs& args, Miss* miss);
+  // Drops, and forgets, what serves no call any more since what it is about is
+  // gone, or since nobody else has it. Looks at all objects. True if there were
+  // slots among that.
+  bool DropUnused();
+  void DropRecords(absl::FunctionRef<bool(Record&, std::string*)> is_gone,
+                   Miss* miss);
+  // The references that this and its records have.
+  ReferenceCounts CountOwn() const;
   // A call is captured since what was drawn came out otherwise than in the
   // record. Where that goes on, what is drawn ends the graph from now on.
   void NoteOutcome();
@@ -153,6 +171,7 @@ class Compiled {
   std::map<std::string, Counted> misses_;
   std::map<std::string, int64_t> misses_by_kind_;
   std::map<std::string, Counted> refusals_;
+  std::map<std::string, Counted> drops_;
   // Why nothing is recorded any more; empty while it is.
   std::string given_up_;
   Refusal ending_;  // The refusal behind it, without its places.

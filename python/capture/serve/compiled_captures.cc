@@ -21,8 +21,6 @@ namespace {
 constexpr int kMaxRefusals = 4;
 // Records made in a row, none of which ever served a call.
 constexpr int kMaxIdleCaptures = 24;
-// Records that differ in sizes only that are expected to vary.
-constexpr int kMaxSizes = 64;
 // Captures for what was drawn after which that is asked: has each of them been
 // worth so many hits?
 constexpr int64_t kMaxOutcomes = 12;
@@ -50,35 +48,38 @@ PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
     AddSlots(slots);
   }
   attempt_ = Attempt();
+  const bool had_slots_of_gone = DropUnused();
   if (miss != nullptr && miss->kind == "draw") NoteOutcome();
   options_.capture.looks_on = !options_.fullgraph;
   std::unique_ptr<Record> record = Record::Capture(
       callable_.get(), args, options_.capture, &result, &refusal, &attempt_);
   if (record != nullptr) {
     attempt_ = Attempt();
-    record->EndRecording();
     AddRecord(std::move(record));
     return result.release();
   }
-  attempt_.guards.EndRecording();
+  attempt_.guards.LetGo();
   ++eager_calls_;
   span.Add("refused", refusal.reason);
   if (!result) return nullptr;  // It raised.
   if (refusal.by_numbers) options_.capture.follow_numbers = false;
   // State of objects that don't stay is no carried state. If they are
   // arguments, what is set in them is known as a change of arguments.
-  const bool is_carried = !options_.capture.slots.DropUnreachable();
+  const bool is_carried =
+      !had_slots_of_gone && !options_.capture.slots.DropUnreachable();
   const bool is_taken_apart =
       TakeApart(args, is_carried ? absl::Span<const StatePlace>()
                                  : absl::MakeConstSpan(attempt_.slots));
   const bool is_hopeful =
       (is_carried && AddSlots(attempt_.slots)) || is_taken_apart;
   attempt_.changed.clear();
+  attempt_.slots.clear();
   NoteRefusal(refusal, is_hopeful);
   if (!is_hopeful) {
     ConsiderPieces(refusal);
     ++num_refusals_;
     last_refusal_ = refusal;
+    if (!options_.capture.is_piece) last_refusal_.places.clear();
   }
   if (options_.fullgraph && !refusal.transient) {
     return RaiseRefusal(refusal.ToString());
@@ -100,36 +101,6 @@ void Compiled::NoteOutcome() {
   captures_without_hit_ = 0;
 }
 
-bool Compiled::KeepBound() {
-  std::map<std::string, int> sizes;
-  int num_families = 0;
-  std::vector<std::shared_ptr<Record>> kept;
-  std::string first;
-  bool is_further_size = false;
-  for (size_t i = 0; i < records_.size(); ++i) {
-    const std::string family = records_[i]->inputs().Family(dynamic_);
-    if (i == 0) first = family;
-    is_further_size |= i > 0 && !family.empty() && family == first;
-    const bool is_new = family.empty() || sizes[family] == 0;
-    if (is_new ? num_families == options_.max_records
-               : sizes[family] == kMaxSizes) {
-      continue;
-    }
-    num_families += is_new ? 1 : 0;
-    if (!family.empty()) ++sizes[family];
-    kept.push_back(records_[i]);
-  }
-  const auto num_dropped = static_cast<int64_t>(records_.size() - kept.size());
-  dropped_ += num_dropped;
-  if (num_dropped > 0 && options_.log_recompiles) {
-    Log(absl::StrCat("mica drops the record of ", title(),
-                     " that was hit least recently: ", options_.max_records,
-                     " are the bound"));
-  }
-  records_ = std::move(kept);
-  return is_further_size;
-}
-
 void Compiled::AddRecord(std::shared_ptr<Record> record) {
   refusals_in_a_row_ = 0;
   goes_by_pieces_ = false;
@@ -140,6 +111,7 @@ void Compiled::AddRecord(std::shared_ptr<Record> record) {
   }
   if (options_.log_graph) Log(ToText(record->graph().program()));
   records_.insert(records_.begin(), std::move(record));
+  records_[0]->NoteShared(CountOwn());
   for (const auto& mark : records_[0]->dynamic()) dynamic_.insert(mark);
   if (!KeepBound()) ++captures_without_hit_;
   if (captures_without_hit_ >= kMaxIdleCaptures) {

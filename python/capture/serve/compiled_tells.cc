@@ -10,6 +10,7 @@
 #include "python/capture/record/describe.h"
 #include "python/capture/serve/compiled.h"
 #include "python/capture/serve/splits.h"
+#include "python/interpreter/gc_pause.h"
 
 namespace mica {
 namespace {
@@ -123,6 +124,8 @@ PyObject* Compiled::Touched(const CallArgs& args) const {
   PyRef list = PyRef::Steal(PyList_New(0));
   for (const auto& record : records_) {
     Record::BoundCall bound;
+    // What was found to be alive is so until it is told.
+    const GcPause pause;
     if (!record->Matches(args, now, &bound, nullptr)) continue;
     const PyRef item = DescribeTouched(*record);
     if (!list || !item || PyList_Append(list.get(), item.get()) != 0) {
@@ -213,8 +216,8 @@ PyObject* Compiled::Report() const {
   PyObject* d = dict.get();
   const bool ok =
       Put(d, "miss_kinds", kinds) && Put(d, "dropped", Number(dropped_)) &&
-      Put(d, "name", Text(title())) && Put(d, "records", records) &&
-      Put(d, "refusals", counted(refusals_)) &&
+      Put(d, "drops", counted(drops_)) && Put(d, "name", Text(title())) &&
+      Put(d, "records", records) && Put(d, "refusals", counted(refusals_)) &&
       Put(d, "misses", counted(misses_)) &&
       Put(d, "given_up", Text(given_up_)) && Put(d, "hits", Number(hits_)) &&
       Put(d, "captures", Number(captures_)) &&

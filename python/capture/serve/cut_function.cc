@@ -111,15 +111,18 @@ PyRef TakeCheckError(SplitEvents* events) {
 
 }  // namespace
 
-CutFunction::CutFunction(PyRef function, PyRef module, CompiledOptions options,
-                         Codes* codes)
+CutFunction::CutFunction(PyRef function, CompiledOptions options, Codes* codes)
     : function_(std::move(function)),
-      module_(std::move(module)),
       options_(std::move(options)),
       codes_(*codes),
       num_variables_(NumOwnVariables(reinterpret_cast<PyCodeObject*>(
           PyFunction_GET_CODE(function_.get())))),
       steps_(PyRef::Steal(PyFrozenSet_New(nullptr))) {}
+
+CutFunction::~CutFunction() {
+  for (const auto& piece : made_)
+    codes_.erase(PyFunction_GET_CODE(piece->function.get()));
+}
 
 bool CutFunction::CanBeCut() const {
   const PyErrorKeeper keeper;
@@ -330,7 +333,7 @@ PyObject* CutFunction::RunPiece(Piece& piece, const State& state,
 }
 
 void CutFunction::NoteRefusal(Piece& piece, const Learn& learn) {
-  const Refusal refusal = piece.compiled->last_refusal();
+  const Refusal refusal = piece.compiled->TakeLastRefusal();
   // What changes state may do so once only.
   if (refusal.transient && piece.strikes == 0) {
     ++piece.strikes;
@@ -387,7 +390,6 @@ bool CutFunction::Report(PyObject* pieces, PyObject* cuts) const {
 
 int CutFunction::Traverse(visitproc visit, void* arg) const {
   Py_VISIT(function_.get());
-  Py_VISIT(module_.get());
   for (const auto& piece : made_) {
     Py_VISIT(piece->function.get());
     Py_VISIT(piece->holder.get());

@@ -14,6 +14,10 @@ bool Put(PyObject* dict, const char* key, PyRef value) {
   return value && PyDict_SetItemString(dict, key, value.get()) == 0;
 }
 
+bool IsGone(const PyRef& weak) {
+  return weak && PyWeakref_GET_OBJECT(weak.get()) == Py_None;
+}
+
 }  // namespace
 
 Splits::Splits(CompiledOptions options) : options_(std::move(options)) {
@@ -21,18 +25,34 @@ Splits::Splits(CompiledOptions options) : options_(std::move(options)) {
   options_.capture.varying = VaryingNumbers();
 }
 
+Splits::Known& Splits::KnownOf(PyObject* code, PyObject* module) {
+  Known& known = known_[{code, module}];
+  if (known.code && !IsGone(known.module)) return known;
+  known = {.code = PyRef::Share(code)};
+  if (module == nullptr) return known;
+  known.module = PyRef::Steal(PyWeakref_NewRef(module, nullptr));
+  if (!known.module) PyErr_Clear();
+  return known;
+}
+
+void Splits::DropGone() {
+  std::vector<Known> gone;  // Code that their ends run may come here.
+  for (auto it = known_.begin(); it != known_.end();) {
+    if (!IsGone(it->second.module)) {
+      ++it;
+      continue;
+    }
+    gone.push_back(std::move(it->second));
+    it = known_.erase(it);
+  }
+}
+
 bool Splits::LearnSite(const FrameSite& site, const std::string& why) {
-  const Key key{site.code.get(), site.module.get()};
-  auto [it, is_new] = wanted_.try_emplace(key);
-  Wanted& wanted = it->second;
-  if (is_new) {
-    wanted.code = site.code;
-    wanted.module = site.module;
+  Known& known = KnownOf(site.code.get(), site.module.get());
+  if (known.is_made) {
+    return known.function != nullptr && known.function->Cut(site.unit, why);
   }
-  if (const auto known = functions_.find(key); known != functions_.end()) {
-    return known->second != nullptr && known->second->Cut(site.unit, why);
-  }
-  return wanted.cuts.try_emplace(site.unit, why).second;
+  return known.cuts.try_emplace(site.unit, why).second;
 }
 
 void Splits::LearnFrom(const Refusal& refusal) {
@@ -66,30 +86,24 @@ std::shared_ptr<CutFunction> Splits::FindFunction(const NewFrame& frame) {
       IsTorchModule(frame.variables[0])) {
     module = frame.variables[0];
   }
-  const Key key{code, module};
-  if (const auto it = functions_.find(key); it != functions_.end()) {
-    return it->second;
-  }
-  const auto wanted = wanted_.find(key);
+  const auto it = known_.find({code, module});
+  const bool is_known = it != known_.end() && !IsGone(it->second.module);
+  if (is_known && it->second.is_made) return it->second.function;
   const bool is_forward =
       module != nullptr && frame.is_module_call &&
       PyUnicode_CompareWithASCIIString(frame.code->co_name, "forward") == 0;
-  if ((wanted == wanted_.end() && !is_forward) || !IsCuttable(frame.code) ||
-      functions_.size() >= kMaxFunctions) {
+  if ((!is_known && !is_forward) || !IsCuttable(frame.code) ||
+      known_.size() >= kMaxFunctions) {
     return nullptr;
   }
+  Known& known = KnownOf(code, module);
+  known.is_made = true;
   auto made = std::make_shared<CutFunction>(
-      PyRef::Share(reinterpret_cast<PyObject*>(frame.function)),
-      PyRef::Share(module), options_, &codes_);
-  if (!made->CanBeCut()) {
-    order_.push_back(std::move(made));  // Its address stays taken.
-    functions_[key] = nullptr;
-    return nullptr;
-  }
-  if (wanted != wanted_.end()) {
-    for (const auto& [unit, why] : wanted->second.cuts) made->Cut(unit, why);
-  }
-  functions_[key] = made;
+      PyRef::Share(reinterpret_cast<PyObject*>(frame.function)), options_,
+      &codes_);
+  if (!made->CanBeCut()) return nullptr;
+  for (const auto& [unit, why] : known.cuts) made->Cut(unit, why);
+  known.function = made;
   order_.push_back(made);
   return made;
 }
@@ -110,6 +124,7 @@ bool Splits::Evaluate(const NewFrame& frame, SplitEvents* events,
 PyObject* Splits::Call(PyObject* callable, const CallArgs& args) {
   SplitEvents events;
   PyRef result;
+  DropGone();
   {
     const FrameHook hook([&](const NewFrame& frame, PyRef* made) {
       if (IsCapturing() || IsDisabled()) return false;
@@ -127,7 +142,9 @@ bool Splits::Report(PyObject* report) const {
   PyRef pieces = PyRef::Steal(PyList_New(0));
   PyRef cuts = PyRef::Steal(PyList_New(0));
   if (!pieces || !cuts) return false;
-  for (const auto& function : order_) {
+  for (const auto& made : order_) {
+    const auto function = made.lock();
+    if (function == nullptr) continue;
     if (!function->Report(pieces.get(), cuts.get())) return false;
   }
   return Put(report, "pieces", std::move(pieces)) &&
@@ -135,12 +152,12 @@ bool Splits::Report(PyObject* report) const {
 }
 
 int Splits::Traverse(visitproc visit, void* arg) const {
-  for (const auto& function : order_) {
-    if (const int stop = function->Traverse(visit, arg)) return stop;
-  }
-  for (const auto& [key, wanted] : wanted_) {
-    Py_VISIT(wanted.code.get());
-    Py_VISIT(wanted.module.get());
+  for (const auto& [key, known] : known_) {
+    Py_VISIT(known.code.get());
+    Py_VISIT(known.module.get());
+    // One under way has holders that the collector doesn't know.
+    if (known.function == nullptr || known.function.use_count() > 1) continue;
+    if (const int stop = known.function->Traverse(visit, arg)) return stop;
   }
   return 0;
 }

@@ -48,9 +48,11 @@ class CutFunction {
       std::function<bool(const Refusal& refusal, CutFunction* from,
                          PyObject* code, const std::vector<int32_t>& origins)>;
 
-  // `module` is whose method it is; may be null. `codes` outlives it.
-  CutFunction(PyRef function, PyRef module, CompiledOptions options,
-              Codes* codes);
+  // `codes` outlives it.
+  CutFunction(PyRef function, CompiledOptions options, Codes* codes);
+  ~CutFunction();
+  CutFunction(const CutFunction&) = delete;
+  CutFunction& operator=(const CutFunction&) = delete;
 
   // False for code that can't be taken apart.
   bool CanBeCut() const;
@@ -104,7 +106,6 @@ class CutFunction {
   std::string Where(int64_t entry) const;
 
   PyRef function_;
-  PyRef module_;
   CompiledOptions options_;
   Codes& codes_;
   size_t num_variables_ = 0;
@@ -141,11 +142,20 @@ class Splits {
 
  private:
   using Key = std::pair<PyObject*, PyObject*>;  // Code and module.
-  struct Wanted {
-    PyRef code;
-    PyRef module;
-    std::map<int32_t, std::string> cuts;
+  // What is known of a module's method, as long as the module lives, or of
+  // another function.
+  struct Known {
+    PyRef code;                           // Its address stays taken.
+    PyRef module;                         // A weak reference, or null.
+    std::map<int32_t, std::string> cuts;  // Wanted.
+    bool is_made = false;
+    std::shared_ptr<CutFunction> function;  // Null if it can't be cut.
   };
+  // The entry of a key, a new one in the place of that of a module which is
+  // gone.
+  Known& KnownOf(PyObject* code, PyObject* module);
+  // Drops what is known of modules that are gone.
+  void DropGone();
   bool Evaluate(const NewFrame& frame, SplitEvents* events, PyRef* result);
   std::shared_ptr<CutFunction> FindFunction(const NewFrame& frame);
   // True if a cut is new.
@@ -155,9 +165,8 @@ class Splits {
 
   CompiledOptions options_;
   CutFunction::Codes codes_;
-  std::map<Key, Wanted> wanted_;
-  std::map<Key, std::shared_ptr<CutFunction>> functions_;
-  std::vector<std::shared_ptr<CutFunction>> order_;
+  std::map<Key, Known> known_;
+  std::vector<std::weak_ptr<CutFunction>> order_;
   SplitEvents events_;
 };
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/same_bits.h"
@@ -29,13 +30,16 @@ PyObject* HostInputs::FindItem(const Source& source) {
 }
 
 void VaryingNumbers::AddItem(PyObject* dict, PyObject* key) {
-  if (!items_.insert({dict, key}).second) return;
-  pins_.push_back(PyRef::Share(dict));
-  pins_.push_back(PyRef::Share(key));
+  constexpr size_t kMaxItems = 1 << 14;
+  if (items_.size() >= kMaxItems) {
+    items_.clear();
+    keys_.clear();
+  }
+  if (items_.insert({dict, key}).second) keys_.push_back(PyRef::Share(key));
 }
 
 int VaryingNumbers::Traverse(visitproc visit, void* arg) const {
-  for (const PyRef& pin : pins_) Py_VISIT(pin.get());
+  for (const PyRef& key : keys_) Py_VISIT(key.get());
   return 0;
 }
 
@@ -67,6 +71,10 @@ bool HostInputs::Read(const BoundInputs& inputs, std::vector<double>* values,
   return true;
 }
 
+void HostInputs::LetGo(absl::FunctionRef<void(LooseRef*)> let_go) {
+  for (Source& source : sources_) let_go(&source.dict);
+}
+
 void HostInputs::AppendText(std::vector<std::string>* lines) const {
   for (const Source& source : sources_) {
     // Told among the arguments, and the effects.
@@ -78,7 +86,7 @@ void HostInputs::AppendText(std::vector<std::string>* lines) const {
 
 int HostInputs::Traverse(visitproc visit, void* arg) const {
   for (const Source& source : sources_) {
-    Py_VISIT(source.dict.get());
+    Py_VISIT(source.dict.held());
     Py_VISIT(source.key.get());
     Py_VISIT(source.recorded.get());
   }

@@ -24,7 +24,8 @@
 namespace mica {
 
 // Numbers that were seen to vary between calls, and that captures treat as
-// inputs from then on. All that it names is kept alive.
+// inputs from then on. Dicts are known by their addresses alone: another one
+// that comes to the address of one that died has a number followed for nothing.
 class VaryingNumbers {
  public:
   // An item of a dict: an attribute, a global, an optimizer's learning rate.
@@ -40,7 +41,7 @@ class VaryingNumbers {
 
  private:
   absl::flat_hash_set<std::pair<PyObject*, PyObject*>> items_;
-  std::vector<PyRef> pins_;
+  std::vector<PyRef> keys_;  // Their addresses stay taken.
   absl::flat_hash_set<std::string> inputs_;
 };
 
@@ -49,9 +50,10 @@ class VaryingNumbers {
 class HostInputs {
  public:
   struct Source {
-    PyRef dict, key;  // An item; or, if null,
-    int node = -1;    // an argument; or
-    int draw = -1;    // what the record's draw of this number gives.
+    LooseRef dict;  // An item,
+    PyRef key;      // of this key; or, if null,
+    int node = -1;  // an argument; or
+    int draw = -1;  // what the record's draw of this number gives.
     GuardNote note;
     PyRef recorded;
   };
@@ -64,6 +66,8 @@ class HostInputs {
   // number any more.
   bool Read(const BoundInputs& inputs, std::vector<double>* values,
             Miss* miss) const;
+  // Calls `let_go` on the dicts of items.
+  void LetGo(absl::FunctionRef<void(LooseRef*)> let_go);
   void AppendText(std::vector<std::string>* lines) const;
   int Traverse(visitproc visit, void* arg) const;
 

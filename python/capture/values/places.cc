@@ -1,5 +1,8 @@
 #include "python/capture/values/places.h"
 
+#include <utility>
+
+#include "absl/algorithm/container.h"
 #include "python/capture/values/numbers.h"
 
 namespace mica {
@@ -53,13 +56,20 @@ bool Slots::Add(StatePlace place) {
 bool Slots::DropUnreachable() {
   absl::flat_hash_map<PyObject*, Py_ssize_t> own;  // References to a holder.
   for (const StatePlace& place : places_) ++own[place.holder.get()];
+  return Keep(
+      [&own](PyObject* holder) { return Py_REFCNT(holder) > own[holder]; });
+}
+
+bool Slots::Keep(absl::FunctionRef<bool(PyObject*)> is_used) {
+  const auto is_kept = [&](const StatePlace& place) {
+    return is_used(place.holder.get());
+  };
+  if (absl::c_all_of(places_, is_kept)) return false;
   Slots kept;
   for (const StatePlace& place : places_) {
-    PyObject* holder = place.holder.get();
-    if (Py_REFCNT(holder) > own[holder]) kept.Add(place);
+    if (is_kept(place)) kept.Add(place);
   }
-  if (kept.places_.size() == places_.size()) return false;
-  *this = std::move(kept);
+  std::swap(*this, kept);
   return true;
 }
 
@@ -80,7 +90,7 @@ PyObject* Slots::Absent() {
 
 int Slots::Traverse(visitproc visit, void* arg) const {
   for (const StatePlace& place : places_) {
-    Py_VISIT(place.holder.get());
+    Py_VISIT(place.holder.held());
     Py_VISIT(place.key.get());
   }
   return 0;

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "python/capture/values/guard_note.h"
+#include "python/capture/values/loose_ref.h"
 #include "python/interpreter/py_ref.h"
 
 namespace mica {
@@ -17,7 +19,7 @@ namespace mica {
 // An item of a dict (an object's attribute, a global), or what a cell holds; or
 // a list itself, wherever it is reached from, for what it holds.
 struct StatePlace {
-  PyRef holder;
+  LooseRef holder;
   PyRef key;  // Null for a cell, Itself() for a list.
   GuardNote note;
 
@@ -38,7 +40,7 @@ bool IsSlotList(PyObject* list, size_t size);
 // Places of a program's state that it reads and then sets, so that they hold
 // something else at each call: a counter, a hidden state. Records read them as
 // they read arguments. All that it names is kept alive, until it is found that
-// nobody else does.
+// nobody else has it.
 class Slots {
  public:
   // False if it was known.
@@ -46,6 +48,9 @@ class Slots {
   // Drops the places of what nobody else holds, such as the attributes of an
   // object that is gone: no program can reach them. True if there were any.
   bool DropUnreachable();
+  // Drops the places of holders of which `is_used` isn't true; true if there
+  // were any.
+  bool Keep(absl::FunctionRef<bool(PyObject*)> is_used);
   bool Has(PyObject* holder, PyObject* key) const {
     return !index_.empty() && index_.contains({holder, key});
   }

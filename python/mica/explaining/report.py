@@ -18,7 +18,8 @@ class Report:
       misses: Which guards failed, by guard.
       misses_by_kind: How often one failed that is about an "input" (an
         argument), "state", "torch state", a "host read", a "draw".
-      dropped: Records that had to go since there were too many.
+      dropped: Records that had to go,
+      drops: and why, for the bound or since an object of theirs is gone.
       given_up: Why nothing is recorded any more; empty while it is.
       hits: Calls that a record served.
       captures: Calls that were watched.
@@ -41,6 +42,7 @@ class Report:
     eager_calls: int
     misses_by_kind: dict[str, int] = field(default_factory=dict)
     dropped: int = 0
+    drops: list[Reason] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
     cuts: list[Cut] = field(default_factory=list)
     split_calls: int = 0

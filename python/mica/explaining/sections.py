@@ -113,9 +113,7 @@ def _given_up(report: Report) -> list[str]:
 
 
 def _dropped(report: Report) -> list[str]:
-    if not report.dropped:
-        return []
-    return [f"dropped for the bound: {report.dropped} graphs"]
+    return [f"dropped: {reason}" for reason in report.drops]
 
 
 # What `details` takes, and how each is made.

@@ -92,6 +92,14 @@ class BackwardPass {
   // given, tells. Requires the GIL.
   bool CheckReads(Miss* miss) const;
 
+  // As StateGuards has it, of what they read.
+  void LetGo() {
+    if (reads_ != nullptr) reads_->guards.LetGo();
+  }
+  bool IsGone(std::string* path) const {
+    return reads_ != nullptr && reads_->guards.IsGone(path);
+  }
+
   absl::Span<const Part> parts() const { return parts_; }
   // Of the first part, those that aren't kept for this one.
   int num_results() const { return num_results_; }

@@ -15,6 +15,9 @@
 #include <xmmintrin.h>
 #endif
 
+#include <cstring>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "python/torch_side/tensors/torch_compat.h"
 
@@ -106,11 +109,8 @@ constexpr State::Field kFields[] = {
     {"excluded_keys", "torch's thread-local dispatch keys that are left out",
      Number<&State::excluded_keys>}};
 
-}  // namespace
-
-absl::Span<const TorchState::Field> TorchState::Fields() { return kFields; }
-
-TorchState TorchState::Current() {
+// What is asked of torch, all of it.
+TorchState Ask() {
   TorchState state;
   const c10::impl::LocalDispatchKeySet keys =
       c10::impl::tls_local_dispatch_key_set();
@@ -122,22 +122,11 @@ TorchState TorchState::Current() {
   state.forward_grad = autograd.get_fw_grad_mode();
   state.view_replay = autograd.get_view_replay_enabled();
   state.multithreading = autograd.get_multithreading_enabled();
-  state.anomaly = torch::autograd::AnomalyMode::is_enabled();
-  state.warn_always = c10::WarningUtils::get_warnAlways();
-  state.forward_level =
-      torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr;
-  state.flush_denormal = FlushesDenormals();
   const at::Context& context = at::globalContext();
   state.deterministic = context.deterministicAlgorithms();
   state.deterministic_warn_only = context.deterministicAlgorithmsWarnOnly();
   state.fill_uninitialized = context.deterministicFillUninitializedMemory();
   state.autocast_cpu = at::autocast::is_autocast_enabled(at::kCPU);
-  state.autocast_cache = at::autocast::is_autocast_cache_enabled();
-  state.autocast_dtype =
-      static_cast<int8_t>(at::autocast::get_autocast_dtype(at::kCPU));
-  state.default_dtype =
-      static_cast<int8_t>(c10::get_default_dtype_as_scalartype());
-  state.matmul_precision = static_cast<int8_t>(MatmulPrecision());
   state.backends = AllowedBackends(context);
   state.torch_function_state = static_cast<int8_t>(
       at::impl::PythonTorchFunctionTLS::get_disabled_state());
@@ -149,6 +138,100 @@ TorchState TorchState::Current() {
   state.saved_tensor_hooks =
       !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
   return state;
+}
+
+// A thread's state as it was last asked for, with the memory that all of it but
+// for AskRest() follows from: as long as no byte of that differs, it is the
+// same. Asking takes thirty calls, whose code and data are out of the caches
+// after a run.
+class KnownState {
+ public:
+  TorchState Current() {
+    // These take the longest to arrive.
+    Prefetch(&c10::WarningUtils::get_warnAlways);
+    Prefetch(&torch::autograd::ForwardADLevel::try_get_by_idx);
+    Prefetch(&at::autocast::is_autocast_cache_enabled);
+    Prefetch(&at::autocast::get_autocast_dtype);
+    Prefetch(&c10::get_default_dtype_as_scalartype);
+    Prefetch(&MatmulPrecision);
+    if (!IsAsItWas()) {
+      state_ = Ask();
+      Note();
+    }
+    AskRest();
+    return state_;
+  }
+
+ private:
+  struct Region {
+    const char* at = nullptr;
+    size_t size = 0;
+    size_t known_at = 0;  // In `bytes_`.
+  };
+
+  template <typename F>
+  static void Prefetch(F* function) {
+    const auto* code = reinterpret_cast<const char*>(function);
+    __builtin_prefetch(code, 0, 2);
+    __builtin_prefetch(code + 64, 0, 2);
+  }
+
+  bool IsAsItWas() const {
+    for (const Region& region : regions_) {
+      if (std::memcmp(region.at, bytes_.data() + region.known_at,
+                      region.size) != 0) {
+        return false;
+      }
+    }
+    return !regions_.empty();
+  }
+
+  void Note() {
+    regions_.clear();
+    bytes_.clear();
+    Add(c10::impl::raw_local_dispatch_key_set);
+    Add(c10::AutogradState::get_tls_state());
+    Add(at::impl::PythonTorchFunctionTLS::get_state());
+    Add(c10::impl::TorchDispatchModeTLS::get_state());
+    Add(at::SavedTensorDefaultHooks::get_tls_state());
+    Add(at::globalContext());
+  }
+
+  template <typename T>
+  void Add(const T& object) {
+    const auto* at = reinterpret_cast<const char*>(&object);
+    regions_.push_back(
+        {.at = at, .size = sizeof(T), .known_at = bytes_.size()});
+    bytes_.insert(bytes_.end(), at, at + sizeof(T));
+  }
+
+  // What lies where nobody tells.
+  void AskRest() {
+    state_.anomaly = torch::autograd::AnomalyMode::is_enabled();
+    state_.warn_always = c10::WarningUtils::get_warnAlways();
+    state_.forward_level =
+        torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr;
+    state_.flush_denormal = FlushesDenormals();
+    state_.autocast_cache = at::autocast::is_autocast_cache_enabled();
+    state_.autocast_dtype =
+        static_cast<int8_t>(at::autocast::get_autocast_dtype(at::kCPU));
+    state_.default_dtype =
+        static_cast<int8_t>(c10::get_default_dtype_as_scalartype());
+    state_.matmul_precision = static_cast<int8_t>(MatmulPrecision());
+  }
+
+  TorchState state_;
+  std::vector<Region> regions_;
+  std::vector<char> bytes_;
+};
+
+}  // namespace
+
+absl::Span<const TorchState::Field> TorchState::Fields() { return kFields; }
+
+TorchState TorchState::Current() {
+  static thread_local KnownState known;
+  return known.Current();
 }
 
 std::string TorchState::Difference(const TorchState& now) const {

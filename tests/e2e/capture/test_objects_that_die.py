@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import gc
+import operator
+import random
+import threading
+import weakref
 
+import pytest
 import torch
 from e2e.capture.agreement_of_calls import report, same
 from torch import nn
@@ -61,3 +66,501 @@ def test_explain_can_be_asked_after_what_was_recorded_is_gone():
     holder.net = nn.Linear(2, 2)
     same(fast(x), holder.net(x))
     assert str(mica.explain(fast))
+
+
+class Gain:
+    def __init__(self, value=3.0):
+        self.value = value
+
+    def get(self):
+        return self.value
+
+
+def worlds():
+    """Yields (name, owner, program): each reads a Gain that `owner` holds."""
+
+    def by_reference(owner):
+        ref = weakref.ref(owner[0])
+
+        def program(x):
+            gain = ref()
+            return x * (1.0 if gain is None else gain.value)
+
+        return program
+
+    def by_method(owner):
+        ref = weakref.WeakMethod(owner[0].get)
+
+        def program(x):
+            get = ref()
+            return x * (1.0 if get is None else get())
+
+        return program
+
+    def by_value(owner):
+        cache = weakref.WeakValueDictionary(gain=owner[0])
+
+        def program(x):
+            gain = cache.get("gain")
+            return x * (1.0 if gain is None else gain.value)
+
+        return program
+
+    def by_key(owner):
+        cache = weakref.WeakKeyDictionary({owner[0]: 2.0})
+
+        def program(x):
+            return x * len(cache)
+
+        return program
+
+    def by_set(owner):
+        cache = weakref.WeakSet([owner[0]])
+
+        def program(x):
+            return x * len(cache)
+
+        return program
+
+    def by_proxy_or_none(owner):
+        proxy = weakref.proxy(owner[0])
+
+        def program(x):
+            try:
+                return x * proxy.value
+            except ReferenceError:
+                return x
+
+        return program
+
+    return [by_reference, by_method, by_value, by_key, by_set, by_proxy_or_none]
+
+
+@pytest.mark.parametrize("make", worlds(), ids=lambda make: make.__name__)
+def test_what_is_reached_weakly_dies(make):
+    owners = [[Gain()], [Gain()]]
+    eager, fast = make(owners[0]), mica.compile(make(owners[1]))
+    x = torch.ones(2)
+    for call in range(8):
+        if call == 4:
+            for owner in owners:
+                owner.clear()
+            gc.collect()
+        same(fast(x), eager(x))
+
+
+def is_dead(ref):
+    gc.collect()
+    return ref() is None
+
+
+def holder_of(value):
+    holder = Holder()
+    holder.value = value
+    return holder
+
+
+def cycles():
+    """Yields names and makers of (root, program) in which all is one cycle."""
+
+    def by_list(_):
+        root = Gain()
+        root.hooks = [root.get]
+        return root, lambda x, root: x * root.hooks[0]()
+
+    def by_dict(_):
+        root = Gain()
+        root.table = {"self": root}
+        return root, lambda x, root: x * root.table["self"].value
+
+    def by_tuple(_):
+        root = Gain()
+        root.parts = (root, [1.0])
+        return root, lambda x, root: x * root.parts[0].value + root.parts[1][0]
+
+    def by_closure(_):
+        root = Gain()
+
+        def get():
+            return root.value
+
+        root.get_it = get
+        return root, lambda x, root: x * root.get_it()
+
+    def by_class(_):
+        class Local(Gain):
+            table = {}
+
+            @property
+            def scale(self):
+                return len(self.table) * self.unit()
+
+            @staticmethod
+            def unit():
+                return 1.0 if Local.table else 0.0
+
+            def get(self):
+                return super().get() * self.scale
+
+        root = Local()
+        Local.table["self"] = root
+        return root, lambda x, root: x * root.get()
+
+    def by_parent(_):
+        root = nn.Linear(2, 2)
+        root.child = nn.Linear(2, 2)
+        object.__setattr__(root.child, "parent", root)
+        root.forward = lambda x, root=root: root.child(x) + root.bias
+
+        return root, lambda x, root: root(x)
+
+    def by_written_attribute(_):
+        root = Gain()
+        root.itself = root
+
+        def program(x, root):
+            root.last = 2.0
+            return x * root.itself.value
+
+        return root, program
+
+    def by_namespace(_):
+        space = {}
+        exec(  # noqa: S102
+            "class Root: pass\nroot = Root()\nroot.value = 2.0\n"
+            "def get(): return root.value\nroot.get = get\n",
+            space,
+        )
+        return space["root"], lambda x, root: x * root.get()
+
+    found = locals()
+    return [found[name] for name in found if name.startswith("by_")]
+
+
+@pytest.mark.parametrize("make", cycles(), ids=lambda make: make.__name__)
+def test_a_record_keeps_no_cycle_alive(make):
+    root, program = make(None)
+    eager_root, _ = make(None)
+    holder = holder_of(root)
+    fast = mica.compile(lambda x: program(x, holder.value))
+    x = torch.ones(2, 2)
+    with torch.no_grad():
+        if isinstance(root, nn.Module):
+            eager_root.load_state_dict(root.state_dict())
+        for _ in range(4):
+            same(fast(x), program(x, eager_root))
+    ref = weakref.ref(root)
+    del root
+    assert not is_dead(ref)
+    holder.value = None
+    assert is_dead(ref)
+
+
+def test_a_finalizer_runs_when_the_user_lets_go():
+    ended = []
+    holder = holder_of(Gain())
+    weakref.finalize(holder.value, ended.append, 1)
+    fast = mica.compile(lambda x: x * holder.value.value)
+    for _ in range(3):
+        fast(torch.ones(2))
+    holder.value = Gain(2.0)
+    assert ended == [1]
+    same(fast(torch.ones(2)), torch.full((2,), 2.0))
+
+
+def test_an_argument_may_die():
+    gain = Gain()
+    fast = mica.compile(lambda x, gain: x * gain.value)
+    for _ in range(3):
+        same(fast(torch.ones(2), gain), torch.full((2,), 3.0))
+    ref = weakref.ref(gain)
+    del gain
+    assert is_dead(ref)
+
+
+def expires(tensor):
+    """What tells whether a tensor's memory is gone."""
+    ref = tensor.untyped_storage()._weak_ref()
+    return lambda: torch.UntypedStorage._expired(ref)
+
+
+def replaced(model):
+    model.weight = nn.Parameter(model.weight.detach() + 1)
+
+
+def reset_data(model):
+    model.weight.data = model.weight.detach() + 1
+
+
+def removed(model):
+    weight = model.weight.detach()
+    del model.weight
+    model.weight = nn.Parameter(weight + 1)
+
+
+def registered(model):
+    model.register_parameter("weight", nn.Parameter(model.weight.detach() + 1))
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("change", [replaced, reset_data, removed, registered])
+def test_a_replaced_weight_is_freed(change, frozen):
+    model = nn.Linear(64, 64)
+    fast = mica.compile(model, frozen=frozen)
+    x = torch.randn(3, 64)
+    gone = []
+    with torch.no_grad():
+        for _ in range(20):
+            for _ in range(2):
+                torch.testing.assert_close(
+                    fast(x), model(x), rtol=1e-4, atol=1e-4
+                )
+            gone.append(expires(model.weight))
+            change(model)
+            gc.collect()
+            assert gone[-1]()
+        torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-4)
+
+
+def test_a_replaced_layer_dies():
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
+    fast = mica.compile(model)
+    x = torch.randn(1, 2)
+    with torch.no_grad():
+        for _ in range(3):
+            same(fast(x), model(x))
+        refs = [weakref.ref(model[0]), weakref.ref(model[0].weight)]
+        model[0] = nn.Linear(2, 2)
+        assert all(is_dead(ref) for ref in refs)
+        same(fast(x), model(x))
+        told = report(fast)
+        assert len(told.graphs) == 1 and told.dropped == 1
+        assert "is gone" in told.drops[0].text, told.drops
+        assert "0" in told.drops[0].text, told.drops
+        assert "dropped: its object" in told.details("misses")
+        del model[1]
+        same(fast(x), model(x))
+
+
+@pytest.mark.parametrize("rates", [[0.1], [0.1, 0.05, 0.02, 0.01]])
+@pytest.mark.parametrize("make", [torch.optim.SGD, torch.optim.Adam])
+def test_replaced_groups_of_parameters_are_freed(make, rates):
+    holder = holder_of(None)
+    x = torch.randn(3, 4)
+
+    def fresh():
+        torch.manual_seed(0)
+        holder.model = nn.Linear(4, 4)
+        holder.value = make(holder.model.parameters(), lr=0.1)
+
+    @torch.enable_grad()
+    def step(x):
+        holder.value.zero_grad()
+        loss = holder.model(x).square().mean()
+        loss.backward()
+        holder.value.step()
+        return loss.detach()
+
+    fast = mica.compile(step)
+
+    def train(call):
+        losses = []
+        for i in range(8):
+            for group in holder.value.param_groups:
+                group["lr"] = rates[i % len(rates)]
+            losses.append(call(x))
+        return losses
+
+    fresh()
+    expected = train(step)
+    for _ in range(3):
+        fresh()
+        gone = [expires(p) for p in holder.model.parameters()]
+        for one, other in zip(train(fast), expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+        holder.model = nn.Linear(4, 4)
+        holder.value.param_groups = []
+        holder.value.state.clear()
+        holder.value.add_param_group({"params": [*holder.model.parameters()]})
+        fast(x)
+        gc.collect()
+        assert all(expired() for expired in gone)
+
+
+def test_records_of_replaced_weights_are_dropped():
+    model = nn.Linear(4, 4)
+    fast = mica.compile(model)
+    x = torch.randn(3, 4)
+    with torch.no_grad():
+        for _ in range(6):
+            fast(x)
+            fast(x)
+            replaced(model)
+        fast(x)
+    told = report(fast)
+    assert len(told.graphs) == 1 and told.dropped == 6
+    assert "weight is gone" in told.drops[0].text, told.drops
+
+
+def test_tensors_of_the_state_can_be_swapped():
+    model = nn.Linear(4, 4)
+    fast = mica.compile(model)
+    x = torch.randn(3, 4)
+    with torch.no_grad():
+        for _ in range(3):
+            same(fast(x), model(x))
+        torch.utils.swap_tensors(model.weight, nn.Parameter(torch.randn(4, 4)))
+        for _ in range(3):
+            same(fast(x), model(x))
+
+
+def test_others_at_the_addresses_of_the_dead_are_told_apart():
+    """Containers and tensors come and go where those before them lay."""
+    holder = Holder()
+    draw = random.Random(0)
+
+    def make():
+        one, two = float(draw.randrange(3)), float(draw.randrange(3))
+        holder.table = {"gain": one}
+        holder.items = [one, {"gain": two}]
+        holder.parts = (holder_of(one), [two], {"gain": two})
+        holder.cell = (lambda value: lambda: value)({"gain": [two]})
+        holder.tensor = torch.full((2,) if draw.random() < 0.5 else (1,), one)
+
+    def program(x):
+        y = x * holder.table["gain"] + holder.items[0] * holder.items[1]["gain"]
+        y = y + holder.parts[0].value + holder.parts[1][0]
+        y = y * holder.parts[2]["gain"] + holder.cell()["gain"][0]
+        return y + holder.tensor
+
+    fast = mica.compile(program)
+    x = torch.ones(2)
+    for call in range(120):
+        if call % 3 == 0:
+            make()
+        else:
+            name = draw.choice([*vars(holder)])
+            kept = getattr(holder, name)
+            delattr(holder, name)
+            del kept
+            make()
+        for _ in range(2):
+            same(fast(x), program(x))
+
+
+def test_frozen_weights_at_one_address_are_told_apart():
+    model = nn.Linear(256, 256, bias=False)
+    fast = mica.compile(model, frozen=True)
+    x = torch.randn(2, 256)
+    start = torch.randn(256, 256)
+    with torch.no_grad():
+        for row in range(20):
+            weight = start.clone()
+            weight[row * 7 + 3, row * 5 + 1] += 100
+            del model.weight
+            model.weight = nn.Parameter(weight, requires_grad=False)
+            del weight
+            for _ in range(2):
+                torch.testing.assert_close(
+                    fast(x), model(x), rtol=1e-3, atol=1e-3
+                )
+
+
+@pytest.mark.parametrize("name", ["scale", "unread"])
+def test_a_class_may_lose_a_slot(name):
+    class Scale:
+        __slots__ = ("scale", "table", "unread")
+
+    holder = holder_of(Scale())
+    holder.value.scale, holder.value.table = 2.0, {"gain": 3.0}
+
+    def program(x):
+        return x * holder.value.scale * holder.value.table["gain"]
+
+    fast = mica.compile(program)
+    x = torch.ones(2)
+    for _ in range(3):
+        same(fast(x), program(x))
+    delattr(Scale, name)
+    gc.collect()
+    kept = [[value] for value in range(64)]  # At the address of what was there.
+    assert str(mica.explain(fast).details("guards"))
+    if name == "scale":
+        with pytest.raises(AttributeError):
+            fast(x)
+        Scale.scale = 4.0
+    same(fast(x), program(x))
+    assert len(kept) == 64
+
+
+def test_a_finalizer_may_bring_back_the_compiled_alone():
+    saved = []
+
+    class Keeper:
+        def __del__(self):
+            saved.append(self.fast)
+
+    def make():
+        keeper = Keeper()
+        keeper.itself, keeper.gain = keeper, Gain()
+        ref = weakref.ref(keeper.gain)
+
+        def program(x):
+            gain = ref()
+            return x * (1.0 if gain is None else gain.value)
+
+        keeper.fast = mica.compile(program)
+        for _ in range(3):
+            same(keeper.fast(torch.ones(2)), torch.full((2,), 3.0))
+
+    make()
+    gc.collect()
+    (fast,) = saved
+    same(fast(torch.ones(2)), torch.ones(2))
+    told = report(fast)
+    assert told.dropped == 1 and "is gone" in told.drops[0].text
+
+
+def test_what_is_returned_from_a_place_is_held_by_a_run():
+    holder = Holder()
+
+    def program(x):
+        return x + 1, holder.table["number"], holder.cell()
+
+    def make():
+        holder.table = {"number": float("12345.678")}
+        holder.cell = (lambda value: lambda: value)(float("0.125"))
+
+    make()
+    fast = mica.compile(program)
+    x = torch.ones(2)
+    for _ in range(6):
+        for _ in range(3):
+            (_, *got), (_, *expected) = fast(x), program(x)
+            assert all(map(operator.is_, got, expected))
+        make()
+        gc.collect()
+
+
+def test_a_run_holds_what_another_thread_replaces():
+    model = nn.Linear(512, 512)
+    fast = mica.compile(model)
+    x = torch.randn(64, 512)
+    with torch.no_grad():
+        for _ in range(3):
+            fast(x)
+        stop = threading.Event()
+
+        def replace():
+            while not stop.is_set():
+                model.weight = nn.Parameter(torch.zeros(512, 512))
+                model.bias = nn.Parameter(torch.zeros(512))
+
+        thread = threading.Thread(target=replace)
+        thread.start()
+        try:
+            for _ in range(200):
+                assert torch.isfinite(fast(x)).all()
+        finally:
+            stop.set()
+            thread.join()

@@ -1,0 +1,206 @@
+// What has become of the state since it was noted.
+
+#include "absl/strings/str_cat.h"
+#include "python/capture/guards/state_guards.h"
+#include "python/capture/guards/state_reading.h"
+#include "python/capture/values/constants.h"
+#include "python/capture/values/host_values.h"
+#include "python/capture/values/numbers.h"
+#include "python/interpreter/interpreter.h"
+
+namespace mica {
+
+void StateGuards::FindVarying(VaryingNumbers* varying,
+                              std::vector<StatePlace>* slots) const {
+  const Alive alive = FindAlive();
+  const auto differ = [&](const Kept& was, PyObject* now) {
+    return alive.Has(was.get()) && DifferInNumbers(was.get(), now, "", nullptr);
+  };
+  for (const DictFacts& facts : dicts_) {
+    if (!alive.Has(facts.dict.get())) continue;
+    PyObject* dict = facts.dict.get();
+    for (const Item& item : facts.items) {
+      PyObject* now = FindItem(dict, item.key.get());
+      if (!differ(item.value, now)) continue;
+      if (IsNumber(now)) {
+        varying->AddItem(dict, item.key.get());
+      } else {
+        slots->push_back(
+            {PyRef::Share(dict), PyRef::Share(item.key.get()), item.note});
+      }
+    }
+  }
+  for (const CellFacts& facts : cells_) {
+    if (!alive.Has(facts.cell.get())) continue;
+    if (differ(facts.value, PyCell_GET(facts.cell.get()))) {
+      slots->push_back({PyRef::Share(facts.cell.get()), PyRef(), facts.note});
+    }
+  }
+  for (const ItemsFacts& facts : items_) {
+    PyObject* list = facts.container.get();
+    if (!alive.Has(list)) continue;
+    if (!IsSlotList(list, facts.items.size())) continue;
+    bool is_any = false, is_like = true;
+    for (size_t i = 0; is_like && i < facts.items.size(); ++i) {
+      const Kept& was = facts.items[i];
+      PyObject* now = PyList_GET_ITEM(list, static_cast<Py_ssize_t>(i));
+      if (was.Is(now)) continue;
+      is_any = true;
+      is_like = differ(was, now);
+    }
+    if (is_any && is_like) {
+      slots->push_back(StatePlace::OfList(list, facts.note));
+    }
+  }
+}
+
+void StateGuards::FindChangedInstances(std::vector<PyRef>* containers) const {
+  const Alive alive = FindAlive();
+  for (const ItemsFacts& facts : items_) {
+    PyObject* container = facts.container.get();
+    if (!alive.Has(container)) continue;
+    if (!IsPythonClass(Py_TYPE(container)) || CheckItems(facts, nullptr)) {
+      continue;
+    }
+    containers->push_back(PyRef::Share(container));
+  }
+}
+
+void StateGuards::FindChangedLists(std::vector<StatePlace>* slots) const {
+  const Alive alive = FindAlive();
+  for (const ItemsFacts& facts : items_) {
+    PyObject* list = facts.container.get();
+    if (!alive.Has(list)) continue;
+    if (!IsSlotList(list, facts.items.size()) || CheckItems(facts, nullptr)) {
+      continue;
+    }
+    slots->push_back(StatePlace::OfList(list, facts.note));
+  }
+}
+
+PyObject* StateGuards::SubjectOf(Fact fact) const {
+  const uint32_t i = fact.index;
+  switch (fact.kind) {
+    case Kind::kDict:
+      return dicts_[i].dict.get();
+    case Kind::kInstance:
+      return instances_[i].instance.get();
+    case Kind::kClassOf:
+      return classes_of_[i].object.get();
+    case Kind::kType:
+      return types_[i].type.get();
+    case Kind::kFunction:
+      return functions_[i].function.get();
+    case Kind::kCell:
+      return cells_[i].cell.get();
+    case Kind::kContextVar:
+      return context_vars_[i].cell.get();
+    case Kind::kWeakRef:
+      return weak_refs_[i].cell.get();
+    case Kind::kLock:
+      return locks_[i].cell.get();
+    case Kind::kItems:
+      return items_[i].container.get();
+    case Kind::kSlot:
+      return slots_[i].owner.get();
+    case Kind::kTensor:
+      return tensors_[i].tensor.get();
+    case Kind::kArray:
+      return arrays_[i].array.get();
+    case Kind::kAnswer:
+      return answers_[i].function.get();
+  }
+  return nullptr;
+}
+
+void StateGuards::ForEachPlace(Fact fact,
+                               absl::FunctionRef<void(PyObject*)> visit) const {
+  const uint32_t index = fact.index;
+  const auto visit_items = [&visit](PyObject* container) {
+    ForEachItem(container, [&visit](PyObject* item) {
+      visit(item);
+      return true;
+    });
+  };
+  switch (fact.kind) {
+    case Kind::kDict: {
+      const DictFacts& facts = dicts_[index];
+      if (facts.is_whole) {
+        for (const auto& [key, value] : ContentsOf(facts.dict.get())) {
+          visit(value.get());
+        }
+      }
+      for (const Item& item : facts.items) {
+        visit(FindItem(facts.dict.get(), item.key.get()));
+      }
+      return;
+    }
+    case Kind::kInstance:
+      return visit(InstanceDict(instances_[index].instance.get()));
+    case Kind::kType:
+      for (const size_t i : types_[index].classes) {
+        Py_ssize_t position = 0;
+        PyObject *name = nullptr, *value = nullptr;
+        PyObject* attributes = AsType(classes_[i].type.get())->tp_dict;
+        while (PyDict_Next(attributes, &position, &name, &value)) visit(value);
+      }
+      return;
+    case Kind::kFunction:
+      return ForEachPart(functions_[index].function.get(), visit);
+    case Kind::kCell:
+      return visit(PyCell_GET(cells_[index].cell.get()));
+    case Kind::kSlot:
+      return visit(
+          SlotValue(slots_[index].owner.get(), slots_[index].member.get()));
+    case Kind::kItems:
+      return visit_items(items_[index].container.get());
+    default:
+      return;
+  }
+}
+
+StateGuards::Alive StateGuards::FindAlive() const {
+  Alive alive(*this);
+  if (any_gone()) return alive;
+  for (const Fact fact : facts_) {
+    if (!alive.Has(SubjectOf(fact))) continue;
+    // A slot is read by what its class has for it, which can be deleted.
+    if (fact.kind == Kind::kSlot &&
+        !alive.Has(slots_[fact.index].member.get())) {
+      continue;
+    }
+    ForEachPlace(fact, [&](PyObject* now) {
+      if (held_.IsInPlace(now)) alive.found_.insert(now);
+    });
+  }
+  return alive;
+}
+
+bool StateGuards::Alive::Has(PyObject* object) const {
+  if (object == nullptr) return true;
+  switch (guards_.held_.HowHeld(object)) {
+    case Held::kStrongly:
+      return true;
+    case Held::kWeakly:
+      return !guards_.any_gone();
+    case Held::kByPlace:
+      return found_.contains(object);
+  }
+  return false;
+}
+
+bool StateGuards::IsGone(std::string* path) const {
+  const auto tell = [path](const std::string& gone) {
+    if (path != nullptr) *path = gone.empty() ? "an object of the state" : gone;
+    return true;
+  };
+  if (any_gone()) return tell(held_.gone_path());
+  for (const Tensor& facts : tensors_) {
+    if (facts.life != nullptr && facts.life->is_over()) {
+      return tell(facts.note.path);
+    }
+  }
+  return false;
+}
+
+}  // namespace mica
