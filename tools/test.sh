@@ -119,6 +119,7 @@ check "ruff check" ruff-check "$python" -m ruff check .
 check "mypy --strict" mypy types
 check "shellcheck" shellcheck shell
 check "check_deps" check-deps tools/check_deps
+check "check_sizes" check-sizes tools/check_sizes
 say "Tests"
 ctest_preset release mica_tests
 pytest_all

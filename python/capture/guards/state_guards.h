@@ -319,6 +319,8 @@ class StateGuards {
   bool IsAttribute(const ClassFacts& facts, const ClassFacts::Attribute& was,
                    PyObject* now) const;
   bool CheckFunction(const FunctionFacts& facts, Miss* miss) const;
+  bool CheckTensor(const Tensor& facts, Miss* miss) const;
+  bool CheckClassOf(const ClassOfFacts& facts, Miss* miss) const;
   bool CheckArray(const ArrayFacts& facts, Miss* miss) const;
   size_t AddClass(PyTypeObject* type);
   // Whether `now` may stand where `was` was noted.

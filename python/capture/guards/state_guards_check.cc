@@ -94,19 +94,10 @@ bool StateGuards::CheckFact(Fact fact, const Rewritten& rewritten, Miss* miss) {
       const SlotFacts& facts = slots_[fact.index];
       return is_same(facts, SlotValue(facts.owner.get(), facts.member.get()));
     }
-    case Kind::kTensor: {
-      const Tensor& facts = tensors_[fact.index];
-      PyObject* tensor = facts.tensor.get();
-      return (Py_TYPE(tensor) == facts.type && facts.meta.Matches(tensor)) ||
-             Report(miss, facts.note, facts.meta.ToString(),
-                    DescribeValue(tensor));
-    }
-    case Kind::kClassOf: {
-      const ClassOfFacts& facts = classes_of_[fact.index];
-      PyTypeObject* now = Py_TYPE(facts.object.get());
-      return now == facts.type ||
-             Report(miss, facts.note, TypeName(facts.type), TypeName(now));
-    }
+    case Kind::kTensor:
+      return CheckTensor(tensors_[fact.index], miss);
+    case Kind::kClassOf:
+      return CheckClassOf(classes_of_[fact.index], miss);
     case Kind::kAnswer: {
       const AnswerFacts& facts = answers_[fact.index];
       const PyRef now = Ask(facts.function.get(), facts.argument.get());
@@ -117,6 +108,18 @@ bool StateGuards::CheckFact(Fact fact, const Rewritten& rewritten, Miss* miss) {
       return CheckArray(arrays_[fact.index], miss);
   }
   return false;
+}
+
+bool StateGuards::CheckTensor(const Tensor& facts, Miss* miss) const {
+  PyObject* tensor = facts.tensor.get();
+  return (Py_TYPE(tensor) == facts.type && facts.meta.Matches(tensor)) ||
+         Report(miss, facts.note, facts.meta.ToString(), DescribeValue(tensor));
+}
+
+bool StateGuards::CheckClassOf(const ClassOfFacts& facts, Miss* miss) const {
+  PyTypeObject* now = Py_TYPE(facts.object.get());
+  return now == facts.type ||
+         Report(miss, facts.note, TypeName(facts.type), TypeName(now));
 }
 
 bool StateGuards::CheckDict(const DictFacts& facts, const Rewritten& rewritten,

@@ -78,14 +78,10 @@ std::vector<std::string> StateGuards::ToText() const {
   for (const FunctionFacts& facts : functions_) {
     add(facts.note, " has the same code and defaults");
   }
-  for (const CellFacts& facts : cells_) add(facts.note, is(facts.value));
-  for (const CellFacts& facts : weak_refs_) {
-    add(facts.note, is(facts.value));
+  for (const auto* places : {&cells_, &weak_refs_, &context_vars_}) {
+    for (const CellFacts& facts : *places) add(facts.note, is(facts.value));
   }
   for (const CellFacts& facts : locks_) add(facts.note, " is free");
-  for (const CellFacts& facts : context_vars_) {
-    add(facts.note, is(facts.value));
-  }
   for (const ItemsFacts& facts : items_) {
     if (facts.is_of_tuple) continue;
     add(facts.note,
