@@ -12,7 +12,7 @@ namespace {
 // The words of an instance, which had `noted` for its dict; `add` takes a
 // place.
 template <typename Add>
-void AddInstance(PyObject* instance, PyObject* noted, const Add& add) {
+void AddWordsOfInstance(PyObject* instance, PyObject* noted, const Add& add) {
   add(&instance->ob_type);
   add(DictPlace(instance));
   // One that it got since, without an item so far.
@@ -22,7 +22,7 @@ void AddInstance(PyObject* instance, PyObject* noted, const Add& add) {
 }
 
 template <typename Add>
-void AddFunction(PyObject* object, const Add& add) {
+void AddWordsOfFunction(PyObject* object, const Add& add) {
   const auto* function = reinterpret_cast<PyFunctionObject*>(object);
   add(&function->func_code);
   add(&function->func_defaults);
@@ -48,15 +48,15 @@ void StateGuards::NoteWords(uint32_t number, NotedWords* words) const {
       return add(VersionPlace(
           reinterpret_cast<PyDictObject*>(dicts_[index].dict.get())));
     case Kind::kInstance:
-      return AddInstance(instances_[index].instance.get(),
-                         instances_[index].dict.get(), add);
+      return AddWordsOfInstance(instances_[index].instance.get(),
+                                instances_[index].dict.get(), add);
     case Kind::kType: {
       const TypeFacts& facts = types_[index];
       const void* at = VersionPlace(AsType(facts.type.get()));
       return facts.version == 0 ? words->AddChanged(at, number) : add(at);
     }
     case Kind::kFunction:
-      return AddFunction(functions_[index].function.get(), add);
+      return AddWordsOfFunction(functions_[index].function.get(), add);
     case Kind::kCell:
       add(&reinterpret_cast<PyCellObject*>(cells_[index].cell.get())->ob_ref);
       return add_type(cells_[index].value);
