@@ -180,12 +180,7 @@ bool HasHandlerBelow(const PyFrameObject* outer) {
 }
 
 bool IsForeignTracerActive() {
-  const PyThreadState* thread = PyThreadState_Get();
-  // A profiler in C, as cProfile, only counts what there is to count; a
-  // function in Python is the program's, and may count on each call.
-  return thread->c_tracefunc != nullptr ||
-         (thread->c_profilefunc != nullptr && thread->c_profileobj != nullptr &&
-          PyCallable_Check(thread->c_profileobj) != 0);
+  return PyThreadState_Get()->c_tracefunc != nullptr;
 }
 
 }  // namespace mica
