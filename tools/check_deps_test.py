@@ -33,12 +33,13 @@ check_deps = _load()
         ("analysis/plan/plan.cc", "kernels/all.h"),
         ("executor/run/run.h", "analysis/plan/plan.h"),
         ("python/bridge/module.cc", "executor/run/run.h"),
-        ("python/bridge/module.cc", "ATen/core/Tensor.h"),
+        ("python/torch_side/opaque/opaque.cc", "ATen/core/Tensor.h"),
+        ("python/capture/record/record.cc", "python/capture/watch/watch.h"),
         ("python/capture/record/record.cc", "python/interpreter/stream.h"),
         ("python/interpreter/cpython.cc", "python/interpreter/stream.h"),
         ("python/interpreter/cpython.cc", "Python.h"),
         ("tools/mica_bench.cc", "executor/run/run.h"),
-        ("tests/property/random_test.cc", "python/bridge/tensors.h"),
+        ("tests/property/random_test.cc", "python/process/plans.h"),
         ("kernels/cpu/matmul_test.cc", "ops/all.h"),
         ("framework/ir/program.cc", "absl/status/status.h"),
         ("framework/ir/program.cc", "vector"),
@@ -57,12 +58,16 @@ def test_allows_what_follows_the_arrows(path: str, header: str) -> None:
         ("kernels/cpu/matmul.cc", "ops/all.h"),
         ("kernels/cpu/matmul.cc", "analysis/plan/plan.h"),
         ("analysis/plan/plan.cc", "executor/run/run.h"),
-        ("executor/run/run.cc", "python/bridge/tensors.h"),
+        ("executor/run/run.cc", "python/process/plans.h"),
         ("executor/run/run.cc", "tools/generate.h"),
         ("python/bridge/module.cc", "tools/generate.h"),
         ("python/interpreter/cpython.cc", "python/capture/record/record.h"),
         ("python/interpreter/cpython.cc", "framework/base/status.h"),
         ("python/interpreter/cpython.cc", "ATen/core/Tensor.h"),
+        ("python/bridge/module.cc", "ATen/core/Tensor.h"),
+        ("python/capture/watch/watch.cc", "python/capture/serve/compiled.h"),
+        ("python/capture/values/a.cc", "python/capture/guards/a.h"),
+        ("python/elsewhere/a.cc", "python/capture/guards/a.h"),
         ("tools/mica_bench.cc", "tests/fuzz/seeds.h"),
         ("analysis/lower/tape.cc", "ATen/core/Tensor.h"),
         ("analysis/lower/tape_test.cc", "torch/torch.h"),
@@ -134,3 +139,10 @@ def test_refuses_a_room_of_the_package_that_sees_too_much(
         "python/mica/programs/late.py:2: mica.compile: mica.programs may not "
         "see mica.compile"
     ]
+
+
+def test_rooms_of_python_stand_in_an_order() -> None:
+    below: set[str] = set()
+    for room, seen in check_deps._CXX_ROOMS.items():
+        assert seen <= below, room
+        below.add(room)

@@ -9,8 +9,8 @@
 #include "analysis/plan/plan_file.h"
 #include "analysis/plan/plan_store.h"
 #include "python/bridge/bindings.h"
-#include "python/bridge/plans.h"
 #include "python/bridge/status.h"
+#include "python/process/plans.h"
 
 namespace mica {
 namespace {

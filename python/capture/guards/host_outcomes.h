@@ -9,8 +9,8 @@
 #include "absl/types/span.h"
 #include "analysis/lower/tape.h"
 #include "kernels/reference/host_arithmetic.h"
+#include "python/capture/guards/host_inputs.h"
 #include "python/capture/values/guard_note.h"
-#include "python/capture/values/host_values.h"
 
 namespace mica {
 

@@ -159,9 +159,9 @@ class RecordDescriber {
   }
 
   static PyRef Numbers(const HostInputs& inputs, const Alive& alive) {
-    return ToList(inputs.sources(), [&](const HostInputs::Source& source) {
+    return ToList(inputs.sources(), [&](const NumberSource& source) {
       PyObject* now = source.dict && alive.Has(source.dict.get())
-                          ? HostInputs::FindItem(source)
+                          ? source.FindItem()
                           : source.recorded.get();
       return ToTuple({ToNumber(source.node), ToText(source.note.path),
                       OrNone(PyRef::Share(now))});

@@ -11,7 +11,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "python/torch_side/autograd/autograd_access.h"
+#include "python/torch_side/tensors/autograd_access.h"
 
 namespace mica {
 namespace {

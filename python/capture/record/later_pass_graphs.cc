@@ -9,7 +9,7 @@
 #include "analysis/lower/extreme_gradients.h"
 #include "framework/base/status.h"
 #include "python/capture/record/later_pass.h"
-#include "python/torch_side/autograd/autograd_access.h"
+#include "python/torch_side/tensors/autograd_access.h"
 
 namespace mica {
 namespace {

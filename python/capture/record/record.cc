@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/trace/recorder.h"
 #include "python/interpreter/gc_pause.h"
-#include "python/torch_side/autograd/autograd_access.h"
+#include "python/torch_side/tensors/autograd_access.h"
 
 namespace mica {
 namespace {

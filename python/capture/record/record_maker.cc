@@ -9,9 +9,9 @@
 #include "framework/trace/recorder.h"
 #include "python/capture/effects/unread.h"
 #include "python/capture/guards/dynamic_sizes.h"
-#include "python/capture/progress.h"
 #include "python/capture/values/numbers.h"
-#include "python/torch_side/autograd/autograd_access.h"
+#include "python/process/progress.h"
+#include "python/torch_side/tensors/autograd_access.h"
 
 namespace mica {
 namespace {
@@ -272,7 +272,7 @@ absl::Status RecordMaker::CompileOutside() {
     if (record_.states_[i].leaf >= 0) fed.push_back(static_cast<int>(i));
   }
   std::vector<double> numbers;
-  for (const HostInputs::Source& source : record_.host_inputs_.sources()) {
+  for (const NumberSource& source : record_.host_inputs_.sources()) {
     numbers.push_back(NumberOf(source.recorded.get()).value_or(0));
   }
   return record_.graph_->CompileOutside(options_.make_runner.get(),

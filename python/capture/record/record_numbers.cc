@@ -6,19 +6,20 @@
 #include "absl/strings/str_cat.h"
 #include "python/capture/record/record_maker.h"
 #include "python/capture/values/constants.h"
-#include "python/torch_side/autograd/autograd_access.h"
+#include "python/torch_side/tensors/autograd_access.h"
 
 namespace mica {
 
 bool RecordMaker::FindNumbers() {
-  HostInputs& inputs = record_.host_inputs_;
-  std::vector<HostInputs::Source> exact;
+  std::vector<NumberSource> varying, exact;
   std::vector<TapeHostValue> values =
-      run_.watch.values().Finish(&inputs, &exact);
+      run_.watch.values().Finish(&varying, &exact);
+  record_.host_inputs_ = HostInputs(std::move(varying));
+  const HostInputs& inputs = record_.host_inputs_;
   for (const auto& sources : {absl::MakeConstSpan(exact), inputs.sources()}) {
-    for (const HostInputs::Source& source : sources) {
+    for (const NumberSource& source : sources) {
       if (source.node >= 0 || source.draw >= 0) continue;
-      if (SameValue(source.recorded.get(), HostInputs::FindItem(source))) {
+      if (SameValue(source.recorded.get(), source.FindItem())) {
         continue;
       }
       attempt_.slots.push_back({source.dict, source.key, source.note});
@@ -28,7 +29,7 @@ bool RecordMaker::FindNumbers() {
            .transient = true});
     }
   }
-  for (const HostInputs::Source& source : exact) {
+  for (const NumberSource& source : exact) {
     if (source.node >= 0) {
       record_.inputs_.GuardNumber(source.node);
     } else if (source.draw < 0) {
@@ -47,14 +48,14 @@ bool RecordMaker::FindNumbers() {
   return true;
 }
 
-bool RecordMaker::FindDraws(absl::Span<const HostInputs::Source> exact) {
+bool RecordMaker::FindDraws(absl::Span<const NumberSource> exact) {
   const auto sources = record_.host_inputs_.sources();
   std::vector<Draw> draws = run_.watch.draws().draws();
   for (size_t i = 0; i < sources.size(); ++i) {
     const int draw = sources[i].draw;
     if (draw >= 0) draws[draw].input = static_cast<int>(i);
   }
-  for (const HostInputs::Source& source : exact) {
+  for (const NumberSource& source : exact) {
     if (source.draw >= 0) draws[source.draw].is_exact = true;
   }
   Refusal why;

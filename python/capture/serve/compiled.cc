@@ -7,13 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "framework/text/text.h"
 #include "framework/trace/recorder.h"
-#include "python/capture/progress.h"
 #include "python/capture/record/describe.h"
 #include "python/capture/serve/splits.h"
 #include "python/capture/serve/stance.h"
 #include "python/capture/values/numbers.h"
 #include "python/interpreter/interpreter.h"
-#include "python/torch_side/autograd/autograd_access.h"
+#include "python/process/progress.h"
+#include "python/torch_side/tensors/autograd_access.h"
 
 namespace mica {
 namespace {

@@ -200,8 +200,6 @@ class Compiled {
 // The Python type around it, "mica._mica.Compiled"; made once. A new
 // reference, or null with a Python error set.
 PyObject* MakeCompiledType();
-// The callable inside an instance of it; null for another object. Borrowed.
-PyObject* UnwrapCompiled(PyObject* object);
 // Its subtypes, made once. Borrowed; null with a Python error set.
 PyTypeObject* CompiledFunctionType();  // Passes attributes on.
 PyTypeObject* CompiledModuleType();    // Of a torch.nn.Module.

@@ -9,10 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "framework/text/text.h"
 #include "framework/trace/recorder.h"
-#include "python/capture/progress.h"
 #include "python/capture/serve/compiled.h"
 #include "python/capture/values/numbers.h"
 #include "python/interpreter/interpreter.h"
+#include "python/process/progress.h"
 
 namespace mica {
 namespace {

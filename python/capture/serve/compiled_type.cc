@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "python/capture/known/stand_ins.h"
 #include "python/capture/serve/compiled_object.h"
 #include "python/capture/serve/stance.h"
 #include "python/interpreter/interpreter.h"
@@ -210,6 +211,7 @@ PyObject* MakeCompiledType() {
                         slots};
     compiled_type = AsType(PyType_FromSpec(&spec));
     if (compiled_type == nullptr) return nullptr;
+    SetStandIn(compiled_type, offsetof(CompiledObject, vectorcall), CallableIn);
   }
   return PyRef::Share(reinterpret_cast<PyObject*>(compiled_type)).release();
 }
@@ -218,16 +220,6 @@ PyTypeObject* MakeCompiledSubtype(PyType_Spec* spec) {
   const PyRef base = PyRef::Steal(MakeCompiledType());
   if (!base) return nullptr;
   return AsType(PyType_FromSpecWithBases(spec, base.get()));
-}
-
-PyObject* UnwrapCompiled(PyObject* object) {
-  PyTypeObject* type = Py_TYPE(object);
-  // Few types have their vectorcall there.
-  if (type->tp_vectorcall_offset != offsetof(CompiledObject, vectorcall) ||
-      PyType_IsSubtype(type, compiled_type) == 0) {
-    return nullptr;
-  }
-  return CallableIn(object);
 }
 
 PyRef MakeCompiled(PyRef callable, PyRef error, CompiledOptions options) {

@@ -22,9 +22,9 @@ bool IsWholePart(const TapeHostValue& value) {
 
 }  // namespace
 
-PyObject* HostInputs::FindItem(const Source& source) {
-  if (!source.dict) return nullptr;
-  PyObject* item = PyDict_GetItemWithError(source.dict.get(), source.key.get());
+PyObject* NumberSource::FindItem() const {
+  if (!dict) return nullptr;
+  PyObject* item = PyDict_GetItemWithError(dict.get(), key.get());
   if (item == nullptr) PyErr_Clear();
   return item;
 }
@@ -40,56 +40,6 @@ void VaryingNumbers::AddItem(PyObject* dict, PyObject* key) {
 
 int VaryingNumbers::Traverse(visitproc visit, void* arg) const {
   for (const PyRef& key : keys_) Py_VISIT(key.get());
-  return 0;
-}
-
-bool HostInputs::Read(const BoundInputs& inputs, std::vector<double>* values,
-                      Miss* miss) const {
-  values->clear();
-  for (const Source& source : sources_) {
-    if (source.draw >= 0) {
-      values->push_back(0);
-      continue;
-    }
-    PyObject* number =
-        source.node < 0 ? FindItem(source) : inputs.objects[source.node];
-    PyTypeObject* type = Py_TYPE(source.recorded.get());
-    if (number != nullptr && Py_TYPE(number) == type) {
-      if (const std::optional<double> value = NumberOf(number)) {
-        values->push_back(*value);
-        continue;
-      }
-    }
-    if (miss != nullptr) {
-      *miss = {.kind = "state",
-               .note = source.note,
-               .expected = absl::StrCat("a number, ", TypeName(type)),
-               .got = DescribeValue(number)};
-    }
-    return false;
-  }
-  return true;
-}
-
-void HostInputs::LetGo(absl::FunctionRef<void(LooseRef*)> let_go) {
-  for (Source& source : sources_) let_go(&source.dict);
-}
-
-void HostInputs::AppendText(std::vector<std::string>* lines) const {
-  for (const Source& source : sources_) {
-    // Told among the arguments, and the effects.
-    if (source.node >= 0 || source.draw >= 0) continue;
-    lines->push_back(absl::StrCat(source.note.path, " is any ",
-                                  TypeName(Py_TYPE(source.recorded.get()))));
-  }
-}
-
-int HostInputs::Traverse(visitproc visit, void* arg) const {
-  for (const Source& source : sources_) {
-    Py_VISIT(source.dict.held());
-    Py_VISIT(source.key.get());
-    Py_VISIT(source.recorded.get());
-  }
   return 0;
 }
 
@@ -316,7 +266,7 @@ bool HostValues::IsDynamic(Id id) const {
 }
 
 std::vector<TapeHostValue> HostValues::Finish(
-    HostInputs* inputs, std::vector<HostInputs::Source>* exact) {
+    std::vector<NumberSource>* inputs, std::vector<NumberSource>* exact) {
   std::vector<TapeHostValue> values;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     Node& node = nodes_[i];
@@ -325,8 +275,8 @@ std::vector<TapeHostValue> HostValues::Finish(
       if (node.is_exact) {
         exact->push_back(node.source);
       } else {
-        node.tape.input = static_cast<int32_t>(inputs->sources().size());
-        inputs->Add(node.source);
+        node.tape.input = static_cast<int32_t>(inputs->size());
+        inputs->push_back(node.source);
       }
     }
     values.push_back(node.tape);

@@ -15,8 +15,8 @@
 #include "absl/types/span.h"
 #include "analysis/lower/tape.h"
 #include "kernels/reference/host_arithmetic.h"
-#include "python/capture/guards/input_guards.h"
 #include "python/capture/values/guard_note.h"
+#include "python/capture/values/loose_ref.h"
 #include "python/capture/values/numbers.h"
 #include "python/capture/values/places.h"
 #include "python/interpreter/py_ref.h"
@@ -45,34 +45,17 @@ class VaryingNumbers {
   absl::flat_hash_set<std::string> inputs_;
 };
 
-// The varying numbers of a record: read anew at each hit, each of the type that
-// it had.
-class HostInputs {
- public:
-  struct Source {
-    LooseRef dict;  // An item,
-    PyRef key;      // of this key; or, if null,
-    int node = -1;  // an argument; or
-    int draw = -1;  // what the record's draw of this number gives.
-    GuardNote note;
-    PyRef recorded;
-  };
-  // What an item holds now, or null. Borrowed.
-  static PyObject* FindItem(const Source& source);
-  void Add(Source source) { sources_.push_back(std::move(source)); }
-  bool empty() const { return sources_.empty(); }
-  absl::Span<const Source> sources() const { return sources_; }
-  // Reads all but what is drawn, which is left 0; false if one is no such
-  // number any more.
-  bool Read(const BoundInputs& inputs, std::vector<double>* values,
-            Miss* miss) const;
-  // Calls `let_go` on the dicts of items.
-  void LetGo(absl::FunctionRef<void(LooseRef*)> let_go);
-  void AppendText(std::vector<std::string>* lines) const;
-  int Traverse(visitproc visit, void* arg) const;
+// Where a number that varies is found.
+struct NumberSource {
+  LooseRef dict;  // An item,
+  PyRef key;      // of this key; or, if null,
+  int node = -1;  // an argument; or
+  int draw = -1;  // what the record's draw of this number gives.
+  GuardNote note;
+  PyRef recorded;
 
- private:
-  std::vector<Source> sources_;
+  // What the item holds now, or null. Borrowed.
+  PyObject* FindItem() const;
 };
 
 // Follows floats and ints by identity while a program runs. A number is *known*
@@ -162,7 +145,7 @@ class HostValues {
   // The argument that it is, by node; -1 for another number.
   int input_node(Id id) const { return nodes_[id].source.node; }
   // Where it came from, if it wasn't computed.
-  const HostInputs::Source& source(Id id) const { return nodes_[id].source; }
+  const NumberSource& source(Id id) const { return nodes_[id].source; }
   // The object that the program would have met; null if it is the number's own.
   PyObject* original(Id id) const { return nodes_[id].original.get(); }
 
@@ -175,13 +158,13 @@ class HostValues {
 
   // Numbers as a Tape wants them; the sources become `inputs`, in order.
   // Sources that are exact after all are listed in `exact` instead.
-  std::vector<TapeHostValue> Finish(HostInputs* inputs,
-                                    std::vector<HostInputs::Source>* exact);
+  std::vector<TapeHostValue> Finish(std::vector<NumberSource>* inputs,
+                                    std::vector<NumberSource>* exact);
 
  private:
   struct Node {
     TapeHostValue tape;
-    HostInputs::Source source;
+    NumberSource source;
     PyRef original;
     double value = 0;
     bool is_int = false;

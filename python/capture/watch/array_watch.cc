@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "python/capture/known/purity.h"
 #include "python/capture/values/constants.h"
-#include "python/torch_side/autograd/autograd_access.h"
+#include "python/torch_side/tensors/autograd_access.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
 namespace mica {

@@ -3,7 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "python/capture/known/purity.h"
-#include "python/capture/serve/compiled.h"
+#include "python/capture/known/stand_ins.h"
 #include "python/capture/values/constants.h"
 #include "python/capture/watch/object_kinds.h"
 #include "python/interpreter/interpreter.h"
@@ -23,7 +23,7 @@ void AttributeWatch::Use(PyObject* owner, PyObject* name, PlaceUse use) {
   if (use == PlaceUse::kWrite && step_.stored != nullptr) {
     numbers_.StoreAttribute(owner, name, step_.stored);
   }
-  if (PyObject* inner = UnwrapCompiled(owner)) return Use(inner, name, use);
+  if (PyObject* inner = FindInside(owner)) return Use(inner, name, use);
   is_write ? last_calls_.NoteUse(owner)
            : last_calls_.NoteAttribute(owner, name);
   objects_.TouchType(Py_TYPE(owner));

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/reference/host_arithmetic.h"
 #include "python/capture/known/purity.h"
-#include "python/capture/serve/compiled.h"
+#include "python/capture/known/stand_ins.h"
 #include "python/capture/values/constants.h"
 #include "python/capture/values/numbers.h"
 #include "python/capture/watch/call_facts.h"
@@ -20,7 +20,7 @@ namespace mica {
 void CallWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
                      PyObject* keyword_names) {
   if (refusal() || callable == nullptr) return;
-  if (PyObject* inner = UnwrapCompiled(callable)) {
+  if (PyObject* inner = FindInside(callable)) {
     MarkOld(inner, PathOf(callable));
     return Call(inner, args, keyword_names);
   }

@@ -10,7 +10,7 @@
 #include "python/capture/watch/module_dicts.h"
 #include "python/capture/watch/object_kinds.h"
 #include "python/interpreter/interpreter.h"
-#include "python/torch_side/autograd/autograd_access.h"
+#include "python/torch_side/tensors/autograd_access.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
 namespace mica {

@@ -3,7 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "python/capture/known/purity.h"
-#include "python/capture/serve/compiled.h"
+#include "python/capture/known/stand_ins.h"
 #include "python/capture/values/constants.h"
 #include "python/capture/values/numbers.h"
 #include "python/capture/watch/object_kinds.h"
@@ -67,7 +67,7 @@ void ObjectWatch::TouchClasses(absl::Span<PyObject* const> args) {
 void ObjectWatch::CheckOperand(PyObject* operand) {
   if (refusal() || operand == nullptr) return;
   if (HasPureOperators(SolidBase(Py_TYPE(operand)))) return;
-  if (UnwrapCompiled(operand) != nullptr) return;  // As what is inside.
+  if (FindInside(operand) != nullptr) return;  // As what is inside.
   Refuse(absl::StrCat("uses an operator of ", TypeName(Py_TYPE(operand)),
                       ", a type in C that isn't known to be free of effects"),
          "compute it outside the compiled function");
@@ -149,7 +149,7 @@ void ObjectWatch::TouchArray(PyObject* array) {
 void ObjectWatch::TouchInstance(PyObject* object) {
   if (IsInput(object) || !IsOld(object)) return;
   if (!IsFirst(object, nullptr)) return;
-  if (PyObject* inner = UnwrapCompiled(object)) {
+  if (PyObject* inner = FindInside(object)) {
     MarkOld(inner, PathOf(object));
     return TouchInstance(inner);
   }

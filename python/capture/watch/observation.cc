@@ -6,7 +6,7 @@
 #include "framework/base/same_bits.h"
 #include "python/capture/values/numbers.h"
 #include "python/interpreter/frame_hook.h"
-#include "python/torch_side/autograd/autograd_access.h"
+#include "python/torch_side/tensors/autograd_access.h"
 
 namespace mica {
 

@@ -9,8 +9,8 @@
 
 #include "python/capture/watch/state_watch.h"
 #include "python/interpreter/stream.h"
-#include "python/torch_side/autograd/autograd_access.h"
 #include "python/torch_side/recorder/recorder.h"
+#include "python/torch_side/tensors/autograd_access.h"
 
 namespace mica {
 

@@ -28,18 +28,6 @@ std::atomic<bool> is_pass_allowed = true;
               std::string(status.message()));
 }
 
-// Between one of several results and the pass: what hangs on a result, such as
-// a hook, sees what arrives there of its own use and of other results that were
-// made of it, and isn't called if nobody goes back from these.
-struct Passage final : torch::autograd::Node {
-  std::string name() const override { return "MicaBackward"; }
-
-  torch::autograd::variable_list apply(
-      torch::autograd::variable_list&& gradients) override {
-    return std::move(gradients);
-  }
-};
-
 at::Tensor EmptyLaidOutAs(const TensorMeta& like) {
   return at::empty_strided(
       c10::IntArrayRef(like.sizes.data(), like.sizes.size()),
@@ -59,6 +47,18 @@ at::Tensor ZerosLaidOutAs(const TensorMeta& like) {
 }
 
 }  // namespace
+
+// Between one of several results and the pass: what hangs on a result, such as
+// a hook, sees what arrives there of its own use and of other results that were
+// made of it, and isn't called if nobody goes back from these.
+struct BackwardPass::Passage final : torch::autograd::Node {
+  std::string name() const override { return "MicaBackward"; }
+
+  torch::autograd::variable_list apply(
+      torch::autograd::variable_list&& gradients) override {
+    return std::move(gradients);
+  }
+};
 
 // Runs one part, and keeps what it reads of the first run. Autograd calls it,
 // from any thread and without the GIL.

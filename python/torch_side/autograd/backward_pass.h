@@ -12,8 +12,8 @@
 
 #include "absl/types/span.h"
 #include "analysis/lower/split_tape.h"
+#include "python/capture/graph/graph.h"
 #include "python/capture/guards/state_guards.h"
-#include "python/capture/record/graph.h"
 #include "python/interpreter/py_ref.h"
 #include "python/torch_side/autograd/backward_trace.h"
 #include "python/torch_side/autograd/backward_use.h"
@@ -109,6 +109,7 @@ class BackwardPass {
   int Traverse(visitproc visit, void* arg) const;
 
  private:
+  struct Passage;
   class Node;
   struct Nodes;
 

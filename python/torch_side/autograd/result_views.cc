@@ -6,7 +6,7 @@
 
 #include <exception>
 
-#include "python/torch_side/autograd/autograd_access.h"
+#include "python/torch_side/tensors/autograd_access.h"
 
 namespace mica {
 

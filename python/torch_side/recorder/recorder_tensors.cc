@@ -3,8 +3,8 @@
 #include <memory>
 #include <utility>
 
-#include "python/bridge/tensors.h"
 #include "python/torch_side/recorder/recorder_impl.h"
+#include "python/torch_side/tensors/engine_tensors.h"
 
 namespace mica {
 namespace {

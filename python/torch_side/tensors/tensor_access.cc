@@ -22,7 +22,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "python/bridge/tensors.h"
+#include "python/torch_side/tensors/engine_tensors.h"
 #include "python/torch_side/tensors/torch_compat.h"
 
 namespace mica {

@@ -16,13 +16,13 @@
 #include "kernels/all.h"
 #include "ops/all.h"
 #include "python/bridge/bindings.h"
-#include "python/bridge/helpers.h"
-#include "python/bridge/opaque.h"
-#include "python/bridge/plans.h"
-#include "python/bridge/signals.h"
 #include "python/bridge/status.h"
-#include "python/bridge/tensors.h"
-#include "python/capture/progress.h"
+#include "python/process/helpers.h"
+#include "python/process/plans.h"
+#include "python/process/progress.h"
+#include "python/process/signals.h"
+#include "python/torch_side/opaque/opaque.h"
+#include "python/torch_side/tensors/engine_tensors.h"
 
 namespace mica {
 namespace {

@@ -1,7 +1,7 @@
 // A tape made runnable: from here on the engine's.
 
-#ifndef MICA_PYTHON_CAPTURE_RECORD_GRAPH_H_
-#define MICA_PYTHON_CAPTURE_RECORD_GRAPH_H_
+#ifndef MICA_PYTHON_CAPTURE_GRAPH_GRAPH_H_
+#define MICA_PYTHON_CAPTURE_GRAPH_GRAPH_H_
 
 #include <array>
 #include <cstdint>
@@ -210,4 +210,4 @@ class Graph {
 
 }  // namespace mica
 
-#endif  // MICA_PYTHON_CAPTURE_RECORD_GRAPH_H_
+#endif  // MICA_PYTHON_CAPTURE_GRAPH_GRAPH_H_

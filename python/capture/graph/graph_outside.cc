@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/text/text.h"
-#include "python/capture/record/graph.h"
+#include "python/capture/graph/graph.h"
 
 namespace mica {
 namespace {

@@ -1,4 +1,4 @@
-#include "python/capture/record/graph.h"
+#include "python/capture/graph/graph.h"
 
 #include <algorithm>
 #include <complex>
@@ -12,12 +12,12 @@
 #include "framework/base/status.h"
 #include "framework/tensor/dtype.h"
 #include "ops/all.h"
-#include "python/bridge/helpers.h"
-#include "python/bridge/opaque.h"
-#include "python/bridge/plans.h"
-#include "python/bridge/signals.h"
-#include "python/capture/progress.h"
-#include "python/torch_side/autograd/autograd_access.h"
+#include "python/process/helpers.h"
+#include "python/process/plans.h"
+#include "python/process/progress.h"
+#include "python/process/signals.h"
+#include "python/torch_side/opaque/opaque.h"
+#include "python/torch_side/tensors/autograd_access.h"
 #include "python/torch_side/tensors/torch_generators.h"
 
 namespace mica {

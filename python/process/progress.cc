@@ -1,4 +1,4 @@
-#include "python/capture/progress.h"
+#include "python/process/progress.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 // torch tensors as the engine's views, and new torch tensors for results.
 
-#ifndef MICA_PYTHON_BRIDGE_TENSORS_H_
-#define MICA_PYTHON_BRIDGE_TENSORS_H_
+#ifndef MICA_PYTHON_TORCH_SIDE_TENSORS_ENGINE_TENSORS_H_
+#define MICA_PYTHON_TORCH_SIDE_TENSORS_ENGINE_TENSORS_H_
 
 #include <ATen/core/Tensor.h>
 
@@ -49,4 +49,4 @@ at::Tensor Stored(const at::Tensor& tensor);
 
 }  // namespace mica
 
-#endif  // MICA_PYTHON_BRIDGE_TENSORS_H_
+#endif  // MICA_PYTHON_TORCH_SIDE_TENSORS_ENGINE_TENSORS_H_

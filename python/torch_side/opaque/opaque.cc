@@ -1,4 +1,4 @@
-#include "python/bridge/opaque.h"
+#include "python/torch_side/opaque/opaque.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/enum_tag.h>
@@ -18,8 +18,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "python/bridge/random_draws.h"
-#include "python/bridge/tensors.h"
+#include "python/torch_side/opaque/random_draws.h"
+#include "python/torch_side/tensors/engine_tensors.h"
 #include "python/torch_side/tensors/torch_generators.h"
 
 namespace mica {

@@ -1,4 +1,4 @@
-#include "python/bridge/signals.h"
+#include "python/process/signals.h"
 
 #include "absl/status/status.h"
 #include "python/interpreter/pending_signals.h"

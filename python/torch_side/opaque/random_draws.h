@@ -1,7 +1,7 @@
 // Random numbers of a step that a Schedule runs in pieces, in eager's order.
 
-#ifndef MICA_PYTHON_BRIDGE_RANDOM_DRAWS_H_
-#define MICA_PYTHON_BRIDGE_RANDOM_DRAWS_H_
+#ifndef MICA_PYTHON_TORCH_SIDE_OPAQUE_RANDOM_DRAWS_H_
+#define MICA_PYTHON_TORCH_SIDE_OPAQUE_RANDOM_DRAWS_H_
 
 #include <ATen/CPUGeneratorImpl.h>
 
@@ -75,4 +75,4 @@ absl::Status DrawInTurn(const std::string& op, absl::FunctionRef<void()> draw);
 
 }  // namespace mica
 
-#endif  // MICA_PYTHON_BRIDGE_RANDOM_DRAWS_H_
+#endif  // MICA_PYTHON_TORCH_SIDE_OPAQUE_RANDOM_DRAWS_H_

@@ -1,7 +1,7 @@
 // The threads that everything in this process shares.
 
-#ifndef MICA_PYTHON_BRIDGE_HELPERS_H_
-#define MICA_PYTHON_BRIDGE_HELPERS_H_
+#ifndef MICA_PYTHON_PROCESS_HELPERS_H_
+#define MICA_PYTHON_PROCESS_HELPERS_H_
 
 #include <memory>
 
@@ -24,4 +24,4 @@ JobOptions MakeJobOptions(const Plan& plan);
 
 }  // namespace mica
 
-#endif  // MICA_PYTHON_BRIDGE_HELPERS_H_
+#endif  // MICA_PYTHON_PROCESS_HELPERS_H_

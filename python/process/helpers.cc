@@ -1,4 +1,4 @@
-#include "python/bridge/helpers.h"
+#include "python/process/helpers.h"
 
 #include <map>
 #include <mutex>
@@ -10,7 +10,7 @@
 #include "executor/watch/poison.h"
 #include "executor/watch/stall_watch.h"
 #include "framework/base/environment.h"
-#include "python/bridge/signals.h"
+#include "python/process/signals.h"
 
 namespace mica {
 namespace {

@@ -1,8 +1,8 @@
 // What capture needs of torch's autograd, without its headers: all of that
 // depends on a torch version and is in autograd_access.cc.
 
-#ifndef MICA_PYTHON_TORCH_SIDE_AUTOGRAD_AUTOGRAD_ACCESS_H_
-#define MICA_PYTHON_TORCH_SIDE_AUTOGRAD_AUTOGRAD_ACCESS_H_
+#ifndef MICA_PYTHON_TORCH_SIDE_TENSORS_AUTOGRAD_ACCESS_H_
+#define MICA_PYTHON_TORCH_SIDE_TENSORS_AUTOGRAD_ACCESS_H_
 
 #include <cstdint>
 #include <memory>
@@ -86,4 +86,4 @@ PyObject* WithReleasedGraph(PyObject* tensor);
 
 }  // namespace mica
 
-#endif  // MICA_PYTHON_TORCH_SIDE_AUTOGRAD_AUTOGRAD_ACCESS_H_
+#endif  // MICA_PYTHON_TORCH_SIDE_TENSORS_AUTOGRAD_ACCESS_H_

@@ -17,7 +17,7 @@
 #include "ops/all.h"
 #include "python/bridge/bindings.h"
 #include "python/bridge/status.h"
-#include "python/bridge/tensors.h"
+#include "python/torch_side/tensors/engine_tensors.h"
 
 namespace mica {
 namespace {

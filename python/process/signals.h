@@ -1,7 +1,7 @@
 // Signals, above all Ctrl-C, while Jobs run.
 
-#ifndef MICA_PYTHON_BRIDGE_SIGNALS_H_
-#define MICA_PYTHON_BRIDGE_SIGNALS_H_
+#ifndef MICA_PYTHON_PROCESS_SIGNALS_H_
+#define MICA_PYTHON_PROCESS_SIGNALS_H_
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -44,4 +44,4 @@ class SignalScope {
 
 }  // namespace mica
 
-#endif  // MICA_PYTHON_BRIDGE_SIGNALS_H_
+#endif  // MICA_PYTHON_PROCESS_SIGNALS_H_

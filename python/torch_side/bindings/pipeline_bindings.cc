@@ -30,12 +30,12 @@
 #include "framework/text/text.h"
 #include "ops/all.h"
 #include "python/bridge/bindings.h"
-#include "python/bridge/opaque.h"
-#include "python/bridge/plans.h"
-#include "python/bridge/random_draws.h"
 #include "python/bridge/schedules.h"
 #include "python/bridge/status.h"
-#include "python/bridge/tensors.h"
+#include "python/process/plans.h"
+#include "python/torch_side/opaque/opaque.h"
+#include "python/torch_side/opaque/random_draws.h"
+#include "python/torch_side/tensors/engine_tensors.h"
 
 namespace mica {
 namespace {

@@ -1,4 +1,4 @@
-#include "python/torch_side/autograd/autograd_access.h"
+#include "python/torch_side/tensors/autograd_access.h"
 
 // Before the others: torch's own order of Python.h and these.
 #include <ATen/SequenceNumber.h>

@@ -1,7 +1,7 @@
 // Runs operators that Mica has no kernel for through ATen.
 
-#ifndef MICA_PYTHON_BRIDGE_OPAQUE_H_
-#define MICA_PYTHON_BRIDGE_OPAQUE_H_
+#ifndef MICA_PYTHON_TORCH_SIDE_OPAQUE_OPAQUE_H_
+#define MICA_PYTHON_TORCH_SIDE_OPAQUE_OPAQUE_H_
 
 #include "framework/kernel/kernel.h"
 #include "framework/op/op_def.h"
@@ -18,4 +18,4 @@ bool DrawsRandomNumbers(const OpDef& def);
 
 }  // namespace mica
 
-#endif  // MICA_PYTHON_BRIDGE_OPAQUE_H_
+#endif  // MICA_PYTHON_TORCH_SIDE_OPAQUE_OPAQUE_H_

@@ -1,4 +1,4 @@
-#include "python/bridge/tensors.h"
+#include "python/torch_side/tensors/engine_tensors.h"
 
 #include <ATen/Functions.h>
 #include <ATen/ops/_conj.h>

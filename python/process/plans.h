@@ -1,7 +1,7 @@
 // The Plans that everything in this process shares.
 
-#ifndef MICA_PYTHON_BRIDGE_PLANS_H_
-#define MICA_PYTHON_BRIDGE_PLANS_H_
+#ifndef MICA_PYTHON_PROCESS_PLANS_H_
+#define MICA_PYTHON_PROCESS_PLANS_H_
 
 #include <memory>
 
@@ -16,4 +16,4 @@ const std::shared_ptr<PlanCache>& Plans();
 
 }  // namespace mica
 
-#endif  // MICA_PYTHON_BRIDGE_PLANS_H_
+#endif  // MICA_PYTHON_PROCESS_PLANS_H_

@@ -180,7 +180,7 @@ int ResultTree::Builder::AddConstant(PyObject* constant, int depth) {
 }
 
 int ResultTree::Builder::AddVarying(HostValues::Id number, PyObject* object) {
-  const HostInputs::Source& source = watch_.values().source(number);
+  const NumberSource& source = watch_.values().source(number);
   if (source.dict) {
     return AddPlace(object, source.dict.get(), source.key.get());
   }

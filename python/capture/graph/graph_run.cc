@@ -7,10 +7,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
-#include "python/bridge/helpers.h"
-#include "python/bridge/signals.h"
-#include "python/capture/record/graph.h"
-#include "python/torch_side/autograd/autograd_access.h"
+#include "python/capture/graph/graph.h"
+#include "python/process/helpers.h"
+#include "python/process/signals.h"
+#include "python/torch_side/tensors/autograd_access.h"
 #include "python/torch_side/tensors/torch_generators.h"
 
 namespace mica {

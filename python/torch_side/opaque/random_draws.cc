@@ -1,4 +1,4 @@
-#include "python/bridge/random_draws.h"
+#include "python/torch_side/opaque/random_draws.h"
 
 #include <ATen/core/Generator.h>
 
@@ -16,7 +16,7 @@
 #include "framework/ir/control_flow.h"
 #include "framework/kernel/kernel.h"
 #include "framework/tensor/tensor.h"
-#include "python/bridge/opaque.h"
+#include "python/torch_side/opaque/opaque.h"
 
 namespace mica {
 namespace {

@@ -1,7 +1,7 @@
 // Tells a person at a terminal what takes so long.
 
-#ifndef MICA_PYTHON_CAPTURE_PROGRESS_H_
-#define MICA_PYTHON_CAPTURE_PROGRESS_H_
+#ifndef MICA_PYTHON_PROCESS_PROGRESS_H_
+#define MICA_PYTHON_PROCESS_PROGRESS_H_
 
 #include <string>
 
@@ -38,4 +38,4 @@ class Progress {
 
 }  // namespace mica
 
-#endif  // MICA_PYTHON_CAPTURE_PROGRESS_H_
+#endif  // MICA_PYTHON_PROCESS_PROGRESS_H_

@@ -1,4 +1,4 @@
-#include "python/bridge/plans.h"
+#include "python/process/plans.h"
 
 #include "analysis/plan/default_plans.h"
 #include "kernels/all.h"
