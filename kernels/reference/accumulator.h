@@ -44,9 +44,12 @@ bool WithWideResult(const Lane& out, void* const* args, Body&& body) {
   if (out.dtype != DType::kBF16 && out.dtype != DType::kF16) {
     return body(out, args);
   }
-  int64_t extent = 1;
-  for (int i = 0; i < out.rank(); ++i) {
-    extent += std::max<int64_t>(out.dims[i] - 1, 0) * out.strides[i];
+  int64_t extent = 0;  // None if a dim is 0, however large the others are.
+  if (out.num_elements() > 0) {
+    extent = 1;
+    for (int i = 0; i < out.rank(); ++i) {
+      extent += (out.dims[i] - 1) * out.strides[i];
+    }
   }
   std::vector<float> numbers(extent);
   std::vector<void*> wide_args(args, args + out.arg + 1);

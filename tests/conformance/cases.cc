@@ -646,6 +646,7 @@ constexpr absl::string_view kListed[] = {
     "aten.scatter.src(f32[5,7], 0, i64[1,7]~0..4, f32[1,7])",
     "aten.scatter.value(f32[5,7], 1, i64[5,2]~0..6, 2)",
     "aten.scatter.value(i64[5,7], 1, i64[5,1]~0..6, 1)",
+    "aten.scatter.value(bf16[0,1099511627776], 0, i64[0], 1)",
     "aten.scatter_add(f32[5,7], 1, i64[5,9]~0..6, f32[5,9])",
     "aten.scatter_reduce.two(f32[5,7], 1, i64[5,9]~0..6, f32[5,9], \"mean\")",
     "aten.scatter_reduce.two(f32[5,7], 0, i64[9,7]~0..4, f32[9,7], \"amax\", "
