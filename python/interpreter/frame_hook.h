@@ -20,9 +20,9 @@ struct NewFrame {
   bool is_module_call = false;
 };
 
-// True for code that can be cut: of the user's own functions and of modules'
-// forward(), but of no generator. `code` is a function's.
-bool IsCuttable(PyCodeObject* code);
+// True for code that can be split into pieces: of the user's own functions and
+// of modules' forward(), but of no generator. `code` is a function's.
+bool CanSplit(PyCodeObject* code);
 
 // True while this thread, within what `outer` called, does what is done once:
 // imports a module, or makes a type that Python's typing keeps.

@@ -27,7 +27,7 @@ struct FrameSite {
   PyRef module;  // The torch.nn.Module that it is a method of, if it is one.
   int32_t unit = 0;  // Of the code, that runs: an instruction or its cache.
 };
-// The functions under way at one moment that can be cut, the outermost first.
+// The functions under way at one moment that can be split, the outermost first.
 using FrameSites = std::vector<FrameSite>;
 
 }  // namespace mica

@@ -41,7 +41,7 @@ PyObject* ModuleOf(const Frame* frame) {
 
 }  // namespace
 
-bool IsCuttable(PyCodeObject* code) {
+bool CanSplit(PyCodeObject* code) {
   constexpr int kGenerators = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
   if ((code->co_flags & kGenerators) != 0 ||
       (code->co_flags & CO_NEWLOCALS) == 0) {
@@ -88,7 +88,7 @@ FrameSites SitesBelow(const PyFrameObject* outer) {
   const Frame* frame = RunningFrame();
   for (; frame != nullptr && frame != end; frame = CallerOf(frame)) {
     const int unit = UnitOf(frame);
-    if (unit < 0 || !IsCuttable(CodeOf(frame))) continue;
+    if (unit < 0 || !CanSplit(CodeOf(frame))) continue;
     sites.push_back({.code = PyRef::Share(AsObject(CodeOf(frame))),
                      .module = PyRef::Share(ModuleOf(frame)),
                      .unit = unit});

@@ -9,9 +9,16 @@ from typing import Any
 from mica import _mica
 from mica.compile import compile as _compile
 from mica.explaining.explanation import Explanation
-from mica.explaining.parts import Cut, Graph, Piece, Reason, piece_of, served
+from mica.explaining.parts import (
+    Graph,
+    GraphBreak,
+    Piece,
+    Reason,
+    piece_of,
+    served,
+)
 
-__all__ = ["Cut", "Explanation", "Graph", "Piece", "Reason", "explain"]
+__all__ = ["Explanation", "Graph", "GraphBreak", "Piece", "Reason", "explain"]
 
 
 def explain(fn: Callable[..., Any]) -> Any:
@@ -62,7 +69,7 @@ def _explanation(compiled: Any) -> Explanation:
         dropped=report["dropped"],
         drops=[Reason(*drop) for drop in report["drops"]],
         pieces=[piece_of(piece) for piece in report["pieces"]],
-        cuts=[Cut(**cut) for cut in report["cuts"]],
+        graph_breaks=[GraphBreak(**one) for one in report["graph_breaks"]],
         split_calls=report["split_calls"],
         last_graphs=report["last_graphs"],
         exact=report["exact"],

@@ -424,17 +424,19 @@ class FunctionFlow:
         ]
 
     def steps(self, places: Iterable[int]) -> frozenset[int]:
-        """All steps that follow from cuts at some instructions.
+        """All steps that follow from graph breaks at some instructions.
 
         A step begins where its operands are loaded. What holds the place in a
         loop or a context can't be in a record: the steps that make and use it
-        are cuts too.
+        are graph breaks too.
         """
         steps: set[int] = set()
         todo = [self.step_at(self.unit.index_of(at)) for at in places]
         for index in todo:
             if self.is_in_handler(index):
-                raise Unsplittable("it is cut where an exception is handled")
+                raise Unsplittable(
+                    "its graph breaks where an exception is handled"
+                )
         while todo:
             index = todo.pop()
             if index in steps:

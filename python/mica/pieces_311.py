@@ -2,9 +2,9 @@
 
 The state of a frame in mid-run is a row of slots: its variables, as the code
 object numbers them, and above them the value stack. A piece is a function made
-of the bytecode of the one that is cut: it takes slots, goes on at one
-instruction and ends at the next cut, or where the function ends. It returns
-`(None, result)` there, and at a cut `(id, unread, *slots)`.
+of the bytecode of the one that is split: it takes slots, goes on at one
+instruction and ends at the next graph break, or where the function ends. It
+returns `(None, result)` there, and at a graph break `(id, unread, *slots)`.
 
 A watched piece takes no more than it reads and tells no more than it changed,
 so that what only passes through, an iterator say, needs no guard. What it
@@ -109,7 +109,7 @@ class _Piece:
             self._follow()
 
     def _rewritten_methods(self) -> frozenset[int]:
-        """Look-ups whose method is on the stack at a cut.
+        """Look-ups whose method is on the stack at a break.
 
         They leave a bound method above a null, so that what is null is known.
         """
@@ -476,7 +476,7 @@ class _Writer:
         rest, stack = piece.rests[index], function.stacks[index]
         assert stack is not None
         if function.is_in_handler(index):
-            raise Unsplittable("it is cut where an exception is handled")
+            raise Unsplittable("its graph breaks where an exception is handled")
         way = _Exit(depth=len(rest))
         kinds = ["n" if kind in "nm" else "o" for kind, _ in stack]
         self._tell(

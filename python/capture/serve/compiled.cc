@@ -21,7 +21,7 @@ namespace {
 // Calls in a row by pieces of which none was a graph.
 constexpr int kMaxIdleSplitCalls = 8;
 // Times that a callable in pieces is tried as a whole again, after calls in
-// which nothing was cut; and the call after which it is anyway.
+// which no graph broke; and the call after which it is anyway.
 constexpr int kMaxRetries = 4;
 constexpr int64_t kFirstRetry = 8;
 

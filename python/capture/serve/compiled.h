@@ -39,9 +39,9 @@ constexpr char kMendVarying[] =
 // A callable with its records, tried most recently hit first. A call that no
 // record fits runs the callable once, for real, and makes a record of that.
 //
-// Raises what the callable raises. What can't be captured whole is cut into
+// Raises what the callable raises. What can't be captured whole is split into
 // pieces that can, around what runs eagerly, with the reason kept; what can't
-// be cut runs eagerly, and after a few such runs isn't tried any more. Called
+// be split runs eagerly, and after a few such runs isn't tried any more. Called
 // from inside another capture it is transparent. Needs the GIL; threads may
 // call it at one time.
 class Compiled {
@@ -78,7 +78,7 @@ class Compiled {
   void Reset();
   PyObject* callable() const { return callable_.get(); }
 
-  // For whoever cut it out.
+  // For whoever split it off.
   int64_t num_eager_calls() const { return eager_calls_; }
   int64_t num_refusals() const { return num_refusals_; }
   // Of a piece: the last refusal. Its places, which keep modules alive, are
@@ -189,9 +189,9 @@ class Compiled {
   int64_t split_calls_ = 0;
   std::string unserved_;
   std::vector<PyRef> readings_;  // Of the last Rehearse(), for Watch().
-  int num_retries_ = 0;          // Of the whole, after pieces that met no cut.
-  int idle_split_calls_ = 0;     // In a row, without a graph.
-  int64_t num_over_ = 0;  // Of HeldObjects, when records were last dropped.
+  int num_retries_ = 0;       // Of the whole, after pieces that met no break.
+  int idle_split_calls_ = 0;  // In a row, without a graph.
+  int64_t num_over_ = 0;      // Of HeldObjects, when records were last dropped.
   int captures_without_hit_ = 0;
   int64_t captures_by_draws_ = 0;
   Attempt attempt_;  // The last refused run.

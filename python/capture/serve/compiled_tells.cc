@@ -229,7 +229,7 @@ PyObject* Compiled::Report() const {
           Number(splits_ == nullptr ? 0 : splits_->events().graphs)) &&
       (splits_ != nullptr
            ? splits_->Report(d)
-           : Put(d, "pieces", Texts({})) && Put(d, "cuts", Texts({})));
+           : Put(d, "pieces", Texts({})) && Put(d, "graph_breaks", Texts({})));
   return ok ? dict.release() : nullptr;
 }
 

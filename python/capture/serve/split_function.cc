@@ -1,4 +1,4 @@
-// Functions cut into pieces: how these are made, and how a run goes.
+// Functions split into pieces: how these are made, and how a run goes.
 
 #include <algorithm>
 
@@ -17,24 +17,24 @@ constexpr int kMaxStrikes = 3;
 constexpr int kMaxIdleRuns = 4;
 
 // What mica.pieces_311 has.
-struct Cutter {
+struct Splitter {
   PyRef steps;
   PyRef build;
   PyRef unbound;
 };
 
-const Cutter* FindCutter() {
-  static Cutter* cutter = nullptr;
-  if (cutter != nullptr) return cutter;
+const Splitter* FindSplitter() {
+  static Splitter* splitter = nullptr;
+  if (splitter != nullptr) return splitter;
   PyRef module = PyRef::Steal(PyImport_ImportModule("mica.pieces_311"));
   if (!module) return nullptr;
   const auto get = [&](const char* name) {
     return PyRef::Steal(PyObject_GetAttrString(module.get(), name));
   };
-  Cutter found{get("steps"), get("build"), get("UNBOUND")};
+  Splitter found{get("steps"), get("build"), get("UNBOUND")};
   if (!found.steps || !found.build || !found.unbound) return nullptr;
-  cutter = new Cutter(std::move(found));
-  return cutter;
+  splitter = new Splitter(std::move(found));
+  return splitter;
 }
 
 PyRef Units(const std::set<int32_t>& units) {
@@ -111,7 +111,8 @@ PyRef TakeCheckError(SplitEvents* events) {
 
 }  // namespace
 
-CutFunction::CutFunction(PyRef function, CompiledOptions options, Codes* codes)
+SplitFunction::SplitFunction(PyRef function, CompiledOptions options,
+                             Codes* codes)
     : function_(std::move(function)),
       options_(std::move(options)),
       codes_(*codes),
@@ -119,44 +120,44 @@ CutFunction::CutFunction(PyRef function, CompiledOptions options, Codes* codes)
           PyFunction_GET_CODE(function_.get())))),
       steps_(PyRef::Steal(PyFrozenSet_New(nullptr))) {}
 
-CutFunction::~CutFunction() {
+SplitFunction::~SplitFunction() {
   for (const auto& piece : made_)
     codes_.erase(PyFunction_GET_CODE(piece->function.get()));
 }
 
-bool CutFunction::CanBeCut() const {
+bool SplitFunction::CanBeSplit() const {
   const PyErrorKeeper keeper;
-  const Cutter* cutter = FindCutter();
+  const Splitter* splitter = FindSplitter();
   PyRef steps;
-  if (cutter != nullptr) {
+  if (splitter != nullptr) {
     steps = PyRef::Steal(PyObject_CallFunctionObjArgs(
-        cutter->steps.get(), PyFunction_GET_CODE(function_.get()), steps_.get(),
-        nullptr));
+        splitter->steps.get(), PyFunction_GET_CODE(function_.get()),
+        steps_.get(), nullptr));
   }
   if (!steps) PyErr_Clear();
   return static_cast<bool>(steps);
 }
 
-bool CutFunction::Cut(int32_t unit, const std::string& why) {
-  if (reasons_.contains(unit) || uncuttable_.contains(unit) ||
+bool SplitFunction::AddBreak(int32_t unit, const std::string& why) {
+  if (reasons_.contains(unit) || unsplittable_.contains(unit) ||
       reasons_.size() >= kMaxCuts) {
     return false;
   }
   const PyErrorKeeper keeper;
-  const Cutter* cutter = FindCutter();
-  std::set<int32_t> cuts = {unit};
-  for (const auto& [cut, reason] : reasons_) cuts.insert(cut);
-  PyRef units = Units(cuts);
+  const Splitter* splitter = FindSplitter();
+  std::set<int32_t> breaks = {unit};
+  for (const auto& [at, reason] : reasons_) breaks.insert(at);
+  PyRef units = Units(breaks);
   PyRef steps;
-  if (cutter != nullptr && units) {
+  if (splitter != nullptr && units) {
     steps = PyRef::Steal(PyObject_CallFunctionObjArgs(
-        cutter->steps.get(), PyFunction_GET_CODE(function_.get()), units.get(),
-        nullptr));
+        splitter->steps.get(), PyFunction_GET_CODE(function_.get()),
+        units.get(), nullptr));
   }
   PyRef items = PyRef::Steal(steps ? PySequence_Tuple(steps.get()) : nullptr);
   if (!items) {
     PyErr_Clear();
-    uncuttable_.insert(unit);
+    unsplittable_.insert(unit);
     return false;
   }
   reasons_[unit] = why;
@@ -170,15 +171,15 @@ bool CutFunction::Cut(int32_t unit, const std::string& why) {
   // Pieces that a new step is in the middle of.
   for (auto it = pieces_.begin(); it != pieces_.end();) {
     const std::vector<int32_t>& origins = it->second->origins;
-    const bool is_cut =
+    const bool is_split =
         std::any_of(origins.begin(), origins.end(),
                     [&](int32_t origin) { return added.contains(origin); });
-    it = is_cut ? pieces_.erase(it) : std::next(it);
+    it = is_split ? pieces_.erase(it) : std::next(it);
   }
   return !added.empty();
 }
 
-bool CutFunction::Fits(PyFunctionObject* function) const {
+bool SplitFunction::Fits(PyFunctionObject* function) const {
   auto* own = reinterpret_cast<PyFunctionObject*>(function_.get());
   if (function == own) return true;
   if (function->func_code != own->func_code ||
@@ -195,10 +196,10 @@ bool CutFunction::Fits(PyFunctionObject* function) const {
   return true;
 }
 
-std::shared_ptr<CutFunction::Piece> CutFunction::MakePiece(
+std::shared_ptr<SplitFunction::Piece> SplitFunction::MakePiece(
     int64_t entry, const State& state, bool is_plain) const {
-  const Cutter* cutter = FindCutter();
-  if (cutter == nullptr) return nullptr;
+  const Splitter* splitter = FindSplitter();
+  if (splitter == nullptr) return nullptr;
   std::set<int32_t> bound;
   for (size_t i = 0; i < num_variables_; ++i) {
     if (state[i]) bound.insert(static_cast<int32_t>(i));
@@ -207,7 +208,7 @@ std::shared_ptr<CutFunction::Piece> CutFunction::MakePiece(
   PyRef start = PyRef::Steal(PyLong_FromLongLong(entry));
   if (!slots || !start) return nullptr;
   PyRef made = PyRef::Steal(PyObject_CallFunctionObjArgs(
-      cutter->build.get(), function_.get(), start.get(), steps_.get(),
+      splitter->build.get(), function_.get(), start.get(), steps_.get(),
       slots.get(), is_plain ? Py_True : Py_False, nullptr));
   if (!made) return nullptr;
   const auto item = [](PyObject* tuple, int i) {
@@ -235,8 +236,8 @@ std::shared_ptr<CutFunction::Piece> CutFunction::MakePiece(
   return piece;
 }
 
-std::shared_ptr<CutFunction::Piece> CutFunction::FindPiece(int64_t entry,
-                                                           const State& state) {
+std::shared_ptr<SplitFunction::Piece> SplitFunction::FindPiece(
+    int64_t entry, const State& state) {
   std::vector<bool> bound(num_variables_);
   for (size_t i = 0; i < num_variables_; ++i) bound[i] = bool{state[i]};
   const std::pair key{entry, std::move(bound)};
@@ -246,7 +247,7 @@ std::shared_ptr<CutFunction::Piece> CutFunction::FindPiece(int64_t entry,
   const bool is_plain = entry < 0 || step_units_.contains(entry);
   std::shared_ptr<Piece> piece = MakePiece(entry, state, is_plain);
   if (piece == nullptr && entry >= 0) {
-    // What can't be cut any more goes on to its end.
+    // What can't be split any more goes on to its end.
     PyErr_Clear();
     piece = MakePiece(-1 - entry, state, /*is_plain=*/true);
   }
@@ -257,8 +258,8 @@ std::shared_ptr<CutFunction::Piece> CutFunction::FindPiece(int64_t entry,
   return piece;
 }
 
-PyObject* CutFunction::Run(absl::Span<PyObject* const> variables,
-                           const Learn& learn, SplitEvents* events) {
+PyObject* SplitFunction::Run(absl::Span<PyObject* const> variables,
+                             const Learn& learn, SplitEvents* events) {
   State state;
   for (PyObject* variable : variables) state.push_back(PyRef::Share(variable));
   int64_t entry = 0;
@@ -276,8 +277,9 @@ PyObject* CutFunction::Run(absl::Span<PyObject* const> variables,
   }
 }
 
-void CutFunction::Leave(const Exit& exit, PyObject* told, State* state) const {
-  const PyObject* unbound = FindCutter()->unbound.get();
+void SplitFunction::Leave(const Exit& exit, PyObject* told,
+                          State* state) const {
+  const PyObject* unbound = FindSplitter()->unbound.get();
   state->resize(num_variables_ + exit.depth);
   PyObject* unread = PyTuple_GET_ITEM(told, 1);
   for (size_t i = 0; i < exit.unread.size(); ++i) {
@@ -292,8 +294,8 @@ void CutFunction::Leave(const Exit& exit, PyObject* told, State* state) const {
   for (const int slot : exit.nulls) (*state)[slot] = PyRef();
 }
 
-PyObject* CutFunction::RunPiece(Piece& piece, const State& state,
-                                const Learn& learn, SplitEvents* events) {
+PyObject* SplitFunction::RunPiece(Piece& piece, const State& state,
+                                  const Learn& learn, SplitEvents* events) {
   std::vector<PyObject*> args;
   args.reserve(piece.params.size());
   for (const int slot : piece.params) args.push_back(state[slot].get());
@@ -332,7 +334,7 @@ PyObject* CutFunction::RunPiece(Piece& piece, const State& state,
   return told.release();
 }
 
-void CutFunction::NoteRefusal(Piece& piece, const Learn& learn) {
+void SplitFunction::NoteRefusal(Piece& piece, const Learn& learn) {
   const Refusal refusal = piece.compiled->TakeLastRefusal();
   // What changes state may do so once only.
   if (refusal.transient && piece.strikes == 0) {
@@ -347,12 +349,12 @@ void CutFunction::NoteRefusal(Piece& piece, const Learn& learn) {
   if (piece.strikes >= kMaxStrikes) piece.left_eager = refusal.ToString();
 }
 
-std::string CutFunction::Where(int64_t entry) const {
+std::string SplitFunction::Where(int64_t entry) const {
   return LineOf(PyFunction_GET_CODE(function_.get()),
                 static_cast<int32_t>(entry < 0 ? -1 - entry : entry));
 }
 
-bool CutFunction::Report(PyObject* pieces, PyObject* cuts) const {
+bool SplitFunction::Report(PyObject* pieces, PyObject* breaks) const {
   const std::string name = PyText(
       reinterpret_cast<PyFunctionObject*>(function_.get())->func_qualname);
   for (const auto& [key, piece] : pieces_) {
@@ -376,19 +378,19 @@ bool CutFunction::Report(PyObject* pieces, PyObject* cuts) const {
       return false;
     }
   }
-  for (const auto& [cut, reason] : reasons_) {
+  for (const auto& [at, reason] : reasons_) {
     PyRef dict = PyRef::Steal(PyDict_New());
     if (!dict || !Put(dict.get(), "name", Text(name)) ||
-        !Put(dict.get(), "at", Text(Where(cut))) ||
+        !Put(dict.get(), "at", Text(Where(at))) ||
         !Put(dict.get(), "reason", Text(reason)) ||
-        PyList_Append(cuts, dict.get()) != 0) {
+        PyList_Append(breaks, dict.get()) != 0) {
       return false;
     }
   }
   return true;
 }
 
-int CutFunction::Traverse(visitproc visit, void* arg) const {
+int SplitFunction::Traverse(visitproc visit, void* arg) const {
   Py_VISIT(function_.get());
   for (const auto& piece : made_) {
     Py_VISIT(piece->function.get());

@@ -50,9 +50,10 @@ void Splits::DropGone() {
 bool Splits::LearnSite(const FrameSite& site, const std::string& why) {
   Known& known = KnownOf(site.code.get(), site.module.get());
   if (known.is_made) {
-    return known.function != nullptr && known.function->Cut(site.unit, why);
+    return known.function != nullptr &&
+           known.function->AddBreak(site.unit, why);
   }
-  return known.cuts.try_emplace(site.unit, why).second;
+  return known.breaks.try_emplace(site.unit, why).second;
 }
 
 void Splits::LearnFrom(const Refusal& refusal) {
@@ -61,7 +62,7 @@ void Splits::LearnFrom(const Refusal& refusal) {
   }
 }
 
-bool Splits::LearnFromPiece(const Refusal& refusal, CutFunction* from,
+bool Splits::LearnFromPiece(const Refusal& refusal, SplitFunction* from,
                             PyObject* code,
                             const std::vector<int32_t>& origins) {
   bool is_new = false;
@@ -71,14 +72,14 @@ bool Splits::LearnFromPiece(const Refusal& refusal, CutFunction* from,
         is_new |= LearnSite(site, refusal.reason);
       } else if (site.unit < static_cast<int32_t>(origins.size()) &&
                  origins[site.unit] >= 0) {
-        is_new |= from->Cut(origins[site.unit], refusal.reason);
+        is_new |= from->AddBreak(origins[site.unit], refusal.reason);
       }
     }
   }
   return is_new;
 }
 
-std::shared_ptr<CutFunction> Splits::FindFunction(const NewFrame& frame) {
+std::shared_ptr<SplitFunction> Splits::FindFunction(const NewFrame& frame) {
   PyObject* code = reinterpret_cast<PyObject*>(frame.code);
   if (codes_.contains(code)) return nullptr;
   PyObject* module = nullptr;
@@ -92,17 +93,17 @@ std::shared_ptr<CutFunction> Splits::FindFunction(const NewFrame& frame) {
   const bool is_forward =
       module != nullptr && frame.is_module_call &&
       PyUnicode_CompareWithASCIIString(frame.code->co_name, "forward") == 0;
-  if ((!is_known && !is_forward) || !IsCuttable(frame.code) ||
+  if ((!is_known && !is_forward) || !CanSplit(frame.code) ||
       known_.size() >= kMaxFunctions) {
     return nullptr;
   }
   Known& known = KnownOf(code, module);
   known.is_made = true;
-  auto made = std::make_shared<CutFunction>(
+  auto made = std::make_shared<SplitFunction>(
       PyRef::Share(reinterpret_cast<PyObject*>(frame.function)), options_,
       &codes_);
-  if (!made->CanBeCut()) return nullptr;
-  for (const auto& [unit, why] : known.cuts) made->Cut(unit, why);
+  if (!made->CanBeSplit()) return nullptr;
+  for (const auto& [unit, why] : known.breaks) made->AddBreak(unit, why);
   known.function = made;
   order_.push_back(made);
   return made;
@@ -110,9 +111,9 @@ std::shared_ptr<CutFunction> Splits::FindFunction(const NewFrame& frame) {
 
 bool Splits::Evaluate(const NewFrame& frame, SplitEvents* events,
                       PyRef* result) {
-  const std::shared_ptr<CutFunction> function = FindFunction(frame);
+  const std::shared_ptr<SplitFunction> function = FindFunction(frame);
   if (function == nullptr || !function->Fits(frame.function)) return false;
-  const auto learn = [this](const Refusal& refusal, CutFunction* from,
+  const auto learn = [this](const Refusal& refusal, SplitFunction* from,
                             PyObject* code,
                             const std::vector<int32_t>& origins) {
     return LearnFromPiece(refusal, from, code, origins);
@@ -140,15 +141,15 @@ PyObject* Splits::Call(PyObject* callable, const CallArgs& args) {
 
 bool Splits::Report(PyObject* report) const {
   PyRef pieces = PyRef::Steal(PyList_New(0));
-  PyRef cuts = PyRef::Steal(PyList_New(0));
-  if (!pieces || !cuts) return false;
+  PyRef breaks = PyRef::Steal(PyList_New(0));
+  if (!pieces || !breaks) return false;
   for (const auto& made : order_) {
     const auto function = made.lock();
     if (function == nullptr) continue;
-    if (!function->Report(pieces.get(), cuts.get())) return false;
+    if (!function->Report(pieces.get(), breaks.get())) return false;
   }
   return Put(report, "pieces", std::move(pieces)) &&
-         Put(report, "cuts", std::move(cuts));
+         Put(report, "graph_breaks", std::move(breaks));
 }
 
 int Splits::Traverse(visitproc visit, void* arg) const {

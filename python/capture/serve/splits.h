@@ -31,34 +31,34 @@ struct SplitEvents {
   PyRef check_error;  // The first that the stance "check" found.
 };
 
-// One function cut into pieces, and how its runs go.
+// One function split into pieces, and how its runs go.
 //
-// The pieces between the cuts are Compiled: watched, then served. What is cut
-// out, an instruction each, runs plainly. Where a run goes on depends on where
-// the last piece ended. A piece that is refused is cut at what was refused,
-// and its parts are watched anew. A run under way goes on with the pieces that
-// it began with.
-class CutFunction {
+// The pieces between graph breaks are Compiled: watched, then served. What
+// breaks the graph, an instruction each, runs plainly. Where a run goes on
+// depends on where the last piece ended. A piece that is refused is split at
+// what was refused, and its parts are watched anew. A run under way goes on
+// with the pieces that it began with.
+class SplitFunction {
  public:
   // The code objects of pieces.
   using Codes = absl::flat_hash_set<PyObject*>;
   // Learns from a piece's refusal, whose code has these origins; false if
   // there was nothing new.
   using Learn =
-      std::function<bool(const Refusal& refusal, CutFunction* from,
+      std::function<bool(const Refusal& refusal, SplitFunction* from,
                          PyObject* code, const std::vector<int32_t>& origins)>;
 
   // `codes` outlives it.
-  CutFunction(PyRef function, CompiledOptions options, Codes* codes);
-  ~CutFunction();
-  CutFunction(const CutFunction&) = delete;
-  CutFunction& operator=(const CutFunction&) = delete;
+  SplitFunction(PyRef function, CompiledOptions options, Codes* codes);
+  ~SplitFunction();
+  SplitFunction(const SplitFunction&) = delete;
+  SplitFunction& operator=(const SplitFunction&) = delete;
 
   // False for code that can't be taken apart.
-  bool CanBeCut() const;
-  // Cuts at an instruction; `why` is for the user. False if that is cut
-  // already or can't be.
-  bool Cut(int32_t unit, const std::string& why);
+  bool CanBeSplit() const;
+  // Breaks the graph at an instruction; `why` is for the user. False if
+  // that is so already or can't be.
+  bool AddBreak(int32_t unit, const std::string& why);
 
   // Runs it with these variables, arguments bound. A new reference, or null
   // with a Python error set.
@@ -67,10 +67,10 @@ class CutFunction {
 
   // True if the pieces are made of this very function.
   bool Fits(PyFunctionObject* function) const;
-  bool has_cuts() const { return !reasons_.empty(); }
+  bool has_breaks() const { return !reasons_.empty(); }
 
   // Appends what explain() shows.
-  bool Report(PyObject* pieces, PyObject* cuts) const;
+  bool Report(PyObject* pieces, PyObject* breaks) const;
   int Traverse(visitproc visit, void* arg) const;
 
  private:
@@ -109,9 +109,9 @@ class CutFunction {
   CompiledOptions options_;
   Codes& codes_;
   size_t num_variables_ = 0;
-  std::map<int32_t, std::string> reasons_;  // By cut.
-  std::set<int32_t> uncuttable_;
-  PyRef steps_;  // A frozenset of units: the cuts, and what follows of them.
+  std::map<int32_t, std::string> reasons_;  // By graph break.
+  std::set<int32_t> unsplittable_;
+  PyRef steps_;  // A frozenset of units: the breaks, and what follows of them.
   std::set<int64_t> step_units_;
   // By where they begin and which variables are bound.
   std::map<std::pair<int64_t, std::vector<bool>>, std::shared_ptr<Piece>>
@@ -119,7 +119,7 @@ class CutFunction {
   std::vector<std::shared_ptr<Piece>> made_;  // Codes stay taken.
 };
 
-// All functions that are cut for one callable.
+// All functions that are split for one callable.
 //
 // Calls of the callable run as they are, but for those functions, and for
 // modules' forward(), which become graphs of their own. Needs the GIL.
@@ -127,7 +127,7 @@ class Splits {
  public:
   explicit Splits(CompiledOptions options);
 
-  // Cuts where the run was that was refused.
+  // Breaks the graph where the run was that was refused.
   void LearnFrom(const Refusal& refusal);
   PyObject* Call(PyObject* callable, const CallArgs& args);
 
@@ -145,11 +145,11 @@ class Splits {
   // What is known of a module's method, as long as the module lives, or of
   // another function.
   struct Known {
-    PyRef code;                           // Its address stays taken.
-    PyRef module;                         // A weak reference, or null.
-    std::map<int32_t, std::string> cuts;  // Wanted.
+    PyRef code;                             // Its address stays taken.
+    PyRef module;                           // A weak reference, or null.
+    std::map<int32_t, std::string> breaks;  // Wanted.
     bool is_made = false;
-    std::shared_ptr<CutFunction> function;  // Null if it can't be cut.
+    std::shared_ptr<SplitFunction> function;  // Null if it can't be split.
   };
   // The entry of a key, a new one in the place of that of a module which is
   // gone.
@@ -157,16 +157,16 @@ class Splits {
   // Drops what is known of modules that are gone.
   void DropGone();
   bool Evaluate(const NewFrame& frame, SplitEvents* events, PyRef* result);
-  std::shared_ptr<CutFunction> FindFunction(const NewFrame& frame);
-  // True if a cut is new.
+  std::shared_ptr<SplitFunction> FindFunction(const NewFrame& frame);
+  // True if a graph break is new.
   bool LearnSite(const FrameSite& site, const std::string& why);
-  bool LearnFromPiece(const Refusal& refusal, CutFunction* from, PyObject* code,
-                      const std::vector<int32_t>& origins);
+  bool LearnFromPiece(const Refusal& refusal, SplitFunction* from,
+                      PyObject* code, const std::vector<int32_t>& origins);
 
   CompiledOptions options_;
-  CutFunction::Codes codes_;
+  SplitFunction::Codes codes_;
   std::map<Key, Known> known_;
-  std::vector<std::weak_ptr<CutFunction>> order_;
+  std::vector<std::weak_ptr<SplitFunction>> order_;
   SplitEvents events_;
 };
 

@@ -71,7 +71,7 @@ def sites_are_the_functions_below_a_frame() -> None:
             return sorted([inner()], key=lambda _: 1)[0]
 
     def generator() -> Any:
-        yield net(3)  # Isn't cut.
+        yield net(3)  # Isn't split.
 
     net = Net()
     outer = sys._getframe()
@@ -106,14 +106,14 @@ def called_modules_are_found_innermost_first() -> None:
 
 
 @check
-def code_that_can_be_cut() -> None:
+def code_that_can_be_split() -> None:
     def generator() -> Any:
         yield 1
 
-    assert stream.is_cuttable(frames_above.__code__)
-    assert not stream.is_cuttable(generator.__code__)
-    assert not stream.is_cuttable(compile("1", "x.py", "exec"))
-    assert not stream.is_cuttable(collections.Counter.update.__code__)
+    assert stream.can_split(frames_above.__code__)
+    assert not stream.can_split(generator.__code__)
+    assert not stream.can_split(compile("1", "x.py", "exec"))
+    assert not stream.can_split(collections.Counter.update.__code__)
     scope: dict[str, Any] = {}
     for where, name, can in (
         ("/no/torch/nn/x.py", "forward", True),
@@ -123,7 +123,7 @@ def code_that_can_be_cut() -> None:
         ("/x/site-packages/timm/x.py", "f", True),
     ):
         exec(compile(f"def {name}(): pass", where, "exec"), scope)
-        assert stream.is_cuttable(scope[name].__code__) == can, where
+        assert stream.can_split(scope[name].__code__) == can, where
 
 
 @check

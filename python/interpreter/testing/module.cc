@@ -239,8 +239,8 @@ PyObject* CalledModules(PyObject* /*self*/, PyObject* /*args*/) {
   return modules.release();
 }
 
-PyObject* IsCuttableCode(PyObject* /*self*/, PyObject* code) {
-  return PyBool_FromLong(IsCuttable(reinterpret_cast<PyCodeObject*>(code)));
+PyObject* CanSplitCode(PyObject* /*self*/, PyObject* code) {
+  return PyBool_FromLong(CanSplit(reinterpret_cast<PyCodeObject*>(code)));
 }
 
 PyObject* IsSettingUpHere(PyObject* /*self*/, PyObject* /*args*/) {
@@ -314,7 +314,7 @@ PyMethodDef methods[] = {
     {"frame_above", FrameAboveHere, METH_VARARGS, nullptr},
     {"sites_below", SitesBelowHere, METH_O, nullptr},
     {"called_modules", CalledModules, METH_NOARGS, nullptr},
-    {"is_cuttable", IsCuttableCode, METH_O, nullptr},
+    {"can_split", CanSplitCode, METH_O, nullptr},
     {"is_setting_up", IsSettingUpHere, METH_NOARGS, nullptr},
     {"is_tracer_active", IsTracerActive, METH_NOARGS, nullptr},
     {"pending_signals", PendingSignalsHere, METH_NOARGS, nullptr},

@@ -100,7 +100,7 @@ class Graph:
 
 
 @dataclass(frozen=True)
-class Cut:
+class GraphBreak:
     """Where a callable leaves its graph.
 
     Attributes:
@@ -119,7 +119,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Piece:
-    """Part of a callable, between cuts, that is captured by itself.
+    """Part of a callable, between graph breaks, that is captured by itself.
 
     Attributes:
       name: The function's.

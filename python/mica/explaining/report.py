@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mica.explaining.parts import Cut, Graph, Piece, Reason
+from mica.explaining.parts import Graph, GraphBreak, Piece, Reason
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Report:
       captures: Calls that were watched.
       eager_calls: Calls that ran eagerly without a record being made.
       pieces: The parts that are captured, if it isn't one graph.
-      cuts: What runs eagerly between those.
+      graph_breaks: What runs eagerly between those.
       split_calls: Calls that ran in pieces.
       last_graphs: Runs of pieces as graphs in the latest call of that kind.
       exact: Whether it was compiled with `exact`,
@@ -44,7 +44,7 @@ class Report:
     dropped: int = 0
     drops: list[Reason] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
-    cuts: list[Cut] = field(default_factory=list)
+    graph_breaks: list[GraphBreak] = field(default_factory=list)
     split_calls: int = 0
     last_graphs: int = 0
     exact: bool = False

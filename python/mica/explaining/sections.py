@@ -78,13 +78,13 @@ def _pieces_section(report: Report) -> list[str]:
         f"{report.split_calls} calls in pieces, the latest with "
         f"{report.last_graphs} graphs",
         *(f"piece: {piece}" for piece in report.pieces),
-        *(f"cut at {cut}" for cut in cuts_of(report)),
+        *(f"graph break at {one}" for one in breaks_of(report)),
     ]
 
 
-def cuts_of(report: Report) -> list[str]:
+def breaks_of(report: Report) -> list[str]:
     """One for each line and reason: a line has several instructions."""
-    return list(dict.fromkeys(str(cut) for cut in report.cuts))
+    return list(dict.fromkeys(str(one) for one in report.graph_breaks))
 
 
 def _reasons_section(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from mica.explaining import wording
 from mica.explaining.parts import Graph, Reason
 from mica.explaining.report import Report
-from mica.explaining.sections import SECTIONS, cuts_of, section_of
+from mica.explaining.sections import SECTIONS, breaks_of, section_of
 
 # Graphs of as many sizes as are nothing to worry about.
 _FEW_SIZES = 4
@@ -127,9 +127,9 @@ def _aten_line(report: Report) -> str:
 
 
 def _eager_line(report: Report) -> str:
-    if report.cuts:
-        cuts = cuts_of(report)
-        first, more = f"cut at {cuts[0]}", len(cuts) - 1
+    if report.graph_breaks:
+        breaks = breaks_of(report)
+        first, more = f"graph break at {breaks[0]}", len(breaks) - 1
         return f"{first}{_and_more(more, 'pieces') if more else ''}"
     if report.given_up:
         return report.given_up

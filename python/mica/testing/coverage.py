@@ -68,7 +68,7 @@ def _told(
         whole = int((is_hit or is_watched) and not is_eager)
         return {
             "graphs": now.last_graphs if is_split else whole,
-            "breaks": len(now.cuts) if is_split else 0,
+            "breaks": len(now.graph_breaks) if is_split else 0,
             "fallback": is_split or is_eager or not (is_hit or is_watched),
             "captures": max(now.captures, 1),
             "ops": sum(len(graph.ops) for graph in graphs),

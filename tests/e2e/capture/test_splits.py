@@ -22,12 +22,12 @@ import mica
 def test_an_unknown_call_in_the_middle_leaves_two_graphs():
     compiled = in_pieces(middle, graphs=2)
     told = report(compiled)
-    assert {cut.name for cut in told.cuts} == {"middle", "note"}
+    assert {one.name for one in told.graph_breaks} == {"middle", "note"}
     file = middle.__code__.co_filename
     line = middle.__code__.co_firstlineno + 2
-    assert told.cuts[0].at == f"{file}:{line}"
-    assert "posix.getpid" in told.cuts[0].reason
-    assert f"cut at {file}:{line} in middle" in str(told)
+    assert told.graph_breaks[0].at == f"{file}:{line}"
+    assert "posix.getpid" in told.graph_breaks[0].reason
+    assert f"graph break at {file}:{line} in middle" in str(told)
     assert "piece: middle from" in told.details("pieces")
 
 
@@ -55,7 +55,7 @@ def test_fullgraph_raises_and_cuts_nothing():
     for _ in range(2):
         with pytest.raises(mica.CaptureError, match="getpid"):
             compiled(x())
-    assert not report(compiled).cuts
+    assert not report(compiled).graph_breaks
 
 
 def test_values_of_tensors_reach_the_step():

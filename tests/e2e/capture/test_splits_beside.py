@@ -117,7 +117,7 @@ def test_reset_forgets_the_cuts():
     compiled = in_pieces(middle, graphs=2)
     mica.reset(compiled)
     told = report(compiled)
-    assert not told.cuts
+    assert not told.graph_breaks
     assert not told.pieces
     assert told.split_calls == 0
 
