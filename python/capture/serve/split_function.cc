@@ -10,7 +10,7 @@
 namespace mica {
 namespace {
 
-constexpr size_t kMaxCuts = 16;  // Of one function.
+constexpr size_t kMaxBreaks = 16;  // Of one function.
 // Refusals of a piece that told nothing new, after which it runs plainly.
 constexpr int kMaxStrikes = 3;
 // Runs in a row without an operator after which a piece runs plainly.
@@ -35,6 +35,15 @@ const Splitter* FindSplitter() {
   if (!found.steps || !found.build || !found.unbound) return nullptr;
   splitter = new Splitter(std::move(found));
   return splitter;
+}
+
+// The steps of a function whose graph breaks at `units`. Null, at times with a
+// Python error set, if it can't be split there.
+PyRef StepsOf(PyObject* function, PyObject* units) {
+  const Splitter* splitter = FindSplitter();
+  if (splitter == nullptr || units == nullptr) return PyRef();
+  return PyRef::Steal(PyObject_CallFunctionObjArgs(
+      splitter->steps.get(), PyFunction_GET_CODE(function), units, nullptr));
 }
 
 PyRef Units(const std::set<int32_t>& units) {
@@ -127,33 +136,21 @@ SplitFunction::~SplitFunction() {
 
 bool SplitFunction::CanBeSplit() const {
   const PyErrorKeeper keeper;
-  const Splitter* splitter = FindSplitter();
-  PyRef steps;
-  if (splitter != nullptr) {
-    steps = PyRef::Steal(PyObject_CallFunctionObjArgs(
-        splitter->steps.get(), PyFunction_GET_CODE(function_.get()),
-        steps_.get(), nullptr));
-  }
+  const PyRef steps = StepsOf(function_.get(), steps_.get());
   if (!steps) PyErr_Clear();
   return static_cast<bool>(steps);
 }
 
 bool SplitFunction::AddBreak(int32_t unit, const std::string& why) {
   if (reasons_.contains(unit) || unsplittable_.contains(unit) ||
-      reasons_.size() >= kMaxCuts) {
+      reasons_.size() >= kMaxBreaks) {
     return false;
   }
   const PyErrorKeeper keeper;
-  const Splitter* splitter = FindSplitter();
   std::set<int32_t> breaks = {unit};
   for (const auto& [at, reason] : reasons_) breaks.insert(at);
-  PyRef units = Units(breaks);
-  PyRef steps;
-  if (splitter != nullptr && units) {
-    steps = PyRef::Steal(PyObject_CallFunctionObjArgs(
-        splitter->steps.get(), PyFunction_GET_CODE(function_.get()),
-        units.get(), nullptr));
-  }
+  const PyRef units = Units(breaks);
+  PyRef steps = StepsOf(function_.get(), units.get());
   PyRef items = PyRef::Steal(steps ? PySequence_Tuple(steps.get()) : nullptr);
   if (!items) {
     PyErr_Clear();
