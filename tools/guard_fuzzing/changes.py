@@ -105,7 +105,7 @@ torch.utils.swap_tensors({p}, torch.ones(3))
 {p}.detach().copy_({o}.detach())
 {p}.detach().resize_(min({p}.numel(), 2))
 {p}.untyped_storage().fill_(0)
-{p}.untyped_storage().resize_(64)
+{p}.untyped_storage().resize_(4096)
 {p}.share_memory_()
 {p}.backward(torch.ones_like({p}))
 {p}.tag = {o}

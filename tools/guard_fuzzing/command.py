@@ -151,6 +151,7 @@ class Run:
         """A program ended its process: that is a find, and the next begins."""
         worker = self._workers.pop(index)
         self.broken.append({"number": worker.number, "why": why})
+        print(f"program {worker.number}: {why}", file=sys.stderr)
         if len(self.broken) < _BROKEN_ENOUGH:
             self._start(index, worker.number + self.jobs)
 

@@ -186,6 +186,8 @@ def _same_function(t: Any, a: Any, b: Any, path: str) -> None:
     for i, (c, d) in enumerate(
         zip(a.__closure__ or (), b.__closure__ or (), strict=True)
     ):
+        if a.__code__.co_freevars[i] == "cache_token":
+            continue  # Of singledispatch: the process counts registrations.
         try:
             one, other = c.cell_contents, d.cell_contents
         except ValueError:
@@ -273,7 +275,9 @@ def _asked(ask: Callable[[Any], Any]) -> Callable[..., None]:
 
 def _equal(ask: Callable[[Any], Any]) -> Callable[..., None]:
     def check(t: Any, a: Any, b: Any, path: str) -> None:
-        if ask(a) != ask(b):
+        one, other = ask(a), ask(b)
+        # As texts where a part is NaN.
+        if one != other and repr(one) != repr(other):
             t.fail(path, "differs in state", a, b)
 
     return check

@@ -78,6 +78,9 @@ _MODULES: dict[str, Any] = {
 } | {"nn": nn, "F": nn.functional, "HOME": threading.get_ident()}
 GIVEN = frozenset(_MODULES) | {"wrap", "LAST"}
 
+# Globals of the code that calls a module's forward().
+_CALLS_MODULES: Any = vars(torch.nn.modules.module)
+
 # With globals of each world's own, where warnings are remembered.
 _CALLER = """
 def call(fn, args, kwargs):
@@ -132,6 +135,8 @@ class World:
         self.names: dict[str, Any] = dict(_MODULES)
         self.names.update(__name__="fuzz", wrap=wrap, LAST=None)
         source = case.source()
+        # What torch's code calls may warn of its line, once.
+        self._registry: Any = {} if "stacklevel" in source else None
         with self.speaking():
             exec(code_of(source), self.names)
         self.has = set(BLOCKS) & set(blocks_of([source]))
@@ -150,6 +155,8 @@ class World:
         global _speaker
         before, sys.stdout = sys.stdout, self.out
         whose, _speaker = _speaker, self
+        if self._registry is not None:
+            _CALLS_MODULES["__warningregistry__"] = self._registry
         try:
             yield
         finally:
