@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "python/interpreter/cpython.h"
 #include "python/interpreter/known.h"
+#include "python/interpreter/lru_cache.h"
 
 namespace mica {
 namespace {
@@ -168,7 +169,7 @@ PyObject* LruCacheDict(PyObject* wrapper) {
   return search.found;
 }
 
-std::vector<PyObject*> LruCacheResults(PyObject* cache) {
+PyObject** LruCachePlace(PyObject* item) {
   // What a bounded cache's dict holds: neighbours by use, and the result.
   struct Link {
     PyObject_HEAD;
@@ -176,15 +177,19 @@ std::vector<PyObject*> LruCacheResults(PyObject* cache) {
     Py_hash_t hash;
     PyObject *key, *result;
   };
+  const bool is_link =
+      absl::string_view(Py_TYPE(item)->tp_name) == "functools._lru_list_elem" &&
+      Py_TYPE(item)->tp_basicsize == static_cast<Py_ssize_t>(sizeof(Link));
+  return is_link ? &reinterpret_cast<Link*>(item)->result : nullptr;
+}
+
+std::vector<PyObject*> LruCacheResults(PyObject* cache) {
   std::vector<PyObject*> results;
   Py_ssize_t position = 0;
   PyObject *key = nullptr, *value = nullptr;
   while (PyDict_Next(cache, &position, &key, &value)) {
-    const bool is_link =
-        absl::string_view(Py_TYPE(value)->tp_name) ==
-            "functools._lru_list_elem" &&
-        Py_TYPE(value)->tp_basicsize == static_cast<Py_ssize_t>(sizeof(Link));
-    results.push_back(is_link ? reinterpret_cast<Link*>(value)->result : value);
+    PyObject** place = LruCachePlace(value);
+    results.push_back(place == nullptr ? value : *place);
   }
   return results;
 }

@@ -113,6 +113,11 @@ PyObject* ResultTree::Maker::MakeContainer(int id, const Node& node) {
     }
     case Kind::kSet:
       return Keep(id, MakeSet(node));
+    case Kind::kAttributes: {
+      const PyRef owner = PyRef::Steal(Make(node.children[0]));
+      if (!owner) return nullptr;
+      return Keep(id, PyObject_GenericGetDict(owner.get(), nullptr));
+    }
     default:
       return MakeDictOrInstance(id, node);
   }
@@ -188,6 +193,10 @@ bool ResultTree::Maker::MakeKeys(const Node& node, PyObject* object) {
                            ? PyODict_SetItem(object, key.get(), item.get())
                            : PyDict_SetItem(object, key.get(), item.get());
     if (failed != 0) return false;
+  }
+  if (node.kind == Kind::kInstance && node.index == kHasDict) {
+    const PyRef dict = PyRef::Steal(Make(node.children[child]));
+    return dict && PyObject_GenericSetDict(object, dict.get(), nullptr) == 0;
   }
   if (node.kind == Kind::kDict || node.names.empty()) return true;
   PyRef attributes = PyRef::Steal(PyObject_GenericGetDict(object, nullptr));

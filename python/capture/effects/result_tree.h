@@ -64,15 +64,18 @@ class ResultTree {
     kDict,
     kSet,
     kInstance,
-    kMethod,   // In Python, of an object.
-    kBuiltin,  // In C, of an object.
+    kMethod,      // In Python, of an object.
+    kBuiltin,     // In C, of an object.
+    kAttributes,  // The dict of an object's attributes.
   };
+  // The last child is the `__dict__`.
+  static constexpr int kHasDict = 1;
   struct Node {
     Kind kind = Kind::kObject;
     LooseRef object;  // kObject, kPlace as recorded; else the class.
     LooseRef holder;  // kPlace: a dict and its key, or a cell.
     LooseRef key;
-    int index = 0;
+    int index = 0;  // kInstance: kHasDict, or nothing.
     std::vector<PyRef> keys;
     std::vector<PyRef> names;
     std::vector<int> children;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "python/capture/guards/state_reading.h"
+#include "python/interpreter/lru_cache.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
 namespace mica {
@@ -25,8 +26,13 @@ bool MayBeByPlace(PyObject* object) {
   if (PyTuple_CheckExact(object)) {
     return PyTuple_GET_SIZE(object) <= kMaxTuple && !IsConstant(object);
   }
+  // numpy resizes no array that has a weak reference.
+  const bool is_plain_array =
+      IsArray(object) && Py_TYPE(object)->tp_base == &PyBaseObject_Type;
   return PyDict_CheckExact(object) || PyList_CheckExact(object) ||
-         PyCell_Check(object) || (IsTensor(object) && IsPlainTensor(object));
+         PyCell_Check(object) || is_plain_array ||
+         LruCachePlace(object) != nullptr ||
+         (IsTensor(object) && IsPlainTensor(object));
 }
 
 }  // namespace

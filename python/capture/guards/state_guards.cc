@@ -7,6 +7,7 @@
 #include "python/capture/values/constants.h"
 #include "python/capture/values/places.h"
 #include "python/interpreter/interpreter.h"
+#include "python/interpreter/lru_cache.h"
 
 namespace mica {
 
@@ -31,8 +32,12 @@ void StateGuards::AddValue(PyObject* dict, PyObject* key, PyObject* value,
 
 Kept StateGuards::HoldInPlace(PyObject* value, const GuardNote& note) {
   const Kept kept = held_.AddByPlace(value, note.path);
-  // What is in a tuple stays there, as long as it is that tuple.
-  if (kept.is_by_place() && PyTuple_Check(value)) AddItems(value, note);
+  // What is in a tuple stays there, as long as it is that tuple. An item of a
+  // cache gets other results.
+  const bool has_items = kept.is_by_place() && PyTuple_Check(value);
+  if (has_items || (value != nullptr && LruCachePlace(value) != nullptr)) {
+    AddItems(value, note);
+  }
   return kept;
 }
 

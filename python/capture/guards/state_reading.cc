@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "python/interpreter/interpreter.h"
+#include "python/interpreter/lru_cache.h"
 
 namespace mica {
 namespace {
@@ -61,6 +62,10 @@ void ForEachItem(PyObject* container,
     while (_PySet_NextEntry(container, &position, &item, &hash)) {
       if (!visit(item)) return;
     }
+    return;
+  }
+  if (PyObject** place = LruCachePlace(container)) {
+    visit(*place);
     return;
   }
   PyTypeObject* deque = DequeType();
@@ -135,6 +140,8 @@ std::vector<const void*> PlacesOfItems(PyObject* container) {
     for (Py_ssize_t i = 0; i <= set->mask; ++i) {
       places.push_back(&set->table[i].key);
     }
+  } else if (PyObject** place = LruCachePlace(container)) {
+    places = {place};
   }
   return places;
 }
@@ -174,7 +181,8 @@ bool ReadArray(PyObject* array, std::string* form, absl::string_view* bytes,
     PyBuffer_Release(view);
     return false;
   }
-  *form = view->format == nullptr ? "" : view->format;
+  *form = absl::StrCat(view->format == nullptr ? "" : view->format, " at ",
+                       reinterpret_cast<uintptr_t>(view->buf));
   for (int i = 0; i < view->ndim; ++i) {
     absl::StrAppend(form, " ", view->shape[i], "/", view->strides[i]);
   }

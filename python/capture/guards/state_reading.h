@@ -27,7 +27,7 @@ PyObject* FindItem(PyObject* dict, PyObject* key);
 bool IsFreeLock(PyObject* lock);
 
 // Calls `visit(item)` for the items of a list, tuple, set or deque in order,
-// until it returns false.
+// until it returns false; for the result that an item of a cache has.
 void ForEachItem(PyObject* container, absl::FunctionRef<bool(PyObject*)> visit);
 
 // Calls `visit` on what a function has as long as it is there: its globals and
@@ -42,8 +42,8 @@ bool IsOwnDescriptor(PyTypeObject* type, PyObject* attribute);
 // The functions of a wrapper, null for those that it hasn't; none for others.
 std::vector<PyRef> AttributeParts(PyObject* attribute);
 
-// Words of a list, tuple or set that can't but differ if an item does; what one
-// leads to is behind it. None for other containers.
+// Words of a list, tuple, set or item of a cache that can't but differ if an
+// item does; what one leads to is behind it. None for other containers.
 std::vector<const void*> PlacesOfItems(PyObject* container);
 
 // Keys and values as a dict iterates; an OrderedDict's order is its own.

@@ -5,6 +5,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "framework/trace/recorder.h"
+#include "python/capture/known/loud_warnings.h"
 #include "python/interpreter/gc_pause.h"
 #include "python/torch_side/tensors/autograd_access.h"
 
@@ -19,6 +20,18 @@ PyRef TakeError() {
   Py_XDECREF(type);
   Py_XDECREF(traceback);
   return PyRef::Steal(value);
+}
+
+// Whether the warnings that are errors or always shown are those of a record.
+bool WarnsAs(int64_t recorded, Miss* miss) {
+  if (LoudWarnings() == recorded) return true;
+  if (miss != nullptr) {
+    *miss = {.kind = "state",
+             .note = {.path = "warnings.filters"},
+             .expected = "the same errors and warnings that always show",
+             .got = "others"};
+  }
+  return false;
 }
 
 }  // namespace
@@ -132,6 +145,7 @@ bool Record::MatchesAll(const CallArgs& args, const TorchState& now,
     }
     return false;
   }
+  if (!WarnsAs(loud_warnings_, miss)) return false;
   if (!kernels_.Hold()) {
     if (miss != nullptr) {
       *miss = {.kind = "torch state",
@@ -357,6 +371,7 @@ std::vector<Record::GuardText> Record::Guards() const {
   add("number", numbers);
   add("gradient", gradients);
   add("memory", memory);
+  add("state", {"which warnings are errors or always shown is the same"});
   add("torch", {"torch's modes (grad, inference, autocast, determinism) and "
                 "default dtype are the same"});
   return guards;

@@ -238,6 +238,7 @@ class Record {
 
   std::vector<std::pair<std::string, int>> dynamic_;
   TorchState torch_state_;
+  int64_t loud_warnings_ = 0;
   OperatorKernels kernels_;
   InputGuards inputs_;
   StateGuards guards_;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/trace/recorder.h"
 #include "python/capture/effects/unread.h"
+#include "python/capture/known/loud_warnings.h"
 #include "python/capture/record/record.h"
 #include "python/capture/record/record_maker.h"
 #include "python/capture/values/constants.h"
@@ -320,6 +321,7 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
   std::unique_ptr<Record> record(new Record);
   record->callable_ = PyRef::Share(callable);
   record->torch_state_ = TorchState::Current();
+  record->loud_warnings_ = LoudWarnings();
   record->slots_ = options.slots;
   std::vector<PyObject*> values;
   std::vector<PyRef> alive;

@@ -9,6 +9,7 @@
 #include "framework/trace/recorder.h"
 #include "python/capture/effects/unread.h"
 #include "python/capture/guards/dynamic_sizes.h"
+#include "python/capture/known/loud_warnings.h"
 #include "python/capture/values/numbers.h"
 #include "python/process/progress.h"
 #include "python/torch_side/tensors/autograd_access.h"
@@ -72,6 +73,10 @@ bool RecordMaker::CheckTorch() {
     return Refuse(
         {.reason = absl::StrCat("changes torch's state: ",
                                 record_.torch_state_.Difference(after))});
+  }
+  if (LoudWarnings() != record_.loud_warnings_) {
+    return Refuse({.reason = "changes which warnings are errors or always "
+                             "shown"});
   }
   if (const std::string replaced = run_.recorder.kernels().FindReplaced();
       !replaced.empty()) {

@@ -84,6 +84,9 @@ class ResultTree::Builder {
   void AddItems(int id, PyObject* sequence, int depth);
   void AddDict(int id, PyObject* dict, int depth);
   void AddAttributes(int id, PyObject* object, int depth);
+  // The object, an argument or one in the tree, whose attributes a dict is;
+  // null if there is none.
+  PyObject* OwnerOf(PyObject* dict);
 
   ResultTree& tree_;
   StateWatch& watch_;
@@ -94,6 +97,8 @@ class ResultTree::Builder {
   // Constants that are objects of their own: where a hit finds them.
   std::optional<absl::flat_hash_map<PyObject*, std::pair<Kept, Kept>>> places_;
   std::vector<PyObject*> arguments_;
+  absl::flat_hash_map<PyObject*, PyObject*> owners_;  // By their attributes.
+  bool knows_owners_ = false;            // Those among the arguments.
   absl::flat_hash_map<int, bool> open_;  // Tuples under construction.
   Refusal refusal_;
 };
@@ -143,6 +148,11 @@ int ResultTree::Builder::Add(PyObject* object, int depth) {
     return NewNode(Kind::kObject, object);
   }
   if (IsTensor(object)) return AddTensor(object);
+  if (PyObject* owner = OwnerOf(object)) {
+    const int id = NewContainer(Kind::kAttributes, object);
+    AddChild(id, owner, depth);
+    return id;
+  }
   return AddNew(object, depth);
 }
 
@@ -324,12 +334,33 @@ void ResultTree::Builder::AddDict(int id, PyObject* dict, int depth) {
 void ResultTree::Builder::AddAttributes(int id, PyObject* object, int depth) {
   PyObject* dict = InstanceDict(object);
   if (dict == nullptr) return;
+  if (node_of_.contains(dict) || inputs_.FindNode(dict) >= 0 ||
+      watch_.ages().IsKnownOld(dict) || OwnerOf(dict) != nullptr) {
+    // As of a dict that is its own `__dict__`.
+    tree_.nodes_[id].index = kHasDict;
+    return AddChild(id, dict, depth);
+  }
+  owners_[dict] = object;
   Py_ssize_t position = 0;
   PyObject *key = nullptr, *value = nullptr;
   while (PyDict_Next(dict, &position, &key, &value)) {
     AddChild(id, value, depth);
     tree_.nodes_[id].names.push_back(PyRef::Share(key));
   }
+}
+
+PyObject* ResultTree::Builder::OwnerOf(PyObject* dict) {
+  if (!PyDict_Check(dict)) return nullptr;
+  if (!knows_owners_) {
+    knows_owners_ = true;
+    for (PyObject* object : inputs_.covered()) {
+      PyObject* attributes =
+          IsPythonClass(Py_TYPE(object)) ? InstanceDict(object) : nullptr;
+      if (attributes != nullptr) owners_[attributes] = object;
+    }
+  }
+  const auto it = owners_.find(dict);
+  return it == owners_.end() ? nullptr : it->second;
 }
 
 std::pair<ResultTree, Refusal> ResultTree::Build(

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import collections
 import contextvars
+import dataclasses
+import functools
 import random
+import types
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -361,3 +365,207 @@ def test_an_argument_gets_the_class_that_the_program_gives_it(assign):
         v = Plain()
         compiled(torch.ones(2), v)
         assert type(v) is Other
+
+
+class Attributes(dict):
+    """A dict whose items are its attributes, too."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.__dict__ = self
+
+
+@dataclasses.dataclass(eq=False)
+class Settings:
+    """What capture takes apart where it is an argument."""
+
+    k: float = 2.0
+
+
+def made(x):
+    found = Settings()
+    found.y = x * 2
+    return found
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, c: (c.__dict__, c),
+        lambda x, c: (vars(c), x * 2, c),
+        lambda x, c: (c.__dict__.update, c),
+        lambda x, c: (c, [c.__dict__, c.__dict__]),
+        lambda x, c: (lambda v: (vars(v), v))(made(x)),
+        lambda x, c: (lambda v: (v, vars(v)))(made(x)),
+    ],
+)
+def test_the_attributes_of_an_object_are_its_own_dict(program):
+    compiled = mica.compile(program)
+    for _ in range(4):
+        dicts, owners = [], []
+        for part in compiled(torch.ones(2), Settings()):
+            part = getattr(part, "__self__", part)
+            (owners if type(part) is Settings else dicts).append(part)
+        found = dicts[0][0] if type(dicts[0]) is list else dicts[0]
+        assert found is vars(owners[0])
+    assert report(compiled).hits == 3
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, c: Attributes(a=x * 2),
+        lambda x, c: [Attributes(a=Attributes(b=x))][0].a,
+    ],
+)
+def test_a_dict_that_is_its_own_attributes(program):
+    compiled = mica.compile(program)
+    for _ in range(4):
+        found = compiled(torch.ones(2), None)
+        found.fresh = 1.0
+        assert found["fresh"] == 1.0
+        assert found.__dict__ is found
+    assert report(compiled).hits == 3
+
+
+def test_what_a_step_does_to_the_attributes_of_an_argument():
+    """An object of a class that is taken apart once another one came."""
+
+    def make():
+        world = World()
+        world.kind = type("Kind", (), {})
+        world.items = [1, 2, 3]
+
+        def program(x, c):
+            c.__dict__.update(k=len(world.items) > 2)
+            return x
+
+        world.program = program
+        return world
+
+    def call(world, fn):
+        c = world.kind()
+        c.k = 1.5
+        fn(torch.ones(2), c)
+        return c.k
+
+    check(make, *[call] * 10)
+
+
+@pytest.mark.parametrize(
+    "place", ["item", "attribute", "variable", "cache", "names"]
+)
+def test_an_array_that_was_read_can_be_resized(place):
+    def make():
+        world = World()
+        world.array = numpy.array([1.0, 2.0, 3.0], "f")
+        world.items = [world.array]
+        held = world.array
+        names = types.SimpleNamespace(array=held).__dict__.copy
+
+        @functools.lru_cache
+        def cached(k):
+            return world.array
+
+        cached(1)
+        reads = {
+            "item": lambda: world.items[0],
+            "attribute": lambda: world.array,
+            "variable": lambda: held,
+            "cache": lambda: cached(1),
+            "names": lambda: names()["array"],
+        }
+        read = reads[place]
+
+        def program(x):
+            return x * float(read().sum())
+
+        world.program = program
+        return world
+
+    def call(world, fn):
+        return fn(torch.ones(2))
+
+    def resize(world, fn):
+        world.array.resize(2, refcheck=False)
+
+    def change(world, fn):
+        world.array[0] += 1
+
+    assert check(make, call, call, call, resize, call, call, change, call) >= 2
+
+
+def test_a_full_cache_that_uses_an_old_item_for_a_new_result():
+    def make():
+        world = World()
+        world.k = 2.0
+
+        @functools.lru_cache(maxsize=1)
+        def cached(n):
+            return world.k
+
+        cached(1)
+
+        def program(x):
+            return x * cached(1)
+
+        world.program, world.cached = program, cached
+        return world
+
+    def call(world, fn):
+        return fn(torch.ones(2))
+
+    def change(world, fn):
+        world.cached(2)
+        world.k += 3
+        world.cached(1)
+
+    hits = check(make, call, call, call, change, call, call, change, call)
+    assert hits >= 2
+
+
+@pytest.mark.parametrize("action", ["error", "always"])
+@pytest.mark.parametrize("category", [Warning, RuntimeWarning])
+@pytest.mark.parametrize("times", [1, 3])
+def test_what_c_code_warns_of_under_filters_that_are_loud(
+    action, category, times
+):
+    """numpy warns of a division by zero."""
+
+    def program(x):
+        return x * float(numpy.log(numpy.zeros(1))[0] < 0)
+
+    compiled = mica.compile(program, exact=True)
+    x = torch.ones(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(4):
+            compiled(x)
+        hits = report(compiled).hits
+        assert hits == 3
+        for _ in range(times):
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter(action, category)
+                try:
+                    compiled(x)
+                    assert action == "always"
+                except RuntimeWarning:
+                    assert action == "error"
+                assert len(told) == (action == "always")
+        compiled(x)
+        assert report(compiled).hits == hits + 1
+
+
+def test_filters_that_are_loud_are_no_miss_where_nothing_changes():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compiled = mica.compile(lambda x: x * 2)
+        for _ in range(3):
+            compiled(torch.ones(1))
+        for _ in range(3):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", DeprecationWarning)
+                warnings.filters[:] = warnings.filters[1:]
+                warnings.filterwarnings("ignore", "nothing", append=True)
+                compiled(torch.ones(1))
+    assert report(compiled).hits == 5
