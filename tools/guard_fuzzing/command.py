@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import json
 import multiprocessing
+import resource
 import sys
 import time
 import traceback
@@ -19,6 +20,7 @@ from guard_fuzzing.worlds import start_process
 
 _PATIENCE_S = 120.0
 _BROKEN_ENOUGH = 50
+_MOST_MEMORY = 8 << 30  # Bytes of addresses: who asks for more has an error.
 
 
 @dataclasses.dataclass
@@ -43,6 +45,7 @@ class Worker:
 def _work(
     pipe: Connection, seed: int, first: int, stride: int, pairs: int
 ) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
     start_process()
     explorer = Explorer(seed, Process())
     number = first
