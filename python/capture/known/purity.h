@@ -47,6 +47,7 @@ enum class CallKind {
   kSplit,           // As kPure, but for sections given as a tensor.
   kBackward,        // Autograd's engine runs a graph.
   kRequiresGrad,    // Tensor.requires_grad_.
+  kDetaches,        // Tensor.detach_.
   kReadsData,       // A tensor's data leaves unseen: tolist, numpy.
   kPrint,           // print: done again at each hit.
   kWarn,            // warnings.warn: likewise.

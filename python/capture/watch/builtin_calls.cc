@@ -69,6 +69,9 @@ bool BuiltinCalls::CallOnTensors(const BuiltinCall& call) {
     case CallKind::kRequiresGrad:
       tensors.RequireGrad(all);
       return true;
+    case CallKind::kDetaches:
+      tensors.DetachInPlace(all);
+      return true;
     case CallKind::kSplit:
       if (all.size() > 1 && IsTensor(all[1])) {
         Refuse("splits a tensor where another tensor says");

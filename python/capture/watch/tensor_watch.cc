@@ -129,6 +129,13 @@ void TensorWatch::RequireGrad(absl::Span<PyObject* const> args) {
   refusal().transient = true;  // The next call finds it changed.
 }
 
+void TensorWatch::DetachInPlace(absl::Span<PyObject* const> args) {
+  if (args.empty() || !IsTensor(args[0])) return;
+  if (!IsOld(args[0]) && !IsInput(args[0])) return;
+  // Of a view it's an error; whether a tensor is one no guard tells.
+  Refuse("detaches a tensor of the caller's in place", "use detach()");
+}
+
 bool TensorWatch::ReadNumbers(PyObject* tensor) {
   constexpr int64_t kMaxNumbers = 64;
   if (!IsTensor(tensor) || !IsPlainTensor(tensor) ||

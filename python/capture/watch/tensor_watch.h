@@ -34,6 +34,7 @@ class TensorWatch final : public WatchPart {
   // The program has hooks see what autograd saves.
   void NoteSavedTensorHooks();
   void RequireGrad(absl::Span<PyObject* const> args);
+  void DetachInPlace(absl::Span<PyObject* const> args);
   // The arguments of a call that asks where tensors lie in their storages.
   void ReadOffsets(absl::Span<PyObject* const> args) {
     reads_offsets_ = true;

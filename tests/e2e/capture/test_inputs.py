@@ -221,3 +221,24 @@ def test_mutable_default_argument():
     c = mica.compile(f)
     results = [c(X)[0, 1].item() for _ in range(6)]
     assert results == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_view_isnt_detached_in_place():
+    """Eager refuses that, and no guard tells whether a tensor is a view."""
+
+    def program(a):
+        a.detach_()
+        return a * 2
+
+    compiled = mica.compile(program)
+    for _ in range(3):
+        assert torch.equal(compiled(torch.ones(3)), torch.full((3,), 2.0))
+    with pytest.raises(RuntimeError, match="detach views in-place"):
+        compiled(torch.ones(3)[:])
+
+
+def test_what_a_program_made_is_detached_in_place():
+    compiled = mica.compile(lambda a: (a * 2).detach_() + 1)
+    for _ in range(3):
+        assert torch.equal(compiled(torch.ones(3)), torch.full((3,), 3.0))
+    assert report(compiled).hits == 2
