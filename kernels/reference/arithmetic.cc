@@ -45,7 +45,7 @@ void RegisterSums(KernelRegistry& registry) {
   }
   AddPointwise(registry, "aten.addcmul",
                {{0, 1, 2, 3}, MakeFns([](const auto* x) {
-                  return Sum(x[0], Product(x[3], Product(x[1], x[2])));
+                  return Sum(x[0], Product(Product(x[3], x[1]), x[2]));
                 })});
   AddPointwise(registry, "aten.addcdiv",
                {{0, 1, 2, 3}, MakeFns([](const auto* x) {

@@ -52,7 +52,7 @@ ElementFn<C> FnNamed(absl::string_view name) {
                                          : x[1] - way * (1 - x[2]);
        }},
       {"tanh_backward", [](const C* x) { return x[0] * (1 - x[1] * x[1]); }},
-      {"addcmul", [](const C* x) { return x[0] + x[3] * (x[1] * x[2]); }},
+      {"addcmul", [](const C* x) { return x[0] + x[3] * x[1] * x[2]; }},
       {"addcdiv", [](const C* x) { return x[0] + x[3] * x[1] / x[2]; }},
   };
   for (const NamedFn<C>& named : kFns) {

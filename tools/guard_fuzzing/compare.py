@@ -10,6 +10,7 @@ import math
 import types
 from typing import Any
 
+import numpy
 import torch
 
 from guard_fuzzing.kinds import (
@@ -59,7 +60,10 @@ class Twins:
             return
         if isinstance(b, _mica.Compiled) and not isinstance(a, _mica.Compiled):
             b = b.__wrapped__
-        if kind in (slice, range, torch.device) or (
+        if (
+            kind in (slice, range, torch.device)
+            or issubclass(kind, numpy.generic)
+        ) or (
             kind in (tuple, torch.Size)
             and all(type(v) in (*CONSTANTS, *_SINGLE) for v in a)
         ):

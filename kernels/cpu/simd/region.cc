@@ -41,8 +41,7 @@ void TernaryLoop(const void* a, const void* b, const void* c, void* out,
   const T scale = *static_cast<const T*>(alpha);
   MICA_IVDEP
   for (int64_t i = 0; i < n; ++i) {
-    to[i] =
-        kDivides ? x[i] + scale * y[i] / z[i] : x[i] + scale * (y[i] * z[i]);
+    to[i] = kDivides ? x[i] + scale * y[i] / z[i] : x[i] + scale * y[i] * z[i];
   }
 }
 

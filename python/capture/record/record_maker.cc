@@ -228,6 +228,20 @@ bool RecordMaker::MakeTape() {
                                "a gradient"});
     }
   }
+  for (size_t i = 0; record_.torch_state_.inference && i < num_made_; ++i) {
+    if (VersionOf(tensors_[i]) < 0) continue;
+    const int32_t storage = tape.tensors[recorded_.results[i]].storage;
+    const bool is_view = absl::c_any_of(tape.tensors, [&](const auto& tensor) {
+      return tensor.storage == storage &&
+             (tensor.origin == TapeOrigin::kInput ||
+              tensor.origin == TapeOrigin::kState);
+    });
+    // As what torch.func.grad() makes of its arguments.
+    if (!is_view) {
+      return Refuse({.reason = "makes a tensor that counts its writes, though "
+                               "it is called in inference mode"});
+    }
+  }
   tape.results = recorded_.results;
   if (!options_.graph.exact && !options_.make_runner) UseOwnLstmLayers(tape);
   return true;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/reference/host_arithmetic.h"
 #include "python/capture/values/constants.h"
@@ -47,19 +48,34 @@ bool DifferInNumbers(PyObject* was, PyObject* now, const std::string& path,
   return true;
 }
 
-void FindNumbers(PyObject* value, const std::string& path,
-                 std::vector<std::string>* paths) {
+namespace {
+
+// As FindNumbers(), but for the lists that were `seen`: what leads to a list a
+// second time, as itself may, has no numbers of its own.
+void FindOwnNumbers(PyObject* value, const std::string& path,
+                    std::vector<PyObject*>* seen,
+                    std::vector<std::string>* paths) {
   if (NumberOf(value).has_value()) return paths->push_back(path);
   if (!PyTuple_Check(value) && !PyList_CheckExact(value)) return;
+  if (absl::c_linear_search(*seen, value)) return;
+  seen->push_back(value);
   if (PySequence_Fast_GET_SIZE(value) > kMaxListedNumbers ||
       Py_EnterRecursiveCall("") != 0) {
     return PyErr_Clear();
   }
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
-    FindNumbers(PySequence_Fast_GET_ITEM(value, i),
-                absl::StrCat(path, "[", i, "]"), paths);
+    FindOwnNumbers(PySequence_Fast_GET_ITEM(value, i),
+                   absl::StrCat(path, "[", i, "]"), seen, paths);
   }
   Py_LeaveRecursiveCall();
+}
+
+}  // namespace
+
+void FindNumbers(PyObject* value, const std::string& path,
+                 std::vector<std::string>* paths) {
+  std::vector<PyObject*> seen;
+  FindOwnNumbers(value, path, &seen, paths);
 }
 
 PyRef MakeNumber(PyTypeObject* type, double value) {

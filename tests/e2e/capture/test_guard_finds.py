@@ -569,3 +569,64 @@ def test_filters_that_are_loud_are_no_miss_where_nothing_changes():
                 warnings.filterwarnings("ignore", "nothing", append=True)
                 compiled(torch.ones(1))
     assert report(compiled).hits == 5
+
+
+@pytest.mark.parametrize("times", [1, 2, 20])
+def test_a_list_that_holds_itself_and_a_number_that_varies(times):
+    def make():
+        world = World()
+        world.items = [0.5, 1.0]
+        world.items.extend([world.items] * times)
+
+        def program(x):
+            return x * world.items[0]
+
+        world.program = program
+        return world
+
+    def call(world, fn):
+        return fn(torch.ones(2))
+
+    def change(world, fn):
+        world.items[0] += 1
+
+    check(make, call, call, change, call, call, change, call, change, call)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: torch.func.grad(lambda v: (v * v).sum())(x.detach()),
+        lambda x: torch.func.vjp(lambda v: v * 2, x)[1](x)[0],
+        lambda x: torch.inference_mode(False)(torch.mul)(x, 2),
+        lambda x: torch.func.vmap(lambda v: v * 2)(x),
+        lambda x: x.view(-1),
+        lambda x: x * 2,
+    ],
+)
+def test_what_is_made_in_inference_mode_is_what_eager_makes(program, exact):
+    compiled = mica.compile(program, exact=exact)
+    x = torch.tensor([1.0, 2.0, 3.0])
+    with torch.inference_mode():
+        for _ in range(4):
+            got, want = compiled(x), program(x)
+            assert got.is_inference() == want.is_inference()
+            assert torch.equal(got, want)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-30])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, k: torch.addcmul(x, x, x, value=k),
+        lambda x, k: torch.addcmul(x * 2, x + 1, x, value=k) - x,
+        lambda x, k: torch.addcdiv(x * 2, x + 1, 1 / x, value=k) - x,
+    ],
+)
+def test_products_that_overflow_in_another_order(program, scale):
+    compiled = mica.compile(program)
+    x = torch.full((40,), 1e25)
+    for _ in range(3):
+        assert torch.allclose(compiled(x, scale), program(x, scale))
+    assert report(compiled).hits == 2
