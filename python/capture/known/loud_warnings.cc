@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "python/interpreter/interpreter.h"
 #include "python/interpreter/py_ref.h"
@@ -71,8 +72,28 @@ bool IsSameFilter(const PyRef& a, const PyRef& b) {
   return true;
 }
 
+// Whether code in C may give warnings that the filter is for: of Python's own
+// categories, numpy's and torch's. Others are given by Python code, which is
+// seen.
+bool IsForCode(PyObject* filter) {
+  if (!IsFilter(filter)) return true;
+  PyObject* category = PyTuple_GET_ITEM(filter, 2);
+  if (!PyType_Check(category)) return true;
+  if (!IsPythonClass(AsType(category))) return true;
+  static PyObject* name = Interned("__module__");
+  PyObject* home = PyDict_GetItemWithError(AsType(category)->tp_dict, name);
+  if (home == nullptr || !PyUnicode_Check(home)) return true;
+  const std::string text = PyText(home);
+  return absl::StartsWith(text, "numpy") || absl::StartsWith(text, "torch");
+}
+
 // Those up to the last loud one that is of effect.
-Filters LoudPart(const Filters& filters) {
+Filters LoudPart(Filters filters) {
+  filters.erase(std::remove_if(filters.begin(), filters.end(),
+                               [](const PyRef& filter) {
+                                 return !IsForCode(filter.get());
+                               }),
+                filters.end());
   size_t size = 0;
   for (size_t i = 0; i < filters.size(); ++i) {
     if (IsLoud(filters[i].get())) size = i + 1;

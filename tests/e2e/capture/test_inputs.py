@@ -6,6 +6,7 @@ import collections
 import dataclasses
 
 import numpy as np
+import pytest
 import torch
 from e2e.capture.agreement_of_calls import X, check, report, same, x
 
