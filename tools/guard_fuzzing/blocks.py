@@ -36,7 +36,7 @@ class C:
     def __call__(self, v):
         return v - self.k
     def __getitem__(self, key):
-        return self.parts[key % 2]
+        return self.parts[key % 2 if key < 9 else key]
     def __getattr__(self, name):
         return 1.25 if name != "__dict__" and name[0] != "_" else None
     scale = __call__
@@ -213,6 +213,50 @@ class Twice(torch.autograd.Function):
     def backward(ctx, g):
         return g * 3
 """,
+    "Scaled": """\
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(v, by):
+        return v * by
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0])
+        ctx.by = inputs[1]
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.by + ctx.saved_tensors[0], None
+""",
+    "Attrs": """\
+class Attrs(dict):
+    def __init__(self, *args, **named):
+        super().__init__(*args, **named)
+        self.__dict__ = self
+""",
+    "later": "async def later(v):\n    return v\n",
+    "small": """\
+@functools.lru_cache(maxsize=1)
+def small(n):
+    return SPECIAL.k
+""",
+    "GEN2": """\
+def sums():
+    total = 0.0
+    while True:
+        total += (yield total)
+GEN2 = sums()
+next(GEN2)
+""",
+    "SUM": """\
+class Sum:
+    def __init__(self):
+        self.n, self.total = 0, 0.0
+    def add(self, v):
+        self.n, self.total = self.n + 1, self.total + v
+        return self.total / self.n
+SUM = Sum()
+""",
+    "FOREACH": "FOREACH = torch.optim.Adam([P], lr=0.125, foreach=True)\n",
+    "WEAKKEYS": "WEAKKEYS = weakref.WeakKeyDictionary()\n",
     "SCHED": "SCHED = torch.optim.lr_scheduler.StepLR(OPT, 2, 0.5)\n",
     "MLP": """\
 MLP = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))

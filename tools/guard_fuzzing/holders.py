@@ -208,6 +208,26 @@ HOLDERS = {
         "{n}(1)",
         "{n}.cache_clear()",
     ),
+    "small cache": Holder(
+        "{n}_ = [{v}]\n@functools.lru_cache(maxsize=1)\ndef {n}(k):\n"
+        "    return {n}_[0]",
+        "{n}(1)",
+        "{n}(2)",
+    ),
+    "own attributes": Holder("{n} = Attrs(v={v})", "{n}.v", "{n}['v'] = {v}"),
+    "weak key": Holder(
+        "{n} = weakref.WeakKeyDictionary()\n{n}[SPECIAL] = {v}",
+        "{n}[SPECIAL]",
+        "{n}[SPECIAL] = {v}",
+    ),
+    "coroutine": Holder(
+        "{n}_ = [{v}]\nasync def {n}():\n    return {n}_[0]",
+        "asyncio.run({n}())",
+    ),
+    "set in a context": Holder(
+        "{n} = contextvars.Context()\n{n}.run(VAR.set, {v})",
+        "{n}[VAR]",
+    ),
     "own item": Holder(
         "class {n}_(dict):\n    def __missing__(self, key):\n"
         "        return {v}\n{n} = {n}_()",

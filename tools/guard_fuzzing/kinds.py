@@ -289,6 +289,12 @@ def state_of(generator: Any) -> Any:
     return (state[1].tobytes(), *state[2:])
 
 
+def _variables(context: contextvars.Context) -> dict[str, Any]:
+    """The world's own, whose order is that of addresses."""
+    names = {var.name: value for var, value in context.items()}
+    return {name: names[name] for name in sorted(names) if name[0] in "Vv"}
+
+
 def _same_array(t: Any, a: Any, b: Any, path: str) -> None:
     if a.shape != b.shape or a.dtype != b.dtype or a.strides != b.strides:
         t.fail(path, "differs in form", a, b)
@@ -301,6 +307,13 @@ def _same_array(t: Any, a: Any, b: Any, path: str) -> None:
 def _same_text(t: Any, a: Any, b: Any, path: str) -> None:
     if show(a) != show(b):
         t.fail(path, "differs", a, b)
+
+
+def _same_scalar(t: Any, a: Any, b: Any, path: str) -> None:
+    if isinstance(a, numpy.floating) and not t.exact:
+        t.same_floats(float(a), float(b), path)
+    else:
+        _same_text(t, a, b, path)
 
 
 def _nothing(t: Any, a: Any, b: Any, path: str) -> None:
@@ -331,6 +344,8 @@ CHECKS: dict[type, Callable[..., None]] = {
     types.ModuleType: _parts("__dict__"),
     weakref.ReferenceType: _asked(lambda r: r()),
     weakref.WeakValueDictionary: _asked(lambda d: list(d.items())),
+    weakref.WeakKeyDictionary: _asked(lambda d: list(d.items())),
+    contextvars.Context: _asked(_variables),
     contextvars.ContextVar: _asked(lambda v: v.get(None)),
     functools._lru_cache_wrapper: _asked(lambda c: tuple(c.cache_info())),
     random.Random: _equal(random.Random.getstate),
@@ -356,7 +371,9 @@ def check_of(kind: type) -> Callable[..., None]:
     for base in kind.__mro__:
         if base in CHECKS:
             return CHECKS[base]
-    if issubclass(kind, (numpy.generic, BaseException)) or kind.__module__ in (
+    if issubclass(kind, numpy.generic):
+        return _same_scalar
+    if issubclass(kind, BaseException) or kind.__module__ in (
         "decimal",
         "fractions",
         "torch",

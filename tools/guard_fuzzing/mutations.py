@@ -86,7 +86,7 @@ def _attributes(path: str, value: Any) -> Iterator[Place]:
     if isinstance(value, type):
         names = vars(value)
     for name, held in list(names.items()):
-        if name[:1] != "_" and isinstance(name, str):
+        if isinstance(name, str) and name[:1] != "_":
             yield f"{path}.{name}", held, True
     for name in getattr(type(value), "__slots__", ()):
         if not name.startswith("__") and hasattr(value, name):

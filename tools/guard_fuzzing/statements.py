@@ -172,7 +172,26 @@ TRNG.manual_seed(int({q}))
 RNG.setstate(RNG.getstate())
 RNG.shuffle({l})
 GRNG.bit_generator.state = GRNG.bit_generator.state
-torch.set_grad_enabled(bool({q}))""".splitlines()
+torch.set_grad_enabled(bool({q}))
+{l}.append({o}.__dict__)
+{l}.append(vars({o}))
+{d}['v'] = {o}.__dict__
+vars({o}).update(gain={q})
+{o}.__dict__.setdefault('fresh', {q})
+{o}.__dict__.pop('fresh', None)
+{o}.k = Attrs(a={q})
+small({q})
+small(1); small(2)
+GEN2.send({q})
+VAR.set([{q}])
+SUM.add({q})
+FOREACH.zero_grad(); (P * y.detach()).sum().backward(); FOREACH.step()
+threading.Thread(target=setattr, args=({o}, 'k', {q})).run()
+functools.update_wrapper(double, shift).level = {q}
+weakref.WeakSet([{o}]).add(SPECIAL)
+WEAKKEYS[{o}] = {q}
+contextvars.copy_context().run(VAR.set, {q})
+decimal.getcontext().rounding = decimal.ROUND_UP""".splitlines()
 
 # A statement around others; `{b}` is their text.
 WRAPPERS = [
@@ -335,4 +354,15 @@ ValueError({q})
 (y if {q} else x)
 y.grad_fn is None
 None
+{o}.__dict__
+vars({o})
+(vars({o}), {o})
+[{o}, {o}.__dict__.update]
+Attrs(a=y, b={q})
+(Attrs(a=y), {q})
+(y, small(1))
+weakref.proxy(SPECIAL)
+(v for v in (y, {q}))
+functools.partial(torch.add, y)
+types.MappingProxyType({'a': y})
 x""".splitlines()

@@ -129,7 +129,32 @@ y = y + M[int({q}) % 3, :].sum()
 y = y.sum(-1, keepdim=bool({q}))
 y = y.std(correction=int({q}) % 2) + y
 y = torch.nn.Threshold({q}, 1.0)(y)
-y = nn.Dropout(0.5).train(bool({q}))(y)""".splitlines()
+y = nn.Dropout(0.5).train(bool({q}))(y)
+y = y * float(numpy.sqrt(numpy.float64({q})))
+y = y + float(numpy.float32(1.0) / numpy.float32({q}))
+y = y * (lambda *a, **k: k['k'])(1.0, k={q})
+y = y * json.loads(json.dumps({{'k': {q}}}))['k']
+y = y * struct.unpack('d', struct.pack('d', {q}))[0]
+y = y + len(re.sub('1', 'ab', str({q})))
+y = y * Attrs(k={q}).k
+y = y * Attrs(k={q})['k']
+y = y * operator.call(lambda k: k, {q})
+y = y * next((lambda: (yield {q}))())
+y = y + sum(k for k, _ in itertools.groupby([{q}, {q}]))
+y = y * statistics.mean([{q}, 2.0])
+y = torch.func.vmap(lambda v: v * {q})(y)
+y = Scaled.apply(y, {q})
+y = y.detach().clone().index_put_((torch.tensor([0]),), torch.tensor({q}).to(y))
+y = torch.utils.checkpoint.checkpoint(lambda v: v * {q}, y, use_reentrant=False)
+y = torch.func.functional_call(LIN, {{'bias': T0 * {q}}}, (y,))
+y = torch.func.grad(lambda v: (v * {q}).sum())(y.detach())
+y = torch.func.jvp(lambda v: v * {q}, (y.detach(),), (y.detach(),))[1]
+y = y + asyncio.run(later({q}))
+y = y * dict(k={q}, **{{}}).popitem()[1]
+y = torch._foreach_mul([y, y + 1], {q})[1]
+y = torch._foreach_add([y], [y], alpha={q})[0]
+v = ARR[1:]; v[0] = {q}; y = y + float(ARR[1])
+v = numpy.asarray([{q}, 1.0])[:, None].T; y = y + float(v[0, 0])""".splitlines()
 BRANCHES = [
     "if {q}:\n    {e}\nelse:\n    y = y * 2",
     "while int({q}) > 3:\n    y = y + 1\n    break",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import asyncio
 import bisect
 import collections
 import contextlib
@@ -18,11 +19,15 @@ import heapq
 import inspect
 import io
 import itertools
+import json
 import logging
 import math
 import operator
 import os
 import random
+import re
+import statistics
+import struct
 import sys
 import threading
 import time
@@ -45,6 +50,7 @@ _MODULES: dict[str, Any] = {
     module.__name__: module
     for module in (
         abc,
+        asyncio,
         bisect,
         collections,
         contextlib,
@@ -60,11 +66,15 @@ _MODULES: dict[str, Any] = {
         inspect,
         io,
         itertools,
+        json,
         logging,
         math,
         operator,
         os,
         random,
+        re,
+        statistics,
+        struct,
         sys,
         threading,
         time,
