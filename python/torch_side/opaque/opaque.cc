@@ -7,6 +7,7 @@
 #include <ATen/ops/clone.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <complex>
@@ -259,6 +260,13 @@ bool CopyResults(const OpaqueState& state,
   return true;
 }
 
+// Drops what an operator warns of: Python's filters, by which a warning is
+// shown once or not at all, were asked when the program ran first.
+class NoWarnings final : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& /*warning*/) override {}
+};
+
 bool LaunchOpaque(const void* opaque, void* const* args,
                   LaunchContext& context) {
   const auto& state = *static_cast<const OpaqueState*>(opaque);
@@ -266,6 +274,8 @@ bool LaunchOpaque(const void* opaque, void* const* args,
   const c10::impl::ExcludeDispatchKeyGuard below_autograd(
       c10::autograd_dispatch_keyset | c10::autocast_dispatch_keyset |
       c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView));
+  static NoWarnings& no_warnings = *new NoWarnings;
+  const c10::WarningUtils::WarningHandlerGuard silent(&no_warnings);
   try {
     OperandReader reader(state, args);
     torch::jit::Stack stack;

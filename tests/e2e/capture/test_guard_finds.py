@@ -630,3 +630,15 @@ def test_products_that_overflow_in_another_order(program, scale):
     for _ in range(3):
         assert torch.allclose(compiled(x, scale), program(x, scale))
     assert report(compiled).hits == 2
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_hits_write_none_of_torch_s_warnings(exact, capfd):
+    """`std` of one element warns."""
+    compiled = mica.compile(lambda x: x.std(), exact=exact)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(4):
+            assert compiled(torch.ones(1)).isnan()
+    assert report(compiled).hits == 3
+    assert capfd.readouterr().err == ""
