@@ -118,26 +118,21 @@ void RegisterProducts(KernelRegistry& registry) {
   }
 }
 
-// Constant exponents of a half are square roots to torch: NaN at -infinity.
-Verdict PreparePowerOf(const KernelRequest& request) {
-  const bool is_real = std::holds_alternative<double>((*request.arguments)[1]);
-  const double exponent = is_real ? request.Number(1) : 0;
-  if (exponent == 0.5) {
-    return PreparePointwise(
-        request, {{0}, MakeFns([](const auto* x) { return std::sqrt(*x); })});
+// Exponents of a half that are numbers are square roots to torch: NaN at
+// -infinity.
+template <typename T>
+T PowerOf(T x, T exponent) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (exponent == 0.5) return std::sqrt(x);
+    if (exponent == -0.5) return 1 / std::sqrt(x);
   }
-  if (exponent == -0.5) {
-    return PreparePointwise(
-        request,
-        {{0}, MakeFns([](const auto* x) { return 1 / std::sqrt(*x); })});
-  }
-  return PreparePointwise(
-      request,
-      {{0, 1}, MakeFns([](const auto* x) { return Power(x[0], x[1]); })});
+  return Power(x, exponent);
 }
 
 void RegisterPowers(KernelRegistry& registry) {
-  AddReference(registry, "aten.pow.Tensor_Scalar", PreparePowerOf);
+  AddPointwise(
+      registry, "aten.pow.Tensor_Scalar",
+      {{0, 1}, MakeFns([](const auto* x) { return PowerOf(x[0], x[1]); })});
   for (absl::string_view op : {"aten.pow.Tensor_Tensor", "aten.pow.Scalar"}) {
     AddPointwise(
         registry, op,

@@ -141,8 +141,22 @@ class _Piece:
                 continue
             stack = self.function.stacks[end]
             assert stack is not None
-            todo += [to for to, _ in follow(end, self.instructions[end], stack)]
+            after = [to for to, _ in follow(end, self.instructions[end], stack)]
+            # What a graph break lets go of dies before what follows.
+            is_let_go = index in self.steps and self.is_binding(end)
+            if is_let_go and self.entry not in after:
+                exits.update(after)
+            else:
+                todo += after
         return frozenset(exits)
+
+    def is_binding(self, index: int) -> bool:
+        """Whether an instruction gives a variable another value, or none."""
+        instruction = self.instructions[index]
+        return (
+            instruction.name in ("STORE_FAST", "DELETE_FAST")
+            and instruction.arg < self.function.num_locals
+        )
 
     def _only_stores(self, index: int) -> bool:
         """Whether an instruction only puts away what a step left.
@@ -358,7 +372,19 @@ class _Writer:
             key: (way.depth, *map(tuple, (way.values, way.nulls, way.unread)))
             for key, way in self.exits.items()
         }
-        return made_function, tuple(self.params), exits, tuple(origins)
+        lets_go = tuple(self._lets_go())
+        return made_function, tuple(self.params), exits, tuple(origins), lets_go
+
+    def _lets_go(self) -> Iterable[tuple[int, int]]:
+        """Variables of the entry that the piece gives another value, or none.
+
+        With the code units where it does; their own values may die there.
+        """
+        piece = self.piece
+        for index in sorted(piece.rests.keys() - piece.exits):
+            instruction = self.instructions[index]
+            if piece.is_binding(index) and piece.bound >> instruction.arg & 1:
+                yield instruction.arg, instruction.at
 
     def _place_variables(self) -> None:
         """Numbers the piece's own variables: parameters first."""
@@ -625,8 +651,9 @@ def build(
     Returns:
       The function; the slots that it takes, in order; of each exit, by id, the
       depth of the stack, the slots told, the slots that are nulls and those
-      told that nobody reads; and of each code unit of the piece the original's,
-      or -1.
+      told that nobody reads; of each code unit of the piece the original's,
+      or -1; and the variables that have a value at the entry and may lose it,
+      each with the original's code unit.
     Raises:
       Unsplittable: It can't be made.
     """

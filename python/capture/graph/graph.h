@@ -101,6 +101,9 @@ class Graph {
   // autograd and Tensor._version count. New tensors have that count again, but
   // for results behind these.
   void SetVersions(absl::Span<const int64_t> versions);
+  // What torch calls the nodes of autograd's that made the recorded run's
+  // results, as texts of tensors have it.
+  void SetNodes(absl::Span<const std::string> nodes);
 
  private:
   friend class RecordDescriber;
@@ -133,6 +136,7 @@ class Graph {
     TensorMeta meta;
     bool is_whole = false;  // Is an output's memory, all of it and alone.
     int64_t version = 0;    // How often a new one was written in place.
+    std::string node;       // Of autograd's, if its graph is used up.
   };
   struct HostRead {
     int output = 0;

@@ -20,10 +20,9 @@ namespace {
 constexpr int64_t kSamples = 8;
 constexpr int64_t kSampleBytes = 16;
 
-// A result that requires grad has a graph that is used up.
-absl::Status AddGraph(const TensorMeta& meta, PyRef* result) {
-  if (!meta.requires_grad) return absl::OkStatus();
-  *result = PyRef::Steal(WithReleasedGraph(result->get()));
+// Gives a result that requires grad a graph that is used up.
+absl::Status AddGraph(const std::string& node, PyRef* result) {
+  *result = PyRef::Steal(WithReleasedGraph(result->get(), node));
   if (*result) return absl::OkStatus();
   PyErr_Clear();
   return absl::DataLossError("no memory for a result");
@@ -261,6 +260,10 @@ void Graph::SetVersions(absl::Span<const int64_t> versions) {
   }
 }
 
+void Graph::SetNodes(absl::Span<const std::string> nodes) {
+  for (size_t i = 0; i < nodes.size(); ++i) results_[i].node = nodes[i];
+}
+
 absl::Status Graph::MakeResults(absl::Span<PyObject* const> inputs,
                                 absl::Span<PyObject* const> states,
                                 std::vector<PyRef>& outputs,
@@ -295,7 +298,9 @@ absl::Status Graph::MakeResults(absl::Span<PyObject* const> inputs,
     // Views of one tensor count as one.
     const int64_t version = VersionOf(made);
     if (version >= 0) BumpVersion(made, result.version - version);
-    MICA_RETURN_IF_ERROR(AddGraph(result.meta, &results->back()));
+    if (result.meta.requires_grad) {
+      MICA_RETURN_IF_ERROR(AddGraph(result.node, &results->back()));
+    }
   }
   return absl::OkStatus();
 }

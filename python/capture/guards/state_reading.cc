@@ -186,6 +186,7 @@ bool ReadArray(PyObject* array, std::string* form, absl::string_view* bytes,
   for (int i = 0; i < view->ndim; ++i) {
     absl::StrAppend(form, " ", view->shape[i], "/", view->strides[i]);
   }
+  if (view->readonly != 0) absl::StrAppend(form, " readonly");
   *bytes = absl::string_view(static_cast<const char*>(view->buf),
                              static_cast<size_t>(view->len));
   return true;

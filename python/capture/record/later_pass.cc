@@ -163,7 +163,10 @@ bool LaterPass::Trace(std::vector<PyObject*>* results, Refusal* refusal) {
     return false;
   }
   std::vector<PyObject*> live;
-  for (const int index : live_) live.push_back((*results)[index]);
+  for (const int index : live_) {
+    live.push_back((*results)[index]);
+    nodes_.push_back(NodeNameOf(live.back()));
+  }
   std::string why;
   if (!GoBack(live, &why)) return Refuse(why, refusal);
   WatchUse(live);

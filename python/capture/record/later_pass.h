@@ -101,7 +101,8 @@ class LaterPass {
   Record& record_;
   Observation& run_;
   const CaptureOptions& options_;
-  std::vector<int> live_;  // The results that autograd tracks.
+  std::vector<int> live_;           // The results that autograd tracks.
+  std::vector<std::string> nodes_;  // What torch calls theirs.
   std::vector<View> views_;
   std::vector<ResultViews::Writes> writes_;
   BackwardTrace trace_;

@@ -58,6 +58,15 @@ bool MindsLayout(const Tape& tape) {
   });
 }
 
+// Whether elements lie upon each other, as expand() makes them: a gradient that
+// goes through a view by sizes and strides is shared out among those.
+bool LiesUponItself(const TapeTensor& tensor) {
+  for (size_t i = 0; i < tensor.sizes.size(); ++i) {
+    if (tensor.sizes[i] > 1 && tensor.strides[i] == 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 TapeTensorId LaterPass::PlaceBase(const Tape& tape, const View& view,
@@ -104,6 +113,9 @@ std::optional<std::vector<ResultViews::View>> LaterPass::PlaceViews(
         kinds[view.result].has_lazy_bits()) {
       if (kinds[view.result].requires_grad) return std::nullopt;
       continue;
+    }
+    if (view.is_tracked && LiesUponItself(tape.tensors[base])) {
+      return std::nullopt;
     }
     views.push_back(std::move(placed));
   }
@@ -208,7 +220,8 @@ absl::StatusOr<BackwardPass::Part> LaterPass::MakePart(
     part.entries.push_back(
         {.meta = TensorMeta::Of(entry.root.get()),
          .result = entry.result < 0 ? -1 : live_[entry.result],
-         .live = entry.result});
+         .live = entry.result,
+         .node = entry.result < 0 ? "" : nodes_[entry.result]});
   }
   const std::vector<PyObject*> gradients = GradientsOf(traced);
   std::vector<TensorMeta> kinds;

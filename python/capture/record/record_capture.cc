@@ -5,12 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/trace/recorder.h"
-#include "python/capture/effects/unread.h"
 #include "python/capture/known/loud_warnings.h"
 #include "python/capture/record/record.h"
 #include "python/capture/record/record_maker.h"
 #include "python/capture/values/constants.h"
 #include "python/capture/values/own_numbers.h"
+#include "python/capture/values/unread.h"
 #include "python/capture/watch/observation.h"
 #include "python/interpreter/interpreter.h"
 #include "python/process/progress.h"

@@ -7,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "analysis/lower/lstm_layers.h"
 #include "framework/trace/recorder.h"
-#include "python/capture/effects/unread.h"
 #include "python/capture/guards/dynamic_sizes.h"
 #include "python/capture/known/loud_warnings.h"
 #include "python/capture/values/numbers.h"
+#include "python/capture/values/unread.h"
 #include "python/process/progress.h"
 #include "python/torch_side/tensors/autograd_access.h"
 
@@ -277,8 +277,13 @@ bool RecordMaker::MakeGraph() {
   }
   record_.graph_ = *std::move(graph);
   std::vector<int64_t> versions;
-  for (PyObject* tensor : tensors_) versions.push_back(VersionOf(tensor));
+  std::vector<std::string> nodes;
+  for (PyObject* tensor : tensors_) {
+    versions.push_back(VersionOf(tensor));
+    nodes.push_back(NodeNameOf(tensor));
+  }
   record_.graph_->SetVersions(versions);
+  record_.graph_->SetNodes(nodes);
   record_.graph_->CountWrites(recorded_.input_writes, recorded_.state_writes);
   if (!options_.make_runner) return true;
   const absl::Status status = CompileOutside();

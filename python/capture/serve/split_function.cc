@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "python/capture/record/record.h"
 #include "python/capture/serve/splits.h"
+#include "python/capture/values/unread.h"
 #include "python/interpreter/interpreter.h"
 
 namespace mica {
@@ -66,23 +67,6 @@ std::vector<T> Numbers(PyObject* tuple) {
         static_cast<T>(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, i))));
   }
   return numbers;
-}
-
-PyRef Text(const std::string& text) {
-  return PyRef::Steal(PyUnicode_DecodeUTF8(
-      text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
-}
-
-bool Put(PyObject* dict, const char* key, PyRef value) {
-  return value && PyDict_SetItemString(dict, key, value.get()) == 0;
-}
-
-std::string LineOf(PyObject* code, int32_t unit) {
-  auto* object = reinterpret_cast<PyCodeObject*>(code);
-  constexpr int kUnitBytes = 2;
-  const int line = PyCode_Addr2Line(object, unit * kUnitBytes);
-  return absl::StrCat(PyText(object->co_filename), ":",
-                      line > 0 ? line : object->co_firstlineno);
 }
 
 // A CheckError says what eager did (mica/checking). Goes on with that: what it
@@ -216,6 +200,11 @@ std::shared_ptr<SplitFunction::Piece> SplitFunction::MakePiece(
   piece->entry = entry;
   piece->params = Numbers<int>(item(made.get(), 1));
   piece->origins = Numbers<int32_t>(item(made.get(), 3));
+  PyObject* lets_go = item(made.get(), 4);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(lets_go); ++i) {
+    const auto pair = Numbers<int32_t>(PyTuple_GET_ITEM(lets_go, i));
+    piece->lets_go.emplace_back(pair[0], pair[1]);
+  }
   Py_ssize_t position = 0;
   PyObject *key = nullptr, *value = nullptr;
   while (PyDict_Next(item(made.get(), 2), &position, &key, &value)) {
@@ -255,6 +244,20 @@ std::shared_ptr<SplitFunction::Piece> SplitFunction::FindPiece(
   return piece;
 }
 
+bool SplitFunction::BreakWhereValuesDie(const Piece& piece,
+                                        const State& state) {
+  if (piece.entry < 0) return false;  // It goes on to the end.
+  bool is_new = false;
+  for (const auto& [slot, unit] : piece.lets_go) {
+    PyObject* value = state[slot].get();
+    if (Py_REFCNT(value) != 1 || MayDieEarly(value)) continue;
+    is_new |=
+        AddBreak(unit, absl::StrCat("lets go of a ", TypeName(Py_TYPE(value)),
+                                    ", which is told of as it dies"));
+  }
+  return is_new;
+}
+
 PyObject* SplitFunction::Run(absl::Span<PyObject* const> variables,
                              const Learn& learn, SplitEvents* events) {
   State state;
@@ -263,6 +266,7 @@ PyObject* SplitFunction::Run(absl::Span<PyObject* const> variables,
   while (true) {
     const std::shared_ptr<Piece> piece = FindPiece(entry, state);
     if (piece == nullptr) return nullptr;
+    if (BreakWhereValuesDie(*piece, state)) continue;
     PyRef told = PyRef::Steal(RunPiece(*piece, state, learn, events));
     if (!told) return nullptr;
     PyObject* key = PyTuple_GET_ITEM(told.get(), 0);
@@ -344,47 +348,6 @@ void SplitFunction::NoteRefusal(Piece& piece, const Learn& learn) {
   }
   piece.strikes += refusal.transient ? 1 : kMaxStrikes;
   if (piece.strikes >= kMaxStrikes) piece.left_eager = refusal.ToString();
-}
-
-std::string SplitFunction::Where(int64_t entry) const {
-  return LineOf(PyFunction_GET_CODE(function_.get()),
-                static_cast<int32_t>(entry < 0 ? -1 - entry : entry));
-}
-
-bool SplitFunction::Report(PyObject* pieces, PyObject* breaks) const {
-  const std::string name = PyText(
-      reinterpret_cast<PyFunctionObject*>(function_.get())->func_qualname);
-  for (const auto& [key, piece] : pieces_) {
-    if (piece->compiled == nullptr || piece->has_no_ops ||
-        (piece->compiled->LastNumOps() == 0 && piece->left_eager.empty() &&
-         piece->compiled->num_refusals() == 0)) {
-      continue;
-    }
-    PyRef dict = PyRef::Steal(piece->compiled->Report());
-    PyRef ends = PyRef::Steal(PyList_New(0));
-    if (!dict || !ends) return false;
-    for (const auto& [exit, how] : piece->exits) {
-      PyRef where = Text(Where(exit));
-      if (!where || PyList_Append(ends.get(), where.get()) != 0) return false;
-    }
-    if (!Put(dict.get(), "name", Text(name)) ||
-        !Put(dict.get(), "begins", Text(Where(piece->entry))) ||
-        !Put(dict.get(), "ends", std::move(ends)) ||
-        !Put(dict.get(), "left_eager", Text(piece->left_eager)) ||
-        PyList_Append(pieces, dict.get()) != 0) {
-      return false;
-    }
-  }
-  for (const auto& [at, reason] : reasons_) {
-    PyRef dict = PyRef::Steal(PyDict_New());
-    if (!dict || !Put(dict.get(), "name", Text(name)) ||
-        !Put(dict.get(), "at", Text(Where(at))) ||
-        !Put(dict.get(), "reason", Text(reason)) ||
-        PyList_Append(breaks, dict.get()) != 0) {
-      return false;
-    }
-  }
-  return true;
 }
 
 int SplitFunction::Traverse(visitproc visit, void* arg) const {

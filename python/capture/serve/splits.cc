@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "python/capture/serve/stance.h"
 #include "python/interpreter/interpreter.h"
 
@@ -16,6 +17,19 @@ bool Put(PyObject* dict, const char* key, PyRef value) {
 
 bool IsGone(const PyRef& weak) {
   return weak && PyWeakref_GET_OBJECT(weak.get()) == Py_None;
+}
+
+PyRef Text(const std::string& text) {
+  return PyRef::Steal(PyUnicode_DecodeUTF8(
+      text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
+std::string LineOf(PyObject* code, int32_t unit) {
+  auto* object = reinterpret_cast<PyCodeObject*>(code);
+  constexpr int kUnitBytes = 2;
+  const int line = PyCode_Addr2Line(object, unit * kUnitBytes);
+  return absl::StrCat(PyText(object->co_filename), ":",
+                      line > 0 ? line : object->co_firstlineno);
 }
 
 }  // namespace
@@ -161,6 +175,47 @@ int Splits::Traverse(visitproc visit, void* arg) const {
     if (const int stop = known.function->Traverse(visit, arg)) return stop;
   }
   return 0;
+}
+
+std::string SplitFunction::Where(int64_t entry) const {
+  return LineOf(PyFunction_GET_CODE(function_.get()),
+                static_cast<int32_t>(entry < 0 ? -1 - entry : entry));
+}
+
+bool SplitFunction::Report(PyObject* pieces, PyObject* breaks) const {
+  const std::string name = PyText(
+      reinterpret_cast<PyFunctionObject*>(function_.get())->func_qualname);
+  for (const auto& [key, piece] : pieces_) {
+    if (piece->compiled == nullptr || piece->has_no_ops ||
+        (piece->compiled->LastNumOps() == 0 && piece->left_eager.empty() &&
+         piece->compiled->num_refusals() == 0)) {
+      continue;
+    }
+    PyRef dict = PyRef::Steal(piece->compiled->Report());
+    PyRef ends = PyRef::Steal(PyList_New(0));
+    if (!dict || !ends) return false;
+    for (const auto& [exit, how] : piece->exits) {
+      PyRef where = Text(Where(exit));
+      if (!where || PyList_Append(ends.get(), where.get()) != 0) return false;
+    }
+    if (!Put(dict.get(), "name", Text(name)) ||
+        !Put(dict.get(), "begins", Text(Where(piece->entry))) ||
+        !Put(dict.get(), "ends", std::move(ends)) ||
+        !Put(dict.get(), "left_eager", Text(piece->left_eager)) ||
+        PyList_Append(pieces, dict.get()) != 0) {
+      return false;
+    }
+  }
+  for (const auto& [at, reason] : reasons_) {
+    PyRef dict = PyRef::Steal(PyDict_New());
+    if (!dict || !Put(dict.get(), "name", Text(name)) ||
+        !Put(dict.get(), "at", Text(Where(at))) ||
+        !Put(dict.get(), "reason", Text(reason)) ||
+        PyList_Append(breaks, dict.get()) != 0) {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace mica

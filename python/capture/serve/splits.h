@@ -92,12 +92,18 @@ class SplitFunction {
     std::vector<int> params;
     std::map<int64_t, Exit> exits;
     std::vector<int32_t> origins;
+    // Variables that it gives another value, and the instructions that do.
+    std::vector<std::pair<int, int32_t>> lets_go;
   };
   using State = std::vector<PyRef>;
 
   std::shared_ptr<Piece> FindPiece(int64_t entry, const State& state);
   std::shared_ptr<Piece> MakePiece(int64_t entry, const State& state,
                                    bool is_plain) const;
+  // Adds a graph break where the piece lets go of values that only `state` has
+  // and that are told of when they die: until a piece ends its caller has them,
+  // too. True if a break is new.
+  bool BreakWhereValuesDie(const Piece& piece, const State& state);
   PyObject* RunPiece(Piece& piece, const State& state, const Learn& learn,
                      SplitEvents* events);
   void NoteRefusal(Piece& piece, const Learn& learn);

@@ -65,12 +65,21 @@ bool SameBuffer(PyObject* was, PyObject* now) {
   return same;
 }
 
-// Tuples whose class adds nothing that a comparison would miss.
+// By their own numbers: ranges of the same items are equal.
+bool SameRange(PyObject* was, PyObject* now) {
+  for (const char* name : {"start", "stop", "step"}) {
+    const PyRef a = PyRef::Steal(PyObject_GetAttrString(was, name));
+    const PyRef b = PyRef::Steal(PyObject_GetAttrString(now, name));
+    if (!a || !b) PyErr_Clear();
+    if (!SameValue(a.get(), b.get())) return false;
+  }
+  return true;
+}
+
+// Tuples whose class adds nothing that a comparison would miss: they can get no
+// attributes.
 bool IsPlainTuple(PyObject* object) {
-  if (!PyTuple_Check(object)) return false;
-  if (PyTuple_CheckExact(object)) return true;
-  PyObject** dict = _PyObject_GetDictPtr(object);
-  return dict == nullptr || *dict == nullptr || PyDict_GET_SIZE(*dict) == 0;
+  return PyTuple_Check(object) && Py_TYPE(object)->tp_dictoffset == 0;
 }
 
 }  // namespace
@@ -109,7 +118,7 @@ bool SameValue(PyObject* was, PyObject* now) {
   PyTypeObject* type = Py_TYPE(was);
   if (Py_TYPE(now) != type) return false;
   if (type == &PyLong_Type || type == &PyUnicode_Type ||
-      type == &PyBytes_Type || type == &PyRange_Type) {
+      type == &PyBytes_Type) {
     const int equal = PyObject_RichCompareBool(was, now, Py_EQ);
     if (equal < 0) PyErr_Clear();
     return equal == 1;
@@ -134,6 +143,7 @@ bool SameValue(PyObject* was, PyObject* now) {
     }
     return true;
   }
+  if (type == &PyRange_Type) return SameRange(was, now);
   if (type == &PySlice_Type) {
     const auto* a = reinterpret_cast<PySliceObject*>(was);
     const auto* b = reinterpret_cast<PySliceObject*>(now);

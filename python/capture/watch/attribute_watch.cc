@@ -10,6 +10,15 @@
 #include "python/torch_side/tensors/tensor_access.h"
 
 namespace mica {
+namespace {
+
+// Whether C code keeps what the attribute is.
+bool IsKeptInC(PyObject* descriptor) {
+  return descriptor != nullptr && (Py_TYPE(descriptor) == &PyGetSetDescr_Type ||
+                                   Py_TYPE(descriptor) == &PyMemberDescr_Type);
+}
+
+}  // namespace
 
 void AttributeWatch::Use(PyObject* owner, PyObject* name, PlaceUse use) {
   if (refusal()) return;
@@ -27,7 +36,9 @@ void AttributeWatch::Use(PyObject* owner, PyObject* name, PlaceUse use) {
   is_write ? last_calls_.NoteUse(owner)
            : last_calls_.NoteAttribute(owner, name);
   objects_.TouchType(Py_TYPE(owner));
-  if (ages_.IsNotedOld(owner) && !is_write && places_.IsKnown(owner, name)) {
+  // A dict's own words may be keys of it, too.
+  if (ages_.IsNotedOld(owner) && !is_write && !PyDict_Check(owner) &&
+      places_.IsKnown(owner, name)) {
     return;
   }
   objects_.TouchClassOf(owner);
@@ -71,6 +82,7 @@ void AttributeWatch::UseOfModule(PyObject* module, PyObject* name,
 
 void AttributeWatch::ReadOfType(PyTypeObject* type, PyObject* name) {
   objects_.TouchType(type);
+  HoldKeptInC(reinterpret_cast<PyObject*>(type), name);
   for (PyTypeObject* place : {type, Py_TYPE(type)}) {
     PyObject* value = _PyType_Lookup(place, name);
     if (value == nullptr) continue;
@@ -116,6 +128,23 @@ void AttributeWatch::ReadOfFunction(PyObject* owner, PyObject* name) {
   PyObject* value = PyDict_GetItemWithError(dict.get(), name);
   if (value != nullptr) return MarkOld(value, path);
   MarkHeldDict(owner, name);  // As __annotations__.
+  HoldKeptInC(owner, name);   // As __name__.
+}
+
+void AttributeWatch::HoldKeptInC(PyObject* owner, PyObject* name) {
+  PyTypeObject* type = Py_TYPE(owner);
+  if (!IsKeptInC(_PyType_Lookup(type, name))) return;
+  if (PyType_Check(owner) &&
+      ((AsType(owner)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 ||
+       type->tp_getattro != PyType_Type.tp_getattro)) {
+    return;
+  }
+  const PyRef value = PyRef::Steal(PyObject_GetAttr(owner, name));
+  if (!value) return PyErr_Clear();
+  // A version, or a fact of its own, tells of other things than texts.
+  if (PyUnicode_Check(value.get()) || value.get() == Py_None) {
+    objects_.HoldAttribute(owner, name);
+  }
 }
 
 void AttributeWatch::MarkHeldDict(PyObject* owner, PyObject* name) {
@@ -131,8 +160,10 @@ bool AttributeWatch::UseDescriptor(PyObject* owner, PyObject* name,
   PyTypeObject* kind = Py_TYPE(descriptor);
   if (kind == &PyMemberDescr_Type) {
     const std::string path = absl::StrCat(PathOf(owner), ".", PyText(name));
-    if (!IsPythonClass(Py_TYPE(owner))) {  // Of a C type.
+    if (!IsPythonClass(Py_TYPE(owner)) ||
+        PyExceptionInstance_Check(owner)) {  // Of a C type.
       MarkHeldDict(owner, name);
+      objects_.HoldAttribute(owner, name);
       return true;
     }
     guards_.AddSlot(owner, descriptor, NoteOf(path));
@@ -163,9 +194,12 @@ void AttributeWatch::ReadComputed(PyObject* owner, PyObject* name) {
     return guards_.AddInstance(owner, NoteOf(PathOf(owner)));
   }
   if (IsArray(owner)) return objects_.Touch(owner);
-  if (IsImmutableType(SolidBase(Py_TYPE(owner))) ||
-      PyExceptionInstance_Check(owner)) {
+  if (IsImmutableType(SolidBase(Py_TYPE(owner)))) {
     return MarkHeldDict(owner, name);
+  }
+  static PyObject* args = Interned("args");
+  if (PyExceptionInstance_Check(owner) && name == args) {
+    return objects_.HoldAttribute(owner, name);
   }
   Refuse(absl::StrCat("reads ", TypeName(Py_TYPE(owner)), ".", PyText(name),
                       ", which C code computes"));

@@ -36,6 +36,19 @@ PyRef SelfOf(PyObject* callable) {
   return self;
 }
 
+// The function that gives attribute `name` of its argument; one for each name.
+PyObject* GetterOf(PyObject* name) {
+  static PyObject* getters = PyDict_New();
+  if (PyObject* known = PyDict_GetItemWithError(getters, name)) return known;
+  static PyObject* make = ResolveName("operator.attrgetter").release();
+  const PyRef getter = PyRef::Steal(PyObject_CallOneArg(make, name));
+  if (!getter || PyDict_SetItem(getters, name, getter.get()) != 0) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  return getter.get();
+}
+
 }  // namespace
 
 void ObjectWatch::TouchType(PyTypeObject* type) {
@@ -157,6 +170,7 @@ void ObjectWatch::TouchInstance(PyObject* object) {
   if (base == &PyBaseObject_Type || PyExceptionInstance_Check(object) ||
       IsImmutableType(base)) {
     guards_.AddInstance(object, NoteOf(PathOf(object)));
+    if (PyExceptionInstance_Check(object)) TouchException(object);
     return;
   }
   if (IsPureCallableType(base)) {
@@ -181,9 +195,53 @@ void ObjectWatch::TouchInstance(PyObject* object) {
       "make it inside the compiled function");
 }
 
+// Its text is made of these, and methods in C change them.
+void ObjectWatch::TouchException(PyObject* exception) {
+  for (PyTypeObject* type = SolidBase(Py_TYPE(exception)); type != nullptr;
+       type = type->tp_base) {
+    Py_ssize_t position = 0;
+    PyObject *name = nullptr, *value = nullptr;
+    while (type->tp_dict != nullptr &&
+           PyDict_Next(type->tp_dict, &position, &name, &value)) {
+      const std::string word = PyText(name);
+      const bool is_args = word == "args";
+      if (Py_TYPE(value) != &PyMemberDescr_Type && !is_args) continue;
+      HoldAttribute(exception, name);
+    }
+  }
+  PyObject* dict = InstanceDict(exception);
+  if (dict == nullptr) return;
+  MarkOld(dict, absl::StrCat(PathOf(exception), ".__dict__"));
+  Touch(dict, kDeep);
+}
+
+void ObjectWatch::HoldAttribute(PyObject* owner, PyObject* name) {
+  if (refusal() || IsInput(owner) || !IsOld(owner)) return;
+  PyObject* getter = GetterOf(name);
+  const PyRef value = PyRef::Steal(PyObject_GetAttr(owner, name));
+  if (!value || getter == nullptr) return PyErr_Clear();
+  const std::string path = absl::StrCat(
+      PyType_Check(owner) ? TypeName(AsType(owner)) : PathOf(owner), ".",
+      PyText(name));
+  guards_.AddAnswer(getter, owner, value.get(), NoteOf(path));
+  MarkOld(value.get(), path);
+}
+
+void ObjectWatch::HoldName(PyObject* object) {
+  static PyObject* name = Interned("__qualname__");
+  if (PyFunction_Check(object)) return HoldAttribute(object, name);
+  if (!PyType_Check(object)) return;
+  PyTypeObject* type = AsType(object);
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
+      Py_TYPE(type)->tp_getattro == PyType_Type.tp_getattro) {
+    HoldAttribute(object, name);
+  }
+}
+
 void ObjectWatch::Format(PyObject* object) {
   if (refusal()) return;
   Touch(object, kDeep);
+  HoldName(object);
   if (IsTensor(object) || IsContainer(object)) return;
   PyTypeObject* type = Py_TYPE(object);
   if (IsPythonClass(type) && type->tp_repr == PyBaseObject_Type.tp_repr &&

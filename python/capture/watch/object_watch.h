@@ -39,6 +39,9 @@ class ObjectWatch final : public WatchPart {
   void TouchClassOf(PyObject* object);
   // The classes of a call's arguments, and of what is in those that are tuples.
   void TouchClasses(absl::Span<PyObject* const> args);
+  // Notes what an older object in C, or a class or a function, has for `name`:
+  // no version of it tells of a change.
+  void HoldAttribute(PyObject* owner, PyObject* name);
   // Text is made of it.
   void Format(PyObject* object);
   // Its value is asked for, or those of the numbers that it holds.
@@ -58,6 +61,9 @@ class ObjectWatch final : public WatchPart {
   // What an iterator, or a dict's view, that the run made will give.
   void TouchSources(PyObject* iterator, int depth);
   void TouchInstance(PyObject* object);
+  void TouchException(PyObject* exception);
+  // The name that a class or a function has in texts.
+  void HoldName(PyObject* object);
   // Compares by value, or hashes: containers that `object` holds, not objects.
   void LookInto(PyObject* object, int depth);
   // A callable that C code may call behind the stream's back.

@@ -52,12 +52,16 @@ at::Tensor ZerosLaidOutAs(const TensorMeta& like) {
 // a hook, sees what arrives there of its own use and of other results that were
 // made of it, and isn't called if nobody goes back from these.
 struct BackwardPass::Passage final : torch::autograd::Node {
-  std::string name() const override { return "MicaBackward"; }
+  explicit Passage(const std::string& node) : node(node) {}
+
+  std::string name() const override { return node; }
 
   torch::autograd::variable_list apply(
       torch::autograd::variable_list&& gradients) override {
     return std::move(gradients);
   }
+
+  const std::string node;
 };
 
 // Runs one part, and keeps what it reads of the first run. Autograd calls it,
@@ -67,7 +71,13 @@ class BackwardPass::Node final : public torch::autograd::Node {
   Node(std::shared_ptr<const BackwardPass> pass, const Part& part)
       : pass_(std::move(pass)), part_(part) {}
 
-  std::string name() const override { return "MicaBackward"; }
+  // That of the result behind which it stands, if there is one alone.
+  std::string name() const override {
+    for (const Entry& entry : part_.entries) {
+      if (pass_->num_live_ == 1 && entry.result >= 0) return entry.node;
+    }
+    return "MicaBackward";
+  }
 
   // Keeps the tensors of a run. What requires grad is kept without the node
   // behind it, which keeps it.
@@ -288,7 +298,7 @@ struct BackwardPass::Nodes {
     for (size_t i = 0; i < nodes.size(); ++i) {
       for (const Entry& entry : pass->parts_[i].entries) {
         const bool has_own = entry.result >= 0 && pass->num_live_ > 1;
-        passages[i].push_back(has_own ? c10::make_intrusive<Passage>()
+        passages[i].push_back(has_own ? c10::make_intrusive<Passage>(entry.node)
                                       : c10::intrusive_ptr<Passage>());
       }
     }
@@ -376,14 +386,6 @@ bool BackwardPass::Attach(const std::shared_ptr<BackwardPass>& pass,
     PyErr_SetString(PyExc_RuntimeError, error.what());
     return false;
   }
-}
-
-int64_t BackwardPass::num_kept() const {
-  int64_t count = 0;
-  for (const Part& part : parts_) {
-    count += static_cast<int64_t>(part.kept.size());
-  }
-  return count;
 }
 
 int BackwardPass::Traverse(visitproc visit, void* arg) const {

@@ -38,9 +38,10 @@ class BackwardPass {
     std::vector<bool> entries;  // As BackwardTrace has it.
   };
   struct Entry {
-    TensorMeta meta;  // Of what arrives.
-    int result = -1;  // The one behind which it stands; or none.
-    int live = -1;    // Its number among those that have entries.
+    TensorMeta meta;   // Of what arrives.
+    int result = -1;   // The one behind which it stands; or none.
+    int live = -1;     // Its number among those that have entries.
+    std::string node;  // What torch calls the result's, as texts have it.
   };
   struct Part {
     std::unique_ptr<Graph> graph;
@@ -104,7 +105,13 @@ class BackwardPass {
   // Of the first part, those that aren't kept for this one.
   int num_results() const { return num_results_; }
   // How many values of a run it keeps.
-  int64_t num_kept() const;
+  int64_t num_kept() const {
+    int64_t count = 0;
+    for (const Part& part : parts_) {
+      count += static_cast<int64_t>(part.kept.size());
+    }
+    return count;
+  }
   // For Python's garbage collector.
   int Traverse(visitproc visit, void* arg) const;
 

@@ -29,9 +29,29 @@ constexpr char kReleased[] =
     "through the graph a second time or if you need to access saved tensors "
     "after calling backward.";
 
+class ReleasedNode final : public torch::autograd::Error {
+ public:
+  explicit ReleasedNode(std::string name)
+      : torch::autograd::Error(kReleased), name_(std::move(name)) {}
+
+  std::string name() const override { return name_; }
+
+ private:
+  const std::string name_;
+};
+
 }  // namespace
 
 bool IsGradModeOn() { return c10::GradMode::is_enabled(); }
+
+std::string NodeNameOf(PyObject* tensor) {
+  try {
+    const auto& node = THPVariable_Unpack(tensor).grad_fn();
+    return node ? node->name() : "";
+  } catch (const std::exception&) {
+    return "";  // A view that was written in a way which autograd refuses.
+  }
+}
 
 uint64_t NextGradientNode() { return at::sequence_number::peek(); }
 
@@ -176,11 +196,11 @@ bool ReleasedGraphs::Has(PyObject* tensor) const {
   return node && nodes_->known.contains(node.get());
 }
 
-PyObject* WithReleasedGraph(PyObject* tensor) {
+PyObject* WithReleasedGraph(PyObject* tensor, const std::string& node) {
   try {
     const at::Tensor result = THPVariable_Unpack(tensor).detach();
-    torch::autograd::set_history(
-        result, c10::make_intrusive<torch::autograd::Error>(kReleased));
+    torch::autograd::set_history(result,
+                                 c10::make_intrusive<ReleasedNode>(node));
     return THPVariable_Wrap(result);
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());

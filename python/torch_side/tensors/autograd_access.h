@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "python/interpreter/py_ref.h"
 #include "python/torch_side/tensors/tensor_access.h"
@@ -17,6 +18,8 @@ namespace mica {
 bool IsGradModeOn();
 // True if no operator that autograd tracked made the tensor.
 bool IsLeaf(PyObject* tensor);
+// What torch calls the node that made the tensor; "" if it has none.
+std::string NodeNameOf(PyObject* tensor);
 // True if something is called when the leaf gets its gradient.
 bool HasGradientHooks(PyObject* tensor);
 // The tensor's gradient; null if it has none.
@@ -80,9 +83,10 @@ class ReleasedGraphs {
 };
 
 // `tensor` as a backward pass leaves one: it requires grad, and going back
-// through it a second time raises what torch raises. A new reference; null
-// with a Python error set on failure.
-PyObject* WithReleasedGraph(PyObject* tensor);
+// through it a second time raises what torch raises. `node` is the name of its
+// node, as texts of the tensor have it. A new reference; null with a Python
+// error set on failure.
+PyObject* WithReleasedGraph(PyObject* tensor, const std::string& node);
 
 }  // namespace mica
 

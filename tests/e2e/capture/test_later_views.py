@@ -223,3 +223,15 @@ def test_a_view_that_is_let_go_takes_its_pass_along():
     gc.collect()
     assert gone() is None
     assert base() is None
+
+
+def test_views_of_what_lies_upon_itself_have_eagers_gradients():
+    def halves(x):
+        return x.chunk(2, -1)
+
+    compiled = mica.compile(halves)
+    for function in [halves, *[compiled] * CALLS]:
+        w = torch.ones(3, 1, requires_grad=True)
+        a, b = function(w.expand(3, 4))
+        (2 * a.sum() + b.sum()).backward()
+        assert torch.equal(w.grad, torch.full((3, 1), 6.0))

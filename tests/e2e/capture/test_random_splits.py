@@ -128,7 +128,7 @@ class Cut:
                     bound,
                     entry < 0 or entry in self.steps,
                 )
-            piece, params, exits, _ = self.made[key]
+            piece, params, exits, _, _ = self.made[key]
             told = piece(*[values[slot] for slot in params])
             if told[0] is None:
                 return told[1]

@@ -178,3 +178,26 @@ def test_a_generator_that_nobody_reads_is_closed_at_the_end():
 
     in_pieces(fn)
     in_pieces(half)
+
+
+def test_what_a_piece_lets_go_of_dies_there():
+    class Held:
+        pass
+
+    def deleted(a):
+        held = Held()
+        weakref.finalize(held, note, "gone")
+        b = a * 2
+        del held
+        return b + len(LOG)
+
+    def replaced(a):
+        held = Held()
+        weakref.finalize(held, note, "gone")
+        b = a * 2
+        held = None
+        note("then", held)
+        return b + len(LOG)
+
+    in_pieces(deleted)
+    in_pieces(replaced)

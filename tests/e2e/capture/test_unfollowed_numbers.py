@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 
 import pytest
 import torch
 from e2e.capture.twin_worlds import Twins, programs
+
+import mica
 
 USES = programs("numbers.txt")
 WORLD = USES.pop("world")[0]
@@ -102,3 +105,15 @@ def test_a_number_stored_in_a_tensor_is_followed(use, source):
 def test_a_number_too_large_for_its_tensor_raises_as_eager():
     letters = run("set_big", "an attribute").letters
     assert "h" in letters and letters[3] == "e", letters
+
+
+def test_an_exponent_that_varies_is_a_root_at_a_half():
+    x = torch.tensor([4.0, -0.0, -math.inf, 2.0])
+    compiled = mica.compile(lambda x, n: (x**n, x.pow(n)))
+    for n in (1.5, 1.5, 2.5, 0.5, -0.5, 2.0, 3.0, 0.5):
+        want = (x**n, x.pow(n))
+        torch.testing.assert_close(compiled(x, n), want, equal_nan=True)
+        for got, power in zip(compiled(x, n), want, strict=True):
+            is_zero = power == 0
+            assert torch.equal(got[is_zero].signbit(), power[is_zero].signbit())
+    assert mica.explain(compiled).hits > 8

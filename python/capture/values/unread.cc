@@ -1,4 +1,4 @@
-#include "python/capture/effects/unread.h"
+#include "python/capture/values/unread.h"
 
 #include <utility>
 

@@ -1,7 +1,7 @@
 // What a piece of a function leaves in variables that nobody reads any more.
 
-#ifndef MICA_PYTHON_CAPTURE_EFFECTS_UNREAD_H_
-#define MICA_PYTHON_CAPTURE_EFFECTS_UNREAD_H_
+#ifndef MICA_PYTHON_CAPTURE_VALUES_UNREAD_H_
+#define MICA_PYTHON_CAPTURE_VALUES_UNREAD_H_
 
 #include <Python.h>
 
@@ -24,4 +24,4 @@ PyRef WithoutUnread(PyObject* told);
 
 }  // namespace mica
 
-#endif  // MICA_PYTHON_CAPTURE_EFFECTS_UNREAD_H_
+#endif  // MICA_PYTHON_CAPTURE_VALUES_UNREAD_H_
