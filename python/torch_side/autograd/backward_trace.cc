@@ -368,6 +368,12 @@ std::pair<BackwardTrace, std::string> TraceBackward(
     std::vector<at::Tensor> roots;
     for (size_t i = 0; i < results.size(); ++i) {
       const at::Tensor& result = THPVariable_Unpack(results[i]);
+      if (result.is_view() && result._base().is_leaf() &&
+          result._base().requires_grad() &&
+          recorder->HasMade(
+              PyRef::Steal(THPVariable_Wrap(result._base())).get())) {
+        return {std::move(trace), "is a view of a leaf that it made itself"};
+      }
       const auto sizes = result.sizes();
       const auto strides =
           use.LayoutOf(static_cast<int>(i), {sizes.data(), sizes.size()});

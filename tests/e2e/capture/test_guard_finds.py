@@ -642,3 +642,32 @@ def test_hits_write_none_of_torch_s_warnings(exact, capfd):
             assert compiled(torch.ones(1)).isnan()
     assert report(compiled).hits == 3
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: torch.nn.Parameter(torch.zeros(3)).view(-1),
+        lambda x: torch.zeros(3, requires_grad=True).view(-1)[:2],
+        lambda x: (x * 2).detach().requires_grad_()[:2],
+    ],
+)
+def test_nobody_writes_to_a_view_of_a_leaf_that_a_program_made(program):
+    compiled = mica.compile(program)
+    with torch.enable_grad():
+        for _ in range(4):
+            with pytest.raises(RuntimeError, match="a view of a leaf"):
+                compiled(torch.ones(3)).add_(1)
+
+
+def test_a_filter_of_a_category_made_in_python_is_no_miss():
+    class Own(UserWarning):
+        pass
+
+    compiled = mica.compile(lambda x: x * 2)
+    compiled(torch.ones(1))
+    for _ in range(2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", Own)
+            compiled(torch.ones(1))
+    assert report(compiled).hits == 2
