@@ -10,10 +10,9 @@ namespace mica {
 namespace {
 
 constexpr uintptr_t kLine = 64;
-// How much of the list's beginning is asked for by Prefetch().
+// How much of the list itself is asked for by Prefetch(): the processor sees
+// for itself that it is read in a row.
 constexpr size_t kFirstBytes = 2048;
-// Lists of fewer words are read as they are.
-constexpr size_t kFewWords = 128;
 
 struct Word {
   const void* at;
@@ -31,10 +30,11 @@ uint64_t Load(const void* at) {
 struct NotedWords::Lists {
   std::vector<Word> words;
   std::vector<uint32_t> facts;  // By word; read when one has changed.
-  // The cache lines that the words lie in, by address: so memory is read page
-  // by page, and each line is asked for once.
+  // The cache lines that the words lie in, by address: so memory is asked for
+  // page by page, and each line once. Made of the words that were added; a few
+  // that were replaced since may lie elsewhere, and what is asked for needn't
+  // be there any more.
   std::vector<const char*> lines;
-  bool has_lines = false;  // Of the words as they are.
 
   void FindLines() {
     lines.clear();
@@ -44,7 +44,6 @@ struct NotedWords::Lists {
     }
     std::sort(lines.begin(), lines.end());
     lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
-    has_lines = true;
   }
 };
 
@@ -56,13 +55,13 @@ NotedWords::~NotedWords() = default;
 void NotedWords::Add(const void* at, uint32_t fact) {
   lists_->words.push_back({at, Load(at)});
   lists_->facts.push_back(fact);
-  lists_->has_lines = false;
+  lists_->lines.clear();
 }
 
 void NotedWords::AddChanged(const void* at, uint32_t fact) {
   lists_->words.push_back({at, ~Load(at)});
   lists_->facts.push_back(fact);
-  lists_->has_lines = false;
+  lists_->lines.clear();
 }
 
 size_t NotedWords::size() const { return lists_->words.size(); }
@@ -72,12 +71,6 @@ uint32_t NotedWords::fact(size_t i) const { return lists_->facts[i]; }
 size_t NotedWords::FindChanged(size_t from) const {
   const Word* words = lists_->words.data();
   const size_t size = lists_->words.size();
-  if (from == 0 && size >= kFewWords) {
-    if (!lists_->has_lines) lists_->FindLines();
-    // Into the second cache: the first can neither hold all of them nor wait
-    // for so many at one time.
-    for (const char* line : lists_->lines) __builtin_prefetch(line, 0, 2);
-  }
   for (size_t i = from; i < size; ++i) {
     if (Load(words[i].at) != words[i].was) return i;
   }
@@ -105,14 +98,10 @@ size_t NotedWords::Replace(size_t i, const NotedWords& now) {
   while (begin > 0 && facts[begin - 1] == facts[i]) --begin;
   const std::vector<Word>& others = now.lists_->words;
   if (others.size() == end - begin) {
-    for (const Word& word : others) {
-      Word& own = lists_->words[begin++];
-      lists_->has_lines &= own.at == word.at;
-      own = word;
-    }
+    std::copy(others.begin(), others.end(),
+              lists_->words.begin() + static_cast<ptrdiff_t>(begin));
     return end;
   }
-  lists_->has_lines = false;
   const auto replace = [begin, end](auto& all, const auto& from) {
     const auto first = all.begin() + static_cast<ptrdiff_t>(begin);
     const auto at =
@@ -125,9 +114,10 @@ size_t NotedWords::Replace(size_t i, const NotedWords& now) {
 }
 
 void NotedWords::Prefetch() const {
-  mica::Prefetch(
-      lists_->lines.data(),
-      std::min(lists_->lines.size() * sizeof(lists_->lines[0]), kFirstBytes));
+  if (lists_->lines.empty()) lists_->FindLines();
+  // Into the second cache: the first can neither hold all of them nor wait for
+  // so many at one time.
+  for (const char* line : lists_->lines) __builtin_prefetch(line, 0, 2);
   mica::Prefetch(lists_->words.data(),
                  std::min(lists_->words.size() * sizeof(Word), kFirstBytes));
 }

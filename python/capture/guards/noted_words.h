@@ -14,8 +14,8 @@ namespace mica {
 // of needs nothing else to be read as long as none of them differs.
 //
 // After a model has run, none of these words is in the caches. So what a check
-// reads of its own is as little as can be and in one piece, and all the memory
-// that it looks at is asked for before, in the order of addresses.
+// reads of its own is as little as can be and in one piece, and Prefetch() asks
+// for all the memory that it looks at, in the order of addresses.
 //
 // A word may lie in memory that another word leads to (a list's items): it has
 // to be noted after that one, and is read only if that one is as it was.
@@ -43,7 +43,9 @@ class NotedWords {
   size_t EndOfFact(size_t i) const;
   // Replaces the words of that fact by those of `now`; returns their end.
   size_t Replace(size_t i, const NotedWords& now);
-  // Asks for the list's own beginning, which FindChanged() will read.
+  // Asks for all that FindChanged() reads, for who has other things to do
+  // before. To be left out if it was read a moment ago: with the words in the
+  // caches asking for them takes a third of the time that comparing takes.
   void Prefetch() const;
 
  private:

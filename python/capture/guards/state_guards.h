@@ -164,10 +164,10 @@ class StateGuards {
   // The same, but for what was changed since.
   bool CheckBut(const Rewritten& rewritten, Miss* miss);
 
-  // Asks for what a check reads first.
+  // Asks for what a check reads. As NotedWords::Prefetch().
   void Prefetch() const {
-    words_.Prefetch();
     PrefetchItems(wordless_);
+    words_.Prefetch();
   }
 
   struct Tensor {

@@ -10,10 +10,11 @@ namespace mica {
 namespace {
 
 // The words of an instance, which had `noted` for its dict; `add` takes a
-// place.
+// place. An earlier fact of its own may tell of its class.
 template <typename Add>
-void AddWordsOfInstance(PyObject* instance, PyObject* noted, const Add& add) {
-  add(&instance->ob_type);
+void AddWordsOfInstance(PyObject* instance, PyObject* noted, bool has_class,
+                        const Add& add) {
+  if (!has_class) add(&instance->ob_type);
   add(DictPlace(instance));
   // One that it got since, without an item so far.
   PyObject* dict = InstanceDict(instance);
@@ -47,9 +48,11 @@ void StateGuards::NoteWords(uint32_t number, NotedWords* words) const {
     case Kind::kDict:
       return add(VersionPlace(
           reinterpret_cast<PyDictObject*>(dicts_[index].dict.get())));
-    case Kind::kInstance:
-      return AddWordsOfInstance(instances_[index].instance.get(),
-                                instances_[index].dict.get(), add);
+    case Kind::kInstance: {
+      PyObject* instance = instances_[index].instance.get();
+      return AddWordsOfInstance(instance, instances_[index].dict.get(),
+                                known_classes_of_.contains(instance), add);
+    }
     case Kind::kType: {
       const TypeFacts& facts = types_[index];
       const void* at = VersionPlace(AsType(facts.type.get()));

@@ -5,7 +5,6 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "framework/trace/recorder.h"
-#include "python/capture/known/loud_warnings.h"
 #include "python/interpreter/gc_pause.h"
 #include "python/torch_side/tensors/autograd_access.h"
 
@@ -22,18 +21,6 @@ PyRef TakeError() {
   return PyRef::Steal(value);
 }
 
-// Whether the warnings that are errors or always shown are those of a record.
-bool WarnsAs(int64_t recorded, Miss* miss) {
-  if (LoudWarnings() == recorded) return true;
-  if (miss != nullptr) {
-    *miss = {.kind = "state",
-             .note = {.path = "warnings.filters"},
-             .expected = "the same errors and warnings that always show",
-             .got = "others"};
-  }
-  return false;
-}
-
 }  // namespace
 
 void Record::FindVarying(VaryingNumbers* varying,
@@ -41,38 +28,6 @@ void Record::FindVarying(VaryingNumbers* varying,
   guards_.FindVarying(varying, slots);
   for (const std::string& path : inputs_.varying_paths()) {
     varying->AddInput(path);
-  }
-}
-
-void Record::Prefetch() const {
-  mica::Prefetch(this, sizeof(*this));
-  inputs_.Prefetch();
-  guards_.Prefetch();
-  PrefetchItems(states_);
-  PrefetchItems(bound_.inputs.objects);
-  PrefetchItems(bound_.states);
-}
-
-bool Record::Fits(const CallArgs& args, const TorchState& now) {
-  const GcPause pause;
-  BoundCall bound = std::move(bound_);
-  const bool fits = Matches(args, now, &bound, nullptr);
-  bound.gradients.clear();
-  bound_ = std::move(bound);
-  return fits;
-}
-
-void Record::BindStates(BoundCall* bound) const {
-  bound->states.clear();
-  bound->states.reserve(states_.size());
-  bound->gradients.clear();
-  for (const State& state : states_) {
-    if (state.leaf >= 0) {
-      bound->gradients.push_back(GradOf(
-          Gradients::Find(gradients_.leaves()[state.leaf], bound->inputs)));
-    }
-    bound->states.push_back(state.leaf < 0 ? state.tensor
-                                           : bound->gradients.back().get());
   }
 }
 
@@ -88,82 +43,6 @@ std::vector<PyRef> Record::states() const {
     }
   }
   return tensors;
-}
-
-CallArgs Record::WithSlots(CallArgs args,
-                           std::vector<PyObject*>* values) const {
-  if (slots_.empty()) return args;
-  *values = slots_.Values();
-  args.slots = values->data();
-  args.num_slots = values->size();
-  return args;
-}
-
-bool Record::Matches(const CallArgs& args, const TorchState& now,
-                     BoundCall* bound, Miss* miss) {
-  std::vector<PyObject*> values;
-  return MatchesAll(WithSlots(args, &values), now, bound, miss);
-}
-
-bool Record::MatchesAll(const CallArgs& args, const TorchState& now,
-                        BoundCall* bound, Miss* miss) {
-  // What follows takes addresses for objects.
-  if (std::string path; guards_.any_gone() && IsGone(&path)) {
-    if (miss != nullptr) {
-      *miss = {.kind = "state",
-               .note = {.path = path},
-               .expected = "the same object",
-               .got = "another, as that is gone"};
-    }
-    return false;
-  }
-  if (const char* why = backward_ ? backward_->WhyEager() : nullptr) {
-    if (miss != nullptr) {
-      *miss = {.kind = "torch state",
-               .note = {.path = "the backward pass of the results"},
-               .expected = "one that can be made for later",
-               .got = why};
-    }
-    return false;
-  }
-  if (backward_ != nullptr && backward_->IsOutdated()) {
-    if (miss != nullptr) {
-      *miss = {.kind = "torch state",
-               .note = {.path = "the backward pass of the results"},
-               .expected = "gradients that are laid out as recorded",
-               .got = "others"};
-    }
-    return false;
-  }
-  if (backward_ != nullptr && !backward_->CheckReads(miss)) return false;
-  if (now != torch_state_) {
-    if (miss != nullptr) {
-      *miss = {.kind = "torch state",
-               .note = {.path = torch_state_.Difference(now)},
-               .expected = "the same",
-               .got = "another"};
-    }
-    return false;
-  }
-  if (!WarnsAs(loud_warnings_, miss)) return false;
-  if (!kernels_.Hold()) {
-    if (miss != nullptr) {
-      *miss = {.kind = "torch state",
-               .note = {.path = absl::StrCat("the kernels of ",
-                                             kernels_.FindChanged())},
-               .expected = "those it had",
-               .got = "others"};
-    }
-    return false;
-  }
-  if (!inputs_.Match(args, &bound->inputs, miss) || !guards_.Check(miss) ||
-      !effects_.Check(miss) ||
-      !host_inputs_.Read(bound->inputs, &bound->numbers, miss) ||
-      !gradients_.Check(bound->inputs, miss)) {
-    return false;
-  }
-  BindStates(bound);
-  return memory_.Check(bound->inputs.tensors, bound->states, miss);
 }
 
 Draws::Outcome Record::MakeDraws(BoundCall* bound, Draws::Made* made,

@@ -133,9 +133,9 @@ class Record {
     std::vector<PyRef> gradients;  // Those among the states.
     std::vector<double> numbers;   // Varying ones.
   };
-  // Asks for the memory that Matches() reads first, for who has other things
-  // to do before.
-  void Prefetch() const;
+  // Asks for the memory that Matches() and TorchState::Current() read, unless a
+  // call was looked at a moment ago. For who comes to them next.
+  void Prefetch();
   // True if all guards hold.
   bool Fits(const CallArgs& args, const TorchState& now);
   // The same; the part of Serve() before it draws.
@@ -211,6 +211,8 @@ class Record {
                            Miss* miss) const;
   // Adds what the slots hold, in `values`.
   CallArgs WithSlots(CallArgs args, std::vector<PyObject*>* values) const;
+  // True if torch's state and the operators' kernels are as recorded.
+  bool MatchesTorch(const TorchState& now, Miss* miss) const;
   // As Matches(); `args` have what the slots hold.
   bool MatchesAll(const CallArgs& args, const TorchState& now, BoundCall* bound,
                   Miss* miss);
@@ -274,7 +276,9 @@ class Record {
   std::shared_ptr<BackwardPass> backward_;  // Null: results need none.
   ResultViews result_views_;
   PyRef callable_;
-  BoundCall bound_;  // Kept for its memory.
+  BoundCall bound_;             // Kept for its memory.
+  int64_t looked_at_ns_ = 0;    // When a call was, by Prefetch().
+  bool is_prefetched_ = false;  // For the next Matches().
 };
 
 // True while this thread runs a callable under Record::Capture().

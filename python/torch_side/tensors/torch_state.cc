@@ -146,14 +146,21 @@ TorchState Ask() {
 // after a run.
 class KnownState {
  public:
+  void Prefetch() const {
+    PrefetchCode(&c10::WarningUtils::get_warnAlways);
+    PrefetchCode(&torch::autograd::ForwardADLevel::try_get_by_idx);
+    PrefetchCode(&at::autocast::is_autocast_cache_enabled);
+    PrefetchCode(&at::autocast::get_autocast_dtype);
+    PrefetchCode(&c10::get_default_dtype_as_scalartype);
+    PrefetchCode(&MatmulPrecision);
+    for (const Region& region : regions_) {
+      for (size_t i = 0; i < region.size; i += kLine) {
+        __builtin_prefetch(region.at + i);
+      }
+    }
+  }
+
   TorchState Current() {
-    // These take the longest to arrive.
-    Prefetch(&c10::WarningUtils::get_warnAlways);
-    Prefetch(&torch::autograd::ForwardADLevel::try_get_by_idx);
-    Prefetch(&at::autocast::is_autocast_cache_enabled);
-    Prefetch(&at::autocast::get_autocast_dtype);
-    Prefetch(&c10::get_default_dtype_as_scalartype);
-    Prefetch(&MatmulPrecision);
     if (!IsAsItWas()) {
       state_ = Ask();
       Note();
@@ -169,11 +176,13 @@ class KnownState {
     size_t known_at = 0;  // In `bytes_`.
   };
 
+  static constexpr size_t kLine = 64;
+
   template <typename F>
-  static void Prefetch(F* function) {
+  static void PrefetchCode(F* function) {
     const auto* code = reinterpret_cast<const char*>(function);
     __builtin_prefetch(code, 0, 2);
-    __builtin_prefetch(code + 64, 0, 2);
+    __builtin_prefetch(code + kLine, 0, 2);
   }
 
   bool IsAsItWas() const {
@@ -225,14 +234,18 @@ class KnownState {
   std::vector<char> bytes_;
 };
 
+KnownState& KnownHere() {
+  static thread_local KnownState known;
+  return known;
+}
+
 }  // namespace
 
 absl::Span<const TorchState::Field> TorchState::Fields() { return kFields; }
 
-TorchState TorchState::Current() {
-  static thread_local KnownState known;
-  return known.Current();
-}
+TorchState TorchState::Current() { return KnownHere().Current(); }
+
+void TorchState::Prefetch() { KnownHere().Prefetch(); }
 
 std::string TorchState::Difference(const TorchState& now) const {
   for (const Field& field : kFields) {

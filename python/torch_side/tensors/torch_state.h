@@ -45,6 +45,8 @@ struct TorchState {
   int32_t dispatch_modes = 0;
 
   static TorchState Current();
+  // Asks for what Current() reads on this thread, its code included.
+  static void Prefetch();
   friend bool operator==(const TorchState&, const TorchState&) = default;
 
   struct Field {

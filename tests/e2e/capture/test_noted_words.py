@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -127,6 +128,65 @@ def test_each_change_of_what_words_tell_of_is_seen(
         change(net)
     for seed in range(3):
         same(compiled(x(seed, 3, 4)), plain(x(seed, 3, 4)))
+
+
+class Asking(nn.Module):
+    """Asks for an object's class before it reads its attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = Part()
+
+    def forward(self, a: torch.Tensor) -> torch.Tensor:
+        sign = 1.0 if type(self.part) is Part else -1.0
+        return self.part.scale(a) * sign
+
+
+ASKED: list[Callable[[Any], Any]] = [
+    other_class,
+    other_dict,
+    lambda net: setattr(net.part, "factor", 4.0),
+    lambda net: setattr(net, "part", Other()),
+]
+
+
+@pytest.mark.parametrize("change", ASKED)
+@pytest.mark.parametrize("pause", [0.0, 0.001])
+def test_each_change_of_an_object_whose_class_was_asked_for_is_seen(
+    change: Callable[[Any], Any], pause: float
+) -> None:
+    """Right after another call, and when a check asks for memory ahead."""
+    mine = Asking()
+    plain = copy.deepcopy(mine)
+    compiled = mica.compile(mine)
+    for seed in range(3):
+        same(compiled(x(seed, 3, 4)), plain(x(seed, 3, 4)))
+    assert mica.explain(compiled).hits > 0
+    a = x(3, 3, 4)
+    change(plain)
+    same(compiled(a), compiled(a))
+    change(mine)
+    time.sleep(pause)
+    same(compiled(a), plain(a))
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.001])
+def test_what_a_check_asks_for_ahead_may_be_gone(pause: float) -> None:
+    """Layers and lists die between calls, their memory with them."""
+    mine = Net()
+    mine.part.items = [float(i) for i in range(3)]
+    plain = copy.deepcopy(mine)
+    compiled = mica.compile(mine)
+    for round_ in range(4):
+        for seed in range(3):
+            same(compiled(x(seed, 3, 4)), plain(x(seed, 3, 4)))
+        for net in (mine, plain):
+            net.fc = nn.Linear(4, 4)
+            with torch.no_grad():
+                net.fc.weight.copy_(x(round_, 4, 4))
+                net.fc.bias.copy_(x(round_, 4))
+            net.part.items = [float(round_ + i) for i in range(3)]
+        time.sleep(pause)
 
 
 def touch_dict(net: Net) -> None:
