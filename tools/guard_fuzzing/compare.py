@@ -26,6 +26,18 @@ from mica import _mica
 _SINGLE = (torch.dtype, torch.device, type, types.BuiltinFunctionType)
 
 
+def _is_plain(value: Any) -> bool:
+    """Whether nobody may rely on which object it is: made of constants."""
+    kind = type(value)
+    if kind in (tuple, torch.Size):
+        return all(
+            type(v) in (*CONSTANTS, *_SINGLE) or _is_plain(v) for v in value
+        )
+    return kind in (slice, range, torch.device) or issubclass(
+        kind, numpy.generic
+    )
+
+
 class Difference(Exception):
     """Two things differ: where, and how."""
 
@@ -60,13 +72,7 @@ class Twins:
             return
         if isinstance(b, _mica.Compiled) and not isinstance(a, _mica.Compiled):
             b = b.__wrapped__
-        if (
-            kind in (slice, range, torch.device)
-            or issubclass(kind, numpy.generic)
-        ) or (
-            kind in (tuple, torch.Size)
-            and all(type(v) in (*CONSTANTS, *_SINGLE) for v in a)
-        ):
+        if _is_plain(a):
             pass  # Nobody may rely on which object it is.
         elif id(a) in self._theirs or id(b) in self._ours:
             if (
