@@ -8,6 +8,7 @@
 #include "python/capture/known/purity.h"
 #include "python/capture/values/constants.h"
 #include "python/capture/values/numbers.h"
+#include "python/capture/watch/object_kinds.h"
 #include "python/interpreter/interpreter.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
@@ -79,6 +80,9 @@ void ItemWatch::Use(PyObject* container, PyObject* key) {
   // tensor[:, self.index]: the tuple is new, what is in it isn't.
   const bool is_index = IsTensor(container) && PyTuple_CheckExact(key);
   objects_.Touch(key, is_index ? kDeep : kShallow);
+  if (is_index && HoldsListsOfTensors(key)) {
+    return Refuse("makes an index of what is in tensors", "use torch.stack()");
+  }
   if (PyDict_Check(container) && IsItemKey(key)) {
     objects_.TouchType(Py_TYPE(container));
     if (!IsOld(container)) return;

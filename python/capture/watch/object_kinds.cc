@@ -1,10 +1,12 @@
 #include "python/capture/watch/object_kinds.h"
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/string_view.h"
 #include "python/capture/known/purity.h"
 #include "python/capture/values/constants.h"
 #include "python/capture/values/generators.h"
 #include "python/interpreter/interpreter.h"
+#include "python/torch_side/tensors/tensor_access.h"
 
 namespace mica {
 
@@ -69,6 +71,29 @@ std::vector<PyObject*> ItemsOrKeys(PyObject* container) {
     items.assign(first, first + PySequence_Fast_GET_SIZE(container));
   }
   return items;
+}
+
+bool HoldsTensors(PyObject* sequence) {
+  constexpr int kMaxDepth = 64;
+  const auto holds = [](const auto& self, PyObject* object, int depth) {
+    if (IsTensor(object) || depth > kMaxDepth) return true;
+    const bool is_plain = PyList_Check(object) || PyTuple_Check(object) ||
+                          (IsContainer(object) && !PyDict_Check(object));
+    if (!is_plain) {
+      return PySequence_Check(object) != 0 && !IsConstant(object) &&
+             PyObject_CheckBuffer(object) == 0 && !PyRange_Check(object);
+    }
+    return absl::c_any_of(HeldBy(object), [&](const PyRef& held) {
+      return self(self, held.get(), depth + 1);
+    });
+  };
+  return holds(holds, sequence, 0);
+}
+
+bool HoldsListsOfTensors(PyObject* index) {
+  return absl::c_any_of(HeldBy(index), [](const PyRef& held) {
+    return !IsTensor(held.get()) && HoldsTensors(held.get());
+  });
 }
 
 bool IsInert(PyObject* object) {

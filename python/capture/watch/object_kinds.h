@@ -17,6 +17,11 @@ bool GivesItems(PyObject* object);
 std::vector<PyRef> HeldBy(PyObject* object);
 // A dict's keys, and another container's items; borrowed.
 std::vector<PyObject*> ItemsOrKeys(PyObject* container);
+// Whether a tensor is in a sequence, at any depth, or in one that only Python
+// code knows.
+bool HoldsTensors(PyObject* sequence);
+// Whether that is so of one of the sequences that an index consists of.
+bool HoldsListsOfTensors(PyObject* index);
 // Kinds of object that hold nothing that a program could change unseen.
 bool IsInert(PyObject* object);
 // What functools.lru_cache() made.

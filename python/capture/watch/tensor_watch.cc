@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "python/capture/known/purity.h"
 #include "python/capture/values/constants.h"
+#include "python/capture/watch/object_kinds.h"
 #include "python/torch_side/autograd/backward_pass.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
@@ -192,6 +193,11 @@ void TensorWatch::Make(absl::Span<PyObject* const> args, bool copies) {
   step_.makes_constant = true;
   for (PyObject* arg : args) {
     objects_.Touch(arg, kDeep);
+    if (!IsTensor(arg) && HoldsTensors(arg)) {
+      // The dispatcher isn't asked for what is in them.
+      return Refuse("makes a tensor of what is in other tensors",
+                    "use torch.stack()");
+    }
     if (IsConstant(arg) || PyList_CheckExact(arg)) continue;
     if (IsArray(arg)) {
       step_.shares_array |= !copies;
