@@ -18,6 +18,7 @@ namespace mica {
 void HostCallWatch::EndStep(PyObject* result) {
   if (!std::exchange(is_calling_, false)) return;
   TakeNumbersBack();
+  CheckFound();
   recorder_.Mute(/*begins=*/false);
   if (step_.annotated != nullptr && result != Py_None) {
     Refuse("uses what a call into the world outside returns",
@@ -77,7 +78,12 @@ void HostCallWatch::Add(PyObject* callable, absl::Span<PyObject* const> args,
   calls_.push_back(std::move(call));
   is_calling_ = true;
   recorder_.Mute(/*begins=*/true);
-  if (calls_.back().is_last) LendNumbers();
+  if (calls_.back().is_last) {
+    for (const StatePlace& place : written_.places()) {
+      found_.emplace_back(place, PyRef::Share(place.Find()));
+    }
+    LendNumbers();
+  }
   if (begins_last) last_calls_.Begin(std::move(title));
 }
 
@@ -117,6 +123,16 @@ void HostCallWatch::TakeNumbersBack() {
     if (!lent.place.Set(lent.number.get())) PyErr_Clear();
   }
   lent_.clear();
+}
+
+void HostCallWatch::CheckFound() {
+  const PyErrorKeeper keeper;
+  for (const auto& [place, value] : std::exchange(found_, {})) {
+    if (place.Find() == value.get()) continue;
+    Refuse(absl::StrCat("calls ", calls_.back().note.path, ", which sets ",
+                        place.note.path, " after the program did"),
+           "call it outside the compiled function");
+  }
 }
 
 void HostCallWatch::HandOver(absl::Span<PyObject*> args) {

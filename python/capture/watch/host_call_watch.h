@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -109,6 +110,9 @@ class HostCallWatch final : public WatchPart {
   // their places has the program's own until TakeNumbersBack().
   void LendNumbers();
   void TakeNumbersBack();
+  // Refuses a call that set what the program had set: a hit has only what is
+  // there in the end, and the call may raise before it comes to that.
+  void CheckFound();
 
   LastCalls& last_calls_;
   const ContainerChanges& containers_;
@@ -138,6 +142,8 @@ class HostCallWatch final : public WatchPart {
     PyRef plain;
   };
   std::vector<Lent> lent_;
+  // What the program set so far, as the code of the user's finds it.
+  std::vector<std::pair<StatePlace, PyRef>> found_;
 };
 
 }  // namespace mica

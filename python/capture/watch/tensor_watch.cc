@@ -37,9 +37,9 @@ bool TensorWatch::ReadAttribute(PyObject* owner, PyObject* name) {
     objects_.Touch(owner);
     return false;
   }
-  if (descriptor != nullptr) return false;  // A method: its call is seen.
-  if (IsInput(owner)) return false;         // Guarded to have none.
-  return true;
+  if (IsInput(owner)) return false;  // Guarded to have none of its own.
+  // A method, of which the call is seen; unless the tensor has its own.
+  return descriptor == nullptr || IsOld(owner);
 }
 
 void TensorWatch::WriteAttribute(PyObject* owner, PyObject* name,

@@ -472,3 +472,38 @@ def test_a_generator_prints():
         return f, lambda: t.n
 
     go(w)
+
+
+def test_a_call_that_raises_before_it_sets_what_the_program_set():
+    class Full:
+        def __init__(self, box):
+            self.box = box
+            self.n = 0
+
+        def write(self, text):
+            self.n += 1
+            if self.n > 8:
+                raise OSError("full")
+            self.box["a"] = self.n
+
+    def world():
+        box = {"a": 0}
+        sink = Full(box)
+
+        def program(x):
+            box["a"] = -1
+            with contextlib.suppress(ZeroDivisionError):
+                print("text", file=sink)
+            return x
+
+        return program, box
+
+    own, box = world()
+    twin, other = world()
+    compiled = mica.compile(own)
+    for _ in range(7):
+        for program in (compiled, twin):
+            with contextlib.suppress(OSError):
+                program(X)
+        assert box == other
+    assert box == {"a": -1}

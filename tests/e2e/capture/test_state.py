@@ -375,3 +375,15 @@ def test_a_tensor_of_the_state_is_part_of_an_index():
                     one.index.copy_(torch.tensor([[1, 3], [2, 2]]))
             same(compiled(x(call, 4, 4)), eager(x(call, 4, 4)))
     assert report(compiled).hits == 3
+
+
+def test_a_tensor_gets_a_method_of_its_own():
+    weight = torch.ones(3)
+    compiled = mica.compile(lambda a: a + weight.sum())
+    for _ in range(3):
+        assert torch.equal(compiled(torch.zeros(3)), torch.full((3,), 3.0))
+    assert mica.explain(compiled).hits == 2
+    weight.sum = lambda: torch.tensor(1.0)
+    assert torch.equal(compiled(torch.zeros(3)), torch.ones(3))
+    del weight.sum
+    assert torch.equal(compiled(torch.zeros(3)), torch.full((3,), 3.0))
