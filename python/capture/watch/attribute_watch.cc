@@ -59,7 +59,7 @@ void AttributeWatch::Use(PyObject* owner, PyObject* name, PlaceUse use) {
   if (PyMethod_Check(owner)) {
     return Use(PyMethod_GET_FUNCTION(owner), name, use);
   }
-  if (PyFunction_Check(owner)) return ReadOfFunction(owner, name);
+  if (PyFunction_Check(owner)) return UseOfFunction(owner, name, use);
   if (PyCell_Check(owner)) {
     static PyObject* contents = Interned("cell_contents");
     return places_.ReadCell(owner, contents);
@@ -110,8 +110,14 @@ void AttributeWatch::TakeFromArray(PyObject* owner, PyObject* name) {
   step_.takes_from_array = word != "base" && word != "ctypes" && word != "data";
 }
 
-void AttributeWatch::ReadOfFunction(PyObject* owner, PyObject* name) {
+void AttributeWatch::UseOfFunction(PyObject* owner, PyObject* name,
+                                   PlaceUse use) {
   if (!IsOld(owner)) return;
+  const bool is_write = use != PlaceUse::kRead;
+  if (is_write && IsKeptInC(_PyType_Lookup(Py_TYPE(owner), name))) {
+    return Refuse(absl::StrCat("sets ", PathOf(owner), ".", PyText(name)),
+                  "set it outside the compiled function");
+  }
   if (FindAnnotation(owner) == nullptr) {
     objects_.EnterFunction(owner);
   } else {
@@ -124,9 +130,8 @@ void AttributeWatch::ReadOfFunction(PyObject* owner, PyObject* name) {
   if (!dict) return PyErr_Clear();
   const std::string path = absl::StrCat(PathOf(owner), ".", PyText(name));
   MarkOld(dict.get(), absl::StrCat(PathOf(owner), ".__dict__"));
-  places_.AddItem(dict.get(), name, NoteOf(path));
-  PyObject* value = PyDict_GetItemWithError(dict.get(), name);
-  if (value != nullptr) return MarkOld(value, path);
+  places_.UseItem(dict.get(), name, path, use);
+  if (is_write || PyDict_Contains(dict.get(), name) != 0) return;
   MarkHeldDict(owner, name);  // As __annotations__.
   HoldKeptInC(owner, name);   // As __name__.
 }

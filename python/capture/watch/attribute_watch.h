@@ -58,7 +58,7 @@ class AttributeWatch final : public WatchPart {
   void UseOfInstance(PyObject* owner, PyObject* name, PlaceUse use);
   void ReadOfType(PyTypeObject* type, PyObject* name);
   void ReadOfSuper(PyObject* super, PyObject* name);
-  void ReadOfFunction(PyObject* owner, PyObject* name);
+  void UseOfFunction(PyObject* owner, PyObject* name, PlaceUse use);
   // What a getset descriptor gives.
   void ReadComputed(PyObject* owner, PyObject* name);
   // Notes whether the step at hand takes a view of an array.

@@ -387,3 +387,40 @@ def test_a_tensor_gets_a_method_of_its_own():
     assert torch.equal(compiled(torch.zeros(3)), torch.ones(3))
     del weight.sum
     assert torch.equal(compiled(torch.zeros(3)), torch.full((3,), 3.0))
+
+
+def test_attributes_of_functions_are_set_at_each_hit():
+    def marked(a):
+        return a
+
+    marked.level, marked.count = 0.0, 0
+
+    def program(a):
+        marked.level = 0.5
+        marked.count += 1
+        return a * marked.count
+
+    compiled = mica.compile(program)
+    for i in range(6):
+        if i == 3:
+            marked.level, marked.count = 0.0, 10
+        wanted = (marked.count + 1) * torch.ones(2)
+        assert torch.equal(compiled(torch.ones(2)), wanted)
+        assert marked.level == 0.5
+    assert marked.count == 13
+    assert mica.explain(compiled).hits >= 3
+
+
+def test_what_a_function_is_called_is_set_eagerly():
+    def named(a):
+        return a
+
+    def program(a):
+        named.__name__ = "other"
+        return a + 1
+
+    compiled = mica.compile(program)
+    for name in ("other", "named", "x"):
+        named.__name__ = name
+        compiled(torch.ones(2))
+        assert named.__name__ == "other"
