@@ -62,6 +62,9 @@ void ArrayWatch::Expose(PyObject* tensor) {
   if (version < 0) {
     return Refuse("shares an inference tensor's memory with numpy");
   }
+  if (DataOf(tensor) == nullptr && NumElements(tensor) > 0) {
+    return Refuse("shares memory with numpy below a transform of torch.func");
+  }
   exposed_.push_back({.tensor = PyRef::Share(tensor),
                       .version = version,
                       .bytes = ElementBytes(tensor)});

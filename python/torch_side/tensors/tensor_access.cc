@@ -144,7 +144,8 @@ std::string ElementBytes(PyObject* tensor) {
   const c10::TensorImpl& impl =
       *THPVariable_Unpack(tensor).unsafeGetTensorImpl();
   const size_t size = impl.itemsize();
-  const auto* data = static_cast<const char*>(impl.data());
+  const auto* data = static_cast<const char*>(DataOf(tensor));
+  if (data == nullptr) return "";
   const int64_t count = impl.numel();
   std::string bytes;
   bytes.reserve(static_cast<size_t>(count) * size);

@@ -41,7 +41,8 @@ int64_t StorageOffsetOf(PyObject* tensor);  // In elements.
 int64_t VersionOf(PyObject* tensor);
 bool RequiresGrad(PyObject* tensor);
 int64_t NumElements(PyObject* tensor);
-// The elements in row-major order, read without the dispatcher.
+// The elements in row-major order, read without the dispatcher; none of a
+// tensor that has no memory of its own, as below a transform.
 std::string ElementBytes(PyObject* tensor);
 
 // True for torch.dtype, device, layout and memory_format.

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -204,3 +205,25 @@ def test_a_tensor_that_outlives_its_level_is_no_graph() -> None:
     compiled = mica.compile(program)
     for seed in range(4):
         same(compiled(x(seed, 4)), program(x(seed, 4)))
+
+
+def test_an_array_becomes_a_tensor_below_a_transform():
+    array = np.array([1.0, 2.0, 3.0], "f")
+
+    def program(x):
+        return torch.func.grad(lambda v: (v * torch.from_numpy(array)).sum())(x)
+
+    compiled = mica.compile(program)
+    for _ in range(3):
+        assert torch.equal(compiled(torch.ones(3)), program(torch.ones(3)))
+        array += 1
+
+
+def test_an_array_of_a_tensor_below_a_transform_is_eager_s_error():
+    def program(x):
+        return torch.func.grad(lambda v: v.sum() + v.detach().numpy().sum())(x)
+
+    compiled = mica.compile(program)
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="data pointer"):
+            compiled(torch.ones(3))
