@@ -78,7 +78,7 @@ class _Piece:
         self.plain = plain
         self.bound = bound
         self.steps = steps
-        self.stubs: set[int] = set()
+        self.landing_pads: set[int] = set()
         self.methods = self._rewritten_methods()
         if to_end:
             self.exits: frozenset[int] = frozenset()
@@ -95,17 +95,19 @@ class _Piece:
         What a context put there is new at each call: a record that took it
         would serve none.
         """
-        self.stubs = {i.handler.at for i in self.instructions if i.handler}
+        self.landing_pads = {
+            i.handler.at for i in self.instructions if i.handler
+        }
         self._follow()
-        base, stubs = self.base, self.stubs
-        self.stubs = set()
+        base, landing_pads = self.base, self.landing_pads
+        self.landing_pads = set()
         try:
             self._follow()
             takes_more = self.base < base
-        except _NeedsStubs:
+        except _NeedsLandingPads:
             takes_more = True
         if takes_more:
-            self.stubs = stubs
+            self.landing_pads = landing_pads
             self._follow()
 
     def _rewritten_methods(self) -> frozenset[int]:
@@ -201,10 +203,10 @@ class _Piece:
             todo += self._go(index, rest, sure, maybe)
         for index in self.rests:
             handler = self.instructions[index].handler
-            if handler is None or handler.at in self.stubs:
+            if handler is None or handler.at in self.landing_pads:
                 continue
             if handler.depth < self.base:
-                raise _NeedsStubs
+                raise _NeedsLandingPads
 
     def _go(
         self, index: int, rest: _Rest, sure: int, maybe: int
@@ -227,7 +229,7 @@ class _Piece:
                     known[2] | maybe,
                 )
             self.handler_states[handler.at] = state
-            if handler.at not in self.stubs:
+            if handler.at not in self.landing_pads:
                 pushed = (-1,) * (1 + handler.lasti)
                 todo.append((handler.at, state[0] + pushed, state[1], state[2]))
         if name in LOCAL_OPS and instruction.arg < self.function.num_locals:
@@ -253,7 +255,7 @@ class _Piece:
         return _Writer(self).write(original)
 
 
-class _NeedsStubs(Exception):
+class _NeedsLandingPads(Exception):
     """A handler needs slots that the piece doesn't have."""
 
 
@@ -316,7 +318,7 @@ class _Writer:
                     bit = 1 << instruction.arg
                     out = out | bit if name in READS else out & ~bit
                 handler = instruction.handler
-                if handler is not None and handler.at in piece.stubs:
+                if handler is not None and handler.at in piece.landing_pads:
                     out |= function.live[handler.at] & changed_here
                 elif handler is not None:
                     out |= live.get(handler.at, 0)
@@ -335,8 +337,8 @@ class _Writer:
                 self._write_exit(index)
             else:
                 self._write_instruction(index)
-        for at in sorted(piece.stubs & piece.handler_states.keys()):
-            self._write_stub(at)
+        for at in sorted(piece.landing_pads & piece.handler_states.keys()):
+            self._write_landing_pad(at)
         for label, back in self.maybes:
             self.assembler.label(label)
             self.assembler.emit("POP_TOP")
@@ -461,9 +463,9 @@ class _Writer:
         handler = self.instructions[index].handler
         if handler is None:
             return None
-        if handler.at in self.piece.stubs:
+        if handler.at in self.piece.landing_pads:
             depth = max(handler.depth - self.piece.base, 0)
-            return ("stub", handler.at), depth, handler.lasti
+            return ("landing pad", handler.at), depth, handler.lasti
         return handler.at, handler.depth - self.piece.base, handler.lasti
 
     def _write_instruction(self, index: int) -> None:
@@ -515,13 +517,13 @@ class _Writer:
             piece.maybe[index],
         )
 
-    def _write_stub(self, at: int) -> None:
+    def _write_landing_pad(self, at: int) -> None:
         """Tells the state when an exception arrives at a handler."""
         piece, function = self.piece, self.function
         rest, sure, maybe = piece.handler_states[at]
         stack = function.stacks[at]
         assert stack is not None
-        self.assembler.label(("stub", at))
+        self.assembler.label(("landing pad", at))
         kinds = ["n" if kind in "nm" else "o" for kind, _ in stack]
         # What unwinding left of the stack begins at the piece's base.
         kept = rest[: max(len(rest), 0)]

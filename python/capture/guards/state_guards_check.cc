@@ -1,5 +1,7 @@
 // Whether what was noted of the state holds.
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "python/capture/guards/state_guards.h"
 #include "python/capture/guards/state_reading.h"
@@ -28,8 +30,8 @@ bool StateGuards::CheckBut(const Rewritten& rewritten, Miss* miss) {
   // What was found in its place stays there until it has been looked at.
   const GcPause pause;
   if (std::string path; any_gone() && IsGone(&path)) {
-    return Report(miss, {.path = path}, "the same object",
-                  "another, as that is gone");
+    if (miss != nullptr) *miss = Miss::OfGone(std::move(path));
+    return false;
   }
   const bool is_as_noted =
       rewritten.places.empty() && rewritten.containers.empty();

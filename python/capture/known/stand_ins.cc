@@ -5,23 +5,21 @@ namespace {
 
 struct StandIn {
   PyTypeObject* type = nullptr;
-  Py_ssize_t vectorcall_offset = 0;
   PyObject* (*inside)(PyObject*) = nullptr;
 };
 StandIn stand_in;
 
 }  // namespace
 
-void SetStandIn(PyTypeObject* type, Py_ssize_t vectorcall_offset,
-                PyObject* (*inside)(PyObject*)) {
-  stand_in = {type, vectorcall_offset, inside};
+void SetStandIn(PyTypeObject* type, PyObject* (*inside)(PyObject*)) {
+  stand_in = {type, inside};
 }
 
 PyObject* FindInside(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   // Few types have their vectorcall there.
   if (stand_in.type == nullptr ||
-      type->tp_vectorcall_offset != stand_in.vectorcall_offset ||
+      type->tp_vectorcall_offset != stand_in.type->tp_vectorcall_offset ||
       PyType_IsSubtype(type, stand_in.type) == 0) {
     return nullptr;
   }

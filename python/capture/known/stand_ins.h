@@ -8,10 +8,9 @@
 namespace mica {
 
 // From now on a watched call of an instance of `type`, or of a subtype, is one
-// of the callable that `inside` gives, borrowed. `vectorcall_offset` is that of
-// the type. One type may be told of; it lives as long as the process.
-void SetStandIn(PyTypeObject* type, Py_ssize_t vectorcall_offset,
-                PyObject* (*inside)(PyObject*));
+// of the callable that `inside` gives, borrowed. One type may be told of; it
+// lives as long as the process.
+void SetStandIn(PyTypeObject* type, PyObject* (*inside)(PyObject*));
 // The callable that `object` stands for; null if it is no such object.
 // Borrowed.
 PyObject* FindInside(PyObject* object);

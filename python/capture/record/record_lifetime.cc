@@ -54,17 +54,18 @@ bool Record::IsOrphaned(const ReferenceCounts& own, std::string* path) const {
 }
 
 void Record::LetGo() {
-  const auto let_go = [this](LooseRef* ref) {
-    if (!*ref || IsConstant(ref->get())) return;
-    guards_.Hold(ref->get());
-    ref->LetGo();
+  const auto let_go_by = [](const auto& hold) {
+    return [hold](LooseRef* ref) {
+      if (!*ref || IsConstant(ref->get())) return;
+      hold(ref->get());
+      ref->LetGo();
+    };
   };
+  const auto let_go =
+      let_go_by([this](PyObject* object) { guards_.Hold(object); });
+  const auto let_go_but_for_runs =
+      let_go_by([this](PyObject* object) { Keep(guards_, object); });
   inputs_.LetGo(let_go);
-  const auto let_go_but_for_runs = [&](LooseRef* ref) {
-    if (!*ref || IsConstant(ref->get())) return;
-    Keep(guards_, ref->get());
-    ref->LetGo();
-  };
   result_.LetGo(let_go_but_for_runs);
   first_arguments_.LetGo(let_go_but_for_runs);
   effects_.LetGo(let_go_but_for_runs);

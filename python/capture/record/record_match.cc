@@ -106,12 +106,7 @@ bool Record::MatchesAll(const CallArgs& args, const TorchState& now,
   const bool is_prefetched = std::exchange(is_prefetched_, false);
   // What follows takes addresses for objects.
   if (std::string path; guards_.any_gone() && IsGone(&path)) {
-    if (miss != nullptr) {
-      *miss = {.kind = "state",
-               .note = {.path = path},
-               .expected = "the same object",
-               .got = "another, as that is gone"};
-    }
+    if (miss != nullptr) *miss = Miss::OfGone(std::move(path));
     return false;
   }
   if (const char* why = backward_ ? backward_->WhyEager() : nullptr) {

@@ -100,11 +100,7 @@ void Compiled::DropRecords(
     }
     gone.push_back(records_[i]);
     NoteDrops(absl::StrCat("its object ", path, " is gone"), 1);
-    if (i > 0 || miss == nullptr) continue;
-    *miss = {.kind = "state",
-             .note = {.path = path},
-             .expected = "the same object",
-             .got = "another, as that is gone"};
+    if (i == 0 && miss != nullptr) *miss = Miss::OfGone(std::move(path));
   }
   std::swap(records_, left);
 }

@@ -9,6 +9,7 @@
 #include "framework/text/text.h"
 #include "python/capture/record/describe.h"
 #include "python/capture/serve/compiled.h"
+#include "python/capture/serve/report_values.h"
 #include "python/capture/serve/splits.h"
 #include "python/interpreter/gc_pause.h"
 
@@ -16,15 +17,6 @@ namespace mica {
 namespace {
 
 PyRef Flag(bool value) { return PyRef::Share(value ? Py_True : Py_False); }
-
-bool Put(PyObject* dict, const char* key, PyRef value) {
-  return value && PyDict_SetItemString(dict, key, value.get()) == 0;
-}
-
-PyRef Text(const std::string& text) {
-  return PyRef::Steal(PyUnicode_DecodeUTF8(
-      text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
-}
 
 PyRef Number(int64_t number) {
   return PyRef::Steal(PyLong_FromLongLong(number));

@@ -211,7 +211,7 @@ PyObject* MakeCompiledType() {
                         slots};
     compiled_type = AsType(PyType_FromSpec(&spec));
     if (compiled_type == nullptr) return nullptr;
-    SetStandIn(compiled_type, offsetof(CompiledObject, vectorcall), CallableIn);
+    SetStandIn(compiled_type, CallableIn);
   }
   return PyRef::Share(reinterpret_cast<PyObject*>(compiled_type)).release();
 }

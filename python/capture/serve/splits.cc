@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "python/capture/serve/report_values.h"
 #include "python/capture/serve/stance.h"
 #include "python/interpreter/interpreter.h"
 
@@ -11,17 +12,8 @@ namespace {
 
 constexpr size_t kMaxFunctions = 256;  // That become graphs of their own.
 
-bool Put(PyObject* dict, const char* key, PyRef value) {
-  return value && PyDict_SetItemString(dict, key, value.get()) == 0;
-}
-
 bool IsGone(const PyRef& weak) {
   return weak && PyWeakref_GET_OBJECT(weak.get()) == Py_None;
-}
-
-PyRef Text(const std::string& text) {
-  return PyRef::Steal(PyUnicode_DecodeUTF8(
-      text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
 std::string LineOf(PyObject* code, int32_t unit) {

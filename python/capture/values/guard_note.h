@@ -4,6 +4,7 @@
 #define MICA_PYTHON_CAPTURE_VALUES_GUARD_NOTE_H_
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "python/capture/values/refusal.h"
@@ -30,6 +31,14 @@ struct Miss {
       absl::StrAppend(&text, " (", note.at.ToString(), ")");
     }
     return text;
+  }
+
+  // Of an object of the state that is gone, by its path.
+  static Miss OfGone(std::string path) {
+    return {.kind = "state",
+            .note = {.path = std::move(path)},
+            .expected = "the same object",
+            .got = "another, as that is gone"};
   }
 };
 

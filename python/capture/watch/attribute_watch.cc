@@ -10,16 +10,6 @@
 #include "python/torch_side/tensors/tensor_access.h"
 
 namespace mica {
-namespace {
-
-// Whether C code keeps what the attribute is.
-bool IsKeptInC(PyObject* descriptor) {
-  return descriptor != nullptr && (Py_TYPE(descriptor) == &PyGetSetDescr_Type ||
-                                   Py_TYPE(descriptor) == &PyMemberDescr_Type);
-}
-
-}  // namespace
-
 void AttributeWatch::Use(PyObject* owner, PyObject* name, PlaceUse use) {
   if (refusal()) return;
   const bool is_write = use != PlaceUse::kRead;
@@ -82,7 +72,7 @@ void AttributeWatch::UseOfModule(PyObject* module, PyObject* name,
 
 void AttributeWatch::ReadOfType(PyTypeObject* type, PyObject* name) {
   objects_.TouchType(type);
-  HoldKeptInC(reinterpret_cast<PyObject*>(type), name);
+  objects_.HoldText(reinterpret_cast<PyObject*>(type), name);
   for (PyTypeObject* place : {type, Py_TYPE(type)}) {
     PyObject* value = _PyType_Lookup(place, name);
     if (value == nullptr) continue;
@@ -132,24 +122,8 @@ void AttributeWatch::UseOfFunction(PyObject* owner, PyObject* name,
   MarkOld(dict.get(), absl::StrCat(PathOf(owner), ".__dict__"));
   places_.UseItem(dict.get(), name, path, use);
   if (is_write || PyDict_Contains(dict.get(), name) != 0) return;
-  MarkHeldDict(owner, name);  // As __annotations__.
-  HoldKeptInC(owner, name);   // As __name__.
-}
-
-void AttributeWatch::HoldKeptInC(PyObject* owner, PyObject* name) {
-  PyTypeObject* type = Py_TYPE(owner);
-  if (!IsKeptInC(_PyType_Lookup(type, name))) return;
-  if (PyType_Check(owner) &&
-      ((AsType(owner)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 ||
-       type->tp_getattro != PyType_Type.tp_getattro)) {
-    return;
-  }
-  const PyRef value = PyRef::Steal(PyObject_GetAttr(owner, name));
-  if (!value) return PyErr_Clear();
-  // A version, or a fact of its own, tells of other things than texts.
-  if (PyUnicode_Check(value.get()) || value.get() == Py_None) {
-    objects_.HoldAttribute(owner, name);
-  }
+  MarkHeldDict(owner, name);       // As __annotations__.
+  objects_.HoldText(owner, name);  // As __name__.
 }
 
 void AttributeWatch::MarkHeldDict(PyObject* owner, PyObject* name) {

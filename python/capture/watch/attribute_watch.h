@@ -66,9 +66,6 @@ class AttributeWatch final : public WatchPart {
   // Notes how `descriptor`, found on the class, answers. False if the
   // instance's own dict has the word.
   bool UseDescriptor(PyObject* owner, PyObject* name, PyObject* descriptor);
-  // Notes a name, or another text, that C code keeps of a class or a function,
-  // and that no version of it tells of.
-  void HoldKeptInC(PyObject* owner, PyObject* name);
   // The age of a dict that the collector doesn't track is that of what it was
   // reached by.
   void MarkHeldDict(PyObject* owner, PyObject* name);

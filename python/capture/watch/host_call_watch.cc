@@ -129,9 +129,10 @@ void HostCallWatch::CheckFound() {
   const PyErrorKeeper keeper;
   for (const auto& [place, value] : std::exchange(found_, {})) {
     if (place.Find() == value.get()) continue;
-    Refuse(absl::StrCat("calls ", calls_.back().note.path, ", which sets ",
-                        place.note.path, " after the program did"),
-           "call it outside the compiled function");
+    return Refuse(
+        absl::StrCat("calls ", calls_.back().note.path, ", which sets ",
+                     place.note.path, " after the program did"),
+        "call it outside the compiled function");
   }
 }
 
@@ -190,9 +191,8 @@ std::string HostCallWatch::ChangedArgument() const {
 bool HostCallWatch::CheckShown() {
   for (const ShownContainer& shown : shown_) {
     PyObject* container = shown.container.get();
-    const bool is_changed = containers_.Has(container) ||
-                            written_.HasWritten(container) ||
-                            written_.HasIncremented(container);
+    const bool is_changed =
+        containers_.Has(container) || written_.HasChanged(container);
     const bool is_read = shown.may_not_be_read && guards_.HasItems(container);
     if (!is_changed && !is_read) continue;
     Refuse(absl::StrCat("changes or reads ", PathOf(container),

@@ -73,27 +73,27 @@ std::vector<PyObject*> ItemsOrKeys(PyObject* container) {
   return items;
 }
 
-bool HoldsTensors(PyObject* sequence) {
+bool HoldsTensors(PyObject* sequence, int depth) {
   constexpr int kMaxDepth = 64;
-  const auto holds = [](const auto& self, PyObject* object, int depth) {
-    if (IsTensor(object) || depth > kMaxDepth) return true;
-    const bool is_plain = PyList_Check(object) || PyTuple_Check(object) ||
-                          (IsContainer(object) && !PyDict_Check(object));
-    if (!is_plain) {
-      return PySequence_Check(object) != 0 && !IsConstant(object) &&
-             PyObject_CheckBuffer(object) == 0 && !PyRange_Check(object);
-    }
-    return absl::c_any_of(HeldBy(object), [&](const PyRef& held) {
-      return self(self, held.get(), depth + 1);
-    });
-  };
-  return holds(holds, sequence, 0);
+  if (IsTensor(sequence) || depth > kMaxDepth) return true;
+  if (!IsContainer(sequence) || PyDict_Check(sequence)) {
+    return PySequence_Check(sequence) != 0 && !IsConstant(sequence) &&
+           PyObject_CheckBuffer(sequence) == 0 && !PyRange_Check(sequence);
+  }
+  return absl::c_any_of(HeldBy(sequence), [depth](const PyRef& held) {
+    return HoldsTensors(held.get(), depth + 1);
+  });
 }
 
 bool HoldsListsOfTensors(PyObject* index) {
   return absl::c_any_of(HeldBy(index), [](const PyRef& held) {
     return !IsTensor(held.get()) && HoldsTensors(held.get());
   });
+}
+
+bool IsKeptInC(PyObject* descriptor) {
+  return descriptor != nullptr && (Py_TYPE(descriptor) == &PyGetSetDescr_Type ||
+                                   Py_TYPE(descriptor) == &PyMemberDescr_Type);
 }
 
 bool IsInert(PyObject* object) {

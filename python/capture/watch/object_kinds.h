@@ -19,11 +19,14 @@ std::vector<PyRef> HeldBy(PyObject* object);
 std::vector<PyObject*> ItemsOrKeys(PyObject* container);
 // Whether a tensor is in a sequence, at any depth, or in one that only Python
 // code knows.
-bool HoldsTensors(PyObject* sequence);
+bool HoldsTensors(PyObject* sequence, int depth = 0);
 // Whether that is so of one of the sequences that an index consists of.
 bool HoldsListsOfTensors(PyObject* index);
 // Kinds of object that hold nothing that a program could change unseen.
 bool IsInert(PyObject* object);
+// Whether C code keeps what an attribute is, that a class has `descriptor` for;
+// null if it has none.
+bool IsKeptInC(PyObject* descriptor);
 // What functools.lru_cache() made.
 bool IsLruCache(PyObject* object);
 

@@ -227,21 +227,26 @@ void ObjectWatch::HoldAttribute(PyObject* owner, PyObject* name) {
   MarkOld(value.get(), path);
 }
 
-void ObjectWatch::HoldName(PyObject* object) {
-  static PyObject* name = Interned("__qualname__");
-  if (PyFunction_Check(object)) return HoldAttribute(object, name);
-  if (!PyType_Check(object)) return;
-  PyTypeObject* type = AsType(object);
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
-      Py_TYPE(type)->tp_getattro == PyType_Type.tp_getattro) {
-    HoldAttribute(object, name);
+void ObjectWatch::HoldText(PyObject* owner, PyObject* name) {
+  PyTypeObject* type = Py_TYPE(owner);
+  if (!IsKeptInC(_PyType_Lookup(type, name))) return;
+  if (PyType_Check(owner) &&
+      ((AsType(owner)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 ||
+       type->tp_getattro != PyType_Type.tp_getattro)) {
+    return;
+  }
+  const PyRef value = PyRef::Steal(PyObject_GetAttr(owner, name));
+  if (!value) return PyErr_Clear();
+  if (PyUnicode_Check(value.get()) || value.get() == Py_None) {
+    HoldAttribute(owner, name);
   }
 }
 
 void ObjectWatch::Format(PyObject* object) {
   if (refusal()) return;
   Touch(object, kDeep);
-  HoldName(object);
+  static PyObject* name = Interned("__qualname__");
+  if (PyFunction_Check(object) || PyType_Check(object)) HoldText(object, name);
   if (IsTensor(object) || IsContainer(object)) return;
   PyTypeObject* type = Py_TYPE(object);
   if (IsPythonClass(type) && type->tp_repr == PyBaseObject_Type.tp_repr &&

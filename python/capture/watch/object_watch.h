@@ -42,6 +42,9 @@ class ObjectWatch final : public WatchPart {
   // Notes what an older object in C, or a class or a function, has for `name`:
   // no version of it tells of a change.
   void HoldAttribute(PyObject* owner, PyObject* name);
+  // The same of a class or a function, if C code keeps it and it is a text, as
+  // its name: a version, or a fact of its own, tells of other things.
+  void HoldText(PyObject* owner, PyObject* name);
   // Text is made of it.
   void Format(PyObject* object);
   // Its value is asked for, or those of the numbers that it holds.
@@ -62,8 +65,6 @@ class ObjectWatch final : public WatchPart {
   void TouchSources(PyObject* iterator, int depth);
   void TouchInstance(PyObject* object);
   void TouchException(PyObject* exception);
-  // The name that a class or a function has in texts.
-  void HoldName(PyObject* object);
   // Compares by value, or hashes: containers that `object` holds, not objects.
   void LookInto(PyObject* object, int depth);
   // A callable that C code may call behind the stream's back.

@@ -49,8 +49,7 @@ void ObjectWatch::TouchContainer(PyObject* object, int depth) {
   if (depth > kMaxDepth) return Refuse("nests containers too deeply");
   const bool is_old = IsOld(object);
   const bool is_first = is_old && IsFirst(object, nullptr);
-  if (is_old &&
-      (written_.HasWritten(object) || written_.HasIncremented(object))) {
+  if (is_old && written_.HasChanged(object)) {
     return Refuse(absl::StrCat("reads all of ", PathOf(object),
                                " after it wrote items of it"));
   }

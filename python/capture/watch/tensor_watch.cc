@@ -42,15 +42,18 @@ bool TensorWatch::ReadAttribute(PyObject* owner, PyObject* name) {
   return descriptor == nullptr || IsOld(owner);
 }
 
+bool TensorWatch::IsOwn(PyObject* tensor) {
+  return !IsOld(tensor) && !IsInput(tensor) &&
+         !gradients_.IsOldGradient(tensor);
+}
+
 void TensorWatch::WriteAttribute(PyObject* owner, PyObject* name,
                                  bool is_removed) {
   const std::string word = PyText(name);
   if (word == "grad") return TouchGradient(owner);
-  const bool is_own =
-      !IsOld(owner) && !IsInput(owner) && !gradients_.IsOldGradient(owner);
   // Of a new tensor, what says no more than Python's own dict.
-  if (is_own && (word == "requires_grad" ||
-                 _PyType_Lookup(Py_TYPE(owner), name) == nullptr)) {
+  if (IsOwn(owner) && (word == "requires_grad" ||
+                       _PyType_Lookup(Py_TYPE(owner), name) == nullptr)) {
     return;
   }
   if (word == "requires_grad" && !is_removed &&
@@ -122,8 +125,7 @@ void TensorWatch::NoteSavedTensorHooks() {
 void TensorWatch::RequireGrad(absl::Span<PyObject* const> args) {
   if (args.empty() || !IsTensor(args[0])) return;
   const bool wanted = args.size() < 2 || args[1] != Py_False;
-  const bool is_ours = !IsOld(args[0]) && !IsInput(args[0]);
-  if (is_ours && !gradients_.IsOldGradient(args[0])) return;
+  if (IsOwn(args[0])) return;
   if (RequiresGrad(args[0]) == wanted) return objects_.Touch(args[0]);
   Refuse("changes whether a tensor requires grad",
          "do it outside the compiled function");

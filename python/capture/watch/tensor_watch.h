@@ -57,6 +57,8 @@ class TensorWatch final : public WatchPart {
   bool reads_offsets() const { return reads_offsets_; }
 
  private:
+  // True if the run made the tensor.
+  bool IsOwn(PyObject* tensor);
   void TouchGradient(PyObject* owner);
 
   ObjectWatch& objects_;

@@ -92,10 +92,11 @@ bool WrittenPlaces::RefusesLaterUse(PyObject* holder, PyObject* key,
   return true;
 }
 
-bool WrittenPlaces::HasIncremented(PyObject* holder) const {
-  return absl::c_any_of(increments_, [&](const Increment& increment) {
-    return increment.place.holder.get() == holder;
-  });
+bool WrittenPlaces::HasChanged(PyObject* holder) const {
+  return HasWritten(holder) ||
+         absl::c_any_of(increments_, [&](const Increment& increment) {
+           return increment.place.holder.get() == holder;
+         });
 }
 
 std::vector<StatePlace> WrittenPlaces::AllPlaces() const {

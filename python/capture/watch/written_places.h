@@ -72,8 +72,8 @@ class WrittenPlaces final : public WatchPart {
   }
   // Whether a place of `holder` was set,
   bool HasWritten(PyObject* holder) const { return holders_.contains(holder); }
-  // or added to.
-  bool HasIncremented(PyObject* holder) const;
+  // or added to, too.
+  bool HasChanged(PyObject* holder) const;
   // Those that the program set, in the order in which it first did.
   absl::Span<const StatePlace> places() const { return places_; }
   // Those that it set, added to or reads as arguments are.

@@ -114,16 +114,22 @@ CHANGES: list[Callable[[Net], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_each_change_of_what_words_tell_of_is_seen(
-    change: Callable[[Net], Any],
-) -> None:
-    mine = Net()
+def served(mine: nn.Module) -> tuple[Any, nn.Module]:
+    """The module compiled, after a hit, and its twin."""
     plain = copy.deepcopy(mine)
     compiled = mica.compile(mine)
     for seed in range(3):
         same(compiled(x(seed, 3, 4)), plain(x(seed, 3, 4)))
     assert mica.explain(compiled).hits > 0
+    return compiled, plain
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_each_change_of_what_words_tell_of_is_seen(
+    change: Callable[[Net], Any],
+) -> None:
+    mine = Net()
+    compiled, plain = served(mine)
     for net in (mine, plain):
         change(net)
     for seed in range(3):
@@ -157,11 +163,7 @@ def test_each_change_of_an_object_whose_class_was_asked_for_is_seen(
 ) -> None:
     """Right after another call, and when a check asks for memory ahead."""
     mine = Asking()
-    plain = copy.deepcopy(mine)
-    compiled = mica.compile(mine)
-    for seed in range(3):
-        same(compiled(x(seed, 3, 4)), plain(x(seed, 3, 4)))
-    assert mica.explain(compiled).hits > 0
+    compiled, plain = served(mine)
     a = x(3, 3, 4)
     change(plain)
     same(compiled(a), compiled(a))
