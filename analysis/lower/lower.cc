@@ -18,6 +18,7 @@
 #include "analysis/lower/foreach.h"
 #include "analysis/lower/functional.h"
 #include "analysis/lower/tape_memory.h"
+#include "analysis/lower/unit_strides.h"
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
 #include "framework/ir/program_builder.h"
@@ -104,6 +105,7 @@ class Lowering {
   absl::Status LowerWrite(const TapeCall& call, const FunctionalForm& form);
   absl::Status LowerReturned(const TapeCall& call, const OpDef& def);
   absl::Status LowerOpaque(const TapeCall& call);
+  absl::StatusOr<std::string> OperandsForm(const TapeCall& call);
   absl::Status LowerForAten(const TapeCall& call);
   absl::Status LowerEqual(const TapeCall& call);
   absl::StatusOr<ValueId> AsStored(TapeTensorId id, ValueId value);
@@ -576,6 +578,25 @@ absl::Status Lowering::LowerReturned(const TapeCall& call, const OpDef& def) {
   return absl::OkStatus();
 }
 
+// What an opaque operator's name says of the tensors that the call takes.
+absl::StatusOr<std::string> Lowering::OperandsForm(const TapeCall& call) {
+  const std::string lazy = LazyPrefix(tape_, call);
+  if (!options_.keep_calls) return lazy;
+  std::map<TapeTensorId, TensorType> types;
+  absl::Status status;
+  for (const TapeValue& value : call.args) {
+    ForEachTensor(value, [&](TapeTensorId id) {
+      const absl::StatusOr<ValueId> current = Current(id);
+      status.Update(current.status());
+      if (current.ok()) types[id] = builder_.type(*current);
+    });
+  }
+  MICA_RETURN_IF_ERROR(status);
+  return absl::StrCat(lazy, StridesPrefix(tape_, call, [&](TapeTensorId id) {
+                        return types.at(id);
+                      }));
+}
+
 absl::Status Lowering::LowerOpaque(const TapeCall& call) {
   if (CountsFromStorage(call)) {
     return absl::UnimplementedError("an offset from the start of a storage");
@@ -591,10 +612,10 @@ absl::Status Lowering::LowerOpaque(const TapeCall& call) {
   }
   // What goes by a name that we know is ours. A call that writes and one that
   // doesn't are two operators, whatever ATen calls them; so are those that take
-  // lazy bits.
-  const std::string lazy = LazyPrefix(tape_, call);
-  if (writes_unsaid || !lazy.empty() || registry_.Find(schema.op) != nullptr) {
-    schema.op = absl::StrCat("torch.", writes_unsaid ? "writing." : "", lazy,
+  // lazy bits, or strides that types don't tell.
+  MICA_ASSIGN_OR_RETURN(const std::string form, OperandsForm(call));
+  if (writes_unsaid || !form.empty() || registry_.Find(schema.op) != nullptr) {
+    schema.op = absl::StrCat("torch.", writes_unsaid ? "writing." : "", form,
                              schema.op);
   }
   const std::string name = schema.op;

@@ -48,8 +48,10 @@ OWN_FORMS = {
 }
 
 # Of an opaque operator's name, what isn't ATen's; the letters say which of its
-# tensors have lazy bits.
-FORM = re.compile(r"torch\.(?:writing\.)?(?:lazy\.([pcnb]+)\.)?")
+# tensors have lazy bits, the words after them the strides of some.
+FORM = re.compile(
+    r"torch\.(?:writing\.)?(?:lazy\.([pcnb]+)\.)?(?:strides\.[px_\d]+\.)?"
+)
 
 
 BITS = {"p": "", "c": "conj", "n": "neg", "b": "conjneg"}

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
+#include "python/torch_side/opaque/operands_form.h"
 #include "python/torch_side/opaque/random_draws.h"
 #include "python/torch_side/tensors/engine_tensors.h"
 #include "python/torch_side/tensors/torch_generators.h"
@@ -50,29 +50,6 @@ struct OpaqueState {
   bool has_dynamic_sizes = false;
   bool is_random = false;
 };
-
-// Takes "torch." from a name, which tells a form that Mica doesn't have from
-// the one that it has, and the words after it: "writing." for a form that
-// writes what ATen's schema conceals; "lazy.pc." for one whose second tensor is
-// lazily conjugated (LazyPrefix() has the letters, which are returned).
-absl::string_view ConsumeForm(absl::string_view* name) {
-  if (!absl::ConsumePrefix(name, "torch.")) return "";
-  absl::ConsumePrefix(name, "writing.");
-  if (!absl::ConsumePrefix(name, "lazy.")) return "";
-  const size_t dot = std::min(name->find('.'), name->size());
-  const absl::string_view letters = name->substr(0, dot);
-  name->remove_prefix(std::min(dot + 1, name->size()));
-  return letters;
-}
-
-std::vector<LazyBits> LazyOf(absl::string_view name) {
-  std::vector<LazyBits> lazy;
-  for (const char letter : ConsumeForm(&name)) {
-    lazy.push_back({.conj = letter == 'c' || letter == 'b',
-                    .neg = letter == 'n' || letter == 'b'});
-  }
-  return lazy;
-}
 
 // "aten.add_.Tensor", its form aside, as ATen's {"aten::add_", "Tensor"}.
 c10::OperatorName AtenName(absl::string_view name) {
@@ -302,6 +279,39 @@ bool LaunchOpaque(const void* opaque, void* const* args,
   }
 }
 
+// Gives the operands what the operator's name says of them. Returns what is
+// wrong with that.
+std::string PutForm(absl::string_view name, OpaqueState& state) {
+  const OperandsForm form = ConsumeForm(&name);
+  std::vector<TensorType*> tensors;
+  size_t next = 0;
+  for (const OpaqueParam& param : state.params) {
+    for (int i = 0; i < param.num_values; ++i, ++next) {
+      if (!param.is_scalar) tensors.push_back(&state.operands[next]);
+    }
+  }
+  const auto is_off = [&](size_t count) {
+    return count != 0 && count != tensors.size();
+  };
+  if (is_off(form.lazy.size()) || is_off(form.strides.size())) {
+    return absl::StrCat("its name says lazy bits of ", form.lazy.size(),
+                        " tensors and strides of ", form.strides.size(),
+                        ", it has ", tensors.size());
+  }
+  state.lazy = form.lazy;
+  for (size_t i = 0; i < form.strides.size(); ++i) {
+    if (!form.strides[i].has_value()) continue;
+    TensorType told = *tensors[i];
+    told.strides = *form.strides[i];
+    if (told.strides.size() != told.dims.size() || !(told == *tensors[i])) {
+      return absl::StrCat("its name says strides that ", tensors[i]->ToString(),
+                          " can't have");
+    }
+    *tensors[i] = std::move(told);
+  }
+  return "";
+}
+
 }  // namespace
 
 bool DrawsRandomNumbers(const OpDef& def) {
@@ -337,14 +347,8 @@ Verdict PrepareOpaque(const KernelRequest& request) {
   for (const Operand& result : request.results) {
     state->results.push_back(result.type);
   }
-  state->lazy = LazyOf(name);
-  size_t num_tensors = 0;
-  for (const OpaqueParam& param : state->params) {
-    if (!param.is_scalar) num_tensors += param.num_values;
-  }
-  if (!state->lazy.empty() && state->lazy.size() != num_tensors) {
-    return No{absl::StrCat("its name says lazy bits of ", state->lazy.size(),
-                           " tensors, it has ", num_tensors)};
+  if (const std::string wrong = PutForm(name, *state); !wrong.empty()) {
+    return No{wrong};
   }
   state->hidden_results = request.def->hidden_results();
   state->is_random = DrawsRandomNumbers(*request.def);
