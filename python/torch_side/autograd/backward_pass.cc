@@ -12,8 +12,9 @@
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <algorithm>
 #include <atomic>
+
+#include "python/torch_side/autograd/leaf_order.h"
 
 namespace mica {
 namespace {
@@ -21,12 +22,6 @@ namespace {
 using torch::autograd::SavedVariable;
 
 std::atomic<bool> is_pass_allowed = true;
-
-// What a pass failed by, as a C++ exception that torch hands to the user.
-[[noreturn]] void Throw(const absl::Status& status) {
-  TORCH_CHECK(false, "mica: the backward pass of a compiled callable: ",
-              std::string(status.message()));
-}
 
 at::Tensor EmptyLaidOutAs(const TensorMeta& like) {
   return at::empty_strided(
@@ -231,7 +226,8 @@ class BackwardPass::Node final : public torch::autograd::Node {
       raised.persist();
       throw std::move(raised);
     }
-    if (!status.ok()) Throw(status);
+    TORCH_CHECK(status.ok(), "mica: the backward pass of a compiled callable: ",
+                std::string(status.message()));
     std::vector<at::Tensor> made;
     for (const PyRef& result : results) {
       made.push_back(THPVariable_Unpack(result.get()));
@@ -340,9 +336,12 @@ struct BackwardPass::Nodes {
                              static_cast<uint32_t>(output.entry));
           continue;
         }
-        edges.push_back(torch::autograd::impl::gradient_edge(THPVariable_Unpack(
-            output.input < 0 ? output.tensor : inputs[output.input])));
+        PyObject* tensor =
+            output.input < 0 ? output.tensor : inputs[output.input];
+        edges.push_back(
+            torch::autograd::impl::gradient_edge(THPVariable_Unpack(tensor)));
       }
+      PutLeavesInOrder(&edges);
       nodes[i]->set_next_edges(std::move(edges));
       for (size_t j = 0; j < passages[i].size(); ++j) {
         if (!passages[i][j]) continue;

@@ -16,7 +16,9 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <limits>
 #include <queue>
+#include <tuple>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_map.h"
@@ -89,6 +91,7 @@ class Tracer {
         const auto it = leaves_.find(KeyOf(edge));
         if (it == leaves_.end()) continue;
         Leaf& leaf = it->second;
+        ++leaf.num_uses;
         if (leaf.part >= 0 && leaf.part != step.part) leaf.is_of_several = true;
         leaf.part = step.part;
       }
@@ -97,13 +100,17 @@ class Tracer {
   }
 
   // Runs them. A node whose inputs have all arrived is ready; of those the
-  // youngest comes first, as in autograd's own engine. `gradients` are those
-  // of the results.
+  // youngest comes first, and a leaf's before all others, as in autograd's own
+  // engine. `gradients` are those of the results.
   void Run(absl::Span<const at::Tensor> gradients) {
     for (size_t i = 0; i < roots_.size(); ++i) Arrive(roots_[i], gradients[i]);
     while (!ready_.empty()) {
       Node* node = ready_.top();
       ready_.pop();
+      if (const auto it = leaves_.find({node, 0}); it != leaves_.end()) {
+        it->second.turn = num_turns_++;
+        continue;
+      }
       RunNode(node, &steps_.at(node));
     }
   }
@@ -116,9 +123,7 @@ class Tracer {
     for (const auto& [key, leaf] : leaves_) {
       if (leaf.gradient.defined()) leaves.push_back(&leaf);
     }
-    std::sort(leaves.begin(), leaves.end(), [](const Leaf* a, const Leaf* b) {
-      return a->external < b->external;
-    });
+    std::sort(leaves.begin(), leaves.end(), &Leaf::IsBefore);
     for (const Leaf* leaf : leaves) {
       parts_[leaf->part].outputs.push_back({.gradient = leaf->gradient,
                                             .external = leaf->external,
@@ -159,8 +164,14 @@ class Tracer {
     int external = 0;
     int part = -1;  // What leads here; if several do, each gives its own.
     bool is_of_several = false;
+    int num_uses = 0;  // Edges that lead here and weren't passed.
+    int turn = std::numeric_limits<int>::max();  // Of a leaf, among these.
     at::Tensor gradient;
     std::vector<bool> entries;
+
+    static bool IsBefore(const Leaf* a, const Leaf* b) {
+      return std::tie(a->turn, a->external) < std::tie(b->turn, b->external);
+    }
   };
   struct Output {
     at::Tensor gradient;
@@ -173,26 +184,12 @@ class Tracer {
     std::vector<Output> outputs;
     bool is_used_up = false;
   };
-  struct Younger {
-    bool operator()(const Node* a, const Node* b) const {
-      return a->sequence_nr() < b->sequence_nr();
-    }
-  };
+  static bool IsOlder(const Node* a, const Node* b) {
+    return a->sequence_nr() < b->sequence_nr();
+  }
 
   static Key KeyOf(const Edge& edge) {
     return {edge.function.get(), edge.input_nr};
-  }
-
-  static void Add(const at::Tensor& gradient, at::Tensor* sum) {
-    if (!gradient.defined()) return;
-    *sum = sum->defined() ? *sum + gradient : gradient;
-  }
-
-  static void AddEntries(const std::vector<bool>& from, std::vector<bool>* to) {
-    if (to->size() < from.size()) to->resize(from.size());
-    for (size_t i = 0; i < from.size(); ++i) {
-      if (from[i]) (*to)[i] = true;
-    }
   }
 
   std::string See(const Edge& edge, std::vector<Node*>* open) {
@@ -208,7 +205,7 @@ class Tracer {
     it->second.inputs.resize(node->num_inputs());
     it->second.arrived.resize(node->num_inputs());
     it->second.entry_of.resize(node->num_inputs(), -1);
-    if (dynamic_cast<torch::autograd::AccumulateGrad*>(node) != nullptr) {
+    if (IsLeaf(*node)) {
       return "is made of a leaf that the program itself made, or that no "
              "Python object leads to";
     }
@@ -272,7 +269,7 @@ class Tracer {
       if (entry < 0) continue;
       at::Tensor root =
           THPVariable_Unpack(parts_[step->part].entries[entry].root.get());
-      Add(inputs[i], &root);
+      AddGradient(inputs[i], &root);
       inputs[i] = std::move(root);
     }
     // A node that no gradient arrives at makes none.
@@ -298,6 +295,9 @@ class Tracer {
     Part& part = parts_[from.part];
     if (const auto it = leaves_.find(KeyOf(edge)); it != leaves_.end()) {
       Leaf& leaf = it->second;
+      if (--leaf.num_uses == 0 && IsLeaf(*edge.function)) {
+        ready_.push(edge.function.get());
+      }
       if (!gradient.defined()) return;
       if (leaf.is_of_several) {
         part.outputs.push_back({.gradient = gradient,
@@ -305,7 +305,7 @@ class Tracer {
                                 .entries = from.entries});
         return;
       }
-      Add(gradient, &leaf.gradient);
+      AddGradient(gradient, &leaf.gradient);
       AddEntries(from.entries, &leaf.entries);
       return;
     }
@@ -322,7 +322,7 @@ class Tracer {
       recorder_.StartLater(from.part);
       return;
     }
-    Add(gradient, &step.inputs[edge.input_nr]);
+    AddGradient(gradient, &step.inputs[edge.input_nr]);
     if (gradient.defined()) AddEntries(from.entries, &step.entries);
     if (--step.num_uses == 0) ready_.push(edge.function.get());
   }
@@ -330,7 +330,7 @@ class Tracer {
   // From outside, or from another part.
   void Arrive(const Edge& edge, const at::Tensor& gradient) {
     Step& step = steps_.at(edge.function.get());
-    Add(gradient, &step.arrived[edge.input_nr]);
+    AddGradient(gradient, &step.arrived[edge.input_nr]);
     if (--step.num_uses == 0) ready_.push(edge.function.get());
   }
 
@@ -344,8 +344,10 @@ class Tracer {
   absl::flat_hash_set<Node*> unseen_;  // Of leaves of the program's own.
   std::vector<Part> parts_;
   int num_entries_ = 0;
+  int num_turns_ = 0;
   bool has_python_ = false;
-  std::priority_queue<Node*, std::vector<Node*>, Younger> ready_;
+  std::priority_queue<Node*, std::vector<Node*>, decltype(&IsOlder)> ready_{
+      &IsOlder};
 };
 
 }  // namespace

@@ -41,8 +41,8 @@ struct BackwardTrace {
   };
   struct Part {
     std::vector<Entry> entries;
-    std::vector<Output> outputs;
-    bool is_used_up = false;  // By one pass, as autograd saved tensors.
+    std::vector<Output> outputs;  // Those to leaves in autograd's order.
+    bool is_used_up = false;      // By one pass, as autograd saved tensors.
   };
   std::vector<Part> parts;  // Those made earlier in the run first.
   bool has_python = false;  // Functions written in Python are on the way.

@@ -2,6 +2,7 @@
 // Before the others: torch's own order of Python.h and these.
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/ones.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/functions/tensor.h>
 #include <torch/csrc/autograd/python_cpp_function.h>
 #include <torch/csrc/autograd/python_function.h>
@@ -49,7 +50,12 @@ bool SeesAbsence(const Node& node) {
 bool HasHooks(Node& node) {
   return !(node.pre_hooks().empty() && node.post_hooks().empty() &&
            node.tensor_pre_hooks().empty() &&
-           node.retains_grad_hooks().empty());
+           node.retains_grad_hooks().empty()) ||
+         node.tensor_post_acc_grad_hooks() != nullptr;
+}
+
+bool IsLeaf(const Node& node) {
+  return dynamic_cast<const torch::autograd::AccumulateGrad*>(&node) != nullptr;
 }
 
 // Whether autograd saved tensors for the node: it has an attribute
@@ -75,6 +81,18 @@ bool HasSavedTensors(Node* node) {
     if (IsTensorSaved(object.get(), std::string(name))) return true;
   }
   return false;
+}
+
+void AddGradient(const at::Tensor& gradient, at::Tensor* sum) {
+  if (!gradient.defined()) return;
+  *sum = sum->defined() ? *sum + gradient : gradient;
+}
+
+void AddEntries(const std::vector<bool>& from, std::vector<bool>* to) {
+  if (to->size() < from.size()) to->resize(from.size());
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (from[i]) (*to)[i] = true;
+  }
 }
 
 at::Tensor OnesLaidOutAs(const at::Tensor& like) {

@@ -6,6 +6,8 @@
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/autograd/function.h>
 
+#include <vector>
+
 namespace mica {
 
 // True for the node of a torch.autograd.Function that is written in Python.
@@ -15,8 +17,15 @@ bool IsFunctionInPython(const torch::autograd::Node& node);
 bool SeesAbsence(const torch::autograd::Node& node);
 // Whether something is called when gradients arrive at it or leave it.
 bool HasHooks(torch::autograd::Node& node);
+// True for the one that adds what arrives to the .grad of a leaf.
+bool IsLeaf(const torch::autograd::Node& node);
 // Whether autograd saved tensors for it. Requires the GIL.
 bool HasSavedTensors(torch::autograd::Node* node);
+
+// Adds a gradient to those that have arrived, if both are there.
+void AddGradient(const at::Tensor& gradient, at::Tensor* sum);
+// Sets what is set in `from`.
+void AddEntries(const std::vector<bool>& from, std::vector<bool>* to);
 
 // Ones in the memory layout of `like`, whose elements may lie upon each other.
 at::Tensor OnesLaidOutAs(const at::Tensor& like);
