@@ -6,6 +6,7 @@
 #include <ATen/core/stack.h>
 #include <ATen/ops/clone.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
 
@@ -49,6 +50,9 @@ struct OpaqueState {
   std::vector<int> hidden_results;
   bool has_dynamic_sizes = false;
   bool is_random = false;
+  // A result was absent. oneDNN's LSTM gives one less where gradients are off,
+  // and computes otherwise; nobody else asks whether they are.
+  bool lacks_result = false;
 };
 
 // "aten.add_.Tensor", its form aside, as ATen's {"aten::add_", "Tensor"}.
@@ -251,6 +255,8 @@ bool LaunchOpaque(const void* opaque, void* const* args,
   const c10::impl::ExcludeDispatchKeyGuard below_autograd(
       c10::autograd_dispatch_keyset | c10::autocast_dispatch_keyset |
       c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView));
+  const c10::AutoGradMode grad_mode(!state.lacks_result &&
+                                    c10::GradMode::is_enabled());
   static NoWarnings& no_warnings = *new NoWarnings;
   const c10::WarningUtils::WarningHandlerGuard silent(&no_warnings);
   try {
@@ -346,6 +352,7 @@ Verdict PrepareOpaque(const KernelRequest& request) {
   }
   for (const Operand& result : request.results) {
     state->results.push_back(result.type);
+    if (result.type == AbsentResultType()) state->lacks_result = true;
   }
   if (const std::string wrong = PutForm(name, *state); !wrong.empty()) {
     return No{wrong};

@@ -111,3 +111,18 @@ def test_a_whole_step_of_an_lstm_is_one_graph_for_others_too():
     near(step(x), compiled(x))
     (graph,) = mica.explain(compiled).graphs
     assert not graph.opaque
+
+
+def test_an_lstm_without_gradients_has_eagers_bits():
+    torch.manual_seed(0)
+    model = nn.LSTM(1, 1)
+
+    def last(x):
+        with torch.no_grad():
+            return model(x)[1][0]
+
+    with torch.enable_grad():
+        fast = mica.compile(last, exact=True, fullgraph=True)
+        for _ in range(400):
+            x = torch.randn(2, 1, 1)
+            assert torch.equal(fast(x), last(x))
