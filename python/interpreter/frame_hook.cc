@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "python/interpreter/contained.h"
 #include "python/interpreter/cpython.h"
 #include "python/interpreter/interpreter.h"
 
@@ -45,7 +46,9 @@ struct FrameHookAccess {
                       static_cast<size_t>(NumOwnVariables(code))},
         .is_module_call = caller != nullptr && IsModuleCall(CodeOf(caller))};
     PyRef result;
-    if (!hook->evaluate_(made, &result)) return run(thread, frame, is_throw);
+    const bool is_done =
+        Contained(true, [&] { return hook->evaluate_(made, &result); });
+    if (!is_done) return run(thread, frame, is_throw);
     DropFrame(thread, frame);
     return result.release();
   }

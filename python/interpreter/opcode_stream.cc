@@ -1,5 +1,7 @@
 #include "python/interpreter/opcode_stream.h"
 
+#include "absl/strings/str_cat.h"
+#include "python/interpreter/contained.h"
 #include "python/interpreter/step_events.h"
 
 namespace mica {
@@ -33,51 +35,66 @@ int OpcodeStream::Trace(PyObject* self, PyFrameObject* frame, int what,
                         PyObject* arg) {
   auto* stream =
       static_cast<OpcodeStream*>(PyCapsule_GetPointer(self, nullptr));
+  try {
+    return stream->Tell(frame, what, arg);
+  } catch (const std::exception& error) {
+    stream->RefuseFor(error);
+    return 0;
+  }
+}
+
+int OpcodeStream::Tell(PyFrameObject* frame, int what, PyObject* arg) {
   switch (what) {
     case PyTrace_CALL:
       frame->f_trace_lines = 0;
-      if (stream->skipped_ != nullptr) break;
-      if (stream->steps_over_ ||
-          !stream->listener_.Follows(FunctionOf(frame->f_frame))) {
-        stream->skipped_ = frame;
+      if (skipped_ != nullptr) break;
+      if (steps_over_ || !listener_.Follows(FunctionOf(frame->f_frame))) {
+        skipped_ = frame;
         break;
       }
       FollowSteps(frame);
-      stream->listener_.EnterFunction(FunctionOf(frame->f_frame));
+      listener_.EnterFunction(FunctionOf(frame->f_frame));
       break;
     case PyTrace_OPCODE:
-      stream->Step(frame->f_frame);
+      Step(frame->f_frame);
       break;
     case PyTrace_RETURN:
-      if (stream->skipped_ == frame) stream->skipped_ = nullptr;
-      if (arg != nullptr &&
-          stream->consuming_.contains(CallerOf(frame->f_frame))) {
-        stream->listener_.Inspect(arg);
-      } else if (arg != nullptr &&
-                 stream->taking_.contains(CallerOf(frame->f_frame))) {
-        stream->listener_.TakeReturned(arg);
+      if (skipped_ == frame) skipped_ = nullptr;
+      if (arg != nullptr && consuming_.contains(CallerOf(frame->f_frame))) {
+        listener_.Inspect(arg);
+      } else if (arg != nullptr && taking_.contains(CallerOf(frame->f_frame))) {
+        listener_.TakeReturned(arg);
       }
-      if (arg != nullptr && stream->returns_to_ != nullptr &&
-          CallerOf(frame->f_frame) == stream->returns_to_) {
-        stream->listener_.TouchDeep(arg);
+      if (arg != nullptr && returns_to_ != nullptr &&
+          CallerOf(frame->f_frame) == returns_to_) {
+        listener_.TouchDeep(arg);
       }
       LeaveSteps(frame);
       frame->f_trace_lines = 1;
       return 0;
     case PyTrace_EXCEPTION:
-      if (stream->skipped_ == nullptr) stream->listener_.Raised();
+      if (skipped_ == nullptr) listener_.Raised();
       return 0;
     default:
       return 0;
   }
-  return stream->Aborts() ? -1 : 0;
+  return Aborts() ? -1 : 0;
 }
 
 void OpcodeStream::OnStep() {
   OpcodeStream* stream = running;
   if (stream == nullptr || stream->skipped_ != nullptr) return;
-  stream->Step(const_cast<Frame*>(RunningFrame()));
-  static_cast<void>(stream->Aborts());
+  try {
+    stream->Step(const_cast<Frame*>(RunningFrame()));
+    static_cast<void>(stream->Aborts());
+  } catch (const std::exception& error) {
+    stream->RefuseFor(error);
+  }
+}
+
+void OpcodeStream::RefuseFor(const std::exception& error) {
+  listener_.Refuse(
+      absl::StrCat("uses a value that can't be looked at: ", TextOf(error)));
 }
 
 bool OpcodeStream::Aborts() {

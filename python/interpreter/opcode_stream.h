@@ -4,6 +4,7 @@
 #ifndef MICA_PYTHON_INTERPRETER_OPCODE_STREAM_H_
 #define MICA_PYTHON_INTERPRETER_OPCODE_STREAM_H_
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -35,6 +36,10 @@ class OpcodeStream final : public InterpreterStream {
                    PyObject* arg);
 
   static void OnStep();
+
+  int Tell(PyFrameObject* frame, int what, PyObject* arg);
+  // What the listener called threw it.
+  void RefuseFor(const std::exception& error);
 
   // Null, with a refusal, for code that can't be followed.
   const Instructions* InstructionsOf(PyCodeObject* code);

@@ -16,10 +16,11 @@ from typing import Any
 
 from guard_fuzzing.explore import Explorer, Find, Tally, minimise
 from guard_fuzzing.process import Process
-from guard_fuzzing.worlds import start_process
+from guard_fuzzing.worlds import EAGERS, Turns, start_process, tell_turns
 
 _PATIENCE_S = 120.0
-_BROKEN_ENOUGH = 50
+_BROKEN_ENOUGH = 20  # Workers in a row, each by its first program.
+_PROGRAMS_A_WORKER = 4000  # Nothing collects what they leave behind.
 _MOST_MEMORY = 8 << 30  # Bytes of addresses: who asks for more has an error.
 
 
@@ -30,26 +31,37 @@ class Worker:
     Attributes:
       process: The child.
       pipe: Where it tells what it did.
+      turns: Whose code it runs.
       number: The program that it runs.
       since: When it said so.
+      begun: How many programs it has begun.
       why: The error that ended it.
     """
 
     process: Any
     pipe: Connection
+    turns: Turns
     number: int
     since: float
+    begun: int = 0
     why: str = ""
 
 
 def _work(
-    pipe: Connection, seed: int, first: int, stride: int, pairs: int
+    pipe: Connection,
+    turns: Turns,
+    seed: int,
+    first: int,
+    stride: int,
+    pairs: int,
 ) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
     start_process()
+    tell_turns(turns)
     explorer = Explorer(seed, Process())
     number = first
-    while explorer.tally.pairs < pairs:
+    last = first + stride * _PROGRAMS_A_WORKER
+    while explorer.tally.pairs < pairs and number < last:
         pipe.send(("begin", number))
         try:
             find = explorer.run(number)
@@ -73,6 +85,8 @@ class Run:
         self.seed, self.pairs, self.jobs = seed, pairs, jobs
         self.finds: dict[str, Find] = {}
         self.broken: list[dict[str, Any]] = []
+        self.ended_by_eager: list[int] = []
+        self._broken_at_once = 0
         self._tallies: dict[int, Tally] = {}
         self._done = Tally()
         self._left = [-(-pairs // jobs)] * jobs
@@ -104,30 +118,48 @@ class Run:
 
     def _start(self, index: int, first: int) -> None:
         ours, theirs = self._context.Pipe(duplex=False)
+        turns: Turns = self._context.RawValue("i", 0)
         done = self._tallies.pop(index, Tally())
         for name, value in dataclasses.asdict(done).items():
             setattr(self._done, name, getattr(self._done, name) + value)
         self._left[index] -= done.pairs
+        if self._left[index] <= 0:
+            return
         process = self._context.Process(
             target=_work,
-            args=(theirs, self.seed, first, self.jobs, self._left[index]),
+            args=(
+                theirs,
+                turns,
+                self.seed,
+                first,
+                self.jobs,
+                self._left[index],
+            ),
             daemon=True,
         )
         process.start()
         theirs.close()
-        self._workers[index] = Worker(process, ours, first, time.perf_counter())
+        self._workers[index] = Worker(
+            process, ours, turns, first, time.perf_counter()
+        )
 
     def _hear(self, index: int) -> None:
         worker = self._workers[index]
+        # A worker may end in the midst of a message.
         try:
             what, value = worker.pipe.recv()
-        except EOFError:
+        except Exception:
+            what, value = "gone", None
+        # No worker is made where an exception is handled: it would be the
+        # worker's, too.
+        if what == "gone":
+            worker.process.kill()
             worker.process.join()
             why = worker.why or f"ended with {worker.process.exitcode}"
             self._give_up(index, why)
-            return
-        if what == "begin":
+        elif what == "begin":
             worker.number, worker.since = value, time.perf_counter()
+            worker.begun += 1
         elif what == "tally":
             self._tallies[index] = value
         elif what == "broken":
@@ -141,6 +173,7 @@ class Run:
         else:
             worker.process.join()
             del self._workers[index]
+            self._start(index, value)
 
     def _watch(self) -> None:
         now = time.perf_counter()
@@ -151,11 +184,21 @@ class Run:
                 self._give_up(index, "hangs")
 
     def _give_up(self, index: int, why: str) -> None:
-        """A program ended its process: that is a find, and the next begins."""
+        """A program ended its process, or hangs, and the next begins.
+
+        That is a find, unless it was in eager's hands.
+        """
         worker = self._workers.pop(index)
-        self.broken.append({"number": worker.number, "why": why})
+        if worker.turns.value == EAGERS and not worker.why:
+            self.ended_by_eager.append(worker.number)
+            self._done.abandoned += 1
+            why += ", in eager"
+        else:
+            self.broken.append({"number": worker.number, "why": why})
         print(f"program {worker.number}: {why}", file=sys.stderr)
-        if len(self.broken) < _BROKEN_ENOUGH:
+        at_once = worker.begun <= 1
+        self._broken_at_once = self._broken_at_once + 1 if at_once else 0
+        if self._broken_at_once < _BROKEN_ENOUGH:
             self._start(index, worker.number + self.jobs)
 
 
@@ -225,6 +268,7 @@ def _summary(
     found["seed"] = seed
     found["seconds"] = round(seconds, 1)
     found["broken"] = run.broken
+    found["ended_by_eager"] = run.ended_by_eager
     found["finds"] = [
         {
             "key": find.key,

@@ -14,6 +14,8 @@ from guard_fuzzing.compare import Difference, Twins
 from guard_fuzzing.kinds import plain_text
 from guard_fuzzing.process import Process
 from guard_fuzzing.worlds import (
+    EAGERS,
+    SERVEDS,
     Outcome,
     World,
     random_states,
@@ -42,10 +44,12 @@ class Trial:
         self._draws = case.draws()
         try:
             self._start()
-            self.eager = World(case, lambda fn: fn)
+            self.eager = World(case, lambda fn: fn, EAGERS)
             self._start()
             self.served = World(
-                case, lambda fn: mica.compile(fn, exact=case.exact)
+                case,
+                lambda fn: mica.compile(fn, exact=case.exact),
+                SERVEDS,
             )
         except Exception as error:
             raise Abandoned(str(error)) from error

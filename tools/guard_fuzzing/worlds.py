@@ -36,7 +36,7 @@ import warnings
 import weakref
 from collections.abc import Callable
 from types import CodeType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy
 import torch
@@ -128,15 +128,35 @@ class Outcome:
     left: Any = None
 
 
+class Turns(Protocol):
+    """Says whose code runs: EAGERS, SERVEDS, or 0 for the fuzzer's own."""
+
+    value: int
+
+
+EAGERS, SERVEDS = 1, 2
+turns: Turns = types.SimpleNamespace(value=0)
+
+
+def tell_turns(teller: Turns) -> None:
+    """Has whose turn it is told where another process can read it."""
+    global turns
+    turns = teller
+
+
 class World:
     """The names of one of two twins, and its program.
 
     Args:
       case: Whose source makes it.
       wrap: mica.compile, or for the eager twin a function that changes nothing.
+      turn: What turns.value is while its code runs.
     """
 
-    def __init__(self, case: Case, wrap: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, case: Case, wrap: Callable[[Any], Any], turn: int = 0
+    ) -> None:
+        self._turn = turn
         self.out = io.StringIO()
         caller: dict[str, Any] = {"__name__": "fuzz_caller"}
         exec(code_of(_CALLER), caller)
@@ -165,6 +185,7 @@ class World:
         global _speaker
         before, sys.stdout = sys.stdout, self.out
         whose, _speaker = _speaker, self
+        turn, turns.value = turns.value, self._turn
         if self._registry is not None:
             _CALLS_MODULES["__warningregistry__"] = self._registry
         try:
@@ -172,6 +193,7 @@ class World:
         finally:
             sys.stdout = before
             _speaker = whose
+            turns.value = turn
 
     def ensure(self, text: str) -> None:
         """Adds the blocks that a text needs."""

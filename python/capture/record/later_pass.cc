@@ -146,6 +146,14 @@ void LaterPass::FindKnown() {
 
 bool LaterPass::Trace(std::vector<PyObject*>* results, Refusal* refusal) {
   FindKnown();
+  for (PyObject* result : *results) {
+    if (HasHistory(result)) continue;
+    *refusal = {.reason =
+                    "returns a view whose history torch refuses to tell: "
+                    "it was made without gradients, and its base was "
+                    "written since"};
+    return false;
+  }
   if (!FindTracked(results)) return Refuse(kShares, refusal);
   const bool is_tracked =
       !live_.empty() ||

@@ -1,5 +1,6 @@
 #include "python/capture/record/record_maker.h"
 
+#include <exception>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -11,6 +12,7 @@
 #include "python/capture/known/loud_warnings.h"
 #include "python/capture/values/numbers.h"
 #include "python/capture/values/unread.h"
+#include "python/interpreter/contained.h"
 #include "python/process/progress.h"
 #include "python/torch_side/tensors/autograd_access.h"
 
@@ -49,6 +51,15 @@ bool RecordMaker::Refuse(const absl::Status& status) {
 bool RecordMaker::Make(PyObject* result) {
   const TraceSpan span("capture", "make record");
   Progress::SetPhase("making guards and effects");
+  try {
+    return MakeParts(result);
+  } catch (const std::exception& error) {
+    return Refuse({.reason = absl::StrCat("leaves what can't be looked at: ",
+                                          TextOf(error))});
+  }
+}
+
+bool RecordMaker::MakeParts(PyObject* result) {
   if (!CheckRun() || !CheckTorch() || !FindLeft(result) || !FindTensors() ||
       !MakeTape() || !MakeGraph()) {
     return false;

@@ -35,6 +35,8 @@ class RecordMaker {
   bool Make(PyObject* result);
 
  private:
+  // Make(), but that torch may throw on the way.
+  bool MakeParts(PyObject* result);
   // Steps of Make(), in order; false, refused, if one can't be done.
   bool CheckRun();
   bool CheckTorch();

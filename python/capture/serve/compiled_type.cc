@@ -8,6 +8,7 @@
 #include "python/capture/known/stand_ins.h"
 #include "python/capture/serve/compiled_object.h"
 #include "python/capture/serve/stance.h"
+#include "python/interpreter/contained.h"
 #include "python/interpreter/interpreter.h"
 #include "python/interpreter/py_ref.h"
 
@@ -117,23 +118,23 @@ PyCFunction AsMethod(_PyCFunctionFastWithKeywords method) {
 }
 
 PyMethodDef methods[] = {
-    {"_mica_report", &Report, METH_NOARGS,
+    {"_mica_report", &ContainedCall<&Report>::Run, METH_NOARGS,
      "What explain() shows, as a dict of lists, numbers and texts."},
-    {"_mica_matches", AsMethod(&Matches), kTakesAll,
+    {"_mica_matches", AsMethod(&ContainedCall<&Matches>::Run), kTakesAll,
      "Whether the most recent record fits a call, which isn't made."},
-    {"_mica_describe", AsMethod(&Describe), kTakesAll,
+    {"_mica_describe", AsMethod(&ContainedCall<&Describe>::Run), kTakesAll,
      "The record that fits a call, which isn't made, as a dict; or None."},
-    {"_mica_records", &Records, METH_NOARGS,
+    {"_mica_records", &ContainedCall<&Records>::Run, METH_NOARGS,
      "Each record as a dict, most recently hit first."},
-    {"_mica_touched", AsMethod(&Touched), kTakesAll,
+    {"_mica_touched", AsMethod(&ContainedCall<&Touched>::Run), kTakesAll,
      "What a hit may touch of the program's state; None if none would serve."},
-    {"_mica_rehearse", AsMethod(&Rehearse), kTakesAll,
+    {"_mica_rehearse", AsMethod(&ContainedCall<&Rehearse>::Run), kTakesAll,
      "A hit without its calls into the world outside: the result and those."},
-    {"_mica_watch", AsMethod(&Watch), kTakesAll,
+    {"_mica_watch", AsMethod(&ContainedCall<&Watch>::Run), kTakesAll,
      "An eager run: its result, and its calls into the world outside."},
-    {"_mica_call", AsMethod(&CallPlainly), kTakesAll,
+    {"_mica_call", AsMethod(&ContainedCall<&CallPlainly>::Run), kTakesAll,
      "A call whatever the stance is."},
-    {"_mica_reset", &Reset, METH_NOARGS,
+    {"_mica_reset", &ContainedCall<&Reset>::Run, METH_NOARGS,
      "Forgets all records, refusals and statistics."},
     {nullptr, nullptr, 0, nullptr}};
 
@@ -162,7 +163,7 @@ PyObject* NewCompiledObject(PyTypeObject* type, PyRef callable, PyRef arguments,
   PyObject* self = type->tp_alloc(type, 0);
   if (self == nullptr) return nullptr;
   CompiledObject* object = AsCompiledObject(self);
-  object->vectorcall = &VectorCall;
+  object->vectorcall = &ContainedCall<&VectorCall>::Run;
   object->compiled =
       new Compiled(std::move(callable), std::move(error), std::move(options));
   object->arguments = arguments.release();

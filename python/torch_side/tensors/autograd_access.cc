@@ -29,6 +29,17 @@ constexpr char kReleased[] =
     "through the graph a second time or if you need to access saved tensors "
     "after calling backward.";
 
+// The node that made the tensor; null if none did. None if torch refuses to
+// say: it is a view that was written, or its base was, in a way that has none.
+std::optional<c10::intrusive_ptr<torch::autograd::Node>> NodeOf(
+    PyObject* tensor) {
+  try {
+    return THPVariable_Unpack(tensor).grad_fn();
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
 class ReleasedNode final : public torch::autograd::Error {
  public:
   explicit ReleasedNode(std::string name)
@@ -45,13 +56,11 @@ class ReleasedNode final : public torch::autograd::Error {
 bool IsGradModeOn() { return c10::GradMode::is_enabled(); }
 
 std::string NodeNameOf(PyObject* tensor) {
-  try {
-    const auto& node = THPVariable_Unpack(tensor).grad_fn();
-    return node ? node->name() : "";
-  } catch (const std::exception&) {
-    return "";  // A view that was written in a way which autograd refuses.
-  }
+  const auto node = NodeOf(tensor);
+  return node.value_or(nullptr) ? (*node)->name() : "";
 }
+
+bool HasHistory(PyObject* tensor) { return NodeOf(tensor).has_value(); }
 
 uint64_t NextGradientNode() { return at::sequence_number::peek(); }
 
@@ -62,8 +71,9 @@ std::optional<uint64_t> CurrentGradientNode() {
 }
 
 bool IsTrackedSince(PyObject* tensor, uint64_t node) {
-  const auto& made_by = THPVariable_Unpack(tensor).grad_fn();
-  return made_by != nullptr && made_by->sequence_nr() >= node;
+  const auto made_by = NodeOf(tensor);
+  if (!made_by.has_value()) return true;
+  return *made_by && (*made_by)->sequence_nr() >= node;
 }
 
 std::optional<ViewRelation> ViewRelationOf(PyObject* tensor) {
@@ -178,8 +188,8 @@ ReleasedGraphs::~ReleasedGraphs() = default;
 
 void ReleasedGraphs::Add(PyObject* root) {
   std::vector<c10::intrusive_ptr<torch::autograd::Node>> open;
-  const auto& made_by = THPVariable_Unpack(root).grad_fn();
-  if (made_by) open.push_back(made_by);
+  const auto made_by = NodeOf(root);
+  if (made_by.value_or(nullptr)) open.push_back(*made_by);
   while (!open.empty()) {
     const auto node = std::move(open.back());
     open.pop_back();
@@ -192,8 +202,8 @@ void ReleasedGraphs::Add(PyObject* root) {
 }
 
 bool ReleasedGraphs::Has(PyObject* tensor) const {
-  const auto& node = THPVariable_Unpack(tensor).grad_fn();
-  return node && nodes_->known.contains(node.get());
+  const auto node = NodeOf(tensor);
+  return node.value_or(nullptr) && nodes_->known.contains(node->get());
 }
 
 PyObject* WithReleasedGraph(PyObject* tensor, const std::string& node) {

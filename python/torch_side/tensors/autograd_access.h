@@ -20,6 +20,9 @@ bool IsGradModeOn();
 bool IsLeaf(PyObject* tensor);
 // What torch calls the node that made the tensor; "" if it has none.
 std::string NodeNameOf(PyObject* tensor);
+// False if torch refuses to say which node made the tensor: it is a view, and
+// what was written there is no history that gradients could go back through.
+bool HasHistory(PyObject* tensor);
 // True if something is called when the leaf gets its gradient.
 bool HasGradientHooks(PyObject* tensor);
 // The tensor's gradient; null if it has none.
@@ -44,7 +47,7 @@ uint64_t NextGradientNode();
 std::optional<uint64_t> CurrentGradientNode();
 
 // True if an operator made the tensor, or wrote it, that autograd tracked by
-// this node or one made after it.
+// this node or one made after it, or if that can't be said.
 bool IsTrackedSince(PyObject* tensor, uint64_t node);
 
 // How autograd sees a tensor that is a view.

@@ -671,3 +671,37 @@ def test_a_filter_of_a_category_made_in_python_is_no_miss():
             warnings.simplefilter("always", Own)
             compiled(torch.ones(1))
     assert report(compiled).hits == 2
+
+
+@pytest.mark.parametrize("where", ["result", "state", "no more", "argument"])
+def test_a_view_whose_history_torch_refuses_to_tell(where):
+    def make() -> Any:
+        world: Any = World()
+        world.p = torch.nn.Parameter(torch.tensor([1.0, 2.0, 4.0]))
+        world.held = []
+        optimizer = torch.optim.SGD([world.p], lr=0.25)
+
+        def program(x: torch.Tensor) -> Any:
+            with torch.no_grad():
+                view = (x if where == "argument" else world.p).view(-1)
+            world.p.grad = torch.full_like(world.p, float(x[0]))
+            optimizer.step()
+            if where == "argument":
+                x.mul_(world.p)
+            if where == "state":
+                world.held.append(view)
+            return (view, x * 2) if where == "result" else x * 2
+
+        world.program = program
+        return world
+
+    def step(world: Any, fn: Any) -> Any:
+        result = fn(torch.ones(3))
+        views = world.held + [result[0]] * (where == "result")
+        for view in views:
+            with pytest.raises(RuntimeError, match="created in no_grad mode"):
+                assert view.grad_fn
+        results = result if where == "result" else [result]
+        return [t.detach() for t in [*results, *world.held, world.p]]
+
+    check(make, *[step] * 4)

@@ -85,6 +85,45 @@ def test_a_compiler_without_guards_is_found_out_by_small_programs():
     assert "return " in small
 
 
+# What ends the process, hangs it, or raises where nobody awaits it: program 1
+# in the compiled twin, program 2 in the eager one, program 3 in the fuzzer.
+UNRULY = """
+import os, warnings
+from guard_fuzzing import command, explore, worlds
+command._PATIENCE_S = 5.0
+def case(self, number, case=explore.Explorer.case):
+    self.number = number
+    warnings.simplefilter("error")
+    if number == 3:
+        raise MemoryError
+    return case(self, number)
+explore.Explorer.case = case
+def init(self, case, wrap, turn=0, init=worlds.World.__init__):
+    init(self, case, wrap, turn)
+    self.number = case.number
+worlds.World.__init__ = init
+def call(self, fn, args, kwargs, call=worlds.World.call):
+    with self.speaking():
+        if self.number == 1 and self._turn == worlds.SERVEDS:
+            os.abort()
+        while self.number == 2 and self._turn == worlds.EAGERS:
+            pass
+    return call(self, fn, args, kwargs)
+worlds.World.call = call
+"""
+
+
+@pytest.mark.once("it runs in a process of its own")
+def test_a_run_goes_on_whatever_a_program_does():
+    found = summary("--pairs", "200", "--seed", "3", before=UNRULY)
+    assert [broken["number"] for broken in found["broken"]] == [1, 3]
+    assert "ended with -6" in found["broken"][0]["why"]
+    assert "MemoryError" in found["broken"][1]["why"]
+    assert "UserWarning" not in found["broken"][1]["why"]
+    assert found["ended_by_eager"] == [2]
+    assert found["pairs"] >= 200
+
+
 def shared() -> torch.Tensor:
     return torch.arange(4.0)
 
