@@ -9,6 +9,7 @@ import collections
 import contextvars
 import functools
 import itertools
+import math
 import random
 import re
 import threading
@@ -24,14 +25,46 @@ from mica import _mica
 
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 _HOOKS = re.compile(r"_hooks(_\w+)?'\]$")
+_COMPILED = "mica.compile("
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{4,}(?:e[+-]?\d+)?")
 _NODE = re.compile(r"grad_fn=<\w+>")
 _FUNCTIONS = (types.BuiltinFunctionType, types.ModuleType, types.CodeType)
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def plain_text(text: str) -> str:
-    """Text without addresses, and without the names of autograd's nodes."""
+    """Text without addresses, and without the names of autograd's nodes.
+
+    What is compiled is shown as what it is made of.
+    """
+    while (begin := text.find(_COMPILED)) >= 0:
+        end, depth = begin + len(_COMPILED), 1
+        while end < len(text) and depth:
+            depth += (text[end] == "(") - (text[end] == ")")
+            end += 1
+        inside = text[begin + len(_COMPILED) : end - (not depth)]
+        text = text[:begin] + inside + text[end:]
     return _NODE.sub("grad_fn=<>", _ADDRESS.sub("0x", text))
+
+
+def same_text(a: str, b: str, exact: bool) -> bool:
+    """Whether two texts say the same.
+
+    Args:
+      a: One text.
+      b: The other.
+      exact: Else numbers with many digits may differ in the last ones.
+    """
+    a, b = plain_text(a), plain_text(b)
+    if a == b or exact:
+        return a == b
+    if _LONG_NUMBER.sub("", a) != _LONG_NUMBER.sub("", b):
+        return False
+    ours, theirs = _LONG_NUMBER.findall(a), _LONG_NUMBER.findall(b)
+    return all(
+        math.isclose(float(one), float(other), rel_tol=1e-4, abs_tol=1e-5)
+        for one, other in zip(ours, theirs, strict=True)
+    )
 
 
 def _bits(tensor: torch.Tensor) -> bytes:
@@ -66,7 +99,7 @@ def same_constant(t: Any, a: Any, b: Any, path: str) -> None:
     elif isinstance(a, int) and -5 <= a <= 256 and a == b:
         t.fail(path, "is no longer the small int itself", id(a), id(b))
     elif isinstance(a, str):
-        if plain_text(a) != plain_text(b):
+        if not same_text(a, b, t.exact):
             t.fail(path, "differs", a, b)
     elif a != b and not (a != a and b != b):
         t.fail(path, "differs", a, b)
@@ -147,9 +180,10 @@ def _same_list(t: Any, a: Any, b: Any, path: str) -> None:
 
 
 def _same_set(t: Any, a: Any, b: Any, path: str) -> None:
-    one, other = (sorted(map(show, s)) for s in (a, b))
-    if one != other:
-        t.fail(path, "differs", one, other)
+    ours, theirs = list(a), list(b)
+    if not all(type(v) in CONSTANTS for v in ours):  # Ordered by addresses.
+        ours, theirs = sorted(map(show, a)), sorted(map(show, b))
+    _same_list(t, ours, theirs, path)
 
 
 def _same_dict(t: Any, a: Any, b: Any, path: str) -> None:

@@ -11,7 +11,7 @@ import mica
 from guard_fuzzing.calls import dress, run_in, undress
 from guard_fuzzing.case import Case, Step
 from guard_fuzzing.compare import Difference, Twins
-from guard_fuzzing.kinds import plain_text
+from guard_fuzzing.kinds import same_text
 from guard_fuzzing.process import Process
 from guard_fuzzing.worlds import (
     EAGERS,
@@ -141,7 +141,7 @@ class Trial:
     def _same_errors(self, one: Outcome, other: Outcome, path: str) -> None:
         if "RecursionError" in one.error + other.error:
             raise Abandoned(one.error)
-        if plain_text(one.error) != plain_text(other.error):
+        if not same_text(one.error, other.error, self.case.exact):
             ours, theirs = one.error[:200], other.error[:200]
             raise Difference(path, f"raises: eager {ours!r}, mica {theirs!r}")
 

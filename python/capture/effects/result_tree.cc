@@ -163,11 +163,12 @@ PyObject* ResultTree::Maker::MakeTuple(const Node& node) {
 }
 
 PyObject* ResultTree::Maker::MakeSet(const Node& node) {
-  PyRef items =
-      PyRef::Steal(PyList_New(static_cast<Py_ssize_t>(node.children.size())));
-  if (!items || !MakeItems(node, items.get())) return nullptr;
-  return TypeOf(node) == &PySet_Type ? PySet_New(items.get())
-                                     : PyFrozenSet_New(items.get());
+  std::vector<PyRef> members;
+  for (const int child : node.children) {
+    members.push_back(PyRef::Steal(Make(child)));
+    if (!members.back()) return nullptr;
+  }
+  return node.set_form->Make(TypeOf(node), members).release();
 }
 
 PyObject* ResultTree::Maker::MakeDictOrInstance(int id, const Node& node) {

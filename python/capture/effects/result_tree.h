@@ -3,6 +3,7 @@
 #ifndef MICA_PYTHON_CAPTURE_EFFECTS_RESULT_TREE_H_
 #define MICA_PYTHON_CAPTURE_EFFECTS_RESULT_TREE_H_
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "python/capture/guards/input_guards.h"
 #include "python/capture/values/loose_ref.h"
 #include "python/capture/values/refusal.h"
+#include "python/interpreter/keys.h"
 #include "python/interpreter/py_ref.h"
 
 namespace mica {
@@ -79,7 +81,8 @@ class ResultTree {
     std::vector<PyRef> keys;
     std::vector<PyRef> names;
     std::vector<int> children;
-    PyMethodDef* method = nullptr;  // kBuiltin.
+    PyMethodDef* method = nullptr;            // kBuiltin.
+    std::shared_ptr<const SetForm> set_form;  // kSet.
   };
 
   class Builder;

@@ -151,7 +151,7 @@ class ChangeFinder {
           IsSame(children[places[i]], value)) {
         continue;
       }
-      change->set.push_back(now[i]);
+      change->set.push_back(values_.PlainOf(now[i].get()));
       change->values.push_back(value);
     }
   }

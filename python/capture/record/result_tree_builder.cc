@@ -271,6 +271,7 @@ int ResultTree::Builder::AddTuple(PyObject* tuple, int depth) {
 
 int ResultTree::Builder::AddSet(PyObject* set, int depth) {
   const int id = NewContainer(Kind::kSet, set);
+  tree_.nodes_[id].set_form = std::make_shared<SetForm>(SetForm::Of(set));
   PyRef items = PyRef::Steal(PySequence_List(set));
   for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
     PyObject* item = PyList_GET_ITEM(items.get(), i);
@@ -344,8 +345,9 @@ void ResultTree::Builder::AddAttributes(int id, PyObject* object, int depth) {
   Py_ssize_t position = 0;
   PyObject *key = nullptr, *value = nullptr;
   while (PyDict_Next(dict, &position, &key, &value)) {
+    watch_.values().MarkExactDeep(key);  // Any key, by way of the dict.
     AddChild(id, value, depth);
-    tree_.nodes_[id].names.push_back(PyRef::Share(key));
+    tree_.nodes_[id].names.push_back(watch_.values().PlainOf(key));
   }
 }
 

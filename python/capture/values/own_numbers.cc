@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "python/capture/values/dicts.h"
 #include "python/interpreter/interpreter.h"
+#include "python/interpreter/keys.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
 namespace mica {
@@ -122,7 +122,7 @@ void OwnNumbers::PutBackInType(PyTypeObject* type) {
 void OwnNumbers::PutBackAt(PyObject* holder) {
   if (PyTuple_Check(holder)) PutBackInTuple(holder);
   if (PyDict_Check(holder)) PutBackInDict(holder);
-  if (Py_IS_TYPE(holder, &PySet_Type)) PutBackInSet(holder);
+  if (PyAnySet_Check(holder)) PutBackInKeys(holder);
   if (PyList_Check(holder) ||
       (DequeType() != nullptr && PyObject_TypeCheck(holder, DequeType()))) {
     PutBackInSequence(holder);
@@ -156,22 +156,11 @@ void OwnNumbers::PutBackInDict(PyObject* dict) {
   for (const auto& [name, original] : values) {
     PyDict_SetItem(dict, name.get(), original.get());
   }
-  if (!has_own_key || !PyDict_CheckExact(dict)) return;
-  const PyRef all = PyRef::Steal(PyDict_Copy(dict));
-  if (!all) return;
-  PyDict_Clear(dict);
-  position = 0;
-  while (PyDict_Next(all.get(), &position, &key, &value)) {
-    PyDict_SetItem(dict, OriginalOf(key), value);
-  }
+  if (has_own_key) PutBackInKeys(dict);
 }
 
-void OwnNumbers::PutBackInSet(PyObject* set) {
-  for (const PyRef& item : ItemsOf(set)) {
-    if (!IsOwn(item.get())) continue;
-    PySet_Discard(set, item.get());
-    PySet_Add(set, OriginalOf(item.get()));
-  }
+void OwnNumbers::PutBackInKeys(PyObject* container) {
+  ReplaceKeys(container, [this](PyObject* key) { return OriginalOf(key); });
 }
 
 void OwnNumbers::PutBackInSequence(PyObject* sequence) {

@@ -35,7 +35,7 @@ class OwnNumbers {
   bool IsOwn(PyObject* object) const { return originals_.contains(object); }
   void PutBackAt(PyObject* holder);
   void PutBackInDict(PyObject* dict);
-  void PutBackInSet(PyObject* set);
+  void PutBackInKeys(PyObject* container);
   void PutBackInSequence(PyObject* sequence);
   void PutBackInTuple(PyObject* tuple);
   void PutBackInType(PyTypeObject* type);

@@ -8,6 +8,7 @@
 #include "python/interpreter/frame_hook.h"
 #include "python/interpreter/instructions.h"
 #include "python/interpreter/interpreter.h"
+#include "python/interpreter/keys.h"
 #include "python/interpreter/pending_signals.h"
 #include "python/interpreter/testing/event_log.h"
 
@@ -168,6 +169,33 @@ PyObject* NewIntOf(PyObject* /*self*/, PyObject* number) {
   return NewInt(PyLong_AsLongLong(number)).release();
 }
 
+// replace_keys(container, others): each key that `others` has by that.
+PyObject* ReplaceKeysOf(PyObject* /*self*/, PyObject* args) {
+  PyObject *container = nullptr, *others = nullptr;
+  if (!PyArg_ParseTuple(args, "OO!", &container, &PyList_Type, &others)) {
+    return nullptr;
+  }
+  ReplaceKeys(container, [others](PyObject* key) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(others); ++i) {
+      PyObject* pair = PyList_GET_ITEM(others, i);
+      if (PyTuple_GET_ITEM(pair, 0) == key) return PyTuple_GET_ITEM(pair, 1);
+    }
+    return key;
+  });
+  Py_RETURN_NONE;
+}
+
+// like_set(set, members): one of these in the places of the set's own.
+PyObject* LikeSet(PyObject* /*self*/, PyObject* args) {
+  PyObject *set = nullptr, *list = nullptr;
+  if (!PyArg_ParseTuple(args, "OO!", &set, &PyList_Type, &list)) return nullptr;
+  std::vector<PyRef> members;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+    members.push_back(PyRef::Share(PyList_GET_ITEM(list, i)));
+  }
+  return SetForm::Of(set).Make(Py_TYPE(set), members).release();
+}
+
 // ---- Ages. ----
 
 AgeMark* MarkOf(PyObject* capsule) {
@@ -307,6 +335,8 @@ PyMethodDef methods[] = {
     {"proxied", ProxiedOf, METH_O, nullptr},
     {"lru_results", LruResultsOf, METH_O, nullptr},
     {"new_int", NewIntOf, METH_O, nullptr},
+    {"replace_keys", ReplaceKeysOf, METH_VARARGS, nullptr},
+    {"like_set", LikeSet, METH_VARARGS, nullptr},
     {"age_mark", MakeAgeMark, METH_NOARGS, nullptr},
     {"age", AgeOf, METH_VARARGS, nullptr},
     {"is_disturbed", IsDisturbedMark, METH_O, nullptr},

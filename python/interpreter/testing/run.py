@@ -42,6 +42,7 @@ def main() -> None:
     sys.path[:0] = [sys.argv[1], str(Path(__file__).parent)]
     import checks
     import frame_checks
+    import key_checks
     import mica_interpreter_testing as stream
     import object_checks
     import stream_checks
@@ -63,7 +64,8 @@ def main() -> None:
         with contextlib.redirect_stdout(io.StringIO()):
             lines, outcome = stream.events(fn, ())
         programs[name] = [*lines, f"=> {outcome!r}"]
-    assert frame_checks and object_checks and stream_checks  # Add theirs.
+    # Each adds its own.
+    assert frame_checks and key_checks and object_checks and stream_checks
     failures = {}
     for name, check in checks.CHECKS.items():
         try:
