@@ -17,6 +17,7 @@
 #include "analysis/lower/fixed_values.h"
 #include "analysis/lower/foreach.h"
 #include "analysis/lower/functional.h"
+#include "analysis/lower/raising_numbers.h"
 #include "analysis/lower/tape_memory.h"
 #include "analysis/lower/unit_strides.h"
 #include "analysis/rewrite.h"
@@ -121,6 +122,8 @@ class Lowering {
   absl::StatusOr<ValueId> NumberRead(int32_t call, int32_t output) const;
   // A float64 scalar, or a constant number.
   absl::StatusOr<Argument> LowerHostValue(int32_t id);
+  // Lowers those whose making may raise; true if there are any.
+  absl::StatusOr<bool> LowerRaisingNumbers();
   absl::StatusOr<ValueId> AddOneResult(absl::string_view op,
                                        Arguments arguments, TensorType type) {
     return mica::AddOneResult(builder_, op, std::move(arguments),
@@ -731,6 +734,21 @@ void DropProvenReads(const Program& program, std::vector<ValueId>* outputs,
   for (int32_t& result : lowered->host_results) result -= num_dropped;
 }
 
+// What Python computed it computed whether or not the result is used.
+absl::StatusOr<bool> Lowering::LowerRaisingNumbers() {
+  bool may_raise = false;
+  for (size_t i = 0; i < tape_.host_values.size(); ++i) {
+    const TapeHostValue& number = tape_.host_values[i];
+    if (number.kind != TapeHostValue::Kind::kOp || number.is_constant ||
+        !MayRaise(number.op)) {
+      continue;
+    }
+    may_raise = true;
+    MICA_RETURN_IF_ERROR(LowerHostValue(static_cast<int32_t>(i)).status());
+  }
+  return may_raise;
+}
+
 absl::StatusOr<LoweredTape> Lowering::Finish() {
   LoweredTape lowered;
   std::vector<ValueId> outputs;
@@ -755,7 +773,14 @@ absl::StatusOr<LoweredTape> Lowering::Finish() {
     outputs.push_back(std::get<ValueRef>(number).id);
   }
   MICA_RETURN_IF_ERROR(memory_.AddUpdates());
+  MICA_ASSIGN_OR_RETURN(const bool may_raise, LowerRaisingNumbers());
   MICA_ASSIGN_OR_RETURN(Program program, builder_.Build(outputs));
+  if (may_raise) {
+    for (const ValueId number : UnusedThatMayRaise(program)) {
+      lowered.host_results.push_back(static_cast<int32_t>(outputs.size()));
+      outputs.push_back(number);
+    }
+  }
   DropProvenReads(program, &outputs, &lowered);
   MICA_ASSIGN_OR_RETURN(lowered.program,
                         WithOutputs(program, outputs, registry_));

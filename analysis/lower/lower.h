@@ -49,7 +49,8 @@ struct LoweredTape {
   // kProven, if it depends on nothing that may change and is no output.
   static constexpr int32_t kProven = -1;
   std::vector<int32_t> host_reads;
-  // The same for Tape::host_results.
+  // The same for Tape::host_results; then numbers that nobody uses and whose
+  // making may fail.
   std::vector<int32_t> host_results;
 };
 

@@ -18,6 +18,8 @@ using HostFunction = const char* (*)(double a, double b, double* result);
 struct HostOp {
   absl::string_view name;  // "mica.scalar_add".
   HostFunction compute = nullptr;
+  // Python raises for some operands.
+  bool may_raise = false;
 };
 // All mica.scalar_* (of floats) and mica.int_* (of whole numbers).
 absl::Span<const HostOp> HostOps();

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "python/capture/values/constants.h"
+#include "python/interpreter/interpreter.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
 namespace mica {
@@ -49,6 +50,7 @@ void AnnotatedCalls::Call(const CallAnnotation& known, PyObject* callable,
       IsFirst(callable, nullptr)) {
     guards_.AddFunction(callable, NoteOf(CallableName(callable)));
   }
+  if (IsPythonClass(Py_TYPE(callable))) objects_.TouchClasses({&callable, 1});
   if (!CheckArguments(known, callable, args)) return;
   if (known.kind == CallKind::kDraw) {
     return draws_.DrawNumber(callable, args, keyword_names);

@@ -82,6 +82,7 @@ void HostCallWatch::Add(PyObject* callable, absl::Span<PyObject* const> args,
     for (const StatePlace& place : written_.places()) {
       found_.emplace_back(place, PyRef::Share(place.Find()));
     }
+    CheckBefore();
     LendNumbers();
   }
   if (begins_last) last_calls_.Begin(std::move(title));
@@ -123,6 +124,30 @@ void HostCallWatch::TakeNumbersBack() {
     if (!lent.place.Set(lent.number.get())) PyErr_Clear();
   }
   lent_.clear();
+}
+
+void HostCallWatch::CheckBefore() {
+  if (changed_before_) return;
+  const PyErrorKeeper keeper;
+  Rewritten rewritten;
+  for (const StatePlace& place : written_.AllPlaces()) {
+    rewritten.places.insert({place.holder.get(), place.key.get()});
+  }
+  for (const auto& [container, before] : containers_.changed()) {
+    rewritten.containers.insert(container);
+  }
+  Miss miss;
+  const std::string change = guards_.CheckBut(rewritten, &miss)
+                                 ? (find_changed_ ? find_changed_() : "")
+                                 : miss.ToString();
+  if (change.empty()) return;
+  changed_before_ = {
+      .reason = absl::StrCat(
+          "calls ", calls_.back().note.path,
+          ", which takes back a change of state: ", miss.ToString()),
+      .mend = "call it outside the compiled function",
+      .at = CurrentUserLine(),
+      .places = {SitesBelow(caller())}};
 }
 
 void HostCallWatch::CheckFound() {
@@ -189,6 +214,10 @@ std::string HostCallWatch::ChangedArgument() const {
 }
 
 bool HostCallWatch::CheckShown() {
+  if (changed_before_ && !refusal()) {
+    refusal() = changed_before_;
+    return false;
+  }
   for (const ShownContainer& shown : shown_) {
     PyObject* container = shown.container.get();
     const bool is_changed =

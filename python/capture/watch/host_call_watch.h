@@ -4,6 +4,7 @@
 #define MICA_PYTHON_CAPTURE_WATCH_HOST_CALL_WATCH_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -73,6 +74,12 @@ class HostCallWatch final : public WatchPart {
   // C code runs none of the user's if it doesn't look into what it gets.
   static Sink SinkInC(PyObject* callable, absl::Span<PyObject* const> args);
 
+  // `find` says which argument's container the run has changed so far; "" if
+  // none.
+  void SetFindsChanged(std::function<std::string()> find) {
+    find_changed_ = std::move(find);
+  }
+
   const std::vector<HostCall>& calls() const { return calls_; }
   // Whether a call tells or may change anything.
   bool has_told() const;
@@ -84,7 +91,7 @@ class HostCallWatch final : public WatchPart {
   // there is none.
   std::string ChangedArgument() const;
   // False, refused, if the run changed a container that a first call shows, or
-  // read one that such a call changes.
+  // read one that such a call changes; or if a call took a change back.
   bool CheckShown();
   // False, refused, if an operator after the first call that runs the user's
   // code uses memory that it may have changed. `tensors` are those that have
@@ -110,6 +117,10 @@ class HostCallWatch final : public WatchPart {
   // their places has the program's own until TakeNumbersBack().
   void LendNumbers();
   void TakeNumbersBack();
+  // Notes a call that finds state changed which no effect changes at a hit. If
+  // nothing is changed in the end, the call took that back; it may raise before
+  // it comes to it.
+  void CheckBefore();
   // Refuses a call that set what the program had set: a hit has only what is
   // there in the end, and the call may raise before it comes to that.
   void CheckFound();
@@ -142,6 +153,8 @@ class HostCallWatch final : public WatchPart {
     PyRef plain;
   };
   std::vector<Lent> lent_;
+  std::function<std::string()> find_changed_;
+  Refusal changed_before_;  // By CheckBefore().
   // What the program set so far, as the code of the user's finds it.
   std::vector<std::pair<StatePlace, PyRef>> found_;
 };

@@ -9,6 +9,7 @@ import collections
 import contextvars
 import dataclasses
 import functools
+import math
 import random
 import types
 import warnings
@@ -705,3 +706,73 @@ def test_a_view_whose_history_torch_refuses_to_tell(where):
         return [t.detach() for t in [*results, *world.held, world.p]]
 
     check(make, *[step] * 4)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1.0 / n",
+        "7 // n",
+        "7.0 % n",
+        "n**-1",
+        "10.0**n",
+        "math.sqrt(n)",
+        "math.log(n)",
+        "(n - 1) / (n - 1.5)",
+        "x * (1.0 / n)",
+        "1.0 / (x.sum().item() - 2.0 + n)",
+    ],
+)
+def test_what_nobody_uses_raises(text):
+    names: dict[str, Any] = {"math": math}
+    code = f"def of(x, n):\n    {text}\n    return x * n\n"
+    exec(code, names)
+
+    def make() -> Any:
+        world: Any = World()
+        world.n = 2.0
+        world.program = lambda x: names["of"](x, world.n)
+        return world
+
+    def step(n: Any) -> Callable[[Any, Any], Any]:
+        def go(world: Any, fn: Any) -> Any:
+            world.n = n
+            try:
+                return fn(torch.ones(2))
+            except (ArithmeticError, ValueError) as error:
+                return type(error), str(error)
+
+        return go
+
+    numbers = [2.0, 3.0, 4.0, 5.0, 0.0, 1.5, -1.0, 400.0, 0, 6.0]
+    assert check(make, *map(step, numbers)) >= 2
+
+
+@pytest.mark.once("annotations stay")
+def test_an_annotated_call_goes_by_its_class():
+    class Silent:
+        def __init__(self) -> None:
+            self.seen: list[float] = []
+
+        def __call__(self, value: float) -> Any:
+            self.seen.append(value)
+
+    class Loud(Silent):
+        def __call__(self, value: float) -> Any:
+            return value * 2
+
+    def make() -> Any:
+        world: Any = World()
+        world.sink = Silent()
+        mica.annotate(world.sink, "host")
+        world.program = lambda x: (x * 2, world.sink(len(x.shape)))
+        return world
+
+    def step(world: Any, fn: Any) -> Any:
+        return fn(torch.ones(2)), world.sink.seen
+
+    def turn(world: Any, fn: Any) -> Any:
+        world.sink.__class__ = Loud
+        return step(world, fn)
+
+    assert check(make, step, step, step, turn, step) >= 1

@@ -90,7 +90,7 @@ def test_a_compiler_without_guards_is_found_out_by_small_programs():
 UNRULY = """
 import os, warnings
 from guard_fuzzing import command, explore, worlds
-command._PATIENCE_S = 5.0
+command._PATIENCE_S = 20.0
 def case(self, number, case=explore.Explorer.case):
     self.number = number
     warnings.simplefilter("error")
