@@ -99,18 +99,22 @@ void GradientWatch::See(PyObject* tensor) {
     has_outer_graph_ = true;
     return;
   }
-  if (!RequiresGrad(tensor) && !HasGrad(tensor)) return;
-  if (!index_.try_emplace(tensor, seen_.size()).second) return;
-  seen_.push_back({.tensor = PyRef::Share(tensor), .before = GradOf(tensor)});
-  if (PyObject* before = seen_.back().before.get()) {
-    gradients_.try_emplace(before, seen_.size() - 1);
-  }
+  if (RequiresGrad(tensor) || HasGrad(tensor)) Add(tensor);
 }
 
 void GradientWatch::Touch(PyObject* tensor) {
-  See(tensor);
-  const auto it = index_.find(tensor);
-  if (it != index_.end()) seen_[it->second].is_touched = true;
+  if (!IsLeaf(tensor)) return See(tensor);
+  seen_[Add(tensor)].is_touched = true;
+}
+
+size_t GradientWatch::Add(PyObject* leaf) {
+  const auto [it, is_new] = index_.try_emplace(leaf, seen_.size());
+  if (!is_new) return it->second;
+  seen_.push_back({.tensor = PyRef::Share(leaf), .before = GradOf(leaf)});
+  if (PyObject* before = seen_.back().before.get()) {
+    gradients_.try_emplace(before, it->second);
+  }
+  return it->second;
 }
 
 }  // namespace mica

@@ -62,7 +62,7 @@ class GradientWatch {
   // Requires: before the program first uses `tensor` in an operator or touches
   // its gradient. Only leaves count that require grad or have a gradient.
   void See(PyObject* tensor);
-  // As See(); the program reads or sets the tensor's gradient itself.
+  // As See(), but of any leaf; the program reads or sets its gradient itself.
   void Touch(PyObject* tensor);
   // A backward pass may change any leaf's gradient.
   void TouchAll() { all_touched_ = true; }
@@ -83,6 +83,9 @@ class GradientWatch {
   bool has_outer_graph() const { return has_outer_graph_; }
 
  private:
+  // The leaf's entry in seen_, perhaps a new one.
+  size_t Add(PyObject* leaf);
+
   std::vector<Seen> seen_;
   absl::flat_hash_map<PyObject*, size_t> index_;
   absl::flat_hash_map<PyObject*, size_t> gradients_;

@@ -74,6 +74,12 @@ void TensorWatch::TouchGradient(PyObject* owner) {
   if (!IsPlainTensor(owner)) {
     return Refuse("touches the gradient of a tensor's subclass");
   }
+  if (!IsLeaf(owner)) {
+    return Refuse(
+        "touches the gradient of a tensor that came in with an "
+        "autograd graph of its own",
+        "touch it outside the compiled function");
+  }
   if (!IsInput(owner)) objects_.Touch(owner);
   gradients_.Touch(owner);
   // What the leaf holds is looked up at each run, whatever object that is.

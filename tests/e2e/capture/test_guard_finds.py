@@ -776,3 +776,57 @@ def test_an_annotated_call_goes_by_its_class():
         return step(world, fn)
 
     assert check(make, step, step, step, turn, step) >= 1
+
+
+def _reads(world: Any, x: torch.Tensor) -> Any:
+    return x * 2 if world.t.grad is None else x * world.t.grad
+
+
+def _steps(world: Any, x: torch.Tensor) -> Any:
+    world.optimizer.step()
+    return x * 2
+
+
+def _clears(world: Any, x: torch.Tensor) -> Any:
+    world.optimizer.zero_grad()
+    return x * 2
+
+
+@pytest.mark.parametrize("program", [_reads, _steps, _clears])
+@pytest.mark.parametrize("kind", ["plain", "leaf", "result"])
+def test_a_gradient_that_a_program_asks_for_is_guarded(program, kind):
+    def make() -> Any:
+        world: Any = World()
+        world.root = torch.ones(3, requires_grad=True)
+        world.t = torch.ones(3, requires_grad=kind == "leaf")
+        if kind == "result":
+            world.t = world.root * 1
+            world.t.retain_grad()
+        leaf = torch.ones(3, requires_grad=True)
+        world.optimizer = torch.optim.SGD([leaf], lr=0.25)
+        world.optimizer.param_groups[0]["params"][0] = world.t
+        world.program = lambda x: program(world, x)
+        return world
+
+    def step(give: Any) -> Callable[[Any, Any], Any]:
+        def go(world: Any, fn: Any) -> Any:
+            if give == "none":
+                world.t.grad = None
+            elif give and kind == "result":
+                world.t.sum().backward(retain_graph=True)
+            elif give:
+                world.t.grad = torch.full((3,), give)
+            try:
+                result = fn(torch.ones(3)).detach()
+            except RuntimeError as error:  # It writes what autograd tracks.
+                result = str(error)
+            grad = world.t.grad
+            return result, world.t.detach(), grad is None or grad.detach()
+
+        return go
+
+    given = [None, None, 2.0, None, 3.0, None, "none", None, 2.0, None]
+    with torch.enable_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        hits = check(make, *map(step, given))
+    assert hits >= (0 if kind == "result" else 5)
