@@ -49,8 +49,13 @@ void OwnNumbers::Add(PyObject* own, PyObject* original) {
 }
 
 PyObject* OwnNumbers::OriginalOf(PyObject* object) const {
-  const auto it = originals_.find(object);
-  return it == originals_.end() ? object : it->second.get();
+  // What one stands for may stand for another: an argument that the program
+  // put where it was read again.
+  for (auto it = originals_.find(object); it != originals_.end();
+       it = originals_.find(object)) {
+    object = it->second.get();
+  }
+  return object;
 }
 
 void OwnNumbers::PutBackIn(PyObject* root) {

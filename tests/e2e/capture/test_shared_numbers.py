@@ -1,5 +1,6 @@
 """One float object in several places: each of them is followed by itself."""
 
+import collections
 import types
 
 import pytest
@@ -116,3 +117,19 @@ def test_ints_are_shared_again_after_a_capture():
         compiled(X)
     assert report(compiled).hits >= 2
     assert state.count is 6  # noqa: F632
+
+
+def test_an_int_that_stands_for_one_that_stands_for_another():
+    table = collections.defaultdict(int)
+
+    def fn(x, key):
+        table[key] = table[key] + 2
+        if table[key] > 5:
+            table[key] = 0
+        return x, {"k": table[key]}
+
+    compiled = mica.compile(fn)
+    for call in range(24):
+        _, copy = compiled(X, "ab"[call // 4 % 2])
+        shared = {0: 0, 2: 2, 4: 4}[copy["k"]]
+        assert copy["k"] is shared, call
