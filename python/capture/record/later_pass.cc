@@ -65,6 +65,17 @@ bool LaterPass::FindTracked(std::vector<PyObject*>* results) {
   return true;
 }
 
+// The first of the arguments and state among `sharers` that shows `base`, too.
+PyObject* LaterPass::ViewOfSame(PyObject* base,
+                                absl::Span<PyObject* const> sharers) const {
+  for (PyObject* other : sharers) {
+    if (!absl::c_linear_search(known_, other)) continue;
+    const auto relation = ViewRelationOf(other);
+    if (relation.has_value() && relation->base.get() == base) return other;
+  }
+  return nullptr;
+}
+
 bool LaterPass::AddResult(int index, absl::Span<PyObject* const> results) {
   PyObject* result = results[index];
   const std::vector<PyObject*> sharers = SharersOf(result, results);
@@ -83,6 +94,11 @@ bool LaterPass::AddResult(int index, absl::Span<PyObject* const> results) {
                        .is_own = is_own && !sharers.empty()});
   }
   if (run_.watch.tensors().released_graphs().Has(result)) return true;
+  return AddView(index, result, sharers);
+}
+
+bool LaterPass::AddView(int index, PyObject* result,
+                        absl::Span<PyObject* const> sharers) {
   std::optional<ViewRelation> relation;
   const bool is_made_by_operator = RequiresGrad(result) && !IsLeaf(result);
   // Of views that nothing else has the memory of, users don't know.
@@ -94,6 +110,12 @@ bool LaterPass::AddResult(int index, absl::Span<PyObject* const> results) {
     return true;
   }
   PyObject* base = relation->base.get();
+  if (!RequiresGrad(result) && !absl::c_linear_search(sharers, base)) {
+    if (PyObject* other = ViewOfSame(base, sharers)) {
+      relation->base = PyRef::Share(other);
+      base = other;
+    }
+  }
   if (RequiresGrad(result) && !is_made_by_operator && !RequiresGrad(base)) {
     live_.push_back(index);  // A leaf that the program made.
     return true;

@@ -68,6 +68,11 @@ class LaterPass {
   // memory of this one.
   std::vector<PyObject*> SharersOf(PyObject* tensor,
                                    absl::Span<PyObject* const> results) const;
+  // How autograd sees it, `sharers` given, where that is a view or tracked.
+  bool AddView(int index, PyObject* result,
+               absl::Span<PyObject* const> sharers);
+  PyObject* ViewOfSame(PyObject* base,
+                       absl::Span<PyObject* const> sharers) const;
   // Adds to `results` what views among them show that isn't known yet.
   void AddBases(std::vector<PyObject*>* results);
   // Has autograd's use of the live results watched: by eager's own passes.

@@ -131,13 +131,34 @@ def seen(tensor, known):
     )
 
 
-def outcome(run, use, call, needs_grad, outside):
-    x = torch.arange(16.0).view(4, 4) + call
-    x.requires_grad_(needs_grad)
-    with outside():
-        result = run(x)
+def in_no_grad_of_a_leaf(call):
+    leaf = torch.arange(call, call + 16.0, requires_grad=True)
+    return in_no_grad(lambda t: t.view(4, 4))(leaf)
+
+
+ARGUMENTS = {
+    "rows": lambda call: (torch.arange(32.0).view(8, 4) + call)[2:6],
+    "columns": lambda call: (torch.arange(32.0).view(4, 8) + call)[:, ::2],
+    "transposed": lambda call: (torch.arange(16.0).view(4, 4) + call).t(),
+    "of a leaf": in_no_grad_of_a_leaf,
+}
+
+
+def plain(call):
+    return torch.arange(16.0).view(4, 4) + call
+
+
+def outcome(run, use, call, needs_grad, outside, argument=plain):
+    x = argument(call)
+    if needs_grad:
+        x.requires_grad_()
+    try:
+        with outside():
+            result = run(x)
+    except RuntimeError as raised:  # A view that there can't be.
+        return None, wording(raised), None
     parts = result if isinstance(result, (tuple, list)) else (result,)
-    known = [x, *parts]
+    known = [x, *parts] if x._base is None else [x, *parts, x._base]
     before = [seen(part, known) for part in known]
     error = None
     try:
@@ -150,11 +171,12 @@ def outcome(run, use, call, needs_grad, outside):
     return before, error, after, values, gradients
 
 
-def check(f, use, needs_grad, outside=contextlib.nullcontext):
+def check(f, use, needs_grad, outside=contextlib.nullcontext, argument=plain):
     compiled = mica.compile(f, exact=True)
     for call in range(CALLS):
-        want = outcome(f, use, call, needs_grad, outside)
-        got = outcome(compiled, use, call, needs_grad, outside)
+        given = use, call, needs_grad, outside, argument
+        want = outcome(f, *given)
+        got = outcome(compiled, *given)
         assert want[:3] == got[:3]
         for some, others in zip(want[3:], got[3:], strict=True):
             for a, b in zip(some, others, strict=True):
@@ -181,6 +203,27 @@ def test_views_made_without_gradients_around_the_call(view, outside):
     for use in USES.values():
         told = check(VIEWS[view], use, True, outside)
         assert told.hits == CALLS - 1, str(told)
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
+@pytest.mark.parametrize("argument", ARGUMENTS)
+@pytest.mark.parametrize("view", VIEWS)
+def test_views_of_an_argument_that_is_one(view, argument):
+    for use in USES.values():
+        check(VIEWS[view], use, False, argument=ARGUMENTS[argument])
+
+
+def test_a_write_through_a_view_leads_to_an_argument_that_is_one():
+    compiled = mica.compile(lambda x: (x[:2], x[2:]))
+    weight = torch.ones(2, requires_grad=True)
+    for _ in range(CALLS):
+        x = torch.ones(8)[::2]
+        first, second = compiled(x)
+        first.mul_(weight)
+        assert x.requires_grad
+        assert second.requires_grad
+        assert second._base is x._base
+    assert mica.explain(compiled).hits == CALLS - 1
 
 
 class Positions(nn.Module):
