@@ -48,6 +48,21 @@ PyObject* HeldObjects::OnDeath(PyObject* capsule, PyObject* reference) {
   Py_RETURN_NONE;
 }
 
+bool HeldObjects::IsNoticed(PyObject* object) {
+  if (Py_TYPE(object)->tp_finalize != nullptr) return true;
+  if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) return false;
+  auto* reference = *reinterpret_cast<PyWeakReference**>(
+      PyObject_GET_WEAKREFS_LISTPTR(object));
+  for (; reference != nullptr; reference = reference->wr_next) {
+    PyObject* callback = reference->wr_callback;
+    const bool is_own = callback != nullptr &&
+                        PyCFunction_CheckExact(callback) &&
+                        PyCFunction_GET_FUNCTION(callback) == &OnDeath;
+    if (!is_own) return true;
+  }
+  return false;
+}
+
 PyRef HeldObjects::RefWeakly(PyObject* object) {
   if (!MayBeWeak(object)) return PyRef();
   if (life_ == nullptr) {
@@ -80,6 +95,7 @@ Kept HeldObjects::Add(PyObject* object, absl::string_view path) {
   holding.object = PyRef::Share(object);
   holding.weak = RefWeakly(object);
   if (holding.weak) {
+    if (IsNoticed(object)) noticed_.push_back(object);
     holding.how = Held::kWeakly;
     if (!path.empty()) paths_[holding.weak.get()] = std::string(path);
   }

@@ -87,6 +87,14 @@ class HeldObjects {
   // there now is of the class that it was of.
   bool IsInPlace(PyObject* object) const;
 
+  // Whether anybody but a HeldObjects would notice the end of an object that
+  // may be referenced weakly: by a weak reference, or by a finalizer.
+  static bool IsNoticed(PyObject* object);
+  // Those of which that was so when they were added.
+  const std::vector<PyObject*>& noticed() const { return noticed_; }
+  // Whether an object is kept alive here; before LetGo().
+  bool Holds(PyObject* object) const { return held_.contains(object); }
+
   // From now on objects may die. What isn't seen by the garbage collector and
   // nobody else holds is kept: the run itself may have made it.
   void LetGo();
@@ -117,6 +125,7 @@ class HeldObjects {
   Kept KeptOf(PyObject* object, Held how) const;
 
   absl::flat_hash_map<PyObject*, Holding> held_;
+  std::vector<PyObject*> noticed_;
   absl::flat_hash_map<PyObject*, std::string> paths_;  // By weak reference.
   std::shared_ptr<Life> life_;
   PyRef on_death_;

@@ -130,6 +130,9 @@ class StateGuards {
   // Holds an object of the record's that no fact may be about. Wherever all
   // facts hold it is alive.
   Kept Hold(PyObject* object) { return held_.Add(object); }
+  bool IsHeld(PyObject* object) const { return held_.Holds(object); }
+  // As HeldObjects::noticed().
+  const std::vector<PyObject*>& noticed() const { return held_.noticed(); }
   // As HeldObjects::LetGo(). Requires: the run's own objects are gone.
   void LetGo() { held_.LetGo(); }
   // True if an object is gone for which no check has to look.

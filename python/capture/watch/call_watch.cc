@@ -249,6 +249,20 @@ bool CallWatch::Moves(PyObject* callable) {
          absl::EndsWith(name, ".extend");
 }
 
+bool CallWatch::MayTakeOut(PyObject* callable,
+                           absl::Span<PyObject* const> args) {
+  PyObject* self = nullptr;
+  if (PyCFunction_Check(callable)) {
+    self = PyCFunction_GET_SELF(callable);
+  } else if (!args.empty() && (Py_IS_TYPE(callable, &PyMethodDescr_Type) ||
+                               Py_IS_TYPE(callable, &PyWrapperDescr_Type))) {
+    self = args[0];
+  }
+  return self != nullptr &&
+         (PyDict_Check(self) || PyList_Check(self) || PyAnySet_Check(self) ||
+          (DequeType() != nullptr && PyObject_TypeCheck(self, DequeType())));
+}
+
 bool CallWatch::TakesItemsOf(PyObject* callable, PyObject* iterator) {
   if (!IsPureCall(callable) || IsOld(iterator) || IsInput(iterator)) {
     return false;

@@ -41,6 +41,8 @@ class CallWatch final : public WatchPart {
   // See StreamListener.
   static bool IsFollowedCall(PyObject* callable);
   static bool Moves(PyObject* callable);
+  // Whether a call in C may take something out of a container.
+  static bool MayTakeOut(PyObject* callable, absl::Span<PyObject* const> args);
   bool TakesItemsOf(PyObject* callable, PyObject* iterator);
 
  private:

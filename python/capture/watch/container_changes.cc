@@ -24,6 +24,12 @@ bool ContainerChanges::Begin(PyObject* container) {
     return false;
   }
   if (!guards_.HasItems(container)) unread_.insert(container);
+  const PyRef items = PyRef::Steal(PySequence_List(copy.get()));
+  if (!items) PyErr_Clear();
+  for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
+    PyObject* item = PyList_GET_ITEM(items.get(), i);
+    if (HeldObjects::IsNoticed(item)) ++noticed_[item];
+  }
   changed_[container] = std::move(copy);
   return true;
 }
@@ -38,6 +44,11 @@ void ContainerChanges::WantList(PyObject* container) {
   refusals_.WantSlot(
       StatePlace::OfList(container, {.path = PathOf(container)}));
   if (refusal()) refusal().transient = true;
+}
+
+void ContainerChanges::Forget() {
+  const auto gone = std::exchange(changed_, {});  // Their ends may come here.
+  noticed_.clear();
 }
 
 bool ContainerChanges::Check(std::string* reason) {

@@ -46,12 +46,20 @@ class ContainerChanges final : public WatchPart {
   const absl::flat_hash_map<PyObject*, PyRef>& changed() const {
     return changed_;
   }
+  // Items of copies whose end somebody would notice, and how often copies hold
+  // them.
+  const absl::flat_hash_map<PyObject*, Py_ssize_t>& noticed() const {
+    return noticed_;
+  }
+  // Of a run that is refused.
+  void Forget();
   // False, with a reason, if one isn't what the calls make of it.
   bool Check(std::string* reason);
 
  private:
   std::vector<ContainerCall> calls_;
   absl::flat_hash_map<PyObject*, PyRef> changed_;  // Copies.
+  absl::flat_hash_map<PyObject*, Py_ssize_t> noticed_;
   absl::flat_hash_set<PyObject*> unread_;
   absl::flat_hash_set<PyObject*> changed_by_call_;
 };

@@ -17,7 +17,7 @@ void ObjectAges::MarkOld(PyObject* object, const std::string& path) {
     state_tensors_.push_back(PyRef::Share(object));
   }
   if (!old_.insert(object).second) return;
-  pins_.push_back(PyRef::Share(object));
+  Pin(object);
   names_.AddPath(object, path);
   names_.NameModule(object, path);
   if (PyTuple_Check(object)) MarkContents(object);
@@ -75,14 +75,14 @@ bool ObjectAges::IsOld(PyObject* object) {
     return false;
   }
   old_.insert(object);
-  pins_.push_back(PyRef::Share(object));
+  Pin(object);
   return true;
 }
 
 bool ObjectAges::IsFirst(PyObject* object, PyObject* key) {
   if (!seen_.insert({object, key}).second) return false;
-  pins_.push_back(PyRef::Share(object));
-  if (key != nullptr) pins_.push_back(PyRef::Share(key));
+  Pin(object);
+  if (key != nullptr) Pin(key);
   return true;
 }
 

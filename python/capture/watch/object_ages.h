@@ -28,7 +28,7 @@ class ObjectAges {
   void AddYoung(PyObject* object) { young_.insert(object); }
   // The same; it is kept alive.
   void PinYoung(PyObject* object) {
-    if (young_.insert(object).second) pins_.push_back(PyRef::Share(object));
+    if (young_.insert(object).second) Pin(object);
   }
   // An object that was there before, reached as `path` says.
   void MarkOld(PyObject* object, const std::string& path);
@@ -69,6 +69,13 @@ class ObjectAges {
   absl::flat_hash_set<PyObject*> OthersThan(
       const absl::flat_hash_set<PyObject*>& objects) const;
 
+  // Whether this keeps the object alive; and no more from now on, in a run that
+  // is refused.
+  bool IsPinned(PyObject* object) const { return pins_.contains(object); }
+  void Unpin(PyObject* object) {
+    const auto pin = pins_.extract(object);  // Its end may come here.
+  }
+
   // True the first time that `key` of `object` comes by: facts noted before
   // need no second look. Both stay alive.
   bool IsFirst(PyObject* object, PyObject* key);
@@ -79,6 +86,11 @@ class ObjectAges {
   bool is_disturbed() const { return age_.IsDisturbed(); }
 
  private:
+  void Pin(PyObject* object) {
+    PyRef& pin = pins_[object];
+    if (!pin) pin = PyRef::Share(object);
+  }
+
   ObjectNames& names_;
   AgeMark age_;
   absl::flat_hash_set<PyObject*> inputs_;
@@ -89,7 +101,8 @@ class ObjectAges {
   absl::flat_hash_set<PyObject*> old_;
   absl::flat_hash_set<PyObject*> young_;
   Seen seen_;
-  std::vector<PyRef> pins_;  // Addresses in `old_` stay taken.
+  // Addresses in `old_` stay taken.
+  absl::flat_hash_map<PyObject*, PyRef> pins_;
 };
 
 }  // namespace mica

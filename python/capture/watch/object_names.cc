@@ -55,7 +55,7 @@ void ObjectNames::NameModule(PyObject* object, const std::string& prefix,
     if (group == nullptr || !PyDict_Check(group)) return;
   }
   if (!named_modules_.insert(object).second) return;
-  pins_.push_back(PyRef::Share(object));
+  pins_[object] = PyRef::Share(object);
   for (PyObject* group : groups) {
     Py_ssize_t position = 0;
     PyObject *key = nullptr, *value = nullptr;

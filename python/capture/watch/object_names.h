@@ -29,12 +29,17 @@ class ObjectNames {
   std::string PathOf(PyObject* object) const;
   // Of an item of what is known as `owner`.
   std::string ItemPath(const std::string& owner, PyObject* key) const;
+  // Whether this keeps the object alive; and no more from now on.
+  bool IsPinned(PyObject* object) const { return pins_.contains(object); }
+  void Unpin(PyObject* object) {
+    const auto pin = pins_.extract(object);  // Its end may come here.
+  }
 
  private:
   absl::flat_hash_map<PyObject*, std::string> paths_;
   absl::flat_hash_map<PyObject*, std::string> names_;
   absl::flat_hash_set<PyObject*> named_modules_;
-  std::vector<PyRef> pins_;
+  absl::flat_hash_map<PyObject*, PyRef> pins_;
 };
 
 }  // namespace mica

@@ -6,6 +6,7 @@ StateWatch::StateWatch(PyFrameObject* caller)
     : ground_(caller),
       last_calls_(ground_),
       containers_(ground_),
+      dying_(ground_, containers_),
       written_(ground_, containers_),
       caches_(ground_),
       identity_(ground_),
@@ -49,6 +50,8 @@ void StateWatch::EndStep(PyObject** top, bool entered) {
   const auto result = [top] { return top == nullptr ? nullptr : *top; };
   host_calls_.EndStep(result());
   draws_.EndStep(top);
+  if (refusals().is_stopped()) return;
+  dying_.EndStep();
   if (refusals().is_stopped()) return;
   identity_.EndStep(result());
   arrays_.EndStep(result());

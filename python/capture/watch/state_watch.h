@@ -16,6 +16,7 @@
 #include "python/capture/watch/call_watch.h"
 #include "python/capture/watch/container_changes.h"
 #include "python/capture/watch/draw_watch.h"
+#include "python/capture/watch/dying_objects.h"
 #include "python/capture/watch/generator_watch.h"
 #include "python/capture/watch/host_call_watch.h"
 #include "python/capture/watch/identity_watch.h"
@@ -86,21 +87,25 @@ class StateWatch final : public StreamListener {
     places_.ReadGlobal(globals, builtins, name);
   }
   void WriteGlobal(PyObject* globals, PyObject* name) override {
+    dying_.LoseItem(globals, name);
     places_.WriteGlobal(globals, name);
   }
   void ReadAttribute(PyObject* owner, PyObject* name) override {
     attributes_.Use(owner, name, PlaceUse::kRead);
   }
   void WriteAttribute(PyObject* owner, PyObject* name) override {
+    dying_.LoseAttribute(owner, name);
     attributes_.Use(owner, name, PlaceUse::kWrite);
   }
   void RemoveAttribute(PyObject* owner, PyObject* name) override {
+    dying_.LoseAttribute(owner, name);
     attributes_.Use(owner, name, PlaceUse::kRemove);
   }
   void ReadCell(PyObject* cell, PyObject* name) override {
     places_.ReadCell(cell, name);
   }
   void WriteCell(PyObject* cell, PyObject* name) override {
+    dying_.Lose(PyCell_GET(cell));
     places_.WriteCell(cell, name);
   }
   void UseItem(PyObject* container, PyObject* key) override {
@@ -111,15 +116,18 @@ class StateWatch final : public StreamListener {
     StreamListener::Contains(container, item);
   }
   void WriteItem(PyObject* container, PyObject* key, PyObject* value) override {
+    dying_.LoseItem(container, key);
     items_.Write(container, key, value);
   }
   void RemoveItem(PyObject* container, PyObject* key) override {
+    dying_.LoseItem(container, key);
     items_.Remove(container, key);
   }
   void Store(PyObject* owner, PyObject* value) override {
     numbers_.Store(owner, value);
   }
   void NoteChange(PyObject* container) override {
+    dying_.MayLose();
     later_pass_.NoteChange(container);
   }
   void BeginIncrement(PyObject* addend) override {
@@ -150,6 +158,7 @@ class StateWatch final : public StreamListener {
   void AddYoung(PyObject* object) override { ages().AddYoung(object); }
   void Call(PyObject* callable, absl::Span<PyObject* const> args,
             PyObject* keyword_names = nullptr) override {
+    if (CallWatch::MayTakeOut(callable, args)) dying_.MayLose();
     calls_.Call(callable, args, keyword_names);
   }
   PyRef TakeInPlaceOfCall() override {
@@ -207,6 +216,7 @@ class StateWatch final : public StreamListener {
   std::function<void(PyObject**, bool)> on_step_end_;
   LastCalls last_calls_;
   ContainerChanges containers_;
+  DyingObjects dying_;
   WrittenPlaces written_;
   CacheUses caches_;
   IdentityWatch identity_;
