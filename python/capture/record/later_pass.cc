@@ -128,7 +128,8 @@ bool LaterPass::AddView(int index, PyObject* result,
   views_.push_back({.result = index,
                     .base = std::move(relation->base),
                     .creation = relation->creation,
-                    .is_tracked = is_made_by_operator});
+                    .is_tracked = is_made_by_operator,
+                    .node = is_made_by_operator ? NodeNameOf(result) : ""});
   return true;
 }
 

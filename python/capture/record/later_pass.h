@@ -46,6 +46,7 @@ class LaterPass {
     int root = -1;         // this result.
     uint8_t creation = 0;  // As ViewRelation has it.
     bool is_tracked = false;
+    std::string node;  // If so, what torch calls what made it.
   };
 
   static constexpr char kShares[] =

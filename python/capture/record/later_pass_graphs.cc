@@ -105,7 +105,8 @@ std::optional<std::vector<ResultViews::View>> LaterPass::PlaceViews(
   for (const View& view : views_) {
     ResultViews::View placed{.result = view.result,
                              .creation = view.creation,
-                             .is_tracked = view.is_tracked};
+                             .is_tracked = view.is_tracked,
+                             .node = view.node};
     const TapeTensorId base = PlaceBase(tape, view, bound, &placed);
     const TapeTensor& own = tape.tensors[tape.results[view.result]];
     if (base == kNoTapeTensor || own.storage != tape.tensors[base].storage ||

@@ -15,6 +15,7 @@
 #include <atomic>
 
 #include "python/torch_side/autograd/leaf_order.h"
+#include "python/torch_side/tensors/passing_node.h"
 
 namespace mica {
 namespace {
@@ -42,22 +43,6 @@ at::Tensor ZerosLaidOutAs(const TensorMeta& like) {
 }
 
 }  // namespace
-
-// Between one of several results and the pass: what hangs on a result, such as
-// a hook, sees what arrives there of its own use and of other results that were
-// made of it, and isn't called if nobody goes back from these.
-struct BackwardPass::Passage final : torch::autograd::Node {
-  explicit Passage(const std::string& node) : node(node) {}
-
-  std::string name() const override { return node; }
-
-  torch::autograd::variable_list apply(
-      torch::autograd::variable_list&& gradients) override {
-    return std::move(gradients);
-  }
-
-  const std::string node;
-};
 
 // Runs one part, and keeps what it reads of the first run. Autograd calls it,
 // from any thread and without the GIL.
@@ -283,8 +268,11 @@ const char* BackwardPass::WhyEager(const BackwardUse& use) {
 // The nodes of one run, by part.
 struct BackwardPass::Nodes {
   std::vector<c10::intrusive_ptr<Node>> nodes;
-  // By part and entry; null for those without a result.
-  std::vector<std::vector<c10::intrusive_ptr<Passage>>> passages;
+  // Between one of several results and the pass: what hangs on a result, such
+  // as a hook, sees what arrives there of its own use and of other results that
+  // were made of it, and isn't called if nobody goes back from these. By part
+  // and entry; null for those without a result.
+  std::vector<std::vector<c10::intrusive_ptr<PassingNode>>> passages;
 
   explicit Nodes(const std::shared_ptr<BackwardPass>& pass) {
     for (const Part& part : pass->parts_) {
@@ -294,8 +282,9 @@ struct BackwardPass::Nodes {
     for (size_t i = 0; i < nodes.size(); ++i) {
       for (const Entry& entry : pass->parts_[i].entries) {
         const bool has_own = entry.result >= 0 && pass->num_live_ > 1;
-        passages[i].push_back(has_own ? c10::make_intrusive<Passage>(entry.node)
-                                      : c10::intrusive_ptr<Passage>());
+        passages[i].push_back(has_own
+                                  ? c10::make_intrusive<PassingNode>(entry.node)
+                                  : c10::intrusive_ptr<PassingNode>());
       }
     }
   }
@@ -361,7 +350,7 @@ struct BackwardPass::Nodes {
 
   static void FollowOne(const at::Tensor& result,
                         const c10::intrusive_ptr<Node>& node,
-                        const c10::intrusive_ptr<Passage>& passage) {
+                        const c10::intrusive_ptr<PassingNode>& passage) {
     if (!passage) return torch::autograd::set_history(result, node);
     node->add_input_metadata(result);
     torch::autograd::set_history(result, passage);

@@ -116,7 +116,6 @@ class BackwardPass {
   int Traverse(visitproc visit, void* arg) const;
 
  private:
-  struct Passage;
   class Node;
   struct Nodes;
 

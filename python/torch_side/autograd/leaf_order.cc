@@ -3,11 +3,11 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
-#include <string>
 #include <utility>
 
 #include "absl/algorithm/container.h"
 #include "python/torch_side/autograd/node_facts.h"
+#include "python/torch_side/tensors/passing_node.h"
 
 namespace mica {
 namespace {
@@ -15,21 +15,15 @@ namespace {
 using torch::autograd::AccumulateGrad;
 using torch::autograd::Edge;
 
-// Stands before a leaf. Of several the youngest is run first, and then, before
-// the next, the leaf behind it.
-struct LeafTurn final : torch::autograd::Node {
-  explicit LeafTurn(Edge leaf) {
-    add_input_metadata(static_cast<AccumulateGrad&>(*leaf.function).variable);
-    add_next_edge(std::move(leaf));
-  }
-
-  std::string name() const override { return "MicaBackward"; }
-
-  torch::autograd::variable_list apply(
-      torch::autograd::variable_list&& gradients) override {
-    return std::move(gradients);
-  }
-};
+// What stands before a leaf. Of several the youngest is run first, and then,
+// before the next, the leaf behind it.
+c10::intrusive_ptr<PassingNode> TurnOf(Edge leaf) {
+  auto turn = c10::make_intrusive<PassingNode>("MicaBackward");
+  turn->add_input_metadata(
+      static_cast<AccumulateGrad&>(*leaf.function).variable);
+  turn->add_next_edge(std::move(leaf));
+  return turn;
+}
 
 }  // namespace
 
@@ -44,7 +38,7 @@ void PutLeavesInOrder(torch::autograd::edge_list* edges) {
   for (size_t i = edges->size(); i-- > 0;) {
     Edge& edge = (*edges)[i];
     if (!is_leaf(edge)) continue;
-    edge = {c10::make_intrusive<LeafTurn>(std::move(edge)), 0};
+    edge = {TurnOf(std::move(edge)), 0};
   }
 }
 

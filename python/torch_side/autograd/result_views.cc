@@ -34,6 +34,7 @@ bool ResultViews::MakeViews(absl::Span<PyObject* const> inputs,
                                          : view.tensor;
       PyRef& result = (*results)[view.result];
       result = ViewOf(base, result.get(), view.creation, view.is_tracked);
+      if (!view.node.empty()) RenameNode(result.get(), view.node);
     }
     return true;
   } catch (const std::exception& error) {

@@ -6,6 +6,7 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,7 +27,8 @@ class ResultViews {
     int input = -1;              // of the input of this number, or
     PyObject* tensor = nullptr;  // of this one, the record's.
     uint8_t creation = 0;        // As ViewRelation has it.
-    bool is_tracked = false;     // Gradients go through it to what it shows.
+    bool is_tracked = false;     // Gradients go through it to what it shows,
+    std::string node;            // by what torch calls so.
   };
   // Of a result, its counter of writes.
   struct Writes {

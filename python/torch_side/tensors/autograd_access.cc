@@ -15,6 +15,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "framework/tensor/tensor.h"
+#include "python/torch_side/tensors/passing_node.h"
 
 namespace mica {
 namespace {
@@ -94,6 +95,16 @@ PyRef ViewOf(PyObject* base, PyObject* like, uint8_t creation,
   torch::autograd::impl::get_view_autograd_meta(view)->set_creation_meta(
       static_cast<torch::autograd::CreationMeta>(creation));
   return PyRef::Steal(THPVariable_Wrap(view));
+}
+
+void RenameNode(PyObject* tensor, const std::string& name) {
+  const at::Tensor& own = THPVariable_Unpack(tensor);
+  const torch::autograd::Edge edge = torch::autograd::impl::gradient_edge(own);
+  if (!edge.is_valid() || edge.function->name() == name) return;
+  auto node = c10::make_intrusive<PassingNode>(name);
+  node->add_input_metadata(own);
+  node->add_next_edge(edge);
+  torch::autograd::impl::set_gradient_edge(own, {std::move(node), 0});
 }
 
 bool ShareWrites(PyObject* a, PyObject* b) {

@@ -62,6 +62,9 @@ std::optional<ViewRelation> ViewRelationOf(PyObject* tensor);
 // of `like`, which has its storage. If it is tracked, gradients go through it.
 // A new reference; throws what torch throws.
 PyRef ViewOf(PyObject* base, PyObject* like, uint8_t creation, bool is_tracked);
+// Gives what autograd knows to have made the tensor another name; throws what
+// torch throws.
+void RenameNode(PyObject* tensor, const std::string& name);
 // Whether writes to one of two tensors count as such to the other.
 bool ShareWrites(PyObject* a, PyObject* b);
 // Whether two tensors have one storage.

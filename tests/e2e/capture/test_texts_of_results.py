@@ -45,6 +45,48 @@ def test_each_of_several_results_has_its_own():
     assert got == want
 
 
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda y: y[0],
+        lambda y: y.t(),
+        lambda y: (y, y.view(4), y[:, None]),
+        lambda y: y.unbind(),
+        lambda y: y.expand(2, 2, 2),
+        lambda y: (y.sum(), y[0], y.relu()),
+    ],
+)
+def test_a_view_has_the_name_of_its_own(view):
+    def make():
+        w = torch.ones(2, 2, requires_grad=True)
+        return lambda x: (view(w * x), view(w))
+
+    want, got = texts(make)
+    assert got == want
+
+
+def test_gradients_pass_a_view_with_the_name_of_its_own():
+    def gone_back(run, w, factor):
+        seen = []
+        row = run(torch.full((2, 2), factor))
+        row.register_hook(lambda gradient: seen.append(gradient.tolist()))
+        row.retain_grad()
+        row.square().sum().backward()
+        told = seen, row.grad is None, str(row), w.grad.tolist()
+        w.grad = None
+        return told
+
+    w = torch.ones(2, 2, requires_grad=True)
+
+    def program(x):
+        return w.t()[int(x.numel() > 9)]
+
+    fast = mica.compile(program)
+    for call in range(5):
+        want = gone_back(program, w, call + 1.0)
+        assert gone_back(fast, w, call + 1.0) == want
+
+
 def test_a_loss_that_was_gone_back_from_has_its_own():
     def make():
         w = torch.ones(2, 2, requires_grad=True)
