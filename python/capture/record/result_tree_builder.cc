@@ -143,16 +143,17 @@ int ResultTree::Builder::Add(PyObject* object, int depth) {
   if (const int node = inputs_.FindNode(object); node >= 0) {
     return AddInput(node);
   }
-  if (watch_.ages().IsKnownOld(object) ||
-      (watch_.ages().IsOld(object) && IsImmutableType(Py_TYPE(object)))) {
-    return NewNode(Kind::kObject, object);
-  }
-  if (IsTensor(object)) return AddTensor(object);
+  // Before its age: that of an argument may be older than the run.
   if (PyObject* owner = OwnerOf(object)) {
     const int id = NewContainer(Kind::kAttributes, object);
     AddChild(id, owner, depth);
     return id;
   }
+  if (watch_.ages().IsKnownOld(object) ||
+      (watch_.ages().IsOld(object) && IsImmutableType(Py_TYPE(object)))) {
+    return NewNode(Kind::kObject, object);
+  }
+  if (IsTensor(object)) return AddTensor(object);
   return AddNew(object, depth);
 }
 
