@@ -342,6 +342,9 @@ void AddMoments(KernelRegistry& registry, absl::string_view op, bool is_std) {
   });
 }
 
+// Powers are of type T, as torch's: of small floats they are zero, of large
+// ones infinite.
+template <typename T>
 double NormOf(Reals list, double p) {
   double sum = 0;
   double most = 0;
@@ -352,11 +355,12 @@ double NormOf(Reals list, double p) {
     most = Larger(most, size);
     least = Smaller(least, size);
     count += size != 0;
-    sum += std::pow(size, p);
+    const T element = static_cast<T>(size);
+    sum += p == 2 ? element * element : std::pow(element, static_cast<T>(p));
   }
   if (p == 0) return count;
   if (std::isinf(p)) return p > 0 ? most : least;
-  return std::pow(sum, 1 / p);
+  return p == 2 ? std::sqrt(sum) : std::pow(sum, 1 / p);
 }
 
 // The order is parameter 1, 2 if None.
@@ -366,9 +370,10 @@ void AddNorm(KernelRegistry& registry, absl::string_view op, AxesOf axes) {
     if (request.OperandIndex(1) >= 0) return No{"the order varies"};
     plan.load = plan.outs[0].dtype;
     const double p = request.Has(1) ? request.Number(1) : 2;
+    const bool is_double = plan.load == DType::kF64;
     return RunBody([=](void* const* args, LaunchContext&) {
       ForEachResult<double>(plan, args, [&](Reals list, auto store) {
-        store(0, NormOf(list, p));
+        store(0, is_double ? NormOf<double>(list, p) : NormOf<float>(list, p));
       });
       return true;
     });
