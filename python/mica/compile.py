@@ -36,7 +36,7 @@ def compile(
     frozen: bool = ...,
     fullgraph: bool = ...,
     backend: Backend | None = ...,
-    exact: bool = ...,
+    exact: bool | None = ...,
 ) -> _F: ...
 @overload
 def compile(
@@ -45,7 +45,7 @@ def compile(
     frozen: bool = ...,
     fullgraph: bool = ...,
     backend: Backend | None = ...,
-    exact: bool = ...,
+    exact: bool | None = ...,
 ) -> Callable[[_F], _F]: ...
 def compile(
     fn: _F | None = None,
@@ -53,7 +53,7 @@ def compile(
     frozen: bool = False,
     fullgraph: bool = False,
     backend: Backend | None = None,
-    exact: bool = False,
+    exact: bool | None = None,
 ) -> _F | Callable[[_F], _F]:
     """Makes a callable that runs `fn` as a static graph.
 
@@ -78,8 +78,13 @@ def compile(
         noticed and make new copies. Writes through `Tensor.data`, or through
         numpy, may go unnoticed: that there are none is the caller's promise.
       fullgraph: Raise instead of running eagerly for good.
-      exact: Every operator that computes runs ATen's own kernel, so that
-        results are eager's bit for bit.
+      exact: If true, every operator that computes runs ATen's own kernel, so
+        that results are eager's bit for bit. If false, none does that needn't.
+        By default, a record's first hit compares the two, and those of
+        ATen stay where a result would differ by more than rounding explains:
+        by 1e-5 (float32), 1e-10 (float64), 1e-2 (float16) or 5e-2 (bfloat16)
+        of itself and of the largest, which counts as 1 if it is more, and by
+        a fifth of that of the largest, which counts as 100 if it is more.
       backend: Another compiler, by torch.compile's convention:
         `backend(module, example_inputs)` takes a torch.fx.GraphModule of ATen
         calls, functional and below autograd, and gives a callable of such
@@ -122,7 +127,8 @@ def _compile(fn: Any, arguments: dict[str, Any]) -> Any:
         CaptureError,
         arguments["frozen"],
         arguments["fullgraph"],
-        arguments["exact"],
+        bool(arguments["exact"]),
+        arguments["exact"] is None,
         options.get("disable"),
         default_num_threads(),
         default_num_streams(),

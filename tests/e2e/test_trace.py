@@ -81,7 +81,7 @@ def make_net() -> nn.Module:
 
 def test_has_a_capture_its_analyses_and_hits(tmp_path: Path) -> None:
     net = make_net()
-    fast = mica.compile(net)
+    fast = mica.compile(net, exact=False)
     path = tmp_path / "trace.json"
     with torch.no_grad(), mica.trace(path):
         for _ in range(3):
@@ -114,6 +114,19 @@ def test_has_a_capture_its_analyses_and_hits(tmp_path: Path) -> None:
     peak = max(counter["args"]["arena"] for counter in trace.counters)
     assert 0 < peak <= record["arena_bytes"]
     assert trace.counters[-1]["args"] == {"arena": 0, "outside": 0}
+
+
+def test_has_the_check_of_accuracy(tmp_path: Path) -> None:
+    fast = mica.compile(make_net())
+    path = tmp_path / "trace.json"
+    with torch.no_grad(), mica.trace(path):
+        for _ in range(3):
+            fast(torch.randn(5, 8))
+    trace = Trace(path)
+    first, *more = trace.of("capture", "check accuracy")
+    runs = [run for run in trace.of("run", "run @") if within(run, first)]
+    assert len(runs) == 2
+    assert len(more) <= 1
 
 
 def test_has_streams_and_workers_as_rows(tmp_path: Path) -> None:
@@ -199,7 +212,7 @@ def test_environment_traces_the_whole_process(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     code = (
         "import torch, mica\n"
-        "f = mica.compile(lambda x: (x + 1).relu() * x)\n"
+        "f = mica.compile(lambda x: (x + 1).relu() * x, exact=False)\n"
         "for _ in range(3): f(torch.ones(4))\n"
     )
     subprocess.run(

@@ -444,7 +444,7 @@ def test_gradients_of_arguments() -> None:
         close(w.grad, v.grad)
 
 
-# Numbers that vary. Each of these may use a number in a way that a Program
+# Promoted scalars. Each of these may use a number in a way that a Program
 # can't follow; a hit that ignored it would be wrong.
 
 

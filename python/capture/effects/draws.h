@@ -63,7 +63,7 @@ class Draws {
     kFailed,  // A call raised, as if nothing had been drawn.
     kRaised,  // Somebody wants the program to end: the error is set.
   };
-  // Makes all of them and puts the numbers that vary among `numbers`.
+  // Makes all of them and puts the promoted scalars among `numbers`.
   Outcome Make(absl::Span<double> numbers, Made* made, Miss* miss) const;
 
   // "draws random.random (model.py:12)" each.

@@ -37,7 +37,7 @@ class ResultTree {
                                               StateWatch& watch,
                                               const InputGuards& inputs,
                                               std::vector<PyObject*>* tensors);
-  // The numbers that vary among the result's parts, by HostValues::Id.
+  // The promoted scalars among the result's parts, by HostValues::Id.
   const std::vector<int32_t>& numbers() const { return numbers_; }
 
   // A new result of these tensors, in the order of Build()'s, and in `left`

@@ -23,6 +23,9 @@
 namespace mica {
 namespace {
 
+// Runs that are checked, if the first tell nothing.
+constexpr int kMaxChecks = 4;
+
 // A host value as the memory of a Program's output holds it.
 template <typename T>
 int64_t BitsOf(T value) {
@@ -120,7 +123,7 @@ absl::StatusOr<std::unique_ptr<Graph>> Graph::Build(
     absl::Span<PyObject* const> states, const GraphOptions& options) {
   std::unique_ptr<Graph> graph(new Graph);
   graph->tape_ = tape;
-  graph->frozen_ = options.frozen;
+  graph->options_ = options;
   graph->generators_ = GeneratorsOf(tape);
   graph->has_dynamic_sizes_ = std::any_of(
       tape.calls.begin(), tape.calls.end(),
@@ -141,6 +144,10 @@ absl::StatusOr<std::unique_ptr<Graph>> Graph::Build(
       graph->counted_states_.push_back(
           {.index = static_cast<int>(at - tape.states.begin())});
     }
+  }
+  if (!options.exact && options.checks_accuracy) {
+    graph->whole_tape_ = std::make_unique<Tape>(tape);
+    graph->num_checks_left_ = kMaxChecks;
   }
   graph->ForgetArguments();
   return graph;
@@ -262,7 +269,7 @@ absl::Status Graph::Bind(absl::Span<PyObject* const> states) {
     // The guards hold states to their recorded types.
     const ValueId value = program_->variables()[i].value;
     views.push_back({DataOf(states[i]), program_->type(value)});
-    if (frozen_) {
+    if (options_.frozen) {
       frozen_states_.push_back(FreezeState(states[i], program_->type(value)));
     }
   }

@@ -18,6 +18,7 @@
 #include "analysis/lower/tape.h"
 #include "analysis/plan/plan.h"
 #include "executor/job/job.h"
+#include "python/capture/graph/closeness.h"
 #include "python/interpreter/py_ref.h"
 #include "python/torch_side/tensors/tensor_access.h"
 #include "python/torch_side/tensors/tensor_life.h"
@@ -36,6 +37,8 @@ struct GraphOptions {
   bool frozen = false;
   // Each operator runs ATen's kernel, so that results are eager's bit for bit.
   bool exact = false;
+  // Whether CheckAccuracy() compares the two.
+  bool checks_accuracy = true;
 };
 
 // A Program lowered from a tape, its Plan, and the Jobs that run it on torch's
@@ -70,6 +73,20 @@ class Graph {
                    const BeforeCommit& before_commit,
                    std::vector<PyRef>* results,
                    std::vector<double>* host_results);
+
+  // Before a run, until is_checked(): computes the Program on these operands,
+  // and the same by ATen's kernels (GraphOptions::exact), both without any
+  // effect. Null if the first `num_results` results are near to each other;
+  // else the Graph that is to run instead of this one, whose `inaccuracy()`
+  // tells of it. Results that are equal bit for bit don't show how a rounding
+  // grows: then the next runs are checked, too, but for no more than a few.
+  std::shared_ptr<Graph> CheckAccuracy(absl::Span<PyObject* const> inputs,
+                                       absl::Span<PyObject* const> states,
+                                       absl::Span<const double> numbers,
+                                       int num_results);
+  bool is_checked() const { return num_checks_left_ == 0; }
+  // Why it runs ATen's kernels though its options don't say so; or empty.
+  const std::string& inaccuracy() const { return inaccuracy_; }
 
   // How often a run writes each input and state, as far as torch counts writes;
   // -1 where that isn't known.
@@ -150,7 +167,7 @@ class Graph {
   absl::Status PlaceResults(absl::Span<const TensorMeta> results);
   absl::Status PlaceHostReads();
   absl::Status CheckHostResults() const;
-  // Drops of the tape what only lowering wants.
+  // Drops of the tape what only lowering wants; the first check wants it, too.
   void ForgetArguments();
   // A host result as Python's float.
   double HostResult(const Runner& runner, size_t index) const;
@@ -187,12 +204,33 @@ class Graph {
                            absl::Span<PyObject* const> states,
                            std::vector<PyRef>& outputs,
                            std::vector<PyRef>* results) const;
+  // Parts of CheckAccuracy(): the Graph to compare with,
+  absl::StatusOr<std::unique_ptr<Graph>> BuildExact(
+      const Tape& tape, absl::Span<PyObject* const> states) const;
+  // a run, of which nothing is seen elsewhere,
+  struct Computed {
+    std::vector<PyRef> outputs;      // By Program output.
+    std::vector<HostWords> numbers;  // Host results.
+  };
+  absl::StatusOr<Computed> Compute(absl::Span<PyObject* const> inputs,
+                                   absl::Span<PyObject* const> states,
+                                   absl::Span<const double> numbers);
+  // and how its results differ from those of `exact`. Of ones that aren't near,
+  // `which` is the first.
+  Discrepancy Compare(const Computed& own, const Graph& exact,
+                      const Computed& other, int num_results,
+                      std::string* which) const;
 
   Tape tape_;
+  // The whole of it, and what CheckAccuracy() makes of it; null but for that.
+  std::unique_ptr<Tape> whole_tape_;
+  std::shared_ptr<Graph> exact_;
+  int num_checks_left_ = 0;
+  std::string inaccuracy_;
+  GraphOptions options_;
   LoweredTape lowered_;
   std::shared_ptr<const Program> program_;
   std::shared_ptr<const Plan> plan_;
-  bool frozen_ = false;
   PyRef runner_;  // A backend's; null if this class runs the Program.
   std::vector<int64_t> generators_;  // Torch's, by number, that it draws from.
   // A run may be discarded, as one whose host reads differ.

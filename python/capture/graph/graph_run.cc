@@ -168,7 +168,7 @@ void Graph::FeedJob(absl::Span<PyObject* const> inputs,
     job.SetInput(static_cast<int>(i), DataOf(inputs[i]));
   }
   std::copy(numbers.begin(), numbers.end(), runner.numbers.begin());
-  if (frozen_) return;
+  if (options_.frozen) return;
   for (size_t i = 0; i < states.size(); ++i) {
     job.SetVariable(static_cast<int>(i), DataOf(states[i]));
   }
@@ -210,7 +210,7 @@ absl::Status Graph::Run(absl::Span<PyObject* const> inputs,
     return RunOutside(inputs, states, numbers, before_commit, results,
                       host_results);
   }
-  if (frozen_ && IsStale(states)) MICA_RETURN_IF_ERROR(Bind(states));
+  if (options_.frozen && IsStale(states)) MICA_RETURN_IF_ERROR(Bind(states));
   MICA_ASSIGN_OR_RETURN(std::unique_ptr<Runner> runner, Acquire());
   Job& job = *runner->job;
   FeedJob(inputs, states, numbers, *runner);

@@ -57,13 +57,13 @@ class InputGuards {
   // Describes `args` as they are now. `structural` names classes whose
   // instances are to be taken apart too. Fails with a reason for what can't be
   // guarded. `names` are those of the positional parameters, as known, and
-  // `slots` of the slots; `varying` has the paths of numbers whose value
+  // `slots` of the slots; `promoted` has the paths of numbers whose value
   // isn't to be guarded.
   static std::pair<InputGuards, Refusal> Build(
       const CallArgs& args, absl::Span<const std::string> names,
       absl::Span<const std::string> slots,
       const absl::flat_hash_set<PyTypeObject*>& structural,
-      const absl::flat_hash_set<std::string>& varying);
+      const absl::flat_hash_set<std::string>& promoted);
 
   // Asks for what Match() reads.
   void Prefetch() const {
@@ -85,7 +85,9 @@ class InputGuards {
 
   // The paths of numbers that differed where the last Match() failed; none if
   // that failed for another reason.
-  absl::Span<const std::string> varying_paths() const { return varying_paths_; }
+  absl::Span<const std::string> promoted_paths() const {
+    return promoted_paths_;
+  }
   // The number arguments whose value isn't guarded, by node.
   absl::Span<const int> numbers() const { return numbers_; }
   PyObject* recorded_number(int node) const { return nodes_[node].value.get(); }
@@ -252,7 +254,7 @@ class InputGuards {
   Py_ssize_t num_positional_ = 0;
   PyRef keyword_names_;
   std::vector<int> numbers_;
-  mutable std::vector<std::string> varying_paths_;
+  mutable std::vector<std::string> promoted_paths_;
   std::vector<Tensor> tensors_;
   std::vector<PyRef> pinned_;
   std::vector<std::string> pinned_paths_;

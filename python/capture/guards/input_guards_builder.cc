@@ -42,12 +42,12 @@ class InputGuards::Builder {
  public:
   Builder(InputGuards* guards,
           const absl::flat_hash_set<PyTypeObject*>& structural,
-          const absl::flat_hash_set<std::string>& varying)
-      : guards_(*guards), structural_(structural), varying_(varying) {}
+          const absl::flat_hash_set<std::string>& promoted)
+      : guards_(*guards), structural_(structural), promoted_(promoted) {}
 
   int Add(PyObject* object, std::string path, int depth);
   const Refusal& refusal() const { return refusal_; }
-  // If it is a number that varies, or a tuple of such, a new object of its
+  // If it is a promoted scalar, or a tuple of such, a new object of its
   // value, to be put in its place; else null. Numbers are followed by identity,
   // and a number's object may stand in other places too.
   PyObject* Renew(int id);
@@ -68,7 +68,7 @@ class InputGuards::Builder {
   bool IsStructuralList(PyObject* object) const;
   bool IsStructural(PyObject* object) const;
   // Whether a number in this tuple varies.
-  bool HoldsVarying(PyObject* object, const std::string& path) const;
+  bool HoldsPromoted(PyObject* object, const std::string& path) const;
   int Refuse(std::string reason) {
     if (!refusal_) refusal_.reason = std::move(reason);
     return 0;
@@ -76,7 +76,7 @@ class InputGuards::Builder {
 
   InputGuards& guards_;
   const absl::flat_hash_set<PyTypeObject*>& structural_;
-  const absl::flat_hash_set<std::string>& varying_;
+  const absl::flat_hash_set<std::string>& promoted_;
   Refusal refusal_;
   bool is_in_fixed_ = false;  // In a tuple that can't be made anew.
 };
@@ -117,12 +117,12 @@ void InputGuards::Builder::RenewTuple(int id, PyObject* tuple,
   node.value = std::move(made);
 }
 
-bool InputGuards::Builder::HoldsVarying(PyObject* object,
-                                        const std::string& path) const {
+bool InputGuards::Builder::HoldsPromoted(PyObject* object,
+                                         const std::string& path) const {
   if (!PyTuple_Check(object) || !HasNoAttributes(object)) return false;
   const std::string prefix = path + "[";
-  return absl::c_any_of(varying_, [&](const std::string& varying) {
-    return absl::StartsWith(varying, prefix);
+  return absl::c_any_of(promoted_, [&](const std::string& promoted) {
+    return absl::StartsWith(promoted, prefix);
   });
 }
 
@@ -203,14 +203,14 @@ int InputGuards::Builder::Add(PyObject* object, std::string path, int depth) {
 
 int InputGuards::Builder::AddConstant(PyObject* object, std::string path,
                                       int depth) {
-  if (HoldsVarying(object, path)) {  // It may be one object with others by
+  if (HoldsPromoted(object, path)) {  // It may be one object with others by
     const int id = NewNode(Kind::kTuple, object, path);  // chance.
     AddItems(id, object, path, depth);
     return id;
   }
   const std::optional<double> number = NumberOf(object);
   const bool is_number = number.has_value() && !std::isnan(*number) &&
-                         !is_in_fixed_ && varying_.contains(path);
+                         !is_in_fixed_ && promoted_.contains(path);
   const int id = NewNode(is_number ? Kind::kNumber : Kind::kConstant, object,
                          std::move(path));
   guards_.nodes_[id].value = PyRef::Share(object);
@@ -324,9 +324,9 @@ std::pair<InputGuards, Refusal> InputGuards::Build(
     const CallArgs& args, absl::Span<const std::string> names,
     absl::Span<const std::string> slots,
     const absl::flat_hash_set<PyTypeObject*>& structural,
-    const absl::flat_hash_set<std::string>& varying) {
+    const absl::flat_hash_set<std::string>& promoted) {
   InputGuards guards;
-  Builder builder(&guards, structural, varying);
+  Builder builder(&guards, structural, promoted);
   guards.num_positional_ = args.num_positional;
   guards.keyword_names_ = PyRef::Share(args.keyword_names);
   for (Py_ssize_t i = 0; i < args.size(); ++i) {

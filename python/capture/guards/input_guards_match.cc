@@ -15,7 +15,7 @@ namespace mica {
 bool InputGuards::Match(const CallArgs& args, BoundInputs* bound,
                         Miss* miss) const {
   misplaced_type_ = nullptr;
-  varying_paths_.clear();
+  promoted_paths_.clear();
   bool same_form = args.num_positional == num_positional_;
   PyObject* recorded = keyword_names_.get();
   if (same_form && recorded != args.keyword_names) {
@@ -88,8 +88,8 @@ bool InputGuards::MatchNode(int id, PyObject* object, BoundInputs* bound,
     case Kind::kConstant:
       if (SameValue(node.value.get(), object)) return true;
       if (!DifferInNumbers(node.value.get(), object, node.path,
-                           &varying_paths_)) {
-        varying_paths_.clear();
+                           &promoted_paths_)) {
+        promoted_paths_.clear();
       }
       return Differ(node, object, miss);
     case Kind::kNumber:

@@ -25,7 +25,7 @@
 
 namespace mica {
 
-class VaryingNumbers;
+class PromotedScalars;
 
 // What a run changed that it had read before: facts about it hold at the
 // beginning of a run only.
@@ -120,8 +120,8 @@ class StateGuards {
   // them is alive: items of dicts, and places of which such numbers are all
   // that differs (a tuple, a list, what a cell holds), which had better be
   // slots.
-  void FindVarying(VaryingNumbers* varying,
-                   std::vector<StatePlace>* slots) const;
+  void FindPromoted(PromotedScalars* promoted,
+                    std::vector<StatePlace>* slots) const;
   // Adds containers of classes of Python's that hold other items than noted.
   void FindChangedInstances(std::vector<PyRef>* containers) const;
   // Adds the lists that hold other items than noted, and as many.

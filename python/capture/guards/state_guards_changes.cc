@@ -10,8 +10,8 @@
 
 namespace mica {
 
-void StateGuards::FindVarying(VaryingNumbers* varying,
-                              std::vector<StatePlace>* slots) const {
+void StateGuards::FindPromoted(PromotedScalars* promoted,
+                               std::vector<StatePlace>* slots) const {
   const Alive alive = FindAlive();
   const auto differ = [&](const Kept& was, PyObject* now) {
     return alive.Has(was.get()) && DifferInNumbers(was.get(), now, "", nullptr);
@@ -23,7 +23,7 @@ void StateGuards::FindVarying(VaryingNumbers* varying,
       PyObject* now = FindItem(dict, item.key.get());
       if (!differ(item.value, now)) continue;
       if (IsNumber(now)) {
-        varying->AddItem(dict, item.key.get());
+        promoted->AddItem(dict, item.key.get());
       } else {
         slots->push_back(
             {PyRef::Share(dict), PyRef::Share(item.key.get()), item.note});

@@ -137,7 +137,7 @@ class RecordDescriber {
     });
   }
 
-  // Whether a call only asks if a number that varies is one of float32.
+  // Whether a call only asks if a promoted scalar is one of float32.
   static bool IsRangeCheck(const TapeCall& call) {
     if (call.op != "mica.scalar_le") return false;
     constexpr double kLargest = std::numeric_limits<float>::max();

@@ -234,8 +234,11 @@ absl::StatusOr<BackwardPass::Part> LaterPass::MakePart(
     part.states.push_back(state);
     states.push_back(bound.states[state]);
   }
+  // As for a record's gradients.
+  GraphOptions unchecked = options;
+  unchecked.checks_accuracy = false;
   MICA_ASSIGN_OR_RETURN(part.graph,
-                        Graph::Build(made.tape, kinds, states, options));
+                        Graph::Build(made.tape, kinds, states, unchecked));
   for (const BackwardTrace::Output& output : traced.outputs) {
     part.outputs.push_back(PlaceOutput(traced, output, gradients));
   }

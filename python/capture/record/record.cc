@@ -1,5 +1,6 @@
 #include "python/capture/record/record.h"
 
+#include <limits>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -23,11 +24,11 @@ PyRef TakeError() {
 
 }  // namespace
 
-void Record::FindVarying(VaryingNumbers* varying,
-                         std::vector<StatePlace>* slots) const {
-  guards_.FindVarying(varying, slots);
-  for (const std::string& path : inputs_.varying_paths()) {
-    varying->AddInput(path);
+void Record::FindPromoted(PromotedScalars* promoted,
+                          std::vector<StatePlace>* slots) const {
+  guards_.FindPromoted(promoted, slots);
+  for (const std::string& path : inputs_.promoted_paths()) {
+    promoted->AddInput(path);
   }
 }
 
@@ -106,6 +107,7 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
     case Draws::Outcome::kRaised:
       return Outcome::kHit;
   }
+  if (!graph_->is_checked()) CheckAccuracy(bound);
   std::vector<PyRef> tensors;
   std::vector<double> numbers;
   const absl::Status status =
@@ -129,6 +131,14 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
   return Outcome::kHit;
 }
 
+void Record::CheckAccuracy(const BoundCall& bound) {
+  const int num_results = backward_ == nullptr ? std::numeric_limits<int>::max()
+                                               : backward_->num_results();
+  std::shared_ptr<Graph> exact = graph_->CheckAccuracy(
+      bound.inputs.tensors, bound.states, bound.numbers, num_results);
+  if (exact != nullptr) graph_ = std::move(exact);
+}
+
 absl::Status Record::RunGraph(const BoundCall& bound, RaisedCall* raised,
                               Rehearsal* rehearsal, std::vector<PyRef>* tensors,
                               std::vector<double>* numbers) const {
@@ -143,8 +153,10 @@ absl::Status Record::RunGraph(const BoundCall& bound, RaisedCall* raised,
   } else {
     replaced = gradients_.Replaced(bound.inputs);
   }
-  return graph_->Run(bound.inputs.tensors, bound.states, bound.numbers,
-                     replaced, first_calls, tensors, numbers);
+  // Meanwhile another thread may give the record another one.
+  const std::shared_ptr<Graph> graph = graph_;
+  return graph->Run(bound.inputs.tensors, bound.states, bound.numbers, replaced,
+                    first_calls, tensors, numbers);
 }
 
 Record::Outcome Record::Failed(const absl::Status& status, Miss* miss,

@@ -45,7 +45,7 @@ struct CaptureOptions {
   // How users went back from the callable's results.
   std::shared_ptr<BackwardUse> backward_use = std::make_shared<BackwardUse>();
   // Numbers to treat as inputs.
-  VaryingNumbers varying;
+  PromotedScalars promoted;
   // Places to read as arguments are.
   Slots slots;
   // Whether numbers read from tensors are followed, so that they may differ
@@ -99,9 +99,9 @@ class Record {
 
   // Adds the numbers in which the state differs from the recorded one, and
   // those of an argument that did so in the last failed Matches(). `slots` as
-  // StateGuards::FindVarying().
-  void FindVarying(VaryingNumbers* varying,
-                   std::vector<StatePlace>* slots) const;
+  // StateGuards::FindPromoted().
+  void FindPromoted(PromotedScalars* promoted,
+                    std::vector<StatePlace>* slots) const;
   // As Effects::FindSlots().
   void FindSlots(std::vector<StatePlace>* slots) const;
 
@@ -223,6 +223,9 @@ class Record {
                       const BoundInputs& inputs, size_t* made,
                       Rehearsal* rehearsal) const;
 
+  // Before the first run: has ATen's kernels run from now on if the others'
+  // results aren't near to theirs.
+  void CheckAccuracy(const BoundCall& bound);
   // Parts of Serve() after that: runs the graph,
   absl::Status RunGraph(const BoundCall& bound, RaisedCall* raised,
                         Rehearsal* rehearsal, std::vector<PyRef>* tensors,
@@ -272,7 +275,7 @@ class Record {
   std::vector<PyObject*> shared_;  // By NoteShared().
   std::vector<State> states_;
   Gradients gradients_;
-  std::unique_ptr<Graph> graph_;
+  std::shared_ptr<Graph> graph_;
   std::shared_ptr<BackwardPass> backward_;  // Null: results need none.
   ResultViews result_views_;
   PyRef callable_;

@@ -169,9 +169,9 @@ Refusal WhyUnwatched(const TorchState& state, const CallArgs& args,
 }
 
 // The numbers that are followed as inputs.
-const VaryingNumbers& VaryingOf(const CaptureOptions& options) {
-  static const VaryingNumbers& none = *new VaryingNumbers;
-  return options.follow_numbers ? options.varying : none;
+const PromotedScalars& PromotedOf(const CaptureOptions& options) {
+  static const PromotedScalars& none = *new PromotedScalars;
+  return options.follow_numbers ? options.promoted : none;
 }
 
 // Calls `callable` with `values` in place of `args`, watched from its first
@@ -271,7 +271,7 @@ Refusal Record::GuardArguments(const CallArgs& args,
   auto [inputs, why] = [&] {
     const TraceSpan span("capture", "guards of arguments");
     return InputGuards::Build(all, ParameterNames(callable_.get()), slot_names,
-                              options.structural, VaryingOf(options).inputs());
+                              options.structural, PromotedOf(options).inputs());
   }();
   if (why) {
     OwnNumbers own;
@@ -302,7 +302,7 @@ void Record::SetUp(const CaptureOptions& options, Observation& run) const {
   StateWatch& watch = run.watch;
   AddRoots(run, callable_.get(), inputs_);
   run.follows_numbers = options.follow_numbers;
-  watch.written().SetVarying(&VaryingOf(options));
+  watch.written().SetPromoted(&PromotedOf(options));
   watch.written().SetSlots(&slots_);
   watch.refusals().SetLooksOn(options.looks_on);
   watch.draws().SetFollows(options.follow_numbers, options.follow_draws);

@@ -72,9 +72,9 @@ class ResultTree::Builder {
   // Whether a hit finds it, or what it holds, in a place or among the
   // arguments.
   bool HasPlace(PyObject* constant) const;
-  // A number that varies: if nothing was computed of it, the very object that a
+  // A promoted scalar: if nothing was computed of it, the very object that a
   // hit finds in its place.
-  int AddVarying(HostValues::Id number, PyObject* object);
+  int AddPromoted(HostValues::Id number, PyObject* object);
   int AddNew(PyObject* object, int depth);
   int AddTuple(PyObject* tuple, int depth);
   int AddSet(PyObject* set, int depth);
@@ -129,7 +129,7 @@ int ResultTree::Builder::Add(PyObject* object, int depth) {
     return AddInput(node);
   }
   if (number >= 0 && values.IsDynamic(number)) {
-    return AddVarying(number, object);
+    return AddPromoted(number, object);
   }
   if (IsConstant(object) && !values.HasKnown(object)) {
     values.MarkExactDeep(object);  // It may be an address.
@@ -190,7 +190,7 @@ int ResultTree::Builder::AddConstant(PyObject* constant, int depth) {
   return NewNode(Kind::kObject, constant);
 }
 
-int ResultTree::Builder::AddVarying(HostValues::Id number, PyObject* object) {
+int ResultTree::Builder::AddPromoted(HostValues::Id number, PyObject* object) {
   const NumberSource& source = watch_.values().source(number);
   if (source.dict) {
     return AddPlace(object, source.dict.get(), source.key.get());

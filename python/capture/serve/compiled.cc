@@ -73,6 +73,13 @@ void Compiled::NoteHit(const std::shared_ptr<Record>& record) {
   if (at != records_.end()) std::rotate(records_.begin(), at, at + 1);
 }
 
+void Compiled::LogInaccuracy(const Record& record) const {
+  const std::string& what = record.graph().inaccuracy();
+  if (what.empty() || !options_.log_recompiles) return;
+  Log(absl::StrCat("mica runs ", title(), " by ATen's kernels: by Mica's, ",
+                   what));
+}
+
 std::string Compiled::WhyUnserved(const Miss* miss) const {
   if (miss != nullptr) return miss->ToString();
   return given_up_.empty() ? "it has no record" : given_up_;
@@ -109,12 +116,14 @@ PyObject* Compiled::Call(const CallArgs& args) {
       // A message is made for the most recent record only.
       const bool is_timed = HitTimes::Wants(record->hits);
       const int64_t start = is_timed ? HitTimes::Now() : 0;
+      const bool was_checked = record->graph().is_checked();
       Record::RaisedCall raised;
       switch (record->Serve(args, now, &result, i == 0 ? &miss : nullptr,
                             &raised)) {
         case Record::Outcome::kHit:
           if (is_timed) record->hit_times.Add(HitTimes::Now() - start);
           NoteHit(record);
+          if (!was_checked) LogInaccuracy(*record);
           return result.release();
         case Record::Outcome::kMiss:
           if (misplaced == nullptr) misplaced = record->misplaced_type();
@@ -286,7 +295,7 @@ int Compiled::Traverse(visitproc visit, void* arg) const {
   if (const int stop = options_.capture.slots.Traverse(visit, arg)) {
     return stop;
   }
-  if (const int stop = options_.capture.varying.Traverse(visit, arg)) {
+  if (const int stop = options_.capture.promoted.Traverse(visit, arg)) {
     return stop;
   }
   // One in use by a call has holders that the collector doesn't know.
@@ -324,7 +333,7 @@ void Compiled::Reset() {
   goes_by_pieces_ = false;
   split_calls_ = 0;
   num_retries_ = idle_split_calls_ = 0;
-  options_.capture.varying = VaryingNumbers();
+  options_.capture.promoted = PromotedScalars();
   options_.capture.follow_numbers = true;
   options_.capture.follow_draws = true;
   captures_by_draws_ = 0;

@@ -122,6 +122,8 @@ class Compiled {
   PyObject* CaptureCall(const CallArgs& args, const Miss* miss);
   // Puts the record first.
   void NoteHit(const std::shared_ptr<Record>& record);
+  // After the hit at which it was found.
+  void LogInaccuracy(const Record& record) const;
   // `misplaced`: as InputGuards::misplaced_type().
   void NoteMiss(PyTypeObject* misplaced, const Miss& miss);
   // `is_hopeful`: the next run is watched in another way.
@@ -207,8 +209,8 @@ PyTypeObject* CompiledModuleType();    // Of a torch.nn.Module.
 // call of its instances is C's. False for another class.
 bool FinishModuleClass(PyObject* made);
 // A new instance of (callable, arguments of mica.compile, error, frozen,
-// fullgraph, exact, disabled, num_threads, num_streams, queue, max_records,
-// logs, make_runner). Null with a Python error set.
+// fullgraph, exact, checks_accuracy, disabled, num_threads, num_streams, queue,
+// max_records, logs, make_runner). Null with a Python error set.
 PyObject* MakeCompiledFromPython(PyObject* args);
 // A new instance that no user sees. Null with a Python error set.
 PyRef MakeCompiled(PyRef callable, PyRef error, CompiledOptions options);

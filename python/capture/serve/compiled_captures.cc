@@ -41,10 +41,10 @@ PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
   {
     std::vector<StatePlace> slots;
     if (!records_.empty()) {
-      records_[0]->FindVarying(&options_.capture.varying, &slots);
+      records_[0]->FindPromoted(&options_.capture.promoted, &slots);
       records_[0]->FindSlots(&slots);
     }
-    attempt_.guards.FindVarying(&options_.capture.varying, &slots);
+    attempt_.guards.FindPromoted(&options_.capture.promoted, &slots);
     AddSlots(slots);
   }
   attempt_ = Attempt();
@@ -172,7 +172,7 @@ bool Compiled::AddSlots(absl::Span<const StatePlace> places) {
     std::vector<std::string> paths;
     FindNumbers(now, place.note.path, &paths);
     for (std::string& path : paths) {
-      options_.capture.varying.AddInput(std::move(path));
+      options_.capture.promoted.AddInput(std::move(path));
     }
   }
   return is_new;

@@ -78,6 +78,7 @@ PyRef ReportRecord(const Record& record) {
       Put(d, "calls", Texts(calls)) &&
       Put(d, "backward_ops", Texts(backward)) &&
       Put(d, "num_kept", Number(num_kept)) && Put(d, "ops", Texts(ops)) &&
+      Put(d, "inaccuracy", Text(graph.inaccuracy())) &&
       Put(d, "opaque", counts) && Put(d, "variables", Variables(record)) &&
       Put(d, "guards", Texts(record.GuardsToText())) &&
       Put(d, "guard_kinds", Texts(record.GuardKinds())) &&

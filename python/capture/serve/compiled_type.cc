@@ -233,14 +233,15 @@ PyRef MakeCompiled(PyRef callable, PyRef error, CompiledOptions options) {
 PyObject* MakeCompiledFromPython(PyObject* args) {
   PyObject *callable = nullptr, *arguments = nullptr;
   PyObject *error = nullptr, *make_runner = nullptr;
-  int frozen = 0, fullgraph = 0, exact = 0, disabled = 0, num_threads = 1;
+  int frozen = 0, fullgraph = 0, exact = 0, checks_accuracy = 0;
+  int disabled = 0, num_threads = 1;
   int num_streams = 1, queue = 0;
   int max_records = 0;
   const char* logs = nullptr;
-  if (!PyArg_ParseTuple(args, "OO!OppppiipisO", &callable, &PyDict_Type,
+  if (!PyArg_ParseTuple(args, "OO!OpppppiipisO", &callable, &PyDict_Type,
                         &arguments, &error, &frozen, &fullgraph, &exact,
-                        &disabled, &num_threads, &num_streams, &queue,
-                        &max_records, &logs, &make_runner)) {
+                        &checks_accuracy, &disabled, &num_threads, &num_streams,
+                        &queue, &max_records, &logs, &make_runner)) {
     return nullptr;
   }
   const PyRef type = TypeFor(callable);
@@ -248,6 +249,7 @@ PyObject* MakeCompiledFromPython(PyObject* args) {
   CompiledOptions options;
   options.capture.graph.frozen = frozen != 0;
   options.capture.graph.exact = exact != 0;
+  options.capture.graph.checks_accuracy = checks_accuracy != 0;
   options.capture.graph.num_threads = num_threads;
   options.capture.graph.num_streams = num_streams;
   options.capture.graph.queue = queue != 0;

@@ -28,7 +28,7 @@ std::string LineOf(PyObject* code, int32_t unit) {
 
 Splits::Splits(CompiledOptions options) : options_(std::move(options)) {
   options_.capture.is_piece = true;
-  options_.capture.varying = VaryingNumbers();
+  options_.capture.promoted = PromotedScalars();
 }
 
 Splits::Known& Splits::KnownOf(PyObject* code, PyObject* module) {

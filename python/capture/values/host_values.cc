@@ -29,7 +29,7 @@ PyObject* NumberSource::FindItem() const {
   return item;
 }
 
-void VaryingNumbers::AddItem(PyObject* dict, PyObject* key) {
+void PromotedScalars::AddItem(PyObject* dict, PyObject* key) {
   constexpr size_t kMaxItems = 1 << 14;
   if (items_.size() >= kMaxItems) {
     items_.clear();
@@ -38,7 +38,7 @@ void VaryingNumbers::AddItem(PyObject* dict, PyObject* key) {
   if (items_.insert({dict, key}).second) keys_.push_back(PyRef::Share(key));
 }
 
-int VaryingNumbers::Traverse(visitproc visit, void* arg) const {
+int PromotedScalars::Traverse(visitproc visit, void* arg) const {
   for (const PyRef& key : keys_) Py_VISIT(key.get());
   return 0;
 }

@@ -26,7 +26,7 @@ namespace mica {
 // Numbers that were seen to vary between calls, and that captures treat as
 // inputs from then on. Dicts are known by their addresses alone: another one
 // that comes to the address of one that died has a number followed for nothing.
-class VaryingNumbers {
+class PromotedScalars {
  public:
   // An item of a dict: an attribute, a global, an optimizer's learning rate.
   void AddItem(PyObject* dict, PyObject* key);
@@ -45,7 +45,7 @@ class VaryingNumbers {
   absl::flat_hash_set<std::string> inputs_;
 };
 
-// Where a number that varies is found.
+// Where a promoted scalar is found.
 struct NumberSource {
   LooseRef dict;  // An item,
   PyRef key;      // of this key; or, if null,
@@ -59,7 +59,7 @@ struct NumberSource {
 };
 
 // Follows floats and ints by identity while a program runs. A number is *known*
-// if it came from a varying number, a draw or a tensor, directly or by
+// if it came from a promoted scalar, a draw or a tensor, directly or by
 // arithmetic that a Program can repeat; it is then an object of its own, small
 // ints too. Of a comparison the outcome is kept, not the number. A known number
 // that the program uses in any other way (prints it, takes it for an index) is

@@ -233,7 +233,7 @@ void BuiltinCalls::CallPure(const BuiltinCall& call) {
     parts_.identity.TakeHash(all[0]);
   } else if (AsksIdentity(call.callable) &&
              !parts_.numbers.ShareAll(call.args)) {
-    return Refuse("compares the identity of numbers that vary");
+    return Refuse("compares the identity of promoted scalars");
   }
   if (call.kind == CallKind::kPure && !has_keywords &&
       (parts_.items.ChangeContainer(call.callable, all) ||

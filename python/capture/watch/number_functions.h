@@ -14,7 +14,7 @@
 
 namespace mica {
 
-// Makes comparisons and operators of calls with numbers that vary: max(), sum()
+// Makes comparisons and operators of calls with promoted scalars: max(), sum()
 // and their like.
 class NumberFunctions final : public WatchPart {
  public:

@@ -18,7 +18,7 @@ namespace mica {
 // The Program's operator for what Python's own does with two numbers, or null.
 const HostOp* OperatorOf(const std::string& word, PyObject* a, PyObject* b);
 
-// Follows numbers that vary (HostValues::Find() knows them) through operators,
+// Follows promoted scalars (HostValues::Find() knows them) through operators,
 // comparisons and calls; makes constants of those that go anywhere else.
 class NumberWatch final : public WatchPart {
  public:

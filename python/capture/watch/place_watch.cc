@@ -83,7 +83,7 @@ void PlaceWatch::UseItem(PyObject* dict, PyObject* key, const std::string& path,
 }
 
 void PlaceWatch::AddItem(PyObject* dict, PyObject* key, GuardNote note) {
-  if (written_.IsVarying(dict, key)) {
+  if (written_.IsPromoted(dict, key)) {
     PyObject* value = PyDict_GetItemWithError(dict, key);
     const std::optional<double> known =
         value == nullptr ? std::nullopt : NumberOf(value);

@@ -27,7 +27,7 @@ class PlaceWatch final : public WatchPart {
   // Reads or writes an item of an older dict, which is known as `path`.
   void UseItem(PyObject* dict, PyObject* key, const std::string& path,
                PlaceUse use);
-  // Notes an item of a dict: its value, or that it is a varying number.
+  // Notes an item of a dict: its value, or that it is a promoted scalar.
   void AddItem(PyObject* dict, PyObject* key, GuardNote note);
   // True if `key` of `object` came by before, and that is all there is to it.
   bool IsKnown(PyObject* object, PyObject* key) {

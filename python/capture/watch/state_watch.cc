@@ -71,7 +71,7 @@ void StateWatch::Compare(PyObject** first, PyObject** second) {
   const bool is_second_known = numbers_.Share(second);
   PyObject *a = *first, *b = *second;
   if (Py_TYPE(a) == Py_TYPE(b) && !(is_first_known && is_second_known)) {
-    return Refuse("compares the identity of numbers that vary");
+    return Refuse("compares the identity of promoted scalars");
   }
   // Tensors' identities are guarded. Another argument may be the very object
   // that it is compared to in a later call only if that is of its class.

@@ -36,7 +36,7 @@ bool WrittenPlaces::AddTo(PyObject* holder, PyObject* key,
   PyObject* now = place.Find();
   if (now == nullptr || !IsNumber(now) || !IsNumber(addend_) ||
       guards_.Noted(holder, key) != nullptr || containers_.HasUnknown(holder) ||
-      (key != nullptr && IsVarying(holder, key))) {
+      (key != nullptr && IsPromoted(holder, key))) {
     return false;
   }
   if (known == nullptr) {
@@ -83,7 +83,7 @@ bool WrittenPlaces::RefusesLaterUse(PyObject* holder, PyObject* key,
   } else if (IsWritten(holder, key) ||
              increment_index_.contains({holder, key}) ||
              (slots_ != nullptr && slots_->Has(holder, key)) ||
-             (key != nullptr && IsVarying(holder, key))) {
+             (key != nullptr && IsPromoted(holder, key))) {
     Refuse(absl::StrCat("reads ", path, ", which varies"),
            "keep it in an attribute of ctx");
   } else {

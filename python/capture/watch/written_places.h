@@ -22,7 +22,7 @@ namespace mica {
 enum class PlaceUse { kRead, kWrite, kRemove };
 
 // Items of older dicts and older cells that the run set; those that are read as
-// arguments are (slots), or numbers to be followed (varying); and numbers that
+// arguments are (slots), or numbers to be followed (promoted); and numbers that
 // it only adds to (increments).
 class WrittenPlaces final : public WatchPart {
  public:
@@ -32,9 +32,9 @@ class WrittenPlaces final : public WatchPart {
   // Places that are read as arguments are. Outlives this.
   void SetSlots(const Slots* slots) { slots_ = slots; }
   // Numbers to follow as inputs; others are constants. Outlives this.
-  void SetVarying(const VaryingNumbers* varying) { varying_ = varying; }
-  bool IsVarying(PyObject* dict, PyObject* key) const {
-    return varying_ != nullptr && varying_->HasItem(dict, key);
+  void SetPromoted(const PromotedScalars* promoted) { promoted_ = promoted; }
+  bool IsPromoted(PyObject* dict, PyObject* key) const {
+    return promoted_ != nullptr && promoted_->HasItem(dict, key);
   }
 
   // What the step at hand reads is only read to have `addend` added.
@@ -95,7 +95,7 @@ class WrittenPlaces final : public WatchPart {
 
   const ContainerChanges& containers_;
   const Slots* slots_ = nullptr;
-  const VaryingNumbers* varying_ = nullptr;
+  const PromotedScalars* promoted_ = nullptr;
   PyObject* addend_ = nullptr;
   bool took_addend_ = false;
   bool stores_sum_ = false;

@@ -41,6 +41,8 @@ class Graph:
       calls: What the dispatcher saw, in order: ATen overloads.
       ops: The operators that run, after fusion.
       opaque: Those that run through ATen, with how often each occurs.
+      inaccuracy: Why all that computes runs through ATen, though it wasn't
+        compiled with `exact`: what the check at the first hit found.
       backward_ops: The operators of the backward pass that the results have
         behind them, which runs when it is asked for.
       num_kept: Values of a run that it keeps for that pass.
@@ -64,6 +66,7 @@ class Graph:
     calls: list[str]
     ops: list[str]
     opaque: dict[str, int]
+    inaccuracy: str
     backward_ops: list[str]
     num_kept: int
     guards: list[str]
@@ -178,6 +181,7 @@ def _graphs(report: dict[str, Any]) -> list[Graph]:
             calls=record["calls"],
             ops=record["ops"],
             opaque=record["opaque"],
+            inaccuracy=record["inaccuracy"],
             backward_ops=record["backward_ops"],
             num_kept=record["num_kept"],
             guards=record["guards"],

@@ -63,7 +63,7 @@ def _guards_of(graph: Graph) -> list[str]:
 
 def _numbers_of(graph: Graph) -> list[str]:
     numbers = ", ".join(graph.promotions)
-    return [f"numbers that vary: {numbers}"] if numbers else []
+    return [f"promoted scalars: {numbers}"] if numbers else []
 
 
 def _effects_of(graph: Graph) -> list[str]:

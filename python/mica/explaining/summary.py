@@ -119,8 +119,9 @@ def _aten_line(report: Report) -> str:
         return ""
     ops = sum(len(graph.ops) for graph in report.all_graphs())
     why = Counter[str]()
-    for name, count in left.items():
-        why[wording.why_aten(name, report.exact)] += count
+    for graph in report.all_graphs():
+        for name, count in graph.opaque.items():
+            why[wording.why_aten(name, report.exact, graph.inaccuracy)] += count
     reasons = "; ".join(reason for reason, _ in why.most_common(2))
     names = wording.counts(left, most=3)
     return f"{left.total()} of {ops} ops are ATen's: {names} ({reasons})"

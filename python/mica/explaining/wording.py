@@ -10,12 +10,14 @@ from mica import _mica
 _LONGEST = 240
 
 
-def why_aten(op: str, exact: bool) -> str:
+def why_aten(op: str, exact: bool, inaccuracy: str) -> str:
     """Why an op runs by ATen's kernel."""
     if op.startswith("torch.lazy."):
         return "Mica has no kernel for lazily conjugated or negated tensors"
     if op.startswith("torch.") and exact:
         return "exact leaves to ATen what computes"
+    if op.startswith("torch.") and inaccuracy:
+        return f"by Mica's, {inaccuracy}"
     if op.removeprefix("torch.") in _mica.registered_ops():
         return "Mica has no kernel for these types or options"
     return "Mica has no kernel for them"

@@ -217,7 +217,7 @@ def test_guards_tell_what_they_protect_and_where():
     assert len(graph.guards) == len(graph.claims)
     text = told.details()
     assert "which arguments are one object:" in text
-    assert "numbers that vary: rate" in text
+    assert "promoted scalars: rate" in text
     assert "sets seen" in text
 
 

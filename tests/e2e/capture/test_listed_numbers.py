@@ -1,4 +1,4 @@
-"""Numbers that vary in lists, tuples and closures, beside an eager twin.
+"""Promoted scalars in lists, tuples and closures, beside an eager twin.
 
 A case is a program, what happens to its world between two calls, and what
 becomes of each call: "c", it is captured; "h", a record serves it; "e", it runs

@@ -1,4 +1,4 @@
-"""Numbers that vary and go where nothing follows them are exact."""
+"""Promoted scalars and go where nothing follows them are exact."""
 
 from __future__ import annotations
 
