@@ -181,7 +181,8 @@ def _same_list(t: Any, a: Any, b: Any, path: str) -> None:
 
 def _same_set(t: Any, a: Any, b: Any, path: str) -> None:
     ours, theirs = list(a), list(b)
-    if not all(type(v) in CONSTANTS for v in ours):  # Ordered by addresses.
+    # Other objects are ordered by their addresses, and so is a NaN.
+    if not all(type(v) in CONSTANTS and v == v for v in ours):
         ours, theirs = sorted(map(show, a)), sorted(map(show, b))
     _same_list(t, ours, theirs, path)
 
