@@ -8,6 +8,8 @@ don't run, so with what they read in the caches; and the median of single ones,
 each after a run, with whatever that left in the caches. The share is of a
 served run's time, by the second figure, which has in it what any call from
 Python costs then: that of a function that does nothing is given beside it.
+Short runs are measured for a second: the first dozen after another model are
+slower all through, guards and call of nothing alike.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ from zoo import Size
 
 WARM_CALLS = 200
 ROUNDS = 9
+MOST_ROUNDS = 400
+SECONDS = 1.0  # Of runs, unless ROUNDS or MOST_ROUNDS say otherwise.
 # Of inputs, and what names say of it.
 SIZES: dict[Size, str] = {"full": "", "small": ", small input"}
 
@@ -82,7 +86,9 @@ def measure(case: Case) -> dict[str, Any]:
 
     warm = [seconds_of(match, WARM_CALLS) for _ in range(ROUNDS)]
     runs, cold, idle = [], [], []
-    for _ in range(ROUNDS):
+    one = seconds_of(lambda: compiled(*args, **kwargs))
+    rounds = min(max(ROUNDS, int(SECONDS / (2 * one))), MOST_ROUNDS)
+    for _ in range(rounds):
         runs.append(seconds_of(lambda: compiled(*args, **kwargs)))
         cold.append(seconds_of(match))
         runs.append(seconds_of(lambda: compiled(*args, **kwargs)))

@@ -70,9 +70,11 @@ class ObjectAges {
       const absl::flat_hash_set<PyObject*>& objects) const;
 
   // Whether this keeps the object alive; and no more from now on, in a run that
-  // is refused.
+  // is refused: its address then names nothing.
   bool IsPinned(PyObject* object) const { return pins_.contains(object); }
   void Unpin(PyObject* object) {
+    old_.erase(object);
+    young_.erase(object);
     const auto pin = pins_.extract(object);  // Its end may come here.
   }
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import gc
 import operator
+import os
 import random
+import subprocess
+import sys
+import textwrap
 import threading
 import weakref
 
@@ -564,3 +568,38 @@ def test_a_run_holds_what_another_thread_replaces():
         finally:
             stop.set()
             thread.join()
+
+
+def test_what_died_in_a_run_is_not_looked_into_after_it():
+    code = """
+        import weakref, torch, mica
+
+        class Noticed:
+            pass
+
+        table, ends = {}, []
+
+        def step(x, gain, drops):
+            y = x * gain
+            if drops:
+                table.pop("a")
+            return y, gain
+
+        fast = mica.compile(step)
+        x = torch.ones(2)
+        for call in range(6):
+            drops = call >= 3
+            table["a"] = Noticed()
+            if drops:
+                weakref.finalize(table["a"], ends.append, call)
+            y, _ = fast(x, 2.5 + call, drops)
+            assert torch.equal(y, x * (2.5 + call))
+            assert ends == list(range(3, call + 1)), ends
+    """
+    # Of freed memory nothing is left under this allocator.
+    subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env=os.environ | {"PYTHONMALLOC": "debug"},
+        timeout=120,
+        check=True,
+    )
