@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from guard_fuzzing.flags import Flag, find_flags
-from guard_fuzzing.worlds import code_of
+from guard_fuzzing.worlds import code_of, share_code
 from mica.errors import MicaWarning
 
 _METHODS = """\
@@ -116,6 +116,8 @@ OTHERS = [
     "torch.nn.Parameter.tag = 2.0",
 ]
 
+
+share_code("warn", globals())  # What is patched is called from here.
 
 _LIBRARY: Any = torch.library.Library  # It has no types.
 

@@ -88,8 +88,12 @@ _MODULES: dict[str, Any] = {
 } | {"nn": nn, "F": nn.functional, "HOME": threading.get_ident()}
 GIVEN = frozenset(_MODULES) | {"wrap", "LAST"}
 
-# Globals of the code that calls a module's forward().
-_CALLS_MODULES: Any = vars(torch.nn.modules.module)
+# Globals of code that both worlds call, by a word of the programs for which
+# Python remembers there what was warned of: what calls a module's forward(),
+# and what patches a function.
+_SHARED_CODE: list[tuple[str, Any]] = [
+    ("stacklevel", vars(torch.nn.modules.module))
+]
 
 # With globals of each world's own, where warnings are remembered.
 _CALLER = """
@@ -126,6 +130,16 @@ class Outcome:
     arguments: Any = None
     drawn: Any = None
     left: Any = None
+
+
+def share_code(word: str, names: dict[str, Any]) -> None:
+    """Has each world remember for itself what was warned of in shared code.
+
+    Args:
+      word: Of the text of programs that this is about.
+      names: The code's globals.
+    """
+    _SHARED_CODE.append((word, names))
 
 
 class Turns(Protocol):
@@ -165,8 +179,10 @@ class World:
         self.names: dict[str, Any] = dict(_MODULES)
         self.names.update(__name__="fuzz", wrap=wrap, LAST=None)
         source = case.source()
-        # What torch's code calls may warn of its line, once.
-        self._registry: Any = {} if "stacklevel" in source else None
+        # What shared code calls may warn of its line, once.
+        self._registries: list[tuple[Any, Any]] = [
+            (names, {}) for word, names in _SHARED_CODE if word in source
+        ]
         with self.speaking():
             exec(code_of(source), self.names)
         self.has = set(BLOCKS) & set(blocks_of([source]))
@@ -186,8 +202,8 @@ class World:
         before, sys.stdout = sys.stdout, self.out
         whose, _speaker = _speaker, self
         turn, turns.value = turns.value, self._turn
-        if self._registry is not None:
-            _CALLS_MODULES["__warningregistry__"] = self._registry
+        for names, registry in self._registries:
+            names["__warningregistry__"] = registry
         try:
             yield
         finally:

@@ -7,6 +7,7 @@ The long run is a command: tools/guard_fuzz.py.
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -122,6 +123,30 @@ def test_a_run_goes_on_whatever_a_program_does():
     assert "UserWarning" not in found["broken"][1]["why"]
     assert found["ended_by_eager"] == [2]
     assert found["pairs"] >= 200
+
+
+# Two eager worlds, in a process whose function is patched.
+PATCHED = """
+from guard_fuzzing.case import Case, Line
+from guard_fuzzing.process import Process
+from guard_fuzzing.worlds import World, start_process
+start_process()
+process = Process()
+case = Case(1, 1, body=[Line('warnings.warn("fuzz")', "")])
+worlds = [World(case, lambda fn: fn) for _ in range(2)]
+process.change("patch('warnings.warn')")
+for world in worlds:
+    world.call(world.names["program"], (1.0,), {})
+print([world.warned for world in worlds])
+"""
+
+
+@pytest.mark.once("it runs in a process of its own")
+def test_each_world_remembers_what_patched_functions_warned_of():
+    text = run("--pairs", "0", before=PATCHED)
+    one, other = ast.literal_eval(text.splitlines()[0])
+    assert len(one) == 1
+    assert one == other
 
 
 def shared() -> torch.Tensor:
