@@ -159,6 +159,11 @@ Refusal WhyUnwatched(const TorchState& state, const CallArgs& args,
   }
   for (Py_ssize_t i = 0; options.is_piece && i < args.size(); ++i) {
     PyObject* arg = args.args[i];
+    if (PyObject* own = FindOfOneRun(arg)) {
+      return {.reason = absl::StrCat("goes on with a ", TypeName(Py_TYPE(own)),
+                                     ", which each run makes anew"),
+              .transient = !PyCell_Check(own)};
+    }
     if (IsTorchModule(arg) || !(IsGenerator(arg) || RunsPythonAtDeath(arg))) {
       continue;
     }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "python/capture/values/constants.h"
 #include "python/interpreter/interpreter.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
@@ -87,6 +88,32 @@ bool MayDieEarly(PyObject* object) {
 
 bool RunsPythonAtDeath(PyObject* object) {
   return !Search(/*minds_all=*/false).MayDie(object, 0);
+}
+
+PyObject* FindOfOneRun(PyObject* arg) {
+  if (PyCell_Check(arg)) return arg;  // A variable's own.
+  if (Py_REFCNT(arg) != 1 || IsConstant(arg)) return nullptr;
+  if (PyTuple_CheckExact(arg) || PyList_CheckExact(arg)) {
+    PyObject** items = PySequence_Fast_ITEMS(arg);
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(arg); ++i) {
+      if (PyObject* found = FindOfOneRun(items[i])) return found;
+    }
+    return nullptr;
+  }
+  if (PyDict_CheckExact(arg)) {
+    Py_ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (PyDict_Next(arg, &position, &key, &value)) {
+      if (PyObject* found = FindOfOneRun(value)) return found;
+    }
+    return nullptr;
+  }
+  const bool is_taken_apart = PyTuple_Check(arg) || PyList_Check(arg) ||
+                              PyDict_Check(arg) || PyAnySet_Check(arg) ||
+                              TypeName(Py_TYPE(arg)) == "types.SimpleNamespace";
+  const bool is_kept = !is_taken_apart && !IsTensor(arg) && !IsArray(arg) &&
+                       Py_TYPE(arg)->tp_weaklistoffset == 0;
+  return is_kept ? arg : nullptr;
 }
 
 PyRef WithoutUnread(PyObject* told) {

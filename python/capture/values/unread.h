@@ -17,6 +17,11 @@ bool MayDieEarly(PyObject* object);
 // alive, a record's guard say, could be told.
 bool RunsPythonAtDeath(PyObject* object);
 
+// What only this run has of an argument of a piece, and a record would keep
+// alive in vain: it is guarded by its identity (InputGuards) and can't be
+// referenced weakly. Borrowed, or null.
+PyObject* FindOfOneRun(PyObject* arg);
+
 // What a piece told (mica/pieces_311.py), a copy: of the unread variables,
 // those that may die with the run are None. The same object if that changes
 // nothing.

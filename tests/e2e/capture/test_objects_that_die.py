@@ -282,6 +282,42 @@ def test_an_argument_may_die():
     assert is_dead(ref)
 
 
+class Slotted:
+    __slots__ = ("gain",)
+
+    def __init__(self, gain):
+        self.gain = gain
+
+
+# What a piece of a program hands on to the next, of an argument.
+HANDED_ON = {
+    "a cell": lambda y, gain: (y, (lambda: gain).__closure__[0]),
+    "an instance": lambda y, gain: (y, Slotted(gain)),
+    "an instance in a dict": lambda y, gain: (y, {"made": [Slotted(gain)]}),
+    "a list in an instance": lambda y, gain: (y, Slotted([gain])),
+    "an iterator": lambda y, gain: (y, map(id, [gain])),
+    "a slice": lambda y, gain: (y, slice(gain, None)),
+}
+
+
+@pytest.mark.parametrize("what", HANDED_ON)
+def test_what_a_piece_hands_on_may_die(what):
+    hand_on = HANDED_ON[what]
+
+    def program(x, gain):
+        y, made = hand_on(x * gain.value, gain)
+        y.data_ptr()
+        return y, made
+
+    fast = mica.compile(program)
+    for _ in range(6):
+        gain = Gain()
+        ref = weakref.ref(gain)
+        same(fast(torch.ones(2), gain)[0], torch.full((2,), 3.0))
+        del gain
+        assert is_dead(ref)
+
+
 def expires(tensor):
     """What tells whether a tensor's memory is gone."""
     ref = tensor.untyped_storage()._weak_ref()
