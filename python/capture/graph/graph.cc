@@ -194,6 +194,12 @@ absl::Status Graph::Analyse(const GraphOptions& options) {
   return absl::OkStatus();
 }
 
+TensorType Graph::Result::type(DType dtype) const {
+  return {.dtype = dtype,
+          .dims = {meta.sizes.begin(), meta.sizes.end()},
+          .strides = {meta.strides.begin(), meta.strides.end()}};
+}
+
 absl::Status Graph::PlaceResults(absl::Span<const TensorMeta> results) {
   if (results.size() != lowered_.results.size()) {
     return absl::InternalError("lowering lost a result");
@@ -216,10 +222,7 @@ absl::Status Graph::PlaceResults(absl::Span<const TensorMeta> results) {
     if (result.place.dtype != type.dtype || result.meta.has_lazy_bits()) {
       continue;
     }
-    const TensorType seen{
-        .dtype = type.dtype,
-        .dims = {result.meta.sizes.begin(), result.meta.sizes.end()},
-        .strides = {result.meta.strides.begin(), result.meta.strides.end()}};
+    const TensorType seen = result.type(type.dtype);
     if (seen.is_dense() && type.is_dense() &&
         seen.num_elements() == type.num_elements()) {
       outputs_[output].sizes = result.meta.sizes;

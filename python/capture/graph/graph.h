@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "python/interpreter/py_ref.h"
 #include "python/torch_side/tensors/tensor_access.h"
 #include "python/torch_side/tensors/tensor_life.h"
+#include "python/torch_side/tensors/torch_generators.h"
 
 namespace mica {
 
@@ -149,6 +151,9 @@ class Graph {
     bool Holds(PyObject* state) const;
   };
   struct Result {
+    // What it is in the memory of an output.
+    TensorType type(DType dtype) const;
+
     LoweredResult place;
     TensorMeta meta;
     bool is_whole = false;  // Is an output's memory, all of it and alone.
@@ -184,6 +189,23 @@ class Graph {
   absl::Status PlaceOutputs(absl::Span<PyObject* const> lenders, Job& job,
                             std::vector<PyRef>* outputs,
                             std::vector<PyObject*>* lent) const;
+  // A run up to where it writes what others see, but for the gradients of the
+  // lent leaves and the generators' states.
+  struct Computed {
+    std::unique_ptr<Runner> runner;
+    std::vector<PyRef> outputs;   // By Program output.
+    std::vector<PyObject*> lent;  // Leaves whose gradients' memory it took.
+    // As they were. A run that is discarded, since a number that the program
+    // reads differs or a kernel failed, is followed by an eager one: that draws
+    // the same numbers.
+    std::optional<TorchGeneratorStates> random;
+    absl::Status status;
+  };
+  // Fails if it can't start; how it ends is its own status.
+  absl::StatusOr<Computed> Compute(absl::Span<PyObject* const> inputs,
+                                   absl::Span<PyObject* const> states,
+                                   absl::Span<const double> numbers,
+                                   absl::Span<PyObject* const> lenders);
   // Makes the results and asks whether to go on.
   absl::Status Ask(const BeforeCommit& before_commit,
                    absl::Span<PyObject* const> inputs,
@@ -207,14 +229,6 @@ class Graph {
   // Parts of CheckAccuracy(): the Graph to compare with,
   absl::StatusOr<std::unique_ptr<Graph>> BuildExact(
       const Tape& tape, absl::Span<PyObject* const> states) const;
-  // a run, of which nothing is seen elsewhere,
-  struct Computed {
-    std::vector<PyRef> outputs;      // By Program output.
-    std::vector<HostWords> numbers;  // Host results.
-  };
-  absl::StatusOr<Computed> Compute(absl::Span<PyObject* const> inputs,
-                                   absl::Span<PyObject* const> states,
-                                   absl::Span<const double> numbers);
   // and how its results differ from those of `exact`. Of ones that aren't near,
   // `which` is the first.
   Discrepancy Compare(const Computed& own, const Graph& exact,

@@ -1,6 +1,5 @@
 // Holds a Graph's kernels to ATen's.
 
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,16 +8,9 @@
 #include "framework/trace/recorder.h"
 #include "python/capture/graph/graph.h"
 #include "python/process/progress.h"
-#include "python/torch_side/tensors/torch_generators.h"
 
 namespace mica {
 namespace {
-
-TensorType TypeOf(const TensorMeta& meta, DType dtype) {
-  return {.dtype = dtype,
-          .dims = {meta.sizes.begin(), meta.sizes.end()},
-          .strides = {meta.strides.begin(), meta.strides.end()}};
-}
 
 // As FindDiscrepancy(), of tensors of one type.
 Discrepancy FindDiscrepancy(const TensorType& type, PyObject* own,
@@ -49,14 +41,17 @@ std::shared_ptr<Graph> Graph::CheckAccuracy(absl::Span<PyObject* const> inputs,
     exact_ = *std::move(built);
   }
   std::shared_ptr<Graph> exact = exact_;
-  const auto own = Compute(inputs, states, numbers);
-  const auto others = exact->Compute(inputs, states, numbers);
   Discrepancy found;
-  if (own.ok() && others.ok()) {
+  auto own = Compute(inputs, states, numbers, {});
+  if (own.ok() && own->random.has_value()) own->random->Restore();
+  auto others = exact->Compute(inputs, states, numbers, {});
+  if (others.ok() && others->random.has_value()) others->random->Restore();
+  if (own.ok() && others.ok() && own->status.ok() && others->status.ok()) {
     found = Compare(*own, *exact, *others, num_results, &exact->inaccuracy_);
   }
+  // The other's memory goes: its run may not come again.
+  if (own.ok()) idle_.push_back(std::move(own->runner));
   if (found.is_none) num_checks_left_ = num_left - 1;
-  exact->idle_.clear();  // The arena of a run that may not come again.
   if (num_checks_left_ == 0) exact_.reset();
   return found.excess == 0 ? nullptr : exact;
 }
@@ -76,31 +71,6 @@ absl::StatusOr<std::unique_ptr<Graph>> Graph::BuildExact(
   exact->counted_inputs_ = counted_inputs_;
   exact->counted_states_ = counted_states_;
   return exact;
-}
-
-absl::StatusOr<Graph::Computed> Graph::Compute(
-    absl::Span<PyObject* const> inputs, absl::Span<PyObject* const> states,
-    absl::Span<const double> numbers) {
-  if (options_.frozen && IsStale(states)) MICA_RETURN_IF_ERROR(Bind(states));
-  MICA_ASSIGN_OR_RETURN(std::unique_ptr<Runner> runner, Acquire());
-  FeedJob(inputs, states, numbers, *runner);
-  Computed computed{.outputs = std::vector<PyRef>(outputs_.size())};
-  std::vector<PyObject*> lent;
-  MICA_RETURN_IF_ERROR(
-      PlaceOutputs({}, *runner->job, &computed.outputs, &lent));
-  std::optional<TorchGeneratorStates> random;
-  if (!generators_.empty()) random.emplace(generators_);
-  absl::Status status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = runner->job->Compute();
-  Py_END_ALLOW_THREADS;
-  if (random.has_value()) random->Restore();
-  if (status.ok()) status = CheckHostReads(*runner);
-  computed.numbers.assign(runner->host_values.begin() + host_reads_.size(),
-                          runner->host_values.end());
-  idle_.push_back(std::move(runner));
-  MICA_RETURN_IF_ERROR(status);
-  return computed;
 }
 
 Discrepancy Graph::Compare(const Computed& own, const Graph& exact,
@@ -128,12 +98,15 @@ Discrepancy Graph::Compare(const Computed& own, const Graph& exact,
       PyErr_Clear();
       continue;
     }
-    add(FindDiscrepancy(TypeOf(meta, place.dtype), mine.get(), theirs.get()),
+    add(FindDiscrepancy(results_[i].type(place.dtype), mine.get(),
+                        theirs.get()),
         "result", i);
   }
-  for (size_t i = 0; i < own.numbers.size(); ++i) {
+  for (size_t i = 0; i < lowered_.host_results.size(); ++i) {
     const TensorType type = plan_->output_type(lowered_.host_results[i]);
-    add(FindDiscrepancy(type.dtype, 1, &own.numbers[i], &other.numbers[i]),
+    add(FindDiscrepancy(
+            type.dtype, 1, &own.runner->host_values[host_reads_.size() + i],
+            &other.runner->host_values[exact.host_reads_.size() + i]),
         "number", i);
   }
   return found;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -11,7 +10,6 @@
 #include "python/process/helpers.h"
 #include "python/process/signals.h"
 #include "python/torch_side/tensors/autograd_access.h"
-#include "python/torch_side/tensors/torch_generators.h"
 
 namespace mica {
 namespace {
@@ -199,6 +197,23 @@ absl::Status Graph::Commit(Job& job, absl::Span<PyObject* const> inputs,
   return status;
 }
 
+absl::StatusOr<Graph::Computed> Graph::Compute(
+    absl::Span<PyObject* const> inputs, absl::Span<PyObject* const> states,
+    absl::Span<const double> numbers, absl::Span<PyObject* const> lenders) {
+  if (options_.frozen && IsStale(states)) MICA_RETURN_IF_ERROR(Bind(states));
+  Computed run{.outputs = std::vector<PyRef>(outputs_.size())};
+  MICA_ASSIGN_OR_RETURN(run.runner, Acquire());
+  Job& job = *run.runner->job;
+  FeedJob(inputs, states, numbers, *run.runner);
+  MICA_RETURN_IF_ERROR(PlaceOutputs(lenders, job, &run.outputs, &run.lent));
+  if (!generators_.empty()) run.random.emplace(generators_);
+  Py_BEGIN_ALLOW_THREADS;
+  run.status = job.Compute();
+  Py_END_ALLOW_THREADS;
+  if (run.status.ok()) run.status = CheckHostReads(*run.runner);
+  return run;
+}
+
 absl::Status Graph::Run(absl::Span<PyObject* const> inputs,
                         absl::Span<PyObject* const> states,
                         absl::Span<const double> numbers,
@@ -210,47 +225,34 @@ absl::Status Graph::Run(absl::Span<PyObject* const> inputs,
     return RunOutside(inputs, states, numbers, before_commit, results,
                       host_results);
   }
-  if (options_.frozen && IsStale(states)) MICA_RETURN_IF_ERROR(Bind(states));
-  MICA_ASSIGN_OR_RETURN(std::unique_ptr<Runner> runner, Acquire());
-  Job& job = *runner->job;
-  FeedJob(inputs, states, numbers, *runner);
-  std::vector<PyRef> outputs(outputs_.size());
-  std::vector<PyObject*> lent;
-  MICA_RETURN_IF_ERROR(PlaceOutputs(lenders, job, &outputs, &lent));
-  // A run that is discarded, since a number that the program reads differs or
-  // a kernel failed, is followed by an eager one: that draws the same numbers.
-  std::optional<TorchGeneratorStates> random;
-  if (!generators_.empty()) random.emplace(generators_);
   std::vector<std::shared_ptr<void>> held;
   const auto hold = [&] {
     for (PyObject* input : inputs) held.push_back(HoldMemory(input));
     for (PyObject* state : states) held.push_back(HoldMemory(state));
   };
   SignalScope signals(hold);
-  absl::Status status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = job.Compute();
-  Py_END_ALLOW_THREADS;
-  if (status.ok()) status = CheckHostReads(*runner);
+  MICA_ASSIGN_OR_RETURN(Computed run,
+                        Compute(inputs, states, numbers, lenders));
+  absl::Status status = std::move(run.status);
   for (size_t i = 0; status.ok() && i < lowered_.host_results.size(); ++i) {
-    host_results->push_back(HostResult(*runner, i));
+    host_results->push_back(HostResult(*run.runner, i));
   }
   if (status.ok() && before_commit) {
     status =
-        Ask(before_commit, inputs, states, *host_results, outputs, results);
+        Ask(before_commit, inputs, states, *host_results, run.outputs, results);
   }
   if (!status.ok()) {
-    if (random.has_value()) random->Restore();
-    for (PyObject* leaf : lent) SetGrad(leaf, nullptr);
+    if (run.random.has_value()) run.random->Restore();
+    for (PyObject* leaf : run.lent) SetGrad(leaf, nullptr);
   } else {
-    status = Commit(job, inputs, states);
+    status = Commit(*run.runner->job, inputs, states);
   }
-  idle_.push_back(std::move(runner));
+  idle_.push_back(std::move(run.runner));
   if (absl::IsUnavailable(status)) return status;
   if (!status.ok() && signals.Raise()) return absl::CancelledError("a signal");
   MICA_RETURN_IF_ERROR(status);
   if (before_commit) return absl::OkStatus();
-  return MakeResults(inputs, states, outputs, results);
+  return MakeResults(inputs, states, run.outputs, results);
 }
 
 void Graph::SetVersions(absl::Span<const int64_t> versions) {
