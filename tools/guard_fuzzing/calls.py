@@ -161,6 +161,26 @@ _CALLERS: dict[str, Callable[[Run], None]] = {
     "new context": _in_new_context,
 }
 STYLES = [*_CALLERS, *_CONTEXTS]
+# Words of programs that see how they are called.
+STYLE_WORDS = {
+    "thread": "threading LOCAL VAR ContextVar local decimal",
+    "except": "exc_info exception",
+    "finally": "exc_info exception",
+    "context": "VAR ContextVar contextvars decimal",
+    "new context": "VAR ContextVar contextvars decimal",
+    "no_grad": "is_grad_enabled grad requires_grad P",
+    "inference": "is_inference is_inference_mode_enabled",
+    "enable_grad": "is_grad_enabled no_grad",
+    "autocast": "mul matmul mm linear LIN",
+    "anomaly": "backward grad",
+    "precision": "decimal",
+    "warnings are errors": "warnings",
+    "warnings are ignored": "warnings",
+    "function mode": "relu",
+    "dispatch mode": "sin",
+    "saved tensors": "backward grad",
+    "double": "tensor ones get_default_dtype",
+}
 
 
 def run_in(style: str, run: Run) -> None:

@@ -126,6 +126,12 @@ class Case:
         needed = blocks_of([setup, program])
         return "\n".join([*needed.values(), setup, program])
 
+    def own_text(self) -> str:
+        """What the program and its callees say, without the world's blocks."""
+        callees = [line for line in self.setup if line.tag[:6] == "callee"]
+        lines = [*callees, *self.body, *self.results]
+        return "\n".join(line.text for line in lines)
+
     def draws(self) -> bool:
         """True if it may use a generator of random numbers."""
         text = self.source() + "".join(step.text for step in self.steps)

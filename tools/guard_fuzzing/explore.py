@@ -9,15 +9,16 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from guard_fuzzing.calls import STYLES
+from guard_fuzzing.calls import STYLE_WORDS, STYLES
 from guard_fuzzing.case import Case, Line, Step
 from guard_fuzzing.compare import Difference
 from guard_fuzzing.grammar import Grammar
 from guard_fuzzing.mutations import Mutator
 from guard_fuzzing.process import Process
+from guard_fuzzing.relevance import choose
 from guard_fuzzing.trial import Abandoned, Trial, replay
 
-PAIRS_A_PROGRAM = 24
+PAIRS_A_PROGRAM = 16
 _X = [
     "torch.tensor([1.0, 2.0, 3.0])",
     "torch.tensor([1.0, 2.0, 3.0])",
@@ -145,17 +146,17 @@ class Explorer:
         pairs = PAIRS_A_PROGRAM
         if trial.raised == trial.calls or not trial.report()["hits"]:
             pairs = 1
-        mutator = Mutator(rng, self.process)
+        mutator = Mutator(rng, self.process, case)
         hits, idle = 0, 0
         for _ in range(pairs):
             calls = rng.choice((3, 4, 4)) if pairs > 1 else 2
             style = "plain"
             if rng.random() < 0.14:
-                style = rng.choice(STYLES)
+                style = choose(rng, STYLES, mutator.asked, _style_words)
             elif rng.random() < 0.2:
                 usual, calls = _arguments(rng, case), calls + 1
             else:
-                change = mutator.choose(case, trial.eager)
+                change = mutator.choose(trial.eager)
                 if case.frozen and _past_torch(change.text):
                     continue
                 yield change
@@ -195,6 +196,10 @@ class Explorer:
         tags = case.tags()
         alike = [f for f in self.finds.values() if f.case.tags() <= tags]
         return max(alike, key=lambda find: find.count, default=None)
+
+
+def _style_words(style: str) -> str:
+    return STYLE_WORDS.get(style, "")
 
 
 def _past_torch(text: str) -> bool:

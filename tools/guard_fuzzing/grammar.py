@@ -67,14 +67,14 @@ class Grammar:
         if rng.random() < 0.3:
             self._add_callee()
         case.params = self._parameters()
-        lines = rng.choice((1, 1, 2, 2, 3, 3, 4, 5, 7))
+        lines = rng.choice((1, 1, 1, 1, 2, 2, 2, 3, 3, 5))
         case.body = [self._statement(2) for _ in range(lines)]
         if case.frozen:
             layer = rng.choice(["BIG", "STILL"])
             text = f"y = {layer}(y.detach().reshape(-1)[:1].expand(2, 16))"
             case.body.append(Line(text, text))
         case.results = [
-            self._line(rng.choice(st.RESULTS))
+            self._line("y" if rng.random() < 0.5 else rng.choice(st.RESULTS))
             for _ in range(rng.choice((1, 1, 1, 2, 3)))
         ]
         case.setup = self.setup

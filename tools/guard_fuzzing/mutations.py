@@ -19,6 +19,7 @@ from guard_fuzzing import changes
 from guard_fuzzing.case import Case, Step
 from guard_fuzzing.holders import VALUES
 from guard_fuzzing.process import KERNELS, OTHERS, PATCHES, Process
+from guard_fuzzing.relevance import asked_by, choose
 from guard_fuzzing.worlds import World
 
 _CONSTANTS = (type(None), bool, int, float, str)
@@ -125,21 +126,29 @@ def places(world: World) -> list[Place]:
     return found
 
 
-class Mutator:
-    """Chooses what is changed next."""
+def _path(place: Place) -> str:
+    return place[0]
 
-    def __init__(self, rng: random.Random, process: Process) -> None:
+
+class Mutator:
+    """Chooses what is changed next in a case."""
+
+    def __init__(
+        self, rng: random.Random, process: Process, case: Case
+    ) -> None:
         self.rng = rng
         self.process = process
+        self._case = case
+        self.asked = asked_by(case.own_text())
         self._earlier: list[Step] = []
 
-    def choose(self, case: Case, world: World) -> Step:
+    def choose(self, world: World) -> Step:
         """A change of `world`, or of the process."""
         rng, chance = self.rng, self.rng.random()
         if chance < 0.15 and self._earlier:
             return rng.choice(self._earlier)
         if chance < 0.26:
-            step = self._process_step(case)
+            step = self._process_step()
         elif chance < 0.32:
             text = rng.choice(changes.OF_RESULTS)
             step = Step("world", text, text)
@@ -148,37 +157,38 @@ class Mutator:
         self._earlier.append(step)
         return step
 
-    def _process_step(self, case: Case) -> Step:
+    def _process_step(self) -> Step:
         rng, chance = self.rng, self.rng.random()
-        source = case.source()
+        source = self._case.source()
         if chance < 0.45:
             named = [f for f in self.process.flags if f.read in source]
             flags = (
                 named if named and rng.random() < 0.6 else self.process.flags
             )
-            flag = rng.choice(flags)
+            flag = choose(rng, flags, self.asked, lambda f: f.read)
             value = rng.choice([*flag.values, flag.value])
             return Step(
                 "process", f"set_flag({flag.read!r}, {value!r})", flag.write
             )
         if chance < 0.7:
-            text = f"patch({rng.choice(PATCHES)!r})"
+            text = f"patch({choose(rng, PATCHES, self.asked)!r})"
         elif chance < 0.76:
-            text = f"kernel({rng.choice(KERNELS)!r})"
+            text = f"kernel({choose(rng, KERNELS, self.asked)!r})"
         else:
-            text = rng.choice(OTHERS)
+            text = choose(rng, OTHERS, self.asked)
         return Step("process", text, text)
 
     def _world_step(self, world: World) -> Step:
         found = places(world)
         if not found:
             return Step("world", "pass", "pass")
-        path, value, settable = self.rng.choice(found)
+        path, value, settable = choose(self.rng, found, self.asked, _path)
         if isinstance(value, _CONSTANTS):
             return self._constant(path, value, settable)
-        template = self.rng.choice(_templates(value))
+        templates = _templates(value)
+        template = choose(self.rng, templates, self.asked)
         if "{a}" in template and not settable:
-            template = self.rng.choice(_templates(value))
+            template = choose(self.rng, templates, self.asked)
         other = self.rng.choice(found)[0]
         for _ in range(4):
             path2, value2, _ = self.rng.choice(found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,11 @@ from typing import Any
 import pytest
 import torch
 
+from guard_fuzzing.calls import STYLE_WORDS, STYLES
+from guard_fuzzing.changes import CLASS, OBJECT
 from guard_fuzzing.compare import Difference, Twins
+from guard_fuzzing.process import OTHERS, PATCHES
+from guard_fuzzing.relevance import asked_by, choose
 
 ROOT = Path(__file__).parents[3]
 TOOL = ROOT / "tools" / "guard_fuzz.py"
@@ -147,6 +152,44 @@ def test_each_world_remembers_what_patched_functions_warned_of():
     one, other = ast.literal_eval(text.splitlines()[0])
     assert len(one) == 1
     assert one == other
+
+
+# A program's text, what there is to choose from, and what concerns it.
+CONCERNS = {
+    "an operator": ("y = x * 2", PATCHES, "torch.Tensor.__mul__"),
+    "a function": ("y = torch.cat([y, y])", PATCHES, "torch.cat"),
+    "a class that is asked for": (
+        "y = y * (2.0 if isinstance(V0, A) else 3.0)",
+        OBJECT,
+        "{p}.__class__ = B",
+    ),
+    "a registry": ("y = y * isinstance(V0, Abc)", CLASS, "Abc.register({p})"),
+    "subclasses": (
+        "y = y * len(Plug.__subclasses__())",
+        CLASS,
+        "class New({p}): pass",
+    ),
+    "warnings": ("warnings.warn('fuzz')", OTHERS, OTHERS[1]),
+}
+
+
+@pytest.mark.parametrize("what", CONCERNS)
+def test_what_concerns_a_program_is_chosen_more_often(what):
+    text, among, wanted = CONCERNS[what]
+    assert wanted in among
+    rng, asked = random.Random(1), asked_by(text)
+    chosen = [choose(rng, among, asked) for _ in range(4000)]
+    assert chosen.count(wanted) > 2 * 4000 / len(among)
+    assert set(chosen) == set(among)
+
+
+def test_ways_of_calling_have_words_of_programs_that_see_them():
+    assert set(STYLE_WORDS) <= set(STYLES)
+    assert "thread" in {
+        style
+        for style, words in STYLE_WORDS.items()
+        if set(words.split()) & asked_by("y = y * threading.get_ident()")
+    }
 
 
 def shared() -> torch.Tensor:
