@@ -104,6 +104,10 @@ class NumbersPutBack {
     run_.watch.values().ForEachOwn(
         [this](PyObject* own, PyObject* original) { own_.Add(own, original); });
     if (own_.empty()) return;
+    ObjectAges& ages = run_.watch.ages();
+    own_.SetIsNew([&ages](PyObject* held) {
+      return !ages.IsInput(held) && !ages.IsOld(held);
+    });
     PutBackInPlaces(slots_);
     PutBackInPlaces(run_.watch.values().places());
     PutBackInPlaces(run_.watch.written().places());
@@ -112,12 +116,7 @@ class NumbersPutBack {
       own_.PutBackIn(container);
     }
     // Where it was stored in ways that no record repeats.
-    ObjectAges& ages = run_.watch.ages();
-    for (PyObject* object : ages.OldObjects()) {
-      own_.PutBackInOld(object, [&ages](PyObject* held) {
-        return !ages.IsInput(held) && !ages.IsOld(held);
-      });
-    }
+    for (PyObject* object : ages.OldObjects()) own_.PutBackInOld(object);
     PutBackInResult();
   }
 

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "python/interpreter/interpreter.h"
 #include "python/interpreter/keys.h"
 #include "python/torch_side/tensors/tensor_access.h"
@@ -18,15 +21,22 @@ int Append(PyObject* object, void* to) {
   return 0;
 }
 
-// What may lead to a number that a program left.
-bool IsEntered(PyObject* object) {
-  return PyObject_IS_GC(object) && !PyType_Check(object) &&
-         !PyModule_Check(object) && !PyCFunction_Check(object) &&
-         !PyFrame_Check(object) && !PyCode_Check(object) &&
-         !IsGenerator(object) && Py_TYPE(object)->tp_traverse != nullptr;
+// The part of a range that is references: it isn't the collector's.
+absl::Span<PyObject*> PartsOfRange(PyObject* range) {
+  return {reinterpret_cast<PyObject**>(range + 1),
+          (static_cast<size_t>(PyRange_Type.tp_basicsize) - sizeof(PyObject)) /
+              sizeof(PyObject*)};
 }
 
-// Of a function, its variables but not its globals.
+// What may lead to a number that a program left.
+bool MayLead(PyObject* object) {
+  if (PyRange_Check(object)) return true;
+  return PyObject_IS_GC(object) && !PyModule_Check(object) &&
+         !PyFrame_Check(object) && !PyCode_Check(object) &&
+         Py_TYPE(object)->tp_traverse != nullptr;
+}
+
+// Of a function, its variables but not its globals; of a class, its attributes.
 std::vector<PyObject*> HeldBy(PyObject* object) {
   std::vector<PyObject*> held;
   if (PyFunction_Check(object)) {
@@ -35,10 +45,58 @@ std::vector<PyObject*> HeldBy(PyObject* object) {
                            function->func_kwdefaults, function->func_dict}) {
       if (part != nullptr) held.push_back(part);
     }
+  } else if (PyType_Check(object)) {
+    Py_ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (PyDict_Next(AsType(object)->tp_dict, &position, &key, &value)) {
+      held.push_back(value);
+    }
+  } else if (PyRange_Check(object)) {
+    const absl::Span<PyObject*> parts = PartsOfRange(object);
+    held.assign(parts.begin(), parts.end());
   } else {
     Py_TYPE(object)->tp_traverse(object, Append, &held);
   }
   return held;
+}
+
+// The code of a generator or of its like, or null.
+PyRef CodeOfGenerator(PyObject* object) {
+  const char* name = PyGen_Check(object)         ? "gi_code"
+                     : PyCoro_CheckExact(object) ? "cr_code"
+                                                 : "ag_code";
+  return PyRef::Steal(PyObject_GetAttrString(object, name));
+}
+
+// The words of memory in which an object may keep references, but for what it
+// keeps elsewhere.
+absl::Span<PyObject*> WordsOf(PyObject* object) {
+  if (PyRange_Check(object)) return PartsOfRange(object);
+  size_t size =
+      static_cast<size_t>(Py_TYPE(object)->tp_basicsize) / sizeof(PyObject*);
+  if (IsGenerator(object)) {
+    const PyRef code = CodeOfGenerator(object);
+    if (!code) return {};
+    const auto* layout = reinterpret_cast<PyCodeObject*>(code.get());
+    size += layout->co_nlocalsplus + layout->co_stacksize;
+  }
+  constexpr size_t kHeader = sizeof(PyObject) / sizeof(PyObject*);
+  return absl::MakeSpan(reinterpret_cast<PyObject**>(object), size)
+      .subspan(kHeader);
+}
+
+// The attributes that a threading.local has in this thread, or null. Borrowed.
+PyObject* LocalDict(PyObject* object) {
+  for (PyTypeObject* type = Py_TYPE(object); type != nullptr;
+       type = type->tp_base) {
+    if (absl::string_view(type->tp_name) != "_thread._local") continue;
+    // Else it might be made now, by the user's code.
+    if (Py_TYPE(object)->tp_init != PyBaseObject_Type.tp_init) return nullptr;
+    static PyObject* name = PyUnicode_InternFromString("__dict__");
+    // It is held by the thread, too.
+    return PyRef::Steal(type->tp_getattro(object, name)).get();
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -56,6 +114,12 @@ PyObject* OwnNumbers::OriginalOf(PyObject* object) const {
     object = it->second.get();
   }
   return object;
+}
+
+bool OwnNumbers::IsEntered(PyObject* object) const {
+  if (!MayLead(object)) return false;
+  return !PyType_Check(object) ||
+         (IsPythonClass(AsType(object)) && is_new_ && is_new_(object));
 }
 
 void OwnNumbers::PutBackIn(PyObject* root) {
@@ -80,22 +144,19 @@ void OwnNumbers::PutBackIn(PyObject* root) {
   }
 }
 
-void OwnNumbers::PutBackInOld(PyObject* object,
-                              absl::FunctionRef<bool(PyObject*)> is_new) {
+void OwnNumbers::PutBackInOld(PyObject* object) {
   if (empty() || !PyObject_IS_GC(object) || seen_.contains(object)) return;
   const PyErrorKeeper keeper;
-  if (PyType_Check(object)) {
-    PutBackInType(AsType(object));
-    PyErr_Clear();
-    return;
-  }
   if (PyContextVar_CheckExact(object)) return PutBackInVariable(object);
-  if (!IsEntered(object)) return;
+  if (PyObject* dict = LocalDict(object)) PutBackInOld(dict);
+  if (!MayLead(object)) return;
+  if (PyType_Check(object) && !IsPythonClass(AsType(object))) return;
   std::vector<PyRef> held;
   for (PyObject* one : HeldBy(object)) held.push_back(PyRef::Share(one));
   for (const PyRef& one : held) {
     if (IsOwn(one.get())) PutBackAt(object);
-    if (IsEntered(one.get()) && is_new(one.get())) PutBackIn(one.get());
+    const bool is_new = PyRange_Check(one.get()) || is_new_(one.get());
+    if (IsEntered(one.get()) && is_new) PutBackIn(one.get());
   }
 }
 
@@ -110,7 +171,6 @@ void OwnNumbers::PutBackInVariable(PyObject* variable) {
 }
 
 void OwnNumbers::PutBackInType(PyTypeObject* type) {
-  if (!IsPythonClass(type)) return;
   std::vector<std::pair<PyRef, PyRef>> values;
   Py_ssize_t position = 0;
   PyObject *key = nullptr, *value = nullptr;
@@ -138,14 +198,37 @@ void OwnNumbers::PutBackAt(PyObject* holder) {
       PyCell_Set(holder, OriginalOf(value));
     }
   }
-  if (!IsPythonClass(Py_TYPE(holder))) {
-    PyErr_Clear();
-    return;
+  if (PyType_Check(holder)) {
+    PutBackInType(AsType(holder));
+  } else if (!IsTensor(holder)) {
+    PutBackInWords(holder);
   }
-  PyObject* attributes = InstanceDict(holder);
+  PyObject* attributes =
+      IsPythonClass(Py_TYPE(holder)) ? InstanceDict(holder) : nullptr;
   if (attributes != nullptr) PutBackInDict(attributes);
-  if (!IsTensor(holder) && HasSlots(Py_TYPE(holder))) PutBackInSlots(holder);
   PyErr_Clear();
+}
+
+void OwnNumbers::PutBackInWords(PyObject* holder) {
+  absl::flat_hash_map<PyObject*, int> left;  // References, by what is ours.
+  for (PyObject* object : HeldBy(holder)) {
+    if (IsOwn(object)) ++left[object];
+  }
+  const absl::Span<PyObject*> words = WordsOf(holder);
+  // A generator has dead words behind those that it uses.
+  const bool has_dead = IsGenerator(holder);
+  for (auto& [own, count] : left) {
+    const auto found = absl::c_count(words, own);
+    if (!has_dead && found > count) count = 0;  // Not all are references.
+  }
+  for (PyObject*& word : words) {
+    const auto it = left.find(word);
+    if (it == left.end() || it->second == 0) continue;
+    --it->second;
+    PyObject* own = word;
+    word = PyRef::Share(OriginalOf(own)).release();
+    Py_DECREF(own);
+  }
 }
 
 void OwnNumbers::PutBackInDict(PyObject* dict) {
@@ -194,22 +277,6 @@ void OwnNumbers::PutBackInTuple(PyObject* tuple) {
     Py_INCREF(original);
     PyTuple_SET_ITEM(tuple, i, original);
     Py_DECREF(item);
-  }
-}
-
-void OwnNumbers::PutBackInSlots(PyObject* object) {
-  PyObject* bases = Py_TYPE(object)->tp_mro;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bases); ++i) {
-    PyTypeObject* base = AsType(PyTuple_GET_ITEM(bases, i));
-    if (!IsPythonClass(base)) continue;
-    Py_ssize_t position = 0;
-    PyObject *key = nullptr, *member = nullptr;
-    while (PyDict_Next(base->tp_dict, &position, &key, &member)) {
-      if (Py_TYPE(member) != &PyMemberDescr_Type) continue;
-      PyObject* value = SlotValue(object, member);
-      if (value == nullptr || !IsOwn(value)) continue;
-      PyMemberDescr_Type.tp_descr_set(member, object, OriginalOf(value));
-    }
   }
 }
 

@@ -3,11 +3,12 @@
 #ifndef MICA_PYTHON_CAPTURE_VALUES_OWN_NUMBERS_H_
 #define MICA_PYTHON_CAPTURE_VALUES_OWN_NUMBERS_H_
 
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/functional/function_ref.h"
 #include "python/interpreter/py_ref.h"
 
 namespace mica {
@@ -27,12 +28,17 @@ class OwnNumbers {
   // variables of closures. Keeps a Python error that is set.
   void PutBackIn(PyObject* root);
   // The same, but of an object that was there before the run: in what it holds
-  // itself, and in all that what is new of that leads to.
-  void PutBackInOld(PyObject* object,
-                    absl::FunctionRef<bool(PyObject*)> is_new);
+  // itself, and in all that what is new of that leads to. Requires: SetIsNew().
+  void PutBackInOld(PyObject* object);
+  // Tells what the run made: such classes are looked into, too.
+  void SetIsNew(std::function<bool(PyObject*)> is_new) {
+    is_new_ = std::move(is_new);
+  }
 
  private:
   bool IsOwn(PyObject* object) const { return originals_.contains(object); }
+  // Whether what an object holds is looked at.
+  bool IsEntered(PyObject* object) const;
   void PutBackAt(PyObject* holder);
   void PutBackInDict(PyObject* dict);
   void PutBackInKeys(PyObject* container);
@@ -40,11 +46,14 @@ class OwnNumbers {
   void PutBackInTuple(PyObject* tuple);
   void PutBackInType(PyTypeObject* type);
   void PutBackInVariable(PyObject* variable);  // A ContextVar.
-  void PutBackInSlots(PyObject* object);
+  // In what an object in C, or with __slots__, has in its own memory: which of
+  // its words are references is what it shows the garbage collector.
+  void PutBackInWords(PyObject* holder);
 
   absl::flat_hash_map<PyObject*, PyRef> originals_;
   std::vector<PyRef> owns_;  // Addresses stay taken.
   absl::flat_hash_set<PyObject*> seen_;
+  std::function<bool(PyObject*)> is_new_;
 };
 
 }  // namespace mica
