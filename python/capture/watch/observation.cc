@@ -17,7 +17,10 @@ Observation::Observation(std::string title)
                {.is_making_tensor = [this] { return watch.is_making_tensor(); },
                 .is_allocating = [this] { return watch.is_allocating(); },
                 .on_leaf =
-                    [this](PyObject* t) { watch.tensors().gradients().See(t); },
+                    [this](PyObject* tensor, bool is_alias) {
+                      if (is_alias && !watch.ages().IsKnownOld(tensor)) return;
+                      watch.tensors().gradients().See(tensor);
+                    },
                 .places = [this] { return SitesBelow(caller); }}) {
   watch.SetRecorder(
       {.on_made = [this](PyObject* tensor) { recorder.AddConstant(tensor); },

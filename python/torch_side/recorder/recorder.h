@@ -54,8 +54,9 @@ class Recorder {
     // Whether the program itself asks for memory that isn't filled.
     std::function<bool()> is_allocating;
     // An operator is about to take a tensor for the first time that requires
-    // grad and that the run didn't make.
-    std::function<void(PyObject*)> on_leaf;
+    // grad and that the run didn't make. If it is an alias, in memory that is
+    // known already, the run may have made it unseen.
+    std::function<void(PyObject*, bool is_alias)> on_leaf;
     // The functions under way.
     std::function<FrameSites()> places;
   };

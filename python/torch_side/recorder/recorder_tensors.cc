@@ -86,8 +86,15 @@ TapeTensorId Recorder::Impl::IdOf(const at::Tensor& tensor,
   const TapeTensorId id = Append(tensor);
   seen[id].is_remade = is_remade;
   TapeTensor& record = tape.tensors[id];
-  if (root != kNoTapeTensor) {
-    // Tensor.data, or a tensor whose metadata changed in place.
+  const bool is_alias = root != kNoTapeTensor;
+  if (record.requires_grad &&
+      (!is_alias || (!is_remade && seen[id].has_python_object))) {
+    const GilHolder gil;  // Operators run without it.
+    const PyRef object = PyRef::Steal(THPVariable_Wrap(tensor));
+    if (object) callbacks.on_leaf(object.get(), is_alias);
+  }
+  if (is_alias) {
+    // Of Tensor.data, or a tensor whose metadata changed in place.
     record.origin = TapeOrigin::kAlias;
     record.base = root;
     return id;
@@ -97,11 +104,6 @@ TapeTensorId Recorder::Impl::IdOf(const at::Tensor& tensor,
   seen[id].first_op = op;
   seen[id].first_use = CurrentUserLine();
   seen[id].first_place = AddPlace();
-  if (record.requires_grad) {
-    const GilHolder gil;  // Operators run without it.
-    const PyRef object = PyRef::Steal(THPVariable_Wrap(tensor));
-    if (object) callbacks.on_leaf(object.get());
-  }
   // A Python number on its way into an op: nobody else holds it.
   if (record.is_wrapped_number ||
       (record.sizes.empty() && !seen[id].has_python_object)) {

@@ -920,3 +920,88 @@ def test_a_gradient_that_a_program_asks_for_is_guarded(program, kind):
         warnings.simplefilter("ignore")
         hits = check(make, *map(step, given))
     assert hits >= (0 if kind == "result" else 5)
+
+
+class Cubed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, v):
+        ctx.save_for_backward(v)
+        return v**3
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (v,) = ctx.saved_tensors
+        return gradient * v * v.detach()
+
+
+def decayed(a, b, x):
+    a.data.mul_(0.5)
+    (a * a * x).sum().backward()
+
+
+def normed(a, b, x):
+    (a * a.data.norm() * x).sum().backward()
+
+
+def cubed(a, b, x):
+    a.data.mul_(0.5)
+    Cubed.apply(a).sum().backward()
+
+
+def stepped(a, b, x):
+    decayed(a, b, x)
+    a.data.add_(a.grad, alpha=-0.1)
+
+
+def of_a_view(a, b, x):
+    a.data.mul_(0.5)
+    v = a.view(-1)[:2]
+    (v * v).sum().backward()
+
+
+def of_two(a, b, x):
+    a.data.mul_(0.5)
+    (a * 2 + b * 3 * x).sum().backward()
+
+
+def asked_for(a, b, x):
+    b.data.mul_(0.5)
+    (gradient,) = torch.autograd.grad((a * a.data.abs()).sum(), [a])
+    a.grad = gradient if a.grad is None else a.grad + gradient
+
+
+def later(a, b, x):
+    a.data.mul_(0.5)
+    return (a * a * x).sum()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [decayed, normed, cubed, stepped, of_a_view, of_two, asked_for, later],
+)
+@pytest.mark.parametrize("second", ["apart", "shared", "a part", "both"])
+def test_gradients_of_leaves_that_are_first_used_by_their_data(program, second):
+    def make():
+        world = World()
+        memory = torch.tensor([1.0, 2.0, 4.0, 3.0, 5.0, 6.0])
+        first, rest = memory[:3], memory[3:]
+        if second != "a part":
+            first, rest = first.clone(), rest.clone()
+        world.a = torch.nn.Parameter(first)
+        world.b = torch.nn.Parameter(
+            world.a.data if second == "shared" else rest
+        )
+        if second == "both":
+            world.b = world.a
+        world.program = lambda x: program(world.a, world.b, x)
+        return world
+
+    def call(world, fn):
+        loss = fn(torch.ones(3))
+        if loss is not None:
+            loss.backward()
+        tensors = [world.a, world.b, world.a.grad, world.b.grad]
+        return ["none" if t is None else t.detach().clone() for t in tensors]
+
+    with torch.enable_grad():
+        check(make, *[call] * 6)
