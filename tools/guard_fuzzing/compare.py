@@ -6,6 +6,7 @@ whether small ints are the objects that CPython has for them.
 
 from __future__ import annotations
 
+import collections
 import math
 import types
 from typing import Any
@@ -59,6 +60,8 @@ class Twins:
         self._ours: dict[int, Any] = {}
         self._memory: dict[int, int] = {}
         self._alive: list[Any] = []
+        self._tensors_of: collections.Counter[int] = collections.Counter()
+        self._views: list[int] = []  # Memory of those that only eager has.
 
     def same(self, a: Any, b: Any, path: str) -> None:
         """Raises Difference unless the eager `a` and the compiled `b` match."""
@@ -120,7 +123,17 @@ class Twins:
         if ours == 0 or theirs == 0:
             return
         self._alive += [one, other]
+        self._tensors_of[ours] += 1
+        if a._is_view() and not b._is_view():
+            self._views.append(ours)
         if self._memory.setdefault(ours, theirs) != theirs:
             self.fail(path, "shares memory with others", a, b)
         if self._memory.setdefault(-theirs, ours) != ours:
             self.fail(path, "shares memory with others", a, b)
+
+    def has_lone_views(self) -> bool:
+        """Whether one is a view in eager, of memory that nothing else has.
+
+        Mica's is a tensor of its own (docs/capture.md).
+        """
+        return any(self._tensors_of[memory] == 1 for memory in self._views)

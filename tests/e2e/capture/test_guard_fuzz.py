@@ -72,6 +72,8 @@ class Forgetful:
         else:
             self.hits += 1
         return self.known[0]
+    def _mica_reset(self):
+        pass
     def _mica_report(self):
         return {"hits": self.hits, "split_calls": 0, "refusals": [],
                 "given_up": ""}
