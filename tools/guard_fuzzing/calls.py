@@ -18,9 +18,16 @@ from torch.autograd import forward_ad as _forward_ad
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode as _DispatchMode
 
-from mica.errors import MicaWarning
+from mica import errors
 
 Run = Callable[[], None]
+
+
+class _Unused(UserWarning):
+    """What builds of before MicaWarning never warn."""
+
+
+MicaWarning: type[Warning] = getattr(errors, "MicaWarning", _Unused)
 # They have no types.
 forward_ad: Any = _forward_ad
 TorchDispatchMode: Any = _DispatchMode

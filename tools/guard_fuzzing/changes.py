@@ -27,6 +27,9 @@ with torch.no_grad(): {p}[..., 0] = 5
 with torch.no_grad(): {p}.fill_(float('nan'))
 with torch.no_grad(): {p}[..., -1:] = 0
 with torch.inference_mode(): {p}.view(-1)[-2:] = 5
+with torch.inference_mode(): {p}.view(-1)[{p}.numel() // 3] = 5
+with torch.inference_mode(): {p}.mul_(2)
+with torch.inference_mode(): {p}[0] = 5
 {p}.data.mul_(2)
 {p}.data = torch.full_like({p}.data, 3.0)
 {p}.data = {p}.data.double()

@@ -42,7 +42,7 @@ _X = [
 ]
 _OTHERS = {
     "z": ["torch.ones(3)", "torch.ones(3)", "T0", "T0[:]", "P", "x", "2.0"],
-    "c": ["SPECIAL", "Config()", "Config()", "A()", "B()", "Config(3.0)"],
+    "c": ["SPECIAL", "SPECIAL", "Config()", "Config()", "A()", "Config(3.0)"],
     "n": ["1", "2", "3", "5", "2.0", "300", "True"],
     "d": ["[1.0]", "{'a': 1.0}", "None", "LIST"],
 }
@@ -140,9 +140,9 @@ class Explorer:
     def _steps(
         self, case: Case, rng: random.Random, trial: Trial
     ) -> Iterator[Step]:
-        usual = _arguments(rng, case, usual=True)
+        usual = {**_arguments(rng, case), "x": _X[0]}
         for _ in range(3):
-            yield Step("call", usual, "call")
+            yield Step("call", _text_of(usual), "call")
         pairs = PAIRS_A_PROGRAM
         if trial.raised == trial.calls or not trial.report()["hits"]:
             pairs = 1
@@ -154,17 +154,18 @@ class Explorer:
             if rng.random() < 0.14:
                 style = choose(rng, STYLES, mutator.asked, _style_words)
             elif rng.random() < 0.2:
-                usual, calls = _arguments(rng, case), calls + 1
+                usual, calls = _arguments(rng, case, usual), calls + 1
             else:
                 change = mutator.choose(trial.eager)
                 if case.frozen and _past_torch(change.text):
                     continue
                 yield change
             text = usual
-            if rng.random() < 0.1:
-                text = _arguments(rng, case)
+            if rng.random() < 0.35:
+                text = _arguments(rng, case, usual)
             for call in range(calls):
-                yield Step("call", text if call == 0 else usual, "call", style)
+                now = _text_of(usual if call else text)
+                yield Step("call", now, "call", style)
             self.tally.pairs += 1
             before, hits = hits, trial.report()["hits"]
             idle = 0 if hits > before else idle + 1
@@ -207,18 +208,30 @@ def _past_torch(text: str) -> bool:
     return any(word in text for word in (".data", "numpy", "set_(", "swap"))
 
 
-def _arguments(rng: random.Random, case: Case, usual: bool = False) -> str:
-    texts = []
-    for param in case.params:
-        name = param.partition("=")[0]
-        if name == "x":
-            texts.append(_X[0] if usual else rng.choice(_X))
-        elif name in _OTHERS and rng.random() < 0.8:
-            text = rng.choice(_OTHERS[name])
-            if text == "x":  # The same tensor twice.
-                return "*[T0.detach().clone()] * 2"
-            texts.append(f"{name}={text}")
-    return ", ".join(texts)
+def _argument(rng: random.Random, name: str) -> str:
+    """A text for a parameter; empty for its default."""
+    if name == "x":
+        return rng.choice(_X)
+    if name not in _OTHERS or rng.random() > 0.8:
+        return ""
+    return f"{name}={rng.choice(_OTHERS[name])}"
+
+
+def _arguments(
+    rng: random.Random, case: Case, like: dict[str, str] | None = None
+) -> dict[str, str]:
+    """A call's arguments by name; mostly those of `like` but for one."""
+    names = [param.partition("=")[0] for param in case.params]
+    if like is None or rng.random() < 0.3:
+        return {name: _argument(rng, name) for name in names}
+    name = rng.choice(names)
+    return {**like, name: _argument(rng, name)}
+
+
+def _text_of(arguments: dict[str, str]) -> str:
+    if arguments.get("z") == "z=x":  # The same tensor twice.
+        return "*[T0.detach().clone()] * 2"
+    return ", ".join(text for text in arguments.values() if text)
 
 
 def _without(lines: list[Any], begin: int, count: int) -> list[Any]:

@@ -149,7 +149,7 @@ class Grammar:
 
     def _line(self, template: str, **parts: str) -> Line:
         self.theirs = []
-        if self.sinks and "{s}" not in template and self.rng.random() < 0.12:
+        if self.sinks and "{s}" not in template and self.rng.random() < 0.25:
             told = [s.split()[1] for s in self.sinks if s.startswith("told ")]
             template = f"{told[0]}({{q}})" if told else "print({q}, file={s})"
         text = self._expand(template, **parts)

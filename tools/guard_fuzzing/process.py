@@ -17,9 +17,9 @@ import numpy
 import torch
 from torch import nn
 
+from guard_fuzzing.calls import MicaWarning
 from guard_fuzzing.flags import Flag, find_flags
 from guard_fuzzing.worlds import code_of, share_code
-from mica.errors import MicaWarning
 
 _METHODS = """\
 __add__

@@ -453,6 +453,7 @@ sys.exc_info()[0] is None
 sys.exc_info()[1] is not None
 VAR in contextvars.copy_context()
 contextvars.copy_context().get(VAR, 0.5)
+VAR in list(contextvars.copy_context())
 VAR.get()
 getattr(LOCAL, "k", 0.5)
 decimal.getcontext().prec

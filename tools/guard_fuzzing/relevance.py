@@ -62,6 +62,8 @@ _ASKS = {
     "sum": "iter radd",
     "list": "iter",
     "locals": "dict",
+    "copy_context": "VAR",
+    "STILL": "inference_mode",
     "REF": "OWNER",
     "WEAK": "OWNER",
     "backward": "grad",
