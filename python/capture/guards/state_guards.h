@@ -130,6 +130,12 @@ class StateGuards {
   // Holds an object of the record's that no fact may be about. Wherever all
   // facts hold it is alive.
   Kept Hold(PyObject* object) { return held_.Add(object); }
+  // The same of an argument that has to be the recorded one, which is found in
+  // its place before any fact is checked. Requires: before facts about it.
+  // numpy resizes no array that has a weak reference.
+  void HoldPinned(PyObject* object) {
+    if (IsArray(object)) held_.AddByPlace(object);
+  }
   bool IsHeld(PyObject* object) const { return held_.Holds(object); }
   // As HeldObjects::noticed().
   const std::vector<PyObject*>& noticed() const { return held_.noticed(); }

@@ -83,6 +83,7 @@ void AddRoots(Observation& run, PyObject* callable, const InputGuards& inputs) {
     PyObject* object = inputs.pinned()[i].get();
     run.watch.names().NameModule(object, inputs.pinned_paths()[i]);
     run.watch.ages().MarkOld(object, inputs.pinned_paths()[i]);
+    run.watch.guards().HoldPinned(object);
   }
 }
 

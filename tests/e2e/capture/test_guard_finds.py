@@ -586,6 +586,55 @@ def test_an_array_that_was_read_can_be_resized(place):
     assert check(make, call, call, call, resize, call, call, change, call) >= 2
 
 
+@dataclasses.dataclass(eq=False)
+class HasArray:
+    array: Any
+
+
+@pytest.mark.parametrize("is_attribute", [False, True])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda a, world: 1.0,
+        lambda a, world: float(a.sum()),
+        lambda a, world: float(a[0]),
+        lambda a, world: len(a),
+        lambda a, world: 2.0 if a is world.array else 3.0,
+        lambda a, world: torch.from_numpy(a)[:2],
+    ],
+)
+def test_an_array_that_is_an_argument_can_be_resized(use, is_attribute):
+    def make():
+        world = World()
+        world.array = numpy.array([1.0, 2.0, 3.0], "f")
+
+        def program(x, holder):
+            array = holder.array if is_attribute else holder
+            return x * use(array, world)
+
+        world.program = program
+        return world
+
+    def call(world, fn):
+        array = world.array
+        return fn(torch.ones(2), HasArray(array) if is_attribute else array)
+
+    def resize(world, fn):
+        try:
+            world.array.resize(2, refcheck=False)
+        except ValueError as error:  # It was given to torch.
+            return str(error)[:20]
+
+    def change(world, fn):
+        world.array[0] += 1
+
+    def replace(world, fn):
+        world.array = numpy.array([1.0, 2.0, 3.0], "f")
+
+    steps = call, call, call, resize, call, call, change, call, replace, call
+    assert check(make, *steps, call) >= 2
+
+
 def test_a_full_cache_that_uses_an_old_item_for_a_new_result():
     def make():
         world = World()
