@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analysis/lower/lower.h"
@@ -45,31 +47,47 @@ absl::Status CheckAlias(const Tape& tape, TapeTensorId id) {
       "a tensor was made from another's memory by no recorded operator");
 }
 
+// Whether both are one counter: it stands the same, and does so after a step.
+bool IsOneCounter(c10::VariableVersion a, const c10::VariableVersion& b) {
+  const auto now = a.current_version();
+  if (b.current_version() != now) return false;
+  a.set_version(static_cast<int64_t>(now) + 1);
+  const bool is_one = b.current_version() != now;
+  a.set_version(now);
+  return is_one;
+}
+
 }  // namespace
 
 void Recorder::Impl::CountWrites(TapeTensorId num_seen, Result* out) const {
-  // Tensors that share a counter of writes are counted once.
+  // A `.data` of a tensor, over the same memory, has a counter of its own.
+  absl::flat_hash_map<const c10::StorageImpl*, std::vector<TapeTensorId>> views;
+  for (TapeTensorId id = 0; id < num_seen; ++id) {
+    if (seen[id].version >= 0) views[seen[id].storage_impl].push_back(id);
+  }
+  // Tensors that share a counter are counted once.
   std::vector<c10::VariableVersion> known;
-  const auto is_known = [&known](c10::VariableVersion counter) {
-    const auto now = counter.current_version();
-    counter.set_version(static_cast<int64_t>(now) + 1);
-    const bool found = std::any_of(known.begin(), known.end(),
-                                   [now](const c10::VariableVersion& other) {
-                                     return other.current_version() == now + 1;
-                                   });
-    counter.set_version(now);
-    return found;
-  };
   const auto count = [&](TapeTensorId id) -> int64_t {
     const auto tensor = seen[id].tensor.lock();
-    if (id >= num_seen || seen[id].version < 0 || !tensor) return -1;
+    if (seen[id].version < 0 || !tensor) return -1;
     const c10::VariableVersion& counter = tensor->version_counter();
-    const int64_t writes =
-        static_cast<int64_t>(counter.current_version()) - seen[id].version;
-    if (writes == 0) return 0;
-    if (is_known(counter)) return 0;
+    const auto now = static_cast<int64_t>(counter.current_version());
+    int64_t first = now;
+    for (const TapeTensorId view : views[seen[id].storage_impl]) {
+      if (seen[view].version >= first) continue;
+      const auto other = seen[view].tensor.lock();
+      if (other && IsOneCounter(counter, other->version_counter())) {
+        first = seen[view].version;
+      }
+    }
+    if (first == now ||
+        absl::c_any_of(known, [&](const c10::VariableVersion& one) {
+          return IsOneCounter(counter, one);
+        })) {
+      return 0;
+    }
     known.push_back(counter);
-    return writes;
+    return now - first;
   };
   for (const TapeTensorId id : tape.inputs) {
     out->input_writes.push_back(count(id));

@@ -70,3 +70,67 @@ def test_of_what_the_state_holds():
                 call()
                 module.kept.sum().backward()
         same(net.scale.grad, plain.scale.grad)
+
+
+def test_each_tensor_counts_its_own_writes():
+    def apart():
+        tensors = [torch.zeros(3) for _ in range(6)]
+        for i, tensor in enumerate(tensors):
+            for _ in range(i // 2 if i % 2 else 4 - i):
+                tensor.add_(1)
+        return [*tensors, tensors[0][1:]]  # And one that shares a counter.
+
+    def write(tensors):
+        for i, tensor in enumerate(tensors):
+            for _ in range(1 + i % 2):
+                tensor.add_(1)
+
+    fn = mica.compile(write)
+    mine, eager = apart(), apart()
+    for _ in range(5):
+        fn(mine)
+        write(eager)
+        assert [t._version for t in mine] == [t._version for t in eager]
+    assert report(fn).hits
+
+
+def test_what_is_saved_tells_of_a_write_beside_others():
+    first, saved = torch.zeros(3), torch.ones(3)
+    first.add_(1).add_(1)
+    saved.add_(1)
+
+    def write():
+        first.add_(1)
+        saved.add_(1)
+
+    fn = mica.compile(write)
+    for _ in range(3):
+        fn()
+    assert report(fn).hits
+    weight = torch.ones(3, requires_grad=True)
+    with torch.enable_grad():
+        y = (weight * saved).sum()
+    fn()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+def test_writes_to_data_are_not_counted():
+    weight = torch.ones(3, requires_grad=True)
+
+    def update(step):
+        weight.data.add_(step).mul_(2)
+        weight.detach().add_(step).mul_(2)
+        held = weight.data
+        held.add_(step)
+        return step + 1
+
+    fn = mica.compile(update)
+    for i in range(1, 5):
+        with torch.enable_grad():
+            y = (weight * weight).sum()
+        weight.data.mul_(1)
+        y.backward()
+        fn(torch.ones(3))
+        assert weight._version == 2 * i
+    assert report(fn).hits
