@@ -2,11 +2,24 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "python/capture/values/constants.h"
 #include "python/interpreter/interpreter.h"
 
 namespace mica {
+namespace {
+
+bool IsInTuple(PyObject* tuple, PyObject* object) {
+  if (!PyTuple_Check(tuple)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(tuple, i);
+    if (item == object || IsInTuple(item, object)) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 bool InputGuards::HasNoAttributes(PyObject* object) {
   PyObject* dict = InstanceDict(object);
@@ -18,18 +31,41 @@ void InputGuards::Pin(PyObject* object) {
   if (id >= 0) nodes_[id].same_object = PyRef::Share(object);
 }
 
+std::vector<int> InputGuards::FindConstant(PyObject* object) {
+  std::vector<int> found;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    Node& node = nodes_[i];
+    if (node.kind != Kind::kConstant) continue;
+    if (node.recorded == object) {
+      found.push_back(static_cast<int>(i));
+    } else if (IsInTuple(node.recorded, object)) {
+      node.same_object = PyRef::Share(node.recorded);
+    }
+  }
+  return found;
+}
+
 void InputGuards::PinConstant(PyObject* object) {
-  for (Node& node : nodes_) {
-    if (node.kind != Kind::kConstant || node.recorded != object) continue;
-    node.same_object = PyRef::Share(object);
+  for (const int node : FindConstant(object)) {
+    nodes_[node].same_object = PyRef::Share(object);
   }
 }
 
-void InputGuards::KeepConstantApart(PyObject* object, PyObject* other) {
-  for (Node& node : nodes_) {
-    if (node.kind != Kind::kConstant || node.recorded != object) continue;
-    node.other = other;
+void InputGuards::KeepConstantsApart(PyObject* a, PyObject* b) {
+  const std::vector<int> of_b = FindConstant(b);
+  for (const int node : of_b) nodes_[node].others.push_back(a);
+  for (const int node : FindConstant(a)) {
+    nodes_[node].others.push_back(b);
+    for (const int other : of_b) constants_apart_.emplace_back(node, other);
   }
+}
+
+bool InputGuards::IsKey(PyObject* object) const {
+  const auto is_it = [object](const PyRef& key) { return key.get() == object; };
+  return absl::c_any_of(nodes_, [&](const Node& node) {
+    return absl::c_any_of(node.keys, is_it) ||
+           absl::c_any_of(node.names, is_it);
+  });
 }
 
 void InputGuards::Forbid(absl::Span<const PyRef> tensors) {

@@ -116,12 +116,18 @@ class InputGuards {
   // Demands that the argument be the recorded `object` again, which is kept
   // alive: the program reached it by its state too.
   void Pin(PyObject* object);
-  // The same of an argument that is a number or text, whose value alone is
-  // guarded else.
+  // The same of arguments that are a number or text, whose value alone is
+  // guarded else, and of constant tuples with it.
   void PinConstant(PyObject* object);
-  // Demands that such an argument be another object than `other`, an equal one,
-  // which isn't dereferenced.
-  void KeepConstantApart(PyObject* object, PyObject* other);
+  // Demands of two such, which are equal, that they be two objects, wherever
+  // each comes from; of constant tuples with them, that they be the recorded
+  // ones. Neither is dereferenced later.
+  void KeepConstantsApart(PyObject* a, PyObject* b);
+  // True if such an object is a key of an argument or the name of its
+  // attribute.
+  bool IsKey(PyObject* object) const;
+  // Demands that such keys be that very object.
+  void PinKey(PyObject* object) { pinned_keys_.insert(object); }
   // Demands that no argument be one of these tensors: the program reached them
   // by its state, not as arguments.
   void Forbid(absl::Span<const PyRef> tensors);
@@ -210,16 +216,16 @@ class InputGuards {
   };
   struct Node {
     Kind kind = Kind::kConstant;
-    LooseRef type;              // Of the object.
-    LooseRef value;             // kConstant, kPinned, kNumber.
-    LooseRef original;          // kNumber, kTuple: what `value` stands in the
-                                // place of, while recording.
-    int index = 0;              // kTensor: number; kSame: node.
-    LooseRef same_object;       // Pinned, though its contents are guarded too.
-    PyObject* other = nullptr;  // It isn't this one. Not dereferenced.
-    std::vector<PyRef> keys;    // kDict, kInstance: of items.
-    std::vector<PyRef> names;   // kInstance: of attributes.
-    std::vector<int> children;  // Items, then attributes.
+    LooseRef type;         // Of the object.
+    LooseRef value;        // kConstant, kPinned, kNumber.
+    LooseRef original;     // kNumber, kTuple: what `value` stands in the
+                           // place of, while recording.
+    int index = 0;         // kTensor: number; kSame: node.
+    LooseRef same_object;  // Pinned, though its contents are guarded too.
+    std::vector<PyObject*> others;  // It is none of them. Not dereferenced.
+    std::vector<PyRef> keys;        // kDict, kInstance: of items.
+    std::vector<PyRef> names;       // kInstance: of attributes.
+    std::vector<int> children;      // Items, then attributes.
     std::string path;
     PyObject* recorded = nullptr;  // Borrowed; while recording.
   };
@@ -244,8 +250,12 @@ class InputGuards {
   static bool IsMutable(Kind kind);
   static bool HasNoAttributes(PyObject* object);
   bool MatchApart(const BoundInputs& bound, Miss* miss) const;
+  // Nodes of a constant. Pins tuples that it is in.
+  std::vector<int> FindConstant(PyObject* object);
   void KeepNodesApart(std::vector<int> nodes,
                       const absl::flat_hash_set<PyObject*>& others);
+  // Whether `now` may stand where `was` is a node's key.
+  bool IsSameKey(PyObject* was, PyObject* now) const;
   bool Differ(const Node& node, PyObject* got, Miss* miss) const;
   std::string Describe(const Node& node) const;
 
@@ -261,8 +271,10 @@ class InputGuards {
   absl::flat_hash_map<PyObject*, int> node_of_;
   std::vector<PyObject*> covered_;
   absl::flat_hash_map<PyObject*, LooseRef> forbidden_;  // To itself.
-  std::vector<int> apart_;                              // Containers' nodes.
-  absl::flat_hash_set<PyObject*> apart_from_;           // Not dereferenced.
+  absl::flat_hash_set<PyObject*> pinned_keys_;
+  std::vector<std::pair<int, int>> constants_apart_;  // Nodes.
+  std::vector<int> apart_;                            // Containers' nodes.
+  absl::flat_hash_set<PyObject*> apart_from_;         // Not dereferenced.
   mutable PyTypeObject* misplaced_type_ = nullptr;
 };
 

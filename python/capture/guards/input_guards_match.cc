@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "python/capture/guards/input_guards.h"
@@ -65,7 +66,7 @@ bool InputGuards::MatchNode(int id, PyObject* object, BoundInputs* bound,
   const Node& node = nodes_[id];
   bound->objects[id] = object;
   if ((node.same_object && node.same_object.get() != object) ||
-      object == node.other) {
+      absl::c_linear_search(node.others, object)) {
     if (miss != nullptr) {
       const bool is_known = static_cast<bool>(node.same_object);
       *miss = {.kind = "input",
@@ -109,6 +110,10 @@ bool InputGuards::MatchNode(int id, PyObject* object, BoundInputs* bound,
   }
 }
 
+bool InputGuards::IsSameKey(PyObject* was, PyObject* now) const {
+  return was == now || (SameValue(was, now) && !pinned_keys_.contains(was));
+}
+
 bool InputGuards::MatchContainer(const Node& node, PyObject* object,
                                  BoundInputs* bound, Miss* miss) const {
   switch (node.kind) {
@@ -119,7 +124,7 @@ bool InputGuards::MatchContainer(const Node& node, PyObject* object,
       const std::vector<PyRef> items = ItemsOf(object);
       bool same = items.size() == node.keys.size();
       for (size_t i = 0; same && i < items.size(); ++i) {
-        same = SameValue(node.keys[i].get(), items[i].get());
+        same = IsSameKey(node.keys[i].get(), items[i].get());
       }
       return same || Differ(node, object, miss);
     }
@@ -155,7 +160,7 @@ bool InputGuards::MatchItems(const Node& node, PyObject* object,
   if (PyODict_Check(object)) {
     const std::vector<PyRef> keys = KeysOf(object);
     for (size_t i = 0; i < node.keys.size(); ++i) {
-      if (i >= keys.size() || !SameValue(node.keys[i].get(), keys[i].get())) {
+      if (i >= keys.size() || !IsSameKey(node.keys[i].get(), keys[i].get())) {
         return Differ(node, object, miss);
       }
       PyObject* value = PyDict_GetItemWithError(object, keys[i].get());
@@ -185,7 +190,7 @@ bool InputGuards::MatchDict(const Node& node, PyObject* dict,
   Py_ssize_t position = 0;
   PyObject *key = nullptr, *value = nullptr;
   for (size_t i = 0; PyDict_Next(dict, &position, &key, &value); ++i) {
-    if (!SameValue(keys[i].get(), key)) return Differ(node, dict, miss);
+    if (!IsSameKey(keys[i].get(), key)) return Differ(node, dict, miss);
     if (!MatchNode(node.children[child + i], value, bound, miss)) return false;
   }
   return true;
@@ -231,6 +236,16 @@ bool InputGuards::MatchTensors(const BoundInputs& bound, Miss* miss) const {
 }
 
 bool InputGuards::MatchApart(const BoundInputs& bound, Miss* miss) const {
+  for (const auto& [a, b] : constants_apart_) {
+    if (bound.objects[a] != bound.objects[b]) continue;
+    if (miss != nullptr) {
+      *miss = {.kind = "input",
+               .note = {.path = nodes_[a].path},
+               .expected = absl::StrCat("another object than ", nodes_[b].path),
+               .got = "the same"};
+    }
+    return false;
+  }
   constexpr size_t kFew = 8;
   absl::flat_hash_set<PyObject*> seen;
   const auto is_first = [&](size_t i) {

@@ -333,9 +333,7 @@ class StateGuards {
   bool CheckArray(const ArrayFacts& facts, Miss* miss) const;
   size_t AddClass(PyTypeObject* type);
   // Whether `now` may stand where `was` was noted.
-  bool IsSame(const Kept& was, PyObject* now) const {
-    return was.Is(now) && (was.get() == now || !same_.contains(was.get()));
-  }
+  bool IsSame(const Kept& was, PyObject* now) const;
   bool IsNew(PyObject* object) { return known_.insert({object, 0}).second; }
 
   HeldObjects held_;

@@ -24,7 +24,27 @@ bool Report(Miss* miss, const GuardNote& note, std::string expected,
   return false;
 }
 
+// Whether what is in `same` of a constant, of its items if it is a tuple, is in
+// an equal one.
+bool KeepsSame(PyObject* was, PyObject* now,
+               const absl::flat_hash_set<PyObject*>& same) {
+  if (was == now) return true;
+  if (same.contains(was)) return false;
+  if (was == nullptr || now == nullptr || !PyTuple_Check(was)) return true;
+  const Py_ssize_t size = PyTuple_GET_SIZE(was);
+  if (!PyTuple_Check(now) || PyTuple_GET_SIZE(now) != size) return false;
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    PyObject* item = PyTuple_GET_ITEM(now, i);
+    if (!KeepsSame(PyTuple_GET_ITEM(was, i), item, same)) return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+bool StateGuards::IsSame(const Kept& was, PyObject* now) const {
+  return was.Is(now) && (same_.empty() || KeepsSame(was.get(), now, same_));
+}
 
 bool StateGuards::CheckBut(const Rewritten& rewritten, Miss* miss) {
   // What was found in its place stays there until it has been looked at.
@@ -262,7 +282,7 @@ bool StateGuards::CheckFunction(const FunctionFacts& facts, Miss* miss) const {
   if (now->func_code != facts.code.get()) {
     return Report(miss, facts.note, "its code", "other code");
   }
-  if (!facts.defaults.Is(now->func_defaults)) {
+  if (!IsSame(facts.defaults, now->func_defaults)) {
     return Report(miss, facts.note, "its default arguments", "others");
   }
   if (!facts.kwdefaults.Is(now->func_kwdefaults)) {

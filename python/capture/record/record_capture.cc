@@ -73,6 +73,9 @@ void AddRoots(Observation& run, PyObject* callable, const InputGuards& inputs) {
       run.watch.tensors().gradients().See(tensor.recorded);
   }
   for (PyObject* object : inputs.covered()) run.watch.ages().AddInput(object);
+  inputs.ForEachOwn([&run](PyObject* own, PyObject* original) {
+    if (PyTuple_Check(own)) run.watch.values().AddTuple(own, original);
+  });
   PyObject* self =
       PyMethod_Check(callable) ? PyMethod_GET_SELF(callable) : callable;
   if (!PyFunction_Check(self)) run.watch.names().NameModule(self, "");

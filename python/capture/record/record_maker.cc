@@ -117,7 +117,7 @@ bool RecordMaker::FindLeft(PyObject* result) {
                                           ", whose memory numpy shares"),
                    .mend = "copy the array"});
   }
-  GuardIdentity();
+  if (!GuardIdentity()) return false;
   HostCallWatch& calls = run_.watch.host_calls();
   if (const std::string changed = calls.ChangedArgument(); !changed.empty()) {
     return Refuse({.reason = absl::StrCat("writes ", changed,
@@ -139,24 +139,30 @@ bool RecordMaker::FindLeft(PyObject* result) {
   return FindResult(result);
 }
 
-void RecordMaker::GuardIdentity() {
+bool RecordMaker::GuardIdentity() {
   InputGuards& inputs = record_.inputs_;
   for (PyObject* object : run_.watch.ages().state_inputs()) inputs.Pin(object);
   const IdentityWatch& identity = run_.watch.identity();
   for (const auto& [a, b] : identity.compared_constants()) {
+    const bool is_of_key = inputs.IsKey(a.get()) || inputs.IsKey(b.get());
+    if (is_of_key && a.get() == b.get()) inputs.PinKey(a.get());
+    if (is_of_key && a.get() != b.get()) {
+      return Refuse(
+          {.reason = "asks by `is` which object a key of an argument is"});
+    }
     run_.watch.guards().DemandSame(a.get());
     run_.watch.guards().DemandSame(b.get());
     if (a.get() == b.get()) {
       inputs.PinConstant(a.get());
     } else {
-      inputs.KeepConstantApart(a.get(), b.get());
-      inputs.KeepConstantApart(b.get(), a.get());
+      inputs.KeepConstantsApart(a.get(), b.get());
     }
   }
   if (const auto& objects = identity.identified(); !objects.empty()) {
     inputs.Distinguish(objects, run_.watch.ages().OthersThan(objects));
   }
   inputs.Forbid(run_.watch.ages().state_tensors());
+  return true;
 }
 
 bool RecordMaker::FindResult(PyObject* result) {

@@ -53,7 +53,7 @@ class RecordMaker {
   // As FindEffects(), for what it changed in its arguments.
   bool FindArgumentChanges();
   // Guards which objects the arguments are, where the run asked for that.
-  void GuardIdentity();
+  bool GuardIdentity();
   // Settles what the result is, and what is left,
   bool FindResult(PyObject* result);
   // and what first calls are passed.

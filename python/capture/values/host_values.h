@@ -87,6 +87,13 @@ class HostValues {
                 std::string path);
   // The items of AddItem().
   absl::Span<const StatePlace> places() const { return places_; }
+  // A tuple that holds such numbers, and what it stands for.
+  void AddTuple(PyObject* own, PyObject* original) { tuples_[own] = original; }
+  // What a tuple stands for; null if it stands for none. Borrowed.
+  PyObject* OriginalTuple(PyObject* object) const {
+    const auto it = tuples_.find(object);
+    return it == tuples_.end() ? nullptr : it->second;
+  }
   // What the `draw`-th draw of the run gave.
   Id AddDraw(PyObject* number, int draw, GuardNote note);
   // What call `call` of the tape gave as its output `output`.
@@ -179,7 +186,8 @@ class HostValues {
   std::vector<StatePlace> places_;
   absl::flat_hash_set<Id> float32_;  // By DemandFloat32().
   absl::flat_hash_set<std::pair<PyObject*, PyObject*>> items_;
-  std::vector<PyRef> pins_;  // Addresses stay taken.
+  std::vector<PyRef> pins_;                           // Addresses stay taken.
+  absl::flat_hash_map<PyObject*, PyObject*> tuples_;  // Originals, by own.
   absl::flat_hash_map<PyObject*, Id> ids_;
   absl::flat_hash_set<PyObject*> addresses_;
   bool uses_address_ = false;

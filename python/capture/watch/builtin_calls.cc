@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/reference/host_arithmetic.h"
@@ -231,9 +232,19 @@ void BuiltinCalls::CallPure(const BuiltinCall& call) {
   step_.makes_iterator = all.size() == 1 && !PyIter_Check(all[0]);
   if (all.size() == 1 && CallableName(call.callable) == "builtins.hash") {
     parts_.identity.TakeHash(all[0]);
-  } else if (AsksIdentity(call.callable) &&
-             !parts_.numbers.ShareAll(call.args)) {
-    return Refuse("compares the identity of promoted scalars");
+  } else if (AsksIdentity(call.callable)) {
+    if (!parts_.numbers.ShareAll(call.args) ||
+        absl::c_any_of(all, [this](PyObject* object) {
+          return values_.OriginalTuple(object) != nullptr;
+        })) {
+      return Refuse("compares the identity of promoted scalars");
+    }
+    if (all.size() == 2) parts_.identity.IdentifyConstants(all[0], all[1]);
+  } else if (absl::c_any_of(all, [](PyObject* object) {
+               return object != nullptr && PyCFunction_Check(object) &&
+                      AsksIdentity(object);
+             })) {  // As map() calls it.
+    return Refuse("hands a function that asks for identity on to code in C");
   }
   if (call.kind == CallKind::kPure && !has_keywords &&
       (parts_.items.ChangeContainer(call.callable, all) ||

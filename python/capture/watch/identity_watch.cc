@@ -32,12 +32,9 @@ void IdentityWatch::IdentifyDeep(PyObject* object) {
 }
 
 void IdentityWatch::IdentifyConstants(PyObject* a, PyObject* b) {
-  PyTypeObject* type = Py_TYPE(a);
   const bool is_shared = PyLong_CheckExact(a) && SharedInt(a).get() == a;
-  if ((type != &PyFloat_Type && type != &PyLong_Type &&
-       type != &PyUnicode_Type && type != &PyBytes_Type &&
-       type != &PyComplex_Type && type != &PyTuple_Type) ||
-      is_shared || !IsConstant(a) || !SameValue(a, b)) {
+  if (a == Py_None || PyBool_Check(a) || is_shared || !IsConstant(a) ||
+      !SameValue(a, b) || !compared_.insert({a, b}).second) {
     return;
   }
   compared_constants_.emplace_back(PyRef::Share(a), PyRef::Share(b));

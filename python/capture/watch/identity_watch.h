@@ -53,6 +53,7 @@ class IdentityWatch final : public WatchPart {
  private:
   absl::flat_hash_set<PyObject*> identified_;
   std::vector<std::pair<PyRef, PyRef>> compared_constants_;
+  absl::flat_hash_set<std::pair<PyObject*, PyObject*>> compared_;  // The same.
   std::vector<FrameSites> address_sites_;  // Where the run called id(),
   UserLine address_at_;                    // first here.
 };

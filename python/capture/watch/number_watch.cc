@@ -226,6 +226,14 @@ bool NumberWatch::Share(PyObject** number) {
   return is_shared;
 }
 
+bool NumberWatch::ShareTuple(PyObject** tuple) {
+  PyObject* original = values_.OriginalTuple(*tuple);
+  if (original == nullptr) return false;
+  Py_INCREF(original);
+  Py_SETREF(*tuple, original);
+  return true;
+}
+
 bool NumberWatch::ShareAll(absl::Span<PyObject* const> args) {
   bool all = true;
   for (PyObject* const& arg : args) {

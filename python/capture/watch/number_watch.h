@@ -40,6 +40,9 @@ class NumberWatch final : public WatchPart {
   // Puts the object that eager would have met in place of a number that is
   // followed. False if which object that is doesn't follow from its value.
   bool Share(PyObject** number);
+  // Puts the tuple there that `tuple`, one of followed numbers, stands for;
+  // false if it stands for none.
+  bool ShareTuple(PyObject** tuple);
   // The same for all arguments of a call.
   bool ShareAll(absl::Span<PyObject* const> args);
 

@@ -69,8 +69,11 @@ void StateWatch::Compare(PyObject** first, PyObject** second) {
   if (refusals().is_stopped()) return;
   const bool is_first_known = numbers_.Share(first);
   const bool is_second_known = numbers_.Share(second);
+  const bool is_tuple = static_cast<int>(numbers_.ShareTuple(first)) |
+                        static_cast<int>(numbers_.ShareTuple(second));
   PyObject *a = *first, *b = *second;
-  if (Py_TYPE(a) == Py_TYPE(b) && !(is_first_known && is_second_known)) {
+  if (Py_TYPE(a) == Py_TYPE(b) &&
+      (is_tuple || !(is_first_known && is_second_known))) {
     return Refuse("compares the identity of promoted scalars");
   }
   // Tensors' identities are guarded. Another argument may be the very object
