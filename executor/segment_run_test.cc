@@ -233,16 +233,16 @@ struct Updated {
 TEST_P(SegmentRunTest, AnErrorAtAnyStepUpdatesNothing) {
   const auto program = ParseShared(kUpdates);
   const std::vector<PlanOptions> all_options = {
-      {.fuse = GetParam(), .prepare_opaque = &PrepareDraw},
+      {.fuse = GetParam(), .prepare_aten = &PrepareDraw},
       {.num_streams = 2,
        .wait_nanoseconds = 0,
        .fuse = GetParam(),
-       .prepare_opaque = &PrepareDraw},
+       .prepare_aten = &PrepareDraw},
       {.num_threads = 2,
        .queue = true,
        .take_nanoseconds = 0,
        .fuse = GetParam(),
-       .prepare_opaque = &PrepareDraw}};
+       .prepare_aten = &PrepareDraw}};
   for (const PlanOptions& options : all_options) {
     MICA_ASSERT_OK_AND_ASSIGN(
         const auto executor,

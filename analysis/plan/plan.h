@@ -91,8 +91,9 @@ struct PlanOptions {
   // Where more than so many bytes are alive at once, outputs' memory serves as
   // scratch until the outputs are written.
   int64_t lend_above_bytes = 1 << 20;
-  // Runs opaque operators; without it they are NotFound.
-  PrepareFn prepare_opaque;
+  // Runs ATen's operators: opaque ones, which are NotFound without it, and
+  // those of Mica's that no fast kernel takes.
+  PrepareFn prepare_aten;
 
   bool has_queue() const {
     return queue && num_streams == 1 && num_threads > 1;

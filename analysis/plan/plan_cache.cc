@@ -12,9 +12,9 @@
 namespace mica {
 
 PlanCache::Setting PlanCache::SettingOf(const PlanOptions& options) {
-  const Hook* hook = options.prepare_opaque.target<Hook>();
+  const Hook* hook = options.prepare_aten.target<Hook>();
   return {.fields = PlanFieldsOf(options),
-          .has_opaque = options.prepare_opaque != nullptr,
+          .has_opaque = options.prepare_aten != nullptr,
           .opaque = hook == nullptr ? nullptr : *hook};
 }
 
@@ -31,7 +31,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::Get(
     }
   }
   // Function objects can't be compared.
-  const bool is_shareable = options.prepare_opaque == nullptr ||
+  const bool is_shareable = options.prepare_aten == nullptr ||
                             setting.opaque != nullptr ||
                             program->OpaqueDefs().empty();
   if (!is_shareable) return Build(program, options);

@@ -79,8 +79,8 @@ class PlanCache {
   // What besides the Program tells two Plans apart.
   struct Setting {
     PlanFields fields;
-    bool has_opaque = false;  // Whether there is options.prepare_opaque.
-    Hook opaque = nullptr;    // Of options.prepare_opaque, if it is a function.
+    bool has_opaque = false;  // Whether there is options.prepare_aten.
+    Hook opaque = nullptr;    // Of options.prepare_aten, if it is a function.
     friend bool operator==(const Setting&, const Setting&) = default;
   };
   struct Entry {

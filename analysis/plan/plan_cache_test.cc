@@ -128,12 +128,12 @@ Verdict PrepareAnother(const KernelRequest& request) {
 }
 
 TEST_F(PlanCacheTest, OpaqueOpsShareUnderOneHookOnly) {
-  const auto plan = Get(Parse(kSecret), {.prepare_opaque = &PrepareOne});
-  EXPECT_EQ(Get(Parse(kSecret), {.prepare_opaque = &PrepareOne}), plan);
-  EXPECT_NE(Get(Parse(kSecret), {.prepare_opaque = &PrepareAnother}), plan);
+  const auto plan = Get(Parse(kSecret), {.prepare_aten = &PrepareOne});
+  EXPECT_EQ(Get(Parse(kSecret), {.prepare_aten = &PrepareOne}), plan);
+  EXPECT_NE(Get(Parse(kSecret), {.prepare_aten = &PrepareAnother}), plan);
   // A hook that can't be compared is equal to none.
   int calls = 0;
-  const PlanOptions options = {.prepare_opaque = [&](const KernelRequest& r) {
+  const PlanOptions options = {.prepare_aten = [&](const KernelRequest& r) {
     ++calls;
     return PrepareOne(r);
   }};

@@ -155,9 +155,8 @@ TEST_F(PlanFileTest, OpaqueOperatorsAreRefusedByName) {
   return %y
 }
 )");
-  const PlanOptions options = {.prepare_opaque = [](const KernelRequest&) {
-    return Verdict(Prepared());
-  }};
+  const PlanOptions options = {
+      .prepare_aten = [](const KernelRequest&) { return Verdict(Prepared()); }};
   MICA_ASSERT_OK_AND_ASSIGN(
       const auto plan, Plan::Build(*program, AllOps(), AllKernels(), options));
   EXPECT_THAT(

@@ -12,7 +12,7 @@ PlanFields PlanFieldsOf(const PlanOptions& options) {
   // All fields, so that a new one can't be forgotten here.
   const auto& [num_threads, queue, take_nanoseconds, num_streams,
                wait_nanoseconds, frozen, fuse, reuse_buffers, lend_above_bytes,
-               prepare_opaque] = options;
+               prepare_aten] = options;
   return {
       num_threads, queue, take_nanoseconds, num_streams,     wait_nanoseconds,
       frozen,      fuse,  reuse_buffers,    lend_above_bytes};
@@ -28,7 +28,7 @@ std::string PlanSettingOf(const PlanOptions& options) {
       " wait_nanoseconds=", wait_nanoseconds, " frozen=", frozen,
       " fuse=", fuse, " reuse_buffers=", reuse_buffers,
       " lend_above_bytes=", lend_above_bytes,
-      " opaque=", options.prepare_opaque != nullptr, "\n", cpu::CodeIdentity(),
+      " opaque=", options.prepare_aten != nullptr, "\n", cpu::CodeIdentity(),
       "\n", cpu::CpuIdentity());
 }
 

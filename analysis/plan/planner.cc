@@ -595,7 +595,7 @@ QueueOptions Planner::MakeQueueOptions() const {
           .take_cost = options_.take_nanoseconds,
           .wide_cost = 2 * kPieceNanoseconds,
           .is_on_caller = HasEffects(*plan_, 0, end),
-          .is_alone = AreOpaque(*plan_, 0, end)};
+          .is_alone = AreAtens(*plan_, 0, end)};
 }
 
 // Steps that may run at once must not share bytes: each slice lives, in the

@@ -41,7 +41,7 @@ class Planner {
       : ops_(ops),
         kernels_(kernels),
         options_(options),
-        selector_(kernels, options.prepare_opaque),
+        selector_(kernels, options.prepare_aten),
         plan_(new Plan) {}
 
   // Asks only the kernels that were chosen and packs no arena; Run() then

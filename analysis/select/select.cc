@@ -116,20 +116,32 @@ absl::StatusOr<Selected> KernelSelector::SelectNew(
     absl::StrAppend(&reasons, "; ", name, ": ", std::get<No>(verdict).reason);
     return false;
   };
+  const auto may_ask = [&](absl::string_view name) {
+    return only_.empty() || only_.contains(name);
+  };
   Selected selected;
   if (request.def->is_opaque()) {
-    if (prepare_opaque_ == nullptr) {
+    if (prepare_aten_ == nullptr) {
       return absl::NotFoundError(absl::StrCat(
           "opaque operator ", request.def->name(), " runs under Python only"));
     }
-    if (ask("aten", prepare_opaque_, selected)) return selected;
+    if (ask(kAtenKernel, prepare_aten_, selected)) return selected;
+    return absl::NotFoundError(
+        absl::StrCat("no kernel fits ", DescribeOperands(request), reasons));
   }
   const DType dtype = request.operands.empty() ? request.results[0].type.dtype
                                                : request.operands[0].type.dtype;
   const KernelKey key{.op = request.def->name(), .dtype = dtype};
-  for (const Kernel& kernel : kernels_.Find(key)) {
-    if (!only_.empty() && !only_.contains(kernel.name)) continue;
+  for (const Kernel& kernel : kernels_.FindFast(key)) {
+    if (!may_ask(kernel.name)) continue;
     if (ask(kernel.name, kernel.prepare, selected)) return selected;
+  }
+  if (prepare_aten_ != nullptr && may_ask(kAtenKernel)) {
+    if (ask(kAtenKernel, prepare_aten_, selected)) return selected;
+  }
+  const Kernel* reference = kernels_.FindReference(key);
+  if (reference != nullptr && may_ask(reference->name)) {
+    if (ask(reference->name, reference->prepare, selected)) return selected;
   }
   return absl::NotFoundError(absl::StrCat("no kernel fits ", key.ToString(),
                                           " ", DescribeOperands(request),

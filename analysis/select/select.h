@@ -20,14 +20,15 @@ struct Selected {
   std::shared_ptr<const Prepared> prepared;
 };
 
-// Asks the candidates of a request's KernelKey in order of preference. Equal
-// requests, of repeated layers for example, share what was prepared.
+// Asks the candidates of a request's KernelKey in order of preference: fast
+// kernels, ATen's, the oracle. Equal requests, of repeated layers for example,
+// share what was prepared.
 // Single-thread.
 class KernelSelector {
  public:
-  // `kernels` must outlive the selector. `prepare_opaque` may be null.
-  KernelSelector(const KernelRegistry& kernels, PrepareFn prepare_opaque)
-      : kernels_(kernels), prepare_opaque_(std::move(prepare_opaque)) {}
+  // `kernels` must outlive the selector. `prepare_aten` may be null.
+  KernelSelector(const KernelRegistry& kernels, PrepareFn prepare_aten)
+      : kernels_(kernels), prepare_aten_(std::move(prepare_aten)) {}
 
   // From now on asks these alone, by name: for choices made before, elsewhere.
   void set_only(absl::flat_hash_set<std::string> kernels) {
@@ -41,7 +42,7 @@ class KernelSelector {
   absl::StatusOr<Selected> SelectNew(const KernelRequest& request);
 
   const KernelRegistry& kernels_;
-  PrepareFn prepare_opaque_;
+  PrepareFn prepare_aten_;
   absl::flat_hash_set<std::string> only_;                // Empty means all.
   absl::flat_hash_map<std::string, Selected> selected_;  // By request.
   std::string key_;

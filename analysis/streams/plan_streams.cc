@@ -6,6 +6,7 @@
 #include "analysis/control/control_plan.h"
 #include "analysis/op_work.h"
 #include "framework/ir/control_flow.h"
+#include "framework/kernel/kernel.h"
 
 namespace mica {
 namespace {
@@ -16,6 +17,11 @@ constexpr double kBytesPerNanosecond = 16;
 constexpr double kFlopsPerNanosecond = 80;
 
 constexpr int32_t kWorld = -1;
+
+bool IsAtens(const Plan& plan, const Step& step) {
+  if (step.kernel == kAtenKernel) return true;
+  return step.op >= 0 && IsOpaque(plan.program().ops()[step.op]);
+}
 
 bool HasMemory(Home home) {
   return home == Home::kArena || home == Home::kInput ||
@@ -108,18 +114,18 @@ std::vector<double> CostsOf(const Plan& plan, StepId begin, StepId end) {
 std::vector<bool> HasEffects(const Plan& plan, StepId begin, StepId end) {
   std::vector<bool> has_effects;
   for (StepId id = begin; id < end; ++id) {
-    has_effects.push_back(StepHasEffect(plan, plan.steps()[id]));
+    const Step& step = plan.steps()[id];
+    has_effects.push_back(StepHasEffect(plan, step) || IsAtens(plan, step));
   }
   return has_effects;
 }
 
-std::vector<bool> AreOpaque(const Plan& plan, StepId begin, StepId end) {
-  std::vector<bool> are_opaque;
+std::vector<bool> AreAtens(const Plan& plan, StepId begin, StepId end) {
+  std::vector<bool> are_atens;
   for (StepId id = begin; id < end; ++id) {
-    const OpId op = plan.steps()[id].op;
-    are_opaque.push_back(op >= 0 && IsOpaque(plan.program().ops()[op]));
+    are_atens.push_back(IsAtens(plan, plan.steps()[id]));
   }
-  return are_opaque;
+  return are_atens;
 }
 
 }  // namespace mica

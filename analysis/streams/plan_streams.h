@@ -23,12 +23,12 @@ std::vector<double> CostsOf(const Plan& plan, StepId begin, StepId end);
 // The same of an op.
 double CostOf(const Program& program, const Op& op);
 
-// Which of these steps have an effect beside their results, or are opaque: they
+// Which of these steps have an effect beside their results, or are ATen's: they
 // belong on the caller's thread, whose state they may look at.
 std::vector<bool> HasEffects(const Plan& plan, StepId begin, StepId end);
 
-// Which of these steps are opaque: they may use OpenMP's threads.
-std::vector<bool> AreOpaque(const Plan& plan, StepId begin, StepId end);
+// Which of these steps are ATen's: they may use OpenMP's threads.
+std::vector<bool> AreAtens(const Plan& plan, StepId begin, StepId end);
 
 }  // namespace mica
 

@@ -104,11 +104,12 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Create(
     job->outcome_.set_wake([queue = job->queue_.get()] { queue->WakeAll(); });
     job->contexts_.resize(job->queue_->num_workers());
   }
-  if (plan.team_size() < plan.num_threads() && plan.num_opaque() > 0) {
-    job->is_opaque_ =
-        AreOpaque(plan, 0, static_cast<StepId>(plan.steps().size()));
+  if (plan.team_size() < plan.num_threads()) {
+    job->is_atens_ =
+        AreAtens(plan, 0, static_cast<StepId>(plan.steps().size()));
+    if (!absl::c_linear_search(job->is_atens_, true)) job->is_atens_.clear();
   }
-  job->is_special_ = !job->observers_.empty() || !job->is_opaque_.empty();
+  job->is_special_ = !job->observers_.empty() || !job->is_atens_.empty();
   return job;
 }
 
@@ -174,9 +175,9 @@ absl::Status Job::RunStep(StepId id, int worker) {
     const bool may_fail = id < plan().num_compute();
     if (!status.ok() && may_fail) return Annotate(status, NameOf(id));
   }
-  // Nothing of ours runs beside an opaque step.
-  const bool is_opaque = !is_opaque_.empty() && is_opaque_[id];
-  const cpu::TeamSize size(is_opaque && generation_ == ForkGeneration()
+  // Nothing of ours runs beside a step of ATen's.
+  const bool is_atens = !is_atens_.empty() && is_atens_[id];
+  const cpu::TeamSize size(is_atens && generation_ == ForkGeneration()
                                ? plan().num_threads()
                                : plan().team_size());
   MICA_RETURN_IF_ERROR(LaunchStep(id, contexts_[worker]));

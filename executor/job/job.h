@@ -123,9 +123,9 @@ class Job {
   std::vector<Anchor> outputs_;
   std::vector<LaunchContext> contexts_;  // By stream, or worker.
   std::vector<std::shared_ptr<StepObserver>> observers_;
-  std::vector<bool> is_opaque_;  // By step; empty: no matter.
-  bool is_special_ = false;      // Some of the two must be looked at.
-  int32_t generation_ = 0;       // Of forks.
+  std::vector<bool> is_atens_;  // By step; empty: no matter.
+  bool is_special_ = false;     // Some of the two must be looked at.
+  int32_t generation_ = 0;      // Of forks.
   Outcome outcome_;
   std::unique_ptr<StreamRun> streams_;  // Null if there is only one.
   std::unique_ptr<QueueRun> queue_;     // Null if there is none.

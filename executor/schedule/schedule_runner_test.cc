@@ -53,7 +53,7 @@ bool LaunchGuard(const void*, void* const* args, LaunchContext& context) {
 }
 
 PlanOptions Options() {
-  return {.prepare_opaque = [](const KernelRequest&) {
+  return {.prepare_aten = [](const KernelRequest&) {
     Prepared prepared;
     prepared.launch = LaunchGuard;
     return Verdict(std::move(prepared));

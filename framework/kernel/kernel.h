@@ -20,6 +20,9 @@
 
 namespace mica {
 
+// What a kernel is called that is ATen's.
+inline constexpr absl::string_view kAtenKernel = "aten";
+
 // Per-run facts and the place for an error that only data can cause.
 struct LaunchContext {
   absl::Status status;

@@ -34,6 +34,12 @@ absl::Span<const Kernel> KernelRegistry::Find(const KernelKey& key) const {
   return it->second.kernels;
 }
 
+absl::Span<const Kernel> KernelRegistry::FindFast(const KernelKey& key) const {
+  const auto it = kernels_.find(key);
+  if (it == kernels_.end()) return {};
+  return absl::MakeSpan(it->second.kernels).first(it->second.num_fast);
+}
+
 const Kernel* KernelRegistry::FindReference(const KernelKey& key) const {
   const auto it = kernels_.find(key);
   if (it == kernels_.end()) return nullptr;

@@ -190,7 +190,7 @@ absl::Status Graph::Analyse(const GraphOptions& options) {
                                      .queue = options.queue,
                                      .num_streams = options.num_streams,
                                      .frozen = options.frozen,
-                                     .prepare_opaque = &PrepareOpaque}));
+                                     .prepare_aten = &PrepareAten}));
   return absl::OkStatus();
 }
 

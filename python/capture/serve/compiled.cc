@@ -129,8 +129,7 @@ PyObject* Compiled::Call(const CallArgs& args) {
           if (misplaced == nullptr) misplaced = record->misplaced_type();
           continue;
         case Record::Outcome::kFailed:
-          // Eager raises its own exception, with its own traceback.
-          return CallEagerly(args);
+          return CallAfterFailure(args, miss);
         case Record::Outcome::kRaised:
           NoteHit(record);
           // What raises once may do so at each call: the next one is watched.
@@ -147,6 +146,16 @@ PyObject* Compiled::Call(const CallArgs& args) {
   if (has_miss) NoteMiss(misplaced, miss);
   if (notices_.Raise()) return nullptr;
   return Told(CallUnserved(args, has_miss ? &miss : nullptr));
+}
+
+PyObject* Compiled::CallAfterFailure(const CallArgs& args, const Miss& miss) {
+  // Eager raises its own exception, with its own traceback.
+  PyObject* result = CallEagerly(args);
+  if (result == nullptr) return nullptr;
+  failure_ =
+      miss.kind.empty() ? "an older record's run failed" : miss.note.path;
+  if (!miss.kind.empty()) NoteMiss(nullptr, miss);
+  return Told(result);
 }
 
 PyObject* Compiled::CallUnserved(const CallArgs& args, const Miss* miss) {
@@ -227,6 +236,12 @@ void Compiled::AddNotices() {
     if (!notices_.Add(kind, {.text = text, .at = at})) return;
     if (options_.log_recompiles) Log(absl::StrCat("mica warns: ", text));
   };
+  if (!failure_.empty()) {
+    add(Notices::Kind::kFailed,
+        "runs eagerly where its record's run fails and eager's doesn't",
+        {.reason = failure_,
+         .mend = "exact=True has ATen run all, as eager does"});
+  }
   if (captures_without_hit_ >= kManyCaptures) {
     add(Notices::Kind::kNotServed,
         absl::StrCat("was recorded anew at each of its last ",

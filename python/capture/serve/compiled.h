@@ -115,6 +115,8 @@ class Compiled {
   void GiveUp(const std::string& why, const Refusal& refusal);
   // After a call that no record served: warns the user if that is how it goes
   // on. The result passes through.
+  // A run of a record failed, before it had any effect.
+  PyObject* CallAfterFailure(const CallArgs& args, const Miss& miss);
   PyObject* Told(PyObject* result);
   void AddNotices();
   // After a refusal: decides whether to go on in pieces.
@@ -176,7 +178,8 @@ class Compiled {
   std::map<std::string, Counted> drops_;
   // Why nothing is recorded any more; empty while it is.
   std::string given_up_;
-  Refusal ending_;  // The refusal behind it, without its places.
+  std::string failure_;  // Of a run, where eager's didn't fail; the last.
+  Refusal ending_;       // The refusal behind it, without its places.
   Notices notices_;
   Miss last_miss_;
   int64_t hits_ = 0;

@@ -33,6 +33,14 @@ PyRef Texts(const std::vector<std::string>& texts) {
   return list;
 }
 
+PyRef Counts(const std::map<std::string, int64_t>& counts) {
+  PyRef dict = PyRef::Steal(PyDict_New());
+  for (const auto& [name, count] : counts) {
+    if (!dict || !Put(dict.get(), name.c_str(), Number(count))) return PyRef();
+  }
+  return dict;
+}
+
 // The state's tensors by their names in the Program.
 PyRef Variables(const Record& record) {
   PyRef dict = PyRef::Steal(PyDict_New());
@@ -55,14 +63,14 @@ PyRef ReportRecord(const Record& record) {
     ops.push_back(op.def->name());
     if (op.def->is_opaque()) ++opaque[op.def->name()];
   }
+  std::map<std::string, int64_t> kernels;
+  for (const Step& step : graph.plan().steps()) {
+    ++kernels[std::string(step.kernel.substr(0, step.kernel.find('.')))];
+  }
   std::vector<std::string> calls;
   for (const TapeCall& call : graph.tape().calls) calls.push_back(call.op);
-  PyRef counts = PyRef::Steal(PyDict_New());
   PyRef dict = PyRef::Steal(PyDict_New());
-  if (!counts || !dict) return PyRef();
-  for (const auto& [name, count] : opaque) {
-    if (!Put(counts.get(), name.c_str(), Number(count))) return PyRef();
-  }
+  if (!dict) return PyRef();
   PyObject* d = dict.get();
   std::vector<std::string> backward;
   int64_t num_kept = 0;
@@ -79,7 +87,8 @@ PyRef ReportRecord(const Record& record) {
       Put(d, "backward_ops", Texts(backward)) &&
       Put(d, "num_kept", Number(num_kept)) && Put(d, "ops", Texts(ops)) &&
       Put(d, "inaccuracy", Text(graph.inaccuracy())) &&
-      Put(d, "opaque", counts) && Put(d, "variables", Variables(record)) &&
+      Put(d, "opaque", Counts(opaque)) && Put(d, "kernels", Counts(kernels)) &&
+      Put(d, "variables", Variables(record)) &&
       Put(d, "guards", Texts(record.GuardsToText())) &&
       Put(d, "guard_kinds", Texts(record.GuardKinds())) &&
       Put(d, "effects", Texts(record.EffectsToText())) &&

@@ -20,8 +20,8 @@ struct Notice {
 };
 
 // The warnings of one callable: one at most of calls that run eagerly or in
-// pieces, and one of records that serve nothing. They are Python's, of the
-// class mica.MicaWarning, at the user's line.
+// pieces, of records that serve nothing, and of runs that fail. They are
+// Python's, of the class mica.MicaWarning, at the user's line.
 //
 // A call's result is never lost to one. Where a filter makes an error of any
 // warning it is written to stderr: a compiled callable raises what eager
@@ -29,7 +29,7 @@ struct Notice {
 // before it does anything. Needs the GIL.
 class Notices {
  public:
-  enum class Kind { kNotWhole, kNotServed };
+  enum class Kind { kNotWhole, kNotServed, kFailed };
 
   // Has the next Issue() tell it. False if one of its kind was told before.
   bool Add(Kind kind, Notice notice);
@@ -39,7 +39,7 @@ class Notices {
   bool Raise();
 
  private:
-  std::array<bool, 2> is_told_ = {false, false};
+  std::array<bool, 3> is_told_ = {false, false, false};
   std::vector<Notice> waiting_;
   PyRef error_;
 };

@@ -41,6 +41,9 @@ class Graph:
       calls: What the dispatcher saw, in order: ATen overloads.
       ops: The operators that run, after fusion.
       opaque: Those that run through ATen, with how often each occurs.
+      kernels: How many steps of a run are whose: "cpu", "onednn", "libxsmm" and
+        others of Mica's, "aten", and "reference" for the slow ones that stand
+        in where there is nothing else.
       inaccuracy: Why all that computes runs through ATen, though it wasn't
         compiled with `exact`: what the check at the first hit found.
       backward_ops: The operators of the backward pass that the results have
@@ -66,6 +69,7 @@ class Graph:
     calls: list[str]
     ops: list[str]
     opaque: dict[str, int]
+    kernels: dict[str, int]
     inaccuracy: str
     backward_ops: list[str]
     num_kept: int
@@ -181,6 +185,7 @@ def _graphs(report: dict[str, Any]) -> list[Graph]:
             calls=record["calls"],
             ops=record["ops"],
             opaque=record["opaque"],
+            kernels=record["kernels"],
             inaccuracy=record["inaccuracy"],
             backward_ops=record["backward_ops"],
             num_kept=record["num_kept"],

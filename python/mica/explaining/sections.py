@@ -43,6 +43,9 @@ def _ops_of(graph: Graph) -> list[str]:
     lines = [f"ops: {wording.counts(Counter(graph.ops))}"] if graph.ops else []
     if graph.opaque:
         lines.append(f"left to ATen: {wording.counts(Counter(graph.opaque))}")
+    if graph.kernels:
+        steps = ", ".join(f"{who} {n}" for who, n in graph.kernels.items())
+        lines.append(f"kernels: {steps}")
     if graph.backward_ops:
         lines.append(
             f"backward pass: {len(graph.backward_ops)} ops, "

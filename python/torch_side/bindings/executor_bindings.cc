@@ -50,7 +50,7 @@ void Init(PyExecutor* self, const std::string& place, int num_threads,
                       .num_streams = num_streams,
                       .frozen = frozen,
                       .fuse = fuse,
-                      .prepare_opaque = &PrepareOpaque};
+                      .prepare_aten = oracle ? &PrepareOpaque : &PrepareAten};
   new (self) PyExecutor{ValueOrThrow(Executor::Create(
       ValueOrThrow(ParsePlace(place)), AllOps(),
       oracle ? ReferenceKernels() : AllKernels(), std::move(options),

@@ -71,9 +71,8 @@ absl::StatusOr<std::unique_ptr<PyPipeline>> MakePipelineOf(
     pipeline->program = std::make_shared<const Program>(std::move(fetched));
   }
   pipeline->cpus = cpus;
-  const PlanOptions options{.num_threads = num_threads,
-                            .fuse = fuse,
-                            .prepare_opaque = &PrepareOpaque};
+  const PlanOptions options{
+      .num_threads = num_threads, .fuse = fuse, .prepare_aten = &PrepareAten};
   MICA_ASSIGN_OR_RETURN(
       pipeline->plan,
       PlanPipeline(*pipeline->program, schedule.schedule,

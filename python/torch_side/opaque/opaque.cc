@@ -11,6 +11,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <atomic>
 #include <complex>
 #include <memory>
 #include <optional>
@@ -19,6 +20,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "python/torch_side/opaque/aten_arguments.h"
+#include "python/torch_side/opaque/aten_operators.h"
 #include "python/torch_side/opaque/operands_form.h"
 #include "python/torch_side/opaque/random_draws.h"
 #include "python/torch_side/tensors/engine_tensors.h"
@@ -27,22 +30,16 @@
 namespace mica {
 namespace {
 
-// One parameter of a prepared call.
-struct OpaqueParam {
-  c10::IValue constant;  // Used if num_values is 0 and it is no list.
-  bool is_list = false;
-  bool is_scalar = false;  // Takes a number, not a tensor.
-  bool is_mutated = false;
-  bool has_optional_elements = false;
-  std::vector<bool> is_present;  // Of a list's entries.
-  int num_values = 0;
-  std::optional<int64_t> generator;  // One of torch's, by number.
-};
+struct AtenState {
+  explicit AtenState(const c10::OperatorHandle& handle) : op(handle) {}
 
-struct OpaqueState {
   c10::OperatorHandle op;
+  // The same with the results' places behind its arguments, until it turns out
+  // to need those for something else.
+  std::optional<c10::OperatorHandle> out;
+  mutable std::atomic<bool> needs_places = false;
   std::string name;
-  std::vector<OpaqueParam> params;
+  std::vector<AtenParam> params;
   std::vector<TensorType> operands;
   std::vector<LazyBits> lazy;  // Of its tensors, in order; empty for none.
   std::vector<TensorType> results;
@@ -55,103 +52,10 @@ struct OpaqueState {
   bool lacks_result = false;
 };
 
-// "aten.add_.Tensor", its form aside, as ATen's {"aten::add_", "Tensor"}.
-c10::OperatorName AtenName(absl::string_view name) {
-  ConsumeForm(&name);
-  const std::string op(name);
-  const size_t first = op.find('.');
-  const size_t second = op.find('.', first + 1);
-  const std::string base =
-      op.substr(first + 1, second == std::string::npos ? std::string::npos
-                                                       : second - first - 1);
-  return {absl::StrCat(op.substr(0, first), "::", base),
-          second == std::string::npos ? "" : op.substr(second + 1)};
-}
-
-std::optional<int64_t> EnumValue(const std::string& word) {
-  static const std::pair<const char*, int64_t> kWords[] = {
-      {"strided", static_cast<int64_t>(c10::kStrided)},
-      {"contiguous_format",
-       static_cast<int64_t>(c10::MemoryFormat::Contiguous)},
-      {"preserve_format", static_cast<int64_t>(c10::MemoryFormat::Preserve)},
-      {"channels_last", static_cast<int64_t>(c10::MemoryFormat::ChannelsLast)},
-      {"channels_last_3d",
-       static_cast<int64_t>(c10::MemoryFormat::ChannelsLast3d)},
-  };
-  for (const auto& [name, value] : kWords) {
-    if (word == name) return value;
-  }
-  return std::nullopt;
-}
-
-// A constant argument as ATen's boxed value of the schema's type.
-struct ToIValue {
-  c10::TypeKind kind;  // Of the schema's type, optional stripped.
-
-  c10::IValue operator()(std::monostate) const { return {}; }
-  c10::IValue operator()(ValueRef) const { return {}; }
-  c10::IValue operator()(const ValueRefs&) const { return {}; }
-  c10::IValue operator()(int64_t value) const {
-    if (kind == c10::TypeKind::FloatType) return static_cast<double>(value);
-    return value;
-  }
-  c10::IValue operator()(double value) const { return value; }
-  c10::IValue operator()(std::complex<double> value) const {
-    return c10::complex<double>(value);
-  }
-  c10::IValue operator()(bool value) const { return value; }
-  c10::IValue operator()(DType value) const {
-    return static_cast<int64_t>(ToScalarType(value));
-  }
-  c10::IValue operator()(const std::string& value) const {
-    if (kind == c10::TypeKind::StringType) return value;
-    if (kind == c10::TypeKind::DeviceObjType) return c10::Device(value);
-    const std::optional<int64_t> number = EnumValue(value);
-    return number.has_value() ? c10::IValue(*number) : c10::IValue(value);
-  }
-  c10::IValue operator()(const std::vector<int64_t>& values) const {
-    return values;
-  }
-  c10::IValue operator()(const std::vector<double>& values) const {
-    return values;
-  }
-  c10::IValue operator()(const std::vector<bool>& values) const {
-    c10::List<bool> list;
-    for (bool value : values) list.push_back(value);
-    return list;
-  }
-};
-
-OpaqueParam MakeParam(const Param& param, const c10::Argument& aten,
-                      const Argument& argument) {
-  c10::TypePtr type = aten.real_type();
-  if (const auto optional = type->cast<c10::OptionalType>()) {
-    type = optional->getElementType();
-  }
-  OpaqueParam made{.is_scalar = param.kind == ParamKind::kScalar,
-                   .is_mutated = param.is_mutated,
-                   .has_optional_elements = param.has_optional_elements};
-  if (type->kind() == c10::TypeKind::GeneratorType &&
-      std::holds_alternative<int64_t>(argument)) {
-    made.generator = std::get<int64_t>(argument);
-  } else if (const auto* refs = std::get_if<ValueRefs>(&argument)) {
-    made.is_list = true;
-    for (ValueRef ref : *refs) {
-      made.is_present.push_back(ref.id != kNoValue);
-      made.num_values += ref.id != kNoValue;
-    }
-  } else if (std::holds_alternative<ValueRef>(argument)) {
-    made.num_values = 1;
-  } else {
-    made.constant = std::visit(ToIValue{type->kind()}, argument);
-  }
-  return made;
-}
-
 // Lends operands to ATen, one after the other.
 class OperandReader {
  public:
-  OperandReader(const OpaqueState& state, void* const* args)
+  OperandReader(const AtenState& state, void* const* args)
       : state_(state), args_(args) {}
 
   at::Tensor NextTensor(bool is_mutated) {
@@ -165,7 +69,7 @@ class OperandReader {
     return WithLazyBits(tensor, state_.lazy[next_tensor_++]);
   }
 
-  c10::IValue Next(const OpaqueParam& param) {
+  c10::IValue Next(const AtenParam& param) {
     if (param.generator.has_value()) return GeneratorOf(*param.generator);
     if (param.is_list) return NextList(param);
     if (param.num_values == 0) return param.constant;
@@ -177,7 +81,7 @@ class OperandReader {
   }
 
  private:
-  c10::IValue NextList(const OpaqueParam& param) {
+  c10::IValue NextList(const AtenParam& param) {
     if (!param.has_optional_elements) {
       c10::List<at::Tensor> tensors;
       for (size_t i = 0; i < param.is_present.size(); ++i) {
@@ -194,7 +98,7 @@ class OperandReader {
     return tensors;
   }
 
-  const OpaqueState& state_;
+  const AtenState& state_;
   void* const* args_;
   int next_ = 0;         // Operand.
   int next_tensor_ = 0;  // As `lazy` counts: host scalars left out.
@@ -210,9 +114,8 @@ void AppendTensors(const c10::IValue& value, std::vector<at::Tensor>& tensors) {
   }
 }
 
-bool CopyResults(const OpaqueState& state,
-                 const std::vector<at::Tensor>& tensors, void* const* results,
-                 LaunchContext& context) {
+bool CopyResults(const AtenState& state, const std::vector<at::Tensor>& tensors,
+                 void* const* results, LaunchContext& context) {
   if (tensors.size() != state.results.size()) {
     return context.Fail(absl::InternalError(
         absl::StrCat(state.name, ": wants ", state.results.size(),
@@ -248,9 +151,65 @@ class NoWarnings final : public c10::WarningHandler {
   void process(const c10::Warning& /*warning*/) override {}
 };
 
-bool LaunchOpaque(const void* opaque, void* const* args,
+// Has ATen write the results where they belong. False if the operator needs
+// their places for something else, which some do for what they compute on the
+// way; or if it fails.
+bool WritePlaces(const AtenState& state, void* const* args) {
+  OperandReader reader(state, args);
+  torch::jit::Stack stack;
+  for (const AtenParam& param : state.params) {
+    stack.push_back(reader.Next(param));
+  }
+  void* const* results = args + state.operands.size();
+  std::vector<at::Tensor> places;
+  for (size_t i = 0; i < state.results.size(); ++i) {
+    const TensorType& type = state.results[i];
+    places.push_back(results[i] == nullptr ? NewTensorOf(type)
+                                           : BorrowedTensor(results[i], type));
+    stack.emplace_back(places.back());
+  }
+  try {
+    state.out->callBoxed(&stack);
+  } catch (const c10::Error&) {
+    return false;
+  }
+  for (size_t i = 0; i < places.size(); ++i) {
+    const Dims& dims = state.results[i].dims;
+    if (places[i].sizes() != c10::IntArrayRef(dims.data(), dims.size())) {
+      return false;
+    }
+    const bool has_data = results[i] != nullptr && places[i].numel() > 0;
+    if (has_data && places[i].data_ptr() != results[i]) return false;
+  }
+  return true;
+}
+
+bool CopyFromAten(const AtenState& state, void* const* args,
                   LaunchContext& context) {
-  const auto& state = *static_cast<const OpaqueState*>(opaque);
+  OperandReader reader(state, args);
+  torch::jit::Stack stack;
+  for (const AtenParam& param : state.params) {
+    stack.push_back(reader.Next(param));
+  }
+  const torch::jit::Stack arguments = stack;
+  if (state.is_random) {
+    const absl::Status status =
+        DrawInTurn(state.name, [&] { state.op.callBoxed(&stack); });
+    if (!status.ok()) return context.Fail(status);
+  } else {
+    state.op.callBoxed(&stack);
+  }
+  std::vector<at::Tensor> tensors;
+  for (const c10::IValue& value : stack) AppendTensors(value, tensors);
+  for (int param : state.hidden_results) {
+    AppendTensors(arguments[param], tensors);
+  }
+  return CopyResults(state, tensors, args + state.operands.size(), context);
+}
+
+bool LaunchAten(const void* prepared, void* const* args,
+                LaunchContext& context) {
+  const auto& state = *static_cast<const AtenState*>(prepared);
   // Below autograd, like the call that was recorded.
   const c10::impl::ExcludeDispatchKeyGuard below_autograd(
       c10::autograd_dispatch_keyset | c10::autocast_dispatch_keyset |
@@ -260,25 +219,11 @@ bool LaunchOpaque(const void* opaque, void* const* args,
   static NoWarnings& no_warnings = *new NoWarnings;
   const c10::WarningUtils::WarningHandlerGuard silent(&no_warnings);
   try {
-    OperandReader reader(state, args);
-    torch::jit::Stack stack;
-    for (const OpaqueParam& param : state.params) {
-      stack.push_back(reader.Next(param));
-    }
-    const torch::jit::Stack arguments = stack;
-    if (state.is_random) {
-      const absl::Status status =
-          DrawInTurn(state.name, [&] { state.op.callBoxed(&stack); });
-      if (!status.ok()) return context.Fail(status);
-    } else {
-      state.op.callBoxed(&stack);
-    }
-    std::vector<at::Tensor> tensors;
-    for (const c10::IValue& value : stack) AppendTensors(value, tensors);
-    for (int param : state.hidden_results) {
-      AppendTensors(arguments[param], tensors);
-    }
-    return CopyResults(state, tensors, args + state.operands.size(), context);
+    const bool may_write = state.out.has_value() && !state.needs_places.load();
+    if (may_write && WritePlaces(state, args)) return true;
+    if (!CopyFromAten(state, args, context)) return false;
+    if (may_write) state.needs_places.store(true);
+    return true;
   } catch (const std::exception& error) {
     return context.Fail(absl::InternalError(
         absl::StrCat(state.name, ": ATen failed: ", error.what())));
@@ -287,11 +232,11 @@ bool LaunchOpaque(const void* opaque, void* const* args,
 
 // Gives the operands what the operator's name says of them. Returns what is
 // wrong with that.
-std::string PutForm(absl::string_view name, OpaqueState& state) {
+std::string PutForm(absl::string_view name, AtenState& state) {
   const OperandsForm form = ConsumeForm(&name);
   std::vector<TensorType*> tensors;
   size_t next = 0;
-  for (const OpaqueParam& param : state.params) {
+  for (const AtenParam& param : state.params) {
     for (int i = 0; i < param.num_values; ++i, ++next) {
       if (!param.is_scalar) tensors.push_back(&state.operands[next]);
     }
@@ -322,14 +267,18 @@ std::string PutForm(absl::string_view name, OpaqueState& state) {
 
 bool DrawsRandomNumbers(const OpDef& def) {
   if (!def.is_opaque()) return false;
-  const auto op = c10::Dispatcher::singleton().findSchema(AtenName(def.name()));
+  const auto op = FindAten(def.name());
   return op.has_value() && op->hasTag(at::Tag::nondeterministic_seeded);
 }
 
-Verdict PrepareOpaque(const KernelRequest& request) {
+Verdict PrepareAten(const KernelRequest& request) {
+  if (!request.def->is_opaque()) {
+    if (const std::string why = WhyNotAtens(*request.def); !why.empty()) {
+      return No{why};
+    }
+  }
   const std::string& name = request.def->name();
-  const std::optional<c10::OperatorHandle> op =
-      c10::Dispatcher::singleton().findSchema(AtenName(name));
+  const std::optional<c10::OperatorHandle> op = FindAten(name);
   if (!op.has_value()) return No{"torch has no such operator"};
   const std::vector<Param>& params = request.def->schema().params;
   const std::vector<c10::Argument>& aten = op->schema().arguments();
@@ -337,12 +286,12 @@ Verdict PrepareOpaque(const KernelRequest& request) {
     return No{absl::StrCat("torch's schema is another: ",
                            c10::toString(op->schema()))};
   }
-  auto state = std::make_shared<OpaqueState>(OpaqueState{.op = *op});
+  auto state = std::make_shared<AtenState>(*op);
   state->name = name;
   try {
     for (size_t i = 0; i < params.size(); ++i) {
       state->params.push_back(
-          MakeParam(params[i], aten[i], (*request.arguments)[i]));
+          MakeAtenParam(params[i], aten[i], (*request.arguments)[i]));
     }
   } catch (const std::exception& error) {
     return No{error.what()};
@@ -358,9 +307,17 @@ Verdict PrepareOpaque(const KernelRequest& request) {
     return No{wrong};
   }
   state->hidden_results = request.def->hidden_results();
+  if (!request.def->is_opaque() && !state->lacks_result) {
+    state->out = FindOutVariant(name, *op);
+  }
   state->is_random = DrawsRandomNumbers(*request.def);
   state->has_dynamic_sizes = op->hasTag(at::Tag::dynamic_output_shape);
-  return Prepared{.launch = LaunchOpaque, .state = std::move(state)};
+  return Prepared{.launch = LaunchAten, .state = std::move(state)};
+}
+
+Verdict PrepareOpaque(const KernelRequest& request) {
+  if (!request.def->is_opaque()) return No{"it is the oracle's to run"};
+  return PrepareAten(request);
 }
 
 }  // namespace mica

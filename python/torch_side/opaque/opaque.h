@@ -1,4 +1,4 @@
-// Runs operators that Mica has no kernel for through ATen.
+// Runs operators that Mica has no fast kernel for through ATen.
 
 #ifndef MICA_PYTHON_TORCH_SIDE_OPAQUE_OPAQUE_H_
 #define MICA_PYTHON_TORCH_SIDE_OPAQUE_OPAQUE_H_
@@ -8,9 +8,13 @@
 
 namespace mica {
 
-// For PlanOptions::prepare_opaque. Operands are lent to ATen where they are,
-// those that it would write as copies; results are copied to their places. A
+// For PlanOptions::prepare_aten: opaque operators, and Mica's own that are
+// named and defined as ATen's are and do nothing but compute. Operands are lent
+// to ATen where they are, those that it would write as copies; results are
+// written to their places, by a copy where ATen has no operator that does. A
 // result of another size than the record's fails the run.
+Verdict PrepareAten(const KernelRequest& request);
+// The same for opaque operators alone, as the oracle wants it.
 Verdict PrepareOpaque(const KernelRequest& request);
 
 // True if ATen's operator draws from a generator that all its calls share.

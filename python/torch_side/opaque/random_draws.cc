@@ -139,7 +139,7 @@ absl::Status RunOnZeros(const Program& program, const Op& op) {
     status.Update(add(program.type(id)));
   }
   MICA_RETURN_IF_ERROR(status);
-  const Verdict verdict = PrepareOpaque(request);
+  const Verdict verdict = PrepareAten(request);
   if (const auto* no = std::get_if<No>(&verdict)) {
     return absl::NotFoundError(absl::StrCat(Describe(op), ": ", no->reason));
   }

@@ -1,0 +1,33 @@
+// ATen's operators by Mica's names.
+
+#ifndef MICA_PYTHON_TORCH_SIDE_OPAQUE_ATEN_OPERATORS_H_
+#define MICA_PYTHON_TORCH_SIDE_OPAQUE_ATEN_OPERATORS_H_
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "framework/op/op_def.h"
+
+namespace mica {
+
+// ATen's operator "aten::add_.Tensor" for "aten.add_.Tensor", whatever form of
+// operands (operands_form.h) the name tells of.
+std::optional<c10::OperatorHandle> FindAten(absl::string_view name);
+
+// Why ATen's operator of the name doesn't stand for one of Mica's own; empty if
+// it does: takes the same, gives tensors, and does nothing but compute.
+std::string WhyNotAtens(const OpDef& def);
+
+// The operator that computes what `op`, named `name`, does, takes the same
+// arguments, and behind them a tensor for each result, of any layout:
+// aten::add.out for aten::add.Tensor. Nothing if ATen has none for the CPU that
+// is known to do so right.
+std::optional<c10::OperatorHandle> FindOutVariant(
+    absl::string_view name, const c10::OperatorHandle& op);
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_TORCH_SIDE_OPAQUE_ATEN_OPERATORS_H_
