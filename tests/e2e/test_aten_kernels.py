@@ -33,6 +33,7 @@ PROGRAMS: dict[str, Function] = {
     "a number for a tensor": lambda x: torch.where(x > 0, x, 2),
     "strided": lambda x: F.hardshrink(x.transpose(0, 2)[::2]),
     "linear": lambda x: F.linear(x, x[0]),
+    "attention": lambda x: F.scaled_dot_product_attention(*(x[None],) * 3),
     "median": lambda x: x.median(1),
     "prod": lambda x: x.prod(1),
     "max": lambda x: x.max(2),

@@ -1,6 +1,5 @@
 #include "python/torch_side/opaque/aten_operators.h"
 
-#include <ATen/core/enum_tag.h>
 #include <ATen/core/jit_type.h>
 
 #include <vector>
@@ -199,8 +198,7 @@ std::string WhyNotAtens(const OpDef& def) {
   if (def.num_results() != static_cast<int>(op->schema().returns().size())) {
     return "torch's has other results";
   }
-  return op->hasTag(at::Tag::nondeterministic_seeded) ? "torch's draws numbers"
-                                                      : "";
+  return "";
 }
 
 std::optional<c10::OperatorHandle> FindOutVariant(
