@@ -4,15 +4,10 @@
 #include "framework/op/op_def.h"
 
 namespace mica {
-namespace {
-
-// Memory as it was found: aten.empty and its kin.
-bool IsUninitialised(const Op& op) {
-  return absl::StartsWith(op.def->name(), "aten.empty") ||
-         absl::StartsWith(op.def->name(), "aten.new_empty");
+bool IsUninitialised(const OpDef& def) {
+  return absl::StartsWith(def.name(), "aten.empty") ||
+         absl::StartsWith(def.name(), "aten.new_empty");
 }
-
-}  // namespace
 
 std::vector<bool> FixedValues(const Program& program) {
   std::vector<bool> fixed(program.num_values(), false);
@@ -20,7 +15,8 @@ std::vector<bool> FixedValues(const Program& program) {
     fixed[constant.value] = true;
   }
   for (const Op& op : program.ops()) {
-    if (op.def->is_opaque() || op.def->has_effect() || IsUninitialised(op)) {
+    if (op.def->is_opaque() || op.def->has_effect() ||
+        IsUninitialised(*op.def)) {
       continue;
     }
     bool is_fixed = true;

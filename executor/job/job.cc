@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "analysis/streams/plan_streams.h"
 #include "executor/control/control_run.h"

@@ -12,7 +12,6 @@ from torch import Tensor
 import mica
 
 X = torch.randn(6, 8, 10)
-WORDS = torch.randint(0, 8, (6, 8, 10))
 
 Function = Callable[[Tensor], object]
 

@@ -52,7 +52,8 @@ class RecordMaker {
   std::vector<Written> FindWritten(Rewritten* rewritten, std::string* reason);
   // As FindEffects(), for what it changed in its arguments.
   bool FindArgumentChanges();
-  // Guards which objects the arguments are, where the run asked for that.
+  // Guards which objects the arguments are, where the run asked for that; false
+  // if it refuses to.
   bool GuardIdentity();
   // Settles what the result is, and what is left,
   bool FindResult(PyObject* result);

@@ -152,9 +152,14 @@ PyObject* Compiled::CallAfterFailure(const CallArgs& args, const Miss& miss) {
   // Eager raises its own exception, with its own traceback.
   PyObject* result = CallEagerly(args);
   if (result == nullptr) return nullptr;
-  failure_ =
-      miss.kind.empty() ? "an older record's run failed" : miss.note.path;
   if (!miss.kind.empty()) NoteMiss(nullptr, miss);
+  if (!options_.capture.is_piece) {
+    AddNotice(Notices::Kind::kFailed,
+              "runs eagerly where its record's run fails and eager's doesn't",
+              {.reason = miss.kind.empty() ? "an older record's run failed"
+                                           : miss.note.path,
+               .mend = "exact=True has ATen run all, as eager does"});
+  }
   return Told(result);
 }
 
@@ -226,24 +231,20 @@ PyObject* Compiled::Told(PyObject* result) {
   return result;
 }
 
+void Compiled::AddNotice(Notices::Kind kind, absl::string_view what,
+                         const Refusal& why) {
+  std::string text = absl::StrCat(title(), " ", what, ": ", why.reason);
+  if (why.at.line != 0) absl::StrAppend(&text, " (", why.at.ToString(), ")");
+  if (!why.mend.empty()) absl::StrAppend(&text, "; ", why.mend);
+  const UserLine at = why.at.line != 0 ? why.at : CurrentUserLine();
+  if (!notices_.Add(kind, {.text = text, .at = at})) return;
+  if (options_.log_recompiles) Log(absl::StrCat("mica warns: ", text));
+}
+
 void Compiled::AddNotices() {
-  const auto add = [&](Notices::Kind kind, absl::string_view what,
-                       const Refusal& why) {
-    std::string text = absl::StrCat(title(), " ", what, ": ", why.reason);
-    if (why.at.line != 0) absl::StrAppend(&text, " (", why.at.ToString(), ")");
-    if (!why.mend.empty()) absl::StrAppend(&text, "; ", why.mend);
-    const UserLine at = why.at.line != 0 ? why.at : CurrentUserLine();
-    if (!notices_.Add(kind, {.text = text, .at = at})) return;
-    if (options_.log_recompiles) Log(absl::StrCat("mica warns: ", text));
-  };
-  if (!failure_.empty()) {
-    add(Notices::Kind::kFailed,
-        "runs eagerly where its record's run fails and eager's doesn't",
-        {.reason = failure_,
-         .mend = "exact=True has ATen run all, as eager does"});
-  }
   if (captures_without_hit_ >= kManyCaptures) {
-    add(Notices::Kind::kNotServed,
+    AddNotice(
+        Notices::Kind::kNotServed,
         absl::StrCat("was recorded anew at each of its last ",
                      captures_without_hit_, " calls"),
         {.reason = last_miss_.kind.empty() ? "no two calls were alike"
@@ -257,16 +258,17 @@ void Compiled::AddNotices() {
   if (options_.fullgraph) return;  // That raises.
   if (splits_ == nullptr) {
     if (given_up_.empty()) return;
-    return add(Notices::Kind::kNotWhole, "runs eagerly from now on", ending_);
+    return AddNotice(Notices::Kind::kNotWhole, "runs eagerly from now on",
+                     ending_);
   }
   const SplitEvents& events = splits_->events();
   if (idle_split_calls_ >= kManyIdleSplitCalls) {
-    add(Notices::Kind::kNotWhole, "runs eagerly, no part of it is a graph",
-        last_refusal_);
+    AddNotice(Notices::Kind::kNotWhole,
+              "runs eagerly, no part of it is a graph", last_refusal_);
   } else if (split_calls_ >= kManySplitCalls && events.graphs > 0 &&
              events.steps + events.eager > 0) {
-    add(Notices::Kind::kNotWhole,
-        "runs in pieces, with eager code between them", last_refusal_);
+    AddNotice(Notices::Kind::kNotWhole,
+              "runs in pieces, with eager code between them", last_refusal_);
   }
 }
 

@@ -113,12 +113,15 @@ class Compiled {
   PyObject* CallInPieces(const CallArgs& args);
   // Nothing is recorded any more.
   void GiveUp(const std::string& why, const Refusal& refusal);
+  // After a run of a record failed, before it had any effect: runs eagerly, and
+  // warns the user if that doesn't fail.
+  PyObject* CallAfterFailure(const CallArgs& args, const Miss& miss);
   // After a call that no record served: warns the user if that is how it goes
   // on. The result passes through.
-  // A run of a record failed, before it had any effect.
-  PyObject* CallAfterFailure(const CallArgs& args, const Miss& miss);
   PyObject* Told(PyObject* result);
   void AddNotices();
+  void AddNotice(Notices::Kind kind, absl::string_view what,
+                 const Refusal& why);
   // After a refusal: decides whether to go on in pieces.
   void ConsiderPieces(const Refusal& refusal);
   PyObject* CaptureCall(const CallArgs& args, const Miss* miss);
@@ -178,8 +181,7 @@ class Compiled {
   std::map<std::string, Counted> drops_;
   // Why nothing is recorded any more; empty while it is.
   std::string given_up_;
-  std::string failure_;  // Of a run, where eager's didn't fail; the last.
-  Refusal ending_;       // The refusal behind it, without its places.
+  Refusal ending_;  // The refusal behind it, without its places.
   Notices notices_;
   Miss last_miss_;
   int64_t hits_ = 0;

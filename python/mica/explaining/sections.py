@@ -44,8 +44,7 @@ def _ops_of(graph: Graph) -> list[str]:
     if graph.opaque:
         lines.append(f"left to ATen: {wording.counts(Counter(graph.opaque))}")
     if graph.kernels:
-        steps = ", ".join(f"{who} {n}" for who, n in graph.kernels.items())
-        lines.append(f"kernels: {steps}")
+        lines.append(f"kernels: {wording.counts(Counter(graph.kernels))}")
     if graph.backward_ops:
         lines.append(
             f"backward pass: {len(graph.backward_ops)} ops, "

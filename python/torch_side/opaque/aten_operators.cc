@@ -2,12 +2,12 @@
 
 #include <ATen/core/jit_type.h>
 
-#include <vector>
+#include <algorithm>
+#include <iterator>
 
 #include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analysis/lower/fixed_values.h"
 #include "python/torch_side/opaque/operands_form.h"
 
 namespace mica {
@@ -26,126 +26,115 @@ c10::OperatorName AtenName(absl::string_view name) {
           second == std::string::npos ? "" : op.substr(second + 1)};
 }
 
-// Of Mica's operators those that torch 2.13 calls structured: what gives new
-// tensors and what writes to given ones is one function there, which takes
-// those of any layout. Of others some write wrong numbers:
+// Of Mica's operators those that torch 2.13 calls structured, with the overload
+// that writes to given tensors: that and what gives new ones is one function
+// there, which takes tensors of any layout. Of others some write wrong numbers:
 // aten::reflection_pad2d.out where the operand has its channels last,
 // aten::native_batch_norm.out without a weight, aten::binary_cross_entropy.out
 // of nothing.
-constexpr absl::string_view kStructured[] = {
-    "aten._log_softmax",
-    "aten._log_softmax_backward_data",
-    "aten._softmax",
-    "aten._softmax_backward_data",
-    "aten.adaptive_max_pool2d",
-    "aten.adaptive_max_pool2d_backward",
-    "aten.add.Tensor",
-    "aten.addcdiv",
-    "aten.addcmul",
-    "aten.addmm",
-    "aten.addmv",
-    "aten.amax",
-    "aten.amin",
-    "aten.aminmax",
-    "aten.argmax",
-    "aten.argmin",
-    "aten.atan2",
-    "aten.avg_pool2d",
-    "aten.avg_pool2d_backward",
-    "aten.baddbmm",
-    "aten.bmm",
-    "aten.cat",
-    "aten.clamp",
-    "aten.clamp.Tensor",
-    "aten.clamp_max",
-    "aten.clamp_max.Tensor",
-    "aten.clamp_min",
-    "aten.clamp_min.Tensor",
-    "aten.copysign.Tensor",
-    "aten.cumprod",
-    "aten.cumsum",
-    "aten.div.Tensor",
-    "aten.div.Tensor_mode",
-    "aten.elu",
-    "aten.elu_backward",
-    "aten.fmax",
-    "aten.fmin",
-    "aten.fmod.Tensor",
-    "aten.gather",
-    "aten.gelu",
-    "aten.gelu_backward",
-    "aten.glu",
-    "aten.hardshrink",
-    "aten.hardshrink_backward",
-    "aten.hardsigmoid",
-    "aten.hardsigmoid_backward",
-    "aten.hypot",
-    "aten.index_add",
-    "aten.index_copy",
-    "aten.leaky_relu",
-    "aten.leaky_relu_backward",
-    "aten.lerp.Scalar",
-    "aten.lerp.Tensor",
-    "aten.linalg_vector_norm",
-    "aten.logaddexp",
-    "aten.max.dim",
-    "aten.max_pool2d_with_indices",
-    "aten.max_pool2d_with_indices_backward",
-    "aten.maximum",
-    "aten.mean.dim",
-    "aten.min.dim",
-    "aten.minimum",
-    "aten.mish",
-    "aten.mm",
-    "aten.mul.Tensor",
-    "aten.nll_loss_backward",
-    "aten.nll_loss_forward",
-    "aten.norm.ScalarOpt_dim",
-    "aten.pow.Scalar",
-    "aten.pow.Tensor_Scalar",
-    "aten.pow.Tensor_Tensor",
-    "aten.prod.dim_int",
-    "aten.remainder.Tensor",
-    "aten.round.decimals",
-    "aten.scatter.src",
-    "aten.scatter.value",
-    "aten.scatter_add",
-    "aten.scatter_reduce.two",
-    "aten.sigmoid_backward",
-    "aten.silu",
-    "aten.silu_backward",
-    "aten.softplus",
-    "aten.softplus_backward",
-    "aten.softshrink",
-    "aten.softshrink_backward",
-    "aten.sort.stable",
-    "aten.sub.Tensor",
-    "aten.sum.dim_IntList",
-    "aten.tanh_backward",
-    "aten.threshold",
-    "aten.threshold_backward",
-    "aten.topk",
-    "aten.tril",
-    "aten.triu",
-    "aten.upsample_bilinear2d",
-    "aten.upsample_bilinear2d_backward",
-    "aten.xlogy.Tensor",
+struct Structured {
+  absl::string_view name;
+  const char* out;
 };
-
-using Overloads = absl::flat_hash_map<std::string, std::vector<std::string>>;
-
-// By an operator's name.
-const Overloads& AllOverloads() {
-  static const Overloads& overloads = *[] {
-    auto* found = new Overloads;
-    for (const c10::OperatorName& name :
-         c10::Dispatcher::singleton().getAllOpNames()) {
-      (*found)[name.name].push_back(name.overload_name);
-    }
-    return found;
-  }();
-  return overloads;
-}
+constexpr Structured kStructured[] = {
+    {"aten._log_softmax", "out"},
+    {"aten._log_softmax_backward_data", "out"},
+    {"aten._softmax", "out"},
+    {"aten._softmax_backward_data", "out"},
+    {"aten.adaptive_max_pool2d", "out"},
+    {"aten.adaptive_max_pool2d_backward", "grad_input"},
+    {"aten.add.Tensor", "out"},
+    {"aten.addcdiv", "out"},
+    {"aten.addcmul", "out"},
+    {"aten.addmm", "out"},
+    {"aten.addmv", "out"},
+    {"aten.amax", "out"},
+    {"aten.amin", "out"},
+    {"aten.aminmax", "out"},
+    {"aten.argmax", "out"},
+    {"aten.argmin", "out"},
+    {"aten.atan2", "out"},
+    {"aten.avg_pool2d", "out"},
+    {"aten.avg_pool2d_backward", "grad_input"},
+    {"aten.baddbmm", "out"},
+    {"aten.bmm", "out"},
+    {"aten.cat", "out"},
+    {"aten.clamp", "out"},
+    {"aten.clamp.Tensor", "Tensor_out"},
+    {"aten.clamp_max", "out"},
+    {"aten.clamp_max.Tensor", "Tensor_out"},
+    {"aten.clamp_min", "out"},
+    {"aten.clamp_min.Tensor", "Tensor_out"},
+    {"aten.copysign.Tensor", "out"},
+    {"aten.cumprod", "out"},
+    {"aten.cumsum", "out"},
+    {"aten.div.Tensor", "out"},
+    {"aten.div.Tensor_mode", "out_mode"},
+    {"aten.elu", "out"},
+    {"aten.elu_backward", "grad_input"},
+    {"aten.fmax", "out"},
+    {"aten.fmin", "out"},
+    {"aten.fmod.Tensor", "Tensor_out"},
+    {"aten.gather", "out"},
+    {"aten.gelu", "out"},
+    {"aten.gelu_backward", "grad_input"},
+    {"aten.glu", "out"},
+    {"aten.hardshrink", "out"},
+    {"aten.hardshrink_backward", "grad_input"},
+    {"aten.hardsigmoid", "out"},
+    {"aten.hardsigmoid_backward", "grad_input"},
+    {"aten.hypot", "out"},
+    {"aten.index_add", "out"},
+    {"aten.index_copy", "out"},
+    {"aten.leaky_relu", "out"},
+    {"aten.leaky_relu_backward", "grad_input"},
+    {"aten.lerp.Scalar", "Scalar_out"},
+    {"aten.lerp.Tensor", "Tensor_out"},
+    {"aten.linalg_vector_norm", "out"},
+    {"aten.logaddexp", "out"},
+    {"aten.max.dim", "dim_max"},
+    {"aten.max_pool2d_with_indices", "out"},
+    {"aten.max_pool2d_with_indices_backward", "grad_input"},
+    {"aten.maximum", "out"},
+    {"aten.mean.dim", "out"},
+    {"aten.min.dim", "dim_min"},
+    {"aten.minimum", "out"},
+    {"aten.mish", "out"},
+    {"aten.mm", "out"},
+    {"aten.mul.Tensor", "out"},
+    {"aten.nll_loss_backward", "grad_input"},
+    {"aten.nll_loss_forward", "output"},
+    {"aten.norm.ScalarOpt_dim", "out"},
+    {"aten.pow.Scalar", "Scalar_out"},
+    {"aten.pow.Tensor_Scalar", "Tensor_Scalar_out"},
+    {"aten.pow.Tensor_Tensor", "Tensor_Tensor_out"},
+    {"aten.prod.dim_int", "int_out"},
+    {"aten.remainder.Tensor", "Tensor_out"},
+    {"aten.round.decimals", "decimals_out"},
+    {"aten.scatter.src", "src_out"},
+    {"aten.scatter.value", "value_out"},
+    {"aten.scatter_add", "out"},
+    {"aten.scatter_reduce.two", "two_out"},
+    {"aten.sigmoid_backward", "grad_input"},
+    {"aten.silu", "out"},
+    {"aten.silu_backward", "grad_input"},
+    {"aten.softplus", "out"},
+    {"aten.softplus_backward", "grad_input"},
+    {"aten.softshrink", "out"},
+    {"aten.softshrink_backward", "grad_input"},
+    {"aten.sort.stable", "values_stable"},
+    {"aten.sub.Tensor", "out"},
+    {"aten.sum.dim_IntList", "IntList_out"},
+    {"aten.tanh_backward", "grad_input"},
+    {"aten.threshold", "out"},
+    {"aten.threshold_backward", "grad_input"},
+    {"aten.topk", "values"},
+    {"aten.tril", "out"},
+    {"aten.triu", "out"},
+    {"aten.upsample_bilinear2d", "out"},
+    {"aten.upsample_bilinear2d_backward", "grad_input"},
+    {"aten.xlogy.Tensor", "OutTensor"},
+};
 
 bool IsOutVariantOf(const c10::FunctionSchema& op,
                     const c10::FunctionSchema& out) {
@@ -176,26 +165,23 @@ std::optional<c10::OperatorHandle> FindAten(absl::string_view name) {
   return c10::Dispatcher::singleton().findSchema(AtenName(name));
 }
 
-std::string WhyNotAtens(const OpDef& def) {
+std::string WhyNotAtens(const OpDef& def, const c10::FunctionSchema& schema) {
   if (def.has_effect() || def.is_view() || def.is_bounded()) {
     return "it does more than to compute";
   }
-  // aten.empty.memory_format, aten.new_empty, aten.empty_like and so on.
-  if (absl::StrContains(def.name(), "empty")) return "it computes nothing";
-  const auto op = FindAten(def.name());
-  if (!op.has_value()) return "torch has no such operator";
-  for (const c10::Argument& result : op->schema().returns()) {
+  if (IsUninitialised(def)) return "it computes nothing";
+  for (const c10::Argument& result : schema.returns()) {
     if (result.type()->kind() != c10::TypeKind::TensorType) {
       return "torch's gives something else than tensors";
     }
   }
-  const std::vector<Param>& params = def.schema().params;
-  const std::vector<c10::Argument>& aten = op->schema().arguments();
-  if (params.size() != aten.size()) return "torch's has other parameters";
-  for (size_t i = 0; i < params.size(); ++i) {
-    if (params[i].name != aten[i].name()) return "torch's has other parameters";
+  const auto has_name = [](const Param& param, const c10::Argument& aten) {
+    return param.name == aten.name();
+  };
+  if (!absl::c_equal(def.schema().params, schema.arguments(), has_name)) {
+    return "torch's has other parameters";
   }
-  if (def.num_results() != static_cast<int>(op->schema().returns().size())) {
+  if (def.num_results() != static_cast<int>(schema.returns().size())) {
     return "torch's has other results";
   }
   return "";
@@ -203,18 +189,21 @@ std::string WhyNotAtens(const OpDef& def) {
 
 std::optional<c10::OperatorHandle> FindOutVariant(
     absl::string_view name, const c10::OperatorHandle& op) {
-  if (!absl::c_binary_search(kStructured, name)) return std::nullopt;
-  const auto it = AllOverloads().find(op.operator_name().name);
-  if (it == AllOverloads().end()) return std::nullopt;
-  for (const std::string& overload : it->second) {
-    const auto out =
-        c10::Dispatcher::singleton().findSchema({it->first, overload});
-    if (out.has_value() && IsOutVariantOf(op.schema(), out->schema()) &&
-        out->hasComputedKernelForDispatchKey(c10::DispatchKey::CPU)) {
-      return out;
-    }
+  const auto* entry =
+      std::lower_bound(std::begin(kStructured), std::end(kStructured), name,
+                       [](const Structured& one, absl::string_view wanted) {
+                         return one.name < wanted;
+                       });
+  if (entry == std::end(kStructured) || entry->name != name) {
+    return std::nullopt;
   }
-  return std::nullopt;
+  const auto out = c10::Dispatcher::singleton().findSchema(
+      {op.operator_name().name, entry->out});
+  if (!out.has_value() || !IsOutVariantOf(op.schema(), out->schema()) ||
+      !out->hasComputedKernelForDispatchKey(c10::DispatchKey::CPU)) {
+    return std::nullopt;
+  }
+  return out;
 }
 
 }  // namespace mica

@@ -17,9 +17,10 @@ namespace mica {
 // operands (operands_form.h) the name tells of.
 std::optional<c10::OperatorHandle> FindAten(absl::string_view name);
 
-// Why ATen's operator of the name doesn't stand for one of Mica's own; empty if
-// it does: takes the same, gives tensors, and does nothing but compute.
-std::string WhyNotAtens(const OpDef& def);
+// Why ATen's operator of the name, of this schema, doesn't stand for one of
+// Mica's own; empty if it does: takes the same, gives tensors, and does nothing
+// but compute.
+std::string WhyNotAtens(const OpDef& def, const c10::FunctionSchema& schema);
 
 // The operator that computes what `op`, named `name`, does, takes the same
 // arguments, and behind them a tensor for each result, of any layout:

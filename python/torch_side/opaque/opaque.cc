@@ -2,17 +2,14 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/enum_tag.h>
-#include <ATen/core/jit_type.h>
 #include <ATen/core/stack.h>
 #include <ATen/ops/clone.h>
-#include <ATen/ops/scalar_tensor.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <atomic>
-#include <complex>
 #include <memory>
 #include <optional>
 #include <string>
@@ -104,6 +101,15 @@ class OperandReader {
   int next_tensor_ = 0;  // As `lazy` counts: host scalars left out.
 };
 
+torch::jit::Stack ArgumentsOf(const AtenState& state, void* const* args) {
+  OperandReader reader(state, args);
+  torch::jit::Stack stack;
+  for (const AtenParam& param : state.params) {
+    stack.push_back(reader.Next(param));
+  }
+  return stack;
+}
+
 void AppendTensors(const c10::IValue& value, std::vector<at::Tensor>& tensors) {
   if (value.isTensor()) {
     tensors.push_back(value.toTensor());
@@ -155,11 +161,7 @@ class NoWarnings final : public c10::WarningHandler {
 // their places for something else, which some do for what they compute on the
 // way; or if it fails.
 bool WritePlaces(const AtenState& state, void* const* args) {
-  OperandReader reader(state, args);
-  torch::jit::Stack stack;
-  for (const AtenParam& param : state.params) {
-    stack.push_back(reader.Next(param));
-  }
+  torch::jit::Stack stack = ArgumentsOf(state, args);
   void* const* results = args + state.operands.size();
   std::vector<at::Tensor> places;
   for (size_t i = 0; i < state.results.size(); ++i) {
@@ -186,11 +188,7 @@ bool WritePlaces(const AtenState& state, void* const* args) {
 
 bool CopyFromAten(const AtenState& state, void* const* args,
                   LaunchContext& context) {
-  OperandReader reader(state, args);
-  torch::jit::Stack stack;
-  for (const AtenParam& param : state.params) {
-    stack.push_back(reader.Next(param));
-  }
+  torch::jit::Stack stack = ArgumentsOf(state, args);
   const torch::jit::Stack arguments = stack;
   if (state.is_random) {
     const absl::Status status =
@@ -272,14 +270,13 @@ bool DrawsRandomNumbers(const OpDef& def) {
 }
 
 Verdict PrepareAten(const KernelRequest& request) {
-  if (!request.def->is_opaque()) {
-    if (const std::string why = WhyNotAtens(*request.def); !why.empty()) {
-      return No{why};
-    }
-  }
   const std::string& name = request.def->name();
   const std::optional<c10::OperatorHandle> op = FindAten(name);
   if (!op.has_value()) return No{"torch has no such operator"};
+  if (!request.def->is_opaque()) {
+    const std::string why = WhyNotAtens(*request.def, op->schema());
+    if (!why.empty()) return No{why};
+  }
   const std::vector<Param>& params = request.def->schema().params;
   const std::vector<c10::Argument>& aten = op->schema().arguments();
   if (params.size() != aten.size()) {

@@ -1,0 +1,150 @@
+"""Gradients that a program asks for, or adds to, are guarded."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from e2e.capture.two_worlds import World, check
+
+
+def _reads(world: Any, x: torch.Tensor) -> Any:
+    return x * 2 if world.t.grad is None else x * world.t.grad
+
+
+def _steps(world: Any, x: torch.Tensor) -> Any:
+    world.optimizer.step()
+    return x * 2
+
+
+def _clears(world: Any, x: torch.Tensor) -> Any:
+    world.optimizer.zero_grad()
+    return x * 2
+
+
+@pytest.mark.parametrize("program", [_reads, _steps, _clears])
+@pytest.mark.parametrize("kind", ["plain", "leaf", "result"])
+def test_a_gradient_that_a_program_asks_for_is_guarded(program, kind):
+    def make() -> Any:
+        world: Any = World()
+        world.root = torch.ones(3, requires_grad=True)
+        world.t = torch.ones(3, requires_grad=kind == "leaf")
+        if kind == "result":
+            world.t = world.root * 1
+            world.t.retain_grad()
+        leaf = torch.ones(3, requires_grad=True)
+        world.optimizer = torch.optim.SGD([leaf], lr=0.25)
+        world.optimizer.param_groups[0]["params"][0] = world.t
+        world.program = lambda x: program(world, x)
+        return world
+
+    def step(give: Any) -> Callable[[Any, Any], Any]:
+        def go(world: Any, fn: Any) -> Any:
+            if give == "none":
+                world.t.grad = None
+            elif give and kind == "result":
+                world.t.sum().backward(retain_graph=True)
+            elif give:
+                world.t.grad = torch.full((3,), give)
+            try:
+                result = fn(torch.ones(3)).detach()
+            except RuntimeError as error:  # It writes what autograd tracks.
+                result = str(error)
+            grad = world.t.grad
+            return result, world.t.detach(), grad is None or grad.detach()
+
+        return go
+
+    given = [None, None, 2.0, None, 3.0, None, "none", None, 2.0, None]
+    with torch.enable_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        hits = check(make, *map(step, given))
+    assert hits >= (0 if kind == "result" else 5)
+
+
+class Cubed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, v):
+        ctx.save_for_backward(v)
+        return v**3
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (v,) = ctx.saved_tensors
+        return gradient * v * v.detach()
+
+
+def decayed(a, b, x):
+    a.data.mul_(0.5)
+    (a * a * x).sum().backward()
+
+
+def normed(a, b, x):
+    (a * a.data.norm() * x).sum().backward()
+
+
+def cubed(a, b, x):
+    a.data.mul_(0.5)
+    Cubed.apply(a).sum().backward()
+
+
+def stepped(a, b, x):
+    decayed(a, b, x)
+    a.data.add_(a.grad, alpha=-0.1)
+
+
+def of_a_view(a, b, x):
+    a.data.mul_(0.5)
+    v = a.view(-1)[:2]
+    (v * v).sum().backward()
+
+
+def of_two(a, b, x):
+    a.data.mul_(0.5)
+    (a * 2 + b * 3 * x).sum().backward()
+
+
+def asked_for(a, b, x):
+    b.data.mul_(0.5)
+    (gradient,) = torch.autograd.grad((a * a.data.abs()).sum(), [a])
+    a.grad = gradient if a.grad is None else a.grad + gradient
+
+
+def later(a, b, x):
+    a.data.mul_(0.5)
+    return (a * a * x).sum()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [decayed, normed, cubed, stepped, of_a_view, of_two, asked_for, later],
+)
+@pytest.mark.parametrize("second", ["apart", "shared", "a part", "both"])
+def test_gradients_of_leaves_that_are_first_used_by_their_data(program, second):
+    def make():
+        world = World()
+        memory = torch.tensor([1.0, 2.0, 4.0, 3.0, 5.0, 6.0])
+        first, rest = memory[:3], memory[3:]
+        if second != "a part":
+            first, rest = first.clone(), rest.clone()
+        world.a = torch.nn.Parameter(first)
+        world.b = torch.nn.Parameter(
+            world.a.data if second == "shared" else rest
+        )
+        if second == "both":
+            world.b = world.a
+        world.program = lambda x: program(world.a, world.b, x)
+        return world
+
+    def call(world, fn):
+        loss = fn(torch.ones(3))
+        if loss is not None:
+            loss.backward()
+        tensors = [world.a, world.b, world.a.grad, world.b.grad]
+        return ["none" if t is None else t.detach().clone() for t in tensors]
+
+    with torch.enable_grad():
+        check(make, *[call] * 6)

@@ -1,0 +1,177 @@
+"""Small ints that a run leaves anywhere are the interpreter's own."""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import itertools
+import operator
+import random
+import threading
+
+import pytest
+import torch
+from e2e.capture.two_worlds import World, check
+
+import mica
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda world, x: int(x.sum().item()),
+        lambda world, x: x.sum().item(),
+        lambda world, x: world.rng.randint(0, 3),
+        lambda world, x: world.n + 1,
+    ],
+)
+@pytest.mark.parametrize(
+    "way", ["returned", "update", "class", "item", "variable"]
+)
+def test_small_ints_that_a_run_leaves_are_the_interpreter_s_own(read, way):
+    def make():
+        world = World()
+        world.rng, world.n, world.items = random.Random(3), 1, {}
+        world.kind = type("Kind", (), {"n": 0})
+        world.var = contextvars.ContextVar("var", default=0)
+
+        def program(x):
+            found = read(world, x)
+            if way == "update":
+                world.items.update(n=found)
+            if way == "class":
+                world.kind.n = found
+            if way == "item":
+                world.items["n"] = [found]
+            if way == "variable":
+                world.var.set(found)
+            return found if way == "returned" else x * 2
+
+        world.program = program
+        return world
+
+    def call(world, fn):
+        found = fn(torch.tensor([1, 2]))
+        world.n += 1
+        left = [world.kind.n, world.var.get(), *world.items.values()]
+        left = [v[0] if type(v) is list else v for v in left]
+        if way == "returned":
+            left.append(found)
+        return left, [v is int(str(v)) for v in left]
+
+    # A context keeps the variables that were set in it.
+    contextvars.copy_context().run(check, make, *[call] * 6)
+
+
+def waiting(n):
+    yield 0
+    yield n
+
+
+def begun(n):
+    generator = waiting(n)
+    next(generator)
+    return generator
+
+
+def kind_of(n):
+    class Kind:
+        number, numbers = n, [n]
+
+    return Kind
+
+
+class Slotted:
+    __slots__ = ("n",)
+
+    def __init__(self, n):
+        self.n = n
+
+
+# What a program makes of a number, and how the number is read from that.
+MADE_OF_A_NUMBER = {
+    "a generator": (waiting, lambda made: list(made)[-1]),
+    "a generator that waits": (begun, next),
+    "a generator expression": (lambda n: (n for _ in "ab"), next),
+    "a repeat": (itertools.repeat, next),
+    "a getter": (operator.itemgetter, lambda made: made.__reduce__()[1][0]),
+    "a slice": (lambda n: slice(n, None), lambda made: made.start),
+    "a range": (lambda n: range(n, 9), lambda made: made.start),
+    "a method": (lambda n: n.__add__, lambda made: made.__self__),
+    "a function in C": (lambda n: n.bit_length, lambda made: made.__self__),
+    "a class": (kind_of, lambda made: made.number),
+    "a list of a class": (kind_of, lambda made: made.numbers[0]),
+    "a list of its instance": (
+        lambda n: kind_of(n)(),
+        lambda made: made.numbers[0],
+    ),
+    "a property": (property, lambda made: made.fget),
+    "a static method": (staticmethod, lambda made: made.__func__),
+    "a partial": (
+        lambda n: functools.partial(max, n, n, k=n),
+        lambda made: made.args[1],
+    ),
+    "an instance with slots": (Slotted, lambda made: made.n),
+    "a list": (lambda n: [n], lambda made: made[0]),
+    "a tuple": (lambda n: (n, [n]), lambda made: made[1][0]),
+}
+
+
+@pytest.mark.parametrize("what", MADE_OF_A_NUMBER)
+@pytest.mark.parametrize("place", ["instance", "class", "thread"])
+def test_small_ints_are_the_interpreter_s_own_wherever_a_run_leaves_them(
+    what, place
+):
+    make_of, number_of = MADE_OF_A_NUMBER[what]
+
+    def make():
+        world = World()
+        world.rng, world.kind = random.Random(3), type("Kind", (), {})
+        world.local = threading.local()
+        world.local.made = None
+        holder = {
+            "instance": world,
+            "class": world.kind,
+            "thread": world.local,
+        }[place]
+
+        def program(x):
+            holder.made = make_of(world.rng.randint(0, 3))
+            return x * 2
+
+        world.program, world.holder = program, holder
+        return world
+
+    def call(world, fn):
+        result = fn(torch.ones(2))
+        number = number_of(vars(world.holder)["made"])
+        return result, number, number is int(str(number))
+
+    check(make, *[call] * 5)
+
+
+@pytest.mark.parametrize("way", ["attribute", "argument"])
+def test_what_the_user_s_code_is_told_of_are_the_interpreter_s_own_ints(way):
+    def make():
+        world = World()
+        world.n, world.told = 1, []
+
+        def tell(n):
+            world.told.append(world.n if way == "attribute" else n)
+
+        mica.annotate(tell, "host")
+
+        def program(x):
+            world.n += 1
+            y = x * 2
+            tell(world.n)
+            return y
+
+        world.program, world.tell = program, tell
+        return world
+
+    def call(world, fn):
+        result = fn(torch.ones(2))
+        return result, list(world.told), [v is int(str(v)) for v in world.told]
+
+    check(make, *[call] * 5)
