@@ -1,5 +1,7 @@
 #include "python/capture/effects/result_tree.h"
 
+#include <cmath>
+
 #include "python/capture/values/numbers.h"
 #include "python/interpreter/interpreter.h"
 
@@ -88,6 +90,8 @@ PyObject* ResultTree::Maker::Make(int id) {
       return Share(inputs_.objects[node.index]);
     case Kind::kNumber:
       return Keep(id, MakeNumber(TypeOf(node), numbers_[node.index]).release());
+    case Kind::kNaN:
+      return Keep(id, PyFloat_FromDouble(NAN));
     case Kind::kPlace:
       return Share(Now(node));
     case Kind::kSame:

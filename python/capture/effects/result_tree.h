@@ -59,6 +59,7 @@ class ResultTree {
     kObject,  // A constant, or an object of the state.
     kInput,
     kNumber,
+    kNaN,    // That the program made: a new one at each hit.
     kPlace,  // What a place of the state held before the run.
     kSame,
     kTuple,  // And named tuples.

@@ -116,6 +116,10 @@ class StateGuards {
   absl::flat_hash_map<PyObject*, std::pair<Kept, Kept>> PlacesOfConstants()
       const;
 
+  // Whether `constant` itself is in a place that a fact tells of, in a tuple
+  // that is, or in a function's code.
+  bool HasConstant(PyObject* constant) const;
+
   // Adds the numbers that differ from the noted ones now, as far as what holds
   // them is alive: items of dicts, and places of which such numbers are all
   // that differs (a tuple, a list, what a cell holds), which had better be

@@ -16,7 +16,44 @@ bool IsOwnObject(PyObject* value) {
          PyTuple_CheckExact(value);
 }
 
+// Whether `constant` is `holder`, or is in it: an item of a constant tuple, a
+// constant of some code or of code in that.
+bool IsIn(PyObject* constant, PyObject* holder) {
+  if (holder == constant) return true;
+  if (holder == nullptr) return false;
+  if (PyFunction_Check(holder)) holder = PyFunction_GET_CODE(holder);
+  if (PyCode_Check(holder)) {
+    holder = reinterpret_cast<PyCodeObject*>(holder)->co_consts;
+  }
+  if (!PyTuple_CheckExact(holder)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(holder); ++i) {
+    if (IsIn(constant, PyTuple_GET_ITEM(holder, i))) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+bool StateGuards::HasConstant(PyObject* constant) const {
+  bool has = false;
+  const auto visit = [&](PyObject* holder) { has |= IsIn(constant, holder); };
+  // What was found there: the run may have set it since.
+  for (const DictFacts& facts : dicts_) {
+    for (const Item& item : facts.items) visit(item.value.get());
+    for (const auto& [key, value] : facts.contents) visit(value.get());
+  }
+  for (const ItemsFacts& facts : items_) {
+    for (const Kept& item : facts.items) visit(item.get());
+  }
+  for (const CellFacts& facts : cells_) visit(facts.value.get());
+  for (const SlotFacts& facts : slots_) visit(facts.value.get());
+  for (const Fact fact : facts_) {
+    if (fact.kind == Kind::kType || fact.kind == Kind::kFunction) {
+      ForEachPlace(fact, visit);
+    }
+  }
+  return has;
+}
 
 absl::flat_hash_map<PyObject*, std::pair<Kept, Kept>>
 StateGuards::PlacesOfConstants() const {

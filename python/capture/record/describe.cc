@@ -288,6 +288,7 @@ class RecordDescriber {
       case ResultTree::Kind::kInput:
         return "argument";
       case ResultTree::Kind::kNumber:
+      case ResultTree::Kind::kNaN:
         return "number";
       case ResultTree::Kind::kSame:
         return "same";

@@ -1,5 +1,6 @@
 // How a ResultTree is made of what a run left.
 
+#include <cmath>
 #include <optional>
 
 #include "absl/algorithm/container.h"
@@ -70,8 +71,11 @@ class ResultTree::Builder {
   int AddTensor(PyObject* tensor);
   int AddConstant(PyObject* constant, int depth);
   // Whether a hit finds it, or what it holds, in a place or among the
-  // arguments.
-  bool HasPlace(PyObject* constant) const;
+  // arguments, or makes it anew.
+  bool IsObjectOfHit(PyObject* constant) const;
+  // Whether the program made it, a NaN: sets and comparisons of lists tell one
+  // NaN from another.
+  bool IsNewNaN(PyObject* constant) const;
   // A promoted scalar: if nothing was computed of it, the very object that a
   // hit finds in its place.
   int AddPromoted(HostValues::Id number, PyObject* object);
@@ -157,15 +161,23 @@ int ResultTree::Builder::Add(PyObject* object, int depth) {
   return AddNew(object, depth);
 }
 
-bool ResultTree::Builder::HasPlace(PyObject* constant) const {
+bool ResultTree::Builder::IsNewNaN(PyObject* constant) const {
+  return PyFloat_CheckExact(constant) &&
+         std::isnan(PyFloat_AS_DOUBLE(constant)) &&
+         !watch_.guards().HasConstant(constant) &&
+         !absl::c_linear_search(arguments_, constant);
+}
+
+bool ResultTree::Builder::IsObjectOfHit(PyObject* constant) const {
   if (IsShared(constant)) return false;
+  if (IsNewNaN(constant)) return true;
   if (places_->contains(constant) ||
       absl::c_linear_search(arguments_, constant)) {
     return true;
   }
   if (!PyTuple_CheckExact(constant)) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constant); ++i) {
-    if (HasPlace(PyTuple_GET_ITEM(constant, i))) return true;
+    if (IsObjectOfHit(PyTuple_GET_ITEM(constant, i))) return true;
   }
   return false;
 }
@@ -183,8 +195,14 @@ int ResultTree::Builder::AddConstant(PyObject* constant, int depth) {
   if (const auto it = places_->find(constant); it != places_->end()) {
     return AddPlace(constant, it->second.first.get(), it->second.second.get());
   }
+  if (IsNewNaN(constant)) {
+    if (const auto it = node_of_.find(constant); it != node_of_.end()) {
+      return AddSame(it->second);
+    }
+    return NewContainer(Kind::kNaN, constant);
+  }
   // A tuple that the program made of what it found.
-  if (PyTuple_CheckExact(constant) && HasPlace(constant)) {
+  if (PyTuple_CheckExact(constant) && IsObjectOfHit(constant)) {
     return AddNew(constant, depth);
   }
   return NewNode(Kind::kObject, constant);

@@ -79,9 +79,7 @@ void HostCallWatch::Add(PyObject* callable, absl::Span<PyObject* const> args,
   is_calling_ = true;
   recorder_.Mute(/*begins=*/true);
   if (calls_.back().is_last) {
-    for (const StatePlace& place : written_.places()) {
-      found_.emplace_back(place, PyRef::Share(place.Find()));
-    }
+    NoteFound();
     CheckBefore();
     LendNumbers();
   }
@@ -150,15 +148,28 @@ void HostCallWatch::CheckBefore() {
       .places = {SitesBelow(caller())}};
 }
 
-void HostCallWatch::CheckFound() {
-  const PyErrorKeeper keeper;
-  for (const auto& [place, value] : std::exchange(found_, {})) {
-    if (place.Find() == value.get()) continue;
-    return Refuse(
-        absl::StrCat("calls ", calls_.back().note.path, ", which sets ",
-                     place.note.path, " after the program did"),
-        "call it outside the compiled function");
+void HostCallWatch::NoteFound() {
+  const auto is_own = [this](PyObject* object) {
+    return !IsOld(object) && !IsInput(object);
+  };
+  found_ = LeftContents();
+  for (const StatePlace& place : written_.places()) {
+    found_.AddPlace(place, is_own);
   }
+  for (const ContainerCall& call : containers_.calls()) {
+    for (const PyRef& arg : call.args) {
+      found_.AddValue(arg.get(), call.note.path, is_own);
+    }
+  }
+}
+
+void HostCallWatch::CheckFound() {
+  const std::string path = std::exchange(found_, {}).FindChanged();
+  if (path.empty()) return;
+  const PyErrorKeeper keeper;
+  Refuse(absl::StrCat("calls ", calls_.back().note.path, ", which changes ",
+                      path, " after the program did"),
+         "call it outside the compiled function");
 }
 
 void HostCallWatch::HandOver(absl::Span<PyObject*> args) {

@@ -15,6 +15,7 @@
 #include "python/capture/effects/effects.h"
 #include "python/capture/watch/container_changes.h"
 #include "python/capture/watch/last_calls.h"
+#include "python/capture/watch/left_contents.h"
 #include "python/capture/watch/object_watch.h"
 #include "python/capture/watch/watch_part.h"
 #include "python/capture/watch/written_places.h"
@@ -121,8 +122,9 @@ class HostCallWatch final : public WatchPart {
   // nothing is changed in the end, the call took that back; it may raise before
   // it comes to it.
   void CheckBefore();
-  // Refuses a call that set what the program had set: a hit has only what is
-  // there in the end, and the call may raise before it comes to that.
+  void NoteFound();
+  // Refuses a call that changed what the program had left: a hit has only what
+  // is there in the end, and the call may raise before it comes to that.
   void CheckFound();
 
   LastCalls& last_calls_;
@@ -155,8 +157,7 @@ class HostCallWatch final : public WatchPart {
   std::vector<Lent> lent_;
   std::function<std::string()> find_changed_;
   Refusal changed_before_;  // By CheckBefore().
-  // What the program set so far, as the code of the user's finds it.
-  std::vector<std::pair<StatePlace, PyRef>> found_;
+  LeftContents found_;      // As the code of the user's finds it.
 };
 
 }  // namespace mica

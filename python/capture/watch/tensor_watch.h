@@ -9,6 +9,7 @@
 #include "python/capture/watch/number_watch.h"
 #include "python/capture/watch/object_watch.h"
 #include "python/capture/watch/watch_part.h"
+#include "python/torch_side/autograd/released_graphs.h"
 #include "python/torch_side/tensors/autograd_access.h"
 
 namespace mica {

@@ -10,6 +10,7 @@
 #include <string>
 #include <typeinfo>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "python/interpreter/py_ref.h"
@@ -20,18 +21,45 @@ namespace {
 
 using torch::autograd::Node;
 
-// Whether an attribute of a node's, one that autograd saved, is a tensor.
-bool IsTensorSaved(PyObject* node, const std::string& name) {
+enum class Saved { kNothing, kTensors, kUnreadable };
+
+// What an attribute of a node's is, one that autograd may have saved.
+Saved SavedAs(PyObject* node, const std::string& name) {
   const PyRef saved = PyRef::Steal(PyObject_GetAttrString(node, name.c_str()));
-  if (!saved) {  // What was written since raises.
+  if (!saved) {  // Released, or written since.
+    PyErr_Clear();
+    return Saved::kUnreadable;
+  }
+  if (!PyTuple_Check(saved.get())) {
+    return saved.get() == Py_None ? Saved::kNothing : Saved::kTensors;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(saved.get()); ++i) {
+    if (PyTuple_GET_ITEM(saved.get(), i) != Py_None) return Saved::kTensors;
+  }
+  return Saved::kNothing;
+}
+
+// Whether one of a node's attributes `_saved_x` is one of those: it has an
+// attribute `_raw_saved_x` for each tensor that it may save.
+bool HasSaved(Node* node, absl::FunctionRef<bool(Saved)> is_one) {
+  const PyRef object =
+      PyRef::Steal(torch::autograd::functionToPyObject(node->getptr()));
+  if (!object) {
     PyErr_Clear();
     return true;
   }
-  if (!PyTuple_Check(saved.get())) return saved.get() != Py_None;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(saved.get()); ++i) {
-    if (PyTuple_GET_ITEM(saved.get(), i) != Py_None) return true;
+  const PyGetSetDef* attribute = Py_TYPE(object.get())->tp_getset;
+  for (; attribute != nullptr && attribute->name != nullptr; ++attribute) {
+    absl::string_view name = attribute->name;
+    if (!absl::ConsumePrefix(&name, "_raw")) continue;
+    if (is_one(SavedAs(object.get(), std::string(name)))) return true;
   }
   return false;
+}
+
+const THPFunction& InPython(const Node& node) {
+  return *reinterpret_cast<const THPFunction*>(
+      static_cast<const torch::autograd::PyNode&>(node).pyobj());
 }
 
 }  // namespace
@@ -41,11 +69,7 @@ bool IsFunctionInPython(const Node& node) {
   return absl::string_view(typeid(node).name()) == "N5torch8autograd6PyNodeE";
 }
 
-bool SeesAbsence(const Node& node) {
-  const auto* object =
-      static_cast<const torch::autograd::PyNode&>(node).pyobj();
-  return !reinterpret_cast<const THPFunction*>(object)->materialize_grads;
-}
+bool SeesAbsence(const Node& node) { return !InPython(node).materialize_grads; }
 
 bool HasHooks(Node& node) {
   return !(node.pre_hooks().empty() && node.post_hooks().empty() &&
@@ -58,29 +82,24 @@ bool IsLeaf(const Node& node) {
   return dynamic_cast<const torch::autograd::AccumulateGrad*>(&node) != nullptr;
 }
 
-// Whether autograd saved tensors for the node: it has an attribute
-// `_raw_saved_x` for each that it may save, and `_saved_x` is it.
 bool HasSavedTensors(Node* node) {
   if (auto* copy = dynamic_cast<torch::autograd::CopySlices*>(node)) {
     return copy->fn != nullptr && HasSavedTensors(copy->fn.get());
   }
-  const PyRef object =
-      PyRef::Steal(torch::autograd::functionToPyObject(node->getptr()));
-  if (!object) {
-    PyErr_Clear();
-    return true;
+  if (IsFunctionInPython(*node))
+    return !InPython(*node).saved_variables.empty();
+  return HasSaved(node, [](Saved saved) { return saved != Saved::kNothing; });
+}
+
+bool HasReleasedTensors(Node* node, bool had_some) {
+  if (auto* copy = dynamic_cast<torch::autograd::CopySlices*>(node)) {
+    return copy->fn == nullptr;
   }
   if (IsFunctionInPython(*node)) {
-    return !reinterpret_cast<THPFunction*>(object.get())
-                ->saved_variables.empty();
+    return had_some && InPython(*node).has_freed_buffers;
   }
-  const PyGetSetDef* attribute = Py_TYPE(object.get())->tp_getset;
-  for (; attribute != nullptr && attribute->name != nullptr; ++attribute) {
-    absl::string_view name = attribute->name;
-    if (!absl::ConsumePrefix(&name, "_raw")) continue;
-    if (IsTensorSaved(object.get(), std::string(name))) return true;
-  }
-  return false;
+  return HasSaved(node,
+                  [](Saved saved) { return saved == Saved::kUnreadable; });
 }
 
 void AddGradient(const at::Tensor& gradient, at::Tensor* sum) {

@@ -21,6 +21,9 @@ bool HasHooks(torch::autograd::Node& node);
 bool IsLeaf(const torch::autograd::Node& node);
 // Whether autograd saved tensors for it. Requires the GIL.
 bool HasSavedTensors(torch::autograd::Node* node);
+// Whether a backward pass has let go of them. `had_some` is what the function
+// before said before that pass: of nodes in Python nothing else tells.
+bool HasReleasedTensors(torch::autograd::Node* node, bool had_some);
 
 // Adds a gradient to those that have arrived, if both are there.
 void AddGradient(const at::Tensor& gradient, at::Tensor* sum);

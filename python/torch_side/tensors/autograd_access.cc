@@ -11,9 +11,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <utility>
-#include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "framework/tensor/tensor.h"
 #include "python/torch_side/tensors/passing_node.h"
 
@@ -187,34 +185,6 @@ PyRef TakeGradMemory(PyObject* leaf, const TensorMeta& like, void** data) {
 void SetGrad(PyObject* tensor, PyObject* grad) {
   THPVariable_Unpack(tensor).mutable_grad() =
       grad == nullptr ? at::Tensor() : THPVariable_Unpack(grad);
-}
-
-struct ReleasedGraphs::Nodes {
-  absl::flat_hash_set<const torch::autograd::Node*> known;
-  std::vector<c10::intrusive_ptr<torch::autograd::Node>> pins;
-};
-
-ReleasedGraphs::ReleasedGraphs() : nodes_(std::make_unique<Nodes>()) {}
-ReleasedGraphs::~ReleasedGraphs() = default;
-
-void ReleasedGraphs::Add(PyObject* root) {
-  std::vector<c10::intrusive_ptr<torch::autograd::Node>> open;
-  const auto made_by = NodeOf(root);
-  if (made_by.value_or(nullptr)) open.push_back(*made_by);
-  while (!open.empty()) {
-    const auto node = std::move(open.back());
-    open.pop_back();
-    if (!nodes_->known.insert(node.get()).second) continue;
-    nodes_->pins.push_back(node);
-    for (const torch::autograd::Edge& edge : node->next_edges()) {
-      if (edge.function) open.push_back(edge.function);
-    }
-  }
-}
-
-bool ReleasedGraphs::Has(PyObject* tensor) const {
-  const auto node = NodeOf(tensor);
-  return node.value_or(nullptr) && nodes_->known.contains(node->get());
 }
 
 PyObject* WithReleasedGraph(PyObject* tensor, const std::string& node) {

@@ -5,7 +5,6 @@
 #define MICA_PYTHON_TORCH_SIDE_TENSORS_AUTOGRAD_ACCESS_H_
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 
@@ -69,24 +68,6 @@ void RenameNode(PyObject* tensor, const std::string& name);
 bool ShareWrites(PyObject* a, PyObject* b);
 // Whether two tensors have one storage.
 bool HaveOneStorage(PyObject* a, PyObject* b);
-
-// The nodes behind tensors whose graphs a backward pass has used up.
-class ReleasedGraphs {
- public:
-  ReleasedGraphs();
-  ~ReleasedGraphs();
-  ReleasedGraphs(const ReleasedGraphs&) = delete;
-  ReleasedGraphs& operator=(const ReleasedGraphs&) = delete;
-
-  // Before the pass: all that `root` was made of.
-  void Add(PyObject* root);
-  // True if the tensor's own node is among them.
-  bool Has(PyObject* tensor) const;
-
- private:
-  struct Nodes;
-  std::unique_ptr<Nodes> nodes_;
-};
 
 // `tensor` as a backward pass leaves one: it requires grad, and going back
 // through it a second time raises what torch raises. `node` is the name of its

@@ -728,3 +728,50 @@ def test_an_annotated_call_goes_by_its_class():
         return step(world, fn)
 
     assert check(make, step, step, step, turn, step) >= 1
+
+
+class Box:
+    pass
+
+
+@pytest.mark.once("annotations stay")
+@pytest.mark.parametrize(
+    "leave, change",
+    [
+        ("W.v[0] = [1, y.detach()]", "W.v[0].append(W.n)"),
+        ("W.v.append([1])", "W.v[-1].append(W.n)"),
+        ("W.v.append((1, [x + 1]))", "W.v[-1][1].append(W.n)"),
+        ("W.v[0] = {1: {2: y}}", "W.v[0][1][W.n] = 4"),
+        ("W.v[0] = Box(); W.v[0].a = [1]", "W.v[0].a.append(W.n)"),
+        ("W.v[0] = Box()", "W.v[0].a = W.n; W.n += 1"),
+        ("W.d[2] = {1: {2}}", "W.d[2][1].add(W.n); W.n += 1"),
+    ],
+)
+def test_what_a_callee_changes_of_what_the_program_left(leave, change):
+    def make() -> Any:
+        world: Any = World()
+        world.v, world.d, world.n = [[2.0, "a"], 1.0], {}, 5
+        names: dict[str, Any] = {"W": world, "Box": Box}
+        code = (
+            f"def sink(text):\n    {change}\n"
+            f"def program(x):\n    y = x * 2\n    {leave}\n    return sink(1)"
+        )
+        exec(code, names)
+        mica.annotate(names["sink"], "host")
+        world.program = names["program"]
+        return world
+
+    def held(value: Any) -> Any:
+        if isinstance(value, Box):
+            return [(k, held(v)) for k, v in vars(value).items()]
+        if isinstance(value, dict):
+            return [(k, held(v)) for k, v in value.items()]
+        if isinstance(value, list | tuple | set):
+            return [held(v) for v in value]
+        return value
+
+    def step(world: Any, fn: Any) -> Any:
+        fn(torch.ones(2))
+        return held(world.v), held(world.d), world.n
+
+    check(make, *[step] * 5)

@@ -148,3 +148,100 @@ def test_gradients_of_leaves_that_are_first_used_by_their_data(program, second):
 
     with torch.enable_grad():
         check(make, *[call] * 6)
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+class Saving(Doubled):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient * 2 * x
+
+
+def sums(x, p, v):
+    y = x + v
+    (y * p).sum().backward()
+    return y
+
+
+def products(x, p, v):
+    y = x * v
+    (y * p).sum().backward()
+    return y
+
+
+def losses(x, p, v):
+    loss = (x + v).sum()
+    loss.backward()
+    return loss
+
+
+def copies(x, p, v):
+    y = (x + v).clone()
+    y[0] = v[1]
+    y.sum().backward()
+    return y
+
+
+def doubled(x, p, v):
+    y = Doubled.apply(x + v)
+    y.sum().backward()
+    return y
+
+
+def saving(x, p, v):
+    y = Saving.apply(x + v)
+    y.sum().backward()
+    return y
+
+
+def unused(x, p, v):
+    y = x * p
+    torch.autograd.grad(y.sum(), v, allow_unused=True)
+    return y
+
+
+def behind(x, p, v):
+    y = x * v
+    (y * p).sum().backward()
+    return y + 1
+
+
+@pytest.mark.parametrize(
+    "program",
+    [sums, products, losses, copies, doubled, saving, unused, behind],
+)
+def test_a_second_pass_raises_where_tensors_were_saved(program):
+    def make():
+        world = World()
+        world.p = torch.nn.Parameter(torch.tensor([1.0, 2.0, 4.0]))
+        world.v = torch.nn.Parameter(torch.zeros(3))
+        world.program = lambda x: program(x, world.p, world.v)
+        return world
+
+    def call(world, fn):
+        x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        raised = ""
+        try:
+            fn(x).sum().backward()
+        except RuntimeError as error:
+            raised = str(error)
+        grads = [world.p.grad, world.v.grad, x.grad]
+        return raised, ["none" if g is None else g.clone() for g in grads]
+
+    with torch.enable_grad():
+        assert check(make, *[call] * 4) == 2

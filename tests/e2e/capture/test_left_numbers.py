@@ -1,16 +1,19 @@
-"""Small ints that a run leaves anywhere are the interpreter's own."""
+"""Which objects the numbers are that a run leaves: small ints, NaNs."""
 
 from __future__ import annotations
 
 import contextvars
 import functools
 import itertools
+import math
 import operator
 import random
 import threading
+from typing import Any
 
 import pytest
 import torch
+from e2e.capture.agreement_of_calls import report
 from e2e.capture.two_worlds import World, check
 
 import mica
@@ -175,3 +178,31 @@ def test_what_the_user_s_code_is_told_of_are_the_interpreter_s_own_ints(way):
         return result, list(world.told), [v is int(str(v)) for v in world.told]
 
     check(make, *[call] * 5)
+
+
+@pytest.mark.parametrize(
+    "program, kept",
+    [
+        ("K.add(V[0] + 1e-3)", 4),
+        ("K.add(V[0])", 1),
+        ("K.add((V[0] + 1, 2))", 4),
+        ("K.add(float('nan'))", 4),
+        ("L.append(V[0] * 2)", 4),
+        ("L.append(V[0])", 1),
+        ("L.append(D['n'])", 1),
+        ("return V[0] - 1", 4),
+        ("return V[0]", 1),
+        ("n = V[0] - 1; L.append(n); return n", 4),
+    ],
+)
+def test_nans_are_as_many_as_the_program_makes(program, kept):
+    nan = math.nan
+    names: dict[str, Any] = {"K": set(), "L": [], "V": (nan, 1.0)}
+    names["D"] = {"n": nan}
+    exec(f"def program(x):\n    {program}\n", names)
+    compiled: Any = mica.compile(names["program"])
+    results = [compiled(torch.ones(2)) for _ in range(4)]
+    found = [*names["K"], *names["L"]]
+    found += [result for result in results if result is not None]
+    assert len({id(one) for one in found}) == kept
+    assert report(compiled).hits == 3
