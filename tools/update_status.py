@@ -107,6 +107,17 @@ def _guards(figures: Figures) -> str:
     )
 
 
+def _ops(figures: Figures) -> str:
+    found = figures["summary"]
+    return (
+        f"{found['worse']} of {found['rows']} over 1.1×, "
+        f"{found['worse and over 1.5x']} over 1.5×; "
+        f"{found['on a reference kernel']} on a reference kernel; "
+        f"{found['no graph']} no graph; {found['errors']} errors; "
+        f"geometric mean {found['geometric mean']:.2f}×"
+    )
+
+
 def _further_jobs(figures: Figures) -> str:
     return f"{figures['further_job_us_per_op']:.3f} µs an op"
 
@@ -168,6 +179,14 @@ _ROWS = (
         "≤ 15 µs; ≤ 2 % of a run",
         "tools/bench_guards.py",
         _guards,
+        writes_file=True,
+    ),
+    Row(
+        "every operator and layer that torch lists for its tests, float32, "
+        "three sizes, dense and not: Mica's time by eager's",
+        "at most 1 % over 1.1×, none without a reason",
+        "tools/bench_ops.py",
+        _ops,
         writes_file=True,
     ),
     Row(
