@@ -24,12 +24,14 @@ from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
+from tqdm import tqdm
 
 import mica
 import op_cases
 from bench_common import add_json_flag, interleave, write_json
 
 ROUNDS = 3
+LONGEST = 0.25  # Of eager's call, in seconds: longer ones are left out.
 SECONDS = 0.004  # Of calls in a row, but one at least.
 WORSE, GRACE = 1.1, 5e-6
 Row = dict[str, Any]
@@ -92,7 +94,7 @@ def describe(compiled: Any) -> str:
 
 
 def measure(case: op_cases.Case, grad: bool) -> Row | None:
-    """Returns a case's figures; none if eager refuses it, or it draws."""
+    """Returns a case's figures; none if eager refuses it or takes too long."""
     fn = step_of(case) if grad else case.fn
     call = lambda f: f(*case.args, **case.kwargs)  # noqa: E731
     row: Row = {
@@ -105,7 +107,10 @@ def measure(case: op_cases.Case, grad: bool) -> Row | None:
     try:
         torch.manual_seed(0)
         want = call(fn)
+        start = time.perf_counter()
         again = call(fn)
+        if time.perf_counter() - start > LONGEST:
+            return None
     except op_cases.REFUSALS:
         return None
     mica.reset()
@@ -191,11 +196,9 @@ def main() -> int:
     warnings.simplefilter("ignore")
     rows: list[Row] = []
     entries = list(op_cases.entries(arguments.only))[:: arguments.every]
-    for number, (name, info, is_module) in enumerate(entries):
-        if sys.stderr.isatty():
-            print(
-                f"\r{number}/{len(entries)} {name:60}", end="", file=sys.stderr
-            )
+    progress = tqdm(entries, unit="entry")
+    for name, info, is_module in progress:
+        progress.set_postfix_str(name)
         for dtype in arguments.dtypes:
             for case in op_cases.cases_of(
                 info, is_module, dtype, arguments.sizes, arguments.grad

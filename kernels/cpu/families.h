@@ -31,6 +31,7 @@ void RegisterWindowWrites(KernelRegistry& registry);
 void RegisterReduction(KernelRegistry& registry);
 void RegisterMovement(KernelRegistry& registry);  // Copies, gathers, joins.
 void RegisterBounded(KernelRegistry& registry);   // Sizes that data decides.
+void RegisterSingle(KernelRegistry& registry);    // What takes no time.
 void RegisterWindows(KernelRegistry& registry);   // Joins of what has strides.
 
 // All of them.

@@ -28,6 +28,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterMovement(registry);
   RegisterWindows(registry);
   RegisterBounded(registry);
+  RegisterSingle(registry);
 }
 
 }  // namespace mica::cpu
