@@ -18,6 +18,7 @@ from guard_fuzzing.process import Process
 from guard_fuzzing.relevance import choose
 from guard_fuzzing.trial import Abandoned, Trial, replay
 
+SELF_TRIES = 5  # Of a program that may differ from itself.
 PAIRS_A_PROGRAM = 16
 _X = [
     "torch.tensor([1.0, 2.0, 3.0])",
@@ -172,7 +173,7 @@ class Explorer:
             if idle == 2:  # Nothing is served that could be wrong.
                 return
 
-    def _keep(self, case: Case, found: Difference) -> Find:
+    def _keep(self, case: Case, found: Difference) -> Find | None:
         begin = time.perf_counter()
         if self.minimising > 0.4 * (begin - self.begun):
             known = self._like_known(case)
@@ -181,6 +182,10 @@ class Explorer:
                 return known
         small, difference = minimise(case, self.process)
         self.minimising += time.perf_counter() - begin
+        if difference is None and _differs_from_itself(case, self.process):
+            self.tally.differences -= 1
+            self.tally.abandoned += 1
+            return None
         if difference is None:  # It needs what earlier programs left.
             find = Find("not repeated", case, str(found))
         else:
@@ -197,6 +202,12 @@ class Explorer:
         tags = case.tags()
         alike = [f for f in self.finds.values() if f.case.tags() <= tags]
         return max(alike, key=lambda find: find.count, default=None)
+
+
+def _differs_from_itself(case: Case, process: Process) -> bool:
+    """True if eager twins differ: a program computes with an address, say."""
+    tries = range(SELF_TRIES)
+    return any(replay(case, process, compiles=False) for _ in tries)
 
 
 def _style_words(style: str) -> str:

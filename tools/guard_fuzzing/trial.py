@@ -41,9 +41,12 @@ class Trial:
     Args:
       case: The program; its steps are taken one by one, by take().
       process: What both share. The caller restores it afterwards.
+      compiles: Otherwise both twins are eager.
     """
 
-    def __init__(self, case: Case, process: Process) -> None:
+    def __init__(
+        self, case: Case, process: Process, compiles: bool = True
+    ) -> None:
         self.case, self._process = case, process
         self.calls = 0
         self.raised = 0
@@ -55,7 +58,9 @@ class Trial:
             self._start()
             self.served = World(
                 case,
-                lambda fn: mica.compile(fn, exact=case.exact),
+                lambda fn: (
+                    mica.compile(fn, exact=case.exact) if compiles else fn
+                ),
                 SERVEDS,
             )
         except Exception as error:
@@ -69,6 +74,9 @@ class Trial:
         # After such a refusal, or a program that goes on by itself, results
         # are eager's in all the process.
         self.compiled._mica_reset()
+        self._served_fn = (
+            self.compiled if compiles else self.served.names["program"]
+        )
 
     def _start(self) -> None:
         torch.manual_seed(1)
@@ -101,7 +109,7 @@ class Trial:
         def both() -> None:
             for world, fn in (
                 (self.eager, self._eager_fn),
-                (self.served, self.compiled),
+                (self.served, self._served_fn),
             ):
                 found.append(self._outcome(world, fn, step, before))
 
@@ -183,10 +191,12 @@ class Trial:
         self._has_lone_views = twins.has_lone_views()
 
 
-def replay(case: Case, process: Process) -> Difference | None:
+def replay(
+    case: Case, process: Process, compiles: bool = True
+) -> Difference | None:
     """Takes a case's steps; returns the first difference."""
     try:
-        trial = Trial(case, process)
+        trial = Trial(case, process, compiles)
         for step in case.steps:
             trial.take(step)
     except Difference as found:

@@ -156,6 +156,30 @@ def test_each_world_remembers_what_patched_functions_warned_of():
     assert one == other
 
 
+# Of one that computes with an address, and of one that doesn't.
+UNSTABLE = """
+from guard_fuzzing.case import Case, Line, Step
+from guard_fuzzing.explore import replay
+from guard_fuzzing.process import Process
+from guard_fuzzing.worlds import start_process
+start_process()
+process = Process()
+found = []
+for text in ("id(V0) % 99991", "len(V0)"):
+    case = Case(1, 1, setup=[Line("V0 = [1]", "")])
+    case.body = [Line(f"y = y + {text}", "")]
+    case.steps = [Step("call", "torch.ones(2)", "call")]
+    found.append(replay(case, process, compiles=False) is not None)
+print(found)
+"""
+
+
+@pytest.mark.once("it runs in a process of its own")
+def test_programs_that_differ_from_themselves_are_told():
+    text = run("--pairs", "0", before=UNSTABLE)
+    assert ast.literal_eval(text.splitlines()[0]) == [True, False]
+
+
 # A program's text, what there is to choose from, and what concerns it.
 CONCERNS = {
     "an operator": ("y = x * 2", PATCHES, "torch.Tensor.__mul__"),
