@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/fuse/expansions.h"
 #include "analysis/fuse/forward_writes.h"
 #include "analysis/fuse/program_facts.h"
 #include "analysis/fuse/recurrent.h"
@@ -309,6 +310,7 @@ absl::Status Fuser::EmitAddNorm(const AddNormMatch& match) {
 
 absl::StatusOr<Program> Fuse(Program program, const OpRegistry& ops) {
   MICA_ASSIGN_OR_RETURN(program, ForwardWrites(std::move(program), ops));
+  MICA_ASSIGN_OR_RETURN(program, DelayExpansions(std::move(program), ops));
   MICA_ASSIGN_OR_RETURN(program, Simplify(std::move(program), ops));
   MICA_ASSIGN_OR_RETURN(program, FuseRecurrent(std::move(program), ops));
   MICA_ASSIGN_OR_RETURN(auto fused, Fuser(program, ops).Run());

@@ -13,7 +13,7 @@ namespace mica {
 // - a matrix product with its bias, activation and residual is one
 //   mica.linear,
 // - a sum and the layer norm of it are one mica.add_layer_norm,
-// - what Simplify() and FuseRecurrent() find is replaced.
+// - what DelayExpansions(), Simplify() and FuseRecurrent() find is replaced.
 // What is computed in between and read elsewhere stays.
 absl::StatusOr<Program> Fuse(Program program, const OpRegistry& ops);
 

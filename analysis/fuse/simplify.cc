@@ -6,7 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "analysis/fuse/program_facts.h"
+#include "analysis/lower/fixed_values.h"
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
 
@@ -23,7 +26,6 @@ class Simplifier {
       : program_(program),
         facts_(program),
         gelu_of_(program.ops().size(), kNoValue),
-        is_row_major_(program.num_values(), false),
         rewriter_(program, ops) {}
 
   // Nothing if there is nothing to simplify.
@@ -32,13 +34,15 @@ class Simplifier {
  private:
   void FindGelu(OpId tanh);
   void FindLayouts(OpId norm);
+  void FindCopy(OpId copy);
 
   absl::Status Emit(OpId id);
   absl::Status EmitGelu(const Op& op, ValueId x);
   absl::Status EmitNorm(const Op& op);
   absl::Status EmitAttentionLayer(const Op& op);
-  // The op with its results row-major.
-  absl::Status EmitRowMajor(const Op& op);
+  // The op with its results as retyped_ has them.
+  absl::Status EmitRetyped(const Op& op);
+  absl::Status EmitCopy(OpId id);
 
   // Of `mul(x, number)`, in either order of its parts: x.
   std::optional<ValueId> ScaledBy(OpId mul, double number) const;
@@ -46,6 +50,13 @@ class Simplifier {
   bool IsScalar(const Argument& argument, double wanted) const;
   bool IsWholeWrite(const Op& op) const;
   bool IsPlainAttentionLayer(const Op& op) const;
+  // The parameter of which the op's result is a copy; -1 if it is none. Copies
+  // of aten.clone's stay as they are, but for where they lie.
+  int CopiedParam(const Op& op) const;
+  // Nobody but the copy reads what it copies.
+  bool IsOnlyReader(OpId copy, ValueId from) const;
+  // Nobody can tell the copy that the op makes from what it copies.
+  bool IsNeedless(OpId copy) const;
 
   absl::StatusOr<ValueId> Add(absl::string_view name, Arguments arguments,
                               const Op& from) {
@@ -62,7 +73,7 @@ class Simplifier {
   const ProgramFacts facts_;
   // At the last op of a gelu that is spelt out: its operand.
   std::vector<ValueId> gelu_of_;
-  std::vector<bool> is_row_major_;  // Values that become row-major.
+  absl::flat_hash_map<ValueId, TensorType> retyped_;  // Of other strides.
   bool has_changes_ = false;
   Rewriter rewriter_;
 };
@@ -78,6 +89,7 @@ absl::StatusOr<std::optional<Program>> Simplifier::Run() {
     if (facts_.Is(id, "aten.native_layer_norm")) FindLayouts(id);
     has_changes_ = has_changes_ || IsWholeWrite(facts_.op(id)) ||
                    IsPlainAttentionLayer(facts_.op(id));
+    if (CopiedParam(facts_.op(id)) >= 0) FindCopy(id);
   }
   if (!has_changes_) return std::nullopt;
   MICA_RETURN_IF_ERROR(rewriter_.CopyDeclarations());
@@ -166,11 +178,65 @@ void Simplifier::FindGelu(OpId tanh) {
 void Simplifier::FindLayouts(OpId norm) {
   const ValueId x = ProgramFacts::ValueOf(facts_.op(norm), 0);
   const OpId producer = facts_.ProducerOf(x);
-  is_row_major_[x] = !program_.type(x).is_row_major() && producer != kNoOp &&
-                     facts_.op(producer).def->is_elementwise() &&
-                     facts_.MayChangeStrides(x);
+  if (!program_.type(x).is_row_major() && producer != kNoOp &&
+      facts_.op(producer).def->is_elementwise() && facts_.MayChangeStrides(x)) {
+    retyped_[x] = program_.type(x);
+    retyped_[x].strides.clear();
+  }
   // A norm of what isn't row-major reads a copy.
   has_changes_ = has_changes_ || !program_.type(x).is_row_major();
+}
+
+int Simplifier::CopiedParam(const Op& op) const {
+  const std::string& name = op.def->name();
+  const bool is_power =
+      name == "aten.pow.Tensor_Scalar" && IsNumber(op.arguments[1], 1) &&
+      TypeOf(op, 0).dtype == program_.type(op.results[0]).dtype;
+  if (is_power || name == "aten.clone") return 0;
+  const bool is_tensor = name == "aten.copy" &&
+                         ProgramFacts::ValueOf(op, 1) != kNoValue &&
+                         !TypeOf(op, 1).is_scalar;
+  return is_tensor ? 1 : -1;
+}
+
+// Operators that make memory without contents look at types alone; a copy that
+// goes there is another.
+bool Simplifier::IsOnlyReader(OpId copy, ValueId from) const {
+  const std::vector<OpId>& readers = facts_.ReadersOf(from);
+  return facts_.NumUses(from) == static_cast<int>(readers.size()) &&
+         absl::c_all_of(readers, [&](OpId id) {
+           return id == copy ||
+                  (IsUninitialised(*facts_.op(id).def) &&
+                   facts_.OnlyReader(facts_.op(id).results[0]) == copy);
+         });
+}
+
+// What only a copy reads lies as the copy does if its kernel writes either as
+// fast.
+void Simplifier::FindCopy(OpId copy) {
+  const Op& op = facts_.op(copy);
+  const ValueId from = ProgramFacts::ValueOf(op, CopiedParam(op));
+  const TensorType& type = program_.type(op.results[0]);
+  const bool is_free =
+      facts_.Is(facts_.ProducerOf(from),
+                "aten._scaled_dot_product_flash_attention_for_cpu_backward") &&
+      IsOnlyReader(copy, from) && SameShape(program_.type(from), type) &&
+      type.is_dense() && type.rank() > 0 && type.EffectiveStrides().back() == 1;
+  if (is_free) retyped_[from] = type;
+  has_changes_ = has_changes_ || is_free || op.def->name() != "aten.clone";
+}
+
+bool Simplifier::IsNeedless(OpId copy) const {
+  const Op& op = facts_.op(copy);
+  const ValueId from = ProgramFacts::ValueOf(op, CopiedParam(op));
+  if (retyped_.contains(from) && IsOnlyReader(copy, from)) return true;
+  if (op.def->name() == "aten.clone") return false;
+  const ValueId to = op.results[0];
+  if (!SameShape(program_.type(from), program_.type(to))) return false;
+  if (facts_.MayChangeStrides(to)) return true;
+  const OpId producer = facts_.ProducerOf(from);
+  return producer != kNoOp && !facts_.op(producer).def->is_view() &&
+         IsOnlyReader(copy, from) && program_.type(from) == program_.type(to);
 }
 
 // All elements are replaced, by a tensor that lies as they do.
@@ -215,9 +281,10 @@ absl::Status Simplifier::Emit(OpId id) {
   }
   if (IsPlainAttentionLayer(op)) return EmitAttentionLayer(op);
   if (op.def->name() == "aten.native_layer_norm") return EmitNorm(op);
-  if (!op.results.empty() && is_row_major_[op.results[0]]) {
-    return EmitRowMajor(op);
-  }
+  const bool is_retyped = absl::c_any_of(
+      op.results, [&](ValueId result) { return retyped_.contains(result); });
+  if (is_retyped) return EmitRetyped(op);
+  if (CopiedParam(op) >= 0) return EmitCopy(id);
   return rewriter_.CopyOp(op);
 }
 
@@ -250,15 +317,16 @@ absl::Status Simplifier::EmitNorm(const Op& op) {
   return status;
 }
 
-absl::Status Simplifier::EmitRowMajor(const Op& op) {
+absl::Status Simplifier::EmitRetyped(const Op& op) {
   MICA_ASSIGN_OR_RETURN(const OpDef* def,
                         rewriter_.builder().FindOp(op.def->name()));
   ProgramBuilder::OpSpec spec{
       .def = def, .arguments = op.arguments, .source = op.source};
   RenameValues(spec.arguments, [&](ValueId id) { return rewriter_.NewId(id); });
   for (ValueId id : op.results) {
-    spec.types.push_back(program_.type(id));
-    spec.types.back().strides.clear();
+    const auto retyped = retyped_.find(id);
+    spec.types.push_back(retyped == retyped_.end() ? program_.type(id)
+                                                   : retyped->second);
     spec.names.push_back(program_.value(id).name);
   }
   MICA_ASSIGN_OR_RETURN(auto results,
@@ -266,6 +334,38 @@ absl::Status Simplifier::EmitRowMajor(const Op& op) {
   for (size_t i = 0; i < op.results.size(); ++i) {
     rewriter_.Map(op.results[i], results[i]);
   }
+  return absl::OkStatus();
+}
+
+absl::Status Simplifier::EmitCopy(OpId id) {
+  const Op& op = facts_.op(id);
+  const int param = CopiedParam(op);
+  if (IsNeedless(id)) {
+    rewriter_.Map(op.results[0],
+                  rewriter_.NewId(ProgramFacts::ValueOf(op, param)));
+    return absl::OkStatus();
+  }
+  if (op.def->name() == "aten.clone") return rewriter_.CopyOp(op);
+  const TensorType& type = program_.type(op.results[0]);
+  ValueRef from = NewRef(op, param);
+  if (TypeOf(op, param).dims != type.dims) {
+    MICA_ASSIGN_OR_RETURN(from.id,
+                          Add("aten.expand", {from, ListOf(type.dims)}, op));
+  }
+  const bool converts = TypeOf(op, param).dtype != type.dtype;
+  MICA_ASSIGN_OR_RETURN(
+      const OpDef* def,
+      rewriter_.builder().FindOp(converts ? "aten._to_copy" : "aten.clone"));
+  Arguments arguments = {from};
+  if (converts) arguments.push_back(type.dtype);
+  MICA_ASSIGN_OR_RETURN(
+      auto results,
+      rewriter_.builder().AddOp({.def = def,
+                                 .arguments = std::move(arguments),
+                                 .types = {type},
+                                 .names = {program_.value(op.results[0]).name},
+                                 .source = op.source}));
+  rewriter_.Map(op.results[0], results[0]);
   return absl::OkStatus();
 }
 

@@ -10,7 +10,10 @@
 namespace mica {
 
 // A Program of the same meaning in which
-// - a write of a whole tensor is a view of what was written,
+// - a write of a whole tensor is a view of what was written, or a copy of it,
+// - a copy that nobody can tell from what it copies is that; so is a first
+//   power,
+// - gradients of attention lie as a copy of them would,
 // - the tanh form of gelu, spelt out, is aten.gelu,
 // - attention layers are products, views and one attention,
 // - what a layer norm reads is row-major.

@@ -42,6 +42,66 @@ TEST(SimplifyTest, APartWrittenStaysAWrite) {
               HasSubstr("scatter_view"));
 }
 
+TEST(SimplifyTest, AWriteOfAWholeTensorIsACopyOfWhatIsWritten) {
+  const std::string text = Simplified(R"(program @f(%x: f32[4], %z: f32[6,4]) {
+  %e = aten.new_empty_strided(%x, [6, 4], [4, 1]) : f32[6,4]
+  %y = aten.copy(%e, %x) : f32[6,4]
+  %h = aten.copy(%z, %x) : f32[6,4]
+  return %y, %h
+}
+)");
+  EXPECT_THAT(text, Not(HasSubstr("aten.copy")));
+  EXPECT_THAT(text, Not(HasSubstr("empty")));
+  EXPECT_THAT(text, HasSubstr("%h = aten.clone("));
+  EXPECT_THAT(text, HasSubstr("aten.expand(%x, [6, 4])"));
+}
+
+TEST(SimplifyTest, ACopyOfAnotherTypeConverts) {
+  EXPECT_THAT(Simplified(R"(program @f(%x: f64[4], %z: f32[4]) {
+  %y = aten.copy(%z, %x) : f32[4]
+  return %y
+}
+)"),
+              HasSubstr("aten._to_copy(%x, dtype=f32) : f32[4]"));
+}
+
+TEST(SimplifyTest, ACopyThatNobodyCanTellIsLeftOut) {
+  EXPECT_THAT(Simplified(R"(program @f(%x: f32[4], %z: f32[4]) {
+  %r = aten.relu(%x) : f32[4]
+  %y = aten.copy(%z, %r) : f32[4]
+  %p = aten.pow.Tensor_Scalar(%x, 1.0) : f32[4]
+  %q = aten.mul.Tensor(%p, %p) : f32[4]
+  return %y, %q
+}
+)"),
+              testing::AllOf(Not(HasSubstr("copy")), Not(HasSubstr("pow")),
+                             Not(HasSubstr("clone")),
+                             HasSubstr("aten.mul.Tensor(%x, %x)")));
+}
+
+TEST(SimplifyTest, AnInputsCopyIsMemoryOfItsOwn) {
+  EXPECT_THAT(Simplified(R"(program @f(%x: f32[4]) {
+  %p = aten.pow.Tensor_Scalar(%x, 1.0) : f32[4]
+  return %p
+}
+)"),
+              HasSubstr("aten.clone(%x)"));
+}
+
+TEST(SimplifyTest, AttentionsGradientsLieAsTheirCopies) {
+  const std::string text = Simplified(
+      R"(program @f(%d: f32[1,2,4,8], %q: f32[1,2,4,8], %l: f32[1,2,4]) {
+  %a, %b, %c = aten._scaled_dot_product_flash_attention_for_cpu_backward(%d, %q, %q, %q, %d, %l, 0.0, false) : f32[1,2,4,8]{64,8,16,1}, f32[1,2,4,8]{64,8,16,1}, f32[1,2,4,8]{64,8,16,1}
+  %e = aten.new_empty_strided(%b, [1, 2, 4, 8], [64, 32, 8, 1]) : f32[1,2,4,8]
+  %y = aten.copy(%e, %b) : f32[1,2,4,8]
+  return %a, %y, %c
+}
+)");
+  EXPECT_THAT(text, HasSubstr(": f32[1,2,4,8]{64,8,16,1}, f32[1,2,4,8], "
+                              "f32[1,2,4,8]{64,8,16,1}"));
+  EXPECT_THAT(text, Not(HasSubstr("copy")));
+}
+
 constexpr absl::string_view kGelu = R"(program @f(%x: f32[6,4]) {
   %half = constant 0.5 : f64
   %cube = constant 0.044715 : f64

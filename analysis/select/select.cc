@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analysis/select/dense_operands.h"
 
 namespace mica {
 namespace {
@@ -132,13 +133,29 @@ absl::StatusOr<Selected> KernelSelector::SelectNew(
   const DType dtype = request.operands.empty() ? request.results[0].type.dtype
                                                : request.operands[0].type.dtype;
   const KernelKey key{.op = request.def->name(), .dtype = dtype};
+  const auto ask_on_dense = [&](auto is_copied) {
+    for (const Kernel& kernel : kernels_.FindFast(key)) {
+      if (!may_ask(kernel.name)) continue;
+      const auto prepare = [&](const KernelRequest& wanted) {
+        return PrepareOnDense(wanted, kernel.prepare, is_copied, kernels_);
+      };
+      if (ask(kernel.name, prepare, selected)) return true;
+    }
+    return false;
+  };
   for (const Kernel& kernel : kernels_.FindFast(key)) {
     if (!may_ask(kernel.name)) continue;
     if (ask(kernel.name, kernel.prepare, selected)) return selected;
   }
+  // ATen's kernels copy these, too.
+  if (ask_on_dense(IsExpanded)) return selected;
   if (prepare_aten_ != nullptr && may_ask(kAtenKernel)) {
     if (ask(kAtenKernel, prepare_aten_, selected)) return selected;
   }
+  const auto has_gaps = [](const TensorType& type) {
+    return !type.is_row_major();
+  };
+  if (ask_on_dense(has_gaps)) return selected;
   const Kernel* reference = kernels_.FindReference(key);
   if (reference != nullptr && may_ask(reference->name)) {
     if (ask(reference->name, reference->prepare, selected)) return selected;

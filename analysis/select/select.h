@@ -21,8 +21,9 @@ struct Selected {
 };
 
 // Asks the candidates of a request's KernelKey in order of preference: fast
-// kernels, ATen's, the oracle. Equal requests, of repeated layers for example,
-// share what was prepared.
+// kernels, fast ones on copies of operands that are expanded, ATen's, fast ones
+// on copies of all that isn't row-major, the oracle. Equal requests, of
+// repeated layers for example, share what was prepared.
 // Single-thread.
 class KernelSelector {
  public:

@@ -29,6 +29,7 @@ void RegisterRecurrent(KernelRegistry& registry);
 void RegisterRecurrentBackward(KernelRegistry& registry);
 void RegisterWindowWrites(KernelRegistry& registry);
 void RegisterReduction(KernelRegistry& registry);
+void RegisterScan(KernelRegistry& registry);      // Running sums, products.
 void RegisterMovement(KernelRegistry& registry);  // Copies, gathers, joins.
 void RegisterBounded(KernelRegistry& registry);   // Sizes that data decides.
 void RegisterSingle(KernelRegistry& registry);    // What takes no time.

@@ -14,6 +14,9 @@ namespace {
 
 // Elements that go through a buffer at once.
 constexpr int64_t kChunk = 256;
+// What is copied at once where a row is one element: it stays in the
+// first-level cache.
+constexpr int64_t kRepeatBytes = 4096;
 
 template <typename T>
 Constant ConstantOf(T value) {
@@ -119,6 +122,30 @@ void GatherBytes(const void* from, int64_t bytes, int64_t stride, int64_t n,
   }
 }
 
+// The first of n elements again and again.
+void Repeat(char* out, int64_t bytes, int64_t n) {
+  const int64_t all = n * bytes;
+  for (int64_t done = bytes; done < all;) {
+    const int64_t more = std::min({done, all - done, kRepeatBytes});
+    std::memcpy(out + done, out, static_cast<size_t>(more));
+    done += more;
+  }
+}
+
+// One row of one element of each source.
+void RunSingles(const PointwiseLoop& loop, const char* const* in, char* out) {
+  alignas(8) char converted[kMaxSources][8];
+  const void* pieces[kMaxSources];
+  for (int s = 0; s < loop.num_inputs; ++s) {
+    pieces[s] = in[s];
+    if (loop.inputs[s].convert == nullptr) continue;
+    loop.inputs[s].convert(in[s], converted[s], 1);
+    pieces[s] = converted[s];
+  }
+  loop.row(loop, pieces, out, 1);
+  Repeat(out, loop.out_bytes, loop.inner);
+}
+
 // One row whose sources may have to be gathered and converted, by chunks.
 void RunRow(const PointwiseLoop& loop, const char* const* in, char* out) {
   alignas(64) char gathered[kMaxSources][kChunk * 8];
@@ -130,7 +157,10 @@ void RunRow(const PointwiseLoop& loop, const char* const* in, char* out) {
       const PointwiseLoop::Input& input = loop.inputs[s];
       const void* piece = in[s] + start * input.stride * input.bytes;
       if (input.is_gathered) {
-        GatherBytes(piece, input.bytes, input.stride, n, gathered[s]);
+        // One element fills its buffer for all of the row.
+        if (input.stride != 0 || start == 0) {
+          GatherBytes(piece, input.bytes, input.stride, n, gathered[s]);
+        }
         piece = gathered[s];
       }
       if (input.convert != nullptr) {
@@ -175,7 +205,9 @@ void RunRows(const PointwiseLoop& loop, void* const* args, int64_t begin,
     }
   }
   for (int64_t row = begin; row < end; ++row) {
-    if constexpr (kDirect) {
+    if (loop.has_equal_rows) {
+      RunSingles(loop, in, out);
+    } else if constexpr (kDirect) {
       const void* pieces[kMaxSources] = {in[0], in[1], in[2]};
       loop.row(loop, pieces, out, loop.inner);
     } else {
@@ -243,6 +275,7 @@ bool LaunchFlatBinary(const void* state, void* const* args, LaunchContext&) {
 
 LaunchFn ChooseLaunch(const PointwiseLoop& loop) {
   if (!IsDirect(loop)) return LaunchRows<false>;
+  if (loop.has_equal_rows) return LaunchRows<true>;
   if (!loop.IsFlat()) return LaunchRows<true>;
   if (loop.num_threads == 1 && loop.unary != nullptr &&
       loop.inputs[0].arg >= 0) {
@@ -329,7 +362,7 @@ std::optional<Source> SourceOf(const KernelRequest& request, int param) {
 }
 
 bool PointwiseLoop::IsFlat() const {
-  return outer_sizes.empty() && IsDirect(*this);
+  return outer_sizes.empty() && !has_equal_rows && IsDirect(*this);
 }
 
 std::optional<std::string> LayOut(const KernelRequest& request,
@@ -374,9 +407,9 @@ std::optional<std::string> LayOut(const KernelRequest& request,
     all_single = all_single && input.is_single;
   }
   if (all_single && loop.num_inputs > 0) {
-    // One element is an array of one; more are gathered from the same place.
+    // One element is an array of one.
     loop.inputs[0].is_single = false;
-    if (loop.inner != 1) loop.inputs[0].is_gathered = true;
+    loop.has_equal_rows = loop.inner != 1;
   }
   return std::nullopt;
 }

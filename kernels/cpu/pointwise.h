@@ -69,6 +69,8 @@ struct PointwiseLoop {
   int out_arg = 0;
   int64_t out_bytes = 0;  // Of an element.
   int64_t inner = 0;      // Elements of the innermost dimension.
+  // Each row of the result is one element again and again: no source has more.
+  bool has_equal_rows = false;
   absl::InlinedVector<int64_t, 4> outer_sizes;
   absl::InlinedVector<int64_t, 4> out_outer_strides;  // In bytes.
   int num_threads = 1;

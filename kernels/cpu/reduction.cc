@@ -197,52 +197,6 @@ Verdict PrepareArgMax(const KernelRequest& request, bool gives_values) {
   return prepared;
 }
 
-template <typename From, typename To>
-bool LaunchCumsum(const void* state, void* const* args, LaunchContext&) {
-  const auto& s = *static_cast<const Split*>(state);
-  const From* x = static_cast<const From*>(args[0]);
-  To* out = static_cast<To*>(args[1]);
-  // Floating-point sums run in double, as in PyTorch.
-  using Sum = std::conditional_t<std::is_floating_point_v<To>, double, int64_t>;
-  for (int64_t o = 0; o < s.outer; ++o) {
-    for (int64_t i = 0; i < s.inner; ++i) {
-      Sum sum = 0;
-      for (int64_t r = 0; r < s.reduced; ++r) {
-        const int64_t at = (o * s.reduced + r) * s.inner + i;
-        sum += static_cast<Sum>(x[at]);
-        out[at] = static_cast<To>(sum);
-      }
-    }
-  }
-  return true;
-}
-
-Verdict PrepareCumsum(const KernelRequest& request) {
-  const TensorType& x = request.operands[0].type;
-  const TensorType& out = request.results[0].type;
-  if (!x.is_row_major()) return No{"isn't row-major"};
-  const auto split = SplitAt(x, MarkedAxes(request, 1, x.rank()));
-  if (!split.has_value() || !out.is_row_major()) {
-    return No{"operands aren't row-major"};
-  }
-  Prepared prepared;
-  if (x.dtype == DType::kF32 && out.dtype == DType::kF32) {
-    prepared.launch = LaunchCumsum<float, float>;
-  } else if (x.dtype == DType::kF64 && out.dtype == DType::kF64) {
-    prepared.launch = LaunchCumsum<double, double>;
-  } else if (x.dtype == DType::kI64 && out.dtype == DType::kI64) {
-    prepared.launch = LaunchCumsum<int64_t, int64_t>;
-  } else if (x.dtype == DType::kI32 && out.dtype == DType::kI64) {
-    prepared.launch = LaunchCumsum<int32_t, int64_t>;
-  } else if (x.dtype == DType::kBool && out.dtype == DType::kI64) {
-    prepared.launch = LaunchCumsum<bool, int64_t>;
-  } else {
-    return No{"converts"};
-  }
-  prepared.state = std::make_shared<const Split>(*split);
-  return prepared;
-}
-
 PrepareFn ReduceOf(Kind kind, int dim_param) {
   return [=](const KernelRequest& request) {
     return PrepareReduce(request, kind, dim_param);
@@ -254,8 +208,6 @@ PrepareFn ReduceOf(Kind kind, int dim_param) {
 void RegisterReduction(KernelRegistry& registry) {
   constexpr DType kNumbers[] = {DType::kF32, DType::kF64, DType::kI64,
                                 DType::kI32};
-  constexpr DType kScanned[] = {DType::kF32, DType::kF64, DType::kI64,
-                                DType::kI32, DType::kBool};
   constexpr DType kIndexed[] = {DType::kF32, DType::kF64, DType::kI64};
   const struct {
     absl::string_view op;
@@ -278,8 +230,6 @@ void RegisterReduction(KernelRegistry& registry) {
                {"cpu.argmax", [](const KernelRequest& request) {
                   return PrepareArgMax(request, /*gives_values=*/false);
                 }});
-  registry.Add("aten.cumsum", kScanned, KernelRank::kFast,
-               {"cpu.cumsum", PrepareCumsum});
 }
 
 }  // namespace mica::cpu

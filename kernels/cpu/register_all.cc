@@ -25,6 +25,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterAttentionBackward(registry);
   RegisterBackward(registry);
   RegisterReduction(registry);
+  RegisterScan(registry);
   RegisterMovement(registry);
   RegisterWindows(registry);
   RegisterBounded(registry);
