@@ -171,6 +171,13 @@ def _module_samples(
         )
 
 
+def _as_leaf(leaf: Any) -> Any:
+    """Returns a tensor that comes with a graph of its own without that."""
+    if not isinstance(leaf, torch.Tensor) or leaf.is_leaf:
+        return leaf
+    return leaf.detach().requires_grad_()
+
+
 def _strided(case: Case) -> Case | None:
     """Returns the case, no tensor contiguous; none if all are too small."""
 
@@ -227,6 +234,9 @@ def cases_of(
         if case is None or case.shapes() == before:
             continue
         before = case.shapes()
+        case.args, case.kwargs = pytree.tree_map(
+            _as_leaf, (case.args, case.kwargs)
+        )
         yield case
         if (strided := _strided(case)) is not None:
             yield strided
