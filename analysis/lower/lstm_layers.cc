@@ -21,10 +21,10 @@ constexpr int64_t kKeptPerUnit = 5;
 // Arguments of the two.
 struct LayerArgs {
   size_t count;
-  int batch_sizes, mode, hidden_size, has_biases, train;
+  int batch_sizes, mode, hidden_size, has_biases;
 };
-constexpr LayerArgs kLayerArgs = {16, 8, 9, 10, 12, 15};
-constexpr LayerArgs kBackwardArgs = {23, 20, 14, 15, 17, 18};
+constexpr LayerArgs kLayerArgs = {16, 8, 9, 10, 12};
+constexpr LayerArgs kBackwardArgs = {23, 20, 14, 15, 17};
 constexpr int kWorkspaceArg = 22;
 constexpr int kWorkspaceOutput = 3;
 
@@ -97,12 +97,13 @@ class OwnLayers {
     return true;
   }
 
-  static bool IsTrainedLstm(const TapeCall& call, const LayerArgs& at) {
+  // Whether it is told to train decides nothing, the gradient mode does: a
+  // layer under model.eval() has a backward pass as well.
+  static bool IsLstm(const TapeCall& call, const LayerArgs& at) {
     return call.args.size() == at.count && call.mutated_args.empty() &&
            call.aliases.empty() &&
            Is(call.args[at.batch_sizes], std::vector<int64_t>()) &&
-           Is(call.args[at.mode], kLstm) &&
-           Is(call.args[at.has_biases], true) && Is(call.args[at.train], true);
+           Is(call.args[at.mode], kLstm) && Is(call.args[at.has_biases], true);
   }
 
   // The memory that one of the two makes or takes.
@@ -114,7 +115,7 @@ class OwnLayers {
   void FindLayers() {
     for (size_t i = 0; i < tape_.calls.size(); ++i) {
       const TapeCall& call = tape_.calls[i];
-      if (call.op != kLayer || !IsTrainedLstm(call, kLayerArgs) ||
+      if (call.op != kLayer || !IsLstm(call, kLayerArgs) ||
           call.outputs.size() != 4 || !HasPlainTensors(call)) {
         continue;
       }
@@ -130,7 +131,7 @@ class OwnLayers {
   void FindPasses() {
     for (size_t i = 0; i < tape_.calls.size(); ++i) {
       const TapeCall& call = tape_.calls[i];
-      if (call.op != kBackward || !IsTrainedLstm(call, kBackwardArgs) ||
+      if (call.op != kBackward || !IsLstm(call, kBackwardArgs) ||
           call.outputs.size() != 7 || !HasPlainTensors(call)) {
         continue;
       }

@@ -146,8 +146,7 @@ TEST_F(LstmLayersTest, OtherKindsStayAtens) {
        std::initializer_list<std::pair<int, TapeValue>>{
            {8, std::vector<int64_t>{2, 1}},  // Lengths differ.
            {9, int64_t{3}},                  // A GRU.
-           {12, false},                      // Without biases.
-           {15, false}}) {                   // Keeps nothing.
+           {12, false}}) {                   // Without biases.
     TapeValue& old = maker_.tape().calls[0].args[arg];
     const TapeValue before = std::exchange(old, value);
     EXPECT_EQ(OpsAfter()[0], "aten.mkldnn_rnn_layer") << arg;
@@ -155,6 +154,20 @@ TEST_F(LstmLayersTest, OtherKindsStayAtens) {
   }
   maker_.tape().tensors[operands_[0]].dtype = "f64";
   EXPECT_EQ(OpsAfter()[0], "aten.mkldnn_rnn_layer");
+}
+
+TEST_F(LstmLayersTest, ALayerThatKeepsNothingStaysAtens) {
+  maker_.tape().calls.pop_back();
+  maker_.tape().results = {made_[0]};
+  maker_.tape().calls[0].outputs[3] = std::monostate();
+  EXPECT_THAT(OpsAfter(), ElementsAre("aten.mkldnn_rnn_layer"));
+}
+
+TEST_F(LstmLayersTest, ALayerUnderEvalKeepsTheGatesToo) {
+  maker_.tape().calls[0].args[15] = false;
+  maker_.tape().calls[1].args[18] = false;
+  EXPECT_THAT(OpsAfter(),
+              ElementsAre("mica.lstm_layer", "mica.lstm_layer_backward"));
 }
 
 }  // namespace

@@ -16,6 +16,13 @@ constexpr int64_t kInPlaceFloats = 64 * 1024;
 // Multiplications that are worth a thread.
 constexpr int64_t kWorkPerThread = 256 * 1024;
 
+// So many rows of a large b are read at a time where few rows of a meet them:
+// each is a stream through memory, a panel of all of them isn't.
+constexpr int64_t kRowsAtOnce = 8;
+// Products with no more rows in b than this write faster than they compute:
+// they write row by row.
+constexpr int64_t kFewRows = 8;
+
 // Up to this many multiplications libxsmm's code is a tenth faster than ours:
 // it has fewer calls around the same sums.
 constexpr int64_t kSmallWork = 128 * 128 * 128;
@@ -138,31 +145,67 @@ void Product::PackPanels(const float* b, int64_t begin, int64_t end,
   }
 }
 
-void Product::RunPart(const ProductArgs& args, const float* b,
-                      int64_t row_begin, int64_t row_end, int64_t panel_begin,
-                      int64_t panel_end, float* scratch) const {
+int64_t Product::RowsOfA() const {
+  const bool is_flat =
+      spec_.k <= kFewRows && spec_.m * spec_.n > kInPlaceFloats;
+  return is_flat ? 1 : std::max<int64_t>(spec_.m, 1);
+}
+
+int64_t Product::RowsOfB() const {
+  const bool is_streamed = form_ == WeightForm::kInPlace &&
+                           spec_.m <= kDotRows &&
+                           spec_.activation == Activation::kNone &&
+                           spec_.n * spec_.k > kInPlaceFloats;
+  return is_streamed ? kRowsAtOnce : std::max<int64_t>(spec_.k, 1);
+}
+
+void Product::RunPart(const ProductArgs& args, const float* b, const Part& part,
+                      float* scratch) const {
+  const int64_t rows = RowsOfA(), step = RowsOfB();
+  for (int64_t row = part.row_begin; row < part.row_end; row += rows) {
+    Part strip = part;
+    strip.row_begin = row;
+    strip.row_end = std::min(row + rows, part.row_end);
+    RunTiles(args, b, std::min(step, spec_.k), strip, scratch);
+    for (int64_t k = step; k < spec_.k; k += step) {
+      ProductArgs more = args;
+      more.a += k;
+      more.bias = nullptr;
+      more.residual = nullptr;
+      more.adds = true;
+      RunTiles(more, b + k * spec_.b_row_stride, std::min(step, spec_.k - k),
+               strip, scratch);
+    }
+  }
+}
+
+void Product::RunTiles(const ProductArgs& args, const float* b, int64_t k,
+                       const Part& part, float* scratch) const {
   const int64_t cols = Simd().gemm_cols;
-  const int64_t col = panel_begin * cols;
+  const int64_t row = part.row_begin, col = part.panel_begin * cols;
   const bool in_place = form_ == WeightForm::kInPlace;
   const int64_t panel_stride = in_place ? cols : cols * spec_.k;
   const bool needs_scratch = PartScratch() > 0;
-  Simd().gemm({.a = args.a + row_begin * spec_.a_row_stride,
+  float* c = args.c + row * spec_.c_row_stride + col;
+  const float* residual = args.adds ? c : nullptr;
+  if (args.residual != nullptr) {
+    residual = args.residual + row * spec_.residual_row_stride + col;
+  }
+  Simd().gemm({.a = args.a + row * spec_.a_row_stride,
                .a_row_stride = spec_.a_row_stride,
-               .b = b + panel_begin * panel_stride,
+               .b = b + part.panel_begin * panel_stride,
                .b_row_stride = in_place ? spec_.b_row_stride : cols,
                .b_panel_stride = panel_stride,
-               .c = args.c + row_begin * spec_.c_row_stride + col,
+               .c = c,
                .c_row_stride = spec_.c_row_stride,
-               .m = row_end - row_begin,
-               .n = std::min(panel_end * cols, spec_.n) - col,
-               .k = spec_.k,
+               .m = part.row_end - row,
+               .n = std::min(part.panel_end * cols, spec_.n) - col,
+               .k = k,
                .alpha = spec_.alpha,
                .bias = args.bias != nullptr ? args.bias + col : nullptr,
-               .residual = args.residual != nullptr
-                               ? args.residual +
-                                     row_begin * spec_.residual_row_stride + col
-                               : nullptr,
-               .residual_row_stride = spec_.residual_row_stride,
+               .residual = residual,
+               .residual_row_stride =
+                   args.adds ? spec_.c_row_stride : spec_.residual_row_stride,
                .activation = spec_.activation,
                .scratch = needs_scratch ? scratch : nullptr});
 }
@@ -190,7 +233,7 @@ void Product::RunOne(const ProductArgs& args, int num_threads) const {
     b = packed;
   }
   if (num_threads == 1) {
-    RunPart(args, b, 0, spec_.m, 0, panels, scratch);
+    RunPart(args, b, {.row_end = spec_.m, .panel_end = panels}, scratch);
     return;
   }
   // Cut along the side that gives each thread more pieces.
@@ -198,15 +241,20 @@ void Product::RunOne(const ProductArgs& args, int num_threads) const {
   const int64_t strips = (spec_.m + tile - 1) / tile;
   const int64_t part = PartScratch();
   if (strips > panels) {
-    ParallelPieces(
-        num_threads, strips, [&](int piece, int64_t begin, int64_t end) {
-          RunPart(args, b, begin * tile, std::min(end * tile, spec_.m), 0,
-                  panels, scratch + piece * part);
-        });
+    ParallelPieces(num_threads, strips,
+                   [&](int piece, int64_t begin, int64_t end) {
+                     RunPart(args, b,
+                             {.row_begin = begin * tile,
+                              .row_end = std::min(end * tile, spec_.m),
+                              .panel_end = panels},
+                             scratch + piece * part);
+                   });
   } else {
     ParallelPieces(
         num_threads, panels, [&](int piece, int64_t begin, int64_t end) {
-          RunPart(args, b, 0, spec_.m, begin, end, scratch + piece * part);
+          RunPart(args, b,
+                  {.row_end = spec_.m, .panel_begin = begin, .panel_end = end},
+                  scratch + piece * part);
         });
   }
 }

@@ -42,6 +42,7 @@ struct ProductArgs {
   const float* residual = nullptr;
   float* c = nullptr;
   float* scratch = nullptr;
+  bool adds = false;  // To what c has, in place of a residual.
 };
 
 // How b gets to the tiles.
@@ -72,10 +73,18 @@ class Product {
   void PackPanels(const float* b, int64_t begin, int64_t end,
                   float* packed) const;
   void RunOne(const ProductArgs& args, int num_threads) const;
-  // Rows and panels begin..end of one product of the batch.
-  void RunPart(const ProductArgs& args, const float* b, int64_t row_begin,
-               int64_t row_end, int64_t panel_begin, int64_t panel_end,
+  // Rows and panels of one product of the batch.
+  struct Part {
+    int64_t row_begin = 0, row_end = 0, panel_begin = 0, panel_end = 0;
+  };
+  void RunPart(const ProductArgs& args, const float* b, const Part& part,
                float* scratch) const;
+  // Of these k rows of b, to which args.a and b point.
+  void RunTiles(const ProductArgs& args, const float* b, int64_t k,
+                const Part& part, float* scratch) const;
+  // How many rows of a, and of b, tiles take at a time.
+  int64_t RowsOfA() const;
+  int64_t RowsOfB() const;
   // Floats of scratch memory of one thread's part.
   int64_t PartScratch() const;
 

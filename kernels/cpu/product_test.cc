@@ -60,6 +60,28 @@ TEST(ProductTest, ReadsWeightsInTheFormThatFits) {
   EXPECT_TRUE(small == WeightForm::kXsmm || small == WeightForm::kInPlace);
 }
 
+TEST(ProductTest, FewRowsMeetALargeMatrixByItsRows) {
+  for (int threads : {1, 3}) {
+    for (bool has_bias : {false, true}) {
+      const ProductSpec row = {.m = 3,
+                               .n = 1333,
+                               .k = 901,
+                               .has_bias = has_bias,
+                               .num_threads = threads};
+      EXPECT_EQ(Check(row, false), WeightForm::kInPlace);
+    }
+  }
+}
+
+TEST(ProductTest, OuterProductsAreWrittenRowByRow) {
+  for (int64_t k : {1, 2, 8}) {
+    for (bool is_frozen : {false, true}) {
+      Check({.m = 300, .n = 777, .k = k, .is_frozen = is_frozen}, true);
+      Check({.m = 300, .n = 777, .k = k, .has_bias = true}, false);
+    }
+  }
+}
+
 TEST(ProductTest, ThreadsShareRowsOrColumns) {
   for (bool is_frozen : {false, true}) {
     for (bool is_transposed : {false, true}) {

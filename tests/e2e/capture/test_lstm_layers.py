@@ -67,6 +67,28 @@ def test_lstms_train_by_kernels_of_their_own(name, part):
     assert "mica.lstm_layer_backward" in graph.backward_ops
 
 
+def test_an_lstm_under_eval_goes_back_by_kernels_of_its_own():
+    torch.manual_seed(0)
+    model = nn.LSTM(5, 7, 2).eval()
+    x = torch.randn(6, 3, 5, requires_grad=True)
+
+    def step():
+        x.grad = None
+        model.zero_grad()
+        y, (h, c) = model(x)
+        (y.square().mean() + (h * c).sum()).backward()
+        return [x.grad, *(weight.grad for weight in model.parameters())]
+
+    want = [grad.clone() for grad in step()]
+    compiled = mica.compile(step, fullgraph=True)
+    for _ in range(3):
+        got = compiled()
+    near(want, got)
+    explanation = mica.explain(compiled)
+    assert explanation.hits > 0, str(explanation)
+    assert all(not graph.opaque for graph in explanation.graphs)
+
+
 def test_a_pass_through_an_lstm_that_ran_eagerly_is_atens():
     model = nn.LSTM(5, 7)
     x = torch.randn(6, 3, 5)
