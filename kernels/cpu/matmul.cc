@@ -190,8 +190,11 @@ std::optional<std::string> ParseAdding(const KernelRequest& request,
 }
 
 // Pointer number `arg`, null for -1.
+void* Address(void* const* args, int arg) {
+  return arg < 0 ? nullptr : args[arg];
+}
 float* Pointer(void* const* args, int arg) {
-  return arg < 0 ? nullptr : static_cast<float*>(args[arg]);
+  return static_cast<float*>(Address(args, arg));
 }
 
 struct TileState {
@@ -391,9 +394,9 @@ class OneDnnInstance : public KernelInstance {
   absl::Status Run(void* const* args) const {
     const Call& call = state_.call;
     return run_->Run(
-        Pointer(args, call.a_arg), Pointer(args, call.b_arg),
-        Pointer(args, call.bias_arg), Pointer(args, call.residual_arg),
-        Pointer(args, call.c_arg), Pointer(args, state_.scratch_arg));
+        Address(args, call.a_arg), Address(args, call.b_arg),
+        Address(args, call.bias_arg), Address(args, call.residual_arg),
+        Address(args, call.c_arg), Address(args, state_.scratch_arg));
   }
 
  private:
@@ -425,7 +428,9 @@ PrepareFn OneDnnOf(ParseFn parse) {
     auto state = std::make_shared<OneDnnState>();
     if (auto no = parse(request, state->call)) return No{*no};
     const ProductSpec& p = state->call.spec;
+    const DType dtype = request.results[0].type.dtype;
     const OneDnnMatmulSpec spec = {
+        .dtype = dtype,
         .batch = p.batch,
         .m = p.m,
         .n = p.n,
@@ -435,7 +440,8 @@ PrepareFn OneDnnOf(ParseFn parse) {
         .c_strides = {p.c_batch_stride, p.c_row_stride, p.c_col_stride},
         .has_bias = p.has_bias,
         .has_residual = p.has_residual,
-        .activation = p.activation};
+        .activation = p.activation,
+        .is_packed = p.is_frozen && dtype != DType::kF32};
     if (!IsPlain(spec)) return No{"empty or broadcast operands"};
     if (p.alpha != 1.0f) return No{"alpha isn't 1"};
     if (p.has_residual && (p.residual_row_stride != p.c_row_stride ||
@@ -449,6 +455,13 @@ PrepareFn OneDnnOf(ParseFn parse) {
     prepared.launch = LaunchOneDnn;
     prepared.scratch_bytes = state->matmul->scratch_bytes();
     if (prepared.scratch_bytes > 0) state->scratch_arg = state->call.c_arg + 1;
+    if (spec.is_packed) {
+      prepared.packs.push_back({.operand = state->call.b_arg,
+                                .bytes = state->matmul->packed_bytes(),
+                                .pack = [state](const void* from, void* to) {
+                                  return state->matmul->Pack(from, to);
+                                }});
+    }
     prepared.make_instance = [state]() -> std::unique_ptr<KernelInstance> {
       auto run = OneDnnMatmulRun::Create(*state->matmul);
       CHECK(run.ok()) << run.status();
@@ -463,6 +476,7 @@ PrepareFn OneDnnOf(ParseFn parse) {
 
 void RegisterMatmul(KernelRegistry& registry) {
   constexpr DType kFloat[] = {DType::kF32};
+  constexpr DType kHalf[] = {DType::kBF16, DType::kF16};
   constexpr DType kOthers[] = {DType::kF64, DType::kI64, DType::kI32};
   const struct {
     absl::string_view op;
@@ -476,6 +490,8 @@ void RegisterMatmul(KernelRegistry& registry) {
     registry.Add(op.op, kFloat, KernelRank::kFast,
                  {"cpu.tiles", TilesOf(op.parse)});
     registry.Add(op.op, kFloat, KernelRank::kFast,
+                 {"onednn.matmul", OneDnnOf(op.parse)});
+    registry.Add(op.op, kHalf, KernelRank::kFast,
                  {"onednn.matmul", OneDnnOf(op.parse)});
     registry.Add(op.op, kOthers, KernelRank::kFast,
                  {"cpu.product", PlainOf(op.parse)});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "dnnl.h"
 #include "framework/base/status.h"
@@ -59,10 +60,34 @@ Shape MakeShape(const OneDnnMatmulSpec& spec, int64_t rows, int64_t cols,
   return {3, {spec.batch, rows, cols}, {strides[0], strides[1], strides[2]}};
 }
 
-absl::Status MakeDesc(const Shape& shape, MemoryDesc& desc) {
-  return Check(dnnl_memory_desc_create_with_strides(
-                   desc.put(), shape.rank, shape.dims, dnnl_f32, shape.strides),
-               "memory_desc_create");
+dnnl_data_type_t TypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return dnnl_f32;
+    case DType::kBF16:
+      return dnnl_bf16;
+    case DType::kF16:
+      return dnnl_f16;
+    default:
+      return dnnl_data_type_undef;  // The library says so.
+  }
+}
+
+absl::Status MakeDesc(DType dtype, const Shape& shape, MemoryDesc& desc) {
+  return Check(
+      dnnl_memory_desc_create_with_strides(desc.put(), shape.rank, shape.dims,
+                                           TypeOf(dtype), shape.strides),
+      "memory_desc_create");
+}
+
+// The library has a plain loop for whatever nothing else takes.
+absl::Status CheckFast(const_dnnl_primitive_desc_t desc) {
+  const char* name = nullptr;
+  MICA_RETURN_IF_ERROR(
+      Check(dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name),
+            "primitive_desc_query"));
+  if (!absl::StartsWith(name, "ref")) return absl::OkStatus();
+  return absl::UnimplementedError("onednn: only a plain loop takes these");
 }
 
 absl::Status AppendActivation(Activation activation, dnnl_post_ops_t ops) {
@@ -118,21 +143,22 @@ absl::StatusOr<std::shared_ptr<const OneDnnMatmul>> OneDnnMatmul::Create(
   Handles& h = *self->handles_;
   MICA_RETURN_IF_ERROR(
       Check(dnnl_engine_create(h.engine.put(), dnnl_cpu, 0), "engine_create"));
-  MICA_RETURN_IF_ERROR(
-      MakeDesc(MakeShape(spec, spec.m, spec.k, spec.a_strides), h.a));
+  MICA_RETURN_IF_ERROR(MakeDesc(
+      spec.dtype, MakeShape(spec, spec.m, spec.k, spec.a_strides), h.a));
   const Shape b = MakeShape(spec, spec.k, spec.n, spec.b_strides);
-  MICA_RETURN_IF_ERROR(MakeDesc(b, h.plain_b));
-  MICA_RETURN_IF_ERROR(
-      MakeDesc(MakeShape(spec, spec.m, spec.n, spec.c_strides), h.c));
+  MICA_RETURN_IF_ERROR(MakeDesc(spec.dtype, b, h.plain_b));
+  MICA_RETURN_IF_ERROR(MakeDesc(
+      spec.dtype, MakeShape(spec, spec.m, spec.n, spec.c_strides), h.c));
   if (spec.is_packed) {
-    MICA_RETURN_IF_ERROR(
-        Check(dnnl_memory_desc_create_with_tag(h.b.put(), b.rank, b.dims,
-                                               dnnl_f32, dnnl_format_tag_any),
-              "memory_desc_create_with_tag"));
+    MICA_RETURN_IF_ERROR(Check(
+        dnnl_memory_desc_create_with_tag(
+            h.b.put(), b.rank, b.dims, TypeOf(spec.dtype), dnnl_format_tag_any),
+        "memory_desc_create_with_tag"));
   }
   if (spec.has_bias) {
     const int64_t row[3] = {spec.n, spec.n, 1};
     MICA_RETURN_IF_ERROR(MakeDesc(
+        spec.dtype,
         spec.batch == 1 ? Shape{2, {1, spec.n}, {spec.n, 1}}
                         : Shape{3, {1, 1, spec.n}, {row[0], row[1], row[2]}},
         h.bias));
@@ -164,6 +190,7 @@ absl::StatusOr<std::shared_ptr<const OneDnnMatmul>> OneDnnMatmul::Create(
                                  spec.is_packed ? h.b.get() : h.plain_b.get(),
                                  h.bias.get(), h.c.get(), attributes.get()),
                              "matmul_primitive_desc_create"));
+  MICA_RETURN_IF_ERROR(CheckFast(desc.get()));
   MICA_RETURN_IF_ERROR(
       Check(dnnl_primitive_create(h.primitive.put(), desc.get()),
             "primitive_create"));
@@ -255,9 +282,9 @@ absl::StatusOr<std::unique_ptr<OneDnnMatmulRun>> OneDnnMatmulRun::Create(
   return self;
 }
 
-absl::Status OneDnnMatmulRun::Run(const float* a, const float* b,
-                                  const float* bias, const float* residual,
-                                  float* c, void* scratch) {
+absl::Status OneDnnMatmulRun::Run(const void* a, const void* b,
+                                  const void* bias, const void* residual,
+                                  void* c, void* scratch) {
   Handles& h = *handles_;
   auto set = [](const Memory& memory, const void* data) {
     if (memory.get() == nullptr) return;

@@ -7,14 +7,17 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "framework/tensor/dtype.h"
 #include "kernels/cpu/simd_table.h"
 
 namespace mica::cpu {
 
-// c[batch, m, n] = act(a[batch, m, k] b[batch, k, n] + bias[n]) + residual,
-// float32. Strides are in elements: {batch, row, column}; a batch of 1 is a
-// plain product. The residual lies as c does.
+// c[batch, m, n] = act(a[batch, m, k] b[batch, k, n] + bias[n]) + residual, all
+// float32, bfloat16 or float16, accumulated in float32. Strides are in
+// elements: {batch, row, column}; a batch of 1 is a plain product. The residual
+// lies as c does.
 struct OneDnnMatmulSpec {
+  DType dtype = DType::kF32;
   int64_t batch = 1, m = 0, n = 0, k = 0;
   int64_t a_strides[3] = {};
   int64_t b_strides[3] = {};
@@ -30,7 +33,9 @@ struct OneDnnMatmulSpec {
 // addresses is in OneDnnMatmulRun, one for each Job.
 class OneDnnMatmul {
  public:
-  // Returns Internal, with the library's status, where it can't make one.
+  // Returns Internal, with the library's status, where it can't make one, and
+  // Unimplemented where it would compute element by element: on this processor
+  // nothing faster takes the types or the strides.
   static absl::StatusOr<std::shared_ptr<const OneDnnMatmul>> Create(
       const OneDnnMatmulSpec& spec);
   ~OneDnnMatmul();
@@ -63,8 +68,8 @@ class OneDnnMatmulRun {
 
   // `bias` and `residual` are null where the spec has none. `scratch` holds
   // scratch_bytes() and is aligned to 64 bytes.
-  absl::Status Run(const float* a, const float* b, const float* bias,
-                   const float* residual, float* c, void* scratch);
+  absl::Status Run(const void* a, const void* b, const void* bias,
+                   const void* residual, void* c, void* scratch);
 
  private:
   OneDnnMatmulRun() = default;
