@@ -12,9 +12,10 @@ namespace mica::cpu {
 namespace {
 
 // Lanes that run beside each other: neighbours in memory, or rows, whose sums
-// then don't wait for each other.
+// then don't wait for each other. Rows of a page's length lie in one set of the
+// first-level cache, which has room for eight lines, those of the result too.
 constexpr int64_t kMostLanes = 256;
-constexpr int64_t kMostRows = 8;
+constexpr int64_t kMostRows = 4;
 
 struct ScanState {
   int64_t outer = 1, scanned = 1, inner = 1;
@@ -62,9 +63,13 @@ void ScanRows(const From* x, To* out, int64_t count) {
   Running running[kRows];
   std::fill_n(running, kRows, Fold<Running>::kStart);
   for (int64_t i = 0; i < count; ++i) {
+    // All are read before any is written: elements of several rows may lie at
+    // the same place of their pages, and a read there waits for a write.
     for (int64_t row = 0; row < kRows; ++row) {
       const auto value = static_cast<Running>(x[row * count + i]);
       running[row] = Fold<Running>::Of(running[row], value);
+    }
+    for (int64_t row = 0; row < kRows; ++row) {
       out[row * count + i] = static_cast<To>(running[row]);
     }
   }
