@@ -8,6 +8,7 @@
 
 #include "analysis/fuse/expansions.h"
 #include "analysis/fuse/forward_writes.h"
+#include "analysis/fuse/losses.h"
 #include "analysis/fuse/program_facts.h"
 #include "analysis/fuse/recurrent.h"
 #include "analysis/fuse/simplify.h"
@@ -310,6 +311,7 @@ absl::Status Fuser::EmitAddNorm(const AddNormMatch& match) {
 
 absl::StatusOr<Program> Fuse(Program program, const OpRegistry& ops) {
   MICA_ASSIGN_OR_RETURN(program, ForwardWrites(std::move(program), ops));
+  MICA_ASSIGN_OR_RETURN(program, SpellOutLosses(std::move(program), ops));
   MICA_ASSIGN_OR_RETURN(program, DelayExpansions(std::move(program), ops));
   MICA_ASSIGN_OR_RETURN(program, Simplify(std::move(program), ops));
   MICA_ASSIGN_OR_RETURN(program, FuseRecurrent(std::move(program), ops));
@@ -328,6 +330,7 @@ bool FuseReadsSizes(const Program& program) {
   const bool may_be_recurrent =
       has("aten.as_strided") && has("aten.tanh") && has("aten.sigmoid");
   return may_be_recurrent || has("mica.scatter_view") ||
+         has("aten.mse_loss_backward") ||
          has("aten._native_multi_head_attention");
 }
 

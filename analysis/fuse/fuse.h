@@ -13,13 +13,15 @@ namespace mica {
 // - a matrix product with its bias, activation and residual is one
 //   mica.linear,
 // - a sum and the layer norm of it are one mica.add_layer_norm,
-// - what DelayExpansions(), Simplify() and FuseRecurrent() find is replaced.
+// - what SpellOutLosses(), DelayExpansions(), Simplify() and FuseRecurrent()
+//   find is replaced.
 // What is computed in between and read elsewhere stays.
 absl::StatusOr<Program> Fuse(Program program, const OpRegistry& ops);
 
 // True if what Fuse() makes of the Program may depend on more of its sizes than
-// which are equal, 0 or 1: on offsets into gates, on the windows that writes
-// and reads have in common, on where the parts of one product begin.
+// which are equal, 0 or 1: on a mean's divisor, on offsets into gates, on the
+// windows that writes and reads have in common, on where the parts of one
+// product begin.
 bool FuseReadsSizes(const Program& program);
 
 }  // namespace mica

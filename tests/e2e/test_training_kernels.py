@@ -21,7 +21,7 @@ LOSSES: dict[str, Loss] = {
     "sum": lambda y: y.sum(),
     "mean": lambda y: y.mean(),
     "squares": lambda y: y.square().mean(),
-    "row sums": lambda y: y.sum(-1).tanh().sum(),
+    "row sums": lambda y: y.sum(-1).tanh().sum() if y.dim() else y.tanh(),
 }
 A, B = torch.randn(24, 32), torch.randn(32, 40)
 Q = torch.randn(2, 3, 16, 8)
@@ -52,6 +52,15 @@ PROGRAMS: dict[str, tuple[Function, tuple[Tensor, ...]]] = {
     "cumprod": (lambda x: x.cumprod(1), (A,)),
     "add": (torch.add, (A, A[0])),
     "hardtanh": (F.hardtanh, (A,)),
+    "squared error": (F.mse_loss, (A, A * 2)),
+    "squared errors": (
+        lambda x, y: F.mse_loss(x, y, reduction="none"),
+        (A, A.t().contiguous().t()),
+    ),
+    "sum of squared errors": (
+        lambda x, y: F.mse_loss(x, y, reduction="sum"),
+        (A, A * 2),
+    ),
     "pixel shuffle": (lambda x: F.pixel_shuffle(x, 2), (IMAGE,)),
     "cholesky": (
         lambda x: torch.linalg.cholesky(x @ x.t() + torch.eye(24)),
