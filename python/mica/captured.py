@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -73,11 +74,14 @@ def record_of(
 ) -> dict[str, Any]:
     """The record that fits a call, made by calling if there is none."""
     compiled: Any = fn if isinstance(fn, _mica.Compiled) else _compile(fn)
-    for _ in range(_MAX_CALLS):
-        record: dict[str, Any] | None = compiled._mica_describe(*args, **kwargs)
-        if record is not None:
-            return record
-        compiled(*args, **kwargs)
+    with _casts_of_its_own():
+        for _ in range(_MAX_CALLS):
+            record: dict[str, Any] | None = compiled._mica_describe(
+                *args, **kwargs
+            )
+            if record is not None:
+                return record
+            compiled(*args, **kwargs)
     report = compiled._mica_report()
     reasons = [reason[0] for reason in report["refusals"]]
     reasons += [reason[0] for reason in report["misses"]]
@@ -85,6 +89,20 @@ def record_of(
         f"{who}: {report['name']} is not one graph: "
         + ("; ".join(reasons) or "no record fits the call")
     )
+
+
+@contextlib.contextmanager
+def _casts_of_its_own() -> Iterator[None]:
+    """Has a Program cast weights itself, though autocast would keep that."""
+    is_open = torch.autocast_increment_nesting() > 1
+    torch.autocast_decrement_nesting()
+    was_on = torch.is_autocast_cache_enabled()
+    if is_open or torch.is_autocast_enabled("cpu"):
+        torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(was_on)
 
 
 def modules_of(fn: Callable[..., Any]) -> dict[str, Any]:

@@ -165,6 +165,9 @@ void LaterPass::FindKnown() {
   for (const StateGuards::Tensor& tensor : run_.watch.guards().tensors()) {
     add(tensor.tensor.get());
   }
+  for (const Recorder::KeptWeight& kept : run_.recorder.kept_weights()) {
+    add(kept.cast.get());
+  }
 }
 
 bool LaterPass::Trace(std::vector<PyObject*>* results, Refusal* refusal) {

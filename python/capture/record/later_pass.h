@@ -100,9 +100,10 @@ class LaterPass {
   absl::StatusOr<BackwardPass::Part> MakePart(
       int index, SplitTape::Later made, const Record::BoundCall& bound,
       const GraphOptions& options) const;
-  BackwardPass::Output PlaceOutput(
-      const BackwardTrace::Part& part, const BackwardTrace::Output& output,
-      const std::vector<PyObject*>& gradients) const;
+  BackwardPass::Output PlaceOutput(const BackwardTrace::Part& part,
+                                   const BackwardTrace::Output& output,
+                                   const std::vector<PyObject*>& gradients,
+                                   const Record::BoundCall& bound) const;
 
   Record& record_;
   Observation& run_;

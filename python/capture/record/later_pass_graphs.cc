@@ -240,7 +240,7 @@ absl::StatusOr<BackwardPass::Part> LaterPass::MakePart(
   MICA_ASSIGN_OR_RETURN(part.graph,
                         Graph::Build(made.tape, kinds, states, unchecked));
   for (const BackwardTrace::Output& output : traced.outputs) {
-    part.outputs.push_back(PlaceOutput(traced, output, gradients));
+    part.outputs.push_back(PlaceOutput(traced, output, gradients, bound));
   }
   part.kept = std::move(made.kept);
   part.numbers.assign(made.numbers.begin(), made.numbers.end());
@@ -249,7 +249,8 @@ absl::StatusOr<BackwardPass::Part> LaterPass::MakePart(
 
 BackwardPass::Output LaterPass::PlaceOutput(
     const BackwardTrace::Part& part, const BackwardTrace::Output& output,
-    const std::vector<PyObject*>& gradients) const {
+    const std::vector<PyObject*>& gradients,
+    const Record::BoundCall& bound) const {
   BackwardPass::Output placed{.part = output.part,
                               .entry = output.entry,
                               .root = EntryOf(part, output.gradient.get()),
@@ -260,7 +261,14 @@ BackwardPass::Output LaterPass::PlaceOutput(
   if (output.external >= 0) {
     PyObject* tensor = externals_[output.external];
     placed.input = record_.inputs_.FindTensor(tensor);
-    if (placed.input < 0) placed.tensor = tensor;
+    const bool is_kept_cast = absl::c_any_of(
+        run_.recorder.kept_weights(),
+        [&](const auto& kept) { return kept.cast.get() == tensor; });
+    if (is_kept_cast) {
+      placed.state = IndexOf(bound.states, tensor);
+    } else if (placed.input < 0) {
+      placed.tensor = tensor;
+    }
   }
   return placed;
 }

@@ -36,7 +36,8 @@ std::vector<PyRef> Record::states() const {
   std::vector<PyRef> tensors;
   const StateGuards::Alive alive = guards_.FindAlive();
   for (const State& state : states_) {
-    tensors.push_back(alive.Share(state.tensor));
+    tensors.push_back(state.cast.has_value() ? PyRef()
+                                             : alive.Share(state.tensor));
     if (state.leaf < 0) continue;
     const Gradients::Leaf& leaf = gradients_.leaves()[state.leaf];
     if (leaf.tensor && alive.Has(leaf.tensor.get())) {
@@ -78,7 +79,7 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
                               Rehearsal* rehearsal) {
   BoundCall bound = std::move(bound_);
   const absl::Cleanup keep = [&] {
-    bound.gradients.clear();
+    bound.found.clear();
     bound_ = std::move(bound);
   };
   {

@@ -4,6 +4,7 @@
 #define MICA_PYTHON_CAPTURE_RECORD_RECORD_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -130,8 +131,8 @@ class Record {
   struct BoundCall {
     BoundInputs inputs;
     std::vector<PyObject*> states;
-    std::vector<PyRef> gradients;  // Those among the states.
-    std::vector<double> numbers;   // Varying ones.
+    std::vector<PyRef> found;     // States that were found for this call.
+    std::vector<double> numbers;  // Varying ones.
   };
   // Asks for the memory that Matches() and TorchState::Current() read, unless a
   // call was looked at a moment ago. For who comes to them next.
@@ -253,13 +254,18 @@ class Record {
   ResultTree first_arguments_;  // Its numbers come after those of `result_`.
   Effects effects_;
   ArgumentChanges argument_changes_;
-  // Of the tape, in order. A gradient is found at its leaf at each run.
+  // Of the tape, in order. A gradient is found at its leaf at each run, and
+  // what autocast keeps of a weight where that has it.
   struct State {
     PyObject* tensor = nullptr;
-    int leaf = -1;  // In `gradients_`.
+    int leaf = -1;   // In `gradients_`.
+    int input = -1;  // If not -1, the weight is the argument's.
+    std::optional<TensorMeta> cast;
+    bool is_found_anew() const { return leaf >= 0 || cast.has_value(); }
   };
-  // Fills the states of `bound`, whose inputs are known.
-  void BindStates(BoundCall* bound) const;
+  // Fills the states of `bound`, whose inputs are known. False if autocast
+  // keeps another cast than the recorded one.
+  bool BindStates(BoundCall* bound, Miss* miss) const;
   // Notes an object of the state that a run needs to its end; may be null.
   // `guards` are this record's, or are to be.
   void Keep(StateGuards& guards, PyObject* object);

@@ -15,6 +15,7 @@
 #include "python/interpreter/contained.h"
 #include "python/process/progress.h"
 #include "python/torch_side/tensors/autograd_access.h"
+#include "python/torch_side/tensors/kept_casts.h"
 
 namespace mica {
 namespace {
@@ -60,8 +61,8 @@ bool RecordMaker::Make(PyObject* result) {
 }
 
 bool RecordMaker::MakeParts(PyObject* result) {
-  if (!CheckRun() || !CheckTorch() || !FindLeft(result) || !FindTensors() ||
-      !MakeTape() || !MakeGraph()) {
+  if (!CheckRun() || !CheckTorch() || !FindLeft(result) || !FindKeptWeights() ||
+      !FindTensors() || !MakeTape() || !MakeGraph()) {
     return false;
   }
   Settle();
@@ -181,6 +182,18 @@ bool RecordMaker::FindResult(PyObject* result) {
   return true;
 }
 
+bool RecordMaker::FindKeptWeights() {
+  // Who says that weights keep their values can't tell one cast from another.
+  if (options_.graph.frozen || !AreCastsKept()) return true;
+  std::vector<StateTensor> states;
+  for (const StateGuards::Tensor& tensor : run_.watch.guards().tensors()) {
+    states.push_back({.tensor = tensor.tensor.get(),
+                      .name = run_.watch.TensorName(tensor.tensor.get())});
+  }
+  const absl::Status status = run_.recorder.FindKeptWeights(states);
+  return status.ok() || Refuse(status);
+}
+
 bool RecordMaker::FindTensors() {
   if (!FindFirstArguments() || !later_.Trace(&tensors_, &refusal_) ||
       !FindNumbers()) {
@@ -215,6 +228,20 @@ std::vector<StateTensor> RecordMaker::NameStates() {
   return states;
 }
 
+bool RecordMaker::AddKeptWeight(PyObject* state) {
+  for (const Recorder::KeptWeight& kept : run_.recorder.kept_weights()) {
+    if (kept.cast.get() != state) continue;
+    PyObject* weight = kept.weight.get();
+    const int input = record_.inputs_.FindTensor(weight);
+    record_.states_.push_back({.tensor = input < 0 ? weight : nullptr,
+                               .input = input,
+                               .cast = TensorMeta::Of(state)});
+    record_.Keep(run_.watch.guards(), record_.states_.back().tensor);
+    return true;
+  }
+  return false;
+}
+
 bool RecordMaker::MakeTape() {
   absl::StatusOr<Recorder::Result> recorded = [&] {
     const TraceSpan finish("capture", "make tape");
@@ -233,6 +260,7 @@ bool RecordMaker::MakeTape() {
                              "place, which another compiler does first"});
   }
   for (PyObject* state : recorded_.states) {
+    if (AddKeptWeight(state)) continue;
     const int leaf = record_.gradients_.FindGradient(state);
     record_.states_.push_back(
         {.tensor = leaf < 0 ? state : nullptr, .leaf = leaf});
@@ -313,7 +341,7 @@ bool RecordMaker::MakeGraph() {
 absl::Status RecordMaker::CompileOutside() {
   std::vector<int> fed;
   for (size_t i = 0; i < record_.states_.size(); ++i) {
-    if (record_.states_[i].leaf >= 0) fed.push_back(static_cast<int>(i));
+    if (record_.states_[i].is_found_anew()) fed.push_back(static_cast<int>(i));
   }
   std::vector<double> numbers;
   for (const NumberSource& source : record_.host_inputs_.sources()) {

@@ -41,6 +41,8 @@ class RecordMaker {
   bool CheckRun();
   bool CheckTorch();
   bool FindLeft(PyObject* result);
+  // What autocast keeps of weights, where that outlives the run.
+  bool FindKeptWeights();
   bool FindTensors();
   bool MakeTape();
   bool MakeGraph();
@@ -69,6 +71,8 @@ class RecordMaker {
   bool FindGradients();
   // Places a gradient that it left behind.
   bool AddGradient(PyRef gradient, Gradients::Leaf* leaf);
+  // Adds a state that is the cast of a weight; false if it is none.
+  bool AddKeptWeight(PyObject* state);
   // What the tape's states are called, each by a name of its own.
   std::vector<StateTensor> NameStates();
   bool CheckTape();

@@ -7,6 +7,7 @@
 #include "python/capture/record/record.h"
 #include "python/interpreter/gc_pause.h"
 #include "python/torch_side/tensors/autograd_access.h"
+#include "python/torch_side/tensors/kept_casts.h"
 
 namespace mica {
 namespace {
@@ -19,6 +20,16 @@ bool WarnsAs(int64_t recorded, Miss* miss) {
              .note = {.path = "warnings.filters"},
              .expected = "the same errors and warnings that always show",
              .got = "others"};
+  }
+  return false;
+}
+
+bool MissesCast(const TensorMeta& wanted, Miss* miss) {
+  if (miss != nullptr) {
+    *miss = {.kind = "torch state",
+             .note = {.path = "the cast of a weight that autocast keeps"},
+             .expected = wanted.ToString(),
+             .got = "another"};
   }
   return false;
 }
@@ -45,23 +56,32 @@ bool Record::Fits(const CallArgs& args, const TorchState& now) {
   const GcPause pause;
   BoundCall bound = std::move(bound_);
   const bool fits = Matches(args, now, &bound, nullptr);
-  bound.gradients.clear();
+  bound.found.clear();
   bound_ = std::move(bound);
   return fits;
 }
 
-void Record::BindStates(BoundCall* bound) const {
+bool Record::BindStates(BoundCall* bound, Miss* miss) const {
   bound->states.clear();
   bound->states.reserve(states_.size());
-  bound->gradients.clear();
+  bound->found.clear();
   for (const State& state : states_) {
-    if (state.leaf >= 0) {
-      bound->gradients.push_back(GradOf(
+    if (!state.is_found_anew()) {
+      bound->states.push_back(state.tensor);
+      continue;
+    }
+    if (state.cast.has_value()) {
+      PyObject* weight =
+          state.input < 0 ? state.tensor : bound->inputs.tensors[state.input];
+      bound->found.push_back(KeptCast(weight, *state.cast));
+      if (!bound->found.back()) return MissesCast(*state.cast, miss);
+    } else {
+      bound->found.push_back(GradOf(
           Gradients::Find(gradients_.leaves()[state.leaf], bound->inputs)));
     }
-    bound->states.push_back(state.leaf < 0 ? state.tensor
-                                           : bound->gradients.back().get());
+    bound->states.push_back(bound->found.back().get());
   }
+  return true;
 }
 
 CallArgs Record::WithSlots(CallArgs args,
@@ -137,8 +157,8 @@ bool Record::MatchesAll(const CallArgs& args, const TorchState& now,
       !gradients_.Check(bound->inputs, miss)) {
     return false;
   }
-  BindStates(bound);
-  return memory_.Check(bound->inputs.tensors, bound->states, miss);
+  return BindStates(bound, miss) &&
+         memory_.Check(bound->inputs.tensors, bound->states, miss);
 }
 
 }  // namespace mica

@@ -311,8 +311,8 @@ struct BackwardPass::Nodes {
 
   // Where the gradients go that each gives. A part leads to earlier ones:
   // autograd wants a node's own edges first.
-  void Lead(const BackwardPass& pass,
-            absl::Span<PyObject* const> inputs) const {
+  void Lead(const BackwardPass& pass, absl::Span<PyObject* const> inputs,
+            absl::Span<PyObject* const> states) const {
     for (size_t i = 0; i < nodes.size(); ++i) {
       torch::autograd::edge_list edges;
       for (const Output& output : pass.parts_[i].outputs) {
@@ -325,8 +325,9 @@ struct BackwardPass::Nodes {
                              static_cast<uint32_t>(output.entry));
           continue;
         }
-        PyObject* tensor =
-            output.input < 0 ? output.tensor : inputs[output.input];
+        PyObject* tensor = output.input >= 0   ? inputs[output.input]
+                           : output.state >= 0 ? states[output.state]
+                                               : output.tensor;
         edges.push_back(
             torch::autograd::impl::gradient_edge(THPVariable_Unpack(tensor)));
       }
@@ -364,7 +365,7 @@ bool BackwardPass::Attach(const std::shared_ptr<BackwardPass>& pass,
                           std::vector<PyRef>* results) {
   try {
     const Nodes all(pass);
-    all.Lead(*pass, inputs);
+    all.Lead(*pass, inputs, states);
     all.Follow(*pass, results);
     for (const auto& node : all.nodes) {
       node->Keep(inputs, states, numbers, *results);

@@ -30,8 +30,9 @@ class BackwardPass {
   struct Output {
     PyObject* tensor =
         nullptr;      // To this one, the record's; null for an argument,
-    int input = -1;   // the tensor of this number, or for another part,
-    int part = -1;    // this one,
+    int input = -1;   // the tensor of this number, for a state that each run
+    int state = -1;   // finds anew, the one of this number, or for another
+    int part = -1;    // part, this one,
     int entry = -1;   // and its entry of this number.
     int result = -1;  // The gradient is this result of the graph,
     int root = -1;    // or what arrived at this entry.

@@ -17,6 +17,7 @@
 #include "python/torch_side/recorder/higher_order_ops.h"
 #include "python/torch_side/recorder/op_facts.h"
 #include "python/torch_side/recorder/recorder_impl.h"
+#include "python/torch_side/tensors/looks_only.h"
 #include "python/torch_side/tensors/torch_generators.h"
 
 namespace mica {
@@ -33,6 +34,7 @@ struct RecorderAccess {
                      torch::jit::Stack* stack) {
     constexpr auto kBelow =
         c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRecorderKey);
+    LooksOnly::ThrowIfOn();
     Recorder* recorder = current_recorder;
     if (recorder == nullptr || recorder->refusal()) {
       c10::impl::ExcludeDispatchKeyGuard exclude(kRecorderKey);

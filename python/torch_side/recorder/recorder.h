@@ -102,6 +102,20 @@ class Recorder {
   // is.
   bool HasMade(PyObject* tensor) const;
 
+  // The cast of a weight that autocast keeps beyond the run.
+  struct KeptWeight {
+    PyRef cast;
+    PyRef weight;                     // One of the inputs or of the state,
+    std::string name;                 // and what that is called.
+    TapeTensorId id = kNoTapeTensor;  // The cast's.
+  };
+  // Finds those that the run made, or used and found: they are states of its
+  // own, as a later run finds or makes them before it begins. `states` as for
+  // Finish(). Requires: after Stop(), before Finish(). Fails if a weight was
+  // written before it was cast.
+  absl::Status FindKeptWeights(const std::vector<StateTensor>& states);
+  const std::vector<KeptWeight>& kept_weights() const { return kept_weights_; }
+
   // Settles where each tensor came from. `states` is what the program could
   // reach without the dispatcher, `results` what it returned. Requires: after
   // Stop(), once. Fails when a tensor has no known origin.
@@ -147,6 +161,7 @@ class Recorder {
   friend struct RecorderAccess;
   std::unique_ptr<Impl> impl_;
   OperatorKernels kernels_;
+  std::vector<KeptWeight> kept_weights_;
   Refusal refusal_;
 };
 

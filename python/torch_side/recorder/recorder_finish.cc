@@ -148,6 +148,8 @@ class Recorder::Impl::Finisher {
   absl::Status RefuseUnknown(TapeTensorId id) const;
   void AddAliased(TapeTensorId num_seen);
   absl::Status AddResults(const std::vector<PyObject*>& results);
+  // What autocast keeps is a state, and was cast before the run.
+  void SettleKeptWeights();
   // Alias chains end at a base that isn't one.
   void ShortenAliases();
   void FindMutated();
@@ -170,6 +172,16 @@ void Recorder::Impl::Finisher::MakeState(TapeTensorId id,
   impl_.seen[id].unresolved = false;
   tape_.states.push_back(id);
   out_.states.push_back(state.tensor);
+}
+
+void Recorder::Impl::Finisher::SettleKeptWeights() {
+  for (const KeptWeight& kept : owner_.kept_weights()) {
+    TapeTensor& record = tape_.tensors[kept.id];
+    if (record.call >= 0) impl_.dead_calls.insert(record.call);
+    record.call = record.output = record.item = -1;
+    MakeState(kept.id, {.tensor = kept.cast.get(),
+                        .name = absl::StrCat(kept.name, ".autocast")});
+  }
 }
 
 absl::Status Recorder::Impl::Finisher::Settle(TapeTensorId id) {
@@ -308,6 +320,7 @@ absl::StatusOr<Recorder::Result> Recorder::Impl::Finisher::Finish(
     absl::Status status = Settle(id);
     if (!status.ok()) return status;
   }
+  SettleKeptWeights();
   AddAliased(num_seen);
   if (absl::Status status = AddResults(results); !status.ok()) return status;
   ShortenAliases();

@@ -122,6 +122,7 @@ struct Recorder::Impl {
   TapeValue ValueOf(const c10::IValue& value, const c10::TypePtr& type,
                     const std::string& op, bool* foreign);
   class CallWriter;
+  class CastFinder;
   class Finisher;
   // Appends a call that has returned, its results on the stack.
   void RecordCall(const c10::OperatorHandle& op,

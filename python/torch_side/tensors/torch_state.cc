@@ -78,6 +78,7 @@ constexpr State::Field kFields[] = {
     {"autocast_cpu", "autocast on cpu", Flag<&State::autocast_cpu>},
     {"autocast_dtype", "autocast dtype", Type<&State::autocast_dtype>},
     {"autocast_cache", "autocast cache", Flag<&State::autocast_cache>},
+    {"autocast_block", "a block of autocast", Flag<&State::autocast_block>},
     {"default_dtype", "default dtype", Type<&State::default_dtype>},
     {"deterministic", "deterministic algorithms", Flag<&State::deterministic>},
     {"deterministic_warn_only", "deterministic algorithms that only warn",
@@ -150,6 +151,7 @@ class KnownState {
     PrefetchCode(&c10::WarningUtils::get_warnAlways);
     PrefetchCode(&torch::autograd::ForwardADLevel::try_get_by_idx);
     PrefetchCode(&at::autocast::is_autocast_cache_enabled);
+    PrefetchCode(&at::autocast::increment_nesting);
     PrefetchCode(&at::autocast::get_autocast_dtype);
     PrefetchCode(&c10::get_default_dtype_as_scalartype);
     PrefetchCode(&MatmulPrecision);
@@ -222,6 +224,8 @@ class KnownState {
         torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr;
     state_.flush_denormal = FlushesDenormals();
     state_.autocast_cache = at::autocast::is_autocast_cache_enabled();
+    state_.autocast_block = at::autocast::increment_nesting() > 1;
+    at::autocast::decrement_nesting();
     state_.autocast_dtype =
         static_cast<int8_t>(at::autocast::get_autocast_dtype(at::kCPU));
     state_.default_dtype =

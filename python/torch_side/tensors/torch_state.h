@@ -28,6 +28,7 @@ struct TorchState {
   bool fill_uninitialized = false;
   bool autocast_cpu = false;
   bool autocast_cache = false;
+  bool autocast_block = false;  // One is open: what it casts is kept.
   bool anomaly = false;
   bool warn_always = false;
   // A level of forward-mode differentiation is open, on any thread.
