@@ -111,6 +111,9 @@ class StateGuards {
   // The program asked which object `constant` is: from now on facts about it
   // demand that very object, not an equal one.
   void DemandSame(PyObject* constant) { same_.insert(constant); }
+  // The program asked for a class's `__init__` or `__setstate__`: from now on
+  // facts about classes demand those they had, though no run called them.
+  void DemandConstructors() { demands_constructors_ = true; }
   // Where constants were found that are objects of their own (floats, texts,
   // large ints), by object: items of dicts, and cells.
   absl::flat_hash_map<PyObject*, std::pair<Kept, Kept>> PlacesOfConstants()
@@ -328,6 +331,9 @@ class StateGuards {
   // interpreter's own doesn't count.
   bool CheckClass(const ClassFacts& facts, const UserLine& at,
                   Miss* miss) const;
+  // Whether another attribute of a class is nothing that the run would see:
+  // what makes objects, of which it made none.
+  bool IsOfNoConcern(PyObject* name, const Kept& was, PyObject* now) const;
   // Whether an attribute of the class is what it was; null if it is absent.
   bool IsAttribute(const ClassFacts& facts, const ClassFacts::Attribute& was,
                    PyObject* now) const;
@@ -365,8 +371,12 @@ class StateGuards {
   std::vector<ArrayFacts> arrays_;
   std::vector<Tensor> tensors_;
   absl::flat_hash_map<PyObject*, int> known_;  // But for dicts and slots.
-  absl::flat_hash_set<PyObject*> same_;        // By DemandSame().
+  bool demands_constructors_ = false;
+  absl::flat_hash_set<PyObject*> same_;  // By DemandSame().
 };
+
+// "__init__" and "__setstate__".
+bool IsConstructorName(PyObject* name);
 
 }  // namespace mica
 

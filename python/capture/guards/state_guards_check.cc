@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "python/capture/guards/state_guards.h"
 #include "python/capture/guards/state_reading.h"
@@ -41,6 +42,11 @@ bool KeepsSame(PyObject* was, PyObject* now,
 }
 
 }  // namespace
+
+bool IsConstructorName(PyObject* name) {
+  return PyUnicode_CompareWithASCIIString(name, "__init__") == 0 ||
+         PyUnicode_CompareWithASCIIString(name, "__setstate__") == 0;
+}
 
 bool StateGuards::IsSame(const Kept& was, PyObject* now) const {
   return was.Is(now) && (same_.empty() || KeepsSame(was.get(), now, same_));
@@ -245,8 +251,7 @@ bool StateGuards::CheckClass(const ClassFacts& facts, const UserLine& at,
         number == nullptr ? ClassFacts::Attribute()
                           : facts.attributes[PyLong_AsSize_t(number)];
     if (IsAttribute(facts, was, value)) continue;
-    const std::string text = PyText(name);
-    if (text == "__slotnames__" || text == "__doc__") continue;
+    if (IsOfNoConcern(name, was.value, value)) continue;
     return differ(name, was.value, value);
   }
   position = 0;
@@ -259,6 +264,24 @@ bool StateGuards::CheckClass(const ClassFacts& facts, const UserLine& at,
                   nullptr);
   }
   return true;
+}
+
+bool StateGuards::IsOfNoConcern(PyObject* name, const Kept& was,
+                                PyObject* now) const {
+  const std::string text = PyText(name);
+  // Python's, torch.compile's own notes on a class.
+  if (text == "__slotnames__" || text == "__doc__" ||
+      text == "___needs_generation_tag_patch") {
+    return true;
+  }
+  if (demands_constructors_ || !IsConstructorName(name) ||
+      !PyFunction_Check(now) || was.get() == nullptr || was.is_by_place() ||
+      !PyFunction_Check(was.get())) {
+    return false;
+  }
+  return absl::c_none_of(functions_, [&](const FunctionFacts& facts) {
+    return facts.function.get() == was.get();
+  });
 }
 
 bool StateGuards::IsAttribute(const ClassFacts& facts,

@@ -14,6 +14,7 @@ void AttributeWatch::Use(PyObject* owner, PyObject* name, PlaceUse use) {
   if (refusal()) return;
   const bool is_write = use != PlaceUse::kRead;
   if (!PyUnicode_Check(name)) return;  // The program will raise.
+  if (IsConstructorName(name)) guards_.DemandConstructors();
   if (is_write && RefusesLaterChange(owner)) return;
   if (is_in_later_pass() && IsInput(owner) && !IsTensor(owner)) {
     return Refuse("reads an argument that isn't a tensor");
