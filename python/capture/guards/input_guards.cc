@@ -62,6 +62,7 @@ void InputGuards::KeepConstantsApart(PyObject* a, PyObject* b) {
 
 bool InputGuards::IsKey(PyObject* object) const {
   const auto is_it = [object](const PyRef& key) { return key.get() == object; };
+  if (keyword_names_ && IsInTuple(keyword_names_.get(), object)) return true;
   return absl::c_any_of(nodes_, [&](const Node& node) {
     return absl::c_any_of(node.keys, is_it) ||
            absl::c_any_of(node.names, is_it);

@@ -124,7 +124,7 @@ class InputGuards {
   // ones. Neither is dereferenced later.
   void KeepConstantsApart(PyObject* a, PyObject* b);
   // True if such an object is a key of an argument or the name of its
-  // attribute.
+  // attribute, or what an argument is called by (`f(**{name: x})`).
   bool IsKey(PyObject* object) const;
   // Demands that such keys be that very object.
   void PinKey(PyObject* object) { pinned_keys_.insert(object); }

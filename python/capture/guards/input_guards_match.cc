@@ -24,7 +24,7 @@ bool InputGuards::Match(const CallArgs& args, BoundInputs* bound,
         recorded == nullptr ? 0 : PyTuple_GET_SIZE(recorded);
     same_form = count == args.num_keywords();
     for (Py_ssize_t i = 0; same_form && i < count; ++i) {
-      same_form = SameValue(PyTuple_GET_ITEM(recorded, i),
+      same_form = IsSameKey(PyTuple_GET_ITEM(recorded, i),
                             PyTuple_GET_ITEM(args.keyword_names, i));
     }
   }

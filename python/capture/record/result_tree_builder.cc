@@ -205,6 +205,8 @@ int ResultTree::Builder::AddConstant(PyObject* constant, int depth) {
   if (PyTuple_CheckExact(constant) && IsObjectOfHit(constant)) {
     return AddNew(constant, depth);
   }
+  // Found elsewhere (in a class, a list, a slot), an equal one is another.
+  watch_.guards().DemandSame(constant);
   return NewNode(Kind::kObject, constant);
 }
 
