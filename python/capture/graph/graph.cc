@@ -155,12 +155,22 @@ absl::StatusOr<std::unique_ptr<Graph>> Graph::Build(
 
 void Graph::CountWrites(absl::Span<const int64_t> inputs,
                         absl::Span<const int64_t> states) {
-  for (Written& one : counted_inputs_) {
-    if (inputs[one.index] >= 0) one.count = inputs[one.index];
-  }
-  for (Written& one : counted_states_) {
-    if (states[one.index] >= 0) one.count = states[one.index];
-  }
+  const auto note = [](absl::Span<const int64_t> counts,
+                       std::vector<Written>& written) {
+    std::vector<int64_t> left(counts.begin(), counts.end());
+    for (Written& one : written) {
+      const int64_t count = std::exchange(left[one.index], 0);
+      if (count >= 0) one.count = count;
+    }
+    // Operators that only change what a view shows are writes, too.
+    for (size_t i = 0; i < left.size(); ++i) {
+      if (left[i] <= 0) continue;
+      written.push_back({.index = static_cast<int>(i), .count = left[i]});
+    }
+  };
+  // Behind the run's own come what its later backward pass is given.
+  note(inputs.subspan(0, tape_.inputs.size()), counted_inputs_);
+  note(states.subspan(0, tape_.states.size()), counted_states_);
 }
 
 void Graph::ForgetArguments() {

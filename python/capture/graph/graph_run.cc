@@ -190,8 +190,8 @@ absl::Status Graph::Ask(const BeforeCommit& before_commit,
 
 absl::Status Graph::Commit(Job& job, absl::Span<PyObject* const> inputs,
                            absl::Span<PyObject* const> states) const {
-  if (tape_.mutated.empty()) return absl::OkStatus();
-  const absl::Status status = job.Commit();
+  const absl::Status status =
+      tape_.mutated.empty() ? absl::OkStatus() : job.Commit();
   for (const auto& [i, count] : counted_inputs_) BumpVersion(inputs[i], count);
   for (const auto& [i, count] : counted_states_) BumpVersion(states[i], count);
   return status;

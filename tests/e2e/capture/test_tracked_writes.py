@@ -134,3 +134,23 @@ def test_writes_to_data_are_not_counted():
         fn(torch.ones(3))
         assert weight._version == 2 * i
     assert report(fn).hits
+
+
+def test_a_view_that_is_turned_in_place_counts_as_a_write():
+    def turns(a):
+        a.unsqueeze(0).t_()
+        return a + 1
+
+    def turns_and_writes(a):
+        b = a.view(2, 2)
+        b.t()[0] += 1
+        a.unsqueeze(0).t_()
+        return b.sum()
+
+    for f in (turns, turns_and_writes):
+        fn = mica.compile(f)
+        for _ in range(4):
+            ours, eagers = torch.ones(4), torch.ones(4)
+            same(fn(ours), f(eagers))
+            assert ours._version == eagers._version
+        assert report(fn).hits > 0
