@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -35,12 +36,14 @@ PyRef Unbound(PyObject* callable) {
   return PyRef::Share(_PyType_Lookup(AsType(owner.get()), name.get()));
 }
 
-// torch.ops.aten.add: each goes by the dispatcher.
-bool IsDispatched(PyObject* callable) {
-  if (!PyCFunction_Check(callable)) return false;
+// Of torch.ops.aten.add, which goes by the dispatcher: "torch._ops.aten". ""
+// for what isn't such a function.
+std::string OperatorModule(PyObject* callable) {
+  if (!PyCFunction_Check(callable)) return "";
   PyObject* module = reinterpret_cast<PyCFunctionObject*>(callable)->m_module;
-  return module != nullptr && PyUnicode_Check(module) &&
-         absl::StartsWith(PyText(module), "torch._ops.");
+  if (module == nullptr || !PyUnicode_Check(module)) return "";
+  std::string name = PyText(module);
+  return absl::StartsWith(name, "torch._ops.") ? name : "";
 }
 
 }  // namespace
@@ -82,7 +85,17 @@ const CallAnnotation* FindAnnotation(PyObject* callable) {
   const auto it = purity->functions.find(method);
   if (it != purity->functions.end()) return &it->second;
   static const CallAnnotation dispatched{.kind = CallKind::kOperator};
-  return IsDispatched(callable) ? &dispatched : nullptr;
+  return OperatorModule(callable).empty() ? nullptr : &dispatched;
+}
+
+bool MayCallKernelInPython(PyObject* callable) {
+  const PyRef unbound = Unbound(callable);
+  if (!unbound) return false;
+  const std::string module = OperatorModule(unbound.get());
+  const PyMethodDef* method = MethodDefOf(unbound.get());
+  return (!module.empty() && module != "torch._ops.aten") ||
+         (method != nullptr &&
+          absl::string_view(method->ml_name) == "redispatch_boxed");
 }
 
 CallKind KindOfBuiltin(PyObject* callable) {
@@ -213,6 +226,13 @@ FunctionKind KindOfFunction(PyObject* function) {
     return PyDict_GetItem(made->func_globals, loaded) == Py_True
                ? FunctionKind::kPlain
                : FunctionKind::kSetsUpAnother;
+  }
+  if (module == "torch._ops") {
+    static constexpr absl::string_view kAtFirstUse[] = {
+        "_get_packet", "_handle", "_namespace", "_opname"};
+    return absl::c_linear_search(kAtFirstUse, PyText(made->func_name))
+               ? FunctionKind::kSetsUpAnother
+               : FunctionKind::kPlain;
   }
   if (!absl::StartsWith(module, "torch._dynamo.")) return FunctionKind::kPlain;
   const std::string name =

@@ -111,6 +111,9 @@ bool IsPureType(PyTypeObject* type);
 bool IsMovingType(PyTypeObject* type);
 // torch.empty, Tensor.new_empty and their like.
 bool IsAllocation(PyObject* callable);
+// Of an operator: whether its kernel may be in Python, which gets numbers as
+// objects of its own.
+bool MayCallKernelInPython(PyObject* callable);
 // torch.Tensor, torch.FloatTensor and their like.
 bool IsTensorConstructor(PyTypeObject* type);
 // Whether objects of a C type never change (re.Pattern, a dtype).

@@ -242,6 +242,24 @@ void AddPython() {
   AddSingle();
 }
 
+// Enums that pybind11 makes: each member is a number in C that stays.
+void AddEnums() {
+  static PyObject* entries = PyUnicode_InternFromString("__entries");
+  for (const char* path : {"torch", "torch._C", "torch._C._autograd",
+                           "torch._C._distributed_c10d"}) {
+    const PyRef module = ResolveName(path);
+    if (!module || !PyModule_Check(module.get())) continue;
+    ForEachAttribute(module.get(), [](const std::string&, PyObject* value) {
+      if (!PyType_Check(value) ||
+          !absl::EndsWith(Py_TYPE(value)->tp_name, "pybind11_type") ||
+          _PyType_Lookup(AsType(value), entries) == nullptr) {
+        return;
+      }
+      purity->immutable_types.insert(AsType(value));
+    });
+  }
+}
+
 void AddTypes() {
   const auto add = [](absl::string_view path,
                       absl::flat_hash_set<PyTypeObject*>* to) {
@@ -257,6 +275,7 @@ void AddTypes() {
         "operator.itemgetter"}) {
     add(path, &purity->callable_types);
   }
+  AddEnums();
   purity->attribute_getter = ResolveType("operator.attrgetter");
   purity->script_function = ResolveType("torch._C.ScriptFunction");
   if (PyRef itertools = ResolveName("itertools")) {

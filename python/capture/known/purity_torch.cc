@@ -84,18 +84,46 @@ void AddTensorMethods(const Operators& operators) {
   }
 }
 
-// pybind11's.
-void AddContextManagers() {
-  for (const auto path :
-       {"torch._C._InferenceMode.__init__", "torch._C._InferenceMode.__enter__",
-        "torch._C._InferenceMode.__exit__"}) {
-    PyRef method = ResolveName(path);
-    if (!method) continue;
-    PyObject* function = PyInstanceMethod_Check(method.get())
-                             ? PyInstanceMethod_GET_FUNCTION(method.get())
-                             : method.get();
-    AddKind(function, CallKind::kSetsState);
+// A method of a class of pybind11's.
+void AddMethod(const char* path, CallKind kind) {
+  PyRef method = ResolveName(path);
+  if (!method) return;
+  PyObject* function = PyInstanceMethod_Check(method.get())
+                           ? PyInstanceMethod_GET_FUNCTION(method.get())
+                           : method.get();
+  AddKind(function, kind);
+}
+
+// What tells of an operator, and never changes.
+void AddSchemas() {
+  static PyObject* get = PyUnicode_InternFromString("fget");
+  for (const char* path : {"torch._C.FunctionSchema", "torch._C.Argument",
+                           "torch._C._AliasInfo"}) {
+    const PyRef type = ResolveName(path);
+    if (!type || !PyType_Check(type.get())) continue;
+    purity->immutable_types.insert(AsType(type.get()));
+    ForEachAttribute(type.get(), [](const std::string& name, PyObject* value) {
+      if (PyInstanceMethod_Check(value)) {
+        AddKind(PyInstanceMethod_GET_FUNCTION(value), CallKind::kPure);
+      } else if (Py_TYPE(value) == &PyProperty_Type) {
+        const PyRef getter = PyRef::Steal(PyObject_GetAttr(value, get));
+        if (getter) AddKind(getter.get(), CallKind::kPure);
+      }
+    });
   }
+}
+
+void AddMethodsOfPybind() {
+  for (const char* path :
+       {"torch._C._InferenceMode.__init__", "torch._C._InferenceMode.__enter__",
+        "torch._C._InferenceMode.__exit__",
+        "torch._C._AutoDispatchBelowAutograd.__init__",
+        "torch._C._AutoDispatchBelowAutograd.__enter__",
+        "torch._C._AutoDispatchBelowAutograd.__exit__"}) {
+    AddMethod(path, CallKind::kSetsState);
+  }
+  AddMethod("torch._C._DispatchOperatorHandle.redispatch_boxed",
+            CallKind::kOperator);
 }
 
 }  // namespace
@@ -104,7 +132,8 @@ void AddTorch() {
   const Operators operators = AtenNames();
   AddFunctions(operators);
   AddTensorMethods(operators);
-  AddContextManagers();
+  AddSchemas();
+  AddMethodsOfPybind();
   for (const auto name : kSafeTensorAttributes) {
     purity->tensor_attributes.insert(name);
   }

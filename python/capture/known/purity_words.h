@@ -30,6 +30,9 @@ constexpr absl::string_view kPureFunctions[] = {
     "_codecs.utf_8_decode", "_string.formatter_parser",
     "_string.formatter_field_name_split", "torch._C._FunctionBase.apply",
     "torch._C._get_operation_overload", "torch._C._infer_size",
+    "torch._C._any_output_is_alias_to_input_or_output",
+    // Each hit counts as many writes as the run did.
+    "torch._C._increment_version",
     "torch._C._group_tensors_by_device_and_dtype", "torch._C._fx_map_aggregate",
     // Tensors of functorch's levels hold others; what it makes of those, it
     // makes by operators.
@@ -115,6 +118,7 @@ constexpr absl::string_view kTypeFunctions[] = {
     "torch._C._has_torch_function",
     "torch._C._has_torch_function_unary",
     "torch._C._has_torch_function_variadic",
+    "torch._C._any_requires_grad",
     "torch._C._dispatch_isTensorSubclassLike",
     "torch._C._functorch.unwrap_if_dead"};
 // The same; they also ask which classes are registered with abstract ones.
@@ -133,8 +137,8 @@ constexpr absl::string_view kStateSetters[] = {
     "torch._C._set_sdp_use_flash", "torch._C._set_sdp_use_math",
     "torch._C._set_sdp_use_mem_efficient", "torch._C._set_sdp_use_cudnn",
     "torch._C._set_sdp_use_overrideable",
-    // How deep blocks are nested says only when autocast's cache is cleared,
-    // which no hit fills. What the others give is only given back.
+    // How deep blocks are nested is the same afterwards, and says when what
+    // autocast keeps is dropped. What the others give is only given back.
     "torch._C.autocast_increment_nesting",
     "torch._C.autocast_decrement_nesting", "torch._C._stash_obj_in_tls",
     "torch._C._remove_obj_from_tls",
@@ -333,6 +337,7 @@ constexpr absl::string_view kPureTypes[] = {
     "torch.finfo",
     "torch._C._LegacyVariableBase",
     "torch.iinfo",
+    "torch._C._AutoDispatchBelowAutograd",
     "torch._C._InferenceMode",
     "torch._C.DisableTorchFunctionSubclass",
     "numpy.dtype",
@@ -426,6 +431,7 @@ constexpr absl::string_view kImpureScriptOps[] = {"manual_seed",
 constexpr absl::string_view kImmutableTypes[] = {
     "torch._C.DisableTorchFunctionSubclass",
     "torch._C.DisableTorchFunction",
+    "torch._C._AutoDispatchBelowAutograd",
     "torch.dtype",
     "torch.device",
     "torch.layout",
@@ -458,14 +464,13 @@ constexpr absl::string_view kImmutableTypes[] = {
     "builtins.str",
     "builtins.tuple",
     "operator.itemgetter",
-    "torch._C._SDPBackend",
     "datetime.datetime",
     "datetime.date",
     "datetime.timedelta",
     "decimal.Decimal",
     "torch._C._dispatch_keyset_full",
-    "torch._C.DispatchKeySet",
-    "torch._C.DispatchKey"};
+    "torch._C._DispatchOperatorHandle",
+    "torch._C.DispatchKeySet"};
 
 constexpr absl::string_view kSafeTensorAttributes[] = {
     "__class__",

@@ -11,6 +11,7 @@
 #include "python/capture/values/constants.h"
 #include "python/capture/watch/call_facts.h"
 #include "python/interpreter/interpreter.h"
+#include "python/torch_side/tensors/kept_casts.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
 namespace mica {
@@ -88,6 +89,9 @@ bool BuiltinCalls::CallOnTensors(const BuiltinCall& call) {
     }
     case CallKind::kOperator:
       step_.is_allocating = IsAllocation(call.callable);
+      if (MayCallKernelInPython(call.callable)) {
+        for (PyObject* argument : all) values_.MarkExactDeep(argument);
+      }
       parts_.numbers.PassArguments(all);
       return true;
     default:
@@ -135,15 +139,21 @@ bool BuiltinCalls::CallOnValues(const BuiltinCall& call) {
   }
 }
 
+void BuiltinCalls::SetState(absl::string_view name) {
+  if (absl::EndsWith(name, "._push_saved_tensors_default_hooks")) {
+    parts_.tensors.NoteSavedTensorHooks();
+  }
+  if (absl::EndsWith(name, "clear_autocast_cache") && IsAutocastBlockOpen()) {
+    Refuse("drops what autocast keeps, in a block of autocast that goes on");
+  }
+}
+
 bool BuiltinCalls::CallOnState(const BuiltinCall& call) {
   const absl::Span<PyObject* const> all = call.all;
   static PyObject* dict = Interned("__dict__");
   switch (call.kind) {
     case CallKind::kSetsState:
-      if (absl::EndsWith(CallableName(call.callable),
-                         "._push_saved_tensors_default_hooks")) {
-        parts_.tensors.NoteSavedTensorHooks();
-      }
+      SetState(CallableName(call.callable));
       return true;
     case CallKind::kReadsState:
       if (CallableName(call.callable) == "sys.gettrace") {

@@ -56,6 +56,8 @@ class BuiltinCalls final : public WatchPart {
   bool CallOnTensors(const BuiltinCall& call);
   bool CallOnValues(const BuiltinCall& call);
   bool CallOnState(const BuiltinCall& call);
+  // By the function of this name.
+  void SetState(absl::string_view name);
   bool CallOutside(const BuiltinCall& call);
   // Single kinds.
   void ReadData(const BuiltinCall& call);

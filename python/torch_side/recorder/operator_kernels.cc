@@ -70,6 +70,17 @@ std::string ImplName(const std::string& name) {
   return word;
 }
 
+// torch.library's own set: "aten/add.Tensor/CPU". Null if it has none.
+PyRef KernelsInPython() {
+  const PyRef library = PyRef::Steal(PyImport_ImportModule("torch.library"));
+  PyRef impls =
+      library ? PyRef::Steal(PyObject_GetAttrString(library.get(), "_impls"))
+              : PyRef();
+  if (impls && PyAnySet_Check(impls.get())) return impls;
+  PyErr_Clear();
+  return {};
+}
+
 std::optional<c10::OperatorHandle> Find(const std::string& name) {
   const size_t slash = name.rfind('/');
   return c10::Dispatcher::singleton().findOp(
@@ -100,6 +111,11 @@ void OperatorKernels::Stop() {
   noting = nullptr;
   at::removeCallback(names_->callback);
   noted_.clear();
+  for (Followed& followed : followed_) {
+    if (const auto op = Find(followed.name); op.has_value()) {
+      followed.recorded = Definition(*op)->def_and_impl_count;
+    }
+  }
   for (const std::string& name : names_->names) {
     // Those of others are left to the dispatcher, and may be gone one day.
     const auto op =
@@ -110,7 +126,20 @@ void OperatorKernels::Stop() {
   }
 }
 
+// Their operators may be gone, or be others of that name.
+std::string OperatorKernels::FindChangedFollowed() const {
+  for (const Followed& followed : followed_) {
+    const auto op = Find(followed.name);
+    if (!op.has_value() ||
+        Definition(*op)->def_and_impl_count != followed.recorded) {
+      return followed.name;
+    }
+  }
+  return "";
+}
+
 std::string OperatorKernels::FindChanged() const {
+  if (std::string name = FindChangedFollowed(); !name.empty()) return name;
   for (const std::string& name : names_->names) {
     const auto op = Find(name);
     if (!op.has_value()) continue;
@@ -123,15 +152,8 @@ std::string OperatorKernels::FindChanged() const {
 }
 
 std::string OperatorKernels::FindReplaced() const {
-  // torch.library's own list: "aten/add.Tensor/CPU".
-  const PyRef library = PyRef::Steal(PyImport_ImportModule("torch.library"));
-  const PyRef impls =
-      library ? PyRef::Steal(PyObject_GetAttrString(library.get(), "_impls"))
-              : PyRef();
-  if (!impls || !PyAnySet_Check(impls.get())) {
-    PyErr_Clear();
-    return "";
-  }
+  const PyRef impls = KernelsInPython();
+  if (!impls) return "";
   absl::flat_hash_map<std::string, const std::string*> words;
   for (const std::string& name : names_->names) {
     if (absl::StartsWith(name, "aten::")) words.emplace(ImplName(name), &name);
@@ -149,6 +171,22 @@ std::string OperatorKernels::FindReplaced() const {
     if (replaced != words.end()) return *replaced->second;
   }
   return "";
+}
+
+bool IsOperatorInPython(const std::string& name) {
+  if (absl::StartsWith(name, "aten::")) return false;
+  const GilHolder gil;
+  const PyErrorKeeper keeper;
+  const PyRef impls = KernelsInPython();
+  if (!impls) return false;
+  for (const char* key :
+       {"CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd",
+        "CompositeExplicitAutogradNonFunctional"}) {
+    const std::string impl = absl::StrCat(ImplName(name), "/", key);
+    const PyRef word = PyRef::Steal(PyUnicode_FromString(impl.c_str()));
+    if (word && PySet_Contains(impls.get(), word.get()) == 1) return true;
+  }
+  return false;
 }
 
 }  // namespace mica

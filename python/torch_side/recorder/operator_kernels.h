@@ -24,13 +24,16 @@ class OperatorKernels {
   // OperatorKernels a thread.
   void Start();
   void Stop();
+  // The thread calls an operator whose kernel is in Python, "mine::add/Tensor",
+  // which is followed by what it calls: that kernel has to stay, too.
+  void Follow(const std::string& name) { followed_.push_back({.name = name}); }
 
   // False once a noted operator has got a kernel, or lost one.
   bool Hold() const {
     for (const Noted& noted : noted_) {
       if (*noted.count != noted.recorded) return false;
     }
-    return true;
+    return followed_.empty() || FindChangedFollowed().empty();
   }
   // Asks for what Hold() reads.
   void Prefetch() const {
@@ -47,10 +50,20 @@ class OperatorKernels {
     const size_t* count = nullptr;  // The dispatcher's own.
     size_t recorded = 0;
   };
+  struct Followed {
+    std::string name;
+    size_t recorded = 0;
+  };
   struct Names;
+  std::string FindChangedFollowed() const;
   std::unique_ptr<Names> names_;
   std::vector<Noted> noted_;
+  std::vector<Followed> followed_;
 };
+
+// Whether torch.library has a kernel below autograd for operator
+// "mine::add/Tensor" that is written in Python. Takes the GIL.
+bool IsOperatorInPython(const std::string& name);
 
 }  // namespace mica
 

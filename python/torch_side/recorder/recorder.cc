@@ -46,6 +46,14 @@ struct RecorderAccess {
       op.redispatchBoxed(keys & kBelow, stack);
       return;
     }
+    const std::string name = absl::StrCat(op.operator_name().name, "/",
+                                          op.operator_name().overload_name);
+    if (IsOperatorInPython(name)) {
+      // The program's own code, which the interpreter's stream follows.
+      recorder->kernels_.Follow(name);
+      op.redispatchBoxed(keys & kBelow, stack);
+      return;
+    }
     c10::impl::ExcludeDispatchKeyGuard exclude(kRecorderKey);
     const size_t num_args = op.schema().arguments().size();
     const std::vector<c10::IValue> args(stack->end() - num_args, stack->end());

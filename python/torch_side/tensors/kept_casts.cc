@@ -49,11 +49,14 @@ PyRef Wrapped(const at::Tensor& cast, const TensorMeta& like) {
 
 }  // namespace
 
-bool AreCastsKept() {
-  if (autocast::is_autocast_enabled(at::kCPU)) return true;
+bool IsAutocastBlockOpen() {
   const int depth = autocast::increment_nesting() - 1;
   autocast::decrement_nesting();
   return depth > 0;
+}
+
+bool AreCastsKept() {
+  return autocast::is_autocast_enabled(at::kCPU) || IsAutocastBlockOpen();
 }
 
 PyRef KeptCast(PyObject* weight, const TensorMeta& like) {

@@ -9,6 +9,7 @@
 
 namespace mica {
 
+bool IsAutocastBlockOpen();
 // Whether what a run casts on this thread may be kept beyond it.
 bool AreCastsKept();
 

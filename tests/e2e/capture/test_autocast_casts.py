@@ -201,6 +201,7 @@ def test_a_cast_by_hand_is_kept_by_nobody():
     torch.testing.assert_close(run(True), run(False), rtol=0, atol=0)
 
 
+@pytest.mark.once("torch.fx keeps the code of each graph")
 def test_what_is_exported_casts_its_weights_itself(tmp_path):
     layer = nn.Linear(4, 4)
     x = torch.ones(2, 4)
