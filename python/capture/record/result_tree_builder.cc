@@ -8,6 +8,7 @@
 #include "python/capture/effects/result_tree.h"
 #include "python/capture/known/purity.h"
 #include "python/capture/values/constants.h"
+#include "python/capture/values/dicts.h"
 #include "python/capture/values/numbers.h"
 #include "python/capture/watch/state_watch.h"
 #include "python/interpreter/interpreter.h"
@@ -331,16 +332,8 @@ void ResultTree::Builder::AddItems(int id, PyObject* sequence, int depth) {
 }
 
 void ResultTree::Builder::AddDict(int id, PyObject* dict, int depth) {
-  PyRef keys;
-  if (PyODict_Check(dict)) {
-    PyRef iterator = PyRef::Steal(PyODict_Type.tp_iter(dict));
-    if (iterator) keys = PyRef::Steal(PySequence_List(iterator.get()));
-  } else {
-    keys = PyRef::Steal(PyDict_Keys(dict));
-  }
-  if (!keys) return PyErr_Clear();
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
-    PyObject* key = PyList_GET_ITEM(keys.get(), i);
+  for (const PyRef& own : KeysOf(dict)) {
+    PyObject* key = own.get();
     if (!IsConstant(key) && !watch_.ages().IsOld(key)) {
       Refuse("returns a dict with a key that isn't a constant");
       return;
