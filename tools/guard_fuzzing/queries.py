@@ -122,7 +122,7 @@ operator.attrgetter("gain")({r})
 getattr({r}, "k") + 1
 len({{{r}, {r2}}})
 sum(1 for v in vars({r}).values() if v)
-len({{id({r}), id({r2})}})
+len({{id(a) for a in ({r}, {r2})}})
 {r}.__class__ is A
 int({r} != {r2})
 len(type({r}).__subclasses__())
