@@ -106,7 +106,10 @@ def describe(compiled: Any) -> str:
 
 def measure(case: op_cases.Case, grad: bool) -> Row | None:
     """Returns a case's figures; none if eager refuses it or takes too long."""
-    call = lambda f: f(*case.args, **case.kwargs)  # noqa: E731
+
+    def call(fn: Callable[..., Any]) -> Any:
+        return fn(*case.args, **case.kwargs)
+
     row: Row = {
         "name": case.name,
         "dtype": case.dtype,

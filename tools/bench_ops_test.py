@@ -1,6 +1,7 @@
 """Tests of the benchmark of all operators."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -10,13 +11,15 @@ import bench_ops
 import op_cases
 
 
-def cases(name: str, **options):
+def cases(
+    name: str, sizes: tuple[str, ...] = ("small", "large"), grad: bool = False
+) -> list[op_cases.Case]:
     (entry,) = [e for e in op_cases.entries(name) if e[0] == name]
-    chosen = {"dtype": "f32", "sizes": ["small", "large"], "grad": False}
-    return list(op_cases.cases_of(entry[1], entry[2], **chosen | options))
+    _, info, is_module = entry
+    return list(op_cases.cases_of(info, is_module, "f32", [*sizes], grad))
 
 
-def test_an_entry_gives_larger_calls_dense_and_not():
+def test_an_entry_gives_larger_calls_dense_and_not() -> None:
     found = cases("softmax")
     sizes = {(case.size, case.layout): case.elements() for case in found}
     assert len(sizes) == 4
@@ -25,19 +28,20 @@ def test_an_entry_gives_larger_calls_dense_and_not():
     assert found[-1].layout == "strided" and not strided.is_contiguous()
 
 
-def test_sizes_are_as_they_were_afterwards():
-    make, size = methods.make_tensor, methods.S
+def test_sizes_are_as_they_were_afterwards() -> None:
+    names: dict[str, Any] = vars(methods)
+    make, size = names["make_tensor"], names["S"]
     with op_cases.scaled(3):
-        assert methods.S == 3 * size
+        assert names["S"] == 3 * size
         with pytest.raises(op_cases.TooLarge):
-            methods.make_tensor((1 << 12, 1 << 12), device="cpu", dtype=float)
-    assert methods.S == size and methods.make_tensor is make
+            names["make_tensor"]((1 << 12, 1 << 12), device="cpu")
+    assert names["S"] == size and names["make_tensor"] is make
 
 
 @pytest.mark.parametrize("name", ["softmax", "nn.Linear", "split"])
 @pytest.mark.parametrize("grad", [False, True])
-def test_rows(name, grad):
-    for case in cases(name, sizes=["small"], grad=grad):
+def test_rows(name: str, grad: bool) -> None:
+    for case in cases(name, ("small",), grad):
         with torch.set_grad_enabled(grad):
             row = bench_ops.measure(case, grad)
         assert row is not None and "error" not in row
@@ -45,7 +49,7 @@ def test_rows(name, grad):
         assert row["ratio"] > 0 and row["steps"]
 
 
-def test_differences_are_seen():
+def test_differences_are_seen() -> None:
     a = torch.tensor([1.0, math.nan, math.inf])
     assert bench_ops.difference([a, 1], [a.clone(), 2]) == 0
     assert bench_ops.difference(a, torch.tensor([1.0, 2.0, math.inf])) > 1
@@ -53,7 +57,7 @@ def test_differences_are_seen():
     assert bench_ops.difference(a[:1], a[:1].double()) == math.inf
 
 
-def test_a_row_that_fails_is_told():
+def test_a_row_that_fails_is_told() -> None:
     row = {"name": "f", "dtype": "f32", "size": "s", "layout": "dense"}
     row["error"] = "wrong"
     assert "wrong" in bench_ops.text_of(row)

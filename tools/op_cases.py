@@ -25,7 +25,9 @@ with warnings.catch_warnings():
     from torch.testing._internal import common_modules as modules
 
 # What draws numbers is wrapped for tests: the generator is seeded and put back.
-methods.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
+vars(methods)["wrapper_set_seed"] = lambda op, *args, **kwargs: op(
+    *args, **kwargs
+)
 
 DTYPES = {
     "f32": torch.float32,
@@ -204,9 +206,9 @@ def entries(only: str = "") -> Iterator[tuple[str, Any, bool]]:
         if info.name.startswith("jiterator") or only not in info.formatted_name:
             continue
         yield info.formatted_name, info, False
-    for info in sorted(modules.module_db, key=lambda info: info.name):
-        if only in info.name:
-            yield info.name, info, True
+    for layer in sorted(modules.module_db, key=lambda layer: layer.name):
+        if only in layer.name:
+            yield layer.name, layer, True
 
 
 def cases_of(
