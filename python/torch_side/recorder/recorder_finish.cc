@@ -63,7 +63,11 @@ void Recorder::Impl::CountWrites(TapeTensorId num_seen, Result* out) const {
   // A `.data` of a tensor, over the same memory, has a counter of its own.
   absl::flat_hash_map<const c10::StorageImpl*, std::vector<TapeTensorId>> views;
   for (TapeTensorId id = 0; id < num_seen; ++id) {
-    if (seen[id].version >= 0) views[seen[id].storage_impl].push_back(id);
+    // A view that the run made has its own counter until autograd gives it its
+    // base's, which is after it was seen.
+    const bool is_made = tape.tensors[id].origin == TapeOrigin::kCall;
+    if (seen[id].version >= 0 && !is_made)
+      views[seen[id].storage_impl].push_back(id);
   }
   // Tensors that share a counter are counted once.
   std::vector<c10::VariableVersion> known;

@@ -154,3 +154,22 @@ def test_a_view_that_is_turned_in_place_counts_as_a_write():
             same(fn(ours), f(eagers))
             assert ours._version == eagers._version
         assert report(fn).hits > 0
+
+
+def test_what_was_written_before_the_call_is_not_counted_again():
+    def reads(a):
+        return a.view(2, 2).t() @ torch.ones(2)
+
+    def writes(a):
+        a.view(2, 2).t()[0].add_(1)
+        return a.sum()
+
+    for f in (reads, writes):
+        fn = mica.compile(f)
+        for _ in range(4):
+            ours, eagers = torch.ones(4), torch.ones(4)
+            for a in (ours, eagers):
+                a.add_(1).mul_(2)
+            same(fn(ours), f(eagers))
+            assert ours._version == eagers._version
+        assert report(fn).hits > 0
