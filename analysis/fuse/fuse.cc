@@ -38,8 +38,10 @@ struct AddNormMatch {
 
 class Fuser {
  public:
-  Fuser(const Program& program, const OpRegistry& ops)
+  Fuser(const Program& program, const OpRegistry& ops,
+        const KernelRegistry& kernels)
       : program_(program),
+        kernels_(kernels),
         facts_(program),
         is_absorbed_(program.ops().size(), false),
         linear_at_(program.ops().size()),
@@ -71,6 +73,7 @@ class Fuser {
   }
 
   const Program& program_;
+  const KernelRegistry& kernels_;
   const ProgramFacts facts_;
   std::vector<bool> is_absorbed_;
   // At the op where a match is emitted: its last one.
@@ -174,7 +177,10 @@ void Fuser::MatchLinear(OpId product) {
   const bool has_bias = mm.def->name() == "aten.addmm";
   if (!has_bias && mm.def->name() != "aten.mm") return;
   const TensorType& result = program_.type(mm.results[0]);
-  if (result.dtype != DType::kF32 || !result.is_row_major()) return;
+  if (result.dtype != DType::kF32 || !result.is_row_major() ||
+      !kernels_.HasFast("mica.linear", result.dtype)) {
+    return;
+  }
   LinearMatch match{.product = product};
   if (has_bias) {
     // The bias is added to each row as it is.
@@ -219,7 +225,8 @@ void Fuser::MatchAddNorm(OpId norm) {
     return;
   }
   const TensorType& type = program_.type(sum);
-  const bool is_plain = type.dtype == DType::kF32 && type.is_row_major() &&
+  const bool is_plain = kernels_.HasFast("mica.add_layer_norm", type.dtype) &&
+                        type.is_row_major() &&
                         program_.type(layer_norm.results[0]).is_row_major() &&
                         TypeOf(op(add), 0) == type &&
                         TypeOf(op(add), 1) == type;
@@ -309,13 +316,15 @@ absl::Status Fuser::EmitAddNorm(const AddNormMatch& match) {
 
 }  // namespace
 
-absl::StatusOr<Program> Fuse(Program program, const OpRegistry& ops) {
+absl::StatusOr<Program> Fuse(Program program, const OpRegistry& ops,
+                             const KernelRegistry& kernels) {
   MICA_ASSIGN_OR_RETURN(program, ForwardWrites(std::move(program), ops));
   MICA_ASSIGN_OR_RETURN(program, SpellOutLosses(std::move(program), ops));
   MICA_ASSIGN_OR_RETURN(program, DelayExpansions(std::move(program), ops));
-  MICA_ASSIGN_OR_RETURN(program, Simplify(std::move(program), ops));
-  MICA_ASSIGN_OR_RETURN(program, FuseRecurrent(std::move(program), ops));
-  MICA_ASSIGN_OR_RETURN(auto fused, Fuser(program, ops).Run());
+  MICA_ASSIGN_OR_RETURN(program, Simplify(std::move(program), ops, kernels));
+  MICA_ASSIGN_OR_RETURN(program,
+                        FuseRecurrent(std::move(program), ops, kernels));
+  MICA_ASSIGN_OR_RETURN(auto fused, Fuser(program, ops, kernels).Run());
   if (!fused.has_value()) return program;
   return RemoveDeadOps(*std::move(fused), ops);
 }

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "framework/ir/program.h"
+#include "framework/kernel/kernel_registry.h"
 #include "framework/op/op_registry.h"
 
 namespace mica {
@@ -15,8 +16,10 @@ namespace mica {
 // - a sum and the layer norm of it are one mica.add_layer_norm,
 // - what SpellOutLosses(), DelayExpansions(), Simplify() and FuseRecurrent()
 //   find is replaced.
-// What is computed in between and read elsewhere stays.
-absl::StatusOr<Program> Fuse(Program program, const OpRegistry& ops);
+// Fused ops are made only of types that a fast kernel takes them of. What is
+// computed in between and read elsewhere stays.
+absl::StatusOr<Program> Fuse(Program program, const OpRegistry& ops,
+                             const KernelRegistry& kernels);
 
 // True if what Fuse() makes of the Program may depend on more of its sizes than
 // which are equal, 0 or 1: on a mean's divisor, on offsets into gates, on the

@@ -4,6 +4,7 @@
 
 #include "framework/base/test_matchers.h"
 #include "framework/text/text.h"
+#include "kernels/all.h"
 #include "ops/all.h"
 
 namespace mica {
@@ -15,7 +16,7 @@ using testing::Not;
 std::string Fused(absl::string_view text) {
   absl::StatusOr<Program> program = ParseProgram(text, AllOps());
   EXPECT_THAT(program, IsOk());
-  absl::StatusOr<Program> fused = Fuse(*program, AllOps());
+  absl::StatusOr<Program> fused = Fuse(*program, AllOps(), AllKernels());
   EXPECT_THAT(fused, IsOk());
   return ToText(*fused);
 }

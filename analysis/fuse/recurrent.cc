@@ -30,8 +30,8 @@ struct GruMatch {
 
 class GruFinder {
  public:
-  explicit GruFinder(const Program& program)
-      : program_(program), facts_(program) {}
+  GruFinder(const Program& program, const KernelRegistry& kernels)
+      : program_(program), kernels_(kernels), facts_(program) {}
 
   // (h - n) * z + n, from its last op.
   std::optional<GruMatch> Find(OpId last) const;
@@ -51,6 +51,7 @@ class GruFinder {
               const GruMatch& match) const;
 
   const Program& program_;
+  const KernelRegistry& kernels_;
   const ProgramFacts facts_;
 };
 
@@ -136,7 +137,8 @@ std::optional<GruMatch> GruFinder::Find(OpId last) const {
   const ValueId result = facts_.op(last).results[0];
   const TensorType& type = program_.type(result);
   const auto sum = Operands(result, "aten.add.Tensor");
-  if (!sum.has_value() || type.rank() != 2 || !IsFloating(type.dtype)) {
+  if (!sum.has_value() || type.rank() != 2 ||
+      !kernels_.HasFast("mica.gru_cell", type.dtype)) {
     return std::nullopt;
   }
   for (int first : {0, 1}) {
@@ -202,8 +204,9 @@ absl::Status EmitCell(const Op& op, const GruMatch& match,
 
 }  // namespace
 
-absl::StatusOr<Program> FuseRecurrent(Program program, const OpRegistry& ops) {
-  const GruFinder finder(program);
+absl::StatusOr<Program> FuseRecurrent(Program program, const OpRegistry& ops,
+                                      const KernelRegistry& kernels) {
+  const GruFinder finder(program, kernels);
   std::vector<std::optional<GruMatch>> matches;
   bool has_matches = false;
   for (size_t i = 0; i < program.ops().size(); ++i) {

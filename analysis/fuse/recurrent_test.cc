@@ -6,6 +6,7 @@
 #include "analysis/fuse/forward_writes.h"
 #include "framework/base/test_matchers.h"
 #include "framework/text/text.h"
+#include "kernels/all.h"
 #include "ops/all.h"
 
 namespace mica {
@@ -22,7 +23,8 @@ std::string Forwarded(absl::string_view text, bool fuse_recurrent) {
   EXPECT_THAT(forwarded, IsOk());
   if (!forwarded.ok()) return "";
   if (!fuse_recurrent) return ToText(*forwarded);
-  absl::StatusOr<Program> fused = FuseRecurrent(*forwarded, AllOps());
+  absl::StatusOr<Program> fused =
+      FuseRecurrent(*forwarded, AllOps(), AllKernels());
   EXPECT_THAT(fused, IsOk());
   return fused.ok() ? ToText(*fused) : "";
 }

@@ -68,6 +68,12 @@ const std::vector<Rule>& Rules() {
   return rules;
 }
 
+// Functions that have vector loops in float32 alone.
+bool IsFunction(absl::string_view instruction) {
+  return instruction == "exp" || instruction == "tanh" ||
+         instruction == "sigmoid" || instruction == "silu";
+}
+
 const Rule* FindRule(absl::string_view op) {
   static const auto& by_name = [] {
     auto* map = new absl::flat_hash_map<absl::string_view, const Rule*>;
@@ -205,6 +211,10 @@ std::optional<Member> Merger::Translate(const Op& op) const {
   }
   const Rule* rule = FindRule(op.def->name());
   if (rule == nullptr) return std::nullopt;
+  if (program_.type(op.results[0]).dtype != DType::kF32 &&
+      IsFunction(rule->instruction)) {
+    return std::nullopt;
+  }
   const bool is_plain = !rule->plain.empty() &&
                         ConstantOf(op.arguments[rule->params.back()]) == 1.0;
   return Fill(op, is_plain ? rule->plain : rule->instruction, rule->params);

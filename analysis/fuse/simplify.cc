@@ -22,8 +22,10 @@ constexpr double kGeluCube = 0.044715;
 
 class Simplifier {
  public:
-  Simplifier(const Program& program, const OpRegistry& ops)
+  Simplifier(const Program& program, const OpRegistry& ops,
+             const KernelRegistry& kernels)
       : program_(program),
+        kernels_(kernels),
         facts_(program),
         gelu_of_(program.ops().size(), kNoValue),
         rewriter_(program, ops) {}
@@ -70,6 +72,7 @@ class Simplifier {
   }
 
   const Program& program_;
+  const KernelRegistry& kernels_;
   const ProgramFacts facts_;
   // At the last op of a gelu that is spelt out: its operand.
   std::vector<ValueId> gelu_of_;
@@ -262,6 +265,7 @@ bool Simplifier::IsPlainAttentionLayer(const Op& op) const {
   return query == ProgramFacts::ValueOf(op, 1) &&
          query == ProgramFacts::ValueOf(op, 2) && IsNone(op.arguments[9]) &&
          needs_weights != nullptr && !*needs_weights &&
+         kernels_.HasFast("mica.linear", program_.type(query).dtype) &&
          program_.type(query).is_row_major() &&
          program_.type(op.results[0]).is_row_major() &&
          program_.type(query).num_elements() > 0 &&
@@ -433,8 +437,9 @@ absl::Status Simplifier::EmitAttentionLayer(const Op& op) {
 
 }  // namespace
 
-absl::StatusOr<Program> Simplify(Program program, const OpRegistry& ops) {
-  MICA_ASSIGN_OR_RETURN(auto simple, Simplifier(program, ops).Run());
+absl::StatusOr<Program> Simplify(Program program, const OpRegistry& ops,
+                                 const KernelRegistry& kernels) {
+  MICA_ASSIGN_OR_RETURN(auto simple, Simplifier(program, ops, kernels).Run());
   if (!simple.has_value()) return program;
   return RemoveDeadOps(*std::move(simple), ops);
 }

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "framework/ir/program.h"
+#include "framework/kernel/kernel_registry.h"
 #include "framework/op/op_registry.h"
 
 namespace mica {
@@ -18,7 +19,8 @@ namespace mica {
 // - attention layers are products, views and one attention,
 // - what a layer norm reads is row-major.
 // It comes before the passes that merge ops, and makes them find more.
-absl::StatusOr<Program> Simplify(Program program, const OpRegistry& ops);
+absl::StatusOr<Program> Simplify(Program program, const OpRegistry& ops,
+                                 const KernelRegistry& kernels);
 
 }  // namespace mica
 

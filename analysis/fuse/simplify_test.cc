@@ -4,6 +4,7 @@
 
 #include "framework/base/test_matchers.h"
 #include "framework/text/text.h"
+#include "kernels/all.h"
 #include "ops/all.h"
 
 namespace mica {
@@ -16,7 +17,7 @@ std::string Simplified(absl::string_view text) {
   absl::StatusOr<Program> program = ParseProgram(text, AllOps());
   EXPECT_THAT(program, IsOk());
   if (!program.ok()) return "";
-  absl::StatusOr<Program> simple = Simplify(*program, AllOps());
+  absl::StatusOr<Program> simple = Simplify(*program, AllOps(), AllKernels());
   EXPECT_THAT(simple, IsOk());
   return simple.ok() ? ToText(*simple) : "";
 }

@@ -68,8 +68,8 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
   PassedProgram passed;
   if (options.fuse) {
     std::shared_ptr<const PlanStructure> structure;
-    MICA_ASSIGN_OR_RETURN(passed,
-                          PlanStructure::RunPasses(*program, ops, &structure));
+    MICA_ASSIGN_OR_RETURN(
+        passed, PlanStructure::RunPasses(*program, ops, kernels, &structure));
     planner.set_structure(std::move(structure));
   } else {
     // In a body there may be some.

@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "analysis/control/check_types.h"
@@ -37,8 +38,7 @@ absl::StatusOr<Program> RunMerge(Program program, const OpRegistry& ops) {
                  ops);
 }
 
-using PassFn = absl::StatusOr<Program> (*)(Program program,
-                                           const OpRegistry& ops);
+using PassFn = absl::FunctionRef<absl::StatusOr<Program>(Program program)>;
 
 // Runs `pass` on the bodies alone.
 absl::StatusOr<Program> RunInBodies(PassFn pass, Program program,
@@ -49,7 +49,7 @@ absl::StatusOr<Program> RunInBodies(PassFn pass, Program program,
   for (const Op& op : program.ops()) {
     Bodies bodies;
     for (const auto& body : op.bodies) {
-      MICA_ASSIGN_OR_RETURN(Program passed, pass(*body, ops));
+      MICA_ASSIGN_OR_RETURN(Program passed, pass(*body));
       bodies.push_back(std::make_shared<const Program>(std::move(passed)));
     }
     MICA_RETURN_IF_ERROR(rewriter.CopyOp(op, std::move(bodies)));
@@ -62,13 +62,20 @@ bool HasConvolution(const Program& program) {
 }
 
 // What is part of the structure, bodies first.
-absl::StatusOr<Program> RunFirst(Program program, const OpRegistry& ops) {
+absl::StatusOr<Program> RunFirst(Program program, const OpRegistry& ops,
+                                 const KernelRegistry& kernels) {
+  const auto run_first = [&](Program body) {
+    return RunFirst(std::move(body), ops, kernels);
+  };
   MICA_ASSIGN_OR_RETURN(program,
-                        RunInBodies(&RunFirst, std::move(program), ops));
+                        RunInBodies(run_first, std::move(program), ops));
   MICA_ASSIGN_OR_RETURN(program, RunPass("fuse convolutions", &FuseConvolutions,
                                          std::move(program), ops));
+  const auto fuse = [&](Program unfused, const OpRegistry&) {
+    return Fuse(std::move(unfused), ops, kernels);
+  };
   MICA_ASSIGN_OR_RETURN(program,
-                        RunPass("fuse", &Fuse, std::move(program), ops));
+                        RunPass("fuse", fuse, std::move(program), ops));
   if (HasConvolution(program)) return program;
   return RunMerge(std::move(program), ops);
 }
@@ -81,8 +88,11 @@ absl::StatusOr<Program> RunLast(Program program, const OpRegistry& ops) {
     has_convolution = has_convolution || IsConvolution(op);
   });
   if (!has_convolution) return program;
+  const auto run_last = [&](Program body) {
+    return RunLast(std::move(body), ops);
+  };
   MICA_ASSIGN_OR_RETURN(program,
-                        RunInBodies(&RunLast, std::move(program), ops));
+                        RunInBodies(run_last, std::move(program), ops));
   if (!HasConvolution(program)) return program;
   MICA_ASSIGN_OR_RETURN(program, RunPass("choose layouts", &ChooseLayouts,
                                          std::move(program), ops));
@@ -243,6 +253,7 @@ std::shared_ptr<const PlanStructure> PlanStructure::Make(const Program& from,
 
 absl::StatusOr<PassedProgram> PlanStructure::RunPasses(
     const Program& program, const OpRegistry& ops,
+    const KernelRegistry& kernels,
     std::shared_ptr<const PlanStructure>* structure) {
   PassedProgram passed;
   MICA_ASSIGN_OR_RETURN(passed.program,
@@ -250,7 +261,8 @@ absl::StatusOr<PassedProgram> PlanStructure::RunPasses(
   MICA_RETURN_IF_ERROR(CheckControlFlow(passed.program));
   NumberSources(passed.origins, passed.program);
   std::shared_ptr<const PlanStructure> made;
-  absl::StatusOr<Program> all = RunFirst(std::move(passed.program), ops);
+  absl::StatusOr<Program> all =
+      RunFirst(std::move(passed.program), ops, kernels);
   if (all.ok() && structure != nullptr && !FuseReadsSizes(program)) {
     made = Make(program, *all);
   }
@@ -258,7 +270,7 @@ absl::StatusOr<PassedProgram> PlanStructure::RunPasses(
   if (!all.ok()) {
     // Once more with the user's lines, for the error.
     MICA_ASSIGN_OR_RETURN(Program lean, RemoveDeadOps(program, ops));
-    MICA_ASSIGN_OR_RETURN(lean, RunFirst(std::move(lean), ops));
+    MICA_ASSIGN_OR_RETURN(lean, RunFirst(std::move(lean), ops, kernels));
     return RunLast(std::move(lean), ops).status();
   }
   passed.program = *std::move(all);

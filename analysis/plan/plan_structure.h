@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "framework/ir/content.h"
 #include "framework/ir/program.h"
+#include "framework/kernel/kernel_registry.h"
 #include "framework/op/op_registry.h"
 
 namespace mica {
@@ -37,6 +38,7 @@ class PlanStructure {
   // others may share of it; null if that is nothing.
   static absl::StatusOr<PassedProgram> RunPasses(
       const Program& program, const OpRegistry& ops,
+      const KernelRegistry& kernels,
       std::shared_ptr<const PlanStructure>* structure = nullptr);
 
   // What RunPasses() would give for `program`, of the same structure.

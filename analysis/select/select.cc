@@ -152,6 +152,10 @@ absl::StatusOr<Selected> KernelSelector::SelectNew(
   if (prepare_aten_ != nullptr && may_ask(kAtenKernel)) {
     if (ask(kAtenKernel, prepare_aten_, selected)) return selected;
   }
+  for (const Kernel& kernel : kernels_.FindPlain(key)) {
+    if (!may_ask(kernel.name)) continue;
+    if (ask(kernel.name, kernel.prepare, selected)) return selected;
+  }
   const auto has_gaps = [](const TensorType& type) {
     return !type.is_row_major();
   };

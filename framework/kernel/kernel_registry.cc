@@ -17,8 +17,10 @@ void KernelRegistry::Add(const KernelKey& key, KernelRank rank, Kernel kernel) {
     candidates.kernels.push_back(std::move(kernel));
     return;
   }
-  candidates.kernels.insert(candidates.kernels.begin() + candidates.num_fast++,
-                            std::move(kernel));
+  const bool is_fast = rank == KernelRank::kFast;
+  const int at = candidates.num_fast + (is_fast ? 0 : candidates.num_plain);
+  ++(is_fast ? candidates.num_fast : candidates.num_plain);
+  candidates.kernels.insert(candidates.kernels.begin() + at, std::move(kernel));
 }
 
 void KernelRegistry::Add(absl::string_view op, absl::Span<const DType> dtypes,
@@ -40,14 +42,24 @@ absl::Span<const Kernel> KernelRegistry::FindFast(const KernelKey& key) const {
   return absl::MakeSpan(it->second.kernels).first(it->second.num_fast);
 }
 
+absl::Span<const Kernel> KernelRegistry::FindPlain(const KernelKey& key) const {
+  const auto it = kernels_.find(key);
+  if (it == kernels_.end()) return {};
+  return absl::MakeSpan(it->second.kernels)
+      .subspan(it->second.num_fast, it->second.num_plain);
+}
+
+bool KernelRegistry::HasFast(absl::string_view op, DType dtype) const {
+  return !FindFast({.op = std::string(op), .dtype = dtype}).empty();
+}
+
 const Kernel* KernelRegistry::FindReference(const KernelKey& key) const {
   const auto it = kernels_.find(key);
   if (it == kernels_.end()) return nullptr;
   const Candidates& candidates = it->second;
-  if (candidates.num_fast == static_cast<int>(candidates.kernels.size())) {
-    return nullptr;
-  }
-  return &candidates.kernels[candidates.num_fast];
+  const size_t first = candidates.num_fast + candidates.num_plain;
+  if (first == candidates.kernels.size()) return nullptr;
+  return &candidates.kernels[first];
 }
 
 std::vector<KernelKey> KernelRegistry::Keys() const {

@@ -39,8 +39,10 @@ struct Kernel {
   PrepareFn prepare;
 };
 
-// Fast kernels are asked before the oracle.
-enum class KernelRank : uint8_t { kFast, kReference };
+// In the order in which kernels are asked. Where there is torch, ATen's kernel
+// comes behind the fast ones: a plain one is correct and no oracle, but ATen's
+// beats it, so it runs only where no torch is.
+enum class KernelRank : uint8_t { kFast, kPlain, kReference };
 
 // Filled at start-up, read-only afterwards; then thread-safe.
 class KernelRegistry {
@@ -53,8 +55,11 @@ class KernelRegistry {
 
   // Best first; empty if there are none.
   absl::Span<const Kernel> Find(const KernelKey& key) const;
-  // The same without the oracle.
   absl::Span<const Kernel> FindFast(const KernelKey& key) const;
+  absl::Span<const Kernel> FindPlain(const KernelKey& key) const;
+  // What a pass asks before it makes an op of others: whether a fast kernel
+  // may take it.
+  bool HasFast(absl::string_view op, DType dtype) const;
   // Only the oracle, null if there is none: for the conformance suite.
   const Kernel* FindReference(const KernelKey& key) const;
   // Sorted by text.
@@ -64,6 +69,7 @@ class KernelRegistry {
   struct Candidates {
     std::vector<Kernel> kernels;
     int num_fast = 0;
+    int num_plain = 0;
   };
   absl::flat_hash_map<KernelKey, Candidates> kernels_;
 };

@@ -250,6 +250,32 @@ void AddUnary(KernelRegistry& registry, absl::string_view name, Unary op) {
                {absl::StrCat("cpu.", name), UnaryOf(op)});
 }
 
+// Functions that the vector loops compute in float32, the rest by the C
+// library's.
+void AddFunction(KernelRegistry& registry, absl::string_view op,
+                 absl::string_view name, const PrepareFn& prepare) {
+  const Kernel kernel = {absl::StrCat("cpu.", name), prepare};
+  const std::string full_name = absl::StrCat("aten.", op);
+  registry.Add(full_name, {DType::kF32}, KernelRank::kFast, kernel);
+  registry.Add(full_name, {DType::kF64}, KernelRank::kPlain, kernel);
+}
+
+void AddFunctions(KernelRegistry& registry) {
+  const struct {
+    absl::string_view name;
+    Unary op;
+  } functions[] = {{"exp", Unary::kExp},
+                   {"erf", Unary::kErf},
+                   {"tanh", Unary::kTanh},
+                   {"sigmoid", Unary::kSigmoid},
+                   {"silu", Unary::kSilu}};
+  for (const auto& function : functions) {
+    AddFunction(registry, function.name, function.name, UnaryOf(function.op));
+  }
+  AddFunction(registry, "gelu", "gelu", PrepareGelu);
+  AddFunction(registry, "gelu_backward", "gelu_backward", PrepareGeluBackward);
+}
+
 }  // namespace
 
 void RegisterArithmetic(KernelRegistry& registry) {
@@ -259,18 +285,12 @@ void RegisterArithmetic(KernelRegistry& registry) {
   AddUnary(registry, "reciprocal", Unary::kReciprocal);
   AddUnary(registry, "sqrt", Unary::kSqrt);
   AddUnary(registry, "rsqrt", Unary::kRsqrt);
-  AddUnary(registry, "exp", Unary::kExp);
-  AddUnary(registry, "erf", Unary::kErf);
-  AddUnary(registry, "tanh", Unary::kTanh);
-  AddUnary(registry, "sigmoid", Unary::kSigmoid);
-  AddUnary(registry, "silu", Unary::kSilu);
+  AddFunctions(registry);
   auto add = [&registry](absl::string_view op, absl::string_view name,
                          PrepareFn prepare) {
     registry.Add(absl::StrCat("aten.", op), kNumbers, KernelRank::kFast,
                  {absl::StrCat("cpu.", name), std::move(prepare)});
   };
-  add("gelu", "gelu", PrepareGelu);
-  add("gelu_backward", "gelu_backward", PrepareGeluBackward);
   add("tanh_backward", "tanh_backward", BinaryOf(Binary::kTanhBackward));
   add("pow.Tensor_Scalar", "pow", PreparePower);
   for (absl::string_view form : {".Tensor", ".Scalar"}) {

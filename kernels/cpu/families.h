@@ -15,7 +15,9 @@ void RegisterFewPixelsConvolution(KernelRegistry& registry);
 void RegisterOneDnnConvolution(KernelRegistry& registry);
 void RegisterWinograd(KernelRegistry& registry);  // Of 3 by 3 taps.
 void RegisterConvolution(KernelRegistry& registry);
+void RegisterPoolRows(KernelRegistry& registry);
 void RegisterPooling(KernelRegistry& registry);
+void RegisterWidened(KernelRegistry& registry);
 void RegisterBatchNorm(KernelRegistry& registry);
 void RegisterBatchNormTraining(KernelRegistry& registry);
 void RegisterGradients(KernelRegistry& registry);  // Of activations.

@@ -98,6 +98,10 @@ std::optional<std::string> SetAddend(const KernelRequest& request, Call& call) {
   const auto beta = Factor(request, 3), alpha = Factor(request, 4);
   if (!beta.has_value() || !alpha.has_value()) return "alpha or beta varies";
   call.spec.alpha = static_cast<float>(*alpha);
+  if (call.spec.alpha != *alpha &&
+      request.results[0].type.dtype != DType::kF32) {
+    return "alpha is no float32";
+  }
   if (*beta == 0) return std::nullopt;  // Not even a nan of it counts.
   if (*beta != 1) return "beta is neither 0 nor 1";
   const TensorType& self = request.operands[0].type;
@@ -477,7 +481,8 @@ PrepareFn OneDnnOf(ParseFn parse) {
 void RegisterMatmul(KernelRegistry& registry) {
   constexpr DType kFloat[] = {DType::kF32};
   constexpr DType kHalf[] = {DType::kBF16, DType::kF16};
-  constexpr DType kOthers[] = {DType::kF64, DType::kI64, DType::kI32};
+  constexpr DType kDouble[] = {DType::kF64};
+  constexpr DType kWhole[] = {DType::kI64, DType::kI32};
   const struct {
     absl::string_view op;
     ParseFn parse;
@@ -493,7 +498,9 @@ void RegisterMatmul(KernelRegistry& registry) {
                  {"onednn.matmul", OneDnnOf(op.parse)});
     registry.Add(op.op, kHalf, KernelRank::kFast,
                  {"onednn.matmul", OneDnnOf(op.parse)});
-    registry.Add(op.op, kOthers, KernelRank::kFast,
+    registry.Add(op.op, kDouble, KernelRank::kPlain,
+                 {"cpu.product", PlainOf(op.parse)});
+    registry.Add(op.op, kWhole, KernelRank::kFast,
                  {"cpu.product", PlainOf(op.parse)});
   }
 }

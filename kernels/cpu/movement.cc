@@ -16,12 +16,15 @@
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/pointwise.h"
 #include "kernels/cpu/simd_table.h"
+#include "kernels/cpu/strided_copy.h"
 
 namespace mica::cpu {
 namespace {
 
-constexpr DType kElems[] = {DType::kF32, DType::kF64, DType::kI64, DType::kI32,
-                            DType::kBool};
+// Types whose elements are numbers of 1, 2, 4 or 8 bytes.
+constexpr DType kMoved[] = {
+    DType::kBool, DType::kU8,  DType::kI8,   DType::kI16, DType::kI32,
+    DType::kI64,  DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
 
 // Copies and conversions.
 
@@ -40,50 +43,31 @@ bool LaunchMemcpy(const void* state, void* const* args, LaunchContext&) {
   return true;
 }
 
-// One row of the loop, of a batch of transposed float matrices.
-struct TransposeState {
-  int64_t batch = 1, batch_in = 0, batch_out = 0;
-  int64_t rows = 0, cols = 0, row_in = 0, row_out = 0;
+struct CopyState {
+  StridedCopy copy;
   int num_threads = 1;
 };
 
-bool LaunchTranspose(const void* state, void* const* args, LaunchContext&) {
-  const auto& s = *static_cast<const TransposeState*>(state);
-  const auto* in = static_cast<const float*>(args[0]);
-  auto* out = static_cast<float*>(args[1]);
-  Parallel(s.num_threads, s.batch, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      Simd().transpose32(in + i * s.batch_in, s.row_in, out + i * s.batch_out,
-                         s.row_out, s.rows, s.cols);
-    }
-  });
+bool LaunchCopy(const void* state, void* const* args, LaunchContext&) {
+  const auto& s = *static_cast<const CopyState*>(state);
+  s.copy.Run(args[0], args[1], s.num_threads);
   return true;
 }
 
-// The loop as transposed matrices of 4-byte elements, if it is that: the
-// source has unit stride in the last but one dimension.
-std::optional<Prepared> AsTranspose(const PointwiseLoop& loop,
-                                    int num_threads) {
-  const PointwiseLoop::Input& in = loop.inputs[0];
-  const size_t rank = loop.outer_sizes.size();
-  if (in.bytes != 4 || loop.out_bytes != 4 || rank < 1 || rank > 2 ||
-      in.outer_strides[rank - 1] != in.bytes || in.is_single) {
-    return std::nullopt;
-  }
-  TransposeState state{.rows = loop.inner,
-                       .cols = loop.outer_sizes[rank - 1],
-                       .row_in = in.stride,
-                       .row_out = loop.out_outer_strides[rank - 1] / 4};
-  if (rank == 2) {
-    state.batch = loop.outer_sizes[0];
-    state.batch_in = in.outer_strides[0] / 4;
-    state.batch_out = loop.out_outer_strides[0] / 4;
-  }
-  state.num_threads =
-      UsefulThreads(num_threads, state.batch * state.rows * state.cols);
+// A copy whose elements stay as they are.
+Prepared CopyOf(const KernelRequest& request, const StridedCopy& copy) {
+  const TensorType& from = request.operands[0].type;
+  const TensorType& to = request.results[0].type;
   Prepared prepared;
-  prepared.launch = LaunchTranspose;
-  prepared.state = std::make_shared<const TransposeState>(state);
+  prepared.launch = LaunchCopy;
+  prepared.never_fails = true;
+  if (from.dims == to.dims &&
+      from.EffectiveStrides() == to.EffectiveStrides() && !from.is_scalar) {
+    prepared.inplace_operands = 1;
+  }
+  prepared.state = std::make_shared<const CopyState>(CopyState{
+      .copy = copy,
+      .num_threads = UsefulThreads(request.num_threads, to.num_elements())});
   return prepared;
 }
 
@@ -101,6 +85,8 @@ Verdict PrepareCopy(const KernelRequest& request) {
     prepared.state = std::make_shared<const int64_t>(to.num_bytes());
     return prepared;
   }
+  if (const auto copy = StridedCopy::Of(from, to))
+    return CopyOf(request, *copy);
   const auto in = ElemOf(from.dtype), out = ElemOf(to.dtype);
   if (!in.has_value() || !out.has_value()) return No{"no vector loop"};
   auto loop = std::make_shared<PointwiseLoop>();
@@ -109,11 +95,6 @@ Verdict PrepareCopy(const KernelRequest& request) {
   const Source sources[] = {{.arg = 0, .type = &from}};
   constexpr bool kKeeps[] = {true};
   if (auto no = LayOut(request, sources, *in, kKeeps, *loop)) return No{*no};
-  if (from.dtype == to.dtype) {
-    if (auto transpose = AsTranspose(*loop, request.num_threads)) {
-      return *std::move(transpose);
-    }
-  }
   return Finish(request, sources, std::move(loop));
 }
 
@@ -124,23 +105,20 @@ namespace {
 struct CatState {
   int num_inputs = 0;
   int64_t outer = 1;
-  int64_t row_bytes = 0;             // Of the result, for each outer index.
   std::vector<int64_t> piece_bytes;  // Of each operand.
 };
 
 bool LaunchCat(const void* state, void* const* args, LaunchContext&) {
   const auto& s = *static_cast<const CatState*>(state);
   auto* out = static_cast<char*>(args[s.num_inputs]);
-  int64_t start = 0;
-  for (int i = 0; i < s.num_inputs; ++i) {
-    const auto* in = static_cast<const char*>(args[i]);
-    const int64_t bytes = s.piece_bytes[i];
-    if (bytes == 0) continue;
-    for (int64_t o = 0; o < s.outer; ++o) {
-      std::memcpy(out + o * s.row_bytes + start, in + o * bytes,
+  for (int64_t o = 0; o < s.outer; ++o) {
+    for (int i = 0; i < s.num_inputs; ++i) {
+      const int64_t bytes = s.piece_bytes[i];
+      if (bytes == 0) continue;
+      std::memcpy(out, static_cast<const char*>(args[i]) + o * bytes,
                   static_cast<size_t>(bytes));
+      out += bytes;
     }
-    start += bytes;
   }
   return true;
 }
@@ -189,7 +167,6 @@ Verdict PrepareCat(const KernelRequest& request) {
       (is_outer ? state.outer : inner) *= out.dims[i];
     }
   }
-  state.row_bytes = out.dims[axis] * inner;
   for (const Operand& operand : request.operands) {
     const TensorType& type = operand.type;
     if (type.dtype != out.dtype) return No{"an operand converts"};
@@ -464,7 +441,7 @@ PrepareFn FillOf(int number) {
 void RegisterMovement(KernelRegistry& registry) {
   auto add = [&registry](absl::string_view op, absl::string_view name,
                          PrepareFn prepare) {
-    registry.Add(op, kElems, KernelRank::kFast,
+    registry.Add(op, kMoved, KernelRank::kFast,
                  {std::string(name), std::move(prepare)});
   };
   add("aten._to_copy", "cpu.copy", PrepareCopy);

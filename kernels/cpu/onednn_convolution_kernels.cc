@@ -11,6 +11,7 @@
 #include "kernels/cpu/families.h"
 #include "kernels/cpu/onednn_chain.h"
 #include "kernels/cpu/onednn_convolution.h"
+#include "kernels/cpu/simd_table.h"
 
 namespace mica::cpu {
 namespace {
@@ -156,11 +157,23 @@ absl::Status BuildForward(const KernelRequest& request, int bias_arg,
       lies.get(), std::move(buffers));
 }
 
+// Each group has fewer columns than a tile of ours, and they aren't single
+// channels, which have loops of their own.
+bool HasNarrowGroups(const KernelRequest& request) {
+  constexpr int kGroupsOfForward = 8;
+  const int64_t groups = request.Int(kGroupsOfForward);
+  const int64_t channels = request.operands[0].type.dims[1];
+  const int64_t columns = request.results[0].type.dims[1];
+  return groups > 1 && !(groups == channels && groups == columns) &&
+         columns / groups < Simd().gemm_cols;
+}
+
 Verdict PrepareForward(const KernelRequest& request) {
   const TensorType& out = request.results[0].type;
   const bool is_transposed = request.Bool(6);
   const int bias_arg = request.OperandIndex(2);
-  if (!is_transposed && request.operands[0].type.rank() <= 4) {
+  if (!is_transposed && request.operands[0].type.rank() <= 4 &&
+      !HasNarrowGroups(request)) {
     return No{"our own tiles do it"};
   }
   if (auto no = WhyNotDnnl(request, 0, bias_arg >= 0 ? 3 : 2)) return No{*no};

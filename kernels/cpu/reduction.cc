@@ -156,29 +156,50 @@ Verdict PrepareReduce(const KernelRequest& request, Kind kind, int dim_param) {
 struct IndexState {
   int64_t rows = 0, n = 0;
   int value_arg = -1, index_arg = -1;
+  ReduceRowsFn extreme = nullptr;
 };
 
-// Where the largest element of each row stands; the first nan wins.
+// The first of n elements that `is_it` holds for, which there is one of. By
+// blocks that vectors may test.
+template <typename T, typename IsIt>
+int64_t FirstThat(const T* x, int64_t n, const IsIt& is_it) {
+  constexpr int64_t kBlock = 64;
+  int64_t i = 0;
+  for (; i + kBlock <= n; i += kBlock) {
+    int64_t found = 0;
+    for (int64_t j = 0; j < kBlock; ++j) found |= is_it(x[i + j]) ? 1 : 0;
+    if (found != 0) break;
+  }
+  while (i < n - 1 && !is_it(x[i])) ++i;
+  return i;
+}
+
+// Where the largest or smallest element of each row stands; the first nan
+// wins, and of equal ones the first.
 template <typename T>
-bool LaunchArgMax(const void* state, void* const* args, LaunchContext&) {
+bool LaunchArgExtreme(const void* state, void* const* args, LaunchContext&) {
   const auto& s = *static_cast<const IndexState*>(state);
   const T* x = static_cast<const T*>(args[0]);
   T* values = s.value_arg < 0 ? nullptr : static_cast<T*>(args[s.value_arg]);
   auto* indices = static_cast<int64_t*>(args[s.index_arg]);
   for (int64_t r = 0; r < s.rows; ++r, x += s.n) {
-    int64_t best = 0;
-    for (int64_t i = 1; i < s.n && x[best] == x[best]; ++i) {
-      if (x[i] > x[best] || x[i] != x[i]) best = i;
-    }
-    if (values != nullptr) values[r] = x[best];
-    if (indices != nullptr) indices[r] = best;
+    T extreme;
+    s.extreme(x, &extreme, 1, s.n);
+    const int64_t at =
+        extreme == extreme
+            ? FirstThat(x, s.n, [extreme](T e) { return e == extreme; })
+            : FirstThat(x, s.n, [](T e) { return e != e; });
+    if (values != nullptr) values[r] = x[at];
+    if (indices != nullptr) indices[r] = at;
   }
   return true;
 }
 
-Verdict PrepareArgMax(const KernelRequest& request, bool gives_values) {
+Verdict PrepareArgExtreme(const KernelRequest& request, Kind kind,
+                          bool gives_values) {
   const TensorType& x = request.operands[0].type;
-  if (!x.is_row_major()) return No{"isn't row-major"};
+  const auto elem = ElemOf(x.dtype);
+  if (!x.is_row_major() || !elem.has_value()) return No{"isn't row-major"};
   const auto split = SplitAt(x, MarkedAxes(request, 1, x.rank()));
   if (!split.has_value() || split->inner != 1 || split->reduced == 0) {
     return No{"not along the last axis of a row-major operand"};
@@ -186,13 +207,18 @@ Verdict PrepareArgMax(const KernelRequest& request, bool gives_values) {
   for (const Operand& result : request.results) {
     if (!result.type.is_row_major()) return No{"a result isn't row-major"};
   }
-  IndexState state{.rows = split->outer, .n = split->reduced};
-  state.value_arg = gives_values ? 1 : -1;
-  state.index_arg = gives_values ? 2 : 1;
+  const Reduction op = kind == Kind::kMax ? Reduction::kMax : Reduction::kMin;
+  IndexState state{
+      .rows = split->outer,
+      .n = split->reduced,
+      .value_arg = gives_values ? 1 : -1,
+      .index_arg = gives_values ? 2 : 1,
+      .extreme =
+          Simd().reduce_rows[static_cast<int>(op)][static_cast<int>(*elem)]};
   Prepared prepared;
-  prepared.launch = x.dtype == DType::kF32   ? LaunchArgMax<float>
-                    : x.dtype == DType::kF64 ? LaunchArgMax<double>
-                                             : LaunchArgMax<int64_t>;
+  prepared.launch = x.dtype == DType::kF32   ? LaunchArgExtreme<float>
+                    : x.dtype == DType::kF64 ? LaunchArgExtreme<double>
+                                             : LaunchArgExtreme<int64_t>;
   prepared.state = std::make_shared<const IndexState>(state);
   return prepared;
 }
@@ -222,14 +248,20 @@ void RegisterReduction(KernelRegistry& registry) {
     registry.Add(op.op, kNumbers, KernelRank::kFast,
                  {"cpu.reduce", ReduceOf(op.kind, op.dim_param)});
   }
-  registry.Add("aten.max.dim", kIndexed, KernelRank::kFast,
-               {"cpu.max", [](const KernelRequest& request) {
-                  return PrepareArgMax(request, /*gives_values=*/true);
-                }});
-  registry.Add("aten.argmax", kIndexed, KernelRank::kFast,
-               {"cpu.argmax", [](const KernelRequest& request) {
-                  return PrepareArgMax(request, /*gives_values=*/false);
-                }});
+  const struct {
+    absl::string_view op, name;
+    Kind kind;
+    bool gives_values;
+  } indexed[] = {{"aten.max.dim", "cpu.max", Kind::kMax, true},
+                 {"aten.min.dim", "cpu.min", Kind::kMin, true},
+                 {"aten.argmax", "cpu.argmax", Kind::kMax, false},
+                 {"aten.argmin", "cpu.argmin", Kind::kMin, false}};
+  for (const auto& op : indexed) {
+    registry.Add(op.op, kIndexed, KernelRank::kFast,
+                 {std::string(op.name), [op](const KernelRequest& request) {
+                    return PrepareArgExtreme(request, op.kind, op.gives_values);
+                  }});
+  }
 }
 
 }  // namespace mica::cpu

@@ -11,6 +11,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterOneDnnConvolution(registry);
   RegisterWinograd(registry);
   RegisterConvolution(registry);
+  RegisterPoolRows(registry);
   RegisterPooling(registry);
   RegisterBatchNorm(registry);
   RegisterBatchNormTraining(registry);
@@ -29,6 +30,8 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterMovement(registry);
   RegisterWindows(registry);
   RegisterBounded(registry);
+  // Last: what has loops of its own comes before.
+  RegisterWidened(registry);
   RegisterSingle(registry);
 }
 

@@ -26,6 +26,8 @@ SimdTable MakeV3() {
   v3::FillTraining(table);
   v3::FillBatchNorm(table);
   v3::FillRecurrent(table);
+  v3::FillHalf(table);
+  v3::FillPoolRows(table);
   return table;
 }
 
@@ -47,6 +49,8 @@ SimdTable MakeV4() {
   v4::FillTraining(table);
   v4::FillBatchNorm(table);
   v4::FillRecurrent(table);
+  v4::FillHalf(table);
+  v4::FillPoolRows(table);
   return table;
 }
 

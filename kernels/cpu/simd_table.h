@@ -17,6 +17,14 @@ enum class Elem : int { kF32, kF64, kI64, kI32, kBool };
 inline constexpr int kNumElems = 5;
 inline constexpr int64_t kElemBytes[kNumElems] = {4, 8, 8, 4, 1};
 
+// Types of 16 bits, which are float32 while they are computed with.
+enum class Half : int { kBFloat, kHalf };
+inline constexpr int kNumHalves = 2;
+
+// Types that windows along a row are pooled in.
+enum class Pooled : int { kF32, kF64, kBFloat, kHalf };
+inline constexpr int kNumPooled = 4;
+
 enum class Unary : int {
   kNeg,
   kAbs,
@@ -264,6 +272,12 @@ struct SimdTable {
   // arrays: 0 none, 1 a, 2 b, 3 both.
   SelectFn select[4][4] = {};
   ConvertFn convert[kNumElems][kNumElems] = {};  // [from][to]
+  ConvertFn widen[kNumHalves] = {};              // To float32.
+  ConvertFn narrow[kNumHalves] = {};             // To the nearest.
+  // One tap of n windows: out[i] becomes x[i * step] where that is above it, as
+  // a nan is above all.
+  void (*max_taps[kNumPooled])(const void* x, int64_t step, int64_t n,
+                               void* out) = {};
   ReduceRowsFn reduce_rows[kNumReductions][kNumElems] = {};
   ReduceColumnsFn reduce_columns[kNumReductions][kNumElems] = {};
 

@@ -44,6 +44,8 @@ void FillElements(const WindowsState& s, char* out) {
   switch (s.element_bytes) {
     case 1:
       return Fill<uint8_t>(s.fill, out, s.num_filled);
+    case 2:
+      return Fill<uint16_t>(s.fill, out, s.num_filled);
     case 4:
       return Fill<uint32_t>(s.fill, out, s.num_filled);
     default:
@@ -255,8 +257,9 @@ Verdict PrepareSliceBackward(const KernelRequest& request) {
 }  // namespace
 
 void RegisterWindows(KernelRegistry& registry) {
-  constexpr DType kTypes[] = {DType::kF32, DType::kF64, DType::kI64,
-                              DType::kI32, DType::kBool};
+  constexpr DType kTypes[] = {
+      DType::kBool, DType::kU8,  DType::kI8,   DType::kI16, DType::kI32,
+      DType::kI64,  DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
   registry.Add("aten.cat", kTypes, KernelRank::kFast,
                {"cpu.cat_windows", PrepareCat});
   registry.Add("aten.stack", kTypes, KernelRank::kFast,

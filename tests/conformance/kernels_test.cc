@@ -65,7 +65,8 @@ class ConformanceTest : public testing::TestWithParam<const OpDef*> {
     }
     if (is_generated) return cases;
     for (const std::string& text : ListedCases(def)) {
-      for (absl::string_view tensor : {"f64[", "bf16[", "i64[", "bool["}) {
+      for (absl::string_view tensor :
+           {"f64[", "bf16[", "f16[", "i64[", "bool["}) {
         const std::string other = absl::StrReplaceAll(text, {{"f32[", tensor}});
         absl::StatusOr<Case> c = ParseCase(other, AllOps());
         if (other != text && c.ok()) cases.push_back(*std::move(c));

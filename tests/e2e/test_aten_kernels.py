@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 import mica
 
@@ -68,6 +68,45 @@ def test_no_step_runs_the_reference(name: str, dtype: torch.dtype) -> None:
     assert "reference" not in graph.kernels, graph.plan_text
 
 
+LAYERS: dict[str, tuple[Callable[[], nn.Module], tuple[Tensor, ...]]] = {
+    "linear": (lambda: nn.Linear(10, 6), (X,)),
+    "gelu": (lambda: nn.Sequential(nn.Linear(10, 6), nn.GELU()), (X,)),
+    "gru": (lambda: nn.GRU(10, 6, bidirectional=True), (X,)),
+    "lstm": (lambda: nn.LSTM(10, 6, batch_first=True), (X,)),
+    "encoder": (lambda: nn.TransformerEncoderLayer(10, 2, 8), (X,)),
+    "decoder": (lambda: nn.TransformerDecoderLayer(10, 2, 8), (X, X)),
+    "attention": (lambda: nn.MultiheadAttention(10, 2), (X, X, X)),
+    "add, norm": (lambda: nn.LayerNorm(10), (X,)),
+    "pool": (lambda: nn.MaxPool1d(2), (X,)),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", LAYERS)
+def test_no_layer_is_fused_for_the_reference(
+    name: str, dtype: torch.dtype
+) -> None:
+    make, inputs = LAYERS[name]
+    torch.manual_seed(0)
+    layer = make().eval().to(dtype)
+    compiled = mica.compile(layer, fullgraph=True)
+    with torch.no_grad():
+        for _ in range(3):
+            xs = [x.to(dtype) for x in inputs]
+            _agree(compiled(*xs), layer(*xs))
+    (graph,) = mica.explain(compiled).graphs
+    assert graph.hits == 2
+    assert "reference" not in graph.kernels, graph.plan_text
+
+
+def test_one_number_of_a_tensor_is_no_references() -> None:
+    compiled = mica.compile(lambda i: F.one_hot(i, 7), fullgraph=True)
+    for _ in range(3):
+        i = torch.randint(7, (5,))
+        assert torch.equal(compiled(i), F.one_hot(i, 7))
+    assert "reference" not in mica.explain(compiled).graphs[0].kernels
+
+
 def test_explain_counts_steps_by_who_runs_them() -> None:
     compiled = mica.compile(lambda x: F.hardshrink(x.exp()))
     for _ in range(2):
@@ -77,10 +116,72 @@ def test_explain_counts_steps_by_who_runs_them() -> None:
     assert "kernels: aten 1, cpu 1" in explained.details("ops")
 
 
-def test_results_that_aten_needs_for_something_else_are_copied() -> None:
-    # Its mse_loss.out resizes the result to what it computes on the way.
-    compiled = mica.compile(lambda x: F.mse_loss(x, x * 2), fullgraph=True)
+# Where ATen has its results, among what else it allocates.
+PLACED: dict[str, Function] = {
+    "one": torch.frac,
+    "two": lambda x: x.sort(1),
+    "two of one size": lambda x: torch.native_group_norm(
+        x, None, None, 6, 8, 10, 4, 1e-5
+    )[1:],
+    "swapped": lambda x: torch.native_group_norm(
+        x, None, None, 6, 8, 10, 4, 1e-5
+    )[::-1],
+    "after a copy of its operand": lambda x: F.pixel_shuffle(
+        x.transpose(0, 2)[:, :, None], 2
+    ),
+    "not the first": lambda x: x.repeat(2, 2, 1).frac(),
+    "behind what it makes on the way": lambda x: F.mse_loss(x, x * 2),
+    "in place": lambda x: torch.zeros_like(x).masked_scatter_(x > 0, x),
+    "nothing": lambda x: x[:0].frac(),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", PLACED)
+def test_aten_writes_results_where_they_belong(
+    name: str, dtype: torch.dtype
+) -> None:
+    program = PLACED[name]
+    compiled = mica.compile(program, fullgraph=True)
     for scale in range(1, 5):
-        x = X * scale
-        torch.testing.assert_close(compiled(x), F.mse_loss(x, x * 2))
+        x = (X * scale).to(dtype)
+        _agree(compiled(x), program(x))
     assert mica.explain(compiled).hits == 3
+
+
+def _copies(call: Callable[[], object]) -> int:
+    with torch.profiler.profile() as profile:
+        call()
+    return sum(event.name == "aten::copy_" for event in profile.events())
+
+
+@pytest.mark.parametrize("name", ["one", "two", "two of one size"])
+def test_aten_results_are_not_copied(name: str) -> None:
+    program = PLACED[name]
+    compiled = mica.compile(program, fullgraph=True)
+    x = X.to(torch.bfloat16)
+    for _ in range(3):
+        compiled(x)
+    assert _copies(lambda: compiled(x)) == _copies(lambda: program(x))
+    assert mica.explain(compiled).hits == 3
+
+
+def test_an_operator_of_the_users_may_keep_its_result() -> None:
+    kept: list[Tensor] = []
+
+    @torch.library.custom_op("mica_test::keeps", mutates_args=())
+    def keeps(x: Tensor) -> Tensor:
+        result = x.sin()
+        kept.append(result)
+        return result
+
+    @keeps.register_fake
+    def _(x: Tensor) -> Tensor:
+        return torch.empty_like(x)
+
+    compiled = mica.compile(lambda x: keeps(x) + 1)
+    for scale in range(1, 6):
+        x = X * scale
+        torch.testing.assert_close(compiled(x), x.sin() + 1)
+    for scale, result in enumerate(kept, 1):
+        torch.testing.assert_close(result, (X * scale).sin())

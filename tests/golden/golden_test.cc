@@ -87,7 +87,11 @@ void ExpectPass(absl::string_view folder, Pass pass) {
   }
 }
 
-TEST(GoldenTest, FusesTheWantedOps) { ExpectPass("fuse", Fuse); }
+TEST(GoldenTest, FusesTheWantedOps) {
+  ExpectPass("fuse", [](Program program, const OpRegistry& ops) {
+    return Fuse(std::move(program), ops, AllKernels());
+  });
+}
 
 TEST(GoldenTest, ConvolutionsTakeWhatFollows) {
   ExpectPass("convolution", FuseConvolutions);

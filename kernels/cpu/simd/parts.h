@@ -23,6 +23,8 @@ void FillWindow(SimdTable& table);
 void FillTraining(SimdTable& table);
 void FillBatchNorm(SimdTable& table);
 void FillRecurrent(SimdTable& table);
+void FillHalf(SimdTable& table);
+void FillPoolRows(SimdTable& table);
 }  // namespace v3
 
 namespace v4 {
@@ -41,6 +43,8 @@ void FillWindow(SimdTable& table);
 void FillTraining(SimdTable& table);
 void FillBatchNorm(SimdTable& table);
 void FillRecurrent(SimdTable& table);
+void FillHalf(SimdTable& table);
+void FillPoolRows(SimdTable& table);
 }  // namespace v4
 
 }  // namespace mica::cpu

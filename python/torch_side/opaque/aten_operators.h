@@ -22,13 +22,6 @@ std::optional<c10::OperatorHandle> FindAten(absl::string_view name);
 // but compute.
 std::string WhyNotAtens(const OpDef& def, const c10::FunctionSchema& schema);
 
-// The operator that computes what `op`, named `name`, does, takes the same
-// arguments, and behind them a tensor for each result, of any layout:
-// aten::add.out for aten::add.Tensor. Nothing if ATen has none for the CPU that
-// is known to do so right.
-std::optional<c10::OperatorHandle> FindOutVariant(
-    absl::string_view name, const c10::OperatorHandle& op);
-
 }  // namespace mica
 
 #endif  // MICA_PYTHON_TORCH_SIDE_OPAQUE_ATEN_OPERATORS_H_

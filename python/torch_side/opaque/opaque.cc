@@ -9,18 +9,19 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "python/torch_side/opaque/aten_arguments.h"
 #include "python/torch_side/opaque/aten_operators.h"
 #include "python/torch_side/opaque/operands_form.h"
 #include "python/torch_side/opaque/random_draws.h"
+#include "python/torch_side/opaque/result_places.h"
 #include "python/torch_side/tensors/engine_tensors.h"
 #include "python/torch_side/tensors/torch_generators.h"
 
@@ -31,10 +32,6 @@ struct AtenState {
   explicit AtenState(const c10::OperatorHandle& handle) : op(handle) {}
 
   c10::OperatorHandle op;
-  // The same with the results' places behind its arguments, until it turns out
-  // to need those for something else.
-  std::optional<c10::OperatorHandle> out;
-  mutable std::atomic<bool> needs_places = false;
   std::string name;
   std::vector<AtenParam> params;
   std::vector<TensorType> operands;
@@ -47,6 +44,9 @@ struct AtenState {
   // A result was absent. oneDNN's LSTM gives one less where gradients are off,
   // and computes otherwise; nobody else asks whether they are.
   bool lacks_result = false;
+  // Which allocations its results are in: told by the first call. Null for an
+  // operator that isn't torch's own, which may keep a result.
+  std::unique_ptr<AllocationOrder> allocations;
 };
 
 // Lends operands to ATen, one after the other.
@@ -120,31 +120,60 @@ void AppendTensors(const c10::IValue& value, std::vector<at::Tensor>& tensors) {
   }
 }
 
-bool CopyResults(const AtenState& state, const std::vector<at::Tensor>& tensors,
+// What the result is instead of what the Plan says; ok if it is that.
+absl::Status CheckResult(const AtenState& state, size_t i,
+                         const at::Tensor& tensor, bool is_read) {
+  const TensorType& type = state.results[i];
+  const bool has_sizes =
+      tensor.defined() &&
+      tensor.sizes() == c10::IntArrayRef(type.dims.data(), type.dims.size());
+  if (!has_sizes && state.has_dynamic_sizes) {
+    // The program may have looked at the size, so whoever reads the data.
+    return absl::AbortedError("the size that data gives");
+  }
+  if (!is_read) return absl::OkStatus();
+  if (!has_sizes || tensor.scalar_type() != ToScalarType(type.dtype)) {
+    return absl::InternalError(absl::StrCat(
+        state.name, ": wants ", type.ToString(), ", got ",
+        tensor.defined() ? c10::str(tensor.sizes(), " ", tensor.scalar_type())
+                         : "none"));
+  }
+  return absl::OkStatus();
+}
+
+// A result that lies in another's place is moved out of the way of that.
+void LeavePlacesOfOthers(std::vector<at::Tensor>& tensors,
+                         void* const* results) {
+  if (tensors.size() < 2) return;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].defined() || tensors[i].numel() == 0) continue;
+    for (size_t k = 0; k < tensors.size(); ++k) {
+      if (k == i || results[k] == nullptr) continue;
+      if (!tensors[i].has_storage() ||
+          tensors[i].storage().data() != results[k]) {
+        continue;
+      }
+      tensors[i] = at::clone(tensors[i]);
+      break;
+    }
+  }
+}
+
+bool CopyResults(const AtenState& state, std::vector<at::Tensor>& tensors,
                  void* const* results, LaunchContext& context) {
   if (tensors.size() != state.results.size()) {
     return context.Fail(absl::InternalError(
         absl::StrCat(state.name, ": wants ", state.results.size(),
                      " results, got ", tensors.size())));
   }
+  LeavePlacesOfOthers(tensors, results);
   for (size_t i = 0; i < tensors.size(); ++i) {
     const TensorType& type = state.results[i];
     if (!tensors[i].defined() && type == AbsentResultType()) continue;
-    const bool has_sizes =
-        tensors[i].defined() &&
-        tensors[i].sizes() ==
-            c10::IntArrayRef(type.dims.data(), type.dims.size());
-    if (!has_sizes && state.has_dynamic_sizes) {
-      // The program may have looked at the size, so whoever reads the data.
-      return context.Fail(absl::AbortedError("the size that data gives"));
-    }
-    if (results[i] == nullptr) continue;
-    if (!has_sizes || tensors[i].scalar_type() != ToScalarType(type.dtype)) {
-      return context.Fail(absl::InternalError(
-          absl::StrCat(state.name, ": wants ", type.ToString(), ", got ",
-                       c10::str(tensors[i].sizes()), " ",
-                       c10::toString(tensors[i].scalar_type()))));
-    }
+    const absl::Status status =
+        CheckResult(state, i, tensors[i], results[i] != nullptr);
+    if (!status.ok()) return context.Fail(status);
+    if (results[i] == nullptr || LiesAt(tensors[i], results[i], type)) continue;
     BorrowedTensor(results[i], type).copy_(tensors[i]);
   }
   return true;
@@ -157,43 +186,15 @@ class NoWarnings final : public c10::WarningHandler {
   void process(const c10::Warning& /*warning*/) override {}
 };
 
-// Has ATen write the results where they belong. False if the operator needs
-// their places for something else, which some do for what they compute on the
-// way; or if it fails.
-bool WritePlaces(const AtenState& state, void* const* args) {
+// The results where they belong, and what the call made besides.
+std::vector<at::Tensor> CallAten(const AtenState& state, void* const* args,
+                                 absl::Status& status) {
   torch::jit::Stack stack = ArgumentsOf(state, args);
-  void* const* results = args + state.operands.size();
-  std::vector<at::Tensor> places;
-  for (size_t i = 0; i < state.results.size(); ++i) {
-    const TensorType& type = state.results[i];
-    places.push_back(results[i] == nullptr ? NewTensorOf(type)
-                                           : BorrowedTensor(results[i], type));
-    stack.emplace_back(places.back());
-  }
-  try {
-    state.out->callBoxed(&stack);
-  } catch (const c10::Error&) {
-    return false;
-  }
-  for (size_t i = 0; i < places.size(); ++i) {
-    const Dims& dims = state.results[i].dims;
-    if (places[i].sizes() != c10::IntArrayRef(dims.data(), dims.size())) {
-      return false;
-    }
-    const bool has_data = results[i] != nullptr && places[i].numel() > 0;
-    if (has_data && places[i].data_ptr() != results[i]) return false;
-  }
-  return true;
-}
-
-bool CopyFromAten(const AtenState& state, void* const* args,
-                  LaunchContext& context) {
-  torch::jit::Stack stack = ArgumentsOf(state, args);
-  const torch::jit::Stack arguments = stack;
+  const torch::jit::Stack arguments =
+      state.hidden_results.empty() ? torch::jit::Stack() : stack;
   if (state.is_random) {
-    const absl::Status status =
-        DrawInTurn(state.name, [&] { state.op.callBoxed(&stack); });
-    if (!status.ok()) return context.Fail(status);
+    status = DrawInTurn(state.name, [&] { state.op.callBoxed(&stack); });
+    if (!status.ok()) return {};
   } else {
     state.op.callBoxed(&stack);
   }
@@ -202,7 +203,28 @@ bool CopyFromAten(const AtenState& state, void* const* args,
   for (int param : state.hidden_results) {
     AppendTensors(arguments[param], tensors);
   }
-  return CopyResults(state, tensors, args + state.operands.size(), context);
+  return tensors;
+}
+
+bool RunAten(const AtenState& state, void* const* args,
+             LaunchContext& context) {
+  void* const* results = args + state.operands.size();
+  std::optional<ResultPlaces> places;
+  if (state.allocations != nullptr) {
+    places.emplace(*state.allocations, state.results, results);
+  }
+  {
+    absl::Status status;
+    std::vector<at::Tensor> tensors = CallAten(state, args, status);
+    if (places.has_value()) places->Finish(tensors);
+    if (!status.ok()) return context.Fail(status);
+    if (!CopyResults(state, tensors, results, context)) return false;
+  }
+  if (places.has_value() && places->AreKept()) {
+    return context.Fail(absl::InternalError(
+        absl::StrCat(state.name, ": ATen keeps the memory of its result")));
+  }
+  return true;
 }
 
 bool LaunchAten(const void* prepared, void* const* args,
@@ -217,11 +239,7 @@ bool LaunchAten(const void* prepared, void* const* args,
   static NoWarnings& no_warnings = *new NoWarnings;
   const c10::WarningUtils::WarningHandlerGuard silent(&no_warnings);
   try {
-    const bool may_write = state.out.has_value() && !state.needs_places.load();
-    if (may_write && WritePlaces(state, args)) return true;
-    if (!CopyFromAten(state, args, context)) return false;
-    if (may_write) state.needs_places.store(true);
-    return true;
+    return RunAten(state, args, context);
   } catch (const std::exception& error) {
     return context.Fail(absl::InternalError(
         absl::StrCat(state.name, ": ATen failed: ", error.what())));
@@ -304,8 +322,10 @@ Verdict PrepareAten(const KernelRequest& request) {
     return No{wrong};
   }
   state->hidden_results = request.def->hidden_results();
-  if (!request.def->is_opaque() && !state->lacks_result) {
-    state->out = FindOutVariant(name, *op);
+  if (absl::StartsWith(op->operator_name().name, "aten::")) {
+    ResultPlaces::Install();
+    state->allocations =
+        std::make_unique<AllocationOrder>(state->results.size());
   }
   state->is_random = DrawsRandomNumbers(*request.def);
   state->has_dynamic_sizes = op->hasTag(at::Tag::dynamic_output_shape);

@@ -1,0 +1,298 @@
+#include "kernels/cpu/strided_copy.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/simd_table.h"
+
+namespace mica::cpu {
+namespace {
+
+// 16 bytes, for complex double.
+struct Wide {
+  uint64_t low, high;
+};
+
+// A row of any length. Short ones by pieces in place of a call.
+inline void CopyBytes(const char* from, char* to, int64_t bytes) {
+  constexpr int64_t kPiece = 16, kShort = 256;
+  if (bytes < kPiece || bytes > kShort) {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+    return;
+  }
+  int64_t at = 0;
+  for (; at + kPiece <= bytes; at += kPiece) {
+    std::memcpy(to + at, from + at, kPiece);
+  }
+  std::memcpy(to + bytes - kPiece, from + bytes - kPiece, kPiece);
+}
+
+template <typename T>
+inline T Load(const char* from) {
+  T element;
+  std::memcpy(&element, from, sizeof(T));
+  return element;
+}
+
+template <typename T>
+inline void Store(T element, char* to) {
+  std::memcpy(to, &element, sizeof(T));
+}
+
+}  // namespace
+
+// Dims of more than one element in the order of the result's memory,
+// neighbours joined where they are one in both memories.
+StridedCopy::Dims StridedCopy::JoinedDims(const TensorType& from,
+                                          const TensorType& to, int64_t bytes) {
+  const mica::Dims from_strides = from.EffectiveStrides();
+  const mica::Dims to_strides = to.EffectiveStrides();
+  const int first = to.rank() - from.rank();
+  Dims dims;
+  for (int i = 0; i < to.rank(); ++i) {
+    if (to.dims[i] == 1) continue;
+    const bool is_single = i < first || from.dims[i - first] == 1;
+    dims.push_back({.size = to.dims[i],
+                    .from = is_single ? 0 : from_strides[i - first] * bytes,
+                    .to = to_strides[i] * bytes});
+  }
+  std::stable_sort(dims.begin(), dims.end(),
+                   [](const Dim& a, const Dim& b) { return a.to > b.to; });
+  Dims joined;
+  for (const Dim& dim : dims) {
+    if (!joined.empty() && joined.back().from == dim.from * dim.size &&
+        joined.back().to == dim.to * dim.size) {
+      joined.back() = {.size = joined.back().size * dim.size,
+                       .from = dim.from,
+                       .to = dim.to};
+    } else {
+      joined.push_back(dim);
+    }
+  }
+  return joined;
+}
+
+std::optional<StridedCopy> StridedCopy::Of(const TensorType& from,
+                                           const TensorType& to) {
+  StridedCopy copy;
+  copy.bytes_ = ElementBytes(to.dtype);
+  if (from.dtype != to.dtype || from.rank() > to.rank()) return std::nullopt;
+  copy.num_elements_ = to.num_elements();
+  copy.outer_ = JoinedDims(from, to, copy.bytes_);
+  switch (copy.bytes_) {
+    case 1:
+      copy.ChooseElements<uint8_t>();
+      break;
+    case 2:
+      copy.ChooseElements<uint16_t>();
+      break;
+    case 4:
+      copy.ChooseElements<uint32_t>();
+      break;
+    case 8:
+      copy.ChooseElements<uint64_t>();
+      break;
+    case 16:
+      copy.ChooseElements<Wide>();
+      break;
+    default:
+      return std::nullopt;
+  }
+  return copy;
+}
+
+template <typename T>
+void StridedCopy::ChooseElements() {
+  if (TakeSquares() && ChooseSquares<T>()) return;
+  if (!outer_.empty()) {
+    columns_ = outer_.back();
+    outer_.pop_back();
+  } else {
+    columns_ = {.size = 1, .from = bytes_, .to = bytes_};
+  }
+  if (columns_.from == bytes_ && columns_.to == bytes_) {
+    if (!outer_.empty()) {
+      rows_ = outer_.back();
+      outer_.pop_back();
+    }
+    inner_ = CopyRows;
+  } else if (columns_.from == 0 && columns_.to == bytes_) {
+    inner_ = FillRow<T>;
+  } else {
+    inner_ = CopyElements<T>;
+  }
+}
+
+// Takes as columns the dim along which the result has its runs, as rows that
+// along which the operand has them, if these are two.
+bool StridedCopy::TakeSquares() {
+  if (outer_.size() < 2 || outer_.back().to != bytes_) return false;
+  const auto rows =
+      std::find_if(outer_.begin(), outer_.end() - 1,
+                   [this](const Dim& dim) { return dim.from == bytes_; });
+  if (rows == outer_.end() - 1 || outer_.back().from == 0) return false;
+  constexpr int64_t kFewest = 4;
+  if (rows->size < kFewest) return false;
+  rows_ = *rows;
+  columns_ = outer_.back();
+  outer_.pop_back();
+  outer_.erase(rows);
+  return true;
+}
+
+template <typename T>
+bool StridedCopy::ChooseSquares() {
+  constexpr int64_t kFewest = 8;
+  if (columns_.size >= kFewest && rows_.size >= kFewest) {
+    inner_ = sizeof(T) == 4 ? TransposeFloats : TransposeBlocks<T>;
+  } else if (columns_.size == 2) {
+    inner_ = Interleave<T, 2>;
+  } else if (columns_.size == 3) {
+    inner_ = Interleave<T, 3>;
+  } else if (columns_.size == 4) {
+    inner_ = Interleave<T, 4>;
+  } else {
+    inner_ = TransposeBlocks<T>;
+  }
+  return true;
+}
+
+void StridedCopy::CopyRows(const StridedCopy& copy, const char* from,
+                           char* to) {
+  const int64_t bytes = copy.columns_.size * copy.bytes_;
+  for (int64_t i = 0; i < copy.rows_.size; ++i) {
+    CopyBytes(from + i * copy.rows_.from, to + i * copy.rows_.to, bytes);
+  }
+}
+
+template <typename T>
+void StridedCopy::FillRow(const StridedCopy& copy, const char* from, char* to) {
+  const T element = Load<T>(from);
+  for (int64_t i = 0; i < copy.columns_.size; ++i) {
+    Store(element, to + i * static_cast<int64_t>(sizeof(T)));
+  }
+}
+
+template <typename T>
+void StridedCopy::CopyElements(const StridedCopy& copy, const char* from,
+                               char* to) {
+  const Dim& columns = copy.columns_;
+  for (int64_t i = 0; i < columns.size; ++i) {
+    Store(Load<T>(from + i * columns.from), to + i * columns.to);
+  }
+}
+
+// Few columns: each row of the result is made of one element of each.
+template <typename T, int kColumns>
+void StridedCopy::Interleave(const StridedCopy& copy, const char* from,
+                             char* to) {
+  const Dim& rows = copy.rows_;
+  const int64_t step = copy.columns_.from;
+  constexpr int64_t kBytes = sizeof(T);
+  if (rows.to == kColumns * kBytes) {
+    // Known distances, so that the compiler may use vectors.
+    for (int64_t r = 0; r < rows.size; ++r) {
+      for (int c = 0; c < kColumns; ++c) {
+        Store(Load<T>(from + c * step + r * kBytes),
+              to + (r * kColumns + c) * kBytes);
+      }
+    }
+    return;
+  }
+  for (int64_t r = 0; r < rows.size; ++r) {
+    for (int c = 0; c < kColumns; ++c) {
+      Store(Load<T>(from + c * step + r * kBytes),
+            to + r * rows.to + c * kBytes);
+    }
+  }
+}
+
+// By squares whose sides are a line of the cache, so that each line is read
+// once and written once.
+template <typename T>
+void StridedCopy::TransposeBlocks(const StridedCopy& copy, const char* from,
+                                  char* to) {
+  constexpr int64_t kBytes = sizeof(T);
+  constexpr int64_t kSide = std::clamp<int64_t>(64 / kBytes, 8, 32);
+  const Dim &rows = copy.rows_, &columns = copy.columns_;
+  T square[kSide][kSide];
+  for (int64_t r = 0; r < rows.size; r += kSide) {
+    const int64_t num_rows = std::min(kSide, rows.size - r);
+    for (int64_t c = 0; c < columns.size; c += kSide) {
+      const int64_t num_columns = std::min(kSide, columns.size - c);
+      const char* in = from + r * kBytes + c * columns.from;
+      char* out = to + r * rows.to + c * kBytes;
+      if (num_rows == kSide && num_columns == kSide) {
+        for (int64_t j = 0; j < kSide; ++j) {
+          std::memcpy(square[j], in + j * columns.from, sizeof square[j]);
+        }
+        for (int64_t i = 0; i < kSide; ++i) {
+          T line[kSide];
+          for (int64_t j = 0; j < kSide; ++j) line[j] = square[j][i];
+          std::memcpy(out + i * rows.to, line, sizeof line);
+        }
+        continue;
+      }
+      for (int64_t i = 0; i < num_rows; ++i) {
+        for (int64_t j = 0; j < num_columns; ++j) {
+          Store(Load<T>(in + i * kBytes + j * columns.from),
+                out + i * rows.to + j * kBytes);
+        }
+      }
+    }
+  }
+}
+
+void StridedCopy::TransposeFloats(const StridedCopy& copy, const char* from,
+                                  char* to) {
+  constexpr int64_t kBytes = sizeof(float);
+  Simd().transpose32(reinterpret_cast<const float*>(from),
+                     copy.columns_.from / kBytes, reinterpret_cast<float*>(to),
+                     copy.rows_.to / kBytes, copy.columns_.size,
+                     copy.rows_.size);
+}
+
+void StridedCopy::RunOuter(const char* from, char* to, int64_t begin,
+                           int64_t end) const {
+  const int rank = static_cast<int>(outer_.size());
+  absl::InlinedVector<int64_t, 6> index(rank, 0);
+  int64_t rest = begin;
+  for (int d = rank - 1; d >= 0; --d) {
+    index[d] = rest % outer_[d].size;
+    rest /= outer_[d].size;
+    from += index[d] * outer_[d].from;
+    to += index[d] * outer_[d].to;
+  }
+  for (int64_t i = begin; i < end; ++i) {
+    inner_(*this, from, to);
+    for (int d = rank - 1; d >= 0; --d) {
+      const bool wraps = ++index[d] == outer_[d].size;
+      const int64_t steps = wraps ? 1 - outer_[d].size : 1;
+      from += steps * outer_[d].from;
+      to += steps * outer_[d].to;
+      if (!wraps) break;
+      index[d] = 0;
+    }
+  }
+}
+
+void StridedCopy::Run(const void* from, void* to, int num_threads) const {
+  if (num_elements_ == 0 || from == to) return;
+  const char* const in = static_cast<const char*>(from);
+  char* const out = static_cast<char*>(to);
+  if (outer_.empty()) {
+    Parallel(num_threads, rows_.size, [&](int64_t begin, int64_t end) {
+      StridedCopy piece = *this;
+      piece.rows_.size = end - begin;
+      piece.inner_(piece, in + begin * rows_.from, out + begin * rows_.to);
+    });
+    return;
+  }
+  int64_t count = 1;
+  for (const Dim& dim : outer_) count *= dim.size;
+  Parallel(num_threads, count,
+           [&](int64_t begin, int64_t end) { RunOuter(in, out, begin, end); });
+}
+
+}  // namespace mica::cpu

@@ -1,0 +1,145 @@
+"""Kernels that compute numbers of 16 bits in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import mica
+
+HALVES = [torch.bfloat16, torch.float16]
+Function = Callable[[Tensor, Tensor], object]
+
+# Eager's bits: what is moved, chosen or rounded once.
+EXACT: dict[str, Function] = {
+    "sqrt": lambda x, y: x.abs().sqrt(),
+    "relu": lambda x, y: x.relu(),
+    "clamp": lambda x, y: x.clamp(-0.3, 1),
+    "add": lambda x, y: x + y,
+    "add number": lambda x, y: x + 0.1,
+    "add scaled": lambda x, y: torch.add(x, y, alpha=0.3),
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "mul number": lambda x, y: x * 0.1,
+    "div": lambda x, y: x / y,
+    "add row": lambda x, y: x + y[0],
+    "chain": lambda x, y: (x * y + x) * 3 - y,
+    "eq": lambda x, y: x == y,
+    "lt": lambda x, y: x < y,
+    "lt number": lambda x, y: x.lt(0.1),
+    "eq number": lambda x, y: x.clamp(min=0.1) == 0.1,
+    "where": lambda x, y: torch.where(x > 0, x, y),
+    "where number": lambda x, y: torch.where(x > 0, x, 0.1),
+    "masked_fill": lambda x, y: x.masked_fill(x > 0, 0.1),
+    "logical_not": lambda x, y: x.relu().logical_not(),
+    "max": lambda x, y: x.max(1),
+    "argmin": lambda x, y: x.argmin(1),
+    "amax": lambda x, y: x.amax(1),
+    "amin of columns": lambda x, y: x.amin(0),
+    "max_pool2d": lambda x, y: F.max_pool2d(x[None, None], 3, 2, 1),
+    "transposed": lambda x, y: (x.t() + y.t()).t(),
+}
+# Within a unit in the last place of eager's.
+CLOSE: dict[str, Function] = {
+    "exp": lambda x, y: x.exp(),
+    "erf": lambda x, y: x.erf(),
+    "tanh": lambda x, y: x.tanh(),
+    "sigmoid": lambda x, y: x.sigmoid(),
+    "silu": lambda x, y: F.silu(x),
+    "gelu": lambda x, y: F.gelu(x),
+    "gelu tanh": lambda x, y: F.gelu(x, approximate="tanh"),
+    "rsqrt": lambda x, y: x.abs().rsqrt(),
+    "softmax": lambda x, y: x.softmax(1),
+    "log_softmax": lambda x, y: x.log_softmax(1),
+    "layer_norm": lambda x, y: F.layer_norm(x, x.shape[1:], x[0], y[0]),
+    "avg_pool2d": lambda x, y: F.avg_pool2d(x[None, None], 2),
+    "adaptive": lambda x, y: F.adaptive_avg_pool2d(x[None, None], 5),
+    "matmul": lambda x, y: x[:, :60] @ y[:, :60].t(),
+    "addmm": lambda x, y: torch.addmm(y[0, :70], x[:, :60], y[:60, :70]),
+    "bmm": lambda x, y: (
+        x[:, :60].view(7, 10, 60) @ y[:, :60].reshape(7, 10, 60).mT
+    ),
+    "linear": lambda x, y: F.linear(x, y[:50], x[0, :50]),
+    "attention": lambda x, y: F.scaled_dot_product_attention(
+        x[:, :64].reshape(1, 7, 10, 64),
+        y[:, :64].reshape(1, 7, 10, 64),
+        x[:, 30:94].reshape(1, 7, 10, 64),
+    ),
+    "convolution": lambda x, y: F.conv2d(
+        x[:, :64].reshape(1, 7, 20, 32), y[:5, :63].reshape(5, 7, 3, 3)
+    ),
+    "depthwise": lambda x, y: F.conv2d(
+        x[:, :64].reshape(1, 7, 20, 32),
+        y[:7, :9].reshape(7, 1, 3, 3),
+        groups=7,
+    ),
+}
+
+
+def _inputs(dtype: torch.dtype, seed: int) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(seed)
+    x, y = torch.randn(2, 70, 101).unbind()
+    if seed == 2:
+        y[0], y[3] = x[0], 0.0
+        x[1, :5] = torch.tensor([0.0, -0.0, 1e-7, 6e4, -6e4])
+    return x.to(dtype), y.to(dtype)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("name", [*EXACT, *CLOSE])
+def test_results_are_eagers(name: str, dtype: torch.dtype) -> None:
+    program = EXACT.get(name) or CLOSE[name]
+    tolerance = 0.0 if name in EXACT else 4 * torch.finfo(dtype).eps
+    compiled = mica.compile(program, fullgraph=True)
+    with torch.no_grad():
+        for seed in range(3):
+            x, y = _inputs(dtype, seed)
+            torch.testing.assert_close(
+                compiled(x, y),
+                program(x, y),
+                rtol=tolerance,
+                atol=tolerance,
+                equal_nan=True,
+            )
+    (graph,) = mica.explain(compiled).graphs
+    assert graph.hits == 2
+    assert graph.inaccuracy == ""
+    assert "reference" not in graph.kernels, graph.plan_text
+
+
+def test_nans_and_infinities_are_kept() -> None:
+    specials = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 3e38]
+    for dtype in HALVES:
+        x = torch.tensor(specials * 400).to(dtype)
+        compiled = mica.compile(lambda x: x.tanh() + x.exp())
+        for _ in range(3):
+            got, want = compiled(x), x.tanh() + x.exp()
+            torch.testing.assert_close(got, want, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_layers(dtype: torch.dtype, threads: int) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(8, 8, 3, padding=1, groups=8),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(8 * 36, 40),
+        nn.GELU(),
+        nn.LayerNorm(40),
+    )
+    net = net.eval().to(dtype)
+    compiled = mica.compile(net)
+    with torch.no_grad(), mica.options.set(num_threads=threads):
+        for _ in range(4):
+            x = torch.randn(2, 3, 12, 12).to(dtype)
+            torch.testing.assert_close(
+                compiled(x), net(x), rtol=0.05, atol=0.05
+            )
