@@ -79,6 +79,8 @@ std::optional<StridedCopy> StridedCopy::Of(const TensorType& from,
   copy.bytes_ = ElementBytes(to.dtype);
   if (from.dtype != to.dtype || from.rank() > to.rank()) return std::nullopt;
   copy.num_elements_ = to.num_elements();
+  copy.is_same_layout_ =
+      from.dims == to.dims && from.EffectiveStrides() == to.EffectiveStrides();
   copy.outer_ = JoinedDims(from, to, copy.bytes_);
   switch (copy.bytes_) {
     case 1:
@@ -278,7 +280,7 @@ void StridedCopy::RunOuter(const char* from, char* to, int64_t begin,
 }
 
 void StridedCopy::Run(const void* from, void* to, int num_threads) const {
-  if (num_elements_ == 0 || from == to) return;
+  if (num_elements_ == 0 || (from == to && is_same_layout_)) return;
   const char* const in = static_cast<const char*>(from);
   char* const out = static_cast<char*>(to);
   if (outer_.empty()) {

@@ -23,7 +23,7 @@ class StridedCopy {
                                        const TensorType& to);
 
   // The two must not overlap, unless they are the same memory in the same
-  // layout.
+  // layout, or `from` is one element among those of `to`.
   void Run(const void* from, void* to, int num_threads) const;
 
  private:
@@ -59,6 +59,7 @@ class StridedCopy {
 
   int64_t bytes_ = 0;  // Of an element.
   int64_t num_elements_ = 0;
+  bool is_same_layout_ = false;
   Dims outer_;  // Outermost first.
   // The last is the one along which the result has runs; the one before counts
   // for rows and squares alone.

@@ -132,3 +132,19 @@ def test_pooling_along_rows(
             lambda x: F.max_pool1d(x, kernel, **options),  # type: ignore[arg-type]
             *(rows(seed) for seed in range(3)),
         )
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_an_element_is_spread_over_its_own_tensor(dtype: torch.dtype) -> None:
+    def spread(to: Tensor, of: Tensor) -> Tensor:
+        to.copy_(of.flatten()[:1].expand_as(to))
+        return to
+
+    compiled = mica.compile(spread, fullgraph=True)
+    for _ in range(4):
+        got = _numbers(dtype)
+        want = got.clone()
+        compiled(got, got)
+        spread(want, want)
+        assert torch.equal(got, want)
+    assert mica.explain(compiled).hits == 3
