@@ -40,23 +40,3 @@ GAPS = (
         "ATen draws them, from torch's own generator, also with p = 0",
     ),
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Difference:
-    """A form of a function that does something else to memory than eager."""
-
-    function: str
-    form: str  # "plain", "in place" or "into".
-    what: str  # As test_effects.py names it.
-    because: str
-
-
-_SAME_VIEW = "a change of sizes to the same sizes leaves nothing to replay"
-
-DIFFERENCES = (
-    Difference("as_strided", "in place", "versions", _SAME_VIEW),
-    Difference("squeeze", "in place", "versions", _SAME_VIEW),
-    Difference("t", "in place", "versions", _SAME_VIEW),
-    Difference("transpose", "in place", "versions", _SAME_VIEW),
-)
