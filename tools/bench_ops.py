@@ -92,9 +92,8 @@ def difference(got: Any, want: Any) -> float:
     return most
 
 
-def describe(compiled: Any) -> str:
-    """Returns who runs its steps, or why none of it is a graph."""
-    explained = mica.explain(compiled)
+def describe(explained: mica.Explanation) -> str:
+    """Returns who runs the steps, or why none of it is a graph."""
     kernels: Counter[str] = Counter()
     for graph in explained.graphs:
         kernels.update(graph.kernels)
@@ -154,7 +153,7 @@ def measure(case: op_cases.Case, grad: bool) -> Row | None:
         "is_worse": own > WORSE * eager + GRACE,
         "graphs": len(explained.graphs),
         "captures": explained.captures,
-        "steps": describe(compiled),
+        "steps": describe(explained),
     }
 
 

@@ -9,15 +9,11 @@
 
 #include "absl/container/inlined_vector.h"
 #include "framework/ir/argument.h"
+#include "framework/kernel/kernel_around.h"
+#include "framework/tensor/tensor.h"
 
 namespace mica {
 namespace {
-
-constexpr int64_t kAlignment = 64;  // Of copies in scratch memory.
-
-int64_t RoundUp(int64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 // An operand's copy, at `offset` of the scratch memory.
 struct DenseCopy {
@@ -42,33 +38,6 @@ bool LaunchWith(const DenseState& s, const void* inner, void* const* args,
     if (!copy.copy.launch(copy.copy.state.get(), one, context)) return false;
   }
   return s.inner.launch(inner, changed.data(), context);
-}
-
-bool LaunchDense(const void* state, void* const* args, LaunchContext& context) {
-  const auto& s = *static_cast<const DenseState*>(state);
-  return LaunchWith(s, s.inner.state.get(), args, context);
-}
-
-// Of a kernel that has instances.
-class DenseInstance : public KernelInstance {
- public:
-  explicit DenseInstance(const DenseState& state)
-      : state_(state), inner_(state.inner.make_instance()) {}
-
-  bool Launch(void* const* args, LaunchContext& context) const {
-    return LaunchWith(state_, inner_.get(), args, context);
-  }
-
- private:
-  const DenseState& state_;  // The Plan's; outlives the Job.
-  std::unique_ptr<KernelInstance> inner_;
-};
-
-bool LaunchInstance(const void* state, void* const* args,
-                    LaunchContext& context) {
-  return static_cast<const DenseInstance*>(
-             static_cast<const KernelInstance*>(state))
-      ->Launch(args, context);
 }
 
 // The kernel that copies `from` to `to`: it looks at nothing but types, and
@@ -97,16 +66,15 @@ std::optional<Prepared> PrepareCopy(const TensorType& from,
 // the inner one has the front.
 Prepared Wrap(std::shared_ptr<DenseState> state) {
   const Prepared& inner = state->inner;
-  Prepared prepared{.launch = LaunchDense,
-                    .inplace_operands = inner.inplace_operands,
+  Prepared prepared{.inplace_operands = inner.inplace_operands,
                     .more_inplace = inner.more_inplace,
                     .packs = inner.packs};
-  int64_t offset = RoundUp(inner.scratch_bytes);
+  int64_t offset = AlignUp(inner.scratch_bytes);
   prepared.never_fails = inner.never_fails;
   for (DenseCopy& copy : state->copies) {
     const int64_t bytes = copy.offset;
     copy.offset = offset;
-    offset += RoundUp(bytes);
+    offset += AlignUp(bytes);
     const uint32_t others =
         copy.operand < 32 ? ~(uint32_t{1} << copy.operand) : ~uint32_t{0};
     prepared.inplace_operands &= others;
@@ -114,13 +82,7 @@ Prepared Wrap(std::shared_ptr<DenseState> state) {
     prepared.never_fails = prepared.never_fails && copy.copy.never_fails;
   }
   prepared.scratch_bytes = offset;
-  if (inner.make_instance != nullptr) {
-    prepared.launch = LaunchInstance;
-    prepared.make_instance = [raw = state.get()] {
-      return std::make_unique<DenseInstance>(*raw);
-    };
-  }
-  prepared.state = std::move(state);
+  LaunchAround<LaunchWith, DenseState>(std::move(state), prepared);
   return prepared;
 }
 

@@ -389,13 +389,6 @@ struct FillState {
   int out_arg = 0;
 };
 
-template <typename T>
-void FillLoop(const void* value, void* out, int64_t n) {
-  T element;
-  std::memcpy(&element, value, sizeof(element));
-  std::fill_n(static_cast<T*>(out), n, element);
-}
-
 bool LaunchFill(const void* state, void* const* args, LaunchContext&) {
   const auto& s = *static_cast<const FillState*>(state);
   s.fill(s.value.bytes, args[s.out_arg], s.n);
@@ -420,10 +413,7 @@ Verdict PrepareFill(const KernelRequest& request, int number) {
                       ? MakeConstant(*elem, *integer)
                       : MakeConstant(*elem, request.Number(number));
   }
-  const int64_t bytes = ElementBytes(out.dtype);
-  state.fill = bytes == 1   ? FillLoop<uint8_t>
-               : bytes == 4 ? FillLoop<uint32_t>
-                            : FillLoop<uint64_t>;
+  state.fill = FillLoopOf(ElementBytes(out.dtype));
   Prepared prepared;
   prepared.launch = LaunchFill;
   prepared.state = std::make_shared<const FillState>(state);

@@ -325,6 +325,13 @@ std::optional<std::string> SetInput(const Source& source, Elem elem,
   return std::nullopt;
 }
 
+template <typename T>
+void FillLoop(const void* value, void* out, int64_t n) {
+  T element;
+  std::memcpy(&element, value, sizeof(element));
+  std::fill_n(static_cast<T*>(out), n, element);
+}
+
 }  // namespace
 
 std::optional<Elem> ElemOf(DType dtype) {
@@ -350,6 +357,19 @@ Constant MakeConstant(Elem elem, double value) {
 
 Constant MakeConstant(Elem elem, int64_t value) {
   return ConvertConstant(elem, value);
+}
+
+UnaryFn FillLoopOf(int64_t bytes) {
+  switch (bytes) {
+    case 1:
+      return FillLoop<uint8_t>;
+    case 2:
+      return FillLoop<uint16_t>;
+    case 4:
+      return FillLoop<uint32_t>;
+    default:
+      return FillLoop<uint64_t>;
+  }
 }
 
 std::optional<Source> SourceOf(const KernelRequest& request, int param) {

@@ -27,6 +27,8 @@ struct Constant {
 };
 Constant MakeConstant(Elem elem, double value);
 Constant MakeConstant(Elem elem, int64_t value);
+// Writes the one element at its operand n times, of 1, 2, 4 or 8 bytes.
+UnaryFn FillLoopOf(int64_t bytes);
 
 // An operand of an elementwise kernel: a value or a constant number.
 struct Source {

@@ -25,26 +25,8 @@ struct RowsState {
   int num_threads = 1;
 };
 
-template <typename T>
-void Fill(const Constant& value, char* out, int64_t n) {
-  T element;
-  std::memcpy(&element, value.bytes, sizeof(element));
-  std::fill_n(reinterpret_cast<T*>(out), n, element);
-}
-
-void FillLowest(const RowsState& s, char* out) {
-  switch (s.bytes) {
-    case 2:
-      return Fill<uint16_t>(s.lowest, out, s.out);
-    case 4:
-      return Fill<uint32_t>(s.lowest, out, s.out);
-    default:
-      return Fill<uint64_t>(s.lowest, out, s.out);
-  }
-}
-
 void PoolRow(const RowsState& s, const char* in, char* out) {
-  FillLowest(s, out);
+  FillLoopOf(s.bytes)(s.lowest.bytes, out, s.out);
   for (int64_t tap = 0; tap < s.taps; ++tap) {
     // Windows whose element at this tap is no padding.
     const int64_t at = tap * s.dilation - s.padding;

@@ -18,6 +18,8 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "framework/kernel/kernel_around.h"
+#include "framework/tensor/tensor.h"
 #include "kernels/all.h"
 #include "kernels/cpu/families.h"
 #include "kernels/cpu/parallel.h"
@@ -26,7 +28,6 @@
 namespace mica::cpu {
 namespace {
 
-constexpr int64_t kAlignment = 64;
 constexpr int64_t kFloat = sizeof(float);
 
 std::optional<Half> HalfOf(DType dtype) {
@@ -97,7 +98,7 @@ constexpr int kMostLanes = 5;
 
 bool RunPiece(const PiecesState& s, void* const* args, int64_t index,
               LaunchContext& context) {
-  alignas(kAlignment) float wide[kMostLanes][kPiece];
+  alignas(kBufferAlignment) float wide[kMostLanes][kPiece];
   const int64_t start = index * kPiece;
   const int64_t n = std::min(kPiece, s.count - start);
   void* wide_args[kMostLanes];
@@ -209,7 +210,7 @@ Verdict PreparePieces(const KernelRequest& request) {
 // Whole operands.
 
 struct WholeState {
-  Prepared wide;
+  Prepared inner;  // The wide kernel.
   absl::InlinedVector<Lane, 6> lanes;
   int64_t wide_scratch = -1;  // Offset of its scratch memory, if it has any.
   int num_threads = 1;
@@ -238,7 +239,7 @@ bool RunWhole(const WholeState& s, const void* wide_state, void* const* args,
             s.num_threads);
   }
   if (s.wide_scratch >= 0) wide_args.push_back(scratch + s.wide_scratch);
-  if (!s.wide.launch(wide_state, wide_args.data(), context)) return false;
+  if (!s.inner.launch(wide_state, wide_args.data(), context)) return false;
   for (size_t i = 0; i < num_lanes; ++i) {
     const Lane& lane = s.lanes[i];
     if (args[i] == nullptr || lane.narrow == nullptr) continue;
@@ -248,43 +249,16 @@ bool RunWhole(const WholeState& s, const void* wide_state, void* const* args,
   return true;
 }
 
-bool LaunchWhole(const void* state, void* const* args, LaunchContext& context) {
-  const auto& s = *static_cast<const WholeState*>(state);
-  return RunWhole(s, s.wide.state.get(), args, context);
-}
-
-// Of a wide kernel that has instances.
-class WholeInstance : public KernelInstance {
- public:
-  explicit WholeInstance(const WholeState& state)
-      : state_(state), wide_(state.wide.make_instance()) {}
-
-  bool Run(void* const* args, LaunchContext& context) const {
-    return RunWhole(state_, wide_.get(), args, context);
-  }
-
- private:
-  const WholeState& state_;  // The Plan's; outlives the Job.
-  const std::unique_ptr<KernelInstance> wide_;
-};
-
-bool LaunchWholeInstance(const void* state, void* const* args,
-                         LaunchContext& context) {
-  return static_cast<const WholeInstance*>(
-             static_cast<const KernelInstance*>(state))
-      ->Run(args, context);
-}
-
 // Frozen operands are widened once, and packed then if the wide kernel packs.
 void AddPacks(const KernelRequest& request, WholeState& s, Prepared& prepared) {
   for (size_t i = 0; i < request.operands.size(); ++i) {
     Lane& lane = s.lanes[i];
     if (!request.operands[i].is_frozen || lane.widen == nullptr) continue;
-    const auto own = std::find_if(s.wide.packs.begin(), s.wide.packs.end(),
+    const auto own = std::find_if(s.inner.packs.begin(), s.inner.packs.end(),
                                   [i](const PackRequest& pack) {
                                     return pack.operand == static_cast<int>(i);
                                   });
-    const auto pack = own == s.wide.packs.end() ? nullptr : own->pack;
+    const auto pack = own == s.inner.packs.end() ? nullptr : own->pack;
     const auto convert = [widen = lane.widen, count = lane.count, pack](
                              const void* from, void* to) -> absl::Status {
       if (pack == nullptr) {
@@ -305,7 +279,7 @@ void AddPacks(const KernelRequest& request, WholeState& s, Prepared& prepared) {
 
 int64_t Reserve(int64_t bytes, int64_t& total) {
   const int64_t offset = total;
-  total += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  total += AlignUp(bytes);
   return offset;
 }
 
@@ -346,10 +320,10 @@ Verdict PrepareWhole(const KernelRequest& request) {
   if (auto no = AddLanes(request, s)) return No{*no};
   auto wide = PrepareWide(Widen(request));
   if (!wide.has_value()) return No{"no float32 kernel takes it"};
-  s.wide = *std::move(wide);
+  s.inner = *std::move(wide);
   Prepared prepared;
   AddPacks(request, s, prepared);
-  for (const PackRequest& pack : s.wide.packs) {
+  for (const PackRequest& pack : s.inner.packs) {
     const bool is_taken = std::any_of(
         prepared.packs.begin(), prepared.packs.end(),
         [&](const PackRequest& own) { return own.operand == pack.operand; });
@@ -361,20 +335,13 @@ Verdict PrepareWhole(const KernelRequest& request) {
     lane.offset = Reserve(lane.count * kFloat, scratch);
     most = std::max(most, lane.count);
   }
-  if (s.wide.scratch_bytes > 0) {
-    s.wide_scratch = Reserve(s.wide.scratch_bytes, scratch);
+  if (s.inner.scratch_bytes > 0) {
+    s.wide_scratch = Reserve(s.inner.scratch_bytes, scratch);
   }
   s.num_threads = UsefulThreads(request.num_threads, most);
-  prepared.scratch_bytes = std::max(scratch, kAlignment);
-  prepared.never_fails = s.wide.never_fails;
-  prepared.launch = LaunchWhole;
-  if (s.wide.make_instance != nullptr) {
-    prepared.launch = LaunchWholeInstance;
-    prepared.make_instance = [state]() -> std::unique_ptr<KernelInstance> {
-      return std::make_unique<WholeInstance>(*state);
-    };
-  }
-  prepared.state = std::move(state);
+  prepared.scratch_bytes = std::max(scratch, kBufferAlignment);
+  prepared.never_fails = s.inner.never_fails;
+  LaunchAround<RunWhole, WholeState>(std::move(state), prepared);
   return prepared;
 }
 

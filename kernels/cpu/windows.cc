@@ -33,32 +33,14 @@ struct WindowsState {
   std::vector<Window> windows;
 };
 
-template <typename T>
-void Fill(const Constant& value, char* out, int64_t n) {
-  T element;
-  std::memcpy(&element, value.bytes, sizeof(element));
-  std::fill_n(reinterpret_cast<T*>(out), n, element);
-}
-
-void FillElements(const WindowsState& s, char* out) {
-  switch (s.element_bytes) {
-    case 1:
-      return Fill<uint8_t>(s.fill, out, s.num_filled);
-    case 2:
-      return Fill<uint16_t>(s.fill, out, s.num_filled);
-    case 4:
-      return Fill<uint32_t>(s.fill, out, s.num_filled);
-    default:
-      return Fill<uint64_t>(s.fill, out, s.num_filled);
-  }
-}
-
 bool LaunchWindows(const void* state, void* const* args,
                    LaunchContext& context) {
   const auto& s = *static_cast<const WindowsState*>(state);
   auto* out = static_cast<char*>(args[s.out_arg]);
   if (s.zero_bytes > 0) std::memset(out, 0, static_cast<size_t>(s.zero_bytes));
-  if (s.num_filled > 0) FillElements(s, out);
+  if (s.num_filled > 0) {
+    FillLoopOf(s.element_bytes)(s.fill.bytes, out, s.num_filled);
+  }
   for (const Window& window : s.windows) {
     void* const copy_args[] = {
         static_cast<char*>(args[window.arg]) + window.from,

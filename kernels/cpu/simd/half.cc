@@ -45,30 +45,19 @@ MICA_INLINE void NarrowEight(const float* in, uint16_t* out) {
       _mm256_cvtps_ph(_mm256_loadu_ps(in), _MM_FROUND_TO_NEAREST_INT));
 }
 
-void WidenHalf(const void* x, void* out, int64_t n) {
-  const auto* in = static_cast<const uint16_t*>(x);
-  auto* to = static_cast<float*>(out);
+// Eight by eight; the last ones stand before others that are nobody's.
+template <typename From, typename To, void (*kEight)(const From*, To*)>
+void ByEights(const void* x, void* out, int64_t n) {
+  const auto* in = static_cast<const From*>(x);
+  auto* to = static_cast<To*>(out);
   int64_t i = 0;
-  for (; i + kHalves <= n; i += kHalves) WidenEight(in + i, to + i);
+  for (; i + kHalves <= n; i += kHalves) kEight(in + i, to + i);
   if (i == n) return;
-  uint16_t rest[kHalves] = {};
-  float wide[kHalves];
+  From rest[kHalves] = {};
+  To made[kHalves];
   for (int64_t j = 0; i + j < n; ++j) rest[j] = in[i + j];
-  WidenEight(rest, wide);
-  for (int64_t j = 0; i + j < n; ++j) to[i + j] = wide[j];
-}
-
-void NarrowHalf(const void* x, void* out, int64_t n) {
-  const auto* in = static_cast<const float*>(x);
-  auto* to = static_cast<uint16_t*>(out);
-  int64_t i = 0;
-  for (; i + kHalves <= n; i += kHalves) NarrowEight(in + i, to + i);
-  if (i == n) return;
-  float rest[kHalves] = {};
-  uint16_t narrow[kHalves];
-  for (int64_t j = 0; i + j < n; ++j) rest[j] = in[i + j];
-  NarrowEight(rest, narrow);
-  for (int64_t j = 0; i + j < n; ++j) to[i + j] = narrow[j];
+  kEight(rest, made);
+  for (int64_t j = 0; i + j < n; ++j) to[i + j] = made[j];
 }
 
 }  // namespace
@@ -76,8 +65,10 @@ void NarrowHalf(const void* x, void* out, int64_t n) {
 void FillHalf(SimdTable& table) {
   table.widen[static_cast<int>(Half::kBFloat)] = WidenBFloat;
   table.narrow[static_cast<int>(Half::kBFloat)] = NarrowBFloat;
-  table.widen[static_cast<int>(Half::kHalf)] = WidenHalf;
-  table.narrow[static_cast<int>(Half::kHalf)] = NarrowHalf;
+  table.widen[static_cast<int>(Half::kHalf)] =
+      ByEights<uint16_t, float, WidenEight>;
+  table.narrow[static_cast<int>(Half::kHalf)] =
+      ByEights<float, uint16_t, NarrowEight>;
 }
 
 }  // namespace mica::cpu::MICA_SIMD_NAMESPACE

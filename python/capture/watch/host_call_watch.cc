@@ -164,9 +164,9 @@ void HostCallWatch::NoteFound() {
 }
 
 void HostCallWatch::CheckFound() {
+  const PyErrorKeeper keeper;
   const std::string path = std::exchange(found_, {}).FindChanged();
   if (path.empty()) return;
-  const PyErrorKeeper keeper;
   Refuse(absl::StrCat("calls ", calls_.back().note.path, ", which changes ",
                       path, " after the program did"),
          "call it outside the compiled function");
