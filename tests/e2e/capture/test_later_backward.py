@@ -6,42 +6,28 @@ after steps of an optimizer.
 
 import copy
 import random
-import weakref
 
 import pytest
 import torch
+from e2e.capture.later_passes import (
+    Heads,
+    States,
+    grad_is_on,
+    gradients_of,
+    mlp,
+    same,
+    served_twice,
+    square,
+)
 from torch import nn
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
 
 import mica
 
 CALLS = 6
 
 
-class Heads(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.body = nn.Linear(8, 8)
-        self.first = nn.Linear(8, 4)
-        self.second = nn.Linear(8, 3)
-
-    def forward(self, x):
-        h = torch.tanh(self.body(x))
-        return {"first": self.first(h), "second": self.second(h), "h": h}
-
-
-class States(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
-
-    def forward(self, x):
-        states = []
-        for layer in self.layers:
-            x = torch.relu(layer(x))
-            states.append(x)
-        return x, tuple(states)
+_grad = pytest.fixture(autouse=True)(grad_is_on)
 
 
 class Tied(nn.Module):
@@ -94,18 +80,6 @@ class Text(nn.Module):
         return self.head(self.layer(self.table(x)))
 
 
-class Doubled(torch.autograd.Function):
-    @staticmethod
-    def forward(context, x):
-        del context
-        return x * 2
-
-    @staticmethod
-    def backward(context, *gradients):
-        context.times = 2  # No pass that is made again may set that.
-        return gradients[0] * context.times
-
-
 def floats(*sizes, requires_grad=False):
     return lambda: torch.randn(*sizes, requires_grad=requires_grad)
 
@@ -125,16 +99,6 @@ def conv():
     )
 
 
-def mlp():
-    return nn.Sequential(
-        nn.Linear(8, 16),
-        nn.LayerNorm(16),
-        nn.GELU(),
-        nn.Dropout(0.3),
-        nn.Linear(16, 4),
-    )
-
-
 def of_first(y):
     return y["first"].square().mean()
 
@@ -145,10 +109,6 @@ def of_others(y):
 
 def of_states(y):
     return y[0].sum() + y[1][0].square().sum()
-
-
-def square(y):
-    return y.square().mean()
 
 
 CASES = {
@@ -169,35 +129,6 @@ CASES = {
     "half detached": (HalfDetached, floats(2, 8, requires_grad=True), square),
     "autocast": (Mixed, floats(2, 8), square),
 }
-
-
-@pytest.fixture(autouse=True)
-def _grad():
-    mica.reset(mica.compile(mlp))  # Forgets gradients of gradients elsewhere.
-    with torch.enable_grad():
-        yield
-
-
-def gradients_of(module):
-    return [
-        None if p.grad is None else p.grad.clone() for p in module.parameters()
-    ]
-
-
-def same(want, got):
-    assert len(want) == len(got)
-    for a, b in zip(want, got, strict=True):
-        assert (a is None) == (b is None)
-        if a is not None:
-            assert torch.equal(a, b)
-
-
-def served_twice(compiled, *args):
-    """A callable with a record that serves such arguments."""
-    for _ in range(2):
-        compiled(*args)
-    assert mica.explain(compiled).hits > 0, str(mica.explain(compiled))
-    return compiled
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -372,120 +303,6 @@ def test_an_overflow_of_what_is_used_is_eagers(scale):
         assert a is None or torch.equal(a.isnan(), b.isnan())
 
 
-def error_of(action):
-    with pytest.raises(RuntimeError) as raised:
-        action()
-    return str(raised.value)
-
-
-def test_a_graph_is_used_up_or_retained():
-    model = nn.Linear(4, 4)
-    compiled = served_twice(mica.compile(model, exact=True), torch.ones(2, 4))
-
-    def twice(run):
-        y = run(torch.ones(2, 4)).square()
-        y.sum().backward()
-        y.sum().backward()
-
-    assert error_of(lambda: twice(model)) == error_of(lambda: twice(compiled))
-    kept = []
-    for run in (model, compiled):
-        model.zero_grad()
-        y = run(torch.ones(2, 4)).square()
-        y.sum().backward(retain_graph=True)
-        y.sum().backward()
-        kept.append(gradients_of(model))
-    same(*kept)
-
-
-def test_what_was_kept_may_not_be_written():
-    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
-    compiled = served_twice(mica.compile(model, exact=True), torch.ones(2, 4))
-    y = compiled(torch.ones(2, 4))
-    with torch.no_grad():
-        model[2].weight.mul_(2)
-    assert "modified by an inplace operation" in error_of(y.sum().backward)
-
-    relu = mica.compile(torch.relu, exact=True)
-    served_twice(relu, torch.ones(3, requires_grad=True))
-    y = relu(torch.ones(3, requires_grad=True))
-    y += 1
-    assert "modified by an inplace operation" in error_of(y.sum().backward)
-
-
-def test_a_result_may_be_written_that_was_not_kept():
-    model = nn.Linear(4, 4)
-    compiled = served_twice(mica.compile(model, exact=True), torch.ones(2, 4))
-    kept = []
-    for run in (model, compiled):
-        model.zero_grad()
-        y = run(torch.ones(2, 4))
-        y *= 3
-        y.sum().backward()
-        kept.append(gradients_of(model))
-    same(*kept)
-
-
-def test_gradients_of_gradients_are_refused_once():
-    def f(x):
-        return x * x * x
-
-    compiled = mica.compile(f, exact=True)
-    x = torch.ones(3, requires_grad=True)
-    served_twice(compiled, x)
-
-    def twice(run):
-        (g,) = torch.autograd.grad(run(x).sum(), x, create_graph=True)
-        return torch.autograd.grad(g.square().sum(), x)
-
-    message = error_of(lambda: twice(compiled))
-    assert "create_graph=True" in message
-    assert "compile the whole step" in message
-    # From then on such results are eager's.
-    for _ in range(3):
-        same(twice(f), twice(compiled))
-    reasons = [str(refusal) for refusal in mica.explain(compiled).refusals]
-    assert any("gradients of gradients" in reason for reason in reasons)
-    mica.reset(compiled)
-    served_twice(compiled, x)
-
-
-@pytest.mark.parametrize("batched", [False, True])
-def test_going_back_as_only_eager_can_is_seen_in_the_watched_run(batched):
-    torch.manual_seed(0)
-    eager = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
-    served = copy.deepcopy(eager)
-    compiled = mica.compile(served, exact=True)
-    other = served_twice(mica.compile(mlp().eval(), exact=True), torch.ones(8))
-    for call in range(4):
-        kept = []
-        for model, run in ((eager, eager), (served, compiled)):
-            torch.manual_seed(call)
-            x = torch.randn(3, 4, requires_grad=True)
-            y = run(x)
-            if batched:
-                (g,) = torch.autograd.grad(
-                    y,
-                    x,
-                    torch.eye(6).view(6, 3, 2),
-                    is_grads_batched=True,
-                )
-                kept.append([g])
-                continue
-            (g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
-            model.zero_grad()
-            (g.norm(dim=1) - 1).square().mean().backward()
-            kept.append(gradients_of(model))
-        same(*kept)
-    assert mica.explain(compiled).hits == 0
-    why = "in batches" if batched else "gradients of gradients"
-    assert why in str(mica.explain(compiled).refusals[0])
-    # Others go on.
-    hits = mica.explain(other).hits
-    other(torch.ones(8)).sum().backward()
-    assert mica.explain(other).hits == hits + 1
-
-
 def test_a_backward_pass_under_autocast_has_eagers_precision():
     torch.manual_seed(0)
     eager = mlp().eval()
@@ -515,55 +332,6 @@ def test_a_run_and_its_backward_pass_under_one_autocast():
     assert mica.explain(compiled).hits == 3
 
 
-def test_gradients_in_batches_that_come_as_a_surprise_are_refused_once():
-    compiled = mica.compile(lambda x: x * x, exact=True)
-    x = torch.ones(3, requires_grad=True)
-    served_twice(compiled, x)
-
-    def jacobian():
-        return torch.autograd.grad(
-            compiled(x), x, torch.eye(3), is_grads_batched=True
-        )[0]
-
-    assert "in batches" in error_of(jacobian)
-    for _ in range(2):
-        assert torch.equal(jacobian(), 2 * torch.eye(3))
-
-
-@pytest.mark.parametrize("used", ["first", "second"])
-def test_hooks_on_results_that_nobody_uses_are_not_called(used):
-    model = Heads()
-    compiled = served_twice(mica.compile(model, exact=True), torch.ones(2, 8))
-    for fn in (model, compiled):
-        y = fn(torch.ones(2, 8))
-        seen = []
-        for name, result in y.items():
-            result.register_hook(
-                lambda g, name=name, seen=seen: seen.append((name, g))
-            )
-            result.retain_grad()
-        y[used].sum().backward()
-        # The one that is used was made of h.
-        assert [name for name, _ in seen] == [used, "h"]
-        assert torch.equal(seen[0][1], torch.ones_like(y[used]))
-        assert {name for name in y if y[name].grad is not None} == {used, "h"}
-
-
-def test_a_run_that_nobody_goes_back_from_is_freed():
-    compiled = served_twice(
-        mica.compile(States(), exact=True), torch.ones(2, 8)
-    )
-    x = torch.ones(2, 8, requires_grad=True)
-    compiled(x)
-    compiled(x)
-    gone = weakref.ref(x)
-    y = compiled(x)
-    del x
-    assert gone() is not None
-    del y
-    assert gone() is None
-
-
 def test_norms_of_two_runs_before_one_backward_pass():
     torch.manual_seed(0)
     eager = conv()
@@ -582,35 +350,6 @@ def test_norms_of_two_runs_before_one_backward_pass():
             list(served.state_dict().values()),
         )
     assert mica.explain(compiled).hits == 7
-
-
-def test_checkpointed_calls_run_eagerly():
-    torch.manual_seed(0)
-    eager = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8))
-    served = copy.deepcopy(eager)
-    compiled = mica.compile(served, exact=True)
-    for _ in range(4):
-        for model, run in ((eager, eager), (served, compiled)):
-            model.zero_grad()
-            x = torch.ones(2, 8, requires_grad=True)
-            checkpoint(run, x, use_reentrant=False).sum().backward()
-        same(gradients_of(eager), gradients_of(served))
-
-
-def test_a_gradient_that_is_passed_on_is_not_shared():
-    def f(x, y):
-        return x + y
-
-    compiled = mica.compile(f, exact=True)
-    x = torch.ones(3, requires_grad=True)
-    y = torch.ones(3, requires_grad=True)
-    served_twice(compiled, x, y)
-    gradient = torch.ones(3)
-    compiled(x, y).backward(gradient)
-    gradient.mul_(5)
-    x.grad.mul_(2)
-    assert torch.equal(x.grad, torch.full((3,), 2.0))
-    assert torch.equal(y.grad, torch.ones(3))
 
 
 class Scaled(nn.Module):
@@ -646,61 +385,6 @@ def test_numbers_that_vary_are_those_of_the_run(draw):
     assert explanation.hits >= 12, str(explanation)
     # An attribute is a constant until it varies.
     assert len(explanation.graphs) == (1 if draw else 2)
-
-
-@pytest.mark.parametrize(
-    ("f", "why"),
-    [
-        (lambda x: ((y := x * 2), y.detach().requires_grad_()), "a leaf"),
-        (Doubled.apply, "whose backward() changes"),
-    ],
-    ids=["a leaf", "a Function"],
-)
-def test_what_cannot_be_gone_back_from_runs_eagerly(f, why):
-    compiled = mica.compile(f, exact=True)
-    for call in range(4):
-        x = torch.full((4,), call + 0.5, requires_grad=True)
-        y = torch.full((4,), call + 0.5, requires_grad=True)
-        for run, argument in ((f, x), (compiled, y)):
-            result = run(argument)
-            parts = result if isinstance(result, tuple) else (result,)
-            sum(part.square().sum() for part in parts).backward()
-        assert torch.equal(x.grad, y.grad)
-    reasons = [refusal.text for refusal in mica.explain(compiled).refusals]
-    assert any(
-        reason.startswith("returns a tensor that requires grad")
-        and why in reason
-        for reason in reasons
-    ), reasons
-
-
-def test_modes_are_records_of_their_own():
-    model = nn.Linear(4, 4)
-    compiled = mica.compile(model, exact=True)
-    for _ in range(3):
-        assert compiled(torch.ones(2, 4)).requires_grad
-        with torch.no_grad():
-            assert not compiled(torch.ones(2, 4)).requires_grad
-    explanation = mica.explain(compiled)
-    assert [bool(g.backward_ops) for g in explanation.graphs].count(True) == 1
-    assert (len(explanation.graphs), explanation.hits) == (2, 4)
-
-
-def test_frozen_parameters_get_none():
-    torch.manual_seed(0)
-    eager = mlp().eval()
-    eager[0].requires_grad_(False)
-    served = copy.deepcopy(eager)
-    compiled = mica.compile(served, exact=True)
-    for call in range(4):
-        if call == 2:
-            for model in (eager, served):
-                model[0].requires_grad_(True)
-        for model, run in ((eager, eager), (served, compiled)):
-            model.zero_grad()
-            run(torch.ones(5, 8)).square().sum().backward()
-        same(gradients_of(eager), gradients_of(served))
-    assert len(mica.explain(compiled).graphs) == 2
 
 
 def test_pieces_pass_gradients_on():
@@ -753,25 +437,6 @@ def test_a_loss_outside_of_the_model():
         for a, b in zip(gradients_of(eager), gradients_of(served), strict=True):
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
     assert mica.explain(compiled).hits == 3
-
-
-@pytest.mark.once("torch keeps the source of the module")
-def test_a_graph_for_others_has_the_results_alone():
-    model = mlp().eval()
-    compiled = served_twice(mica.compile(model, exact=True), torch.ones(5, 8))
-    module = mica.to_fx(mica.records(compiled)[0])
-    (got,) = module(torch.ones(5, 8))
-    assert torch.equal(got, model(torch.ones(5, 8)))
-
-
-def test_a_pass_outlives_its_record():
-    model = nn.Linear(4, 4)
-    compiled = served_twice(mica.compile(model, exact=True), torch.ones(2, 4))
-    y = compiled(torch.ones(2, 4))
-    del compiled
-    mica.reset()
-    y.sum().backward()
-    assert torch.equal(model.bias.grad, torch.full((4,), 2.0))
 
 
 def test_check_compares_a_hit_with_eager():
