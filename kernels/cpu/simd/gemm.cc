@@ -60,7 +60,7 @@ void Tile(const GemmArgs& g, const float* a, const float* b, float* c,
     for (int i = 0; i < kRows; ++i) {
       const Vf av = Set(bases[i / 3][i % 3 * lda + k]);
       MICA_UNROLL
-      for (int j = 0; j < kVectors; ++j) acc[i][j] = Fma(av, bv[j], acc[i][j]);
+      for (int j = 0; j < kVectors; ++j) AddProduct(av, bv[j], acc[i][j]);
     }
     Prefetch(b + kAhead * b_step);
     Prefetch(b + kAhead * b_step + kLanes);

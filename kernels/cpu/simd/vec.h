@@ -53,6 +53,12 @@ MICA_INLINE Vf Load(const float* p, Vm m) {
 }
 MICA_INLINE void Store(float* p, Vf x, Vm m) { _mm512_mask_storeu_ps(p, m, x); }
 MICA_INLINE Vf Fma(Vf a, Vf b, Vf c) { return _mm512_fmadd_ps(a, b, c); }
+// sum += a * b, in the register that holds `sum`. For tiles that fill the
+// register file: by Fma() GCC moves their sums about, and spills some in every
+// round.
+MICA_INLINE void AddProduct(Vf a, Vf b, Vf& sum) {
+  asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+}
 // c - a * b.
 MICA_INLINE Vf Fnma(Vf a, Vf b, Vf c) { return _mm512_fnmadd_ps(a, b, c); }
 // Of a nan and a number these two give the second argument's.
@@ -132,6 +138,9 @@ MICA_INLINE Vm FirstLanes(int64_t n) {
 MICA_INLINE Vf Load(const float* p, Vm m) { return _mm256_maskload_ps(p, m); }
 MICA_INLINE void Store(float* p, Vf x, Vm m) { _mm256_maskstore_ps(p, m, x); }
 MICA_INLINE Vf Fma(Vf a, Vf b, Vf c) { return _mm256_fmadd_ps(a, b, c); }
+MICA_INLINE void AddProduct(Vf a, Vf b, Vf& sum) {
+  asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
+}
 MICA_INLINE Vf Fnma(Vf a, Vf b, Vf c) { return _mm256_fnmadd_ps(a, b, c); }
 MICA_INLINE Vf Max(Vf a, Vf b) { return _mm256_max_ps(a, b); }
 MICA_INLINE Vf Min(Vf a, Vf b) { return _mm256_min_ps(a, b); }
