@@ -221,16 +221,14 @@ bool LaunchTiles(const void* state, void* const* args, LaunchContext&) {
 // The residual is read, tile by tile, before the result is written there. It
 // must not be a's memory as well, which later tiles read again: types that
 // differ rule that out.
-uint32_t InplaceOf(const KernelRequest& request, const Call& call) {
+uint32_t InplaceOf(const KernelRequest& request, const Call& call,
+                   const Product& product) {
   if (call.residual_arg < 0) return 0;
   const TensorType& residual = request.operands[call.residual_arg].type;
-  // An activation after the tile is stored would find the residual gone.
-  const bool is_late = call.spec.activation != Activation::kNone &&
-                       call.spec.activation != Activation::kRelu;
   const bool may_share = residual == request.results[0].type &&
                          !(residual == request.operands[call.a_arg].type) &&
                          !(residual == request.operands[call.b_arg].type);
-  return may_share && !is_late ? 1u << call.residual_arg : 0;
+  return may_share && product.residual_may_be_c() ? 1u << call.residual_arg : 0;
 }
 
 PrepareFn TilesOf(ParseFn parse) {
@@ -245,7 +243,7 @@ PrepareFn TilesOf(ParseFn parse) {
     prepared.scratch_bytes =
         state->product.scratch_floats() * static_cast<int64_t>(sizeof(float));
     if (prepared.scratch_bytes > 0) state->scratch_arg = state->call.c_arg + 1;
-    prepared.inplace_operands = InplaceOf(request, state->call);
+    prepared.inplace_operands = InplaceOf(request, state->call, state->product);
     if (state->product.form() == WeightForm::kPacked) {
       prepared.packs.push_back({.operand = state->call.b_arg,
                                 .bytes = state->product.packed_floats() *

@@ -9,7 +9,11 @@ namespace mica::cpu {
 namespace {
 
 // Up to this many rows dot products win over packing b for one use.
-constexpr int64_t kDotRows = 4;
+constexpr int64_t kDotRows = 8;
+// Up to this many, reading a large b by its rows does.
+constexpr int64_t kStreamedRows = 4;
+// Where the operands are swapped: rows of b that meet all of a at a time.
+constexpr int64_t kSwappedRows = 96;
 // Up to this many floats b fits the second-level cache beside a, and is read
 // by rows as fast as if packed.
 constexpr int64_t kInPlaceFloats = 64 * 1024;
@@ -51,6 +55,23 @@ libxsmm_smmfunction FindSmall(const ProductSpec& spec) {
                              &flags, nullptr);
 }
 
+// Whether the activation follows on stored results.
+bool IsLate(Activation activation) {
+  return activation != Activation::kNone && activation != Activation::kRelu;
+}
+
+// Whether b^T a^T, whose result is transposed, is cheaper than packing b. That
+// moves a and c instead, and a third more for the result's second way.
+bool IsSwapped(const ProductSpec& spec) {
+  const double moved =
+      static_cast<double>(spec.m) *
+      (static_cast<double>(spec.n) * 4 / 3 + static_cast<double>(spec.k));
+  const double packed =
+      static_cast<double>(spec.n) * static_cast<double>(spec.k);
+  return !spec.residual_is_c && moved < packed &&
+         Simd().gemm_scratch_floats(spec.b_col_stride, spec.n, spec.k) == 0;
+}
+
 WeightForm ChooseForm(const ProductSpec& spec) {
   if (spec.is_frozen) return WeightForm::kPacked;
   if (spec.b_col_stride == 1) {
@@ -58,10 +79,8 @@ WeightForm ChooseForm(const ProductSpec& spec) {
         spec.n * spec.k <= kInPlaceFloats || spec.m <= Simd().gemm_rows;
     return is_small ? WeightForm::kInPlace : WeightForm::kPackAndRun;
   }
-  return spec.m <= kDotRows && spec.activation == Activation::kNone &&
-                 spec.alpha == 1.0f && !spec.has_residual
-             ? WeightForm::kDotProducts
-             : WeightForm::kPackAndRun;
+  if (spec.alpha == 1.0f && spec.m <= kDotRows) return WeightForm::kDotProducts;
+  return IsSwapped(spec) ? WeightForm::kSwapped : WeightForm::kPackAndRun;
 }
 
 int ChooseThreads(const ProductSpec& spec) {
@@ -110,12 +129,24 @@ int64_t Product::PartScratch() const {
 }
 
 int64_t Product::scratch_floats() const {
+  if (form_ == WeightForm::kSwapped) {
+    const int copies = spec_.batch > 1 ? num_threads_ : 1;
+    return SwappedAFloats() * copies + SwappedPartFloats() * num_threads_;
+  }
   int64_t floats = PartScratch() * num_threads_;
   if (form_ == WeightForm::kPackAndRun) {
     const int copies = spec_.batch > 1 ? num_threads_ : 1;
     floats += RoundUpFloats(Simd().PackedFloats(spec_.n, spec_.k)) * copies;
   }
   return floats;
+}
+
+int64_t Product::SwappedAFloats() const {
+  return RoundUpFloats(Simd().PackedFloats(spec_.m, spec_.k));
+}
+
+int64_t Product::SwappedPartFloats() const {
+  return RoundUpFloats(std::min(kSwappedRows, spec_.n) * spec_.m);
 }
 
 int64_t Product::packed_floats() const {
@@ -153,7 +184,7 @@ int64_t Product::RowsOfA() const {
 
 int64_t Product::RowsOfB() const {
   const bool is_streamed = form_ == WeightForm::kInPlace &&
-                           spec_.m <= kDotRows &&
+                           spec_.m <= kStreamedRows &&
                            spec_.activation == Activation::kNone &&
                            spec_.n * spec_.k > kInPlaceFloats;
   return is_streamed ? kRowsAtOnce : std::max<int64_t>(spec_.k, 1);
@@ -210,17 +241,87 @@ void Product::RunTiles(const ProductArgs& args, const float* b, int64_t k,
                .scratch = needs_scratch ? scratch : nullptr});
 }
 
+void Product::Finish(const ProductArgs& args, int64_t col, int64_t cols,
+                     const float* bias, const float* residual) const {
+  Simd().finish({.c = args.c + col,
+                 .c_row_stride = spec_.c_row_stride,
+                 .rows = spec_.m,
+                 .n = cols,
+                 .bias = bias != nullptr ? bias + col : nullptr,
+                 .activation = spec_.activation,
+                 .residual = residual != nullptr ? residual + col : nullptr,
+                 .residual_row_stride = spec_.residual_row_stride});
+}
+
+bool Product::residual_may_be_c() const {
+  // An activation after the tile is stored would find the residual gone.
+  return form_ != WeightForm::kSwapped && !IsLate(spec_.activation);
+}
+
+void Product::RunDots(const ProductArgs& args, int num_threads) const {
+  // Four columns at a time share the rows of a that they read.
+  const int64_t pieces = (spec_.n + 3) / 4;
+  const bool is_late = IsLate(spec_.activation);
+  const float* early = is_late ? nullptr : args.residual;
+  const float* late = is_late ? args.residual : nullptr;
+  Parallel(num_threads, pieces, [&](int64_t begin, int64_t end) {
+    const int64_t col = begin * 4, cols = std::min(end * 4, spec_.n) - col;
+    Simd().dot_products(
+        {.x = args.a,
+         .x_row_stride = spec_.a_row_stride,
+         .w = args.b + col * spec_.b_col_stride,
+         .w_row_stride = spec_.b_col_stride,
+         .bias = args.bias != nullptr ? args.bias + col : nullptr,
+         .has_relu = spec_.activation == Activation::kRelu,
+         .residual = early != nullptr ? early + col : nullptr,
+         .residual_row_stride = spec_.residual_row_stride,
+         .out = args.c + col,
+         .out_row_stride = spec_.c_row_stride,
+         .m = spec_.m,
+         .n = cols,
+         .k = spec_.k});
+    if (is_late) Finish(args, col, cols, nullptr, late);
+  });
+}
+
+void Product::RunSwapped(const ProductArgs& args, int num_threads) const {
+  float* packed = args.scratch;
+  float* results = packed + SwappedAFloats();
+  Simd().pack_transposed(args.a, spec_.a_row_stride, spec_.m, spec_.k, 1.0f,
+                         packed);
+  const int64_t blocks = (spec_.n + kSwappedRows - 1) / kSwappedRows;
+  const int64_t panel_cols = Simd().gemm_cols;
+  ParallelPieces(num_threads, blocks,
+                 [&](int piece, int64_t begin, int64_t end) {
+                   float* result = results + piece * SwappedPartFloats();
+                   for (int64_t block = begin; block < end; ++block) {
+                     const int64_t col = block * kSwappedRows;
+                     const int64_t cols = std::min(kSwappedRows, spec_.n - col);
+                     Simd().gemm({.a = args.b + col * spec_.b_col_stride,
+                                  .a_row_stride = spec_.b_col_stride,
+                                  .b = packed,
+                                  .b_row_stride = panel_cols,
+                                  .b_panel_stride = panel_cols * spec_.k,
+                                  .c = result,
+                                  .c_row_stride = spec_.m,
+                                  .m = cols,
+                                  .n = spec_.m,
+                                  .k = spec_.k,
+                                  .alpha = spec_.alpha});
+                     Simd().transpose32(result, spec_.m, args.c + col,
+                                        spec_.c_row_stride, cols, spec_.m);
+                     Finish(args, col, cols, args.bias, args.residual);
+                   }
+                 });
+}
+
 void Product::RunOne(const ProductArgs& args, int num_threads) const {
   if (form_ == WeightForm::kXsmm) {
     small_(args.b, args.a, args.c);
     return;
   }
-  if (form_ == WeightForm::kDotProducts) {
-    Simd().gemv_transposed(args.a, spec_.a_row_stride, args.b,
-                           spec_.b_col_stride, args.bias, args.c,
-                           spec_.c_row_stride, spec_.m, spec_.n, spec_.k);
-    return;
-  }
+  if (form_ == WeightForm::kDotProducts) return RunDots(args, num_threads);
+  if (form_ == WeightForm::kSwapped) return RunSwapped(args, num_threads);
   const int64_t panels = num_panels();
   const float* b = args.b;
   float* scratch = args.scratch;

@@ -21,6 +21,7 @@ struct ProductSpec {
   float alpha = 1.0f;
   bool has_bias = false;
   bool has_residual = false;
+  bool residual_is_c = false;  // It is read before c is written there.
   int64_t residual_batch_stride = 0, residual_row_stride = 0;
   Activation activation = Activation::kNone;
   bool is_frozen = false;  // b never changes, and is given packed.
@@ -52,6 +53,7 @@ enum class WeightForm {
   kInPlace,      // Its rows are read where they are.
   kXsmm,         // The same, by libxsmm's code for this very size.
   kDotProducts,  // Its columns are; for few rows of a.
+  kSwapped,      // The same: a is packed, and c^T = b^T a^T transposed.
 };
 
 // A product that is ready to run. Immutable, thread-safe.
@@ -67,12 +69,19 @@ class Product {
   void Pack(const float* b, float* packed) const;
   void Run(const ProductArgs& args) const;
   WeightForm form() const { return form_; }
+  // Whether each part of the residual is read before c is written there.
+  bool residual_may_be_c() const;
 
  private:
   int num_panels() const;
   void PackPanels(const float* b, int64_t begin, int64_t end,
                   float* packed) const;
   void RunOne(const ProductArgs& args, int num_threads) const;
+  void RunDots(const ProductArgs& args, int num_threads) const;
+  void RunSwapped(const ProductArgs& args, int num_threads) const;
+  // What follows the sums, in these columns of c; pointers may be null.
+  void Finish(const ProductArgs& args, int64_t col, int64_t cols,
+              const float* bias, const float* residual) const;
   // Rows and panels of one product of the batch.
   struct Part {
     int64_t row_begin = 0, row_end = 0, panel_begin = 0, panel_end = 0;
@@ -87,6 +96,9 @@ class Product {
   int64_t RowsOfB() const;
   // Floats of scratch memory of one thread's part.
   int64_t PartScratch() const;
+  // Where the operands are swapped: of a packed, and of a part's result.
+  int64_t SwappedAFloats() const;
+  int64_t SwappedPartFloats() const;
 
   ProductSpec spec_;
   // Of libxsmm: reads a row-major product as a column-major one of swapped

@@ -1,5 +1,7 @@
 #include "kernels/cpu/product.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -52,12 +54,91 @@ TEST(ProductTest, ReadsWeightsInTheFormThatFits) {
             WeightForm::kPacked);
   EXPECT_EQ(Check({.m = 20, .n = 40, .k = 30}, true), WeightForm::kPackAndRun);
   EXPECT_EQ(Check({.m = 2, .n = 41, .k = 30}, true), WeightForm::kDotProducts);
+  EXPECT_EQ(Check({.m = 8, .n = 41, .k = 30, .has_bias = true}, true),
+            WeightForm::kDotProducts);
+  EXPECT_EQ(Check({.m = 11, .n = 203, .k = 90, .has_bias = true}, true),
+            WeightForm::kSwapped);
   EXPECT_EQ(Check({.m = 20, .n = 40, .k = 30, .has_bias = true}, false),
             WeightForm::kInPlace);
   EXPECT_EQ(Check({.m = 20, .n = 300, .k = 300, .has_bias = true}, false),
             WeightForm::kPackAndRun);
   const WeightForm small = Check({.m = 9, .n = 16, .k = 30}, false);
   EXPECT_TRUE(small == WeightForm::kXsmm || small == WeightForm::kInPlace);
+}
+
+// What follows the sums, with the residual apart and where c is, if that may
+// be: relu(a b^T + bias) + residual and the like.
+TEST(ProductTest, ActivationsAndResidualsFollowInEachForm) {
+  struct Case {
+    int64_t m;
+    WeightForm form;
+  };
+  constexpr int64_t n = 203, k = 90;
+  for (const Case& at :
+       {Case{5, WeightForm::kDotProducts}, Case{17, WeightForm::kSwapped},
+        Case{170, WeightForm::kPackAndRun}}) {
+    for (Activation activation :
+         {Activation::kNone, Activation::kRelu, Activation::kSigmoid}) {
+      for (int threads : {1, 3}) {
+        Product product;
+        const ProductSpec spec = {.m = at.m,
+                                  .n = n,
+                                  .k = k,
+                                  .a_row_stride = k,
+                                  .b_row_stride = 1,
+                                  .b_col_stride = k,
+                                  .c_row_stride = n,
+                                  .has_bias = true,
+                                  .has_residual = true,
+                                  .residual_row_stride = n,
+                                  .activation = activation,
+                                  .num_threads = threads};
+        ASSERT_EQ(Product::Prepare(spec, product), std::nullopt);
+        ASSERT_EQ(product.form(), at.form);
+        const auto a = RandomFloats(at.m * k, 1), b = RandomFloats(n * k, 2);
+        const auto bias = RandomFloats(n, 3);
+        const auto residual = RandomFloats(at.m * n, 4);
+        std::vector<float> apart(at.m * n), same = residual;
+        std::vector<float> scratch(product.scratch_floats());
+        ProductArgs args = {.a = a.data(),
+                            .b = b.data(),
+                            .bias = bias.data(),
+                            .residual = residual.data(),
+                            .c = apart.data(),
+                            .scratch = scratch.data()};
+        product.Run(args);
+        for (int64_t i = 0; i < at.m * n; ++i) {
+          double sum = bias[i % n];
+          for (int64_t x = 0; x < k; ++x) {
+            sum += static_cast<double>(a[i / n * k + x]) * b[i % n * k + x];
+          }
+          if (activation == Activation::kRelu) sum = std::max(sum, 0.0);
+          if (activation == Activation::kSigmoid)
+            sum = 1 / (1 + std::exp(-sum));
+          ASSERT_NEAR(apart[i], sum + residual[i], 1e-4) << "element " << i;
+        }
+        if (!product.residual_may_be_c()) continue;
+        args.residual = args.c = same.data();
+        product.Run(args);
+        EXPECT_EQ(same, apart);
+      }
+    }
+  }
+}
+
+TEST(ProductTest, AResidualWhereTheResultGoesIsReadFirst) {
+  for (int64_t m : {5, 17, 170}) {
+    Product product;
+    const ProductSpec spec = {.m = m,
+                              .n = 203,
+                              .k = 90,
+                              .b_row_stride = 1,
+                              .b_col_stride = 90,
+                              .has_residual = true,
+                              .residual_is_c = true};
+    ASSERT_EQ(Product::Prepare(spec, product), std::nullopt);
+    EXPECT_TRUE(product.residual_may_be_c()) << m;
+  }
 }
 
 TEST(ProductTest, FewRowsMeetALargeMatrixByItsRows) {

@@ -151,7 +151,7 @@ Verdict PrepareLstm(const KernelRequest& request) {
   input.is_frozen = request.operands[kWeightIh].is_frozen;
   ProductSpec recurrent = GatesSpec(request.operands[kWeightHh].type,
                                     state->batch, request.num_threads);
-  recurrent.has_residual = true;
+  recurrent.has_residual = recurrent.residual_is_c = true;
   recurrent.c_row_stride = recurrent.residual_row_stride = state->row();
   const bool is_frozen = request.operands[kWeightHh].is_frozen;
   state->packs_at_launch = !is_frozen && state->times >= kProductsToPack;

@@ -91,8 +91,15 @@ TEST_P(GemmTest, EverySizeGivesTheProduct) {
         table().gemm(args);
         ExpectProduct(p, c);
         std::fill(c.begin(), c.end(), 0.0f);
-        table().gemv_transposed(p.a.data(), k, p.w.data(), k, nullptr, c.data(),
-                                n, m, n, k);
+        table().dot_products({.x = p.a.data(),
+                              .x_row_stride = k,
+                              .w = p.w.data(),
+                              .w_row_stride = k,
+                              .out = c.data(),
+                              .out_row_stride = n,
+                              .m = m,
+                              .n = n,
+                              .k = k});
         ExpectProduct(p, c);
       }
     }

@@ -18,6 +18,8 @@ SimdTable MakeV3() {
   v3::FillBackward(table);
   v3::FillRegion(table);
   v3::FillGemm(table);
+  v3::FillDots(table);
+  v3::FillFinish(table);
   v3::FillAttention(table);
   v3::FillPlainGemm(table);
   v3::FillConvolution(table);
@@ -41,6 +43,8 @@ SimdTable MakeV4() {
   v4::FillBackward(table);
   v4::FillRegion(table);
   v4::FillGemm(table);
+  v4::FillDots(table);
+  v4::FillFinish(table);
   v4::FillAttention(table);
   v4::FillPlainGemm(table);
   v4::FillConvolution(table);

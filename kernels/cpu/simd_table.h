@@ -113,6 +113,33 @@ struct GemmArgs {
   float* scratch = nullptr;  // SimdTable::gemm_scratch_floats(), null for 0.
 };
 
+// out[m,n] = act(x[m,k] w[n,k]^T + bias[n]) + residual, float32, w read in
+// place: for few rows.
+struct DotArgs {
+  const float* x = nullptr;  // Unit stride along k, as has w.
+  int64_t x_row_stride = 0;
+  const float* w = nullptr;
+  int64_t w_row_stride = 0;
+  const float* bias = nullptr;  // [n] or null.
+  bool has_relu = false;
+  const float* residual = nullptr;  // Unit stride along n, or null. May be out.
+  int64_t residual_row_stride = 0;
+  float* out = nullptr;  // Unit stride along n.
+  int64_t out_row_stride = 0;
+  int64_t m = 0, n = 0, k = 0;
+};
+
+// c = act(c + bias[n]) + residual, in place, over rows of n float32.
+struct FinishArgs {
+  float* c = nullptr;
+  int64_t c_row_stride = 0;
+  int64_t rows = 0, n = 0;
+  const float* bias = nullptr;  // Or null.
+  Activation activation = Activation::kNone;
+  const float* residual = nullptr;  // Or null.
+  int64_t residual_row_stride = 0;
+};
+
 // c[m,n] += a[m,k] b[k,n], with unit stride along n in c.
 struct PlainGemmArgs {
   const void* a = nullptr;
@@ -320,14 +347,11 @@ struct SimdTable {
   // Packs b, [k, n] with unit stride along n.
   void (*pack_plain)(const float* b, int64_t row_stride, int64_t n, int64_t k,
                      float* dst) = nullptr;
-  // out[n] = dot(w[n,:], x) + bias[n] for few rows m of x, w read in place.
-  void (*gemv_transposed)(const float* x, int64_t x_row_stride, const float* w,
-                          int64_t w_row_stride, const float* bias, float* out,
-                          int64_t out_row_stride, int64_t m, int64_t n,
-                          int64_t k) = nullptr;
+  void (*dot_products)(const DotArgs& args) = nullptr;
   // In place, over rows of n.
   void (*activate)(Activation activation, float* c, int64_t row_stride,
                    int64_t rows, int64_t n) = nullptr;
+  void (*finish)(const FinishArgs& args) = nullptr;
 
   void (*convolution)(const ConvolutionArgs& args) = nullptr;
   int64_t (*convolution_scratch_bytes)(const WindowArgs& window) = nullptr;

@@ -219,56 +219,14 @@ MICA_INLINE void OneTile(const GemmArgs& g, int64_t row, int rows, int64_t col,
     kTiles.one_masked[rows](g, a, b, c, bias, early, FirstLanes(cols));
   }
   if (!late) return;
-  ActivateRows(g.activation, c, g.c_row_stride, rows, cols);
-  if (residual == nullptr) return;
-  for (int i = 0; i < rows; ++i) {
-    for (int64_t j = 0; j < cols; ++j) {
-      c[i * g.c_row_stride + j] += residual[i * g.residual_row_stride + j];
-    }
-  }
+  FinishRows({.c = c,
+              .c_row_stride = g.c_row_stride,
+              .rows = rows,
+              .n = cols,
+              .activation = g.activation,
+              .residual = residual,
+              .residual_row_stride = g.residual_row_stride});
 }
-
-template <Vf (*kFn)(Vf)>
-MICA_INLINE void ApplyRows(float* c, int64_t row_stride, int64_t rows,
-                           int64_t n) {
-  for (int64_t i = 0; i < rows; ++i) {
-    float* row = c + i * row_stride;
-    int64_t j = 0;
-    for (; j + kLanes <= n; j += kLanes) Store(row + j, kFn(Load(row + j)));
-    if (j < n) {
-      const Vm m = FirstLanes(n - j);
-      Store(row + j, kFn(Load(row + j, m)), m);
-    }
-  }
-}
-
-}  // namespace
-
-void ActivateRows(Activation activation, float* c, int64_t row_stride,
-                  int64_t rows, int64_t n) {
-  switch (activation) {
-    case Activation::kNone:
-      return;
-    case Activation::kRelu:
-      return ApplyRows<Relu>(c, row_stride, rows, n);
-    case Activation::kGeluErf:
-      return ApplyRows<GeluErf>(c, row_stride, rows, n);
-    case Activation::kGeluTanh:
-      return ApplyRows<GeluTanh>(c, row_stride, rows, n);
-    case Activation::kTanh:
-      return ApplyRows<Tanh>(c, row_stride, rows, n);
-    case Activation::kSigmoid:
-      return ApplyRows<Sigmoid>(c, row_stride, rows, n);
-    case Activation::kSilu:
-      return ApplyRows<Silu>(c, row_stride, rows, n);
-    case Activation::kRelu6:
-      return ApplyRows<Relu6>(c, row_stride, rows, n);
-    case Activation::kHardswish:
-      return ApplyRows<Hardswish>(c, row_stride, rows, n);
-  }
-}
-
-namespace {
 
 // Rows of a that stay in the second-level cache while all of b passes.
 constexpr int64_t kBlockFloats = 64 * 1024;
@@ -320,68 +278,6 @@ void PackStrip(const float* b, int64_t row_stride, int64_t rows, int64_t k,
       }
       Transpose(t);
       for (int r = 0; r < depth; ++r) Store(dst + (i + r) * kPanelCols, t[r]);
-    }
-  }
-}
-
-// Sums of four vectors' lanes, in order.
-MICA_INLINE __m128 SumFour(Vf a, Vf b, Vf c, Vf d) {
-#if defined(__AVX512F__)
-  const auto half = [](Vf x) {
-    return _mm256_add_ps(_mm512_castps512_ps256(x),
-                         _mm512_extractf32x8_ps(x, 1));
-  };
-  const __m256 ab = _mm256_hadd_ps(half(a), half(b));
-  const __m256 cd = _mm256_hadd_ps(half(c), half(d));
-#else
-  const __m256 ab = _mm256_hadd_ps(a, b);
-  const __m256 cd = _mm256_hadd_ps(c, d);
-#endif
-  const __m256 s = _mm256_hadd_ps(ab, cd);
-  return _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));
-}
-
-// Four rows of w against one x; k in vectors, the last one masked.
-MICA_INLINE void DotFour(const float* x, const float* w, int64_t stride,
-                         int64_t k, const float* bias, float* out) {
-  Vf s[4] = {Zero(), Zero(), Zero(), Zero()};
-  int64_t i = 0;
-  for (; i + kLanes <= k; i += kLanes) {
-    const Vf v = Load(x + i);
-    MICA_UNROLL
-    for (int r = 0; r < 4; ++r) s[r] = Fma(v, Load(w + r * stride + i), s[r]);
-  }
-  if (i < k) {
-    const Vm m = FirstLanes(k - i);
-    const Vf v = Load(x + i, m);
-    MICA_UNROLL
-    for (int r = 0; r < 4; ++r) {
-      s[r] = Fma(v, Load(w + r * stride + i, m), s[r]);
-    }
-  }
-  __m128 sum = SumFour(s[0], s[1], s[2], s[3]);
-  if (bias != nullptr) sum = _mm_add_ps(sum, _mm_loadu_ps(bias));
-  _mm_storeu_ps(out, sum);
-}
-
-void GemvTransposed(const float* x, int64_t x_row_stride, const float* w,
-                    int64_t w_row_stride, const float* bias, float* out,
-                    int64_t out_row_stride, int64_t m, int64_t n, int64_t k) {
-  int64_t j = 0;
-  for (; j + 4 <= n; j += 4) {
-    for (int64_t i = 0; i < m; ++i) {
-      DotFour(x + i * x_row_stride, w + j * w_row_stride, w_row_stride, k,
-              bias != nullptr ? bias + j : nullptr,
-              out + i * out_row_stride + j);
-    }
-  }
-  for (; j < n; ++j) {
-    for (int64_t i = 0; i < m; ++i) {
-      float last[4];
-      // A stride of 0 reads the one row four times.
-      DotFour(x + i * x_row_stride, w + j * w_row_stride, 0, k, nullptr, last);
-      out[i * out_row_stride + j] =
-          last[0] + (bias != nullptr ? bias[j] : 0.0f);
     }
   }
 }
@@ -461,8 +357,6 @@ void FillGemm(SimdTable& table) {
   table.gemm_scratch_floats = ScratchFloats;
   table.pack_transposed = PackTransposed;
   table.pack_plain = PackPlain;
-  table.gemv_transposed = GemvTransposed;
-  table.activate = ActivateRows;
 }
 
 }  // namespace mica::cpu::MICA_SIMD_NAMESPACE

@@ -24,6 +24,8 @@ void PackTransposed(const float* b, int64_t row_stride, int64_t n, int64_t k,
 // As SimdTable::activate.
 void ActivateRows(Activation activation, float* c, int64_t row_stride,
                   int64_t rows, int64_t n);
+// As SimdTable::finish.
+void FinishRows(const FinishArgs& args);
 
 }  // namespace mica::cpu::MICA_SIMD_NAMESPACE
 
