@@ -14,11 +14,6 @@ constexpr uintptr_t kLine = 64;
 // for itself that it is read in a row.
 constexpr size_t kFirstBytes = 2048;
 
-struct Word {
-  const void* at;
-  uint64_t was;
-};
-
 uint64_t Load(const void* at) {
   uint64_t word;
   std::memcpy(&word, at, sizeof(word));
@@ -28,6 +23,11 @@ uint64_t Load(const void* at) {
 }  // namespace
 
 struct NotedWords::Lists {
+  struct Word {
+    const void* at;
+    uint64_t was;
+  };
+
   std::vector<Word> words;
   std::vector<uint32_t> facts;  // By word; read when one has changed.
   // The cache lines that the words lie in, by address: so memory is asked for
@@ -69,7 +69,7 @@ size_t NotedWords::size() const { return lists_->words.size(); }
 uint32_t NotedWords::fact(size_t i) const { return lists_->facts[i]; }
 
 size_t NotedWords::FindChanged(size_t from) const {
-  const Word* words = lists_->words.data();
+  const Lists::Word* words = lists_->words.data();
   const size_t size = lists_->words.size();
   for (size_t i = from; i < size; ++i) {
     if (Load(words[i].at) != words[i].was) return i;
@@ -78,7 +78,7 @@ size_t NotedWords::FindChanged(size_t from) const {
 }
 
 void NotedWords::Spoil(uint32_t fact) {
-  std::vector<Word>& words = lists_->words;
+  std::vector<Lists::Word>& words = lists_->words;
   for (size_t i = 0; i < words.size(); ++i) {
     if (lists_->facts[i] == fact) words[i].was = ~Load(words[i].at);
   }
@@ -96,7 +96,7 @@ size_t NotedWords::Replace(size_t i, const NotedWords& now) {
   size_t begin = i;
   const std::vector<uint32_t>& facts = lists_->facts;
   while (begin > 0 && facts[begin - 1] == facts[i]) --begin;
-  const std::vector<Word>& others = now.lists_->words;
+  const std::vector<Lists::Word>& others = now.lists_->words;
   if (others.size() == end - begin) {
     std::copy(others.begin(), others.end(),
               lists_->words.begin() + static_cast<ptrdiff_t>(begin));
@@ -118,8 +118,9 @@ void NotedWords::Prefetch() const {
   // Into the second cache: the first can neither hold all of them nor wait for
   // so many at one time.
   for (const char* line : lists_->lines) __builtin_prefetch(line, 0, 2);
-  mica::Prefetch(lists_->words.data(),
-                 std::min(lists_->words.size() * sizeof(Word), kFirstBytes));
+  mica::Prefetch(
+      lists_->words.data(),
+      std::min(lists_->words.size() * sizeof(Lists::Word), kFirstBytes));
 }
 
 }  // namespace mica

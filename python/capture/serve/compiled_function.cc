@@ -24,7 +24,7 @@ PyMethodDef forwarded = {
     reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&CallForwarded)),
     METH_VARARGS | METH_KEYWORDS, "A method of the compiled callable."};
 
-PyObject* GetAttribute(PyObject* self, PyObject* name) {
+PyObject* GetFunctionAttribute(PyObject* self, PyObject* name) {
   // The type has one, too, which would be found first.
   if (PyUnicode_Check(name) &&
       PyUnicode_CompareWithASCIIString(name, "__module__") == 0) {
@@ -83,17 +83,18 @@ constexpr char kReduce[] = "reduce";
 constexpr char kCopy[] = "shallow";
 constexpr char kDeepCopy[] = "deep";
 
-PyMethodDef methods[] = {
+PyMethodDef function_methods[] = {
     {"__reduce_ex__", &Copied<kReduce>, METH_VARARGS, nullptr},
     {"__copy__", &Copied<kCopy>, METH_VARARGS, nullptr},
     {"__deepcopy__", &Copied<kDeepCopy>, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 
-PyMemberDef members[] = {
+PyMemberDef function_members[] = {
     kVectorcallOffset, kWeakListOffset, {nullptr, 0, 0, 0, nullptr}};
 
-PyGetSetDef getters[] = {{"__doc__", &Doc, nullptr, nullptr, nullptr},
-                         {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyGetSetDef function_getters[] = {
+    {"__doc__", &Doc, nullptr, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 }  // namespace
 
@@ -104,13 +105,13 @@ PyTypeObject* CompiledFunctionType() {
                          {Py_tp_traverse, AsSlot(&TraverseCompiled)},
                          {Py_tp_clear, AsSlot(&ClearCompiled)},
                          {Py_tp_call, AsSlot(&PyVectorcall_Call)},
-                         {Py_tp_getattro, AsSlot(&GetAttribute)},
+                         {Py_tp_getattro, AsSlot(&GetFunctionAttribute)},
                          {Py_tp_setattro, AsSlot(&SetAttribute)},
                          {Py_tp_descr_get, AsSlot(&Get)},
                          {Py_tp_repr, AsSlot(&Repr)},
-                         {Py_tp_methods, methods},
-                         {Py_tp_members, members},
-                         {Py_tp_getset, getters},
+                         {Py_tp_methods, function_methods},
+                         {Py_tp_members, function_members},
+                         {Py_tp_getset, function_getters},
                          {0, nullptr}};
   PyType_Spec spec = {"mica._mica.CompiledFunction", sizeof(CompiledObject), 0,
                       kCompiledFlags | Py_TPFLAGS_DISALLOW_INSTANTIATION,

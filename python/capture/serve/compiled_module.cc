@@ -78,7 +78,7 @@ PyObject* GetForward(PyObject* self) {
   return made.release();
 }
 
-PyObject* GetAttribute(PyObject* self, PyObject* name) {
+PyObject* GetModuleAttribute(PyObject* self, PyObject* name) {
   if (!Follow(self)) return nullptr;
   PyObject* inside = CallableIn(self);
   static PyObject* own_getter = Interned("__getattribute__");
@@ -189,20 +189,21 @@ int Clear(PyObject* self) {
   return ClearCompiled(self);
 }
 
-PyMethodDef methods[] = {
+PyMethodDef module_methods[] = {
     {"__init_subclass__", &IgnoreSubclass, METH_CLASS | METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 
-PyMemberDef members[] = {
+PyMemberDef module_members[] = {
     kVectorcallOffset,
     kWeakListOffset,
     {"__dictoffset__", T_PYSSIZET, offsetof(CompiledModuleObject, dict),
      READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 
-PyGetSetDef getters[] = {{"__class__", &GetClass, &SetClass, nullptr, nullptr},
-                         {"__dict__", &GetDict, &SetDict, nullptr, nullptr},
-                         {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyGetSetDef module_getters[] = {
+    {"__class__", &GetClass, &SetClass, nullptr, nullptr},
+    {"__dict__", &GetDict, &SetDict, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 }  // namespace
 
@@ -215,12 +216,12 @@ PyTypeObject* CompiledModuleType() {
                          {Py_tp_traverse, AsSlot(&Traverse)},
                          {Py_tp_clear, AsSlot(&Clear)},
                          {Py_tp_call, AsSlot(&PyVectorcall_Call)},
-                         {Py_tp_getattro, AsSlot(&GetAttribute)},
+                         {Py_tp_getattro, AsSlot(&GetModuleAttribute)},
                          {Py_tp_richcompare, AsSlot(&Compare)},
                          {Py_tp_hash, AsSlot(&Hash)},
-                         {Py_tp_methods, methods},
-                         {Py_tp_members, members},
-                         {Py_tp_getset, getters},
+                         {Py_tp_methods, module_methods},
+                         {Py_tp_members, module_members},
+                         {Py_tp_getset, module_getters},
                          {0, nullptr}};
   PyType_Spec spec = {"mica._mica.CompiledModule", sizeof(CompiledModuleObject),
                       0, kCompiledFlags | Py_TPFLAGS_BASETYPE, slots};

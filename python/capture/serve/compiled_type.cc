@@ -117,7 +117,7 @@ PyCFunction AsMethod(_PyCFunctionFastWithKeywords method) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method));
 }
 
-PyMethodDef methods[] = {
+PyMethodDef type_methods[] = {
     {"_mica_report", &ContainedCall<&Report>::Run, METH_NOARGS,
      "What explain() shows, as a dict of lists, numbers and texts."},
     {"_mica_matches", AsMethod(&ContainedCall<&Matches>::Run), kTakesAll,
@@ -138,10 +138,10 @@ PyMethodDef methods[] = {
      "Forgets all records, refusals and statistics."},
     {nullptr, nullptr, 0, nullptr}};
 
-PyMemberDef members[] = {
+PyMemberDef type_members[] = {
     kVectorcallOffset, kWeakListOffset, {nullptr, 0, 0, 0, nullptr}};
 
-PyGetSetDef getters[] = {
+PyGetSetDef type_getters[] = {
     {"__wrapped__", &Wrapped, nullptr, "The callable inside.", nullptr},
     {"_mica_arguments", &Arguments, nullptr, "Those of mica.compile.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
@@ -202,9 +202,9 @@ PyObject* MakeCompiledType() {
                            {Py_tp_traverse, AsSlot(&TraverseCompiled)},
                            {Py_tp_clear, AsSlot(&ClearCompiled)},
                            {Py_tp_call, AsSlot(&PyVectorcall_Call)},
-                           {Py_tp_methods, methods},
-                           {Py_tp_members, members},
-                           {Py_tp_getset, getters},
+                           {Py_tp_methods, type_methods},
+                           {Py_tp_members, type_members},
+                           {Py_tp_getset, type_getters},
                            {0, nullptr}};
     PyType_Spec spec = {"mica._mica.Compiled", sizeof(CompiledObject), 0,
                         kCompiledFlags | Py_TPFLAGS_BASETYPE |

@@ -25,12 +25,12 @@ bool IsEntered(PyObject* object, Through through) {
          !PyFrame_Check(object) && !IsGenerator(object) && !IsTensor(object);
 }
 
-int Append(PyObject* object, void* to) {
+}  // namespace
+
+int AppendVisited(PyObject* object, void* to) {
   static_cast<std::vector<PyObject*>*>(to)->push_back(object);
   return 0;
 }
-
-}  // namespace
 
 void ForEachHeld(PyObject* object, Through through,
                  absl::FunctionRef<void(PyObject*)> visit) {
@@ -42,7 +42,8 @@ void ForEachHeld(PyObject* object, Through through,
     const bool is_entered = IsEntered(object, through);
     if (is_entered && !seen.insert(object).second) continue;
     visit(object);
-    if (is_entered) TraverseOf(object, through)(object, Append, &pending);
+    if (is_entered)
+      TraverseOf(object, through)(object, AppendVisited, &pending);
   }
 }
 

@@ -3,6 +3,8 @@
 #ifndef MICA_PYTHON_CAPTURE_VALUES_HELD_H_
 #define MICA_PYTHON_CAPTURE_VALUES_HELD_H_
 
+#include <vector>
+
 #include "absl/functional/function_ref.h"
 #include "python/interpreter/py_ref.h"
 
@@ -22,6 +24,9 @@ enum class Through {
 // tensors lead to nothing. `visit` runs no Python code.
 void ForEachHeld(PyObject* object, Through through,
                  absl::FunctionRef<void(PyObject*)> visit);
+
+// Of a tp_traverse: appends `object` to the std::vector<PyObject*> at `to`.
+int AppendVisited(PyObject* object, void* to);
 
 }  // namespace mica
 

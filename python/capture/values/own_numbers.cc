@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "python/capture/values/held.h"
 #include "python/interpreter/interpreter.h"
 #include "python/interpreter/keys.h"
 #include "python/torch_side/tensors/tensor_access.h"
@@ -15,11 +16,6 @@ namespace {
 
 // A run that leaves more than this isn't looked through to its end.
 constexpr size_t kMaxObjects = 100000;
-
-int Append(PyObject* object, void* to) {
-  static_cast<std::vector<PyObject*>*>(to)->push_back(object);
-  return 0;
-}
 
 // The part of a range that is references: it isn't the collector's.
 absl::Span<PyObject*> PartsOfRange(PyObject* range) {
@@ -55,7 +51,7 @@ std::vector<PyObject*> HeldBy(PyObject* object) {
     const absl::Span<PyObject*> parts = PartsOfRange(object);
     held.assign(parts.begin(), parts.end());
   } else {
-    Py_TYPE(object)->tp_traverse(object, Append, &held);
+    Py_TYPE(object)->tp_traverse(object, AppendVisited, &held);
   }
   return held;
 }
