@@ -38,10 +38,27 @@ std::optional<NormParams> NormParamsOf(const Op& op) {
   return std::nullopt;
 }
 
+bool IsHalf(DType dtype) {
+  return dtype == DType::kBF16 || dtype == DType::kF16;
+}
+
+// Whether a norm of `x` may have operands of this type.
+bool MayFold(const TensorType& type, DType x) {
+  return type.dtype == x || (IsHalf(x) && type.dtype == DType::kF32);
+}
+
+// Whether an activation gives the same of a number as of the rounded one,
+// rounded itself.
+bool IsRoundedAlike(absl::string_view activation) {
+  return activation == "relu" || activation == "relu6";
+}
+
 class ConvolutionFuser {
  public:
-  ConvolutionFuser(const Program& program, const OpRegistry& ops)
+  ConvolutionFuser(const Program& program, const OpRegistry& ops,
+                   const KernelRegistry& kernels)
       : program_(program),
+        kernels_(kernels),
         facts_(program),
         is_absorbed_(program.ops().size(), false),
         match_at_(program.ops().size()),
@@ -51,9 +68,17 @@ class ConvolutionFuser {
   absl::StatusOr<std::optional<Program>> Run();
 
  private:
+  // Whether there is a kernel for `name` in float32 or 16 bits.
+  bool HasKernel(absl::string_view name, DType dtype) const;
+  // Of float32. One of 16 bits stays by itself: eager rounds its result.
   bool IsConvolution(const Op& op) const;
   bool IsNorm(const Op& op) const;
   std::optional<Match> FindMatch(OpId first) const;
+  // Whether the result has two axes or fewer beside its channels, as kernels of
+  // what is fused want it.
+  bool IsPlanar(OpId id) const {
+    return program_.type(op(id).results[0]).rank() <= 4;
+  }
   // The residual of `add` beside `value`; kNoValue if it can't be one.
   ValueId ResidualOf(const Op& add, ValueId value, OpId first) const;
   absl::Status Emit(const Match& match);
@@ -64,8 +89,10 @@ class ConvolutionFuser {
       std::vector<TensorType> types = {});
   // `op`'s argument with the new Program's values.
   Argument NewArgument(const Op& op, int param) const;
+  // The same in float32 if it has 16 bits.
+  absl::StatusOr<Argument> WideArgument(const Op& op, int param);
   // gamma, beta, mean, variance and eps of a norm.
-  void AppendNorm(const Op& norm, Arguments& arguments) const;
+  absl::Status AppendNorm(const Op& norm, Arguments& arguments);
 
   const Op& op(OpId id) const { return program_.ops()[id]; }
   static ValueId ValueOf(const Op& op, int param) {
@@ -73,6 +100,7 @@ class ConvolutionFuser {
   }
 
   const Program& program_;
+  const KernelRegistry& kernels_;
   const ProgramFacts facts_;
   std::vector<bool> is_absorbed_;
   std::vector<std::optional<Match>> match_at_;
@@ -105,13 +133,18 @@ absl::StatusOr<std::optional<Program>> ConvolutionFuser::Run() {
   return rewriter_.Finish();
 }
 
+bool ConvolutionFuser::HasKernel(absl::string_view name, DType dtype) const {
+  return (dtype == DType::kF32 || IsHalf(dtype)) &&
+         kernels_.HasFast(name, dtype);
+}
+
 bool ConvolutionFuser::IsConvolution(const Op& op) const {
   return op.def->name() == "aten.convolution" &&
          program_.type(op.results[0]).dtype == DType::kF32 &&
          !std::get<bool>(op.arguments[6]);
 }
 
-// A norm of float32 by running statistics whose only read result is the first.
+// A norm by running statistics whose only read result is the first.
 bool ConvolutionFuser::IsNorm(const Op& op) const {
   const std::optional<NormParams> params = NormParamsOf(op);
   if (!params.has_value()) return false;
@@ -119,11 +152,12 @@ bool ConvolutionFuser::IsNorm(const Op& op) const {
     const auto* training = std::get_if<bool>(&op.arguments[params->training]);
     if (training == nullptr || *training) return false;
   }
+  const DType x = program_.type(op.results[0]).dtype;
+  if (!HasKernel("mica.scale_channels", x)) return false;
   for (int param = 0; param <= 4; ++param) {
     const ValueId id = ValueOf(op, param);
     const bool is_optional = param == 1 || param == 2;
-    if (id == kNoValue ? !is_optional
-                       : program_.type(id).dtype != DType::kF32) {
+    if (id == kNoValue ? !is_optional : !MayFold(program_.type(id), x)) {
       return false;
     }
   }
@@ -142,7 +176,7 @@ ValueId ConvolutionFuser::ResidualOf(const Op& add, ValueId value,
       ValueOf(add, 0) == value ? ValueOf(add, 1) : ValueOf(add, 0);
   if (other == kNoValue || other == value) return kNoValue;
   const TensorType& type = program_.type(other);
-  if (type.dtype != DType::kF32 || type.is_scalar ||
+  if (type.dtype != program_.type(value).dtype || type.is_scalar ||
       type.dims != program_.type(value).dims) {
     return kNoValue;
   }
@@ -168,12 +202,18 @@ std::optional<Match> ConvolutionFuser::FindMatch(OpId first) const {
     match.convolution = first;
     take(first);
   }
+  const bool has_kernels = IsPlanar(first);
   if (next != kNoOp && IsNorm(op(next)) &&
-      (value == kNoValue || ValueOf(op(next), 0) == value)) {
+      (value == kNoValue ? has_kernels : ValueOf(op(next), 0) == value)) {
     match.norm = next;
     take(next);
   }
   if (match.last == kNoOp) return std::nullopt;
+  if (!has_kernels) {
+    // The norm can still be folded.
+    if (match.norm == kNoOp) return std::nullopt;
+    return match;
+  }
   const bool may_add =
       match.convolution != kNoOp &&
       std::get<int64_t>(op(match.convolution).arguments[8]) == 1;
@@ -185,7 +225,9 @@ std::optional<Match> ConvolutionFuser::FindMatch(OpId first) const {
     }
   }
   if (next != kNoOp) {
-    if (const auto name = ActivationName(op(next))) {
+    const auto name = ActivationName(op(next));
+    if (name.has_value() &&
+        (!IsHalf(program_.type(value).dtype) || IsRoundedAlike(*name))) {
       match.activation = *name;
       take(next);
     }
@@ -213,10 +255,27 @@ absl::StatusOr<absl::InlinedVector<ValueId, 1>> ConvolutionFuser::Add(
                         .source = source});
 }
 
-void ConvolutionFuser::AppendNorm(const Op& norm, Arguments& arguments) const {
-  for (int param : {1, 2, 3, 4, NormParamsOf(norm)->eps}) {
-    arguments.push_back(NewArgument(norm, param));
+absl::StatusOr<Argument> ConvolutionFuser::WideArgument(const Op& op,
+                                                        int param) {
+  Argument argument = NewArgument(op, param);
+  const ValueId id = ValueOf(op, param);
+  if (id == kNoValue || !IsHalf(program_.type(id).dtype)) return argument;
+  TensorType wide = program_.type(id);
+  wide.dtype = DType::kF32;
+  MICA_ASSIGN_OR_RETURN(auto results,
+                        Add("aten._to_copy", {argument, wide.dtype}, op.source,
+                            {std::move(wide)}));
+  return ValueRef{results[0]};
+}
+
+absl::Status ConvolutionFuser::AppendNorm(const Op& norm,
+                                          Arguments& arguments) {
+  for (int param = 1; param <= 4; ++param) {
+    MICA_ASSIGN_OR_RETURN(Argument argument, WideArgument(norm, param));
+    arguments.push_back(std::move(argument));
   }
+  arguments.push_back(norm.arguments[NormParamsOf(norm)->eps]);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ValueId> ConvolutionFuser::EmitConvolution(const Match& match) {
@@ -225,7 +284,7 @@ absl::StatusOr<ValueId> ConvolutionFuser::EmitConvolution(const Match& match) {
   Argument bias = NewArgument(convolution, 2);
   if (match.norm != kNoOp) {
     Arguments arguments = {weight, bias};
-    AppendNorm(op(match.norm), arguments);
+    MICA_RETURN_IF_ERROR(AppendNorm(op(match.norm), arguments));
     MICA_ASSIGN_OR_RETURN(auto folded,
                           Add("mica.fold_batch_norm", std::move(arguments),
                               op(match.norm).source));
@@ -236,21 +295,24 @@ absl::StatusOr<ValueId> ConvolutionFuser::EmitConvolution(const Match& match) {
   for (int param = 3; param <= 8; ++param) {
     arguments.push_back(convolution.arguments[param]);
   }
-  arguments.push_back(match.residual == kNoValue
-                          ? Argument()
-                          : ValueRef{rewriter_.NewId(match.residual)});
-  arguments.push_back(match.activation);
-  MICA_ASSIGN_OR_RETURN(
-      auto results,
-      Add("mica.convolution", std::move(arguments), convolution.source,
-          {program_.type(op(match.last).results[0])}));
+  const bool is_planar = IsPlanar(match.convolution);
+  if (is_planar) {
+    arguments.push_back(match.residual == kNoValue
+                            ? Argument()
+                            : ValueRef{rewriter_.NewId(match.residual)});
+    arguments.push_back(match.activation);
+  }
+  MICA_ASSIGN_OR_RETURN(auto results,
+                        Add(is_planar ? "mica.convolution" : "aten.convolution",
+                            std::move(arguments), convolution.source,
+                            {program_.type(op(match.last).results[0])}));
   return results[0];
 }
 
 absl::StatusOr<ValueId> ConvolutionFuser::EmitScale(const Match& match) {
   const Op& norm = op(match.norm);
   Arguments arguments;
-  AppendNorm(norm, arguments);
+  MICA_RETURN_IF_ERROR(AppendNorm(norm, arguments));
   MICA_ASSIGN_OR_RETURN(auto scale, Add("mica.batch_norm_scale",
                                         std::move(arguments), norm.source));
   MICA_ASSIGN_OR_RETURN(
@@ -272,9 +334,10 @@ absl::Status ConvolutionFuser::Emit(const Match& match) {
 
 }  // namespace
 
-absl::StatusOr<Program> FuseConvolutions(Program program,
-                                         const OpRegistry& ops) {
-  MICA_ASSIGN_OR_RETURN(auto fused, ConvolutionFuser(program, ops).Run());
+absl::StatusOr<Program> FuseConvolutions(Program program, const OpRegistry& ops,
+                                         const KernelRegistry& kernels) {
+  MICA_ASSIGN_OR_RETURN(auto fused,
+                        ConvolutionFuser(program, ops, kernels).Run());
   if (!fused.has_value()) return program;
   return RemoveDeadOps(*std::move(fused), ops);
 }

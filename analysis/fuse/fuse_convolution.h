@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "framework/ir/program.h"
+#include "framework/kernel/kernel_registry.h"
 #include "framework/op/op_registry.h"
 
 namespace mica {
@@ -14,10 +15,13 @@ namespace mica {
 //   sum and an activation is one mica.convolution; the norm is folded into
 //   weight and bias by a mica.fold_batch_norm,
 // - another batch norm by running statistics with its activation is one
-//   mica.scale_channels.
-// What is computed in between and read elsewhere stays. Of float32 only.
-absl::StatusOr<Program> FuseConvolutions(Program program,
-                                         const OpRegistry& ops);
+//   mica.scale_channels,
+// - of a convolution of volumes the norm is folded, and what follows stays.
+// What is computed in between and read elsewhere stays. Of float32; of
+// 16 bits norms without a convolution, and what follows only if nothing is
+// rounded less often.
+absl::StatusOr<Program> FuseConvolutions(Program program, const OpRegistry& ops,
+                                         const KernelRegistry& kernels);
 
 }  // namespace mica
 

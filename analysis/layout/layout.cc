@@ -24,18 +24,22 @@ enum class Manner {
   kInsists,  // Wants row-major operands, or those recorded.
 };
 
+bool HasImageKernels(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16;
+}
+
 Manner MannerOf(const Program& program, const Op& op,
                 const std::vector<int>& uses) {
   if (op.results.empty()) return Manner::kInsists;
   const absl::string_view name = op.def->name();
   const TensorType& result = program.type(op.results[0]);
   if (IsConvolution(op)) {
-    const bool leads = result.rank() == 4 && result.dtype == DType::kF32 &&
+    const bool leads = result.rank() == 4 && HasImageKernels(result.dtype) &&
                        !std::get<bool>(op.arguments[6]);
     return leads ? Manner::kLeads : Manner::kInsists;
   }
   if (op.def->is_elementwise()) return Manner::kFollows;
-  if (result.dtype != DType::kF32) return Manner::kInsists;
+  if (!HasImageKernels(result.dtype)) return Manner::kInsists;
   if (name == "aten.max_pool2d_with_indices") {
     return uses[op.results[1]] == 0 ? Manner::kFollows : Manner::kInsists;
   }

@@ -69,7 +69,10 @@ absl::StatusOr<Program> RunFirst(Program program, const OpRegistry& ops,
   };
   MICA_ASSIGN_OR_RETURN(program,
                         RunInBodies(run_first, std::move(program), ops));
-  MICA_ASSIGN_OR_RETURN(program, RunPass("fuse convolutions", &FuseConvolutions,
+  const auto fuse_convolutions = [&](Program unfused, const OpRegistry&) {
+    return FuseConvolutions(std::move(unfused), ops, kernels);
+  };
+  MICA_ASSIGN_OR_RETURN(program, RunPass("fuse convolutions", fuse_convolutions,
                                          std::move(program), ops));
   const auto fuse = [&](Program unfused, const OpRegistry&) {
     return Fuse(std::move(unfused), ops, kernels);

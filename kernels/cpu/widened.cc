@@ -406,9 +406,9 @@ void RegisterWidened(KernelRegistry& registry) {
        "aten.gt.Tensor", "aten.ge.Tensor"},
       PrepareComparison);
   Add(registry, kBoth,
-      {"aten._softmax", "aten._log_softmax", "aten.native_layer_norm",
-       "aten.max.dim", "aten.min.dim", "aten.argmax", "aten.argmin",
-       "aten.max_pool2d_with_indices", "aten.avg_pool2d",
+      {"mica.scale_channels", "aten._softmax", "aten._log_softmax",
+       "aten.native_layer_norm", "aten.max.dim", "aten.min.dim", "aten.argmax",
+       "aten.argmin", "aten.max_pool2d_with_indices", "aten.avg_pool2d",
        "aten._adaptive_avg_pool2d",
        "aten._scaled_dot_product_flash_attention_for_cpu"},
       PrepareWhole);

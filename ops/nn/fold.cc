@@ -28,6 +28,11 @@ bool AreChannels(const OpCall& call, int first, int count, Dim channels,
   return true;
 }
 
+// What numbers for all of a channel's elements have.
+DType WideOf(DType dtype) {
+  return ElementBytes(dtype) == 2 ? DType::kF32 : dtype;
+}
+
 absl::StatusOr<TensorTypes> InferFold(const OpCall& call) {
   const TensorType& weight = call.Type(0);
   if (weight.rank() < 1 || !IsFloating(weight.dtype) ||
@@ -50,8 +55,11 @@ absl::StatusOr<TensorTypes> InferScale(const OpCall& call) {
 absl::StatusOr<TensorTypes> InferScaleChannels(const OpCall& call) {
   const TensorType& x = call.Type(0);
   if (x.rank() < 2 || !IsFloating(x.dtype) ||
-      !AreChannels(call, 1, 2, x.dims[1], x.dtype)) {
-    return call.Wants("x[n,c,...], scale[c] and shift[c] of one dtype");
+      !(AreChannels(call, 1, 2, x.dims[1], x.dtype) ||
+        AreChannels(call, 1, 2, x.dims[1], WideOf(x.dtype)))) {
+    return call.Wants(
+        "x[n,c,...], scale[c] and shift[c] of one dtype, or float32 for 16 "
+        "bits");
   }
   if (absl::Status status = CheckActivation(call, 3); !status.ok()) {
     return status;

@@ -16,6 +16,17 @@ bool IsVector(const OpCall& call, int param, DType dtype, Dim size) {
   return type.dtype == dtype && type.dims == Dims{size};
 }
 
+// What numbers for all of a channel have: the input's dtype, or all of them
+// float32 where that has 16 bits.
+DType ChannelDType(const OpCall& call, int input, int begin, int end) {
+  const DType own = call.Type(input).dtype;
+  if (own != DType::kBF16 && own != DType::kF16) return own;
+  for (int param = begin; param < end; ++param) {
+    if (call.Has(param)) return call.Type(param).dtype;
+  }
+  return own;
+}
+
 // Checks [N,C,...], whose statistics, if taken, are of one element at least,
 // and that parameters `begin` to `end` are absent or [C].
 absl::Status CheckChannels(const OpCall& call, int input, int begin, int end) {
@@ -23,10 +34,13 @@ absl::Status CheckChannels(const OpCall& call, int input, int begin, int end) {
   if (x.rank() < 2 || !IsFloating(x.dtype)) {
     return call.Wants("a floating-point [N,C,...]");
   }
+  const DType dtype = ChannelDType(call, input, begin, end);
+  const bool fits = dtype == x.dtype || dtype == DType::kF32;
   for (int param = begin; param < end; ++param) {
-    if (!IsVector(call, param, x.dtype, x.dims[1])) {
+    if (!fits || !IsVector(call, param, dtype, x.dims[1])) {
       return call.Wants(
-          "weight, bias and statistics of dims [C] and the input's dtype");
+          "weight, bias and statistics of dims [C] and the input's dtype, or "
+          "float32 for 16 bits");
     }
   }
   return absl::OkStatus();
@@ -44,7 +58,7 @@ absl::StatusOr<TensorTypes> InferBatchNormResults(const OpCall& call) {
     return call.Wants("at least one element to train with");
   }
   const TensorType statistics =
-      FreshTensor(x.dtype, {is_training ? x.dims[1] : 0});
+      FreshTensor(ChannelDType(call, 0, 1, 5), {is_training ? x.dims[1] : 0});
   return TensorTypes{FreshTensor(x.dtype, x.dims), statistics, statistics};
 }
 
@@ -71,14 +85,15 @@ absl::StatusOr<TensorTypes> InferBatchNormBackward(const OpCall& call) {
   const bool is_training = call.Bool(7);
   MICA_RETURN_IF_ERROR(CheckChannels(call, 1, 2, 3));
   MICA_RETURN_IF_ERROR(CheckGradient(call, 0, x.dims, x.dtype));
+  const DType dtype = ChannelDType(call, 1, 2, 7);
   // Statistics that aren't used may be anything: eager saves empty ones.
   const int first = is_training ? 5 : 3;
   for (int param : {first, first + 1}) {
-    if (!call.Has(param) || !IsVector(call, param, x.dtype, x.dims[1])) {
+    if (!call.Has(param) || !IsVector(call, param, dtype, x.dims[1])) {
       return call.Wants("the statistics that the forward used");
     }
   }
-  const TensorType vector = FreshTensor(x.dtype, {x.dims[1]});
+  const TensorType vector = FreshTensor(dtype, {x.dims[1]});
   return MaskedResults(call, 9, {FreshTensor(x.dtype, x.dims), vector, vector});
 }
 

@@ -514,6 +514,9 @@ constexpr absl::string_view kListed[] = {
     "\"silu\")",
     "mica.scale_channels(f32[3,5], f32[5], f32[5], \"none\")",
     "mica.scale_channels(f64[2,5,3], f64[5], f64[5], \"relu6\")",
+    "mica.scale_channels(bf16[2,40,3,5]{600,1,200,40}, f32[40], f32[40], "
+    "\"relu\")",
+    "mica.scale_channels(f16[2,5,7,9], f32[5], f32[5], \"none\")",
     "aten.max_pool2d_with_indices(f32[2,3,9,8], [3,2], [2,2], [1,1])",
     "aten.max_pool2d_with_indices(f32[2,3,1,19], [1,2])",
     "aten.max_pool2d_with_indices(f32[2,3,2,19], [1,3], [1,1], [0,1], [1,2])",

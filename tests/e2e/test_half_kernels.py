@@ -122,6 +122,38 @@ def test_nans_and_infinities_are_kept() -> None:
 
 
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("wide_norm", [False, True])
+@pytest.mark.parametrize("activation", [nn.ReLU, nn.ReLU6, nn.SiLU])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_norms_round_as_eagers(
+    dtype: torch.dtype,
+    wide_norm: bool,
+    activation: type[nn.Module],
+    frozen: bool,
+) -> None:
+    torch.manual_seed(0)
+    norm = nn.BatchNorm2d(40).to(dtype)
+    for state in (*norm.parameters(), *norm.buffers()):
+        if state.is_floating_point():
+            state.data.uniform_(0.5, 2)
+    if wide_norm:  # As autocast leaves it.
+        norm = norm.float()
+    net = nn.Sequential(nn.Conv2d(3, 40, 3), nn.ReLU()).to(dtype)
+    net = nn.Sequential(*net, norm, activation()).eval()
+    compiled = mica.compile(net, frozen=frozen)
+    with torch.no_grad():
+        for seed in range(3):
+            torch.manual_seed(seed)
+            x = torch.randn(2, 3, 12, 12).to(dtype)
+            got, want = compiled(x), net(x)
+            eps = torch.finfo(dtype).eps
+            torch.testing.assert_close(got, want, rtol=2 * eps, atol=2 * eps)
+            assert got.stride() == want.stride()
+    (graph,) = mica.explain(compiled).graphs
+    assert "mica.scale_channels" in graph.plan_text
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_layers(dtype: torch.dtype, threads: int) -> None:
     torch.manual_seed(0)

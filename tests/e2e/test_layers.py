@@ -27,6 +27,10 @@ LAYERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     ),
     "Conv2d grouped": (lambda: nn.Conv2d(4, 8, 3, groups=2), IMAGE),
     "Conv3d": (lambda: nn.Conv3d(4, 6, 3, stride=2), SPACE),
+    "Conv3d normalised": (
+        lambda: nn.Sequential(nn.Conv3d(4, 6, 3), nn.BatchNorm3d(6), nn.ReLU()),
+        SPACE,
+    ),
     "ConvTranspose1d": (lambda: nn.ConvTranspose1d(4, 6, 3, 2), LINE),
     "ConvTranspose2d": (
         lambda: nn.ConvTranspose2d(4, 6, 3, 2, 1, output_padding=1),

@@ -94,7 +94,9 @@ TEST(GoldenTest, FusesTheWantedOps) {
 }
 
 TEST(GoldenTest, ConvolutionsTakeWhatFollows) {
-  ExpectPass("convolution", FuseConvolutions);
+  ExpectPass("convolution", [](Program program, const OpRegistry& ops) {
+    return FuseConvolutions(std::move(program), ops, AllKernels());
+  });
 }
 
 TEST(GoldenTest, ElementwiseOpsAreRegions) {
