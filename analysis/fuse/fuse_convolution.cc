@@ -77,7 +77,8 @@ class ConvolutionFuser {
   // Whether the result has two axes or fewer beside its channels, as kernels of
   // what is fused want it.
   bool IsPlanar(OpId id) const {
-    return program_.type(op(id).results[0]).rank() <= 4;
+    return !op(id).results.empty() &&
+           program_.type(op(id).results[0]).rank() <= 4;
   }
   // The residual of `add` beside `value`; kNoValue if it can't be one.
   ValueId ResidualOf(const Op& add, ValueId value, OpId first) const;
