@@ -188,6 +188,8 @@ class Compiled:
         """What was compiled."""
     def _mica_report(self) -> dict[str, Any]:
         """What `mica.explain` shows, as dicts and lists."""
+    def _mica_hits(self) -> int:
+        """How many calls a record has served."""
     def _mica_matches(self, *args: Any, **kwargs: Any) -> bool:
         """Whether the most recent record fits the call."""
     def _mica_describe(

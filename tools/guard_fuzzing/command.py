@@ -7,11 +7,13 @@ import dataclasses
 import json
 import multiprocessing
 import resource
+import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any
 
 from guard_fuzzing.explore import Explorer, Find, Tally, minimise
@@ -19,6 +21,7 @@ from guard_fuzzing.process import Process
 from guard_fuzzing.worlds import EAGERS, Turns, start_process, tell_turns
 
 _PATIENCE_S = 120.0
+_PATIENCE_ASLEEP_S = 3.0  # Of a worker that waits for what it holds itself.
 _BROKEN_ENOUGH = 20  # Workers in a row, each by its first program.
 _PROGRAMS_A_WORKER = 4000  # Nothing collects what they leave behind.
 _MOST_MEMORY = 8 << 30  # Bytes of addresses: who asks for more has an error.
@@ -34,6 +37,8 @@ class Worker:
       turns: Whose code it runs.
       number: The program that it runs.
       since: When it said so.
+      used: Ticks of a processor that it had used when it was looked at.
+      awake: When that was last more than before.
       begun: How many programs it has begun.
       why: The error that ended it.
     """
@@ -43,8 +48,26 @@ class Worker:
     turns: Turns
     number: int
     since: float
+    used: int = 0
+    awake: float = 0.0
     begun: int = 0
     why: str = ""
+
+    def sleeps(self, now: float) -> bool:
+        """True if it has long waited for something, by its own fault.
+
+        Nothing that it does takes long without a processor, but for a message
+        that its parent reads at once, and pages that are read from a disk.
+        """
+        try:
+            stat = Path(f"/proc/{self.process.pid}/stat").read_text()
+        except OSError:
+            return False
+        fields = stat.rpartition(")")[2].split()
+        used = int(fields[11]) + int(fields[12])
+        if used != self.used or fields[0] != "S" or not self.awake:
+            self.used, self.awake = used, now
+        return now - self.awake > _PATIENCE_ASLEEP_S
 
 
 def _work(
@@ -55,6 +78,7 @@ def _work(
     stride: int,
     pairs: int,
 ) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
     start_process()
     tell_turns(turns)
@@ -109,12 +133,19 @@ class Run:
         told = time.perf_counter()
         while self._workers:
             pipes = {w.pipe: i for i, w in self._workers.items()}
-            for ready in wait(list(pipes), timeout=5.0):
+            for ready in wait(list(pipes), timeout=0.5):
                 self._hear(pipes[ready])  # type: ignore[index]
             self._watch()
             if not quiet and time.perf_counter() - told > 10:
                 told = time.perf_counter()
                 print(f"… {_sentence(self.total())}", file=sys.stderr)
+
+    def stop(self) -> None:
+        """Ends the workers, whose last programs don't count."""
+        for worker in self._workers.values():
+            worker.process.kill()
+            worker.process.join()
+        self._workers.clear()
 
     def _start(self, index: int, first: int) -> None:
         ours, theirs = self._context.Pipe(duplex=False)
@@ -178,7 +209,9 @@ class Run:
     def _watch(self) -> None:
         now = time.perf_counter()
         for index, worker in list(self._workers.items()):
-            if now - worker.since > _PATIENCE_S:
+            if now - worker.since > _PATIENCE_S or (
+                now - worker.since > _PATIENCE_ASLEEP_S and worker.sleeps(now)
+            ):
                 worker.process.kill()
                 worker.process.join()
                 self._give_up(index, "hangs")
@@ -232,6 +265,10 @@ def _only(seed: int, number: int) -> int:
     return 1
 
 
+def _interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command; returns 1 if there is a difference."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -248,7 +285,11 @@ def main(arguments: list[str] | None = None) -> int:
     run = Run(options.seed, options.pairs, options.jobs)
     if options.causes:
         run.told = _print_find
-    run.go(quiet=options.json and not sys.stderr.isatty())
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        run.go(quiet=options.json and not sys.stderr.isatty())
+    except KeyboardInterrupt:
+        run.stop()
     tally = run.total()
     finds = sorted(run.finds.values(), key=lambda find: -find.count)
     seconds = time.perf_counter() - begun

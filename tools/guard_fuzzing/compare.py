@@ -27,13 +27,19 @@ from mica import _mica
 _SINGLE = (torch.dtype, torch.device, type, types.BuiltinFunctionType)
 
 
+_PARTS = frozenset((*CONSTANTS, *_SINGLE))
+# Whose objects may all be told apart; others are looked at by _is_plain().
+_TOLD_APART = frozenset(CHECKS) - {tuple}
+
+
 def _is_plain(value: Any) -> bool:
     """Whether nobody may rely on which object it is: made of constants."""
     kind = type(value)
     if kind in (tuple, torch.Size):
-        return all(
-            type(v) in (*CONSTANTS, *_SINGLE) or _is_plain(v) for v in value
-        )
+        for part in value:
+            if type(part) not in _PARTS and not _is_plain(part):
+                return False
+        return True
     return kind in (slice, range, torch.device) or issubclass(
         kind, numpy.generic
     )
@@ -67,24 +73,25 @@ class Twins:
         """Raises Difference unless the eager `a` and the compiled `b` match."""
         kind = type(a)
         check = CHECKS.get(kind)
-        if check is not None and type(b) is kind:
+        if type(b) is kind:
             if check is same_constant:
                 same_constant(self, a, b, path)
                 return
-        elif a is b:
-            return
-        if isinstance(b, _mica.Compiled) and not isinstance(a, _mica.Compiled):
+            if check is None and a is b:
+                return
+        elif isinstance(b, _mica.Compiled) and not isinstance(
+            a, _mica.Compiled
+        ):
             b = b.__wrapped__
-        if _is_plain(a):
+        one, other = id(a), id(b)
+        ours, theirs = self._ours, self._theirs
+        if kind not in _TOLD_APART and _is_plain(a):
             pass  # Nobody may rely on which object it is.
-        elif id(a) in self._theirs or id(b) in self._ours:
-            if (
-                self._theirs.get(id(a)) is not b
-                or self._ours.get(id(b)) is not a
-            ):
+        elif one in theirs or other in ours:
+            if theirs.get(one) is not b or ours.get(other) is not a:
                 self.fail(path, "is another object, or one with another", a, b)
             return
-        self._theirs[id(a)], self._ours[id(b)] = b, a
+        theirs[one], ours[other] = b, a
         if type(b) is not kind:
             self._same_kind(a, b, path)
         if check is None:

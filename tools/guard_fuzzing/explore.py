@@ -145,7 +145,7 @@ class Explorer:
         for _ in range(3):
             yield Step("call", _text_of(usual), "call")
         pairs = PAIRS_A_PROGRAM
-        if trial.raised == trial.calls or not trial.report()["hits"]:
+        if trial.raised == trial.calls or not trial.hits():
             pairs = 1
         mutator = Mutator(rng, self.process, case)
         hits, idle = 0, 0
@@ -168,7 +168,7 @@ class Explorer:
                 now = _text_of(usual if call else text)
                 yield Step("call", now, "call", style)
             self.tally.pairs += 1
-            before, hits = hits, trial.report()["hits"]
+            before, hits = hits, trial.hits()
             idle = 0 if hits > before else idle + 1
             if idle == 2:  # Nothing is served that could be wrong.
                 return

@@ -27,6 +27,8 @@ from guard_fuzzing.worlds import (
 # What Mica refuses in words where eager goes on (docs/capture.md).
 _REFUSED = "mica: create_graph=True goes back through a compiled callable"
 
+_MANY = 10000  # Elements.
+
 
 class Abandoned(Exception):
     """The twins say nothing more.
@@ -50,7 +52,7 @@ class Trial:
         self.case, self._process = case, process
         self.calls = 0
         self.raised = 0
-        self._has_lone_views = False  # In LAST.
+        self._is_last_left = False  # LAST is no argument of the next call.
         self._draws = case.draws()
         try:
             self._start()
@@ -79,7 +81,8 @@ class Trial:
         )
 
     def _start(self) -> None:
-        torch.manual_seed(1)
+        # torch.manual_seed() keeps a traceback for each device besides.
+        torch.default_generator.manual_seed(1)
         random.seed(1)
 
     def take(self, step: Step) -> None:
@@ -90,6 +93,12 @@ class Trial:
             self._change(step.text)
         else:
             self._call(step)
+
+    def hits(self) -> int:
+        """How many of the compiled program's calls a record served."""
+        tell = getattr(self.compiled, "_mica_hits", None)
+        hits: int = self.report()["hits"] if tell is None else tell()
+        return hits
 
     def report(self) -> dict[str, Any]:
         """What became of the compiled program's calls."""
@@ -140,7 +149,7 @@ class Trial:
         thread = thread_state()
         try:
             text = step.text
-            if self._has_lone_views:  # A program may ask whether it is one.
+            if self._is_last_left:
                 text = text.replace("LAST", "T0.clone()")
             args, kwargs = world.arguments(text)
             args = dress(step.style, args)
@@ -148,7 +157,8 @@ class Trial:
             return Outcome(error=f"arguments: {type(error).__name__}: {error}")
         outcome = world.call(fn, args, kwargs)
         outcome.left = thread_state()
-        set_thread_state(thread)
+        if outcome.left != thread:
+            set_thread_state(thread)
         try:
             outcome.result = undress(step.style, outcome.result)
         except Exception as error:
@@ -188,7 +198,20 @@ class Trial:
             same = same and one.drawn[2] == other.drawn[2]
             if not same:
                 raise Difference("random generators", "differ")
-        self._has_lone_views = twins.has_lone_views()
+        # A program may ask whether it is a view, or make it ever larger.
+        last = self.eager.names["LAST"]
+        self._is_last_left = twins.has_lone_views() or _is_large(last)
+
+
+def _is_large(value: Any, depth: int = 3) -> bool:
+    """True for what a call that multiplies it might fill the memory with."""
+    if isinstance(value, torch.Tensor):
+        return value.numel() > _MANY
+    if isinstance(value, (tuple, list)):
+        return len(value) > _MANY or (
+            depth > 0 and any(_is_large(one, depth - 1) for one in value)
+        )
+    return isinstance(value, (str, bytes)) and len(value) > _MANY
 
 
 def replay(

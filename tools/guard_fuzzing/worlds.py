@@ -178,6 +178,7 @@ class World:
         self.warned: list[str] = []
         self.names: dict[str, Any] = dict(_MODULES)
         self.names.update(__name__="fuzz", wrap=wrap, LAST=None)
+        self._given = len(self.names)
         source = case.source()
         # What shared code calls may warn of its line, once.
         self._registries: list[tuple[Any, Any]] = [
@@ -189,10 +190,13 @@ class World:
 
     def own_names(self) -> dict[str, Any]:
         """What the program's text and changes have defined."""
+        items = list(self.names.items())
+        # Those that a world begins with, unless one of them is gone.
+        begin = self._given if items[self._given - 1][0] == "LAST" else 0
         return {
             name: value
-            for name, value in self.names.items()
-            if name not in GIVEN and not name.startswith("__")
+            for name, value in items[begin:]
+            if name not in GIVEN and name[:2] != "__"
         }
 
     @contextlib.contextmanager

@@ -93,6 +93,8 @@ class Compiled {
   std::string TakeUnserved() { return std::exchange(unserved_, {}); }
   // Of the record that served or was made last; 0 if there is none.
   int64_t LastNumOps() const;
+  // Calls that a record has served.
+  int64_t hits() const { return hits_; }
   // For Python's garbage collector.
   int Traverse(visitproc visit, void* arg) const;
   void DropCallable() { callable_ = PyRef(); }

@@ -55,6 +55,10 @@ PyObject* Report(PyObject* self, PyObject* /*unused*/) {
   return AsCompiledObject(self)->compiled->Report();
 }
 
+PyObject* Hits(PyObject* self, PyObject* /*unused*/) {
+  return PyLong_FromLongLong(AsCompiledObject(self)->compiled->hits());
+}
+
 PyObject* Matches(PyObject* self, PyObject* const* args, Py_ssize_t count,
                   PyObject* keyword_names) {
   return PyBool_FromLong(AsCompiledObject(self)->compiled->Matches(
@@ -120,6 +124,8 @@ PyCFunction AsMethod(_PyCFunctionFastWithKeywords method) {
 PyMethodDef type_methods[] = {
     {"_mica_report", &ContainedCall<&Report>::Run, METH_NOARGS,
      "What explain() shows, as a dict of lists, numbers and texts."},
+    {"_mica_hits", &ContainedCall<&Hits>::Run, METH_NOARGS,
+     "How many calls a record has served."},
     {"_mica_matches", AsMethod(&ContainedCall<&Matches>::Run), kTakesAll,
      "Whether the most recent record fits a call, which isn't made."},
     {"_mica_describe", AsMethod(&ContainedCall<&Describe>::Run), kTakesAll,
