@@ -97,7 +97,7 @@ class Divider {
     for (const auto& [node, number] : part_of_) {
       Part& part = parts_[number];
       part.youngest = std::max(part.youngest, node->sequence_nr());
-      part.is_used_up = part.is_used_up || HasSavedTensors(node);
+      part.is_used_up = part.is_used_up || IsUsedUpByPass(node);
       part.is_in_python = part.is_in_python || IsFunctionInPython(*node);
     }
   }

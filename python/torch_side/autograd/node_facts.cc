@@ -82,10 +82,9 @@ bool IsLeaf(const Node& node) {
   return dynamic_cast<const torch::autograd::AccumulateGrad*>(&node) != nullptr;
 }
 
-bool HasSavedTensors(Node* node) {
-  if (auto* copy = dynamic_cast<torch::autograd::CopySlices*>(node)) {
-    return copy->fn != nullptr && HasSavedTensors(copy->fn.get());
-  }
+bool IsUsedUpByPass(Node* node) {
+  // Such a node lets go of the one inside it, whatever that has saved.
+  if (dynamic_cast<torch::autograd::CopySlices*>(node) != nullptr) return true;
   if (IsFunctionInPython(*node))
     return !InPython(*node).saved_variables.empty();
   return HasSaved(node, [](Saved saved) { return saved != Saved::kNothing; });

@@ -19,9 +19,10 @@ bool SeesAbsence(const torch::autograd::Node& node);
 bool HasHooks(torch::autograd::Node& node);
 // True for the one that adds what arrives to the .grad of a leaf.
 bool IsLeaf(const torch::autograd::Node& node);
-// Whether autograd saved tensors for it. Requires the GIL.
-bool HasSavedTensors(torch::autograd::Node* node);
-// Whether a backward pass has let go of them. `had_some` is what the function
+// Whether a backward pass that retains nothing goes through it only once: it
+// has saved tensors, or is of a write to a view. Requires the GIL.
+bool IsUsedUpByPass(torch::autograd::Node* node);
+// Whether a backward pass has used it up. `had_some` is what the function
 // before said before that pass: of nodes in Python nothing else tells.
 bool HasReleasedTensors(torch::autograd::Node* node, bool had_some);
 

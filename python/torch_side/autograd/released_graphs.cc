@@ -58,7 +58,7 @@ void ReleasedGraphs::Add(PyObject* root) {
   ForEachNode(root, [this](const NodeRef& node) {
     if (nodes_->known.contains(node.get())) return Visit::kSkip;
     nodes_->known[node.get()] =
-        IsFunctionInPython(*node) && HasSavedTensors(node.get());
+        IsFunctionInPython(*node) && IsUsedUpByPass(node.get());
     nodes_->pins.push_back(node);
     return Visit::kGoOn;
   });

@@ -29,6 +29,10 @@ def error_of(action):
     return str(raised.value)
 
 
+def leaf():
+    return torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+
+
 def test_a_graph_is_used_up_or_retained():
     model = nn.Linear(4, 4)
     compiled = served_twice(mica.compile(model, exact=True), torch.ones(2, 4))
@@ -47,6 +51,42 @@ def test_a_graph_is_used_up_or_retained():
         y.sum().backward()
         kept.append(gradients_of(model))
     same(*kept)
+
+
+# Writes to views, whose nodes let go of what they hold, saved tensors or not.
+WRITES = {
+    "a number": lambda x, y: y.view(-1)[0].fill_(2.0),
+    "a tensor": lambda x, y: y.view(-1)[0].copy_(x[1]),
+    "a product": lambda x, y: y[1:].mul_(2.0),
+    "a sum": lambda x, y: y[1:].add_(1.0),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+@pytest.mark.parametrize(
+    "after", [lambda y: y, lambda y: y + 1, lambda y: y[:2], lambda y: y.t()]
+)
+def test_a_write_to_a_view_is_gone_back_through_once(write, after):
+    def f(x):
+        y = x.clone()
+        write(x, y)
+        return after(y)
+
+    compiled = served_twice(mica.compile(f, exact=True), leaf())
+
+    def twice(run, x, retain):
+        y = run(x)
+        y[0].backward(retain_graph=retain)
+        y[1].backward()
+
+    one, other = leaf(), leaf()
+    assert "a second time" in error_of(lambda: twice(f, one, False))
+    assert "a second time" in error_of(lambda: twice(compiled, other, False))
+    same([one.grad], [other.grad])
+    one, other = leaf(), leaf()
+    twice(f, one, True)
+    twice(compiled, other, True)
+    same([one.grad], [other.grad])
 
 
 def test_what_was_kept_may_not_be_written():
