@@ -30,12 +30,16 @@ bool MayBeByPlace(PyObject* object) {
   const bool is_plain_array =
       IsArray(object) && Py_TYPE(object)->tp_base == &PyBaseObject_Type;
   return PyDict_CheckExact(object) || PyList_CheckExact(object) ||
-         PyCell_Check(object) || is_plain_array ||
+         PyCell_Check(object) || is_plain_array || IsBareWeakRef(object) ||
          LruCachePlace(object) != nullptr ||
          (IsTensor(object) && IsPlainTensor(object));
 }
 
 }  // namespace
+
+bool IsBareWeakRef(PyObject* object) {
+  return PyWeakref_CheckRef(object) && Py_TYPE(object)->tp_weaklistoffset <= 0;
+}
 
 PyObject* HeldObjects::OnDeath(PyObject* capsule, PyObject* reference) {
   auto* life = static_cast<std::shared_ptr<Life>*>(
@@ -111,8 +115,9 @@ Kept HeldObjects::AddAttribute(PyTypeObject* type, PyObject* value) {
   if (IsWrapper(value) || IsOwnDescriptor(type, value)) {
     return HoldByPlace(value);
   }
-  // What is in a tuple isn't noted.
-  return PyTuple_Check(value) ? Add(value) : AddByPlace(value);
+  // What is in a tuple isn't noted, nor what is referenced weakly.
+  return PyTuple_Check(value) || IsBareWeakRef(value) ? Add(value)
+                                                      : AddByPlace(value);
 }
 
 Kept HeldObjects::HoldByPlace(PyObject* object) {

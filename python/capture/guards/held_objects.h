@@ -26,6 +26,10 @@ enum class Held : uint8_t {
   kByPlace,
 };
 
+// True for a weak reference that can't be referenced weakly itself. Who keeps
+// it alive has its callback called, which its user may have called off.
+bool IsBareWeakRef(PyObject* object);
+
 // An object of a HeldObjects; null stands for an absent value.
 class Kept {
  public:
@@ -60,10 +64,10 @@ class Kept {
 // Those that can be referenced weakly (modules, functions, classes, sets, most
 // instances) are, and Python calls back when the first of them dies, before its
 // memory is used again. A record with such an object can serve no call any
-// more. Plain dicts, lists, tuples, cells, arrays and tensors are held by their
-// places where they were found in one. (torch swaps no tensor that has a weak
-// reference, numpy resizes no array.) All else is kept alive: constants, code,
-// and whatever only the run itself had.
+// more. Plain dicts, lists, tuples, cells, arrays, tensors and weak references
+// are held by their places where they were found in one. (torch swaps no tensor
+// that has a weak reference, numpy resizes no array.) All else is kept alive:
+// constants, code, and whatever only the run itself had.
 //
 // Requires the GIL.
 class HeldObjects {

@@ -32,13 +32,17 @@ void StateGuards::AddValue(PyObject* dict, PyObject* key, PyObject* value,
 
 Kept StateGuards::HoldInPlace(PyObject* value, const GuardNote& note) {
   const Kept kept = held_.AddByPlace(value, note.path);
-  // What is in a tuple stays there, as long as it is that tuple. An item of a
-  // cache gets other results.
-  const bool has_items = kept.is_by_place() && PyTuple_Check(value);
-  if (has_items || (value != nullptr && LruCachePlace(value) != nullptr)) {
+  if (kept.is_by_place()) AddWhatItHas(value, note);
+  // An item of a cache gets other results.
+  if (value != nullptr && LruCachePlace(value) != nullptr) {
     AddItems(value, note);
   }
   return kept;
+}
+
+void StateGuards::AddWhatItHas(PyObject* object, const GuardNote& note) {
+  if (PyTuple_Check(object)) AddItems(object, note);
+  if (IsBareWeakRef(object)) AddWeakRef(object, note);
 }
 
 void StateGuards::AddItem(PyObject* dict, PyObject* key,
@@ -103,17 +107,15 @@ void StateGuards::AddItems(PyObject* container, const GuardNote& note) {
                     .is_of_tuple = PyTuple_Check(container) != 0});
   const bool has_words = !PlacesOfItems(container).empty();
   std::vector<Kept> items;
-  std::vector<PyObject*> tuples;
+  std::vector<PyObject*> by_place;
   ForEachItem(container, [&](PyObject* item) {
     items.push_back(has_words ? held_.AddByPlace(item) : held_.Add(item));
-    if (items.back().is_by_place() && PyTuple_Check(item)) {
-      tuples.push_back(item);
-    }
+    if (items.back().is_by_place()) by_place.push_back(item);
     return true;
   });
   items_[index].items = std::move(items);
   Enter(Kind::kItems, index + 1);
-  for (PyObject* tuple : tuples) AddItems(tuple, note);
+  for (PyObject* item : by_place) AddWhatItHas(item, note);
 }
 
 bool StateGuards::HoldItems(PyObject* container) const {

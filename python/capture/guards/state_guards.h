@@ -313,6 +313,9 @@ class StateGuards {
                 const GuardNote& note);
   // Holds what a place holds that words tell of, by that place if it can be.
   Kept HoldInPlace(PyObject* value, const GuardNote& note);
+  // What stays as it is as long as the object lives, of one that is held by its
+  // place: a tuple's items, what a weak reference refers to.
+  void AddWhatItHas(PyObject* object, const GuardNote& note);
   // The object that a fact is about.
   PyObject* SubjectOf(Fact fact) const;
   // Calls `visit` on what is in the places that a fact tells of now, which may

@@ -153,6 +153,172 @@ def test_what_is_reached_weakly_dies(make):
         same(fast(x), eager(x))
 
 
+class SlotForReference:
+    __slots__ = ("ref",)
+
+
+def places_of_references():
+    """Yields programs that read a reference, and what puts it there."""
+
+    def attribute():
+        holder = Holder()
+
+        def put(ref):
+            holder.ref = ref
+
+        return lambda x: x * holder.ref().value, put
+
+    def slot():
+        holder = SlotForReference()
+
+        def put(ref):
+            holder.ref = ref
+
+        return lambda x: x * holder.ref().value, put
+
+    def item():
+        table = {}
+
+        def put(ref):
+            table["a"] = ref
+
+        return lambda x: x * table["a"]().value, put
+
+    def element():
+        items = [None]
+
+        def put(ref):
+            items[0] = ref
+
+        return lambda x: x * items[0]().value, put
+
+    def part():
+        holder = Holder()
+
+        def put(ref):
+            holder.refs = (ref, [2.0])
+
+        return lambda x: x * holder.refs[0]().value, put
+
+    def cell():
+        ref = None
+
+        def put(other):
+            nonlocal ref
+            ref = other
+
+        return lambda x: x * ref().value, put
+
+    def default():
+        def gain(ref=None):
+            return ref().value
+
+        def put(ref):
+            gain.__defaults__ = (ref,)
+
+        return lambda x: x * gain(), put
+
+    def compared():
+        holder = Holder()
+        holder.first = None
+
+        def put(ref):
+            if holder.first is None:
+                holder.first = ref
+            holder.ref = ref
+
+        return lambda x: x * (2.0 if holder.ref == holder.first else 3.0), put
+
+    def hashed():
+        holder = Holder()
+        holder.gains = {}
+
+        def put(ref):
+            holder.gains[ref] = float(len(holder.gains) + 2)
+            holder.ref = ref
+
+        return lambda x: x * holder.gains[holder.ref], put
+
+    def told_back():
+        holder = Holder()
+
+        def put(ref):
+            holder.ref = ref
+
+        def program(x):
+            return x * (2.0 if holder.ref.__callback__ is None else 3.0)
+
+        return program, put
+
+    return [
+        attribute,
+        slot,
+        item,
+        element,
+        part,
+        cell,
+        default,
+        compared,
+        hashed,
+        told_back,
+    ]
+
+
+@pytest.mark.parametrize(
+    "make", places_of_references(), ids=lambda make: make.__name__
+)
+@pytest.mark.parametrize("kind", [weakref.ref, weakref.KeyedRef])
+def test_a_reference_is_let_go_of_with_its_callback(make, kind):
+    def refer(owner, callback):
+        if kind is weakref.KeyedRef:
+            return kind(owner, callback, "key")
+        return kind(owner, callback)
+
+    if make.__name__ == "hashed":
+        return  # The table keeps them.
+    owners, told = [[Gain()], [Gain()]], [[], []]
+    programs = [make(), make()]
+    compiled = mica.compile(programs[1][0])
+    for (_, put), owner, calls in zip(programs, owners, told, strict=True):
+        put(refer(owner[0], calls.append))
+    x = torch.ones(2)
+    for _ in range(3):
+        same(compiled(x), programs[0][0](x))
+    for (_, put), owner in zip(programs, owners, strict=True):
+        other = Gain()
+        put(weakref.ref(other))
+        owner.append(other)
+        del owner[0], other
+    gc.collect()
+    if make.__name__ != "compared":  # Its first one is still there.
+        assert told == [[], []]
+    assert len(told[0]) == len(told[1])
+    for _ in range(2):
+        same(compiled(x), programs[0][0](x))
+
+
+@pytest.mark.parametrize(
+    "make", places_of_references(), ids=lambda make: make.__name__
+)
+def test_a_reference_at_the_address_of_another_is_another(make):
+    owners = []
+    for number in range(6):
+        owners.append(Gain())
+        owners[-1].value = float(number + 1)
+    program, put = make()
+    eager, put_eager = make()
+    fast = mica.compile(program)
+    x = torch.ones(2)
+    for call in range(24):
+        number = call % 6 if call < 12 else random.Random(call).randrange(6)
+        for place in (put, put_eager):
+            place(None) if make.__name__ not in ("compared", "hashed") else 0
+            callback = (lambda ref: None) if call % 4 == 1 else None
+            place(weakref.ref(owners[number], callback))
+        for _ in range(2):
+            same(fast(x), eager(x))
+
+
 def is_dead(ref):
     gc.collect()
     return ref() is None
