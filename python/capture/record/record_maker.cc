@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "analysis/lower/lstm_layers.h"
+#include "framework/ir/control_flow.h"
 #include "framework/trace/recorder.h"
 #include "python/capture/guards/dynamic_sizes.h"
 #include "python/capture/known/loud_warnings.h"
@@ -79,6 +80,14 @@ bool RecordMaker::CheckRun() {
   return Refuse(std::move(why));
 }
 
+bool RecordMaker::CheckKernels() {
+  const std::string replaced = run_.recorder.kernels().FindReplaced();
+  return replaced.empty() ||
+         Refuse({.reason = absl::StrCat("calls ", replaced,
+                                        ", whose kernel torch.library has "
+                                        "replaced")});
+}
+
 bool RecordMaker::CheckTorch() {
   const TorchState after = TorchState::Current();
   if (after != record_.torch_state_) {
@@ -90,12 +99,7 @@ bool RecordMaker::CheckTorch() {
     return Refuse({.reason = "changes which warnings are errors or always "
                              "shown"});
   }
-  if (const std::string replaced = run_.recorder.kernels().FindReplaced();
-      !replaced.empty()) {
-    return Refuse({.reason = absl::StrCat("calls ", replaced,
-                                          ", whose kernel torch.library has "
-                                          "replaced")});
-  }
+  if (!CheckKernels()) return false;
   if (const std::string changed = run_.watch.builtins().asked()->FindChanged();
       !changed.empty()) {
     return Refuse({.reason = absl::StrCat("changes what ", changed, " gives")});
@@ -324,6 +328,11 @@ bool RecordMaker::MakeGraph() {
     return false;
   }
   record_.graph_ = *std::move(graph);
+  bool are_more = false;
+  ForEachOp(record_.graph_->program(), [this, &are_more](const Op& op) {
+    are_more |= run_.recorder.kernels().AddRun(op.def->name());
+  });
+  if (are_more && !CheckKernels()) return false;
   std::vector<int64_t> versions;
   std::vector<std::string> nodes;
   for (PyObject* tensor : tensors_) {

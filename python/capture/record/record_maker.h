@@ -40,6 +40,7 @@ class RecordMaker {
   // Steps of Make(), in order; false, refused, if one can't be done.
   bool CheckRun();
   bool CheckTorch();
+  bool CheckKernels();
   bool FindLeft(PyObject* result);
   // What autocast keeps of weights, where that outlives the run.
   bool FindKeptWeights();

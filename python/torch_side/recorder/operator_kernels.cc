@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "python/interpreter/py_ref.h"
 
@@ -81,6 +82,15 @@ PyRef KernelsInPython() {
   return {};
 }
 
+// "aten::add/Tensor" of "aten::add_/Tensor"; others as they are.
+std::string WithoutUnderscore(const std::string& name) {
+  const size_t slash = name.rfind('/');
+  if (slash < 2 || name[slash - 1] != '_' || name[slash - 2] == '_') {
+    return name;
+  }
+  return name.substr(0, slash - 1) + name.substr(slash);
+}
+
 std::optional<c10::OperatorHandle> Find(const std::string& name) {
   const size_t slash = name.rfind('/');
   return c10::Dispatcher::singleton().findOp(
@@ -116,14 +126,33 @@ void OperatorKernels::Stop() {
       followed.recorded = Definition(*op)->def_and_impl_count;
     }
   }
+  std::vector<std::string> forms;
   for (const std::string& name : names_->names) {
-    // Those of others are left to the dispatcher, and may be gone one day.
-    const auto op =
-        absl::StartsWith(name, "aten::") ? Find(name) : std::nullopt;
-    if (!op.has_value()) continue;
-    const size_t& count = Definition(*op)->def_and_impl_count;
-    noted_.push_back({.count = &count, .recorded = count});
+    forms.push_back(WithoutUnderscore(name));
   }
+  names_->names.insert(forms.begin(), forms.end());
+  for (const std::string& name : names_->names) Note(name);
+}
+
+void OperatorKernels::Note(const std::string& name) {
+  // Those of others are left to the dispatcher, and may be gone one day.
+  const auto op = absl::StartsWith(name, "aten::") ? Find(name) : std::nullopt;
+  if (!op.has_value()) return;
+  const size_t& count = Definition(*op)->def_and_impl_count;
+  noted_.push_back({.count = &count, .recorded = count});
+}
+
+bool OperatorKernels::AddRun(absl::string_view op) {
+  // What only its strides tell from another has a longer name.
+  const size_t begin = op.find("aten.");
+  if (begin == absl::string_view::npos) return false;
+  const std::vector<absl::string_view> parts =
+      absl::StrSplit(op.substr(begin), '.');
+  std::string name =
+      absl::StrCat("aten::", parts[1], "/", parts.size() > 2 ? parts[2] : "");
+  if (!names_->names.insert(name).second) return false;
+  Note(name);
+  return true;
 }
 
 // Their operators may be gone, or be others of that name.

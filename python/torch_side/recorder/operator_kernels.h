@@ -8,11 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+
 namespace mica {
 
 // The operators of ATen's that a thread called, composite ones and those that
-// they call included, and how many kernels each had: torch.library may give
-// them others.
+// they call included, the functional forms by which a record runs what they
+// did in place, and how many kernels each had: torch.library may give them
+// others.
 class OperatorKernels {
  public:
   OperatorKernels();
@@ -24,6 +27,10 @@ class OperatorKernels {
   // OperatorKernels a thread.
   void Start();
   void Stop();
+  // After Stop(): what was recorded is run by this operator, too,
+  // "aten.mul.Tensor", where the thread called mul_ or mul.out. True if it
+  // wasn't noted before.
+  bool AddRun(absl::string_view op);
   // The thread calls an operator whose kernel is in Python, "mine::add/Tensor",
   // which is followed by what it calls: that kernel has to stay, too.
   void Follow(const std::string& name) { followed_.push_back({.name = name}); }
@@ -56,6 +63,7 @@ class OperatorKernels {
   };
   struct Names;
   std::string FindChangedFollowed() const;
+  void Note(const std::string& name);
   std::unique_ptr<Names> names_;
   std::vector<Noted> noted_;
   std::vector<Followed> followed_;

@@ -60,6 +60,41 @@ def test_a_kernel_is_replaced_and_put_back(program, key):
     assert report(fast).hits > hits >= 2, str(report(fast))
 
 
+# What a record may run by an operator that the program doesn't call.
+OTHER_FORMS = {
+    "in place": lambda x: (x + 0).mul_(x),
+    "out": lambda x: torch.mul(x, x, out=torch.empty_like(x)),
+    "in C++": lambda x: CELL(x.reshape(-1, 1).float())[0].flatten(),
+}
+CELL = nn.GRU(1, 2).requires_grad_(False)
+nn.init.constant_(CELL.weight_ih_l0, 0.5)
+
+
+@pytest.mark.once("a library is registered once")
+@pytest.mark.parametrize("exact", [True, None, False])
+@pytest.mark.parametrize("program", OTHER_FORMS.values(), ids=OTHER_FORMS)
+def test_the_kernel_of_another_form_is_replaced(program, exact):
+    x = torch.linspace(-1, 1, 16).bfloat16()
+
+    def run(f):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return f(x)
+
+    fast, late = (mica.compile(program, exact=exact) for _ in range(2))
+    for _ in range(3):
+        same(run(fast), run(program))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        library = torch.library.Library("aten", "IMPL")
+        library.impl("mul.Tensor", lambda x, *rest: torch.neg(x), "CPU")
+    try:
+        got = [(run(f), run(program)) for f in [fast, late] * 4]
+    finally:
+        library._destroy()
+    for a, b in got:
+        torch.testing.assert_close(a, b, rtol=1e-2, atol=1e-2)
+
+
 def mlp() -> nn.Sequential:
     torch.manual_seed(0)
     return nn.Sequential(
