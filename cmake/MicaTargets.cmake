@@ -85,6 +85,22 @@ function(mica_tool name)
   add_dependencies(mica_product ${name})
 endfunction()
 
+# What nearly every test includes, compiled once: a third of its time otherwise.
+# An executable, since its flags (position independence) have to be the tests'.
+if(MICA_TESTS)
+  file(WRITE "${PROJECT_BINARY_DIR}/test_headers.cc.in" "int main() {}\n")
+  file(COPY_FILE "${PROJECT_BINARY_DIR}/test_headers.cc.in"
+       "${PROJECT_BINARY_DIR}/test_headers.cc" ONLY_IF_DIFFERENT)
+  add_executable(mica_test_headers EXCLUDE_FROM_ALL
+                 "${PROJECT_BINARY_DIR}/test_headers.cc")
+  target_link_libraries(mica_test_headers PRIVATE
+    mica_base GTest::gmock GTest::gtest)
+  target_precompile_headers(mica_test_headers PRIVATE
+    <gmock/gmock.h> <gtest/gtest.h> <absl/status/status.h>
+    <absl/status/statusor.h> <absl/strings/str_cat.h>)
+  target_compile_options(mica_test_headers PRIVATE ${MICA_PCH_OPTIONS})
+endif()
+
 # mica_test(NAME SRCS files… DEPS targets…): one GoogleTest binary that ctest
 # runs. Tests read the tree's files relative to its root.
 function(mica_test name)
@@ -92,6 +108,8 @@ function(mica_test name)
   add_executable(${name} ${arg_SRCS})
   target_link_libraries(${name} PRIVATE
     ${arg_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
+  target_compile_options(${name} PRIVATE ${MICA_PCH_OPTIONS})
+  target_precompile_headers(${name} REUSE_FROM mica_test_headers)
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   add_dependencies(mica_tests ${name})
