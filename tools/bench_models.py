@@ -23,7 +23,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,8 @@ os.environ.setdefault("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1")
 
 # Other numbers than eager's by more than this share of the largest: not the
 # same model.
-DIFFERENCE = 1e-2
+DIFFERENCE = {torch.float32: 1e-2, torch.bfloat16: 1e-1}
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 # A round of fast models takes several calls, to be at least so long.
 ROUND_S = 0.02
 EAGER_CALLS = 5
@@ -69,12 +70,14 @@ class Case:
       name: Of the model.
       detail: Sizes, in words.
       start: Makes a system by its name, on the case's own model and inputs.
+      dtype: What it computes in, of training under autocast.
     """
 
     kind: str
     name: str
     detail: str
     start: Callable[[str], rivals.Prepared]
+    dtype: torch.dtype = torch.float32
 
     @property
     def systems(self) -> list[str]:
@@ -83,45 +86,68 @@ class Case:
         return list(table if self.kind == "inference" else rivals.TRAINING)
 
 
-def inference_case(entry: zoo.Entry, batch: int, length: int) -> Case:
+def inference_case(
+    entry: zoo.Entry, batch: int, length: int, dtype: torch.dtype
+) -> Case:
     """Returns the case of a model in its published size."""
     made: list[Any] = []
+
+    def converted(argument: torch.Tensor) -> torch.Tensor:
+        return argument.to(dtype) if argument.is_floating_point() else argument
 
     def start(system: str) -> rivals.Prepared:
         if not made:
             args, kwargs = entry.inputs("full", batch, length)
             assert not kwargs
-            made.extend([entry.make("full"), args])
+            model = entry.make("full").to(dtype)
+            made.extend([model, tuple(converted(each) for each in args)])
         return rivals.INFERENCE[system](*made)
 
     detail = f"batch {batch}" + (f", length {length}" if length else "")
-    return Case("inference", entry.name, detail, start)
+    return Case("inference", entry.name, detail, start, dtype)
 
 
-def training_case(entry: zoo_training.Entry, optimizer: str) -> Case:
-    """Returns the case of a step; each system trains a model of its own."""
+def training_case(
+    entry: zoo_training.Entry, optimizer: str, dtype: torch.dtype
+) -> Case:
+    """Returns the case of a step; each system trains a model of its own.
+
+    In another dtype than float32 the loss is computed under autocast.
+    """
+    if dtype != torch.float32:
+        plain = entry.loss
+
+        def loss(model: Any, *batch: torch.Tensor) -> torch.Tensor:
+            with torch.autocast("cpu", dtype=dtype):
+                return plain(model, *batch)
+
+        entry = replace(entry, loss=loss)
 
     def start(system: str) -> rivals.Prepared:
         model, step = entry.make_step(optimizer)
         return rivals.TRAINING[system](model, step, entry.batch())
 
-    return Case("training", entry.name, f"{entry.sizes}, {optimizer}", start)
+    detail = f"{entry.sizes}, {optimizer}"
+    return Case("training", entry.name, detail, start, dtype)
 
 
-def all_cases(cases: list[tuple[int, int]]) -> list[Case]:
+def all_cases(cases: list[tuple[int, int]], dtype: torch.dtype) -> list[Case]:
     """Returns every case.
 
     Args:
       cases: Batches, with which of a model's lengths.
+      dtype: Of models and their inputs, or of autocast in training.
     """
     found = []
     for entry in zoo.ENTRIES:
         if entry.is_variant:
             continue
         sizes = {(b, entry.lengths[i % len(entry.lengths)]) for b, i in cases}
-        found += [inference_case(entry, b, n) for b, n in sorted(sizes)]
+        found += [inference_case(entry, b, n, dtype) for b, n in sorted(sizes)]
     for step in zoo_training.ENTRIES:
-        found += [training_case(step, name) for name in zoo_training.OPTIMIZERS]
+        found += [
+            training_case(step, name, dtype) for name in zoo_training.OPTIMIZERS
+        ]
     return found
 
 
@@ -214,7 +240,7 @@ def measure(case: Case, systems: list[str], rounds: int) -> Figures:
                 "cold_s": round(cold_s - 2 * eager_s, 4),
                 "difference": difference,
             } | native_figures(prepared)
-            if not difference <= DIFFERENCE:
+            if not difference <= DIFFERENCE[case.dtype]:
                 figures[system]["reason"] = f"differs by {difference:.1e}"
             else:
                 calls[system] = prepared.call
@@ -376,6 +402,12 @@ def parse_arguments() -> argparse.Namespace:
         default=["1:0", "4:1"],
         help="BATCH:N, with the model's Nth length (0 or 1)",
     )
+    parser.add_argument(
+        "--dtype",
+        choices=DTYPES,
+        default="float32",
+        help="of models and inputs, or of autocast in training",
+    )
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument(
         "--limit", type=float, default=600, help="seconds for one case"
@@ -398,7 +430,10 @@ def parse_arguments() -> argparse.Namespace:
         "--note", default="", help="a remark for the page, such as on the load"
     )
     add_json_flag(parser)
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.write and arguments.dtype != "float32":
+        parser.error("the page is of float32: --write without --dtype")
+    return arguments
 
 
 def main() -> int:
@@ -411,7 +446,7 @@ def main() -> int:
     ]
     cases = [
         case
-        for case in all_cases(sizes)
+        for case in all_cases(sizes, DTYPES[arguments.dtype])
         if (arguments.kind in (None, case.kind))
         and (
             not arguments.models
@@ -419,7 +454,7 @@ def main() -> int:
         )
     ]
     kept = json.loads(arguments.keep.read_text()) if arguments.keep else {}
-    figures = {"dtype": "float32", "rounds": arguments.rounds} | place()
+    figures = {"dtype": arguments.dtype, "rounds": arguments.rounds} | place()
     figures["note"] = arguments.note
     rows: list[Figures] = []
     for case in (bar := tqdm(cases, disable=None)):
