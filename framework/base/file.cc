@@ -16,6 +16,21 @@
 namespace mica {
 namespace {
 
+absl::Status WriteAll(int descriptor, absl::string_view bytes,
+                      absl::string_view path) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return ErrnoStatus(errno, "write", path);
+    }
+    bytes.remove_prefix(written);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status ErrnoStatus(int error, absl::string_view action,
                          absl::string_view path) {
   const std::string message =
@@ -35,21 +50,6 @@ absl::Status ErrnoStatus(int error, absl::string_view action,
       return absl::InternalError(message);
   }
 }
-
-absl::Status WriteAll(int descriptor, absl::string_view bytes,
-                      absl::string_view path) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      return ErrnoStatus(errno, "write", path);
-    }
-    bytes.remove_prefix(written);
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 InputFile::InputFile(int descriptor, int64_t size, std::string path)
     : descriptor_(descriptor), size_(size), path_(std::move(path)) {}

@@ -14,6 +14,10 @@
 
 namespace mica {
 
+// What the system says by `error`, an errno: "can't read model.mica: …".
+absl::Status ErrnoStatus(int error, absl::string_view action,
+                         absl::string_view path);
+
 // A file open for reading at any position. Move-only; thread-compatible.
 class InputFile {
  public:

@@ -30,6 +30,8 @@ Environment, of which `mica.options.set` sets the same from Python:
     of its own; by default 1.
   MICA_TRACE: A file. What the engine does until the process ends is written
     there, as by `mica.trace`.
+  MICA_OFFLOAD_DIR: The folder of the files in which weights lie that
+    `mica.compile(…, offload=True)` has moved there; by default /var/tmp.
   MICA_LOGS: A comma-separated choice of guards, recompiles and graph.
   MICA_PROGRESS: If 0, a capture that takes over a second isn't told of at a
     terminal.

@@ -34,6 +34,7 @@ def compile(
     fn: _F,
     *,
     frozen: bool = ...,
+    offload: bool = ...,
     fullgraph: bool = ...,
     backend: Backend | None = ...,
     exact: bool | None = ...,
@@ -43,6 +44,7 @@ def compile(
     fn: None = ...,
     *,
     frozen: bool = ...,
+    offload: bool = ...,
     fullgraph: bool = ...,
     backend: Backend | None = ...,
     exact: bool | None = ...,
@@ -51,6 +53,7 @@ def compile(
     fn: _F | None = None,
     *,
     frozen: bool = False,
+    offload: bool = False,
     fullgraph: bool = False,
     backend: Backend | None = None,
     exact: bool | None = None,
@@ -77,6 +80,9 @@ def compile(
         folded copies of them may be kept. Writes that torch knows of are
         noticed and make new copies. Writes through `Tensor.data`, or through
         numpy, may go unnoticed: that there are none is the caller's promise.
+      offload: With `frozen`: weights of which calls read packed copies alone
+        move to a file on disk after the first calls, and are read and written
+        as before (docs/inference.md); but not by another thread meanwhile.
       fullgraph: Raise instead of running eagerly for good.
       exact: If true, every operator that computes runs ATen's own kernel, so
         that results are eager's bit for bit. If false, none does that needn't.
@@ -96,10 +102,10 @@ def compile(
       CaptureError: From the returned callable, with `fullgraph`, when a call
         can't be captured as one graph. The call has run by then.
       TypeError: `fn` or `backend` can't be called.
-      ValueError: `frozen` with a `backend`: that is Mica's own.
+      ValueError: `frozen` with a `backend`, `offload` without `frozen`.
     """
-    chosen: dict[str, Any] = {"frozen": frozen, "fullgraph": fullgraph}
-    chosen |= {"backend": backend, "exact": exact}
+    chosen: dict[str, Any] = {"frozen": frozen, "offload": offload}
+    chosen |= {"fullgraph": fullgraph, "backend": backend, "exact": exact}
     if fn is None:
         return lambda inner: cast(_F, _compile(inner, chosen))
     return cast(_F, _compile(fn, chosen))
@@ -109,6 +115,8 @@ def _compile(fn: Any, arguments: dict[str, Any]) -> Any:
     backend: Backend | None = arguments["backend"]
     if backend is not None and arguments["frozen"]:
         raise ValueError("mica.compile: frozen is no option of a backend")
+    if arguments["offload"] and not arguments["frozen"]:
+        raise ValueError("mica.compile: offload wants frozen=True")
     if backend is not None and not callable(backend):
         raise TypeError(f"mica.compile: wants a backend, got {backend!r}")
     if not callable(fn):
@@ -126,6 +134,7 @@ def _compile(fn: Any, arguments: dict[str, Any]) -> Any:
         arguments,
         CaptureError,
         arguments["frozen"],
+        options.get("offload_dir") if arguments["offload"] else "",
         arguments["fullgraph"],
         bool(arguments["exact"]),
         arguments["exact"] is None,

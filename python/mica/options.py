@@ -87,6 +87,9 @@ OPTIONS: dict[str, Option] = {
         _RUNS,
     ),
     "poison": _off("MICA_POISON", _RUNS),
+    "offload_dir": Option(
+        "MICA_OFFLOAD_DIR", str, lambda: "/var/tmp", str, str, _COMPILED
+    ),
     "logs": _text("MICA_LOGS", "for what is compiled from then on"),
     "progress": _on("MICA_PROGRESS", "from the next capture on"),
     "disable": _off("MICA_DISABLE", "for what is compiled from then on"),
@@ -136,6 +139,7 @@ def set(**values: Any) -> Change:
     | `spin` | MICA_SPIN | whether idle threads look for work for a moment |
     | `hang_report` | MICA_HANG_REPORT | seconds; 0 for no reports |
     | `poison` | MICA_POISON | whether memory that is free is overwritten |
+    | `offload_dir` | MICA_OFFLOAD_DIR | where offloaded weights lie |
     | `logs` | MICA_LOGS | such as "guards,recompiles,graph" |
     | `progress` | MICA_PROGRESS | whether slow captures are told of |
     | `disable` | MICA_DISABLE | whether compiled callables run eagerly |

@@ -19,6 +19,7 @@
 #include "analysis/lower/tape.h"
 #include "analysis/plan/plan.h"
 #include "executor/job/job.h"
+#include "framework/base/offload.h"
 #include "python/capture/graph/closeness.h"
 #include "python/interpreter/py_ref.h"
 #include "python/torch_side/tensors/tensor_access.h"
@@ -37,6 +38,9 @@ struct GraphOptions {
   // States keep their values: kernels may hold packed copies of them. What
   // torch counts as a write to one makes new copies.
   bool frozen = false;
+  // With `frozen`: where files shall hold the states' own bytes while runs read
+  // packed copies; empty for nowhere.
+  std::string offload_folder;
   // Each operator runs ATen's kernel, so that results are eager's bit for bit.
   bool exact = false;
   // Whether CheckAccuracy() compares the two.
@@ -89,6 +93,18 @@ class Graph {
   bool is_checked() const { return num_checks_left_ == 0; }
   // Why it runs ATen's kernels though its options don't say so; or empty.
   const std::string& inaccuracy() const { return inaccuracy_; }
+
+  // What it keeps of frozen states, and what became of their own memory.
+  struct Weights {
+    int64_t packed_bytes = 0;
+    int64_t offloaded_bytes = 0;
+    // Read by no run, and in memory all the same: somebody else allocated it.
+    int64_t foreign_bytes = 0;
+    std::string error;  // Why they aren't offloaded, if they should be.
+  };
+  // Once it is settled: its first runs, which read all states, are over.
+  const Weights& weights() const { return weights_; }
+  bool is_settled() const { return settled_ == binding_; }
 
   // How often a run writes each input and state, as far as torch counts writes;
   // -1 where that isn't known.
@@ -149,6 +165,8 @@ class Graph {
 
     // False if `state` was written or moved, as far as can be told.
     bool Holds(PyObject* state) const;
+    // The pieces of its memory that Holds() looks at, in order.
+    std::vector<MemoryRange> Pieces() const;
   };
   struct Result {
     // What it is in the memory of an output.
@@ -189,6 +207,10 @@ class Graph {
   absl::Status PlaceOutputs(absl::Span<PyObject* const> lenders, Job& job,
                             std::vector<PyRef>* outputs,
                             std::vector<PyObject*>* lent) const;
+  // When the first runs are over: has the system get back the memory that only
+  // they needed.
+  void Settle(absl::Span<PyObject* const> states);
+  absl::Status Offload(absl::Span<PyObject* const> states);
   // A run up to where it writes what others see, but for the gradients of the
   // lent leaves and the generators' states.
   struct Computed {
@@ -250,6 +272,8 @@ class Graph {
   // A run may be discarded, as one whose host reads differ.
   bool has_dynamic_sizes_ = false;
   std::shared_ptr<const Binding> binding_;
+  std::shared_ptr<const Binding> settled_;
+  Weights weights_;
   std::vector<FrozenState> frozen_states_;
   std::vector<std::unique_ptr<Runner>> idle_;
   std::vector<Result> results_;

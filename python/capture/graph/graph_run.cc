@@ -251,6 +251,7 @@ absl::Status Graph::Run(absl::Span<PyObject* const> inputs,
   if (absl::IsUnavailable(status)) return status;
   if (!status.ok() && signals.Raise()) return absl::CancelledError("a signal");
   MICA_RETURN_IF_ERROR(status);
+  if (!is_settled() && is_checked()) Settle(states);
   if (before_commit) return absl::OkStatus();
   return MakeResults(inputs, states, run.outputs, results);
 }

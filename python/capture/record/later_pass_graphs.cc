@@ -165,6 +165,7 @@ std::optional<std::vector<BackwardPass::Part>> LaterPass::MakeParts(
     SplitTape* split, const Record::BoundCall& bound, Refusal* refusal) {
   GraphOptions options = options_.graph;
   options.frozen = false;  // Who goes back trains.
+  options.offload_folder.clear();
   std::vector<BackwardPass::Part> parts;
   for (size_t i = 0; i < split->later.size(); ++i) {
     SplitTape::Later& made = split->later[i];

@@ -80,6 +80,16 @@ void Compiled::LogInaccuracy(const Record& record) const {
                    what));
 }
 
+void Compiled::NoteNotOffloaded(const Record& record) {
+  const std::string& error = record.graph().weights().error;
+  if (error.empty()) return;
+  AddNotice(Notices::Kind::kNotOffloaded, "keeps its weights twice in memory",
+            {.reason = error,
+             .mend = "mica.options.set(offload_dir=…) says where there is a "
+                     "disk"});
+  notices_.Issue();
+}
+
 std::string Compiled::WhyUnserved(const Miss* miss) const {
   if (miss != nullptr) return miss->ToString();
   return given_up_.empty() ? "it has no record" : given_up_;
@@ -117,6 +127,7 @@ PyObject* Compiled::Call(const CallArgs& args) {
       const bool is_timed = HitTimes::Wants(record->hits);
       const int64_t start = is_timed ? HitTimes::Now() : 0;
       const bool was_checked = record->graph().is_checked();
+      const bool was_settled = record->graph().is_settled();
       Record::RaisedCall raised;
       switch (record->Serve(args, now, &result, i == 0 ? &miss : nullptr,
                             &raised)) {
@@ -124,6 +135,7 @@ PyObject* Compiled::Call(const CallArgs& args) {
           if (is_timed) record->hit_times.Add(HitTimes::Now() - start);
           NoteHit(record);
           if (!was_checked) LogInaccuracy(*record);
+          if (!was_settled) NoteNotOffloaded(*record);
           return result.release();
         case Record::Outcome::kMiss:
           if (misplaced == nullptr) misplaced = record->misplaced_type();

@@ -131,6 +131,8 @@ class Compiled {
   void NoteHit(const std::shared_ptr<Record>& record);
   // After the hit at which it was found.
   void LogInaccuracy(const Record& record) const;
+  // After the hit at which they should have been: warns the user.
+  void NoteNotOffloaded(const Record& record);
   // `misplaced`: as InputGuards::misplaced_type().
   void NoteMiss(PyTypeObject* misplaced, const Miss& miss);
   // `is_hopeful`: the next run is watched in another way.
@@ -215,9 +217,10 @@ PyTypeObject* CompiledModuleType();    // Of a torch.nn.Module.
 // Of a new class that derives from CompiledModule and a class of modules: a
 // call of its instances is C's. False for another class.
 bool FinishModuleClass(PyObject* made);
-// A new instance of (callable, arguments of mica.compile, error, frozen,
-// fullgraph, exact, checks_accuracy, disabled, num_threads, num_streams, queue,
-// max_records, logs, make_runner). Null with a Python error set.
+// A new instance of (callable, arguments of mica.compile, error, frozen, folder
+// to offload weights to or "", fullgraph, exact, checks_accuracy, disabled,
+// num_threads, num_streams, queue, max_records, logs, make_runner). Null with a
+// Python error set.
 PyObject* MakeCompiledFromPython(PyObject* args);
 // A new instance that no user sees. Null with a Python error set.
 PyRef MakeCompiled(PyRef callable, PyRef error, CompiledOptions options);

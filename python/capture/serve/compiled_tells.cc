@@ -98,7 +98,11 @@ PyRef ReportRecord(const Record& record) {
       Put(d, "program", Text(ToText(graph.program()))) &&
       Put(d, "plan", Text(graph.plan().ToText())) &&
       Put(d, "arena_bytes", Number(graph.plan().arena_bytes())) &&
-      Put(d, "live_set_bytes", Number(graph.plan().live_set_bytes()));
+      Put(d, "live_set_bytes", Number(graph.plan().live_set_bytes())) &&
+      Put(d, "packed_bytes", Number(graph.weights().packed_bytes)) &&
+      Put(d, "offloaded_bytes", Number(graph.weights().offloaded_bytes)) &&
+      Put(d, "foreign_bytes", Number(graph.weights().foreign_bytes)) &&
+      Put(d, "not_offloaded", Text(graph.weights().error));
   return ok ? dict : PyRef();
 }
 

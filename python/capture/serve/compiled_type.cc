@@ -244,16 +244,19 @@ PyObject* MakeCompiledFromPython(PyObject* args) {
   int num_streams = 1, queue = 0;
   int max_records = 0;
   const char* logs = nullptr;
-  if (!PyArg_ParseTuple(args, "OO!OpppppiipisO", &callable, &PyDict_Type,
-                        &arguments, &error, &frozen, &fullgraph, &exact,
-                        &checks_accuracy, &disabled, &num_threads, &num_streams,
-                        &queue, &max_records, &logs, &make_runner)) {
+  const char* offload_folder = nullptr;
+  if (!PyArg_ParseTuple(args, "OO!OpsppppiipisO", &callable, &PyDict_Type,
+                        &arguments, &error, &frozen, &offload_folder,
+                        &fullgraph, &exact, &checks_accuracy, &disabled,
+                        &num_threads, &num_streams, &queue, &max_records, &logs,
+                        &make_runner)) {
     return nullptr;
   }
   const PyRef type = TypeFor(callable);
   if (!type) return nullptr;
   CompiledOptions options;
   options.capture.graph.frozen = frozen != 0;
+  options.capture.graph.offload_folder = offload_folder;
   options.capture.graph.exact = exact != 0;
   options.capture.graph.checks_accuracy = checks_accuracy != 0;
   options.capture.graph.num_threads = num_threads;

@@ -20,7 +20,8 @@ struct Notice {
 };
 
 // The warnings of one callable: one at most of calls that run eagerly or in
-// pieces, of records that serve nothing, and of runs that fail. They are
+// pieces, of records that serve nothing, of runs that fail, and of weights that
+// stay in memory. They are
 // Python's, of the class mica.MicaWarning, at the user's line.
 //
 // A call's result is never lost to one. Where a filter makes an error of any
@@ -29,7 +30,7 @@ struct Notice {
 // before it does anything. Needs the GIL.
 class Notices {
  public:
-  enum class Kind { kNotWhole, kNotServed, kFailed };
+  enum class Kind { kNotWhole, kNotServed, kFailed, kNotOffloaded };
 
   // Has the next Issue() tell it. False if one of its kind was told before.
   bool Add(Kind kind, Notice notice);
@@ -39,7 +40,7 @@ class Notices {
   bool Raise();
 
  private:
-  std::array<bool, 3> is_told_ = {false, false, false};
+  std::array<bool, 4> is_told_ = {};
   std::vector<Notice> waiting_;
   PyRef error_;
 };

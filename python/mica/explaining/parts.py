@@ -63,6 +63,12 @@ class Graph:
       arena_bytes: Memory of one run besides results.
       live_set_bytes: The largest sum of bytes that one step needs: no arena
         can be smaller.
+      packed_bytes: Packed and folded copies that it keeps of frozen weights;
+        0 until the first calls are over.
+      offloaded_bytes: Of those weights' own memory, what lies in a file.
+      foreign_bytes: And what torch didn't allocate, as where a file is mapped
+        or processes share it: that is never moved.
+      not_offloaded: Why they aren't, if they should be; or empty.
       variables: The tensors that the program reads as its state, by name.
     """
 
@@ -83,6 +89,10 @@ class Graph:
     plan_text: str = field(repr=False)
     arena_bytes: int
     live_set_bytes: int
+    packed_bytes: int
+    offloaded_bytes: int
+    foreign_bytes: int
+    not_offloaded: str
     variables: dict[str, torch.Tensor] = field(repr=False)
 
     @property
@@ -199,6 +209,10 @@ def _graphs(report: dict[str, Any]) -> list[Graph]:
             plan_text=record["plan"],
             arena_bytes=record["arena_bytes"],
             live_set_bytes=record["live_set_bytes"],
+            packed_bytes=record["packed_bytes"],
+            offloaded_bytes=record["offloaded_bytes"],
+            foreign_bytes=record["foreign_bytes"],
+            not_offloaded=record["not_offloaded"],
             variables=record["variables"],
         )
         for record in report["records"]

@@ -45,12 +45,31 @@ def _ops_of(graph: Graph) -> list[str]:
         lines.append(f"left to ATen: {wording.counts(Counter(graph.opaque))}")
     if graph.kernels:
         lines.append(f"kernels: {wording.counts(Counter(graph.kernels))}")
+    if graph.packed_bytes:
+        lines.append(_weights_of(graph))
     if graph.backward_ops:
         lines.append(
             f"backward pass: {len(graph.backward_ops)} ops, "
             f"{graph.num_kept} values kept for it"
         )
     return lines
+
+
+def _weights_of(graph: Graph) -> str:
+    line = f"weights: {wording.bytes_of(graph.packed_bytes)} packed"
+    if graph.offloaded_bytes:
+        line += (
+            f", {wording.bytes_of(graph.offloaded_bytes)} of their own memory "
+            "in files"
+        )
+    if graph.foreign_bytes:
+        line += (
+            f", {wording.bytes_of(graph.foreign_bytes)} that torch didn't "
+            "allocate"
+        )
+    if graph.not_offloaded:
+        line += f", none in files: {graph.not_offloaded}"
+    return line
 
 
 def _guards_of(graph: Graph) -> list[str]:
