@@ -124,12 +124,11 @@ absl::StatusOr<Program> Executor::MakeStatic(const Program& program,
 absl::StatusOr<Executor::Prepared*> Executor::Prepare(
     const std::shared_ptr<const Program>& program, const NamedViews& feeds,
     absl::Span<const std::string> fetches) {
-  if (IsLikeLast(program.get(), feeds, fetches)) return last_.prepared;
+  if (IsLikeLast(program.get(), feeds, fetches)) return &prepared_.front();
+  last_ = {};
   MICA_ASSIGN_OR_RETURN(Prepared * prepared,
                         PrepareAnew(program, feeds, fetches));
-  last_ = {.program = program,
-           .fetches = {fetches.begin(), fetches.end()},
-           .prepared = prepared};
+  last_ = {.program = program, .fetches = {fetches.begin(), fetches.end()}};
   for (const auto& [name, view] : feeds) {
     last_.feeds.emplace_back(name, view.type);
   }
@@ -158,29 +157,34 @@ absl::StatusOr<Executor::Prepared*> Executor::PrepareAnew(
     type.strides.clear();
     absl::StrAppend(&key, ";", type.ToString());
   }
-  if (const auto it = prepared_.find(key); it != prepared_.end()) {
-    return it->second.get();
+  if (const auto it = by_key_.find(key); it != by_key_.end()) {
+    prepared_.splice(prepared_.begin(), prepared_, it->second);
+    return &prepared_.front();
   }
   MICA_ASSIGN_OR_RETURN(Program fixed, MakeStatic(*program, feeds));
   if (!fetches.empty()) {
     MICA_ASSIGN_OR_RETURN(fixed, WithFetches(fixed, fetches, ops_));
   }
-  auto prepared = std::make_unique<Prepared>();
-  prepared->source = program;
-  prepared->fixed = std::make_shared<const Program>(std::move(fixed));
-  if (prepared->fixed->first_bounded_op() >= 0) {
+  Prepared prepared{.key = key, .source = program};
+  prepared.fixed = std::make_shared<const Program>(std::move(fixed));
+  if (prepared.fixed->first_bounded_op() >= 0) {
     MICA_ASSIGN_OR_RETURN(Segments segments,
-                          CutAtBoundedOp(*prepared->fixed, ops_));
-    prepared->segments =
+                          CutAtBoundedOp(*prepared.fixed, ops_));
+    prepared.segments =
         std::make_shared<SegmentRun>(std::move(segments), [this] {
           return std::unique_ptr<Executor>(
               new Executor(ops_, options_, plans_, make_job_options_));
         });
   } else {
-    MICA_ASSIGN_OR_RETURN(prepared->plan,
-                          plans_->Get(prepared->fixed, options_));
+    MICA_ASSIGN_OR_RETURN(prepared.plan, plans_->Get(prepared.fixed, options_));
   }
-  return (prepared_[key] = std::move(prepared)).get();
+  if (num_prepared() == kMaxPrepared) {
+    by_key_.erase(prepared_.back().key);
+    prepared_.pop_back();
+  }
+  prepared_.push_front(std::move(prepared));
+  by_key_[std::move(key)] = prepared_.begin();
+  return &prepared_.front();
 }
 
 absl::StatusOr<std::shared_ptr<const Plan>> Executor::PlanFor(

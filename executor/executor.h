@@ -3,6 +3,7 @@
 #ifndef MICA_EXECUTOR_EXECUTOR_H_
 #define MICA_EXECUTOR_EXECUTOR_H_
 
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
@@ -33,11 +34,15 @@ class SegmentRun;
 using MakeJobOptionsFn = JobOptions (*)(const Plan& plan);
 
 // Runs Programs with feeds and fetches, and keeps what it decided: a Program
-// run again with the same fetches and sizes uses the same Plan and Job.
+// run again with the same fetches and sizes uses the same Plan and Job. Of more
+// than kMaxPrepared it forgets, with arenas and packed copies, what it used
+// least recently.
 //
 // Thread-compatible. The registries must outlive it.
 class Executor {
  public:
+  static constexpr int kMaxPrepared = 64;
+
   // Unimplemented for another device than the CPU. `plans`, of the same
   // registries, are shared with all who use them; null means plans of its own.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(
@@ -72,6 +77,7 @@ class Executor {
   // What is kept of one Program, its fetches and its feeds' types. Jobs are
   // made anew when a variable moves, since frozen ones are packed.
   struct Prepared {
+    std::string key;
     std::shared_ptr<const Program> source;
     std::shared_ptr<const Program> fixed;  // With sizes and fetches.
     std::shared_ptr<const Plan> plan;
@@ -86,6 +92,7 @@ class Executor {
         options_(std::move(options)),
         plans_(std::move(plans)),
         make_job_options_(make_job_options) {}
+  // These leave what they give at the front of prepared_.
   absl::StatusOr<Prepared*> Prepare(
       const std::shared_ptr<const Program>& program, const NamedViews& feeds,
       absl::Span<const std::string> fetches);
@@ -98,12 +105,11 @@ class Executor {
   absl::StatusOr<Program> MakeStatic(const Program& program,
                                      const NamedViews& feeds) const;
 
-  // The call before: most calls are like it.
+  // The call before: most calls are like it. It used prepared_.front().
   struct LastCall {
     std::shared_ptr<const Program> program;
     std::vector<std::pair<std::string, TensorType>> feeds;
     std::vector<std::string> fetches;
-    Prepared* prepared = nullptr;
   };
   bool IsLikeLast(const Program* program, const NamedViews& feeds,
                   absl::Span<const std::string> fetches) const;
@@ -112,7 +118,8 @@ class Executor {
   PlanOptions options_;
   std::shared_ptr<PlanCache> plans_;
   const MakeJobOptionsFn make_job_options_;  // May be null.
-  absl::flat_hash_map<std::string, std::unique_ptr<Prepared>> prepared_;
+  std::list<Prepared> prepared_;  // What was used most recently is first.
+  absl::flat_hash_map<std::string, std::list<Prepared>::iterator> by_key_;
   LastCall last_;
 };
 

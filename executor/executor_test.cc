@@ -50,6 +50,43 @@ TEST_F(ExecutorTest, RunsASymbolicProgramAtTheFeedsSize) {
   EXPECT_THAT(NumbersOf(results[0]), ElementsAre(1, 0));
 }
 
+TEST_F(ExecutorTest, ForgetsWhatItUsedLeastRecently) {
+  const auto run = [&](const std::shared_ptr<const Program>& program,
+                       int rows) {
+    std::vector<float> x(2 * rows, 1);
+    const auto results =
+        executor_->Run(program, {{"x", ViewOf(x, {rows, 2})}},
+                       {{"fc.weight", ViewOf(w_, {2, 2})}}, {});
+    MICA_ASSERT_OK(results.status());
+    EXPECT_EQ(NumbersOf((*results)[0]).size(), x.size());
+  };
+  // Programs of their own: how long one lives tells whether it is kept.
+  std::vector<std::weak_ptr<const Program>> others;
+  const auto run_other = [&](int rows) {
+    const auto program = ParseShared(kLinearRelu);
+    others.push_back(program);
+    run(program, rows);
+  };
+  const auto again = ParseShared(kLinearRelu);
+  run(again, 2);
+  for (int i = 1; i < Executor::kMaxPrepared; ++i) run_other(i);
+  EXPECT_EQ(executor_->num_prepared(), Executor::kMaxPrepared);
+  EXPECT_FALSE(others[0].expired());
+  run(again, 2);  // It was the oldest; now others[0] is.
+  run_other(3);
+  EXPECT_EQ(executor_->num_prepared(), Executor::kMaxPrepared);
+  EXPECT_TRUE(others[0].expired());
+  EXPECT_FALSE(others[1].expired());
+  for (int i = 0; i < 2 * Executor::kMaxPrepared; ++i) {
+    run_other(1 + i % 7);
+    run(again, 2);
+  }
+  EXPECT_EQ(executor_->num_prepared(), Executor::kMaxPrepared);
+  EXPECT_TRUE(others[Executor::kMaxPrepared].expired());
+  EXPECT_FALSE(others.back().expired());
+  EXPECT_GT(again.use_count(), 1);
+}
+
 TEST_F(ExecutorTest, FetchesAnyValueByName) {
   MICA_ASSERT_OK_AND_ASSIGN(
       std::vector<Tensor> results,

@@ -34,7 +34,6 @@ absl::StatusOr<std::vector<Tensor>> SegmentRun::Run(
   for (size_t i = 1; i < segments_.carried.size(); ++i) {
     all[segments_.carried[i]] = results[i + 1].view();
   }
-  if (rest_->num_prepared() >= kMaxSizes) rest_ = make_executor_();
   return rest_->Run(segments_.rest, all, variables, {});
 }
 

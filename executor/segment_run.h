@@ -17,19 +17,17 @@ namespace mica {
 
 // Runs the head, feeds the rows that it has found to the rest. Each has an
 // Executor of its own, so the rest, which may be cut again, is planned once for
-// each number of rows; those of more than kMaxSizes are planned anew.
+// each number of rows, of as many as an Executor keeps Plans.
 //
 // Thread-compatible.
 class SegmentRun {
  public:
-  static constexpr int kMaxSizes = 64;
   using MakeExecutor = std::function<std::unique_ptr<Executor>()>;
 
-  SegmentRun(Segments segments, MakeExecutor make_executor)
+  SegmentRun(Segments segments, const MakeExecutor& make_executor)
       : segments_(std::move(segments)),
-        make_executor_(std::move(make_executor)),
-        head_(make_executor_()),
-        rest_(make_executor_()) {}
+        head_(make_executor()),
+        rest_(make_executor()) {}
 
   // InvalidArgument, naming the op, if it finds another number of rows than
   // their symbol stands for. The head writes no input or variable: after an
@@ -43,9 +41,8 @@ class SegmentRun {
                                    int64_t num_rows) const;
 
   const Segments segments_;
-  const MakeExecutor make_executor_;
   const std::unique_ptr<Executor> head_;
-  std::unique_ptr<Executor> rest_;
+  const std::unique_ptr<Executor> rest_;
 };
 
 }  // namespace mica
