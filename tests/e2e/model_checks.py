@@ -25,12 +25,17 @@ def tensors(tree):
 
 
 def error(got, exact):
-    """Root mean square error over all results, each by its own size."""
+    """Root mean square error over all results, each by its own size.
+
+    A result that isn't finite has none: no bar would be above it.
+    """
     got, exact = tensors(got), tensors(exact)
     assert len(got) == len(exact) > 0
     worst = 0.0
     for a, b in zip(got, exact, strict=True):
         assert a.shape == b.shape
+        assert torch.isfinite(b).all(), "float64 eager isn't finite"
+        assert torch.isfinite(a).all(), "a result isn't finite"
         size = b.square().mean().sqrt().clamp(min=1e-30)
         off = (a.double() - b).square().mean().sqrt() / size
         worst = max(worst, off.item())
