@@ -68,6 +68,11 @@ Rewriter::Rewriter(const Program& from, const OpRegistry& registry)
   builder_.Reserve(static_cast<size_t>(from.num_values()), from.ops().size());
 }
 
+void Rewriter::ReserveMoreOps(size_t count) {
+  builder_.Reserve(static_cast<size_t>(from_.num_values()) + count,
+                   from_.ops().size() + count);
+}
+
 TensorType Rewriter::MapType(TensorType type) const {
   if (dim_map_ == nullptr) return type;
   for (Dim& dim : type.dims) dim = dim_map_(dim);

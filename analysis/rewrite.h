@@ -27,6 +27,8 @@ class Rewriter {
 
   // Copies only these inputs, in this order. Call it before the declarations.
   void set_inputs(std::vector<ValueId> inputs) { inputs_ = std::move(inputs); }
+  // Makes room for so many ops of one result more than the old Program has.
+  void ReserveMoreOps(size_t count);
   // Copies inputs, variables, constants and declarations. Call it first.
   absl::Status CopyDeclarations();
   // Copies one op with its results.

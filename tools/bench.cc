@@ -217,6 +217,10 @@ absl::Status PlanOtherBatch(PlanCache& plans, BenchOptions options,
   return absl::OkStatus();
 }
 
+double MillisecondsSince(absl::Time start) {
+  return absl::ToDoubleMilliseconds(absl::Now() - start);
+}
+
 // The Plan that all jobs get; sets what analysis took and holds.
 absl::StatusOr<std::shared_ptr<const Plan>> PlanJobs(
     absl::Span<const std::shared_ptr<const Program>> programs,
@@ -233,11 +237,9 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanJobs(
   for (const auto& program : programs) {
     MICA_ASSIGN_OR_RETURN(auto plan, plans.Get(program, plan_options));
     all.push_back(std::move(plan));
-    if (all.size() == 1) {
-      result.first_job_ms = absl::ToDoubleMilliseconds(absl::Now() - start);
-    }
+    if (all.size() == 1) result.first_job_ms = MillisecondsSince(start);
   }
-  result.analysis_ms = absl::ToDoubleMilliseconds(absl::Now() - start);
+  result.analysis_ms = MillisecondsSince(start);
   result.plans_from_disk = plans.stats().loaded;
   const absl::flat_hash_set<std::shared_ptr<const Plan>> distinct(all.begin(),
                                                                   all.end());
@@ -248,22 +250,97 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanJobs(
   return all[0];
 }
 
+// The Program of its file, or of `text`, or without that from the generator.
+absl::StatusOr<Program> ReadProgram(const BenchOptions& options,
+                                    const std::string& text) {
+  return text.empty() ? MakeProgram(options) : ParseProgram(text, AllOps());
+}
+
+// One way to a Plan.
+struct Planning {
+  double parse_ms = 0;
+  double analysis_ms = 0;
+  double plan_ms() const { return parse_ms + analysis_ms; }
+};
+
+absl::StatusOr<Planning> PlanAnew(const BenchOptions& options,
+                                  const std::string& text) {
+  const absl::Time start = absl::Now();
+  MICA_ASSIGN_OR_RETURN(Program program, ReadProgram(options, text));
+  Planning found{.parse_ms = MillisecondsSince(start)};
+  BenchResult result;
+  MICA_RETURN_IF_ERROR(
+      PlanJobs({std::make_shared<const Program>(std::move(program))}, options,
+               result)
+          .status());
+  found.analysis_ms = result.analysis_ms;
+  return found;
+}
+
+// Of plan_ms(); they are left in its order.
+Spread SpreadOf(std::vector<Planning>& all) {
+  std::sort(all.begin(), all.end(), [](const Planning& a, const Planning& b) {
+    return a.plan_ms() < b.plan_ms();
+  });
+  return {.min = all.front().plan_ms(),
+          .median = all[all.size() / 2].plan_ms(),
+          .p90 = all[all.size() * 9 / 10].plan_ms()};
+}
+
+// Plans again, as often as the options say, and sets the figures of planning;
+// `first` is what it took when nothing was warm.
+absl::Status RepeatPlanning(BenchOptions options, const std::string& text,
+                            const Planning& first, BenchResult& result) {
+  const bool may_repeat = options.jobs == 1 && options.plan_cache.empty();
+  const int64_t repeats = may_repeat ? options.plan_repeats : 1;
+  options.other_batch = 0;
+  std::vector<Planning> all = {first}, unfused;
+  const bool compares = may_repeat && options.fuse && options.plan_repeats > 1;
+  BenchOptions other = options;
+  other.fuse = false;
+  for (int64_t i = 1; i < repeats; ++i) {
+    MICA_ASSIGN_OR_RETURN(all.emplace_back(), PlanAnew(options, text));
+    if (!compares) continue;
+    MICA_ASSIGN_OR_RETURN(unfused.emplace_back(), PlanAnew(other, text));
+  }
+  result.plan_repeats = repeats;
+  result.first_plan_ms = first.plan_ms();
+  result.plan_ms = SpreadOf(all);
+  const Planning& middle = all[all.size() / 2];
+  result.parse_ms =
+      text.empty() && options.program_path.empty() ? 0 : middle.parse_ms;
+  result.analysis_ms = middle.analysis_ms;
+  if (unfused.empty()) return absl::OkStatus();
+  result.unfused_plan_ms = SpreadOf(unfused).median;
+  result.unfused_analysis_ms = unfused[unfused.size() / 2].analysis_ms;
+  return absl::OkStatus();
+}
+
 // What a trace, if there is one, has of it is all but the measured runs.
 absl::StatusOr<BenchResult> RunAndMeasure(const BenchOptions& options) {
   // Once a process, not once a Program.
   AllOps();
   AllKernels();
 
+  std::string text;
+  if (options.program_path.empty() && options.from_text) {
+    MICA_ASSIGN_OR_RETURN(const Program generated, MakeProgram(options));
+    text = ToText(generated);
+  }
   const absl::Time start = absl::Now();
-  MICA_ASSIGN_OR_RETURN(Program made, MakeProgram(options));
-  const double make_ms = absl::ToDoubleMilliseconds(absl::Now() - start);
+  MICA_ASSIGN_OR_RETURN(Program made, ReadProgram(options, text));
+  const double parse_ms = MillisecondsSince(start);
   MICA_ASSIGN_OR_RETURN(const auto programs,
                         MakePrograms(std::move(made), options));
   const Program& program = *programs[0];
   BenchResult result{.program = program.name(),
                      .ops = static_cast<int64_t>(program.ops().size())};
   MICA_ASSIGN_OR_RETURN(auto plan, PlanJobs(programs, options, result));
-  result.plan_ms = make_ms + result.analysis_ms;
+  PauseTrace();
+  MICA_RETURN_IF_ERROR(RepeatPlanning(
+      options, text, {.parse_ms = parse_ms, .analysis_ms = result.analysis_ms},
+      result));
+  ResumeTrace();
   result.steps = static_cast<int64_t>(plan->steps().size());
   result.streams = plan->streams().num_streams;
   result.workers = plan->queue().num_workers;
@@ -299,6 +376,8 @@ absl::Status CheckOptions(const BenchOptions& options) {
   MICA_RETURN_IF_ERROR(check("threads", options.threads, 1, 1024));
   MICA_RETURN_IF_ERROR(check("streams", options.streams, 1, 1024));
   MICA_RETURN_IF_ERROR(check("repeats", options.repeats, 1, 1'000'000));
+  MICA_RETURN_IF_ERROR(
+      check("plan_repeats", options.plan_repeats, 1, 1'000'000));
   MICA_RETURN_IF_ERROR(check("jobs", options.jobs, 1, 100'000));
   MICA_RETURN_IF_ERROR(check("other_batch", options.other_batch, 0, 1'000'000));
   MICA_RETURN_IF_ERROR(check("warmup", options.warmup, 0, 1'000'000));

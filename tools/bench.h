@@ -34,11 +34,16 @@ struct BenchOptions {
   int64_t other_batch = 0;
   std::string plan_cache;  // A folder of stored Plans, unless empty.
   bool plan_only = false;
-  bool fuse = false;
+  // How often planning is measured, each time from the text on and without what
+  // was planned before; once where jobs, or a folder of Plans, are shared.
+  int64_t plan_repeats = 5;
+  // Generated Programs are printed, and read back, as what is timed.
+  bool from_text = true;
+  bool fuse = true;
   bool frozen = false;
 };
 
-// Of `repeats` measurements of one pass, in microseconds.
+// Of several measurements of the same.
 struct Spread {
   double min = 0;
   double median = 0;
@@ -47,14 +52,21 @@ struct Spread {
 
 struct BenchResult {
   std::string program;
-  int64_t ops = 0;          // Of the Program.
-  int64_t steps = 0;        // Of the Plan.
-  int64_t streams = 0;      // That it uses.
-  int64_t workers = 0;      // Of its queue.
-  int64_t events = 0;       // Steps that another stream waits for.
-  double plan_ms = 0;       // From text or generator to a runnable Plan.
-  double analysis_ms = 0;   // The part of it that analyses, for all jobs.
-  double first_job_ms = 0;  // Of analysis_ms, until the first has its Plan.
+  int64_t ops = 0;      // Of the Program.
+  int64_t steps = 0;    // Of the Plan.
+  int64_t streams = 0;  // That it uses.
+  int64_t workers = 0;  // Of its queue.
+  int64_t events = 0;   // Steps that another stream waits for.
+  // Planning, the median of plan_repeats measurements.
+  int64_t plan_repeats = 0;
+  double parse_ms = 0;     // From the text to a Program; 0 if there is no text.
+  double analysis_ms = 0;  // From there to the Plan, for all jobs.
+  Spread plan_ms;          // Both.
+  double first_plan_ms = 0;  // The first of those measurements.
+  double first_job_ms = 0;   // Of its analysis, until the first has its Plan.
+  // With `fuse`: the same without; 0 if not measured.
+  double unfused_analysis_ms = 0;
+  double unfused_plan_ms = 0;
   // The Plan of the other batch size, the least of several: by the structure of
   // the first, and built without it.
   double other_batch_ms = 0;
@@ -65,7 +77,7 @@ struct BenchResult {
   double bind_ms = 0;      // Binding and Job: packing, arena.
   int64_t arena_bytes = 0;
   int64_t live_set_bytes = 0;
-  Spread run_us;  // 0 if only planned.
+  Spread run_us;  // Of `repeats` measurements of a pass; 0 if only planned.
 };
 
 // InvalidArgument for options that are out of range.

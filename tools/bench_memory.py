@@ -22,7 +22,7 @@ from typing import Any
 from bench_common import add_json_flag, interleave, ratios, report, spread
 
 # What mica.compile gets; None for eager.
-SYSTEMS: dict[str, dict[str, bool] | None] = {
+SYSTEMS: dict[str, dict[str, Any] | None] = {
     "eager": None,
     "unfrozen": {},
     "frozen": {"frozen": True},

@@ -43,13 +43,16 @@ DEFINE_string(plan_cache, "",
               "reads Plans from this folder, and leaves there what it builds");
 DEFINE_bool(separate, false,
             "with --jobs: each job reads an equal Program of its own");
-DEFINE_int64(repeats, 30, "measurements");
+DEFINE_int64(repeats, 30, "measurements of running");
 DEFINE_int64(warmup, 3, "passes before the first measurement");
 DEFINE_bool(slope, false,
             "plans Programs of 1,000 to --ops ops, fits the slope of the "
             "logarithms");
 DEFINE_bool(plan_only, false, "build the Plan, run nothing");
-DEFINE_bool(fuse, false, "merge ops into fused ones");
+DEFINE_int64(plan_repeats, 5, "measurements of planning, from the text on");
+DEFINE_bool(fuse, true,
+            "merge ops into fused ones, as the product does; planning is then "
+            "measured without it, too");
 DEFINE_bool(frozen, false, "variables never change: kernels may pack them");
 DEFINE_bool(json, false, "the JSON object in one line instead of several");
 DEFINE_string(dump, "",
@@ -104,6 +107,7 @@ BenchOptions OptionsFromFlags() {
           .other_batch = FLAGS_other_batch,
           .plan_cache = FLAGS_plan_cache,
           .plan_only = FLAGS_plan_only,
+          .plan_repeats = FLAGS_plan_repeats,
           .fuse = FLAGS_fuse,
           .frozen = FLAGS_frozen};
 }
@@ -117,8 +121,14 @@ nlohmann::ordered_json ToJson(const BenchResult& result,
                                  {"streams", result.streams},
                                  {"workers", result.workers},
                                  {"events", result.events},
-                                 {"plan_ms", result.plan_ms},
+                                 {"plan_ms", result.plan_ms.median},
+                                 {"parse_ms", result.parse_ms},
                                  {"analysis_ms", result.analysis_ms},
+                                 {"least_plan_ms", result.plan_ms.min},
+                                 {"first_plan_ms", result.first_plan_ms},
+                                 {"plan_repeats", result.plan_repeats},
+                                 {"unfused_plan_ms", nullptr},
+                                 {"unfused_analysis_ms", nullptr},
                                  {"jobs", options.jobs},
                                  {"first_job_ms", result.first_job_ms},
                                  {"further_job_us_per_op", nullptr},
@@ -132,6 +142,10 @@ nlohmann::ordered_json ToJson(const BenchResult& result,
                                  {"live_set_bytes", result.live_set_bytes},
                                  {"run_ns_per_op", nullptr},
                                  {"run_us", nullptr}};
+  if (result.unfused_plan_ms > 0) {
+    json["unfused_plan_ms"] = result.unfused_plan_ms;
+    json["unfused_analysis_ms"] = result.unfused_analysis_ms;
+  }
   if (options.jobs > 1 && result.ops > 0) {
     json["further_job_us_per_op"] =
         (result.analysis_ms - result.first_job_ms) * 1e3 /
@@ -173,8 +187,9 @@ absl::StatusOr<nlohmann::ordered_json> BenchSlope(const BenchOptions& options) {
                                  {"fuse", options.fuse},
                                  {"slope", result.slope}};
   for (const SlopePoint& point : result.points) {
-    json["points"].push_back(
-        {{"ops", point.ops}, {"analysis_ms", point.analysis_ms}});
+    json["points"].push_back({{"ops", point.ops},
+                              {"analysis_ms", point.analysis_ms},
+                              {"least_of", point.repeats}});
   }
   return json;
 }

@@ -21,6 +21,8 @@ BenchOptions WithOps(BenchOptions options, int64_t ops) {
       1, ops / (options.generate.kind == "transformer" ? kOpsOfLayer
                                                        : kOpsOfStep));
   options.plan_only = true;
+  options.plan_repeats = 1;  // It is called as often as is wanted.
+  options.from_text = false;
   return options;
 }
 
@@ -53,8 +55,8 @@ absl::StatusOr<SlopeResult> RunSlope(const BenchOptions& options,
   for (int64_t ops = kMinOps; ops <= max_ops; ops *= 10) {
     const BenchOptions sized = WithOps(options, ops);
     SlopePoint point;
-    const int64_t repeats = std::max<int64_t>(kMinRepeats, ops_per_point / ops);
-    for (int64_t i = 0; i < repeats; ++i) {
+    point.repeats = std::max<int64_t>(kMinRepeats, ops_per_point / ops);
+    for (int64_t i = 0; i < point.repeats; ++i) {
       MICA_ASSIGN_OR_RETURN(const BenchResult bench, RunBench(sized));
       point.ops = bench.ops;
       point.analysis_ms = i == 0

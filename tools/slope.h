@@ -14,7 +14,8 @@ namespace mica {
 
 struct SlopePoint {
   int64_t ops = 0;
-  double analysis_ms = 0;  // The least of several.
+  double analysis_ms = 0;  // The least of `repeats`.
+  int64_t repeats = 0;
 };
 
 struct SlopeResult {

@@ -64,6 +64,22 @@ def _cold(figures: Figures) -> str:
     )
 
 
+def _memory(figures: Figures) -> str:
+    held, speed = figures["memory"], figures["speed"]
+
+    def shown(system: str) -> str:
+        return (
+            f"{held[system]['to_eager']:.2f}× "
+            f"({held[system]['resident_mb']:.0f} MB, "
+            f"{speed[system]['to_eager']['median']:.2f}× as fast)"
+        )
+
+    return (
+        f"{shown('frozen')}; with `offload` {shown('offload')}; eager "
+        f"{held['eager']['resident_mb']:.0f} MB"
+    )
+
+
 def _arena(figures: Figures) -> str:
     return f"{figures['arena_bytes'] / figures['live_set_bytes']:.3f}×"
 
@@ -83,12 +99,25 @@ def _slope(figures: Figures) -> str:
     last = figures["points"][-1]
     return (
         f"{figures['slope']:.2f}; {last['ops']:,} ops in "
-        f"{last['analysis_ms'] / 1e3:.2f} s"
+        f"{last['analysis_ms'] / 1e3:.2f} s (the least of {last['least_of']})"
     )
 
 
 def _analysis(figures: Figures) -> str:
-    return f"{figures['ops']:,} ops in {figures['analysis_ms'] / 1e3:.2f} s"
+    return (
+        f"{figures['ops']:,} ops in {figures['analysis_ms'] / 1e3:.2f} s, "
+        f"fusion included; {figures['unfused_analysis_ms'] / 1e3:.2f} s without"
+        f" (medians of {figures['plan_repeats']})"
+    )
+
+
+def _text_to_plan(figures: Figures) -> str:
+    return (
+        f"{figures['plan_ms']:.1f} ms, parsing and fusion included; "
+        f"{figures['unfused_plan_ms']:.1f} ms without fusion (medians of "
+        f"{figures['plan_repeats']}); the first {figures['first_plan_ms']:.1f}"
+        " ms"
+    )
 
 
 def _guards(figures: Figures) -> str:
@@ -162,6 +191,14 @@ _ROWS = (
         writes_file=True,
     ),
     Row(
+        "BERT-base, frozen: the whole process in memory, warm, by eager's "
+        "whole process",
+        "≤ 1.6×; with `offload` ≤ 1.15×",
+        "tools/bench_memory.py",
+        _memory,
+        writes_file=True,
+    ),
+    Row(
         "arena to largest live set, 12 transformer layers",
         "≤ 1.05×",
         f"{_BENCH} --generate=transformer --layers=12 --plan_only",
@@ -171,7 +208,7 @@ _ROWS = (
         "2,000-op relu/add graph: text to runnable Plan",
         "≤ 10 ms",
         f"{_BENCH} --generate=relu_add --ops=2000 --plan_only",
-        lambda figures: f"{figures['plan_ms']:.1f} ms",
+        _text_to_plan,
     ),
     Row(
         "guards of a 12-layer BERT, and of eight published models, inputs as "

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "analysis/fuse/expansions.h"
 #include "analysis/fuse/forward_writes.h"
 #include "analysis/fuse/losses.h"
@@ -15,6 +16,8 @@
 #include "analysis/rewrite.h"
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
+#include "framework/ir/fetch_ahead.h"
+#include "framework/trace/recorder.h"
 
 namespace mica {
 namespace {
@@ -46,6 +49,7 @@ class Fuser {
         is_absorbed_(program.ops().size(), false),
         linear_at_(program.ops().size()),
         add_norm_at_(program.ops().size()),
+        is_merged_product_(program.ops().size(), false),
         rewriter_(program, ops) {}
 
   // Nothing if there is nothing to fuse.
@@ -59,6 +63,7 @@ class Fuser {
   bool TakeResidual(ValueId value, const Op& add, LinearMatch& match) const;
   bool FeedsNorm(ValueId value) const;
   void MatchAddNorm(OpId norm);
+  bool IsForWeightsAlone(OpId id) const;
   absl::Status EmitLinear(const LinearMatch& match);
   absl::Status EmitAddNorm(const AddNormMatch& match);
   absl::StatusOr<ValueId> EmitWeight(ValueId matrix, const SourceLine& source);
@@ -67,6 +72,10 @@ class Fuser {
   const Op& op(OpId id) const { return program_.ops()[id]; }
   const TensorType& TypeOf(const Op& op, int param) const {
     return program_.type(ValueOf(op, param));
+  }
+  // The parameter of a product's left factor; the other is behind it.
+  int FirstFactorOf(OpId product) const {
+    return facts_.Is(product, "aten.addmm") ? 1 : 0;
   }
   static ValueId ValueOf(const Op& op, int param) {
     return ProgramFacts::ValueOf(op, param);
@@ -79,7 +88,9 @@ class Fuser {
   // At the op where a match is emitted: its last one.
   std::vector<std::optional<LinearMatch>> linear_at_;
   std::vector<std::optional<AddNormMatch>> add_norm_at_;
-  bool has_matches_ = false;
+  std::vector<bool> is_merged_product_;
+  size_t num_linears_ = 0;
+  bool has_norms_ = false;
   Rewriter rewriter_;
 };
 
@@ -99,18 +110,37 @@ absl::StatusOr<std::optional<Program>> Fuser::Run() {
     MatchLinear(id);
     MatchAddNorm(id);
   }
-  if (!has_matches_) return std::nullopt;
+  if (num_linears_ == 0 && !has_norms_) return std::nullopt;
+  // A transposed weight at most comes with each.
+  rewriter_.ReserveMoreOps(num_linears_);
   MICA_RETURN_IF_ERROR(rewriter_.CopyDeclarations());
   for (OpId id = 0; id < num_ops; ++id) {
+    FetchAhead(program_.ops(), id);
     if (linear_at_[id].has_value()) {
       MICA_RETURN_IF_ERROR(EmitLinear(*linear_at_[id]));
     } else if (add_norm_at_[id].has_value()) {
       MICA_RETURN_IF_ERROR(EmitAddNorm(*add_norm_at_[id]));
-    } else if (!is_absorbed_[id]) {
+    } else if (!is_absorbed_[id] && !IsForWeightsAlone(id)) {
       MICA_RETURN_IF_ERROR(rewriter_.CopyOp(op(id)));
     }
   }
   return rewriter_.Finish();
+}
+
+// True for a transposition that only merged products read, as their weight:
+// EmitWeight() takes what it transposes. To leave it out here is cheaper than
+// to remove what is dead from the whole Program.
+bool Fuser::IsForWeightsAlone(OpId id) const {
+  if (!facts_.Is(id, "aten.t")) return false;
+  const ValueId value = op(id).results[0];
+  const absl::Span<const OpId> readers = facts_.ReadersOf(value);
+  return !readers.empty() &&
+         facts_.NumUses(value) == static_cast<int>(readers.size()) &&
+         absl::c_all_of(readers, [&](OpId reader) {
+           return is_merged_product_[reader] &&
+                  value == ValueOf(op(reader), FirstFactorOf(reader) + 1) &&
+                  value != ValueOf(op(reader), FirstFactorOf(reader));
+         });
 }
 
 bool Fuser::FeedsNorm(ValueId value) const {
@@ -207,8 +237,9 @@ void Fuser::MatchLinear(OpId product) {
     is_absorbed_[last] = true;
     last = id;
   }
+  is_merged_product_[product] = true;
   linear_at_[last] = std::move(match);
-  has_matches_ = true;
+  ++num_linears_;
 }
 
 void Fuser::MatchAddNorm(OpId norm) {
@@ -237,7 +268,7 @@ void Fuser::MatchAddNorm(OpId norm) {
   }
   is_absorbed_[add] = true;
   add_norm_at_[norm] = {.add = add, .norm = norm};
-  has_matches_ = true;
+  has_norms_ = true;
 }
 
 absl::StatusOr<ValueId> Fuser::EmitWeight(ValueId matrix,
@@ -268,7 +299,7 @@ absl::StatusOr<Argument> Fuser::EmitResidual(const LinearMatch& match) {
 
 absl::Status Fuser::EmitLinear(const LinearMatch& match) {
   const Op& mm = op(match.product);
-  const int first = mm.def->name() == "aten.addmm" ? 1 : 0;
+  const int first = FirstFactorOf(match.product);
   MICA_ASSIGN_OR_RETURN(ValueId weight,
                         EmitWeight(ValueOf(mm, first + 1), mm.source));
   Argument bias;
@@ -318,14 +349,21 @@ absl::Status Fuser::EmitAddNorm(const AddNormMatch& match) {
 
 absl::StatusOr<Program> Fuse(Program program, const OpRegistry& ops,
                              const KernelRegistry& kernels) {
-  MICA_ASSIGN_OR_RETURN(program, ForwardWrites(std::move(program), ops));
-  MICA_ASSIGN_OR_RETURN(program, SpellOutLosses(std::move(program), ops));
-  MICA_ASSIGN_OR_RETURN(program, DelayExpansions(std::move(program), ops));
-  MICA_ASSIGN_OR_RETURN(program, Simplify(std::move(program), ops, kernels));
-  MICA_ASSIGN_OR_RETURN(program,
-                        FuseRecurrent(std::move(program), ops, kernels));
+  const auto run = [&](absl::string_view name, const auto& pass,
+                       const auto&... registries) -> absl::Status {
+    const TraceSpan span("pass", name);
+    MICA_ASSIGN_OR_RETURN(program, pass(std::move(program), registries...));
+    return absl::OkStatus();
+  };
+  MICA_RETURN_IF_ERROR(run("forward writes", ForwardWrites, ops));
+  MICA_RETURN_IF_ERROR(run("spell out losses", SpellOutLosses, ops));
+  MICA_RETURN_IF_ERROR(run("delay expansions", DelayExpansions, ops));
+  MICA_RETURN_IF_ERROR(run("simplify", Simplify, ops, kernels));
+  MICA_RETURN_IF_ERROR(run("fuse recurrent", FuseRecurrent, ops, kernels));
+  const TraceSpan span("pass", "fuse products and norms");
   MICA_ASSIGN_OR_RETURN(auto fused, Fuser(program, ops, kernels).Run());
   if (!fused.has_value()) return program;
+  const TraceSpan dead("pass", "remove dead ops");
   return RemoveDeadOps(*std::move(fused), ops);
 }
 

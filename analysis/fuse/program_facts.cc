@@ -2,18 +2,34 @@
 
 #include <algorithm>
 
-#include "analysis/rewrite.h"
+#include "framework/ir/fetch_ahead.h"
 
 namespace mica {
 
 ProgramFacts::ProgramFacts(const Program& program)
     : program_(program),
-      uses_(CountUses(program)),
-      readers_(program.num_values()) {
+      uses_(program.num_values(), 0),
+      first_reader_(program.num_values() + 1, 0) {
   for (size_t i = 0; i < program.ops().size(); ++i) {
+    FetchAhead(program.ops(), i);
+    ForEachValue(program.ops()[i].arguments, [&](ValueId id) { ++uses_[id]; });
+  }
+  int num_reads = 0;
+  for (ValueId id = 0; id < program.num_values(); ++id) {
+    num_reads += uses_[id];
+    first_reader_[id + 1] = num_reads;
+  }
+  readers_.resize(num_reads);
+  LargeVector<int> next(first_reader_.begin(), first_reader_.end());
+  for (size_t i = 0; i < program.ops().size(); ++i) {
+    FetchAhead(program.ops(), i);
     ForEachValue(program.ops()[i].arguments, [&](ValueId id) {
-      readers_[id].push_back(static_cast<OpId>(i));
+      readers_[next[id]++] = static_cast<OpId>(i);
     });
+  }
+  for (const Update& update : program.updates()) ++uses_[update.value];
+  for (ValueId id : program.outputs()) {
+    if (id != kNoValue) ++uses_[id];
   }
 }
 
@@ -29,7 +45,7 @@ OpId ProgramFacts::ProducerOf(ValueId value) const {
 }
 
 bool ProgramFacts::MayChangeStrides(ValueId value) const {
-  const std::vector<OpId>& readers = readers_[value];
+  const absl::Span<const OpId> readers = ReadersOf(value);
   return uses_[value] == static_cast<int>(readers.size()) &&
          std::all_of(readers.begin(), readers.end(), [&](OpId id) {
            return !op(id).def->is_view() && !op(id).def->is_opaque() &&

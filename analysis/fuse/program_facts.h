@@ -5,9 +5,10 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "framework/base/large_vector.h"
 #include "framework/ir/program.h"
 
 namespace mica {
@@ -28,15 +29,17 @@ class ProgramFacts {
   // The op that makes `value`; kNoOp for inputs, variables and constants.
   OpId ProducerOf(ValueId value) const;
   // The ops that read `value`, in order, once for each time they do.
-  const std::vector<OpId>& ReadersOf(ValueId value) const {
-    return readers_[value];
+  absl::Span<const OpId> ReadersOf(ValueId value) const {
+    return {
+        readers_.data() + first_reader_[value],
+        static_cast<size_t>(first_reader_[value + 1] - first_reader_[value])};
   }
   // How many ops, updates and returns read `value`.
   int NumUses(ValueId value) const { return uses_[value]; }
   // The one op that reads `value` and nothing else does; kNoOp otherwise.
   OpId OnlyReader(ValueId value) const {
-    return uses_[value] == 1 && readers_[value].size() == 1 ? readers_[value][0]
-                                                            : kNoOp;
+    const absl::Span<const OpId> readers = ReadersOf(value);
+    return uses_[value] == 1 && readers.size() == 1 ? readers[0] : kNoOp;
   }
   // True if nobody can tell that `value` has other strides: no view of it, no
   // update or result, no operator that looks at strides.
@@ -44,8 +47,11 @@ class ProgramFacts {
 
  private:
   const Program& program_;
-  std::vector<int> uses_;
-  std::vector<std::vector<OpId>> readers_;
+  LargeVector<int> uses_;
+  // Those of value v are [first_reader_[v], first_reader_[v + 1]): a vector for
+  // each would take longer to make than most passes take.
+  LargeVector<int> first_reader_;
+  LargeVector<OpId> readers_;
 };
 
 // True if `argument` is the constant number `wanted`.

@@ -205,7 +205,7 @@ int Simplifier::CopiedParam(const Op& op) const {
 // Operators that make memory without contents look at types alone; a copy that
 // goes there is another.
 bool Simplifier::IsOnlyReader(OpId copy, ValueId from) const {
-  const std::vector<OpId>& readers = facts_.ReadersOf(from);
+  const absl::Span<const OpId> readers = facts_.ReadersOf(from);
   return facts_.NumUses(from) == static_cast<int>(readers.size()) &&
          absl::c_all_of(readers, [&](OpId id) {
            return id == copy ||

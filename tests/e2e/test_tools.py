@@ -55,7 +55,11 @@ def expect_failure(
 def test_bench_tells_all_figures_of_a_generated_program() -> None:
     result = bench("--generate=chain", "--ops=100")
     assert result["ops"] == 100
-    assert result["steps"] == 100
+    assert result["steps"] == 1  # All of them in one fused step.
+    unfused = bench("--generate=chain", "--ops=100", "--fuse=false")
+    assert unfused["steps"] == 100
+    assert unfused["fuse"] is False
+    assert unfused["unfused_plan_ms"] is None
     assert result["threads"] == 1
     for name in (
         "plan_ms",
@@ -67,7 +71,15 @@ def test_bench_tells_all_figures_of_a_generated_program() -> None:
         "peak_memory_bytes",
     ):
         assert result[name] > 0, name
-    assert result["analysis_ms"] <= result["plan_ms"]
+    assert result["fuse"] is True
+    for planned in ("plan_ms", "least_plan_ms", "unfused_plan_ms"):
+        assert 0 < result[planned]
+    assert result["plan_repeats"] == 5
+    assert result["parse_ms"] > 0
+    assert result["parse_ms"] + result["analysis_ms"] == pytest.approx(
+        result["plan_ms"]
+    )
+    assert result["least_plan_ms"] <= result["plan_ms"]
     spread = result["run_us"]
     assert 0 < spread["min"] <= spread["median"] <= spread["p90"]
     assert result["machine"] and result["commit"]
@@ -75,7 +87,8 @@ def test_bench_tells_all_figures_of_a_generated_program() -> None:
 
 def test_bench_traces_planning_and_one_run(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
-    bench("--generate=ladder", "--ops=40", "--streams=2", f"--trace={path}")
+    ladder = ("--generate=ladder", "--ops=40", "--streams=2", "--fuse=false")
+    bench(*ladder, f"--trace={path}")
     events = json.loads(path.read_text())["traceEvents"]
     names = [event["name"] for event in events if event["ph"] == "X"]
     assert names.count("plan @ladder") == 1
@@ -119,7 +132,7 @@ def test_bench_takes_back_what_it_dumped(
     assert dump.read_text() == again.read_text()
     for name in ("program", "ops", "steps", "arena_bytes", "live_set_bytes"):
         assert made[name] == read[name]
-    for flag in ("--fuse", "--frozen", "--threads=2"):
+    for flag in ("--fuse=false", "--frozen", "--threads=2"):
         assert bench(f"--program={dump}", flag)["ops"] == made["ops"]
 
 
