@@ -1,6 +1,7 @@
 #include "analysis/rewrite.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -299,13 +300,21 @@ bool MayHaveDeadOps(const Program& program) {
 absl::StatusOr<Program> RemoveDeadOps(const Program& program,
                                       const OpRegistry& registry,
                                       LargeVector<OpId>* kept) {
-  return KeepLiveOps(program, program.outputs(), registry, kept);
+  if (MayHaveDeadOps(program)) {
+    return KeepLiveOps(program, program.outputs(), registry, kept);
+  }
+  // A copy as it is takes half as long as one op by op.
+  if (kept != nullptr) {
+    kept->resize(program.ops().size());
+    std::iota(kept->begin(), kept->end(), 0);
+  }
+  return program;
 }
 
 absl::StatusOr<Program> RemoveDeadOps(Program&& program,
                                       const OpRegistry& registry) {
   if (!MayHaveDeadOps(program)) return std::move(program);
-  return RemoveDeadOps(std::as_const(program), registry);
+  return KeepLiveOps(program, program.outputs(), registry);
 }
 
 absl::StatusOr<Program> WithOutputs(const Program& program,

@@ -233,25 +233,27 @@ bool IsWellTyped(const Program& program) {
 
 }  // namespace
 
-std::shared_ptr<const PlanStructure> PlanStructure::Make(const Program& from,
-                                                         Program passed) {
+std::shared_ptr<const PlanStructure> PlanStructure::Make(
+    const Program& from, const Program& passed) {
   std::shared_ptr<PlanStructure> structure(new PlanStructure);
   structure->sizes_ = StructureOf(from).sizes;
-  structure->passed_ = std::move(passed);
   // What a pass has computed has no counterpart among other sizes.
   const absl::flat_hash_set<OpenSize> known(structure->sizes_.begin(),
                                             structure->sizes_.end());
   bool is_complete = true;
-  ForEachSize(structure->passed_, [&](SizeKind kind, int64_t size) {
+  ForEachSize(passed, [&](SizeKind kind, int64_t size) {
     is_complete = is_complete && known.contains({kind, size});
   });
   absl::flat_hash_set<const OpDef*> given;
   ForEachOp(from, [&](const Op& op) { given.insert(op.def); });
-  ForEachOp(structure->passed_, [&](const Op& op) {
+  if (!is_complete) return nullptr;
+  ForEachOp(passed, [&](const Op& op) {
     const bool is_own = !op.def->is_opaque() && !given.contains(op.def);
     is_complete = is_complete && !(is_own && HasOwnNumbers(op));
   });
-  return is_complete ? structure : nullptr;
+  if (!is_complete) return nullptr;
+  structure->passed_ = passed;
+  return structure;
 }
 
 absl::StatusOr<PassedProgram> PlanStructure::RunPasses(

@@ -49,7 +49,7 @@ class PlanStructure {
  private:
   PlanStructure() = default;
   static std::shared_ptr<const PlanStructure> Make(const Program& from,
-                                                   Program passed);
+                                                   const Program& passed);
 
   // As the first Program's sizes had it; lines are numbers (origin.h).
   Program passed_;
