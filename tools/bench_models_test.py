@@ -1,5 +1,6 @@
 """The model benchmark: a small run, reasons, and the page that it makes."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -25,6 +26,7 @@ def row(**changes: Any) -> dict[str, Any]:
         "ms": spread,
         "to_eager": spread,
         "cold_s": 0.1,
+        "first_call_s": 0.2,
         "difference": 1e-6,
         "graphs": 1,
         "refusals": [],
@@ -66,10 +68,68 @@ def test_a_case_that_failed_is_shown_with_its_reason() -> None:
     figures = {"processor": "p", "torch": "2", "threads": 1}
     figures |= {"dtype": "float32", "rounds": 3, "cases": [case, row()]}
     page = performance_page.page(figures)
-    assert "- Mica, ResNet-50: ValueError: no.\n" in page
+    assert "- Mica, ResNet-50 (batch 1): ValueError: no.\n" in page
     assert "- OpenVINO, all: openvino is not installed.\n" in page
-    assert "| ResNet-50 | batch 1 | 1 ms | – | ≥ 1.4× | **no** |" in page
-    assert "1.50× (1.40–1.60) | ≥ 1.4× | yes |" in page
+    dash = "| ResNet-50 | batch 1 | 1 ms | – | no rival measured | ≥ 1.4× | "
+    assert f"{dash}**no** |" in page
+    assert "1.50× (1.40–1.60) | no rival measured | ≥ 1.4× | yes |" in page
+    assert "| ResNet-50 | batch 1 | 0.20 s | 0.10 s |" in page
+
+
+def test_each_dash_has_a_reason_and_each_row_its_best_rival() -> None:
+    ahead, behind, none = row(), row(), row()
+    for case, ratio in ((ahead, 1.2), (behind, 2.0)):
+        case["systems"]["onnxruntime"] = {
+            "ms": {"median": 1.0, "min": 1.0, "max": 1.0},
+            "to_eager": {"median": ratio, "min": ratio, "max": ratio},
+            "cold_s": 0.1,
+        }
+    none["detail"] = "batch 4"
+    figures = {"processor": "p", "torch": "2", "threads": 1}
+    figures |= {"dtype": "float32", "rounds": 3}
+    page = performance_page.page(figures | {"cases": [ahead, behind, none]})
+    assert "| 1.25×, ahead of ONNX Runtime |" in page
+    assert "| 0.75×, **behind** ONNX Runtime |" in page
+    assert "| no rival measured |" in page
+    assert "- ONNX Runtime, ResNet-50 (batch 4): not among" in page
+
+
+def test_a_dirty_tree_writes_no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    import bench_models
+
+    monkeypatch.setattr(bench_models, "commit", lambda: "abc1234-dirty")
+    monkeypatch.setattr(sys, "argv", ["bench_models.py", "--write"])
+    before = performance_page.PAGE.read_text()
+    assert bench_models.main() == 2
+    assert performance_page.PAGE.read_text() == before
+
+
+@pytest.mark.filterwarnings("ignore::mica.MicaWarning")
+def test_a_round_that_no_graph_served_has_no_figure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import torch
+
+    import bench_models
+    import mica
+    import rivals
+
+    monkeypatch.setattr(bench_models, "ROUND_S", 0.0)  # One call a round.
+    sizes = itertools.count(1)
+
+    def start(system: str) -> rivals.Prepared:
+        if system == "eager":
+            return rivals.Prepared(lambda: torch.zeros(1))
+        # Another size at each call: another graph.
+        fast = mica.compile(lambda x: x.relu() * 0)
+        return rivals.Prepared(
+            lambda: fast(torch.zeros(1, next(sizes)))[0, :1], fast
+        )
+
+    case = bench_models.Case("inference", "sizes", "many", start)
+    found = bench_models.measure(case, ["mica"], rounds=2)["mica"]
+    assert "ms" not in found
+    assert found["reason"] == "2 calls of the rounds unserved"
 
 
 def test_the_page_has_its_marks() -> None:

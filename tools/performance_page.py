@@ -28,6 +28,9 @@ _TITLES = {
     "onnxruntime": "ONNX Runtime",
 }
 
+# Why there is no figure where nobody asked for one.
+_NOT_RUN = "not among the systems of that case's run"
+
 Figures = dict[str, Any]
 
 
@@ -146,11 +149,31 @@ def _speeds(cases: list[Figures], kind: str) -> str:
         met = "ms" in case["systems"].get("mica", {}) and (
             case["systems"]["mica"]["to_eager"]["median"] >= speed_bar(case)
         )
+        row += [_best_rival(case)] if kind == "inference" else []
         row += [f"≥ {speed_bar(case):g}×", "yes" if met else "**no**"]
         rows.append(row)
     head = ["step" if kind == "training" else "model", "sizes", "eager"]
     head += [_TITLES[name] for name in names]
+    head += ["next to the best rival"] if kind == "inference" else []
     return _table([*head, "bar", "met"], rows)
+
+
+def _best_rival(case: Figures) -> str:
+    """The fastest rival, and how many times as fast as that Mica is."""
+    found = {
+        name: one["to_eager"]["median"]
+        for name, one in case["systems"].items()
+        if "ms" in one and name not in ("eager", "mica live")
+    }
+    own = found.pop("mica", None)
+    if not found:
+        return "no rival measured"
+    best = max(found, key=lambda name: found[name])
+    if own is None:
+        return f"**behind** {_TITLES[best]}"
+    ratio = own / found[best]
+    verdict = "ahead of" if ratio > 1 else "**behind**"
+    return f"{ratio:.2f}×, {verdict} {_TITLES[best]}"
 
 
 def _ratio(found: Figures) -> str:
@@ -172,6 +195,7 @@ def _costs(cases: list[Figures]) -> str:
             [
                 case["model"],
                 case["detail"],
+                _first_call(found),
                 f"{found['cold_s']:.2f} s",
                 "–" if arena is None else f"{arena:.3f}×",
                 f"{_peak(found)} / {_peak(case['systems']['eager'])} MB",
@@ -181,9 +205,14 @@ def _costs(cases: list[Figures]) -> str:
                 ", ".join(missed(case)) or "nothing",
             ]
         )
-    head = ["", "sizes", "cold start", "arena to live set"]
+    head = ["", "sizes", "first call", "cold start", "arena to live set"]
     head += ["peak, Mica / eager", "graphs", "left to ATen"]
     return _table([*head, "difference", "not met"], rows)
+
+
+def _first_call(found: Figures) -> str:
+    extra = found.get("first_call_s")
+    return "not kept" if extra is None else f"{extra:.2f} s"
 
 
 def _difference(found: Figures) -> str:
@@ -196,14 +225,22 @@ def _peak(found: Figures) -> str:
 
 
 def _reasons(cases: list[Figures]) -> str:
-    """Why systems have no figures, once for each reason."""
+    """Why there are dashes, once for each reason."""
     by_reason: dict[tuple[str, str], list[str]] = {}
+    shown = [
+        name
+        for name in _TITLES
+        if any("ms" in case["systems"].get(name, {}) for case in cases)
+    ]
     for case in cases:
-        for name, found in case["systems"].items():
-            if "ms" in found:
+        systems = case["systems"]
+        for name in dict.fromkeys([*systems, *shown]):
+            if "ms" in systems.get(name, {}):
                 continue
-            key = (_TITLES.get(name, name), found["reason"])
-            by_reason.setdefault(key, []).append(case["model"])
+            reason = systems.get(name, {}).get("reason", _NOT_RUN)
+            key = (_TITLES.get(name, name), reason)
+            what = f"{case['model']} ({case['detail']})"
+            by_reason.setdefault(key, []).append(what)
     lines = []
     for (name, reason), models in by_reason.items():
         unique = list(dict.fromkeys(models))
