@@ -30,6 +30,11 @@ endif()
 add_compile_options(-Wno-missing-field-initializers)
 if(MICA_WERROR)
   add_compile_options(-Werror)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # And these, of Abseil's containers, which move empty storage as a whole.
+    add_compile_options(-Wno-error=uninitialized
+                        -Wno-error=free-nonheap-object)
+  endif()
 endif()
 
 if(MICA_SANITIZE)

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Checks that take too long for tools/test.sh, each in a build or an environment
+# of its own. Runs to the end whatever fails; the exit status is 0 only if
+# nothing failed. Without arguments all parts run, else those that are named:
+#
+#   werror      the whole tree with warnings as errors
+#   simd        kernels and models held to AVX2 (MICA_SIMD=v3)
+#   sanitized   Python tests with the extension under the address and
+#               undefined-behaviour sanitizers (tools/asan_pytest.sh)
+#   opinfo      all samples of torch's OpInfos, not a few of each
+#   threads     Python tests on two threads and a queue
+#
+# Arguments behind -- go to pytest in place of a part's own tests.
+#
+# Wants what tools/test.sh installs.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=lib/setup.sh
+source tools/lib/setup.sh
+
+python=.venv/bin/python
+[[ -x $python ]] || die "no .venv: run tools/test.sh first"
+all=(werror simd sanitized opinfo threads)
+parts=()
+tests=()
+while (($#)); do
+  case $1 in
+    --)
+      shift
+      tests=("$@")
+      break
+      ;;
+    werror | simd | sanitized | opinfo | threads) parts+=("$1") ;;
+    *) die "no part $1: there are ${all[*]}" ;;
+  esac
+  shift
+done
+((${#parts[@]})) || parts=("${all[@]}")
+failures=()
+
+# check NAME LOG COMMAND…: one check; tells what a pytest log says at its end.
+check() {
+  run_step "$@" || failures+=("$1")
+  grep -hE '^[0-9]+ (passed|failed|skipped)|^(FAILED|ERROR) ' \
+    "$log_dir/$2.log" 2>/dev/null | tail -n 20 | sed 's/^/    /' || true
+}
+
+# pytest_on LOG NAME [VARIABLE=VALUE…] -- TEST…: tests with an environment.
+pytest_on() {
+  local log=$1 name=$2 environment=()
+  shift 2
+  while [[ $1 != -- ]]; do
+    environment+=("$1")
+    shift
+  done
+  shift
+  ((${#tests[@]})) && set -- "${tests[@]}"
+  check "$name" "nightly-$log" env "${environment[@]}" \
+    "$python" -m pytest -q -rs "$@"
+}
+
+werror() {
+  check "configure (werror)" configure-werror cmake -S . -B build-werror \
+    -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DMICA_WERROR=ON
+  check "build (werror)" build-werror env NINJA_STATUS='[%f/%t] ' \
+    cmake --build build-werror --target mica_product mica_python mica_tests
+}
+
+simd() {
+  check "C++ tests of kernels (v3)" nightly-simd-ctest \
+    env MICA_SIMD=v3 ctest --preset release -R 'kernels|conformance|property'
+  pytest_on simd "Python tests (v3)" MICA_SIMD=v3 -- tests/conformance \
+    tests/e2e/test_models_text.py tests/e2e/test_models_vision.py \
+    tests/e2e/test_training_kernels.py tests/e2e/test_half_kernels.py \
+    tests/e2e/test_bfloat16_products.py
+}
+
+sanitized() {
+  local arguments=()
+  ((${#tests[@]})) && arguments=(-q "${tests[@]}")
+  check "Python tests (sanitized)" nightly-sanitized \
+    tools/asan_pytest.sh ${arguments[@]+"${arguments[@]}"}
+}
+
+opinfo() {
+  pytest_on opinfo "all OpInfo samples" MICA_OPINFO_SAMPLES=all -- \
+    tests/conformance/test_opinfo.py
+}
+
+threads() {
+  pytest_on threads "Python tests (two threads)" MICA_NUM_THREADS=2 \
+    OMP_NUM_THREADS=2 -- tests/e2e
+}
+
+for part in "${parts[@]}"; do
+  say "$part"
+  "$part"
+done
+say "Everything took $SECONDS s."
+for failure in ${failures[@]+"${failures[@]}"}; do
+  say "FAILED: $failure"
+done
+((${#failures[@]} == 0))
