@@ -55,7 +55,7 @@ def expect_failure(
 def test_bench_tells_all_figures_of_a_generated_program() -> None:
     result = bench("--generate=chain", "--ops=100")
     assert result["ops"] == 100
-    assert result["steps"] == 1  # All of them in one fused step.
+    assert result["steps"] < 100  # Several in each fused one.
     unfused = bench("--generate=chain", "--ops=100", "--fuse=false")
     assert unfused["steps"] == 100
     assert unfused["fuse"] is False
