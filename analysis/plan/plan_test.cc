@@ -31,8 +31,27 @@ constexpr char kChain[] = R"(program @chain(%x: f32[100]) {
 )";
 
 TEST(PlanTest, ResultsTakeTheBytesOfOperandsThatDie) {
-  MICA_ASSERT_OK_AND_ASSIGN(auto plan, PlanOf(kChain, {.fuse = false}));
+  constexpr char kText[] = R"(program @p(%x: f32[100]) {
+  %a = aten.exp(%x) : f32[100]
+  %b = aten.neg(%a) : f32[100]
+  %c = aten.sum(%b) : f32[]
+  return %c
+}
+)";
+  MICA_ASSERT_OK_AND_ASSIGN(auto plan, PlanOf(kText, {.fuse = false}));
   EXPECT_EQ(plan->arena_bytes(), AlignUp(400));
+  MICA_ASSERT_OK_AND_ASSIGN(
+      plan, PlanOf(kText, {.fuse = false, .reuse_buffers = false}));
+  EXPECT_EQ(plan->arena_bytes(), 2 * AlignUp(400));
+}
+
+TEST(PlanTest, OperandsThatDieInAnOutputLieThere) {
+  MICA_ASSERT_OK_AND_ASSIGN(auto plan, PlanOf(kChain, {.fuse = false}));
+  EXPECT_EQ(plan->arena_bytes(), 0);
+  const Location output = {.home = Home::kOutput, .index = 0};
+  for (const Step& step : plan->steps()) {
+    EXPECT_EQ(plan->args()[step.first_arg + 1], output);
+  }
   MICA_ASSERT_OK_AND_ASSIGN(
       plan, PlanOf(kChain, {.fuse = false, .reuse_buffers = false}));
   EXPECT_EQ(plan->arena_bytes(), 2 * AlignUp(400));

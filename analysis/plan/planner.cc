@@ -60,6 +60,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
     MICA_RETURN_IF_ERROR(AddOpSteps());
     MICA_RETURN_IF_ERROR(AddOutputCopies());
     MICA_RETURN_IF_ERROR(AddUpdates());
+    MoveToOutputs();
     // The memory of what isn't read again serves the next tables.
     reads_ = {};
     resolved_ = {};
@@ -368,13 +369,21 @@ std::vector<Planner::Place> Planner::PlaceResults(
   for (size_t i = 0; i < op.results.size(); ++i) {
     const ValueId id = op.results[i];
     Place& place = places_[id];
-    if (reads_.uses[id] == 0 || place.location.home != Home::kNone) continue;
-    place.location.home = Home::kArena;
+    if (reads_.uses[id] == 0) continue;
+    const bool is_output = place.location.home == Home::kOutput;
+    if (place.location.home != Home::kNone && !is_output) continue;
     const int inplace =
         i == 0 ? FindInPlaceOperand(op, prepared, operands) : -1;
-    place.slice = inplace >= 0
-                      ? places_[resolved_[operands[inplace]].base].slice
-                      : NewSlice(program().type(id).extent_bytes());
+    const SliceId slice =
+        inplace >= 0 ? places_[resolved_[operands[inplace]].base].slice : -1;
+    if (is_output) {
+      // What dies here lies there from the beginning.
+      if (slice >= 0) output_slices_.push_back({slice, place.location.index});
+      continue;
+    }
+    place.location.home = Home::kArena;
+    place.slice =
+        slice >= 0 ? slice : NewSlice(program().type(id).extent_bytes());
   }
   std::vector<Place> results;
   for (ValueId id : op.results) {
@@ -507,6 +516,25 @@ absl::Status Planner::AddUpdateCopies(const std::vector<Place>& saved) {
                                  program().type(update.target)));
   }
   return absl::OkStatus();
+}
+
+void Planner::MoveToOutputs() {
+  if (output_slices_.empty()) return;
+  constexpr int32_t kInArena = -1;
+  LargeVector<int32_t> output_of(slices_.size(), kInArena);
+  for (const auto& [slice, output] : output_slices_) output_of[slice] = output;
+  for (size_t i = 0; i < arg_slices_.size(); ++i) {
+    const SliceId slice = arg_slices_[i];
+    if (slice < 0 || output_of[slice] == kInArena) continue;
+    Location& location = plan_->args_[i];
+    location = {.home = Home::kOutput,
+                .index = output_of[slice],
+                .offset = location.offset};
+    arg_slices_[i] = -1;
+    NoteWrite(location, slices_[slice].first);
+  }
+  // No step names them any more.
+  for (const auto& [slice, output] : output_slices_) slices_[slice] = {};
 }
 
 void Planner::LendOutputs() {

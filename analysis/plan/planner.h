@@ -105,6 +105,8 @@ class Planner {
   absl::Status AddUpdates();
   absl::Status AddUpdateCopies(const std::vector<Place>& saved);
   void NoteWrite(const Location& location, StepId step);
+  // Takes what becomes an output in place out of the arena.
+  void MoveToOutputs();
   // Takes slices out of the arena into the memory of outputs.
   void LendOutputs();
   // Keeps lifetimes for the Plan; -1 is the offset of what no step names.
@@ -166,6 +168,8 @@ class Planner {
   std::vector<ValueId> commit_targets_;  // By value; see FindCommitTargets().
   LargeVector<Place> places_;            // Of base values.
   LargeVector<Lifetime> slices_;
+  // Slices whose last value becomes an output in place, and which output.
+  std::vector<std::pair<SliceId, int32_t>> output_slices_;
   // What outputs lend, as the Plan has it; among slices_ it has no bytes then.
   std::vector<std::pair<SliceId, PlanSlice>> lent_;
   std::vector<StepId> first_writes_;  // By output: the first step, or -1.

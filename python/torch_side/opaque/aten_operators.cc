@@ -29,6 +29,31 @@ std::optional<c10::OperatorHandle> FindAten(absl::string_view name) {
   return c10::Dispatcher::singleton().findSchema(AtenName(name));
 }
 
+std::optional<c10::OperatorHandle> FindInPlaceForm(
+    const c10::OperatorHandle& op) {
+  c10::OperatorName name = op.operator_name();
+  name.name += "_";
+  std::optional<c10::OperatorHandle> form =
+      c10::Dispatcher::singleton().findSchema(name);
+  if (!form.has_value()) return std::nullopt;
+  const auto& own = op.schema();
+  const auto& other = form->schema();
+  const auto is_same = [](const c10::Argument& a, const c10::Argument& b) {
+    return a.name() == b.name() && *a.type() == *b.type();
+  };
+  const auto writes = [](const c10::Argument& argument) {
+    return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+  };
+  const bool fits =
+      own.returns().size() == 1 && other.returns().size() == 1 &&
+      !own.arguments().empty() && !own.is_mutable() &&
+      own.arguments()[0].type()->kind() == c10::TypeKind::TensorType &&
+      absl::c_equal(own.arguments(), other.arguments(), is_same) &&
+      absl::c_count_if(other.arguments(), writes) == 1 &&
+      writes(other.arguments()[0]);
+  return fits ? form : std::nullopt;
+}
+
 std::string WhyNotAtens(const OpDef& def, const c10::FunctionSchema& schema) {
   if (def.has_effect() || def.is_view() || def.is_bounded()) {
     return "it does more than to compute";

@@ -17,6 +17,11 @@ namespace mica {
 // operands (operands_form.h) the name tells of.
 std::optional<c10::OperatorHandle> FindAten(absl::string_view name);
 
+// The operator that leaves in its first tensor what `op` gives as its one
+// result: "aten::add_.Tensor" for "aten::add.Tensor".
+std::optional<c10::OperatorHandle> FindInPlaceForm(
+    const c10::OperatorHandle& op);
+
 // Why ATen's operator of the name, of this schema, doesn't stand for one of
 // Mica's own; empty if it does: takes the same, gives tensors, and does nothing
 // but compute.

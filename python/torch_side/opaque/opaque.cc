@@ -47,6 +47,8 @@ struct AtenState {
   // Which allocations its results are in: told by the first call. Null for an
   // operator that isn't torch's own, which may keep a result.
   std::unique_ptr<AllocationOrder> allocations;
+  // Called where the result shares the first operand's bytes.
+  std::optional<c10::OperatorHandle> inplace_op;
 };
 
 // Lends operands to ATen, one after the other.
@@ -188,7 +190,7 @@ class NoWarnings final : public c10::WarningHandler {
 
 // The results where they belong, and what the call made besides.
 std::vector<at::Tensor> CallAten(const AtenState& state, void* const* args,
-                                 absl::Status& status) {
+                                 bool is_inplace, absl::Status& status) {
   torch::jit::Stack stack = ArgumentsOf(state, args);
   const torch::jit::Stack arguments =
       state.hidden_results.empty() ? torch::jit::Stack() : stack;
@@ -196,7 +198,7 @@ std::vector<at::Tensor> CallAten(const AtenState& state, void* const* args,
     status = DrawInTurn(state.name, [&] { state.op.callBoxed(&stack); });
     if (!status.ok()) return {};
   } else {
-    state.op.callBoxed(&stack);
+    (is_inplace ? *state.inplace_op : state.op).callBoxed(&stack);
   }
   std::vector<at::Tensor> tensors;
   for (const c10::IValue& value : stack) AppendTensors(value, tensors);
@@ -209,13 +211,14 @@ std::vector<at::Tensor> CallAten(const AtenState& state, void* const* args,
 bool RunAten(const AtenState& state, void* const* args,
              LaunchContext& context) {
   void* const* results = args + state.operands.size();
+  const bool is_inplace = state.inplace_op.has_value() && results[0] == args[0];
   std::optional<ResultPlaces> places;
-  if (state.allocations != nullptr) {
+  if (state.allocations != nullptr && !is_inplace) {
     places.emplace(*state.allocations, state.results, results);
   }
   {
     absl::Status status;
-    std::vector<at::Tensor> tensors = CallAten(state, args, status);
+    std::vector<at::Tensor> tensors = CallAten(state, args, is_inplace, status);
     if (places.has_value()) places->Finish(tensors);
     if (!status.ok()) return context.Fail(status);
     if (!CopyResults(state, tensors, results, context)) return false;
@@ -279,6 +282,25 @@ std::string PutForm(absl::string_view name, AtenState& state) {
   return "";
 }
 
+// The form that writes to the first operand, if the result lies as that does.
+std::optional<c10::OperatorHandle> InPlaceFormOf(const AtenState& state) {
+  if (state.is_random || !state.lazy.empty() || state.results.size() != 1 ||
+      state.operands.empty() || state.params.empty()) {
+    return std::nullopt;
+  }
+  const AtenParam& self = state.params[0];
+  const TensorType& type = state.operands[0];
+  const TensorType& result = state.results[0];
+  const bool lies_alike = type.dtype == result.dtype &&
+                          type.dims == result.dims && type.is_dense() &&
+                          type.EffectiveStrides() == result.EffectiveStrides();
+  if (self.num_values != 1 || self.is_list || self.is_scalar ||
+      self.is_mutated || type.is_scalar || !lies_alike) {
+    return std::nullopt;
+  }
+  return FindInPlaceForm(state.op);
+}
+
 }  // namespace
 
 bool DrawsRandomNumbers(const OpDef& def) {
@@ -322,14 +344,18 @@ Verdict PrepareAten(const KernelRequest& request) {
     return No{wrong};
   }
   state->hidden_results = request.def->hidden_results();
+  state->is_random = DrawsRandomNumbers(*request.def);
   if (absl::StartsWith(op->operator_name().name, "aten::")) {
     ResultPlaces::Install();
     state->allocations =
         std::make_unique<AllocationOrder>(state->results.size());
+    state->inplace_op = InPlaceFormOf(*state);
   }
-  state->is_random = DrawsRandomNumbers(*request.def);
   state->has_dynamic_sizes = op->hasTag(at::Tag::dynamic_output_shape);
-  return Prepared{.launch = LaunchAten, .state = std::move(state)};
+  const uint32_t inplace = state->inplace_op.has_value() ? 1 : 0;
+  return Prepared{.launch = LaunchAten,
+                  .state = std::move(state),
+                  .inplace_operands = inplace};
 }
 
 Verdict PrepareOpaque(const KernelRequest& request) {

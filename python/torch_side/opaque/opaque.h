@@ -11,8 +11,9 @@ namespace mica {
 // For PlanOptions::prepare_aten: opaque operators, and Mica's own that are
 // named and defined as ATen's are and do nothing but compute. Operands are lent
 // to ATen where they are, those that it would write as copies; results are
-// written to their places, by a copy where ATen has no operator that does. A
-// result of another size than the record's fails the run.
+// allocated in their places, or copied there where torch doesn't allocate them
+// anew. Where the first operand dies and ATen has the operator in place, it
+// becomes the result. A result of another size than the record's fails the run.
 Verdict PrepareAten(const KernelRequest& request);
 // The same for opaque operators alone, as the oracle wants it.
 Verdict PrepareOpaque(const KernelRequest& request);
