@@ -17,6 +17,7 @@ void RegisterWinograd(KernelRegistry& registry);  // Of 3 by 3 taps.
 void RegisterConvolution(KernelRegistry& registry);
 void RegisterPoolRows(KernelRegistry& registry);
 void RegisterPooling(KernelRegistry& registry);
+void RegisterHalves(KernelRegistry& registry);
 void RegisterWidened(KernelRegistry& registry);
 void RegisterBatchNorm(KernelRegistry& registry);
 void RegisterBatchNormTraining(KernelRegistry& registry);

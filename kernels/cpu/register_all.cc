@@ -30,6 +30,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterMovement(registry);
   RegisterWindows(registry);
   RegisterBounded(registry);
+  RegisterHalves(registry);
   // Last: what has loops of its own comes before.
   RegisterWidened(registry);
   RegisterSingle(registry);

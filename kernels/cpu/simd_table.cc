@@ -29,6 +29,7 @@ SimdTable MakeV3() {
   v3::FillBatchNorm(table);
   v3::FillRecurrent(table);
   v3::FillHalf(table);
+  v3::FillHalfLoops(table);
   v3::FillPoolRows(table);
   return table;
 }
@@ -54,6 +55,7 @@ SimdTable MakeV4() {
   v4::FillBatchNorm(table);
   v4::FillRecurrent(table);
   v4::FillHalf(table);
+  v4::FillHalfLoops(table);
   v4::FillPoolRows(table);
   return table;
 }

@@ -21,6 +21,30 @@ inline constexpr int64_t kElemBytes[kNumElems] = {4, 8, 8, 4, 1};
 enum class Half : int { kBFloat, kHalf };
 inline constexpr int kNumHalves = 2;
 
+// Arithmetic that these types have loops of their own for.
+enum class HalfOp : int {
+  kRelu,
+  kSqrt,
+  kRsqrt,
+  kReciprocal,
+  kSquare,
+  kFloor,
+  kCeil,
+  kRound,
+  kTrunc,
+  kClamp,      // To numbers[0] .. numbers[1].
+  kLeakyRelu,  // numbers[0] times what is negative.
+  kHardswish,
+  kHardsigmoid,
+  kAdd,  // From here on of two operands.
+  kSub,
+  kMul,
+  kDiv,
+  kMaximum,  // A nan wins.
+  kMinimum,
+};
+inline constexpr int kNumHalfOps = 19;
+
 // Types that windows along a row are pooled in.
 enum class Pooled : int { kF32, kF64, kBFloat, kHalf };
 inline constexpr int kNumPooled = 4;
@@ -282,6 +306,9 @@ using TernaryFn = void (*)(const void* a, const void* b, const void* c,
 using ClampFn = void (*)(const void* x, void* out, int64_t n, const void* lo,
                          const void* hi);
 using ConvertFn = void (*)(const void* x, void* out, int64_t n);
+// Of one operand b isn't read. There are two numbers, needed or not.
+using HalfFn = void (*)(const void* a, const void* b, void* out, int64_t n,
+                        const float* numbers);
 // out[r] = reduction over n of x[r * n + i].
 using ReduceRowsFn = void (*)(const void* x, void* out, int64_t rows,
                               int64_t n);
@@ -301,6 +328,7 @@ struct SimdTable {
   ConvertFn convert[kNumElems][kNumElems] = {};  // [from][to]
   ConvertFn widen[kNumHalves] = {};              // To float32.
   ConvertFn narrow[kNumHalves] = {};             // To the nearest.
+  HalfFn half_loops[kNumHalfOps][kNumHalves] = {};
   // One tap of n windows: out[i] becomes x[i * step] where that is above it, as
   // a nan is above all.
   void (*max_taps[kNumPooled])(const void* x, int64_t step, int64_t n,

@@ -28,6 +28,18 @@ EXACT: dict[str, Function] = {
     "div": lambda x, y: x / y,
     "add row": lambda x, y: x + y[0],
     "chain": lambda x, y: (x * y + x) * 3 - y,
+    "reciprocal": lambda x, y: x.reciprocal(),
+    "square": lambda x, y: x.square(),
+    "leaky_relu": lambda x, y: F.leaky_relu(x, 0.3),
+    "hardtanh": lambda x, y: F.hardtanh(x),
+    "maximum": lambda x, y: torch.maximum(x, y),
+    "minimum": lambda x, y: torch.minimum(x, y),
+    "row first": lambda x, y: y[0] - x,
+    "column": lambda x, y: x * y[:, :1],
+    "short rows": lambda x, y: x[:, :99].reshape(70, 33, 3) + y[0, :3],
+    "middle": lambda x, y: x[:, None] + y[:, None, :1],
+    "in place": lambda x, y: (z := x + y) * z,
+    "with gaps": lambda x, y: x[::2, 1:] / y[1::2, 1:],
     "eq": lambda x, y: x == y,
     "lt": lambda x, y: x < y,
     "lt number": lambda x, y: x.lt(0.1),
@@ -109,6 +121,106 @@ def test_results_are_eagers(name: str, dtype: torch.dtype) -> None:
     assert graph.hits == 2
     assert graph.inaccuracy == ""
     assert "reference" not in graph.kernels, graph.plan_text
+
+
+PRODUCTS = ["matmul", "addmm", "bmm", "linear", "convolution"]
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_are_left_to_aten_only_where_onednn_has_them(
+    name: str, dtype: torch.dtype
+) -> None:
+    compiled = mica.compile(CLOSE[name], fullgraph=True)
+    with torch.no_grad():
+        for seed in range(2):
+            compiled(*_inputs(dtype, seed))
+    (graph,) = mica.explain(compiled).graphs
+    is_onednns = (
+        torch.ops.mkldnn._is_mkldnn_bf16_supported()
+        if dtype == torch.bfloat16
+        else torch.ops.mkldnn._is_mkldnn_fp16_supported()
+    )
+    assert is_onednns or "aten" not in graph.kernels, graph.plan_text
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("kwargs", [{}, {"groups": 4}, {"stride": 2}], ids=str)
+def test_gradients_of_a_convolution(
+    kwargs: dict[str, int], dtype: torch.dtype
+) -> None:
+    torch.manual_seed(0)
+    layer = nn.Conv2d(4, 8, 3, padding=1, **kwargs).to(dtype)  # type: ignore[arg-type]
+
+    def step(x: Tensor) -> tuple[Tensor, ...]:
+        y = layer(x)
+        return torch.autograd.grad((y * y).sum(), (x, layer.weight, layer.bias))
+
+    compiled = mica.compile(step)
+    for _ in range(4):
+        x = torch.randn(2, 4, 9, 9).to(dtype).requires_grad_()
+        for got, want in zip(compiled(x), step(x), strict=True):
+            scale = want.abs().max().item()
+            torch.testing.assert_close(
+                got, want, rtol=0, atol=4 * torch.finfo(dtype).eps * scale
+            )
+    assert mica.explain(compiled).hits == 3
+
+
+# Of any number.
+OF_ONE: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "sqrt": torch.sqrt,
+    "rsqrt": torch.rsqrt,
+    "reciprocal": torch.reciprocal,
+    "square": torch.square,
+    "floor": torch.floor,
+    "ceil": torch.ceil,
+    "round": torch.round,
+    "trunc": torch.trunc,
+    "clamp": lambda x: x.clamp(-0.3, 0.7),
+    "clamp from above": lambda x: x.clamp(max=0.3),
+    "clamp to nothing": lambda x: x.clamp(0.7, -0.3),
+    "hardtanh": F.hardtanh,
+    "leaky_relu": F.leaky_relu,
+    "hardswish": F.hardswish,
+    "hardsigmoid": F.hardsigmoid,
+}
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("name", OF_ONE)
+def test_every_number_has_eagers_result(name: str, dtype: torch.dtype) -> None:
+    program = OF_ONE[name]
+    x = torch.arange(-(2**15), 2**15).to(torch.int16).view(dtype)
+    compiled = mica.compile(program, fullgraph=True)
+    for _ in range(2):
+        got, want = compiled(x), program(x)
+    assert torch.equal(got.isnan(), want.isnan())
+    same = (got == want) | want.isnan()
+    same &= (got.signbit() == want.signbit()) | want.isnan()
+    assert same.all(), (x[~same], got[~same], want[~same])
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize(
+    "program",
+    [torch.add, torch.sub, torch.mul, torch.div],
+    ids=lambda program: program.__name__,
+)
+def test_numbers_of_all_sizes_have_eagers_result(
+    program: Function, dtype: torch.dtype
+) -> None:
+    torch.manual_seed(0)
+    compiled = mica.compile(program, fullgraph=True)
+    for _ in range(4):
+        bits = torch.randint(-(2**15), 2**15, (2, 100_001))
+        x, y = bits.to(torch.int16).view(dtype).unbind()
+        torch.testing.assert_close(
+            compiled(x, y), program(x, y), rtol=0, atol=0, equal_nan=True
+        )
+    (graph,) = mica.explain(compiled).graphs
+    assert graph.kernels == {"cpu": 1}
 
 
 def test_nans_and_infinities_are_kept() -> None:

@@ -26,6 +26,7 @@ void FillTraining(SimdTable& table);
 void FillBatchNorm(SimdTable& table);
 void FillRecurrent(SimdTable& table);
 void FillHalf(SimdTable& table);
+void FillHalfLoops(SimdTable& table);
 void FillPoolRows(SimdTable& table);
 }  // namespace v3
 
@@ -48,6 +49,7 @@ void FillTraining(SimdTable& table);
 void FillBatchNorm(SimdTable& table);
 void FillRecurrent(SimdTable& table);
 void FillHalf(SimdTable& table);
+void FillHalfLoops(SimdTable& table);
 void FillPoolRows(SimdTable& table);
 }  // namespace v4
 

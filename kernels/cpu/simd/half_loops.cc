@@ -1,0 +1,215 @@
+// Arithmetic on numbers of 16 bits: widened, computed and rounded once, all
+// in registers.
+
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cpu/simd/parts.h"
+#include "kernels/cpu/simd/vec.h"
+
+namespace mica::cpu::MICA_SIMD_NAMESPACE {
+namespace {
+
+constexpr int kStep = 2 * kLanes;  // Elements of a round.
+
+struct Two {
+  Vf low, high;
+};
+
+#if defined(__AVX512F__)
+
+MICA_INLINE __m256i LoadHalves(const uint16_t* p) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
+MICA_INLINE void StoreHalves(uint16_t* p, __m256i x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x);
+}
+MICA_INLINE Vf WidenBFloat(const uint16_t* p) {
+  return _mm512_castsi512_ps(
+      _mm512_slli_epi32(_mm512_cvtepu16_epi32(LoadHalves(p)), 16));
+}
+MICA_INLINE void NarrowBFloat(uint16_t* p, Vf x) {
+  const Vi bits = _mm512_castps_si512(x);
+  const Vi odd =
+      _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const Vi sum =
+      _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+  const Vi rounded =
+      _mm512_mask_blend_epi32(IsNan(x), sum, _mm512_set1_epi32(0x7fc00000));
+  StoreHalves(p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
+}
+MICA_INLINE Vf WidenHalf(const uint16_t* p) {
+  return _mm512_cvtph_ps(LoadHalves(p));
+}
+MICA_INLINE void NarrowHalf(uint16_t* p, Vf x) {
+  StoreHalves(p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+MICA_INLINE Vf Divide(Vf a, Vf b) { return _mm512_div_ps(a, b); }
+MICA_INLINE Vf Floor(Vf a) { return _mm512_roundscale_ps(a, 0x09); }
+MICA_INLINE Vf Ceil(Vf a) { return _mm512_roundscale_ps(a, 0x0a); }
+MICA_INLINE Vf Truncate(Vf a) { return _mm512_roundscale_ps(a, 0x0b); }
+
+#else
+
+MICA_INLINE __m128i LoadHalves(const uint16_t* p) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+}
+MICA_INLINE Vf WidenBFloat(const uint16_t* p) {
+  return _mm256_castsi256_ps(
+      _mm256_slli_epi32(_mm256_cvtepu16_epi32(LoadHalves(p)), 16));
+}
+// The upper halves, rounded, as 32 bits.
+MICA_INLINE Vi RoundBFloat(Vf x) {
+  const Vi bits = _mm256_castps_si256(x);
+  const Vi odd =
+      _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const Vi sum =
+      _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+  const Vi rounded = _mm256_blendv_epi8(
+      sum, _mm256_set1_epi32(0x7fc00000),
+      _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+  return _mm256_srli_epi32(rounded, 16);
+}
+MICA_INLINE Vf WidenHalf(const uint16_t* p) {
+  return _mm256_cvtph_ps(LoadHalves(p));
+}
+MICA_INLINE void NarrowHalf(uint16_t* p, Vf x) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+MICA_INLINE Vf Divide(Vf a, Vf b) { return _mm256_div_ps(a, b); }
+MICA_INLINE Vf Floor(Vf a) { return _mm256_round_ps(a, 0x09); }
+MICA_INLINE Vf Ceil(Vf a) { return _mm256_round_ps(a, 0x0a); }
+MICA_INLINE Vf Truncate(Vf a) { return _mm256_round_ps(a, 0x0b); }
+
+#endif
+
+// How a type is read and written, kStep elements at a time.
+struct BFloat {
+  static MICA_INLINE Two Read(const uint16_t* p) {
+    return {WidenBFloat(p), WidenBFloat(p + kLanes)};
+  }
+  static MICA_INLINE void Write(uint16_t* p, Two x) {
+#if defined(__AVX512F__)
+    NarrowBFloat(p, x.low);
+    NarrowBFloat(p + kLanes, x.high);
+#else
+    // Packing goes by halves of a vector: their inner quarters are swapped.
+    const Vi packed =
+        _mm256_packus_epi32(RoundBFloat(x.low), RoundBFloat(x.high));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                        _mm256_permute4x64_epi64(packed, 0xd8));
+#endif
+  }
+};
+
+struct Float16 {
+  static MICA_INLINE Two Read(const uint16_t* p) {
+    return {WidenHalf(p), WidenHalf(p + kLanes)};
+  }
+  static MICA_INLINE void Write(uint16_t* p, Two x) {
+    NarrowHalf(p, x.low);
+    NarrowHalf(p + kLanes, x.high);
+  }
+};
+
+// The numbers of an operator, in each lane.
+struct Numbers {
+  Vf first, second;
+};
+
+// Operators of one or two operands; as in eager each is computed in float32.
+#define MICA_HALF_OP(Name, expr)                                           \
+  struct Name {                                                            \
+    static MICA_INLINE Vf Do([[maybe_unused]] Vf a, [[maybe_unused]] Vf b, \
+                             [[maybe_unused]] const Numbers& numbers) {    \
+      return (expr);                                                       \
+    }                                                                      \
+  }
+MICA_HALF_OP(Relu, Max(Zero(), a));
+MICA_HALF_OP(Root, Sqrt(a));
+MICA_HALF_OP(OverRoot, Divide(Set(1.0f), Sqrt(a)));
+MICA_HALF_OP(Reciprocal, Divide(Set(1.0f), a));
+MICA_HALF_OP(Square, a* a);
+MICA_HALF_OP(RoundDown, Floor(a));
+MICA_HALF_OP(RoundUp, Ceil(a));
+MICA_HALF_OP(RoundNear, Round(a));
+MICA_HALF_OP(RoundToZero, Truncate(a));
+// A nan stays one: it is the second argument.
+MICA_HALF_OP(Clamp, Min(numbers.second, Max(numbers.first, a)));
+MICA_HALF_OP(LeakyRelu, Select(Less(Zero(), a), a, a* numbers.first));
+MICA_HALF_OP(Hardswish,
+             Divide(a* Min(Set(6.0f), Max(Zero(), a + Set(3.0f))), Set(6.0f)));
+MICA_HALF_OP(Hardsigmoid,
+             Divide(Min(Set(6.0f), Max(Zero(), a + Set(3.0f))), Set(6.0f)));
+MICA_HALF_OP(Add, a + b);
+MICA_HALF_OP(Sub, a - b);
+MICA_HALF_OP(Mul, a* b);
+MICA_HALF_OP(Div, Divide(a, b));
+MICA_HALF_OP(Maximum, Select(IsNan(a), a, Max(a, b)));
+MICA_HALF_OP(Minimum, Select(IsNan(a), a, Min(a, b)));
+#undef MICA_HALF_OP
+
+template <typename Type, typename Op, bool kBinary>
+MICA_INLINE void Step(const uint16_t* a, const uint16_t* b, uint16_t* out,
+                      const Numbers& numbers) {
+  const Two x = Type::Read(a);
+  const Two y = kBinary ? Type::Read(b) : x;
+  Type::Write(out,
+              {Op::Do(x.low, y.low, numbers), Op::Do(x.high, y.high, numbers)});
+}
+
+template <typename Type, typename Op, bool kBinary>
+void Loop(const void* a, const void* b, void* out, int64_t n,
+          const float* numbers) {
+  const auto* x = static_cast<const uint16_t*>(a);
+  const auto* y = static_cast<const uint16_t*>(b);
+  auto* to = static_cast<uint16_t*>(out);
+  const Numbers all = {Set(numbers[0]), Set(numbers[1])};
+  int64_t i = 0;
+  for (; i + kStep <= n; i += kStep) {
+    Step<Type, Op, kBinary>(x + i, y + i, to + i, all);
+  }
+  if (i == n) return;
+  uint16_t rest[2][kStep] = {}, made[kStep];
+  const int64_t left = n - i;
+  std::memcpy(rest[0], x + i, left * sizeof(uint16_t));
+  if (kBinary) std::memcpy(rest[1], y + i, left * sizeof(uint16_t));
+  Step<Type, Op, kBinary>(rest[0], rest[1], made, all);
+  std::memcpy(to + i, made, left * sizeof(uint16_t));
+}
+
+template <typename Op, bool kBinary>
+void Put(SimdTable& table, HalfOp op) {
+  auto& loops = table.half_loops[static_cast<int>(op)];
+  loops[static_cast<int>(Half::kBFloat)] = Loop<BFloat, Op, kBinary>;
+  loops[static_cast<int>(Half::kHalf)] = Loop<Float16, Op, kBinary>;
+}
+
+}  // namespace
+
+void FillHalfLoops(SimdTable& table) {
+  Put<Relu, false>(table, HalfOp::kRelu);
+  Put<Root, false>(table, HalfOp::kSqrt);
+  Put<OverRoot, false>(table, HalfOp::kRsqrt);
+  Put<Reciprocal, false>(table, HalfOp::kReciprocal);
+  Put<Square, false>(table, HalfOp::kSquare);
+  Put<RoundDown, false>(table, HalfOp::kFloor);
+  Put<RoundUp, false>(table, HalfOp::kCeil);
+  Put<RoundNear, false>(table, HalfOp::kRound);
+  Put<RoundToZero, false>(table, HalfOp::kTrunc);
+  Put<Clamp, false>(table, HalfOp::kClamp);
+  Put<LeakyRelu, false>(table, HalfOp::kLeakyRelu);
+  Put<Hardswish, false>(table, HalfOp::kHardswish);
+  Put<Hardsigmoid, false>(table, HalfOp::kHardsigmoid);
+  Put<Add, true>(table, HalfOp::kAdd);
+  Put<Sub, true>(table, HalfOp::kSub);
+  Put<Mul, true>(table, HalfOp::kMul);
+  Put<Div, true>(table, HalfOp::kDiv);
+  Put<Maximum, true>(table, HalfOp::kMaximum);
+  Put<Minimum, true>(table, HalfOp::kMinimum);
+}
+
+}  // namespace mica::cpu::MICA_SIMD_NAMESPACE
