@@ -81,12 +81,24 @@ void ReduceRows(const void* x, void* out, int64_t rows, int64_t n) {
   }
 }
 
-// Columns c0..c0 + width of rows r0..r1, into acc.
+// Rows r0..r1 of `width` columns, one after the other, into acc.
 template <typename T, template <typename> class Op>
 MICA_INLINE void ReduceTile(const T* in, int64_t n, int64_t r0, int64_t r1,
                             int width, T* acc) {
   for (int j = 0; j < width; ++j) acc[j] = in[r0 * n + j];
-  for (int64_t r = r0 + 1; r < r1; ++r) {
+  int64_t r = r0 + 1;
+  // Four at a time: more would share a set of the cache where rows are as long
+  // as a page.
+  for (; std::is_same_v<Op<T>, SumOp<T>> && r + 4 <= r1; r += 4) {
+    const T* a = in + r * n;
+    const T* b = a + n;
+    const T* c = b + n;
+    const T* d = c + n;
+    for (int j = 0; j < width; ++j) {
+      acc[j] = acc[j] + a[j] + b[j] + c[j] + d[j];
+    }
+  }
+  for (; r < r1; ++r) {
     const T* row = in + r * n;
     for (int j = 0; j < width; ++j) acc[j] = Op<T>::Do(acc[j], row[j]);
   }
@@ -94,14 +106,16 @@ MICA_INLINE void ReduceTile(const T* in, int64_t n, int64_t r0, int64_t r1,
 
 template <typename T, template <typename> class Op>
 void ReduceColumns(const void* x, void* out, int64_t rows, int64_t n) {
-  constexpr int kWidth = kAccumulators<T>;
-  constexpr bool kCascade =
-      std::is_same_v<T, float> && std::is_same_v<Op<T>, SumOp<T>>;
+  constexpr bool kSums = std::is_same_v<Op<T>, SumOp<T>>;
+  constexpr bool kCascade = kSums && std::is_same_v<T, float>;
+  // Long pieces of rows, as the processor fetches them ahead; what isn't a sum
+  // takes longer to compute, in registers.
+  constexpr int kWidth = kSums ? 512 : kAccumulators<T>;
   const T* in = static_cast<const T*>(x);
   T* to = static_cast<T*>(out);
+  T acc[kWidth] = {};
   for (int64_t c = 0; c < n; c += kWidth) {
     const int width = static_cast<int>(n - c < kWidth ? n - c : kWidth);
-    T acc[kWidth] = {};
     if (rows > 0 && !(kCascade && rows > kBlockRows)) {
       if (width == kWidth) {
         ReduceTile<T, Op>(in + c, n, 0, rows, kWidth, acc);
@@ -109,7 +123,8 @@ void ReduceColumns(const void* x, void* out, int64_t rows, int64_t n) {
         ReduceTile<T, Op>(in + c, n, 0, rows, width, acc);
       }
     } else if (rows > 0) {
-      double sum[kWidth] = {};
+      double sum[kWidth];
+      for (int j = 0; j < width; ++j) sum[j] = 0;
       for (int64_t r = 0; r < rows; r += kBlockRows) {
         const int64_t end = r + kBlockRows < rows ? r + kBlockRows : rows;
         ReduceTile<T, Op>(in + c, n, r, end, width, acc);
