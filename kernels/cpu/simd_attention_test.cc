@@ -68,7 +68,7 @@ class AttentionTest : public SimdTest {
 };
 
 TEST_P(AttentionTest, IsASoftmaxWeightedSumForAnySize) {
-  for (int64_t queries : {1, 7, 16, 40}) {
+  for (int64_t queries : {1, 3, 4, 7, 16, 40}) {
     for (int64_t keys : {1, 9, 32, 50}) {
       for (int64_t dim : {1, 8, 32, 40, 64}) {
         const auto q = RandomFloats(queries * (dim + 3), 1);

@@ -181,6 +181,8 @@ INPLACE: dict[str, Function] = {
     "of another type": lambda x: x.frac().gt(0.1).logical_xor(x > 0),
     "transposed": lambda x: x.frac().transpose(0, 2).lgamma(),
     "a part": lambda x: x.frac()[1:3].lgamma(),
+    "a view": lambda x: (x.frac()[:, :6, 0] + 1).t().lgamma(),
+    "a copy of a view": lambda x: torch.t_copy(x.frac()[:, :6, 0] + 1),
 }
 
 

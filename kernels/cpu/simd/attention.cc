@@ -6,12 +6,16 @@
 #include "kernels/cpu/simd/parts.h"
 #include "kernels/cpu/simd/vec.h"
 
-// One head at a time: k is packed (transposed and scaled) once; then every
-// block of queries has its scores against all keys in one small tile that
-// stays in cache, two matrix products around a softmax.
+// One head at a time. Few queries meet the keys where they are, by dot
+// products; else k is packed (transposed and scaled) once; then every block of
+// queries has its scores against all keys in one small tile that stays in
+// cache, two matrix products around a softmax.
 
 namespace mica::cpu::MICA_SIMD_NAMESPACE {
 namespace {
+
+// Up to this many queries packing the keys costs more than it saves.
+constexpr int64_t kFewQueries = 3;
 
 MICA_INLINE int64_t RoundUp(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
@@ -83,22 +87,37 @@ MICA_INLINE void ScaleRow(float* x, int64_t n, float factor) {
   }
 }
 
-// Queries first .. first + rows - 1.
+// Queries first .. first + rows - 1; without packed keys where they are few.
 void QueryBlock(const AttentionHeadArgs& args, int64_t first, int64_t rows,
                 const float* packed_k, float* scores) {
   int64_t keys = args.num_keys;
   if (args.is_causal && first + rows < keys) keys = first + rows;
   const int64_t score_stride = RoundUp(args.num_keys, kPanelCols);
-  Gemm({.a = args.q + first * args.q_row_stride,
-        .a_row_stride = args.q_row_stride,
-        .b = packed_k,
-        .b_row_stride = kPanelCols,
-        .b_panel_stride = kPanelCols * args.head_dim,
-        .c = scores,
-        .c_row_stride = score_stride,
-        .m = rows,
-        .n = keys,
-        .k = args.head_dim});
+  if (packed_k == nullptr) {
+    DotProducts({.x = args.q + first * args.q_row_stride,
+                 .x_row_stride = args.q_row_stride,
+                 .w = args.k,
+                 .w_row_stride = args.k_row_stride,
+                 .out = scores,
+                 .out_row_stride = score_stride,
+                 .m = rows,
+                 .n = keys,
+                 .k = args.head_dim});
+    for (int64_t i = 0; i < rows; ++i) {
+      ScaleRow(scores + i * score_stride, keys, args.scale);
+    }
+  } else {
+    Gemm({.a = args.q + first * args.q_row_stride,
+          .a_row_stride = args.q_row_stride,
+          .b = packed_k,
+          .b_row_stride = kPanelCols,
+          .b_panel_stride = kPanelCols * args.head_dim,
+          .c = scores,
+          .c_row_stride = score_stride,
+          .m = rows,
+          .n = keys,
+          .k = args.head_dim});
+  }
   float factor[kTileRows];
   for (int64_t i = 0; i < rows; ++i) {
     const int64_t query = first + i;
@@ -130,6 +149,10 @@ void QueryBlock(const AttentionHeadArgs& args, int64_t first, int64_t rows,
 void AttentionHead(const AttentionHeadArgs& args) {
   float* packed_k = args.scratch;
   float* scores = packed_k + RoundUp(args.num_keys, kPanelCols) * args.head_dim;
+  if (args.num_queries > 0 && args.num_queries <= kFewQueries) {
+    QueryBlock(args, 0, args.num_queries, nullptr, scores);
+    return;
+  }
   PackTransposed(args.k, args.k_row_stride, args.num_keys, args.head_dim,
                  args.scale, packed_k);
   const int64_t blocks = (args.num_queries + kTileRows - 1) / kTileRows;

@@ -1,5 +1,6 @@
 #include <cstdint>
 
+#include "kernels/cpu/simd/gemm.h"
 #include "kernels/cpu/simd/parts.h"
 #include "kernels/cpu/simd/vec.h"
 
@@ -124,6 +125,8 @@ constexpr DotTable MakeTable() {
 
 constexpr DotTable kDots = MakeTable();
 
+}  // namespace
+
 void DotProducts(const DotArgs& g) {
   // Rows of w that all rows of x meet while they are in the first-level cache.
   const int64_t fitting = kCachedFloats / (g.k > 0 ? g.k : 1) / 4 * 4;
@@ -139,8 +142,6 @@ void DotProducts(const DotArgs& g) {
     }
   }
 }
-
-}  // namespace
 
 void FillDots(SimdTable& table) { table.dot_products = DotProducts; }
 

@@ -21,6 +21,8 @@ inline constexpr int kPanelCols = 2 * kLanes;
 void Gemm(const GemmArgs& args);
 void PackTransposed(const float* b, int64_t row_stride, int64_t n, int64_t k,
                     float scale, float* dst);
+// As described in simd_table.h.
+void DotProducts(const DotArgs& args);
 // As SimdTable::activate.
 void ActivateRows(Activation activation, float* c, int64_t row_stride,
                   int64_t rows, int64_t n);

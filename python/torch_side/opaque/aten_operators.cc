@@ -44,10 +44,15 @@ std::optional<c10::OperatorHandle> FindInPlaceForm(
   const auto writes = [](const c10::Argument& argument) {
     return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
   };
+  // A view's form in place changes what the tensor is, not what it holds.
+  const auto is_fresh = [](const c10::Argument& argument) {
+    return argument.alias_info() == nullptr;
+  };
   const bool fits =
       own.returns().size() == 1 && other.returns().size() == 1 &&
       !own.arguments().empty() && !own.is_mutable() &&
       own.arguments()[0].type()->kind() == c10::TypeKind::TensorType &&
+      absl::c_all_of(own.returns(), is_fresh) &&
       absl::c_equal(own.arguments(), other.arguments(), is_same) &&
       absl::c_count_if(other.arguments(), writes) == 1 &&
       writes(other.arguments()[0]);
