@@ -182,7 +182,7 @@ class Explorer:
                 return known
         small, difference = minimise(case, self.process)
         self.minimising += time.perf_counter() - begin
-        if difference is None and _differs_from_itself(case, self.process):
+        if _differs_from_itself(small, self.process):
             self.tally.differences -= 1
             self.tally.abandoned += 1
             return None
