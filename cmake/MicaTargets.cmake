@@ -86,19 +86,23 @@ function(mica_tool name)
 endfunction()
 
 # What nearly every test includes, compiled once: a third of its time otherwise.
-# An executable, since its flags (position independence) have to be the tests'.
-if(MICA_TESTS)
-  file(WRITE "${PROJECT_BINARY_DIR}/test_headers.cc.in" "int main() {}\n")
-  file(COPY_FILE "${PROJECT_BINARY_DIR}/test_headers.cc.in"
-       "${PROJECT_BINARY_DIR}/test_headers.cc" ONLY_IF_DIFFERENT)
-  add_executable(mica_test_headers EXCLUDE_FROM_ALL
-                 "${PROJECT_BINARY_DIR}/test_headers.cc")
-  target_link_libraries(mica_test_headers PRIVATE
-    mica_base GTest::gmock GTest::gtest)
-  target_precompile_headers(mica_test_headers PRIVATE
+# Executables, and one with OpenMP, since its flags have to be the tests'.
+function(mica_test_headers name)
+  set(source "${PROJECT_BINARY_DIR}/test_headers.cc")
+  if(NOT EXISTS "${source}")
+    file(WRITE "${source}" "int main() {}\n")
+  endif()
+  add_executable(${name} EXCLUDE_FROM_ALL "${source}")
+  target_link_libraries(${name} PRIVATE
+    mica_base GTest::gmock GTest::gtest ${ARGN})
+  target_compile_options(${name} PRIVATE ${MICA_PCH_OPTIONS})
+  target_precompile_headers(${name} PRIVATE
     <gmock/gmock.h> <gtest/gtest.h> <absl/status/status.h>
     <absl/status/statusor.h> <absl/strings/str_cat.h>)
-  target_compile_options(mica_test_headers PRIVATE ${MICA_PCH_OPTIONS})
+endfunction()
+if(MICA_TESTS)
+  mica_test_headers(mica_test_headers)
+  mica_test_headers(mica_test_headers_openmp OpenMP::OpenMP_CXX)
 endif()
 
 # mica_test(NAME SRCS files… DEPS targets…): one GoogleTest binary that ctest
@@ -109,7 +113,11 @@ function(mica_test name)
   target_link_libraries(${name} PRIVATE
     ${arg_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
   target_compile_options(${name} PRIVATE ${MICA_PCH_OPTIONS})
-  target_precompile_headers(${name} REUSE_FROM mica_test_headers)
+  if(arg_DEPS MATCHES "kernels|analysis|executor|tools")
+    target_precompile_headers(${name} REUSE_FROM mica_test_headers_openmp)
+  else()
+    target_precompile_headers(${name} REUSE_FROM mica_test_headers)
+  endif()
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   add_dependencies(mica_tests ${name})
