@@ -11,6 +11,8 @@ absl::Status CheckDnnl(dnnl_status_t status, absl::string_view what) {
   const std::string text =
       absl::StrCat("onednn: ", what, " gave status ", static_cast<int>(status));
   if (status == dnnl_out_of_memory) return absl::ResourceExhaustedError(text);
+  // This processor has no instructions for the types, say.
+  if (status == dnnl_unimplemented) return absl::UnimplementedError(text);
   return absl::InternalError(text);
 }
 

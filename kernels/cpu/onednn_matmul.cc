@@ -7,19 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "dnnl.h"
 #include "framework/base/status.h"
+#include "kernels/cpu/onednn_chain.h"
 
 namespace mica::cpu {
 namespace {
-
-absl::Status Check(dnnl_status_t status, absl::string_view what) {
-  if (status == dnnl_success) return absl::OkStatus();
-  const std::string text =
-      absl::StrCat("onednn: ", what, " gave status ", static_cast<int>(status));
-  if (status == dnnl_out_of_memory) return absl::ResourceExhaustedError(text);
-  // This processor has no instructions for the types, say.
-  if (status == dnnl_unimplemented) return absl::UnimplementedError(text);
-  return absl::InternalError(text);
-}
 
 // Owns a handle of the library's C interface.
 template <typename Handle, dnnl_status_t (*kDestroy)(Handle)>
@@ -76,7 +67,7 @@ dnnl_data_type_t TypeOf(DType dtype) {
 }
 
 absl::Status MakeDesc(DType dtype, const Shape& shape, MemoryDesc& desc) {
-  return Check(
+  return CheckDnnl(
       dnnl_memory_desc_create_with_strides(desc.put(), shape.rank, shape.dims,
                                            TypeOf(dtype), shape.strides),
       "memory_desc_create");
@@ -85,9 +76,9 @@ absl::Status MakeDesc(DType dtype, const Shape& shape, MemoryDesc& desc) {
 // The library has a plain loop for whatever nothing else takes.
 absl::Status CheckFast(const_dnnl_primitive_desc_t desc) {
   const char* name = nullptr;
-  MICA_RETURN_IF_ERROR(
-      Check(dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name),
-            "primitive_desc_query"));
+  MICA_RETURN_IF_ERROR(CheckDnnl(
+      dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name),
+      "primitive_desc_query"));
   if (!absl::StartsWith(name, "ref")) return absl::OkStatus();
   return absl::UnimplementedError("onednn: only a plain loop takes these");
 }
@@ -118,7 +109,7 @@ absl::Status AppendActivation(Activation activation, dnnl_post_ops_t ops) {
     case Activation::kHardswish:
       return absl::UnimplementedError("onednn: activation of convolutions");
   }
-  return Check(
+  return CheckDnnl(
       dnnl_post_ops_append_eltwise(
           ops, kind, activation == Activation::kSilu ? 1.0f : 0.0f, 0.0f),
       "post_ops_append_eltwise");
@@ -143,8 +134,8 @@ absl::StatusOr<std::shared_ptr<const OneDnnMatmul>> OneDnnMatmul::Create(
   self->spec_ = spec;
   self->handles_ = std::make_unique<Handles>();
   Handles& h = *self->handles_;
-  MICA_RETURN_IF_ERROR(
-      Check(dnnl_engine_create(h.engine.put(), dnnl_cpu, 0), "engine_create"));
+  MICA_RETURN_IF_ERROR(CheckDnnl(
+      dnnl_engine_create(h.engine.put(), dnnl_cpu, 0), "engine_create"));
   MICA_RETURN_IF_ERROR(MakeDesc(
       spec.dtype, MakeShape(spec, spec.m, spec.k, spec.a_strides), h.a));
   const Shape b = MakeShape(spec, spec.k, spec.n, spec.b_strides);
@@ -152,7 +143,7 @@ absl::StatusOr<std::shared_ptr<const OneDnnMatmul>> OneDnnMatmul::Create(
   MICA_RETURN_IF_ERROR(MakeDesc(
       spec.dtype, MakeShape(spec, spec.m, spec.n, spec.c_strides), h.c));
   if (spec.is_packed) {
-    MICA_RETURN_IF_ERROR(Check(
+    MICA_RETURN_IF_ERROR(CheckDnnl(
         dnnl_memory_desc_create_with_tag(
             h.b.put(), b.rank, b.dims, TypeOf(spec.dtype), dnnl_format_tag_any),
         "memory_desc_create_with_tag"));
@@ -168,38 +159,40 @@ absl::StatusOr<std::shared_ptr<const OneDnnMatmul>> OneDnnMatmul::Create(
   Attributes attributes;
   PostOps ops;
   MICA_RETURN_IF_ERROR(
-      Check(dnnl_primitive_attr_create(attributes.put()), "attr_create"));
-  MICA_RETURN_IF_ERROR(Check(dnnl_primitive_attr_set_scratchpad_mode(
-                                 attributes.get(), dnnl_scratchpad_mode_user),
-                             "attr_set_scratchpad_mode"));
+      CheckDnnl(dnnl_primitive_attr_create(attributes.put()), "attr_create"));
   MICA_RETURN_IF_ERROR(
-      Check(dnnl_post_ops_create(ops.put()), "post_ops_create"));
+      CheckDnnl(dnnl_primitive_attr_set_scratchpad_mode(
+                    attributes.get(), dnnl_scratchpad_mode_user),
+                "attr_set_scratchpad_mode"));
+  MICA_RETURN_IF_ERROR(
+      CheckDnnl(dnnl_post_ops_create(ops.put()), "post_ops_create"));
   MICA_RETURN_IF_ERROR(AppendActivation(spec.activation, ops.get()));
   if (spec.has_residual) {
     const int index = dnnl_post_ops_len(ops.get());
     h.residual_argument =
         DNNL_ARG_ATTR_MULTIPLE_POST_OP(index) | DNNL_ARG_SRC_1;
-    MICA_RETURN_IF_ERROR(Check(
+    MICA_RETURN_IF_ERROR(CheckDnnl(
         dnnl_post_ops_append_binary(ops.get(), dnnl_binary_add, h.c.get()),
         "post_ops_append_binary"));
   }
   MICA_RETURN_IF_ERROR(
-      Check(dnnl_primitive_attr_set_post_ops(attributes.get(), ops.get()),
-            "attr_set_post_ops"));
+      CheckDnnl(dnnl_primitive_attr_set_post_ops(attributes.get(), ops.get()),
+                "attr_set_post_ops"));
   PrimitiveDesc desc;
-  MICA_RETURN_IF_ERROR(Check(dnnl_matmul_primitive_desc_create(
-                                 desc.put(), h.engine.get(), h.a.get(),
-                                 spec.is_packed ? h.b.get() : h.plain_b.get(),
-                                 h.bias.get(), h.c.get(), attributes.get()),
-                             "matmul_primitive_desc_create"));
+  MICA_RETURN_IF_ERROR(
+      CheckDnnl(dnnl_matmul_primitive_desc_create(
+                    desc.put(), h.engine.get(), h.a.get(),
+                    spec.is_packed ? h.b.get() : h.plain_b.get(), h.bias.get(),
+                    h.c.get(), attributes.get()),
+                "matmul_primitive_desc_create"));
   MICA_RETURN_IF_ERROR(CheckFast(desc.get()));
   MICA_RETURN_IF_ERROR(
-      Check(dnnl_primitive_create(h.primitive.put(), desc.get()),
-            "primitive_create"));
+      CheckDnnl(dnnl_primitive_create(h.primitive.put(), desc.get()),
+                "primitive_create"));
   const_dnnl_primitive_desc_t made = nullptr;
   MICA_RETURN_IF_ERROR(
-      Check(dnnl_primitive_get_primitive_desc(h.primitive.get(), &made),
-            "primitive_get_primitive_desc"));
+      CheckDnnl(dnnl_primitive_get_primitive_desc(h.primitive.get(), &made),
+                "primitive_get_primitive_desc"));
   auto query = [made](dnnl_query_t what) {
     return const_cast<dnnl_memory_desc_t>(
         dnnl_primitive_desc_query_md(made, what, 0));
@@ -216,29 +209,31 @@ absl::StatusOr<std::shared_ptr<const OneDnnMatmul>> OneDnnMatmul::Create(
 absl::Status OneDnnMatmul::Pack(const void* from, void* to) const {
   const Handles& h = *handles_;
   PrimitiveDesc desc;
-  MICA_RETURN_IF_ERROR(Check(dnnl_reorder_primitive_desc_create(
-                                 desc.put(), h.plain_b.get(), h.engine.get(),
-                                 h.packed_b, h.engine.get(), nullptr),
-                             "reorder_primitive_desc_create"));
+  MICA_RETURN_IF_ERROR(
+      CheckDnnl(dnnl_reorder_primitive_desc_create(desc.put(), h.plain_b.get(),
+                                                   h.engine.get(), h.packed_b,
+                                                   h.engine.get(), nullptr),
+                "reorder_primitive_desc_create"));
   Primitive reorder;
-  MICA_RETURN_IF_ERROR(Check(dnnl_primitive_create(reorder.put(), desc.get()),
-                             "primitive_create"));
+  MICA_RETURN_IF_ERROR(CheckDnnl(
+      dnnl_primitive_create(reorder.put(), desc.get()), "primitive_create"));
   Memory source, target;
   MICA_RETURN_IF_ERROR(
-      Check(dnnl_memory_create(source.put(), h.plain_b.get(), h.engine.get(),
-                               const_cast<void*>(from)),
-            "memory_create"));
-  MICA_RETURN_IF_ERROR(
-      Check(dnnl_memory_create(target.put(), h.packed_b, h.engine.get(), to),
-            "memory_create"));
+      CheckDnnl(dnnl_memory_create(source.put(), h.plain_b.get(),
+                                   h.engine.get(), const_cast<void*>(from)),
+                "memory_create"));
+  MICA_RETURN_IF_ERROR(CheckDnnl(
+      dnnl_memory_create(target.put(), h.packed_b, h.engine.get(), to),
+      "memory_create"));
   Stream stream;
-  MICA_RETURN_IF_ERROR(Check(dnnl_stream_create(stream.put(), h.engine.get(),
-                                                dnnl_stream_default_flags),
-                             "stream_create"));
+  MICA_RETURN_IF_ERROR(
+      CheckDnnl(dnnl_stream_create(stream.put(), h.engine.get(),
+                                   dnnl_stream_default_flags),
+                "stream_create"));
   const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, source.get()},
                                   {DNNL_ARG_TO, target.get()}};
-  return Check(dnnl_primitive_execute(reorder.get(), stream.get(), 2, args),
-               "reorder");
+  return CheckDnnl(dnnl_primitive_execute(reorder.get(), stream.get(), 2, args),
+                   "reorder");
 }
 
 struct OneDnnMatmulRun::Handles {
@@ -257,15 +252,16 @@ absl::StatusOr<std::unique_ptr<OneDnnMatmulRun>> OneDnnMatmulRun::Create(
   self->handles_ = std::make_unique<Handles>();
   Handles& h = *self->handles_;
   h.primitive = m.primitive.get();
-  MICA_RETURN_IF_ERROR(Check(dnnl_stream_create(h.stream.put(), m.engine.get(),
-                                                dnnl_stream_default_flags),
-                             "stream_create"));
+  MICA_RETURN_IF_ERROR(
+      CheckDnnl(dnnl_stream_create(h.stream.put(), m.engine.get(),
+                                   dnnl_stream_default_flags),
+                "stream_create"));
   auto add = [&](int argument, const_dnnl_memory_desc_t desc,
                  Memory& memory) -> absl::Status {
     MICA_RETURN_IF_ERROR(
-        Check(dnnl_memory_create(memory.put(), desc, m.engine.get(),
-                                 DNNL_MEMORY_NONE),
-              "memory_create"));
+        CheckDnnl(dnnl_memory_create(memory.put(), desc, m.engine.get(),
+                                     DNNL_MEMORY_NONE),
+                  "memory_create"));
     h.args.push_back({argument, memory.get()});
     return absl::OkStatus();
   };
@@ -298,7 +294,7 @@ absl::Status OneDnnMatmulRun::Run(const void* a, const void* b,
   set(h.bias, bias);
   set(h.residual, residual);
   set(h.scratchpad, scratch);
-  return Check(
+  return CheckDnnl(
       dnnl_primitive_execute(h.primitive, h.stream.get(),
                              static_cast<int>(h.args.size()), h.args.data()),
       "matmul");
