@@ -1,9 +1,11 @@
 #include "python/torch_side/opaque/opaque.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/enum_tag.h>
 #include <ATen/core/stack.h>
 #include <ATen/ops/clone.h>
+#include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
@@ -51,6 +53,18 @@ struct AtenState {
   std::optional<c10::OperatorHandle> inplace_op;
 };
 
+// A copy for ATen to write to, of the same strides: which elements its loops
+// take as vectors, and so their last bits, depends on them.
+at::Tensor CopyToWrite(const at::Tensor& tensor) {
+  if (tensor.is_non_overlapping_and_dense() ||
+      at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
+    return at::clone(tensor);
+  }
+  at::Tensor copy =
+      at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options());
+  return copy.copy_(tensor);
+}
+
 // Lends operands to ATen, one after the other.
 class OperandReader {
  public:
@@ -60,7 +74,7 @@ class OperandReader {
   at::Tensor NextTensor(bool is_mutated) {
     const TensorType& type = state_.operands[next_];
     at::Tensor tensor = BorrowedTensor(args_[next_++], type);
-    if (is_mutated || type.is_scalar) tensor = at::clone(tensor);
+    if (is_mutated || type.is_scalar) tensor = CopyToWrite(tensor);
     if (type.is_scalar && !is_mutated) {
       tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
     }
