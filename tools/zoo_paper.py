@@ -101,13 +101,16 @@ def _text(name: str, small_layers: int, **options: Any) -> Build:
 
 def _align(size: Size) -> nn.Module:
     transformers = importlib.import_module("transformers")
+    # With norms that learned nothing, the features of an image vanish in
+    # weights as small as those that training begins with: zero by its length.
+    initial = {"initializer_range": 0.1 if size == "full" else 0.2}
     if size == "full":
-        config = transformers.AlignConfig()
+        config = transformers.AlignConfig(vision_config=initial)
         return transformers.AlignModel(config)  # type: ignore[no-any-return]
     text = transformers.AlignTextConfig(**_SMALL, num_hidden_layers=2)
     vision = transformers.AlignVisionConfig(
         image_size=64, width_coefficient=0.25, depth_coefficient=0.25,
-        hidden_dim=64, drop_connect_rate=0.0, dropout_rate=0.0,
+        hidden_dim=64, drop_connect_rate=0.0, dropout_rate=0.0, **initial,
     )  # fmt: skip
     return transformers.AlignModel(  # type: ignore[no-any-return]
         transformers.AlignConfig(

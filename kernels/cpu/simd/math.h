@@ -66,10 +66,16 @@ MICA_INLINE Vf Sigmoid(Vf x) {
 MICA_INLINE Vf Silu(Vf x) { return x / (Set(1.0f) + Exp(Zero() - x)); }
 
 // x times the normal distribution's cumulative function: GELU as defined. It
-// has x's sign, a zero's too.
+// has x's sign, a zero's too; but eager leaves contiguous float32 to oneDNN,
+// whose zeros are positive where it hasn't AVX-512.
 MICA_INLINE Vf GeluErf(Vf x) {
   const Vf h = Set(0.5f) * x;
-  return CopySign(Fma(h, Erf(x * Set(0.707106781f)), h), x);
+  const Vf y = CopySign(Fma(h, Erf(x * Set(0.707106781f)), h), x);
+#if defined(__AVX512F__)
+  return y;
+#else
+  return y + Zero();
+#endif
 }
 // GELU's common approximation by tanh.
 MICA_INLINE Vf GeluTanh(Vf x) {
