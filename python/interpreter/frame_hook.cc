@@ -19,24 +19,49 @@ _PyFrameEvalFunction below = nullptr;  // What was installed before.
 // Another came on top of ours and may call it: ours can't go on top of that.
 bool is_covered = false;
 
+// What `below` runs for us on this thread.
+thread_local const Frame* passed = nullptr;
+
 PyInterpreterState* Interpreter() { return PyInterpreterState_Get(); }
+
+// To what was installed before. That may have come on top of ours since, as
+// torch.compile's does when another thread begins to use it, and ask us again
+// for the frame that it runs for us: then it is the interpreter's.
+PyObject* Pass(PyThreadState* thread, Frame* frame, int is_throw) {
+  if (below == nullptr || passed == frame) {
+    return _PyEval_EvalFrameDefault(thread, frame, is_throw);
+  }
+  const Frame* outer = std::exchange(passed, frame);
+  PyObject* result = below(thread, frame, is_throw);
+  passed = outer;
+  return result;
+}
 
 }  // namespace
 
 struct FrameHookAccess {
+  // False if another lies on top of ours. One that did may also put ours back
+  // when nobody needs it.
+  static bool Leave() {
+    if (_PyInterpreterState_GetEvalFrameFunc(Interpreter()) != &Hook) {
+      return false;
+    }
+    _PyInterpreterState_SetEvalFrameFunc(Interpreter(), below);
+    return true;
+  }
+
   static PyObject* Hook(PyThreadState* thread, Frame* frame, int is_throw) {
     FrameHook* hook = innermost;
-    const _PyFrameEvalFunction run =
-        below != nullptr ? below : &_PyEval_EvalFrameDefault;
-    if (hook == nullptr || is_throw != 0 ||
+    if (num_hooks == 0) Leave();
+    if (hook == nullptr || passed == frame || is_throw != 0 ||
         frame->owner != FRAME_OWNED_BY_THREAD ||
         thread->c_tracefunc != nullptr) {
-      return run(thread, frame, is_throw);
+      return Pass(thread, frame, is_throw);
     }
     constexpr int kFunction = CO_NEWLOCALS | CO_OPTIMIZED;
     PyCodeObject* code = CodeOf(frame);
     if ((code->co_flags & kFunction) != kFunction || !IsNew(frame)) {
-      return run(thread, frame, is_throw);
+      return Pass(thread, frame, is_throw);
     }
     const Frame* caller = RunningFrame(thread);
     const NewFrame made{
@@ -48,7 +73,7 @@ struct FrameHookAccess {
     PyRef result;
     const bool is_done =
         Contained(true, [&] { return hook->evaluate_(made, &result); });
-    if (!is_done) return run(thread, frame, is_throw);
+    if (!is_done) return Pass(thread, frame, is_throw);
     DropFrame(thread, frame);
     return result.release();
   }
@@ -74,12 +99,7 @@ FrameHook::FrameHook(Evaluate evaluate)
 FrameHook::~FrameHook() {
   innermost = outer_;
   if (--num_hooks > 0) return;
-  if (_PyInterpreterState_GetEvalFrameFunc(Interpreter()) ==
-      &FrameHookAccess::Hook) {
-    _PyInterpreterState_SetEvalFrameFunc(Interpreter(), below);
-  } else {
-    is_covered = true;
-  }
+  is_covered = !FrameHookAccess::Leave();
 }
 
 }  // namespace mica

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -17,6 +18,7 @@ from e2e.capture.calls_in_pieces import (
     under_no_grad,
 )
 from torch import nn
+from torch._C._dynamo.eval_frame import set_eval_frame
 
 import mica
 
@@ -194,3 +196,35 @@ def test_torch_compile_beside_it():
         same(inner(x()), x() * 2 + 1)
     finally:
         torch._dynamo.reset()
+
+
+@pytest.mark.once("torch.compile keeps what each run makes, without Mica, too")
+def test_a_thread_of_torch_compile_comes_and_goes_meanwhile():
+    begun, over = threading.Event(), threading.Event()
+
+    def compiled_code_runs():
+        before = set_eval_frame(False)
+        begun.set()
+        over.wait()
+        set_eval_frame(before)
+
+    inner = torch.compile(lambda a: a * 2 + 1, backend="eager")
+
+    def fn(a):
+        b = a + 1
+        note("x")
+        return inner(b) * 3
+
+    thread = threading.Thread(target=compiled_code_runs)
+    thread.start()
+    try:
+        # Each lies on top of the other here.
+        begun.wait()
+        in_pieces(fn)
+        same(inner(x()), x() * 2 + 1)
+    finally:
+        over.set()
+        thread.join()
+    in_pieces(fn)
+    same(inner(x()), x() * 2 + 1)
+    torch._dynamo.reset()
