@@ -200,22 +200,6 @@ TEST_P(LoopsTest, LayerNormAddsNormalisesAndTellsItsStatistics) {
   }
 }
 
-TEST_P(LoopsTest, TransposesAnySize) {
-  for (int64_t rows : {1, 15, 16, 33}) {
-    for (int64_t cols : {1, 16, 50}) {
-      const auto x = RandomFloats(rows * (cols + 3));
-      std::vector<float> y(cols * (rows + 2), 9.0f);
-      table().transpose32(x.data(), cols + 3, y.data(), rows + 2, rows, cols);
-      for (int64_t r = 0; r < rows; ++r) {
-        for (int64_t c = 0; c < cols; ++c) {
-          EXPECT_EQ(y[c * (rows + 2) + r], x[r * (cols + 3) + c]);
-        }
-      }
-      EXPECT_EQ(y[rows], 9.0f);
-    }
-  }
-}
-
 MICA_INSTANTIATE_SIMD_TEST(LoopsTest);
 
 }  // namespace

@@ -31,6 +31,7 @@ SimdTable MakeV3() {
   v3::FillHalf(table);
   v3::FillHalfLoops(table);
   v3::FillPoolRows(table);
+  v3::FillTranspose(table);
   return table;
 }
 
@@ -57,6 +58,7 @@ SimdTable MakeV4() {
   v4::FillHalf(table);
   v4::FillHalfLoops(table);
   v4::FillPoolRows(table);
+  v4::FillTranspose(table);
   return table;
 }
 

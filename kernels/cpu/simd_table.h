@@ -314,6 +314,9 @@ using ReduceRowsFn = void (*)(const void* x, void* out, int64_t rows,
                               int64_t n);
 // out[i] = reduction over rows of x[r * n + i].
 using ReduceColumnsFn = ReduceRowsFn;
+using TransposeFn = void (*)(const void* src, int64_t src_row_stride, void* dst,
+                             int64_t dst_row_stride, int64_t rows,
+                             int64_t cols);
 
 struct SimdTable {
   const char* name = "";
@@ -355,11 +358,13 @@ struct SimdTable {
   AdamFn adam[kNumElems] = {};  // Null but for floats.
   float (*dot)(const float* a, const float* b, int64_t n) = nullptr;
 
-  // Moves 4-byte elements of src[rows][cols] to dst[cols][rows]; unit stride
-  // in the last dimension of both.
-  void (*transpose32)(const float* src, int64_t src_row_stride, float* dst,
-                      int64_t dst_row_stride, int64_t rows,
-                      int64_t cols) = nullptr;
+  // Move the elements of src[rows][cols] to dst[cols][rows], of as many bits as
+  // the name says; unit stride in the last dimension of both.
+  TransposeFn transpose8 = nullptr;
+  TransposeFn transpose16 = nullptr;
+  TransposeFn transpose32 = nullptr;
+  TransposeFn transpose64 = nullptr;
+  TransposeFn transpose128 = nullptr;
 
   int gemm_cols = 0;  // Columns of a packed panel of b.
   int gemm_rows = 0;  // Rows of the largest tile.

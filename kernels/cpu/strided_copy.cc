@@ -40,6 +40,22 @@ inline void Store(T element, char* to) {
   std::memcpy(to, &element, sizeof(T));
 }
 
+TransposeFn TransposeOf(int64_t bytes) {
+  const SimdTable& table = Simd();
+  switch (bytes) {
+    case 1:
+      return table.transpose8;
+    case 2:
+      return table.transpose16;
+    case 4:
+      return table.transpose32;
+    case 8:
+      return table.transpose64;
+    default:
+      return table.transpose128;
+  }
+}
+
 }  // namespace
 
 // Dims of more than one element in the order of the result's memory,
@@ -147,7 +163,7 @@ template <typename T>
 bool StridedCopy::ChooseSquares() {
   constexpr int64_t kFewest = 8;
   if (columns_.size >= kFewest && rows_.size >= kFewest) {
-    inner_ = sizeof(T) == 4 ? TransposeFloats : TransposeBlocks<T>;
+    inner_ = Transpose<T>;
   } else if (columns_.size == 2) {
     inner_ = Interleave<T, 2>;
   } else if (columns_.size == 3) {
@@ -155,7 +171,7 @@ bool StridedCopy::ChooseSquares() {
   } else if (columns_.size == 4) {
     inner_ = Interleave<T, 4>;
   } else {
-    inner_ = TransposeBlocks<T>;
+    inner_ = Transpose<T>;
   }
   return true;
 }
@@ -210,49 +226,13 @@ void StridedCopy::Interleave(const StridedCopy& copy, const char* from,
   }
 }
 
-// By squares whose sides are a line of the cache, so that each line is read
-// once and written once.
 template <typename T>
-void StridedCopy::TransposeBlocks(const StridedCopy& copy, const char* from,
-                                  char* to) {
+void StridedCopy::Transpose(const StridedCopy& copy, const char* from,
+                            char* to) {
   constexpr int64_t kBytes = sizeof(T);
-  constexpr int64_t kSide = std::clamp<int64_t>(64 / kBytes, 8, 32);
   const Dim &rows = copy.rows_, &columns = copy.columns_;
-  T square[kSide][kSide];
-  for (int64_t r = 0; r < rows.size; r += kSide) {
-    const int64_t num_rows = std::min(kSide, rows.size - r);
-    for (int64_t c = 0; c < columns.size; c += kSide) {
-      const int64_t num_columns = std::min(kSide, columns.size - c);
-      const char* in = from + r * kBytes + c * columns.from;
-      char* out = to + r * rows.to + c * kBytes;
-      if (num_rows == kSide && num_columns == kSide) {
-        for (int64_t j = 0; j < kSide; ++j) {
-          std::memcpy(square[j], in + j * columns.from, sizeof square[j]);
-        }
-        for (int64_t i = 0; i < kSide; ++i) {
-          T line[kSide];
-          for (int64_t j = 0; j < kSide; ++j) line[j] = square[j][i];
-          std::memcpy(out + i * rows.to, line, sizeof line);
-        }
-        continue;
-      }
-      for (int64_t i = 0; i < num_rows; ++i) {
-        for (int64_t j = 0; j < num_columns; ++j) {
-          Store(Load<T>(in + i * kBytes + j * columns.from),
-                out + i * rows.to + j * kBytes);
-        }
-      }
-    }
-  }
-}
-
-void StridedCopy::TransposeFloats(const StridedCopy& copy, const char* from,
-                                  char* to) {
-  constexpr int64_t kBytes = sizeof(float);
-  Simd().transpose32(reinterpret_cast<const float*>(from),
-                     copy.columns_.from / kBytes, reinterpret_cast<float*>(to),
-                     copy.rows_.to / kBytes, copy.columns_.size,
-                     copy.rows_.size);
+  TransposeOf(kBytes)(from, columns.from / kBytes, to, rows.to / kBytes,
+                      columns.size, rows.size);
 }
 
 void StridedCopy::RunOuter(const char* from, char* to, int64_t begin,

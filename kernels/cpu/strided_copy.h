@@ -52,10 +52,7 @@ class StridedCopy {
   template <typename T, int kRows>
   static void Interleave(const StridedCopy& copy, const char* from, char* to);
   template <typename T>
-  static void TransposeBlocks(const StridedCopy& copy, const char* from,
-                              char* to);
-  static void TransposeFloats(const StridedCopy& copy, const char* from,
-                              char* to);
+  static void Transpose(const StridedCopy& copy, const char* from, char* to);
 
   int64_t bytes_ = 0;  // Of an element.
   int64_t num_elements_ = 0;

@@ -112,46 +112,8 @@ void LayerNorm(const LayerNormArgs& args) {
   }
 }
 
-// Also the last rows and columns that fill no square tile.
-void TransposeTail(const float* src, int64_t src_row_stride, float* dst,
-                   int64_t dst_row_stride, int64_t rows, int64_t cols) {
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < cols; ++c) {
-      dst[c * dst_row_stride + r] = src[r * src_row_stride + c];
-    }
-  }
-}
-
-void Transpose32(const float* src, int64_t src_row_stride, float* dst,
-                 int64_t dst_row_stride, int64_t rows, int64_t cols) {
-  int64_t r = 0;
-  for (; r + kLanes <= rows; r += kLanes) {
-    int64_t c = 0;
-    for (; c + kLanes <= cols; c += kLanes) {
-      Vf t[kLanes];
-      MICA_UNROLL
-      for (int i = 0; i < kLanes; ++i) {
-        t[i] = Load(src + (r + i) * src_row_stride + c);
-      }
-      Transpose(t);
-      MICA_UNROLL
-      for (int i = 0; i < kLanes; ++i) {
-        Store(dst + (c + i) * dst_row_stride + r, t[i]);
-      }
-    }
-    TransposeTail(src + r * src_row_stride + c, src_row_stride,
-                  dst + c * dst_row_stride + r, dst_row_stride, kLanes,
-                  cols - c);
-  }
-  TransposeTail(src + r * src_row_stride, src_row_stride, dst + r,
-                dst_row_stride, rows - r, cols);
-}
-
 }  // namespace
 
-void FillNorm(SimdTable& table) {
-  table.layer_norm = LayerNorm;
-  table.transpose32 = Transpose32;
-}
+void FillNorm(SimdTable& table) { table.layer_norm = LayerNorm; }
 
 }  // namespace mica::cpu::MICA_SIMD_NAMESPACE

@@ -28,6 +28,7 @@ void FillRecurrent(SimdTable& table);
 void FillHalf(SimdTable& table);
 void FillHalfLoops(SimdTable& table);
 void FillPoolRows(SimdTable& table);
+void FillTranspose(SimdTable& table);
 }  // namespace v3
 
 namespace v4 {
@@ -51,6 +52,7 @@ void FillRecurrent(SimdTable& table);
 void FillHalf(SimdTable& table);
 void FillHalfLoops(SimdTable& table);
 void FillPoolRows(SimdTable& table);
+void FillTranspose(SimdTable& table);
 }  // namespace v4
 
 }  // namespace mica::cpu

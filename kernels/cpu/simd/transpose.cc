@@ -1,0 +1,141 @@
+// Matrices of elements of 1 to 16 bytes turned over.
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "kernels/cpu/simd/parts.h"
+#include "kernels/cpu/simd/vec.h"
+
+namespace mica::cpu::MICA_SIMD_NAMESPACE {
+namespace {
+
+constexpr int64_t kLineBytes = 64;  // Of the cache.
+
+struct Wide {
+  uint64_t low, high;
+};
+
+template <int kBytes>
+MICA_INLINE __m256i UnpackLow(__m256i a, __m256i b) {
+  if constexpr (kBytes == 1) return _mm256_unpacklo_epi8(a, b);
+  if constexpr (kBytes == 2) return _mm256_unpacklo_epi16(a, b);
+  if constexpr (kBytes == 4) return _mm256_unpacklo_epi32(a, b);
+  return _mm256_unpacklo_epi64(a, b);
+}
+
+template <int kBytes>
+MICA_INLINE __m256i UnpackHigh(__m256i a, __m256i b) {
+  if constexpr (kBytes == 1) return _mm256_unpackhi_epi8(a, b);
+  if constexpr (kBytes == 2) return _mm256_unpackhi_epi16(a, b);
+  if constexpr (kBytes == 4) return _mm256_unpackhi_epi32(a, b);
+  return _mm256_unpackhi_epi64(a, b);
+}
+
+// 2n rows of n elements become n rows of 2n, where n elements are 16 bytes.
+// The upper half of each vector holds the rows from n on. Each round of
+// unpacking moves one bit of an element's row to its place in the vector, and
+// one of its column to the vector's number.
+template <typename T>
+MICA_INLINE void TransposeTile(const T* src, int64_t src_row_stride, T* dst,
+                               int64_t dst_row_stride) {
+  constexpr int kBytes = sizeof(T), kRows = 16 / kBytes;
+  __m256i t[kRows];
+  MICA_UNROLL
+  for (int i = 0; i < kRows; ++i) {
+    t[i] = _mm256_loadu2_m128i(
+        reinterpret_cast<const __m128i*>(src + (i + kRows) * src_row_stride),
+        reinterpret_cast<const __m128i*>(src + i * src_row_stride));
+  }
+  MICA_UNROLL
+  for (int done = 1; done < kRows; done *= 2) {
+    __m256i u[kRows];
+    MICA_UNROLL
+    for (int i = 0; i < kRows / 2; ++i) {
+      u[2 * i] = UnpackLow<kBytes>(t[i], t[i + kRows / 2]);
+      u[2 * i + 1] = UnpackHigh<kBytes>(t[i], t[i + kRows / 2]);
+    }
+    MICA_UNROLL
+    for (int i = 0; i < kRows; ++i) t[i] = u[i];
+  }
+  MICA_UNROLL
+  for (int i = 0; i < kRows; ++i) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst + i * dst_row_stride),
+                        t[i]);
+  }
+}
+
+template <typename T>
+void TransposeElements(const T* src, int64_t src_row_stride, T* dst,
+                       int64_t dst_row_stride, int64_t rows, int64_t cols) {
+  for (int64_t c = 0; c < cols; ++c) {
+    for (int64_t r = 0; r < rows; ++r) {
+      dst[c * dst_row_stride + r] = src[r * src_row_stride + c];
+    }
+  }
+}
+
+// By tiles, and what fills none by elements.
+template <typename T>
+MICA_INLINE void TransposeTiles(const T* src, int64_t src_row_stride, T* dst,
+                                int64_t dst_row_stride, int64_t rows,
+                                int64_t cols) {
+  constexpr int64_t kCols = 16 / sizeof(T), kRows = 2 * kCols;
+  int64_t c = 0;
+  for (; c + kCols <= cols; c += kCols) {
+    int64_t r = 0;
+    for (; r + kRows <= rows; r += kRows) {
+      TransposeTile(src + r * src_row_stride + c, src_row_stride,
+                    dst + c * dst_row_stride + r, dst_row_stride);
+    }
+    if (r == rows) continue;
+    TransposeElements(src + r * src_row_stride + c, src_row_stride,
+                      dst + c * dst_row_stride + r, dst_row_stride, rows - r,
+                      kCols);
+  }
+  if (c == cols) return;
+  TransposeElements(src + c, src_row_stride, dst + c * dst_row_stride,
+                    dst_row_stride, rows, cols - c);
+}
+
+// By squares whose sides are a line of the cache, so that each line is read
+// once and written once. A whole square is gathered first: lines that lie a
+// power of two apart would drive each other out of the cache.
+template <typename T>
+void Transpose(const void* from, int64_t src_row_stride, void* to,
+               int64_t dst_row_stride, int64_t rows, int64_t cols) {
+  constexpr int64_t kSide = kLineBytes / sizeof(T);
+  const T* const src = static_cast<const T*>(from);
+  T* const dst = static_cast<T*>(to);
+  alignas(kLineBytes) T square[kSide * kSide];
+  for (int64_t c = 0; c < cols; c += kSide) {
+    const int64_t num_cols = cols - c < kSide ? cols - c : kSide;
+    for (int64_t r = 0; r < rows; r += kSide) {
+      const int64_t num_rows = rows - r < kSide ? rows - r : kSide;
+      const T* in = src + r * src_row_stride + c;
+      T* out = dst + c * dst_row_stride + r;
+      if (num_rows < kSide || num_cols < kSide) {
+        TransposeTiles(in, src_row_stride, out, dst_row_stride, num_rows,
+                       num_cols);
+        continue;
+      }
+      for (int64_t i = 0; i < kSide; ++i) {
+        __builtin_memcpy(square + i * kSide, in + i * src_row_stride,
+                         kLineBytes);
+      }
+      TransposeTiles(square, kSide, out, dst_row_stride, kSide, kSide);
+    }
+  }
+}
+
+}  // namespace
+
+void FillTranspose(SimdTable& table) {
+  table.transpose8 = Transpose<uint8_t>;
+  table.transpose16 = Transpose<uint16_t>;
+  table.transpose32 = Transpose<uint32_t>;
+  table.transpose64 = Transpose<uint64_t>;
+  table.transpose128 = Transpose<Wide>;
+}
+
+}  // namespace mica::cpu::MICA_SIMD_NAMESPACE
