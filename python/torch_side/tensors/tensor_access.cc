@@ -23,6 +23,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "python/torch_side/tensors/engine_tensors.h"
+#include "python/torch_side/tensors/result_memory.h"
 #include "python/torch_side/tensors/torch_compat.h"
 
 namespace mica {
@@ -273,9 +274,10 @@ PyObject* NewTensor(const TensorMeta& like, void** data) {
         !c10::InferenceMode::is_enabled()) {
       inference.emplace(true);
     }
-    at::TensorBase tensor = at::detail::empty_strided_cpu(
+    at::TensorBase tensor = at::detail::empty_strided_generic(
         c10::IntArrayRef(like.sizes.data(), like.sizes.size()),
         c10::IntArrayRef(like.strides.data(), like.strides.size()),
+        ResultMemory(), c10::DispatchKeySet(c10::DispatchKey::CPU),
         static_cast<c10::ScalarType>(like.dtype));
     *data = tensor.unsafeGetTensorImpl()
                 ->unsafe_storage()
