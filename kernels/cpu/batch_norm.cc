@@ -1,16 +1,10 @@
-// Batch norm out of training: folding it into a convolution, and scaling by
-// channel.
+// Batch norm out of training: folding it into a convolution, and what it scales
+// channels by.
 
 #include <cmath>
 #include <memory>
-#include <optional>
-#include <utility>
 
-#include "kernels/cpu/activation_name.h"
 #include "kernels/cpu/families.h"
-#include "kernels/cpu/image.h"
-#include "kernels/cpu/parallel.h"
-#include "kernels/cpu/simd_table.h"
 
 namespace mica::cpu {
 namespace {
@@ -119,89 +113,6 @@ Verdict PrepareScale(const KernelRequest& request) {
   return prepared;
 }
 
-struct ChannelsState {
-  Image x, out;
-  bool by_rows = false;  // Of channels; else by planes.
-  int64_t x_pixel_stride = 0, out_pixel_stride = 0;
-  Activation activation = Activation::kNone;
-  int num_threads = 1;
-};
-
-bool LaunchRows(const void* state, void* const* args, LaunchContext&) {
-  const auto& s = *static_cast<const ChannelsState*>(state);
-  Parallel(s.num_threads, s.x.pixels(), [&](int64_t begin, int64_t end) {
-    Simd().scale_rows(
-        static_cast<const float*>(args[0]) + begin * s.x_pixel_stride,
-        s.x_pixel_stride, static_cast<const float*>(args[1]),
-        static_cast<const float*>(args[2]), s.activation,
-        static_cast<float*>(args[3]) + begin * s.out_pixel_stride,
-        s.out_pixel_stride, end - begin, s.x.c);
-  });
-  return true;
-}
-
-bool LaunchPlanes(const void* state, void* const* args, LaunchContext&) {
-  const auto& s = *static_cast<const ChannelsState*>(state);
-  const auto* scale = static_cast<const float*>(args[1]);
-  const auto* shift = static_cast<const float*>(args[2]);
-  Parallel(s.num_threads, s.x.n * s.x.c, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t c = i % s.x.c;
-      Simd().scale_line(static_cast<const float*>(args[0]) +
-                            i / s.x.c * s.x.n_stride + c * s.x.c_stride,
-                        scale[c], shift[c], s.activation,
-                        static_cast<float*>(args[3]) +
-                            i / s.x.c * s.out.n_stride + c * s.out.c_stride,
-                        s.x.h * s.x.w);
-    }
-  });
-  return true;
-}
-
-bool HasDensePlanes(const Image& image) {
-  return (image.w == 1 || image.w_stride == 1) &&
-         (image.h == 1 || image.h_stride == image.w);
-}
-
-// x[n, c] is one pixel an image.
-TensorType AtLeastRank3(TensorType type) {
-  if (type.rank() == 2) {
-    type.strides = type.EffectiveStrides();
-    type.strides.push_back(1);
-    type.dims.push_back(1);
-  }
-  return type;
-}
-
-Verdict PrepareScaleChannels(const KernelRequest& request) {
-  const TensorType& x = request.operands[0].type;
-  if (x.rank() > 4 || x.num_elements() == 0) return No{"no image"};
-  for (int i = 1; i < 3; ++i) {
-    if (!request.operands[i].type.is_row_major()) return No{"has gaps"};
-  }
-  const auto activation = ActivationNamed(request.String(3));
-  if (!activation.has_value()) return No{"an unknown activation"};
-  ChannelsState state = {
-      .x = ImageOf(AtLeastRank3(x)),
-      .out = ImageOf(AtLeastRank3(request.results[0].type)),
-      .activation = *activation,
-      .num_threads = UsefulThreads(request.num_threads, x.num_elements())};
-  const auto x_stride = state.x.PixelStride();
-  const auto out_stride = state.out.PixelStride();
-  state.by_rows = x_stride.has_value() && out_stride.has_value();
-  if (state.by_rows) {
-    state.x_pixel_stride = *x_stride;
-    state.out_pixel_stride = *out_stride;
-  } else if (!HasDensePlanes(state.x) || !HasDensePlanes(state.out)) {
-    return No{"operand and result lie in different orders"};
-  }
-  Prepared prepared;
-  prepared.launch = state.by_rows ? LaunchRows : LaunchPlanes;
-  prepared.inplace_operands = 1;
-  prepared.state = std::make_shared<const ChannelsState>(state);
-  return prepared;
-}
-
 }  // namespace
 
 void RegisterBatchNorm(KernelRegistry& registry) {
@@ -210,8 +121,6 @@ void RegisterBatchNorm(KernelRegistry& registry) {
                {"cpu.fold_batch_norm", PrepareFold});
   registry.Add("mica.batch_norm_scale", kFloat, KernelRank::kFast,
                {"cpu.batch_norm_scale", PrepareScale});
-  registry.Add("mica.scale_channels", kFloat, KernelRank::kFast,
-               {"cpu.scale_channels", PrepareScaleChannels});
 }
 
 }  // namespace mica::cpu

@@ -20,6 +20,7 @@ void RegisterPooling(KernelRegistry& registry);
 void RegisterHalves(KernelRegistry& registry);
 void RegisterWidened(KernelRegistry& registry);
 void RegisterBatchNorm(KernelRegistry& registry);
+void RegisterScaleChannels(KernelRegistry& registry);
 void RegisterBatchNormTraining(KernelRegistry& registry);
 void RegisterGradients(KernelRegistry& registry);  // Of activations.
 void RegisterPoolTraining(KernelRegistry& registry);

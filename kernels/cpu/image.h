@@ -1,4 +1,4 @@
-// Batches of images: float32 tensors [n, c, h, w], whatever their strides.
+// Batches of images: tensors [n, c, h, w], whatever their strides.
 
 #ifndef MICA_KERNELS_CPU_IMAGE_H_
 #define MICA_KERNELS_CPU_IMAGE_H_

@@ -69,6 +69,7 @@ Verdict PrepareNorm(const KernelRequest& request, int shape, NormState state) {
   state.num_threads = UsefulThreads(request.num_threads, elements);
   Prepared prepared;
   prepared.launch = LaunchNorm;
+  prepared.never_fails = true;
   // A row is read before it is written. Of two addends either place will do.
   prepared.inplace_operands = state.addend >= 0 ? 3 : 1;
   prepared.state = std::make_shared<const NormState>(state);
@@ -117,6 +118,7 @@ Verdict PrepareSoftmax(const KernelRequest& request,
   if (elements == 0) return No{"no elements"};
   Prepared prepared;
   prepared.launch = LaunchSoftmax;
+  prepared.never_fails = true;
   prepared.inplace_operands = 1;
   prepared.state = std::make_shared<const SoftmaxState>(SoftmaxState{
       rows_fn, elements / n, n, UsefulThreads(request.num_threads, elements)});

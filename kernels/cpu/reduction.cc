@@ -219,6 +219,7 @@ Verdict PrepareArgExtreme(const KernelRequest& request, Kind kind,
   prepared.launch = x.dtype == DType::kF32   ? LaunchArgExtreme<float>
                     : x.dtype == DType::kF64 ? LaunchArgExtreme<double>
                                              : LaunchArgExtreme<int64_t>;
+  prepared.never_fails = true;
   prepared.state = std::make_shared<const IndexState>(state);
   return prepared;
 }

@@ -14,6 +14,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterPoolRows(registry);
   RegisterPooling(registry);
   RegisterBatchNorm(registry);
+  RegisterScaleChannels(registry);
   RegisterBatchNormTraining(registry);
   RegisterGradients(registry);
   RegisterPoolTraining(registry);

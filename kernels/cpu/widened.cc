@@ -3,10 +3,13 @@
 // element: it computes in float32 and rounds once, at an op's end.
 //
 // Where all operands lie as the result does it goes piece by piece, so that
-// what is widened stays in the first-level cache; else whole operands are
-// widened into scratch memory. Frozen ones are widened once, by the Binding.
+// what is widened stays in the first-level cache, and so it does row by row in
+// ops along the last axes (widened_rows.cc); else whole operands are widened
+// into scratch memory. Frozen ones are widened once, by the Binding.
 //
 // Registered for ops where this was measured to beat ATen's own kernels.
+
+#include "kernels/cpu/widened.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -26,9 +29,6 @@
 #include "kernels/cpu/simd_table.h"
 
 namespace mica::cpu {
-namespace {
-
-constexpr int64_t kFloat = sizeof(float);
 
 std::optional<Half> HalfOf(DType dtype) {
   if (dtype == DType::kBF16) return Half::kBFloat;
@@ -73,6 +73,13 @@ std::optional<Prepared> PrepareWide(const KernelRequest& request) {
   }
   return std::nullopt;
 }
+
+bool IsPlain(const Prepared& prepared) {
+  return prepared.never_fails && prepared.scratch_bytes == 0 &&
+         prepared.packs.empty() && prepared.make_instance == nullptr;
+}
+
+namespace {
 
 // An operand or a result of a launch.
 struct Lane {
@@ -148,11 +155,7 @@ std::optional<Prepared> PreparePiece(const KernelRequest& request,
     if (!state.lanes[i].is_single) operand.type.dims.push_back(n);
   }
   auto prepared = PrepareWide(piece);
-  if (!prepared.has_value() || !prepared->never_fails ||
-      prepared->scratch_bytes > 0 || !prepared->packs.empty() ||
-      prepared->make_instance != nullptr) {
-    return std::nullopt;
-  }
+  if (!prepared.has_value() || !IsPlain(*prepared)) return std::nullopt;
   return prepared;
 }
 
@@ -235,16 +238,16 @@ bool RunWhole(const WholeState& s, const void* wide_state, void* const* args,
       continue;
     wide_args[i] = scratch + lane.offset;
     if (lane.widen == nullptr) continue;
-    Convert(lane.widen, args[i], lane.bytes, wide_args[i], kFloat, lane.count,
-            s.num_threads);
+    Convert(lane.widen, args[i], lane.bytes, wide_args[i], kFloatBytes,
+            lane.count, s.num_threads);
   }
   if (s.wide_scratch >= 0) wide_args.push_back(scratch + s.wide_scratch);
   if (!s.inner.launch(wide_state, wide_args.data(), context)) return false;
   for (size_t i = 0; i < num_lanes; ++i) {
     const Lane& lane = s.lanes[i];
     if (args[i] == nullptr || lane.narrow == nullptr) continue;
-    Convert(lane.narrow, wide_args[i], kFloat, args[i], lane.bytes, lane.count,
-            s.num_threads);
+    Convert(lane.narrow, wide_args[i], kFloatBytes, args[i], lane.bytes,
+            lane.count, s.num_threads);
   }
   return true;
 }
@@ -271,7 +274,7 @@ void AddPacks(const KernelRequest& request, WholeState& s, Prepared& prepared) {
     };
     prepared.packs.push_back(
         {.operand = static_cast<int>(i),
-         .bytes = pack == nullptr ? lane.count * kFloat : own->bytes,
+         .bytes = pack == nullptr ? lane.count * kFloatBytes : own->bytes,
          .pack = convert});
     lane.widen = nullptr;
   }
@@ -332,7 +335,7 @@ Verdict PrepareWhole(const KernelRequest& request) {
   int64_t scratch = 0, most = 1;
   for (Lane& lane : s.lanes) {
     if (lane.widen == nullptr && lane.narrow == nullptr) continue;
-    lane.offset = Reserve(lane.count * kFloat, scratch);
+    lane.offset = Reserve(lane.count * kFloatBytes, scratch);
     most = std::max(most, lane.count);
   }
   if (s.inner.scratch_bytes > 0) {
@@ -342,6 +345,41 @@ Verdict PrepareWhole(const KernelRequest& request) {
   prepared.scratch_bytes = std::max(scratch, kBufferAlignment);
   prepared.never_fails = s.inner.never_fails;
   LaunchAround<RunWhole, WholeState>(std::move(state), prepared);
+  return prepared;
+}
+
+// To float32 alone, each element where it was.
+
+struct CopyState {
+  ConvertFn widen = nullptr;
+  int64_t count = 0;
+  int num_threads = 1;
+};
+
+bool LaunchCopy(const void* state, void* const* args, LaunchContext&) {
+  const auto& s = *static_cast<const CopyState*>(state);
+  Convert(s.widen, args[0], sizeof(uint16_t), args[1], kFloatBytes, s.count,
+          s.num_threads);
+  return true;
+}
+
+Verdict PrepareCopy(const KernelRequest& request) {
+  const TensorType& from = request.operands[0].type;
+  const TensorType& to = request.results[0].type;
+  const auto half = HalfOf(from.dtype);
+  if (!half.has_value() || to.dtype != DType::kF32) return No{"not to f32"};
+  if (from.dims != to.dims || !from.is_dense() || from.is_scalar ||
+      from.EffectiveStrides() != to.EffectiveStrides()) {
+    return No{"elements move"};
+  }
+  const int64_t count = to.num_elements();
+  Prepared prepared;
+  prepared.launch = LaunchCopy;
+  prepared.never_fails = true;
+  prepared.state = std::make_shared<const CopyState>(
+      CopyState{.widen = Simd().widen[static_cast<int>(*half)],
+                .count = count,
+                .num_threads = UsefulThreads(request.num_threads, count)});
   return prepared;
 }
 
@@ -398,16 +436,21 @@ void RegisterWidened(KernelRegistry& registry) {
   if (SimdV4() != nullptr) {
     Add(registry, kHalf, {"aten.gelu"}, PreparePieces);
   }
+  Add(registry, kBoth, {"aten._to_copy"}, PrepareCopy);
   // Its first operand is the condition.
   Add(registry, {DType::kBool}, {"aten.where.self"}, PreparePieces);
   Add(registry, kBoth,
       {"aten.eq.Tensor", "aten.ne.Tensor", "aten.lt.Tensor", "aten.le.Tensor",
        "aten.gt.Tensor", "aten.ge.Tensor"},
       PrepareComparison);
+  const absl::string_view rows[] = {
+      "aten._softmax", "aten._log_softmax", "aten.native_layer_norm",
+      "aten.max.dim",  "aten.min.dim",      "aten.argmax",
+      "aten.argmin"};
+  Add(registry, kBoth, rows, PrepareWidenedRows);
+  Add(registry, kBoth, rows, PrepareWhole);
   Add(registry, kBoth,
-      {"mica.scale_channels", "aten._softmax", "aten._log_softmax",
-       "aten.native_layer_norm", "aten.max.dim", "aten.min.dim", "aten.argmax",
-       "aten.argmin", "aten.max_pool2d_with_indices", "aten.avg_pool2d",
+      {"aten.max_pool2d_with_indices", "aten.avg_pool2d",
        "aten._adaptive_avg_pool2d",
        "aten._scaled_dot_product_flash_attention_for_cpu"},
       PrepareWhole);

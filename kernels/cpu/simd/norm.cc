@@ -15,48 +15,59 @@ MICA_INLINE void ForRow(int64_t n, Full full, Tail tail) {
   if (i < n) tail(i, FirstLanes(n - i));
 }
 
+// The sum of a row, whose vectors add(i, sum) and add_last(i, mask, sum) add to
+// what they are given. Four sums beside each other: one waits for itself.
+template <typename Add, typename AddLast>
+MICA_INLINE float SumOver(int64_t n, Add add, AddLast add_last) {
+  Vf a = Zero(), b = Zero(), c = Zero(), d = Zero();
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    a = add(i, a);
+    b = add(i + kLanes, b);
+    c = add(i + 2 * kLanes, c);
+    d = add(i + 3 * kLanes, d);
+  }
+  for (; i + kLanes <= n; i += kLanes) a = add(i, a);
+  if (i < n) b = add_last(i, FirstLanes(n - i), b);
+  return SumLanes((a + b) + (c + d));
+}
+
 // x + addend of a row to `to`; returns the sum of its elements.
 MICA_INLINE float AddRow(const float* x, const float* addend, float* to,
                          int64_t n) {
-  Vf sum = Zero();
-  ForRow(
+  return SumOver(
       n,
-      [&](int64_t i) {
+      [&](int64_t i, Vf sum) {
         const Vf v = Load(x + i) + Load(addend + i);
         Store(to + i, v);
-        sum += v;
+        return sum + v;
       },
-      [&](int64_t i, Vm m) {
+      [&](int64_t i, Vm m, Vf sum) {
         const Vf v = Load(x + i, m) + Load(addend + i, m);
         Store(to + i, v, m);
-        sum += v;
+        return sum + v;
       });
-  return SumLanes(sum);
 }
 
 MICA_INLINE float SumRow(const float* x, int64_t n) {
-  Vf sum = Zero();
-  ForRow(
-      n, [&](int64_t i) { sum += Load(x + i); },
-      [&](int64_t i, Vm m) { sum += Load(x + i, m); });
-  return SumLanes(sum);
+  return SumOver(
+      n, [&](int64_t i, Vf sum) { return sum + Load(x + i); },
+      [&](int64_t i, Vm m, Vf sum) { return sum + Load(x + i, m); });
 }
 
 // Sum of the squared distances from the mean.
 MICA_INLINE float SumSquares(const float* x, float mean, int64_t n) {
   const Vf mu = Set(mean);
-  Vf sum = Zero();
-  ForRow(
+  return SumOver(
       n,
-      [&](int64_t i) {
+      [&](int64_t i, Vf sum) {
         const Vf d = Load(x + i) - mu;
-        sum = Fma(d, d, sum);
+        return Fma(d, d, sum);
       },
-      [&](int64_t i, Vm m) {
+      [&](int64_t i, Vm m, Vf sum) {
         const Vf d = Select(m, Load(x + i, m) - mu, Zero());
-        sum = Fma(d, d, sum);
+        return Fma(d, d, sum);
       });
-  return SumLanes(sum);
 }
 
 template <bool kGamma, bool kBeta>
