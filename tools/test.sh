@@ -95,9 +95,12 @@ ctest_preset() {
   )
 }
 
+# On all cores, a file's tests in one process. A process that dies ends them
+# all: the log names the test.
 pytest_all() {
   local status=0
-  run_step "Python tests" pytest "$python" -m pytest -q -rs || status=$?
+  run_step "Python tests" pytest "$python" -m pytest -q -rs -n "$(nproc)" \
+    --dist loadfile --max-worker-restart=0 || status=$?
   count "Python tests" "$status" \
     "$(log_number pytest '[0-9]+ passed')" \
     "$(($(log_number pytest '[0-9]+ failed') +

@@ -370,8 +370,10 @@ std::pair<BackwardTrace, std::string> TraceBackward(
     std::vector<at::Tensor> roots;
     for (size_t i = 0; i < results.size(); ++i) {
       const at::Tensor& result = THPVariable_Unpack(results[i]);
+      // In eager nobody may write to it, whether or not the leaf, maybe a view
+      // itself, is the base.
       if (result.is_view() && result._base().is_leaf() &&
-          result._base().requires_grad() &&
+          result.requires_grad() &&
           recorder->HasMade(
               PyRef::Steal(THPVariable_Wrap(result._base())).get())) {
         return {std::move(trace), "is a view of a leaf that it made itself"};

@@ -603,6 +603,7 @@ def test_hits_write_none_of_torch_s_warnings(exact, capfd):
         lambda x: torch.nn.Parameter(torch.zeros(3)).view(-1),
         lambda x: torch.zeros(3, requires_grad=True).view(-1)[:2],
         lambda x: (x * 2).detach().requires_grad_()[:2],
+        lambda x: (x + 2).view(-1)[:3].requires_grad_()[..., :2],
     ],
 )
 def test_nobody_writes_to_a_view_of_a_leaf_that_a_program_made(program):
