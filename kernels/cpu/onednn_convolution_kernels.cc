@@ -1,5 +1,6 @@
 // Gradients of convolution, and what our own tiles leave: transposed ones and
-// volumes. By oneDNN, in the layouts that it likes.
+// volumes. By oneDNN, in the layouts that it likes, but for the gradients of
+// weights that weight_gradient.h takes.
 
 #include <memory>
 #include <optional>
@@ -8,10 +9,12 @@
 #include <vector>
 
 #include "framework/base/status.h"
+#include "framework/tensor/tensor.h"
 #include "kernels/cpu/families.h"
 #include "kernels/cpu/onednn_chain.h"
 #include "kernels/cpu/onednn_convolution.h"
 #include "kernels/cpu/simd_table.h"
+#include "kernels/cpu/weight_gradient.h"
 
 namespace mica::cpu {
 namespace {
@@ -27,7 +30,10 @@ struct State {
   int added_bias_arg = -1;
   int out_arg = -1;
   int64_t images = 0, channels = 0, pixels = 0;
-  // Of a backward: the gradient of the bias by itself, sums of grad.
+  // Of a backward: the gradient of the weight by our own tiles, which the chain
+  // then lacks, and that of the bias by itself, sums of grad.
+  std::optional<WeightGradient> weight;
+  int64_t weight_scratch = 0;
   bool sums_bias = false;
   TensorType grad;
   int grad_bias_arg = -1;
@@ -81,6 +87,13 @@ bool Launch(const void* instance, void* const* args, LaunchContext& context) {
     absl::Status status = self.run->Run(args);
     if (!status.ok()) return context.Fail(std::move(status));
   }
+  if (s.weight.has_value()) {
+    s.weight->Run(
+        static_cast<const float*>(args[0]), static_cast<const float*>(args[1]),
+        static_cast<float*>(args[s.grad_bias_arg - 1]),
+        reinterpret_cast<float*>(static_cast<char*>(args[s.scratch_arg]) +
+                                 s.weight_scratch));
+  }
   if (s.added_bias_arg >= 0) {
     AddBias(s, static_cast<const float*>(args[s.added_bias_arg]),
             static_cast<float*>(args[s.out_arg]));
@@ -94,7 +107,12 @@ bool Launch(const void* instance, void* const* args, LaunchContext& context) {
 
 Prepared Finish(const KernelRequest& request, std::shared_ptr<State> state) {
   Prepared prepared;
-  prepared.scratch_bytes = state->chain.scratch_bytes();
+  prepared.scratch_bytes = state->has_chain ? state->chain.scratch_bytes() : 0;
+  if (state->weight.has_value()) {
+    state->weight_scratch = AlignUp(prepared.scratch_bytes);
+    prepared.scratch_bytes =
+        state->weight_scratch + state->weight->scratch_bytes();
+  }
   state->scratch_arg =
       static_cast<int>(request.operands.size() + request.results.size());
   prepared.launch = Launch;
@@ -295,6 +313,8 @@ Verdict PrepareBackward(const KernelRequest& request) {
   auto state = std::make_shared<State>();
   state->grad = request.operands[kGrad].type;
   state->grad_bias_arg = static_cast<int>(request.operands.size()) + kGradBias;
+  if (wants[kGradWeight]) state->weight = WeightGradient::Make(request);
+  if (state->weight.has_value()) wants[kGradWeight] = false;
   state->sums_bias =
       wants[kGradBias] && (!wants[kGradWeight] || request.Bool(kTransposed));
   state->has_chain = wants[kGradInput] || wants[kGradWeight];

@@ -118,6 +118,19 @@ constexpr absl::string_view kCases[] = {
     "none, [1,1], [1,1], [1,1], false, [0,0], 32, [true,true,false])",
     "aten.convolution_backward(f32[1,8,4,4], f32[1,3,16,16], f32[8,3,4,4], "
     "[8], [4], [0], [1], false, [0], 1, [true,false,true])",
+    "aten.convolution_backward(f32[2,16,9,8], f32[2,20,9,8], f32[16,20,3,3], "
+    "[16], [1, 1], [1, 1], [1, 1], false, [0, 0], 1, [true, true, true])",
+    "aten.convolution_backward(f32[1,32,31,31], f32[1,16,61,33], "
+    "f32[32,16,4,3], [0], [2, 1], [2, 0], [1, 1], false, [0, 0], 1, "
+    "[false, true, false])",
+    "aten.convolution_backward(f32[3,13,11,11], f32[3,33,22,25], "
+    "f32[13,33,3,2], [0], [2, 3], [3, 4], [3, 2], false, [0, 0], 1, "
+    "[true, true, false])",
+    "aten.convolution_backward(f32[2,24,8,8], f32[2,16,15,15], f32[24,16,1,1], "
+    "[0], [2, 2], [0, 0], [1, 1], false, [0, 0], 1, [false, true, false])",
+    "aten.convolution_backward(f32[1,12,32,32], f32[1,17,32,32], "
+    "f32[12,17,3,3], [0], [1, 1], [1, 1], [1, 1], false, [0, 0], 1, "
+    "[false, true, false])",
     "aten.convolution_backward(f32[2,4,11], f32[2,3,11], f32[4,3,3], [4], [1],"
     " [2], [2], false, [0], 1, [true,true,true])",
     "aten.convolution_backward(f32[2,3,10,10], f32[2,4,5,5], f32[4,3,3,3], "
