@@ -60,30 +60,40 @@ std::optional<WeightGradient> WeightGradient::Make(
   constexpr int64_t kBlockPixels = 448;
   made.block_rows_ =
       std::clamp<int64_t>(kBlockPixels / made.cols_.out, 1, made.rows_.out);
+  made.block_images_ =
+      std::clamp<int64_t>(kBlockPixels / made.pixels(), 1, made.images_);
   made.AddPlanes();
   made.sums_floats_ =
       RoundUp(made.out_channels_ * made.taps() * Simd().gemm_cols);
   made.copies_floats_ = RoundUp(Simd().gemm_scratch_floats(
-      made.pixels(), made.out_channels_, made.block_rows_ * made.cols_.out));
+      made.block_images_ * made.pixels(), made.out_channels_,
+      made.block_images_ * made.block_rows_ * made.cols_.out));
+  if (made.block_images_ > 1) {
+    made.joined_floats_ = RoundUp(grad.num_elements());
+  }
   made.num_threads_ = std::max(request.num_threads, 1);
   return made;
 }
 
 int64_t WeightGradient::PlaneFloats(const Plane& plane) const {
-  return (block_rows_ + plane.more_rows) * cols_.out * Simd().gemm_cols;
+  return (block_images_ * block_rows_ + plane.more_rows) * cols_.out *
+         Simd().gemm_cols;
 }
 
 void WeightGradient::AddPlanes() {
   for (int64_t tap = 0; tap < rows_.taps; ++tap) {
-    const int64_t phase = tap * rows_.dilation % rows_.step;
+    const int64_t moved = tap * rows_.dilation;
+    const int64_t row = block_images_ > 1 ? 0 : moved / rows_.step;
+    const int64_t first = moved - row * rows_.step - rows_.padding;
     auto plane = std::find_if(
         planes_.begin(), planes_.end(),
-        [phase](const Plane& known) { return known.phase == phase; });
+        [first](const Plane& known) { return known.first == first; });
     if (plane == planes_.end()) {
-      plane = planes_.insert(planes_.end(), {.phase = phase});
+      plane = planes_.insert(planes_.end(), {.first = first});
     }
-    plane->more_rows = tap * rows_.dilation / rows_.step;
-    plane_of_.push_back(static_cast<int>(plane - planes_.begin()));
+    plane->more_rows = row;
+    row_taps_.push_back(
+        {.plane = static_cast<int>(plane - planes_.begin()), .row = row});
   }
   for (Plane& plane : planes_) {
     plane.offset = packed_floats_;
@@ -92,8 +102,26 @@ void WeightGradient::AddPlanes() {
 }
 
 int64_t WeightGradient::scratch_bytes() const {
-  return num_threads_ * (packed_floats_ + sums_floats_ + copies_floats_) *
+  const int64_t each = packed_floats_ + sums_floats_ + copies_floats_;
+  return (joined_floats_ + num_threads_ * each) *
          static_cast<int64_t>(sizeof(float));
+}
+
+// [n, o, pixel] as [block, o, image of the block, pixel].
+void WeightGradient::JoinImages(const float* grad, float* joined) const {
+  Parallel(num_threads_, images_, [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n) {
+      const int64_t first = n / block_images_ * block_images_;
+      float* to =
+          joined + first * out_channels_ * pixels() + (n - first) * pixels();
+      const float* from = grad + n * out_channels_ * pixels();
+      const int64_t stride =
+          std::min(block_images_, images_ - first) * pixels();
+      for (int64_t o = 0; o < out_channels_; ++o) {
+        std::copy_n(from + o * pixels(), pixels(), to + o * stride);
+      }
+    }
+  });
 }
 
 // One row of pixels of the result, each with the channels of a panel that the
@@ -131,16 +159,19 @@ void WeightGradient::PackRow(const float* x, int64_t channels, int64_t row,
 }
 
 void WeightGradient::PackBlock(const float* x, int64_t channels,
-                               int64_t first_row, int64_t rows,
-                               float* to) const {
+                               const Block& block, float* to) const {
   const int64_t row_floats = cols_.out * Simd().gemm_cols;
+  const int64_t image_floats = in_channels_ * rows_.in * cols_.in;
   for (const Plane& plane : planes_) {
     float* begin = to + plane.offset;
     for (int64_t tap = 0; tap < cols_.taps; ++tap) {
-      for (int64_t i = 0; i < rows + plane.more_rows; ++i) {
-        const int64_t row =
-            (first_row + i) * rows_.step + plane.phase - rows_.padding;
-        PackRow(x, channels, row, tap, begin + i * row_floats);
+      float* packed = begin;
+      for (int64_t n = block.image; n < block.image + block.images; ++n) {
+        for (int64_t i = 0; i < block.rows + plane.more_rows; ++i) {
+          PackRow(x + n * image_floats, channels,
+                  (block.row + i) * rows_.step + plane.first, tap, packed);
+          packed += row_floats;
+        }
       }
       begin += PlaneFloats(plane);
     }
@@ -150,27 +181,29 @@ void WeightGradient::PackBlock(const float* x, int64_t channels,
 // Adds a packed block's products to sums[o, tap, a panel's channels], or begins
 // them.
 void WeightGradient::AddBlock(const float* grad, const float* packed,
-                              int64_t rows, bool is_first, float* sums,
+                              const Block& block, float* sums,
                               float* copies) const {
   const int64_t width = Simd().gemm_cols, sums_stride = taps() * width;
+  const bool is_first = block.image == 0 && block.row == 0;
   for (int64_t row_tap = 0; row_tap < rows_.taps; ++row_tap) {
-    const Plane& plane = planes_[plane_of_[row_tap]];
-    const int64_t row = row_tap * rows_.dilation / rows_.step;
+    const Plane& plane = planes_[row_taps_[row_tap].plane];
+    const int64_t skipped = row_taps_[row_tap].row * cols_.out * width;
     for (int64_t col_tap = 0; col_tap < cols_.taps; ++col_tap) {
       float* const c = sums + (row_tap * cols_.taps + col_tap) * width;
-      Simd().gemm({.a = grad,
-                   .a_row_stride = pixels(),
-                   .b = packed + plane.offset + col_tap * PlaneFloats(plane) +
-                        row * cols_.out * width,
-                   .b_row_stride = width,
-                   .c = c,
-                   .c_row_stride = sums_stride,
-                   .m = out_channels_,
-                   .n = width,
-                   .k = rows * cols_.out,
-                   .residual = is_first ? nullptr : c,
-                   .residual_row_stride = sums_stride,
-                   .scratch = copies_floats_ > 0 ? copies : nullptr});
+      Simd().gemm(
+          {.a = grad + block.image * out_channels_ * pixels() +
+                block.row * cols_.out,
+           .a_row_stride = block.images * pixels(),
+           .b = packed + plane.offset + col_tap * PlaneFloats(plane) + skipped,
+           .b_row_stride = width,
+           .c = c,
+           .c_row_stride = sums_stride,
+           .m = out_channels_,
+           .n = width,
+           .k = block.images * block.rows * cols_.out,
+           .residual = is_first ? nullptr : c,
+           .residual_row_stride = sums_stride,
+           .scratch = copies_floats_ > 0 ? copies : nullptr});
     }
   }
 }
@@ -182,13 +215,15 @@ void WeightGradient::RunPanel(const float* grad, const float* x, int64_t panel,
   float* const sums = scratch;
   float* const packed = sums + sums_floats_;
   float* const copies = packed + packed_floats_;
-  for (int64_t n = 0; n < images_; ++n) {
-    const float* image = x + (n * in_channels_ + first) * rows_.in * cols_.in;
+  x += first * rows_.in * cols_.in;
+  for (int64_t n = 0; n < images_; n += block_images_) {
     for (int64_t row = 0; row < rows_.out; row += block_rows_) {
-      const int64_t rows = std::min(block_rows_, rows_.out - row);
-      PackBlock(image, channels, row, rows, packed);
-      AddBlock(grad + n * out_channels_ * pixels() + row * cols_.out, packed,
-               rows, n == 0 && row == 0, sums, copies);
+      const Block block = {.image = n,
+                           .images = std::min(block_images_, images_ - n),
+                           .row = row,
+                           .rows = std::min(block_rows_, rows_.out - row)};
+      PackBlock(x, channels, block, packed);
+      AddBlock(grad, packed, block, sums, copies);
     }
   }
   for (int64_t o = 0; o < out_channels_; ++o) {
@@ -202,6 +237,11 @@ void WeightGradient::Run(const float* grad, const float* x, float* grad_weight,
                          float* scratch) const {
   const int64_t width = Simd().gemm_cols;
   const int64_t each = packed_floats_ + sums_floats_ + copies_floats_;
+  if (block_images_ > 1) {
+    JoinImages(grad, scratch);
+    grad = scratch;
+    scratch += joined_floats_;
+  }
   ParallelPieces(num_threads_, (in_channels_ + width - 1) / width,
                  [&](int piece, int64_t begin, int64_t end) {
                    for (int64_t panel = begin; panel < end; ++panel) {
