@@ -1,6 +1,7 @@
 // Arithmetic on numbers of 16 bits by loops of their own: a tile in float32 and
 // back, as kernels around float32's have it, takes half as long again.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -9,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/families.h"
 #include "kernels/cpu/parallel.h"
@@ -17,55 +19,108 @@
 namespace mica::cpu {
 namespace {
 
-constexpr int64_t kBytes = 2;
 // Shorter rows are met too often.
 constexpr int64_t kShortestRow = 64;
 
+// How an operand lies to the result, which is rows of n elements.
+struct Place {
+  enum Kind {
+    kAlike,   // Element by element as the result does.
+    kRow,     // One row that each of them meets.
+    kColumn,  // One element for each row.
+  };
+  Kind kind = kAlike;
+  int64_t step = 0;  // From one of a column to the next.
+};
+
 struct HalvesState {
   HalfFn fn = nullptr;
-  // The result as rows of n elements; an operand is as long, or one row that
-  // each of them meets.
   int64_t rows = 1, n = 0;
   int num_operands = 1;
-  bool is_row[2] = {false, false};
+  Place places[2];
   float numbers[2] = {0, 0};
   int num_threads = 1;
 };
 
+// Where a row of an operand begins, and the step from element to element.
+struct Row {
+  const uint16_t* at = nullptr;
+  int64_t step = 1;
+};
+
+Row RowOf(const HalvesState& s, void* const* args, int operand, int64_t row) {
+  const auto* x = static_cast<const uint16_t*>(args[operand]);
+  const Place& place = s.places[operand];
+  switch (place.kind) {
+    case Place::kAlike:
+      return {x + row * s.n};
+    case Place::kRow:
+      return {x};
+    case Place::kColumn:
+      return {x + row * place.step, 0};
+  }
+  return {};
+}
+
 bool LaunchHalves(const void* state, void* const* args, LaunchContext&) {
   const auto& s = *static_cast<const HalvesState*>(state);
-  const auto* a = static_cast<const char*>(args[0]);
-  const auto* b = static_cast<const char*>(args[s.num_operands - 1]);
-  auto* out = static_cast<char*>(args[s.num_operands]);
+  const int last = s.num_operands - 1;
+  auto* out = static_cast<uint16_t*>(args[s.num_operands]);
   if (s.rows == 1) {
+    const auto* a = static_cast<const uint16_t*>(args[0]);
+    const auto* b = static_cast<const uint16_t*>(args[last]);
     Parallel(s.num_threads, s.n, [&](int64_t begin, int64_t end) {
-      const int64_t at = begin * kBytes;
-      s.fn(a + at, b + at, out + at, end - begin, s.numbers);
+      s.fn(a + begin, 1, b + begin, 1, out + begin, end - begin, s.numbers);
     });
     return true;
   }
   Parallel(s.num_threads, s.rows, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t at = i * s.n * kBytes;
-      s.fn(a + (s.is_row[0] ? 0 : at), b + (s.is_row[1] ? 0 : at), out + at,
-           s.n, s.numbers);
+      const Row a = RowOf(s, args, 0, i), b = RowOf(s, args, last, i);
+      s.fn(a.at, a.step, b.at, b.step, out + i * s.n, s.n, s.numbers);
     }
   });
   return true;
 }
 
-// How many elements of `type` stand for each row of `out`, 0 if it isn't one
-// row: the last axes of a row-major result.
-int64_t RowOf(const TensorType& type, const TensorType& out) {
-  if (!type.is_row_major() || !out.is_row_major()) return 0;
-  int first = 0;
-  while (first < type.rank() && type.dims[first] == 1) ++first;
-  const int rank = type.rank() - first;
-  if (rank == 0 || rank > out.rank()) return 0;
-  for (int i = 0; i < rank; ++i) {
-    if (type.dims[first + i] != out.dims[out.rank() - rank + i]) return 0;
+// A dim of the result that has more than one element, and the step that an
+// operand takes along it: 0 where it is broadcast.
+struct Dim {
+  int64_t size = 1, step = 0;
+};
+
+// Neighbours that are one in the operand are joined.
+absl::InlinedVector<Dim, 4> DimsOf(const TensorType& type,
+                                   const TensorType& out) {
+  const Dims strides = type.EffectiveStrides();
+  const int first = out.rank() - type.rank();
+  absl::InlinedVector<Dim, 4> dims;
+  for (int i = 0; i < out.rank(); ++i) {
+    if (out.dims[i] == 1) continue;
+    const bool is_single = i < first || type.dims[i - first] == 1;
+    const Dim dim = {out.dims[i], is_single ? 0 : strides[i - first]};
+    if (!dims.empty() && dims.back().step == dim.step * dim.size) {
+      dims.back() = {dims.back().size * dim.size, dim.step};
+    } else {
+      dims.push_back(dim);
+    }
   }
-  return type.num_elements();
+  return dims;
+}
+
+// The place of an operand that lies otherwise than the row-major result, and
+// the length of the rows; nothing if it is neither a row nor a column.
+std::optional<std::pair<Place, int64_t>> PlaceOf(const TensorType& type,
+                                                 const TensorType& out) {
+  if (!out.is_row_major() || type.rank() > out.rank()) return std::nullopt;
+  const auto dims = DimsOf(type, out);
+  if (dims.size() != 2) return std::nullopt;
+  const int64_t n = dims[1].size;
+  if (dims[0].step == 0 && dims[1].step == 1) {
+    return std::pair(Place{.kind = Place::kRow}, n);
+  }
+  if (dims[1].step != 0) return std::nullopt;
+  return std::pair(Place{.kind = Place::kColumn, .step = dims[0].step}, n);
 }
 
 std::optional<std::string> LayOut(const KernelRequest& request, HalvesState& s,
@@ -84,13 +139,14 @@ std::optional<std::string> LayOut(const KernelRequest& request, HalvesState& s,
       inplace |= 1u << i;
       continue;
     }
-    const int64_t row = RowOf(type, out);
-    if (row < kShortestRow || (s.rows > 1 && row != s.n)) {
+    const auto place = PlaceOf(type, out);
+    if (!place.has_value() || place->second < kShortestRow ||
+        (s.rows > 1 && place->second != s.n)) {
       return "an operand lies otherwise than the result";
     }
-    s.rows = out.num_elements() / row;
-    s.n = row;
-    s.is_row[i] = true;
+    s.rows = out.num_elements() / place->second;
+    s.n = place->second;
+    s.places[i] = place->first;
   }
   return std::nullopt;
 }

@@ -306,8 +306,10 @@ using TernaryFn = void (*)(const void* a, const void* b, const void* c,
 using ClampFn = void (*)(const void* x, void* out, int64_t n, const void* lo,
                          const void* hi);
 using ConvertFn = void (*)(const void* x, void* out, int64_t n);
-// Of one operand b isn't read. There are two numbers, needed or not.
-using HalfFn = void (*)(const void* a, const void* b, void* out, int64_t n,
+// An operand's step is 1, or 0 for one element that all meet. Of one operand b
+// isn't read. There are two numbers, needed or not.
+using HalfFn = void (*)(const void* a, int64_t a_step, const void* b,
+                        int64_t b_step, void* out, int64_t n,
                         const float* numbers);
 // out[r] = reduction over n of x[r * n + i].
 using ReduceRowsFn = void (*)(const void* x, void* out, int64_t rows,

@@ -161,11 +161,30 @@ MICA_INLINE void Step(const uint16_t* a, const uint16_t* b, uint16_t* out,
               {Op::Do(x.low, y.low, numbers), Op::Do(x.high, y.high, numbers)});
 }
 
+// An operand: an array, or one element, which a round reads copies of.
+struct Source {
+  MICA_INLINE Source(const void* x, int64_t operand_step)
+      : at(static_cast<const uint16_t*>(x)), step(operand_step) {
+    if (step != 0) return;
+    for (uint16_t& copy : copies) copy = *at;
+    at = copies;
+  }
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  MICA_INLINE const uint16_t* operator+(int64_t i) const {
+    return at + i * step;
+  }
+
+  const uint16_t* at;
+  int64_t step;
+  uint16_t copies[kStep];
+};
+
 template <typename Type, typename Op, bool kBinary>
-void Loop(const void* a, const void* b, void* out, int64_t n,
-          const float* numbers) {
-  const auto* x = static_cast<const uint16_t*>(a);
-  const auto* y = static_cast<const uint16_t*>(b);
+void Loop(const void* a, int64_t a_step, const void* b, int64_t b_step,
+          void* out, int64_t n, const float* numbers) {
+  const Source x(a, a_step), y(kBinary ? b : a, kBinary ? b_step : 1);
   auto* to = static_cast<uint16_t*>(out);
   const Numbers all = {Set(numbers[0]), Set(numbers[1])};
   int64_t i = 0;
