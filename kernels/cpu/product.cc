@@ -83,6 +83,12 @@ WeightForm ChooseForm(const ProductSpec& spec) {
   return IsSwapped(spec) ? WeightForm::kSwapped : WeightForm::kPackAndRun;
 }
 
+// One row that meets a large b by its rows, with nothing to it before the end.
+bool IsOneRow(const ProductSpec& spec, WeightForm form) {
+  return form == WeightForm::kInPlace && spec.m == 1 && spec.alpha == 1.0f &&
+         spec.n * spec.k > kInPlaceFloats && !spec.residual_is_c;
+}
+
 int ChooseThreads(const ProductSpec& spec) {
   const double work = static_cast<double>(spec.batch) *
                       static_cast<double>(spec.m) *
@@ -255,7 +261,8 @@ void Product::Finish(const ProductArgs& args, int64_t col, int64_t cols,
 
 bool Product::residual_may_be_c() const {
   // An activation after the tile is stored would find the residual gone.
-  return form_ != WeightForm::kSwapped && !IsLate(spec_.activation);
+  return form_ != WeightForm::kSwapped && !IsLate(spec_.activation) &&
+         !IsOneRow(spec_, form_);
 }
 
 void Product::RunDots(const ProductArgs& args, int num_threads) const {
@@ -281,6 +288,18 @@ void Product::RunDots(const ProductArgs& args, int num_threads) const {
          .n = cols,
          .k = spec_.k});
     if (is_late) Finish(args, col, cols, nullptr, late);
+  });
+}
+
+void Product::RunOneRow(const ProductArgs& args, int num_threads) const {
+  Parallel(num_threads, num_panels(), [&](int64_t begin, int64_t end) {
+    const int64_t panel = Simd().gemm_cols;
+    const int64_t col = begin * panel,
+                  cols = std::min(end * panel, spec_.n) - col;
+    std::fill_n(args.c + col, cols, 0.0f);
+    Simd().add_one_row(args.a, args.b + col, spec_.b_row_stride, spec_.k, cols,
+                       args.c + col);
+    Finish(args, col, cols, args.bias, args.residual);
   });
 }
 
@@ -322,6 +341,7 @@ void Product::RunOne(const ProductArgs& args, int num_threads) const {
   }
   if (form_ == WeightForm::kDotProducts) return RunDots(args, num_threads);
   if (form_ == WeightForm::kSwapped) return RunSwapped(args, num_threads);
+  if (IsOneRow(spec_, form_)) return RunOneRow(args, num_threads);
   const int64_t panels = num_panels();
   const float* b = args.b;
   float* scratch = args.scratch;

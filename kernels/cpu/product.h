@@ -78,6 +78,7 @@ class Product {
                   float* packed) const;
   void RunOne(const ProductArgs& args, int num_threads) const;
   void RunDots(const ProductArgs& args, int num_threads) const;
+  void RunOneRow(const ProductArgs& args, int num_threads) const;
   void RunSwapped(const ProductArgs& args, int num_threads) const;
   // What follows the sums, in these columns of c; pointers may be null.
   void Finish(const ProductArgs& args, int64_t col, int64_t cols,

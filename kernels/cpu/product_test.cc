@@ -144,12 +144,59 @@ TEST(ProductTest, AResidualWhereTheResultGoesIsReadFirst) {
 TEST(ProductTest, FewRowsMeetALargeMatrixByItsRows) {
   for (int threads : {1, 3}) {
     for (bool has_bias : {false, true}) {
-      const ProductSpec row = {.m = 3,
-                               .n = 1333,
-                               .k = 901,
-                               .has_bias = has_bias,
-                               .num_threads = threads};
-      EXPECT_EQ(Check(row, false), WeightForm::kInPlace);
+      for (int64_t m : {1, 3}) {
+        const ProductSpec row = {.m = m,
+                                 .n = 2333,
+                                 .k = 901,
+                                 .has_bias = has_bias,
+                                 .num_threads = threads};
+        EXPECT_EQ(Check(row, false), WeightForm::kInPlace);
+        Check({.batch = 2,
+               .m = m,
+               .n = 1333,
+               .k = 61,
+               .has_bias = true,
+               .num_threads = threads},
+              false);
+      }
+    }
+  }
+}
+
+TEST(ProductTest, BiasActivationAndResidualFollowASingleRow) {
+  constexpr int64_t n = 1333, k = 101;
+  for (Activation activation :
+       {Activation::kNone, Activation::kRelu, Activation::kSigmoid}) {
+    Product product;
+    const ProductSpec spec = {.m = 1,
+                              .n = n,
+                              .k = k,
+                              .a_row_stride = k,
+                              .b_row_stride = n,
+                              .c_row_stride = n,
+                              .has_bias = true,
+                              .has_residual = true,
+                              .residual_row_stride = n,
+                              .activation = activation};
+    ASSERT_EQ(Product::Prepare(spec, product), std::nullopt);
+    EXPECT_FALSE(product.residual_may_be_c());
+    const auto a = RandomFloats(k, 1), b = RandomFloats(n * k, 2);
+    const auto bias = RandomFloats(n, 3), residual = RandomFloats(n, 4);
+    std::vector<float> c(n, 9.0f), scratch(product.scratch_floats());
+    product.Run({.a = a.data(),
+                 .b = b.data(),
+                 .bias = bias.data(),
+                 .residual = residual.data(),
+                 .c = c.data(),
+                 .scratch = scratch.data()});
+    for (int64_t i = 0; i < n; ++i) {
+      double sum = bias[i];
+      for (int64_t x = 0; x < k; ++x) {
+        sum += static_cast<double>(a[x]) * b[x * n + i];
+      }
+      if (activation == Activation::kRelu) sum = std::max(sum, 0.0);
+      if (activation == Activation::kSigmoid) sum = 1 / (1 + std::exp(-sum));
+      ASSERT_NEAR(c[i], sum + residual[i], 1e-4) << "element " << i;
     }
   }
 }

@@ -32,6 +32,7 @@ SimdTable MakeV3() {
   v3::FillHalfLoops(table);
   v3::FillPoolRows(table);
   v3::FillTranspose(table);
+  v3::FillOneRow(table);
   return table;
 }
 
@@ -59,6 +60,7 @@ SimdTable MakeV4() {
   v4::FillHalfLoops(table);
   v4::FillPoolRows(table);
   v4::FillTranspose(table);
+  v4::FillOneRow(table);
   return table;
 }
 

@@ -383,6 +383,9 @@ struct SimdTable {
   void (*pack_plain)(const float* b, int64_t row_stride, int64_t n, int64_t k,
                      float* dst) = nullptr;
   void (*dot_products)(const DotArgs& args) = nullptr;
+  // Adds x[k] b[k,n] to out[n], with unit stride along n.
+  void (*add_one_row)(const float* x, const float* b, int64_t b_row_stride,
+                      int64_t k, int64_t n, float* out) = nullptr;
   // In place, over rows of n.
   void (*activate)(Activation activation, float* c, int64_t row_stride,
                    int64_t rows, int64_t n) = nullptr;

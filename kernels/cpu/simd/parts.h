@@ -29,6 +29,7 @@ void FillHalf(SimdTable& table);
 void FillHalfLoops(SimdTable& table);
 void FillPoolRows(SimdTable& table);
 void FillTranspose(SimdTable& table);
+void FillOneRow(SimdTable& table);
 }  // namespace v3
 
 namespace v4 {
@@ -53,6 +54,7 @@ void FillHalf(SimdTable& table);
 void FillHalfLoops(SimdTable& table);
 void FillPoolRows(SimdTable& table);
 void FillTranspose(SimdTable& table);
+void FillOneRow(SimdTable& table);
 }  // namespace v4
 
 }  // namespace mica::cpu
