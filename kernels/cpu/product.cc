@@ -72,11 +72,21 @@ bool IsSwapped(const ProductSpec& spec) {
          Simd().gemm_scratch_floats(spec.b_col_stride, spec.n, spec.k) == 0;
 }
 
+// Whether a panel of b, read where it is, would lie in so few sets of the
+// first-level cache that its rows push each other out, for many rows of a.
+bool IsCrowded(const ProductSpec& spec) {
+  constexpr int64_t kQuarterPage = 256;  // In floats; of four sets, 32 lines.
+  constexpr int64_t kMostLines = 32, kManyRows = 64;
+  return spec.b_row_stride % kQuarterPage == 0 && spec.k > kMostLines &&
+         spec.m >= kManyRows;
+}
+
 WeightForm ChooseForm(const ProductSpec& spec) {
   if (spec.is_frozen) return WeightForm::kPacked;
   if (spec.b_col_stride == 1) {
     const bool is_small =
-        spec.n * spec.k <= kInPlaceFloats || spec.m <= Simd().gemm_rows;
+        (spec.n * spec.k <= kInPlaceFloats && !IsCrowded(spec)) ||
+        spec.m <= Simd().gemm_rows;
     return is_small ? WeightForm::kInPlace : WeightForm::kPackAndRun;
   }
   if (spec.alpha == 1.0f && spec.m <= kDotRows) return WeightForm::kDotProducts;

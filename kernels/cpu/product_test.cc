@@ -62,6 +62,10 @@ TEST(ProductTest, ReadsWeightsInTheFormThatFits) {
             WeightForm::kInPlace);
   EXPECT_EQ(Check({.m = 20, .n = 300, .k = 300, .has_bias = true}, false),
             WeightForm::kPackAndRun);
+  EXPECT_EQ(Check({.m = 70, .n = 256, .k = 33, .has_bias = true}, false),
+            WeightForm::kPackAndRun);
+  EXPECT_EQ(Check({.m = 70, .n = 256, .k = 32, .has_bias = true}, false),
+            WeightForm::kInPlace);
   const WeightForm small = Check({.m = 9, .n = 16, .k = 30}, false);
   EXPECT_TRUE(small == WeightForm::kXsmm || small == WeightForm::kInPlace);
 }
