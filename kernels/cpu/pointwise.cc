@@ -13,7 +13,7 @@ namespace mica::cpu {
 namespace {
 
 // Elements that go through a buffer at once.
-constexpr int64_t kChunk = 256;
+constexpr int64_t kChunk = 512;
 // What is copied at once where a row is one element: it stays in the
 // first-level cache.
 constexpr int64_t kRepeatBytes = 4096;
@@ -101,6 +101,28 @@ void Coalesce(int num_operands, Axes& axes) {
   }
 }
 
+// Takes the two innermost dimensions as one if the inner one is short: to begin
+// a row takes as long as a hundred elements. Returns the length of short rows,
+// 0 if it left all as it was; then the operands' strides from row to row are in
+// `row_strides`.
+int64_t JoinShortRows(int num_operands, Axes& axes, int64_t* row_strides) {
+  constexpr int64_t kLongest = 64;
+  const size_t rank = axes.sizes.size();
+  if (rank < 2 || axes.sizes[rank - 1] > kLongest ||
+      axes.strides[0][rank - 2] != axes.sizes[rank - 1]) {
+    return 0;
+  }
+  const int64_t short_row = axes.sizes.back();
+  axes.sizes.pop_back();
+  axes.sizes.back() *= short_row;
+  for (int s = 0; s < num_operands; ++s) {
+    row_strides[s] = axes.strides[s][rank - 2];
+    axes.strides[s].erase(axes.strides[s].begin() + static_cast<int64_t>(rank) -
+                          2);
+  }
+  return short_row;
+}
+
 template <typename T>
 void Gather(const void* from, int64_t stride, int64_t n, void* to) {
   const T* in = static_cast<const T*>(from);
@@ -127,8 +149,54 @@ void Repeat(char* out, int64_t bytes, int64_t n) {
   const int64_t all = n * bytes;
   for (int64_t done = bytes; done < all;) {
     const int64_t more = std::min({done, all - done, kRepeatBytes});
-    std::memcpy(out + done, out, static_cast<size_t>(more));
+    // Not memcpy(): GCC makes a slow instruction of one that is so bounded.
+    std::memmove(out + done, out, static_cast<size_t>(more));
     done += more;
+  }
+}
+
+template <typename T>
+void GatherShortRowsOf(const PointwiseLoop::Input& input, const char* from,
+                       int64_t row, int64_t rows, T* to) {
+  if (input.stride == 1 && input.short_row_stride == 0) {
+    const int64_t bytes = row * static_cast<int64_t>(sizeof(T));
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+    return Repeat(reinterpret_cast<char*>(to), bytes, rows);
+  }
+  for (int64_t r = 0; r < rows;
+       ++r, from += input.short_row_stride, to += row) {
+    const T* in = reinterpret_cast<const T*>(from);
+    if (input.stride == 0) {
+      std::fill_n(to, row, *in);
+    } else if (input.stride == 1) {
+      for (int64_t i = 0; i < row; ++i) to[i] = in[i];
+    } else {
+      for (int64_t i = 0; i < row; ++i) to[i] = in[i * input.stride];
+    }
+  }
+}
+
+void GatherShortRows(const PointwiseLoop::Input& input, const char* from,
+                     int64_t row, int64_t rows, void* to) {
+  const SpreadFn spread = input.bytes == 4   ? Simd().spread32
+                          : input.bytes == 8 ? Simd().spread64
+                                             : nullptr;
+  if (input.stride == 0 && spread != nullptr) {
+    return spread(from, input.short_row_stride, row, rows, to);
+  }
+  switch (input.bytes) {
+    case 1:
+      return GatherShortRowsOf(input, from, row, rows,
+                               static_cast<uint8_t*>(to));
+    case 2:
+      return GatherShortRowsOf(input, from, row, rows,
+                               static_cast<uint16_t*>(to));
+    case 4:
+      return GatherShortRowsOf(input, from, row, rows,
+                               static_cast<uint32_t*>(to));
+    default:
+      return GatherShortRowsOf(input, from, row, rows,
+                               static_cast<uint64_t*>(to));
   }
 }
 
@@ -146,21 +214,39 @@ void RunSingles(const PointwiseLoop& loop, const char* const* in, char* out) {
   Repeat(out, loop.out_bytes, loop.inner);
 }
 
-// One row whose sources may have to be gathered and converted, by chunks.
-void RunRow(const PointwiseLoop& loop, const char* const* in, char* out) {
-  alignas(64) char gathered[kMaxSources][kChunk * 8];
+// Puts elements start..start + n of a row of the source together; if they are
+// the same in each chunk of the row, they are already.
+void GatherChunk(const PointwiseLoop& loop, const PointwiseLoop::Input& input,
+                 const char* in, int64_t start, int64_t n, bool is_first,
+                 void* to) {
+  if (input.has_short_rows) {
+    if (input.short_row_stride == 0 && !is_first) return;
+    const int64_t row = start / loop.short_row;
+    GatherShortRows(input, in + row * input.short_row_stride, loop.short_row,
+                    n / loop.short_row, to);
+  } else if (input.stride != 0 || is_first) {
+    GatherBytes(in + start * input.stride * input.bytes, input.bytes,
+                input.stride, n, to);
+  }
+}
+
+// Elements begin..end of a row whose sources may have to be gathered and
+// converted, by chunks; of short rows, by whole ones.
+void RunRow(const PointwiseLoop& loop, const char* const* in, char* out,
+            int64_t begin, int64_t end) {
+  constexpr int64_t kGathered = kChunk * 8 + 2 * kSpreadSlack;
+  alignas(64) char gathered[kMaxSources][kGathered];
   alignas(64) char converted[kMaxSources][kChunk * 8];
-  for (int64_t start = 0; start < loop.inner; start += kChunk) {
-    const int64_t n = std::min(kChunk, loop.inner - start);
+  const int64_t chunk =
+      loop.short_row == 0 ? kChunk : kChunk / loop.short_row * loop.short_row;
+  for (int64_t start = begin; start < end; start += chunk) {
+    const int64_t n = std::min(chunk, end - start);
     const void* pieces[kMaxSources];
     for (int s = 0; s < loop.num_inputs; ++s) {
       const PointwiseLoop::Input& input = loop.inputs[s];
       const void* piece = in[s] + start * input.stride * input.bytes;
       if (input.is_gathered) {
-        // One element fills its buffer for all of the row.
-        if (input.stride != 0 || start == 0) {
-          GatherBytes(piece, input.bytes, input.stride, n, gathered[s]);
-        }
+        GatherChunk(loop, input, in[s], start, n, start == begin, gathered[s]);
         piece = gathered[s];
       }
       if (input.convert != nullptr) {
@@ -182,6 +268,14 @@ bool IsDirect(const PointwiseLoop& loop) {
   return true;
 }
 
+// Where a source begins.
+const char* Begin(const PointwiseLoop& loop, int s, void* const* args) {
+  const PointwiseLoop::Input& input = loop.inputs[s];
+  return static_cast<const char*>(
+      input.arg >= 0 ? args[input.arg]
+                     : static_cast<const void*>(input.constant.bytes));
+}
+
 template <bool kDirect>
 void RunRows(const PointwiseLoop& loop, void* const* args, int64_t begin,
              int64_t end) {
@@ -190,10 +284,7 @@ void RunRows(const PointwiseLoop& loop, void* const* args, int64_t begin,
   char* out = static_cast<char*>(args[loop.out_arg]);
   const char* in[kMaxSources];
   for (int s = 0; s < loop.num_inputs; ++s) {
-    const PointwiseLoop::Input& input = loop.inputs[s];
-    in[s] = static_cast<const char*>(
-        input.arg >= 0 ? args[input.arg]
-                       : static_cast<const void*>(input.constant.bytes));
+    in[s] = Begin(loop, s, args);
   }
   int64_t rest = begin;
   for (int d = rank - 1; d >= 0; --d) {
@@ -211,7 +302,7 @@ void RunRows(const PointwiseLoop& loop, void* const* args, int64_t begin,
       const void* pieces[kMaxSources] = {in[0], in[1], in[2]};
       loop.row(loop, pieces, out, loop.inner);
     } else {
-      RunRow(loop, in, out);
+      RunRow(loop, in, out, 0, loop.inner);
     }
     for (int d = rank - 1; d >= 0; --d) {
       const bool wraps = ++index[d] == loop.outer_sizes[d];
@@ -232,6 +323,17 @@ bool LaunchRows(const void* state, void* const* args, LaunchContext&) {
   int64_t rows = 1;
   for (int64_t size : loop.outer_sizes) rows *= size;
   if (rows == 0 || loop.inner == 0) return true;
+  if (rows == 1 && loop.short_row > 0) {
+    const char* in[kMaxSources];
+    for (int s = 0; s < loop.num_inputs; ++s) in[s] = Begin(loop, s, args);
+    char* const out = static_cast<char*>(args[loop.out_arg]);
+    Parallel(loop.num_threads, loop.inner / loop.short_row,
+             [&](int64_t begin, int64_t end) {
+               RunRow(loop, in, out, begin * loop.short_row,
+                      end * loop.short_row);
+             });
+    return true;
+  }
   Parallel(loop.num_threads, rows, [&](int64_t begin, int64_t end) {
     RunRows<kDirect>(loop, args, begin, end);
   });
@@ -405,6 +507,8 @@ std::optional<std::string> LayOut(const KernelRequest& request,
   if (axes.strides[0].back() != 1 && axes.sizes.back() > 1) {
     return "the result has gaps";
   }
+  int64_t row_strides[kMaxSources + 1] = {};
+  loop.short_row = JoinShortRows(num_operands, axes, row_strides);
   const size_t inner = axes.sizes.size() - 1;
   loop.num_inputs = static_cast<int>(sources.size());
   loop.out_arg = static_cast<int>(request.operands.size());
@@ -421,6 +525,12 @@ std::optional<std::string> LayOut(const KernelRequest& request,
     auto reason =
         SetInput(sources[s], elem, keeps_type[s], strides[inner], input);
     if (reason.has_value()) return reason;
+    const int64_t row_stride = row_strides[s + 1];
+    if (row_stride != strides[inner] * loop.short_row) {
+      input.is_single = false;
+      input.is_gathered = input.has_short_rows = true;
+      input.short_row_stride = row_stride * input.bytes;
+    }
     for (size_t d = 0; d < inner; ++d) {
       input.outer_strides.push_back(strides[d] * input.bytes);
     }

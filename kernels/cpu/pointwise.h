@@ -52,8 +52,10 @@ struct PointwiseLoop {
     Constant constant;
     bool is_single = false;  // Stride 0 in the innermost dimension.
     bool is_gathered = false;
-    int64_t stride = 0;  // In elements, of the innermost dimension.
-    int64_t bytes = 0;   // Of an element in memory.
+    int64_t stride = 0;            // In elements, of the innermost dimension.
+    int64_t bytes = 0;             // Of an element in memory.
+    bool has_short_rows = false;   // Gathered by short rows.
+    int64_t short_row_stride = 0;  // In bytes.
     ConvertFn convert = nullptr;
     absl::InlinedVector<int64_t, 4> outer_strides;  // In bytes.
   };
@@ -71,6 +73,9 @@ struct PointwiseLoop {
   int out_arg = 0;
   int64_t out_bytes = 0;  // Of an element.
   int64_t inner = 0;      // Elements of the innermost dimension.
+  // If not 0, that is two dimensions in truth, and the inner one has so few
+  // elements: sources that aren't one dimension there are gathered.
+  int64_t short_row = 0;
   // Each row of the result is one element again and again: no source has more.
   bool has_equal_rows = false;
   absl::InlinedVector<int64_t, 4> outer_sizes;

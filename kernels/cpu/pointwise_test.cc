@@ -1,5 +1,6 @@
 #include "kernels/cpu/pointwise.h"
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -48,11 +49,57 @@ TEST(PointwiseTest, EqualLayoutsAreOneRowInPlace) {
 }
 
 TEST(PointwiseTest, ABroadcastRowIsReadAgain) {
-  const Sum sum =
-      PrepareSum({.dims = {4, 5, 6}}, {.dims = {6}}, {.dims = {4, 5, 6}}, 1);
-  EXPECT_EQ(sum.loop->inner, 6);
+  const Sum sum = PrepareSum({.dims = {4, 5, 100}}, {.dims = {100}},
+                             {.dims = {4, 5, 100}}, 1);
+  EXPECT_EQ(sum.loop->inner, 100);
   EXPECT_EQ(sum.loop->outer_sizes, (absl::InlinedVector<int64_t, 4>{20}));
   EXPECT_EQ(sum.prepared.inplace_operands, 1u);
+}
+
+TEST(PointwiseTest, ShortRowsAreOneRow) {
+  const Sum sum =
+      PrepareSum({.dims = {4, 5, 6}}, {.dims = {6}}, {.dims = {4, 5, 6}}, 1);
+  EXPECT_EQ(sum.loop->inner, 120);
+  EXPECT_EQ(sum.loop->short_row, 6);
+  EXPECT_TRUE(sum.loop->outer_sizes.empty());
+  EXPECT_EQ(sum.prepared.inplace_operands, 1u);
+}
+
+TEST(PointwiseTest, ShortRowsAreGathered) {
+  for (const auto& [planes, rows, cols] : {std::array<int64_t, 3>{1, 700, 5},
+                                           {3, 33, 64},
+                                           {2, 1200, 1},
+                                           {1, 4000, 16},
+                                           {5, 7, 9}}) {
+    // A whole one; a row, a column and an element again and again; parts.
+    const Dims kinds[] = {{rows * cols, cols, 1}, {cols, 0, 1},
+                          {rows, 1, 0},           {1, 0, 0},
+                          {0, 3 * cols, 2},       {0, 1, rows}};
+    for (const Dims& a : kinds) {
+      for (const Dims& b : kinds) {
+        const Dims dims = {planes, rows, cols};
+        const Sum sum =
+            PrepareSum({.dims = dims, .strides = a},
+                       {.dims = dims, .strides = b}, {.dims = dims}, 3);
+        // The row function takes arrays only.
+        if (sum.loop->inputs[1].is_single) continue;
+        const auto x = RandomFloats(planes * rows * cols * 4, 1);
+        const auto y = RandomFloats(planes * rows * cols * 4, 2);
+        std::vector<float> out(planes * rows * cols);
+        void* args[] = {const_cast<float*>(x.data()),
+                        const_cast<float*>(y.data()), out.data()};
+        LaunchContext context;
+        if (sum.loop->inputs[0].is_single) continue;
+        ASSERT_TRUE(
+            sum.prepared.launch(sum.prepared.state.get(), args, context));
+        for (int64_t i = 0; i < planes * rows * cols; ++i) {
+          const int64_t c = i % cols, r = i / cols % rows, p = i / cols / rows;
+          ASSERT_EQ(out[i], x[p * a[0] + r * a[1] + c * a[2]] +
+                                y[p * b[0] + r * b[1] + c * b[2]]);
+        }
+      }
+    }
+  }
 }
 
 TEST(PointwiseTest, ThreadsShareTheRows) {

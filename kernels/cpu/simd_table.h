@@ -320,6 +320,12 @@ using TransposeFn = void (*)(const void* src, int64_t src_row_stride, void* dst,
                              int64_t dst_row_stride, int64_t rows,
                              int64_t cols);
 
+// rows rows of n elements at `to`, each of the one element that lies there at
+// `from`. Writes up to kSpreadSlack bytes more.
+using SpreadFn = void (*)(const void* from, int64_t stride_bytes, int64_t n,
+                          int64_t rows, void* to);
+inline constexpr int64_t kSpreadSlack = 32;
+
 struct SimdTable {
   const char* name = "";
   // Null where the combination has no loop. Arithmetic gives the inputs' type.
@@ -367,6 +373,9 @@ struct SimdTable {
   TransposeFn transpose32 = nullptr;
   TransposeFn transpose64 = nullptr;
   TransposeFn transpose128 = nullptr;
+
+  SpreadFn spread32 = nullptr;  // Of elements of so many bits.
+  SpreadFn spread64 = nullptr;
 
   int gemm_cols = 0;  // Columns of a packed panel of b.
   int gemm_rows = 0;  // Rows of the largest tile.

@@ -187,7 +187,8 @@ void StridedCopy::CopyRows(const StridedCopy& copy, const char* from,
 template <typename T>
 void StridedCopy::FillRow(const StridedCopy& copy, const char* from, char* to) {
   const T element = Load<T>(from);
-  for (int64_t i = 0; i < copy.columns_.size; ++i) {
+  const int64_t n = copy.columns_.size;
+  for (int64_t i = 0; i < n; ++i) {
     Store(element, to + i * static_cast<int64_t>(sizeof(T)));
   }
 }

@@ -30,6 +30,7 @@ void FillHalfLoops(SimdTable& table);
 void FillPoolRows(SimdTable& table);
 void FillTranspose(SimdTable& table);
 void FillOneRow(SimdTable& table);
+void FillSpread(SimdTable& table);
 }  // namespace v3
 
 namespace v4 {
@@ -55,6 +56,7 @@ void FillHalfLoops(SimdTable& table);
 void FillPoolRows(SimdTable& table);
 void FillTranspose(SimdTable& table);
 void FillOneRow(SimdTable& table);
+void FillSpread(SimdTable& table);
 }  // namespace v4
 
 }  // namespace mica::cpu
