@@ -9,12 +9,14 @@ from torch import Tensor, nn
 
 import mica
 
-PROGRAM = """program @f(%x: f32[256,256]) {
-  %a = aten.mm(%x, %x) : f32[256,256]
-  %b = aten.mm(%x, %a) : f32[256,256]
-  %c = aten.cumsum(%x, 1) : f32[256,256]
-  %e = aten.cumsum(%c, 0) : f32[256,256]
-  %d = aten.add.Tensor(%b, %e) : f32[256,256]
+# Rows of 256 would be packed into scratch memory, which cumsum then takes: one
+# branch would wait for the other.
+PROGRAM = """program @f(%x: f32[320,320]) {
+  %a = aten.mm(%x, %x) : f32[320,320]
+  %b = aten.mm(%x, %a) : f32[320,320]
+  %c = aten.cumsum(%x, 1) : f32[320,320]
+  %e = aten.cumsum(%c, 0) : f32[320,320]
+  %d = aten.add.Tensor(%b, %e) : f32[320,320]
   return %d
 }
 """
@@ -42,7 +44,7 @@ class Branches(nn.Module):
 def assert_a_fork_is_told(executor: mica.Executor) -> None:
     """The threads of an executor that has run aren't there in a fork of it."""
     program = mica.Program.parse(PROGRAM)
-    x = torch.randn(256, 256)
+    x = torch.randn(320, 320)
     executor.run(program, {"x": x})
     child = os.fork()
     if child == 0:

@@ -65,7 +65,7 @@ def test_training_steps_of_two_threads(
 
 def test_a_forked_process_runs_alone() -> None:
     program = mica.Program.parse(PROGRAM)
-    x = torch.randn(256, 256)
+    x = torch.randn(320, 320)
     executor = mica.Executor(num_threads=2, queue=True)
     (want,) = executor.run(program, {"x": x})
     child = os.fork()
