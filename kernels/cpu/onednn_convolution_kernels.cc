@@ -107,7 +107,7 @@ bool Launch(const void* instance, void* const* args, LaunchContext& context) {
 
 Prepared Finish(const KernelRequest& request, std::shared_ptr<State> state) {
   Prepared prepared;
-  prepared.scratch_bytes = state->has_chain ? state->chain.scratch_bytes() : 0;
+  prepared.scratch_bytes = state->chain.scratch_bytes();
   if (state->weight.has_value()) {
     state->weight_scratch = AlignUp(prepared.scratch_bytes);
     prepared.scratch_bytes =

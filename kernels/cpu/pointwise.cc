@@ -132,6 +132,10 @@ void Gather(const void* from, int64_t stride, int64_t n, void* to) {
 
 void GatherBytes(const void* from, int64_t bytes, int64_t stride, int64_t n,
                  void* to) {
+  if (stride == 1) {
+    std::memcpy(to, from, static_cast<size_t>(n * bytes));
+    return;
+  }
   switch (bytes) {
     case 1:
       return Gather<uint8_t>(from, stride, n, to);
@@ -155,49 +159,21 @@ void Repeat(char* out, int64_t bytes, int64_t n) {
   }
 }
 
-template <typename T>
-void GatherShortRowsOf(const PointwiseLoop::Input& input, const char* from,
-                       int64_t row, int64_t rows, T* to) {
-  if (input.stride == 1 && input.short_row_stride == 0) {
-    const int64_t bytes = row * static_cast<int64_t>(sizeof(T));
-    std::memcpy(to, from, static_cast<size_t>(bytes));
-    return Repeat(reinterpret_cast<char*>(to), bytes, rows);
-  }
-  for (int64_t r = 0; r < rows;
-       ++r, from += input.short_row_stride, to += row) {
-    const T* in = reinterpret_cast<const T*>(from);
-    if (input.stride == 0) {
-      std::fill_n(to, row, *in);
-    } else if (input.stride == 1) {
-      for (int64_t i = 0; i < row; ++i) to[i] = in[i];
-    } else {
-      for (int64_t i = 0; i < row; ++i) to[i] = in[i * input.stride];
-    }
-  }
-}
-
 void GatherShortRows(const PointwiseLoop::Input& input, const char* from,
-                     int64_t row, int64_t rows, void* to) {
+                     int64_t row, int64_t rows, char* to) {
   const SpreadFn spread = input.bytes == 4   ? Simd().spread32
                           : input.bytes == 8 ? Simd().spread64
                                              : nullptr;
   if (input.stride == 0 && spread != nullptr) {
     return spread(from, input.short_row_stride, row, rows, to);
   }
-  switch (input.bytes) {
-    case 1:
-      return GatherShortRowsOf(input, from, row, rows,
-                               static_cast<uint8_t*>(to));
-    case 2:
-      return GatherShortRowsOf(input, from, row, rows,
-                               static_cast<uint16_t*>(to));
-    case 4:
-      return GatherShortRowsOf(input, from, row, rows,
-                               static_cast<uint32_t*>(to));
-    default:
-      return GatherShortRowsOf(input, from, row, rows,
-                               static_cast<uint64_t*>(to));
+  const int64_t bytes = row * input.bytes;
+  const int64_t different = input.short_row_stride == 0 ? 1 : rows;
+  for (int64_t r = 0; r < different; ++r) {
+    GatherBytes(from + r * input.short_row_stride, input.bytes, input.stride,
+                row, to + r * bytes);
   }
+  if (different < rows) Repeat(to, bytes, rows);
 }
 
 // One row of one element of each source.
@@ -218,7 +194,7 @@ void RunSingles(const PointwiseLoop& loop, const char* const* in, char* out) {
 // the same in each chunk of the row, they are already.
 void GatherChunk(const PointwiseLoop& loop, const PointwiseLoop::Input& input,
                  const char* in, int64_t start, int64_t n, bool is_first,
-                 void* to) {
+                 char* to) {
   if (input.has_short_rows) {
     if (input.short_row_stride == 0 && !is_first) return;
     const int64_t row = start / loop.short_row;
@@ -323,14 +299,14 @@ bool LaunchRows(const void* state, void* const* args, LaunchContext&) {
   int64_t rows = 1;
   for (int64_t size : loop.outer_sizes) rows *= size;
   if (rows == 0 || loop.inner == 0) return true;
-  if (rows == 1 && loop.short_row > 0) {
+  if (!kDirect && rows == 1 && !loop.has_equal_rows) {
     const char* in[kMaxSources];
     for (int s = 0; s < loop.num_inputs; ++s) in[s] = Begin(loop, s, args);
     char* const out = static_cast<char*>(args[loop.out_arg]);
-    Parallel(loop.num_threads, loop.inner / loop.short_row,
+    const int64_t unit = std::max<int64_t>(loop.short_row, 1);
+    Parallel(loop.num_threads, loop.inner / unit,
              [&](int64_t begin, int64_t end) {
-               RunRow(loop, in, out, begin * loop.short_row,
-                      end * loop.short_row);
+               RunRow(loop, in, out, begin * unit, end * unit);
              });
     return true;
   }
