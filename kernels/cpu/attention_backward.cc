@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/families.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/product.h"
 #include "kernels/cpu/simd_table.h"
 
 namespace mica::cpu {
@@ -37,8 +38,6 @@ struct State {
   int num_threads = 1;
 };
 
-int64_t RoundUp(int64_t floats) { return (floats + 15) / 16 * 16; }
-
 // The parts of one thread's scratch memory.
 struct Scratch {
   float* keys;    // Packed, scaled, transposed.
@@ -50,19 +49,19 @@ struct Scratch {
 
 // Distance of rows of scores: no multiple of a page, which would have them
 // push each other out of the cache.
-int64_t RowStride(const State& s) { return RoundUp(s.keys) + 16; }
+int64_t RowStride(const State& s) { return RoundUpFloats(s.keys) + 16; }
 
 int64_t ScratchFloats(const State& s) {
-  return RoundUp(Simd().PackedFloats(s.keys, s.dim)) +
-         RoundUp(Simd().PackedFloats(s.keys, s.value_dim)) +
-         2 * kBlock * RowStride(s) + kBlock * RoundUp(s.keys);
+  return RoundUpFloats(Simd().PackedFloats(s.keys, s.dim)) +
+         RoundUpFloats(Simd().PackedFloats(s.keys, s.value_dim)) +
+         2 * kBlock * RowStride(s) + kBlock * RoundUpFloats(s.keys);
 }
 
 Scratch Divide(const State& s, float* at) {
   Scratch scratch;
   auto take = [&at](int64_t floats) {
     float* part = at;
-    at += RoundUp(floats);
+    at += RoundUpFloats(floats);
     return part;
   };
   scratch.keys = take(Simd().PackedFloats(s.keys, s.dim));

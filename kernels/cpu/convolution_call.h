@@ -1,4 +1,5 @@
-// What kernels of aten.convolution and mica.convolution know of their calls.
+// What kernels of aten.convolution, its gradients and mica.convolution know of
+// their calls.
 
 #ifndef MICA_KERNELS_CPU_CONVOLUTION_CALL_H_
 #define MICA_KERNELS_CPU_CONVOLUTION_CALL_H_
@@ -25,6 +26,25 @@ struct ConvolutionParam {
     kResidual,
     kActivation,
   };
+};
+
+// Positions in aten.convolution_backward's schema, and of its results.
+struct ConvolutionBackwardParam {
+  enum : int {
+    kGrad,
+    kInput,
+    kWeight,
+    kBiasSizes,
+    kWindow,  // The first of five: stride, padding, dilation, …
+    kStride = kWindow,
+    kPadding,
+    kDilation,
+    kTransposed,
+    kOutputPadding,
+    kGroups,
+    kMask,
+  };
+  enum : int { kGradInput, kGradWeight, kGradBias };
 };
 
 // Of axis `i`; a list of one entry is for all axes.

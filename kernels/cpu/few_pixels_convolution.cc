@@ -11,9 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu/convolution_call.h"
 #include "kernels/cpu/families.h"
 #include "kernels/cpu/image.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/product.h"
 #include "kernels/cpu/simd_table.h"
 
 namespace mica::cpu {
@@ -48,8 +50,6 @@ struct Geometry {
   int64_t depth() const { return x.c * taps(); }
   int64_t pixels() const { return y.pixels(); }
 };
-
-int64_t RoundUp(int64_t floats) { return (floats + 15) / 16 * 16; }
 
 // Calls visit(offset in x, column, count) for the pixels that tap `d` of the
 // depth meets in each row of the result; those between have no pixel of x.
@@ -161,7 +161,7 @@ std::optional<std::string> SetGeometry(const KernelRequest& request,
 struct Scratch {
   int64_t floats = 0;
   int64_t Take(int64_t count) {
-    return std::exchange(floats, floats + RoundUp(count));
+    return std::exchange(floats, floats + RoundUpFloats(count));
   }
 };
 
@@ -233,7 +233,7 @@ Verdict PrepareForward(const KernelRequest& request) {
   state->columns = scratch.Take(g.depth() * g.pixels());
   state->product = scratch.Take(g.y.c * g.pixels());
   state->rows_each =
-      RoundUp(Simd().gemm_scratch_floats(g.depth(), g.y.c, g.depth()));
+      RoundUpFloats(Simd().gemm_scratch_floats(g.depth(), g.y.c, g.depth()));
   state->rows = scratch.Take(state->rows_each * g.num_threads);
   Prepared prepared;
   prepared.launch = LaunchForward;
@@ -243,8 +243,7 @@ Verdict PrepareForward(const KernelRequest& request) {
 }
 
 // Positions of a backward's parameters and results.
-enum { kGrad, kInput, kWeight, kWindow = 4, kMask = 10 };
-enum { kGradInput, kGradWeight, kGradBias };
+using Param = ConvolutionBackwardParam;
 
 struct BackwardState {
   Geometry g;  // Of x the gradient's layout too.
@@ -275,12 +274,12 @@ void RunGradInput(const BackwardState& s, const BackwardCall& call,
   g.x = s.grad_x;
   const int64_t width = Simd().gemm_cols;
   float* packed = part;
-  float* panel = packed + RoundUp(width * g.y.c);
-  float* turned = panel + RoundUp(width * g.pixels());
-  float* rows = turned + RoundUp(width * g.pixels());
+  float* panel = packed + RoundUpFloats(width * g.y.c);
+  float* turned = panel + RoundUpFloats(width * g.pixels());
+  float* rows = turned + RoundUpFloats(width * g.pixels());
   const bool needs_rows =
       Simd().gemm_scratch_floats(g.y.c, g.pixels(), g.y.c) > 0;
-  float* grad_x = call.results[kGradInput];
+  float* grad_x = call.results[Param::kGradInput];
   for (int64_t n = 0; n < g.x.n; ++n) {
     for (int64_t c = begin; c < end; ++c) {
       for (int64_t h = 0; h < g.x.h; ++h) {
@@ -338,7 +337,7 @@ void RunGradWeight(const BackwardState& s, const BackwardCall& call,
                  .b = call.columns,
                  .b_row_stride = width,
                  .b_panel_stride = width * g.pixels(),
-                 .c = call.results[kGradWeight] + row * g.depth(),
+                 .c = call.results[Param::kGradWeight] + row * g.depth(),
                  .c_row_stride = g.depth(),
                  .m = std::min(height, end - row),
                  .n = g.depth(),
@@ -351,21 +350,22 @@ void RunGradBias(const BackwardState& s, const BackwardCall& call) {
   for (int64_t c = 0; c < s.g.y.c; ++c, row += s.g.pixels()) {
     double sum = 0;
     for (int64_t i = 0; i < s.g.pixels(); ++i) sum += row[i];
-    call.results[kGradBias][c] = static_cast<float>(sum);
+    call.results[Param::kGradBias][c] = static_cast<float>(sum);
   }
 }
 
 bool LaunchBackward(const void* state, void* const* args, LaunchContext&) {
   const auto& s = *static_cast<const BackwardState*>(state);
   const Geometry& g = s.g;
-  const auto* grad = static_cast<const float*>(args[kGrad]);
+  const auto* grad = static_cast<const float*>(args[Param::kGrad]);
   auto* scratch = static_cast<float*>(args[s.scratch_arg]);
-  BackwardCall call = {.x = static_cast<const float*>(args[kInput]),
-                       .weight = static_cast<const float*>(args[kWeight]),
-                       .planes = scratch + s.planes,
-                       .pixels = scratch + s.pixels,
-                       .columns = scratch + s.columns,
-                       .parts = scratch + s.parts};
+  BackwardCall call = {
+      .x = static_cast<const float*>(args[Param::kInput]),
+      .weight = static_cast<const float*>(args[Param::kWeight]),
+      .planes = scratch + s.planes,
+      .pixels = scratch + s.pixels,
+      .columns = scratch + s.columns,
+      .parts = scratch + s.parts};
   for (int i = 0; i < 3; ++i) {
     call.results[i] = static_cast<float*>(args[s.results + i]);
   }
@@ -373,7 +373,7 @@ bool LaunchBackward(const void* state, void* const* args, LaunchContext&) {
     float* to = call.planes + row * g.pixels() + column;
     for (int64_t w = 0; w < g.y.w; ++w) to[w] = grad[from + w * g.y.w_stride];
   });
-  if (s.wants[kGradInput]) {
+  if (s.wants[Param::kGradInput]) {
     Simd().transpose32(call.planes, g.pixels(), call.pixels, g.y.c, g.y.c,
                        g.pixels());
     ParallelPieces(
@@ -381,7 +381,7 @@ bool LaunchBackward(const void* state, void* const* args, LaunchContext&) {
           RunGradInput(s, call, begin, end, call.parts + piece * s.part_each);
         });
   }
-  if (s.wants[kGradWeight]) {
+  if (s.wants[Param::kGradWeight]) {
     const int64_t width = Simd().gemm_cols;
     const int64_t panels = (g.depth() + width - 1) / width;
     ParallelPieces(
@@ -392,7 +392,7 @@ bool LaunchBackward(const void* state, void* const* args, LaunchContext&) {
       RunGradWeight(s, call, begin, end);
     });
   }
-  if (s.wants[kGradBias]) RunGradBias(s, call);
+  if (s.wants[Param::kGradBias]) RunGradBias(s, call);
   return true;
 }
 
@@ -401,13 +401,14 @@ void TakeScratch(BackwardState& s, Scratch& scratch) {
   const int64_t width = Simd().gemm_cols;
   const int64_t panels = (g.depth() + width - 1) / width;
   s.planes = scratch.Take(g.y.c * g.pixels());
-  const int64_t panel = RoundUp(width * g.pixels());
-  if (s.wants[kGradInput]) {
+  const int64_t panel = RoundUpFloats(width * g.pixels());
+  if (s.wants[Param::kGradInput]) {
     s.pixels = scratch.Take(g.y.c * g.pixels());
-    s.part_each = RoundUp(width * g.y.c) + 2 * panel +
-                  RoundUp(Simd().gemm_scratch_floats(g.y.c, g.pixels(), g.y.c));
+    s.part_each =
+        RoundUpFloats(width * g.y.c) + 2 * panel +
+        RoundUpFloats(Simd().gemm_scratch_floats(g.y.c, g.pixels(), g.y.c));
   }
-  if (s.wants[kGradWeight]) {
+  if (s.wants[Param::kGradWeight]) {
     s.columns = scratch.Take(panels * width * g.pixels());
     s.part_each = std::max(s.part_each, panel);
   }
@@ -417,19 +418,22 @@ void TakeScratch(BackwardState& s, Scratch& scratch) {
 Verdict PrepareBackward(const KernelRequest& request) {
   auto state = std::make_shared<BackwardState>();
   BackwardState& s = *state;
-  const TensorType& x = request.operands[kInput].type;
-  if (auto no = SetGeometry(request, x, request.operands[kWeight].type,
-                            request.operands[kGrad].type, kWindow, s.g)) {
+  const TensorType& x = request.operands[Param::kInput].type;
+  if (auto no = SetGeometry(request, x, request.operands[Param::kWeight].type,
+                            request.operands[Param::kGrad].type, Param::kWindow,
+                            s.g)) {
     return No{*no};
   }
-  const auto& mask = std::get<std::vector<bool>>((*request.arguments)[kMask]);
+  const auto& mask =
+      std::get<std::vector<bool>>((*request.arguments)[Param::kMask]);
   for (int i = 0; i < 3; ++i) {
     s.wants[i] = mask[i] && request.results[i].is_used;
     if (i > 0 && s.wants[i] && !request.results[i].type.is_row_major()) {
       return No{"a gradient has gaps"};
     }
   }
-  if (s.wants[kGradInput]) s.grad_x = ImageOf(request.results[kGradInput].type);
+  if (s.wants[Param::kGradInput])
+    s.grad_x = ImageOf(request.results[Param::kGradInput].type);
   s.results = static_cast<int>(request.operands.size());
   s.scratch_arg = s.results + 3;
   Scratch scratch;

@@ -10,6 +10,7 @@
 
 #include "framework/base/status.h"
 #include "framework/tensor/tensor.h"
+#include "kernels/cpu/convolution_call.h"
 #include "kernels/cpu/families.h"
 #include "kernels/cpu/onednn_chain.h"
 #include "kernels/cpu/onednn_convolution.h"
@@ -212,9 +213,7 @@ Verdict PrepareForward(const KernelRequest& request) {
   return Finish(request, std::move(state));
 }
 
-// Positions of a backward's parameters and results.
-enum { kGrad, kInput, kWeight, kWindow = 4, kTransposed = 7, kGroups = 9 };
-enum { kMask = 10, kGradInput = 0, kGradWeight = 1, kGradBias = 2 };
+using Param = ConvolutionBackwardParam;
 
 struct Backward {
   OneDnnChain& chain;
@@ -232,7 +231,8 @@ struct Backward {
 absl::Status AddGradInput(Backward& b) {
   DnnlPrimitiveDesc desc;
   DnnlDesc lies;
-  MICA_RETURN_IF_ERROR(DnnlDescOf(b.request.results[kGradInput].type, lies));
+  MICA_RETURN_IF_ERROR(
+      DnnlDescOf(b.request.results[Param::kGradInput].type, lies));
   BufferId from = b.is_transposed ? b.src : b.dst;
   BufferId weight = b.weight;
   MICA_RETURN_IF_ERROR(
@@ -248,7 +248,7 @@ absl::Status AddGradInput(Backward& b) {
   return AddWriting(
       b.chain, desc, b.is_transposed ? DNNL_ARG_DST : DNNL_ARG_DIFF_SRC,
       Query(desc, b.is_transposed ? dnnl_query_dst_md : dnnl_query_diff_src_md),
-      b.ArgOf(kGradInput), lies.get(),
+      b.ArgOf(Param::kGradInput), lies.get(),
       {{b.is_transposed ? DNNL_ARG_SRC : DNNL_ARG_DIFF_DST, from},
        {DNNL_ARG_WEIGHTS, weight}});
 }
@@ -257,10 +257,12 @@ absl::Status AddGradInput(Backward& b) {
 absl::Status AddGradWeight(Backward& b, bool adds_bias) {
   DnnlDesc lies, bias;
   if (adds_bias) {
-    MICA_RETURN_IF_ERROR(DnnlDescOf(b.request.results[kGradBias].type, bias));
+    MICA_RETURN_IF_ERROR(
+        DnnlDescOf(b.request.results[Param::kGradBias].type, bias));
   }
-  MICA_RETURN_IF_ERROR(DnnlWeightDescOf(b.request.results[kGradWeight].type,
-                                        b.request.Int(kGroups), lies));
+  MICA_RETURN_IF_ERROR(
+      DnnlWeightDescOf(b.request.results[Param::kGradWeight].type,
+                       b.request.Int(Param::kGroups), lies));
   DnnlPrimitiveDesc desc;
   MICA_RETURN_IF_ERROR(b.conv.MakeBackwardWeights(b.chain, bias.get(), desc));
   BufferId src = b.src, dst = b.dst;
@@ -273,12 +275,13 @@ absl::Status AddGradWeight(Backward& b, bool adds_bias) {
   if (adds_bias) {
     BufferId buffer = 0;
     MICA_RETURN_IF_ERROR(
-        b.chain.AddArgument(b.ArgOf(kGradBias), bias.get(), &buffer));
+        b.chain.AddArgument(b.ArgOf(Param::kGradBias), bias.get(), &buffer));
     buffers.push_back({DNNL_ARG_DIFF_BIAS, buffer});
   }
   return AddWriting(b.chain, desc, DNNL_ARG_DIFF_WEIGHTS,
                     Query(desc, dnnl_query_diff_weights_md),
-                    b.ArgOf(kGradWeight), lies.get(), std::move(buffers));
+                    b.ArgOf(Param::kGradWeight), lies.get(),
+                    std::move(buffers));
 }
 
 absl::Status BuildBackward(const KernelRequest& request, const bool (&wants)[3],
@@ -286,38 +289,43 @@ absl::Status BuildBackward(const KernelRequest& request, const bool (&wants)[3],
   MICA_RETURN_IF_ERROR(s.chain.Init());
   Backward b = {.chain = s.chain,
                 .request = request,
-                .is_transposed = request.Bool(kTransposed)};
-  MICA_RETURN_IF_ERROR(b.conv.Set(request, request.operands[kInput].type,
-                                  request.operands[kWeight].type,
-                                  request.operands[kGrad].type, kWindow));
-  const int src = b.is_transposed ? kGrad : kInput;
-  const int dst = b.is_transposed ? kInput : kGrad;
+                .is_transposed = request.Bool(Param::kTransposed)};
+  MICA_RETURN_IF_ERROR(b.conv.Set(request, request.operands[Param::kInput].type,
+                                  request.operands[Param::kWeight].type,
+                                  request.operands[Param::kGrad].type,
+                                  Param::kWindow));
+  const int src = b.is_transposed ? Param::kGrad : Param::kInput;
+  const int dst = b.is_transposed ? Param::kInput : Param::kGrad;
   MICA_RETURN_IF_ERROR(s.chain.AddArgument(src, b.conv.src.get(), &b.src));
   MICA_RETURN_IF_ERROR(s.chain.AddArgument(dst, b.conv.dst.get(), &b.dst));
   MICA_RETURN_IF_ERROR(
-      s.chain.AddArgument(kWeight, b.conv.weight.get(), &b.weight));
-  if (wants[kGradInput]) MICA_RETURN_IF_ERROR(AddGradInput(b));
-  if (wants[kGradWeight]) {
-    MICA_RETURN_IF_ERROR(AddGradWeight(b, wants[kGradBias] && !s.sums_bias));
+      s.chain.AddArgument(Param::kWeight, b.conv.weight.get(), &b.weight));
+  if (wants[Param::kGradInput]) MICA_RETURN_IF_ERROR(AddGradInput(b));
+  if (wants[Param::kGradWeight]) {
+    MICA_RETURN_IF_ERROR(
+        AddGradWeight(b, wants[Param::kGradBias] && !s.sums_bias));
   }
   return absl::OkStatus();
 }
 
 Verdict PrepareBackward(const KernelRequest& request) {
   if (auto no = WhyNotDnnl(request, 0, 3)) return No{*no};
-  const auto& mask = std::get<std::vector<bool>>((*request.arguments)[kMask]);
+  const auto& mask =
+      std::get<std::vector<bool>>((*request.arguments)[Param::kMask]);
   bool wants[3];
   for (int i = 0; i < 3; ++i) {
     wants[i] = mask[i] && request.results[i].is_used;
   }
   auto state = std::make_shared<State>();
-  state->grad = request.operands[kGrad].type;
-  state->grad_bias_arg = static_cast<int>(request.operands.size()) + kGradBias;
-  if (wants[kGradWeight]) state->weight = WeightGradient::Make(request);
-  if (state->weight.has_value()) wants[kGradWeight] = false;
+  state->grad = request.operands[Param::kGrad].type;
+  state->grad_bias_arg =
+      static_cast<int>(request.operands.size()) + Param::kGradBias;
+  if (wants[Param::kGradWeight]) state->weight = WeightGradient::Make(request);
+  if (state->weight.has_value()) wants[Param::kGradWeight] = false;
   state->sums_bias =
-      wants[kGradBias] && (!wants[kGradWeight] || request.Bool(kTransposed));
-  state->has_chain = wants[kGradInput] || wants[kGradWeight];
+      wants[Param::kGradBias] &&
+      (!wants[Param::kGradWeight] || request.Bool(Param::kTransposed));
+  state->has_chain = wants[Param::kGradInput] || wants[Param::kGradWeight];
   if (state->has_chain) {
     const absl::Status status = BuildBackward(request, wants, *state);
     if (!status.ok()) return No{std::string(status.message())};

@@ -4,18 +4,13 @@
 
 #include "kernels/cpu/convolution_call.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/product.h"
 #include "kernels/cpu/simd_table.h"
 
 namespace mica::cpu {
 namespace {
 
-enum { kGrad, kInput, kStride = 4, kPadding, kDilation, kTransposed };
-enum { kGroups = 9, kGradWeight = 1 };
-
-int64_t RoundUp(int64_t floats) {
-  constexpr int64_t kLine = 16;
-  return (floats + kLine - 1) / kLine * kLine;
-}
+using Param = ConvolutionBackwardParam;
 
 bool IsPlain(const TensorType& type) {
   return type.dtype == DType::kF32 && type.rank() == 4 && type.is_row_major();
@@ -25,11 +20,11 @@ bool IsPlain(const TensorType& type) {
 
 std::optional<WeightGradient> WeightGradient::Make(
     const KernelRequest& request) {
-  const TensorType& grad = request.operands[kGrad].type;
-  const TensorType& x = request.operands[kInput].type;
-  const TensorType& out = request.results[kGradWeight].type;
-  if (SimdV4() != nullptr || request.Bool(kTransposed) ||
-      request.Int(kGroups) != 1 || !IsPlain(grad) || !IsPlain(x) ||
+  const TensorType& grad = request.operands[Param::kGrad].type;
+  const TensorType& x = request.operands[Param::kInput].type;
+  const TensorType& out = request.results[Param::kGradWeight].type;
+  if (SimdV4() != nullptr || request.Bool(Param::kTransposed) ||
+      request.Int(Param::kGroups) != 1 || !IsPlain(grad) || !IsPlain(x) ||
       !IsPlain(out)) {
     return std::nullopt;
   }
@@ -42,9 +37,9 @@ std::optional<WeightGradient> WeightGradient::Make(
     *axes[i] = {.in = x.dims[2 + i],
                 .out = grad.dims[2 + i],
                 .taps = out.dims[2 + i],
-                .step = Entry(request.Ints(kStride), i),
-                .padding = Entry(request.Ints(kPadding), i),
-                .dilation = Entry(request.Ints(kDilation), i)};
+                .step = Entry(request.Ints(Param::kStride), i),
+                .padding = Entry(request.Ints(Param::kPadding), i),
+                .dilation = Entry(request.Ints(Param::kDilation), i)};
   }
   // Measured: few channels leave panels and tiles empty, on few pixels sums are
   // moved about more than added to, and a single tap is packed for itself.
@@ -64,12 +59,12 @@ std::optional<WeightGradient> WeightGradient::Make(
       std::clamp<int64_t>(kBlockPixels / made.pixels(), 1, made.images_);
   made.AddPlanes();
   made.sums_floats_ =
-      RoundUp(made.out_channels_ * made.taps() * Simd().gemm_cols);
-  made.copies_floats_ = RoundUp(Simd().gemm_scratch_floats(
+      RoundUpFloats(made.out_channels_ * made.taps() * Simd().gemm_cols);
+  made.copies_floats_ = RoundUpFloats(Simd().gemm_scratch_floats(
       made.block_images_ * made.pixels(), made.out_channels_,
       made.block_images_ * made.block_rows_ * made.cols_.out));
   if (made.block_images_ > 1) {
-    made.joined_floats_ = RoundUp(grad.num_elements());
+    made.joined_floats_ = RoundUpFloats(grad.num_elements());
   }
   made.num_threads_ = std::max(request.num_threads, 1);
   return made;
