@@ -54,6 +54,13 @@ function(mica_library name)
   endif()
 endfunction()
 
+# mica_precompile(NAME headers…): what most of a target's files include, compiled
+# once. A file still includes all that it uses.
+function(mica_precompile name)
+  target_compile_options(${name} PRIVATE ${MICA_PCH_OPTIONS})
+  target_precompile_headers(${name} PRIVATE ${ARGN})
+endfunction()
+
 # mica_simd_sources(NAME files…): compiles each file twice into the library
 # NAME, for AVX2 machines and for AVX-512 ones, with MICA_SIMD_NAMESPACE set to
 # v3 or v4. A file puts all it defines in that namespace, and includes only C
@@ -95,8 +102,7 @@ function(mica_test_headers name)
   add_executable(${name} EXCLUDE_FROM_ALL "${source}")
   target_link_libraries(${name} PRIVATE
     mica_base GTest::gmock GTest::gtest ${ARGN})
-  target_compile_options(${name} PRIVATE ${MICA_PCH_OPTIONS})
-  target_precompile_headers(${name} PRIVATE
+  mica_precompile(${name}
     <gmock/gmock.h> <gtest/gtest.h> <absl/status/status.h>
     <absl/status/statusor.h> <absl/strings/str_cat.h>)
 endfunction()
