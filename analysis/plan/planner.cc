@@ -355,8 +355,11 @@ int Planner::FindInPlaceOperand(const Op& op, const Prepared& prepared,
       const bool is_same = resolved_[operands[j]].offset == 0 &&
                            program().type(operands[j]) == operand && j < 32 &&
                            (prepared.inplace_operands >> j & 1) != 0;
-      is_read_otherwise = is_read_otherwise ||
-                          (resolved_[operands[j]].base == base && !is_same);
+      const bool may_overlap =
+          j < 32 && (prepared.overlapping_operands >> j & 1) != 0;
+      is_read_otherwise =
+          is_read_otherwise ||
+          (resolved_[operands[j]].base == base && !is_same && !may_overlap);
     }
     if (!is_read_otherwise) return static_cast<int>(i);
   }

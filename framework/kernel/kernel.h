@@ -98,7 +98,10 @@ struct Prepared {
   // the same element size, dims and strides, and which dies here. Operands
   // without the bit never share bytes with result 0.
   uint32_t inplace_operands = 0;
-  // The same for results 1, 2, …, where the kernel says so.
+  // Bit i: where result 0 lies in another operand's bytes, parts of them may be
+  // operand i. The kernel sees to it that it reads what was there before.
+  uint32_t overlapping_operands = 0;
+  // The same as inplace_operands for results 1, 2, …, where the kernel says so.
   absl::InlinedVector<uint32_t, 2> more_inplace;
   // The launch returns true whatever the data.
   bool never_fails = false;

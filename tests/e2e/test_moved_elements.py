@@ -148,3 +148,44 @@ def test_an_element_is_spread_over_its_own_tensor(dtype: torch.dtype) -> None:
         spread(want, want)
         assert torch.equal(got, want)
     assert mica.explain(compiled).hits == 3
+
+
+def _circular(y: torch.Tensor) -> None:
+    y[:, 2:4] = y[:, -2:]
+    y[:2] = y[-2:]
+
+
+_WITHIN = {
+    "circular": _circular,
+    "down": lambda y: y[1:].copy_(y[:-1].clone()),
+    "up": lambda y: y[:-1].copy_(y[1:].clone()),
+    "left": lambda y: y[:, :-1].copy_(y[:, 1:].clone()),
+    "right": lambda y: y[:, 3:].copy_(y[:, :-3].clone()),
+    "two columns": lambda y: y[:, 2:4].copy_(y[:, 4:6]),
+    "even rows": lambda y: y[::2].copy_(y[1::2]),
+    "even columns": lambda y: y[:, ::2].copy_(y[:, 1::2]),
+    "transposed": lambda y: y.copy_(y.t().clone()),
+    "a block transposed": lambda y: y[:4, 1:5].copy_(y[:4, 1:5].t().clone()),
+    "one row": lambda y: y[2:].copy_(y[1]),
+    "one column": lambda y: y.copy_(y[:, 1:2].clone()),
+    "itself": lambda y: y[1:3].copy_(y[1:3]),
+    "diagonals": lambda y: y.diagonal(1).copy_(y.diagonal(-1)),
+}
+
+
+# Where it was computed a tensor is written to without a copy, though the
+# program reads another part of it, or the same.
+@pytest.mark.parametrize("name", _WITHIN)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int8])
+def test_parts_are_moved_within_a_tensor(name: str, dtype: torch.dtype) -> None:
+    def step(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        y_old = y[3, 3] + 0
+        _WITHIN[name](y)
+        return y * 3 + y_old
+
+    compiled = mica.compile(step)
+    for _ in range(4):
+        x = torch.randint(-9, 9, (8, 8)).to(dtype)
+        assert torch.equal(compiled(x), step(x))
+    assert mica.explain(compiled).hits == 3

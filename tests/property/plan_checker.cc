@@ -180,7 +180,9 @@ class MemoryChecker {
       const Location& location = args[first_result + i];
       if (location.home == Home::kNone) continue;
       const Range range = RangeAt(location, type(op.results[i]).extent_bytes());
-      MICA_RETURN_IF_ERROR(CheckWrite(range, reads, InplaceOf(prepared, i)));
+      MICA_RETURN_IF_ERROR(
+          CheckWrite(range, reads, InplaceOf(prepared, i),
+                     i == 0 ? prepared.overlapping_operands : 0));
       MICA_RETURN_IF_ERROR(CheckDisjoint(range, writes));
       writes.push_back(range);
       MICA_ASSIGN_OR_RETURN(const Owner owner,
@@ -189,7 +191,8 @@ class MemoryChecker {
     }
     if (prepared.scratch_bytes == 0) return absl::OkStatus();
     const Range scratch = RangeAt(args.back(), prepared.scratch_bytes);
-    MICA_RETURN_IF_ERROR(CheckWrite(scratch, reads, /*inplace_operands=*/0));
+    MICA_RETURN_IF_ERROR(CheckWrite(scratch, reads, /*inplace_operands=*/0,
+                                    /*overlapping_operands=*/0));
     MICA_RETURN_IF_ERROR(CheckDisjoint(scratch, writes));
     owners_.Write(scratch, kScratch);
     return absl::OkStatus();
@@ -225,16 +228,23 @@ class MemoryChecker {
   }
 
   // A write over an operand's bytes must be over all of them, in place, and
-  // the kernel must allow it.
+  // the kernel must allow it; or over another's, too, if it allows that.
   absl::Status CheckWrite(const Range& range, const std::vector<Range>& reads,
-                          uint32_t inplace_operands) const {
+                          uint32_t inplace_operands,
+                          uint32_t overlapping_operands) const {
+    const auto is_set = [](uint32_t operands, size_t i) {
+      return i < 32 && (operands >> i & 1) != 0;
+    };
     MICA_RETURN_IF_ERROR(CheckBounds(range));
     for (size_t i = 0; i < reads.size(); ++i) {
       if (!range.Overlaps(reads[i])) continue;
-      const bool is_inplace = i < 32 && (inplace_operands >> i & 1) != 0 &&
+      const bool is_inplace = is_set(inplace_operands, i) &&
                               range.begin == reads[i].begin &&
                               range.end == reads[i].end;
-      if (is_inplace) continue;
+      const bool is_part = is_set(overlapping_operands, i) &&
+                           range.begin <= reads[i].begin &&
+                           reads[i].end <= range.end;
+      if (is_inplace || is_part) continue;
       return absl::InternalError(
           absl::StrCat("writes over its operand ", i, " while it reads it"));
     }
@@ -297,7 +307,8 @@ class MemoryChecker {
     const Range read = RangeAt(from, from_type.extent_bytes());
     const Range write = RangeAt(to, to_bytes);
     MICA_RETURN_IF_ERROR(CheckRead(read, value, owner));
-    MICA_RETURN_IF_ERROR(CheckWrite(write, {read}, /*inplace_operands=*/0));
+    MICA_RETURN_IF_ERROR(CheckWrite(write, {read}, /*inplace_operands=*/0,
+                                    /*overlapping_operands=*/0));
     owners_.Write(write, new_owner);
     return absl::OkStatus();
   }
