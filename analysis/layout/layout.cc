@@ -91,9 +91,10 @@ class LayoutPass {
       : program_(program), uses_(CountUses(program)), rewriter_(program, ops) {}
 
   absl::StatusOr<Program> Run();
-  // Whether all could be kept right, and the copies back are worth it.
+  // Whether all could be kept right, and the copies back are worth it: a
+  // convolution brings its result into any layout at less than a copy's cost.
   bool is_worthwhile() const {
-    return is_possible_ && num_copies_ <= num_leaders_;
+    return is_possible_ && num_copies_ < num_leaders_;
   }
 
  private:
@@ -292,6 +293,7 @@ absl::StatusOr<Program> LayoutPass::Run() {
     leaving.push_back(update.value);
   }
   for (ValueId id : leaving) {
+    num_copies_ += HasMoved(id) && !copies_.contains(id);
     MICA_ASSIGN_OR_RETURN(ValueId value, Recorded(id));
     rewriter_.Map(id, value);
   }

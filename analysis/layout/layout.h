@@ -11,7 +11,7 @@ namespace mica {
 
 // A Program of the same meaning whose convolutions give results with the
 // channels last, and the ops behind them follow. Copies lead back where an op
-// or the caller wants the recorded strides; where they would be more than the
+// or the caller wants the recorded strides; where they would be as many as the
 // convolutions, the Program is returned as it is.
 absl::StatusOr<Program> ChooseLayouts(Program program, const OpRegistry& ops);
 

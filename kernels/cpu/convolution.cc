@@ -14,6 +14,7 @@
 #include "kernels/cpu/families.h"
 #include "kernels/cpu/image.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/product.h"
 #include "kernels/cpu/simd_table.h"
 
 namespace mica::cpu {
@@ -44,6 +45,9 @@ struct ConvState {
   bool pads_x = false;  // The staged x has its padding around it.
   Image out, staged_out, residual;
   bool stages_out = false, stages_residual = false;
+  // A thread stages so many pixels of one group and copies them while they are
+  // in a cache; 0 if all are.
+  int64_t block_pixels = 0;
   TensorType weight;  // As given.
 
   int bias_arg = -1, residual_arg = -1, out_arg = -1, scratch_arg = -1;
@@ -66,6 +70,7 @@ struct ConvState {
     return is_depthwise ? packed_floats() : packed_floats() * groups;
   }
   int64_t table_floats() const { return tables_part.floats / num_threads; }
+  int64_t staged_floats() const { return out_part.floats / num_threads; }
   void Reserve(Part& part, int64_t floats) {
     part = {scratch_floats, AlignUp(floats * kBytes) / kBytes};
     scratch_floats += part.floats;
@@ -112,24 +117,50 @@ const float* StagedX(const ConvState& s, const float* x, float* scratch) {
     inner.h = s.x.h;
     inner.w = s.x.w;
   }
-  CopyImage(x, s.x, first, inner);
+  CopyImage(x, s.x, first, inner, s.num_threads);
   return staged;
 }
 
-// One group, cut for the threads by pixels, or by columns if those are few.
-void RunGroup(const ConvState& s, const ConvolutionArgs& args, float* tables) {
+// Whether a group is cut for the threads by pixels, not by columns.
+bool IsCutByPixels(const ConvState& s) {
+  const int64_t panel = Simd().gemm_cols;
+  const int64_t panels = (s.conv.columns + panel - 1) / panel;
+  return s.is_depthwise || s.num_threads == 1 ||
+         s.out.pixels() >= panels * Simd().gemm_rows;
+}
+
+// Pixels begin..end of one group, whose `out` is the result's first.
+void RunPixels(const ConvState& s, ConvolutionArgs args, int64_t begin,
+               int64_t end, float* staged, float* out) {
   const auto run = s.is_depthwise ? Simd().depthwise : Simd().convolution;
+  const int64_t step = s.block_pixels > 0 ? s.block_pixels : end - begin;
+  for (; begin < end; begin += step) {
+    args.window.begin = begin;
+    args.window.end = std::min(begin + step, end);
+    if (s.block_pixels == 0) {
+      run(args);
+      continue;
+    }
+    args.window.out = staged - begin * args.window.out_pixel_stride;
+    run(args);
+    Image group = s.out;
+    group.c = args.columns;
+    CopyPixels(staged, begin, args.window.end, out, group);
+  }
+}
+
+// One group, cut for the threads by pixels, or by columns if those are few.
+void RunGroup(const ConvState& s, const ConvolutionArgs& args, float* scratch,
+              float* out) {
   const int64_t pixels = s.staged_out.pixels();
   const int64_t panel = Simd().gemm_cols;
   const int64_t panels = (args.columns + panel - 1) / panel;
   auto piece = [&](ConvolutionArgs part, int i, int64_t begin, int64_t end) {
-    part.window.begin = begin;
-    part.window.end = end;
-    part.scratch = tables + i * s.table_floats();
-    run(part);
+    part.scratch = scratch + s.tables_part.offset + i * s.table_floats();
+    RunPixels(s, part, begin, end,
+              scratch + s.out_part.offset + i * s.staged_floats(), out);
   };
-  if (s.is_depthwise || pixels >= panels * Simd().gemm_rows ||
-      s.num_threads == 1) {
+  if (IsCutByPixels(s)) {
     ParallelPieces(
         s.num_threads, pixels,
         [&](int i, int64_t begin, int64_t end) { piece(args, i, begin, end); });
@@ -158,21 +189,22 @@ bool LaunchConvolution(const void* state, void* const* args, LaunchContext&) {
   conv.residual = pointer(s.residual_arg);
   if (s.stages_residual) {
     float* staged = scratch + s.residual_part.offset;
-    CopyImage(conv.residual, s.residual, staged, s.staged_out);
+    CopyImage(conv.residual, s.residual, staged, s.staged_out, s.num_threads);
     conv.residual = staged;
   }
-  conv.window.out =
-      s.stages_out ? scratch + s.out_part.offset : pointer(s.out_arg);
+  float* out = pointer(s.out_arg);
+  const bool stages_all = s.stages_out && s.block_pixels == 0;
+  conv.window.out = stages_all ? scratch + s.out_part.offset : out;
   for (int64_t g = 0; g < (s.is_depthwise ? 1 : s.groups); ++g) {
     ConvolutionArgs group =
         Columns(conv, g * s.columns(), (g + 1) * s.columns(), /*depth=*/0);
     if (s.is_depthwise) group.columns = s.conv.columns;
     group.weight += g * s.packed_floats();
     group.window.x += g * conv.window.channels;
-    RunGroup(s, group, scratch + s.tables_part.offset);
+    RunGroup(s, group, scratch, out + g * s.columns() * s.out.c_stride);
   }
-  if (s.stages_out) {
-    CopyImage(conv.window.out, s.staged_out, pointer(s.out_arg), s.out);
+  if (stages_all) {
+    CopyImage(conv.window.out, s.staged_out, out, s.out, s.num_threads);
   }
   return true;
 }
@@ -230,7 +262,6 @@ std::optional<std::string> SetOut(const KernelRequest& request, ConvState& s) {
   std::optional<int64_t> stride = s.out.PixelStride();
   s.stages_out = !stride.has_value();
   s.staged_out = PixelMajor(s.out.n, s.out.c, s.out.h, s.out.w);
-  if (s.stages_out) s.Reserve(s.out_part, s.out.elements());
   s.conv.window.out_pixel_stride = stride.value_or(s.out.c);
   if (s.residual_arg < 0) return std::nullopt;
   s.residual = ImageOf(request.operands[s.residual_arg].type);
@@ -284,6 +315,24 @@ void SetThreads(const KernelRequest& request, ConvState& s) {
                  static_cast<double>(std::max(request.num_threads, 1))));
 }
 
+// Decides how much of the result is staged at a time.
+void StageOut(ConvState& s) {
+  // Pixels of a block stay in the second-level cache.
+  constexpr int64_t kBlockFloats = 32 * 1024;
+  if (!IsCutByPixels(s) || !s.out.HasOneRun()) {
+    s.Reserve(s.out_part, s.out.elements());
+    return;
+  }
+  s.conv.window.out_pixel_stride = s.conv.columns;
+  const int64_t block =
+      s.is_depthwise ? s.out.w : Simd().convolution_block(s.conv.window);
+  const int64_t blocks = kBlockFloats / (block * s.conv.columns);
+  s.block_pixels =
+      std::min(std::max<int64_t>(blocks, 1) * block, s.out.pixels());
+  s.Reserve(s.out_part,
+            RoundUpFloats(s.block_pixels * s.conv.columns) * s.num_threads);
+}
+
 absl::Status Pack(const ConvState& s, const void* from, void* to) {
   const auto* weight = static_cast<const float*>(from);
   std::vector<float> plain;
@@ -308,6 +357,7 @@ Verdict PrepareConvolution(const KernelRequest& request) {
   ConvState& s = *state;
   if (auto no = SetState(request, s)) return No{*no};
   SetThreads(request, s);
+  if (s.stages_out) StageOut(s);
   s.zeros.assign(s.conv.window.channels + Simd().gemm_cols, 0.0f);
   s.is_packed = request.operands[Param::kWeight].is_frozen;
   if (!s.is_packed) {

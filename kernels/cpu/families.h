@@ -14,6 +14,7 @@ void RegisterMatmul(KernelRegistry& registry);
 void RegisterFewPixelsConvolution(KernelRegistry& registry);
 void RegisterOneDnnConvolution(KernelRegistry& registry);
 void RegisterWinograd(KernelRegistry& registry);  // Of 3 by 3 taps.
+void RegisterSingleTapConvolution(KernelRegistry& registry);
 void RegisterConvolution(KernelRegistry& registry);
 void RegisterPoolRows(KernelRegistry& registry);
 void RegisterPooling(KernelRegistry& registry);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd_table.h"
 
 namespace mica::cpu {
@@ -15,9 +16,32 @@ void CopyPlaneRows(const float* from, int64_t from_stride, float* to,
   Simd().transpose32(from, from_stride, to, to_stride, rows, cols);
 }
 
-// True if all pixels of one image are one run with distance w_stride.
-bool HasOneRun(const Image& image) {
-  return image.h == 1 || image.h_stride == image.w * image.w_stride;
+// Images begin..end.
+void CopyImages(const float* from, const Image& a, float* to, const Image& b,
+                int64_t begin, int64_t end) {
+  const bool to_pixels = a.w_stride == 1 && b.HasChannelsLast();
+  const bool to_planes = a.HasChannelsLast() && b.w_stride == 1;
+  const bool one_run = a.HasOneRun() && b.HasOneRun();
+  const int64_t rows = one_run ? 1 : a.h;
+  const int64_t cols = one_run ? a.h * a.w : a.w;
+  for (int64_t n = begin; n < end; ++n) {
+    for (int64_t h = 0; h < rows; ++h) {
+      const float* x = from + n * a.n_stride + h * a.h_stride;
+      float* y = to + n * b.n_stride + h * b.h_stride;
+      if (to_pixels) {
+        CopyPlaneRows(x, a.c_stride, y, b.w_stride, a.c, cols);
+      } else if (to_planes) {
+        CopyPlaneRows(x, a.w_stride, y, b.c_stride, cols, a.c);
+      } else {
+        for (int64_t w = 0; w < cols; ++w) {
+          for (int64_t c = 0; c < a.c; ++c) {
+            y[w * b.w_stride + c * b.c_stride] =
+                x[w * a.w_stride + c * a.c_stride];
+          }
+        }
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -69,29 +93,29 @@ Image PixelMajor(int64_t n, int64_t c, int64_t h, int64_t w) {
           .w_stride = c};
 }
 
-void CopyImage(const float* from, const Image& a, float* to, const Image& b) {
-  const bool to_pixels = a.w_stride == 1 && b.HasChannelsLast();
-  const bool to_planes = a.HasChannelsLast() && b.w_stride == 1;
-  const bool one_run = HasOneRun(a) && HasOneRun(b);
-  const int64_t rows = one_run ? 1 : a.h;
-  const int64_t cols = one_run ? a.h * a.w : a.w;
-  for (int64_t n = 0; n < a.n; ++n) {
-    for (int64_t h = 0; h < rows; ++h) {
-      const float* x = from + n * a.n_stride + h * a.h_stride;
-      float* y = to + n * b.n_stride + h * b.h_stride;
-      if (to_pixels) {
-        CopyPlaneRows(x, a.c_stride, y, b.w_stride, a.c, cols);
-      } else if (to_planes) {
-        CopyPlaneRows(x, a.w_stride, y, b.c_stride, cols, a.c);
-      } else {
-        for (int64_t w = 0; w < cols; ++w) {
-          for (int64_t c = 0; c < a.c; ++c) {
-            y[w * b.w_stride + c * b.c_stride] =
-                x[w * a.w_stride + c * a.c_stride];
-          }
-        }
-      }
-    }
+void CopyImage(const float* from, const Image& a, float* to, const Image& b,
+               int num_threads) {
+  Parallel(UsefulThreads(num_threads, a.elements()), a.n,
+           [&](int64_t begin, int64_t end) {
+             CopyImages(from, a, to, b, begin, end);
+           });
+}
+
+void CopyPixels(const float* from, int64_t begin, int64_t end, float* to,
+                const Image& to_image) {
+  const int64_t pixels = to_image.h * to_image.w;
+  while (begin < end) {
+    const int64_t image = begin / pixels;
+    const int64_t count = std::min(end, (image + 1) * pixels) - begin;
+    Image part = to_image;
+    part.n = part.h = 1;
+    part.w = count;
+    CopyImage(from, PixelMajor(1, part.c, 1, count),
+              to + image * to_image.n_stride +
+                  (begin - image * pixels) * to_image.w_stride,
+              part);
+    from += count * part.c;
+    begin += count;
   }
 }
 

@@ -20,6 +20,8 @@ struct Image {
   int64_t elements() const { return pixels() * c; }
   // True if a pixel's channels follow each other.
   bool HasChannelsLast() const { return c == 1 || c_stride == 1; }
+  // True if all pixels of one image are one run with distance w_stride.
+  bool HasOneRun() const { return h == 1 || h_stride == w * w_stride; }
   // The elements from one pixel to the next if channels are last and pixels
   // follow each other in order, image by image, at equal distances.
   std::optional<int64_t> PixelStride() const;
@@ -30,9 +32,15 @@ Image ImageOf(const TensorType& type);
 // Dense, channels last.
 Image PixelMajor(int64_t n, int64_t c, int64_t h, int64_t w);
 
-// Copies elements between images of one size.
+// Copies elements between images of one size; several images by as many
+// threads.
 void CopyImage(const float* from, const Image& from_image, float* to,
-               const Image& to_image);
+               const Image& to_image, int num_threads = 1);
+
+// Copies pixels begin..end, counted row by row and image by image, from where
+// they lie one after another with their channels. Requires HasOneRun().
+void CopyPixels(const float* from, int64_t begin, int64_t end, float* to,
+                const Image& to_image);
 
 // A row-major copy of a tensor of rank 3 or 4.
 void CopyRowMajor(const TensorType& type, const float* from, float* to);

@@ -1,7 +1,8 @@
 // Gradients of convolution, and what our own tiles leave: transposed ones and
 // volumes. By oneDNN, in the layouts that it likes, but for the gradients of
-// weights that weight_gradient.h takes.
+// weights that weight_gradient.h takes, and those of x that winograd.h does.
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,11 +17,13 @@
 #include "kernels/cpu/onednn_convolution.h"
 #include "kernels/cpu/simd_table.h"
 #include "kernels/cpu/weight_gradient.h"
+#include "kernels/cpu/winograd.h"
 
 namespace mica::cpu {
 namespace {
 
 using BufferId = OneDnnChain::BufferId;
+using Param = ConvolutionBackwardParam;
 
 // What Jobs share: a chain, and what is left to do after it.
 struct State {
@@ -34,7 +37,9 @@ struct State {
   // Of a backward: the gradient of the weight by our own tiles, which the chain
   // then lacks, and that of the bias by itself, sums of grad.
   std::optional<WeightGradient> weight;
-  int64_t weight_scratch = 0;
+  // That of x by Winograd's method, which the chain then lacks, too.
+  std::optional<WinogradConvolution> data;
+  int64_t own_scratch = 0;  // Of those two, one after the other.
   bool sums_bias = false;
   TensorType grad;
   int grad_bias_arg = -1;
@@ -88,12 +93,23 @@ bool Launch(const void* instance, void* const* args, LaunchContext& context) {
     absl::Status status = self.run->Run(args);
     if (!status.ok()) return context.Fail(std::move(status));
   }
-  if (s.weight.has_value()) {
-    s.weight->Run(
-        static_cast<const float*>(args[0]), static_cast<const float*>(args[1]),
-        static_cast<float*>(args[s.grad_bias_arg - 1]),
-        reinterpret_cast<float*>(static_cast<char*>(args[s.scratch_arg]) +
-                                 s.weight_scratch));
+  if (s.weight.has_value() || s.data.has_value()) {
+    const auto* grad = static_cast<const float*>(args[Param::kGrad]);
+    auto* scratch = reinterpret_cast<float*>(
+        static_cast<char*>(args[s.scratch_arg]) + s.own_scratch);
+    const int result = s.grad_bias_arg - Param::kGradBias;
+    if (s.data.has_value()) {
+      s.data->Run(
+          {.x = grad,
+           .weight = static_cast<const float*>(args[Param::kWeight]),
+           .out = static_cast<float*>(args[result + Param::kGradInput])},
+          scratch);
+    }
+    if (s.weight.has_value()) {
+      s.weight->Run(grad, static_cast<const float*>(args[Param::kInput]),
+                    static_cast<float*>(args[result + Param::kGradWeight]),
+                    scratch);
+    }
   }
   if (s.added_bias_arg >= 0) {
     AddBias(s, static_cast<const float*>(args[s.added_bias_arg]),
@@ -109,10 +125,12 @@ bool Launch(const void* instance, void* const* args, LaunchContext& context) {
 Prepared Finish(const KernelRequest& request, std::shared_ptr<State> state) {
   Prepared prepared;
   prepared.scratch_bytes = state->chain.scratch_bytes();
-  if (state->weight.has_value()) {
-    state->weight_scratch = AlignUp(prepared.scratch_bytes);
+  if (state->weight.has_value() || state->data.has_value()) {
+    state->own_scratch = AlignUp(prepared.scratch_bytes);
     prepared.scratch_bytes =
-        state->weight_scratch + state->weight->scratch_bytes();
+        state->own_scratch +
+        std::max(state->weight ? state->weight->scratch_bytes() : 0,
+                 state->data ? state->data->scratch_bytes() : 0);
   }
   state->scratch_arg =
       static_cast<int>(request.operands.size() + request.results.size());
@@ -213,8 +231,6 @@ Verdict PrepareForward(const KernelRequest& request) {
   return Finish(request, std::move(state));
 }
 
-using Param = ConvolutionBackwardParam;
-
 struct Backward {
   OneDnnChain& chain;
   const KernelRequest& request;
@@ -308,6 +324,36 @@ absl::Status BuildBackward(const KernelRequest& request, const bool (&wants)[3],
   return absl::OkStatus();
 }
 
+// The gradient of x by Winograd's method, if it takes it and is faster.
+std::optional<WinogradConvolution> MakeDataGradient(
+    const KernelRequest& request) {
+  const TensorType& x = request.operands[Param::kInput].type;
+  const auto is_ones = [&](int param) {
+    return Entry(request.Ints(param), 0) == 1 &&
+           Entry(request.Ints(param), 1) == 1;
+  };
+  if (request.Bool(Param::kTransposed) || request.Int(Param::kGroups) != 1 ||
+      x.rank() != 4 || !is_ones(Param::kStride) || !is_ones(Param::kDilation)) {
+    return std::nullopt;
+  }
+  constexpr int64_t kReach = 2;  // Of three taps, beyond the first.
+  if (Entry(request.Ints(Param::kPadding), 0) > kReach ||
+      Entry(request.Ints(Param::kPadding), 1) > kReach) {
+    return std::nullopt;
+  }
+  WinogradConvolution made;
+  const auto no =
+      made.Set({.x = ImageOf(request.operands[Param::kGrad].type),
+                .out = ImageOf(request.results[Param::kGradInput].type),
+                .weight = request.operands[Param::kWeight].type,
+                .row_padding = kReach - Entry(request.Ints(Param::kPadding), 0),
+                .col_padding = kReach - Entry(request.Ints(Param::kPadding), 1),
+                .is_turned = true,
+                .num_threads = request.num_threads});
+  if (no.has_value()) return std::nullopt;
+  return made;
+}
+
 Verdict PrepareBackward(const KernelRequest& request) {
   if (auto no = WhyNotDnnl(request, 0, 3)) return No{*no};
   const auto& mask =
@@ -322,6 +368,8 @@ Verdict PrepareBackward(const KernelRequest& request) {
       static_cast<int>(request.operands.size()) + Param::kGradBias;
   if (wants[Param::kGradWeight]) state->weight = WeightGradient::Make(request);
   if (state->weight.has_value()) wants[Param::kGradWeight] = false;
+  if (wants[Param::kGradInput]) state->data = MakeDataGradient(request);
+  if (state->data.has_value()) wants[Param::kGradInput] = false;
   state->sums_bias =
       wants[Param::kGradBias] &&
       (!wants[Param::kGradWeight] || request.Bool(Param::kTransposed));

@@ -10,6 +10,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterFewPixelsConvolution(registry);
   RegisterOneDnnConvolution(registry);
   RegisterWinograd(registry);
+  RegisterSingleTapConvolution(registry);
   RegisterConvolution(registry);
   RegisterPoolRows(registry);
   RegisterPooling(registry);

@@ -402,18 +402,27 @@ struct SimdTable {
 
   void (*convolution)(const ConvolutionArgs& args) = nullptr;
   int64_t (*convolution_scratch_bytes)(const WindowArgs& window) = nullptr;
+  // Pixels of the result that it does together.
+  int64_t (*convolution_block)(const WindowArgs& window) = nullptr;
   // Packs weight[n, channels, taps], row-major, into panels: each holds, tap
   // by tap and channel by channel, gemm_cols columns. Columns past n become 0.
   void (*pack_convolution)(const float* weight, int64_t n, int64_t channels,
                            int64_t taps, float* dst) = nullptr;
+  // The same of weight[channels, n, taps], whose channels may lie further
+  // apart, with the taps in reverse order: the convolution that takes the
+  // gradient of a result to that of x.
+  void (*pack_turned_convolution)(const float* weight, int64_t channel_stride,
+                                  int64_t n, int64_t channels, int64_t taps,
+                                  float* dst) = nullptr;
   void (*winograd)(const WinogradArgs& args) = nullptr;
   int64_t (*winograd_scratch_bytes)(const WindowArgs& window,
                                     int64_t block) = nullptr;
   // Patches of a block that suit the caches, if there are that many in all.
   int64_t (*winograd_block)(int64_t channels, int64_t patches) = nullptr;
-  // Transforms and packs weight[n, channels, 9], row-major, into panels as
-  // WinogradArgs wants them; in all 16 times PackedFloats(n, channels).
-  void (*pack_winograd)(const float* weight, int64_t n, int64_t channels,
+  // Transforms a weight that is packed for convolution(), with 9 taps, into
+  // panels as WinogradArgs wants them; in all 16 times
+  // PackedFloats(n, channels).
+  void (*pack_winograd)(const float* plain, int64_t n, int64_t channels,
                         float* dst) = nullptr;
   // A window of its own for each channel.
   void (*depthwise)(const ConvolutionArgs& args) = nullptr;

@@ -96,8 +96,7 @@ class WinogradTest : public SimdTest {
     WinogradArgs args = {.conv = Plain(layer, activation, out)};
     const auto plain = PackPlain(layer);
     std::vector<float> weight(16 * table().PackedFloats(s.columns, s.channels));
-    table().pack_winograd(layer.weight.data(), s.columns, s.channels,
-                          weight.data());
+    table().pack_winograd(plain.data(), s.columns, s.channels, weight.data());
     const std::vector<float> zeros(s.channels);
     args.conv.zeros = zeros.data();
     args.conv.weight = plain.data();

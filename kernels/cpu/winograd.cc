@@ -1,239 +1,218 @@
-// Convolution with 3 by 3 taps and a frozen weight by Winograd's method, where
-// the fewer multiplications outweigh the larger weight. Its rounding error is
-// relative to the largest number that a window sees, about that of the plain
-// convolution twice.
+#include "kernels/cpu/winograd.h"
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "framework/tensor/tensor.h"
-#include "kernels/cpu/activation_name.h"
 #include "kernels/cpu/convolution_call.h"
-#include "kernels/cpu/families.h"
-#include "kernels/cpu/image.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/simd_table.h"
+#include "kernels/cpu/product.h"
 
 namespace mica::cpu {
 namespace {
-
-using Param = ConvolutionParam;
 
 constexpr int64_t kBytes = sizeof(float);
 constexpr int64_t kTaps = 9, kPoints = 16;
 // Multiplications of the plain convolution that are worth a thread.
 constexpr double kWorkPerThread = 256 * 1024;
 
-struct State {
-  // All that doesn't depend on the run: addresses, begin and end are missing.
-  WinogradArgs args;
-  TensorType weight;  // As given.
-  int bias_arg = -1, residual_arg = -1, out_arg = -1;
-  int64_t images = 0, patches = 0;
-  int64_t scratch_each = 0;  // Bytes, of a thread.
-  std::vector<float> zeros;
-  int num_threads = 1;
+}  // namespace
 
-  int64_t channels() const { return args.conv.window.channels; }
-  int64_t columns() const { return args.conv.columns; }
-  // The packed weight: the transformed one, then the plain one.
-  int64_t transformed_floats() const {
-    return kPoints * Simd().PackedFloats(columns(), channels());
-  }
-  int64_t plain_floats() const {
-    return Simd().PackedFloats(columns(), channels() * kTaps);
-  }
-};
-
-absl::Status Pack(const State& s, const void* from, void* to) {
-  const auto* weight = static_cast<const float*>(from);
-  std::vector<float> plain;
-  if (!s.weight.is_row_major()) {
-    plain.resize(s.weight.num_elements());
-    CopyRowMajor(s.weight, weight, plain.data());
-    weight = plain.data();
-  }
-  auto* packed = static_cast<float*>(to);
-  Simd().pack_winograd(weight, s.columns(), s.channels(), packed);
-  Simd().pack_convolution(weight, s.columns(), s.channels(), kTaps,
-                          packed + s.transformed_floats());
-  return absl::OkStatus();
+int64_t WinogradConvolution::panels() const {
+  return (columns() + Simd().gemm_cols - 1) / Simd().gemm_cols;
 }
 
-// Cut for the threads by patches, or by columns if those are few.
-bool Launch(const void* state, void* const* args, LaunchContext&) {
-  const auto& s = *static_cast<const State*>(state);
-  auto pointer = [args](int arg) {
-    return arg < 0 ? nullptr : static_cast<float*>(args[arg]);
-  };
-  WinogradArgs whole = s.args;
-  whole.weight = pointer(Param::kWeight);
-  whole.conv.weight = whole.weight + s.transformed_floats();
-  whole.conv.window.x = pointer(Param::kX);
-  whole.conv.window.out = pointer(s.out_arg);
-  whole.conv.bias = pointer(s.bias_arg);
-  whole.conv.residual = pointer(s.residual_arg);
-  whole.conv.zeros = s.zeros.data();
-  char* scratch = static_cast<char*>(args[s.out_arg + 1]);
-  const int64_t panel = Simd().gemm_cols;
-  const int64_t panels = (s.columns() + panel - 1) / panel;
-  auto run = [&](WinogradArgs part, int i, int64_t begin, int64_t end) {
-    part.begin = begin;
-    part.end = end;
-    part.conv.scratch = scratch + i * s.scratch_each;
-    Simd().winograd(part);
-  };
-  if (s.num_threads == 1 || s.patches >= panels * Simd().gemm_rows) {
-    ParallelPieces(
-        s.num_threads, s.patches,
-        [&](int i, int64_t begin, int64_t end) { run(whole, i, begin, end); });
-    return true;
-  }
-  ParallelPieces(s.num_threads, panels, [&](int i, int64_t begin, int64_t end) {
-    WinogradArgs part = whole;
-    part.conv =
-        Columns(whole.conv, begin * panel, std::min(end * panel, s.columns()),
-                s.channels() * kTaps);
-    part.weight += begin * panel * s.channels() * kPoints;
-    run(part, i, 0, s.patches);
-  });
-  return true;
+int64_t WinogradConvolution::transformed_floats() const {
+  return kPoints * Simd().PackedFloats(columns(), channels());
 }
 
-std::optional<std::string> SetImages(const KernelRequest& request, State& s) {
-  const TensorType& out_type = request.results[0].type;
-  const Image x = ImageOf(request.operands[Param::kX].type);
-  const Image out = ImageOf(out_type);
-  if (!x.HasChannelsLast() || x.c != s.weight.dims[1]) {
-    return "the channels aren't last";
+int64_t WinogradConvolution::plain_floats() const {
+  return Simd().PackedFloats(columns(), channels() * kTaps);
+}
+
+int64_t WinogradConvolution::packed_bytes() const {
+  return (transformed_floats() + plain_floats()) * kBytes;
+}
+
+WinogradConvolution::Part WinogradConvolution::Reserve(int64_t floats) {
+  const Part part = {scratch_floats_, RoundUpFloats(floats)};
+  scratch_floats_ += part.floats;
+  return part;
+}
+
+std::optional<std::string> WinogradConvolution::SetImages() {
+  const Image& x = form_.x;
+  const Image& out = form_.out;
+  WindowArgs& w = args_.conv.window;
+  staged_x_ = x;
+  if (!x.HasChannelsLast()) {
+    staged_x_ = PixelMajor(x.n, x.c, x.h, x.w);
+    x_part_ = Reserve(x.elements());
   }
-  ConvolutionArgs& conv = s.args.conv;
-  WindowArgs& w = conv.window;
-  w.x_image_stride = x.n_stride;
-  w.x_row_stride = x.h_stride;
-  w.x_col_stride = x.w_stride;
+  w.x_image_stride = staged_x_.n_stride;
+  w.x_row_stride = staged_x_.h_stride;
+  w.x_col_stride = staged_x_.w_stride;
   w.in_rows = x.h;
   w.in_cols = x.w;
   w.out_rows = out.h;
   w.out_cols = out.w;
   w.kernel_rows = w.kernel_cols = 3;
   w.channels = x.c;
-  w.row_padding = Entry(request.Ints(Param::kPadding), 0);
-  w.col_padding = Entry(request.Ints(Param::kPadding), 1);
+  w.row_padding = form_.row_padding;
+  w.col_padding = form_.col_padding;
   std::optional<int64_t> stride = out.PixelStride();
-  if (!stride.has_value()) return "the result's channels aren't last";
-  w.out_pixel_stride = *stride;
-  conv.columns = out.c;
-  s.images = out.n;
-  s.patches = out.n * ((out.h + 1) / 2) * ((out.w + 1) / 2);
-  if (s.residual_arg < 0) return std::nullopt;
-  stride = ImageOf(request.operands[s.residual_arg].type).PixelStride();
+  if (!stride.has_value()) {
+    staged_out_ = PixelMajor(out.n, out.c, out.h, out.w);
+    out_part_ = Reserve(out.elements());
+  }
+  w.out_pixel_stride = stride.value_or(out.c);
+  patches_ = out.n * ((out.h + 1) / 2) * ((out.w + 1) / 2);
+  if (!form_.residual.has_value()) return std::nullopt;
+  stride = form_.residual->PixelStride();
   if (!stride.has_value()) return "the residual's channels aren't last";
-  conv.residual_pixel_stride = *stride;
+  args_.conv.residual_pixel_stride = *stride;
   return std::nullopt;
 }
 
-bool IsOnes(absl::Span<const int64_t> list) {
-  return std::all_of(list.begin(), list.end(),
-                     [](int64_t entry) { return entry == 1; });
-}
-
-std::optional<std::string> SetState(const KernelRequest& request, State& s) {
-  const TensorType& out = request.results[0].type;
-  s.weight = request.operands[Param::kWeight].type;
-  if (!request.operands[Param::kWeight].is_frozen) {
-    return "the weight isn't frozen";
-  }
-  if (request.Bool(Param::kTransposed)) return "is transposed";
-  if (request.Int(Param::kGroups) != 1) return "has groups";
-  if (request.operands[Param::kX].type.rank() != 4 || s.weight.rank() != 4 ||
-      s.weight.dims[2] != 3 || s.weight.dims[3] != 3) {
-    return "the taps aren't 3 by 3";
-  }
-  if (!IsOnes(request.Ints(Param::kStride))) return "steps over pixels";
-  if (!IsOnes(request.Ints(Param::kDilation))) return "is dilated";
-  if (out.num_elements() == 0 || s.weight.num_elements() == 0) {
-    return "is empty";
-  }
-  s.out_arg = static_cast<int>(request.operands.size());
-  s.bias_arg = request.OperandIndex(Param::kBias);
-  if (s.bias_arg >= 0 && !request.operands[s.bias_arg].type.is_row_major()) {
-    return "the bias has gaps";
-  }
-  if (request.arguments->size() > Param::kActivation) {
-    s.residual_arg = request.OperandIndex(Param::kResidual);
-    const auto activation = ActivationNamed(request.String(Param::kActivation));
-    if (!activation.has_value()) return "an unknown activation";
-    s.args.conv.activation = *activation;
-  }
-  return SetImages(request, s);
-}
-
-// Whether it is faster than the plain convolution, by an estimate of both
-// times in products of a vector.
-bool Pays(const State& s) {
+// By an estimate of both times in products of a vector.
+bool WinogradConvolution::Pays() const {
   constexpr double kLane = 16;
   // Of a vector's pixels or sums of a patch into points, or back.
   constexpr double kTransform = 48;
   // Of a float of weight that comes from memory, as all do once, and of one
   // that comes from a cache, as they do for each further block of patches.
   constexpr double kFetch = 1.5, kFetchAgain = 0.25;
-  const double vectors = std::ceil(s.columns() / kLane);
-  const double weights = static_cast<double>(s.channels()) * vectors * kLane;
-  const double pixels = s.images * s.args.conv.window.out_rows *
-                        static_cast<double>(s.args.conv.window.out_cols);
+  // Of a float of weight, to transform its taps.
+  constexpr double kTapsToPoints = 8;
+  const double vectors = std::ceil(columns() / kLane);
+  const double weights = static_cast<double>(channels()) * vectors * kLane;
+  const auto pixels = static_cast<double>(form_.out.pixels());
   const double plain =
-      kTaps * (pixels * s.channels() * vectors + kFetch * weights);
-  const double patches = static_cast<double>(s.patches);
-  const double blocks = std::ceil(patches / s.args.block);
+      kTaps * (pixels * channels() * vectors + kFetch * weights);
+  const auto patches = static_cast<double>(patches_);
+  const double blocks = std::ceil(patches / args_.block);
   const double winograd =
-      kPoints * (patches * s.channels() * vectors +
+      kPoints * (patches * channels() * vectors +
                  (kFetch + kFetchAgain * (blocks - 1)) * weights) +
-      kTransform * patches * (s.channels() / kLane + vectors);
+      kTransform * patches * (channels() / kLane + vectors) +
+      (form_.is_packed ? 0 : kTapsToPoints * weights);
   return winograd < 0.9 * plain;
 }
 
-Verdict PrepareWinograd(const KernelRequest& request) {
-  auto state = std::make_shared<State>();
-  State& s = *state;
-  if (auto no = SetState(request, s)) return No{*no};
-  s.args.block = Simd().winograd_block(s.channels(), s.patches);
-  if (!Pays(s)) return No{"the plain convolution is faster"};
-  const double work =
-      static_cast<double>(request.results[0].type.num_elements()) *
-      static_cast<double>(s.channels() * kTaps);
-  s.num_threads = static_cast<int>(
+std::optional<std::string> WinogradConvolution::Set(const Form& form) {
+  form_ = form;
+  if (form_.weight.rank() != 4 || form_.weight.dims[2] != 3 ||
+      form_.weight.dims[3] != 3) {
+    return "the taps aren't 3 by 3";
+  }
+  if (form_.out.elements() == 0 || form_.x.elements() == 0) return "is empty";
+  if (auto no = SetImages()) return no;
+  args_.conv.columns = columns();
+  args_.conv.activation = form_.activation;
+  args_.block = Simd().winograd_block(channels(), patches_);
+  if (!Pays()) return "the plain convolution is faster";
+  const double work = static_cast<double>(form_.out.elements()) *
+                      static_cast<double>(channels() * kTaps);
+  form_.num_threads = static_cast<int>(
       std::clamp(work / kWorkPerThread, 1.0,
-                 static_cast<double>(std::max(request.num_threads, 1))));
-  s.zeros.assign(s.channels(), 0.0f);
-  s.scratch_each =
-      AlignUp(Simd().winograd_scratch_bytes(s.args.conv.window, s.args.block));
-  Prepared prepared;
-  prepared.launch = Launch;
-  prepared.scratch_bytes = s.scratch_each * s.num_threads;
-  // A patch's residual is read before its result is written.
-  if (s.residual_arg >= 0) prepared.inplace_operands = 1u << s.residual_arg;
-  prepared.packs.push_back(
-      {.operand = Param::kWeight,
-       .bytes = (s.transformed_floats() + s.plain_floats()) * kBytes,
-       .pack = [state](const void* from, void* to) {
-         return Pack(*state, from, to);
-       }});
-  prepared.state = std::move(state);
-  return prepared;
+                 static_cast<double>(std::max(form_.num_threads, 1))));
+  if (!form_.is_packed) {
+    weight_part_ = Reserve(packed_bytes() / kBytes);
+    if (!form_.weight.is_row_major()) {
+      row_major_part_ = Reserve(form_.weight.num_elements());
+    }
+  }
+  scratch_each_ = RoundUpFloats(
+      Simd().winograd_scratch_bytes(args_.conv.window, args_.block) / kBytes);
+  work_part_ = Reserve(scratch_each_ * form_.num_threads);
+  zeros_.assign(channels(), 0.0f);
+  return std::nullopt;
 }
 
-}  // namespace
+void WinogradConvolution::Pack(const float* weight, float* packed) const {
+  std::vector<float> row_major;
+  if (!form_.weight.is_row_major()) {
+    row_major.resize(form_.weight.num_elements());
+    CopyRowMajor(form_.weight, weight, row_major.data());
+    weight = row_major.data();
+  }
+  PackRowMajor(weight, packed);
+}
 
-void RegisterWinograd(KernelRegistry& registry) {
-  for (absl::string_view op : {"aten.convolution", "mica.convolution"}) {
-    registry.Add({.op = std::string(op), .dtype = DType::kF32},
-                 KernelRank::kFast, {"cpu.winograd", PrepareWinograd});
+void WinogradConvolution::PackRowMajor(const float* weight,
+                                       float* packed) const {
+  const int64_t panel = Simd().gemm_cols;
+  float* plain = packed + transformed_floats();
+  Parallel(form_.num_threads, panels(), [&](int64_t begin, int64_t end) {
+    const int64_t col = begin * panel;
+    const int64_t cols = std::min(end * panel, columns()) - col;
+    float* to = plain + col * channels() * kTaps;
+    if (form_.is_turned) {
+      Simd().pack_turned_convolution(weight + col * kTaps, columns() * kTaps,
+                                     cols, channels(), kTaps, to);
+    } else {
+      Simd().pack_convolution(weight + col * channels() * kTaps, cols,
+                              channels(), kTaps, to);
+    }
+    Simd().pack_winograd(to, cols, channels(),
+                         packed + col * channels() * kPoints);
+  });
+}
+
+// Cut for the threads by patches, or by columns if those are few.
+void WinogradConvolution::RunPatches(const WinogradArgs& whole,
+                                     float* scratch) const {
+  const int64_t panel = Simd().gemm_cols;
+  const auto run = [&](WinogradArgs part, int i, int64_t begin, int64_t end) {
+    part.begin = begin;
+    part.end = end;
+    part.conv.scratch = scratch + i * scratch_each_;
+    Simd().winograd(part);
+  };
+  const int num_threads = form_.num_threads;
+  if (num_threads == 1 || patches_ >= panels() * Simd().gemm_rows) {
+    ParallelPieces(
+        num_threads, patches_,
+        [&](int i, int64_t begin, int64_t end) { run(whole, i, begin, end); });
+    return;
+  }
+  ParallelPieces(num_threads, panels(), [&](int i, int64_t begin, int64_t end) {
+    WinogradArgs part = whole;
+    part.conv = Columns(whole.conv, begin * panel,
+                        std::min(end * panel, columns()), channels() * kTaps);
+    part.weight += begin * panel * channels() * kPoints;
+    run(part, i, 0, patches_);
+  });
+}
+
+void WinogradConvolution::Run(const Operands& operands, float* scratch) const {
+  const float* x = operands.x;
+  if (x_part_.floats > 0) {
+    CopyImage(x, form_.x, scratch + x_part_.offset, staged_x_,
+              form_.num_threads);
+    x = scratch + x_part_.offset;
+  }
+  const float* weight = operands.weight;
+  if (!form_.is_packed) {
+    if (row_major_part_.floats > 0) {
+      CopyRowMajor(form_.weight, weight, scratch + row_major_part_.offset);
+      weight = scratch + row_major_part_.offset;
+    }
+    PackRowMajor(weight, scratch + weight_part_.offset);
+    weight = scratch + weight_part_.offset;
+  }
+  WinogradArgs args = args_;
+  args.weight = weight;
+  args.conv.weight = weight + transformed_floats();
+  args.conv.window.x = x;
+  args.conv.window.out =
+      stages_out() ? scratch + out_part_.offset : operands.out;
+  args.conv.bias = operands.bias;
+  args.conv.residual = operands.residual;
+  args.conv.zeros = zeros_.data();
+  RunPatches(args, scratch + work_part_.offset);
+  if (stages_out()) {
+    CopyImage(args.conv.window.out, staged_out_, operands.out, form_.out,
+              form_.num_threads);
   }
 }
 

@@ -70,7 +70,7 @@ void BM_Winograd(benchmark::State& state) {
   Layer layer(state);
   const Floats weight =
       MakeFloats(16 * Simd().PackedFloats(layer.columns, layer.channels));
-  Simd().pack_winograd(layer.plain.get(), layer.columns, layer.channels,
+  Simd().pack_winograd(layer.direct.get(), layer.columns, layer.channels,
                        weight.get());
   const int64_t side = (layer.size + 1) / 2;
   const int64_t patches = layer.images * side * side;

@@ -120,6 +120,14 @@ constexpr absl::string_view kCases[] = {
     "[8], [4], [0], [1], false, [0], 1, [true,false,true])",
     "aten.convolution_backward(f32[2,16,9,8], f32[2,20,9,8], f32[16,20,3,3], "
     "[16], [1, 1], [1, 1], [1, 1], false, [0, 0], 1, [true, true, true])",
+    "aten.convolution_backward(f32[2,40,9,8], f32[2,35,9,8], f32[40,35,3,3], "
+    "[40], [1,1], [1,1], [1,1], false, [0,0], 1, [true,true,true])",
+    "aten.convolution_backward(f32[1,40,11,14], f32[1,70,13,12], "
+    "f32[40,70,3,3], [0], [1,1], [0,2], [1,1], false, [0,0], 1, "
+    "[true,false,false])",
+    "aten.convolution_backward(f32[2,40,9,8]{2880,1,320,40}, "
+    "f32[2,48,9,8]{3456,1,384,48}, f32[40,48,3,3]{432,1,144,48}, [40], [1,1], "
+    "[1,1], [1,1], false, [0,0], 1, [true,true,true])",
     "aten.convolution_backward(f32[1,32,31,31], f32[1,16,61,33], "
     "f32[32,16,4,3], [0], [2, 1], [2, 0], [1, 1], false, [0, 0], 1, "
     "[false, true, false])",

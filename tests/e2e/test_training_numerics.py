@@ -106,8 +106,10 @@ def _gpt() -> torch.nn.Module:
 
 _SETUPS = {
     "digits": Setup(_digits, _images((32, 1, 8, 8), 10), _image_loss),
+    # Chaotic: a seed's error tells whether a window of a pool has changed its
+    # mind, 1e-6 or 1e-2, and either side may be the lucky one.
     "resnet18": Setup(
-        _resnet, _images((8, 3, 32, 32), 10), _image_loss, 0.01, 1
+        _resnet, _images((8, 3, 32, 32), 10), _image_loss, 0.01, 4
     ),
     "bert": Setup(_bert, _tokens(2), _text_loss),
     "gpt": Setup(_gpt, _tokens(None), _text_loss),

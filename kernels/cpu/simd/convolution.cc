@@ -393,12 +393,33 @@ void PackConvolution(const float* weight, int64_t n, int64_t channels,
   }
 }
 
+// Taps come in reverse order: the last one is that of the first row.
+void PackTurnedConvolution(const float* weight, int64_t channel_stride,
+                           int64_t n, int64_t channels, int64_t taps,
+                           float* dst) {
+  for (int64_t col = 0; col < n; col += kPanelCols) {
+    const int64_t cols = Min64(kPanelCols, n - col);
+    for (int64_t c = 0; c < channels; ++c) {
+      const float* from = weight + c * channel_stride + col * taps;
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        float* row = dst + (tap * channels + c) * kPanelCols;
+        const float* first = from + (taps - 1 - tap);
+        for (int64_t j = 0; j < cols; ++j) row[j] = first[j * taps];
+        for (int64_t j = cols; j < kPanelCols; ++j) row[j] = 0.0f;
+      }
+    }
+    dst += kPanelCols * channels * taps;
+  }
+}
+
 }  // namespace
 
 void FillConvolution(SimdTable& table) {
   table.convolution = Convolution;
   table.convolution_scratch_bytes = ConvolutionScratchBytes;
+  table.convolution_block = BlockPixels;
   table.pack_convolution = PackConvolution;
+  table.pack_turned_convolution = PackTurnedConvolution;
 }
 
 }  // namespace mica::cpu::MICA_SIMD_NAMESPACE

@@ -348,44 +348,46 @@ void Block(const WinogradArgs& args, const Layout& layout, int64_t begin,
   }
 }
 
-// G g: of three numbers the points. In double precision, so that only the
-// result is rounded.
-MICA_INLINE void TapsToPoints(double g0, double g1, double g2, double* points,
-                              int64_t stride) {
-  points[0] = g0;
-  points[stride] = (g0 + g1 + g2) / 2;
-  points[2 * stride] = (g0 - g1 + g2) / 2;
-  points[3 * stride] = g2;
-}
-
-// G taps G^T.
-MICA_INLINE void TransformTaps(const float* taps, double (&points)[kPoints]) {
-  double half[kSide * 3];  // [point][column]
-  for (int j = 0; j < 3; ++j) {
-    TapsToPoints(taps[j], taps[3 + j], taps[6 + j], half + j, 3);
-  }
-  for (int i = 0; i < kSide; ++i) {
-    TapsToPoints(half[3 * i], half[3 * i + 1], half[3 * i + 2],
-                 points + i * kSide, 1);
+// G g: of three numbers the points, for each column of a panel; `stride` is
+// from a point to the next. In double precision, so that only the result is
+// rounded.
+template <typename From, typename To>
+MICA_INLINE void TapsToPoints(const From* g0, const From* g1, const From* g2,
+                              To* points, int64_t stride) {
+  for (int64_t j = 0; j < kPanelCols; ++j) {
+    const double a = g0[j], b = g1[j], c = g2[j];
+    points[j] = static_cast<To>(a);
+    points[stride + j] = static_cast<To>((a + b + c) / 2);
+    points[2 * stride + j] = static_cast<To>((a - b + c) / 2);
+    points[3 * stride + j] = static_cast<To>(c);
   }
 }
 
-void PackWinograd(const float* weight, int64_t n, int64_t channels,
-                  float* dst) {
+// G taps G^T of a channel of a panel. `tap` is from a tap to the next, `point`
+// from a point.
+void TransformTaps(const float* taps, int64_t tap, float* points,
+                   int64_t point) {
+  double half[3][kSide][kPanelCols];  // [column][point]
+  for (int64_t j = 0; j < 3; ++j) {
+    const float* column = taps + j * tap;
+    TapsToPoints(column, column + 3 * tap, column + 6 * tap, half[j][0],
+                 kPanelCols);
+  }
+  for (int64_t i = 0; i < kSide; ++i) {
+    TapsToPoints(half[0][i], half[1][i], half[2][i], points + i * kSide * point,
+                 point);
+  }
+}
+
+void PackWinograd(const float* plain, int64_t n, int64_t channels, float* dst) {
+  const int64_t stride = channels * kPanelCols;
   for (int64_t col = 0; col < n; col += kPanelCols) {
     for (int64_t c = 0; c < channels; ++c) {
-      float* row = dst + c * kPanelCols;
-      for (int64_t j = 0; j < kPanelCols; ++j) {
-        double points[kPoints] = {};
-        if (col + j < n) {
-          TransformTaps(weight + ((col + j) * channels + c) * 9, points);
-        }
-        for (int64_t p = 0; p < kPoints; ++p) {
-          row[p * channels * kPanelCols + j] = static_cast<float>(points[p]);
-        }
-      }
+      TransformTaps(plain + c * kPanelCols, stride, dst + c * kPanelCols,
+                    stride);
     }
-    dst += kPoints * channels * kPanelCols;
+    plain += 9 * stride;
+    dst += kPoints * stride;
   }
 }
 
