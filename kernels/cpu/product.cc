@@ -140,8 +140,13 @@ int Product::num_panels() const {
 }
 
 int64_t Product::PartScratch() const {
-  return RoundUpFloats(
-      Simd().gemm_scratch_floats(spec_.a_row_stride, spec_.m, spec_.k));
+  const int64_t step = std::min(RowsOfB(), spec_.k);
+  const auto floats_of = [this](int64_t k) {
+    return Simd().gemm_scratch_floats(spec_.a_row_stride, spec_.m, k);
+  };
+  // The last rows of b are fewer, which takes more rows of a at a time.
+  const int64_t rest = step > 0 ? spec_.k % step : 0;
+  return RoundUpFloats(std::max(floats_of(step), floats_of(rest)));
 }
 
 int64_t Product::scratch_floats() const {
@@ -203,12 +208,23 @@ int64_t Product::RowsOfB() const {
                            spec_.m <= kStreamedRows &&
                            spec_.activation == Activation::kNone &&
                            spec_.n * spec_.k > kInPlaceFloats;
-  return is_streamed ? kRowsAtOnce : std::max<int64_t>(spec_.k, 1);
+  if (is_streamed) return kRowsAtOnce;
+  // A packed panel in the first-level cache, what a has of it in the second.
+  constexpr int64_t kPanelRows = 512, kManyRows = 64;
+  const bool is_deep =
+      (form_ == WeightForm::kPacked || form_ == WeightForm::kPackAndRun) &&
+      spec_.m >= kManyRows && spec_.k >= 2 * kPanelRows &&
+      spec_.activation == Activation::kNone;
+  if (!is_deep) return std::max<int64_t>(spec_.k, 1);
+  const int64_t steps = (spec_.k + kPanelRows - 1) / kPanelRows;
+  return (spec_.k + steps - 1) / steps;
 }
 
 void Product::RunPart(const ProductArgs& args, const float* b, const Part& part,
                       float* scratch) const {
   const int64_t rows = RowsOfA(), step = RowsOfB();
+  const int64_t b_row =
+      form_ == WeightForm::kInPlace ? spec_.b_row_stride : Simd().gemm_cols;
   for (int64_t row = part.row_begin; row < part.row_end; row += rows) {
     Part strip = part;
     strip.row_begin = row;
@@ -220,8 +236,8 @@ void Product::RunPart(const ProductArgs& args, const float* b, const Part& part,
       more.bias = nullptr;
       more.residual = nullptr;
       more.adds = true;
-      RunTiles(more, b + k * spec_.b_row_stride, std::min(step, spec_.k - k),
-               strip, scratch);
+      RunTiles(more, b + k * b_row, std::min(step, spec_.k - k), strip,
+               scratch);
     }
   }
 }

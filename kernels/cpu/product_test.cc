@@ -28,7 +28,8 @@ WeightForm Check(ProductSpec spec, bool b_is_transposed) {
   const auto b = RandomFloats(spec.batch * n * k, 2);
   const auto bias = RandomFloats(n, 3);
   std::vector<float> c(spec.batch * m * n);
-  std::vector<float> scratch(product.scratch_floats());
+  constexpr float kBeyond = 7.5f;
+  std::vector<float> scratch(product.scratch_floats() + 8192, kBeyond);
   std::vector<float> packed(spec.is_frozen ? product.packed_floats() : 0);
   if (spec.is_frozen) product.Pack(b.data(), packed.data());
   product.Run({.a = a.data(),
@@ -36,6 +37,9 @@ WeightForm Check(ProductSpec spec, bool b_is_transposed) {
                .bias = spec.has_bias ? bias.data() : nullptr,
                .c = c.data(),
                .scratch = scratch.data()});
+  EXPECT_TRUE(std::all_of(scratch.begin() + product.scratch_floats(),
+                          scratch.end(),
+                          [](float at) { return at == kBeyond; }));
   for (int64_t i = 0; i < spec.batch * m * n; ++i) {
     const int64_t batch = i / (m * n), row = i / n % m, col = i % n;
     double sum = spec.has_bias ? bias[col] : 0;
@@ -68,6 +72,29 @@ TEST(ProductTest, ReadsWeightsInTheFormThatFits) {
             WeightForm::kInPlace);
   const WeightForm small = Check({.m = 9, .n = 16, .k = 30}, false);
   EXPECT_TRUE(small == WeightForm::kXsmm || small == WeightForm::kInPlace);
+}
+
+// Sums that are cut where a panel would leave the first-level cache; a's rows
+// are copied where they lie a whole page apart.
+TEST(ProductTest, LongSumsAreCut) {
+  for (int64_t k : {1024, 1100, 2100}) {
+    for (int64_t m : {64, 200}) {
+      for (int threads : {1, 3}) {
+        for (bool is_frozen : {true, false}) {
+          const WeightForm form = Check({.batch = 2,
+                                         .m = m,
+                                         .n = 100,
+                                         .k = k,
+                                         .has_bias = true,
+                                         .is_frozen = is_frozen,
+                                         .num_threads = threads},
+                                        false);
+          EXPECT_EQ(form,
+                    is_frozen ? WeightForm::kPacked : WeightForm::kPackAndRun);
+        }
+      }
+    }
+  }
 }
 
 // What follows the sums, with the residual apart and where c is, if that may
