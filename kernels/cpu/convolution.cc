@@ -25,8 +25,6 @@ using Param = ConvolutionParam;
 constexpr int64_t kBytes = sizeof(float);
 // Up to this many channels a window's row is read as one run of pixels.
 constexpr int64_t kFewChannels = 8;
-// Multiplications that are worth a thread.
-constexpr double kWorkPerThread = 256 * 1024;
 
 // A part of the scratch memory, in floats from its start.
 struct Part {
@@ -310,9 +308,7 @@ std::optional<std::string> SetState(const KernelRequest& request,
 void SetThreads(const KernelRequest& request, ConvState& s) {
   const double work = static_cast<double>(s.out.elements()) *
                       static_cast<double>(s.weight.dims[1] * s.taps());
-  s.num_threads = static_cast<int>(
-      std::clamp(work / kWorkPerThread, 1.0,
-                 static_cast<double>(std::max(request.num_threads, 1))));
+  s.num_threads = UsefulThreadsOfProduct(request.num_threads, work);
 }
 
 // Decides how much of the result is staged at a time.
@@ -335,13 +331,8 @@ void StageOut(ConvState& s) {
 
 absl::Status Pack(const ConvState& s, const void* from, void* to) {
   const auto* weight = static_cast<const float*>(from);
-  std::vector<float> plain;
-  if (!s.weight.is_row_major()) {
-    plain.resize(s.weight.num_elements());
-    CopyRowMajor(s.weight, weight, plain.data());
-    weight = plain.data();
-  }
-  PackWeight(s, weight, static_cast<float*>(to));
+  std::vector<float> copy;
+  PackWeight(s, RowMajor(s.weight, weight, copy), static_cast<float*>(to));
   return absl::OkStatus();
 }
 

@@ -4,6 +4,7 @@
 #ifndef MICA_KERNELS_CPU_CONVOLUTION_CALL_H_
 #define MICA_KERNELS_CPU_CONVOLUTION_CALL_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/types/span.h"
@@ -50,6 +51,12 @@ struct ConvolutionBackwardParam {
 // Of axis `i`; a list of one entry is for all axes.
 inline int64_t Entry(absl::Span<const int64_t> list, int i) {
   return list.size() == 1 ? list[0] : list[i];
+}
+
+// Whether it is `value` along every axis.
+inline bool IsAll(absl::Span<const int64_t> list, int64_t value) {
+  return std::all_of(list.begin(), list.end(),
+                     [value](int64_t entry) { return entry == value; });
 }
 
 // Columns begin..end of the weight, `depth` floats each, and of all that goes

@@ -24,8 +24,6 @@ namespace {
 constexpr int64_t kBytes = sizeof(float);
 // With more pixels the columns cost more than the weights.
 constexpr int64_t kMaxPixels = 128;
-// Multiplications that are worth a thread.
-constexpr double kWorkPerThread = 256 * 1024;
 // Columns up to this many floats stay in the second-level cache while the rows
 // of a gradient pass; these are then done in tiles of some height.
 constexpr int64_t kCachedFloats = 256 * 1024;
@@ -151,9 +149,7 @@ std::optional<std::string> SetGeometry(const KernelRequest& request,
   }
   const double work = static_cast<double>(g.pixels()) *
                       static_cast<double>(weight.num_elements());
-  g.num_threads = static_cast<int>(
-      std::clamp(work / kWorkPerThread, 1.0,
-                 static_cast<double>(std::max(request.num_threads, 1))));
+  g.num_threads = UsefulThreadsOfProduct(request.num_threads, work);
   return std::nullopt;
 }
 

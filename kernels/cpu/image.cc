@@ -129,4 +129,12 @@ void CopyRowMajor(const TensorType& type, const float* from, float* to) {
   CopyImage(from, lies, to, rows);
 }
 
+const float* RowMajor(const TensorType& type, const float* from,
+                      std::vector<float>& copy) {
+  if (type.is_row_major()) return from;
+  copy.resize(type.num_elements());
+  CopyRowMajor(type, from, copy.data());
+  return copy.data();
+}
+
 }  // namespace mica::cpu

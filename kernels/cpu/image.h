@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "framework/tensor/tensor_type.h"
 
@@ -44,6 +45,10 @@ void CopyPixels(const float* from, int64_t begin, int64_t end, float* to,
 
 // A row-major copy of a tensor of rank 3 or 4.
 void CopyRowMajor(const TensorType& type, const float* from, float* to);
+
+// The tensor's elements row-major: `from` itself, or what `copy` then holds.
+const float* RowMajor(const TensorType& type, const float* from,
+                      std::vector<float>& copy);
 
 }  // namespace mica::cpu
 

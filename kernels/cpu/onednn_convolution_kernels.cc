@@ -328,12 +328,9 @@ absl::Status BuildBackward(const KernelRequest& request, const bool (&wants)[3],
 std::optional<WinogradConvolution> MakeDataGradient(
     const KernelRequest& request) {
   const TensorType& x = request.operands[Param::kInput].type;
-  const auto is_ones = [&](int param) {
-    return Entry(request.Ints(param), 0) == 1 &&
-           Entry(request.Ints(param), 1) == 1;
-  };
   if (request.Bool(Param::kTransposed) || request.Int(Param::kGroups) != 1 ||
-      x.rank() != 4 || !is_ones(Param::kStride) || !is_ones(Param::kDilation)) {
+      x.rank() != 4 || !IsAll(request.Ints(Param::kStride), 1) ||
+      !IsAll(request.Ints(Param::kDilation), 1)) {
     return std::nullopt;
   }
   constexpr int64_t kReach = 2;  // Of three taps, beyond the first.

@@ -19,6 +19,14 @@ inline int UsefulThreads(int num_threads, int64_t elements) {
                                               std::max(num_threads, 1)));
 }
 
+// The same of that many multiplications of a product or a convolution.
+inline int UsefulThreadsOfProduct(int num_threads, double multiplications) {
+  constexpr double kMultiplicationsPerThread = 256 * 1024;
+  return static_cast<int>(
+      std::clamp(multiplications / kMultiplicationsPerThread, 1.0,
+                 static_cast<double>(std::max(num_threads, 1))));
+}
+
 // Calls run(piece, begin, end) for pieces of 0..count, on the threads of this
 // one's team, or each on one of OpenMP's. With one thread it is a plain call.
 template <typename Run>

@@ -17,8 +17,6 @@ constexpr int64_t kSwappedRows = 96;
 // Up to this many floats b fits the second-level cache beside a, and is read
 // by rows as fast as if packed.
 constexpr int64_t kInPlaceFloats = 64 * 1024;
-// Multiplications that are worth a thread.
-constexpr int64_t kWorkPerThread = 256 * 1024;
 
 // So many rows of a large b are read at a time where few rows of a meet them:
 // each is a stream through memory, a panel of all of them isn't.
@@ -103,9 +101,7 @@ int ChooseThreads(const ProductSpec& spec) {
   const double work = static_cast<double>(spec.batch) *
                       static_cast<double>(spec.m) *
                       static_cast<double>(spec.n) * static_cast<double>(spec.k);
-  const double useful = work / kWorkPerThread;
-  if (useful >= spec.num_threads) return std::max(spec.num_threads, 1);
-  return std::max(static_cast<int>(useful), 1);
+  return UsefulThreadsOfProduct(spec.num_threads, work);
 }
 
 }  // namespace

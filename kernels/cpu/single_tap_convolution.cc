@@ -20,8 +20,6 @@ namespace {
 using Param = ConvolutionParam;
 
 constexpr int64_t kBytes = sizeof(float);
-// Multiplications that are worth a thread.
-constexpr double kWorkPerThread = 256 * 1024;
 
 struct State {
   Image x, out;
@@ -66,11 +64,6 @@ bool Launch(const void* state, void* const* args, LaunchContext&) {
         }
       });
   return true;
-}
-
-bool IsAll(absl::Span<const int64_t> list, int64_t value) {
-  return std::all_of(list.begin(), list.end(),
-                     [value](int64_t entry) { return entry == value; });
 }
 
 // Each channel's pixels follow each other.
@@ -118,9 +111,7 @@ void SetBlocks(const KernelRequest& request, State& s) {
   s.blocks = (s.pixels() + s.block_pixels - 1) / s.block_pixels;
   const double work =
       static_cast<double>(s.out.elements()) * static_cast<double>(s.x.c);
-  s.num_threads = static_cast<int>(
-      std::clamp(work / kWorkPerThread, 1.0,
-                 static_cast<double>(std::max(request.num_threads, 1))));
+  s.num_threads = UsefulThreadsOfProduct(request.num_threads, work);
 }
 
 std::optional<std::string> PrepareProduct(const State& s,

@@ -12,8 +12,6 @@ namespace {
 
 constexpr int64_t kBytes = sizeof(float);
 constexpr int64_t kTaps = 9, kPoints = 16;
-// Multiplications of the plain convolution that are worth a thread.
-constexpr double kWorkPerThread = 256 * 1024;
 
 }  // namespace
 
@@ -112,9 +110,7 @@ std::optional<std::string> WinogradConvolution::Set(const Form& form) {
   if (!Pays()) return "the plain convolution is faster";
   const double work = static_cast<double>(form_.out.elements()) *
                       static_cast<double>(channels() * kTaps);
-  form_.num_threads = static_cast<int>(
-      std::clamp(work / kWorkPerThread, 1.0,
-                 static_cast<double>(std::max(form_.num_threads, 1))));
+  form_.num_threads = UsefulThreadsOfProduct(form_.num_threads, work);
   if (!form_.is_packed) {
     weight_part_ = Reserve(packed_bytes() / kBytes);
     if (!form_.weight.is_row_major()) {
@@ -129,13 +125,8 @@ std::optional<std::string> WinogradConvolution::Set(const Form& form) {
 }
 
 void WinogradConvolution::Pack(const float* weight, float* packed) const {
-  std::vector<float> row_major;
-  if (!form_.weight.is_row_major()) {
-    row_major.resize(form_.weight.num_elements());
-    CopyRowMajor(form_.weight, weight, row_major.data());
-    weight = row_major.data();
-  }
-  PackRowMajor(weight, packed);
+  std::vector<float> copy;
+  PackRowMajor(RowMajor(form_.weight, weight, copy), packed);
 }
 
 void WinogradConvolution::PackRowMajor(const float* weight,

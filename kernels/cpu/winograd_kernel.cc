@@ -1,7 +1,6 @@
 // Convolution by Winograd's method, where the fewer multiplications outweigh
 // the larger weight.
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,19 +35,14 @@ bool Launch(const void* state, void* const* args, LaunchContext&) {
   return true;
 }
 
-bool IsOnes(absl::Span<const int64_t> list) {
-  return std::all_of(list.begin(), list.end(),
-                     [](int64_t entry) { return entry == 1; });
-}
-
 std::optional<std::string> SetState(const KernelRequest& request, State& s) {
   const Operand& weight = request.operands[Param::kWeight];
   const TensorType& x = request.operands[Param::kX].type;
   if (request.Bool(Param::kTransposed)) return "is transposed";
   if (request.Int(Param::kGroups) != 1) return "has groups";
   if (x.rank() != 4) return "has no two axes";
-  if (!IsOnes(request.Ints(Param::kStride))) return "steps over pixels";
-  if (!IsOnes(request.Ints(Param::kDilation))) return "is dilated";
+  if (!IsAll(request.Ints(Param::kStride), 1)) return "steps over pixels";
+  if (!IsAll(request.Ints(Param::kDilation), 1)) return "is dilated";
   WinogradConvolution::Form form = {
       .x = ImageOf(x),
       .out = ImageOf(request.results[0].type),
