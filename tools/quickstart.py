@@ -354,7 +354,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--seconds",
         type=float,
-        default=75,
+        default=40,
         help="time to embed the corpus; a slower machine embeds a part of it",
     )
     return parser.parse_args()

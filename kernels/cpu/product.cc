@@ -17,6 +17,9 @@ constexpr int64_t kSwappedRows = 96;
 // Up to this many floats b fits the second-level cache beside a, and is read
 // by rows as fast as if packed.
 constexpr int64_t kInPlaceFloats = 64 * 1024;
+// So much of b is packed at a time where it is packed for one use: what a block
+// was read from and written to is still in a cache when tiles come to it.
+constexpr int64_t kPackedAtOnce = 64 * 1024;
 
 // So many rows of a large b are read at a time where few rows of a meet them:
 // each is a stream through memory, a panel of all of them isn't.
@@ -145,17 +148,31 @@ int64_t Product::PartScratch() const {
   return RoundUpFloats(std::max(floats_of(step), floats_of(rest)));
 }
 
+int64_t Product::PanelsAtOnce() const {
+  const int64_t floats = RowsOfB() * Simd().gemm_cols;
+  return std::clamp<int64_t>(kPackedAtOnce / floats, 1, num_panels());
+}
+
+int64_t Product::BlockFloats(int64_t panels) const {
+  return RoundUpFloats(panels * Simd().gemm_cols * RowsOfB());
+}
+
+bool Product::CutsRows(int num_threads) const {
+  const int64_t tile = Simd().gemm_rows;
+  return num_threads > 1 && (spec_.m + tile - 1) / tile > num_panels();
+}
+
 int64_t Product::scratch_floats() const {
   if (form_ == WeightForm::kSwapped) {
     const int copies = spec_.batch > 1 ? num_threads_ : 1;
     return SwappedAFloats() * copies + SwappedPartFloats() * num_threads_;
   }
-  int64_t floats = PartScratch() * num_threads_;
-  if (form_ == WeightForm::kPackAndRun) {
-    const int copies = spec_.batch > 1 ? num_threads_ : 1;
-    floats += RoundUpFloats(Simd().PackedFloats(spec_.n, spec_.k)) * copies;
+  const int64_t floats = PartScratch() * num_threads_;
+  if (form_ != WeightForm::kPackAndRun) return floats;
+  if (spec_.batch == 1 && CutsRows(num_threads_)) {
+    return floats + BlockFloats(num_panels());
   }
-  return floats;
+  return floats + BlockFloats(PanelsAtOnce()) * num_threads_;
 }
 
 int64_t Product::SwappedAFloats() const {
@@ -175,21 +192,22 @@ void Product::Pack(const float* b, float* packed) const {
   const int64_t floats = RoundUpFloats(Simd().PackedFloats(spec_.n, spec_.k));
   const int64_t copies = packed_floats() / std::max<int64_t>(floats, 1);
   for (int64_t i = 0; i < copies; ++i) {
-    PackPanels(b + i * spec_.b_batch_stride, 0, num_panels(),
+    PackPanels(b + i * spec_.b_batch_stride,
+               {.panel_end = num_panels(), .k_end = spec_.k},
                packed + i * floats);
   }
 }
 
-void Product::PackPanels(const float* b, int64_t begin, int64_t end,
+void Product::PackPanels(const float* b, const Part& part,
                          float* packed) const {
-  const int64_t cols = Simd().gemm_cols;
-  const int64_t n = std::min(end * cols, spec_.n) - begin * cols;
-  packed += begin * cols * spec_.k;
+  const int64_t col = part.panel_begin * Simd().gemm_cols;
+  const int64_t n = std::min(part.panel_end * Simd().gemm_cols, spec_.n) - col;
+  const int64_t k = part.k_end - part.k_begin;
+  b += col * spec_.b_col_stride + part.k_begin * spec_.b_row_stride;
   if (spec_.b_col_stride == 1) {
-    Simd().pack_plain(b + begin * cols, spec_.b_row_stride, n, spec_.k, packed);
+    Simd().pack_plain(b, spec_.b_row_stride, n, k, packed);
   } else {
-    Simd().pack_transposed(b + begin * cols * spec_.b_col_stride,
-                           spec_.b_col_stride, n, spec_.k, 1.0f, packed);
+    Simd().pack_transposed(b, spec_.b_col_stride, n, k, 1.0f, packed);
   }
 }
 
@@ -216,7 +234,75 @@ int64_t Product::RowsOfB() const {
   return (spec_.k + steps - 1) / steps;
 }
 
-void Product::RunPart(const ProductArgs& args, const float* b, const Part& part,
+void Product::RunPart(const ProductArgs& args, const Part& part,
+                      float* scratch) const {
+  const int64_t cols = Simd().gemm_cols;
+  if (form_ != WeightForm::kPackAndRun) {
+    const bool in_place = form_ == WeightForm::kInPlace;
+    const int64_t panel_stride = in_place ? cols : cols * spec_.k;
+    RunRows(args, args.b + part.panel_begin * panel_stride, panel_stride, part,
+            scratch);
+    return;
+  }
+  float* packed = scratch;
+  scratch += BlockFloats(PanelsAtOnce());
+  const int64_t rows = RowsOfB(), panels = PanelsAtOnce();
+  int64_t k = part.k_begin;
+  do {  // Once for a sum of nothing, too.
+    for (int64_t panel = part.panel_begin; panel < part.panel_end;
+         panel += panels) {
+      Part block = part;
+      block.panel_begin = panel;
+      block.panel_end = std::min(panel + panels, part.panel_end);
+      block.k_begin = k;
+      block.k_end = std::min(k + rows, part.k_end);
+      PackPanels(args.b, block, packed);
+      RunRows(args, packed, cols * (block.k_end - k), block, scratch);
+    }
+    k += rows;
+  } while (k < part.k_end);
+}
+
+void Product::RunStrips(const ProductArgs& args, int num_threads) const {
+  const int64_t tile = Simd().gemm_rows, cols = Simd().gemm_cols;
+  const int64_t strips = (spec_.m + tile - 1) / tile;
+  const bool packs = form_ == WeightForm::kPackAndRun;
+  float* packed = args.scratch;
+  float* scratch = args.scratch + (packs ? BlockFloats(num_panels()) : 0);
+  const int64_t rows = packs ? RowsOfB() : std::max<int64_t>(spec_.k, 1);
+  int64_t k = 0;
+  do {
+    const Part block{.row_end = spec_.m,
+                     .panel_end = num_panels(),
+                     .k_begin = k,
+                     .k_end = std::min(k + rows, spec_.k)};
+    const int64_t block_rows = block.k_end - block.k_begin;
+    if (packs) {
+      Parallel(num_threads, num_panels(), [&](int64_t begin, int64_t end) {
+        Part panels = block;
+        panels.panel_begin = begin;
+        panels.panel_end = end;
+        PackPanels(args.b, panels, packed + begin * cols * block_rows);
+      });
+    }
+    ParallelPieces(num_threads, strips,
+                   [&](int piece, int64_t begin, int64_t end) {
+                     Part part = block;
+                     part.row_begin = begin * tile;
+                     part.row_end = std::min(end * tile, spec_.m);
+                     float* own = scratch + piece * PartScratch();
+                     if (packs) {
+                       RunRows(args, packed, cols * block_rows, part, own);
+                     } else {
+                       RunPart(args, part, own);
+                     }
+                   });
+    k += rows;
+  } while (k < spec_.k);
+}
+
+void Product::RunRows(const ProductArgs& args, const float* b,
+                      int64_t panel_stride, const Part& part,
                       float* scratch) const {
   const int64_t rows = RowsOfA(), step = RowsOfB();
   const int64_t b_row =
@@ -225,46 +311,48 @@ void Product::RunPart(const ProductArgs& args, const float* b, const Part& part,
     Part strip = part;
     strip.row_begin = row;
     strip.row_end = std::min(row + rows, part.row_end);
-    RunTiles(args, b, std::min(step, spec_.k), strip, scratch);
-    for (int64_t k = step; k < spec_.k; k += step) {
-      ProductArgs more = args;
-      more.a += k;
-      more.bias = nullptr;
-      more.residual = nullptr;
-      more.adds = true;
-      RunTiles(more, b + k * b_row, std::min(step, spec_.k - k), strip,
+    int64_t k = part.k_begin;
+    do {
+      strip.k_begin = k;
+      strip.k_end = std::min(k + step, part.k_end);
+      RunTiles(args, b + (k - part.k_begin) * b_row, panel_stride, strip,
                scratch);
-    }
+      k += step;
+    } while (k < part.k_end);
   }
 }
 
-void Product::RunTiles(const ProductArgs& args, const float* b, int64_t k,
-                       const Part& part, float* scratch) const {
+void Product::RunTiles(const ProductArgs& args, const float* b,
+                       int64_t panel_stride, const Part& part,
+                       float* scratch) const {
   const int64_t cols = Simd().gemm_cols;
   const int64_t row = part.row_begin, col = part.panel_begin * cols;
   const bool in_place = form_ == WeightForm::kInPlace;
-  const int64_t panel_stride = in_place ? cols : cols * spec_.k;
   const bool needs_scratch = PartScratch() > 0;
+  // Sums of further rows of b are added to those of the first.
+  const bool is_first = part.k_begin == 0;
   float* c = args.c + row * spec_.c_row_stride + col;
-  const float* residual = args.adds ? c : nullptr;
-  if (args.residual != nullptr) {
+  const float* bias = nullptr;
+  const float* residual = is_first ? nullptr : c;
+  if (is_first && args.bias != nullptr) bias = args.bias + col;
+  if (is_first && args.residual != nullptr) {
     residual = args.residual + row * spec_.residual_row_stride + col;
   }
-  Simd().gemm({.a = args.a + row * spec_.a_row_stride,
+  Simd().gemm({.a = args.a + row * spec_.a_row_stride + part.k_begin,
                .a_row_stride = spec_.a_row_stride,
-               .b = b + part.panel_begin * panel_stride,
+               .b = b,
                .b_row_stride = in_place ? spec_.b_row_stride : cols,
                .b_panel_stride = panel_stride,
                .c = c,
                .c_row_stride = spec_.c_row_stride,
                .m = part.row_end - row,
                .n = std::min(part.panel_end * cols, spec_.n) - col,
-               .k = k,
+               .k = part.k_end - part.k_begin,
                .alpha = spec_.alpha,
-               .bias = args.bias != nullptr ? args.bias + col : nullptr,
+               .bias = bias,
                .residual = residual,
                .residual_row_stride =
-                   args.adds ? spec_.c_row_stride : spec_.residual_row_stride,
+                   is_first ? spec_.residual_row_stride : spec_.c_row_stride,
                .activation = spec_.activation,
                .scratch = needs_scratch ? scratch : nullptr});
 }
@@ -364,42 +452,17 @@ void Product::RunOne(const ProductArgs& args, int num_threads) const {
   if (form_ == WeightForm::kDotProducts) return RunDots(args, num_threads);
   if (form_ == WeightForm::kSwapped) return RunSwapped(args, num_threads);
   if (IsOneRow(spec_, form_)) return RunOneRow(args, num_threads);
-  const int64_t panels = num_panels();
-  const float* b = args.b;
-  float* scratch = args.scratch;
-  if (form_ == WeightForm::kPackAndRun) {
-    float* packed = scratch;
-    scratch += RoundUpFloats(Simd().PackedFloats(spec_.n, spec_.k));
-    Parallel(num_threads, panels, [&](int64_t begin, int64_t end) {
-      PackPanels(args.b, begin, end, packed);
-    });
-    b = packed;
-  }
-  if (num_threads == 1) {
-    RunPart(args, b, {.row_end = spec_.m, .panel_end = panels}, scratch);
-    return;
-  }
-  // Cut along the side that gives each thread more pieces.
-  const int64_t tile = Simd().gemm_rows;
-  const int64_t strips = (spec_.m + tile - 1) / tile;
-  const int64_t part = PartScratch();
-  if (strips > panels) {
-    ParallelPieces(num_threads, strips,
-                   [&](int piece, int64_t begin, int64_t end) {
-                     RunPart(args, b,
-                             {.row_begin = begin * tile,
-                              .row_end = std::min(end * tile, spec_.m),
-                              .panel_end = panels},
-                             scratch + piece * part);
-                   });
-  } else {
-    ParallelPieces(
-        num_threads, panels, [&](int piece, int64_t begin, int64_t end) {
-          RunPart(args, b,
-                  {.row_end = spec_.m, .panel_begin = begin, .panel_end = end},
-                  scratch + piece * part);
-        });
-  }
+  if (CutsRows(num_threads)) return RunStrips(args, num_threads);
+  const int64_t part_scratch = scratch_floats() / num_threads_;
+  ParallelPieces(num_threads, num_panels(),
+                 [&](int piece, int64_t begin, int64_t end) {
+                   RunPart(args,
+                           {.row_end = spec_.m,
+                            .panel_begin = begin,
+                            .panel_end = end,
+                            .k_end = spec_.k},
+                           args.scratch + piece * part_scratch);
+                 });
 }
 
 void Product::Run(const ProductArgs& args) const {

@@ -43,7 +43,6 @@ struct ProductArgs {
   const float* residual = nullptr;
   float* c = nullptr;
   float* scratch = nullptr;
-  bool adds = false;  // To what c has, in place of a residual.
 };
 
 // How b gets to the tiles.
@@ -74,8 +73,13 @@ class Product {
 
  private:
   int num_panels() const;
-  void PackPanels(const float* b, int64_t begin, int64_t end,
-                  float* packed) const;
+  // Rows and panels of one product of the batch, and rows of b.
+  struct Part {
+    int64_t row_begin = 0, row_end = 0, panel_begin = 0, panel_end = 0,
+            k_begin = 0, k_end = 0;
+  };
+  // The part's rows and panels of b, panel after panel.
+  void PackPanels(const float* b, const Part& part, float* packed) const;
   void RunOne(const ProductArgs& args, int num_threads) const;
   void RunDots(const ProductArgs& args, int num_threads) const;
   void RunOneRow(const ProductArgs& args, int num_threads) const;
@@ -83,18 +87,26 @@ class Product {
   // What follows the sums, in these columns of c; pointers may be null.
   void Finish(const ProductArgs& args, int64_t col, int64_t cols,
               const float* bias, const float* residual) const;
-  // Rows and panels of one product of the batch.
-  struct Part {
-    int64_t row_begin = 0, row_end = 0, panel_begin = 0, panel_end = 0;
-  };
-  void RunPart(const ProductArgs& args, const float* b, const Part& part,
-               float* scratch) const;
-  // Of these k rows of b, to which args.a and b point.
-  void RunTiles(const ProductArgs& args, const float* b, int64_t k,
+  // A thread's part; of an unpacked b it packs what it comes to, block by
+  // block.
+  void RunPart(const ProductArgs& args, const Part& part, float* scratch) const;
+  // The same of a b that lies as tiles read it: `b` points to the part's first
+  // row and panel, whose panels are that far apart.
+  void RunRows(const ProductArgs& args, const float* b, int64_t panel_stride,
+               const Part& part, float* scratch) const;
+  void RunTiles(const ProductArgs& args, const float* b, int64_t panel_stride,
                 const Part& part, float* scratch) const;
+  // Whether more than one thread share out rows of a: else they share panels.
+  bool CutsRows(int num_threads) const;
+  // All of it by rows for the threads, which pack each block of b together.
+  void RunStrips(const ProductArgs& args, int num_threads) const;
   // How many rows of a, and of b, tiles take at a time.
   int64_t RowsOfA() const;
   int64_t RowsOfB() const;
+  // How many panels, of those rows, are packed at a time.
+  int64_t PanelsAtOnce() const;
+  // Floats of such a block, of so many panels.
+  int64_t BlockFloats(int64_t panels) const;
   // Floats of scratch memory of one thread's part.
   int64_t PartScratch() const;
   // Where the operands are swapped: of a packed, and of a part's result.

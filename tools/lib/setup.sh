@@ -114,7 +114,8 @@ make_venv() {
 }
 
 # install_pip NAME…: installs tools/requirements-NAME.txt, unless the stamp in
-# .venv says that exactly this was done before.
+# .venv says that exactly this was done before. Bytecode is made of modules that
+# are imported, when they are: of all it took a minute.
 install_pip() {
   local name file stamp sum flags
   for name in "$@"; do
@@ -125,7 +126,7 @@ install_pip() {
     flags=(-c tools/requirements-build.txt)
     case $name in model | frameworks) flags=(--no-deps) ;; esac
     run_step "Python packages ($name)" "pip-$name" .venv/bin/python -m pip \
-      install --progress-bar off "${flags[@]}" -r "$file" || return 1
+      install --progress-bar off --no-compile "${flags[@]}" -r "$file" || return 1
     echo "$sum" >"$stamp"
   done
 }
