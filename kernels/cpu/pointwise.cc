@@ -123,13 +123,6 @@ int64_t JoinShortRows(int num_operands, Axes& axes, int64_t* row_strides) {
   return short_row;
 }
 
-template <typename T>
-void Gather(const void* from, int64_t stride, int64_t n, void* to) {
-  const T* in = static_cast<const T*>(from);
-  T* out = static_cast<T*>(to);
-  for (int64_t i = 0; i < n; ++i) out[i] = in[i * stride];
-}
-
 void GatherBytes(const void* from, int64_t bytes, int64_t stride, int64_t n,
                  void* to) {
   if (stride == 1) {
@@ -138,13 +131,13 @@ void GatherBytes(const void* from, int64_t bytes, int64_t stride, int64_t n,
   }
   switch (bytes) {
     case 1:
-      return Gather<uint8_t>(from, stride, n, to);
+      return Simd().gather8(from, stride, n, to);
     case 2:
-      return Gather<uint16_t>(from, stride, n, to);
+      return Simd().gather16(from, stride, n, to);
     case 4:
-      return Gather<uint32_t>(from, stride, n, to);
+      return Simd().gather32(from, stride, n, to);
     default:
-      return Gather<uint64_t>(from, stride, n, to);
+      return Simd().gather64(from, stride, n, to);
   }
 }
 

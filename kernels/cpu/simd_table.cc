@@ -33,6 +33,7 @@ SimdTable MakeV3() {
   v3::FillPoolRows(table);
   v3::FillTranspose(table);
   v3::FillOneRow(table);
+  v3::FillGather(table);
   v3::FillSpread(table);
   return table;
 }
@@ -62,6 +63,7 @@ SimdTable MakeV4() {
   v4::FillPoolRows(table);
   v4::FillTranspose(table);
   v4::FillOneRow(table);
+  v4::FillGather(table);
   v4::FillSpread(table);
   return table;
 }

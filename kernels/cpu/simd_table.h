@@ -326,6 +326,10 @@ using SpreadFn = void (*)(const void* from, int64_t stride_bytes, int64_t n,
                           int64_t rows, void* to);
 inline constexpr int64_t kSpreadSlack = 32;
 
+// n elements at `to`, that lie `stride` elements apart at `from`.
+using GatherFn = void (*)(const void* from, int64_t stride, int64_t n,
+                          void* to);
+
 struct SimdTable {
   const char* name = "";
   // Null where the combination has no loop. Arithmetic gives the inputs' type.
@@ -376,6 +380,10 @@ struct SimdTable {
 
   SpreadFn spread32 = nullptr;  // Of elements of so many bits.
   SpreadFn spread64 = nullptr;
+  GatherFn gather8 = nullptr;
+  GatherFn gather16 = nullptr;
+  GatherFn gather32 = nullptr;
+  GatherFn gather64 = nullptr;
 
   int gemm_cols = 0;  // Columns of a packed panel of b.
   int gemm_rows = 0;  // Rows of the largest tile.

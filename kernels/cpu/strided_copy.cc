@@ -56,6 +56,23 @@ TransposeFn TransposeOf(int64_t bytes) {
   }
 }
 
+// Null for elements that no loop gathers.
+GatherFn GatherOf(int64_t bytes) {
+  const SimdTable& table = Simd();
+  switch (bytes) {
+    case 1:
+      return table.gather8;
+    case 2:
+      return table.gather16;
+    case 4:
+      return table.gather32;
+    case 8:
+      return table.gather64;
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
 
 // Dims of more than one element in the order of the result's memory,
@@ -137,6 +154,8 @@ void StridedCopy::ChooseElements() {
     inner_ = CopyRows;
   } else if (columns_.from == 0 && columns_.to == bytes_) {
     inner_ = FillRow<T>;
+  } else if (columns_.to == bytes_ && GatherOf(bytes_) != nullptr) {
+    inner_ = GatherRow<T>;
   } else {
     inner_ = CopyElements<T>;
   }
@@ -191,6 +210,13 @@ void StridedCopy::FillRow(const StridedCopy& copy, const char* from, char* to) {
   for (int64_t i = 0; i < n; ++i) {
     Store(element, to + i * static_cast<int64_t>(sizeof(T)));
   }
+}
+
+template <typename T>
+void StridedCopy::GatherRow(const StridedCopy& copy, const char* from,
+                            char* to) {
+  constexpr int64_t kBytes = sizeof(T);
+  GatherOf(kBytes)(from, copy.columns_.from / kBytes, copy.columns_.size, to);
 }
 
 template <typename T>

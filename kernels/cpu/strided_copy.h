@@ -46,6 +46,8 @@ class StridedCopy {
 
   static void CopyRows(const StridedCopy& copy, const char* from, char* to);
   template <typename T>
+  static void GatherRow(const StridedCopy& copy, const char* from, char* to);
+  template <typename T>
   static void CopyElements(const StridedCopy& copy, const char* from, char* to);
   template <typename T>
   static void FillRow(const StridedCopy& copy, const char* from, char* to);

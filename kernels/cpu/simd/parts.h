@@ -30,6 +30,7 @@ void FillHalfLoops(SimdTable& table);
 void FillPoolRows(SimdTable& table);
 void FillTranspose(SimdTable& table);
 void FillOneRow(SimdTable& table);
+void FillGather(SimdTable& table);
 void FillSpread(SimdTable& table);
 }  // namespace v3
 
@@ -56,6 +57,7 @@ void FillHalfLoops(SimdTable& table);
 void FillPoolRows(SimdTable& table);
 void FillTranspose(SimdTable& table);
 void FillOneRow(SimdTable& table);
+void FillGather(SimdTable& table);
 void FillSpread(SimdTable& table);
 }  // namespace v4
 

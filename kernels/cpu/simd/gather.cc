@@ -1,0 +1,71 @@
+// Elements that lie apart, put together.
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "kernels/cpu/simd/parts.h"
+#include "kernels/cpu/simd/vec.h"
+
+namespace mica::cpu::MICA_SIMD_NAMESPACE {
+namespace {
+
+// Every other element of two vectors, as they follow each other.
+MICA_INLINE __m256i InOrder(__m256i halves) {
+  return _mm256_permute4x64_epi64(halves, 0xd8);
+}
+MICA_INLINE __m256i EveryOther(__m256i a, __m256i b, uint8_t) {
+  const __m256i mask = _mm256_set1_epi16(0xff);
+  return InOrder(_mm256_packus_epi16(_mm256_and_si256(a, mask),
+                                     _mm256_and_si256(b, mask)));
+}
+MICA_INLINE __m256i EveryOther(__m256i a, __m256i b, uint16_t) {
+  const __m256i mask = _mm256_set1_epi32(0xffff);
+  return InOrder(_mm256_packus_epi32(_mm256_and_si256(a, mask),
+                                     _mm256_and_si256(b, mask)));
+}
+MICA_INLINE __m256i EveryOther(__m256i a, __m256i b, uint32_t) {
+  return InOrder(_mm256_castps_si256(
+      _mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), 0x88)));
+}
+MICA_INLINE __m256i EveryOther(__m256i a, __m256i b, uint64_t) {
+  return InOrder(_mm256_unpacklo_epi64(a, b));
+}
+
+template <typename T>
+void Gather(const void* from, int64_t stride, int64_t n, void* to) {
+  constexpr int64_t kElements = sizeof(__m256i) / sizeof(T);
+  const T* in = static_cast<const T*>(from);
+  T* out = static_cast<T*>(to);
+  int64_t i = 0;
+  if (stride == 2) {
+    // The last element has nothing behind it that may be read.
+    for (; i + kElements < n; i += kElements) {
+      const auto* at = reinterpret_cast<const __m256i*>(in + i * 2);
+      _mm256_storeu_si256(
+          reinterpret_cast<__m256i*>(out + i),
+          EveryOther(_mm256_loadu_si256(at), _mm256_loadu_si256(at + 1), T{}));
+    }
+  }
+  constexpr int64_t kAtOnce = 4;
+  for (; i + kAtOnce <= n; i += kAtOnce) {
+    const T* at = in + i * stride;
+    const T a = at[0], b = at[stride], c = at[2 * stride], d = at[3 * stride];
+    out[i] = a;
+    out[i + 1] = b;
+    out[i + 2] = c;
+    out[i + 3] = d;
+  }
+  for (; i < n; ++i) out[i] = in[i * stride];
+}
+
+}  // namespace
+
+void FillGather(SimdTable& table) {
+  table.gather8 = Gather<uint8_t>;
+  table.gather16 = Gather<uint16_t>;
+  table.gather32 = Gather<uint32_t>;
+  table.gather64 = Gather<uint64_t>;
+}
+
+}  // namespace mica::cpu::MICA_SIMD_NAMESPACE
