@@ -50,6 +50,29 @@ class ReleasedNode final : public torch::autograd::Error {
   const std::string name_;
 };
 
+torch::autograd::ViewInfo ViewInfoOf(const at::Tensor& base,
+                                     const at::Tensor& view) {
+  const auto* meta = torch::autograd::impl::get_view_autograd_meta(base);
+  if (meta == nullptr) return {base, nullptr, nullptr};
+  return meta->get_backward_view().chain(base, view, nullptr, nullptr);
+}
+
+// Whether a tensor that autograd doesn't know becomes a view by being told of
+// its base: as_strided() would make it a second time. Nothing of the base's
+// history has to reach it.
+bool IsReadyForViewOf(const at::Tensor& base, const at::Tensor& tensor,
+                      bool is_tracked) {
+  c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  const auto* view = torch::autograd::impl::get_view_autograd_meta(base);
+  return impl->autograd_meta() == nullptr && !impl->is_inference() &&
+         !base.is_inference() &&
+         (view == nullptr || view->shared_view_info()) &&
+         base.dtype() == tensor.dtype() && impl != base.unsafeGetTensorImpl() &&
+         base.storage().is_alias_of(tensor.storage()) &&
+         !base._fw_grad(/*level=*/0).defined() &&
+         !(is_tracked && base.requires_grad());
+}
+
 }  // namespace
 
 bool IsGradModeOn() { return c10::GradMode::is_enabled(); }
@@ -86,10 +109,18 @@ std::optional<ViewRelation> ViewRelationOf(PyObject* tensor) {
 
 PyRef ViewOf(PyObject* base, PyObject* like, uint8_t creation,
              bool is_tracked) {
+  const at::Tensor &seen = THPVariable_Unpack(like),
+                   &own = THPVariable_Unpack(base);
+  if (IsReadyForViewOf(own, seen, is_tracked)) {
+    torch::autograd::make_variable_differentiable_view(
+        seen, ViewInfoOf(own, seen),
+        /*forward_info=*/std::nullopt, /*shared_view_info=*/true,
+        static_cast<torch::autograd::CreationMeta>(creation));
+    return PyRef::Share(like);
+  }
   const c10::AutoGradMode mode(is_tracked);
-  const at::Tensor& seen = THPVariable_Unpack(like);
-  const at::Tensor view = THPVariable_Unpack(base).as_strided(
-      seen.sizes(), seen.strides(), seen.storage_offset());
+  const at::Tensor view =
+      own.as_strided(seen.sizes(), seen.strides(), seen.storage_offset());
   torch::autograd::impl::get_view_autograd_meta(view)->set_creation_meta(
       static_cast<torch::autograd::CreationMeta>(creation));
   return PyRef::Steal(THPVariable_Wrap(view));
