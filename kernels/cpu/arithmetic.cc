@@ -109,8 +109,9 @@ Verdict PrepareBinary(const KernelRequest& request, Binary op, double alpha,
   const Form form = loop->inputs[0].is_single   ? Form::kSV
                     : loop->inputs[1].is_single ? Form::kVS
                                                 : Form::kVV;
-  loop->binary = Simd().binary[static_cast<int>(op)][static_cast<int>(*elem)]
-                              [static_cast<int>(form)];
+  const int o = static_cast<int>(op), e = static_cast<int>(*elem);
+  loop->binary = Simd().binary[o][e][static_cast<int>(form)];
+  loop->binary_rows = Simd().binary_rows[o][e][static_cast<int>(form)];
   if (loop->binary == nullptr) return No{"no vector loop for this dtype"};
   loop->alpha = MakeConstant(*elem, alpha);
   return Finish(request, sources, std::move(loop));

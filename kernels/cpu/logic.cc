@@ -52,8 +52,9 @@ Verdict PrepareIn(const KernelRequest& request, Binary op, Elem elem,
   const Form form = loop->inputs[0].is_single   ? Form::kSV
                     : loop->inputs[1].is_single ? Form::kVS
                                                 : Form::kVV;
-  loop->binary = Simd().binary[static_cast<int>(op)][static_cast<int>(elem)]
-                              [static_cast<int>(form)];
+  const int o = static_cast<int>(op), e = static_cast<int>(elem);
+  loop->binary = Simd().binary[o][e][static_cast<int>(form)];
+  loop->binary_rows = Simd().binary_rows[o][e][static_cast<int>(form)];
   if (loop->binary == nullptr) return No{"no vector loop for this dtype"};
   return Finish(request, sources, std::move(loop));
 }
@@ -118,6 +119,7 @@ PrepareFn SelectOf(int condition, int yes, int no) {
     }
     auto loop = std::make_shared<PointwiseLoop>();
     loop->row = SelectRow;
+    loop->longest_short_row = 64;
     const Source sources[] = {*c, *a, *b};
     constexpr bool kKeeps[] = {true, false, false};
     if (auto why = LayOut(request, sources, *elem, kKeeps, *loop)) {

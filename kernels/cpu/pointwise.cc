@@ -101,14 +101,13 @@ void Coalesce(int num_operands, Axes& axes) {
   }
 }
 
-// Takes the two innermost dimensions as one if the inner one is short: to begin
-// a row takes as long as a hundred elements. Returns the length of short rows,
-// 0 if it left all as it was; then the operands' strides from row to row are in
-// `row_strides`.
-int64_t JoinShortRows(int num_operands, Axes& axes, int64_t* row_strides) {
-  constexpr int64_t kLongest = 64;
+// Takes the two innermost dimensions as one if the inner one is no longer than
+// `longest`. Returns the length of short rows, 0 if it left all as it was; then
+// the operands' strides from row to row are in `row_strides`.
+int64_t JoinShortRows(int num_operands, int64_t longest, Axes& axes,
+                      int64_t* row_strides) {
   const size_t rank = axes.sizes.size();
-  if (rank < 2 || axes.sizes[rank - 1] > kLongest ||
+  if (rank < 2 || axes.sizes[rank - 1] > longest ||
       axes.strides[0][rank - 2] != axes.sizes[rank - 1]) {
     return 0;
   }
@@ -245,43 +244,93 @@ const char* Begin(const PointwiseLoop& loop, int s, void* const* args) {
                      : static_cast<const void*>(input.constant.bytes));
 }
 
+// Where the sources and the result of a row begin.
+struct Places {
+  const char* in[kMaxSources] = {};
+  char* out = nullptr;
+
+  // Moves on by so many steps of the outer dimension.
+  void Step(const PointwiseLoop& loop, int dim, int64_t steps) {
+    out += steps * loop.out_outer_strides[dim];
+    for (int s = 0; s < loop.num_inputs; ++s) {
+      in[s] += steps * loop.inputs[s].outer_strides[dim];
+    }
+  }
+};
+
+// Rows that follow each other along the innermost of the outer dimensions.
+template <bool kDirect>
+void RunBlock(const PointwiseLoop& loop, const Places& first, int64_t rows) {
+  const int last = static_cast<int>(loop.outer_sizes.size()) - 1;
+  const void* in[kMaxSources] = {first.in[0], first.in[1], first.in[2]};
+  int64_t steps[kMaxSources] = {};
+  for (int s = 0; s < loop.num_inputs && last >= 0; ++s) {
+    steps[s] = loop.inputs[s].outer_strides[last];
+  }
+  const int64_t out_step = last >= 0 ? loop.out_outer_strides[last] : 0;
+  char* out = first.out;
+  if (kDirect && loop.binary_rows != nullptr) {
+    loop.binary_rows({.a = in[0],
+                      .b = in[1],
+                      .out = out,
+                      .a_step = steps[0],
+                      .b_step = steps[1],
+                      .out_step = out_step,
+                      .rows = rows,
+                      .n = loop.inner,
+                      .alpha = loop.alpha.bytes});
+    return;
+  }
+  for (int64_t row = 0; row < rows; ++row, out += out_step) {
+    if constexpr (kDirect) {
+      loop.row(loop, in, out, loop.inner);
+    } else {
+      const char* from[kMaxSources];
+      for (int s = 0; s < kMaxSources; ++s) {
+        from[s] = static_cast<const char*>(in[s]);
+      }
+      RunRow(loop, from, out, 0, loop.inner);
+    }
+    for (int s = 0; s < kMaxSources; ++s) {
+      in[s] = static_cast<const char*>(in[s]) + steps[s];
+    }
+  }
+}
+
 template <bool kDirect>
 void RunRows(const PointwiseLoop& loop, void* const* args, int64_t begin,
              int64_t end) {
   const int rank = static_cast<int>(loop.outer_sizes.size());
   absl::InlinedVector<int64_t, 4> index(rank, 0);
-  char* out = static_cast<char*>(args[loop.out_arg]);
-  const char* in[kMaxSources];
+  Places places{.out = static_cast<char*>(args[loop.out_arg])};
   for (int s = 0; s < loop.num_inputs; ++s) {
-    in[s] = Begin(loop, s, args);
+    places.in[s] = Begin(loop, s, args);
   }
   int64_t rest = begin;
   for (int d = rank - 1; d >= 0; --d) {
     index[d] = rest % loop.outer_sizes[d];
     rest /= loop.outer_sizes[d];
-    out += index[d] * loop.out_outer_strides[d];
-    for (int s = 0; s < loop.num_inputs; ++s) {
-      in[s] += index[d] * loop.inputs[s].outer_strides[d];
-    }
+    places.Step(loop, d, index[d]);
   }
-  for (int64_t row = begin; row < end; ++row) {
-    if (loop.has_equal_rows) {
-      RunSingles(loop, in, out);
-    } else if constexpr (kDirect) {
-      const void* pieces[kMaxSources] = {in[0], in[1], in[2]};
-      loop.row(loop, pieces, out, loop.inner);
-    } else {
-      RunRow(loop, in, out, 0, loop.inner);
+  for (int64_t row = begin; row < end;) {
+    int64_t rows = 1;
+    if (rank > 0 && !loop.has_equal_rows) {
+      rows = std::min(end - row, loop.outer_sizes[rank - 1] - index[rank - 1]);
     }
-    for (int d = rank - 1; d >= 0; --d) {
-      const bool wraps = ++index[d] == loop.outer_sizes[d];
-      const int64_t steps = wraps ? 1 - loop.outer_sizes[d] : 1;
-      out += steps * loop.out_outer_strides[d];
-      for (int s = 0; s < loop.num_inputs; ++s) {
-        in[s] += steps * loop.inputs[s].outer_strides[d];
-      }
-      if (!wraps) break;
+    if (loop.has_equal_rows) {
+      RunSingles(loop, places.in, places.out);
+    } else {
+      RunBlock<kDirect>(loop, places, rows);
+    }
+    row += rows;
+    if (rank == 0) continue;
+    index[rank - 1] += rows;
+    places.Step(loop, rank - 1, rows);
+    for (int d = rank - 1; d > 0 && index[d] == loop.outer_sizes[d]; --d) {
+      places.Step(loop, d, -index[d]);
       index[d] = 0;
+      ++index[d - 1];
+      places.Step(loop, d - 1, 1);
     }
   }
 }
@@ -477,7 +526,8 @@ std::optional<std::string> LayOut(const KernelRequest& request,
     return "the result has gaps";
   }
   int64_t row_strides[kMaxSources + 1] = {};
-  loop.short_row = JoinShortRows(num_operands, axes, row_strides);
+  loop.short_row =
+      JoinShortRows(num_operands, loop.longest_short_row, axes, row_strides);
   const size_t inner = axes.sizes.size() - 1;
   loop.num_inputs = static_cast<int>(sources.size());
   loop.out_arg = static_cast<int>(request.operands.size());

@@ -64,6 +64,7 @@ struct PointwiseLoop {
   // What the rows call; which one is set depends on `row`.
   UnaryFn unary = nullptr;
   BinaryFn binary = nullptr;
+  BinaryRowsFn binary_rows = nullptr;  // Of two sources and alpha, too.
   SelectFn select = nullptr;
   ClampFn clamp = nullptr;
   Constant alpha, low, high;
@@ -76,6 +77,8 @@ struct PointwiseLoop {
   // If not 0, that is two dimensions in truth, and the inner one has so few
   // elements: sources that aren't one dimension there are gathered.
   int64_t short_row = 0;
+  // Up to so many: where rows are longer, a call for each costs less.
+  int64_t longest_short_row = 12;
   // Each row of the result is one element again and again: no source has more.
   bool has_equal_rows = false;
   absl::InlinedVector<int64_t, 4> outer_sizes;

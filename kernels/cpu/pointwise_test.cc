@@ -70,6 +70,8 @@ TEST(PointwiseTest, ShortRowsAreGathered) {
                                            {3, 33, 64},
                                            {2, 1200, 1},
                                            {1, 4000, 16},
+                                           {3, 50, 20},
+                                           {2, 40, 130},
                                            {5, 7, 9}}) {
     // A whole one; a row, a column and an element again and again; parts.
     const Dims kinds[] = {{rows * cols, cols, 1}, {cols, 0, 1},

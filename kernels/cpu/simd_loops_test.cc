@@ -1,5 +1,6 @@
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -42,6 +43,62 @@ TEST_P(LoopsTest, ASingleElementMayBeTheOutput) {
   Find(Binary::kMul, Elem::kF32, Form::kVS)(x.data(), x.data() + 2, x.data(), 5,
                                             nullptr);
   EXPECT_EQ(x, (std::vector<float>{3, 6, 9, 12, 15}));
+}
+
+TEST_P(LoopsTest, RowsAreAsOneByOne) {
+  constexpr int64_t kRows = 3, kGap = 5;
+  const float alpha = -0.5f;
+  for (int64_t n : {0, 1, 7, 16, 37, 128, 130, 300}) {
+    const int64_t step = n + kGap;
+    const auto a = RandomFloats(kRows * step, 1);
+    const auto b = RandomFloats(kRows * step, 2);
+    for (Form form : {Form::kVV, Form::kVS, Form::kSV}) {
+      for (int64_t b_step : {int64_t{0}, step}) {
+        std::vector<float> wanted(kRows * step, 7), out = wanted;
+        for (int64_t row = 0; row < kRows; ++row) {
+          Find(Binary::kAddScaled, Elem::kF32, form)(
+              a.data() + row * step, b.data() + row * b_step,
+              wanted.data() + row * step, n, &alpha);
+        }
+        table().binary_rows[static_cast<int>(Binary::kAddScaled)]
+                           [static_cast<int>(Elem::kF32)]
+                           [static_cast<int>(form)]({.a = a.data(),
+                                                     .b = b.data(),
+                                                     .out = out.data(),
+                                                     .a_step = step * 4,
+                                                     .b_step = b_step * 4,
+                                                     .out_step = step * 4,
+                                                     .rows = kRows,
+                                                     .n = n,
+                                                     .alpha = &alpha});
+        EXPECT_EQ(out, wanted) << n;
+      }
+    }
+  }
+}
+
+// Elements of T, of which the last has nothing behind it.
+template <typename T>
+void CheckGather(GatherFn gather) {
+  for (int64_t stride : {-2, 1, 2, 3, 70}) {
+    for (int64_t n : {0, 1, 3, 8, 31, 32, 33, 65, 100}) {
+      std::vector<T> from(n == 0 ? 0 : (n - 1) * std::abs(stride) + 1);
+      std::iota(from.begin(), from.end(), T{0});
+      const T* first = stride < 0 ? from.data() + from.size() : from.data();
+      if (stride < 0 && n > 0) --first;
+      std::vector<T> out(n + 1, T{77}), wanted = out;
+      for (int64_t i = 0; i < n; ++i) wanted[i] = first[i * stride];
+      gather(first, stride, n, out.data());
+      EXPECT_EQ(out, wanted) << sizeof(T) << " bytes, stride " << stride;
+    }
+  }
+}
+
+TEST_P(LoopsTest, GathersWhatLiesApart) {
+  CheckGather<uint8_t>(table().gather8);
+  CheckGather<uint16_t>(table().gather16);
+  CheckGather<uint32_t>(table().gather32);
+  CheckGather<uint64_t>(table().gather64);
 }
 
 TEST_P(LoopsTest, MaximumAndMinimumKeepNan) {

@@ -297,6 +297,17 @@ using AdamFn = void (*)(const AdamArgs& args);
 using UnaryFn = void (*)(const void* x, void* out, int64_t n);
 using BinaryFn = void (*)(const void* a, const void* b, void* out, int64_t n,
                           const void* alpha);
+// Rows of n elements each; steps from row to row are in bytes.
+struct BinaryRows {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  void* out = nullptr;
+  int64_t a_step = 0, b_step = 0, out_step = 0;
+  int64_t rows = 0, n = 0;
+  const void* alpha = nullptr;
+};
+using BinaryRowsFn = void (*)(const BinaryRows& rows);
+
 // out[i] = cond[i] ? a[i * (a is v)] : b[i * (b is v)].
 using SelectFn = void (*)(const bool* cond, const void* a, const void* b,
                           void* out, int64_t n);
@@ -335,6 +346,7 @@ struct SimdTable {
   // Null where the combination has no loop. Arithmetic gives the inputs' type.
   UnaryFn unary[kNumUnary][kNumElems] = {};
   BinaryFn binary[kNumBinary][kNumElems][kNumForms] = {};
+  BinaryRowsFn binary_rows[kNumBinary][kNumElems][kNumForms] = {};
   TernaryFn ternary[kNumTernary][kNumElems] = {};
   ClampFn clamp[kNumElems] = {};
   // By log2 of the element's bytes (1, 2, 4, 8), then by which of a and b are

@@ -59,9 +59,9 @@ MICA_BINARY_OP(Or, uint8_t, a | b);
 MICA_BINARY_OP(Xor, uint8_t, a ^ b);
 #undef MICA_BINARY_OP
 
-template <typename T, template <typename> class Op, Form kForm>
-void Loop(const void* a, const void* b, void* out, int64_t n,
-          const void* alpha) {
+template <typename T, template <typename> class Op, Form kForm, bool kIsShort>
+MICA_INLINE void RunLoop(const void* a, const void* b, void* out, int64_t n,
+                         const void* alpha) {
   using R = typename Op<T>::Result;
   const T* x = static_cast<const T*>(a);
   const T* y = static_cast<const T*>(b);
@@ -70,15 +70,55 @@ void Loop(const void* a, const void* b, void* out, int64_t n,
   // Read before the loop: an operand of one element may be the output.
   const T x0 = n > 0 && kForm == Form::kSV ? x[0] : T{};
   const T y0 = n > 0 && kForm == Form::kVS ? y[0] : T{};
-  MICA_IVDEP
-  for (int64_t i = 0; i < n; ++i) {
+  const auto element = [&](int64_t i) MICA_INLINE_LAMBDA {
     to[i] = Op<T>::Do(kForm == Form::kSV ? x0 : x[i],
                       kForm == Form::kVS ? y0 : y[i], scale);
+  };
+  if constexpr (kIsShort) {
+#pragma GCC unroll 1
+    MICA_IVDEP
+    for (int64_t i = 0; i < n; ++i) element(i);
+  } else {
+    MICA_IVDEP
+    for (int64_t i = 0; i < n; ++i) element(i);
   }
+}
+
+template <typename T, template <typename> class Op, Form kForm>
+void Loop(const void* a, const void* b, void* out, int64_t n,
+          const void* alpha) {
+  RunLoop<T, Op, kForm, false>(a, b, out, n, alpha);
+}
+
+template <typename T, template <typename> class Op, Form kForm, bool kIsShort>
+MICA_INLINE void RunRows(const BinaryRows& g) {
+  const char* a = static_cast<const char*>(g.a);
+  const char* b = static_cast<const char*>(g.b);
+  char* out = static_cast<char*>(g.out);
+  for (int64_t row = 0; row < g.rows; ++row) {
+    RunLoop<T, Op, kForm, kIsShort>(a, b, out, g.n, g.alpha);
+    a += g.a_step;
+    b += g.b_step;
+    out += g.out_step;
+  }
+}
+
+// A call for each short row would take as long as its elements, and so would
+// finding how many of them an unrolled loop leaves over.
+template <typename T, template <typename> class Op, Form kForm>
+void RowsLoop(const BinaryRows& g) {
+  constexpr int64_t kShort = 128;
+  if (g.n <= kShort) return RunRows<T, Op, kForm, true>(g);
+  RunRows<T, Op, kForm, false>(g);
 }
 
 template <typename T, template <typename> class Op>
 void SetBinary(SimdTable& table, Binary op, Elem elem) {
+  BinaryRowsFn* rows =
+      table.binary_rows[static_cast<int>(op)][static_cast<int>(elem)];
+  rows[static_cast<int>(Form::kVV)] = RowsLoop<T, Op, Form::kVV>;
+  rows[static_cast<int>(Form::kVS)] = RowsLoop<T, Op, Form::kVS>;
+  rows[static_cast<int>(Form::kSV)] = RowsLoop<T, Op, Form::kSV>;
   BinaryFn* fns = table.binary[static_cast<int>(op)][static_cast<int>(elem)];
   fns[static_cast<int>(Form::kVV)] = Loop<T, Op, Form::kVV>;
   fns[static_cast<int>(Form::kVS)] = Loop<T, Op, Form::kVS>;
