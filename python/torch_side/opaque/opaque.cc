@@ -11,6 +11,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,42 @@
 
 namespace mica {
 namespace {
+
+// What a call hands to ATen.
+struct Operands {
+  torch::jit::Stack arguments;
+  std::vector<at::Tensor> tensors;  // In the order of the operands.
+
+  bool AreOurs() const {
+    return std::all_of(
+        tensors.begin(), tensors.end(), [](const at::Tensor& tensor) {
+          constexpr size_t kHere = 2;  // Among the arguments, too.
+          return tensor.use_count() == kHere &&
+                 tensor.storage().use_count() == 1;
+        });
+  }
+};
+
+// Operands of the last call, for the next: to make tensors takes longer than a
+// small operator. A call that comes while another has them makes its own.
+class SpareOperands {
+ public:
+  SpareOperands() = default;
+  ~SpareOperands() { delete spare_.load(); }
+  SpareOperands(const SpareOperands&) = delete;
+  SpareOperands& operator=(const SpareOperands&) = delete;
+
+  // Null if there are none. They lie where they lay in their last call.
+  std::unique_ptr<Operands> Take() {
+    return std::unique_ptr<Operands>(spare_.exchange(nullptr));
+  }
+  void Put(std::unique_ptr<Operands> operands) {
+    delete spare_.exchange(operands.release());
+  }
+
+ private:
+  std::atomic<Operands*> spare_ = nullptr;
+};
 
 struct AtenState {
   explicit AtenState(const c10::OperatorHandle& handle) : op(handle) {}
@@ -49,6 +86,9 @@ struct AtenState {
   // Which allocations its results are in: told by the first call. Null for an
   // operator that isn't torch's own, which may keep a result.
   std::unique_ptr<AllocationOrder> allocations;
+  // Null where an operand is more than a tensor that ATen reads, and for an
+  // operator that may keep one.
+  std::unique_ptr<SpareOperands> spare;
   // Called where the result shares the first operand's bytes.
   std::optional<c10::OperatorHandle> inplace_op;
 };
@@ -117,13 +157,35 @@ class OperandReader {
   int next_tensor_ = 0;  // As `lazy` counts: host scalars left out.
 };
 
-torch::jit::Stack ArgumentsOf(const AtenState& state, void* const* args) {
-  OperandReader reader(state, args);
-  torch::jit::Stack stack;
-  for (const AtenParam& param : state.params) {
-    stack.push_back(reader.Next(param));
+void AppendOperands(const c10::IValue& value,
+                    std::vector<at::Tensor>& tensors) {
+  if (value.isTensor()) tensors.push_back(value.toTensor());
+}
+
+std::unique_ptr<Operands> OperandsOf(const AtenState& state,
+                                     void* const* args) {
+  if (state.spare != nullptr) {
+    if (auto operands = state.spare->Take(); operands != nullptr) {
+      for (size_t i = 0; i < operands->tensors.size(); ++i) {
+        operands->tensors[i]
+            .storage()
+            .unsafeGetStorageImpl()
+            ->set_data_ptr_noswap({args[i], c10::DeviceType::CPU});
+      }
+      return operands;
+    }
   }
-  return stack;
+  auto operands = std::make_unique<Operands>();
+  OperandReader reader(state, args);
+  for (const AtenParam& param : state.params) {
+    operands->arguments.push_back(reader.Next(param));
+  }
+  if (state.spare != nullptr) {
+    for (const c10::IValue& argument : operands->arguments) {
+      AppendOperands(argument, operands->tensors);
+    }
+  }
+  return operands;
 }
 
 void AppendTensors(const c10::IValue& value, std::vector<at::Tensor>& tensors) {
@@ -203,11 +265,10 @@ class NoWarnings final : public c10::WarningHandler {
 };
 
 // The results where they belong, and what the call made besides.
-std::vector<at::Tensor> CallAten(const AtenState& state, void* const* args,
-                                 bool is_inplace, absl::Status& status) {
-  torch::jit::Stack stack = ArgumentsOf(state, args);
-  const torch::jit::Stack arguments =
-      state.hidden_results.empty() ? torch::jit::Stack() : stack;
+std::vector<at::Tensor> CallAten(const AtenState& state,
+                                 const Operands& operands, bool is_inplace,
+                                 absl::Status& status) {
+  torch::jit::Stack stack = operands.arguments;
   if (state.is_random) {
     status = DrawInTurn(state.name, [&] { state.op.callBoxed(&stack); });
     if (!status.ok()) return {};
@@ -215,9 +276,10 @@ std::vector<at::Tensor> CallAten(const AtenState& state, void* const* args,
     (is_inplace ? *state.inplace_op : state.op).callBoxed(&stack);
   }
   std::vector<at::Tensor> tensors;
+  tensors.reserve(state.results.size());
   for (const c10::IValue& value : stack) AppendTensors(value, tensors);
   for (int param : state.hidden_results) {
-    AppendTensors(arguments[param], tensors);
+    AppendTensors(operands.arguments[param], tensors);
   }
   return tensors;
 }
@@ -230,13 +292,19 @@ bool RunAten(const AtenState& state, void* const* args,
   if (state.allocations != nullptr && !is_inplace) {
     places.emplace(*state.allocations, state.results, results);
   }
+  std::unique_ptr<Operands> operands = OperandsOf(state, args);
   {
     absl::Status status;
-    std::vector<at::Tensor> tensors = CallAten(state, args, is_inplace, status);
+    std::vector<at::Tensor> tensors =
+        CallAten(state, *operands, is_inplace, status);
     if (places.has_value()) places->Finish(tensors);
     if (!status.ok()) return context.Fail(status);
     if (!CopyResults(state, tensors, results, context)) return false;
   }
+  if (state.spare != nullptr && operands->AreOurs()) {
+    state.spare->Put(std::move(operands));
+  }
+  operands.reset();  // A copy that was written lies in a result's place.
   if (places.has_value() && places->AreKept()) {
     return context.Fail(absl::InternalError(
         absl::StrCat(state.name, ": ATen keeps the memory of its result")));
@@ -315,6 +383,20 @@ std::optional<c10::OperatorHandle> InPlaceFormOf(const AtenState& state) {
   return FindInPlaceForm(state.op);
 }
 
+// Whether all that the operator reads are tensors, given one by one, and
+// constants: then a call's operands differ from the last one's in places alone.
+bool ReadsPlainTensors(const AtenState& state) {
+  const auto is_plain = [](const AtenParam& param) {
+    return !param.is_list && !param.is_scalar && !param.is_mutated &&
+           !param.generator.has_value() &&
+           (param.num_values == 1 || !param.constant.isTensor());
+  };
+  const auto is_array = [](const TensorType& type) { return !type.is_scalar; };
+  return state.lazy.empty() && state.hidden_results.empty() &&
+         std::all_of(state.params.begin(), state.params.end(), is_plain) &&
+         std::all_of(state.operands.begin(), state.operands.end(), is_array);
+}
+
 }  // namespace
 
 bool DrawsRandomNumbers(const OpDef& def) {
@@ -364,6 +446,9 @@ Verdict PrepareAten(const KernelRequest& request) {
     state->allocations =
         std::make_unique<AllocationOrder>(state->results.size());
     state->inplace_op = InPlaceFormOf(*state);
+    if (ReadsPlainTensors(*state)) {
+      state->spare = std::make_unique<SpareOperands>();
+    }
   }
   state->has_dynamic_sizes = op->hasTag(at::Tag::dynamic_output_shape);
   const uint32_t inplace = state->inplace_op.has_value() ? 1 : 0;
