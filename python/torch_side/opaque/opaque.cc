@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "python/torch_side/opaque/aten_arguments.h"
@@ -80,6 +81,7 @@ struct AtenState {
   std::vector<int> hidden_results;
   bool has_dynamic_sizes = false;
   bool is_random = false;
+  bool overwrites = false;  // What it writes to, whatever that was.
   // A result was absent. oneDNN's LSTM gives one less where gradients are off,
   // and computes otherwise; nobody else asks whether they are.
   bool lacks_result = false;
@@ -93,9 +95,22 @@ struct AtenState {
   std::optional<c10::OperatorHandle> inplace_op;
 };
 
+// Whether all elements that the operator writes are drawn, none changed.
+bool OnlyDraws(const c10::OperatorHandle& op) {
+  static const auto& names = *new absl::flat_hash_set<absl::string_view>{
+      "aten::bernoulli_", "aten::cauchy_",     "aten::exponential_",
+      "aten::geometric_", "aten::log_normal_", "aten::normal_",
+      "aten::random_",    "aten::uniform_"};
+  return names.contains(op.operator_name().name);
+}
+
 // A copy for ATen to write to, of the same strides: which elements its loops
 // take as vectors, and so their last bits, depends on them.
-at::Tensor CopyToWrite(const at::Tensor& tensor) {
+at::Tensor CopyToWrite(const at::Tensor& tensor, bool overwrites) {
+  if (overwrites && at::has_internal_overlap(tensor) == at::MemOverlap::No) {
+    return at::empty_strided(tensor.sizes(), tensor.strides(),
+                             tensor.options());
+  }
   if (tensor.is_non_overlapping_and_dense() ||
       at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
     return at::clone(tensor);
@@ -114,7 +129,9 @@ class OperandReader {
   at::Tensor NextTensor(bool is_mutated) {
     const TensorType& type = state_.operands[next_];
     at::Tensor tensor = BorrowedTensor(args_[next_++], type);
-    if (is_mutated || type.is_scalar) tensor = CopyToWrite(tensor);
+    if (is_mutated || type.is_scalar) {
+      tensor = CopyToWrite(tensor, is_mutated && state_.overwrites);
+    }
     if (type.is_scalar && !is_mutated) {
       tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
     }
@@ -441,6 +458,7 @@ Verdict PrepareAten(const KernelRequest& request) {
   }
   state->hidden_results = request.def->hidden_results();
   state->is_random = DrawsRandomNumbers(*request.def);
+  state->overwrites = OnlyDraws(*op);
   if (absl::StartsWith(op->operator_name().name, "aten::")) {
     ResultPlaces::Install();
     state->allocations =
