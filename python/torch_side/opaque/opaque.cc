@@ -1,27 +1,23 @@
 #include "python/torch_side/opaque/opaque.h"
 
-#include <ATen/MemoryOverlap.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/enum_tag.h>
 #include <ATen/core/stack.h>
 #include <ATen/ops/clone.h>
-#include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "python/torch_side/opaque/aten_arguments.h"
+#include "python/torch_side/opaque/aten_operands.h"
 #include "python/torch_side/opaque/aten_operators.h"
 #include "python/torch_side/opaque/operands_form.h"
 #include "python/torch_side/opaque/random_draws.h"
@@ -32,178 +28,26 @@
 namespace mica {
 namespace {
 
-// What a call hands to ATen.
-struct Operands {
-  torch::jit::Stack arguments;
-  std::vector<at::Tensor> tensors;  // In the order of the operands.
-
-  bool AreOurs() const {
-    return std::all_of(
-        tensors.begin(), tensors.end(), [](const at::Tensor& tensor) {
-          constexpr size_t kHere = 2;  // Among the arguments, too.
-          return tensor.use_count() == kHere &&
-                 tensor.storage().use_count() == 1;
-        });
-  }
-};
-
-// Operands of the last call, for the next: to make tensors takes longer than a
-// small operator. A call that comes while another has them makes its own.
-class SpareOperands {
- public:
-  SpareOperands() = default;
-  ~SpareOperands() { delete spare_.load(); }
-  SpareOperands(const SpareOperands&) = delete;
-  SpareOperands& operator=(const SpareOperands&) = delete;
-
-  // Null if there are none. They lie where they lay in their last call.
-  std::unique_ptr<Operands> Take() {
-    return std::unique_ptr<Operands>(spare_.exchange(nullptr));
-  }
-  void Put(std::unique_ptr<Operands> operands) {
-    delete spare_.exchange(operands.release());
-  }
-
- private:
-  std::atomic<Operands*> spare_ = nullptr;
-};
-
 struct AtenState {
   explicit AtenState(const c10::OperatorHandle& handle) : op(handle) {}
 
   c10::OperatorHandle op;
   std::string name;
-  std::vector<AtenParam> params;
-  std::vector<TensorType> operands;
-  std::vector<LazyBits> lazy;  // Of its tensors, in order; empty for none.
+  AtenOperands operands;
   std::vector<TensorType> results;
   std::vector<bool> is_used;
   std::vector<int> hidden_results;
   bool has_dynamic_sizes = false;
   bool is_random = false;
-  bool overwrites = false;  // What it writes to, whatever that was.
   // A result was absent. oneDNN's LSTM gives one less where gradients are off,
   // and computes otherwise; nobody else asks whether they are.
   bool lacks_result = false;
   // Which allocations its results are in: told by the first call. Null for an
   // operator that isn't torch's own, which may keep a result.
   std::unique_ptr<AllocationOrder> allocations;
-  // Null where an operand is more than a tensor that ATen reads, and for an
-  // operator that may keep one.
-  std::unique_ptr<SpareOperands> spare;
   // Called where the result shares the first operand's bytes.
   std::optional<c10::OperatorHandle> inplace_op;
 };
-
-// Whether all elements that the operator writes are drawn, none changed.
-bool OnlyDraws(const c10::OperatorHandle& op) {
-  static const auto& names = *new absl::flat_hash_set<absl::string_view>{
-      "aten::bernoulli_", "aten::cauchy_",     "aten::exponential_",
-      "aten::geometric_", "aten::log_normal_", "aten::normal_",
-      "aten::random_",    "aten::uniform_"};
-  return names.contains(op.operator_name().name);
-}
-
-// A copy for ATen to write to, of the same strides: which elements its loops
-// take as vectors, and so their last bits, depends on them.
-at::Tensor CopyToWrite(const at::Tensor& tensor, bool overwrites) {
-  if (overwrites && at::has_internal_overlap(tensor) == at::MemOverlap::No) {
-    return at::empty_strided(tensor.sizes(), tensor.strides(),
-                             tensor.options());
-  }
-  if (tensor.is_non_overlapping_and_dense() ||
-      at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
-    return at::clone(tensor);
-  }
-  at::Tensor copy =
-      at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options());
-  return copy.copy_(tensor);
-}
-
-// Lends operands to ATen, one after the other.
-class OperandReader {
- public:
-  OperandReader(const AtenState& state, void* const* args)
-      : state_(state), args_(args) {}
-
-  at::Tensor NextTensor(bool is_mutated) {
-    const TensorType& type = state_.operands[next_];
-    at::Tensor tensor = BorrowedTensor(args_[next_++], type);
-    if (is_mutated || type.is_scalar) {
-      tensor = CopyToWrite(tensor, is_mutated && state_.overwrites);
-    }
-    if (type.is_scalar && !is_mutated) {
-      tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
-    }
-    if (state_.lazy.empty()) return tensor;
-    return WithLazyBits(tensor, state_.lazy[next_tensor_++]);
-  }
-
-  c10::IValue Next(const AtenParam& param) {
-    if (param.generator.has_value()) return GeneratorOf(*param.generator);
-    if (param.is_list) return NextList(param);
-    if (param.num_values == 0) return param.constant;
-    if (param.is_scalar) {
-      const TensorType& type = state_.operands[next_];
-      return BorrowedTensor(args_[next_++], type).item();
-    }
-    return NextTensor(param.is_mutated);
-  }
-
- private:
-  c10::IValue NextList(const AtenParam& param) {
-    if (!param.has_optional_elements) {
-      c10::List<at::Tensor> tensors;
-      for (size_t i = 0; i < param.is_present.size(); ++i) {
-        tensors.push_back(NextTensor(param.is_mutated));
-      }
-      return tensors;
-    }
-    c10::List<std::optional<at::Tensor>> tensors;
-    for (bool is_present : param.is_present) {
-      tensors.push_back(
-          is_present ? std::optional<at::Tensor>(NextTensor(param.is_mutated))
-                     : std::nullopt);
-    }
-    return tensors;
-  }
-
-  const AtenState& state_;
-  void* const* args_;
-  int next_ = 0;         // Operand.
-  int next_tensor_ = 0;  // As `lazy` counts: host scalars left out.
-};
-
-void AppendOperands(const c10::IValue& value,
-                    std::vector<at::Tensor>& tensors) {
-  if (value.isTensor()) tensors.push_back(value.toTensor());
-}
-
-std::unique_ptr<Operands> OperandsOf(const AtenState& state,
-                                     void* const* args) {
-  if (state.spare != nullptr) {
-    if (auto operands = state.spare->Take(); operands != nullptr) {
-      for (size_t i = 0; i < operands->tensors.size(); ++i) {
-        operands->tensors[i]
-            .storage()
-            .unsafeGetStorageImpl()
-            ->set_data_ptr_noswap({args[i], c10::DeviceType::CPU});
-      }
-      return operands;
-    }
-  }
-  auto operands = std::make_unique<Operands>();
-  OperandReader reader(state, args);
-  for (const AtenParam& param : state.params) {
-    operands->arguments.push_back(reader.Next(param));
-  }
-  if (state.spare != nullptr) {
-    for (const c10::IValue& argument : operands->arguments) {
-      AppendOperands(argument, operands->tensors);
-    }
-  }
-  return operands;
-}
 
 void AppendTensors(const c10::IValue& value, std::vector<at::Tensor>& tensors) {
   if (value.isTensor()) {
@@ -283,9 +127,9 @@ class NoWarnings final : public c10::WarningHandler {
 
 // The results where they belong, and what the call made besides.
 std::vector<at::Tensor> CallAten(const AtenState& state,
-                                 const Operands& operands, bool is_inplace,
-                                 absl::Status& status) {
-  torch::jit::Stack stack = operands.arguments;
+                                 const AtenOperands::Given& given,
+                                 bool is_inplace, absl::Status& status) {
+  torch::jit::Stack stack = given.arguments;
   if (state.is_random) {
     status = DrawInTurn(state.name, [&] { state.op.callBoxed(&stack); });
     if (!status.ok()) return {};
@@ -296,32 +140,30 @@ std::vector<at::Tensor> CallAten(const AtenState& state,
   tensors.reserve(state.results.size());
   for (const c10::IValue& value : stack) AppendTensors(value, tensors);
   for (int param : state.hidden_results) {
-    AppendTensors(operands.arguments[param], tensors);
+    AppendTensors(given.arguments[param], tensors);
   }
   return tensors;
 }
 
 bool RunAten(const AtenState& state, void* const* args,
              LaunchContext& context) {
-  void* const* results = args + state.operands.size();
+  void* const* results = args + state.operands.types.size();
   const bool is_inplace = state.inplace_op.has_value() && results[0] == args[0];
   std::optional<ResultPlaces> places;
   if (state.allocations != nullptr && !is_inplace) {
     places.emplace(*state.allocations, state.results, results);
   }
-  std::unique_ptr<Operands> operands = OperandsOf(state, args);
+  std::unique_ptr<AtenOperands::Given> given = state.operands.Give(args);
   {
     absl::Status status;
     std::vector<at::Tensor> tensors =
-        CallAten(state, *operands, is_inplace, status);
+        CallAten(state, *given, is_inplace, status);
     if (places.has_value()) places->Finish(tensors);
     if (!status.ok()) return context.Fail(status);
     if (!CopyResults(state, tensors, results, context)) return false;
   }
-  if (state.spare != nullptr && operands->AreOurs()) {
-    state.spare->Put(std::move(operands));
-  }
-  operands.reset();  // A copy that was written lies in a result's place.
+  // A copy that was written lies in a result's place.
+  state.operands.TakeBack(std::move(given));
   if (places.has_value() && places->AreKept()) {
     return context.Fail(absl::InternalError(
         absl::StrCat(state.name, ": ATen keeps the memory of its result")));
@@ -354,9 +196,9 @@ std::string PutForm(absl::string_view name, AtenState& state) {
   const OperandsForm form = ConsumeForm(&name);
   std::vector<TensorType*> tensors;
   size_t next = 0;
-  for (const AtenParam& param : state.params) {
+  for (const AtenParam& param : state.operands.params) {
     for (int i = 0; i < param.num_values; ++i, ++next) {
-      if (!param.is_scalar) tensors.push_back(&state.operands[next]);
+      if (!param.is_scalar) tensors.push_back(&state.operands.types[next]);
     }
   }
   const auto is_off = [&](size_t count) {
@@ -367,7 +209,7 @@ std::string PutForm(absl::string_view name, AtenState& state) {
                         " tensors and strides of ", form.strides.size(),
                         ", it has ", tensors.size());
   }
-  state.lazy = form.lazy;
+  state.operands.lazy = form.lazy;
   for (size_t i = 0; i < form.strides.size(); ++i) {
     if (!form.strides[i].has_value()) continue;
     TensorType told = *tensors[i];
@@ -383,12 +225,13 @@ std::string PutForm(absl::string_view name, AtenState& state) {
 
 // The form that writes to the first operand, if the result lies as that does.
 std::optional<c10::OperatorHandle> InPlaceFormOf(const AtenState& state) {
-  if (state.is_random || !state.lazy.empty() || state.results.size() != 1 ||
-      state.operands.empty() || state.params.empty()) {
+  if (state.is_random || !state.operands.lazy.empty() ||
+      state.results.size() != 1 || state.operands.types.empty() ||
+      state.operands.params.empty()) {
     return std::nullopt;
   }
-  const AtenParam& self = state.params[0];
-  const TensorType& type = state.operands[0];
+  const AtenParam& self = state.operands.params[0];
+  const TensorType& type = state.operands.types[0];
   const TensorType& result = state.results[0];
   const bool lies_alike = type.dtype == result.dtype &&
                           type.dims == result.dims && type.is_dense() &&
@@ -398,20 +241,6 @@ std::optional<c10::OperatorHandle> InPlaceFormOf(const AtenState& state) {
     return std::nullopt;
   }
   return FindInPlaceForm(state.op);
-}
-
-// Whether all that the operator reads are tensors, given one by one, and
-// constants: then a call's operands differ from the last one's in places alone.
-bool ReadsPlainTensors(const AtenState& state) {
-  const auto is_plain = [](const AtenParam& param) {
-    return !param.is_list && !param.is_scalar && !param.is_mutated &&
-           !param.generator.has_value() &&
-           (param.num_values == 1 || !param.constant.isTensor());
-  };
-  const auto is_array = [](const TensorType& type) { return !type.is_scalar; };
-  return state.lazy.empty() && state.hidden_results.empty() &&
-         std::all_of(state.params.begin(), state.params.end(), is_plain) &&
-         std::all_of(state.operands.begin(), state.operands.end(), is_array);
 }
 
 }  // namespace
@@ -440,14 +269,14 @@ Verdict PrepareAten(const KernelRequest& request) {
   state->name = name;
   try {
     for (size_t i = 0; i < params.size(); ++i) {
-      state->params.push_back(
+      state->operands.params.push_back(
           MakeAtenParam(params[i], aten[i], (*request.arguments)[i]));
     }
   } catch (const std::exception& error) {
     return No{error.what()};
   }
   for (const Operand& operand : request.operands) {
-    state->operands.push_back(operand.type);
+    state->operands.types.push_back(operand.type);
   }
   for (const Operand& result : request.results) {
     state->results.push_back(result.type);
@@ -458,15 +287,13 @@ Verdict PrepareAten(const KernelRequest& request) {
   }
   state->hidden_results = request.def->hidden_results();
   state->is_random = DrawsRandomNumbers(*request.def);
-  state->overwrites = OnlyDraws(*op);
+  state->operands.overwrites = OnlyDraws(*op);
   if (absl::StartsWith(op->operator_name().name, "aten::")) {
     ResultPlaces::Install();
     state->allocations =
         std::make_unique<AllocationOrder>(state->results.size());
     state->inplace_op = InPlaceFormOf(*state);
-    if (ReadsPlainTensors(*state)) {
-      state->spare = std::make_unique<SpareOperands>();
-    }
+    if (state->hidden_results.empty()) state->operands.KeepSpare();
   }
   state->has_dynamic_sizes = op->hasTag(at::Tag::dynamic_output_shape);
   const uint32_t inplace = state->inplace_op.has_value() ? 1 : 0;
