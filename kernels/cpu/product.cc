@@ -82,7 +82,15 @@ bool IsCrowded(const ProductSpec& spec) {
          spec.m >= kManyRows;
 }
 
+// Whether b is one column without gaps, and c another.
+bool IsColumn(const ProductSpec& spec) {
+  return spec.n == 1 && spec.m > kDotRows && spec.alpha == 1.0f &&
+         (spec.b_row_stride == 1 || spec.k == 1) && spec.c_row_stride == 1 &&
+         !spec.has_residual && !spec.residual_is_c;
+}
+
 WeightForm ChooseForm(const ProductSpec& spec) {
+  if (IsColumn(spec)) return WeightForm::kColumn;
   if (spec.is_frozen) return WeightForm::kPacked;
   if (spec.b_col_stride == 1) {
     const bool is_small =
@@ -212,8 +220,9 @@ void Product::PackPanels(const float* b, const Part& part,
 }
 
 int64_t Product::RowsOfA() const {
-  const bool is_flat =
-      spec_.k <= kFewRows && spec_.m * spec_.n > kInPlaceFloats;
+  constexpr int64_t kLongRow = 256;
+  const bool is_flat = spec_.k <= kFewRows && spec_.n >= kLongRow &&
+                       spec_.m * spec_.n > kInPlaceFloats;
   return is_flat ? 1 : std::max<int64_t>(spec_.m, 1);
 }
 
@@ -413,6 +422,30 @@ void Product::RunOneRow(const ProductArgs& args, int num_threads) const {
   });
 }
 
+void Product::RunColumn(const ProductArgs& args, int num_threads) const {
+  Parallel(num_threads, (spec_.m + 3) / 4, [&](int64_t begin, int64_t end) {
+    const int64_t row = begin * 4, rows = std::min(end * 4, spec_.m) - row;
+    float* c = args.c + row;
+    Simd().dot_products({.x = args.b,
+                         .x_row_stride = spec_.k,
+                         .w = args.a + row * spec_.a_row_stride,
+                         .w_row_stride = spec_.a_row_stride,
+                         .out = c,
+                         .out_row_stride = rows,
+                         .m = 1,
+                         .n = rows,
+                         .k = spec_.k});
+    if (args.bias != nullptr) {
+      for (int64_t i = 0; i < rows; ++i) c[i] += args.bias[0];
+    }
+    Simd().finish({.c = c,
+                   .c_row_stride = rows,
+                   .rows = 1,
+                   .n = rows,
+                   .activation = spec_.activation});
+  });
+}
+
 void Product::RunSwapped(const ProductArgs& args, int num_threads) const {
   float* packed = args.scratch;
   float* results = packed + SwappedAFloats();
@@ -451,6 +484,7 @@ void Product::RunOne(const ProductArgs& args, int num_threads) const {
   }
   if (form_ == WeightForm::kDotProducts) return RunDots(args, num_threads);
   if (form_ == WeightForm::kSwapped) return RunSwapped(args, num_threads);
+  if (form_ == WeightForm::kColumn) return RunColumn(args, num_threads);
   if (IsOneRow(spec_, form_)) return RunOneRow(args, num_threads);
   if (CutsRows(num_threads)) return RunStrips(args, num_threads);
   const int64_t part_scratch = scratch_floats() / num_threads_;

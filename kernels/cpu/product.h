@@ -53,6 +53,7 @@ enum class WeightForm {
   kXsmm,         // The same, by libxsmm's code for this very size.
   kDotProducts,  // Its columns are; for few rows of a.
   kSwapped,      // The same: a is packed, and c^T = b^T a^T transposed.
+  kColumn,       // Its only column is: the rows of a meet it one by one.
 };
 
 // A product that is ready to run. Immutable, thread-safe.
@@ -83,6 +84,7 @@ class Product {
   void RunOne(const ProductArgs& args, int num_threads) const;
   void RunDots(const ProductArgs& args, int num_threads) const;
   void RunOneRow(const ProductArgs& args, int num_threads) const;
+  void RunColumn(const ProductArgs& args, int num_threads) const;
   void RunSwapped(const ProductArgs& args, int num_threads) const;
   // What follows the sums, in these columns of c; pointers may be null.
   void Finish(const ProductArgs& args, int64_t col, int64_t cols,

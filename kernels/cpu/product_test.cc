@@ -30,10 +30,11 @@ WeightForm Check(ProductSpec spec, bool b_is_transposed) {
   std::vector<float> c(spec.batch * m * n);
   constexpr float kBeyond = 7.5f;
   std::vector<float> scratch(product.scratch_floats() + 8192, kBeyond);
-  std::vector<float> packed(spec.is_frozen ? product.packed_floats() : 0);
-  if (spec.is_frozen) product.Pack(b.data(), packed.data());
+  const bool is_packed = product.form() == WeightForm::kPacked;
+  std::vector<float> packed(is_packed ? product.packed_floats() : 0);
+  if (is_packed) product.Pack(b.data(), packed.data());
   product.Run({.a = a.data(),
-               .b = spec.is_frozen ? packed.data() : b.data(),
+               .b = is_packed ? packed.data() : b.data(),
                .bias = spec.has_bias ? bias.data() : nullptr,
                .c = c.data(),
                .scratch = scratch.data()});
@@ -70,6 +71,22 @@ TEST(ProductTest, ReadsWeightsInTheFormThatFits) {
             WeightForm::kPackAndRun);
   EXPECT_EQ(Check({.m = 70, .n = 256, .k = 32, .has_bias = true}, false),
             WeightForm::kInPlace);
+  for (bool is_frozen : {true, false}) {
+    for (int threads : {1, 3}) {
+      EXPECT_EQ(Check({.batch = 2,
+                       .m = 71,
+                       .n = 1,
+                       .k = 33,
+                       .has_bias = true,
+                       .is_frozen = is_frozen,
+                       .num_threads = threads},
+                      true),
+                WeightForm::kColumn);
+    }
+  }
+  // Few rows in b, few columns and many.
+  Check({.m = 30000, .n = 3, .k = 3, .has_bias = true}, true);
+  Check({.m = 300, .n = 300, .k = 3, .has_bias = true}, false);
   const WeightForm small = Check({.m = 9, .n = 16, .k = 30}, false);
   EXPECT_TRUE(small == WeightForm::kXsmm || small == WeightForm::kInPlace);
 }

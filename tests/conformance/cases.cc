@@ -205,6 +205,7 @@ constexpr absl::string_view kListed[] = {
     "aten.mm(f32[1,64], f32[64,64]{1,64})",
     "aten.mm(f32[1,131], f32[131,150])",
     "aten.addmm(f32[3], f32[5,7], f32[7,3])",
+    "aten.addmm(f32[1], f32[50,7], f32[7,1])",
     "aten.addmm(f32[150], f32[1,131]{1,1}, f32[131,150])",
     "aten.addmm(f32[128], f32[24,64], f32[64,128]{1,64})",
     "aten.addmm(f32[5,1], f32[5,7], f32[7,3], beta=0.5, alpha=2)",

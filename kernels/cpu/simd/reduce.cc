@@ -32,26 +32,45 @@ inline constexpr int kAccumulators = 128 / sizeof(T);
 constexpr int64_t kBlock = 2048;
 constexpr int64_t kBlockRows = 128;
 
+// The first kN of them, or further ones, into the first half, a quarter, …: all
+// indices are known, so that they stay in registers.
+template <typename T, template <typename> class Op, int kFrom, int kTo>
+MICA_INLINE void Fold(T* acc) {
+  for (int half = kFrom / 2; half >= kTo; half /= 2) {
+    for (int j = 0; j < half; ++j) acc[j] = Op<T>::Do(acc[j], acc[j + half]);
+  }
+}
+
 // Reduces 1 <= n elements.
 template <typename T, template <typename> class Op>
 MICA_INLINE T ReduceSome(const T* x, int64_t n) {
   constexpr int kN = kAccumulators<T>;
-  if (n < kN) {
-    T r = x[0];
-    for (int64_t i = 1; i < n; ++i) r = Op<T>::Do(r, x[i]);
-    return r;
+  constexpr int kPart = kN / 4;
+  int64_t i = 0;
+  T part[kN];
+  if (n >= kN) {
+    for (int j = 0; j < kN; ++j) part[j] = x[j];
+    for (i = kN; i + kN <= n; i += kN) {
+      for (int j = 0; j < kN; ++j) part[j] = Op<T>::Do(part[j], x[i + j]);
+    }
+    Fold<T, Op, kN, kPart>(part);
+  } else if (n >= kPart) {
+    for (int j = 0; j < kPart; ++j) part[j] = x[j];
+    i = kPart;
   }
-  T acc[kN];
-  for (int j = 0; j < kN; ++j) acc[j] = x[j];
-  int64_t i = kN;
-  for (; i + kN <= n; i += kN) {
-    for (int j = 0; j < kN; ++j) acc[j] = Op<T>::Do(acc[j], x[i + j]);
+  T rest{};
+  if (n >= kPart) {
+    for (; i + kPart <= n; i += kPart) {
+      for (int j = 0; j < kPart; ++j) part[j] = Op<T>::Do(part[j], x[i + j]);
+    }
+    Fold<T, Op, kPart, 1>(part);
+    if (i == n) return part[0];
+    rest = part[0];
+  } else {
+    rest = x[i++];
   }
-  for (int j = 0; i < n; ++i, ++j) acc[j] = Op<T>::Do(acc[j], x[i]);
-  for (int half = kN / 2; half > 0; half /= 2) {
-    for (int j = 0; j < half; ++j) acc[j] = Op<T>::Do(acc[j], acc[j + half]);
-  }
-  return acc[0];
+  for (; i < n; ++i) rest = Op<T>::Do(rest, x[i]);
+  return rest;
 }
 
 // A sum begins at zero, as ATen's: that of negative zeros is a positive one.
@@ -60,24 +79,52 @@ MICA_INLINE T FromZero(T reduced) {
   return std::is_same_v<Op<T>, SumOp<T>> ? reduced + T{} : reduced;
 }
 
+// Lanes whose sum is that of n elements.
+MICA_INLINE Vf SumVector(const float* x, int64_t n) {
+  Vf a = Zero(), b = Zero(), c = Zero(), d = Zero();
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    a += Load(x + i);
+    b += Load(x + i + kLanes);
+    c += Load(x + i + 2 * kLanes);
+    d += Load(x + i + 3 * kLanes);
+  }
+  for (; i + kLanes <= n; i += kLanes) a += Load(x + i);
+  if (i < n) b += Load(x + i, FirstLanes(n - i));
+  return (a + b) + (c + d);
+}
+
+// As ReduceRows<float, SumOp>; lanes of as many rows are summed at once.
+void SumRows(const void* x, void* out, int64_t rows, int64_t n) {
+  const float* in = static_cast<const float*>(x);
+  float* to = static_cast<float*>(out);
+  int64_t r = 0;
+  for (; n <= kBlock && r + kLanes <= rows; r += kLanes) {
+    Vf sums[kLanes];
+    for (int i = 0; i < kLanes; ++i) sums[i] = SumVector(in + (r + i) * n, n);
+    Transpose(sums);
+    for (int half = kLanes / 2; half > 0; half /= 2) {
+      for (int i = 0; i < half; ++i) sums[i] += sums[i + half];
+    }
+    Store(to + r, sums[0] + Zero());  // A sum of negative zeros is positive.
+  }
+  for (; r < rows; ++r) {
+    const float* row = in + r * n;
+    double sum = 0;
+    for (int64_t i = 0; i < n; i += kBlock) {
+      sum += SumLanes(SumVector(row + i, n - i < kBlock ? n - i : kBlock));
+    }
+    to[r] = static_cast<float>(sum);
+  }
+}
+
 template <typename T, template <typename> class Op>
 void ReduceRows(const void* x, void* out, int64_t rows, int64_t n) {
   const T* in = static_cast<const T*>(x);
   T* to = static_cast<T*>(out);
-  constexpr bool kCascade =
-      std::is_same_v<T, float> && std::is_same_v<Op<T>, SumOp<T>>;
   for (int64_t r = 0; r < rows; ++r, in += n) {
-    if (n == 0) {
-      to[r] = T{};  // Of an empty sum; the others don't get here.
-    } else if (kCascade && n > kBlock) {
-      double sum = 0;
-      for (int64_t i = 0; i < n; i += kBlock) {
-        sum += ReduceSome<T, Op>(in + i, n - i < kBlock ? n - i : kBlock);
-      }
-      to[r] = static_cast<T>(sum);
-    } else {
-      to[r] = FromZero<T, Op>(ReduceSome<T, Op>(in, n));
-    }
+    // Of an empty sum; the others don't get here.
+    to[r] = n == 0 ? T{} : FromZero<T, Op>(ReduceSome<T, Op>(in, n));
   }
 }
 
@@ -140,7 +187,7 @@ template <typename T>
 void SetReductions(SimdTable& table, Elem elem) {
   const int e = static_cast<int>(elem);
   table.reduce_rows[static_cast<int>(Reduction::kSum)][e] =
-      ReduceRows<T, SumOp>;
+      std::is_same_v<T, float> ? SumRows : ReduceRows<T, SumOp>;
   table.reduce_rows[static_cast<int>(Reduction::kMax)][e] =
       ReduceRows<T, MaxOp>;
   table.reduce_rows[static_cast<int>(Reduction::kMin)][e] =
