@@ -146,16 +146,18 @@ void StridedCopy::ChooseElements() {
   } else {
     columns_ = {.size = 1, .from = bytes_, .to = bytes_};
   }
+  if (!outer_.empty()) {
+    rows_ = outer_.back();
+    outer_.pop_back();
+  }
+  constexpr int64_t kShort = 8;
   if (columns_.from == bytes_ && columns_.to == bytes_) {
-    if (!outer_.empty()) {
-      rows_ = outer_.back();
-      outer_.pop_back();
-    }
     inner_ = CopyRows;
   } else if (columns_.from == 0 && columns_.to == bytes_) {
-    inner_ = FillRow<T>;
-  } else if (columns_.to == bytes_ && GatherOf(bytes_) != nullptr) {
-    inner_ = GatherRow<T>;
+    inner_ = FillRows<T>;
+  } else if (columns_.to == bytes_ && columns_.size >= kShort &&
+             GatherOf(bytes_) != nullptr) {
+    inner_ = GatherRows<T>;
   } else {
     inner_ = CopyElements<T>;
   }
@@ -204,27 +206,40 @@ void StridedCopy::CopyRows(const StridedCopy& copy, const char* from,
 }
 
 template <typename T>
-void StridedCopy::FillRow(const StridedCopy& copy, const char* from, char* to) {
-  const T element = Load<T>(from);
+void StridedCopy::FillRows(const StridedCopy& copy, const char* from,
+                           char* to) {
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
+  const Dim& rows = copy.rows_;
   const int64_t n = copy.columns_.size;
-  for (int64_t i = 0; i < n; ++i) {
-    Store(element, to + i * static_cast<int64_t>(sizeof(T)));
+  for (int64_t r = 0; r < rows.size; ++r) {
+    const T element = Load<T>(from + r * rows.from);
+    char* row = to + r * rows.to;
+    for (int64_t i = 0; i < n; ++i) Store(element, row + i * kBytes);
   }
 }
 
 template <typename T>
-void StridedCopy::GatherRow(const StridedCopy& copy, const char* from,
-                            char* to) {
-  constexpr int64_t kBytes = sizeof(T);
-  GatherOf(kBytes)(from, copy.columns_.from / kBytes, copy.columns_.size, to);
+void StridedCopy::GatherRows(const StridedCopy& copy, const char* from,
+                             char* to) {
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
+  const GatherFn gather = GatherOf(kBytes);
+  const Dim &rows = copy.rows_, &columns = copy.columns_;
+  for (int64_t r = 0; r < rows.size; ++r) {
+    gather(from + r * rows.from, columns.from / kBytes, columns.size,
+           to + r * rows.to);
+  }
 }
 
 template <typename T>
 void StridedCopy::CopyElements(const StridedCopy& copy, const char* from,
                                char* to) {
-  const Dim& columns = copy.columns_;
-  for (int64_t i = 0; i < columns.size; ++i) {
-    Store(Load<T>(from + i * columns.from), to + i * columns.to);
+  const Dim &rows = copy.rows_, &columns = copy.columns_;
+  for (int64_t r = 0; r < rows.size; ++r) {
+    const char* in = from + r * rows.from;
+    char* out = to + r * rows.to;
+    for (int64_t i = 0; i < columns.size; ++i) {
+      Store(Load<T>(in + i * columns.from), out + i * columns.to);
+    }
   }
 }
 

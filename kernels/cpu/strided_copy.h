@@ -36,7 +36,6 @@ class StridedCopy {
 
   static Dims JoinedDims(const TensorType& from, const TensorType& to,
                          int64_t bytes);
-  void ChooseInner();
   bool TakeSquares();
   template <typename T>
   void ChooseElements();
@@ -46,11 +45,11 @@ class StridedCopy {
 
   static void CopyRows(const StridedCopy& copy, const char* from, char* to);
   template <typename T>
-  static void GatherRow(const StridedCopy& copy, const char* from, char* to);
+  static void GatherRows(const StridedCopy& copy, const char* from, char* to);
   template <typename T>
   static void CopyElements(const StridedCopy& copy, const char* from, char* to);
   template <typename T>
-  static void FillRow(const StridedCopy& copy, const char* from, char* to);
+  static void FillRows(const StridedCopy& copy, const char* from, char* to);
   template <typename T, int kRows>
   static void Interleave(const StridedCopy& copy, const char* from, char* to);
   template <typename T>
@@ -60,8 +59,8 @@ class StridedCopy {
   int64_t num_elements_ = 0;
   bool is_same_layout_ = false;
   Dims outer_;  // Outermost first.
-  // The last is the one along which the result has runs; the one before counts
-  // for rows and squares alone.
+  // The last is the one along which the result has runs; the one before is the
+  // next, or of squares that along which the operand has them.
   Dim columns_, rows_;
   InnerFn inner_ = nullptr;
 };
