@@ -23,9 +23,12 @@ struct MinOp {
   static MICA_INLINE T Do(T a, T b) { return (a < b) | (a != a) ? a : b; }
 };
 
-// Independent accumulators: two vectors of the widest kind.
-template <typename T>
-inline constexpr int kAccumulators = 128 / sizeof(T);
+// Independent accumulators: two vectors of the widest kind, four where each
+// step takes several instructions.
+template <typename T, template <typename> class Op>
+inline constexpr int kAccumulators = (std::is_same_v<Op<T>, SumOp<T>> ? 128
+                                                                      : 256) /
+                                     sizeof(T);
 
 // A float32 sum goes on in double after this many elements or rows, so that
 // its error doesn't grow with the length.
@@ -41,10 +44,9 @@ MICA_INLINE void Fold(T* acc) {
   }
 }
 
-// Reduces 1 <= n elements.
-template <typename T, template <typename> class Op>
-MICA_INLINE T ReduceSome(const T* x, int64_t n) {
-  constexpr int kN = kAccumulators<T>;
+// Reduces 1 <= n elements, kN at a time.
+template <typename T, template <typename> class Op, int kN>
+MICA_INLINE T ReduceBy(const T* x, int64_t n) {
   constexpr int kPart = kN / 4;
   int64_t i = 0;
   T part[kN];
@@ -71,6 +73,15 @@ MICA_INLINE T ReduceSome(const T* x, int64_t n) {
   }
   for (; i < n; ++i) rest = Op<T>::Do(rest, x[i]);
   return rest;
+}
+
+// GCC keeps more than sixteen accumulators in memory, which matters little in a
+// long row.
+template <typename T, template <typename> class Op>
+MICA_INLINE T ReduceSome(const T* x, int64_t n) {
+  constexpr int64_t kLong = 1024;
+  return n < kLong ? ReduceBy<T, Op, 16>(x, n)
+                   : ReduceBy<T, Op, kAccumulators<T, Op>>(x, n);
 }
 
 // A sum begins at zero, as ATen's: that of negative zeros is a positive one.
@@ -157,7 +168,7 @@ void ReduceColumns(const void* x, void* out, int64_t rows, int64_t n) {
   constexpr bool kCascade = kSums && std::is_same_v<T, float>;
   // Long pieces of rows, as the processor fetches them ahead; what isn't a sum
   // takes longer to compute, in registers.
-  constexpr int kWidth = kSums ? 512 : kAccumulators<T>;
+  constexpr int kWidth = kSums ? 512 : kAccumulators<T, Op>;
   const T* in = static_cast<const T*>(x);
   T* to = static_cast<T*>(out);
   T acc[kWidth] = {};
