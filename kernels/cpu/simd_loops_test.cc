@@ -180,6 +180,40 @@ TEST_P(LoopsTest, ReducesRowsAndColumns) {
   }
 }
 
+template <typename T>
+void CheckRows(const SimdTable& table, Elem elem, int64_t n) {
+  constexpr int64_t kRows = 9;
+  std::vector<T> x(kRows * n), out(kRows);
+  uint32_t state = 1;
+  for (T& element : x) {
+    state = state * 1664525u + 1013904223u;
+    element = static_cast<T>(static_cast<int32_t>(state) >> 8);
+  }
+  for (Reduction reduction :
+       {Reduction::kSum, Reduction::kMax, Reduction::kMin}) {
+    table.reduce_rows[static_cast<int>(reduction)][static_cast<int>(elem)](
+        x.data(), out.data(), kRows, n);
+    for (int64_t r = 0; r < kRows; ++r) {
+      const T* row = x.data() + r * n;
+      T wanted = *std::max_element(row, row + n);
+      if (reduction == Reduction::kMin)
+        wanted = *std::min_element(row, row + n);
+      if (reduction == Reduction::kSum)
+        wanted = std::accumulate(row, row + n, T{});
+      EXPECT_EQ(out[r], wanted) << "row " << r << " of " << n;
+    }
+  }
+}
+
+// Whole numbers, whose sums are exact in double in any order.
+TEST_P(LoopsTest, ReducesRowsOfAnyLength) {
+  for (int64_t n :
+       {1, 3, 4, 5, 15, 16, 17, 31, 33, 64, 100, 1023, 1024, 1101}) {
+    CheckRows<double>(table(), Elem::kF64, n);
+    CheckRows<int64_t>(table(), Elem::kI64, n);
+  }
+}
+
 TEST_P(LoopsTest, LongSumsStayExact) {
   const std::vector<float> x(10'000'000, 0.1f);
   float row = 0, column = 0;
