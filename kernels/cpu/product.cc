@@ -158,7 +158,8 @@ int64_t Product::PartScratch() const {
 
 int64_t Product::PanelsAtOnce() const {
   const int64_t floats = RowsOfB() * Simd().gemm_cols;
-  return std::clamp<int64_t>(kPackedAtOnce / floats, 1, num_panels());
+  return std::max<int64_t>(
+      std::min<int64_t>(kPackedAtOnce / floats, num_panels()), 1);
 }
 
 int64_t Product::BlockFloats(int64_t panels) const {
