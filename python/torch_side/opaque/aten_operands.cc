@@ -32,12 +32,14 @@ at::Tensor CopyToWrite(const at::Tensor& tensor, bool overwrites) {
   return copy.copy_(tensor);
 }
 
-// Whether nobody else has the tensors or their memory.
+// Whether nobody else has the tensors or their memory, and any call may have
+// them: those made in inference mode are for that alone.
 bool AreOurs(const AtenOperands::Given& given) {
   constexpr size_t kHere = 2;  // Among the arguments, too.
   return std::all_of(
       given.tensors.begin(), given.tensors.end(), [](const at::Tensor& tensor) {
-        return tensor.use_count() == kHere && tensor.storage().use_count() == 1;
+        return tensor.use_count() == kHere &&
+               tensor.storage().use_count() == 1 && !tensor.is_inference();
       });
 }
 
