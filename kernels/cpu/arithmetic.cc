@@ -106,13 +106,7 @@ Verdict PrepareBinary(const KernelRequest& request, Binary op, double alpha,
   if (auto no = LayOut(request, sources, *elem, kConverts, *loop)) {
     return No{*no};
   }
-  const Form form = loop->inputs[0].is_single   ? Form::kSV
-                    : loop->inputs[1].is_single ? Form::kVS
-                                                : Form::kVV;
-  const int o = static_cast<int>(op), e = static_cast<int>(*elem);
-  loop->binary = Simd().binary[o][e][static_cast<int>(form)];
-  loop->binary_rows = Simd().binary_rows[o][e][static_cast<int>(form)];
-  if (loop->binary == nullptr) return No{"no vector loop for this dtype"};
+  if (!SetBinary(op, *elem, *loop)) return No{"no vector loop for this dtype"};
   loop->alpha = MakeConstant(*elem, alpha);
   return Finish(request, sources, std::move(loop));
 }

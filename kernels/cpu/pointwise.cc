@@ -128,16 +128,7 @@ void GatherBytes(const void* from, int64_t bytes, int64_t stride, int64_t n,
     std::memcpy(to, from, static_cast<size_t>(n * bytes));
     return;
   }
-  switch (bytes) {
-    case 1:
-      return Simd().gather8(from, stride, n, to);
-    case 2:
-      return Simd().gather16(from, stride, n, to);
-    case 4:
-      return Simd().gather32(from, stride, n, to);
-    default:
-      return Simd().gather64(from, stride, n, to);
-  }
+  GatherOf(bytes)(from, stride, n, to);
 }
 
 // The first of n elements again and again.
@@ -561,6 +552,16 @@ std::optional<std::string> LayOut(const KernelRequest& request,
     loop.has_equal_rows = loop.inner != 1;
   }
   return std::nullopt;
+}
+
+bool SetBinary(Binary op, Elem elem, PointwiseLoop& loop) {
+  const Form form = loop.inputs[0].is_single   ? Form::kSV
+                    : loop.inputs[1].is_single ? Form::kVS
+                                               : Form::kVV;
+  const int o = static_cast<int>(op), e = static_cast<int>(elem);
+  loop.binary = Simd().binary[o][e][static_cast<int>(form)];
+  loop.binary_rows = Simd().binary_rows[o][e][static_cast<int>(form)];
+  return loop.binary != nullptr;
 }
 
 Prepared Finish(const KernelRequest& request, absl::Span<const Source> sources,

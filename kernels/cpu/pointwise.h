@@ -98,6 +98,10 @@ std::optional<std::string> LayOut(const KernelRequest& request,
                                   absl::Span<const bool> keeps_type,
                                   PointwiseLoop& loop);
 
+// Sets what computes `op` on the two inputs of a loop that is laid out. False
+// if there is nothing for the type.
+bool SetBinary(Binary op, Elem elem, PointwiseLoop& loop);
+
 // The kernel for a finished loop.
 Prepared Finish(const KernelRequest& request, absl::Span<const Source> sources,
                 std::shared_ptr<PointwiseLoop> loop);

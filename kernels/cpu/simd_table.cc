@@ -107,4 +107,20 @@ const SimdTable& Simd() {
   return table;
 }
 
+GatherFn GatherOf(int64_t bytes) {
+  const SimdTable& table = Simd();
+  switch (bytes) {
+    case 1:
+      return table.gather8;
+    case 2:
+      return table.gather16;
+    case 4:
+      return table.gather32;
+    case 8:
+      return table.gather64;
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace mica::cpu

@@ -56,23 +56,6 @@ TransposeFn TransposeOf(int64_t bytes) {
   }
 }
 
-// Null for elements that no loop gathers.
-GatherFn GatherOf(int64_t bytes) {
-  const SimdTable& table = Simd();
-  switch (bytes) {
-    case 1:
-      return table.gather8;
-    case 2:
-      return table.gather16;
-    case 4:
-      return table.gather32;
-    case 8:
-      return table.gather64;
-    default:
-      return nullptr;
-  }
-}
-
 }  // namespace
 
 // Dims of more than one element in the order of the result's memory,

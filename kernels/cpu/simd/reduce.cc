@@ -35,8 +35,8 @@ inline constexpr int kAccumulators = (std::is_same_v<Op<T>, SumOp<T>> ? 128
 constexpr int64_t kBlock = 2048;
 constexpr int64_t kBlockRows = 128;
 
-// The first kN of them, or further ones, into the first half, a quarter, …: all
-// indices are known, so that they stay in registers.
+// The first kFrom of acc into its first kTo, half by half: the compiler knows
+// all indices, so they stay in registers.
 template <typename T, template <typename> class Op, int kFrom, int kTo>
 MICA_INLINE void Fold(T* acc) {
   for (int half = kFrom / 2; half >= kTo; half /= 2) {
@@ -44,35 +44,34 @@ MICA_INLINE void Fold(T* acc) {
   }
 }
 
-// Reduces 1 <= n elements, kN at a time.
+// `first` and n elements, one after the other.
+template <typename T, template <typename> class Op>
+MICA_INLINE T ReduceOn(T first, const T* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) first = Op<T>::Do(first, x[i]);
+  return first;
+}
+
+// Reduces 1 <= n elements, kN at a time, then a quarter of that, then one.
 template <typename T, template <typename> class Op, int kN>
 MICA_INLINE T ReduceBy(const T* x, int64_t n) {
   constexpr int kPart = kN / 4;
-  int64_t i = 0;
+  if (n < kPart) return ReduceOn<T, Op>(x[0], x + 1, n - 1);
   T part[kN];
-  if (n >= kN) {
+  int64_t i = n < kN ? kPart : kN;
+  if (n < kN) {
+    for (int j = 0; j < kPart; ++j) part[j] = x[j];
+  } else {
     for (int j = 0; j < kN; ++j) part[j] = x[j];
-    for (i = kN; i + kN <= n; i += kN) {
+    for (; i + kN <= n; i += kN) {
       for (int j = 0; j < kN; ++j) part[j] = Op<T>::Do(part[j], x[i + j]);
     }
     Fold<T, Op, kN, kPart>(part);
-  } else if (n >= kPart) {
-    for (int j = 0; j < kPart; ++j) part[j] = x[j];
-    i = kPart;
   }
-  T rest{};
-  if (n >= kPart) {
-    for (; i + kPart <= n; i += kPart) {
-      for (int j = 0; j < kPart; ++j) part[j] = Op<T>::Do(part[j], x[i + j]);
-    }
-    Fold<T, Op, kPart, 1>(part);
-    if (i == n) return part[0];
-    rest = part[0];
-  } else {
-    rest = x[i++];
+  for (; i + kPart <= n; i += kPart) {
+    for (int j = 0; j < kPart; ++j) part[j] = Op<T>::Do(part[j], x[i + j]);
   }
-  for (; i < n; ++i) rest = Op<T>::Do(rest, x[i]);
-  return rest;
+  Fold<T, Op, kPart, 1>(part);
+  return ReduceOn<T, Op>(part[0], x + i, n - i);
 }
 
 // GCC keeps more than sixteen accumulators in memory, which matters little in a

@@ -19,17 +19,14 @@ namespace {
 // A copy for ATen to write to, of the same strides: which elements its loops
 // take as vectors, and so their last bits, depends on them.
 at::Tensor CopyToWrite(const at::Tensor& tensor, bool overwrites) {
-  if (overwrites && at::has_internal_overlap(tensor) == at::MemOverlap::No) {
-    return at::empty_strided(tensor.sizes(), tensor.strides(),
-                             tensor.options());
-  }
-  if (tensor.is_non_overlapping_and_dense() ||
-      at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
-    return at::clone(tensor);
-  }
+  const at::MemOverlap overlap = at::has_internal_overlap(tensor);
+  const bool has_gaps =
+      !tensor.is_non_overlapping_and_dense() && overlap != at::MemOverlap::Yes;
+  const bool needs_bytes = !overwrites || overlap != at::MemOverlap::No;
+  if (needs_bytes && !has_gaps) return at::clone(tensor);
   at::Tensor copy =
       at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options());
-  return copy.copy_(tensor);
+  return needs_bytes ? copy.copy_(tensor) : copy;
 }
 
 // Whether nobody else has the tensors or their memory, and any call may have

@@ -35,7 +35,6 @@ struct AtenState {
   std::string name;
   AtenOperands operands;
   std::vector<TensorType> results;
-  std::vector<bool> is_used;
   std::vector<int> hidden_results;
   bool has_dynamic_sizes = false;
   bool is_random = false;
