@@ -153,45 +153,42 @@ Verdict PrepareReduce(const KernelRequest& request, Kind kind, int dim_param) {
   return prepared;
 }
 
-struct IndexState {
-  int64_t rows = 0, n = 0;
-  int value_arg = -1, index_arg = -1;
-  ReduceRowsFn extreme = nullptr;
-};
-
-// The first of n elements that `is_it` holds for, which there is one of. By
-// blocks that vectors may test.
-template <typename T, typename IsIt>
-int64_t FirstThat(const T* x, int64_t n, const IsIt& is_it) {
-  constexpr int64_t kBlock = 64;
-  int64_t i = 0;
-  for (; i + kBlock <= n; i += kBlock) {
-    int64_t found = 0;
-    for (int64_t j = 0; j < kBlock; ++j) found |= is_it(x[i + j]) ? 1 : 0;
-    if (found != 0) break;
+Verdict PrepareLogSumExp(const KernelRequest& request) {
+  const TensorType& x = request.operands[0].type;
+  const auto split = SplitAt(x, MarkedAxes(request, 1, x.rank()));
+  if (!split.has_value() || !request.results[0].type.is_row_major()) {
+    return No{"the reduced axes aren't next to each other"};
   }
-  while (i < n - 1 && !is_it(x[i])) ++i;
-  return i;
+  if (split->inner != 1) return No{"not along the last axes in memory"};
+  if (split->reduced == 0) return No{"nothing to reduce"};
+  Prepared prepared;
+  prepared.launch = LaunchReduce;
+  prepared.state = std::make_shared<const ReduceState>(ReduceState{
+      .split = *split,
+      .rows = Simd().log_sum_exp,
+      .bytes = sizeof(float),
+      .num_threads = UsefulThreads(request.num_threads, x.num_elements())});
+  return prepared;
 }
 
-// Where the largest or smallest element of each row stands; the first nan
-// wins, and of equal ones the first.
-template <typename T>
+struct IndexState {
+  int64_t rows = 0, n = 0, bytes = 0;  // bytes: of an element.
+  int value_arg = -1, index_arg = -1;
+  ArgExtremeFn extremes = nullptr;
+  int num_threads = 1;
+};
+
 bool LaunchArgExtreme(const void* state, void* const* args, LaunchContext&) {
   const auto& s = *static_cast<const IndexState*>(state);
-  const T* x = static_cast<const T*>(args[0]);
-  T* values = s.value_arg < 0 ? nullptr : static_cast<T*>(args[s.value_arg]);
+  const auto* x = static_cast<const char*>(args[0]);
+  auto* values =
+      s.value_arg < 0 ? nullptr : static_cast<char*>(args[s.value_arg]);
   auto* indices = static_cast<int64_t*>(args[s.index_arg]);
-  for (int64_t r = 0; r < s.rows; ++r, x += s.n) {
-    T extreme;
-    s.extreme(x, &extreme, 1, s.n);
-    const int64_t at =
-        extreme == extreme
-            ? FirstThat(x, s.n, [extreme](T e) { return e == extreme; })
-            : FirstThat(x, s.n, [](T e) { return e != e; });
-    if (values != nullptr) values[r] = x[at];
-    if (indices != nullptr) indices[r] = at;
-  }
+  Parallel(s.num_threads, s.rows, [&](int64_t begin, int64_t end) {
+    s.extremes(x + begin * s.n * s.bytes, end - begin, s.n,
+               values == nullptr ? nullptr : values + begin * s.bytes,
+               indices == nullptr ? nullptr : indices + begin);
+  });
   return true;
 }
 
@@ -208,17 +205,17 @@ Verdict PrepareArgExtreme(const KernelRequest& request, Kind kind,
     if (!result.type.is_row_major()) return No{"a result isn't row-major"};
   }
   const Reduction op = kind == Kind::kMax ? Reduction::kMax : Reduction::kMin;
-  IndexState state{
+  const int e = static_cast<int>(*elem);
+  const IndexState state{
       .rows = split->outer,
       .n = split->reduced,
+      .bytes = kElemBytes[e],
       .value_arg = gives_values ? 1 : -1,
       .index_arg = gives_values ? 2 : 1,
-      .extreme =
-          Simd().reduce_rows[static_cast<int>(op)][static_cast<int>(*elem)]};
+      .extremes = Simd().arg_extreme[static_cast<int>(op)][e],
+      .num_threads = UsefulThreads(request.num_threads, x.num_elements())};
   Prepared prepared;
-  prepared.launch = x.dtype == DType::kF32   ? LaunchArgExtreme<float>
-                    : x.dtype == DType::kF64 ? LaunchArgExtreme<double>
-                                             : LaunchArgExtreme<int64_t>;
+  prepared.launch = LaunchArgExtreme;
   prepared.never_fails = true;
   prepared.state = std::make_shared<const IndexState>(state);
   return prepared;
@@ -235,7 +232,6 @@ PrepareFn ReduceOf(Kind kind, int dim_param) {
 void RegisterReduction(KernelRegistry& registry) {
   constexpr DType kNumbers[] = {DType::kF32, DType::kF64, DType::kI64,
                                 DType::kI32};
-  constexpr DType kIndexed[] = {DType::kF32, DType::kF64, DType::kI64};
   const struct {
     absl::string_view op;
     Kind kind;
@@ -249,6 +245,8 @@ void RegisterReduction(KernelRegistry& registry) {
     registry.Add(op.op, kNumbers, KernelRank::kFast,
                  {"cpu.reduce", ReduceOf(op.kind, op.dim_param)});
   }
+  registry.Add("aten.logsumexp", {DType::kF32}, KernelRank::kFast,
+               {"cpu.logsumexp", PrepareLogSumExp});
   const struct {
     absl::string_view op, name;
     Kind kind;
@@ -258,7 +256,7 @@ void RegisterReduction(KernelRegistry& registry) {
                  {"aten.argmax", "cpu.argmax", Kind::kMax, false},
                  {"aten.argmin", "cpu.argmin", Kind::kMin, false}};
   for (const auto& op : indexed) {
-    registry.Add(op.op, kIndexed, KernelRank::kFast,
+    registry.Add(op.op, kNumbers, KernelRank::kFast,
                  {std::string(op.name), [op](const KernelRequest& request) {
                     return PrepareArgExtreme(request, op.kind, op.gives_values);
                   }});

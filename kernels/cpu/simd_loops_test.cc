@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <numeric>
+#include <type_traits>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -214,6 +217,51 @@ TEST_P(LoopsTest, ReducesRowsOfAnyLength) {
   }
 }
 
+// Few different elements, so that equal ones stand in a row; of floats some are
+// nans.
+template <typename T>
+void CheckArgExtremes(const SimdTable& table, Elem elem, int64_t n) {
+  constexpr int64_t kRows = 9;
+  std::vector<T> x(kRows * n), values(kRows);
+  std::vector<int64_t> indices(kRows);
+  uint32_t state = 1;
+  for (T& element : x) {
+    state = state * 1664525u + 1013904223u;
+    element = static_cast<T>(static_cast<int32_t>(state >> 24) - 128);
+    if (std::is_floating_point_v<T> && state >> 20 == 77) {
+      element = std::numeric_limits<T>::quiet_NaN();
+    }
+  }
+  for (Reduction reduction : {Reduction::kMax, Reduction::kMin}) {
+    const ArgExtremeFn extremes =
+        table.arg_extreme[static_cast<int>(reduction)][static_cast<int>(elem)];
+    extremes(x.data(), kRows, n, values.data(), indices.data());
+    std::vector<int64_t> alone(kRows);
+    extremes(x.data(), kRows, n, nullptr, alone.data());
+    EXPECT_EQ(alone, indices);
+    for (int64_t r = 0; r < kRows; ++r) {
+      const T* row = x.data() + r * n;
+      int64_t at = 0;
+      for (int64_t i = 1; i < n && row[at] == row[at]; ++i) {
+        const bool is_further =
+            reduction == Reduction::kMax ? row[i] > row[at] : row[i] < row[at];
+        if (is_further || row[i] != row[i]) at = i;
+      }
+      EXPECT_EQ(indices[r], at) << "row " << r << " of " << n;
+      EXPECT_EQ(std::memcmp(&values[r], &row[at], sizeof(T)), 0);
+    }
+  }
+}
+
+TEST_P(LoopsTest, FindsExtremesOfRowsOfAnyLength) {
+  for (int64_t n : {1, 3, 8, 31, 32, 33, 64, 65, 100, 1000, 1101}) {
+    CheckArgExtremes<float>(table(), Elem::kF32, n);
+    CheckArgExtremes<double>(table(), Elem::kF64, n);
+    CheckArgExtremes<int64_t>(table(), Elem::kI64, n);
+    CheckArgExtremes<int32_t>(table(), Elem::kI32, n);
+  }
+}
+
 TEST_P(LoopsTest, LongSumsStayExact) {
   const std::vector<float> x(10'000'000, 0.1f);
   float row = 0, column = 0;
@@ -240,9 +288,22 @@ TEST_P(LoopsTest, SoftmaxRowsSumToOneAndMayRunInPlace) {
       }
       EXPECT_NEAR(total, 1, 1e-6);
     }
+    std::vector<float> logs(4);
+    table().log_sum_exp(x.data(), logs.data(), 4, n);
+    EXPECT_NEAR(logs[2], x[2 * n] - log[2 * n], 1e-5);
     table().softmax(x.data(), x.data(), 4, n);
     EXPECT_EQ(x, y);
   }
+}
+
+TEST_P(LoopsTest, LogSumExpOfInfiniteNumbersAndNans) {
+  const float x[] = {-kInf, -kInf, 1, kInf, -kInf, 0, kNan, 1};
+  float out[4];
+  table().log_sum_exp(x, out, 4, 2);
+  EXPECT_EQ(out[0], -kInf);
+  EXPECT_EQ(out[1], kInf);
+  EXPECT_EQ(out[2], 0);
+  EXPECT_TRUE(std::isnan(out[3]));
 }
 
 TEST_P(LoopsTest, LayerNormAddsNormalisesAndTellsItsStatistics) {

@@ -14,6 +14,7 @@ SimdTable MakeV3() {
   v3::FillElementwise(table);
   v3::FillUnary(table);
   v3::FillReduce(table);
+  v3::FillArgExtreme(table);
   v3::FillNorm(table);
   v3::FillBackward(table);
   v3::FillRegion(table);
@@ -44,6 +45,7 @@ SimdTable MakeV4() {
   v4::FillElementwise(table);
   v4::FillUnary(table);
   v4::FillReduce(table);
+  v4::FillArgExtreme(table);
   v4::FillNorm(table);
   v4::FillBackward(table);
   v4::FillRegion(table);

@@ -327,6 +327,10 @@ using ReduceRowsFn = void (*)(const void* x, void* out, int64_t rows,
                               int64_t n);
 // out[i] = reduction over rows of x[r * n + i].
 using ReduceColumnsFn = ReduceRowsFn;
+// Of each row of n >= 1 elements the extreme one and where it stands: the first
+// nan, or the first of equal ones. Null for what isn't wanted.
+using ArgExtremeFn = void (*)(const void* x, int64_t rows, int64_t n,
+                              void* values, int64_t* indices);
 using TransposeFn = void (*)(const void* src, int64_t src_row_stride, void* dst,
                              int64_t dst_row_stride, int64_t rows,
                              int64_t cols);
@@ -361,6 +365,7 @@ struct SimdTable {
   void (*max_taps[kNumPooled])(const void* x, int64_t step, int64_t n,
                                void* out) = {};
   ReduceRowsFn reduce_rows[kNumReductions][kNumElems] = {};
+  ArgExtremeFn arg_extreme[kNumReductions][kNumElems] = {};  // None of sums.
   ReduceColumnsFn reduce_columns[kNumReductions][kNumElems] = {};
 
   // Rows of n, dense, in place or not.
@@ -368,6 +373,7 @@ struct SimdTable {
                   int64_t n) = nullptr;
   void (*log_softmax)(const float* x, float* out, int64_t rows,
                       int64_t n) = nullptr;
+  ReduceRowsFn log_sum_exp = nullptr;  // Of floats.
   void (*layer_norm)(const LayerNormArgs& args) = nullptr;
   void (*layer_norm_backward)(const LayerNormBackwardArgs& args) = nullptr;
   // From the gradient and the forward's result, rows of n, dense. In place.

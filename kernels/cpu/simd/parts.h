@@ -11,6 +11,7 @@ namespace v3 {
 void FillElementwise(SimdTable& table);
 void FillUnary(SimdTable& table);
 void FillReduce(SimdTable& table);
+void FillArgExtreme(SimdTable& table);
 void FillNorm(SimdTable& table);
 void FillBackward(SimdTable& table);
 void FillRegion(SimdTable& table);
@@ -38,6 +39,7 @@ namespace v4 {
 void FillElementwise(SimdTable& table);
 void FillUnary(SimdTable& table);
 void FillReduce(SimdTable& table);
+void FillArgExtreme(SimdTable& table);
 void FillNorm(SimdTable& table);
 void FillBackward(SimdTable& table);
 void FillRegion(SimdTable& table);

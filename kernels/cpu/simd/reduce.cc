@@ -4,84 +4,16 @@
 
 #include "kernels/cpu/simd/math.h"
 #include "kernels/cpu/simd/parts.h"
+#include "kernels/cpu/simd/reduce_row.h"
 #include "kernels/cpu/simd/vec.h"
 
 namespace mica::cpu::MICA_SIMD_NAMESPACE {
 namespace {
 
-template <typename T>
-struct SumOp {
-  static MICA_INLINE T Do(T a, T b) { return a + b; }
-};
-// A nan on either side wins.
-template <typename T>
-struct MaxOp {
-  static MICA_INLINE T Do(T a, T b) { return (a > b) | (a != a) ? a : b; }
-};
-template <typename T>
-struct MinOp {
-  static MICA_INLINE T Do(T a, T b) { return (a < b) | (a != a) ? a : b; }
-};
-
-// Independent accumulators: two vectors of the widest kind, four where each
-// step takes several instructions.
-template <typename T, template <typename> class Op>
-inline constexpr int kAccumulators = (std::is_same_v<Op<T>, SumOp<T>> ? 128
-                                                                      : 256) /
-                                     sizeof(T);
-
 // A float32 sum goes on in double after this many elements or rows, so that
 // its error doesn't grow with the length.
 constexpr int64_t kBlock = 2048;
 constexpr int64_t kBlockRows = 128;
-
-// The first kFrom of acc into its first kTo, half by half: the compiler knows
-// all indices, so they stay in registers.
-template <typename T, template <typename> class Op, int kFrom, int kTo>
-MICA_INLINE void Fold(T* acc) {
-  for (int half = kFrom / 2; half >= kTo; half /= 2) {
-    for (int j = 0; j < half; ++j) acc[j] = Op<T>::Do(acc[j], acc[j + half]);
-  }
-}
-
-// `first` and n elements, one after the other.
-template <typename T, template <typename> class Op>
-MICA_INLINE T ReduceOn(T first, const T* x, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) first = Op<T>::Do(first, x[i]);
-  return first;
-}
-
-// Reduces 1 <= n elements, kN at a time, then a quarter of that, then one.
-template <typename T, template <typename> class Op, int kN>
-MICA_INLINE T ReduceBy(const T* x, int64_t n) {
-  constexpr int kPart = kN / 4;
-  if (n < kPart) return ReduceOn<T, Op>(x[0], x + 1, n - 1);
-  T part[kN];
-  int64_t i = n < kN ? kPart : kN;
-  if (n < kN) {
-    for (int j = 0; j < kPart; ++j) part[j] = x[j];
-  } else {
-    for (int j = 0; j < kN; ++j) part[j] = x[j];
-    for (; i + kN <= n; i += kN) {
-      for (int j = 0; j < kN; ++j) part[j] = Op<T>::Do(part[j], x[i + j]);
-    }
-    Fold<T, Op, kN, kPart>(part);
-  }
-  for (; i + kPart <= n; i += kPart) {
-    for (int j = 0; j < kPart; ++j) part[j] = Op<T>::Do(part[j], x[i + j]);
-  }
-  Fold<T, Op, kPart, 1>(part);
-  return ReduceOn<T, Op>(part[0], x + i, n - i);
-}
-
-// GCC keeps more than sixteen accumulators in memory, which matters little in a
-// long row.
-template <typename T, template <typename> class Op>
-MICA_INLINE T ReduceSome(const T* x, int64_t n) {
-  constexpr int64_t kLong = 1024;
-  return n < kLong ? ReduceBy<T, Op, 16>(x, n)
-                   : ReduceBy<T, Op, kAccumulators<T, Op>>(x, n);
-}
 
 // A sum begins at zero, as ATen's: that of negative zeros is a positive one.
 template <typename T, template <typename> class Op>
@@ -266,6 +198,26 @@ void LogSoftmax(const float* x, float* out, int64_t rows, int64_t n) {
   }
 }
 
+// The logarithm of the sum of exponentials of each row.
+void LogSumExp(const void* x, void* out, int64_t rows, int64_t n) {
+  const float* in = static_cast<const float*>(x);
+  float* to = static_cast<float*>(out);
+  for (int64_t r = 0; r < rows; ++r, in += n) {
+    const float most = RowMax(in, n);
+    // Of infinite ones nothing can be subtracted.
+    const float max = std::isinf(most) ? 0.0f : most;
+    const Vf max_v = Set(max);
+    Vf sum = Zero();
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) sum += Exp(Load(in + i) - max_v);
+    if (i < n) {
+      const Vm tail = FirstLanes(n - i);
+      sum += Select(tail, Exp(Load(in + i, tail) - max_v), Zero());
+    }
+    to[r] = max + std::log(SumLanes(sum));
+  }
+}
+
 }  // namespace
 
 void FillReduce(SimdTable& table) {
@@ -275,6 +227,7 @@ void FillReduce(SimdTable& table) {
   SetReductions<int32_t>(table, Elem::kI32);
   table.softmax = Softmax;
   table.log_softmax = LogSoftmax;
+  table.log_sum_exp = LogSumExp;
 }
 
 }  // namespace mica::cpu::MICA_SIMD_NAMESPACE
