@@ -78,12 +78,14 @@ void StateGuards::NoteWords(uint32_t number, NotedWords* words) const {
       return;
     case Kind::kClassOf:
       return add(&classes_of_[index].object.get()->ob_type);
-    case Kind::kTensor:
-      add(&tensors_[index].tensor.get()->ob_type);
-      for (const void* at : TensorMeta::Places(tensors_[index].tensor.get())) {
-        add(at);
-      }
+    case Kind::kTensor: {
+      PyObject* tensor = tensors_[index].tensor.get();
+      const auto places = TensorMeta::Places(tensor);
+      if (places.empty()) return;  // Its type alone doesn't say enough.
+      add(&tensor->ob_type);
+      for (const void* at : places) add(at);
       return;
+    }
     case Kind::kContextVar:
     case Kind::kWeakRef:
     case Kind::kLock:

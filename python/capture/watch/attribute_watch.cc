@@ -43,6 +43,7 @@ void AttributeWatch::Use(PyObject* owner, PyObject* name, PlaceUse use) {
   }
   if (SuperType(owner) != nullptr) return ReadOfSuper(owner, name);
   if (!is_write) TakeFromArray(owner, name);
+  if (is_write && IsArray(owner)) step_.makes_array = true;  // As array.flat.
   if (PyCFunction_Check(owner)) {
     objects_.SelfOfCall(owner);
     return;

@@ -42,7 +42,11 @@ void IdentityWatch::IdentifyConstants(PyObject* a, PyObject* b) {
 
 void IdentityWatch::LookFor(PyObject* item) {
   if (PyFloat_CheckExact(item) && std::isnan(PyFloat_AS_DOUBLE(item))) {
-    Refuse("looks for a NaN, which is found by its identity");
+    return Refuse("looks for a NaN, which is found by its identity");
+  }
+  if (!PyTuple_CheckExact(item)) return;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(item) && !refusal(); ++i) {
+    LookFor(PyTuple_GET_ITEM(item, i));
   }
 }
 

@@ -79,7 +79,11 @@ void ItemWatch::Use(PyObject* container, PyObject* key) {
   if (!IsConstant(key)) identity_.Identify(key);
   // tensor[:, self.index]: the tuple is new, what is in it isn't.
   const bool is_index = IsTensor(container) && PyTuple_CheckExact(key);
-  objects_.Touch(key, is_index ? kDeep : kShallow);
+  if (PyTuple_Check(key) && !is_index) {
+    objects_.Inspect(key);  // Hashed and compared by what is in it.
+  } else {
+    objects_.Touch(key, is_index ? kDeep : kShallow);
+  }
   if (is_index && HoldsListsOfTensors(key)) {
     return Refuse("makes an index of what is in tensors", "use torch.stack()");
   }

@@ -145,6 +145,11 @@ void ObjectWatch::TouchTensor(PyObject* tensor) {
     return Refuse(absl::StrCat("uses a ", TypeName(type),
                                ", a subclass of torch.Tensor"));
   }
+  if (!TensorMeta::HasAllOf(tensor)) {
+    return Refuse(absl::StrCat("looks at ", PathOf(tensor),
+                               ", a tensor without sizes that a guard covers"),
+                  "keep nested tensors out of the compiled function");
+  }
   TouchType(type);  // Its operators may have been replaced.
   if (IsOld(tensor) && IsFirst(tensor, nullptr)) {
     guards_.AddTensor(tensor, NoteOf(PathOf(tensor)));

@@ -53,6 +53,15 @@ bool HasDtypeOf(const at::Tensor& base, const TensorMeta& like) {
          !like.has_lazy_bits() && !base.is_conj() && !base.is_neg();
 }
 
+// torch raises where it is asked for sizes that a tensor doesn't have.
+bool HasSizes(const c10::TensorImpl& impl) {
+  return !impl.key_set().has(c10::DispatchKey::NestedTensor) &&
+         !impl.has_symbolic_sizes_strides();
+}
+bool HasStrides(const c10::TensorImpl& impl) {
+  return HasSizes(impl) && impl.layout() == c10::kStrided;
+}
+
 // Another tensor over the memory, unknown to autograd but for writes.
 PyObject* NewAlias(const at::Tensor& base, const TensorMeta& like,
                    int64_t offset) {
@@ -184,13 +193,16 @@ TensorMeta TensorMeta::Of(PyObject* tensor) {
   meta.device_type = static_cast<int8_t>(device.type());
   meta.device_index = device.index();
   meta.requires_grad = impl->requires_grad();
-  if (impl->layout() != c10::kStrided) return meta;
-  const auto sizes = impl->sizes();
-  const auto strides = impl->strides();
-  meta.sizes.assign(sizes.begin(), sizes.end());
-  meta.strides.assign(strides.begin(), strides.end());
+  if (HasSizes(*impl)) {
+    meta.sizes.assign(impl->sizes().begin(), impl->sizes().end());
+  }
+  if (HasStrides(*impl)) {
+    meta.strides.assign(impl->strides().begin(), impl->strides().end());
+  }
   return meta;
 }
+
+bool TensorMeta::HasAllOf(PyObject* tensor) { return HasSizes(*Impl(tensor)); }
 
 bool TensorMeta::has_lazy_bits() const {
   const c10::DispatchKeySet keys(c10::DispatchKeySet::RAW, key_set);
@@ -214,10 +226,14 @@ bool TensorMeta::Matches(const c10::TensorImpl& tensor) const {
     return false;
   }
   if (impl->requires_grad() != requires_grad) return false;
+  if (!HasSizes(*impl)) return false;
   const auto now_sizes = impl->sizes();
-  const auto now_strides = impl->strides();
   const size_t rank = sizes.size();
   if (now_sizes.size() != rank) return false;
+  if (strides.size() != rank) {
+    return now_sizes == c10::IntArrayRef(sizes.data(), rank);
+  }
+  const auto now_strides = impl->strides();
   for (size_t i = 0; i < rank; ++i) {
     if (now_sizes[i] != sizes[i] || now_strides[i] != strides[i]) return false;
   }
@@ -230,7 +246,7 @@ std::string TensorMeta::ToString() const {
                    absl::StrJoin(sizes, ","), "]");
   int64_t expected = 1;
   bool row_major = true;
-  for (size_t i = sizes.size(); i-- > 0;) {
+  for (size_t i = strides.size(); i-- > 0;) {
     if (sizes[i] != 1 && strides[i] != expected) row_major = false;
     expected *= sizes[i];
   }

@@ -58,9 +58,11 @@ struct TensorMeta {
   int8_t device_index = 0;
   bool requires_grad = false;
   absl::InlinedVector<int64_t, 4> sizes;
-  absl::InlinedVector<int64_t, 4> strides;
+  absl::InlinedVector<int64_t, 4> strides;  // None of a sparse tensor's.
 
   static TensorMeta Of(PyObject* tensor);
+  // False for a nested tensor, or one of symbolic size, which match none.
+  static bool HasAllOf(PyObject* tensor);
   // True if it is lazily conjugated or negated.
   bool has_lazy_bits() const;
   // Where all this lies in a tensor: of each, 8 bytes that differ if it does,
