@@ -65,6 +65,7 @@ class Twins:
         self._theirs: dict[int, Any] = {}
         self._ours: dict[int, Any] = {}
         self._memory: dict[int, int] = {}
+        self.has_rounded = False  # Tensors that are near, but not equal.
         self._alive: list[Any] = []
         self._tensors_of: collections.Counter[int] = collections.Counter()
         self._views: list[int] = []  # Memory of those that only eager has.

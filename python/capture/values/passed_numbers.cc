@@ -82,9 +82,12 @@ bool Holds(const TapeValue& arg, const PassedNumbers& passed) {
                                static_cast<int64_t>(passed.items[0].constant));
 }
 
-// True if the schema takes any number for the argument, not an int only.
+// True if the schema takes any number for the argument, not an int only. Not
+// for a variance's correction: torch warns of some, which no other number
+// repeats.
 bool IsScalar(const TapeCall& call, size_t arg) {
   const std::string& name = call.arg_names[arg];
+  if (name == "correction") return false;
   for (absl::string_view word :
        absl::StrSplit(call.schema, absl::ByAnyChar("(,"))) {
     word = absl::StripAsciiWhitespace(word);
