@@ -30,6 +30,14 @@ void AddWordsOfFunction(PyObject* object, const Add& add) {
   add(&function->func_kwdefaults);
 }
 
+template <typename Add>
+void AddWordsOfTensor(PyObject* tensor, const Add& add) {
+  const auto places = TensorMeta::Places(tensor);
+  if (places.empty()) return;  // Its type alone doesn't say enough.
+  add(&tensor->ob_type);
+  for (const void* at : places) add(at);
+}
+
 }  // namespace
 
 void StateGuards::NoteWords(uint32_t number, NotedWords* words) const {
@@ -78,14 +86,8 @@ void StateGuards::NoteWords(uint32_t number, NotedWords* words) const {
       return;
     case Kind::kClassOf:
       return add(&classes_of_[index].object.get()->ob_type);
-    case Kind::kTensor: {
-      PyObject* tensor = tensors_[index].tensor.get();
-      const auto places = TensorMeta::Places(tensor);
-      if (places.empty()) return;  // Its type alone doesn't say enough.
-      add(&tensor->ob_type);
-      for (const void* at : places) add(at);
-      return;
-    }
+    case Kind::kTensor:
+      return AddWordsOfTensor(tensors_[index].tensor.get(), add);
     case Kind::kContextVar:
     case Kind::kWeakRef:
     case Kind::kLock:

@@ -142,9 +142,7 @@ def test_a_correction_that_torch_warns_of() -> None:
     def make() -> Any:
         world: Any = World()
         world.k = 0
-        world.program = lambda x: x.sum(0, keepdim=True).std(
-            correction=world.k
-        )
+        world.program = lambda x: x.sum(0, keepdim=True).std(correction=world.k)
         return world
 
     def step(k: int) -> Any:
