@@ -34,11 +34,12 @@ void RegisterRecurrent(KernelRegistry& registry);
 void RegisterRecurrentBackward(KernelRegistry& registry);
 void RegisterWindowWrites(KernelRegistry& registry);
 void RegisterReduction(KernelRegistry& registry);
-void RegisterScan(KernelRegistry& registry);      // Running sums, products.
-void RegisterMovement(KernelRegistry& registry);  // Copies, gathers, joins.
-void RegisterBounded(KernelRegistry& registry);   // Sizes that data decides.
-void RegisterSingle(KernelRegistry& registry);    // What takes no time.
-void RegisterWindows(KernelRegistry& registry);   // Joins of what has strides.
+void RegisterScan(KernelRegistry& registry);        // Running sums, products.
+void RegisterInterleave(KernelRegistry& registry);  // Joins of single elements.
+void RegisterMovement(KernelRegistry& registry);    // Copies, gathers, joins.
+void RegisterBounded(KernelRegistry& registry);     // Sizes that data decides.
+void RegisterSingle(KernelRegistry& registry);      // What takes no time.
+void RegisterWindows(KernelRegistry& registry);  // Joins of what has strides.
 
 // All of them.
 void RegisterAll(KernelRegistry& registry);

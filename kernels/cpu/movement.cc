@@ -3,6 +3,7 @@
 #include "kernels/cpu/movement.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -352,7 +353,22 @@ Verdict PrepareIndex(const KernelRequest& request) {
 // Gather along the last axis; all else of one shape.
 struct GatherState {
   int64_t rows = 0, from = 0, to = 0;
+  int num_threads = 1;
 };
+
+// The first index of n that names none of `from` elements; -1 if all do.
+int64_t FirstOutside(const int64_t* indices, int64_t n, int64_t from) {
+  // The highest bit is set by one that is negative or too large.
+  uint64_t bits = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const auto index = static_cast<uint64_t>(indices[i]);
+    bits |= index | (static_cast<uint64_t>(from) - 1 - index);
+  }
+  if (bits >> 63 == 0) return -1;
+  int64_t i = 0;
+  while (indices[i] >= 0 && indices[i] < from) ++i;
+  return i;
+}
 
 template <typename T>
 bool LaunchGather(const void* state, void* const* args,
@@ -361,18 +377,31 @@ bool LaunchGather(const void* state, void* const* args,
   const T* x = static_cast<const T*>(args[0]);
   const auto* indices = static_cast<const int64_t*>(args[1]);
   T* out = static_cast<T*>(args[2]);
-  for (int64_t r = 0; r < s.rows; ++r, x += s.from) {
-    for (int64_t i = 0; i < s.to; ++i) {
-      const int64_t index = *indices++;
-      if (index < 0 || index >= s.from) {
-        return context.Fail(absl::InvalidArgumentError(
-            absl::StrCat("aten.gather: index ", index, " is out of range for ",
-                         s.from, " elements")));
+  if (s.rows == 0 || s.to == 0) return true;
+  // Of so many rows the indices stay in the first-level cache.
+  const int64_t most = std::max<int64_t>(1, 1024 / s.to);
+  const int64_t blocks = (s.rows + most - 1) / most;
+  std::atomic<int64_t> outside = -1;
+  Parallel(s.num_threads, blocks, [&](int64_t begin, int64_t end) {
+    const int64_t last = std::min(end * most, s.rows);
+    for (int64_t row = begin * most; row < last; row += most) {
+      const int64_t rows = std::min(most, last - row);
+      const int64_t* at = indices + row * s.to;
+      if (const int64_t i = FirstOutside(at, rows * s.to, s.from); i >= 0) {
+        outside = row * s.to + i;
+        return;
       }
-      *out++ = x[index];
+      for (int64_t r = row; r < row + rows; ++r, at += s.to) {
+        const T* from = x + r * s.from;
+        T* to = out + r * s.to;
+        for (int64_t i = 0; i < s.to; ++i) to[i] = from[at[i]];
+      }
     }
-  }
-  return true;
+  });
+  if (outside < 0) return true;
+  return context.Fail(absl::InvalidArgumentError(
+      absl::StrCat("aten.gather: index ", indices[outside],
+                   " is out of range for ", s.from, " elements")));
 }
 
 Verdict PrepareGather(const KernelRequest& request) {
@@ -389,7 +418,10 @@ Verdict PrepareGather(const KernelRequest& request) {
     return No{"operands aren't row-major"};
   }
   GatherState state{
-      .rows = 1, .from = self.dims.back(), .to = index.dims.back()};
+      .rows = 1,
+      .from = self.dims.back(),
+      .to = index.dims.back(),
+      .num_threads = UsefulThreads(request.num_threads, index.num_elements())};
   for (int i = 0; i < rank - 1; ++i) {
     if (index.dims[i] != self.dims[i]) return No{"fewer rows than the operand"};
     state.rows *= self.dims[i];

@@ -29,6 +29,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterBackward(registry);
   RegisterReduction(registry);
   RegisterScan(registry);
+  RegisterInterleave(registry);
   RegisterMovement(registry);
   RegisterWindows(registry);
   RegisterBounded(registry);

@@ -19,6 +19,7 @@ namespace mica::cpu {
 namespace {
 
 constexpr int64_t kPiece = 2048;  // Elements.
+constexpr int64_t kManyChannels = 64;
 
 struct ChannelsState {
   Image x, out;
@@ -77,13 +78,18 @@ bool LaunchPlanes(const void* state, void* const* args, LaunchContext&) {
 void ScalePiece(const ChannelsState& s, const char* x, const float* scale,
                 const float* shift, char* out, int64_t pixels, int64_t count) {
   alignas(kBufferAlignment) float wide[kPiece];
-  for (int64_t i = 0; i < pixels; ++i) {
-    s.widen(x + i * s.x_pixel_stride * s.bytes, wide + i * count, count);
+  // Pixels without gaps are one run.
+  const bool is_x_dense = s.x_pixel_stride == count;
+  const bool is_out_dense = s.out_pixel_stride == count;
+  const int64_t x_run = is_x_dense ? pixels * count : count;
+  const int64_t out_run = is_out_dense ? pixels * count : count;
+  for (int64_t i = 0; i < (is_x_dense ? 1 : pixels); ++i) {
+    s.widen(x + i * s.x_pixel_stride * s.bytes, wide + i * count, x_run);
   }
   Simd().scale_rows(wide, count, scale, shift, s.activation, wide, count,
                     pixels, count);
-  for (int64_t i = 0; i < pixels; ++i) {
-    s.narrow(wide + i * count, out + i * s.out_pixel_stride * s.bytes, count);
+  for (int64_t i = 0; i < (is_out_dense ? 1 : pixels); ++i) {
+    s.narrow(wide + i * count, out + i * s.out_pixel_stride * s.bytes, out_run);
   }
 }
 
@@ -100,20 +106,48 @@ void ScaleWidened(const ChannelsState& s, const char* x, const float* scale,
   }
 }
 
+// Pixels begin..end.
+void ScaleRows(const ChannelsState& s, void* const* args, const float* scale,
+               const float* shift, int64_t begin, int64_t end) {
+  const char* x = From(s, args, begin * s.x_pixel_stride);
+  char* out = To(s, args, begin * s.out_pixel_stride);
+  if (s.widen != nullptr) {
+    return ScaleWidened(s, x, scale, shift, out, end - begin);
+  }
+  Simd().scale_rows(reinterpret_cast<const float*>(x), s.x_pixel_stride, scale,
+                    shift, s.activation, reinterpret_cast<float*>(out),
+                    s.out_pixel_stride, end - begin, s.x.c);
+}
+
+// Few channels without gaps: several pixels are as one of more channels.
+void ScaleFewChannels(const ChannelsState& s, void* const* args,
+                      const float* scale, const float* shift, int64_t by) {
+  const int64_t c = s.x.c, pixels = s.x.pixels(), joined = pixels / by;
+  float scales[kManyChannels], shifts[kManyChannels];
+  for (int64_t i = 0; i < by; ++i) {
+    std::copy_n(scale, c, scales + i * c);
+    std::copy_n(shift, c, shifts + i * c);
+  }
+  ChannelsState many = s;
+  many.x.c = many.x_pixel_stride = many.out_pixel_stride = by * c;
+  Parallel(s.num_threads, joined, [&](int64_t begin, int64_t end) {
+    ScaleRows(many, args, scales, shifts, begin, end);
+  });
+  ScaleRows(s, args, scale, shift, joined * by, pixels);
+}
+
 bool LaunchRows(const void* state, void* const* args, LaunchContext&) {
   const auto& s = *static_cast<const ChannelsState*>(state);
   const auto* scale = static_cast<const float*>(args[1]);
   const auto* shift = static_cast<const float*>(args[2]);
+  const int64_t c = s.x.c;
+  const bool has_gaps = s.x_pixel_stride != c || s.out_pixel_stride != c;
+  if (!has_gaps && c <= kManyChannels / 2) {
+    ScaleFewChannels(s, args, scale, shift, kManyChannels / c);
+    return true;
+  }
   Parallel(s.num_threads, s.x.pixels(), [&](int64_t begin, int64_t end) {
-    const char* x = From(s, args, begin * s.x_pixel_stride);
-    char* out = To(s, args, begin * s.out_pixel_stride);
-    if (s.widen != nullptr) {
-      ScaleWidened(s, x, scale, shift, out, end - begin);
-      return;
-    }
-    Simd().scale_rows(reinterpret_cast<const float*>(x), s.x_pixel_stride,
-                      scale, shift, s.activation, reinterpret_cast<float*>(out),
-                      s.out_pixel_stride, end - begin, s.x.c);
+    ScaleRows(s, args, scale, shift, begin, end);
   });
   return true;
 }

@@ -214,6 +214,7 @@ TEST_P(LoopsTest, ReducesRowsOfAnyLength) {
        {1, 3, 4, 5, 15, 16, 17, 31, 33, 64, 100, 1023, 1024, 1101}) {
     CheckRows<double>(table(), Elem::kF64, n);
     CheckRows<int64_t>(table(), Elem::kI64, n);
+    CheckRows<int32_t>(table(), Elem::kI32, n);
   }
 }
 
@@ -254,11 +255,48 @@ void CheckArgExtremes(const SimdTable& table, Elem elem, int64_t n) {
 }
 
 TEST_P(LoopsTest, FindsExtremesOfRowsOfAnyLength) {
-  for (int64_t n : {1, 3, 8, 31, 32, 33, 64, 65, 100, 1000, 1101}) {
+  for (int64_t n : {1, 3, 8, 16, 17, 31, 32, 33, 64, 65, 100, 1000, 1101}) {
     CheckArgExtremes<float>(table(), Elem::kF32, n);
     CheckArgExtremes<double>(table(), Elem::kF64, n);
     CheckArgExtremes<int64_t>(table(), Elem::kI64, n);
     CheckArgExtremes<int32_t>(table(), Elem::kI32, n);
+  }
+}
+
+// Whole numbers again: so few columns that rows are joined.
+template <typename T>
+void CheckColumns(const SimdTable& table, Elem elem, int64_t rows, int64_t n) {
+  std::vector<T> x(rows * n), out(n);
+  uint32_t state = 1;
+  for (T& element : x) {
+    state = state * 1664525u + 1013904223u;
+    element = static_cast<T>(static_cast<int32_t>(state) >> 20);
+  }
+  for (Reduction reduction :
+       {Reduction::kSum, Reduction::kMax, Reduction::kMin}) {
+    table.reduce_columns[static_cast<int>(reduction)][static_cast<int>(elem)](
+        x.data(), out.data(), rows, n);
+    for (int64_t c = 0; c < n; ++c) {
+      T wanted = x[c];
+      for (int64_t r = 1; r < rows; ++r) {
+        const T next = x[r * n + c];
+        wanted = reduction == Reduction::kSum   ? wanted + next
+                 : reduction == Reduction::kMax ? std::max(wanted, next)
+                                                : std::min(wanted, next);
+      }
+      EXPECT_EQ(out[c], wanted) << "column " << c << " of " << n;
+    }
+  }
+}
+
+TEST_P(LoopsTest, ReducesAnyNumberOfColumns) {
+  for (int64_t n : {1, 2, 3, 7, 22, 31, 32, 33, 600}) {
+    for (int64_t rows : {1, 63, 64, 65, 1001}) {
+      CheckColumns<float>(table(), Elem::kF32, rows, n);
+      CheckColumns<double>(table(), Elem::kF64, rows, n);
+      CheckColumns<int64_t>(table(), Elem::kI64, rows, n);
+      CheckColumns<int32_t>(table(), Elem::kI32, rows, n);
+    }
   }
 }
 

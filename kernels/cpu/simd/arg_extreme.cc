@@ -9,6 +9,7 @@ namespace mica::cpu::MICA_SIMD_NAMESPACE {
 namespace {
 
 constexpr int kBlock = 32;
+constexpr int64_t kShort = 16;  // Elements of a row.
 
 // The first of n <= kBlock elements that IsIt holds for, without a branch for
 // each; kBlock if there is none. The index is as wide as the elements, so that
@@ -35,19 +36,44 @@ MICA_INLINE int64_t First(const T* x, int64_t n, const IsIt& is_it) {
   return i + FirstInBlock(x + i, static_cast<int>(n - i), is_it);
 }
 
+// Whether `b` takes the place of `a`, which stands before it.
+template <typename T, template <typename> class Op>
+MICA_INLINE bool Replaces(T b, T a) {
+  const bool is_further = std::is_same_v<Op<T>, MaxOp<T>> ? b > a : b < a;
+  return is_further | ((b != b) & (a == a));
+}
+
+// Of a short row, in one pass and without a branch for each element.
+template <typename T, template <typename> class Op>
+MICA_INLINE int64_t ArgOfShort(const T* row, int64_t n) {
+  T extreme = row[0];
+  int64_t at = 0;
+  for (int64_t i = 1; i < n; ++i) {
+    // A nan stays: nothing is further.
+    const bool replaces = Replaces<T, Op>(row[i], extreme);
+    extreme = replaces ? row[i] : extreme;
+    at = replaces ? i : at;
+  }
+  return at;
+}
+
+template <typename T, template <typename> class Op>
+MICA_INLINE int64_t ArgOfLong(const T* row, int64_t n) {
+  const T extreme = ReduceSome<T, Op>(row, n);
+  if (extreme == extreme) {
+    return First(row, n, [extreme](T e) { return e == extreme; });
+  }
+  return First(row, n, [](T e) { return e != e; });
+}
+
 template <typename T, template <typename> class Op>
 void ArgExtreme(const void* x, int64_t rows, int64_t n, void* values,
                 int64_t* indices) {
   const T* row = static_cast<const T*>(x);
   T* extremes = static_cast<T*>(values);
   for (int64_t r = 0; r < rows; ++r, row += n) {
-    const T extreme = ReduceSome<T, Op>(row, n);
-    int64_t at = 0;
-    if (extreme == extreme) {
-      at = First(row, n, [extreme](T e) { return e == extreme; });
-    } else {
-      at = First(row, n, [](T e) { return e != e; });
-    }
+    const int64_t at =
+        n <= kShort ? ArgOfShort<T, Op>(row, n) : ArgOfLong<T, Op>(row, n);
     if (extremes != nullptr) extremes[r] = row[at];
     if (indices != nullptr) indices[r] = at;
   }

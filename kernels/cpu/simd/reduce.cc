@@ -15,6 +15,8 @@ namespace {
 constexpr int64_t kBlock = 2048;
 constexpr int64_t kBlockRows = 128;
 
+constexpr int64_t kFewColumns = 64;
+
 // A sum begins at zero, as ATen's: that of negative zeros is a positive one.
 template <typename T, template <typename> class Op>
 MICA_INLINE T FromZero(T reduced) {
@@ -60,11 +62,39 @@ void SumRows(const void* x, void* out, int64_t rows, int64_t n) {
   }
 }
 
+// Four short rows at once, element by element: nothing is folded at their ends.
+// Of whole numbers, whose order is nobody's concern. Returns how many are done.
+template <typename T, template <typename> class Op>
+int64_t ReduceFours(const T* in, T* to, int64_t rows, int64_t n) {
+  int64_t r = 0;
+  for (; r + 4 <= rows; r += 4) {
+    const T *a = in + r * n, *b = a + n, *c = b + n, *d = c + n;
+    T w = a[0], x = b[0], y = c[0], z = d[0];
+    for (int64_t i = 1; i < n; ++i) {
+      w = Op<T>::Do(w, a[i]);
+      x = Op<T>::Do(x, b[i]);
+      y = Op<T>::Do(y, c[i]);
+      z = Op<T>::Do(z, d[i]);
+    }
+    to[r] = w;
+    to[r + 1] = x;
+    to[r + 2] = y;
+    to[r + 3] = z;
+  }
+  return r;
+}
+
 template <typename T, template <typename> class Op>
 void ReduceRows(const void* x, void* out, int64_t rows, int64_t n) {
+  constexpr int64_t kShort = 40;
   const T* in = static_cast<const T*>(x);
   T* to = static_cast<T*>(out);
-  for (int64_t r = 0; r < rows; ++r, in += n) {
+  int64_t r = 0;
+  if (std::is_integral_v<T> && n > 0 && n <= kShort) {
+    r = ReduceFours<T, Op>(in, to, rows, n);
+    in += r * n;
+  }
+  for (; r < rows; ++r, in += n) {
     // Of an empty sum; the others don't get here.
     to[r] = n == 0 ? T{} : FromZero<T, Op>(ReduceSome<T, Op>(in, n));
   }
@@ -94,6 +124,27 @@ MICA_INLINE void ReduceTile(const T* in, int64_t n, int64_t r0, int64_t r1,
 }
 
 template <typename T, template <typename> class Op>
+void ReduceColumns(const void* x, void* out, int64_t rows, int64_t n);
+
+// Few columns: as many rows as make 64 columns or so are one, and what these
+// give is reduced in turn. `by` rows are one.
+template <typename T, template <typename> class Op>
+void ReduceFewColumns(const T* in, T* to, int64_t rows, int64_t n, int64_t by) {
+  T some[2 * kFewColumns];
+  const int64_t joined = rows / by;
+  ReduceColumns<T, Op>(in, some, joined, by * n);
+  for (int64_t c = 0; c < n; ++c) to[c] = some[c];
+  for (int64_t k = 1; k < by; ++k) {
+    for (int64_t c = 0; c < n; ++c) {
+      to[c] = Op<T>::Do(to[c], some[k * n + c]);
+    }
+  }
+  for (int64_t r = joined * by; r < rows; ++r) {
+    for (int64_t c = 0; c < n; ++c) to[c] = Op<T>::Do(to[c], in[r * n + c]);
+  }
+}
+
+template <typename T, template <typename> class Op>
 void ReduceColumns(const void* x, void* out, int64_t rows, int64_t n) {
   constexpr bool kSums = std::is_same_v<Op<T>, SumOp<T>>;
   constexpr bool kCascade = kSums && std::is_same_v<T, float>;
@@ -102,6 +153,9 @@ void ReduceColumns(const void* x, void* out, int64_t rows, int64_t n) {
   constexpr int kWidth = kSums ? 512 : kAccumulators<T, Op>;
   const T* in = static_cast<const T*>(x);
   T* to = static_cast<T*>(out);
+  if (n > 0 && n < kFewColumns / 2 && rows >= kFewColumns) {
+    return ReduceFewColumns<T, Op>(in, to, rows, n, kFewColumns / n);
+  }
   T acc[kWidth] = {};
   for (int64_t c = 0; c < n; c += kWidth) {
     const int width = static_cast<int>(n - c < kWidth ? n - c : kWidth);
