@@ -123,7 +123,8 @@ bool BuiltinCalls::CallOnValues(const BuiltinCall& call) {
       if (asked_ != nullptr) AddAnswer(*asked_->RegistryToken());
       [[fallthrough]];
     case CallKind::kTypes:
-      parts_.objects.TouchClasses(all);
+      parts_.objects.TouchClasses(
+          all, absl::StartsWith(CallableName(call.callable), "torch."));
       return true;
     case CallKind::kIdentity:
       TakeAddress(call);

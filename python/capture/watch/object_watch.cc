@@ -1,5 +1,7 @@
 #include "python/capture/watch/object_watch.h"
 
+#include <algorithm>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "python/capture/known/purity.h"
@@ -49,6 +51,19 @@ PyObject* GetterOf(PyObject* name) {
   return getter.get();
 }
 
+// torch.FloatTensor and its like, whose instances are those of a dtype, or a
+// tuple with one.
+bool IsLegacyTensorType(PyObject* object) {
+  if (object == nullptr) return false;
+  if (!PyTuple_Check(object)) {
+    return absl::string_view(Py_TYPE(object)->tp_name) == "torch.tensortype";
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
+    if (IsLegacyTensorType(PyTuple_GET_ITEM(object, i))) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void ObjectWatch::TouchType(PyTypeObject* type) {
@@ -63,9 +78,15 @@ void ObjectWatch::TouchClassOf(PyObject* object) {
   guards_.AddClassOf(object, NoteOf(PathOf(object)));
 }
 
-void ObjectWatch::TouchClasses(absl::Span<PyObject* const> args) {
+void ObjectWatch::TouchClasses(absl::Span<PyObject* const> args,
+                               bool asks_tensors) {
+  asks_tensors |= std::any_of(args.begin(), args.end(), IsLegacyTensorType);
   for (PyObject* arg : args) {
     if (arg == nullptr) continue;
+    if (asks_tensors && IsTensor(arg) && IsOld(arg) && !IsInput(arg)) {
+      if (!CheckSizes(arg)) return;
+      guards_.AddTensor(arg, NoteOf(PathOf(arg)));
+    }
     TouchType(Py_TYPE(arg));
     TouchClassOf(arg);
     if (PyType_Check(arg)) TouchType(AsType(arg));
@@ -139,17 +160,21 @@ void ObjectWatch::Touch(PyObject* object, int depth) {
   TouchInstance(object);
 }
 
+bool ObjectWatch::CheckSizes(PyObject* tensor) {
+  if (TensorMeta::HasAllOf(tensor)) return true;
+  Refuse(absl::StrCat("looks at ", PathOf(tensor),
+                      ", a tensor without sizes that a guard covers"),
+         "keep nested tensors out of the compiled function");
+  return false;
+}
+
 void ObjectWatch::TouchTensor(PyObject* tensor) {
   PyTypeObject* type = Py_TYPE(tensor);
   if (!IsPlainTensor(tensor)) {
     return Refuse(absl::StrCat("uses a ", TypeName(type),
                                ", a subclass of torch.Tensor"));
   }
-  if (!TensorMeta::HasAllOf(tensor)) {
-    return Refuse(absl::StrCat("looks at ", PathOf(tensor),
-                               ", a tensor without sizes that a guard covers"),
-                  "keep nested tensors out of the compiled function");
-  }
+  if (!CheckSizes(tensor)) return;
   TouchType(type);  // Its operators may have been replaced.
   if (IsOld(tensor) && IsFirst(tensor, nullptr)) {
     guards_.AddTensor(tensor, NoteOf(PathOf(tensor)));

@@ -38,7 +38,9 @@ class ObjectWatch final : public WatchPart {
   // Notes which class an older object is of.
   void TouchClassOf(PyObject* object);
   // The classes of a call's arguments, and of what is in those that are tuples.
-  void TouchClasses(absl::Span<PyObject* const> args);
+  // `asks_tensors`: for more than their classes, of those that are tensors.
+  void TouchClasses(absl::Span<PyObject* const> args,
+                    bool asks_tensors = false);
   // Notes what an older object in C, or a class or a function, has for `name`:
   // no version of it tells of a change.
   void HoldAttribute(PyObject* owner, PyObject* name);
@@ -59,6 +61,7 @@ class ObjectWatch final : public WatchPart {
 
  private:
   void TouchTensor(PyObject* tensor);
+  bool CheckSizes(PyObject* tensor);  // Refuses if it has none.
   void TouchArray(PyObject* array);
   void TouchContainer(PyObject* object, int depth);
   // What an iterator, or a dict's view, that the run made will give.

@@ -42,6 +42,21 @@ bool TensorWatch::ReadAttribute(PyObject* owner, PyObject* name) {
   return descriptor == nullptr || IsOld(owner);
 }
 
+void TensorWatch::ReadOffsets(absl::Span<PyObject* const> args) {
+  reads_offsets_ = true;
+  // Those that the Program gets are guarded with their memory; others here.
+  static PyObject* getter =
+      ResolveName("torch._C.TensorBase.storage_offset").release();
+  for (PyObject* arg : args) {
+    objects_.Touch(arg);
+    if (refusal() || !IsTensor(arg) || IsInput(arg) || !IsOld(arg)) continue;
+    const PyRef offset =
+        PyRef::Steal(PyLong_FromLongLong(StorageOffsetOf(arg)));
+    guards_.AddAnswer(getter, arg, offset.get(),
+                      NoteOf(absl::StrCat(PathOf(arg), ".storage_offset()")));
+  }
+}
+
 bool TensorWatch::IsOwn(PyObject* tensor) {
   return !IsOld(tensor) && !IsInput(tensor) &&
          !gradients_.IsOldGradient(tensor);

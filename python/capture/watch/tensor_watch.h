@@ -37,10 +37,7 @@ class TensorWatch final : public WatchPart {
   void RequireGrad(absl::Span<PyObject* const> args);
   void DetachInPlace(absl::Span<PyObject* const> args);
   // The arguments of a call that asks where tensors lie in their storages.
-  void ReadOffsets(absl::Span<PyObject* const> args) {
-    reads_offsets_ = true;
-    for (PyObject* arg : args) objects_.Touch(arg);
-  }
+  void ReadOffsets(absl::Span<PyObject* const> args);
 
   // Reads all numbers of a tensor, as item() would. False if they are many.
   bool ReadNumbers(PyObject* tensor);

@@ -137,6 +137,39 @@ def test_tensors_of_other_layouts(layout: str, query: str, change: str) -> None:
     check(make, CALL, CALL, CALL, called(change), CALL, CALL)
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "isinstance(T[0], torch.FloatTensor)",
+        "isinstance(T[0], (int, torch.FloatTensor))",
+        "torch.FloatTensor.__instancecheck__(T[0])"
+        " if hasattr(torch.FloatTensor, '__instancecheck__') else True",
+        "torch._C._any_requires_grad(T[0])",
+        "T[0].storage_offset() == 0",
+    ],
+)
+@pytest.mark.parametrize(
+    "change",
+    [
+        "T[0].data = T[0].data.double()",
+        "T[0].data = torch.ones(9)[3:6]",
+        "T[0].requires_grad_()",
+    ],
+)
+def test_more_of_a_tensor_than_its_class(query: str, change: str) -> None:
+    def make() -> Any:
+        world: Any = World()
+        world.T = [torch.ones(3)]
+        names: dict[str, Any] = {"T": world.T, "torch": torch}
+        exec(
+            f"def program(x):\n    return x * (2.0 if {query} else 3.0)", names
+        )
+        world.program = names["program"]
+        return world
+
+    assert check(make, CALL, CALL, CALL, called(change), CALL, CALL) >= 1
+
+
 @pytest.mark.once("torch keeps a warning that is an error")
 def test_a_correction_that_torch_warns_of() -> None:
     def make() -> Any:
