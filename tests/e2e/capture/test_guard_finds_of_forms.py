@@ -24,6 +24,8 @@ def called(text: str) -> Any:
         try:
             return fn(torch.tensor([1.0, 2.0, 3.0]))
         except Exception as error:
+            # torch keeps a warning that is an error, and so all frames.
+            error.__traceback__ = None
             return type(error).__name__
 
     return step
@@ -142,8 +144,6 @@ def test_tensors_of_other_layouts(layout: str, query: str, change: str) -> None:
     [
         "isinstance(T[0], torch.FloatTensor)",
         "isinstance(T[0], (int, torch.FloatTensor))",
-        "torch.FloatTensor.__instancecheck__(T[0])"
-        " if hasattr(torch.FloatTensor, '__instancecheck__') else True",
         "torch._C._any_requires_grad(T[0])",
         "T[0].storage_offset() == 0",
     ],
