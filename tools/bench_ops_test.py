@@ -9,6 +9,7 @@ from torch.testing._internal import common_methods_invocations as methods
 
 import bench_ops
 import op_cases
+import row_cases
 
 
 def cases(
@@ -62,3 +63,28 @@ def test_a_row_that_fails_is_told() -> None:
     row["error"] = "wrong"
     assert "wrong" in bench_ops.text_of(row)
     assert bench_ops.summary([row])["errors"] == 1
+
+
+@pytest.mark.parametrize("dtype", ["f32", "i64"])
+def test_calls_on_rows_are_calls(dtype: str) -> None:
+    refused = set()
+    names = []
+    for case in row_cases.cases([3, 500], dtype, grad=False):
+        names.append((case.name, case.size))
+        assert case.elements() <= row_cases.ELEMENTS
+        try:
+            with torch.no_grad():
+                case.fn(*case.args)
+        except op_cases.REFUSALS:
+            refused.add(case.name)
+    assert len(set(names)) == len(names) > 150
+    # What has no integers.
+    assert not refused if dtype == "f32" else len(refused) < 30
+    assert ("gram", "rows of 500") not in names
+
+
+def test_a_row_of_three() -> None:
+    (case,) = row_cases.cases([3], "f32", grad=True, only="log_softmax")
+    row = bench_ops.measure(case, grad=True)
+    assert row is not None and row["graphs"] == 1
+    assert row["difference"] < 1e-5 and row["size"] == "rows of 3"
