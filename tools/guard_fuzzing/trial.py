@@ -139,7 +139,7 @@ class Trial:
         self.raised += bool(found[0].error)
         try:
             with torch._C.DisableTorchFunctionSubclass():
-                self._compare(*found, step.text)
+                self._compare(step.text, *found)
         except Difference:
             raise
         except Exception as error:
@@ -182,7 +182,7 @@ class Trial:
             ours, theirs = one.error[:200], other.error[:200]
             raise Difference(path, f"raises: eager {ours!r}, mica {theirs!r}")
 
-    def _compare(self, one: Outcome, other: Outcome, text: str) -> None:
+    def _compare(self, text: str, one: Outcome, other: Outcome) -> None:
         self._same_errors(one, other, "call")
         twins = Twins(self.case.exact)
         twins.same(one.result, other.result, "result")
