@@ -138,8 +138,12 @@ SQUARES = {"gram", "Linear"}
 def operands(dtype: str, length: int, grad: bool) -> dict[str, torch.Tensor]:
     """Returns what calls may take, by name: ELEMENTS in rows of `length`."""
     rows = ELEMENTS // length
-    floats = {"x": (rows, length), "y": (rows, length)}
-    shapes = {**floats, "b": (length,), "c": (rows, 1)}
+    shapes = {
+        "x": (rows, length),
+        "y": (rows, length),
+        "b": (length,),
+        "c": (rows, 1),
+    }
     made = {
         name: torch.testing.make_tensor(
             shape, dtype=DTYPES[dtype], device="cpu", low=-9, high=9

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "kernels/cpu/families.h"
+#include "kernels/cpu/movement.h"
 #include "kernels/cpu/parallel.h"
 
 namespace mica::cpu {
@@ -84,11 +85,8 @@ Verdict PrepareInterleave(const KernelRequest& request) {
 }  // namespace
 
 void RegisterInterleave(KernelRegistry& registry) {
-  constexpr DType kTypes[] = {
-      DType::kBool, DType::kU8,  DType::kI8,   DType::kI16, DType::kI32,
-      DType::kI64,  DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
   for (const absl::string_view op : {"aten.cat", "aten.stack"}) {
-    registry.Add(op, kTypes, KernelRank::kFast,
+    registry.Add(op, kMovedTypes, KernelRank::kFast,
                  {"cpu.interleave", PrepareInterleave});
   }
 }

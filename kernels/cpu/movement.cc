@@ -22,11 +22,6 @@
 namespace mica::cpu {
 namespace {
 
-// Types whose elements are numbers of 1, 2, 4 or 8 bytes.
-constexpr DType kMoved[] = {
-    DType::kBool, DType::kU8,  DType::kI8,   DType::kI16, DType::kI32,
-    DType::kI64,  DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
-
 // Copies and conversions.
 
 void ConvertRow(const PointwiseLoop& loop, const void* const* in, void* out,
@@ -496,7 +491,7 @@ PrepareFn FillOf(int number) {
 void RegisterMovement(KernelRegistry& registry) {
   auto add = [&registry](absl::string_view op, absl::string_view name,
                          PrepareFn prepare) {
-    registry.Add(op, kMoved, KernelRank::kFast,
+    registry.Add(op, kMovedTypes, KernelRank::kFast,
                  {std::string(name), std::move(prepare)});
   };
   add("aten._to_copy", "cpu.copy", PrepareCopy);

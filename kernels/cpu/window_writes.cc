@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/cpu/families.h"
+#include "kernels/cpu/movement.h"
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/reference/strided.h"
 #include "kernels/reference/window.h"
@@ -130,12 +131,9 @@ Window ViewWindow(const KernelRequest& request) {
 }  // namespace
 
 void RegisterWindowWrites(KernelRegistry& registry) {
-  constexpr DType kDTypes[] = {
-      DType::kBool, DType::kU8,  DType::kI8,   DType::kI16, DType::kI32,
-      DType::kI64,  DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
   const auto add = [&](absl::string_view op,
                        Window (*place)(const KernelRequest&)) {
-    registry.Add(op, kDTypes, KernelRank::kFast,
+    registry.Add(op, kMovedTypes, KernelRank::kFast,
                  {"cpu.window_write", [place](const KernelRequest& request) {
                     return PrepareWindowWrite(request, place(request));
                   }});

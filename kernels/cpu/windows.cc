@@ -239,18 +239,15 @@ Verdict PrepareSliceBackward(const KernelRequest& request) {
 }  // namespace
 
 void RegisterWindows(KernelRegistry& registry) {
-  constexpr DType kTypes[] = {
-      DType::kBool, DType::kU8,  DType::kI8,   DType::kI16, DType::kI32,
-      DType::kI64,  DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
-  registry.Add("aten.cat", kTypes, KernelRank::kFast,
+  registry.Add("aten.cat", kMovedTypes, KernelRank::kFast,
                {"cpu.cat_windows", PrepareCat});
-  registry.Add("aten.stack", kTypes, KernelRank::kFast,
+  registry.Add("aten.stack", kMovedTypes, KernelRank::kFast,
                {"cpu.stack_windows", PrepareStack});
-  registry.Add("aten.constant_pad_nd", kTypes, KernelRank::kFast,
+  registry.Add("aten.constant_pad_nd", kMovedTypes, KernelRank::kFast,
                {"cpu.pad", PreparePad});
-  registry.Add("aten.select_backward", kTypes, KernelRank::kFast,
+  registry.Add("aten.select_backward", kMovedTypes, KernelRank::kFast,
                {"cpu.select_backward", PrepareSelectBackward});
-  registry.Add("aten.slice_backward", kTypes, KernelRank::kFast,
+  registry.Add("aten.slice_backward", kMovedTypes, KernelRank::kFast,
                {"cpu.slice_backward", PrepareSliceBackward});
 }
 

@@ -153,15 +153,16 @@ def _same_tensor(t: Any, a: torch.Tensor, b: torch.Tensor, path: str) -> None:
         t.fail(f"{path}.is_conj()", "differs", a, b)
     if strided and a.is_cpu and not _same_memory_contents(a, b):
         one, other = a.detach(), b.detach()
+        is_rounded = _bits(one) != _bits(other)
         if (
-            _bits(one) != _bits(other)
+            is_rounded
             and (
                 t.exact or not one.is_floating_point() or not _near(one, other)
             )
             and not _same_nan(one, other)
         ):
             t.fail(path, "differs", a, b)
-        t.has_rounded |= _bits(one) != _bits(other)
+        t.has_rounded |= is_rounded
     if a.is_leaf and a.requires_grad:
         t.same(a.grad, b.grad, f"{path}.grad")
     if a._backward_hooks or b._backward_hooks:

@@ -230,7 +230,7 @@ bool TensorMeta::Matches(const c10::TensorImpl& tensor) const {
   const auto now_sizes = impl->sizes();
   const size_t rank = sizes.size();
   if (now_sizes.size() != rank) return false;
-  if (strides.size() != rank) {
+  if (!HasStrides(*impl)) {
     return now_sizes == c10::IntArrayRef(sizes.data(), rank);
   }
   const auto now_strides = impl->strides();

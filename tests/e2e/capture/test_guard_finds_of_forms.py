@@ -32,6 +32,13 @@ def called(text: str) -> Any:
 CALL = called("")
 
 
+def asking(query: str, world: Any, names: dict[str, Any]) -> Any:
+    """Gives the world a program whose result depends on the query."""
+    exec(f"def program(x):\n    return x * (2.0 if {query} else 3.0)", names)
+    world.program = names["program"]
+    return world
+
+
 @pytest.mark.parametrize(
     "first, second",
     [
@@ -89,11 +96,7 @@ def test_the_class_of_what_is_in_a_key(query: str, change: str) -> None:
         world.Child = type("Child", (world.Base,), {})
         one = world.Child()
         names: dict[str, Any] = {"S": one, "D": {(one, 1): 2}}
-        exec(
-            f"def program(x):\n    return x * (2.0 if {query} else 3.0)", names
-        )
-        world.program = names["program"]
-        return world
+        return asking(query, world, names)
 
     assert check(make, CALL, CALL, CALL, called(change), CALL) >= 1
 
@@ -128,11 +131,7 @@ def test_tensors_of_other_layouts(layout: str, query: str, change: str) -> None:
         world: Any = World()
         world.T = [LAYOUTS[layout]()]
         names: dict[str, Any] = {"T": world.T}
-        exec(
-            f"def program(x):\n    return x * (2.0 if {query} else 3.0)", names
-        )
-        world.program = names["program"]
-        return world
+        return asking(query, world, names)
 
     check(make, CALL, CALL, CALL, called(change), CALL, CALL)
 
@@ -159,11 +158,7 @@ def test_more_of_a_tensor_than_its_class(query: str, change: str) -> None:
         world: Any = World()
         world.T = [torch.ones(3)]
         names: dict[str, Any] = {"T": world.T, "torch": torch}
-        exec(
-            f"def program(x):\n    return x * (2.0 if {query} else 3.0)", names
-        )
-        world.program = names["program"]
-        return world
+        return asking(query, world, names)
 
     assert check(make, CALL, CALL, CALL, called(change), CALL, CALL) >= 1
 
