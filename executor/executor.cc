@@ -5,8 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analysis/passes/dead_ops.h"
+#include "analysis/passes/rewrite.h"
 #include "analysis/plan/segments.h"
-#include "analysis/rewrite.h"
 #include "executor/segment_run.h"
 #include "framework/base/status.h"
 #include "framework/trace/recorder.h"

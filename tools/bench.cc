@@ -12,9 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "analysis/passes/rewrite.h"
+#include "analysis/pipeline/pass_pipeline.h"
 #include "analysis/plan/plan.h"
 #include "analysis/plan/plan_cache.h"
-#include "analysis/rewrite.h"
 #include "executor/binding/binding.h"
 #include "executor/job/job.h"
 #include "executor/watch/poison.h"
@@ -187,7 +188,8 @@ PlanOptions PlanOptionsOf(const BenchOptions& options) {
           .queue = options.queue,
           .num_streams = static_cast<int>(options.streams),
           .frozen = options.frozen,
-          .fuse = options.fuse};
+          .fuse = options.fuse,
+          .dump_folder = options.dump_passes};
 }
 
 // Plans the Program with the other batch size through `plans`, which have the
@@ -316,6 +318,28 @@ absl::Status RepeatPlanning(BenchOptions options, const std::string& text,
   return absl::OkStatus();
 }
 
+// Runs all passes as often as the options say, and sets what each took.
+absl::Status TimePasses(const Program& program, const BenchOptions& options,
+                        BenchResult& result) {
+  std::vector<std::vector<double>> ms;
+  for (int64_t i = 0; i < options.plan_repeats; ++i) {
+    std::vector<PassTime> times;
+    MICA_RETURN_IF_ERROR(
+        PassPipeline::All()
+            .Run(program, {AllOps(), AllKernels()}, {.times = &times})
+            .status());
+    ms.resize(times.size());
+    result.pass_ms.clear();
+    for (size_t pass = 0; pass < times.size(); ++pass) {
+      ms[pass].push_back(times[pass].ms);
+      std::sort(ms[pass].begin(), ms[pass].end());
+      result.pass_ms.emplace_back(times[pass].pass,
+                                  ms[pass][ms[pass].size() / 2]);
+    }
+  }
+  return absl::OkStatus();
+}
+
 // What a trace, if there is one, has of it is all but the measured runs.
 absl::StatusOr<BenchResult> RunAndMeasure(const BenchOptions& options) {
   // Once a process, not once a Program.
@@ -340,6 +364,9 @@ absl::StatusOr<BenchResult> RunAndMeasure(const BenchOptions& options) {
   MICA_RETURN_IF_ERROR(RepeatPlanning(
       options, text, {.parse_ms = parse_ms, .analysis_ms = result.analysis_ms},
       result));
+  if (options.fuse) {
+    MICA_RETURN_IF_ERROR(TimePasses(program, options, result));
+  }
   ResumeTrace();
   result.steps = static_cast<int64_t>(plan->steps().size());
   result.streams = plan->streams().num_streams;

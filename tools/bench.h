@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,6 +21,7 @@ struct BenchOptions {
   GenerateOptions generate;
   std::string symbols;    // "batch=8,seq=128": sizes for symbols.
   std::string dump_path;  // Writes the Program's text there, unless empty.
+  std::string dump_passes;  // See PlanOptions::dump_folder.
   // Writes a trace of planning and of one run, unless empty.
   std::string trace_path;
   int64_t threads = 1;
@@ -73,6 +76,9 @@ struct BenchResult {
   double other_batch_alone_ms = 0;
   int64_t plans_by_structure = 0;
   int64_t plans_from_disk = 0;
+  // What each pass took, the median of plan_repeats measurements, in the order
+  // of the passes: those that had something to do.
+  std::vector<std::pair<std::string, double>> pass_ms;
   int64_t plan_bytes = 0;  // Of all jobs' Plans, each counted once.
   double bind_ms = 0;      // Binding and Job: packing, arena.
   int64_t arena_bytes = 0;

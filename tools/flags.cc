@@ -28,10 +28,15 @@ absl::Status SetFlag(const std::string& name, const std::string& value) {
 }  // namespace
 
 absl::Status ParseFlags(int argc, char** argv, absl::string_view main_file,
-                        absl::Span<const absl::string_view> repeatable) {
+                        absl::Span<const absl::string_view> repeatable,
+                        std::vector<std::string>* files) {
   std::set<std::string> seen;
   for (int i = 1; i < argc; ++i) {
     absl::string_view argument = argv[i];
+    if (files != nullptr && !absl::StartsWith(argument, "-")) {
+      files->push_back(argv[i]);
+      continue;
+    }
     if (!absl::ConsumePrefix(&argument, "--") || argument.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "wants flags such as --name=value, got '", argv[i], "'; see --help"));

@@ -53,6 +53,9 @@ DEFINE_int64(plan_repeats, 5, "measurements of planning, from the text on");
 DEFINE_bool(fuse, true,
             "merge ops into fused ones, as the product does; planning is then "
             "measured without it, too");
+DEFINE_string(dump_passes, "",
+              "writes the Program between passes, and the Plan, into this "
+              "folder");
 DEFINE_bool(frozen, false, "variables never change: kernels may pack them");
 DEFINE_bool(json, false, "the JSON object in one line instead of several");
 DEFINE_string(dump, "",
@@ -95,6 +98,7 @@ BenchOptions OptionsFromFlags() {
                        .seq = FLAGS_seq},
           .symbols = FLAGS_symbols,
           .dump_path = FLAGS_dump,
+          .dump_passes = FLAGS_dump_passes,
           .trace_path = FLAGS_trace,
           .threads = FLAGS_threads,
           .streams = FLAGS_streams,
@@ -127,6 +131,7 @@ nlohmann::ordered_json ToJson(const BenchResult& result,
                                  {"least_plan_ms", result.plan_ms.min},
                                  {"first_plan_ms", result.first_plan_ms},
                                  {"plan_repeats", result.plan_repeats},
+                                 {"pass_ms", nullptr},
                                  {"unfused_plan_ms", nullptr},
                                  {"unfused_analysis_ms", nullptr},
                                  {"jobs", options.jobs},
@@ -142,6 +147,7 @@ nlohmann::ordered_json ToJson(const BenchResult& result,
                                  {"live_set_bytes", result.live_set_bytes},
                                  {"run_ns_per_op", nullptr},
                                  {"run_us", nullptr}};
+  for (const auto& [pass, ms] : result.pass_ms) json["pass_ms"][pass] = ms;
   if (result.unfused_plan_ms > 0) {
     json["unfused_plan_ms"] = result.unfused_plan_ms;
     json["unfused_analysis_ms"] = result.unfused_analysis_ms;

@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "analysis/fuse/program_facts.h"
-#include "analysis/rewrite.h"
+#include "analysis/passes/dead_ops.h"
+#include "analysis/passes/rewrite.h"
 #include "framework/base/status.h"
 
 namespace mica {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "analysis/rewrite.h"
+#include "analysis/passes/rewrite.h"
 #include "framework/base/status.h"
 #include "framework/op/region_code.h"
 

@@ -8,8 +8,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
-#include "analysis/op_work.h"
-#include "analysis/rewrite.h"
+#include "analysis/cost/op_work.h"
+#include "analysis/passes/dead_ops.h"
+#include "analysis/passes/rewrite.h"
 #include "framework/base/status.h"
 #include "framework/op/op_def.h"
 

@@ -11,6 +11,7 @@
 #include "analysis/lower/fixed_values.h"
 #include "analysis/lower/lowering.h"
 #include "analysis/lower/raising_numbers.h"
+#include "analysis/passes/dead_ops.h"
 #include "framework/base/status.h"
 #include "framework/trace/recorder.h"
 

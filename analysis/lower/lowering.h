@@ -16,7 +16,7 @@
 #include "analysis/lower/lower.h"
 #include "analysis/lower/tape.h"
 #include "analysis/lower/tape_memory.h"
-#include "analysis/rewrite.h"
+#include "analysis/passes/rewrite.h"
 #include "framework/ir/program_builder.h"
 #include "framework/op/op_registry.h"
 

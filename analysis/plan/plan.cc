@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "analysis/control/check_types.h"
-#include "analysis/control/control_plan.h"
+#include "analysis/passes/check_types.h"
+#include "analysis/passes/dead_ops.h"
+#include "analysis/passes/rewrite.h"
+#include "analysis/pipeline/pass_dump.h"
+#include "analysis/plan/control_plan.h"
+#include "analysis/plan/origins.h"
 #include "analysis/plan/planner.h"
-#include "analysis/rewrite.h"
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
 #include "framework/trace/recorder.h"
@@ -40,6 +44,34 @@ std::string Indented(absl::string_view text) {
   return indented;
 }
 
+// What of a Plan's making is written to files, if somebody wants that.
+class PlanDump {
+ public:
+  explicit PlanDump(const PlanOptions& options) {
+    std::string folder = options.dump_folder.empty()
+                             ? PassDump::FolderFromEnvironment()
+                             : options.dump_folder;
+    if (!folder.empty()) dump_.emplace(std::move(folder));
+  }
+
+  PassOptions pass_options() {
+    PassOptions options;
+    if (dump_.has_value()) options.dump = &*dump_;
+    return options;
+  }
+
+  absl::StatusOr<std::shared_ptr<const Plan>> Finish(
+      absl::StatusOr<std::shared_ptr<const Plan>> plan) {
+    if (plan.ok() && dump_.has_value()) {
+      MICA_RETURN_IF_ERROR(dump_->WritePlan((*plan)->ToText()));
+    }
+    return plan;
+  }
+
+ private:
+  std::optional<PassDump> dump_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
@@ -66,10 +98,12 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
   span.Add("ops", static_cast<int64_t>(program->ops().size()));
   Planner planner(ops, kernels, options);
   PassedProgram passed;
+  PlanDump dump(options);
   if (options.fuse) {
     std::shared_ptr<const PlanStructure> structure;
     MICA_ASSIGN_OR_RETURN(
-        passed, PlanStructure::RunPasses(*program, ops, kernels, &structure));
+        passed, PlanStructure::RunPasses(*program, {ops, kernels},
+                                         dump.pass_options(), &structure));
     planner.set_structure(std::move(structure));
   } else {
     // In a body there may be some.
@@ -83,11 +117,13 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
       }
     }
     MICA_ASSIGN_OR_RETURN(passed.program,
-                          RemoveDeadOps(*program, ops, &passed.origins));
+                          RemoveDeadOps(WithOrigins(*program), ops));
     MICA_RETURN_IF_ERROR(CheckControlFlow(passed.program));
+    passed.origins = OriginsOf(passed.program);
   }
-  return planner.Run(std::make_shared<const Program>(std::move(passed.program)),
-                     std::move(passed.origins));
+  return dump.Finish(
+      planner.Run(std::make_shared<const Program>(std::move(passed.program)),
+                  std::move(passed.origins)));
 }
 
 absl::StatusOr<std::shared_ptr<const Plan>> Plan::BuildBy(
@@ -96,11 +132,15 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::BuildBy(
     const PlanOptions& options) {
   TraceSpan span("analysis", "plan by structure @", program.name());
   span.Add("ops", static_cast<int64_t>(program.ops().size()));
-  MICA_ASSIGN_OR_RETURN(PassedProgram passed, structure->Apply(program, ops));
+  PlanDump dump(options);
+  MICA_ASSIGN_OR_RETURN(
+      PassedProgram passed,
+      structure->Apply(program, {ops, kernels}, dump.pass_options()));
   Planner planner(ops, kernels, options);
   planner.set_structure(std::move(structure));
-  return planner.Run(std::make_shared<const Program>(std::move(passed.program)),
-                     std::move(passed.origins));
+  return dump.Finish(
+      planner.Run(std::make_shared<const Program>(std::move(passed.program)),
+                  std::move(passed.origins)));
 }
 
 const SourceLine& Plan::source(const Step& step) const {

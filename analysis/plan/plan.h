@@ -94,6 +94,10 @@ struct PlanOptions {
   // Runs ATen's operators: opaque ones, which are NotFound without it, and
   // those of Mica's that no fast kernel takes.
   PrepareFn prepare_aten;
+  // Writes the Program between passes, and the Plan, into this folder (see
+  // pipeline/pass_dump.h); empty: where the variable MICA_DUMP says, if it
+  // does. What can't be written is an error.
+  std::string dump_folder;
 
   bool has_queue() const {
     return queue && num_streams == 1 && num_threads > 1;

@@ -11,13 +11,14 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "analysis/control/control_plan.h"
-#include "analysis/plan/origin.h"
+#include "analysis/plan/control_plan.h"
+#include "analysis/plan/origins.h"
 #include "analysis/plan/planner.h"
 #include "framework/base/fingerprint.h"
 #include "framework/base/status.h"
 #include "framework/ir/content.h"
 #include "framework/ir/control_flow.h"
+#include "framework/ir/program_editor.h"
 #include "framework/saved/saved_program.h"
 #include "framework/text/text.h"
 #include "kernels/cpu/identity.h"
@@ -26,7 +27,7 @@ namespace mica {
 namespace {
 
 // Another number for another form of what follows.
-constexpr absl::string_view kMagic = "mica plan 1\n";
+constexpr absl::string_view kMagic = "mica plan 2\n";
 constexpr size_t kChecksumDigits = 32;
 
 absl::Status Damaged(absl::string_view what) {
@@ -38,6 +39,7 @@ struct Parts {
   absl::string_view setting;
   absl::string_view content;
   absl::string_view program;
+  absl::string_view origins;
   absl::string_view kernels;
   absl::string_view args;
   absl::string_view sizes;
@@ -47,8 +49,8 @@ struct Parts {
 template <typename PartsT, typename Visit>
 auto ForEachPart(PartsT& parts, Visit visit) {
   for (auto* part :
-       {&parts.setting, &parts.content, &parts.program, &parts.kernels,
-        &parts.args, &parts.sizes, &parts.plan_text}) {
+       {&parts.setting, &parts.content, &parts.program, &parts.origins,
+        &parts.kernels, &parts.args, &parts.sizes, &parts.plan_text}) {
     if (!visit(*part)) return false;
   }
   return true;
@@ -120,11 +122,29 @@ absl::StatusOr<PlanChoices> ReadChoices(const Parts& parts) {
   return choices;
 }
 
-// The text of the Plan's Program, each line an op's number (origin.h).
-std::string ProgramTextOf(const Plan& plan) {
-  Program program = plan.program();
-  NumberSources(plan.origins(), program);
-  return ToText(program);
+// The text of the Plan's Program, without lines.
+absl::StatusOr<std::string> ProgramTextOf(const Plan& plan) {
+  ProgramEditor editor(plan.program());
+  MICA_RETURN_IF_ERROR(SetOrigins(plan.origins(), editor));
+  return ToText(editor.Freeze());
+}
+
+// The Program of that text, its ops with the lines of those of `program` that
+// they come from.
+absl::StatusOr<Program> ReadProgram(const Parts& parts, const Program& program,
+                                    const OpRegistry& ops) {
+  if (parts.origins.size() % sizeof(OpId) != 0) return Damaged("origins");
+  std::vector<OpId> origins(parts.origins.size() / sizeof(OpId));
+  if (!origins.empty()) {
+    std::memcpy(origins.data(), parts.origins.data(), parts.origins.size());
+  }
+  absl::StatusOr<Program> passed = ParseProgram(parts.program, ops);
+  if (!passed.ok()) return Damaged(passed.status().message());
+  ProgramEditor editor(*std::move(passed));
+  absl::Status status = SetOrigins(origins, editor);
+  if (status.ok()) status = TakeLines(program, editor);
+  if (!status.ok()) return Damaged(status.message());
+  return editor.Freeze();
 }
 
 // Those of bodies too.
@@ -146,7 +166,7 @@ absl::StatusOr<std::string> EncodePlan(const PlanKey& key, const Plan& plan,
         absl::StrCat("a Plan isn't kept on disk that runs opaque operators: ",
                      DescribeOpaqueOps(plan.program())));
   }
-  const std::string program = ProgramTextOf(plan);
+  MICA_ASSIGN_OR_RETURN(const std::string program, ProgramTextOf(plan));
   const absl::StatusOr<Program> again = ParseProgram(program, ops);
   if (!again.ok() || ContentOf(*again) != ContentOf(plan.program())) {
     return absl::UnimplementedError(
@@ -167,6 +187,8 @@ absl::StatusOr<std::string> EncodePlan(const PlanKey& key, const Plan& plan,
       {.setting = key.setting,
        .content = key.content,
        .program = program,
+       .origins = {reinterpret_cast<const char*>(plan.origins().data()),
+                   plan.origins().size() * sizeof(OpId)},
        .kernels = names,
        .args = {reinterpret_cast<const char*>(args.data()),
                 args.size() * sizeof(StoredLocation)},
@@ -185,8 +207,8 @@ absl::StatusOr<std::shared_ptr<const Plan>> DecodePlan(
         "or machine");
   }
   MICA_ASSIGN_OR_RETURN(const PlanChoices choices, ReadChoices(parts));
-  absl::StatusOr<Program> fused = ParseProgram(parts.program, ops);
-  if (!fused.ok()) return Damaged(fused.status().message());
+  absl::StatusOr<Program> fused = ReadProgram(parts, program, ops);
+  if (!fused.ok()) return fused.status();
   if (!fused->OpaqueDefs().empty()) return Damaged("opaque operators");
   if (fused->inputs().size() != program.inputs().size() ||
       fused->variables().size() != program.variables().size() ||
@@ -207,19 +229,16 @@ absl::StatusOr<std::shared_ptr<const Plan>> DecodePlan(
       return Damaged("a variable");
     }
   }
-  const OpId num_ops = CountOps(program);
-  bool has_lines = true, has_results = true;
+  bool has_results = true;
   ForEachOp(*fused, [&](const Op& op) {
-    has_lines = has_lines && op.source.line >= 0 && op.source.line <= num_ops;
     for (const auto& body : op.bodies) {
       for (ValueId id : body->outputs()) {
         has_results = has_results && id != kNoValue;
       }
     }
   });
-  if (!has_lines) return Damaged("a line");
   if (!has_results) return Damaged("a body without a result");
-  LargeVector<OpId> origins = RestoreSources(program, *fused);
+  LargeVector<OpId> origins = OriginsOf(*fused);
   Planner planner(ops, kernels, options);
   planner.set_choices(choices);
   auto plan = planner.Run(std::make_shared<const Program>(*std::move(fused)),

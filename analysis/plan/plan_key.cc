@@ -9,10 +9,11 @@
 namespace mica {
 
 PlanFields PlanFieldsOf(const PlanOptions& options) {
-  // All fields, so that a new one can't be forgotten here.
+  // All fields, so that a new one can't be forgotten here. Where dumps go
+  // decides nothing.
   const auto& [num_threads, queue, take_nanoseconds, num_streams,
                wait_nanoseconds, frozen, fuse, reuse_buffers, lend_above_bytes,
-               prepare_aten] = options;
+               prepare_aten, dump_folder] = options;
   return {
       num_threads, queue, take_nanoseconds, num_streams,     wait_nanoseconds,
       frozen,      fuse,  reuse_buffers,    lend_above_bytes};

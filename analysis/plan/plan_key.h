@@ -28,7 +28,8 @@ struct PlanKey {
 // `program` must be static.
 PlanKey PlanKeyOf(const Program& program, const PlanOptions& options);
 
-// All fields of the options but the opaque operators' hook, to compare.
+// All fields of the options that decide a Plan, to compare, but the opaque
+// operators' hook.
 using PlanFields =
     std::tuple<int, bool, double, int, double, bool, bool, bool, int64_t>;
 PlanFields PlanFieldsOf(const PlanOptions& options);

@@ -7,17 +7,18 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "analysis/passes/pass.h"
+#include "analysis/pipeline/pass_pipeline.h"
+#include "framework/base/large_vector.h"
 #include "framework/ir/content.h"
 #include "framework/ir/program.h"
-#include "framework/kernel/kernel_registry.h"
-#include "framework/op/op_registry.h"
 
 namespace mica {
 
 // What the passes leave of a Program.
 struct PassedProgram {
   Program program;
-  // By op: the op of the Program given that it comes from, -1 for none.
+  // By flat id: the op of the Program given that it comes from, -1 for none.
   LargeVector<OpId> origins;
 };
 
@@ -25,11 +26,11 @@ struct PassedProgram {
 // which become one, in which order the rest stands. Two Programs that differ in
 // sizes alone (StructureOf) share it.
 //
-// The passes read sizes in few ways: whether two are equal, whether one is 0 or
+// Most passes read sizes in few ways: whether two are equal, whether one is 0 or
 // 1, whether elements lie densely. All that is part of the structure, of bodies
-// as of the Program around them. Passes that read more, the layouts of images,
-// run for each Program's sizes behind these; Programs with ops whose fusion
-// computes with sizes have no structure.
+// as of the Program around them. From the first pass on that reads more
+// (Pass::reads_sizes), as layouts of images do, passes run for each Program's
+// sizes; if that are most of them, there is nothing to share.
 //
 // Immutable: any number of Plans share one. The OpRegistry must outlive it.
 class PlanStructure {
@@ -37,22 +38,24 @@ class PlanStructure {
   // Runs all passes over a static Program. `structure`, unless null, gets what
   // others may share of it; null if that is nothing.
   static absl::StatusOr<PassedProgram> RunPasses(
-      const Program& program, const OpRegistry& ops,
-      const KernelRegistry& kernels,
+      const Program& program, const PassContext& context,
+      const PassOptions& options,
       std::shared_ptr<const PlanStructure>* structure = nullptr);
 
   // What RunPasses() would give for `program`, of the same structure.
   // FailedPrecondition if that can't be told without running it.
   absl::StatusOr<PassedProgram> Apply(const Program& program,
-                                      const OpRegistry& ops) const;
+                                      const PassContext& context,
+                                      const PassOptions& options) const;
 
  private:
   PlanStructure() = default;
   static std::shared_ptr<const PlanStructure> Make(const Program& from,
-                                                   const Program& passed);
+                                                   const Program& passed,
+                                                   int next_pass);
 
-  // As the first Program's sizes had it; lines are numbers (origin.h).
-  Program passed_;
+  Program passed_;  // As the first Program's sizes had it.
+  int next_pass_ = 0;  // Of all passes: the first that isn't in passed_.
   std::vector<OpenSize> sizes_;  // StructureOf() of the first Program.
 };
 

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "analysis/memory/lending.h"
+#include "analysis/passes/rewrite.h"
 #include "analysis/plan/commit.h"
-#include "analysis/rewrite.h"
-#include "analysis/streams/plan_streams.h"
+#include "analysis/plan/step_facts.h"
 #include "analysis/streams/queue_times.h"
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "analysis/rewrite.h"
+#include "analysis/passes/rewrite.h"
 #include "framework/base/status.h"
 
 namespace mica {

@@ -8,8 +8,8 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "analysis/op_work.h"
-#include "analysis/rewrite.h"
+#include "analysis/cost/op_work.h"
+#include "analysis/passes/rewrite.h"
 #include "analysis/schedule/stage_map.h"
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"

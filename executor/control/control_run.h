@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "analysis/control/control_plan.h"
+#include "analysis/plan/control_plan.h"
 #include "analysis/plan/plan.h"
 #include "executor/binding/binding.h"
 #include "executor/job/outcome.h"

@@ -5,7 +5,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "analysis/streams/plan_streams.h"
+#include "analysis/plan/step_facts.h"
 #include "executor/control/control_run.h"
 #include "executor/job/fork.h"
 #include "framework/base/status.h"

@@ -33,6 +33,10 @@ struct SourceLine {
   // The innermost module that ran it, "encoder.layer.3"; null if none did. A
   // hint where to place an op, no part of what it means.
   std::shared_ptr<const std::string> scope = nullptr;
+  // While passes rewrite a Program, and afterwards: the flat id (ForEachOp) of
+  // the op of the Program that the first pass got. -1 for none. Passes carry it
+  // along with the line, so each op keeps the op that it comes from.
+  OpId origin = -1;
   // "model.py:12", or "" if unknown.
   std::string ToString() const;
   friend bool operator==(const SourceLine& a, const SourceLine& b) {
@@ -94,7 +98,8 @@ struct Update {
 
 // A static graph. It holds no tensor bytes but small constants.
 //
-// Immutable once ProgramBuilder has built it, and thread-safe then. Refers to
+// Immutable once a ProgramBuilder has built it, or a ProgramEditor has frozen
+// it, and thread-safe then. Refers to
 // OpDefs of the OpRegistry it was built with, which must outlive it, and owns
 // the definitions of its opaque operators.
 class Program {
@@ -127,6 +132,7 @@ class Program {
 
  private:
   friend class ProgramBuilder;
+  friend class ProgramEditor;
   std::string name_;
   // Shared by copies of the Program, whose values have the same types.
   std::shared_ptr<TypeTable> types_ = std::make_shared<TypeTable>();

@@ -70,12 +70,6 @@ absl::Status CheckType(absl::string_view name, const TensorType& type) {
   return absl::OkStatus();
 }
 
-// One form for each layout, so that equal Programs print as equal text.
-TensorType InOneForm(TensorType type) {
-  if (!type.strides.empty() && type.is_row_major()) type.strides.clear();
-  return type;
-}
-
 }  // namespace
 
 ProgramBuilder::ProgramBuilder(const OpRegistry& registry,
@@ -359,19 +353,6 @@ absl::StatusOr<Program> ProgramBuilder::BuildBody(
   std::sort(program_.opaque_defs_.begin(), program_.opaque_defs_.end(),
             [](const auto& a, const auto& b) { return a->name() < b->name(); });
   return std::move(program_);
-}
-
-void ProgramBuilder::MapTypes(Program& program,
-                              absl::FunctionRef<TensorType(TensorType)> map) {
-  const std::shared_ptr<const TypeTable> old = program.types_;  // Still read.
-  program.types_ = std::make_shared<TypeTable>();
-  absl::flat_hash_map<const TensorType*, const TensorType*> mapped;
-  for (Value& value : program.values_) {
-    const auto [it, is_new] = mapped.try_emplace(value.type);
-    if (is_new)
-      it->second = program.types_->Intern(InOneForm(map(*value.type)));
-    value.type = it->second;
-  }
 }
 
 }  // namespace mica

@@ -1,4 +1,4 @@
-// The one way to make a Program.
+// Makes a Program from nothing.
 
 #ifndef MICA_FRAMEWORK_IR_PROGRAM_BUILDER_H_
 #define MICA_FRAMEWORK_IR_PROGRAM_BUILDER_H_
@@ -9,7 +9,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -89,11 +88,6 @@ class ProgramBuilder {
   absl::StatusOr<Program> Build(absl::Span<const ValueId> outputs);
   // A body of a branch or a loop: some outputs may be kNoValue.
   absl::StatusOr<Program> BuildBody(absl::Span<const ValueId> outputs);
-
-  // Gives each value of `program`, which nobody else has seen yet, the type
-  // that `map` makes of its own. Copies of the Program keep theirs.
-  static void MapTypes(Program& program,
-                       absl::FunctionRef<TensorType(TensorType)> map);
 
  private:
   absl::StatusOr<ValueId> AddValue(absl::string_view name, TensorType type,

@@ -160,6 +160,11 @@ Dims RowMajorStrides(absl::Span<const Dim> dims) {
   return strides;
 }
 
+TensorType InOneForm(TensorType type) {
+  if (!type.strides.empty() && type.is_row_major()) type.strides.clear();
+  return type;
+}
+
 bool SameShape(const TensorType& a, const TensorType& b) {
   return a.dtype == b.dtype && a.dims == b.dims && a.is_scalar == b.is_scalar;
 }

@@ -73,6 +73,10 @@ TensorType ScalarType(DType dtype);
 // Row-major strides in elements of a tensor with static `dims`.
 Dims RowMajorStrides(absl::Span<const Dim> dims);
 
+// The same type in the one spelling that a Program's values have: row-major
+// strides are left out, so that equal Programs print as equal text.
+TensorType InOneForm(TensorType type);
+
 // Same dtype and dims; strides may differ.
 bool SameShape(const TensorType& a, const TensorType& b);
 

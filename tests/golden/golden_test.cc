@@ -9,14 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "analysis/fuse/fuse.h"
-#include "analysis/fuse/fuse_convolution.h"
-#include "analysis/fuse/regions.h"
-#include "analysis/layout/layout.h"
+#include "analysis/pipeline/pass_pipeline.h"
 #include "analysis/plan/plan.h"
 #include "framework/base/file.h"
 #include "framework/base/test_matchers.h"
@@ -24,6 +22,7 @@
 #include "kernels/all.h"
 #include "ops/all.h"
 #include "tests/property/runnable.h"
+#include "tools/optimise.h"
 
 namespace mica {
 namespace {
@@ -70,40 +69,32 @@ TEST(GoldenTest, RefusesBadProgramsWithTheWantedStatus) {
   }
 }
 
-using Pass = absl::StatusOr<Program> (*)(Program, const OpRegistry&);
-
-// FOLDER/x.mica is the Program before the pass, FOLDER/x.want after it.
-void ExpectPass(absl::string_view folder, Pass pass) {
-  const std::vector<std::string> paths =
-      FindFiles(absl::StrCat("tests/golden/", folder), ".mica");
-  ASSERT_FALSE(paths.empty());
+// In tests/golden/passes, PASSES/x.mica is a Program before the passes of that
+// list, PASSES/x.want behind them; `all` stands for all passes.
+TEST(GoldenTest, PassesGiveWhatIsWanted) {
+  const std::string root = "tests/golden/passes/";
+  const std::vector<std::string> paths = FindFiles(root, ".mica");
+  absl::flat_hash_set<std::string> seen;
   for (const std::string& path : paths) {
-    MICA_ASSERT_OK_AND_ASSIGN(const Program program,
-                              ParseProgram(ReadOrDie(path), AllOps()));
-    MICA_ASSERT_OK_AND_ASSIGN(const Program after, pass(program, AllOps()));
-    const std::string text = ToText(after);
+    SCOPED_TRACE(path);
+    const std::string folder = path.substr(
+        root.size(), path.find('/', root.size()) - root.size());
+    MICA_ASSERT_OK_AND_ASSIGN(
+        const PassPipeline passes,
+        PassPipeline::Parse(folder == "all" ? PassPipeline::All().ToText()
+                                            : folder));
+    MICA_ASSERT_OK_AND_ASSIGN(
+        const std::string text,
+        OptimiseText(ReadOrDie(path), passes, {.verify = true}));
     EXPECT_THAT(ParseProgram(text, AllOps()), IsOk()) << text;
     ExpectGolden(absl::StrCat(absl::StripSuffix(path, ".mica"), ".want"), text);
+    seen.insert(folder);
+  }
+  for (const Pass* pass : PassPipeline::All().passes()) {
+    EXPECT_TRUE(seen.contains(std::string(pass->name)))
+        << "no golden file for " << pass->name;
   }
 }
-
-TEST(GoldenTest, FusesTheWantedOps) {
-  ExpectPass("fuse", [](Program program, const OpRegistry& ops) {
-    return Fuse(std::move(program), ops, AllKernels());
-  });
-}
-
-TEST(GoldenTest, ConvolutionsTakeWhatFollows) {
-  ExpectPass("convolution", [](Program program, const OpRegistry& ops) {
-    return FuseConvolutions(std::move(program), ops, AllKernels());
-  });
-}
-
-TEST(GoldenTest, ElementwiseOpsAreRegions) {
-  ExpectPass("regions", MergeElementwise);
-}
-
-TEST(GoldenTest, ImagesLieAsWanted) { ExpectPass("layout", ChooseLayouts); }
 
 // Where the next number in `text` from `at` on begins; its size if there is
 // none.

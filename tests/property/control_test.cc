@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analysis/control/check_types.h"
-#include "analysis/control/control_plan.h"
+#include "analysis/passes/check_types.h"
+#include "analysis/plan/control_plan.h"
 #include "analysis/plan/plan.h"
 #include "analysis/plan/plan_file.h"
 #include "analysis/plan/plan_key.h"
+#include "analysis/plan/step_facts.h"
 #include "analysis/streams/happens_before.h"
-#include "analysis/streams/plan_streams.h"
 #include "framework/base/test_matchers.h"
 #include "framework/ir/content.h"
 #include "framework/text/text.h"

@@ -10,8 +10,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "analysis/passes/rewrite.h"
 #include "analysis/plan/resolve.h"
-#include "analysis/rewrite.h"
 #include "framework/base/status.h"
 
 namespace mica {

@@ -6,7 +6,6 @@ whether small ints are the objects that CPython has for them.
 
 from __future__ import annotations
 
-import collections
 import math
 import types
 from typing import Any
@@ -67,8 +66,6 @@ class Twins:
         self._memory: dict[int, int] = {}
         self.has_rounded = False  # Tensors that are near, but not equal.
         self._alive: list[Any] = []
-        self._tensors_of: collections.Counter[int] = collections.Counter()
-        self._views: list[int] = []  # Memory of those that only eager has.
 
     def same(self, a: Any, b: Any, path: str) -> None:
         """Raises Difference unless the eager `a` and the compiled `b` match."""
@@ -131,17 +128,9 @@ class Twins:
         if ours == 0 or theirs == 0:
             return
         self._alive += [one, other]
-        self._tensors_of[ours] += 1
-        if a._is_view() and not b._is_view():
-            self._views.append(ours)
+        if a._is_view() is not b._is_view():
+            self.fail(f"{path}._is_view()", "differs", a, b)
         if self._memory.setdefault(ours, theirs) != theirs:
             self.fail(path, "shares memory with others", a, b)
         if self._memory.setdefault(-theirs, ours) != ours:
             self.fail(path, "shares memory with others", a, b)
-
-    def has_lone_views(self) -> bool:
-        """Whether one is a view in eager, of memory that nothing else has.
-
-        Mica's is a tensor of its own (docs/capture.md).
-        """
-        return any(self._tensors_of[memory] == 1 for memory in self._views)

@@ -31,6 +31,7 @@ _REFUSED = (
 )
 
 _MANY = 10000  # Elements.
+_MOST = 1000.0
 
 
 class Abandoned(Exception):
@@ -202,21 +203,25 @@ class Trial:
             same = same and one.drawn[2] == other.drawn[2]
             if not same:
                 raise Difference("random generators", "differ")
-        # A program may ask whether it is a view, or make it, or what was
-        # rounded in it, ever larger.
+        # A program may make it, or what was rounded in it, ever larger.
         last = self.eager.names["LAST"]
         self._rounded = self._rounded + 1 if twins.has_rounded else 0
         if "LAST" not in text:
             self._rounded = min(self._rounded, 1)
-        self._is_last_left = (
-            twins.has_lone_views() or self._rounded > 1 or _is_large(last)
-        )
+        self._is_last_left = self._rounded > 1 or _is_large(last)
 
 
 def _is_large(value: Any, depth: int = 3) -> bool:
-    """True for what a call that multiplies it might fill the memory with."""
+    """True for what a call that multiplies it might fill the memory with.
+
+    Also for numbers so large that rounding is left of them where they cancel.
+    """
     if isinstance(value, torch.Tensor):
-        return value.numel() > _MANY
+        if value.numel() > _MANY:
+            return True
+        if not value.is_floating_point() or value.layout is not torch.strided:
+            return False
+        return bool((value.detach().abs() > _MOST).any())
     if isinstance(value, (tuple, list)):
         return len(value) > _MANY or (
             depth > 0 and any(_is_large(one, depth - 1) for one in value)

@@ -74,7 +74,15 @@ class InputGuards::Builder {
     return 0;
   }
 
+  // Nobody would see that the object has got another dict by the next call.
+  int RefuseAttributes(absl::string_view path) {
+    return Refuse(absl::StrCat("argument ", path,
+                               " and the dict of its attributes are both "
+                               "arguments"));
+  }
+
   InputGuards& guards_;
+  absl::flat_hash_set<PyObject*> instance_dicts_;  // Of those taken apart.
   const absl::flat_hash_set<PyTypeObject*>& structural_;
   const absl::flat_hash_set<std::string>& promoted_;
   Refusal refusal_;
@@ -174,6 +182,7 @@ int InputGuards::Builder::Add(PyObject* object, std::string path, int depth) {
   const int next = static_cast<int>(guards_.nodes_.size());
   guards_.node_of_[object] = next;
   if (IsTensor(object)) return AddTensor(object, std::move(path));
+  if (instance_dicts_.contains(object)) return RefuseAttributes(path);
   const Kind kind = KindOf(object);
   const int id = NewNode(kind, object, path);
   if (kind == Kind::kPinned) {
@@ -307,6 +316,11 @@ void InputGuards::Builder::AddAttributes(int id, PyObject* object,
                                          const std::string& path, int depth) {
   PyObject* dict = InstanceDict(object);
   if (dict == nullptr) return;
+  if (guards_.node_of_.contains(dict)) {
+    RefuseAttributes(path);
+    return;
+  }
+  instance_dicts_.insert(dict);
   for (PyRef& name : KeysOf(dict)) {
     PyObject* value = PyDict_GetItemWithError(dict, name.get());
     if (value == nullptr) return PyErr_Clear();

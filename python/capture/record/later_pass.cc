@@ -99,12 +99,8 @@ bool LaterPass::AddResult(int index, absl::Span<PyObject* const> results) {
 
 bool LaterPass::AddView(int index, PyObject* result,
                         absl::Span<PyObject* const> sharers) {
-  std::optional<ViewRelation> relation;
   const bool is_made_by_operator = RequiresGrad(result) && !IsLeaf(result);
-  // Of views that nothing else has the memory of, users don't know.
-  if (!sharers.empty() || (RequiresGrad(result) && !is_made_by_operator)) {
-    relation = ViewRelationOf(result);
-  }
+  std::optional<ViewRelation> relation = ViewRelationOf(result);
   if (!relation.has_value()) {
     if (RequiresGrad(result)) live_.push_back(index);
     return true;

@@ -1,6 +1,7 @@
 #include "python/capture/watch/identity_watch.h"
 
 #include <cmath>
+#include <vector>
 
 #include "python/capture/values/constants.h"
 #include "python/capture/values/held.h"
@@ -11,17 +12,22 @@
 namespace mica {
 
 void IdentityWatch::Identify(PyObject* object) {
-  if (object == nullptr || IsConstant(object)) return;
-  if (PyWeakref_Check(object)) {  // Equal and hashed as what it stands for.
-    object = PyWeakref_GET_OBJECT(object);
-  }
-  // Which tensors are the same is guarded anyway.
-  if (IsInput(object) && !IsTensor(object)) {
-    identified_.insert(object);
-  }
-  if (!PyTuple_Check(object)) return;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
-    Identify(PyTuple_GET_ITEM(object, i));
+  // Tuples of one tuple twice, and so on, have few of them and many ways there.
+  std::vector<PyObject*> pending = {object};
+  absl::flat_hash_set<PyObject*> seen;
+  while (!pending.empty()) {
+    object = pending.back();
+    pending.pop_back();
+    if (object == nullptr || IsConstant(object)) continue;
+    if (PyWeakref_Check(object)) {  // Equal and hashed as what it stands for.
+      object = PyWeakref_GET_OBJECT(object);
+    }
+    // Which tensors are the same is guarded anyway.
+    if (IsInput(object) && !IsTensor(object)) identified_.insert(object);
+    if (!PyTuple_Check(object) || !seen.insert(object).second) continue;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
+      pending.push_back(PyTuple_GET_ITEM(object, i));
+    }
   }
 }
 

@@ -80,7 +80,10 @@ void ObjectWatch::TouchClassOf(PyObject* object) {
 
 void ObjectWatch::TouchClasses(absl::Span<PyObject* const> args,
                                bool asks_tensors) {
-  asks_tensors |= std::any_of(args.begin(), args.end(), IsLegacyTensorType);
+  // A tuple that is asked for its class may hold anything, many times.
+  asks_tensors |= std::any_of(args.begin(), args.end(), [&](PyObject* arg) {
+    return (arg != args[0] || !PyTuple_Check(arg)) && IsLegacyTensorType(arg);
+  });
   for (PyObject* arg : args) {
     if (arg == nullptr) continue;
     if (asks_tensors && IsTensor(arg) && IsOld(arg) && !IsInput(arg)) {
@@ -130,7 +133,10 @@ void ObjectWatch::Touch(PyObject* object, int depth) {
   if (depth >= kDeep && (is_inert || PySlice_Check(object))) {
     values_.MarkExactDeep(object);
   }
-  if (is_inert) return;
+  if (is_inert) {
+    if (PyTuple_Check(object)) TouchTupleTypes(object);
+    return;
+  }
   if (IsTensor(object)) return TouchTensor(object);
   if (PyType_Check(object)) {
     TouchType(type);

@@ -70,6 +70,7 @@ class ObjectWatch final : public WatchPart {
   void TouchException(PyObject* exception);
   // Compares by value, or hashes: containers that `object` holds, not objects.
   void LookInto(PyObject* object, int depth);
+  void TouchTupleTypes(PyObject* tuple);
   // A callable that C code may call behind the stream's back.
   void CheckCallback(PyObject* callable);
 

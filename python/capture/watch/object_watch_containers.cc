@@ -25,22 +25,34 @@ void ObjectWatch::Inspect(PyObject* object) {
   if (!refusal() && object != nullptr) LookInto(object, kShallow);
 }
 
+// Their operators may be replaced in Python, though they hold nothing but
+// constants.
+void ObjectWatch::TouchTupleTypes(PyObject* tuple) {
+  TouchType(Py_TYPE(tuple));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(tuple, i);
+    if (PyTuple_Check(item)) TouchTupleTypes(item);
+  }
+}
+
 void ObjectWatch::LookInto(PyObject* object, int depth) {
   if (refusal()) return;
-  if (IsConstant(object)) return values_.MarkExactDeep(object);
+  if (IsConstant(object)) {
+    if (PyTuple_Check(object)) TouchTupleTypes(object);
+    return values_.MarkExactDeep(object);
+  }
+  TouchType(Py_TYPE(object));
   identity_.Identify(object);
   const bool gives_items = GivesItems(object) && !IsOld(object);
   // It says itself what it is equal to.
-  if (!gives_items && !IsContainer(object)) {
-    TouchType(Py_TYPE(object));
-    return TouchClassOf(object);
-  }
+  if (!gives_items && !IsContainer(object)) return TouchClassOf(object);
   if (depth > kMaxDepth) return Refuse("nests containers too deeply");
   if (!gives_items) TouchContainer(object, kShallow);
   // What has been hashed was looked at then, and holds no such containers.
   if (PyAnySet_Check(object)) return;
   for (const PyRef& held : HeldBy(object)) {
-    if (PyDict_Check(object) && IsConstant(held.get())) continue;
+    const bool is_plain = IsConstant(held.get()) && !PyTuple_Check(held.get());
+    if (PyDict_Check(object) && is_plain) continue;
     LookInto(held.get(), depth + 1);
   }
 }

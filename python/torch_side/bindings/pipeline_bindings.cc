@@ -18,7 +18,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "analysis/rewrite.h"
+#include "analysis/passes/dead_ops.h"
 #include "analysis/schedule/draw.h"
 #include "analysis/schedule/job_graph.h"
 #include "analysis/schedule/plan_pipeline.h"

@@ -11,7 +11,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "analysis/rewrite.h"
+#include "analysis/passes/dead_ops.h"
+#include "analysis/passes/rewrite.h"
 #include "framework/base/status.h"
 #include "framework/saved/saved_program.h"
 #include "ops/all.h"

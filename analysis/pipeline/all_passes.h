@@ -1,0 +1,17 @@
+// The passes that there are.
+
+#ifndef MICA_ANALYSIS_PIPELINE_ALL_PASSES_H_
+#define MICA_ANALYSIS_PIPELINE_ALL_PASSES_H_
+
+#include "absl/types/span.h"
+#include "analysis/passes/pass.h"
+
+namespace mica {
+
+// In the order in which they run before a Program is planned. A new pass gets
+// its place here, a contract, and golden files in tests/golden/passes/NAME.
+absl::Span<const Pass> AllPasses();
+
+}  // namespace mica
+
+#endif  // MICA_ANALYSIS_PIPELINE_ALL_PASSES_H_

@@ -1,0 +1,164 @@
+#include "analysis/pipeline/pass_pipeline.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "analysis/passes/rewrite.h"
+#include "analysis/passes/verify.h"
+#include "analysis/pipeline/all_passes.h"
+#include "framework/base/status.h"
+#include "framework/trace/recorder.h"
+
+namespace mica {
+namespace {
+
+bool Applies(const Pass& pass, const OpNames& names) {
+  return pass.applies == nullptr || pass.applies(names);
+}
+
+bool ReadsSizes(const Pass& pass, const OpNames& names) {
+  return pass.reads_sizes != nullptr && Applies(pass, names) &&
+         pass.reads_sizes(names);
+}
+
+absl::StatusOr<Program> RunOnBlocks(const Pass& pass, Program program,
+                                    const PassContext& context);
+
+// The Program with what the pass makes of its bodies.
+absl::StatusOr<Program> RunOnBodies(const Pass& pass, const Program& program,
+                                    const PassContext& context) {
+  Rewriter rewriter(program, context.ops);
+  MICA_RETURN_IF_ERROR(rewriter.CopyDeclarations());
+  for (const Op& op : program.ops()) {
+    Bodies bodies;
+    for (const auto& body : op.bodies) {
+      MICA_ASSIGN_OR_RETURN(Program passed, RunOnBlocks(pass, *body, context));
+      bodies.push_back(std::make_shared<const Program>(std::move(passed)));
+    }
+    MICA_RETURN_IF_ERROR(rewriter.CopyOp(op, std::move(bodies)));
+  }
+  return rewriter.Finish();
+}
+
+absl::StatusOr<Program> RunOnBlocks(const Pass& pass, Program program,
+                                    const PassContext& context) {
+  if (pass.is_by_block && program.depth() > 0) {
+    MICA_ASSIGN_OR_RETURN(program, RunOnBodies(pass, program, context));
+  }
+  return pass.run(std::move(program), context);
+}
+
+absl::StatusOr<Program> RunTimed(const Pass& pass, Program program,
+                                 const PassContext& context,
+                                 const PassOptions& options) {
+  const TraceSpan span("pass", pass.name);
+  PassTime time{.pass = pass.name,
+                .ops_before = static_cast<int64_t>(program.ops().size())};
+  const absl::Time start = absl::Now();
+  MICA_ASSIGN_OR_RETURN(program,
+                        RunOnBlocks(pass, std::move(program), context));
+  if (options.times != nullptr) {
+    time.ms = absl::ToDoubleMilliseconds(absl::Now() - start);
+    time.ops_after = static_cast<int64_t>(program.ops().size());
+    options.times->push_back(time);
+  }
+  return program;
+}
+
+// Shows the Program to who watches: behind pass number `count`, or as given.
+absl::Status Show(absl::string_view pass, int count, const Program& program,
+                  const PassOptions& options) {
+  if (options.dump != nullptr) {
+    MICA_RETURN_IF_ERROR(options.dump->Write(program, count, pass));
+  }
+  if (!options.verify) return absl::OkStatus();
+  const absl::Status status = Verify(program);
+  if (status.ok()) return status;
+  return absl::InternalError(
+      absl::StrCat("program @", program.name(), ", ",
+                   count == 0 ? "as given" : absl::StrCat("behind pass ", pass),
+                   ", isn't well formed: ", status.message()));
+}
+
+}  // namespace
+
+const PassPipeline& PassPipeline::All() {
+  static const PassPipeline& all = *[] {
+    auto pipeline = std::make_unique<PassPipeline>();
+    for (const Pass& pass : AllPasses()) pipeline->passes_.push_back(&pass);
+    return pipeline.release();
+  }();
+  return all;
+}
+
+absl::StatusOr<PassPipeline> PassPipeline::Parse(absl::string_view text) {
+  PassPipeline pipeline;
+  for (absl::string_view word : absl::StrSplit(text, ',', absl::SkipEmpty())) {
+    const absl::string_view name = absl::StripAsciiWhitespace(word);
+    const absl::Span<const Pass> known = AllPasses();
+    const auto it =
+        std::find_if(known.begin(), known.end(),
+                     [&](const Pass& pass) { return pass.name == name; });
+    if (it == known.end()) {
+      return absl::NotFoundError(
+          absl::StrCat("no pass \"", name, "\"; there are ", All().ToText()));
+    }
+    pipeline.passes_.push_back(&*it);
+  }
+  return pipeline;
+}
+
+std::string PassPipeline::ToText() const {
+  return absl::StrJoin(passes_, ",", [](std::string* out, const Pass* pass) {
+    absl::StrAppend(out, pass->name);
+  });
+}
+
+PassPipeline PassPipeline::First(int count) const {
+  PassPipeline first = *this;
+  first.passes_.resize(
+      std::min(first.passes_.size(), static_cast<size_t>(std::max(count, 0))));
+  return first;
+}
+
+absl::StatusOr<Program> PassPipeline::RunFrom(
+    int* next, bool ends_at_sizes, Program program, const PassContext& context,
+    const PassOptions& options) const {
+  if (*next == 0) MICA_RETURN_IF_ERROR(Show("", 0, program, options));
+  OpNames names = OpNames::WithBodies(program);
+  for (; *next < static_cast<int>(passes_.size()); ++*next) {
+    const Pass& pass = *passes_[*next];
+    if (ends_at_sizes && ReadsSizes(pass, names)) break;
+    if (!Applies(pass, names)) continue;
+    MICA_ASSIGN_OR_RETURN(program,
+                          RunTimed(pass, std::move(program), context, options));
+    MICA_RETURN_IF_ERROR(Show(pass.name, *next + 1, program, options));
+    names = OpNames::WithBodies(program);
+  }
+  return program;
+}
+
+absl::StatusOr<Program> PassPipeline::Run(Program program,
+                                          const PassContext& context,
+                                          const PassOptions& options,
+                                          int first) const {
+  return RunFrom(&first, /*ends_at_sizes=*/false, std::move(program), context,
+                 options);
+}
+
+absl::StatusOr<Program> PassPipeline::RunUntilSizesAreRead(
+    Program program, const PassContext& context, const PassOptions& options,
+    int* next) const {
+  *next = 0;
+  return RunFrom(next, /*ends_at_sizes=*/true, std::move(program), context,
+                 options);
+}
+
+}  // namespace mica

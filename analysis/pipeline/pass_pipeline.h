@@ -1,0 +1,79 @@
+// Which passes run over a Program, in which order.
+
+#ifndef MICA_ANALYSIS_PIPELINE_PASS_PIPELINE_H_
+#define MICA_ANALYSIS_PIPELINE_PASS_PIPELINE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "analysis/passes/pass.h"
+#include "analysis/pipeline/pass_dump.h"
+#include "framework/ir/program.h"
+
+namespace mica {
+
+// What one pass did.
+struct PassTime {
+  absl::string_view pass;
+  double ms = 0;
+  int64_t ops_before = 0;
+  int64_t ops_after = 0;
+};
+
+// How a pipeline is watched.
+struct PassOptions {
+  // Checks the Program before the first pass and behind each (passes/verify.h).
+#ifdef NDEBUG
+  bool verify = false;
+#else
+  bool verify = true;
+#endif
+  // Gets the Program before the first pass and behind each; null: nobody does.
+  PassDump* dump = nullptr;
+  // Gets an entry for each pass that had something to do; null: nobody does.
+  std::vector<PassTime>* times = nullptr;
+};
+
+// A list of passes: a value, to be printed, read, cut off and run. Thread-safe
+// but for changes.
+class PassPipeline {
+ public:
+  // All passes, in their order.
+  static const PassPipeline& All();
+  // "fuse-linear,merge-elementwise", also what ToText() gives; "" has none.
+  // NotFound, with the names that there are, for another name.
+  static absl::StatusOr<PassPipeline> Parse(absl::string_view text);
+
+  absl::Span<const Pass* const> passes() const { return passes_; }
+  std::string ToText() const;
+  // Its first `count` passes, or all: to find the one that breaks something.
+  PassPipeline First(int count) const;
+
+  // Runs the passes from number `first` on over `program`, each on bodies
+  // before what they stand in. What a pass says against it; Internal, naming
+  // the pass, if `options.verify` finds what it leaves not to be well formed.
+  absl::StatusOr<Program> Run(Program program, const PassContext& context,
+                              const PassOptions& options = {},
+                              int first = 0) const;
+  // The same, but ends before the first pass that reads sizes (Pass) of what
+  // those before it have left. `next` gets its number, or that of passes.
+  absl::StatusOr<Program> RunUntilSizesAreRead(Program program,
+                                               const PassContext& context,
+                                               const PassOptions& options,
+                                               int* next) const;
+
+ private:
+  absl::StatusOr<Program> RunFrom(int* next, bool ends_at_sizes,
+                                  Program program, const PassContext& context,
+                                  const PassOptions& options) const;
+
+  std::vector<const Pass*> passes_;
+};
+
+}  // namespace mica
+
+#endif  // MICA_ANALYSIS_PIPELINE_PASS_PIPELINE_H_

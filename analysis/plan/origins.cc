@@ -1,0 +1,68 @@
+#include "analysis/plan/origins.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/ir/control_flow.h"
+
+namespace mica {
+namespace {
+
+// Calls `visit(SourceLine&)` for each op, those of bodies behind their own.
+template <typename Visit>
+void ForEachSource(ProgramEditor& program, const Visit& visit) {
+  for (OpId id = 0; id < program.num_ops(); ++id) {
+    visit(program.source(id));
+    for (ProgramEditor& body : program.bodies(id)) ForEachSource(body, visit);
+  }
+}
+
+}  // namespace
+
+Program WithOrigins(const Program& program) {
+  ProgramEditor editor(program);
+  OpId flat_id = 0;
+  ForEachSource(editor,
+                [&](SourceLine& source) { source.origin = flat_id++; });
+  return editor.Freeze();
+}
+
+LargeVector<OpId> OriginsOf(const Program& program) {
+  LargeVector<OpId> origins;
+  origins.reserve(program.ops().size());
+  ForEachOp(program,
+            [&](const Op& op) { origins.push_back(op.source.origin); });
+  return origins;
+}
+
+absl::Status TakeLines(const Program& from, ProgramEditor& program) {
+  std::vector<const SourceLine*> lines;
+  ForEachOp(from, [&](const Op& op) { lines.push_back(&op.source); });
+  absl::Status status;
+  ForEachSource(program, [&](SourceLine& source) {
+    const OpId origin = source.origin;
+    if (origin >= static_cast<OpId>(lines.size())) {
+      status.Update(absl::InvalidArgumentError(
+          absl::StrCat("an op comes from op ", origin, " of ", lines.size())));
+      return;
+    }
+    source = origin < 0 ? SourceLine() : *lines[origin];
+    source.origin = origin;
+  });
+  return status;
+}
+
+absl::Status SetOrigins(absl::Span<const OpId> origins,
+                        ProgramEditor& program) {
+  size_t flat_id = 0;
+  ForEachSource(program, [&](SourceLine& source) {
+    const bool has_one = flat_id < origins.size();
+    source = {.origin = has_one ? origins[flat_id] : -1};
+    ++flat_id;
+  });
+  if (flat_id == origins.size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      origins.size(), " origins, but the Program has ", flat_id, " ops"));
+}
+
+}  // namespace mica

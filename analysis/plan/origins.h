@@ -1,0 +1,28 @@
+// Which op of the user's Program each op comes from that passes have left.
+
+#ifndef MICA_ANALYSIS_PLAN_ORIGINS_H_
+#define MICA_ANALYSIS_PLAN_ORIGINS_H_
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "framework/base/large_vector.h"
+#include "framework/ir/program.h"
+#include "framework/ir/program_editor.h"
+
+namespace mica {
+
+// A copy of `program` whose ops know which they are: SourceLine::origin is the
+// flat id (ForEachOp) of each.
+Program WithOrigins(const Program& program);
+// The origins of a Program's ops, by flat id; -1 for one that has none.
+LargeVector<OpId> OriginsOf(const Program& program);
+// Gives its ops these origins, and no lines. InvalidArgument unless there are
+// as many.
+absl::Status SetOrigins(absl::Span<const OpId> origins, ProgramEditor& program);
+// Gives each op the line of the op of `from` that it comes from, none to one
+// that comes from none. InvalidArgument if `from` has no such op.
+absl::Status TakeLines(const Program& from, ProgramEditor& program);
+
+}  // namespace mica
+
+#endif  // MICA_ANALYSIS_PLAN_ORIGINS_H_

@@ -1,0 +1,34 @@
+#include "tools/optimise.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "framework/base/status.h"
+#include "framework/text/text.h"
+#include "kernels/all.h"
+#include "ops/all.h"
+
+namespace mica {
+
+absl::StatusOr<std::string> OptimiseText(absl::string_view text,
+                                         const PassPipeline& passes,
+                                         const PassOptions& options) {
+  MICA_ASSIGN_OR_RETURN(Program program, ParseProgram(text, AllOps()));
+  MICA_ASSIGN_OR_RETURN(program,
+                        passes.Run(std::move(program),
+                                   {AllOps(), AllKernels()}, options));
+  return ToText(program);
+}
+
+std::string ListPasses() {
+  std::string lines;
+  int number = 0;
+  for (const Pass* pass : PassPipeline::All().passes()) {
+    absl::StrAppendFormat(&lines, "%2d  %-20s %s%s\n", ++number, pass->name,
+                          pass->contract,
+                          pass->reads_sizes == nullptr ? "" : " Reads sizes.");
+  }
+  return lines;
+}
+
+}  // namespace mica
