@@ -21,6 +21,7 @@
 #include "executor/watch/poison.h"
 #include "framework/base/file.h"
 #include "framework/base/status.h"
+#include "framework/ir/control_flow.h"
 #include "framework/saved/saved_program.h"
 #include "framework/tensor/safetensors.h"
 #include "framework/text/text.h"
@@ -189,6 +190,7 @@ PlanOptions PlanOptionsOf(const BenchOptions& options) {
           .num_streams = static_cast<int>(options.streams),
           .frozen = options.frozen,
           .fuse = options.fuse,
+          .share_layers = options.lazy_inline,
           .dump_folder = options.dump_passes};
 }
 
@@ -318,15 +320,25 @@ absl::Status RepeatPlanning(BenchOptions options, const std::string& text,
   return absl::OkStatus();
 }
 
+void CountFunctions(const Program& program, BenchResult& result) {
+  result.functions = static_cast<int64_t>(FunctionsOf(program).size());
+  for (const Op& op : program.ops()) {
+    if (ControlKindOf(*op.def) != ControlKind::kCall) continue;
+    result.shared_ops += CountOps(*op.bodies[0]);
+  }
+}
+
 // Runs all passes as often as the options say, and sets what each took.
 absl::Status TimePasses(const Program& program, const BenchOptions& options,
                         BenchResult& result) {
+  const PassPipeline& passes = PlanOptionsOf(options).has_functions()
+                                   ? PassPipeline::AllWithFunctions()
+                                   : PassPipeline::All();
   std::vector<std::vector<double>> ms;
   for (int64_t i = 0; i < options.plan_repeats; ++i) {
     std::vector<PassTime> times;
     MICA_RETURN_IF_ERROR(
-        PassPipeline::All()
-            .Run(program, {AllOps(), AllKernels()}, {.times = &times})
+        passes.Run(program, {AllOps(), AllKernels()}, {.times = &times})
             .status());
     ms.resize(times.size());
     result.pass_ms.clear();
@@ -369,6 +381,7 @@ absl::StatusOr<BenchResult> RunAndMeasure(const BenchOptions& options) {
   }
   ResumeTrace();
   result.steps = static_cast<int64_t>(plan->steps().size());
+  CountFunctions(plan->program(), result);
   result.streams = plan->streams().num_streams;
   result.workers = plan->queue().num_workers;
   result.events = plan->streams().num_events();

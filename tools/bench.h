@@ -19,8 +19,8 @@ struct BenchOptions {
   // read; if empty, a Program is generated.
   std::string program_path;
   GenerateOptions generate;
-  std::string symbols;    // "batch=8,seq=128": sizes for symbols.
-  std::string dump_path;  // Writes the Program's text there, unless empty.
+  std::string symbols;      // "batch=8,seq=128": sizes for symbols.
+  std::string dump_path;    // Writes the Program's text there, unless empty.
   std::string dump_passes;  // See PlanOptions::dump_folder.
   // Writes a trace of planning and of one run, unless empty.
   std::string trace_path;
@@ -43,6 +43,7 @@ struct BenchOptions {
   // Generated Programs are printed, and read back, as what is timed.
   bool from_text = true;
   bool fuse = true;
+  bool lazy_inline = false;  // See PlanOptions::share_layers.
   bool frozen = false;
 };
 
@@ -55,11 +56,13 @@ struct Spread {
 
 struct BenchResult {
   std::string program;
-  int64_t ops = 0;      // Of the Program.
-  int64_t steps = 0;    // Of the Plan.
-  int64_t streams = 0;  // That it uses.
-  int64_t workers = 0;  // Of its queue.
-  int64_t events = 0;   // Steps that another stream waits for.
+  int64_t ops = 0;         // Of the Program.
+  int64_t steps = 0;       // Of the Plan.
+  int64_t functions = 0;   // That it calls.
+  int64_t shared_ops = 0;  // Of the Program: those in their calls.
+  int64_t streams = 0;     // That it uses.
+  int64_t workers = 0;     // Of its queue.
+  int64_t events = 0;      // Steps that another stream waits for.
   // Planning, the median of plan_repeats measurements.
   int64_t plan_repeats = 0;
   double parse_ms = 0;     // From the text to a Program; 0 if there is no text.

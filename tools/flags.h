@@ -21,9 +21,9 @@ inline constexpr int kExitUsage = 2;   // The command line was wrong.
 // Sets gflags by "--name=value", "--name value", "--name" and "--noname"; of
 // those in `repeatable`, values that are given one by one are joined with
 // commas. `files` gets the arguments that are no flags. InvalidArgument for an
-// unknown flag, a value that doesn't fit, or, where `files` is null, an argument
-// that is no flag: gflags' own parser would end the process. "--help" prints the
-// flags of main file `main_file` and exits.
+// unknown flag, a value that doesn't fit, or, where `files` is null, an
+// argument that is no flag: gflags' own parser would end the process. "--help"
+// prints the flags of main file `main_file` and exits.
 absl::Status ParseFlags(int argc, char** argv, absl::string_view main_file,
                         absl::Span<const absl::string_view> repeatable = {},
                         std::vector<std::string>* files = nullptr);

@@ -56,6 +56,8 @@ DEFINE_bool(fuse, true,
 DEFINE_string(dump_passes, "",
               "writes the Program between passes, and the Plan, into this "
               "folder");
+DEFINE_bool(lazy_inline, false,
+            "find repeated layers, plan each once, and call it");
 DEFINE_bool(frozen, false, "variables never change: kernels may pack them");
 DEFINE_bool(json, false, "the JSON object in one line instead of several");
 DEFINE_string(dump, "",
@@ -113,6 +115,7 @@ BenchOptions OptionsFromFlags() {
           .plan_only = FLAGS_plan_only,
           .plan_repeats = FLAGS_plan_repeats,
           .fuse = FLAGS_fuse,
+          .lazy_inline = FLAGS_lazy_inline,
           .frozen = FLAGS_frozen};
 }
 
@@ -122,6 +125,8 @@ nlohmann::ordered_json ToJson(const BenchResult& result,
   nlohmann::ordered_json json = {{"program", result.program},
                                  {"ops", result.ops},
                                  {"steps", result.steps},
+                                 {"functions", result.functions},
+                                 {"shared_ops", result.shared_ops},
                                  {"streams", result.streams},
                                  {"workers", result.workers},
                                  {"events", result.events},

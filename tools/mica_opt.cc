@@ -37,11 +37,11 @@ absl::StatusOr<std::string> Optimise(const std::string& path,
   MICA_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   PassDump dump(FLAGS_dump_passes);
   std::vector<PassTime> times;
-  auto optimised = OptimiseText(
-      text, passes,
-      {.verify = FLAGS_verify,
-       .dump = FLAGS_dump_passes.empty() ? nullptr : &dump,
-       .times = &times});
+  auto optimised =
+      OptimiseText(text, passes,
+                   {.verify = FLAGS_verify,
+                    .dump = FLAGS_dump_passes.empty() ? nullptr : &dump,
+                    .times = &times});
   for (const PassTime& time : times) {
     if (!FLAGS_times) break;
     absl::FPrintF(stderr, "%8.3f ms  %7d -> %7d ops  %s\n", time.ms,

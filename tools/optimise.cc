@@ -14,9 +14,8 @@ absl::StatusOr<std::string> OptimiseText(absl::string_view text,
                                          const PassPipeline& passes,
                                          const PassOptions& options) {
   MICA_ASSIGN_OR_RETURN(Program program, ParseProgram(text, AllOps()));
-  MICA_ASSIGN_OR_RETURN(program,
-                        passes.Run(std::move(program),
-                                   {AllOps(), AllKernels()}, options));
+  MICA_ASSIGN_OR_RETURN(program, passes.Run(std::move(program),
+                                            {AllOps(), AllKernels()}, options));
   return ToText(program);
 }
 

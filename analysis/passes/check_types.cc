@@ -93,20 +93,29 @@ absl::Status CheckWhile(const Program& program, const Op& op) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::Status CheckControlFlow(const Program& program) {
+absl::Status CheckBlock(const Program& program, SeenFunctions& seen) {
   if (program.depth() == 0) return absl::OkStatus();
   for (const Op& op : program.ops()) {
     if (op.bodies.empty()) continue;
-    MICA_RETURN_IF_ERROR(ControlKindOf(*op.def) == ControlKind::kIf
-                             ? CheckIf(program, op)
-                             : CheckWhile(program, op));
+    const ControlKind kind = ControlKindOf(*op.def);
+    if (kind == ControlKind::kIf) MICA_RETURN_IF_ERROR(CheckIf(program, op));
+    if (kind == ControlKind::kWhile) {
+      MICA_RETURN_IF_ERROR(CheckWhile(program, op));
+    }
     for (const auto& body : op.bodies) {
-      MICA_RETURN_IF_ERROR(CheckControlFlow(*body));
+      const bool is_function = kind == ControlKind::kCall;
+      if (is_function && !seen.insert(body.get()).second) continue;
+      MICA_RETURN_IF_ERROR(CheckBlock(*body, seen));
     }
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckControlFlow(const Program& program) {
+  SeenFunctions seen;
+  return CheckBlock(program, seen);
 }
 
 }  // namespace mica

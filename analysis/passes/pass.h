@@ -3,6 +3,8 @@
 #ifndef MICA_ANALYSIS_PASSES_PASS_H_
 #define MICA_ANALYSIS_PASSES_PASS_H_
 
+#include <initializer_list>
+
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"

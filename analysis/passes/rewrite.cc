@@ -74,13 +74,12 @@ absl::StatusOr<const OpDef*> Rewriter::FindOp(const OpDef* def) {
 }
 
 absl::Status Rewriter::CopyOp(const Op& op) {
-  if (!op.bodies.empty()) return CopyOp(op, op.bodies);
   bool is_as_before = dim_map_ == nullptr;
   ForEachValue(op.arguments, [&](ValueId id) {
     is_as_before = is_as_before && is_as_before_[id];
   });
   const absl::Status status =
-      is_as_before ? CopyOpAsBefore(op) : CopyOp(op, {});
+      is_as_before ? CopyOpAsBefore(op) : CopyOp(op, op.bodies);
   if (!status.ok()) return Annotate(status, op.source.ToString());
   return status;
 }
@@ -105,8 +104,12 @@ absl::Status Rewriter::CopyOp(const Op& op, Bodies bodies) {
   RenameValues(spec.arguments, [&](ValueId id) { return new_ids_[id]; });
   if (dim_map_ != nullptr) {
     for (auto& body : bodies) {
-      MICA_ASSIGN_OR_RETURN(Program mapped, MapDims(*body));
-      body = std::make_shared<const Program>(std::move(mapped));
+      std::shared_ptr<const Program>& mapped = (*mapped_)[body.get()];
+      if (mapped == nullptr) {
+        MICA_ASSIGN_OR_RETURN(Program made, MapDims(*body));
+        mapped = std::make_shared<const Program>(std::move(made));
+      }
+      body = mapped;
     }
     for (Argument& argument : spec.arguments) {
       if (auto* ints = std::get_if<std::vector<int64_t>>(&argument)) {
@@ -129,6 +132,7 @@ absl::Status Rewriter::CopyOp(const Op& op, Bodies bodies) {
 absl::StatusOr<Program> Rewriter::MapDims(const Program& body) const {
   Rewriter rewriter(body, registry_);
   rewriter.set_dim_map(dim_map_);
+  rewriter.mapped_ = mapped_;
   MICA_RETURN_IF_ERROR(rewriter.CopyDeclarations());
   for (const Op& op : body.ops()) MICA_RETURN_IF_ERROR(rewriter.CopyOp(op));
   return rewriter.Finish();

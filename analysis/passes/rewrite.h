@@ -4,6 +4,7 @@
 #define MICA_ANALYSIS_PASSES_REWRITE_H_
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,10 @@ class Rewriter {
   absl::flat_hash_map<const OpDef*, const OpDef*> defs_;
   std::vector<ValueId> outputs_;
   std::function<Dim(Dim)> dim_map_;
+  // By dim_map_: what bodies are then, so that functions stay shared.
+  using MappedBodies =
+      absl::flat_hash_map<const Program*, std::shared_ptr<const Program>>;
+  std::shared_ptr<MappedBodies> mapped_ = std::make_shared<MappedBodies>();
   std::function<std::string(const std::string&)> variable_names_;
 };
 

@@ -23,8 +23,10 @@ std::string NameOf(const Program& program, ValueId id) {
 // Walks one block in order and knows what stands before.
 class BlockVerifier {
  public:
-  explicit BlockVerifier(const Program& program)
-      : program_(program), is_defined_(program.num_values(), false) {}
+  BlockVerifier(const Program& program, SeenFunctions& seen)
+      : program_(program),
+        seen_(seen),
+        is_defined_(program.num_values(), false) {}
 
   absl::Status Run() {
     MICA_RETURN_IF_ERROR(Declarations());
@@ -91,8 +93,8 @@ class BlockVerifier {
     absl::Status status = CheckArguments(*op.def, op.arguments);
     ForEachValue(op.arguments, [&](ValueId operand) {
       if (!Exists(operand)) {
-        status.Update(Malformed("reads value number ", operand,
-                                ", which isn't there"));
+        status.Update(
+            Malformed("reads value number ", operand, ", which isn't there"));
       } else if (!is_defined_[operand]) {
         status.Update(Malformed("reads ", NameOf(program_, operand),
                                 ", which stands behind it"));
@@ -102,7 +104,11 @@ class BlockVerifier {
     for (size_t i = 0; i < op.results.size(); ++i) {
       status.Update(Define(op.results[i], ValueKind::kResult, id, i));
     }
-    for (const auto& body : op.bodies) status.Update(Verify(*body));
+    for (const auto& body : op.bodies) {
+      const bool is_function = ControlKindOf(*op.def) == ControlKind::kCall;
+      if (is_function && !seen_.insert(body.get()).second) continue;
+      status.Update(BlockVerifier(*body, seen_).Run());
+    }
     return status.ok() ? status : Annotate(status, Describe(op));
   }
 
@@ -161,13 +167,15 @@ class BlockVerifier {
   }
 
   const Program& program_;
+  SeenFunctions& seen_;
   std::vector<bool> is_defined_;
 };
 
 }  // namespace
 
 absl::Status Verify(const Program& program) {
-  return BlockVerifier(program).Run();
+  SeenFunctions seen;
+  return BlockVerifier(program, seen).Run();
 }
 
 }  // namespace mica

@@ -62,10 +62,9 @@ TEST(VerifyTest, FindsTypesThatDontFollow) {
     if (type.dims == Dims{2, 1}) type.dims = {2, 2};
     return type;
   });
-  EXPECT_THAT(
-      Verify(editor.Freeze()),
-      StatusIs(absl::StatusCode::kInternal,
-               AllOf(HasSubstr("f32[2,1]"), HasSubstr("f32[2,2]"))));
+  EXPECT_THAT(Verify(editor.Freeze()),
+              StatusIs(absl::StatusCode::kInternal,
+                       AllOf(HasSubstr("f32[2,1]"), HasSubstr("f32[2,2]"))));
 }
 
 TEST(VerifyTest, FindsArgumentsOfAnotherKind) {

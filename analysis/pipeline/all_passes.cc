@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "analysis/functions/find_functions.h"
+#include "analysis/functions/inline_calls.h"
 #include "analysis/fuse/expansions.h"
 #include "analysis/fuse/forward_writes.h"
 #include "analysis/fuse/fuse_convolution.h"
@@ -135,8 +137,23 @@ constexpr Pass kPasses[] = {
      .run = Run<MergeElementwise>},
 };
 
+constexpr Pass kFunctionPasses[] = {
+    {.name = "find-functions",
+     .contract = "Ops that occur several times, one copy behind another, "
+                 "become one function that is called as often.",
+     .run = Run<FindFunctions>,
+     .is_by_block = false},
+    {.name = "inline-calls",
+     .contract = "Functions stand where they are called; those in branches "
+                 "and loops stay.",
+     .run = Run<InlineCalls>,
+     .applies = [](const Names& names) { return names.Has("mica.call"); },
+     .is_by_block = false},
+};
+
 }  // namespace
 
 absl::Span<const Pass> AllPasses() { return kPasses; }
+absl::Span<const Pass> FunctionPasses() { return kFunctionPasses; }
 
 }  // namespace mica

@@ -16,7 +16,7 @@
 namespace mica {
 namespace {
 
-constexpr size_t kDigits = 8;      // Of the fingerprint.
+constexpr size_t kDigits = 8;  // Of the fingerprint.
 constexpr size_t kLongestName = 80;
 
 // As a part of a file's name.

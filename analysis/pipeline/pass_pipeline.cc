@@ -4,16 +4,17 @@
 #include <memory>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "analysis/passes/rewrite.h"
 #include "analysis/passes/verify.h"
 #include "analysis/pipeline/all_passes.h"
 #include "framework/base/status.h"
+#include "framework/ir/program_editor.h"
 #include "framework/trace/recorder.h"
 
 namespace mica {
@@ -28,32 +29,46 @@ bool ReadsSizes(const Pass& pass, const OpNames& names) {
          pass.reads_sizes(names);
 }
 
-absl::StatusOr<Program> RunOnBlocks(const Pass& pass, Program program,
-                                    const PassContext& context);
+// One run of a pass over a Program and the bodies in it.
+class BlockRun {
+ public:
+  BlockRun(const Pass& pass, const PassContext& context)
+      : pass_(pass), context_(context) {}
 
-// The Program with what the pass makes of its bodies.
-absl::StatusOr<Program> RunOnBodies(const Pass& pass, const Program& program,
-                                    const PassContext& context) {
-  Rewriter rewriter(program, context.ops);
-  MICA_RETURN_IF_ERROR(rewriter.CopyDeclarations());
-  for (const Op& op : program.ops()) {
-    Bodies bodies;
-    for (const auto& body : op.bodies) {
-      MICA_ASSIGN_OR_RETURN(Program passed, RunOnBlocks(pass, *body, context));
-      bodies.push_back(std::make_shared<const Program>(std::move(passed)));
+  absl::StatusOr<Program> Run(Program program) {
+    if (pass_.is_by_block && program.depth() > 0) {
+      MICA_ASSIGN_OR_RETURN(program, RunOnBodies(std::move(program)));
     }
-    MICA_RETURN_IF_ERROR(rewriter.CopyOp(op, std::move(bodies)));
+    return pass_.run(std::move(program), context_);
   }
-  return rewriter.Finish();
-}
 
-absl::StatusOr<Program> RunOnBlocks(const Pass& pass, Program program,
-                                    const PassContext& context) {
-  if (pass.is_by_block && program.depth() > 0) {
-    MICA_ASSIGN_OR_RETURN(program, RunOnBodies(pass, program, context));
+ private:
+  // The Program with what the pass makes of its bodies.
+  absl::StatusOr<Program> RunOnBodies(Program program) {
+    ProgramEditor editor(std::move(program));
+    for (OpId id = 0; id < editor.num_ops(); ++id) {
+      const Bodies& given = editor.program().ops()[id].bodies;
+      if (given.empty()) continue;
+      Bodies bodies;
+      for (const auto& body : given) {
+        if (!passed_.contains(body)) {
+          MICA_ASSIGN_OR_RETURN(Program passed, Run(*body));
+          passed_[body] = std::make_shared<const Program>(std::move(passed));
+        }
+        bodies.push_back(passed_[body]);
+      }
+      editor.SetBodies(id, std::move(bodies));
+    }
+    return editor.Freeze();
   }
-  return pass.run(std::move(program), context);
-}
+
+  const Pass& pass_;
+  const PassContext& context_;
+  // By what it was: so that functions stay shared, and are taken once.
+  absl::flat_hash_map<std::shared_ptr<const Program>,
+                      std::shared_ptr<const Program>>
+      passed_;
+};
 
 absl::StatusOr<Program> RunTimed(const Pass& pass, Program program,
                                  const PassContext& context,
@@ -63,7 +78,7 @@ absl::StatusOr<Program> RunTimed(const Pass& pass, Program program,
                 .ops_before = static_cast<int64_t>(program.ops().size())};
   const absl::Time start = absl::Now();
   MICA_ASSIGN_OR_RETURN(program,
-                        RunOnBlocks(pass, std::move(program), context));
+                        BlockRun(pass, context).Run(std::move(program)));
   if (options.times != nullptr) {
     time.ms = absl::ToDoubleMilliseconds(absl::Now() - start);
     time.ops_after = static_cast<int64_t>(program.ops().size());
@@ -98,19 +113,31 @@ const PassPipeline& PassPipeline::All() {
   return all;
 }
 
+const PassPipeline& PassPipeline::AllWithFunctions() {
+  static const PassPipeline& all = *[] {
+    auto pipeline = std::make_unique<PassPipeline>(All());
+    const Pass* find = FunctionPasses().data();
+    // Behind those that see to it that nothing dead is shared.
+    pipeline->passes_.insert(pipeline->passes_.begin() + 2, find);
+    return pipeline.release();
+  }();
+  return all;
+}
+
 absl::StatusOr<PassPipeline> PassPipeline::Parse(absl::string_view text) {
+  PassPipeline known = All();
+  for (const Pass& pass : FunctionPasses()) known.passes_.push_back(&pass);
   PassPipeline pipeline;
   for (absl::string_view word : absl::StrSplit(text, ',', absl::SkipEmpty())) {
     const absl::string_view name = absl::StripAsciiWhitespace(word);
-    const absl::Span<const Pass> known = AllPasses();
     const auto it =
-        std::find_if(known.begin(), known.end(),
-                     [&](const Pass& pass) { return pass.name == name; });
-    if (it == known.end()) {
+        std::find_if(known.passes_.begin(), known.passes_.end(),
+                     [&](const Pass* pass) { return pass->name == name; });
+    if (it == known.passes_.end()) {
       return absl::NotFoundError(
-          absl::StrCat("no pass \"", name, "\"; there are ", All().ToText()));
+          absl::StrCat("no pass \"", name, "\"; there are ", known.ToText()));
     }
-    pipeline.passes_.push_back(&*it);
+    pipeline.passes_.push_back(*it);
   }
   return pipeline;
 }

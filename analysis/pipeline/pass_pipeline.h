@@ -44,6 +44,8 @@ class PassPipeline {
  public:
   // All passes, in their order.
   static const PassPipeline& All();
+  // The same, but repeated layers are found first: the others take each once.
+  static const PassPipeline& AllWithFunctions();
   // "fuse-linear,merge-elementwise", also what ToText() gives; "" has none.
   // NotFound, with the names that there are, for another name.
   static absl::StatusOr<PassPipeline> Parse(absl::string_view text);

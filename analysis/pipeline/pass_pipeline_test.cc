@@ -80,8 +80,7 @@ TEST(PassPipelineTest, TellsWhatEachPassDid) {
                           "fuse-linear", "merge-elementwise"));
   EXPECT_EQ(times[0].ops_before, 5);
   EXPECT_EQ(times[0].ops_after, 4);
-  EXPECT_EQ(times.back().ops_after,
-            static_cast<int64_t>(passed.ops().size()));
+  EXPECT_EQ(times.back().ops_after, static_cast<int64_t>(passed.ops().size()));
 }
 
 TEST(PassPipelineTest, EndsBeforeSizesAreRead) {

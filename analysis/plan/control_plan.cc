@@ -48,9 +48,15 @@ absl::StatusOr<ControlPlan> PlanControl(
       }
     }
   }
+  if (plan.kind == ControlKind::kCall) {
+    for (ValueId id : op.results) {
+      const int64_t bytes = outer.type(id).extent_bytes();
+      plan.unread.push_back(uses[id] > 0 ? -1 : place(bytes));
+    }
+  }
   plan.arena_offset = end;
   for (size_t i = 0; i < bodies.size(); ++i) {
-    const bool gives_results = plan.kind == ControlKind::kIf || i == 1;
+    const bool gives_results = plan.kind != ControlKind::kWhile || i == 1;
     if (gives_results) {
       MICA_RETURN_IF_ERROR(CheckResults(outer, op, *bodies[i]));
     }

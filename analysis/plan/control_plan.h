@@ -1,4 +1,4 @@
-// How a branch or a loop runs as one step of a Plan.
+// How a branch, a loop or a call runs as one step of a Plan.
 
 #ifndef MICA_ANALYSIS_PLAN_CONTROL_PLAN_H_
 #define MICA_ANALYSIS_PLAN_CONTROL_PLAN_H_
@@ -22,12 +22,13 @@ namespace mica {
 //
 // Bodies read operands where they are. Packed copies of frozen ones are made by
 // the Binding, as for other steps: they follow the step's operands, those that
-// the first body wants, then those of the second. A branch writes into the
-// step's results. What a loop carries has two homes, its result's memory and a
-// spare one, and each round reads one and writes the other: a round never
-// overwrites what it still reads, and nothing is copied between rounds. The
-// first round reads the initial values where they are; after an even number of
-// rounds the last values are moved from the spare homes to the results.
+// the first body wants, then those of the second. A branch, as a call, writes
+// into the step's results. What a loop carries has two homes, its result's
+// memory and a spare one, and each round reads one and writes the other: a
+// round never overwrites what it still reads, and nothing is copied between
+// rounds. The first round reads the initial values where they are; after an
+// even number of rounds the last values are moved from the spare homes to the
+// results.
 //
 // Immutable, part of a Plan.
 struct ControlPlan {
@@ -41,6 +42,9 @@ struct ControlPlan {
   ControlKind kind = ControlKind::kNone;
   std::vector<std::shared_ptr<const Plan>> bodies;
   std::vector<Carried> carried;  // Of a loop.
+  // Of a call, by result: where in the scratch memory it is written if nobody
+  // reads it; -1 for the others.
+  std::vector<int64_t> unread;
   int64_t predicate_offset = 0;  // Of what a loop's condition returns.
   int64_t arena_offset = 0;      // Of the bodies' arenas.
   int64_t scratch_bytes = 0;

@@ -4,6 +4,7 @@
 
 #include "analysis/passes/rewrite.h"
 #include "analysis/plan/control_plan.h"
+#include "analysis/plan/origins.h"
 #include "analysis/plan/planner.h"
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
@@ -24,21 +25,22 @@ absl::StatusOr<std::vector<std::shared_ptr<const Plan>>> Planner::PlanBodies(
     frozen.push_back(!is_carried && IsFrozen(operand));
   }
   std::vector<std::shared_ptr<const Plan>> plans;
-  size_t first = plan_->flat_ids_[id] + 1;
   for (size_t i = 0; i < op.bodies.size(); ++i) {
-    const Program& body = *op.bodies[i];
-    const OpId num_ops = CountOps(body);
-    const auto begin = plan_->origins_.begin() + first;
-    first += num_ops;
-    Planner planner(ops_, kernels_, options);
-    planner.set_frozen_inputs(frozen);
-    if (choices_ != nullptr) planner.selector_.set_only(choices_->kernels);
-    absl::StatusOr<std::shared_ptr<const Plan>> plan =
-        planner.Run(op.bodies[i], LargeVector<OpId>(begin, begin + num_ops));
-    if (!plan.ok()) {
-      return Annotate(plan.status(), BodyNames(ControlKindOf(*op.def))[i]);
+    std::shared_ptr<const Plan>& known =
+        (*body_plans_)[{op.bodies[i].get(), frozen}];
+    if (known == nullptr) {
+      Planner planner(ops_, kernels_, options);
+      planner.set_frozen_inputs(frozen);
+      planner.body_plans_ = body_plans_;
+      if (choices_ != nullptr) planner.selector_.set_only(choices_->kernels);
+      absl::StatusOr<std::shared_ptr<const Plan>> plan =
+          planner.Run(op.bodies[i], OriginsOf(*op.bodies[i]));
+      if (!plan.ok()) {
+        return Annotate(plan.status(), BodyNames(ControlKindOf(*op.def))[i]);
+      }
+      known = *std::move(plan);
     }
-    plans.push_back(*std::move(plan));
+    plans.push_back(known);
   }
   return plans;
 }

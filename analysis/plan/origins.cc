@@ -8,13 +8,11 @@
 namespace mica {
 namespace {
 
-// Calls `visit(SourceLine&)` for each op, those of bodies behind their own.
+// Calls `visit(SourceLine&)` for each op, in the order of flat ids.
 template <typename Visit>
 void ForEachSource(ProgramEditor& program, const Visit& visit) {
-  for (OpId id = 0; id < program.num_ops(); ++id) {
-    visit(program.source(id));
-    for (ProgramEditor& body : program.bodies(id)) ForEachSource(body, visit);
-  }
+  program.ForEachOp(
+      [&](ProgramEditor& block, OpId op) { visit(block.source(op)); });
 }
 
 }  // namespace
@@ -22,14 +20,19 @@ void ForEachSource(ProgramEditor& program, const Visit& visit) {
 Program WithOrigins(const Program& program) {
   ProgramEditor editor(program);
   OpId flat_id = 0;
-  ForEachSource(editor,
-                [&](SourceLine& source) { source.origin = flat_id++; });
+  ForEachSource(editor, [&](SourceLine& source) { source.origin = flat_id++; });
   return editor.Freeze();
 }
 
 LargeVector<OpId> OriginsOf(const Program& program) {
   LargeVector<OpId> origins;
   origins.reserve(program.ops().size());
+  for (const Op& op : program.ops()) origins.push_back(op.source.origin);
+  return origins;
+}
+
+LargeVector<OpId> FlatOriginsOf(const Program& program) {
+  LargeVector<OpId> origins;
   ForEachOp(program,
             [&](const Op& op) { origins.push_back(op.source.origin); });
   return origins;

@@ -14,10 +14,13 @@ namespace mica {
 // A copy of `program` whose ops know which they are: SourceLine::origin is the
 // flat id (ForEachOp) of each.
 Program WithOrigins(const Program& program);
-// The origins of a Program's ops, by flat id; -1 for one that has none.
+// The origins of a Program's ops, bodies' own not among them; -1 for one that
+// has none.
 LargeVector<OpId> OriginsOf(const Program& program);
-// Gives its ops these origins, and no lines. InvalidArgument unless there are
-// as many.
+// The same with bodies', by flat id.
+LargeVector<OpId> FlatOriginsOf(const Program& program);
+// Gives its ops these origins, by flat id, and no lines. InvalidArgument unless
+// there are as many.
 absl::Status SetOrigins(absl::Span<const OpId> origins, ProgramEditor& program);
 // Gives each op the line of the op of `from` that it comes from, none to one
 // that comes from none. InvalidArgument if `from` has no such op.

@@ -102,8 +102,11 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
   if (options.fuse) {
     std::shared_ptr<const PlanStructure> structure;
     MICA_ASSIGN_OR_RETURN(
-        passed, PlanStructure::RunPasses(*program, {ops, kernels},
-                                         dump.pass_options(), &structure));
+        passed, PlanStructure::RunPasses(
+                    *program,
+                    options.has_functions() ? PassPipeline::AllWithFunctions()
+                                            : PassPipeline::All(),
+                    {ops, kernels}, dump.pass_options(), &structure));
     planner.set_structure(std::move(structure));
   } else {
     // In a body there may be some.

@@ -86,6 +86,10 @@ struct PlanOptions {
   bool frozen = false;
   // Merge ops into fused ones (mica.linear, mica.add_layer_norm).
   bool fuse = true;
+  // Find repeated layers, and decide for each once: a Plan of many equal layers
+  // is made in the time of few, and its steps call them. Only where steps run
+  // one by one, and where variables may change: else layers stay apart.
+  bool share_layers = false;
   // Let a result take the bytes of an operand that dies.
   bool reuse_buffers = true;
   // Where more than so many bytes are alive at once, outputs' memory serves as
@@ -101,6 +105,9 @@ struct PlanOptions {
 
   bool has_queue() const {
     return queue && num_streams == 1 && num_threads > 1;
+  }
+  bool has_functions() const {
+    return share_layers && fuse && !frozen && !has_queue() && num_streams == 1;
   }
 };
 
@@ -156,10 +163,8 @@ class Plan {
   // program() comes from; of ops that were merged, the one whose line it has;
   // -1 if it has none. A Plan that is shared by content has the labels of one
   // Program; this leads to those of the others.
-  OpId origin(OpId op) const {
-    return origins_[flat_ids_.empty() ? op : flat_ids_[op]];
-  }
-  // By flat id of an op of program(): those of bodies too.
+  OpId origin(OpId op) const { return origins_[op]; }
+  // By op of program().
   absl::Span<const OpId> origins() const { return origins_; }
   // The line of the op that one of its steps, or folds, runs.
   const SourceLine& source(const Step& step) const;
@@ -210,8 +215,7 @@ class Plan {
   Plan() = default;
   std::shared_ptr<const Program> program_;
   std::shared_ptr<const PlanStructure> structure_;
-  LargeVector<OpId> origins_;      // By flat id of program_.
-  std::vector<OpId> flat_ids_;     // By op, if some have bodies.
+  LargeVector<OpId> origins_;      // By op of program_.
   std::deque<std::string> names_;  // That steps point to; none ever moves.
   LargeVector<Step> steps_;
   StepId num_compute_ = 0;

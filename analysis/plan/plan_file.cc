@@ -122,10 +122,18 @@ absl::StatusOr<PlanChoices> ReadChoices(const Parts& parts) {
   return choices;
 }
 
+// By flat id of the Plan's Program. In one without bodies that no pass was run
+// on, ops don't say it themselves.
+LargeVector<OpId> StoredOriginsOf(const Plan& plan) {
+  if (plan.program().depth() > 0) return FlatOriginsOf(plan.program());
+  return {plan.origins().begin(), plan.origins().end()};
+}
+
 // The text of the Plan's Program, without lines.
-absl::StatusOr<std::string> ProgramTextOf(const Plan& plan) {
+absl::StatusOr<std::string> ProgramTextOf(const Plan& plan,
+                                          const LargeVector<OpId>& origins) {
   ProgramEditor editor(plan.program());
-  MICA_RETURN_IF_ERROR(SetOrigins(plan.origins(), editor));
+  MICA_RETURN_IF_ERROR(SetOrigins(origins, editor));
   return ToText(editor.Freeze());
 }
 
@@ -166,7 +174,9 @@ absl::StatusOr<std::string> EncodePlan(const PlanKey& key, const Plan& plan,
         absl::StrCat("a Plan isn't kept on disk that runs opaque operators: ",
                      DescribeOpaqueOps(plan.program())));
   }
-  MICA_ASSIGN_OR_RETURN(const std::string program, ProgramTextOf(plan));
+  const LargeVector<OpId> origins = StoredOriginsOf(plan);
+  MICA_ASSIGN_OR_RETURN(const std::string program,
+                        ProgramTextOf(plan, origins));
   const absl::StatusOr<Program> again = ParseProgram(program, ops);
   if (!again.ok() || ContentOf(*again) != ContentOf(plan.program())) {
     return absl::UnimplementedError(
@@ -187,8 +197,8 @@ absl::StatusOr<std::string> EncodePlan(const PlanKey& key, const Plan& plan,
       {.setting = key.setting,
        .content = key.content,
        .program = program,
-       .origins = {reinterpret_cast<const char*>(plan.origins().data()),
-                   plan.origins().size() * sizeof(OpId)},
+       .origins = {reinterpret_cast<const char*>(origins.data()),
+                   origins.size() * sizeof(OpId)},
        .kernels = names,
        .args = {reinterpret_cast<const char*>(args.data()),
                 args.size() * sizeof(StoredLocation)},

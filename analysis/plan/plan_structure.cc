@@ -61,15 +61,16 @@ void MapSizes(ProgramEditor& program, const Map& map) {
   const auto visit = [&](SizeKind kind, int64_t& size) {
     size = map(kind, size);
   };
-  program.MapTypes([&](TensorType type) {
-    VisitType(type, visit);
-    return type;
+  program.ForEachBlock([&](ProgramEditor& block) {
+    block.MapTypes([&](TensorType type) {
+      VisitType(type, visit);
+      return type;
+    });
+    for (OpId id = 0; id < block.num_ops(); ++id) {
+      VisitArguments(*block.program().ops()[id].def, block.arguments(id),
+                     visit);
+    }
   });
-  for (OpId id = 0; id < program.num_ops(); ++id) {
-    VisitArguments(*program.program().ops()[id].def, program.arguments(id),
-                   visit);
-    for (ProgramEditor& body : program.bodies(id)) MapSizes(body, map);
-  }
 }
 
 // Gives `program` the constants of `from`, bodies too; `origins` are the ops of
@@ -115,16 +116,16 @@ bool HasOwnNumbers(const Op& op) {
 }
 
 // Less, and what is shared costs more to find than it saves.
-bool IsWorthSharing(int next_pass) {
-  return 2 * next_pass > static_cast<int>(PassPipeline::All().passes().size());
+bool IsWorthSharing(const PassPipeline& passes, int next_pass) {
+  return 2 * next_pass > static_cast<int>(passes.passes().size());
 }
 
 }  // namespace
 
-std::shared_ptr<const PlanStructure> PlanStructure::Make(const Program& from,
-                                                         const Program& passed,
-                                                         int next_pass) {
-  if (!IsWorthSharing(next_pass)) return nullptr;
+std::shared_ptr<const PlanStructure> PlanStructure::Make(
+    const Program& from, const Program& passed, const PassPipeline& passes,
+    int next_pass) {
+  if (!IsWorthSharing(passes, next_pass)) return nullptr;
   std::shared_ptr<PlanStructure> structure(new PlanStructure);
   structure->sizes_ = StructureOf(from).sizes;
   // What a pass has computed has no counterpart among other sizes.
@@ -142,23 +143,23 @@ std::shared_ptr<const PlanStructure> PlanStructure::Make(const Program& from,
     is_complete = is_complete && !(is_own && HasOwnNumbers(op));
   });
   if (!is_complete) return nullptr;
+  structure->passes_ = passes;
   structure->passed_ = passed;
   structure->next_pass_ = next_pass;
   return structure;
 }
 
 absl::StatusOr<PassedProgram> PlanStructure::RunPasses(
-    const Program& program, const PassContext& context,
-    const PassOptions& options,
+    const Program& program, const PassPipeline& passes,
+    const PassContext& context, const PassOptions& options,
     std::shared_ptr<const PlanStructure>* structure) {
-  const PassPipeline& passes = PassPipeline::All();
   int next_pass = 0;
   PassedProgram passed;
   MICA_ASSIGN_OR_RETURN(
       passed.program, passes.RunUntilSizesAreRead(WithOrigins(program), context,
                                                   options, &next_pass));
   if (structure != nullptr) {
-    *structure = Make(program, passed.program, next_pass);
+    *structure = Make(program, passed.program, passes, next_pass);
   }
   MICA_ASSIGN_OR_RETURN(
       passed.program,
@@ -190,9 +191,9 @@ absl::StatusOr<PassedProgram> PlanStructure::Apply(
   if (!Verify(passed.program).ok() || !CheckControlFlow(passed.program).ok()) {
     return absl::FailedPreconditionError("sizes that don't fit");
   }
-  MICA_ASSIGN_OR_RETURN(passed.program,
-                        PassPipeline::All().Run(std::move(passed.program),
-                                                context, options, next_pass_));
+  MICA_ASSIGN_OR_RETURN(
+      passed.program,
+      passes_.Run(std::move(passed.program), context, options, next_pass_));
   passed.origins = OriginsOf(passed.program);
   return passed;
 }

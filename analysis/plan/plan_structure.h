@@ -18,7 +18,8 @@ namespace mica {
 // What the passes leave of a Program.
 struct PassedProgram {
   Program program;
-  // By flat id: the op of the Program given that it comes from, -1 for none.
+  // By op, bodies' own not among them: the flat id of the op of the Program
+  // given that it comes from, -1 for none.
   LargeVector<OpId> origins;
 };
 
@@ -26,20 +27,20 @@ struct PassedProgram {
 // which become one, in which order the rest stands. Two Programs that differ in
 // sizes alone (StructureOf) share it.
 //
-// Most passes read sizes in few ways: whether two are equal, whether one is 0 or
-// 1, whether elements lie densely. All that is part of the structure, of bodies
-// as of the Program around them. From the first pass on that reads more
+// Most passes read sizes in few ways: whether two are equal, whether one is 0
+// or 1, whether elements lie densely. All that is part of the structure, of
+// bodies as of the Program around them. From the first pass on that reads more
 // (Pass::reads_sizes), as layouts of images do, passes run for each Program's
 // sizes; if that are most of them, there is nothing to share.
 //
 // Immutable: any number of Plans share one. The OpRegistry must outlive it.
 class PlanStructure {
  public:
-  // Runs all passes over a static Program. `structure`, unless null, gets what
+  // Runs passes over a static Program. `structure`, unless null, gets what
   // others may share of it; null if that is nothing.
   static absl::StatusOr<PassedProgram> RunPasses(
-      const Program& program, const PassContext& context,
-      const PassOptions& options,
+      const Program& program, const PassPipeline& passes,
+      const PassContext& context, const PassOptions& options,
       std::shared_ptr<const PlanStructure>* structure = nullptr);
 
   // What RunPasses() would give for `program`, of the same structure.
@@ -52,9 +53,11 @@ class PlanStructure {
   PlanStructure() = default;
   static std::shared_ptr<const PlanStructure> Make(const Program& from,
                                                    const Program& passed,
+                                                   const PassPipeline& passes,
                                                    int next_pass);
 
-  Program passed_;  // As the first Program's sizes had it.
+  PassPipeline passes_;
+  Program passed_;     // As the first Program's sizes had it.
   int next_pass_ = 0;  // Of all passes: the first that isn't in passed_.
   std::vector<OpenSize> sizes_;  // StructureOf() of the first Program.
 };

@@ -37,13 +37,6 @@ absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
   const cpu::TeamSize team(plan_->team_size_);
   plan_->program_ = std::move(program);
   plan_->origins_ = std::move(origins);
-  if (this->program().depth() > 0) {
-    OpId flat_id = 0;
-    for (const Op& op : this->program().ops()) {
-      plan_->flat_ids_.push_back(flat_id);
-      flat_id += CountOps(op);
-    }
-  }
   {
     const TraceSpan span("analysis", "resolve views");
     if (!has_reads_) reads_ = FindReads(this->program());

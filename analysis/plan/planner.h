@@ -153,6 +153,10 @@ class Planner {
   const PlanOptions& options_;
   KernelSelector selector_;
   const PlanChoices* choices_ = nullptr;
+  // By body, and which of its inputs are frozen: a function's is made once.
+  using BodyPlans = std::map<std::pair<const Program*, std::vector<bool>>,
+                             std::shared_ptr<const Plan>>;
+  std::shared_ptr<BodyPlans> body_plans_ = std::make_shared<BodyPlans>();
   bool is_body_ = false;
   std::vector<bool> frozen_inputs_;  // Of a body.
   KernelRequest request_;

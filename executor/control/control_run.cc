@@ -27,7 +27,7 @@ ControlRun::ControlRun(const Step& step, const Binding& binding,
       num_results_(static_cast<size_t>(step.num_args - step.num_operands) -
                    (control_.scratch_bytes > 0 ? 1 : 0)),
       args_(step.num_args, nullptr) {
-  const int num_tables = control_.kind == ControlKind::kIf ? 1 : kNumTables;
+  const int num_tables = control_.kind == ControlKind::kWhile ? kNumTables : 1;
   for (const auto& body : control_.bodies) {
     bodies_.push_back(
         std::make_unique<BodyRun>(body, binding, outcome, num_tables));
@@ -46,16 +46,16 @@ bool ControlRun::Launch(const void* state, void* const* args,
 }
 
 bool ControlRun::Run(void* const* args, LaunchContext& context) {
-  const bool is_if = control_.kind == ControlKind::kIf;
+  const bool is_while = control_.kind == ControlKind::kWhile;
   if (!std::equal(args_.begin(), args_.end(), args)) {
     std::copy_n(args, args_.size(), args_.begin());
-    if (is_if) {
-      LayIf();
-    } else {
+    if (is_while) {
       LayWhile();
+    } else {
+      LayOnce();
     }
   }
-  return is_if ? RunIf(context) : RunWhile(context);
+  return is_while ? RunWhile(context) : RunOnce(context);
 }
 
 char* ControlRun::result(size_t index) const {
@@ -66,7 +66,7 @@ char* ControlRun::result(size_t index) const {
 
 absl::Span<void* const> ControlRun::PackedFor(size_t body) const {
   const size_t num_inputs = control_.bodies[0]->program().inputs().size();
-  size_t first = num_inputs + (control_.kind == ControlKind::kIf ? 1 : 0);
+  size_t first = num_inputs + num_predicates();
   for (size_t i = 0; i < body; ++i) {
     first += control_.bodies[i]->packed().size();
   }
@@ -74,20 +74,27 @@ absl::Span<void* const> ControlRun::PackedFor(size_t body) const {
       first, control_.bodies[body]->packed().size());
 }
 
-void ControlRun::LayIf() {
+void ControlRun::LayOnce() {
   const auto args = absl::MakeConstSpan(args_);
+  std::vector<void*> results(args_.begin() + num_operands_,
+                             args_.begin() + num_operands_ + num_results_);
+  for (size_t i = 0; i < control_.unread.size(); ++i) {
+    if (control_.unread[i] >= 0) results[i] = scratch() + control_.unread[i];
+  }
   for (size_t i = 0; i < bodies_.size(); ++i) {
-    bodies_[i]->Lay(0, {.inputs = args.subspan(1, num_operands_ - 1),
+    bodies_[i]->Lay(0, {.inputs = args.subspan(
+                            num_predicates(), num_operands_ - num_predicates()),
                         .packed = PackedFor(i),
-                        .outputs = args.subspan(num_operands_, num_results_),
+                        .outputs = results,
                         .arena = control_.scratch_bytes > 0
                                      ? scratch() + control_.arena_offset
                                      : nullptr});
   }
 }
 
-bool ControlRun::RunIf(LaunchContext& context) {
-  const int body = IsTrue(operand(0)) ? 0 : 1;
+bool ControlRun::RunOnce(LaunchContext& context) {
+  const bool is_if = control_.kind == ControlKind::kIf;
+  const int body = !is_if || IsTrue(operand(0)) ? 0 : 1;
   return bodies_[body]->Run(0, context) || Fail(body, -1, context);
 }
 

@@ -1,4 +1,4 @@
-// Runs a step that is a branch or a loop.
+// Runs a step that is a branch, a loop or a call.
 
 #ifndef MICA_EXECUTOR_CONTROL_CONTROL_RUN_H_
 #define MICA_EXECUTOR_CONTROL_CONTROL_RUN_H_
@@ -39,9 +39,10 @@ class ControlRun : public KernelInstance {
   enum Table { kFirst, kFromResult, kFromSpare, kNumTables };
 
   bool Run(void* const* args, LaunchContext& context);
-  bool RunIf(LaunchContext& context);
+  // A branch or a call.
+  bool RunOnce(LaunchContext& context);
   bool RunWhile(LaunchContext& context);
-  void LayIf();
+  void LayOnce();
   void LayWhile();
   // Moves the initial or the last values to where they must be.
   void CopyInitial(Table to);
@@ -50,6 +51,10 @@ class ControlRun : public KernelInstance {
   bool Fail(int body, int64_t round, LaunchContext& context) const;
 
   void* operand(size_t index) const { return args_[index]; }
+  // Operands before those that the bodies get.
+  size_t num_predicates() const {
+    return control_.kind == ControlKind::kIf ? 1 : 0;
+  }
   // The packed copies that a body reads.
   absl::Span<void* const> PackedFor(size_t body) const;
   char* scratch() const { return static_cast<char*>(args_.back()); }

@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "framework/base/large_vector.h"
+#include "framework/ir/control_flow.h"
 #include "framework/ir/fetch_ahead.h"
 #include "framework/op/schema.h"
 
@@ -74,6 +75,9 @@ class OpenSizes {
   std::vector<OpenSize> sizes_;
 };
 
+// The functions of a Program, numbered as they come.
+using Functions = absl::flat_hash_map<const Program*, size_t>;
+
 // Every part is written with its length or kind before it: no two Programs
 // that differ run into the same bytes.
 //
@@ -86,8 +90,12 @@ class OpenSizes {
 template <bool kOpenSizes>
 class Encoder {
  public:
-  Encoder(const Program& program, OpenSizes* sizes)
-      : program_(program), numbers_(program.num_values(), -1), sizes_(sizes) {}
+  // `functions` gets the number of each that is called.
+  Encoder(const Program& program, OpenSizes* sizes, Functions* functions)
+      : program_(program),
+        numbers_(program.num_values(), -1),
+        sizes_(sizes),
+        functions_(functions) {}
 
   LargeString Encode() {
     char* at = Room(nullptr, kUsualOp * program_.ops().size());
@@ -168,10 +176,21 @@ class Encoder {
     at = PutCount(at, op.results.size());
     for (ValueId id : op.results) at = Define(at, id);
     // As many as the operator has.
-    for (const auto& body : op.bodies) {
-      at = PutText(at, Encoder(*body, sizes_).Encode());
-    }
+    for (const auto& body : op.bodies) at = PutBody(at, op, *body);
     return at;
+  }
+
+  // A function by a number; what that means follows where it is new.
+  char* PutBody(char* at, const Op& op, const Program& body) {
+    if (ControlKindOf(*op.def) == ControlKind::kCall) {
+      const auto known = functions_->find(&body);
+      at = PutInt(Room(at, 0), known == functions_->end()
+                                   ? -1
+                                   : static_cast<int64_t>(known->second));
+      if (known != functions_->end()) return at;
+      functions_->emplace(&body, functions_->size());
+    }
+    return PutText(at, Encoder(body, sizes_, functions_).Encode());
   }
 
   // By a number; what that means follows where it is new.
@@ -297,18 +316,22 @@ class Encoder {
   absl::flat_hash_map<Dim, size_t> symbols_;
   bool is_size_ = false;  // What is written now is an open size.
   OpenSizes* const sizes_;
+  Functions* const functions_;
   std::unique_ptr<char, Deleter> bytes_;
 };
 
 }  // namespace
 
 LargeString ContentOf(const Program& program) {
-  return Encoder</*kOpenSizes=*/false>(program, nullptr).Encode();
+  Functions functions;
+  return Encoder</*kOpenSizes=*/false>(program, nullptr, &functions).Encode();
 }
 
 ProgramStructure StructureOf(const Program& program) {
   OpenSizes sizes;
-  LargeString bytes = Encoder</*kOpenSizes=*/true>(program, &sizes).Encode();
+  Functions functions;
+  LargeString bytes =
+      Encoder</*kOpenSizes=*/true>(program, &sizes, &functions).Encode();
   return {.bytes = std::move(bytes), .sizes = std::move(sizes).list()};
 }
 

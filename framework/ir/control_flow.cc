@@ -14,6 +14,7 @@ namespace {
 
 constexpr absl::string_view kIfBodies[] = {"then", "else"};
 constexpr absl::string_view kWhileBodies[] = {"cond", "body"};
+constexpr absl::string_view kCallBodies[] = {"function"};
 
 bool IsPredicate(const TensorType& type) {
   return type.dtype == DType::kBool &&
@@ -40,9 +41,14 @@ class ControlChecker {
       }
       MICA_RETURN_IF_ERROR(CheckBody(i));
     }
-    return ControlKindOf(*op_.def) == ControlKind::kIf
-               ? CheckIf(std::move(given))
-               : CheckWhile(std::move(given));
+    switch (ControlKindOf(*op_.def)) {
+      case ControlKind::kIf:
+        return CheckIf(std::move(given));
+      case ControlKind::kWhile:
+        return CheckWhile(std::move(given));
+      default:
+        return CheckCall(std::move(given));
+    }
   }
 
  private:
@@ -111,6 +117,23 @@ class ControlChecker {
     return CheckCount(std::move(types), given);
   }
 
+  absl::StatusOr<std::vector<TensorType>> CheckCall(
+      std::vector<TensorType> given) const {
+    const Program& function = *op_.bodies[0];
+    std::vector<TensorType> types;
+    for (size_t i = 0; i < function.outputs().size(); ++i) {
+      const ValueId id = function.outputs()[i];
+      if (id == kNoValue) {
+        return Error(absl::StrCat("'", function.name(), "' returns none"));
+      }
+      types.push_back(OwnedType(function.type(id)));
+      if (i < given.size() && !(given[i] == types[i])) {
+        return WrongType(i, types[i], given[i]);
+      }
+    }
+    return CheckCount(std::move(types), given);
+  }
+
   absl::StatusOr<std::vector<TensorType>> CheckWhile(
       std::vector<TensorType> given) const {
     const Program& cond = *op_.bodies[0];
@@ -160,17 +183,17 @@ void AppendValues(const Argument& argument, std::vector<ValueId>* values) {
   for (ValueRef ref : std::get<ValueRefs>(argument)) values->push_back(ref.id);
 }
 
-// Finds the op with flat id `*left`, which it counts down to 0.
-const Op* FindOp(const Program& program, OpId* left) {
+void AddFunctions(const Program& program, SeenFunctions* seen,
+                  std::vector<const Program*>* functions) {
+  if (program.depth() == 0) return;
   for (const Op& op : program.ops()) {
-    if (*left == 0) return &op;
-    --*left;
     for (const auto& body : op.bodies) {
-      const Op* found = FindOp(*body, left);
-      if (found != nullptr) return found;
+      const bool is_function = ControlKindOf(*op.def) == ControlKind::kCall;
+      if (is_function && !seen->insert(body.get()).second) continue;
+      AddFunctions(*body, seen, functions);
+      if (is_function) functions->push_back(body.get());
     }
   }
-  return nullptr;
 }
 
 // True if `is` holds for an op or one in its bodies.
@@ -187,6 +210,7 @@ bool AnyOp(const Op& op, const Predicate& is) {
 
 ControlKind ControlKindOf(const OpDef& def) {
   if (def.name() == "mica.if") return ControlKind::kIf;
+  if (def.name() == "mica.call") return ControlKind::kCall;
   return def.name() == "mica.while" ? ControlKind::kWhile : ControlKind::kNone;
 }
 
@@ -198,16 +222,17 @@ absl::Span<const absl::string_view> BodyNames(ControlKind control) {
       return kIfBodies;
     case ControlKind::kWhile:
       return kWhileBodies;
+    case ControlKind::kCall:
+      return kCallBodies;
   }
   return {};
 }
 
 std::vector<ValueId> BodyOperands(const Op& op) {
   std::vector<ValueId> operands;
-  if (ControlKindOf(*op.def) == ControlKind::kWhile) {
-    AppendValues(op.arguments[0], &operands);
-  }
-  AppendValues(op.arguments[1], &operands);
+  const ControlKind kind = ControlKindOf(*op.def);
+  if (kind != ControlKind::kIf) AppendValues(op.arguments[0], &operands);
+  if (kind != ControlKind::kCall) AppendValues(op.arguments[1], &operands);
   return operands;
 }
 
@@ -228,24 +253,28 @@ absl::StatusOr<std::vector<TensorType>> ControlTypes(
   return ControlChecker(op, values).Run(std::move(given));
 }
 
-OpId CountOps(const Op& op) {
-  OpId count = 1;
-  for (const auto& body : op.bodies) count += CountOps(*body);
-  return count;
-}
-
 OpId CountOps(const Program& program) {
   if (program.depth() == 0) return static_cast<OpId>(program.ops().size());
   OpId count = 0;
-  for (const Op& op : program.ops()) count += CountOps(op);
+  ForEachOp(program, [&](const Op&) { ++count; });
   return count;
+}
+
+std::vector<const Program*> FunctionsOf(const Program& program) {
+  SeenFunctions seen;
+  std::vector<const Program*> functions;
+  AddFunctions(program, &seen, &functions);
+  return functions;
 }
 
 const Op& OpAt(const Program& program, OpId flat_id) {
   if (program.depth() == 0) return program.ops()[flat_id];
-  const Op* op = FindOp(program, &flat_id);
-  CHECK(op != nullptr) << "no op with this flat id";
-  return *op;
+  const Op* found = nullptr;
+  ForEachOp(program, [&](const Op& op) {
+    if (flat_id-- == 0) found = &op;
+  });
+  CHECK(found != nullptr) << "no op with this flat id";
+  return *found;
 }
 
 bool HasEffect(const Op& op) {

@@ -1,9 +1,14 @@
-// Ops with bodies: branches and loops.
+// Ops with bodies: branches, loops and calls of functions.
 //
 //   mica.if(predicate, operands)     one of two bodies of these operands
 //   mica.while(initial, invariants)  as long as `cond` of the carried values
 //                                    and the invariants holds, `body` of the
 //                                    same gives the next carried values
+//   mica.call(operands)              a function of these operands
+//
+// A function is a body that several calls share, as one object: passes and
+// analyses take it once. Its name is its Program's. It stands before those that
+// call it, so that none calls itself.
 //
 // A body is isolated: what it uses are its inputs, which stand for operands.
 
@@ -13,6 +18,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -26,17 +32,19 @@ enum class ControlKind : uint8_t {
   kNone,   // It has none.
   kIf,     // Runs one of two.
   kWhile,  // Runs a body as long as a condition holds.
+  kCall,   // Runs a function.
 };
 ControlKind ControlKindOf(const OpDef& def);
 
 // Bodies may stand in bodies this deep: all that walks them recurses.
 inline constexpr int kMaxBodyDepth = 32;
 
-// What the bodies are called, in order: "then", "else"; "cond", "body".
+// What the bodies are called, in order: "then", "else"; "cond", "body";
+// "function".
 absl::Span<const absl::string_view> BodyNames(ControlKind control);
 
-// The operands that the bodies' inputs stand for, in order: a branch's
-// operands, a loop's initial values and its invariants.
+// The operands that the bodies' inputs stand for, in order: a branch's or a
+// call's operands, a loop's initial values and its invariants.
 std::vector<ValueId> BodyOperands(const Op& op);
 
 // How many values a loop carries from one round to the next, the first of
@@ -56,21 +64,36 @@ absl::StatusOr<std::vector<TensorType>> ControlTypes(
     const Op& op, std::vector<TensorType> given,
     absl::Span<const Value> values);
 
-// Calls `visit(const Op&)` for each op and those in its bodies behind it, in
-// the order of the text. An op's index in this order is its flat id; without
-// bodies that is its OpId.
+// The functions that a walk over a Program has been in.
+using SeenFunctions = absl::flat_hash_set<const Program*>;
+
+// Calls `visit(const Op&)` for each op and those in its bodies behind it; for
+// those of a function behind its first call. An op's index in this order is its
+// flat id; without bodies that is its OpId.
 template <typename Visitor>
-void ForEachOp(const Program& program, const Visitor& visit) {
+void ForEachOp(const Program& program, const Visitor& visit,
+               SeenFunctions& seen) {
   for (const Op& op : program.ops()) {
     visit(op);
-    for (const auto& body : op.bodies) ForEachOp(*body, visit);
+    for (const auto& body : op.bodies) {
+      const bool is_function = ControlKindOf(*op.def) == ControlKind::kCall;
+      if (is_function && !seen.insert(body.get()).second) continue;
+      ForEachOp(*body, visit, seen);
+    }
   }
 }
+template <typename Visitor>
+void ForEachOp(const Program& program, const Visitor& visit) {
+  SeenFunctions seen;
+  ForEachOp(program, visit, seen);
+}
 
-// How many ops ForEachOp() visits of an op: 1 without bodies.
-OpId CountOps(const Op& op);
-// The same of all ops of a Program.
+// How many ops ForEachOp() visits of a Program.
 OpId CountOps(const Program& program);
+
+// The functions that a Program calls, in its bodies too, each once and behind
+// those that it calls itself.
+std::vector<const Program*> FunctionsOf(const Program& program);
 
 // The op with this flat id, which there must be.
 const Op& OpAt(const Program& program, OpId flat_id);

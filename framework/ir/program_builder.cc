@@ -277,13 +277,16 @@ absl::StatusOr<absl::InlinedVector<ValueId, 1>> ProgramBuilder::AddOp(
 absl::StatusOr<absl::InlinedVector<ValueId, 1>> ProgramBuilder::CopyOp(
     const Program& from, const Op& op, const OpDef* def, Arguments arguments) {
   const int index = static_cast<int>(program_.body_.ops.size());
-  Op& copy = AppendOp(
-      {.def = def, .arguments = std::move(arguments), .source = op.source});
+  Op& copy = AppendOp({.def = def,
+                       .arguments = std::move(arguments),
+                       .source = op.source,
+                       .bodies = op.bodies});
   for (ValueId id : op.results) {
     const Value& value = from.value(id);
     MICA_ASSIGN_OR_RETURN(
         const ValueId result,
-        AppendValue(value.name, *value.type, value.kind, index, value.result));
+        AppendValue(value.name, *value.type, value.kind, index,
+                    static_cast<int>(copy.results.size())));
     copy.results.push_back(result);
   }
   return copy.results;

@@ -4,19 +4,64 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/ir/control_flow.h"
 
 namespace mica {
 
-ProgramEditor::ProgramEditor(Program program) : program_(std::move(program)) {}
+ProgramEditor::ProgramEditor(Program program)
+    : ProgramEditor(std::move(program), std::make_shared<Functions>()) {}
+
+ProgramEditor::ProgramEditor(Program program,
+                             std::shared_ptr<Functions> functions)
+    : program_(std::move(program)), functions_(std::move(functions)) {}
 
 absl::Span<ProgramEditor> ProgramEditor::bodies(OpId op) {
   const Bodies& given = program_.body_.ops[op].bodies;
   if (given.empty()) return {};
+  if (ControlKindOf(*program_.body_.ops[op].def) == ControlKind::kCall) {
+    std::unique_ptr<Function>& function = (*functions_)[given[0].get()];
+    if (function == nullptr) {
+      function = std::make_unique<Function>();
+      function->was = given[0];
+      function->editor.push_back(ProgramEditor(*given[0], functions_));
+    }
+    return absl::MakeSpan(function->editor);
+  }
   std::vector<ProgramEditor>& editors = bodies_[op];
   if (editors.empty()) {
-    for (const auto& body : given) editors.emplace_back(*body);
+    for (const auto& body : given) {
+      editors.push_back(ProgramEditor(*body, functions_));
+    }
   }
   return absl::MakeSpan(editors);
+}
+
+void ProgramEditor::ForEachOp(
+    absl::FunctionRef<void(ProgramEditor& block, OpId op)> visit) {
+  absl::flat_hash_set<const ProgramEditor*> seen;
+  ForEachOp(visit, seen);
+}
+
+void ProgramEditor::ForEachOp(
+    absl::FunctionRef<void(ProgramEditor& block, OpId op)> visit,
+    absl::flat_hash_set<const ProgramEditor*>& seen) {
+  for (OpId op = 0; op < num_ops(); ++op) {
+    visit(*this, op);
+    for (ProgramEditor& body : bodies(op)) {
+      if (seen.insert(&body).second) body.ForEachOp(visit, seen);
+    }
+  }
+}
+
+void ProgramEditor::ForEachBlock(
+    absl::FunctionRef<void(ProgramEditor& block)> visit) {
+  absl::flat_hash_set<const ProgramEditor*> seen = {this};
+  visit(*this);
+  ForEachOp([&](ProgramEditor& block, OpId op) {
+    for (ProgramEditor& body : block.bodies(op)) {
+      if (seen.insert(&body).second) visit(body);
+    }
+  });
 }
 
 void ProgramEditor::MapTypes(absl::FunctionRef<TensorType(TensorType)> map) {
@@ -45,10 +90,24 @@ absl::Status ProgramEditor::SetConstant(int index, std::vector<uint8_t> bytes) {
 }
 
 Program ProgramEditor::Freeze() {
-  for (auto& [op, editors] : bodies_) {
+  for (OpId op = 0; program_.depth() > 0 && op < num_ops(); ++op) {
     Bodies& bodies = program_.body_.ops[op].bodies;
-    for (size_t i = 0; i < editors.size(); ++i) {
-      bodies[i] = std::make_shared<const Program>(editors[i].Freeze());
+    if (bodies.empty()) continue;
+    if (ControlKindOf(*program_.body_.ops[op].def) == ControlKind::kCall) {
+      const auto it = functions_->find(bodies[0].get());
+      if (it == functions_->end()) continue;
+      Function& function = *it->second;
+      if (function.is == nullptr) {
+        function.is =
+            std::make_shared<const Program>(function.editor[0].Freeze());
+      }
+      bodies[0] = function.is;
+      continue;
+    }
+    const auto it = bodies_.find(op);
+    if (it == bodies_.end()) continue;
+    for (size_t i = 0; i < bodies.size(); ++i) {
+      bodies[i] = std::make_shared<const Program>(it->second[i].Freeze());
     }
   }
   bodies_.clear();

@@ -4,9 +4,12 @@
 #define MICA_FRAMEWORK_IR_PROGRAM_EDITOR_H_
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -29,8 +32,21 @@ class ProgramEditor {
   SourceLine& source(OpId op) { return program_.body_.ops[op].source; }
   // Only numbers, words and the like may change, no value.
   Arguments& arguments(OpId op) { return program_.body_.ops[op].arguments; }
-  // Editors of the op's bodies, in order; copies of what others may share.
+  // Editors of the op's bodies, in order; copies of what others may share. All
+  // calls of a function have one, whatever block they are in.
   absl::Span<ProgramEditor> bodies(OpId op);
+
+  // Gives it other bodies, with inputs and results of the same types. Those
+  // have no editors.
+  void SetBodies(OpId op, Bodies bodies) {
+    program_.body_.ops[op].bodies = std::move(bodies);
+  }
+
+  // Calls `visit` for each op, of this block and of bodies, in the order of
+  // flat ids (ForEachOp(const Program&, …)).
+  void ForEachOp(absl::FunctionRef<void(ProgramEditor& block, OpId op)> visit);
+  // Calls `visit` for this block and each body, once.
+  void ForEachBlock(absl::FunctionRef<void(ProgramEditor& block)> visit);
 
   // Gives each value the type that `map` makes of its own: one with other
   // sizes. Bodies aren't looked into.
@@ -42,8 +58,22 @@ class ProgramEditor {
   Program Freeze();
 
  private:
+  // Functions by what they were, and what they are once they are frozen.
+  struct Function {
+    std::shared_ptr<const Program> was;
+    std::vector<ProgramEditor> editor;  // One.
+    std::shared_ptr<const Program> is;
+  };
+  using Functions =
+      absl::flat_hash_map<const Program*, std::unique_ptr<Function>>;
+
+  ProgramEditor(Program program, std::shared_ptr<Functions> functions);
+  void ForEachOp(absl::FunctionRef<void(ProgramEditor& block, OpId op)> visit,
+                 absl::flat_hash_set<const ProgramEditor*>& seen);
+
   Program program_;
   absl::flat_hash_map<OpId, std::vector<ProgramEditor>> bodies_;
+  std::shared_ptr<Functions> functions_;  // Of the Program around, too.
 };
 
 }  // namespace mica

@@ -78,7 +78,7 @@ TEST(ControlTextTest, NumbersOpsAsTheyStandInTheText) {
     EXPECT_EQ(&OpAt(program, id++), &op);
   });
   EXPECT_EQ(names, "mica.while mica.if aten.relu aten.foo ");
-  EXPECT_EQ(CountOps(program.ops()[0]), 4);
+  EXPECT_EQ(CountOps(program), 4);
   EXPECT_TRUE(HasEffect(program.ops()[0]));
   EXPECT_TRUE(IsOpaque(program.ops()[0]));
 }

@@ -69,6 +69,9 @@ class Parser {
       : tokens_(text), registry_(registry) {}
 
   absl::StatusOr<Program> Parse() {
+    while (tokens_.current().IsWord("function")) {
+      MICA_RETURN_IF_ERROR(ParseFunction());
+    }
     MICA_RETURN_IF_ERROR(ParseHeader());
     while (!tokens_.current().IsWord("return"))
       MICA_RETURN_IF_ERROR(ParseStatement());
@@ -101,15 +104,48 @@ class Parser {
 
   absl::Status ParseHeader() {
     MICA_RETURN_IF_ERROR(tokens_.ExpectWord("program"));
-    MICA_RETURN_IF_ERROR(tokens_.Expect('@'));
-    std::string name;
-    if (tokens_.current().kind == TokenKind::kWord) {
-      name = std::string(tokens_.Advance().text);
-    } else {
-      MICA_ASSIGN_OR_RETURN(name, tokens_.ParseString("the program's name"));
-    }
+    MICA_ASSIGN_OR_RETURN(const std::string name,
+                          ParseTitle("the program's name"));
     builder_ = std::make_unique<ProgramBuilder>(registry_, name);
     return ParseInputs();
+  }
+
+  // "@" and a name.
+  absl::StatusOr<std::string> ParseTitle(absl::string_view what) {
+    MICA_RETURN_IF_ERROR(tokens_.Expect('@'));
+    if (tokens_.current().kind == TokenKind::kWord) {
+      return std::string(tokens_.Advance().text);
+    }
+    return tokens_.ParseString(what);
+  }
+
+  // In it those before it may be called.
+  absl::Status ParseFunction() {
+    tokens_.Advance();
+    const size_t offset = tokens_.current().offset;
+    MICA_ASSIGN_OR_RETURN(const std::string name,
+                          ParseTitle("the function's name"));
+    if (functions_.contains(name)) {
+      return tokens_.ErrorAt(
+          offset, absl::StrCat("function @", name, " is defined twice"));
+    }
+    MICA_ASSIGN_OR_RETURN(Program function, ParseBody(name));
+    functions_.emplace(name,
+                       std::make_shared<const Program>(std::move(function)));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::shared_ptr<const Program>> ParseCallee() {
+    const size_t offset = tokens_.current().offset;
+    MICA_ASSIGN_OR_RETURN(const std::string name,
+                          ParseTitle("the function's name"));
+    const auto it = functions_.find(name);
+    if (it != functions_.end()) return it->second;
+    return tokens_.OpErrorAt(
+        offset, absl::StrCat("function @", name,
+                             " is not defined before its use; functions "
+                             "stand before those that call them, and none "
+                             "calls itself"));
   }
 
   absl::Status ParseInputs() {
@@ -334,7 +370,7 @@ class Parser {
         return tokens_.Wants(absl::StrCat("bodies in bodies no more than ",
                                           kMaxBodyDepth, " deep"));
       }
-      MICA_ASSIGN_OR_RETURN(Program body, ParseBody());
+      MICA_ASSIGN_OR_RETURN(Program body, ParseBody(""));
       bodies->push_back(std::make_shared<const Program>(std::move(body)));
       SetOp(op);
     }
@@ -342,9 +378,9 @@ class Parser {
   }
 
   // A Program of its own: what stands around it isn't seen in it.
-  absl::StatusOr<Program> ParseBody() {
-    auto outer = std::exchange(builder_,
-                               std::make_unique<ProgramBuilder>(registry_, ""));
+  absl::StatusOr<Program> ParseBody(absl::string_view name) {
+    auto outer = std::exchange(
+        builder_, std::make_unique<ProgramBuilder>(registry_, name));
     ++depth_;
     SetOp(nullptr);
     MICA_RETURN_IF_ERROR(ParseInputs());
@@ -369,7 +405,13 @@ class Parser {
     SetOp(*def);
     tokens_.Advance();
     ProgramBuilder::OpSpec spec{.def = op_};
-    MICA_RETURN_IF_ERROR(ParseArguments(&spec.arguments));
+    const bool is_call = ControlKindOf(*op_) == ControlKind::kCall;
+    if (is_call) {
+      MICA_ASSIGN_OR_RETURN(spec.bodies.emplace_back(), ParseCallee());
+      MICA_ASSIGN_OR_RETURN(spec.arguments.emplace_back(), ParseOperands());
+    } else {
+      MICA_RETURN_IF_ERROR(ParseArguments(&spec.arguments));
+    }
     if (tokens_.Take(':')) {
       do {
         MICA_ASSIGN_OR_RETURN(TensorType type, tokens_.ParseType());
@@ -388,7 +430,7 @@ class Parser {
     MICA_RETURN_IF_ERROR(ParseScope(&spec.source));
     spec.names = std::move(names_);
     names_.clear();
-    if (ControlKindOf(*op_) != ControlKind::kNone) {
+    if (!is_call && ControlKindOf(*op_) != ControlKind::kNone) {
       MICA_RETURN_IF_ERROR(ParseBodies(&spec.bodies));
     }
     const SourceLine source = spec.source;
@@ -432,6 +474,18 @@ class Parser {
       source->scope = scope_.Intern(scope.text, name, *builder_);
     }
     return absl::OkStatus();
+  }
+
+  // A call's, in brackets.
+  absl::StatusOr<Argument> ParseOperands() {
+    MICA_RETURN_IF_ERROR(tokens_.Expect('('));
+    ValueRefs operands;
+    while (!tokens_.Take(')')) {
+      if (!operands.empty()) MICA_RETURN_IF_ERROR(tokens_.Expect(','));
+      MICA_ASSIGN_OR_RETURN(const ValueId id, ParseUse());
+      operands.push_back(ValueRef{id});
+    }
+    return Argument(std::move(operands));
   }
 
   absl::Status ParseArguments(Arguments* arguments) {
@@ -597,6 +651,7 @@ class Parser {
   // Of the Program, or of the body at hand.
   std::unique_ptr<ProgramBuilder> builder_;
   absl::flat_hash_map<std::string, ValueId> variables_;
+  absl::flat_hash_map<std::string, std::shared_ptr<const Program>> functions_;
   int64_t splat_bytes_ = 0;
   bool has_update_ = false;
   int depth_ = 0;  // Of bodies around the statement at hand.

@@ -3,7 +3,10 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/same_bits.h"
 #include "framework/ir/control_flow.h"
@@ -36,14 +39,28 @@ bool AllElementsEqual(const std::vector<uint8_t>& bytes, int64_t element) {
                      bytes.size() - element) == 0;
 }
 
+// What functions are called, each in its own way.
+using FunctionNames = absl::flat_hash_map<const Program*, std::string>;
+
 class Printer {
  public:
-  Printer(const Program& program, const TextOptions& options, int depth = 0)
-      : program_(program), options_(options), indent_(4 * depth, ' ') {}
+  Printer(const Program& program, const TextOptions& options,
+          const FunctionNames& functions, int depth = 0)
+      : program_(program),
+        options_(options),
+        functions_(functions),
+        indent_(4 * depth, ' ') {}
 
   std::string Print() {
-    out_.append("program @");
-    AppendProgramName();
+    out_.append("program ");
+    AppendTitle(program_.name());
+    AppendBlock();
+    return std::move(out_);
+  }
+
+  std::string PrintFunction() {
+    out_.append("function ");
+    AppendTitle(functions_.at(&program_));
     AppendBlock();
     return std::move(out_);
   }
@@ -100,11 +117,12 @@ class Printer {
     out_.push_back(']');
   }
 
-  void AppendProgramName() {
-    if (IsWord(program_.name())) {
-      out_.append(program_.name());
+  void AppendTitle(const std::string& name) {
+    out_.push_back('@');
+    if (IsWord(name)) {
+      out_.append(name);
     } else {
-      AppendQuoted(program_.name(), &out_);
+      AppendQuoted(name, &out_);
     }
   }
 
@@ -243,8 +261,17 @@ class Printer {
     AppendIndent();
     AppendList(op.results, "", [this](ValueId id) { AppendName(id); });
     if (!op.results.empty()) out_.append(" = ");
-    absl::StrAppend(&out_, op.def->name(), "(");
-    AppendArguments(op);
+    out_.append(op.def->name());
+    const bool is_call = ControlKindOf(*op.def) == ControlKind::kCall;
+    if (is_call) {
+      out_.push_back(' ');
+      AppendTitle(functions_.at(op.bodies[0].get()));
+      out_.push_back('(');
+      AppendList(BodyOperands(op), "", [this](ValueId id) { AppendName(id); });
+    } else {
+      out_.push_back('(');
+      AppendArguments(op);
+    }
     out_.push_back(')');
     AppendList(op.results, " : ",
                [this](ValueId id) { AppendType(program_.type(id)); });
@@ -258,13 +285,13 @@ class Printer {
       AppendQuoted(op.source.scope ? *op.source.scope : "", &out_);
     }
     out_.push_back('\n');
-    AppendBodies(op);
+    if (!is_call) AppendBodies(op);
   }
 
   void AppendBodies(const Op& op) {
     const int depth = static_cast<int>(indent_.size()) / 4 + 1;
     for (size_t i = 0; i < op.bodies.size(); ++i) {
-      out_.append(Printer(*op.bodies[i], options_, depth)
+      out_.append(Printer(*op.bodies[i], options_, functions_, depth)
                       .PrintBody(BodyNames(ControlKindOf(*op.def))[i]));
     }
   }
@@ -285,6 +312,7 @@ class Printer {
 
   const Program& program_;
   const TextOptions& options_;
+  const FunctionNames& functions_;
   const std::string indent_;  // Of the block's last line.
   std::string out_;
 };
@@ -292,7 +320,21 @@ class Printer {
 }  // namespace
 
 std::string ToText(const Program& program, const TextOptions& options) {
-  return Printer(program, options).Print();
+  const std::vector<const Program*> functions = FunctionsOf(program);
+  FunctionNames names;
+  absl::flat_hash_set<std::string> taken;
+  for (const Program* function : functions) {
+    std::string name = function->name();
+    for (int i = 2; !taken.insert(name).second; ++i) {
+      name = absl::StrCat(function->name(), ".", i);
+    }
+    names.emplace(function, std::move(name));
+  }
+  std::string text;
+  for (const Program* function : functions) {
+    text.append(Printer(*function, options, names).PrintFunction());
+  }
+  return text.append(Printer(program, options, names).Print());
 }
 
 }  // namespace mica

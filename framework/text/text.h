@@ -6,6 +6,8 @@
 //     %y = aten.relu(%h) : f32[32,10]
 //     return %y
 //   }
+//
+// Functions that it calls stand before it, each behind those that it calls.
 
 #ifndef MICA_FRAMEWORK_TEXT_TEXT_H_
 #define MICA_FRAMEWORK_TEXT_TEXT_H_

@@ -1,4 +1,4 @@
-// Branches and loops. Their bodies give the types of their results.
+// Branches, loops and calls. Their bodies give the types of their results.
 
 #include "ops/control/families.h"
 
@@ -15,6 +15,9 @@ void RegisterControlOps(OpRegistry& registry) {
                "round: as long as `cond` returns true of them and the "
                "invariants, what `body` returns of them is carried next. "
                "Gives the last."));
+  registry.Add(OpDef("mica::call(Tensor[] operands) -> Tensor[]")
+                   .Doc("What a function gives of the operands. All calls of "
+                        "it share its one body."));
 }
 
 }  // namespace mica

@@ -73,7 +73,11 @@ int OpcodeStream::Tell(PyFrameObject* frame, int what, PyObject* arg) {
       frame->f_trace_lines = 1;
       return 0;
     case PyTrace_EXCEPTION:
-      if (skipped_ == nullptr) listener_.Raised();
+      if (skipped_ == nullptr) {
+        const bool is_triple =
+            arg != nullptr && PyTuple_Check(arg) && PyTuple_GET_SIZE(arg) == 3;
+        listener_.Raised(is_triple ? PyTuple_GET_ITEM(arg, 1) : nullptr);
+      }
       return 0;
     default:
       return 0;

@@ -120,8 +120,8 @@ class StreamListener {
   // The operands that are the arguments of what Call() was just told of, in
   // whose place others may be put.
   virtual void HandOver(absl::Span<PyObject*> /*args*/) {}
-  // The step at hand raises.
-  virtual void Raised() {}
+  // The step at hand raises this, null if that isn't known.
+  virtual void Raised(PyObject* /*error*/) {}
   // Whether what was told last is to raise an exception instead of being done;
   // asked once after each step and each function that begins.
   virtual bool TakeAbort() { return false; }

@@ -586,5 +586,9 @@ TESTED = {
 
 def test_every_own_op_has_a_formula() -> None:
     own = {name for name in agreement.registered() if name[:5] == "mica."}
-    own -= {"mica.if", "mica.while"}  # They are what their bodies are.
+    own -= {
+        "mica.if",
+        "mica.while",
+        "mica.call",
+    }  # They are what their bodies are.
     assert own == TESTED

@@ -39,7 +39,13 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     script.chmod(0o755)
     tools = {
         f"build/bin/{name}": ROOT / "build" / "bin" / name
-        for name in ("mica_run", "mica_train", "mica_bench", "mica_example")
+        for name in (
+            "mica_run",
+            "mica_train",
+            "mica_bench",
+            "mica_example",
+            "mica_opt",
+        )
     }
     # A word that begins a command, so that no other one is meant.
     words = ("doctor", "explain", "run", "cache")

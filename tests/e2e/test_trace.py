@@ -100,7 +100,7 @@ def test_has_a_capture_its_analyses_and_hits(tmp_path: Path) -> None:
     ]:
         assert within(part, capture), part["name"]
     passes = [span["name"] for span in trace.of("pass")]
-    assert {"fuse", "merge elementwise"} <= set(passes)
+    assert {"simplify", "merge-elementwise"} <= set(passes)
     runs = trace.of("run", "run @")
     assert len(runs) == 2
     assert len(trace.of("guards")) == 2

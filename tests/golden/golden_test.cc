@@ -77,8 +77,8 @@ TEST(GoldenTest, PassesGiveWhatIsWanted) {
   absl::flat_hash_set<std::string> seen;
   for (const std::string& path : paths) {
     SCOPED_TRACE(path);
-    const std::string folder = path.substr(
-        root.size(), path.find('/', root.size()) - root.size());
+    const std::string folder =
+        path.substr(root.size(), path.find('/', root.size()) - root.size());
     MICA_ASSERT_OK_AND_ASSIGN(
         const PassPipeline passes,
         PassPipeline::Parse(folder == "all" ? PassPipeline::All().ToText()

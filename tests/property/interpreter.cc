@@ -109,6 +109,8 @@ class Interpreter {
           values[std::get<ValueRef>(op.arguments[0]).id];
       const int body = *predicate.as<uint8_t>() != 0 ? 0 : 1;
       MICA_ASSIGN_OR_RETURN(results, RunBlock(*op.bodies[body], operands));
+    } else if (ControlKindOf(*op.def) == ControlKind::kCall) {
+      MICA_ASSIGN_OR_RETURN(results, RunBlock(*op.bodies[0], operands));
     } else {
       for (int i = 0; i < NumCarried(op); ++i) {
         MICA_ASSIGN_OR_RETURN(operands[i], Copy(operands[i]));

@@ -157,7 +157,9 @@ def _same_tensor(t: Any, a: torch.Tensor, b: torch.Tensor, path: str) -> None:
         if (
             is_rounded
             and (
-                t.exact or not one.is_floating_point() or not _near(one, other)
+                t.exact
+                or not (one.is_floating_point() or one.is_complex())
+                or not _near(one, other, t.near)
             )
             and not _same_nan(one, other)
         ):
@@ -192,12 +194,12 @@ def _numbers(tensor: torch.Tensor) -> Any:
     return value.to(torch.float64, copy=True).numpy()
 
 
-def _near(a: torch.Tensor, b: torch.Tensor) -> bool:
+def _near(a: torch.Tensor, b: torch.Tensor, near: float) -> bool:
     """By the largest element: where large ones cancel, rounding is left."""
     one, other = _numbers(a), _numbers(b)
     most = numpy.abs(one[numpy.isfinite(one)]).max(initial=0.0)
-    near = 1e-5 + 1e-4 * most
-    return bool(numpy.allclose(one, other, 1e-4, near, equal_nan=True))
+    most = near / 10 + near * most
+    return bool(numpy.allclose(one, other, near, most, equal_nan=True))
 
 
 def _same_nan(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -58,6 +58,7 @@ class Trial:
         self.raised = 0
         self._is_last_left = False  # LAST is no argument of the next call.
         self._rounded = 0  # Calls of what was rounded by the one before.
+        self._near = 1e-4  # What floats may differ by.
         self._draws = case.draws()
         try:
             self._start()
@@ -119,6 +120,9 @@ class Trial:
 
     def _call(self, step: Step) -> None:
         found: list[Outcome] = []
+        # Half precision rounds by that much, and its gradients later on.
+        if "autocast" in step.style:
+            self._near = 2e-2
 
         def both() -> None:
             for world, fn in (
@@ -185,7 +189,7 @@ class Trial:
 
     def _compare(self, text: str, one: Outcome, other: Outcome) -> None:
         self._same_errors(one, other, "call")
-        twins = Twins(self.case.exact)
+        twins = Twins(self.case.exact, self._near)
         twins.same(one.result, other.result, "result")
         twins.same(one.arguments, other.arguments, "arguments")
         ours, theirs = self.eager.own_names(), self.served.own_names()
@@ -203,12 +207,15 @@ class Trial:
             same = same and one.drawn[2] == other.drawn[2]
             if not same:
                 raise Difference("random generators", "differ")
-        # A program may make it, or what was rounded in it, ever larger.
+        # A program may ask whether it is a view, or make it, or what was
+        # rounded in it, ever larger.
         last = self.eager.names["LAST"]
         self._rounded = self._rounded + 1 if twins.has_rounded else 0
         if "LAST" not in text:
             self._rounded = min(self._rounded, 1)
-        self._is_last_left = self._rounded > 1 or _is_large(last)
+        self._is_last_left = (
+            twins.has_lone_views or self._rounded > 1 or _is_large(last)
+        )
 
 
 def _is_large(value: Any, depth: int = 3) -> bool:

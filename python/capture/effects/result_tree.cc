@@ -53,10 +53,22 @@ class ResultTree::Maker {
   // What the place of a kPlace holds, or as recorded if it is gone. Borrowed.
   static PyObject* Now(const Node& node) {
     PyObject* holder = node.holder.get();
-    PyObject* now = PyCell_Check(holder)
-                        ? PyCell_GET(holder)
-                        : PyDict_GetItemWithError(holder, node.key.get());
+    PyObject* now = PyCell_Check(holder) ? PyCell_GET(holder)
+                                         : ItemOf(holder, node.key.get());
     return now == nullptr ? node.object.get() : now;
+  }
+  // Null if the dict has no such key. One that has become unhashable is found
+  // as the object that it is. Borrowed.
+  static PyObject* ItemOf(PyObject* dict, PyObject* key) {
+    PyObject* value = PyDict_GetItemWithError(dict, key);
+    if (value != nullptr || PyErr_Occurred() == nullptr) return value;
+    PyErr_Clear();
+    Py_ssize_t position = 0;
+    PyObject* other = nullptr;
+    while (PyDict_Next(dict, &position, &other, &value)) {
+      if (other == key) return value;
+    }
+    return nullptr;
   }
   static PyObject* Share(PyObject* object) {
     Py_INCREF(object);

@@ -99,8 +99,13 @@ bool LaterPass::AddResult(int index, absl::Span<PyObject* const> results) {
 
 bool LaterPass::AddView(int index, PyObject* result,
                         absl::Span<PyObject* const> sharers) {
+  std::optional<ViewRelation> relation;
   const bool is_made_by_operator = RequiresGrad(result) && !IsLeaf(result);
-  std::optional<ViewRelation> relation = ViewRelationOf(result);
+  // Of views that nothing else has the memory of, users don't know; but the code
+  // behind a piece may ask.
+  const bool is_seen =
+      RequiresGrad(result) ? !is_made_by_operator : options_.is_piece;
+  if (!sharers.empty() || is_seen) relation = ViewRelationOf(result);
   if (!relation.has_value()) {
     if (RequiresGrad(result)) live_.push_back(index);
     return true;
@@ -116,7 +121,10 @@ bool LaterPass::AddView(int index, PyObject* result,
     live_.push_back(index);  // A leaf that the program made.
     return true;
   }
-  if (is_made_by_operator && !RequiresGrad(base)) return false;
+  if (is_made_by_operator &&
+      (!RequiresGrad(base) || !IsShownByTorch(result, base))) {
+    return false;
+  }
   const bool is_known = absl::c_linear_search(sharers, base);
   if (!is_known && !RequiresGrad(base) && !run_.recorder.HasWritten(base)) {
     return true;

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "analysis/lower/extreme_gradients.h"
 #include "framework/base/status.h"
+#include "framework/tensor/dtype.h"
 #include "python/capture/record/later_pass.h"
 #include "python/torch_side/tensors/autograd_access.h"
 
@@ -67,6 +68,13 @@ bool LiesUponItself(const TapeTensor& tensor) {
   return false;
 }
 
+// Whether one dtype is of the other's parts.
+bool IsPartOf(absl::string_view a, absl::string_view b) {
+  const auto one = ParseDType(a), other = ParseDType(b);
+  return one.has_value() && other.has_value() &&
+         RealDType(*one) == RealDType(*other);
+}
+
 }  // namespace
 
 TapeTensorId LaterPass::PlaceBase(const Tape& tape, const View& view,
@@ -109,9 +117,16 @@ std::optional<std::vector<ResultViews::View>> LaterPass::PlaceViews(
                              .node = view.node};
     const TapeTensorId base = PlaceBase(tape, view, bound, &placed);
     const TapeTensor& own = tape.tensors[tape.results[view.result]];
+    const bool is_of_same =
+        base != kNoTapeTensor && own.dtype == tape.tensors[base].dtype;
+    // Of complex numbers' parts, or the other way round.
+    const bool is_of_parts = base != kNoTapeTensor &&
+                             !kinds[view.result].requires_grad &&
+                             IsPartOf(own.dtype, tape.tensors[base].dtype);
     if (base == kNoTapeTensor || own.storage != tape.tensors[base].storage ||
-        own.dtype != tape.tensors[base].dtype ||
-        kinds[view.result].has_lazy_bits()) {
+        (!is_of_same && !is_of_parts) ||
+        (kinds[view.result].has_lazy_bits() &&
+         kinds[view.result].requires_grad)) {
       if (kinds[view.result].requires_grad) return std::nullopt;
       continue;
     }

@@ -1,5 +1,7 @@
 #include "python/capture/watch/call_watch.h"
 
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -16,6 +18,32 @@
 #include "python/torch_side/tensors/torch_generators.h"
 
 namespace mica {
+
+namespace {
+
+// As CPython says that arguments don't fit a function's parameters.
+bool IsOfBinding(absl::string_view message) {
+  constexpr absl::string_view kWords[] = {
+      "() takes ", "() missing ", "() got an unexpected keyword argument",
+      "() got multiple values for argument", "() got some positional-only "};
+  return std::any_of(std::begin(kWords), std::end(kWords),
+                     [message](absl::string_view words) {
+                       return absl::StrContains(message, words);
+                     });
+}
+
+}  // namespace
+
+void CallWatch::Raised(PyObject* error) {
+  if (refusal() || error == nullptr) return;
+  if (Py_TYPE(error) != reinterpret_cast<PyTypeObject*>(PyExc_TypeError)) {
+    return;
+  }
+  const PyRef text = PyRef::Steal(PyObject_Str(error));
+  if (!text) return PyErr_Clear();
+  if (!IsOfBinding(PyText(text.get()))) return;
+  Refuse("calls a function with arguments that it doesn't take");
+}
 
 void CallWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
                      PyObject* keyword_names) {

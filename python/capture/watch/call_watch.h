@@ -38,6 +38,10 @@ class CallWatch final : public WatchPart {
   void Call(PyObject* callable, absl::Span<PyObject* const> args,
             PyObject* keyword_names = nullptr);
 
+  // The step at hand raises this. Refuses where arguments don't fit a function
+  // in Python: it isn't entered then, so nobody would see that it has changed.
+  void Raised(PyObject* error);
+
   // See StreamListener.
   static bool IsFollowedCall(PyObject* callable);
   static bool Moves(PyObject* callable);

@@ -167,7 +167,10 @@ class StateWatch final : public StreamListener {
   void HandOver(absl::Span<PyObject*> args) override {
     host_calls_.HandOver(args);
   }
-  void Raised() override { host_calls_.Raised(); }
+  void Raised(PyObject* error) override {
+    host_calls_.Raised();
+    calls_.Raised(error);
+  }
   bool TakeAbort() override { return later_pass_.TakeAbort(); }
   bool IsFollowedCall(PyObject* callable) override {
     return CallWatch::IsFollowedCall(callable);

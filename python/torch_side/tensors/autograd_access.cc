@@ -3,6 +3,10 @@
 // Before the others: torch's own order of Python.h and these.
 #include <ATen/SequenceNumber.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/_conj.h>
+#include <ATen/ops/_neg_view.h>
+#include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_real.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
@@ -10,7 +14,9 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <typeinfo>
 #include <utility>
+#include <vector>
 
 #include "framework/tensor/tensor.h"
 #include "python/torch_side/tensors/passing_node.h"
@@ -73,7 +79,43 @@ bool IsReadyForViewOf(const at::Tensor& base, const at::Tensor& tensor,
          !(is_tracked && base.requires_grad());
 }
 
+// The elements of `base` that `seen` shows, which may be the parts of complex
+// ones, or complex ones of such parts.
+at::Tensor WindowLike(const at::Tensor& base, const at::Tensor& seen) {
+  if (base.is_complex() == seen.is_complex()) {
+    return base.as_strided(seen.sizes(), seen.strides(), seen.storage_offset());
+  }
+  if (base.is_complex()) {
+    return at::view_as_real(base).as_strided(seen.sizes(), seen.strides(),
+                                             seen.storage_offset());
+  }
+  std::vector<int64_t> sizes = seen.sizes().vec();
+  std::vector<int64_t> strides = seen.strides().vec();
+  for (int64_t& stride : strides) stride *= 2;
+  sizes.push_back(2);
+  strides.push_back(1);
+  return at::view_as_complex(
+      base.as_strided(sizes, strides, 2 * seen.storage_offset()));
+}
+
 }  // namespace
+
+bool IsShownByTorch(PyObject* view, PyObject* base) {
+  // torch keeps the type's description of these to itself.
+  constexpr absl::string_view kInPython = "N5torch8autograd6PyNodeE";
+  const torch::autograd::Node* end =
+      torch::autograd::impl::gradient_edge(THPVariable_Unpack(base))
+          .function.get();
+  const torch::autograd::Node* node =
+      torch::autograd::impl::gradient_edge(THPVariable_Unpack(view))
+          .function.get();
+  while (node != nullptr && node != end) {
+    if (typeid(*node).name() == kInPython) return false;
+    node = node->num_outputs() == 0 ? nullptr
+                                    : node->next_edge(0).function.get();
+  }
+  return node != nullptr;
+}
 
 bool IsGradModeOn() { return c10::GradMode::is_enabled(); }
 
@@ -119,8 +161,9 @@ PyRef ViewOf(PyObject* base, PyObject* like, uint8_t creation,
     return PyRef::Share(like);
   }
   const c10::AutoGradMode mode(is_tracked);
-  const at::Tensor view =
-      own.as_strided(seen.sizes(), seen.strides(), seen.storage_offset());
+  at::Tensor view = WindowLike(own, seen);
+  if (view.is_conj() != seen.is_conj()) view = at::_conj(view);
+  if (view.is_neg() != seen.is_neg()) view = at::_neg_view(view);
   torch::autograd::impl::get_view_autograd_meta(view)->set_creation_meta(
       static_cast<torch::autograd::CreationMeta>(creation));
   return PyRef::Steal(THPVariable_Wrap(view));

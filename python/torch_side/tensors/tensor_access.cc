@@ -324,9 +324,10 @@ PyObject* NewView(PyObject* base, const TensorMeta& like, int64_t offset) {
     from = at::as_strided(from, sizes, strides, from.storage_offset() + offset);
     if (of_parts) from = at::view_as_complex(from);
     const c10::DispatchKeySet keys(c10::DispatchKeySet::RAW, like.key_set);
-    return THPVariable_Wrap(
-        WithLazyBits(from, {.conj = keys.has(c10::DispatchKey::Conjugate),
-                            .neg = keys.has(c10::DispatchKey::Negative)}));
+    from = WithLazyBits(from, {.conj = keys.has(c10::DispatchKey::Conjugate),
+                               .neg = keys.has(c10::DispatchKey::Negative)});
+    // To autograd a tensor of its own, as an alias is.
+    return THPVariable_Wrap(from.detach());
   });
 }
 

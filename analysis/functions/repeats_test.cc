@@ -1,0 +1,46 @@
+#include "analysis/functions/repeats.h"
+
+#include <string>
+
+#include "framework/base/test_matchers.h"
+
+namespace mica {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+std::vector<Repeat> Find(const std::string& text, int32_t shortest = 2) {
+  std::vector<uint64_t> words(text.begin(), text.end());
+  return FindRepeats(words, shortest);
+}
+
+TEST(RepeatsTest, CopiesBehindOneAnother) {
+  EXPECT_THAT(Find("xxabcdeabcdeabcdeyy"),
+              ElementsAre(Repeat{.begin = 2, .period = 5, .count = 3}));
+  EXPECT_THAT(Find("abcdeabcdeabcdeabc"),
+              ElementsAre(Repeat{.begin = 0, .period = 5, .count = 3}));
+}
+
+TEST(RepeatsTest, TheOneThatSavesMostComesFirst) {
+  EXPECT_THAT(Find("pqrstpqrst.abcdefgabcdefgabcdefg"),
+              ElementsAre(Repeat{.begin = 11, .period = 7, .count = 3},
+                          Repeat{.begin = 0, .period = 5, .count = 2}));
+}
+
+TEST(RepeatsTest, WhatRepeatsInACopyDoesNotHideIt) {
+  EXPECT_THAT(Find("uvwxyuvwxyabuvwxyuvwxyabuvwxyuvwxyab"),
+              ElementsAre(Repeat{.begin = 0, .period = 12, .count = 3}));
+}
+
+TEST(RepeatsTest, NothingWhereNothingRepeats) {
+  EXPECT_THAT(Find("abcdefghijklm"), IsEmpty());
+  EXPECT_THAT(Find(""), IsEmpty());
+}
+
+TEST(RepeatsTest, NothingShorterThanWanted) {
+  EXPECT_THAT(Find("abcdeabcdeabcde", 6), ElementsAre());
+}
+
+}  // namespace
+}  // namespace mica

@@ -1,0 +1,132 @@
+// Layers that are found and called compute what they do where they stand.
+// MICA_PROPERTY_SEED=7 repeats one seed, MICA_PROPERTY_SEEDS=5000 tries more.
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "analysis/passes/verify.h"
+#include "analysis/pipeline/pass_pipeline.h"
+#include "analysis/plan/plan.h"
+#include "framework/base/test_matchers.h"
+#include "framework/ir/content.h"
+#include "framework/ir/control_flow.h"
+#include "framework/ir/program_builder.h"
+#include "framework/text/text.h"
+#include "kernels/all.h"
+#include "ops/all.h"
+#include "tests/property/equal_plans.h"
+#include "tests/property/random_program.h"
+#include "tests/property/seeds.h"
+
+namespace mica {
+namespace {
+
+constexpr uint64_t kNumSeeds = 300;
+constexpr int kNumCopies = 4;
+
+// One copy behind another of a Program, each with variables of its own. Where
+// types allow it, what one returns is what the next is given.
+Program Planted(const Program& program) {
+  ProgramBuilder builder(AllOps(), "planted");
+  std::vector<ValueId> given;
+  for (ValueId id : program.inputs()) {
+    given.push_back(*builder.AddInput("", program.type(id)));
+  }
+  std::vector<std::vector<ValueId>> all(
+      kNumCopies, std::vector<ValueId>(program.num_values(), kNoValue));
+  for (int c = 0; c < kNumCopies; ++c) {
+    for (const Variable& variable : program.variables()) {
+      all[c][variable.value] =
+          *builder.AddVariable("", absl::StrCat(c, ".", variable.name),
+                               program.type(variable.value));
+    }
+    for (const Constant& constant : program.constants()) {
+      all[c][constant.value] = *builder.AddConstant(
+          "", program.type(constant.value), constant.bytes);
+    }
+  }
+  std::vector<ValueId> outputs;
+  for (int c = 0; c < kNumCopies; ++c) {
+    std::vector<ValueId>& ids = all[c];
+    for (size_t i = 0; i < given.size(); ++i) {
+      ids[program.inputs()[i]] = given[i];
+    }
+    for (const Op& op : program.ops()) {
+      ProgramBuilder::OpSpec spec{.def = op.def, .arguments = op.arguments};
+      RenameValues(spec.arguments, [&](ValueId id) { return ids[id]; });
+      for (ValueId id : op.results) spec.types.push_back(program.type(id));
+      const auto results = builder.AddOp(std::move(spec));
+      EXPECT_THAT(results, IsOk());
+      for (size_t i = 0; i < op.results.size(); ++i) {
+        ids[op.results[i]] = (*results)[i];
+      }
+    }
+    for (ValueId id : program.outputs()) {
+      outputs.push_back(ids[id]);
+      for (size_t i = 0; i < given.size(); ++i) {
+        const TensorType& type = program.type(program.inputs()[i]);
+        if (builder.type(ids[id]) == type) given[i] = ids[id];
+      }
+    }
+  }
+  for (int c = 0; c < kNumCopies; ++c) {
+    for (const Update& update : program.updates()) {
+      const bool is_input =
+          program.value(update.target).kind == ValueKind::kInput;
+      if (is_input && c > 0) continue;
+      MICA_EXPECT_OK(builder.AddUpdate(
+          is_input ? builder.FindValue(
+                         absl::StrCat(program.value(update.target).index))
+                   : all[c][update.target],
+          all[c][update.value]));
+    }
+  }
+  return *builder.Build(outputs);
+}
+
+Program Passed(const Program& program, const std::string& passes) {
+  const auto pipeline = PassPipeline::Parse(passes);
+  EXPECT_THAT(pipeline, IsOk());
+  absl::StatusOr<Program> passed =
+      pipeline->Run(program, {AllOps(), AllKernels()}, {.verify = true});
+  EXPECT_THAT(passed, IsOk());
+  return *std::move(passed);
+}
+
+std::shared_ptr<const Plan> Planned(const Program& program) {
+  const auto plan =
+      Plan::Build(program, AllOps(), AllKernels(), {.fuse = false});
+  EXPECT_THAT(plan, IsOk());
+  return *plan;
+}
+
+TEST(FunctionsTest, CallsComputeWhatTheirFunctionsDoInTheirPlace) {
+  int num_found = 0, num_seeds = 0;
+  ForEachSeed(kNumSeeds, [&](uint64_t seed) {
+    ++num_seeds;
+    const Program program = Planted(RandomProgram(seed, AllOps()));
+    const Program found = Passed(program, "remove-dead-ops,find-functions");
+    if (FunctionsOf(found).empty()) return;
+    ++num_found;
+    // Text and content know of functions.
+    MICA_ASSERT_OK_AND_ASSIGN(const Program again,
+                              ParseProgram(ToText(found), AllOps()));
+    EXPECT_EQ(ToText(again), ToText(found));
+    EXPECT_EQ(ContentOf(again), ContentOf(found));
+    EXPECT_NE(ContentOf(program), ContentOf(found));
+    // Nothing was fused: the very ops.
+    ExpectSameRun(Planned(found), Planned(Passed(program, "remove-dead-ops")));
+    // All passes in functions and around them, but none across their borders.
+    const Program passed =
+        Passed(program, PassPipeline::AllWithFunctions().ToText());
+    ExpectSameRun(Planned(passed), Planned(Passed(passed, "inline-calls")));
+  });
+  // Small Programs hold nothing that is long enough.
+  EXPECT_GE(5 * num_found, num_seeds);
+}
+
+}  // namespace
+}  // namespace mica
