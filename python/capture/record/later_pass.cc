@@ -101,8 +101,8 @@ bool LaterPass::AddView(int index, PyObject* result,
                         absl::Span<PyObject* const> sharers) {
   std::optional<ViewRelation> relation;
   const bool is_made_by_operator = RequiresGrad(result) && !IsLeaf(result);
-  // Of views that nothing else has the memory of, users don't know; but the code
-  // behind a piece may ask.
+  // Of views that nothing else has the memory of, users don't know; but the
+  // code behind a piece may ask.
   const bool is_seen =
       RequiresGrad(result) ? !is_made_by_operator : options_.is_piece;
   if (!sharers.empty() || is_seen) relation = ViewRelationOf(result);
