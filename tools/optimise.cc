@@ -22,7 +22,7 @@ absl::StatusOr<std::string> OptimiseText(absl::string_view text,
 std::string ListPasses() {
   std::string lines;
   int number = 0;
-  for (const Pass* pass : PassPipeline::All().passes()) {
+  for (const Pass* pass : PassPipeline::Known().passes()) {
     absl::StrAppendFormat(&lines, "%2d  %-20s %s%s\n", ++number, pass->name,
                           pass->contract,
                           pass->reads_sizes == nullptr ? "" : " Reads sizes.");

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "analysis/functions/repeats.h"
+#include "analysis/passes/program_facts.h"
 #include "analysis/passes/rewrite.h"
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
@@ -52,10 +53,16 @@ struct Group {
 class Finder {
  public:
   Finder(const Program& program, const OpRegistry& ops)
-      : program_(program), ops_(ops) {}
+      : program_(program),
+        ops_(ops),
+        facts_(program),
+        is_returned_(program.num_values(), false) {
+    for (ValueId id : program.outputs()) {
+      if (id != kNoValue) is_returned_[id] = true;
+    }
+  }
 
   absl::StatusOr<std::optional<Program>> Run() {
-    FindReaders();
     place_.assign(program_.ops().size(), -1);
     std::vector<uint64_t> words;
     for (size_t i = 0; i < program_.ops().size(); ++i) {
@@ -76,11 +83,9 @@ class Finder {
   // What gives a variable its new value stays where it can be computed in
   // place. Nothing else reads it, so that it may stand behind a call.
   bool IsForUpdates(const Op& op) const {
-    const auto end = static_cast<OpId>(program_.ops().size());
     return op.def->is_elementwise() &&
            std::all_of(op.results.begin(), op.results.end(), [&](ValueId id) {
-             return std::all_of(readers_[id].begin(), readers_[id].end(),
-                                [end](OpId reader) { return reader == end; });
+             return facts_.ReadersOf(id).empty() && !is_returned_[id];
            });
   }
 
@@ -117,23 +122,6 @@ class Finder {
     return word;
   }
 
-  void FindReaders() {
-    readers_.resize(program_.num_values());
-    for (size_t i = 0; i < program_.ops().size(); ++i) {
-      ForEachValue(program_.ops()[i].arguments, [&](ValueId id) {
-        readers_[id].push_back(static_cast<OpId>(i));
-      });
-    }
-    // Behind all ops.
-    const auto end = static_cast<OpId>(program_.ops().size());
-    for (const Update& update : program_.updates()) {
-      readers_[update.value].push_back(end);
-    }
-    for (ValueId id : program_.outputs()) {
-      if (id != kNoValue) readers_[id].push_back(end + 1);
-    }
-  }
-
   // The copies, begun where the fewest values are handed from one to the next.
   Repeat Shifted(const Repeat& repeat) const {
     const int32_t begin = repeat.begin, end = repeat.end();
@@ -141,10 +129,8 @@ class Finder {
     for (int32_t i = begin; i < end; ++i) {
       for (ValueId id : program_.ops()[sequence_[i]].results) {
         int32_t last = i;
-        for (OpId reader : readers_[id]) {
-          const bool is_op = reader < static_cast<OpId>(place_.size());
-          const int32_t place = is_op ? place_[reader] : -1;
-          if (place < end) last = std::max(last, place);
+        for (OpId reader : facts_.ReadersOf(id)) {
+          if (place_[reader] < end) last = std::max(last, place_[reader]);
         }
         // It crosses the borders before i + 1 … last.
         const int32_t length = std::min(last - i, repeat.period);
@@ -261,12 +247,13 @@ class Finder {
   }
 
   bool IsReadOutside(ValueId id, const Copy& copy, int32_t size) const {
-    return std::any_of(
-        readers_[id].begin(), readers_[id].end(), [&](OpId reader) {
-          const bool is_op = reader < static_cast<OpId>(place_.size());
-          const int32_t place = is_op ? place_[reader] - copy.begin : -1;
-          return place < 0 || place >= size;
-        });
+    const absl::Span<const OpId> readers = facts_.ReadersOf(id);
+    const bool is_kept = facts_.NumUses(id) > static_cast<int>(readers.size());
+    return is_kept ||
+           std::any_of(readers.begin(), readers.end(), [&](OpId reader) {
+             const int32_t place = place_[reader] - copy.begin;
+             return place < 0 || place >= size;
+           });
   }
 
   // The value that a view shows, which is none itself.
@@ -427,11 +414,10 @@ class Finder {
 
   const Program& program_;
   const OpRegistry& ops_;
-  // By value: the ops that read it; the number of ops for an update, one more
-  // for a return.
-  std::vector<std::vector<OpId>> readers_;
-  std::vector<OpId> sequence_;  // The ops that may be in copies, in order.
-  std::vector<int32_t> place_;  // By op: where it is there, or -1.
+  const ProgramFacts facts_;
+  std::vector<bool> is_returned_;  // By value.
+  std::vector<OpId> sequence_;     // The ops that may be in copies, in order.
+  std::vector<int32_t> place_;     // By op: where it is there, or -1.
   std::vector<Group> groups_;
 };
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
-#include "analysis/fuse/program_facts.h"
 #include "analysis/passes/dead_ops.h"
+#include "analysis/passes/program_facts.h"
 #include "analysis/passes/rewrite.h"
 #include "framework/base/status.h"
 #include "framework/ir/fetch_ahead.h"

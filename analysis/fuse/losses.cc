@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
-#include "analysis/fuse/program_facts.h"
+#include "analysis/passes/program_facts.h"
 #include "analysis/passes/rewrite.h"
 #include "framework/base/status.h"
 

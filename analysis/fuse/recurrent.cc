@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/fuse/program_facts.h"
 #include "analysis/passes/dead_ops.h"
+#include "analysis/passes/program_facts.h"
 #include "analysis/passes/rewrite.h"
 #include "framework/base/status.h"
 

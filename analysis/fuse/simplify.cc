@@ -8,9 +8,9 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
-#include "analysis/fuse/program_facts.h"
 #include "analysis/lower/fixed_values.h"
 #include "analysis/passes/dead_ops.h"
+#include "analysis/passes/program_facts.h"
 #include "analysis/passes/rewrite.h"
 #include "framework/base/status.h"
 

@@ -102,11 +102,11 @@ absl::Status CheckBlock(const Program& program, SeenFunctions& seen) {
     if (kind == ControlKind::kWhile) {
       MICA_RETURN_IF_ERROR(CheckWhile(program, op));
     }
-    for (const auto& body : op.bodies) {
-      const bool is_function = kind == ControlKind::kCall;
-      if (is_function && !seen.insert(body.get()).second) continue;
-      MICA_RETURN_IF_ERROR(CheckBlock(*body, seen));
-    }
+    absl::Status status;
+    ForEachNewBody(op, seen, [&](const auto& body) {
+      if (status.ok()) status = CheckBlock(*body, seen);
+    });
+    MICA_RETURN_IF_ERROR(status);
   }
   return absl::OkStatus();
 }

@@ -25,8 +25,6 @@ struct PassContext {
 // nothing to do.
 class OpNames {
  public:
-  // Those of the Program's own ops.
-  static OpNames Of(const Program& program);
   // Those in bodies, at every depth, too.
   static OpNames WithBodies(const Program& program);
 

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
 #include "framework/ir/fetch_ahead.h"
 #include "framework/trace/recorder.h"
 
 namespace mica {
+
 Rewriter::Rewriter(const Program& from, const OpRegistry& registry)
     : from_(from),
       registry_(registry),

@@ -104,11 +104,9 @@ class BlockVerifier {
     for (size_t i = 0; i < op.results.size(); ++i) {
       status.Update(Define(op.results[i], ValueKind::kResult, id, i));
     }
-    for (const auto& body : op.bodies) {
-      const bool is_function = ControlKindOf(*op.def) == ControlKind::kCall;
-      if (is_function && !seen_.insert(body.get()).second) continue;
+    ForEachNewBody(op, seen_, [&](const auto& body) {
       status.Update(BlockVerifier(*body, seen_).Run());
-    }
+    });
     return status.ok() ? status : Annotate(status, Describe(op));
   }
 

@@ -124,9 +124,19 @@ const PassPipeline& PassPipeline::AllWithFunctions() {
   return all;
 }
 
+const PassPipeline& PassPipeline::Known() {
+  static const PassPipeline& known = *[] {
+    auto pipeline = std::make_unique<PassPipeline>(All());
+    for (const Pass& pass : FunctionPasses()) {
+      pipeline->passes_.push_back(&pass);
+    }
+    return pipeline.release();
+  }();
+  return known;
+}
+
 absl::StatusOr<PassPipeline> PassPipeline::Parse(absl::string_view text) {
-  PassPipeline known = All();
-  for (const Pass& pass : FunctionPasses()) known.passes_.push_back(&pass);
+  const PassPipeline& known = Known();
   PassPipeline pipeline;
   for (absl::string_view word : absl::StrSplit(text, ',', absl::SkipEmpty())) {
     const absl::string_view name = absl::StripAsciiWhitespace(word);

@@ -46,6 +46,8 @@ class PassPipeline {
   static const PassPipeline& All();
   // The same, but repeated layers are found first: the others take each once.
   static const PassPipeline& AllWithFunctions();
+  // Each that there is, whether it runs by default or not: no order to run in.
+  static const PassPipeline& Known();
   // "fuse-linear,merge-elementwise", also what ToText() gives; "" has none.
   // NotFound, with the names that there are, for another name.
   static absl::StatusOr<PassPipeline> Parse(absl::string_view text);

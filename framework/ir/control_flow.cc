@@ -187,12 +187,11 @@ void AddFunctions(const Program& program, SeenFunctions* seen,
                   std::vector<const Program*>* functions) {
   if (program.depth() == 0) return;
   for (const Op& op : program.ops()) {
-    for (const auto& body : op.bodies) {
-      const bool is_function = ControlKindOf(*op.def) == ControlKind::kCall;
-      if (is_function && !seen->insert(body.get()).second) continue;
+    const bool is_call = ControlKindOf(*op.def) == ControlKind::kCall;
+    ForEachNewBody(op, *seen, [&](const auto& body) {
       AddFunctions(*body, seen, functions);
-      if (is_function) functions->push_back(body.get());
-    }
+      if (is_call) functions->push_back(body.get());
+    });
   }
 }
 

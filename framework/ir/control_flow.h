@@ -67,6 +67,16 @@ absl::StatusOr<std::vector<TensorType>> ControlTypes(
 // The functions that a walk over a Program has been in.
 using SeenFunctions = absl::flat_hash_set<const Program*>;
 
+// Calls `visit(const std::shared_ptr<const Program>&)` for each body of an op,
+// but not for a function that is among `seen`, which gets those that aren't.
+template <typename Visitor>
+void ForEachNewBody(const Op& op, SeenFunctions& seen, const Visitor& visit) {
+  const bool is_call = ControlKindOf(*op.def) == ControlKind::kCall;
+  for (const auto& body : op.bodies) {
+    if (!is_call || seen.insert(body.get()).second) visit(body);
+  }
+}
+
 // Calls `visit(const Op&)` for each op and those in its bodies behind it; for
 // those of a function behind its first call. An op's index in this order is its
 // flat id; without bodies that is its OpId.
@@ -75,11 +85,9 @@ void ForEachOp(const Program& program, const Visitor& visit,
                SeenFunctions& seen) {
   for (const Op& op : program.ops()) {
     visit(op);
-    for (const auto& body : op.bodies) {
-      const bool is_function = ControlKindOf(*op.def) == ControlKind::kCall;
-      if (is_function && !seen.insert(body.get()).second) continue;
-      ForEachOp(*body, visit, seen);
-    }
+    if (op.bodies.empty()) continue;
+    ForEachNewBody(op, seen,
+                   [&](const auto& body) { ForEachOp(*body, visit, seen); });
   }
 }
 template <typename Visitor>

@@ -31,7 +31,7 @@ _REFUSED = (
 )
 
 _MANY = 10000  # Elements.
-_MOST = 1000.0
+_MOST = 1000.0  # An element: what is larger is not fed back.
 
 
 class Abandoned(Exception):

@@ -3,12 +3,29 @@
 // Before the others: torch's own order of Python.h and these.
 #include <c10/core/TensorImpl.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <exception>
 
+#include "python/torch_side/autograd/node_facts.h"
 #include "python/torch_side/tensors/autograd_access.h"
 
 namespace mica {
+
+bool IsShownByTorch(PyObject* view, PyObject* base) {
+  const auto node_of = [](PyObject* tensor) {
+    return torch::autograd::impl::gradient_edge(THPVariable_Unpack(tensor))
+        .function.get();
+  };
+  const torch::autograd::Node* end = node_of(base);
+  const torch::autograd::Node* node = node_of(view);
+  while (node != nullptr && node != end) {
+    if (IsFunctionInPython(*node)) return false;
+    node =
+        node->num_outputs() == 0 ? nullptr : node->next_edge(0).function.get();
+  }
+  return node != nullptr;
+}
 
 void ResultViews::SetWrites(absl::Span<const PyRef> results) const {
   for (const Writes& one : writes_) {

@@ -15,6 +15,11 @@
 
 namespace mica {
 
+// Whether gradients go from a view that autograd tracks to its base through
+// torch's own nodes alone, so that another such view passes on the same: a
+// torch.autograd.Function that returns a view has a backward() of its own.
+bool IsShownByTorch(PyObject* view, PyObject* base);
+
 // Makes the results of a run, new tensors over memory that some share, what the
 // recorded run's were: views of each other, of arguments or of the state, with
 // counters of writes that are shared or their own.

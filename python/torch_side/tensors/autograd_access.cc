@@ -14,7 +14,6 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -99,23 +98,6 @@ at::Tensor WindowLike(const at::Tensor& base, const at::Tensor& seen) {
 }
 
 }  // namespace
-
-bool IsShownByTorch(PyObject* view, PyObject* base) {
-  // torch keeps the type's description of these to itself.
-  constexpr absl::string_view kInPython = "N5torch8autograd6PyNodeE";
-  const torch::autograd::Node* end =
-      torch::autograd::impl::gradient_edge(THPVariable_Unpack(base))
-          .function.get();
-  const torch::autograd::Node* node =
-      torch::autograd::impl::gradient_edge(THPVariable_Unpack(view))
-          .function.get();
-  while (node != nullptr && node != end) {
-    if (typeid(*node).name() == kInPython) return false;
-    node = node->num_outputs() == 0 ? nullptr
-                                    : node->next_edge(0).function.get();
-  }
-  return node != nullptr;
-}
 
 bool IsGradModeOn() { return c10::GradMode::is_enabled(); }
 

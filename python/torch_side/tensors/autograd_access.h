@@ -57,10 +57,6 @@ struct ViewRelation {
 };
 // None if autograd tracks no view there.
 std::optional<ViewRelation> ViewRelationOf(PyObject* tensor);
-// Whether gradients go from a view that autograd tracks to its base through
-// torch's own nodes alone, so that another such view passes on the same: a
-// torch.autograd.Function that returns a view has a backward() of its own.
-bool IsShownByTorch(PyObject* view, PyObject* base);
 // A view of `base`, as autograd knows them, with the sizes, strides and offset
 // of `like`, which has its storage. If it is tracked, gradients go through it.
 // A new reference; throws what torch throws.

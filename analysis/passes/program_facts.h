@@ -1,7 +1,7 @@
 // What the passes over a Program ask of it.
 
-#ifndef MICA_ANALYSIS_FUSE_PROGRAM_FACTS_H_
-#define MICA_ANALYSIS_FUSE_PROGRAM_FACTS_H_
+#ifndef MICA_ANALYSIS_PASSES_PROGRAM_FACTS_H_
+#define MICA_ANALYSIS_PASSES_PROGRAM_FACTS_H_
 
 #include <optional>
 #include <string>
@@ -62,4 +62,4 @@ std::optional<std::string> ActivationName(const Op& op);
 
 }  // namespace mica
 
-#endif  // MICA_ANALYSIS_FUSE_PROGRAM_FACTS_H_
+#endif  // MICA_ANALYSIS_PASSES_PROGRAM_FACTS_H_

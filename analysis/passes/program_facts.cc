@@ -1,4 +1,4 @@
-#include "analysis/fuse/program_facts.h"
+#include "analysis/passes/program_facts.h"
 
 #include <algorithm>
 
