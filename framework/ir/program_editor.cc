@@ -9,11 +9,12 @@
 namespace mica {
 
 ProgramEditor::ProgramEditor(Program program)
-    : ProgramEditor(std::move(program), std::make_shared<Functions>()) {}
+    : program_(std::move(program)),
+      own_functions_(std::make_unique<Functions>()),
+      functions_(own_functions_.get()) {}
 
-ProgramEditor::ProgramEditor(Program program,
-                             std::shared_ptr<Functions> functions)
-    : program_(std::move(program)), functions_(std::move(functions)) {}
+ProgramEditor::ProgramEditor(Program program, Functions* functions)
+    : program_(std::move(program)), functions_(functions) {}
 
 absl::Span<ProgramEditor> ProgramEditor::bodies(OpId op) {
   const Bodies& given = program_.body_.ops[op].bodies;

@@ -67,13 +67,14 @@ class ProgramEditor {
   using Functions =
       absl::flat_hash_map<const Program*, std::unique_ptr<Function>>;
 
-  ProgramEditor(Program program, std::shared_ptr<Functions> functions);
+  ProgramEditor(Program program, Functions* functions);
   void ForEachOp(absl::FunctionRef<void(ProgramEditor& block, OpId op)> visit,
                  absl::flat_hash_set<const ProgramEditor*>& seen);
 
   Program program_;
   absl::flat_hash_map<OpId, std::vector<ProgramEditor>> bodies_;
-  std::shared_ptr<Functions> functions_;  // Of the Program around, too.
+  std::unique_ptr<Functions> own_functions_;  // Of the outermost Program.
+  Functions* functions_;  // Its own: editors of bodies don't keep them alive.
 };
 
 }  // namespace mica
