@@ -14,6 +14,7 @@ add_custom_target(mica_thread_tests)
 set(MICA_THREAD_TESTS
   analysis_plan_plan_cache_test
   analysis_plan_plan_store_test
+  executor_device_simulated_device_test
   executor_job_crew_test
   executor_job_interrupt_test
   executor_job_queue_run_test

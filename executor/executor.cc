@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analysis/passes/dead_ops.h"
 #include "analysis/passes/rewrite.h"
 #include "analysis/plan/segments.h"
+#include "executor/device/exchange.h"
 #include "executor/segment_run.h"
 #include "framework/base/status.h"
 #include "framework/trace/recorder.h"
@@ -107,6 +109,18 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
       ops, std::move(options), std::move(plans), make_job_options));
 }
 
+std::unique_ptr<Executor> Executor::CreateOn(std::shared_ptr<Device> device,
+                                             const OpRegistry& ops,
+                                             const KernelRegistry& kernels,
+                                             PlanOptions options,
+                                             std::shared_ptr<PlanCache> plans) {
+  if (plans == nullptr) plans = std::make_shared<PlanCache>(ops, kernels);
+  std::unique_ptr<Executor> executor(new Executor(
+      ops, std::move(options), std::move(plans), /*make_job_options=*/nullptr));
+  executor->device_ = std::move(device);
+  return executor;
+}
+
 absl::StatusOr<Program> Executor::MakeStatic(const Program& program,
                                              const NamedViews& feeds) const {
   absl::flat_hash_map<std::string, int64_t> sizes;
@@ -169,6 +183,11 @@ absl::StatusOr<Executor::Prepared*> Executor::PrepareAnew(
   Prepared prepared{.key = key, .source = program};
   prepared.fixed = std::make_shared<const Program>(std::move(fixed));
   if (prepared.fixed->first_bounded_op() >= 0) {
+    if (device_ != nullptr) {
+      return absl::UnimplementedError(absl::StrCat(
+          "program @", program->name(), " on ", device_->place().ToString(),
+          ": sizes in it depend on data"));
+    }
     MICA_ASSIGN_OR_RETURN(Segments segments,
                           CutAtBoundedOp(*prepared.fixed, ops_));
     prepared.segments =
@@ -222,15 +241,62 @@ absl::StatusOr<Job*> Executor::Bind(Prepared& prepared,
     return prepared.job.get();
   }
   prepared.job = nullptr;
-  MICA_ASSIGN_OR_RETURN(auto binding,
-                        Binding::Create(prepared.plan, bound, prepared.fixed));
+  MICA_ASSIGN_OR_RETURN(auto binding, Binding::Create(prepared.plan, bound,
+                                                      prepared.fixed, device_));
   JobOptions options = make_job_options_ == nullptr
                            ? JobOptions()
                            : make_job_options_(*prepared.plan);
   MICA_ASSIGN_OR_RETURN(prepared.job,
                         Job::Create(std::move(binding), std::move(options)));
   prepared.variables = std::move(bound);
+  if (device_ != nullptr) MICA_RETURN_IF_ERROR(PlaceOnDevice(prepared));
   return prepared.job.get();
+}
+
+absl::Status Executor::PlaceOnDevice(Prepared& prepared) const {
+  const Program& program = *prepared.fixed;
+  prepared.inputs.clear();
+  prepared.outputs.clear();
+  for (ValueId id : program.inputs()) {
+    MICA_ASSIGN_OR_RETURN(Tensor input,
+                          Tensor::Allocate(program.type(id), device_));
+    prepared.job->SetInput(static_cast<int>(prepared.inputs.size()),
+                           input.data());
+    prepared.inputs.push_back(std::move(input));
+  }
+  for (size_t i = 0; i < program.outputs().size(); ++i) {
+    const int index = static_cast<int>(i);
+    MICA_ASSIGN_OR_RETURN(
+        Tensor output,
+        Tensor::Allocate(prepared.plan->output_type(index), device_));
+    prepared.job->SetOutput(index, output.data());
+    prepared.outputs.push_back(std::move(output));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Tensor>> Executor::RunOnDevice(
+    Prepared& prepared, const NamedViews& feeds) {
+  const Program& program = *prepared.fixed;
+  const StreamId stream = prepared.job->device_run()->stream();
+  const auto feed_of = [&](ValueId id) -> const TensorView& {
+    return feeds.at(program.value(id).name);
+  };
+  for (size_t i = 0; i < prepared.inputs.size(); ++i) {
+    const ValueId id = program.inputs()[i];
+    MICA_RETURN_IF_ERROR(QueueFeed(program.value(id).name, feed_of(id),
+                                   prepared.inputs[i], stream));
+  }
+  MICA_RETURN_IF_ERROR(prepared.job->Run());
+  for (size_t i = 0; i < prepared.inputs.size(); ++i) {
+    const ValueId id = program.inputs()[i];
+    const bool is_updated = absl::c_any_of(
+        program.updates(),
+        [&](const Update& update) { return update.target == id; });
+    if (!is_updated) continue;
+    MICA_RETURN_IF_ERROR(CopyBack(prepared.inputs[i], feed_of(id), stream));
+  }
+  return TakeResults(prepared.outputs, device_, stream);
 }
 
 absl::StatusOr<std::vector<Tensor>> Executor::Run(
@@ -242,6 +308,7 @@ absl::StatusOr<std::vector<Tensor>> Executor::Run(
     return prepared->segments->Run(feeds, variables);
   }
   MICA_ASSIGN_OR_RETURN(Job * job, Bind(*prepared, variables));
+  if (device_ != nullptr) return RunOnDevice(*prepared, feeds);
   FedInputs fed;
   MICA_RETURN_IF_ERROR(Feed(*prepared->fixed, feeds, *job, fed));
   std::vector<Tensor> results;

@@ -43,12 +43,19 @@ class Executor {
  public:
   static constexpr int kMaxPrepared = 64;
 
-  // Unimplemented for another device than the CPU. `plans`, of the same
-  // registries, are shared with all who use them; null means plans of its own.
+  // On the host. Unimplemented for another place, which CreateOn() is for.
+  // `plans`, of the same registries, are shared with all who use them; null
+  // means plans of its own.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(
       Place place, const OpRegistry& ops, const KernelRegistry& kernels,
       PlanOptions options, std::shared_ptr<PlanCache> plans = nullptr,
       MakeJobOptionsFn make_job_options = nullptr);
+  // On a device, by kernels of its kind. Variables lie there; feeds may lie
+  // there or on the host; results lie there (see CopyToHost).
+  static std::unique_ptr<Executor> CreateOn(
+      std::shared_ptr<Device> device, const OpRegistry& ops,
+      const KernelRegistry& kernels, PlanOptions options,
+      std::shared_ptr<PlanCache> plans = nullptr);
 
   // Values of `fetches` (names of values, the "%" left out; empty means what
   // the Program returns), in order. Inputs and variables that the Program
@@ -59,7 +66,8 @@ class Executor {
   // came. Feeds need not be row-major.
   //
   // Where sizes depend on data (aten.nonzero), runs the Program in segments:
-  // what comes behind is planned once they are known.
+  // what comes behind is planned once they are known. Not on a device:
+  // Unimplemented.
   absl::StatusOr<std::vector<Tensor>> Run(
       const std::shared_ptr<const Program>& program, const NamedViews& feeds,
       const NamedViews& variables, absl::Span<const std::string> fetches);
@@ -82,6 +90,9 @@ class Executor {
     std::shared_ptr<const Program> fixed;  // With sizes and fetches.
     std::shared_ptr<const Plan> plan;
     std::vector<TensorView> variables;
+    // On a device: what feeds are copied to, and results from, so that the
+    // Job's addresses stay as they are.
+    std::vector<Tensor> inputs, outputs;
     std::unique_ptr<Job> job;
     std::shared_ptr<SegmentRun> segments;  // Instead of a Plan and a Job.
   };
@@ -102,6 +113,10 @@ class Executor {
   // The Job over `variables`: the last one, if none of them has moved.
   absl::StatusOr<Job*> Bind(Prepared& prepared,
                             const NamedViews& variables) const;
+  // Gives the Job memory of the device for its inputs and outputs.
+  absl::Status PlaceOnDevice(Prepared& prepared) const;
+  absl::StatusOr<std::vector<Tensor>> RunOnDevice(Prepared& prepared,
+                                                  const NamedViews& feeds);
   absl::StatusOr<Program> MakeStatic(const Program& program,
                                      const NamedViews& feeds) const;
 
@@ -115,6 +130,7 @@ class Executor {
                   absl::Span<const std::string> fetches) const;
 
   const OpRegistry& ops_;
+  std::shared_ptr<Device> device_;  // Null: the host.
   PlanOptions options_;
   std::shared_ptr<PlanCache> plans_;
   const MakeJobOptionsFn make_job_options_;  // May be null.

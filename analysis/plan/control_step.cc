@@ -53,8 +53,10 @@ std::vector<Planner::Place> Planner::PackForBodies(const Op& op,
     for (const PackedOperand& packed : body->packed()) {
       Location from = PlaceOf(operands[packed.from.index]).location;
       from.offset += packed.from.offset;
-      plan_->packed_.push_back(
-          {.from = from, .bytes = packed.bytes, .pack = packed.pack});
+      plan_->packed_.push_back({.from = from,
+                                .from_bytes = packed.from_bytes,
+                                .bytes = packed.bytes,
+                                .pack = packed.pack});
       places.push_back(
           {.location = {.home = Home::kPacked,
                         .index = static_cast<int>(plan_->packed_.size()) - 1}});

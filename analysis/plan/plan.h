@@ -66,6 +66,7 @@ struct Step {
 // for a step.
 struct PackedOperand {
   Location from;
+  int64_t from_bytes = 0;  // That there are.
   int64_t bytes = 0;
   std::function<absl::Status(const void* from, void* to)> pack;
 };
@@ -192,8 +193,10 @@ class Plan {
   // The type of the memory that the caller gives for an output: the value's
   // own, or row-major where that has gaps or overlaps.
   TensorType output_type(int index) const;
-  // Address of constant `index`.
+  // Address of constant `index`, which lies at an offset in all of them.
   const void* constant(int index) const;
+  absl::Span<const uint64_t> constants() const { return constant_words_; }
+  int64_t constant_offset(int index) const { return constant_offsets_[index]; }
 
   // That one step may use.
   int num_threads() const { return num_threads_; }

@@ -415,8 +415,10 @@ void Planner::AddArgs(Step& step, const std::vector<Place>& operands,
         {step.prepared.get(), pack.operand, from.home, from.index, from.offset},
         static_cast<int32_t>(plan_->packed_.size()));
     if (is_new) {
-      plan_->packed_.push_back(
-          {.from = from, .bytes = pack.bytes, .pack = pack.pack});
+      plan_->packed_.push_back({.from = from,
+                                .from_bytes = plan_->arg_bytes_[arg],
+                                .bytes = pack.bytes,
+                                .pack = pack.pack});
     }
     plan_->args_[arg] = {.home = Home::kPacked, .index = it->second};
     plan_->arg_bytes_[arg] = 0;

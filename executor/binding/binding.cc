@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/device/transfer.h"
 #include "framework/ir/control_flow.h"
 #include "framework/trace/recorder.h"
 #include "glog/logging.h"
@@ -26,7 +27,7 @@ absl::Status CheckFed(absl::string_view what, const TensorType& wanted,
 
 absl::StatusOr<std::shared_ptr<const Binding>> Binding::Create(
     std::shared_ptr<const Plan> plan, absl::Span<const TensorView> variables,
-    std::shared_ptr<const Program> source) {
+    std::shared_ptr<const Program> source, std::shared_ptr<Device> device) {
   const Program& program = source == nullptr ? plan->program() : *source;
   TraceSpan span("analysis", "bind @", program.name());
   span.Add("packed", static_cast<int64_t>(plan->packed().size()));
@@ -35,17 +36,25 @@ absl::StatusOr<std::shared_ptr<const Binding>> Binding::Create(
         absl::StrCat("wants ", program.variables().size(), " variables, got ",
                      variables.size()));
   }
+  const Place place = device == nullptr ? Place() : device->place();
   std::shared_ptr<Binding> binding(new Binding);
   for (size_t i = 0; i < variables.size(); ++i) {
     const Variable& variable = program.variables()[i];
     MICA_RETURN_IF_ERROR(
         CheckFed(absl::StrCat("variable \"", variable.name, "\""),
                  program.type(variable.value), variables[i].type));
+    if (variables[i].place != place) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "variable \"", variable.name, "\": wants a tensor on ",
+          place.ToString(), ", got one on ", variables[i].place.ToString()));
+    }
     binding->variables_.push_back(variables[i].data);
   }
   binding->plan_ = std::move(plan);
   binding->source_ = std::move(source);
+  binding->device_ = std::move(device);
   const cpu::TeamSize team(binding->plan_->team_size());
+  MICA_RETURN_IF_ERROR(binding->CopyConstants());
   MICA_RETURN_IF_ERROR(binding->Fold());
   MICA_RETURN_IF_ERROR(binding->Pack());
   return binding;
@@ -65,12 +74,17 @@ std::string Binding::NameOf(const Plan& plan, StepId id) const {
   return name;
 }
 
+void* Binding::constant(int index) const {
+  if (device_ == nullptr) return const_cast<void*>(plan_->constant(index));
+  return static_cast<char*>(constants_.data()) + plan_->constant_offset(index);
+}
+
 const void* Binding::AddressOf(const Location& location) const {
   const auto index = location.index;
   const void* base = nullptr;
   switch (location.home) {
     case Home::kConstant:
-      base = plan_->constant(index);
+      base = constant(index);
       break;
     case Home::kVariable:
       base = variables_[index];
@@ -86,43 +100,77 @@ const void* Binding::AddressOf(const Location& location) const {
   return static_cast<const char*>(base) + location.offset;
 }
 
+absl::Status Binding::CopyConstants() {
+  if (device_ == nullptr) return absl::OkStatus();
+  const absl::Span<const uint64_t> words = plan_->constants();
+  const auto bytes = static_cast<int64_t>(words.size() * sizeof(words[0]));
+  MICA_ASSIGN_OR_RETURN(constants_, Buffer::Allocate(bytes, device_));
+  return CopyBytes(constants_.data(), words.data(), bytes, CopyKind::kToDevice,
+                   *device_);
+}
+
 absl::Status Binding::Fold() {
   for (const FoldedValue& value : plan_->folded()) {
-    MICA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(value.bytes));
+    MICA_ASSIGN_OR_RETURN(Buffer buffer,
+                          Buffer::Allocate(value.bytes, device_));
     folded_.push_back(std::move(buffer));
   }
-  LaunchContext context;
   for (const Step& step : plan_->folds()) {
     std::vector<void*> args;
     for (const Location& location :
          plan_->fold_args().subspan(step.first_arg, step.num_args)) {
       args.push_back(const_cast<void*>(AddressOf(location)));
     }
-    std::unique_ptr<KernelInstance> instance;
-    const void* state = step.prepared->state.get();
-    if (step.prepared->make_instance != nullptr) {
-      instance = step.prepared->make_instance();
-      state = instance.get();
-    }
-    if (!step.prepared->launch(state, args.data(), context)) {
-      return Annotate(
-          std::move(context.status),
-          absl::StrCat("folding ", step.name, " ", SourceOf(step).ToString()));
+    const absl::Status status = LaunchFold(step, args);
+    if (!status.ok()) {
+      return Annotate(status, absl::StrCat("folding ", step.name, " ",
+                                           SourceOf(step).ToString()));
     }
   }
   return absl::OkStatus();
 }
 
+absl::Status Binding::LaunchFold(const Step& step,
+                                 absl::Span<void* const> args) const {
+  std::unique_ptr<KernelInstance> instance;
+  const void* state = step.prepared->state.get();
+  if (step.prepared->make_instance != nullptr) {
+    instance = step.prepared->make_instance();
+    state = instance.get();
+  }
+  if (device_ != nullptr) {
+    return LaunchAlone({step.prepared->launch, state, args}, *device_);
+  }
+  LaunchContext context;
+  return step.prepared->launch(state, args.data(), context)
+             ? absl::OkStatus()
+             : std::move(context.status);
+}
+
 absl::Status Binding::Pack() {
   for (const PackedOperand& packed : plan_->packed()) {
-    MICA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(packed.bytes));
-    MICA_RETURN_IF_ERROR(packed.pack(AddressOf(packed.from), buffer.data()));
+    MICA_ASSIGN_OR_RETURN(Buffer buffer,
+                          Buffer::Allocate(packed.bytes, device_));
+    MICA_RETURN_IF_ERROR(PackOne(packed, buffer.data()));
     packed_.push_back(std::move(buffer));
   }
   for (size_t i = 0; i < folded_.size(); ++i) {
     if (!plan_->folded()[i].is_read) folded_[i] = Buffer();
   }
   return absl::OkStatus();
+}
+
+absl::Status Binding::PackOne(const PackedOperand& packed, void* to) const {
+  if (device_ == nullptr) return packed.pack(AddressOf(packed.from), to);
+  // Kernels of the host's pack, for whom both must lie there.
+  MICA_ASSIGN_OR_RETURN(Buffer from, Buffer::Allocate(packed.from_bytes));
+  MICA_ASSIGN_OR_RETURN(Buffer made, Buffer::Allocate(packed.bytes));
+  MICA_RETURN_IF_ERROR(CopyBytes(from.data(), AddressOf(packed.from),
+                                 packed.from_bytes, CopyKind::kToHost,
+                                 *device_));
+  MICA_RETURN_IF_ERROR(packed.pack(from.data(), made.data()));
+  return CopyBytes(to, made.data(), packed.bytes, CopyKind::kToDevice,
+                   *device_);
 }
 
 }  // namespace mica

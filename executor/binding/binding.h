@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "analysis/plan/plan.h"
+#include "framework/device/device.h"
 #include "framework/tensor/tensor.h"
 
 namespace mica {
@@ -25,9 +26,14 @@ class Binding {
   // `source` is the Program that the Plan was asked for, which may differ in
   // labels from the one that it was made of: errors of the Binding and its Jobs
   // give the names and lines of `source`. Null means the Plan's own.
+  //
+  // On `device`, whose kernels the Plan's then are, all that Jobs read lies
+  // there, the variables too: InvalidArgument for those of another place. Null
+  // means the host.
   static absl::StatusOr<std::shared_ptr<const Binding>> Create(
       std::shared_ptr<const Plan> plan, absl::Span<const TensorView> variables,
-      std::shared_ptr<const Program> source = nullptr);
+      std::shared_ptr<const Program> source = nullptr,
+      std::shared_ptr<Device> device = nullptr);
 
   const Plan& plan() const { return *plan_; }
   const std::shared_ptr<const Plan>& shared_plan() const { return plan_; }
@@ -39,19 +45,26 @@ class Binding {
   const SourceLine& SourceOf(const Plan& plan, const Step& step) const;
   // "step 3, aten.mm (model.py:12)", for errors.
   std::string NameOf(const Plan& plan, StepId id) const;
+  const std::shared_ptr<Device>& device() const { return device_; }
+  void* constant(int index) const;
   void* variable(int index) const { return variables_[index]; }
   void* packed(int index) const { return packed_[index].data(); }
   void* folded(int index) const { return folded_[index].data(); }
 
  private:
   Binding() = default;
+  absl::Status CopyConstants();
   // Computes what depends on frozen variables alone.
   absl::Status Fold();
+  absl::Status LaunchFold(const Step& step, absl::Span<void* const> args) const;
   absl::Status Pack();
+  absl::Status PackOne(const PackedOperand& packed, void* to) const;
   const void* AddressOf(const Location& location) const;
 
   std::shared_ptr<const Plan> plan_;
   std::shared_ptr<const Program> source_;
+  std::shared_ptr<Device> device_;
+  Buffer constants_;  // Where the Plan's own are out of the device's reach.
   std::vector<void*> variables_;
   std::vector<Buffer> packed_;
   std::vector<Buffer> folded_;

@@ -29,6 +29,14 @@ class JobScope {
   const cpu::TeamScope team_;
 };
 
+// Whether data may make Compute() fail.
+bool MayFail(const Plan& plan) {
+  return absl::c_any_of(
+      plan.steps().first(plan.num_compute()), [](const Step& step) {
+        return step.prepared == nullptr || !step.prepared->never_fails;
+      });
+}
+
 }  // namespace
 
 class Job::Traced {
@@ -74,13 +82,15 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Create(
   TraceSpan span("analysis", "make job of @", plan.program().name());
   span.Add("arena_bytes", plan.arena_bytes());
   std::unique_ptr<Job> job(new Job);
-  MICA_ASSIGN_OR_RETURN(job->arena_, Buffer::Allocate(plan.arena_bytes()));
+  MICA_ASSIGN_OR_RETURN(
+      job->arena_, Buffer::Allocate(plan.arena_bytes(), binding->device()));
   job->binding_ = std::move(binding);
   job->args_.resize(plan.args().size());
   job->inputs_.resize(plan.program().inputs().size());
   job->variables_.resize(plan.program().variables().size());
   job->outputs_.resize(plan.program().outputs().size());
   job->FillArgs();
+  MICA_RETURN_IF_ERROR(job->MakeDeviceRun(options));
   for (const Step& step : plan.steps()) {
     const StepLaunch launch =
         MakeLaunch(step, *job->binding_, job->outcome_, job->instances_);
@@ -91,7 +101,9 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Create(
   job->outcome_.set_interrupt(options.interrupt);
   job->observers_ = std::move(options.observers);
   job->generation_ = ForkGeneration();
+  job->may_fail_ = MayFail(plan);
   job->contexts_.resize(plan.streams().num_streams);
+  if (job->device_ != nullptr) return job;
   if (plan.streams().num_streams > 1) {
     job->streams_ =
         std::make_unique<StreamRun>(plan.streams(), plan.team_size());
@@ -114,6 +126,25 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Create(
   return job;
 }
 
+absl::Status Job::MakeDeviceRun(const JobOptions& options) {
+  if (binding_->device() == nullptr) return absl::OkStatus();
+  const std::string place = binding_->device()->place().ToString();
+  if (!options.observers.empty()) {
+    return absl::UnimplementedError(absl::StrCat("steps on ", place,
+                                                 " run without observers, got ",
+                                                 options.observers.size()));
+  }
+  for (size_t i = 0; i < plan().steps().size(); ++i) {
+    if (plan().steps()[i].control == nullptr) continue;
+    return absl::UnimplementedError(
+        absl::StrCat(NameOf(static_cast<StepId>(i)),
+                     ": branches, loops and calls don't run on ", place));
+  }
+  MICA_ASSIGN_OR_RETURN(
+      device_, DeviceRun::Create(binding_->device(), plan(), options.graphs));
+  return absl::OkStatus();
+}
+
 void Job::FillArgs() {
   const Plan& plan = binding_->plan();
   for (size_t i = 0; i < args_.size(); ++i) {
@@ -127,9 +158,8 @@ void Job::FillArgs() {
         *arg = static_cast<char*>(arena_.data()) + location.offset;
         break;
       case Home::kConstant:
-        *arg = const_cast<char*>(
-            static_cast<const char*>(plan.constant(location.index)) +
-            location.offset);
+        *arg = static_cast<char*>(binding_->constant(location.index)) +
+               location.offset;
         break;
       case Home::kPacked:
         *arg = binding_->packed(location.index);
@@ -217,7 +247,30 @@ absl::Status Job::CheckProcess() const {
       "child, or run on one thread");
 }
 
+DeviceLaunch Job::LaunchOf(StepId id) const {
+  const Launch& launch = launches_[id];
+  const auto num_args = static_cast<size_t>(plan().steps()[id].num_args);
+  return {.fn = launch.fn,
+          .state = launch.state,
+          .args = {launch.args, num_args},
+          .step = id};
+}
+
+absl::Status Job::RunOnDevice(DeviceRun::Part part) {
+  outcome_.Reset();
+  if (outcome_.must_end()) {
+    return Annotate(outcome_.status(), "before the first step");
+  }
+  const TraceSpan span("run", "on a device @", plan().program().name());
+  const auto launch_of = [this](StepId id) { return LaunchOf(id); };
+  DeviceError error = device_->Run(part, launch_of, addresses_);
+  if (error.status.ok()) return absl::OkStatus();
+  const std::string place = device_->device().place().ToString();
+  return Annotate(error.status, error.step < 0 ? place : NameOf(error.step));
+}
+
 absl::Status Job::Compute() {
+  if (device_ != nullptr) return RunOnDevice(DeviceRun::Part::kCompute);
   MICA_RETURN_IF_ERROR(CheckProcess());
   const JobScope scope(plan());
   outcome_.Reset();
@@ -232,6 +285,7 @@ absl::Status Job::Compute() {
 }
 
 absl::Status Job::Commit() {
+  if (device_ != nullptr) return RunOnDevice(DeviceRun::Part::kCommit);
   const JobScope scope(plan());
   const auto num_steps = static_cast<StepId>(plan().steps().size());
   const Traced traced(*this, "commit @", plan().num_compute(), num_steps);
@@ -242,6 +296,9 @@ absl::Status Job::Commit() {
 }
 
 absl::Status Job::Run() {
+  if (device_ != nullptr && !may_fail_) {
+    return RunOnDevice(DeviceRun::Part::kBoth);
+  }
   MICA_RETURN_IF_ERROR(Compute());
   return Commit();
 }

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "executor/binding/binding.h"
+#include "executor/job/device_run.h"
 #include "executor/job/helpers.h"
 #include "executor/job/outcome.h"
 #include "executor/job/queue_run.h"
@@ -26,8 +27,11 @@ struct JobOptions {
   std::shared_ptr<Helpers> helpers;
   // Asked between steps; its error ends the run, before Commit().
   Interrupt interrupt;
-  // Told of each step.
+  // Told of each step; of none on a device.
   std::vector<std::shared_ptr<StepObserver>> observers;
+  // On a device, a run whose addresses are those of the last one is queued as
+  // one graph.
+  bool graphs = true;
 };
 
 // A Binding with an arena and a flat list of launches, run any number of
@@ -35,14 +39,16 @@ struct JobOptions {
 //
 // Where the Plan has several streams, each runs on a thread of the Job's own,
 // the first on the caller's; where it has a queue, helpers take steps from it
-// too.
+// too. Where the Binding is a device's, so are the arena and all addresses, and
+// the steps run on the device's streams while the caller waits.
 //
 // Single-thread but for Cancel(); overlap by running two Jobs. Addresses given
 // must stay valid until the run has ended. After an error the Job can be used
 // again.
 class Job {
  public:
-  // ResourceExhausted if there is no memory for the arena.
+  // ResourceExhausted if there is no memory for the arena. Unimplemented on a
+  // device for a step that runs bodies, and for observers.
   static absl::StatusOr<std::unique_ptr<Job>> Create(
       std::shared_ptr<const Binding> binding, JobOptions options = {});
 
@@ -51,9 +57,9 @@ class Job {
   // if the address is the one that it has. An output's memory is its own, lies
   // at a multiple of kBufferAlignment if it has as many bytes, and holds
   // anything until the run has ended.
-  void SetInput(int index, void* data) { inputs_[index].Set(data); }
-  void SetVariable(int index, void* data) { variables_[index].Set(data); }
-  void SetOutput(int index, void* data) { outputs_[index].Set(data); }
+  void SetInput(int index, void* data) { Set(inputs_[index], data); }
+  void SetVariable(int index, void* data) { Set(variables_[index], data); }
+  void SetOutput(int index, void* data) { Set(outputs_[index], data); }
 
   // Runs all ops; outputs are complete then, inputs and variables untouched.
   // Requires all addresses. An error names the op and the user's line; of
@@ -71,6 +77,10 @@ class Job {
   void Cancel();
 
   const Plan& plan() const { return binding_->plan(); }
+  // Who runs its steps on a device; null on the host.
+  const DeviceRun* device_run() const { return device_.get(); }
+  // What a step launches; requires all addresses.
+  DeviceLaunch LaunchOf(StepId id) const;
   void* arena() const { return arena_.data(); }
   void* output(int index) const { return outputs_[index].data; }
   // "step 3, aten.mm (model.py:7)".
@@ -91,12 +101,14 @@ class Job {
     };
     void* data = nullptr;
     std::vector<Use> uses;
-    void Set(void* new_data) {
-      if (new_data == data) return;
+    // Whether that is another address.
+    bool Set(void* new_data) {
+      if (new_data == data) return false;
       data = new_data;
       for (const Use& use : uses) {
         *use.arg = static_cast<char*>(new_data) + use.offset;
       }
+      return true;
     }
   };
 
@@ -104,12 +116,17 @@ class Job {
   class Traced;
 
   Job() = default;
+  void Set(Anchor& anchor, void* data) {
+    if (anchor.Set(data)) ++addresses_;
+  }
+  absl::Status MakeDeviceRun(const JobOptions& options);
   void FillArgs();
   absl::Status CheckProcess() const;
   // The error that a launch left in `context`.
   absl::Status TakeError(StepId id, LaunchContext& context) const;
   absl::Status LaunchStep(StepId id, LaunchContext& context);
   absl::Status RunStep(StepId id, int worker);
+  absl::Status RunOnDevice(DeviceRun::Part part);
   // Runs what Compute() does on this thread, in launch order.
   absl::Status RunInOrder();
 
@@ -121,14 +138,17 @@ class Job {
   std::vector<Anchor> inputs_;
   std::vector<Anchor> variables_;
   std::vector<Anchor> outputs_;
+  uint64_t addresses_ = 1;               // Grows when one of them changes.
   std::vector<LaunchContext> contexts_;  // By stream, or worker.
   std::vector<std::shared_ptr<StepObserver>> observers_;
   std::vector<bool> is_atens_;  // By step; empty: no matter.
   bool is_special_ = false;     // Some of the two must be looked at.
+  bool may_fail_ = true;        // Whatever runs before the commits.
   int32_t generation_ = 0;      // Of forks.
   Outcome outcome_;
   std::unique_ptr<StreamRun> streams_;  // Null if there is only one.
   std::unique_ptr<QueueRun> queue_;     // Null if there is none.
+  std::unique_ptr<DeviceRun> device_;   // Null on the host.
   std::shared_ptr<RunTrace> trace_;     // Null until a run is traced.
 };
 

@@ -26,6 +26,10 @@ inline constexpr absl::string_view kAtenKernel = "aten";
 // Per-run facts and the place for an error that only data can cause.
 struct LaunchContext {
   absl::Status status;
+  // On a device: where the kernel queues its work, of the device's own type,
+  // and what Device::Synchronize() tells of the launch if its data are bad.
+  void* stream = nullptr;
+  int32_t step = -1;
 
   // Keeps the error and returns false, for `return context.Fail(…)`.
   bool Fail(absl::Status error) {

@@ -7,8 +7,7 @@
 namespace mica {
 
 std::string KernelKey::ToString() const {
-  return absl::StrCat(op, " ", DTypeName(dtype), " strided ",
-                      DeviceKindName(device));
+  return absl::StrCat(op, " ", DTypeName(dtype));
 }
 
 void KernelRegistry::Add(const KernelKey& key, KernelRank rank, Kernel kernel) {

@@ -10,26 +10,21 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "framework/device/device.h"
 #include "framework/kernel/kernel.h"
 #include "framework/tensor/dtype.h"
 
 namespace mica {
 
-enum class Layout : uint8_t { kStrided };
-
 // Names what could run an op. Look-up is by exact match and yields candidates
 // in order of preference, so a missing kernel is found by analysis, not a run.
 struct KernelKey {
-  std::string op;             // As registered, for example "aten.mm".
-  DType dtype = DType::kF32;  // Of the first operand, else of result 0.
-  Layout layout = Layout::kStrided;
-  DeviceKind device = DeviceKind::kCpu;
-  std::string ToString() const;  // "aten.mm f32 strided cpu"
+  std::string op;                // As registered, for example "aten.mm".
+  DType dtype = DType::kF32;     // Of the first operand, else of result 0.
+  std::string ToString() const;  // "aten.mm f32"
   friend bool operator==(const KernelKey&, const KernelKey&) = default;
   template <typename H>
   friend H AbslHashValue(H h, const KernelKey& key) {
-    return H::combine(std::move(h), key.op, key.dtype, key.layout, key.device);
+    return H::combine(std::move(h), key.op, key.dtype);
   }
 };
 
@@ -44,7 +39,8 @@ struct Kernel {
 // beats it, so it runs only where no torch is.
 enum class KernelRank : uint8_t { kFast, kPlain, kReference };
 
-// Filled at start-up, read-only afterwards; then thread-safe.
+// The kernels of one kind of device. Filled at start-up, read-only afterwards;
+// then thread-safe.
 class KernelRegistry {
  public:
   // Among kernels of one key and rank the one added first is asked first.

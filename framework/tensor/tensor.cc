@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/device/device.h"
 
 namespace mica {
 namespace {
@@ -35,10 +36,23 @@ void CopyAxis(const char* from, const Dims& from_strides, char* to,
 
 }  // namespace
 
-void Buffer::Free::operator()(void* data) const { std::free(data); }
+void Buffer::Free::operator()(void* data) const {
+  if (device == nullptr) {
+    std::free(data);
+  } else {
+    device->Free(data);
+  }
+}
 
-absl::StatusOr<Buffer> Buffer::Allocate(int64_t bytes) {
+absl::StatusOr<Buffer> Buffer::Allocate(int64_t bytes,
+                                        std::shared_ptr<Device> device) {
   Buffer buffer;
+  if (device != nullptr) {
+    MICA_ASSIGN_OR_RETURN(void* data, device->Allocate(bytes));
+    buffer.data_ = std::unique_ptr<void, Free>(data, Free{std::move(device)});
+    buffer.bytes_ = bytes;
+    return buffer;
+  }
   void* data = nullptr;
   if (bytes >= 0 && bytes <= kMaxTensorBytes) {
     data = std::aligned_alloc(
@@ -54,9 +68,16 @@ absl::StatusOr<Buffer> Buffer::Allocate(int64_t bytes) {
   return buffer;
 }
 
-absl::StatusOr<Tensor> Tensor::Allocate(const TensorType& type) {
-  MICA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(type.extent_bytes()));
+absl::StatusOr<Tensor> Tensor::Allocate(const TensorType& type,
+                                        std::shared_ptr<Device> device) {
+  MICA_ASSIGN_OR_RETURN(
+      Buffer buffer, Buffer::Allocate(type.extent_bytes(), std::move(device)));
   return Tensor(std::make_shared<Buffer>(std::move(buffer)), type);
+}
+
+Place Tensor::place() const {
+  const std::shared_ptr<Device> on = device();
+  return on == nullptr ? Place() : on->place();
 }
 
 absl::StatusOr<Tensor> Tensor::CopyOf(const TensorView& view) {

@@ -7,9 +7,12 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "framework/device/place.h"
 #include "framework/tensor/tensor_type.h"
 
 namespace mica {
+
+class Device;
 
 // Alignment, in bytes, of every buffer and arena slice.
 inline constexpr int64_t kBufferAlignment = 64;
@@ -19,20 +22,27 @@ inline int64_t AlignUp(int64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
-// Host memory that frees itself. Move-only.
+// Memory that frees itself: the host's, or a device's, which the host must not
+// touch. Move-only.
 class Buffer {
  public:
   Buffer() = default;
-  // Returns ResourceExhausted, with the bytes asked and free, if there is no
-  // memory. Zero bytes give a valid, non-null address too.
-  static absl::StatusOr<Buffer> Allocate(int64_t bytes);
+  // Of the host where `device` is null. Returns ResourceExhausted, with the
+  // bytes asked and free, if there is no memory. Zero bytes give a valid,
+  // non-null address too.
+  static absl::StatusOr<Buffer> Allocate(
+      int64_t bytes, std::shared_ptr<Device> device = nullptr);
 
   void* data() const { return data_.get(); }
   int64_t bytes() const { return bytes_; }
+  const std::shared_ptr<Device>& device() const {
+    return data_.get_deleter().device;
+  }
 
  private:
   struct Free {
     void operator()(void* data) const;
+    std::shared_ptr<Device> device;  // Null: the host.
   };
   std::unique_ptr<void, Free> data_;
   int64_t bytes_ = 0;
@@ -43,6 +53,7 @@ class Buffer {
 struct TensorView {
   void* data = nullptr;
   TensorType type;
+  Place place = {};
 
   template <typename T>
   T* as() const {
@@ -55,13 +66,20 @@ class Tensor {
  public:
   Tensor() = default;
   // Uninitialised, row-major unless `type` has strides.
-  static absl::StatusOr<Tensor> Allocate(const TensorType& type);
-  // A row-major copy of `view`.
+  static absl::StatusOr<Tensor> Allocate(
+      const TensorType& type, std::shared_ptr<Device> device = nullptr);
+  // A row-major copy of `view`, of the host's.
   static absl::StatusOr<Tensor> CopyOf(const TensorView& view);
 
   const TensorType& type() const { return type_; }
   void* data() const { return buffer_ ? buffer_->data() : nullptr; }
-  TensorView view() const { return {data(), type_}; }
+  TensorView view() const { return {data(), type_, place()}; }
+  // Where the bytes lie.
+  Place place() const;
+  // Null: the host, or no bytes.
+  std::shared_ptr<Device> device() const {
+    return buffer_ ? buffer_->device() : nullptr;
+  }
 
  private:
   Tensor(std::shared_ptr<Buffer> buffer, TensorType type)
@@ -70,8 +88,8 @@ class Tensor {
   TensorType type_;
 };
 
-// Copies the elements of `from` to `to`, both of one dtype and dims and any
-// strides. The two must not overlap.
+// Copies the elements of `from` to `to`, both of the host and of one dtype and
+// dims and any strides. The two must not overlap.
 void CopyElements(const TensorView& from, const TensorView& to);
 
 }  // namespace mica

@@ -41,6 +41,10 @@ class IndexedWalk {
   // Of each index tensor, over dims().
   const std::vector<Dims>& index_strides() const { return index_strides_; }
   int num_indices() const { return static_cast<int>(indices_.size()); }
+  // An index tensor, the size of the axis that it indexes, and its stride.
+  const Lane& index(int i) const { return indices_[i]; }
+  int64_t size(int i) const { return sizes_[i]; }
+  int64_t stride(int i) const { return strides_[i]; }
 
   // Adds to `offset`, an element of self, what the index tensors say at their
   // offsets. `at` counts with the index strides from set `first_set` on.

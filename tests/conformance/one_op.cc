@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "framework/base/status.h"
+#include "framework/device/transfer.h"
 #include "framework/text/text.h"
 #include "kernels/reference/element.h"
 
@@ -147,6 +148,9 @@ class GuardedBuffer {
   uint8_t* data() const {
     return static_cast<uint8_t*>(buffer_.data()) + kGuardBytes + shift_;
   }
+  // With the guards.
+  uint8_t* begin() const { return static_cast<uint8_t*>(buffer_.data()); }
+  int64_t all_bytes() const { return buffer_.bytes(); }
   // The number of bytes outside that are no longer what they were.
   int64_t CountDamage() const {
     const auto* begin = static_cast<const uint8_t*>(buffer_.data());
@@ -236,7 +240,43 @@ absl::Status CheckDamage(const Memory& memory) {
       absl::StrCat("wrote ", damage, " bytes outside of its results"));
 }
 
-absl::Status Launch(const Prepared& prepared, const Memory& memory) {
+// Launches on copies of all memory that lie on the device, and copies them back
+// with their guards.
+absl::Status LaunchOn(const std::shared_ptr<Device>& device,
+                      const Prepared& prepared, const void* state,
+                      const Memory& memory) {
+  std::vector<void*> args = memory.args;
+  std::vector<std::pair<const GuardedBuffer*, Buffer>> copies;
+  for (const auto* buffers :
+       {&memory.operands, &memory.results, &memory.packs}) {
+    for (const GuardedBuffer& buffer : *buffers) {
+      copies.emplace_back(&buffer, Buffer());
+    }
+  }
+  copies.emplace_back(&memory.scratch, Buffer());
+  for (auto& [buffer, copy] : copies) {
+    MICA_ASSIGN_OR_RETURN(copy, Buffer::Allocate(buffer->all_bytes(), device));
+    MICA_RETURN_IF_ERROR(CopyBytes(copy.data(), buffer->begin(),
+                                   buffer->all_bytes(), CopyKind::kToDevice,
+                                   *device));
+    for (size_t i = 0; i < args.size(); ++i) {
+      if (memory.args[i] != buffer->data()) continue;
+      args[i] = static_cast<uint8_t*>(copy.data()) +
+                (buffer->data() - buffer->begin());
+    }
+  }
+  MICA_RETURN_IF_ERROR(
+      LaunchAlone({prepared.launch, state, absl::MakeSpan(args)}, *device));
+  for (const auto& [buffer, copy] : copies) {
+    MICA_RETURN_IF_ERROR(CopyBytes(buffer->begin(), copy.data(),
+                                   buffer->all_bytes(), CopyKind::kToHost,
+                                   *device));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Launch(const std::shared_ptr<Device>& device,
+                    const Prepared& prepared, const Memory& memory) {
   LaunchContext context;
   const void* state = prepared.state.get();
   std::unique_ptr<KernelInstance> instance;
@@ -244,6 +284,7 @@ absl::Status Launch(const Prepared& prepared, const Memory& memory) {
     instance = prepared.make_instance();
     state = instance.get();
   }
+  if (device != nullptr) return LaunchOn(device, prepared, state, memory);
   if (prepared.launch(state, memory.args.data(), context)) {
     return absl::OkStatus();
   }
@@ -348,7 +389,8 @@ KernelRequest MakeRequest(const Case& c, const RunOptions& options) {
 absl::StatusOr<std::vector<Tensor>> RunKernel(const Kernel& kernel,
                                               const Case& c,
                                               const Operands& operands,
-                                              const RunOptions& options) {
+                                              const RunOptions& options,
+                                              std::shared_ptr<Device> device) {
   const KernelRequest request = MakeRequest(c, options);
   Verdict verdict = kernel.prepare(request);
   if (const auto* no = std::get_if<No>(&verdict)) {
@@ -359,7 +401,7 @@ absl::StatusOr<std::vector<Tensor>> RunKernel(const Kernel& kernel,
   MICA_RETURN_IF_ERROR(AllocateOperands(operands, &memory));
   MICA_RETURN_IF_ERROR(AllocateResults(request, prepared, options, &memory));
   MICA_RETURN_IF_ERROR(PackOperands(prepared, &memory));
-  MICA_RETURN_IF_ERROR(Launch(prepared, memory));
+  MICA_RETURN_IF_ERROR(Launch(device, prepared, memory));
   MICA_RETURN_IF_ERROR(CheckDamage(memory));
   std::vector<Tensor> results;
   for (size_t i = 0; i < request.results.size(); ++i) {

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "framework/device/device.h"
 #include "framework/ir/program.h"
 #include "framework/kernel/kernel_registry.h"
 #include "framework/op/op_registry.h"
@@ -67,11 +68,11 @@ KernelRequest MakeRequest(const Case& c, const RunOptions& options);
 
 // What `kernel` computes, row-major; an unused result is left empty. Fails if
 // the kernel declines (FailedPrecondition, with its reason), at its own error,
-// and if it wrote anywhere but on its results (Internal).
-absl::StatusOr<std::vector<Tensor>> RunKernel(const Kernel& kernel,
-                                              const Case& c,
-                                              const Operands& operands,
-                                              const RunOptions& options);
+// and if it wrote anywhere but on its results (Internal). It runs on `device`,
+// or on the host where that is null.
+absl::StatusOr<std::vector<Tensor>> RunKernel(
+    const Kernel& kernel, const Case& c, const Operands& operands,
+    const RunOptions& options, std::shared_ptr<Device> device = nullptr);
 
 // Empty if `got` is `want` within what the dtype and `scale`, how many terms
 // were summed, allow; else says where they differ.

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "analysis/plan/plan.h"
 #include "executor/job/job.h"
+#include "framework/device/device.h"
 #include "framework/ir/program.h"
 #include "framework/kernel/kernel_registry.h"
 #include "framework/tensor/tensor.h"
@@ -24,9 +25,14 @@ struct Runnable {
 };
 
 // Inputs and variables hold numbers that depend on their types and order
-// alone; outputs hold NaNs, so that what is not written shows.
+// alone; outputs hold NaNs, so that what is not written shows. All lie on
+// `device`, or on the host where that is null.
 absl::StatusOr<Runnable> MakeRunnable(std::shared_ptr<const Plan> plan,
-                                      JobOptions options = {});
+                                      JobOptions options = {},
+                                      std::shared_ptr<Device> device = nullptr);
+
+// Its tensors, without the Job, as the host can read them.
+absl::StatusOr<Runnable> OnHost(const Runnable& runnable);
 
 // The same after one run.
 absl::StatusOr<Runnable> PlanAndRun(const Program& program,

@@ -1,4 +1,4 @@
-#include "framework/device/device.h"
+#include "framework/device/place.h"
 
 #include <vector>
 
@@ -39,8 +39,10 @@ absl::StatusOr<Place> ParsePlace(absl::string_view text) {
       }
     }
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("place: wants \"cpu\" or \"cpu:0\", got \"", text, "\""));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "place: wants cpu, cuda or simulated, and perhaps :0 or another number, "
+      "got \"",
+      text, "\""));
 }
 
 }  // namespace mica
