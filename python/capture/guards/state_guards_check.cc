@@ -243,10 +243,11 @@ bool StateGuards::CheckClass(const ClassFacts& facts, const UserLine& at,
     return Report(miss, {absl::StrCat(TypeName(type), ".", PyText(name)), at},
                   Describe(was), DescribeValue(now));
   };
-  Py_ssize_t position = 0;
+  Py_ssize_t position = 0, num_known = 0;
   PyObject *name = nullptr, *value = nullptr;
   while (PyDict_Next(type->tp_dict, &position, &name, &value)) {
     PyObject* number = FindItem(facts.index.get(), name);
+    num_known += number != nullptr ? 1 : 0;
     const ClassFacts::Attribute was =
         number == nullptr ? ClassFacts::Attribute()
                           : facts.attributes[PyLong_AsSize_t(number)];
@@ -254,10 +255,9 @@ bool StateGuards::CheckClass(const ClassFacts& facts, const UserLine& at,
     if (IsOfNoConcern(name, was.value, value)) continue;
     return differ(name, was.value, value);
   }
+  // What is new and of no concern doesn't make up for what has gone.
+  if (num_known == PyDict_GET_SIZE(facts.index.get())) return true;
   position = 0;
-  if (PyDict_GET_SIZE(facts.index.get()) <= PyDict_GET_SIZE(type->tp_dict)) {
-    return true;
-  }
   while (PyDict_Next(facts.index.get(), &position, &name, &value)) {
     if (FindItem(type->tp_dict, name) != nullptr) continue;
     return differ(name, facts.attributes[PyLong_AsSize_t(value)].value,

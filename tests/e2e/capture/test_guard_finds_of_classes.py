@@ -6,6 +6,7 @@ Each is called with an eager twin in a world of its own; tools/guard_fuzz.py.
 from __future__ import annotations
 
 import collections
+import copy
 import functools
 from typing import Any
 
@@ -301,3 +302,44 @@ def test_a_function_of_the_users_that_gives_a_view() -> None:
         return grads
 
     check(make, *[step] * 4)
+
+
+# What Python, or torch.compile, notes down on a class without being asked; one
+# of them is new, another attribute gone, so that there are as many as before.
+@pytest.mark.parametrize("name", ["__slotnames__", "__doc__"])
+@pytest.mark.parametrize(
+    "read",
+    ["C().k", "C.k", "getattr(C(), 'k', 2.0)", "hasattr(C, 'k') + 1"],
+)
+def test_a_class_that_gets_a_note_and_loses_an_attribute(
+    name: str, read: str
+) -> None:
+    def make() -> Any:
+        world: Any = World()
+        names: dict[str, Any] = {"torch": torch}
+        exec(
+            "class C:\n    gain, k = 3.0, 1.0\n"
+            "def program(x):\n"
+            f"    C.{name} = []\n    return x.roll(int({read}) % 3)\n",
+            names,
+        )
+        world.C, world.program = names["C"], names["program"]
+        return world
+
+    check(make, *[CALL] * 3, called("del C.k"), *[CALL] * 2)
+
+
+def test_a_copy_of_an_object_whose_class_loses_an_attribute() -> None:
+    def make() -> Any:
+        world: Any = World()
+        names: dict[str, Any] = {"torch": torch, "copy": copy}
+        exec(
+            "class C:\n    gain, k = 3.0, 1.0\n"
+            "def program(x):\n"
+            "    return x.roll(int(copy.copy(C()).k) % 3)\n",
+            names,
+        )
+        world.C, world.program = names["C"], names["program"]
+        return world
+
+    check(make, *[CALL] * 3, called("del C.k"), *[CALL] * 2)
