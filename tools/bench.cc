@@ -17,10 +17,12 @@
 #include "analysis/plan/plan.h"
 #include "analysis/plan/plan_cache.h"
 #include "executor/binding/binding.h"
+#include "executor/device/backends.h"
 #include "executor/job/job.h"
 #include "executor/watch/poison.h"
 #include "framework/base/file.h"
 #include "framework/base/status.h"
+#include "framework/device/transfer.h"
 #include "framework/ir/control_flow.h"
 #include "framework/saved/saved_program.h"
 #include "framework/tensor/safetensors.h"
@@ -28,6 +30,7 @@
 #include "framework/trace/recorder.h"
 #include "kernels/all.h"
 #include "ops/all.h"
+#include "tools/difference.h"
 #include "tools/fill.h"
 #include "tools/flags.h"
 
@@ -51,6 +54,11 @@ absl::StatusOr<Program> SpecialiseBy(absl::string_view symbols,
   return Specialise(program, sizes, AllOps());
 }
 
+absl::StatusOr<Backend> ChooseBackend(const BenchOptions& options) {
+  MICA_ASSIGN_OR_RETURN(const Place place, ParsePlace(options.place));
+  return BackendOf(place);
+}
+
 bool IsFolder(const BenchOptions& options) {
   std::error_code error;
   return std::filesystem::is_directory(options.program_path, error);
@@ -69,7 +77,7 @@ absl::StatusOr<Program> MakeProgram(const BenchOptions& options) {
   return SpecialiseBy(options.symbols, *program);
 }
 
-// A Job with the tensors that it reads and writes.
+// A Job with the tensors that it reads and writes, all on one device.
 struct Runnable {
   std::vector<Tensor> inputs;
   std::vector<Tensor> variables;
@@ -87,6 +95,7 @@ absl::Status ReadVariables(const Program& program, const BenchOptions& options,
 }
 
 absl::Status MakeTensors(const Plan& plan, const BenchOptions& options,
+                         const std::shared_ptr<Device>& device,
                          Runnable& runnable) {
   const Program& program = plan.program();
   uint64_t seed = 0;
@@ -106,14 +115,23 @@ absl::Status MakeTensors(const Plan& plan, const BenchOptions& options,
   }
   for (size_t i = 0; i < program.outputs().size(); ++i) {
     MICA_ASSIGN_OR_RETURN(
-        Tensor tensor, Tensor::Allocate(plan.output_type(static_cast<int>(i))));
+        Tensor tensor,
+        Tensor::Allocate(plan.output_type(static_cast<int>(i)), device));
     runnable.outputs.push_back(std::move(tensor));
+  }
+  if (device == nullptr) return absl::OkStatus();
+  for (auto* tensors : {&runnable.inputs, &runnable.variables}) {
+    for (Tensor& tensor : *tensors) {
+      MICA_ASSIGN_OR_RETURN(tensor, CopyToDevice(tensor.view(), device));
+    }
   }
   return absl::OkStatus();
 }
 
 absl::Status MakeJob(std::shared_ptr<const Plan> plan,
-                     const BenchOptions& options, Runnable& runnable) {
+                     const BenchOptions& options,
+                     const std::shared_ptr<Device>& device,
+                     Runnable& runnable) {
   JobOptions job_options;
   if (options.poison) {
     job_options.observers.push_back(std::make_shared<Poison>(*plan));
@@ -123,7 +141,8 @@ absl::Status MakeJob(std::shared_ptr<const Plan> plan,
     variables.push_back(variable.view());
   }
   MICA_ASSIGN_OR_RETURN(auto binding,
-                        Binding::Create(std::move(plan), variables));
+                        Binding::Create(std::move(plan), variables,
+                                        /*source=*/nullptr, device));
   MICA_ASSIGN_OR_RETURN(
       runnable.job, Job::Create(std::move(binding), std::move(job_options)));
   for (size_t i = 0; i < runnable.inputs.size(); ++i) {
@@ -207,7 +226,8 @@ absl::Status PlanOtherBatch(PlanCache& plans, BenchOptions options,
     return absl::ToDoubleMilliseconds(absl::Now() - since);
   };
   for (int i = 0; i < kRepeats; ++i) {
-    PlanCache none(AllOps(), AllKernels());
+    MICA_ASSIGN_OR_RETURN(const Backend backend, ChooseBackend(options));
+    PlanCache none(AllOps(), *backend.kernels);
     for (PlanCache* cache : {&none, &plans}) {
       const absl::Time start = absl::Now();
       MICA_RETURN_IF_ERROR(cache->Get(program, plan_options).status());
@@ -229,7 +249,8 @@ double MillisecondsSince(absl::Time start) {
 absl::StatusOr<std::shared_ptr<const Plan>> PlanJobs(
     absl::Span<const std::shared_ptr<const Program>> programs,
     const BenchOptions& options, BenchResult& result) {
-  PlanCache plans(AllOps(), AllKernels());
+  MICA_ASSIGN_OR_RETURN(const Backend backend, ChooseBackend(options));
+  PlanCache plans(AllOps(), *backend.kernels);
   if (!options.plan_cache.empty()) {
     MICA_ASSIGN_OR_RETURN(auto store, PlanStore::Open(options.plan_cache));
     plans.set_store(std::move(store));
@@ -334,11 +355,12 @@ absl::Status TimePasses(const Program& program, const BenchOptions& options,
   const PassPipeline& passes = PlanOptionsOf(options).has_functions()
                                    ? PassPipeline::AllWithFunctions()
                                    : PassPipeline::All();
+  MICA_ASSIGN_OR_RETURN(const Backend backend, ChooseBackend(options));
   std::vector<std::vector<double>> ms;
   for (int64_t i = 0; i < options.plan_repeats; ++i) {
     std::vector<PassTime> times;
     MICA_RETURN_IF_ERROR(
-        passes.Run(program, {AllOps(), AllKernels()}, {.times = &times})
+        passes.Run(program, {AllOps(), *backend.kernels}, {.times = &times})
             .status());
     ms.resize(times.size());
     result.pass_ms.clear();
@@ -352,11 +374,48 @@ absl::Status TimePasses(const Program& program, const BenchOptions& options,
   return absl::OkStatus();
 }
 
+// Runs a Plan once, on tensors of its own; its outputs and variables then.
+absl::StatusOr<std::vector<Tensor>> RunOnce(
+    std::shared_ptr<const Plan> plan, const BenchOptions& options,
+    const std::shared_ptr<Device>& device) {
+  Runnable runnable;
+  MICA_RETURN_IF_ERROR(MakeTensors(*plan, options, device, runnable));
+  MICA_RETURN_IF_ERROR(MakeJob(std::move(plan), options, device, runnable));
+  MICA_RETURN_IF_ERROR(runnable.job->Run());
+  std::vector<Tensor> made;
+  for (const auto* tensors : {&runnable.outputs, &runnable.variables}) {
+    for (const Tensor& tensor : *tensors) {
+      MICA_ASSIGN_OR_RETURN(Tensor on_host, CopyToHost(tensor));
+      made.push_back(std::move(on_host));
+    }
+  }
+  return made;
+}
+
+// See BenchResult::largest_difference.
+absl::StatusOr<double> CompareWithHost(
+    const std::shared_ptr<const Program>& program,
+    const std::shared_ptr<const Plan>& plan, const BenchOptions& options) {
+  MICA_ASSIGN_OR_RETURN(const Backend backend, ChooseBackend(options));
+  PlanCache plans(AllOps(), AllKernels());
+  MICA_ASSIGN_OR_RETURN(auto on_host,
+                        plans.Get(program, PlanOptionsOf(options)));
+  MICA_ASSIGN_OR_RETURN(const std::vector<Tensor> want,
+                        RunOnce(on_host, options, nullptr));
+  MICA_ASSIGN_OR_RETURN(const std::vector<Tensor> got,
+                        RunOnce(plan, options, backend.device));
+  double largest = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    largest = std::max(largest, DifferenceOf(got[i].view(), want[i].view()));
+  }
+  return largest;
+}
+
 // What a trace, if there is one, has of it is all but the measured runs.
 absl::StatusOr<BenchResult> RunAndMeasure(const BenchOptions& options) {
   // Once a process, not once a Program.
   AllOps();
-  AllKernels();
+  MICA_ASSIGN_OR_RETURN(const Backend backend, ChooseBackend(options));
 
   std::string text;
   if (options.program_path.empty() && options.from_text) {
@@ -392,14 +451,26 @@ absl::StatusOr<BenchResult> RunAndMeasure(const BenchOptions& options) {
   }
   if (options.plan_only) return result;
 
+  if (options.check) {
+    MICA_ASSIGN_OR_RETURN(result.largest_difference,
+                          CompareWithHost(programs[0], plan, options));
+  }
   Runnable runnable;
-  MICA_RETURN_IF_ERROR(MakeTensors(*plan, options, runnable));
+  MICA_RETURN_IF_ERROR(MakeTensors(*plan, options, backend.device, runnable));
   const absl::Time bind_start = absl::Now();
-  MICA_RETURN_IF_ERROR(MakeJob(std::move(plan), options, runnable));
+  MICA_RETURN_IF_ERROR(
+      MakeJob(std::move(plan), options, backend.device, runnable));
   result.bind_ms = absl::ToDoubleMilliseconds(absl::Now() - bind_start);
   PauseTrace();
   MICA_ASSIGN_OR_RETURN(result.run_us, MeasureRuns(*runnable.job, options));
   ResumeTrace();
+  if (const DeviceRun* run = runnable.job->device_run()) {
+    result.graph_runs = run->num_graph_runs();
+    result.queue_us = absl::ToDoubleMicroseconds(run->queue_time());
+  }
+  if (options.step_times) {
+    MICA_ASSIGN_OR_RETURN(result.kernel_times, TimeKernels(*runnable.job));
+  }
   if (IsTracing()) MICA_RETURN_IF_ERROR(runnable.job->Run());
   return result;
 }
@@ -422,6 +493,7 @@ absl::Status CheckOptions(const BenchOptions& options) {
   MICA_RETURN_IF_ERROR(check("other_batch", options.other_batch, 0, 1'000'000));
   MICA_RETURN_IF_ERROR(check("warmup", options.warmup, 0, 1'000'000));
   MICA_RETURN_IF_ERROR(SplitPairs("symbols", options.symbols).status());
+  MICA_RETURN_IF_ERROR(ParsePlace(options.place).status());
   if (!options.program_path.empty()) return absl::OkStatus();
   return CheckOptions(options.generate);
 }

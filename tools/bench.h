@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tools/generate.h"
+#include "tools/step_times.h"
 
 namespace mica {
 
@@ -24,6 +25,10 @@ struct BenchOptions {
   std::string dump_passes;  // See PlanOptions::dump_folder.
   // Writes a trace of planning and of one run, unless empty.
   std::string trace_path;
+  std::string place = "cpu";  // Where it runs: "cuda:0", "simulated:0".
+  // Runs it once on the host, too, and tells how far the results are apart.
+  bool check = false;
+  bool step_times = false;  // Of a device: see TimeKernels().
   int64_t threads = 1;
   int64_t streams = 1;
   bool queue = false;
@@ -86,6 +91,12 @@ struct BenchResult {
   double bind_ms = 0;      // Binding and Job: packing, arena.
   int64_t arena_bytes = 0;
   int64_t live_set_bytes = 0;
+  // The largest difference of an element of an output or a variable from the
+  // host's, by the largest element of that tensor; -1 if it wasn't asked for.
+  double largest_difference = -1;
+  double queue_us = 0;  // Of a device: what the host does for a run.
+  std::vector<KernelTime> kernel_times;
+  int64_t graph_runs = 0;  // Of a device: runs that were queued as one graph.
   Spread run_us;  // Of `repeats` measurements of a pass; 0 if only planned.
 };
 

@@ -150,6 +150,10 @@ bool IsTransformer(absl::string_view kind) {
 }
 
 absl::Status CheckTransformer(const GenerateOptions& options) {
+  if (!IsFloating(options.dtype)) {
+    return absl::InvalidArgumentError(
+        "--dtype: wants f32, f64, f16 or bf16 for a transformer");
+  }
   MICA_RETURN_IF_ERROR(CheckRange("layers", options.layers, 100'000));
   MICA_RETURN_IF_ERROR(CheckRange("hidden", options.hidden, kMaxSize));
   MICA_RETURN_IF_ERROR(CheckRange("heads", options.heads, options.hidden));

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "framework/ir/program.h"
 #include "framework/op/op_registry.h"
+#include "framework/tensor/dtype.h"
 
 namespace mica {
 
@@ -29,6 +30,7 @@ struct GenerateOptions {
   int64_t heads = 12;
   int64_t batch = 1;
   int64_t seq = 128;
+  DType dtype = DType::kF32;
 };
 
 // InvalidArgument for options that are out of range or don't fit each other.

@@ -18,8 +18,19 @@ using Ints = std::vector<int64_t>;
 // model reads as a list of layers; status() is the first.
 class OpAdder {
  public:
-  OpAdder(absl::string_view name, const OpRegistry& registry)
-      : builder_(registry, name) {}
+  OpAdder(absl::string_view name, DType dtype, const OpRegistry& registry)
+      : builder_(registry, name), dtype_(dtype) {}
+
+  // The type of a tensor with elements of the model's dtype.
+  TensorType TypeOf(Dims dims) const {
+    return {.dtype = dtype_, .dims = std::move(dims)};
+  }
+
+  // Of sums that are kept for the backward pass.
+  TensorType StatsTypeOf(Dims dims) const {
+    return {.dtype = dtype_ == DType::kF64 ? DType::kF64 : DType::kF32,
+            .dims = std::move(dims)};
+  }
 
   ValueId Keep(absl::StatusOr<ValueId> value) {
     if (value.ok()) return *value;
@@ -54,11 +65,11 @@ class OpAdder {
   }
 
   ValueId Input(absl::string_view name, Dims dims) {
-    return Keep(builder_.AddInput(name, F32(std::move(dims))));
+    return Keep(builder_.AddInput(name, TypeOf(std::move(dims))));
   }
 
   ValueId Variable(absl::string_view name, Dims dims) {
-    return Keep(builder_.AddVariable("", name, F32(std::move(dims))));
+    return Keep(builder_.AddVariable("", name, TypeOf(std::move(dims))));
   }
 
   ValueId Reshape(ValueId x, Ints dims) {
@@ -119,13 +130,14 @@ class OpAdder {
 
  private:
   ProgramBuilder builder_;
+  const DType dtype_;
   absl::Status status_;
 };
 
 class TransformerBuilder : private OpAdder {
  public:
   TransformerBuilder(const GenerateOptions& options, const OpRegistry& registry)
-      : OpAdder("transformer", registry), options_(options) {}
+      : OpAdder("transformer", options.dtype, registry), options_(options) {}
 
   absl::StatusOr<Program> Build() {
     const Dims dims = {options_.batch, options_.seq, options_.hidden};
@@ -163,10 +175,11 @@ class TransformerBuilder : private OpAdder {
           ValueRef{Add("aten.select.int", {ValueRef{qkv}, int64_t{0}, i})});
     }
     // Laid out as eager's kernel does it, so that joining the heads is free.
-    TensorType joined = F32({batch, heads, seq, size});
+    TensorType joined = TypeOf({batch, heads, seq, size});
     joined.strides = {seq * hidden, size, hidden, 1};
-    ValueId y = Add("aten._scaled_dot_product_flash_attention_for_cpu",
-                    std::move(operands), {joined, F32({batch, heads, seq})});
+    ValueId y =
+        Add("aten._scaled_dot_product_flash_attention_for_cpu",
+            std::move(operands), {joined, StatsTypeOf({batch, heads, seq})});
     y = Transpose(y, 1, 2);
     y = Reshape(y, {batch, seq, hidden});
     return Linear(absl::StrCat(name, ".out"), y, hidden, hidden);
@@ -192,7 +205,7 @@ class TransformerBuilder : private OpAdder {
 class StepBuilder : private OpAdder {
  public:
   StepBuilder(const GenerateOptions& options, const OpRegistry& registry)
-      : OpAdder("transformer_step", registry),
+      : OpAdder("transformer_step", options.dtype, registry),
         options_(options),
         rows_(options.batch * options.seq) {}
 
@@ -270,7 +283,7 @@ class StepBuilder : private OpAdder {
     const int64_t hidden = options_.hidden;
     const int64_t size = hidden / options_.heads;
     TensorType heads =
-        F32({options_.batch, options_.heads, options_.seq, size});
+        TypeOf({options_.batch, options_.heads, options_.seq, size});
     heads.strides = {options_.seq * hidden, size, hidden, 1};
     // The gradients of the three meet at x, which is last in reverse.
     backward_.push_back(
@@ -281,10 +294,10 @@ class StepBuilder : private OpAdder {
       parts.push_back(Split(Linear(absl::StrCat(name, kNames[i]), x, hidden,
                                    hidden, &thirds_[i])));
     }
-    const std::vector<ValueId> y =
-        AddAll("aten._scaled_dot_product_flash_attention_for_cpu",
-               {ValueRef{parts[0]}, ValueRef{parts[1]}, ValueRef{parts[2]}}, 2,
-               {heads, F32({options_.batch, options_.heads, options_.seq})});
+    const std::vector<ValueId> y = AddAll(
+        "aten._scaled_dot_product_flash_attention_for_cpu",
+        {ValueRef{parts[0]}, ValueRef{parts[1]}, ValueRef{parts[2]}}, 2,
+        {heads, StatsTypeOf({options_.batch, options_.heads, options_.seq})});
     backward_.push_back([=, this] {
       const std::vector<ValueId> gradients = AddAll(
           "aten._scaled_dot_product_flash_attention_for_cpu_backward",

@@ -30,7 +30,13 @@ DEFINE_int64(other_batch, 0,
              "plans the transformer with this batch size too, by the structure "
              "that it shares with the first, and alone");
 DEFINE_int64(seq, 128, "tokens of transformer");
+DEFINE_string(dtype, "f32", "dtype of transformer: f32, bf16, f16 or f64");
 DEFINE_string(symbols, "", "sizes for a Program's symbols: batch=8,seq=128");
+DEFINE_string(place, "cpu", "where it runs: cpu, cuda:0, simulated:0");
+DEFINE_bool(check, false,
+            "run it once on the host, too, and tell how far results are apart");
+DEFINE_bool(step_times, false,
+            "on a device: what steps take by themselves, by kernel");
 DEFINE_int64(threads, 1, "threads for one step");
 DEFINE_int64(streams, 1,
              "steps that don't need each other run on so many threads at once");
@@ -97,11 +103,15 @@ BenchOptions OptionsFromFlags() {
                        .hidden = FLAGS_hidden,
                        .heads = FLAGS_heads,
                        .batch = FLAGS_batch,
-                       .seq = FLAGS_seq},
+                       .seq = FLAGS_seq,
+                       .dtype = ParseDType(FLAGS_dtype).value_or(DType::kBool)},
           .symbols = FLAGS_symbols,
           .dump_path = FLAGS_dump,
           .dump_passes = FLAGS_dump_passes,
           .trace_path = FLAGS_trace,
+          .place = FLAGS_place,
+          .check = FLAGS_check,
+          .step_times = FLAGS_step_times,
           .threads = FLAGS_threads,
           .streams = FLAGS_streams,
           .queue = FLAGS_queue,
@@ -150,6 +160,11 @@ nlohmann::ordered_json ToJson(const BenchResult& result,
                                  {"bind_ms", nullptr},
                                  {"arena_bytes", result.arena_bytes},
                                  {"live_set_bytes", result.live_set_bytes},
+                                 {"place", options.place},
+                                 {"largest_difference", nullptr},
+                                 {"graph_runs", result.graph_runs},
+                                 {"queue_us", result.queue_us},
+                                 {"kernel_us", nullptr},
                                  {"run_ns_per_op", nullptr},
                                  {"run_us", nullptr}};
   for (const auto& [pass, ms] : result.pass_ms) json["pass_ms"][pass] = ms;
@@ -166,6 +181,12 @@ nlohmann::ordered_json ToJson(const BenchResult& result,
     json["other_batch_ms"] = result.other_batch_ms;
     json["other_batch_alone_ms"] = result.other_batch_alone_ms;
     json["plans_by_structure"] = result.plans_by_structure;
+  }
+  for (const KernelTime& time : result.kernel_times) {
+    json["kernel_us"][time.kernel] = {{"steps", time.steps}, {"us", time.us}};
+  }
+  if (options.check && !options.plan_only) {
+    json["largest_difference"] = result.largest_difference;
   }
   if (!options.plan_only) {
     const Spread& run = result.run_us;

@@ -6,8 +6,6 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "framework/base/test_matchers.h"
 #include "framework/ir/control_flow.h"
 #include "framework/kernel/kernel_registry.h"
@@ -15,7 +13,7 @@
 #include "gtest/gtest.h"
 #include "kernels/all.h"
 #include "ops/all.h"
-#include "tests/conformance/cases.h"
+#include "tests/conformance/legal_cases.h"
 #include "tests/conformance/one_op.h"
 
 namespace mica {
@@ -23,67 +21,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Kernels by dtype as selection finds them.
-KernelKey KeyOf(const Case& c) {
-  const KernelRequest request = MakeRequest(c, {});
-  return {.op = c.op().def->name(),
-          .dtype = request.operands.empty() ? request.results[0].type.dtype
-                                            : request.operands[0].type.dtype};
-}
-
-// Terms of the longest sum in the case: what errors grow with.
-double ScaleOf(const Case& c) {
-  double scale = 1;
-  for (const Operand& operand : MakeRequest(c, {}).operands) {
-    for (Dim dim : operand.type.dims) {
-      scale = std::max(scale, static_cast<double>(dim));
-    }
-  }
-  return scale;
-}
-
-bool IsEmptyFactory(const OpDef& def) {
-  return absl::StrContains(def.name(), "empty");
-}
-
 class ConformanceTest : public testing::TestWithParam<const OpDef*> {
  protected:
-  // The legal cases of the op; listed ones must all be, in other dtypes they
-  // need not.
-  std::vector<Case> LegalCases() {
-    const OpDef& def = *GetParam();
-    std::vector<Case> cases;
-    const bool is_generated = def.is_elementwise();
-    for (const std::string& text :
-         is_generated ? PointwiseCases(def) : ListedCases(def)) {
-      absl::StatusOr<Case> c = ParseCase(text, AllOps());
-      if (c.ok()) {
-        cases.push_back(*std::move(c));
-      } else if (!is_generated) {
-        ADD_FAILURE() << c.status();
-      }
-    }
-    if (is_generated) return cases;
-    for (const std::string& text : ListedCases(def)) {
-      for (absl::string_view tensor :
-           {"f64[", "bf16[", "f16[", "i64[", "bool["}) {
-        const std::string other = absl::StrReplaceAll(text, {{"f32[", tensor}});
-        absl::StatusOr<Case> c = ParseCase(other, AllOps());
-        if (other != text && c.ok()) cases.push_back(*std::move(c));
-      }
-    }
+  std::vector<Case> AllCases() {
+    std::vector<absl::Status> illegal;
+    std::vector<Case> cases = LegalCases(*GetParam(), &illegal);
+    for (const absl::Status& status : illegal) ADD_FAILURE() << status;
     return cases;
-  }
-
-  // The reference's results for `operands`; empty where it fails, as it does
-  // on a division by zero.
-  absl::StatusOr<std::vector<Tensor>> RunReference(const Case& c,
-                                                   const Operands& operands) {
-    const Kernel* reference = AllKernels().FindReference(KeyOf(c));
-    if (reference == nullptr) {
-      return absl::NotFoundError(absl::StrCat("no reference for ", c.text));
-    }
-    return RunKernel(*reference, c, operands, {});
   }
 
   void ExpectSame(const Kernel& kernel, const Case& c, const Operands& operands,
@@ -105,7 +49,7 @@ class ConformanceTest : public testing::TestWithParam<const OpDef*> {
 };
 
 TEST_P(ConformanceTest, ReferenceRunsWhatIsLegal) {
-  const std::vector<Case> cases = LegalCases();
+  const std::vector<Case> cases = AllCases();
   ASSERT_FALSE(cases.empty()) << "no case for " << GetParam()->name();
   for (const Case& c : cases) {
     MICA_ASSERT_OK_AND_ASSIGN(Operands operands, DrawOperands(c, 1, false));
@@ -120,7 +64,7 @@ TEST_P(ConformanceTest, ReferenceRunsWhatIsLegal) {
 
 TEST_P(ConformanceTest, ReferenceFillsResultsOfAnyStrides) {
   if (IsEmptyFactory(*GetParam())) GTEST_SKIP() << "any contents are right";
-  for (const Case& c : LegalCases()) {
+  for (const Case& c : AllCases()) {
     MICA_ASSERT_OK_AND_ASSIGN(Operands operands, DrawOperands(c, 2, true));
     const auto want = RunReference(c, operands);
     if (!want.ok()) continue;
@@ -135,7 +79,7 @@ TEST_P(ConformanceTest, ReferenceFillsResultsOfAnyStrides) {
 TEST_P(ConformanceTest, FastKernelsAgreeWithTheReference) {
   if (IsEmptyFactory(*GetParam())) GTEST_SKIP() << "any contents are right";
   std::map<std::string, bool> fast;
-  for (const Case& c : LegalCases()) {
+  for (const Case& c : AllCases()) {
     for (uint32_t seed : {1u, 2u}) {
       const bool has_specials = seed == 2 && GetParam()->is_elementwise();
       MICA_ASSERT_OK_AND_ASSIGN(Operands operands,
@@ -168,18 +112,6 @@ TEST_P(ConformanceTest, FastKernelsAgreeWithTheReference) {
     EXPECT_GT(num_compared_[name], 0)
         << name << " takes none of the cases of " << GetParam()->name();
   }
-}
-
-std::vector<const OpDef*> OpsWithKernels() {
-  std::vector<const OpDef*> ops;
-  for (const OpDef* def : AllOps().All()) {
-    const bool has_bodies = ControlKindOf(*def) != ControlKind::kNone;
-    // Segments run others in place of those whose size depends on data.
-    if (!def->is_view() && !has_bodies && !def->is_bounded()) {
-      ops.push_back(def);
-    }
-  }
-  return ops;
 }
 
 std::string TestName(const testing::TestParamInfo<const OpDef*>& info) {
