@@ -76,7 +76,7 @@ DeviceError DeviceRun::Run(Part part, LaunchOf launch_of, uint64_t addresses) {
     error.status = recorded.graph->Launch(stream());
   } else if (error.status.ok()) {
     error = Queue(part, launch_of);
-    recorded.has_run = true;
+    recorded.has_run = error.status.ok();
   }
   queue_time_ = absl::Now() - start;
   // What was queued before the error runs all the same.

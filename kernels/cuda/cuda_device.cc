@@ -37,7 +37,7 @@ absl::Status CudaGraph::Launch(StreamId stream) {
 absl::Status ErrorOf(DataError error) {
   switch (error) {
     case DataError::kIndexOutOfRange:
-      return absl::OutOfRangeError("an index is out of range");
+      return absl::InvalidArgumentError("an index is out of range");
     case DataError::kNone:
       break;
   }
