@@ -60,28 +60,21 @@ absl::StatusOr<const Table*> Load() {
       Library::Open("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12",
                                  "libcublasLt.so"}));
   static Table t;
-  MICA_RETURN_IF_ERROR(library.Find("cublasLtCreate", t.Create));
-  MICA_RETURN_IF_ERROR(library.Find("cublasLtDestroy", t.Destroy));
-  MICA_RETURN_IF_ERROR(
-      library.Find("cublasLtMatrixLayoutCreate", t.LayoutCreate));
-  MICA_RETURN_IF_ERROR(
-      library.Find("cublasLtMatrixLayoutDestroy", t.LayoutDestroy));
-  MICA_RETURN_IF_ERROR(
-      library.Find("cublasLtMatrixLayoutSetAttribute", t.LayoutSet));
-  MICA_RETURN_IF_ERROR(library.Find("cublasLtMatmulDescCreate", t.DescCreate));
-  MICA_RETURN_IF_ERROR(
-      library.Find("cublasLtMatmulDescDestroy", t.DescDestroy));
-  MICA_RETURN_IF_ERROR(
-      library.Find("cublasLtMatmulDescSetAttribute", t.DescSet));
-  MICA_RETURN_IF_ERROR(
-      library.Find("cublasLtMatmulPreferenceCreate", t.PreferenceCreate));
-  MICA_RETURN_IF_ERROR(
-      library.Find("cublasLtMatmulPreferenceDestroy", t.PreferenceDestroy));
-  MICA_RETURN_IF_ERROR(
-      library.Find("cublasLtMatmulPreferenceSetAttribute", t.PreferenceSet));
-  MICA_RETURN_IF_ERROR(
-      library.Find("cublasLtMatmulAlgoGetHeuristic", t.FindAlgorithms));
-  MICA_RETURN_IF_ERROR(library.Find("cublasLtMatmul", t.Matmul));
+  MICA_RETURN_IF_ERROR(library.Find({
+      {"cublasLtCreate", t.Create},
+      {"cublasLtDestroy", t.Destroy},
+      {"cublasLtMatrixLayoutCreate", t.LayoutCreate},
+      {"cublasLtMatrixLayoutDestroy", t.LayoutDestroy},
+      {"cublasLtMatrixLayoutSetAttribute", t.LayoutSet},
+      {"cublasLtMatmulDescCreate", t.DescCreate},
+      {"cublasLtMatmulDescDestroy", t.DescDestroy},
+      {"cublasLtMatmulDescSetAttribute", t.DescSet},
+      {"cublasLtMatmulPreferenceCreate", t.PreferenceCreate},
+      {"cublasLtMatmulPreferenceDestroy", t.PreferenceDestroy},
+      {"cublasLtMatmulPreferenceSetAttribute", t.PreferenceSet},
+      {"cublasLtMatmulAlgoGetHeuristic", t.FindAlgorithms},
+      {"cublasLtMatmul", t.Matmul},
+  }));
   return &t;
 }
 

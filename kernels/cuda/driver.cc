@@ -10,57 +10,48 @@ namespace {
 // The driver's older functions of the same names take other types: those with
 // a "_v2" are meant.
 absl::Status Fill(const Library& library, Driver& d) {
-  MICA_RETURN_IF_ERROR(library.Find("cuInit", d.Init));
-  MICA_RETURN_IF_ERROR(library.Find("cuDriverGetVersion", d.DriverGetVersion));
-  MICA_RETURN_IF_ERROR(library.Find("cuDeviceGetCount", d.DeviceGetCount));
-  MICA_RETURN_IF_ERROR(library.Find("cuDeviceGet", d.DeviceGet));
-  MICA_RETURN_IF_ERROR(library.Find("cuDeviceGetName", d.DeviceGetName));
-  MICA_RETURN_IF_ERROR(
-      library.Find("cuDeviceGetAttribute", d.DeviceGetAttribute));
-  MICA_RETURN_IF_ERROR(
-      library.Find("cuDevicePrimaryCtxRetain", d.DevicePrimaryCtxRetain));
-  MICA_RETURN_IF_ERROR(
-      library.Find("cuDevicePrimaryCtxRelease_v2", d.DevicePrimaryCtxRelease));
-  MICA_RETURN_IF_ERROR(library.Find("cuCtxSetCurrent", d.CtxSetCurrent));
-  MICA_RETURN_IF_ERROR(library.Find("cuMemGetInfo_v2", d.MemGetInfo));
-  MICA_RETURN_IF_ERROR(library.Find("cuMemAlloc_v2", d.MemAlloc));
-  MICA_RETURN_IF_ERROR(library.Find("cuMemFree_v2", d.MemFree));
-  MICA_RETURN_IF_ERROR(library.Find("cuMemHostAlloc", d.MemHostAlloc));
-  MICA_RETURN_IF_ERROR(library.Find("cuMemFreeHost", d.MemFreeHost));
-  MICA_RETURN_IF_ERROR(
-      library.Find("cuMemHostGetDevicePointer_v2", d.MemHostGetDevicePointer));
-  MICA_RETURN_IF_ERROR(library.Find("cuMemcpyHtoDAsync_v2", d.MemcpyHtoDAsync));
-  MICA_RETURN_IF_ERROR(library.Find("cuMemcpyDtoHAsync_v2", d.MemcpyDtoHAsync));
-  MICA_RETURN_IF_ERROR(library.Find("cuMemcpyDtoDAsync_v2", d.MemcpyDtoDAsync));
-  return library.Find("cuMemsetD8Async", d.MemsetD8Async);
-}
-
-absl::Status FillStreams(const Library& library, Driver& d) {
-  MICA_RETURN_IF_ERROR(library.Find("cuStreamCreate", d.StreamCreate));
-  MICA_RETURN_IF_ERROR(library.Find("cuStreamDestroy_v2", d.StreamDestroy));
-  MICA_RETURN_IF_ERROR(
-      library.Find("cuStreamSynchronize", d.StreamSynchronize));
-  MICA_RETURN_IF_ERROR(library.Find("cuStreamWaitEvent", d.StreamWaitEvent));
-  MICA_RETURN_IF_ERROR(library.Find("cuEventCreate", d.EventCreate));
-  MICA_RETURN_IF_ERROR(library.Find("cuEventDestroy_v2", d.EventDestroy));
-  MICA_RETURN_IF_ERROR(library.Find("cuEventRecord", d.EventRecord));
-  MICA_RETURN_IF_ERROR(library.Find("cuEventElapsedTime", d.EventElapsedTime));
-  MICA_RETURN_IF_ERROR(library.Find("cuModuleLoadData", d.ModuleLoadData));
-  MICA_RETURN_IF_ERROR(library.Find("cuModuleUnload", d.ModuleUnload));
-  MICA_RETURN_IF_ERROR(
-      library.Find("cuModuleGetFunction", d.ModuleGetFunction));
-  MICA_RETURN_IF_ERROR(library.Find("cuFuncSetAttribute", d.FuncSetAttribute));
-  MICA_RETURN_IF_ERROR(library.Find("cuLaunchKernel", d.LaunchKernel));
-  MICA_RETURN_IF_ERROR(
-      library.Find("cuStreamBeginCapture_v2", d.StreamBeginCapture));
-  MICA_RETURN_IF_ERROR(library.Find("cuStreamEndCapture", d.StreamEndCapture));
-  MICA_RETURN_IF_ERROR(
-      library.Find("cuGraphInstantiateWithFlags", d.GraphInstantiate));
-  MICA_RETURN_IF_ERROR(library.Find("cuGraphLaunch", d.GraphLaunch));
-  MICA_RETURN_IF_ERROR(library.Find("cuGraphDestroy", d.GraphDestroy));
-  MICA_RETURN_IF_ERROR(library.Find("cuGraphExecDestroy", d.GraphExecDestroy));
-  MICA_RETURN_IF_ERROR(library.Find("cuGetErrorName", d.GetErrorName));
-  return library.Find("cuGetErrorString", d.GetErrorString);
+  return library.Find({
+      {"cuInit", d.Init},
+      {"cuDriverGetVersion", d.DriverGetVersion},
+      {"cuDeviceGetCount", d.DeviceGetCount},
+      {"cuDeviceGet", d.DeviceGet},
+      {"cuDeviceGetName", d.DeviceGetName},
+      {"cuDeviceGetAttribute", d.DeviceGetAttribute},
+      {"cuDevicePrimaryCtxRetain", d.DevicePrimaryCtxRetain},
+      {"cuDevicePrimaryCtxRelease_v2", d.DevicePrimaryCtxRelease},
+      {"cuCtxSetCurrent", d.CtxSetCurrent},
+      {"cuMemGetInfo_v2", d.MemGetInfo},
+      {"cuMemAlloc_v2", d.MemAlloc},
+      {"cuMemFree_v2", d.MemFree},
+      {"cuMemHostAlloc", d.MemHostAlloc},
+      {"cuMemFreeHost", d.MemFreeHost},
+      {"cuMemHostGetDevicePointer_v2", d.MemHostGetDevicePointer},
+      {"cuMemcpyHtoDAsync_v2", d.MemcpyHtoDAsync},
+      {"cuMemcpyDtoHAsync_v2", d.MemcpyDtoHAsync},
+      {"cuMemcpyDtoDAsync_v2", d.MemcpyDtoDAsync},
+      {"cuMemsetD8Async", d.MemsetD8Async},
+      {"cuStreamCreate", d.StreamCreate},
+      {"cuStreamDestroy_v2", d.StreamDestroy},
+      {"cuStreamSynchronize", d.StreamSynchronize},
+      {"cuStreamWaitEvent", d.StreamWaitEvent},
+      {"cuEventCreate", d.EventCreate},
+      {"cuEventDestroy_v2", d.EventDestroy},
+      {"cuEventRecord", d.EventRecord},
+      {"cuEventElapsedTime", d.EventElapsedTime},
+      {"cuModuleLoadData", d.ModuleLoadData},
+      {"cuModuleUnload", d.ModuleUnload},
+      {"cuModuleGetFunction", d.ModuleGetFunction},
+      {"cuFuncSetAttribute", d.FuncSetAttribute},
+      {"cuLaunchKernel", d.LaunchKernel},
+      {"cuStreamBeginCapture_v2", d.StreamBeginCapture},
+      {"cuStreamEndCapture", d.StreamEndCapture},
+      {"cuGraphInstantiateWithFlags", d.GraphInstantiate},
+      {"cuGraphLaunch", d.GraphLaunch},
+      {"cuGraphDestroy", d.GraphDestroy},
+      {"cuGraphExecDestroy", d.GraphExecDestroy},
+      {"cuGetErrorName", d.GetErrorName},
+      {"cuGetErrorString", d.GetErrorString},
+  });
 }
 
 absl::StatusOr<const Driver*> Load() {
@@ -69,7 +60,6 @@ absl::StatusOr<const Driver*> Load() {
       Library::Open("CUDA's driver", {"libcuda.so.1", "libcuda.so"}));
   static Driver driver;
   MICA_RETURN_IF_ERROR(Fill(library, driver));
-  MICA_RETURN_IF_ERROR(FillStreams(library, driver));
   int version = 0;
   MICA_RETURN_IF_ERROR(
       ToStatus(driver, driver.DriverGetVersion(&version), "its version"));

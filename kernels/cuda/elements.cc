@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "framework/tensor/promotion.h"
 #include "kernels/cuda/element_kernel.h"
 #include "kernels/cuda/families.h"
 #include "kernels/cuda/source.h"
+#include "kernels/reference/pointwise.h"
 
 namespace mica::cuda {
 namespace {
@@ -23,31 +23,12 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 struct Element {
   std::vector<int> params;
   std::string expression;
-  // In the operands' promotion instead of the result's dtype.
-  bool in_operands = false;
+  ComputeIn compute = ComputeIn::kResult;
   // For absent operands.
   std::vector<double> none_values = {};
   // Position of an integer divisor, 0 as which is an error; -1: none.
   int divisor = -1;
 };
-
-DType ComputeDType(const KernelRequest& request, const Element& element) {
-  if (!element.in_operands) return request.results[0].type.dtype;
-  Promotion promotion;
-  for (int param : element.params) {
-    const Argument& argument = (*request.arguments)[param];
-    if (std::holds_alternative<ValueRef>(argument)) {
-      promotion.Add(request.operands[request.OperandIndex(param)].type);
-    } else if (std::holds_alternative<double>(argument)) {
-      promotion.Add(ScalarType(DType::kF64));
-    } else if (std::holds_alternative<int64_t>(argument)) {
-      promotion.Add(ScalarType(DType::kI64));
-    } else if (!IsNone(argument)) {
-      promotion.Add(ScalarType(DType::kBool));
-    }
-  }
-  return promotion.dtype();
-}
 
 // A constant argument as a number of the computation.
 std::string ConstantOf(const KernelRequest& request, int param, double none,
@@ -80,9 +61,10 @@ Verdict PrepareElement(const Target& target, const KernelRequest& request,
                        const Element& element) {
   if (!request.results[0].is_used) return PrepareCalls({});
   const Lane out = ResultLane(request);
-  ElementLoop loop{.compute = ComputeDType(request, element),
-                   .dims = out.dims,
-                   .outputs = {ArrayOf(out, out.dims)}};
+  ElementLoop loop{
+      .compute = ComputeDType(request, element.params, element.compute),
+      .dims = out.dims,
+      .outputs = {ArrayOf(out, out.dims)}};
   if (MayDivideByZero(request, element, loop.compute)) {
     return No{"an integer divisor may be 0"};
   }
@@ -141,7 +123,8 @@ void RegisterReal(const Kernels& kernels) {
         std::pair("isfinite", "isfinite((double)$0)"),
         std::pair("signbit", "signbit((double)$0)"),
         std::pair("logical_not", "$0 == 0")}) {
-    Add(kernels, absl::StrCat("aten.", name), {{0}, expression, true});
+    Add(kernels, absl::StrCat("aten.", name),
+        {{0}, expression, ComputeIn::kOperands});
   }
   Add(kernels, "aten.logit",
       {.params = {0, 1},
@@ -237,14 +220,16 @@ void RegisterLogic(const Kernels& kernels) {
         std::pair("le", "<="), std::pair("gt", ">"), std::pair("ge", ">=")}) {
     for (const char* kind : {".Tensor", ".Scalar"}) {
       Add(kernels, absl::StrCat("aten.", name, kind),
-          {{0, 1}, absl::StrCat("$0 ", sign, " $1"), true});
+          {{0, 1}, absl::StrCat("$0 ", sign, " $1"), ComputeIn::kOperands});
     }
   }
   for (const auto& [name, sign] :
        {std::pair("and", "&&"), std::pair("or", "||"),
         std::pair("xor", "!=")}) {
     Add(kernels, absl::StrCat("aten.logical_", name),
-        {{0, 1}, absl::StrCat("($0 != 0) ", sign, " ($1 != 0)"), true});
+        {{0, 1},
+         absl::StrCat("($0 != 0) ", sign, " ($1 != 0)"),
+         ComputeIn::kOperands});
   }
   for (const auto& [name, sign] :
        {std::pair("and", "&"), std::pair("or", "|"), std::pair("xor", "^")}) {

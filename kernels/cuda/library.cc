@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <cstring>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -21,12 +23,16 @@ absl::StatusOr<Library> Library::Open(
                                              reason));
 }
 
-void* Library::FindSymbol(const char* name) const {
-  return dlsym(handle_, name);
-}
-
-absl::Status Library::Missing(const char* name) const {
-  return absl::UnavailableError(absl::StrCat(name_, " has no function ", name));
+absl::Status Library::Find(std::initializer_list<Symbol> symbols) const {
+  for (const Symbol& symbol : symbols) {
+    void* found = dlsym(handle_, symbol.name);
+    if (found == nullptr) {
+      return absl::UnavailableError(
+          absl::StrCat(name_, " has no function ", symbol.name));
+    }
+    std::memcpy(symbol.pointer, &found, sizeof(found));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace mica::cuda

@@ -20,20 +20,19 @@ class Library {
   static absl::StatusOr<Library> Open(absl::string_view what,
                                       std::initializer_list<const char*> names);
 
-  // Sets `function` to the one called `name`; Unavailable if there is none.
-  template <typename F>
-  absl::Status Find(const char* name, F*& function) const {
-    void* found = FindSymbol(name);
-    if (found == nullptr) return Missing(name);
-    function = reinterpret_cast<F*>(found);
-    return absl::OkStatus();
-  }
+  // A pointer to the function called `name`.
+  struct Symbol {
+    template <typename F>
+    Symbol(const char* name, F*& function) : name(name), pointer(&function) {}
+    const char* name;
+    void* pointer;
+  };
+  // Sets all pointers; Unavailable, naming it, for a function there isn't.
+  absl::Status Find(std::initializer_list<Symbol> symbols) const;
 
  private:
   Library(void* handle, std::string name)
       : handle_(handle), name_(std::move(name)) {}
-  void* FindSymbol(const char* name) const;
-  absl::Status Missing(const char* name) const;
 
   void* handle_;
   std::string name_;

@@ -32,14 +32,16 @@ absl::StatusOr<const Nvrtc*> Load() {
       Library::Open("NVRTC, CUDA's run-time compiler,",
                     {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}));
   static Nvrtc n;
-  MICA_RETURN_IF_ERROR(library.Find("nvrtcVersion", n.Version));
-  MICA_RETURN_IF_ERROR(library.Find("nvrtcCreateProgram", n.CreateProgram));
-  MICA_RETURN_IF_ERROR(library.Find("nvrtcDestroyProgram", n.DestroyProgram));
-  MICA_RETURN_IF_ERROR(library.Find("nvrtcCompileProgram", n.CompileProgram));
-  MICA_RETURN_IF_ERROR(library.Find("nvrtcGetCUBINSize", n.GetCubinSize));
-  MICA_RETURN_IF_ERROR(library.Find("nvrtcGetCUBIN", n.GetCubin));
-  MICA_RETURN_IF_ERROR(library.Find("nvrtcGetProgramLogSize", n.GetLogSize));
-  MICA_RETURN_IF_ERROR(library.Find("nvrtcGetProgramLog", n.GetLog));
+  MICA_RETURN_IF_ERROR(library.Find({
+      {"nvrtcVersion", n.Version},
+      {"nvrtcCreateProgram", n.CreateProgram},
+      {"nvrtcDestroyProgram", n.DestroyProgram},
+      {"nvrtcCompileProgram", n.CompileProgram},
+      {"nvrtcGetCUBINSize", n.GetCubinSize},
+      {"nvrtcGetCUBIN", n.GetCubin},
+      {"nvrtcGetProgramLogSize", n.GetLogSize},
+      {"nvrtcGetProgramLog", n.GetLog},
+  }));
   return &n;
 }
 

@@ -11,32 +11,10 @@
 #include "kernels/cuda/families.h"
 #include "kernels/cuda/reduce_kernel.h"
 #include "kernels/cuda/source.h"
+#include "kernels/reference/axes.h"
 
 namespace mica::cuda {
 namespace {
-
-using AxisMask = absl::InlinedVector<bool, 5>;
-
-struct AxesOf {
-  int dim = -1;  // Parameter; -1 means all axes.
-  bool empty_is_none = false;
-};
-
-AxisMask ReducedMask(const KernelRequest& request, AxesOf axes, int rank) {
-  if (axes.dim < 0 || !request.Has(axes.dim)) return AxisMask(rank, true);
-  const Argument& argument = (*request.arguments)[axes.dim];
-  absl::InlinedVector<int64_t, 5> list;
-  if (const auto* one = std::get_if<int64_t>(&argument)) {
-    list.push_back(*one);
-  } else {
-    list.assign(request.Ints(axes.dim).begin(), request.Ints(axes.dim).end());
-    if (list.empty()) return AxisMask(rank, !axes.empty_is_none);
-  }
-  AxisMask mask(std::max(rank, 1), false);
-  for (int64_t axis : list) mask[AxisIndex(axis, rank)] = true;
-  mask.resize(rank);
-  return mask;
-}
 
 // What is kept of the elements, and the results from it.
 struct Rule {

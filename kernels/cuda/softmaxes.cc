@@ -24,7 +24,6 @@ DType ComputeOf(DType dtype) {
   return dtype == DType::kF64 ? DType::kF64 : DType::kF32;
 }
 
-// What the two gradients differ in, and the two forward operators.
 constexpr const char* kSoftmax = R"cuda(
   number x[ITEMS], most = -infinity(), sum = 0;
   FOR_ROW { x[k] = in(i); most = larger(most, x[k]); }
@@ -71,58 +70,43 @@ Verdict PrepareRows(const Target& target, RowKernel kernel) {
   return PrepareCalls({MakeRowCall(target, kernel)});
 }
 
-void AddForward(const Kernels& kernels, absl::string_view op,
-                const char* body) {
+// `operands` are called by their parameters' order; all have the dims of the
+// last, whose axis is the parameter behind it.
+void Add(const Kernels& kernels, absl::string_view op,
+         std::vector<std::string> operands, const char* body) {
   kernels.Add(
       op, kFloats,
-      PrepareFn([target = kernels.target,
+      PrepareFn([target = kernels.target, operands = std::move(operands),
                  body](const KernelRequest& request) -> Verdict {
         if (!request.results[0].is_used) return PrepareCalls({});
-        const Lane in = OperandLane(request, 0);
-        const int axis = AxisIndex(request.Int(1), in.rank());
-        const AxisLane split = SplitAxis(in, axis);
-        return PrepareRows(
-            target,
-            {.compute = ComputeOf(request.results[0].type.dtype),
-             .rows = split.outer.dims,
-             .length = split.size,
-             .arrays = {ArrayAlong("in", in, axis, false),
-                        ArrayAlong("out", ResultLane(request), axis, true)},
-             .body = body});
-      }));
-}
-
-void AddBackward(const Kernels& kernels, absl::string_view op,
-                 const char* body) {
-  kernels.Add(
-      op, kFloats,
-      PrepareFn([target = kernels.target,
-                 body](const KernelRequest& request) -> Verdict {
-        if (!request.results[0].is_used) return PrepareCalls({});
-        const Lane output = OperandLane(request, 1);
-        const int axis = AxisIndex(request.Int(2), output.rank());
-        const AxisLane split = SplitAxis(output, axis);
-        return PrepareRows(
-            target,
-            {.compute = ComputeOf(output.dtype),
-             .rows = split.outer.dims,
-             .length = split.size,
-             .arrays = {ArrayAlong("grad", OperandLane(request, 0), axis,
-                                   false),
-                        ArrayAlong("output", output, axis, false),
-                        ArrayAlong("out", ResultLane(request), axis, true)},
-             .body = body});
+        const int num_operands = static_cast<int>(operands.size());
+        const Lane last = OperandLane(request, num_operands - 1);
+        const int axis = AxisIndex(request.Int(num_operands), last.rank());
+        const AxisLane split = SplitAxis(last, axis);
+        RowKernel kernel{.compute = ComputeOf(request.results[0].type.dtype),
+                         .rows = split.outer.dims,
+                         .length = split.size,
+                         .body = body};
+        for (int i = 0; i < num_operands; ++i) {
+          kernel.arrays.push_back(
+              ArrayAlong(operands[i], OperandLane(request, i), axis, false));
+        }
+        kernel.arrays.push_back(
+            ArrayAlong("out", ResultLane(request), axis, true));
+        return PrepareRows(target, std::move(kernel));
       }));
 }
 
 }  // namespace
 
 void RegisterSoftmaxes(const Kernels& kernels) {
-  AddForward(kernels, "aten._softmax", kSoftmax);
-  AddForward(kernels, "aten._safe_softmax", kSafeSoftmax);
-  AddForward(kernels, "aten._log_softmax", kLogSoftmax);
-  AddBackward(kernels, "aten._softmax_backward_data", kSoftmaxBackward);
-  AddBackward(kernels, "aten._log_softmax_backward_data", kLogSoftmaxBackward);
+  Add(kernels, "aten._softmax", {"in"}, kSoftmax);
+  Add(kernels, "aten._safe_softmax", {"in"}, kSafeSoftmax);
+  Add(kernels, "aten._log_softmax", {"in"}, kLogSoftmax);
+  Add(kernels, "aten._softmax_backward_data", {"grad", "output"},
+      kSoftmaxBackward);
+  Add(kernels, "aten._log_softmax_backward_data", {"grad", "output"},
+      kLogSoftmaxBackward);
 }
 
 }  // namespace mica::cuda

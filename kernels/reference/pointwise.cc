@@ -57,27 +57,6 @@ Source MakeSource(const KernelRequest& request, int param, double none,
   return source;
 }
 
-DType ComputeDType(const KernelRequest& request,
-                   const PointwiseKernel& kernel) {
-  if (kernel.compute == ComputeIn::kResult) {
-    return request.results[0].type.dtype;
-  }
-  Promotion promotion;
-  for (int param : kernel.params) {
-    const Argument& argument = (*request.arguments)[param];
-    if (std::holds_alternative<ValueRef>(argument)) {
-      promotion.Add(request.operands[request.OperandIndex(param)].type);
-    } else if (std::holds_alternative<double>(argument)) {
-      promotion.Add(ScalarType(DType::kF64));
-    } else if (std::holds_alternative<int64_t>(argument)) {
-      promotion.Add(ScalarType(DType::kI64));
-    } else if (!IsNone(argument)) {
-      promotion.Add(ScalarType(DType::kBool));
-    }
-  }
-  return promotion.dtype();
-}
-
 // x[i] at `offset`, converted to the dtype of the computation.
 template <typename C>
 C LoadSource(const Source& source, void* const* args, int64_t offset,
@@ -121,12 +100,32 @@ bool RunPointwise(const PointwiseState& state, C (*fn)(const C*),
 
 }  // namespace
 
+DType ComputeDType(const KernelRequest& request, absl::Span<const int> params,
+                   ComputeIn compute) {
+  if (compute == ComputeIn::kResult) return request.results[0].type.dtype;
+  Promotion promotion;
+  for (int param : params) {
+    const Argument& argument = (*request.arguments)[param];
+    if (std::holds_alternative<ValueRef>(argument)) {
+      promotion.Add(request.operands[request.OperandIndex(param)].type);
+    } else if (std::holds_alternative<double>(argument)) {
+      promotion.Add(ScalarType(DType::kF64));
+    } else if (std::holds_alternative<int64_t>(argument)) {
+      promotion.Add(ScalarType(DType::kI64));
+    } else if (!IsNone(argument)) {
+      promotion.Add(ScalarType(DType::kBool));
+    }
+  }
+  return promotion.dtype();
+}
+
 Prepared PreparePointwise(const KernelRequest& request,
                           const PointwiseKernel& kernel) {
-  PointwiseState state = {.op = request.def->name(),
-                          .out = ResultLane(request),
-                          .compute = ComputeDType(request, kernel),
-                          .kernel = kernel};
+  PointwiseState state = {
+      .op = request.def->name(),
+      .out = ResultLane(request),
+      .compute = ComputeDType(request, kernel.params, kernel.compute),
+      .kernel = kernel};
   for (size_t i = 0; i < kernel.params.size(); ++i) {
     const double none =
         i < kernel.none_values.size() ? kernel.none_values[i] : 0;

@@ -9,6 +9,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "framework/kernel/kernel.h"
 #include "framework/kernel/kernel_registry.h"
 
@@ -40,6 +41,10 @@ enum class ComputeIn : uint8_t {
   kResult,    // The result's dtype.
   kOperands,  // The operands' promotion: of comparisons, whose result is bool.
 };
+
+// The dtype of a computation on the arguments given for `params`.
+DType ComputeDType(const KernelRequest& request, absl::Span<const int> params,
+                   ComputeIn compute);
 
 struct PointwiseKernel {
   // Parameters in the order of x[]; constants and values alike.

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/reference/axes.h"
 #include "kernels/reference/numbers.h"
 #include "kernels/reference/reference.h"
 #include "kernels/reference/strided.h"
@@ -14,7 +15,6 @@ namespace {
 
 using Reals = absl::Span<const double>;
 using Integers = absl::Span<const int64_t>;
-using AxisMask = absl::InlinedVector<bool, 5>;
 
 // Which axes go, and how the results' dims read as the kept ones.
 struct ReductionPlan {
@@ -25,27 +25,6 @@ struct ReductionPlan {
   std::vector<Lane> outs;
   std::vector<Dims> out_strides;  // Over kept_dims.
 };
-
-struct AxesOf {
-  int dim = -1;  // Parameter; -1 means all axes.
-  bool empty_is_none = false;
-};
-
-AxisMask ReducedMask(const KernelRequest& request, AxesOf axes, int rank) {
-  if (axes.dim < 0 || !request.Has(axes.dim)) return AxisMask(rank, true);
-  const Argument& argument = (*request.arguments)[axes.dim];
-  absl::InlinedVector<int64_t, 5> list;
-  if (const auto* one = std::get_if<int64_t>(&argument)) {
-    list.push_back(*one);
-  } else {
-    list.assign(request.Ints(axes.dim).begin(), request.Ints(axes.dim).end());
-    if (list.empty()) return AxisMask(rank, !axes.empty_is_none);
-  }
-  AxisMask mask(std::max(rank, 1), false);
-  for (int64_t axis : list) mask[AxisIndex(axis, rank)] = true;
-  mask.resize(rank);
-  return mask;
-}
 
 ReductionPlan MakePlan(const KernelRequest& request, AxesOf axes) {
   ReductionPlan plan = {.in = OperandLane(request, 0)};
