@@ -83,7 +83,8 @@ void Add(const Kernels& kernels, absl::string_view op,
         const Lane last = OperandLane(request, num_operands - 1);
         const int axis = AxisIndex(request.Int(num_operands), last.rank());
         const AxisLane split = SplitAxis(last, axis);
-        RowKernel kernel{.compute = ComputeOf(request.results[0].type.dtype),
+        RowKernel kernel{.compute = ComputeOf(PromoteDTypes(
+                             last.dtype, request.results[0].type.dtype)),
                          .rows = split.outer.dims,
                          .length = split.size,
                          .body = body};
