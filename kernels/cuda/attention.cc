@@ -23,10 +23,6 @@
 namespace mica::cuda {
 namespace {
 
-DType ScoreDType(DType dtype) {
-  return dtype == DType::kF64 ? DType::kF64 : DType::kF32;
-}
-
 // A dense array [batch * heads, rows, columns] in scratch memory.
 struct Dense {
   Ref at;
@@ -115,20 +111,11 @@ class Attention {
                           .reduced_strides = {lane->strides[3]}});
     }
     r.elements = {"x0 * x1"};
-    r.fields = {{"number", "sum", "0"}};
-    r.add = "a.sum += x;";
-    r.merge = "a.sum += b.sum;";
     r.outputs = {{.at = dots.at,
                   .dtype = dtype,
                   .strides = RowMajorStrides(r.kept_dims),
                   .result = "a.sum"}};
-    // How much it needs is known when it is made.
-    const ReduceCalls sizes = MakeReduceCalls(target_, r, {});
-    for (Call& call :
-         MakeReduceCalls(target_, r, scratch_.Take(sizes.scratch_bytes))
-             .calls) {
-      calls_.push_back(std::move(call));
-    }
+    AddReduceCalls(target_, r, scratch_, calls_);
     return dots;
   }
 
@@ -186,15 +173,11 @@ class Attention {
   Prepared Finish() {
     return PrepareCalls(std::move(calls_), scratch_.bytes());
   }
-  const Dims& dims() const { return dims_; }
 
  private:
   void AddCopy(ElementArray from, ElementArray to, const Dims& dims) {
-    calls_.push_back(MakeElementCall(target_, {.compute = to.dtype,
-                                               .dims = dims,
-                                               .inputs = {std::move(from)},
-                                               .outputs = {std::move(to)},
-                                               .results = {"x0"}}));
+    calls_.push_back(
+        MakeCopyCall(target_, std::move(from), std::move(to), dims));
   }
 
   const Target& target_;
@@ -237,7 +220,7 @@ Verdict PrepareAttention(const Target& target, const KernelRequest& request) {
   if (IsEmpty(q, k, v)) return No{"there are no elements"};
   Attention attention(target, request, q, k);
   const Dense qs = attention.CopyIn(q), ks = attention.CopyIn(k);
-  const DType compute = ScoreDType(q.dtype);
+  const DType compute = WideFloat(q.dtype);
   const Dense scores = attention.Take(compute, q.dims[2], k.dims[2]);
   attention.Multiply(qs, false, ks, true, scores, ScaleOf(request, 6, q));
   const Dense weights = attention.Take(v.dtype, q.dims[2], k.dims[2]);
@@ -308,7 +291,7 @@ Verdict PrepareAttentionBackward(const Target& target,
   if (IsEmpty(q, k, v)) return No{"there are no elements"};
   if (k.dims[1] != q.dims[1]) return No{"heads of keys are shared"};
   const double scale = ScaleOf(request, 9, q);
-  const DType compute = ScoreDType(q.dtype);
+  const DType compute = WideFloat(q.dtype);
   Attention attention(target, request, q, k);
   const Dense gs = attention.CopyIn(grad), qs = attention.CopyIn(q),
               ks = attention.CopyIn(k), vs = attention.CopyIn(v);

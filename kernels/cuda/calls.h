@@ -30,6 +30,11 @@ struct CodeCall {
   bool tells_errors = false;
 };
 
+// The blocks that `count` things fill, at `of_block` each.
+constexpr int64_t BlocksFor(int64_t count, int64_t of_block) {
+  return (count + of_block - 1) / of_block;
+}
+
 struct ProductCall {
   BlasProduct product;
   Ref a, b, c, bias, out;

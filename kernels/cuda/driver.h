@@ -37,10 +37,7 @@ inline constexpr int kMultiprocessors = 16;
 inline constexpr int kMajor = 75;
 inline constexpr int kMinor = 76;
 inline constexpr int kLeastVersion = 12'000;
-// Of a function: the dynamic shared memory that it may have.
-inline constexpr int kSharedBytes = 8;
 inline constexpr unsigned kNonBlocking = 1;  // Of a stream.
-inline constexpr unsigned kWithTime = 0;     // Of an event.
 inline constexpr unsigned kWithoutTime = 2;  // Of an event.
 inline constexpr unsigned kMapped = 2;       // Of the host's memory.
 inline constexpr int kCaptureOfThread = 1;   // What a capture forbids.
@@ -73,11 +70,9 @@ struct Driver {
   Result (*EventCreate)(Event*, unsigned) = nullptr;
   Result (*EventDestroy)(Event) = nullptr;
   Result (*EventRecord)(Event, Stream) = nullptr;
-  Result (*EventElapsedTime)(float*, Event, Event) = nullptr;
   Result (*ModuleLoadData)(Module*, const void*) = nullptr;
   Result (*ModuleUnload)(Module) = nullptr;
   Result (*ModuleGetFunction)(Function*, Module, const char*) = nullptr;
-  Result (*FuncSetAttribute)(Function, int, int) = nullptr;
   Result (*LaunchKernel)(Function, unsigned, unsigned, unsigned, unsigned,
                          unsigned, unsigned, unsigned, Stream, void**,
                          void**) = nullptr;

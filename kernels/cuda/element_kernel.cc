@@ -30,6 +30,15 @@ CodeCall MakeElementCall(const Target& target, const ElementLoop& loop) {
   return call;
 }
 
+CodeCall MakeCopyCall(const Target& target, ElementArray from, ElementArray to,
+                      const Dims& dims) {
+  return MakeElementCall(target, {.compute = to.dtype,
+                                  .dims = dims,
+                                  .inputs = {std::move(from)},
+                                  .outputs = {std::move(to)},
+                                  .results = {"x0"}});
+}
+
 ElementArray ArrayOf(const Lane& lane, const Dims& dims) {
   return {.at = {.arg = lane.arg},
           .dtype = lane.dtype,

@@ -51,6 +51,10 @@ struct ElementLoop {
 // its element counts as 0.
 CodeCall MakeElementCall(const Target& target, const ElementLoop& loop);
 
+// One that copies: `to` has the elements of `from`, as its dtype.
+CodeCall MakeCopyCall(const Target& target, ElementArray from, ElementArray to,
+                      const Dims& dims);
+
 // The array that a lane is, its strides repeated over `dims`.
 ElementArray ArrayOf(const Lane& lane, const Dims& dims);
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "kernels/cuda/calls.h"
 #include "kernels/cuda/source.h"
 
 namespace mica::cuda {
@@ -267,10 +268,6 @@ std::string VectorSourceOf(const ElementLoop& loop, const Places& places,
                     i, ", is_aligned);\n");
   }
   return absl::StrCat(code, "  }\n}\n");
-}
-
-int64_t BlocksFor(int64_t count, int64_t of_block) {
-  return (count + of_block - 1) / of_block;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cuda/calls.h"
 #include "kernels/cuda/flash_attention_source.h"
 #include "kernels/cuda/source.h"
 
@@ -47,8 +48,7 @@ CodeCall MakeCall(const Target& target, const FlashOperands& o, int64_t rows,
                   std::string source, std::vector<Ref> params) {
   CodeCall call{.code = Code::Of(target, std::move(source)),
                 .params = std::move(params)};
-  call.blocks[0] =
-      static_cast<uint32_t>((rows + kRowsOfBlock - 1) / kRowsOfBlock);
+  call.blocks[0] = static_cast<uint32_t>(BlocksFor(rows, kRowsOfBlock));
   call.blocks[1] = static_cast<uint32_t>(o.q.dims[0] * o.q.dims[1]);
   call.threads[0] = kThreads;
   return call;

@@ -39,15 +39,13 @@ Verdict PreparePair(const Target& target, const KernelRequest& request,
                         .reduced_strides = lane->strides});
   }
   r.elements = {loss};
-  r.fields = {{"number", "sum", "0"}};
-  r.add = "a.sum += x;";
-  r.merge = "a.sum += b.sum;";
   r.outputs = {{.at = {.arg = out.arg},
                 .dtype = out.dtype,
                 .result = reduction == 1 ? "a.sum / (number)count" : "a.sum"}};
   Scratch scratch(request);
-  ReduceCalls made = MakeReduceCalls(target, r, scratch.Take(0));
-  return PrepareCalls(std::move(made.calls), made.scratch_bytes);
+  std::vector<Call> calls;
+  AddReduceCalls(target, r, scratch, calls);
+  return PrepareCalls(std::move(calls), scratch.bytes());
 }
 
 // The slope of a pair's loss, from x1, the prediction, and x2, the target,

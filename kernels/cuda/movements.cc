@@ -21,11 +21,7 @@ bool HasElements(const Dims& dims) {
 void AddCopy(const Target& target, ElementArray from, ElementArray to,
              const Dims& dims, std::vector<Call>& calls) {
   if (!HasElements(dims)) return;
-  calls.push_back(MakeElementCall(target, {.compute = to.dtype,
-                                           .dims = dims,
-                                           .inputs = {std::move(from)},
-                                           .outputs = {std::move(to)},
-                                           .results = {"x0"}}));
+  calls.push_back(MakeCopyCall(target, std::move(from), std::move(to), dims));
 }
 
 ElementArray Shifted(const Lane& lane, Dims strides, int64_t elements) {

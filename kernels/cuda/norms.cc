@@ -15,10 +15,6 @@
 namespace mica::cuda {
 namespace {
 
-DType ComputeOf(DType dtype) {
-  return dtype == DType::kF64 ? DType::kF64 : DType::kF32;
-}
-
 Dims First(const Dims& list, int count) {
   return Dims(list.begin(), list.begin() + count);
 }
@@ -43,7 +39,7 @@ std::optional<int64_t> InnerStride(const Lane& lane, int num_inner) {
 class Rows {
  public:
   Rows(const Lane& x, int num_inner) : num_inner_(num_inner) {
-    kernel_.compute = ComputeOf(x.dtype);
+    kernel_.compute = WideFloat(x.dtype);
     kernel_.rows = First(x.dims, x.rank() - num_inner);
     kernel_.length = 1;
     for (Dim dim : Last(x.dims, num_inner)) kernel_.length *= dim;
@@ -251,17 +247,11 @@ class LayerNormBackward {
                  .dtype = kernel.compute,
                  .kept_strides = RowMajorStrides(out.dims),
                  .reduced_strides = {num_sums * kernel.length}}};
-    r.fields = {{"number", "sum", "0"}};
-    r.add = "a.sum += x;";
-    r.merge = "a.sum += b.sum;";
     r.outputs = {{.at = {.arg = out.arg},
                   .dtype = out.dtype,
                   .strides = out.strides,
                   .result = "a.sum"}};
-    const int64_t bytes = MakeReduceCalls(target_, r, {}).scratch_bytes;
-    for (Call& call : MakeReduceCalls(target_, r, scratch_.Take(bytes)).calls) {
-      calls.push_back(std::move(call));
-    }
+    AddReduceCalls(target_, r, scratch_, calls);
   }
 
   const Target& target_;

@@ -21,8 +21,7 @@ class OptimizerStep {
       : target_(target),
         request_(request),
         scratch_(request),
-        compute_(request.operands[0].type.dtype == DType::kF64 ? DType::kF64
-                                                               : DType::kF32) {
+        compute_(WideFloat(request.operands[0].type.dtype)) {
     loop_ = {.compute = compute_, .dims = request.operands[0].type.dims};
     numbers_ = {.compute = DType::kF64};
   }

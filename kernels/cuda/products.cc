@@ -22,14 +22,6 @@ struct Rule {
 
 // Copies the addend, whatever its strides, to where the result will be, which
 // is then added to.
-Call CopyAddend(const Target& target, const Lane& addend, const Lane& out) {
-  return MakeElementCall(target, {.compute = out.dtype,
-                                  .dims = out.dims,
-                                  .inputs = {ArrayOf(addend, out.dims)},
-                                  .outputs = {ArrayOf(out, out.dims)},
-                                  .results = {"x0"}});
-}
-
 // Whether it is one row of numbers, for all rows of the result.
 bool IsBias(const Lane& addend, const Lane& out) {
   const Dims strides = BroadcastStrides(addend, out.dims);
@@ -60,7 +52,9 @@ Verdict PrepareProduct(const Target& target, const KernelRequest& request,
     product.product.epilogue = Epilogue::kBias;
     product.bias = {.arg = OperandLane(request, rule.addend).arg};
   } else if (rule.addend >= 0 && product.product.beta != 0) {
-    calls.push_back(CopyAddend(target, OperandLane(request, rule.addend), out));
+    calls.push_back(MakeCopyCall(
+        target, ArrayOf(OperandLane(request, rule.addend), out.dims),
+        ArrayOf(out, out.dims), out.dims));
     product.c = product.out;
     product.product.c = product.product.out;
   }

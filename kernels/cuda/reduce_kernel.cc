@@ -52,8 +52,7 @@ Shape ChooseShape(const Target& target, const Reduction& r) {
     shape.threads_x = 512;
     shape.threads_y = shape.outputs_of_block = 1;
   }
-  const int64_t blocks =
-      (kept + shape.outputs_of_block - 1) / shape.outputs_of_block;
+  const int64_t blocks = BlocksFor(kept, shape.outputs_of_block);
   const int64_t of_block =
       shape.is_by_columns ? shape.threads_y : shape.threads_x;
   const int64_t wanted =
@@ -73,7 +72,7 @@ std::string Accumulator(const Reduction& r) {
                     ", by);\n");
   }
   return absl::StrCat(
-      "typedef ", SumName(r.compute), " number;\nstruct acc {\n", fields,
+      "typedef ", NumberName(r.compute), " number;\nstruct acc {\n", fields,
       "};\n__device__ __forceinline__ acc start() {\n  acc a;\n", starts,
       "  return a;\n}\n",
       "__device__ __forceinline__ void add(acc& a, number x, ",
@@ -229,40 +228,36 @@ std::string SecondSource(const Reduction& r, const Shape& shape) {
       Finish(r), "  }\n}\n");
 }
 
-uint32_t BlocksFor(int64_t count, int64_t of_block) {
-  return static_cast<uint32_t>((count + of_block - 1) / of_block);
-}
-
 }  // namespace
 
-ReduceCalls MakeReduceCalls(const Target& target, const Reduction& r,
-                            Ref scratch) {
+void AddReduceCalls(const Target& target, const Reduction& r, Scratch& scratch,
+                    std::vector<Call>& calls) {
   const int64_t kept = ProductOf(r.kept_dims);
-  ReduceCalls made;
-  if (kept == 0 || r.outputs.empty()) return made;
+  if (kept == 0 || r.outputs.empty()) return;
   const Shape shape = ChooseShape(target, r);
   CodeCall first{.code = Code::Of(target, FirstSource(r, shape))};
   for (const ReduceInput& input : r.inputs) first.params.push_back(input.at);
-  first.blocks[0] = BlocksFor(kept, shape.outputs_of_block);
+  first.blocks[0] =
+      static_cast<uint32_t>(BlocksFor(kept, shape.outputs_of_block));
   first.blocks[1] = static_cast<uint32_t>(shape.splits);
   first.threads[0] = static_cast<uint32_t>(shape.threads_x);
   first.threads[1] = static_cast<uint32_t>(shape.threads_y);
   if (shape.splits == 1) {
     for (const ReduceOutput& out : r.outputs) first.params.push_back(out.at);
-    made.calls = {std::move(first)};
-    return made;
+    calls.push_back(std::move(first));
+    return;
   }
-  first.params.push_back(scratch);
+  const Ref partial = scratch.Take(kept * shape.splits * kFieldBytes *
+                                   static_cast<int64_t>(r.fields.size()));
+  first.params.push_back(partial);
   CodeCall second{.code = Code::Of(target, SecondSource(r, shape)),
-                  .params = {scratch}};
+                  .params = {partial}};
   for (const ReduceOutput& out : r.outputs) second.params.push_back(out.at);
-  second.blocks[0] = BlocksFor(kept, kRowsOfBlock);
+  second.blocks[0] = static_cast<uint32_t>(BlocksFor(kept, kRowsOfBlock));
   second.threads[0] = kLanes;
   second.threads[1] = kRowsOfBlock;
-  made.scratch_bytes =
-      kept * shape.splits * kFieldBytes * static_cast<int64_t>(r.fields.size());
-  made.calls = {std::move(first), std::move(second)};
-  return made;
+  calls.push_back(std::move(first));
+  calls.push_back(std::move(second));
 }
 
 }  // namespace mica::cuda

@@ -10,6 +10,7 @@
 
 #include "framework/kernel/kernel.h"
 #include "kernels/cuda/calls.h"
+#include "kernels/cuda/scratch.h"
 #include "kernels/cuda/target.h"
 #include "kernels/reference/strided.h"
 
@@ -40,20 +41,16 @@ struct Reduction {
   struct Field {
     std::string type, name, start;
   };
-  std::vector<Field> fields;
-  std::string add;                    // "a.sum += x;"
-  std::string merge;                  // "a.sum += b.sum;"
+  // A sum, where nothing else is asked for.
+  std::vector<Field> fields = {{"number", "sum", "0"}};
+  std::string add = "a.sum += x;";
+  std::string merge = "a.sum += b.sum;";
   std::vector<ReduceOutput> outputs;  // From a, and `count` elements.
 };
 
-// The calls that compute it, given scratch memory at `scratch`, and how many
-// bytes they need there.
-struct ReduceCalls {
-  std::vector<Call> calls;
-  int64_t scratch_bytes = 0;
-};
-ReduceCalls MakeReduceCalls(const Target& target, const Reduction& reduction,
-                            Ref scratch);
+// Adds the calls that compute it. They take what they need of `scratch`.
+void AddReduceCalls(const Target& target, const Reduction& reduction,
+                    Scratch& scratch, std::vector<Call>& calls);
 
 }  // namespace mica::cuda
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/families.h"
 #include "kernels/cuda/reduce_kernel.h"
+#include "kernels/cuda/scratch.h"
 #include "kernels/cuda/source.h"
 #include "kernels/reference/axes.h"
 
@@ -50,10 +51,10 @@ Verdict PrepareReduction(const Target& target, const KernelRequest& request,
                                         : out.strides,
                          .result = rule.results[k]});
   }
-  const Ref scratch{.arg = static_cast<int>(request.operands.size() +
-                                            request.results.size())};
-  ReduceCalls made = MakeReduceCalls(target, r, scratch);
-  return PrepareCalls(std::move(made.calls), made.scratch_bytes);
+  Scratch scratch(request);
+  std::vector<Call> calls;
+  AddReduceCalls(target, r, scratch, calls);
+  return PrepareCalls(std::move(calls), scratch.bytes());
 }
 
 void Add(const Kernels& kernels, absl::string_view op,
@@ -66,11 +67,12 @@ void Add(const Kernels& kernels, absl::string_view op,
 }
 
 Rule SumRule(AxesOf axes, std::string result) {
+  const Reduction sum;
   return {.axes = axes,
           .loads_as_result = true,
-          .fields = {{"number", "sum", "0"}},
-          .add = "a.sum += x;",
-          .merge = "a.sum += b.sum;",
+          .fields = sum.fields,
+          .add = sum.add,
+          .merge = sum.merge,
           .results = {std::move(result)}};
 }
 

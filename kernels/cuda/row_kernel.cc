@@ -173,7 +173,7 @@ CodeCall MakeRowCall(const Target& target, const RowKernel& kernel) {
   CodeCall call{.code = Code::Of(target, SourceOf(kernel, shape, num_parts))};
   for (const RowArray& array : kernel.arrays) call.params.push_back(array.at);
   if (!kernel.sums.empty()) call.params.push_back(kernel.partial);
-  const int64_t blocks = (NumRows(kernel) + shape.rows - 1) / shape.rows;
+  const int64_t blocks = BlocksFor(NumRows(kernel), shape.rows);
   call.blocks[0] =
       static_cast<uint32_t>(kernel.sums.empty() ? blocks : num_parts);
   call.threads[0] = static_cast<uint32_t>(shape.threads);

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/families.h"
 #include "kernels/cuda/row_kernel.h"
+#include "kernels/cuda/source.h"
 
 namespace mica::cuda {
 namespace {
@@ -18,10 +19,6 @@ RowArray ArrayAlong(std::string name, const Lane& lane, int axis,
           .row_strides = split.outer.strides,
           .stride = split.stride,
           .is_output = is_output};
-}
-
-DType ComputeOf(DType dtype) {
-  return dtype == DType::kF64 ? DType::kF64 : DType::kF32;
 }
 
 constexpr const char* kSoftmax = R"cuda(
@@ -83,7 +80,7 @@ void Add(const Kernels& kernels, absl::string_view op,
         const Lane last = OperandLane(request, num_operands - 1);
         const int axis = AxisIndex(request.Int(num_operands), last.rank());
         const AxisLane split = SplitAxis(last, axis);
-        RowKernel kernel{.compute = ComputeOf(PromoteDTypes(
+        RowKernel kernel{.compute = WideFloat(PromoteDTypes(
                              last.dtype, request.results[0].type.dtype)),
                          .rows = split.outer.dims,
                          .length = split.size,

@@ -40,7 +40,9 @@ absl::string_view NumberName(DType dtype) {
   return IsFloating(dtype) ? "float" : "long long";
 }
 
-absl::string_view SumName(DType dtype) { return NumberName(dtype); }
+DType WideFloat(DType dtype) {
+  return dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+}
 
 std::string IntegerLiteral(int64_t value) {
   if (value == std::numeric_limits<int64_t>::min()) {

@@ -30,8 +30,8 @@ inline constexpr absl::string_view kTellIndexError =
 absl::string_view ElementName(DType dtype);
 // The type that elements are computed in: "float", "double" or "long long".
 absl::string_view NumberName(DType dtype);
-// The type that sums of them are kept in.
-absl::string_view SumName(DType dtype);
+// The float that rows of elements are computed in: f64 for f64, else f32.
+DType WideFloat(DType dtype);
 
 // A constant of the type that elements of `dtype` are computed in.
 std::string Literal(DType dtype, double value);

@@ -136,10 +136,6 @@ struct FakeFunctions {
   static R EventRecord(cuda::Event event, cuda::Stream stream) {
     return Queue(Kind::kRecord, stream, event);
   }
-  static R ElapsedTime(float* ms, cuda::Event, cuda::Event) {
-    *ms = 0;
-    return Count();
-  }
   static R ModuleLoad(cuda::Module* module, const void*) {
     return Make(module);
   }
@@ -149,7 +145,6 @@ struct FakeFunctions {
     *function = reinterpret_cast<cuda::Function>(current->next_++);
     return cuda::kSuccess;
   }
-  static R SetAttribute(cuda::Function, int, int) { return Count(); }
   static R Launch(cuda::Function, unsigned, unsigned, unsigned, unsigned,
                   unsigned, unsigned, unsigned, cuda::Stream stream, void**,
                   void**) {
@@ -212,11 +207,9 @@ FakeDriver::FakeDriver() {
             .EventCreate = F::EventCreate,
             .EventDestroy = F::EventDestroy,
             .EventRecord = F::EventRecord,
-            .EventElapsedTime = F::ElapsedTime,
             .ModuleLoadData = F::ModuleLoad,
             .ModuleUnload = F::ModuleUnload,
             .ModuleGetFunction = F::GetFunction,
-            .FuncSetAttribute = F::SetAttribute,
             .LaunchKernel = F::Launch,
             .StreamBeginCapture = F::BeginCapture,
             .StreamEndCapture = F::EndCapture,
