@@ -3,23 +3,34 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/functional/function_ref.h"
 #include "framework/base/status.h"
 
 namespace mica {
 
-absl::Status CopyBytes(void* to, const void* from, int64_t bytes, CopyKind kind,
-                       Device& device) {
+namespace {
+
+// Waits for what `queue` queues on a stream of its own.
+absl::Status RunAlone(Device& device,
+                      absl::FunctionRef<absl::Status(StreamId stream)> queue) {
   MICA_ASSIGN_OR_RETURN(const StreamId stream, device.CreateStream());
   const absl::Cleanup destroy = [&] { device.DestroyStream(stream); };
-  MICA_RETURN_IF_ERROR(device.Copy(to, from, bytes, kind, stream));
+  MICA_RETURN_IF_ERROR(queue(stream));
   return device.Synchronize(stream).status;
 }
 
+}  // namespace
+
+absl::Status CopyBytes(void* to, const void* from, int64_t bytes, CopyKind kind,
+                       Device& device) {
+  return RunAlone(device, [&](StreamId stream) {
+    return device.Copy(to, from, bytes, kind, stream);
+  });
+}
+
 absl::Status LaunchAlone(const DeviceLaunch& launch, Device& device) {
-  MICA_ASSIGN_OR_RETURN(const StreamId stream, device.CreateStream());
-  const absl::Cleanup destroy = [&] { device.DestroyStream(stream); };
-  MICA_RETURN_IF_ERROR(device.Launch(launch, stream));
-  return device.Synchronize(stream).status;
+  return RunAlone(
+      device, [&](StreamId stream) { return device.Launch(launch, stream); });
 }
 
 absl::StatusOr<Tensor> CopyToDevice(const TensorView& from,

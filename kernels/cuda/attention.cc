@@ -197,14 +197,22 @@ bool IsEmpty(const Lane& q, const Lane& k, const Lane& v) {
          v.num_elements() == 0;
 }
 
+// From the parameters of query, key and value, which follow each other, of
+// whether it is causal, and of the scale.
+FlashOperands FlashOperandsOf(const KernelRequest& request, int query,
+                              int causal, int scale) {
+  const Lane q = OperandLane(request, query);
+  return {.q = q,
+          .k = OperandLane(request, query + 1),
+          .v = OperandLane(request, query + 2),
+          .scale = ScaleOf(request, scale, q),
+          .is_causal = request.Bool(causal)};
+}
+
 // query, key, value, dropout, causal, mask, scale.
 Verdict PrepareFlash(const Target& target, const KernelRequest& request) {
   if (!request.results[0].is_used) return No{"its result isn't wanted"};
-  const FlashOperands o{.q = OperandLane(request, 0),
-                        .k = OperandLane(request, 1),
-                        .v = OperandLane(request, 2),
-                        .scale = ScaleOf(request, 6, OperandLane(request, 0)),
-                        .is_causal = request.Bool(4)};
+  const FlashOperands o = FlashOperandsOf(request, 0, 4, 6);
   const Lane out = ResultLane(request, 0), log_sum = ResultLane(request, 1);
   if (IsEmpty(o.q, o.k, o.v)) return No{"there are no elements"};
   if (request.Has(5)) return No{"there is a mask"};
@@ -255,11 +263,7 @@ Verdict PrepareAttention(const Target& target, const KernelRequest& request) {
 // grad_out, query, key, value, out, logsumexp, dropout, causal, mask, scale.
 Verdict PrepareFlashBackward(const Target& target,
                              const KernelRequest& request) {
-  const FlashOperands o{.q = OperandLane(request, 1),
-                        .k = OperandLane(request, 2),
-                        .v = OperandLane(request, 3),
-                        .scale = ScaleOf(request, 9, OperandLane(request, 1)),
-                        .is_causal = request.Bool(7)};
+  const FlashOperands o = FlashOperandsOf(request, 1, 7, 9);
   FlashGradient g{.grad = OperandLane(request, 0),
                   .log_sum = OperandLane(request, 5)};
   if (IsEmpty(o.q, o.k, o.v)) return No{"there are no elements"};
