@@ -198,6 +198,10 @@ class Finder {
     return true;
   }
 
+  OpId ShiftOf(const Copy& from, const Copy& to) const {
+    return OpOf(to, 0).source.origin - OpOf(from, 0).source.origin;
+  }
+
   bool AreCopies(const Copy& a, const Copy& b, int32_t size) const {
     if (a.wiring != b.wiring || a.externals.size() != b.externals.size()) {
       return false;
@@ -210,9 +214,12 @@ class Finder {
                     same_type)) {
       return false;
     }
+    const OpId shift = ShiftOf(a, b);
     for (int32_t i = 0; i < size; ++i) {
       const Op& x = OpOf(a, i);
       const Op& y = OpOf(b, i);
+      // One number leads from all ops' origins to the copies'.
+      if (x.source.origin + shift != y.source.origin) return false;
       if (x.def != y.def || x.bodies != y.bodies ||
           x.source.is_backward != y.source.is_backward ||
           !SameArguments(x.arguments, y.arguments) ||
@@ -347,6 +354,7 @@ class Finder {
                                 .arguments = {std::move(operands)},
                                 .source = OpOf(copy, 0).source,
                                 .bodies = {function}};
+    spec.source.origin_shift = ShiftOf(group.copies[0], copy);
     std::vector<ValueId> results;
     for (const LocalResult& result : group.results) {
       results.push_back(OpOf(copy, result.op).results[result.result]);

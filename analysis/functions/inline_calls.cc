@@ -32,7 +32,7 @@ class Inliner {
         operands.push_back(rewriter_.NewId(id));
       }
       MICA_ASSIGN_OR_RETURN(const std::vector<ValueId> results,
-                            Append(op, operands));
+                            Append(op, operands, op.source.origin_shift));
       for (size_t i = 0; i < results.size(); ++i) {
         rewriter_.Map(op.results[i], results[i]);
       }
@@ -44,9 +44,9 @@ class Inliner {
   ProgramBuilder& builder() { return rewriter_.builder(); }
 
   // Appends the ops of the function that `call` calls of these values; returns
-  // its results.
+  // its results. `shift` leads to its ops' origins.
   absl::StatusOr<std::vector<ValueId>> Append(
-      const Op& call, const std::vector<ValueId>& operands) {
+      const Op& call, const std::vector<ValueId>& operands, OpId shift) {
     const Program& function = *call.bodies[0];
     std::vector<ValueId> ids(function.num_values(), kNoValue);
     for (size_t i = 0; i < operands.size(); ++i) {
@@ -67,8 +67,9 @@ class Inliner {
       if (renamed.source.scope == nullptr) {
         renamed.source.scope = call.source.scope;
       }
+      if (renamed.source.origin >= 0) renamed.source.origin += shift;
       MICA_ASSIGN_OR_RETURN(const std::vector<ValueId> results,
-                            AppendOp(function, std::move(renamed)));
+                            AppendOp(function, std::move(renamed), shift));
       for (size_t i = 0; i < results.size(); ++i) {
         ids[op.results[i]] = results[i];
       }
@@ -81,9 +82,11 @@ class Inliner {
     return results;
   }
 
-  absl::StatusOr<std::vector<ValueId>> AppendOp(const Program& function,
-                                                Op op) {
-    if (IsCall(op)) return Append(op, BodyOperands(op));
+  absl::StatusOr<std::vector<ValueId>> AppendOp(const Program& function, Op op,
+                                                OpId shift) {
+    if (IsCall(op)) {
+      return Append(op, BodyOperands(op), shift + op.source.origin_shift);
+    }
     MICA_ASSIGN_OR_RETURN(const OpDef* def, builder().FindOp(op.def->name()));
     ProgramBuilder::OpSpec spec{.def = def,
                                 .arguments = std::move(op.arguments),

@@ -9,9 +9,7 @@
 #include "framework/tensor/tensor.h"
 
 namespace mica {
-namespace {
 
-// The body's results must lie as the op's do.
 absl::Status CheckResults(const Program& outer, const Op& op,
                           const Plan& body) {
   for (size_t i = 0; i < op.results.size(); ++i) {
@@ -24,8 +22,6 @@ absl::Status CheckResults(const Program& outer, const Op& op,
   }
   return absl::OkStatus();
 }
-
-}  // namespace
 
 absl::StatusOr<ControlPlan> PlanControl(
     const Program& outer, const Op& op, absl::Span<const int> uses,

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "analysis/plan/plan.h"
@@ -52,6 +53,10 @@ struct ControlPlan {
   // A body's name and its Plan's text, one after another.
   std::string ToText() const;
 };
+
+// Internal, unless the body's results lie as those of `op`, an op of `outer`,
+// do.
+absl::Status CheckResults(const Program& outer, const Op& op, const Plan& body);
 
 // Internal, if a body's Plan doesn't give its values as `op`, an op of `outer`,
 // says that they are. `uses` by value of `outer`.

@@ -19,20 +19,13 @@ absl::StatusOr<std::vector<std::shared_ptr<const Plan>>> Planner::PlanBodies(
   options.num_streams = 1;
   options.queue = false;
   options.num_threads = options_.has_queue() ? 1 : options_.num_threads;
-  std::vector<bool> frozen;
-  for (ValueId operand : BodyOperands(op)) {
-    const bool is_carried = static_cast<int>(frozen.size()) < NumCarried(op);
-    frozen.push_back(!is_carried && IsFrozen(operand));
-  }
+  const std::vector<Change> inputs = InputsOf(op);
   std::vector<std::shared_ptr<const Plan>> plans;
   for (size_t i = 0; i < op.bodies.size(); ++i) {
     std::shared_ptr<const Plan>& known =
-        (*body_plans_)[{op.bodies[i].get(), frozen}];
+        made_->bodies[{op.bodies[i].get(), Role::kBody, inputs}];
     if (known == nullptr) {
-      Planner planner(ops_, kernels_, options);
-      planner.set_frozen_inputs(frozen);
-      planner.body_plans_ = body_plans_;
-      if (choices_ != nullptr) planner.selector_.set_only(choices_->kernels);
+      Planner planner(*this, options, Role::kBody, inputs);
       absl::StatusOr<std::shared_ptr<const Plan>> plan =
           planner.Run(op.bodies[i], OriginsOf(*op.bodies[i]));
       if (!plan.ok()) {
@@ -45,6 +38,18 @@ absl::StatusOr<std::vector<std::shared_ptr<const Plan>>> Planner::PlanBodies(
   return plans;
 }
 
+std::vector<Planner::Change> Planner::InputsOf(const Op& op) const {
+  std::vector<Change> inputs;
+  for (ValueId operand : BodyOperands(op)) {
+    const bool is_carried = static_cast<int>(inputs.size()) < NumCarried(op);
+    Change change = Change::kAlways;
+    if (!is_carried && IsFrozen(operand)) change = Change::kFrozen;
+    if (!is_carried && IsConstant(operand)) change = Change::kConstant;
+    inputs.push_back(change);
+  }
+  return inputs;
+}
+
 std::vector<Planner::Place> Planner::PackForBodies(const Op& op,
                                                    const ControlPlan& control) {
   const std::vector<ValueId> operands = BodyOperands(op);
@@ -53,13 +58,12 @@ std::vector<Planner::Place> Planner::PackForBodies(const Op& op,
     for (const PackedOperand& packed : body->packed()) {
       Location from = PlaceOf(operands[packed.from.index]).location;
       from.offset += packed.from.offset;
-      plan_->packed_.push_back({.from = from,
-                                .from_bytes = packed.from_bytes,
-                                .bytes = packed.bytes,
-                                .pack = packed.pack});
-      places.push_back(
-          {.location = {.home = Home::kPacked,
-                        .index = static_cast<int>(plan_->packed_.size()) - 1}});
+      const int32_t index = AddPacked(/*kernel=*/nullptr, /*operand=*/0,
+                                      {.from = from,
+                                       .from_bytes = packed.from_bytes,
+                                       .bytes = packed.bytes,
+                                       .pack = packed.pack});
+      places.push_back({.location = {.home = Home::kPacked, .index = index}});
     }
   }
   return places;

@@ -149,7 +149,7 @@ TEST(ControlTest, LeavesOutWhatNobodyReads) {
                    AllOps()));
   MICA_ASSERT_OK_AND_ASSIGN(const Program lean,
                             RemoveDeadOps(WithOrigins(program), AllOps()));
-  EXPECT_EQ(FlatOriginsOf(lean), (LargeVector<OpId>{0, 1, 2}));
+  EXPECT_EQ(FlatOriginsOf(lean), (LargeVector<Origin>{{0}, {1}, {2}}));
   const Op& loop = lean.ops()[0];
   EXPECT_EQ(loop.results.size(), 1u);
   EXPECT_EQ(BodyOperands(loop), std::vector<ValueId>{lean.inputs()[1]});

@@ -20,7 +20,10 @@ void ForEachSource(ProgramEditor& program, const Visit& visit) {
 Program WithOrigins(const Program& program) {
   ProgramEditor editor(program);
   OpId flat_id = 0;
-  ForEachSource(editor, [&](SourceLine& source) { source.origin = flat_id++; });
+  ForEachSource(editor, [&](SourceLine& source) {
+    source.origin = flat_id++;
+    source.origin_shift = 0;
+  });
   return editor.Freeze();
 }
 
@@ -31,10 +34,12 @@ LargeVector<OpId> OriginsOf(const Program& program) {
   return origins;
 }
 
-LargeVector<OpId> FlatOriginsOf(const Program& program) {
-  LargeVector<OpId> origins;
-  ForEachOp(program,
-            [&](const Op& op) { origins.push_back(op.source.origin); });
+LargeVector<Origin> FlatOriginsOf(const Program& program) {
+  LargeVector<Origin> origins;
+  ForEachOp(program, [&](const Op& op) {
+    origins.push_back(
+        {.op = op.source.origin, .shift = op.source.origin_shift});
+  });
   return origins;
 }
 
@@ -49,18 +54,24 @@ absl::Status TakeLines(const Program& from, ProgramEditor& program) {
           absl::StrCat("an op comes from op ", origin, " of ", lines.size())));
       return;
     }
+    const OpId shift = source.origin_shift;
     source = origin < 0 ? SourceLine() : *lines[origin];
     source.origin = origin;
+    source.origin_shift = shift;
   });
   return status;
 }
 
-absl::Status SetOrigins(absl::Span<const OpId> origins,
+absl::Status SetOrigins(absl::Span<const Origin> origins,
                         ProgramEditor& program) {
   size_t flat_id = 0;
   ForEachSource(program, [&](SourceLine& source) {
     const bool has_one = flat_id < origins.size();
-    source = {.origin = has_one ? origins[flat_id] : -1};
+    source = {};
+    if (has_one) {
+      source.origin = origins[flat_id].op;
+      source.origin_shift = origins[flat_id].shift;
+    }
     ++flat_id;
   });
   if (flat_id == origins.size()) return absl::OkStatus();

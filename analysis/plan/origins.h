@@ -11,6 +11,13 @@
 
 namespace mica {
 
+// SourceLine's fields of these names.
+struct Origin {
+  OpId op = -1;
+  OpId shift = 0;
+  friend bool operator==(const Origin&, const Origin&) = default;
+};
+
 // A copy of `program` whose ops know which they are: SourceLine::origin is the
 // flat id (ForEachOp) of each.
 Program WithOrigins(const Program& program);
@@ -18,10 +25,11 @@ Program WithOrigins(const Program& program);
 // has none.
 LargeVector<OpId> OriginsOf(const Program& program);
 // The same with bodies', by flat id.
-LargeVector<OpId> FlatOriginsOf(const Program& program);
+LargeVector<Origin> FlatOriginsOf(const Program& program);
 // Gives its ops these origins, by flat id, and no lines. InvalidArgument unless
 // there are as many.
-absl::Status SetOrigins(absl::Span<const OpId> origins, ProgramEditor& program);
+absl::Status SetOrigins(absl::Span<const Origin> origins,
+                        ProgramEditor& program);
 // Gives each op the line of the op of `from` that it comes from, none to one
 // that comes from none. InvalidArgument if `from` has no such op.
 absl::Status TakeLines(const Program& from, ProgramEditor& program);

@@ -148,7 +148,16 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::BuildBy(
 
 const SourceLine& Plan::source(const Step& step) const {
   static const auto& unknown = *new SourceLine;
-  return step.op < 0 ? unknown : program().ops()[step.op].source;
+  const Op* found = op(step);
+  return found == nullptr ? unknown : found->source;
+}
+
+OpId Plan::origin(const Step& step) const {
+  if (step.op < 0) return -1;
+  if (step.call < 0) return origins_[step.op];
+  const CallSite& call = calls_[step.call];
+  const OpId first = call.function->ops()[step.op].source.origin;
+  return first < 0 ? -1 : first + call.origin_shift;
 }
 
 const void* Plan::constant(int index) const {
@@ -167,11 +176,11 @@ int64_t Plan::plan_bytes() const {
     return static_cast<int64_t>(list.size() * sizeof(list[0]));
   };
   int64_t bytes = sizeof(Plan) + bytes_of(origins_) + bytes_of(steps_) +
-                  bytes_of(args_) + bytes_of(arg_bytes_) + bytes_of(slices_) +
-                  bytes_of(packed_) + bytes_of(folds_) + bytes_of(fold_args_) +
-                  bytes_of(folded_) + bytes_of(constant_words_) +
-                  bytes_of(constant_offsets_) + bytes_of(program().ops()) +
-                  bytes_of(program().inputs()) +
+                  bytes_of(calls_) + bytes_of(args_) + bytes_of(arg_bytes_) +
+                  bytes_of(slices_) + bytes_of(packed_) + bytes_of(folds_) +
+                  bytes_of(fold_args_) + bytes_of(folded_) +
+                  bytes_of(constant_words_) + bytes_of(constant_offsets_) +
+                  bytes_of(program().ops()) + bytes_of(program().inputs()) +
                   bytes_of(program().variables()) +
                   program().num_values() * static_cast<int64_t>(sizeof(Value));
   for (const Constant& constant : program().constants()) {

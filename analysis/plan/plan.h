@@ -47,6 +47,17 @@ struct Location {
   friend bool operator==(const Location&, const Location&) = default;
 };
 
+// A call of a function whose steps were laid out among the Plan's own.
+struct CallSite {
+  // Whose ops those steps run: a body of program(), at any depth.
+  const Program* function = nullptr;
+  // The call: an op of the Program, or of the function that `caller` calls.
+  OpId op = -1;
+  int32_t caller = -1;  // In Plan::calls(); -1 for the Program.
+  // What leads from its ops' origins to those of this call.
+  OpId origin_shift = 0;
+};
+
 // One launch. Its operands, results and scratch are
 // Plan::args()[first_arg, first_arg + num_args), in this order. Its names last
 // as long as the Plan.
@@ -56,7 +67,8 @@ struct Step {
   std::shared_ptr<const Prepared> prepared;
   // Of a branch or a loop, which has no launch of its own.
   std::shared_ptr<const ControlPlan> control;
-  OpId op = -1;  // Of program(); -1 for a copy that the plan added.
+  OpId op = -1;       // Of Plan::block(); -1 for a copy that the plan added.
+  int32_t call = -1;  // In Plan::calls(); -1 for a step of program() itself.
   int32_t first_arg = 0;
   int32_t num_args = 0;
   int32_t num_operands = 0;
@@ -88,9 +100,12 @@ struct PlanOptions {
   // Merge ops into fused ones (mica.linear, mica.add_layer_norm).
   bool fuse = true;
   // Find repeated layers, and decide for each once: a Plan of many equal layers
-  // is made in the time of few, and its steps call them. Only where steps run
-  // one by one, and where variables may change: else layers stay apart.
+  // is made in the time of few. It then runs as if they had been planned apart.
   bool share_layers = false;
+  // Functions' steps are laid out where they are called, in their order, with
+  // addresses of their own. Else a call is one step, and runs its function's
+  // Plan on the thread that takes it: less memory for many calls.
+  bool inline_calls = true;
   // Let a result take the bytes of an operand that dies.
   bool reuse_buffers = true;
   // Where more than so many bytes are alive at once, outputs' memory serves as
@@ -108,7 +123,8 @@ struct PlanOptions {
     return queue && num_streams == 1 && num_threads > 1;
   }
   bool has_functions() const {
-    return share_layers && fuse && !frozen && !has_queue() && num_streams == 1;
+    const bool runs_in_order = !frozen && !has_queue() && num_streams == 1;
+    return share_layers && fuse && (inline_calls || runs_in_order);
   }
 };
 
@@ -160,14 +176,28 @@ class Plan {
   const std::shared_ptr<const PlanStructure>& structure() const {
     return structure_;
   }
+  // The functions' calls that stand among steps(), those in functions too.
+  absl::Span<const CallSite> calls() const { return calls_; }
+  // The Program, or function, whose op a step runs.
+  const Program& block(const Step& step) const {
+    return step.call < 0 ? *program_ : *calls_[step.call].function;
+  }
+  // Null for a copy that the plan added.
+  const Op* op(const Step& step) const {
+    return step.op < 0 ? nullptr : &block(step).ops()[step.op];
+  }
   // The flat id (ForEachOp) of the op of the Program given that an op of
   // program() comes from; of ops that were merged, the one whose line it has;
   // -1 if it has none. A Plan that is shared by content has the labels of one
   // Program; this leads to those of the others.
   OpId origin(OpId op) const { return origins_[op]; }
+  // The same of what a step runs; of one of a function, the op that it stands
+  // for in this call.
+  OpId origin(const Step& step) const;
   // By op of program().
   absl::Span<const OpId> origins() const { return origins_; }
-  // The line of the op that one of its steps, or folds, runs.
+  // The line of the op that one of its steps, or folds, runs; of a function
+  // that was found, that of the first copy: origin() leads to the others'.
   const SourceLine& source(const Step& step) const;
   // In launch order: ops and copies to outputs, then from num_compute() on what
   // commits updates to inputs and variables: copies, and ops that can't fail
@@ -218,8 +248,10 @@ class Plan {
   Plan() = default;
   std::shared_ptr<const Program> program_;
   std::shared_ptr<const PlanStructure> structure_;
-  LargeVector<OpId> origins_;      // By op of program_.
-  std::deque<std::string> names_;  // That steps point to; none ever moves.
+  LargeVector<OpId> origins_;  // By op of program_.
+  std::vector<CallSite> calls_;
+  // That steps point to; none ever moves. Those of functions have the same.
+  std::shared_ptr<std::deque<std::string>> names_;
   LargeVector<Step> steps_;
   StepId num_compute_ = 0;
   StreamPlan streams_;

@@ -27,7 +27,7 @@ namespace mica {
 namespace {
 
 // Another number for another form of what follows.
-constexpr absl::string_view kMagic = "mica plan 2\n";
+constexpr absl::string_view kMagic = "mica plan 3\n";
 constexpr size_t kChecksumDigits = 32;
 
 absl::Status Damaged(absl::string_view what) {
@@ -124,14 +124,16 @@ absl::StatusOr<PlanChoices> ReadChoices(const Parts& parts) {
 
 // By flat id of the Plan's Program. In one without bodies that no pass was run
 // on, ops don't say it themselves.
-LargeVector<OpId> StoredOriginsOf(const Plan& plan) {
+LargeVector<Origin> StoredOriginsOf(const Plan& plan) {
   if (plan.program().depth() > 0) return FlatOriginsOf(plan.program());
-  return {plan.origins().begin(), plan.origins().end()};
+  LargeVector<Origin> origins;
+  for (OpId origin : plan.origins()) origins.push_back({.op = origin});
+  return origins;
 }
 
 // The text of the Plan's Program, without lines.
 absl::StatusOr<std::string> ProgramTextOf(const Plan& plan,
-                                          const LargeVector<OpId>& origins) {
+                                          const LargeVector<Origin>& origins) {
   ProgramEditor editor(plan.program());
   MICA_RETURN_IF_ERROR(SetOrigins(origins, editor));
   return ToText(editor.Freeze());
@@ -141,8 +143,8 @@ absl::StatusOr<std::string> ProgramTextOf(const Plan& plan,
 // they come from.
 absl::StatusOr<Program> ReadProgram(const Parts& parts, const Program& program,
                                     const OpRegistry& ops) {
-  if (parts.origins.size() % sizeof(OpId) != 0) return Damaged("origins");
-  std::vector<OpId> origins(parts.origins.size() / sizeof(OpId));
+  if (parts.origins.size() % sizeof(Origin) != 0) return Damaged("origins");
+  std::vector<Origin> origins(parts.origins.size() / sizeof(Origin));
   if (!origins.empty()) {
     std::memcpy(origins.data(), parts.origins.data(), parts.origins.size());
   }
@@ -174,7 +176,7 @@ absl::StatusOr<std::string> EncodePlan(const PlanKey& key, const Plan& plan,
         absl::StrCat("a Plan isn't kept on disk that runs opaque operators: ",
                      DescribeOpaqueOps(plan.program())));
   }
-  const LargeVector<OpId> origins = StoredOriginsOf(plan);
+  const LargeVector<Origin> origins = StoredOriginsOf(plan);
   MICA_ASSIGN_OR_RETURN(const std::string program,
                         ProgramTextOf(plan, origins));
   const absl::StatusOr<Program> again = ParseProgram(program, ops);
@@ -198,7 +200,7 @@ absl::StatusOr<std::string> EncodePlan(const PlanKey& key, const Plan& plan,
        .content = key.content,
        .program = program,
        .origins = {reinterpret_cast<const char*>(origins.data()),
-                   origins.size() * sizeof(OpId)},
+                   origins.size() * sizeof(Origin)},
        .kernels = names,
        .args = {reinterpret_cast<const char*>(args.data()),
                 args.size() * sizeof(StoredLocation)},

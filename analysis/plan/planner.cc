@@ -37,6 +37,47 @@ absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
   const cpu::TeamSize team(plan_->team_size_);
   plan_->program_ = std::move(program);
   plan_->origins_ = std::move(origins);
+  MICA_RETURN_IF_ERROR(MakeSteps());
+  // The memory of what isn't read again serves the next tables.
+  reads_ = {};
+  resolved_ = {};
+  places_ = {};
+  if (options_.has_queue()) OrderForQueue();
+  {
+    const TraceSpan span("analysis", "pack memory");
+    if (options_.reuse_buffers) LendOutputs();
+    if (choices_ != nullptr) {
+      MICA_RETURN_IF_ERROR(TakeOffsets());
+    } else {
+      AssignOffsets();
+    }
+    MarkReadFolds();
+  }
+  if (options_.num_streams > 1) PlaceOnStreams();
+  if (is_queue_of_use_) PlaceInQueue();
+  return std::move(plan_);
+}
+
+Planner::Planner(const Planner& outer, const PlanOptions& options, Role role,
+                 std::vector<Change> inputs)
+    : ops_(outer.ops_),
+      kernels_(outer.kernels_),
+      options_(options),
+      selector_(outer.kernels_, options.prepare_aten),
+      made_(outer.made_),
+      role_(role),
+      is_in_body_(outer.is_in_body_ || role == Role::kBody),
+      inputs_(std::move(inputs)),
+      plan_(new Plan) {
+  if (outer.choices_ != nullptr) {
+    // A body packs a small arena of its own; a function none.
+    selector_.set_only(outer.choices_->kernels);
+    if (role == Role::kFunction) choices_ = outer.choices_;
+  }
+  plan_->names_ = outer.plan_->names_;
+}
+
+absl::Status Planner::MakeSteps() {
   {
     const TraceSpan span("analysis", "resolve views");
     if (!has_reads_) reads_ = FindReads(this->program());
@@ -54,25 +95,8 @@ absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
     MICA_RETURN_IF_ERROR(AddOutputCopies());
     MICA_RETURN_IF_ERROR(AddUpdates());
     MoveToOutputs();
-    // The memory of what isn't read again serves the next tables.
-    reads_ = {};
-    resolved_ = {};
-    places_ = {};
   }
-  if (options_.has_queue()) OrderForQueue();
-  {
-    const TraceSpan span("analysis", "pack memory");
-    if (options_.reuse_buffers) LendOutputs();
-    if (choices_ != nullptr) {
-      MICA_RETURN_IF_ERROR(TakeOffsets());
-    } else {
-      AssignOffsets();
-    }
-    MarkReadFolds();
-  }
-  if (options_.num_streams > 1) PlaceOnStreams();
-  if (is_queue_of_use_) PlaceInQueue();
-  return std::move(plan_);
+  return absl::OkStatus();
 }
 
 void Planner::PlaceExternals() {
@@ -88,25 +112,34 @@ void Planner::PlaceExternals() {
   for (size_t i = 0; i < program().variables().size(); ++i) {
     place(program().variables()[i].value, Home::kVariable, i);
   }
-  int64_t constant_bytes = 0;
   for (size_t i = 0; i < program().constants().size(); ++i) {
-    const Constant& constant = program().constants()[i];
-    place(constant.value, Home::kConstant, i);
-    plan_->constant_offsets_.push_back(constant_bytes);
-    constant_bytes += AlignUp(static_cast<int64_t>(constant.bytes.size()));
+    place(program().constants()[i].value, Home::kConstant, i);
   }
-  plan_->constant_words_.resize(constant_bytes / sizeof(uint64_t) + 1);
-  for (size_t i = 0; i < program().constants().size(); ++i) {
-    const std::vector<uint8_t>& bytes = program().constants()[i].bytes;
-    if (!bytes.empty()) {
-      std::memcpy(const_cast<void*>(plan_->constant(i)), bytes.data(),
-                  bytes.size());
-    }
-  }
+  AddConstants(program().constants());
   for (const Update& update : program().updates()) {
     is_updated_[update.target] = true;
     is_escaping_[resolved_[update.value].base] = true;
   }
+}
+
+int32_t Planner::AddConstants(absl::Span<const Constant> constants) {
+  const auto first = static_cast<int32_t>(plan_->constant_offsets_.size());
+  // One word behind all, so that there always is an address.
+  const size_t words = plan_->constant_words_.size();
+  int64_t end =
+      static_cast<int64_t>(words == 0 ? 0 : words - 1) * sizeof(uint64_t);
+  for (const Constant& constant : constants) {
+    plan_->constant_offsets_.push_back(end);
+    end += AlignUp(static_cast<int64_t>(constant.bytes.size()));
+  }
+  plan_->constant_words_.resize(end / sizeof(uint64_t) + 1);
+  for (size_t i = 0; i < constants.size(); ++i) {
+    const std::vector<uint8_t>& bytes = constants[i].bytes;
+    if (bytes.empty()) continue;
+    std::memcpy(const_cast<void*>(plan_->constant(first + static_cast<int>(i))),
+                bytes.data(), bytes.size());
+  }
+  return first;
 }
 
 // A view's memory is its base's.
@@ -118,18 +151,32 @@ void Planner::NoteLastOps() {
   }
 }
 
-// A computed output is written where the caller wants it; views, inputs and
-// what is returned twice are copied there.
+// A computed output is written where the caller wants it, and so is what an
+// output shows all of in another form; other views, inputs and what is returned
+// twice are copied there.
 void Planner::PlaceOutputs() {
-  first_writes_.assign(program().outputs().size(), -1);
-  for (size_t i = 0; i < program().outputs().size(); ++i) {
-    const ValueId id = program().outputs()[i];
-    is_escaping_[resolved_[id].base] = true;
-    const bool is_placed = places_[id].location.home != Home::kNone;
-    if (IsExternal(id) || resolved_[id].base != id || is_placed) continue;
-    places_[id].location = {.home = Home::kOutput,
-                            .index = static_cast<int>(i)};
+  const absl::Span<const ValueId> outputs = program().outputs();
+  first_writes_.assign(outputs.size(), -1);
+  for (ValueId id : outputs) is_escaping_[resolved_[id].base] = true;
+  for (const bool are_views : {false, true}) {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const ValueId base = resolved_[outputs[i]].base;
+      const bool is_placed = places_[base].location.home != Home::kNone;
+      if ((base != outputs[i]) != are_views || IsExternal(base) || is_placed) {
+        continue;
+      }
+      if (are_views && !IsWhole(outputs[i])) continue;
+      places_[base].location = {.home = Home::kOutput,
+                                .index = static_cast<int>(i)};
+    }
   }
+}
+
+bool Planner::IsWhole(ValueId view) const {
+  const TensorType& type = program().type(view);
+  const TensorType& base = program().type(resolved_[view].base);
+  return resolved_[view].offset == 0 && type.is_dense() && base.is_dense() &&
+         type.extent_bytes() == base.extent_bytes();
 }
 
 void Planner::PlaceCommits() {
@@ -173,15 +220,24 @@ bool Planner::IsFrozen(ValueId value) const {
   if (!options_.frozen) return false;
   const ValueId base = resolved_[value].base;
   const Value& v = program().value(base);
-  if (v.kind == ValueKind::kInput) return is_body_ && frozen_inputs_[v.index];
+  if (v.kind == ValueKind::kInput) {
+    return !inputs_.empty() && inputs_[v.index] == Change::kFrozen;
+  }
   return v.kind == ValueKind::kVariable
              ? !is_updated_[base]
              : v.kind == ValueKind::kResult && is_folded_[v.index];
 }
 
+bool Planner::IsConstant(ValueId value) const {
+  const Value& v = program().value(resolved_[value].base);
+  return v.kind == ValueKind::kConstant ||
+         (v.kind == ValueKind::kInput && !inputs_.empty() &&
+          inputs_[v.index] == Change::kConstant);
+}
+
 void Planner::MarkFolded() {
   is_folded_.assign(program().ops().size(), false);
-  if (!options_.frozen || is_body_) return;
+  if (!options_.frozen || role_ == Role::kBody) return;
   for (size_t i = 0; i < program().ops().size(); ++i) {
     const Op& op = program().ops()[i];
     if (op.def->is_view() || op.def->has_effect() || op.def->is_opaque() ||
@@ -190,10 +246,8 @@ void Planner::MarkFolded() {
     }
     bool reads_frozen = false, reads_other = false;
     ForEachValue(op.arguments, [&](ValueId id) {
-      const bool is_constant =
-          program().value(resolved_[id].base).kind == ValueKind::kConstant;
       reads_frozen = reads_frozen || IsFrozen(id);
-      reads_other = reads_other || (!is_constant && !IsFrozen(id));
+      reads_other = reads_other || (!IsConstant(id) && !IsFrozen(id));
     });
     for (ValueId id : op.results) {
       reads_other = reads_other || is_escaping_[id];
@@ -265,7 +319,7 @@ const KernelRequest& Planner::MakeRequest(const Op& op) {
 
 absl::string_view Planner::NameOf(const Selected& selected) {
   absl::string_view& name = kernel_names_[selected.prepared.get()];
-  if (name.empty()) name = plan_->names_.emplace_back(selected.kernel);
+  if (name.empty()) name = plan_->names_->emplace_back(selected.kernel);
   return name;
 }
 
@@ -309,7 +363,11 @@ absl::Status Planner::AddOpSteps() {
 
 absl::Status Planner::AddOpStep(OpId id) {
   const Op& op = program().ops()[id];
-  if (!op.bodies.empty()) return AddControlStep(id);
+  if (!op.bodies.empty()) {
+    const bool is_call = ControlKindOf(*op.def) == ControlKind::kCall;
+    return is_call && options_.inline_calls ? AddCallSteps(id)
+                                            : AddControlStep(id);
+  }
   MICA_ASSIGN_OR_RETURN(const Selected selected,
                         selector_.Select(MakeRequest(op)));
   const std::vector<ValueId> operands = OperandsOf(op);
@@ -320,6 +378,7 @@ absl::Status Planner::AddOpStep(OpId id) {
   std::vector<Place> operand_places;
   for (ValueId operand : operands) operand_places.push_back(PlaceOf(operand));
   AddArgs(step, operand_places, PlaceResults(op, *selected.prepared, operands));
+  if (role_ == Role::kFunction) NoteReuse(op, step, operands);
   plan_->steps_.push_back(std::move(step));
   return absl::OkStatus();
 }
@@ -327,36 +386,62 @@ absl::Status Planner::AddOpStep(OpId id) {
 int Planner::FindInPlaceOperand(const Op& op, const Prepared& prepared,
                                 const std::vector<ValueId>& operands) const {
   if (!options_.reuse_buffers || op.results.empty()) return -1;
-  const TensorType& result = program().type(op.results[0]);
-  const OpId id = program().value(op.results[0]).index;
   for (size_t i = 0; i < operands.size() && i < 32; ++i) {
-    if ((prepared.inplace_operands >> i & 1) == 0) continue;
-    const ValueId base = resolved_[operands[i]].base;
-    const TensorType& operand = program().type(operands[i]);
-    const bool dies_here = places_[base].slice >= 0 &&
-                           reads_.last_op[base] == id && !is_escaping_[base];
-    const bool fits =
-        operand.dims == result.dims && resolved_[operands[i]].offset == 0 &&
-        operand.EffectiveStrides() == result.EffectiveStrides() &&
-        ElementBytes(operand.dtype) == ElementBytes(result.dtype) &&
-        program().type(base).extent_bytes() == result.extent_bytes();
-    if (!dies_here || !fits) continue;
-    // The same bytes read in another way, or by an operand that the kernel
-    // still reads after it has begun to write.
-    bool is_read_otherwise = false;
-    for (size_t j = 0; j < operands.size(); ++j) {
-      const bool is_same = resolved_[operands[j]].offset == 0 &&
-                           program().type(operands[j]) == operand && j < 32 &&
-                           (prepared.inplace_operands >> j & 1) != 0;
-      const bool may_overlap =
-          j < 32 && (prepared.overlapping_operands >> j & 1) != 0;
-      is_read_otherwise =
-          is_read_otherwise ||
-          (resolved_[operands[j]].base == base && !is_same && !may_overlap);
+    if (places_[resolved_[operands[i]].base].slice >= 0 &&
+        MayTakeOperand(op, prepared, operands, i)) {
+      return static_cast<int>(i);
     }
-    if (!is_read_otherwise) return static_cast<int>(i);
   }
   return -1;
+}
+
+bool Planner::MayTakeOperand(const Op& op, const Prepared& prepared,
+                             const std::vector<ValueId>& operands,
+                             size_t index) const {
+  if ((prepared.inplace_operands >> index & 1) == 0) return false;
+  const TensorType& result = program().type(op.results[0]);
+  const OpId id = program().value(op.results[0]).index;
+  const ValueId base = resolved_[operands[index]].base;
+  const TensorType& operand = program().type(operands[index]);
+  const bool dies_here = reads_.last_op[base] == id && !is_escaping_[base];
+  const bool fits =
+      operand.dims == result.dims && resolved_[operands[index]].offset == 0 &&
+      operand.EffectiveStrides() == result.EffectiveStrides() &&
+      ElementBytes(operand.dtype) == ElementBytes(result.dtype) &&
+      program().type(base).extent_bytes() == result.extent_bytes();
+  if (!dies_here || !fits) return false;
+  // The same bytes read in another way, or by an operand that the kernel
+  // still reads after it has begun to write.
+  for (size_t j = 0; j < operands.size(); ++j) {
+    const bool is_same = resolved_[operands[j]].offset == 0 &&
+                         program().type(operands[j]) == operand && j < 32 &&
+                         (prepared.inplace_operands >> j & 1) != 0;
+    const bool may_overlap =
+        j < 32 && (prepared.overlapping_operands >> j & 1) != 0;
+    if (resolved_[operands[j]].base == base && !is_same && !may_overlap) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Planner::NoteReuse(const Op& op, const Step& step,
+                        const std::vector<ValueId>& operands) {
+  if (op.results.empty() || reads_.uses[op.results[0]] == 0 ||
+      FindInPlaceOperand(op, *step.prepared, operands) >= 0) {
+    return;
+  }
+  for (size_t i = 0; i < operands.size() && i < 32; ++i) {
+    const Value& base = program().value(resolved_[operands[i]].base);
+    if (base.kind != ValueKind::kInput ||
+        !MayTakeOperand(op, *step.prepared, operands, i)) {
+      continue;
+    }
+    reuses_.push_back({.input = base.index,
+                       .result = step.first_arg + step.num_operands,
+                       .bytes = base.type->extent_bytes()});
+    return;
+  }
 }
 
 std::vector<Planner::Place> Planner::PlaceResults(
@@ -410,17 +495,12 @@ void Planner::AddArgs(Step& step, const std::vector<Place>& operands,
   for (const PackRequest& pack : step.prepared->packs) {
     const int32_t arg = step.first_arg + pack.operand;
     const Location& from = plan_->args_[arg];
-    // Steps of one kernel with equal requests share what it is prepared to.
-    const auto [it, is_new] = packed_.try_emplace(
-        {step.prepared.get(), pack.operand, from.home, from.index, from.offset},
-        static_cast<int32_t>(plan_->packed_.size()));
-    if (is_new) {
-      plan_->packed_.push_back({.from = from,
-                                .from_bytes = plan_->arg_bytes_[arg],
-                                .bytes = pack.bytes,
-                                .pack = pack.pack});
-    }
-    plan_->args_[arg] = {.home = Home::kPacked, .index = it->second};
+    const int32_t packed = AddPacked(step.prepared.get(), pack.operand,
+                                     {.from = from,
+                                      .from_bytes = plan_->arg_bytes_[arg],
+                                      .bytes = pack.bytes,
+                                      .pack = pack.pack});
+    plan_->args_[arg] = {.home = Home::kPacked, .index = packed};
     plan_->arg_bytes_[arg] = 0;
     arg_slices_[arg] = -1;
   }
@@ -431,6 +511,21 @@ void Planner::AddArgs(Step& step, const std::vector<Place>& operands,
          .bytes = step.prepared->scratch_bytes});
   }
   step.num_args = static_cast<int32_t>(arg_slices_.size()) - step.first_arg;
+}
+
+// Steps of one kernel with equal requests share what it is prepared to.
+int32_t Planner::AddPacked(const Prepared* kernel, int operand,
+                           PackedOperand packed) {
+  const auto next = static_cast<int32_t>(plan_->packed_.size());
+  if (kernel != nullptr) {
+    const Location& from = packed.from;
+    const auto [it, is_new] = packed_.try_emplace(
+        {kernel, operand, from.home, from.index, from.offset}, next);
+    if (!is_new) return it->second;
+  }
+  plan_->packed_.push_back(std::move(packed));
+  packed_for_.emplace_back(kernel, operand);
+  return next;
 }
 
 absl::Status Planner::AddCopy(std::string name, const Place& from,
@@ -447,7 +542,7 @@ absl::Status Planner::AddCopy(std::string name, const Place& from,
                         .num_threads = options_.num_threads};
   const absl::StatusOr<Selected> selected = selector_.Select(request);
   if (!selected.ok()) return Annotate(selected.status(), name);
-  Step step{.name = plan_->names_.emplace_back(std::move(name)),
+  Step step{.name = plan_->names_->emplace_back(std::move(name)),
             .kernel = NameOf(*selected),
             .prepared = selected->prepared};
   AddArgs(step,
@@ -465,7 +560,7 @@ absl::Status Planner::AddOutputCopies() {
   for (size_t i = 0; i < program().outputs().size(); ++i) {
     const ValueId id = program().outputs()[i];
     const Location to = {.home = Home::kOutput, .index = static_cast<int>(i)};
-    if (places_[id].location == to) continue;
+    if (PlaceOf(id).location == to) continue;
     MICA_RETURN_IF_ERROR(AddCopy(absl::StrCat("copy output ", i), PlaceOf(id),
                                  program().type(id), {to},
                                  plan_->output_type(static_cast<int>(i))));

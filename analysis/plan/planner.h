@@ -3,6 +3,8 @@
 #ifndef MICA_ANALYSIS_PLAN_PLANNER_H_
 #define MICA_ANALYSIS_PLAN_PLANNER_H_
 
+#include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -42,19 +44,15 @@ class Planner {
         kernels_(kernels),
         options_(options),
         selector_(kernels, options.prepare_aten),
-        plan_(new Plan) {}
+        plan_(new Plan) {
+    plan_->names_ = std::make_shared<std::deque<std::string>>();
+  }
 
   // Asks only the kernels that were chosen and packs no arena; Run() then
   // returns DataLoss if the choices don't fit. `choices` must outlive it.
   void set_choices(const PlanChoices& choices) {
     choices_ = &choices;
     selector_.set_only(choices.kernels);
-  }
-
-  // The Program is a body; these inputs stand for values that never change.
-  void set_frozen_inputs(std::vector<bool> frozen_inputs) {
-    is_body_ = true;
-    frozen_inputs_ = std::move(frozen_inputs);
   }
 
   // FindReads() of the Program to run, so that it isn't read once more.
@@ -74,6 +72,45 @@ class Planner {
   // A slice of the arena to be: a value, a scratch space, a copy.
   using SliceId = int32_t;
 
+  // What the Program given is.
+  enum class Role : uint8_t {
+    kProgram,
+    kBody,      // Of a branch or a loop: one step of the Plan around it.
+    kFunction,  // Its steps are laid out where it is called.
+  };
+
+  // Where a function's step could put its result: in the memory of an input
+  // that nobody else in the function reads then, if nobody behind the call
+  // does. The result's location is that of arg `result`.
+  struct Reuse {
+    int32_t input = 0;
+    int32_t result = 0;
+    int64_t bytes = 0;
+  };
+
+  // A function with its steps, made once, to be put where it is called: its
+  // Plan has addresses within slices, and none was packed.
+  struct Draft {
+    std::shared_ptr<const Plan> plan;
+    LargeVector<SliceId> arg_slices;  // By arg, -1 for none.
+    LargeVector<Lifetime> slices;
+    std::vector<Reuse> reuses;
+    // By packed copy: the kernel and operand that it is for.
+    std::vector<std::pair<const Prepared*, int>> packed_for;
+  };
+
+  // Whether what an input stands for may change between runs.
+  enum class Change : uint8_t { kAlways, kFrozen, kConstant };
+
+  // What Planners of one Program and its bodies share.
+  struct Made {
+    // By body, role, and what its inputs stand for.
+    using Key = std::tuple<const Program*, Role, std::vector<Change>>;
+    std::map<Key, std::shared_ptr<const Plan>> bodies;
+    // And whether a branch or a loop is around it, which runs on one thread.
+    std::map<std::pair<Key, bool>, std::shared_ptr<const Draft>> drafts;
+  };
+
   // What a step reads or writes, until offsets are known.
   struct Place {
     Location location;  // Offset within the slice if that is >= 0.
@@ -81,9 +118,24 @@ class Planner {
     int64_t bytes = 0;
   };
 
+  // A Planner of what stands in this one's Program.
+  Planner(const Planner& outer, const PlanOptions& options, Role role,
+          std::vector<Change> inputs);
+
+  // Selects and places all, but where slices lie.
+  absl::Status MakeSteps();
+  absl::StatusOr<std::shared_ptr<const Draft>> RunDraft(
+      std::shared_ptr<const Program> program);
+
   void NoteLastOps();
   void PlaceExternals();
+  // Adds constants to the Plan's; returns the first one's number.
+  int32_t AddConstants(absl::Span<const Constant> constants);
+  // The number that a function's first constant has here.
+  int32_t FirstConstantOf(const Program& function);
   void PlaceOutputs();
+  // Whether a view shows all bytes of its base, which has no gaps.
+  bool IsWhole(ValueId view) const;
   // Marks the values that depend on frozen variables alone.
   void MarkFolded();
   absl::Status AddFold(OpId id);
@@ -95,8 +147,17 @@ class Planner {
   // Adds a branch or a loop, its bodies planned by Planners of their own.
   absl::Status AddControlStep(OpId id);
   absl::StatusOr<std::vector<std::shared_ptr<const Plan>>> PlanBodies(OpId id);
+  // What an op's bodies' inputs stand for.
+  std::vector<Change> InputsOf(const Op& op) const;
+  // Adds the steps of the function that an op calls.
+  class CallLayout;
+  absl::Status AddCallSteps(OpId id);
+  absl::StatusOr<std::shared_ptr<const Draft>> DraftOf(const Op& call);
   // The packed copies that bodies want of frozen operands, as this Plan's own.
   std::vector<Place> PackForBodies(const Op& op, const ControlPlan& control);
+  // The number of the packed copy that `kernel` wants of this operand, or
+  // nobody else if it is null; a new one if there is none.
+  int32_t AddPacked(const Prepared* kernel, int operand, PackedOperand packed);
   // Adds a step that copies elements, whatever the two types' strides.
   absl::Status AddCopy(std::string name, const Place& from,
                        const TensorType& from_type, const Place& to,
@@ -134,6 +195,13 @@ class Planner {
   // The operand whose slice result 0 may take; -1 if none.
   int FindInPlaceOperand(const Op& op, const Prepared& prepared,
                          const std::vector<ValueId>& operands) const;
+  // Whether nothing but where it lies is against it that result 0 takes the
+  // memory of operand `index`.
+  bool MayTakeOperand(const Op& op, const Prepared& prepared,
+                      const std::vector<ValueId>& operands, size_t index) const;
+  // In a function: what a call may let the op's result take.
+  void NoteReuse(const Op& op, const Step& step,
+                 const std::vector<ValueId>& operands);
   Place PlaceOf(ValueId value) const;
   SliceId NewSlice(int64_t bytes);
   void Touch(SliceId slice);
@@ -143,6 +211,8 @@ class Planner {
     return program().value(value).kind != ValueKind::kResult;
   }
   bool IsFrozen(ValueId value) const;
+  // Whether it is part of the Program, or of one around it.
+  bool IsConstant(ValueId value) const;
   StepId current_step() const {
     return static_cast<StepId>(plan_->steps_.size());
   }
@@ -153,12 +223,13 @@ class Planner {
   const PlanOptions& options_;
   KernelSelector selector_;
   const PlanChoices* choices_ = nullptr;
-  // By body, and which of its inputs are frozen: a function's is made once.
-  using BodyPlans = std::map<std::pair<const Program*, std::vector<bool>>,
-                             std::shared_ptr<const Plan>>;
-  std::shared_ptr<BodyPlans> body_plans_ = std::make_shared<BodyPlans>();
-  bool is_body_ = false;
-  std::vector<bool> frozen_inputs_;  // Of a body.
+  std::shared_ptr<Made> made_ = std::make_shared<Made>();
+  const Role role_ = Role::kProgram;
+  const bool is_in_body_ = false;     // Of a branch or a loop, at any depth.
+  const std::vector<Change> inputs_;  // If it isn't a whole Program.
+  std::vector<Reuse> reuses_;         // Of a function.
+  // By function: the number that its first constant has in the Plan.
+  absl::flat_hash_map<const Program*, int32_t> first_constants_;
   KernelRequest request_;
   absl::flat_hash_map<const Prepared*, absl::string_view> kernel_names_;
   std::shared_ptr<Plan> plan_;
@@ -184,6 +255,7 @@ class Planner {
   // The plan's packed copies, by kernel, operand and where that lies.
   std::map<std::tuple<const Prepared*, int, Home, int32_t, int64_t>, int32_t>
       packed_;
+  std::vector<std::pair<const Prepared*, int>> packed_for_;  // See Draft.
 };
 
 }  // namespace mica

@@ -20,7 +20,8 @@ constexpr int32_t kWorld = -1;
 
 bool IsAtens(const Plan& plan, const Step& step) {
   if (step.kernel == kAtenKernel) return true;
-  return step.op >= 0 && IsOpaque(plan.program().ops()[step.op]);
+  const Op* op = plan.op(step);
+  return op != nullptr && IsOpaque(*op);
 }
 
 bool HasMemory(Home home) {
@@ -35,9 +36,8 @@ int32_t SpaceOf(const Location& location) {
 }
 
 bool StepHasEffect(const Plan& plan, const Step& step) {
-  if (step.op < 0) return false;
-  const Op& op = plan.program().ops()[step.op];
-  return HasEffect(op) || IsOpaque(op);
+  const Op* op = plan.op(step);
+  return op != nullptr && (HasEffect(*op) || IsOpaque(*op));
 }
 
 // Of one round of a loop; of a branch the dearer body. How many rounds there
@@ -98,8 +98,8 @@ std::vector<double> CostsOf(const Plan& plan, StepId begin, StepId end) {
       costs.push_back(CostOf(*step.control));
       continue;
     }
-    if (step.op >= 0) {
-      costs.push_back(CostOf(plan.program(), plan.program().ops()[step.op]));
+    if (const Op* op = plan.op(step); op != nullptr) {
+      costs.push_back(CostOf(plan.block(step), *op));
       continue;
     }
     double bytes = 0;

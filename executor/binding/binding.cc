@@ -62,7 +62,7 @@ absl::StatusOr<std::shared_ptr<const Binding>> Binding::Create(
 
 const SourceLine& Binding::SourceOf(const Plan& plan, const Step& step) const {
   if (source_ == nullptr || step.op < 0) return plan.source(step);
-  const OpId origin = plan.origin(step.op);
+  const OpId origin = plan.origin(step);
   return origin < 0 ? plan.source(step) : OpAt(*source_, origin).source;
 }
 

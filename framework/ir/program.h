@@ -37,6 +37,9 @@ struct SourceLine {
   // the op of the Program that the first pass got. -1 for none. Passes carry it
   // along with the line, so each op keeps the op that it comes from.
   OpId origin = -1;
+  // Of a call of a function that a pass has found, which has the origins of its
+  // first copy: what leads from these to the origins of this copy.
+  OpId origin_shift = 0;
   // "model.py:12", or "" if unknown.
   std::string ToString() const;
   friend bool operator==(const SourceLine& a, const SourceLine& b) {

@@ -50,7 +50,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanFor(const Program& program,
 bool HasProducts(const Plan& plan) {
   for (const Step& step : plan.steps()) {
     if (step.op < 0) continue;
-    if (plan.program().ops()[step.op].def->is_contraction()) return true;
+    if (plan.op(step)->def->is_contraction()) return true;
     if (step.name == "mica.linear") return true;
   }
   return false;

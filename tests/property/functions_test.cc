@@ -10,6 +10,8 @@
 #include "analysis/passes/verify.h"
 #include "analysis/pipeline/pass_pipeline.h"
 #include "analysis/plan/plan.h"
+#include "analysis/plan/plan_file.h"
+#include "analysis/plan/plan_key.h"
 #include "framework/base/test_matchers.h"
 #include "framework/ir/content.h"
 #include "framework/ir/control_flow.h"
@@ -18,6 +20,7 @@
 #include "kernels/all.h"
 #include "ops/all.h"
 #include "tests/property/equal_plans.h"
+#include "tests/property/plan_checker.h"
 #include "tests/property/random_program.h"
 #include "tests/property/seeds.h"
 
@@ -96,11 +99,35 @@ Program Passed(const Program& program, const std::string& passes) {
   return *std::move(passed);
 }
 
-std::shared_ptr<const Plan> Planned(const Program& program) {
-  const auto plan =
-      Plan::Build(program, AllOps(), AllKernels(), {.fuse = false});
+std::shared_ptr<const Plan> Planned(
+    const Program& program, PlanOptions options = {},
+    const KernelRegistry& kernels = AllKernels()) {
+  options.fuse = false;
+  const auto plan = Plan::Build(program, AllOps(), kernels, options);
   EXPECT_THAT(plan, IsOk());
+  MICA_EXPECT_OK(CheckMemory(**plan)) << (*plan)->ToText();
   return *plan;
+}
+
+// How a Program with functions is planned.
+struct Way {
+  absl::string_view name;
+  PlanOptions options;
+  const KernelRegistry& kernels = AllKernels();
+};
+
+std::vector<Way> AllWays() {
+  return {
+      {"in order", {}},
+      {"calls as steps", {.inline_calls = false}},
+      {"no buffer is reused", {.reuse_buffers = false}},
+      {"outputs lend", {.lend_above_bytes = 0}},
+      // What is computed of frozen values is itself frozen, but for what a
+      // function returns: only one kernel of each op rounds it alike.
+      {"frozen", {.frozen = true}, ReferenceKernels()},
+      {"streams", {.num_streams = 3, .wait_nanoseconds = 0}},
+      {"a queue", {.num_threads = 2, .queue = true, .take_nanoseconds = 0}},
+  };
 }
 
 TEST(FunctionsTest, CallsComputeWhatTheirFunctionsDoInTheirPlace) {
@@ -122,10 +149,48 @@ TEST(FunctionsTest, CallsComputeWhatTheirFunctionsDoInTheirPlace) {
     // All passes in functions and around them, but none across their borders.
     const Program passed =
         Passed(program, PassPipeline::AllWithFunctions().ToText());
-    ExpectSameRun(Planned(passed), Planned(Passed(passed, "inline-calls")));
+    const Program inlined = Passed(passed, "inline-calls");
+    Planned(passed, {.frozen = true});
+    for (const Way& way : AllWays()) {
+      SCOPED_TRACE(way.name);
+      ExpectSameRun(Planned(passed, way.options, way.kernels),
+                    Planned(inlined, way.options, way.kernels));
+    }
   });
   // Small Programs hold nothing that is long enough.
   EXPECT_GE(5 * num_found, num_seeds);
+}
+
+TEST(FunctionsTest, EveryStepComesFromTheOpThatItStandsFor) {
+  int num_calls = 0;
+  ForEachSeed(kNumSeeds, [&](uint64_t seed) {
+    const Program program = Planted(RandomProgram(seed, AllOps()));
+    const PlanOptions options = {.share_layers = true};
+    MICA_ASSERT_OK_AND_ASSIGN(
+        const auto plan, Plan::Build(program, AllOps(), AllKernels(), options));
+    num_calls += static_cast<int>(plan->calls().size());
+    for (const Step& step : plan->steps()) {
+      if (step.call < 0 || step.op < 0) continue;
+      // What passes have made of an op may have another name.
+      const Op& op = *plan->op(step);
+      const OpId origin = plan->origin(step);
+      ASSERT_GE(origin, 0);
+      const Op& first = OpAt(program, op.source.origin);
+      EXPECT_EQ(OpAt(program, origin).def, first.def);
+    }
+    const PlanKey key = PlanKeyOf(program, options);
+    MICA_ASSERT_OK_AND_ASSIGN(const std::string bytes,
+                              EncodePlan(key, *plan, AllOps()));
+    MICA_ASSERT_OK_AND_ASSIGN(
+        const auto again,
+        DecodePlan(bytes, key, program, AllOps(), AllKernels(), options));
+    ExpectEqualPlan(*again, *plan);
+    for (size_t i = 0; i < plan->steps().size(); ++i) {
+      EXPECT_EQ(again->origin(again->steps()[i]),
+                plan->origin(plan->steps()[i]));
+    }
+  });
+  EXPECT_GE(num_calls, kNumCopies);
 }
 
 }  // namespace

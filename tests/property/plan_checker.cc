@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "analysis/passes/rewrite.h"
 #include "analysis/plan/resolve.h"
 #include "framework/base/status.h"
+#include "framework/ir/control_flow.h"
 
 namespace mica {
 namespace {
@@ -22,6 +24,8 @@ using Owner = int64_t;
 constexpr Owner kScratch = -1;
 Owner SavedBy(int64_t update) { return -1000 - update; }
 Owner NewContent(ValueId target) { return -1'000'000 - target; }
+constexpr Owner kOutputs =
+    -1'000'000'000;  // Copies to outputs: from there down.
 
 // Bytes of one address space.
 struct Range {
@@ -86,14 +90,24 @@ class Ownership {
   std::map<std::pair<Home, int32_t>, std::vector<Piece>> spaces_;
 };
 
+// The Program, or a function as one call of it sees it: values of each call
+// are others.
+struct Frame {
+  const Program* program = nullptr;
+  LargeVector<Resolved> resolved;
+  Owner first_owner = 0;  // Of its value 0.
+  // Of a function: the frame and the op of the call.
+  int caller = 0;
+  const Op* call = nullptr;
+};
+
 class MemoryChecker {
  public:
   explicit MemoryChecker(const Plan& plan)
       : plan_(plan), program_(plan.program()) {}
 
   absl::Status Check() {
-    MICA_ASSIGN_OR_RETURN(resolved_,
-                          ResolveViews(program_, FindReads(program_).views));
+    MICA_RETURN_IF_ERROR(AddFrames());
     OwnExternals();
     for (const Step& step : plan_.folds()) {
       const absl::Status status = CheckOp(
@@ -116,13 +130,59 @@ class MemoryChecker {
   }
 
  private:
+  absl::Status AddFrames() {
+    MICA_RETURN_IF_ERROR(AddFrame({.program = &program_}));
+    for (const CallSite& site : plan_.calls()) {
+      const int caller = site.caller + 1;
+      MICA_RETURN_IF_ERROR(
+          AddFrame({.program = site.function,
+                    .caller = caller,
+                    .call = &frames_[caller].program->ops()[site.op]}));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddFrame(Frame frame) {
+    MICA_ASSIGN_OR_RETURN(
+        frame.resolved,
+        ResolveViews(*frame.program, FindReads(*frame.program).views));
+    frame.first_owner = num_owners_;
+    num_owners_ += frame.program->num_values();
+    frames_.push_back(std::move(frame));
+    return absl::OkStatus();
+  }
+
+  int FrameOf(const Step& step) const { return step.call + 1; }
+
+  // Whose bytes a value of a frame reads: of what a call hands in or returns,
+  // the value that was computed. An input's view is one of the operand.
+  Owner OwnerOf(int f, ValueId id) const {
+    const Frame& frame = frames_[f];
+    const ValueId base = frame.resolved[id].base;
+    const Value& value = frame.program->value(base);
+    if (value.kind == ValueKind::kInput && frame.call != nullptr) {
+      return OwnerOf(frame.caller, BodyOperands(*frame.call)[value.index]);
+    }
+    const Owner own = frame.first_owner + base;
+    if (value.kind != ValueKind::kResult || is_copied_.contains(own)) {
+      return own;
+    }
+    for (size_t g = 1; g < frames_.size(); ++g) {
+      if (frames_[g].caller != f ||
+          frames_[g].call != &frame.program->ops()[value.index]) {
+        continue;
+      }
+      return OwnerOf(static_cast<int>(g),
+                     frames_[g].program->outputs()[value.result]);
+    }
+    return own;
+  }
+
   const TensorType& type(ValueId id) const { return program_.type(id); }
   const Location& arg(const Step& step, int index) const {
     return plan_.args()[step.first_arg + index];
   }
-  std::string Name(ValueId id) const {
-    return absl::StrCat("%", program_.value(id).name);
-  }
+  std::string Name(ValueId id) const { return program_.value(id).name; }
 
   void OwnExternals() {
     auto own = [this](Home home, size_t index, ValueId id) {
@@ -154,22 +214,49 @@ class MemoryChecker {
                                             range.end, " of only ", bytes));
   }
 
-  absl::Status CheckRead(const Range& range, ValueId value, Owner owner) const {
+  absl::Status CheckRead(const Range& range, absl::string_view value,
+                         Owner owner) const {
     if (owners_.IsOwned(range, owner)) return absl::OkStatus();
     return absl::InternalError(
-        absl::StrCat("reads ", Name(value), " where it is not"));
+        absl::StrCat("reads %", value, " where it is not"));
+  }
+
+  // A function's constants are the Plan's, once for all calls.
+  absl::Status CheckConstant(const Frame& frame, ValueId id,
+                             const Location& location) const {
+    const Value& value = frame.program->value(frame.resolved[id].base);
+    if (value.kind != ValueKind::kConstant) {
+      return absl::InternalError("reads a constant for what is none");
+    }
+    const Constant& constant = frame.program->constants()[value.index];
+    if (std::equal(
+            constant.bytes.begin(), constant.bytes.end(),
+            static_cast<const uint8_t*>(plan_.constant(location.index)))) {
+      return absl::OkStatus();
+    }
+    return absl::InternalError("reads another constant");
   }
 
   absl::Status CheckOp(const Step& step, absl::Span<const Location> args) {
-    const Op& op = program_.ops()[step.op];
+    const int f = FrameOf(step);
+    const Frame& frame = frames_[f];
+    const Op& op = *plan_.op(step);
     const Prepared& prepared = *step.prepared;
     std::vector<Range> reads;
     absl::Status status;
     ForEachValue(op.arguments, [&](ValueId id) {
       const Location& location = args[reads.size()];
-      reads.push_back(RangeAt(location, type(id).extent_bytes()));
+      reads.push_back(
+          RangeAt(location, frame.program->type(id).extent_bytes()));
       if (!status.ok() || location.home == Home::kPacked) return;
-      status = CheckRead(reads.back(), id, resolved_[id].base);
+      if (location.home == Home::kConstant && f > 0 &&
+          frame.program->value(frame.resolved[id].base).kind !=
+              ValueKind::kInput) {
+        status = CheckConstant(frame, id, location);
+        return;
+      }
+      status = CheckRead(reads.back(), frame.program->value(id).name,
+                         OwnerOf(f, id));
     });
     MICA_RETURN_IF_ERROR(status);
     std::vector<Range> writes;
@@ -179,14 +266,15 @@ class MemoryChecker {
     for (size_t i = 0; i < op.results.size(); ++i) {
       const Location& location = args[first_result + i];
       if (location.home == Home::kNone) continue;
-      const Range range = RangeAt(location, type(op.results[i]).extent_bytes());
+      const Range range =
+          RangeAt(location, frame.program->type(op.results[i]).extent_bytes());
       MICA_RETURN_IF_ERROR(
           CheckWrite(range, reads, InplaceOf(prepared, i),
                      i == 0 ? prepared.overlapping_operands : 0));
       MICA_RETURN_IF_ERROR(CheckDisjoint(range, writes));
       writes.push_back(range);
       MICA_ASSIGN_OR_RETURN(const Owner owner,
-                            OwnerOf(step, location, op.results[i]));
+                            WriterOf(step, location, op.results[i]));
       owners_.Write(range, owner);
     }
     if (prepared.scratch_bytes == 0) return absl::OkStatus();
@@ -207,10 +295,11 @@ class MemoryChecker {
 
   // A result in an input or a variable is what an update says of it, and comes
   // when nothing can fail any more.
-  absl::StatusOr<Owner> OwnerOf(const Step& step, const Location& location,
-                                ValueId result) const {
+  absl::StatusOr<Owner> WriterOf(const Step& step, const Location& location,
+                                 ValueId result) const {
+    const int f = FrameOf(step);
     if (location.home != Home::kInput && location.home != Home::kVariable) {
-      return Owner(result);
+      return frames_[f].first_owner + result;
     }
     const bool is_late = &step - plan_.steps().data() >= plan_.num_compute() &&
                          step.prepared->never_fails;
@@ -218,8 +307,9 @@ class MemoryChecker {
       const Value& target = program_.value(update.target);
       const Home home =
           target.kind == ValueKind::kInput ? Home::kInput : Home::kVariable;
-      if (is_late && update.value == result && location.home == home &&
-          location.index == target.index && location.offset == 0) {
+      if (is_late && f == 0 && update.value == result &&
+          location.home == home && location.index == target.index &&
+          location.offset == 0) {
         return NewContent(update.target);
       }
     }
@@ -265,20 +355,38 @@ class MemoryChecker {
     const Location& from = arg(step, 0);
     const Location& to = arg(step, 1);
     absl::string_view name = step.name;
-    if (absl::ConsumePrefix(&name, "copy output ")) {
-      const ValueId id = program_.outputs()[to.index];
-      return CheckCopyOf(from, to, id, resolved_[id].base, type(id), id,
-                         plan_.output_type(to.index).extent_bytes());
+    int64_t output = 0;
+    if (absl::ConsumePrefix(&name, "copy output ") &&
+        absl::SimpleAtoi(name, &output)) {
+      return CheckOutputCopy(FrameOf(step), output, from, to);
     }
     int64_t saved = 0;
     if (absl::ConsumePrefix(&name, "save update ") &&
         absl::SimpleAtoi(name, &saved)) {
       const ValueId id = program_.updates()[saved].value;
       is_saved_.insert({static_cast<int>(saved), to});
-      return CheckCopyOf(from, to, id, resolved_[id].base, type(id),
+      return CheckCopyOf(from, to, Name(id), OwnerOf(0, id), type(id),
                          SavedBy(saved), type(id).num_bytes());
     }
     return CheckUpdate(from, to);
+  }
+
+  // Of a function's: into what the call returns.
+  absl::Status CheckOutputCopy(int f, int64_t output, const Location& from,
+                               const Location& to) {
+    const Frame& frame = frames_[f];
+    const ValueId id = frame.program->outputs()[output];
+    TensorType to_type = frame.program->type(id);
+    if (!to_type.is_dense()) to_type.strides.clear();
+    Owner owner = kOutputs - output;
+    if (frame.call != nullptr) {
+      owner = frames_[frame.caller].first_owner + frame.call->results[output];
+    }
+    MICA_RETURN_IF_ERROR(CheckCopyOf(from, to, frame.program->value(id).name,
+                                     OwnerOf(f, id), frame.program->type(id),
+                                     owner, to_type.extent_bytes()));
+    is_copied_.insert(owner);
+    return absl::OkStatus();
   }
 
   absl::Status CheckUpdate(const Location& from, const Location& to) {
@@ -292,16 +400,16 @@ class MemoryChecker {
       const auto saved = is_saved_.find(static_cast<int>(i));
       TensorType from_type = type(id);
       if (saved != is_saved_.end()) from_type.strides.clear();
-      return CheckCopyOf(
-          from, to, id,
-          saved == is_saved_.end() ? resolved_[id].base : SavedBy(i), from_type,
-          NewContent(update.target), type(update.target).extent_bytes());
+      return CheckCopyOf(from, to, Name(id),
+                         saved == is_saved_.end() ? OwnerOf(0, id) : SavedBy(i),
+                         from_type, NewContent(update.target),
+                         type(update.target).extent_bytes());
     }
     return absl::InternalError("writes to what no update names");
   }
 
   absl::Status CheckCopyOf(const Location& from, const Location& to,
-                           ValueId value, Owner owner,
+                           absl::string_view value, Owner owner,
                            const TensorType& from_type, Owner new_owner,
                            int64_t to_bytes) {
     const Range read = RangeAt(from, from_type.extent_bytes());
@@ -320,8 +428,10 @@ class MemoryChecker {
           .home = Home::kOutput,
           .index = static_cast<int32_t>(i),
           .end = plan_.output_type(static_cast<int>(i)).extent_bytes()};
-      MICA_RETURN_IF_ERROR(
-          Annotate(CheckRead(range, id, id), absl::StrCat("output ", i)));
+      const Owner copy = kOutputs - static_cast<Owner>(i);
+      const Owner owner = is_copied_.contains(copy) ? copy : OwnerOf(0, id);
+      MICA_RETURN_IF_ERROR(Annotate(CheckRead(range, Name(id), owner),
+                                    absl::StrCat("output ", i)));
     }
     for (const Update& update : program_.updates()) {
       if (update.value == update.target) continue;
@@ -331,16 +441,19 @@ class MemoryChecker {
                                        : Home::kVariable,
                            .index = target.index,
                            .end = target.type->extent_bytes()};
-      MICA_RETURN_IF_ERROR(
-          Annotate(CheckRead(range, update.value, NewContent(update.target)),
-                   absl::StrCat("update of ", Name(update.target))));
+      MICA_RETURN_IF_ERROR(Annotate(
+          CheckRead(range, Name(update.value), NewContent(update.target)),
+          absl::StrCat("update of ", Name(update.target))));
     }
     return absl::OkStatus();
   }
 
   const Plan& plan_;
   const Program& program_;
-  LargeVector<Resolved> resolved_;
+  std::vector<Frame> frames_;  // The Program's, then those of Plan::calls().
+  Owner num_owners_ = 0;
+  std::set<Owner>
+      is_copied_;  // Results of calls, and outputs, that are copies.
   Ownership owners_;
   std::map<int, Location> is_saved_;
 };
