@@ -67,7 +67,6 @@ class Finder {
     std::vector<uint64_t> words;
     for (size_t i = 0; i < program_.ops().size(); ++i) {
       const Op& op = program_.ops()[i];
-      if (IsForUpdates(op)) continue;
       place_[i] = static_cast<int32_t>(sequence_.size());
       sequence_.push_back(static_cast<OpId>(i));
       words.push_back(WordOf(op));
@@ -80,15 +79,6 @@ class Finder {
   }
 
  private:
-  // What gives a variable its new value stays where it can be computed in
-  // place. Nothing else reads it, so that it may stand behind a call.
-  bool IsForUpdates(const Op& op) const {
-    return op.def->is_elementwise() &&
-           std::all_of(op.results.begin(), op.results.end(), [&](ValueId id) {
-             return facts_.ReadersOf(id).empty() && !is_returned_[id];
-           });
-  }
-
   // Op number `i` of a copy.
   const Op& OpOf(const Copy& copy, int32_t i) const {
     return program_.ops()[sequence_[copy.begin + i]];

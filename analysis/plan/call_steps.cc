@@ -41,7 +41,32 @@ class Planner::CallLayout {
     first_constant_ = planner.FirstConstantOf(body_.program());
     AddFolds();
     AddPacked();
-    for (const Step& step : body_.steps()) AddStep(step);
+    for (const Step& step : body_.steps().first(body_.num_compute())) {
+      AddStep(step);
+    }
+  }
+
+  const Op& op() const { return op_; }
+
+  bool has_commits() const {
+    return body_.num_compute() < static_cast<StepId>(body_.steps().size());
+  }
+
+  // What runs with the updates.
+  void AddCommits() {
+    // What only these steps use lives from here on.
+    const StepId shift = planner_.current_step() - body_.num_compute();
+    for (size_t i = 0; i < draft_.slices.size(); ++i) {
+      const Lifetime& slice = draft_.slices[i];
+      if (slice.first < body_.num_compute() || slice.bytes == 0) continue;
+      Lifetime& here = planner_.slices_[first_slice_ + i];
+      here = {.first = slice.first + shift,
+              .last = slice.last + shift,
+              .bytes = slice.bytes};
+    }
+    for (const Step& step : body_.steps().subspan(body_.num_compute())) {
+      AddStep(step);
+    }
   }
 
  private:
@@ -61,8 +86,9 @@ class Planner::CallLayout {
     first_slice_ = static_cast<SliceId>(planner_.slices_.size());
     const StepId first_step = planner_.current_step();
     for (Lifetime slice : draft_.slices) {
+      if (slice.first >= body_.num_compute()) slice = {};  // See AddCommits().
       slice.first += first_step;
-      slice.last += first_step;
+      slice.last = first_step + std::min(slice.last, body_.num_compute() - 1);
       planner_.slices_.push_back(slice);
     }
   }
@@ -217,20 +243,58 @@ class Planner::CallLayout {
 
 absl::Status Planner::AddCallSteps(OpId id) {
   const Op& op = program().ops()[id];
-  MICA_ASSIGN_OR_RETURN(const std::shared_ptr<const Draft> draft, DraftOf(op));
+  const auto wanted = wanted_of_calls_.find(&op);
+  MICA_ASSIGN_OR_RETURN(
+      const std::shared_ptr<const Draft> draft,
+      DraftOf(op, wanted == wanted_of_calls_.end() ? std::vector<int>()
+                                                   : wanted->second));
   MICA_RETURN_IF_ERROR(CheckResults(program(), op, *draft->plan));
-  CallLayout(*this, id, *draft);
+  auto layout = std::make_shared<CallLayout>(*this, id, *draft);
+  if (layout->has_commits()) commit_calls_.push_back(std::move(layout));
+  return absl::OkStatus();
+}
+
+CallCommits Planner::CommitsOf(const Op& call, const std::vector<int>& wanted) {
+  const auto draft = options_.inline_calls
+                         ? DraftOf(call, wanted)
+                         : absl::UnimplementedError("calls are steps");
+  if (!draft.ok()) {
+    // What fails here is told when the call's steps are added.
+    return {.results = std::vector<bool>(call.results.size(), false),
+            .inputs = std::vector<bool>(BodyOperands(call).size(), false),
+            .kept = std::vector<bool>(call.results.size(), false)};
+  }
+  wanted_of_calls_[&call] = wanted;
+  return (*draft)->commits;
+}
+
+absl::Status Planner::AddCommits() {
+  auto call = commit_calls_.begin();
+  for (size_t i = 0; has_commits_ && i < program().ops().size(); ++i) {
+    const Op& op = program().ops()[i];
+    if (!IsCommitted(op)) continue;
+    if (!op.bodies.empty()) {
+      if (call != commit_calls_.end() && &(*call)->op() == &op) {
+        (*call++)->AddCommits();
+      }
+      continue;
+    }
+    const absl::Status status = AddOpStep(static_cast<OpId>(i));
+    if (!status.ok()) return Annotate(status, Describe(op));
+  }
+  commit_calls_.clear();
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::shared_ptr<const Planner::Draft>> Planner::DraftOf(
-    const Op& call) {
+    const Op& call, const std::vector<int>& wanted) {
   const std::shared_ptr<const Program>& function = call.bodies[0];
   std::vector<Change> inputs = InputsOf(call);
-  std::shared_ptr<const Draft>& known =
-      made_->drafts[{{function.get(), Role::kFunction, inputs}, is_in_body_}];
+  std::shared_ptr<const Draft>& known = made_->drafts[{
+      {function.get(), Role::kFunction, inputs}, wanted, is_in_body_}];
   if (known == nullptr) {
     Planner planner(*this, options_, Role::kFunction, std::move(inputs));
+    planner.wanted_commits_ = wanted;
     auto draft = planner.RunDraft(function);
     if (!draft.ok()) {
       return Annotate(draft.status(), absl::StrCat("@", function->name()));
@@ -246,12 +310,27 @@ absl::StatusOr<std::shared_ptr<const Planner::Draft>> Planner::RunDraft(
   plan_->program_ = std::move(program);
   MICA_RETURN_IF_ERROR(MakeSteps());
   auto draft = std::make_shared<Draft>();
+  draft->commits = CommitsMade();
   draft->plan = std::move(plan_);
   draft->arg_slices = std::move(arg_slices_);
   draft->slices = std::move(slices_);
   draft->reuses = std::move(reuses_);
   draft->packed_for = std::move(packed_for_);
   return draft;
+}
+
+CallCommits Planner::CommitsMade() const {
+  CallCommits commits;
+  for (ValueId id : program().outputs()) {
+    commits.results.push_back(has_commits_ && commit_targets_[id] != kNoValue);
+  }
+  commits.inputs.assign(program().inputs().size(), false);
+  commits.kept.assign(program().outputs().size(), false);
+  for (const Location& at : plan_->args().subspan(first_commit_arg_)) {
+    if (at.home == Home::kInput) commits.inputs[at.index] = true;
+    if (at.home == Home::kOutput) commits.kept[at.index] = true;
+  }
+  return commits;
 }
 
 int32_t Planner::FirstConstantOf(const Program& function) {

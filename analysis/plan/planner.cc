@@ -179,31 +179,72 @@ bool Planner::IsWhole(ValueId view) const {
          type.extent_bytes() == base.extent_bytes();
 }
 
+std::vector<Commit> Planner::WantedCommits() const {
+  std::vector<Commit> commits;
+  for (const Update& update : program().updates()) {
+    commits.push_back({.value = update.value, .target = update.target});
+  }
+  for (size_t i = 0; i < wanted_commits_.size(); ++i) {
+    const int input = wanted_commits_[i];
+    if (input == kNotCommitted) continue;
+    commits.push_back(
+        {.value = program().outputs()[i],
+         .target = input == kNoInput ? kElsewhere : program().inputs()[input]});
+  }
+  return commits;
+}
+
 void Planner::PlaceCommits() {
-  if (program().updates().empty()) return;
+  const std::vector<Commit> wanted = WantedCommits();
+  if (wanted.empty()) return;
   commit_targets_.assign(program().num_values(), kNoValue);
   if (!options_.reuse_buffers) return;
   // What fails here is told when the op's step is added.
   std::vector<std::shared_ptr<const Prepared>> kept;
-  commit_targets_ = FindCommitTargets(
-      program(), resolved_, reads_.uses, [&](const Op& op) -> const Prepared* {
-        if (!op.bodies.empty()) return nullptr;
+  const CommitLook look = {
+      .resolved = resolved_,
+      .uses = reads_.uses,
+      .prepared_of = [&](const Op& op) -> const Prepared* {
         const auto selected = selector_.Select(MakeRequest(op));
         if (!selected.ok()) return nullptr;
         kept.push_back(selected->prepared);
         return kept.back().get();
-      });
+      },
+      .commits_of =
+          [&](const Op& op, const std::vector<int>& of_results) {
+            return CommitsOf(op, of_results);
+          }};
+  commit_targets_ = FindCommitTargets(program(), wanted, look);
+  absl::erase_if(wanted_of_calls_, [&](const auto& asked) {
+    const auto& results = asked.first->results;
+    return std::all_of(results.begin(), results.end(), [&](ValueId id) {
+      return commit_targets_[id] == kNoValue;
+    });
+  });
   has_commits_ = std::any_of(commit_targets_.begin(), commit_targets_.end(),
                              [](ValueId id) { return id != kNoValue; });
   if (!has_commits_) return;
   for (const Op& op : program().ops()) {
     if (!IsCommitted(op)) continue;
     for (ValueId id : op.results) {
-      if (commit_targets_[id] != kNoValue) {
+      // A function's results stay its outputs.
+      if (commit_targets_[id] >= 0 && role_ != Role::kFunction) {
         places_[id] = places_[commit_targets_[id]];
       }
     }
     // Read after ops that stand behind this one.
+    if (const auto it = wanted_of_calls_.find(&op);
+        it != wanted_of_calls_.end()) {
+      const CallCommits commits = CommitsOf(op, it->second);
+      const std::vector<ValueId> operands = BodyOperands(op);
+      for (size_t i = 0; i < operands.size(); ++i) {
+        if (commits.inputs[i]) is_escaping_[resolved_[operands[i]].base] = true;
+      }
+      for (size_t i = 0; i < op.results.size(); ++i) {
+        if (commits.kept[i]) is_escaping_[op.results[i]] = true;
+      }
+      continue;
+    }
     ForEachValue(op.arguments,
                  [&](ValueId id) { is_escaping_[resolved_[id].base] = true; });
   }
@@ -353,7 +394,7 @@ absl::Status Planner::AddOpSteps() {
   for (size_t i = 0; i < program().ops().size(); ++i) {
     FetchAhead(program().ops(), i);
     const Op& op = program().ops()[i];
-    if (op.def->is_view() || IsCommitted(op)) continue;
+    if (op.def->is_view() || (op.bodies.empty() && IsCommitted(op))) continue;
     const auto id = static_cast<OpId>(i);
     const absl::Status status = is_folded_[i] ? AddFold(id) : AddOpStep(id);
     if (!status.ok()) return Annotate(status, Describe(op));
@@ -378,7 +419,9 @@ absl::Status Planner::AddOpStep(OpId id) {
   std::vector<Place> operand_places;
   for (ValueId operand : operands) operand_places.push_back(PlaceOf(operand));
   AddArgs(step, operand_places, PlaceResults(op, *selected.prepared, operands));
-  if (role_ == Role::kFunction) NoteReuse(op, step, operands);
+  if (role_ == Role::kFunction && !IsCommitted(op)) {
+    NoteReuse(op, step, operands);
+  }
   plan_->steps_.push_back(std::move(step));
   return absl::OkStatus();
 }
@@ -453,8 +496,9 @@ std::vector<Planner::Place> Planner::PlaceResults(
     if (reads_.uses[id] == 0) continue;
     const bool is_output = place.location.home == Home::kOutput;
     if (place.location.home != Home::kNone && !is_output) continue;
-    const int inplace =
-        i == 0 ? FindInPlaceOperand(op, prepared, operands) : -1;
+    const int inplace = i == 0 && !IsCommitted(op)
+                            ? FindInPlaceOperand(op, prepared, operands)
+                            : -1;
     const SliceId slice =
         inplace >= 0 ? places_[resolved_[operands[inplace]].base].slice : -1;
     if (is_output) {
@@ -585,12 +629,8 @@ absl::Status Planner::AddUpdates() {
                                  program().type(update.value), saved[i], type));
   }
   plan_->num_compute_ = current_step();
-  for (size_t i = 0; has_commits_ && i < program().ops().size(); ++i) {
-    const Op& op = program().ops()[i];
-    if (!IsCommitted(op)) continue;
-    const absl::Status status = AddOpStep(static_cast<OpId>(i));
-    if (!status.ok()) return Annotate(status, Describe(op));
-  }
+  first_commit_arg_ = plan_->args_.size();
+  MICA_RETURN_IF_ERROR(AddCommits());
   return AddUpdateCopies(saved);
 }
 

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "analysis/memory/arena.h"
 #include "analysis/passes/rewrite.h"
+#include "analysis/plan/commit.h"
 #include "analysis/plan/plan.h"
 #include "analysis/plan/resolve.h"
 #include "analysis/select/select.h"
@@ -97,6 +98,7 @@ class Planner {
     std::vector<Reuse> reuses;
     // By packed copy: the kernel and operand that it is for.
     std::vector<std::pair<const Prepared*, int>> packed_for;
+    CallCommits commits;  // What steps from num_compute() on do.
   };
 
   // Whether what an input stands for may change between runs.
@@ -107,8 +109,11 @@ class Planner {
     // By body, role, and what its inputs stand for.
     using Key = std::tuple<const Program*, Role, std::vector<Change>>;
     std::map<Key, std::shared_ptr<const Plan>> bodies;
-    // And whether a branch or a loop is around it, which runs on one thread.
-    std::map<std::pair<Key, bool>, std::shared_ptr<const Draft>> drafts;
+    // Also by what is wanted of its results (CallCommits), and whether a branch
+    // or a loop is around it, which runs on one thread.
+    std::map<std::tuple<Key, std::vector<int>, bool>,
+             std::shared_ptr<const Draft>>
+        drafts;
   };
 
   // What a step reads or writes, until offsets are known.
@@ -141,7 +146,9 @@ class Planner {
   absl::Status AddFold(OpId id);
   // Places what is computed in the memory of an input or a variable.
   void PlaceCommits();
+  // Whether it runs with the updates; of a call, some of its function's ops do.
   bool IsCommitted(const Op& op) const;
+  absl::Status AddCommits();
   absl::Status AddOpSteps();
   absl::Status AddOpStep(OpId id);
   // Adds a branch or a loop, its bodies planned by Planners of their own.
@@ -152,7 +159,13 @@ class Planner {
   // Adds the steps of the function that an op calls.
   class CallLayout;
   absl::Status AddCallSteps(OpId id);
-  absl::StatusOr<std::shared_ptr<const Draft>> DraftOf(const Op& call);
+  absl::StatusOr<std::shared_ptr<const Draft>> DraftOf(
+      const Op& call, const std::vector<int>& wanted);
+  // For FindCommitTargets(): notes what it asks of a call.
+  CallCommits CommitsOf(const Op& call, const std::vector<int>& wanted);
+  std::vector<Commit> WantedCommits() const;
+  // Of a function, once its steps are made.
+  CallCommits CommitsMade() const;
   // The packed copies that bodies want of frozen operands, as this Plan's own.
   std::vector<Place> PackForBodies(const Op& op, const ControlPlan& control);
   // The number of the packed copy that `kernel` wants of this operand, or
@@ -227,7 +240,14 @@ class Planner {
   const Role role_ = Role::kProgram;
   const bool is_in_body_ = false;     // Of a branch or a loop, at any depth.
   const std::vector<Change> inputs_;  // If it isn't a whole Program.
-  std::vector<Reuse> reuses_;         // Of a function.
+  // Of a function.
+  std::vector<int> wanted_commits_;  // By output; see kNotCommitted.
+  std::vector<Reuse> reuses_;
+  // By call that runs with the updates in part: what was asked of its results.
+  absl::flat_hash_map<const Op*, std::vector<int>> wanted_of_calls_;
+  size_t first_commit_arg_ = 0;  // Of steps from num_compute() on.
+  // Calls whose functions have steps that run with the updates.
+  std::vector<std::shared_ptr<CallLayout>> commit_calls_;
   // By function: the number that its first constant has in the Plan.
   absl::flat_hash_map<const Program*, int32_t> first_constants_;
   KernelRequest request_;

@@ -307,7 +307,8 @@ class MemoryChecker {
       const Value& target = program_.value(update.target);
       const Home home =
           target.kind == ValueKind::kInput ? Home::kInput : Home::kVariable;
-      if (is_late && f == 0 && update.value == result &&
+      if (is_late &&
+          OwnerOf(0, update.value) == frames_[f].first_owner + result &&
           location.home == home && location.index == target.index &&
           location.offset == 0) {
         return NewContent(update.target);
