@@ -48,7 +48,7 @@ struct BenchOptions {
   // Generated Programs are printed, and read back, as what is timed.
   bool from_text = true;
   bool fuse = true;
-  bool lazy_inline = false;  // See PlanOptions::share_layers.
+  bool lazy_inline = true;  // See PlanOptions::share_layers.
   bool frozen = false;
 };
 

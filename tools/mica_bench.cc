@@ -62,7 +62,7 @@ DEFINE_bool(fuse, true,
 DEFINE_string(dump_passes, "",
               "writes the Program between passes, and the Plan, into this "
               "folder");
-DEFINE_bool(lazy_inline, false,
+DEFINE_bool(lazy_inline, true,
             "find repeated layers, plan each once, and call it");
 DEFINE_bool(frozen, false, "variables never change: kernels may pack them");
 DEFINE_bool(json, false, "the JSON object in one line instead of several");

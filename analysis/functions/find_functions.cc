@@ -21,8 +21,12 @@
 namespace mica {
 namespace {
 
-// What is shorter isn't worth a call.
-constexpr int32_t kShortestFunction = 8;  // Ops.
+// How many values more may be handed on where that leaves a copy more.
+constexpr int64_t kValuesForACopy = 2;
+// Of a value between two elementwise ops, which become one.
+constexpr int64_t kCutRegion = 100;
+// Ops that are worth it that some of them don't become one.
+constexpr int32_t kLargeFunction = 64;
 
 // A result of an op, counted from a copy's first op.
 struct LocalResult {
@@ -52,9 +56,11 @@ struct Group {
 
 class Finder {
  public:
-  Finder(const Program& program, const OpRegistry& ops)
+  Finder(const Program& program, const OpRegistry& ops,
+         const FindOptions& options)
       : program_(program),
         ops_(ops),
+        options_(options),
         facts_(program),
         is_returned_(program.num_values(), false) {
     for (ValueId id : program.outputs()) {
@@ -71,7 +77,8 @@ class Finder {
       sequence_.push_back(static_cast<OpId>(i));
       words.push_back(WordOf(op));
     }
-    for (const Repeat& repeat : FindRepeats(words, kShortestFunction)) {
+    for (const Repeat& repeat : FindRepeats(words, options_.fewest_ops)) {
+      if (repeat.saved() < options_.least_saved) continue;
       AddGroup(Shifted(repeat));
     }
     if (groups_.empty()) return std::nullopt;
@@ -112,38 +119,66 @@ class Finder {
     return word;
   }
 
-  // The copies, begun where the fewest values are handed from one to the next.
-  Repeat Shifted(const Repeat& repeat) const {
-    const int32_t begin = repeat.begin, end = repeat.end();
-    std::vector<int64_t> change(repeat.period + 1, 0);  // Of borders' counts.
-    for (int32_t i = begin; i < end; ++i) {
-      for (ValueId id : program_.ops()[sequence_[i]].results) {
+  // What it costs to begin a copy at each place within a period: how many
+  // values are then handed from one copy to the next. One that only one op
+  // reads counts twice, since the two may become one op, and much more if both
+  // are elementwise.
+  std::vector<int64_t> CostsOfBorders(const Repeat& repeat) const {
+    std::vector<int64_t> change(repeat.period + 1, 0);
+    // The borders before op i + 1 … `last`, counted from the first copy's.
+    const auto add = [&](int32_t i, int32_t last, int64_t cost) {
+      const int32_t length = std::min(last - i, repeat.period);
+      const int32_t from = (i + 1 - repeat.begin) % repeat.period;
+      const int32_t to = from + length;
+      change[from] += cost;
+      change[std::min(to, repeat.period)] -= cost;
+      if (to <= repeat.period) return;
+      change[0] += cost;
+      change[to - repeat.period] -= cost;
+    };
+    for (int32_t i = repeat.begin; i < repeat.end(); ++i) {
+      const Op& op = program_.ops()[sequence_[i]];
+      for (ValueId id : op.results) {
         int32_t last = i;
-        for (OpId reader : facts_.ReadersOf(id)) {
-          if (place_[reader] < end) last = std::max(last, place_[reader]);
+        const absl::Span<const OpId> readers = facts_.ReadersOf(id);
+        for (OpId reader : readers) {
+          if (place_[reader] < repeat.end()) {
+            last = std::max(last, place_[reader]);
+          }
         }
-        // It crosses the borders before i + 1 … last.
-        const int32_t length = std::min(last - i, repeat.period);
-        const int32_t from = (i + 1 - begin) % repeat.period;
-        const int32_t to = from + length;
-        ++change[from];
-        --change[std::min(to, repeat.period)];
-        if (to <= repeat.period) continue;
-        ++change[0];
-        --change[to - repeat.period];
+        add(i, last, facts_.OnlyReader(id) == kNoOp ? 1 : 2);
+        if (!readers.empty() && op.def->is_elementwise() &&
+            program_.ops()[readers[0]].def->is_elementwise()) {
+          add(i, std::min(place_[readers[0]], repeat.end()), kCutRegion);
+        }
       }
     }
-    int64_t count = 0, least = 0;
-    int32_t best = 0;
+    std::vector<int64_t> costs;
+    int64_t cost = 0;
     for (int32_t phase = 0; phase < repeat.period; ++phase) {
-      count += change[phase];
-      if (phase > 0 && count >= least) continue;
-      least = count;
-      best = phase;
+      costs.push_back(cost += change[phase]);
+    }
+    return costs;
+  }
+
+  // The copies, begun where that costs least. Where it cuts a copy in two, it
+  // has to be worth it. None if all ways cost more than they save.
+  Repeat Shifted(const Repeat& repeat) const {
+    const std::vector<int64_t> costs = CostsOfBorders(repeat);
+    const auto cost_of = [&](int32_t phase) {
+      return costs[phase] + (phase > repeat.tail ? kValuesForACopy : 0);
+    };
+    int32_t best = 0;
+    for (int32_t phase = 1; phase < repeat.period; ++phase) {
+      if (cost_of(phase) < cost_of(best)) best = phase;
+    }
+    if (costs[best] >= kCutRegion * (repeat.count - 1) &&
+        repeat.period < kLargeFunction) {
+      return {};
     }
     Repeat shifted = repeat;
     shifted.begin += best;
-    if (best > 0) --shifted.count;
+    if (best > repeat.tail) --shifted.count;
     return shifted;
   }
 
@@ -412,6 +447,7 @@ class Finder {
 
   const Program& program_;
   const OpRegistry& ops_;
+  const FindOptions options_;
   const ProgramFacts facts_;
   std::vector<bool> is_returned_;  // By value.
   std::vector<OpId> sequence_;     // The ops that may be in copies, in order.
@@ -421,9 +457,10 @@ class Finder {
 
 }  // namespace
 
-absl::StatusOr<Program> FindFunctions(Program program, const OpRegistry& ops) {
+absl::StatusOr<Program> FindFunctions(Program program, const OpRegistry& ops,
+                                      const FindOptions& options) {
   if (program.first_bounded_op() >= 0) return program;
-  MICA_ASSIGN_OR_RETURN(auto found, Finder(program, ops).Run());
+  MICA_ASSIGN_OR_RETURN(auto found, Finder(program, ops, options).Run());
   if (!found.has_value()) return program;
   return *std::move(found);
 }

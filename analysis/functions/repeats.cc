@@ -43,7 +43,8 @@ void AddRuns(absl::Span<const uint64_t> words, int32_t period,
   int32_t begin = 0;
   const auto end_run = [&](int32_t end) {
     const int32_t count = (end - begin) / period + 1;
-    if (count >= 2) repeats->push_back({begin, period, count});
+    const int32_t tail = (end - begin) % period;
+    if (count >= 2) repeats->push_back({begin, period, count, tail});
   };
   for (int32_t i = 0; i + period < size; ++i) {
     if (words[i] == words[i + period]) continue;

@@ -10,11 +10,13 @@
 
 namespace mica {
 
-// `count` times `period` words from `begin` on, each time the same ones.
+// `count` times `period` words from `begin` on, each time the same ones, and
+// behind them `tail` more, which begin another copy.
 struct Repeat {
   int32_t begin = 0;
   int32_t period = 0;
   int32_t count = 0;
+  int32_t tail = 0;
   int32_t end() const { return begin + period * count; }
   // How many words a reader of one copy is spared.
   int64_t saved() const { return int64_t{period} * (count - 1); }

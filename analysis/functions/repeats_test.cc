@@ -18,8 +18,9 @@ std::vector<Repeat> Find(const std::string& text, int32_t shortest = 2) {
 TEST(RepeatsTest, CopiesBehindOneAnother) {
   EXPECT_THAT(Find("xxabcdeabcdeabcdeyy"),
               ElementsAre(Repeat{.begin = 2, .period = 5, .count = 3}));
-  EXPECT_THAT(Find("abcdeabcdeabcdeabc"),
-              ElementsAre(Repeat{.begin = 0, .period = 5, .count = 3}));
+  EXPECT_THAT(
+      Find("abcdeabcdeabcdeabc"),
+      ElementsAre(Repeat{.begin = 0, .period = 5, .count = 3, .tail = 3}));
 }
 
 TEST(RepeatsTest, TheOneThatSavesMostComesFirst) {

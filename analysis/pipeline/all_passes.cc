@@ -57,6 +57,11 @@ absl::StatusOr<Program> RunCheckControlFlow(Program program, const Context&) {
   return program;
 }
 
+absl::StatusOr<Program> RunFindFunctions(Program program,
+                                         const Context& context) {
+  return FindFunctions(std::move(program), context.ops);
+}
+
 constexpr Pass kPasses[] = {
     {.name = "remove-dead-ops",
      .contract = "Leaves out ops that no output, update or effect depends on, "
@@ -141,7 +146,7 @@ constexpr Pass kFunctionPasses[] = {
     {.name = "find-functions",
      .contract = "Ops that occur several times, one copy behind another, "
                  "become one function that is called as often.",
-     .run = Run<FindFunctions>,
+     .run = RunFindFunctions,
      .is_by_block = false},
     {.name = "inline-calls",
      .contract = "Functions stand where they are called; those in branches "

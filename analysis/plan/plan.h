@@ -101,7 +101,7 @@ struct PlanOptions {
   bool fuse = true;
   // Find repeated layers, and decide for each once: a Plan of many equal layers
   // is made in the time of few. It then runs as if they had been planned apart.
-  bool share_layers = false;
+  bool share_layers = true;
   // Functions' steps are laid out where they are called, in their order, with
   // addresses of their own. Else a call is one step, and runs its function's
   // Plan on the thread that takes it: less memory for many calls.
