@@ -4,6 +4,7 @@
 #define MICA_ANALYSIS_FUNCTIONS_FIND_FUNCTIONS_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "framework/ir/program.h"
@@ -16,6 +17,8 @@ struct FindOptions {
   int32_t fewest_ops = 8;
   // Ops of all copies but one.
   int64_t least_saved = 32;
+  // Ops of the Program given are their own origins (SourceLine::origin).
+  bool sets_origins = false;
 };
 
 // A Program of the same meaning in which ops that occur several times, one copy
@@ -28,6 +31,9 @@ struct FindOptions {
 // InlineCalls() undoes it.
 absl::StatusOr<Program> FindFunctions(Program program, const OpRegistry& ops,
                                       const FindOptions& options = {});
+// The same; nothing if that would be the Program given.
+absl::StatusOr<std::optional<Program>> FindFunctionsOf(
+    const Program& program, const OpRegistry& ops, const FindOptions& options);
 
 }  // namespace mica
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "analysis/functions/inline_calls.h"
+#include "analysis/passes/dead_ops.h"
 #include "analysis/passes/verify.h"
 #include "framework/base/test_matchers.h"
 #include "framework/ir/control_flow.h"
@@ -112,9 +113,10 @@ TEST(FindFunctionsTest, LayersThatDifferAreNotShared) {
     MICA_ASSERT_OK_AND_ASSIGN(const Program inlined,
                               InlineCalls(found, AllOps()));
     MICA_ASSERT_OK_AND_ASSIGN(
-        const Program given,
+        Program given,
         ParseProgram(Net({Layer(0), Layer(1), Layer(2, {change}), Layer(3)}),
                      AllOps()));
+    MICA_ASSERT_OK_AND_ASSIGN(given, RemoveDeadOps(std::move(given), AllOps()));
     ASSERT_EQ(inlined.ops().size(), given.ops().size());
     for (size_t i = 0; i < given.ops().size(); ++i) {
       EXPECT_EQ(inlined.ops()[i].def, given.ops()[i].def);

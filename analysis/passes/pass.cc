@@ -7,12 +7,19 @@
 namespace mica {
 OpNames OpNames::WithBodies(const Program& program) {
   OpNames names;
-  // Few operators make many ops: each is asked for its name once.
-  absl::flat_hash_set<const OpDef*> defs;
-  ForEachOp(program, [&](const Op& op) {
-    if (defs.insert(op.def).second) names.names_.insert(op.def->name());
-  });
+  ForEachOp(program, [&](const Op& op) { names.Add(op); });
   return names;
+}
+
+OpNames OpNames::Of(const Program& program) {
+  OpNames names;
+  for (const Op& op : program.ops()) names.Add(op);
+  return names;
+}
+
+// Few operators make many ops: each is asked for its name once.
+void OpNames::Add(const Op& op) {
+  if (defs_.insert(op.def).second) names_.insert(op.def->name());
 }
 
 bool OpNames::HasAny(std::initializer_list<absl::string_view> names) const {

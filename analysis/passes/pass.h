@@ -4,6 +4,7 @@
 #define MICA_ANALYSIS_PASSES_PASS_H_
 
 #include <initializer_list>
+#include <optional>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
@@ -27,6 +28,8 @@ class OpNames {
  public:
   // Those in bodies, at every depth, too.
   static OpNames WithBodies(const Program& program);
+  // Those of the Program itself.
+  static OpNames Of(const Program& program);
 
   bool Has(absl::string_view name) const { return names_.contains(name); }
   // True if one of them is there.
@@ -34,6 +37,9 @@ class OpNames {
   bool HasAll(std::initializer_list<absl::string_view> names) const;
 
  private:
+  void Add(const Op& op);
+
+  absl::flat_hash_set<const OpDef*> defs_;
   absl::flat_hash_set<absl::string_view> names_;
 };
 
@@ -54,6 +60,11 @@ struct Pass {
   // Programs that differ in sizes alone share what passes that never do have
   // made of the first (plan/plan_structure.h).
   bool (*reads_sizes)(const OpNames& names) = nullptr;
+  // For a pass that comes first: the same of a Program whose ops have no
+  // origins yet (SourceLine::origin), which it gives them; nothing if it leaves
+  // it as it is. Spares a copy of what may be large.
+  absl::StatusOr<std::optional<Program>> (*run_on_given)(
+      const Program& program, const PassContext& context) = nullptr;
   // The pipeline runs it on bodies first, each by itself; otherwise it looks
   // after them itself.
   bool is_by_block = true;

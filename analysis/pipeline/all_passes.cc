@@ -142,11 +142,17 @@ constexpr Pass kPasses[] = {
      .run = Run<MergeElementwise>},
 };
 
+absl::StatusOr<std::optional<Program>> FindFunctionsOfGiven(
+    const Program& program, const PassContext& context) {
+  return FindFunctionsOf(program, context.ops, {.sets_origins = true});
+}
+
 constexpr Pass kFunctionPasses[] = {
     {.name = "find-functions",
      .contract = "Ops that occur several times, one copy behind another, "
                  "become one function that is called as often.",
      .run = RunFindFunctions,
+     .run_on_given = FindFunctionsOfGiven,
      .is_by_block = false},
     {.name = "inline-calls",
      .contract = "Functions stand where they are called; those in branches "

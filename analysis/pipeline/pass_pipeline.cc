@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "analysis/passes/origins.h"
 #include "analysis/passes/verify.h"
 #include "analysis/pipeline/all_passes.h"
 #include "framework/base/status.h"
@@ -38,6 +39,8 @@ class BlockRun {
   absl::StatusOr<Program> Run(Program program) {
     if (pass_.is_by_block && program.depth() > 0) {
       MICA_ASSIGN_OR_RETURN(program, RunOnBodies(std::move(program)));
+      // What it has something to do for may all be in them.
+      if (!Applies(pass_, OpNames::Of(program))) return program;
     }
     return pass_.run(std::move(program), context_);
   }
@@ -117,8 +120,7 @@ const PassPipeline& PassPipeline::AllWithFunctions() {
   static const PassPipeline& all = *[] {
     auto pipeline = std::make_unique<PassPipeline>(All());
     const Pass* find = FunctionPasses().data();
-    // Behind those that see to it that nothing dead is shared.
-    pipeline->passes_.insert(pipeline->passes_.begin() + 2, find);
+    pipeline->passes_.insert(pipeline->passes_.begin(), find);
     return pipeline.release();
   }();
   return all;
@@ -182,6 +184,32 @@ absl::StatusOr<Program> PassPipeline::RunFrom(
   return program;
 }
 
+absl::StatusOr<Program> PassPipeline::Begin(const Program& given,
+                                            const PassContext& context,
+                                            const PassOptions& options,
+                                            int* next) const {
+  *next = 0;
+  const Pass* pass = passes_.empty() ? nullptr : passes_[0];
+  if (pass == nullptr || pass->run_on_given == nullptr || given.depth() > 0) {
+    return WithOrigins(given);
+  }
+  MICA_RETURN_IF_ERROR(Show("", 0, given, options));
+  *next = 1;
+  const TraceSpan span("pass", pass->name);
+  const absl::Time start = absl::Now();
+  MICA_ASSIGN_OR_RETURN(auto passed, pass->run_on_given(given, context));
+  if (!passed.has_value()) return WithOrigins(given);
+  if (options.times != nullptr) {
+    options.times->push_back(
+        {.pass = pass->name,
+         .ms = absl::ToDoubleMilliseconds(absl::Now() - start),
+         .ops_before = static_cast<int64_t>(given.ops().size()),
+         .ops_after = static_cast<int64_t>(passed->ops().size())});
+  }
+  MICA_RETURN_IF_ERROR(Show(pass->name, 1, *passed, options));
+  return *std::move(passed);
+}
+
 absl::StatusOr<Program> PassPipeline::Run(Program program,
                                           const PassContext& context,
                                           const PassOptions& options,
@@ -193,7 +221,6 @@ absl::StatusOr<Program> PassPipeline::Run(Program program,
 absl::StatusOr<Program> PassPipeline::RunUntilSizesAreRead(
     Program program, const PassContext& context, const PassOptions& options,
     int* next) const {
-  *next = 0;
   return RunFrom(next, /*ends_at_sizes=*/true, std::move(program), context,
                  options);
 }

@@ -63,8 +63,15 @@ class PassPipeline {
   absl::StatusOr<Program> Run(Program program, const PassContext& context,
                               const PassOptions& options = {},
                               int first = 0) const;
-  // The same, but ends before the first pass that reads sizes (Pass) of what
-  // those before it have left. `next` gets its number, or that of passes.
+  // A copy of `given` whose ops know their origins, or what the first pass
+  // makes of it where that spares the copy (Pass::run_on_given). `next` gets
+  // the number of the pass to go on with.
+  absl::StatusOr<Program> Begin(const Program& given,
+                                const PassContext& context,
+                                const PassOptions& options, int* next) const;
+  // The same as Run() from pass `*next` on, but ends before the first pass that
+  // reads sizes (Pass) of what those before it have left. `next` gets its
+  // number, or that of passes.
   absl::StatusOr<Program> RunUntilSizesAreRead(Program program,
                                                const PassContext& context,
                                                const PassOptions& options,

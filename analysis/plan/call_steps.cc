@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "analysis/passes/origins.h"
 #include "analysis/plan/control_plan.h"
-#include "analysis/plan/origins.h"
 #include "analysis/plan/planner.h"
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"

@@ -2,9 +2,9 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/passes/origins.h"
 #include "analysis/passes/rewrite.h"
 #include "analysis/plan/control_plan.h"
-#include "analysis/plan/origins.h"
 #include "analysis/plan/planner.h"
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"

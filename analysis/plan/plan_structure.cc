@@ -7,8 +7,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "analysis/passes/check_types.h"
+#include "analysis/passes/origins.h"
 #include "analysis/passes/verify.h"
-#include "analysis/plan/origins.h"
 #include "framework/base/status.h"
 #include "framework/ir/content.h"
 #include "framework/ir/control_flow.h"
@@ -153,11 +153,13 @@ absl::StatusOr<PassedProgram> PlanStructure::RunPasses(
     const Program& program, const PassPipeline& passes,
     const PassContext& context, const PassOptions& options,
     std::shared_ptr<const PlanStructure>* structure) {
-  int next_pass = 0;
   PassedProgram passed;
-  MICA_ASSIGN_OR_RETURN(
-      passed.program, passes.RunUntilSizesAreRead(WithOrigins(program), context,
-                                                  options, &next_pass));
+  int next_pass = 0;
+  MICA_ASSIGN_OR_RETURN(passed.program,
+                        passes.Begin(program, context, options, &next_pass));
+  MICA_ASSIGN_OR_RETURN(passed.program, passes.RunUntilSizesAreRead(
+                                            std::move(passed.program), context,
+                                            options, &next_pass));
   if (structure != nullptr) {
     *structure = Make(program, passed.program, passes, next_pass);
   }

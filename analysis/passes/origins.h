@@ -1,7 +1,7 @@
 // Which op of the user's Program each op comes from that passes have left.
 
-#ifndef MICA_ANALYSIS_PLAN_ORIGINS_H_
-#define MICA_ANALYSIS_PLAN_ORIGINS_H_
+#ifndef MICA_ANALYSIS_PASSES_ORIGINS_H_
+#define MICA_ANALYSIS_PASSES_ORIGINS_H_
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -36,4 +36,4 @@ absl::Status TakeLines(const Program& from, ProgramEditor& program);
 
 }  // namespace mica
 
-#endif  // MICA_ANALYSIS_PLAN_ORIGINS_H_
+#endif  // MICA_ANALYSIS_PASSES_ORIGINS_H_

@@ -1,4 +1,4 @@
-#include "analysis/plan/origins.h"
+#include "analysis/passes/origins.h"
 
 #include <vector>
 

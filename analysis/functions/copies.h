@@ -1,0 +1,66 @@
+// Which of several runs of ops compute the same of other values.
+
+#ifndef MICA_ANALYSIS_FUNCTIONS_COPIES_H_
+#define MICA_ANALYSIS_FUNCTIONS_COPIES_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "analysis/functions/repeats.h"
+#include "analysis/passes/program_facts.h"
+#include "framework/ir/program.h"
+
+namespace mica {
+
+// A result of an op, counted from a copy's first op.
+struct LocalResult {
+  int32_t op = 0;
+  int32_t result = 0;
+  friend bool operator==(const LocalResult&, const LocalResult&) = default;
+  friend bool operator<(const LocalResult& a, const LocalResult& b) {
+    return std::make_pair(a.op, a.result) < std::make_pair(b.op, b.result);
+  }
+};
+
+// One copy: ops from `begin` on, and what they read of others, in the order in
+// which the group's first copy reads that first. One value may stand for two of
+// the first copy's.
+struct Copy {
+  OpId begin = 0;
+  std::vector<ValueId> externals;
+};
+
+// Copies of one function.
+struct CopyGroup {
+  std::vector<Copy> copies;
+  int32_t size = 0;                  // Of a copy, in ops.
+  std::vector<LocalResult> results;  // That somebody reads outside of any.
+  // Views, counted from a copy's first op, that somebody may read outside: of
+  // what is a result, or outside.
+  std::vector<int32_t> views;
+  // By op of a copy: nothing depends on it in any.
+  std::vector<bool> is_dead;
+  // By external: only dead ops read it.
+  std::vector<bool> is_unread;
+};
+
+// By op: something observable depends on it, an output, an update, an effect.
+std::vector<bool> FindLive(const Program& program);
+
+// Of what stands where `repeat` says, the copies of each other, two at least in
+// each group: of equal operators, arguments, types, wiring and liveness.
+// `are_origins`: ops are their own origins; else SourceLine::origin says.
+// `is_live` by op of `program`. None in which one of the results lies as none
+// may.
+std::vector<CopyGroup> GroupCopies(const Program& program,
+                                   const ProgramFacts& facts,
+                                   const std::vector<bool>& is_live,
+                                   const Repeat& repeat, bool are_origins);
+
+// Equal for ops that may stand at one place of copies.
+uint64_t WordOf(const Program& program, const Op& op);
+
+}  // namespace mica
+
+#endif  // MICA_ANALYSIS_FUNCTIONS_COPIES_H_
