@@ -96,6 +96,19 @@ void ForEachOp(const Program& program, const Visitor& visit) {
   ForEachOp(program, visit, seen);
 }
 
+// Calls `visit(const Op&)` for each op, in order; in place of a call for the
+// ops of its function, each time. Branches and loops are one op.
+template <typename Visitor>
+void ForEachCalledOp(const Program& program, const Visitor& visit) {
+  for (const Op& op : program.ops()) {
+    if (ControlKindOf(*op.def) == ControlKind::kCall) {
+      ForEachCalledOp(*op.bodies[0], visit);
+    } else {
+      visit(op);
+    }
+  }
+}
+
 // How many ops ForEachOp() visits of a Program.
 OpId CountOps(const Program& program);
 

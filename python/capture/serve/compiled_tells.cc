@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "framework/ir/control_flow.h"
 #include "framework/text/text.h"
 #include "python/capture/record/describe.h"
 #include "python/capture/serve/compiled.h"
@@ -26,6 +28,34 @@ PyRef Texts(const std::vector<std::string>& texts) {
   PyRef list = PyRef::Steal(PyList_New(0));
   for (const std::string& text : texts) {
     PyRef item = Text(text);
+    if (!list || !item || PyList_Append(list.get(), item.get()) != 0) {
+      return PyRef();
+    }
+  }
+  return list;
+}
+
+// Repeated layers that were decided for once: name, ops and calls of each.
+PyRef Functions(const Plan& plan) {
+  std::vector<std::pair<const Program*, int64_t>> counts;
+  for (const CallSite& call : plan.calls()) {
+    if (call.caller >= 0) continue;  // Part of another function.
+    const auto it = absl::c_find_if(counts, [&call](const auto& known) {
+      return known.first == call.function;
+    });
+    if (it == counts.end()) {
+      counts.emplace_back(call.function, 1);
+    } else {
+      ++it->second;
+    }
+  }
+  PyRef list = PyRef::Steal(PyList_New(0));
+  for (const auto& [function, count] : counts) {
+    int64_t num_ops = 0;
+    ForEachCalledOp(*function, [&num_ops](const Op&) { ++num_ops; });
+    PyRef item = PyRef::Steal(Py_BuildValue("(sLL)", function->name().c_str(),
+                                            static_cast<long long>(num_ops),
+                                            static_cast<long long>(count)));
     if (!list || !item || PyList_Append(list.get(), item.get()) != 0) {
       return PyRef();
     }
@@ -59,10 +89,10 @@ PyRef ReportRecord(const Record& record) {
   const Graph& graph = record.graph();
   std::vector<std::string> ops;
   std::map<std::string, int64_t> opaque;
-  for (const Op& op : graph.plan().program().ops()) {
+  ForEachCalledOp(graph.plan().program(), [&](const Op& op) {
     ops.push_back(op.def->name());
     if (op.def->is_opaque()) ++opaque[op.def->name()];
-  }
+  });
   std::map<std::string, int64_t> kernels;
   for (const Step& step : graph.plan().steps()) {
     ++kernels[std::string(step.kernel.substr(0, step.kernel.find('.')))];
@@ -77,9 +107,9 @@ PyRef ReportRecord(const Record& record) {
   if (record.backward() != nullptr) {
     num_kept = record.backward()->num_kept();
     for (const BackwardPass::Part& part : record.backward()->parts()) {
-      for (const Op& op : part.graph->plan().program().ops()) {
+      ForEachCalledOp(part.graph->plan().program(), [&](const Op& op) {
         backward.push_back(op.def->name());
-      }
+      });
     }
   }
   const bool ok =
@@ -87,7 +117,9 @@ PyRef ReportRecord(const Record& record) {
       Put(d, "backward_ops", Texts(backward)) &&
       Put(d, "num_kept", Number(num_kept)) && Put(d, "ops", Texts(ops)) &&
       Put(d, "inaccuracy", Text(graph.inaccuracy())) &&
-      Put(d, "opaque", Counts(opaque)) && Put(d, "kernels", Counts(kernels)) &&
+      Put(d, "opaque", Counts(opaque)) &&
+      Put(d, "functions", Functions(graph.plan())) &&
+      Put(d, "kernels", Counts(kernels)) &&
       Put(d, "variables", Variables(record)) &&
       Put(d, "guards", Texts(record.GuardsToText())) &&
       Put(d, "guard_kinds", Texts(record.GuardKinds())) &&

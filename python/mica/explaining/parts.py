@@ -41,6 +41,8 @@ class Graph:
       calls: What the dispatcher saw, in order: ATen overloads.
       ops: The operators that run, after fusion.
       opaque: Those that run through ATen, with how often each occurs.
+      functions: Repeated layers that were decided for once: the name of each,
+        its ops after fusion, and how often it is called.
       kernels: How many steps of a run are whose: "cpu", "onednn", "libxsmm" and
         others of Mica's, "aten", and "reference" for the slow ones that stand
         in where there is nothing else.
@@ -75,6 +77,7 @@ class Graph:
     calls: list[str]
     ops: list[str]
     opaque: dict[str, int]
+    functions: list[tuple[str, int, int]]
     kernels: dict[str, int]
     inaccuracy: str
     backward_ops: list[str]
@@ -195,6 +198,7 @@ def _graphs(report: dict[str, Any]) -> list[Graph]:
             calls=record["calls"],
             ops=record["ops"],
             opaque=record["opaque"],
+            functions=record["functions"],
             kernels=record["kernels"],
             inaccuracy=record["inaccuracy"],
             backward_ops=record["backward_ops"],

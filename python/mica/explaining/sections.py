@@ -43,6 +43,8 @@ def _ops_of(graph: Graph) -> list[str]:
     lines = [f"ops: {wording.counts(Counter(graph.ops))}"] if graph.ops else []
     if graph.opaque:
         lines.append(f"left to ATen: {wording.counts(Counter(graph.opaque))}")
+    for name, ops, calls in graph.functions:
+        lines.append(f"repeated: {name}, {wording.many(ops, 'op')}, {calls}x")
     if graph.kernels:
         lines.append(f"kernels: {wording.counts(Counter(graph.kernels))}")
     if graph.packed_bytes:

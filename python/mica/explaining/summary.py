@@ -78,7 +78,12 @@ def _graph_line(report: Report) -> str:
     ops = sum(len(graph.ops) for graph in graphs)
     guards = sum(len(graph.guards) for graph in graphs)
     backward = sum(len(graph.backward_ops) for graph in graphs)
-    parts = [wording.many(ops, "op"), wording.many(guards, "guard")]
+    shared = sum(n * calls for g in graphs for _, n, calls in g.functions)
+    of_layers = f" ({shared} in repeated layers)" if shared else ""
+    parts = [
+        wording.many(ops, "op") + of_layers,
+        wording.many(guards, "guard"),
+    ]
     if backward:
         parts.append(f"backward pass: {backward} ops")
     largest = max(graph.arena_bytes for graph in graphs)
