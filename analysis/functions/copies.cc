@@ -36,6 +36,21 @@ bool SameArguments(const Arguments& a, const Arguments& b) {
   return true;
 }
 
+bool SameType(const Program& program, ValueId a, ValueId b) {
+  return program.value(a).type == program.value(b).type ||
+         program.type(a) == program.type(b);
+}
+
+// Whether they do the same, of whatever values.
+bool SameOp(const Program& program, const Op& x, const Op& y) {
+  return x.def == y.def && x.bodies == y.bodies &&
+         SameArguments(x.arguments, y.arguments) &&
+         std::equal(x.results.begin(), x.results.end(), y.results.begin(),
+                    y.results.end(), [&](ValueId a, ValueId b) {
+                      return SameType(program, a, b);
+                    });
+}
+
 // Compares copies with the first one of a group, op by op.
 class Comparison {
  public:
@@ -78,12 +93,8 @@ class Comparison {
       }
       // What is dead in one copy alone has operands that nobody makes there.
       if (is_live_[first_ + i] != is_live_[begin + i]) return false;
-      if (x.def != y.def || x.bodies != y.bodies ||
-          x.source.is_backward != y.source.is_backward ||
-          !SameArguments(x.arguments, y.arguments) ||
-          !std::equal(x.results.begin(), x.results.end(), y.results.begin(),
-                      y.results.end(),
-                      [&](ValueId a, ValueId b) { return SameType(a, b); })) {
+      if (x.source.is_backward != y.source.is_backward ||
+          !SameOp(program_, x, y)) {
         return false;
       }
       bool is_same = true;
@@ -109,10 +120,6 @@ class Comparison {
     if (value.kind != ValueKind::kResult) return -1;
     return std::max(value.index - begin, -1);
   }
-  bool SameType(ValueId a, ValueId b) const {
-    return program_.value(a).type == program_.value(b).type ||
-           program_.type(a) == program_.type(b);
-  }
   bool MatchesOperand(const LocalResult& wanted, ValueId id, OpId begin,
                       std::vector<ValueId>& externals) const {
     const int32_t local = LocalOf(id, begin);
@@ -122,7 +129,7 @@ class Comparison {
     ValueId& external = externals[wanted.result];
     if (external == kNoValue) {
       external = id;
-      return local < 0 && SameType(id, externals_[wanted.result]);
+      return local < 0 && SameType(program_, id, externals_[wanted.result]);
     }
     return external == id;
   }
@@ -202,8 +209,10 @@ class OutsideReads {
         }
       });
     }
-    for (ValueId id : group.copies[0].externals) {
-      group.is_unread.push_back(!read.contains(id));
+    group.externals.resize(group.copies[0].externals.size());
+    for (size_t i = 0; i < group.externals.size(); ++i) {
+      const bool is_read = read.contains(group.copies[0].externals[i]);
+      group.externals[i].input = is_read ? 0 : -1;
     }
   }
 
@@ -237,6 +246,86 @@ class OutsideReads {
   const Program& program_;
   const ProgramFacts& facts_;
   const std::vector<bool>& is_live_;
+};
+
+// What a function is given: of a view what that is a view of.
+class InputFinder {
+ public:
+  InputFinder(const Program& program, CopyGroup& group)
+      : program_(program), group_(group) {}
+
+  void Run() {
+    for (size_t i = 0; i < group_.externals.size(); ++i) {
+      External& external = group_.externals[i];
+      if (external.input < 0) continue;
+      external.views = CommonViews(i);
+      std::vector<ValueId> of_copies;
+      for (const Copy& copy : group_.copies) {
+        of_copies.push_back(BaseOf(copy.externals[i], external.views.size()));
+      }
+      external.input = NumberOf(of_copies);
+    }
+  }
+
+ private:
+  // The view that makes a value; null if none does.
+  const Op* ViewOf(ValueId id) const {
+    const Value& value = program_.value(id);
+    if (value.kind != ValueKind::kResult) return nullptr;
+    const Op& op = program_.ops()[value.index];
+    return op.def->is_view() ? &op : nullptr;
+  }
+
+  ValueId BaseOf(ValueId id, size_t depth) const {
+    for (; depth > 0; --depth) {
+      id = std::get<ValueRef>(ViewOf(id)->arguments[0]).id;
+    }
+    return id;
+  }
+
+  // The views behind each other, from what they are of on, that lead to the
+  // external in all copies.
+  std::vector<OpId> CommonViews(size_t external) const {
+    std::vector<OpId> views;
+    ValueId first = group_.copies[0].externals[external];
+    for (size_t depth = 0;; ++depth) {
+      const Op* view = ViewOf(first);
+      if (view == nullptr) break;
+      const ValueId base = std::get<ValueRef>(view->arguments[0]).id;
+      const bool is_common = std::all_of(
+          group_.copies.begin(), group_.copies.end(), [&](const Copy& copy) {
+            const Op* other = ViewOf(BaseOf(copy.externals[external], depth));
+            return other != nullptr && SameOp(program_, *view, *other) &&
+                   SameType(program_, base,
+                            std::get<ValueRef>(other->arguments[0]).id);
+          });
+      if (!is_common) break;
+      views.push_back(program_.value(first).index);
+      first = base;
+    }
+    std::reverse(views.begin(), views.end());
+    return views;
+  }
+
+  // The number of the input that these are, by copy; a new one if none is.
+  int32_t NumberOf(const std::vector<ValueId>& of_copies) {
+    const size_t num_inputs = group_.copies[0].inputs.size();
+    for (size_t input = 0; input < num_inputs; ++input) {
+      size_t copy = 0;
+      while (copy < of_copies.size() &&
+             group_.copies[copy].inputs[input] == of_copies[copy]) {
+        ++copy;
+      }
+      if (copy == of_copies.size()) return static_cast<int32_t>(input);
+    }
+    for (size_t copy = 0; copy < of_copies.size(); ++copy) {
+      group_.copies[copy].inputs.push_back(of_copies[copy]);
+    }
+    return static_cast<int32_t>(num_inputs);
+  }
+
+  const Program& program_;
+  CopyGroup& group_;
 };
 
 }  // namespace
@@ -287,6 +376,7 @@ std::vector<CopyGroup> GroupCopies(const Program& program,
   std::erase_if(groups, [&](CopyGroup& group) {
     return group.copies.size() < 2 || !outside.Set(group);
   });
+  for (CopyGroup& group : groups) InputFinder(program, group).Run();
   return groups;
 }
 

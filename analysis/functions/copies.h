@@ -23,12 +23,22 @@ struct LocalResult {
   }
 };
 
-// One copy: ops from `begin` on, and what they read of others, in the order in
-// which the group's first copy reads that first. One value may stand for two of
-// the first copy's.
+// One copy: ops from `begin` on; what they read of others, in the order in
+// which the group's first copy reads that first; and what the function is given
+// for that. One value may stand for two of the first copy's.
 struct Copy {
   OpId begin = 0;
   std::vector<ValueId> externals;
+  std::vector<ValueId> inputs;
+};
+
+// What the function makes of its inputs to have what its ops read of others.
+struct External {
+  // Number of the input; -1 if only dead ops read it.
+  int32_t input = -1;
+  // Views of that, of the first copy, which all copies take alike: they cost
+  // nothing, and are made in the function.
+  std::vector<OpId> views;
 };
 
 // Copies of one function.
@@ -41,8 +51,7 @@ struct CopyGroup {
   std::vector<int32_t> views;
   // By op of a copy: nothing depends on it in any.
   std::vector<bool> is_dead;
-  // By external: only dead ops read it.
-  std::vector<bool> is_unread;
+  std::vector<External> externals;
 };
 
 // By op: something observable depends on it, an output, an update, an effect.

@@ -144,24 +144,21 @@ class Finder {
       const CopyGroup& group) const {
     const Copy& copy = group.copies[0];
     ProgramBuilder builder(ops_, NameOf(group));
-    builder.Reserve(copy.externals.size() + group.size, group.size);
+    builder.Reserve(copy.inputs.size() + group.size, group.size);
     for (const OpDef* def : program_.OpaqueDefs()) {
       MICA_RETURN_IF_ERROR(builder.DeclareOpaque(def->schema()));
     }
     absl::flat_hash_map<ValueId, ValueId> ids;
-    for (size_t i = 0; i < copy.externals.size(); ++i) {
-      if (group.is_unread[i]) continue;
-      const ValueId id = copy.externals[i];
+    for (ValueId id : copy.inputs) {
       MICA_ASSIGN_OR_RETURN(ids[id], builder.AddInput(program_.value(id).name,
                                                       program_.type(id)));
     }
-    for (int32_t i = 0; i < group.size; ++i) {
-      if (group.is_dead[i]) continue;
-      const Op& op = OpOf(copy, i);
+    const auto add = [&](OpId from, SourceLine source) -> absl::Status {
+      const Op& op = program_.ops()[from];
       MICA_ASSIGN_OR_RETURN(const OpDef* def, builder.FindOp(op.def->name()));
       ProgramBuilder::OpSpec spec{.def = def,
                                   .arguments = op.arguments,
-                                  .source = SourceOf(copy.begin + i),
+                                  .source = std::move(source),
                                   .bodies = op.bodies};
       RenameValues(spec.arguments, [&](ValueId id) { return ids.at(id); });
       for (ValueId id : op.results) {
@@ -169,8 +166,21 @@ class Finder {
         spec.names.push_back(program_.value(id).name);
       }
       MICA_ASSIGN_OR_RETURN(const auto results, builder.AddOp(std::move(spec)));
-      for (size_t r = 0; r < results.size(); ++r)
+      for (size_t r = 0; r < results.size(); ++r) {
         ids[op.results[r]] = results[r];
+      }
+      return absl::OkStatus();
+    };
+    // Other ops' before them: their line is that of the layer's first op.
+    for (const External& external : group.externals) {
+      for (OpId view : external.views) {
+        if (ids.contains(program_.ops()[view].results[0])) continue;
+        MICA_RETURN_IF_ERROR(add(view, SourceOf(copy.begin)));
+      }
+    }
+    for (int32_t i = 0; i < group.size; ++i) {
+      if (group.is_dead[i]) continue;
+      MICA_RETURN_IF_ERROR(add(copy.begin + i, SourceOf(copy.begin + i)));
     }
     std::vector<ValueId> outputs;
     for (const LocalResult& result : group.results) {
@@ -186,9 +196,8 @@ class Finder {
     MICA_ASSIGN_OR_RETURN(const OpDef* def,
                           rewriter.builder().FindOp("mica.call"));
     ValueRefs operands;
-    for (size_t i = 0; i < copy.externals.size(); ++i) {
-      if (group.is_unread[i]) continue;
-      operands.push_back(ValueRef{rewriter.NewId(copy.externals[i])});
+    for (ValueId id : copy.inputs) {
+      operands.push_back(ValueRef{rewriter.NewId(id)});
     }
     ProgramBuilder::OpSpec spec{.def = def,
                                 .arguments = {std::move(operands)},

@@ -94,6 +94,34 @@ TEST(FindFunctionsTest, WhatIsReadOutsideIsAResultAndAViewIsMadeAnew) {
   EXPECT_THAT(text, HasSubstr("%t0 = aten.t(%w0)"));
 }
 
+// What layers read is a view of each one's own variable: they are given that,
+// once, and the view is the function's.
+TEST(FindFunctionsTest, AViewOfWhatIsOutsideIsMadeInTheFunction) {
+  std::string text = Net({Layer(0), Layer(1), Layer(2)});
+  std::string views;
+  for (int i = 0; i < 3; ++i) {
+    const std::string view =
+        absl::StrCat("  %t", i, " = aten.t(%w", i, ") : f32[16,16]{1,16}\n");
+    text.erase(text.find(view), view.size());
+    absl::StrAppend(&views, view);
+    // So that a layer still has eight ops.
+    const std::string last = absl::StrCat("  %y", i, " = aten.add");
+    text.insert(text.find(last), absl::StrCat("  %v", i, " = aten.mm(%h", i,
+                                              ", %t", i, ") : f32[8,16]\n"));
+    text =
+        absl::StrReplaceAll(text, {{absl::StrCat("%n", i, ") : f32[8,16]\n"),
+                                    absl::StrCat("%v", i, ") : f32[8,16]\n")}});
+  }
+  text.insert(text.find("  %h0"), views);
+  const Program found = Find(text);
+  EXPECT_EQ(CountCalls(found), 3);
+  const Program& function = *FunctionsOf(found)[0];
+  EXPECT_EQ(function.ops()[0].def->name(), "aten.t");
+  // Nothing reads %c1 any more, that anybody reads.
+  EXPECT_EQ(function.inputs().size(), 2u);
+  EXPECT_THAT(ToText(found), HasSubstr("(%y0, %w1)"));
+}
+
 TEST(FindFunctionsTest, LayersThatDifferAreNotShared) {
   for (const auto& change :
        std::vector<std::pair<absl::string_view, absl::string_view>>{
