@@ -59,7 +59,8 @@ class Block(nn.Module):
         h = nn.functional.scaled_dot_product_attention(q, k, v)
         x = x + self.qkvo[3](h.transpose(1, 2).flatten(2))
         h = nn.functional.gelu(self.up(self.before[1](x)))
-        return x + self.down(h)
+        result: torch.Tensor = x + self.down(h)
+        return result
 
 
 def stack_step(blocks: int) -> Callable[[], tuple[torch.Tensor, ...]]:
@@ -86,12 +87,11 @@ def seconds_of(call: Callable[[], object]) -> float:
 
 def analysis_ms(path: Path) -> float:
     """Returns the milliseconds of all Plans' making in a trace."""
-    events = json.loads(path.read_text())["traceEvents"]
-    return sum(
-        event["dur"] / 1000
-        for event in events
-        if event.get("ph") == "X" and event["name"].startswith("plan @")
-    )
+    total = 0.0
+    for event in json.loads(path.read_text())["traceEvents"]:
+        if event.get("ph") == "X" and event["name"].startswith("plan @"):
+            total += event["dur"] / 1000
+    return total
 
 
 def shared_of(explanation: Any) -> float:
@@ -138,7 +138,7 @@ def models() -> Iterator[tuple[str, Callable[[], tuple[nn.Module, Any]]]]:
     """Yields names, and what makes a model and its input."""
     define_vision_operators()
     import timm  # Late: see bench_common.
-    import torchvision
+    import torchvision  # type: ignore[import-untyped]
     import transformers as tf
 
     ids = torch.randint(0, 1000, (2, 16))
@@ -218,7 +218,9 @@ def measure_model(
     """Returns what is shared of a model's inference and training step."""
     torch.manual_seed(0)
     model, x = make()
-    forward = mica.compile(lambda v: result_of(model.eval()(v)))
+    forward: Callable[[torch.Tensor], torch.Tensor] = mica.compile(
+        lambda v: result_of(model.eval()(v))
+    )
     with torch.no_grad():
         for _ in range(2):
             forward(x)
@@ -227,7 +229,7 @@ def measure_model(
     def step(v: torch.Tensor) -> torch.Tensor:
         optimizer.zero_grad()
         loss = result_of(model(v)).square().mean()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         return loss.detach()
 
@@ -235,7 +237,7 @@ def measure_model(
     compiled = mica.compile(step)
     for _ in range(3):
         compiled(x)
-    found = {"model": name}
+    found: dict[str, Any] = {"model": name}
     for what, callable_ in (("inference", forward), ("training", compiled)):
         explanation = mica.explain(callable_)
         found[what] = round(shared_of(explanation), 3)
