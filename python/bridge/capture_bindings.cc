@@ -9,6 +9,7 @@
 #include "python/bridge/status.h"
 #include "python/capture/guards/dynamic_sizes.h"
 #include "python/capture/known/purity.h"
+#include "python/capture/known/stand_ins.h"
 #include "python/capture/serve/compiled.h"
 #include "python/capture/serve/stance.h"
 #include "python/torch_side/recorder/module_scopes.h"
@@ -61,6 +62,9 @@ void BindStance(nb::module_& m) {
         nb::arg("read"), nb::arg("changed"), nb::arg("reason"));
   m.def("drop_annotation",
         [](size_t id) { DropAnnotation(reinterpret_cast<const void*>(id)); });
+  m.def("call_in_place", [](nb::handle function, nb::handle other) {
+    CallInPlace(function.ptr(), other.ptr());
+  });
   m.def("kind_of", [](nb::handle callable) {
     return static_cast<int>(KindOfBuiltin(callable.ptr()));
   });

@@ -61,6 +61,7 @@ _mica.init_capture(
     os.path.dirname(os.path.abspath(__file__)),
 )
 
+from mica import checkpoints as _checkpoints  # noqa: E402, F401
 from mica import options  # noqa: E402
 from mica.annotate import annotate, annotate_own, disable  # noqa: E402
 from mica.backends.dynamo import register as _register  # noqa: E402

@@ -170,6 +170,11 @@ def stance() -> str:
 def set_stance(stance: str) -> None:
     """In all threads. Raises ValueError for no such stance."""
 
+def call_in_place(
+    function: Callable[..., Any], other: Callable[..., Any]
+) -> None:
+    """From now on a watched run calls the other with the same arguments."""
+
 def set_checker(checker: Callable[..., Any]) -> None:
     """What answers calls under the stance "check"."""
 

@@ -1,5 +1,8 @@
 #include "python/capture/known/stand_ins.h"
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+
 namespace mica {
 namespace {
 
@@ -8,6 +11,11 @@ struct StandIn {
   PyObject* (*inside)(PyObject*) = nullptr;
 };
 StandIn stand_in;
+
+absl::flat_hash_map<PyObject*, PyObject*>& InPlace() {
+  static auto& all = *new absl::flat_hash_map<PyObject*, PyObject*>;
+  return all;
+}
 
 }  // namespace
 
@@ -24,6 +32,35 @@ PyObject* FindInside(PyObject* object) {
     return nullptr;
   }
   return stand_in.inside(object);
+}
+
+void CallInPlace(PyObject* function, PyObject* other) {
+  Py_INCREF(function);
+  Py_INCREF(other);
+  InPlace()[function] = other;
+}
+
+PyRef FindInPlace(PyObject* callable) {
+  if (PyFunction_Check(callable)) {
+    const auto it = InPlace().find(callable);
+    return it == InPlace().end() ? PyRef() : PyRef::Share(it->second);
+  }
+  PyTypeObject* type = Py_TYPE(callable);
+  if (absl::string_view(type->tp_name) != "functools.partial") return PyRef();
+  const PyRef function =
+      PyRef::Steal(PyObject_GetAttrString(callable, "func"));
+  if (!function) return PyRef();
+  const PyRef other = FindInPlace(function.get());
+  const PyRef args = PyRef::Steal(PyObject_GetAttrString(callable, "args"));
+  const PyRef keywords =
+      PyRef::Steal(PyObject_GetAttrString(callable, "keywords"));
+  if (!other || !args || !keywords) return PyRef();
+  const PyRef first = PyRef::Steal(PyTuple_Pack(1, other.get()));
+  if (!first) return PyRef();
+  const PyRef all = PyRef::Steal(PySequence_Concat(first.get(), args.get()));
+  if (!all) return PyRef();
+  return PyRef::Steal(PyObject_Call(reinterpret_cast<PyObject*>(type),
+                                    all.get(), keywords.get()));
 }
 
 }  // namespace mica

@@ -11,6 +11,12 @@ namespace mica {
 // of the callable that `inside` gives, borrowed. One type may be told of; it
 // lives as long as the process.
 void SetStandIn(PyTypeObject* type, PyObject* (*inside)(PyObject*));
+// From now on a watched call of `function`, a Python function, is one of
+// `other`, with the same arguments. Both are kept as long as the process lives.
+void CallInPlace(PyObject* function, PyObject* other);
+// What is called in place of `callable`: of a functools.partial of such a
+// function one of the other. Null if nothing is, or with a Python error set.
+PyRef FindInPlace(PyObject* callable);
 // The callable that `object` stands for; null if it is no such object.
 // Borrowed.
 PyObject* FindInside(PyObject* object);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/types/span.h"
+#include "python/capture/known/stand_ins.h"
 #include "python/capture/watch/annotated_calls.h"
 #include "python/capture/watch/array_watch.h"
 #include "python/capture/watch/attribute_watch.h"
@@ -160,6 +161,12 @@ class StateWatch final : public StreamListener {
             PyObject* keyword_names = nullptr) override {
     if (CallWatch::MayTakeOut(callable, args)) dying_.MayLose();
     calls_.Call(callable, args, keyword_names);
+    if (callable == nullptr) return;
+    if (PyRef other = FindInPlace(callable)) {
+      ground_.step.in_place_of_call = std::move(other);
+    } else {
+      PyErr_Clear();
+    }
   }
   PyRef TakeInPlaceOfCall() override {
     return std::move(ground_.step.in_place_of_call);
