@@ -47,8 +47,7 @@ PyRef FindInPlace(PyObject* callable) {
   }
   PyTypeObject* type = Py_TYPE(callable);
   if (absl::string_view(type->tp_name) != "functools.partial") return PyRef();
-  const PyRef function =
-      PyRef::Steal(PyObject_GetAttrString(callable, "func"));
+  const PyRef function = PyRef::Steal(PyObject_GetAttrString(callable, "func"));
   if (!function) return PyRef();
   const PyRef other = FindInPlace(function.get());
   const PyRef args = PyRef::Steal(PyObject_GetAttrString(callable, "args"));
