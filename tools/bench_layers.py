@@ -10,7 +10,11 @@ four times as many. For each stack, one thread:
   step        a compiled step's time by an eager one's, rounds interleaved
   shared      the share of ops after fusion that are part of repeated layers
 
-Each stack is measured in a process of its own. With --models: the share of
+Each stack is measured in a process of its own. With --recompute: a stack of
+causal blocks, hidden size 256, 8 sequences of 512 tokens, a whole step with
+SGD, with each block computed again in the backward pass
+(torch.utils.checkpoint) and without: the arena of both, and their times. With
+--models: the share of
 repeated layers' ops in models of transformers, timm and torchvision, of small
 sizes and random weights, for inference and a step with AdamW; no mark tells
 where their layers are.
@@ -30,6 +34,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import mica
 from bench_common import add_json_flag, interleave, ratios, report, spread
@@ -41,13 +46,14 @@ HIDDEN, HEADS, SEQUENCES, TOKENS = 64, 4, 2, 16
 class Block(nn.Module):
     """A transformer block that normalises what goes into each half."""
 
-    def __init__(self) -> None:
+    def __init__(self, hidden: int = HIDDEN, is_causal: bool = False) -> None:
         """Makes the layers."""
         super().__init__()
-        self.before = nn.ModuleList([nn.LayerNorm(HIDDEN) for _ in range(2)])
-        self.qkvo = nn.ModuleList([nn.Linear(HIDDEN, HIDDEN) for _ in range(4)])
-        self.up = nn.Linear(HIDDEN, 4 * HIDDEN)
-        self.down = nn.Linear(4 * HIDDEN, HIDDEN)
+        self.is_causal = is_causal
+        self.before = nn.ModuleList([nn.LayerNorm(hidden) for _ in range(2)])
+        self.qkvo = nn.ModuleList([nn.Linear(hidden, hidden) for _ in range(4)])
+        self.up = nn.Linear(hidden, 4 * hidden)
+        self.down = nn.Linear(4 * hidden, hidden)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Takes and returns float32 [sequences, tokens, hidden]."""
@@ -56,7 +62,9 @@ class Block(nn.Module):
             layer(h).unflatten(-1, (HEADS, -1)).transpose(1, 2)
             for layer in self.qkvo[:3]
         )
-        h = nn.functional.scaled_dot_product_attention(q, k, v)
+        h = nn.functional.scaled_dot_product_attention(
+            q, k, v, is_causal=self.is_causal
+        )
         x = x + self.qkvo[3](h.transpose(1, 2).flatten(2))
         h = nn.functional.gelu(self.up(self.before[1](x)))
         result: torch.Tensor = x + self.down(h)
@@ -76,6 +84,61 @@ def stack_step(blocks: int) -> Callable[[], tuple[torch.Tensor, ...]]:
         return loss.detach(), *torch.autograd.grad(loss, parameters)
 
     return step
+
+
+def decoder_step(blocks: int, recomputes: bool) -> Callable[[], torch.Tensor]:
+    """Returns a step that trains so many causal blocks."""
+    torch.manual_seed(0)
+    net = nn.Sequential(*[Block(256, is_causal=True) for _ in range(blocks)])
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
+    x = torch.randn(8, 512, 256)
+
+    def step() -> torch.Tensor:
+        h = x
+        for block in net:
+            if recomputes:
+                h = checkpoint(block, h, use_reentrant=False)
+            else:
+                h = block(h)
+        loss = h.square().mean()
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        return loss.detach()
+
+    return step
+
+
+def measure_recompute(blocks: int, rounds: int) -> dict[str, Any]:
+    """Measures a decoder's step with recompute and without."""
+    steps = {
+        name: mica.compile(decoder_step(blocks, recomputes))
+        for name, recomputes in (("kept", False), ("recomputed", True))
+    }
+    losses: dict[str, list[float]] = {}
+    for name, step in steps.items():
+        losses[name] = [step().item() for _ in range(3)]
+    timed = interleave(dict(steps), rounds, 1)
+    arenas = {}
+    for name, step in steps.items():
+        explanation = mica.explain(step)
+        # The first call finds no gradients: a record of its own.
+        graph = max(explanation.graphs, key=lambda found: found.hits)
+        if graph.hits < rounds:
+            raise RuntimeError(f"{name}: not one graph:\n{explanation}")
+        arenas[name] = graph.arena_bytes
+    apart = [
+        abs(a - b) / abs(a)
+        for a, b in zip(losses["kept"], losses["recomputed"], strict=True)
+    ]
+    return {
+        "blocks": blocks,
+        "arena_bytes": arenas,
+        "arena_ratio": round(arenas["recomputed"] / arenas["kept"], 4),
+        "seconds": {name: spread(times) for name, times in timed.items()},
+        "time_ratio": spread(ratios(timed["recomputed"], timed["kept"])),
+        "losses_apart": max(apart),
+    }
 
 
 def seconds_of(call: Callable[[], object]) -> float:
@@ -254,6 +317,7 @@ def main() -> int:
     """Runs the measurement; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=12)
+    parser.add_argument("--recompute", action="store_true")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--models", action="store_true")
     add_json_flag(parser)
@@ -270,6 +334,12 @@ def main() -> int:
                 flush=True,
             )
         report(arguments.json, {"models": found})
+        return 0
+    if arguments.recompute:
+        report(
+            arguments.json,
+            measure_recompute(arguments.blocks, arguments.rounds),
+        )
         return 0
     stacks = []
     for blocks in (arguments.blocks, 4 * arguments.blocks):
