@@ -43,16 +43,25 @@ void VisitArguments(const OpDef& def, Args& arguments, const Visit& visit) {
   }
 }
 
-// Calls `visit(kind, number)` for each that StructureOf() may leave open.
+// Calls `visit(kind, number)` for each that StructureOf() may leave open, of a
+// function once.
 template <typename Visit>
-void ForEachSize(const Program& program, const Visit& visit) {
+void ForEachSize(const Program& program, const Visit& visit,
+                 SeenFunctions& seen) {
   for (ValueId id = 0; id < program.num_values(); ++id) {
     VisitType(program.type(id), visit);
   }
   for (const Op& op : program.ops()) {
     VisitArguments(*op.def, op.arguments, visit);
-    for (const auto& body : op.bodies) ForEachSize(*body, visit);
+    if (op.bodies.empty()) continue;
+    ForEachNewBody(op, seen,
+                   [&](const auto& body) { ForEachSize(*body, visit, seen); });
   }
+}
+template <typename Visit>
+void ForEachSize(const Program& program, const Visit& visit) {
+  SeenFunctions seen;
+  ForEachSize(program, visit, seen);
 }
 
 // Sets each of them to `map(kind, number)`.
