@@ -162,8 +162,7 @@ def shared_of(explanation: Any) -> float:
     """Returns the share of ops that are part of repeated layers."""
     graphs = explanation.graphs
     ops = sum(len(graph.ops) for graph in graphs)
-    shared = sum(n * calls for g in graphs for _, n, calls in g.functions)
-    return shared / ops if ops else 0.0
+    return sum(g.num_repeated for g in graphs) / ops if ops else 0.0
 
 
 def measure_stack(blocks: int, rounds: int) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 #include "analysis/functions/copies.h"
 
 #include <algorithm>
-#include <string>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -329,24 +328,6 @@ class InputFinder {
 };
 
 }  // namespace
-
-std::vector<bool> FindLive(const Program& program) {
-  std::vector<bool> is_read(program.num_values(), false);
-  for (ValueId id : program.outputs()) {
-    if (id != kNoValue) is_read[id] = true;
-  }
-  for (const Update& update : program.updates()) is_read[update.value] = true;
-  std::vector<bool> is_live(program.ops().size(), false);
-  for (size_t i = program.ops().size(); i-- > 0;) {
-    const Op& op = program.ops()[i];
-    is_live[i] =
-        HasEffect(op) || std::any_of(op.results.begin(), op.results.end(),
-                                     [&](ValueId id) { return is_read[id]; });
-    if (!is_live[i]) continue;
-    ForEachValue(op.arguments, [&](ValueId id) { is_read[id] = true; });
-  }
-  return is_live;
-}
 
 std::vector<CopyGroup> GroupCopies(const Program& program,
                                    const ProgramFacts& facts,

@@ -54,9 +54,6 @@ struct CopyGroup {
   std::vector<External> externals;
 };
 
-// By op: something observable depends on it, an output, an update, an effect.
-std::vector<bool> FindLive(const Program& program);
-
 // Of what stands where `repeat` says, the copies of each other, two at least in
 // each group: of equal operators, arguments, types, wiring and liveness.
 // `are_origins`: ops are their own origins; else SourceLine::origin says.

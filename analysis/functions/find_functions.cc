@@ -37,7 +37,7 @@ class Finder {
         ops_(ops),
         options_(options),
         facts_(program),
-        is_live_(FindLive(program)) {}
+        is_live_(FindLive(program, program.outputs()).ops) {}
 
   absl::StatusOr<std::optional<Program>> Run() {
     LargeVector<uint64_t> words;

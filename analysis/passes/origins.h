@@ -11,7 +11,7 @@
 
 namespace mica {
 
-// SourceLine's fields of these names.
+// SourceLine::origin and origin_shift of an op.
 struct Origin {
   OpId op = -1;
   OpId shift = 0;

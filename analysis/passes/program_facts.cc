@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/ir/control_flow.h"
 #include "framework/ir/fetch_ahead.h"
 
 namespace mica {
@@ -51,6 +52,26 @@ bool ProgramFacts::MayChangeStrides(ValueId value) const {
            return !op(id).def->is_view() && !op(id).def->is_opaque() &&
                   op(id).bodies.empty();
          });
+}
+
+Live FindLive(const Program& program, absl::Span<const ValueId> outputs) {
+  Live live = {.values = std::vector<bool>(program.num_values(), false),
+               .ops = std::vector<bool>(program.ops().size(), false)};
+  for (ValueId id : outputs) {
+    if (id != kNoValue) live.values[id] = true;
+  }
+  for (const Update& update : program.updates()) {
+    live.values[update.value] = true;
+  }
+  for (size_t i = program.ops().size(); i-- > 0;) {
+    const Op& op = program.ops()[i];
+    live.ops[i] = HasEffect(op) ||
+                  std::any_of(op.results.begin(), op.results.end(),
+                              [&](ValueId id) { return live.values[id]; });
+    if (!live.ops[i]) continue;
+    ForEachValue(op.arguments, [&](ValueId id) { live.values[id] = true; });
+  }
+  return live;
 }
 
 bool IsNumber(const Argument& argument, double wanted) {

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -53,6 +54,14 @@ class ProgramFacts {
   LargeVector<int> first_reader_;
   LargeVector<OpId> readers_;
 };
+
+// What `outputs`, updates and effects of a Program depend on.
+struct Live {
+  std::vector<bool> values;
+  std::vector<bool> ops;
+};
+// Branches and loops count as a whole.
+Live FindLive(const Program& program, absl::Span<const ValueId> outputs);
 
 // True if `argument` is the constant number `wanted`.
 bool IsNumber(const Argument& argument, double wanted);

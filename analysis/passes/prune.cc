@@ -4,6 +4,7 @@
 
 #include "absl/types/span.h"
 #include "analysis/passes/dead_ops.h"
+#include "analysis/passes/program_facts.h"
 #include "analysis/passes/rewrite.h"
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
@@ -11,23 +12,12 @@
 namespace mica {
 namespace {
 
-// The inputs of `body` that `outputs` and effects in it depend on. Inner
-// branches and loops count as a whole.
+// The inputs of `body` that `outputs` and effects in it depend on.
 std::vector<bool> FindNeededInputs(const Program& body,
                                    absl::Span<const ValueId> outputs) {
-  std::vector<bool> is_live(body.num_values(), false);
-  for (ValueId id : outputs) {
-    if (id != kNoValue) is_live[id] = true;
-  }
-  for (size_t i = body.ops().size(); i-- > 0;) {
-    const Op& op = body.ops()[i];
-    bool is_needed = HasEffect(op);
-    for (ValueId id : op.results) is_needed = is_needed || is_live[id];
-    if (!is_needed) continue;
-    ForEachValue(op.arguments, [&](ValueId id) { is_live[id] = true; });
-  }
+  const Live live = FindLive(body, outputs);
   std::vector<bool> needed;
-  for (ValueId id : body.inputs()) needed.push_back(is_live[id]);
+  for (ValueId id : body.inputs()) needed.push_back(live.values[id]);
   return needed;
 }
 

@@ -73,20 +73,37 @@ class BlockRun {
       passed_;
 };
 
+// From when a pass begins on.
+class PassTimer {
+ public:
+  PassTimer(const Pass& pass, const Program& given, const PassOptions& options)
+      : options_(options),
+        span_("pass", pass.name),
+        time_{.pass = pass.name,
+              .ops_before = static_cast<int64_t>(given.ops().size())} {}
+
+  // Tells what it took, to whoever wants to know.
+  void End(const Program& passed) {
+    if (options_.times == nullptr) return;
+    time_.ms = absl::ToDoubleMilliseconds(absl::Now() - start_);
+    time_.ops_after = static_cast<int64_t>(passed.ops().size());
+    options_.times->push_back(time_);
+  }
+
+ private:
+  const PassOptions& options_;
+  const TraceSpan span_;
+  PassTime time_;
+  const absl::Time start_ = absl::Now();
+};
+
 absl::StatusOr<Program> RunTimed(const Pass& pass, Program program,
                                  const PassContext& context,
                                  const PassOptions& options) {
-  const TraceSpan span("pass", pass.name);
-  PassTime time{.pass = pass.name,
-                .ops_before = static_cast<int64_t>(program.ops().size())};
-  const absl::Time start = absl::Now();
+  PassTimer timer(pass, program, options);
   MICA_ASSIGN_OR_RETURN(program,
                         BlockRun(pass, context).Run(std::move(program)));
-  if (options.times != nullptr) {
-    time.ms = absl::ToDoubleMilliseconds(absl::Now() - start);
-    time.ops_after = static_cast<int64_t>(program.ops().size());
-    options.times->push_back(time);
-  }
+  timer.End(program);
   return program;
 }
 
@@ -195,17 +212,10 @@ absl::StatusOr<Program> PassPipeline::Begin(const Program& given,
   }
   MICA_RETURN_IF_ERROR(Show("", 0, given, options));
   *next = 1;
-  const TraceSpan span("pass", pass->name);
-  const absl::Time start = absl::Now();
+  PassTimer timer(*pass, given, options);
   MICA_ASSIGN_OR_RETURN(auto passed, pass->run_on_given(given, context));
   if (!passed.has_value()) return WithOrigins(given);
-  if (options.times != nullptr) {
-    options.times->push_back(
-        {.pass = pass->name,
-         .ms = absl::ToDoubleMilliseconds(absl::Now() - start),
-         .ops_before = static_cast<int64_t>(given.ops().size()),
-         .ops_after = static_cast<int64_t>(passed->ops().size())});
-  }
+  timer.End(*passed);
   MICA_RETURN_IF_ERROR(Show(pass->name, 1, *passed, options));
   return *std::move(passed);
 }

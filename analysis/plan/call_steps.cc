@@ -243,11 +243,12 @@ class Planner::CallLayout {
 
 absl::Status Planner::AddCallSteps(OpId id) {
   const Op& op = program().ops()[id];
-  const auto wanted = wanted_of_calls_.find(&op);
-  MICA_ASSIGN_OR_RETURN(
-      const std::shared_ptr<const Draft> draft,
-      DraftOf(op, wanted == wanted_of_calls_.end() ? std::vector<int>()
-                                                   : wanted->second));
+  std::shared_ptr<const Draft> draft;
+  if (const auto it = commit_drafts_.find(&op); it != commit_drafts_.end()) {
+    draft = it->second;
+  } else {
+    MICA_ASSIGN_OR_RETURN(draft, DraftOf(op, /*wanted=*/{}));
+  }
   MICA_RETURN_IF_ERROR(CheckResults(program(), op, *draft->plan));
   auto layout = std::make_shared<CallLayout>(*this, id, *draft);
   if (layout->has_commits()) commit_calls_.push_back(std::move(layout));
@@ -264,7 +265,7 @@ CallCommits Planner::CommitsOf(const Op& call, const std::vector<int>& wanted) {
             .inputs = std::vector<bool>(BodyOperands(call).size(), false),
             .kept = std::vector<bool>(call.results.size(), false)};
   }
-  wanted_of_calls_[&call] = wanted;
+  commit_drafts_[&call] = *draft;
   return (*draft)->commits;
 }
 

@@ -32,7 +32,8 @@ absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
   {
     const TraceSpan span("analysis", "pack memory");
     if (options_.reuse_buffers) LendOutputs();
-    if (choices_ != nullptr) {
+    // Bodies pack small arenas of their own.
+    if (choices_ != nullptr && role_ == Role::kProgram) {
       MICA_RETURN_IF_ERROR(TakeOffsets());
     } else {
       AssignOffsets();
@@ -55,11 +56,7 @@ Planner::Planner(const Planner& outer, const PlanOptions& options, Role role,
       is_in_body_(outer.is_in_body_ || role == Role::kBody),
       inputs_(std::move(inputs)),
       plan_(new Plan) {
-  if (outer.choices_ != nullptr) {
-    // A body packs a small arena of its own; a function none.
-    selector_.set_only(outer.choices_->kernels);
-    if (role == Role::kFunction) choices_ = outer.choices_;
-  }
+  if (outer.choices_ != nullptr) set_choices(*outer.choices_);
   plan_->names_ = outer.plan_->names_;
 }
 

@@ -161,7 +161,7 @@ class Planner {
   absl::Status AddCallSteps(OpId id);
   absl::StatusOr<std::shared_ptr<const Draft>> DraftOf(
       const Op& call, const std::vector<int>& wanted);
-  // For FindCommitTargets(): notes what it asks of a call.
+  // For FindCommitTargets(): notes the function's draft.
   CallCommits CommitsOf(const Op& call, const std::vector<int>& wanted);
   std::vector<Commit> WantedCommits() const;
   // Of a function, once its steps are made.
@@ -243,8 +243,8 @@ class Planner {
   // Of a function.
   std::vector<int> wanted_commits_;  // By output; see kNotCommitted.
   std::vector<Reuse> reuses_;
-  // By call that runs with the updates in part: what was asked of its results.
-  absl::flat_hash_map<const Op*, std::vector<int>> wanted_of_calls_;
+  // By call that runs with the updates in part.
+  absl::flat_hash_map<const Op*, std::shared_ptr<const Draft>> commit_drafts_;
   size_t first_commit_arg_ = 0;  // Of steps from num_compute() on.
   // Calls whose functions have steps that run with the updates.
   std::vector<std::shared_ptr<CallLayout>> commit_calls_;

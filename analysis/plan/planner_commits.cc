@@ -49,7 +49,7 @@ void Planner::PlaceCommits() {
             return CommitsOf(op, of_results);
           }};
   commit_targets_ = FindCommitTargets(program(), wanted, look);
-  absl::erase_if(wanted_of_calls_, [&](const auto& asked) {
+  absl::erase_if(commit_drafts_, [&](const auto& asked) {
     const auto& results = asked.first->results;
     return std::all_of(results.begin(), results.end(), [&](ValueId id) {
       return commit_targets_[id] == kNoValue;
@@ -67,9 +67,8 @@ void Planner::PlaceCommits() {
       }
     }
     // Read after ops that stand behind this one.
-    if (const auto it = wanted_of_calls_.find(&op);
-        it != wanted_of_calls_.end()) {
-      const CallCommits commits = CommitsOf(op, it->second);
+    if (const auto it = commit_drafts_.find(&op); it != commit_drafts_.end()) {
+      const CallCommits& commits = it->second->commits;
       const std::vector<ValueId> operands = BodyOperands(op);
       for (size_t i = 0; i < operands.size(); ++i) {
         if (commits.inputs[i]) is_escaping_[resolved_[operands[i]].base] = true;

@@ -10,8 +10,6 @@
 #include "analysis/passes/check_types.h"
 #include "analysis/plan/control_plan.h"
 #include "analysis/plan/plan.h"
-#include "analysis/plan/plan_file.h"
-#include "analysis/plan/plan_key.h"
 #include "analysis/plan/step_facts.h"
 #include "analysis/streams/happens_before.h"
 #include "framework/base/test_matchers.h"
@@ -19,6 +17,7 @@
 #include "framework/text/text.h"
 #include "kernels/all.h"
 #include "ops/all.h"
+#include "tests/property/equal_plans.h"
 #include "tests/property/interpreter.h"
 #include "tests/property/plan_checker.h"
 #include "tests/property/random_control.h"
@@ -132,12 +131,8 @@ TEST(ControlPropertyTest, APlanFromBytesIsTheSame) {
     const PlanOptions options;
     MICA_ASSERT_OK_AND_ASSIGN(
         const auto plan, Plan::Build(program, AllOps(), AllKernels(), options));
-    const PlanKey key = PlanKeyOf(program, options);
-    MICA_ASSERT_OK_AND_ASSIGN(const std::string bytes,
-                              EncodePlan(key, *plan, AllOps()));
-    MICA_ASSERT_OK_AND_ASSIGN(
-        const auto again,
-        DecodePlan(bytes, key, program, AllOps(), AllKernels(), options));
+    MICA_ASSERT_OK_AND_ASSIGN(const auto again,
+                              ThroughBytes(*plan, program, options));
     EXPECT_EQ(again->ToText(), plan->ToText());
   });
 }

@@ -1,11 +1,26 @@
 #include "tests/property/equal_plans.h"
 
+#include <string>
+
+#include "analysis/plan/plan_file.h"
+#include "analysis/plan/plan_key.h"
+#include "framework/base/status.h"
 #include "framework/base/test_matchers.h"
 #include "framework/ir/content.h"
 #include "framework/text/text.h"
+#include "kernels/all.h"
+#include "ops/all.h"
 #include "tests/property/runnable.h"
 
 namespace mica {
+
+absl::StatusOr<std::shared_ptr<const Plan>> ThroughBytes(
+    const Plan& plan, const Program& program, const PlanOptions& options) {
+  const PlanKey key = PlanKeyOf(program, options);
+  MICA_ASSIGN_OR_RETURN(const std::string bytes,
+                        EncodePlan(key, plan, AllOps()));
+  return DecodePlan(bytes, key, program, AllOps(), AllKernels(), options);
+}
 
 void ExpectSamePlan(const Plan& a, const Plan& b) {
   ASSERT_EQ(a.steps().size(), b.steps().size());

@@ -5,9 +5,14 @@
 
 #include <memory>
 
+#include "absl/status/statusor.h"
 #include "analysis/plan/plan.h"
 
 namespace mica {
+
+// The Plan of `program` as it is stored and read again.
+absl::StatusOr<std::shared_ptr<const Plan>> ThroughBytes(
+    const Plan& plan, const Program& program, const PlanOptions& options);
 
 // All of a Plan but labels.
 void ExpectSamePlan(const Plan& a, const Plan& b);

@@ -10,8 +10,6 @@
 #include "analysis/passes/verify.h"
 #include "analysis/pipeline/pass_pipeline.h"
 #include "analysis/plan/plan.h"
-#include "analysis/plan/plan_file.h"
-#include "analysis/plan/plan_key.h"
 #include "framework/base/test_matchers.h"
 #include "framework/ir/content.h"
 #include "framework/ir/control_flow.h"
@@ -178,12 +176,8 @@ TEST(FunctionsTest, EveryStepComesFromTheOpThatItStandsFor) {
       const Op& first = OpAt(program, op.source.origin);
       EXPECT_EQ(OpAt(program, origin).def, first.def);
     }
-    const PlanKey key = PlanKeyOf(program, options);
-    MICA_ASSERT_OK_AND_ASSIGN(const std::string bytes,
-                              EncodePlan(key, *plan, AllOps()));
-    MICA_ASSERT_OK_AND_ASSIGN(
-        const auto again,
-        DecodePlan(bytes, key, program, AllOps(), AllKernels(), options));
+    MICA_ASSERT_OK_AND_ASSIGN(const auto again,
+                              ThroughBytes(*plan, program, options));
     ExpectEqualPlan(*again, *plan);
     for (size_t i = 0; i < plan->steps().size(); ++i) {
       EXPECT_EQ(again->origin(again->steps()[i]),

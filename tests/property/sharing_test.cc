@@ -10,7 +10,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "analysis/plan/plan_cache.h"
-#include "analysis/plan/plan_file.h"
 #include "framework/base/environment.h"
 #include "framework/base/test_matchers.h"
 #include "framework/ir/program_builder.h"
@@ -171,14 +170,10 @@ TEST(SharingTest, AStoredPlanIsTheBuiltOne) {
     const PlanOptions options = {.frozen = seed % 2 == 1,
                                  .fuse = seed % 3 != 2};
     const Program program = RandomProgram(seed, AllOps());
-    const PlanKey key = PlanKeyOf(program, options);
     MICA_ASSERT_OK_AND_ASSIGN(
         const auto plan, Plan::Build(program, AllOps(), AllKernels(), options));
-    MICA_ASSERT_OK_AND_ASSIGN(const std::string bytes,
-                              EncodePlan(key, *plan, AllOps()));
-    MICA_ASSERT_OK_AND_ASSIGN(
-        const auto read,
-        DecodePlan(bytes, key, program, AllOps(), AllKernels(), options));
+    MICA_ASSERT_OK_AND_ASSIGN(const auto read,
+                              ThroughBytes(*plan, program, options));
     EXPECT_EQ(read->ToText(), plan->ToText());
     ExpectSamePlan(*read, *plan);
     ExpectSameRun(read, plan);

@@ -17,6 +17,24 @@ absl::flat_hash_map<PyObject*, PyObject*>& InPlace() {
   return all;
 }
 
+// Null if its function is called itself, or with a Python error set.
+PyRef PartialInPlace(PyObject* partial) {
+  const PyRef function = PyRef::Steal(PyObject_GetAttrString(partial, "func"));
+  if (!function) return PyRef();
+  const PyRef other = FindInPlace(function.get());
+  if (!other) return PyRef();
+  const PyRef args = PyRef::Steal(PyObject_GetAttrString(partial, "args"));
+  const PyRef keywords =
+      PyRef::Steal(PyObject_GetAttrString(partial, "keywords"));
+  const PyRef first = PyRef::Steal(PyTuple_Pack(1, other.get()));
+  if (!args || !keywords || !first) return PyRef();
+  const PyRef all = PyRef::Steal(PySequence_Concat(first.get(), args.get()));
+  if (!all) return PyRef();
+  return PyRef::Steal(
+      PyObject_Call(reinterpret_cast<PyObject*>(Py_TYPE(partial)), all.get(),
+                    keywords.get()));
+}
+
 }  // namespace
 
 void SetStandIn(PyTypeObject* type, PyObject* (*inside)(PyObject*)) {
@@ -45,21 +63,12 @@ PyRef FindInPlace(PyObject* callable) {
     const auto it = InPlace().find(callable);
     return it == InPlace().end() ? PyRef() : PyRef::Share(it->second);
   }
-  PyTypeObject* type = Py_TYPE(callable);
-  if (absl::string_view(type->tp_name) != "functools.partial") return PyRef();
-  const PyRef function = PyRef::Steal(PyObject_GetAttrString(callable, "func"));
-  if (!function) return PyRef();
-  const PyRef other = FindInPlace(function.get());
-  const PyRef args = PyRef::Steal(PyObject_GetAttrString(callable, "args"));
-  const PyRef keywords =
-      PyRef::Steal(PyObject_GetAttrString(callable, "keywords"));
-  if (!other || !args || !keywords) return PyRef();
-  const PyRef first = PyRef::Steal(PyTuple_Pack(1, other.get()));
-  if (!first) return PyRef();
-  const PyRef all = PyRef::Steal(PySequence_Concat(first.get(), args.get()));
-  if (!all) return PyRef();
-  return PyRef::Steal(PyObject_Call(reinterpret_cast<PyObject*>(type),
-                                    all.get(), keywords.get()));
+  if (absl::string_view(Py_TYPE(callable)->tp_name) != "functools.partial") {
+    return PyRef();
+  }
+  PyRef other = PartialInPlace(callable);
+  if (!other) PyErr_Clear();
+  return other;
 }
 
 }  // namespace mica

@@ -15,7 +15,7 @@ void SetStandIn(PyTypeObject* type, PyObject* (*inside)(PyObject*));
 // `other`, with the same arguments. Both are kept as long as the process lives.
 void CallInPlace(PyObject* function, PyObject* other);
 // What is called in place of `callable`: of a functools.partial of such a
-// function one of the other. Null if nothing is, or with a Python error set.
+// function one of the other. Null if nothing is.
 PyRef FindInPlace(PyObject* callable);
 // The callable that `object` stands for; null if it is no such object.
 // Borrowed.

@@ -164,8 +164,6 @@ class StateWatch final : public StreamListener {
     if (callable == nullptr) return;
     if (PyRef other = FindInPlace(callable)) {
       ground_.step.in_place_of_call = std::move(other);
-    } else {
-      PyErr_Clear();
     }
   }
   PyRef TakeInPlaceOfCall() override {

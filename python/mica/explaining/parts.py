@@ -104,6 +104,11 @@ class Graph:
         return Program.parse(self.program_text, self.variables)
 
     @property
+    def num_repeated(self) -> int:
+        """How many of `ops` are part of repeated layers."""
+        return sum(ops * calls for _, ops, calls in self.functions)
+
+    @property
     def promotions(self) -> list[str]:
         """Numbers that were constants and are inputs since they varied."""
         texts = dict.fromkeys(c.text for c in self.claims)

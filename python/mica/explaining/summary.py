@@ -78,8 +78,8 @@ def _graph_line(report: Report) -> str:
     ops = sum(len(graph.ops) for graph in graphs)
     guards = sum(len(graph.guards) for graph in graphs)
     backward = sum(len(graph.backward_ops) for graph in graphs)
-    shared = sum(n * calls for g in graphs for _, n, calls in g.functions)
-    of_layers = f" ({shared} in repeated layers)" if shared else ""
+    repeated = sum(graph.num_repeated for graph in graphs)
+    of_layers = f" ({repeated} in repeated layers)" if repeated else ""
     parts = [
         wording.many(ops, "op") + of_layers,
         wording.many(guards, "guard"),
