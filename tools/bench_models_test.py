@@ -124,7 +124,7 @@ def test_a_round_that_no_graph_served_has_no_figure(
         if system == "eager":
             return rivals.Prepared(lambda: torch.zeros(1))
         # Another size at each call: another graph.
-        fast = mica.compile(zeros)
+        fast = mica.compile(zeros, dynamic=False)
         return rivals.Prepared(
             lambda: fast(torch.zeros(1, next(sizes)))[0, :1], fast
         )

@@ -27,6 +27,7 @@ struct SplitTape {
   struct Kept {
     bool is_result = false;  // Else an input.
     int32_t index = 0;       // In first.results or first.inputs.
+    friend bool operator==(const Kept&, const Kept&) = default;
   };
   struct Later {
     // Inputs: the part's roots, then `kept`. States: those it reads.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
@@ -82,6 +83,15 @@ void MapSizes(ProgramEditor& program, const Map& map) {
   });
 }
 
+// Whether there are constants in it, in bodies too.
+bool HasConstants(const Program& program) {
+  if (!program.constants().empty()) return true;
+  return absl::c_any_of(program.ops(), [](const Op& op) {
+    return absl::c_any_of(op.bodies,
+                          [](const auto& body) { return HasConstants(*body); });
+  });
+}
+
 // Gives `program` the constants of `from`, bodies too; `origins` are the ops of
 // the Program given, by flat id. FailedPrecondition if it has other ones.
 absl::Status TakeConstants(const Program& from,
@@ -102,10 +112,18 @@ absl::Status TakeConstants(const Program& from,
   for (OpId id = 0; id < program.num_ops(); ++id) {
     const absl::Span<ProgramEditor> bodies = program.bodies(id);
     if (bodies.empty()) continue;
-    const Op& origin = *origins[program.source(id).origin];
+    const OpId at = program.source(id).origin;
+    const Op* origin = at < 0 ? nullptr : origins[at];
+    const bool is_found =
+        origin == nullptr || origin->bodies.size() != bodies.size();
     for (size_t i = 0; i < bodies.size(); ++i) {
+      // A function that a pass has found gets constants as arguments.
+      if (is_found && HasConstants(bodies[i].program())) {
+        return absl::FailedPreconditionError("a function with constants");
+      }
+      if (is_found) continue;
       MICA_RETURN_IF_ERROR(
-          TakeConstants(*origin.bodies[i], origins, bodies[i]));
+          TakeConstants(*origin->bodies[i], origins, bodies[i]));
     }
   }
   return absl::OkStatus();

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "analysis/plan/plan_cache.h"
 #include "framework/base/test_matchers.h"
@@ -55,6 +56,34 @@ constexpr absl::string_view kBranch =
 }
 )";
 
+// Equal layers, which a pass finds: each adds a constant of its own.
+std::string Layers(int count) {
+  std::string text = "program @layers(%h0: f32[BATCH,16]) {\n";
+  for (int i = 0; i < count; ++i) {
+    absl::StrAppend(&text, "  %w", i, " = variable \"w", i,
+                    "\" : f32[16,16]\n  %k", i, " = constant splat ", i,
+                    ".5 : f32[16]\n");
+  }
+  for (int i = 0; i < count; ++i) {
+    constexpr absl::string_view kLayer = R"(  %aN = aten.mm(%hN, %wN) : TYPE
+  %bN = aten.add.Tensor(%aN, %kN) : TYPE
+  %cN = aten.tanh(%bN) : TYPE
+  %dN = aten.mm(%cN, %wN) : TYPE
+  %eN = aten.sigmoid(%dN) : TYPE
+  %fN = aten.mm(%eN, %wN) : TYPE
+  %gN = aten._softmax(%fN, -1, false) : TYPE
+  %iN = aten.mm(%gN, %wN) : TYPE
+  %hM = aten.add.Tensor(%iN, %hN) : TYPE
+)";
+    absl::StrAppend(&text,
+                    absl::StrReplaceAll(kLayer, {{"N", absl::StrCat(i)},
+                                                 {"M", absl::StrCat(i + 1)},
+                                                 {"TYPE", "f32[BATCH,16]"}}));
+  }
+  absl::StrAppend(&text, "  return %h", count, "\n}\n");
+  return text;
+}
+
 class PlanStructureTest : public testing::Test {
  protected:
   static std::shared_ptr<const Program> Net(absl::string_view text,
@@ -97,6 +126,14 @@ TEST_F(PlanStructureTest, SizesThatBecomeEqualOrOneAreAnotherStructure) {
     EXPECT_NE(Get(Net(kNet, batch))->structure(), a->structure()) << batch;
   }
   EXPECT_EQ(plans_.stats().by_structure, 0);
+}
+
+TEST_F(PlanStructureTest, LayersThatAPassFindsAreShared) {
+  const std::string layers = Layers(8);
+  const auto a = Get(Net(layers, "4"));
+  EXPECT_FALSE(a->calls().empty());
+  Get(Net(layers, "5"));
+  Get(Net(layers, "32"));
 }
 
 TEST_F(PlanStructureTest, LayoutsAreChosenForEachSize) {

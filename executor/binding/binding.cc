@@ -1,5 +1,6 @@
 #include "executor/binding/binding.h"
 
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,7 +28,8 @@ absl::Status CheckFed(absl::string_view what, const TensorType& wanted,
 
 absl::StatusOr<std::shared_ptr<const Binding>> Binding::Create(
     std::shared_ptr<const Plan> plan, absl::Span<const TensorView> variables,
-    std::shared_ptr<const Program> source, std::shared_ptr<Device> device) {
+    std::shared_ptr<const Program> source, std::shared_ptr<Device> device,
+    const Binding* like) {
   const Program& program = source == nullptr ? plan->program() : *source;
   TraceSpan span("analysis", "bind @", program.name());
   span.Add("packed", static_cast<int64_t>(plan->packed().size()));
@@ -56,7 +58,7 @@ absl::StatusOr<std::shared_ptr<const Binding>> Binding::Create(
   const cpu::TeamSize team(binding->plan_->team_size());
   MICA_RETURN_IF_ERROR(binding->CopyConstants());
   MICA_RETURN_IF_ERROR(binding->Fold());
-  MICA_RETURN_IF_ERROR(binding->Pack());
+  MICA_RETURN_IF_ERROR(binding->Pack(like));
   return binding;
 }
 
@@ -147,12 +149,37 @@ absl::Status Binding::LaunchFold(const Step& step,
              : std::move(context.status);
 }
 
-absl::Status Binding::Pack() {
+std::shared_ptr<const Buffer> Binding::FindPacked(const PackedOperand& packed,
+                                                  const Buffer& made,
+                                                  const Binding& like) const {
+  const absl::Span<const PackedOperand> others = like.plan_->packed();
+  for (size_t i = 0; i < others.size(); ++i) {
+    if (others[i].bytes != packed.bytes ||
+        like.AddressOf(others[i].from) != AddressOf(packed.from)) {
+      continue;
+    }
+    if (std::memcmp(like.packed_[i]->data(), made.data(),
+                    static_cast<size_t>(packed.bytes)) == 0) {
+      return like.packed_[i];
+    }
+  }
+  return nullptr;
+}
+
+absl::Status Binding::Pack(const Binding* like) {
+  const bool shares = like != nullptr && device_ == nullptr &&
+                      like->device_ == nullptr && folded_.empty();
+
   for (const PackedOperand& packed : plan_->packed()) {
     MICA_ASSIGN_OR_RETURN(Buffer buffer,
                           Buffer::Allocate(packed.bytes, device_));
     MICA_RETURN_IF_ERROR(PackOne(packed, buffer.data()));
-    packed_.push_back(std::move(buffer));
+    std::shared_ptr<const Buffer> shared;
+    if (shares) shared = FindPacked(packed, buffer, *like);
+    if (shared == nullptr) {
+      shared = std::make_shared<const Buffer>(std::move(buffer));
+    }
+    packed_.push_back(std::move(shared));
   }
   for (size_t i = 0; i < folded_.size(); ++i) {
     if (!plan_->folded()[i].is_read) folded_[i] = Buffer();

@@ -27,13 +27,17 @@ class Binding {
   // labels from the one that it was made of: errors of the Binding and its Jobs
   // give the names and lines of `source`. Null means the Plan's own.
   //
+  // Packed copies that are bit for bit those of `like`, of the same variables
+  // on the host for a Plan of other sizes, are held together with it; may be
+  // null.
+  //
   // On `device`, whose kernels the Plan's then are, all that Jobs read lies
   // there, the variables too: InvalidArgument for those of another place. Null
   // means the host.
   static absl::StatusOr<std::shared_ptr<const Binding>> Create(
       std::shared_ptr<const Plan> plan, absl::Span<const TensorView> variables,
       std::shared_ptr<const Program> source = nullptr,
-      std::shared_ptr<Device> device = nullptr);
+      std::shared_ptr<Device> device = nullptr, const Binding* like = nullptr);
 
   const Plan& plan() const { return *plan_; }
   const std::shared_ptr<const Plan>& shared_plan() const { return plan_; }
@@ -48,7 +52,7 @@ class Binding {
   const std::shared_ptr<Device>& device() const { return device_; }
   void* constant(int index) const;
   void* variable(int index) const { return variables_[index]; }
-  void* packed(int index) const { return packed_[index].data(); }
+  void* packed(int index) const { return packed_[index]->data(); }
   void* folded(int index) const { return folded_[index].data(); }
 
  private:
@@ -57,7 +61,11 @@ class Binding {
   // Computes what depends on frozen variables alone.
   absl::Status Fold();
   absl::Status LaunchFold(const Step& step, absl::Span<void* const> args) const;
-  absl::Status Pack();
+  absl::Status Pack(const Binding* like);
+  // A copy in `like` of these bytes; null if there is none.
+  std::shared_ptr<const Buffer> FindPacked(const PackedOperand& packed,
+                                           const Buffer& made,
+                                           const Binding& like) const;
   absl::Status PackOne(const PackedOperand& packed, void* to) const;
   const void* AddressOf(const Location& location) const;
 
@@ -66,7 +74,7 @@ class Binding {
   std::shared_ptr<Device> device_;
   Buffer constants_;  // Where the Plan's own are out of the device's reach.
   std::vector<void*> variables_;
-  std::vector<Buffer> packed_;
+  std::vector<std::shared_ptr<const Buffer>> packed_;
   std::vector<Buffer> folded_;
 };
 

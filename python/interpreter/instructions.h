@@ -60,6 +60,7 @@ enum class Act : uint8_t {
   kHashAll,       // What operand 1 gives is.
   kMakeIterator,  // Of operand 1.
   kFormat,        // Makes text of operand `arg`.
+  kJoin,          // Makes one text of `arg` operands.
   kCall,          // With `arg` arguments.
   kCallKeywords,  // The same; operand 1 is a tuple of keywords.
   kCallSplat,  // f(*args, **kwargs); `arg` says whether there are the latter.

@@ -90,6 +90,10 @@ void OpcodeStream::NoteConsumer(PyObject* callable,
 void OpcodeStream::Dispatch(const Instruction& instruction,
                             PyCodeObject* code) {
   // The rest moves values, or jumps.
+  if (instruction.act == Act::kJoin) {
+    for (int i = instruction.arg; i > 0; --i) listener_.Join(Peek(i));
+    return;
+  }
   if (DispatchPlace(instruction, code) || DispatchItem(instruction)) return;
   DispatchValue(instruction, code);
 }

@@ -103,6 +103,8 @@ Instruction Decode(int opcode, int arg) {
       return as(Act::kTouchBoth);
     case MATCH_CLASS:
       return refuse(Reason::kClassPattern);
+    case BUILD_STRING:
+      return as(Act::kJoin);
     case CALL_FUNCTION_EX:
       return {.act = Act::kCallSplat, .arg = arg & 1};
     case BEFORE_WITH:

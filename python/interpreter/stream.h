@@ -96,6 +96,8 @@ class StreamListener {
   virtual void TestTruth(PyObject* object) = 0;
   // Makes text of it.
   virtual void Format(PyObject* object) = 0;
+  // Makes one text of this one and others.
+  virtual void Join(PyObject* /*text*/) {}
   // Asks for the value of `object`, or those of the numbers that it holds: for
   // its hash, or whether it is equal to another.
   virtual void Inspect(PyObject* object) = 0;

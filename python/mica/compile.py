@@ -38,6 +38,7 @@ def compile(
     fullgraph: bool = ...,
     backend: Backend | None = ...,
     exact: bool | None = ...,
+    dynamic: bool | None = ...,
 ) -> _F: ...
 @overload
 def compile(
@@ -48,6 +49,7 @@ def compile(
     fullgraph: bool = ...,
     backend: Backend | None = ...,
     exact: bool | None = ...,
+    dynamic: bool | None = ...,
 ) -> Callable[[_F], _F]: ...
 def compile(
     fn: _F | None = None,
@@ -57,6 +59,7 @@ def compile(
     fullgraph: bool = False,
     backend: Backend | None = None,
     exact: bool | None = None,
+    dynamic: bool | None = None,
 ) -> _F | Callable[[_F], _F]:
     """Makes a callable that runs `fn` as a static graph.
 
@@ -86,11 +89,11 @@ def compile(
       fullgraph: Raise instead of running eagerly for good.
       exact: If true, every operator that computes runs ATen's own kernel, so
         that results are eager's bit for bit. If false, none does that needn't.
-        By default, a record's first hit compares the two, and those of
-        ATen stay where a result would differ by more than rounding explains:
-        by 1e-5 (float32), 1e-10 (float64), 1e-2 (float16) or 5e-2 (bfloat16)
-        of itself and of the largest, which counts as 1 if it is more, and by
-        a fifth of that of the largest, which counts as 100 if it is more.
+        By default, a record's first hit compares the two, and those of ATen
+        stay where a result would differ by more than rounding explains
+        (docs/capture.md, "Eager's numbers, bit for bit").
+      dynamic: If false, a graph holds for one size of each argument; else for
+        all for which two watched runs tell what it is (docs/sizes.md).
       backend: Another compiler, by torch.compile's convention:
         `backend(module, example_inputs)` takes a torch.fx.GraphModule of ATen
         calls, functional and below autograd, and gives a callable of such
@@ -106,6 +109,7 @@ def compile(
     """
     chosen: dict[str, Any] = {"frozen": frozen, "offload": offload}
     chosen |= {"fullgraph": fullgraph, "backend": backend, "exact": exact}
+    chosen["dynamic"] = dynamic
     if fn is None:
         return lambda inner: cast(_F, _compile(inner, chosen))
     return cast(_F, _compile(fn, chosen))
@@ -143,6 +147,7 @@ def _compile(fn: Any, arguments: dict[str, Any]) -> Any:
         default_num_streams(),
         default_queue(),
         _MAX_RECORDS,
+        arguments["dynamic"] is not False,
         options.get("logs"),
         None if backend is None else functools.partial(make_runner, backend),
     )

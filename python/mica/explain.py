@@ -66,6 +66,7 @@ def _explanation(compiled: Any) -> Explanation:
         captures=report["captures"],
         eager_calls=report["eager_calls"],
         misses_by_kind=report["miss_kinds"],
+        fixed_sizes=report["fixed_sizes"],
         dropped=report["dropped"],
         drops=[Reason(*drop) for drop in report["drops"]],
         pieces=[piece_of(piece) for piece in report["pieces"]],

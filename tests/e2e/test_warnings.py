@@ -116,7 +116,7 @@ def test_records_that_serve_nothing_are_told():
     assert "runs eagerly from now on: its last 24 captures" in texts[1]
     assert all(w.filename == __file__ for w in found)
 
-    c = mica.compile(lambda a: a + 1)
+    c = mica.compile(lambda a: a + 1, dynamic=False)
     found = warned(c, *[(x(rows),) for rows in range(1, 9)])
     assert "mark_dynamic" in str(found[0].message)
     assert len(found) == 1

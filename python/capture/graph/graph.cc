@@ -295,7 +295,9 @@ absl::Status Graph::Bind(absl::Span<PyObject* const> states) {
   idle_.clear();
   const Progress progress("a hit");  // Of a capture, if it is part of one.
   Progress::SetPhase("packing weights");
-  MICA_ASSIGN_OR_RETURN(binding_, Binding::Create(plan_, views, program_));
+  MICA_ASSIGN_OR_RETURN(
+      binding_,
+      Binding::Create(plan_, views, program_, nullptr, options_.like.get()));
   return absl::OkStatus();
 }
 

@@ -45,6 +45,8 @@ struct GraphOptions {
   bool exact = false;
   // Whether CheckAccuracy() compares the two.
   bool checks_accuracy = true;
+  // Of a Graph of the same program at other sizes: what it packed is shared.
+  std::shared_ptr<const Binding> like;
 };
 
 // A Program lowered from a tape, its Plan, and the Jobs that run it on torch's
@@ -106,6 +108,9 @@ class Graph {
   const Weights& weights() const { return weights_; }
   bool is_settled() const { return settled_ == binding_; }
 
+  // Gives back the memory that it keeps between runs.
+  void ReleaseMemory() { idle_.clear(); }
+
   // How often a run writes each input and state, as far as torch counts writes;
   // -1 where that isn't known.
   void CountWrites(absl::Span<const int64_t> inputs,
@@ -131,6 +136,7 @@ class Graph {
   const Tape& tape() const { return tape_; }
   const Program& program() const { return *program_; }
   const Plan& plan() const { return *plan_; }
+  const std::shared_ptr<const Binding>& binding() const { return binding_; }
 
   // How often each of the recorded run's results had been written in place, as
   // autograd and Tensor._version count. New tensors have that count again, but

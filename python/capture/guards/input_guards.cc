@@ -142,7 +142,7 @@ void InputGuards::EndRecording() {
 std::string InputGuards::Describe(const Node& node) const {
   switch (node.kind) {
     case Kind::kTensor:
-      return tensors_[node.index].meta.ToString();
+      return tensors_[node.index].meta.ToString(tensors_[node.index].open);
     case Kind::kConstant:
       return DescribeValue(node.value.get());
     case Kind::kNumber:

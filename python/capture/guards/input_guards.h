@@ -73,7 +73,17 @@ class InputGuards {
   }
   // True if `args` are like those recorded; `bound` then has their parts.
   // Otherwise `miss`, if given, says what differs.
-  bool Match(const CallArgs& args, BoundInputs* bound, Miss* miss) const;
+  bool Match(const CallArgs& args, BoundInputs* bound, Miss* miss) const {
+    return Match(args, bound, miss, /*any_sizes=*/false);
+  }
+  // The same but for the sizes of tensors.
+  bool MatchButSizes(const CallArgs& args, BoundInputs* bound) const {
+    return Match(args, bound, nullptr, /*any_sizes=*/true);
+  }
+  // Has these sizes of a tensor vary; whoever binds it checks them.
+  void OpenSizes(int tensor, std::vector<int> dims) {
+    tensors_[tensor].open = std::move(dims);
+  }
 
   // The class of an object that had to be the recorded one and wasn't, though
   // it is of the same class; by the last failed Match(). Null if that failed
@@ -144,6 +154,7 @@ class InputGuards {
     PyObject* recorded = nullptr;  // Borrowed; not for use after the run.
     TensorMeta meta;
     std::string path;
+    std::vector<int> open;  // Dims, by OpenSizes().
   };
   absl::Span<const Tensor> tensors() const { return tensors_; }
   // The number of a tensor of the recorded call; -1 if it isn't one of them.
@@ -231,6 +242,8 @@ class InputGuards {
   };
 
   class Builder;
+  bool Match(const CallArgs& args, BoundInputs* bound, Miss* miss,
+             bool any_sizes) const;
   bool MatchNode(int id, PyObject* object, BoundInputs* bound,
                  Miss* miss) const;
   // Of a container of the recorded class.
@@ -276,6 +289,7 @@ class InputGuards {
   std::vector<int> apart_;                            // Containers' nodes.
   absl::flat_hash_set<PyObject*> apart_from_;         // Not dereferenced.
   mutable PyTypeObject* misplaced_type_ = nullptr;
+  mutable bool any_sizes_ = false;  // In the Match() under way.
 };
 
 }  // namespace mica

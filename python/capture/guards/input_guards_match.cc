@@ -13,8 +13,9 @@
 
 namespace mica {
 
-bool InputGuards::Match(const CallArgs& args, BoundInputs* bound,
-                        Miss* miss) const {
+bool InputGuards::Match(const CallArgs& args, BoundInputs* bound, Miss* miss,
+                        bool any_sizes) const {
+  any_sizes_ = any_sizes;
   misplaced_type_ = nullptr;
   promoted_paths_.clear();
   bool same_form = args.num_positional == num_positional_;
@@ -78,14 +79,18 @@ bool InputGuards::MatchNode(int id, PyObject* object, BoundInputs* bound,
     return false;
   }
   switch (node.kind) {
-    case Kind::kTensor:
+    case Kind::kTensor: {
+      const Tensor& tensor = tensors_[node.index];
       if (Py_TYPE(object) != AsType(node.type.get()) ||
-          !tensors_[node.index].meta.Matches(object) ||
+          !(!tensor.open.empty() || any_sizes_
+                ? tensor.meta.MatchesButSizes(object)
+                : tensor.meta.Matches(object)) ||
           HasOwnAttributes(object)) {
         return Differ(node, object, miss);
       }
       bound->tensors[node.index] = object;
       return true;
+    }
     case Kind::kConstant:
       if (SameValue(node.value.get(), object)) return true;
       if (!DifferInNumbers(node.value.get(), object, node.path,

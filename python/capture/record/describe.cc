@@ -86,7 +86,7 @@ class RecordDescriber {
   }
 
   static PyRef Windows(const Record& record) {
-    const Graph& graph = *record.graph_;
+    const Graph& graph = record.graph();
     absl::Span<const Graph::Result> results = graph.results_;
     if (record.backward() != nullptr) {
       results = results.first(record.backward()->num_results());
@@ -177,7 +177,7 @@ class RecordDescriber {
   }
 
   static PyRef All(const Record& record) {
-    const Graph& graph = *record.graph_;
+    const Graph& graph = record.graph();
     const Alive alive = record.guards_.FindAlive();
     PyRef dict = PyRef::Steal(PyDict_New());
     const auto put = [&](const char* key, const PyRef& value) {

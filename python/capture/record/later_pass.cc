@@ -215,7 +215,7 @@ bool LaterPass::Trace(std::vector<PyObject*>* results, Refusal* refusal) {
 bool LaterPass::GoBack(absl::Span<PyObject* const> live, std::string* why) {
   std::optional<RandomState> random;
   const auto on_python = [&] {
-    reads_ = std::make_unique<BackwardPass::Reads>();
+    reads_ = std::make_shared<BackwardPass::Reads>();
     reads_->torch_state = TorchState::Current();
     random.emplace();
     run_.mark = run_.recorder.now();

@@ -32,6 +32,11 @@ class LaterPass {
   bool Trace(std::vector<PyObject*>* results, Refusal* refusal);
   // What it computes, each once.
   const std::vector<PyObject*>& gradients() const { return gradients_; }
+  // Of the whole tape: the inputs and the results that are the run's own, and
+  // where the pass's parts begin and end.
+  int NumArgs(const Tape& tape) const;
+  int NumResults(const Tape& tape) const;
+  std::vector<LaterPart> Outline(const Tape& tape) const;
   // Makes the pass a graph of its own, and part of the record. `tape` and
   // `kinds`, of its results, are left with the first part, and what the pass
   // wants of that. False if it can't be. Ends this.
@@ -116,7 +121,7 @@ class LaterPass {
   std::vector<PyObject*> known_;      // Arguments and state.
   std::vector<PyObject*> externals_;  // Of these, as TraceBackward() has them.
   std::vector<PyObject*> gradients_;
-  std::unique_ptr<BackwardPass::Reads> reads_;
+  std::shared_ptr<BackwardPass::Reads> reads_;
 };
 
 }  // namespace mica

@@ -15,16 +15,6 @@
 namespace mica {
 namespace {
 
-// A tensor on the tape, as a run makes it.
-TensorMeta KindOf(const TapeTensor& tensor, const TensorMeta& like) {
-  TensorMeta kind = like;
-  kind.dtype = TorchDtype(tensor.dtype);
-  kind.requires_grad = false;
-  kind.sizes.assign(tensor.sizes.begin(), tensor.sizes.end());
-  kind.strides.assign(tensor.strides.begin(), tensor.strides.end());
-  return kind;
-}
-
 template <typename T>
 int IndexOf(const std::vector<T>& all, const T& one) {
   return static_cast<int>(std::find(all.begin(), all.end(), one) - all.begin());
@@ -169,7 +159,7 @@ bool LaterPass::AddTo(const Record::BoundCall& bound, Tape* tape,
       record_.Keep(guards, output.tensor);
     }
   }
-  record_.backward_ = std::make_shared<BackwardPass>(
+  record_.run_->backward = std::make_shared<BackwardPass>(
       static_cast<int>(num_made), *std::move(parts), options_.backward_use,
       std::move(reads_));
   *tape = std::move(split->first);
@@ -178,9 +168,7 @@ bool LaterPass::AddTo(const Record::BoundCall& bound, Tape* tape,
 
 std::optional<std::vector<BackwardPass::Part>> LaterPass::MakeParts(
     SplitTape* split, const Record::BoundCall& bound, Refusal* refusal) {
-  GraphOptions options = options_.graph;
-  options.frozen = false;  // Who goes back trains.
-  options.offload_folder.clear();
+  const GraphOptions options = OptionsOfPass(options_.graph);
   std::vector<BackwardPass::Part> parts;
   for (size_t i = 0; i < split->later.size(); ++i) {
     SplitTape::Later& made = split->later[i];
@@ -207,13 +195,23 @@ std::optional<std::vector<BackwardPass::Part>> LaterPass::MakeParts(
 }
 
 absl::StatusOr<SplitTape> LaterPass::Split(const Tape& tape) const {
-  const auto num_gradients = static_cast<int>(gradients_.size());
-  const int num_results = static_cast<int>(tape.results.size()) - num_gradients;
+  return SplitAtBackward(tape, NumArgs(tape), NumResults(tape), Outline(tape));
+}
+
+int LaterPass::NumArgs(const Tape& tape) const {
   int num_roots = 0;
   for (const BackwardTrace::Part& part : trace_.parts) {
     num_roots += static_cast<int>(part.entries.size());
   }
-  const int num_args = static_cast<int>(tape.inputs.size()) - num_roots;
+  return static_cast<int>(tape.inputs.size()) - num_roots;
+}
+
+int LaterPass::NumResults(const Tape& tape) const {
+  return static_cast<int>(tape.results.size() - gradients_.size());
+}
+
+std::vector<LaterPart> LaterPass::Outline(const Tape& tape) const {
+  const int num_args = NumArgs(tape), num_results = NumResults(tape);
   std::vector<LaterPart> parts;
   for (const BackwardTrace::Part& part : trace_.parts) {
     LaterPart outline;
@@ -225,7 +223,7 @@ absl::StatusOr<SplitTape> LaterPass::Split(const Tape& tape) const {
     }
     parts.push_back(std::move(outline));
   }
-  return SplitAtBackward(tape, num_args, num_results, parts);
+  return parts;
 }
 
 absl::StatusOr<BackwardPass::Part> LaterPass::MakePart(
@@ -258,6 +256,7 @@ absl::StatusOr<BackwardPass::Part> LaterPass::MakePart(
   for (const BackwardTrace::Output& output : traced.outputs) {
     part.outputs.push_back(PlaceOutput(traced, output, gradients, bound));
   }
+  part.kinds = std::move(kinds);
   part.kept = std::move(made.kept);
   part.numbers.assign(made.numbers.begin(), made.numbers.end());
   return part;

@@ -80,6 +80,7 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
   BoundCall bound = std::move(bound_);
   const absl::Cleanup keep = [&] {
     bound.found.clear();
+    bound.run.reset();
     bound_ = std::move(bound);
   };
   {
@@ -108,7 +109,7 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
     case Draws::Outcome::kRaised:
       return Outcome::kHit;
   }
-  if (!graph_->is_checked()) CheckAccuracy(bound);
+  if (!bound.run->graph->is_checked()) CheckAccuracy(bound);
   std::vector<PyRef> tensors;
   std::vector<double> numbers;
   const absl::Status status =
@@ -118,8 +119,9 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
   if (!status.ok()) return Failed(status, miss, raised);
   gradients_.Apply(bound.inputs, tensors);
   result_views_.SetWrites(tensors);
-  if (backward_ != nullptr &&
-      !BackwardPass::Attach(backward_, bound.inputs.tensors, bound.states,
+  const std::shared_ptr<BackwardPass>& backward = bound.run->backward;
+  if (backward != nullptr &&
+      !BackwardPass::Attach(backward, bound.inputs.tensors, bound.states,
                             numbers, &tensors)) {
     return Outcome::kHit;
   }
@@ -133,11 +135,13 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
 }
 
 void Record::CheckAccuracy(const BoundCall& bound) {
-  const int num_results = backward_ == nullptr ? std::numeric_limits<int>::max()
-                                               : backward_->num_results();
-  std::shared_ptr<Graph> exact = graph_->CheckAccuracy(
+  SizedRun& run = *bound.run;
+  const int num_results = run.backward == nullptr
+                              ? std::numeric_limits<int>::max()
+                              : run.backward->num_results();
+  std::shared_ptr<Graph> exact = run.graph->CheckAccuracy(
       bound.inputs.tensors, bound.states, bound.numbers, num_results);
-  if (exact != nullptr) graph_ = std::move(exact);
+  if (exact != nullptr) run.graph = std::move(exact);
 }
 
 absl::Status Record::RunGraph(const BoundCall& bound, RaisedCall* raised,
@@ -155,7 +159,7 @@ absl::Status Record::RunGraph(const BoundCall& bound, RaisedCall* raised,
     replaced = gradients_.Replaced(bound.inputs);
   }
   // Meanwhile another thread may give the record another one.
-  const std::shared_ptr<Graph> graph = graph_;
+  const std::shared_ptr<Graph> graph = bound.run->graph;
   return graph->Run(bound.inputs.tensors, bound.states, bound.numbers, replaced,
                     first_calls, tensors, numbers);
 }
@@ -222,12 +226,12 @@ int Record::Traverse(visitproc visit, void* arg) const {
   if (const int stop = slots_.Traverse(visit, arg)) return stop;
   if (const int stop = host_inputs_.Traverse(visit, arg)) return stop;
   if (const int stop = draws_.Traverse(visit, arg)) return stop;
-  if (graph_ != nullptr) {
-    if (const int stop = graph_->Traverse(visit, arg)) return stop;
+  if (run_->graph != nullptr) {
+    if (const int stop = run_->graph->Traverse(visit, arg)) return stop;
   }
   // Those in autograd's graphs, which the collector can't see, hold it, too.
-  if (backward_.use_count() == 1) {
-    if (const int stop = backward_->Traverse(visit, arg)) return stop;
+  if (run_->backward.use_count() == 1 && sizes_ == nullptr) {
+    if (const int stop = run_->backward->Traverse(visit, arg)) return stop;
   }
   Py_VISIT(callable_.get());
   return 0;
@@ -259,7 +263,7 @@ std::vector<Record::GuardText> Record::Guards() const {
   std::vector<std::string> numbers, gradients, memory;
   host_inputs_.AppendText(&numbers);
   gradients_.AppendText(&gradients);
-  memory_.AppendText(&memory);
+  run_->memory.AppendText(&memory);
   add("number", numbers);
   add("gradient", gradients);
   add("memory", memory);

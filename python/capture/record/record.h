@@ -22,6 +22,7 @@
 #include "python/capture/guards/memory_guards.h"
 #include "python/capture/guards/state_guards.h"
 #include "python/capture/record/hit_times.h"
+#include "python/capture/record/record_sizes.h"
 #include "python/capture/values/guard_note.h"
 #include "python/capture/values/places.h"
 #include "python/capture/values/refusal.h"
@@ -55,6 +56,10 @@ struct CaptureOptions {
   // Whether what the program draws or asks the world outside for is drawn again
   // at each hit; else such a call is refused.
   bool follow_draws = true;
+  // Whether sizes that the program reads are followed.
+  bool follow_sizes = false;
+  // Whether a record may come to hold for other sizes.
+  bool vary_sizes = true;
   // Whether a refused run is watched to its end, for what else is refused.
   bool looks_on = false;
   // Whether the callable is a piece of a function, and tells what such do.
@@ -133,6 +138,7 @@ class Record {
     std::vector<PyObject*> states;
     std::vector<PyRef> found;     // States that were found for this call.
     std::vector<double> numbers;  // Varying ones.
+    std::shared_ptr<SizedRun> run;
   };
   // Asks for the memory that Matches() and TorchState::Current() read, unless a
   // call was looked at a moment ago. For who comes to them next.
@@ -144,6 +150,17 @@ class Record {
                Miss* miss);
   const Draws& draws() const { return draws_; }
 
+  // True if the call differs from the recorded one in nothing but the sizes of
+  // its arguments.
+  bool FitsButForSizes(const CallArgs& args, const TorchState& now);
+  // Has the sizes vary in which its run and those of `other`, at the same
+  // state, differ. Fails if what they did doesn't follow from their sizes.
+  absl::Status VarySizes(const Record& other);
+  // Null if no sizes vary.
+  const RecordSizes* sizes() const { return sizes_.get(); }
+  // The watched runs that it was made of.
+  int64_t num_watched() const { return num_watched_; }
+
   // As InputGuards::misplaced_type(), of the last miss.
   PyTypeObject* misplaced_type() const { return inputs_.misplaced_type(); }
   // The same of one that IsGone(), for these arguments.
@@ -153,7 +170,7 @@ class Record {
   // any more; `path` tells which. Looks at all tensors.
   bool IsGone(std::string* path) const {
     return guards_.IsGone(path) ||
-           (backward_ != nullptr && backward_->IsGone(path));
+           (backward() != nullptr && backward()->IsGone(path));
   }
   // Notes which of the containers that it keeps alive somebody else has, too:
   // `own` has the references of whoever made it.
@@ -165,9 +182,10 @@ class Record {
   HitTimes hit_times;
   // What the watched run took, with its watching.
   int64_t watched_ns = 0;
-  const Graph& graph() const { return *graph_; }
+  // Of the sizes that were asked for last.
+  const Graph& graph() const { return *run_->graph; }
   // The later backward pass of its results; null if there is none.
-  const BackwardPass* backward() const { return backward_.get(); }
+  const BackwardPass* backward() const { return run_->backward.get(); }
   const TorchState& torch_state() const { return torch_state_; }
   // The tensors of the program's state, in the order of its variables; null
   // for a gradient that isn't there now, and for what isn't where it was.
@@ -216,7 +234,12 @@ class Record {
   bool MatchesTorch(const TorchState& now, Miss* miss) const;
   // As Matches(); `args` have what the slots hold.
   bool MatchesAll(const CallArgs& args, const TorchState& now, BoundCall* bound,
-                  Miss* miss);
+                  Miss* miss, bool any_sizes = false);
+  bool MatchesBackward(Miss* miss) const;
+  // Finds the run for the arguments' sizes, or makes it.
+  bool FindRun(BoundCall* bound, Miss* miss);
+  // Whether what ATen's kernels are known for holds of a new run's, too.
+  bool AddKernels(const Graph& graph);
   // Makes the calls into the world outside that come before all writes, and
   // counts those that didn't raise. False with a Python error set.
   bool MakeFirstCalls(absl::Span<const PyRef> tensors,
@@ -248,7 +271,6 @@ class Record {
   OperatorKernels kernels_;
   InputGuards inputs_;
   StateGuards guards_;
-  MemoryGuards memory_;
   Slots slots_;
   ResultTree result_;
   ResultTree first_arguments_;  // Its numbers come after those of `result_`.
@@ -281,8 +303,10 @@ class Record {
   std::vector<PyObject*> shared_;  // By NoteShared().
   std::vector<State> states_;
   Gradients gradients_;
-  std::shared_ptr<Graph> graph_;
-  std::shared_ptr<BackwardPass> backward_;  // Null: results need none.
+  std::shared_ptr<SizedRun> run_ = std::make_shared<SizedRun>();
+  SizeRecipe recipe_;                   // Till sizes vary. May lack all.
+  std::unique_ptr<RecordSizes> sizes_;  // Null: none varies.
+  int64_t num_watched_ = 1;
   ResultViews result_views_;
   PyRef callable_;
   BoundCall bound_;             // Kept for its memory.

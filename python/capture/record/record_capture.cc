@@ -310,6 +310,7 @@ void Record::SetUp(const CaptureOptions& options, Observation& run) const {
   StateWatch& watch = run.watch;
   AddRoots(run, callable_.get(), inputs_);
   run.follows_numbers = options.follow_numbers;
+  if (options.follow_sizes) run.FollowSizes();
   watch.written().SetPromoted(&PromotedOf(options));
   watch.written().SetSlots(&slots_);
   watch.refusals().SetLooksOn(options.looks_on);

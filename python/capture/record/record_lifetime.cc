@@ -71,7 +71,7 @@ void Record::LetGo() {
   effects_.LetGo(let_go_but_for_runs);
   host_inputs_.LetGo(let_go);
   guards_.LetGo();
-  if (backward_ != nullptr) backward_->LetGo();
+  if (run_->backward != nullptr) run_->backward->LetGo();
 }
 
 }  // namespace mica

@@ -249,6 +249,7 @@ bool RecordMaker::AddKeptWeight(PyObject* state) {
 bool RecordMaker::MakeTape() {
   absl::StatusOr<Recorder::Result> recorded = [&] {
     const TraceSpan finish("capture", "make tape");
+    num_calls_ = run_.recorder.num_calls();
     return run_.recorder.Finish(NameStates(), tensors_);
   }();
   if (!recorded.ok()) return Refuse(recorded.status());
@@ -292,6 +293,7 @@ bool RecordMaker::MakeTape() {
     }
   }
   tape.results = recorded_.results;
+  KeepTape();
   if (!options_.graph.exact && !options_.make_runner) UseOwnLstmLayers(tape);
   return true;
 }
@@ -303,9 +305,10 @@ bool RecordMaker::MakeGraph() {
   bound_.states = recorded_.states;
   const Tape& tape = recorded_.tape;
   if (!later_.AddTo(bound_, &recorded_.tape, &kinds, &refusal_)) return false;
-  MemoryGuards& memory = record_.memory_;
+  MemoryGuards& memory = record_.run_->memory;
   memory = MemoryGuards(tape, run_.watch.tensors().reads_offsets());
   for (StateGuards::ArrayMemory& array : run_.watch.guards().ArrayMemories()) {
+    record_.recipe_.arrays.push_back(array);
     memory.AddArray(std::move(array.path), array.low, array.high);
   }
   Miss miss;
@@ -327,9 +330,9 @@ bool RecordMaker::MakeGraph() {
     refusal_.by_numbers = refusal_.transient = !tape.host_values.empty();
     return false;
   }
-  record_.graph_ = *std::move(graph);
+  record_.run_->graph = *std::move(graph);
   bool are_more = false;
-  ForEachOp(record_.graph_->program(), [this, &are_more](const Op& op) {
+  ForEachOp(record_.graph().program(), [this, &are_more](const Op& op) {
     are_more |= run_.recorder.kernels().AddRun(op.def->name());
   });
   if (are_more && !CheckKernels()) return false;
@@ -339,9 +342,16 @@ bool RecordMaker::MakeGraph() {
     versions.push_back(VersionOf(tensor));
     nodes.push_back(NodeNameOf(tensor));
   }
-  record_.graph_->SetVersions(versions);
-  record_.graph_->SetNodes(nodes);
-  record_.graph_->CountWrites(recorded_.input_writes, recorded_.state_writes);
+  if (options_.follow_sizes) {
+    record_.recipe_.kinds = std::move(kinds);
+    record_.recipe_.options = options;
+    record_.recipe_.versions = versions;
+    record_.recipe_.nodes = nodes;
+  }
+  record_.run_->graph->SetVersions(versions);
+  record_.run_->graph->SetNodes(nodes);
+  record_.run_->graph->CountWrites(recorded_.input_writes,
+                                   recorded_.state_writes);
   if (!options_.make_runner) return true;
   const absl::Status status = CompileOutside();
   return status.ok() || Refuse(status);
@@ -356,9 +366,9 @@ absl::Status RecordMaker::CompileOutside() {
   for (const NumberSource& source : record_.host_inputs_.sources()) {
     numbers.push_back(NumberOf(source.recorded.get()).value_or(0));
   }
-  return record_.graph_->CompileOutside(options_.make_runner.get(),
-                                        bound_.inputs.tensors, bound_.states,
-                                        numbers, fed);
+  return record_.run_->graph->CompileOutside(options_.make_runner.get(),
+                                             bound_.inputs.tensors,
+                                             bound_.states, numbers, fed);
 }
 
 void RecordMaker::Settle() {

@@ -46,6 +46,7 @@ class RecordMaker {
   bool FindKeptWeights();
   bool FindTensors();
   bool MakeTape();
+  void KeepTape();
   bool MakeGraph();
   void Settle();
 
@@ -96,6 +97,7 @@ class RecordMaker {
   size_t num_made_ = 0;             // end here.
   std::vector<PyRef> pins_;
   Recorder::Result recorded_;
+  int64_t num_calls_ = 0;  // That were recorded.
   Record::BoundCall bound_;
 };
 

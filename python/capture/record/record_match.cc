@@ -1,8 +1,11 @@
 // Whether a record fits a call.
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/ir/control_flow.h"
+#include "ops/all.h"
 #include "python/capture/known/loud_warnings.h"
 #include "python/capture/record/record.h"
 #include "python/interpreter/gc_pause.h"
@@ -57,6 +60,7 @@ bool Record::Fits(const CallArgs& args, const TorchState& now) {
   BoundCall bound = std::move(bound_);
   const bool fits = Matches(args, now, &bound, nullptr);
   bound.found.clear();
+  bound.run.reset();
   bound_ = std::move(bound);
   return fits;
 }
@@ -121,35 +125,40 @@ bool Record::MatchesTorch(const TorchState& now, Miss* miss) const {
   return false;
 }
 
+bool Record::MatchesBackward(Miss* miss) const {
+  const BackwardPass* backward = this->backward();
+  if (backward == nullptr) return true;
+  const char* expected = nullptr;
+  const char* got = backward->WhyEager();
+  if (got != nullptr) {
+    expected = "one that can be made for later";
+  } else if (backward->IsOutdated()) {
+    expected = "gradients that are laid out as recorded";
+    got = "others";
+  }
+  if (expected == nullptr) return backward->CheckReads(miss);
+  if (miss != nullptr) {
+    *miss = {.kind = "torch state",
+             .note = {.path = "the backward pass of the results"},
+             .expected = expected,
+             .got = got};
+  }
+  return false;
+}
+
 bool Record::MatchesAll(const CallArgs& args, const TorchState& now,
-                        BoundCall* bound, Miss* miss) {
+                        BoundCall* bound, Miss* miss, bool any_sizes) {
   const bool is_prefetched = std::exchange(is_prefetched_, false);
   // What follows takes addresses for objects.
   if (std::string path; guards_.any_gone() && IsGone(&path)) {
     if (miss != nullptr) *miss = Miss::OfGone(std::move(path));
     return false;
   }
-  if (const char* why = backward_ ? backward_->WhyEager() : nullptr) {
-    if (miss != nullptr) {
-      *miss = {.kind = "torch state",
-               .note = {.path = "the backward pass of the results"},
-               .expected = "one that can be made for later",
-               .got = why};
-    }
+  if (!MatchesBackward(miss) || !MatchesTorch(now, miss)) return false;
+  if (!(any_sizes ? inputs_.MatchButSizes(args, &bound->inputs)
+                  : inputs_.Match(args, &bound->inputs, miss))) {
     return false;
   }
-  if (backward_ != nullptr && backward_->IsOutdated()) {
-    if (miss != nullptr) {
-      *miss = {.kind = "torch state",
-               .note = {.path = "the backward pass of the results"},
-               .expected = "gradients that are laid out as recorded",
-               .got = "others"};
-    }
-    return false;
-  }
-  if (backward_ != nullptr && !backward_->CheckReads(miss)) return false;
-  if (!MatchesTorch(now, miss)) return false;
-  if (!inputs_.Match(args, &bound->inputs, miss)) return false;
   // Of records that aren't the first to be tried most fail before this.
   if (!is_prefetched) guards_.Prefetch();
   if (!guards_.Check(miss) || !effects_.Check(miss) ||
@@ -157,8 +166,98 @@ bool Record::MatchesAll(const CallArgs& args, const TorchState& now,
       !gradients_.Check(bound->inputs, miss)) {
     return false;
   }
-  return BindStates(bound, miss) &&
-         memory_.Check(bound->inputs.tensors, bound->states, miss);
+  if (!BindStates(bound, miss)) return false;
+  if (any_sizes) return true;
+  return FindRun(bound, miss) &&
+         bound->run->memory.Check(bound->inputs.tensors, bound->states, miss);
+}
+
+bool Record::FitsButForSizes(const CallArgs& args, const TorchState& now) {
+  if (recipe_.tape == nullptr && sizes_ == nullptr) return false;
+  const GcPause pause;
+  std::vector<PyObject*> values;
+  BoundCall bound;
+  if (!MatchesAll(WithSlots(args, &values), now, &bound, nullptr,
+                  /*any_sizes=*/true)) {
+    return false;
+  }
+  for (size_t i = 0; i < bound.inputs.tensors.size(); ++i) {
+    const TensorMeta& meta = inputs_.tensors()[i].meta;
+    if (!meta.Matches(bound.inputs.tensors[i])) return true;
+  }
+  return false;
+}
+
+bool Record::FindRun(BoundCall* bound, Miss* miss) {
+  if (sizes_ != nullptr) {
+    auto found = sizes_->Find(bound->inputs.tensors, bound->states);
+    if (found.ok() && *found != run_ && !AddKernels(*(*found)->graph)) {
+      found = absl::FailedPreconditionError("calls a replaced kernel");
+    }
+    if (!found.ok()) {
+      if (miss != nullptr) {
+        const int input = sizes_->open()[0];
+        *miss = {.kind = "input",
+                 .note = {.path = inputs_.tensors()[input].path},
+                 .expected = "sizes for which the recorded runs tell all",
+                 .got = absl::StrCat(
+                     TensorMeta::Of(bound->inputs.tensors[input]).ToString(),
+                     ", ", found.status().message())};
+      }
+      return false;
+    }
+    run_ = *std::move(found);
+  }
+  bound->run = run_;
+  return true;
+}
+
+bool Record::AddKernels(const Graph& graph) {
+  bool are_more = false;
+  ForEachOp(graph.program(), [this, &are_more](const Op& op) {
+    are_more |= kernels_.AddRun(op.def->name());
+  });
+  return !are_more || kernels_.FindReplaced().empty();
+}
+
+absl::Status Record::VarySizes(const Record& other) {
+  if (recipe_.tape == nullptr || recipe_.kinds.empty()) {
+    return absl::FailedPreconditionError("the run's sizes weren't followed");
+  }
+  std::vector<std::shared_ptr<const Tape>> tapes;
+  if (other.sizes_ != nullptr) {
+    const auto earlier = other.sizes_->made().tapes();
+    constexpr size_t kMaxRuns = 4;
+    tapes.assign(earlier.end() - std::min(earlier.size(), kMaxRuns),
+                 earlier.end());
+  } else {
+    tapes.push_back(other.recipe_.tape);
+  }
+  tapes.push_back(recipe_.tape);
+  for (const Draw& draw : draws_.draws()) {
+    if (draw.input >= 0) continue;
+    return absl::FailedPreconditionError("draws what it uses exactly");
+  }
+  auto made = SizeTemplate::Make(std::move(tapes), recipe_.facts,
+                                 recipe_.num_args, AllOps());
+  if (!made.ok()) return made.status();
+  for (const Gradients::Leaf& leaf : gradients_.leaves()) {
+    if (leaf.input < 0 || !(*made)->IsOpen(leaf.input)) continue;
+    return absl::FailedPreconditionError("an argument's gradient");
+  }
+  for (const State& state : states_) {
+    if (state.input < 0 || !(*made)->IsOpen(state.input)) continue;
+    return absl::FailedPreconditionError("an argument that autocast casts");
+  }
+  sizes_ =
+      std::make_unique<RecordSizes>(*std::move(made), std::move(recipe_), run_);
+  recipe_ = SizeRecipe();
+  num_watched_ += other.num_watched_;
+  for (const int input : sizes_->open()) {
+    inputs_.OpenSizes(input, sizes_->OpenDims(input));
+    run_->inputs.push_back(inputs_.tensors()[input].meta);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace mica

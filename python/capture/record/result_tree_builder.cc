@@ -133,6 +133,8 @@ int ResultTree::Builder::Add(PyObject* object, int depth) {
   if (const int node = number < 0 ? -1 : values.input_node(number); node >= 0) {
     return AddInput(node);
   }
+  // A hit at other sizes would give another one.
+  if (number >= 0 && values.IsSize(number)) values.PinSize(number);
   if (number >= 0 && values.IsDynamic(number)) {
     return AddPromoted(number, object);
   }

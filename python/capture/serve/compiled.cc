@@ -253,19 +253,26 @@ void Compiled::AddNotice(Notices::Kind kind, absl::string_view what,
   if (options_.log_recompiles) Log(absl::StrCat("mica warns: ", text));
 }
 
+std::string Compiled::MendOfMiss() const {
+  if (last_miss_.kind != "input") return kMendVarying;
+  if (!why_fixed_.empty()) {
+    return absl::StrCat("its sizes are fixed: ", why_fixed_);
+  }
+  return options_.capture.vary_sizes
+             ? "pass what varies as a tensor"
+             : "pass what varies as a tensor; mica.mark_dynamic() says that a "
+               "size will vary";
+}
+
 void Compiled::AddNotices() {
   if (captures_without_hit_ >= kManyCaptures) {
-    AddNotice(
-        Notices::Kind::kNotServed,
-        absl::StrCat("was recorded anew at each of its last ",
-                     captures_without_hit_, " calls"),
-        {.reason = last_miss_.kind.empty() ? "no two calls were alike"
-                                           : Difference(last_miss_),
-         .mend = last_miss_.kind == "input"
-                     ? "pass what varies as a tensor; mica.mark_dynamic() says "
-                       "that a size will vary"
-                     : kMendVarying,
-         .at = last_miss_.note.at});
+    AddNotice(Notices::Kind::kNotServed,
+              absl::StrCat("was recorded anew at each of its last ",
+                           captures_without_hit_, " calls"),
+              {.reason = last_miss_.kind.empty() ? "no two calls were alike"
+                                                 : Difference(last_miss_),
+               .mend = MendOfMiss(),
+               .at = last_miss_.note.at});
   }
   if (options_.fullgraph) return;  // That raises.
   if (splits_ == nullptr) {

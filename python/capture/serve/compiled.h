@@ -122,10 +122,14 @@ class Compiled {
   // on. The result passes through.
   PyObject* Told(PyObject* result);
   void AddNotices();
+  std::string MendOfMiss() const;
   void AddNotice(Notices::Kind kind, absl::string_view what,
                  const Refusal& why);
   // After a refusal: decides whether to go on in pieces.
   void ConsiderPieces(const Refusal& refusal);
+  // Has the next run follow what made the last record miss, and read what was
+  // seen to be carried.
+  void Promote();
   PyObject* CaptureCall(const CallArgs& args, const Miss* miss);
   // Puts the record first.
   void NoteHit(const std::shared_ptr<Record>& record);
@@ -150,6 +154,12 @@ class Compiled {
   // kMaxSizes. True if the first record is such a further size.
   bool KeepBound();
   void AddRecord(std::shared_ptr<Record> record);
+  // Records that would serve the call if its arguments had other sizes.
+  std::vector<std::shared_ptr<Record>> FindButForSizes(
+      const CallArgs& args) const;
+  // Has the first record, of a run at the same state as these, hold for more
+  // sizes than its own, if what they did follows from their sizes.
+  void VarySizes(absl::Span<const std::shared_ptr<Record>> alike);
   // Drops records whose state is known to be gone. Of the most recent one, says
   // in `miss` what is. The class that InputGuards::misplaced_type() has of one
   // of them, or null.
@@ -188,6 +198,7 @@ class Compiled {
   Refusal ending_;  // The refusal behind it, without its places.
   Notices notices_;
   Miss last_miss_;
+  std::string why_fixed_;  // Why the last record's sizes don't vary.
   int64_t hits_ = 0;
   int64_t eager_calls_ = 0;
   int64_t captures_ = 0;
@@ -219,8 +230,8 @@ PyTypeObject* CompiledModuleType();    // Of a torch.nn.Module.
 bool FinishModuleClass(PyObject* made);
 // A new instance of (callable, arguments of mica.compile, error, frozen, folder
 // to offload weights to or "", fullgraph, exact, checks_accuracy, disabled,
-// num_threads, num_streams, queue, max_records, logs, make_runner). Null with a
-// Python error set.
+// num_threads, num_streams, queue, max_records, vary_sizes, logs, make_runner).
+// Null with a Python error set.
 PyObject* MakeCompiledFromPython(PyObject* args);
 // A new instance that no user sees. Null with a Python error set.
 PyRef MakeCompiled(PyRef callable, PyRef error, CompiledOptions options);

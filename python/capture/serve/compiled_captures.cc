@@ -28,6 +28,16 @@ constexpr int64_t kHitsOfOutcome = 16;
 
 }  // namespace
 
+void Compiled::Promote() {
+  std::vector<StatePlace> slots;
+  if (!records_.empty()) {
+    records_[0]->FindPromoted(&options_.capture.promoted, &slots);
+    records_[0]->FindSlots(&slots);
+  }
+  attempt_.guards.FindPromoted(&options_.capture.promoted, &slots);
+  AddSlots(slots);
+}
+
 PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
   ++captures_;
   const Progress progress(absl::StrCat("capture of ", title()));
@@ -38,24 +48,19 @@ PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
   }
   PyRef result;
   Refusal refusal;
-  {
-    std::vector<StatePlace> slots;
-    if (!records_.empty()) {
-      records_[0]->FindPromoted(&options_.capture.promoted, &slots);
-      records_[0]->FindSlots(&slots);
-    }
-    attempt_.guards.FindPromoted(&options_.capture.promoted, &slots);
-    AddSlots(slots);
-  }
+  Promote();
   attempt_ = Attempt();
   const bool had_slots_of_gone = DropUnused();
   if (miss != nullptr && miss->kind == "draw") NoteOutcome();
   options_.capture.looks_on = !options_.fullgraph;
+  const std::vector<std::shared_ptr<Record>> alike = FindButForSizes(args);
+  options_.capture.follow_sizes = !alike.empty();
   std::unique_ptr<Record> record = Record::Capture(
       callable_.get(), args, options_.capture, &result, &refusal, &attempt_);
   if (record != nullptr) {
     attempt_ = Attempt();
     AddRecord(std::move(record));
+    VarySizes(alike);
     return result.release();
   }
   attempt_.guards.LetGo();
@@ -85,6 +90,36 @@ PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
     return RaiseRefusal(refusal.ToString());
   }
   return result.release();
+}
+
+std::vector<std::shared_ptr<Record>> Compiled::FindButForSizes(
+    const CallArgs& args) const {
+  std::vector<std::shared_ptr<Record>> found;
+  if (!options_.capture.vary_sizes || records_.empty()) return found;
+  const TorchState now = TorchState::Current();
+  for (const std::shared_ptr<Record>& record : records_) {
+    if (record->FitsButForSizes(args, now)) found.push_back(record);
+  }
+  return found;
+}
+
+void Compiled::VarySizes(absl::Span<const std::shared_ptr<Record>> alike) {
+  why_fixed_.clear();
+  for (const std::shared_ptr<Record>& other : alike) {
+    const absl::Status status = records_[0]->VarySizes(*other);
+    if (status.ok()) {
+      // All that it served the new one does.
+      records_.erase(std::remove(records_.begin(), records_.end(), other),
+                     records_.end());
+      captures_without_hit_ = 0;
+      why_fixed_.clear();
+      return;
+    }
+    if (why_fixed_.empty()) why_fixed_ = std::string(status.message());
+  }
+  if (!why_fixed_.empty() && options_.log_recompiles) {
+    Log(absl::StrCat("mica keeps sizes of ", title(), " fixed: ", why_fixed_));
+  }
 }
 
 void Compiled::NoteOutcome() {

@@ -85,6 +85,17 @@ PyRef Variables(const Record& record) {
   return dict;
 }
 
+// The sizes that vary, as Python has them.
+std::vector<std::string> SizesOf(const Record& record) {
+  std::vector<std::string> names;
+  for (const InputGuards::Tensor& tensor : record.inputs().tensors()) {
+    for (const int dim : tensor.open) {
+      names.push_back(absl::StrCat(tensor.path, ".shape[", dim, "]"));
+    }
+  }
+  return names;
+}
+
 PyRef ReportRecord(const Record& record) {
   const Graph& graph = record.graph();
   std::vector<std::string> ops;
@@ -124,6 +135,10 @@ PyRef ReportRecord(const Record& record) {
       Put(d, "guards", Texts(record.GuardsToText())) &&
       Put(d, "guard_kinds", Texts(record.GuardKinds())) &&
       Put(d, "effects", Texts(record.EffectsToText())) &&
+      Put(d, "sizes", Texts(SizesOf(record))) &&
+      Put(d, "num_sizes",
+          Number(record.sizes() == nullptr ? 1 : record.sizes()->num_runs())) &&
+      Put(d, "num_watched", Number(record.num_watched())) &&
       Put(d, "hits", Number(record.hits)) &&
       Put(d, "hit_ns", Number(record.hit_times.fastest_ns)) &&
       Put(d, "watched_ns", Number(record.watched_ns)) &&
@@ -257,6 +272,7 @@ PyObject* Compiled::Report() const {
       Put(d, "drops", counted(drops_)) && Put(d, "name", Text(title())) &&
       Put(d, "records", records) && Put(d, "refusals", counted(refusals_)) &&
       Put(d, "misses", counted(misses_)) &&
+      Put(d, "fixed_sizes", Text(why_fixed_)) &&
       Put(d, "given_up", Text(given_up_)) && Put(d, "hits", Number(hits_)) &&
       Put(d, "captures", Number(captures_)) &&
       Put(d, "eager_calls", Number(eager_calls_)) &&

@@ -242,14 +242,14 @@ PyObject* MakeCompiledFromPython(PyObject* args) {
   int frozen = 0, fullgraph = 0, exact = 0, checks_accuracy = 0;
   int disabled = 0, num_threads = 1;
   int num_streams = 1, queue = 0;
-  int max_records = 0;
+  int max_records = 0, vary_sizes = 1;
   const char* logs = nullptr;
   const char* offload_folder = nullptr;
-  if (!PyArg_ParseTuple(args, "OO!OpsppppiipisO", &callable, &PyDict_Type,
+  if (!PyArg_ParseTuple(args, "OO!OpsppppiipipsO", &callable, &PyDict_Type,
                         &arguments, &error, &frozen, &offload_folder,
                         &fullgraph, &exact, &checks_accuracy, &disabled,
-                        &num_threads, &num_streams, &queue, &max_records, &logs,
-                        &make_runner)) {
+                        &num_threads, &num_streams, &queue, &max_records,
+                        &vary_sizes, &logs, &make_runner)) {
     return nullptr;
   }
   const PyRef type = TypeFor(callable);
@@ -268,6 +268,7 @@ PyObject* MakeCompiledFromPython(PyObject* args) {
   options.fullgraph = fullgraph != 0;
   options.disabled = disabled != 0;
   options.max_records = max_records;
+  options.capture.vary_sizes = vary_sizes != 0;
   const std::string words = std::string(",") + logs + ",";
   options.log_guards = words.find(",guards,") != std::string::npos;
   options.log_recompiles = words.find(",recompiles,") != std::string::npos;

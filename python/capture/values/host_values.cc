@@ -105,6 +105,82 @@ HostValues::Id HostValues::AddRead(PyObject* number, int32_t call,
   return Add(number, std::move(node));
 }
 
+HostValues::Id HostValues::AddSize(PyObject* number, TapeTensorId tensor,
+                                   int dim) {
+  has_sizes_ = true;
+  Node node{.is_size = true,
+            .size_index = num_sizes_++,
+            .tensor = tensor,
+            .dim = dim};
+  return Add(number, std::move(node));
+}
+
+void HostValues::PinSize(Id id) {
+  if (nodes_[id].is_exact) return;
+  nodes_[id].is_exact = true;
+  nodes_[id].pinned_at = CurrentUserLine();
+}
+
+bool HostValues::SettleSizes(absl::Span<const TapeHostOperand> operands) {
+  bool all = true, any = false;
+  for (const TapeHostOperand& operand : operands) {
+    if (operand.id < 0) continue;
+    all &= nodes_[operand.id].is_size;
+    any |= nodes_[operand.id].is_size;
+  }
+  if (any && !all) {
+    for (const TapeHostOperand& operand : operands) {
+      if (operand.id >= 0 && nodes_[operand.id].is_size) PinSize(operand.id);
+    }
+  }
+  return any && all;
+}
+
+std::vector<HostValues::Id> HostValues::TakeSizeUses() {
+  notes_size_uses_ = false;
+  return std::exchange(size_uses_, {});
+}
+
+void HostValues::AddText(PyObject* text, absl::Span<const Id> sizes) {
+  std::vector<Id>& of_text = texts_[text];
+  if (of_text.empty()) pins_.push_back(PyRef::Share(text));
+  of_text.insert(of_text.end(), sizes.begin(), sizes.end());
+}
+
+void HostValues::UseTextOf(PyObject* object) {
+  const auto it = texts_.find(object);
+  if (it == texts_.end()) return;
+  for (const Id id : it->second) MarkExactId(id);
+}
+
+SizeFacts HostValues::FindSizeFacts() const {
+  SizeFacts facts;
+  const auto operand_of = [this](TapeHostOperand operand) {
+    if (operand.id >= 0) operand.id = nodes_[operand.id].size_index;
+    return operand;
+  };
+  for (const Node& node : nodes_) {
+    if (!node.is_size) continue;
+    SizeFacts::Number number{.tensor = node.tensor, .dim = node.dim};
+    number.op = node.tape.op;
+    for (const TapeHostOperand& operand : node.tape.operands) {
+      number.operands.push_back(operand_of(operand));
+    }
+    if (node.is_exact) {
+      facts.exact.push_back(
+          {.number = node.size_index, .at = node.pinned_at.ToString()});
+    }
+    facts.numbers.push_back(std::move(number));
+  }
+  for (const Comparison& comparison : size_comparisons_) {
+    facts.comparisons.push_back({.op = comparison.op,
+                                 .a = operand_of(comparison.a),
+                                 .b = operand_of(comparison.b),
+                                 .outcome = comparison.outcome});
+  }
+  return facts;
+}
+
 bool HostValues::AddOp(PyObject* result, const HostOp& op,
                        absl::Span<PyObject* const> operands) {
   Node node;
@@ -125,6 +201,10 @@ bool HostValues::AddOp(PyObject* result, const HostOp& op,
       !SameBits(*given, computed)) {
     return false;
   }
+  if (SettleSizes(node.tape.operands)) {
+    node.is_size = true;
+    node.size_index = num_sizes_++;
+  }
   Add(result, std::move(node));
   return true;
 }
@@ -135,16 +215,20 @@ bool HostValues::AddComparison(const char* op, PyObject* a, PyObject* b,
   if (!first.has_value() || !second.has_value()) return false;
   double outcome = 0;
   FindHostOp(op)->compute(*first, *second, &outcome);
-  comparisons_.push_back({.op = op,
-                          .a = {.id = Find(a), .constant = *first},
-                          .b = {.id = Find(b), .constant = *second},
-                          .outcome = outcome != 0,
-                          .at = std::move(at)});
+  Comparison comparison{.op = op,
+                        .a = {.id = Find(a), .constant = *first},
+                        .b = {.id = Find(b), .constant = *second},
+                        .outcome = outcome != 0,
+                        .at = std::move(at)};
+  const bool is_of_sizes = SettleSizes({comparison.a, comparison.b});
+  (is_of_sizes ? size_comparisons_ : comparisons_)
+      .push_back(std::move(comparison));
   return true;
 }
 
 void HostValues::DemandFloat32(Id id) {
   constexpr double kLargest = std::numeric_limits<float>::max();
+  if (IsSize(id)) return;
   const TapeHostOperand number = {.id = id, .constant = nodes_[id].value};
   if (!(std::fabs(number.constant) <= kLargest)) return MarkExactId(id);
   if (!float32_.insert(id).second) return;
@@ -172,6 +256,10 @@ std::vector<HostValues::Comparison> HostValues::Comparisons() const {
 
 void HostValues::MarkExactId(Id id) {
   if (nodes_[id].is_exact) return;
+  if (IsSize(id)) {
+    notes_size_uses_ ? size_uses_.push_back(id) : PinSize(id);
+    return;
+  }
   nodes_[id].is_exact = true;
   if (IsWholePart(nodes_[id].tape)) return AddBounds(nodes_[id]);
   for (const TapeHostOperand& operand : nodes_[id].tape.operands) {
@@ -212,15 +300,20 @@ void HostValues::AddBounds(const Node& node) {
 void HostValues::MarkExactDeep(PyObject* object) {
   if ((ids_.empty() && addresses_.empty()) || object == nullptr) return;
   if (IsNumber(object)) return MarkExact(object);
+  UseText(object);
   if (!PyObject_IS_GC(object)) return;
-  ForEachHeld(object, Through::kCode,
-              [this](PyObject* held) { MarkExact(held); });
+  ForEachHeld(object, Through::kCode, [this](PyObject* held) {
+    MarkExact(held);
+    UseText(held);
+  });
 }
 
 void HostValues::MarkExactReachable(PyObject* object) {
   if ((ids_.empty() && addresses_.empty()) || object == nullptr) return;
-  ForEachHeld(object, Through::kAttributes,
-              [this](PyObject* held) { MarkExact(held); });
+  ForEachHeld(object, Through::kAttributes, [this](PyObject* held) {
+    MarkExact(held);
+    UseText(held);
+  });
 }
 
 bool HostValues::HasKnown(PyObject* object) const {
@@ -257,6 +350,7 @@ void HostValues::ForEachOwn(
 
 bool HostValues::IsDynamic(Id id) const {
   const Node& node = nodes_[id];
+  if (node.is_size) return false;
   if (node.tape.kind != TapeHostValue::Kind::kOp) return !node.is_exact;
   if (node.is_exact && IsWholePart(node.tape)) return false;
   for (const TapeHostOperand& operand : node.tape.operands) {
@@ -271,7 +365,7 @@ std::vector<TapeHostValue> HostValues::Finish(
   for (size_t i = 0; i < nodes_.size(); ++i) {
     Node& node = nodes_[i];
     node.tape.is_constant = !IsDynamic(static_cast<Id>(i));
-    if (node.tape.kind == TapeHostValue::Kind::kInput) {
+    if (node.tape.kind == TapeHostValue::Kind::kInput && !node.is_size) {
       if (node.is_exact) {
         exact->push_back(node.source);
       } else {

@@ -14,6 +14,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "analysis/lower/tape.h"
+#include "analysis/sizes/size_facts.h"
 #include "kernels/reference/host_arithmetic.h"
 #include "python/capture/values/guard_note.h"
 #include "python/capture/values/loose_ref.h"
@@ -98,6 +99,26 @@ class HostValues {
   Id AddDraw(PyObject* number, int draw, GuardNote note);
   // What call `call` of the tape gave as its output `output`.
   Id AddRead(PyObject* number, int32_t call, int32_t output);
+  // A size of this tensor of the tape, or, without a dim, its number of
+  // elements. What follows from sizes alone is no input of a Program: it is
+  // `value` at each run of one, and another in a Program for other sizes.
+  Id AddSize(PyObject* number, TapeTensorId tensor, int dim);
+  bool IsSize(Id id) const { return nodes_[id].is_size; }
+  // From now to TakeSizeUses(), sizes that are marked as exact are only noted:
+  // the step at hand may pass them to an operator.
+  void BeginSizeUses() { notes_size_uses_ = has_sizes_; }
+  std::vector<Id> TakeSizeUses();
+  // One is used in a way that nobody follows.
+  void PinSize(Id id);
+  // A text was made of sizes: whoever looks at it uses these.
+  void AddText(PyObject* text, absl::Span<const Id> sizes);
+  void UseText(PyObject* object) {
+    if (!texts_.empty()) UseTextOf(object);
+  }
+  // All that is known of sizes but where they went, ids in place of indices.
+  SizeFacts FindSizeFacts() const;
+  // The index in there of a size's id.
+  int32_t IndexOfSize(Id id) const { return nodes_[id].size_index; }
   // `result`, an object of its own, is `op` of numbers, one of them known; true
   // if it is what `op` gives for them, bit for bit.
   bool AddOp(PyObject* result, const HostOp& op,
@@ -176,13 +197,28 @@ class HostValues {
     double value = 0;
     bool is_int = false;
     bool is_exact = false;
+    bool is_size = false;                 // It follows from sizes alone:
+    int32_t size_index = -1;              // the number of this index.
+    TapeTensorId tensor = kNoTapeTensor;  // A size of this one,
+    int dim = 0;                          // of this dim.
+    UserLine pinned_at;                   // By PinSize().
   };
+  // Marks the sizes among the operands of what is no size as exact. True if
+  // there are none but sizes.
+  bool SettleSizes(absl::Span<const TapeHostOperand> operands);
+  void UseTextOf(PyObject* object);
   Id Add(PyObject* number, Node node);
   // A whole part that is exact: demands that the float lies where it lay.
   void AddBounds(const Node& node);
 
   std::vector<Node> nodes_;
   std::vector<Comparison> comparisons_;
+  std::vector<Comparison> size_comparisons_;
+  bool has_sizes_ = false;
+  int32_t num_sizes_ = 0;
+  bool notes_size_uses_ = false;
+  std::vector<Id> size_uses_;
+  absl::flat_hash_map<PyObject*, std::vector<Id>> texts_;
   std::vector<StatePlace> places_;
   absl::flat_hash_set<Id> float32_;  // By DemandFloat32().
   absl::flat_hash_set<std::pair<PyObject*, PyObject*>> items_;

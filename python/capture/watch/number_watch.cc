@@ -70,10 +70,11 @@ void NumberWatch::StoreAttribute(PyObject* owner, PyObject* name,
 }
 
 void NumberWatch::StoreItem(PyObject* container, PyObject* value) {
-  if (IsTensor(container) && values_.Find(value) >= 0) {
+  if (IsTensor(container) && values_.Find(value) >= 0 &&
+      !values_.IsSize(values_.Find(value))) {
     Pass(value);
     passed_.back().is_stored = true;
-  } else if (!KeepsItem(container)) {
+  } else if (IsTensor(container) || !KeepsItem(container)) {
     values_.MarkExactDeep(value);
   }
 }
@@ -96,6 +97,7 @@ void NumberWatch::Store(PyObject* owner, PyObject* value) {
 
 void NumberWatch::Pass(PyObject* number, bool is_operand) {
   if (const HostValues::Id id = values_.Find(number); id >= 0) {
+    if (values_.IsSize(id)) return values_.MarkExactId(id);
     passed_.push_back({.items = {{.id = id, .constant = values_.value(id)}},
                        .is_int = values_.is_int(id),
                        .is_operand = is_operand});
@@ -107,7 +109,10 @@ bool NumberWatch::PassFloatOf(PyObject* data) {
   const bool is_list = (PyList_CheckExact(data) || PyTuple_CheckExact(data)) &&
                        PySequence_Fast_GET_SIZE(data) == 1;
   PyObject* number = is_list ? PySequence_Fast_GET_ITEM(data, 0) : data;
-  if (!PyFloat_CheckExact(number) || values_.Find(number) < 0) return false;
+  if (!PyFloat_CheckExact(number) || values_.Find(number) < 0 ||
+      values_.IsSize(values_.Find(number))) {
+    return false;
+  }
   Pass(number);
   return true;
 }
@@ -120,7 +125,8 @@ void NumberWatch::PassItems(PyObject* items) {
     number.id = values_.Find(item);
     const std::optional<double> value = NumberOf(item);
     // A list of sizes or dims has ints.
-    if (!value.has_value() || (number.id >= 0 && values_.is_int(number.id))) {
+    if (!value.has_value() || (number.id >= 0 && (values_.is_int(number.id) ||
+                                                  values_.IsSize(number.id)))) {
       return objects_.Touch(items, kDeep);
     }
     number.constant = *value;
@@ -201,11 +207,37 @@ void NumberWatch::Compare(Order order, PyObject* a, PyObject* b) {
       return;
     }
   }
+  const bool is_equality = order == Order::kEqual || order == Order::kNotEqual;
+  if (is_equality && CompareTuples(a, b)) return;
   for (PyObject* operand : {a, b}) {
     objects_.CheckOperand(operand);
     objects_.Inspect(operand);
     objects_.Touch(operand);
   }
+}
+
+bool NumberWatch::CompareTuples(PyObject* a, PyObject* b) {
+  if (!PyTuple_Check(a) || !PyTuple_Check(b) ||
+      (!values_.HasKnown(a) && !values_.HasKnown(b))) {
+    return false;
+  }
+  const Py_ssize_t count = PyTuple_GET_SIZE(a);
+  if (count != PyTuple_GET_SIZE(b)) return false;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (!NumberOf(PyTuple_GET_ITEM(a, i)).has_value() ||
+        !NumberOf(PyTuple_GET_ITEM(b, i)).has_value()) {
+      return false;
+    }
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject *one = PyTuple_GET_ITEM(a, i), *other = PyTuple_GET_ITEM(b, i);
+    if (values_.Find(one) >= 0 || values_.Find(other) >= 0) {
+      values_.AddComparison("mica.scalar_eq", one, other, CurrentUserLine());
+    }
+    // The rest isn't looked at.
+    if (NumberOf(one) != NumberOf(other)) break;
+  }
+  return true;
 }
 
 void NumberWatch::TestTruth(PyObject* object) {

@@ -73,6 +73,10 @@ class NumberWatch final : public WatchPart {
   bool passes_tensors() const { return passes_tensors_; }
 
  private:
+  // Whether two tuples of numbers are equal, as torch.Size is compared. False,
+  // with nothing done, if they are something else.
+  bool CompareTuples(PyObject* a, PyObject* b);
+
   ObjectWatch& objects_;
   ArrayWatch& arrays_;
   const HostOp* op_ = nullptr;  // Of the step at hand.

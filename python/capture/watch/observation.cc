@@ -31,8 +31,20 @@ Observation::Observation(std::string title)
       [this](PyObject** result, bool entered) { EndStep(result, entered); });
 }
 
+void Observation::FollowSizes() {
+  watch.sizes().Begin(
+      [this](PyObject* tensor) { return recorder.Find(tensor); });
+}
+
 void Observation::EndStep(PyObject** top, bool entered) {
   const Recorder::Mark now = recorder.now();
+  watch.sizes().EndStep(
+      top, entered,
+      {.first = static_cast<int32_t>(mark.calls),
+       .end = static_cast<int32_t>(now.calls),
+       .reads_number = now.host_reads != mark.host_reads,
+       .only_op =
+           now.calls == mark.calls + 1 ? recorder.OpOf(mark.calls) : ""});
   PyObject* result = top == nullptr ? nullptr : *top;
   const std::optional<double> given =
       result == nullptr ? std::nullopt : NumberOf(result);

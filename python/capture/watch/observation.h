@@ -22,6 +22,8 @@ struct Observation {
   // Ties what a step did below the dispatcher to the numbers that it took from
   // Python and gave to it.
   void EndStep(PyObject** result, bool entered);
+  // Has the sizes followed that the program reads.
+  void FollowSizes();
   // An operator that wants a number and got a tensor reads it first: a number
   // that it passes to itself.
   void AddReadArguments(const Recorder::Mark& now,

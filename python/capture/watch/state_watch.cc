@@ -4,6 +4,7 @@ namespace mica {
 
 StateWatch::StateWatch(PyFrameObject* caller)
     : ground_(caller),
+      sizes_(ground_),
       last_calls_(ground_),
       containers_(ground_),
       dying_(ground_, containers_),
@@ -42,6 +43,7 @@ StateWatch::StateWatch(PyFrameObject* caller)
 
 void StateWatch::BeginStep() {
   ground_.step = WatchStep();
+  sizes_.BeginStep();
   numbers_.BeginStep();
   host_calls_.BeginStep();
 }

@@ -29,6 +29,7 @@
 #include "python/capture/watch/number_watch.h"
 #include "python/capture/watch/object_watch.h"
 #include "python/capture/watch/place_watch.h"
+#include "python/capture/watch/size_watch.h"
 #include "python/capture/watch/tensor_watch.h"
 #include "python/capture/watch/text_watch.h"
 #include "python/capture/watch/watch_part.h"
@@ -92,6 +93,8 @@ class StateWatch final : public StreamListener {
     places_.WriteGlobal(globals, name);
   }
   void ReadAttribute(PyObject* owner, PyObject* name) override {
+    sizes_.ReadAttribute(owner, name);
+    values().UseText(owner);
     attributes_.Use(owner, name, PlaceUse::kRead);
   }
   void WriteAttribute(PyObject* owner, PyObject* name) override {
@@ -110,14 +113,20 @@ class StateWatch final : public StreamListener {
     places_.WriteCell(cell, name);
   }
   void UseItem(PyObject* container, PyObject* key) override {
+    sizes_.UseItem(container, key);
+    values().UseText(container);
+    values().UseText(key);
     items_.Use(container, key);
   }
   void Contains(PyObject* container, PyObject* item) override {
+    Use(item);
     if (functions_.Contains(container, item)) return;
     StreamListener::Contains(container, item);
   }
   void WriteItem(PyObject* container, PyObject* key, PyObject* value) override {
     dying_.LoseItem(container, key);
+    sizes_.UseItem(container, key);
+    values().UseText(key);
     items_.Write(container, key, value);
   }
   void RemoveItem(PyObject* container, PyObject* key) override {
@@ -137,28 +146,59 @@ class StateWatch final : public StreamListener {
   bool EndIncrement() override { return written_.EndIncrement(); }
   void SetStoresSum(bool stores) override { written_.SetStoresSum(stores); }
   void Binary(const char* op, PyObject* a, PyObject* b) override {
+    Use(a);
+    Use(b);
     numbers_.Binary(op, a, b);
   }
-  void Negate(PyObject* number) override { numbers_.Negate(number); }
+  void Negate(PyObject* number) override {
+    Use(number);
+    numbers_.Negate(number);
+  }
   void CompareNumbers(Order order, PyObject* a, PyObject* b) override {
+    Use(a);
+    Use(b);
     numbers_.Compare(order, a, b);
   }
   void Compare(PyObject** a, PyObject** b) override;
-  void TestTruth(PyObject* object) override { numbers_.TestTruth(object); }
-  void Format(PyObject* object) override { objects_.Format(object); }
-  void Inspect(PyObject* object) override { objects_.Inspect(object); }
+  void TestTruth(PyObject* object) override {
+    Use(object);
+    numbers_.TestTruth(object);
+  }
+  void Format(PyObject* object) override {
+    Use(object);
+    objects_.Format(object);
+  }
+  void Join(PyObject* text) override { values().UseText(text); }
+  void Inspect(PyObject* object) override {
+    Use(object);
+    objects_.Inspect(object);
+  }
   void Hash(PyObject* key) override {
+    values().UseText(key);
     identity_.Identify(key);
     if (!values().IsAddress(key)) Inspect(key);
   }
   void TakeReturned(PyObject* object) override {
+    sizes_.SeeDeep(object);
     values().MarkExactDeep(object);
   }
-  void Touch(PyObject* object) override { objects_.Touch(object); }
-  void TouchDeep(PyObject* object) override { objects_.Touch(object, kDeep); }
+  void Touch(PyObject* object) override {
+    Use(object);
+    objects_.Touch(object);
+  }
+  void TouchDeep(PyObject* object) override {
+    sizes_.SeeDeep(object);
+    objects_.Touch(object, kDeep);
+  }
   void AddYoung(PyObject* object) override { ages().AddYoung(object); }
   void Call(PyObject* callable, absl::Span<PyObject* const> args,
             PyObject* keyword_names = nullptr) override {
+    sizes_.Call(callable, args);
+    // Python code gets a text as it is; C code may look at it.
+    if (callable != nullptr && !PyFunction_Check(callable) &&
+        !PyMethod_Check(callable)) {
+      for (PyObject* arg : args) values().UseText(arg);
+    }
     if (CallWatch::MayTakeOut(callable, args)) dying_.MayLose();
     calls_.Call(callable, args, keyword_names);
     if (callable == nullptr) return;
@@ -208,6 +248,7 @@ class StateWatch final : public StreamListener {
   IdentityWatch& identity() { return identity_; }
   ArrayWatch& arrays() { return arrays_; }
   NumberWatch& numbers() { return numbers_; }
+  SizeWatch& sizes() { return sizes_; }
   TensorWatch& tensors() { return tensors_; }
   HostCallWatch& host_calls() { return host_calls_; }
   DrawWatch& draws() { return draws_; }
@@ -220,8 +261,15 @@ class StateWatch final : public StreamListener {
   bool is_annotated_call() const { return ground_.step.annotated != nullptr; }
 
  private:
+  // C code looks at an object.
+  void Use(PyObject* object) {
+    sizes_.See(object);
+    values().UseText(object);
+  }
+
   WatchGround ground_;
   std::function<void(PyObject**, bool)> on_step_end_;
+  SizeWatch sizes_;
   LastCalls last_calls_;
   ContainerChanges containers_;
   DyingObjects dying_;

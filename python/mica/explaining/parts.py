@@ -55,6 +55,10 @@ class Graph:
       claims: The same as data, with what each protects.
       effects: What a hit draws and leaves in Python's state, with the user's
         line.
+      sizes: Those of arguments that may vary from call to call, from 2 on:
+        "x.shape[0]". What follows is of the sizes that were asked for last.
+      num_sizes: For how many sets of sizes there is a plan by now.
+      num_watched: Of how many watched runs, of several sizes, it was made.
       hits: Calls that this record served.
       hit_seconds: What the fastest of them took, of those that were measured:
         the first 16 and each 64th; 0 if there was none.
@@ -85,6 +89,9 @@ class Graph:
     guards: list[str]
     claims: list[Claim] = field(repr=False)
     effects: list[str]
+    sizes: list[str]
+    num_sizes: int
+    num_watched: int
     hits: int
     hit_seconds: float
     watched_seconds: float
@@ -209,6 +216,9 @@ def _graphs(report: dict[str, Any]) -> list[Graph]:
             backward_ops=record["backward_ops"],
             num_kept=record["num_kept"],
             guards=record["guards"],
+            sizes=record["sizes"],
+            num_sizes=record["num_sizes"],
+            num_watched=record["num_watched"],
             claims=guards_of(record),
             effects=record["effects"],
             hits=record["hits"],

@@ -20,6 +20,8 @@ class Report:
         argument), "state", "torch state", a "host read", a "draw".
       dropped: Records that had to go,
       drops: and why, for the bound or since an object of theirs is gone.
+      fixed_sizes: Why the graph that was recorded last holds for its own sizes
+        alone, though an earlier one differs from it in nothing else; or empty.
       given_up: Why nothing is recorded any more; empty while it is.
       hits: Calls that a record served.
       captures: Calls that were watched.
@@ -41,6 +43,7 @@ class Report:
     captures: int
     eager_calls: int
     misses_by_kind: dict[str, int] = field(default_factory=dict)
+    fixed_sizes: str = ""
     dropped: int = 0
     drops: list[Reason] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)

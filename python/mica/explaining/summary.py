@@ -48,7 +48,7 @@ def summary(report: Report) -> list[str]:
         "time": _time_line(report),
         "ATen": _aten_line(report),
         "eager": _eager_line(report),
-        "missed": _reasons(report.misses, "misses"),
+        "missed": _missed_line(report),
         "effects": _effects_line(report),
         "would help": _help_line(report),
         "more": _more_line(report),
@@ -88,6 +88,10 @@ def _graph_line(report: Report) -> str:
         parts.append(f"backward pass: {backward} ops")
     largest = max(graph.arena_bytes for graph in graphs)
     parts.append(f"{wording.bytes_of(largest)} of memory a run besides results")
+    sizes = [size for graph in graphs for size in graph.sizes]
+    if sizes:
+        met = wording.many(sum(graph.num_sizes for graph in graphs), "size")
+        parts.append(f"for any {', '.join(sizes[:3])} ({met} so far)")
     return ", ".join(parts)
 
 
@@ -140,6 +144,13 @@ def _eager_line(report: Report) -> str:
     if report.given_up:
         return report.given_up
     return _reasons(report.refusals, "refusals")
+
+
+def _missed_line(report: Report) -> str:
+    missed = _reasons(report.misses, "misses")
+    if not missed or not report.fixed_sizes:
+        return missed
+    return f"{missed}; sizes are fixed: {report.fixed_sizes}"
 
 
 def _effects_line(report: Report) -> str:

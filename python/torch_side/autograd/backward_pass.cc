@@ -230,7 +230,7 @@ class BackwardPass::Node final : public torch::autograd::Node {
 
 BackwardPass::BackwardPass(int num_results, std::vector<Part> parts,
                            std::shared_ptr<BackwardUse> use,
-                           std::unique_ptr<Reads> reads)
+                           std::shared_ptr<Reads> reads)
     : num_results_(num_results),
       parts_(std::move(parts)),
       use_(std::move(use)),
@@ -241,12 +241,18 @@ BackwardPass::BackwardPass(int num_results, std::vector<Part> parts,
   }
 }
 
+BackwardPass::BackwardPass(const BackwardPass& like, std::vector<Part> parts)
+    : BackwardPass(like.num_results_, std::move(parts), like.use_,
+                   like.reads_) {
+  layouts_noted_ = like.layouts_noted_;
+}
+
 BackwardPass::~BackwardPass() {
   if (Py_IsInitialized() == 0) {
     for (Part& part : parts_) {
       static_cast<void>(part.graph.release());
     }
-    static_cast<void>(reads_.release());
+    static_cast<void>(new std::shared_ptr<Reads>(std::move(reads_)));
     return;
   }
   const GilHolder gil;

@@ -48,6 +48,7 @@ class BackwardPass {
     std::unique_ptr<Graph> graph;
     std::vector<Entry> entries;
     std::vector<Output> outputs;
+    std::vector<TensorMeta> kinds;  // Of what the graph computes.
     // What it reads of the first run.
     std::vector<SplitTape::Kept> kept;
     std::vector<int> states;
@@ -62,7 +63,9 @@ class BackwardPass {
   };
   // `reads` is null if there are none.
   BackwardPass(int num_results, std::vector<Part> parts,
-               std::shared_ptr<BackwardUse> use, std::unique_ptr<Reads> reads);
+               std::shared_ptr<BackwardUse> use, std::shared_ptr<Reads> reads);
+  // The same pass at other sizes.
+  BackwardPass(const BackwardPass& like, std::vector<Part> parts);
   // Autograd may have the last of it, in a thread without the GIL or when
   // Python is gone.
   ~BackwardPass();
@@ -124,7 +127,7 @@ class BackwardPass {
   int num_live_ = 0;  // Results with entries.
   std::vector<Part> parts_;
   std::shared_ptr<BackwardUse> use_;  // Of the callable.
-  std::unique_ptr<Reads> reads_;
+  std::shared_ptr<Reads> reads_;
   int layouts_noted_ = 0;  // When this was made.
 };
 

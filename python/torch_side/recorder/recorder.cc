@@ -225,6 +225,10 @@ Recorder::Mark Recorder::now() const {
   return {tape.calls.size(), tape.tensors.size(), tape.host_reads.size()};
 }
 
+const std::string& Recorder::OpOf(size_t call) const {
+  return impl_->tape.calls[call].op;
+}
+
 int64_t Recorder::num_calls() const {
   return static_cast<int64_t>(impl_->tape.calls.size());
 }

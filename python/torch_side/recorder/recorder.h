@@ -98,6 +98,10 @@ class Recorder {
   // its memory was written.
   bool HasWritten(PyObject* tensor) const;
 
+  // The tensor's number on the tape, or that of another one that lies as it
+  // does; kNoTapeTensor if there is none.
+  TapeTensorId Find(PyObject* tensor) const;
+
   // True if recorded calls made the tensor, or a constant of Python's values
   // is.
   bool HasMade(PyObject* tensor) const;
@@ -153,6 +157,8 @@ class Recorder {
   FrameSites PlaceOf(const absl::Status& failure) const;
 
   int64_t num_calls() const;
+  // What a recorded call called: "aten.add.Tensor".
+  const std::string& OpOf(size_t call) const;
   // Of the operators that were called, recorded by their parts or not.
   OperatorKernels& kernels() { return kernels_; }
 

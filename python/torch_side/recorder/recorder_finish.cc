@@ -113,6 +113,18 @@ bool Recorder::HasWritten(PyObject* tensor) const {
   return storage != impl_->storages.end() && !storage->second.raw;
 }
 
+TapeTensorId Recorder::Find(PyObject* tensor) const {
+  const at::Tensor& own = THPVariable_Unpack(tensor);
+  const auto it = impl_->ids.find(own.unsafeGetTensorImpl());
+  TapeTensorId id = kNoTapeTensor;
+  if (it != impl_->ids.end()) {
+    id = it->second;
+  } else if (const Impl::Storage* storage = impl_->FindStorage(own)) {
+    id = storage->root;
+  }
+  return id != kNoTapeTensor && impl_->IsCurrent(id, own) ? id : kNoTapeTensor;
+}
+
 bool Recorder::HasMade(PyObject* tensor) const {
   const at::Tensor& own = THPVariable_Unpack(tensor);
   const auto it = impl_->ids.find(own.unsafeGetTensorImpl());

@@ -210,23 +210,32 @@ bool TensorMeta::has_lazy_bits() const {
       {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}));
 }
 
+// All but sizes and strides.
+static bool MatchesKind(const TensorMeta& meta, const c10::TensorImpl& tensor) {
+  if (tensor.key_set().raw_repr() != meta.key_set) return false;
+  if (c10::typeMetaToScalarType(tensor.dtype()) !=
+      static_cast<c10::ScalarType>(meta.dtype)) {
+    return false;
+  }
+  const c10::Device device(static_cast<c10::DeviceType>(meta.device_type),
+                           meta.device_index);
+  return tensor.device() == device &&
+         tensor.requires_grad() == meta.requires_grad && HasSizes(tensor);
+}
+
 bool TensorMeta::Matches(PyObject* tensor) const {
   return Matches(*Impl(tensor));
 }
 
+bool TensorMeta::MatchesButSizes(PyObject* tensor) const {
+  const c10::TensorImpl& impl = *Impl(tensor);
+  return MatchesKind(*this, impl) && HasStrides(impl) &&
+         impl.sizes().size() == sizes.size() && strides.size() == sizes.size();
+}
+
 bool TensorMeta::Matches(const c10::TensorImpl& tensor) const {
   const c10::TensorImpl* impl = &tensor;
-  if (impl->key_set().raw_repr() != key_set) return false;
-  if (c10::typeMetaToScalarType(impl->dtype()) !=
-      static_cast<c10::ScalarType>(dtype)) {
-    return false;
-  }
-  if (impl->device() !=
-      c10::Device(static_cast<c10::DeviceType>(device_type), device_index)) {
-    return false;
-  }
-  if (impl->requires_grad() != requires_grad) return false;
-  if (!HasSizes(*impl)) return false;
+  if (!MatchesKind(*this, *impl)) return false;
   const auto now_sizes = impl->sizes();
   const size_t rank = sizes.size();
   if (now_sizes.size() != rank) return false;
@@ -240,17 +249,22 @@ bool TensorMeta::Matches(const c10::TensorImpl& tensor) const {
   return true;
 }
 
-std::string TensorMeta::ToString() const {
+std::string TensorMeta::ToString(absl::Span<const int> open) const {
+  std::vector<std::string> dims;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const bool is_open = absl::c_linear_search(open, static_cast<int>(i));
+    dims.push_back(is_open ? "any" : absl::StrCat(sizes[i]));
+  }
   std::string text =
       absl::StrCat(ScalarTypeName(static_cast<c10::ScalarType>(dtype)), "[",
-                   absl::StrJoin(sizes, ","), "]");
+                   absl::StrJoin(dims, ","), "]");
   int64_t expected = 1;
   bool row_major = true;
   for (size_t i = strides.size(); i-- > 0;) {
     if (sizes[i] != 1 && strides[i] != expected) row_major = false;
     expected *= sizes[i];
   }
-  if (!row_major) {
+  if (!row_major && open.empty()) {
     absl::StrAppend(&text, "{", absl::StrJoin(strides, ","), "}");
   }
   const c10::Device device(static_cast<c10::DeviceType>(device_type),

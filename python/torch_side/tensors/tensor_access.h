@@ -11,6 +11,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "python/interpreter/py_ref.h"
 
 namespace c10 {
@@ -72,8 +73,12 @@ struct TensorMeta {
   // Requires: `tensor` is a tensor.
   bool Matches(PyObject* tensor) const;
   bool Matches(const c10::TensorImpl& tensor) const;
+  // The same but for the sizes themselves, and the strides.
+  bool MatchesButSizes(PyObject* tensor) const;
   // "f32[8,64]", with what differs from the plain case: strides, device, grad.
-  std::string ToString() const;
+  std::string ToString() const { return ToString({}); }
+  // The same; `open` are dims of any size, and so of any stride.
+  std::string ToString(absl::Span<const int> open) const;
   friend bool operator==(const TensorMeta&, const TensorMeta&) = default;
 };
 

@@ -29,14 +29,14 @@ def sizes_of(fn):
 
 
 def test_exact_sequence_of_hits_and_misses():
-    fn = mica.compile(double)
+    fn = mica.compile(double, dynamic=False)
     assert outcomes(fn, [2, 2, 3, 2, 3, 3, 4, 2]) == list("chchhhch")
     assert sizes_of(fn) == ["2", "4", "3"]  # Most recently hit first.
     assert [r.hits for r in mica.records(fn)] == [3, 0, 2]
 
 
 def test_the_bound_drops_what_was_hit_least_recently():
-    fn = mica.compile(double)
+    fn = mica.compile(double, dynamic=False)
     for size in range(2, 18):  # 16 records.
         assert outcome(fn, torch.ones(size)) == "c"
         assert outcome(fn, torch.ones(size)) == "h"
@@ -103,7 +103,7 @@ def test_each_miss_is_told_with_a_line(monkeypatch, capfd):
 
 def test_a_dropped_record_is_told(monkeypatch, capfd):
     monkeypatch.setenv("MICA_LOGS", "recompiles")
-    fn = mica.compile(double)
+    fn = mica.compile(double, dynamic=False)
     for size in range(2, 19):
         fn(torch.ones(size))
     err = capfd.readouterr().err
@@ -115,7 +115,7 @@ def test_a_dropped_record_is_told(monkeypatch, capfd):
 
 
 def test_marked_sizes_count_as_one():
-    fn = mica.compile(double)
+    fn = mica.compile(double, dynamic=False)
     for size in range(2, 40):
         x = torch.ones(size)
         if size == 2:
@@ -133,14 +133,21 @@ def test_marked_sizes_count_as_one():
 
 
 def test_without_a_mark_ever_new_sizes_are_given_up():
-    fn = mica.compile(double)
+    fn = mica.compile(double, dynamic=False)
     for size in range(2, 40):
         fn(torch.ones(size))
     assert mica.explain(fn).given_up
 
 
-def test_marked_sizes_have_a_bound_too():
+def test_sizes_that_vary_are_one_record():
     fn = mica.compile(double)
+    told = [outcome(fn, torch.ones(size)) for size in range(2, 80)]
+    assert told == ["c", "c"] + ["h"] * 76
+    assert not mica.explain(fn).given_up
+
+
+def test_marked_sizes_have_a_bound_too():
+    fn = mica.compile(double, dynamic=False)
     for size in range(2, 70):
         x = torch.ones(size, 2)
         mica.mark_dynamic(x, -2)
@@ -151,7 +158,7 @@ def test_marked_sizes_have_a_bound_too():
 
 
 def test_only_the_marked_size_is_expected_to_vary():
-    fn = mica.compile(double)
+    fn = mica.compile(double, dynamic=False)
     x = torch.ones(2, 2)
     mica.mark_dynamic(x, 0)
     fn(x)
@@ -161,7 +168,7 @@ def test_only_the_marked_size_is_expected_to_vary():
 
 
 def test_marks_are_forgotten_with_tensors_and_by_reset():
-    fn = mica.compile(double)
+    fn = mica.compile(double, dynamic=False)
     x = torch.ones(2)
     mica.mark_dynamic(x, 0)
     fn(x)

@@ -117,10 +117,30 @@ def test_effects_misses_and_their_number_are_told():
 
 
 def test_sizes_that_vary_a_lot_are_worth_a_mark():
-    compiled = mica.compile(lambda x: x.relu())
+    compiled = mica.compile(lambda x: x.relu(), dynamic=False)
     for size in range(3, 10):
         compiled(torch.randn(size, 4))
     assert _lines(compiled)["would help"] == "mica.mark_dynamic(x, 0)"
+
+
+def test_sizes_that_vary_are_told():
+    compiled = mica.compile(lambda x: x.relu())
+    for size in range(3, 10):
+        compiled(torch.randn(size, 4))
+    told = mica.explain(compiled)
+    assert [g.sizes for g in told.graphs] == [["x.shape[0]"]]
+    assert told.graphs[0].num_watched == 2 and told.graphs[0].num_sizes == 6
+    assert "for any x.shape[0] (6 sizes so far)" in _lines(compiled)["graph"]
+    assert "x is f32[any,4]" in told.details("guards")
+
+
+def test_why_sizes_stay_fixed_is_told():
+    compiled = mica.compile(lambda x: x * sum(list(range(x.shape[0]))))
+    for size in (3, 4):
+        compiled(torch.randn(size, 4))
+    fixed = mica.explain(compiled).fixed_sizes
+    assert fixed.startswith("uses a size, 4, for what isn't followed (")
+    assert fixed in _lines(compiled)["missed"]
 
 
 def test_sections_are_given_by_name():

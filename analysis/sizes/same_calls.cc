@@ -1,0 +1,197 @@
+#include "analysis/sizes/same_calls.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <tuple>
+#include <variant>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace mica {
+namespace {
+
+absl::Status Differ(const TapeCall& call, const std::string& what) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      call.op, ": ", what,
+      call.line == 0 ? ""
+                     : absl::StrCat(" (", call.file, ":", call.line, ")")));
+}
+
+// Numbers of Python's are the same if they are computed alike. Those that a
+// tape doesn't refer to don't count.
+class SameNumbers {
+ public:
+  SameNumbers(const Tape& a, const Tape& b) : a_(a), b_(b) {}
+
+  bool Are(int32_t a, int32_t b) const {
+    if (a < 0 || b < 0) return a == b;
+    const TapeHostValue& one = a_.host_values[a];
+    const TapeHostValue& other = b_.host_values[b];
+    if (std::tie(one.kind, one.input, one.call, one.output, one.op,
+                 one.is_constant) != std::tie(other.kind, other.input,
+                                              other.call, other.output,
+                                              other.op, other.is_constant)) {
+      return false;
+    }
+    if (one.is_constant) return one.value == other.value;
+    if (one.operands.size() != other.operands.size()) return false;
+    for (size_t i = 0; i < one.operands.size(); ++i) {
+      if (!Are(one.operands[i], other.operands[i])) return false;
+    }
+    return true;
+  }
+  bool Are(const TapeHostOperand& a, const TapeHostOperand& b) const {
+    if (a.id < 0 && b.id < 0) return a.constant == b.constant;
+    return Are(a.id, b.id);
+  }
+
+  // Of what differs in numbers alone.
+  bool Are(const TapeValue& a, const TapeValue& b) const {
+    if (a.index() != b.index()) return false;
+    if (const auto* ref = std::get_if<TapeHostRef>(&a)) {
+      return Are(ref->id, std::get<TapeHostRef>(b).id);
+    }
+    if (const auto* list = std::get_if<TapeHostList>(&a)) {
+      const auto& other = std::get<TapeHostList>(b);
+      bool same = list->items.size() == other.items.size();
+      for (size_t i = 0; same && i < list->items.size(); ++i) {
+        same = Are(list->items[i], other.items[i]);
+      }
+      return same;
+    }
+    if (const auto* ints = std::get_if<std::vector<int64_t>>(&a)) {
+      return ints->size() == std::get<std::vector<int64_t>>(b).size();
+    }
+    if (const auto* reals = std::get_if<std::vector<double>>(&a)) {
+      return reals->size() == std::get<std::vector<double>>(b).size();
+    }
+    if (std::holds_alternative<int64_t>(a) ||
+        std::holds_alternative<double>(a)) {
+      return true;
+    }
+    if (std::holds_alternative<TapeForeign>(a)) return false;
+    return a == b;
+  }
+
+ private:
+  const Tape& a_;
+  const Tape& b_;
+};
+
+bool AreSameTensors(const TapeTensor& a, const TapeTensor& b,
+                    const SameNumbers& numbers) {
+  const auto form = [](const TapeTensor& tensor) {
+    return std::tie(tensor.dtype, tensor.device, tensor.storage,
+                    tensor.requires_grad, tensor.is_conj, tensor.is_neg,
+                    tensor.is_wrapped_number, tensor.origin, tensor.input,
+                    tensor.name, tensor.call, tensor.output, tensor.item,
+                    tensor.base);
+  };
+  const auto length = [](const TapeTensor& tensor) {
+    return tensor.bytes == nullptr ? 0 : tensor.bytes->size();
+  };
+  if (a.origin == TapeOrigin::kConstant && a.sizes != b.sizes) return false;
+  return form(a) == form(b) && a.sizes.size() == b.sizes.size() &&
+         length(a) == length(b) && numbers.Are(a.host_value, b.host_value);
+}
+
+// What a number that is read on the host gave is asked again at each run.
+bool AreSameOutputs(const TapeValue& a, const TapeValue& b) {
+  return std::holds_alternative<TapeTensorRef>(a) ||
+                 std::holds_alternative<TapeTensorList>(a)
+             ? a == b
+             : a.index() == b.index();
+}
+
+// What the way of the program rests on.
+const TapeValue& ValueRead(const Tape& tape, size_t read) {
+  const TapeHostRead& host_read = tape.host_reads[read];
+  return tape.calls[host_read.call].outputs[host_read.output];
+}
+
+// An index by numbers gives one size, one by a mask another for each mask.
+bool DependsOnData(const Tape& tape, const TapeCall& call) {
+  if (!call.has_dynamic_output_shape) return false;
+  if (!absl::StartsWith(call.op, "aten.index")) return true;
+  bool has_mask = false;
+  for (size_t i = 1; i < call.args.size(); ++i) {
+    ForEachTensor(call.args[i], [&](TapeTensorId id) {
+      const std::string& dtype = tape.tensors[id].dtype;
+      has_mask |= dtype == "bool" || dtype == "u8";
+    });
+  }
+  return has_mask;
+}
+
+absl::Status CheckCall(const TapeCall& a, const TapeCall& b,
+                       const SameNumbers& numbers) {
+  if (a.op != b.op) {
+    return Differ(a, absl::StrCat("the other run called ", b.op));
+  }
+  if (a.args.size() != b.args.size() || a.outputs.size() != b.outputs.size() ||
+      a.mutated_args != b.mutated_args || a.later_part != b.later_part) {
+    return Differ(a, "the other run called it in another way");
+  }
+  for (size_t i = 0; i < a.args.size(); ++i) {
+    if (numbers.Are(a.args[i], b.args[i])) continue;
+    return Differ(a, absl::StrCat(a.arg_names[i], " was another one"));
+  }
+  for (size_t i = 0; i < a.outputs.size(); ++i) {
+    if (AreSameOutputs(a.outputs[i], b.outputs[i])) continue;
+    return Differ(a, "its results were others");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckSameCalls(const Tape& a, const Tape& b) {
+  const SameNumbers numbers(a, b);
+  const size_t count = std::min(a.calls.size(), b.calls.size());
+  for (size_t i = 0; i < count; ++i) {
+    absl::Status status = CheckCall(b.calls[i], a.calls[i], SameNumbers(b, a));
+    if (!status.ok()) return status;
+    if (DependsOnData(a, a.calls[i])) {
+      return Differ(a.calls[i], "its result's size depends on data");
+    }
+  }
+  if (a.calls.size() != b.calls.size()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "one run made ", a.calls.size(), " calls, the other ", b.calls.size()));
+  }
+  if (a.tensors.size() != b.tensors.size()) {
+    return absl::FailedPreconditionError("the runs met other tensors");
+  }
+  for (size_t i = 0; i < a.tensors.size(); ++i) {
+    if (AreSameTensors(a.tensors[i], b.tensors[i], numbers)) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the runs met other tensors",
+        b.tensors[i].name.empty() ? ""
+                                  : absl::StrCat(", as ", b.tensors[i].name)));
+  }
+  if (a.inputs != b.inputs || a.states != b.states || a.results != b.results ||
+      a.mutated != b.mutated) {
+    return absl::FailedPreconditionError("the runs read or gave other tensors");
+  }
+  if (a.host_reads.size() != b.host_reads.size() ||
+      a.host_results.size() != b.host_results.size()) {
+    return absl::FailedPreconditionError("the runs read other numbers");
+  }
+  for (size_t i = 0; i < a.host_reads.size(); ++i) {
+    if (a.host_reads[i].call == b.host_reads[i].call &&
+        a.host_reads[i].output == b.host_reads[i].output &&
+        ValueRead(a, i) == ValueRead(b, i)) {
+      continue;
+    }
+    return absl::FailedPreconditionError("the runs read other numbers");
+  }
+  for (size_t i = 0; i < a.host_results.size(); ++i) {
+    if (numbers.Are(a.host_results[i], b.host_results[i])) continue;
+    return absl::FailedPreconditionError("the runs gave other numbers");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mica

@@ -1,0 +1,103 @@
+// The tape of a run at other sizes.
+
+#ifndef MICA_ANALYSIS_SIZES_SIZE_TEMPLATE_H_
+#define MICA_ANALYSIS_SIZES_SIZE_TEMPLATE_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "analysis/lower/tape.h"
+#include "analysis/sizes/explanation.h"
+#include "analysis/sizes/size_facts.h"
+#include "analysis/sizes/size_rules.h"
+#include "framework/op/op_registry.h"
+
+namespace mica {
+
+// What several runs of one program have in common that differ in sizes alone:
+// they made the same calls, and each number in which these differ follows from
+// the sizes of the inputs. Immutable.
+//
+// Where a number comes from is known of those that Python passed (SizeFacts).
+// Others were computed in C++ (what matmul() passes to view(), autograd to
+// expand()): of them it is looked for, among the sizes of the tensors that
+// there were by then and products of these. All that fit the runs at hand have
+// to agree at other sizes, too, and the operators have to accept them, else
+// At() fails, and the program is to be watched at these sizes. In the same way
+// the sizes of results are found for which there is no rule.
+class SizeTemplate {
+ public:
+  // `tapes` are of two runs or more, `facts` of the last one. The first
+  // `num_args` inputs are given; others are the gradients that a later backward
+  // pass is given. FailedPrecondition says in what the runs differ otherwise,
+  // or what can't be explained.
+  static absl::StatusOr<std::shared_ptr<const SizeTemplate>> Make(
+      std::vector<std::shared_ptr<const Tape>> tapes, SizeFacts facts,
+      int num_args, const OpRegistry& ops);
+
+  // The last tape, as the program would make it of inputs of these sizes, one
+  // for each of the `num_args`. Fails if that doesn't follow from the runs.
+  absl::StatusOr<Tape> At(absl::Span<const TensorSizes> inputs) const;
+
+  // Whether a size of the input varies.
+  bool IsOpen(int input) const { return open_[input]; }
+  bool IsOpen(int input, int dim) const;
+  const Tape& tape() const { return *tapes_.back(); }
+  absl::Span<const std::shared_ptr<const Tape>> tapes() const { return tapes_; }
+
+ private:
+  class Maker;
+  class Walk;
+  friend class Maker;
+
+  // How the strides of a tensor follow.
+  enum class Layout : uint8_t {
+    kGiven,  // As the operator gives them.
+    kDense,  // Without gaps, in `order_`.
+    kFixed,  // As they are.
+  };
+  struct Lies {
+    Layout layout = Layout::kGiven;
+    std::vector<int> order;  // kDense: dims, the outermost first.
+  };
+
+  SizeTemplate(int num_args, const OpRegistry& ops)
+      : num_args_(num_args), ops_(ops) {}
+  absl::Status CheckInputs(absl::Span<const TensorSizes> inputs) const;
+  // Whether slices that were all of their dims are.
+  absl::Status CheckSlices(SizeNumbers& numbers,
+                           absl::Span<const TensorSizes> tensors) const;
+  // Whether the program goes the way that it went.
+  absl::Status CheckComparisons(SizeNumbers& numbers) const;
+
+  std::vector<std::shared_ptr<const Tape>> tapes_;
+  SizeFacts facts_;
+  const int num_args_;
+  const OpRegistry& ops_;
+  std::unique_ptr<SizeGroups> groups_;
+  std::vector<bool> open_;       // By input.
+  std::vector<Lies> lies_;       // By tensor.
+  std::vector<SizeSlot> slots_;  // In order of the calls.
+  // By tensor: sizes of inputs beyond `num_args`, and of results that no rule
+  // gives. Of such, all that don't vary are as they were.
+  absl::flat_hash_map<TapeTensorId, std::vector<SizeSlot>> explained_;
+  // Slices that were all of their dims, and so are no calls.
+  std::vector<SizeFacts::Slice> slices_;
+  std::vector<int32_t> constant_;  // Numbers that were the same each time.
+};
+
+// The strides of a tensor of these sizes without gaps, its dims in this order,
+// the outermost first.
+std::vector<int64_t> DenseStrides(absl::Span<const int64_t> sizes,
+                                  absl::Span<const int> order);
+// The order in which dims lie, the outermost first.
+std::vector<int> StrideOrder(absl::Span<const int64_t> sizes,
+                             absl::Span<const int64_t> strides);
+
+}  // namespace mica
+
+#endif  // MICA_ANALYSIS_SIZES_SIZE_TEMPLATE_H_

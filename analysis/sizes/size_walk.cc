@@ -1,0 +1,385 @@
+#include "analysis/sizes/size_walk.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <utility>
+#include <variant>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/base/same_bits.h"
+#include "framework/base/status.h"
+
+namespace mica {
+namespace {
+
+template <typename T>
+T LoadAt(const std::string& bytes, size_t index) {
+  T value;
+  std::memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
+  return value;
+}
+
+template <typename T>
+void StoreAt(double value, size_t index, std::string* bytes) {
+  const T stored = static_cast<T>(value);
+  std::memcpy(bytes->data() + index * sizeof(T), &stored, sizeof(T));
+}
+
+// Whether a tensor is row-major, channels-last, or dense at all: contiguous()
+// and reshape() copy or don't, by that.
+std::array<bool, 3> FormOf(absl::Span<const int64_t> sizes,
+                           absl::Span<const int64_t> strides) {
+  const auto lies_by = [&](absl::Span<const int> order) {
+    int64_t stride = 1;
+    for (auto dim = order.rbegin(); dim != order.rend(); ++dim) {
+      if (sizes[*dim] != 1 && strides[*dim] != stride) return false;
+      stride *= sizes[*dim];
+    }
+    return true;
+  };
+  std::vector<int> order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::array<bool, 3> form = {lies_by(order), false, false};
+  if (order.size() == 4 || order.size() == 5) {
+    std::vector<int> last = order;
+    std::rotate(last.begin() + 1, last.begin() + 2, last.end());
+    form[1] = lies_by(last);
+  }
+  form[2] = lies_by(StrideOrder(sizes, strides));
+  return form;
+}
+
+// Whether memory that lies so can be seen as row-major dims of `to`: each has
+// to be within dims that follow each other without gaps.
+bool CanView(absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides,
+             absl::Span<const int64_t> to) {
+  size_t next = to.size();
+  for (size_t i = sizes.size(); i > 0;) {
+    // A run of such dims, from the innermost on.
+    int64_t count = sizes[--i];
+    while (i > 0 &&
+           (sizes[i - 1] == 1 || strides[i - 1] == sizes[i] * strides[i])) {
+      count *= sizes[--i];
+    }
+    int64_t seen = 1;
+    while (next > 0 && (seen < count || to[next - 1] == 1)) seen *= to[--next];
+    if (seen != count) return false;
+  }
+  return next == 0;
+}
+
+// Puts a number where it stands in a call.
+void PutNumber(double value, const SizeSlot& slot,
+               std::vector<TapeValue>& args) {
+  TapeValue& arg = args[slot.arg];
+  if (auto* ints = std::get_if<std::vector<int64_t>>(&arg)) {
+    (*ints)[slot.item] = static_cast<int64_t>(value);
+  } else if (auto* reals = std::get_if<std::vector<double>>(&arg)) {
+    (*reals)[slot.item] = value;
+  } else if (std::holds_alternative<int64_t>(arg)) {
+    arg = static_cast<int64_t>(value);
+  } else {
+    arg = value;
+  }
+}
+
+}  // namespace
+
+bool CanReadElement(DType dtype) {
+  return dtype == DType::kI64 || dtype == DType::kI32 || dtype == DType::kF32 ||
+         dtype == DType::kF64;
+}
+
+double ReadElement(const std::string& bytes, DType dtype, size_t index) {
+  switch (dtype) {
+    case DType::kI64:
+      return static_cast<double>(LoadAt<int64_t>(bytes, index));
+    case DType::kI32:
+      return LoadAt<int32_t>(bytes, index);
+    case DType::kF32:
+      return LoadAt<float>(bytes, index);
+    default:
+      return LoadAt<double>(bytes, index);
+  }
+}
+
+void WriteElement(double value, DType dtype, size_t index, std::string* bytes) {
+  switch (dtype) {
+    case DType::kI64:
+      return StoreAt<int64_t>(value, index, bytes);
+    case DType::kI32:
+      return StoreAt<int32_t>(value, index, bytes);
+    case DType::kF32:
+      return StoreAt<float>(value, index, bytes);
+    default:
+      return StoreAt<double>(value, index, bytes);
+  }
+}
+
+SizeTemplate::Walk::Walk(const SizeTemplate& made)
+    : made_(made),
+      tape_(made.tape()),
+      sizes_(tape_.tensors.size()),
+      is_known_(tape_.tensors.size()),
+      args_(tape_.calls.size()),
+      elements_(made.slots_.size()),
+      numbers_(made.facts_, *made.groups_, sizes_) {}
+
+absl::Status SizeTemplate::Walk::Go(absl::Span<const TensorSizes> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Set(tape_.inputs[i], inputs[i]);
+  }
+  for (size_t i = 0; i < tape_.calls.size(); ++i) {
+    MICA_RETURN_IF_ERROR(MakeCall(static_cast<int32_t>(i)));
+  }
+  for (const auto* ids : {&tape_.inputs, &tape_.results}) {
+    for (const TapeTensorId id : *ids) {
+      if (!is_known_[id]) MICA_RETURN_IF_ERROR(SetOrigin(id));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SizeTemplate::Walk::SetOrigin(TapeTensorId id) {
+  const TapeTensor& tensor = tape_.tensors[id];
+  switch (tensor.origin) {
+    case TapeOrigin::kState:
+    case TapeOrigin::kConstant:
+      Set(id, {tensor.sizes, tensor.strides, tensor.offset});
+      return absl::OkStatus();
+    case TapeOrigin::kInput:
+      return SetExplained(id);
+    case TapeOrigin::kAlias:
+      return SetAlias(id);
+    default:
+      return absl::FailedPreconditionError("a tensor comes after its use");
+  }
+}
+
+absl::Status SizeTemplate::Walk::SetExplained(TapeTensorId id) {
+  const TapeTensor& tensor = tape_.tensors[id];
+  TensorSizes sizes{tensor.sizes, tensor.strides, 0};
+  for (const SizeSlot& slot : made_.explained_.at(id)) {
+    MICA_ASSIGN_OR_RETURN(const double size, ValueOf(slot));
+    sizes.sizes[slot.item] = static_cast<int64_t>(size);
+  }
+  if (made_.lies_[id].layout == Layout::kDense) {
+    sizes.strides = DenseStrides(sizes.sizes, made_.lies_[id].order);
+  }
+  Set(id, std::move(sizes));
+  return absl::OkStatus();
+}
+
+// Other metadata of the same memory, as Tensor.data has it: of the same sizes,
+// perhaps in another order of strides.
+absl::Status SizeTemplate::Walk::SetAlias(TapeTensorId id) {
+  const TapeTensor& tensor = tape_.tensors[id];
+  bool is_whole = true, is_fixed = true;
+  for (const auto& run : made_.tapes_) {
+    const TapeTensor& own = run->tensors[id];
+    const TapeTensor& base = run->tensors[own.base];
+    is_whole &= own.sizes == base.sizes && own.offset == base.offset;
+    is_fixed &= own.sizes == tensor.sizes && own.strides == tensor.strides;
+  }
+  if (is_fixed) {
+    Set(id, {tensor.sizes, tensor.strides, tensor.offset});
+    return absl::OkStatus();
+  }
+  if (!is_whole) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the sizes of a tensor, [", absl::StrJoin(tensor.sizes, ","),
+        "], were changed in place"));
+  }
+  if (!is_known_[tensor.base]) {
+    MICA_RETURN_IF_ERROR(SetOrigin(tensor.base));
+  }
+  TensorSizes sizes = sizes_[tensor.base];
+  const Lies& lies = made_.lies_[id];
+  sizes.strides = lies.layout == Layout::kDense
+                      ? DenseStrides(sizes.sizes, lies.order)
+                      : tensor.strides;
+  Set(id, std::move(sizes));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> SizeTemplate::Walk::ValueOf(const SizeSlot& slot) {
+  std::optional<double> value;
+  for (const SizeTerm& term : slot.terms) {
+    const std::optional<double> one = numbers_.Of(term);
+    if (!one.has_value() || (value.has_value() && !SameBits(*value, *one))) {
+      return absl::FailedPreconditionError(
+          slot.call < 0
+              ? "it isn't known of which size a number is"
+              : absl::StrCat(tape_.calls[slot.call].op, ": ",
+                             tape_.calls[slot.call].arg_names[slot.arg],
+                             " may be one size or another"));
+    }
+    value = one;
+  }
+  return *value;
+}
+
+absl::Status SizeTemplate::Walk::MakeCall(int32_t index) {
+  const TapeCall& call = tape_.calls[index];
+  std::vector<TapeValue> args = call.args;
+  absl::Status status;
+  for (const TapeValue& arg : args) {
+    ForEachTensor(arg, [&](TapeTensorId id) {
+      if (status.ok() && !is_known_[id]) status = SetOrigin(id);
+    });
+  }
+  MICA_RETURN_IF_ERROR(status);
+  for (; next_slot_ < made_.slots_.size(); ++next_slot_) {
+    const SizeSlot& slot = made_.slots_[next_slot_];
+    if (slot.call > index) break;
+    // A constant is looked at where it is used first.
+    if (slot.call < 0 && !is_known_[slot.tensor]) break;
+    MICA_ASSIGN_OR_RETURN(const double value, ValueOf(slot));
+    if (slot.call >= 0) {
+      PutNumber(value, slot, args);
+    } else {
+      elements_[next_slot_] = value;
+    }
+  }
+  args_[index] = args;
+  // Mica's own, which compare numbers.
+  if (absl::StartsWith(call.op, "mica.scalar_")) return absl::OkStatus();
+  const std::vector<TapeTensorId> outputs = OutputsOf(call);
+  std::vector<std::optional<TensorSizes>> given =
+      FindResultSizes(tape_, index, args, sizes_, made_.ops_);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    MICA_RETURN_IF_ERROR(Take(index, outputs[i], std::move(given[i])));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SizeTemplate::Walk::Take(int32_t call, TapeTensorId id,
+                                      std::optional<TensorSizes> given) {
+  const TapeTensor& own = tape_.tensors[id];
+  // What the call only passes through, perhaps written.
+  if (own.call != call) {
+    return is_known_[id] ? absl::OkStatus() : SetOrigin(id);
+  }
+  const bool is_view = IsViewCall(tape_.calls[call]);
+  if (learned_ != nullptr &&
+      (!given.has_value() || given->sizes != own.sizes)) {
+    if (is_view) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          tape_.calls[call].op, ": a view for which there is no rule"));
+    }
+    MICA_RETURN_IF_ERROR(explain_(id, call));
+  }
+  if (learned_ != nullptr) {
+    MICA_RETURN_IF_ERROR(LearnLayout(call, id, given));
+  }
+  if (made_.explained_.contains(id)) return SetExplained(id);
+  if (!given.has_value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(tape_.calls[call].op, " rejects these sizes"));
+  }
+  if (made_.lies_[id].layout == Layout::kDense) {
+    given->strides = DenseStrides(given->sizes, made_.lies_[id].order);
+  }
+  Set(id, *std::move(given));
+  return absl::OkStatus();
+}
+
+absl::Status SizeTemplate::Walk::LearnLayout(
+    int32_t call, TapeTensorId id, const std::optional<TensorSizes>& given) {
+  const TapeTensor& own = tape_.tensors[id];
+  Lies& lies = (*learned_)[id];
+  lies.layout = Layout::kGiven;
+  const bool is_view = IsViewCall(tape_.calls[call]);
+  if (is_view && given->strides == own.strides) return absl::OkStatus();
+  lies.order = StrideOrder(own.sizes, own.strides);
+  if (is_view || own.strides != DenseStrides(own.sizes, lies.order)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        tape_.calls[call].op, ": its result's strides are ",
+        absl::StrJoin(own.strides, ","), ", by its rule ",
+        given.has_value() ? absl::StrJoin(given->strides, ",") : "unknown"));
+  }
+  lies.layout = Layout::kDense;
+  return absl::OkStatus();
+}
+
+absl::Status SizeTemplate::Walk::CheckAlike() const {
+  for (size_t id = 0; id < tape_.tensors.size(); ++id) {
+    if (!is_known_[id]) continue;
+    const TapeTensor& recorded = tape_.tensors[id];
+    const std::vector<int64_t>& own = recorded.sizes;
+    if (FormOf(own, recorded.strides) !=
+        FormOf(sizes_[id].sizes, sizes_[id].strides)) {
+      return absl::FailedPreconditionError(
+          "a tensor lies without gaps, or with some, that didn't");
+    }
+    for (size_t d = 0; d < own.size(); ++d) {
+      bool varies = false, is_many = own[d] >= 2;
+      for (const auto& run : made_.tapes_) {
+        const int64_t size = run->tensors[id].sizes[d];
+        varies |= size != own[d];
+        is_many &= size >= 2;
+      }
+      const int64_t now = sizes_[id].sizes[d];
+      if (varies ? is_many && now >= 2 : now == own[d]) continue;
+      return absl::FailedPreconditionError(
+          varies ? "a size becomes 0 or 1"
+                 : "a size varies that was the same in all runs");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SizeTemplate::Walk::CheckCopies() const {
+  for (size_t i = 0; i + 1 < tape_.calls.size(); ++i) {
+    const TapeCall& copy = tape_.calls[i];
+    const TapeCall& view = tape_.calls[i + 1];
+    if (copy.op != "aten.clone" ||
+        (view.op != "aten._unsafe_view" && view.op != "aten.view") ||
+        view.args[0] != copy.outputs[0]) {
+      continue;
+    }
+    const auto* from = std::get_if<TapeTensorRef>(&copy.args[0]);
+    const std::vector<TapeTensorId> to = OutputsOf(view);
+    if (from == nullptr || to.size() != 1) continue;
+    const TapeTensor& base = tape_.tensors[from->id];
+    const bool was_view =
+        CanView(base.sizes, base.strides, tape_.tensors[to[0]].sizes);
+    const bool is_view = CanView(sizes_[from->id].sizes,
+                                 sizes_[from->id].strides, sizes_[to[0]].sizes);
+    if (was_view == is_view) continue;
+    return absl::FailedPreconditionError(
+        "reshape() would give a view where it copied");
+  }
+  return absl::OkStatus();
+}
+
+Tape SizeTemplate::Walk::MakeTape() const {
+  Tape tape = tape_;
+  for (size_t id = 0; id < tape.tensors.size(); ++id) {
+    if (!is_known_[id]) continue;
+    tape.tensors[id].sizes = sizes_[id].sizes;
+    tape.tensors[id].strides = sizes_[id].strides;
+    tape.tensors[id].offset = sizes_[id].offset;
+  }
+  for (size_t i = 0; i < tape.calls.size(); ++i) {
+    tape.calls[i].args = args_[i];
+  }
+  for (size_t i = 0; i < made_.slots_.size(); ++i) {
+    const SizeSlot& slot = made_.slots_[i];
+    if (slot.call >= 0) continue;
+    TapeTensor& tensor = tape.tensors[slot.tensor];
+    auto bytes = std::make_shared<std::string>(*tensor.bytes);
+    WriteElement(elements_[i], *ParseDType(tensor.dtype),
+                 static_cast<size_t>(slot.item), bytes.get());
+    tensor.bytes = std::move(bytes);
+  }
+  return tape;
+}
+
+}  // namespace mica

@@ -1,0 +1,120 @@
+#include "python/capture/known/size_calls.h"
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "python/torch_side/tensors/tensor_access.h"
+
+namespace mica {
+namespace {
+
+PyObject* LengthOf(PyObject* /*module*/, PyObject* tensor) {
+  const TensorMeta meta = TensorMeta::Of(tensor);
+  return PyLong_FromLongLong(meta.sizes.empty() ? 0 : meta.sizes[0]);
+}
+
+}  // namespace
+
+PyRef LengthFunction() {
+  static PyMethodDef definition = {"len", &LengthOf, METH_O, nullptr};
+  static PyObject* function = PyCFunction_New(&definition, nullptr);
+  return PyRef::Share(function);
+}
+
+bool IsFreeOfSizes(absl::string_view name) {
+  static const auto& names = *new absl::flat_hash_set<absl::string_view>{
+      "dim",
+      "ndimension",
+      "element_size",
+      "get_device",
+      "is_contiguous",
+      "is_floating_point",
+      "is_complex",
+      "is_tensor",
+      "is_inference",
+      "is_conj",
+      "is_neg",
+      "is_signed",
+      "is_pinned",
+      "is_shared",
+      "is_storage",
+      "is_distributed",
+      "is_grad_enabled",
+      "has_names",
+      "type",
+      "result_type",
+      "can_cast",
+      "storage_offset",
+      "data_ptr",
+      "_is_view",
+      "_is_zerotensor",
+      "_nested_tensor_size",
+      "has_torch_function",
+      "has_torch_function_unary",
+      "has_torch_function_variadic",
+      "_has_torch_function",
+      "_has_torch_function_unary",
+      "_has_torch_function_variadic",
+      "_get_tracing_state",
+      "__hash__",
+      "__contains__",
+  };
+  return names.contains(name);
+}
+
+bool IsKnownComposite(absl::string_view name) {
+  static const auto& names = *new absl::flat_hash_set<absl::string_view>{
+      // Shapes.
+      "reshape", "reshape_as", "view", "view_as", "flatten", "unflatten",
+      "ravel", "expand", "expand_as", "broadcast_to", "broadcast_tensors",
+      "repeat", "tile", "contiguous", "transpose", "t", "permute", "movedim",
+      "moveaxis", "swapaxes", "swapdims", "squeeze", "unsqueeze", "split",
+      "split_with_sizes", "chunk", "unbind", "cat", "concat", "concatenate",
+      "stack", "hstack", "vstack", "dstack", "diff", "pad", "narrow", "select",
+      "slice", "flip", "fliplr", "flipud", "roll", "adjoint", "atleast_1d",
+      "atleast_2d", "atleast_3d",
+      // Types.
+      "to", "type", "type_as", "float", "double", "half", "bfloat16", "int",
+      "long", "short", "char", "byte", "bool", "cpu", "clone", "detach",
+      "requires_grad_", "item", "__bool__", "__int__", "__float__", "__index__",
+      // Products.
+      "linear", "matmul", "__matmul__", "__rmatmul__", "einsum", "tensordot",
+      "inner", "outer", "ger", "dot", "mv", "mm", "bmm", "bilinear", "conv1d",
+      "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+      "conv_transpose3d", "scaled_dot_product_attention", "lstm", "gru",
+      "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell",
+      "rnn_relu_cell",
+      // Functions.
+      "softmax", "log_softmax", "layer_norm", "group_norm", "instance_norm",
+      "batch_norm", "rms_norm", "dropout", "dropout_", "feature_dropout",
+      "relu6", "relu6_", "selu", "selu_", "celu", "silu", "mish", "gelu",
+      "logsigmoid", "log_sigmoid", "prelu", "rrelu", "softplus", "clip",
+      "clip_", "clamp", "true_divide", "divide", "multiply", "subtract",
+      "floor_divide", "negative", "absolute", "square", "square_", "where",
+      "masked_fill", "one_hot", "embedding", "gather", "index_select",
+      "take_along_dim", "max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d",
+      "avg_pool2d", "avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
+      "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
+      "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d",
+      "upsample_bilinear2d", "upsample_linear1d", "upsample_bicubic2d",
+      "upsample_trilinear3d",
+      // Sums and losses.
+      "mean", "sum", "std", "var", "max", "min", "norm", "argsort",
+      "cross_entropy_loss", "nll_loss", "nll_loss_nd", "nll_loss2d", "mse_loss",
+      "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div",
+      "binary_cross_entropy", "binary_cross_entropy_with_logits",
+      "cosine_similarity", "cosine_embedding_loss", "margin_ranking_loss",
+      "triplet_margin_loss", "soft_margin_loss", "hinge_embedding_loss",
+      "poisson_nll_loss", "pairwise_distance", "isclose", "allclose",
+      // Tensors of numbers.
+      "arange", "zeros", "ones", "full", "empty", "tensor", "as_tensor", "rand",
+      "randn", "randint", "zeros_like", "ones_like", "full_like", "empty_like",
+      "rand_like", "randn_like", "new_zeros", "new_ones", "new_full",
+      "new_empty", "new_tensor", "eye", "tril", "triu",
+      // Python's operators, and autograd's engine.
+      "__rsub__", "__rdiv__", "__rtruediv__", "__rpow__", "rsub", "__getitem__",
+      "__setitem__", "run_backward", "apply"};
+  return names.contains(name) || absl::StartsWith(name, "_foreach_") ||
+         absl::StartsWith(name, "_fused_");
+}
+
+}  // namespace mica

@@ -1,0 +1,210 @@
+#include "python/capture/record/record_sizes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "analysis/lower/extreme_gradients.h"
+#include "analysis/lower/lstm_layers.h"
+#include "framework/base/status.h"
+#include "framework/trace/recorder.h"
+#include "python/capture/record/record.h"
+
+namespace mica {
+namespace {
+
+// Sizes that a record is kept for.
+constexpr size_t kMaxRuns = 64;
+// Those of them that keep their memory between runs.
+constexpr size_t kMaxWithMemory = 8;
+constexpr size_t kMaxRefused = 4096;
+
+TensorSizes SizesOf(const TensorMeta& meta) {
+  return {.sizes = {meta.sizes.begin(), meta.sizes.end()},
+          .strides = {meta.strides.begin(), meta.strides.end()}};
+}
+
+// The sizes and strides of tensors, one after another.
+std::vector<int64_t> KeyOf(absl::Span<const int> open,
+                           absl::Span<PyObject* const> inputs) {
+  std::vector<int64_t> key;
+  for (const int input : open) {
+    const TensorMeta meta = TensorMeta::Of(inputs[input]);
+    key.insert(key.end(), meta.sizes.begin(), meta.sizes.end());
+    key.insert(key.end(), meta.strides.begin(), meta.strides.end());
+  }
+  return key;
+}
+
+}  // namespace
+
+GraphOptions OptionsOfPass(GraphOptions options) {
+  options.frozen = false;  // Who goes back trains.
+  options.offload_folder.clear();
+  return options;
+}
+
+TensorMeta KindOf(const TapeTensor& tensor, const TensorMeta& like) {
+  TensorMeta kind = like;
+  kind.dtype = TorchDtype(tensor.dtype);
+  kind.requires_grad = false;
+  kind.sizes.assign(tensor.sizes.begin(), tensor.sizes.end());
+  kind.strides.assign(tensor.strides.begin(), tensor.strides.end());
+  return kind;
+}
+
+RecordSizes::RecordSizes(std::shared_ptr<const SizeTemplate> made,
+                         SizeRecipe recipe, std::shared_ptr<SizedRun> recorded)
+    : made_(std::move(made)),
+      recipe_(std::move(recipe)),
+      recorded_(std::move(recorded)) {
+  for (int i = 0; i < recipe_.num_args; ++i) {
+    if (made_->IsOpen(i)) open_.push_back(i);
+  }
+  runs_.push_back(recorded_);
+}
+
+std::vector<int> RecordSizes::OpenDims(int input) const {
+  const Tape& tape = made_->tape();
+  const auto num_dims =
+      static_cast<int>(tape.tensors[tape.inputs[input]].sizes.size());
+  std::vector<int> dims;
+  for (int dim = 0; dim < num_dims; ++dim) {
+    if (made_->IsOpen(input, dim)) dims.push_back(dim);
+  }
+  return dims;
+}
+
+absl::StatusOr<std::shared_ptr<SizedRun>> RecordSizes::Find(
+    absl::Span<PyObject* const> inputs, absl::Span<PyObject* const> states) {
+  for (size_t i = 0; i < runs_.size(); ++i) {
+    bool fits = true;
+    for (size_t k = 0; fits && k < open_.size(); ++k) {
+      fits = runs_[i]->inputs[k].Matches(inputs[open_[k]]);
+    }
+    if (!fits) continue;
+    std::rotate(runs_.begin(), runs_.begin() + i, runs_.begin() + i + 1);
+    return runs_[0];
+  }
+  std::vector<int64_t> key = KeyOf(open_, inputs);
+  if (refused_.contains(key)) {
+    return absl::FailedPreconditionError("these sizes don't follow");
+  }
+  auto made = Make(inputs, states);
+  if (!made.ok()) {
+    if (refused_.size() >= kMaxRefused) refused_.clear();
+    refused_.insert(std::move(key));
+    return made.status();
+  }
+  Add(*made);
+  return *std::move(made);
+}
+
+void RecordSizes::Add(std::shared_ptr<SizedRun> run) {
+  runs_.insert(runs_.begin(), std::move(run));
+  if (runs_.size() > kMaxRuns) runs_.pop_back();
+  if (runs_.size() > kMaxWithMemory) {
+    runs_[kMaxWithMemory]->graph->ReleaseMemory();
+  }
+}
+
+GraphOptions RecordSizes::OptionsNow() const {
+  GraphOptions options = recipe_.options;
+  options.checks_accuracy &= !recorded_->graph->is_checked();
+  options.exact |= !recorded_->graph->inaccuracy().empty();
+  options.like = recorded_->graph->binding();
+  return options;
+}
+
+absl::StatusOr<std::shared_ptr<SizedRun>> RecordSizes::Make(
+    absl::Span<PyObject* const> inputs,
+    absl::Span<PyObject* const> states) const {
+  const TraceSpan span("capture", "other sizes");
+  std::vector<TensorSizes> sizes;
+  for (int i = 0; i < recipe_.num_args; ++i) {
+    sizes.push_back(SizesOf(TensorMeta::Of(inputs[i])));
+  }
+  MICA_ASSIGN_OR_RETURN(Tape tape, made_->At(sizes));
+  if (!recipe_.options.exact) UseOwnLstmLayers(tape);
+  auto run = std::make_shared<SizedRun>();
+  for (const int input : open_) {
+    run->inputs.push_back(TensorMeta::Of(inputs[input]));
+  }
+  if (recorded_->backward != nullptr) {
+    FindExtremesWithoutReads(tape);
+    MICA_ASSIGN_OR_RETURN(SplitTape split,
+                          SplitAtBackward(tape, recipe_.num_args,
+                                          recipe_.num_results, recipe_.parts));
+    MICA_ASSIGN_OR_RETURN(run->backward, MakePass(&split, states));
+    tape = std::move(split.first);
+  }
+  if (tape.results.size() != recipe_.kinds.size()) {
+    return absl::FailedPreconditionError("the run keeps other values");
+  }
+  std::vector<TensorMeta> kinds = recipe_.kinds;
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    const TapeTensor& tensor = tape.tensors[tape.results[i]];
+    kinds[i].sizes.assign(tensor.sizes.begin(), tensor.sizes.end());
+    kinds[i].strides.assign(tensor.strides.begin(), tensor.strides.end());
+  }
+  run->memory = MemoryGuards(tape, recipe_.reads_offsets);
+  for (const StateGuards::ArrayMemory& array : recipe_.arrays) {
+    run->memory.AddArray(array.path, array.low, array.high);
+  }
+  MICA_ASSIGN_OR_RETURN(run->graph,
+                        Graph::Build(tape, kinds, states, OptionsNow()));
+  run->graph->SetVersions(recipe_.versions);
+  run->graph->SetNodes(recipe_.nodes);
+  run->graph->CountWrites(recipe_.input_writes, recipe_.state_writes);
+  return run;
+}
+
+absl::StatusOr<std::shared_ptr<BackwardPass>> RecordSizes::MakePass(
+    SplitTape* split, absl::Span<PyObject* const> states) const {
+  const BackwardPass& like = *recorded_->backward;
+  if (split->later.size() != like.parts().size()) {
+    return absl::FailedPreconditionError("the pass has other parts");
+  }
+  GraphOptions options = OptionsOfPass(recipe_.options);
+  options.checks_accuracy = false;
+  std::vector<BackwardPass::Part> parts;
+  for (size_t i = 0; i < split->later.size(); ++i) {
+    SplitTape::Later& made = split->later[i];
+    const BackwardPass::Part& own = like.parts()[i];
+    BackwardPass::Part part{.entries = own.entries,
+                            .outputs = own.outputs,
+                            .kinds = own.kinds,
+                            .kept = std::move(made.kept),
+                            .states = own.states,
+                            .numbers = own.numbers,
+                            .is_used_up = own.is_used_up};
+    if (part.kept != own.kept ||
+        !std::equal(made.states.begin(), made.states.end(), own.states.begin(),
+                    own.states.end()) ||
+        !std::equal(made.numbers.begin(), made.numbers.end(),
+                    own.numbers.begin(), own.numbers.end()) ||
+        made.tape.results.size() != own.kinds.size()) {
+      return absl::FailedPreconditionError("the pass keeps other values");
+    }
+    for (size_t k = 0; k < part.entries.size(); ++k) {
+      const TapeTensor& root = made.tape.tensors[made.tape.inputs[k]];
+      TensorMeta& meta = part.entries[k].meta;
+      meta.sizes.assign(root.sizes.begin(), root.sizes.end());
+      meta.strides.assign(root.strides.begin(), root.strides.end());
+    }
+    for (size_t k = 0; k < part.kinds.size(); ++k) {
+      const TapeTensor& gradient = made.tape.tensors[made.tape.results[k]];
+      TensorMeta& meta = part.kinds[k];
+      meta.sizes.assign(gradient.sizes.begin(), gradient.sizes.end());
+      meta.strides.assign(gradient.strides.begin(), gradient.strides.end());
+    }
+    std::vector<PyObject*> read;
+    for (const int state : part.states) read.push_back(states[state]);
+    MICA_ASSIGN_OR_RETURN(part.graph,
+                          Graph::Build(made.tape, part.kinds, read, options));
+    parts.push_back(std::move(part));
+  }
+  return std::make_shared<BackwardPass>(like, std::move(parts));
+}
+
+}  // namespace mica

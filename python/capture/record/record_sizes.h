@@ -1,0 +1,94 @@
+// A record at other sizes of its arguments.
+
+#ifndef MICA_PYTHON_CAPTURE_RECORD_RECORD_SIZES_H_
+#define MICA_PYTHON_CAPTURE_RECORD_RECORD_SIZES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "analysis/lower/split_tape.h"
+#include "analysis/lower/tape.h"
+#include "analysis/sizes/size_facts.h"
+#include "analysis/sizes/size_template.h"
+#include "python/capture/graph/graph.h"
+#include "python/capture/guards/memory_guards.h"
+#include "python/capture/guards/state_guards.h"
+#include "python/torch_side/autograd/backward_pass.h"
+#include "python/torch_side/tensors/tensor_access.h"
+
+namespace mica {
+
+// What a record has for each set of its arguments' sizes.
+struct SizedRun {
+  std::vector<TensorMeta> inputs;  // Of the arguments whose sizes vary.
+  std::shared_ptr<Graph> graph;
+  std::shared_ptr<BackwardPass> backward;  // Null: results need none.
+  MemoryGuards memory;
+};
+
+// What of a watched run its SizedRun is made of.
+struct SizeRecipe {
+  std::shared_ptr<const Tape> tape;  // All of it, as it was recorded.
+  SizeFacts facts;
+  int num_args = 0;
+  int num_results = 0;            // Of the tape's, without later gradients.
+  std::vector<LaterPart> parts;   // Of the later backward pass.
+  std::vector<TensorMeta> kinds;  // Of what the run's graph computes.
+  GraphOptions options;
+  std::vector<int64_t> versions;   // As Graph has them,
+  std::vector<std::string> nodes;  // of results;
+  std::vector<int64_t> input_writes;
+  std::vector<int64_t> state_writes;
+  bool reads_offsets = false;
+  std::vector<StateGuards::ArrayMemory> arrays;
+};
+
+// The runs of a record for all sizes that were met, most recently used first.
+// Single-thread under the GIL.
+class RecordSizes {
+ public:
+  // The recipe's tape is that of the template.
+  RecordSizes(std::shared_ptr<const SizeTemplate> made, SizeRecipe recipe,
+              std::shared_ptr<SizedRun> recorded);
+
+  // The run for these arguments, made if it is new. Fails, and for these sizes
+  // ever after, if what it would be doesn't follow from the recorded ones.
+  absl::StatusOr<std::shared_ptr<SizedRun>> Find(
+      absl::Span<PyObject* const> inputs, absl::Span<PyObject* const> states);
+
+  const SizeTemplate& made() const { return *made_; }
+  // The arguments whose sizes vary, by number.
+  absl::Span<const int> open() const { return open_; }
+  std::vector<int> OpenDims(int input) const;
+  int64_t num_runs() const { return static_cast<int64_t>(runs_.size()); }
+
+ private:
+  absl::StatusOr<std::shared_ptr<SizedRun>> Make(
+      absl::Span<PyObject* const> inputs,
+      absl::Span<PyObject* const> states) const;
+  absl::StatusOr<std::shared_ptr<BackwardPass>> MakePass(
+      SplitTape* split, absl::Span<PyObject* const> states) const;
+  GraphOptions OptionsNow() const;
+  void Add(std::shared_ptr<SizedRun> run);
+
+  std::shared_ptr<const SizeTemplate> made_;
+  SizeRecipe recipe_;
+  std::shared_ptr<SizedRun> recorded_;
+  std::vector<int> open_;
+  std::vector<std::shared_ptr<SizedRun>> runs_;
+  absl::flat_hash_set<std::vector<int64_t>> refused_;
+};
+
+// The options of a later pass's graphs, those of the run given.
+GraphOptions OptionsOfPass(GraphOptions options);
+// A tensor on a tape, as a run makes it: `like` says all but sizes and dtype.
+TensorMeta KindOf(const TapeTensor& tensor, const TensorMeta& like);
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_RECORD_RECORD_SIZES_H_

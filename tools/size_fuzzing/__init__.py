@@ -1,0 +1,1 @@
+"""A fuzzer of programs whose tensors vary in size."""
