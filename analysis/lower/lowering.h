@@ -24,9 +24,7 @@ namespace mica {
 
 // The call as messages name it, with the user's line.
 inline std::string Where(const TapeCall& call) {
-  return call.line == 0
-             ? call.op
-             : absl::StrCat(call.op, " (", call.file, ":", call.line, ")");
+  return call.op + LineOf(call);
 }
 
 // A legal value name made of an access path: "args[0].x" gives "args_0_x".

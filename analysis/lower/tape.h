@@ -8,6 +8,9 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
 namespace mica {
 
 // What the dispatcher did in one real run of a user's program, in order: the
@@ -181,14 +184,31 @@ struct TapeCall {
   bool has_dynamic_output_shape = false;    // nonzero, masked_select, unique.
 };
 
+// The argument of this name; null if there is none.
+inline const TapeValue* FindArgument(const TapeCall& call,
+                                     absl::string_view name) {
+  for (size_t i = 0; i < call.arg_names.size(); ++i) {
+    if (call.arg_names[i] == name) return &call.args[i];
+  }
+  return nullptr;
+}
+
+// Whether autograd makes it, in the run or after it.
+inline bool IsBackward(const TapeCall& call) {
+  return call.is_backward || call.later_part >= 0;
+}
+
+// The user's line as messages add it, " (model.py:3)"; "" if nobody knows.
+inline std::string LineOf(const TapeCall& call) {
+  return call.line == 0 ? ""
+                        : absl::StrCat(" (", call.file, ":", call.line, ")");
+}
+
 // Whether a call counts from the start of its argument's storage
 // (aten.as_strided with an offset), which a Program doesn't know.
 inline bool CountsFromStorage(const TapeCall& call) {
-  for (size_t i = 0; i < call.arg_names.size(); ++i) {
-    if (call.arg_names[i] != "storage_offset") continue;
-    return !std::holds_alternative<std::monostate>(call.args[i]);
-  }
-  return false;
+  const TapeValue* offset = FindArgument(call, "storage_offset");
+  return offset != nullptr && !std::holds_alternative<std::monostate>(*offset);
 }
 
 // A call whose result left the dispatcher as a Python number (bool(t),

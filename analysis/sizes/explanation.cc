@@ -23,6 +23,13 @@ constexpr int64_t kDiffer = -2;
 
 }  // namespace
 
+double RoundBy(const SizeTerm& term, double product) {
+  if (term.scale != 0) return std::floor(product * term.scale);
+  const auto whole = static_cast<int64_t>(product) - term.less;
+  if (term.parts == 0) return static_cast<double>(whole);
+  return static_cast<double>((whole + term.parts - 1) / term.parts);
+}
+
 SizeGroups::SizeGroups(absl::Span<const std::shared_ptr<const Tape>> tapes) {
   const Tape& last = *tapes.back();
   members_.resize(last.tensors.size());
@@ -129,11 +136,9 @@ std::optional<double> SizeNumbers::Of(const SizeTerm& term) {
   }
   const std::optional<double> product = ProductOf(term);
   if (!product.has_value()) return std::nullopt;
-  if (term.scale != 0) return std::floor(*product * term.scale);
-  const auto whole = static_cast<int64_t>(*product) - term.less;
-  if (term.parts != 0) {
-    return static_cast<double>((whole + term.parts - 1) / term.parts);
-  }
+  const double value = RoundBy(term, *product);
+  if (term.denominator == 1) return value;
+  const auto whole = static_cast<int64_t>(value);
   if (whole % term.denominator != 0) return std::nullopt;
   return static_cast<double>(whole / term.denominator);
 }
@@ -195,9 +200,9 @@ std::vector<SizeTerm> Explainer::Explain(int32_t call,
                                          bool is_whole, bool is_count) const {
   std::vector<SizeTerm> terms = ExplainByNumbers(call, values);
   const Tape& last = *tapes_.back();
-  const bool is_backward =
-      call >= 0 && call < static_cast<int32_t>(last.calls.size()) &&
-      (last.calls[call].is_backward || last.calls[call].later_part >= 0);
+  const bool is_backward = call >= 0 &&
+                           call < static_cast<int32_t>(last.calls.size()) &&
+                           IsBackward(last.calls[call]);
   if (is_backward) {
     for (SizeTerm& term : ExplainByEarlier(values)) {
       terms.push_back(std::move(term));

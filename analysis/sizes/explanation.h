@@ -38,6 +38,9 @@ struct SizeTerm {
   int64_t less = 0;
 };
 
+// What a term makes of its product of sizes, but for a fraction.
+double RoundBy(const SizeTerm& term, double product);
+
 // A number in a call that isn't the same in all runs. All `terms` have to
 // agree.
 struct SizeSlot {

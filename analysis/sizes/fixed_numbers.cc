@@ -54,22 +54,11 @@ constexpr Cut kCuts[] = {
     {"aten.as_strided", "storage_offset", About::kAny},
 };
 
-const TapeValue* FindArg(const TapeCall& call, absl::string_view name) {
-  for (size_t i = 0; i < call.arg_names.size(); ++i) {
-    if (call.arg_names[i] == name) return &call.args[i];
-  }
-  return nullptr;
-}
-
 std::vector<int64_t> IntsOf(const TapeValue* arg) {
   if (arg == nullptr) return {};
   if (const auto* one = std::get_if<int64_t>(arg)) return {*one};
   if (const auto* list = std::get_if<std::vector<int64_t>>(arg)) return *list;
   return {};
-}
-
-bool IsBackward(const TapeCall& call) {
-  return call.is_backward || call.later_part >= 0;
 }
 
 // What ATen's composite operators make of sizes.
@@ -116,7 +105,7 @@ class Formulas {
     return std::nullopt;
   }
   std::optional<SizeGroup> GroupOfDim() const {
-    const std::vector<int64_t> dim = IntsOf(FindArg(call_, "dim"));
+    const std::vector<int64_t> dim = IntsOf(FindArgument(call_, "dim"));
     return GroupOf(dim.empty() ? 0 : dim[0]);
   }
 
@@ -125,9 +114,9 @@ class Formulas {
         {"scales", "", ""},
         {"scales_h", "scales_w", ""},
         {"scales_d", "scales_h", "scales_w"}};
-    const size_t count = IntsOf(FindArg(call_, "output_size")).size();
+    const size_t count = IntsOf(FindArgument(call_, "output_size")).size();
     if (count == 0 || count > 3 || item_ < 0) return {};
-    const TapeValue* arg = FindArg(call_, kNames[count - 1][item_]);
+    const TapeValue* arg = FindArgument(call_, kNames[count - 1][item_]);
     const auto* scale = arg == nullptr ? nullptr : std::get_if<double>(arg);
     const std::optional<SizeGroup> group = GroupOf(item_ + 2);
     if (scale == nullptr || *scale == 0 || !group.has_value()) return {};
@@ -171,17 +160,6 @@ class Formulas {
   int64_t rank_ = 0;
 };
 
-// What a term of one group gives in a run.
-double ValueIn(const SizeTerm& term, int64_t size) {
-  if (term.scale != 0) {
-    return std::floor(static_cast<double>(size) * term.scale);
-  }
-  if (term.parts != 0) {
-    return static_cast<double>((size + term.parts - 1) / term.parts);
-  }
-  return static_cast<double>(size - term.less);
-}
-
 class FixedNumbers {
  public:
   FixedNumbers(const Tape& tape, const SizeFacts& facts,
@@ -220,7 +198,7 @@ class FixedNumbers {
     }
     for (const Cut& cut : kCuts) {
       if (!absl::StartsWith(call.op, cut.op)) continue;
-      const std::vector<int64_t> numbers = IntsOf(FindArg(call, cut.arg));
+      const std::vector<int64_t> numbers = IntsOf(FindArgument(call, cut.arg));
       for (size_t i = 0; i < numbers.size(); ++i) {
         const bool is_list = numbers.size() > 1 || cut.about != About::kDim;
         if (HasFormula(index, cut, is_list ? static_cast<int>(i) : -1) ||
@@ -229,10 +207,7 @@ class FixedNumbers {
         }
         return absl::FailedPreconditionError(absl::StrCat(
             call.op, ": ", cut.arg, ", ", numbers[i],
-            ", may follow from a size that differs",
-            call.line == 0
-                ? ""
-                : absl::StrCat(" (", call.file, ":", call.line, ")")));
+            ", may follow from a size that differs", LineOf(call)));
       }
     }
     return absl::OkStatus();
@@ -282,11 +257,11 @@ class FixedNumbers {
     const TapeTensorId tensor = ref->id;
     switch (cut.about) {
       case About::kDim: {
-        const std::vector<int64_t> dim = IntsOf(FindArg(call, "dim"));
+        const std::vector<int64_t> dim = IntsOf(FindArgument(call, "dim"));
         return Varies(tensor, dim.empty() ? 0 : dim[0]);
       }
       case About::kDims: {
-        const std::vector<int64_t> dims = IntsOf(FindArg(call, "dims"));
+        const std::vector<int64_t> dims = IntsOf(FindArgument(call, "dims"));
         if (item >= dims.size()) break;  // Of all elements in a row.
         return Varies(tensor, dims[item]);
       }
@@ -295,7 +270,7 @@ class FixedNumbers {
       case About::kPadded:
         return Varies(tensor, -1 - static_cast<int64_t>(item / 2));
       case About::kLast: {
-        const std::vector<int64_t> dims = IntsOf(FindArg(call, "dim"));
+        const std::vector<int64_t> dims = IntsOf(FindArgument(call, "dim"));
         if (dims.empty()) break;
         return Varies(tensor, dims.back());
       }
@@ -360,7 +335,7 @@ std::vector<SizeTerm> FindFormulas(const Tape& tape, const SizeFacts& facts,
     const std::vector<int64_t>& sizes = groups.values(term.groups[0]);
     bool fits = true;
     for (size_t run = 0; run < sizes.size(); ++run) {
-      fits &= ValueIn(term, sizes[run]) == values[run];
+      fits &= RoundBy(term, static_cast<double>(sizes[run])) == values[run];
     }
     if (fits) fitting.push_back(std::move(term));
   }

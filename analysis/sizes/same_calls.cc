@@ -13,10 +13,8 @@ namespace mica {
 namespace {
 
 absl::Status Differ(const TapeCall& call, const std::string& what) {
-  return absl::FailedPreconditionError(absl::StrCat(
-      call.op, ": ", what,
-      call.line == 0 ? ""
-                     : absl::StrCat(" (", call.file, ":", call.line, ")")));
+  return absl::FailedPreconditionError(
+      absl::StrCat(call.op, ": ", what, LineOf(call)));
 }
 
 // Numbers of Python's are the same if they are computed alike. Those that a

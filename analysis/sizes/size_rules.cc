@@ -12,6 +12,7 @@
 #include "framework/base/status.h"
 #include "framework/op/op_def.h"
 #include "framework/tensor/dtype.h"
+#include "framework/tensor/tensor_type.h"
 
 namespace mica {
 namespace {
@@ -19,14 +20,9 @@ namespace {
 using Results = std::vector<std::optional<TensorSizes>>;
 
 TensorSizes RowMajor(std::vector<int64_t> sizes) {
-  TensorSizes made{.sizes = std::move(sizes)};
-  made.strides.resize(made.sizes.size());
-  int64_t stride = 1;
-  for (size_t i = made.sizes.size(); i-- > 0;) {
-    made.strides[i] = stride;
-    stride *= std::max<int64_t>(made.sizes[i], 1);
-  }
-  return made;
+  const Dims strides = RowMajorStrides(sizes);
+  return {.sizes = std::move(sizes),
+          .strides = {strides.begin(), strides.end()}};
 }
 
 // One call.
@@ -61,19 +57,17 @@ class Rule {
     return ref == nullptr || ref->id == kNoTapeTensor ? nullptr
                                                       : &tensors_[ref->id];
   }
-  std::optional<int64_t> IntOfArg(absl::string_view name) const {
+  // Null if the call has no argument of this name and type.
+  template <typename T>
+  const T* FindArg(absl::string_view name) const {
     for (size_t i = 0; i < call_.arg_names.size(); ++i) {
-      const auto* number = std::get_if<int64_t>(&args_[i]);
-      if (number != nullptr && call_.arg_names[i] == name) return *number;
-    }
-    return std::nullopt;
-  }
-  const std::vector<int64_t>* IntsOfArg(absl::string_view name) const {
-    for (size_t i = 0; i < call_.arg_names.size(); ++i) {
-      const auto* list = std::get_if<std::vector<int64_t>>(&args_[i]);
-      if (list != nullptr && call_.arg_names[i] == name) return list;
+      if (call_.arg_names[i] == name) return std::get_if<T>(&args_[i]);
     }
     return nullptr;
+  }
+  int64_t IntOfArg(absl::string_view name, int64_t otherwise) const {
+    const auto* number = FindArg<int64_t>(name);
+    return number == nullptr ? otherwise : *number;
   }
 
   absl::StatusOr<TensorType> TypeOf(TapeTensorId id) const {
@@ -175,14 +169,14 @@ class Rule {
                         call_.op == "aten.unsafe_split_with_sizes";
     if (!unbinds && !splits) return {};
     const auto rank = static_cast<int64_t>(base.sizes.size());
-    int64_t dim = IntOfArg("dim").value_or(0);
+    int64_t dim = IntOfArg("dim", 0);
     if (dim < 0) dim += rank;
     if (dim < 0 || dim >= rank) return {};
     std::vector<int64_t> parts;
-    if (const auto* sizes = IntsOfArg("split_sizes")) {
+    if (const auto* sizes = FindArg<std::vector<int64_t>>("split_sizes")) {
       parts = *sizes;
     } else {
-      const int64_t size = unbinds ? 1 : IntOfArg("split_size").value_or(0);
+      const int64_t size = unbinds ? 1 : IntOfArg("split_size", 0);
       if (size <= 0) return {};
       for (int64_t at = 0; at < base.sizes[dim]; at += size) {
         parts.push_back(std::min(size, base.sizes[dim] - at));
@@ -235,7 +229,7 @@ class Rule {
         return Results(outputs_.size(), like);
       }
     }
-    const std::vector<int64_t>* size = IntsOfArg("size");
+    const std::vector<int64_t>* size = FindArg<std::vector<int64_t>>("size");
     const bool makes_of_size = absl::StartsWith(op, "aten.empty") ||
                                absl::StartsWith(op, "aten.new_") ||
                                absl::StartsWith(op, "aten.zeros") ||

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -44,8 +45,10 @@ class SizeTemplate {
   absl::StatusOr<Tape> At(absl::Span<const TensorSizes> inputs) const;
 
   // Whether a size of the input varies.
-  bool IsOpen(int input) const { return open_[input]; }
-  bool IsOpen(int input, int dim) const;
+  bool IsOpen(int input) const {
+    return !groups_->of(tape().inputs[input]).empty();
+  }
+  std::vector<int> OpenDims(int input) const;
   const Tape& tape() const { return *tapes_.back(); }
   absl::Span<const std::shared_ptr<const Tape>> tapes() const { return tapes_; }
 
@@ -68,6 +71,9 @@ class SizeTemplate {
   SizeTemplate(int num_args, const OpRegistry& ops)
       : num_args_(num_args), ops_(ops) {}
   absl::Status CheckInputs(absl::Span<const TensorSizes> inputs) const;
+  // Whether a slice is all of its dim.
+  static bool IsAll(const SizeFacts::Slice& slice, SizeNumbers& numbers,
+                    absl::Span<const TensorSizes> tensors);
   // Whether slices that were all of their dims are.
   absl::Status CheckSlices(SizeNumbers& numbers,
                            absl::Span<const TensorSizes> tensors) const;
@@ -79,7 +85,6 @@ class SizeTemplate {
   const int num_args_;
   const OpRegistry& ops_;
   std::unique_ptr<SizeGroups> groups_;
-  std::vector<bool> open_;       // By input.
   std::vector<Lies> lies_;       // By tensor.
   std::vector<SizeSlot> slots_;  // In order of the calls.
   // By tensor: sizes of inputs beyond `num_args`, and of results that no rule
@@ -87,7 +92,8 @@ class SizeTemplate {
   absl::flat_hash_map<TapeTensorId, std::vector<SizeSlot>> explained_;
   // Slices that were all of their dims, and so are no calls.
   std::vector<SizeFacts::Slice> slices_;
-  std::vector<int32_t> constant_;  // Numbers that were the same each time.
+  // Numbers that were the same each time.
+  std::vector<std::pair<int32_t, double>> constant_;
 };
 
 // The strides of a tensor of these sizes without gaps, its dims in this order,

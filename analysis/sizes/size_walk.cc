@@ -14,6 +14,8 @@
 #include "absl/strings/str_join.h"
 #include "framework/base/same_bits.h"
 #include "framework/base/status.h"
+#include "framework/tensor/tensor_type.h"
+#include "ops/shape/view.h"
 
 namespace mica {
 namespace {
@@ -55,23 +57,15 @@ std::array<bool, 3> FormOf(absl::Span<const int64_t> sizes,
   return form;
 }
 
-// Whether memory that lies so can be seen as row-major dims of `to`: each has
-// to be within dims that follow each other without gaps.
+// Whether memory that lies so can be seen as row-major dims of `to`.
 bool CanView(absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides,
              absl::Span<const int64_t> to) {
-  size_t next = to.size();
-  for (size_t i = sizes.size(); i > 0;) {
-    // A run of such dims, from the innermost on.
-    int64_t count = sizes[--i];
-    while (i > 0 &&
-           (sizes[i - 1] == 1 || strides[i - 1] == sizes[i] * strides[i])) {
-      count *= sizes[--i];
-    }
-    int64_t seen = 1;
-    while (next > 0 && (seen < count || to[next - 1] == 1)) seen *= to[--next];
-    if (seen != count) return false;
-  }
-  return next == 0;
+  const TensorType type{.dims = {sizes.begin(), sizes.end()},
+                        .strides = {strides.begin(), strides.end()}};
+  const TensorType made{.dims = {to.begin(), to.end()}};
+  Dims unused;
+  return type.num_elements() == made.num_elements() &&
+         ViewStrides(type, made.dims, &unused);
 }
 
 // Puts a number where it stands in a call.
@@ -313,23 +307,27 @@ absl::Status SizeTemplate::Walk::CheckAlike() const {
     if (!is_known_[id]) continue;
     const TapeTensor& recorded = tape_.tensors[id];
     const std::vector<int64_t>& own = recorded.sizes;
+    if (sizes_[id].sizes.size() != own.size()) {
+      return absl::FailedPreconditionError("a tensor has other dims");
+    }
     if (FormOf(own, recorded.strides) !=
         FormOf(sizes_[id].sizes, sizes_[id].strides)) {
       return absl::FailedPreconditionError(
           "a tensor lies without gaps, or with some, that didn't");
     }
-    for (size_t d = 0; d < own.size(); ++d) {
-      bool varies = false, is_many = own[d] >= 2;
-      for (const auto& run : made_.tapes_) {
-        const int64_t size = run->tensors[id].sizes[d];
-        varies |= size != own[d];
-        is_many &= size >= 2;
+    std::vector<int64_t> fixed = sizes_[id].sizes;
+    for (const auto& [dim, group] :
+         made_.groups_->of(static_cast<TapeTensorId>(id))) {
+      const bool is_many = absl::c_all_of(
+          made_.groups_->values(group), [](int64_t size) { return size >= 2; });
+      if (!is_many || sizes_[id].sizes[dim] < 2) {
+        return absl::FailedPreconditionError("a size becomes 0 or 1");
       }
-      const int64_t now = sizes_[id].sizes[d];
-      if (varies ? is_many && now >= 2 : now == own[d]) continue;
+      fixed[dim] = own[dim];
+    }
+    if (fixed != own) {
       return absl::FailedPreconditionError(
-          varies ? "a size becomes 0 or 1"
-                 : "a size varies that was the same in all runs");
+          "a size varies that was the same in all runs");
     }
   }
   return absl::OkStatus();

@@ -1,4 +1,4 @@
-// Views: the same bytes under other dims and strides.
+#include "ops/shape/view.h"
 
 #include <algorithm>
 
@@ -58,8 +58,8 @@ absl::InlinedVector<EvenRun, 5> EvenRuns(const TensorType& type) {
   return runs;
 }
 
-// The strides that give `dims` over the elements of `type` in row-major
-// order; false if there are none. Both have the same number of elements.
+}  // namespace
+
 bool ViewStrides(const TensorType& type, absl::Span<const Dim> dims,
                  Dims* strides) {
   if (type.num_elements() == 0) {
@@ -80,6 +80,8 @@ bool ViewStrides(const TensorType& type, absl::Span<const Dim> dims,
   }
   return true;
 }
+
+namespace {
 
 absl::StatusOr<View> ViewOfSize(const OpCall& call) {
   MICA_ASSIGN_OR_RETURN(Dims dims, ResolveSize(call, call.Ints(1)));

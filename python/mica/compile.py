@@ -80,20 +80,18 @@ def compile(
     Args:
       fn: A function, a method, a torch.nn.Module or a class of them.
       frozen: The parameters and buffers keep their values, so that packed and
-        folded copies of them may be kept. Writes that torch knows of are
-        noticed and make new copies. Writes through `Tensor.data`, or through
-        numpy, may go unnoticed: that there are none is the caller's promise.
+        folded copies of them may be kept. Writes that torch knows of make new
+        copies; that there are none else (`.data`, numpy) is a promise.
       offload: With `frozen`: weights of which calls read packed copies alone
         move to a file on disk after the first calls, and are read and written
         as before (docs/inference.md); but not by another thread meanwhile.
       fullgraph: Raise instead of running eagerly for good.
-      exact: If true, every operator that computes runs ATen's own kernel, so
-        that results are eager's bit for bit. If false, none does that needn't.
-        By default, a record's first hit compares the two, and those of ATen
-        stay where a result would differ by more than rounding explains
-        (docs/capture.md, "Eager's numbers, bit for bit").
+      exact: If true, every operator that computes runs ATen's own kernel, for
+        eager's results bit for bit; if false, none that needn't. By default a
+        record's first hit compares the two, and ATen's stay where a result
+        differs by more than rounding (docs/capture.md).
       dynamic: If false, a graph holds for one size of each argument; else for
-        all for which two watched runs tell what it is (docs/sizes.md).
+        all that two watched runs tell of (docs/sizes.md).
       backend: Another compiler, by torch.compile's convention:
         `backend(module, example_inputs)` takes a torch.fx.GraphModule of ATen
         calls, functional and below autograd, and gives a callable of such
@@ -108,8 +106,8 @@ def compile(
       ValueError: `frozen` with a `backend`, `offload` without `frozen`.
     """
     chosen: dict[str, Any] = {"frozen": frozen, "offload": offload}
-    chosen |= {"fullgraph": fullgraph, "backend": backend, "exact": exact}
-    chosen["dynamic"] = dynamic
+    chosen |= {"fullgraph": fullgraph, "backend": backend}
+    chosen |= {"exact": exact, "dynamic": dynamic}
     if fn is None:
         return lambda inner: cast(_F, _compile(inner, chosen))
     return cast(_F, _compile(fn, chosen))

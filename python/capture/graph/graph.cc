@@ -105,13 +105,9 @@ std::vector<int64_t> GeneratorsOf(const Tape& tape) {
   };
   for (const TapeCall& call : tape.calls) {
     if (!call.is_nondeterministic_seeded) continue;
-    int64_t drawn_from = kDefaultGenerator;
-    for (size_t i = 0; i < call.args.size(); ++i) {
-      const auto* number = std::get_if<int64_t>(&call.args[i]);
-      if (number == nullptr || call.arg_names[i] != "generator") continue;
-      drawn_from = *number;
-    }
-    add(drawn_from);
+    const TapeValue* arg = FindArgument(call, "generator");
+    const auto* number = arg == nullptr ? nullptr : std::get_if<int64_t>(arg);
+    add(number == nullptr ? kDefaultGenerator : *number);
   }
   return numbers;
 }

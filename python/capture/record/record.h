@@ -238,8 +238,6 @@ class Record {
   bool MatchesBackward(Miss* miss) const;
   // Finds the run for the arguments' sizes, or makes it.
   bool FindRun(BoundCall* bound, Miss* miss);
-  // Whether what ATen's kernels are known for holds of a new run's, too.
-  bool AddKernels(const Graph& graph);
   // Makes the calls into the world outside that come before all writes, and
   // counts those that didn't raise. False with a Python error set.
   bool MakeFirstCalls(absl::Span<const PyRef> tensors,
@@ -304,7 +302,7 @@ class Record {
   std::vector<State> states_;
   Gradients gradients_;
   std::shared_ptr<SizedRun> run_ = std::make_shared<SizedRun>();
-  SizeRecipe recipe_;                   // Till sizes vary. May lack all.
+  SizeRecipe recipe_;                   // Till sizes vary.
   std::unique_ptr<RecordSizes> sizes_;  // Null: none varies.
   int64_t num_watched_ = 1;
   ResultViews result_views_;

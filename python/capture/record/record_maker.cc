@@ -4,10 +4,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "analysis/lower/lstm_layers.h"
-#include "framework/ir/control_flow.h"
 #include "framework/trace/recorder.h"
 #include "python/capture/guards/dynamic_sizes.h"
 #include "python/capture/known/loud_warnings.h"
@@ -211,93 +208,6 @@ bool RecordMaker::FindTensors() {
   return true;
 }
 
-std::vector<StateTensor> RecordMaker::NameStates() {
-  std::vector<StateTensor> states;
-  for (const Gradients::Leaf& leaf : record_.gradients_.leaves()) {
-    if (!leaf.had_grad) continue;
-    states.push_back({.tensor = leaf.before.get(),
-                      .name = absl::StrCat(leaf.name, ".grad")});
-  }
-  for (const StateGuards::Tensor& tensor : run_.watch.guards().tensors()) {
-    states.push_back({.tensor = tensor.tensor.get(),
-                      .name = run_.watch.TensorName(tensor.tensor.get())});
-  }
-  absl::flat_hash_set<std::string> names;
-  for (StateTensor& state : states) {
-    const std::string name = state.name;
-    for (int i = 2; !names.insert(state.name).second; ++i) {
-      state.name = absl::StrCat(name, "#", i);
-    }
-  }
-  return states;
-}
-
-bool RecordMaker::AddKeptWeight(PyObject* state) {
-  for (const Recorder::KeptWeight& kept : run_.recorder.kept_weights()) {
-    if (kept.cast.get() != state) continue;
-    PyObject* weight = kept.weight.get();
-    const int input = record_.inputs_.FindTensor(weight);
-    record_.states_.push_back({.tensor = input < 0 ? weight : nullptr,
-                               .input = input,
-                               .cast = TensorMeta::Of(state)});
-    record_.Keep(run_.watch.guards(), record_.states_.back().tensor);
-    return true;
-  }
-  return false;
-}
-
-bool RecordMaker::MakeTape() {
-  absl::StatusOr<Recorder::Result> recorded = [&] {
-    const TraceSpan finish("capture", "make tape");
-    num_calls_ = run_.recorder.num_calls();
-    return run_.recorder.Finish(NameStates(), tensors_);
-  }();
-  if (!recorded.ok()) return Refuse(recorded.status());
-  recorded_ = *std::move(recorded);
-  Tape& tape = recorded_.tape;
-  if (!run_.watch.host_calls().CheckLastCalls(tape, tensors_,
-                                              recorded_.results)) {
-    return Refuse(run_.watch.refusal());
-  }
-  if (options_.make_runner && record_.effects_.has_first_calls() &&
-      !tape.mutated.empty()) {
-    return Refuse({.reason = "calls into the world outside and writes in "
-                             "place, which another compiler does first"});
-  }
-  for (PyObject* state : recorded_.states) {
-    if (AddKeptWeight(state)) continue;
-    const int leaf = record_.gradients_.FindGradient(state);
-    record_.states_.push_back(
-        {.tensor = leaf < 0 ? state : nullptr, .leaf = leaf});
-    record_.Keep(run_.watch.guards(), record_.states_.back().tensor);
-  }
-  for (size_t i = num_results_; i < num_made_; ++i) {
-    const TapeOrigin origin = tape.tensors[recorded_.results[i]].origin;
-    if (origin == TapeOrigin::kInput || origin == TapeOrigin::kState) {
-      return Refuse({.reason = "makes a tensor that was there before the call "
-                               "a gradient"});
-    }
-  }
-  for (size_t i = 0; record_.torch_state_.inference && i < num_made_; ++i) {
-    if (VersionOf(tensors_[i]) < 0) continue;
-    const int32_t storage = tape.tensors[recorded_.results[i]].storage;
-    const bool is_view = absl::c_any_of(tape.tensors, [&](const auto& tensor) {
-      return tensor.storage == storage &&
-             (tensor.origin == TapeOrigin::kInput ||
-              tensor.origin == TapeOrigin::kState);
-    });
-    // As what torch.func.grad() makes of its arguments.
-    if (!is_view) {
-      return Refuse({.reason = "makes a tensor that counts its writes, though "
-                               "it is called in inference mode"});
-    }
-  }
-  tape.results = recorded_.results;
-  KeepTape();
-  if (!options_.graph.exact && !options_.make_runner) UseOwnLstmLayers(tape);
-  return true;
-}
-
 bool RecordMaker::MakeGraph() {
   tensors_.resize(num_made_);
   std::vector<TensorMeta> kinds;
@@ -331,11 +241,10 @@ bool RecordMaker::MakeGraph() {
     return false;
   }
   record_.run_->graph = *std::move(graph);
-  bool are_more = false;
-  ForEachOp(record_.graph().program(), [this, &are_more](const Op& op) {
-    are_more |= run_.recorder.kernels().AddRun(op.def->name());
-  });
-  if (are_more && !CheckKernels()) return false;
+  if (run_.recorder.kernels().AddRuns(record_.graph().program()) &&
+      !CheckKernels()) {
+    return false;
+  }
   std::vector<int64_t> versions;
   std::vector<std::string> nodes;
   for (PyObject* tensor : tensors_) {

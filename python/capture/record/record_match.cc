@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "framework/ir/control_flow.h"
 #include "ops/all.h"
 #include "python/capture/known/loud_warnings.h"
 #include "python/capture/record/record.h"
@@ -190,10 +189,7 @@ bool Record::FitsButForSizes(const CallArgs& args, const TorchState& now) {
 
 bool Record::FindRun(BoundCall* bound, Miss* miss) {
   if (sizes_ != nullptr) {
-    auto found = sizes_->Find(bound->inputs.tensors, bound->states);
-    if (found.ok() && *found != run_ && !AddKernels(*(*found)->graph)) {
-      found = absl::FailedPreconditionError("calls a replaced kernel");
-    }
+    auto found = sizes_->Find(bound->inputs.tensors, bound->states, &kernels_);
     if (!found.ok()) {
       if (miss != nullptr) {
         const int input = sizes_->open()[0];
@@ -212,16 +208,8 @@ bool Record::FindRun(BoundCall* bound, Miss* miss) {
   return true;
 }
 
-bool Record::AddKernels(const Graph& graph) {
-  bool are_more = false;
-  ForEachOp(graph.program(), [this, &are_more](const Op& op) {
-    are_more |= kernels_.AddRun(op.def->name());
-  });
-  return !are_more || kernels_.FindReplaced().empty();
-}
-
 absl::Status Record::VarySizes(const Record& other) {
-  if (recipe_.tape == nullptr || recipe_.kinds.empty()) {
+  if (!recipe_.is_complete) {
     return absl::FailedPreconditionError("the run's sizes weren't followed");
   }
   std::vector<std::shared_ptr<const Tape>> tapes;
@@ -254,7 +242,7 @@ absl::Status Record::VarySizes(const Record& other) {
   recipe_ = SizeRecipe();
   num_watched_ += other.num_watched_;
   for (const int input : sizes_->open()) {
-    inputs_.OpenSizes(input, sizes_->OpenDims(input));
+    inputs_.OpenSizes(input, sizes_->made().OpenDims(input));
     run_->inputs.push_back(inputs_.tensors()[input].meta);
   }
   return absl::OkStatus();

@@ -134,30 +134,4 @@ bool RecordMaker::AddGradient(PyRef gradient, Gradients::Leaf* leaf) {
   return true;
 }
 
-// For when a later call differs from this one in sizes alone.
-void RecordMaker::KeepTape() {
-  constexpr size_t kMaxCalls = 50'000;
-  const Tape& tape = recorded_.tape;
-  const bool has_sizes = absl::c_any_of(
-      record_.inputs_.tensors(),
-      [](const auto& tensor) { return !tensor.meta.sizes.empty(); });
-  if (!options_.vary_sizes || options_.make_runner || !has_sizes ||
-      tape.calls.size() > kMaxCalls) {
-    return;
-  }
-  SizeRecipe& recipe = record_.recipe_;
-  recipe.tape = std::make_shared<const Tape>(tape);
-  if (!options_.follow_sizes) return;
-  recipe.facts = run_.watch.sizes().TakeFacts();
-  if (static_cast<int64_t>(tape.calls.size()) != num_calls_) {
-    recipe.facts.unknown = "autocast keeps what the run cast";
-  }
-  recipe.num_args = later_.NumArgs(tape);
-  recipe.num_results = later_.NumResults(tape);
-  recipe.parts = later_.Outline(tape);
-  recipe.input_writes = recorded_.input_writes;
-  recipe.state_writes = recorded_.state_writes;
-  recipe.reads_offsets = run_.watch.tensors().reads_offsets();
-}
-
 }  // namespace mica

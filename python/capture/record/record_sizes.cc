@@ -36,6 +36,11 @@ std::vector<int64_t> KeyOf(absl::Span<const int> open,
   return key;
 }
 
+void LayOut(const TapeTensor& tensor, TensorMeta* meta) {
+  meta->sizes.assign(tensor.sizes.begin(), tensor.sizes.end());
+  meta->strides.assign(tensor.strides.begin(), tensor.strides.end());
+}
+
 }  // namespace
 
 GraphOptions OptionsOfPass(GraphOptions options) {
@@ -48,8 +53,7 @@ TensorMeta KindOf(const TapeTensor& tensor, const TensorMeta& like) {
   TensorMeta kind = like;
   kind.dtype = TorchDtype(tensor.dtype);
   kind.requires_grad = false;
-  kind.sizes.assign(tensor.sizes.begin(), tensor.sizes.end());
-  kind.strides.assign(tensor.strides.begin(), tensor.strides.end());
+  LayOut(tensor, &kind);
   return kind;
 }
 
@@ -64,19 +68,9 @@ RecordSizes::RecordSizes(std::shared_ptr<const SizeTemplate> made,
   runs_.push_back(recorded_);
 }
 
-std::vector<int> RecordSizes::OpenDims(int input) const {
-  const Tape& tape = made_->tape();
-  const auto num_dims =
-      static_cast<int>(tape.tensors[tape.inputs[input]].sizes.size());
-  std::vector<int> dims;
-  for (int dim = 0; dim < num_dims; ++dim) {
-    if (made_->IsOpen(input, dim)) dims.push_back(dim);
-  }
-  return dims;
-}
-
 absl::StatusOr<std::shared_ptr<SizedRun>> RecordSizes::Find(
-    absl::Span<PyObject* const> inputs, absl::Span<PyObject* const> states) {
+    absl::Span<PyObject* const> inputs, absl::Span<PyObject* const> states,
+    OperatorKernels* kernels) {
   for (size_t i = 0; i < runs_.size(); ++i) {
     bool fits = true;
     for (size_t k = 0; fits && k < open_.size(); ++k) {
@@ -90,7 +84,7 @@ absl::StatusOr<std::shared_ptr<SizedRun>> RecordSizes::Find(
   if (refused_.contains(key)) {
     return absl::FailedPreconditionError("these sizes don't follow");
   }
-  auto made = Make(inputs, states);
+  auto made = Make(inputs, states, kernels);
   if (!made.ok()) {
     if (refused_.size() >= kMaxRefused) refused_.clear();
     refused_.insert(std::move(key));
@@ -117,8 +111,8 @@ GraphOptions RecordSizes::OptionsNow() const {
 }
 
 absl::StatusOr<std::shared_ptr<SizedRun>> RecordSizes::Make(
-    absl::Span<PyObject* const> inputs,
-    absl::Span<PyObject* const> states) const {
+    absl::Span<PyObject* const> inputs, absl::Span<PyObject* const> states,
+    OperatorKernels* kernels) const {
   const TraceSpan span("capture", "other sizes");
   std::vector<TensorSizes> sizes;
   for (int i = 0; i < recipe_.num_args; ++i) {
@@ -144,8 +138,7 @@ absl::StatusOr<std::shared_ptr<SizedRun>> RecordSizes::Make(
   std::vector<TensorMeta> kinds = recipe_.kinds;
   for (size_t i = 0; i < kinds.size(); ++i) {
     const TapeTensor& tensor = tape.tensors[tape.results[i]];
-    kinds[i].sizes.assign(tensor.sizes.begin(), tensor.sizes.end());
-    kinds[i].strides.assign(tensor.strides.begin(), tensor.strides.end());
+    LayOut(tensor, &kinds[i]);
   }
   run->memory = MemoryGuards(tape, recipe_.reads_offsets);
   for (const StateGuards::ArrayMemory& array : recipe_.arrays) {
@@ -153,6 +146,11 @@ absl::StatusOr<std::shared_ptr<SizedRun>> RecordSizes::Make(
   }
   MICA_ASSIGN_OR_RETURN(run->graph,
                         Graph::Build(tape, kinds, states, OptionsNow()));
+  kernels->AddRuns(run->graph->program());
+  if (const std::string name = kernels->FindReplaced(); !name.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("calls ", name, ", whose kernel was replaced"));
+  }
   run->graph->SetVersions(recipe_.versions);
   run->graph->SetNodes(recipe_.nodes);
   run->graph->CountWrites(recipe_.input_writes, recipe_.state_writes);
@@ -188,15 +186,11 @@ absl::StatusOr<std::shared_ptr<BackwardPass>> RecordSizes::MakePass(
     }
     for (size_t k = 0; k < part.entries.size(); ++k) {
       const TapeTensor& root = made.tape.tensors[made.tape.inputs[k]];
-      TensorMeta& meta = part.entries[k].meta;
-      meta.sizes.assign(root.sizes.begin(), root.sizes.end());
-      meta.strides.assign(root.strides.begin(), root.strides.end());
+      LayOut(root, &part.entries[k].meta);
     }
     for (size_t k = 0; k < part.kinds.size(); ++k) {
       const TapeTensor& gradient = made.tape.tensors[made.tape.results[k]];
-      TensorMeta& meta = part.kinds[k];
-      meta.sizes.assign(gradient.sizes.begin(), gradient.sizes.end());
-      meta.strides.assign(gradient.strides.begin(), gradient.strides.end());
+      LayOut(gradient, &part.kinds[k]);
     }
     std::vector<PyObject*> read;
     for (const int state : part.states) read.push_back(states[state]);

@@ -19,6 +19,7 @@
 #include "python/capture/guards/memory_guards.h"
 #include "python/capture/guards/state_guards.h"
 #include "python/torch_side/autograd/backward_pass.h"
+#include "python/torch_side/recorder/operator_kernels.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
 namespace mica {
@@ -31,8 +32,10 @@ struct SizedRun {
   MemoryGuards memory;
 };
 
-// What of a watched run its SizedRun is made of.
+// What of a watched run its SizedRun is made of. Of one whose sizes weren't
+// followed the tape alone; null where sizes are not to vary.
 struct SizeRecipe {
+  bool is_complete = false;
   std::shared_ptr<const Tape> tape;  // All of it, as it was recorded.
   SizeFacts facts;
   int num_args = 0;
@@ -56,21 +59,22 @@ class RecordSizes {
   RecordSizes(std::shared_ptr<const SizeTemplate> made, SizeRecipe recipe,
               std::shared_ptr<SizedRun> recorded);
 
-  // The run for these arguments, made if it is new. Fails, and for these sizes
-  // ever after, if what it would be doesn't follow from the recorded ones.
+  // The run for these arguments, made if it is new: then `kernels` are told of
+  // its operators. Fails, and for these sizes ever after, if what it would be
+  // doesn't follow from the recorded ones.
   absl::StatusOr<std::shared_ptr<SizedRun>> Find(
-      absl::Span<PyObject* const> inputs, absl::Span<PyObject* const> states);
+      absl::Span<PyObject* const> inputs, absl::Span<PyObject* const> states,
+      OperatorKernels* kernels);
 
   const SizeTemplate& made() const { return *made_; }
   // The arguments whose sizes vary, by number.
   absl::Span<const int> open() const { return open_; }
-  std::vector<int> OpenDims(int input) const;
   int64_t num_runs() const { return static_cast<int64_t>(runs_.size()); }
 
  private:
   absl::StatusOr<std::shared_ptr<SizedRun>> Make(
-      absl::Span<PyObject* const> inputs,
-      absl::Span<PyObject* const> states) const;
+      absl::Span<PyObject* const> inputs, absl::Span<PyObject* const> states,
+      OperatorKernels* kernels) const;
   absl::StatusOr<std::shared_ptr<BackwardPass>> MakePass(
       SplitTape* split, absl::Span<PyObject* const> states) const;
   GraphOptions OptionsNow() const;

@@ -38,13 +38,15 @@ void Observation::FollowSizes() {
 
 void Observation::EndStep(PyObject** top, bool entered) {
   const Recorder::Mark now = recorder.now();
-  watch.sizes().EndStep(
-      top, entered,
-      {.first = static_cast<int32_t>(mark.calls),
-       .end = static_cast<int32_t>(now.calls),
-       .reads_number = now.host_reads != mark.host_reads,
-       .only_op =
-           now.calls == mark.calls + 1 ? recorder.OpOf(mark.calls) : ""});
+  if (watch.sizes().is_on()) {
+    watch.sizes().EndStep(
+        top, entered,
+        {.first = static_cast<int32_t>(mark.calls),
+         .end = static_cast<int32_t>(now.calls),
+         .reads_number = now.host_reads != mark.host_reads,
+         .only_op =
+             now.calls == mark.calls + 1 ? recorder.OpOf(mark.calls) : ""});
+  }
   PyObject* result = top == nullptr ? nullptr : *top;
   const std::optional<double> given =
       result == nullptr ? std::nullopt : NumberOf(result);

@@ -1,17 +1,11 @@
 #include "python/capture/watch/size_watch.h"
 
-#include <limits>
-#include <optional>
 #include <utility>
 
-#include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "python/capture/known/size_calls.h"
 #include "python/capture/values/held.h"
 #include "python/capture/values/numbers.h"
-#include "python/interpreter/interpreter.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
 namespace mica {
@@ -45,18 +39,6 @@ bool HoldsTensorsOnly(PyObject* object, int depth = 0) {
     if (!HoldsTensorsOnly(PyTuple_GET_ITEM(object, i), depth + 1)) return false;
   }
   return true;
-}
-
-std::optional<int> DimOf(PyObject* number, size_t num_dims) {
-  if (!PyLong_CheckExact(number)) return std::nullopt;
-  const long dim = PyLong_AsLong(number);
-  if (dim == -1 && PyErr_Occurred() != nullptr) {
-    PyErr_Clear();
-    return std::nullopt;
-  }
-  const auto count = static_cast<long>(num_dims);
-  if (dim < -count || dim >= count) return std::nullopt;
-  return static_cast<int>(dim < 0 ? dim + count : dim);
 }
 
 }  // namespace
@@ -101,157 +83,23 @@ void SizeWatch::Look(PyObject* object) {
 
 void SizeWatch::SeeDeep(PyObject* object) {
   if (!is_on() || object == nullptr) return;
-  NoteConstants(object);
   ForEachHeld(object, Through::kCode, [this](PyObject* held) {
+    NoteConstant(held);
     if (IsTensor(held)) Look(held);
   });
 }
 
-void SizeWatch::NoteConstants(PyObject* object) {
-  const auto note = [this](PyObject* held) {
-    if (!PyLong_CheckExact(held) || values_.Find(held) >= 0) return;
-    int overflow = 0;
-    const long long number = PyLong_AsLongLongAndOverflow(held, &overflow);
-    if (overflow == 0) constants_.push_back(number);
-  };
-  note(object);
-  if (!PyObject_IS_GC(object) && !PySlice_Check(object)) return;
-  ForEachHeld(object, Through::kCode, note);
-}
-
-void SizeWatch::UseItem(PyObject* container, PyObject* key) {
-  if (!is_on()) return;
-  Look(container);
-  SeeDeep(key);
-  if (!IsTensor(container) || seen_.empty()) return;
-  const TapeTensorId tensor = seen_[0].id;
-  if (!PyTuple_Check(key)) return NoteSlice(key, tensor, 0);
-  const Py_ssize_t count = PyTuple_GET_SIZE(key);
-  // Dims are counted as long as each item is one.
-  bool is_counted = true;
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* item = PyTuple_GET_ITEM(key, i);
-    is_counted &= PySlice_Check(item) || PyLong_Check(item);
-    int32_t dim = SizeFacts::Slice::kNoDim;
-    if (is_counted) {
-      dim = static_cast<int32_t>(i);
-    } else if (item != Py_Ellipsis) {
-      bool counts_back = true;
-      for (Py_ssize_t k = i; k < count; ++k) {
-        PyObject* later = PyTuple_GET_ITEM(key, k);
-        counts_back &= PySlice_Check(later) || PyLong_Check(later);
-      }
-      if (counts_back) dim = static_cast<int32_t>(i - count);
-    }
-    NoteSlice(item, tensor, dim);
-  }
-}
-
-void SizeWatch::NoteSlice(PyObject* object, TapeTensorId tensor, int32_t dim) {
-  if (!PySlice_Check(object)) return;
-  const auto* slice = reinterpret_cast<PySliceObject*>(object);
-  SizeFacts::Slice noted{.tensor = tensor, .dim = dim};
-  const bool is_number = PyLong_CheckExact(slice->start);
-  noted.has_start = slice->start != Py_None &&
-                    !(is_number && values_.Find(slice->start) < 0 &&
-                      NumberOf(slice->start) == 0.0);
-  noted.stop.constant = std::numeric_limits<double>::infinity();
-  if (slice->stop != Py_None) {
-    const HostValues::Id id = values_.Find(slice->stop);
-    if (id >= 0 && values_.IsSize(id)) noted.stop.id = values_.IndexOfSize(id);
-    noted.stop.constant =
-        NumberOf(slice->stop)
-            .value_or(-std::numeric_limits<double>::infinity());
-  } else if (!noted.has_start) {
-    return;  // All, whatever the size is.
-  }
-  slices_.push_back(noted);
+void SizeWatch::NoteConstant(PyObject* object) {
+  if (!PyLong_CheckExact(object) || values_.Find(object) >= 0) return;
+  int overflow = 0;
+  const long long number = PyLong_AsLongLongAndOverflow(object, &overflow);
+  if (overflow == 0) constants_.push_back(number);
 }
 
 void SizeWatch::ReadAttribute(PyObject* owner, PyObject* name) {
   if (!is_on() || !IsTensor(owner) || !PyUnicode_Check(name)) return;
   attribute_ = PyText(name);
   Look(owner);
-}
-
-void SizeWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
-  if (!is_on() || callable == nullptr) return;
-  if (PyMethod_Check(callable)) {
-    std::vector<PyObject*> all = {PyMethod_GET_SELF(callable)};
-    all.insert(all.end(), args.begin(), args.end());
-    return Call(PyMethod_GET_FUNCTION(callable), all);
-  }
-  PyTypeObject* type = Py_TYPE(callable);
-  if (PyCFunction_Check(callable) || type == &PyMethodDescr_Type ||
-      type == &PyClassMethodDescr_Type || type == &PyWrapperDescr_Type ||
-      type == &_PyMethodWrapper_Type) {
-    return CallBuiltin(callable, args);
-  }
-  if (FindAnnotation(callable) != nullptr || IsScriptFunctionType(type)) {
-    is_hidden_ = true;
-  } else if (PyFunction_Check(callable)) {
-    return;  // Followed as it runs.
-  }
-  if (PyType_Check(callable)) {
-    for (PyObject* arg : args) Look(arg);
-    return;
-  }
-  if (!is_hidden_ && IsPythonClass(type)) return;  // Its __call__ is followed.
-  SeeDeep(callable);
-  for (PyObject* arg : args) SeeDeep(arg);
-}
-
-void SizeWatch::CallBuiltin(PyObject* callable,
-                            absl::Span<PyObject* const> args) {
-  if (PyCFunction_Check(callable)) {
-    PyObject* self = PyCFunction_GET_SELF(callable);
-    if (self != nullptr && !PyModule_Check(self)) args_.push_back(self);
-  }
-  args_.insert(args_.end(), args.begin(), args.end());
-  const std::string name = CallableName(callable);
-  called_ = name.substr(name.rfind('.') + 1);
-  if (called_ == "size" && args_.size() == 2 && IsTensor(args_[0])) {
-    dim_ = DimOf(args_[1], TensorMeta::Of(args_[0]).sizes.size());
-  }
-  if (called_ == "len" && args_.size() == 1 && IsTensor(args_[0]) &&
-      IsPlainTensor(args_[0]) && !TensorMeta::Of(args_[0]).sizes.empty()) {
-    step_.in_place_of_call = LengthFunction();
-  }
-  const CallAnnotation* known = FindAnnotation(callable);
-  const CallKind kind = known == nullptr ? CallKind::kUnknown : known->kind;
-  switch (kind) {
-    case CallKind::kTypes:
-    case CallKind::kRegistry:
-    case CallKind::kIdentity:
-    case CallKind::kReadsState:
-    case CallKind::kSetsState:
-    case CallKind::kSetAttr:
-    case CallKind::kUseItem:
-    case CallKind::kContext:
-    case CallKind::kLock:
-    case CallKind::kPrint:
-    case CallKind::kWarn:
-    case CallKind::kLog:
-    case CallKind::kHost:
-      called_.clear();
-      return;
-    case CallKind::kGetAttr:
-      called_.clear();
-      if (args.size() > 1) ReadAttribute(args[0], args[1]);
-      return;
-    case CallKind::kOperator:
-    case CallKind::kMakesTensor:
-    case CallKind::kReadsData:
-    case CallKind::kText:
-    case CallKind::kUnknown:
-      break;
-    default:
-      // Python's own look at tensors by what these answer themselves.
-      if (absl::StartsWith(name, "torch.")) break;
-      for (PyObject* arg : args_) Look(arg);
-      return;
-  }
-  for (PyObject* arg : args_) SeeDeep(arg);
 }
 
 bool SizeWatch::MayVary(const Seen& seen) {
@@ -374,7 +222,6 @@ void SizeWatch::SettleUses(PyObject* result, bool entered, const Calls& calls) {
 }
 
 void SizeWatch::EndStep(PyObject** top, bool entered, const Calls& calls) {
-  if (!is_on()) return;
   SettleUses(top == nullptr ? nullptr : *top, entered, calls);
   if (refusal() || entered || top == nullptr || *top == nullptr ||
       seen_.empty()) {

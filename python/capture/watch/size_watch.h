@@ -50,8 +50,8 @@ class SizeWatch final : public WatchPart {
     bool reads_number = false;  // item() and its like.
     std::string only_op;        // The one that it calls, if it is one.
   };
-  // Another object of the same value may be put in the place of what the step
-  // gave.
+  // If it is on: another object of the same value may be put in the place of
+  // what the step gave.
   void EndStep(PyObject** top, bool entered, const Calls& calls);
 
   // What became of all sizes. Once the run is over.
@@ -67,7 +67,7 @@ class SizeWatch final : public WatchPart {
   };
 
   void Look(PyObject* object);
-  void NoteConstants(PyObject* object);
+  void NoteConstant(PyObject* object);
   void NoteSlice(PyObject* object, TapeTensorId tensor, int32_t dim);
   void CallBuiltin(PyObject* callable, absl::Span<PyObject* const> args);
   void SettleUses(PyObject* result, bool entered, const Calls& calls);

@@ -14,6 +14,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "framework/ir/control_flow.h"
 #include "python/interpreter/py_ref.h"
 
 namespace mica {
@@ -140,6 +141,14 @@ void OperatorKernels::Note(const std::string& name) {
   if (!op.has_value()) return;
   const size_t& count = Definition(*op)->def_and_impl_count;
   noted_.push_back({.count = &count, .recorded = count});
+}
+
+bool OperatorKernels::AddRuns(const Program& program) {
+  bool are_more = false;
+  ForEachOp(program, [this, &are_more](const Op& op) {
+    are_more |= AddRun(op.def->name());
+  });
+  return are_more;
 }
 
 bool OperatorKernels::AddRun(absl::string_view op) {

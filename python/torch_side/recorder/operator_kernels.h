@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "framework/ir/program.h"
 
 namespace mica {
 
@@ -27,10 +28,10 @@ class OperatorKernels {
   // OperatorKernels a thread.
   void Start();
   void Stop();
-  // After Stop(): what was recorded is run by this operator, too,
-  // "aten.mul.Tensor", where the thread called mul_ or mul.out. True if it
-  // wasn't noted before.
-  bool AddRun(absl::string_view op);
+  // After Stop(): what was recorded is run by a Program's operators, too,
+  // "aten.mul.Tensor" perhaps where the thread called mul_ or mul.out. True if
+  // one wasn't noted before.
+  bool AddRuns(const Program& program);
   // The thread calls an operator whose kernel is in Python, "mine::add/Tensor",
   // which is followed by what it calls: that kernel has to stay, too.
   void Follow(const std::string& name) { followed_.push_back({.name = name}); }
@@ -64,6 +65,7 @@ class OperatorKernels {
   struct Names;
   std::string FindChangedFollowed() const;
   void Note(const std::string& name);
+  bool AddRun(absl::string_view op);
   std::unique_ptr<Names> names_;
   std::vector<Noted> noted_;
   std::vector<Followed> followed_;

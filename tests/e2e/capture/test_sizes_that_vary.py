@@ -243,6 +243,18 @@ NOT_FOLLOWED = {
         lambda x: x[:, :4] * 2,
         [(r(2, 2),), (r(2, 3),), (r(2, 6),), (r(2, 9),)],
     ),
+    "a slice of all behind None": (
+        lambda x: x[None, :8] * 2,
+        rows(5, 7, 10, 12),
+    ),
+    "a slice of all behind a bool": (
+        lambda x: x[True, :8] * 2,
+        rows(5, 7, 10, 12),
+    ),
+    "a slice of all behind an ellipsis": (
+        lambda x: x[..., None, :8] * 2,
+        [(r(2, 3, 5),), (r(2, 3, 7),), (r(2, 3, 10),), (r(2, 3, 12),)],
+    ),
     "as_strided of a slice": (
         lambda x: x[:, 2:].as_strided((4,), (1,), 3) * 2,
         [(r(2, 5),), (r(3, 5),), (r(4, 5),)],
@@ -266,6 +278,15 @@ NOT_FOLLOWED = {
 def test_what_does_not_follow(name):
     fn, calls = NOT_FOLLOWED[name]
     check(fn, *calls, *calls)
+
+
+def test_a_program_that_gives_no_tensor():
+    total, own = torch.zeros(6), torch.zeros(6)
+    compiled = mica.compile(lambda x: total.add_(x.sum(0)) is None)
+    for (x,) in rows(5, 8, 4, 11):
+        assert compiled(x) is False
+        same(total, own.add_(x.sum(0)))
+    assert mica.explain(compiled).hits == 2
 
 
 def test_a_number_of_the_state_that_changes_with_the_size():

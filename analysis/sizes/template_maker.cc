@@ -1,0 +1,484 @@
+// How a SizeTemplate is made.
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "analysis/sizes/fixed_numbers.h"
+#include "analysis/sizes/same_calls.h"
+#include "analysis/sizes/size_template.h"
+#include "analysis/sizes/size_walk.h"
+#include "framework/base/same_bits.h"
+#include "framework/base/status.h"
+#include "framework/tensor/dtype.h"
+
+namespace mica {
+namespace {
+
+absl::Status Unlike(const std::string& what) {
+  return absl::FailedPreconditionError(what);
+}
+
+std::string NameOf(const TapeTensor& tensor) {
+  return tensor.name.empty() ? "a tensor" : tensor.name;
+}
+
+// Whether C++ code passes sizes and numbers of elements by this name. Where a
+// dim is cut, by a start and an end, Python says.
+bool IsCount(const TapeCall& call, absl::string_view arg_name) {
+  static constexpr absl::string_view kNames[] = {
+      "size", "sizes", "shape", "N", "C", "HxW", "normalized_shape"};
+  // Of autograd's formulas.
+  static constexpr absl::string_view kBackwardNames[] = {
+      "input_sizes", "input_size", "self_sizes", "output_size",
+      "other",       "value",      "bias_sizes", "num_weights"};
+  if (call.op == "aten._reshape_alias") return true;
+  if (absl::c_linear_search(kNames, arg_name)) return true;
+  const bool is_backward =
+      IsBackward(call) || absl::StrContains(call.op, "backward");
+  return is_backward && absl::c_linear_search(kBackwardNames, arg_name);
+}
+
+bool IsNumberList(const TapeValue& arg) {
+  return std::holds_alternative<std::vector<int64_t>>(arg) ||
+         std::holds_alternative<std::vector<double>>(arg);
+}
+
+bool HoldsWholeNumbers(const TapeValue& arg) {
+  return std::holds_alternative<int64_t>(arg) ||
+         std::holds_alternative<std::vector<int64_t>>(arg);
+}
+
+// Empty of what holds none.
+std::vector<double> NumbersOf(const TapeValue& arg) {
+  if (const auto* whole = std::get_if<int64_t>(&arg)) {
+    return {static_cast<double>(*whole)};
+  }
+  if (const auto* real = std::get_if<double>(&arg)) return {*real};
+  if (const auto* ints = std::get_if<std::vector<int64_t>>(&arg)) {
+    return {ints->begin(), ints->end()};
+  }
+  if (const auto* reals = std::get_if<std::vector<double>>(&arg)) {
+    return *reals;
+  }
+  return {};
+}
+
+}  // namespace
+
+// Makes a template of runs that made the same calls, in order: inputs that lie
+// as before, a term for each number, and a walk at each run's own sizes that
+// gives just what that run did.
+class SizeTemplate::Maker {
+ public:
+  explicit Maker(SizeTemplate& made)
+      : made_(made),
+        last_(made.tape()),
+        explainer_(made.tapes_, made.facts_, *made.groups_, made.num_args_) {}
+
+  absl::Status Make() {
+    MICA_RETURN_IF_ERROR(CheckStates());
+    MICA_RETURN_IF_ERROR(FindOpen());
+    MICA_RETURN_IF_ERROR(CheckShared());
+    MICA_RETURN_IF_ERROR(FindAliases());
+    MICA_RETURN_IF_ERROR(FindRoots());
+    for (size_t i = 0; i < last_.calls.size(); ++i) {
+      MICA_RETURN_IF_ERROR(ExplainCall(static_cast<int32_t>(i)));
+    }
+    MICA_RETURN_IF_ERROR(
+        CheckFixedNumbers(last_, made_.facts_, *made_.groups_));
+    MICA_RETURN_IF_ERROR(CheckFixedProducts(last_, *made_.groups_));
+    MICA_RETURN_IF_ERROR(FindSlices());
+    MICA_RETURN_IF_ERROR(CheckNumbers());
+    MICA_RETURN_IF_ERROR(CheckPinned());
+    return CheckRuns();
+  }
+
+ private:
+  std::vector<double> ValuesOf(
+      const std::function<double(const Tape&)>& read) const {
+    std::vector<double> values;
+    for (const auto& tape : made_.tapes_) values.push_back(read(*tape));
+    return values;
+  }
+  static bool AreSame(absl::Span<const double> values) {
+    return absl::c_all_of(
+        values, [&](double value) { return SameBits(value, values[0]); });
+  }
+
+  absl::Status CheckStates() {
+    for (const TapeTensorId id : last_.states) {
+      for (const auto& tape : made_.tapes_) {
+        const TapeTensor& tensor = tape->tensors[id];
+        if (tensor.sizes == last_.tensors[id].sizes &&
+            tensor.strides == last_.tensors[id].strides) {
+          continue;
+        }
+        return Unlike(absl::StrCat(tensor.name, ", of the state, was another"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // How a tensor that isn't computed lies in all runs.
+  absl::StatusOr<Lies> FindLayout(TapeTensorId id) const {
+    const TapeTensor& own = last_.tensors[id];
+    Lies lies{.layout = Layout::kDense,
+              .order = StrideOrder(own.sizes, own.strides)};
+    bool is_dense = true, is_fixed = true;
+    for (const auto& tape : made_.tapes_) {
+      const TapeTensor& tensor = tape->tensors[id];
+      is_dense &= tensor.strides == DenseStrides(tensor.sizes, lies.order);
+      is_fixed &= tensor.strides == own.strides;
+    }
+    if (is_dense) return lies;
+    if (is_fixed) return Lies{.layout = Layout::kFixed};
+    return Unlike(absl::StrCat("the strides of ", NameOf(own),
+                               " differ in an unknown way"));
+  }
+
+  absl::Status FindOpen() {
+    made_.lies_.resize(last_.tensors.size());
+    bool is_any = false;
+    for (size_t i = 0; i < last_.inputs.size(); ++i) {
+      const TapeTensorId id = last_.inputs[i];
+      MICA_ASSIGN_OR_RETURN(made_.lies_[id], FindLayout(id));
+      for (size_t d = 0; d < last_.tensors[id].sizes.size(); ++d) {
+        const std::vector<double> values = SizesIn(id, static_cast<int>(d));
+        if (AreSame(values)) continue;
+        is_any |= static_cast<int>(i) < made_.num_args_;
+        // Where there is one, or none, operators do other things.
+        if (absl::c_any_of(values, [](double size) { return size < 2; })) {
+          return Unlike(absl::StrCat("a size of ", NameOf(last_.tensors[id]),
+                                     " was 0 or 1"));
+        }
+      }
+    }
+    return is_any ? absl::OkStatus() : Unlike("no size of an argument differs");
+  }
+
+  std::vector<double> SizesIn(TapeTensorId id, int dim) const {
+    return ValuesOf([&](const Tape& tape) {
+      return static_cast<double>(tape.tensors[id].sizes[dim]);
+    });
+  }
+
+  // The gradients that a later pass is given are as large as what was given.
+  absl::Status FindRoots() {
+    for (size_t i = made_.num_args_; i < last_.inputs.size(); ++i) {
+      MICA_RETURN_IF_ERROR(
+          ExplainSizes(last_.inputs[i], FirstUse(last_.inputs[i])));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ExplainSizes(TapeTensorId id, int32_t call) {
+    std::vector<SizeSlot>& slots = made_.explained_[id];
+    for (size_t d = 0; d < last_.tensors[id].sizes.size(); ++d) {
+      const auto dim = static_cast<int32_t>(d);
+      const std::vector<double> values = SizesIn(id, dim);
+      if (AreSame(values)) continue;
+      SizeSlot slot{.tensor = id, .item = dim};
+      slot.terms = explainer_.Explain(call, values, /*is_whole=*/true,
+                                      /*is_count=*/true);
+      if (slot.terms.empty()) {
+        return Unlike(absl::StrCat(
+            call < static_cast<int32_t>(last_.calls.size())
+                ? absl::StrCat(last_.calls[call].op, LineOf(last_.calls[call]))
+                : "a gradient",
+            ": nobody knows where a size of ", absl::StrJoin(values, " and "),
+            " comes from"));
+      }
+      slots.push_back(std::move(slot));
+    }
+    return absl::OkStatus();
+  }
+
+  // Where views begin of memory whose size varies, nobody knows.
+  absl::Status CheckShared() const {
+    absl::flat_hash_map<int32_t, int> uses;
+    for (const auto* ids : {&last_.inputs, &last_.states}) {
+      for (const TapeTensorId id : *ids) ++uses[last_.tensors[id].storage];
+    }
+    for (size_t i = 0; i < last_.inputs.size(); ++i) {
+      const TapeTensor& tensor = last_.tensors[last_.inputs[i]];
+      if (!made_.IsOpen(static_cast<int>(i)) || uses[tensor.storage] == 1)
+        continue;
+      return Unlike(absl::StrCat(NameOf(tensor), " shares its memory"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status FindAliases() {
+    for (size_t t = 0; t < last_.tensors.size(); ++t) {
+      const auto id = static_cast<TapeTensorId>(t);
+      if (last_.tensors[id].origin != TapeOrigin::kAlias) continue;
+      MICA_ASSIGN_OR_RETURN(made_.lies_[id], FindLayout(id));
+    }
+    return absl::OkStatus();
+  }
+
+  int32_t FirstUse(TapeTensorId id) const {
+    for (size_t i = 0; i < last_.calls.size(); ++i) {
+      bool takes = false;
+      for (const TapeValue& arg : last_.calls[i].args) {
+        ForEachTensor(arg, [&](TapeTensorId one) { takes |= one == id; });
+      }
+      if (takes) return static_cast<int32_t>(i);
+    }
+    return static_cast<int32_t>(last_.calls.size());
+  }
+
+  absl::Status ExplainCall(int32_t index) {
+    const TapeCall& call = last_.calls[index];
+    for (size_t i = 0; i < call.args.size(); ++i) {
+      const auto arg = static_cast<int32_t>(i);
+      const bool is_list = IsNumberList(call.args[i]);
+      const size_t count = NumbersOf(call.args[i]).size();
+      for (size_t k = 0; k < count; ++k) {
+        const SizeSlot slot{.call = index,
+                            .arg = arg,
+                            .item = is_list ? static_cast<int32_t>(k) : -1};
+        MICA_RETURN_IF_ERROR(Explain(slot, ValuesOf([&](const Tape& tape) {
+                                       return NumbersOf(
+                                           tape.calls[index].args[arg])[k];
+                                     }),
+                                     HoldsWholeNumbers(call.args[i])));
+      }
+      absl::Status status;
+      ForEachTensor(call.args[i], [&](TapeTensorId id) {
+        if (status.ok()) status = ExplainConstant(index, id);
+      });
+      MICA_RETURN_IF_ERROR(status);
+    }
+    return absl::OkStatus();
+  }
+
+  // A number in a tensor's coat, or torch.tensor() of sizes.
+  absl::Status ExplainConstant(int32_t call, TapeTensorId id) {
+    const TapeTensor& own = last_.tensors[id];
+    if (own.origin != TapeOrigin::kConstant || own.host_value >= 0 ||
+        !constants_.insert(id).second) {
+      return absl::OkStatus();
+    }
+    const bool is_same = absl::c_all_of(made_.tapes_, [&](const auto& tape) {
+      return *tape->tensors[id].bytes == *own.bytes;
+    });
+    if (is_same) return absl::OkStatus();
+    const std::optional<DType> dtype = ParseDType(own.dtype);
+    if (!dtype.has_value() || !CanReadElement(*dtype)) {
+      return Unlike(absl::StrCat(last_.calls[call].op, ": a constant of ",
+                                 own.dtype, " was another one",
+                                 LineOf(last_.calls[call])));
+    }
+    const size_t count =
+        own.bytes->size() / static_cast<size_t>(ElementBytes(*dtype));
+    for (size_t i = 0; i < count; ++i) {
+      SizeSlot slot{.tensor = id, .item = static_cast<int32_t>(i)};
+      at_ = call;
+      MICA_RETURN_IF_ERROR(
+          Explain(slot, ValuesOf([&](const Tape& tape) {
+                    return ReadElement(*tape.tensors[id].bytes, *dtype, i);
+                  }),
+                  *dtype == DType::kI64 || *dtype == DType::kI32));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Explain(SizeSlot slot, const std::vector<double>& values,
+                       bool is_whole) {
+    const int32_t call = slot.call >= 0 ? slot.call : at_;
+    if (slot.call >= 0) {
+      slot.terms = FindFormulas(last_, made_.facts_, *made_.groups_, call,
+                                slot.arg, slot.item, values);
+    }
+    if (slot.terms.empty() && AreSame(values)) return absl::OkStatus();
+    if (slot.terms.empty()) {
+      const bool is_count =
+          slot.call >= 0 &&
+          IsCount(last_.calls[call], last_.calls[call].arg_names[slot.arg]);
+      slot.terms = explainer_.Explain(call, values, is_whole, is_count);
+    }
+    if (slot.terms.empty()) {
+      const TapeCall& made = last_.calls[call];
+      return Unlike(
+          absl::StrCat(made.op, ": nobody knows where ",
+                       slot.call >= 0 ? made.arg_names[slot.arg] : "a constant",
+                       " comes from, which was ",
+                       absl::StrJoin(values, " and "), LineOf(made)));
+    }
+    explainer_.NoteUsed(slot.terms);
+    made_.slots_.push_back(std::move(slot));
+    return absl::OkStatus();
+  }
+
+  // A slice that is all of its dim isn't among the calls; of another size it
+  // may be a part.
+  absl::Status FindSlices() {
+    SizeFacts& facts = made_.facts_;
+    const std::vector<TensorSizes> sizes = SizesOf(last_);
+    SizeNumbers numbers(facts, *made_.groups_, sizes);
+    for (const SizeFacts::Use& use : facts.uses) {
+      size_t num_parts = 0;
+      bool varies = false;
+      for (const SizeFacts::Slice& slice : use.slices) {
+        if (slice.tensor == kNoTapeTensor) continue;
+        varies |= !made_.groups_->of(slice.tensor).empty();
+        if (IsAll(slice, numbers, sizes)) {
+          made_.slices_.push_back(slice);
+        } else {
+          ++num_parts;
+        }
+      }
+      size_t num_calls = 0;
+      for (int32_t i = use.first_call; i < use.end_call; ++i) {
+        num_calls += absl::StartsWith(last_.calls[i].op, "aten.slice") ? 1 : 0;
+      }
+      if (varies && num_calls < num_parts) {
+        return Unlike(absl::StrCat("takes a slice that may be all of a dim",
+                                   InParentheses(use.at)));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Numbers that Python used are what some call got, or stay as they are.
+  absl::Status CheckNumbers() {
+    const SizeFacts& facts = made_.facts_;
+    if (!facts.unknown.empty()) return Unlike(facts.unknown);
+    for (const SizeFacts::Exact& exact : facts.exact) {
+      MICA_RETURN_IF_ERROR(KeepNumber(exact.number, exact.at));
+    }
+    for (size_t i = 0; i < facts.uses.size(); ++i) {
+      const SizeFacts::Use& use = facts.uses[i];
+      for (const int32_t number : use.numbers) {
+        const bool is_used =
+            explainer_.IsUsed(static_cast<int>(i), number) || EndsSlice(number);
+        if (is_used && !explainer_.IsSame(number)) continue;
+        MICA_RETURN_IF_ERROR(KeepNumber(number, use.at));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  bool EndsSlice(int32_t number) const {
+    return absl::c_any_of(made_.slices_, [&](const SizeFacts::Slice& slice) {
+      return slice.stop.id == number;
+    });
+  }
+
+  // It has to be the same at other sizes.
+  absl::Status KeepNumber(int32_t number, const std::string& at) {
+    if (explainer_.IsSame(number)) {
+      made_.constant_.emplace_back(number, OfLastRun(number));
+      return absl::OkStatus();
+    }
+    return Unlike(absl::StrCat("uses a size, ", OfLastRun(number),
+                               ", for what isn't followed", InParentheses(at)));
+  }
+
+  static std::string InParentheses(const std::string& at) {
+    return at.empty() ? "" : absl::StrCat(" (", at, ")");
+  }
+
+  double OfLastRun(int32_t number) const {
+    return explainer_.NumberIn(made_.tapes_.size() - 1, number);
+  }
+
+  absl::Status CheckPinned() const {
+    for (const auto& [id, at] : made_.facts_.pinned) {
+      for (const auto& tape : made_.tapes_) {
+        if (tape->tensors[id].sizes == last_.tensors[id].sizes) continue;
+        return Unlike(
+            absl::StrCat("looks at the sizes of ", NameOf(last_.tensors[id]),
+                         " in a way that isn't followed", InParentheses(at)));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // The walk at each run's sizes, the last first: that one tells how results
+  // lie that aren't as the operator says.
+  absl::Status CheckRuns() {
+    for (size_t run = made_.tapes_.size(); run-- > 0;) {
+      const Tape& tape = *made_.tapes_[run];
+      const std::vector<TensorSizes> sizes = SizesOf(tape);
+      std::vector<TensorSizes> inputs;
+      for (int i = 0; i < made_.num_args_; ++i) {
+        inputs.push_back(sizes[tape.inputs[i]]);
+      }
+      Walk walk(made_);
+      if (run + 1 == made_.tapes_.size()) {
+        walk.Learn(&made_.lies_, [this](TapeTensorId id, int32_t call) {
+          return ExplainSizes(id, call);
+        });
+      }
+      MICA_RETURN_IF_ERROR(walk.Go(inputs));
+      MICA_RETURN_IF_ERROR(Compare(walk, tape));
+      MICA_RETURN_IF_ERROR(walk.CheckAlike());
+      MICA_RETURN_IF_ERROR(walk.CheckCopies());
+      MICA_RETURN_IF_ERROR(made_.CheckComparisons(walk.numbers()));
+      MICA_RETURN_IF_ERROR(made_.CheckSlices(walk.numbers(), walk.sizes()));
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status Compare(Walk& walk, const Tape& tape) {
+    const std::vector<TensorSizes> own = SizesOf(tape);
+    for (size_t id = 0; id < own.size(); ++id) {
+      const TapeTensor& tensor = tape.tensors[id];
+      if (!walk.IsKnown(static_cast<TapeTensorId>(id))) continue;
+      if (walk.sizes()[id].sizes == own[id].sizes &&
+          walk.sizes()[id].strides == own[id].strides) {
+        continue;
+      }
+      return Unlike(absl::StrCat(
+          tensor.call >= 0 ? tape.calls[tensor.call].op : NameOf(tensor),
+          ": gives ", ToString(walk.sizes()[id]), " by its rule, ",
+          ToString(own[id]), " in the run"));
+    }
+    for (size_t i = 0; i < tape.calls.size(); ++i) {
+      const std::vector<TapeValue>& args = tape.calls[i].args;
+      for (size_t k = 0; k < args.size(); ++k) {
+        if (NumbersOf(args[k]).empty() || args[k] == walk.args()[i][k]) {
+          continue;
+        }
+        return Unlike(
+            absl::StrCat(tape.calls[i].op, ": its numbers don't follow"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  SizeTemplate& made_;
+  const Tape& last_;
+  Explainer explainer_;
+  absl::flat_hash_set<TapeTensorId> constants_;
+  int32_t at_ = 0;  // The call whose constant is looked at.
+};
+
+absl::StatusOr<std::shared_ptr<const SizeTemplate>> SizeTemplate::Make(
+    std::vector<std::shared_ptr<const Tape>> tapes, SizeFacts facts,
+    int num_args, const OpRegistry& ops) {
+  // Else nobody may take their numbers for those of the others.
+  for (const auto& tape : tapes) {
+    MICA_RETURN_IF_ERROR(CheckSameCalls(*tape, *tapes.back()));
+  }
+  std::shared_ptr<SizeTemplate> made(new SizeTemplate(num_args, ops));
+  made->tapes_ = std::move(tapes);
+  made->facts_ = std::move(facts);
+  made->groups_ = std::make_unique<SizeGroups>(made->tapes_);
+  MICA_RETURN_IF_ERROR(Maker(*made).Make());
+  return made;
+}
+
+}  // namespace mica
