@@ -1,7 +1,9 @@
 #include "kernels/reference/host_arithmetic.h"
 
+#include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 
 namespace mica {
 namespace {
@@ -161,6 +163,24 @@ double Round(double a, double) {
   return std::fabs(a - rounded) == 0.5 ? 2 * std::round(a / 2) : rounded;
 }
 
+// As float.__round__(): to the nearest decimal number of `b` places, of which
+// the nearest float is the result.
+const char* RoundTo(double a, double b, double* result) {
+  constexpr double kMaxPlaces = 300;
+  if (!(b >= 0 && b <= kMaxPlaces) || b != std::trunc(b)) {
+    return "wants a number of places from 0 to 300";
+  }
+  *result = a;
+  // Others have no places.
+  if (!(std::fabs(a) < kHostIntLimit)) return nullptr;
+  char digits[400];
+  const auto text = std::to_chars(std::begin(digits), std::end(digits), a,
+                                  std::chars_format::fixed,
+                                  static_cast<int>(b));
+  std::from_chars(digits, text.ptr, *result);
+  return nullptr;
+}
+
 constexpr HostOp kOps[] = {
     {"mica.int_add", AlwaysInt<Add>},
     {"mica.int_sub", AlwaysInt<Subtract>},
@@ -181,6 +201,7 @@ constexpr HostOp kOps[] = {
     {"mica.scalar_mod", FloatRemainder, /*may_raise=*/true},
     {"mica.scalar_pow", Power, /*may_raise=*/true},
     {"mica.scalar_abs", Always<Magnitude>},
+    {"mica.scalar_round", RoundTo},
     {"mica.scalar_lt", Always<Less>},
     {"mica.scalar_le", Always<LessEqual>},
     {"mica.scalar_eq", Always<Equal>},

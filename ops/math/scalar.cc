@@ -70,6 +70,8 @@ void RegisterScalarOps(OpRegistry& registry) {
   AddBinary(registry, "scalar_pow",
             "a ** b of floats; what Python raises on, or answers with a "
             "complex number, is an error.");
+  AddBinary(registry, "scalar_round",
+            "round(a, b) of a float, to b decimal places, 0 to 300.");
   AddBinary(registry, "scalar_lt", "1.0 if a < b, else 0.0.");
   AddBinary(registry, "scalar_le", "1.0 if a <= b, else 0.0.");
   AddBinary(registry, "scalar_eq", "1.0 if a == b, else 0.0.");

@@ -59,9 +59,9 @@ enum class Act : uint8_t {
   kHashKeys,      // The keys of `arg` pairs are: operands 2, 4, …
   kHashAll,       // What operand 1 gives is.
   kMakeIterator,  // Of operand 1.
-  kFormat,        // Makes text of operand `arg`.
-  kJoin,          // Makes one text of `arg` operands.
-  kCall,          // With `arg` arguments.
+  kFormat,  // Makes text: `arg` & 3 is the conversion, 4 if it has a spec.
+  kJoin,    // Makes one text of `arg` operands.
+  kCall,    // With `arg` arguments.
   kCallKeywords,  // The same; operand 1 is a tuple of keywords.
   kCallSplat,  // f(*args, **kwargs); `arg` says whether there are the latter.
   kWith,       // Enters a context; operand 1 is the manager.

@@ -37,6 +37,8 @@ bool OpcodeStream::HandsOn(const Instruction& instruction) const {
   static PyObject* get_item = Interned("__getitem__");
   static PyObject* set_item = Interned("__setitem__");
   static PyObject* del_item = Interned("__delitem__");
+  static PyObject* format = Interned("__format__");
+  static PyObject* str = Interned("__str__");
   switch (instruction.act) {
     case Act::kLoadItem:
       return HasPythonMethod(Peek(2), get_item);
@@ -61,9 +63,16 @@ bool OpcodeStream::HandsOn(const Instruction& instruction) const {
       return HandsOnItems(Peek(2), Follows());
     case Act::kTouchBoth:
       return HandsOnResult(Peek(2), Peek(1));
+    case Act::kFormat: {
+      if ((instruction.arg & 3) != 0) return false;
+      PyObject* value = Peek(instruction.arg == 0 ? 1 : 2);
+      return HasPythonMethod(value, format) ||
+             (instruction.arg == 0 && HasPythonMethod(value, str) &&
+              _PyType_Lookup(Py_TYPE(value), format) ==
+                  _PyType_Lookup(&PyBaseObject_Type, format));
+    }
     case Act::kTruth:
     case Act::kTouchAndTake:
-    case Act::kFormat:
     case Act::kHash:
     case Act::kHashItems:
     case Act::kHashKeys:
@@ -91,8 +100,8 @@ void OpcodeStream::Dispatch(const Instruction& instruction,
                             PyCodeObject* code) {
   // The rest moves values, or jumps.
   if (instruction.act == Act::kJoin) {
-    for (int i = instruction.arg; i > 0; --i) listener_.Join(Peek(i));
-    return;
+    return listener_.Join(
+        {top_ - instruction.arg, static_cast<size_t>(instruction.arg)});
   }
   if (DispatchPlace(instruction, code) || DispatchItem(instruction)) return;
   DispatchValue(instruction, code);
@@ -246,9 +255,12 @@ bool OpcodeStream::DispatchValue(const Instruction& instruction,
       listener_.Touch(Peek(2));
       listener_.Touch(Peek(1));
       return true;
-    case Act::kFormat:
-      listener_.Format(Peek(arg));
+    case Act::kFormat: {
+      const bool has_spec = (arg & 4) != 0;
+      listener_.Format(Peek(has_spec ? 2 : 1), arg & 3,
+                       has_spec ? Peek(1) : nullptr);
       return true;
+    }
     case Act::kCall:
       Call(arg, /*num_above=*/0);
       return true;
@@ -272,7 +284,7 @@ void OpcodeStream::Binary(int operation) {
   constexpr int kInplaceRemainder = 19;
   if (PyUnicode_Check(Peek(2)) &&
       (operation == kRemainder || operation == kInplaceRemainder)) {
-    return listener_.Format(Peek(1));  // "%s" % value.
+    return listener_.FormatBy(Peek(2), Peek(1));
   }
   listener_.Binary(OperatorWord(operation), Peek(2), Peek(1));
 }

@@ -28,8 +28,8 @@ Instruction DecodeOwn(int opcode, int arg) {
     case JUMP_IF_FALSE_OR_POP:
     case JUMP_IF_TRUE_OR_POP:
       return as(Act::kTruth);
-    case FORMAT_VALUE:  // With a format spec above it, or none.
-      return {.act = Act::kFormat, .arg = (arg & 4) != 0 ? 2 : 1};
+    case FORMAT_VALUE:
+      return {.act = Act::kFormat, .arg = arg & 7};
     case PRECALL:
       return as(Act::kCall);
     case CALL:

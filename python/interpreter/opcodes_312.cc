@@ -14,8 +14,8 @@ Instruction DecodeNewest(int opcode, int arg) {
     case POP_JUMP_IF_FALSE:
     case POP_JUMP_IF_TRUE:
       return as(Act::kTruth);
-    case FORMAT_VALUE:  // With a format spec above it, or none.
-      return {.act = Act::kFormat, .arg = (arg & 4) != 0 ? 2 : 1};
+    case FORMAT_VALUE:
+      return {.act = Act::kFormat, .arg = arg & 7};
     default:
       return {};
   }

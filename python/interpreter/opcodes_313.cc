@@ -20,10 +20,11 @@ Instruction DecodeNewest(int opcode, int arg) {
     case CALL_KW:
       return as(Act::kCallKeywords);
     case CONVERT_VALUE:
+      return {.act = Act::kFormat, .arg = arg & 3};
     case FORMAT_SIMPLE:
-      return {.act = Act::kFormat, .arg = 1};
+      return {.act = Act::kFormat, .arg = 0};
     case FORMAT_WITH_SPEC:
-      return {.act = Act::kFormat, .arg = 2};
+      return {.act = Act::kFormat, .arg = 4};
     default:
       return {};
   }

@@ -94,10 +94,15 @@ class StreamListener {
   virtual void Compare(PyObject** a, PyObject** b) = 0;
   // `if x`, `not x`.
   virtual void TestTruth(PyObject* object) = 0;
-  // Makes text of it.
-  virtual void Format(PyObject* object) = 0;
-  // Makes one text of this one and others.
-  virtual void Join(PyObject* /*text*/) {}
+  // Makes text of `value`: format(value, spec), of str(), repr() or ascii() of
+  // it where `conversion` is 1, 2 or 3. `spec` is null for none.
+  virtual void Format(PyObject* value, int conversion, PyObject* spec) = 0;
+  // "%s" % value.
+  virtual void FormatBy(PyObject* /*text*/, PyObject* value) {
+    Format(value, 0, nullptr);
+  }
+  // Makes one text of several.
+  virtual void Join(absl::Span<PyObject* const> /*texts*/) {}
   // Asks for the value of `object`, or those of the numbers that it holds: for
   // its hash, or whether it is equal to another.
   virtual void Inspect(PyObject* object) = 0;

@@ -292,6 +292,7 @@ constexpr absl::string_view kListed[] = {
     "mica.int_trunc(f64)",
     "mica.int_round(f64)",
     "mica.scalar_abs(f64)",
+    "mica.scalar_round(f64, 2)",
     "mica.scalar_floordiv(f64, f64~0.5..2)",
     "mica.scalar_mod(f64, f64~0.5..2)",
     "mica.scalar_lt(f64, f64)",

@@ -19,6 +19,7 @@ from guard_fuzzing.holders import (
 )
 from guard_fuzzing.queries import AMBIENT, QUERIES
 from guard_fuzzing.tensors import TENSORS, TRAINING
+from guard_fuzzing.texts import TEXTS
 from guard_fuzzing.uses import BRANCHES, USES
 
 _PART = re.compile(r"\{\{|\}\}|\{(\w+)\}")
@@ -127,7 +128,7 @@ class Grammar:
     def _statement(self, depth: int) -> Line:
         rng, chance = self.rng, self.rng.random()
         if chance < 0.40:
-            return self._line(rng.choice(USES))
+            return self._line(rng.choice(rng.choice((USES, USES, TEXTS))))
         if chance < 0.64:
             return self._line(rng.choice(TENSORS))
         if chance < 0.80:

@@ -1,6 +1,8 @@
 #include "python/capture/effects/result_tree.h"
 
 #include <cmath>
+#include <iterator>
+#include <utility>
 
 #include "python/capture/values/numbers.h"
 #include "python/interpreter/interpreter.h"
@@ -76,6 +78,7 @@ class ResultTree::Maker {
   }
   PyObject* MakeContainer(int id, const Node& node);
   PyObject* MakeMethod(const Node& node);
+  PyObject* MakeText(const Node& node);
   PyObject* MakeTuple(const Node& node);
   PyObject* MakeSet(const Node& node);
   PyObject* MakeDictOrInstance(int id, const Node& node);
@@ -89,6 +92,7 @@ class ResultTree::Maker {
   const absl::Span<const double> numbers_;
   const BoundInputs& inputs_;
   std::vector<PyObject*> made_;  // Empty if nothing occurs twice.
+  std::vector<PyRef> kept_;      // What texts were made of, till all is made.
 };
 
 PyObject* ResultTree::Maker::Make(int id) {
@@ -118,6 +122,8 @@ PyObject* ResultTree::Maker::MakeContainer(int id, const Node& node) {
     case Kind::kMethod:
     case Kind::kBuiltin:
       return Keep(id, MakeMethod(node));
+    case Kind::kText:
+      return Keep(id, MakeText(node));
     case Kind::kTuple:
       return Keep(id, MakeTuple(node));
     case Kind::kList: {
@@ -162,6 +168,25 @@ PyObject* ResultTree::Maker::MakeMethod(const Node& node) {
   }
   PyRef self = PyRef::Steal(Make(node.children[1]));
   return self ? PyMethod_New(first.get(), self.get()) : nullptr;
+}
+
+PyObject* ResultTree::Maker::MakeText(const Node& node) {
+  std::vector<PyRef> args;
+  std::vector<PyObject*> passed;
+  for (const int child : node.children) {
+    args.push_back(PyRef::Steal(Make(child)));
+    if (!args.back()) return nullptr;
+    passed.push_back(args.back().get());
+  }
+  PyObject* names = node.keys.empty() ? nullptr : node.keys[0].get();
+  const Py_ssize_t num_names = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
+  // One of them may occur elsewhere, too.
+  if (!made_.empty()) {
+    std::move(args.begin(), args.end(), std::back_inserter(kept_));
+  }
+  return PyObject_Vectorcall(node.object.get(), passed.data(),
+                             passed.size() - static_cast<size_t>(num_names),
+                             names);
 }
 
 PyObject* ResultTree::Maker::MakeTuple(const Node& node) {

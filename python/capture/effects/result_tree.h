@@ -60,6 +60,7 @@ class ResultTree {
     kInput,
     kNumber,
     kNaN,    // That the program made: a new one at each hit.
+    kText,   // That it made of numbers.
     kPlace,  // What a place of the state held before the run.
     kSame,
     kTuple,  // And named tuples.
@@ -75,11 +76,12 @@ class ResultTree {
   static constexpr int kHasDict = 1;
   struct Node {
     Kind kind = Kind::kObject;
-    LooseRef object;  // kObject, kPlace as recorded; else the class.
+    LooseRef object;  // kObject, kPlace as recorded; else the class, or
+                      // kText: what gives it of the children,
     LooseRef holder;  // kPlace: a dict and its key, or a cell.
     LooseRef key;
-    int index = 0;  // kInstance: kHasDict, or nothing.
-    std::vector<PyRef> keys;
+    int index = 0;            // kInstance: kHasDict, or nothing.
+    std::vector<PyRef> keys;  // kText: the last children's, as one tuple.
     std::vector<PyRef> names;
     std::vector<int> children;
     PyMethodDef* method = nullptr;            // kBuiltin.

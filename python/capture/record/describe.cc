@@ -290,6 +290,8 @@ class RecordDescriber {
       case ResultTree::Kind::kNumber:
       case ResultTree::Kind::kNaN:
         return "number";
+      case ResultTree::Kind::kText:
+        return "text";
       case ResultTree::Kind::kSame:
         return "same";
       case ResultTree::Kind::kTuple:

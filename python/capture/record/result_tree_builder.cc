@@ -80,6 +80,7 @@ class ResultTree::Builder {
   // A promoted scalar: if nothing was computed of it, the very object that a
   // hit finds in its place.
   int AddPromoted(HostValues::Id number, PyObject* object);
+  int AddText(HostValues::Id text, int depth);
   int AddNew(PyObject* object, int depth);
   int AddTuple(PyObject* tuple, int depth);
   int AddSet(PyObject* set, int depth);
@@ -138,11 +139,17 @@ int ResultTree::Builder::Add(PyObject* object, int depth) {
   if (number >= 0 && values.IsDynamic(number)) {
     return AddPromoted(number, object);
   }
+  if (const HostValues::Id text = values.FindText(object);
+      text >= 0 && values.IsDynamic(text)) {
+    return AddText(text, depth);
+  }
   if (IsConstant(object) && !values.HasKnown(object)) {
     values.MarkExactDeep(object);  // It may be an address.
     return AddConstant(object, depth);
   }
-  if (number >= 0) return AddConstant(values.PlainOf(object).get(), depth);
+  if (values.FindAny(object) >= 0) {
+    return AddConstant(values.PlainOf(object).get(), depth);
+  }
   if (const auto it = node_of_.find(object); it != node_of_.end()) {
     if (open_[it->second]) return Refuse("returns a tuple that holds itself");
     return AddSame(it->second);
@@ -227,6 +234,20 @@ int ResultTree::Builder::AddPromoted(HostValues::Id number, PyObject* object) {
   tree_.nodes_[id].index = static_cast<int>(tree_.numbers_.size());
   tree_.numbers_.push_back(number);
   node_of_number_[number] = id;
+  return id;
+}
+
+int ResultTree::Builder::AddText(HostValues::Id text, int depth) {
+  if (const auto it = node_of_number_.find(text); it != node_of_number_.end()) {
+    return AddSame(it->second);
+  }
+  const TextRecipe& recipe = *watch_.values().recipe(text);
+  const int id = NewNode(Kind::kText, recipe.function.get());
+  node_of_number_[text] = id;
+  for (const PyRef& arg : recipe.args) AddChild(id, arg.get(), depth);
+  if (recipe.keyword_names) {
+    tree_.nodes_[id].keys.push_back(recipe.keyword_names);
+  }
   return id;
 }
 

@@ -141,15 +141,31 @@ std::vector<HostValues::Id> HostValues::TakeSizeUses() {
   return std::exchange(size_uses_, {});
 }
 
-void HostValues::AddText(PyObject* text, absl::Span<const Id> sizes) {
-  std::vector<Id>& of_text = texts_[text];
+void HostValues::AddSizeText(PyObject* text, absl::Span<const Id> sizes) {
+  std::vector<Id>& of_text = size_texts_[text];
   if (of_text.empty()) pins_.push_back(PyRef::Share(text));
   of_text.insert(of_text.end(), sizes.begin(), sizes.end());
 }
 
+std::vector<HostValues::Id> HostValues::TakeTextUses() {
+  notes_text_uses_ = false;
+  return std::exchange(text_uses_, {});
+}
+
+HostValues::Id HostValues::AddText(PyObject* text, TextRecipe recipe,
+                                   absl::Span<const Id> uses) {
+  has_texts_ = true;
+  Node node;
+  node.tape.kind = TapeHostValue::Kind::kOp;
+  for (const Id id : uses) node.tape.operands.push_back({.id = id});
+  node.recipe = std::make_shared<const TextRecipe>(std::move(recipe));
+  return Add(text, std::move(node));
+}
+
 void HostValues::UseTextOf(PyObject* object) {
-  const auto it = texts_.find(object);
-  if (it == texts_.end()) return;
+  if (const Id id = FindText(object); id >= 0) MarkExactId(id);
+  const auto it = size_texts_.find(object);
+  if (it == size_texts_.end()) return;
   for (const Id id : it->second) MarkExactId(id);
 }
 
@@ -260,6 +276,7 @@ void HostValues::MarkExactId(Id id) {
     notes_size_uses_ ? size_uses_.push_back(id) : PinSize(id);
     return;
   }
+  if (notes_text_uses_) return text_uses_.push_back(id);
   nodes_[id].is_exact = true;
   if (IsWholePart(nodes_[id].tape)) return AddBounds(nodes_[id]);
   for (const TapeHostOperand& operand : nodes_[id].tape.operands) {
@@ -318,10 +335,10 @@ void HostValues::MarkExactReachable(PyObject* object) {
 
 bool HostValues::HasKnown(PyObject* object) const {
   if (ids_.empty() || object == nullptr) return false;
-  if (Find(object) >= 0) return true;
+  if (FindAny(object) >= 0) return true;
   if (PyList_CheckExact(object)) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); ++i) {
-      if (Find(PyList_GET_ITEM(object, i)) >= 0) return true;
+      if (FindAny(PyList_GET_ITEM(object, i)) >= 0) return true;
     }
     return false;
   }
@@ -364,6 +381,10 @@ std::vector<TapeHostValue> HostValues::Finish(
   std::vector<TapeHostValue> values;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     Node& node = nodes_[i];
+    if (node.recipe != nullptr) {  // No number of a Program's.
+      values.push_back({.is_constant = true});
+      continue;
+    }
     node.tape.is_constant = !IsDynamic(static_cast<Id>(i));
     if (node.tape.kind == TapeHostValue::Kind::kInput && !node.is_size) {
       if (node.is_exact) {

@@ -5,6 +5,7 @@
 #define MICA_PYTHON_CAPTURE_VALUES_HOST_VALUES_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,6 +47,15 @@ class PromotedScalars {
   absl::flat_hash_set<std::string> inputs_;
 };
 
+// What a text is made of, at a hit again: function(args…), the last of them by
+// keyword. Of constants, numbers that are followed and other such texts.
+struct TextRecipe {
+  PyRef function;
+  std::vector<PyRef> args;
+  PyRef keyword_names;  // May be null.
+  int depth = 1;        // One more than that of texts that it is made of.
+};
+
 // Where a promoted scalar is found.
 struct NumberSource {
   LooseRef dict;  // An item,
@@ -75,6 +85,17 @@ class HostValues {
     if (ids_.empty() || !IsNumber(object)) return -1;
     const auto it = ids_.find(object);
     return it == ids_.end() ? -1 : it->second;
+  }
+  // The same of a text.
+  Id FindText(PyObject* object) const {
+    if (!has_texts_ || !PyUnicode_CheckExact(object)) return -1;
+    const auto it = ids_.find(object);
+    return it == ids_.end() ? -1 : it->second;
+  }
+  // The same of either.
+  Id FindAny(PyObject* object) const {
+    const Id id = Find(object);
+    return id >= 0 ? id : FindText(object);
   }
   bool empty() const { return ids_.empty(); }
 
@@ -111,9 +132,18 @@ class HostValues {
   // One is used in a way that nobody follows.
   void PinSize(Id id);
   // A text was made of sizes: whoever looks at it uses these.
-  void AddText(PyObject* text, absl::Span<const Id> sizes);
+  void AddSizeText(PyObject* text, absl::Span<const Id> sizes);
+  // From now to TakeTextUses(), numbers and texts that are marked as exact are
+  // only noted: the step at hand may make text of them.
+  void BeginTextUses() { notes_text_uses_ = true; }
+  std::vector<Id> TakeTextUses();
+  // A text, in an object of its own, that was made of these numbers and texts.
+  Id AddText(PyObject* text, TextRecipe recipe, absl::Span<const Id> uses);
+  // Null for a number.
+  const TextRecipe* recipe(Id id) const { return nodes_[id].recipe.get(); }
+  // Somebody looks at what may be a text.
   void UseText(PyObject* object) {
-    if (!texts_.empty()) UseTextOf(object);
+    if (has_texts_ || !size_texts_.empty()) UseTextOf(object);
   }
   // All that is known of sizes but where they went, ids in place of indices.
   SizeFacts FindSizeFacts() const;
@@ -154,7 +184,7 @@ class HostValues {
   // A use that a Program can't repeat.
   void MarkExact(PyObject* object) {
     uses_address_ |= IsAddress(object);
-    if (const Id id = Find(object); id >= 0) MarkExactId(id);
+    if (const Id id = FindAny(object); id >= 0) MarkExactId(id);
   }
   void MarkExactId(Id id);
   // The same for all that code in C finds in `object` without asking Python
@@ -197,11 +227,12 @@ class HostValues {
     double value = 0;
     bool is_int = false;
     bool is_exact = false;
-    bool is_size = false;                 // It follows from sizes alone:
-    int32_t size_index = -1;              // the number of this index.
-    TapeTensorId tensor = kNoTapeTensor;  // A size of this one,
-    int dim = 0;                          // of this dim.
-    UserLine pinned_at;                   // By PinSize().
+    bool is_size = false;                      // It follows from sizes alone:
+    int32_t size_index = -1;                   // the number of this index.
+    TapeTensorId tensor = kNoTapeTensor;       // A size of this one,
+    int dim = 0;                               // of this dim.
+    UserLine pinned_at;                        // By PinSize().
+    std::shared_ptr<const TextRecipe> recipe;  // Of a text.
   };
   // Marks the sizes among the operands of what is no size as exact. True if
   // there are none but sizes.
@@ -218,7 +249,10 @@ class HostValues {
   int32_t num_sizes_ = 0;
   bool notes_size_uses_ = false;
   std::vector<Id> size_uses_;
-  absl::flat_hash_map<PyObject*, std::vector<Id>> texts_;
+  absl::flat_hash_map<PyObject*, std::vector<Id>> size_texts_;
+  bool has_texts_ = false;
+  bool notes_text_uses_ = false;
+  std::vector<Id> text_uses_;
   std::vector<StatePlace> places_;
   absl::flat_hash_set<Id> float32_;  // By DemandFloat32().
   absl::flat_hash_set<std::pair<PyObject*, PyObject*>> items_;

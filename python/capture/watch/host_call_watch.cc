@@ -63,10 +63,10 @@ void HostCallWatch::Add(PyObject* callable, absl::Span<PyObject* const> args,
   for (PyObject* arg : args) {
     if (IsTensor(arg)) {
       AddTensorArgument(arg, &call);
-    } else if (values_.Find(arg) >= 0 ||
+    } else if (values_.FindAny(arg) >= 0 ||
                (IsConstant(arg) && call.sink.kind == Sink::Kind::kUnknown)) {
       // Of a constant, the user may ask which object it is.
-      if (values_.Find(arg) < 0) values_.MarkExactDeep(arg);
+      if (values_.FindAny(arg) < 0) values_.MarkExactDeep(arg);
       AddArgument(PyRef::Share(arg), PyRef(), -1, &call);
     } else {
       values_.MarkExactDeep(arg);

@@ -133,6 +133,9 @@ bool NumberFunctions::Round(const std::string& function,
       {"math.ceil", "ceil"},   {"math.floor", "floor"},
       {"math.trunc", "trunc"}, {"builtins.int", "trunc"}};
   const auto word = words.find(function);
+  if (word != words.end() && word->second == "round" && args.size() == 2) {
+    return RoundTo(args[0], args[1]);
+  }
   if (word == words.end() || args.size() != 1) return false;
   if (PyFloat_CheckExact(args[0])) {
     const bool gives_float = word->second == "abs";
@@ -145,6 +148,15 @@ bool NumberFunctions::Round(const std::string& function,
     static PyObject* zero = PyLong_FromLong(0);
     numbers_.Compute(FindHostOp("mica.int_add"), {args[0], zero});
   }
+  return true;
+}
+
+bool NumberFunctions::RoundTo(PyObject* number, PyObject* places) {
+  if (!PyFloat_CheckExact(number) || !PyLong_CheckExact(places) ||
+      values_.Find(places) >= 0) {
+    return false;
+  }
+  numbers_.Compute(FindHostOp("mica.scalar_round"), {number, places});
   return true;
 }
 

@@ -33,6 +33,8 @@ class NumberFunctions final : public WatchPart {
   // Whether it rounds a known number, or takes it without its sign; computed if
   // so.
   bool Round(const std::string& function, absl::Span<PyObject* const> args);
+  // round(number, places), of a float.
+  bool RoundTo(PyObject* number, PyObject* places);
   // Whether `item in container` asks for a known number among few; noted if so.
   bool Contains(PyObject* container, PyObject* item);
 

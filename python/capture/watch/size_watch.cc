@@ -204,7 +204,7 @@ void SizeWatch::SettleUses(PyObject* result, bool entered, const Calls& calls) {
       !constants_.empty() || called_ == "diff" || !slices_.empty();
   if (used.empty() && !(is_told && makes_calls)) return;
   if (!used.empty() && result != nullptr && PyUnicode_CheckExact(result)) {
-    return values_.AddText(result, used);
+    return values_.AddSizeText(result, used);
   }
   if (!makes_calls) {
     for (const HostValues::Id id : used) values_.PinSize(id);

@@ -32,6 +32,7 @@ StateWatch::StateWatch(PyFrameObject* caller)
       generators_(ground_, objects_, numbers_),
       messages_(ground_, {containers_, written_, objects_, host_calls_}),
       texts_(ground_, objects_, attributes_, items_),
+      sources_(ground_),
       annotated_(ground_, {objects_, tensors_, host_calls_, draws_, generators_,
                            messages_}),
       builtins_(ground_, {containers_, identity_, arrays_, objects_, numbers_,
@@ -44,6 +45,7 @@ StateWatch::StateWatch(PyFrameObject* caller)
 void StateWatch::BeginStep() {
   ground_.step = WatchStep();
   sizes_.BeginStep();
+  sources_.BeginStep();
   numbers_.BeginStep();
   host_calls_.BeginStep();
 }
@@ -64,6 +66,7 @@ void StateWatch::EndStep(PyObject** top, bool entered) {
     ages().AddYoung(given);  // Of a range.
   }
   numbers_.EndStep(top);
+  sources_.EndStep(top, entered);
   if (on_step_end_) on_step_end_(top, entered);
 }
 

@@ -31,6 +31,7 @@
 #include "python/capture/watch/place_watch.h"
 #include "python/capture/watch/size_watch.h"
 #include "python/capture/watch/tensor_watch.h"
+#include "python/capture/watch/text_sources.h"
 #include "python/capture/watch/text_watch.h"
 #include "python/capture/watch/watch_part.h"
 #include "python/capture/watch/written_places.h"
@@ -94,6 +95,7 @@ class StateWatch final : public StreamListener {
   }
   void ReadAttribute(PyObject* owner, PyObject* name) override {
     sizes_.ReadAttribute(owner, name);
+    if (sources_.IsMethodOf(owner, name)) return;
     values().UseText(owner);
     attributes_.Use(owner, name, PlaceUse::kRead);
   }
@@ -146,6 +148,7 @@ class StateWatch final : public StreamListener {
   bool EndIncrement() override { return written_.EndIncrement(); }
   void SetStoresSum(bool stores) override { written_.SetStoresSum(stores); }
   void Binary(const char* op, PyObject* a, PyObject* b) override {
+    sources_.Binary(op, a, b);
     Use(a);
     Use(b);
     numbers_.Binary(op, a, b);
@@ -164,11 +167,22 @@ class StateWatch final : public StreamListener {
     Use(object);
     numbers_.TestTruth(object);
   }
-  void Format(PyObject* object) override {
-    Use(object);
-    objects_.Format(object);
+  void Format(PyObject* value, int conversion, PyObject* spec) override {
+    sources_.Format(value, conversion, spec);
+    Use(value);
+    objects_.Format(value);
+    if (spec != nullptr) values().UseText(spec);
   }
-  void Join(PyObject* text) override { values().UseText(text); }
+  void FormatBy(PyObject* text, PyObject* value) override {
+    sources_.FormatBy(text, value);
+    Use(value);
+    objects_.Format(value);
+    values().UseText(text);
+  }
+  void Join(absl::Span<PyObject* const> texts) override {
+    sources_.Join(texts);
+    for (PyObject* text : texts) values().UseText(text);
+  }
   void Inspect(PyObject* object) override {
     Use(object);
     objects_.Inspect(object);
@@ -195,8 +209,9 @@ class StateWatch final : public StreamListener {
             PyObject* keyword_names = nullptr) override {
     sizes_.Call(callable, args);
     // Python code gets a text as it is; C code may look at it.
-    if (callable != nullptr && !PyFunction_Check(callable) &&
-        !PyMethod_Check(callable)) {
+    if (callable != nullptr && !values().empty() &&
+        !TextSources::HandsOn(callable)) {
+      sources_.Call(callable, args, keyword_names);
       for (PyObject* arg : args) values().UseText(arg);
     }
     if (CallWatch::MayTakeOut(callable, args)) dying_.MayLose();
@@ -290,6 +305,7 @@ class StateWatch final : public StreamListener {
   GeneratorWatch generators_;
   MessageWatch messages_;
   TextWatch texts_;
+  TextSources sources_;
   AnnotatedCalls annotated_;
   BuiltinCalls builtins_;
   CallWatch calls_;

@@ -179,9 +179,9 @@ void EventLog::TestTruth(PyObject* object) {
   if (!PyBool_Check(object)) Add(absl::StrCat("truth of ", Describe(object)));
 }
 
-void EventLog::Format(PyObject* object) {
-  if (PyUnicode_CheckExact(object)) return;
-  Add(absl::StrCat("format ", Describe(object)));
+void EventLog::Format(PyObject* value, int /*conversion*/, PyObject* /*spec*/) {
+  if (PyUnicode_CheckExact(value)) return;
+  Add(absl::StrCat("format ", Describe(value)));
 }
 
 void EventLog::Inspect(PyObject* object) {

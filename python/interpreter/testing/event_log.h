@@ -62,7 +62,7 @@ class EventLog final : public StreamListener {
   void CompareNumbers(Order order, PyObject* a, PyObject* b) override;
   void Compare(PyObject** a, PyObject** b) override;
   void TestTruth(PyObject* object) override;
-  void Format(PyObject* object) override;
+  void Format(PyObject* value, int conversion, PyObject* spec) override;
   void Inspect(PyObject* object) override;
   void Touch(PyObject* object) override;
   void TouchDeep(PyObject* object) override;

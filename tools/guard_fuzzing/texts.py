@@ -1,0 +1,107 @@
+"""Texts that a program makes of numbers, and what becomes of them.
+
+`{q}` is a number, a truth value or a short text; the other words are those of
+statements.py.
+"""
+
+from __future__ import annotations
+
+# Text of a number.
+_TEXTS = """\
+f'''{{{q}}}'''
+f'''{{{q}:}}'''
+f'''{{{q}!r:>8}}'''
+f'''{{{q}!s}}|{{{q}!a}}'''
+f'''a {{{q}}} b {{y.sum().item():.3f}}'''
+f'''{{float({q}):.2f}}'''
+f'''{{float({q}):{{int({q}) % 5}}.1f}}'''
+f'''{{int({q}):03d}}'''
+f'''{{int({q}) % 10}}'''
+f'''{{round(float({q}), 1)}}'''
+str({q})
+repr({q})
+format({q})
+format(float({q}), ".3e")
+"%s" % {q}
+"%s-%.1f" % ({q}, float({q}))
+"%d%%" % int({q})
+"{{}} {{:.1f}}".format({q}, float({q}))
+"{{a}}".format(a={q})
+"{{0!r:>5}}".format({q})
+str({q}) + "x" + str({q})
+"".join([str({q}), "-", "z"])
+" ".join((str({q}), f'''{{y.sum().item():.1f}}'''))
+str({q}).rjust(6).strip() + "!"
+str({q}).replace("1", "ab").upper()
+f'''{{y.sum().item():>9.2f}}'''.split()[0]
+f'''{{y.sum():.2f}}'''
+float({q}).__format__(".1f")
+float({q}).__repr__()
+str(str({q}))
+f'''{{str({q}):>6}}'''
+""".splitlines()
+
+# What becomes of one.
+_USES = """\
+extra.append({v})
+extra.append({v})
+extra.append(({v}, 1.0))
+v = {v}; extra.append(v); extra.append(v)
+v = {v}; extra.append(v); y = y + len(v)
+v = {v}; y = y * 2 if v.startswith("1") else y; extra.append(v)
+v = {v}; y = y * (2 if v == "1.0" else 3)
+v = {v}; y = y * (2 if v < "1" else 3)
+v = {v}; y = y + ("." in v); extra.append(v)
+v = {v}; extra.append({{v: 1.0}})
+v = {v}; extra.append(list(v))
+v = {v}; extra.append(v[-1:])
+v = {v}; extra.append([k for k in v])
+v = {v}; extra.append(sorted([v, "1"]))
+v = {v}; extra.append(max(v, "1"))
+v = {v}; extra.append(str([v]))
+v = {v}; extra.append(v.partition("."))
+v = {v}; extra.append(v.encode())
+v = {v}; extra.append(next(iter(v)))
+v = {v}; y = y + (1 if v else 2); extra.append(v)
+v = {v}; extra.append(v is {v})
+v = {v}; v += "x"; extra.append(v)
+v = {v}; v *= 2; extra.append(v)
+v = {v}; extra.append(A(v).k)
+v = {v}; extra.append(types.SimpleNamespace(k=v).k)
+v = {v}; extra.append(Pair(v, 1.0))
+v = {v}; extra.append((lambda k: k + "y")(v))
+v = {v}; extra.append([*[v], 1])
+v = {v}; extra.append(dict(k=v))
+v = {v}; extra.append(v in ("1.0", "2.0"))
+v = {v}; extra.append({{"1.0": 2}}.get(v, 3))
+v = {v}; extra.append(getattr(A(1.0), "k" if v else "gain"))
+v = {v}; extra.append(re.sub("1", "ab", v))
+v = {v}; extra.append(int(v) if v.isdigit() else 0)
+{o}.k = {v}
+{o}.fresh = {v}
+{w} = {v}
+{l}.append({v})
+{l}.insert(0, {v})
+{l}[0] = {v}
+{l}.extend([{v}, 1.0])
+{d}['a'] = {v}
+{d}.setdefault('m', {v})
+setattr({o}, 'gain', {v})
+print({v}, file={s})
+print("fuzz", {v}, y.sum().item(), file={s})
+print("fuzz", {v})
+LOG.info({v})
+LOG.warning("fuzz %s", {v})
+TOLD({v})
+QUEUE.append({v})
+globals()['NEW'] = {v}
+v = {v}; extra.append(hash(v) == hash(str(v)))
+""".splitlines()
+
+_USES.append(
+    "try:\n    raise ValueError({v})\n"
+    "except ValueError as error:\n    extra.append(str(error))"
+)
+
+# Statements.
+TEXTS = [use.replace("{v}", text) for use in _USES for text in _TEXTS]
