@@ -18,6 +18,7 @@ namespace mica {
 // Operands are counted from the top of the stack, from 1.
 enum class Act : uint8_t {
   kNone,  // Moves values that others made, makes new objects of them, or jumps.
+  kDrop,  // Drops operand 1.
   kPartOfStep,  // Belongs to a step that was announced before it.
   kRefuse,      // `arg`: a Reason.
   kLoadConst,

@@ -138,6 +138,7 @@ void OpcodeStream::Step(Frame* frame) {
     listener_.AddYoung(Peek(1));  // Of a range.
   }
   if (entered && depth > 0) listener_.CameBack(Peek(1));
+  if (instruction.act == Act::kDrop) listener_.DropResult();
   listener_.EndStep(depth > 0 && !entered ? &top_[-1] : nullptr, entered);
   listener_.BeginStep();
   made_ = PyRef();

@@ -30,6 +30,8 @@ Instruction Decode(int opcode, int arg) {
       return as(Act::kLoadConst);
     case LOAD_FAST:
       return as(Act::kLoadFast);
+    case POP_TOP:
+      return as(Act::kDrop);
     case COPY:
       return as(Act::kCopy);
     case SWAP:

@@ -37,6 +37,8 @@ class StreamListener {
   // the step entered another function (or left this one). Another object of the
   // same value may be put there.
   virtual void EndStep(PyObject** result, bool entered) = 0;
+  // What the step gives is dropped. Told before it ends.
+  virtual void DropResult() {}
   // A step that entered another function is over; this is what it gave, or what
   // the code that goes on had there before.
   virtual void CameBack(PyObject* /*result*/) {}

@@ -52,11 +52,11 @@ def annotate(
         method, the class's function.
       kind: "pure": what it returns follows from its arguments, and it has no
         effect. "host": it does something outside of the program, such as
-        logging, and returns None; each hit calls it again, in order with other
-        such calls, with constants, floats and tensors. As it may read and
-        change anything, it ends the graph where the program does more than
-        return after it; a function in C may be called anywhere, if it is
-        passed no tensor and no container.
+        logging, and nobody uses what it returns; each hit calls it again, in
+        order with other such calls, with constants, floats, texts made of them
+        and tensors. As it may read and change anything, it ends the graph where
+        the program does more than return after it; a function in C may be
+        called anywhere, if it is passed no tensor and no container.
         "number": it asks the world outside for a float or an int, which may
         be another each time, and asking changes nothing. Each hit asks again,
         before the run, in order with what the program draws; the number is

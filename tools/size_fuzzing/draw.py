@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from size_fuzzing import templates
+from size_fuzzing import control, templates
 from size_fuzzing.case import FORMS, Call, Case
 from size_fuzzing.grammar import Scope
 from size_fuzzing.worlds import World
@@ -269,7 +269,7 @@ class _Drawer:
             else:
                 if case.train == "inside":
                     return False
-        lines = templates.INTS.splitlines()[: templates.PLAIN_INTS]
+        lines = control.INTS.splitlines()[: control.PLAIN_INTS]
         if rng.random() < 0.5:
             scope.statement(rng.choice(lines))
         wanted = rng.choice([1, 1, 2, 2, 2, 3, 3, 4, 5, 7])
@@ -281,7 +281,7 @@ class _Drawer:
         if kept == 0:
             return False
         if case.train == "inside":
-            lines = templates.INNER_STEP.splitlines()
+            lines = control.INNER_STEP.splitlines()
             for _ in range(12):
                 if scope.statement(rng.choice(lines)):
                     break

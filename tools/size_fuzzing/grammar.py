@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from size_fuzzing import templates
+from size_fuzzing import control, templates
 from size_fuzzing.blocks import BLOCKS
 
 _HOLE = re.compile(r"\{\{|\{(\w+)\}|\}\}")
@@ -323,8 +323,8 @@ class Scope:
             "int": self._fresh_int,
             "N": lambda: self._ints[-1],
             "y": self._target,
-            "cond": lambda: self._nested(templates.CONDITIONS),
-            "keep": lambda: self._nested(templates.KEEPS),
+            "cond": lambda: self._nested(control.CONDITIONS),
+            "keep": lambda: self._nested(control.KEEPS),
         }
         return simple[name]()
 
@@ -438,5 +438,5 @@ class Scope:
         )[0]
         lines = templates.FAMILIES[family].splitlines()
         if self.plain and family == "ints":
-            lines = lines[: templates.PLAIN_INTS]
+            lines = lines[: control.PLAIN_INTS]
         return self.statement(self.rng.choice(lines))

@@ -57,6 +57,16 @@ bool InitPurity() {
   return true;
 }
 
+void NoteImports() {
+  static bool has_told = false;
+  if (has_told) return;
+  static PyObject* module = Interned(kToldModule);
+  PyObject* modules = PyImport_GetModuleDict();
+  if (PyDict_GetItemWithError(modules, module) == nullptr) return;
+  has_told = true;
+  for (const absl::string_view path : kTold) AddKind(path, CallKind::kHost);
+}
+
 PyRef ResolveName(absl::string_view path) {
   const std::vector<std::string> parts = absl::StrSplit(path, '.');
   PyRef object = PyRef::Steal(PyImport_ImportModule(parts[0].c_str()));

@@ -86,6 +86,8 @@ bool InitPurity();
 // of whatever Annotate() was given. Null for what is not known. The user's word
 // counts where both have one.
 const CallAnnotation* FindAnnotation(PyObject* callable);
+// Before a watched run: adds functions of libraries that are there by now.
+void NoteImports();
 // Its kind, kUnknown for none.
 CallKind KindOfBuiltin(PyObject* callable);
 // Adds to the table, of a Python function, a function or method in C, a type or

@@ -379,6 +379,18 @@ constexpr absl::string_view kClocks[] = {"time.time",
                                          "time.process_time_ns",
                                          "time.thread_time_ns"};
 
+// What progress bars are told, by module and class.
+constexpr const char* kToldModule = "tqdm.std";
+constexpr absl::string_view kTold[] = {"tqdm.std.tqdm.clear",
+                                       "tqdm.std.tqdm.display",
+                                       "tqdm.std.tqdm.refresh",
+                                       "tqdm.std.tqdm.set_description",
+                                       "tqdm.std.tqdm.set_postfix",
+                                       "tqdm.std.tqdm.set_postfix_str",
+                                       "tqdm.std.tqdm.unpause",
+                                       "tqdm.std.tqdm.update",
+                                       "tqdm.std.tqdm.set_description_str"};
+
 // They make a generator of random numbers, from a seed if they get one.
 constexpr absl::string_view kSeeded[] = {"numpy.random.RandomState",
                                          "numpy.random.default_rng"};

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/trace/recorder.h"
 #include "python/capture/known/loud_warnings.h"
+#include "python/capture/known/purity.h"
 #include "python/capture/record/record.h"
 #include "python/capture/record/record_maker.h"
 #include "python/capture/values/constants.h"
@@ -331,6 +332,7 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
                                     PyRef* result, Refusal* refusal,
                                     Attempt* attempt, Rehearsal* rehearsal,
                                     const RaisedCall* raised) {
+  NoteImports();
   std::unique_ptr<Record> record(new Record);
   record->callable_ = PyRef::Share(callable);
   record->torch_state_ = TorchState::Current();

@@ -64,6 +64,7 @@ class StateWatch final : public StreamListener {
   // The stream's events.
   void BeginStep() override;
   void EndStep(PyObject** result, bool entered) override;
+  void DropResult() override { ground_.step.is_dropped = true; }
   void CameBack(PyObject* result) override { arrays_.CameBack(result); }
   // What the step runs, runs again at each hit; or an annotation stands for it.
   bool StepsOver() override {

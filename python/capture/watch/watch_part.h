@@ -39,6 +39,7 @@ struct WatchStep {
   bool makes_new = false;         // It gives a new object that isn't tracked.
   bool is_allocating = false;     // The program's own torch.empty or its like.
   bool gives_address = false;     // It calls id().
+  bool is_dropped = false;        // Nobody has what it gives.
   PyObject* stored = nullptr;     // What it stores. Borrowed.
   // What is to be called in place of what it calls; null for that itself.
   PyRef in_place_of_call;

@@ -245,3 +245,31 @@ def test_sizes_in_texts():
 
     calls = [(torch.randn(size, 3),) for size in (4, 5, 7, 4, 8, 5, 11)]
     check(f, calls)
+
+
+@torch.enable_grad()
+def test_a_progress_bar():
+    tqdm = pytest.importorskip("tqdm")
+    torch.manual_seed(0)
+    net = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+    out = io.StringIO()
+    bar = tqdm.tqdm(total=8, file=out, mininterval=0)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = (net(x) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        bar.set_postfix(loss=loss.item())
+        bar.update(1)
+        return loss.detach()
+
+    compiled = mica.compile(step, exact=True)
+    for i in range(8):
+        loss = compiled(torch.randn(8, 4)).item()
+        assert bar.n == i + 1
+        assert bar.postfix == "loss=" + bar.format_num(loss)
+    assert "8/8" in out.getvalue() and bar.postfix in out.getvalue()
+    explained = mica.explain(compiled)
+    assert explained.captures <= 2 and explained.hits >= 5
