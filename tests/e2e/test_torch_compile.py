@@ -163,9 +163,11 @@ def test_two_shapes(dynamic):
                 x = torch.randn(rows, 12)
                 close(fast(x), model(x))
     found = explanations()
-    # One graph for all shapes, or one for each of Dynamo's own.
+    # One graph for all shapes, or one for each of Dynamo's own; and, where that
+    # passes the size, one that took it for a constant.
     graphs = [graph for part in found for graph in part.graphs]
-    assert sum(graph.num_sizes for graph in graphs) == 3
+    assert len(graphs) <= 3
+    assert sum(graph.num_sizes for graph in graphs) in (3, 4)
     assert sum(part.hits for part in found) >= 3
     assert all(part.is_one_graph for part in found)
 
