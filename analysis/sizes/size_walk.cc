@@ -170,6 +170,36 @@ absl::Status SizeTemplate::Walk::SetExplained(TapeTensorId id) {
   return absl::OkStatus();
 }
 
+// The dims of an alias's base in the order of its own, as transpose_() leaves
+// them; empty if it isn't these, or they could be in one order or another.
+std::vector<int> SizeTemplate::Walk::OrderOfDims(TapeTensorId id) const {
+  constexpr size_t kMaxDims = 5;
+  const size_t rank = tape_.tensors[id].sizes.size();
+  if (rank > kMaxDims) return {};
+  const auto fits = [&](absl::Span<const int> order) {
+    return absl::c_all_of(made_.tapes_, [&](const auto& run) {
+      const TapeTensor& own = run->tensors[id];
+      const TapeTensor& base = run->tensors[own.base];
+      if (base.sizes.size() != rank || base.offset != own.offset) return false;
+      for (size_t i = 0; i < rank; ++i) {
+        if (own.sizes[i] != base.sizes[order[i]] ||
+            own.strides[i] != base.strides[order[i]]) {
+          return false;
+        }
+      }
+      return true;
+    });
+  };
+  std::vector<int> order(rank), found;
+  std::iota(order.begin(), order.end(), 0);
+  do {
+    if (!fits(order)) continue;
+    if (!found.empty()) return {};
+    found = order;
+  } while (std::next_permutation(order.begin(), order.end()));
+  return found;
+}
+
 // Other metadata of the same memory, as Tensor.data has it: of the same sizes,
 // perhaps in another order of strides.
 absl::Status SizeTemplate::Walk::SetAlias(TapeTensorId id) {
@@ -183,6 +213,17 @@ absl::Status SizeTemplate::Walk::SetAlias(TapeTensorId id) {
   }
   if (is_fixed) {
     Set(id, {tensor.sizes, tensor.strides, tensor.offset});
+    return absl::OkStatus();
+  }
+  if (const std::vector<int> order = OrderOfDims(id); !order.empty()) {
+    if (!is_known_[tensor.base]) MICA_RETURN_IF_ERROR(SetOrigin(tensor.base));
+    const TensorSizes& base = sizes_[tensor.base];
+    TensorSizes sizes{.offset = base.offset};
+    for (const int dim : order) {
+      sizes.sizes.push_back(base.sizes[dim]);
+      sizes.strides.push_back(base.strides[dim]);
+    }
+    Set(id, std::move(sizes));
     return absl::OkStatus();
   }
   if (!is_whole) {

@@ -55,6 +55,7 @@ class SizeTemplate::Walk {
   absl::Status SetOrigin(TapeTensorId id);
   absl::Status SetExplained(TapeTensorId id);
   absl::Status SetAlias(TapeTensorId id);
+  std::vector<int> OrderOfDims(TapeTensorId id) const;
   absl::Status MakeCall(int32_t index);
   // Notes how a result lies, `given` by its rule.
   absl::Status Take(int32_t call, TapeTensorId id,

@@ -36,7 +36,7 @@ std::string NameOf(const TapeTensor& tensor) {
 // dim is cut, by a start and an end, Python says.
 bool IsCount(const TapeCall& call, absl::string_view arg_name) {
   static constexpr absl::string_view kNames[] = {
-      "size", "sizes", "shape", "N", "C", "HxW", "normalized_shape"};
+      "size", "sizes", "shape", "repeats", "N", "C", "HxW", "normalized_shape"};
   // Of autograd's formulas.
   static constexpr absl::string_view kBackwardNames[] = {
       "input_sizes", "input_size", "self_sizes", "output_size",

@@ -76,6 +76,8 @@ constexpr absl::string_view kMovingFunctions[] = {
     "builtins.iter",
     "builtins.len",
     "builtins.next",
+    "builtins.tuple.__len__",
+    "builtins.list.__len__",
     "builtins.dict.copy",
     "builtins.dict.items",
     "builtins.dict.keys",

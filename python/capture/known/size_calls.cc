@@ -83,6 +83,10 @@ bool IsKnownComposite(absl::string_view name) {
       "conv_transpose3d", "scaled_dot_product_attention", "lstm", "gru",
       "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell",
       "rnn_relu_cell",
+      // Transforms.
+      "fft_fft", "fft_ifft", "fft_rfft", "fft_irfft", "fft_fft2", "fft_ifft2",
+      "fft_rfft2", "fft_irfft2", "fft_fftn", "fft_ifftn", "fft_rfftn",
+      "fft_irfftn", "view_as_real", "view_as_complex",
       // Functions.
       "softmax", "log_softmax", "layer_norm", "group_norm", "instance_norm",
       "batch_norm", "rms_norm", "dropout", "dropout_", "feature_dropout",

@@ -82,6 +82,8 @@ ONE_GRAPH = {
         torch._assert(x.dim() == 2, f"got {x.shape}"),
         x + 1,
     )[1],
+    "__len__()": lambda x: x * 2 if x.shape.__len__() == 2 else x,
+    "transforms": lambda x: torch.fft.rfft(x, dim=1, norm="ortho").abs(),
     "inner sizes": lambda x: (lambda y: y.sum(1) / y.shape[1])(x.T),
 }
 
@@ -91,6 +93,19 @@ def test_one_graph(name):
     told = check(ONE_GRAPH[name], *rows(5, 8, 4, 11, 7, 12, 9, 4), hits=5)
     assert len(told.graphs) == 1
     assert told.graphs[0].sizes == ["x.shape[0]"]
+
+
+@pytest.mark.parametrize("layer", [nn.GRU, nn.RNN, nn.LSTM])
+def test_batches_of_sequences_in_recurrent_layers(layer):
+    torch.manual_seed(0)
+    net = layer(6, 8, batch_first=True, bidirectional=True).eval()
+    check(net, *[(r(size, 7, 6),) for size in (4, 5, 3, 9)], hits=2)
+
+
+def test_instance_norm_repeats_its_weights():
+    torch.manual_seed(0)
+    net = nn.InstanceNorm2d(3, affine=True)
+    check(net, *[(r(size, 3, 4, 4),) for size in (4, 5, 3, 9)], hits=2)
 
 
 def test_two_sizes_that_vary_one_by_one():
