@@ -85,6 +85,16 @@ bool HasPythonMethod(PyObject* object, PyObject* name) {
   return method != nullptr && PyFunction_Check(method);
 }
 
+bool HandsOnText(PyObject* object, bool has_spec) {
+  static PyObject* format = Interned("__format__");
+  static PyObject* str = Interned("__str__");
+  if (HasPythonMethod(object, format)) return true;
+  // object.__format__() gives what __str__() does.
+  return !has_spec && HasPythonMethod(object, str) &&
+         _PyType_Lookup(Py_TYPE(object), format) ==
+             _PyType_Lookup(&PyBaseObject_Type, format);
+}
+
 bool HandsOnResult(PyObject* a, PyObject* b) {
   return IsPlainOperand(a) && IsPlainOperand(b);
 }

@@ -18,6 +18,10 @@ bool HasPythonMethod(PyObject* object, PyObject* name);
 // is a number or an instance of a class of Python's that builds on none in C.
 bool HandsOnResult(PyObject* a, PyObject* b);
 
+// True if the text that Python code returns while `object` is formatted is that
+// of format() itself.
+bool HandsOnText(PyObject* object, bool has_spec);
+
 // True if the items that Python code gives while `object` is iterated over
 // become the items of that iteration: not if a filter() asks whether they are
 // true, or a map() passes them to a function in C. `is_followed` tells whether

@@ -37,8 +37,6 @@ bool OpcodeStream::HandsOn(const Instruction& instruction) const {
   static PyObject* get_item = Interned("__getitem__");
   static PyObject* set_item = Interned("__setitem__");
   static PyObject* del_item = Interned("__delitem__");
-  static PyObject* format = Interned("__format__");
-  static PyObject* str = Interned("__str__");
   switch (instruction.act) {
     case Act::kLoadItem:
       return HasPythonMethod(Peek(2), get_item);
@@ -63,14 +61,10 @@ bool OpcodeStream::HandsOn(const Instruction& instruction) const {
       return HandsOnItems(Peek(2), Follows());
     case Act::kTouchBoth:
       return HandsOnResult(Peek(2), Peek(1));
-    case Act::kFormat: {
-      if ((instruction.arg & 3) != 0) return false;
-      PyObject* value = Peek(instruction.arg == 0 ? 1 : 2);
-      return HasPythonMethod(value, format) ||
-             (instruction.arg == 0 && HasPythonMethod(value, str) &&
-              _PyType_Lookup(Py_TYPE(value), format) ==
-                  _PyType_Lookup(&PyBaseObject_Type, format));
-    }
+    case Act::kFormat:
+      return (instruction.arg & 3) == 0 &&
+             HandsOnText(Peek(instruction.arg == 0 ? 1 : 2),
+                         /*has_spec=*/instruction.arg != 0);
     case Act::kTruth:
     case Act::kTouchAndTake:
     case Act::kHash:
@@ -255,12 +249,9 @@ bool OpcodeStream::DispatchValue(const Instruction& instruction,
       listener_.Touch(Peek(2));
       listener_.Touch(Peek(1));
       return true;
-    case Act::kFormat: {
-      const bool has_spec = (arg & 4) != 0;
-      listener_.Format(Peek(has_spec ? 2 : 1), arg & 3,
-                       has_spec ? Peek(1) : nullptr);
+    case Act::kFormat:
+      Format(arg);
       return true;
-    }
     case Act::kCall:
       Call(arg, /*num_above=*/0);
       return true;
@@ -277,6 +268,12 @@ bool OpcodeStream::DispatchValue(const Instruction& instruction,
     default:
       return false;
   }
+}
+
+void OpcodeStream::Format(int arg) {
+  const bool has_spec = (arg & 4) != 0;
+  listener_.Format(Peek(has_spec ? 2 : 1), arg & 3,
+                   has_spec ? Peek(1) : nullptr);
 }
 
 void OpcodeStream::Binary(int operation) {

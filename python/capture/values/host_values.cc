@@ -105,48 +105,6 @@ HostValues::Id HostValues::AddRead(PyObject* number, int32_t call,
   return Add(number, std::move(node));
 }
 
-HostValues::Id HostValues::AddSize(PyObject* number, TapeTensorId tensor,
-                                   int dim) {
-  has_sizes_ = true;
-  Node node{.is_size = true,
-            .size_index = num_sizes_++,
-            .tensor = tensor,
-            .dim = dim};
-  return Add(number, std::move(node));
-}
-
-void HostValues::PinSize(Id id) {
-  if (nodes_[id].is_exact) return;
-  nodes_[id].is_exact = true;
-  nodes_[id].pinned_at = CurrentUserLine();
-}
-
-bool HostValues::SettleSizes(absl::Span<const TapeHostOperand> operands) {
-  bool all = true, any = false;
-  for (const TapeHostOperand& operand : operands) {
-    if (operand.id < 0) continue;
-    all &= nodes_[operand.id].is_size;
-    any |= nodes_[operand.id].is_size;
-  }
-  if (any && !all) {
-    for (const TapeHostOperand& operand : operands) {
-      if (operand.id >= 0 && nodes_[operand.id].is_size) PinSize(operand.id);
-    }
-  }
-  return any && all;
-}
-
-std::vector<HostValues::Id> HostValues::TakeSizeUses() {
-  notes_size_uses_ = false;
-  return std::exchange(size_uses_, {});
-}
-
-void HostValues::AddSizeText(PyObject* text, absl::Span<const Id> sizes) {
-  std::vector<Id>& of_text = size_texts_[text];
-  if (of_text.empty()) pins_.push_back(PyRef::Share(text));
-  of_text.insert(of_text.end(), sizes.begin(), sizes.end());
-}
-
 std::vector<HostValues::Id> HostValues::TakeTextUses() {
   notes_text_uses_ = false;
   return std::exchange(text_uses_, {});
@@ -167,34 +125,6 @@ void HostValues::UseTextOf(PyObject* object) {
   const auto it = size_texts_.find(object);
   if (it == size_texts_.end()) return;
   for (const Id id : it->second) MarkExactId(id);
-}
-
-SizeFacts HostValues::FindSizeFacts() const {
-  SizeFacts facts;
-  const auto operand_of = [this](TapeHostOperand operand) {
-    if (operand.id >= 0) operand.id = nodes_[operand.id].size_index;
-    return operand;
-  };
-  for (const Node& node : nodes_) {
-    if (!node.is_size) continue;
-    SizeFacts::Number number{.tensor = node.tensor, .dim = node.dim};
-    number.op = node.tape.op;
-    for (const TapeHostOperand& operand : node.tape.operands) {
-      number.operands.push_back(operand_of(operand));
-    }
-    if (node.is_exact) {
-      facts.exact.push_back(
-          {.number = node.size_index, .at = node.pinned_at.ToString()});
-    }
-    facts.numbers.push_back(std::move(number));
-  }
-  for (const Comparison& comparison : size_comparisons_) {
-    facts.comparisons.push_back({.op = comparison.op,
-                                 .a = operand_of(comparison.a),
-                                 .b = operand_of(comparison.b),
-                                 .outcome = comparison.outcome});
-  }
-  return facts;
 }
 
 bool HostValues::AddOp(PyObject* result, const HostOp& op,
