@@ -25,6 +25,9 @@ set(MICA_THREAD_TESTS
   executor_watch_watch_test
   framework_trace_recorder_test)
 
+# Those that run in parts, side by side, and first: they take longest.
+set(MICA_LONG_TESTS tests_conformance_kernels_test)
+
 # Sets `out` to the folder's *.cc, below it too, less tests and benchmarks.
 # Further arguments are regular expressions of paths to leave out.
 function(mica_glob_sources out)
@@ -128,12 +131,27 @@ function(mica_test name)
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   add_dependencies(mica_tests ${name})
-  add_test(NAME ${name} COMMAND ${name}
-           WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
-  set_tests_properties(${name} PROPERTIES TIMEOUT 600)
-  if(name IN_LIST MICA_THREAD_TESTS)
-    set_tests_properties(${name} PROPERTIES LABELS threads)
+  set(parts "")
+  if(name IN_LIST MICA_LONG_TESTS)
+    set(parts _0 _1 _2 _3)
   endif()
+  list(LENGTH parts count)
+  foreach(part IN LISTS parts ITEMS "")
+    if(count GREATER 0 AND part STREQUAL "")
+      continue()
+    endif()
+    add_test(NAME ${name}${part} COMMAND ${name}
+             WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+    set_tests_properties(${name}${part} PROPERTIES TIMEOUT 600)
+    if(count GREATER 0)
+      string(REPLACE "_" "" index "${part}")
+      set_tests_properties(${name}${part} PROPERTIES COST 100 ENVIRONMENT
+        "GTEST_TOTAL_SHARDS=${count};GTEST_SHARD_INDEX=${index}")
+    endif()
+    if(name IN_LIST MICA_THREAD_TESTS)
+      set_tests_properties(${name}${part} PROPERTIES LABELS threads)
+    endif()
+  endforeach()
 endfunction()
 
 # One test binary for each *_test.cc below the folder and one benchmark binary
