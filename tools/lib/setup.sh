@@ -8,6 +8,9 @@
 log_dir=build/logs
 mkdir -p "$log_dir"
 
+# Bytecode is kept: else each of hundreds of processes compiles torch anew.
+unset PYTHONDONTWRITEBYTECODE
+
 # Clones of the tree share what ccache keeps, wherever they lie.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
