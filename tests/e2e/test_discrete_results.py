@@ -139,8 +139,10 @@ def differences(f, *args):
 
 
 def samples_of(op, dtype):
+    torch.manual_seed(0)
     try:
-        samples = list(op.sample_inputs("cpu", dtype))
+        # Not op.sample_inputs(), which looks through the whole stack.
+        samples = list(op.sample_inputs_func(op, "cpu", dtype, False))
     except (RuntimeError, ValueError, AssertionError, ImportError):
         return []
     return samples[:: max(1, len(samples) // 3)][:3]
