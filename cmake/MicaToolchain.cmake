@@ -44,7 +44,9 @@ if(MICA_SANITIZE)
   add_compile_options(-fsanitize=${mica_sanitizers} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${mica_sanitizers})
   if("undefined" IN_LIST MICA_SANITIZE)
-    add_compile_options(-fno-sanitize-recover=undefined)
+    # What the address sanitizer finds itself takes a fifth of all compilation.
+    add_compile_options(-fno-sanitize-recover=undefined
+      -fno-sanitize=null,object-size,pointer-overflow)
   endif()
 endif()
 
