@@ -174,9 +174,9 @@ const char* RoundTo(double a, double b, double* result) {
   // Others have no places.
   if (!(std::fabs(a) < kHostIntLimit)) return nullptr;
   char digits[400];
-  const auto text = std::to_chars(std::begin(digits), std::end(digits), a,
-                                  std::chars_format::fixed,
-                                  static_cast<int>(b));
+  const auto text =
+      std::to_chars(std::begin(digits), std::end(digits), a,
+                    std::chars_format::fixed, static_cast<int>(b));
   std::from_chars(digits, text.ptr, *result);
   return nullptr;
 }
