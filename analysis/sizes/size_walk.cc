@@ -215,18 +215,8 @@ absl::Status SizeTemplate::Walk::SetAlias(TapeTensorId id) {
     Set(id, {tensor.sizes, tensor.strides, tensor.offset});
     return absl::OkStatus();
   }
-  if (const std::vector<int> order = OrderOfDims(id); !order.empty()) {
-    if (!is_known_[tensor.base]) MICA_RETURN_IF_ERROR(SetOrigin(tensor.base));
-    const TensorSizes& base = sizes_[tensor.base];
-    TensorSizes sizes{.offset = base.offset};
-    for (const int dim : order) {
-      sizes.sizes.push_back(base.sizes[dim]);
-      sizes.strides.push_back(base.strides[dim]);
-    }
-    Set(id, std::move(sizes));
-    return absl::OkStatus();
-  }
-  if (!is_whole) {
+  const std::vector<int> order = OrderOfDims(id);
+  if (order.empty() && !is_whole) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the sizes of a tensor, [", absl::StrJoin(tensor.sizes, ","),
         "], were changed in place"));
@@ -234,11 +224,19 @@ absl::Status SizeTemplate::Walk::SetAlias(TapeTensorId id) {
   if (!is_known_[tensor.base]) {
     MICA_RETURN_IF_ERROR(SetOrigin(tensor.base));
   }
-  TensorSizes sizes = sizes_[tensor.base];
+  const TensorSizes& base = sizes_[tensor.base];
+  TensorSizes sizes = base;
   const Lies& lies = made_.lies_[id];
-  sizes.strides = lies.layout == Layout::kDense
-                      ? DenseStrides(sizes.sizes, lies.order)
-                      : tensor.strides;
+  if (!order.empty()) {
+    for (size_t i = 0; i < order.size(); ++i) {
+      sizes.sizes[i] = base.sizes[order[i]];
+      sizes.strides[i] = base.strides[order[i]];
+    }
+  } else {
+    sizes.strides = lies.layout == Layout::kDense
+                        ? DenseStrides(sizes.sizes, lies.order)
+                        : tensor.strides;
+  }
   Set(id, std::move(sizes));
   return absl::OkStatus();
 }

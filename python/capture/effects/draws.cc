@@ -6,19 +6,14 @@
 #include "absl/strings/str_cat.h"
 #include "python/capture/values/constants.h"
 #include "python/capture/values/numbers.h"
+#include "python/interpreter/call_with_names.h"
 
 namespace mica {
 namespace {
 
 PyRef Call(const Draw& draw) {
-  std::vector<PyObject*> args;
-  for (const PyRef& arg : draw.args) args.push_back(arg.get());
-  const Py_ssize_t num_keywords =
-      draw.keyword_names ? PyTuple_GET_SIZE(draw.keyword_names.get()) : 0;
-  return PyRef::Steal(
-      PyObject_Vectorcall(draw.callable.get(), args.data(),
-                          args.size() - static_cast<size_t>(num_keywords),
-                          draw.keyword_names.get()));
+  return CallWithNames(draw.callable.get(), draw.args,
+                       draw.keyword_names.get());
 }
 
 Miss MissOf(const Draw& draw, PyObject* got) {

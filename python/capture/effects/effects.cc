@@ -7,6 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "python/capture/values/constants.h"
 #include "python/capture/values/numbers.h"
+#include "python/interpreter/call_with_names.h"
 
 namespace mica {
 namespace {
@@ -18,14 +19,8 @@ std::string Describe(absl::string_view what, const GuardNote& note) {
 }
 
 bool Make(const HostCall& call) {
-  std::vector<PyObject*> args;
-  for (const PyRef& arg : call.args) args.push_back(arg.get());
-  const Py_ssize_t num_keywords =
-      call.keyword_names ? PyTuple_GET_SIZE(call.keyword_names.get()) : 0;
-  const PyRef result = PyRef::Steal(PyObject_Vectorcall(
-      call.callable.get(), args.data(), args.size() - num_keywords,
-      call.keyword_names.get()));
-  return static_cast<bool>(result);
+  return static_cast<bool>(
+      CallWithNames(call.callable.get(), call.args, call.keyword_names.get()));
 }
 
 bool Add(const Increment& increment) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "python/capture/values/numbers.h"
+#include "python/interpreter/call_with_names.h"
 #include "python/interpreter/interpreter.h"
 
 namespace mica {
@@ -172,21 +173,17 @@ PyObject* ResultTree::Maker::MakeMethod(const Node& node) {
 
 PyObject* ResultTree::Maker::MakeText(const Node& node) {
   std::vector<PyRef> args;
-  std::vector<PyObject*> passed;
   for (const int child : node.children) {
     args.push_back(PyRef::Steal(Make(child)));
     if (!args.back()) return nullptr;
-    passed.push_back(args.back().get());
   }
-  PyObject* names = node.keys.empty() ? nullptr : node.keys[0].get();
-  const Py_ssize_t num_names = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
+  PyRef text = CallWithNames(node.object.get(), args,
+                             node.keys.empty() ? nullptr : node.keys[0].get());
   // One of them may occur elsewhere, too.
   if (!made_.empty()) {
     std::move(args.begin(), args.end(), std::back_inserter(kept_));
   }
-  return PyObject_Vectorcall(node.object.get(), passed.data(),
-                             passed.size() - static_cast<size_t>(num_names),
-                             names);
+  return text.release();
 }
 
 PyObject* ResultTree::Maker::MakeTuple(const Node& node) {

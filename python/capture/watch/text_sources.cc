@@ -11,6 +11,7 @@
 #include "python/capture/known/purity.h"
 #include "python/capture/values/constants.h"
 #include "python/capture/values/numbers.h"
+#include "python/interpreter/call_with_names.h"
 #include "python/interpreter/interpreter.h"
 
 namespace mica {
@@ -100,6 +101,11 @@ void TextSources::Make(PyObject* function, absl::Span<PyObject* const> args,
   values_.BeginTextUses();
 }
 
+bool TextSources::IsSpecOfAll(PyObject* spec) const {
+  return PyUnicode_Check(spec) && values_.FindText(spec) < 0 &&
+         !absl::EndsWith(PyText(spec), "c");
+}
+
 void TextSources::Format(PyObject* value, int conversion, PyObject* spec) {
   static PyObject* functions[] = {
       Function("builtins.format"),
@@ -108,12 +114,11 @@ void TextSources::Format(PyObject* value, int conversion, PyObject* spec) {
       Function("builtins.ascii"),
   };
   static PyObject* format = Function("builtins.str.format");
-  // Other numbers may make no legal width.
-  if (spec != nullptr && values_.FindText(spec) >= 0) return;
   if (spec == nullptr) return Make(functions[conversion], {value});
+  if (!IsSpecOfAll(spec)) return;
   const std::string text = PyText(spec);
   if (conversion == 0) {
-    if (!absl::EndsWith(text, "c")) Make(functions[0], {value, spec});
+    Make(functions[0], {value, spec});
   } else if (text.find_first_of("{}") == std::string::npos) {
     const std::string both =
         absl::StrCat("{!", absl::string_view("sra").substr(conversion - 1, 1),
@@ -184,11 +189,9 @@ void TextSources::Call(PyObject* callable, absl::Span<PyObject* const> args,
                     FormatsCharacter(PyText(all[0]), '{'))) {
     return;
   }
-  if (absl::EndsWith(name, "format") && !is_format && all.size() > 1 &&
-      (values_.FindText(all[1]) >= 0 || !PyUnicode_Check(all[1]) ||
-       absl::EndsWith(PyText(all[1]), "c"))) {
-    return;
-  }
+  const bool takes_spec =
+      name == "builtins.format" || absl::EndsWith(name, ".__format__");
+  if (takes_spec && all.size() > 1 && !IsSpecOfAll(all[1])) return;
   // "sep".join(list): as a tuple, that it holds now.
   PyRef items;
   if (absl::EndsWith(name, "str.join") && all.size() == 2 &&
@@ -253,13 +256,8 @@ bool TextSources::Follow(PyObject** top,
     recipe_.depth = std::max(recipe_.depth, depth + 1);
   }
   if (recipe_.depth > kMaxDepth) return false;
-  std::vector<PyObject*> args;
-  for (const PyRef& arg : recipe_.args) args.push_back(arg.get());
-  PyObject* names = recipe_.keyword_names.get();
-  const Py_ssize_t num_names = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
-  const PyRef again = PyRef::Steal(
-      PyObject_Vectorcall(recipe_.function.get(), args.data(),
-                          args.size() - static_cast<size_t>(num_names), names));
+  const PyRef again = CallWithNames(recipe_.function.get(), recipe_.args,
+                                    recipe_.keyword_names.get());
   if (!again || !SameValue(again.get(), result)) {
     PyErr_Clear();
     return false;

@@ -42,6 +42,9 @@ class TextSources final : public WatchPart {
   static bool HandsOn(PyObject* callable);
 
  private:
+  // Whether a format is one for all numbers: that of a character isn't, nor may
+  // be one that is made of numbers itself.
+  bool IsSpecOfAll(PyObject* spec) const;
   // The step makes what function(args…) gives.
   void Make(PyObject* function, absl::Span<PyObject* const> args,
             PyObject* keyword_names = nullptr);
