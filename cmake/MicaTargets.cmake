@@ -8,8 +8,8 @@ add_custom_target(mica_product)
 add_custom_target(mica_python)
 # The C++ tests' binaries.
 add_custom_target(mica_tests)
-# Those in which threads share what isn't one thread's alone: what is worth a
-# run under the thread sanitizer. `ctest -L threads` runs them.
+# The binaries of those in which threads share what isn't one thread's alone:
+# what is worth a run under the thread sanitizer. `ctest -L threads` runs them.
 add_custom_target(mica_thread_tests)
 set(MICA_THREAD_TESTS
   analysis_plan_plan_cache_test
@@ -84,7 +84,10 @@ function(mica_simd_sources name)
     if(level STREQUAL "v4")
       target_compile_options(${object} PRIVATE -mprefer-vector-width=512)
     endif()
-    if("undefined" IN_LIST MICA_SANITIZE)
+    if(MICA_SANITIZE AND NOT level STREQUAL MICA_SIMD_HERE)
+      # The sanitizers see the level that this machine runs.
+      target_compile_options(${object} PRIVATE -fno-sanitize=all)
+    elseif("undefined" IN_LIST MICA_SANITIZE)
       # A vector load says itself whether it wants aligned memory: to check each
       # takes most of these files' time.
       target_compile_options(${object} PRIVATE -fno-sanitize=alignment)
@@ -120,9 +123,10 @@ if(MICA_TESTS)
   mica_test_headers(mica_test_headers_openmp OpenMP::OpenMP_CXX)
 endif()
 
-# mica_test(NAME SRCS files… DEPS targets…): one GoogleTest binary that ctest
-# runs. Tests read the tree's files relative to its root.
-function(mica_test name)
+# mica_test_binary(NAME SRCS files… DEPS targets…): one GoogleTest binary of
+# several test files, under MICA_UNITY compiled eight as one: what they include
+# and instantiate is most of a test's time.
+function(mica_test_binary name)
   cmake_parse_arguments(arg "" "" "SRCS;DEPS" ${ARGN})
   add_executable(${name} ${arg_SRCS})
   target_link_libraries(${name} PRIVATE
@@ -134,8 +138,27 @@ function(mica_test name)
     target_precompile_headers(${name} REUSE_FROM mica_test_headers)
   endif()
   set_target_properties(${name} PROPERTIES
+    UNITY_BUILD ${MICA_UNITY} UNITY_BUILD_BATCH_SIZE 8
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   add_dependencies(mica_tests ${name})
+endfunction()
+
+# mica_test(NAME FILE BINARY LABELS…): what ctest runs of a test file, which is
+# in BINARY: its suites, in a process of their own. Tests read the tree's files
+# relative to its root.
+function(mica_test name file binary)
+  file(STRINGS "${file}" lines REGEX "^(TEST|TEST_F|TEST_P|TYPED_TEST)\\(")
+  set(suites)
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "^[A-Z_]+\\(([A-Za-z0-9_]+).*" "\\1" suite "${line}")
+    list(APPEND suites "${suite}.*" "*/${suite}.*" "${suite}/*")
+  endforeach()
+  list(REMOVE_DUPLICATES suites)
+  if(NOT suites)
+    message(FATAL_ERROR "${file} has no test")
+  endif()
+  list(JOIN suites ":" filter)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
   set(parts ${name})
   if(name IN_LIST MICA_LONG_TESTS)
     set(parts ${name}_0 ${name}_1 ${name}_2 ${name}_3)
@@ -143,29 +166,44 @@ function(mica_test name)
   list(LENGTH parts count)
   foreach(part IN LISTS parts)
     list(FIND parts ${part} index)
-    add_test(NAME ${part} COMMAND ${name}
+    add_test(NAME ${part} COMMAND ${binary} "--gtest_filter=${filter}"
              WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
-    set_tests_properties(${part} PROPERTIES TIMEOUT 600 COST ${count}
+    set_tests_properties(${part} PROPERTIES
+      TIMEOUT 600 COST ${count} LABELS "${ARGN}"
       ENVIRONMENT "GTEST_TOTAL_SHARDS=${count};GTEST_SHARD_INDEX=${index}")
-    if(name IN_LIST MICA_THREAD_TESTS)
-      set_tests_properties(${part} PROPERTIES LABELS threads)
-    endif()
   endforeach()
 endfunction()
 
-# One test binary for each *_test.cc below the folder and one benchmark binary
-# for each *_benchmark.cc; DEPS is what all of them link to.
+# The tests of all *_test.cc below the folder: a binary FOLDER_tests, and one
+# FOLDER_thread_tests of those that are worth a run under the thread sanitizer.
+# And one benchmark binary for each *_benchmark.cc. DEPS is what all link to.
 function(mica_folder_tests)
   if(NOT MICA_TESTS)
     return()
   endif()
   cmake_parse_arguments(arg "" "" "DEPS" ${ARGN})
+  get_filename_component(folder "${CMAKE_CURRENT_SOURCE_DIR}" NAME)
   file(GLOB_RECURSE tests CONFIGURE_DEPENDS
        "${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc")
+  set(plain)
+  set(threads)
   foreach(file ${tests})
     mica_target_name(name "${file}")
-    mica_test(${name} SRCS "${file}" DEPS ${arg_DEPS})
+    if(name IN_LIST MICA_THREAD_TESTS)
+      list(APPEND threads "${file}")
+      mica_test(${name} "${file}" ${folder}_thread_tests threads)
+    else()
+      list(APPEND plain "${file}")
+      mica_test(${name} "${file}" ${folder}_tests)
+    endif()
   endforeach()
+  if(plain)
+    mica_test_binary(${folder}_tests SRCS ${plain} DEPS ${arg_DEPS})
+  endif()
+  if(threads)
+    mica_test_binary(${folder}_thread_tests SRCS ${threads} DEPS ${arg_DEPS})
+    add_dependencies(mica_thread_tests ${folder}_thread_tests)
+  endif()
   file(GLOB_RECURSE benchmarks CONFIGURE_DEPENDS
        "${CMAKE_CURRENT_SOURCE_DIR}/*_benchmark.cc")
   foreach(file ${benchmarks})

@@ -50,6 +50,15 @@ if(MICA_SANITIZE)
   endif()
 endif()
 
+# The vector instructions of this machine: x86-64-v3 or v4.
+set(MICA_SIMD_HERE v3)
+if(EXISTS /proc/cpuinfo)
+  file(STRINGS /proc/cpuinfo mica_avx512 REGEX "avx512vl" LIMIT_COUNT 1)
+  if(mica_avx512)
+    set(MICA_SIMD_HERE v4)
+  endif()
+endif()
+
 # What names a build: Plans on disk are valid for one alone.
 add_link_options(-Wl,--build-id=sha1)
 

@@ -43,7 +43,6 @@ TEST(FlagsTest, JoinsRepeatedLists) {
 
 TEST(FlagsTest, NamesTheFlagThatIsWrong) {
   gflags::FlagSaver saver;
-  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
   EXPECT_THAT(Parse({"--test_number=five"}),
               StatusIs(kInvalid, HasSubstr("--test_number: wants int64")));
   EXPECT_THAT(Parse({"--test_number"}),

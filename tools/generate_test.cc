@@ -78,7 +78,6 @@ TEST(GenerateTest, StepsDescend) {
 }
 
 TEST(GenerateTest, NamesTheOptionThatIsWrong) {
-  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
   EXPECT_THAT(Generate({.kind = "ring"}, AllOps()),
               StatusIs(kInvalid, HasSubstr("got 'ring'")));
   EXPECT_THAT(Generate({.kind = "chain", .ops = 0}, AllOps()),

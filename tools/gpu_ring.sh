@@ -14,9 +14,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 without_gpu() {
-  build/tests/tests_devices_cuda_plan_test
-  build/tests/tests_property_device_test
-  build/tests/executor_device_simulated_device_test
+  ctest --preset release \
+    -R '^(tests_devices_.*|tests_property_device|executor_device_.*)_test$'
   if build/bin/mica_gpu_kernels --compile --gtest_filter=None >/dev/null; then
     build/bin/mica_gpu_kernels --compile --gtest_brief=1
   else

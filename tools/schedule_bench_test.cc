@@ -12,8 +12,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
 TEST(ScheduleBenchTest, GivesFiguresInTimesOfADevice) {
   MICA_ASSERT_OK_AND_ASSIGN(const auto plain,
                             RunScheduleBench({.schedule = "1f1b"}));

@@ -73,7 +73,7 @@ log_number() {
 # ctest_preset PRESET TARGET [OPTION…]: builds the C++ tests of a preset that
 # TARGET stands for, and runs those that ctest's options choose.
 ctest_preset() {
-  local preset=$1 target=$2 status=0 total bad
+  local preset=$1 target=$2 status=0 total bad line
   shift 2
   if ! build_preset "$preset" "$target"; then
     count "C++ tests ($preset)" 1 0 0
@@ -85,6 +85,10 @@ ctest_preset() {
     tail -n 1 | grep -oE '[0-9]+' || echo 0)
   bad=$(log_number "ctest-$preset" '[0-9]+ tests failed')
   count "C++ tests ($preset)" "$status" $((total - bad)) "$bad"
+  while read -r line; do
+    failures+=("$preset: $line")
+  done < <(sed -n '/The following tests FAILED/,$p' \
+    "$log_dir/ctest-$preset.log" | grep -E '^\s+[0-9]+ - ')
   local dir=build-$preset
   [[ $preset == release ]] && dir=build
   # GTest tells the reason in the line behind that of the place.
@@ -99,12 +103,16 @@ ctest_preset() {
 # all: the log names the test.
 pytest_all() {
   local status=0
-  run_step "Python tests" pytest "$python" -m pytest -q -rs -n "$(nproc)" \
+  run_step "Python tests" pytest "$python" -m pytest -q -rsfE -n "$(nproc)" \
     --dist loadfile --max-worker-restart=0 || status=$?
   count "Python tests" "$status" \
     "$(log_number pytest '[0-9]+ passed')" \
     "$(($(log_number pytest '[0-9]+ failed') +
       $(log_number pytest '[0-9]+ errors?')))"
+  local line
+  while read -r line; do
+    failures+=("$line")
+  done < <(grep -oE '^(FAILED|ERROR) [^ ]+' "$log_dir/pytest.log")
   count_skips "Python tests" < <(
     grep -E '^SKIPPED \[[0-9]+\]' "$log_dir/pytest.log"
   )
@@ -168,7 +176,7 @@ fi
 
 say "Everything took $SECONDS s."
 for failure in ${failures[@]+"${failures[@]}"}; do
-  say "FAILED: $failure"
+  say "FAILED: ${failure#FAILED }"
 done
 say "$passed passed, $failed failed, $skipped skipped"
 ((failed == 0))

@@ -10,37 +10,37 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-std::vector<Repeat> Find(const std::string& text, int32_t shortest = 2) {
+std::vector<Repeat> RepeatsOf(const std::string& text, int32_t shortest = 2) {
   std::vector<uint64_t> words(text.begin(), text.end());
   return FindRepeats(words, shortest);
 }
 
 TEST(RepeatsTest, CopiesBehindOneAnother) {
-  EXPECT_THAT(Find("xxabcdeabcdeabcdeyy"),
+  EXPECT_THAT(RepeatsOf("xxabcdeabcdeabcdeyy"),
               ElementsAre(Repeat{.begin = 2, .period = 5, .count = 3}));
   EXPECT_THAT(
-      Find("abcdeabcdeabcdeabc"),
+      RepeatsOf("abcdeabcdeabcdeabc"),
       ElementsAre(Repeat{.begin = 0, .period = 5, .count = 3, .tail = 3}));
 }
 
 TEST(RepeatsTest, TheOneThatSavesMostComesFirst) {
-  EXPECT_THAT(Find("pqrstpqrst.abcdefgabcdefgabcdefg"),
+  EXPECT_THAT(RepeatsOf("pqrstpqrst.abcdefgabcdefgabcdefg"),
               ElementsAre(Repeat{.begin = 11, .period = 7, .count = 3},
                           Repeat{.begin = 0, .period = 5, .count = 2}));
 }
 
 TEST(RepeatsTest, WhatRepeatsInACopyDoesNotHideIt) {
-  EXPECT_THAT(Find("uvwxyuvwxyabuvwxyuvwxyabuvwxyuvwxyab"),
+  EXPECT_THAT(RepeatsOf("uvwxyuvwxyabuvwxyuvwxyabuvwxyuvwxyab"),
               ElementsAre(Repeat{.begin = 0, .period = 12, .count = 3}));
 }
 
 TEST(RepeatsTest, NothingWhereNothingRepeats) {
-  EXPECT_THAT(Find("abcdefghijklm"), IsEmpty());
-  EXPECT_THAT(Find(""), IsEmpty());
+  EXPECT_THAT(RepeatsOf("abcdefghijklm"), IsEmpty());
+  EXPECT_THAT(RepeatsOf(""), IsEmpty());
 }
 
 TEST(RepeatsTest, NothingShorterThanWanted) {
-  EXPECT_THAT(Find("abcdeabcdeabcde", 6), ElementsAre());
+  EXPECT_THAT(RepeatsOf("abcdeabcdeabcde", 6), ElementsAre());
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/program_testing.h"
 #include "framework/base/test_matchers.h"
 #include "framework/text/text.h"
 #include "ops/all.h"
@@ -24,12 +25,6 @@ constexpr absl::string_view kText = R"(program @f(%x: f32[8], %p: bool[]) {
   return %y, %k
 }
 )";
-
-Program Parse(absl::string_view text) {
-  absl::StatusOr<Program> program = ParseProgram(text, AllOps());
-  EXPECT_THAT(program, IsOk());
-  return *std::move(program);
-}
 
 TEST(ProgramEditorTest, ChangesACopyBodiesToo) {
   const Program program = Parse(kText);

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-Program Parse(absl::string_view ops) {
+Program ParseOps(absl::string_view ops) {
   auto program = ParseProgram(absl::StrCat(R"text(program @p(%x: f32[4,2]) {
   opaque "test::check(Tensor self) -> ()"
   %v = variable "v" : f32[4,2]
@@ -25,7 +25,7 @@ Program Parse(absl::string_view ops) {
 // `ops` of which so many are left.
 void ExpectLeft(absl::string_view ops, size_t num_left) {
   SCOPED_TRACE(ops);
-  const Program program = Parse(ops);
+  const Program program = ParseOps(ops);
   MICA_ASSERT_OK_AND_ASSIGN(const Program lean,
                             RemoveDeadOps(program, AllOps()));
   EXPECT_EQ(lean.ops().size(), num_left);
@@ -55,7 +55,7 @@ TEST(RewriteTest, TellsWhetherOpsAreDead) {
 }
 
 TEST(RewriteTest, FindsWhoReadsWhat) {
-  const Program program = Parse(R"(  %a = aten.t(%x) : f32[2,4]{1,2}
+  const Program program = ParseOps(R"(  %a = aten.t(%x) : f32[2,4]{1,2}
   %b = aten.mm(%x, %a) : f32[4,4]
   %c = aten.mm(%b, %x) : f32[4,2]
   %d = aten.t(%c) : f32[2,4]{1,2}

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "analysis/program_testing.h"
 #include "framework/base/test_matchers.h"
 #include "framework/ir/program_editor.h"
 #include "framework/text/text.h"
@@ -12,12 +13,6 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-Program Parse(absl::string_view text) {
-  absl::StatusOr<Program> program = ParseProgram(text, AllOps());
-  EXPECT_THAT(program, IsOk());
-  return *std::move(program);
-}
 
 constexpr absl::string_view kChain = R"(program @f(%x: f32[2,3]) {
   %a = aten.relu(%x) : f32[2,3] @ "f.py":3

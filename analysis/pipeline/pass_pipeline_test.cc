@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
+#include "analysis/program_testing.h"
 #include "framework/base/file.h"
 #include "framework/base/test_matchers.h"
 #include "framework/text/text.h"
@@ -32,12 +33,6 @@ constexpr absl::string_view kNet = R"(program @net(%x: f32[6,4]) {
 )";
 
 PassContext Context() { return {AllOps(), AllKernels()}; }
-
-Program Parse(absl::string_view text) {
-  absl::StatusOr<Program> program = ParseProgram(text, AllOps());
-  EXPECT_THAT(program, IsOk());
-  return *std::move(program);
-}
 
 TEST(PassPipelineTest, IsPrintedAndReadBack) {
   const std::string text = PassPipeline::All().ToText();

@@ -6,6 +6,7 @@
 #include "absl/strings/str_replace.h"
 #include "analysis/passes/rewrite.h"
 #include "analysis/plan/plan.h"
+#include "analysis/plan/plan_testing.h"
 #include "framework/base/test_matchers.h"
 #include "framework/tensor/tensor.h"
 #include "framework/text/text.h"
@@ -19,12 +20,10 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-absl::StatusOr<std::shared_ptr<const Plan>> PlanOf(absl::string_view text,
-                                                   PlanOptions options = {}) {
+absl::StatusOr<std::shared_ptr<const Plan>> UnfusedPlanOf(
+    absl::string_view text, PlanOptions options = {}) {
   options.fuse = false;
-  absl::StatusOr<Program> program = ParseProgram(text, AllOps());
-  if (!program.ok()) return program.status();
-  return Plan::Build(*program, AllOps(), AllKernels(), options);
+  return PlanOf(text, options);
 }
 
 // A layer that is called twice; its result is as large as %x.
@@ -43,7 +42,7 @@ program @net(%x: f32[64]) {
 )";
 
 TEST(CallStepsTest, AFunctionsStepsStandWhereItIsCalled) {
-  MICA_ASSERT_OK_AND_ASSIGN(const auto plan, PlanOf(kLayers));
+  MICA_ASSERT_OK_AND_ASSIGN(const auto plan, UnfusedPlanOf(kLayers));
   EXPECT_THAT(plan->ToText(), Not(HasSubstr("control")));
   ASSERT_EQ(plan->steps().size(), 4u);
   ASSERT_EQ(plan->calls().size(), 2u);
@@ -64,7 +63,7 @@ TEST(CallStepsTest, AFunctionsStepsStandWhereItIsCalled) {
 
 TEST(CallStepsTest, ACallIsAStepWhereCallsAreNotInlined) {
   MICA_ASSERT_OK_AND_ASSIGN(const auto plan,
-                            PlanOf(kLayers, {.inline_calls = false}));
+                            UnfusedPlanOf(kLayers, {.inline_calls = false}));
   EXPECT_EQ(plan->steps().size(), 2u);
   EXPECT_TRUE(plan->calls().empty());
   EXPECT_THAT(plan->ToText(), HasSubstr("mica.call by control"));
@@ -85,7 +84,8 @@ program @net(%x: f32[64]) {
 }
 )";
   const auto arena_of = [&](absl::string_view more) -> int64_t {
-    const auto plan = PlanOf(absl::StrReplaceAll(kText, {{"$MORE", more}}));
+    const auto plan =
+        UnfusedPlanOf(absl::StrReplaceAll(kText, {{"$MORE", more}}));
     EXPECT_THAT(plan, IsOk());
     return (*plan)->arena_bytes();
   };
@@ -107,7 +107,7 @@ program @net(%x: f32[64]) {
   return %1
 }
 )";
-  MICA_ASSERT_OK_AND_ASSIGN(const auto plan, PlanOf(kText));
+  MICA_ASSERT_OK_AND_ASSIGN(const auto plan, UnfusedPlanOf(kText));
   const Step& exp = plan->steps()[1];
   EXPECT_NE(plan->args()[exp.first_arg], plan->args()[exp.first_arg + 1]);
 }
@@ -135,7 +135,7 @@ std::string Updates(absl::string_view operand) {
 }
 
 TEST(CallStepsTest, UpdatesAreComputedWhereVariablesAre) {
-  MICA_ASSERT_OK_AND_ASSIGN(const auto plan, PlanOf(Updates("%p")));
+  MICA_ASSERT_OK_AND_ASSIGN(const auto plan, UnfusedPlanOf(Updates("%p")));
   const std::string text = plan->ToText();
   EXPECT_THAT(text, Not(HasSubstr("update %")));  // No copies.
   ASSERT_EQ(plan->steps().size() - plan->num_compute(), 2u) << text;
@@ -153,7 +153,7 @@ TEST(CallStepsTest, UpdatesAreComputedWhereVariablesAre) {
 
 // The first call reads what the second one's result becomes.
 TEST(CallStepsTest, NoUpdateReadsWhatAnotherHasWritten) {
-  MICA_ASSERT_OK_AND_ASSIGN(const auto plan, PlanOf(Updates("%q")));
+  MICA_ASSERT_OK_AND_ASSIGN(const auto plan, UnfusedPlanOf(Updates("%q")));
   const auto commits = plan->steps().subspan(plan->num_compute());
   ASSERT_EQ(commits.size(), 2u);
   // q's old elements go into p first.
@@ -175,7 +175,8 @@ program @net(%x: f32[64]) {
   return %2
 }
 )";
-  MICA_ASSERT_OK_AND_ASSIGN(const auto plan, PlanOf(kText, {.frozen = true}));
+  MICA_ASSERT_OK_AND_ASSIGN(const auto plan,
+                            UnfusedPlanOf(kText, {.frozen = true}));
   EXPECT_EQ(plan->steps().size(), 2u);
   ASSERT_EQ(plan->folds().size(), 2u);
   EXPECT_EQ(plan->fold_args()[plan->folds()[1].first_arg].index, 1);
@@ -196,7 +197,7 @@ program @net(%x: f32[2]) {
   return %2
 }
 )";
-  MICA_ASSERT_OK_AND_ASSIGN(const auto plan, PlanOf(kText));
+  MICA_ASSERT_OK_AND_ASSIGN(const auto plan, UnfusedPlanOf(kText));
   for (int i : {1, 2}) {
     const Location& c = plan->args()[plan->steps()[i].first_arg + 1];
     EXPECT_EQ(c.home, Home::kConstant);
@@ -221,7 +222,7 @@ program @net(%x: f32[64]) {
   return %1
 }
 )";
-  MICA_ASSERT_OK_AND_ASSIGN(const auto plan, PlanOf(kText));
+  MICA_ASSERT_OK_AND_ASSIGN(const auto plan, UnfusedPlanOf(kText));
   EXPECT_EQ(plan->steps().size(), 4u);
   ASSERT_EQ(plan->calls().size(), 6u);
   const int callers[] = {-1, 0, 0, -1, 3, 3};
@@ -239,7 +240,7 @@ program @net(%x: f32[2]) {
   return %0
 }
 )";
-  EXPECT_THAT(PlanOf(kText),
+  EXPECT_THAT(UnfusedPlanOf(kText),
               StatusIs(absl::StatusCode::kNotFound,
                        HasSubstr("mica.call (m.py:3): @layer: aten.foo "
                                  "(m.py:4): opaque operator aten.foo")));
@@ -255,7 +256,8 @@ TEST(CallStepsTest, AWholeViewIsReturnedWithoutACopy) {
 }
 )";
   const auto copies_of = [&](absl::string_view more) {
-    const auto plan = PlanOf(absl::StrReplaceAll(kText, {{"$MORE", more}}));
+    const auto plan =
+        UnfusedPlanOf(absl::StrReplaceAll(kText, {{"$MORE", more}}));
     EXPECT_THAT(plan, IsOk());
     return std::count_if(
         (*plan)->steps().begin(), (*plan)->steps().end(),

@@ -12,6 +12,7 @@
 #include "analysis/plan/plan.h"
 #include "analysis/plan/plan_file.h"
 #include "analysis/plan/plan_key.h"
+#include "analysis/plan/plan_testing.h"
 #include "analysis/plan/step_facts.h"
 #include "analysis/streams/happens_before.h"
 #include "framework/base/test_matchers.h"
@@ -27,15 +28,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
-absl::StatusOr<std::shared_ptr<const Plan>> PlanOf(
-    absl::string_view text, const PlanOptions& options = {}) {
-  absl::StatusOr<Program> program = ParseProgram(text, AllOps());
-  if (!program.ok()) return program.status();
-  return Plan::Build(*program, AllOps(), AllKernels(), options);
-}
 
 const ControlPlan& ControlOf(const Plan& plan) {
   for (const Step& step : plan.steps()) {

@@ -19,7 +19,7 @@ namespace {
 using testing::AnyOf;
 using testing::HasSubstr;
 
-constexpr char kNet[] = R"(program @net(%x: f32[64,256]) {
+constexpr char kProgram[] = R"(program @net(%x: f32[64,256]) {
   %w = variable "w" : f32[512,256]
   %b = variable "b" : f32[512]
   %c = constant [0.5, -0.0, 3, nan] : f32[4]
@@ -62,7 +62,7 @@ class PlanFileTest : public testing::Test {
   }
 
   const PlanOptions options_ = {.frozen = true};
-  const std::shared_ptr<const Program> program_ = Parse(kNet);
+  const std::shared_ptr<const Program> program_ = Parse(kProgram);
   const PlanKey key_ = PlanKeyOf(*program_, options_);
   std::shared_ptr<const Plan> plan_;
   std::string bytes_;
@@ -83,7 +83,8 @@ TEST_F(PlanFileTest, ReadsBackToTheSamePlan) {
 }
 
 TEST_F(PlanFileTest, LinesAreThoseOfTheProgramAtHand) {
-  const auto other = Parse(absl::StrReplaceAll(kNet, {{"net.py", "user.py"}}));
+  const auto other =
+      Parse(absl::StrReplaceAll(kProgram, {{"net.py", "user.py"}}));
   MICA_ASSERT_OK_AND_ASSIGN(
       const auto plan,
       DecodePlan(bytes_, key_, *other, AllOps(), AllKernels(), options_));
@@ -135,7 +136,7 @@ TEST_F(PlanFileTest, AForgedFilePutsNothingElsewhere) {
 }
 
 TEST_F(PlanFileTest, AnotherKeyFindsNothing) {
-  const auto other = Parse(absl::StrReplaceAll(kNet, {{"64", "65"}}));
+  const auto other = Parse(absl::StrReplaceAll(kProgram, {{"64", "65"}}));
   EXPECT_THAT(DecodePlan(bytes_, PlanKeyOf(*other, options_), *other, AllOps(),
                          AllKernels(), options_)
                   .status(),

@@ -15,7 +15,7 @@
 namespace mica {
 namespace {
 
-constexpr absl::string_view kNet = R"(program @net(%x: f32[BATCH,64]) {
+constexpr absl::string_view kLinear = R"(program @net(%x: f32[BATCH,64]) {
   %w = variable "w" : f32[48,64]
   %b = variable "b" : f32[48]
   %t = aten.t(%w) : f32[64,48]{1,64}
@@ -110,9 +110,9 @@ class PlanStructureTest : public testing::Test {
 };
 
 TEST_F(PlanStructureTest, SizesAloneMakeNoOtherStructure) {
-  const auto a = Get(Net(kNet, "4"));
-  const auto b = Get(Net(kNet, "32"));
-  const auto c = Get(Net(kNet, "32"), {.frozen = true});
+  const auto a = Get(Net(kLinear, "4"));
+  const auto b = Get(Net(kLinear, "32"));
+  const auto c = Get(Net(kLinear, "32"), {.frozen = true});
   EXPECT_NE(a->structure(), nullptr);
   EXPECT_EQ(a->structure(), b->structure());
   EXPECT_EQ(a->structure(), c->structure());
@@ -121,9 +121,9 @@ TEST_F(PlanStructureTest, SizesAloneMakeNoOtherStructure) {
 }
 
 TEST_F(PlanStructureTest, SizesThatBecomeEqualOrOneAreAnotherStructure) {
-  const auto a = Get(Net(kNet, "4"));
+  const auto a = Get(Net(kLinear, "4"));
   for (absl::string_view batch : {"1", "0", "48", "64", "6"}) {
-    EXPECT_NE(Get(Net(kNet, batch))->structure(), a->structure()) << batch;
+    EXPECT_NE(Get(Net(kLinear, batch))->structure(), a->structure()) << batch;
   }
   EXPECT_EQ(plans_.stats().by_structure, 0);
 }
@@ -165,16 +165,16 @@ TEST_F(PlanStructureTest, SizesOfABodyAreToldFromThoseAround) {
 }
 
 TEST_F(PlanStructureTest, AStructureDiesWithItsPlans) {
-  Get(Net(kNet, "4"));
-  Get(Net(kNet, "5"));
+  Get(Net(kLinear, "4"));
+  Get(Net(kLinear, "5"));
   EXPECT_EQ(plans_.stats().by_structure, 0);
 }
 
 TEST_F(PlanStructureTest, NumbersThatAreNoSizesCount) {
-  const auto relu = Net(kNet, "4");
-  const auto scaled = Net(absl::StrReplaceAll(kNet, {{"0.5", "0.25"}}), "5");
+  const auto relu = Net(kLinear, "4");
+  const auto scaled = Net(absl::StrReplaceAll(kLinear, {{"0.5", "0.25"}}), "5");
   EXPECT_NE(StructureOf(*relu).bytes, StructureOf(*scaled).bytes);
-  EXPECT_EQ(StructureOf(*relu).bytes, StructureOf(*Net(kNet, "5")).bytes);
+  EXPECT_EQ(StructureOf(*relu).bytes, StructureOf(*Net(kLinear, "5")).bytes);
 }
 
 }  // namespace

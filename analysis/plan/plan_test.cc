@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "analysis/plan/plan_testing.h"
 #include "framework/base/test_matchers.h"
 #include "framework/tensor/tensor.h"
 #include "framework/text/text.h"
@@ -13,13 +14,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-absl::StatusOr<std::shared_ptr<const Plan>> PlanOf(
-    absl::string_view text, const PlanOptions& options = {}) {
-  absl::StatusOr<Program> program = ParseProgram(text, AllOps());
-  if (!program.ok()) return program.status();
-  return Plan::Build(*program, AllOps(), AllKernels(), options);
-}
 
 constexpr char kChain[] = R"(program @chain(%x: f32[100]) {
   %a = aten.exp(%x) : f32[100]

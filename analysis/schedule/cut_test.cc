@@ -14,8 +14,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
 constexpr char kForward[] = R"(program @net(%x: f32[4,8]) {
   %w0 = variable "a.weight" : f32[8,8]
   %w1 = variable "b.weight" : f32[8,8]

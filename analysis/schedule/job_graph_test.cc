@@ -16,8 +16,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
 // Two stages on two devices, one micro-batch but where said.
 absl::StatusOr<JobGraph> Build(const std::string& first,
                                const std::string& second,

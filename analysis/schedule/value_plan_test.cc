@@ -15,8 +15,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
 JobGraph MakeGraph(const PipelineOptions& options) {
   auto schedule = MakePipeline(options);
   MICA_EXPECT_OK(schedule);

@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-std::string PlanOf(absl::string_view text) {
+std::string TextOfPlan(absl::string_view text) {
   absl::StatusOr<Program> program = ParseProgram(text, AllOps());
   EXPECT_THAT(program, IsOk());
   if (!program.ok()) return "";
@@ -25,7 +25,7 @@ std::string PlanOf(absl::string_view text) {
 
 TEST(DenseOperandsTest, AnExpandedGradientIsMultipliedFast) {
   const std::string plan =
-      PlanOf(R"(program @f(%dy: f32[], %x: f32[32,64], %w: f32[48,64]) {
+      TextOfPlan(R"(program @f(%dy: f32[], %x: f32[32,64], %w: f32[48,64]) {
   %e = aten.expand(%dy, [32, 48]) : f32[32,48]{0,0}
   %t = aten.t(%w) : f32[64,48]{1,64}
   %dx = mica.linear(%e, %t, none, none, "none") : f32[32,64]
@@ -39,7 +39,7 @@ TEST(DenseOperandsTest, AnExpandedGradientIsMultipliedFast) {
 }
 
 TEST(DenseOperandsTest, WhatHasGapsIsCopiedBeforeTheOracleIsAsked) {
-  const std::string plan = PlanOf(R"(program @f(%x: f32[64,32,6]) {
+  const std::string plan = TextOfPlan(R"(program @f(%x: f32[64,32,6]) {
   %t = aten.transpose.int(%x, 0, 2) : f32[6,32,64]{1,6,192}
   %y = aten.cumsum(%t, 1) : f32[6,32,64]
   return %y

@@ -33,7 +33,7 @@ absl::Status Ask() {
 
 // Chains of products beside loops that end at once, or never if %n is above 0;
 // then %w is updated.
-std::string Program(int num_loops) {
+std::string Loops(int num_loops) {
   std::string text = R"(program @p(%n: i64[], %x: f32[64,64]) {
   %w = variable "w" : f32[64,64]
   %zero = constant [0] : i64[]
@@ -62,7 +62,7 @@ std::string Program(int num_loops) {
 
 void EndsWhenItIsAsked(const PlanOptions& options, int num_loops) {
   MICA_ASSERT_OK_AND_ASSIGN(const auto program,
-                            ParseProgram(Program(num_loops), AllOps()));
+                            ParseProgram(Loops(num_loops), AllOps()));
   MICA_ASSERT_OK_AND_ASSIGN(
       const std::shared_ptr<const Plan> plan,
       Plan::Build(program, AllOps(), AllKernels(), options));

@@ -27,7 +27,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 constexpr PipelineKind kKinds[] = {
     PipelineKind::kGpipe, PipelineKind::k1F1B, PipelineKind::kInterleaved,
     PipelineKind::kZeroBubbleH1, PipelineKind::kZeroBubbleV};

@@ -12,6 +12,10 @@
 #include "gtest/gtest.h"
 
 namespace mica {
+
+// What most bad input gives.
+inline constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+
 namespace testing_internal {
 
 inline const absl::Status& ToStatus(const absl::Status& status) {

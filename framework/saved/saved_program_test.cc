@@ -21,9 +21,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
-constexpr char kText[] = R"(program @keep(%x: f32[2]) {
+constexpr char kSaved[] = R"(program @keep(%x: f32[2]) {
   %w = variable "fc.weight" : f32[2,3]{1,2}
   %b = variable "fc.bias" : f32[2]
   update "fc.bias" = %x
@@ -49,7 +47,7 @@ class SavedProgramTest : public testing::Test {
   static void ExpectOk(const absl::Status& status) { MICA_EXPECT_OK(status); }
 
   SavedProgram Make(float first = 1) {
-    auto program = ParseProgram(kText, registry_);
+    auto program = ParseProgram(kSaved, registry_);
     ExpectOk(program.status());
     return {.program = std::make_shared<const Program>(*std::move(program)),
             .variables = {Filled({.dims = {2, 3}, .strides = {1, 2}}, first),
@@ -72,7 +70,7 @@ TEST_F(SavedProgramTest, ReadsBackWhatWasWritten) {
   MICA_ASSERT_OK(WriteSavedProgram(folder_, saved));
   MICA_ASSERT_OK_AND_ASSIGN(const SavedProgram back,
                             ReadSavedProgram(folder_, registry_));
-  EXPECT_EQ(ToText(*back.program), kText);
+  EXPECT_EQ(ToText(*back.program), kSaved);
   EXPECT_EQ(back.signature, "{}");
   ASSERT_EQ(back.variables.size(), 2);
   for (int i = 0; i < 2; ++i) {

@@ -13,9 +13,7 @@ using testing::_;
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
-constexpr char kText[] =
+constexpr char kSchedule[] =
     R"(schedule @"two stages"(micro_batches=1, stages=[0,1]) {
   device {
     forward(0,0)
@@ -32,13 +30,13 @@ constexpr char kText[] =
 )";
 
 TEST(ScheduleTest, TextReadsBackToTheSameSchedule) {
-  MICA_ASSERT_OK_AND_ASSIGN(const Schedule schedule, ParseSchedule(kText));
+  MICA_ASSERT_OK_AND_ASSIGN(const Schedule schedule, ParseSchedule(kSchedule));
   EXPECT_EQ(schedule.name, "two stages");
   EXPECT_EQ(schedule.num_stages(), 2);
   ASSERT_EQ(schedule.num_devices(), 2);
   EXPECT_EQ(schedule.devices[1][1],
             (ScheduledJob{JobType::kBackwardInput, 1, 0}));
-  EXPECT_EQ(ToText(schedule), kText);
+  EXPECT_EQ(ToText(schedule), kSchedule);
 }
 
 TEST(ScheduleTest, EmptySchedulesHaveATextToo) {

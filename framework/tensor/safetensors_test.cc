@@ -16,8 +16,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
 std::string TempPath() {
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
   return absl::StrCat(testing::TempDir(), "mica_", test->test_suite_name(), "_",

@@ -14,16 +14,14 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
-absl::StatusOr<TensorTypes> SameAsFirst(const OpCall& call) {
+absl::StatusOr<TensorTypes> TypeOfFirst(const OpCall& call) {
   return TensorTypes{call.Type(0)};
 }
 
-const OpRegistry& TestOps() {
+const OpRegistry& ControlOps() {
   static const OpRegistry& registry = *[] {
     auto* ops = new OpRegistry;
-    ops->Add(OpDef("aten::relu(Tensor self) -> Tensor").Infer(SameAsFirst));
+    ops->Add(OpDef("aten::relu(Tensor self) -> Tensor").Infer(TypeOfFirst));
     ops->Add(
         OpDef("mica::if(Tensor predicate, Tensor[] operands) -> Tensor[]"));
     ops->Add(OpDef(
@@ -58,19 +56,19 @@ constexpr char kNested[] = R"(program @nested(%x: f32[2], %p: bool[]) {
 
 absl::StatusOr<Program> ParseWith(absl::string_view from,
                                   absl::string_view to) {
-  return ParseProgram(absl::StrReplaceAll(kNested, {{from, to}}), TestOps());
+  return ParseProgram(absl::StrReplaceAll(kNested, {{from, to}}), ControlOps());
 }
 
 TEST(ControlTextTest, ReadsBackWhatItPrints) {
   MICA_ASSERT_OK_AND_ASSIGN(const Program program,
-                            ParseProgram(kNested, TestOps()));
+                            ParseProgram(kNested, ControlOps()));
   EXPECT_EQ(ToText(program), kNested);
   EXPECT_EQ(program.depth(), 2);
 }
 
 TEST(ControlTextTest, NumbersOpsAsTheyStandInTheText) {
   MICA_ASSERT_OK_AND_ASSIGN(const Program program,
-                            ParseProgram(kNested, TestOps()));
+                            ParseProgram(kNested, ControlOps()));
   std::string names;
   OpId id = 0;
   ForEachOp(program, [&](const Op& op) {
@@ -85,7 +83,7 @@ TEST(ControlTextTest, NumbersOpsAsTheyStandInTheText) {
 
 TEST(ControlTextTest, CountsBodiesAsContentButNotTheirLabels) {
   MICA_ASSERT_OK_AND_ASSIGN(const Program program,
-                            ParseProgram(kNested, TestOps()));
+                            ParseProgram(kNested, ControlOps()));
   MICA_ASSERT_OK_AND_ASSIGN(Program other, ParseWith("%t", "%u"));
   EXPECT_EQ(ContentOf(other), ContentOf(program));
   MICA_ASSERT_OK_AND_ASSIGN(other, ParseWith("\"m.py\":4", "\"n.py\":9"));
@@ -148,11 +146,11 @@ TEST(ControlTextTest, LimitsHowDeepBodiesStand) {
     return absl::StrCat(text, end);
   };
   MICA_ASSERT_OK_AND_ASSIGN(const Program program,
-                            ParseProgram(nested(kMaxBodyDepth), TestOps()));
+                            ParseProgram(nested(kMaxBodyDepth), ControlOps()));
   EXPECT_EQ(program.depth(), kMaxBodyDepth);
-  EXPECT_THAT(ParseProgram(nested(kMaxBodyDepth + 1), TestOps()),
+  EXPECT_THAT(ParseProgram(nested(kMaxBodyDepth + 1), ControlOps()),
               StatusIs(kInvalid, HasSubstr("no more than 32 deep")));
-  EXPECT_THAT(ParseProgram(nested(1000), TestOps()),
+  EXPECT_THAT(ParseProgram(nested(1000), ControlOps()),
               StatusIs(kInvalid, HasSubstr("deep")));
 }
 

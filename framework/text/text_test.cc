@@ -18,8 +18,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
 absl::StatusOr<TensorTypes> SameAsFirst(const OpCall& call) {
   return TensorTypes{
       TensorType{.dtype = call.Type(0).dtype, .dims = call.Type(0).dims}};

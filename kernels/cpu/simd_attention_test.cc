@@ -10,8 +10,6 @@
 namespace mica::cpu {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
 class AttentionTest : public SimdTest {
  protected:
   // Runs the head, with scratch, and compares it with doubles.

@@ -15,9 +15,6 @@
 namespace mica::cpu {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
 class LoopsTest : public SimdTest {
  protected:
   BinaryFn Find(Binary op, Elem elem, Form form) const {

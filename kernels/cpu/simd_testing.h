@@ -2,6 +2,7 @@
 #define MICA_KERNELS_CPU_SIMD_TESTING_H_
 
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -10,6 +11,9 @@
 #include "kernels/cpu/simd_table.h"
 
 namespace mica::cpu {
+
+inline constexpr float kInf = std::numeric_limits<float>::infinity();
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 // Runs a test once for each table that this machine can run.
 class SimdTest : public ::testing::TestWithParam<const SimdTable*> {

@@ -14,9 +14,6 @@ namespace {
 
 using Exact = std::function<double(double)>;
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
 class UnaryTest : public SimdTest {
  protected:
   std::vector<float> Run(Unary op, const std::vector<float>& x) const {

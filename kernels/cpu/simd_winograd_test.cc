@@ -12,9 +12,6 @@
 namespace mica::cpu {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
 struct Shape {
   int64_t images, rows, cols, channels, columns;
   int64_t row_padding = 1, col_padding = 1;
@@ -225,7 +222,7 @@ void ExpectAlike(const std::vector<float>& got, const std::vector<float>& want,
 }
 
 TEST_P(WinogradTest, WhatIsNotFiniteStaysInItsWindows) {
-  for (const float value : {kInfinity, -kInfinity, kNan}) {
+  for (const float value : {kInf, -kInf, kNan}) {
     for (const int64_t place : {0, 3, 4, 8}) {
       Layer layer({2, 9, 9, 24, 40});
       layer.X(0, place, 8 - place, 23) = value;
@@ -241,7 +238,7 @@ TEST_P(WinogradTest, WhatIsNotFiniteStaysInItsWindows) {
 }
 
 TEST_P(WinogradTest, NothingFiniteAtAll) {
-  for (const float value : {kInfinity, kNan}) {
+  for (const float value : {kInf, kNan}) {
     Layer layer({2, 7, 9, 24, 40});
     for (float& x : layer.x) x = value;
     ExpectAlike(Run(layer, Activation::kNone),
@@ -266,7 +263,7 @@ TEST_P(WinogradTest, LargeWeightsDoNotOverflow) {
   Layer layer({1, 8, 8, 16, 33});
   for (float& x : layer.x) x *= 1e-3f;
   for (int64_t tap = 0; tap < 9; ++tap) layer.weight[tap] = 3e38f;
-  layer.weight[9 * 16 * 20 + 4] = kInfinity;  // The middle tap.
+  layer.weight[9 * 16 * 20 + 4] = kInf;  // The middle tap.
   ExpectAlike(Run(layer, Activation::kNone), RunPlain(layer, Activation::kNone),
               "large weights");
 }

@@ -114,12 +114,6 @@ TEST_P(ConformanceTest, FastKernelsAgreeWithTheReference) {
   }
 }
 
-std::string TestName(const testing::TestParamInfo<const OpDef*>& info) {
-  std::string name = info.param->name();
-  std::replace(name.begin(), name.end(), '.', '_');
-  return name;
-}
-
 INSTANTIATE_TEST_SUITE_P(AllOps, ConformanceTest,
                          testing::ValuesIn(OpsWithKernels()), TestName);
 

@@ -3,6 +3,7 @@
 #ifndef MICA_TESTS_CONFORMANCE_ONE_OP_H_
 #define MICA_TESTS_CONFORMANCE_ONE_OP_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -16,6 +17,7 @@
 #include "framework/kernel/kernel_registry.h"
 #include "framework/op/op_registry.h"
 #include "framework/tensor/tensor.h"
+#include "gtest/gtest.h"
 
 namespace mica {
 
@@ -78,6 +80,13 @@ absl::StatusOr<std::vector<Tensor>> RunKernel(
 // were summed, allow; else says where they differ.
 std::string CompareTensors(const TensorView& got, const TensorView& want,
                            double scale);
+
+// What a test of one operator is called.
+inline std::string TestName(const testing::TestParamInfo<const OpDef*>& info) {
+  std::string name = info.param->name();
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+}
 
 }  // namespace mica
 

@@ -189,12 +189,6 @@ TEST_P(RandomCallsTest, EndInTypesOrInAStatus) {
   RecordProperty("num_run", num_run);
 }
 
-std::string TestName(const testing::TestParamInfo<const OpDef*>& info) {
-  std::string name = info.param->name();
-  std::replace(name.begin(), name.end(), '.', '_');
-  return name;
-}
-
 INSTANTIATE_TEST_SUITE_P(AllOps, RandomCallsTest,
                          testing::ValuesIn(AllOps().All()), TestName);
 

@@ -110,12 +110,6 @@ TEST_P(GpuKernelsTest, AgreeWithTheReference) {
               GetParam()->name().c_str(), num_tried_, num_declined_);
 }
 
-std::string TestName(const testing::TestParamInfo<const OpDef*>& info) {
-  std::string name = info.param->name();
-  std::replace(name.begin(), name.end(), '.', '_');
-  return name;
-}
-
 INSTANTIATE_TEST_SUITE_P(AllOps, GpuKernelsTest,
                          testing::ValuesIn(OpsWithKernels()), TestName);
 

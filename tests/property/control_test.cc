@@ -27,7 +27,7 @@
 namespace mica {
 namespace {
 
-constexpr uint64_t kNumSeeds = 200;
+constexpr uint64_t kNumControlSeeds = 200;
 
 void ExpectNear(const std::vector<Tensor>& got, const std::vector<Tensor>& want,
                 float tolerance) {
@@ -47,7 +47,7 @@ void ExpectNear(const std::vector<Tensor>& got, const std::vector<Tensor>& want,
 }
 
 TEST(ControlPropertyTest, TextReadsBackAsTheSameProgram) {
-  ForEachSeed(kNumSeeds, [](uint64_t seed) {
+  ForEachSeed(kNumControlSeeds, [](uint64_t seed) {
     const Program program = RandomControlProgram(seed, AllOps());
     const std::string text = ToText(program);
     MICA_ASSERT_OK_AND_ASSIGN(const Program again,
@@ -59,7 +59,7 @@ TEST(ControlPropertyTest, TextReadsBackAsTheSameProgram) {
 
 TEST(ControlPropertyTest, EveryPlanComputesWhatTheInterpreterDoes) {
   int num_controls = 0, num_nested = 0;
-  ForEachSeed(kNumSeeds, [&](uint64_t seed) {
+  ForEachSeed(kNumControlSeeds, [&](uint64_t seed) {
     const Program program = RandomControlProgram(seed, AllOps());
     num_controls += program.depth() > 0;
     num_nested += program.depth() > 1;
@@ -113,7 +113,7 @@ absl::Status CheckBodies(const Plan& plan) {
 }
 
 TEST(ControlPropertyTest, EveryStepOfABodyReadsWhatItsOperandsHold) {
-  ForEachSeed(kNumSeeds, [](uint64_t seed) {
+  ForEachSeed(kNumControlSeeds, [](uint64_t seed) {
     const Program program = RandomControlProgram(seed, AllOps());
     for (const int64_t lend_above : {int64_t{0}, int64_t{1} << 20}) {
       MICA_ASSERT_OK_AND_ASSIGN(const auto plan,
@@ -126,7 +126,7 @@ TEST(ControlPropertyTest, EveryStepOfABodyReadsWhatItsOperandsHold) {
 }
 
 TEST(ControlPropertyTest, APlanFromBytesIsTheSame) {
-  ForEachSeed(kNumSeeds, [](uint64_t seed) {
+  ForEachSeed(kNumControlSeeds, [](uint64_t seed) {
     const Program program = RandomControlProgram(seed, AllOps());
     const PlanOptions options;
     MICA_ASSERT_OK_AND_ASSIGN(
@@ -138,7 +138,7 @@ TEST(ControlPropertyTest, APlanFromBytesIsTheSame) {
 }
 
 TEST(ControlPropertyTest, JobsAtOnceShareAPlan) {
-  ForEachSeed(kNumSeeds, [](uint64_t seed) {
+  ForEachSeed(kNumControlSeeds, [](uint64_t seed) {
     if (seed % 10 != 0) return;
     const Program program = RandomControlProgram(seed, AllOps());
     MICA_ASSERT_OK_AND_ASSIGN(const auto plan,

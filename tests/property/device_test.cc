@@ -16,7 +16,7 @@
 namespace mica {
 namespace {
 
-constexpr uint64_t kNumSeeds = 150;
+constexpr uint64_t kNumDeviceSeeds = 150;
 constexpr int kNumRuns = 3;  // Step by step, as a graph is captured, and by it.
 
 std::shared_ptr<const Plan> Planned(const Program& program, bool is_frozen,
@@ -32,7 +32,7 @@ std::shared_ptr<const Plan> Planned(const Program& program, bool is_frozen,
 
 TEST(DeviceTest, RandomProgramsComputeTheSameOnASimulatedDevice) {
   int num_of_streams = 0;
-  ForEachSeed(kNumSeeds, [&](uint64_t seed) {
+  ForEachSeed(kNumDeviceSeeds, [&](uint64_t seed) {
     const Program program = RandomProgram(seed, AllOps());
     const bool is_frozen = seed % 3 == 0 && program.updates().empty();
     const auto plan =

@@ -25,7 +25,7 @@
 namespace mica {
 namespace {
 
-constexpr uint64_t kNumSeeds = 300;
+constexpr uint64_t kNumCallSeeds = 300;
 constexpr int kNumCopies = 4;
 
 // One copy behind another of a Program, each with variables of its own. Where
@@ -130,7 +130,7 @@ std::vector<Way> AllWays() {
 
 TEST(FunctionsTest, CallsComputeWhatTheirFunctionsDoInTheirPlace) {
   int num_found = 0, num_seeds = 0;
-  ForEachSeed(kNumSeeds, [&](uint64_t seed) {
+  ForEachSeed(kNumCallSeeds, [&](uint64_t seed) {
     ++num_seeds;
     const Program program = Planted(RandomProgram(seed, AllOps()));
     const Program found = Passed(program, "remove-dead-ops,find-functions");
@@ -161,7 +161,7 @@ TEST(FunctionsTest, CallsComputeWhatTheirFunctionsDoInTheirPlace) {
 
 TEST(FunctionsTest, EveryStepComesFromTheOpThatItStandsFor) {
   int num_calls = 0;
-  ForEachSeed(kNumSeeds, [&](uint64_t seed) {
+  ForEachSeed(kNumCallSeeds, [&](uint64_t seed) {
     const Program program = Planted(RandomProgram(seed, AllOps()));
     const PlanOptions options = {.share_layers = true};
     MICA_ASSERT_OK_AND_ASSIGN(

@@ -25,7 +25,7 @@
 namespace mica {
 namespace {
 
-constexpr uint64_t kNumSeeds = 1000;
+constexpr uint64_t kNumShared = 1000;
 
 // The same Program under other names, at other lines.
 absl::StatusOr<Program> Relabel(const Program& program) {
@@ -75,7 +75,7 @@ absl::StatusOr<Program> Relabel(const Program& program) {
 }
 
 TEST(SharingTest, ASharedPlanIsThePrivateOne) {
-  ForEachSeed(kNumSeeds, [](uint64_t seed) {
+  ForEachSeed(kNumShared, [](uint64_t seed) {
     const PlanOptions options = {.num_threads = seed % 5 == 4 ? 2 : 1,
                                  .frozen = seed % 2 == 1,
                                  .fuse = seed % 3 != 2};
@@ -134,22 +134,22 @@ bool RunsAllSeeds() {
 TEST(SharingTest, APlanBySharedStructureIsThePrivateOne) {
   // Seeds whose other Program differs in more than sizes don't count.
   uint64_t num_shared = 0;
-  ForEachSeed(8 * kNumSeeds, [&](uint64_t seed) {
-    if (num_shared == kNumSeeds) return;
+  ForEachSeed(8 * kNumShared, [&](uint64_t seed) {
+    if (num_shared == kNumShared) return;
     num_shared += IsPrivateOneByStructure(
         seed, RandomProgram(seed, AllOps()),
         RandomProgram(seed, AllOps(), {.use_other_sizes = true}));
   });
   if (RunsAllSeeds()) {
-    EXPECT_EQ(num_shared, kNumSeeds);
+    EXPECT_EQ(num_shared, kNumShared);
   }
 }
 
 // The same of Programs with branches and loops.
 TEST(SharingTest, APlanOfBodiesBySharedStructureIsThePrivateOne) {
   uint64_t num_shared = 0, num_nested = 0;
-  ForEachSeed(8 * kNumSeeds, [&](uint64_t seed) {
-    if (num_shared == kNumSeeds) return;
+  ForEachSeed(8 * kNumShared, [&](uint64_t seed) {
+    if (num_shared == kNumShared) return;
     Program program = RandomControlProgram(seed, AllOps());
     const int depth = program.depth();
     if (depth == 0) return;
@@ -160,13 +160,13 @@ TEST(SharingTest, APlanOfBodiesBySharedStructureIsThePrivateOne) {
     num_nested += is_shared && depth > 1;
   });
   if (RunsAllSeeds()) {
-    EXPECT_EQ(num_shared, kNumSeeds);
-    EXPECT_GT(num_nested, kNumSeeds / 10);
+    EXPECT_EQ(num_shared, kNumShared);
+    EXPECT_GT(num_nested, kNumShared / 10);
   }
 }
 
 TEST(SharingTest, AStoredPlanIsTheBuiltOne) {
-  ForEachSeed(kNumSeeds, [](uint64_t seed) {
+  ForEachSeed(kNumShared, [](uint64_t seed) {
     const PlanOptions options = {.frozen = seed % 2 == 1,
                                  .fuse = seed % 3 != 2};
     const Program program = RandomProgram(seed, AllOps());
@@ -183,7 +183,7 @@ TEST(SharingTest, AStoredPlanIsTheBuiltOne) {
 // Another Program than the one before, whatever it is: no Plan in common.
 TEST(SharingTest, DifferentProgramsHaveDifferentKeys) {
   absl::flat_hash_map<std::string, LargeString> texts;
-  ForEachSeed(kNumSeeds, [&](uint64_t seed) {
+  ForEachSeed(kNumShared, [&](uint64_t seed) {
     const Program program = RandomProgram(seed, AllOps());
     const PlanKey key = PlanKeyOf(program, {});
     const auto [it, is_new] =

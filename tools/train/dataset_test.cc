@@ -17,8 +17,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
 // 0, 1, 2 …
 Tensor Counting(Dims dims) {
   auto tensor = Tensor::Allocate({.dims = dims});

@@ -11,8 +11,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
 TEST(RateTest, ConstantIsTheSameAtEachStep) {
   const RateOptions options = {.rate = 0.3};
   EXPECT_EQ(RateAt(options, 0, 10), 0.3);

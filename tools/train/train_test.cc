@@ -29,8 +29,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
 // Softmax regression by gradient descent with momentum, gradients by hand.
 constexpr char kStep[] = R"(
 program @step(%images: f32[8,4], %labels: i64[8], %rate: f64) {
