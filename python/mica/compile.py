@@ -146,6 +146,7 @@ def _compile(fn: Any, arguments: dict[str, Any]) -> Any:
         default_queue(),
         _MAX_RECORDS,
         arguments["dynamic"] is not False,
+        options.get("capture_budget"),
         options.get("logs"),
         None if backend is None else functools.partial(make_runner, backend),
     )

@@ -90,6 +90,14 @@ OPTIONS: dict[str, Option] = {
     "offload_dir": Option(
         "MICA_OFFLOAD_DIR", str, lambda: "/var/tmp", str, str, _COMPILED
     ),
+    "capture_budget": Option(
+        "MICA_CAPTURE_BUDGET",
+        float,
+        lambda: 0.2,
+        float,
+        str,
+        "for what is compiled from then on",
+    ),
     "logs": _text("MICA_LOGS", "for what is compiled from then on"),
     "progress": _on("MICA_PROGRESS", "from the next capture on"),
     "disable": _off("MICA_DISABLE", "for what is compiled from then on"),
@@ -140,6 +148,7 @@ def set(**values: Any) -> Change:
     | `hang_report` | MICA_HANG_REPORT | seconds; 0 for no reports |
     | `poison` | MICA_POISON | whether memory that is free is overwritten |
     | `offload_dir` | MICA_OFFLOAD_DIR | where offloaded weights lie |
+    | `capture_budget` | MICA_CAPTURE_BUDGET | seconds of captures without gain |
     | `logs` | MICA_LOGS | such as "guards,recompiles,graph" |
     | `progress` | MICA_PROGRESS | whether slow captures are told of |
     | `disable` | MICA_DISABLE | whether compiled callables run eagerly |

@@ -113,7 +113,7 @@ def test_records_that_serve_nothing_are_told():
     assert len(texts) == 2, texts
     assert "was recorded anew at each of its last 4 calls" in texts[0]
     assert "k: recorded" in texts[0] and "tensor" in texts[0]
-    assert "runs eagerly from now on: its last 24 captures" in texts[1]
+    assert "runs eagerly for now: its last 24 captures" in texts[1]
     assert all(w.filename == __file__ for w in found)
 
     c = mica.compile(lambda a: a + 1, dynamic=False)

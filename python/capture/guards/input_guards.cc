@@ -190,6 +190,20 @@ std::vector<std::string> InputGuards::ToText() const {
   return lines;
 }
 
+void InputGuards::FindOtherSizes(
+    const InputGuards& other,
+    absl::flat_hash_set<std::pair<std::string, int>>* found) const {
+  const size_t count = std::min(tensors_.size(), other.tensors_.size());
+  for (size_t i = 0; i < count; ++i) {
+    const auto& sizes = tensors_[i].meta.sizes;
+    const auto& others = other.tensors_[i].meta.sizes;
+    for (size_t dim = 0; dim < std::min(sizes.size(), others.size()); ++dim) {
+      if (sizes[dim] == others[dim]) continue;
+      found->insert({tensors_[i].path, static_cast<int>(dim)});
+    }
+  }
+}
+
 std::string InputGuards::Family(
     const absl::flat_hash_set<std::pair<std::string, int>>& dynamic) const {
   std::string text;

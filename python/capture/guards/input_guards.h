@@ -168,6 +168,11 @@ class InputGuards {
   // dim); "" if none of these occurs.
   std::string Family(
       const absl::flat_hash_set<std::pair<std::string, int>>& dynamic) const;
+  // Adds the sizes, by path and dim, in which `other` differs, which expects
+  // arguments of the same structure.
+  void FindOtherSizes(
+      const InputGuards& other,
+      absl::flat_hash_set<std::pair<std::string, int>>* found) const;
 
   // The recorded call's own objects.
   BoundInputs Recorded() const;

@@ -173,7 +173,7 @@ Record::Outcome Record::Failed(const absl::Status& status, Miss* miss,
                .expected = "the recorded one",
                .got = "another"};
     }
-    return Outcome::kMiss;
+    return Outcome::kDiscarded;
   }
   if (absl::IsUnavailable(status) && PyErr_Occurred() != nullptr) {
     raised->error = TakeError();

@@ -114,6 +114,8 @@ class Record {
   enum class Outcome {
     kHit,     // `result` is the call's.
     kMiss,    // A guard failed; nothing happened.
+    kDiscarded,  // As kMiss, found by a run: what data decide came out
+                 // otherwise.
     kFailed,  // The run failed before it had any effect.
     kRaised,  // As kFailed, but for calls into the world outside: Replay().
   };

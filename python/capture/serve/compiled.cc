@@ -30,6 +30,9 @@ constexpr int64_t kFirstRetry = 8;
 constexpr int kManyCaptures = 4;
 constexpr int kManySplitCalls = 2;
 constexpr int kManyIdleSplitCalls = 3;
+// Runs that were discarded for one call, after which it is asked whether that
+// pays.
+constexpr int kManyDiscarded = 2;
 
 // As Miss::ToString(), without the line.
 std::string Difference(const Miss& miss) {
@@ -59,6 +62,36 @@ PyObject* Compiled::CallEagerly(const CallArgs& args) {
                              args.keyword_names);
 }
 
+PyObject* Compiled::CallUncaptured(const CallArgs& args) {
+  const int64_t start = HitTimes::Now();
+  PyObject* result = CallEagerly(args);
+  payoff_.NoteEager(HitTimes::Now() - start);
+  return result;
+}
+
+void Compiled::NoteServed(int64_t start) {
+  was_served_ = true;
+  if (start == 0) return;
+  payoff_.NoteServed(HitTimes::Now() - start, hits_ - hits_in_account_);
+  hits_in_account_ = hits_;
+}
+
+std::string Compiled::MostFrequentMiss() const {
+  if (misses_.empty()) return "arguments that differ each time";
+  return absl::c_max_element(misses_,
+                             [](const auto& a, const auto& b) {
+                               return a.second.count < b.second.count;
+                             })
+      ->second.text;
+}
+
+std::string Compiled::WhyEager() const {
+  if (!given_up_.empty() || payoff_.why().empty()) return given_up_;
+  if (splits_ != nullptr) return payoff_.why();
+  return absl::StrCat(payoff_.why(), "; most often because of ",
+                      MostFrequentMiss());
+}
+
 PyObject* Compiled::RaiseRefusal(const std::string& text) const {
   PyErr_SetString(error_ ? error_.get() : PyExc_RuntimeError,
                   absl::StrCat(title(), " can't be one graph: ", text).c_str());
@@ -68,6 +101,7 @@ PyObject* Compiled::RaiseRefusal(const std::string& text) const {
 void Compiled::NoteHit(const std::shared_ptr<Record>& record) {
   ++hits_;
   captures_without_hit_ = 0;
+  payoff_.NoteHit();
   if (!records_.empty() && records_[0] == record) return;
   const auto at = std::find(records_.begin(), records_.end(), record);
   if (at != records_.end()) std::rotate(records_.begin(), at, at + 1);
@@ -113,7 +147,17 @@ PyObject* Compiled::Call(const CallArgs& args) {
     return CallEagerly(args);
   }
   const TraceSpan span("call", "call ", IsTracing() ? title() : "");
+  // Where all goes well, two looks at the clock cost as much as a guard.
+  const bool is_timed =
+      HitTimes::Wants(hits_) || !was_served_ || records_.size() > 1;
+  const int64_t start = is_timed ? HitTimes::Now() : 0;
+  if (!options_.fullgraph && CurrentStance() == Stance::kDefault &&
+      (!payoff_.MayServe() ||
+       (std::exchange(wants_eager_, false) && payoff_.WantsEager()))) {
+    return Told(CallUncaptured(args));
+  }
   Miss miss;
+  int num_discarded = 0;
   PyTypeObject* misplaced = nullptr;
   bool has_miss = false;
   if (HeldObjects::num_over() != num_over_) misplaced = DropGone(args, &miss);
@@ -124,19 +168,24 @@ PyObject* Compiled::Call(const CallArgs& args) {
       const std::shared_ptr<Record> record = records_[i];
       PyRef result;
       // A message is made for the most recent record only.
-      const bool is_timed = HitTimes::Wants(record->hits);
-      const int64_t start = is_timed ? HitTimes::Now() : 0;
+      const bool is_measured = HitTimes::Wants(record->hits);
+      const int64_t began = is_measured ? HitTimes::Now() : 0;
       const bool was_checked = record->graph().is_checked();
       const bool was_settled = record->graph().is_settled();
       Record::RaisedCall raised;
       switch (record->Serve(args, now, &result, i == 0 ? &miss : nullptr,
                             &raised)) {
         case Record::Outcome::kHit:
-          if (is_timed) record->hit_times.Add(HitTimes::Now() - start);
+          if (is_measured) record->hit_times.Add(HitTimes::Now() - began);
           NoteHit(record);
+          NoteServed(start);
+          wants_eager_ = num_discarded >= kManyDiscarded;
           if (!was_checked) LogInaccuracy(*record);
           if (!was_settled) NoteNotOffloaded(*record);
           return result.release();
+        case Record::Outcome::kDiscarded:
+          ++num_discarded;
+          [[fallthrough]];
         case Record::Outcome::kMiss:
           if (misplaced == nullptr) misplaced = record->misplaced_type();
           continue;
@@ -153,6 +202,8 @@ PyObject* Compiled::Call(const CallArgs& args) {
     }
   }
   has_miss = !miss.kind.empty();
+  was_served_ = false;
+  if (has_miss && is_timed) payoff_.NoteMissed(HitTimes::Now() - start);
   // Arguments have no line; the call has.
   if (has_miss && miss.note.at.line == 0) miss.note.at = CurrentUserLine();
   if (has_miss) NoteMiss(misplaced, miss);
@@ -192,12 +243,25 @@ PyObject* Compiled::CallUnserved(const CallArgs& args, const Miss* miss) {
     if (options_.fullgraph) return RaiseRefusal(given_up_);
     return CallEagerly(args);
   }
-  return CaptureCall(args, miss);
+  // Sizes that are marked are expected to be many.
+  if (!options_.fullgraph && !has_marks_ &&
+      !payoff_.MayCapture(captures_without_hit_,
+                          miss == nullptr ? "" : Difference(*miss))) {
+    return CallUncaptured(args);
+  }
+  const int64_t start = HitTimes::Now();
+  PyObject* result = CaptureCall(args, miss);
+  payoff_.NoteCapture(HitTimes::Now() - start);
+  return result;
 }
 
 PyObject* Compiled::CallInPieces(const CallArgs& args) {
   // A tracer wants to see the function itself.
   if (IsForeignTracerActive()) return CallEagerly(args);
+  if (payoff_.WantsEager() && CurrentStance() == Stance::kDefault) {
+    return CallUncaptured(args);
+  }
+  const int64_t start = HitTimes::Now();
   const std::shared_ptr<Splits> splits = splits_;
   PyRef result = PyRef::Steal(splits->Call(callable_.get(), args));
   if (const PyRef error = splits->TakeCheckError()) {
@@ -207,6 +271,7 @@ PyObject* Compiled::CallInPieces(const CallArgs& args) {
   }
   if (!result) return nullptr;
   ++split_calls_;
+  payoff_.NoteServed(HitTimes::Now() - start, 1);
   const SplitEvents& events = splits->events();
   if (!events.unserved.empty()) return RaiseUnserved(events.unserved);
   if (events.graphs == 0) {
@@ -275,6 +340,12 @@ void Compiled::AddNotices() {
                .at = last_miss_.note.at});
   }
   if (options_.fullgraph) return;  // That raises.
+  if (given_up_.empty() && !payoff_.why().empty()) {
+    AddNotice(Notices::Kind::kNotWhole, "runs eagerly for now",
+              {.reason = WhyEager(),
+               .mend = MendOfMiss(),
+               .at = last_miss_.note.at});
+  }
   if (splits_ == nullptr) {
     if (given_up_.empty()) return;
     return AddNotice(Notices::Kind::kNotWhole, "runs eagerly from now on",
@@ -352,6 +423,7 @@ void Compiled::Reset() {
   misses_.clear();
   misses_by_kind_.clear();
   dynamic_.clear();
+  has_marks_ = false;
   dropped_ = 0;
   drops_.clear();
   refusals_.clear();
@@ -361,6 +433,8 @@ void Compiled::Reset() {
   last_miss_ = Miss();
   hits_ = eager_calls_ = captures_ = 0;
   refusals_in_a_row_ = captures_without_hit_ = 0;
+  payoff_ = Payoff(options_.capture_budget);
+  hits_in_account_ = 0;
   attempt_ = Attempt();
   options_.capture.slots = Slots();
   options_.capture.backward_use = std::make_shared<BackwardUse>();

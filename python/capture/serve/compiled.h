@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "python/capture/record/record.h"
 #include "python/capture/serve/notices.h"
+#include "python/capture/serve/payoff.h"
 #include "python/capture/values/places.h"
 #include "python/interpreter/py_ref.h"
 
@@ -25,6 +26,8 @@ struct CompiledOptions {
   bool fullgraph = false;  // Raise `error` instead of running eagerly.
   bool disabled = false;   // Always run eagerly.
   int max_records = 16;
+  // Seconds that captures may take beyond what they gain.
+  double capture_budget = 0.2;
   // What to tell on stderr.
   bool log_guards = false;
   bool log_recompiles = false;
@@ -41,7 +44,8 @@ constexpr char kMendVarying[] =
 //
 // Raises what the callable raises. What can't be captured whole is split into
 // pieces that can, around what runs eagerly, with the reason kept; what can't
-// be split runs eagerly, and after a few such runs isn't tried any more. Called
+// be split runs eagerly, and after a few such runs isn't tried any more. Where
+// records or pieces don't pay (Payoff), calls run eagerly for a while. Called
 // from inside another capture it is transparent. Needs the GIL; threads may
 // call it at one time.
 class Compiled {
@@ -49,7 +53,8 @@ class Compiled {
   Compiled(PyRef callable, PyRef error, CompiledOptions options)
       : callable_(std::move(callable)),
         error_(std::move(error)),
-        options_(std::move(options)) {}
+        options_(std::move(options)),
+        payoff_(options_.capture_budget) {}
 
   // A new reference, or null with a Python error set.
   PyObject* Call(const CallArgs& args);
@@ -110,6 +115,14 @@ class Compiled {
 
   // The first record that fits the call; or null.
   std::shared_ptr<Record> Fitting(const CallArgs& args) const;
+  // CallEagerly(), with its time in the account.
+  PyObject* CallUncaptured(const CallArgs& args);
+  // Of a call that began at `start`, or nothing if that is 0.
+  void NoteServed(int64_t start);
+  // Why calls run eagerly, for now or for good; empty if they don't.
+  std::string WhyEager() const;
+  // " most often because of …" of misses.
+  std::string MostFrequentMiss() const;
   // Call() where no record serves it; `miss` is null if there is none.
   PyObject* CallUnserved(const CallArgs& args, const Miss* miss);
   PyObject* CallInPieces(const CallArgs& args);
@@ -185,8 +198,10 @@ class Compiled {
   PyRef error_;
   CompiledOptions options_;
   std::vector<std::shared_ptr<Record>> records_;
-  // Sizes that are expected to vary, by an argument's path and dim.
+  // Sizes that are expected to vary, by an argument's path and dim: those that
+  // are marked, and those that were found to, where each is a record.
   absl::flat_hash_set<std::pair<std::string, int>> dynamic_;
+  bool has_marks_ = false;
   // Records, for the bound or as what they are about is gone.
   int64_t dropped_ = 0;
   std::map<std::string, Counted> misses_;
@@ -215,6 +230,10 @@ class Compiled {
   int idle_split_calls_ = 0;  // In a row, without a graph.
   int64_t num_over_ = 0;      // Of HeldObjects, when records were last dropped.
   int captures_without_hit_ = 0;
+  Payoff payoff_;
+  int64_t hits_in_account_ = 0;
+  bool was_served_ = false;   // The last call.
+  bool wants_eager_ = false;  // The next one, to know what that takes.
   int64_t captures_by_draws_ = 0;
   Attempt attempt_;  // The last refused run.
 };

@@ -19,12 +19,15 @@ namespace {
 
 // Refused runs in a row after which a callable isn't tried any more.
 constexpr int kMaxRefusals = 4;
-// Records made in a row, none of which ever served a call.
+// Records made in a row, none of which ever served a call, where nothing may
+// run eagerly.
 constexpr int kMaxIdleCaptures = 24;
 // Captures for what was drawn after which that is asked: has each of them been
 // worth so many hits?
 constexpr int64_t kMaxOutcomes = 12;
 constexpr int64_t kHitsOfOutcome = 16;
+// Earlier runs that a run at another size is compared with.
+constexpr size_t kMaxAlike = 4;
 
 }  // namespace
 
@@ -105,7 +108,8 @@ std::vector<std::shared_ptr<Record>> Compiled::FindButForSizes(
 
 void Compiled::VarySizes(absl::Span<const std::shared_ptr<Record>> alike) {
   why_fixed_.clear();
-  for (const std::shared_ptr<Record>& other : alike) {
+  for (const std::shared_ptr<Record>& other :
+       alike.subspan(0, std::min(alike.size(), kMaxAlike))) {
     const absl::Status status = records_[0]->VarySizes(*other);
     if (status.ok()) {
       // All that it served the new one does.
@@ -116,6 +120,7 @@ void Compiled::VarySizes(absl::Span<const std::shared_ptr<Record>> alike) {
       return;
     }
     if (why_fixed_.empty()) why_fixed_ = std::string(status.message());
+    records_[0]->inputs().FindOtherSizes(other->inputs(), &dynamic_);
   }
   if (!why_fixed_.empty() && options_.log_recompiles) {
     Log(absl::StrCat("mica keeps sizes of ", title(), " fixed: ", why_fixed_));
@@ -147,19 +152,16 @@ void Compiled::AddRecord(std::shared_ptr<Record> record) {
   if (options_.log_graph) Log(ToText(record->graph().program()));
   records_.insert(records_.begin(), std::move(record));
   records_[0]->NoteShared(CountOwn());
-  for (const auto& mark : records_[0]->dynamic()) dynamic_.insert(mark);
+  for (const auto& mark : records_[0]->dynamic()) {
+    dynamic_.insert(mark);
+    has_marks_ = true;
+  }
   if (!KeepBound()) ++captures_without_hit_;
-  if (captures_without_hit_ >= kMaxIdleCaptures) {
+  if (options_.fullgraph && captures_without_hit_ >= kMaxIdleCaptures) {
     const std::string why = absl::StrCat(
         "its last ", kMaxIdleCaptures,
         " captures never fitted a later call; most often because of ",
-        misses_.empty()
-            ? "arguments that differ each time"
-            : std::max_element(misses_.begin(), misses_.end(),
-                               [](const auto& a, const auto& b) {
-                                 return a.second.count < b.second.count;
-                               })
-                  ->second.text);
+        MostFrequentMiss());
     const Refusal refusal = {
         .reason = why, .mend = kMendVarying, .at = last_miss_.note.at};
     GiveUp(why, refusal);

@@ -201,6 +201,7 @@ PyObject* Compiled::Rehearse(const CallArgs& args) {
         readings_ = std::move(rehearsal.readings);
         return Pair(std::move(result), DescribeCalls(rehearsal.calls));
       case Record::Outcome::kMiss:
+      case Record::Outcome::kDiscarded:
         continue;
       case Record::Outcome::kFailed:
       case Record::Outcome::kRaised:
@@ -273,7 +274,7 @@ PyObject* Compiled::Report() const {
       Put(d, "records", records) && Put(d, "refusals", counted(refusals_)) &&
       Put(d, "misses", counted(misses_)) &&
       Put(d, "fixed_sizes", Text(why_fixed_)) &&
-      Put(d, "given_up", Text(given_up_)) && Put(d, "hits", Number(hits_)) &&
+      Put(d, "given_up", Text(WhyEager())) && Put(d, "hits", Number(hits_)) &&
       Put(d, "captures", Number(captures_)) &&
       Put(d, "eager_calls", Number(eager_calls_)) &&
       Put(d, "exact", Flag(options_.capture.graph.exact)) &&

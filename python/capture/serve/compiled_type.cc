@@ -243,13 +243,14 @@ PyObject* MakeCompiledFromPython(PyObject* args) {
   int disabled = 0, num_threads = 1;
   int num_streams = 1, queue = 0;
   int max_records = 0, vary_sizes = 1;
+  double capture_budget = 0;
   const char* logs = nullptr;
   const char* offload_folder = nullptr;
-  if (!PyArg_ParseTuple(args, "OO!OpsppppiipipsO", &callable, &PyDict_Type,
+  if (!PyArg_ParseTuple(args, "OO!OpsppppiipipdsO", &callable, &PyDict_Type,
                         &arguments, &error, &frozen, &offload_folder,
                         &fullgraph, &exact, &checks_accuracy, &disabled,
                         &num_threads, &num_streams, &queue, &max_records,
-                        &vary_sizes, &logs, &make_runner)) {
+                        &vary_sizes, &capture_budget, &logs, &make_runner)) {
     return nullptr;
   }
   const PyRef type = TypeFor(callable);
@@ -269,6 +270,7 @@ PyObject* MakeCompiledFromPython(PyObject* args) {
   options.disabled = disabled != 0;
   options.max_records = max_records;
   options.capture.vary_sizes = vary_sizes != 0;
+  options.capture_budget = capture_budget;
   const std::string words = std::string(",") + logs + ",";
   options.log_guards = words.find(",guards,") != std::string::npos;
   options.log_recompiles = words.find(",recompiles,") != std::string::npos;

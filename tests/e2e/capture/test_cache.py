@@ -146,6 +146,28 @@ def test_sizes_that_vary_are_one_record():
     assert not mica.explain(fn).given_up
 
 
+def test_sizes_that_are_a_record_each_count_as_one():
+    def looped(x):
+        total = torch.zeros(x.shape[1])
+        for t in range(x.shape[0]):
+            total = total * 0.5 + x[t]
+        return total
+
+    with mica.options.set(capture_budget=1e6):
+        fn = mica.compile(looped)
+    sizes = range(2, 32)
+    for size in sizes:
+        x = torch.randn(size, 4)
+        assert torch.equal(fn(x), looped(x))
+    told = mica.explain(fn)
+    assert told.captures == len(told.graphs) == 30
+    assert not told.given_up and "calls" in told.fixed_sizes
+    for size in sizes:
+        x = torch.randn(size, 4)
+        assert torch.equal(fn(x), looped(x))
+    assert mica.explain(fn).hits == 30
+
+
 def test_marked_sizes_have_a_bound_too():
     fn = mica.compile(double, dynamic=False)
     for size in range(2, 70):

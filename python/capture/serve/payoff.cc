@@ -1,0 +1,137 @@
+#include "python/capture/serve/payoff.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+
+namespace mica {
+namespace {
+
+// Captures that are made whatever they cost: two for a size that varies, and
+// one more.
+constexpr int64_t kFreeCaptures = 3;
+// Captures in a row, none of which ever served a call.
+constexpr int kMaxIdle = 24;
+// Of the time that calls take, the share that may go into captures.
+constexpr double kShare = 0.04;
+// Of a watched run whose callable never ran eagerly, the share that is watching.
+constexpr double kWatching = 0.75;
+constexpr int64_t kMaxWait = 4096;
+// Calls behind a verdict, and how much slower than eager ones they have to be.
+constexpr double kWindow = 32;
+constexpr double kSlower = 1.1;
+// Of an eager call, the share that finding no record may take.
+constexpr double kLooking = 0.08;
+
+}  // namespace
+
+int64_t RecentTimes::Median() const {
+  const auto n = std::min<int64_t>(count_, times_.size());
+  if (n == 0) return 0;
+  std::array<int64_t, 8> sorted = times_;
+  std::sort(sorted.begin(), sorted.begin() + n);
+  return sorted[n / 2];
+}
+
+void Payoff::NoteEager(int64_t ns) {
+  eager_.Add(ns);
+  eager_ns_ += static_cast<double>(ns);
+}
+
+void Payoff::NoteServed(int64_t ns, int64_t num_calls) {
+  served_.Add(ns);
+  served_ns_ += static_cast<double>(ns * num_calls);
+  num_served_ += static_cast<double>(num_calls);
+  window_served_ += static_cast<double>(num_calls);
+  Judge();
+}
+
+void Payoff::NoteMissed(int64_t ns) {
+  window_missed_ns_ += static_cast<double>(ns);
+  ++window_missed_;
+  Judge();
+}
+
+void Payoff::NoteCapture(int64_t ns) {
+  ++num_captures_;
+  capture_ns_ += static_cast<double>(ns);
+  refused_ = 0;
+}
+
+double Payoff::Overhead() const {
+  if (eager_.count() == 0) return kWatching * capture_ns_;
+  const auto one = static_cast<double>(eager_.Median());
+  return std::max(0.0, capture_ns_ - static_cast<double>(num_captures_) * one);
+}
+
+double Payoff::Allowance() const {
+  const double without = num_served_ * static_cast<double>(eager_.Median());
+  const double gained = eager_.count() == 0 ? 0 : without - served_ns_;
+  return budget_ + std::max(0.0, gained) + kShare * (eager_ns_ + served_ns_);
+}
+
+bool Payoff::MayCapture(int num_idle, absl::string_view what) {
+  alike_ = what == last_what_ ? alike_ + 1 : 1;
+  last_what_ = std::string(what);
+  const bool is_idle = num_idle >= kMaxIdle;
+  const bool is_affordable =
+      num_captures_ < kFreeCaptures || Overhead() <= Allowance();
+  if (is_affordable && !is_idle) {
+    why_.clear();
+    return true;
+  }
+  if (alike_ >= stable_) {
+    // Should that serve nothing either, it takes longer the next time.
+    stable_ = std::min<int>(2 * stable_, kMaxWait);
+    alike_ = 0;
+    why_.clear();
+    return true;
+  }
+  if (is_affordable && ++refused_ >= wait_) {
+    wait_ = std::min(2 * wait_, kMaxWait);
+    why_.clear();
+    return true;
+  }
+  why_ = is_idle
+             ? absl::StrFormat("its last %d captures never fitted a later call",
+                               num_idle)
+             : absl::StrFormat(
+                   "its %d captures took %.2g s, and that isn't made up for",
+                   num_captures_, capture_ns_ * 1e-9);
+  return false;
+}
+
+void Payoff::Judge() {
+  if (window_served_ + window_missed_ < kWindow) return;
+  if (eager_.count() < kMinEager) return;
+  const auto eager = static_cast<double>(eager_.Median());
+  const auto served = static_cast<double>(served_.Median());
+  const double spent = window_served_ * served + window_missed_ns_;
+  const double worth =
+      eager * (kSlower * window_served_ + kLooking * window_missed_);
+  if (spent > worth) {
+    resting_ = rest_;
+    rest_ = std::min(2 * rest_, kMaxWait);
+    why_ = window_served_ > 0
+               ? absl::StrFormat(
+                     "a served call takes %.3g ms, an eager one %.3g",
+                     spent / window_served_ * 1e-6, eager * 1e-6)
+               : absl::StrFormat(
+                     "to find that nothing serves a call takes %.3g ms, an "
+                     "eager call %.3g",
+                     window_missed_ns_ / window_missed_ * 1e-6, eager * 1e-6);
+    served_.Clear();
+  } else if (window_served_ > window_missed_) {
+    rest_ = kFirstRest;
+  }
+  window_missed_ns_ = window_served_ = window_missed_ = 0;
+}
+
+bool Payoff::MayServe() {
+  if (resting_ == 0) return true;
+  if (--resting_ > 0) return false;
+  why_.clear();
+  return true;
+}
+
+}  // namespace mica

@@ -1,0 +1,101 @@
+// Whether what is recorded pays.
+
+#ifndef MICA_PYTHON_CAPTURE_SERVE_PAYOFF_H_
+#define MICA_PYTHON_CAPTURE_SERVE_PAYOFF_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace mica {
+
+// The last times of calls of one kind.
+class RecentTimes {
+ public:
+  void Add(int64_t ns) { times_[count_++ % times_.size()] = ns; }
+  int64_t count() const { return count_; }
+  // 0 without any.
+  int64_t Median() const;
+  void Clear() { count_ = 0; }
+
+ private:
+  std::array<int64_t, 8> times_ = {};
+  int64_t count_ = 0;
+};
+
+// An account, in nanoseconds, of one callable's calls: what captures cost
+// beyond eager calls, and what served calls gained. Two questions are decided
+// by it.
+//
+// Is a call that nothing serves worth a capture? The first ones are, and as long
+// as all of them cost no more than a budget, what was gained, and a small share
+// of the time that calls took; unless none of many in a row ever served a call.
+// What isn't worth one runs eagerly. It is tried again, at longer and longer
+// intervals, and once calls miss on the same thing with the same value: then a
+// capture is likely to serve the next one.
+//
+// Is a call to be served at all? Not for a while, if finding what serves it and
+// serving it takes longer than eager calls do; then it is tried again. Known
+// only of what ran eagerly, too.
+class Payoff {
+ public:
+  explicit Payoff(double budget_seconds)
+      : budget_(budget_seconds * 1e9) {}
+
+  // A call took so long: run eagerly; served, which is measured for `num_calls`
+  // like it; until it was found that nothing serves it; watched and recorded.
+  void NoteEager(int64_t ns);
+  void NoteServed(int64_t ns, int64_t num_calls);
+  void NoteMissed(int64_t ns);
+  void NoteCapture(int64_t ns);
+  // A record served a call.
+  void NoteHit() { refused_ = 0, wait_ = kFirstWait, stable_ = kStable; }
+
+  // Whether a call is worth a capture that misses on `what`, with that value.
+  // `num_idle` captures in a row have served no call.
+  bool MayCapture(int num_idle, absl::string_view what);
+  // Whether the next call is to be served, if something does.
+  bool MayServe();
+  // Of a callable of which it is to be asked whether serving it pays: whether the
+  // next call is to be run eagerly, as it isn't known what that takes.
+  bool WantsEager() const {
+    return served_.count() >= kServedFirst && eager_.count() < kMinEager;
+  }
+  // Why not, for the user; empty if calls are captured and served.
+  const std::string& why() const { return why_; }
+
+ private:
+  static constexpr int64_t kFirstWait = 64;  // Calls that weren't worth one.
+  static constexpr int kStable = 3;          // Calls that missed alike.
+  static constexpr int64_t kFirstRest = 64;  // Calls that aren't served.
+  static constexpr int64_t kServedFirst = 12;
+  static constexpr int64_t kMinEager = 4;
+
+  double Overhead() const;
+  double Allowance() const;
+  void Judge();
+
+  double budget_;
+  RecentTimes eager_, served_;
+  int64_t num_captures_ = 0;
+  double capture_ns_ = 0;
+  // All calls, those that were served with their number.
+  double eager_ns_ = 0, served_ns_ = 0, num_served_ = 0;
+  // Since they were last judged.
+  double window_missed_ns_ = 0, window_served_ = 0, window_missed_ = 0;
+  // Captures that weren't made, since a call was served or one was made.
+  int64_t refused_ = 0;
+  int64_t wait_ = kFirstWait;
+  std::string last_what_;
+  int alike_ = 0;  // In a row.
+  int stable_ = kStable;
+  int64_t resting_ = 0;
+  int64_t rest_ = kFirstRest;
+  std::string why_;
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_SERVE_PAYOFF_H_
