@@ -184,6 +184,33 @@ void Job::FillArgs() {
   }
 }
 
+void Job::Expect(int output, std::string bytes) {
+  if (device_ != nullptr) return;
+  const Plan& plan = this->plan();
+  // The last one: others' results may have lain there before.
+  for (StepId id = plan.num_compute(); id-- > 0;) {
+    const Step& step = plan.steps()[id];
+    Launch& launch = launches_[id];
+    for (int i = step.num_operands; i < step.num_args; ++i) {
+      const Location& place = plan.args()[step.first_arg + i];
+      if (place.home != Home::kOutput || place.index != output ||
+          place.offset != 0) {
+        continue;
+      }
+      expectations_.push_back(std::make_unique<Expectation>(
+          Expectation{.fn = launch.fn,
+                      .state = launch.state,
+                      .result = launch.args + i,
+                      .output = output,
+                      .bytes = std::move(bytes),
+                      .unexpected = &unexpected_}));
+      launch.fn = Expectation::Launch;
+      launch.state = expectations_.back().get();
+      return;
+    }
+  }
+}
+
 std::string Job::NameOf(StepId id) const {
   return binding_->NameOf(plan(), id);
 }
@@ -274,6 +301,7 @@ absl::Status Job::Compute() {
   MICA_RETURN_IF_ERROR(CheckProcess());
   const JobScope scope(plan());
   outcome_.Reset();
+  unexpected_.store(-1, std::memory_order_relaxed);
   const Traced traced(*this, "run @", 0, plan().num_compute());
   for (const auto& observer : observers_) observer->BeforeRun(*this);
   auto run = [this](StepId id, int worker) { return RunStep(id, worker); };

@@ -3,13 +3,16 @@
 #ifndef MICA_EXECUTOR_JOB_JOB_H_
 #define MICA_EXECUTOR_JOB_JOB_H_
 
+#include <atomic>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "executor/binding/binding.h"
 #include "executor/job/device_run.h"
+#include "executor/job/expectation.h"
 #include "executor/job/helpers.h"
 #include "executor/job/outcome.h"
 #include "executor/job/queue_run.h"
@@ -60,6 +63,13 @@ class Job {
   void SetInput(int index, void* data) { Set(inputs_[index], data); }
   void SetVariable(int index, void* data) { Set(variables_[index], data); }
   void SetOutput(int index, void* data) { Set(outputs_[index], data); }
+
+  // From now on a run in which an output begins with other bytes fails with
+  // Aborted, once that output is written: what comes behind it isn't computed.
+  // Without effect on a device, and for an output that no step writes.
+  void Expect(int output, std::string bytes);
+  // The output for which the last run failed so; -1 if none.
+  int unexpected_output() const { return unexpected_.load(); }
 
   // Runs all ops; outputs are complete then, inputs and variables untouched.
   // Requires all addresses. An error names the op and the user's line; of
@@ -145,6 +155,8 @@ class Job {
   bool is_special_ = false;     // Some of the two must be looked at.
   bool may_fail_ = true;        // Whatever runs before the commits.
   int32_t generation_ = 0;      // Of forks.
+  std::vector<std::unique_ptr<Expectation>> expectations_;
+  std::atomic<int> unexpected_ = -1;
   Outcome outcome_;
   std::unique_ptr<StreamRun> streams_;  // Null if there is only one.
   std::unique_ptr<QueueRun> queue_;     // Null if there is none.

@@ -32,6 +32,8 @@ Environment, of which `mica.options.set` sets the same from Python:
     there, as by `mica.trace`.
   MICA_OFFLOAD_DIR: The folder of the files in which weights lie that
     `mica.compile(…, offload=True)` has moved there; by default /var/tmp.
+  MICA_CAPTURE_BUDGET: The seconds that the captures of a callable may take
+    beyond what they gain, before calls that need another one run eagerly.
   MICA_LOGS: A comma-separated choice of guards, recompiles and graph.
   MICA_PROGRESS: If 0, a capture that takes over a second isn't told of at a
     terminal.

@@ -93,7 +93,7 @@ OPTIONS: dict[str, Option] = {
     "capture_budget": Option(
         "MICA_CAPTURE_BUDGET",
         float,
-        lambda: 0.2,
+        lambda: 0.5,
         float,
         str,
         "for what is compiled from then on",
@@ -148,7 +148,7 @@ def set(**values: Any) -> Change:
     | `hang_report` | MICA_HANG_REPORT | seconds; 0 for no reports |
     | `poison` | MICA_POISON | whether memory that is free is overwritten |
     | `offload_dir` | MICA_OFFLOAD_DIR | where offloaded weights lie |
-    | `capture_budget` | MICA_CAPTURE_BUDGET | seconds of captures without gain |
+    | `capture_budget` | MICA_CAPTURE_BUDGET | seconds of idle captures |
     | `logs` | MICA_LOGS | such as "guards,recompiles,graph" |
     | `progress` | MICA_PROGRESS | whether slow captures are told of |
     | `disable` | MICA_DISABLE | whether compiled callables run eagerly |

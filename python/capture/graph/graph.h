@@ -196,6 +196,8 @@ class Graph {
   absl::Status PlaceResults(absl::Span<const TensorMeta> results);
   absl::Status PlaceHostReads();
   absl::Status CheckHostResults() const;
+  // What a run ends with in which it is another number.
+  absl::Status ReadAnother(const HostRead& read) const;
   // Drops of the tape what only lowering wants; the first check wants it, too.
   void ForgetArguments();
   // A host result as Python's float.

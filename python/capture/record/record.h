@@ -112,12 +112,12 @@ class Record {
   void FindSlots(std::vector<StatePlace>* slots) const;
 
   enum class Outcome {
-    kHit,     // `result` is the call's.
-    kMiss,    // A guard failed; nothing happened.
+    kHit,        // `result` is the call's.
+    kMiss,       // A guard failed; nothing happened.
     kDiscarded,  // As kMiss, found by a run: what data decide came out
                  // otherwise.
-    kFailed,  // The run failed before it had any effect.
-    kRaised,  // As kFailed, but for calls into the world outside: Replay().
+    kFailed,     // The run failed before it had any effect.
+    kRaised,     // As kFailed, but for calls into the world outside: Replay().
   };
   // A call into the world outside that raised at a hit.
   struct RaisedCall {

@@ -30,15 +30,6 @@ constexpr int64_t kFirstRetry = 8;
 constexpr int kManyCaptures = 4;
 constexpr int kManySplitCalls = 2;
 constexpr int kManyIdleSplitCalls = 3;
-// Runs that were discarded for one call, after which it is asked whether that
-// pays.
-constexpr int kManyDiscarded = 2;
-
-// As Miss::ToString(), without the line.
-std::string Difference(const Miss& miss) {
-  return absl::StrCat(miss.note.path, ": recorded ", miss.expected, ", got ",
-                      miss.got);
-}
 
 }  // namespace
 
@@ -60,20 +51,6 @@ PyObject* Compiled::CallEagerly(const CallArgs& args) {
   return PyObject_Vectorcall(callable_.get(), args.args,
                              static_cast<size_t>(args.num_positional),
                              args.keyword_names);
-}
-
-PyObject* Compiled::CallUncaptured(const CallArgs& args) {
-  const int64_t start = HitTimes::Now();
-  PyObject* result = CallEagerly(args);
-  payoff_.NoteEager(HitTimes::Now() - start);
-  return result;
-}
-
-void Compiled::NoteServed(int64_t start) {
-  was_served_ = true;
-  if (start == 0) return;
-  payoff_.NoteServed(HitTimes::Now() - start, hits_ - hits_in_account_);
-  hits_in_account_ = hits_;
 }
 
 std::string Compiled::MostFrequentMiss() const {
@@ -98,32 +75,6 @@ PyObject* Compiled::RaiseRefusal(const std::string& text) const {
   return nullptr;
 }
 
-void Compiled::NoteHit(const std::shared_ptr<Record>& record) {
-  ++hits_;
-  captures_without_hit_ = 0;
-  payoff_.NoteHit();
-  if (!records_.empty() && records_[0] == record) return;
-  const auto at = std::find(records_.begin(), records_.end(), record);
-  if (at != records_.end()) std::rotate(records_.begin(), at, at + 1);
-}
-
-void Compiled::LogInaccuracy(const Record& record) const {
-  const std::string& what = record.graph().inaccuracy();
-  if (what.empty() || !options_.log_recompiles) return;
-  Log(absl::StrCat("mica runs ", title(), " by ATen's kernels: by Mica's, ",
-                   what));
-}
-
-void Compiled::NoteNotOffloaded(const Record& record) {
-  const std::string& error = record.graph().weights().error;
-  if (error.empty()) return;
-  AddNotice(Notices::Kind::kNotOffloaded, "keeps its weights twice in memory",
-            {.reason = error,
-             .mend = "mica.options.set(offload_dir=…) says where there is a "
-                     "disk"});
-  notices_.Issue();
-}
-
 std::string Compiled::WhyUnserved(const Miss* miss) const {
   if (miss != nullptr) return miss->ToString();
   return given_up_.empty() ? "it has no record" : given_up_;
@@ -136,94 +87,6 @@ PyObject* Compiled::RaiseUnserved(const std::string& why) const {
                    " isn't served, and the stance is fail_on_recompile: ", why)
           .c_str());
   return nullptr;
-}
-
-PyObject* Compiled::Call(const CallArgs& args) {
-  unserved_.clear();
-  // Inside another capture: that one sees what happens here. A tracer is to be
-  // told of each call.
-  if (options_.disabled || IsCapturing() || IsDisabled() ||
-      IsForeignTracerActive()) {
-    return CallEagerly(args);
-  }
-  const TraceSpan span("call", "call ", IsTracing() ? title() : "");
-  // Where all goes well, two looks at the clock cost as much as a guard.
-  const bool is_timed =
-      HitTimes::Wants(hits_) || !was_served_ || records_.size() > 1;
-  const int64_t start = is_timed ? HitTimes::Now() : 0;
-  if (!options_.fullgraph && CurrentStance() == Stance::kDefault &&
-      (!payoff_.MayServe() ||
-       (std::exchange(wants_eager_, false) && payoff_.WantsEager()))) {
-    return Told(CallUncaptured(args));
-  }
-  Miss miss;
-  int num_discarded = 0;
-  PyTypeObject* misplaced = nullptr;
-  bool has_miss = false;
-  if (HeldObjects::num_over() != num_over_) misplaced = DropGone(args, &miss);
-  if (!records_.empty()) {
-    records_[0]->Prefetch();
-    const TorchState now = TorchState::Current();
-    for (size_t i = 0; i < records_.size(); ++i) {
-      const std::shared_ptr<Record> record = records_[i];
-      PyRef result;
-      // A message is made for the most recent record only.
-      const bool is_measured = HitTimes::Wants(record->hits);
-      const int64_t began = is_measured ? HitTimes::Now() : 0;
-      const bool was_checked = record->graph().is_checked();
-      const bool was_settled = record->graph().is_settled();
-      Record::RaisedCall raised;
-      switch (record->Serve(args, now, &result, i == 0 ? &miss : nullptr,
-                            &raised)) {
-        case Record::Outcome::kHit:
-          if (is_measured) record->hit_times.Add(HitTimes::Now() - began);
-          NoteHit(record);
-          NoteServed(start);
-          wants_eager_ = num_discarded >= kManyDiscarded;
-          if (!was_checked) LogInaccuracy(*record);
-          if (!was_settled) NoteNotOffloaded(*record);
-          return result.release();
-        case Record::Outcome::kDiscarded:
-          ++num_discarded;
-          [[fallthrough]];
-        case Record::Outcome::kMiss:
-          if (misplaced == nullptr) misplaced = record->misplaced_type();
-          continue;
-        case Record::Outcome::kFailed:
-          return CallAfterFailure(args, miss);
-        case Record::Outcome::kRaised:
-          NoteHit(record);
-          // What raises once may do so at each call: the next one is watched.
-          records_.erase(std::remove(records_.begin(), records_.end(), record),
-                         records_.end());
-          return Record::Replay(callable_.get(), args, options_.capture, raised)
-              .release();
-      }
-    }
-  }
-  has_miss = !miss.kind.empty();
-  was_served_ = false;
-  if (has_miss && is_timed) payoff_.NoteMissed(HitTimes::Now() - start);
-  // Arguments have no line; the call has.
-  if (has_miss && miss.note.at.line == 0) miss.note.at = CurrentUserLine();
-  if (has_miss) NoteMiss(misplaced, miss);
-  if (notices_.Raise()) return nullptr;
-  return Told(CallUnserved(args, has_miss ? &miss : nullptr));
-}
-
-PyObject* Compiled::CallAfterFailure(const CallArgs& args, const Miss& miss) {
-  // Eager raises its own exception, with its own traceback.
-  PyObject* result = CallEagerly(args);
-  if (result == nullptr) return nullptr;
-  if (!miss.kind.empty()) NoteMiss(nullptr, miss);
-  if (!options_.capture.is_piece) {
-    AddNotice(Notices::Kind::kFailed,
-              "runs eagerly where its record's run fails and eager's doesn't",
-              {.reason = miss.kind.empty() ? "an older record's run failed"
-                                           : miss.note.path,
-               .mend = "exact=True has ATen run all, as eager does"});
-  }
-  return Told(result);
 }
 
 PyObject* Compiled::CallUnserved(const CallArgs& args, const Miss* miss) {
@@ -246,13 +109,10 @@ PyObject* Compiled::CallUnserved(const CallArgs& args, const Miss* miss) {
   // Sizes that are marked are expected to be many.
   if (!options_.fullgraph && !has_marks_ &&
       !payoff_.MayCapture(captures_without_hit_,
-                          miss == nullptr ? "" : Difference(*miss))) {
+                          miss == nullptr ? "" : miss->Difference())) {
     return CallUncaptured(args);
   }
-  const int64_t start = HitTimes::Now();
-  PyObject* result = CaptureCall(args, miss);
-  payoff_.NoteCapture(HitTimes::Now() - start);
-  return result;
+  return CaptureCall(args, miss);
 }
 
 PyObject* Compiled::CallInPieces(const CallArgs& args) {
@@ -335,16 +195,15 @@ void Compiled::AddNotices() {
               absl::StrCat("was recorded anew at each of its last ",
                            captures_without_hit_, " calls"),
               {.reason = last_miss_.kind.empty() ? "no two calls were alike"
-                                                 : Difference(last_miss_),
+                                                 : last_miss_.Difference(),
                .mend = MendOfMiss(),
                .at = last_miss_.note.at});
   }
   if (options_.fullgraph) return;  // That raises.
   if (given_up_.empty() && !payoff_.why().empty()) {
-    AddNotice(Notices::Kind::kNotWhole, "runs eagerly for now",
-              {.reason = WhyEager(),
-               .mend = MendOfMiss(),
-               .at = last_miss_.note.at});
+    AddNotice(
+        Notices::Kind::kNotWhole, "runs eagerly for now",
+        {.reason = WhyEager(), .mend = MendOfMiss(), .at = last_miss_.note.at});
   }
   if (splits_ == nullptr) {
     if (given_up_.empty()) return;

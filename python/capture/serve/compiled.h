@@ -27,7 +27,7 @@ struct CompiledOptions {
   bool disabled = false;   // Always run eagerly.
   int max_records = 16;
   // Seconds that captures may take beyond what they gain.
-  double capture_budget = 0.2;
+  double capture_budget = 0.5;
   // What to tell on stderr.
   bool log_guards = false;
   bool log_recompiles = false;
@@ -115,6 +115,13 @@ class Compiled {
 
   // The first record that fits the call; or null.
   std::shared_ptr<Record> Fitting(const CallArgs& args) const;
+  // Whether the call is to be run eagerly, since serving it doesn't pay or to
+  // know whether it does.
+  bool IsResting();
+  // True if a record serves the call, which began at `start`, or fails at it.
+  // Else what the first one misses, and InputGuards::misplaced_type().
+  bool CallServed(const CallArgs& args, int64_t start, Miss* miss,
+                  PyTypeObject** misplaced, PyObject** result);
   // CallEagerly(), with its time in the account.
   PyObject* CallUncaptured(const CallArgs& args);
   // Of a call that began at `start`, or nothing if that is 0.

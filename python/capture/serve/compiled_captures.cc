@@ -43,6 +43,7 @@ void Compiled::Promote() {
 
 PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
   ++captures_;
+  const int64_t start = HitTimes::Now();
   const Progress progress(absl::StrCat("capture of ", title()));
   TraceSpan span("capture", "capture ", IsTracing() ? title() : "");
   if (miss != nullptr && options_.log_recompiles) {
@@ -62,10 +63,12 @@ PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
       callable_.get(), args, options_.capture, &result, &refusal, &attempt_);
   if (record != nullptr) {
     attempt_ = Attempt();
+    payoff_.NoteCapture(HitTimes::Now() - start);
     AddRecord(std::move(record));
     VarySizes(alike);
     return result.release();
   }
+  payoff_.NoteCapture(HitTimes::Now() - start);
   attempt_.guards.LetGo();
   ++eager_calls_;
   span.Add("refused", refusal.reason);
@@ -116,6 +119,7 @@ void Compiled::VarySizes(absl::Span<const std::shared_ptr<Record>> alike) {
       records_.erase(std::remove(records_.begin(), records_.end(), other),
                      records_.end());
       captures_without_hit_ = 0;
+      payoff_.NoteHit();  // It will serve calls of any size.
       why_fixed_.clear();
       return;
     }

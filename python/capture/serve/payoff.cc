@@ -1,6 +1,7 @@
 #include "python/capture/serve/payoff.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 
@@ -10,11 +11,14 @@ namespace {
 // Captures that are made whatever they cost: two for a size that varies, and
 // one more.
 constexpr int64_t kFreeCaptures = 3;
+// Captures that served a call before the next one was made, and don't count.
+constexpr int kMaxUseful = 16;
 // Captures in a row, none of which ever served a call.
 constexpr int kMaxIdle = 24;
 // Of the time that calls take, the share that may go into captures.
 constexpr double kShare = 0.04;
-// Of a watched run whose callable never ran eagerly, the share that is watching.
+// Of a watched run whose callable never ran eagerly, the share that is
+// watching.
 constexpr double kWatching = 0.75;
 constexpr int64_t kMaxWait = 4096;
 // Calls behind a verdict, and how much slower than eager ones they have to be.
@@ -55,7 +59,19 @@ void Payoff::NoteMissed(int64_t ns) {
 void Payoff::NoteCapture(int64_t ns) {
   ++num_captures_;
   capture_ns_ += static_cast<double>(ns);
+  last_capture_ns_ = ns;
   refused_ = 0;
+}
+
+void Payoff::NoteHit() {
+  refused_ = 0;
+  wait_ = kFirstWait;
+  stable_ = kStable;
+  const int64_t ns = std::exchange(last_capture_ns_, 0);
+  if (ns == 0 || num_useful_ == kMaxUseful) return;
+  ++num_useful_;
+  --num_captures_;
+  capture_ns_ -= static_cast<double>(ns);
 }
 
 double Payoff::Overhead() const {
@@ -112,14 +128,14 @@ void Payoff::Judge() {
   if (spent > worth) {
     resting_ = rest_;
     rest_ = std::min(2 * rest_, kMaxWait);
-    why_ = window_served_ > 0
-               ? absl::StrFormat(
-                     "a served call takes %.3g ms, an eager one %.3g",
-                     spent / window_served_ * 1e-6, eager * 1e-6)
-               : absl::StrFormat(
-                     "to find that nothing serves a call takes %.3g ms, an "
-                     "eager call %.3g",
-                     window_missed_ns_ / window_missed_ * 1e-6, eager * 1e-6);
+    why_ =
+        window_served_ > 0
+            ? absl::StrFormat("a served call takes %.3g ms, an eager one %.3g",
+                              spent / window_served_ * 1e-6, eager * 1e-6)
+            : absl::StrFormat(
+                  "to find that nothing serves a call takes %.3g ms, an "
+                  "eager call %.3g",
+                  window_missed_ns_ / window_missed_ * 1e-6, eager * 1e-6);
     served_.Clear();
   } else if (window_served_ > window_missed_) {
     rest_ = kFirstRest;

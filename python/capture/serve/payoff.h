@@ -29,7 +29,8 @@ class RecentTimes {
 // beyond eager calls, and what served calls gained. Two questions are decided
 // by it.
 //
-// Is a call that nothing serves worth a capture? The first ones are, and as long
+// Is a call that nothing serves worth a capture? A few that serve the next call
+// are, as many as records are kept, and of others the first ones, and as long
 // as all of them cost no more than a budget, what was gained, and a small share
 // of the time that calls took; unless none of many in a row ever served a call.
 // What isn't worth one runs eagerly. It is tried again, at longer and longer
@@ -41,8 +42,7 @@ class RecentTimes {
 // only of what ran eagerly, too.
 class Payoff {
  public:
-  explicit Payoff(double budget_seconds)
-      : budget_(budget_seconds * 1e9) {}
+  explicit Payoff(double budget_seconds) : budget_(budget_seconds * 1e9) {}
 
   // A call took so long: run eagerly; served, which is measured for `num_calls`
   // like it; until it was found that nothing serves it; watched and recorded.
@@ -51,15 +51,15 @@ class Payoff {
   void NoteMissed(int64_t ns);
   void NoteCapture(int64_t ns);
   // A record served a call.
-  void NoteHit() { refused_ = 0, wait_ = kFirstWait, stable_ = kStable; }
+  void NoteHit();
 
   // Whether a call is worth a capture that misses on `what`, with that value.
   // `num_idle` captures in a row have served no call.
   bool MayCapture(int num_idle, absl::string_view what);
   // Whether the next call is to be served, if something does.
   bool MayServe();
-  // Of a callable of which it is to be asked whether serving it pays: whether the
-  // next call is to be run eagerly, as it isn't known what that takes.
+  // Of a callable of which it is to be asked whether serving it pays: whether
+  // the next call is to be run eagerly, as it isn't known what that takes.
   bool WantsEager() const {
     return served_.count() >= kServedFirst && eager_.count() < kMinEager;
   }
@@ -79,8 +79,10 @@ class Payoff {
 
   double budget_;
   RecentTimes eager_, served_;
-  int64_t num_captures_ = 0;
+  int64_t num_captures_ = 0;  // That count.
   double capture_ns_ = 0;
+  int64_t last_capture_ns_ = 0;  // 0 once it served a call.
+  int num_useful_ = 0;           // Of those that don't count.
   // All calls, those that were served with their number.
   double eager_ns_ = 0, served_ns_ = 0, num_served_ = 0;
   // Since they were last judged.

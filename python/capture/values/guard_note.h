@@ -24,9 +24,12 @@ struct Miss {
   std::string expected;
   std::string got;
 
+  // ToString() without the line.
+  std::string Difference() const {
+    return absl::StrCat(note.path, ": recorded ", expected, ", got ", got);
+  }
   std::string ToString() const {
-    std::string text =
-        absl::StrCat(note.path, ": recorded ", expected, ", got ", got);
+    std::string text = Difference();
     if (note.at.line != 0) {
       absl::StrAppend(&text, " (", note.at.ToString(), ")");
     }

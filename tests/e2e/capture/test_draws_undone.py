@@ -76,7 +76,8 @@ def test_a_size_of_the_data_undoes_draws():
         return kept * random.random() + np.random.randn()
 
     _, letters = twins(plain(program), mixed)
-    assert set(letters) == {"c", "h"}
+    # Where runs are discarded it is asked what eager calls take.
+    assert {"c", "h"} <= set(letters) <= {"c", "h", "e"}
 
 
 class UnluckyError(Exception):
