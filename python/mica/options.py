@@ -93,7 +93,7 @@ OPTIONS: dict[str, Option] = {
     "capture_budget": Option(
         "MICA_CAPTURE_BUDGET",
         float,
-        lambda: 0.5,
+        lambda: 0.2,
         float,
         str,
         "for what is compiled from then on",

@@ -27,7 +27,7 @@ struct CompiledOptions {
   bool disabled = false;   // Always run eagerly.
   int max_records = 16;
   // Seconds that captures may take beyond what they gain.
-  double capture_budget = 0.5;
+  double capture_budget = 0.2;
   // What to tell on stderr.
   bool log_guards = false;
   bool log_recompiles = false;

@@ -36,8 +36,9 @@ void Compiled::NoteServed(int64_t start) {
 void Compiled::NoteHit(const std::shared_ptr<Record>& record) {
   ++hits_;
   captures_without_hit_ = 0;
-  payoff_.NoteHit();
-  if (!records_.empty() && records_[0] == record) return;
+  const bool is_first = !records_.empty() && records_[0] == record;
+  payoff_.NoteHit(/*is_of_last=*/is_first && record->hits <= 1);
+  if (is_first) return;
   const auto at = std::find(records_.begin(), records_.end(), record);
   if (at != records_.end()) std::rotate(records_.begin(), at, at + 1);
 }

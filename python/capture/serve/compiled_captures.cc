@@ -119,7 +119,7 @@ void Compiled::VarySizes(absl::Span<const std::shared_ptr<Record>> alike) {
       records_.erase(std::remove(records_.begin(), records_.end(), other),
                      records_.end());
       captures_without_hit_ = 0;
-      payoff_.NoteHit();  // It will serve calls of any size.
+      payoff_.NoteHit(/*is_of_last=*/true);  // It will serve calls of any size.
       why_fixed_.clear();
       return;
     }

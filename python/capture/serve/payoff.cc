@@ -8,10 +8,10 @@
 namespace mica {
 namespace {
 
-// Captures that are made whatever they cost: two for a size that varies, and
-// one more.
-constexpr int64_t kFreeCaptures = 3;
-// Captures that served a call before the next one was made, and don't count.
+// Captures that are made whatever they cost: a training step with a schedule of
+// rates takes six until nothing is new.
+constexpr int64_t kFreeCaptures = 8;
+// Captures that served the next call, and so don't count.
 constexpr int kMaxUseful = 16;
 // Captures in a row, none of which ever served a call.
 constexpr int kMaxIdle = 24;
@@ -38,6 +38,7 @@ int64_t RecentTimes::Median() const {
 }
 
 void Payoff::NoteEager(int64_t ns) {
+  last_capture_ns_ = 0;
   eager_.Add(ns);
   eager_ns_ += static_cast<double>(ns);
 }
@@ -63,12 +64,12 @@ void Payoff::NoteCapture(int64_t ns) {
   refused_ = 0;
 }
 
-void Payoff::NoteHit() {
+void Payoff::NoteHit(bool is_of_last) {
   refused_ = 0;
   wait_ = kFirstWait;
   stable_ = kStable;
   const int64_t ns = std::exchange(last_capture_ns_, 0);
-  if (ns == 0 || num_useful_ == kMaxUseful) return;
+  if (!is_of_last || ns == 0 || num_useful_ == kMaxUseful) return;
   ++num_useful_;
   --num_captures_;
   capture_ns_ -= static_cast<double>(ns);

@@ -50,8 +50,9 @@ class Payoff {
   void NoteServed(int64_t ns, int64_t num_calls);
   void NoteMissed(int64_t ns);
   void NoteCapture(int64_t ns);
-  // A record served a call.
-  void NoteHit();
+  // A record served a call; `is_of_last`: the one that was made last, for the
+  // first time.
+  void NoteHit(bool is_of_last);
 
   // Whether a call is worth a capture that misses on `what`, with that value.
   // `num_idle` captures in a row have served no call.
@@ -81,7 +82,7 @@ class Payoff {
   RecentTimes eager_, served_;
   int64_t num_captures_ = 0;  // That count.
   double capture_ns_ = 0;
-  int64_t last_capture_ns_ = 0;  // 0 once it served a call.
+  int64_t last_capture_ns_ = 0;  // 0 once another call came.
   int num_useful_ = 0;           // Of those that don't count.
   // All calls, those that were served with their number.
   double eager_ns_ = 0, served_ns_ = 0, num_served_ = 0;
