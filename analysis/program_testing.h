@@ -3,6 +3,7 @@
 #ifndef MICA_ANALYSIS_PROGRAM_TESTING_H_
 #define MICA_ANALYSIS_PROGRAM_TESTING_H_
 
+#include <memory>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -19,6 +20,10 @@ inline Program Parse(absl::string_view text) {
   absl::StatusOr<Program> program = ParseProgram(text, AllOps());
   EXPECT_THAT(program, IsOk());
   return *std::move(program);
+}
+
+inline std::shared_ptr<const Program> ParseShared(absl::string_view text) {
+  return std::make_shared<const Program>(Parse(text));
 }
 
 }  // namespace mica

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_replace.h"
+#include "analysis/program_testing.h"
 #include "executor/executor.h"
 #include "framework/base/test_matchers.h"
 #include "framework/text/text.h"
@@ -36,11 +37,6 @@ class SharedPlanTest : public testing::Test {
     EXPECT_THAT(executor, IsOk());
     return *std::move(executor);
   }
-  static std::shared_ptr<const Program> Parse(absl::string_view text) {
-    absl::StatusOr<Program> program = ParseProgram(text, AllOps());
-    EXPECT_THAT(program, IsOk());
-    return std::make_shared<const Program>(*std::move(program));
-  }
   TensorView Index() {
     return {.data = &index_, .type = {.dtype = DType::kI64, .dims = {1}}};
   }
@@ -52,9 +48,10 @@ class SharedPlanTest : public testing::Test {
   const std::shared_ptr<PlanCache> plans_ =
       std::make_shared<PlanCache>(AllOps(), AllKernels());
   // The same but for all labels; there is a dead op before the one that fails.
-  const std::shared_ptr<const Program> first_ = Parse(kLookUp);
-  const std::shared_ptr<const Program> second_ = Parse(absl::StrReplaceAll(
-      kLookUp, {{"first", "second"}, {"%i", "%index"}, {":8", ":80"}}));
+  const std::shared_ptr<const Program> first_ = ParseShared(kLookUp);
+  const std::shared_ptr<const Program> second_ =
+      ParseShared(absl::StrReplaceAll(
+          kLookUp, {{"first", "second"}, {"%i", "%index"}, {":8", ":80"}}));
   int64_t index_ = 1;
   std::vector<float> table_ = {1, 2, 3, 4};
 };

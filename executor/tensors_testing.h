@@ -3,27 +3,13 @@
 #ifndef MICA_EXECUTOR_TENSORS_TESTING_H_
 #define MICA_EXECUTOR_TENSORS_TESTING_H_
 
-#include <memory>
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-#include "framework/base/test_matchers.h"
-#include "framework/ir/program.h"
+#include "analysis/program_testing.h"  // Gives ParseShared().
 #include "framework/tensor/tensor.h"
-#include "framework/text/text.h"
-#include "gtest/gtest.h"
-#include "ops/all.h"
 
 namespace mica {
-
-// Fails the test if `text` is no Program.
-inline std::shared_ptr<const Program> ParseShared(absl::string_view text) {
-  absl::StatusOr<Program> program = ParseProgram(text, AllOps());
-  EXPECT_THAT(program, IsOk());
-  return std::make_shared<const Program>(*std::move(program));
-}
 
 // A row-major tensor of float32 numbers, which it doesn't own.
 inline TensorView ViewOf(std::vector<float>& numbers, Dims dims) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_replace.h"
+#include "analysis/program_testing.h"
 #include "framework/base/test_matchers.h"
 #include "framework/text/text.h"
 #include "kernels/all.h"
@@ -26,12 +27,6 @@ constexpr char kLayer[] = R"(program @layer(%x: f32[4,8]) {
 }
 )";
 
-std::shared_ptr<const Program> Parse(absl::string_view text) {
-  absl::StatusOr<Program> program = ParseProgram(text, AllOps());
-  EXPECT_THAT(program, IsOk());
-  return std::make_shared<const Program>(*std::move(program));
-}
-
 class PlanCacheTest : public testing::Test {
  protected:
   std::shared_ptr<const Plan> Get(const std::shared_ptr<const Program>& program,
@@ -45,7 +40,7 @@ class PlanCacheTest : public testing::Test {
 };
 
 TEST_F(PlanCacheTest, OneProgramHasOnePlan) {
-  const auto program = Parse(kLayer);
+  const auto program = ParseShared(kLayer);
   const auto plan = Get(program);
   EXPECT_EQ(Get(program), plan);
   EXPECT_EQ(cache_.stats().built, 1);
@@ -53,19 +48,19 @@ TEST_F(PlanCacheTest, OneProgramHasOnePlan) {
 }
 
 TEST_F(PlanCacheTest, EqualProgramsShareWhateverTheirLabels) {
-  const auto plan = Get(Parse(kLayer));
-  EXPECT_EQ(Get(Parse(kLayer)), plan);
+  const auto plan = Get(ParseShared(kLayer));
+  EXPECT_EQ(Get(ParseShared(kLayer)), plan);
   EXPECT_EQ(
-      Get(Parse(absl::StrReplaceAll(
+      Get(ParseShared(absl::StrReplaceAll(
           kLayer, {{"layer", "block"}, {"%h", "%hidden"}, {":3", ":9"}}))),
       plan);
   EXPECT_EQ(cache_.stats().built, 1);
 }
 
 TEST_F(PlanCacheTest, OtherProgramsAndOptionsDoNot) {
-  const auto program = Parse(kLayer);
+  const auto program = ParseShared(kLayer);
   const auto plan = Get(program);
-  EXPECT_NE(Get(Parse(absl::StrReplaceAll(kLayer, {{"[4,8]", "[5,8]"}}))),
+  EXPECT_NE(Get(ParseShared(absl::StrReplaceAll(kLayer, {{"[4,8]", "[5,8]"}}))),
             plan);
   EXPECT_NE(Get(program, {.num_threads = 2}), plan);
   EXPECT_NE(Get(program, {.frozen = true}), plan);
@@ -75,10 +70,10 @@ TEST_F(PlanCacheTest, OtherProgramsAndOptionsDoNot) {
 }
 
 TEST_F(PlanCacheTest, KeepsNoPlanAlive) {
-  const auto program = Parse(kLayer);
+  const auto program = ParseShared(kLayer);
   std::weak_ptr<const Plan> plan = Get(program);
   EXPECT_TRUE(plan.expired());
-  for (int i = 0; i < 300; ++i) Get(Parse(kLayer));
+  for (int i = 0; i < 300; ++i) Get(ParseShared(kLayer));
   EXPECT_EQ(cache_.stats().built, 301);
 }
 
@@ -90,12 +85,14 @@ TEST(PlanCacheCollisionTest, ACollisionSharesNothing) {
                     key.fingerprint = Fingerprint();
                     return key;
                   });
-  const auto small = Parse(kLayer);
-  const auto large = Parse(absl::StrReplaceAll(kLayer, {{"[4,8]", "[5,8]"}}));
+  const auto small = ParseShared(kLayer);
+  const auto large =
+      ParseShared(absl::StrReplaceAll(kLayer, {{"[4,8]", "[5,8]"}}));
   MICA_ASSERT_OK_AND_ASSIGN(const auto plan, cache.Get(small, {}));
   MICA_ASSERT_OK_AND_ASSIGN(const auto other, cache.Get(large, {}));
   EXPECT_NE(plan, other);
-  MICA_ASSERT_OK_AND_ASSIGN(const auto again, cache.Get(Parse(kLayer), {}));
+  MICA_ASSERT_OK_AND_ASSIGN(const auto again,
+                            cache.Get(ParseShared(kLayer), {}));
   EXPECT_EQ(again, plan);
 }
 
@@ -107,10 +104,12 @@ constexpr char kSecret[] = R"(program @o(%x: f32[8]) {
 )";
 
 TEST_F(PlanCacheTest, AnErrorNamesTheLineOfTheProgramAtHand) {
-  EXPECT_THAT(cache_.Get(Parse(kSecret), {}).status(),
+  EXPECT_THAT(cache_.Get(ParseShared(kSecret), {}).status(),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("first.py:7")));
   EXPECT_THAT(
-      cache_.Get(Parse(absl::StrReplaceAll(kSecret, {{"first", "second"}})), {})
+      cache_
+          .Get(ParseShared(absl::StrReplaceAll(kSecret, {{"first", "second"}})),
+               {})
           .status(),
       StatusIs(absl::StatusCode::kNotFound,
                AllOf(HasSubstr("second.py:7"), Not(HasSubstr("first")))));
@@ -128,17 +127,17 @@ Verdict PrepareAnother(const KernelRequest& request) {
 }
 
 TEST_F(PlanCacheTest, OpaqueOpsShareUnderOneHookOnly) {
-  const auto plan = Get(Parse(kSecret), {.prepare_aten = &PrepareOne});
-  EXPECT_EQ(Get(Parse(kSecret), {.prepare_aten = &PrepareOne}), plan);
-  EXPECT_NE(Get(Parse(kSecret), {.prepare_aten = &PrepareAnother}), plan);
+  const auto plan = Get(ParseShared(kSecret), {.prepare_aten = &PrepareOne});
+  EXPECT_EQ(Get(ParseShared(kSecret), {.prepare_aten = &PrepareOne}), plan);
+  EXPECT_NE(Get(ParseShared(kSecret), {.prepare_aten = &PrepareAnother}), plan);
   // A hook that can't be compared is equal to none.
   int calls = 0;
   const PlanOptions options = {.prepare_aten = [&](const KernelRequest& r) {
     ++calls;
     return PrepareOne(r);
   }};
-  const auto mine = Get(Parse(kSecret), options);
-  EXPECT_NE(Get(Parse(kSecret), options), mine);
+  const auto mine = Get(ParseShared(kSecret), options);
+  EXPECT_NE(Get(ParseShared(kSecret), options), mine);
   EXPECT_EQ(calls, 2);
 }
 
@@ -152,7 +151,7 @@ TEST_F(PlanCacheTest, WhoAsksAtOnceGetsOnePlan) {
     std::atomic<int> ready = 0;
     for (int i = 0; i < kThreads; ++i) {
       threads.emplace_back([&, i] {
-        const auto program = Parse(text);
+        const auto program = ParseShared(text);
         ++ready;
         while (ready < kThreads) std::this_thread::yield();
         plans[i] = Get(program);
@@ -171,7 +170,9 @@ TEST_F(PlanCacheTest, ThreadsThatFailAtOnceEachHaveTheirError) {
     threads.emplace_back([&, i] {
       const std::string file = absl::StrCat("user", i);
       const auto status =
-          cache_.Get(Parse(absl::StrReplaceAll(kSecret, {{"first", file}})), {})
+          cache_
+              .Get(ParseShared(absl::StrReplaceAll(kSecret, {{"first", file}})),
+                   {})
               .status();
       EXPECT_THAT(status.message(), HasSubstr(file));
     });

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_replace.h"
 #include "analysis/plan/plan_cache.h"
+#include "analysis/program_testing.h"
 #include "framework/base/file.h"
 #include "framework/base/test_matchers.h"
 #include "framework/text/text.h"
@@ -37,11 +38,6 @@ constexpr char kProgram[] = R"(program @net(%x: f32[64,256]) {
 
 class PlanFileTest : public testing::Test {
  protected:
-  static std::shared_ptr<const Program> Parse(absl::string_view text) {
-    absl::StatusOr<Program> program = ParseProgram(text, AllOps());
-    EXPECT_THAT(program, IsOk());
-    return std::make_shared<const Program>(*std::move(program));
-  }
   void SetUp() override {
     MICA_ASSERT_OK_AND_ASSIGN(
         plan_, Plan::Build(*program_, AllOps(), AllKernels(), options_));
@@ -62,7 +58,7 @@ class PlanFileTest : public testing::Test {
   }
 
   const PlanOptions options_ = {.frozen = true};
-  const std::shared_ptr<const Program> program_ = Parse(kProgram);
+  const std::shared_ptr<const Program> program_ = ParseShared(kProgram);
   const PlanKey key_ = PlanKeyOf(*program_, options_);
   std::shared_ptr<const Plan> plan_;
   std::string bytes_;
@@ -84,7 +80,7 @@ TEST_F(PlanFileTest, ReadsBackToTheSamePlan) {
 
 TEST_F(PlanFileTest, LinesAreThoseOfTheProgramAtHand) {
   const auto other =
-      Parse(absl::StrReplaceAll(kProgram, {{"net.py", "user.py"}}));
+      ParseShared(absl::StrReplaceAll(kProgram, {{"net.py", "user.py"}}));
   MICA_ASSERT_OK_AND_ASSIGN(
       const auto plan,
       DecodePlan(bytes_, key_, *other, AllOps(), AllKernels(), options_));
@@ -136,7 +132,7 @@ TEST_F(PlanFileTest, AForgedFilePutsNothingElsewhere) {
 }
 
 TEST_F(PlanFileTest, AnotherKeyFindsNothing) {
-  const auto other = Parse(absl::StrReplaceAll(kProgram, {{"64", "65"}}));
+  const auto other = ParseShared(absl::StrReplaceAll(kProgram, {{"64", "65"}}));
   EXPECT_THAT(DecodePlan(bytes_, PlanKeyOf(*other, options_), *other, AllOps(),
                          AllKernels(), options_)
                   .status(),
@@ -150,7 +146,7 @@ TEST_F(PlanFileTest, AnotherKeyFindsNothing) {
 }
 
 TEST_F(PlanFileTest, OpaqueOperatorsAreRefusedByName) {
-  const auto program = Parse(R"(program @o(%x: f32[8]) {
+  const auto program = ParseShared(R"(program @o(%x: f32[8]) {
   opaque "aten::secret(Tensor self) -> Tensor"
   %y = aten.secret(%x) : f32[8] @ "user.py":7
   return %y

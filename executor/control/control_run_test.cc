@@ -23,7 +23,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Floats = std::vector<float>;
 
-absl::StatusOr<std::shared_ptr<const Program>> Parse(absl::string_view text) {
+absl::StatusOr<std::shared_ptr<const Program>> ParseOrError(
+    absl::string_view text) {
   absl::StatusOr<Program> program = ParseProgram(text, AllOps());
   if (!program.ok()) return program.status();
   return std::make_shared<const Program>(*std::move(program));
@@ -33,7 +34,7 @@ absl::StatusOr<std::shared_ptr<const Program>> Parse(absl::string_view text) {
 absl::StatusOr<Floats> RunWith(const KernelRegistry& kernels,
                                const PlanOptions& options,
                                absl::string_view text, Floats x, int64_t n) {
-  absl::StatusOr<std::shared_ptr<const Program>> program = Parse(text);
+  absl::StatusOr<std::shared_ptr<const Program>> program = ParseOrError(text);
   if (!program.ok()) return program.status();
   auto executor = Executor::Create(Place(), AllOps(), kernels, options);
   if (!executor.ok()) return executor.status();
@@ -313,7 +314,7 @@ TEST(ControlRunTest, NestsLoopsAndBranches) {
 TEST(ControlRunTest, FeedsUpdates) {
   const std::string text = absl::StrReplaceAll(
       kBranch, {{"return %z, %y", "update %x = %z\n  return"}});
-  MICA_ASSERT_OK_AND_ASSIGN(const auto program, Parse(text));
+  MICA_ASSERT_OK_AND_ASSIGN(const auto program, ParseOrError(text));
   MICA_ASSERT_OK_AND_ASSIGN(
       auto executor, Executor::Create(Place(), AllOps(), AllKernels(), {}));
   Floats x = {2, -3};
@@ -355,7 +356,7 @@ TEST(ControlRunTest, PacksFrozenWeightsForBodies) {
   return %y
 }
 )";
-  MICA_ASSERT_OK_AND_ASSIGN(const auto program, Parse(kText));
+  MICA_ASSERT_OK_AND_ASSIGN(const auto program, ParseOrError(kText));
   Floats x(4 * 64), w(64 * 64), v(64 * 64);
   for (size_t i = 0; i < x.size(); ++i) x[i] = (i % 7) * 0.1f - 0.3f;
   for (size_t i = 0; i < w.size(); ++i) w[i] = (i % 11) * 0.02f - 0.1f;
@@ -388,7 +389,7 @@ TEST(ControlRunTest, PacksFrozenWeightsForBodies) {
 TEST(ControlRunTest, SharesOnePlanAmongJobsAtOnce) {
   MICA_ASSERT_OK_AND_ASSIGN(
       const auto program,
-      Parse(Loop("%c = aten.add.Tensor(%a, %x) : f32[2]", "%c, %b")));
+      ParseOrError(Loop("%c = aten.add.Tensor(%a, %x) : f32[2]", "%c, %b")));
   MICA_ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Plan> plan,
                             Plan::Build(*program, AllOps(), AllKernels(), {}));
   MICA_ASSERT_OK_AND_ASSIGN(const auto binding, Binding::Create(plan, {}));
@@ -417,7 +418,7 @@ TEST(ControlRunTest, ACancelledLoopEnds) {
   const std::string text = absl::StrReplaceAll(
       Loop("%c = aten.add.Tensor(%a, %x) : f32[2]", "%c, %b"),
       {{"%next = aten.add.Scalar(%i, 1)", "%next = aten.mul.Scalar(%i, 1)"}});
-  MICA_ASSERT_OK_AND_ASSIGN(const auto program, Parse(text));
+  MICA_ASSERT_OK_AND_ASSIGN(const auto program, ParseOrError(text));
   MICA_ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Plan> plan,
                             Plan::Build(*program, AllOps(), AllKernels(), {}));
   MICA_ASSERT_OK_AND_ASSIGN(const auto binding, Binding::Create(plan, {}));
@@ -451,7 +452,7 @@ TEST(ControlRunTest, NamesTheBodyTheRoundAndTheLineOfAFailure) {
   text = absl::StrReplaceAll(
       text, {{"%c = ", "%i1 = aten.view(%i, [1]) : i64[1]\n%c = "},
              {"%i1) : f32[1]", "%i1) : f32[1] @ \"m.py\":9"}});
-  MICA_ASSERT_OK_AND_ASSIGN(const auto program, Parse(text));
+  MICA_ASSERT_OK_AND_ASSIGN(const auto program, ParseOrError(text));
   MICA_ASSERT_OK_AND_ASSIGN(
       auto executor, Executor::Create(Place(), AllOps(), AllKernels(), {}));
   Floats x = {2, -3};
@@ -468,7 +469,7 @@ TEST(ControlRunTest, NamesTheBodyTheRoundAndTheLineOfAFailure) {
   // Of another Program that shares the Plan the lines are its own.
   MICA_ASSERT_OK_AND_ASSIGN(
       const auto other,
-      Parse(absl::StrReplaceAll(text, {{"m.py\":9", "other.py\":1"}})));
+      ParseOrError(absl::StrReplaceAll(text, {{"m.py\":9", "other.py\":1"}})));
   n = 5;
   EXPECT_THAT(executor->Run(other, feeds, {}, {}).status().message(),
               HasSubstr("aten.index_select (other.py:1)"));

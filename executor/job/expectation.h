@@ -17,7 +17,7 @@ namespace mica {
 struct Expectation {
   LaunchFn fn = nullptr;  // The step's own.
   const void* state = nullptr;
-  void* const* result = nullptr;  // Where the output's address is.
+  int result = 0;  // Of its arguments, the output's address.
   int output = 0;
   std::string bytes;
   std::atomic<int>* unexpected = nullptr;  // Set to the output.
@@ -27,7 +27,8 @@ struct Expectation {
                      LaunchContext& context) {
     const auto& own = *static_cast<const Expectation*>(expectation);
     if (!own.fn(own.state, args, context)) return false;
-    if (std::memcmp(*own.result, own.bytes.data(), own.bytes.size()) == 0) {
+    if (std::memcmp(args[own.result], own.bytes.data(), own.bytes.size()) ==
+        0) {
       return true;
     }
     own.unexpected->store(own.output, std::memory_order_relaxed);

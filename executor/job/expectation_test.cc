@@ -1,9 +1,8 @@
 // Runs that end once an output is another than it is expected to be.
 
-#include <array>
-#include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "executor/job/job.h"

@@ -200,7 +200,7 @@ void Job::Expect(int output, std::string bytes) {
       expectations_.push_back(std::make_unique<Expectation>(
           Expectation{.fn = launch.fn,
                       .state = launch.state,
-                      .result = launch.args + i,
+                      .result = i,
                       .output = output,
                       .bytes = std::move(bytes),
                       .unexpected = &unexpected_}));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
@@ -218,10 +219,11 @@ absl::StatusOr<Graph::Computed> Graph::Compute(
   run.status = job.Compute();
   Py_END_ALLOW_THREADS;
   if (run.status.ok()) run.status = CheckHostReads(*run.runner);
-  for (const HostRead& read : host_reads_) {
-    if (absl::IsAborted(run.status) && read.output == job.unexpected_output()) {
-      run.status = ReadAnother(read);
-    }
+  if (absl::IsAborted(run.status)) {
+    const auto read = absl::c_find_if(host_reads_, [&](const HostRead& one) {
+      return one.output == job.unexpected_output();
+    });
+    if (read != host_reads_.end()) run.status = ReadAnother(*read);
   }
   return run;
 }

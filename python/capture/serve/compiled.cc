@@ -7,12 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "framework/text/text.h"
 #include "framework/trace/recorder.h"
-#include "python/capture/record/describe.h"
 #include "python/capture/serve/splits.h"
 #include "python/capture/serve/stance.h"
-#include "python/capture/values/numbers.h"
 #include "python/interpreter/interpreter.h"
-#include "python/process/progress.h"
 #include "python/torch_side/tensors/autograd_access.h"
 
 namespace mica {
@@ -53,20 +50,19 @@ PyObject* Compiled::CallEagerly(const CallArgs& args) {
                              args.keyword_names);
 }
 
-std::string Compiled::MostFrequentMiss() const {
-  if (misses_.empty()) return "arguments that differ each time";
-  return absl::c_max_element(misses_,
-                             [](const auto& a, const auto& b) {
-                               return a.second.count < b.second.count;
-                             })
-      ->second.text;
+std::string Compiled::BecauseOfMisses(absl::string_view why) const {
+  const auto most =
+      absl::c_max_element(misses_, [](const auto& a, const auto& b) {
+        return a.second.count < b.second.count;
+      });
+  return absl::StrCat(why, "; most often because of ",
+                      most == misses_.end() ? "arguments that differ each time"
+                                            : most->second.text);
 }
 
 std::string Compiled::WhyEager() const {
   if (!given_up_.empty() || payoff_.why().empty()) return given_up_;
-  if (splits_ != nullptr) return payoff_.why();
-  return absl::StrCat(payoff_.why(), "; most often because of ",
-                      MostFrequentMiss());
+  return splits_ != nullptr ? payoff_.why() : BecauseOfMisses(payoff_.why());
 }
 
 PyObject* Compiled::RaiseRefusal(const std::string& text) const {
@@ -200,6 +196,7 @@ void Compiled::AddNotices() {
                .at = last_miss_.note.at});
   }
   if (options_.fullgraph) return;  // That raises.
+  if (notices_.IsTold(Notices::Kind::kNotWhole)) return;
   if (given_up_.empty() && !payoff_.why().empty()) {
     AddNotice(
         Notices::Kind::kNotWhole, "runs eagerly for now",

@@ -128,8 +128,8 @@ class Compiled {
   void NoteServed(int64_t start);
   // Why calls run eagerly, for now or for good; empty if they don't.
   std::string WhyEager() const;
-  // " most often because of …" of misses.
-  std::string MostFrequentMiss() const;
+  // `why`, and of which misses.
+  std::string BecauseOfMisses(absl::string_view why) const;
   // Call() where no record serves it; `miss` is null if there is none.
   PyObject* CallUnserved(const CallArgs& args, const Miss* miss);
   PyObject* CallInPieces(const CallArgs& args);

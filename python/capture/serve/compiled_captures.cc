@@ -19,9 +19,6 @@ namespace {
 
 // Refused runs in a row after which a callable isn't tried any more.
 constexpr int kMaxRefusals = 4;
-// Records made in a row, none of which ever served a call, where nothing may
-// run eagerly.
-constexpr int kMaxIdleCaptures = 24;
 // Captures for what was drawn after which that is asked: has each of them been
 // worth so many hits?
 constexpr int64_t kMaxOutcomes = 12;
@@ -161,11 +158,8 @@ void Compiled::AddRecord(std::shared_ptr<Record> record) {
     has_marks_ = true;
   }
   if (!KeepBound()) ++captures_without_hit_;
-  if (options_.fullgraph && captures_without_hit_ >= kMaxIdleCaptures) {
-    const std::string why = absl::StrCat(
-        "its last ", kMaxIdleCaptures,
-        " captures never fitted a later call; most often because of ",
-        MostFrequentMiss());
+  if (options_.fullgraph && captures_without_hit_ >= Payoff::kMaxIdle) {
+    const std::string why = BecauseOfMisses(Payoff::WhyIdle(Payoff::kMaxIdle));
     const Refusal refusal = {
         .reason = why, .mend = kMendVarying, .at = last_miss_.note.at};
     GiveUp(why, refusal);

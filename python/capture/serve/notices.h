@@ -32,6 +32,8 @@ class Notices {
  public:
   enum class Kind { kNotWhole, kNotServed, kFailed, kNotOffloaded };
 
+  // Whether one of its kind was added.
+  bool IsTold(Kind kind) const { return is_told_[static_cast<size_t>(kind)]; }
   // Has the next Issue() tell it. False if one of its kind was told before.
   bool Add(Kind kind, Notice notice);
   // Issues what was added. No Python error may be set, and none is after it.

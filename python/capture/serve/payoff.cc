@@ -13,8 +13,6 @@ namespace {
 constexpr int64_t kFreeCaptures = 8;
 // Captures that served the next call, and so don't count.
 constexpr int kMaxUseful = 16;
-// Captures in a row, none of which ever served a call.
-constexpr int kMaxIdle = 24;
 // Of the time that calls take, the share that may go into captures.
 constexpr double kShare = 0.04;
 // Of a watched run whose callable never ran eagerly, the share that is
@@ -32,9 +30,14 @@ constexpr double kLooking = 0.08;
 int64_t RecentTimes::Median() const {
   const auto n = std::min<int64_t>(count_, times_.size());
   if (n == 0) return 0;
-  std::array<int64_t, 8> sorted = times_;
+  auto sorted = times_;
   std::sort(sorted.begin(), sorted.begin() + n);
   return sorted[n / 2];
+}
+
+std::string Payoff::WhyIdle(int num_idle) {
+  return absl::StrFormat("its last %d captures never fitted a later call",
+                         num_idle);
 }
 
 void Payoff::NoteEager(int64_t ns) {
@@ -93,29 +96,28 @@ bool Payoff::MayCapture(int num_idle, absl::string_view what) {
   const bool is_idle = num_idle >= kMaxIdle;
   const bool is_affordable =
       num_captures_ < kFreeCaptures || Overhead() <= Allowance();
-  if (is_affordable && !is_idle) {
-    why_.clear();
-    return true;
-  }
-  if (alike_ >= stable_) {
-    // Should that serve nothing either, it takes longer the next time.
-    stable_ = std::min<int>(2 * stable_, kMaxWait);
-    alike_ = 0;
-    why_.clear();
-    return true;
-  }
-  if (is_affordable && ++refused_ >= wait_) {
-    wait_ = std::min(2 * wait_, kMaxWait);
+  if ((is_affordable && !is_idle) || IsTriedAgain(is_affordable)) {
     why_.clear();
     return true;
   }
   why_ = is_idle
-             ? absl::StrFormat("its last %d captures never fitted a later call",
-                               num_idle)
+             ? WhyIdle(num_idle)
              : absl::StrFormat(
                    "its %d captures took %.2g s, and that isn't made up for",
                    num_captures_, capture_ns_ * 1e-9);
   return false;
+}
+
+// Should that serve nothing either, it takes longer the next time.
+bool Payoff::IsTriedAgain(bool is_affordable) {
+  if (alike_ >= stable_) {
+    stable_ = std::min<int>(2 * stable_, kMaxWait);
+    alike_ = 0;
+    return true;
+  }
+  if (!is_affordable || ++refused_ < wait_) return false;
+  wait_ = std::min(2 * wait_, kMaxWait);
+  return true;
 }
 
 void Payoff::Judge() {

@@ -42,6 +42,11 @@ class RecentTimes {
 // only of what ran eagerly, too.
 class Payoff {
  public:
+  // Captures in a row, none of which ever served a call, after which it waits.
+  static constexpr int kMaxIdle = 24;
+  // Why, of so many.
+  static std::string WhyIdle(int num_idle);
+
   explicit Payoff(double budget_seconds) : budget_(budget_seconds * 1e9) {}
 
   // A call took so long: run eagerly; served, which is measured for `num_calls`
@@ -74,6 +79,8 @@ class Payoff {
   static constexpr int64_t kServedFirst = 12;
   static constexpr int64_t kMinEager = 4;
 
+  // MayCapture() of calls that aren't simply affordable.
+  bool IsTriedAgain(bool is_affordable);
   double Overhead() const;
   double Allowance() const;
   void Judge();
