@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <variant>
 
 #include "framework/ir/control_flow.h"
 
@@ -21,9 +22,16 @@ class CommitFinder {
       const bool fits = value.kind == ValueKind::kResult &&
                         look.resolved[commit.value].base == commit.value &&
                         look.uses[commit.value] == 1 &&
+                        look.part_targets[commit.value] == kNoValue &&
                         (commit.target == kElsewhere ||
                          *value.type == program.type(commit.target));
       if (fits) target_of_[commit.value] = commit.target;
+    }
+    // Nor is what was written in part there any more when updates are due.
+    for (const Op& op : program.ops()) {
+      if (op.results.empty() || op.def->part_write() == nullptr) continue;
+      if (look.part_targets[op.results[0]] == kNoValue) continue;
+      is_written_[std::get<ValueRef>(op.arguments[0]).id] = true;
     }
   }
 

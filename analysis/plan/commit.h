@@ -37,6 +37,7 @@ inline constexpr ValueId kElsewhere = -2;
 struct CommitLook {
   absl::Span<const Resolved> resolved;
   absl::Span<const int> uses;
+  absl::Span<const ValueId> part_targets;  // By value: FindPartTargets().
   // The kernel of an op without bodies, null if it has none.
   std::function<const Prepared*(const Op&)> prepared_of;
   // What a call can do of what is wanted of its results, by result.

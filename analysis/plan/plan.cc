@@ -176,9 +176,9 @@ int64_t Plan::plan_bytes() const {
     return static_cast<int64_t>(list.size() * sizeof(list[0]));
   };
   int64_t bytes = sizeof(Plan) + bytes_of(origins_) + bytes_of(steps_) +
-                  bytes_of(calls_) + bytes_of(args_) + bytes_of(arg_bytes_) +
-                  bytes_of(slices_) + bytes_of(packed_) + bytes_of(folds_) +
-                  bytes_of(fold_args_) + bytes_of(folded_) +
+                  bytes_of(undo_) + bytes_of(calls_) + bytes_of(args_) +
+                  bytes_of(arg_bytes_) + bytes_of(slices_) + bytes_of(packed_) +
+                  bytes_of(folds_) + bytes_of(fold_args_) + bytes_of(folded_) +
                   bytes_of(constant_words_) + bytes_of(constant_offsets_) +
                   bytes_of(program().ops()) + bytes_of(program().inputs()) +
                   bytes_of(program().variables()) +
@@ -218,6 +218,9 @@ std::string Plan::ToText() const {
     append_step(absl::StrCat(i), steps_[i], args_);
     if (steps_[i].control == nullptr) continue;
     absl::StrAppend(&text, Indented(steps_[i].control->ToText()));
+  }
+  for (const Undo& undo : undo_) {
+    append_step(absl::StrCat("if ", undo.save, " ran"), undo.step, args_);
   }
   return text;
 }

@@ -108,6 +108,9 @@ struct PlanOptions {
   bool inline_calls = true;
   // Let a result take the bytes of an operand that dies.
   bool reuse_buffers = true;
+  // Write a part of an input or a variable where it is, while the run goes on,
+  // and take it back if that fails. Needs `reuse_buffers`.
+  bool write_parts = true;
   // Where more than so many bytes are alive at once, outputs' memory serves as
   // scratch until the outputs are written.
   int64_t lend_above_bytes = 1 << 20;
@@ -208,6 +211,14 @@ class Plan {
   const StreamPlan& streams() const { return streams_; }
   // Of the same steps; one worker if a queue is of no use, or not asked for.
   const QueuePlan& queue() const { return queue_; }
+  // What a step wrote of an input or a variable while the run goes on. Once
+  // step `save` has run, `step` writes what was there before.
+  struct Undo {
+    StepId save = -1;
+    Step step;
+  };
+  // In the order in which they have to run: the last write is taken back first.
+  absl::Span<const Undo> undo() const { return undo_; }
   absl::Span<const Location> args() const { return args_; }
   // How many bytes from there on each of args() may touch.
   absl::Span<const int64_t> arg_bytes() const { return arg_bytes_; }
@@ -254,6 +265,7 @@ class Plan {
   std::shared_ptr<std::deque<std::string>> names_;
   LargeVector<Step> steps_;
   StepId num_compute_ = 0;
+  std::vector<Undo> undo_;
   StreamPlan streams_;
   QueuePlan queue_;
   int num_threads_ = 1;

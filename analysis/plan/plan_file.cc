@@ -165,6 +165,7 @@ void AddKernels(const Plan& plan, absl::btree_set<std::string>* kernels) {
     for (const auto& body : step.control->bodies) AddKernels(*body, kernels);
   }
   for (const Step& step : plan.folds()) kernels->emplace(step.kernel);
+  for (const Plan::Undo& undo : plan.undo()) kernels->emplace(undo.step.kernel);
 }
 
 }  // namespace

@@ -13,25 +13,34 @@ PlanFields PlanFieldsOf(const PlanOptions& options) {
   // decides nothing.
   const auto& [num_threads, queue, take_nanoseconds, num_streams,
                wait_nanoseconds, frozen, fuse, share_layers, inline_calls,
-               reuse_buffers, lend_above_bytes, prepare_aten, dump_folder] =
-      options;
-  return {
-      num_threads,     queue, take_nanoseconds, num_streams,  wait_nanoseconds,
-      frozen,          fuse,  share_layers,     inline_calls, reuse_buffers,
-      lend_above_bytes};
+               reuse_buffers, write_parts, lend_above_bytes, prepare_aten,
+               dump_folder] = options;
+  return {num_threads,
+          queue,
+          take_nanoseconds,
+          num_streams,
+          wait_nanoseconds,
+          frozen,
+          fuse,
+          share_layers,
+          inline_calls,
+          reuse_buffers,
+          write_parts,
+          lend_above_bytes};
 }
 
 std::string PlanSettingOf(const PlanOptions& options) {
   const auto [num_threads, queue, take_nanoseconds, num_streams,
               wait_nanoseconds, frozen, fuse, share_layers, inline_calls,
-              reuse_buffers, lend_above_bytes] = PlanFieldsOf(options);
+              reuse_buffers, write_parts, lend_above_bytes] =
+      PlanFieldsOf(options);
   return absl::StrCat(
       "threads=", num_threads, " queue=", queue,
       " take_nanoseconds=", take_nanoseconds, " streams=", num_streams,
       " wait_nanoseconds=", wait_nanoseconds, " frozen=", frozen,
       " fuse=", fuse, " share_layers=", share_layers,
       " inline_calls=", inline_calls, " reuse_buffers=", reuse_buffers,
-      " lend_above_bytes=", lend_above_bytes,
+      " write_parts=", write_parts, " lend_above_bytes=", lend_above_bytes,
       " opaque=", options.prepare_aten != nullptr, "\n", cpu::CodeIdentity(),
       "\n", cpu::CpuIdentity());
 }

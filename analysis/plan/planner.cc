@@ -29,6 +29,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> Planner::Run(
   resolved_ = {};
   places_ = {};
   if (options_.has_queue()) OrderForQueue();
+  FindSaves();
   {
     const TraceSpan span("analysis", "pack memory");
     if (options_.reuse_buffers) LendOutputs();
@@ -232,6 +233,9 @@ absl::Status Planner::AddOpStep(OpId id) {
   }
   MICA_ASSIGN_OR_RETURN(const Selected selected,
                         selector_.Select(MakeRequest(op)));
+  if (const auto part = part_steps_.find(&op); part != part_steps_.end()) {
+    MICA_RETURN_IF_ERROR(AddSave(op, part->second));
+  }
   const std::vector<ValueId> operands = OperandsOf(op);
   Step step{.name = op.def->name(),
             .kernel = NameOf(selected),

@@ -123,6 +123,17 @@ class Planner {
     int64_t bytes = 0;
   };
 
+  // How an op that writes a part in place is taken back.
+  struct PartSteps {
+    const OpDef* reader = nullptr;
+    const OpDef* writer = nullptr;
+    Arguments read_arguments, write_arguments;
+    TensorType old_type;
+    Selected read, write;  // No `read` if the reader is a view.
+    Place old;             // Where the part is kept,
+    StepId save = -1;      // by which step.
+  };
+
   // A Planner of what stands in this one's Program.
   Planner(const Planner& outer, const PlanOptions& options, Role role,
           std::vector<Change> inputs);
@@ -146,6 +157,20 @@ class Planner {
   absl::Status AddFold(OpId id);
   // Places what is computed in the memory of an input or a variable.
   void PlaceCommits();
+  // The same of what runs among the other steps, and is taken back in a run
+  // that fails.
+  void PlaceParts();
+  bool CanWritePart(const Op& op);
+  absl::StatusOr<PartSteps> PreparePart(const Op& op);
+  std::vector<Place> PlacesOf(const Arguments& arguments,
+                              const Place& old_part) const;
+  // Adds the step that keeps what an op overwrites.
+  absl::Status AddSave(const Op& op, PartSteps& steps);
+  // Adds what takes the ops back, behind all steps that compute.
+  void AddUndo();
+  // Has what that reads live until then.
+  void KeepForUndo();
+  void FindSaves();
   // Whether it runs with the updates; of a call, some of its function's ops do.
   bool IsCommitted(const Op& op) const;
   absl::Status AddCommits();
@@ -261,7 +286,11 @@ class Planner {
   std::vector<bool> is_folded_;    // Of ops.
   bool has_commits_ = false;
   std::vector<ValueId> commit_targets_;  // By value; see FindCommitTargets().
-  LargeVector<Place> places_;            // Of base values.
+  std::vector<ValueId> part_targets_;    // By value; see FindPartTargets().
+  absl::flat_hash_map<const Op*, PartSteps> part_steps_;
+  std::vector<const Op*> undone_;    // Of part_steps_, in order.
+  std::vector<int32_t> undo_saves_;  // By Plan::undo(): the save's first arg.
+  LargeVector<Place> places_;        // Of base values.
   LargeVector<Lifetime> slices_;
   // Slices whose last value becomes an output in place, and which output.
   std::vector<std::pair<SliceId, int32_t>> output_slices_;

@@ -31,6 +31,7 @@ std::vector<Commit> Planner::WantedCommits() const {
 void Planner::PlaceCommits() {
   const std::vector<Commit> wanted = WantedCommits();
   if (wanted.empty()) return;
+  PlaceParts();
   commit_targets_.assign(program().num_values(), kNoValue);
   if (!options_.reuse_buffers) return;
   // What fails here is told when the op's step is added.
@@ -38,6 +39,7 @@ void Planner::PlaceCommits() {
   const CommitLook look = {
       .resolved = resolved_,
       .uses = reads_.uses,
+      .part_targets = part_targets_,
       .prepared_of = [&](const Op& op) -> const Prepared* {
         const auto selected = selector_.Select(MakeRequest(op));
         if (!selected.ok()) return nullptr;
@@ -107,6 +109,7 @@ absl::Status Planner::AddUpdates() {
                                  program().type(update.value), saved[i], type));
   }
   plan_->num_compute_ = current_step();
+  AddUndo();
   first_commit_arg_ = plan_->args_.size();
   MICA_RETURN_IF_ERROR(AddCommits());
   return AddUpdateCopies(saved);
@@ -116,6 +119,7 @@ absl::Status Planner::AddUpdateCopies(const std::vector<Place>& saved) {
   for (size_t i = 0; i < program().updates().size(); ++i) {
     const Update& update = program().updates()[i];
     const bool is_there = update.value == update.target ||
+                          part_targets_[update.value] != kNoValue ||
                           commit_targets_[update.value] != kNoValue;
     if (is_there) continue;
     const std::string name =

@@ -103,6 +103,7 @@ void Planner::OrderForQueue() {
       slice.last = std::max(slice.last, last);
     }
   }
+  KeepForUndo();
   for (Lifetime& slice : slices_) {
     if (slice.first < 0) slice = {};  // No step names it.
   }

@@ -98,6 +98,7 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Create(
                               .state = launch.state,
                               .args = job->args_.data() + step.first_arg});
   }
+  job->MakeUndo();
   job->outcome_.set_interrupt(options.interrupt);
   job->observers_ = std::move(options.observers);
   job->generation_ = ForkGeneration();
@@ -129,6 +130,12 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Create(
 absl::Status Job::MakeDeviceRun(const JobOptions& options) {
   if (binding_->device() == nullptr) return absl::OkStatus();
   const std::string place = binding_->device()->place().ToString();
+  if (!plan().undo().empty()) {
+    return absl::UnimplementedError(
+        absl::StrCat("on ", place,
+                     " no parts of inputs and variables are written: the plan "
+                     "wants PlanOptions::write_parts off"));
+  }
   if (!options.observers.empty()) {
     return absl::UnimplementedError(absl::StrCat("steps on ", place,
                                                  " run without observers, got ",
@@ -143,6 +150,22 @@ absl::Status Job::MakeDeviceRun(const JobOptions& options) {
   MICA_ASSIGN_OR_RETURN(
       device_, DeviceRun::Create(binding_->device(), plan(), options.graphs));
   return absl::OkStatus();
+}
+
+void Job::MakeUndo() {
+  for (const Plan::Undo& undo : plan().undo()) {
+    const StepLaunch launch =
+        MakeLaunch(undo.step, *binding_, outcome_, instances_);
+    undo_.push_back({.fn = launch.fn,
+                     .state = launch.state,
+                     .args = args_.data() + undo.step.first_arg});
+    Launch& save = launches_[undo.save];
+    kept_.push_back(std::make_unique<KeptPart>());
+    kept_.back()->fn = save.fn;
+    kept_.back()->state = save.state;
+    save.fn = KeptPart::Launch;
+    save.state = kept_.back().get();
+  }
 }
 
 void Job::FillArgs() {
@@ -308,12 +331,25 @@ absl::Status Job::Compute() {
   absl::Status status = streams_ != nullptr ? streams_->Run(run, outcome_)
                         : queue_ != nullptr ? queue_->Run(run, outcome_)
                                             : RunInOrder();
+  if (!status.ok()) MICA_RETURN_IF_ERROR(Discard());
   for (const auto& observer : observers_) observer->AfterRun(status);
   return status;
 }
 
+absl::Status Job::Discard() {
+  for (size_t i = 0; i < undo_.size(); ++i) {
+    if (!kept_[i]->is_kept.exchange(false)) continue;
+    LaunchContext context;
+    const Launch& launch = undo_[i];
+    if (launch.fn(launch.state, launch.args, context)) continue;
+    return Annotate(std::move(context.status), plan().undo()[i].step.name);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Job::Commit() {
   if (device_ != nullptr) return RunOnDevice(DeviceRun::Part::kCommit);
+  for (const auto& part : kept_) part->is_kept.store(false);
   const JobScope scope(plan());
   const auto num_steps = static_cast<StepId>(plan().steps().size());
   const Traced traced(*this, "commit @", plan().num_compute(), num_steps);

@@ -18,6 +18,7 @@
 #include "executor/job/queue_run.h"
 #include "executor/job/step_observer.h"
 #include "executor/job/stream_run.h"
+#include "executor/job/undo.h"
 #include "executor/trace/run_trace.h"
 #include "framework/kernel/kernel.h"
 #include "framework/tensor/tensor.h"
@@ -71,7 +72,9 @@ class Job {
   // The output for which the last run failed so; -1 if none.
   int unexpected_output() const { return unexpected_.load(); }
 
-  // Runs all ops; outputs are complete then, inputs and variables untouched.
+  // Runs all ops; outputs are complete then, inputs and variables untouched but
+  // for the parts of them in Plan::undo(): Commit() or Discard() is to follow.
+  // After an error all of them are as they were.
   // Requires all addresses. An error names the op and the user's line; of
   // several at once it is the first. FailedPrecondition in a process that was
   // forked since the Job was made, if other threads would have to take part:
@@ -79,7 +82,9 @@ class Job {
   absl::Status Compute();
   // Writes the updates that Compute() found.
   absl::Status Commit();
-  // Both.
+  // Makes inputs and variables what they were before Compute().
+  absl::Status Discard();
+  // Compute() and Commit().
   absl::Status Run();
 
   // Makes the run that is under way end with Cancelled before its next step;
@@ -137,6 +142,7 @@ class Job {
   absl::Status LaunchStep(StepId id, LaunchContext& context);
   absl::Status RunStep(StepId id, int worker);
   absl::Status RunOnDevice(DeviceRun::Part part);
+  void MakeUndo();
   // Runs what Compute() does on this thread, in launch order.
   absl::Status RunInOrder();
 
@@ -157,6 +163,8 @@ class Job {
   int32_t generation_ = 0;      // Of forks.
   std::vector<std::unique_ptr<Expectation>> expectations_;
   std::atomic<int> unexpected_ = -1;
+  std::vector<std::unique_ptr<KeptPart>> kept_;  // As many as Plan::undo().
+  std::vector<Launch> undo_;
   Outcome outcome_;
   std::unique_ptr<StreamRun> streams_;  // Null if there is only one.
   std::unique_ptr<QueueRun> queue_;     // Null if there is none.

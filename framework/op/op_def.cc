@@ -221,6 +221,11 @@ OpDef& OpDef::Effect() {
   return *this;
 }
 
+OpDef& OpDef::WritesPart(PartWrite part) {
+  part_write_ = std::move(part);
+  return *this;
+}
+
 OpDef& OpDef::Bounded() {
   is_bounded_ = true;
   return *this;

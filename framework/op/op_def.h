@@ -86,6 +86,17 @@ struct View {
 // eager does, where the strides don't allow one.
 using ViewFn = std::function<absl::StatusOr<View>(const OpCall&)>;
 
+// Of an operator whose result is its first parameter with a part replaced: how
+// that part is read and written, by operators whose parameters are some of this
+// one's, in order; what they have beyond these has its default.
+struct PartWrite {
+  static constexpr int kPart = -1;  // What was read, in place of a parameter.
+  std::string reader;
+  std::vector<int> reader_params;
+  std::string writer;
+  std::vector<int> writer_params;
+};
+
 // One operator. Made by one expression in ops/, then frozen in an OpRegistry:
 //
 //   registry.Add(OpDef("aten::relu(Tensor self) -> Tensor")
@@ -115,6 +126,9 @@ class OpDef {
   // dropped, merged or run twice.
   OpDef& Effect();
 
+  // The single result is the first argument but for a part.
+  OpDef& WritesPart(PartWrite part);
+
   // How many elements the results have depends on data: Infer() gives the most
   // dims that there can be, a Program names a symbol for each that is unknown.
   OpDef& Bounded();
@@ -130,6 +144,10 @@ class OpDef {
   bool has_effect() const { return has_effect_; }
   bool is_opaque() const { return is_opaque_; }
   bool is_bounded() const { return is_bounded_; }
+  // Null if it writes no part.
+  const PartWrite* part_write() const {
+    return part_write_.has_value() ? &*part_write_ : nullptr;
+  }
   // How many results a call has; -1 if that depends on the call, because the
   // schema has a list among its results.
   int num_results() const { return num_results_; }
@@ -151,6 +169,7 @@ class OpDef {
   bool has_effect_ = false;
   bool is_opaque_ = false;
   bool is_bounded_ = false;
+  std::optional<PartWrite> part_write_;
   int num_results_ = 0;
   std::vector<int> hidden_results_;
 };

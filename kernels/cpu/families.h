@@ -32,6 +32,7 @@ void RegisterAttentionBackward(KernelRegistry& registry);
 void RegisterBackward(KernelRegistry& registry);  // Of norms and embeddings.
 void RegisterRecurrent(KernelRegistry& registry);
 void RegisterRecurrentBackward(KernelRegistry& registry);
+void RegisterRowWrites(KernelRegistry& registry);
 void RegisterWindowWrites(KernelRegistry& registry);
 void RegisterReduction(KernelRegistry& registry);
 void RegisterScan(KernelRegistry& registry);        // Running sums, products.

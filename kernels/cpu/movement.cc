@@ -324,25 +324,25 @@ Verdict PrepareIndexSelect(const KernelRequest& request) {
   return FinishRows(request, state);
 }
 
-// x[rows] by one tensor of indices in front.
+// x[rows], or x[:, rows], by one tensor of indices.
 Verdict PrepareIndex(const KernelRequest& request) {
   const TensorType& self = request.operands[0].type;
   if (request.NumValues(1) != 1 || request.operands.size() != 2) {
     return No{"several index tensors"};
   }
-  const auto& refs = std::get<ValueRefs>((*request.arguments)[1]);
-  if (refs[0].id == kNoValue) return No{"the first axis isn't indexed"};
-  if (!self.is_row_major() || self.rank() == 0 || self.dims[0] == 0) {
+  if (!self.is_row_major() || self.num_bytes() == 0) {
     return No{"isn't row-major"};
   }
-  const int64_t row_bytes = self.num_bytes() / self.dims[0];
-  return FinishRows(request,
-                    {.op = "aten.index",
-                     .num_rows = self.dims[0],
-                     .num_indices = request.operands[1].type.num_elements(),
-                     .row_bytes = row_bytes,
-                     .table_stride = row_bytes,
-                     .counts_from_end = true});
+  const auto& refs = std::get<ValueRefs>((*request.arguments)[1]);
+  RowsState state{.op = "aten.index",
+                  .num_indices = request.operands[1].type.num_elements(),
+                  .counts_from_end = true};
+  int axis = 0;
+  for (; refs[axis].id == kNoValue; ++axis) state.outer *= self.dims[axis];
+  state.num_rows = self.dims[axis];
+  state.row_bytes = self.num_bytes() / (state.outer * state.num_rows);
+  state.table_stride = state.row_bytes;
+  return FinishRows(request, state);
 }
 
 // Gather along the last axis; all else of one shape.

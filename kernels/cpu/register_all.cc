@@ -22,6 +22,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterLoss(registry);
   RegisterRecurrent(registry);
   RegisterRecurrentBackward(registry);
+  RegisterRowWrites(registry);
   RegisterWindowWrites(registry);
   RegisterNorm(registry);
   RegisterAttention(registry);

@@ -19,6 +19,7 @@ namespace mica {
 namespace {
 
 void CopyAll(const Lane& from, const Lane& to, void* const* args) {
+  if (args[from.arg] == args[to.arg]) return;  // It is written where it is.
   for (Odometer at(from.dims, {from.strides, to.strides}); !at.done();
        at.Next()) {
     if (IsFloating(from.dtype)) {
@@ -27,6 +28,14 @@ void CopyAll(const Lane& from, const Lane& to, void* const* args) {
       to.Store(args, at.offset(1), from.Load<int64_t>(args, at.offset(0)));
     }
   }
+}
+
+// Has the result written where self, operand 0, is, if it lies alike.
+Prepared InPlaceOfSelf(const KernelRequest& request, Prepared prepared) {
+  const TensorType& self = request.operands[0].type;
+  const TensorType& result = request.results[0].type;
+  if (self == result) prepared.inplace_operands = 1;
+  return prepared;
 }
 
 // What a written element becomes.
@@ -85,15 +94,17 @@ struct Source {
 // A body that adds to elements of the result: see WithWideResult.
 using SumBody = std::function<bool(const Lane& out, void* const* args,
                                    LaunchContext& context)>;
-Prepared SummedBody(const Lane& result, SumBody body) {
-  return RunBody([result, body = std::move(body)](void* const* args,
-                                                  LaunchContext& context) {
-    if (result.IsUnused(args)) return true;
-    return WithWideResult(result, args,
-                          [&](const Lane& out, void* const* wide_args) {
-                            return body(out, wide_args, context);
-                          });
-  });
+Prepared SummedBody(const KernelRequest& request, SumBody body) {
+  const Lane result = ResultLane(request);
+  return InPlaceOfSelf(
+      request, RunBody([result, body = std::move(body)](
+                           void* const* args, LaunchContext& context) {
+        if (result.IsUnused(args)) return true;
+        return WithWideResult(result, args,
+                              [&](const Lane& out, void* const* wide_args) {
+                                return body(out, wide_args, context);
+                              });
+      }));
 }
 
 Source MakeSource(const KernelRequest& request, int param) {
@@ -141,8 +152,8 @@ Prepared ScatterAlong(const KernelRequest& request, Combine combine) {
                                   ? StridesLike(source.lane, index)
                                   : Dims(index.rank(), 0);
   const std::string op = request.def->name();
-  return SummedBody(result, [=](const Lane& out, void* const* args,
-                                LaunchContext& context) {
+  return SummedBody(request, [=](const Lane& out, void* const* args,
+                                 LaunchContext& context) {
     CopyAll(self, out, args);
     for (Odometer at(index.dims, {index.strides, out_strides, source_strides});
          !at.done(); at.Next()) {
@@ -178,8 +189,8 @@ Verdict PrepareScatterReduce(const KernelRequest& request) {
   const std::string op = request.def->name();
   const int64_t extent =
       request.results[0].type.extent_bytes() / ElementBytes(result.dtype);
-  return SummedBody(result, [=](const Lane& out, void* const* args,
-                                LaunchContext& context) {
+  return SummedBody(request, [=](const Lane& out, void* const* args,
+                                 LaunchContext& context) {
     CopyAll(self, out, args);
     std::vector<int64_t> counts(extent, include_self ? 1 : 0);
     for (Odometer at(index.dims, {index.strides, out_strides, source_strides});
@@ -229,8 +240,8 @@ Verdict PrepareIndexWrite(const KernelRequest& request, Combine combine) {
                                  ? given.outer.strides
                                  : Dims(along.outer.rank(), 0);
   const std::string op = request.def->name();
-  return SummedBody(result, [=](const Lane& out, void* const* args,
-                                LaunchContext& context) {
+  return SummedBody(request, [=](const Lane& out, void* const* args,
+                                 LaunchContext& context) {
     CopyAll(self, out, args);
     const double factor = alpha.Real(args);
     for (int64_t i = 0; i < count; ++i) {
@@ -298,8 +309,8 @@ Prepared PutByMask(const KernelRequest& request, Combine combine) {
   // The values' axis along the chosen elements; below 0 if they lack it.
   const int place = values.rank() - (self.rank() - axes.after) - 1;
   const std::string op = request.def->name();
-  return SummedBody(ResultLane(request), [=](const Lane& out, void* const* args,
-                                             LaunchContext& context) {
+  return SummedBody(request, [=](const Lane& out, void* const* args,
+                                 LaunchContext& context) {
     CopyAll(self, out, args);
     const std::vector<int64_t> chosen =
         ChosenOffsets(mask, out, axes.lead, args);
@@ -335,7 +346,7 @@ Verdict PrepareIndexPut(const KernelRequest& request) {
   strides.insert(strides.end(), walk.index_strides().begin(),
                  walk.index_strides().end());
   return SummedBody(
-      result, [=](const Lane& out, void* const* args, LaunchContext& context) {
+      request, [=](const Lane& out, void* const* args, LaunchContext& context) {
         CopyAll(self, out, args);
         for (Odometer at(walk.dims(), strides); !at.done(); at.Next()) {
           int64_t to = at.offset(0);
@@ -351,16 +362,17 @@ Prepared WriteWindow(const KernelRequest& request, Window window) {
   const Lane src = OperandLane(request, 1);
   const Lane out = ResultLane(request);
   const Dims src_strides = BroadcastStrides(src, window.dims);
-  return RunBody([=](void* const* args, LaunchContext&) {
-    if (out.IsUnused(args)) return true;
-    CopyAll(self, out, args);
-    for (Odometer at(window.dims, {src_strides, window.strides}); !at.done();
-         at.Next()) {
-      Write(Combine::kReplace, src, at.offset(0), out,
-            window.offset + at.offset(1), args);
-    }
-    return true;
-  });
+  return InPlaceOfSelf(
+      request, RunBody([=](void* const* args, LaunchContext&) {
+        if (out.IsUnused(args)) return true;
+        CopyAll(self, out, args);
+        for (Odometer at(window.dims, {src_strides, window.strides});
+             !at.done(); at.Next()) {
+          Write(Combine::kReplace, src, at.offset(0), out,
+                window.offset + at.offset(1), args);
+        }
+        return true;
+      }));
 }
 
 // A scatter through the view that `place` gives.

@@ -165,6 +165,17 @@ absl::StatusOr<TensorTypes> InferIndexPut(const OpCall& call) {
   return SameTypeAs(0)(call);
 }
 
+// What is written where an index says is read there: self, dim and index lead
+// all of these operators' parameters.
+PartWrite ReadBy(const char* reader, const char* writer) {
+  return {.reader = reader,
+          .reader_params = {0, 1, 2},
+          .writer = writer,
+          .writer_params = {0, 1, 2, PartWrite::kPart}};
+}
+PartWrite Slices() { return ReadBy("aten.index_select", "aten.index_copy"); }
+PartWrite Elements() { return ReadBy("aten.gather", "aten.scatter.src"); }
+
 void RegisterWindowWrites(OpRegistry& registry) {
   registry.Add(
       OpDef("aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? "
@@ -180,11 +191,16 @@ void RegisterWindowWrites(OpRegistry& registry) {
             "dim1=0, int dim2=1) -> Tensor")
           .Doc("self with a diagonal replaced by src.")
           .Infer(InferDiagonalScatter));
-  registry.Add(OpDef("mica::scatter_view(Tensor base, Tensor src, int[] size, "
-                     "int[] stride, int storage_offset) -> Tensor")
-                   .Doc("base with the window of its memory that size, stride "
-                        "and offset say, in elements, replaced by src.")
-                   .Infer(InferScatterView));
+  registry.Add(
+      OpDef("mica::scatter_view(Tensor base, Tensor src, int[] size, "
+            "int[] stride, int storage_offset) -> Tensor")
+          .Doc("base with the window of its memory that size, stride "
+               "and offset say, in elements, replaced by src.")
+          .Infer(InferScatterView)
+          .WritesPart({.reader = "aten.as_strided",
+                       .reader_params = {0, 2, 3, 4},
+                       .writer = "mica.scatter_view",
+                       .writer_params = {0, PartWrite::kPart, 2, 3, 4}}));
 }
 
 }  // namespace
@@ -194,37 +210,48 @@ void RegisterScatterOps(OpRegistry& registry) {
                      "Tensor src) -> Tensor")
                    .Doc("self with each element of src written where its index "
                         "on axis dim is index's element.")
-                   .Infer(InferScatter));
+                   .Infer(InferScatter)
+                   .WritesPart(Elements()));
   registry.Add(OpDef("aten::scatter.value(Tensor self, int dim, Tensor index, "
                      "Scalar value) -> Tensor")
                    .Doc("As scatter.src with one number.")
-                   .Infer(InferScatterValue));
+                   .Infer(InferScatterValue)
+                   .WritesPart(Elements()));
   registry.Add(OpDef("aten::scatter_add(Tensor self, int dim, Tensor index, "
                      "Tensor src) -> Tensor")
                    .Doc("As scatter.src, but added.")
-                   .Infer(InferScatter));
+                   .Infer(InferScatter)
+                   .WritesPart(Elements()));
   registry.Add(
       OpDef("aten::scatter_reduce.two(Tensor self, int dim, Tensor index, "
             "Tensor src, str reduce, *, bool include_self=True) -> Tensor")
           .Doc("As scatter.src, but combined by sum, prod, mean, amax or amin.")
-          .Infer(InferScatterReduce));
+          .Infer(InferScatterReduce)
+          .WritesPart(Elements()));
   registry.Add(OpDef("aten::index_add(Tensor self, int dim, Tensor index, "
                      "Tensor source, *, Scalar alpha=1) -> Tensor")
                    .Doc("alpha times the slices of source added at index.")
-                   .Infer(InferIndexWrite));
+                   .Infer(InferIndexWrite)
+                   .WritesPart(Slices()));
   registry.Add(OpDef("aten::index_copy(Tensor self, int dim, Tensor index, "
                      "Tensor source) -> Tensor")
                    .Doc("self with the slices at index replaced by source's.")
-                   .Infer(InferIndexWrite));
+                   .Infer(InferIndexWrite)
+                   .WritesPart(Slices()));
   registry.Add(OpDef("aten::index_fill.int_Scalar(Tensor self, int dim, Tensor "
                      "index, Scalar value) -> Tensor")
                    .Doc("self with the slices at index filled.")
-                   .Infer(InferIndexFill));
+                   .Infer(InferIndexFill)
+                   .WritesPart(Slices()));
   registry.Add(OpDef("aten::index_put(Tensor self, Tensor?[] indices, Tensor "
                      "values, bool accumulate=False) -> Tensor")
                    .Doc("self with self[indices] replaced by, or increased by, "
                         "values.")
-                   .Infer(InferIndexPut));
+                   .Infer(InferIndexPut)
+                   .WritesPart({.reader = "aten.index.Tensor",
+                                .reader_params = {0, 1},
+                                .writer = "aten.index_put",
+                                .writer_params = {0, 1, PartWrite::kPart}}));
   RegisterWindowWrites(registry);
 }
 

@@ -196,6 +196,7 @@ absl::Status Graph::Analyse(const GraphOptions& options) {
                                      .queue = options.queue,
                                      .num_streams = options.num_streams,
                                      .frozen = options.frozen,
+                                     .write_parts = options.writes_parts,
                                      .prepare_aten = &PrepareAten}));
   return absl::OkStatus();
 }

@@ -45,6 +45,10 @@ struct GraphOptions {
   bool exact = false;
   // Whether CheckAccuracy() compares the two.
   bool checks_accuracy = true;
+  // Parts of arguments and states are written while a run goes on, and taken
+  // back where it is given up; else all is written when it has succeeded, as
+  // those have to see it who are called before that.
+  bool writes_parts = true;
   // Of a Graph of the same program at other sizes: what it packed is shared.
   std::shared_ptr<const Binding> like;
 };
@@ -231,6 +235,8 @@ class Graph {
     std::optional<TorchGeneratorStates> random;
     absl::Status status;
   };
+  // Undoes what a run has done that isn't committed.
+  static absl::Status TakeBack(Computed& run);
   // Fails if it can't start; how it ends is its own status.
   absl::StatusOr<Computed> Compute(absl::Span<PyObject* const> inputs,
                                    absl::Span<PyObject* const> states,

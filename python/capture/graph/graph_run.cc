@@ -228,6 +228,11 @@ absl::StatusOr<Graph::Computed> Graph::Compute(
   return run;
 }
 
+absl::Status Graph::TakeBack(Computed& run) {
+  if (run.random.has_value()) run.random->Restore();
+  return run.runner->job->Discard();
+}
+
 absl::Status Graph::Run(absl::Span<PyObject* const> inputs,
                         absl::Span<PyObject* const> states,
                         absl::Span<const double> numbers,
@@ -256,7 +261,7 @@ absl::Status Graph::Run(absl::Span<PyObject* const> inputs,
         Ask(before_commit, inputs, states, *host_results, run.outputs, results);
   }
   if (!status.ok()) {
-    if (run.random.has_value()) run.random->Restore();
+    status.Update(TakeBack(run));
     for (PyObject* leaf : run.lent) SetGrad(leaf, nullptr);
   } else {
     status = Commit(*run.runner->job, inputs, states);

@@ -234,6 +234,7 @@ bool RecordMaker::MakeGraph() {
   // Gradients may be nothing but rounding, as that of a bias before a norm.
   options.checks_accuracy &= absl::c_none_of(
       tape.calls, [](const TapeCall& call) { return call.is_backward; });
+  options.writes_parts = !record_.effects_.has_first_calls();
   auto graph = Graph::Build(tape, kinds, bound_.states, options);
   if (!graph.ok()) {
     Refuse(graph.status());

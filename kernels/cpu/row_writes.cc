@@ -1,0 +1,140 @@
+// Kernels that write the slices of a tensor that indices name: a copy of the
+// whole, unless that may be written where it is, then one of each slice.
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cpu/families.h"
+#include "kernels/cpu/movement.h"
+#include "kernels/reference/strided.h"
+
+namespace mica::cpu {
+namespace {
+
+// Strides are in bytes. A slice is of one index on an axis, for each place of
+// the axes before it: so many bytes without gaps.
+struct State {
+  const char* op = "";
+  int source_arg = 0;
+  int64_t total_bytes = 0;
+  int64_t num_rows = 0, row_bytes = 0;
+  bool counts_from_end = false;    // Negative indices are legal.
+  Dims outer_dims, outer_strides;  // Of the source.
+  Dims index_dims, index_strides;  // Of the source.
+};
+
+template <typename Index>
+bool LaunchRowWrites(const void* state, void* const* args,
+                     LaunchContext& context) {
+  const auto& s = *static_cast<const State*>(state);
+  const auto* self = static_cast<const char*>(args[0]);
+  const auto* indices = static_cast<const Index*>(args[1]);
+  const auto* source = static_cast<const char*>(args[s.source_arg]);
+  auto* out = static_cast<char*>(args[3]);
+  if (self != out && s.total_bytes > 0) {
+    std::memcpy(out, self, static_cast<size_t>(s.total_bytes));
+  }
+  const auto bytes = static_cast<size_t>(s.row_bytes);
+  for (Odometer outer(s.outer_dims, {s.outer_strides}); !outer.done();
+       outer.Next(), out += s.num_rows * s.row_bytes) {
+    int64_t i = 0;
+    for (Odometer at(s.index_dims, {s.index_strides}); !at.done();
+         at.Next(), ++i) {
+      int64_t row = indices[i];
+      if (s.counts_from_end && row < 0) row += s.num_rows;
+      if (row < 0 || row >= s.num_rows) {
+        return context.Fail(absl::InvalidArgumentError(
+            absl::StrCat(s.op, ": index ", int64_t{indices[i]},
+                         " is out of range for ", s.num_rows, " rows")));
+      }
+      std::memcpy(out + row * s.row_bytes,
+                  source + outer.offset(0) + at.offset(0), bytes);
+    }
+  }
+  return true;
+}
+
+// Slices along `axis` of self, operand 0, which operand 1 names, become those
+// of the source, `param`, broadcast.
+Verdict PrepareRows(const KernelRequest& request, int axis, int param,
+                    State state) {
+  const TensorType& self = request.operands[0].type;
+  const TensorType& index = request.operands[1].type;
+  const Lane source = OperandLane(request, param);
+  if (!self.is_row_major() || !(request.results[0].type == self)) {
+    return No{"self or the result isn't row-major"};
+  }
+  if (!request.results[0].is_used) return No{"nobody reads it"};
+  if (!index.is_row_major()) return No{"the indices aren't row-major"};
+  if (source.dtype != self.dtype) return No{"the source converts"};
+  const int rank = self.rank();
+  const int num_indexed = index.rank();
+  Dims dims(self.dims.begin(), self.dims.begin() + axis);
+  dims.insert(dims.end(), index.dims.begin(), index.dims.end());
+  dims.insert(dims.end(), self.dims.begin() + axis + 1, self.dims.end());
+  Dims strides = BroadcastStrides(source, dims);
+  const int64_t bytes = ElementBytes(self.dtype);
+  // What a slice is of must lie there as one.
+  int64_t inner = 1;
+  for (int i = rank - 1; i > axis; --i) {
+    const int64_t stride = strides[i - 1 + num_indexed];
+    if (self.dims[i] > 1 && stride != inner) return No{"slices have gaps"};
+    inner *= self.dims[i];
+  }
+  for (int64_t& stride : strides) stride *= bytes;
+  state.source_arg = request.OperandIndex(param);
+  state.total_bytes = self.num_bytes();
+  state.num_rows = self.dims[axis];
+  state.row_bytes = inner * bytes;
+  state.outer_dims.assign(dims.begin(), dims.begin() + axis);
+  state.outer_strides.assign(strides.begin(), strides.begin() + axis);
+  state.index_dims = index.dims;
+  state.index_strides.assign(strides.begin() + axis,
+                             strides.begin() + axis + num_indexed);
+  Prepared prepared;
+  if (index.dtype == DType::kI64) {
+    prepared.launch = LaunchRowWrites<int64_t>;
+  } else if (index.dtype == DType::kI32) {
+    prepared.launch = LaunchRowWrites<int32_t>;
+  } else {
+    return No{"indices are neither i64 nor i32"};
+  }
+  prepared.inplace_operands = 1;
+  prepared.state = std::make_shared<const State>(std::move(state));
+  return prepared;
+}
+
+Verdict PrepareIndexCopy(const KernelRequest& request) {
+  const int rank = request.operands[0].type.rank();
+  if (rank == 0) return No{"a tensor without axes"};
+  const auto axis = static_cast<int>(request.Int(1));
+  if (request.operands[1].type.rank() == 0) return No{"a single index"};
+  return PrepareRows(request, axis < 0 ? axis + rank : axis, /*param=*/3,
+                     {.op = "aten.index_copy"});
+}
+
+// x[:, rows] = y by one tensor of indices.
+Verdict PrepareIndexPut(const KernelRequest& request) {
+  if (request.Bool(3)) return No{"it adds"};
+  if (request.NumValues(1) != 1) return No{"several index tensors"};
+  const auto& refs = std::get<ValueRefs>((*request.arguments)[1]);
+  int axis = 0;
+  while (refs[axis].id == kNoValue) ++axis;
+  return PrepareRows(request, axis, /*param=*/2,
+                     {.op = "aten.index_put", .counts_from_end = true});
+}
+
+}  // namespace
+
+void RegisterRowWrites(KernelRegistry& registry) {
+  registry.Add("aten.index_copy", kMovedTypes, KernelRank::kFast,
+               {"cpu.row_write", PrepareIndexCopy});
+  registry.Add("aten.index_put", kMovedTypes, KernelRank::kFast,
+               {"cpu.row_write", PrepareIndexPut});
+}
+
+}  // namespace mica::cpu
