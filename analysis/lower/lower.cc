@@ -109,6 +109,10 @@ absl::StatusOr<LoweredResult> Lowering::LowerResult(
   const TapeTensor& tensor = tape_.tensors[id];
   MICA_RETURN_IF_ERROR(Current(id).status());
   MICA_RETURN_IF_ERROR(memory_.CheckInsideRoot(id));
+  if (!memory_.MovesOf(id).empty()) {
+    return absl::UnimplementedError(
+        "a result that is a view by a number that varies");
+  }
   const TapeMemory::Storage& storage = memory_.storage(id);
   LoweredResult result{.sizes = tensor.sizes,
                        .strides = tensor.strides,

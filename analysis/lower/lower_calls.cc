@@ -151,11 +151,35 @@ absl::Status Lowering::LowerNative(const TapeCall& call) {
   return LowerCompute(call, *def);
 }
 
+// A view of what moves does, too, and so does one from an index or a start on
+// that is a number of the run's.
+bool Lowering::NoteMoves(const TapeCall& call) {
+  const auto* base = std::get_if<TapeTensorRef>(&call.args[0]);
+  if (base == nullptr || base->id == kNoTapeTensor) return false;
+  std::vector<TapeMemory::Move> moves = memory_.MovesOf(base->id);
+  const auto* dim =
+      call.args.size() > 2 ? std::get_if<int64_t>(&call.args[1]) : nullptr;
+  const auto* number =
+      dim == nullptr ? nullptr : std::get_if<TapeHostRef>(&call.args[2]);
+  if (number != nullptr) {
+    const TapeTensor& tensor = tape_.tensors[base->id];
+    const auto rank = static_cast<int64_t>(tensor.sizes.size());
+    moves.push_back({.number = number->id,
+                     .stride = tensor.strides[*dim < 0 ? *dim + rank : *dim]});
+  }
+  if (moves.empty()) return false;
+  for (TapeTensorId id : OutputTensors(call)) {
+    if (id != kNoTapeTensor && id != base->id) memory_.SetMoves(id, moves);
+  }
+  return true;
+}
+
 absl::Status Lowering::LowerView(const TapeCall& call) {
   const auto* base = std::get_if<TapeTensorRef>(&call.args[0]);
   if (base != nullptr && base->id != kNoTapeTensor) {
     MICA_RETURN_IF_ERROR(Current(base->id).status());
   }
+  const bool moves = NoteMoves(call);
   const OpDef* def = registry_.Find(call.op);
   const std::vector<TapeTensorId> outputs = OutputTensors(call);
   for (TapeTensorId id : outputs) {
@@ -165,7 +189,7 @@ absl::Status Lowering::LowerView(const TapeCall& call) {
         def != nullptr && !def->is_view() && !IsForAten(tape_, call);
     return is_ours ? LowerCompute(call, *def) : LowerOpaque(call);
   }
-  if (def == nullptr || !def->is_view() || outputs.size() != 1 ||
+  if (moves || def == nullptr || !def->is_view() || outputs.size() != 1 ||
       outputs[0] == base->id || CountsFromStorage(call) ||
       def->schema().params.size() != call.args.size()) {
     return absl::OkStatus();  // Current() makes it of its storage's root.

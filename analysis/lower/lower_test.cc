@@ -242,6 +242,52 @@ TEST(LowerTest, ATensorOfANumberThatVariesIsFilledWithIt) {
   EXPECT_THAT(ToText(lowered.program), HasSubstr("constant [0.5] : f32[1]"));
 }
 
+// x[:, i] = y; x[:, i][1], where i was 2.
+TEST(LowerTest, AnIndexThatVariesMovesAView) {
+  TapeMaker maker;
+  const TapeTensorId x = maker.Input({2, 5}, 0);
+  const TapeTensorId y = maker.Input({2}, 1);
+  maker.tape().host_values.push_back({.kind = TapeHostValue::Kind::kInput,
+                                      .input = 0,
+                                      .name = "i",
+                                      .value = 2});
+  const auto select = [&](TapeTensorId of, int64_t dim, TapeValue index,
+                          TapeTensorId to) {
+    TapeCall& call =
+        maker.Call("aten.select.int", {TapeTensorRef{of}, dim, index}, to);
+    call.arg_names = {"self", "dim", "index"};
+    call.aliases = {{.output = 0, .arg = 0}};
+    maker.MadeByLastCall(to);
+  };
+  const TapeTensorId column = maker.Window(x, {2}, {5}, 2);
+  select(x, 1, TapeHostRef{0}, column);
+  TapeCall& copy = maker.Call(
+      "aten.copy_", {TapeTensorRef{column}, TapeTensorRef{y}, false}, column);
+  copy.arg_names = {"self", "src", "non_blocking"};
+  copy.mutated_args = {0};
+  copy.aliases = {{.output = 0, .arg = 0, .is_write = true}};
+  const TapeTensorId one = maker.Window(x, {}, {}, 7);
+  select(column, 0, int64_t{1}, one);
+  const TapeTensorId made = maker.Made({}, 2);
+  maker.Call("aten.neg", {TapeTensorRef{one}}, made);
+  maker.MadeByLastCall(made);
+  maker.tape().results = {made};
+  MICA_ASSERT_OK_AND_ASSIGN(LoweredTape lowered,
+                            LowerTape(maker.tape(), AllOps()));
+  const std::string text = ToText(lowered.program);
+  EXPECT_THAT(text, HasSubstr("mica.scalar_mul(%i, 1.0)"));
+  EXPECT_THAT(text, HasSubstr(", [2], [5], %"));
+  EXPECT_THAT(text, HasSubstr("mica.write_window_at(%x, %3, [2], [5], %5)"));
+  EXPECT_THAT(text, HasSubstr("mica.window_at("));
+  EXPECT_THAT(text, HasSubstr(", 5.0) : f64"));  // 7, less 2 of the index.
+  EXPECT_EQ(lowered.program.updates().size(), 1);
+  // Where the result lies nobody could say.
+  maker.tape().results = {one};
+  EXPECT_THAT(LowerTape(maker.tape(), AllOps()),
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       HasSubstr("a number that varies")));
+}
+
 TEST(LowerTest, ComplexNumbersAreComputedWithByAten) {
   TapeMaker maker;
   const TapeTensorId x = maker.Input({2, 3}, 0);

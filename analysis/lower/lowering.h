@@ -43,7 +43,9 @@ class Lowering {
         registry_(registry),
         options_(options),
         builder_(registry, tape.name),
-        memory_(tape, builder_) {}
+        memory_(tape, builder_) {
+    memory_.set_numbers([this](int32_t id) { return LowerHostValue(id); });
+  }
 
   absl::StatusOr<LoweredTape> Run();
 
@@ -56,6 +58,8 @@ class Lowering {
   absl::Status LowerCall(const TapeCall& call);
   absl::Status LowerNative(const TapeCall& call);
   absl::Status LowerView(const TapeCall& call);
+  // Notes by which numbers its results' places go; true if they do.
+  bool NoteMoves(const TapeCall& call);
   absl::Status LowerCompute(const TapeCall& call, const OpDef& def);
   absl::Status DropUnasked(const OpDef& def, ProgramBuilder::OpSpec& spec,
                            std::vector<TapeTensorId>& outputs);

@@ -105,15 +105,66 @@ int64_t TapeMemory::OffsetInRoot(TapeTensorId id) const {
   return parts(tensor) - parts(root);
 }
 
+const std::vector<TapeMemory::Move>& TapeMemory::MovesOf(
+    TapeTensorId id) const {
+  static const auto& none = *new std::vector<Move>;
+  if (const auto it = moves_.find(id); it != moves_.end()) return it->second;
+  const TapeTensor& tensor = tape_.tensors[id];
+  return tensor.origin == TapeOrigin::kAlias ? MovesOf(tensor.base) : none;
+}
+
+absl::StatusOr<Argument> TapeMemory::MovedOffset(TapeTensorId id) {
+  const TapeTensor& root = tape_.tensors[storage(id).root];
+  if (root.dtype != tape_.tensors[id].dtype ||
+      IsComplex(*ParseDType(root.dtype))) {
+    return absl::UnimplementedError(
+        "a view by a number that varies, of memory of another dtype");
+  }
+  double fixed = static_cast<double>(OffsetInRoot(id));
+  Argument sum;
+  const auto add = [&](absl::string_view op, Argument a,
+                       Argument b) -> absl::StatusOr<Argument> {
+    MICA_ASSIGN_OR_RETURN(const ValueId value,
+                          AddOneResult(op, {std::move(a), std::move(b)},
+                                       ScalarType(DType::kF64)));
+    return Argument(ValueRef{value});
+  };
+  for (const Move& move : MovesOf(id)) {
+    const auto stride = static_cast<double>(move.stride);
+    fixed -= tape_.host_values[move.number].value * stride;
+    MICA_ASSIGN_OR_RETURN(Argument number, numbers_(move.number));
+    MICA_ASSIGN_OR_RETURN(Argument term,
+                          add("mica.scalar_mul", std::move(number), stride));
+    if (IsNone(sum)) {
+      sum = std::move(term);
+    } else {
+      MICA_ASSIGN_OR_RETURN(
+          sum, add("mica.scalar_add", std::move(sum), std::move(term)));
+    }
+  }
+  return add("mica.scalar_add", std::move(sum), fixed);
+}
+
 absl::StatusOr<ValueId> TapeMemory::ViewOfRoot(TapeTensorId id) {
   const TapeTensor& tensor = tape_.tensors[id];
   const Storage& storage = storages_.at(tensor.storage);
   MICA_RETURN_IF_ERROR(CheckInsideRoot(id));
   MICA_ASSIGN_OR_RETURN(TensorType root_type, TypeOf(storage.root));
   MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(id));
-  if (root_type == type && OffsetInRoot(id) == 0) return storage.value;
+  const bool moves = !MovesOf(id).empty();
+  if (root_type == type && OffsetInRoot(id) == 0 && !moves) {
+    return storage.value;
+  }
   if (storage.version > 0 && !root_type.is_dense()) {
     return absl::UnimplementedError("a view of memory with gaps after a write");
+  }
+  if (moves) {
+    MICA_ASSIGN_OR_RETURN(Argument moved, MovedOffset(id));
+    type.strides.clear();
+    return AddOneResult("mica.window_at",
+                        {ValueRef{storage.value}, tensor.sizes, tensor.strides,
+                         std::move(moved)},
+                        type);
   }
   const int64_t offset = OffsetInRoot(id);
   if (IsComplex(type.dtype) && !IsComplex(root_type.dtype)) {
@@ -182,6 +233,16 @@ absl::Status TapeMemory::Write(TapeTensorId id, ValueId value) {
   if (!root_type.is_dense()) {
     return absl::UnimplementedError(
         "a write through a view of memory with gaps");
+  }
+  if (!MovesOf(id).empty()) {
+    MICA_ASSIGN_OR_RETURN(Argument moved, MovedOffset(id));
+    MICA_ASSIGN_OR_RETURN(
+        storage.value,
+        AddOneResult("mica.write_window_at",
+                     {ValueRef{storage.value}, ValueRef{value}, tensor.sizes,
+                      tensor.strides, std::move(moved)},
+                     root_type));
+    return absl::OkStatus();
   }
   if (IsComplex(root_type.dtype) || IsComplex(builder_.type(value).dtype)) {
     return WriteParts(id, value);

@@ -4,6 +4,7 @@
 #define MICA_ANALYSIS_LOWER_TAPE_MEMORY_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -55,6 +56,21 @@ class TapeMemory {
   void SetView(TapeTensorId id, ValueId value) {
     tensors_[id] = {.value = value, .version = storage(id).version};
   }
+  // How a tensor's place in its memory goes by a number of the run: by so many
+  // elements for each by which that isn't the recorded one.
+  struct Move {
+    int32_t number = -1;  // In Tape::host_values.
+    int64_t stride = 0;
+  };
+  void SetMoves(TapeTensorId id, std::vector<Move> moves) {
+    moves_[id] = std::move(moves);
+  }
+  // Those of what it is an alias of, if it is one. None for most.
+  const std::vector<Move>& MovesOf(TapeTensorId id) const;
+  // Gives the value of a number.
+  using NumberFn = std::function<absl::StatusOr<Argument>(int32_t number)>;
+  void set_numbers(NumberFn numbers) { numbers_ = std::move(numbers); }
+
   // Makes what was written to inputs and states updates of the Program.
   absl::Status AddUpdates();
 
@@ -89,6 +105,8 @@ class TapeMemory {
 
   absl::StatusOr<ValueId> ViewOfRoot(TapeTensorId id);
   absl::Status WriteParts(TapeTensorId id, ValueId value);
+  // Where a tensor that moves begins in its root, in elements.
+  absl::StatusOr<Argument> MovedOffset(TapeTensorId id);
   absl::StatusOr<ValueId> AddOneResult(absl::string_view op,
                                        Arguments arguments, TensorType type) {
     return mica::AddOneResult(builder_, op, std::move(arguments),
@@ -100,6 +118,8 @@ class TapeMemory {
   SourceLine source_;
   std::vector<TensorValue> tensors_;
   std::map<int32_t, Storage> storages_;
+  std::map<TapeTensorId, std::vector<Move>> moves_;
+  NumberFn numbers_;
 };
 
 }  // namespace mica

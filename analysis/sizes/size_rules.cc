@@ -93,7 +93,12 @@ class Rule {
         }
         arguments.push_back(std::move(refs));
       } else if (const auto* number = std::get_if<TapeHostRef>(&arg)) {
-        arguments.push_back(tape_.host_values[number->id].value);
+        const double value = tape_.host_values[number->id].value;
+        const std::string& name = call_.arg_names[arguments.size()];
+        // Where a view begins is an int.
+        const bool is_place = name == "index" || name == "start";
+        arguments.push_back(is_place ? Argument(static_cast<int64_t>(value))
+                                     : Argument(value));
       } else {
         MICA_ASSIGN_OR_RETURN(Argument constant, ConstantArgument(arg));
         arguments.push_back(std::move(constant));

@@ -1,5 +1,6 @@
 // Kernels that write a part of a tensor: a copy of the whole, unless that may
-// be written where it is, then one of the part.
+// be written where it is, then one of the part. And one that reads a part whose
+// place shows in a run.
 
 #include <algorithm>
 #include <cstdint>
@@ -27,6 +28,7 @@ struct State {
   int64_t element_bytes = 0;
   std::optional<StridedCopy> copy;
   int num_threads = 1;
+  std::optional<MovedWindow> moved;  // If a run decides the offset.
 };
 
 // Of two sets of elements that lie alike, `delta` bytes apart: true if an
@@ -54,30 +56,54 @@ bool MayMeet(const Dims& dims, const Dims& strides, size_t d, int64_t element,
 }
 
 // Whether an element of src may be written over before it is read.
-bool MayOverwrite(const State& s, const char* src, const char* out) {
+bool MayOverwrite(const State& s, const char* src, const char* out,
+                  int64_t offset) {
   if (src + s.src_bytes <= out || out + s.base_bytes <= src) return false;
   if (s.from_strides != s.to_strides) return true;
   for (int64_t stride : s.to_strides) {
     if (stride <= 0) return true;
   }
   return MayMeet(s.dims, s.to_strides, 0, s.element_bytes,
-                 src - (out + s.offset));
+                 src - (out + offset));
 }
 
-bool LaunchWindowWrite(const void* state, void* const* args, LaunchContext&) {
+// In bytes; false if it leaves the base.
+bool FindOffset(const State& s, void* const* args, int64_t* offset,
+                LaunchContext& context) {
+  *offset = s.offset;
+  if (!s.moved.has_value()) return true;
+  if (!s.moved->Locate(args, offset, context)) return false;
+  *offset *= s.element_bytes;
+  return true;
+}
+
+bool LaunchWindowWrite(const void* state, void* const* args,
+                       LaunchContext& context) {
   const auto& s = *static_cast<const State*>(state);
+  int64_t offset = 0;
+  if (!FindOffset(s, args, &offset, context)) return false;
   const auto* base = static_cast<const char*>(args[0]);
   const auto* src = static_cast<const char*>(args[1]);
-  auto* out = static_cast<char*>(args[2]);
+  auto* out = static_cast<char*>(args[s.moved.has_value() ? 3 : 2]);
   if (base != out && s.base_bytes > 0) {
     std::memcpy(out, base, static_cast<size_t>(s.base_bytes));
   }
   std::vector<char> copy;
-  if (base == out && MayOverwrite(s, src, out)) {
+  if (base == out && MayOverwrite(s, src, out, offset)) {
     copy.assign(src, src + s.src_bytes);
     src = copy.data();
   }
-  s.copy->Run(src, out + s.offset, s.num_threads);
+  s.copy->Run(src, out + offset, s.num_threads);
+  return true;
+}
+
+bool LaunchWindowRead(const void* state, void* const* args,
+                      LaunchContext& context) {
+  const auto& s = *static_cast<const State*>(state);
+  int64_t offset = 0;
+  if (!FindOffset(s, args, &offset, context)) return false;
+  s.copy->Run(static_cast<const char*>(args[0]) + offset, args[2],
+              s.num_threads);
   return true;
 }
 
@@ -92,7 +118,8 @@ void SetWindow(const Window& window, const Dims& from_strides, int64_t bytes,
   }
 }
 
-Verdict PrepareWindowWrite(const KernelRequest& request, const Window& window) {
+Verdict PrepareWindowWrite(const KernelRequest& request, const Window& window,
+                           std::optional<MovedWindow> moved = std::nullopt) {
   const TensorType& base = request.operands[0].type;
   const TensorType& result = request.results[0].type;
   if (!request.results[0].is_used) return No{"nobody reads it"};
@@ -114,10 +141,34 @@ Verdict PrepareWindowWrite(const KernelRequest& request, const Window& window) {
   SetWindow(window, BroadcastStrides(OperandLane(request, 1), window.dims),
             bytes, state);
   state.num_threads = request.num_threads;
+  state.moved = std::move(moved);
   Prepared prepared;
   prepared.launch = LaunchWindowWrite;
   prepared.inplace_operands = 1;
   prepared.overlapping_operands = 2;
+  prepared.state = std::make_shared<const State>(std::move(state));
+  return prepared;
+}
+
+Verdict PrepareWriteWindowAt(const KernelRequest& request) {
+  MovedWindow moved(request, 4);
+  const Window window = moved.window();
+  return PrepareWindowWrite(request, window, std::move(moved));
+}
+
+Verdict PrepareWindowAt(const KernelRequest& request) {
+  const TensorType& result = request.results[0].type;
+  if (!request.results[0].is_used) return No{"nobody reads it"};
+  State state = {.element_bytes = ElementBytes(result.dtype),
+                 .num_threads = request.num_threads,
+                 .moved = MovedWindow(request, 3)};
+  const Window& window = state.moved->window();
+  state.copy = StridedCopy::Of(
+      {.dtype = result.dtype, .dims = window.dims, .strides = window.strides},
+      result);
+  if (!state.copy.has_value()) return No{"elements of another size"};
+  Prepared prepared;
+  prepared.launch = LaunchWindowRead;
   prepared.state = std::make_shared<const State>(std::move(state));
   return prepared;
 }
@@ -138,6 +189,10 @@ void RegisterWindowWrites(KernelRegistry& registry) {
                     return PrepareWindowWrite(request, place(request));
                   }});
   };
+  registry.Add("mica.window_at", kMovedTypes, KernelRank::kFast,
+               {"cpu.window_read", PrepareWindowAt});
+  registry.Add("mica.write_window_at", kMovedTypes, KernelRank::kFast,
+               {"cpu.window_write", PrepareWriteWindowAt});
   add("mica.scatter_view", ViewWindow);
   add("aten.slice_scatter", SliceWindow);
   add("aten.select_scatter", SelectWindow);

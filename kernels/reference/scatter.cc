@@ -375,6 +375,50 @@ Prepared WriteWindow(const KernelRequest& request, Window window) {
       }));
 }
 
+Verdict PrepareWriteWindowAt(const KernelRequest& request) {
+  if (!(request.operands[0].type == request.results[0].type)) {
+    return No{"the result's strides are not the base's"};
+  }
+  const Lane self = OperandLane(request, 0);
+  const Lane src = OperandLane(request, 1);
+  const Lane out = ResultLane(request);
+  const MovedWindow moved(request, 4);
+  const Window& window = moved.window();
+  const Dims dims = window.dims, strides = window.strides;
+  const Dims src_strides = BroadcastStrides(src, dims);
+  return InPlaceOfSelf(
+      request, RunBody([=](void* const* args, LaunchContext& context) {
+        int64_t offset = 0;
+        if (!moved.Locate(args, &offset, context)) return false;
+        if (out.IsUnused(args)) return true;
+        CopyAll(self, out, args);
+        for (Odometer at(dims, {src_strides, strides}); !at.done(); at.Next()) {
+          Write(Combine::kReplace, src, at.offset(0), out,
+                offset + at.offset(1), args);
+        }
+        return true;
+      }));
+}
+
+Verdict PrepareWindowAt(const KernelRequest& request) {
+  Lane base = OperandLane(request, 0);
+  const Lane out = ResultLane(request);
+  const MovedWindow moved(request, 3);
+  base.dims = moved.window().dims;
+  base.strides = moved.window().strides;
+  return RunBody([=](void* const* args, LaunchContext& context) {
+    int64_t offset = 0;
+    if (!moved.Locate(args, &offset, context)) return false;
+    if (out.IsUnused(args)) return true;
+    for (Odometer at(base.dims, {base.strides, out.strides}); !at.done();
+         at.Next()) {
+      Write(Combine::kReplace, base, offset + at.offset(0), out, at.offset(1),
+            args);
+    }
+    return true;
+  });
+}
+
 // A scatter through the view that `place` gives.
 PrepareFn ScatterThrough(Window (*place)(const KernelRequest&)) {
   return [place](const KernelRequest& request) -> Verdict {
@@ -419,6 +463,8 @@ void RegisterReferenceScatter(KernelRegistry& registry) {
   AddIndexWrite(registry, "aten.index_copy", Combine::kReplace);
   AddIndexWrite(registry, "aten.index_fill.int_Scalar", Combine::kReplace);
   AddReference(registry, "aten.index_put", PrepareIndexPut);
+  AddReference(registry, "mica.window_at", PrepareWindowAt);
+  AddReference(registry, "mica.write_window_at", PrepareWriteWindowAt);
   AddReference(registry, "aten.slice_scatter", ScatterThrough(SliceWindow));
   AddReference(registry, "aten.select_scatter", ScatterThrough(SelectWindow));
   AddReference(registry, "aten.diagonal_scatter",

@@ -11,6 +11,30 @@ int64_t IntOr(const KernelRequest& request, int param, int64_t otherwise) {
 
 }  // namespace
 
+MovedWindow::MovedWindow(const KernelRequest& request, int offset)
+    : op_(request.def->name()), offset_arg_(request.OperandIndex(offset)) {
+  const absl::Span<const int64_t> dims = request.Ints(offset - 2);
+  const absl::Span<const int64_t> strides = request.Ints(offset - 1);
+  window_.dims.assign(dims.begin(), dims.end());
+  window_.strides.assign(strides.begin(), strides.end());
+  const TensorType& base = request.operands[0].type;
+  const TensorType window = {
+      .dtype = base.dtype, .dims = window_.dims, .strides = window_.strides};
+  last_ =
+      (base.extent_bytes() - window.extent_bytes()) / ElementBytes(base.dtype);
+}
+
+bool MovedWindow::Locate(void* const* args, int64_t* offset,
+                         LaunchContext& context) const {
+  const double given = *static_cast<const double*>(args[offset_arg_]);
+  if (given >= 0 && given <= static_cast<double>(last_)) {
+    *offset = static_cast<int64_t>(given);
+    return true;
+  }
+  return context.Fail(absl::InvalidArgumentError(absl::StrCat(
+      op_, ": wants an offset from 0 to ", last_, ", got ", given)));
+}
+
 Window SliceWindow(const KernelRequest& request) {
   const Lane out = ResultLane(request);
   const int axis = AxisIndex(request.Int(2), out.rank());

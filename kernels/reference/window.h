@@ -4,6 +4,7 @@
 #define MICA_KERNELS_REFERENCE_WINDOW_H_
 
 #include <cstdint>
+#include <string>
 
 #include "kernels/reference/reference.h"
 #include "kernels/reference/strided.h"
@@ -14,6 +15,23 @@ namespace mica {
 struct Window {
   Dims dims, strides;
   int64_t offset = 0;
+};
+
+// A window whose offset a run decides, in elements: where in `base` that is.
+class MovedWindow {
+ public:
+  // Of mica.window_at and mica.write_window_at: `offset` is the parameter.
+  MovedWindow(const KernelRequest& request, int offset);
+  // InvalidArgument in `context`, and false, where it leaves the base.
+  bool Locate(void* const* args, int64_t* offset, LaunchContext& context) const;
+
+  const Window& window() const { return window_; }
+
+ private:
+  std::string op_;
+  int offset_arg_ = 0;
+  int64_t last_ = 0;  // The largest offset.
+  Window window_;     // From 0 on.
 };
 
 // Of the operators whose parameters from number 2 on are those of the view:

@@ -56,6 +56,35 @@ absl::StatusOr<TensorTypes> InferScatterView(const OpCall& call) {
   return types;
 }
 
+// The window is anywhere in the base's memory where it fits: which place that
+// is shows in a run.
+absl::Status CheckMovedWindow(const OpCall& call, int size, int offset) {
+  if (!call.IsValue(offset) || !call.Type(offset).is_scalar) {
+    return call.Wants("a host scalar as offset");
+  }
+  return WindowView(call, call.Type(0), call.Ints(size), call.Ints(size + 1), 0)
+      .status();
+}
+
+absl::StatusOr<TensorTypes> InferWindowAt(const OpCall& call) {
+  MICA_RETURN_IF_ERROR(CheckMovedWindow(call, 1, 3));
+  return TensorTypes{FreshTensor(
+      call.Type(0).dtype, Dims(call.Ints(1).begin(), call.Ints(1).end()))};
+}
+
+absl::StatusOr<TensorTypes> InferWriteWindowAt(const OpCall& call) {
+  MICA_RETURN_IF_ERROR(CheckMovedWindow(call, 2, 4));
+  const TensorType& base = call.Type(0);
+  if (!base.is_dense() || base.dtype != call.Type(1).dtype) {
+    return call.Wants("a dense base and src of its dtype");
+  }
+  MICA_ASSIGN_OR_RETURN(TensorTypes types,
+                        InferWritten(call, WindowView(call, base, call.Ints(2),
+                                                      call.Ints(3), 0)));
+  types[0].strides = base.strides;
+  return types;
+}
+
 // scatter with a tensor: `src` is at least as large as the index.
 absl::StatusOr<TensorTypes> InferScatter(const OpCall& call) {
   const TensorType& self = call.Type(0);
@@ -200,6 +229,21 @@ void RegisterWindowWrites(OpRegistry& registry) {
           .WritesPart({.reader = "aten.as_strided",
                        .reader_params = {0, 2, 3, 4},
                        .writer = "mica.scatter_view",
+                       .writer_params = {0, PartWrite::kPart, 2, 3, 4}}));
+  registry.Add(
+      OpDef("mica::window_at(Tensor base, SymInt[] size, SymInt[] stride, "
+            "Scalar storage_offset) -> Tensor")
+          .Doc("A copy of the window of base's memory that size and stride "
+               "say, in elements, from an offset on that a run decides.")
+          .Infer(InferWindowAt));
+  registry.Add(
+      OpDef("mica::write_window_at(Tensor base, Tensor src, SymInt[] size, "
+            "SymInt[] stride, Scalar storage_offset) -> Tensor")
+          .Doc("base with that window replaced by src.")
+          .Infer(InferWriteWindowAt)
+          .WritesPart({.reader = "mica.window_at",
+                       .reader_params = {0, 2, 3, 4},
+                       .writer = "mica.write_window_at",
                        .writer_params = {0, PartWrite::kPart, 2, 3, 4}}));
 }
 

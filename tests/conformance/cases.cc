@@ -752,6 +752,19 @@ constexpr absl::string_view kListed[] = {
     "mica.scatter_view(bf16[4,3,5], bf16[2,3,5]{1,10,2}, [2,3,5], [15,5,1], "
     "15)",
     "mica.scatter_view(f64[6], f64[2,3], [2,3], [3,1], 0)",
+    "mica.window_at(f32[5,7], [2,3], [14,2], f64~0..16)",
+    "mica.window_at(i64[4,12], [4,3], [12,1], f64~0..9)",
+    "mica.window_at(bf16[4,3,5]{1,20,4}, [3,5], [20,4], f64~0..3)",
+    "mica.window_at(f32[5,7], [0,3], [14,2], f64~0..35)",
+    "mica.write_window_at(f32[5,7], f32[2,3], [2,3], [14,2], f64~0..16)",
+    "mica.write_window_at(f32[5,7]{1,5}, f32[7], [7], [5], f64~0..4)",
+    "mica.write_window_at(bool[4,12], bool[3], [4,3], [12,1], f64~0..9)",
+    "mica.write_window_at(bf16[4,3,5], bf16[2,3,5]{1,10,2}, [2,3,5], "
+    "[15,5,1], f64~0..30)",
+    "aten.index_put(f32[5,7,3], [none, i64[2,2]~-7..6], f32[5,2,2,3])",
+    "aten.index_put(i64[5,7,3], [none, i64[2]~-7..6], i64[3])",
+    "aten.index_copy(bf16[5,7,3], 1, i64[4]~0..6, bf16[5,4,3])",
+    "aten.index.Tensor(f32[5,7,3], [none, i64[2,2]~-7..6])",
     "mica.send(f32[5,7], 1)",
     "mica.send(i64[5,7]{1,5}, 1)",
 };

@@ -54,7 +54,7 @@ def expect(
     named = {f"x{i}": x for i, x in enumerate(feeds)}
     inputs = [f"%{name}: {type_of(x, dtype)}" for name, x in named.items()]
     types = ", ".join(type_of(want, dtype) for want in wants)
-    results = text.partition(" = ")[0]
+    results = text.rpartition("\n")[2].partition(" = ")[0].strip()
     program = _mica.Program.parse(
         f"program @one({', '.join(inputs)}) {{\n"
         f"  {call} : {types}\n  return {results}\n}}\n"
@@ -330,6 +330,24 @@ def test_scatter_view(dtype: torch.dtype) -> None:
     )
 
 
+def test_window_at(dtype: torch.dtype) -> None:
+    base, part = draw(dtype, 5, 7), draw(dtype, 2, 3)
+    want = base.double().clone()
+    window = want.as_strided([2, 3], [14, 2], 3)
+    offset = "%o = mica.scalar_add(1.0, 2.0) : f64\n"
+    expect(
+        f"{offset}  %y = mica.window_at($0, [2,3], [14,2], %o)",
+        [base],
+        [window.clone()],
+    )
+    window.copy_(part)
+    expect(
+        f"{offset}  %y = mica.write_window_at($0, $1, [2,3], [14,2], %o)",
+        [base, part],
+        [want],
+    )
+
+
 def test_send_and_receive(dtype: torch.dtype) -> None:
     x = draw(dtype, 5, 7)
     expect("%y = mica.send($0, 1)", [x], [x.double()])
@@ -584,6 +602,8 @@ TESTED = {
     "mica.scale_channels",
     "mica.scatter_view",
     "mica.send",
+    "mica.window_at",
+    "mica.write_window_at",
 }
 
 

@@ -251,6 +251,9 @@ class InputGuards {
              bool any_sizes) const;
   bool MatchNode(int id, PyObject* object, BoundInputs* bound,
                  Miss* miss) const;
+  // Of a constant that another one is given for: if they differ in numbers
+  // alone, notes these and goes on, though the arguments aren't alike.
+  bool MatchNumbers(const Node& node, PyObject* object, Miss* miss) const;
   // Of a container of the recorded class.
   bool MatchContainer(const Node& node, PyObject* object, BoundInputs* bound,
                       Miss* miss) const;

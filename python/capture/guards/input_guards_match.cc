@@ -47,8 +47,12 @@ bool InputGuards::Match(const CallArgs& args, BoundInputs* bound, Miss* miss,
   const auto count = static_cast<size_t>(args.size());
   for (size_t i = 0; i < roots_.size(); ++i) {
     PyObject* object = i < count ? args.args[i] : args.slots[i - count];
-    if (!MatchNode(roots_[i], object, bound, miss)) return false;
+    if (MatchNode(roots_[i], object, bound, miss)) continue;
+    promoted_paths_.clear();
+    return false;
   }
+  // All that differ, at once.
+  if (!promoted_paths_.empty()) return false;
   return MatchTensors(*bound, miss) && MatchApart(*bound, miss);
 }
 
@@ -93,11 +97,7 @@ bool InputGuards::MatchNode(int id, PyObject* object, BoundInputs* bound,
     }
     case Kind::kConstant:
       if (SameValue(node.value.get(), object)) return true;
-      if (!DifferInNumbers(node.value.get(), object, node.path,
-                           &promoted_paths_)) {
-        promoted_paths_.clear();
-      }
-      return Differ(node, object, miss);
+      return MatchNumbers(node, object, miss);
     case Kind::kNumber:
       return AreNumbers(node.value.get(), object) || Differ(node, object, miss);
     case Kind::kPinned:
@@ -113,6 +113,16 @@ bool InputGuards::MatchNode(int id, PyObject* object, BoundInputs* bound,
                  ? MatchContainer(node, object, bound, miss)
                  : Differ(node, object, miss);
   }
+}
+
+bool InputGuards::MatchNumbers(const Node& node, PyObject* object,
+                               Miss* miss) const {
+  const bool is_first = promoted_paths_.empty();
+  if (!DifferInNumbers(node.value.get(), object, node.path, &promoted_paths_)) {
+    return Differ(node, object, miss);
+  }
+  if (is_first) Differ(node, object, miss);
+  return true;
 }
 
 bool InputGuards::IsSameKey(PyObject* was, PyObject* now) const {

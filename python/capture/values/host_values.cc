@@ -188,6 +188,40 @@ void HostValues::DemandFloat32(Id id) {
   }
 }
 
+void HostValues::DemandRange(TapeHostOperand number, double low, double high) {
+  const auto demand = [&](TapeHostOperand a, TapeHostOperand b) {
+    comparisons_.push_back({.op = "mica.scalar_le",
+                            .a = a,
+                            .b = b,
+                            .outcome = true,
+                            .at = CurrentUserLine()});
+  };
+  demand({.id = -1, .constant = low}, number);
+  demand(number, {.id = -1, .constant = high});
+}
+
+void HostValues::DemandDistance(TapeHostOperand a, TapeHostOperand b) {
+  const double distance = b.constant - a.constant;
+  PyRef number = MakeNumber(&PyLong_Type, distance);
+  if (number) number = NewNumber(number.get());
+  if (!number) {
+    PyErr_Clear();
+    MarkExactId(a.id);
+    return MarkExactId(b.id);
+  }
+  Node node{.value = distance, .is_int = true};
+  node.tape = {.kind = TapeHostValue::Kind::kOp,
+               .op = "mica.int_sub",
+               .operands = {b, a},
+               .value = distance};
+  const Id id = Add(number.get(), std::move(node));
+  comparisons_.push_back({.op = "mica.scalar_eq",
+                          .a = {.id = id, .constant = distance},
+                          .b = {.id = -1, .constant = distance},
+                          .outcome = true,
+                          .at = CurrentUserLine()});
+}
+
 std::vector<HostValues::Comparison> HostValues::Comparisons() const {
   std::vector<Comparison> varying;
   for (const Comparison& comparison : comparisons_) {

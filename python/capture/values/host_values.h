@@ -161,6 +161,10 @@ class HostValues {
   // Demands that the number's size be that of a float32's, as torch does where
   // it fills tensors with it. Of one that isn't, the value is demanded.
   void DemandFloat32(Id id);
+  // Demands that a number is from `low` to `high`.
+  void DemandRange(TapeHostOperand number, double low, double high);
+  // Demands that two numbers are as far from each other as they are.
+  void DemandDistance(TapeHostOperand a, TapeHostOperand b);
   struct Comparison {
     std::string op;
     TapeHostOperand a, b;

@@ -153,7 +153,51 @@ TapeTensor* LiftedBy(const TapeCall& call, TapeTensorId first_new, Tape& tape) {
              : nullptr;
 }
 
+// Whether the call takes what `place` says of a tensor.
+bool Takes(const TapeCall& call, const PassedPlace& place) {
+  const auto is = [&](size_t arg, const TapeHostOperand& number) {
+    const auto* whole = std::get_if<int64_t>(&call.args[arg]);
+    return whole != nullptr && static_cast<double>(*whole) == number.constant;
+  };
+  if (!place.is_slice)
+    return call.op == "aten.select.int" && is(2, place.start);
+  return call.op == "aten.slice.Tensor" && is(2, place.start) &&
+         is(3, place.end);
+}
+
 }  // namespace
+
+bool PlacePlaces(absl::Span<const PassedPlace> places, size_t first_call,
+                 Tape& tape, std::vector<int64_t>* sizes) {
+  std::vector<TapeCall*> calls;
+  for (size_t i = first_call; i < tape.calls.size(); ++i) {
+    TapeCall& call = tape.calls[i];
+    const bool is_next =
+        calls.size() < places.size() && Takes(call, places[calls.size()]);
+    // Of constant slices nobody asks.
+    if (!is_next && call.op == "aten.select.int") return false;
+    if (is_next) calls.push_back(&call);
+  }
+  if (calls.size() != places.size()) return false;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const TapeCall& call = *calls[i];
+    const TapeTensor& tensor =
+        tape.tensors[std::get<TapeTensorRef>(call.args[0]).id];
+    const int64_t dim = std::get<int64_t>(call.args[1]);
+    const auto rank = static_cast<int64_t>(tensor.sizes.size());
+    sizes->push_back(tensor.sizes[dim < 0 ? dim + rank : dim]);
+    // A slice that reaches beyond the dim ends there.
+    if (places[i].is_slice &&
+        places[i].end.constant > static_cast<double>(sizes->back())) {
+      return false;
+    }
+  }
+  for (size_t i = 0; i < places.size(); ++i) {
+    const int32_t id = places[i].start.id;
+    if (id >= 0) calls[i]->args[2] = TapeHostRef{id};
+  }
+  return true;
+}
 
 bool PlaceStored(const PassedNumbers& number, size_t first_call,
                  TapeTensorId first_new, Tape& tape) {

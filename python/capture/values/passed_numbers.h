@@ -21,6 +21,21 @@ struct PassedNumbers {
   bool is_stored = false;   // It is what `tensor[...] = number` stores.
 };
 
+// An item of an index of a tensor: an int, or a slice from a number on that is
+// followed. A number without an index in the host values is a constant.
+struct PassedPlace {
+  TapeHostOperand start;
+  TapeHostOperand end;  // Of a slice.
+  bool is_slice = false;
+};
+
+// One step indexed a tensor with `places`, all ints among the items and the
+// slices with numbers that are followed, by the calls of `tape` from
+// `first_call` on: puts the host values where these begin. `sizes` gets the
+// size of each one's dim. False, with nothing changed, if that isn't certain.
+bool PlacePlaces(absl::Span<const PassedPlace> places, size_t first_call,
+                 Tape& tape, std::vector<int64_t>* sizes);
+
 // One step passed `numbers` to one operator, recorded as the last call of
 // `tape`, and `first_new` was the next tensor before it: puts the host values
 // into the call, in place of what they were. False, with nothing changed, if

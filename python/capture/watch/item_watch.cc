@@ -75,8 +75,11 @@ void ItemWatch::Use(PyObject* container, PyObject* key) {
   identity_.LookFor(key);
   step_.is_making_tensor = true;  // tensor[[0, 2]], tensor[0] = 3.
   step_.makes_array = IsArray(container);
-  values_.MarkExactDeep(key);
+  const bool is_place =
+      IsTensor(container) && numbers_.PassPlaces(container, key);
+  if (!is_place) values_.MarkExactDeep(key);
   if (!IsConstant(key)) identity_.Identify(key);
+  if (is_place) return objects_.Touch(container);
   // tensor[:, self.index]: the tuple is new, what is in it isn't.
   const bool is_index = IsTensor(container) && PyTuple_CheckExact(key);
   if (PyTuple_Check(key) && !is_index) {
@@ -108,7 +111,7 @@ void ItemWatch::Write(PyObject* container, PyObject* key, PyObject* value) {
   if (!IsTensor(container) && RefusesLaterChange(container)) return;
   last_calls_.NoteUse(container);
   numbers_.StoreItem(container, value);
-  values_.MarkExactDeep(key);
+  if (!IsTensor(container)) values_.MarkExactDeep(key);
   if (!IsConstant(key)) identity_.Identify(key);
   if (PyDict_CheckExact(container) && IsItemKey(key)) {
     if (!IsOld(container)) return;

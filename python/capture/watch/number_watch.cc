@@ -1,5 +1,6 @@
 #include "python/capture/watch/number_watch.h"
 
+#include <algorithm>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -275,6 +276,77 @@ bool NumberWatch::ShareAll(absl::Span<PyObject* const> args) {
   return all;
 }
 
+bool NumberWatch::PassPlaces(PyObject* tensor, PyObject* key) {
+  if (values_.empty()) return false;
+  PyObject* const* items = &key;
+  Py_ssize_t count = 1;
+  if (PyTuple_CheckExact(key)) {
+    items = &PyTuple_GET_ITEM(key, 0);
+    count = PyTuple_GET_SIZE(key);
+  }
+  std::vector<PassedPlace> places;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (items[i] == Py_None || items[i] == Py_Ellipsis) continue;
+    const std::optional<PassedPlace> place = PlaceOf(items[i]);
+    if (!place.has_value()) return false;
+    if (!place->is_slice || place->start.id >= 0) places.push_back(*place);
+  }
+  const bool is_any =
+      std::any_of(places.begin(), places.end(),
+                  [](const PassedPlace& place) { return place.start.id >= 0; });
+  if (!is_any) return false;
+  places_ = std::move(places);
+  index_ = PyRef::Share(key);
+  indexed_ = PyRef::Share(tensor);
+  return true;
+}
+
+std::optional<PassedPlace> NumberWatch::PlaceOf(PyObject* item) const {
+  PassedPlace place{.is_slice = PySlice_Check(item) != 0};
+  if (place.is_slice) {
+    const auto* slice = reinterpret_cast<PySliceObject*>(item);
+    place.start = NumberOrConstant(slice->start);
+    place.end = NumberOrConstant(slice->stop);
+    // How long it is has to stay.
+    const bool is_fixed = place.start.id < 0 && place.end.id < 0;
+    const bool moves = place.start.id >= 0 && place.end.id >= 0 &&
+                       slice->step == Py_None && place.start.constant >= 0 &&
+                       place.end.constant >= place.start.constant;
+    if (!moves && (!is_fixed || values_.Find(slice->step) >= 0)) return {};
+  } else if (PyLong_CheckExact(item)) {
+    place.start = NumberOrConstant(item);
+  } else {
+    return {};  // Tensors and lists move dims.
+  }
+  for (const TapeHostOperand& number : {place.start, place.end}) {
+    if (number.id >= 0 && values_.IsSize(number.id)) return {};
+  }
+  return place;
+}
+
+TapeHostOperand NumberWatch::NumberOrConstant(PyObject* number) const {
+  const std::optional<double> value = NumberOf(number);
+  return {.id = value.has_value() ? values_.Find(number) : -1,
+          .constant = value.value_or(-1)};
+}
+
+void NumberWatch::SettlePlaces(bool are_placed,
+                               absl::Span<const int64_t> sizes) {
+  if (!are_placed) return values_.MarkExactDeep(index_.get());
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const PassedPlace& place = places_[i];
+    const auto size = static_cast<double>(sizes[i]);
+    if (place.is_slice) {
+      values_.DemandDistance(place.start, place.end);
+      values_.DemandRange(place.start, 0, size);
+      values_.DemandRange(place.end, 0, size);
+    } else if (place.start.id >= 0) {
+      const double low = place.start.constant < 0 ? -size : 0;
+      values_.DemandRange(place.start, low, low + size - 1);
+    }
+  }
+}
+
 void NumberWatch::Compute(const HostOp* op,
                           absl::Span<PyObject* const> operands) {
   op_ = op;
@@ -287,6 +359,8 @@ void NumberWatch::BeginStep() {
   op_ = nullptr;
   operands_.clear();
   passed_.clear();
+  places_.clear();
+  index_ = indexed_ = PyRef();
   passes_tensors_ = false;
 }
 

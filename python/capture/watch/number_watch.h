@@ -3,6 +3,7 @@
 #ifndef MICA_PYTHON_CAPTURE_WATCH_NUMBER_WATCH_H_
 #define MICA_PYTHON_CAPTURE_WATCH_NUMBER_WATCH_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,12 +68,26 @@ class NumberWatch final : public WatchPart {
   void StoreAttribute(PyObject* owner, PyObject* name, PyObject* value);
   void StoreItem(PyObject* container, PyObject* value);
 
+  // `key` is an index of `tensor`. False if no number is followed through it:
+  // then all of its numbers are to be made exact.
+  bool PassPlaces(PyObject* tensor, PyObject* key);
+  PyObject* indexed() const { return indexed_.get(); }
+  // What that notes of the step at hand.
+  absl::Span<const PassedPlace> places() const { return places_; }
+  // They are where the step's calls begin, in dims of these sizes; else all of
+  // them are made exact. Requires: at the step's end.
+  void SettlePlaces(bool are_placed, absl::Span<const int64_t> sizes);
+
   // Known numbers that the step at hand passes to an operator.
   absl::Span<const PassedNumbers> passed() const { return passed_; }
   // True if it passes tensors, any of which torch may take for a number.
   bool passes_tensors() const { return passes_tensors_; }
 
  private:
+  // Nothing if what it says can't be followed.
+  std::optional<PassedPlace> PlaceOf(PyObject* item) const;
+  // -1 for None.
+  TapeHostOperand NumberOrConstant(PyObject* number) const;
   // Whether two tuples of numbers are equal, as torch.Size is compared. False,
   // with nothing done, if they are something else.
   bool CompareTuples(PyObject* a, PyObject* b);
@@ -82,6 +97,8 @@ class NumberWatch final : public WatchPart {
   const HostOp* op_ = nullptr;  // Of the step at hand.
   std::vector<PyRef> operands_;
   std::vector<PassedNumbers> passed_;
+  std::vector<PassedPlace> places_;
+  PyRef indexed_, index_;  // The tensor and the key that they are of.
   bool passes_tensors_ = false;
 };
 

@@ -62,6 +62,7 @@ void Observation::EndStep(PyObject** top, bool entered) {
       }
     }
   }
+  if (!watch.numbers().places().empty()) SettlePlaces(result);
   const absl::Span<const PassedNumbers> known = watch.numbers().passed();
   std::vector<PassedNumbers> passed(known.begin(), known.end());
   if (follows_numbers && watch.numbers().passes_tensors() && !entered &&
@@ -86,6 +87,20 @@ void Observation::EndStep(PyObject** top, bool entered) {
     }
   }
   mark = now;
+}
+
+void Observation::SettlePlaces(PyObject* result) {
+  // Autograd's formulas have the places as they were.
+  const bool is_tracked =
+      IsGradModeOn() &&
+      (RequiresGrad(watch.numbers().indexed()) ||
+       (result != nullptr && IsTensor(result) && RequiresGrad(result)));
+  std::vector<int64_t> sizes;
+  const bool are_placed =
+      follows_numbers && !is_tracked &&
+      recorder.PlacePlaces(mark, watch.numbers().places(), &sizes);
+  if (are_placed) watch.sizes().KeepSizes();
+  watch.numbers().SettlePlaces(are_placed, sizes);
 }
 
 void Observation::AddReadArguments(const Recorder::Mark& now,

@@ -24,6 +24,8 @@ struct Observation {
   void EndStep(PyObject** result, bool entered);
   // Has the sizes followed that the program reads.
   void FollowSizes();
+  // What the numbers that a tensor was indexed with become.
+  void SettlePlaces(PyObject* result);
   // An operator that wants a number and got a tensor reads it first: a number
   // that it passes to itself.
   void AddReadArguments(const Recorder::Mark& now,

@@ -190,11 +190,17 @@ bool SizeWatch::IsKnownCall(const Calls& calls) const {
 }
 
 void SizeWatch::PinAll() {
-  for (const Seen& seen : seen_) {
-    if (!MayVary(seen)) continue;
-    facts_.pinned.push_back(
-        {.tensor = seen.id, .at = CurrentUserLine().ToString()});
-  }
+  for (const Seen& seen : seen_) Pin(seen);
+}
+
+void SizeWatch::Pin(const Seen& seen) {
+  if (!MayVary(seen)) return;
+  facts_.pinned.push_back(
+      {.tensor = seen.id, .at = CurrentUserLine().ToString()});
+}
+
+void SizeWatch::KeepSizes() {
+  if (is_on() && !seen_.empty()) Pin(seen_[0]);
 }
 
 void SizeWatch::SettleUses(PyObject* result, bool entered, const Calls& calls) {

@@ -54,6 +54,8 @@ class SizeWatch final : public WatchPart {
   // what the step gave.
   void EndStep(PyObject** top, bool entered, const Calls& calls);
 
+  // The sizes of the tensor whose item the step uses stay as they are.
+  void KeepSizes();
   // What became of all sizes. Once the run is over.
   SizeFacts TakeFacts();
 
@@ -83,6 +85,7 @@ class SizeWatch final : public WatchPart {
   // SizeTemplate looks for.
   bool IsKnownCall(const Calls& calls) const;
   void PinAll();
+  void Pin(const Seen& seen);
 
   std::function<TapeTensorId(PyObject*)> find_;
   SizeFacts facts_;

@@ -144,6 +144,9 @@ class Recorder {
   // What the step since `mark` passed to its one operator (PlaceNumbers()).
   bool PlaceNumbers(const Mark& mark, absl::Span<const PassedNumbers> numbers,
                     bool is_tracked);
+  // See mica::PlacePlaces().
+  bool PlacePlaces(const Mark& mark, absl::Span<const PassedPlace> places,
+                   std::vector<int64_t>* sizes);
   // Whether the calls since `mark` gave a tensor of float32.
   bool GaveFloat32(const Mark& mark) const;
   // Requires: before Finish(). Reads that host values stand for are checked
