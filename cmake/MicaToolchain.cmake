@@ -62,16 +62,14 @@ endif()
 # What names a build: Plans on disk are valid for one alone.
 add_link_options(-Wl,--build-id=sha1)
 
-# What uses precompiled headers is kept by ccache only with these: it looks at
-# what a header held, not at what it defines.
+# ccache keeps what uses precompiled headers only if these stay in the
+# preprocessed text.
 set(MICA_PCH_OPTIONS)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(MICA_PCH_OPTIONS -fpch-preprocess)
 endif()
 find_program(MICA_CCACHE ccache)
 if(MICA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(ccache "${CMAKE_COMMAND}" -E env
-      CCACHE_SLOPPINESS=pch_defines,time_macros "${MICA_CCACHE}")
-  set(CMAKE_C_COMPILER_LAUNCHER ${ccache})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${ccache})
+  set(CMAKE_C_COMPILER_LAUNCHER "${CMAKE_CURRENT_LIST_DIR}/compile.sh")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_CURRENT_LIST_DIR}/compile.sh")
 endif()

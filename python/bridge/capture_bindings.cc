@@ -65,6 +65,9 @@ void BindStance(nb::module_& m) {
   m.def("call_in_place", [](nb::handle function, nb::handle other) {
     CallInPlace(function.ptr(), other.ptr());
   });
+  m.def("call_in_place_of",
+        [](const std::string& module, const std::string& name,
+           nb::handle other) { CallInPlaceOf(module, name, other.ptr()); });
   m.def("kind_of", [](nb::handle callable) {
     return static_cast<int>(KindOfBuiltin(callable.ptr()));
   });

@@ -170,6 +170,9 @@ def stance() -> str:
 def set_stance(stance: str) -> None:
     """In all threads. Raises ValueError for no such stance."""
 
+def call_in_place_of(
+    module: str, name: str, other: Callable[..., Any]
+) -> None: ...
 def call_in_place(
     function: Callable[..., Any], other: Callable[..., Any]
 ) -> None:

@@ -250,10 +250,8 @@ FunctionKind KindOfFunction(PyObject* function) {
   if (name == "torch._dynamo.decorators.disable") {
     return FunctionKind::kSetsUpAnother;
   }
-  // The second tells torch.compile() alone that a tensor stays where it is, the
-  // third forgets a module that dies.
+  // The second forgets a module that dies.
   return name == "torch._dynamo.mutation_guard.GenerationTracker.tag" ||
-                 name == "torch._dynamo.decorators.mark_static_address" ||
                  absl::StartsWith(name,
                                   "torch._dynamo.utils.ExactWeakKeyDictionary.")
              ? FunctionKind::kBookkeeping

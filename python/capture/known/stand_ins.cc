@@ -1,5 +1,7 @@
 #include "python/capture/known/stand_ins.h"
 
+#include <utility>
+
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 
@@ -15,6 +17,24 @@ StandIn stand_in;
 absl::flat_hash_map<PyObject*, PyObject*>& InPlace() {
   static auto& all = *new absl::flat_hash_map<PyObject*, PyObject*>;
   return all;
+}
+
+// By name: the module's name, and what is called.
+absl::flat_hash_map<std::string, std::pair<std::string, PyObject*>>& ByName() {
+  static auto& all =
+      *new absl::flat_hash_map<std::string, std::pair<std::string, PyObject*>>;
+  return all;
+}
+
+// What is called in place of a function that is known by its name.
+PyRef FindByName(PyObject* function) {
+  const auto* made = reinterpret_cast<const PyFunctionObject*>(function);
+  const auto it = ByName().find(PyText(made->func_name));
+  if (it == ByName().end() || made->func_module == nullptr ||
+      PyText(made->func_module) != it->second.first) {
+    return PyRef();
+  }
+  return PyRef::Share(it->second.second);
 }
 
 // Null if its function is called itself, or with a Python error set.
@@ -58,10 +78,17 @@ void CallInPlace(PyObject* function, PyObject* other) {
   InPlace()[function] = other;
 }
 
+void CallInPlaceOf(const std::string& module, const std::string& name,
+                   PyObject* other) {
+  Py_INCREF(other);
+  ByName()[name] = {module, other};
+}
+
 PyRef FindInPlace(PyObject* callable) {
   if (PyFunction_Check(callable)) {
     const auto it = InPlace().find(callable);
-    return it == InPlace().end() ? PyRef() : PyRef::Share(it->second);
+    return it == InPlace().end() ? FindByName(callable)
+                                 : PyRef::Share(it->second);
   }
   if (absl::string_view(Py_TYPE(callable)->tp_name) != "functools.partial") {
     return PyRef();

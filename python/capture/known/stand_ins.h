@@ -3,6 +3,8 @@
 #ifndef MICA_PYTHON_CAPTURE_KNOWN_STAND_INS_H_
 #define MICA_PYTHON_CAPTURE_KNOWN_STAND_INS_H_
 
+#include <string>
+
 #include "python/interpreter/py_ref.h"
 
 namespace mica {
@@ -14,6 +16,10 @@ void SetStandIn(PyTypeObject* type, PyObject* (*inside)(PyObject*));
 // From now on a watched call of `function`, a Python function, is one of
 // `other`, with the same arguments. Both are kept as long as the process lives.
 void CallInPlace(PyObject* function, PyObject* other);
+// The same of a function that may not be there yet, of this name in this
+// module.
+void CallInPlaceOf(const std::string& module, const std::string& name,
+                   PyObject* other);
 // What is called in place of `callable`: of a functools.partial of such a
 // function one of the other. Null if nothing is.
 PyRef FindInPlace(PyObject* callable);

@@ -187,3 +187,31 @@ def test_arguments_are_written_so_too():
         torch.testing.assert_close(rows, twin)
     assert mica.explain(compiled).hits == 3
     assert_no_copy(compiled)
+
+
+def test_what_is_told_to_dynamo_alone_breaks_no_graph():
+    class Static(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rows = None
+            self.count = torch.tensor(0)
+
+        def forward(self, x):
+            if self.rows is None:
+                self.rows = torch.zeros(64, 4)
+                torch._dynamo.mark_static_address(self.rows)
+                torch._dynamo.mark_static_address(self.count)
+            at = torch.arange(x.shape[0]) + self.count
+            self.count.add_(x.shape[0])
+            self.rows.index_copy_(0, at, x)
+            return self.rows.sum(0)
+
+    twin, model = Static(), Static()
+    compiled = mica.compile(model)
+    for _ in range(6):
+        x = torch.randn(2, 4)
+        torch.testing.assert_close(compiled(x), twin(x))
+    torch.testing.assert_close(model.rows, twin.rows)
+    told = mica.explain(compiled)
+    assert told.hits == 4
+    assert not told.refusals
