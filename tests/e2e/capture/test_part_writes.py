@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+import torch._dynamo
 
 import mica
 
