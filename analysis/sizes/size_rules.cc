@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -112,12 +113,12 @@ class Rule {
   auto WithCall(const OpDef& def, const Find& find) const
       -> decltype(find(std::declval<const OpCall&>())) {
     MICA_ASSIGN_OR_RETURN(const Arguments arguments, ArgumentsOf());
-    std::vector<TensorType> types(tape_.tensors.size());
+    absl::InlinedVector<std::pair<ValueId, TensorType>, 4> types;
     absl::Status status;
     ForEachValue(arguments, [&](ValueId id) {
       absl::StatusOr<TensorType> type = TypeOf(id);
       if (type.ok()) {
-        types[id] = *std::move(type);
+        types.emplace_back(id, *std::move(type));
       } else {
         status = type.status();
       }
@@ -125,7 +126,9 @@ class Rule {
     MICA_RETURN_IF_ERROR(status);
     MICA_RETURN_IF_ERROR(CheckArguments(def, arguments));
     const OpCall::TypeOf type_of = [&](ValueId id) -> const TensorType& {
-      return types[id];
+      return absl::c_find_if(types,
+                             [&](const auto& one) { return one.first == id; })
+          ->second;
     };
     return find(OpCall(def, arguments, type_of));
   }

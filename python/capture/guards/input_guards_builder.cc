@@ -86,7 +86,8 @@ class InputGuards::Builder {
   const absl::flat_hash_set<PyTypeObject*>& structural_;
   const absl::flat_hash_set<std::string>& promoted_;
   Refusal refusal_;
-  bool is_in_fixed_ = false;  // In a tuple that can't be made anew.
+  bool is_in_fixed_ = false;       // In a tuple that can't be made anew.
+  bool is_in_structural_ = false;  // In an object that is taken apart.
 };
 
 PyObject* InputGuards::Builder::Renew(int id) {
@@ -162,7 +163,10 @@ bool InputGuards::Builder::IsStructural(PyObject* object) const {
   PyTypeObject* base = SolidBase(type);
   if (base == &PyODict_Type || base == &PyDict_Type) return true;
   if (base != &PyBaseObject_Type) return false;
-  return IsDataclass(type) || structural_.contains(type);
+  if (IsDataclass(type) || structural_.contains(type)) return true;
+  // What nothing but such an object holds comes and goes with it.
+  return is_in_structural_ && Py_REFCNT(object) == 1 &&
+         type->tp_call == nullptr && InstanceDict(object) != nullptr;
 }
 
 int InputGuards::Builder::Add(PyObject* object, std::string path, int depth) {
@@ -321,6 +325,7 @@ void InputGuards::Builder::AddAttributes(int id, PyObject* object,
     return;
   }
   instance_dicts_.insert(dict);
+  const bool was_in = std::exchange(is_in_structural_, true);
   for (PyRef& name : KeysOf(dict)) {
     PyObject* value = PyDict_GetItemWithError(dict, name.get());
     if (value == nullptr) return PyErr_Clear();
@@ -332,6 +337,7 @@ void InputGuards::Builder::AddAttributes(int id, PyObject* object,
     }
     guards_.nodes_[id].names.push_back(std::move(name));
   }
+  is_in_structural_ = was_in;
 }
 
 std::pair<InputGuards, Refusal> InputGuards::Build(

@@ -141,7 +141,11 @@ void Record::CheckAccuracy(const BoundCall& bound) {
                               : run.backward->num_results();
   std::shared_ptr<Graph> exact = run.graph->CheckAccuracy(
       bound.inputs.tensors, bound.states, bound.numbers, num_results);
-  if (exact != nullptr) run.graph = std::move(exact);
+  if (exact != nullptr) {
+    run.graph = std::move(exact);
+  } else if (sizes_ != nullptr && run.graph->is_checked()) {
+    sizes_->SkipChecks();
+  }
 }
 
 absl::Status Record::RunGraph(const BoundCall& bound, RaisedCall* raised,

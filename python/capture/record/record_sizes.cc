@@ -146,8 +146,10 @@ absl::StatusOr<std::shared_ptr<SizedRun>> RecordSizes::Make(
   }
   MICA_ASSIGN_OR_RETURN(run->graph,
                         Graph::Build(tape, kinds, states, OptionsNow()));
-  kernels->AddRuns(run->graph->program());
-  if (const std::string name = kernels->FindReplaced(); !name.empty()) {
+  // All others are known, and asked for before each hit.
+  const std::string name =
+      kernels->AddRuns(run->graph->program()) ? kernels->FindReplaced() : "";
+  if (!name.empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat("calls ", name, ", whose kernel was replaced"));
   }
