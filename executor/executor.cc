@@ -115,7 +115,6 @@ std::unique_ptr<Executor> Executor::CreateOn(std::shared_ptr<Device> device,
                                              PlanOptions options,
                                              std::shared_ptr<PlanCache> plans) {
   if (plans == nullptr) plans = std::make_shared<PlanCache>(ops, kernels);
-  options.write_parts = false;  // Nothing takes them back there.
   std::unique_ptr<Executor> executor(new Executor(
       ops, std::move(options), std::move(plans), /*make_job_options=*/nullptr));
   executor->device_ = std::move(device);

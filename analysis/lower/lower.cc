@@ -109,10 +109,6 @@ absl::StatusOr<LoweredResult> Lowering::LowerResult(
   const TapeTensor& tensor = tape_.tensors[id];
   MICA_RETURN_IF_ERROR(Current(id).status());
   MICA_RETURN_IF_ERROR(memory_.CheckInsideRoot(id));
-  if (!memory_.MovesOf(id).empty()) {
-    return absl::UnimplementedError(
-        "a result that is a view by a number that varies");
-  }
   const TapeMemory::Storage& storage = memory_.storage(id);
   LoweredResult result{.sizes = tensor.sizes,
                        .strides = tensor.strides,
@@ -121,6 +117,11 @@ absl::StatusOr<LoweredResult> Lowering::LowerResult(
                        .is_neg = tensor.is_neg};
   MICA_ASSIGN_OR_RETURN(const TensorType type, memory_.TypeOf(id));
   result.dtype = type.dtype;
+  if (!memory_.MovesOf(id).empty()) {
+    MICA_ASSIGN_OR_RETURN(const Argument offset, memory_.MovedOffset(id));
+    result.moved = static_cast<int32_t>(outputs.size());
+    outputs.push_back(std::get<ValueRef>(offset).id);
+  }
   if (memory_.IsExternal(storage.root)) {
     const bool is_input =
         tape_.tensors[storage.root].origin == TapeOrigin::kInput;

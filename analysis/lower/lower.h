@@ -28,6 +28,9 @@ struct LoweredResult {
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;
   int64_t offset = 0;
+  // Where the offset goes by numbers of the run: the output that has it, as a
+  // float64 scalar. Else -1.
+  int32_t moved = -1;
   // Complex numbers may be seen as their parts, and those as complex numbers.
   DType dtype = DType::kF32;
   // torch's lazy bits, which the window has beyond what memory holds.
@@ -39,7 +42,8 @@ struct LoweredResult {
 struct LoweredTape {
   // Inputs in the order of Tape::inputs, then the host values that are inputs,
   // float64 scalars. Variables: first Tape::states, in order, then large
-  // constants. Outputs: memory of results, then host reads, host results.
+  // constants. Outputs: memory of results and where they are in it, then host
+  // reads, host results.
   Program program;
   std::vector<LoweredResult> results;  // As many as Tape::results.
   // The tape's constants that are variables of the Program for their size, in

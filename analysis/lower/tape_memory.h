@@ -67,6 +67,8 @@ class TapeMemory {
   }
   // Those of what it is an alias of, if it is one. None for most.
   const std::vector<Move>& MovesOf(TapeTensorId id) const;
+  // Where a tensor that moves begins in its root, in elements.
+  absl::StatusOr<Argument> MovedOffset(TapeTensorId id);
   // Gives the value of a number.
   using NumberFn = std::function<absl::StatusOr<Argument>(int32_t number)>;
   void set_numbers(NumberFn numbers) { numbers_ = std::move(numbers); }
@@ -105,8 +107,6 @@ class TapeMemory {
 
   absl::StatusOr<ValueId> ViewOfRoot(TapeTensorId id);
   absl::Status WriteParts(TapeTensorId id, ValueId value);
-  // Where a tensor that moves begins in its root, in elements.
-  absl::StatusOr<Argument> MovedOffset(TapeTensorId id);
   absl::StatusOr<ValueId> AddOneResult(absl::string_view op,
                                        Arguments arguments, TensorType type) {
     return mica::AddOneResult(builder_, op, std::move(arguments),

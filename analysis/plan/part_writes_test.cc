@@ -30,7 +30,8 @@ constexpr char kWrite[] =
     "  %next = aten.index_copy(%state, 0, %at, %x) : f32[64,16]\n";
 
 TEST(PartWritesTest, APartIsWrittenWhereItIsAndKeptUntilTheRunHasSucceeded) {
-  MICA_ASSERT_OK_AND_ASSIGN(const auto plan, PlanOf(StateText(kWrite)));
+  MICA_ASSERT_OK_AND_ASSIGN(const auto plan,
+                            PlanOf(StateText(kWrite), {.write_parts = true}));
   ASSERT_EQ(plan->undo().size(), 1u);
   EXPECT_EQ(plan->num_compute(), 3);
   EXPECT_EQ(plan->steps().size(), 3u);
@@ -58,7 +59,8 @@ TEST(PartWritesTest, EachOperatorThatWritesAPartDoes) {
     const std::string text = absl::StrReplaceAll(
         StateText(absl::StrCat("  %next = ", write, " : f32[64,16]\n")),
         {{"%at: i64[1]", "%at: i64[1], %where: i64[1,16]"}});
-    MICA_ASSERT_OK_AND_ASSIGN(const auto plan, PlanOf(text));
+    MICA_ASSERT_OK_AND_ASSIGN(const auto plan,
+                              PlanOf(text, {.write_parts = true}));
     EXPECT_EQ(plan->undo().size(), 1u) << write;
   }
 }
@@ -71,7 +73,8 @@ TEST(PartWritesTest, SeveralAreTakenBackFromTheLastOne) {
   %row = aten.select.int(%one, 0, 2) : f32[16]
   %y = aten.add.Tensor(%x, %row) : f32[1,16]
   %next = mica.scatter_view(%one, %y, [1,16], [16,1], 16) : f32[64,16]
-)")));
+)"),
+          {.write_parts = true}));
   ASSERT_EQ(plan->undo().size(), 2u);
   EXPECT_GT(plan->undo()[0].save, plan->undo()[1].save);
 }
@@ -89,14 +92,16 @@ TEST(PartWritesTest, WhoReadsAnEarlierStateLaterHasItWrittenAside) {
         StateText("  %two = aten.mul.Scalar(%state, 2.0) : f32[64,16]\n"
                   "  %next = aten.index_copy(%two, 0, %at, %x) : f32[64,16]"
                   "\n")}) {
-    MICA_ASSERT_OK_AND_ASSIGN(const auto plan, PlanOf(text));
+    MICA_ASSERT_OK_AND_ASSIGN(const auto plan,
+                              PlanOf(text, {.write_parts = true}));
     EXPECT_TRUE(plan->undo().empty()) << text;
   }
 }
 
 TEST(PartWritesTest, OptionsTurnThemOff) {
-  for (const PlanOptions& options : {PlanOptions{.reuse_buffers = false},
-                                     PlanOptions{.write_parts = false}}) {
+  for (const PlanOptions& options :
+       {PlanOptions{.reuse_buffers = false, .write_parts = true},
+        PlanOptions{}}) {
     MICA_ASSERT_OK_AND_ASSIGN(const auto plan,
                               PlanOf(StateText(kWrite), options));
     EXPECT_TRUE(plan->undo().empty());

@@ -109,8 +109,10 @@ struct PlanOptions {
   // Let a result take the bytes of an operand that dies.
   bool reuse_buffers = true;
   // Write a part of an input or a variable where it is, while the run goes on,
-  // and take it back if that fails. Needs `reuse_buffers`.
-  bool write_parts = true;
+  // and take it back if that fails. For who knows that what is written shares
+  // no memory with another input or variable, and runs no two Jobs on it at a
+  // time. Needs `reuse_buffers`; not for devices.
+  bool write_parts = false;
   // Where more than so many bytes are alive at once, outputs' memory serves as
   // scratch until the outputs are written.
   int64_t lend_above_bytes = 1 << 20;

@@ -90,10 +90,8 @@ Schedule WithReductions(Schedule schedule) {
 
 absl::StatusOr<std::shared_ptr<const PipelinePlan>> PlanPipeline(
     const Program& program, const Schedule& schedule, CutOptions cut,
-    PlanOptions options, const OpRegistry& registry, PlanCache& plans) {
+    const PlanOptions& options, const OpRegistry& registry, PlanCache& plans) {
   const TraceSpan span("analysis", "plan pipeline of @", program.name());
-  // Jobs that are left to commit stand while others run.
-  options.write_parts = false;
   MICA_RETURN_IF_ERROR(JobGraph::Build(schedule).status());
   cut.num_stages = schedule.num_stages();
   cut.device_of_stage = schedule.device_of_stage;

@@ -27,7 +27,7 @@ namespace mica {
 // passes and the Program hasn't.
 absl::StatusOr<std::shared_ptr<const PipelinePlan>> PlanPipeline(
     const Program& program, const Schedule& schedule, CutOptions cut,
-    PlanOptions options, const OpRegistry& registry, PlanCache& plans);
+    const PlanOptions& options, const OpRegistry& registry, PlanCache& plans);
 
 // For people: by device its memory between Jobs, by class of Jobs the steps of
 // its Plan, what it receives and sends, and which variables it reads that

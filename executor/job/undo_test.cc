@@ -105,7 +105,7 @@ TEST_P(UndoTest, SoDoesOneThatIsDiscarded) {
 TEST_P(UndoTest, ARunThatSucceedsGivesWhatOneAsideDoes) {
   TwoStates world, other;
   const auto job = MakeJob(GetParam(), world);
-  const auto aside = MakeJob({.write_parts = false}, other);
+  const auto aside = MakeJob({}, other);
   EXPECT_TRUE(aside->plan().undo().empty());
   for (int i = 0; i < 3; ++i) {
     MICA_ASSERT_OK(job->Run());
@@ -120,11 +120,13 @@ TEST_P(UndoTest, ARunThatSucceedsGivesWhatOneAsideDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, UndoTest,
-                         testing::Values(PlanOptions{},
-                                         PlanOptions{.num_streams = 2},
+                         testing::Values(PlanOptions{.write_parts = true},
+                                         PlanOptions{.num_streams = 2,
+                                                     .write_parts = true},
                                          PlanOptions{.num_threads = 2,
                                                      .queue = true,
-                                                     .take_nanoseconds = 0}));
+                                                     .take_nanoseconds = 0,
+                                                     .write_parts = true}));
 
 }  // namespace
 }  // namespace mica

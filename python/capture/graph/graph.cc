@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -112,6 +113,18 @@ std::vector<int64_t> GeneratorsOf(const Tape& tape) {
   return numbers;
 }
 
+// Whether an argument or a state that is written shares its memory with another
+// one, which the Program knows as a tensor of its own.
+bool SharesWritten(const Tape& tape) {
+  absl::flat_hash_map<int32_t, int> uses;  // By storage.
+  for (const auto* ids : {&tape.inputs, &tape.states}) {
+    for (const TapeTensorId id : *ids) ++uses[tape.tensors[id].storage];
+  }
+  return absl::c_any_of(tape.mutated, [&](TapeTensorId id) {
+    return uses[tape.tensors[id].storage] > 1;
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Graph>> Graph::Build(
@@ -196,7 +209,8 @@ absl::Status Graph::Analyse(const GraphOptions& options) {
                                      .queue = options.queue,
                                      .num_streams = options.num_streams,
                                      .frozen = options.frozen,
-                                     .write_parts = options.writes_parts,
+                                     .write_parts = options.writes_parts &&
+                                                    !SharesWritten(tape_),
                                      .prepare_aten = &PrepareAten}));
   return absl::OkStatus();
 }
@@ -215,6 +229,7 @@ absl::Status Graph::PlaceResults(absl::Span<const TensorMeta> results) {
   std::vector<int> uses(outputs_.size());
   for (size_t i = 0; i < results.size(); ++i) {
     results_.push_back({.place = lowered_.results[i], .meta = results[i]});
+    has_moved_ |= lowered_.results[i].moved >= 0;
     if (lowered_.results[i].source != LoweredResult::Source::kOutput) continue;
     const int output = lowered_.results[i].index;
     ++uses[output];
@@ -223,7 +238,10 @@ absl::Status Graph::PlaceResults(absl::Span<const TensorMeta> results) {
   for (Result& result : results_) {
     if (result.place.source != LoweredResult::Source::kOutput) continue;
     const int output = result.place.index;
-    if (uses[output] > 1 || result.place.offset != 0) continue;
+    if (uses[output] > 1 || result.place.offset != 0 ||
+        result.place.moved >= 0) {
+      continue;
+    }
     // All of the memory in whatever order is a tensor, no view.
     const TensorType type = plan_->output_type(output);
     if (result.place.dtype != type.dtype || result.meta.has_lazy_bits()) {

@@ -164,6 +164,7 @@ class Graph {
     std::shared_ptr<const Binding> binding;
     std::vector<HostWords> host_values;  // Reads, then results.
     std::vector<double> numbers;         // Host values that are inputs.
+    std::vector<double> moved;           // See LoweredResult::moved, by result.
   };
   // A frozen state as it was packed. Batch norm writes its statistics past the
   // version counter, and so do torch's fused optimizers their parameters: what
@@ -252,8 +253,7 @@ class Graph {
   absl::Status Ask(const BeforeCommit& before_commit,
                    absl::Span<PyObject* const> inputs,
                    absl::Span<PyObject* const> states,
-                   absl::Span<const double> numbers,
-                   std::vector<PyRef>& outputs,
+                   absl::Span<const double> numbers, Computed& run,
                    std::vector<PyRef>* results) const;
   // Writes what the run left in inputs and states.
   absl::Status Commit(Job& job, absl::Span<PyObject* const> inputs,
@@ -264,8 +264,10 @@ class Graph {
                           const BeforeCommit& before_commit,
                           std::vector<PyRef>* results,
                           std::vector<double>* host_results) const;
+  // `moved` says where those are whose place goes by numbers, by result.
   absl::Status MakeResults(absl::Span<PyObject* const> inputs,
                            absl::Span<PyObject* const> states,
+                           absl::Span<const double> moved,
                            std::vector<PyRef>& outputs,
                            std::vector<PyRef>* results) const;
   // Parts of CheckAccuracy(): the Graph to compare with,
@@ -289,6 +291,7 @@ class Graph {
   std::shared_ptr<const Plan> plan_;
   PyRef runner_;  // A backend's; null if this class runs the Program.
   std::vector<int64_t> generators_;  // Torch's, by number, that it draws from.
+  bool has_moved_ = false;           // Results whose place goes by numbers.
   // A run may be discarded, as one whose host reads differ.
   bool has_dynamic_sizes_ = false;
   std::shared_ptr<const Binding> binding_;

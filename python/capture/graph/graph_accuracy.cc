@@ -87,7 +87,9 @@ Discrepancy Graph::Compare(const Computed& own, const Graph& exact,
   for (size_t i = 0; i < results_.size(); ++i) {
     if (static_cast<int>(i) >= num_results) break;
     const LoweredResult& place = results_[i].place;
-    if (place.source != LoweredResult::Source::kOutput) continue;
+    if (place.source != LoweredResult::Source::kOutput || place.moved >= 0) {
+      continue;
+    }
     const TensorMeta& meta = results_[i].meta;
     const auto window = [&](const Computed& of, const LoweredResult& at) {
       return PyRef::Steal(NewView(of.outputs[at.index].get(), meta, at.offset));

@@ -169,7 +169,8 @@ absl::Status Graph::RunOutside(absl::Span<PyObject* const> inputs,
   }
   // What is written in place has been by now; Record::Finish() lets no such
   // Program come here with calls to be made before.
-  const absl::Status made = MakeResults(inputs, states, outputs, results);
+  const absl::Status made =
+      MakeResults(inputs, states, /*moved=*/{}, outputs, results);
   if (!made.ok()) return made;
   if (!before_commit || before_commit(*results, *host_results)) {
     return absl::OkStatus();

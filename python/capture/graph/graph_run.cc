@@ -97,6 +97,11 @@ absl::StatusOr<std::unique_ptr<Graph::Runner>> Graph::Acquire() {
     runner->job->SetOutput(lowered_.host_results[i],
                            &runner->host_values[num_reads + i]);
   }
+  runner->moved.resize(has_moved_ ? results_.size() : 0);
+  for (size_t i = 0; i < runner->moved.size(); ++i) {
+    const int output = results_[i].place.moved;
+    if (output >= 0) runner->job->SetOutput(output, &runner->moved[i]);
+  }
   const size_t num_inputs = tape_.inputs.size();
   runner->numbers.resize(program_->inputs().size() - num_inputs);
   for (size_t i = 0; i < runner->numbers.size(); ++i) {
@@ -183,10 +188,10 @@ void Graph::FeedJob(absl::Span<PyObject* const> inputs,
 absl::Status Graph::Ask(const BeforeCommit& before_commit,
                         absl::Span<PyObject* const> inputs,
                         absl::Span<PyObject* const> states,
-                        absl::Span<const double> numbers,
-                        std::vector<PyRef>& outputs,
+                        absl::Span<const double> numbers, Computed& run,
                         std::vector<PyRef>* results) const {
-  const absl::Status status = MakeResults(inputs, states, outputs, results);
+  const absl::Status status =
+      MakeResults(inputs, states, run.runner->moved, run.outputs, results);
   if (absl::IsDataLoss(status)) {
     PyErr_Clear();
     return absl::ResourceExhaustedError(status.message());
@@ -257,8 +262,7 @@ absl::Status Graph::Run(absl::Span<PyObject* const> inputs,
     host_results->push_back(HostResult(*run.runner, i));
   }
   if (status.ok() && before_commit) {
-    status =
-        Ask(before_commit, inputs, states, *host_results, run.outputs, results);
+    status = Ask(before_commit, inputs, states, *host_results, run, results);
   }
   if (!status.ok()) {
     status.Update(TakeBack(run));
@@ -266,13 +270,14 @@ absl::Status Graph::Run(absl::Span<PyObject* const> inputs,
   } else {
     status = Commit(*run.runner->job, inputs, states);
   }
+  const std::vector<double> moved = run.runner->moved;
   idle_.push_back(std::move(run.runner));
   if (absl::IsUnavailable(status)) return status;
   if (!status.ok() && signals.Raise()) return absl::CancelledError("a signal");
   MICA_RETURN_IF_ERROR(status);
   if (!is_settled() && is_checked()) Settle(states);
   if (before_commit) return absl::OkStatus();
-  return MakeResults(inputs, states, run.outputs, results);
+  return MakeResults(inputs, states, moved, run.outputs, results);
 }
 
 void Graph::SetVersions(absl::Span<const int64_t> versions) {
@@ -288,10 +293,14 @@ void Graph::SetNodes(absl::Span<const std::string> nodes) {
 
 absl::Status Graph::MakeResults(absl::Span<PyObject* const> inputs,
                                 absl::Span<PyObject* const> states,
+                                absl::Span<const double> moved,
                                 std::vector<PyRef>& outputs,
                                 std::vector<PyRef>* results) const {
   results->reserve(results_.size());
   for (const Result& result : results_) {
+    const int64_t offset = result.place.moved < 0
+                               ? result.place.offset
+                               : static_cast<int64_t>(moved[results->size()]);
     const int index = result.place.index;
     if (result.is_whole) {
       results->push_back(std::move(outputs[index]));
@@ -308,8 +317,7 @@ absl::Status Graph::MakeResults(absl::Span<PyObject* const> inputs,
           base = states[index];
           break;
       }
-      PyRef view =
-          PyRef::Steal(NewView(base, result.meta, result.place.offset));
+      PyRef view = PyRef::Steal(NewView(base, result.meta, offset));
       if (!view) {
         PyErr_Clear();
         return absl::DataLossError("no memory for a view");

@@ -311,6 +311,7 @@ void Record::SetUp(const CaptureOptions& options, Observation& run) const {
   StateWatch& watch = run.watch;
   AddRoots(run, callable_.get(), inputs_);
   run.follows_numbers = options.follow_numbers;
+  run.follows_places = !options.make_runner;
   if (options.follow_sizes) run.FollowSizes();
   watch.written().SetPromoted(&PromotedOf(options));
   watch.written().SetSlots(&slots_);

@@ -97,7 +97,7 @@ void Observation::SettlePlaces(PyObject* result) {
        (result != nullptr && IsTensor(result) && RequiresGrad(result)));
   std::vector<int64_t> sizes;
   const bool are_placed =
-      follows_numbers && !is_tracked &&
+      follows_numbers && follows_places && !is_tracked &&
       recorder.PlacePlaces(mark, watch.numbers().places(), &sizes);
   if (are_placed) watch.sizes().KeepSizes();
   watch.numbers().SettlePlaces(are_placed, sizes);

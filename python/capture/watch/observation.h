@@ -37,6 +37,7 @@ struct Observation {
   std::unique_ptr<InterpreterStream> stream;
   Recorder::Mark mark;  // Where the step at hand began.
   bool follows_numbers = true;
+  bool follows_places = true;  // Into indices: other compilers know none such.
   // The first of autograd's that the run may make.
   const uint64_t first_node = NextGradientNode();
 };

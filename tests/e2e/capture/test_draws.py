@@ -113,13 +113,13 @@ PROGRAMS = [
     (lambda a: a * 2 if np.random.binomial(1, 0.5) else a + 1, "cc"),
     (lambda a: a * 2 if random.gauss(0.0, 1.0) > 0 else a + 1, "chhc"),
     (lambda a: a * 2 if np.random.randn() > 0 else a + 1, "cc"),
-    (lambda a: a[int(random.random() * 3)] * 2, "cchhc"),
-    (lambda a: a[math.floor(random.uniform(0, 3))] * 2, "cchhc"),
+    (lambda a: a[int(random.random() * 3)] * 2, "c"),
+    (lambda a: a[math.floor(random.uniform(0, 3))] * 2, "c"),
     (lambda a: a * np.random.choice([0.5, 2.0]), "chc"),
     (mixup, "chc"),
     (noise, "cc"),
     (three_ways, "cchc"),
-    (masked, "cchhhhhhhhhc"),
+    (masked, "c"),
     (shuffled, "ccchhhhcchhhhhhhhhhhhhc"),
     (loop, "cchhhhchhhhhhhhhhhc"),
     (returned, "c"),
@@ -188,9 +188,10 @@ def test_too_many_ways_are_cut():
 
 
 def test_an_index_of_many_is_cut():
+    weights = list(range(50))
+
     def program(a):
-        at = np.random.randint(0, 50)
-        return a.repeat(20)[at : at + 4] * 2
+        return a * weights[np.random.randint(0, 50)]
 
     compiled, letters = twins(plain(program), calls=50)
     assert letters.count("c") == 12

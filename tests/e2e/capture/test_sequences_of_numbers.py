@@ -88,7 +88,7 @@ a: a + 1 if all(v > 0 for v in a[0].tolist()) else a - 1 | X | X | X + 5 | X \
 => chch
 a: sorted(a[0].tolist())[0] + a | X | X | -X | X => chch
 a: a.argmax().item() + a | X | X | -X | X => chhh
-a: a[a.argmax().item() // 4] | X | X | -X | X => chch
+a: a[a.argmax().item() // 4] | X | X | -X | X => chhh
 a: a.max().item() is None or a + 1 | X | X => ch
 a: (a.nonzero().shape[0]) * a | X | X | X + 1 | X => chch
 a: a.unique().numel() + a | X | X | X * 0 | X => chch
@@ -149,7 +149,7 @@ a, n: a * min(1.0, n / 3) | X, 0 | X, 1 | X, 2 | X, 3 | X, 4 | X, 5 => cchchh
 a, n: (a, n, n + 1) | X, 1 | X, 2 | X, 3 | X, 4 => cchh
 a, n: a + math.cos(n) | X, 1 | X, 2 | X, 3 | X, 4 => cchh
 a, n: a + INTS * n | X, 1 | X, 2 | X, 3 | X, 1 => ccch
-a, n: a[n] | X, 0 | X, 1 | X, 2 | X, 0 | X, 1 => ccchh
+a, n: a[n] | X, 0 | X, 1 | X, 2 | X, 0 | X, 1 => cchhh
 a, n: a[:n] | X, 0 | X, 1 | X, 2 | X, 0 | X, 1 => ccchh
 a, n: a.sum(n) | X, 0 | X, 1 | X, 0 | X, 1 => cchh
 a, n: a + [3, 1, 4][n] | X, 0 | X, 1 | X, 2 | X, 0 => ccch
@@ -241,7 +241,7 @@ a, n: a + [1, 2, 4, 8][math.ceil(n)] | X, 0.5 | X, 1.2 | X, 2.0 | X, 1.0 | X, \
 0.9 | X, -0.5 | X, 0.0 => cchchch
 a, n: a + [1, 2, 4, 8][round(n)] | X, 0.75 | X, 1.2 | X, 1.5 | X, 2.5 | X, \
 0.5 | X, 0.6 | X, -0.5 | X, 1.4 => ccchchhh
-a, n: a[int(n) + 1] * n | X, 0.5 | X, 1.2 | X, 1.7 | X, 0.1 | X, 0.9 => cchch
+a, n: a[int(n) + 1] * n | X, 0.5 | X, 1.2 | X, 1.7 | X, 0.1 | X, 0.9 => cchhh
 a: a * sum(LIST) | X | ! LIST[0] = 5 | X | ! LIST[1] = 7 | X | ! LIST[1] = \
 0.5 | X | ! LIST[1] = 1.5 | X => cchch
 a: a * len(LIST) + LIST[0] | X | ! LIST[0] = 5 | X | ! LIST[0] = 7 | X | ! \
