@@ -161,6 +161,25 @@ def test_views_that_come_as_inputs():
     held(module, program, (storage[10:30].view(4, 5)[1:, 1:],))
 
 
+def test_places_that_vary_follow_from_inputs():
+    def write(rows, x, at):
+        rows[:, at] = x
+        return rows[at : at + 2].exp().sum() + rows[at, 1]
+
+    compiled = mica.compile(write)
+    rows, x = torch.zeros(5, 5), torch.randn(5)
+    with torch.no_grad():
+        for at in range(3):
+            compiled(rows, x, at)
+    record = mica.records(compiled)[0]
+    module = mica.to_fx(record)
+    twin = rows.clone()
+    want = write(twin, x, 3)
+    result = module(rows, x, 3.0)[0]
+    torch.testing.assert_close(result, want)
+    torch.testing.assert_close(rows, twin)
+
+
 def test_numbers_that_vary_are_inputs():
     def program(x, rate):
         return x * rate + 1 / rate

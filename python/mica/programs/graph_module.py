@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from mica.programs import windows as memory_windows
 from mica.programs.aten_forms import (
     BITS,
     FORM,
@@ -134,14 +135,7 @@ class Builder:
             stride = [*(2 * s for s in stride), 1]
         elif dtype:
             value = self._call(_aten.view_as_real.default, value)
-        window = self._window(
-            {
-                "self": value,
-                "size": size,
-                "stride": stride,
-                "storage_offset": offset,
-            }
-        )
+        window = memory_windows.read(self._graph, value, size, stride, offset)
         if of_parts:
             window = self._call(_aten.view_as_complex.default, window)
         return self._with_bits(window, lazy)
@@ -205,9 +199,15 @@ class Builder:
         elif name in SCALAR_OPS:
             results = [self._call(SCALAR_OPS[name], *given.values())]
         elif name == "mica.scatter_view":
-            results = [self._scatter(op, **given)]
+            results = [
+                memory_windows.write(self._graph, op["types"][0], **given)
+            ]
+        elif name in ("mica.window_at", "mica.write_window_at"):
+            results = [
+                memory_windows.moved(self._graph, op["types"][0], **given)
+            ]
         elif name == "aten.as_strided":
-            results = [self._window(given)]
+            results = [memory_windows.read(self._graph, **given)]
             self._note_views(op, overload_of(name)._schema)
         elif name in ("mica.adam_step", "mica.sgd_step"):
             results = self._optimizer_step(name, given)
@@ -316,42 +316,6 @@ class Builder:
             if isinstance(value, Node)
             else value
         )
-
-    def _window(self, given: Mapping[str, Any]) -> Node:
-        """The Program counts from a tensor's first element."""
-        tensor = given["self"]
-        start = self._call(_aten.sym_storage_offset.default, tensor)
-        offset = given["storage_offset"] or 0
-        if offset:
-            start = self._call(operator.add, start, offset)
-        return self._call(
-            _aten.as_strided.default,
-            tensor,
-            given["size"],
-            given["stride"],
-            start,
-        )
-
-    def _scatter(
-        self,
-        op: Mapping[str, Any],
-        base: Any,
-        src: Any,
-        size: list[int],
-        stride: list[int],
-        storage_offset: int,
-    ) -> Node:
-        """The base with other elements in a window."""
-        _, sizes, strides = parse_type(op["types"][0])
-        whole = self._call(
-            _aten.new_empty_strided.default, base, sizes, strides
-        )
-        whole = self._call(_aten.copy_.default, whole, base)
-        window = self._call(
-            _aten.as_strided.default, whole, size, stride, storage_offset
-        )
-        self._call(_aten.copy_.default, window, src)
-        return whole
 
     def _optimizer_step(self, name: str, given: dict[str, Any]) -> list[Any]:
         tensors: dict[str, Any] = {}
