@@ -182,6 +182,12 @@ void Graph::CountWrites(absl::Span<const int64_t> inputs,
   note(states.subspan(0, tape_.states.size()), counted_states_);
 }
 
+int64_t Graph::kept_bytes() const {
+  // Kernels' states are as large again as the Plan, and so are the Program that
+  // the passes began with and the tape.
+  return 3 * plan_->plan_bytes();
+}
+
 void Graph::ForgetArguments() {
   absl::flat_hash_set<int32_t> read;
   for (const HostRead& host_read : host_reads_) read.insert(host_read.call);

@@ -97,6 +97,8 @@ class Graph {
                                        absl::Span<const double> numbers,
                                        int num_results);
   bool is_checked() const { return num_checks_left_ == 0; }
+  // What is kept between runs, about: Programs and the Plan, not their memory.
+  int64_t kept_bytes() const;
   // From now on it is: another Graph of the same program was compared.
   void SkipChecks() {
     num_checks_left_ = 0;

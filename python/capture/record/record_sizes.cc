@@ -13,8 +13,11 @@
 namespace mica {
 namespace {
 
-// Sizes that a record is kept for.
-constexpr size_t kMaxRuns = 64;
+// Sizes that a record is kept for: so many in any case, more as long as all
+// together take no more memory.
+constexpr size_t kFewestRuns = 64;
+constexpr size_t kMaxRuns = 1024;
+constexpr int64_t kMaxBytes = int64_t{256} << 20;
 // Those of them that keep their memory between runs.
 constexpr size_t kMaxWithMemory = 8;
 constexpr size_t kMaxRefused = 4096;
@@ -66,6 +69,7 @@ RecordSizes::RecordSizes(std::shared_ptr<const SizeTemplate> made,
     if (made_->IsOpen(i)) open_.push_back(i);
   }
   runs_.push_back(recorded_);
+  bytes_ = recorded_->graph->kept_bytes();
 }
 
 absl::StatusOr<std::shared_ptr<SizedRun>> RecordSizes::Find(
@@ -95,8 +99,13 @@ absl::StatusOr<std::shared_ptr<SizedRun>> RecordSizes::Find(
 }
 
 void RecordSizes::Add(std::shared_ptr<SizedRun> run) {
+  bytes_ += run->graph->kept_bytes();
   runs_.insert(runs_.begin(), std::move(run));
-  if (runs_.size() > kMaxRuns) runs_.pop_back();
+  while (runs_.size() > kMaxRuns ||
+         (runs_.size() > kFewestRuns && bytes_ > kMaxBytes)) {
+    bytes_ -= runs_.back()->graph->kept_bytes();
+    runs_.pop_back();
+  }
   if (runs_.size() > kMaxWithMemory) {
     runs_[kMaxWithMemory]->graph->ReleaseMemory();
   }

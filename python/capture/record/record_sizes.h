@@ -88,6 +88,7 @@ class RecordSizes {
   std::shared_ptr<SizedRun> recorded_;
   std::vector<int> open_;
   std::vector<std::shared_ptr<SizedRun>> runs_;
+  int64_t bytes_ = 0;  // Graph::kept_bytes() of all.
   absl::flat_hash_set<std::vector<int64_t>> refused_;
 };
 
