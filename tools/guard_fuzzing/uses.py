@@ -45,6 +45,15 @@ y = sum([y * k for k in ({q}, 1.0)])
 y = y * (lambda k: k + 1)({q})
 y = torch.lerp(y, y + 1, float({q}))
 y = y + torch.arange(3.0)[int({q}) % 3]
+y = y + SHARED[int({q}) % 3]
+y = y + SHARED[-1 - int({q}) % 3]
+SHARED[int({q}) % 3] += 1; y = y + SHARED.sum()
+v = int({q}) % 2; y = y + SHARED[v:v + 2].sum()
+v = int({q}) % 2; SHARED[v:v + 2] = y.sum(); y = y * SHARED[v]
+v = torch.zeros(4, 3); v[int({q}) % 4] = y.sum(); y = y + v[1, int({q}) % 3]
+v = int({q}) % 3; extra.append(SHARED[v]); y = y + v
+y = y.clone(); y[..., int({q}) % 2] = 2
+y = y + torch.ones(3, 2).t()[int({q}) % 2].expand(1, 3)[0, int({q}) % 3]
 y = y.clone(); y[..., 0:2] = {q}
 y = y.clone(); y[y > 1] = {q}
 y = y.clone(); y[..., 0], v = {q}, 1.0
