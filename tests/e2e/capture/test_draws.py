@@ -320,9 +320,9 @@ def test_training_steps():
             torch.randn(8, 2, generator=generator),
         )
 
-    # How many calls run eagerly before depends on times.
-    _, letters = twins(make, args, calls=60)
-    assert letters.endswith("h" * 15)
+    # Which calls run eagerly before depends on times.
+    _, letters = twins(make, args, calls=40)
+    assert letters[-20:].count("h") >= 15
     assert "x" not in letters
     same(dict(models[1].state_dict()), dict(models[0].state_dict()))
     assert models[0].last == models[1].last
