@@ -49,7 +49,6 @@ TEST(PartWritesTest, EachOperatorThatWritesAPartDoes) {
   for (const char* write :
        {"aten.index_copy(%state, 0, %at, %x)",
         "aten.index_add(%state, 0, %at, %x)",
-        "aten.index_fill.int_Scalar(%state, 0, %at, 1.0)",
         "aten.index_put(%state, [%at], %x)",
         "aten.index_put(%state, [%at], %x, true)",
         "aten.scatter.src(%state, 0, %where, %x)",

@@ -195,7 +195,8 @@ absl::StatusOr<TensorTypes> InferIndexPut(const OpCall& call) {
 }
 
 // What is written where an index says is read there: self, dim and index lead
-// all of these operators' parameters.
+// all of these operators' parameters. Not so index_fill's, whose index may
+// count from the end.
 PartWrite ReadBy(const char* reader, const char* writer) {
   return {.reader = reader,
           .reader_params = {0, 1, 2},
@@ -285,8 +286,7 @@ void RegisterScatterOps(OpRegistry& registry) {
   registry.Add(OpDef("aten::index_fill.int_Scalar(Tensor self, int dim, Tensor "
                      "index, Scalar value) -> Tensor")
                    .Doc("self with the slices at index filled.")
-                   .Infer(InferIndexFill)
-                   .WritesPart(Slices()));
+                   .Infer(InferIndexFill));
   registry.Add(OpDef("aten::index_put(Tensor self, Tensor?[] indices, Tensor "
                      "values, bool accumulate=False) -> Tensor")
                    .Doc("self with self[indices] replaced by, or increased by, "

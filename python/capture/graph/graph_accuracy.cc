@@ -36,6 +36,7 @@ std::shared_ptr<Graph> Graph::CheckAccuracy(absl::Span<PyObject* const> inputs,
   const TraceSpan span("capture", "check accuracy");
   if (exact_ == nullptr) {
     const std::unique_ptr<Tape> tape = std::move(whole_tape_);
+    if (tape == nullptr) return nullptr;  // SkipChecks() came before.
     auto built = BuildExact(*tape, states);
     if (!built.ok() || (*built)->plan_ == plan_) return nullptr;
     exact_ = *std::move(built);
@@ -51,7 +52,8 @@ std::shared_ptr<Graph> Graph::CheckAccuracy(absl::Span<PyObject* const> inputs,
   }
   // The other's memory goes: its run may not come again.
   if (own.ok()) idle_.push_back(std::move(own->runner));
-  if (found.is_none) num_checks_left_ = num_left - 1;
+  // Unless SkipChecks() came meanwhile, from another thread.
+  if (found.is_none && exact_ != nullptr) num_checks_left_ = num_left - 1;
   if (num_checks_left_ == 0) exact_.reset();
   return found.excess == 0 ? nullptr : exact;
 }

@@ -35,7 +35,7 @@ def added(rows, x, at):
 
 
 def filled(rows, x, at):
-    rows.index_fill_(1, at, 0.5)
+    rows.index_fill_(1, at - 512, 0.5)
 
 
 def put(rows, x, at):
@@ -94,7 +94,8 @@ def test_rows_are_written_where_they_are(write, num_layers):
             assert own._version == other._version + ahead
     assert [b.data_ptr() for b in model.buffers()] == addresses
     assert mica.explain(compiled).hits == 4
-    assert_no_copy(compiled)
+    if write is not filled:  # Its index may count from the end.
+        assert_no_copy(compiled)
 
 
 def test_a_run_that_is_discarded_has_written_nothing():

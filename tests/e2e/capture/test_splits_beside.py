@@ -124,7 +124,17 @@ def test_reset_forgets_the_cuts():
     assert told.split_calls == 0
 
 
-def test_threads_share_the_pieces():
+@pytest.fixture
+def quick_switches():
+    """Threads take turns much more often."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.parametrize("time", range(5))
+def test_threads_share_the_pieces(quick_switches, time):
     linear = nn.Linear(4, 4).eval()
 
     def fn(a):
