@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
@@ -274,20 +273,6 @@ class Finder {
   LargeVector<OpId> origins_;  // Of the ops of the new Program.
 };
 
-// Whether a part of an input or a variable is written that isn't read before
-// that any more: what does so has to see all who read it (FindPartTargets()).
-bool WritesParts(const Program& program) {
-  return absl::c_any_of(program.updates(), [&](const Update& update) {
-    ValueId value = update.value;
-    while (program.value(value).kind == ValueKind::kResult) {
-      const Op& op = program.ops()[program.value(value).index];
-      if (op.def->part_write() == nullptr) return false;
-      value = ProgramFacts::ValueOf(op, 0);
-    }
-    return value == update.target && value != update.value;
-  });
-}
-
 }  // namespace
 
 absl::StatusOr<Program> FindFunctions(Program program, const OpRegistry& ops,
@@ -298,9 +283,7 @@ absl::StatusOr<Program> FindFunctions(Program program, const OpRegistry& ops,
 
 absl::StatusOr<std::optional<Program>> FindFunctionsOf(
     const Program& program, const OpRegistry& ops, const FindOptions& options) {
-  if (program.first_bounded_op() >= 0 || WritesParts(program)) {
-    return std::nullopt;
-  }
+  if (program.first_bounded_op() >= 0) return std::nullopt;
   return Finder(program, ops, options).Run();
 }
 

@@ -27,9 +27,7 @@ struct FindOptions {
 // they read from outside are arguments. What somebody outside reads of any of
 // them are results; a view among these is made anew behind the call, so that it
 // costs nothing. Copies begin where the fewest values are handed from one to
-// the next, and where elementwise ops don't become one across that. A Program
-// that writes a part of an input or a variable has none: such a write is done
-// where that lies, among all other ops.
+// the next, and where elementwise ops don't become one across that.
 // InlineCalls() undoes it.
 absl::StatusOr<Program> FindFunctions(Program program, const OpRegistry& ops,
                                       const FindOptions& options = {});

@@ -245,21 +245,5 @@ TEST(FindFunctionsTest, AChainOfElementwiseOpsIsNotCut) {
   EXPECT_EQ(CountCalls(Find(text)), 0);
 }
 
-TEST(FindFunctionsTest, AProgramThatWritesPartsOfItsStateHasNone) {
-  const std::string text = Net({Layer(0), Layer(1)});
-  const auto with = [&](absl::string_view ops, absl::string_view update) {
-    return absl::StrReplaceAll(
-        text, {{"{\n", "{\n  %s = variable \"s\" : f32[64,16]\n"},
-               {"  return", absl::StrCat(ops, update, "  return")}});
-  };
-  constexpr char kWrite[] =
-      "  %next = mica.scatter_view(%s, %y1, [8,16], [16,1], 16) : f32[64,16]\n";
-  EXPECT_THAT(ToText(Find(with(kWrite, "  update %s = %next\n"))),
-              Not(HasSubstr("mica.call")));
-  EXPECT_THAT(ToText(Find(with("  %next = aten.neg(%s) : f32[64,16]\n",
-                               "  update %s = %next\n"))),
-              HasSubstr("mica.call"));
-}
-
 }  // namespace
 }  // namespace mica

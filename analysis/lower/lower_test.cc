@@ -198,10 +198,7 @@ TEST(LowerTest, NumbersOfAListMayVary) {
   TapeMaker maker;
   const TapeTensorId p = maker.Input({2, 3}, 0);
   const TapeTensorId q = maker.Input({4}, 1);
-  maker.tape().host_values.push_back({.kind = TapeHostValue::Kind::kInput,
-                                      .input = 0,
-                                      .name = "rate",
-                                      .value = 0.5});
+  maker.Number("rate", 0.5);
   TapeCall& mul = maker.Call(
       "aten._foreach_mul_.ScalarList",
       {TapeTensorList{{p, q}}, TapeHostList{{{.id = 0}, {.constant = 4}}}}, p);
@@ -219,10 +216,7 @@ TEST(LowerTest, NumbersOfAListMayVary) {
 TEST(LowerTest, ATensorOfANumberThatVariesIsFilledWithIt) {
   TapeMaker maker;
   const TapeTensorId x = maker.Input({2}, 0);
-  maker.tape().host_values.push_back({.kind = TapeHostValue::Kind::kInput,
-                                      .input = 0,
-                                      .name = "rate",
-                                      .value = 0.5});
+  maker.Number("rate", 0.5);
   const TapeTensorId made = maker.Made({1}, 1);
   TapeTensor& constant = maker.tape().tensors[made];
   constant.origin = TapeOrigin::kConstant;
@@ -247,10 +241,7 @@ TEST(LowerTest, AnIndexThatVariesMovesAView) {
   TapeMaker maker;
   const TapeTensorId x = maker.Input({2, 5}, 0);
   const TapeTensorId y = maker.Input({2}, 1);
-  maker.tape().host_values.push_back({.kind = TapeHostValue::Kind::kInput,
-                                      .input = 0,
-                                      .name = "i",
-                                      .value = 2});
+  maker.Number("i", 2);
   const auto select = [&](TapeTensorId of, int64_t dim, TapeValue index,
                           TapeTensorId to) {
     TapeCall& call =

@@ -26,6 +26,14 @@ class TapeMaker {
     return tape_.inputs.back();
   }
 
+  // A number that the program is given.
+  void Number(std::string name, double value) {
+    tape_.host_values.push_back({.kind = TapeHostValue::Kind::kInput,
+                                 .input = 0,
+                                 .name = std::move(name),
+                                 .value = value});
+  }
+
   TapeTensorId Made(std::vector<int64_t> sizes, int32_t storage,
                     std::string dtype = "f32") {
     TapeTensor tensor = Make(std::move(sizes), storage);

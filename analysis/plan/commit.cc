@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <variant>
 
+#include "analysis/passes/program_facts.h"
 #include "framework/ir/control_flow.h"
 
 namespace mica {
@@ -31,7 +31,7 @@ class CommitFinder {
     for (const Op& op : program.ops()) {
       if (op.results.empty() || op.def->part_write() == nullptr) continue;
       if (look.part_targets[op.results[0]] == kNoValue) continue;
-      is_written_[std::get<ValueRef>(op.arguments[0]).id] = true;
+      is_written_[ProgramFacts::ValueOf(op, 0)] = true;
     }
   }
 

@@ -1,11 +1,27 @@
 #include "analysis/plan/part_writes.h"
 
-#include <variant>
-
 #include "absl/algorithm/container.h"
+#include "analysis/passes/program_facts.h"
 
 namespace mica {
 namespace {
+
+// The ops that each write a part of what it was, from an update's value back to
+// its target; none if the value is made otherwise.
+std::vector<OpId> ChainOf(const Program& program, const Update& update) {
+  std::vector<OpId> writes;
+  ValueId value = update.value;
+  while (value != update.target) {
+    if (value == kNoValue || program.value(value).kind != ValueKind::kResult) {
+      return {};
+    }
+    writes.push_back(program.value(value).index);
+    const Op& op = program.ops()[writes.back()];
+    if (op.def->part_write() == nullptr) return {};
+    value = ProgramFacts::ValueOf(op, 0);
+  }
+  return writes;
+}
 
 class PartFinder {
  public:
@@ -45,32 +61,23 @@ class PartFinder {
     bool is_refused = false;
   };
 
-  static ValueId WrittenBy(const Op& op) {
-    const auto* value = std::get_if<ValueRef>(&op.arguments[0]);
-    return value == nullptr ? kNoValue : value->id;
+  ValueId WrittenBy(OpId id) const {
+    return ProgramFacts::ValueOf(program_.ops()[id], 0);
   }
 
-  // From an update's value back to its target.
+  bool CanWrite(OpId id, const TensorType& type) const {
+    const Op& op = program_.ops()[id];
+    return !look_.is_placed(op.results[0]) &&
+           program_.type(op.results[0]) == type && look_.can_write(op);
+  }
+
   void AddChain(const Update& update) {
-    Chain chain{.target = update.target};
-    ValueId value = update.value;
-    while (value != update.target) {
-      const bool is_result =
-          value != kNoValue && program_.value(value).kind == ValueKind::kResult;
-      if (!is_result || look_.is_placed(value) ||
-          !(program_.type(value) == program_.type(update.target))) {
-        return;
-      }
-      const OpId id = program_.value(value).index;
-      const Op& op = program_.ops()[id];
-      if (op.def->part_write() == nullptr || !look_.can_write(op)) return;
-      chain.writes.push_back(id);
-      value = WrittenBy(op);
-    }
-    if (chain.writes.empty()) return;
-    for (OpId id : chain.writes) {
-      ends_[WrittenBy(program_.ops()[id])] = id;
-    }
+    Chain chain{.target = update.target, .writes = ChainOf(program_, update)};
+    const TensorType& type = program_.type(update.target);
+    const bool can_write = absl::c_all_of(
+        chain.writes, [&](OpId id) { return CanWrite(id, type); });
+    if (chain.writes.empty() || !can_write) return;
+    for (OpId id : chain.writes) ends_[WrittenBy(id)] = id;
     chains_.push_back(std::move(chain));
   }
 
@@ -108,6 +115,12 @@ class PartFinder {
 std::vector<ValueId> FindPartTargets(const Program& program,
                                      const PartLook& look) {
   return PartFinder(program, look).Run();
+}
+
+bool WritesParts(const Program& program) {
+  return absl::c_any_of(program.updates(), [&](const Update& update) {
+    return !ChainOf(program, update).empty();
+  });
 }
 
 }  // namespace mica

@@ -33,6 +33,10 @@ struct PartLook {
 std::vector<ValueId> FindPartTargets(const Program& program,
                                      const PartLook& look);
 
+// Whether some update's value is made so. Functions would hide from
+// FindPartTargets() who reads what.
+bool WritesParts(const Program& program);
+
 }  // namespace mica
 
 #endif  // MICA_ANALYSIS_PLAN_PART_WRITES_H_

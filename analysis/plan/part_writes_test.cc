@@ -97,6 +97,38 @@ TEST(PartWritesTest, WhoReadsAnEarlierStateLaterHasItWrittenAside) {
   }
 }
 
+TEST(PartWritesTest, WhoReadsTheStateIsInNoFunction) {
+  std::string text = R"(program @net(%y0: f32[8,16], %w: f32[16,16]) {
+  %s = variable "s" : f32[64,16]
+)";
+  constexpr char kLayer[] = R"(  %hN = aten.mm(%yI, %w) : f32[8,16]
+  %rN = aten.relu(%hN) : f32[8,16]
+  %pN = aten.mm(%rN, %w) : f32[8,16]
+  %eN = aten.exp(%pN) : f32[8,16]
+  %mN = aten.mm(%eN, %w) : f32[8,16]
+  %nN = aten.neg(%mN) : f32[8,16]
+  %qN = aten.mm(%nN, %w) : f32[8,16]
+  %yN = aten.add.Tensor(%yI, %qN) : f32[8,16]
+)";
+  for (int i = 1; i <= 6; ++i) {
+    absl::StrAppend(&text,
+                    absl::StrReplaceAll(kLayer, {{"N", absl::StrCat(i)},
+                                                 {"I", absl::StrCat(i - 1)}}));
+  }
+  absl::StrAppend(&text, R"(
+  %next = mica.scatter_view(%s, %y6, [8,16], [16,1], 16) : f32[64,16]
+  update %s = %next
+  return %y6
+}
+)");
+  MICA_ASSERT_OK_AND_ASSIGN(const auto plan,
+                            PlanOf(text, {.write_parts = true}));
+  EXPECT_EQ(plan->undo().size(), 1u);
+  EXPECT_THAT(ToText(plan->program()), Not(HasSubstr("mica.call")));
+  MICA_ASSERT_OK_AND_ASSIGN(const auto aside, PlanOf(text));
+  EXPECT_THAT(ToText(aside->program()), HasSubstr("mica.call"));
+}
+
 TEST(PartWritesTest, OptionsTurnThemOff) {
   for (const PlanOptions& options :
        {PlanOptions{.reuse_buffers = false, .write_parts = true},

@@ -14,6 +14,7 @@
 #include "analysis/passes/rewrite.h"
 #include "analysis/pipeline/pass_dump.h"
 #include "analysis/plan/control_plan.h"
+#include "analysis/plan/part_writes.h"
 #include "analysis/plan/planner.h"
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
@@ -100,13 +101,15 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
   PassedProgram passed;
   PlanDump dump(options);
   if (options.fuse) {
+    const bool has_functions = options.has_functions() &&
+                               !(options.write_parts && WritesParts(*program));
     std::shared_ptr<const PlanStructure> structure;
-    MICA_ASSIGN_OR_RETURN(
-        passed, PlanStructure::RunPasses(
-                    *program,
-                    options.has_functions() ? PassPipeline::AllWithFunctions()
+    MICA_ASSIGN_OR_RETURN(passed,
+                          PlanStructure::RunPasses(
+                              *program,
+                              has_functions ? PassPipeline::AllWithFunctions()
                                             : PassPipeline::All(),
-                    {ops, kernels}, dump.pass_options(), &structure));
+                              {ops, kernels}, dump.pass_options(), &structure));
     planner.set_structure(std::move(structure));
   } else {
     // In a body there may be some.

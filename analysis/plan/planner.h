@@ -129,9 +129,9 @@ class Planner {
     const OpDef* writer = nullptr;
     Arguments read_arguments, write_arguments;
     TensorType old_type;
-    Selected read, write;  // No `read` if the reader is a view.
-    Place old;             // Where the part is kept,
-    StepId save = -1;      // by which step.
+    Selected read, write;            // No `read` if the reader is a view.
+    Place old;                       // Where the part is kept,
+    int32_t first_arg_of_save = -1;  // by which step.
   };
 
   // A Planner of what stands in this one's Program.

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "analysis/passes/program_facts.h"
 #include "analysis/plan/part_writes.h"
 #include "analysis/plan/planner.h"
 #include "framework/base/status.h"
@@ -77,8 +77,6 @@ absl::StatusOr<Planner::PartSteps> Planner::PreparePart(const Op& op) {
 }
 
 bool Planner::CanWritePart(const Op& op) {
-  const auto* base = std::get_if<ValueRef>(&op.arguments[0]);
-  if (base == nullptr || op.results.size() != 1) return false;
   const auto in_place = [](const absl::StatusOr<Selected>& selected) {
     return selected.ok() && (selected->prepared->inplace_operands & 1) != 0;
   };
@@ -86,7 +84,8 @@ bool Planner::CanWritePart(const Op& op) {
   absl::StatusOr<PartSteps> steps = PreparePart(op);
   // More than a half of it is as quickly computed aside.
   if (!steps.ok() || !in_place(steps->write) ||
-      2 * steps->old_type.num_bytes() > program().type(base->id).num_bytes()) {
+      2 * steps->old_type.num_bytes() >
+          program().type(op.results[0]).num_bytes()) {
     return false;
   }
   part_steps_[&op] = *std::move(steps);
@@ -129,7 +128,7 @@ absl::Status Planner::AddSave(const Op& op, PartSteps& steps) {
   steps.old = {.location = {.home = Home::kArena},
                .slice = NewSlice(bytes),
                .bytes = bytes};
-  steps.save = current_step();
+  steps.first_arg_of_save = static_cast<int32_t>(arg_slices_.size());
   undone_.push_back(&op);
   std::string name =
       absl::StrCat("save what ", op.def->name(), " is to overwrite");
@@ -139,7 +138,7 @@ absl::Status Planner::AddSave(const Op& op, PartSteps& steps) {
     };
     const OpCall call(*steps.reader, steps.read_arguments, type_of);
     MICA_ASSIGN_OR_RETURN(const View view, steps.reader->view()(call));
-    Place from = PlaceOf(std::get<ValueRef>(op.arguments[0]).id);
+    Place from = PlaceOf(ProgramFacts::ValueOf(op, 0));
     from.location.offset += view.offset * ElementBytes(steps.old_type.dtype);
     TensorType type = steps.old_type;
     type.strides = view.strides;
@@ -163,7 +162,7 @@ void Planner::AddUndo() {
     Place result = places_[(*it)->results[0]];
     result.bytes = program().type((*it)->results[0]).extent_bytes();
     AddArgs(step, PlacesOf(steps.write_arguments, steps.old), {result});
-    undo_saves_.push_back(plan_->steps_[steps.save].first_arg);
+    undo_saves_.push_back(steps.first_arg_of_save);
     plan_->undo_.push_back({.step = std::move(step)});
   }
   KeepForUndo();

@@ -17,10 +17,6 @@
 namespace mica {
 namespace {
 
-absl::Status Unlike(const std::string& what) {
-  return absl::FailedPreconditionError(what);
-}
-
 // What a comparison gives; nothing if a number isn't known.
 std::optional<bool> OutcomeOf(const SizeFacts::Comparison& comparison,
                               SizeNumbers& numbers) {

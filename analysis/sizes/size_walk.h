@@ -76,6 +76,11 @@ class SizeTemplate::Walk {
   size_t next_slot_ = 0;
 };
 
+// In what runs, or sizes, are unlike each other.
+inline absl::Status Unlike(const std::string& what) {
+  return absl::FailedPreconditionError(what);
+}
+
 // An element of a constant.
 bool CanReadElement(DType dtype);
 double ReadElement(const std::string& bytes, DType dtype, size_t index);

@@ -24,10 +24,6 @@
 namespace mica {
 namespace {
 
-absl::Status NotAlike(const std::string& what) {
-  return absl::FailedPreconditionError(what);
-}
-
 std::string NameOf(const TapeTensor& tensor) {
   return tensor.name.empty() ? "a tensor" : tensor.name;
 }
@@ -123,8 +119,7 @@ class SizeTemplate::Maker {
             tensor.strides == last_.tensors[id].strides) {
           continue;
         }
-        return NotAlike(
-            absl::StrCat(tensor.name, ", of the state, was another"));
+        return Unlike(absl::StrCat(tensor.name, ", of the state, was another"));
       }
     }
     return absl::OkStatus();
@@ -143,8 +138,8 @@ class SizeTemplate::Maker {
     }
     if (is_dense) return lies;
     if (is_fixed) return Lies{.layout = Layout::kFixed};
-    return NotAlike(absl::StrCat("the strides of ", NameOf(own),
-                                 " differ in an unknown way"));
+    return Unlike(absl::StrCat("the strides of ", NameOf(own),
+                               " differ in an unknown way"));
   }
 
   absl::Status FindOpen() {
@@ -159,13 +154,12 @@ class SizeTemplate::Maker {
         is_any |= static_cast<int>(i) < made_.num_args_;
         // Where there is one, or none, operators do other things.
         if (absl::c_any_of(values, [](double size) { return size < 2; })) {
-          return NotAlike(absl::StrCat("a size of ", NameOf(last_.tensors[id]),
-                                       " was 0 or 1"));
+          return Unlike(absl::StrCat("a size of ", NameOf(last_.tensors[id]),
+                                     " was 0 or 1"));
         }
       }
     }
-    return is_any ? absl::OkStatus()
-                  : NotAlike("no size of an argument differs");
+    return is_any ? absl::OkStatus() : Unlike("no size of an argument differs");
   }
 
   std::vector<double> SizesIn(TapeTensorId id, int dim) const {
@@ -193,7 +187,7 @@ class SizeTemplate::Maker {
       slot.terms = explainer_.Explain(call, values, /*is_whole=*/true,
                                       /*is_count=*/true);
       if (slot.terms.empty()) {
-        return NotAlike(absl::StrCat(
+        return Unlike(absl::StrCat(
             call < static_cast<int32_t>(last_.calls.size())
                 ? absl::StrCat(last_.calls[call].op, LineOf(last_.calls[call]))
                 : "a gradient",
@@ -215,7 +209,7 @@ class SizeTemplate::Maker {
       const TapeTensor& tensor = last_.tensors[last_.inputs[i]];
       if (!made_.IsOpen(static_cast<int>(i)) || uses[tensor.storage] == 1)
         continue;
-      return NotAlike(absl::StrCat(NameOf(tensor), " shares its memory"));
+      return Unlike(absl::StrCat(NameOf(tensor), " shares its memory"));
     }
     return absl::OkStatus();
   }
@@ -278,9 +272,9 @@ class SizeTemplate::Maker {
     if (is_same) return absl::OkStatus();
     const std::optional<DType> dtype = ParseDType(own.dtype);
     if (!dtype.has_value() || !CanReadElement(*dtype)) {
-      return NotAlike(absl::StrCat(last_.calls[call].op, ": a constant of ",
-                                   own.dtype, " was another one",
-                                   LineOf(last_.calls[call])));
+      return Unlike(absl::StrCat(last_.calls[call].op, ": a constant of ",
+                                 own.dtype, " was another one",
+                                 LineOf(last_.calls[call])));
     }
     const size_t count =
         own.bytes->size() / static_cast<size_t>(ElementBytes(*dtype));
@@ -312,7 +306,7 @@ class SizeTemplate::Maker {
     }
     if (slot.terms.empty()) {
       const TapeCall& made = last_.calls[call];
-      return NotAlike(
+      return Unlike(
           absl::StrCat(made.op, ": nobody knows where ",
                        slot.call >= 0 ? made.arg_names[slot.arg] : "a constant",
                        " comes from, which was ",
@@ -346,8 +340,8 @@ class SizeTemplate::Maker {
         num_calls += absl::StartsWith(last_.calls[i].op, "aten.slice") ? 1 : 0;
       }
       if (varies && num_calls < num_parts) {
-        return NotAlike(absl::StrCat("takes a slice that may be all of a dim",
-                                     InParentheses(use.at)));
+        return Unlike(absl::StrCat("takes a slice that may be all of a dim",
+                                   InParentheses(use.at)));
       }
     }
     return absl::OkStatus();
@@ -356,7 +350,7 @@ class SizeTemplate::Maker {
   // Numbers that Python used are what some call got, or stay as they are.
   absl::Status CheckNumbers() {
     const SizeFacts& facts = made_.facts_;
-    if (!facts.unknown.empty()) return NotAlike(facts.unknown);
+    if (!facts.unknown.empty()) return Unlike(facts.unknown);
     for (const SizeFacts::Exact& exact : facts.exact) {
       MICA_RETURN_IF_ERROR(KeepNumber(exact.number, exact.at));
     }
@@ -384,9 +378,8 @@ class SizeTemplate::Maker {
       made_.constant_.emplace_back(number, OfLastRun(number));
       return absl::OkStatus();
     }
-    return NotAlike(absl::StrCat("uses a size, ", OfLastRun(number),
-                                 ", for what isn't followed",
-                                 InParentheses(at)));
+    return Unlike(absl::StrCat("uses a size, ", OfLastRun(number),
+                               ", for what isn't followed", InParentheses(at)));
   }
 
   static std::string InParentheses(const std::string& at) {
@@ -401,7 +394,7 @@ class SizeTemplate::Maker {
     for (const auto& [id, at] : made_.facts_.pinned) {
       for (const auto& tape : made_.tapes_) {
         if (tape->tensors[id].sizes == last_.tensors[id].sizes) continue;
-        return NotAlike(
+        return Unlike(
             absl::StrCat("looks at the sizes of ", NameOf(last_.tensors[id]),
                          " in a way that isn't followed", InParentheses(at)));
       }
@@ -444,7 +437,7 @@ class SizeTemplate::Maker {
           walk.sizes()[id].strides == own[id].strides) {
         continue;
       }
-      return NotAlike(absl::StrCat(
+      return Unlike(absl::StrCat(
           tensor.call >= 0 ? tape.calls[tensor.call].op : NameOf(tensor),
           ": gives ", ToString(walk.sizes()[id]), " by its rule, ",
           ToString(own[id]), " in the run"));
@@ -455,7 +448,7 @@ class SizeTemplate::Maker {
         if (NumbersOf(args[k]).empty() || args[k] == walk.args()[i][k]) {
           continue;
         }
-        return NotAlike(
+        return Unlike(
             absl::StrCat(tape.calls[i].op, ": its numbers don't follow"));
       }
     }

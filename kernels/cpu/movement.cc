@@ -228,11 +228,6 @@ struct RowsState {
   std::vector<int64_t> index_offsets;
 };
 
-absl::Status OutOfRange(const RowsState& s, int64_t index) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      s.op, ": index ", index, " is out of range for ", s.num_rows, " rows"));
-}
-
 // Copies the rows of a table that indices name.
 template <typename Index>
 bool LaunchRows(const void* state, void* const* args, LaunchContext& context) {
@@ -248,7 +243,7 @@ bool LaunchRows(const void* state, void* const* args, LaunchContext& context) {
       int64_t index = indices[at];
       if (s.counts_from_end && index < 0) index += s.num_rows;
       if (index < 0 || index >= s.num_rows) {
-        return context.Fail(OutOfRange(s, indices[at]));
+        return context.Fail(OutOfRange(s.op, indices[at], s.num_rows));
       }
       std::memcpy(out, base + index * s.table_stride, bytes);
     }
@@ -333,12 +328,11 @@ Verdict PrepareIndex(const KernelRequest& request) {
   if (!self.is_row_major() || self.num_bytes() == 0) {
     return No{"isn't row-major"};
   }
-  const auto& refs = std::get<ValueRefs>((*request.arguments)[1]);
   RowsState state{.op = "aten.index",
                   .num_indices = request.operands[1].type.num_elements(),
                   .counts_from_end = true};
-  int axis = 0;
-  for (; refs[axis].id == kNoValue; ++axis) state.outer *= self.dims[axis];
+  const int axis = IndexedAxis(request, 1);
+  for (int i = 0; i < axis; ++i) state.outer *= self.dims[i];
   state.num_rows = self.dims[axis];
   state.row_bytes = self.num_bytes() / (state.outer * state.num_rows);
   state.table_stride = state.row_bytes;
@@ -487,6 +481,18 @@ PrepareFn FillOf(int number) {
 }
 
 }  // namespace
+
+absl::Status OutOfRange(absl::string_view op, int64_t index, int64_t num_rows) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      op, ": index ", index, " is out of range for ", num_rows, " rows"));
+}
+
+int IndexedAxis(const KernelRequest& request, int param) {
+  const auto& refs = std::get<ValueRefs>((*request.arguments)[param]);
+  int axis = 0;
+  while (refs[axis].id == kNoValue) ++axis;
+  return axis;
+}
 
 void RegisterMovement(KernelRegistry& registry) {
   auto add = [&registry](absl::string_view op, absl::string_view name,

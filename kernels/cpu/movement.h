@@ -3,6 +3,10 @@
 #ifndef MICA_KERNELS_CPU_MOVEMENT_H_
 #define MICA_KERNELS_CPU_MOVEMENT_H_
 
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "framework/kernel/kernel.h"
 
 namespace mica::cpu {
@@ -15,6 +19,12 @@ inline constexpr DType kMovedTypes[] = {
 // Operand 0 copied to result 0, converted if their types differ. The result
 // may have gaps, which are left as they are.
 Verdict PrepareCopy(const KernelRequest& request);
+
+// An index that names none of so many rows.
+absl::Status OutOfRange(absl::string_view op, int64_t index, int64_t num_rows);
+
+// The axis that the one index tensor of a list, `param`, is for.
+int IndexedAxis(const KernelRequest& request, int param);
 
 }  // namespace mica::cpu
 

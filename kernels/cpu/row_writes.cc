@@ -5,9 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <utility>
-#include <variant>
 
-#include "absl/strings/str_cat.h"
 #include "kernels/cpu/families.h"
 #include "kernels/cpu/movement.h"
 #include "kernels/reference/strided.h"
@@ -19,7 +17,6 @@ namespace {
 // the axes before it: so many bytes without gaps.
 struct State {
   const char* op = "";
-  int source_arg = 0;
   int64_t total_bytes = 0;
   int64_t num_rows = 0, row_bytes = 0;
   bool counts_from_end = false;    // Negative indices are legal.
@@ -33,7 +30,7 @@ bool LaunchRowWrites(const void* state, void* const* args,
   const auto& s = *static_cast<const State*>(state);
   const auto* self = static_cast<const char*>(args[0]);
   const auto* indices = static_cast<const Index*>(args[1]);
-  const auto* source = static_cast<const char*>(args[s.source_arg]);
+  const auto* source = static_cast<const char*>(args[2]);
   auto* out = static_cast<char*>(args[3]);
   if (self != out && s.total_bytes > 0) {
     std::memcpy(out, self, static_cast<size_t>(s.total_bytes));
@@ -47,9 +44,7 @@ bool LaunchRowWrites(const void* state, void* const* args,
       int64_t row = indices[i];
       if (s.counts_from_end && row < 0) row += s.num_rows;
       if (row < 0 || row >= s.num_rows) {
-        return context.Fail(absl::InvalidArgumentError(
-            absl::StrCat(s.op, ": index ", int64_t{indices[i]},
-                         " is out of range for ", s.num_rows, " rows")));
+        return context.Fail(OutOfRange(s.op, indices[i], s.num_rows));
       }
       std::memcpy(out + row * s.row_bytes,
                   source + outer.offset(0) + at.offset(0), bytes);
@@ -86,7 +81,6 @@ Verdict PrepareRows(const KernelRequest& request, int axis, int param,
     inner *= self.dims[i];
   }
   for (int64_t& stride : strides) stride *= bytes;
-  state.source_arg = request.OperandIndex(param);
   state.total_bytes = self.num_bytes();
   state.num_rows = self.dims[axis];
   state.row_bytes = inner * bytes;
@@ -121,10 +115,7 @@ Verdict PrepareIndexCopy(const KernelRequest& request) {
 Verdict PrepareIndexPut(const KernelRequest& request) {
   if (request.Bool(3)) return No{"it adds"};
   if (request.NumValues(1) != 1) return No{"several index tensors"};
-  const auto& refs = std::get<ValueRefs>((*request.arguments)[1]);
-  int axis = 0;
-  while (refs[axis].id == kNoValue) ++axis;
-  return PrepareRows(request, axis, /*param=*/2,
+  return PrepareRows(request, IndexedAxis(request, 1), /*param=*/2,
                      {.op = "aten.index_put", .counts_from_end = true});
 }
 

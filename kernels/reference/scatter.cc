@@ -357,19 +357,25 @@ Verdict PrepareIndexPut(const KernelRequest& request) {
       });
 }
 
-Prepared WriteWindow(const KernelRequest& request, Window window) {
+// Finds in the run where a window begins.
+using FindOffset = std::function<bool(void* const* args, int64_t* offset,
+                                      LaunchContext& context)>;
+Prepared WriteWindow(const KernelRequest& request, const Window& window,
+                     FindOffset find_offset = nullptr) {
   const Lane self = OperandLane(request, 0);
   const Lane src = OperandLane(request, 1);
   const Lane out = ResultLane(request);
   const Dims src_strides = BroadcastStrides(src, window.dims);
   return InPlaceOfSelf(
-      request, RunBody([=](void* const* args, LaunchContext&) {
+      request, RunBody([=](void* const* args, LaunchContext& context) {
+        int64_t offset = window.offset;
+        if (find_offset && !find_offset(args, &offset, context)) return false;
         if (out.IsUnused(args)) return true;
         CopyAll(self, out, args);
         for (Odometer at(window.dims, {src_strides, window.strides});
              !at.done(); at.Next()) {
           Write(Combine::kReplace, src, at.offset(0), out,
-                window.offset + at.offset(1), args);
+                offset + at.offset(1), args);
         }
         return true;
       }));
@@ -379,25 +385,12 @@ Verdict PrepareWriteWindowAt(const KernelRequest& request) {
   if (!(request.operands[0].type == request.results[0].type)) {
     return No{"the result's strides are not the base's"};
   }
-  const Lane self = OperandLane(request, 0);
-  const Lane src = OperandLane(request, 1);
-  const Lane out = ResultLane(request);
   const MovedWindow moved(request, 4);
-  const Window& window = moved.window();
-  const Dims dims = window.dims, strides = window.strides;
-  const Dims src_strides = BroadcastStrides(src, dims);
-  return InPlaceOfSelf(
-      request, RunBody([=](void* const* args, LaunchContext& context) {
-        int64_t offset = 0;
-        if (!moved.Locate(args, &offset, context)) return false;
-        if (out.IsUnused(args)) return true;
-        CopyAll(self, out, args);
-        for (Odometer at(dims, {src_strides, strides}); !at.done(); at.Next()) {
-          Write(Combine::kReplace, src, at.offset(0), out,
-                offset + at.offset(1), args);
-        }
-        return true;
-      }));
+  return WriteWindow(
+      request, moved.window(),
+      [moved](void* const* args, int64_t* offset, LaunchContext& context) {
+        return moved.Locate(args, offset, context);
+      });
 }
 
 Verdict PrepareWindowAt(const KernelRequest& request) {

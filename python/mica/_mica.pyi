@@ -170,13 +170,13 @@ def stance() -> str:
 def set_stance(stance: str) -> None:
     """In all threads. Raises ValueError for no such stance."""
 
-def call_in_place_of(
-    module: str, name: str, other: Callable[..., Any]
-) -> None: ...
 def call_in_place(
     function: Callable[..., Any], other: Callable[..., Any]
 ) -> None:
     """From now on a watched run calls the other with the same arguments."""
+
+def call_in_place_of(module: str, name: str, other: Callable[..., Any]) -> None:
+    """The same of a function of that name that may not be imported yet."""
 
 def set_checker(checker: Callable[..., Any]) -> None:
     """What answers calls under the stance "check"."""

@@ -69,7 +69,7 @@ RecordSizes::RecordSizes(std::shared_ptr<const SizeTemplate> made,
     if (made_->IsOpen(i)) open_.push_back(i);
   }
   runs_.push_back(recorded_);
-  bytes_ = recorded_->graph->kept_bytes();
+  bytes_ = recorded_->kept_bytes = recorded_->graph->kept_bytes();
 }
 
 absl::StatusOr<std::shared_ptr<SizedRun>> RecordSizes::Find(
@@ -99,11 +99,11 @@ absl::StatusOr<std::shared_ptr<SizedRun>> RecordSizes::Find(
 }
 
 void RecordSizes::Add(std::shared_ptr<SizedRun> run) {
-  bytes_ += run->graph->kept_bytes();
+  bytes_ += run->kept_bytes = run->graph->kept_bytes();
   runs_.insert(runs_.begin(), std::move(run));
   while (runs_.size() > kMaxRuns ||
          (runs_.size() > kFewestRuns && bytes_ > kMaxBytes)) {
-    bytes_ -= runs_.back()->graph->kept_bytes();
+    bytes_ -= runs_.back()->kept_bytes;
     runs_.pop_back();
   }
   if (runs_.size() > kMaxWithMemory) {

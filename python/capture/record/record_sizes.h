@@ -30,6 +30,7 @@ struct SizedRun {
   std::shared_ptr<Graph> graph;
   std::shared_ptr<BackwardPass> backward;  // Null: results need none.
   MemoryGuards memory;
+  int64_t kept_bytes = 0;  // Graph::kept_bytes() when it was made.
 };
 
 // What of a watched run its SizedRun is made of. Of one whose sizes weren't
@@ -88,7 +89,7 @@ class RecordSizes {
   std::shared_ptr<SizedRun> recorded_;
   std::vector<int> open_;
   std::vector<std::shared_ptr<SizedRun>> runs_;
-  int64_t bytes_ = 0;  // Graph::kept_bytes() of all.
+  int64_t bytes_ = 0;  // SizedRun::kept_bytes of all.
   absl::flat_hash_set<std::vector<int64_t>> refused_;
 };
 

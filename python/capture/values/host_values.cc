@@ -178,26 +178,17 @@ void HostValues::DemandFloat32(Id id) {
   const TapeHostOperand number = {.id = id, .constant = nodes_[id].value};
   if (!(std::fabs(number.constant) <= kLargest)) return MarkExactId(id);
   if (!float32_.insert(id).second) return;
-  for (const double bound : {-kLargest, kLargest}) {
-    const TapeHostOperand limit = {.id = -1, .constant = bound};
-    comparisons_.push_back({.op = "mica.scalar_le",
-                            .a = bound < 0 ? limit : number,
-                            .b = bound < 0 ? number : limit,
-                            .outcome = true,
-                            .at = CurrentUserLine()});
-  }
+  DemandRange(number, -kLargest, kLargest);
+}
+
+void HostValues::Demand(const char* op, TapeHostOperand a, TapeHostOperand b) {
+  comparisons_.push_back(
+      {.op = op, .a = a, .b = b, .outcome = true, .at = CurrentUserLine()});
 }
 
 void HostValues::DemandRange(TapeHostOperand number, double low, double high) {
-  const auto demand = [&](TapeHostOperand a, TapeHostOperand b) {
-    comparisons_.push_back({.op = "mica.scalar_le",
-                            .a = a,
-                            .b = b,
-                            .outcome = true,
-                            .at = CurrentUserLine()});
-  };
-  demand({.id = -1, .constant = low}, number);
-  demand(number, {.id = -1, .constant = high});
+  Demand("mica.scalar_le", {.id = -1, .constant = low}, number);
+  Demand("mica.scalar_le", number, {.id = -1, .constant = high});
 }
 
 void HostValues::DemandDistance(TapeHostOperand a, TapeHostOperand b) {
@@ -215,11 +206,8 @@ void HostValues::DemandDistance(TapeHostOperand a, TapeHostOperand b) {
                .operands = {b, a},
                .value = distance};
   const Id id = Add(number.get(), std::move(node));
-  comparisons_.push_back({.op = "mica.scalar_eq",
-                          .a = {.id = id, .constant = distance},
-                          .b = {.id = -1, .constant = distance},
-                          .outcome = true,
-                          .at = CurrentUserLine()});
+  Demand("mica.scalar_eq", {.id = id, .constant = distance},
+         {.id = -1, .constant = distance});
 }
 
 std::vector<HostValues::Comparison> HostValues::Comparisons() const {
@@ -266,16 +254,11 @@ void HostValues::AddBounds(const Node& node) {
     high = whole;
     has_high = true;
   }
-  const auto add = [&](TapeHostOperand a, TapeHostOperand b, bool is_within) {
-    comparisons_.push_back(
-        {.op = is_within ? "mica.scalar_le" : "mica.scalar_lt",
-         .a = a,
-         .b = b,
-         .outcome = true,
-         .at = CurrentUserLine()});
+  const auto word = [](bool is_within) {
+    return is_within ? "mica.scalar_le" : "mica.scalar_lt";
   };
-  add({.id = -1, .constant = low}, operand, has_low);
-  add(operand, {.id = -1, .constant = high}, has_high);
+  Demand(word(has_low), {.id = -1, .constant = low}, operand);
+  Demand(word(has_high), operand, {.id = -1, .constant = high});
 }
 
 void HostValues::MarkExactDeep(PyObject* object) {

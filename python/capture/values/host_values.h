@@ -243,6 +243,8 @@ class HostValues {
   bool SettleSizes(absl::Span<const TapeHostOperand> operands);
   void UseTextOf(PyObject* object);
   Id Add(PyObject* number, Node node);
+  // Has a comparison of numbers come out true at each run.
+  void Demand(const char* op, TapeHostOperand a, TapeHostOperand b);
   // A whole part that is exact: demands that the float lies where it lay.
   void AddBounds(const Node& node);
 
