@@ -12,7 +12,7 @@ int64_t IntOr(const KernelRequest& request, int param, int64_t otherwise) {
 }  // namespace
 
 MovedWindow::MovedWindow(const KernelRequest& request, int offset)
-    : op_(request.def->name()), offset_arg_(request.OperandIndex(offset)) {
+    : op_(request.def->name()), offset_(OperandLane(request, offset)) {
   const absl::Span<const int64_t> dims = request.Ints(offset - 2);
   const absl::Span<const int64_t> strides = request.Ints(offset - 1);
   window_.dims.assign(dims.begin(), dims.end());
@@ -26,7 +26,7 @@ MovedWindow::MovedWindow(const KernelRequest& request, int offset)
 
 bool MovedWindow::Locate(void* const* args, int64_t* offset,
                          LaunchContext& context) const {
-  const double given = *static_cast<const double*>(args[offset_arg_]);
+  const double given = offset_.Load<double>(args, 0);
   if (given >= 0 && given <= static_cast<double>(last_)) {
     *offset = static_cast<int64_t>(given);
     return true;
