@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
@@ -235,6 +236,21 @@ struct Tape {
   // Inputs and states whose bytes some call writes, directly or by a view.
   std::vector<TapeTensorId> mutated;
 };
+
+// Whether the size of what the call gives depends on elements: of an index by
+// numbers it doesn't, of one by a mask it does.
+inline bool HasSizeOfData(const Tape& tape, const TapeCall& call) {
+  if (!call.has_dynamic_output_shape) return false;
+  if (!absl::StartsWith(call.op, "aten.index")) return true;
+  bool has_mask = false;
+  for (size_t i = 1; i < call.args.size(); ++i) {
+    ForEachTensor(call.args[i], [&](TapeTensorId id) {
+      const std::string& dtype = tape.tensors[id].dtype;
+      has_mask |= dtype == "bool" || dtype == "u8";
+    });
+  }
+  return has_mask;
+}
 
 }  // namespace mica
 

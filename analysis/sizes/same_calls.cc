@@ -6,7 +6,6 @@
 #include <tuple>
 #include <variant>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace mica {
@@ -109,20 +108,6 @@ const TapeValue& ValueRead(const Tape& tape, size_t read) {
   return tape.calls[host_read.call].outputs[host_read.output];
 }
 
-// An index by numbers gives one size, one by a mask another for each mask.
-bool DependsOnData(const Tape& tape, const TapeCall& call) {
-  if (!call.has_dynamic_output_shape) return false;
-  if (!absl::StartsWith(call.op, "aten.index")) return true;
-  bool has_mask = false;
-  for (size_t i = 1; i < call.args.size(); ++i) {
-    ForEachTensor(call.args[i], [&](TapeTensorId id) {
-      const std::string& dtype = tape.tensors[id].dtype;
-      has_mask |= dtype == "bool" || dtype == "u8";
-    });
-  }
-  return has_mask;
-}
-
 absl::Status CheckCall(const TapeCall& a, const TapeCall& b,
                        const SameNumbers& numbers) {
   if (a.op != b.op) {
@@ -151,7 +136,7 @@ absl::Status CheckSameCalls(const Tape& a, const Tape& b) {
   for (size_t i = 0; i < count; ++i) {
     absl::Status status = CheckCall(b.calls[i], a.calls[i], SameNumbers(b, a));
     if (!status.ok()) return status;
-    if (DependsOnData(a, a.calls[i])) {
+    if (HasSizeOfData(a, a.calls[i])) {
       return Differ(a.calls[i], "its result's size depends on data");
     }
   }

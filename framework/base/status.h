@@ -36,8 +36,12 @@ namespace mica {
 inline absl::Status Annotate(const absl::Status& status,
                              absl::string_view prefix) {
   if (status.ok()) return status;
-  return absl::Status(status.code(),
-                      absl::StrCat(prefix, ": ", status.message()));
+  absl::Status annotated(status.code(),
+                         absl::StrCat(prefix, ": ", status.message()));
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
+    annotated.SetPayload(url, payload);
+  });
+  return annotated;
 }
 
 // An InvalidArgument error whose message is the arguments, joined.

@@ -134,9 +134,9 @@ absl::StatusOr<std::unique_ptr<Graph>> Graph::Build(
   graph->tape_ = tape;
   graph->options_ = options;
   graph->generators_ = GeneratorsOf(tape);
-  graph->has_dynamic_sizes_ = std::any_of(
-      tape.calls.begin(), tape.calls.end(),
-      [](const TapeCall& call) { return call.has_dynamic_output_shape; });
+  graph->has_data_sizes_ = absl::c_any_of(
+      tape.calls,
+      [&](const TapeCall& call) { return HasSizeOfData(tape, call); });
   MICA_RETURN_IF_ERROR(graph->Analyse(options));
   MICA_RETURN_IF_ERROR(graph->PlaceResults(results));
   MICA_RETURN_IF_ERROR(graph->PlaceHostReads());

@@ -97,6 +97,8 @@ class Graph {
                                        absl::Span<const double> numbers,
                                        int num_results);
   bool is_checked() const { return num_checks_left_ == 0; }
+  // Whether it holds for results of the sizes alone that data gave them.
+  bool has_data_sizes() const { return has_data_sizes_; }
   // What is kept between runs, about: Programs and the Plan, not their memory.
   int64_t kept_bytes() const;
   // From now on it is: another Graph of the same program was compared.
@@ -295,7 +297,7 @@ class Graph {
   std::vector<int64_t> generators_;  // Torch's, by number, that it draws from.
   bool has_moved_ = false;           // Results whose place goes by numbers.
   // A run may be discarded, as one whose host reads differ.
-  bool has_dynamic_sizes_ = false;
+  bool has_data_sizes_ = false;
   std::shared_ptr<const Binding> binding_;
   std::shared_ptr<const Binding> settled_;
   Weights weights_;

@@ -148,7 +148,7 @@ absl::Status Graph::PlaceOutputs(absl::Span<PyObject* const> lenders, Job& job,
                                  std::vector<PyRef>* outputs,
                                  std::vector<PyObject*>* lent) const {
   // A run that may be discarded for what it reads must leave all as it was.
-  const bool may_lend = host_reads_.empty() && !has_dynamic_sizes_;
+  const bool may_lend = host_reads_.empty() && !has_data_sizes_;
   for (size_t i = 0; i < lenders.size() && may_lend; ++i) {
     if (lenders[i] == nullptr || !results_[i].is_whole) continue;
     const int output = results_[i].place.index;

@@ -56,6 +56,9 @@ struct CaptureOptions {
   // Whether what the program draws or asks the world outside for is drawn again
   // at each hit; else such a call is refused.
   bool follow_draws = true;
+  // Whether sizes that data decide are part of a record, which holds for one;
+  // else what gives such a result is refused.
+  bool keep_data_sizes = true;
   // Whether sizes that the program reads are followed.
   bool follow_sizes = false;
   // Whether a record may come to hold for other sizes.

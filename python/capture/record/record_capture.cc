@@ -313,6 +313,7 @@ void Record::SetUp(const CaptureOptions& options, Observation& run) const {
   run.follows_numbers = options.follow_numbers;
   run.follows_places = !options.make_runner;
   if (options.follow_sizes) run.FollowSizes();
+  if (!options.keep_data_sizes) run.recorder.RefuseSizesOfData();
   watch.written().SetPromoted(&PromotedOf(options));
   watch.written().SetSlots(&slots_);
   watch.refusals().SetLooksOn(options.looks_on);

@@ -302,7 +302,8 @@ void Compiled::Reset() {
   options_.capture.promoted = PromotedScalars();
   options_.capture.follow_numbers = true;
   options_.capture.follow_draws = true;
-  captures_by_draws_ = 0;
+  options_.capture.keep_data_sizes = true;
+  captures_by_draws_ = captures_by_data_sizes_ = 0;
 }
 
 }  // namespace mica

@@ -195,6 +195,9 @@ class Compiled {
   // A call is captured since what was drawn came out otherwise than in the
   // record. Where that goes on, what is drawn ends the graph from now on.
   void NoteOutcome();
+  // The same of sizes that data decide.
+  void NoteDataSize();
+  void DropRecordsThat(absl::FunctionRef<bool(const Record&)> is_one);
   std::string title() const;
   static void Log(const std::string& text);  // To stderr.
   PyObject* RaiseRefusal(const std::string& text) const;
@@ -242,6 +245,7 @@ class Compiled {
   bool was_served_ = false;   // The last call.
   bool wants_eager_ = false;  // The next one, to know what that takes.
   int64_t captures_by_draws_ = 0;
+  int64_t captures_by_data_sizes_ = 0;
   Attempt attempt_;  // The last refused run.
 };
 

@@ -23,6 +23,9 @@ constexpr int kMaxRefusals = 4;
 // worth so many hits?
 constexpr int64_t kMaxOutcomes = 12;
 constexpr int64_t kHitsOfOutcome = 16;
+// The same for sizes that data decide.
+constexpr int64_t kMaxDataSizes = 3;
+constexpr int64_t kHitsOfDataSize = 8;
 // Earlier runs that a run at another size is compared with.
 constexpr size_t kMaxAlike = 4;
 
@@ -53,6 +56,7 @@ PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
   attempt_ = Attempt();
   const bool had_slots_of_gone = DropUnused();
   if (miss != nullptr && miss->kind == "draw") NoteOutcome();
+  if (miss != nullptr && miss->kind == "data size") NoteDataSize();
   options_.capture.looks_on = !options_.fullgraph;
   const std::vector<std::shared_ptr<Record>> alike = FindButForSizes(args);
   options_.capture.follow_sizes = !alike.empty();
@@ -134,9 +138,23 @@ void Compiled::NoteOutcome() {
                            hits_ >= kHitsOfOutcome * captures_by_draws_;
   if (is_worth_it || options_.fullgraph) return;
   options_.capture.follow_draws = false;
+  DropRecordsThat([](const Record& record) { return !record.draws().empty(); });
+}
+
+void Compiled::NoteDataSize() {
+  ++captures_by_data_sizes_;
+  const bool is_worth_it = captures_by_data_sizes_ <= kMaxDataSizes ||
+                           hits_ >= kHitsOfDataSize * captures_by_data_sizes_;
+  if (is_worth_it || options_.fullgraph) return;
+  options_.capture.keep_data_sizes = false;
+  DropRecordsThat(
+      [](const Record& record) { return record.graph().has_data_sizes(); });
+}
+
+void Compiled::DropRecordsThat(absl::FunctionRef<bool(const Record&)> is_one) {
   records_.erase(std::remove_if(records_.begin(), records_.end(),
-                                [](const std::shared_ptr<Record>& record) {
-                                  return !record->draws().empty();
+                                [&](const std::shared_ptr<Record>& record) {
+                                  return is_one(*record);
                                 }),
                  records_.end());
   captures_without_hit_ = 0;

@@ -58,6 +58,9 @@ void AppendTensors(const c10::IValue& value, std::vector<at::Tensor>& tensors) {
   }
 }
 
+// A Status has it that is about a result of another size.
+constexpr absl::string_view kSizeOfDataUrl = "mica.size_of_data";
+
 // What the result is instead of what the Plan says; ok if it is that.
 absl::Status CheckResult(const AtenState& state, size_t i,
                          const at::Tensor& tensor, bool is_read) {
@@ -67,7 +70,9 @@ absl::Status CheckResult(const AtenState& state, size_t i,
       tensor.sizes() == c10::IntArrayRef(type.dims.data(), type.dims.size());
   if (!has_sizes && state.has_dynamic_sizes) {
     // The program may have looked at the size, so whoever reads the data.
-    return absl::AbortedError("the size that data gives");
+    absl::Status another = absl::AbortedError("the size that data gives");
+    another.SetPayload(kSizeOfDataUrl, absl::Cord());
+    return another;
   }
   if (!is_read) return absl::OkStatus();
   if (!has_sizes || tensor.scalar_type() != ToScalarType(type.dtype)) {
@@ -243,6 +248,10 @@ std::optional<c10::OperatorHandle> InPlaceFormOf(const AtenState& state) {
 }
 
 }  // namespace
+
+bool IsSizeOfData(const absl::Status& failure) {
+  return failure.GetPayload(kSizeOfDataUrl).has_value();
+}
 
 bool DrawsRandomNumbers(const OpDef& def) {
   if (!def.is_opaque()) return false;

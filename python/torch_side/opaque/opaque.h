@@ -3,6 +3,7 @@
 #ifndef MICA_PYTHON_TORCH_SIDE_OPAQUE_OPAQUE_H_
 #define MICA_PYTHON_TORCH_SIDE_OPAQUE_OPAQUE_H_
 
+#include "absl/status/status.h"
 #include "framework/kernel/kernel.h"
 #include "framework/op/op_def.h"
 
@@ -17,6 +18,9 @@ namespace mica {
 Verdict PrepareAten(const KernelRequest& request);
 // The same for opaque operators alone, as the oracle wants it.
 Verdict PrepareOpaque(const KernelRequest& request);
+
+// True of the failure of a run for a result of another size than the record's.
+bool IsSizeOfData(const absl::Status& failure);
 
 // True if ATen's operator draws from a generator that all its calls share.
 bool DrawsRandomNumbers(const OpDef& def);

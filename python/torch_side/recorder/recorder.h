@@ -79,6 +79,9 @@ class Recorder {
   // run: it is TapeCall::later_part of what is called.
   void StartLater(int32_t part);
 
+  // Has a call refused of which data decide how large its result is.
+  void RefuseSizesOfData() { refuses_sizes_of_data_ = true; }
+
   // Why the tape is worthless, if it is.
   const Refusal& refusal() const { return refusal_; }
   void Refuse(Refusal refusal);
@@ -172,6 +175,7 @@ class Recorder {
   OperatorKernels kernels_;
   std::vector<KeptWeight> kept_weights_;
   Refusal refusal_;
+  bool refuses_sizes_of_data_ = false;
 };
 
 }  // namespace mica

@@ -107,6 +107,9 @@ void Recorder::Impl::CallWriter::Write() {
       op_.hasTag(at::Tag::nondeterministic_seeded);
   call_.has_dynamic_output_shape = op_.hasTag(at::Tag::dynamic_output_shape);
   if (!AddArguments()) return;
+  if (owner_.refuses_sizes_of_data_ && HasSizeOfData(impl_.tape, call_)) {
+    return Refuse("the size of its result, which data decide, varies");
+  }
   AddHiddenWrites();
   if (!AddOutputs()) return;
   AddAliases();

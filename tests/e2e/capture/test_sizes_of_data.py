@@ -119,3 +119,76 @@ def test_packed_sequences():
         *[(x(i, 3, 5, 4), n) for i, n in enumerate([some, others, fewer])],
     )
     assert report(compiled).hits >= 2, str(report(compiled))
+
+
+def masked(seed: int, *size: int) -> torch.Tensor:
+    """Another number of true elements for each of the first seeds."""
+    mask = torch.zeros(size, dtype=torch.bool)
+    mask.view(-1)[: 3 + seed % (mask.numel() - 4)] = True
+    return mask
+
+
+class MaskedLoss(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 8), nn.Linear(8, 3)
+
+    def forward(self, a, labels, mask):
+        scores = self.last(torch.relu(self.first(a)))
+        chosen, wanted = scores[mask], labels[mask]
+        return nn.functional.cross_entropy(chosen, wanted), scores.argmax(-1)
+
+
+@pytest.mark.once("counts what is watched")
+@pytest.mark.parametrize("trains", [False, True])
+def test_what_varies_with_data_comes_between_graphs(trains):
+    torch.manual_seed(0)
+    mine, plain = MaskedLoss(), MaskedLoss()
+    plain.load_state_dict(mine.state_dict())
+    compiled = mica.compile(mine)
+    labels = torch.randint(0, 3, (6, 5))
+    watched = 0
+    with torch.set_grad_enabled(trains):
+        for seed in range(60):
+            args = x(seed, 6, 5, 4), labels, masked(seed, 6, 5)
+            got, want = compiled(*args), plain(*args)
+            same(got, want)
+            if trains:
+                got[0].backward()
+                want[0].backward()
+                for ours, theirs in zip(
+                    mine.parameters(), plain.parameters(), strict=True
+                ):
+                    same(ours.grad, theirs.grad)
+                mine.zero_grad()
+                plain.zero_grad()
+            if seed == 20:
+                watched = report(compiled).captures
+    told = report(compiled)
+    assert told.captures == watched, str(told)
+    # The first sizes are a graph each; then there are pieces.
+    assert watched <= 6, str(told)
+    assert len(told.pieces) == 2
+    assert any("which data decide" in b.reason for b in told.graph_breaks)
+    sizes = [piece.graphs[0].sizes for piece in told.pieces]
+    assert sizes[1] == ["chosen.shape[0]", "wanted.shape[0]"]
+
+
+def test_a_whole_graph_is_wanted():
+    compiled = mica.compile(lambda a: a[a > 0] * 2, fullgraph=True)
+    for count in range(1, 10):
+        a = torch.ones(12)
+        a[count:] = -1
+        same(compiled(a), a[a > 0] * 2)
+    assert not report(compiled).graph_breaks
+
+
+def test_few_sizes_stay_graphs():
+    few = mica.compile(lambda a: a[a > 0] * 2)
+    for call in range(40):
+        a = torch.ones(12)
+        a[2 + call % 4 :] = -1
+        same(few(a), a[a > 0] * 2)
+    told = report(few)
+    assert not told.graph_breaks
+    assert told.captures == 4
