@@ -162,6 +162,10 @@ absl::StatusOr<std::unique_ptr<Graph>> Graph::Build(
   return graph;
 }
 
+bool Graph::FailedForSize(const absl::Status& failure) {
+  return IsSizeOfData(failure);
+}
+
 void Graph::CountWrites(absl::Span<const int64_t> inputs,
                         absl::Span<const int64_t> states) {
   const auto note = [](absl::Span<const int64_t> counts,

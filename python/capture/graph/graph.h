@@ -99,6 +99,8 @@ class Graph {
   bool is_checked() const { return num_checks_left_ == 0; }
   // Whether it holds for results of the sizes alone that data gave them.
   bool has_data_sizes() const { return has_data_sizes_; }
+  // Whether a run failed for that: data gave another size.
+  static bool FailedForSize(const absl::Status& failure);
   // What is kept between runs, about: Programs and the Plan, not their memory.
   int64_t kept_bytes() const;
   // From now on it is: another Graph of the same program was compared.

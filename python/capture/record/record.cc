@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "framework/trace/recorder.h"
 #include "python/interpreter/gc_pause.h"
-#include "python/torch_side/opaque/opaque.h"
 #include "python/torch_side/tensors/autograd_access.h"
 
 namespace mica {
@@ -173,7 +172,7 @@ Record::Outcome Record::Failed(const absl::Status& status, Miss* miss,
                                RaisedCall* raised) {
   if (absl::IsAborted(status)) {
     if (miss != nullptr) {
-      *miss = {.kind = IsSizeOfData(status) ? "data size" : "host read",
+      *miss = {.kind = Graph::FailedForSize(status) ? "data size" : "host read",
                .note = {.path = std::string(status.message())},
                .expected = "the recorded one",
                .got = "another"};

@@ -17,7 +17,8 @@ class Report:
       refusals: Why calls ran eagerly.
       misses: Which guards failed, by guard.
       misses_by_kind: How often one failed that is about an "input" (an
-        argument), "state", "torch state", a "host read", a "draw", a "data size".
+        argument), "state", "torch state", a "host read", a "draw" or a
+        "data size".
       dropped: Records that had to go,
       drops: and why, for the bound or since an object of theirs is gone.
       fixed_sizes: Why the graph that was recorded last holds for its own sizes
