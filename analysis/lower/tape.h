@@ -87,6 +87,7 @@ struct TapeHostValue {
   std::vector<TapeHostOperand> operands;
   double value = 0;          // As recorded.
   bool is_constant = false;  // It is `value` at each run, after all.
+  int32_t size = -1;         // Then: this number of SizeFacts, if not -1.
 };
 
 struct TapeTensorRef {

@@ -30,14 +30,14 @@ double RoundBy(const SizeTerm& term, double product) {
   return static_cast<double>((whole + term.parts - 1) / term.parts);
 }
 
-SizeGroups::SizeGroups(absl::Span<const std::shared_ptr<const Tape>> tapes) {
-  const Tape& last = *tapes.back();
+SizeGroups::SizeGroups(absl::Span<const SizedTape> runs) {
+  const Tape& last = *runs.back().tape;
   members_.resize(last.tensors.size());
   for (size_t t = 0; t < last.tensors.size(); ++t) {
     for (size_t d = 0; d < last.tensors[t].sizes.size(); ++d) {
       std::vector<int64_t> values;
-      for (const auto& tape : tapes) {
-        values.push_back(tape->tensors[t].sizes[d]);
+      for (const SizedTape& run : runs) {
+        values.push_back(run.tape->tensors[t].sizes[d]);
       }
       const bool varies = absl::c_any_of(
           values, [&](int64_t value) { return value != values[0]; });
@@ -63,10 +63,12 @@ std::optional<SizeGroup> SizeGroups::Find(
 }
 
 SizeNumbers::SizeNumbers(const SizeFacts& facts, const SizeGroups& groups,
-                         absl::Span<const TensorSizes> tensors)
+                         absl::Span<const TensorSizes> tensors,
+                         absl::Span<const double> given)
     : facts_(facts),
       groups_(groups),
       tensors_(tensors),
+      given_(given),
       values_(facts.numbers.size(), kUnknown),
       is_known_(facts.numbers.size()),
       sizes_(groups.size(), kUnset) {}
@@ -93,6 +95,7 @@ double SizeNumbers::Of(int32_t number) {
 }
 
 double SizeNumbers::Compute(const SizeFacts::Number& number) {
+  if (number.given >= 0) return given_[number.given];
   if (number.op.empty()) {
     const std::vector<int64_t>& sizes = tensors_[number.tensor].sizes;
     if (number.dim < 0) {
@@ -143,17 +146,15 @@ std::optional<double> SizeNumbers::Of(const SizeTerm& term) {
   return static_cast<double>(whole / term.denominator);
 }
 
-Explainer::Explainer(absl::Span<const std::shared_ptr<const Tape>> tapes,
-                     const SizeFacts& facts, const SizeGroups& groups,
-                     int num_args)
-    : tapes_(tapes),
+Explainer::Explainer(absl::Span<const SizedTape> runs, const SizeFacts& facts,
+                     const SizeGroups& groups, int num_args)
+    : last_(*runs.back().tape),
       facts_(facts),
       groups_(groups),
       num_args_(num_args),
       first_(groups.size(), std::numeric_limits<int32_t>::max()) {
-  const Tape& last = *tapes.back();
-  for (size_t t = 0; t < last.tensors.size(); ++t) {
-    const TapeTensor& tensor = last.tensors[t];
+  for (size_t t = 0; t < last_.tensors.size(); ++t) {
+    const TapeTensor& tensor = last_.tensors[t];
     const bool is_argument =
         tensor.origin == TapeOrigin::kInput && tensor.input < num_args;
     if (!is_argument && tensor.origin != TapeOrigin::kCall) continue;
@@ -162,9 +163,9 @@ Explainer::Explainer(absl::Span<const std::shared_ptr<const Tape>> tapes,
       first_[group] = std::min(first_[group], call);
     }
   }
-  for (const auto& tape : tapes_) {
-    const std::vector<TensorSizes> sizes = SizesOf(*tape);
-    SizeNumbers numbers(facts, groups, sizes);
+  for (const SizedTape& run : runs) {
+    const std::vector<TensorSizes> sizes = SizesOf(*run.tape);
+    SizeNumbers numbers(facts, groups, sizes, run.given);
     std::vector<double>& of_run = numbers_.emplace_back();
     for (size_t i = 0; i < facts.numbers.size(); ++i) {
       of_run.push_back(numbers.Of(static_cast<int32_t>(i)));
@@ -199,10 +200,9 @@ std::vector<SizeTerm> Explainer::Explain(int32_t call,
                                          absl::Span<const double> values,
                                          bool is_whole, bool is_count) const {
   std::vector<SizeTerm> terms = ExplainByNumbers(call, values);
-  const Tape& last = *tapes_.back();
   const bool is_backward = call >= 0 &&
-                           call < static_cast<int32_t>(last.calls.size()) &&
-                           IsBackward(last.calls[call]);
+                           call < static_cast<int32_t>(last_.calls.size()) &&
+                           IsBackward(last_.calls[call]);
   if (is_backward) {
     for (SizeTerm& term : ExplainByEarlier(values)) {
       terms.push_back(std::move(term));
@@ -249,14 +249,13 @@ std::vector<SizeTerm> Explainer::ExplainByEarlier(
 }
 
 std::vector<SizeGroup> Explainer::GroupsAt(int32_t call) const {
-  const Tape& last = *tapes_.back();
   std::set<TapeTensorId> tensors;
-  if (call >= 0 && call < static_cast<int32_t>(last.calls.size())) {
-    for (const TapeValue& arg : last.calls[call].args) {
+  if (call >= 0 && call < static_cast<int32_t>(last_.calls.size())) {
+    for (const TapeValue& arg : last_.calls[call].args) {
       ForEachTensor(arg, [&](TapeTensorId id) { tensors.insert(id); });
     }
   }
-  for (int i = 0; i < num_args_; ++i) tensors.insert(last.inputs[i]);
+  for (int i = 0; i < num_args_; ++i) tensors.insert(last_.inputs[i]);
   std::set<SizeGroup> groups;
   for (const TapeTensorId id : tensors) {
     for (const auto& [dim, group] : groups_.of(id)) groups.insert(group);

@@ -54,7 +54,7 @@ struct SizeSlot {
 // The sizes that differ between runs, in groups.
 class SizeGroups {
  public:
-  explicit SizeGroups(absl::Span<const std::shared_ptr<const Tape>> tapes);
+  explicit SizeGroups(absl::Span<const SizedTape> runs);
 
   struct Member {
     int32_t dim = 0;
@@ -83,7 +83,8 @@ class SizeNumbers {
  public:
   // All outlive this; `tensors` may change where nobody asked yet.
   SizeNumbers(const SizeFacts& facts, const SizeGroups& groups,
-              absl::Span<const TensorSizes> tensors);
+              absl::Span<const TensorSizes> tensors,
+              absl::Span<const double> given);
 
   // The sizes of this tensor are known now.
   void Note(TapeTensorId tensor);
@@ -103,6 +104,7 @@ class SizeNumbers {
   const SizeFacts& facts_;
   const SizeGroups& groups_;
   const absl::Span<const TensorSizes> tensors_;
+  const absl::Span<const double> given_;
   std::vector<double> values_;  // By number.
   std::vector<bool> is_known_;
   std::vector<int64_t> sizes_;  // By group; -1: not known yet, -2: they differ.
@@ -112,9 +114,9 @@ class SizeNumbers {
 // the calls. All that it is given outlives it.
 class Explainer {
  public:
-  // `tapes` of all runs, `facts` of the last.
-  Explainer(absl::Span<const std::shared_ptr<const Tape>> tapes,
-            const SizeFacts& facts, const SizeGroups& groups, int num_args);
+  // `facts` of the last run.
+  Explainer(absl::Span<const SizedTape> runs, const SizeFacts& facts,
+            const SizeGroups& groups, int num_args);
 
   // Of a whole number in call `call`, or of a float: `values` by run. Empty if
   // there is none. `is_count`: where C++ code puts sizes and products of them.
@@ -144,7 +146,7 @@ class Explainer {
   // Of the arguments and of the call's operands.
   std::vector<SizeGroup> GroupsAt(int32_t call) const;
 
-  const absl::Span<const std::shared_ptr<const Tape>> tapes_;
+  const Tape& last_;
   const SizeFacts& facts_;
   const SizeGroups& groups_;
   const int num_args_;

@@ -4,6 +4,7 @@
 #define MICA_ANALYSIS_SIZES_SIZE_FACTS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,13 +12,21 @@
 
 namespace mica {
 
+// A watched run, and the numbers that it was given (SizeFacts::given).
+struct SizedTape {
+  std::shared_ptr<const Tape> tape;
+  std::vector<double> given;
+};
+
 // Of one watched run: the sizes that its Python code read of tensors, what it
 // computed of them, and where they went. Plain data; goes with the run's tape.
 struct SizeFacts {
-  // A number that follows from sizes alone.
+  // A number that follows from sizes, and numbers that are taken for such,
+  // alone.
   struct Number {
     TapeTensorId tensor = kNoTapeTensor;  // A size of this one,
     int32_t dim = 0;                      // of this dim; or
+    int32_t given = -1;                   // this one of `given`; or
     std::string op;  // this operator, mica.scalar_* or mica.int_*,
     std::vector<TapeHostOperand> operands;  // of earlier numbers, by index.
   };
@@ -55,6 +64,8 @@ struct SizeFacts {
     bool outcome = false;
   };
 
+  // Numbers that the program was given, of which sizes follow: their paths.
+  std::vector<std::string> given;
   std::vector<Number> numbers;
   std::vector<Use> uses;  // In order.
   std::vector<Comparison> comparisons;

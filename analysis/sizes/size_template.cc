@@ -88,10 +88,29 @@ absl::Status SizeTemplate::CheckInputs(
   return absl::OkStatus();
 }
 
-absl::StatusOr<Tape> SizeTemplate::At(
-    absl::Span<const TensorSizes> inputs) const {
+bool SizeTemplate::IsGivenOpen(int number) const {
+  return absl::c_any_of(runs_, [&](const SizedTape& run) {
+    return run.given[number] != runs_.back().given[number];
+  });
+}
+
+absl::Status SizeTemplate::CheckGiven(absl::Span<const double> given) const {
+  const std::vector<double>& own = runs_.back().given;
+  if (given.size() != own.size()) {
+    return absl::InvalidArgumentError("another number of numbers");
+  }
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (given[i] == own[i] || IsGivenOpen(static_cast<int>(i))) continue;
+    return Unlike(absl::StrCat(facts_.given[i], " is ", given[i]));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tape> SizeTemplate::At(absl::Span<const TensorSizes> inputs,
+                                      absl::Span<const double> given) const {
   MICA_RETURN_IF_ERROR(CheckInputs(inputs));
-  Walk walk(*this);
+  MICA_RETURN_IF_ERROR(CheckGiven(given));
+  Walk walk(*this, given);
   MICA_RETURN_IF_ERROR(walk.Go(inputs));
   MICA_RETURN_IF_ERROR(walk.CheckAlike());
   MICA_RETURN_IF_ERROR(walk.CheckCopies());

@@ -32,25 +32,30 @@ namespace mica {
 // the sizes of results are found for which there is no rule.
 class SizeTemplate {
  public:
-  // `tapes` are of two runs or more, `facts` of the last one. The first
-  // `num_args` inputs are given; others are the gradients that a later backward
-  // pass is given. FailedPrecondition says in what the runs differ otherwise,
-  // or what can't be explained.
+  // Of two runs or more, `facts` of the last one. The first `num_args` inputs
+  // are given; others are the gradients that a later backward pass is given.
+  // FailedPrecondition says in what the runs differ otherwise, or what can't be
+  // explained.
   static absl::StatusOr<std::shared_ptr<const SizeTemplate>> Make(
-      std::vector<std::shared_ptr<const Tape>> tapes, SizeFacts facts,
-      int num_args, const OpRegistry& ops);
+      std::vector<SizedTape> runs, SizeFacts facts, int num_args,
+      const OpRegistry& ops);
 
   // The last tape, as the program would make it of inputs of these sizes, one
-  // for each of the `num_args`. Fails if that doesn't follow from the runs.
-  absl::StatusOr<Tape> At(absl::Span<const TensorSizes> inputs) const;
+  // for each of the `num_args`, and of these numbers (SizeFacts::given). Fails
+  // if that doesn't follow from the runs.
+  absl::StatusOr<Tape> At(absl::Span<const TensorSizes> inputs,
+                          absl::Span<const double> given = {}) const;
 
   // Whether a size of the input varies.
   bool IsOpen(int input) const {
     return !groups_->of(tape().inputs[input]).empty();
   }
   std::vector<int> OpenDims(int input) const;
-  const Tape& tape() const { return *tapes_.back(); }
-  absl::Span<const std::shared_ptr<const Tape>> tapes() const { return tapes_; }
+  // Whether a number that is given varies.
+  bool IsGivenOpen(int number) const;
+  const SizeFacts& facts() const { return facts_; }
+  const Tape& tape() const { return *runs_.back().tape; }
+  absl::Span<const SizedTape> runs() const { return runs_; }
 
  private:
   class Maker;
@@ -71,6 +76,7 @@ class SizeTemplate {
   SizeTemplate(int num_args, const OpRegistry& ops)
       : num_args_(num_args), ops_(ops) {}
   absl::Status CheckInputs(absl::Span<const TensorSizes> inputs) const;
+  absl::Status CheckGiven(absl::Span<const double> given) const;
   // Whether a slice is all of its dim.
   static bool IsAll(const SizeFacts::Slice& slice, SizeNumbers& numbers,
                     absl::Span<const TensorSizes> tensors);
@@ -80,7 +86,7 @@ class SizeTemplate {
   // Whether the program goes the way that it went.
   absl::Status CheckComparisons(SizeNumbers& numbers) const;
 
-  std::vector<std::shared_ptr<const Tape>> tapes_;
+  std::vector<SizedTape> runs_;
   SizeFacts facts_;
   const int num_args_;
   const OpRegistry& ops_;

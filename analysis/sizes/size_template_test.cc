@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -20,18 +21,18 @@ using ::testing::HasSubstr;
 
 using MakeTape = std::function<Tape(int64_t rows, int64_t columns)>;
 
-std::shared_ptr<const Tape> Shared(Tape tape) {
-  return std::make_shared<const Tape>(std::move(tape));
+SizedTape Shared(Tape tape) {
+  return {.tape = std::make_shared<const Tape>(std::move(tape))};
 }
 
 absl::StatusOr<std::shared_ptr<const SizeTemplate>> Make(
     const MakeTape& make, std::vector<std::pair<int64_t, int64_t>> sizes,
     SizeFacts facts = {}) {
-  std::vector<std::shared_ptr<const Tape>> tapes;
+  std::vector<SizedTape> runs;
   for (const auto& [rows, columns] : sizes) {
-    tapes.push_back(Shared(make(rows, columns)));
+    runs.push_back(Shared(make(rows, columns)));
   }
-  return SizeTemplate::Make(std::move(tapes), std::move(facts), /*num_args=*/1,
+  return SizeTemplate::Make(std::move(runs), std::move(facts), /*num_args=*/1,
                             AllOps());
 }
 
@@ -90,6 +91,50 @@ TEST(SizeTemplateTest, WhatMayBeEitherSizeHasToAgree) {
   const auto more = Make(Flattened, {{4, 4}, {6, 6}, {3, 7}});
   MICA_ASSERT_OK(more);
   MICA_EXPECT_OK((*more)->At({Matrix(9, 5)}));
+}
+
+// x[:n], of a number that the program is given.
+SizedTape Cut(int64_t rows, int64_t n) {
+  TapeMaker maker;
+  const TapeTensorId x = maker.Input({rows, 3}, 0);
+  const TapeTensorId y = maker.Window(x, {std::min(n, rows), 3}, {3, 1}, 0);
+  TapeCall& call =
+      maker.Call("aten.slice.Tensor",
+                 {TapeTensorRef{x}, int64_t{0}, int64_t{0}, n, int64_t{1}}, y);
+  call.arg_names = {"self", "dim", "start", "end", "step"};
+  call.aliases = {{.output = 0, .arg = 0}};
+  maker.MadeByLastCall(y);
+  maker.tape().results = {y};
+  TapeHostValue number{.value = static_cast<double>(n), .is_constant = true};
+  number.size = 0;
+  maker.tape().host_values = {number};
+  maker.tape().host_results = {0};
+  return {.tape = std::make_shared<const Tape>(maker.tape()),
+          .given = {static_cast<double>(n)}};
+}
+
+TEST(SizeTemplateTest, ANumberThatIsGivenMayBeASize) {
+  SizeFacts facts;
+  facts.given = {"n"};
+  facts.numbers = {{.given = 0}};
+  facts.uses = {{.end_call = 1, .numbers = {0}}};
+  const auto made = SizeTemplate::Make({Cut(9, 4), Cut(9, 5)}, facts,
+                                       /*num_args=*/1, AllOps());
+  MICA_ASSERT_OK(made);
+  EXPECT_TRUE((*made)->IsGivenOpen(0));
+  const TensorSizes x{.sizes = {9, 3}, .strides = {3, 1}};
+  const auto tape = (*made)->At({x}, {7.0});
+  MICA_ASSERT_OK(tape);
+  EXPECT_THAT(tape->tensors[1].sizes, ElementsAre(7, 3));
+  EXPECT_EQ(tape->host_values[0].value, 7);
+  // None, one row, and what narrow() rejects.
+  for (const double n : {0.0, 1.0, -2.0, 10.0}) {
+    EXPECT_FALSE((*made)->At({x}, {n}).ok()) << n;
+  }
+  EXPECT_THAT(SizeTemplate::Make({Cut(9, 4), Cut(9, 4)}, facts, 1, AllOps())
+                  .status()
+                  .message(),
+              HasSubstr("no size of an argument differs"));
 }
 
 TEST(SizeTemplateTest, AnEqualNumberOfElementsTellsNothing) {

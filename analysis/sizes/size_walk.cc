@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -116,14 +117,15 @@ void WriteElement(double value, DType dtype, size_t index, std::string* bytes) {
   }
 }
 
-SizeTemplate::Walk::Walk(const SizeTemplate& made)
+SizeTemplate::Walk::Walk(const SizeTemplate& made,
+                         absl::Span<const double> given)
     : made_(made),
       tape_(made.tape()),
       sizes_(tape_.tensors.size()),
       is_known_(tape_.tensors.size()),
       args_(tape_.calls.size()),
       elements_(made.slots_.size()),
-      numbers_(made.facts_, *made.groups_, sizes_) {}
+      numbers_(made.facts_, *made.groups_, sizes_, given) {}
 
 absl::Status SizeTemplate::Walk::Go(absl::Span<const TensorSizes> inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -177,9 +179,9 @@ std::vector<int> SizeTemplate::Walk::OrderOfDims(TapeTensorId id) const {
   const size_t rank = tape_.tensors[id].sizes.size();
   if (rank > kMaxDims) return {};
   const auto fits = [&](absl::Span<const int> order) {
-    return absl::c_all_of(made_.tapes_, [&](const auto& run) {
-      const TapeTensor& own = run->tensors[id];
-      const TapeTensor& base = run->tensors[own.base];
+    return absl::c_all_of(made_.runs_, [&](const SizedTape& run) {
+      const TapeTensor& own = run.tape->tensors[id];
+      const TapeTensor& base = run.tape->tensors[own.base];
       if (base.sizes.size() != rank || base.offset != own.offset) return false;
       for (size_t i = 0; i < rank; ++i) {
         if (own.sizes[i] != base.sizes[order[i]] ||
@@ -205,9 +207,9 @@ std::vector<int> SizeTemplate::Walk::OrderOfDims(TapeTensorId id) const {
 absl::Status SizeTemplate::Walk::SetAlias(TapeTensorId id) {
   const TapeTensor& tensor = tape_.tensors[id];
   bool is_whole = true, is_fixed = true;
-  for (const auto& run : made_.tapes_) {
-    const TapeTensor& own = run->tensors[id];
-    const TapeTensor& base = run->tensors[own.base];
+  for (const SizedTape& run : made_.runs_) {
+    const TapeTensor& own = run.tape->tensors[id];
+    const TapeTensor& base = run.tape->tensors[own.base];
     is_whole &= own.sizes == base.sizes && own.offset == base.offset;
     is_fixed &= own.sizes == tensor.sizes && own.strides == tensor.strides;
   }
@@ -258,6 +260,31 @@ absl::StatusOr<double> SizeTemplate::Walk::ValueOf(const SizeSlot& slot) {
   return *value;
 }
 
+// narrow() rejects what a slice cuts off.
+absl::Status SizeTemplate::Walk::CheckEnds(
+    const TapeCall& call, absl::Span<const TapeValue> args) const {
+  if (call.op != "aten.slice.Tensor") return absl::OkStatus();
+  const TapeTensorId self = std::get<TapeTensorRef>(call.args[0]).id;
+  // Counted from the end or not, in the dim or beyond it.
+  const auto place_of = [&](absl::Span<const TapeValue> of, int arg,
+                            const std::vector<int64_t>& sizes) {
+    const auto* dim = std::get_if<int64_t>(&of[1]);
+    const auto* end = std::get_if<int64_t>(&of[arg]);
+    if (dim == nullptr || end == nullptr) return std::pair(false, false);
+    const auto rank = static_cast<int64_t>(sizes.size());
+    const int64_t size = sizes[*dim < 0 ? *dim + rank : *dim];
+    return std::pair(*end<0, *end> size || *end < -size);
+  };
+  for (const int arg : {2, 3}) {
+    if (place_of(args, arg, sizes_[self].sizes) ==
+        place_of(call.args, arg, tape_.tensors[self].sizes)) {
+      continue;
+    }
+    return Unlike("a slice ends in a dim, or beyond it, that didn't");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SizeTemplate::Walk::MakeCall(int32_t index) {
   const TapeCall& call = tape_.calls[index];
   std::vector<TapeValue> args = call.args;
@@ -281,6 +308,7 @@ absl::Status SizeTemplate::Walk::MakeCall(int32_t index) {
     }
   }
   args_[index] = args;
+  MICA_RETURN_IF_ERROR(CheckEnds(call, args));
   // Mica's own, which compare numbers.
   if (absl::StartsWith(call.op, "mica.scalar_")) return absl::OkStatus();
   const std::vector<TapeTensorId> outputs = OutputsOf(call);
@@ -396,8 +424,13 @@ absl::Status SizeTemplate::Walk::CheckCopies() const {
   return absl::OkStatus();
 }
 
-Tape SizeTemplate::Walk::MakeTape() const {
+absl::StatusOr<Tape> SizeTemplate::Walk::MakeTape() {
   Tape tape = tape_;
+  for (TapeHostValue& number : tape.host_values) {
+    if (number.size < 0) continue;
+    number.value = numbers_.Of(number.size);
+    if (std::isnan(number.value)) return Unlike("a number has no value");
+  }
   for (size_t id = 0; id < tape.tensors.size(); ++id) {
     if (!is_known_[id]) continue;
     tape.tensors[id].sizes = sizes_[id].sizes;

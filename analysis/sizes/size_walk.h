@@ -20,7 +20,8 @@ namespace mica {
 // inputs. For one Go().
 class SizeTemplate::Walk {
  public:
-  explicit Walk(const SizeTemplate& made);
+  // Both outlive it.
+  Walk(const SizeTemplate& made, absl::Span<const double> given);
 
   // Has the strides of results that aren't as the operator says follow from how
   // they lay in the template's own tape, and `explain` called for the sizes of
@@ -37,7 +38,7 @@ class SizeTemplate::Walk {
   absl::Status CheckAlike() const;
   // Whether reshape() copies where it did.
   absl::Status CheckCopies() const;
-  Tape MakeTape() const;
+  absl::StatusOr<Tape> MakeTape();
 
   bool IsKnown(TapeTensorId id) const { return is_known_[id]; }
   const std::vector<TensorSizes>& sizes() const { return sizes_; }
@@ -57,6 +58,8 @@ class SizeTemplate::Walk {
   absl::Status SetAlias(TapeTensorId id);
   std::vector<int> OrderOfDims(TapeTensorId id) const;
   absl::Status MakeCall(int32_t index);
+  absl::Status CheckEnds(const TapeCall& call,
+                         absl::Span<const TapeValue> args) const;
   // Notes how a result lies, `given` by its rule.
   absl::Status Take(int32_t call, TapeTensorId id,
                     std::optional<TensorSizes> given);

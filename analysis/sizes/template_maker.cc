@@ -79,7 +79,7 @@ class SizeTemplate::Maker {
   explicit Maker(SizeTemplate& made)
       : made_(made),
         last_(made.tape()),
-        explainer_(made.tapes_, made.facts_, *made.groups_, made.num_args_) {}
+        explainer_(made.runs_, made.facts_, *made.groups_, made.num_args_) {}
 
   absl::Status Make() {
     MICA_RETURN_IF_ERROR(CheckStates());
@@ -103,7 +103,7 @@ class SizeTemplate::Maker {
   std::vector<double> ValuesOf(
       const std::function<double(const Tape&)>& read) const {
     std::vector<double> values;
-    for (const auto& tape : made_.tapes_) values.push_back(read(*tape));
+    for (const SizedTape& run : made_.runs_) values.push_back(read(*run.tape));
     return values;
   }
   static bool AreSame(absl::Span<const double> values) {
@@ -113,8 +113,8 @@ class SizeTemplate::Maker {
 
   absl::Status CheckStates() {
     for (const TapeTensorId id : last_.states) {
-      for (const auto& tape : made_.tapes_) {
-        const TapeTensor& tensor = tape->tensors[id];
+      for (const SizedTape& run : made_.runs_) {
+        const TapeTensor& tensor = run.tape->tensors[id];
         if (tensor.sizes == last_.tensors[id].sizes &&
             tensor.strides == last_.tensors[id].strides) {
           continue;
@@ -131,8 +131,8 @@ class SizeTemplate::Maker {
     Lies lies{.layout = Layout::kDense,
               .order = StrideOrder(own.sizes, own.strides)};
     bool is_dense = true, is_fixed = true;
-    for (const auto& tape : made_.tapes_) {
-      const TapeTensor& tensor = tape->tensors[id];
+    for (const SizedTape& run : made_.runs_) {
+      const TapeTensor& tensor = run.tape->tensors[id];
       is_dense &= tensor.strides == DenseStrides(tensor.sizes, lies.order);
       is_fixed &= tensor.strides == own.strides;
     }
@@ -158,6 +158,9 @@ class SizeTemplate::Maker {
                                      " was 0 or 1"));
         }
       }
+    }
+    for (size_t i = 0; i < made_.facts_.given.size(); ++i) {
+      is_any |= made_.IsGivenOpen(static_cast<int>(i));
     }
     return is_any ? absl::OkStatus() : Unlike("no size of an argument differs");
   }
@@ -266,8 +269,8 @@ class SizeTemplate::Maker {
         !constants_.insert(id).second) {
       return absl::OkStatus();
     }
-    const bool is_same = absl::c_all_of(made_.tapes_, [&](const auto& tape) {
-      return *tape->tensors[id].bytes == *own.bytes;
+    const bool is_same = absl::c_all_of(made_.runs_, [&](const SizedTape& run) {
+      return *run.tape->tensors[id].bytes == *own.bytes;
     });
     if (is_same) return absl::OkStatus();
     const std::optional<DType> dtype = ParseDType(own.dtype);
@@ -322,7 +325,7 @@ class SizeTemplate::Maker {
   absl::Status FindSlices() {
     SizeFacts& facts = made_.facts_;
     const std::vector<TensorSizes> sizes = SizesOf(last_);
-    SizeNumbers numbers(facts, *made_.groups_, sizes);
+    SizeNumbers numbers(facts, *made_.groups_, sizes, made_.runs_.back().given);
     for (const SizeFacts::Use& use : facts.uses) {
       size_t num_parts = 0;
       bool varies = false;
@@ -387,13 +390,13 @@ class SizeTemplate::Maker {
   }
 
   double OfLastRun(int32_t number) const {
-    return explainer_.NumberIn(made_.tapes_.size() - 1, number);
+    return explainer_.NumberIn(made_.runs_.size() - 1, number);
   }
 
   absl::Status CheckPinned() const {
     for (const auto& [id, at] : made_.facts_.pinned) {
-      for (const auto& tape : made_.tapes_) {
-        if (tape->tensors[id].sizes == last_.tensors[id].sizes) continue;
+      for (const SizedTape& run : made_.runs_) {
+        if (run.tape->tensors[id].sizes == last_.tensors[id].sizes) continue;
         return Unlike(
             absl::StrCat("looks at the sizes of ", NameOf(last_.tensors[id]),
                          " in a way that isn't followed", InParentheses(at)));
@@ -405,15 +408,15 @@ class SizeTemplate::Maker {
   // The walk at each run's sizes, the last first: that one tells how results
   // lie that aren't as the operator says.
   absl::Status CheckRuns() {
-    for (size_t run = made_.tapes_.size(); run-- > 0;) {
-      const Tape& tape = *made_.tapes_[run];
+    for (size_t run = made_.runs_.size(); run-- > 0;) {
+      const Tape& tape = *made_.runs_[run].tape;
       const std::vector<TensorSizes> sizes = SizesOf(tape);
       std::vector<TensorSizes> inputs;
       for (int i = 0; i < made_.num_args_; ++i) {
         inputs.push_back(sizes[tape.inputs[i]]);
       }
-      Walk walk(made_);
-      if (run + 1 == made_.tapes_.size()) {
+      Walk walk(made_, made_.runs_[run].given);
+      if (run + 1 == made_.runs_.size()) {
         walk.Learn(&made_.lies_, [this](TapeTensorId id, int32_t call) {
           return ExplainSizes(id, call);
         });
@@ -428,7 +431,7 @@ class SizeTemplate::Maker {
     return absl::OkStatus();
   }
 
-  static absl::Status Compare(Walk& walk, const Tape& tape) {
+  absl::Status Compare(Walk& walk, const Tape& tape) const {
     const std::vector<TensorSizes> own = SizesOf(tape);
     for (size_t id = 0; id < own.size(); ++id) {
       const TapeTensor& tensor = tape.tensors[id];
@@ -452,6 +455,16 @@ class SizeTemplate::Maker {
             absl::StrCat(tape.calls[i].op, ": its numbers don't follow"));
       }
     }
+    const auto num_numbers = static_cast<int32_t>(made_.facts_.numbers.size());
+    for (const int32_t id : tape.host_results) {
+      const TapeHostValue& number = tape.host_values[id];
+      if (number.size < 0 ||
+          (number.size < num_numbers &&
+           SameBits(walk.numbers().Of(number.size), number.value))) {
+        continue;
+      }
+      return Unlike("a number of the result doesn't follow");
+    }
     return absl::OkStatus();
   }
 
@@ -463,16 +476,18 @@ class SizeTemplate::Maker {
 };
 
 absl::StatusOr<std::shared_ptr<const SizeTemplate>> SizeTemplate::Make(
-    std::vector<std::shared_ptr<const Tape>> tapes, SizeFacts facts,
-    int num_args, const OpRegistry& ops) {
+    std::vector<SizedTape> runs, SizeFacts facts, int num_args,
+    const OpRegistry& ops) {
   // Else nobody may take their numbers for those of the others.
-  for (const auto& tape : tapes) {
-    MICA_RETURN_IF_ERROR(CheckSameCalls(*tape, *tapes.back()));
+  for (const SizedTape& run : runs) {
+    MICA_RETURN_IF_ERROR(CheckSameCalls(*run.tape, *runs.back().tape));
+    if (run.given.size() == facts.given.size()) continue;
+    return Unlike("the runs were given other numbers");
   }
   std::shared_ptr<SizeTemplate> made(new SizeTemplate(num_args, ops));
-  made->tapes_ = std::move(tapes);
+  made->runs_ = std::move(runs);
   made->facts_ = std::move(facts);
-  made->groups_ = std::make_unique<SizeGroups>(made->tapes_);
+  made->groups_ = std::make_unique<SizeGroups>(made->runs_);
   MICA_RETURN_IF_ERROR(Maker(*made).Make());
   return made;
 }

@@ -67,13 +67,16 @@ absl::StatusOr<TensorTypes> InferPad(const OpCall& call) {
   Dims dims = self.dims;
   for (int i = 0; i < num_axes; ++i) {
     Dim& dim = dims[self.rank() - 1 - i];
+    Dim kept = dim;  // What negative pads leave, before others add to it.
     for (int64_t amount : pad.subspan(2 * i, 2)) {
       if (amount < -kMaxTensorBytes || amount > kMaxTensorBytes) {
         return call.Wants("smaller pads");
       }
       dim += amount;
+      kept += std::min<int64_t>(amount, 0);
     }
-    if (dim < 0) return call.Wants("pads that leave no negative size");
+    if (dim < 0 || kept < 0)
+      return call.Wants("pads that leave no negative size");
   }
   return TensorTypes{FreshTensor(self.dtype, std::move(dims))};
 }

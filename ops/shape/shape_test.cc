@@ -99,6 +99,9 @@ TEST(CopyTest, SizesDoNotOverflow) {
               "smaller pads");
   ExpectError("%a: f32[4]", "aten.constant_pad_nd(%a, [-5,0])",
               "negative size");
+  // What is cut off can't be added again.
+  ExpectError("%a: f32[4]", "aten.constant_pad_nd(%a, [5,-5])",
+              "negative size");
 }
 
 TEST(JoinTest, SumsOneAxis) {

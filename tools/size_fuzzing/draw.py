@@ -189,9 +189,10 @@ class _Drawer:
             high = rng.choice(["8", "S", "B", "4"])
             form = rng.choice(["(B, S)", "(S,)", "(B,)", "(B, 2)", "()"])
             params["q"] = f"J({form}, {high}, 10 * AT + 5)"
-        if rng.random() < 0.15:
+        if rng.random() < 0.3:
             params["k"] = rng.choice(
                 ["K", "K", "S", "B", "S // 2", "B + 1", "3", "2 * S", "S - 1"]
+                + ["AT + 2", "AT", "2 * AT + 3", "7 - AT", "AT % 3 + 2"]
             )
         if rng.random() < 0.15:
             self.case.before.append(

@@ -106,7 +106,9 @@ Discrepancy Graph::Compare(const Computed& own, const Graph& exact,
                         theirs.get()),
         "result", i);
   }
-  for (size_t i = 0; i < lowered_.host_results.size(); ++i) {
+  // What is only computed since it may raise comes after these, in one graph or
+  // the other.
+  for (size_t i = 0; i < tape_.host_results.size(); ++i) {
     const TensorType type = plan_->output_type(lowered_.host_results[i]);
     add(FindDiscrepancy(
             type.dtype, 1, &own.runner->host_values[host_reads_.size() + i],

@@ -74,12 +74,16 @@ class InputGuards {
   // True if `args` are like those recorded; `bound` then has their parts.
   // Otherwise `miss`, if given, says what differs.
   bool Match(const CallArgs& args, BoundInputs* bound, Miss* miss) const {
-    return Match(args, bound, miss, /*any_sizes=*/false);
+    return Match(args, bound, miss, nullptr);
   }
-  // The same but for the sizes of tensors.
-  bool MatchButSizes(const CallArgs& args, BoundInputs* bound) const {
-    return Match(args, bound, nullptr, /*any_sizes=*/true);
+  // The same but for the sizes of tensors, and for the ints of these paths.
+  bool MatchButSizes(const CallArgs& args,
+                     const absl::flat_hash_set<std::string>& numbers,
+                     BoundInputs* bound) const {
+    return Match(args, bound, nullptr, &numbers);
   }
+  // The node of an int of this path; -1 if there is none.
+  int FindInt(absl::string_view path) const;
   // Has these sizes of a tensor vary; whoever binds it checks them.
   void OpenSizes(int tensor, std::vector<int> dims) {
     tensors_[tensor].open = std::move(dims);
@@ -247,8 +251,10 @@ class InputGuards {
   };
 
   class Builder;
+  // `any_sizes` as for MatchButSizes(); null for Match().
   bool Match(const CallArgs& args, BoundInputs* bound, Miss* miss,
-             bool any_sizes) const;
+             const absl::flat_hash_set<std::string>* any_sizes) const;
+  static bool IsInt(const Node& node);
   bool MatchNode(int id, PyObject* object, BoundInputs* bound,
                  Miss* miss) const;
   // Of a constant that another one is given for: if they differ in numbers
@@ -297,7 +303,8 @@ class InputGuards {
   std::vector<int> apart_;                            // Containers' nodes.
   absl::flat_hash_set<PyObject*> apart_from_;         // Not dereferenced.
   mutable PyTypeObject* misplaced_type_ = nullptr;
-  mutable bool any_sizes_ = false;  // In the Match() under way.
+  mutable const absl::flat_hash_set<std::string>* any_sizes_ =
+      nullptr;  // In the Match() under way.
 };
 
 }  // namespace mica

@@ -13,8 +13,21 @@
 
 namespace mica {
 
-bool InputGuards::Match(const CallArgs& args, BoundInputs* bound, Miss* miss,
-                        bool any_sizes) const {
+bool InputGuards::IsInt(const Node& node) {
+  return (node.kind == Kind::kConstant || node.kind == Kind::kNumber) &&
+         PyLong_CheckExact(node.value.get());
+}
+
+int InputGuards::FindInt(absl::string_view path) const {
+  const auto it = absl::c_find_if(nodes_, [&](const Node& node) {
+    return node.path == path && IsInt(node);
+  });
+  return it == nodes_.end() ? -1 : static_cast<int>(it - nodes_.begin());
+}
+
+bool InputGuards::Match(
+    const CallArgs& args, BoundInputs* bound, Miss* miss,
+    const absl::flat_hash_set<std::string>* any_sizes) const {
   any_sizes_ = any_sizes;
   misplaced_type_ = nullptr;
   promoted_paths_.clear();
@@ -86,7 +99,7 @@ bool InputGuards::MatchNode(int id, PyObject* object, BoundInputs* bound,
     case Kind::kTensor: {
       const Tensor& tensor = tensors_[node.index];
       if (Py_TYPE(object) != AsType(node.type.get()) ||
-          !(!tensor.open.empty() || any_sizes_
+          !(!tensor.open.empty() || any_sizes_ != nullptr
                 ? tensor.meta.MatchesButSizes(object)
                 : tensor.meta.Matches(object)) ||
           HasOwnAttributes(object)) {
@@ -97,6 +110,10 @@ bool InputGuards::MatchNode(int id, PyObject* object, BoundInputs* bound,
     }
     case Kind::kConstant:
       if (SameValue(node.value.get(), object)) return true;
+      if (any_sizes_ != nullptr && PyLong_CheckExact(object) && IsInt(node) &&
+          any_sizes_->contains(node.path)) {
+        return true;
+      }
       return MatchNumbers(node, object, miss);
     case Kind::kNumber:
       return AreNumbers(node.value.get(), object) || Differ(node, object, miss);

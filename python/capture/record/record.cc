@@ -6,6 +6,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "framework/trace/recorder.h"
+#include "python/capture/values/numbers.h"
 #include "python/interpreter/gc_pause.h"
 #include "python/torch_side/tensors/autograd_access.h"
 
@@ -229,6 +230,7 @@ int Record::Traverse(visitproc visit, void* arg) const {
   if (const int stop = argument_changes_.Traverse(visit, arg)) return stop;
   if (const int stop = slots_.Traverse(visit, arg)) return stop;
   if (const int stop = host_inputs_.Traverse(visit, arg)) return stop;
+  if (const int stop = size_inputs_.Traverse(visit, arg)) return stop;
   if (const int stop = draws_.Traverse(visit, arg)) return stop;
   if (run_->graph != nullptr) {
     if (const int stop = run_->graph->Traverse(visit, arg)) return stop;
@@ -266,6 +268,12 @@ std::vector<Record::GuardText> Record::Guards() const {
   add("state", guards_.ToText());
   std::vector<std::string> numbers, gradients, memory;
   host_inputs_.AppendText(&numbers);
+  for (const NumberSource& source : size_inputs_.sources()) {
+    if (sizes_ != nullptr) break;
+    numbers.push_back(absl::StrCat(
+        source.note.path, " is ", NumberOf(source.recorded.get()).value_or(0)));
+  }
+  if (sizes_ != nullptr) size_inputs_.AppendText(&numbers);
   gradients_.AppendText(&gradients);
   run_->memory.AppendText(&memory);
   add("number", numbers);

@@ -78,6 +78,9 @@ struct Attempt {
   std::vector<StatePlace> slots;
   // Containers of Python's classes whose items it read and then changed.
   std::vector<PyRef> changed;
+  // Numbers that it followed and that had to be the recorded ones all the same;
+  // of a run that is recorded, too.
+  std::vector<NumberSource> exact;
 };
 
 // What a hit that is to be compared with an eager run did, and left to that.
@@ -111,6 +114,9 @@ class Record {
   // StateGuards::FindPromoted().
   void FindPromoted(PromotedScalars* promoted,
                     std::vector<StatePlace>* slots) const;
+  // Has FindPromoted() find the numbers of these arguments that differ, though
+  // sizes of tensors do, too.
+  void CompareNumbers(const CallArgs& args) const;
   // As Effects::FindSlots().
   void FindSlots(std::vector<StatePlace>* slots) const;
 
@@ -143,6 +149,7 @@ class Record {
     std::vector<PyObject*> states;
     std::vector<PyRef> found;     // States that were found for this call.
     std::vector<double> numbers;  // Varying ones.
+    std::vector<double> sizes;    // Those that are taken for sizes.
     std::shared_ptr<SizedRun> run;
   };
   // Asks for the memory that Matches() and TorchState::Current() read, unless a
@@ -156,13 +163,16 @@ class Record {
   const Draws& draws() const { return draws_; }
 
   // True if the call differs from the recorded one in nothing but the sizes of
-  // its arguments.
-  bool FitsButForSizes(const CallArgs& args, const TorchState& now);
+  // its arguments and numbers that are taken for such, those of `promoted` too.
+  bool FitsButForSizes(const CallArgs& args, const TorchState& now,
+                       const PromotedScalars& promoted);
   // Has the sizes vary in which its run and those of `other`, at the same
   // state, differ. Fails if what they did doesn't follow from their sizes.
   absl::Status VarySizes(const Record& other);
   // Null if no sizes vary.
   const RecordSizes* sizes() const { return sizes_.get(); }
+  // The paths of numbers that vary as sizes do.
+  std::vector<std::string> NumbersOfSizes() const;
   // The watched runs that it was made of.
   int64_t num_watched() const { return num_watched_; }
 
@@ -239,8 +249,15 @@ class Record {
   bool MatchesTorch(const TorchState& now, Miss* miss) const;
   // As Matches(); `args` have what the slots hold.
   bool MatchesAll(const CallArgs& args, const TorchState& now, BoundCall* bound,
-                  Miss* miss, bool any_sizes = false);
+                  Miss* miss, const PromotedScalars* any_sizes = nullptr);
   bool MatchesBackward(Miss* miss) const;
+  // What of its own run's `given` that of `other` had.
+  std::vector<double> GivenLike(const Record& other) const;
+  // In `miss`, of sizes for which nothing can be made.
+  void NoteNoRun(const BoundCall& bound, const absl::Status& why,
+                 Miss* miss) const;
+  // Of numbers that are taken for sizes, while these don't vary.
+  bool MatchesSizes(const BoundCall& bound, Miss* miss) const;
   // Finds the run for the arguments' sizes, or makes it.
   bool FindRun(BoundCall* bound, Miss* miss);
   // Makes the calls into the world outside that come before all writes, and
@@ -299,6 +316,7 @@ class Record {
   void LetGo();
 
   HostInputs host_inputs_;
+  HostInputs size_inputs_;  // Numbers that are taken for sizes.
   Draws draws_;
   HostOutcomes outcomes_;
   // Of the state; a run holds them, as it gives up the GIL.

@@ -326,6 +326,10 @@ void Record::SetUp(const CaptureOptions& options, Observation& run) const {
     watch.values().AddInput(inputs_.recorded_number(node),
                             inputs_.original_number(node), node,
                             inputs_.path(node));
+    if (PromotedOf(options).IsSizeInput(inputs_.path(node)) &&
+        PyLong_CheckExact(inputs_.recorded_number(node))) {
+      watch.values().TakeForSize(inputs_.recorded_number(node));
+    }
   }
 }
 

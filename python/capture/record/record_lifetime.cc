@@ -70,6 +70,7 @@ void Record::LetGo() {
   first_arguments_.LetGo(let_go_but_for_runs);
   effects_.LetGo(let_go_but_for_runs);
   host_inputs_.LetGo(let_go);
+  size_inputs_.LetGo(let_go);
   guards_.LetGo();
   if (run_->backward != nullptr) run_->backward->LetGo();
 }

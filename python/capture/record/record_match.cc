@@ -7,6 +7,7 @@
 #include "ops/all.h"
 #include "python/capture/known/loud_warnings.h"
 #include "python/capture/record/record.h"
+#include "python/capture/values/numbers.h"
 #include "python/interpreter/gc_pause.h"
 #include "python/torch_side/tensors/autograd_access.h"
 #include "python/torch_side/tensors/kept_casts.h"
@@ -145,8 +146,26 @@ bool Record::MatchesBackward(Miss* miss) const {
   return false;
 }
 
+bool Record::MatchesSizes(const BoundCall& bound, Miss* miss) const {
+  if (sizes_ != nullptr) return true;
+  for (size_t i = 0; i < bound.sizes.size(); ++i) {
+    const NumberSource& source = size_inputs_.sources()[i];
+    const double recorded = NumberOf(source.recorded.get()).value_or(0);
+    if (bound.sizes[i] == recorded) continue;
+    if (miss != nullptr) {
+      *miss = {.kind = source.node < 0 ? "state" : "input",
+               .note = source.note,
+               .expected = absl::StrCat(recorded),
+               .got = absl::StrCat(bound.sizes[i])};
+    }
+    return false;
+  }
+  return true;
+}
+
 bool Record::MatchesAll(const CallArgs& args, const TorchState& now,
-                        BoundCall* bound, Miss* miss, bool any_sizes) {
+                        BoundCall* bound, Miss* miss,
+                        const PromotedScalars* any_sizes) {
   const bool is_prefetched = std::exchange(is_prefetched_, false);
   // What follows takes addresses for objects.
   if (std::string path; guards_.any_gone() && IsGone(&path)) {
@@ -154,52 +173,106 @@ bool Record::MatchesAll(const CallArgs& args, const TorchState& now,
     return false;
   }
   if (!MatchesBackward(miss) || !MatchesTorch(now, miss)) return false;
-  if (!(any_sizes ? inputs_.MatchButSizes(args, &bound->inputs)
-                  : inputs_.Match(args, &bound->inputs, miss))) {
+  if (!(any_sizes != nullptr
+            ? inputs_.MatchButSizes(args, any_sizes->size_inputs(),
+                                    &bound->inputs)
+            : inputs_.Match(args, &bound->inputs, miss))) {
     return false;
   }
   // Of records that aren't the first to be tried most fail before this.
   if (!is_prefetched) guards_.Prefetch();
   if (!guards_.Check(miss) || !effects_.Check(miss) ||
       !host_inputs_.Read(bound->inputs, &bound->numbers, miss) ||
+      !size_inputs_.Read(bound->inputs, &bound->sizes, miss) ||
+      !(any_sizes != nullptr || MatchesSizes(*bound, miss)) ||
       !gradients_.Check(bound->inputs, miss)) {
     return false;
   }
   if (!BindStates(bound, miss)) return false;
-  if (any_sizes) return true;
+  if (any_sizes != nullptr) return true;
   return FindRun(bound, miss) &&
          bound->run->memory.Check(bound->inputs.tensors, bound->states, miss);
 }
 
-bool Record::FitsButForSizes(const CallArgs& args, const TorchState& now) {
+bool Record::FitsButForSizes(const CallArgs& args, const TorchState& now,
+                             const PromotedScalars& promoted) {
   if (recipe_.tape == nullptr && sizes_ == nullptr) return false;
   const GcPause pause;
   std::vector<PyObject*> values;
   BoundCall bound;
-  if (!MatchesAll(WithSlots(args, &values), now, &bound, nullptr,
-                  /*any_sizes=*/true)) {
+  if (!MatchesAll(WithSlots(args, &values), now, &bound, nullptr, &promoted)) {
     return false;
   }
   for (size_t i = 0; i < bound.inputs.tensors.size(); ++i) {
     const TensorMeta& meta = inputs_.tensors()[i].meta;
     if (!meta.Matches(bound.inputs.tensors[i])) return true;
   }
+  for (size_t i = 0; i < bound.sizes.size(); ++i) {
+    const NumberSource& source = size_inputs_.sources()[i];
+    if (bound.sizes[i] != NumberOf(source.recorded.get())) return true;
+  }
+  for (const std::string& path : promoted.size_inputs()) {
+    const int node = inputs_.FindInt(path);
+    if (node >= 0 && NumberOf(inputs_.recorded_number(node)) !=
+                         NumberOf(bound.inputs.objects[node])) {
+      return true;
+    }
+  }
   return false;
+}
+
+void Record::CompareNumbers(const CallArgs& args) const {
+  std::vector<PyObject*> values;
+  BoundInputs bound;
+  inputs_.MatchButSizes(WithSlots(args, &values), {}, &bound);
+}
+
+std::vector<double> Record::GivenLike(const Record& other) const {
+  if (!other.recipe_.given.empty()) return other.recipe_.given;
+  // Of a run that took none for a size an argument's is known, and others were
+  // the same.
+  std::vector<double> given = recipe_.given;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const int node = other.inputs_.FindInt(recipe_.facts.given[i]);
+    if (node < 0) continue;
+    given[i] = NumberOf(other.inputs_.recorded_number(node)).value_or(0);
+  }
+  return given;
+}
+
+std::vector<std::string> Record::NumbersOfSizes() const {
+  std::vector<std::string> paths;
+  if (sizes_ == nullptr) return paths;
+  const std::vector<std::string>& given = sizes_->made().facts().given;
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (sizes_->made().IsGivenOpen(static_cast<int>(i))) {
+      paths.push_back(given[i]);
+    }
+  }
+  return paths;
+}
+
+void Record::NoteNoRun(const BoundCall& bound, const absl::Status& why,
+                       Miss* miss) const {
+  *miss = {.kind = "input",
+           .expected = "sizes for which the recorded runs tell all",
+           .got = std::string(why.message())};
+  if (sizes_->open().empty()) {
+    miss->note = size_inputs_.sources()[0].note;
+    return;
+  }
+  const int input = sizes_->open()[0];
+  miss->note.path = inputs_.tensors()[input].path;
+  miss->got = absl::StrCat(
+      TensorMeta::Of(bound.inputs.tensors[input]).ToString(), ", ", miss->got);
 }
 
 bool Record::FindRun(BoundCall* bound, Miss* miss) {
   if (sizes_ != nullptr) {
-    auto found = sizes_->Find(bound->inputs.tensors, bound->states, &kernels_);
+    auto found = sizes_->Find(bound->inputs.tensors, bound->states,
+                              bound->sizes, &kernels_);
     if (!found.ok()) {
-      if (miss != nullptr) {
-        const int input = sizes_->open()[0];
-        *miss = {.kind = "input",
-                 .note = {.path = inputs_.tensors()[input].path},
-                 .expected = "sizes for which the recorded runs tell all",
-                 .got = absl::StrCat(
-                     TensorMeta::Of(bound->inputs.tensors[input]).ToString(),
-                     ", ", found.status().message())};
-      }
+      if (miss != nullptr) NoteNoRun(*bound, found.status(), miss);
       return false;
     }
     run_ = *std::move(found);
@@ -212,21 +285,24 @@ absl::Status Record::VarySizes(const Record& other) {
   if (!recipe_.is_complete) {
     return absl::FailedPreconditionError("the run's sizes weren't followed");
   }
-  std::vector<std::shared_ptr<const Tape>> tapes;
+  std::vector<SizedTape> runs;
   if (other.sizes_ != nullptr) {
-    const auto earlier = other.sizes_->made().tapes();
+    const auto earlier = other.sizes_->made().runs();
     constexpr size_t kMaxRuns = 4;
-    tapes.assign(earlier.end() - std::min(earlier.size(), kMaxRuns),
-                 earlier.end());
+    runs.assign(earlier.end() - std::min(earlier.size(), kMaxRuns),
+                earlier.end());
   } else {
-    tapes.push_back(other.recipe_.tape);
+    runs.push_back({.tape = other.recipe_.tape});
   }
-  tapes.push_back(recipe_.tape);
+  for (SizedTape& run : runs) {
+    if (run.given.empty()) run.given = GivenLike(other);
+  }
+  runs.push_back({recipe_.tape, recipe_.given});
   for (const Draw& draw : draws_.draws()) {
     if (draw.input >= 0) continue;
     return absl::FailedPreconditionError("draws what it uses exactly");
   }
-  auto made = SizeTemplate::Make(std::move(tapes), recipe_.facts,
+  auto made = SizeTemplate::Make(std::move(runs), recipe_.facts,
                                  recipe_.num_args, AllOps());
   if (!made.ok()) return made.status();
   for (const Gradients::Leaf& leaf : gradients_.leaves()) {
@@ -245,6 +321,7 @@ absl::Status Record::VarySizes(const Record& other) {
     inputs_.OpenSizes(input, sizes_->made().OpenDims(input));
     run_->inputs.push_back(inputs_.tensors()[input].meta);
   }
+  run_->given = sizes_->made().runs().back().given;
   return absl::OkStatus();
 }
 

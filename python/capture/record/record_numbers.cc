@@ -16,8 +16,10 @@ bool RecordMaker::FindNumbers() {
   std::vector<TapeHostValue> values =
       run_.watch.values().Finish(&varying, &exact);
   record_.host_inputs_ = HostInputs(std::move(varying));
+  record_.size_inputs_ = HostInputs(run_.watch.values().SizeSources());
   const HostInputs& inputs = record_.host_inputs_;
-  for (const auto& sources : {absl::MakeConstSpan(exact), inputs.sources()}) {
+  for (const auto& sources : {absl::MakeConstSpan(exact), inputs.sources(),
+                              record_.size_inputs_.sources()}) {
     for (const NumberSource& source : sources) {
       if (source.node >= 0 || source.draw >= 0) continue;
       if (SameValue(source.recorded.get(), source.FindItem())) {
@@ -39,6 +41,7 @@ bool RecordMaker::FindNumbers() {
     }
   }
   if (!FindDraws(exact)) return false;
+  attempt_.exact = std::move(exact);
   const auto comparisons = run_.watch.values().Comparisons();
   record_.outcomes_ = HostOutcomes(values, comparisons, inputs);
   std::vector<int32_t> results = record_.result_.numbers();

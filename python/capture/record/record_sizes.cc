@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
 #include "analysis/lower/extreme_gradients.h"
 #include "analysis/lower/lstm_layers.h"
@@ -27,10 +28,14 @@ TensorSizes SizesOf(const TensorMeta& meta) {
           .strides = {meta.strides.begin(), meta.strides.end()}};
 }
 
-// The sizes and strides of tensors, one after another.
+// The numbers, and the sizes and strides of tensors, one after another.
 std::vector<int64_t> KeyOf(absl::Span<const int> open,
-                           absl::Span<PyObject* const> inputs) {
+                           absl::Span<PyObject* const> inputs,
+                           absl::Span<const double> given) {
   std::vector<int64_t> key;
+  for (const double number : given) {
+    key.push_back(absl::bit_cast<int64_t>(number));
+  }
   for (const int input : open) {
     const TensorMeta meta = TensorMeta::Of(inputs[input]);
     key.insert(key.end(), meta.sizes.begin(), meta.sizes.end());
@@ -74,9 +79,9 @@ RecordSizes::RecordSizes(std::shared_ptr<const SizeTemplate> made,
 
 absl::StatusOr<std::shared_ptr<SizedRun>> RecordSizes::Find(
     absl::Span<PyObject* const> inputs, absl::Span<PyObject* const> states,
-    OperatorKernels* kernels) {
+    absl::Span<const double> given, OperatorKernels* kernels) {
   for (size_t i = 0; i < runs_.size(); ++i) {
-    bool fits = true;
+    bool fits = runs_[i]->given == given;
     for (size_t k = 0; fits && k < open_.size(); ++k) {
       fits = runs_[i]->inputs[k].Matches(inputs[open_[k]]);
     }
@@ -84,11 +89,11 @@ absl::StatusOr<std::shared_ptr<SizedRun>> RecordSizes::Find(
     std::rotate(runs_.begin(), runs_.begin() + i, runs_.begin() + i + 1);
     return runs_[0];
   }
-  std::vector<int64_t> key = KeyOf(open_, inputs);
+  std::vector<int64_t> key = KeyOf(open_, inputs, given);
   if (refused_.contains(key)) {
     return absl::FailedPreconditionError("these sizes don't follow");
   }
-  auto made = Make(inputs, states, kernels);
+  auto made = Make(inputs, states, given, kernels);
   if (!made.ok()) {
     if (refused_.size() >= kMaxRefused) refused_.clear();
     refused_.insert(std::move(key));
@@ -121,15 +126,16 @@ GraphOptions RecordSizes::OptionsNow() const {
 
 absl::StatusOr<std::shared_ptr<SizedRun>> RecordSizes::Make(
     absl::Span<PyObject* const> inputs, absl::Span<PyObject* const> states,
-    OperatorKernels* kernels) const {
+    absl::Span<const double> given, OperatorKernels* kernels) const {
   const TraceSpan span("capture", "other sizes");
   std::vector<TensorSizes> sizes;
   for (int i = 0; i < recipe_.num_args; ++i) {
     sizes.push_back(SizesOf(TensorMeta::Of(inputs[i])));
   }
-  MICA_ASSIGN_OR_RETURN(Tape tape, made_->At(sizes));
+  MICA_ASSIGN_OR_RETURN(Tape tape, made_->At(sizes, given));
   if (!recipe_.options.exact) UseOwnLstmLayers(tape);
   auto run = std::make_shared<SizedRun>();
+  run->given.assign(given.begin(), given.end());
   for (const int input : open_) {
     run->inputs.push_back(TensorMeta::Of(inputs[input]));
   }

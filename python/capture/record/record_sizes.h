@@ -27,6 +27,7 @@ namespace mica {
 // What a record has for each set of its arguments' sizes.
 struct SizedRun {
   std::vector<TensorMeta> inputs;  // Of the arguments whose sizes vary.
+  std::vector<double> given;       // The numbers that are taken for sizes.
   std::shared_ptr<Graph> graph;
   std::shared_ptr<BackwardPass> backward;  // Null: results need none.
   MemoryGuards memory;
@@ -38,6 +39,7 @@ struct SizedRun {
 struct SizeRecipe {
   bool is_complete = false;
   std::shared_ptr<const Tape> tape;  // All of it, as it was recorded.
+  std::vector<double> given;         // What `facts` calls so.
   SizeFacts facts;
   int num_args = 0;
   int num_results = 0;            // Of the tape's, without later gradients.
@@ -60,12 +62,13 @@ class RecordSizes {
   RecordSizes(std::shared_ptr<const SizeTemplate> made, SizeRecipe recipe,
               std::shared_ptr<SizedRun> recorded);
 
-  // The run for these arguments, made if it is new: then `kernels` are told of
-  // its operators. Fails, and for these sizes ever after, if what it would be
-  // doesn't follow from the recorded ones.
+  // The run for these arguments, and numbers that are taken for sizes, made if
+  // it is new: then `kernels` are told of its operators. Fails, and for these
+  // sizes ever after, if what it would be doesn't follow from the recorded
+  // ones.
   absl::StatusOr<std::shared_ptr<SizedRun>> Find(
       absl::Span<PyObject* const> inputs, absl::Span<PyObject* const> states,
-      OperatorKernels* kernels);
+      absl::Span<const double> given, OperatorKernels* kernels);
 
   // Runs at other sizes compute in the same way: one of them was checked.
   void SkipChecks() { recorded_->graph->SkipChecks(); }
@@ -78,7 +81,7 @@ class RecordSizes {
  private:
   absl::StatusOr<std::shared_ptr<SizedRun>> Make(
       absl::Span<PyObject* const> inputs, absl::Span<PyObject* const> states,
-      OperatorKernels* kernels) const;
+      absl::Span<const double> given, OperatorKernels* kernels) const;
   absl::StatusOr<std::shared_ptr<BackwardPass>> MakePass(
       SplitTape* split, absl::Span<PyObject* const> states) const;
   GraphOptions OptionsNow() const;

@@ -9,6 +9,7 @@
 #include "analysis/lower/lstm_layers.h"
 #include "framework/trace/recorder.h"
 #include "python/capture/record/record_maker.h"
+#include "python/capture/values/numbers.h"
 #include "python/torch_side/tensors/autograd_access.h"
 
 namespace mica {
@@ -104,9 +105,12 @@ bool RecordMaker::MakeTape() {
 void RecordMaker::KeepTape() {
   constexpr size_t kMaxCalls = 50'000;
   const Tape& tape = recorded_.tape;
-  const bool has_sizes = absl::c_any_of(
-      record_.inputs_.tensors(),
-      [](const auto& tensor) { return !tensor.meta.sizes.empty(); });
+  const absl::Span<const NumberSource> given = record_.size_inputs_.sources();
+  const bool has_sizes =
+      !given.empty() ||
+      absl::c_any_of(record_.inputs_.tensors(), [](const auto& tensor) {
+        return !tensor.meta.sizes.empty();
+      });
   if (!options_.vary_sizes || options_.make_runner || !has_sizes ||
       tape.calls.size() > kMaxCalls) {
     return;
@@ -116,6 +120,9 @@ void RecordMaker::KeepTape() {
   if (!options_.follow_sizes) return;
   recipe.is_complete = true;
   recipe.facts = run_.watch.sizes().TakeFacts();
+  for (const NumberSource& source : given) {
+    recipe.given.push_back(NumberOf(source.recorded.get()).value_or(0));
+  }
   if (static_cast<int64_t>(tape.calls.size()) != num_calls_) {
     recipe.facts.unknown = "autocast keeps what the run cast";
   }

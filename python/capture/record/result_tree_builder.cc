@@ -46,9 +46,8 @@ int ResultTree::Builder::Add(PyObject* object, int depth) {
   if (const int node = number < 0 ? -1 : values.input_node(number); node >= 0) {
     return AddInput(node);
   }
-  // A hit at other sizes would give another one.
-  if (number >= 0 && values.IsSize(number)) values.PinSize(number);
-  if (number >= 0 && values.IsDynamic(number)) {
+  // A hit at other sizes gives another one.
+  if (number >= 0 && (values.IsSize(number) || values.IsDynamic(number))) {
     return AddPromoted(number, object);
   }
   if (const HostValues::Id text = values.FindText(object);

@@ -149,7 +149,7 @@ class Compiled {
   void ConsiderPieces(const Refusal& refusal);
   // Has the next run follow what made the last record miss, and read what was
   // seen to be carried.
-  void Promote();
+  void Promote(const CallArgs& args);
   PyObject* CaptureCall(const CallArgs& args, const Miss* miss);
   // Puts the record first.
   void NoteHit(const std::shared_ptr<Record>& record);

@@ -31,9 +31,10 @@ constexpr size_t kMaxAlike = 4;
 
 }  // namespace
 
-void Compiled::Promote() {
+void Compiled::Promote(const CallArgs& args) {
   std::vector<StatePlace> slots;
   if (!records_.empty()) {
+    records_[0]->CompareNumbers(args);
     records_[0]->FindPromoted(&options_.capture.promoted, &slots);
     records_[0]->FindSlots(&slots);
   }
@@ -52,16 +53,19 @@ PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
   }
   PyRef result;
   Refusal refusal;
-  Promote();
+  Promote(args);
   attempt_ = Attempt();
   const bool had_slots_of_gone = DropUnused();
   if (miss != nullptr && miss->kind == "draw") NoteOutcome();
   if (miss != nullptr && miss->kind == "data size") NoteDataSize();
   options_.capture.looks_on = !options_.fullgraph;
   const std::vector<std::shared_ptr<Record>> alike = FindButForSizes(args);
-  options_.capture.follow_sizes = !alike.empty();
+  options_.capture.follow_sizes =
+      !alike.empty() || options_.capture.promoted.has_sizes();
   std::unique_ptr<Record> record = Record::Capture(
       callable_.get(), args, options_.capture, &result, &refusal, &attempt_);
+  options_.capture.promoted.NoteExact(attempt_.exact);
+  attempt_.exact.clear();
   if (record != nullptr) {
     attempt_ = Attempt();
     payoff_.NoteCapture(HitTimes::Now() - start);
@@ -105,7 +109,9 @@ std::vector<std::shared_ptr<Record>> Compiled::FindButForSizes(
   if (!options_.capture.vary_sizes || records_.empty()) return found;
   const TorchState now = TorchState::Current();
   for (const std::shared_ptr<Record>& record : records_) {
-    if (record->FitsButForSizes(args, now)) found.push_back(record);
+    if (record->FitsButForSizes(args, now, options_.capture.promoted)) {
+      found.push_back(record);
+    }
   }
   return found;
 }

@@ -87,7 +87,7 @@ PyRef Variables(const Record& record) {
 
 // The sizes that vary, as Python has them.
 std::vector<std::string> SizesOf(const Record& record) {
-  std::vector<std::string> names;
+  std::vector<std::string> names = record.NumbersOfSizes();
   for (const InputGuards::Tensor& tensor : record.inputs().tensors()) {
     for (const int dim : tensor.open) {
       names.push_back(absl::StrCat(tensor.path, ".shape[", dim, "]"));

@@ -32,10 +32,27 @@ PyObject* NumberSource::FindItem() const {
 void PromotedScalars::AddItem(PyObject* dict, PyObject* key) {
   constexpr size_t kMaxItems = 1 << 14;
   if (items_.size() >= kMaxItems) {
-    items_.clear();
+    for (Items* items : {&items_, &exact_items_, &size_items_}) items->clear();
     keys_.clear();
   }
   if (items_.insert({dict, key}).second) keys_.push_back(PyRef::Share(key));
+  if (exact_items_.contains({dict, key})) size_items_.insert({dict, key});
+}
+
+void PromotedScalars::AddInput(std::string path) {
+  if (exact_inputs_.contains(path)) size_inputs_.insert(path);
+  inputs_.insert(std::move(path));
+}
+
+void PromotedScalars::NoteExact(absl::Span<const NumberSource> sources) {
+  for (const NumberSource& source : sources) {
+    if (source.draw >= 0 || !PyLong_CheckExact(source.recorded.get())) continue;
+    if (source.node >= 0) {
+      exact_inputs_.insert(source.note.path);
+    } else if (HasItem(source.dict.get(), source.key.get())) {
+      exact_items_.insert({source.dict.get(), source.key.get()});
+    }
+  }
 }
 
 int PromotedScalars::Traverse(visitproc visit, void* arg) const {
@@ -191,6 +208,22 @@ void HostValues::DemandRange(TapeHostOperand number, double low, double high) {
   Demand("mica.scalar_le", number, {.id = -1, .constant = high});
 }
 
+HostValues::Id HostValues::MovedFrom(Id id) const {
+  while (true) {
+    const TapeHostValue& tape = nodes_[id].tape;
+    const bool is_sum = tape.op == "mica.int_add";
+    if (!is_sum && tape.op != "mica.int_sub") return id;
+    const Id a = tape.operands[0].id, b = tape.operands[1].id;
+    if (a >= 0 && b < 0) {
+      id = a;
+    } else if (is_sum && a < 0 && b >= 0) {
+      id = b;
+    } else {
+      return id;
+    }
+  }
+}
+
 void HostValues::DemandDistance(TapeHostOperand a, TapeHostOperand b) {
   const double distance = b.constant - a.constant;
   PyRef number = MakeNumber(&PyLong_Type, distance);
@@ -333,6 +366,7 @@ std::vector<TapeHostValue> HostValues::Finish(
       continue;
     }
     node.tape.is_constant = !IsDynamic(static_cast<Id>(i));
+    node.tape.size = node.size_index;
     if (node.tape.kind == TapeHostValue::Kind::kInput && !node.is_size) {
       if (node.is_exact) {
         exact->push_back(node.source);

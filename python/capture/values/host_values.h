@@ -25,37 +25,6 @@
 
 namespace mica {
 
-// Numbers that were seen to vary between calls, and that captures treat as
-// inputs from then on. Dicts are known by their addresses alone: another one
-// that comes to the address of one that died has a number followed for nothing.
-class PromotedScalars {
- public:
-  // An item of a dict: an attribute, a global, an optimizer's learning rate.
-  void AddItem(PyObject* dict, PyObject* key);
-  bool HasItem(PyObject* dict, PyObject* key) const {
-    return items_.contains({dict, key});
-  }
-  // An argument, by its path.
-  void AddInput(std::string path) { inputs_.insert(std::move(path)); }
-  const absl::flat_hash_set<std::string>& inputs() const { return inputs_; }
-  // For Python's garbage collector.
-  int Traverse(visitproc visit, void* arg) const;
-
- private:
-  absl::flat_hash_set<std::pair<PyObject*, PyObject*>> items_;
-  std::vector<PyRef> keys_;  // Their addresses stay taken.
-  absl::flat_hash_set<std::string> inputs_;
-};
-
-// What a text is made of, at a hit again: function(args…), the last of them by
-// keyword. Of constants, numbers that are followed and other such texts.
-struct TextRecipe {
-  PyRef function;
-  std::vector<PyRef> args;
-  PyRef keyword_names;  // May be null.
-  int depth = 1;        // One more than that of texts that it is made of.
-};
-
 // Where a promoted scalar is found.
 struct NumberSource {
   LooseRef dict;  // An item,
@@ -67,6 +36,56 @@ struct NumberSource {
 
   // What the item holds now, or null. Borrowed.
   PyObject* FindItem() const;
+};
+
+// Numbers that were seen to vary between calls, and that captures treat as
+// inputs from then on. Dicts are known by their addresses alone: another one
+// that comes to the address of one that died has a number followed for nothing.
+class PromotedScalars {
+ public:
+  // An item of a dict: an attribute, a global, an optimizer's learning rate.
+  void AddItem(PyObject* dict, PyObject* key);
+  bool HasItem(PyObject* dict, PyObject* key) const {
+    return items_.contains({dict, key});
+  }
+  // An argument, by its path.
+  void AddInput(std::string path);
+  const absl::flat_hash_set<std::string>& inputs() const { return inputs_; }
+
+  // Notes of ints that were followed that they had to be the recorded ones all
+  // the same. Those that vary on are taken for sizes: with each value of one
+  // goes a run of its own, and what follows of them may be sizes of tensors.
+  void NoteExact(absl::Span<const NumberSource> sources);
+  bool IsSizeItem(PyObject* dict, PyObject* key) const {
+    return size_items_.contains({dict, key});
+  }
+  bool IsSizeInput(const std::string& path) const {
+    return size_inputs_.contains(path);
+  }
+  const absl::flat_hash_set<std::string>& size_inputs() const {
+    return size_inputs_;
+  }
+  bool has_sizes() const {
+    return !size_items_.empty() || !size_inputs_.empty();
+  }
+  // For Python's garbage collector.
+  int Traverse(visitproc visit, void* arg) const;
+
+ private:
+  using Items = absl::flat_hash_set<std::pair<PyObject*, PyObject*>>;
+
+  Items items_, exact_items_, size_items_;
+  std::vector<PyRef> keys_;  // Their addresses stay taken.
+  absl::flat_hash_set<std::string> inputs_, exact_inputs_, size_inputs_;
+};
+
+// What a text is made of, at a hit again: function(args…), the last of them by
+// keyword. Of constants, numbers that are followed and other such texts.
+struct TextRecipe {
+  PyRef function;
+  std::vector<PyRef> args;
+  PyRef keyword_names;  // May be null.
+  int depth = 1;        // One more than that of texts that it is made of.
 };
 
 // Follows floats and ints by identity while a program runs. A number is *known*
@@ -107,6 +126,8 @@ class HostValues {
   }
   void AddInput(PyObject* number, PyObject* original, int node,
                 std::string path);
+  // Has such a number taken for a size: see AddSize().
+  void TakeForSize(PyObject* number);
   // The items of AddItem().
   absl::Span<const StatePlace> places() const { return places_; }
   // A tuple that holds such numbers, and what it stands for.
@@ -147,6 +168,8 @@ class HostValues {
   }
   // All that is known of sizes but where they went, ids in place of indices.
   SizeFacts FindSizeFacts() const;
+  // Where the numbers come from that are taken for sizes: SizeFacts::given.
+  std::vector<NumberSource> SizeSources() const;
   // The index in there of a size's id.
   int32_t IndexOfSize(Id id) const { return nodes_[id].size_index; }
   // `result`, an object of its own, is `op` of numbers, one of them known; true
@@ -163,6 +186,8 @@ class HostValues {
   void DemandFloat32(Id id);
   // Demands that a number is from `low` to `high`.
   void DemandRange(TapeHostOperand number, double low, double high);
+  // Whether two numbers are one, but for what is added to it.
+  bool MoveTogether(Id a, Id b) const { return MovedFrom(a) == MovedFrom(b); }
   // Demands that two numbers are as far from each other as they are.
   void DemandDistance(TapeHostOperand a, TapeHostOperand b);
   struct Comparison {
@@ -234,7 +259,8 @@ class HostValues {
     bool is_size = false;                      // It follows from sizes alone:
     int32_t size_index = -1;                   // the number of this index.
     TapeTensorId tensor = kNoTapeTensor;       // A size of this one,
-    int dim = 0;                               // of this dim.
+    int dim = 0;                               // of this dim; or
+    int32_t given = -1;                        // this one of given_sizes_.
     UserLine pinned_at;                        // By PinSize().
     std::shared_ptr<const TextRecipe> recipe;  // Of a text.
   };
@@ -243,6 +269,8 @@ class HostValues {
   bool SettleSizes(absl::Span<const TapeHostOperand> operands);
   void UseTextOf(PyObject* object);
   Id Add(PyObject* number, Node node);
+  // What a number is but for constants that are added to it.
+  Id MovedFrom(Id id) const;
   // Has a comparison of numbers come out true at each run.
   void Demand(const char* op, TapeHostOperand a, TapeHostOperand b);
   // A whole part that is exact: demands that the float lies where it lay.
@@ -253,6 +281,7 @@ class HostValues {
   std::vector<Comparison> size_comparisons_;
   bool has_sizes_ = false;
   int32_t num_sizes_ = 0;
+  std::vector<Id> given_sizes_;
   bool notes_size_uses_ = false;
   std::vector<Id> size_uses_;
   absl::flat_hash_map<PyObject*, std::vector<Id>> size_texts_;

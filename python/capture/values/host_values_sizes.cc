@@ -16,6 +16,24 @@ HostValues::Id HostValues::AddSize(PyObject* number, TapeTensorId tensor,
   return Add(number, std::move(node));
 }
 
+void HostValues::TakeForSize(PyObject* number) {
+  const Id id = Find(number);
+  Node& node = nodes_[id];
+  // One object from two places.
+  if (node.is_exact) return;
+  has_sizes_ = true;
+  node.is_size = true;
+  node.size_index = num_sizes_++;
+  node.given = static_cast<int32_t>(given_sizes_.size());
+  given_sizes_.push_back(id);
+}
+
+std::vector<NumberSource> HostValues::SizeSources() const {
+  std::vector<NumberSource> sources;
+  for (const Id id : given_sizes_) sources.push_back(nodes_[id].source);
+  return sources;
+}
+
 void HostValues::PinSize(Id id) {
   if (nodes_[id].is_exact) return;
   nodes_[id].is_exact = true;
@@ -54,9 +72,13 @@ SizeFacts HostValues::FindSizeFacts() const {
     if (operand.id >= 0) operand.id = nodes_[operand.id].size_index;
     return operand;
   };
+  for (const Id id : given_sizes_) {
+    facts.given.push_back(nodes_[id].source.note.path);
+  }
   for (const Node& node : nodes_) {
     if (!node.is_size) continue;
-    SizeFacts::Number number{.tensor = node.tensor, .dim = node.dim};
+    SizeFacts::Number number{
+        .tensor = node.tensor, .dim = node.dim, .given = node.given};
     number.op = node.tape.op;
     for (const TapeHostOperand& operand : node.tape.operands) {
       number.operands.push_back(operand_of(operand));

@@ -311,7 +311,8 @@ std::optional<PassedPlace> NumberWatch::PlaceOf(PyObject* item) const {
     const bool is_fixed = place.start.id < 0 && place.end.id < 0;
     const bool moves = place.start.id >= 0 && place.end.id >= 0 &&
                        slice->step == Py_None && place.start.constant >= 0 &&
-                       place.end.constant >= place.start.constant;
+                       place.end.constant >= place.start.constant &&
+                       values_.MoveTogether(place.start.id, place.end.id);
     if (!moves && (!is_fixed || values_.Find(slice->step) >= 0)) return {};
   } else if (PyLong_CheckExact(item)) {
     place.start = NumberOrConstant(item);

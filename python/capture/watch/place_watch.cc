@@ -96,8 +96,9 @@ void PlaceWatch::AddItem(PyObject* dict, PyObject* key, GuardNote note) {
       if (!number || PyDict_SetItem(dict, key, number.get()) != 0) {
         return PyErr_Clear();
       }
-      return values_.AddItem(number.get(), original.get(), dict, key,
-                             std::move(note));
+      values_.AddItem(number.get(), original.get(), dict, key, std::move(note));
+      if (written_.IsSize(dict, key)) values_.TakeForSize(number.get());
+      return;
     }
     PyErr_Clear();
   }

@@ -36,6 +36,10 @@ class WrittenPlaces final : public WatchPart {
   bool IsPromoted(PyObject* dict, PyObject* key) const {
     return promoted_ != nullptr && promoted_->HasItem(dict, key);
   }
+  // Whether such a number is taken for a size.
+  bool IsSize(PyObject* dict, PyObject* key) const {
+    return promoted_->IsSizeItem(dict, key);
+  }
 
   // What the step at hand reads is only read to have `addend` added.
   void BeginIncrement(PyObject* addend) {
