@@ -122,8 +122,11 @@ int ResultTree::Builder::AddConstant(PyObject* constant, int depth) {
     }
     return NewContainer(Kind::kNaN, constant);
   }
-  // A tuple that the program made of what it found.
-  if (PyTuple_CheckExact(constant) && IsObjectOfHit(constant)) {
+  // A tuple that the program made of what it found, or a named one that it
+  // made: no code has such a constant.
+  const bool is_plain = PyTuple_CheckExact(constant);
+  if (is_plain ? IsObjectOfHit(constant)
+               : PyTuple_Check(constant) && !watch_.ages().IsOld(constant)) {
     return AddNew(constant, depth);
   }
   // Found elsewhere (in a class, a list, a slot), an equal one is another.

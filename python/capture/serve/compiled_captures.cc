@@ -133,6 +133,9 @@ void Compiled::VarySizes(absl::Span<const std::shared_ptr<Record>> alike) {
     if (why_fixed_.empty()) why_fixed_ = std::string(status.message());
     records_[0]->inputs().FindOtherSizes(other->inputs(), &dynamic_);
   }
+  if (!why_fixed_.empty() && records_[0]->graph().has_data_sizes()) {
+    NoteDataSize();
+  }
   if (!why_fixed_.empty() && options_.log_recompiles) {
     Log(absl::StrCat("mica keeps sizes of ", title(), " fixed: ", why_fixed_));
   }

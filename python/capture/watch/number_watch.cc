@@ -209,7 +209,11 @@ void NumberWatch::Compare(Order order, PyObject* a, PyObject* b) {
     }
   }
   const bool is_equality = order == Order::kEqual || order == Order::kNotEqual;
-  if (is_equality && CompareTuples(a, b)) return;
+  // No number is None.
+  if (is_equality && ((a_known && b == Py_None) || (b_known && a == Py_None))) {
+    return;
+  }
+  if (is_equality && CompareSequences(a, b)) return;
   for (PyObject* operand : {a, b}) {
     objects_.CheckOperand(operand);
     objects_.Inspect(operand);
@@ -217,21 +221,28 @@ void NumberWatch::Compare(Order order, PyObject* a, PyObject* b) {
   }
 }
 
-bool NumberWatch::CompareTuples(PyObject* a, PyObject* b) {
-  if (!PyTuple_Check(a) || !PyTuple_Check(b) ||
-      (!values_.HasKnown(a) && !values_.HasKnown(b))) {
-    return false;
-  }
-  const Py_ssize_t count = PyTuple_GET_SIZE(a);
-  if (count != PyTuple_GET_SIZE(b)) return false;
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    if (!NumberOf(PyTuple_GET_ITEM(a, i)).has_value() ||
-        !NumberOf(PyTuple_GET_ITEM(b, i)).has_value()) {
-      return false;
+bool NumberWatch::CompareSequences(PyObject* a, PyObject* b) {
+  const bool are_tuples = PyTuple_Check(a) && PyTuple_Check(b);
+  // What a list of the state holds is a fact that a guard is for.
+  const auto is_new_list = [this](PyObject* object) {
+    return PyList_CheckExact(object) && !IsOld(object) && !IsInput(object);
+  };
+  const bool are_lists = is_new_list(a) && is_new_list(b);
+  if (!are_tuples && !are_lists) return false;
+  if (!values_.HasKnown(a) && !values_.HasKnown(b)) return false;
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(a);
+  if (count != PySequence_Fast_GET_SIZE(b)) return false;
+  const auto items = [count](PyObject* sequence) {
+    return absl::MakeConstSpan(PySequence_Fast_ITEMS(sequence),
+                               static_cast<size_t>(count));
+  };
+  for (PyObject* sequence : {a, b}) {
+    for (PyObject* item : items(sequence)) {
+      if (!NumberOf(item).has_value()) return false;
     }
   }
   for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject *one = PyTuple_GET_ITEM(a, i), *other = PyTuple_GET_ITEM(b, i);
+    PyObject *one = items(a)[i], *other = items(b)[i];
     if (values_.Find(one) >= 0 || values_.Find(other) >= 0) {
       values_.AddComparison("mica.scalar_eq", one, other, CurrentUserLine());
     }

@@ -88,9 +88,9 @@ class NumberWatch final : public WatchPart {
   std::optional<PassedPlace> PlaceOf(PyObject* item) const;
   // -1 for None.
   TapeHostOperand NumberOrConstant(PyObject* number) const;
-  // Whether two tuples of numbers are equal, as torch.Size is compared. False,
-  // with nothing done, if they are something else.
-  bool CompareTuples(PyObject* a, PyObject* b);
+  // Whether two tuples of numbers, as torch.Size is one, or two lists that the
+  // run made are equal. False, with nothing done, if they are something else.
+  bool CompareSequences(PyObject* a, PyObject* b);
 
   ObjectWatch& objects_;
   ArrayWatch& arrays_;

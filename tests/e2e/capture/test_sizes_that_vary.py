@@ -76,6 +76,15 @@ ONE_GRAPH = {
     "slices": lambda x: x[1:] - x[:-1],
     "a slice of all": lambda x: x[: x.shape[0]] * 2,
     "roll": lambda x: x.roll(len(x) // 2, 0),
+    "sizes and None": lambda x: x.view(
+        [(s if s != None else -1) for s in list(x.shape)]  # noqa: E711
+    ).sum(0),
+    "compared lists": lambda x: x * 2 if list(x.shape) == [len(x), 6] else x,
+    "diag": lambda x: (x @ x.T).diag() + x.sum(1),
+    "pixel_shuffle": lambda x: F.pixel_shuffle(
+        x.view(1, -1, 6, 1).repeat(1, 4, 1, 1), 2
+    ),
+    "repeat_interleave": lambda x: x.repeat_interleave(2, 0).arctan(),
     "compared shapes": lambda x: F.mse_loss(x, torch.zeros_like(x)),
     "a branch": lambda x: x * 2 if x.shape[0] < 100 else x,
     "an assertion's text": lambda x: (
