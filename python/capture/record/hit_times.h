@@ -1,4 +1,4 @@
-// How long the hits of a record take.
+// How long the hits of a record take, and what is done for later ones.
 
 #ifndef MICA_PYTHON_CAPTURE_RECORD_HIT_TIMES_H_
 #define MICA_PYTHON_CAPTURE_RECORD_HIT_TIMES_H_
@@ -25,6 +25,22 @@ struct HitTimes {
     fastest_ns = num_measured == 0 ? ns : std::min(fastest_ns, ns);
     ++num_measured;
   }
+};
+
+// What this process has spent, in calls that are served, on what serves later
+// ones: runs at other sizes, and captures of pieces. Needs the GIL.
+class Invested {
+ public:
+  static int64_t total_ns() { return total_ns_; }
+  // Adds its own lifetime.
+  Invested() : start_(HitTimes::Now()) {}
+  ~Invested() { total_ns_ += HitTimes::Now() - start_; }
+  Invested(const Invested&) = delete;
+  Invested& operator=(const Invested&) = delete;
+
+ private:
+  static inline int64_t total_ns_ = 0;
+  const int64_t start_;
 };
 
 }  // namespace mica

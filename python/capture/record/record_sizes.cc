@@ -9,6 +9,7 @@
 #include "analysis/lower/lstm_layers.h"
 #include "framework/base/status.h"
 #include "framework/trace/recorder.h"
+#include "python/capture/record/hit_times.h"
 #include "python/capture/record/record.h"
 
 namespace mica {
@@ -128,6 +129,7 @@ absl::StatusOr<std::shared_ptr<SizedRun>> RecordSizes::Make(
     absl::Span<PyObject* const> inputs, absl::Span<PyObject* const> states,
     absl::Span<const double> given, OperatorKernels* kernels) const {
   const TraceSpan span("capture", "other sizes");
+  const Invested invested;
   std::vector<TensorSizes> sizes;
   for (int i = 0; i < recipe_.num_args; ++i) {
     sizes.push_back(SizesOf(TensorMeta::Of(inputs[i])));

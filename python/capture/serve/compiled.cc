@@ -1,6 +1,7 @@
 #include "python/capture/serve/compiled.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -108,6 +109,8 @@ PyObject* Compiled::CallUnserved(const CallArgs& args, const Miss* miss) {
                           miss == nullptr ? "" : miss->Difference())) {
     return CallUncaptured(args);
   }
+  std::optional<Invested> invested;
+  if (options_.capture.is_piece) invested.emplace();
   return CaptureCall(args, miss);
 }
 
@@ -117,7 +120,8 @@ PyObject* Compiled::CallInPieces(const CallArgs& args) {
   if (payoff_.WantsEager() && CurrentStance() == Stance::kDefault) {
     return CallUncaptured(args);
   }
-  const int64_t start = HitTimes::Now();
+  const Start start = {.ns = HitTimes::Now(),
+                       .invested_ns = Invested::total_ns()};
   const std::shared_ptr<Splits> splits = splits_;
   PyRef result = PyRef::Steal(splits->Call(callable_.get(), args));
   if (const PyRef error = splits->TakeCheckError()) {
@@ -127,7 +131,9 @@ PyObject* Compiled::CallInPieces(const CallArgs& args) {
   }
   if (!result) return nullptr;
   ++split_calls_;
-  payoff_.NoteServed(HitTimes::Now() - start, 1);
+  const int64_t invested = Invested::total_ns() - start.invested_ns;
+  payoff_.NoteInvested(invested);
+  payoff_.NoteServed(HitTimes::Now() - start.ns - invested, 1);
   const SplitEvents& events = splits->events();
   if (!events.unserved.empty()) return RaiseUnserved(events.unserved);
   if (events.graphs == 0) {

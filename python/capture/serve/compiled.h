@@ -118,14 +118,19 @@ class Compiled {
   // Whether the call is to be run eagerly, since serving it doesn't pay or to
   // know whether it does.
   bool IsResting();
-  // True if a record serves the call, which began at `start`, or fails at it.
-  // Else what the first one misses, and InputGuards::misplaced_type().
-  bool CallServed(const CallArgs& args, int64_t start, Miss* miss,
+  // When a call began, or 0, and Invested::total_ns() then.
+  struct Start {
+    int64_t ns = 0;
+    int64_t invested_ns = 0;
+  };
+  // True if a record serves the call, or fails at it. Else what the first one
+  // misses, and InputGuards::misplaced_type().
+  bool CallServed(const CallArgs& args, const Start& start, Miss* miss,
                   PyTypeObject** misplaced, PyObject** result);
   // CallEagerly(), with its time in the account.
   PyObject* CallUncaptured(const CallArgs& args);
-  // Of a call that began at `start`, or nothing if that is 0.
-  void NoteServed(int64_t start);
+  // Its time, if that is taken, and what it invested.
+  void NoteServed(const Start& start);
   // Why calls run eagerly, for now or for good; empty if they don't.
   std::string WhyEager() const;
   // `why`, and of which misses.

@@ -26,10 +26,13 @@ PyObject* Compiled::CallUncaptured(const CallArgs& args) {
   return result;
 }
 
-void Compiled::NoteServed(int64_t start) {
+void Compiled::NoteServed(const Start& start) {
   was_served_ = true;
-  if (start == 0) return;
-  payoff_.NoteServed(HitTimes::Now() - start, hits_ - hits_in_account_);
+  const int64_t invested = Invested::total_ns() - start.invested_ns;
+  if (invested > 0) payoff_.NoteInvested(invested);
+  if (start.ns == 0) return;
+  payoff_.NoteServed(HitTimes::Now() - start.ns - invested,
+                     hits_ - hits_in_account_);
   hits_in_account_ = hits_;
 }
 
@@ -81,7 +84,8 @@ PyObject* Compiled::Call(const CallArgs& args) {
   // Where all goes well, two looks at the clock cost as much as a guard.
   const bool is_timed =
       HitTimes::Wants(hits_) || !was_served_ || records_.size() > 1;
-  const int64_t start = is_timed ? HitTimes::Now() : 0;
+  const Start start = {.ns = is_timed ? HitTimes::Now() : 0,
+                       .invested_ns = Invested::total_ns()};
   Miss miss;
   PyTypeObject* misplaced = nullptr;
   if (HeldObjects::num_over() != num_over_) misplaced = DropGone(args, &miss);
@@ -89,7 +93,7 @@ PyObject* Compiled::Call(const CallArgs& args) {
   if (CallServed(args, start, &miss, &misplaced, &result)) return result;
   const bool has_miss = !miss.kind.empty();
   was_served_ = false;
-  if (has_miss && is_timed) payoff_.NoteMissed(HitTimes::Now() - start);
+  if (has_miss && is_timed) payoff_.NoteMissed(HitTimes::Now() - start.ns);
   // Arguments have no line; the call has.
   if (has_miss && miss.note.at.line == 0) miss.note.at = CurrentUserLine();
   if (has_miss) NoteMiss(misplaced, miss);
@@ -97,7 +101,7 @@ PyObject* Compiled::Call(const CallArgs& args) {
   return Told(CallUnserved(args, has_miss ? &miss : nullptr));
 }
 
-bool Compiled::CallServed(const CallArgs& args, int64_t start, Miss* miss,
+bool Compiled::CallServed(const CallArgs& args, const Start& start, Miss* miss,
                           PyTypeObject** misplaced, PyObject** result) {
   if (records_.empty()) return false;
   records_[0]->Prefetch();

@@ -67,6 +67,11 @@ void Payoff::NoteCapture(int64_t ns) {
   refused_ = 0;
 }
 
+void Payoff::NoteInvested(int64_t ns) {
+  capture_ns_ += static_cast<double>(ns);
+  window_invested_ns_ += static_cast<double>(ns);
+}
+
 void Payoff::NoteHit(bool is_of_last) {
   refused_ = 0;
   wait_ = kFirstWait;
@@ -94,8 +99,7 @@ bool Payoff::MayCapture(int num_idle, absl::string_view what) {
   alike_ = what == last_what_ ? alike_ + 1 : 1;
   last_what_ = std::string(what);
   const bool is_idle = num_idle >= kMaxIdle;
-  const bool is_affordable =
-      num_captures_ < kFreeCaptures || Overhead() <= Allowance();
+  const bool is_affordable = num_captures_ < kFreeCaptures || IsAffordable();
   if ((is_affordable && !is_idle) || IsTriedAgain(is_affordable)) {
     why_.clear();
     return true;
@@ -125,7 +129,8 @@ void Payoff::Judge() {
   if (eager_.count() < kMinEager) return;
   const auto eager = static_cast<double>(eager_.Median());
   const auto served = static_cast<double>(served_.Median());
-  const double spent = window_served_ * served + window_missed_ns_;
+  const double spent = window_served_ * served + window_missed_ns_ +
+                       (IsAffordable() ? 0 : window_invested_ns_);
   const double worth =
       eager * (kSlower * window_served_ + kLooking * window_missed_);
   if (spent > worth) {
@@ -144,6 +149,7 @@ void Payoff::Judge() {
     rest_ = kFirstRest;
   }
   window_missed_ns_ = window_served_ = window_missed_ = 0;
+  window_invested_ns_ = 0;
 }
 
 bool Payoff::MayServe() {

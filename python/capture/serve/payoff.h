@@ -55,6 +55,10 @@ class Payoff {
   void NoteServed(int64_t ns, int64_t num_calls);
   void NoteMissed(int64_t ns);
   void NoteCapture(int64_t ns);
+  // A served call took so long beside what serving took, for what serves later
+  // ones: it counts as captures do, and against serving once that isn't
+  // affordable.
+  void NoteInvested(int64_t ns);
   // A record served a call; `is_of_last`: the one that was made last, for the
   // first time.
   void NoteHit(bool is_of_last);
@@ -83,6 +87,7 @@ class Payoff {
   bool IsTriedAgain(bool is_affordable);
   double Overhead() const;
   double Allowance() const;
+  bool IsAffordable() const { return Overhead() <= Allowance(); }
   void Judge();
 
   double budget_;
@@ -95,6 +100,7 @@ class Payoff {
   double eager_ns_ = 0, served_ns_ = 0, num_served_ = 0;
   // Since they were last judged.
   double window_missed_ns_ = 0, window_served_ = 0, window_missed_ = 0;
+  double window_invested_ns_ = 0;
   // Captures that weren't made, since a call was served or one was made.
   int64_t refused_ = 0;
   int64_t wait_ = kFirstWait;
