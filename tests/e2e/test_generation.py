@@ -74,4 +74,6 @@ def test_tokens_are_eagers(family, way):
     if way in ("dynamic", "static"):
         # By then all is known but the prompt's own length.
         assert hits[2] - hits[1] >= 23, str(mica.explain(compiled))
+        # The first prompt; a further token, and one more for any length.
+        assert hits[0] >= 21, str(mica.explain(compiled))
         assert mica.explain(compiled).split_calls == 0

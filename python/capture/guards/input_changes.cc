@@ -163,6 +163,13 @@ class ChangeFinder {
   bool is_list_changed_ = false;
 };
 
+bool InputGuards::AddsResults(const Change& change) const {
+  const Node& node = nodes_[change.node];
+  const std::vector<PyObject*>& now = change.items.values;
+  return node.kind == Kind::kList && now.size() > node.children.size() &&
+         (IsTensor(now.back()) || !IsPythonClass(Py_TYPE(now.back())));
+}
+
 std::pair<std::vector<InputGuards::Change>, Refusal> InputGuards::FindChanges(
     const HostValues& values) const {
   return ChangeFinder(*this, values).Run();

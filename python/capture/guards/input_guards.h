@@ -45,6 +45,13 @@ struct BoundInputs {
   std::vector<PyObject*> tensors;  // The different ones, by number.
 };
 
+// Which instances that are arguments are taken apart.
+struct ApartTypes {
+  absl::flat_hash_set<PyTypeObject*> structural;  // Those of these classes,
+  absl::flat_hash_set<PyTypeObject*> whole;  // and none of FindPlainInstances()
+                                             // that is of one of these.
+};
+
 // A tree over the arguments: their structure, the types and values of what
 // isn't a tensor, the metadata of tensors, and which of them are one object.
 //
@@ -61,8 +68,7 @@ class InputGuards {
   // isn't to be guarded.
   static std::pair<InputGuards, Refusal> Build(
       const CallArgs& args, absl::Span<const std::string> names,
-      absl::Span<const std::string> slots,
-      const absl::flat_hash_set<PyTypeObject*>& structural,
+      absl::Span<const std::string> slots, const ApartTypes& apart,
       const absl::flat_hash_set<std::string>& promoted);
 
   // Asks for what Match() reads.
@@ -195,6 +201,12 @@ class InputGuards {
     Keyed items;
     Keyed attributes;
   };
+  // The classes of arguments that are taken apart though nobody said so.
+  const absl::flat_hash_set<PyTypeObject*>& plain_types() const {
+    return plain_types_;
+  }
+  // Whether a list has got longer, by what is no instance of a Python class.
+  bool AddsResults(const Change& change) const;
   // A number in `values` counts as another than a constant.
   std::pair<std::vector<Change>, Refusal> FindChanges(
       const HostValues& values) const;
@@ -287,6 +299,7 @@ class InputGuards {
   std::string Describe(const Node& node) const;
 
   std::vector<Node> nodes_;
+  absl::flat_hash_set<PyTypeObject*> plain_types_;
   std::vector<int> roots_;
   Py_ssize_t num_positional_ = 0;
   PyRef keyword_names_;

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "python/capture/guards/input_guards.h"
+#include "python/capture/guards/plain_instances.h"
 #include "python/capture/values/constants.h"
 #include "python/capture/values/dicts.h"
 #include "python/capture/values/numbers.h"
@@ -40,12 +41,13 @@ bool HasConstantsOnly(PyObject* set) {
 
 class InputGuards::Builder {
  public:
-  Builder(InputGuards* guards,
-          const absl::flat_hash_set<PyTypeObject*>& structural,
+  Builder(InputGuards* guards, const ApartTypes& apart,
           const absl::flat_hash_set<std::string>& promoted)
-      : guards_(*guards), structural_(structural), promoted_(promoted) {}
+      : guards_(*guards), apart_(apart), promoted_(promoted) {}
 
   int Add(PyObject* object, std::string path, int depth);
+  // Has what an argument is made of taken apart, if that is plain.
+  void TakeApart(PyObject* argument);
   const Refusal& refusal() const { return refusal_; }
   // If it is a promoted scalar, or a tuple of such, a new object of its
   // value, to be put in its place; else null. Numbers are followed by identity,
@@ -83,7 +85,8 @@ class InputGuards::Builder {
 
   InputGuards& guards_;
   absl::flat_hash_set<PyObject*> instance_dicts_;  // Of those taken apart.
-  const absl::flat_hash_set<PyTypeObject*>& structural_;
+  absl::flat_hash_set<PyObject*> plain_;           // By TakeApartIfPlain().
+  const ApartTypes& apart_;
   const absl::flat_hash_set<std::string>& promoted_;
   Refusal refusal_;
   bool is_in_fixed_ = false;       // In a tuple that can't be made anew.
@@ -150,23 +153,36 @@ int InputGuards::Builder::NewNode(Kind kind, PyObject* object,
 bool InputGuards::Builder::IsStructuralList(PyObject* object) const {
   PyTypeObject* type = Py_TYPE(object);
   if (type == &PyList_Type) return true;
-  return structural_.contains(type) && IsPythonClass(type) && !HasSlots(type) &&
-         SolidBase(type) == &PyList_Type && HasNoAttributes(object);
+  return apart_.structural.contains(type) && IsPythonClass(type) &&
+         !HasSlots(type) && SolidBase(type) == &PyList_Type &&
+         HasNoAttributes(object);
 }
 
 bool InputGuards::Builder::IsStructural(PyObject* object) const {
   PyTypeObject* type = Py_TYPE(object);
   // An OrderedDict may have attributes, too.
   if (type == &PyODict_Type) return true;
-  if (type == NamespaceType()) return structural_.contains(type);
+  if (type == NamespaceType()) return apart_.structural.contains(type);
   if (!IsPythonClass(type) || HasSlots(type)) return false;
   PyTypeObject* base = SolidBase(type);
   if (base == &PyODict_Type || base == &PyDict_Type) return true;
   if (base != &PyBaseObject_Type) return false;
-  if (IsDataclass(type) || structural_.contains(type)) return true;
+  if (IsDataclass(type) || apart_.structural.contains(type) ||
+      plain_.contains(object)) {
+    return true;
+  }
   // What nothing but such an object holds comes and goes with it.
   return is_in_structural_ && Py_REFCNT(object) == 1 &&
          type->tp_call == nullptr && InstanceDict(object) != nullptr;
+}
+
+void InputGuards::Builder::TakeApart(PyObject* argument) {
+  PyTypeObject* type = Py_TYPE(argument);
+  if (apart_.whole.contains(type)) return;
+  const auto instances = FindPlainInstances(argument);
+  if (instances.empty()) return;
+  guards_.plain_types_.insert(type);
+  plain_.insert(instances.begin(), instances.end());
 }
 
 int InputGuards::Builder::Add(PyObject* object, std::string path, int depth) {
@@ -342,11 +358,10 @@ void InputGuards::Builder::AddAttributes(int id, PyObject* object,
 
 std::pair<InputGuards, Refusal> InputGuards::Build(
     const CallArgs& args, absl::Span<const std::string> names,
-    absl::Span<const std::string> slots,
-    const absl::flat_hash_set<PyTypeObject*>& structural,
+    absl::Span<const std::string> slots, const ApartTypes& apart,
     const absl::flat_hash_set<std::string>& promoted) {
   InputGuards guards;
-  Builder builder(&guards, structural, promoted);
+  Builder builder(&guards, apart, promoted);
   guards.num_positional_ = args.num_positional;
   guards.keyword_names_ = PyRef::Share(args.keyword_names);
   for (Py_ssize_t i = 0; i < args.size(); ++i) {
@@ -359,6 +374,7 @@ std::pair<InputGuards, Refusal> InputGuards::Build(
     } else {
       path = absl::StrCat("args[", i, "]");
     }
+    builder.TakeApart(args.args[i]);
     guards.roots_.push_back(builder.Add(args.args[i], std::move(path), 0));
   }
   for (size_t i = 0; i < args.num_slots; ++i) {

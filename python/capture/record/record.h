@@ -67,8 +67,8 @@ struct CaptureOptions {
   bool looks_on = false;
   // Whether the callable is a piece of a function, and tells what such do.
   bool is_piece = false;
-  // Classes whose instances are taken apart when they are arguments.
-  absl::flat_hash_set<PyTypeObject*> structural;
+  // Instances to take apart when they are arguments.
+  ApartTypes apart;
 };
 
 // What is left of a run that can't be recorded.
@@ -78,6 +78,9 @@ struct Attempt {
   std::vector<StatePlace> slots;
   // Containers of Python's classes whose items it read and then changed.
   std::vector<PyRef> changed;
+  // Whether it added to a list of an argument what is no instance, as who keeps
+  // results does: the next call finds a longer one.
+  bool adds_results = false;
   // Numbers that it followed and that had to be the recorded ones all the same;
   // of a run that is recorded, too.
   std::vector<NumberSource> exact;

@@ -280,7 +280,7 @@ Refusal Record::GuardArguments(const CallArgs& args,
   auto [inputs, why] = [&] {
     const TraceSpan span("capture", "guards of arguments");
     return InputGuards::Build(all, ParameterNames(callable_.get()), slot_names,
-                              options.structural, PromotedOf(options).inputs());
+                              options.apart, PromotedOf(options).inputs());
   }();
   if (why) {
     OwnNumbers own;

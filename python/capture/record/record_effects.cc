@@ -133,6 +133,10 @@ bool RecordMaker::FindEffects() {
 bool RecordMaker::FindArgumentChanges() {
   auto [changes, why] = record_.inputs_.FindChanges(run_.watch.values());
   if (why) return Refuse(std::move(why));
+  attempt_.adds_results =
+      absl::c_any_of(changes, [&](const InputGuards::Change& change) {
+        return record_.inputs_.AddsResults(change);
+      });
   record_.argument_changes_ = ArgumentChanges(std::move(changes), &left_);
   if (record_.inputs_.has_mutable_containers() &&
       !(record_.argument_changes_.empty() && record_.effects_.empty())) {

@@ -170,6 +170,8 @@ class Compiled {
   // of the arguments themselves; and those of arguments that the last
   // run changed the items of. True if that is new of one of them.
   bool TakeApart(const CallArgs& args, absl::Span<const StatePlace> places);
+  // Takes plain arguments of these classes apart no more.
+  void KeepWhole(const absl::flat_hash_set<PyTypeObject*>& types);
   // True if one of them is new.
   bool AddSlots(absl::Span<const StatePlace> places);
   // Counts records that were dropped; `why` is for the user.

@@ -64,9 +64,9 @@ PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
       !alike.empty() || options_.capture.promoted.has_sizes();
   std::unique_ptr<Record> record = Record::Capture(
       callable_.get(), args, options_.capture, &result, &refusal, &attempt_);
-  options_.capture.promoted.NoteExact(attempt_.exact);
-  attempt_.exact.clear();
+  options_.capture.promoted.NoteExact(std::exchange(attempt_.exact, {}));
   if (record != nullptr) {
+    if (attempt_.adds_results) KeepWhole(record->inputs().plain_types());
     attempt_ = Attempt();
     payoff_.NoteCapture(HitTimes::Now() - start);
     AddRecord(std::move(record));
@@ -101,6 +101,10 @@ PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
     return RaiseRefusal(refusal.ToString());
   }
   return result.release();
+}
+
+void Compiled::KeepWhole(const absl::flat_hash_set<PyTypeObject*>& types) {
+  options_.capture.apart.whole.insert(types.begin(), types.end());
 }
 
 std::vector<std::shared_ptr<Record>> Compiled::FindButForSizes(
@@ -200,7 +204,7 @@ void Compiled::NoteMiss(PyTypeObject* misplaced, const Miss& miss) {
   counted.text = miss.ToString();
   ++counted.count;
   ++misses_by_kind_[miss.kind];
-  if (misplaced != nullptr) options_.capture.structural.insert(misplaced);
+  if (misplaced != nullptr) options_.capture.apart.structural.insert(misplaced);
 }
 
 bool Compiled::TakeApart(const CallArgs& args,
@@ -216,7 +220,7 @@ bool Compiled::TakeApart(const CallArgs& args,
           return dict != nullptr && place.holder.get() == dict;
         });
     if (!is_changed) continue;
-    is_new |= options_.capture.structural.insert(Py_TYPE(arg)).second;
+    is_new |= options_.capture.apart.structural.insert(Py_TYPE(arg)).second;
   }
   return is_new;
 }

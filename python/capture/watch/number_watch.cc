@@ -92,7 +92,7 @@ void NumberWatch::Store(PyObject* owner, PyObject* value) {
                         Py_TYPE(owner)->tp_setattro == PyObject_GenericSetAttr;
   const bool is_instance =
       is_plain && InstanceDict(owner) != nullptr && !IsTensor(owner);
-  if (is_instance && !IsInput(owner)) return;
+  if (is_instance) return;
   if (IsOld(owner) || IsInput(owner)) values_.MarkExactDeep(value);
 }
 

@@ -194,7 +194,7 @@ def test_state_of_arguments_that_go_is_not_kept_alive():
     del mine
     gc.collect()
     assert sum(hidden() is not None for hidden in kept) == 0
-    assert report(compiled).hits == 5, str(report(compiled))
+    assert report(compiled).hits == 7, str(report(compiled))
 
 
 def test_state_that_others_replace_is_not_kept_alive():
