@@ -29,7 +29,7 @@ class MovedWindow {
 
  private:
   std::string op_;
-  Lane offset_;  // A number of any dtype.
+  Lane offset_;       // A number of any dtype.
   int64_t last_ = 0;  // The largest offset.
   Window window_;     // From 0 on.
 };

@@ -85,7 +85,7 @@ class InputGuards::Builder {
 
   InputGuards& guards_;
   absl::flat_hash_set<PyObject*> instance_dicts_;  // Of those taken apart.
-  absl::flat_hash_set<PyObject*> plain_;           // By TakeApartIfPlain().
+  absl::flat_hash_set<PyObject*> plain_;           // By TakeApart().
   const ApartTypes& apart_;
   const absl::flat_hash_set<std::string>& promoted_;
   Refusal refusal_;

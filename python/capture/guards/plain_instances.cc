@@ -8,7 +8,7 @@
 namespace mica {
 namespace {
 
-constexpr int kMostHeld = 4096;
+constexpr int kMostHeld = 2048;
 
 // An object that says nothing itself: attributes, no calls.
 bool IsPlainInstance(PyObject* object) {

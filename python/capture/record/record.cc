@@ -268,12 +268,15 @@ std::vector<Record::GuardText> Record::Guards() const {
   add("state", guards_.ToText());
   std::vector<std::string> numbers, gradients, memory;
   host_inputs_.AppendText(&numbers);
-  for (const NumberSource& source : size_inputs_.sources()) {
-    if (sizes_ != nullptr) break;
-    numbers.push_back(absl::StrCat(
-        source.note.path, " is ", NumberOf(source.recorded.get()).value_or(0)));
+  if (sizes_ != nullptr) {
+    size_inputs_.AppendText(&numbers);
+  } else {
+    for (const NumberSource& source : size_inputs_.sources()) {
+      numbers.push_back(
+          absl::StrCat(source.note.path, " is ",
+                       NumberOf(source.recorded.get()).value_or(0)));
+    }
   }
-  if (sizes_ != nullptr) size_inputs_.AppendText(&numbers);
   gradients_.AppendText(&gradients);
   run_->memory.AppendText(&memory);
   add("number", numbers);

@@ -254,8 +254,9 @@ class Record {
   bool MatchesAll(const CallArgs& args, const TorchState& now, BoundCall* bound,
                   Miss* miss, const PromotedScalars* any_sizes = nullptr);
   bool MatchesBackward(Miss* miss) const;
-  // What of its own run's `given` that of `other` had.
-  std::vector<double> GivenLike(const Record& other) const;
+  // The numbers that its own run took for sizes as `other`, whose run took none
+  // for such, had them.
+  std::vector<double> GivenIn(const Record& other) const;
   // In `miss`, of sizes for which nothing can be made.
   void NoteNoRun(const BoundCall& bound, const absl::Status& why,
                  Miss* miss) const;

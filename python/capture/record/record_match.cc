@@ -227,10 +227,8 @@ void Record::CompareNumbers(const CallArgs& args) const {
   inputs_.MatchButSizes(WithSlots(args, &values), {}, &bound);
 }
 
-std::vector<double> Record::GivenLike(const Record& other) const {
-  if (!other.recipe_.given.empty()) return other.recipe_.given;
-  // Of a run that took none for a size an argument's is known, and others were
-  // the same.
+std::vector<double> Record::GivenIn(const Record& other) const {
+  // An argument's is known, and others were the same.
   std::vector<double> given = recipe_.given;
   for (size_t i = 0; i < given.size(); ++i) {
     const int node = other.inputs_.FindInt(recipe_.facts.given[i]);
@@ -285,6 +283,12 @@ absl::Status Record::VarySizes(const Record& other) {
   if (!recipe_.is_complete) {
     return absl::FailedPreconditionError("the run's sizes weren't followed");
   }
+  const std::vector<std::string>& given =
+      other.sizes_ != nullptr ? other.sizes_->made().facts().given
+                              : other.recipe_.facts.given;
+  if (!given.empty() && given != recipe_.facts.given) {
+    return absl::FailedPreconditionError("takes other numbers for sizes");
+  }
   std::vector<SizedTape> runs;
   if (other.sizes_ != nullptr) {
     const auto earlier = other.sizes_->made().runs();
@@ -292,10 +296,10 @@ absl::Status Record::VarySizes(const Record& other) {
     runs.assign(earlier.end() - std::min(earlier.size(), kMaxRuns),
                 earlier.end());
   } else {
-    runs.push_back({.tape = other.recipe_.tape});
+    runs.push_back({other.recipe_.tape, other.recipe_.given});
   }
   for (SizedTape& run : runs) {
-    if (run.given.empty()) run.given = GivenLike(other);
+    if (given.empty()) run.given = GivenIn(other);
   }
   runs.push_back({recipe_.tape, recipe_.given});
   for (const Draw& draw : draws_.draws()) {
