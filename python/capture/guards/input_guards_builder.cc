@@ -172,8 +172,7 @@ bool InputGuards::Builder::IsStructural(PyObject* object) const {
     return true;
   }
   // What nothing but such an object holds comes and goes with it.
-  return is_in_structural_ && Py_REFCNT(object) == 1 &&
-         type->tp_call == nullptr && InstanceDict(object) != nullptr;
+  return is_in_structural_ && Py_REFCNT(object) == 1 && IsPlainInstance(object);
 }
 
 void InputGuards::Builder::TakeApart(PyObject* argument) {

@@ -10,15 +10,14 @@ namespace {
 
 constexpr int kMostHeld = 2048;
 
-// An object that says nothing itself: attributes, no calls.
+}  // namespace
+
 bool IsPlainInstance(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   return IsPythonClass(type) && SolidBase(type) == &PyBaseObject_Type &&
          type->tp_call == nullptr && !HasSlots(type) &&
          InstanceDict(object) != nullptr;
 }
-
-}  // namespace
 
 absl::flat_hash_set<PyObject*> FindPlainInstances(PyObject* argument) {
   absl::flat_hash_set<PyObject*> instances, dicts;

@@ -8,6 +8,9 @@
 
 namespace mica {
 
+// Whether it is of a Python class, and all attributes: nobody calls it.
+bool IsPlainInstance(PyObject* object);
+
 // The instances that `argument`, such a one itself, is made of, if it holds
 // lists, dicts or tensors, and else nothing but constants, tuples and classes:
 // what keeps state from call to call (a cache of keys and values), not a module

@@ -260,8 +260,8 @@ class Record {
   // In `miss`, of sizes for which nothing can be made.
   void NoteNoRun(const BoundCall& bound, const absl::Status& why,
                  Miss* miss) const;
-  // Of numbers that are taken for sizes, while these don't vary.
-  bool MatchesSizes(const BoundCall& bound, Miss* miss) const;
+  // Whether the numbers that are taken for sizes are those of its own run.
+  bool HasRecordedSizes(const BoundCall& bound, Miss* miss) const;
   // Finds the run for the arguments' sizes, or makes it.
   bool FindRun(BoundCall* bound, Miss* miss);
   // Makes the calls into the world outside that come before all writes, and

@@ -146,8 +146,7 @@ bool Record::MatchesBackward(Miss* miss) const {
   return false;
 }
 
-bool Record::MatchesSizes(const BoundCall& bound, Miss* miss) const {
-  if (sizes_ != nullptr) return true;
+bool Record::HasRecordedSizes(const BoundCall& bound, Miss* miss) const {
   for (size_t i = 0; i < bound.sizes.size(); ++i) {
     const NumberSource& source = size_inputs_.sources()[i];
     const double recorded = NumberOf(source.recorded.get()).value_or(0);
@@ -184,7 +183,8 @@ bool Record::MatchesAll(const CallArgs& args, const TorchState& now,
   if (!guards_.Check(miss) || !effects_.Check(miss) ||
       !host_inputs_.Read(bound->inputs, &bound->numbers, miss) ||
       !size_inputs_.Read(bound->inputs, &bound->sizes, miss) ||
-      !(any_sizes != nullptr || MatchesSizes(*bound, miss)) ||
+      !(any_sizes != nullptr || sizes_ != nullptr ||
+        HasRecordedSizes(*bound, miss)) ||
       !gradients_.Check(bound->inputs, miss)) {
     return false;
   }
@@ -207,10 +207,7 @@ bool Record::FitsButForSizes(const CallArgs& args, const TorchState& now,
     const TensorMeta& meta = inputs_.tensors()[i].meta;
     if (!meta.Matches(bound.inputs.tensors[i])) return true;
   }
-  for (size_t i = 0; i < bound.sizes.size(); ++i) {
-    const NumberSource& source = size_inputs_.sources()[i];
-    if (bound.sizes[i] != NumberOf(source.recorded.get())) return true;
-  }
+  if (!HasRecordedSizes(bound, nullptr)) return true;
   for (const std::string& path : promoted.size_inputs()) {
     const int node = inputs_.FindInt(path);
     if (node >= 0 && NumberOf(inputs_.recorded_number(node)) !=

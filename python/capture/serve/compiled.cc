@@ -120,8 +120,7 @@ PyObject* Compiled::CallInPieces(const CallArgs& args) {
   if (payoff_.WantsEager() && CurrentStance() == Stance::kDefault) {
     return CallUncaptured(args);
   }
-  const Start start = {.ns = HitTimes::Now(),
-                       .invested_ns = Invested::total_ns()};
+  const Start start = StartNow(/*is_timed=*/true);
   const std::shared_ptr<Splits> splits = splits_;
   PyRef result = PyRef::Steal(splits->Call(callable_.get(), args));
   if (const PyRef error = splits->TakeCheckError()) {
@@ -131,9 +130,7 @@ PyObject* Compiled::CallInPieces(const CallArgs& args) {
   }
   if (!result) return nullptr;
   ++split_calls_;
-  const int64_t invested = Invested::total_ns() - start.invested_ns;
-  payoff_.NoteInvested(invested);
-  payoff_.NoteServed(HitTimes::Now() - start.ns - invested, 1);
+  NoteTime(start, 1);
   const SplitEvents& events = splits->events();
   if (!events.unserved.empty()) return RaiseUnserved(events.unserved);
   if (events.graphs == 0) {

@@ -123,14 +123,20 @@ class Compiled {
     int64_t ns = 0;
     int64_t invested_ns = 0;
   };
+  static Start StartNow(bool is_timed) {
+    return {.ns = is_timed ? HitTimes::Now() : 0,
+            .invested_ns = Invested::total_ns()};
+  }
   // True if a record serves the call, or fails at it. Else what the first one
   // misses, and InputGuards::misplaced_type().
   bool CallServed(const CallArgs& args, const Start& start, Miss* miss,
                   PyTypeObject** misplaced, PyObject** result);
   // CallEagerly(), with its time in the account.
   PyObject* CallUncaptured(const CallArgs& args);
-  // Its time, if that is taken, and what it invested.
   void NoteServed(const Start& start);
+  // Of a call, and others like it: its time, if that is taken, and what it
+  // invested.
+  void NoteTime(const Start& start, int64_t num_calls);
   // Why calls run eagerly, for now or for good; empty if they don't.
   std::string WhyEager() const;
   // `why`, and of which misses.
@@ -204,6 +210,8 @@ class Compiled {
   void NoteOutcome();
   // The same of sizes that data decide.
   void NoteDataSize();
+  // Whether so many captures for one cause may be, and go on.
+  bool AreWorthIt(int64_t captures, int64_t most, int64_t hits_of_each) const;
   void DropRecordsThat(absl::FunctionRef<bool(const Record&)> is_one);
   std::string title() const;
   static void Log(const std::string& text);  // To stderr.

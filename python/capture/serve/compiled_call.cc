@@ -26,14 +26,17 @@ PyObject* Compiled::CallUncaptured(const CallArgs& args) {
   return result;
 }
 
-void Compiled::NoteServed(const Start& start) {
-  was_served_ = true;
+void Compiled::NoteTime(const Start& start, int64_t num_calls) {
   const int64_t invested = Invested::total_ns() - start.invested_ns;
   if (invested > 0) payoff_.NoteInvested(invested);
   if (start.ns == 0) return;
-  payoff_.NoteServed(HitTimes::Now() - start.ns - invested,
-                     hits_ - hits_in_account_);
-  hits_in_account_ = hits_;
+  payoff_.NoteServed(HitTimes::Now() - start.ns - invested, num_calls);
+}
+
+void Compiled::NoteServed(const Start& start) {
+  was_served_ = true;
+  NoteTime(start, hits_ - hits_in_account_);
+  if (start.ns != 0) hits_in_account_ = hits_;
 }
 
 void Compiled::NoteHit(const std::shared_ptr<Record>& record) {
@@ -84,8 +87,7 @@ PyObject* Compiled::Call(const CallArgs& args) {
   // Where all goes well, two looks at the clock cost as much as a guard.
   const bool is_timed =
       HitTimes::Wants(hits_) || !was_served_ || records_.size() > 1;
-  const Start start = {.ns = is_timed ? HitTimes::Now() : 0,
-                       .invested_ns = Invested::total_ns()};
+  const Start start = StartNow(is_timed);
   Miss miss;
   PyTypeObject* misplaced = nullptr;
   if (HeldObjects::num_over() != num_over_) misplaced = DropGone(args, &miss);

@@ -24,7 +24,7 @@ constexpr int kMaxRefusals = 4;
 constexpr int64_t kMaxOutcomes = 12;
 constexpr int64_t kHitsOfOutcome = 16;
 // The same for sizes that data decide.
-constexpr int64_t kMaxDataSizes = 3;
+constexpr int64_t kMaxDataSizes = 4;
 constexpr int64_t kHitsOfDataSize = 8;
 // Earlier runs that a run at another size is compared with.
 constexpr size_t kMaxAlike = 4;
@@ -145,20 +145,22 @@ void Compiled::VarySizes(absl::Span<const std::shared_ptr<Record>> alike) {
   }
 }
 
+bool Compiled::AreWorthIt(int64_t captures, int64_t most,
+                          int64_t hits_of_each) const {
+  return captures < most || hits_ >= hits_of_each * captures ||
+         options_.fullgraph;
+}
+
 void Compiled::NoteOutcome() {
-  ++captures_by_draws_;
-  const bool is_worth_it = captures_by_draws_ < kMaxOutcomes ||
-                           hits_ >= kHitsOfOutcome * captures_by_draws_;
-  if (is_worth_it || options_.fullgraph) return;
+  if (AreWorthIt(++captures_by_draws_, kMaxOutcomes, kHitsOfOutcome)) return;
   options_.capture.follow_draws = false;
   DropRecordsThat([](const Record& record) { return !record.draws().empty(); });
 }
 
 void Compiled::NoteDataSize() {
-  ++captures_by_data_sizes_;
-  const bool is_worth_it = captures_by_data_sizes_ <= kMaxDataSizes ||
-                           hits_ >= kHitsOfDataSize * captures_by_data_sizes_;
-  if (is_worth_it || options_.fullgraph) return;
+  if (AreWorthIt(++captures_by_data_sizes_, kMaxDataSizes, kHitsOfDataSize)) {
+    return;
+  }
   options_.capture.keep_data_sizes = false;
   DropRecordsThat(
       [](const Record& record) { return record.graph().has_data_sizes(); });
