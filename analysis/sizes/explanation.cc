@@ -50,6 +50,16 @@ SizeGroups::SizeGroups(absl::Span<const SizedTape> runs) {
   }
 }
 
+SizeGroups SizeGroups::Renumbered(
+    absl::Span<const TapeTensorId> tensors) const {
+  SizeGroups other = *this;
+  other.members_.clear();
+  for (const TapeTensorId tensor : tensors) {
+    other.members_.push_back(members_[tensor]);
+  }
+  return other;
+}
+
 std::optional<SizeGroup> SizeGroups::Find(
     absl::Span<const double> values) const {
   std::vector<int64_t> whole;
@@ -96,6 +106,11 @@ double SizeNumbers::Of(int32_t number) {
 
 double SizeNumbers::Compute(const SizeFacts::Number& number) {
   if (number.given >= 0) return given_[number.given];
+  if (number.loop >= 0) {
+    const SizeFacts::Loop& loop = facts_.loops[number.loop];
+    return Of(loop.start) + static_cast<double>(loop.step * number.round);
+  }
+  if (number.op.empty() && number.tensor == kNoTapeTensor) return kUnknown;
   if (number.op.empty()) {
     const std::vector<int64_t>& sizes = tensors_[number.tensor].sizes;
     if (number.dim < 0) {

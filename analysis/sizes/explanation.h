@@ -55,6 +55,8 @@ struct SizeSlot {
 class SizeGroups {
  public:
   explicit SizeGroups(absl::Span<const SizedTape> runs);
+  // The same groups of a tape that has copies of these tensors, in order.
+  SizeGroups Renumbered(absl::Span<const TapeTensorId> tensors) const;
 
   struct Member {
     int32_t dim = 0;

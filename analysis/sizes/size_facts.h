@@ -4,6 +4,7 @@
 #define MICA_ANALYSIS_SIZES_SIZE_FACTS_H_
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,12 +22,17 @@ struct SizedTape {
 // Of one watched run: the sizes that its Python code read of tensors, what it
 // computed of them, and where they went. Plain data; goes with the run's tape.
 struct SizeFacts {
+  // For a number that follows from nothing.
+  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
   // A number that follows from sizes, and numbers that are taken for such,
   // alone.
   struct Number {
     TapeTensorId tensor = kNoTapeTensor;  // A size of this one,
     int32_t dim = 0;                      // of this dim; or
     int32_t given = -1;                   // this one of `given`; or
+    int32_t loop = -1;                    // what this loop counts
+    int32_t round = 0;                    // in this round; or
     std::string op;  // this operator, mica.scalar_* or mica.int_*,
     std::vector<TapeHostOperand> operands;  // of earlier numbers, by index.
   };
@@ -47,6 +53,26 @@ struct SizeFacts {
     std::string called;              // The last part of the code's name.
     std::vector<Slice> slices;
     std::string at;  // The user's line.
+  };
+  struct Range {
+    int32_t begin = 0;
+    int32_t end = 0;
+    int32_t size() const { return end - begin; }
+  };
+  // A loop that goes as often as sizes say; in each round it does the same.
+  struct Loop {
+    // It goes through range(start, stop, step); or, where that is 0, through
+    // the tensors that this call gave.
+    TapeHostOperand start, stop;
+    int64_t step = 0;
+    int32_t call = -1;
+    // The call with which each round begins, and the end of the last.
+    std::vector<int32_t> calls;
+    // The numbers and the comparisons of each round; empty of code in C.
+    std::vector<Range> numbers, comparisons;
+    // From this round on, each began with what the one before it began with.
+    int32_t steady = 0;
+    std::string at;
   };
   // What the program used in a way that nobody follows.
   struct Exact {
@@ -69,6 +95,7 @@ struct SizeFacts {
   std::vector<Number> numbers;
   std::vector<Use> uses;  // In order.
   std::vector<Comparison> comparisons;
+  std::vector<Loop> loops;  // In order; none within another.
   // Numbers, and tensors of which it may be all sizes, that stay as they were.
   std::vector<Exact> exact;
   std::vector<Pinned> pinned;

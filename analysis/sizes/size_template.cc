@@ -110,6 +110,15 @@ absl::StatusOr<Tape> SizeTemplate::At(absl::Span<const TensorSizes> inputs,
                                       absl::Span<const double> given) const {
   MICA_RETURN_IF_ERROR(CheckInputs(inputs));
   MICA_RETURN_IF_ERROR(CheckGiven(given));
+  if (rounds_.num_loops() == 0) return AtOwnCounts(inputs, given);
+  MICA_ASSIGN_OR_RETURN(std::vector<int32_t> counts, CountsAt(inputs, given));
+  if (counts == rounds_.counts()) return AtOwnCounts(inputs, given);
+  MICA_ASSIGN_OR_RETURN(const auto other, WithCounts(std::move(counts)));
+  return other->AtOwnCounts(inputs, given);
+}
+
+absl::StatusOr<Tape> SizeTemplate::AtOwnCounts(
+    absl::Span<const TensorSizes> inputs, absl::Span<const double> given) const {
   Walk walk(*this, given);
   MICA_RETURN_IF_ERROR(walk.Go(inputs));
   MICA_RETURN_IF_ERROR(walk.CheckAlike());
@@ -121,6 +130,7 @@ absl::StatusOr<Tape> SizeTemplate::At(absl::Span<const TensorSizes> inputs,
   }
   MICA_RETURN_IF_ERROR(CheckComparisons(numbers));
   MICA_RETURN_IF_ERROR(CheckSlices(numbers, walk.sizes()));
+  MICA_RETURN_IF_ERROR(CheckCounts(numbers, walk.sizes()));
   return walk.MakeTape();
 }
 

@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "analysis/lower/tape.h"
 #include "analysis/sizes/explanation.h"
+#include "analysis/sizes/rounds.h"
 #include "analysis/sizes/size_facts.h"
 #include "analysis/sizes/size_rules.h"
 #include "framework/op/op_registry.h"
@@ -21,7 +22,8 @@ namespace mica {
 
 // What several runs of one program have in common that differ in sizes alone:
 // they made the same calls, and each number in which these differ follows from
-// the sizes of the inputs. Immutable.
+// the sizes of the inputs. They may have gone through loops in other numbers of
+// rounds (SizeFacts::Loop), which follow from sizes, too. Immutable.
 //
 // Where a number comes from is known of those that Python passed (SizeFacts).
 // Others were computed in C++ (what matmul() passes to view(), autograd to
@@ -55,7 +57,8 @@ class SizeTemplate {
   bool IsGivenOpen(int number) const;
   const SizeFacts& facts() const { return facts_; }
   const Tape& tape() const { return *runs_.back().tape; }
-  absl::Span<const SizedTape> runs() const { return runs_; }
+  // As they were recorded.
+  absl::Span<const SizedTape> runs() const { return recorded_; }
 
  private:
   class Maker;
@@ -73,8 +76,31 @@ class SizeTemplate {
     std::vector<int> order;  // kDense: dims, the outermost first.
   };
 
+  // How an alias (TapeOrigin::kAlias) follows from its base.
+  struct Alias {
+    enum Form : uint8_t {
+      kFixed,      // It is as it was.
+      kWhole,      // Of the same sizes, as Tensor.data has them.
+      kOrdered,    // Its dims in another order, as transpose_() leaves them.
+      kExplained,  // All of it, in sizes that explained_ tells.
+    };
+    Form form = kFixed;
+    std::vector<int> order;  // kOrdered: of the base's dims.
+  };
+
   SizeTemplate(int num_args, const OpRegistry& ops)
       : num_args_(num_args), ops_(ops) {}
+  absl::StatusOr<Tape> AtOwnCounts(absl::Span<const TensorSizes> inputs,
+                                   absl::Span<const double> given) const;
+  // How often each loop goes for inputs of these sizes.
+  absl::StatusOr<std::vector<int32_t>> CountsAt(
+      absl::Span<const TensorSizes> inputs, absl::Span<const double> given) const;
+  // The template of runs that go through loops so often.
+  absl::StatusOr<std::unique_ptr<SizeTemplate>> WithCounts(
+      std::vector<int32_t> counts) const;
+  // Whether loops go as often as they do in the template's tape.
+  absl::Status CheckCounts(SizeNumbers& numbers,
+                           absl::Span<const TensorSizes> sizes) const;
   absl::Status CheckInputs(absl::Span<const TensorSizes> inputs) const;
   absl::Status CheckGiven(absl::Span<const double> given) const;
   // Whether a slice is all of its dim.
@@ -86,15 +112,20 @@ class SizeTemplate {
   // Whether the program goes the way that it went.
   absl::Status CheckComparisons(SizeNumbers& numbers) const;
 
-  std::vector<SizedTape> runs_;
+  class Unroller;
+
+  std::vector<SizedTape> recorded_;
+  std::vector<SizedTape> runs_;  // They make the same calls.
   SizeFacts facts_;
+  Rounds rounds_;  // Of loops, if runs went through them in other numbers.
   const int num_args_;
   const OpRegistry& ops_;
   std::unique_ptr<SizeGroups> groups_;
   std::vector<Lies> lies_;       // By tensor.
+  absl::flat_hash_map<TapeTensorId, Alias> aliases_;
   std::vector<SizeSlot> slots_;  // In order of the calls.
-  // By tensor: sizes of inputs beyond `num_args`, and of results that no rule
-  // gives. Of such, all that don't vary are as they were.
+  // By tensor: sizes of inputs beyond `num_args`, of aliases, and of results
+  // that no rule gives. Of such, all that don't vary are as they were.
   absl::flat_hash_map<TapeTensorId, std::vector<SizeSlot>> explained_;
   // Slices that were all of their dims, and so are no calls.
   std::vector<SizeFacts::Slice> slices_;

@@ -172,69 +172,30 @@ absl::Status SizeTemplate::Walk::SetExplained(TapeTensorId id) {
   return absl::OkStatus();
 }
 
-// The dims of an alias's base in the order of its own, as transpose_() leaves
-// them; empty if it isn't these, or they could be in one order or another.
-std::vector<int> SizeTemplate::Walk::OrderOfDims(TapeTensorId id) const {
-  constexpr size_t kMaxDims = 5;
-  const size_t rank = tape_.tensors[id].sizes.size();
-  if (rank > kMaxDims) return {};
-  const auto fits = [&](absl::Span<const int> order) {
-    return absl::c_all_of(made_.runs_, [&](const SizedTape& run) {
-      const TapeTensor& own = run.tape->tensors[id];
-      const TapeTensor& base = run.tape->tensors[own.base];
-      if (base.sizes.size() != rank || base.offset != own.offset) return false;
-      for (size_t i = 0; i < rank; ++i) {
-        if (own.sizes[i] != base.sizes[order[i]] ||
-            own.strides[i] != base.strides[order[i]]) {
-          return false;
-        }
-      }
-      return true;
-    });
-  };
-  std::vector<int> order(rank), found;
-  std::iota(order.begin(), order.end(), 0);
-  do {
-    if (!fits(order)) continue;
-    if (!found.empty()) return {};
-    found = order;
-  } while (std::next_permutation(order.begin(), order.end()));
-  return found;
-}
-
-// Other metadata of the same memory, as Tensor.data has it: of the same sizes,
-// perhaps in another order of strides.
+// Other metadata of the same memory.
 absl::Status SizeTemplate::Walk::SetAlias(TapeTensorId id) {
   const TapeTensor& tensor = tape_.tensors[id];
-  bool is_whole = true, is_fixed = true;
-  for (const SizedTape& run : made_.runs_) {
-    const TapeTensor& own = run.tape->tensors[id];
-    const TapeTensor& base = run.tape->tensors[own.base];
-    is_whole &= own.sizes == base.sizes && own.offset == base.offset;
-    is_fixed &= own.sizes == tensor.sizes && own.strides == tensor.strides;
-  }
-  if (is_fixed) {
+  const Alias& alias = made_.aliases_.at(id);
+  if (alias.form == Alias::kFixed) {
     Set(id, {tensor.sizes, tensor.strides, tensor.offset});
     return absl::OkStatus();
-  }
-  const std::vector<int> order = OrderOfDims(id);
-  if (order.empty() && !is_whole) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the sizes of a tensor, [", absl::StrJoin(tensor.sizes, ","),
-        "], were changed in place"));
   }
   if (!is_known_[tensor.base]) {
     MICA_RETURN_IF_ERROR(SetOrigin(tensor.base));
   }
+  if (alias.form == Alias::kExplained) {
+    MICA_RETURN_IF_ERROR(SetExplained(id));
+    sizes_[id].offset = sizes_[tensor.base].offset;
+    return absl::OkStatus();
+  }
   const TensorSizes& base = sizes_[tensor.base];
   TensorSizes sizes = base;
-  const Lies& lies = made_.lies_[id];
-  if (!order.empty()) {
-    for (size_t i = 0; i < order.size(); ++i) {
-      sizes.sizes[i] = base.sizes[order[i]];
-      sizes.strides[i] = base.strides[order[i]];
-    }
-  } else {
+  for (size_t i = 0; i < alias.order.size(); ++i) {
+    sizes.sizes[i] = base.sizes[alias.order[i]];
+    sizes.strides[i] = base.strides[alias.order[i]];
+  }
+  if (alias.form == Alias::kWhole) {
+    const Lies& lies = made_.lies_[id];
     sizes.strides = lies.layout == Layout::kDense
                         ? DenseStrides(sizes.sizes, lies.order)
                         : tensor.strides;

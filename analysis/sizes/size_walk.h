@@ -56,7 +56,6 @@ class SizeTemplate::Walk {
   absl::Status SetOrigin(TapeTensorId id);
   absl::Status SetExplained(TapeTensorId id);
   absl::Status SetAlias(TapeTensorId id);
-  std::vector<int> OrderOfDims(TapeTensorId id) const;
   absl::Status MakeCall(int32_t index);
   absl::Status CheckEnds(const TapeCall& call,
                          absl::Span<const TapeValue> args) const;

@@ -1,7 +1,9 @@
 // How a SizeTemplate is made.
 
 #include <cstddef>
+#include <algorithm>
 #include <functional>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,7 +15,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "analysis/sizes/aligned_run.h"
 #include "analysis/sizes/fixed_numbers.h"
+#include "analysis/sizes/rounds_of_numbers.h"
+#include "analysis/sizes/runs_in_rounds.h"
 #include "analysis/sizes/same_calls.h"
 #include "analysis/sizes/size_template.h"
 #include "analysis/sizes/size_walk.h"
@@ -23,6 +28,11 @@
 
 namespace mica {
 namespace {
+
+int64_t NumElements(const TapeTensor& tensor) {
+  return absl::c_accumulate(tensor.sizes, int64_t{1},
+                            [](int64_t a, int64_t b) { return a * b; });
+}
 
 std::string NameOf(const TapeTensor& tensor) {
   return tensor.name.empty() ? "a tensor" : tensor.name;
@@ -76,10 +86,11 @@ std::vector<double> NumbersOf(const TapeValue& arg) {
 // gives just what that run did.
 class SizeTemplate::Maker {
  public:
-  explicit Maker(SizeTemplate& made)
+  Maker(SizeTemplate& made, std::vector<RunsInRounds::Recorded> recorded)
       : made_(made),
         last_(made.tape()),
-        explainer_(made.runs_, made.facts_, *made.groups_, made.num_args_) {}
+        explainer_(made.runs_, made.facts_, *made.groups_, made.num_args_),
+        recorded_(std::move(recorded)) {}
 
   absl::Status Make() {
     MICA_RETURN_IF_ERROR(CheckStates());
@@ -96,7 +107,8 @@ class SizeTemplate::Maker {
     MICA_RETURN_IF_ERROR(FindSlices());
     MICA_RETURN_IF_ERROR(CheckNumbers());
     MICA_RETURN_IF_ERROR(CheckPinned());
-    return CheckRuns();
+    MICA_RETURN_IF_ERROR(CheckRuns());
+    return CheckRecorded();
   }
 
  private:
@@ -222,8 +234,63 @@ class SizeTemplate::Maker {
       const auto id = static_cast<TapeTensorId>(t);
       if (last_.tensors[id].origin != TapeOrigin::kAlias) continue;
       MICA_ASSIGN_OR_RETURN(made_.lies_[id], FindLayout(id));
+      MICA_ASSIGN_OR_RETURN(made_.aliases_[id], FindAlias(id));
     }
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<Alias> FindAlias(TapeTensorId id) {
+    bool is_whole = true, is_fixed = true, is_all = true;
+    for (const SizedTape& run : made_.runs_) {
+      const TapeTensor& own = run.tape->tensors[id];
+      const TapeTensor& base = run.tape->tensors[own.base];
+      is_whole &= own.sizes == base.sizes && own.offset == base.offset;
+      is_fixed &= own.sizes == last_.tensors[id].sizes &&
+                  own.strides == last_.tensors[id].strides;
+      is_all &= NumElements(own) == NumElements(base) &&
+                own.offset == base.offset;
+    }
+    if (is_fixed) return Alias{.form = Alias::kFixed};
+    const std::vector<int> order = OrderOfDims(id);
+    if (!order.empty()) return Alias{.form = Alias::kOrdered, .order = order};
+    if (is_whole) return Alias{.form = Alias::kWhole};
+    if (is_all && made_.lies_[id].layout == Layout::kDense) {
+      MICA_RETURN_IF_ERROR(ExplainSizes(id, FirstUse(id)));
+      return Alias{.form = Alias::kExplained};
+    }
+    return Unlike(absl::StrCat("the sizes of a tensor, [",
+                               absl::StrJoin(last_.tensors[id].sizes, ","),
+                               "], were changed in place"));
+  }
+
+  // The dims of an alias's base in the order of its own; empty if it isn't
+  // these, or they could be in one order or another.
+  std::vector<int> OrderOfDims(TapeTensorId id) const {
+    constexpr size_t kMaxDims = 5;
+    const size_t rank = last_.tensors[id].sizes.size();
+    if (rank > kMaxDims) return {};
+    const auto fits = [&](absl::Span<const int> order) {
+      return absl::c_all_of(made_.runs_, [&](const SizedTape& run) {
+        const TapeTensor& own = run.tape->tensors[id];
+        const TapeTensor& base = run.tape->tensors[own.base];
+        if (base.sizes.size() != rank || base.offset != own.offset) return false;
+        for (size_t i = 0; i < rank; ++i) {
+          if (own.sizes[i] != base.sizes[order[i]] ||
+              own.strides[i] != base.strides[order[i]]) {
+            return false;
+          }
+        }
+        return true;
+      });
+    };
+    std::vector<int> order(rank), found;
+    std::iota(order.begin(), order.end(), 0);
+    do {
+      if (!fits(order)) continue;
+      if (!found.empty()) return {};
+      found = order;
+    } while (std::next_permutation(order.begin(), order.end()));
+    return found;
   }
 
   int32_t FirstUse(TapeTensorId id) const {
@@ -247,11 +314,16 @@ class SizeTemplate::Maker {
         const SizeSlot slot{.call = index,
                             .arg = arg,
                             .item = is_list ? static_cast<int32_t>(k) : -1};
-        MICA_RETURN_IF_ERROR(Explain(slot, ValuesOf([&](const Tape& tape) {
-                                       return NumbersOf(
-                                           tape.calls[index].args[arg])[k];
-                                     }),
-                                     HoldsWholeNumbers(call.args[i])));
+        const auto read = [&](int32_t of, const Tape& tape) {
+          return NumbersOf(tape.calls[of].args[arg])[k];
+        };
+        const int32_t before = CallInRoundBefore(index);
+        const bool moves =
+            before >= 0 && !SameBits(read(index, last_), read(before, last_));
+        MICA_RETURN_IF_ERROR(Explain(
+            slot,
+            ValuesOf([&](const Tape& tape) { return read(index, tape); }),
+            HoldsWholeNumbers(call.args[i]), moves));
       }
       absl::Status status;
       ForEachTensor(call.args[i], [&](TapeTensorId id) {
@@ -272,7 +344,11 @@ class SizeTemplate::Maker {
     const bool is_same = absl::c_all_of(made_.runs_, [&](const SizedTape& run) {
       return *run.tape->tensors[id].bytes == *own.bytes;
     });
-    if (is_same) return absl::OkStatus();
+    const TapeTensorId before = InRoundBefore(id);
+    const bool is_steady =
+        before == kNoTapeTensor || last_.tensors[before].bytes == nullptr ||
+        *last_.tensors[before].bytes == *own.bytes;
+    if (is_same && is_steady) return absl::OkStatus();
     const std::optional<DType> dtype = ParseDType(own.dtype);
     if (!dtype.has_value() || !CanReadElement(*dtype)) {
       return Unlike(absl::StrCat(last_.calls[call].op, ": a constant of ",
@@ -288,25 +364,30 @@ class SizeTemplate::Maker {
           Explain(slot, ValuesOf([&](const Tape& tape) {
                     return ReadElement(*tape.tensors[id].bytes, *dtype, i);
                   }),
-                  *dtype == DType::kI64 || *dtype == DType::kI32));
+                  *dtype == DType::kI64 || *dtype == DType::kI32, !is_steady));
     }
     return absl::OkStatus();
   }
 
+  // `moves`: it is another one in each round of a loop.
   absl::Status Explain(SizeSlot slot, const std::vector<double>& values,
-                       bool is_whole) {
+                       bool is_whole, bool moves) {
     const int32_t call = slot.call >= 0 ? slot.call : at_;
     if (slot.call >= 0) {
       slot.terms = FindFormulas(last_, made_.facts_, *made_.groups_, call,
                                 slot.arg, slot.item, values);
     }
-    if (slot.terms.empty() && AreSame(values)) return absl::OkStatus();
+    if (slot.terms.empty() && AreSame(values) && !moves) {
+      return absl::OkStatus();
+    }
     if (slot.terms.empty()) {
       const bool is_count =
           slot.call >= 0 &&
           IsCount(last_.calls[call], last_.calls[call].arg_names[slot.arg]);
       slot.terms = explainer_.Explain(call, values, is_whole, is_count);
     }
+    // Then it is as it was in the rounds that there were.
+    if (slot.terms.empty() && AreSame(values)) return absl::OkStatus();
     if (slot.terms.empty()) {
       const TapeCall& made = last_.calls[call];
       return Unlike(
@@ -362,7 +443,7 @@ class SizeTemplate::Maker {
       for (const int32_t number : use.numbers) {
         const bool is_used =
             explainer_.IsUsed(static_cast<int>(i), number) || EndsSlice(number);
-        if (is_used && !explainer_.IsSame(number)) continue;
+        if (is_used && (!explainer_.IsSame(number) || Moves(number))) continue;
         MICA_RETURN_IF_ERROR(KeepNumber(number, use.at));
       }
     }
@@ -383,6 +464,55 @@ class SizeTemplate::Maker {
     }
     return Unlike(absl::StrCat("uses a size, ", OfLastRun(number),
                                ", for what isn't followed", InParentheses(at)));
+  }
+
+  // In the last round of a loop, what stands in its place in the one before.
+  TapeTensorId InRoundBefore(TapeTensorId id) const {
+    if (made_.rounds_.num_loops() == 0) return kNoTapeTensor;
+    Rounds::Place place = made_.rounds_.Of(id);
+    if (place.loop < 0 || place.round + 1 < made_.rounds_.count(place.loop)) {
+      return kNoTapeTensor;
+    }
+    --place.round;
+    return made_.rounds_.At(place);
+  }
+  int32_t CallInRoundBefore(int32_t call) const {
+    if (made_.rounds_.num_loops() == 0) return -1;
+    Rounds::Place place = made_.rounds_.OfCall(call);
+    if (place.loop < 0 || place.round == 0 ||
+        place.round + 1 < made_.rounds_.count(place.loop)) {
+      return -1;
+    }
+    const RoundBegins& begins = made_.rounds_.begins(place.loop);
+    --place.round;
+    const int32_t before = made_.rounds_.CallAt(place);
+    // Else they aren't alike: the one before did other things.
+    return before < begins[place.round + 1] &&
+                   last_.calls[before].op == last_.calls[call].op &&
+                   HaveSameForm(last_.calls[before], last_.calls[call])
+               ? before
+               : -1;
+  }
+  static bool HaveSameForm(const TapeCall& a, const TapeCall& b) {
+    if (a.args.size() != b.args.size()) return false;
+    for (size_t i = 0; i < a.args.size(); ++i) {
+      if (NumbersOf(a.args[i]).size() != NumbersOf(b.args[i]).size()) {
+        return false;
+      }
+    }
+    return true;
+  }
+  // Whether a number of a loop's last round differs from that of the one
+  // before.
+  bool Moves(int32_t number) const {
+    if (made_.rounds_.num_loops() == 0) return false;
+    Rounds::Place place = places_.PlaceOf(number);
+    if (place.loop < 0 || place.round + 1 < made_.rounds_.count(place.loop)) {
+      return false;
+    }
+    --place.round;
+    const int32_t before = places_.OldAt(place);
+    return before < 0 || !SameBits(OfLastRun(before), OfLastRun(number));
   }
 
   static std::string InParentheses(const std::string& at) {
@@ -409,6 +539,9 @@ class SizeTemplate::Maker {
   // lie that aren't as the operator says.
   absl::Status CheckRuns() {
     for (size_t run = made_.runs_.size(); run-- > 0;) {
+      const bool is_last = run + 1 == made_.runs_.size();
+      // Those that differ in rounds are no runs as they are.
+      if (!is_last && !recorded_.empty()) break;
       const Tape& tape = *made_.runs_[run].tape;
       const std::vector<TensorSizes> sizes = SizesOf(tape);
       std::vector<TensorSizes> inputs;
@@ -416,7 +549,7 @@ class SizeTemplate::Maker {
         inputs.push_back(sizes[tape.inputs[i]]);
       }
       Walk walk(made_, made_.runs_[run].given);
-      if (run + 1 == made_.runs_.size()) {
+      if (is_last) {
         walk.Learn(&made_.lies_, [this](TapeTensorId id, int32_t call) {
           return ExplainSizes(id, call);
         });
@@ -427,6 +560,36 @@ class SizeTemplate::Maker {
       MICA_RETURN_IF_ERROR(walk.CheckCopies());
       MICA_RETURN_IF_ERROR(made_.CheckComparisons(walk.numbers()));
       MICA_RETURN_IF_ERROR(made_.CheckSlices(walk.numbers(), walk.sizes()));
+    }
+    return absl::OkStatus();
+  }
+
+  // Runs of other numbers of rounds, as they were: they tell of which round is
+  // what comes after the loop.
+  absl::Status CheckRecorded() {
+    for (const auto& [run, rounds] : recorded_) {
+      MICA_ASSIGN_OR_RETURN(const auto other,
+                            made_.WithCounts(rounds.counts()));
+      std::vector<RoundBegins> loops;
+      for (const SizeFacts::Loop& loop : other->facts_.loops) {
+        loops.push_back(loop.calls);
+      }
+      MICA_ASSIGN_OR_RETURN(
+          const AlignedRun aligned,
+          AlignRun(*run.tape, rounds, other->tape(),
+                   Rounds(other->tape(), std::move(loops))));
+      std::vector<TensorSizes> inputs;
+      for (int i = 0; i < made_.num_args_; ++i) {
+        const TapeTensor& input = run.tape->tensors[run.tape->inputs[i]];
+        inputs.push_back({input.sizes, input.strides, input.offset});
+      }
+      Walk walk(*other, run.given);
+      MICA_RETURN_IF_ERROR(walk.Go(inputs));
+      MICA_RETURN_IF_ERROR(Compare(walk, aligned.tape));
+      MICA_RETURN_IF_ERROR(walk.CheckCopies());
+      MICA_RETURN_IF_ERROR(other->CheckComparisons(walk.numbers()));
+      MICA_RETURN_IF_ERROR(other->CheckSlices(walk.numbers(), walk.sizes()));
+      MICA_RETURN_IF_ERROR(other->CheckCounts(walk.numbers(), walk.sizes()));
     }
     return absl::OkStatus();
   }
@@ -471,6 +634,8 @@ class SizeTemplate::Maker {
   SizeTemplate& made_;
   const Tape& last_;
   Explainer explainer_;
+  const std::vector<RunsInRounds::Recorded> recorded_;
+  const NumbersInRounds places_{made_.facts_, made_.rounds_.counts()};
   absl::flat_hash_set<TapeTensorId> constants_;
   int32_t at_ = 0;  // The call whose constant is looked at.
 };
@@ -478,17 +643,24 @@ class SizeTemplate::Maker {
 absl::StatusOr<std::shared_ptr<const SizeTemplate>> SizeTemplate::Make(
     std::vector<SizedTape> runs, SizeFacts facts, int num_args,
     const OpRegistry& ops) {
-  // Else nobody may take their numbers for those of the others.
   for (const SizedTape& run : runs) {
-    MICA_RETURN_IF_ERROR(CheckSameCalls(*run.tape, *runs.back().tape));
     if (run.given.size() == facts.given.size()) continue;
     return Unlike("the runs were given other numbers");
   }
   std::shared_ptr<SizeTemplate> made(new SizeTemplate(num_args, ops));
-  made->runs_ = std::move(runs);
-  made->facts_ = std::move(facts);
+  made->recorded_ = runs;
+  MICA_ASSIGN_OR_RETURN(RunsInRounds aligned,
+                        AlignRuns(std::move(runs), std::move(facts)));
+  // Else nobody may take their numbers for those of the others.
+  for (const SizedTape& run : aligned.runs) {
+    MICA_RETURN_IF_ERROR(
+        CheckSameCalls(*run.tape, *aligned.runs.back().tape));
+  }
+  made->runs_ = std::move(aligned.runs);
+  made->facts_ = std::move(aligned.facts);
+  made->rounds_ = std::move(aligned.rounds);
   made->groups_ = std::make_unique<SizeGroups>(made->runs_);
-  MICA_RETURN_IF_ERROR(Maker(*made).Make());
+  MICA_RETURN_IF_ERROR(Maker(*made, std::move(aligned.recorded)).Make());
   return made;
 }
 

@@ -1,0 +1,331 @@
+#include "analysis/sizes/runs_in_rounds.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "absl/algorithm/container.h"
+#include "analysis/sizes/aligned_run.h"
+#include "analysis/sizes/library_loops.h"
+#include "analysis/sizes/rounds_of_numbers.h"
+#include "framework/base/status.h"
+
+namespace mica {
+namespace {
+
+constexpr double kMaxRounds = 1 << 20;
+
+absl::Status Unlike(const char* what) {
+  return absl::FailedPreconditionError(what);
+}
+
+// The rounds of a run, of those of another one that has facts.
+class RoundsOfRun {
+ public:
+  RoundsOfRun(const SizedTape& run, const SizeFacts& facts)
+      : tape_(*run.tape), facts_(facts), groups_({&run, 1}),
+        sizes_(SizesOf(tape_)), numbers_(facts, groups_, sizes_, run.given) {}
+
+  absl::StatusOr<Rounds> Find() {
+    std::vector<RoundBegins> loops;
+    for (const SizeFacts::Loop& loop : facts_.loops) {
+      // Tensors have the same numbers up to the first loop.
+      const bool is_known =
+          loop.step == 0 || (IsBefore(loop.start) && IsBefore(loop.stop));
+      const int32_t call = loop.step == 0 ? Moved(loop.call, loops) : -1;
+      if (!is_known || call >= static_cast<int32_t>(tape_.calls.size())) {
+        return Unlike("how often a loop goes isn't known beforehand");
+      }
+      const std::optional<int32_t> count =
+          CountRounds(loop, tape_, call, numbers_, sizes_);
+      if (!count.has_value()) {
+        return Unlike("how often a loop goes isn't known");
+      }
+      loops.push_back(BeginsOf(loop, *count, loops));
+      if (loops.back().back() > static_cast<int32_t>(tape_.calls.size())) {
+        return Unlike("a loop's rounds aren't alike");
+      }
+    }
+    return Rounds(tape_, std::move(loops));
+  }
+
+ private:
+  // A call between loops, in this run.
+  int32_t Moved(int32_t call, absl::Span<const RoundBegins> loops) const {
+    int32_t moved = call;
+    for (size_t l = 0; l < loops.size(); ++l) {
+      if (facts_.loops[l].calls.back() > call) break;
+      moved = call - facts_.loops[l].calls.back() + loops[l].back();
+    }
+    return moved;
+  }
+
+  RoundBegins BeginsOf(const SizeFacts::Loop& loop, int32_t count,
+                       absl::Span<const RoundBegins> loops) const {
+    RoundBegins begins = {Moved(loop.calls[0], loops)};
+    const auto last = static_cast<int32_t>(loop.calls.size()) - 2;
+    for (int32_t round = 0; round < count; ++round) {
+      const int32_t like = std::min(round, last);
+      begins.push_back(begins.back() + loop.calls[like + 1] -
+                       loop.calls[like]);
+    }
+    return begins;
+  }
+
+  bool IsBefore(const TapeHostOperand& operand) const {
+    if (operand.id < 0) return true;
+    const SizeFacts::Number& number = facts_.numbers[operand.id];
+    if (number.loop >= 0) return false;
+    if (number.tensor != kNoTapeTensor) {
+      if (number.tensor >= static_cast<TapeTensorId>(tape_.tensors.size())) {
+        return false;
+      }
+      const TapeTensor& tensor = tape_.tensors[number.tensor];
+      return tensor.origin == TapeOrigin::kInput ||
+             (tensor.origin == TapeOrigin::kCall &&
+              tensor.call < facts_.loops[0].calls[0]);
+    }
+    return absl::c_all_of(number.operands,
+                          [this](const auto& one) { return IsBefore(one); });
+  }
+
+  const Tape& tape_;
+  const SizeFacts& facts_;
+  const SizeGroups groups_;
+  const std::vector<TensorSizes> sizes_;
+  SizeNumbers numbers_;
+};
+
+// Facts of a run that made fewer rounds than one that it was aligned with.
+class FactsInRounds {
+ public:
+  FactsInRounds(const SizeFacts& facts, const Rounds& own, const Rounds& like,
+                const std::vector<TapeTensorId>& tensors)
+      : facts_(facts), own_(own), like_(like), tensors_(tensors),
+        numbers_(facts, like.counts()) {}
+
+  SizeFacts Make() {
+    SizeFacts made = numbers_.Make(
+        [this](TapeTensorId id, TapeTensorId before, const auto& in) {
+          return Find(id, before, in);
+        });
+    for (int32_t loop = 0; loop < like_.num_loops(); ++loop) {
+      SizeFacts::Loop& one = made.loops[loop];
+      one.calls = like_.begins(loop);
+      if (one.call >= 0) one.call = Moved(one.call);
+    }
+    made.exact = facts_.exact;
+    for (const SizeFacts::Pinned& pinned : facts_.pinned) {
+      made.pinned.push_back({tensors_[pinned.tensor], pinned.at});
+    }
+    for (const SizeFacts::Use& use : facts_.uses) {
+      made.uses.push_back(Copied(use, {}));
+    }
+    AddNew(made);
+    return made;
+  }
+
+ private:
+  using Origin = OtherRounds::Origin;
+
+  // Where a call, or what comes after one, is.
+  int32_t Moved(int32_t call) const {
+    int32_t moved = call;
+    for (int32_t loop = 0; loop < own_.num_loops(); ++loop) {
+      const RoundBegins& own = own_.begins(loop);
+      if (own.front() > call) break;
+      if (own.back() <= call) {
+        moved = call - own.back() + like_.begins(loop).back();
+        continue;
+      }
+      const auto round = std::upper_bound(own.begin(), own.end(), call) -
+                         own.begin() - 1;
+      return call - own[round] + like_.begins(loop)[round];
+    }
+    return moved;
+  }
+
+  TapeTensorId Find(TapeTensorId id, TapeTensorId before,
+                    const Origin& in) const {
+    if (!in.is_copy() || before == id) return tensors_[id];
+    if (before == kNoTapeTensor) return kNoTapeTensor;
+    const Rounds::Place place = own_.Of(id), there = own_.Of(before);
+    if (place.loop != in.loop || there.loop != in.loop ||
+        place.position != there.position || there.round + 1 != place.round) {
+      return kNoTapeTensor;
+    }
+    return like_.At(
+        {place.loop, place.round + in.round - in.from, place.position});
+  }
+
+  SizeFacts::Use Copied(SizeFacts::Use use, const Origin& in) const {
+    const int32_t shift =
+        in.loop < 0 ? 0
+                    : like_.begins(in.loop)[in.round] -
+                          own_.begins(in.loop)[in.from];
+    if (in.loop < 0) {
+      use.end_call = use.end_call > use.first_call
+                         ? Moved(use.end_call - 1) + 1
+                         : Moved(use.end_call);
+      use.first_call = Moved(use.first_call);
+    } else {
+      use.first_call += shift;
+      use.end_call += shift;
+      for (int32_t& number : use.numbers) number = Copied(number, in);
+    }
+    for (SizeFacts::Slice& slice : use.slices) {
+      if (slice.tensor != kNoTapeTensor) slice.tensor = Copied2(slice.tensor, in);
+      if (slice.stop.id >= 0 && in.loop >= 0) {
+        slice.stop.id = Copied(slice.stop.id, in);
+      }
+    }
+    return use;
+  }
+
+  int32_t Copied(int32_t number, const Origin& in) const {
+    Rounds::Place place = numbers_.PlaceOf(number);
+    if (place.loop != in.loop) return number;
+    --place.round;
+    return numbers_.Find(number, numbers_.OldAt(place), in);
+  }
+  TapeTensorId Copied2(TapeTensorId id, const Origin& in) const {
+    Rounds::Place place = own_.Of(id);
+    if (place.loop < 0 || place.loop != in.loop) return tensors_[id];
+    place.round += in.round - in.from;
+    return like_.At(place);
+  }
+
+  // What new rounds do as the last one did.
+  void AddNew(SizeFacts& made) const {
+    for (int32_t loop = 0; loop < own_.num_loops(); ++loop) {
+      const int32_t last = own_.count(loop) - 1;
+      for (int32_t round = last + 1; round < like_.count(loop); ++round) {
+        const Origin in{.loop = loop, .round = round, .from = last};
+        for (const SizeFacts::Use& use : facts_.uses) {
+          if (use.first_call < own_.begins(loop)[last] ||
+              use.end_call > own_.begins(loop)[last + 1] ||
+              use.first_call == use.end_call) {
+            continue;
+          }
+          made.uses.push_back(Copied(use, in));
+        }
+        for (const SizeFacts::Exact& exact : facts_.exact) {
+          const Rounds::Place place = numbers_.PlaceOf(exact.number);
+          if (place.loop != loop || place.round != last) continue;
+          made.exact.push_back({Copied(exact.number, in), exact.at});
+        }
+        for (const SizeFacts::Pinned& pinned : facts_.pinned) {
+          const Rounds::Place place = own_.Of(pinned.tensor);
+          if (place.loop != loop || place.round != last) continue;
+          made.pinned.push_back({Copied2(pinned.tensor, in), pinned.at});
+        }
+      }
+    }
+  }
+
+  const SizeFacts& facts_;
+  const Rounds& own_;
+  const Rounds& like_;
+  const std::vector<TapeTensorId>& tensors_;
+  const NumbersInRounds numbers_;
+};
+
+bool HasUnknown(const SizeFacts& facts) {
+  const auto is_unknown = [](int32_t number) { return number < 0; };
+  return absl::c_any_of(facts.uses, [&](const SizeFacts::Use& use) {
+    return absl::c_any_of(use.numbers, is_unknown);
+  }) || absl::c_any_of(facts.exact, [&](const SizeFacts::Exact& exact) {
+    return is_unknown(exact.number);
+  }) || absl::c_any_of(facts.pinned, [](const SizeFacts::Pinned& pinned) {
+    return pinned.tensor == kNoTapeTensor;
+  });
+}
+
+}  // namespace
+
+std::optional<int32_t> CountRounds(const SizeFacts::Loop& loop,
+                                   const Tape& tape, int32_t call,
+                                   SizeNumbers& numbers,
+                                   absl::Span<const TensorSizes> sizes) {
+  if (loop.step == 0) {
+    const TapeCall& parts = tape.calls[call];
+    if (parts.op != "aten.unbind.int") return std::nullopt;
+    const auto* of = std::get_if<TapeTensorRef>(&parts.args[0]);
+    const auto* dim = std::get_if<int64_t>(&parts.args[1]);
+    if (of == nullptr || dim == nullptr) return std::nullopt;
+    const std::vector<int64_t>& dims = sizes[of->id].sizes;
+    const auto rank = static_cast<int64_t>(dims.size());
+    const int64_t at = *dim < 0 ? *dim + rank : *dim;
+    if (at < 0 || at >= rank) return std::nullopt;
+    return static_cast<int32_t>(dims[at]);
+  }
+  const double length = numbers.Of(loop.stop) - numbers.Of(loop.start);
+  const double count = std::ceil(length / static_cast<double>(loop.step));
+  if (!(count >= 0 && count < kMaxRounds)) return std::nullopt;
+  return static_cast<int32_t>(count);
+}
+
+absl::StatusOr<RunsInRounds> AlignRuns(std::vector<SizedTape> runs,
+                                       SizeFacts facts) {
+  AddLibraryLoops(*runs.back().tape, facts);
+  RunsInRounds made{.runs = std::move(runs), .facts = std::move(facts)};
+  if (made.facts.loops.empty()) return made;
+  std::vector<Rounds> rounds;
+  size_t most = made.runs.size() - 1;
+  bool differ = false;
+  for (const SizedTape& run : made.runs) {
+    MICA_ASSIGN_OR_RETURN(rounds.emplace_back(),
+                          RoundsOfRun(run, made.facts).Find());
+    differ |= rounds.back().counts() != rounds.front().counts();
+  }
+  if (!differ) return made;
+  const auto goes_as_often = [&](size_t a, size_t b) {
+    for (int32_t loop = 0; loop < rounds[a].num_loops(); ++loop) {
+      if (rounds[a].count(loop) < rounds[b].count(loop)) return false;
+    }
+    return true;
+  };
+  for (size_t i = 0; i < rounds.size(); ++i) {
+    if (goes_as_often(i, most)) most = i;
+  }
+  const SizedTape like = made.runs[most];
+  const size_t watched = made.runs.size() - 1;
+  Tape last = *like.tape;
+  std::vector<SizedTape> aligned;
+  for (size_t i = 0; i < rounds.size(); ++i) {
+    if (i == most) continue;
+    if (!goes_as_often(most, i)) {
+      return Unlike("one run goes through a loop more often, another one "
+                    "through another loop");
+    }
+    MICA_ASSIGN_OR_RETURN(AlignedRun run,
+                          AlignRun(*made.runs[i].tape, rounds[i], *like.tape,
+                                   rounds[most]));
+    made.recorded.push_back({made.runs[i], rounds[i]});
+    if (i == watched) {
+      SizeFacts facts_of_last =
+          FactsInRounds(made.facts, rounds[i], rounds[most], run.tensors)
+              .Make();
+      if (HasUnknown(facts_of_last)) return Unlike("a loop's rounds aren't alike");
+      made.facts = std::move(facts_of_last);
+      const bool has_sizes = absl::c_any_of(
+          run.tape.host_values, [](const auto& one) { return one.size >= 0; });
+      if (last.host_values.empty()) {
+        last.host_values = run.tape.host_values;
+        last.host_results = run.tape.host_results;
+      } else if (has_sizes && !run.tape.host_results.empty()) {
+        return Unlike("gives numbers of loops");
+      }
+    }
+    aligned.push_back({std::make_shared<const Tape>(std::move(run.tape)),
+                       made.runs[i].given});
+  }
+  aligned.push_back({std::make_shared<const Tape>(std::move(last)), like.given});
+  made.rounds = std::move(rounds[most]);
+  made.runs = std::move(aligned);
+  return made;
+}
+
+}  // namespace mica
