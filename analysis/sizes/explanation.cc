@@ -108,6 +108,7 @@ double SizeNumbers::Compute(const SizeFacts::Number& number) {
   if (number.given >= 0) return given_[number.given];
   if (number.loop >= 0) {
     const SizeFacts::Loop& loop = facts_.loops[number.loop];
+    if (loop.step == 0) return number.round;
     return Of(loop.start) + static_cast<double>(loop.step * number.round);
   }
   if (number.op.empty() && number.tensor == kNoTapeTensor) return kUnknown;
@@ -203,6 +204,7 @@ void Explainer::NoteUsed(absl::Span<const SizeTerm> terms) {
 bool Explainer::Fits(int32_t number, absl::Span<const double> values,
                      double factor) const {
   for (size_t run = 0; run < values.size(); ++run) {
+    if (std::isnan(values[run])) continue;  // It isn't known of that one.
     const double value = numbers_[run][number];
     if (!SameBits(factor == 1 ? value : value * factor, values[run])) {
       return false;

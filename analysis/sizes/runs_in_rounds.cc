@@ -24,26 +24,33 @@ absl::Status Unlike(const char* what) {
 // The rounds of a run, of those of another one that has facts.
 class RoundsOfRun {
  public:
-  RoundsOfRun(const SizedTape& run, const SizeFacts& facts)
-      : tape_(*run.tape), facts_(facts), groups_({&run, 1}),
-        sizes_(SizesOf(tape_)), numbers_(facts, groups_, sizes_, run.given) {}
+  // `watched`: the tape of the other one.
+  RoundsOfRun(const SizedTape& run, const SizeFacts& facts, const Tape& watched)
+      : tape_(*run.tape),
+        facts_(facts),
+        watched_(watched),
+        groups_({&run, 1}),
+        sizes_(watched.tensors.size()),
+        numbers_(facts, groups_, sizes_, run.given) {}
 
   absl::StatusOr<Rounds> Find() {
     std::vector<RoundBegins> loops;
     for (const SizeFacts::Loop& loop : facts_.loops) {
-      // Tensors have the same numbers up to the first loop.
-      const bool is_known =
-          loop.step == 0 || (IsBefore(loop.start) && IsBefore(loop.stop));
-      const int32_t call = loop.step == 0 ? Moved(loop.call, loops) : -1;
-      if (!is_known || call >= static_cast<int32_t>(tape_.calls.size())) {
-        return Unlike("how often a loop goes isn't known beforehand");
+      bool is_known = true;
+      if (loop.step == 0) {
+        const TapeValue& of = watched_.calls[loop.call].args[0];
+        ForEachTensor(of, [&](TapeTensorId id) {
+          is_known &= FindSizes(id, loops);
+        });
+      } else {
+        is_known = FindSizes(loop.start, loops) && FindSizes(loop.stop, loops);
       }
+      // Else as often as in the watched run, or the runs turn out to differ.
+      const auto watched = static_cast<int32_t>(loop.calls.size()) - 1;
       const std::optional<int32_t> count =
-          CountRounds(loop, tape_, call, numbers_, sizes_);
-      if (!count.has_value()) {
-        return Unlike("how often a loop goes isn't known");
-      }
-      loops.push_back(BeginsOf(loop, *count, loops));
+          is_known ? CountRounds(loop, watched_, loop.call, numbers_, sizes_)
+                   : std::nullopt;
+      loops.push_back(BeginsOf(loop, count.value_or(watched), loops));
       if (loops.back().back() > static_cast<int32_t>(tape_.calls.size())) {
         return Unlike("a loop's rounds aren't alike");
       }
@@ -74,27 +81,61 @@ class RoundsOfRun {
     return begins;
   }
 
-  bool IsBefore(const TapeHostOperand& operand) const {
+  // Finds the sizes of the tensor that is this one in the watched run.
+  bool FindSizes(TapeTensorId id, absl::Span<const RoundBegins> loops) {
+    const TapeTensor& tensor = watched_.tensors[id];
+    TapeTensorId own = kNoTapeTensor;
+    if (tensor.origin == TapeOrigin::kInput) {
+      const auto input = static_cast<size_t>(tensor.input);
+      if (input < tape_.inputs.size()) own = tape_.inputs[input];
+    } else if (tensor.origin == TapeOrigin::kCall && IsOutside(tensor.call)) {
+      const int32_t call = Moved(tensor.call, loops);
+      if (call >= static_cast<int32_t>(tape_.calls.size())) return false;
+      const TapeCall& made = tape_.calls[call];
+      const auto output = static_cast<size_t>(tensor.output);
+      if (made.op != watched_.calls[tensor.call].op ||
+          output >= made.outputs.size()) {
+        return false;
+      }
+      const auto* ref = std::get_if<TapeTensorRef>(&made.outputs[output]);
+      const auto* list = std::get_if<TapeTensorList>(&made.outputs[output]);
+      const auto item = static_cast<size_t>(std::max(tensor.item, 0));
+      if (ref != nullptr) own = ref->id;
+      if (list != nullptr && item < list->ids.size()) own = list->ids[item];
+    } else if (tensor.origin != TapeOrigin::kCall) {
+      sizes_[id] = {tensor.sizes, tensor.strides, tensor.offset};
+      return true;
+    }
+    if (own == kNoTapeTensor) return false;
+    const TapeTensor& like = tape_.tensors[own];
+    sizes_[id] = {like.sizes, like.strides, like.offset};
+    return true;
+  }
+
+  bool FindSizes(const TapeHostOperand& operand,
+                 absl::Span<const RoundBegins> loops) {
     if (operand.id < 0) return true;
     const SizeFacts::Number& number = facts_.numbers[operand.id];
     if (number.loop >= 0) return false;
     if (number.tensor != kNoTapeTensor) {
-      if (number.tensor >= static_cast<TapeTensorId>(tape_.tensors.size())) {
-        return false;
-      }
-      const TapeTensor& tensor = tape_.tensors[number.tensor];
-      return tensor.origin == TapeOrigin::kInput ||
-             (tensor.origin == TapeOrigin::kCall &&
-              tensor.call < facts_.loops[0].calls[0]);
+      return FindSizes(number.tensor, loops);
     }
-    return absl::c_all_of(number.operands,
-                          [this](const auto& one) { return IsBefore(one); });
+    return absl::c_all_of(number.operands, [&](const auto& one) {
+      return FindSizes(one, loops);
+    });
+  }
+
+  bool IsOutside(int32_t call) const {
+    return absl::c_all_of(facts_.loops, [call](const SizeFacts::Loop& loop) {
+      return call < loop.calls.front() || call >= loop.calls.back();
+    });
   }
 
   const Tape& tape_;
   const SizeFacts& facts_;
+  const Tape& watched_;
   const SizeGroups groups_;
-  const std::vector<TensorSizes> sizes_;
+  std::vector<TensorSizes> sizes_;  // By tensor of the watched run.
   SizeNumbers numbers_;
 };
 
@@ -245,22 +286,28 @@ bool HasUnknown(const SizeFacts& facts) {
 
 }  // namespace
 
+std::optional<int32_t> CountParts(const Tape& tape, int32_t call,
+                                  absl::Span<const TensorSizes> sizes) {
+  const TapeCall& parts = tape.calls[call];
+  const bool is_unbind = parts.op == "aten.unbind.int";
+  if (!is_unbind && parts.op != "aten.split.Tensor") return std::nullopt;
+  const auto* of = std::get_if<TapeTensorRef>(&parts.args[0]);
+  const auto* dim = std::get_if<int64_t>(&parts.args[is_unbind ? 1 : 2]);
+  const auto* each = std::get_if<int64_t>(&parts.args[1]);
+  if (of == nullptr || dim == nullptr || each == nullptr) return std::nullopt;
+  const std::vector<int64_t>& dims = sizes[of->id].sizes;
+  const auto rank = static_cast<int64_t>(dims.size());
+  const int64_t at = *dim < 0 ? *dim + rank : *dim;
+  const int64_t step = is_unbind ? 1 : *each;
+  if (at < 0 || at >= rank || step <= 0 || dims[at] < 0) return std::nullopt;
+  return static_cast<int32_t>((dims[at] + step - 1) / step);
+}
+
 std::optional<int32_t> CountRounds(const SizeFacts::Loop& loop,
                                    const Tape& tape, int32_t call,
                                    SizeNumbers& numbers,
                                    absl::Span<const TensorSizes> sizes) {
-  if (loop.step == 0) {
-    const TapeCall& parts = tape.calls[call];
-    if (parts.op != "aten.unbind.int") return std::nullopt;
-    const auto* of = std::get_if<TapeTensorRef>(&parts.args[0]);
-    const auto* dim = std::get_if<int64_t>(&parts.args[1]);
-    if (of == nullptr || dim == nullptr) return std::nullopt;
-    const std::vector<int64_t>& dims = sizes[of->id].sizes;
-    const auto rank = static_cast<int64_t>(dims.size());
-    const int64_t at = *dim < 0 ? *dim + rank : *dim;
-    if (at < 0 || at >= rank) return std::nullopt;
-    return static_cast<int32_t>(dims[at]);
-  }
+  if (loop.step == 0) return CountParts(tape, call, sizes);
   const double length = numbers.Of(loop.stop) - numbers.Of(loop.start);
   const double count = std::ceil(length / static_cast<double>(loop.step));
   if (!(count >= 0 && count < kMaxRounds)) return std::nullopt;
@@ -273,11 +320,12 @@ absl::StatusOr<RunsInRounds> AlignRuns(std::vector<SizedTape> runs,
   RunsInRounds made{.runs = std::move(runs), .facts = std::move(facts)};
   if (made.facts.loops.empty()) return made;
   std::vector<Rounds> rounds;
+  const Tape& watched_tape = *made.runs.back().tape;
   size_t most = made.runs.size() - 1;
   bool differ = false;
   for (const SizedTape& run : made.runs) {
     MICA_ASSIGN_OR_RETURN(rounds.emplace_back(),
-                          RoundsOfRun(run, made.facts).Find());
+                          RoundsOfRun(run, made.facts, watched_tape).Find());
     differ |= rounds.back().counts() != rounds.front().counts();
   }
   if (!differ) return made;
@@ -321,7 +369,9 @@ absl::StatusOr<RunsInRounds> AlignRuns(std::vector<SizedTape> runs,
     }
     aligned.push_back({std::make_shared<const Tape>(std::move(run.tape)),
                        made.runs[i].given});
+    made.counts.push_back(rounds[i].counts());
   }
+  made.counts.push_back(rounds[most].counts());
   aligned.push_back({std::make_shared<const Tape>(std::move(last)), like.given});
   made.rounds = std::move(rounds[most]);
   made.runs = std::move(aligned);

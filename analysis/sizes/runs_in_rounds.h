@@ -22,6 +22,7 @@ struct RunsInRounds {
   std::vector<SizedTape> runs;
   SizeFacts facts;  // Of the last.
   Rounds rounds;    // The same; none if all runs made as many.
+  std::vector<std::vector<int32_t>> counts;  // By run, what it made itself.
   // The runs as they were, where that differs.
   struct Recorded {
     SizedTape run;
@@ -35,6 +36,9 @@ struct RunsInRounds {
 absl::StatusOr<RunsInRounds> AlignRuns(std::vector<SizedTape> runs,
                                        SizeFacts facts);
 
+// How many tensors a call gives that takes one apart; nothing for another one.
+std::optional<int32_t> CountParts(const Tape& tape, int32_t call,
+                                  absl::Span<const TensorSizes> sizes);
 // How often a loop goes; nothing if that isn't known.
 std::optional<int32_t> CountRounds(const SizeFacts::Loop& loop,
                                    const Tape& tape, int32_t call,

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -86,11 +87,13 @@ std::vector<double> NumbersOf(const TapeValue& arg) {
 // gives just what that run did.
 class SizeTemplate::Maker {
  public:
-  Maker(SizeTemplate& made, std::vector<RunsInRounds::Recorded> recorded)
+  Maker(SizeTemplate& made, std::vector<RunsInRounds::Recorded> recorded,
+        std::vector<std::vector<int32_t>> counts)
       : made_(made),
         last_(made.tape()),
         explainer_(made.runs_, made.facts_, *made.groups_, made.num_args_),
-        recorded_(std::move(recorded)) {}
+        recorded_(std::move(recorded)),
+        counts_(std::move(counts)) {}
 
   absl::Status Make() {
     MICA_RETURN_IF_ERROR(CheckStates());
@@ -118,9 +121,11 @@ class SizeTemplate::Maker {
     for (const SizedTape& run : made_.runs_) values.push_back(read(*run.tape));
     return values;
   }
+  // Of those that are known.
   static bool AreSame(absl::Span<const double> values) {
-    return absl::c_all_of(
-        values, [&](double value) { return SameBits(value, values[0]); });
+    return absl::c_all_of(values, [&](double value) {
+      return std::isnan(value) || SameBits(value, values.back());
+    });
   }
 
   absl::Status CheckStates() {
@@ -320,10 +325,14 @@ class SizeTemplate::Maker {
         const int32_t before = CallInRoundBefore(index);
         const bool moves =
             before >= 0 && !SameBits(read(index, last_), read(before, last_));
-        MICA_RETURN_IF_ERROR(Explain(
-            slot,
-            ValuesOf([&](const Tape& tape) { return read(index, tape); }),
-            HoldsWholeNumbers(call.args[i]), moves));
+        std::vector<double> values =
+            ValuesOf([&](const Tape& tape) { return read(index, tape); });
+        const Rounds::Place place = PlaceOfCall(index);
+        Forget(place, [&](size_t run, const Rounds::Place& at) {
+          return read(made_.rounds_.CallAt(at), *made_.runs_[run].tape);
+        }, values);
+        MICA_RETURN_IF_ERROR(Explain(slot, values,
+                                     HoldsWholeNumbers(call.args[i]), moves));
       }
       absl::Status status;
       ForEachTensor(call.args[i], [&](TapeTensorId id) {
@@ -347,6 +356,7 @@ class SizeTemplate::Maker {
     const TapeTensorId before = InRoundBefore(id);
     const bool is_steady =
         before == kNoTapeTensor || last_.tensors[before].bytes == nullptr ||
+        last_.tensors[before].bytes->size() != own.bytes->size() ||
         *last_.tensors[before].bytes == *own.bytes;
     if (is_same && is_steady) return absl::OkStatus();
     const std::optional<DType> dtype = ParseDType(own.dtype);
@@ -360,10 +370,18 @@ class SizeTemplate::Maker {
     for (size_t i = 0; i < count; ++i) {
       SizeSlot slot{.tensor = id, .item = static_cast<int32_t>(i)};
       at_ = call;
+      const auto read = [&](TapeTensorId of, const Tape& tape) {
+        return ReadElement(*tape.tensors[of].bytes, *dtype, i);
+      };
+      std::vector<double> values =
+          ValuesOf([&](const Tape& tape) { return read(id, tape); });
+      if (made_.rounds_.num_loops() > 0) {
+        Forget(made_.rounds_.Of(id), [&](size_t run, const Rounds::Place& at) {
+          return read(made_.rounds_.At(at), *made_.runs_[run].tape);
+        }, values);
+      }
       MICA_RETURN_IF_ERROR(
-          Explain(slot, ValuesOf([&](const Tape& tape) {
-                    return ReadElement(*tape.tensors[id].bytes, *dtype, i);
-                  }),
+          Explain(slot, values,
                   *dtype == DType::kI64 || *dtype == DType::kI32, !is_steady));
     }
     return absl::OkStatus();
@@ -373,7 +391,9 @@ class SizeTemplate::Maker {
   absl::Status Explain(SizeSlot slot, const std::vector<double>& values,
                        bool is_whole, bool moves) {
     const int32_t call = slot.call >= 0 ? slot.call : at_;
-    if (slot.call >= 0) {
+    const bool is_known = !absl::c_any_of(
+        values, [](double value) { return std::isnan(value); });
+    if (slot.call >= 0 && is_known) {
       slot.terms = FindFormulas(last_, made_.facts_, *made_.groups_, call,
                                 slot.arg, slot.item, values);
     }
@@ -382,12 +402,14 @@ class SizeTemplate::Maker {
     }
     if (slot.terms.empty()) {
       const bool is_count =
-          slot.call >= 0 &&
+          slot.call >= 0 && is_known &&
           IsCount(last_.calls[call], last_.calls[call].arg_names[slot.arg]);
       slot.terms = explainer_.Explain(call, values, is_whole, is_count);
     }
-    // Then it is as it was in the rounds that there were.
-    if (slot.terms.empty() && AreSame(values)) return absl::OkStatus();
+    // Then it is as it was in the rounds that all runs made.
+    if (slot.terms.empty() && AreSame(values) && is_known) {
+      return absl::OkStatus();
+    }
     if (slot.terms.empty()) {
       const TapeCall& made = last_.calls[call];
       return Unlike(
@@ -466,23 +488,41 @@ class SizeTemplate::Maker {
                                ", for what isn't followed", InParentheses(at)));
   }
 
-  // In the last round of a loop, what stands in its place in the one before.
+  Rounds::Place PlaceOfCall(int32_t call) const {
+    return made_.rounds_.num_loops() == 0 ? Rounds::Place{}
+                                          : made_.rounds_.OfCall(call);
+  }
+  // Runs that didn't make the round at `place` have the numbers of their last
+  // one, which nobody knows there if they were others in the one before.
+  void Forget(Rounds::Place place,
+              const std::function<double(size_t run, const Rounds::Place& at)>&
+                  read,
+              std::vector<double>& values) const {
+    if (place.loop < 0) return;
+    const int32_t round = place.round;
+    for (size_t run = 0; run < values.size(); ++run) {
+      const int32_t count = counts_[run][place.loop];
+      if (round < count) continue;
+      place.round = count - 1;
+      const double last = read(run, place);
+      place.round = count - 2;
+      if (count < 2 || !SameBits(read(run, place), last)) {
+        values[run] = SizeFacts::kUnknown;
+      }
+    }
+  }
+
+  // In a round of a loop, what stands in its place in the one before.
   TapeTensorId InRoundBefore(TapeTensorId id) const {
     if (made_.rounds_.num_loops() == 0) return kNoTapeTensor;
     Rounds::Place place = made_.rounds_.Of(id);
-    if (place.loop < 0 || place.round + 1 < made_.rounds_.count(place.loop)) {
-      return kNoTapeTensor;
-    }
+    if (place.loop < 0) return kNoTapeTensor;
     --place.round;
     return made_.rounds_.At(place);
   }
   int32_t CallInRoundBefore(int32_t call) const {
-    if (made_.rounds_.num_loops() == 0) return -1;
-    Rounds::Place place = made_.rounds_.OfCall(call);
-    if (place.loop < 0 || place.round == 0 ||
-        place.round + 1 < made_.rounds_.count(place.loop)) {
-      return -1;
-    }
+    Rounds::Place place = PlaceOfCall(call);
+    if (place.loop < 0 || place.round == 0) return -1;
     const RoundBegins& begins = made_.rounds_.begins(place.loop);
     --place.round;
     const int32_t before = made_.rounds_.CallAt(place);
@@ -502,14 +542,11 @@ class SizeTemplate::Maker {
     }
     return true;
   }
-  // Whether a number of a loop's last round differs from that of the one
-  // before.
+  // Whether a number of a loop's round differs from that of the one before.
   bool Moves(int32_t number) const {
     if (made_.rounds_.num_loops() == 0) return false;
     Rounds::Place place = places_.PlaceOf(number);
-    if (place.loop < 0 || place.round + 1 < made_.rounds_.count(place.loop)) {
-      return false;
-    }
+    if (place.loop < 0 || place.round == 0) return false;
     --place.round;
     const int32_t before = places_.OldAt(place);
     return before < 0 || !SameBits(OfLastRun(before), OfLastRun(number));
@@ -635,6 +672,7 @@ class SizeTemplate::Maker {
   const Tape& last_;
   Explainer explainer_;
   const std::vector<RunsInRounds::Recorded> recorded_;
+  const std::vector<std::vector<int32_t>> counts_;
   const NumbersInRounds places_{made_.facts_, made_.rounds_.counts()};
   absl::flat_hash_set<TapeTensorId> constants_;
   int32_t at_ = 0;  // The call whose constant is looked at.
@@ -660,7 +698,9 @@ absl::StatusOr<std::shared_ptr<const SizeTemplate>> SizeTemplate::Make(
   made->facts_ = std::move(aligned.facts);
   made->rounds_ = std::move(aligned.rounds);
   made->groups_ = std::make_unique<SizeGroups>(made->runs_);
-  MICA_RETURN_IF_ERROR(Maker(*made, std::move(aligned.recorded)).Make());
+  MICA_RETURN_IF_ERROR(Maker(*made, std::move(aligned.recorded),
+                             std::move(aligned.counts))
+                           .Make());
   return made;
 }
 

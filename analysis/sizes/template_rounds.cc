@@ -46,10 +46,22 @@ absl::Status SizeTemplate::CheckCounts(
   for (size_t i = 0; i < facts_.loops.size(); ++i) {
     const SizeFacts::Loop& loop = facts_.loops[i];
     const auto count = static_cast<int32_t>(loop.calls.size()) - 1;
-    if (CountRounds(loop, tape(), loop.call, numbers, sizes) == count) continue;
+    const std::optional<int32_t> now =
+        CountRounds(loop, tape(), loop.call, numbers, sizes);
+    // What other calls give as a list is as long as it was.
+    if (now == count || (!now.has_value() && loop.step == 0)) continue;
     return Unlike(absl::StrCat("a loop goes another number of times",
                                loop.at.empty() ? "" : " (", loop.at,
                                loop.at.empty() ? "" : ")"));
+  }
+  // Loops may take the parts of several tensors.
+  for (size_t i = 0; i < tape().calls.size() && !facts_.loops.empty(); ++i) {
+    const auto call = static_cast<int32_t>(i);
+    const std::optional<int32_t> count = CountParts(tape(), call, sizes);
+    if (!count.has_value()) continue;
+    const auto given = static_cast<int32_t>(OutputsOf(tape().calls[i]).size());
+    if (*count == given) continue;
+    return Unlike("a tensor has another number of parts");
   }
   return absl::OkStatus();
 }
@@ -79,13 +91,15 @@ absl::StatusOr<std::vector<int32_t>> SizeTemplate::CountsAt(
     const SizeFacts::Loop& loop = facts_.loops[i];
     const std::optional<int32_t> count =
         CountRounds(loop, tape(), loop.call, numbers, sizes);
-    if (!count.has_value() || *count < std::max(loop.steady, 1)) {
-      return Unlike("a loop goes a number of times that isn't known");
+    // CheckCounts() tells whether that holds.
+    const auto own = static_cast<int32_t>(loop.calls.size()) - 1;
+    counts.push_back(count.value_or(own));
+    if (counts.back() == own) continue;
+    if (counts.back() < std::max(loop.steady, 1)) {
+      return Unlike("a loop goes less often than it takes to settle");
     }
-    counts.push_back(*count);
-    const std::vector<int32_t>& calls = loop.calls;
-    num_calls += (*count - static_cast<int64_t>(calls.size()) + 1) *
-                 (calls.back() - *(calls.end() - 2));
+    num_calls += int64_t{counts.back() - own} *
+                 (loop.calls.back() - *(loop.calls.end() - 2));
   }
   if (num_calls > kMaxCalls) return Unlike("its loops make too many calls");
   return counts;

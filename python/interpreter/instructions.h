@@ -52,6 +52,7 @@ enum class Act : uint8_t {
   kNegate,
   kTruth,         // Of operand 1.
   kTouch,         // Looks at operand 1, and may iterate over it.
+  kAdvance,       // Asks operand 1, an iterator, for its next item.
   kTouchAndTake,  // The same, and takes what it gives: its length, keys.
   kTouchSecond,   // Looks at operand 2.
   kTouchBoth,

@@ -55,6 +55,7 @@ bool OpcodeStream::HandsOn(const Instruction& instruction) const {
       return instruction.arg != Py_NE && HandsOnResult(Peek(2), Peek(1));
     case Act::kNegate:
       return HandsOnResult(Peek(1), Peek(1));
+    case Act::kAdvance:
     case Act::kTouch:  // Mostly iteration.
       return HandsOnItems(Peek(1), Follows());
     case Act::kTouchSecond:
@@ -188,7 +189,10 @@ bool OpcodeStream::DispatchItem(const Instruction& instruction) {
     case Act::kMakeIterator:
       // An iterator over an iterator is that one itself.
       if (PyRange_Check(Peek(1))) made_iterator_of_ = frame_;
-      listener_.Touch(Peek(1));
+      listener_.MakeIterator(Peek(1));
+      return true;
+    case Act::kAdvance:
+      Advance();
       return true;
     case Act::kHash:
       listener_.Hash(Peek(arg));
@@ -268,6 +272,18 @@ bool OpcodeStream::DispatchValue(const Instruction& instruction,
     default:
       return false;
   }
+}
+
+void OpcodeStream::Advance() {
+  const PyCodeObject* code = CodeOf(frame_);
+  constexpr int kSuspends = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+  PyObject* iterator = Peek(1);
+  if ((code->co_flags & kSuspends) != 0) return listener_.Touch(iterator);
+  PyObject* const* operands = frame_->localsplus + code->co_nlocalsplus;
+  listener_.Advance(
+      iterator,
+      {frame_->localsplus, static_cast<size_t>(code->co_nlocalsplus)},
+      {operands, static_cast<size_t>(top_ - 1 - operands)});
 }
 
 void OpcodeStream::Format(int arg) {

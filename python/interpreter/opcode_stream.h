@@ -72,6 +72,7 @@ class OpcodeStream final : public InterpreterStream {
   bool DispatchPlace(const Instruction& instruction, PyCodeObject* code);
   bool DispatchItem(const Instruction& instruction);
   bool DispatchValue(const Instruction& instruction, PyCodeObject* code);
+  void Advance();
   void Format(int arg);
   void Binary(int operation);
   // What Python code returns to the C code of a call may be looked at there.

@@ -76,9 +76,10 @@ Instruction Decode(int opcode, int arg) {
       return as(Act::kTruth);
     case GET_ITER:
       return as(Act::kMakeIterator);
+    case FOR_ITER:
+      return as(Act::kAdvance);
     case UNARY_INVERT:
     case GET_YIELD_FROM_ITER:
-    case FOR_ITER:
     case UNPACK_SEQUENCE:
     case UNPACK_EX:
     case MATCH_MAPPING:

@@ -112,6 +112,16 @@ class StreamListener {
   virtual void Hash(PyObject* key) { Inspect(key); }
   // An operator looks at `object`, not into what it holds.
   virtual void Touch(PyObject* object) = 0;
+  // Makes an iterator of `object`.
+  virtual void MakeIterator(PyObject* object) { Touch(object); }
+  // A loop of a function that doesn't suspend asks for its next item. What the
+  // function has at that moment: its variables, null where they have no value,
+  // and the operands below the iterator.
+  virtual void Advance(PyObject* iterator,
+                       absl::Span<PyObject* const> /*variables*/,
+                       absl::Span<PyObject* const> /*operands*/) {
+    Touch(iterator);
+  }
   // C code gets `object`, and what it holds.
   virtual void TouchDeep(PyObject* object) = 0;
   // Python code gave `object` to C code that the step at hand runs, and that

@@ -13,6 +13,7 @@ namespace mica {
 
 bool RecordMaker::FindNumbers() {
   std::vector<NumberSource> varying, exact;
+  run_.watch.loops().Finish();
   std::vector<TapeHostValue> values =
       run_.watch.values().Finish(&varying, &exact);
   record_.host_inputs_ = HostInputs(std::move(varying));

@@ -120,6 +120,7 @@ void RecordMaker::KeepTape() {
   if (!options_.follow_sizes) return;
   recipe.is_complete = true;
   recipe.facts = run_.watch.sizes().TakeFacts();
+  run_.watch.loops().AddTo(recipe.facts);
   for (const NumberSource& source : given) {
     recipe.given.push_back(NumberOf(source.recorded.get()).value_or(0));
   }

@@ -145,7 +145,17 @@ class HostValues {
   // elements. What follows from sizes alone is no input of a Program: it is
   // `value` at each run of one, and another in a Program for other sizes.
   Id AddSize(PyObject* number, TapeTensorId tensor, int dim);
+  // What round `round` of loop `loop` of SizeFacts counts, which is a size.
+  Id AddRound(PyObject* number, int loop, int round);
+  // Which round that is; -1 for another number.
+  int RoundOf(Id id) const { return nodes_[id].round; }
   bool IsSize(Id id) const { return nodes_[id].is_size; }
+  // It has to be what it was.
+  bool IsExact(Id id) const { return nodes_[id].is_exact; }
+  int32_t num_sizes() const { return num_sizes_; }
+  int32_t num_size_comparisons() const {
+    return static_cast<int32_t>(size_comparisons_.size());
+  }
   // From now to TakeSizeUses(), sizes that are marked as exact are only noted:
   // the step at hand may pass them to an operator.
   void BeginSizeUses() { notes_size_uses_ = has_sizes_; }
@@ -260,7 +270,9 @@ class HostValues {
     int32_t size_index = -1;                   // the number of this index.
     TapeTensorId tensor = kNoTapeTensor;       // A size of this one,
     int dim = 0;                               // of this dim; or
-    int32_t given = -1;                        // this one of given_sizes_.
+    int32_t given = -1;                        // this one of given_sizes_; or
+    int loop = -1;                             // what this loop counts
+    int round = -1;                            // in this round.
     UserLine pinned_at;                        // By PinSize().
     std::shared_ptr<const TextRecipe> recipe;  // Of a text.
   };

@@ -16,6 +16,14 @@ HostValues::Id HostValues::AddSize(PyObject* number, TapeTensorId tensor,
   return Add(number, std::move(node));
 }
 
+HostValues::Id HostValues::AddRound(PyObject* number, int loop, int round) {
+  has_sizes_ = true;
+  return Add(number, {.is_size = true,
+                      .size_index = num_sizes_++,
+                      .loop = loop,
+                      .round = round});
+}
+
 void HostValues::TakeForSize(PyObject* number) {
   const Id id = Find(number);
   Node& node = nodes_[id];
@@ -79,6 +87,10 @@ SizeFacts HostValues::FindSizeFacts() const {
     if (!node.is_size) continue;
     SizeFacts::Number number{
         .tensor = node.tensor, .dim = node.dim, .given = node.given};
+    if (node.loop >= 0) {
+      number.loop = node.loop;
+      number.round = node.round;
+    }
     number.op = node.tape.op;
     for (const TapeHostOperand& operand : node.tape.operands) {
       number.operands.push_back(operand_of(operand));

@@ -184,6 +184,7 @@ void CallWatch::CallType(PyTypeObject* type, absl::Span<PyObject* const> args) {
     return;
   }
   if (Convert(type, args)) return;
+  if (type == &PyRange_Type && parts_.loops.MakeRange(args)) return;
   static PyObject* make = Interned("__new__");
   PyObject* maker = _PyType_Lookup(type, make);
   // torch.nn.Parameter: Python code makes the object; what it does is followed.

@@ -9,6 +9,7 @@
 #include "python/capture/watch/builtin_calls.h"
 #include "python/capture/watch/cache_uses.h"
 #include "python/capture/watch/generator_watch.h"
+#include "python/capture/watch/loop_watch.h"
 #include "python/capture/watch/number_functions.h"
 #include "python/capture/watch/watch_part.h"
 
@@ -19,6 +20,7 @@ namespace mica {
 class CallWatch final : public WatchPart {
  public:
   struct Parts {
+    LoopWatch& loops;
     CacheUses& caches;
     IdentityWatch& identity;
     ArrayWatch& arrays;

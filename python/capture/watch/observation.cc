@@ -32,6 +32,7 @@ Observation::Observation(std::string title)
 }
 
 void Observation::FollowSizes() {
+  watch.loops().Begin();
   watch.sizes().Begin(
       [this](PyObject* tensor) { return recorder.Find(tensor); });
 }

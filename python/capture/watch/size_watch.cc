@@ -90,7 +90,9 @@ void SizeWatch::SeeDeep(PyObject* object) {
 }
 
 void SizeWatch::NoteConstant(PyObject* object) {
-  if (!PyLong_CheckExact(object) || values_.Find(object) >= 0) return;
+  if (!PyLong_CheckExact(object)) return;
+  const HostValues::Id id = values_.Find(object);
+  if (id >= 0 && !values_.IsExact(id)) return;
   int overflow = 0;
   const long long number = PyLong_AsLongLongAndOverflow(object, &overflow);
   if (overflow == 0) constants_.push_back(number);

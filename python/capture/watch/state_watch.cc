@@ -5,6 +5,7 @@ namespace mica {
 StateWatch::StateWatch(PyFrameObject* caller)
     : ground_(caller),
       sizes_(ground_),
+      loops_(ground_),
       last_calls_(ground_),
       containers_(ground_),
       dying_(ground_, containers_),
@@ -38,13 +39,14 @@ StateWatch::StateWatch(PyFrameObject* caller)
       builtins_(ground_, {containers_, identity_, arrays_, objects_, numbers_,
                           functions_, tensors_, attributes_, items_, texts_,
                           host_calls_, messages_, annotated_}),
-      calls_(ground_, {caches_, identity_, arrays_, objects_, numbers_,
+      calls_(ground_, {loops_, caches_, identity_, arrays_, objects_, numbers_,
                        functions_, tensors_, attributes_, host_calls_,
                        generators_, annotated_, builtins_}) {}
 
 void StateWatch::BeginStep() {
   ground_.step = WatchStep();
   sizes_.BeginStep();
+  loops_.BeginStep();
   sources_.BeginStep();
   numbers_.BeginStep();
   host_calls_.BeginStep();
@@ -65,6 +67,7 @@ void StateWatch::EndStep(PyObject** top, bool entered) {
       !PyObject_IS_GC(given) && PyIter_Check(given)) {
     ages().AddYoung(given);  // Of a range.
   }
+  loops_.EndStep(top);
   numbers_.EndStep(top);
   sources_.EndStep(top, entered);
   if (on_step_end_) on_step_end_(top, entered);

@@ -24,6 +24,7 @@
 #include "python/capture/watch/item_watch.h"
 #include "python/capture/watch/last_calls.h"
 #include "python/capture/watch/later_pass_watch.h"
+#include "python/capture/watch/loop_watch.h"
 #include "python/capture/watch/message_watch.h"
 #include "python/capture/watch/number_functions.h"
 #include "python/capture/watch/number_watch.h"
@@ -92,6 +93,7 @@ class StateWatch final : public StreamListener {
   }
   void WriteGlobal(PyObject* globals, PyObject* name) override {
     dying_.LoseItem(globals, name);
+    loops_.WriteGlobal();
     places_.WriteGlobal(globals, name);
   }
   void ReadAttribute(PyObject* owner, PyObject* name) override {
@@ -102,10 +104,12 @@ class StateWatch final : public StreamListener {
   }
   void WriteAttribute(PyObject* owner, PyObject* name) override {
     dying_.LoseAttribute(owner, name);
+    loops_.Change(owner);
     attributes_.Use(owner, name, PlaceUse::kWrite);
   }
   void RemoveAttribute(PyObject* owner, PyObject* name) override {
     dying_.LoseAttribute(owner, name);
+    loops_.Change(owner);
     attributes_.Use(owner, name, PlaceUse::kRemove);
   }
   void ReadCell(PyObject* cell, PyObject* name) override {
@@ -113,9 +117,11 @@ class StateWatch final : public StreamListener {
   }
   void WriteCell(PyObject* cell, PyObject* name) override {
     dying_.Lose(PyCell_GET(cell));
+    loops_.Change(cell);
     places_.WriteCell(cell, name);
   }
   void UseItem(PyObject* container, PyObject* key) override {
+    if (loops_.UseItem(container, key)) return;
     sizes_.UseItem(container, key);
     values().UseText(container);
     values().UseText(key);
@@ -123,17 +129,21 @@ class StateWatch final : public StreamListener {
   }
   void Contains(PyObject* container, PyObject* item) override {
     Use(item);
+    loops_.Look(container);
     if (functions_.Contains(container, item)) return;
     StreamListener::Contains(container, item);
   }
   void WriteItem(PyObject* container, PyObject* key, PyObject* value) override {
     dying_.LoseItem(container, key);
+    loops_.WriteItem(container, key);
     sizes_.UseItem(container, key);
     values().UseText(key);
     items_.Write(container, key, value);
   }
   void RemoveItem(PyObject* container, PyObject* key) override {
     dying_.LoseItem(container, key);
+    loops_.Look(container);
+    loops_.Change(container);
     items_.Remove(container, key);
   }
   void Store(PyObject* owner, PyObject* value) override {
@@ -141,6 +151,7 @@ class StateWatch final : public StreamListener {
   }
   void NoteChange(PyObject* container) override {
     dying_.MayLose();
+    if (!IsTensor(container)) loops_.Change(container);
     later_pass_.NoteChange(container);
   }
   void BeginIncrement(PyObject* addend) override {
@@ -150,6 +161,8 @@ class StateWatch final : public StreamListener {
   void SetStoresSum(bool stores) override { written_.SetStoresSum(stores); }
   void Binary(const char* op, PyObject* a, PyObject* b) override {
     sources_.Binary(op, a, b);
+    loops_.Look(a);
+    loops_.Look(b);
     Use(a);
     Use(b);
     numbers_.Binary(op, a, b);
@@ -166,16 +179,19 @@ class StateWatch final : public StreamListener {
   void Compare(PyObject** a, PyObject** b) override;
   void TestTruth(PyObject* object) override {
     Use(object);
+    loops_.Look(object);
     numbers_.TestTruth(object);
   }
   void Format(PyObject* value, int conversion, PyObject* spec) override {
     sources_.Format(value, conversion, spec);
+    loops_.Look(value);
     Use(value);
     objects_.Format(value);
     if (spec != nullptr) values().UseText(spec);
   }
   void FormatBy(PyObject* text, PyObject* value) override {
     sources_.FormatBy(text, value);
+    loops_.Look(value);
     Use(value);
     objects_.Format(value);
     values().UseText(text);
@@ -186,6 +202,7 @@ class StateWatch final : public StreamListener {
   }
   void Inspect(PyObject* object) override {
     Use(object);
+    loops_.Look(object);
     objects_.Inspect(object);
   }
   void Hash(PyObject* key) override {
@@ -194,14 +211,26 @@ class StateWatch final : public StreamListener {
     if (!values().IsAddress(key)) Inspect(key);
   }
   void TakeReturned(PyObject* object) override {
+    loops_.Look(object);
     sizes_.SeeDeep(object);
     values().MarkExactDeep(object);
   }
+  void MakeIterator(PyObject* object) override {
+    if (!loops_.MakeIterator(object)) Touch(object);
+  }
+  void Advance(PyObject* iterator, absl::Span<PyObject* const> variables,
+               absl::Span<PyObject* const> operands) override {
+    if (loops_.Advance(iterator, variables, operands)) return;
+    Use(iterator);
+    objects_.Touch(iterator);
+  }
   void Touch(PyObject* object) override {
     Use(object);
+    loops_.Look(object);
     objects_.Touch(object);
   }
   void TouchDeep(PyObject* object) override {
+    loops_.Look(object);
     sizes_.SeeDeep(object);
     objects_.Touch(object, kDeep);
   }
@@ -209,6 +238,7 @@ class StateWatch final : public StreamListener {
   void Call(PyObject* callable, absl::Span<PyObject* const> args,
             PyObject* keyword_names = nullptr) override {
     sizes_.Call(callable, args);
+    loops_.Call(callable, args);
     // Python code gets a text as it is; C code may look at it.
     if (callable != nullptr && !values().empty() &&
         !TextSources::HandsOn(callable)) {
@@ -265,6 +295,7 @@ class StateWatch final : public StreamListener {
   ArrayWatch& arrays() { return arrays_; }
   NumberWatch& numbers() { return numbers_; }
   SizeWatch& sizes() { return sizes_; }
+  LoopWatch& loops() { return loops_; }
   TensorWatch& tensors() { return tensors_; }
   HostCallWatch& host_calls() { return host_calls_; }
   DrawWatch& draws() { return draws_; }
@@ -286,6 +317,7 @@ class StateWatch final : public StreamListener {
   WatchGround ground_;
   std::function<void(PyObject**, bool)> on_step_end_;
   SizeWatch sizes_;
+  LoopWatch loops_;
   LastCalls last_calls_;
   ContainerChanges containers_;
   DyingObjects dying_;

@@ -1,0 +1,148 @@
+// Loops over sizes.
+
+#ifndef MICA_PYTHON_CAPTURE_WATCH_LOOP_WATCH_H_
+#define MICA_PYTHON_CAPTURE_WATCH_LOOP_WATCH_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/types/span.h"
+#include "analysis/sizes/size_facts.h"
+#include "python/capture/watch/round_state.h"
+#include "python/capture/watch/watch_part.h"
+
+namespace mica {
+
+// Follows `for i in range(n)`, and `for row in tensor` and its like, where sizes
+// decide how often that goes: `i` is a number that follows from the round.
+// Rounds that begin with the same do the
+// same (RoundState), if no round changes what was there before it but the
+// function's own variables and lists; then the loop may go more or less often
+// in another run. Any other loop over a size has that stay as it is.
+//
+// Lists to which each round appends, and tuples of a tensor's parts, are as long
+// as the loop goes: who looks at one otherwise than to go through it or to hand
+// it to an operator that joins tensors ends that.
+class LoopWatch final : public WatchPart {
+ public:
+  explicit LoopWatch(WatchGround& ground) : WatchPart(ground) {}
+
+  // Has loops followed, as sizes are.
+  void Begin() { is_on_ = true; }
+
+  void BeginStep();
+  void EndStep(PyObject** top);
+
+  // The step at hand makes a range of these. True if some of them are sizes
+  // that are followed through it.
+  bool MakeRange(absl::Span<PyObject* const> args);
+  // It makes an iterator of `object`. True if that is followed.
+  bool MakeIterator(PyObject* object);
+  // A loop asks for its next item. True if it is a loop that is followed.
+  bool Advance(PyObject* iterator, absl::Span<PyObject* const> variables,
+               absl::Span<PyObject* const> operands);
+
+  // The step at hand changes an object; what it holds.
+  void Change(PyObject* object);
+  // It writes an item of a container.
+  void WriteItem(PyObject* container, PyObject* key);
+  // It uses an item. True if it is one of a list that grows, whose place
+  // follows from the round.
+  bool UseItem(PyObject* container, PyObject* key);
+  // It looks at an object, and what it holds.
+  void Look(PyObject* object);
+  // It writes a global.
+  void WriteGlobal() { StopRound(); }
+  void Call(PyObject* callable, absl::Span<PyObject* const> args);
+
+  // Settles which loops are followed: sizes that others go by stay as they are.
+  void Finish();
+  // Adds those to the facts. After Finish().
+  void AddTo(SizeFacts& facts) const;
+
+ private:
+  // What a range, or an iterator, goes through: numbers, or, where these are
+  // null, the tensors that a call gave.
+  struct Span {
+    PyRef start, stop;
+    int64_t step = 1;
+    int32_t call = -1;
+    int64_t count = 0;
+    bool gives_number = false;    // Each item is one,
+    bool gives_counted = false;   // or begins with one, as enumerate() has it.
+  };
+  struct Loop {
+    PyRef iterator;
+    Span span;
+    std::vector<int32_t> calls, numbers, comparisons;  // At each beginning.
+    RoundState state;       // When the last round began.
+    int32_t steady = 0;
+    bool is_closed = false;
+    bool is_followed = true;
+    std::string at;
+    int32_t rounds() const { return static_cast<int32_t>(calls.size()) - 1; }
+  };
+
+  bool is_in_round() const { return is_on_ && open_ >= 0; }
+  // Whether it was there before the round at hand.
+  bool IsOlder(PyObject* object);
+  void Pin(const Span& span);
+  void Stop();
+  void StopRound() {
+    if (is_in_round()) Stop();
+  }
+  void EndOpen();
+  void BeginRound(Loop& loop, absl::Span<PyObject* const> variables,
+                  absl::Span<PyObject* const> operands);
+  // Those that a comprehension fills.
+  void FindFilled(absl::Span<PyObject* const> operands);
+  void LookAtOne(PyObject* object);
+  void LookAtIterator(PyObject* iterator);
+  // What an iterator over lists that grew, and over parts, goes through.
+  std::optional<Span> SpanOf(PyObject* iterator) const;
+  std::optional<Span> SpanOfContainer(PyObject* container) const;
+  void NoteParts(PyObject* given);
+  bool GiveRound(PyObject** top);
+  bool IsSized(PyObject* container) const {
+    return grew_.contains(container) || parts_.contains(container);
+  }
+  void AddSized(PyObject* container, int loop);
+
+  bool is_on_ = false;
+  std::vector<Loop> loops_;
+  int open_ = -1;  // Of loops_: the one that goes.
+  std::unique_ptr<AgeMark> mark_;
+  absl::flat_hash_map<PyObject*, Span> ranges_, iterators_;
+  std::vector<PyRef> pins_;
+  // Of the step at hand.
+  std::unique_ptr<Span> made_range_, made_iterator_;
+  bool gives_round_ = false;
+  int64_t first_call_ = 0;
+  PyObject* turned_ = nullptr;  // A list that grew, of which it makes another.
+  PyObject* iterates_ = nullptr;  // In a round: what it makes an iterator of.
+  // Made in this round: not dereferenced later.
+  absl::flat_hash_set<PyObject*> own_iterators_;
+  GrownLists grown_;                           // In the loop that goes.
+  absl::flat_hash_map<PyObject*, int> grew_;   // In which loop. Kept alive.
+  // Tuples of the tensors that a call gave. Kept alive.
+  absl::flat_hash_map<PyObject*, int32_t> parts_;
+  absl::flat_hash_set<int32_t> fixed_parts_;   // Somebody looked at: calls.
+  absl::flat_hash_map<PyObject*, Py_ssize_t> operand_sizes_;
+  absl::flat_hash_set<PyObject*> changed_;     // In this round.
+  // An item of a list of the run's that the round uses.
+  struct Use {
+    PyObject* list = nullptr;  // Not dereferenced.
+    int64_t place = 0;         // From the end, if below 0.
+    int64_t size = 0;
+    bool is_round = false;  // The place follows from the round.
+  };
+  std::vector<Use> uses_;
+};
+
+}  // namespace mica
+
+#endif  // MICA_PYTHON_CAPTURE_WATCH_LOOP_WATCH_H_
