@@ -119,7 +119,7 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
   if (!status.ok() && !absl::IsDataLoss(status)) made.Undo();
   if (!status.ok()) return Failed(status, miss, raised);
   gradients_.Apply(bound.inputs, tensors);
-  result_views_.SetWrites(tensors);
+  result_views_.SetWrites(tensors, bound.run->more_writes);
   const std::shared_ptr<BackwardPass>& backward = bound.run->backward;
   if (backward != nullptr &&
       !BackwardPass::Attach(backward, bound.inputs.tensors, bound.states,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
 #include "analysis/lower/extreme_gradients.h"
@@ -43,6 +45,24 @@ std::vector<int64_t> KeyOf(absl::Span<const int> open,
     key.insert(key.end(), meta.strides.begin(), meta.strides.end());
   }
   return key;
+}
+
+// How often each of a tape's results is written, as torch counts it.
+std::vector<int64_t> WritesOf(const Tape& tape) {
+  absl::flat_hash_map<int32_t, int64_t> writes;  // By storage.
+  for (const TapeCall& call : tape.calls) {
+    for (const int32_t arg : call.mutated_args) {
+      if (absl::c_linear_search(call.concealed_args, arg)) continue;
+      ForEachTensor(call.args[arg], [&](TapeTensorId id) {
+        ++writes[tape.tensors[id].storage];
+      });
+    }
+  }
+  std::vector<int64_t> of_results;
+  for (const TapeTensorId id : tape.results) {
+    of_results.push_back(writes[tape.tensors[id].storage]);
+  }
+  return of_results;
 }
 
 void LayOut(const TapeTensor& tensor, TensorMeta* meta) {
@@ -170,10 +190,25 @@ absl::StatusOr<std::shared_ptr<SizedRun>> RecordSizes::Make(
     return absl::FailedPreconditionError(
         absl::StrCat("calls ", name, ", whose kernel was replaced"));
   }
-  run->graph->SetVersions(recipe_.versions);
+  run->more_writes = MoreWritesIn(tape);
+  std::vector<int64_t> versions = recipe_.versions;
+  for (size_t i = 0; i < versions.size(); ++i) {
+    if (versions[i] >= 0) versions[i] += run->more_writes[i];
+  }
+  run->graph->SetVersions(versions);
   run->graph->SetNodes(recipe_.nodes);
   run->graph->CountWrites(recipe_.input_writes, recipe_.state_writes);
   return run;
+}
+
+std::vector<int64_t> RecordSizes::MoreWritesIn(const Tape& tape) const {
+  const std::vector<int64_t> then = WritesOf(*recipe_.tape);
+  const std::vector<int64_t> now = WritesOf(tape);
+  std::vector<int64_t> more(recipe_.versions.size());
+  for (size_t i = 0; i < std::min(then.size(), now.size()); ++i) {
+    if (i < more.size()) more[i] = now[i] - then[i];
+  }
+  return more;
 }
 
 absl::StatusOr<std::shared_ptr<BackwardPass>> RecordSizes::MakePass(

@@ -31,6 +31,9 @@ struct SizedRun {
   std::shared_ptr<Graph> graph;
   std::shared_ptr<BackwardPass> backward;  // Null: results need none.
   MemoryGuards memory;
+  // By result: how much more often it is written than in the recorded run, as
+  // loops do that go more often. Empty of that one.
+  std::vector<int64_t> more_writes;
   int64_t kept_bytes = 0;  // Graph::kept_bytes() when it was made.
 };
 
@@ -85,6 +88,7 @@ class RecordSizes {
   absl::StatusOr<std::shared_ptr<BackwardPass>> MakePass(
       SplitTape* split, absl::Span<PyObject* const> states) const;
   GraphOptions OptionsNow() const;
+  std::vector<int64_t> MoreWritesIn(const Tape& tape) const;
   void Add(std::shared_ptr<SizedRun> run);
 
   std::shared_ptr<const SizeTemplate> made_;

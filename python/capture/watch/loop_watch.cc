@@ -385,6 +385,15 @@ void LoopWatch::Change(PyObject* object) {
   Stop();
 }
 
+// What a tensor tells that isn't among its sizes and its like.
+void LoopWatch::ReadAttribute(PyObject* owner, PyObject* name) {
+  if (!is_in_round() || !IsTensor(owner) || !PyUnicode_Check(name)) return;
+  static constexpr absl::string_view kNames[] = {
+      "_version", "grad",      "_grad",     "grad_fn",         "_grad_fn",
+      "_base",    "is_leaf",   "output_nr", "_backward_hooks", "retains_grad"};
+  if (absl::c_linear_search(kNames, PyText(name))) Stop();
+}
+
 void LoopWatch::WriteItem(PyObject* container, PyObject* key) {
   if (!is_on_) return;
   if (grew_.contains(container)) {

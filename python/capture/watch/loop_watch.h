@@ -48,6 +48,8 @@ class LoopWatch final : public WatchPart {
 
   // The step at hand changes an object; what it holds.
   void Change(PyObject* object);
+  // It reads an attribute.
+  void ReadAttribute(PyObject* owner, PyObject* name);
   // It writes an item of a container.
   void WriteItem(PyObject* container, PyObject* key);
   // It uses an item. True if it is one of a list that grows, whose place

@@ -98,6 +98,7 @@ class StateWatch final : public StreamListener {
   }
   void ReadAttribute(PyObject* owner, PyObject* name) override {
     sizes_.ReadAttribute(owner, name);
+    loops_.ReadAttribute(owner, name);
     if (sources_.IsMethodOf(owner, name)) return;
     values().UseText(owner);
     attributes_.Use(owner, name, PlaceUse::kRead);

@@ -27,17 +27,20 @@ bool IsShownByTorch(PyObject* view, PyObject* base) {
   return node != nullptr;
 }
 
-void ResultViews::SetWrites(absl::Span<const PyRef> results) const {
+void ResultViews::SetWrites(absl::Span<const PyRef> results,
+                            absl::Span<const int64_t> more) const {
   for (const Writes& one : writes_) {
     c10::TensorImpl* impl =
         THPVariable_Unpack(results[one.result].get()).unsafeGetTensorImpl();
     if (!impl->version_counter().enabled()) continue;
+    const auto result = static_cast<size_t>(one.result);
+    const int64_t count = one.count + (result < more.size() ? more[result] : 0);
     if (one.is_own) {
       impl->set_version_counter(
-          c10::VariableVersion(static_cast<uint32_t>(one.count)));
+          c10::VariableVersion(static_cast<uint32_t>(count)));
     } else {
       c10::VariableVersion shared = impl->version_counter();
-      shared.set_version(one.count);
+      shared.set_version(count);
     }
   }
 }

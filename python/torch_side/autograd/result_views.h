@@ -46,8 +46,10 @@ class ResultViews {
   ResultViews(std::vector<View> views, std::vector<Writes> writes)
       : views_(std::move(views)), writes_(std::move(writes)) {}
 
-  // Before anything is saved for a backward pass.
-  void SetWrites(absl::Span<const PyRef> results) const;
+  // Before anything is saved for a backward pass. `more`: by result, writes
+  // beyond those of the recorded run; may be empty.
+  void SetWrites(absl::Span<const PyRef> results,
+                 absl::Span<const int64_t> more) const;
   // After that. False with a Python error set if there is no memory.
   bool MakeViews(absl::Span<PyObject* const> inputs,
                  std::vector<PyRef>* results) const;
