@@ -329,7 +329,9 @@ class SizeTemplate::Maker {
             ValuesOf([&](const Tape& tape) { return read(index, tape); });
         const Rounds::Place place = PlaceOfCall(index);
         Forget(place, [&](size_t run, const Rounds::Place& at) {
-          return read(made_.rounds_.CallAt(at), *made_.runs_[run].tape);
+          const int32_t other = CallLike(index, at);
+          return other < 0 ? SizeFacts::kUnknown
+                           : read(other, *made_.runs_[run].tape);
         }, values);
         MICA_RETURN_IF_ERROR(Explain(slot, values,
                                      HoldsWholeNumbers(call.args[i]), moves));
@@ -377,7 +379,12 @@ class SizeTemplate::Maker {
           ValuesOf([&](const Tape& tape) { return read(id, tape); });
       if (made_.rounds_.num_loops() > 0) {
         Forget(made_.rounds_.Of(id), [&](size_t run, const Rounds::Place& at) {
-          return read(made_.rounds_.At(at), *made_.runs_[run].tape);
+          const TapeTensorId other = made_.rounds_.At(at);
+          const bool is_like =
+              other != kNoTapeTensor && last_.tensors[other].bytes != nullptr &&
+              last_.tensors[other].bytes->size() == own.bytes->size();
+          return is_like ? read(other, *made_.runs_[run].tape)
+                         : SizeFacts::kUnknown;
         }, values);
       }
       MICA_RETURN_IF_ERROR(
@@ -506,7 +513,8 @@ class SizeTemplate::Maker {
       place.round = count - 1;
       const double last = read(run, place);
       place.round = count - 2;
-      if (count < 2 || !SameBits(read(run, place), last)) {
+      if (count < 2 || !SameBits(read(run, place), last) ||
+          std::isnan(last)) {
         values[run] = SizeFacts::kUnknown;
       }
     }
@@ -523,14 +531,18 @@ class SizeTemplate::Maker {
   int32_t CallInRoundBefore(int32_t call) const {
     Rounds::Place place = PlaceOfCall(call);
     if (place.loop < 0 || place.round == 0) return -1;
-    const RoundBegins& begins = made_.rounds_.begins(place.loop);
     --place.round;
-    const int32_t before = made_.rounds_.CallAt(place);
-    // Else they aren't alike: the one before did other things.
-    return before < begins[place.round + 1] &&
-                   last_.calls[before].op == last_.calls[call].op &&
-                   HaveSameForm(last_.calls[before], last_.calls[call])
-               ? before
+    return CallLike(call, place);
+  }
+  // The call at a place, if it is like this one; else -1: that round did other
+  // things.
+  int32_t CallLike(int32_t call, const Rounds::Place& place) const {
+    const RoundBegins& begins = made_.rounds_.begins(place.loop);
+    const int32_t other = made_.rounds_.CallAt(place);
+    return other < begins[place.round + 1] &&
+                   last_.calls[other].op == last_.calls[call].op &&
+                   HaveSameForm(last_.calls[other], last_.calls[call])
+               ? other
                : -1;
   }
   static bool HaveSameForm(const TapeCall& a, const TapeCall& b) {

@@ -30,6 +30,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--minimise", type=float, default=40.0, metavar="S")
     parser.add_argument("--finds", help="a folder for programs that differ")
     parser.add_argument(
+        "--family", metavar="NAME", help="templates that each program has"
+    )
+    parser.add_argument(
         "--skip", metavar="REGEX", help="templates that aren't used"
     )
     parser.add_argument(
@@ -69,6 +72,8 @@ def _reason(line: str) -> str:
 def _make(number: int) -> Case:
     if options.skip:
         templates.leave_out(options.skip)
+    if options.family:
+        templates.PREFERRED.append(options.family)
     return draw(options.seed, number, options.exact, options.train)
 
 

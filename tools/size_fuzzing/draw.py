@@ -258,6 +258,7 @@ class _Drawer:
             name: rng.choice([0.5, 1.0, 3.0])
             for name in rng.sample(names, rng.randint(1, 4))
         }
+        weights.update((name, 6.0) for name in templates.PREFERRED)
         weights["views"] = weights.get("views", 0) + 0.5
         weights["parts"] = weights.get("parts", 0) + 0.5
         weights["ints"] = weights.get("ints", 0) + 0.4

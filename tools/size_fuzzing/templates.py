@@ -17,6 +17,7 @@ import re
 
 from size_fuzzing.computes import COMPUTES, INPLACE, MODULES, POOLS, PRODUCTS
 from size_fuzzing.control import BRANCHES, INTS, STATE
+from size_fuzzing.loops import LOOPS
 from size_fuzzing.views import INDICES, MAKES, PARTS, VIEWS
 
 FAMILIES = {
@@ -30,9 +31,12 @@ FAMILIES = {
     "modules": MODULES,
     "inplace": INPLACE,
     "branches": BRANCHES,
+    "loops": LOOPS,
     "ints": INTS,
     "state": STATE,
 }
+# Families that each program draws from.
+PREFERRED: list[str] = []
 
 
 def leave_out(pattern: str) -> None:

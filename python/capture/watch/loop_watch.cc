@@ -151,9 +151,20 @@ void LoopWatch::EndStep(PyObject** top) {
   }
 }
 
+void LoopWatch::NoteGiven(Loop& loop, PyObject* given) {
+  if (given == nullptr) return;
+  if (IsTensor(given)) loop.given.push_back(PyRef::Share(given));
+  if (!PyTuple_CheckExact(given)) return;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); ++i) {
+    NoteGiven(loop, PyTuple_GET_ITEM(given, i));
+  }
+}
+
 // The number of the round is an object of its own.
 bool LoopWatch::GiveRound(PyObject** top) {
-  const Span& span = loops_[open_].span;
+  Loop& loop = loops_[open_];
+  const Span& span = loop.span;
+  NoteGiven(loop, top == nullptr ? nullptr : *top);
   if (!span.gives_number && !span.gives_counted) return true;
   if (top == nullptr || *top == nullptr) return false;
   PyObject* number = *top;
@@ -163,7 +174,7 @@ bool LoopWatch::GiveRound(PyObject** top) {
   }
   PyRef own = IsPlainInt(number) ? NewNumber(number) : PyRef();
   if (!own) return false;
-  values_.AddRound(own.get(), open_, loops_[open_].rounds());
+  values_.AddRound(own.get(), open_, loop.rounds());
   if (span.gives_counted) {
     own = PyRef::Steal(
         PyTuple_Pack(2, own.get(), PyTuple_GET_ITEM(*top, 1)));
@@ -346,7 +357,9 @@ void LoopWatch::FindFilled(absl::Span<PyObject* const> operands) {
 void LoopWatch::BeginRound(Loop& loop, absl::Span<PyObject* const> variables,
                            absl::Span<PyObject* const> operands) {
   FindFilled(operands);
-  RoundState state(values_, ages_, grown_, variables, operands);
+  RoundState state(values_, ages_, recorder_, grown_, loop.given, variables,
+                   operands);
+  loop.given.clear();
   for (const Use& use : uses_) {
     const bool grows = grown_.contains(use.list);
     const int64_t from = !use.is_round ? 0 : grows ? use.size : loop.rounds();

@@ -80,6 +80,7 @@ class LoopWatch final : public WatchPart {
   struct Loop {
     PyRef iterator;
     Span span;
+    std::vector<PyRef> given;  // What it goes through in the round at hand.
     std::vector<int32_t> calls, numbers, comparisons;  // At each beginning.
     RoundState state;       // When the last round began.
     int32_t steady = 0;
@@ -109,6 +110,7 @@ class LoopWatch final : public WatchPart {
   std::optional<Span> SpanOfContainer(PyObject* container) const;
   void NoteParts(PyObject* given);
   bool GiveRound(PyObject** top);
+  static void NoteGiven(Loop& loop, PyObject* given);
   bool IsSized(PyObject* container) const {
     return grew_.contains(container) || parts_.contains(container);
   }

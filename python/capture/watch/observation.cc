@@ -26,7 +26,14 @@ Observation::Observation(std::string title)
       {.on_made = [this](PyObject* tensor) { recorder.AddConstant(tensor); },
        .on_host_call =
            [this](bool begins) { begins ? recorder.Stop() : recorder.Start(); },
-       .num_calls = [this] { return recorder.num_calls(); }});
+       .num_calls = [this] { return recorder.num_calls(); },
+       .find_made =
+           [this](PyObject* tensor) {
+             return recorder.HasMade(tensor) ? recorder.Find(tensor)
+                                             : kNoTapeTensor;
+           },
+       .num_tensors =
+           [this] { return static_cast<int64_t>(recorder.now().tensors); }});
   watch.SetOnStepEnd(
       [this](PyObject** result, bool entered) { EndStep(result, entered); });
 }

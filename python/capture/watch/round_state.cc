@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+
+#include "absl/algorithm/container.h"
 #include "python/capture/values/constants.h"
 #include "python/interpreter/interpreter.h"
 
@@ -37,15 +39,22 @@ int64_t AddressOf(const void* object) {
 class RoundState::Describer {
  public:
   Describer(RoundState& state, const HostValues& values, ObjectAges& ages,
-            const GrownLists& grown)
-      : state_(state), values_(values), ages_(ages), grown_(grown) {}
+            const RecorderHooks& recorder, const GrownLists& grown,
+            absl::Span<const PyRef> given)
+      : state_(state),
+        values_(values),
+        ages_(ages),
+        recorder_(recorder),
+        grown_(grown),
+        given_(given) {}
 
   void Describe(PyObject* object, int depth) {
     if (object == nullptr) return Put(kNothing);
     if (const HostValues::Id id = values_.Find(object); id >= 0) {
       if (!values_.IsSize(id)) return PutItself(object);
       Put(kNumber);
-      return Put(values_.is_int(id) ? 1 : 0);
+      Put(values_.is_int(id) ? 1 : 0);
+      return PutMade(values_.IndexOfSize(id), values_.num_sizes());
     }
     const bool holds_numbers =
         PyTuple_Check(object) && values_.HasKnown(object);
@@ -70,16 +79,29 @@ class RoundState::Describer {
 
  private:
   void Put(int64_t what) { state_.items_.push_back({.what = what}); }
+  // It is the same one, or was made as long before.
+  void PutMade(int64_t made, int64_t now) {
+    state_.items_.push_back({.what = made, .since = now - made});
+  }
   void PutItself(PyObject* object) {
     Put(kItself);
     Put(AddressOf(object));
   }
 
   void DescribeTensor(PyObject* tensor) {
-    if (!IsPlainTensor(tensor) || !TensorMeta::HasAllOf(tensor)) {
+    const TapeTensorId id = recorder_.find_made(tensor);
+    if (!IsPlainTensor(tensor) || !TensorMeta::HasAllOf(tensor) ||
+        id == kNoTapeTensor) {
       return PutItself(tensor);
     }
     Put(kTensor);
+    const auto given = absl::c_find_if(
+        given_, [tensor](const PyRef& one) { return one.get() == tensor; });
+    if (given != given_.end()) {
+      Put(-1 - (given - given_.begin()));
+    } else {
+      PutMade(id, recorder_.num_tensors());
+    }
     Put(AddressOf(Py_TYPE(tensor)));
     state_.items_.push_back({.meta = {TensorMeta::Of(tensor)}});
   }
@@ -169,14 +191,17 @@ class RoundState::Describer {
   RoundState& state_;
   const HostValues& values_;
   ObjectAges& ages_;
+  const RecorderHooks& recorder_;
   const GrownLists& grown_;
+  const absl::Span<const PyRef> given_;
 };
 
 RoundState::RoundState(const HostValues& values, ObjectAges& ages,
-                       const GrownLists& grown,
+                       const RecorderHooks& recorder, const GrownLists& grown,
+                       absl::Span<const PyRef> given,
                        absl::Span<PyObject* const> variables,
                        absl::Span<PyObject* const> operands) {
-  Describer describer(*this, values, ages, grown);
+  Describer describer(*this, values, ages, recorder, grown, given);
   for (const auto& of : {variables, operands}) {
     Add(static_cast<int64_t>(of.size()));
     for (PyObject* object : of) describer.Describe(object, 0);
@@ -187,7 +212,8 @@ bool operator==(const RoundState& a, const RoundState& b) {
   if (a.items_.size() != b.items_.size()) return false;
   for (size_t i = 0; i < a.items_.size(); ++i) {
     const RoundState::Item &one = a.items_[i], &other = b.items_[i];
-    if (one.what != other.what || one.meta != other.meta ||
+    const bool is_made = one.since > 0 && one.since == other.since;
+    if ((one.what != other.what && !is_made) || one.meta != other.meta ||
         !SameValue(one.constant.get(), other.constant.get())) {
       return false;
     }

@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "python/capture/values/host_values.h"
 #include "python/capture/watch/object_ages.h"
+#include "python/capture/watch/watch_part.h"
 #include "python/interpreter/py_ref.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
@@ -21,16 +22,20 @@ using GrownLists = absl::flat_hash_map<PyObject*, Py_ssize_t>;
 
 // All that a program can tell of the values that a function has, and of what
 // the run's own lists, tuples, dicts, cells and functions among them hold, but
-// for numbers that follow from sizes and the data of tensors that the run made:
-// two rounds that begin with equal ones do the same, as long as nothing else
-// that was there before them changes. A value; keeps nothing alive but
-// constants.
+// for the values of numbers that follow from sizes and the data of tensors that
+// the run made: of those, which they are, by when the run made them. Two rounds
+// that begin with equal ones do the same, each with what the one before it
+// made, as long as nothing else that was there before them changes. A value;
+// keeps nothing alive but constants.
 class RoundState {
  public:
   RoundState() = default;
-  // Both outlive the calls alone.
+  // All outlive the call alone. `given`: what the loop went through in the
+  // round before.
   RoundState(const HostValues& values, ObjectAges& ages,
-             const GrownLists& grown, absl::Span<PyObject* const> variables,
+             const RecorderHooks& recorder, const GrownLists& grown,
+             absl::Span<const PyRef> given,
+             absl::Span<PyObject* const> variables,
              absl::Span<PyObject* const> operands);
 
   // Whether it holds what this container holds.
@@ -43,9 +48,10 @@ class RoundState {
 
  private:
   struct Item {
-    int64_t what = 0;               // A form, a count, or an object's address.
-    PyRef constant;                 // Or this.
-    std::vector<TensorMeta> meta;   // Or such a tensor: one.
+    int64_t what = 0;   // A form, a count, or an object's address.
+    int64_t since = 0;  // How much the run has made since it made that.
+    PyRef constant;     // Or this.
+    std::vector<TensorMeta> meta;  // Or such a tensor: one.
   };
   class Describer;
 

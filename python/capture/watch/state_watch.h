@@ -217,7 +217,9 @@ class StateWatch final : public StreamListener {
     values().MarkExactDeep(object);
   }
   void MakeIterator(PyObject* object) override {
-    if (!loops_.MakeIterator(object)) Touch(object);
+    if (loops_.MakeIterator(object)) return;
+    Use(object);
+    objects_.Touch(object);
   }
   void Advance(PyObject* iterator, absl::Span<PyObject* const> variables,
                absl::Span<PyObject* const> operands) override {

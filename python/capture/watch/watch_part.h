@@ -57,6 +57,10 @@ struct RecorderHooks {
   std::function<void(bool begins)> on_host_call;
   // How many operators the run has called.
   std::function<int64_t()> num_calls;
+  // A tensor's number on the tape, if an operator made it; else kNoTapeTensor.
+  std::function<TapeTensorId(PyObject*)> find_made;
+  // How many tensors the tape has.
+  std::function<int64_t()> num_tensors;
 
   void Mute(bool begins) const {
     if (on_host_call) on_host_call(begins);

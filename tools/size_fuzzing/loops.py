@@ -1,0 +1,105 @@
+# ruff: noqa: E501
+"""Templates of loops over sizes. See templates.py."""
+
+from __future__ import annotations
+
+LOOPS = """\
+{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    {y} = torch.tanh({y} + {T}[i])
+{y} = {t}.mean(0);;for i in range(len({T})):;;    {y} = torch.tanh({y} * 0.5 + {T}[i]);;    {y} = {y} - {T}[-1 - i] * 0.25
+{new} = {t}[0];;o = [];;for i in range({T}.size(0)):;;    h = torch.sin({T}[i]) if not i else torch.sin(h + {T}[i]);;    o.append(h);;{Y} = torch.stack(o)
+h = None;;o = [];;for i in range({t}.size(0)):;;    h = {T}[i] if h is None else torch.tanh(h + {T}[i]);;    o.append(h);;{new} = torch.stack(o)
+o = [];;for row in {t}:;;    o.append(row * 2 + 1);;{new} = torch.stack(o, 0)
+o = [];;for i, row in enumerate({t}):;;    o.append(row * i + 1);;{new} = torch.stack(o)
+o = [];;for a, b in zip({t}, torch.flip({T}, (0,))):;;    o.append(a - b * 0.5);;{new} = torch.stack(o)
+o = [];;for i, (a, b) in enumerate(zip({t}, {T} * 0.5)):;;    o.append(a + b * i);;{new} = torch.stack(o)
+o = [];;for row in reversed({t}.unbind(0)):;;    o.append(row.cos());;{new} = torch.stack(o[::-1])
+o = [];;for i in range({t}.shape[0] - 1, -1, -1):;;    o.append({T}[i] * 2);;o.reverse();;{new} = torch.stack(o)
+o = [];;for i in range(1, {t}.shape[0]):;;    o.append({T}[i] - {T}[i - 1]);;{new} = torch.stack(o)
+o = [];;for i in range(0, {t}.shape[0], 2):;;    o.append({T}[i].sin());;{new} = torch.stack(o)
+o = [];;for i in range({t}.shape[0] - 1):;;    o.append({T}[i] * {T}[i + 1]);;{new} = torch.cat(o)
+o = [{t}[0]];;for i in range({T}.shape[0]):;;    o.append(torch.tanh(o[i] + {T}[i]));;{new} = torch.stack(o)
+o = [{t}[0]];;for i in range({T}.shape[0]):;;    o.append(torch.tanh(o[-1] + {T}[i]));;{new} = torch.stack(o[1:])
+o = [{t}[0], {T}[1]];;for i in range(2, {T}.shape[0]):;;    o.append(o[-1] * 0.5 + o[-2] * 0.25 + {T}[i]);;{new} = torch.stack(o)
+o = [];;for i in range({t}.shape[0]):;;    o.append({T}[i]);;{new} = torch.stack(o) * len(o)
+o = [];;for i in range({t}.shape[0]):;;    o.append({T}[i].exp());;{new} = o[0] + o[-1]
+o = [];;for i in range({t}.shape[0]):;;    o.append({T}[i].exp());;{new} = sum(o)
+o = [];;for i in range({t}.shape[0]):;;    o.append({T}[i].exp());;q = [];;for one in o:;;    q.append(one * 2);;{new} = torch.stack(q)
+o = [];;for i in range({t}.shape[0]):;;    o.append({T}[i].exp());;q = [];;for i in range({T}.shape[0]):;;    q.append(o[i] * i);;{new} = torch.stack(q)
+o = [];;for i in range({t}.shape[0]):;;    o.append({T}[i].exp());;q = [];;for one in reversed(o):;;    q.append(one * 2);;{new} = torch.stack(q)
+o = [];;for i in range({t}.shape[0]):;;    if i % 2:;;        o.append({T}[i]);;{new} = torch.stack(o)
+{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    if i > {c}:;;        {y} = {y} * 2;;    {y} = {y} + {T}[i]
+{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    {y} = {y} + {T}[i] * (i + 1)
+{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    {y} = {y} + {T}[i] / ({T}.shape[0] - i)
+{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    {y} = {y} + {T}[i % 2]
+{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    {y} = {y} + {T}[min(i, {c})]
+{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    {y} = {y} + {T}[i // 2] * 0.5
+{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    {y} = {y} + [1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233][i]
+{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    {y} = {y} * 0.5 + (3 if i == {T}.shape[0] - 1 else 1)
+{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    {y} = {y} * 0.5 + (3 if i == 0 else 1)
+{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    {y} = {y} + {T}[i];;    if i == {c}:;;        break
+{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    if i == {c}:;;        continue;;    {y} = {y} + {T}[i]
+{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    {y} = {y} + {T}[i];;else:;;    {y} = {y} * 2
+{y} = {t}.sum(0);;k = 0;;for i in range({T}.shape[0]):;;    k += 1;;    {y} = {y} + {T}[i] * k
+{y} = {t}.sum(0);;k = 1.0;;for i in range({T}.shape[0]):;;    k *= 0.5;;    {y} = {y} + {T}[i] * k
+{y} = {t}.sum(0);;k = True;;for i in range({T}.shape[0]):;;    k = not k;;    {y} = {y} + {T}[i] * k
+{y} = {t}.sum(0);;k = {T}.shape[0];;for i in range({T}.shape[0]):;;    k -= 1;;    {y} = {y} + {T}[k]
+{y} = {t}.sum(0);;d = dict();;for i in range({T}.shape[0]):;;    d['h'] = d.get('h', {y}) + {T}[i];;{y} = d['h']
+{y} = {t}.sum(0);;d = dict(h={y});;for i in range({T}.shape[0]):;;    d['h'] = torch.tanh(d['h'] + {T}[i]);;{y} = d['h']
+{y} = {t}.sum(0);;d = dict();;for i in range({T}.shape[0]):;;    d[i] = {T}[i];;{y} = {y} + d[0] * len(d)
+s = ({t}[0], {T}[1]);;for i in range({T}.shape[0]):;;    s = (s[1], torch.tanh(s[0] + {T}[i]));;{new} = s[0] - s[1]
+s = [{t}[0], {T}[1]];;for i in range({T}.shape[0]):;;    s[i % 2] = torch.tanh(s[0] + {T}[i]);;{new} = s[0] - s[1]
+s = [{t}[0] * 0] * 3;;for i in range({T}.shape[0]):;;    for k in range(3):;;        s[k] = torch.tanh(s[k] + {T}[i] * (k + 1));;{new} = torch.stack(s)
+s = [{t}[0]] * {T}.shape[0];;for i in range({T}.shape[0]):;;    s[i] = s[i] + {T}[i];;{new} = torch.stack(s)
+{new} = torch.zeros_like({t});;for i in range({T}.shape[0]):;;    {Y}[i] = {T}[i] * 2
+{new} = torch.zeros_like({t});;for i in range({T}.shape[0]):;;    {Y}[{T}.shape[0] - 1 - i] = {T}[i] + {Y}[i]
+{new} = torch.zeros_like({t});;for i in range({T}.shape[0]):;;    {Y}[: i + 1] += {T}[i]
+{new} = {t}.clone();;for i in range(1, {T}.shape[0]):;;    {Y}[i] += {Y}[i - 1]
+{new} = {t}.clone();;for i in range({T}.shape[0]):;;    {Y}[i].mul_(2).add_(i)
+{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    {y}.add_({T}[i])
+{new} = torch.stack([{t}[i] * 2 for i in range({T}.shape[0])])
+{new} = torch.stack([row.relu() for row in {t}])
+{new} = torch.stack([row * i for i, row in enumerate({t})])
+{new} = torch.stack([{t}[i] for i in range({T}.shape[0]) if i % 3 != 1])
+{new} = torch.stack([{t}[i] + {T}[j] for i in range({T}.shape[0]) for j in range(2)])
+{new} = torch.stack([{t}[i] + {T}[j] for i in range({T}.shape[0]) for j in range({T}.shape[0])])
+{new} = torch.stack(list({t}[i] + 1 for i in range({T}.shape[0])))
+{new} = torch.stack(list(map(lambda r: r * 2, {t})))
+{new} = torch.stack([a @ b for a, b in zip({t2}, {T})])
+f = lambda r, k=2: r * k;;{new} = torch.stack([f({t}[i]) for i in range({T}.shape[0])])
+{new} = torch.cat([p.mean(0, keepdim=True) for p in {t}.split(1)])
+{new} = torch.cat([p.mean(0, keepdim=True) for p in {t}.split(2)])
+{new} = torch.cat([p.mean(0, keepdim=True) for p in {t}.chunk({T}.shape[0])])
+p = {t}.split(1);;o = [];;for i, h in enumerate(({T} * 2).split(1)):;;    o.append(h - p[i]);;{new} = torch.cat(o)
+p = {t}.unbind(0);;o = [];;for i in range({T}.shape[0]):;;    o.append(p[i] + p[0]);;{new} = torch.stack(o)
+p = {t}.unbind(0);;o = [];;for i in range({T}.shape[0]):;;    o.append(p[i] + p[-1]);;{new} = torch.stack(o)
+p = {t}.unbind(0);;o = [];;for i in range(len(p)):;;    o.append(p[i] * 3);;{new} = torch.stack(o)
+p = {t}.unbind(0);;{new} = torch.stack(p) + p[1]
+it = iter({t});;{y} = next(it).clone();;for row in it:;;    {y} = {y} + row
+it = iter(range(100));;{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    {y} = {y} + {T}[i] * next(it)
+g = ({t}[i] for i in range({T}.shape[0]));;{y} = {T}.sum(0);;for row in g:;;    {y} = {y} + row
+{y} = {t}.sum(0);;i = 0;;while i < {T}.shape[0]:;;    {y} = {y} + {T}[i];;    i += 1
+{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    for j in range({T}.dim()):;;        {y} = {y} + {T}[i] * (j + 1)
+{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    {y} = {y} + {T}[i].shape[0] if {T}.dim() > 1 else {y} + i
+{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    {y} = {y} + {T}[: i + 1].sum(0)
+{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    {y} = torch.cat([{y}.reshape(-1), {T}[i].reshape(-1)])
+{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    try:;;        {y} = {y} + [2, 3, 5][i];;    except IndexError:;;        {y} = {y} * 0.5
+{y} = {t}.sum(0);;last = 0;;for i in range({T}.shape[0]):;;    {y} = {y} + last;;    last = i
+{y} = {t}.sum(0);;seen = set();;for i in range({T}.shape[0]):;;    seen.add(i % 3);;    {y} = {y} + len(seen)
+{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    {y} = {y} + {T}[i] * float(f"{{i}}")
+class N:;;    k = 0;;n = N();;{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    n.k += 1;;    {y} = {y} + n.k
+class N:;;    pass;;n = N();;n.h = {t}.sum(0);;for i in range({T}.shape[0]):;;    n.h = torch.tanh(n.h + {T}[i]);;{new} = n.h
+a = {t}.sum(0);;b = {T}.mean(0);;for i in range({T}.shape[0]):;;    a, b = b, torch.tanh(a + {T}[i]);;{new} = a - b
+first = None;;h = {t}.sum(0);;for i in range({T}.shape[0]):;;    h = torch.tanh(h + {T}[i]);;    first = h if first is None else first;;{new} = first + h
+best = {t}[0];;for i in range({T}.shape[0]):;;    best = torch.maximum(best, {T}[i]);;{new} = best
+h = torch.zeros({t}.shape[1:]);;o = [];;for i in range({T}.shape[0]):;;    h = torch.where({T}[i] > 0, h + {T}[i], h * 0.5);;    o += [h];;{new} = torch.stack(o)
+h = {t}[0];;o = [];;for i in range({T}.shape[0]):;;    h = torch.tanh(h + {T}[i]);;    o = o + [h];;{new} = torch.stack(o)
+h = {t}[0];;o = [];;q = [];;for i in range({T}.shape[0]):;;    h = torch.tanh(h + {T}[i]);;    o.append(h);;    q.append(h * 2);;    o.append(h * 3);;{new} = torch.cat([torch.stack(o), torch.stack(q)])
+h = {t}[0];;o = [];;for i in range({T}.shape[0]):;;    o.insert(0, {T}[i] * 2);;{new} = torch.stack(o)
+def step(h, r):;;    return torch.tanh(h + r), h * 2;;h = {t}[0];;o = [];;for i in range({T}.shape[0]):;;    h, g = step(h, {T}[i]);;    o.append(g);;{new} = torch.stack(o) + h
+h = {t2}[0];;for i in range({T}.shape[0]):;;    h = torch.tanh(h + {T}[i]);;for j in range({T}.shape[1]):;;    h = h * 0.5 + {T}[:, j].mean();;{new} = h
+{y} = {t2}.sum(0);;for j in range({T}.shape[1]):;;    {y} = {y} + {T}[:, j].sum();;{y} = {y} * j
+{y} = {t2}.sum();;for r in {T}:;;    for v in r:;;        {y} = {y} * 0.5 + v
+h = {t3}[:, 0];;for i in range({T}.shape[1]):;;    h = torch.tanh(h + {T}[:, i]);;{new} = h
+h = {t3}[:, 0];;o = [];;for s in {T}.unbind(1):;;    h = torch.tanh(h + s);;    o.append(h.unsqueeze(1));;{new} = torch.cat(o, 1)
+o = [];;for s in {t3}.transpose(0, 1):;;    o.append(torch.softmax(s, -1));;{new} = torch.stack(o, 1)
+for _ in range(2):;;    o = [];;    for i in range({t}.shape[0]):;;        o.append({T}[i] * 2);;    {new} = torch.stack(o)"""
