@@ -1,6 +1,7 @@
 #include "analysis/sizes/rounds.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -372,6 +373,31 @@ TapeTensorId OtherRounds::Find(TapeTensorId id, TapeTensorId before,
   return FindAlong(axis, id, step, in);
 }
 
+std::optional<OtherRounds::Block> OtherRounds::FindBlock(
+    absl::Span<const TapeTensorId> list) const {
+  // The first round may have given something else.
+  constexpr int32_t kLatestFirst = 1;
+  const int32_t length = LengthOf(AxisOf(list.front()));
+  const int32_t front = AxisOf(list.front()).index;
+  const int32_t back = AxisOf(list.back()).index;
+  Block block{.first = std::min(front, back), .ascends = front < back};
+  const int32_t num_rounds = length - block.first;
+  if (std::max(front, back) != length - 1 || front == back ||
+      block.first > kLatestFirst) {
+    return std::nullopt;
+  }
+  const auto size = static_cast<int32_t>(list.size());
+  if (size % num_rounds != 0) return std::nullopt;
+  block.each = size / num_rounds;
+  for (int32_t k = 0; k < size; ++k) {
+    const int32_t place = k / block.each;
+    const int32_t index =
+        block.ascends ? block.first + place : length - 1 - place;
+    if (AxisOf(list[k]).index != index) return std::nullopt;
+  }
+  return block;
+}
+
 std::vector<TapeTensorId> OtherRounds::MapList(
     const std::vector<TapeTensorId>& list,
     const std::vector<TapeTensorId>* before, const Origin& in) const {
@@ -389,28 +415,24 @@ std::vector<TapeTensorId> OtherRounds::MapList(
     while (axis.is_any() && end < list.size() && axis_of(end).IsLike(axis)) {
       ++end;
     }
-    const size_t size = end - i;
-    const int32_t length = axis.is_any() ? LengthOf(axis) : 1;
-    const auto group = size / static_cast<size_t>(length);
-    bool ascends = size % static_cast<size_t>(length) == 0, descends = ascends;
-    for (size_t k = 0; ascends || descends; ++k) {
-      if (k == size) break;
-      const auto place = static_cast<int32_t>(k / group);
-      ascends &= axis_of(i + k).index == place;
-      descends &= axis_of(i + k).index == length - 1 - place;
-    }
+    const std::optional<Block> block =
+        axis.is_any() ? FindBlock(absl::MakeConstSpan(list).subspan(i, end - i))
+                      : std::nullopt;
     const bool is_own = axis.loop >= 0 && axis.loop == in.loop;
-    if (!axis.is_any() || length == 1 || is_own || !(ascends || descends)) {
+    if (!block.has_value() || is_own) {
       for (; i < end; ++i) made.push_back(one(i));
       continue;
     }
-    const int32_t count = NewLengthOf(axis);
-    for (int32_t k = 0; k < count; ++k) {
-      const int32_t index = ascends ? k : count - 1 - k;
+    const int32_t length = LengthOf(axis), count = NewLengthOf(axis);
+    for (int32_t k = block->first; k < count; ++k) {
+      const int32_t index =
+          block->ascends ? k : count - 1 - (k - block->first);
       const int32_t from = std::min(index, length - 1);
-      const size_t old = i + group * (ascends ? from : length - 1 - from);
-      for (size_t g = 0; g < group; ++g) {
-        made.push_back(OnAxis(axis, list[old + g], index));
+      const int32_t place =
+          block->ascends ? from - block->first : length - 1 - from;
+      for (int32_t g = 0; g < block->each; ++g) {
+        made.push_back(
+            OnAxis(axis, list[i + place * block->each + g], index));
       }
     }
     i = end;

@@ -4,6 +4,7 @@
 #define MICA_ANALYSIS_SIZES_ROUNDS_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -118,6 +119,13 @@ class OtherRounds {
     }
   };
   Axis AxisOf(TapeTensorId id) const;
+  // A list that has as many of each round, from a first one to the last.
+  struct Block {
+    int32_t first = 0;
+    bool ascends = true;
+    int32_t each = 1;
+  };
+  std::optional<Block> FindBlock(absl::Span<const TapeTensorId> list) const;
   TapeTensorId FindAlong(const Axis& axis, TapeTensorId id, int step,
                          const Origin& in) const;
   TapeTensorId OnAxis(const Axis& axis, TapeTensorId like, int32_t index) const;

@@ -153,7 +153,7 @@ void LoopWatch::EndStep(PyObject** top) {
 
 void LoopWatch::NoteGiven(Loop& loop, PyObject* given) {
   if (given == nullptr) return;
-  if (IsTensor(given)) loop.given.push_back(PyRef::Share(given));
+  if (IsTensor(given) && IsPlainTensor(given)) loop.given.push_back(PyRef::Share(given));
   if (!PyTuple_CheckExact(given)) return;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); ++i) {
     NoteGiven(loop, PyTuple_GET_ITEM(given, i));

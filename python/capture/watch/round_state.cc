@@ -16,6 +16,7 @@ enum Form : int64_t {
   kSeen,
   kNumber,
   kTensor,
+  kGiven,
   kList,
   kGrownList,
   kTuple,
@@ -62,6 +63,7 @@ class RoundState::Describer {
       state_.items_.push_back({.constant = PyRef::Share(object)});
       return;
     }
+    if (depth == 0 && DescribeGiven(object)) return;
     const auto [it, is_new] = state_.seen_.try_emplace(
         object, static_cast<int64_t>(state_.seen_.size()));
     if (!is_new) {
@@ -88,6 +90,18 @@ class RoundState::Describer {
     Put(AddressOf(object));
   }
 
+  // A variable, or an item of a tuple, is what the loop went through last.
+  bool DescribeGiven(PyObject* object) {
+    for (size_t i = 0; i < given_.size(); ++i) {
+      if (given_[i].get() != object) continue;
+      Put(kGiven);
+      Put(static_cast<int64_t>(i));
+      state_.items_.push_back({.meta = {TensorMeta::Of(object)}});
+      return true;
+    }
+    return false;
+  }
+
   void DescribeTensor(PyObject* tensor) {
     const TapeTensorId id = recorder_.find_made(tensor);
     if (!IsPlainTensor(tensor) || !TensorMeta::HasAllOf(tensor) ||
@@ -95,13 +109,7 @@ class RoundState::Describer {
       return PutItself(tensor);
     }
     Put(kTensor);
-    const auto given = absl::c_find_if(
-        given_, [tensor](const PyRef& one) { return one.get() == tensor; });
-    if (given != given_.end()) {
-      Put(-1 - (given - given_.begin()));
-    } else {
-      PutMade(id, recorder_.num_tensors());
-    }
+    PutMade(id, recorder_.num_tensors());
     Put(AddressOf(Py_TYPE(tensor)));
     state_.items_.push_back({.meta = {TensorMeta::Of(tensor)}});
   }
@@ -131,7 +139,7 @@ class RoundState::Describer {
     if (PyTuple_Check(object)) {
       Put(kTuple);
       Put(AddressOf(Py_TYPE(object)));
-      DescribeItems(object, 0, depth);
+      DescribeItems(object, 0, depth - 1);
       return true;
     }
     if (PyDict_CheckExact(object)) {
