@@ -49,6 +49,8 @@ bool IsCount(const TapeCall& call, absl::string_view arg_name) {
       "input_sizes", "input_size", "self_sizes", "output_size",
       "other",       "value",      "bias_sizes", "num_weights"};
   if (call.op == "aten._reshape_alias") return true;
+  // What a mean is taken over, as cross_entropy() has it.
+  if (call.op == "aten.div.Scalar" && arg_name == "other") return true;
   if (absl::c_linear_search(kNames, arg_name)) return true;
   const bool is_backward =
       IsBackward(call) || absl::StrContains(call.op, "backward");

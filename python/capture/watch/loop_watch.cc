@@ -153,7 +153,8 @@ void LoopWatch::EndStep(PyObject** top) {
 
 void LoopWatch::NoteGiven(Loop& loop, PyObject* given) {
   if (given == nullptr) return;
-  if (IsTensor(given) && IsPlainTensor(given)) loop.given.push_back(PyRef::Share(given));
+  if (IsPlainInt(given) || (IsTensor(given) && IsPlainTensor(given)))
+    loop.given.push_back(PyRef::Share(given));
   if (!PyTuple_CheckExact(given)) return;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); ++i) {
     NoteGiven(loop, PyTuple_GET_ITEM(given, i));
@@ -164,9 +165,11 @@ void LoopWatch::NoteGiven(Loop& loop, PyObject* given) {
 bool LoopWatch::GiveRound(PyObject** top) {
   Loop& loop = loops_[open_];
   const Span& span = loop.span;
-  NoteGiven(loop, top == nullptr ? nullptr : *top);
-  if (!span.gives_number && !span.gives_counted) return true;
   if (top == nullptr || *top == nullptr) return false;
+  if (!span.gives_number && !span.gives_counted) {
+    NoteGiven(loop, *top);
+    return true;
+  }
   PyObject* number = *top;
   if (span.gives_counted) {
     if (!PyTuple_CheckExact(*top) || PyTuple_GET_SIZE(*top) != 2) return false;
@@ -180,6 +183,7 @@ bool LoopWatch::GiveRound(PyObject** top) {
         PyTuple_Pack(2, own.get(), PyTuple_GET_ITEM(*top, 1)));
     if (!own) return false;
   }
+  NoteGiven(loop, own.get());
   Py_SETREF(*top, own.release());
   return true;
 }

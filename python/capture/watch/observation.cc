@@ -27,13 +27,11 @@ Observation::Observation(std::string title)
        .on_host_call =
            [this](bool begins) { begins ? recorder.Stop() : recorder.Start(); },
        .num_calls = [this] { return recorder.num_calls(); },
-       .find_made =
+       .find_maker =
            [this](PyObject* tensor) {
-             return recorder.HasMade(tensor) ? recorder.Find(tensor)
-                                             : kNoTapeTensor;
-           },
-       .num_tensors =
-           [this] { return static_cast<int64_t>(recorder.now().tensors); }});
+             const Recorder::MadeBy by = recorder.FindMaker(tensor);
+             return std::array{by.call, by.output, by.item};
+           }});
   watch.SetOnStepEnd(
       [this](PyObject** result, bool entered) { EndStep(result, entered); });
 }

@@ -51,6 +51,7 @@ class RoundState::Describer {
 
   void Describe(PyObject* object, int depth) {
     if (object == nullptr) return Put(kNothing);
+    if (depth == 0 && DescribeGiven(object)) return;
     if (const HostValues::Id id = values_.Find(object); id >= 0) {
       if (!values_.IsSize(id)) return PutItself(object);
       Put(kNumber);
@@ -63,7 +64,6 @@ class RoundState::Describer {
       state_.items_.push_back({.constant = PyRef::Share(object)});
       return;
     }
-    if (depth == 0 && DescribeGiven(object)) return;
     const auto [it, is_new] = state_.seen_.try_emplace(
         object, static_cast<int64_t>(state_.seen_.size()));
     if (!is_new) {
@@ -96,20 +96,23 @@ class RoundState::Describer {
       if (given_[i].get() != object) continue;
       Put(kGiven);
       Put(static_cast<int64_t>(i));
-      state_.items_.push_back({.meta = {TensorMeta::Of(object)}});
+      if (IsTensor(object)) {
+        state_.items_.push_back({.meta = {TensorMeta::Of(object)}});
+      }
       return true;
     }
     return false;
   }
 
   void DescribeTensor(PyObject* tensor) {
-    const TapeTensorId id = recorder_.find_made(tensor);
-    if (!IsPlainTensor(tensor) || !TensorMeta::HasAllOf(tensor) ||
-        id == kNoTapeTensor) {
+    const auto [call, output, item] = recorder_.find_maker(tensor);
+    if (!IsPlainTensor(tensor) || !TensorMeta::HasAllOf(tensor) || call < 0) {
       return PutItself(tensor);
     }
     Put(kTensor);
-    PutMade(id, recorder_.num_tensors());
+    PutMade(call, recorder_.NumCalls());
+    Put(output);
+    Put(item);
     Put(AddressOf(Py_TYPE(tensor)));
     state_.items_.push_back({.meta = {TensorMeta::Of(tensor)}});
   }

@@ -3,6 +3,7 @@
 #ifndef MICA_PYTHON_CAPTURE_WATCH_WATCH_PART_H_
 #define MICA_PYTHON_CAPTURE_WATCH_WATCH_PART_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -57,10 +58,9 @@ struct RecorderHooks {
   std::function<void(bool begins)> on_host_call;
   // How many operators the run has called.
   std::function<int64_t()> num_calls;
-  // A tensor's number on the tape, if an operator made it; else kNoTapeTensor.
-  std::function<TapeTensorId(PyObject*)> find_made;
-  // How many tensors the tape has.
-  std::function<int64_t()> num_tensors;
+  // Which of them made a tensor, and which of its results that is: call,
+  // output, item; a call of -1 if none did.
+  std::function<std::array<int32_t, 3>(PyObject*)> find_maker;
 
   void Mute(bool begins) const {
     if (on_host_call) on_host_call(begins);

@@ -108,6 +108,14 @@ class Recorder {
   // True if recorded calls made the tensor, or a constant of Python's values
   // is.
   bool HasMade(PyObject* tensor) const;
+  // The call that made a tensor, and its place among what the call made; -1 for
+  // one that no call made, or that shows another one's memory.
+  struct MadeBy {
+    int32_t call = -1;
+    int32_t output = -1;
+    int32_t item = -1;
+  };
+  MadeBy FindMaker(PyObject* tensor) const;
 
   // The cast of a weight that autocast keeps beyond the run.
   struct KeptWeight {

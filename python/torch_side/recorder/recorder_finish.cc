@@ -136,6 +136,18 @@ bool Recorder::HasMade(PyObject* tensor) const {
          origin == TapeOrigin::kConstant;
 }
 
+Recorder::MadeBy Recorder::FindMaker(PyObject* tensor) const {
+  const at::Tensor& own = THPVariable_Unpack(tensor);
+  const auto it = impl_->ids.find(own.unsafeGetTensorImpl());
+  if (it == impl_->ids.end() || impl_->seen[it->second].unresolved ||
+      !impl_->IsCurrent(it->second, own)) {
+    return {};
+  }
+  const TapeTensor& made = impl_->tape.tensors[it->second];
+  if (made.origin != TapeOrigin::kCall) return {};
+  return {.call = made.call, .output = made.output, .item = made.item};
+}
+
 // Settles where the tensors of a tape come from, and what it returns.
 class Recorder::Impl::Finisher {
  public:
