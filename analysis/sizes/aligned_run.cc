@@ -206,10 +206,9 @@ class Alignment {
     if (tensor.call < 0) return kNoTapeTensor;
     bool is_missing = false;
     const int32_t call = OwnCall(tensor.call, &is_missing);
-    const auto* list =
-        call < 0 ? nullptr
-                 : std::get_if<TapeTensorList>(
-                       &own_.calls[call].outputs[tensor.output]);
+    const auto* list = call < 0 ? nullptr
+                                : std::get_if<TapeTensorList>(
+                                      &own_.calls[call].outputs[tensor.output]);
     if (list == nullptr || list->ids.empty() || tensor.item < 0) {
       return kNoTapeTensor;
     }

@@ -27,9 +27,8 @@ class Finder {
       : tape_(tape), begin_(begin), end_(end) {
     for (int32_t i = begin; i < end; ++i) {
       for (const TapeValue& arg : tape.calls[i].args) {
-        ForEachTensor(arg, [&](TapeTensorId id) {
-          first_use_.try_emplace(id, i);
-        });
+        ForEachTensor(arg,
+                      [&](TapeTensorId id) { first_use_.try_emplace(id, i); });
       }
     }
   }

@@ -65,8 +65,8 @@ void Rounds::PlaceTensors(const Tape& tape) {
     for (const TapeTensorId id : TensorsOfCall(tape.calls[i])) {
       if (first[id] < 0) first[id] = static_cast<int32_t>(i);
       const Place& there = calls_[first[id]];
-      is_shared[id] = is_shared[id] || here.loop != there.loop ||
-                      here.round != there.round;
+      is_shared[id] =
+          is_shared[id] || here.loop != there.loop || here.round != there.round;
     }
   }
   for (size_t t = 0; t < tape.tensors.size(); ++t) {
@@ -212,8 +212,8 @@ absl::Status OtherRounds::CheckLast() const {
     const int32_t length = begins[last + 1] - begins[last];
     is_alike &= begins[now + 1] - begins[now] == length;
     for (int32_t i = 0; is_alike && i < length; ++i) {
-      is_alike = old_.calls[begins[now] + i].op ==
-                 old_.calls[begins[last] + i].op;
+      is_alike =
+          old_.calls[begins[now] + i].op == old_.calls[begins[last] + i].op;
     }
     if (!is_alike) return Unfollowed(old_.calls[begins[last]]);
   }
@@ -333,8 +333,7 @@ TapeTensorId OtherRounds::FindAlong(const Axis& axis, TapeTensorId id, int step,
     return OnAxis(axis, id, NewLengthOf(axis) - 1 - from_end - moved);
   }
   // The last ones, or the first ones: which of them, other runs tell.
-  const bool is_last =
-      from_end == 0 || (from_end == 1 && LengthOf(axis) >= 4);
+  const bool is_last = from_end == 0 || (from_end == 1 && LengthOf(axis) >= 4);
   return OnAxis(axis, id,
                 is_last ? NewLengthOf(axis) - 1 - from_end : axis.index);
 }
@@ -425,14 +424,12 @@ std::vector<TapeTensorId> OtherRounds::MapList(
     }
     const int32_t length = LengthOf(axis), count = NewLengthOf(axis);
     for (int32_t k = block->first; k < count; ++k) {
-      const int32_t index =
-          block->ascends ? k : count - 1 - (k - block->first);
+      const int32_t index = block->ascends ? k : count - 1 - (k - block->first);
       const int32_t from = std::min(index, length - 1);
       const int32_t place =
           block->ascends ? from - block->first : length - 1 - from;
       for (int32_t g = 0; g < block->each; ++g) {
-        made.push_back(
-            OnAxis(axis, list[i + place * block->each + g], index));
+        made.push_back(OnAxis(axis, list[i + place * block->each + g], index));
       }
     }
     i = end;
@@ -509,12 +506,12 @@ absl::Status OtherRounds::MakeCalls() {
     TapeCall call = old;
     call.args.clear();
     call.outputs.clear();
-    MICA_RETURN_IF_ERROR(MapValues(
-        old.args, before == nullptr ? nullptr : &before->args, origin,
-        &call.args));
-    MICA_RETURN_IF_ERROR(MapValues(
-        old.outputs, before == nullptr ? nullptr : &before->outputs, origin,
-        &call.outputs));
+    MICA_RETURN_IF_ERROR(MapValues(old.args,
+                                   before == nullptr ? nullptr : &before->args,
+                                   origin, &call.args));
+    MICA_RETURN_IF_ERROR(
+        MapValues(old.outputs, before == nullptr ? nullptr : &before->outputs,
+                  origin, &call.outputs));
     made_.calls.push_back(std::move(call));
   }
   return absl::OkStatus();
@@ -550,18 +547,18 @@ absl::Status OtherRounds::MakeTensors() {
       return Find(of_old, of_before, origin);
     };
     if (tensor.base != kNoTapeTensor) {
-      tensor.base = like(tensor.base, before < 0 ? kNoTapeTensor
-                                                 : old_.tensors[before].base);
+      tensor.base = like(
+          tensor.base, before < 0 ? kNoTapeTensor : old_.tensors[before].base);
       if (tensor.base == kNoTapeTensor) {
         return absl::FailedPreconditionError("a loop's rounds make others");
       }
     }
-    const TapeTensorId owner =
-        like(owners.at(tensor.storage),
-             before < 0 ? kNoTapeTensor
-                        : owners.at(old_.tensors[before].storage));
+    const TapeTensorId owner = like(
+        owners.at(tensor.storage),
+        before < 0 ? kNoTapeTensor : owners.at(old_.tensors[before].storage));
     if (owner == kNoTapeTensor) {
-      return absl::FailedPreconditionError("a loop's rounds share other memory");
+      return absl::FailedPreconditionError(
+          "a loop's rounds share other memory");
     }
     tensor.storage =
         storages.try_emplace(owner, static_cast<int32_t>(storages.size()))

@@ -135,8 +135,8 @@ class OtherRounds {
                                     const std::vector<TapeTensorId>* before,
                                     const Origin& in) const;
   absl::Status MapValues(const std::vector<TapeValue>& values,
-                         const std::vector<TapeValue>* before,
-                         const Origin& in, std::vector<TapeValue>* made) const;
+                         const std::vector<TapeValue>* before, const Origin& in,
+                         std::vector<TapeValue>* made) const;
   absl::Status MapNumbers();
 
   const Tape& old_;
@@ -149,7 +149,7 @@ class OtherRounds {
   std::vector<std::vector<std::vector<TapeTensorId>>> inside_;
   // By old call whose results are scaled: all new items.
   absl::flat_hash_map<int32_t, std::vector<TapeTensorId>> items_;
-  std::vector<int32_t> first_call_;  // New, by old call in no round.
+  std::vector<int32_t> first_call_;           // New, by old call in no round.
   std::vector<std::vector<int32_t>> begins_;  // New, by loop and round.
 };
 

@@ -14,9 +14,7 @@ OtherRounds::Origin InPlace(const Rounds::Place& place) {
 
 NumbersInRounds::NumbersInRounds(const SizeFacts& facts,
                                  std::vector<int32_t> counts)
-    : facts_(facts),
-      counts_(std::move(counts)),
-      places_(facts.numbers.size()) {
+    : facts_(facts), counts_(std::move(counts)), places_(facts.numbers.size()) {
   auto next = static_cast<int32_t>(facts.numbers.size());
   for (size_t l = 0; l < counts_.size(); ++l) {
     const auto loop = static_cast<int32_t>(l);
@@ -111,9 +109,8 @@ SizeFacts::Number NumbersInRounds::MakeNumber(int32_t index, int32_t before,
         find(number.tensor, like == nullptr ? kNoTapeTensor : like->tensor, in);
   }
   for (size_t i = 0; i < number.operands.size(); ++i) {
-    number.operands[i] =
-        Map(number.operands[i], like == nullptr ? nullptr : &like->operands[i],
-            in);
+    number.operands[i] = Map(
+        number.operands[i], like == nullptr ? nullptr : &like->operands[i], in);
   }
   return number;
 }
@@ -127,9 +124,8 @@ SizeFacts NumbersInRounds::Make(const FindTensor& find) const {
     const Rounds::Place& place = places_[i];
     const bool is_there = place.loop < 0 || place.round < counts_[place.loop];
     made.numbers.push_back(
-        is_there
-            ? MakeNumber(static_cast<int32_t>(i), -1, InPlace(place), find)
-            : SizeFacts::Number{});
+        is_there ? MakeNumber(static_cast<int32_t>(i), -1, InPlace(place), find)
+                 : SizeFacts::Number{});
   }
   for (size_t l = 0; l < counts_.size(); ++l) {
     const auto loop = static_cast<int32_t>(l);
@@ -138,9 +134,9 @@ SizeFacts NumbersInRounds::Make(const FindTensor& find) const {
     for (int32_t round = last + 1; round < counts_[loop]; ++round) {
       if (ranges_[loop].empty()) break;
       for (int32_t i = 0; i < ranges_[loop][round].size(); ++i) {
-        made.numbers.push_back(MakeNumber(
-            OldAt({loop, last, i}), OldAt({loop, last - 1, i}),
-            {.loop = loop, .round = round, .from = last}, find));
+        made.numbers.push_back(
+            MakeNumber(OldAt({loop, last, i}), OldAt({loop, last - 1, i}),
+                       {.loop = loop, .round = round, .from = last}, find));
       }
     }
   }

@@ -95,9 +95,8 @@ std::string TextOf(const Tape& tape) {
     text += call.op;
     for (const auto* values : {&call.args, &call.outputs}) {
       for (const TapeValue& value : *values) {
-        ForEachTensor(value, [&](TapeTensorId id) {
-          text += " " + std::to_string(id);
-        });
+        ForEachTensor(
+            value, [&](TapeTensorId id) { text += " " + std::to_string(id); });
       }
       text += ";";
     }

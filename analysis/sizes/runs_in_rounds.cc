@@ -39,9 +39,8 @@ class RoundsOfRun {
       bool is_known = true;
       if (loop.step == 0) {
         const TapeValue& of = watched_.calls[loop.call].args[0];
-        ForEachTensor(of, [&](TapeTensorId id) {
-          is_known &= FindSizes(id, loops);
-        });
+        ForEachTensor(
+            of, [&](TapeTensorId id) { is_known &= FindSizes(id, loops); });
       } else {
         is_known = FindSizes(loop.start, loops) && FindSizes(loop.stop, loops);
       }
@@ -75,8 +74,7 @@ class RoundsOfRun {
     const auto last = static_cast<int32_t>(loop.calls.size()) - 2;
     for (int32_t round = 0; round < count; ++round) {
       const int32_t like = std::min(round, last);
-      begins.push_back(begins.back() + loop.calls[like + 1] -
-                       loop.calls[like]);
+      begins.push_back(begins.back() + loop.calls[like + 1] - loop.calls[like]);
     }
     return begins;
   }
@@ -144,14 +142,16 @@ class FactsInRounds {
  public:
   FactsInRounds(const SizeFacts& facts, const Rounds& own, const Rounds& like,
                 const std::vector<TapeTensorId>& tensors)
-      : facts_(facts), own_(own), like_(like), tensors_(tensors),
+      : facts_(facts),
+        own_(own),
+        like_(like),
+        tensors_(tensors),
         numbers_(facts, like.counts()) {}
 
   SizeFacts Make() {
-    SizeFacts made = numbers_.Make(
-        [this](TapeTensorId id, TapeTensorId before, const auto& in) {
-          return Find(id, before, in);
-        });
+    SizeFacts made =
+        numbers_.Make([this](TapeTensorId id, TapeTensorId before,
+                             const auto& in) { return Find(id, before, in); });
     for (int32_t loop = 0; loop < like_.num_loops(); ++loop) {
       SizeFacts::Loop& one = made.loops[loop];
       one.calls = like_.begins(loop);
@@ -181,8 +181,8 @@ class FactsInRounds {
         moved = call - own.back() + like_.begins(loop).back();
         continue;
       }
-      const auto round = std::upper_bound(own.begin(), own.end(), call) -
-                         own.begin() - 1;
+      const auto round =
+          std::upper_bound(own.begin(), own.end(), call) - own.begin() - 1;
       return call - own[round] + like_.begins(loop)[round];
     }
     return moved;
@@ -202,14 +202,12 @@ class FactsInRounds {
   }
 
   SizeFacts::Use Copied(SizeFacts::Use use, const Origin& in) const {
-    const int32_t shift =
-        in.loop < 0 ? 0
-                    : like_.begins(in.loop)[in.round] -
-                          own_.begins(in.loop)[in.from];
+    const int32_t shift = in.loop < 0 ? 0
+                                      : like_.begins(in.loop)[in.round] -
+                                            own_.begins(in.loop)[in.from];
     if (in.loop < 0) {
-      use.end_call = use.end_call > use.first_call
-                         ? Moved(use.end_call - 1) + 1
-                         : Moved(use.end_call);
+      use.end_call = use.end_call > use.first_call ? Moved(use.end_call - 1) + 1
+                                                   : Moved(use.end_call);
       use.first_call = Moved(use.first_call);
     } else {
       use.first_call += shift;
@@ -217,7 +215,8 @@ class FactsInRounds {
       for (int32_t& number : use.numbers) number = Copied(number, in);
     }
     for (SizeFacts::Slice& slice : use.slices) {
-      if (slice.tensor != kNoTapeTensor) slice.tensor = Copied2(slice.tensor, in);
+      if (slice.tensor != kNoTapeTensor)
+        slice.tensor = Copied2(slice.tensor, in);
       if (slice.stop.id >= 0 && in.loop >= 0) {
         slice.stop.id = Copied(slice.stop.id, in);
       }
@@ -275,13 +274,17 @@ class FactsInRounds {
 
 bool HasUnknown(const SizeFacts& facts) {
   const auto is_unknown = [](int32_t number) { return number < 0; };
-  return absl::c_any_of(facts.uses, [&](const SizeFacts::Use& use) {
-    return absl::c_any_of(use.numbers, is_unknown);
-  }) || absl::c_any_of(facts.exact, [&](const SizeFacts::Exact& exact) {
-    return is_unknown(exact.number);
-  }) || absl::c_any_of(facts.pinned, [](const SizeFacts::Pinned& pinned) {
-    return pinned.tensor == kNoTapeTensor;
-  });
+  return absl::c_any_of(facts.uses,
+                        [&](const SizeFacts::Use& use) {
+                          return absl::c_any_of(use.numbers, is_unknown);
+                        }) ||
+         absl::c_any_of(facts.exact,
+                        [&](const SizeFacts::Exact& exact) {
+                          return is_unknown(exact.number);
+                        }) ||
+         absl::c_any_of(facts.pinned, [](const SizeFacts::Pinned& pinned) {
+           return pinned.tensor == kNoTapeTensor;
+         });
 }
 
 }  // namespace
@@ -345,18 +348,20 @@ absl::StatusOr<RunsInRounds> AlignRuns(std::vector<SizedTape> runs,
   for (size_t i = 0; i < rounds.size(); ++i) {
     if (i == most) continue;
     if (!goes_as_often(most, i)) {
-      return Unlike("one run goes through a loop more often, another one "
-                    "through another loop");
+      return Unlike(
+          "one run goes through a loop more often, another one "
+          "through another loop");
     }
-    MICA_ASSIGN_OR_RETURN(AlignedRun run,
-                          AlignRun(*made.runs[i].tape, rounds[i], *like.tape,
-                                   rounds[most]));
+    MICA_ASSIGN_OR_RETURN(
+        AlignedRun run,
+        AlignRun(*made.runs[i].tape, rounds[i], *like.tape, rounds[most]));
     made.recorded.push_back({made.runs[i], rounds[i]});
     if (i == watched) {
       SizeFacts facts_of_last =
           FactsInRounds(made.facts, rounds[i], rounds[most], run.tensors)
               .Make();
-      if (HasUnknown(facts_of_last)) return Unlike("a loop's rounds aren't alike");
+      if (HasUnknown(facts_of_last))
+        return Unlike("a loop's rounds aren't alike");
       made.facts = std::move(facts_of_last);
       const bool has_sizes = absl::c_any_of(
           run.tape.host_values, [](const auto& one) { return one.size >= 0; });
@@ -372,7 +377,8 @@ absl::StatusOr<RunsInRounds> AlignRuns(std::vector<SizedTape> runs,
     made.counts.push_back(rounds[i].counts());
   }
   made.counts.push_back(rounds[most].counts());
-  aligned.push_back({std::make_shared<const Tape>(std::move(last)), like.given});
+  aligned.push_back(
+      {std::make_shared<const Tape>(std::move(last)), like.given});
   made.rounds = std::move(rounds[most]);
   made.runs = std::move(aligned);
   return made;

@@ -118,7 +118,8 @@ absl::StatusOr<Tape> SizeTemplate::At(absl::Span<const TensorSizes> inputs,
 }
 
 absl::StatusOr<Tape> SizeTemplate::AtOwnCounts(
-    absl::Span<const TensorSizes> inputs, absl::Span<const double> given) const {
+    absl::Span<const TensorSizes> inputs,
+    absl::Span<const double> given) const {
   Walk walk(*this, given);
   MICA_RETURN_IF_ERROR(walk.Go(inputs));
   MICA_RETURN_IF_ERROR(walk.CheckAlike());

@@ -94,7 +94,8 @@ class SizeTemplate {
                                    absl::Span<const double> given) const;
   // How often each loop goes for inputs of these sizes.
   absl::StatusOr<std::vector<int32_t>> CountsAt(
-      absl::Span<const TensorSizes> inputs, absl::Span<const double> given) const;
+      absl::Span<const TensorSizes> inputs,
+      absl::Span<const double> given) const;
   // The template of runs that go through loops so often.
   absl::StatusOr<std::unique_ptr<SizeTemplate>> WithCounts(
       std::vector<int32_t> counts) const;
@@ -121,7 +122,7 @@ class SizeTemplate {
   const int num_args_;
   const OpRegistry& ops_;
   std::unique_ptr<SizeGroups> groups_;
-  std::vector<Lies> lies_;       // By tensor.
+  std::vector<Lies> lies_;  // By tensor.
   absl::flat_hash_map<TapeTensorId, Alias> aliases_;
   std::vector<SizeSlot> slots_;  // In order of the calls.
   // By tensor: sizes of inputs beyond `num_args`, of aliases, and of results

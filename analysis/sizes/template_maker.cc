@@ -1,8 +1,8 @@
 // How a SizeTemplate is made.
 
-#include <cstddef>
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -254,8 +254,8 @@ class SizeTemplate::Maker {
       is_whole &= own.sizes == base.sizes && own.offset == base.offset;
       is_fixed &= own.sizes == last_.tensors[id].sizes &&
                   own.strides == last_.tensors[id].strides;
-      is_all &= NumElements(own) == NumElements(base) &&
-                own.offset == base.offset;
+      is_all &=
+          NumElements(own) == NumElements(base) && own.offset == base.offset;
     }
     if (is_fixed) return Alias{.form = Alias::kFixed};
     const std::vector<int> order = OrderOfDims(id);
@@ -280,7 +280,8 @@ class SizeTemplate::Maker {
       return absl::c_all_of(made_.runs_, [&](const SizedTape& run) {
         const TapeTensor& own = run.tape->tensors[id];
         const TapeTensor& base = run.tape->tensors[own.base];
-        if (base.sizes.size() != rank || base.offset != own.offset) return false;
+        if (base.sizes.size() != rank || base.offset != own.offset)
+          return false;
         for (size_t i = 0; i < rank; ++i) {
           if (own.sizes[i] != base.sizes[order[i]] ||
               own.strides[i] != base.strides[order[i]]) {
@@ -330,13 +331,16 @@ class SizeTemplate::Maker {
         std::vector<double> values =
             ValuesOf([&](const Tape& tape) { return read(index, tape); });
         const Rounds::Place place = PlaceOfCall(index);
-        Forget(place, [&](size_t run, const Rounds::Place& at) {
-          const int32_t other = CallLike(index, at);
-          return other < 0 ? SizeFacts::kUnknown
-                           : read(other, *made_.runs_[run].tape);
-        }, values);
-        MICA_RETURN_IF_ERROR(Explain(slot, values,
-                                     HoldsWholeNumbers(call.args[i]), moves));
+        Forget(
+            place,
+            [&](size_t run, const Rounds::Place& at) {
+              const int32_t other = CallLike(index, at);
+              return other < 0 ? SizeFacts::kUnknown
+                               : read(other, *made_.runs_[run].tape);
+            },
+            values);
+        MICA_RETURN_IF_ERROR(
+            Explain(slot, values, HoldsWholeNumbers(call.args[i]), moves));
       }
       absl::Status status;
       ForEachTensor(call.args[i], [&](TapeTensorId id) {
@@ -380,18 +384,22 @@ class SizeTemplate::Maker {
       std::vector<double> values =
           ValuesOf([&](const Tape& tape) { return read(id, tape); });
       if (made_.rounds_.num_loops() > 0) {
-        Forget(made_.rounds_.Of(id), [&](size_t run, const Rounds::Place& at) {
-          const TapeTensorId other = made_.rounds_.At(at);
-          const bool is_like =
-              other != kNoTapeTensor && last_.tensors[other].bytes != nullptr &&
-              last_.tensors[other].bytes->size() == own.bytes->size();
-          return is_like ? read(other, *made_.runs_[run].tape)
-                         : SizeFacts::kUnknown;
-        }, values);
+        Forget(
+            made_.rounds_.Of(id),
+            [&](size_t run, const Rounds::Place& at) {
+              const TapeTensorId other = made_.rounds_.At(at);
+              const bool is_like =
+                  other != kNoTapeTensor &&
+                  last_.tensors[other].bytes != nullptr &&
+                  last_.tensors[other].bytes->size() == own.bytes->size();
+              return is_like ? read(other, *made_.runs_[run].tape)
+                             : SizeFacts::kUnknown;
+            },
+            values);
       }
       MICA_RETURN_IF_ERROR(
-          Explain(slot, values,
-                  *dtype == DType::kI64 || *dtype == DType::kI32, !is_steady));
+          Explain(slot, values, *dtype == DType::kI64 || *dtype == DType::kI32,
+                  !is_steady));
     }
     return absl::OkStatus();
   }
@@ -400,8 +408,8 @@ class SizeTemplate::Maker {
   absl::Status Explain(SizeSlot slot, const std::vector<double>& values,
                        bool is_whole, bool moves) {
     const int32_t call = slot.call >= 0 ? slot.call : at_;
-    const bool is_known = !absl::c_any_of(
-        values, [](double value) { return std::isnan(value); });
+    const bool is_known =
+        !absl::c_any_of(values, [](double value) { return std::isnan(value); });
     if (slot.call >= 0 && is_known) {
       slot.terms = FindFormulas(last_, made_.facts_, *made_.groups_, call,
                                 slot.arg, slot.item, values);
@@ -503,10 +511,10 @@ class SizeTemplate::Maker {
   }
   // Runs that didn't make the round at `place` have the numbers of their last
   // one, which nobody knows there if they were others in the one before.
-  void Forget(Rounds::Place place,
-              const std::function<double(size_t run, const Rounds::Place& at)>&
-                  read,
-              std::vector<double>& values) const {
+  void Forget(
+      Rounds::Place place,
+      const std::function<double(size_t run, const Rounds::Place& at)>& read,
+      std::vector<double>& values) const {
     if (place.loop < 0) return;
     const int32_t round = place.round;
     for (size_t run = 0; run < values.size(); ++run) {
@@ -515,8 +523,7 @@ class SizeTemplate::Maker {
       place.round = count - 1;
       const double last = read(run, place);
       place.round = count - 2;
-      if (count < 2 || !SameBits(read(run, place), last) ||
-          std::isnan(last)) {
+      if (count < 2 || !SameBits(read(run, place), last) || std::isnan(last)) {
         values[run] = SizeFacts::kUnknown;
       }
     }
@@ -625,10 +632,9 @@ class SizeTemplate::Maker {
       for (const SizeFacts::Loop& loop : other->facts_.loops) {
         loops.push_back(loop.calls);
       }
-      MICA_ASSIGN_OR_RETURN(
-          const AlignedRun aligned,
-          AlignRun(*run.tape, rounds, other->tape(),
-                   Rounds(other->tape(), std::move(loops))));
+      MICA_ASSIGN_OR_RETURN(const AlignedRun aligned,
+                            AlignRun(*run.tape, rounds, other->tape(),
+                                     Rounds(other->tape(), std::move(loops))));
       std::vector<TensorSizes> inputs;
       for (int i = 0; i < made_.num_args_; ++i) {
         const TapeTensor& input = run.tape->tensors[run.tape->inputs[i]];
@@ -705,16 +711,15 @@ absl::StatusOr<std::shared_ptr<const SizeTemplate>> SizeTemplate::Make(
                         AlignRuns(std::move(runs), std::move(facts)));
   // Else nobody may take their numbers for those of the others.
   for (const SizedTape& run : aligned.runs) {
-    MICA_RETURN_IF_ERROR(
-        CheckSameCalls(*run.tape, *aligned.runs.back().tape));
+    MICA_RETURN_IF_ERROR(CheckSameCalls(*run.tape, *aligned.runs.back().tape));
   }
   made->runs_ = std::move(aligned.runs);
   made->facts_ = std::move(aligned.facts);
   made->rounds_ = std::move(aligned.rounds);
   made->groups_ = std::make_unique<SizeGroups>(made->runs_);
-  MICA_RETURN_IF_ERROR(Maker(*made, std::move(aligned.recorded),
-                             std::move(aligned.counts))
-                           .Make());
+  MICA_RETURN_IF_ERROR(
+      Maker(*made, std::move(aligned.recorded), std::move(aligned.counts))
+          .Make());
   return made;
 }
 

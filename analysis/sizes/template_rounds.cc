@@ -286,8 +286,8 @@ class SizeTemplate::Unroller {
         if (slot.call >= 0) {
           slot.call = static_cast<int32_t>(i);
         } else {
-          slot.tensor = others_.Find(slot.tensor, Before(slot.tensor, origin),
-                                     origin);
+          slot.tensor =
+              others_.Find(slot.tensor, Before(slot.tensor, origin), origin);
           if (slot.tensor == kNoTapeTensor) {
             return Unlike("a constant of a round isn't known");
           }
@@ -325,8 +325,7 @@ class SizeTemplate::Unroller {
   }
 
   absl::Status MapSlice(SizeFacts::Slice slice, const Origin& in) {
-    slice.tensor =
-        others_.Find(slice.tensor, Before(slice.tensor, in), in);
+    slice.tensor = others_.Find(slice.tensor, Before(slice.tensor, in), in);
     if (slice.stop.id >= 0) {
       std::vector<SizeTerm> end = {{.number = slice.stop.id}};
       MICA_RETURN_IF_ERROR(MapTerms(end, in));
@@ -350,8 +349,8 @@ class SizeTemplate::Unroller {
       for (int32_t round = last + 1;
            place.round == last && round < others_.count(place.loop); ++round) {
         const Origin in{.loop = place.loop, .round = round, .from = last};
-        const int32_t before = numbers_.OldAt(
-            {place.loop, place.round - 1, place.position});
+        const int32_t before =
+            numbers_.OldAt({place.loop, place.round - 1, place.position});
         const int32_t copy = numbers_.Find(number, before, in);
         // Unknown ones aren't as they were.
         made_->constant_.emplace_back(copy < 0 ? number : copy,

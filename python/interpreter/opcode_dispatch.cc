@@ -274,18 +274,6 @@ bool OpcodeStream::DispatchValue(const Instruction& instruction,
   }
 }
 
-void OpcodeStream::Advance() {
-  const PyCodeObject* code = CodeOf(frame_);
-  constexpr int kSuspends = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
-  PyObject* iterator = Peek(1);
-  if ((code->co_flags & kSuspends) != 0) return listener_.Touch(iterator);
-  PyObject* const* operands = frame_->localsplus + code->co_nlocalsplus;
-  listener_.Advance(
-      iterator,
-      {frame_->localsplus, static_cast<size_t>(code->co_nlocalsplus)},
-      {operands, static_cast<size_t>(top_ - 1 - operands)});
-}
-
 void OpcodeStream::Format(int arg) {
   const bool has_spec = (arg & 4) != 0;
   listener_.Format(Peek(has_spec ? 2 : 1), arg & 3,

@@ -168,6 +168,17 @@ void OpcodeStream::Step(Frame* frame) {
   steps_over_ = listener_.StepsOver();
 }
 
+void OpcodeStream::Advance() {
+  const PyCodeObject* code = CodeOf(frame_);
+  constexpr int kSuspends = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+  PyObject* iterator = Peek(1);
+  if ((code->co_flags & kSuspends) != 0) return listener_.Touch(iterator);
+  PyObject* const* operands = frame_->localsplus + code->co_nlocalsplus;
+  listener_.Advance(
+      iterator, {frame_->localsplus, static_cast<size_t>(code->co_nlocalsplus)},
+      {operands, static_cast<size_t>(top_ - 1 - operands)});
+}
+
 std::unique_ptr<InterpreterStream> MakeInterpreterStream(
     StreamListener* listener) {
   return std::make_unique<OpcodeStream>(listener);

@@ -147,8 +147,9 @@ class HostValues {
   Id AddSize(PyObject* number, TapeTensorId tensor, int dim);
   // What round `round` of loop `loop` of SizeFacts counts, which is a size.
   Id AddRound(PyObject* number, int loop, int round);
-  // Which round that is; -1 for another number.
-  int RoundOf(Id id) const { return nodes_[id].round; }
+  // Which round a number counts, but for what is added to that; -1 for another
+  // one.
+  int RoundOf(Id id) const { return nodes_[MovedFrom(id)].round; }
   bool IsSize(Id id) const { return nodes_[id].is_size; }
   // It has to be what it was.
   bool IsExact(Id id) const { return nodes_[id].is_exact; }

@@ -17,16 +17,16 @@
 
 namespace mica {
 
-// Follows `for i in range(n)`, and `for row in tensor` and its like, where sizes
-// decide how often that goes: `i` is a number that follows from the round.
-// Rounds that begin with the same do the
-// same (RoundState), if no round changes what was there before it but the
-// function's own variables and lists; then the loop may go more or less often
-// in another run. Any other loop over a size has that stay as it is.
+// Follows `for i in range(n)`, and `for row in tensor` and its like, where
+// sizes decide how often that goes: `i` is a number that follows from the
+// round. Rounds that begin with the same do the same (RoundState), if no round
+// changes what was there before it but the function's own variables and lists;
+// then the loop may go more or less often in another run. Any other loop over a
+// size has that stay as it is.
 //
-// Lists to which each round appends, and tuples of a tensor's parts, are as long
-// as the loop goes: who looks at one otherwise than to go through it or to hand
-// it to an operator that joins tensors ends that.
+// Lists to which each round appends, and tuples of a tensor's parts, are as
+// long as the loop goes: who looks at one otherwise than to go through it or to
+// hand it to an operator that joins tensors ends that.
 class LoopWatch final : public WatchPart {
  public:
   explicit LoopWatch(WatchGround& ground) : WatchPart(ground) {}
@@ -60,6 +60,10 @@ class LoopWatch final : public WatchPart {
   // It writes a global.
   void WriteGlobal() { StopRound(); }
   void Call(PyObject* callable, absl::Span<PyObject* const> args);
+  // C code gets what Python code returns to it: an iterator it may keep, as
+  // enumerate() does, in what it gives.
+  void TakeReturned(PyObject* object);
+  void CameBack(PyObject* result);
 
   // Settles which loops are followed: sizes that others go by stay as they are.
   void Finish();
@@ -74,15 +78,15 @@ class LoopWatch final : public WatchPart {
     int64_t step = 1;
     int32_t call = -1;
     int64_t count = 0;
-    bool gives_number = false;    // Each item is one,
-    bool gives_counted = false;   // or begins with one, as enumerate() has it.
+    bool gives_number = false;   // Each item is one,
+    bool gives_counted = false;  // or begins with one, as enumerate() has it.
   };
   struct Loop {
     PyRef iterator;
     Span span;
     std::vector<PyRef> given;  // What it goes through in the round at hand.
     std::vector<int32_t> calls, numbers, comparisons;  // At each beginning.
-    RoundState state;       // When the last round began.
+    RoundState state;  // When the last round began.
     int32_t steady = 0;
     bool is_closed = false;
     bool is_followed = true;
@@ -130,13 +134,14 @@ class LoopWatch final : public WatchPart {
   PyObject* iterates_ = nullptr;  // In a round: what it makes an iterator of.
   // Made in this round: not dereferenced later.
   absl::flat_hash_set<PyObject*> own_iterators_;
-  GrownLists grown_;                           // In the loop that goes.
-  absl::flat_hash_map<PyObject*, int> grew_;   // In which loop. Kept alive.
+  GrownLists grown_;                          // In the loop that goes.
+  absl::flat_hash_map<PyObject*, int> grew_;  // In which loop. Kept alive.
   // Tuples of the tensors that a call gave. Kept alive.
   absl::flat_hash_map<PyObject*, int32_t> parts_;
-  absl::flat_hash_set<int32_t> fixed_parts_;   // Somebody looked at: calls.
+  std::vector<PyRef> taken_;  // By TakeReturned().
+  absl::flat_hash_set<int32_t> fixed_parts_;  // Somebody looked at: calls.
   absl::flat_hash_map<PyObject*, Py_ssize_t> operand_sizes_;
-  absl::flat_hash_set<PyObject*> changed_;     // In this round.
+  absl::flat_hash_set<PyObject*> changed_;  // In this round.
   // An item of a list of the run's that the round uses.
   struct Use {
     PyObject* list = nullptr;  // Not dereferenced.

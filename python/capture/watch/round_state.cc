@@ -175,9 +175,8 @@ class RoundState::Describer {
       for (PyObject* part : {function->func_code, function->func_globals}) {
         Put(AddressOf(part));
       }
-      for (PyObject* part :
-           {function->func_closure, function->func_defaults,
-            function->func_kwdefaults, function->func_dict}) {
+      for (PyObject* part : {function->func_closure, function->func_defaults,
+                             function->func_kwdefaults, function->func_dict}) {
         Describe(part, depth + 1);
       }
       return true;

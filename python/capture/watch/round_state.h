@@ -39,9 +39,7 @@ class RoundState {
              absl::Span<PyObject* const> operands);
 
   // Whether it holds what this container holds.
-  bool Covers(PyObject* container) const {
-    return seen_.contains(container);
-  }
+  bool Covers(PyObject* container) const { return seen_.contains(container); }
   // Something else that the round did, which has to be the same in the next.
   void Add(int64_t what) { items_.push_back({.what = what}); }
   friend bool operator==(const RoundState& a, const RoundState& b);

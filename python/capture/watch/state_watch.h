@@ -66,7 +66,10 @@ class StateWatch final : public StreamListener {
   void BeginStep() override;
   void EndStep(PyObject** result, bool entered) override;
   void DropResult() override { ground_.step.is_dropped = true; }
-  void CameBack(PyObject* result) override { arrays_.CameBack(result); }
+  void CameBack(PyObject* result) override {
+    arrays_.CameBack(result);
+    loops_.CameBack(result);
+  }
   // What the step runs, runs again at each hit; or an annotation stands for it.
   bool StepsOver() override {
     return host_calls_.is_in_step() || is_annotated_call();
@@ -203,7 +206,7 @@ class StateWatch final : public StreamListener {
   }
   void Inspect(PyObject* object) override {
     Use(object);
-    loops_.Look(object);
+    loops_.TakeReturned(object);
     objects_.Inspect(object);
   }
   void Hash(PyObject* key) override {
@@ -212,7 +215,7 @@ class StateWatch final : public StreamListener {
     if (!values().IsAddress(key)) Inspect(key);
   }
   void TakeReturned(PyObject* object) override {
-    loops_.Look(object);
+    loops_.TakeReturned(object);
     sizes_.SeeDeep(object);
     values().MarkExactDeep(object);
   }

@@ -206,6 +206,14 @@ def _twice(x: torch.Tensor) -> torch.Tensor:
     return torch.stack(more) * outs[-1]
 
 
+def _backwards(x: torch.Tensor) -> torch.Tensor:
+    outs = [row.exp() for row in x]
+    more = []
+    for i, one in enumerate(reversed(outs), 1):
+        more.append(one * i)
+    return torch.stack(more)
+
+
 def _kept(x: torch.Tensor) -> torch.Tensor:
     first, h = None, x[0]
     for i in range(x.shape[0]):
@@ -238,6 +246,7 @@ def _parity(x: torch.Tensor) -> torch.Tensor:
         _written,
         _summed,
         _twice,
+        _backwards,
         _kept,
         _state,
         _parity,
@@ -249,8 +258,8 @@ def test_forms_of_loops(fn: Callable[[torch.Tensor], torch.Tensor]) -> None:
     assert _served(fn, _rows) <= 3
 
 
-# What a round does may depend on more than what it begins with: then each number
-# of rounds is a graph, or those for which it is known have one.
+# What a round does may depend on more than what it begins with: then each
+# number of rounds is a graph, or those for which it is known have one.
 
 
 def _counter(x: torch.Tensor) -> torch.Tensor:
@@ -302,6 +311,13 @@ def _length(x: torch.Tensor) -> torch.Tensor:
     for i in range(x.shape[0]):
         outs.append(x[i])
     return torch.stack(outs) * len(outs)
+
+
+def _parts(x: torch.Tensor) -> torch.Tensor:
+    parts, y = x.unbind(0), x[0]
+    for part in parts:
+        y = y + part
+    return y * len(parts)
 
 
 def _versions(x: torch.Tensor) -> torch.Tensor:
@@ -369,6 +385,7 @@ def _members(x: torch.Tensor) -> torch.Tensor:
         _late,
         _table,
         _length,
+        _parts,
         _versions,
         _iterator,
         _object,

@@ -1,0 +1,244 @@
+// What a program does in rounds, and who looks at what is as long as a loop.
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "python/capture/known/purity.h"
+#include "python/capture/values/held.h"
+#include "python/capture/values/numbers.h"
+#include "python/capture/watch/call_facts.h"
+#include "python/capture/watch/loop_watch.h"
+#include "python/capture/watch/object_kinds.h"
+#include "python/torch_side/tensors/tensor_access.h"
+
+namespace mica {
+namespace {
+
+// Whether what a call does, or gives, may be another in each round though its
+// arguments are the same.
+bool MayDiffer(CallKind kind) {
+  switch (kind) {
+    case CallKind::kUnknown:  // Refused, or Python code.
+    case CallKind::kPure:
+    case CallKind::kOperator:
+    case CallKind::kNumberFunction:
+    case CallKind::kMoves:
+    case CallKind::kTypes:
+    case CallKind::kRegistry:
+    case CallKind::kReadsState:
+    case CallKind::kAsksAgain:
+    case CallKind::kGetAttr:
+    case CallKind::kUseItem:
+    case CallKind::kText:
+    case CallKind::kVars:
+    case CallKind::kNew:
+    case CallKind::kMakesTensor:
+    case CallKind::kRecurrent:
+    case CallKind::kSplit:
+      return false;
+    default:
+      return true;
+  }
+}
+
+std::string LastPartOf(PyObject* callable) {
+  const std::string name = CallableName(callable);
+  return name.substr(name.rfind('.') + 1);
+}
+
+// Joins the tensors of a list, of any length.
+bool JoinsTensors(PyObject* callable) {
+  static constexpr absl::string_view kNames[] = {
+      "stack", "cat", "concat", "concatenate", "hstack", "vstack", "dstack"};
+  return absl::c_linear_search(kNames, LastPartOf(callable)) &&
+         absl::StartsWith(CallableName(callable), "torch.");
+}
+
+// x[:] or x[::-1].
+bool IsWholeSlice(PyObject* object) {
+  if (!PySlice_Check(object)) return false;
+  const auto* slice = reinterpret_cast<PySliceObject*>(object);
+  const bool is_plain =
+      slice->step == Py_None ||
+      (PyLong_CheckExact(slice->step) && NumberOf(slice->step) == -1.0);
+  return slice->start == Py_None && slice->stop == Py_None && is_plain;
+}
+
+// Gives an iterator over what it gets.
+bool MakesIterator(PyObject* callable, absl::Span<PyObject* const> args) {
+  if (callable == reinterpret_cast<PyObject*>(&PyEnum_Type) ||
+      callable == reinterpret_cast<PyObject*>(&PyZip_Type) ||
+      callable == reinterpret_cast<PyObject*>(&PyReversed_Type)) {
+    return true;
+  }
+  return args.size() == 1 && CallableName(callable) == "builtins.iter";
+}
+
+}  // namespace
+
+bool LoopWatch::IsOlder(PyObject* object) {
+  return mark_ == nullptr || mark_->Of(object) != AgeMark::Age::kYounger;
+}
+
+void LoopWatch::Change(PyObject* object) {
+  if (!is_in_round() || object == nullptr || !IsOlder(object)) return;
+  const bool is_own = !IsOld(object) && !IsInput(object);
+  if (is_own && (PyList_CheckExact(object) || PyDict_CheckExact(object) ||
+                 PyCell_Check(object))) {
+    changed_.insert(object);
+    return;
+  }
+  Stop();
+}
+
+// What a tensor tells that isn't among its sizes and its like.
+void LoopWatch::ReadAttribute(PyObject* owner, PyObject* name) {
+  if (!is_in_round() || !IsTensor(owner) || !PyUnicode_Check(name)) return;
+  static constexpr absl::string_view kNames[] = {
+      "_version", "grad",    "_grad",     "grad_fn",         "_grad_fn",
+      "_base",    "is_leaf", "output_nr", "_backward_hooks", "retains_grad"};
+  if (absl::c_linear_search(kNames, PyText(name))) Stop();
+}
+
+void LoopWatch::WriteItem(PyObject* container, PyObject* key) {
+  if (!is_on_) return;
+  if (grew_.contains(container)) {
+    const Py_ssize_t size = PyList_GET_SIZE(container);
+    const std::optional<double> place = NumberOf(key);
+    const bool is_last = PyLong_CheckExact(key) && values_.Find(key) < 0 &&
+                         place.has_value() && *place < 0 && -*place <= size;
+    if (!is_in_round() || !is_last) return LookAtOne(container);
+    uses_.push_back({.list = container, .place = static_cast<int64_t>(*place)});
+  }
+  if (!IsTensor(container)) Change(container);
+}
+
+bool LoopWatch::UseItem(PyObject* container, PyObject* key) {
+  if (!is_on_) return false;
+  if (grew_.contains(container) && IsWholeSlice(key)) {
+    turned_ = container;
+    return false;
+  }
+  const bool is_list =
+      (PyList_CheckExact(container) || parts_.contains(container)) &&
+      !IsOld(container) && !IsInput(container) && PyLong_CheckExact(key);
+  const HostValues::Id id = is_list ? values_.Find(key) : -1;
+  const bool is_round =
+      id >= 0 && values_.RoundOf(id) >= 0 && !values_.IsExact(id);
+  if (!is_list || (id >= 0 && !(is_round && is_in_round()))) {
+    Look(container);
+    Look(key);
+    return false;
+  }
+  const auto place = static_cast<int64_t>(NumberOf(key).value_or(0));
+  if (is_in_round() && (is_round || IsSized(container))) {
+    uses_.push_back({.list = container,
+                     .place = place,
+                     .size = PySequence_Fast_GET_SIZE(container),
+                     .is_round = is_round});
+  }
+  return is_round;
+}
+
+void LoopWatch::LookAtOne(PyObject* object) {
+  const auto it = grew_.find(object);
+  if (it != grew_.end()) loops_[it->second].is_followed = false;
+  const auto part = parts_.find(object);
+  if (part != parts_.end()) fixed_parts_.insert(part->second);
+}
+
+void LoopWatch::Look(PyObject* object) {
+  if (!is_on_ || object == nullptr) return;
+  if (!is_in_round() && grew_.empty() && parts_.empty()) return;
+  ForEachHeld(object, Through::kCode, [this](PyObject* held) {
+    LookAtIterator(held);
+    LookAtOne(held);
+  });
+}
+
+void LoopWatch::TakeReturned(PyObject* object) {
+  if (!is_on_ || object == nullptr) return;
+  if (!PyIter_Check(object)) return Look(object);
+  taken_.push_back(PyRef::Share(object));
+}
+
+void LoopWatch::CameBack(PyObject* result) {
+  for (const PyRef& iterator : std::exchange(taken_, {})) {
+    bool is_kept = false;
+    if (result != nullptr && PyIter_Check(result)) {
+      ForEachHeld(result, Through::kCode, [&](PyObject* held) {
+        is_kept |= held == iterator.get();
+      });
+    }
+    if (!is_kept) Look(iterator.get());
+  }
+}
+
+// One that was there before the round gives something else in each.
+void LoopWatch::LookAtIterator(PyObject* iterator) {
+  if (is_in_round() && PyIter_Check(iterator) &&
+      !own_iterators_.contains(iterator) && IsOlder(iterator)) {
+    Stop();
+  }
+}
+
+void LoopWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
+  if (!is_on_ || callable == nullptr) return;
+  if (PyMethod_Check(callable)) {
+    std::vector<PyObject*> all = {PyMethod_GET_SELF(callable)};
+    all.insert(all.end(), args.begin(), args.end());
+    return Call(PyMethod_GET_FUNCTION(callable), all);
+  }
+  if (IsLruCache(callable)) StopRound();
+  const CallAnnotation* known = FindAnnotation(callable);
+  if (is_in_round() && known != nullptr &&
+      (MayDiffer(known->kind) || !known->read.empty() ||
+       !known->changed.empty())) {
+    Stop();
+  }
+  if (PyFunction_Check(callable) || JoinsTensors(callable)) return;
+  if (MakesIterator(callable, args)) {
+    for (PyObject* arg : args) {
+      if (!IsSized(arg)) LookAtIterator(arg);
+    }
+    return;
+  }
+  const bool copies = callable == reinterpret_cast<PyObject*>(&PyList_Type) ||
+                      callable == reinterpret_cast<PyObject*>(&PyTuple_Type);
+  if (copies && args.size() == 1 && grew_.contains(args[0])) {
+    turned_ = args[0];
+    return;
+  }
+  PyObject* self =
+      PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
+  const bool has_self = self != nullptr && !PyModule_Check(self);
+  PyObject* first = has_self ? self : args.empty() ? nullptr : args[0];
+  if (first != nullptr && ChangesContainer(callable, first)) {
+    const std::string name = LastPartOf(callable);
+    const bool appends = name == "append" && PyList_CheckExact(first);
+    if (appends && is_in_round() && IsOlder(first) && !IsOld(first) &&
+        !IsInput(first)) {
+      grown_.try_emplace(first, PyList_GET_SIZE(first));
+      AddSized(first, open_);
+    } else if (!appends && (name != "reverse" || is_in_round())) {
+      LookAtOne(first);
+    }
+    Change(first);
+    for (PyObject* arg : args) {
+      if (arg != first) Look(arg);
+    }
+    return;
+  }
+  if (!PyCFunction_Check(callable) && !PyType_Check(callable) &&
+      IsPythonClass(Py_TYPE(callable))) {
+    return;  // Its __call__ is followed.
+  }
+  if (self != nullptr) Look(self);
+  for (PyObject* arg : args) Look(arg);
+}
+
+}  // namespace mica
