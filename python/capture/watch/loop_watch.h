@@ -138,7 +138,7 @@ class LoopWatch final : public WatchPart {
   absl::flat_hash_map<PyObject*, int> grew_;  // In which loop. Kept alive.
   // Tuples of the tensors that a call gave. Kept alive.
   absl::flat_hash_map<PyObject*, int32_t> parts_;
-  std::vector<PyRef> taken_;  // By TakeReturned().
+  std::vector<PyRef> taken_;                  // By TakeReturned().
   absl::flat_hash_set<int32_t> fixed_parts_;  // Somebody looked at: calls.
   absl::flat_hash_map<PyObject*, Py_ssize_t> operand_sizes_;
   absl::flat_hash_set<PyObject*> changed_;  // In this round.

@@ -170,9 +170,8 @@ void LoopWatch::CameBack(PyObject* result) {
   for (const PyRef& iterator : std::exchange(taken_, {})) {
     bool is_kept = false;
     if (result != nullptr && PyIter_Check(result)) {
-      ForEachHeld(result, Through::kCode, [&](PyObject* held) {
-        is_kept |= held == iterator.get();
-      });
+      ForEachHeld(result, Through::kCode,
+                  [&](PyObject* held) { is_kept |= held == iterator.get(); });
     }
     if (!is_kept) Look(iterator.get());
   }
