@@ -149,6 +149,7 @@ std::optional<double> SizeNumbers::Of(const SizeTerm& term) {
   if (term.number >= 0) {
     const double value = Of(term.number);
     if (std::isnan(value)) return std::nullopt;
+    if (term.less != 0) return value - static_cast<double>(term.less);
     // Not for 1: a zero keeps its sign.
     return term.numerator == 1 ? value
                                : value * static_cast<double>(term.numerator);
@@ -248,6 +249,18 @@ std::vector<SizeTerm> Explainer::ExplainByNumbers(
     for (const int32_t number : use.numbers) {
       if (!Fits(number, values, 1)) continue;
       terms.push_back({.number = number, .use = static_cast<int32_t>(i)});
+    }
+    // Where it ends, of where it begins and how long it is.
+    if (!terms.empty() || use.called != "narrow") continue;
+    for (const int32_t number : use.numbers) {
+      for (const int64_t length : use.constants) {
+        std::vector<double> begins(values.begin(), values.end());
+        for (double& begin : begins) begin -= static_cast<double>(length);
+        if (!Fits(number, begins, 1)) continue;
+        terms.push_back({.number = number,
+                         .use = static_cast<int32_t>(i),
+                         .less = -length});
+      }
     }
   }
   return terms;

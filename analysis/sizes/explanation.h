@@ -32,7 +32,8 @@ struct SizeTerm {
   int64_t numerator = 1;
   int64_t denominator = 1;
   // or what ATen rounds to: a size times `scale`, rounded down, where that
-  // isn't 0; a size by `parts`, rounded up. Or a size less a constant.
+  // isn't 0; a size by `parts`, rounded up. Or a size, or such a number, less a
+  // constant.
   double scale = 0;
   int64_t parts = 0;
   int64_t less = 0;

@@ -79,33 +79,62 @@ class RoundsOfRun {
     return begins;
   }
 
-  // Finds the sizes of the tensor that is this one in the watched run.
-  bool FindSizes(TapeTensorId id, absl::Span<const RoundBegins> loops) {
+  // The own tensor that is this one in the watched run; kNoTapeTensor if nobody
+  // can tell.
+  TapeTensorId Find(TapeTensorId id, absl::Span<const RoundBegins> loops) const {
     const TapeTensor& tensor = watched_.tensors[id];
-    TapeTensorId own = kNoTapeTensor;
     if (tensor.origin == TapeOrigin::kInput) {
       const auto input = static_cast<size_t>(tensor.input);
-      if (input < tape_.inputs.size()) own = tape_.inputs[input];
-    } else if (tensor.origin == TapeOrigin::kCall && IsOutside(tensor.call)) {
-      const int32_t call = Moved(tensor.call, loops);
-      if (call >= static_cast<int32_t>(tape_.calls.size())) return false;
-      const TapeCall& made = tape_.calls[call];
-      const auto output = static_cast<size_t>(tensor.output);
-      if (made.op != watched_.calls[tensor.call].op ||
-          output >= made.outputs.size()) {
-        return false;
-      }
-      const auto* ref = std::get_if<TapeTensorRef>(&made.outputs[output]);
-      const auto* list = std::get_if<TapeTensorList>(&made.outputs[output]);
-      const auto item = static_cast<size_t>(std::max(tensor.item, 0));
-      if (ref != nullptr) own = ref->id;
-      if (list != nullptr && item < list->ids.size()) own = list->ids[item];
-    } else if (tensor.origin != TapeOrigin::kCall) {
-      sizes_[id] = {tensor.sizes, tensor.strides, tensor.offset};
-      return true;
+      return input < tape_.inputs.size() ? tape_.inputs[input] : kNoTapeTensor;
     }
+    if (tensor.origin == TapeOrigin::kAlias) return FindAlias(id, loops);
+    if (tensor.origin != TapeOrigin::kCall || !IsOutside(tensor.call)) {
+      return kNoTapeTensor;
+    }
+    const int32_t call = Moved(tensor.call, loops);
+    if (call >= static_cast<int32_t>(tape_.calls.size())) return kNoTapeTensor;
+    const TapeCall& made = tape_.calls[call];
+    const auto output = static_cast<size_t>(tensor.output);
+    if (made.op != watched_.calls[tensor.call].op ||
+        output >= made.outputs.size()) {
+      return kNoTapeTensor;
+    }
+    const auto* ref = std::get_if<TapeTensorRef>(&made.outputs[output]);
+    if (ref != nullptr) return ref->id;
+    const auto* list = std::get_if<TapeTensorList>(&made.outputs[output]);
+    const auto item = static_cast<size_t>(std::max(tensor.item, 0));
+    return list != nullptr && item < list->ids.size() ? list->ids[item]
+                                                      : kNoTapeTensor;
+  }
+
+  // Of the aliases of one tensor, the one that comes as late.
+  TapeTensorId FindAlias(TapeTensorId id,
+                         absl::Span<const RoundBegins> loops) const {
+    const TapeTensorId base = watched_.tensors[id].base;
+    const TapeTensorId own = Find(base, loops);
+    const auto is_of = [](const Tape& tape, TapeTensorId one, TapeTensorId of) {
+      return tape.tensors[one].origin == TapeOrigin::kAlias &&
+             tape.tensors[one].base == of;
+    };
+    int left = 0;
+    for (TapeTensorId one = 0; one < id; ++one) {
+      left += is_of(watched_, one, base) ? 1 : 0;
+    }
+    const auto count = static_cast<TapeTensorId>(tape_.tensors.size());
+    for (TapeTensorId one = 0; own != kNoTapeTensor && one < count; ++one) {
+      if (is_of(tape_, one, own) && left-- == 0) return one;
+    }
+    return kNoTapeTensor;
+  }
+
+  // Finds the sizes of the tensor that is this one in the watched run.
+  bool FindSizes(TapeTensorId id, absl::Span<const RoundBegins> loops) {
+    const TapeOrigin origin = watched_.tensors[id].origin;
+    const bool is_fixed =
+        origin == TapeOrigin::kState || origin == TapeOrigin::kConstant;
+    const TapeTensorId own = is_fixed ? id : Find(id, loops);
     if (own == kNoTapeTensor) return false;
-    const TapeTensor& like = tape_.tensors[own];
+    const TapeTensor& like = (is_fixed ? watched_ : tape_).tensors[own];
     sizes_[id] = {like.sizes, like.strides, like.offset};
     return true;
   }
@@ -217,8 +246,9 @@ class FactsInRounds {
     for (SizeFacts::Slice& slice : use.slices) {
       if (slice.tensor != kNoTapeTensor)
         slice.tensor = Copied2(slice.tensor, in);
-      if (slice.stop.id >= 0 && in.loop >= 0) {
-        slice.stop.id = Copied(slice.stop.id, in);
+      for (TapeHostOperand* operand : {&slice.start, &slice.stop}) {
+        if (operand->id < 0 || in.loop < 0) continue;
+        operand->id = Copied(operand->id, in);
       }
     }
     return use;

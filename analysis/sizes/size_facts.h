@@ -40,8 +40,9 @@ struct SizeFacts {
   struct Slice {
     TapeTensorId tensor = kNoTapeTensor;
     int32_t dim = kNoDim;    // From the last one on, if below 0.
-    bool has_start = false;  // Other than 0.
-    TapeHostOperand stop;    // Of numbers, by index. Infinite for none.
+    // Of numbers, by index; kUnknown for what nobody knows.
+    TapeHostOperand start;
+    TapeHostOperand stop;  // Infinite for none.
     static constexpr int32_t kNoDim = 1 << 20;  // Nobody knows.
   };
   // One step passed numbers to code in C, which made these calls.

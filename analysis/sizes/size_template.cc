@@ -137,7 +137,8 @@ absl::StatusOr<Tape> SizeTemplate::AtOwnCounts(
 
 bool SizeTemplate::IsAll(const SizeFacts::Slice& slice, SizeNumbers& numbers,
                          absl::Span<const TensorSizes> tensors) {
-  if (slice.has_start || slice.dim == SizeFacts::Slice::kNoDim) return false;
+  if (numbers.Of(slice.start) != 0) return false;
+  if (slice.dim == SizeFacts::Slice::kNoDim) return false;
   const std::vector<int64_t>& sizes = tensors[slice.tensor].sizes;
   const auto rank = static_cast<int32_t>(sizes.size());
   const int32_t dim = slice.dim < 0 ? slice.dim + rank : slice.dim;

@@ -481,7 +481,7 @@ class SizeTemplate::Maker {
       const SizeFacts::Use& use = facts.uses[i];
       for (const int32_t number : use.numbers) {
         const bool is_used =
-            explainer_.IsUsed(static_cast<int>(i), number) || EndsSlice(number);
+            explainer_.IsUsed(static_cast<int>(i), number) || BoundsSlice(number);
         if (is_used && (!explainer_.IsSame(number) || Moves(number))) continue;
         MICA_RETURN_IF_ERROR(KeepNumber(number, use.at));
       }
@@ -489,9 +489,9 @@ class SizeTemplate::Maker {
     return absl::OkStatus();
   }
 
-  bool EndsSlice(int32_t number) const {
+  bool BoundsSlice(int32_t number) const {
     return absl::c_any_of(made_.slices_, [&](const SizeFacts::Slice& slice) {
-      return slice.stop.id == number;
+      return slice.start.id == number || slice.stop.id == number;
     });
   }
 

@@ -326,10 +326,11 @@ class SizeTemplate::Unroller {
 
   absl::Status MapSlice(SizeFacts::Slice slice, const Origin& in) {
     slice.tensor = others_.Find(slice.tensor, Before(slice.tensor, in), in);
-    if (slice.stop.id >= 0) {
-      std::vector<SizeTerm> end = {{.number = slice.stop.id}};
-      MICA_RETURN_IF_ERROR(MapTerms(end, in));
-      slice.stop.id = end[0].number;
+    for (TapeHostOperand* operand : {&slice.start, &slice.stop}) {
+      if (operand->id < 0) continue;
+      std::vector<SizeTerm> place = {{.number = operand->id}};
+      MICA_RETURN_IF_ERROR(MapTerms(place, in));
+      operand->id = place[0].number;
     }
     if (slice.tensor == kNoTapeTensor) {
       return Unlike("a slice in a round isn't known");

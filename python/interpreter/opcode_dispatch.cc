@@ -282,10 +282,13 @@ void OpcodeStream::Format(int arg) {
 
 void OpcodeStream::Binary(int operation) {
   constexpr int kRemainder = 6;
-  constexpr int kInplaceRemainder = 19;
+  constexpr int kInplaceRemainder = 19, kInplaceAdd = 13;
   if (PyUnicode_Check(Peek(2)) &&
       (operation == kRemainder || operation == kInplaceRemainder)) {
     return listener_.FormatBy(Peek(2), Peek(1));
+  }
+  if (operation == kInplaceAdd && PyList_CheckExact(Peek(2))) {
+    listener_.Extend(Peek(2), Peek(1));
   }
   listener_.Binary(OperatorWord(operation), Peek(2), Peek(1));
 }

@@ -90,6 +90,8 @@ class StreamListener {
   // a + b and its like: `op` is the word for it in the Program's operators
   // ("add"), null for one that no Program has.
   virtual void Binary(const char* op, PyObject* a, PyObject* b) = 0;
+  // The same step puts the items of `b` at the end of the list `a`: a += b.
+  virtual void Extend(PyObject* /*a*/, PyObject* /*b*/) {}
   virtual void Negate(PyObject* number) = 0;
   virtual void CompareNumbers(Order order, PyObject* a, PyObject* b) = 0;
   // Compares identities; others of the same value may be put there.

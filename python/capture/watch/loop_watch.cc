@@ -13,6 +13,7 @@ void LoopWatch::BeginStep() {
   gives_round_ = false;
   iterates_ = nullptr;
   turned_ = nullptr;
+  extended_ = nullptr;
   first_call_ = is_on_ ? recorder_.NumCalls() : 0;
 }
 

@@ -55,6 +55,13 @@ class LoopWatch final : public WatchPart {
   // It uses an item. True if it is one of a list that grows, whose place
   // follows from the round.
   bool UseItem(PyObject* container, PyObject* key);
+  // It puts the items of a list at the end of another one.
+  void Extend(PyObject* list, PyObject* items);
+  // It has an operator look at both.
+  void Binary(PyObject* a, PyObject* b) {
+    if (a != extended_) Look(a);
+    Look(b);
+  }
   // It looks at an object, and what it holds.
   void Look(PyObject* object);
   // It writes a global.
@@ -130,6 +137,7 @@ class LoopWatch final : public WatchPart {
   std::unique_ptr<Span> made_range_, made_iterator_;
   bool gives_round_ = false;
   int64_t first_call_ = 0;
+  PyObject* extended_ = nullptr;
   PyObject* turned_ = nullptr;  // A list that grew, of which it makes another.
   PyObject* iterates_ = nullptr;  // In a round: what it makes an iterator of.
   // Made in this round: not dereferenced later.

@@ -144,6 +144,20 @@ bool LoopWatch::UseItem(PyObject* container, PyObject* key) {
   return is_round;
 }
 
+void LoopWatch::Extend(PyObject* list, PyObject* items) {
+  if (!is_on_) return;
+  const bool is_plain =
+      (PyList_CheckExact(items) || PyTuple_CheckExact(items)) &&
+      !IsSized(items) && items != list;
+  if (is_plain && is_in_round() && IsOlder(list) && !IsOld(list) &&
+      !IsInput(list)) {
+    grown_.try_emplace(list, PyList_GET_SIZE(list));
+    AddSized(list, open_);
+    extended_ = list;
+  }
+  Change(list);
+}
+
 void LoopWatch::LookAtOne(PyObject* object) {
   const auto it = grew_.find(object);
   if (it != grew_.end()) loops_[it->second].is_followed = false;
@@ -218,12 +232,15 @@ void LoopWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
   PyObject* first = has_self ? self : args.empty() ? nullptr : args[0];
   if (first != nullptr && ChangesContainer(callable, first)) {
     const std::string name = LastPartOf(callable);
-    const bool appends = name == "append" && PyList_CheckExact(first);
-    if (appends && is_in_round() && IsOlder(first) && !IsOld(first) &&
-        !IsInput(first)) {
-      grown_.try_emplace(first, PyList_GET_SIZE(first));
-      AddSized(first, open_);
-    } else if (!appends && (name != "reverse" || is_in_round())) {
+    PyObject* items = args.empty() ? nullptr : args.back();
+    static PyObject* none = PyTuple_New(0);
+    if (PyList_CheckExact(first) && name == "append") {
+      Extend(first, none);
+    } else if (PyList_CheckExact(first) && name == "extend" &&
+               items != nullptr && items != first) {
+      Extend(first, items);
+      if (extended_ != first) LookAtOne(first);
+    } else if (name != "reverse" || is_in_round()) {
       LookAtOne(first);
     }
     Change(first);

@@ -71,10 +71,15 @@ void SizeWatch::NoteSlice(PyObject* object, TapeTensorId tensor, int32_t dim) {
   if (!PySlice_Check(object)) return;
   const auto* slice = reinterpret_cast<PySliceObject*>(object);
   SizeFacts::Slice noted{.tensor = tensor, .dim = dim};
-  const bool is_number = PyLong_CheckExact(slice->start);
-  noted.has_start = slice->start != Py_None &&
-                    !(is_number && values_.Find(slice->start) < 0 &&
-                      NumberOf(slice->start) == 0.0);
+  if (slice->start != Py_None) {
+    const HostValues::Id id = values_.Find(slice->start);
+    const bool is_known = PyLong_CheckExact(slice->start) &&
+                          (id < 0 || values_.IsSize(id));
+    noted.start.constant =
+        is_known ? NumberOf(slice->start).value_or(SizeFacts::kUnknown)
+                 : SizeFacts::kUnknown;
+    if (is_known && id >= 0) noted.start.id = values_.IndexOfSize(id);
+  }
   noted.stop.constant = std::numeric_limits<double>::infinity();
   if (slice->stop != Py_None) {
     const HostValues::Id id = values_.Find(slice->stop);
@@ -82,7 +87,7 @@ void SizeWatch::NoteSlice(PyObject* object, TapeTensorId tensor, int32_t dim) {
     noted.stop.constant =
         NumberOf(slice->stop)
             .value_or(-std::numeric_limits<double>::infinity());
-  } else if (!noted.has_start) {
+  } else if (noted.start.id < 0 && noted.start.constant == 0) {
     return;  // All, whatever the size is.
   }
   slices_.push_back(noted);

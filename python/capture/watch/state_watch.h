@@ -165,12 +165,12 @@ class StateWatch final : public StreamListener {
   void SetStoresSum(bool stores) override { written_.SetStoresSum(stores); }
   void Binary(const char* op, PyObject* a, PyObject* b) override {
     sources_.Binary(op, a, b);
-    loops_.Look(a);
-    loops_.Look(b);
+    loops_.Binary(a, b);
     Use(a);
     Use(b);
     numbers_.Binary(op, a, b);
   }
+  void Extend(PyObject* a, PyObject* b) override { loops_.Extend(a, b); }
   void Negate(PyObject* number) override {
     Use(number);
     numbers_.Negate(number);
