@@ -48,7 +48,10 @@ struct SizeSlot {
   int32_t call = -1;                    // Of the tape; or, if -1,
   TapeTensorId tensor = kNoTapeTensor;  // of this one.
   int32_t arg = 0;                      // Of the call, which argument.
-  int32_t item = -1;  // Of a list; a constant's element; a tensor's dim.
+  // Of a list; a constant's element; a tensor's dim.
+  int32_t item = -1;
+  // How long a list of tensors is.
+  static constexpr int32_t kLength = -2;
   std::vector<SizeTerm> terms;
 };
 

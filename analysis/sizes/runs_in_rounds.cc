@@ -81,7 +81,8 @@ class RoundsOfRun {
 
   // The own tensor that is this one in the watched run; kNoTapeTensor if nobody
   // can tell.
-  TapeTensorId Find(TapeTensorId id, absl::Span<const RoundBegins> loops) const {
+  TapeTensorId Find(TapeTensorId id,
+                    absl::Span<const RoundBegins> loops) const {
     const TapeTensor& tensor = watched_.tensors[id];
     if (tensor.origin == TapeOrigin::kInput) {
       const auto input = static_cast<size_t>(tensor.input);

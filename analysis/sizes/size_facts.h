@@ -39,10 +39,10 @@ struct SizeFacts {
   // A slice that a program takes of a tensor.
   struct Slice {
     TapeTensorId tensor = kNoTapeTensor;
-    int32_t dim = kNoDim;    // From the last one on, if below 0.
+    int32_t dim = kNoDim;  // From the last one on, if below 0.
     // Of numbers, by index; kUnknown for what nobody knows.
     TapeHostOperand start;
-    TapeHostOperand stop;  // Infinite for none.
+    TapeHostOperand stop;                       // Infinite for none.
     static constexpr int32_t kNoDim = 1 << 20;  // Nobody knows.
   };
   // One step passed numbers to code in C, which made these calls.

@@ -73,7 +73,10 @@ bool CanView(absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides,
 void PutNumber(double value, const SizeSlot& slot,
                std::vector<TapeValue>& args) {
   TapeValue& arg = args[slot.arg];
-  if (auto* ints = std::get_if<std::vector<int64_t>>(&arg)) {
+  if (auto* list = std::get_if<TapeTensorList>(&arg)) {
+    const auto length = static_cast<size_t>(std::max(value, 0.0));
+    list->ids.resize(length, list->ids[0]);
+  } else if (auto* ints = std::get_if<std::vector<int64_t>>(&arg)) {
     (*ints)[slot.item] = static_cast<int64_t>(value);
   } else if (auto* reals = std::get_if<std::vector<double>>(&arg)) {
     (*reals)[slot.item] = value;

@@ -347,7 +347,29 @@ class SizeTemplate::Maker {
         if (status.ok()) status = ExplainConstant(index, id);
       });
       MICA_RETURN_IF_ERROR(status);
+      if (std::holds_alternative<TapeTensorList>(call.args[i])) {
+        MICA_RETURN_IF_ERROR(ExplainLength(index, arg));
+      }
     }
+    return absl::OkStatus();
+  }
+
+  // Of a list of tensors, which differs if one is repeated.
+  absl::Status ExplainLength(int32_t index, int32_t arg) {
+    const std::vector<double> lengths = ValuesOf([&](const Tape& tape) {
+      const TapeValue& value = tape.calls[index].args[arg];
+      return static_cast<double>(std::get<TapeTensorList>(value).ids.size());
+    });
+    if (AreSame(lengths)) return absl::OkStatus();
+    SizeSlot slot{.call = index, .arg = arg, .item = SizeSlot::kLength};
+    slot.terms = explainer_.Explain(index, lengths, /*is_whole=*/true,
+                                    /*is_count=*/true);
+    if (slot.terms.empty()) {
+      return Unlike(absl::StrCat(last_.calls[index].op,
+                                 ": nobody knows how many tensors it gets",
+                                 LineOf(last_.calls[index])));
+    }
+    made_.slots_.push_back(std::move(slot));
     return absl::OkStatus();
   }
 
@@ -480,8 +502,8 @@ class SizeTemplate::Maker {
     for (size_t i = 0; i < facts.uses.size(); ++i) {
       const SizeFacts::Use& use = facts.uses[i];
       for (const int32_t number : use.numbers) {
-        const bool is_used =
-            explainer_.IsUsed(static_cast<int>(i), number) || BoundsSlice(number);
+        const bool is_used = explainer_.IsUsed(static_cast<int>(i), number) ||
+                             BoundsSlice(number);
         if (is_used && (!explainer_.IsSame(number) || Moves(number))) continue;
         MICA_RETURN_IF_ERROR(KeepNumber(number, use.at));
       }
@@ -668,7 +690,9 @@ class SizeTemplate::Maker {
     for (size_t i = 0; i < tape.calls.size(); ++i) {
       const std::vector<TapeValue>& args = tape.calls[i].args;
       for (size_t k = 0; k < args.size(); ++k) {
-        if (NumbersOf(args[k]).empty() || args[k] == walk.args()[i][k]) {
+        const bool is_list = std::holds_alternative<TapeTensorList>(args[k]);
+        if ((NumbersOf(args[k]).empty() && !is_list) ||
+            args[k] == walk.args()[i][k]) {
           continue;
         }
         return Unlike(

@@ -102,4 +102,12 @@ h = {t2}[0];;for i in range({T}.shape[0]):;;    h = torch.tanh(h + {T}[i]);;for 
 h = {t3}[:, 0];;for i in range({T}.shape[1]):;;    h = torch.tanh(h + {T}[:, i]);;{new} = h
 h = {t3}[:, 0];;o = [];;for s in {T}.unbind(1):;;    h = torch.tanh(h + s);;    o.append(h.unsqueeze(1));;{new} = torch.cat(o, 1)
 o = [];;for s in {t3}.transpose(0, 1):;;    o.append(torch.softmax(s, -1));;{new} = torch.stack(o, 1)
+{new} = torch.cat([{t}.mean(0, keepdim=True)] * {T}.shape[0]) + {T}
+{new} = torch.stack([{t}[0]] * {T}.shape[0], 0) * 2
+o = [{t}.mean(0)] * {T}.shape[0];;{new} = torch.stack(o) * len(o)
+o = [{t}.mean(0)] * {n};;{new} = torch.stack(o)
+o = [];;for i in range({t}.shape[0]):;;    o += [{T}[i] * 2, {T}[i]];;{new} = torch.stack(o)
+o = [];;for i in range({t}.shape[0]):;;    o.extend([{T}.select(0, i)]);;{new} = torch.stack(o)
+o = [];;for i in range({t}.shape[0]):;;    o.append({T}.narrow(0, i, 1) * i);;{new} = torch.cat(o)
+o = [];;for i, r in enumerate({t}, 2):;;    o.append(r * i);;{new} = torch.stack(o)
 for _ in range(2):;;    o = [];;    for i in range({t}.shape[0]):;;        o.append({T}[i] * 2);;    {new} = torch.stack(o)"""

@@ -14,6 +14,7 @@ void LoopWatch::BeginStep() {
   iterates_ = nullptr;
   turned_ = nullptr;
   extended_ = nullptr;
+  repeats_ = -1;
   first_call_ = is_on_ ? recorder_.NumCalls() : 0;
 }
 
@@ -28,7 +29,13 @@ void LoopWatch::EndStep(PyObject** top) {
       (PyList_CheckExact(given) || PyTuple_CheckExact(given))) {
     AddSized(given, grew_[turned_]);
   }
-  if (made_range_ != nullptr) {
+  if (repeats_ >= 0) {
+    if (given == nullptr || !PyList_CheckExact(given)) {
+      return values_.PinSize(repeats_);
+    }
+    pins_.push_back(PyRef::Share(given));
+    repeated_[given] = repeats_;
+  } else if (made_range_ != nullptr) {
     if (given == nullptr || !PyRange_Check(given)) return Pin(*made_range_);
     made_range_->count = PySequence_Size(given);
     pins_.push_back(PyRef::Share(given));

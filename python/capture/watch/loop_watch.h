@@ -57,6 +57,9 @@ class LoopWatch final : public WatchPart {
   bool UseItem(PyObject* container, PyObject* key);
   // It puts the items of a list at the end of another one.
   void Extend(PyObject* list, PyObject* items);
+  // It repeats a list of tensors as often as a size says. True if that is
+  // followed.
+  bool Repeat(const char* op, PyObject* list, PyObject* count);
   // It has an operator look at both.
   void Binary(PyObject* a, PyObject* b) {
     if (a != extended_) Look(a);
@@ -123,7 +126,8 @@ class LoopWatch final : public WatchPart {
   bool GiveRound(PyObject** top);
   static void NoteGiven(Loop& loop, PyObject* given);
   bool IsSized(PyObject* container) const {
-    return grew_.contains(container) || parts_.contains(container);
+    return grew_.contains(container) || parts_.contains(container) ||
+           repeated_.contains(container);
   }
   void AddSized(PyObject* container, int loop);
 
@@ -144,6 +148,9 @@ class LoopWatch final : public WatchPart {
   absl::flat_hash_set<PyObject*> own_iterators_;
   GrownLists grown_;                          // In the loop that goes.
   absl::flat_hash_map<PyObject*, int> grew_;  // In which loop. Kept alive.
+  // Lists that a number repeats. Kept alive.
+  absl::flat_hash_map<PyObject*, HostValues::Id> repeated_;
+  HostValues::Id repeats_ = -1;  // Of the step at hand.
   // Tuples of the tensors that a call gave. Kept alive.
   absl::flat_hash_map<PyObject*, int32_t> parts_;
   std::vector<PyRef> taken_;                  // By TakeReturned().

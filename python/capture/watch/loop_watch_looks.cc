@@ -129,7 +129,8 @@ bool LoopWatch::UseItem(PyObject* container, PyObject* key) {
   const HostValues::Id id = is_list ? values_.Find(key) : -1;
   const bool is_round =
       id >= 0 && values_.RoundOf(id) >= 0 && !values_.IsExact(id);
-  if (!is_list || (id >= 0 && !(is_round && is_in_round()))) {
+  if (!is_list || repeated_.contains(container) ||
+      (id >= 0 && !(is_round && is_in_round()))) {
     Look(container);
     Look(key);
     return false;
@@ -158,7 +159,21 @@ void LoopWatch::Extend(PyObject* list, PyObject* items) {
   Change(list);
 }
 
+bool LoopWatch::Repeat(const char* op, PyObject* list, PyObject* count) {
+  if (!is_on_ || op == nullptr || absl::string_view(op) != "mul" ||
+      !PyList_CheckExact(list) || PyList_GET_SIZE(list) != 1 || IsOld(list) ||
+      IsInput(list) || IsSized(list) || !IsTensor(PyList_GET_ITEM(list, 0))) {
+    return false;
+  }
+  const HostValues::Id id = values_.Find(count);
+  if (id < 0 || !values_.IsSize(id) || !values_.is_int(id)) return false;
+  repeats_ = id;
+  return true;
+}
+
 void LoopWatch::LookAtOne(PyObject* object) {
+  const auto repeated = repeated_.find(object);
+  if (repeated != repeated_.end()) values_.PinSize(repeated->second);
   const auto it = grew_.find(object);
   if (it != grew_.end()) loops_[it->second].is_followed = false;
   const auto part = parts_.find(object);
@@ -167,7 +182,9 @@ void LoopWatch::LookAtOne(PyObject* object) {
 
 void LoopWatch::Look(PyObject* object) {
   if (!is_on_ || object == nullptr) return;
-  if (!is_in_round() && grew_.empty() && parts_.empty()) return;
+  if (!is_in_round() && grew_.empty() && parts_.empty() && repeated_.empty()) {
+    return;
+  }
   ForEachHeld(object, Through::kCode, [this](PyObject* held) {
     LookAtIterator(held);
     LookAtOne(held);

@@ -73,8 +73,8 @@ void SizeWatch::NoteSlice(PyObject* object, TapeTensorId tensor, int32_t dim) {
   SizeFacts::Slice noted{.tensor = tensor, .dim = dim};
   if (slice->start != Py_None) {
     const HostValues::Id id = values_.Find(slice->start);
-    const bool is_known = PyLong_CheckExact(slice->start) &&
-                          (id < 0 || values_.IsSize(id));
+    const bool is_known =
+        PyLong_CheckExact(slice->start) && (id < 0 || values_.IsSize(id));
     noted.start.constant =
         is_known ? NumberOf(slice->start).value_or(SizeFacts::kUnknown)
                  : SizeFacts::kUnknown;

@@ -164,6 +164,7 @@ class StateWatch final : public StreamListener {
   bool EndIncrement() override { return written_.EndIncrement(); }
   void SetStoresSum(bool stores) override { written_.SetStoresSum(stores); }
   void Binary(const char* op, PyObject* a, PyObject* b) override {
+    if (loops_.Repeat(op, a, b)) return;
     sources_.Binary(op, a, b);
     loops_.Binary(a, b);
     Use(a);

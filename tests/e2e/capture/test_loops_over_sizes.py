@@ -214,6 +214,18 @@ def _backwards(x: torch.Tensor) -> torch.Tensor:
     return torch.stack(more)
 
 
+def _extended(x: torch.Tensor) -> torch.Tensor:
+    outs = []
+    for i in range(x.shape[0]):
+        outs += [x.select(0, i) * 2]
+        outs.extend([x.narrow(0, i, 1)[0] - 1])
+    return torch.stack(outs)
+
+
+def _repeated(x: torch.Tensor) -> torch.Tensor:
+    return torch.cat([x.mean(0, keepdim=True)] * x.shape[0]) + x
+
+
 def _kept(x: torch.Tensor) -> torch.Tensor:
     first, h = None, x[0]
     for i in range(x.shape[0]):
@@ -247,6 +259,8 @@ def _parity(x: torch.Tensor) -> torch.Tensor:
         _summed,
         _twice,
         _backwards,
+        _extended,
+        _repeated,
         _kept,
         _state,
         _parity,
@@ -311,6 +325,11 @@ def _length(x: torch.Tensor) -> torch.Tensor:
     for i in range(x.shape[0]):
         outs.append(x[i])
     return torch.stack(outs) * len(outs)
+
+
+def _repeats(x: torch.Tensor) -> torch.Tensor:
+    rows = [x.mean(0, keepdim=True)] * x.shape[0]
+    return torch.cat(rows) * (2 if len(rows) > 6 else 1)
 
 
 def _parts(x: torch.Tensor) -> torch.Tensor:
@@ -385,6 +404,7 @@ def _members(x: torch.Tensor) -> torch.Tensor:
         _late,
         _table,
         _length,
+        _repeats,
         _parts,
         _versions,
         _iterator,
