@@ -242,26 +242,26 @@ class FactsInRounds {
     } else {
       use.first_call += shift;
       use.end_call += shift;
-      for (int32_t& number : use.numbers) number = Copied(number, in);
+      for (int32_t& number : use.numbers) number = CopiedNumber(number, in);
     }
     for (SizeFacts::Slice& slice : use.slices) {
       if (slice.tensor != kNoTapeTensor)
-        slice.tensor = Copied2(slice.tensor, in);
+        slice.tensor = CopiedTensor(slice.tensor, in);
       for (TapeHostOperand* operand : {&slice.start, &slice.stop}) {
         if (operand->id < 0 || in.loop < 0) continue;
-        operand->id = Copied(operand->id, in);
+        operand->id = CopiedNumber(operand->id, in);
       }
     }
     return use;
   }
 
-  int32_t Copied(int32_t number, const Origin& in) const {
+  int32_t CopiedNumber(int32_t number, const Origin& in) const {
     Rounds::Place place = numbers_.PlaceOf(number);
     if (place.loop != in.loop) return number;
     --place.round;
     return numbers_.Find(number, numbers_.OldAt(place), in);
   }
-  TapeTensorId Copied2(TapeTensorId id, const Origin& in) const {
+  TapeTensorId CopiedTensor(TapeTensorId id, const Origin& in) const {
     Rounds::Place place = own_.Of(id);
     if (place.loop < 0 || place.loop != in.loop) return tensors_[id];
     place.round += in.round - in.from;
@@ -285,12 +285,12 @@ class FactsInRounds {
         for (const SizeFacts::Exact& exact : facts_.exact) {
           const Rounds::Place place = numbers_.PlaceOf(exact.number);
           if (place.loop != loop || place.round != last) continue;
-          made.exact.push_back({Copied(exact.number, in), exact.at});
+          made.exact.push_back({CopiedNumber(exact.number, in), exact.at});
         }
         for (const SizeFacts::Pinned& pinned : facts_.pinned) {
           const Rounds::Place place = own_.Of(pinned.tensor);
           if (place.loop != loop || place.round != last) continue;
-          made.pinned.push_back({Copied2(pinned.tensor, in), pinned.at});
+          made.pinned.push_back({CopiedTensor(pinned.tensor, in), pinned.at});
         }
       }
     }
