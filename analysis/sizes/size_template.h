@@ -83,6 +83,7 @@ class SizeTemplate {
       kWhole,      // Of the same sizes, as Tensor.data has them.
       kOrdered,    // Its dims in another order, as transpose_() leaves them.
       kExplained,  // All of it, in sizes that explained_ tells.
+      kUnknown,
     };
     Form form = kFixed;
     std::vector<int> order;  // kOrdered: of the base's dims.

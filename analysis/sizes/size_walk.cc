@@ -183,6 +183,11 @@ absl::Status SizeTemplate::Walk::SetAlias(TapeTensorId id) {
     Set(id, {tensor.sizes, tensor.strides, tensor.offset});
     return absl::OkStatus();
   }
+  if (alias.form == Alias::kUnknown) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the sizes of a tensor, [", absl::StrJoin(tensor.sizes, ","),
+        "], were changed in place"));
+  }
   if (!is_known_[tensor.base]) {
     MICA_RETURN_IF_ERROR(SetOrigin(tensor.base));
   }

@@ -261,13 +261,11 @@ class SizeTemplate::Maker {
     const std::vector<int> order = OrderOfDims(id);
     if (!order.empty()) return Alias{.form = Alias::kOrdered, .order = order};
     if (is_whole) return Alias{.form = Alias::kWhole};
-    if (is_all && made_.lies_[id].layout == Layout::kDense) {
-      MICA_RETURN_IF_ERROR(ExplainSizes(id, FirstUse(id)));
+    if (is_all && made_.lies_[id].layout == Layout::kDense &&
+        ExplainSizes(id, FirstUse(id)).ok()) {
       return Alias{.form = Alias::kExplained};
     }
-    return Unlike(absl::StrCat("the sizes of a tensor, [",
-                               absl::StrJoin(last_.tensors[id].sizes, ","),
-                               "], were changed in place"));
+    return Alias{.form = Alias::kUnknown};
   }
 
   // The dims of an alias's base in the order of its own; empty if it isn't
