@@ -64,6 +64,7 @@ class ObjectWatch final : public WatchPart {
   bool CheckSizes(PyObject* tensor);  // Refuses if it has none.
   void TouchArray(PyObject* array);
   void TouchContainer(PyObject* object, int depth);
+  void TouchKeys(PyObject* dict);
   // What an iterator, or a dict's view, that the run made will give.
   void TouchSources(PyObject* iterator, int depth);
   void TouchInstance(PyObject* object);

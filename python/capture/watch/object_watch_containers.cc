@@ -57,6 +57,16 @@ void ObjectWatch::LookInto(PyObject* object, int depth) {
   }
 }
 
+// Whoever copies a dict asks its keys for their hashes, by their classes, which
+// may be others by then.
+void ObjectWatch::TouchKeys(PyObject* dict) {
+  Py_ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (PyDict_Next(dict, &position, &key, &value)) {
+    if (IsPythonClass(Py_TYPE(key))) TouchClassOf(key);
+  }
+}
+
 void ObjectWatch::TouchContainer(PyObject* object, int depth) {
   if (depth > kMaxDepth) return Refuse("nests containers too deeply");
   const bool is_old = IsOld(object);
@@ -79,6 +89,7 @@ void ObjectWatch::TouchContainer(PyObject* object, int depth) {
     }
   }
   if (is_first) ages_.MarkContents(object);
+  if (is_first && PyDict_Check(object)) TouchKeys(object);
   if (depth < kDeep) return;
   if (PyDict_Check(object)) {
     Py_ssize_t position = 0;

@@ -234,6 +234,28 @@ def test_a_key_becomes_unhashable(kind: str) -> None:
     check(make, CALL, CALL, CALL, changed, CALL)
 
 
+def test_a_text_among_keys_becomes_unhashable() -> None:
+    class Key(str):
+        pass
+
+    class Unhashable(str):
+        __hash__ = None  # type: ignore[assignment]
+
+    def make() -> Any:
+        world: Any = World()
+        world.key = Key("c")
+        world.table = collections.OrderedDict(a=1.0, b=2.0)
+        world.table[world.key] = 3.0
+        world.program = lambda x: x * (lambda **k: len(k))(**world.table)
+        return world
+
+    def changed(world: Any, fn: Any) -> Any:
+        world.key.__class__ = Unhashable
+        return CALL(world, fn)
+
+    check(make, CALL, CALL, CALL, changed, CALL)
+
+
 PARTS = {
     "real": "(x * (1 + 2j)).real",
     "real of a copy": "(x * (1 + 2j)).real.detach()",
