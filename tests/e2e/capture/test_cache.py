@@ -148,9 +148,10 @@ def test_sizes_that_vary_are_one_record():
 
 def test_sizes_that_are_a_record_each_count_as_one():
     def looped(x):
-        total = torch.zeros(x.shape[1])
+        total, count = torch.zeros(x.shape[1]), 0
         for t in range(x.shape[0]):
-            total = total * 0.5 + x[t]
+            count += 1  # Not followed: no two rounds begin alike.
+            total = total * 0.5 + x[t] * count
         return total
 
     with mica.options.set(capture_budget=1e6):
