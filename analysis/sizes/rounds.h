@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -37,7 +38,6 @@ class Rounds {
   }
   std::vector<int32_t> counts() const;
   const RoundBegins& begins(int32_t loop) const { return loops_[loop]; }
-  const std::vector<RoundBegins>& loops() const { return loops_; }
   Place OfCall(int32_t call) const { return calls_[call]; }
   Place Of(TapeTensorId tensor) const { return tensors_[tensor]; }
   int32_t CallAt(const Place& place) const {
@@ -81,6 +81,7 @@ class OtherRounds {
   absl::Status Make();
 
   const Tape& tape() const { return made_; }
+  Tape TakeTape() { return std::move(made_); }
   // Where a new call or tensor comes from.
   struct Origin {
     int32_t old = 0;

@@ -10,16 +10,13 @@
 #include "analysis/sizes/aligned_run.h"
 #include "analysis/sizes/library_loops.h"
 #include "analysis/sizes/rounds_of_numbers.h"
+#include "analysis/sizes/size_walk.h"
 #include "framework/base/status.h"
 
 namespace mica {
 namespace {
 
 constexpr double kMaxRounds = 1 << 20;
-
-absl::Status Unlike(const char* what) {
-  return absl::FailedPreconditionError(what);
-}
 
 // The rounds of a run, of those of another one that has facts.
 class RoundsOfRun {

@@ -117,13 +117,11 @@ class SizeTemplate::Unroller {
 
   absl::StatusOr<std::unique_ptr<SizeTemplate>> Make() {
     MICA_RETURN_IF_ERROR(others_.Make());
-    made_->runs_ = {{.tape = std::make_shared<const Tape>(others_.tape()),
-                     .given = old_.runs_.back().given}};
     made_->facts_ = numbers_.Make(
         [this](TapeTensorId id, TapeTensorId before, const Origin& in) {
           return others_.Find(id, before, in);
         });
-    MICA_RETURN_IF_ERROR(MapResults());
+    MICA_RETURN_IF_ERROR(MakeTape());
     const std::vector<RoundBegins> loops = others_.loops();
     for (size_t l = 0; l < loops.size(); ++l) {
       SizeFacts::Loop& loop = made_->facts_.loops[l];
@@ -160,21 +158,23 @@ class SizeTemplate::Unroller {
     return static_cast<int32_t>(it - calls.begin());
   }
 
-  // Results that are sizes.
-  absl::Status MapResults() {
-    Tape tape = others_.tape();
-    for (TapeHostValue& number : tape.host_values) {
+  // The tape, with the numbers of results that are sizes.
+  absl::Status MakeTape() {
+    Tape tape = others_.TakeTape();
+    std::vector<bool> is_lost(tape.host_values.size());
+    for (size_t i = 0; i < tape.host_values.size(); ++i) {
+      TapeHostValue& number = tape.host_values[i];
       if (number.size < 0) continue;
       number.size = numbers_.Find(number.size, -1, {});
-      if (number.size < 0) number.is_constant = true;
+      if (number.size < 0) is_lost[i] = number.is_constant = true;
     }
     for (const int32_t id : tape.host_results) {
-      const TapeHostValue& was = others_.tape().host_values[id];
-      if (was.size >= 0 && tape.host_values[id].size < 0) {
+      if (is_lost[id]) {
         return Unlike("gives a number of a round that isn't made");
       }
     }
-    made_->runs_.back().tape = std::make_shared<const Tape>(std::move(tape));
+    made_->runs_ = {{.tape = std::make_shared<const Tape>(std::move(tape)),
+                     .given = old_.runs_.back().given}};
     return absl::OkStatus();
   }
 

@@ -8,6 +8,7 @@
 namespace mica {
 
 void LoopWatch::BeginStep() {
+  if (!is_on_) return;
   made_range_ = nullptr;
   made_iterator_ = nullptr;
   gives_round_ = false;
@@ -15,7 +16,7 @@ void LoopWatch::BeginStep() {
   turned_ = nullptr;
   extended_ = nullptr;
   repeats_ = -1;
-  first_call_ = is_on_ ? recorder_.NumCalls() : 0;
+  first_call_ = recorder_.NumCalls();
 }
 
 void LoopWatch::EndStep(PyObject** top) {
@@ -79,7 +80,7 @@ bool LoopWatch::Advance(PyObject* iterator,
     }
   }
   if (it == iterators_.end()) {
-    if (is_in_round() || !grew_.empty() || !parts_.empty()) Look(iterator);
+    Look(iterator);
     return false;
   }
   if (open_ >= 0 && loops_[open_].iterator.get() != iterator) {

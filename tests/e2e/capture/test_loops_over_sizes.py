@@ -332,6 +332,13 @@ def _repeats(x: torch.Tensor) -> torch.Tensor:
     return torch.cat(rows) * (2 if len(rows) > 6 else 1)
 
 
+def _repeats_counted(x: torch.Tensor) -> torch.Tensor:
+    rows, count = [x.mean(0, keepdim=True)] * x.shape[0], 0
+    for _ in rows:
+        count += 1
+    return torch.cat(rows) * (2 if count > 6 else 1)
+
+
 def _parts(x: torch.Tensor) -> torch.Tensor:
     parts, y = x.unbind(0), x[0]
     for part in parts:
@@ -405,6 +412,7 @@ def _members(x: torch.Tensor) -> torch.Tensor:
         _table,
         _length,
         _repeats,
+        _repeats_counted,
         _parts,
         _versions,
         _iterator,
