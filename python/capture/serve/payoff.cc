@@ -55,7 +55,7 @@ void Payoff::NoteServed(int64_t ns, int64_t num_calls) {
 }
 
 void Payoff::NoteMissed(int64_t ns) {
-  window_missed_ns_ += static_cast<double>(ns);
+  missed_.Add(ns);
   ++window_missed_;
   Judge();
 }
@@ -129,7 +129,8 @@ void Payoff::Judge() {
   if (eager_.count() < kMinEager) return;
   const auto eager = static_cast<double>(eager_.Median());
   const auto served = static_cast<double>(served_.Median());
-  const double spent = window_served_ * served + window_missed_ns_ +
+  const auto missed = static_cast<double>(missed_.Median());
+  const double spent = window_served_ * served + window_missed_ * missed +
                        (IsAffordable() ? 0 : window_invested_ns_);
   const double worth =
       eager * (kSlower * window_served_ + kLooking * window_missed_);
@@ -143,12 +144,13 @@ void Payoff::Judge() {
             : absl::StrFormat(
                   "to find that nothing serves a call takes %.3g ms, an "
                   "eager call %.3g",
-                  window_missed_ns_ / window_missed_ * 1e-6, eager * 1e-6);
+                  missed * 1e-6, eager * 1e-6);
     served_.Clear();
+    missed_.Clear();
   } else if (window_served_ > window_missed_) {
     rest_ = kFirstRest;
   }
-  window_missed_ns_ = window_served_ = window_missed_ = 0;
+  window_served_ = window_missed_ = 0;
   window_invested_ns_ = 0;
 }
 

@@ -91,7 +91,8 @@ class Payoff {
   void Judge();
 
   double budget_;
-  RecentTimes eager_, served_;
+  // Medians, as one call that the machine interrupts says nothing.
+  RecentTimes eager_, served_, missed_;
   int64_t num_captures_ = 0;  // That count.
   double capture_ns_ = 0;
   int64_t last_capture_ns_ = 0;  // 0 once another call came.
@@ -99,7 +100,7 @@ class Payoff {
   // All calls, those that were served with their number.
   double eager_ns_ = 0, served_ns_ = 0, num_served_ = 0;
   // Since they were last judged.
-  double window_missed_ns_ = 0, window_served_ = 0, window_missed_ = 0;
+  double window_served_ = 0, window_missed_ = 0;
   double window_invested_ns_ = 0;
   // Captures that weren't made, since a call was served or one was made.
   int64_t refused_ = 0;
