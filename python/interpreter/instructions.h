@@ -83,6 +83,7 @@ const char* TextOf(Reason reason);
 struct Instruction {
   Act act = Act::kNone;
   bool is_increment = false;  // Instructions::IncrementAt() tells which.
+  bool is_fork = false;       // Jumps, or doesn't, by an operand's truth.
   int32_t arg = 0;
   int32_t depth = 0;  // Of the operands before it; below 0 where not known.
 };
@@ -91,6 +92,16 @@ struct Instruction {
 Instruction Decode(int opcode, int arg);
 // Of those that not all versions have, or that mean something else in some.
 Instruction DecodeOwn(int opcode, int arg);
+
+// Where an instruction may lead.
+struct Flow {
+  enum class Kind : uint8_t { kGoesOn, kJumps, kReturns, kRaises };
+  Kind kind = Kind::kGoesOn;
+  int target = -1;  // The unit to which it may jump.
+  int next = -1;    // The unit behind it.
+};
+// `behind` is the unit behind the instruction and its caches.
+Flow FlowOf(int opcode, int arg, int behind);
 
 // Sets the depth of the instructions of a code, given its bytecode and where
 // each begins. False if that can't be done. On 3.11 the frame knows instead.

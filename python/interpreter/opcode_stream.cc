@@ -9,6 +9,12 @@ namespace {
 
 thread_local OpcodeStream* running = nullptr;
 
+// Whether a function may go on later where it left off.
+bool Suspends(const PyCodeObject* code) {
+  return (code->co_flags &
+          (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
+}
+
 }  // namespace
 
 void OpcodeStream::Start() {
@@ -53,6 +59,7 @@ int OpcodeStream::Tell(PyFrameObject* frame, int what, PyObject* arg) {
         break;
       }
       FollowSteps(frame);
+      forks_before_[frame->f_frame] = listener_.NumForks();
       listener_.EnterFunction(FunctionOf(frame->f_frame));
       break;
     case PyTrace_OPCODE:
@@ -69,6 +76,7 @@ int OpcodeStream::Tell(PyFrameObject* frame, int what, PyObject* arg) {
           CallerOf(frame->f_frame) == returns_to_) {
         listener_.TouchDeep(arg);
       }
+      if (skipped_ == nullptr) TellJoinsAtEnd(frame->f_frame, arg);
       LeaveSteps(frame);
       frame->f_trace_lines = 1;
       return 0;
@@ -140,6 +148,8 @@ void OpcodeStream::Step(Frame* frame) {
   if (entered && depth > 0) listener_.CameBack(Peek(1));
   if (instruction.act == Act::kDrop) listener_.DropResult();
   listener_.EndStep(depth > 0 && !entered ? &top_[-1] : nullptr, entered);
+  TellJoins(code, at);
+  if (instruction.is_fork) jump_ = {.frame = frame, .unit = at};
   listener_.BeginStep();
   made_ = PyRef();
   if (returns_to_ == frame) returns_to_ = nullptr;
@@ -168,15 +178,54 @@ void OpcodeStream::Step(Frame* frame) {
   steps_over_ = listener_.StepsOver();
 }
 
+absl::Span<PyObject* const> OpcodeStream::Variables() const {
+  return {frame_->localsplus,
+          static_cast<size_t>(CodeOf(frame_)->co_nlocalsplus)};
+}
+
+absl::Span<PyObject* const> OpcodeStream::OperandsBelow(PyObject** top) const {
+  PyObject* const* operands =
+      frame_->localsplus + CodeOf(frame_)->co_nlocalsplus;
+  return {operands, static_cast<size_t>(top - operands)};
+}
+
 void OpcodeStream::Advance() {
-  const PyCodeObject* code = CodeOf(frame_);
-  constexpr int kSuspends = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
   PyObject* iterator = Peek(1);
-  if ((code->co_flags & kSuspends) != 0) return listener_.Touch(iterator);
-  PyObject* const* operands = frame_->localsplus + code->co_nlocalsplus;
-  listener_.Advance(
-      iterator, {frame_->localsplus, static_cast<size_t>(code->co_nlocalsplus)},
-      {operands, static_cast<size_t>(top_ - 1 - operands)});
+  if (Suspends(CodeOf(frame_))) return listener_.Touch(iterator);
+  listener_.Advance(iterator, Variables(), OperandsBelow(top_ - 1));
+}
+
+void OpcodeStream::TellJoins(PyCodeObject* code, int unit) {
+  if (jump_.frame == frame_) {
+    jump_.frame = nullptr;
+    const auto before = forks_before_.find(frame_);
+    const int64_t token = before == forks_before_.end()
+                              ? -1
+                              : listener_.TakeForks(before->second);
+    // What a function that suspends has, others may have, too.
+    if (token >= 0 && !Suspends(code)) {
+      auto& joins = joins_of_[code];
+      if (joins == nullptr) joins = std::make_unique<const Joins>(code);
+      joins_.push_back(
+          {.frame = frame_, .unit = joins->Of(jump_.unit), .token = token});
+    }
+  }
+  while (!joins_.empty() && joins_.back().frame == frame_ &&
+         joins_.back().unit == unit) {
+    listener_.JoinWays(joins_.back().token, Variables(), OperandsBelow(top_));
+    joins_.pop_back();
+  }
+}
+
+void OpcodeStream::TellJoinsAtEnd(const Frame* frame, PyObject* result) {
+  forks_before_.erase(frame);
+  if (jump_.frame == frame) jump_.frame = nullptr;
+  while (!joins_.empty() && joins_.back().frame == frame) {
+    if (result != nullptr) {
+      listener_.JoinWays(joins_.back().token, {}, {&result, 1});
+    }
+    joins_.pop_back();
+  }
 }
 
 std::unique_ptr<InterpreterStream> MakeInterpreterStream(

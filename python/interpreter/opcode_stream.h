@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -15,6 +16,7 @@
 #include "absl/types/span.h"
 #include "python/interpreter/cpython.h"
 #include "python/interpreter/instructions.h"
+#include "python/interpreter/joins.h"
 #include "python/interpreter/stream.h"
 
 namespace mica {
@@ -73,6 +75,14 @@ class OpcodeStream final : public InterpreterStream {
   bool DispatchItem(const Instruction& instruction);
   bool DispatchValue(const Instruction& instruction, PyCodeObject* code);
   void Advance();
+  // What the function at hand has: its variables, and the operands below
+  // `top`.
+  absl::Span<PyObject* const> Variables() const;
+  absl::Span<PyObject* const> OperandsBelow(PyObject** top) const;
+  // Ways that meet before the step at `unit`, after the one that jumped.
+  void TellJoins(PyCodeObject* code, int unit);
+  // The same at the end of a function, which gives `result`; null if it raises.
+  void TellJoinsAtEnd(const Frame* frame, PyObject* result);
   void Format(int arg);
   void Binary(int operation);
   // What Python code returns to the C code of a call may be looked at there.
@@ -127,6 +137,21 @@ class OpcodeStream final : public InterpreterStream {
   // The frame whose last step made an iterator of a range.
   const Frame* made_iterator_of_ = nullptr;
   PyObject* keyword_names_ = nullptr;  // Of the call that comes next.
+  // StreamListener::NumForks() when a function began.
+  absl::flat_hash_map<const Frame*, int64_t> forks_before_;
+  // The last jump by a truth; a null frame once its forks are known.
+  struct {
+    const Frame* frame = nullptr;
+    int unit = 0;
+  } jump_;
+  // Where the ways from jumps will meet.
+  struct Join {
+    const Frame* frame = nullptr;
+    int unit = 0;
+    int64_t token = 0;
+  };
+  std::vector<Join> joins_;
+  absl::flat_hash_map<PyCodeObject*, std::unique_ptr<const Joins>> joins_of_;
 };
 
 }  // namespace mica

@@ -27,7 +27,7 @@ Instruction DecodeOwn(int opcode, int arg) {
     case POP_JUMP_BACKWARD_IF_TRUE:
     case JUMP_IF_FALSE_OR_POP:
     case JUMP_IF_TRUE_OR_POP:
-      return as(Act::kTruth);
+      return {.act = Act::kTruth, .is_fork = true, .arg = arg};
     case FORMAT_VALUE:
       return {.act = Act::kFormat, .arg = arg & 7};
     case PRECALL:
@@ -40,6 +40,37 @@ Instruction DecodeOwn(int opcode, int arg) {
       return refuse(Reason::kPrintExpression);
     case ASYNC_GEN_WRAP:
       return refuse(Reason::kAsynchronous);
+    default:
+      return {};
+  }
+}
+
+Flow FlowOf(int opcode, int arg, int behind) {
+  switch (opcode) {
+    case JUMP_FORWARD:
+      return {.kind = Flow::Kind::kJumps, .target = behind + arg};
+    case JUMP_BACKWARD:
+    case JUMP_BACKWARD_NO_INTERRUPT:
+      return {.kind = Flow::Kind::kJumps, .target = behind - arg};
+    case POP_JUMP_FORWARD_IF_FALSE:
+    case POP_JUMP_FORWARD_IF_TRUE:
+    case POP_JUMP_FORWARD_IF_NONE:
+    case POP_JUMP_FORWARD_IF_NOT_NONE:
+    case JUMP_IF_FALSE_OR_POP:
+    case JUMP_IF_TRUE_OR_POP:
+    case FOR_ITER:
+    case SEND:
+      return {.target = behind + arg};
+    case POP_JUMP_BACKWARD_IF_FALSE:
+    case POP_JUMP_BACKWARD_IF_TRUE:
+    case POP_JUMP_BACKWARD_IF_NONE:
+    case POP_JUMP_BACKWARD_IF_NOT_NONE:
+      return {.target = behind - arg};
+    case RETURN_VALUE:
+      return {.kind = Flow::Kind::kReturns};
+    case RAISE_VARARGS:
+    case RERAISE:
+      return {.kind = Flow::Kind::kRaises};
     default:
       return {};
   }

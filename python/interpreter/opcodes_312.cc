@@ -13,7 +13,7 @@ Instruction DecodeNewest(int opcode, int arg) {
       return {.act = Act::kCompare, .arg = arg >> 4};
     case POP_JUMP_IF_FALSE:
     case POP_JUMP_IF_TRUE:
-      return as(Act::kTruth);
+      return {.act = Act::kTruth, .is_fork = true, .arg = arg};
     case FORMAT_VALUE:
       return {.act = Act::kFormat, .arg = arg & 7};
     default:

@@ -13,10 +13,11 @@ Instruction DecodeNewest(int opcode, int arg) {
     case COMPARE_OP:  // The lower bits are the specialiser's and "to bool".
       return {.act = Act::kCompare, .arg = arg >> 5};
     case TO_BOOL:
+      return as(Act::kTruth);
     // These take bools alone, TO_BOOL's or a comparison's.
     case POP_JUMP_IF_FALSE:
     case POP_JUMP_IF_TRUE:
-      return as(Act::kTruth);
+      return {.act = Act::kTruth, .is_fork = true, .arg = arg};
     case CALL_KW:
       return as(Act::kCallKeywords);
     case CONVERT_VALUE:

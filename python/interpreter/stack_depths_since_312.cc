@@ -62,10 +62,13 @@ class DepthFinder {
       todo_.pop_back();
       const Raw raw = Read(unit);
       const int depth = by_unit_[unit].depth;
-      if (const int target = TargetOf(raw); target >= 0) {
-        if (!Reach(target, depth + EffectOf(raw, /*jumps=*/1))) return false;
+      const Flow flow = FlowOf(raw.opcode, raw.arg, raw.next);
+      if (flow.target >= 0) {
+        if (!Reach(flow.target, depth + EffectOf(raw, /*jumps=*/1))) {
+          return false;
+        }
       }
-      if (!Ends(raw.opcode) &&
+      if (flow.kind == Flow::Kind::kGoesOn &&
           !Reach(raw.next, depth + EffectOf(raw, /*jumps=*/0))) {
         return false;
       }
@@ -78,41 +81,6 @@ class DepthFinder {
     // said to push nothing before 3.13.
     if (raw.opcode == RETURN_GENERATOR) return 1;
     return PyCompile_OpcodeStackEffectWithJump(raw.opcode, raw.arg, jumps);
-  }
-
-  // Where it may jump, or -1.
-  static int TargetOf(const Raw& raw) {
-    switch (raw.opcode) {
-      case JUMP_FORWARD:
-      case POP_JUMP_IF_FALSE:
-      case POP_JUMP_IF_TRUE:
-      case POP_JUMP_IF_NONE:
-      case POP_JUMP_IF_NOT_NONE:
-      case FOR_ITER:
-      case SEND:
-        return raw.next + raw.arg;
-      case JUMP_BACKWARD:
-      case JUMP_BACKWARD_NO_INTERRUPT:
-        return raw.next - raw.arg;
-      default:
-        return -1;
-    }
-  }
-
-  static bool Ends(int opcode) {
-    switch (opcode) {
-      case JUMP_FORWARD:
-      case JUMP_BACKWARD:
-      case JUMP_BACKWARD_NO_INTERRUPT:
-      case RETURN_VALUE:
-      case RETURN_CONST:
-      case RAISE_VARARGS:
-      case RERAISE:
-      case INTERPRETER_EXIT:
-        return true;
-      default:
-        return false;
-    }
   }
 
   // One number of the exception table: six bits a byte, the highest first.
@@ -153,6 +121,32 @@ class DepthFinder {
 };
 
 }  // namespace
+
+Flow FlowOf(int opcode, int arg, int behind) {
+  switch (opcode) {
+    case JUMP_FORWARD:
+      return {.kind = Flow::Kind::kJumps, .target = behind + arg};
+    case JUMP_BACKWARD:
+    case JUMP_BACKWARD_NO_INTERRUPT:
+      return {.kind = Flow::Kind::kJumps, .target = behind - arg};
+    case POP_JUMP_IF_FALSE:
+    case POP_JUMP_IF_TRUE:
+    case POP_JUMP_IF_NONE:
+    case POP_JUMP_IF_NOT_NONE:
+    case FOR_ITER:
+    case SEND:
+      return {.target = behind + arg};
+    case RETURN_VALUE:
+    case RETURN_CONST:
+    case INTERPRETER_EXIT:
+      return {.kind = Flow::Kind::kReturns};
+    case RAISE_VARARGS:
+    case RERAISE:
+      return {.kind = Flow::Kind::kRaises};
+    default:
+      return {};
+  }
+}
 
 bool FindDepths(PyCodeObject* code, absl::Span<const uint8_t> bytes,
                 absl::Span<const int> starts, absl::Span<Instruction> by_unit) {

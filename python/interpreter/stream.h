@@ -4,6 +4,7 @@
 #ifndef MICA_PYTHON_INTERPRETER_STREAM_H_
 #define MICA_PYTHON_INTERPRETER_STREAM_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -143,6 +144,17 @@ class StreamListener {
   virtual void HandOver(absl::Span<PyObject*> /*args*/) {}
   // The step at hand raises this, null if that isn't known.
   virtual void Raised(PyObject* /*error*/) {}
+  // How often the way of the program may have forked so far.
+  virtual int64_t NumForks() { return 0; }
+  // A jump goes by what may be another value in another run. `num_before` is
+  // what NumForks() was when its function began. What JoinWays() is to be told
+  // where all ways from the jump have met; -1 if nobody wants to know.
+  virtual int64_t TakeForks(int64_t /*num_before*/) { return -1; }
+  // The ways have met: at a step before which the function has these variables
+  // and operands; or it returns, and has the one operand alone.
+  virtual void JoinWays(int64_t /*token*/,
+                        absl::Span<PyObject* const> /*variables*/,
+                        absl::Span<PyObject* const> /*operands*/) {}
   // Whether what was told last is to raise an exception instead of being done;
   // asked once after each step and each function that begins.
   virtual bool TakeAbort() { return false; }

@@ -99,6 +99,7 @@ Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
     for (PyObject* object : bound.inputs.objects) Py_DECREF(object);
     for (PyObject* object : run_objects_) Py_DECREF(object);
   };
+  if (ways_ != nullptr) return ServeWays(bound, result, miss, raised);
   Draws::Made made;
   switch (MakeDraws(&bound, &made, miss)) {
     case Draws::Outcome::kMade:
@@ -238,6 +239,10 @@ int Record::Traverse(visitproc visit, void* arg) const {
   // Those in autograd's graphs, which the collector can't see, hold it, too.
   if (run_->backward.use_count() == 1 && sizes_ == nullptr) {
     if (const int stop = run_->backward->Traverse(visit, arg)) return stop;
+  }
+  for (const std::shared_ptr<Record>& member : members_) {
+    if (member.use_count() > 1) continue;
+    if (const int stop = member->Traverse(visit, arg)) return stop;
   }
   Py_VISIT(callable_.get());
   return 0;

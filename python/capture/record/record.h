@@ -6,8 +6,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "python/capture/effects/argument_changes.h"
@@ -23,6 +25,7 @@
 #include "python/capture/guards/state_guards.h"
 #include "python/capture/record/hit_times.h"
 #include "python/capture/record/record_sizes.h"
+#include "python/capture/record/record_ways.h"
 #include "python/capture/values/guard_note.h"
 #include "python/capture/values/places.h"
 #include "python/capture/values/refusal.h"
@@ -172,6 +175,24 @@ class Record {
   // Has the sizes vary in which its run and those of `other`, at the same
   // state, differ. Fails if what they did doesn't follow from their sizes.
   absl::Status VarySizes(const Record& other);
+  // True if all guards of this record hold, and it is known where its way
+  // forks.
+  bool FitsButForWays(const CallArgs& args, const TorchState& now) {
+    return way_ != nullptr && sizes_ == nullptr && Fits(args, now);
+  }
+  // Has the ways of `other`, and of those that it was made one with, be ways of
+  // this record, which was made for a call that those fit but for what they
+  // read on the way. Fails if they can't be one.
+  absl::Status JoinWays(const std::shared_ptr<Record>& other);
+  // Parts with the others, which can serve by themselves again.
+  std::vector<std::shared_ptr<Record>> LeaveWays() {
+    ways_ = nullptr;
+    return std::exchange(members_, {});
+  }
+  // Those others.
+  absl::Span<const std::shared_ptr<Record>> members() const { return members_; }
+  // Null if there is one way.
+  const RecordWays* ways() const { return ways_.get(); }
   // Null if no sizes vary.
   const RecordSizes* sizes() const { return sizes_.get(); }
   // The paths of numbers that vary as sizes do.
@@ -188,7 +209,10 @@ class Record {
   // any more; `path` tells which. Looks at all tensors.
   bool IsGone(std::string* path) const {
     return guards_.IsGone(path) ||
-           (backward() != nullptr && backward()->IsGone(path));
+           (backward() != nullptr && backward()->IsGone(path)) ||
+           absl::c_any_of(members_, [path](const auto& member) {
+             return member->IsGone(path);
+           });
   }
   // Notes which of the containers that it keeps alive somebody else has, too:
   // `own` has the references of whoever made it.
@@ -286,6 +310,14 @@ class Record {
   PyRef Leave(const BoundCall& bound, absl::Span<const PyRef> tensors,
               absl::Span<const double> numbers, Rehearsal* rehearsal) const;
 
+  // Serve() of several ways, whose guards hold.
+  Outcome ServeWays(const BoundCall& bound, PyRef* result, Miss* miss,
+                    RaisedCall* raised);
+  // The runs that `ways_` knows: this record's own is the last.
+  Record& MemberOf(int32_t run) {
+    return run < static_cast<int32_t>(members_.size()) ? *members_[run] : *this;
+  }
+
   using GuardText = std::pair<const char*, std::string>;
   std::vector<GuardText> Guards() const;
 
@@ -331,6 +363,11 @@ class Record {
   std::shared_ptr<SizedRun> run_ = std::make_shared<SizedRun>();
   SizeRecipe recipe_;                   // Till sizes vary.
   std::unique_ptr<RecordSizes> sizes_;  // Null: none varies.
+  // Null if it isn't known where its run forked.
+  std::shared_ptr<const RecordedWay> way_;
+  std::shared_ptr<RecordWays> ways_;  // Null: one way.
+  // Whose ways those are, but for its own.
+  std::vector<std::shared_ptr<Record>> members_;
   int64_t num_watched_ = 1;
   ResultViews result_views_;
   PyRef callable_;

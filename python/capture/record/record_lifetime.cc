@@ -50,7 +50,9 @@ bool Record::IsOrphaned(const ReferenceCounts& own, std::string* path) const {
     *path = guards_.PathOf(object);
     return true;
   }
-  return false;
+  return absl::c_any_of(members_, [&](const std::shared_ptr<Record>& member) {
+    return member->IsOrphaned(own, path);
+  });
 }
 
 void Record::LetGo() {

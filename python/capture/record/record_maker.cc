@@ -252,6 +252,7 @@ bool RecordMaker::MakeGraph() {
     versions.push_back(VersionOf(tensor));
     nodes.push_back(NodeNameOf(tensor));
   }
+  KeepWay(kinds, options);
   if (options_.follow_sizes) {
     record_.recipe_.kinds = std::move(kinds);
     record_.recipe_.options = options;

@@ -78,6 +78,11 @@ class RecordMaker {
   // What the tape's states are called, each by a name of its own.
   std::vector<StateTensor> NameStates();
   bool CheckTape();
+  // Where the way forked, while the tape is as it was recorded.
+  void FindWays();
+  // What the record needs to be one with those of other ways, if it can be.
+  void KeepWay(const std::vector<TensorMeta>& kinds,
+               const GraphOptions& options);
   absl::Status CompileOutside();
 
   bool Refuse(Refusal why);
@@ -98,6 +103,8 @@ class RecordMaker {
   std::vector<PyRef> pins_;
   Recorder::Result recorded_;
   int64_t num_calls_ = 0;  // That were recorded.
+  WayRun way_run_;         // Without events if that isn't known.
+  std::vector<MeetingState> meetings_;
   Record::BoundCall bound_;
 };
 

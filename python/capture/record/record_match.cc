@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "ops/all.h"
 #include "python/capture/known/loud_warnings.h"
@@ -100,7 +101,10 @@ CallArgs Record::WithSlots(CallArgs args,
 bool Record::Matches(const CallArgs& args, const TorchState& now,
                      BoundCall* bound, Miss* miss) {
   std::vector<PyObject*> values;
-  return MatchesAll(WithSlots(args, &values), now, bound, miss);
+  if (!MatchesAll(WithSlots(args, &values), now, bound, miss)) return false;
+  return absl::c_all_of(members_, [&](const std::shared_ptr<Record>& member) {
+    return member->Matches(args, now, &member->bound_, miss);
+  });
 }
 
 bool Record::MatchesTorch(const TorchState& now, Miss* miss) const {

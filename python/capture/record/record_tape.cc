@@ -97,6 +97,7 @@ bool RecordMaker::MakeTape() {
   }
   tape.results = recorded_.results;
   KeepTape();
+  FindWays();
   if (!options_.graph.exact && !options_.make_runner) UseOwnLstmLayers(tape);
   return true;
 }

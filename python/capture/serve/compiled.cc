@@ -307,6 +307,7 @@ void Compiled::Reset() {
   options_.capture.follow_draws = true;
   options_.capture.keep_data_sizes = true;
   captures_by_draws_ = captures_by_data_sizes_ = 0;
+  joins_ways_ = true;
 }
 
 }  // namespace mica

@@ -192,6 +192,14 @@ class Compiled {
       const CallArgs& args) const;
   // Has the first record, of a run at the same state as these, hold for more
   // sizes than its own, if what they did follows from their sizes.
+  // Records that fit a call but for the values that it reads on its way.
+  std::vector<std::shared_ptr<Record>> FindButForWays(
+      const CallArgs& args) const;
+  // Sizes vary: a record of several ways holds for its own sizes alone, and one
+  // of one way may come to hold for any.
+  void KeepWaysApart();
+  // Makes the newest record one with such a one.
+  void JoinWays(absl::Span<const std::shared_ptr<Record>> forked);
   void VarySizes(absl::Span<const std::shared_ptr<Record>> alike);
   // Drops records whose state is known to be gone. Of the most recent one, says
   // in `miss` what is. The class that InputGuards::misplaced_type() has of one
@@ -207,6 +215,8 @@ class Compiled {
   ReferenceCounts CountOwn() const;
   // A call is captured since what was drawn came out otherwise than in the
   // record. Where that goes on, what is drawn ends the graph from now on.
+  void LogMiss(const Miss& miss) const;
+  void NoteOutcomeOf(const Miss& miss);
   void NoteOutcome();
   // The same of sizes that data decide.
   void NoteDataSize();
@@ -256,6 +266,7 @@ class Compiled {
   int64_t num_over_ = 0;      // Of HeldObjects, when records were last dropped.
   int captures_without_hit_ = 0;
   Payoff payoff_;
+  bool joins_ways_ = true;
   int64_t hits_in_account_ = 0;
   bool was_served_ = false;   // The last call.
   bool wants_eager_ = false;  // The next one, to know what that takes.

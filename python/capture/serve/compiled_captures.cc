@@ -47,19 +47,16 @@ PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
   const int64_t start = HitTimes::Now();
   const Progress progress(absl::StrCat("capture of ", title()));
   TraceSpan span("capture", "capture ", IsTracing() ? title() : "");
-  if (miss != nullptr && options_.log_recompiles) {
-    Log(absl::StrCat("mica recompiles ", title(), ", record ",
-                     records_.size() + 1, ": ", miss->ToString()));
-  }
+  if (miss != nullptr) LogMiss(*miss);
   PyRef result;
   Refusal refusal;
   Promote(args);
   attempt_ = Attempt();
   const bool had_slots_of_gone = DropUnused();
-  if (miss != nullptr && miss->kind == "draw") NoteOutcome();
-  if (miss != nullptr && miss->kind == "data size") NoteDataSize();
+  if (miss != nullptr) NoteOutcomeOf(*miss);
   options_.capture.looks_on = !options_.fullgraph;
   const std::vector<std::shared_ptr<Record>> alike = FindButForSizes(args);
+  const std::vector<std::shared_ptr<Record>> forked = FindButForWays(args);
   options_.capture.follow_sizes =
       !alike.empty() || options_.capture.promoted.has_sizes();
   std::unique_ptr<Record> record = Record::Capture(
@@ -71,6 +68,7 @@ PyObject* Compiled::CaptureCall(const CallArgs& args, const Miss* miss) {
     payoff_.NoteCapture(HitTimes::Now() - start);
     AddRecord(std::move(record));
     VarySizes(alike);
+    JoinWays(forked);
     return result.release();
   }
   payoff_.NoteCapture(HitTimes::Now() - start);
@@ -112,10 +110,14 @@ std::vector<std::shared_ptr<Record>> Compiled::FindButForSizes(
   std::vector<std::shared_ptr<Record>> found;
   if (!options_.capture.vary_sizes || records_.empty()) return found;
   const TorchState now = TorchState::Current();
-  for (const std::shared_ptr<Record>& record : records_) {
+  const auto see = [&](const std::shared_ptr<Record>& record) {
     if (record->FitsButForSizes(args, now, options_.capture.promoted)) {
       found.push_back(record);
     }
+  };
+  for (const std::shared_ptr<Record>& record : records_) {
+    see(record);
+    for (const auto& member : record->members()) see(member);
   }
   return found;
 }
@@ -126,6 +128,7 @@ void Compiled::VarySizes(absl::Span<const std::shared_ptr<Record>> alike) {
        alike.subspan(0, std::min(alike.size(), kMaxAlike))) {
     const absl::Status status = records_[0]->VarySizes(*other);
     if (status.ok()) {
+      KeepWaysApart();
       // All that it served the new one does.
       records_.erase(std::remove(records_.begin(), records_.end(), other),
                      records_.end());
@@ -145,10 +148,61 @@ void Compiled::VarySizes(absl::Span<const std::shared_ptr<Record>> alike) {
   }
 }
 
+std::vector<std::shared_ptr<Record>> Compiled::FindButForWays(
+    const CallArgs& args) const {
+  std::vector<std::shared_ptr<Record>> found;
+  if (!joins_ways_ || records_.empty()) return found;
+  const TorchState now = TorchState::Current();
+  for (const std::shared_ptr<Record>& record : records_) {
+    if (record->FitsButForWays(args, now)) found.push_back(record);
+  }
+  return found;
+}
+
+void Compiled::KeepWaysApart() {
+  joins_ways_ = false;
+  std::vector<std::shared_ptr<Record>> all;
+  for (const std::shared_ptr<Record>& record : records_) {
+    all.push_back(record);
+    for (std::shared_ptr<Record>& member : record->LeaveWays()) {
+      all.push_back(std::move(member));
+    }
+  }
+  records_ = std::move(all);
+}
+
+void Compiled::JoinWays(absl::Span<const std::shared_ptr<Record>> forked) {
+  for (const std::shared_ptr<Record>& other : forked) {
+    const absl::Status status = records_[0]->JoinWays(other);
+    if (status.ok()) {
+      records_.erase(std::remove(records_.begin(), records_.end(), other),
+                     records_.end());
+      captures_without_hit_ = 0;
+      payoff_.NoteHit(/*is_of_last=*/true);  // It will serve calls of any way.
+      return;
+    }
+    if (options_.log_recompiles) {
+      Log(absl::StrCat("mica keeps ways of ", title(),
+                       " apart: ", status.message()));
+    }
+  }
+}
+
 bool Compiled::AreWorthIt(int64_t captures, int64_t most,
                           int64_t hits_of_each) const {
   return captures < most || hits_ >= hits_of_each * captures ||
          options_.fullgraph;
+}
+
+void Compiled::LogMiss(const Miss& miss) const {
+  if (!options_.log_recompiles) return;
+  Log(absl::StrCat("mica recompiles ", title(), ", record ",
+                   records_.size() + 1, ": ", miss.ToString()));
+}
+
+void Compiled::NoteOutcomeOf(const Miss& miss) {
+  if (miss.kind == "draw") NoteOutcome();
+  if (miss.kind == "data size") NoteDataSize();
 }
 
 void Compiled::NoteOutcome() {

@@ -138,6 +138,10 @@ PyRef ReportRecord(const Record& record) {
       Put(d, "sizes", Texts(SizesOf(record))) &&
       Put(d, "num_sizes",
           Number(record.sizes() == nullptr ? 1 : record.sizes()->num_runs())) &&
+      Put(d, "num_ways",
+          Number(record.ways() == nullptr ? 1 : record.ways()->num_runs())) &&
+      Put(d, "num_forks",
+          Number(record.ways() == nullptr ? 0 : record.ways()->num_forks())) &&
       Put(d, "num_watched", Number(record.num_watched())) &&
       Put(d, "hits", Number(record.hits)) &&
       Put(d, "hit_ns", Number(record.hit_times.fastest_ns)) &&

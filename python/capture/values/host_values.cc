@@ -245,7 +245,9 @@ void HostValues::DemandDistance(TapeHostOperand a, TapeHostOperand b) {
 
 std::vector<HostValues::Comparison> HostValues::Comparisons() const {
   std::vector<Comparison> varying;
-  for (const Comparison& comparison : comparisons_) {
+  for (size_t i = 0; i < comparisons_.size(); ++i) {
+    Comparison comparison = comparisons_[i];
+    comparison.number = static_cast<int32_t>(i);
     for (const TapeHostOperand& operand : {comparison.a, comparison.b}) {
       if (operand.id < 0 || !IsDynamic(operand.id)) continue;
       varying.push_back(comparison);

@@ -206,7 +206,11 @@ class HostValues {
     TapeHostOperand a, b;
     bool outcome = false;
     UserLine at;
+    int32_t number = -1;  // In order of all that were added.
   };
+  int32_t num_comparisons() const {
+    return static_cast<int32_t>(comparisons_.size());
+  }
   // Those whose outcome may vary.
   std::vector<Comparison> Comparisons() const;
 

@@ -129,4 +129,45 @@ bool IsPureCall(PyObject* callable) {
          KindOfBuiltin(callable) == CallKind::kPure;
 }
 
+bool MayDiffer(CallKind kind) {
+  switch (kind) {
+    case CallKind::kUnknown:  // Refused, or Python code.
+    case CallKind::kPure:
+    case CallKind::kOperator:
+    case CallKind::kNumberFunction:
+    case CallKind::kMoves:
+    case CallKind::kTypes:
+    case CallKind::kRegistry:
+    case CallKind::kReadsState:
+    case CallKind::kAsksAgain:
+    case CallKind::kGetAttr:
+    case CallKind::kUseItem:
+    case CallKind::kText:
+    case CallKind::kVars:
+    case CallKind::kNew:
+    case CallKind::kMakesTensor:
+    case CallKind::kRecurrent:
+    case CallKind::kSplit:
+      return false;
+    default:
+      return true;
+  }
+}
+
+bool MakesIterator(PyObject* callable, absl::Span<PyObject* const> args) {
+  if (callable == reinterpret_cast<PyObject*>(&PyEnum_Type) ||
+      callable == reinterpret_cast<PyObject*>(&PyZip_Type) ||
+      callable == reinterpret_cast<PyObject*>(&PyReversed_Type)) {
+    return true;
+  }
+  return args.size() == 1 && CallableName(callable) == "builtins.iter";
+}
+
+bool TellsMoreThanSizes(PyObject* name) {
+  static constexpr absl::string_view kNames[] = {
+      "_version", "grad",    "_grad",     "grad_fn",         "_grad_fn",
+      "_base",    "is_leaf", "output_nr", "_backward_hooks", "retains_grad"};
+  return absl::c_linear_search(kNames, PyText(name));
+}
+
 }  // namespace mica

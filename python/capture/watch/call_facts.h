@@ -32,6 +32,15 @@ bool IsPureScript(PyObject* owner, int depth);
 // True for C code that depends on nothing but its arguments.
 bool IsPureCall(PyObject* callable);
 
+// Whether what a call does, or gives, may be another one each time though its
+// arguments are the same.
+bool MayDiffer(CallKind kind);
+// Whether it gives an iterator over what it gets.
+bool MakesIterator(PyObject* callable, absl::Span<PyObject* const> args);
+// Whether a tensor's attribute of this name tells what isn't among its sizes
+// and its like.
+bool TellsMoreThanSizes(PyObject* name);
+
 }  // namespace mica
 
 #endif  // MICA_PYTHON_CAPTURE_WATCH_CALL_FACTS_H_

@@ -18,33 +18,6 @@
 namespace mica {
 namespace {
 
-// Whether what a call does, or gives, may be another in each round though its
-// arguments are the same.
-bool MayDiffer(CallKind kind) {
-  switch (kind) {
-    case CallKind::kUnknown:  // Refused, or Python code.
-    case CallKind::kPure:
-    case CallKind::kOperator:
-    case CallKind::kNumberFunction:
-    case CallKind::kMoves:
-    case CallKind::kTypes:
-    case CallKind::kRegistry:
-    case CallKind::kReadsState:
-    case CallKind::kAsksAgain:
-    case CallKind::kGetAttr:
-    case CallKind::kUseItem:
-    case CallKind::kText:
-    case CallKind::kVars:
-    case CallKind::kNew:
-    case CallKind::kMakesTensor:
-    case CallKind::kRecurrent:
-    case CallKind::kSplit:
-      return false;
-    default:
-      return true;
-  }
-}
-
 std::string LastPartOf(PyObject* callable) {
   const std::string name = CallableName(callable);
   return name.substr(name.rfind('.') + 1);
@@ -68,16 +41,6 @@ bool IsWholeSlice(PyObject* object) {
   return slice->start == Py_None && slice->stop == Py_None && is_plain;
 }
 
-// Gives an iterator over what it gets.
-bool MakesIterator(PyObject* callable, absl::Span<PyObject* const> args) {
-  if (callable == reinterpret_cast<PyObject*>(&PyEnum_Type) ||
-      callable == reinterpret_cast<PyObject*>(&PyZip_Type) ||
-      callable == reinterpret_cast<PyObject*>(&PyReversed_Type)) {
-    return true;
-  }
-  return args.size() == 1 && CallableName(callable) == "builtins.iter";
-}
-
 }  // namespace
 
 bool LoopWatch::IsOlder(PyObject* object) {
@@ -98,10 +61,7 @@ void LoopWatch::Change(PyObject* object) {
 // What a tensor tells that isn't among its sizes and its like.
 void LoopWatch::ReadAttribute(PyObject* owner, PyObject* name) {
   if (!is_in_round() || !IsTensor(owner) || !PyUnicode_Check(name)) return;
-  static constexpr absl::string_view kNames[] = {
-      "_version", "grad",    "_grad",     "grad_fn",         "_grad_fn",
-      "_base",    "is_leaf", "output_nr", "_backward_hooks", "retains_grad"};
-  if (absl::c_linear_search(kNames, PyText(name))) Stop();
+  if (TellsMoreThanSizes(name)) Stop();
 }
 
 void LoopWatch::WriteItem(PyObject* container, PyObject* key) {

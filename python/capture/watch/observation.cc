@@ -32,6 +32,8 @@ Observation::Observation(std::string title)
              const Recorder::MadeBy by = recorder.FindMaker(tensor);
              return std::array{by.call, by.output, by.item};
            }});
+  watch.ways().SetNameOf(
+      [this](PyObject* tensor) { return recorder.Find(tensor); });
   watch.SetOnStepEnd(
       [this](PyObject** result, bool entered) { EndStep(result, entered); });
 }
@@ -92,6 +94,8 @@ void Observation::EndStep(PyObject** top, bool entered) {
       }
     }
   }
+  watch.ways().EndStep(top == nullptr ? nullptr : *top, now.host_reads,
+                       recorder.LastRead());
   mark = now;
 }
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/string_view.h"
 #include "python/capture/values/constants.h"
 #include "python/interpreter/interpreter.h"
 
@@ -25,6 +27,7 @@ enum Form : int64_t {
   kFunction,
   kMethod,
   kInstance,
+  kIterator,
   kItself,
 };
 
@@ -49,11 +52,32 @@ class RoundState::Describer {
         grown_(grown),
         given_(given) {}
 
+  // Ways of several runs may meet here.
+  void NameTensors(const NameOf& name_of,
+                   std::vector<WayEvent::Tensor>* tensors) {
+    name_of_ = &name_of;
+    tensors_ = tensors;
+  }
+
+  // After all was described.
+  void FindOwn(absl::Span<PyObject* const> variables,
+               absl::Span<PyObject* const> operands) {
+    for (size_t i = 0; i < objects_.size(); ++i) {
+      const auto count = absl::c_count(variables, objects_[i]) +
+                         absl::c_count(operands, objects_[i]);
+      (*tensors_)[i].is_own = Py_REFCNT(objects_[i]) == count;
+    }
+  }
+
   void Describe(PyObject* object, int depth) {
     if (object == nullptr) return Put(kNothing);
     if (depth == 0 && DescribeGiven(object)) return;
     if (const HostValues::Id id = values_.Find(object); id >= 0) {
-      if (!values_.IsSize(id)) return PutItself(object);
+      if (!values_.IsSize(id)) return PutOwn(object);
+      if (is_of_ways()) {
+        state_.items_.push_back({.constant = values_.PlainOf(object)});
+        return;
+      }
       Put(kNumber);
       Put(values_.is_int(id) ? 1 : 0);
       return PutMade(values_.IndexOfSize(id), values_.num_sizes());
@@ -70,12 +94,17 @@ class RoundState::Describer {
       Put(kSeen);
       return Put(it->second);
     }
+    if (is_of_ways() && !ages_.IsOld(object)) {
+      if (IsTensor(object)) return NameTensor(object);
+      if (depth > kDeepest || ages_.IsInput(object)) return PutOwn(object);
+    }
     if (depth > kDeepest || ages_.IsInput(object) || ages_.IsOld(object)) {
       return PutItself(object);
     }
     if (IsTensor(object)) return DescribeTensor(object);
-    if (!DescribeContainer(object, depth) && !DescribeCode(object, depth)) {
-      PutItself(object);
+    if (!DescribeContainer(object, depth) && !DescribeCode(object, depth) &&
+        !(is_of_ways() && DescribeIterator(object, depth))) {
+      PutOwn(object);
     }
   }
 
@@ -88,6 +117,58 @@ class RoundState::Describer {
   void PutItself(PyObject* object) {
     Put(kItself);
     Put(AddressOf(object));
+  }
+
+  // What the run has made: another one in each run.
+  void PutOwn(PyObject* object) {
+    static int64_t num_own = 0;
+    if (!is_of_ways()) return PutItself(object);
+    Put(kItself);
+    Put(-++num_own);
+  }
+  bool is_of_ways() const { return tensors_ != nullptr; }
+
+  void NameTensor(PyObject* tensor) {
+    const TapeTensorId id = (*name_of_)(tensor);
+    if (!IsPlainTensor(tensor) || !TensorMeta::HasAllOf(tensor) ||
+        HasOwnAttributes(tensor) || id == kNoTapeTensor) {
+      return PutOwn(tensor);
+    }
+    Put(kTensor);
+    Put(AddressOf(Py_TYPE(tensor)));
+    state_.items_.push_back({.meta = {TensorMeta::Of(tensor)}});
+    tensors_->push_back({.id = id});
+    objects_.push_back(tensor);
+  }
+
+  // Iterators that say what they would go through.
+  bool DescribeIterator(PyObject* object, int depth) {
+    static constexpr absl::string_view kTypes[] = {"list_iterator",
+                                                   "tuple_iterator",
+                                                   "range_iterator",
+                                                   "enumerate",
+                                                   "zip",
+                                                   "list_reverseiterator",
+                                                   "dict_keyiterator",
+                                                   "dict_valueiterator",
+                                                   "dict_itemiterator",
+                                                   "reversed"};
+    const PyTypeObject* type = Py_TYPE(object);
+    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 ||
+        !absl::c_linear_search(kTypes, absl::string_view(type->tp_name))) {
+      return false;
+    }
+    PyRef form =
+        PyRef::Steal(PyObject_CallMethod(object, "__reduce__", nullptr));
+    if (!form) {
+      PyErr_Clear();
+      return false;
+    }
+    Put(kIterator);
+    Put(AddressOf(type));
+    forms_.push_back(std::move(form));
+    DescribeItems(forms_.back().get(), 0, depth);
+    return true;
   }
 
   // A variable, or an item of a tuple, is what the loop went through last.
@@ -204,6 +285,10 @@ class RoundState::Describer {
   const RecorderHooks& recorder_;
   const GrownLists& grown_;
   const absl::Span<const PyRef> given_;
+  const NameOf* name_of_ = nullptr;
+  std::vector<WayEvent::Tensor>* tensors_ = nullptr;
+  std::vector<PyObject*> objects_;  // Of those.
+  std::vector<PyRef> forms_;        // Of iterators: their addresses stay taken.
 };
 
 RoundState::RoundState(const HostValues& values, ObjectAges& ages,
@@ -216,6 +301,21 @@ RoundState::RoundState(const HostValues& values, ObjectAges& ages,
     Add(static_cast<int64_t>(of.size()));
     for (PyObject* object : of) describer.Describe(object, 0);
   }
+}
+
+RoundState::RoundState(const HostValues& values, ObjectAges& ages,
+                       const RecorderHooks& recorder, const NameOf& name_of,
+                       absl::Span<PyObject* const> variables,
+                       absl::Span<PyObject* const> operands,
+                       std::vector<WayEvent::Tensor>* tensors) {
+  static const GrownLists& none = *new GrownLists;
+  Describer describer(*this, values, ages, recorder, none, {});
+  describer.NameTensors(name_of, tensors);
+  for (const auto& of : {variables, operands}) {
+    Add(static_cast<int64_t>(of.size()));
+    for (PyObject* object : of) describer.Describe(object, 0);
+  }
+  describer.FindOwn(variables, operands);
 }
 
 bool operator==(const RoundState& a, const RoundState& b) {

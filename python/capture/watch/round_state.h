@@ -1,13 +1,16 @@
-// What a loop's function has when a round begins.
+// What a function has when a round of its loop begins, or when ways meet.
 
 #ifndef MICA_PYTHON_CAPTURE_WATCH_ROUND_STATE_H_
 #define MICA_PYTHON_CAPTURE_WATCH_ROUND_STATE_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
+#include "analysis/lower/tape.h"
+#include "analysis/ways/way_run.h"
 #include "python/capture/values/host_values.h"
 #include "python/capture/watch/object_ages.h"
 #include "python/capture/watch/watch_part.h"
@@ -29,6 +32,9 @@ using GrownLists = absl::flat_hash_map<PyObject*, Py_ssize_t>;
 // keeps nothing alive but constants.
 class RoundState {
  public:
+  // What a tensor is called on the tape.
+  using NameOf = std::function<TapeTensorId(PyObject* tensor)>;
+
   RoundState() = default;
   // All outlive the call alone. `given`: what the loop went through in the
   // round before.
@@ -37,6 +43,16 @@ class RoundState {
              absl::Span<const PyRef> given,
              absl::Span<PyObject* const> variables,
              absl::Span<PyObject* const> operands);
+
+  // The same of a moment at which ways of the program may meet, to be compared
+  // with one of another run: tensors of the run and of its arguments count by
+  // metadata alone, and are put into `tensors` by their names, in order. Own
+  // are those that only the variables and operands themselves have.
+  RoundState(const HostValues& values, ObjectAges& ages,
+             const RecorderHooks& recorder, const NameOf& name_of,
+             absl::Span<PyObject* const> variables,
+             absl::Span<PyObject* const> operands,
+             std::vector<WayEvent::Tensor>* tensors);
 
   // Whether it holds what this container holds.
   bool Covers(PyObject* container) const { return seen_.contains(container); }

@@ -6,6 +6,7 @@ StateWatch::StateWatch(PyFrameObject* caller)
     : ground_(caller),
       sizes_(ground_),
       loops_(ground_),
+      ways_(ground_),
       last_calls_(ground_),
       containers_(ground_),
       dying_(ground_, containers_),
@@ -80,6 +81,7 @@ void StateWatch::Compare(PyObject** first, PyObject** second) {
   const bool is_tuple = static_cast<int>(numbers_.ShareTuple(first)) |
                         static_cast<int>(numbers_.ShareTuple(second));
   PyObject *a = *first, *b = *second;
+  ways_.Compare(a, b);
   if (Py_TYPE(a) == Py_TYPE(b) &&
       (is_tuple || !(is_first_known && is_second_known))) {
     return Refuse("compares the identity of promoted scalars");

@@ -35,6 +35,7 @@
 #include "python/capture/watch/text_sources.h"
 #include "python/capture/watch/text_watch.h"
 #include "python/capture/watch/watch_part.h"
+#include "python/capture/watch/way_watch.h"
 #include "python/capture/watch/written_places.h"
 #include "python/interpreter/stream.h"
 
@@ -97,11 +98,13 @@ class StateWatch final : public StreamListener {
   void WriteGlobal(PyObject* globals, PyObject* name) override {
     dying_.LoseItem(globals, name);
     loops_.WriteGlobal();
+    ways_.ChangeOther();
     places_.WriteGlobal(globals, name);
   }
   void ReadAttribute(PyObject* owner, PyObject* name) override {
     sizes_.ReadAttribute(owner, name);
     loops_.ReadAttribute(owner, name);
+    ways_.ReadAttribute(owner, name);
     if (sources_.IsMethodOf(owner, name)) return;
     values().UseText(owner);
     attributes_.Use(owner, name, PlaceUse::kRead);
@@ -109,11 +112,13 @@ class StateWatch final : public StreamListener {
   void WriteAttribute(PyObject* owner, PyObject* name) override {
     dying_.LoseAttribute(owner, name);
     loops_.Change(owner);
+    ways_.ChangeAttribute(owner);
     attributes_.Use(owner, name, PlaceUse::kWrite);
   }
   void RemoveAttribute(PyObject* owner, PyObject* name) override {
     dying_.LoseAttribute(owner, name);
     loops_.Change(owner);
+    ways_.ChangeAttribute(owner);
     attributes_.Use(owner, name, PlaceUse::kRemove);
   }
   void ReadCell(PyObject* cell, PyObject* name) override {
@@ -122,6 +127,7 @@ class StateWatch final : public StreamListener {
   void WriteCell(PyObject* cell, PyObject* name) override {
     dying_.Lose(PyCell_GET(cell));
     loops_.Change(cell);
+    ways_.Change(cell);
     places_.WriteCell(cell, name);
   }
   void UseItem(PyObject* container, PyObject* key) override {
@@ -140,6 +146,7 @@ class StateWatch final : public StreamListener {
   void WriteItem(PyObject* container, PyObject* key, PyObject* value) override {
     dying_.LoseItem(container, key);
     loops_.WriteItem(container, key);
+    ways_.Change(container);
     sizes_.UseItem(container, key);
     values().UseText(key);
     items_.Write(container, key, value);
@@ -148,6 +155,7 @@ class StateWatch final : public StreamListener {
     dying_.LoseItem(container, key);
     loops_.Look(container);
     loops_.Change(container);
+    ways_.Change(container);
     items_.Remove(container, key);
   }
   void Store(PyObject* owner, PyObject* value) override {
@@ -156,6 +164,7 @@ class StateWatch final : public StreamListener {
   void NoteChange(PyObject* container) override {
     dying_.MayLose();
     if (!IsTensor(container)) loops_.Change(container);
+    ways_.Change(container);
     later_pass_.NoteChange(container);
   }
   void BeginIncrement(PyObject* addend) override {
@@ -171,7 +180,11 @@ class StateWatch final : public StreamListener {
     Use(b);
     numbers_.Binary(op, a, b);
   }
-  void Extend(PyObject* a, PyObject* b) override { loops_.Extend(a, b); }
+  void Extend(PyObject* a, PyObject* b) override {
+    loops_.Extend(a, b);
+    ways_.Change(a);
+    ways_.Look(b);
+  }
   void Negate(PyObject* number) override {
     Use(number);
     numbers_.Negate(number);
@@ -213,20 +226,24 @@ class StateWatch final : public StreamListener {
   void Hash(PyObject* key) override {
     values().UseText(key);
     identity_.Identify(key);
+    ways_.Hash(key);
     if (!values().IsAddress(key)) Inspect(key);
   }
   void TakeReturned(PyObject* object) override {
     loops_.TakeReturned(object);
+    ways_.Look(object);
     sizes_.SeeDeep(object);
     values().MarkExactDeep(object);
   }
   void MakeIterator(PyObject* object) override {
+    ways_.MakeIterator();
     if (loops_.MakeIterator(object)) return;
     Use(object);
     objects_.Touch(object);
   }
   void Advance(PyObject* iterator, absl::Span<PyObject* const> variables,
                absl::Span<PyObject* const> operands) override {
+    ways_.Look(iterator);
     if (loops_.Advance(iterator, variables, operands)) return;
     Use(iterator);
     objects_.Touch(iterator);
@@ -234,10 +251,12 @@ class StateWatch final : public StreamListener {
   void Touch(PyObject* object) override {
     Use(object);
     loops_.Look(object);
+    ways_.Look(object);
     objects_.Touch(object);
   }
   void TouchDeep(PyObject* object) override {
     loops_.Look(object);
+    ways_.Look(object);
     sizes_.SeeDeep(object);
     objects_.Touch(object, kDeep);
   }
@@ -246,6 +265,7 @@ class StateWatch final : public StreamListener {
             PyObject* keyword_names = nullptr) override {
     sizes_.Call(callable, args);
     loops_.Call(callable, args);
+    ways_.Call(callable, args);
     // Python code gets a text as it is; C code may look at it.
     if (callable != nullptr && !values().empty() &&
         !TextSources::HandsOn(callable)) {
@@ -268,6 +288,14 @@ class StateWatch final : public StreamListener {
   void Raised(PyObject* error) override {
     host_calls_.Raised();
     calls_.Raised(error);
+  }
+  int64_t NumForks() override { return ways_.num_forks(); }
+  int64_t TakeForks(int64_t num_before) override {
+    return ways_.TakeForks(num_before);
+  }
+  void JoinWays(int64_t since, absl::Span<PyObject* const> variables,
+                absl::Span<PyObject* const> operands) override {
+    ways_.Join(since, variables, operands);
   }
   bool TakeAbort() override { return later_pass_.TakeAbort(); }
   bool IsFollowedCall(PyObject* callable) override {
@@ -303,6 +331,7 @@ class StateWatch final : public StreamListener {
   NumberWatch& numbers() { return numbers_; }
   SizeWatch& sizes() { return sizes_; }
   LoopWatch& loops() { return loops_; }
+  WayWatch& ways() { return ways_; }
   TensorWatch& tensors() { return tensors_; }
   HostCallWatch& host_calls() { return host_calls_; }
   DrawWatch& draws() { return draws_; }
@@ -325,6 +354,7 @@ class StateWatch final : public StreamListener {
   std::function<void(PyObject**, bool)> on_step_end_;
   SizeWatch sizes_;
   LoopWatch loops_;
+  WayWatch ways_;
   LastCalls last_calls_;
   ContainerChanges containers_;
   DyingObjects dying_;

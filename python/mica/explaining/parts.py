@@ -58,6 +58,9 @@ class Graph:
       sizes: Those of arguments that may vary from call to call, from 2 on:
         "x.shape[0]". What follows is of the sizes that were asked for last.
       num_sizes: For how many sets of sizes there is a plan by now.
+      num_ways: Of how many watched runs, which went different ways, it is
+        made.
+      num_forks: Values read from tensors at which it knows several ways.
       num_watched: Of how many watched runs, of several sizes, it was made.
       hits: Calls that this record served.
       hit_seconds: What the fastest of them took, of those that were measured:
@@ -91,6 +94,8 @@ class Graph:
     effects: list[str]
     sizes: list[str]
     num_sizes: int
+    num_ways: int
+    num_forks: int
     num_watched: int
     hits: int
     hit_seconds: float
@@ -218,6 +223,8 @@ def _graphs(report: dict[str, Any]) -> list[Graph]:
             guards=record["guards"],
             sizes=record["sizes"],
             num_sizes=record["num_sizes"],
+            num_ways=record["num_ways"],
+            num_forks=record["num_forks"],
             num_watched=record["num_watched"],
             claims=guards_of(record),
             effects=record["effects"],

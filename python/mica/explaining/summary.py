@@ -92,6 +92,9 @@ def _graph_line(report: Report) -> str:
     if sizes:
         met = wording.many(sum(graph.num_sizes for graph in graphs), "size")
         parts.append(f"for any {', '.join(sizes[:3])} ({met} so far)")
+    forks = sum(graph.num_forks for graph in graphs)
+    if forks:
+        parts.append(f"for the ways from {wording.many(forks, 'fork')}")
     return ", ".join(parts)
 
 

@@ -46,6 +46,13 @@ class ResultViews {
   ResultViews(std::vector<View> views, std::vector<Writes> writes)
       : views_(std::move(views)), writes_(std::move(writes)) {}
 
+  // Whether results share no memory, but for what says nothing to autograd.
+  bool is_plain() const {
+    for (const Writes& writes : writes_) {
+      if (writes.is_own) return false;
+    }
+    return views_.empty();
+  }
   // Before anything is saved for a backward pass. `more`: by result, writes
   // beyond those of the recorded run; may be empty.
   void SetWrites(absl::Span<const PyRef> results,

@@ -220,6 +220,11 @@ FrameSites Recorder::PlaceOf(const absl::Status& failure) const {
   return impl_->places[*place];
 }
 
+int32_t Recorder::LastRead() const {
+  const auto& reads = impl_->tape.host_reads;
+  return reads.empty() ? -1 : reads.back().call;
+}
+
 Recorder::Mark Recorder::now() const {
   const Tape& tape = impl_->tape;
   return {tape.calls.size(), tape.tensors.size(), tape.host_reads.size()};

@@ -144,6 +144,8 @@ class Recorder {
     size_t host_reads = 0;
   };
   Mark now() const;
+  // The call by which a value was read on the host last; -1 for none.
+  int32_t LastRead() const;
   struct Number {
     PyTypeObject* type = nullptr;  // float or int.
     double value = 0;
