@@ -5,9 +5,9 @@ Draws functions of a few tensors with branches, loops that end early and helpers
 that return early, all by values read from tensors, and state that goes with
 them: aliases, numbers, lists, flags. Each is called with many inputs by a twin
 compiled with `exact` and an eager one. Results are compared by value, and by
-which of them are the same object, or an argument, or share memory. The last line with
-`--json` has the counts: programs, calls, hits, ways that were joined,
-differences.
+which of them are the same object, or an argument, or share memory. The last
+line with `--json` has the counts: programs, calls, hits, ways that were
+joined, differences.
 """
 
 from __future__ import annotations

@@ -313,10 +313,6 @@ class Record {
   // Serve() of several ways, whose guards hold.
   Outcome ServeWays(const BoundCall& bound, PyRef* result, Miss* miss,
                     RaisedCall* raised);
-  // The runs that `ways_` knows: this record's own is the last.
-  Record& MemberOf(int32_t run) {
-    return run < static_cast<int32_t>(members_.size()) ? *members_[run] : *this;
-  }
 
   using GuardText = std::pair<const char*, std::string>;
   std::vector<GuardText> Guards() const;
@@ -366,7 +362,7 @@ class Record {
   // Null if it isn't known where its run forked.
   std::shared_ptr<const RecordedWay> way_;
   std::shared_ptr<RecordWays> ways_;  // Null: one way.
-  // Whose ways those are, but for its own.
+  // Whose ways those are, in order; the last is its own.
   std::vector<std::shared_ptr<Record>> members_;
   int64_t num_watched_ = 1;
   ResultViews result_views_;

@@ -47,8 +47,8 @@ void RecordMaker::KeepWay(const std::vector<TensorMeta>& kinds,
         return state.is_found_anew();
       });
   if (way_run_.events.empty() || !is_pure || kinds.empty() ||
-      options_.make_runner || !way_run_.tape->mutated.empty() ||
-      run_.watch.tensors().reads_offsets() ||
+      options_.make_runner || !options.offload_folder.empty() ||
+      !way_run_.tape->mutated.empty() || run_.watch.tensors().reads_offsets() ||
       absl::c_any_of(kinds, [](const TensorMeta& kind) {
         return kind.requires_grad || kind.has_lazy_bits();
       })) {
@@ -65,6 +65,11 @@ absl::Status Record::JoinWays(const std::shared_ptr<Record>& other) {
   if (way_ == nullptr || other->way_ == nullptr) {
     return absl::FailedPreconditionError(
         "it isn't known where the run's way forks");
+  }
+  // The guards of each are checked at each call.
+  constexpr size_t kMaxMembers = 64;
+  if (other->members_.size() + 1 >= kMaxMembers) {
+    return absl::FailedPreconditionError("there are many ways");
   }
   if (sizes_ != nullptr || other->sizes_ != nullptr) {
     return absl::FailedPreconditionError("the record is for any sizes");

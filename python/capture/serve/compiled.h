@@ -192,15 +192,15 @@ class Compiled {
       const CallArgs& args) const;
   // Has the first record, of a run at the same state as these, hold for more
   // sizes than its own, if what they did follows from their sizes.
+  void VarySizes(absl::Span<const std::shared_ptr<Record>> alike);
   // Records that fit a call but for the values that it reads on its way.
   std::vector<std::shared_ptr<Record>> FindButForWays(
       const CallArgs& args) const;
+  // Makes the newest record one with one of these, if that can be.
+  void JoinWays(absl::Span<const std::shared_ptr<Record>> forked);
   // Sizes vary: a record of several ways holds for its own sizes alone, and one
   // of one way may come to hold for any.
   void KeepWaysApart();
-  // Makes the newest record one with such a one.
-  void JoinWays(absl::Span<const std::shared_ptr<Record>> forked);
-  void VarySizes(absl::Span<const std::shared_ptr<Record>> alike);
   // Drops records whose state is known to be gone. Of the most recent one, says
   // in `miss` what is. The class that InputGuards::misplaced_type() has of one
   // of them, or null.
@@ -213,10 +213,13 @@ class Compiled {
                    Miss* miss);
   // The references that this and its records have.
   ReferenceCounts CountOwn() const;
+  // Tells the user why a call is captured.
+  void LogMiss(const Miss& miss) const;
+  // A call is captured for this: NoteOutcome() or NoteDataSize(), if it is
+  // that.
+  void NoteOutcomeOf(const Miss& miss);
   // A call is captured since what was drawn came out otherwise than in the
   // record. Where that goes on, what is drawn ends the graph from now on.
-  void LogMiss(const Miss& miss) const;
-  void NoteOutcomeOf(const Miss& miss);
   void NoteOutcome();
   // The same of sizes that data decide.
   void NoteDataSize();

@@ -139,6 +139,7 @@ class StateWatch final : public StreamListener {
   }
   void Contains(PyObject* container, PyObject* item) override {
     Use(item);
+    ways_.Find(item);
     loops_.Look(container);
     if (functions_.Contains(container, item)) return;
     StreamListener::Contains(container, item);
@@ -226,7 +227,7 @@ class StateWatch final : public StreamListener {
   void Hash(PyObject* key) override {
     values().UseText(key);
     identity_.Identify(key);
-    ways_.Hash(key);
+    ways_.Find(key);
     if (!values().IsAddress(key)) Inspect(key);
   }
   void TakeReturned(PyObject* object) override {

@@ -16,6 +16,15 @@ namespace {
 // More than this nobody waits for.
 constexpr size_t kMaxForks = 1000;
 
+// Asks where an item is, or whether, and takes one that is the same for equal.
+bool FindsItem(PyObject* callable, PyObject* container) {
+  if (!PyList_Check(container) && !PyTuple_Check(container)) return false;
+  const std::string name = CallableName(callable);
+  static constexpr absl::string_view kNames[] = {"index", "count", "remove",
+                                                 "__contains__"};
+  return absl::c_linear_search(kNames, name.substr(name.rfind('.') + 1));
+}
+
 }  // namespace
 
 void WayWatch::Stop(const char* why) {
@@ -90,7 +99,8 @@ int64_t WayWatch::ForksBefore(PyObject* object) const {
 }
 
 void WayWatch::ChangeAttribute(PyObject* owner) {
-  owner != nullptr&& IsTensor(owner) ? ChangeOther() : Change(owner);
+  if (owner != nullptr && IsTensor(owner)) return ChangeOther();
+  Change(owner);
 }
 
 void WayWatch::LookInto(PyObject* object) {
@@ -112,8 +122,10 @@ void WayWatch::Compare(PyObject* a, PyObject* b) {
   }
 }
 
-void WayWatch::Hash(PyObject* key) {
-  if (!forks_.empty() && IsTensor(key)) Stop("has tensors for keys");
+void WayWatch::Find(PyObject* item) {
+  if (!forks_.empty() && IsTensor(item)) {
+    Stop("looks for a tensor in a container");
+  }
 }
 
 void WayWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
@@ -136,6 +148,9 @@ void WayWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
   const bool has_self = self != nullptr && !PyModule_Check(self);
   PyObject* first = has_self ? self : args.empty() ? nullptr : args[0];
   if (first != nullptr && ChangesContainer(callable, first)) Change(first);
+  if (first != nullptr && FindsItem(callable, first)) {
+    for (PyObject* arg : args) Find(arg);
+  }
   if (!PyCFunction_Check(callable) && !PyType_Check(callable) &&
       IsPythonClass(Py_TYPE(callable))) {
     return;  // Its __call__ is followed.

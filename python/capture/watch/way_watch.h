@@ -68,7 +68,8 @@ class WayWatch final : public WatchPart {
     if (!forks_.empty()) LookInto(object);
   }
   void Compare(PyObject* a, PyObject* b);
-  void Hash(PyObject* key);
+  // It asks whether a container has an item, or makes it a key.
+  void Find(PyObject* item);
   void MakeIterator() { makes_iterator_ = true; }
   void Call(PyObject* callable, absl::Span<PyObject* const> args);
 
