@@ -1,5 +1,7 @@
 #include "python/interpreter/testing/event_log.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
@@ -175,7 +177,27 @@ void EventLog::Compare(PyObject** a, PyObject** b) {
   Add(absl::StrCat("compare ", Describe(*a), " is ", Describe(*b)));
 }
 
+int64_t EventLog::TakeForks(int64_t num_before) {
+  const int64_t since = std::max(told_forks_, num_before);
+  told_forks_ = forks_;
+  return since < forks_ ? since : -1;
+}
+
+void EventLog::JoinWays(int64_t /*token*/,
+                        absl::Span<PyObject* const> variables,
+                        absl::Span<PyObject* const> operands) {
+  const auto list = [](absl::Span<PyObject* const> objects) {
+    std::string text;
+    for (PyObject* object : objects) {
+      absl::StrAppend(&text, text.empty() ? "" : ", ", Describe(object));
+    }
+    return text;
+  };
+  Add(absl::StrCat("join [", list(variables), "] [", list(operands), "]"));
+}
+
 void EventLog::TestTruth(PyObject* object) {
+  if (options_.forks) ++forks_;
   if (!PyBool_Check(object)) Add(absl::StrCat("truth of ", Describe(object)));
 }
 

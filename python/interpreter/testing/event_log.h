@@ -3,6 +3,7 @@
 #ifndef MICA_PYTHON_INTERPRETER_TESTING_EVENT_LOG_H_
 #define MICA_PYTHON_INTERPRETER_TESTING_EVENT_LOG_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ class EventLog final : public StreamListener {
     std::string stepped_over;
     // Stop after so many events; 0 for never.
     size_t max_events = 0;
+    // Each test of a truth is a fork.
+    bool forks = false;
   };
   explicit EventLog(Options options) : options_(std::move(options)) {}
 
@@ -35,6 +38,10 @@ class EventLog final : public StreamListener {
 
   void BeginStep() override;
   void EndStep(PyObject** result, bool entered) override;
+  int64_t NumForks() override { return forks_; }
+  int64_t TakeForks(int64_t num_before) override;
+  void JoinWays(int64_t token, absl::Span<PyObject* const> variables,
+                absl::Span<PyObject* const> operands) override;
   bool StepsOver() override { return steps_over_; }
   bool Follows(PyObject* function) override;
   bool WantsMore() override;
@@ -80,6 +87,8 @@ class EventLog final : public StreamListener {
   std::vector<std::string> lines_;
   bool computes_ = false;  // The step at hand gives a value of its own.
   bool steps_over_ = false;
+  int64_t forks_ = 0;
+  int64_t told_forks_ = 0;
 };
 
 }  // namespace mica

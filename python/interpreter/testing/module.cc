@@ -8,6 +8,7 @@
 #include "python/interpreter/frame_hook.h"
 #include "python/interpreter/instructions.h"
 #include "python/interpreter/interpreter.h"
+#include "python/interpreter/joins.h"
 #include "python/interpreter/keys.h"
 #include "python/interpreter/pending_signals.h"
 #include "python/interpreter/testing/event_log.h"
@@ -41,25 +42,26 @@ PyObject* Init(PyObject* /*self*/, PyObject* args) {
 }
 
 // events(fn, args, constants=False, unfollowed="", stepped_over="",
-// max_events=0): calls fn(*args); gives the lines, and what it returned or, as
-// an exception object, raised.
+// max_events=0, forks=False): calls fn(*args); gives the lines, and what it
+// returned or, as an exception object, raised.
 PyObject* Events(PyObject* /*self*/, PyObject* args, PyObject* keywords) {
   static const char* words[] = {"fn",         "args",         "constants",
                                 "unfollowed", "stepped_over", "max_events",
-                                nullptr};
+                                "forks",      nullptr};
   PyObject *fn = nullptr, *values = nullptr;
-  int constants = 0, max_events = 0;
+  int constants = 0, max_events = 0, forks = 0;
   const char *unfollowed = "", *stepped_over = "";
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO!|pssi",
-                                   const_cast<char**>(words), &fn,
-                                   &PyTuple_Type, &values, &constants,
-                                   &unfollowed, &stepped_over, &max_events)) {
+  if (!PyArg_ParseTupleAndKeywords(
+          args, keywords, "OO!|pssip", const_cast<char**>(words), &fn,
+          &PyTuple_Type, &values, &constants, &unfollowed, &stepped_over,
+          &max_events, &forks)) {
     return nullptr;
   }
   EventLog log({.constants = constants != 0,
                 .unfollowed = unfollowed,
                 .stepped_over = stepped_over,
-                .max_events = static_cast<size_t>(max_events)});
+                .max_events = static_cast<size_t>(max_events),
+                .forks = forks != 0});
   const auto stream = MakeInterpreterStream(&log);
   stream->Start();
   PyRef result = PyRef::Steal(PyObject_Call(fn, values, nullptr));
@@ -315,12 +317,25 @@ PyObject* WithHook(PyObject* /*self*/, PyObject* args) {
   return PyObject_Call(fn, values, nullptr);
 }
 
+// join_of(code, offset): where the ways from the instruction there meet, as an
+// offset; -1 at the function's end.
+PyObject* JoinOf(PyObject* /*self*/, PyObject* args) {
+  PyObject* code = nullptr;
+  int offset = 0;
+  if (!PyArg_ParseTuple(args, "O!i", &PyCode_Type, &code, &offset)) {
+    return nullptr;
+  }
+  const int unit = Joins(reinterpret_cast<PyCodeObject*>(code)).Of(offset / 2);
+  return PyLong_FromLong(unit == Joins::kEnd ? -1 : 2 * unit);
+}
+
 PyMethodDef methods[] = {
     {"init", Init, METH_VARARGS, nullptr},
     {"events",
      reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&Events)),
      METH_VARARGS | METH_KEYWORDS, nullptr},
     {"depths", Depths, METH_O, nullptr},
+    {"join_of", JoinOf, METH_VARARGS, nullptr},
     {"dict_version", VersionOfDict, METH_O, nullptr},
     {"type_version", VersionOfType, METH_O, nullptr},
     {"instance_dict", InstanceDictOf, METH_O, nullptr},

@@ -42,6 +42,7 @@ def main() -> None:
     sys.path[:0] = [sys.argv[1], str(Path(__file__).parent)]
     import checks
     import frame_checks
+    import join_checks
     import key_checks
     import mica_interpreter_testing as stream
     import object_checks
@@ -65,7 +66,8 @@ def main() -> None:
             lines, outcome = stream.events(fn, ())
         programs[name] = [*lines, f"=> {outcome!r}"]
     # Each adds its own.
-    assert frame_checks and key_checks and object_checks and stream_checks
+    assert frame_checks and join_checks and key_checks
+    assert object_checks and stream_checks
     failures = {}
     for name, check in checks.CHECKS.items():
         try:
