@@ -16,6 +16,15 @@ absl::Status Differ(const TapeCall& call, const char* what) {
       absl::StrCat(call.op, ": ", what, LineOf(call)));
 }
 
+// Whether two lists are as long and `same` holds of each pair of items.
+template <typename Item, typename Same>
+bool AreSame(const std::vector<Item>& a, const std::vector<Item>& b,
+             const Same& same) {
+  bool all = a.size() == b.size();
+  for (size_t i = 0; all && i < a.size(); ++i) all = same(a[i], b[i]);
+  return all;
+}
+
 class Matcher {
  public:
   Matcher(const WayRun& a, int32_t run_a, int32_t segment_a, const WayRun& b,
@@ -90,12 +99,9 @@ class Matcher {
   }
 
   absl::Status MatchResults() const {
-    const std::vector<TapeTensorId>& a = a_.tape->results;
-    const std::vector<TapeTensorId>& b = b_.tape->results;
-    bool same = a.size() == b.size();
-    for (size_t i = 0; same && i < a.size(); ++i) same = IsTensor(a[i], b[i]);
-    return same ? absl::OkStatus()
-                : absl::FailedPreconditionError("runs give other results");
+    return AreTensors(a_.tape->results, b_.tape->results)
+               ? absl::OkStatus()
+               : absl::FailedPreconditionError("runs give other results");
   }
 
   bool IsTensor(TapeTensorId a, TapeTensorId b) const {
@@ -122,6 +128,13 @@ class Matcher {
     return false;
   }
 
+  bool AreTensors(const std::vector<TapeTensorId>& a,
+                  const std::vector<TapeTensorId>& b) const {
+    return AreSame(a, b, [this](TapeTensorId one, TapeTensorId other) {
+      return IsTensor(one, other);
+    });
+  }
+
   static int64_t StateOf(const WayRun& run, TapeTensorId id) {
     const std::vector<TapeTensorId>& states = run.tape->states;
     const auto at = std::find(states.begin(), states.end(), id);
@@ -141,20 +154,22 @@ class Matcher {
     if (a < 0 || b < 0) return a == b;
     const TapeHostValue& one = a_.tape->host_values[a];
     const TapeHostValue& other = b_.tape->host_values[b];
-    if (std::tie(one.kind, one.input, one.name, one.output, one.op,
-                 one.is_constant) != std::tie(other.kind, other.input,
-                                              other.name, other.output,
-                                              other.op, other.is_constant) ||
-        (one.is_constant && one.value != other.value) ||
-        (one.kind == TapeHostValue::Kind::kRead &&
-         one.call - begin_a_ != other.call - begin_b_) ||
-        one.operands.size() != other.operands.size()) {
-      return false;
-    }
-    for (size_t i = 0; i < one.operands.size(); ++i) {
-      if (!IsOperand(one.operands[i], other.operands[i])) return false;
-    }
-    return true;
+    const auto form = [](const TapeHostValue& value) {
+      return std::tie(value.kind, value.input, value.name, value.output,
+                      value.op, value.is_constant);
+    };
+    const bool is_read = one.kind == TapeHostValue::Kind::kRead;
+    return form(one) == form(other) &&
+           (!one.is_constant || one.value == other.value) &&
+           (!is_read || one.call - begin_a_ == other.call - begin_b_) &&
+           AreOperands(one.operands, other.operands);
+  }
+  bool AreOperands(const std::vector<TapeHostOperand>& a,
+                   const std::vector<TapeHostOperand>& b) const {
+    return AreSame(
+        a, b, [this](const TapeHostOperand& one, const TapeHostOperand& other) {
+          return IsOperand(one, other);
+        });
   }
   bool IsOperand(const TapeHostOperand& a, const TapeHostOperand& b) const {
     if (a.id < 0 && b.id < 0) return a.constant == b.constant;
@@ -167,23 +182,13 @@ class Matcher {
       return IsTensor(ref->id, std::get<TapeTensorRef>(b).id);
     }
     if (const auto* list = std::get_if<TapeTensorList>(&a)) {
-      const auto& other = std::get<TapeTensorList>(b);
-      bool same = list->ids.size() == other.ids.size();
-      for (size_t i = 0; same && i < list->ids.size(); ++i) {
-        same = IsTensor(list->ids[i], other.ids[i]);
-      }
-      return same;
+      return AreTensors(list->ids, std::get<TapeTensorList>(b).ids);
     }
     if (const auto* number = std::get_if<TapeHostRef>(&a)) {
       return IsNumber(number->id, std::get<TapeHostRef>(b).id);
     }
     if (const auto* list = std::get_if<TapeHostList>(&a)) {
-      const auto& other = std::get<TapeHostList>(b);
-      bool same = list->items.size() == other.items.size();
-      for (size_t i = 0; same && i < list->items.size(); ++i) {
-        same = IsOperand(list->items[i], other.items[i]);
-      }
-      return same;
+      return AreOperands(list->items, std::get<TapeHostList>(b).items);
     }
     return a == b;
   }
@@ -200,12 +205,10 @@ class Matcher {
       return MadeTensor(ref->id, std::get<TapeTensorRef>(b).id);
     }
     if (const auto* list = std::get_if<TapeTensorList>(&a)) {
-      const auto& other = std::get<TapeTensorList>(b);
-      bool same = list->ids.size() == other.ids.size();
-      for (size_t i = 0; same && i < list->ids.size(); ++i) {
-        same = MadeTensor(list->ids[i], other.ids[i]);
-      }
-      return same;
+      return AreSame(list->ids, std::get<TapeTensorList>(b).ids,
+                     [this](TapeTensorId one, TapeTensorId other) {
+                       return MadeTensor(one, other);
+                     });
     }
     return true;  // What is read is asked for by a fork.
   }

@@ -203,18 +203,6 @@ class PartMaker {
       }
     }
     absl::c_sort(part_.results);
-    absl::flat_hash_map<int32_t, int64_t> writes;  // By memory.
-    for (const TapeCall& call : part_.tape.calls) {
-      for (const int32_t arg : call.mutated_args) {
-        if (absl::c_linear_search(call.concealed_args, arg)) continue;
-        ForEachTensor(call.args[arg], [&](TapeTensorId id) {
-          ++writes[tape_.tensors[id].storage];
-        });
-      }
-    }
-    for (const TapeTensorId id : part_.results) {
-      part_.writes.push_back(writes[tape_.tensors[id].storage]);
-    }
     part_.tape.results = part_.results;
   }
 

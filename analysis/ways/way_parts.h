@@ -32,8 +32,6 @@ struct WayPart {
   std::vector<TapeTensorId> kept;     // Of the run's tape,
   std::vector<int32_t> states;        // by number in its Tape::states,
   std::vector<TapeTensorId> results;  // and of it again.
-  // How often torch counts a write to each of these.
-  std::vector<int64_t> writes;
   // What the fork behind it asks: the element of a tensor of the run's tape, or
   // a comparison of numbers. Neither at a join and at the end.
   TapeTensorId read = kNoTapeTensor;

@@ -81,10 +81,10 @@ class Ways::Walk {
     }
     const WayEvent& event = run_.events[segment];
     absl::flat_hash_set<TapeTensorId> own;
+    const int32_t calls_before = run_.CallsAtFork(event.since);
     for (const WayEvent::Tensor& tensor : event.tensors) {
       // What was made since the fork only the state leads to.
-      const bool is_new =
-          run_.tape->tensors[tensor.id].call >= run_.CallsAtFork(event.since);
+      const bool is_new = run_.tape->tensors[tensor.id].call >= calls_before;
       if ((tensor.is_own || is_new) && !IsLeafOf(tensor.id)) {
         own.insert(tensor.id);
       }

@@ -18,6 +18,9 @@ bool IsSum(const Instruction& instruction) {
 
 }  // namespace
 
+bool IsExtension(int opcode) { return opcode == EXTENDED_ARG; }
+bool IsCache(int opcode) { return opcode == CACHE; }
+
 std::unique_ptr<const Instructions> Instructions::Of(PyCodeObject* code) {
   const PyRef text = PyRef::Steal(PyCode_GetCode(code));
   if (!text) {
@@ -33,17 +36,10 @@ std::unique_ptr<const Instructions> Instructions::Of(PyCodeObject* code) {
   made->by_unit_.assign(static_cast<size_t>(num_units),
                         {.act = Act::kPartOfStep});
   std::vector<int> starts;
-  for (int unit = 0; unit < num_units; ++unit) {
-    const int start = unit;
-    int arg = bytes[2 * unit + 1];
-    while (bytes[2 * unit] == EXTENDED_ARG && unit + 1 < num_units) {
-      ++unit;
-      arg = (arg << 8) | bytes[2 * unit + 1];
-    }
-    if (bytes[2 * unit] == CACHE) continue;
-    made->by_unit_[start] = Decode(bytes[2 * unit], arg);
+  ForEachInstruction(bytes, [&](int start, int opcode, int arg, int) {
+    made->by_unit_[start] = Decode(opcode, arg);
     starts.push_back(start);
-  }
+  });
   if (!FindDepths(code, bytes, starts, absl::MakeSpan(made->by_unit_))) {
     return nullptr;
   }

@@ -93,6 +93,30 @@ Instruction Decode(int opcode, int arg);
 // Of those that not all versions have, or that mean something else in some.
 Instruction DecodeOwn(int opcode, int arg);
 
+// Of opcodes: extends the next one's argument; is the memory of the one before.
+bool IsExtension(int opcode);
+bool IsCache(int opcode);
+
+// Calls visit(start, opcode, argument, behind) for each instruction of a code's
+// bytes: `start` is the unit where it, or what extends its argument, begins,
+// `behind` the one behind it and its caches.
+template <typename Visit>
+void ForEachInstruction(absl::Span<const uint8_t> bytes, const Visit& visit) {
+  const int num_units = static_cast<int>(bytes.size() / 2);
+  for (int unit = 0; unit < num_units;) {
+    const int start = unit;
+    int arg = bytes[2 * unit + 1];
+    while (IsExtension(bytes[2 * unit]) && unit + 1 < num_units) {
+      ++unit;
+      arg = (arg << 8) | bytes[2 * unit + 1];
+    }
+    const int opcode = bytes[2 * unit];
+    for (++unit; unit < num_units && IsCache(bytes[2 * unit]); ++unit) {
+    }
+    visit(start, opcode, arg, unit);
+  }
+}
+
 // Where an instruction may lead.
 struct Flow {
   enum class Kind : uint8_t { kGoesOn, kJumps, kReturns, kRaises };

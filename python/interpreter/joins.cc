@@ -1,7 +1,5 @@
 #include "python/interpreter/joins.h"
 
-#include <opcode.h>
-
 #include <cstddef>
 #include <cstdint>
 
@@ -23,22 +21,12 @@ Graph MakeGraph(absl::Span<const uint8_t> bytes) {
   Graph graph;
   std::vector<int> number(static_cast<size_t>(num_units) + 1, -1);
   std::vector<Flow> flows;
-  for (int unit = 0; unit < num_units; ++unit) {
-    const int start = unit;
-    int arg = bytes[2 * unit + 1];
-    while (bytes[2 * unit] == EXTENDED_ARG && unit + 1 < num_units) {
-      ++unit;
-      arg = (arg << 8) | bytes[2 * unit + 1];
-    }
-    const int opcode = bytes[2 * unit];
-    if (opcode == CACHE) continue;
-    int behind = unit + 1;
-    while (behind < num_units && bytes[2 * behind] == CACHE) ++behind;
+  ForEachInstruction(bytes, [&](int start, int opcode, int arg, int behind) {
     number[start] = graph.end();
     graph.units.push_back(start);
     flows.push_back(FlowOf(opcode, arg, behind));
     flows.back().next = behind;
-  }
+  });
   const int end = graph.end();
   const auto number_of = [&](int unit) {
     return unit >= 0 && unit < num_units ? number[unit] : -1;

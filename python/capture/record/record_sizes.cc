@@ -47,7 +47,13 @@ std::vector<int64_t> KeyOf(absl::Span<const int> open,
   return key;
 }
 
-// How often each of a tape's results is written, as torch counts it.
+void LayOut(const TapeTensor& tensor, TensorMeta* meta) {
+  meta->sizes.assign(tensor.sizes.begin(), tensor.sizes.end());
+  meta->strides.assign(tensor.strides.begin(), tensor.strides.end());
+}
+
+}  // namespace
+
 std::vector<int64_t> WritesOf(const Tape& tape) {
   absl::flat_hash_map<int32_t, int64_t> writes;  // By storage.
   for (const TapeCall& call : tape.calls) {
@@ -64,13 +70,6 @@ std::vector<int64_t> WritesOf(const Tape& tape) {
   }
   return of_results;
 }
-
-void LayOut(const TapeTensor& tensor, TensorMeta* meta) {
-  meta->sizes.assign(tensor.sizes.begin(), tensor.sizes.end());
-  meta->strides.assign(tensor.strides.begin(), tensor.strides.end());
-}
-
-}  // namespace
 
 GraphOptions OptionsOfPass(GraphOptions options) {
   options.frozen = false;  // Who goes back trains.

@@ -104,6 +104,8 @@ class RecordSizes {
 GraphOptions OptionsOfPass(GraphOptions options);
 // A tensor on a tape, as a run makes it: `like` says all but sizes and dtype.
 TensorMeta KindOf(const TapeTensor& tensor, const TensorMeta& like);
+// How often each of a tape's results is written, as torch counts it.
+std::vector<int64_t> WritesOf(const Tape& tape);
 
 }  // namespace mica
 

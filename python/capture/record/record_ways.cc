@@ -18,9 +18,8 @@
 namespace mica {
 namespace {
 
-// The one element of a tensor, as a tape has what was read.
-std::optional<TapeValue> ElementOf(PyObject* tensor, const std::string& dtype) {
-  const void* data = DataOf(tensor);
+// The element of a tensor of one, as a tape has what was read.
+std::optional<TapeValue> ElementAt(const void* data, const std::string& dtype) {
   const auto load = [data](auto value) {
     std::memcpy(&value, data, sizeof value);
     return value;
@@ -41,9 +40,8 @@ std::optional<TapeValue> ElementOf(PyObject* tensor, const std::string& dtype) {
 }
 
 bool IsReadable(const std::string& dtype) {
-  static constexpr absl::string_view kDtypes[] = {
-      "bool", "f32", "f64", "i64", "i32", "i16", "i8", "u8", "c64", "c128"};
-  return absl::c_linear_search(kDtypes, dtype);
+  static constexpr std::complex<double> kAny;
+  return ElementAt(&kAny, dtype).has_value();
 }
 
 bool Compares(const std::string& op, double a, double b) {
@@ -185,7 +183,7 @@ absl::Status RecordWays::MakeGraph(Part& part, int32_t run,
     return absl::FailedPreconditionError(
         absl::StrCat("calls ", replaced, ", whose kernel was replaced"));
   }
-  part.graph->SetVersions(part.part.writes);
+  part.graph->SetVersions(WritesOf(part.part.tape));
   return absl::OkStatus();
 }
 
@@ -267,7 +265,7 @@ class RecordWays::Runner {
     if (number.read < 0) return number.constant;
     const Tape& tape = *ways_.ways_.runs()[run].tape;
     const std::optional<TapeValue> value =
-        ElementOf(At(place), tape.tensors[number.read].dtype);
+        ElementAt(DataOf(At(place)), tape.tensors[number.read].dtype);
     if (!value.has_value()) return std::nullopt;
     if (const auto* whole = std::get_if<int64_t>(&*value)) {
       return static_cast<double>(*whole);
@@ -280,7 +278,8 @@ class RecordWays::Runner {
     std::optional<TapeValue> outcome;
     if (part.part.read >= 0) {
       const Tape& tape = *ways_.ways_.runs()[node.run].tape;
-      outcome = ElementOf(At(part.read), tape.tensors[part.part.read].dtype);
+      outcome =
+          ElementAt(DataOf(At(part.read)), tape.tensors[part.part.read].dtype);
     } else if (!part.part.comparison.empty()) {
       const std::optional<double> a = Number(part.part.a, part.a, node.run);
       const std::optional<double> b = Number(part.part.b, part.b, node.run);

@@ -129,8 +129,12 @@ bool IsPureCall(PyObject* callable) {
          KindOfBuiltin(callable) == CallKind::kPure;
 }
 
-bool MayDiffer(CallKind kind) {
-  switch (kind) {
+bool MayDiffer(PyObject* callable) {
+  if (IsLruCache(callable)) return true;
+  const CallAnnotation* known = FindAnnotation(callable);
+  if (known == nullptr) return false;
+  if (!known->read.empty() || !known->changed.empty()) return true;
+  switch (known->kind) {
     case CallKind::kUnknown:  // Refused, or Python code.
     case CallKind::kPure:
     case CallKind::kOperator:

@@ -34,7 +34,7 @@ bool IsPureCall(PyObject* callable);
 
 // Whether what a call does, or gives, may be another one each time though its
 // arguments are the same.
-bool MayDiffer(CallKind kind);
+bool MayDiffer(PyObject* callable);
 // Whether it gives an iterator over what it gets.
 bool MakesIterator(PyObject* callable, absl::Span<PyObject* const> args);
 // Whether a tensor's attribute of this name tells what isn't among its sizes

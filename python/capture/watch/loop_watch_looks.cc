@@ -183,13 +183,7 @@ void LoopWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
     all.insert(all.end(), args.begin(), args.end());
     return Call(PyMethod_GET_FUNCTION(callable), all);
   }
-  if (IsLruCache(callable)) StopRound();
-  const CallAnnotation* known = FindAnnotation(callable);
-  if (is_in_round() && known != nullptr &&
-      (MayDiffer(known->kind) || !known->read.empty() ||
-       !known->changed.empty())) {
-    Stop();
-  }
+  if (is_in_round() && MayDiffer(callable)) Stop();
   if (PyFunction_Check(callable) || JoinsTensors(callable)) return;
   if (MakesIterator(callable, args)) {
     for (PyObject* arg : args) {

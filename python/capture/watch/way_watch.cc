@@ -135,12 +135,7 @@ void WayWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
     all.insert(all.end(), args.begin(), args.end());
     return Call(PyMethod_GET_FUNCTION(callable), all);
   }
-  if (IsLruCache(callable)) ChangeOther();
-  const CallAnnotation* known = FindAnnotation(callable);
-  if (known != nullptr && (MayDiffer(known->kind) || !known->read.empty() ||
-                           !known->changed.empty())) {
-    ChangeOther();
-  }
+  if (MayDiffer(callable)) ChangeOther();
   if (PyFunction_Check(callable)) return;
   if (MakesIterator(callable, args)) return MakeIterator();
   PyObject* self =
