@@ -85,6 +85,23 @@ bool Splits::LearnFromPiece(const Refusal& refusal, SplitFunction* from,
   return is_new;
 }
 
+bool Splits::IsLasting(Known& known, const NewFrame& frame) const {
+  auto* object = reinterpret_cast<PyObject*>(frame.function);
+  if (frame.function->func_closure == nullptr || frame.is_module_call) {
+    return true;
+  }
+  if (object == (PyMethod_Check(callable_) ? PyMethod_GET_FUNCTION(callable_)
+                                           : callable_)) {
+    return true;
+  }
+  if (known.last && PyWeakref_GET_OBJECT(known.last.get()) == object) {
+    return true;
+  }
+  known.last = PyRef::Steal(PyWeakref_NewRef(object, nullptr));
+  if (!known.last) PyErr_Clear();
+  return false;
+}
+
 std::shared_ptr<SplitFunction> Splits::FindFunction(const NewFrame& frame) {
   PyObject* code = reinterpret_cast<PyObject*>(frame.code);
   if (codes_.contains(code)) return nullptr;
@@ -104,6 +121,7 @@ std::shared_ptr<SplitFunction> Splits::FindFunction(const NewFrame& frame) {
     return nullptr;
   }
   Known& known = KnownOf(code, module);
+  if (!IsLasting(known, frame)) return nullptr;
   known.is_made = true;
   auto made = std::make_shared<SplitFunction>(
       PyRef::Share(reinterpret_cast<PyObject*>(frame.function)), options_,
@@ -132,6 +150,8 @@ PyObject* Splits::Call(PyObject* callable, const CallArgs& args) {
   SplitEvents events;
   PyRef result;
   DropGone();
+  // Calls nest where a step of one calls another.
+  PyObject* const outer = std::exchange(callable_, callable);
   {
     const FrameHook hook([&](const NewFrame& frame, PyRef* made) {
       if (IsCapturing() || IsDisabled()) return false;
@@ -141,6 +161,7 @@ PyObject* Splits::Call(PyObject* callable, const CallArgs& args) {
         callable, args.args, static_cast<size_t>(args.num_positional),
         args.keyword_names));
   }
+  callable_ = outer;
   events_ = events;
   return result.release();
 }

@@ -151,8 +151,9 @@ class Splits {
   // What is known of a module's method, as long as the module lives, or of
   // another function.
   struct Known {
-    PyRef code;                             // Its address stays taken.
-    PyRef module;                           // A weak reference, or null.
+    PyRef code;    // Its address stays taken.
+    PyRef module;  // A weak reference, or null.
+    PyRef last;    // The function that came last, if it has a closure: weak.
     std::map<int32_t, std::string> breaks;  // Wanted.
     bool is_made = false;
     std::shared_ptr<SplitFunction> function;  // Null if it can't be split.
@@ -164,6 +165,10 @@ class Splits {
   void DropGone();
   bool Evaluate(const NewFrame& frame, SplitEvents* events, PyRef* result);
   std::shared_ptr<SplitFunction> FindFunction(const NewFrame& frame);
+  // True for a function without a closure, the callable itself, a module's
+  // method, and what came before. A function made anew at each call isn't
+  // split: it would only be kept alive, with what its cells hold.
+  bool IsLasting(Known& known, const NewFrame& frame) const;
   // True if a graph break is new.
   bool LearnSite(const FrameSite& site, const std::string& why);
   bool LearnFromPiece(const Refusal& refusal, SplitFunction* from,
@@ -174,6 +179,7 @@ class Splits {
   std::map<Key, Known> known_;
   std::vector<std::weak_ptr<SplitFunction>> order_;
   SplitEvents events_;
+  PyObject* callable_ = nullptr;  // Of the call under way.
 };
 
 }  // namespace mica

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -213,6 +214,37 @@ def test_closures_and_cells():
         return total, c, add(a)
 
     in_pieces(checked)
+
+
+def test_a_function_made_at_each_call_keeps_nothing_alive():
+    class Held:
+        k = 2.0
+
+    def fn(a, held):
+        def scaled(v):
+            note("scaled")
+            return v * held.k
+
+        return scaled(a) + torch.relu(a)
+
+    compiled = mica.compile(fn)
+    for i in range(5):
+        held = Held()
+        same(compiled(x(i), held), fn(x(i), held))
+        told = weakref.ref(held)
+        del held
+        assert told() is None
+
+
+def test_a_lasting_closure_becomes_graphs():
+    scale = 3.0
+
+    def scaled(v):
+        w = v * scale
+        note("scaled")
+        return torch.tanh(w) * 2
+
+    in_pieces(lambda a: scaled(a) + torch.relu(a), graphs=3)
 
 
 def test_recursion():
