@@ -241,8 +241,15 @@ absl::StatusOr<Job*> Executor::Bind(Prepared& prepared,
     return prepared.job.get();
   }
   prepared.job = nullptr;
-  MICA_ASSIGN_OR_RETURN(auto binding, Binding::Create(prepared.plan, bound,
-                                                      prepared.fixed, device_));
+  // Packed copies are held together with those for other sizes, and those of
+  // other Programs of the same variables.
+  const auto other = absl::c_find_if(
+      prepared_, [](const Prepared& one) { return one.job != nullptr; });
+  const Binding* like =
+      other == prepared_.end() ? nullptr : &other->job->binding();
+  MICA_ASSIGN_OR_RETURN(
+      auto binding,
+      Binding::Create(prepared.plan, bound, prepared.fixed, device_, like));
   JobOptions options = make_job_options_ == nullptr
                            ? JobOptions()
                            : make_job_options_(*prepared.plan);

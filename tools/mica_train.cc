@@ -9,6 +9,7 @@
 #include "gflags/gflags.h"
 #include "glog/logging.h"
 #include "tools/flags.h"
+#include "tools/signals.h"
 #include "tools/train/train.h"
 
 DEFINE_string(step, "", "folder of the exported training step");
@@ -51,21 +52,6 @@ DEFINE_int64(trace_steps, 10, "how many steps --trace has");
 namespace mica {
 namespace {
 
-// The signal that asked to stop; 0 until then.
-volatile std::sig_atomic_t stop_signal = 0;
-
-extern "C" void RequestStop(int signal) { stop_signal = signal; }
-
-// The first signal asks, a second one ends the process.
-void CatchSignals() {
-  struct sigaction action = {};
-  action.sa_handler = &RequestStop;
-  action.sa_flags = SA_RESTART | SA_RESETHAND;
-  for (const int signal : {SIGINT, SIGTERM}) {
-    ::sigaction(signal, &action, nullptr);
-  }
-}
-
 TrainOptions OptionsFromFlags() {
   return {.step_folder = FLAGS_step,
           .eval_folder = FLAGS_eval,
@@ -100,7 +86,7 @@ int Main(int argc, char** argv) {
     PrintError("mica_train", status);
     return kExitUsage;
   }
-  CatchSignals();
+  const volatile std::sig_atomic_t& stop_signal = CatchSignals();
   const absl::StatusOr<TrainSummary> summary = Train(options, stop_signal);
   if (!summary.ok()) {
     PrintError("mica_train", summary.status());

@@ -91,6 +91,7 @@ class Job {
   // without effect on later ones, or once all but Commit() is done. Any thread.
   void Cancel();
 
+  const Binding& binding() const { return *binding_; }
   const Plan& plan() const { return binding_->plan(); }
   // Who runs its steps on a device; null on the host.
   const DeviceRun* device_run() const { return device_.get(); }

@@ -66,16 +66,40 @@ def capture(
     return Program(native, dict(zip(names, tensors, strict=True)))
 
 
+@contextlib.contextmanager
+def exporting() -> Iterator[None]:
+    """Has `torch.compiler.is_exporting()` say so to the program.
+
+    Models then leave out ways that hold for the values at hand alone.
+    """
+    before = torch.compiler._is_exporting_flag
+    torch.compiler._is_exporting_flag = True
+    try:
+        yield
+    finally:
+        torch.compiler._is_exporting_flag = before
+
+
 def record_of(
     fn: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     who: str,
+    reset: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
-    """The record that fits a call, made by calling if there is none."""
+    """The record that fits a call, made by calling if there is none.
+
+    Args:
+      fn: As for `capture`.
+      args: The positional arguments.
+      kwargs: The arguments by keyword.
+      who: Whose errors these are.
+      reset: Called before each call, and at the end.
+    """
     compiled: Any = fn if isinstance(fn, _mica.Compiled) else _compile(fn)
     with _casts_of_its_own():
         for _ in range(_MAX_CALLS):
+            reset()
             record: dict[str, Any] | None = compiled._mica_describe(
                 *args, **kwargs
             )

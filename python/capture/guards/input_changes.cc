@@ -170,6 +170,56 @@ bool InputGuards::AddsResults(const Change& change) const {
          (IsTensor(now.back()) || !IsPythonClass(Py_TYPE(now.back())));
 }
 
+bool InputGuards::LentItem::Replace(const PyRef& from, const PyRef& to) const {
+  bool is_done = false;
+  if (key) {
+    is_done = PyDict_GetItemWithError(holder.get(), key.get()) == from.get() &&
+              PyDict_SetItem(holder.get(), key.get(), to.get()) == 0;
+  } else {
+    is_done = index < PyList_GET_SIZE(holder.get()) &&
+              PyList_GET_ITEM(holder.get(), index) == from.get() &&
+              PyList_SetItem(holder.get(), index,
+                             PyRef::Share(to.get()).release()) == 0;
+  }
+  PyErr_Clear();
+  return is_done;
+}
+
+std::vector<InputGuards::LentItem> InputGuards::LendOriginals() const {
+  const PyErrorKeeper keeper;
+  std::vector<LentItem> lent;
+  for (const Node& node : nodes_) {
+    if (node.kind != Kind::kList && node.kind != Kind::kDict &&
+        node.kind != Kind::kInstance) {
+      continue;
+    }
+    for (size_t i = 0; i < node.children.size(); ++i) {
+      const Node& child = nodes_[node.children[i]];
+      if (!child.original) continue;
+      LentItem item{.index = static_cast<Py_ssize_t>(i),
+                    .own = PyRef::Share(child.value.get()),
+                    .original = PyRef::Share(child.original.get())};
+      const bool is_item = i < node.keys.size();
+      if (node.kind != Kind::kList) {
+        item.key = PyRef::Share(
+            (is_item ? node.keys[i] : node.names[i - node.keys.size()]).get());
+      }
+      item.holder = PyRef::Share(node.kind == Kind::kInstance && !is_item
+                                     ? InstanceDict(node.recorded)
+                                     : node.recorded);
+      if (!item.holder) continue;
+      if (item.Replace(item.own, item.original))
+        lent.push_back(std::move(item));
+    }
+  }
+  return lent;
+}
+
+void InputGuards::TakeBack(absl::Span<const LentItem> lent) {
+  const PyErrorKeeper keeper;
+  for (const LentItem& item : lent) item.Replace(item.original, item.own);
+}
+
 std::pair<std::vector<InputGuards::Change>, Refusal> InputGuards::FindChanges(
     const HostValues& values) const {
   return ChangeFinder(*this, values).Run();

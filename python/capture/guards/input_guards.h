@@ -129,6 +129,20 @@ class InputGuards {
       if (node.original) visit(node.value.get(), node.original.get());
     }
   }
+  // An item or attribute of an argument, in which such a one was put.
+  struct LentItem {
+    PyRef holder;          // A list; or a dict,
+    PyRef key;             // by this key.
+    Py_ssize_t index = 0;  // Of a list.
+    PyRef own;
+    PyRef original;
+    // Replaces `from`; false if that isn't there.
+    bool Replace(const PyRef& from, const PyRef& to) const;
+  };
+  // Puts the originals back wherever such objects still are where they were
+  // put; while recording. TakeBack() undoes that but for what was set since.
+  std::vector<LentItem> LendOriginals() const;
+  static void TakeBack(absl::Span<const LentItem> lent);
   const std::string& path(int node) const { return nodes_[node].path; }
   // Guards such a number's value after all.
   void GuardNumber(int node) { nodes_[node].kind = Kind::kConstant; }

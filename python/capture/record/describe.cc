@@ -197,6 +197,10 @@ class RecordDescriber {
         put("effects",
             ToList(record.EffectsToText(),
                    [](const std::string& line) { return ToText(line); })) &&
+        put("slots", ToList(record.slots_.places(),
+                            [](const StatePlace& place) {
+                              return ToText(place.note.path);
+                            })) &&
         put("guards",
             ToList(record.GuardsToText(),
                    [](const std::string& line) { return ToText(line); })) &&

@@ -318,6 +318,7 @@ void Record::SetUp(const CaptureOptions& options, Observation& run) const {
   watch.written().SetSlots(&slots_);
   watch.refusals().SetLooksOn(options.looks_on);
   watch.draws().SetFollows(options.follow_numbers, options.follow_draws);
+  watch.host_calls().SetInputs(&inputs_);
   watch.host_calls().SetFindsChanged([this, &watch] {
     const auto [changes, why] = inputs_.FindChanges(watch.values());
     return changes.empty() ? why.reason : changes[0].path;

@@ -101,6 +101,7 @@ void HostCallWatch::PassPlain(PyObject* callable,
 }
 
 void HostCallWatch::LendNumbers() {
+  if (inputs_ != nullptr) lent_items_ = inputs_->LendOriginals();
   std::vector<StatePlace> places(values_.places().begin(),
                                  values_.places().end());
   const std::vector<StatePlace> others = written_.AllPlaces();
@@ -122,6 +123,7 @@ void HostCallWatch::TakeNumbersBack() {
     if (!lent.place.Set(lent.number.get())) PyErr_Clear();
   }
   lent_.clear();
+  InputGuards::TakeBack(std::exchange(lent_items_, {}));
 }
 
 void HostCallWatch::CheckBefore() {

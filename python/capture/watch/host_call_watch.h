@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "analysis/lower/tape.h"
 #include "python/capture/effects/effects.h"
+#include "python/capture/guards/input_guards.h"
 #include "python/capture/watch/container_changes.h"
 #include "python/capture/watch/last_calls.h"
 #include "python/capture/watch/left_contents.h"
@@ -80,6 +81,9 @@ class HostCallWatch final : public WatchPart {
   void SetFindsChanged(std::function<std::string()> find) {
     find_changed_ = std::move(find);
   }
+
+  // Of the arguments whose numbers are lent, too; it outlives the run.
+  void SetInputs(const InputGuards* inputs) { inputs_ = inputs; }
 
   const std::vector<HostCall>& calls() const { return calls_; }
   // Whether a call tells or may change anything.
@@ -155,6 +159,8 @@ class HostCallWatch final : public WatchPart {
     PyRef plain;
   };
   std::vector<Lent> lent_;
+  const InputGuards* inputs_ = nullptr;
+  std::vector<InputGuards::LentItem> lent_items_;
   std::function<std::string()> find_changed_;
   Refusal changed_before_;  // By CheckBefore().
   LeftContents found_;      // As the code of the user's finds it.

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from mica import _mica
-from mica.captured import modules_of, record_of
+from mica.captured import exporting, modules_of, record_of
 from mica.programs.described import constants, new_names, program_of
 from mica.saved import signature
 from mica.saved.load import Loaded
@@ -22,6 +22,7 @@ def export(
     *,
     kwargs: Mapping[str, Any] | None = None,
     modules: Mapping[str, Any] | None = None,
+    reset: Callable[[], object] | None = None,
 ) -> None:
     """Writes the program that `fn` runs for `args` to a folder.
 
@@ -33,7 +34,8 @@ def export(
     If `fn` is compiled and has a record that fits `args`, that is exported and
     nothing runs. Else `fn` is called with `args`, several times if it changes
     its state so that a record doesn't fit the next call: for a training step
-    these are real steps.
+    these are real steps. `torch.compiler.is_exporting()` is true in them. So it
+    is done, too, if the way of the record that fits depends on values.
 
     What the program read of Python's state (flags, numbers, `training`) is
     part of what is exported; only tensors vary, and numbers that did so
@@ -51,6 +53,9 @@ def export(
         "" for a module gives its `state_dict` names. By default those that
         `fn` has in its closure or its globals, by their names there. Other
         tensors are called by the way on which the program reaches them.
+      reset: Puts the state back to where the exported program is to begin, as
+        an empty cache: called before each call and before the state is
+        written.
     Raises:
       CaptureError: The call can't be captured as one graph; says why.
       NotImplementedError: An op runs through ATen, named with the user's
@@ -62,17 +67,20 @@ def export(
     if isinstance(fn, Loaded):
         fn.export(path)
         return
-    _write(fn, args, os.fspath(path), kwargs or {}, modules)
+    record = _record_of(
+        fn, tuple(args), dict(kwargs or {}), reset or (lambda: None)
+    )
+    _write(record, fn, args, os.fspath(path), kwargs or {}, modules)
 
 
 def _write(
+    record: dict[str, Any],
     fn: Callable[..., Any],
     args: Sequence[Any],
     path: str,
     kwargs: Mapping[str, Any],
     modules: Mapping[str, Any] | None,
 ) -> None:
-    record = record_of(fn, tuple(args), dict(kwargs), "mica.export")
     program = program_of(record, "mica.export")
     names = new_names(
         program,
@@ -93,6 +101,26 @@ def _write(
         [state.detach() for state in states] + constants(program, record),
         signature.make(record, by_id, [name for name, _ in program.inputs]),
     )
+
+
+def _record_of(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    reset: Callable[[], object],
+) -> dict[str, Any]:
+    """The record to export: `fn`'s own, if it says all."""
+    if isinstance(fn, _mica.Compiled):
+        record = record_of(fn, args, kwargs, "mica.export", reset)
+        if not record["host_reads"] and not record["slots"]:
+            return record
+        fn = fn.__wrapped__
+    with exporting():
+        record = record_of(fn, args, kwargs, "mica.export", reset)
+        if record["slots"]:
+            # What the first call made, a cache say, is state to a new record.
+            record = record_of(fn, args, kwargs, "mica.export", reset)
+    return record
 
 
 def _check_memory(

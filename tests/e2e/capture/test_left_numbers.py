@@ -9,6 +9,7 @@ import math
 import operator
 import random
 import threading
+import types
 from typing import Any
 
 import pytest
@@ -206,3 +207,40 @@ def test_nans_are_as_many_as_the_program_makes(program, kept):
     found += [result for result in results if result is not None]
     assert len({id(one) for one in found}) == kept
     assert report(compiled).hits == 3
+
+
+@pytest.mark.parametrize(
+    "source, reached",
+    [
+        ("V = [1, 2, 3]", "V"),
+        ("V = {'a': 1, 'b': 2, 'c': 3}", "V.values()"),
+        ("V = types.SimpleNamespace(a=1, b=2, c=3)", "vars(V).values()"),
+        ("V = {'v': [1, 2, 3]}", "V['v']"),
+    ],
+)
+def test_what_a_callee_finds_is_the_programs_own(source, reached):
+    # The second watched run follows the numbers that have changed.
+    names: dict[str, Any] = {"types": types, "mica": mica, "SEEN": []}
+    exec(
+        f"{source}\n"
+        f"def sink(n):\n    SEEN.append(list({reached})[-1])\n"
+        f"def program(x):\n    n = sum({reached})\n    sink(n)\n"
+        "    return x * n",
+        names,
+    )
+    mica.annotate(names["sink"], "host")
+    compiled: Any = mica.compile(names["program"])
+    for i in range(5):
+        exec(
+            {
+                "V": f"V[1] = -{i}",
+                "V.values()": f"V['b'] = -{i}",
+                "vars(V).values()": f"V.b = -{i}",
+                "V['v']": f"V['v'][1] = -{i}",
+            }[reached],
+            names,
+        )
+        got = compiled(torch.ones(2))
+        assert torch.equal(got, torch.full((2,), 4.0 - i))
+    assert len(names["SEEN"]) == 5
+    assert all(one is names["SEEN"][0] for one in names["SEEN"])
