@@ -1,6 +1,7 @@
 #include "executor/executor.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -12,6 +13,7 @@
 #include "executor/device/exchange.h"
 #include "executor/segment_run.h"
 #include "framework/base/status.h"
+#include "framework/tensor/size_expression.h"
 #include "framework/trace/recorder.h"
 
 namespace mica {
@@ -43,10 +45,22 @@ absl::Status CheckFeedNames(const Program& program, const NamedViews& feeds) {
   return absl::OkStatus();
 }
 
-// Same dtype and rank; where the Program has a number, the same number.
+// The sizes that a type's symbols have in a feed. Symbols that follow from
+// others have none of their own.
+void FindSizes(const TensorType& wanted, const TensorType& got,
+               absl::flat_hash_map<std::string, int64_t>& sizes) {
+  for (int i = 0; i < std::min(wanted.rank(), got.rank()); ++i) {
+    if (!IsSymbol(wanted.dims[i])) continue;
+    const std::string symbol = DimToString(wanted.dims[i]);
+    if (!FollowsFromOthers(symbol)) sizes.try_emplace(symbol, got.dims[i]);
+  }
+}
+
+// Same dtype and rank; where the Program has a number, the same number, and
+// where it has a symbol, its size.
 absl::Status MatchFeed(absl::string_view name, const TensorType& wanted,
                        const TensorType& got,
-                       absl::flat_hash_map<std::string, int64_t>& sizes) {
+                       const absl::flat_hash_map<std::string, int64_t>& sizes) {
   bool fits = wanted.dtype == got.dtype && wanted.rank() == got.rank();
   for (int i = 0; fits && i < wanted.rank(); ++i) {
     if (!IsSymbol(wanted.dims[i])) {
@@ -54,11 +68,11 @@ absl::Status MatchFeed(absl::string_view name, const TensorType& wanted,
       continue;
     }
     const std::string symbol = DimToString(wanted.dims[i]);
-    const auto [it, is_new] = sizes.try_emplace(symbol, got.dims[i]);
-    if (!is_new && it->second != got.dims[i]) {
+    const std::optional<int64_t> size = SizeOfSymbol(symbol, sizes);
+    if (size.has_value() && *size != got.dims[i]) {
       return absl::InvalidArgumentError(absl::StrCat(
           "feed \"", name, "\": wants ", wanted.ToString(), " with ", symbol,
-          "=", it->second, " as in another feed, got ", got.ToString()));
+          "=", *size, " as in another feed, got ", got.ToString()));
     }
   }
   if (fits) return absl::OkStatus();
@@ -124,6 +138,9 @@ std::unique_ptr<Executor> Executor::CreateOn(std::shared_ptr<Device> device,
 absl::StatusOr<Program> Executor::MakeStatic(const Program& program,
                                              const NamedViews& feeds) const {
   absl::flat_hash_map<std::string, int64_t> sizes;
+  for (ValueId id : program.inputs()) {
+    FindSizes(program.type(id), feeds.at(program.value(id).name).type, sizes);
+  }
   for (ValueId id : program.inputs()) {
     const std::string& name = program.value(id).name;
     MICA_RETURN_IF_ERROR(

@@ -1,12 +1,14 @@
 #include "analysis/passes/rewrite.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
 #include "framework/ir/fetch_ahead.h"
+#include "framework/tensor/size_expression.h"
 #include "framework/trace/recorder.h"
 
 namespace mica {
@@ -31,6 +33,7 @@ void Rewriter::ReserveMoreOps(size_t count) {
 TensorType Rewriter::MapType(TensorType type) const {
   if (dim_map_ == nullptr) return type;
   for (Dim& dim : type.dims) dim = dim_map_(dim);
+  for (Dim& stride : type.strides) stride = dim_map_(stride);
   return type;
 }
 
@@ -114,6 +117,8 @@ absl::Status Rewriter::CopyOp(const Op& op, Bodies bodies) {
     for (Argument& argument : spec.arguments) {
       if (auto* ints = std::get_if<std::vector<int64_t>>(&argument)) {
         std::transform(ints->begin(), ints->end(), ints->begin(), dim_map_);
+      } else if (auto* number = std::get_if<int64_t>(&argument)) {
+        *number = dim_map_(*number);
       }
     }
   }
@@ -240,11 +245,15 @@ absl::StatusOr<Program> ReplaceSymbols(
     const OpRegistry& registry, std::string& missing) {
   const TraceSpan span("pass", "specialise @", program.name());
   Rewriter rewriter(program, registry);
+  absl::flat_hash_map<Dim, Dim> known;
   rewriter.set_dim_map([&](Dim dim) {
     if (!IsSymbol(dim)) return dim;
-    const auto it = sizes.find(DimToString(dim));
-    if (it != sizes.end()) return it->second;
-    missing = DimToString(dim);
+    const auto [it, is_new] = known.try_emplace(dim, dim);
+    if (!is_new) return it->second;
+    const std::string name = DimToString(dim);
+    const std::optional<int64_t> size = SizeOfSymbol(name, sizes);
+    if (size.has_value()) return it->second = *size;
+    missing = name;
     return dim;
   });
   MICA_RETURN_IF_ERROR(rewriter.CopyDeclarations());

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,13 @@
 #include "framework/op/op_registry.h"
 
 namespace mica {
+
+// What holds of sizes wherever a program goes the same way.
+struct SizeCondition {
+  int64_t a = 0;
+  std::string relation;  // "<", "<=", ">", ">=", "==" or "!=".
+  int64_t b = 0;
+};
 
 // What several runs of one program have in common that differ in sizes alone:
 // they made the same calls, and each number in which these differ follows from
@@ -47,6 +55,13 @@ class SizeTemplate {
   // if that doesn't follow from the runs.
   absl::StatusOr<Tape> At(absl::Span<const TensorSizes> inputs,
                           absl::Span<const double> given = {}) const;
+
+  // What At() checks of these sizes by numbers; the same conditions, in the
+  // same order, at all sizes. Fails where that can't be told: of loops over
+  // sizes, and of numbers that aren't whole.
+  absl::StatusOr<std::vector<SizeCondition>> ConditionsAt(
+      absl::Span<const TensorSizes> inputs,
+      absl::Span<const double> given = {}) const;
 
   // Whether a size of the input varies.
   bool IsOpen(int input) const {

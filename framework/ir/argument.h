@@ -27,7 +27,8 @@ struct ValueRef {
 };
 using ValueRefs = std::vector<ValueRef>;
 
-// One argument. monostate is None. int64 lists may hold symbols (IsSymbol).
+// One argument. monostate is None. int64s and lists of them may be or hold
+// symbols (IsSymbol).
 using Argument =
     std::variant<std::monostate, ValueRef, ValueRefs, int64_t, double, bool,
                  DType, std::string, std::vector<int64_t>, std::vector<double>,

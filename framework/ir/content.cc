@@ -291,12 +291,13 @@ class Encoder {
   }
   // A number, or which of the open sizes it is: those are from 2 on too.
   char* PutSize(char* at, SizeKind kind, int64_t value) {
+    if (IsSymbol(value)) return PutSymbol(Room(at, kDim), value);
     if (!is_size_ || value < 2) return PutInt(at, value);
     return PutInt(at, 2 + sizes_->NumberOf({kind, value}));
   }
+  char* PutDim(char* at, Dim dim) { return PutSize(at, SizeKind::kDim, dim); }
   // A symbol's number belongs to the process; its name, at the end, doesn't.
-  char* PutDim(char* at, Dim dim) {
-    if (!IsSymbol(dim)) return PutSize(at, SizeKind::kDim, dim);
+  char* PutSymbol(char* at, Dim dim) {
     at = PutInt(at, std::numeric_limits<int64_t>::min());
     return PutCount(at,
                     symbols_.try_emplace(dim, symbols_.size()).first->second);

@@ -13,6 +13,9 @@ namespace mica {
 namespace {
 
 bool HasSymbol(const Argument& argument) {
+  if (const auto* number = std::get_if<int64_t>(&argument)) {
+    return IsSymbol(*number);
+  }
   const auto* ints = std::get_if<std::vector<int64_t>>(&argument);
   return ints != nullptr && std::any_of(ints->begin(), ints->end(), IsSymbol);
 }
@@ -60,9 +63,6 @@ absl::Status CheckType(absl::string_view name, const TensorType& type) {
   }
   if (type.is_scalar && type.rank() != 0) {
     return error("a host scalar has no dims");
-  }
-  if (!type.strides.empty() && !type.is_static()) {
-    return error("strides beside symbols, ", type.ToString());
   }
   if (!HasLegalSize(type)) {
     return error("size is negative or too large, ", type.ToString());

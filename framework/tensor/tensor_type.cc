@@ -14,7 +14,8 @@
 namespace mica {
 namespace {
 
-constexpr Dim kFirstSymbol = std::numeric_limits<int64_t>::min();
+// An argument may well be the least integer.
+constexpr Dim kFirstSymbol = std::numeric_limits<int64_t>::min() + 1;
 constexpr Dim kLastSymbol = kFirstSymbol + (int64_t{1} << 32);
 
 // Names of all symbols of the process, by their number.
@@ -29,7 +30,8 @@ class SymbolTable {
   }
   std::string Name(Dim symbol) {
     MutexLock lock(&mutex_);
-    return names_[symbol - kFirstSymbol];
+    const auto index = static_cast<size_t>(symbol - kFirstSymbol);
+    return index < names_.size() ? names_[index] : absl::StrCat(symbol);
   }
 
  private:
@@ -47,7 +49,7 @@ SymbolTable& Symbols() {
 
 Dim SymbolDim(absl::string_view name) { return Symbols().Intern(name); }
 
-bool IsSymbol(Dim dim) { return dim < kLastSymbol; }
+bool IsSymbol(Dim dim) { return dim >= kFirstSymbol && dim < kLastSymbol; }
 
 std::string DimToString(Dim dim) {
   return IsSymbol(dim) ? Symbols().Name(dim) : absl::StrCat(dim);
@@ -74,7 +76,8 @@ int64_t TensorType::extent_bytes() const {
 }
 
 bool TensorType::is_static() const {
-  return std::none_of(dims.begin(), dims.end(), IsSymbol);
+  return std::none_of(dims.begin(), dims.end(), IsSymbol) &&
+         std::none_of(strides.begin(), strides.end(), IsSymbol);
 }
 
 bool TensorType::is_row_major() const {
@@ -117,7 +120,7 @@ std::string TensorType::ToString() const {
   std::string text = absl::StrCat(DTypeName(dtype), "[",
                                   absl::StrJoin(dims, ",", append_dim), "]");
   if (!is_row_major()) {
-    absl::StrAppend(&text, "{", absl::StrJoin(strides, ","), "}");
+    absl::StrAppend(&text, "{", absl::StrJoin(strides, ",", append_dim), "}");
   }
   return text;
 }
@@ -183,7 +186,7 @@ bool HasLegalSize(const TensorType& type) {
   int64_t extent = 0;
   for (int i = 0; i < static_cast<int>(type.strides.size()); ++i) {
     int64_t reach = 0;
-    if (IsSymbol(type.dims[i])) continue;
+    if (IsSymbol(type.dims[i]) || IsSymbol(type.strides[i])) continue;
     if (type.strides[i] < 0 || type.strides[i] > kMaxTensorBytes ||
         __builtin_mul_overflow(type.strides[i], type.dims[i], &reach) ||
         __builtin_add_overflow(extent, reach, &extent) ||

@@ -18,7 +18,8 @@ namespace mica {
 using Dim = int64_t;
 using Dims = absl::InlinedVector<Dim, 5>;
 
-// The symbol called `name`; equal names give equal Dims. Thread-safe.
+// The symbol called `name`; equal names give equal Dims. Thread-safe. One whose
+// name is a SizeExpression of others follows from these.
 Dim SymbolDim(absl::string_view name);
 bool IsSymbol(Dim dim);
 // The decimal number or the symbol's name.

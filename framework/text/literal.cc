@@ -1,9 +1,11 @@
 #include "framework/text/literal.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <system_error>
 
@@ -288,12 +290,13 @@ bool IsWord(absl::string_view text) {
   return true;
 }
 
+bool IsReservedWord(absl::string_view word) {
+  return std::find(std::begin(kReservedWords), std::end(kReservedWords),
+                   word) != std::end(kReservedWords);
+}
+
 void AppendSymbol(absl::string_view name, std::string* out) {
-  bool is_plain = IsWord(name);
-  for (absl::string_view reserved : kReservedWords) {
-    if (name == reserved) is_plain = false;
-  }
-  if (is_plain) {
+  if (IsWord(name) && !IsReservedWord(name) && !ParseDType(name).has_value()) {
     out->append(name.data(), name.size());
   } else {
     AppendQuoted(name, out);

@@ -31,6 +31,8 @@ void AppendQuoted(absl::string_view text, std::string* out);
 
 // True for letters, digits, "_" and ".", beginning with a letter or "_".
 bool IsWord(absl::string_view text);
+// Such as "none", which is no symbol.
+bool IsReservedWord(absl::string_view word);
 // A symbol's name: a word, in quotes if it is none or means something else.
 void AppendSymbol(absl::string_view name, std::string* out);
 

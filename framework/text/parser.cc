@@ -537,9 +537,13 @@ class Parser {
                                       " for ", param.name));
   }
 
-  // None of the kinds but lists and dtypes depends on the parameter: whether
-  // the argument fits it is CheckArguments' to say.
+  // None of the kinds but lists, dtypes and symbols depends on the parameter:
+  // whether the argument fits it is CheckArguments' to say.
   absl::StatusOr<Argument> ParseArgument(const Param& param) {
+    if (IsSymbolFor(param)) {
+      MICA_ASSIGN_OR_RETURN(const Dim symbol, tokens_.ParseDim("a symbol"));
+      return Argument(symbol);
+    }
     switch (tokens_.current().kind) {
       case TokenKind::kName:
       case TokenKind::kQuotedName: {
@@ -561,6 +565,18 @@ class Parser {
     }
   }
 
+  // Whether what comes is a size in place of a number.
+  bool IsSymbolFor(const Param& param) const {
+    if (param.kind != ParamKind::kInt && param.kind != ParamKind::kScalar &&
+        param.kind != ParamKind::kFloat) {
+      return false;
+    }
+    const Token& token = tokens_.current();
+    return token.kind == TokenKind::kString ||
+           (token.kind == TokenKind::kWord && !IsReservedWord(token.text) &&
+            !ParseDType(token.text).has_value());
+  }
+
   absl::StatusOr<Argument> ParseNumber(const Param& param) {
     Argument argument;
     if (absl::StartsWith(tokens_.current().text, "complex")) {
@@ -574,7 +590,7 @@ class Parser {
       argument = *number;
     } else {
       const std::optional<int64_t> number = ParseInt(tokens_.current().text);
-      if (!number.has_value()) return WantsFor(param);
+      if (!number.has_value() || IsSymbol(*number)) return WantsFor(param);
       argument = *number;
     }
     tokens_.Advance();

@@ -218,7 +218,7 @@ class Printer {
 
   void Append(std::monostate) { out_.append("none"); }
   void Append(ValueRef ref) { AppendName(ref.id); }
-  void Append(int64_t number) { absl::StrAppend(&out_, number); }
+  void Append(int64_t number) { AppendDim(number); }
   void Append(double number) { AppendFloat(number, &out_); }
   void Append(std::complex<double> number) { AppendComplex(number, &out_); }
   void Append(bool flag) { out_.append(flag ? "true" : "false"); }

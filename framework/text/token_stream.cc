@@ -1,6 +1,6 @@
 #include "framework/text/token_stream.h"
 
-#include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -84,8 +84,11 @@ absl::StatusOr<Dim> TokenStream::ParseDim(absl::string_view what) {
   }
   if (current_.kind != TokenKind::kNumber) return Wants(what);
   const std::optional<int64_t> number = ParseInt(current_.text);
-  // The lowest integers stand for symbols.
-  if (!number.has_value() || IsSymbol(*number)) return Wants(what);
+  // The lowest integers stand for symbols, or for nothing.
+  constexpr int64_t kLowest = std::numeric_limits<int64_t>::min();
+  if (!number.has_value() || IsSymbol(*number) || *number == kLowest) {
+    return Wants(what);
+  }
   Advance();
   return *number;
 }
@@ -126,9 +129,6 @@ absl::StatusOr<TensorType> TokenStream::ParseType() {
       return ErrorAt(offset,
                      absl::StrCat("wants ", type.rank(), " strides, got ",
                                   type.strides.size()));
-    }
-    if (std::any_of(type.strides.begin(), type.strides.end(), IsSymbol)) {
-      return OpErrorAt(offset, "strides can't be symbols");
     }
   }
   if (!HasLegalSize(type)) {

@@ -62,9 +62,36 @@ void AddScalar(KernelRegistry& registry, absl::string_view op,
   });
 }
 
+bool LaunchSize(const void* state, void* const* args, LaunchContext&) {
+  if (args[0] != nullptr) {
+    *static_cast<int64_t*>(args[0]) = *static_cast<const int64_t*>(state);
+  }
+  return true;
+}
+
+void AddSize(KernelRegistry& registry) {
+  AddReference(
+      registry, "mica.size", [](const KernelRequest& request) -> Verdict {
+        auto size = std::make_shared<int64_t>(request.Int(0));
+        return Prepared{.launch = LaunchSize, .state = std::move(size)};
+      });
+}
+
+bool LaunchNothing(const void*, void* const*, LaunchContext&) { return true; }
+
+// It was checked as its symbols got their sizes.
+void AddRequireSize(KernelRegistry& registry) {
+  AddReference(registry, "mica.require_size",
+               [](const KernelRequest&) -> Verdict {
+                 return Prepared{.launch = LaunchNothing};
+               });
+}
+
 }  // namespace
 
 void RegisterReferenceScalars(KernelRegistry& registry) {
+  AddSize(registry);
+  AddRequireSize(registry);
   for (const HostOp& op : HostOps()) AddScalar(registry, op.name, op.compute);
 }
 

@@ -3,6 +3,29 @@
 #include "ops/control/families.h"
 
 namespace mica {
+namespace {
+
+absl::StatusOr<TensorTypes> InferSize(const OpCall& /*call*/) {
+  return TensorTypes{ScalarType(DType::kI64)};
+}
+
+// Sizes are known where types are inferred.
+absl::StatusOr<TensorTypes> RequireSize(const OpCall& call) {
+  const int64_t a = call.Int(0), b = call.Int(2);
+  const std::string& relation = call.String(1);
+  const bool holds = relation == "<"    ? a < b
+                     : relation == "<=" ? a <= b
+                     : relation == ">"  ? a > b
+                     : relation == ">=" ? a >= b
+                     : relation == "==" ? a == b
+                                        : relation == "!=" && a != b;
+  if (holds) return TensorTypes{};
+  return absl::InvalidArgumentError(
+      absl::StrCat("sizes that the program doesn't hold for: wants ", a, " ",
+                   relation, " ", b));
+}
+
+}  // namespace
 
 void RegisterControlOps(OpRegistry& registry) {
   registry.Add(
@@ -18,6 +41,15 @@ void RegisterControlOps(OpRegistry& registry) {
   registry.Add(OpDef("mica::call(Tensor[] operands) -> Tensor[]")
                    .Doc("What a function gives of the operands. All calls of "
                         "it share its one body."));
+  registry.Add(OpDef("mica::size(SymInt size) -> Scalar")
+                   .Doc("The size as a host scalar, Python's int.")
+                   .Infer(InferSize));
+  registry.Add(
+      OpDef("mica::require_size(SymInt a, str relation, SymInt b) -> ()")
+          .Doc("Which sizes the Program holds for: those of which a is <, <=, "
+               ">, >=, == or != b, as `relation` says. Checked as symbols get "
+               "their sizes.")
+          .Infer(RequireSize));
 }
 
 }  // namespace mica

@@ -204,6 +204,23 @@ class Compiled:
         self, *args: Any, **kwargs: Any
     ) -> dict[str, Any] | None:
         """The record that fits the call, as a dict; None if none does."""
+    def _mica_symbolic(
+        self,
+        sizes: tuple[
+            tuple[str, tuple[tuple[int, int], ...], int, int], ...
+        ],
+        results: tuple[tuple[int, ...], int],
+        *args: Any,
+        **kwargs: Any,
+    ) -> str:
+        """The text of the Program with symbols, of the record that fits.
+
+        Args:
+          sizes: Name, inputs and dims that have it, least and greatest.
+          results: Numbers of the results that it returns; of how many numbers.
+          *args: The call's.
+          **kwargs: The call's.
+        """
     def _mica_records(self) -> list[dict[str, Any]]:
         """Each record as `_mica_describe` gives it."""
     def _mica_touched(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:

@@ -73,11 +73,15 @@ def exporting() -> Iterator[None]:
     Models then leave out ways that hold for the values at hand alone.
     """
     before = torch.compiler._is_exporting_flag
+    had_fastpath = torch.backends.mha.get_fastpath_enabled()
     torch.compiler._is_exporting_flag = True
+    # Whole layers as one operator, which has no kernel outside ATen.
+    torch.backends.mha.set_fastpath_enabled(False)
     try:
         yield
     finally:
         torch.compiler._is_exporting_flag = before
+        torch.backends.mha.set_fastpath_enabled(had_fastpath)
 
 
 def record_of(

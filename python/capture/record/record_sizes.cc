@@ -11,6 +11,7 @@
 #include "analysis/lower/lstm_layers.h"
 #include "framework/base/status.h"
 #include "framework/trace/recorder.h"
+#include "ops/all.h"
 #include "python/capture/record/hit_times.h"
 #include "python/capture/record/record.h"
 
@@ -252,6 +253,18 @@ absl::StatusOr<std::shared_ptr<BackwardPass>> RecordSizes::MakePass(
     parts.push_back(std::move(part));
   }
   return std::make_shared<BackwardPass>(like, std::move(parts));
+}
+
+absl::StatusOr<LoweredTape> RecordSizes::LowerAt(
+    absl::Span<const TensorSizes> inputs, Tape* tape) const {
+  if (recorded_->backward != nullptr) {
+    return absl::FailedPreconditionError("its results require grad");
+  }
+  MICA_ASSIGN_OR_RETURN(*tape, made_->At(inputs, recipe_.given));
+  if (!recipe_.options.exact) UseOwnLstmLayers(*tape);
+  return LowerTape(
+      *tape, AllOps(),
+      {.keep_calls = recipe_.options.exact, .keep_discrete_results = true});
 }
 
 }  // namespace mica

@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "analysis/lower/lower.h"
 #include "analysis/lower/split_tape.h"
 #include "analysis/lower/tape.h"
 #include "analysis/sizes/size_facts.h"
@@ -76,6 +77,18 @@ class RecordSizes {
   // Runs at other sizes compute in the same way: one of them was checked.
   void SkipChecks() { recorded_->graph->SkipChecks(); }
 
+  // The Program for inputs of these sizes, which nothing runs; of the numbers
+  // that the last watched run was given. `tape` gets what it is of.
+  absl::StatusOr<LoweredTape> LowerAt(absl::Span<const TensorSizes> inputs,
+                                      Tape* tape) const;
+
+  // SizeTemplate::ConditionsAt(), of the same numbers.
+  absl::StatusOr<std::vector<SizeCondition>> ConditionsAt(
+      absl::Span<const TensorSizes> inputs) const {
+    return made_->ConditionsAt(inputs, recipe_.given);
+  }
+
+  int num_inputs() const { return recipe_.num_args; }
   const SizeTemplate& made() const { return *made_; }
   // The arguments whose sizes vary, by number.
   absl::Span<const int> open() const { return open_; }

@@ -14,6 +14,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "python/capture/record/record.h"
+#include "python/capture/record/symbols.h"
 #include "python/capture/serve/notices.h"
 #include "python/capture/serve/payoff.h"
 #include "python/capture/values/places.h"
@@ -77,6 +78,11 @@ class Compiled {
   // What DescribeRecord() gives of the record that fits the call, which isn't
   // made; None if none does.
   PyObject* Describe(const CallArgs& args) const;
+  // The text of the Program with symbols of the record that fits the call, or
+  // null with NotImplementedError set (record/symbols.h).
+  PyObject* Symbolic(absl::Span<const NamedSize> open,
+                     absl::Span<const int> results, int num_numbers,
+                     const CallArgs& args) const;
   // A list of what DescribeRecord() gives of each record, in order.
   PyObject* Describe() const;
   // Forgets all records, refusals and statistics.

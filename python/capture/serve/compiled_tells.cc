@@ -176,6 +176,20 @@ PyObject* Compiled::Describe() const {
   return list.release();
 }
 
+PyObject* Compiled::Symbolic(absl::Span<const NamedSize> open,
+                             absl::Span<const int> results, int num_numbers,
+                             const CallArgs& args) const {
+  const std::shared_ptr<Record> record = Fitting(args);
+  const absl::StatusOr<Program> program =
+      record == nullptr
+          ? absl::FailedPreconditionError("no record fits the call")
+          : SymbolicProgram(*record, open, results, num_numbers);
+  if (program.ok()) return Text(ToText(*program)).release();
+  PyErr_SetString(PyExc_NotImplementedError,
+                  std::string(program.status().message()).c_str());
+  return nullptr;
+}
+
 PyObject* Compiled::Touched(const CallArgs& args) const {
   const TorchState now = TorchState::Current();
   PyRef list = PyRef::Steal(PyList_New(0));

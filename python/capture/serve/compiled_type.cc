@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "python/capture/known/stand_ins.h"
 #include "python/capture/serve/compiled_object.h"
@@ -75,6 +76,49 @@ PyObject* Records(PyObject* self, PyObject* /*unused*/) {
   return AsCompiledObject(self)->compiled->Describe();
 }
 
+// The first two arguments, a tuple of (name, ((input, dim), ...), least,
+// greatest) and one of (results, how many numbers), are no part of the call.
+PyObject* Symbolic(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                   PyObject* keyword_names) {
+  std::vector<NamedSize> open;
+  std::vector<int> results;
+  PyObject* result_numbers = nullptr;
+  int num_numbers = 0;
+  if (count < 2 || !PyTuple_Check(args[0]) ||
+      PyArg_ParseTuple(args[1], "O!i", &PyTuple_Type, &result_numbers,
+                       &num_numbers) == 0) {
+    return nullptr;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args[0]); ++i) {
+    const char* name = nullptr;
+    PyObject* dims = nullptr;
+    NamedSize size;
+    if (PyArg_ParseTuple(PyTuple_GET_ITEM(args[0], i), "sO!LL", &name,
+                         &PyTuple_Type, &dims, &size.least,
+                         &size.greatest) == 0) {
+      return nullptr;
+    }
+    size.name = name;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(dims); ++k) {
+      auto& [input, dim] = size.dims.emplace_back();
+      if (PyArg_ParseTuple(PyTuple_GET_ITEM(dims, k), "ii", &input, &dim) ==
+          0) {
+        return nullptr;
+      }
+    }
+    open.push_back(std::move(size));
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result_numbers); ++i) {
+    results.push_back(
+        static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(result_numbers, i))));
+  }
+  return AsCompiledObject(self)->compiled->Symbolic(
+      open, results, num_numbers,
+      {.args = args + 2,
+       .num_positional = count - 2,
+       .keyword_names = keyword_names});
+}
+
 PyObject* Touched(PyObject* self, PyObject* const* args, Py_ssize_t count,
                   PyObject* keyword_names) {
   return AsCompiledObject(self)->compiled->Touched(
@@ -130,6 +174,8 @@ PyMethodDef type_methods[] = {
      "Whether the most recent record fits a call, which isn't made."},
     {"_mica_describe", AsMethod(&ContainedCall<&Describe>::Run), kTakesAll,
      "The record that fits a call, which isn't made, as a dict; or None."},
+    {"_mica_symbolic", AsMethod(&ContainedCall<&Symbolic>::Run), kTakesAll,
+     "The Program of the record that fits a call, with symbols for sizes."},
     {"_mica_records", &ContainedCall<&Records>::Run, METH_NOARGS,
      "Each record as a dict, most recently hit first."},
     {"_mica_touched", AsMethod(&ContainedCall<&Touched>::Run), kTakesAll,

@@ -118,6 +118,8 @@ class _Rebuilt:
             base = self._inputs[node["index"]]
         else:
             base = self._variables[node["name"]]
+        if "window" not in node:  # It is all of that, of whatever sizes.
+            return base
         sizes, strides, offset = node["window"]
         if (
             node["source"] == "output"

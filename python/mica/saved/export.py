@@ -13,6 +13,7 @@ from mica.captured import exporting, modules_of, record_of
 from mica.programs.described import constants, new_names, program_of
 from mica.saved import signature
 from mica.saved.load import Loaded
+from mica.saved.symbolic import symbolic_program
 
 
 def export(
@@ -23,6 +24,7 @@ def export(
     kwargs: Mapping[str, Any] | None = None,
     modules: Mapping[str, Any] | None = None,
     reset: Callable[[], object] | None = None,
+    dynamic_shapes: Mapping[str, Any] | Sequence[Any] | None = None,
 ) -> None:
     """Writes the program that `fn` runs for `args` to a folder.
 
@@ -56,32 +58,45 @@ def export(
       reset: Puts the state back to where the exported program is to begin, as
         an empty cache: called before each call and before the state is
         written.
+      dynamic_shapes: Sizes that the program leaves open, as torch.export has
+        them: by argument, or in the arguments' order, a dict of dims, or a
+        list with an entry for each; a dim has a name or a torch.export.Dim,
+        whose `min` (2 at least) and `max` are guarded, and dims of one name
+        are equal. `fn` is called at two to four sizes. Results are tensors of
+        their own then, not views.
     Raises:
       CaptureError: The call can't be captured as one graph; says why.
       NotImplementedError: An op runs through ATen, named with the user's
-        line; the program's way depends on tensors' values; or an argument or
-        result has no form outside Python.
+        line; the program's way depends on tensors' values; an argument or
+        result has no form outside Python; or a size can't be left open.
+      TypeError: `dynamic_shapes` names no dim of a tensor, or has no name.
       ValueError: The folder holds something else than an exported program,
         or the tensors share memory in a way that files can't.
     """
     if isinstance(fn, Loaded):
         fn.export(path)
         return
-    record = _record_of(
-        fn, tuple(args), dict(kwargs or {}), reset or (lambda: None)
-    )
-    _write(record, fn, args, os.fspath(path), kwargs or {}, modules)
+    kwargs = dict(kwargs or {})
+    reset = reset or (lambda: None)
+    if dynamic_shapes is None:
+        record = _record_of(fn, tuple(args), kwargs, reset)
+        program = program_of(record, "mica.export")
+    else:
+        record, program = symbolic_program(
+            fn, tuple(args), kwargs, dynamic_shapes, reset
+        )
+    _write(record, program, fn, args, os.fspath(path), kwargs, modules)
 
 
 def _write(
     record: dict[str, Any],
+    program: _mica.Program,
     fn: Callable[..., Any],
     args: Sequence[Any],
     path: str,
     kwargs: Mapping[str, Any],
     modules: Mapping[str, Any] | None,
 ) -> None:
-    program = program_of(record, "mica.export")
     names = new_names(
         program,
         record["states"],

@@ -166,7 +166,8 @@ def _result(
         node: Node = {"kind": kind, "source": source, "index": place}
         if source == "variable":
             node["name"] = list(variables.values())[place]
-        node["window"] = [sizes, strides, offset]
+        if sizes is not None:
+            node["window"] = [sizes, strides, offset]
         return node
     if kind in ("same", "argument"):
         return {"kind": kind, "index": index}
