@@ -1,7 +1,6 @@
 #include "analysis/sizes/size_template.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -10,7 +9,6 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "analysis/sizes/size_walk.h"
 #include "framework/base/same_bits.h"
 #include "framework/base/status.h"
@@ -30,29 +28,6 @@ std::optional<bool> OutcomeOf(const SizeFacts::Comparison& comparison,
     return std::nullopt;
   }
   return outcome != 0;
-}
-
-// What holds of a and b, given how the comparison came out; "" if unknown.
-std::string RelationOf(const SizeFacts::Comparison& comparison) {
-  struct Known {
-    absl::string_view op, if_true, if_false;
-  };
-  constexpr std::array<Known, 3> kKnown = {{{"mica.scalar_lt", "<", ">="},
-                                            {"mica.scalar_le", "<=", ">"},
-                                            {"mica.scalar_eq", "==", "!="}}};
-  for (const Known& known : kKnown) {
-    if (known.op != comparison.op) continue;
-    return std::string(comparison.outcome ? known.if_true : known.if_false);
-  }
-  return "";
-}
-
-std::optional<int64_t> WholeOf(double number) {
-  constexpr double kMax = 0x1p53;
-  const bool is_whole = number >= -kMax && number <= kMax &&
-                        number == std::trunc(number);  // False of NaN.
-  if (!is_whole) return std::nullopt;
-  return static_cast<int64_t>(number);
 }
 
 }  // namespace
@@ -186,51 +161,6 @@ absl::Status SizeTemplate::CheckComparisons(SizeNumbers& numbers) const {
     return Unlike("a comparison of sizes comes out otherwise");
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<SizeCondition>> SizeTemplate::ConditionsAt(
-    absl::Span<const TensorSizes> inputs,
-    absl::Span<const double> given) const {
-  if (rounds_.num_loops() != 0) return Unlike("it goes through loops by sizes");
-  Walk walk(*this, given);
-  MICA_RETURN_IF_ERROR(walk.Go(inputs));
-  SizeNumbers& numbers = walk.numbers();
-  std::vector<SizeCondition> conditions;
-  const auto add = [&](double a, std::string relation, double b) {
-    const std::optional<int64_t> left = WholeOf(a), right = WholeOf(b);
-    if (!left.has_value() || !right.has_value()) {
-      return Unlike("it goes by numbers that aren't whole");
-    }
-    conditions.push_back({*left, std::move(relation), *right});
-    return absl::OkStatus();
-  };
-  for (size_t id = 0; id < walk.sizes().size(); ++id) {
-    const auto tensor = static_cast<TapeTensorId>(id);
-    if (!walk.IsKnown(tensor)) continue;
-    for (const SizeGroups::Member& open : groups_->of(tensor)) {
-      conditions.push_back({walk.sizes()[id].sizes[open.dim], ">=", 2});
-    }
-  }
-  for (const SizeFacts::Comparison& comparison : facts_.comparisons) {
-    const std::string relation = RelationOf(comparison);
-    if (relation.empty()) return Unlike("it compares sizes in an unknown way");
-    MICA_RETURN_IF_ERROR(
-        add(numbers.Of(comparison.a), relation, numbers.Of(comparison.b)));
-  }
-  for (const auto& [number, value] : constant_) {
-    MICA_RETURN_IF_ERROR(add(numbers.Of(number), "==", value));
-  }
-  for (const SizeFacts::Slice& slice : slices_) {
-    const std::vector<int64_t>& sizes = walk.sizes()[slice.tensor].sizes;
-    const auto rank = static_cast<int32_t>(sizes.size());
-    const int32_t dim = slice.dim < 0 ? slice.dim + rank : slice.dim;
-    if (dim < 0 || dim >= rank) return Unlike("a slice of an unknown dim");
-    MICA_RETURN_IF_ERROR(add(numbers.Of(slice.start), "==", 0));
-    const double stop = numbers.Of(slice.stop);
-    if (std::isinf(stop) && stop > 0) continue;
-    MICA_RETURN_IF_ERROR(add(stop, ">=", static_cast<double>(sizes[dim])));
-  }
-  return conditions;
 }
 
 }  // namespace mica

@@ -21,9 +21,11 @@
 
 namespace mica {
 
-// What holds of sizes wherever a program goes the same way.
+// What holds of sizes wherever a program goes the same way: `a` by `divisor`,
+// rounded down, is in this relation to `b`.
 struct SizeCondition {
   int64_t a = 0;
+  int64_t divisor = 1;
   std::string relation;  // "<", "<=", ">", ">=", "==" or "!=".
   int64_t b = 0;
 };
@@ -57,8 +59,9 @@ class SizeTemplate {
                           absl::Span<const double> given = {}) const;
 
   // What At() checks of these sizes by numbers; the same conditions, in the
-  // same order, at all sizes. Fails where that can't be told: of loops over
-  // sizes, and of numbers that aren't whole.
+  // same order, at all sizes. Fails where they don't say all: of loops over
+  // sizes, of numbers that aren't whole, and of some that are no sums, products
+  // or rounded quotients of sizes.
   absl::StatusOr<std::vector<SizeCondition>> ConditionsAt(
       absl::Span<const TensorSizes> inputs,
       absl::Span<const double> given = {}) const;
@@ -129,6 +132,7 @@ class SizeTemplate {
   // Whether the program goes the way that it went.
   absl::Status CheckComparisons(SizeNumbers& numbers) const;
 
+  class Conditions;
   class Unroller;
 
   std::vector<SizedTape> recorded_;

@@ -9,10 +9,8 @@
 #include <variant>
 
 #include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "analysis/passes/rewrite.h"
 #include "analysis/sizes/polynomial_fit.h"
 #include "analysis/sizes/size_walk.h"
 #include "framework/base/status.h"
@@ -43,7 +41,7 @@ class Generaliser {
     MICA_RETURN_IF_ERROR(CheckAlike());
     builder_.AvoidNumbersOf(first_);
     MICA_RETURN_IF_ERROR(AddDeclarations());
-    MICA_RETURN_IF_ERROR(AddConditions());
+    MICA_RETURN_IF_ERROR(AddConditions(/*of_quotients=*/true));
     MICA_RETURN_IF_ERROR(AddNumbers());
     for (size_t i = 0; i < first_.ops().size(); ++i) {
       const absl::Status status = AddOp(i);
@@ -51,6 +49,7 @@ class Generaliser {
         return Annotate(status, Describe(first_.ops()[i]));
       }
     }
+    MICA_RETURN_IF_ERROR(AddConditions(/*of_quotients=*/false));
     for (const Update& update : first_.updates()) {
       MICA_RETURN_IF_ERROR(
           builder_.AddUpdate(new_ids_[update.target], new_ids_[update.value]));
@@ -109,7 +108,7 @@ class Generaliser {
     const std::vector<int64_t> key(values.begin(), values.end());
     if (const auto it = known_.find(key); it != known_.end()) return it->second;
     std::optional<SizeExpression> expression = Fit(fit_, symbols_, values);
-    if (!expression.has_value()) expression = FitQuotient(values);
+    if (!expression.has_value() && in_types_) expression = FitQuotient(values);
     for (size_t i = 0; !expression.has_value() && i < quotients_.size(); ++i) {
       expression = Fit(quotients_[i].fit, quotients_[i].names, values);
     }
@@ -187,15 +186,26 @@ class Generaliser {
         {std::move(names), {values.begin(), values.end()}, std::move(fit)});
   }
 
-  // The same of what `get` takes out of each sample.
+  // What `get` takes out of each sample.
   template <typename Get>
-  absl::StatusOr<Dim> GeneraliseBy(Get get) {
+  std::vector<int64_t> ValuesOf(Get get) const {
     std::vector<int64_t> values;
     for (const SizedProgram& sample : samples_) values.push_back(get(sample));
-    return Generalise(values);
+    return values;
+  }
+  // The same of that.
+  template <typename Get>
+  absl::StatusOr<Dim> GeneraliseBy(Get get) {
+    return Generalise(ValuesOf(get));
   }
 
   absl::StatusOr<TensorType> TypeOf(ValueId id) {
+    in_types_ = true;
+    absl::StatusOr<TensorType> type = FindType(id);
+    in_types_ = false;
+    return type;
+  }
+  absl::StatusOr<TensorType> FindType(ValueId id) {
     TensorType type = first_.type(id);
     for (const SizedProgram& sample : samples_) {
       const TensorType& other = sample.program.type(id);
@@ -296,24 +306,36 @@ class Generaliser {
     return absl::OkStatus();
   }
 
-  absl::Status AddConditions() {
+  // Those of quotients come first: ops may be of these. Others are of what ops
+  // give.
+  absl::Status AddConditions(bool of_quotients) {
     MICA_ASSIGN_OR_RETURN(const OpDef* def,
                           builder_.FindOp("mica.require_size"));
-    std::set<std::string> made;
+    in_types_ = true;
     for (size_t i = 0; i < samples_[0].conditions.size(); ++i) {
       const SizeCondition& condition = samples_[0].conditions[i];
-      MICA_ASSIGN_OR_RETURN(const Dim a,
+      if ((condition.divisor > 1) != of_quotients) continue;
+      MICA_ASSIGN_OR_RETURN(Dim a,
                             GeneraliseBy([i](const SizedProgram& sample) {
                               return sample.conditions[i].a;
                             }));
-      MICA_ASSIGN_OR_RETURN(const Dim b,
-                            GeneraliseBy([i](const SizedProgram& sample) {
-                              return sample.conditions[i].b;
-                            }));
-      if (!IsSymbol(a) && !IsSymbol(b)) continue;
+      const auto get_b = [i](const SizedProgram& sample) {
+        return sample.conditions[i].b;
+      };
+      if (IsSymbol(a) && condition.divisor > 1) {
+        // What it is, whatever it looks like.
+        const std::string name =
+            absl::StrCat("(", DimToString(a), ")/", condition.divisor);
+        AddQuotient(name, ValuesOf(get_b));
+        a = SymbolDim(name);
+      } else if (condition.divisor > 1) {
+        a /= condition.divisor;
+      }
+      MICA_ASSIGN_OR_RETURN(const Dim b, GeneraliseBy(get_b));
+      if ((!IsSymbol(a) && !IsSymbol(b)) || a == b) continue;
       const std::string text =
           absl::StrCat(DimToString(a), condition.relation, DimToString(b));
-      if (!made.insert(text).second) continue;
+      if (!conditions_.insert(text).second) continue;
       MICA_RETURN_IF_ERROR(
           builder_
               .AddOp({.def = def,
@@ -321,6 +343,7 @@ class Generaliser {
                                     Argument(b)}})
               .status());
     }
+    in_types_ = false;
     return absl::OkStatus();
   }
 
@@ -411,16 +434,17 @@ class Generaliser {
     if (!op.bodies.empty()) return Unlike("has bodies");
     MICA_ASSIGN_OR_RETURN(const OpDef* def, builder_.FindOp(op.def->name()));
     ProgramBuilder::OpSpec spec{.def = def, .source = op.source};
-    for (size_t i = 0; i < op.arguments.size(); ++i) {
-      MICA_ASSIGN_OR_RETURN(Argument argument, ArgumentOf(index, i));
-      spec.arguments.push_back(std::move(argument));
-    }
-    RenameValues(spec.arguments, [&](ValueId id) { return new_ids_[id]; });
+    // Types first: what they are divided by, arguments may be.
     for (const ValueId id : op.results) {
       MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(id));
       spec.types.push_back(std::move(type));
       spec.names.push_back(first_.value(id).name);
     }
+    for (size_t i = 0; i < op.arguments.size(); ++i) {
+      MICA_ASSIGN_OR_RETURN(Argument argument, ArgumentOf(index, i));
+      spec.arguments.push_back(std::move(argument));
+    }
+    RenameValues(spec.arguments, [&](ValueId id) { return new_ids_[id]; });
     MICA_ASSIGN_OR_RETURN(const auto results, builder_.AddOp(std::move(spec)));
     for (size_t i = 0; i < results.size(); ++i) {
       new_ids_[op.results[i]] = results[i];
@@ -435,7 +459,11 @@ class Generaliser {
   ProgramBuilder builder_;
   std::vector<ValueId> new_ids_;
   std::map<std::vector<int64_t>, Dim> known_;  // By the samples' values.
-  std::vector<size_t> varying_;                // Constants.
+  // A quotient may be looked for: types of results are checked once more when
+  // symbols get their sizes, numbers aren't.
+  bool in_types_ = false;
+  std::vector<size_t> varying_;       // Constants.
+  std::set<std::string> conditions_;  // That there are.
   // Polynomials of the symbols and a quotient of one.
   struct OfQuotient {
     std::vector<std::string> names;
@@ -452,17 +480,7 @@ absl::StatusOr<Program> MakeSymbolic(absl::Span<const std::string> symbols,
                                      absl::Span<const SizedProgram> samples,
                                      const OpRegistry& ops) {
   if (samples.empty()) return Unlike("no sizes are valid");
-  MICA_ASSIGN_OR_RETURN(Program made,
-                        Generaliser(symbols, samples, ops).Make());
-  // The operators' own rules have the last word.
-  for (const SizedProgram* sample : {&samples.front(), &samples.back()}) {
-    absl::flat_hash_map<std::string, int64_t> sizes;
-    for (size_t i = 0; i < symbols.size(); ++i) {
-      sizes[symbols[i]] = sample->sizes[i];
-    }
-    MICA_RETURN_IF_ERROR(Specialise(made, sizes, ops).status());
-  }
-  return made;
+  return Generaliser(symbols, samples, ops).Make();
 }
 
 std::vector<std::vector<int64_t>> SizesToSample(

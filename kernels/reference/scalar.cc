@@ -77,21 +77,10 @@ void AddSize(KernelRegistry& registry) {
       });
 }
 
-bool LaunchNothing(const void*, void* const*, LaunchContext&) { return true; }
-
-// It was checked as its symbols got their sizes.
-void AddRequireSize(KernelRegistry& registry) {
-  AddReference(registry, "mica.require_size",
-               [](const KernelRequest&) -> Verdict {
-                 return Prepared{.launch = LaunchNothing};
-               });
-}
-
 }  // namespace
 
 void RegisterReferenceScalars(KernelRegistry& registry) {
   AddSize(registry);
-  AddRequireSize(registry);
   for (const HostOp& op : HostOps()) AddScalar(registry, op.name, op.compute);
 }
 

@@ -206,9 +206,7 @@ class Compiled:
         """The record that fits the call, as a dict; None if none does."""
     def _mica_symbolic(
         self,
-        sizes: tuple[
-            tuple[str, tuple[tuple[int, int], ...], int, int], ...
-        ],
+        sizes: tuple[tuple[str, tuple[tuple[int, int], ...], int, int], ...],
         results: tuple[tuple[int, ...], int],
         *args: Any,
         **kwargs: Any,

@@ -66,6 +66,11 @@ def capture(
     return Program(native, dict(zip(names, tensors, strict=True)))
 
 
+def compiled_anew(fn: Callable[..., Any]) -> Any:
+    """Compiles a callable, or again what is in a compiled one."""
+    return _compile(fn.__wrapped__ if isinstance(fn, _mica.Compiled) else fn)
+
+
 @contextlib.contextmanager
 def exporting() -> Iterator[None]:
     """Has `torch.compiler.is_exporting()` say so to the program.

@@ -279,6 +279,7 @@ constexpr absl::string_view kListed[] = {
     "mica.scalar_log(f64~0.5..2)",
     "mica.scalar_cos(f64)",
     "mica.scalar_sin(f64)",
+    "mica.size(7)",
     "mica.int_add(i64, 2)",
     "mica.int_sub(1, i64)",
     "mica.int_mul(i64, i64)",

@@ -63,8 +63,10 @@ std::vector<const OpDef*> OpsWithKernels() {
   std::vector<const OpDef*> ops;
   for (const OpDef* def : AllOps().All()) {
     const bool has_bodies = ControlKindOf(*def) != ControlKind::kNone;
-    // Segments run others in place of those whose size depends on data.
-    if (!def->is_view() && !has_bodies && !def->is_bounded()) {
+    // Segments run others in place of those whose size depends on data; what
+    // has no result only asks something of types.
+    if (!def->is_view() && !has_bodies && !def->is_bounded() &&
+        def->num_results() != 0) {
       ops.push_back(def);
     }
   }

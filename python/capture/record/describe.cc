@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/text/text.h"
 
@@ -213,8 +214,25 @@ class RecordDescriber {
         put("number_outputs",
             ToNumbers(absl::MakeConstSpan(graph.lowered_.host_results)
                           .first(record.result_.numbers().size()))) &&
+        put("number_ints", ToList(record.result_.numbers(),
+                                  [&](int32_t id) {
+                                    return PyRef::Share(
+                                        IsInt(record, id) ? Py_True : Py_False);
+                                  })) &&
         put("host_reads", HostReads(graph));
     return ok ? dict : PyRef();
+  }
+
+  // Whether a number that the program computes is of Python's int.
+  static bool IsInt(const Record& record, int32_t id) {
+    const TapeHostValue& value = record.graph().tape_.host_values[id];
+    if (value.size < 0 || record.sizes() == nullptr) {
+      return value.kind == TapeHostValue::Kind::kOp &&
+             absl::StartsWith(value.op, "mica.int_");
+    }
+    const std::string& op =
+        record.sizes()->made().facts().numbers[value.size].op;
+    return op.empty() || absl::StartsWith(op, "mica.int_");
   }
 
   static PyRef Calls(absl::Span<const HostCall> calls) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "analysis/lower/lower.h"
 #include "analysis/passes/dead_ops.h"
@@ -167,14 +168,21 @@ absl::StatusOr<Program> SymbolicProgram(const Record& record,
                           ExportedOf(*lowered, results, num_numbers));
     MICA_ASSIGN_OR_RETURN(auto conditions, sizes->ConditionsAt(inputs));
     for (size_t k = 0; k < open.size(); ++k) {
-      conditions.push_back({at[k], ">=", open[k].least});
+      conditions.push_back({at[k], 1, ">=", open[k].least});
       if (open[k].greatest == NamedSize().greatest) continue;
-      conditions.push_back({at[k], "<=", open[k].greatest});
+      conditions.push_back({at[k], 1, "<=", open[k].greatest});
     }
     samples.push_back({at, std::move(program), std::move(conditions)});
   }
   if (samples.empty() && !failure.ok()) return failure;
-  return MakeSymbolic(names, samples, AllOps());
+  MICA_ASSIGN_OR_RETURN(Program made, MakeSymbolic(names, samples, AllOps()));
+  // The operators' own rules have the last word.
+  for (const SizedProgram* sample : {&samples.front(), &samples.back()}) {
+    absl::flat_hash_map<std::string, int64_t> own;
+    for (size_t k = 0; k < names.size(); ++k) own[names[k]] = sample->sizes[k];
+    MICA_RETURN_IF_ERROR(Specialise(made, own, AllOps()).status());
+  }
+  return made;
 }
 
 }  // namespace mica

@@ -88,7 +88,9 @@ class _Rebuilt:
     def _leaf(self, node: Node) -> Any:
         makers: dict[str, Callable[[], Any]] = {
             "tensor": lambda: self._tensor(node),
-            "number": lambda: self._outputs[node["index"]].item(),
+            "number": lambda: (int if "int" in node else float)(
+                self._outputs[node["index"]].item()
+            ),
             "variable": lambda: self._variables[node["name"]],
             "argument": lambda: self._objects[node["index"]],
             "constant": lambda: node["value"],

@@ -33,11 +33,11 @@ def export(
     nested, `signature.json`. `mica.load`, `mica_run`, `mica_bench` and
     `mica_train` take it. A folder that an earlier export wrote is replaced.
 
-    If `fn` is compiled and has a record that fits `args`, that is exported and
-    nothing runs. Else `fn` is called with `args`, several times if it changes
-    its state so that a record doesn't fit the next call: for a training step
-    these are real steps. `torch.compiler.is_exporting()` is true in them. So it
-    is done, too, if the way of the record that fits depends on values.
+    If `fn` is compiled and has a record that fits `args` and depends on no
+    values, that is exported and nothing runs. Else `fn` is called with `args`,
+    several times if it changes its state so that a record doesn't fit the next
+    call: for a training step these are real steps.
+    `torch.compiler.is_exporting()` is true in them.
 
     What the program read of Python's state (flags, numbers, `training`) is
     part of what is exported; only tensors vary, and numbers that did so
@@ -50,20 +50,16 @@ def export(
         texts and tuples, lists and dicts of them.
       path: The folder to write.
       kwargs: The arguments by keyword.
-      modules: Modules and optimizers by the name that their tensors' names
-        are to begin with, such as {"model": model, "optimizer": optimizer};
-        "" for a module gives its `state_dict` names. By default those that
-        `fn` has in its closure or its globals, by their names there. Other
+      modules: Modules and optimizers by what their tensors' names begin with,
+        such as {"model": model}; "" gives a module's `state_dict` names. By
+        default those in `fn`'s closure and globals, by their names there. Other
         tensors are called by the way on which the program reaches them.
       reset: Puts the state back to where the exported program is to begin, as
         an empty cache: called before each call and before the state is
         written.
-      dynamic_shapes: Sizes that the program leaves open, as torch.export has
-        them: by argument, or in the arguments' order, a dict of dims, or a
-        list with an entry for each; a dim has a name or a torch.export.Dim,
-        whose `min` (2 at least) and `max` are guarded, and dims of one name
-        are equal. `fn` is called at two to four sizes. Results are tensors of
-        their own then, not views.
+      dynamic_shapes: Sizes to leave open, as in torch.export: for each
+        argument a dict or list of dims, with names or `torch.export.Dim`s.
+        `fn` is called at two to four sizes, and results are no views then.
     Raises:
       CaptureError: The call can't be captured as one graph; says why.
       NotImplementedError: An op runs through ATen, named with the user's
@@ -76,16 +72,24 @@ def export(
     if isinstance(fn, Loaded):
         fn.export(path)
         return
-    kwargs = dict(kwargs or {})
+    given = dict(kwargs or {})
     reset = reset or (lambda: None)
-    if dynamic_shapes is None:
-        record = _record_of(fn, tuple(args), kwargs, reset)
-        program = program_of(record, "mica.export")
-    else:
-        record, program = symbolic_program(
-            fn, tuple(args), kwargs, dynamic_shapes, reset
-        )
-    _write(record, program, fn, args, os.fspath(path), kwargs, modules)
+    record, program = _program_of(fn, tuple(args), given, dynamic_shapes, reset)
+    _write(record, program, fn, args, os.fspath(path), given, modules)
+
+
+def _program_of(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    shapes: Mapping[str, Any] | Sequence[Any] | None,
+    reset: Callable[[], object],
+) -> tuple[dict[str, Any], _mica.Program]:
+    """The record to export, and its Program."""
+    if shapes is not None:
+        return symbolic_program(fn, args, kwargs, shapes, reset)
+    record = _record_of(fn, args, kwargs, reset)
+    return record, program_of(record, "mica.export")
 
 
 def _write(

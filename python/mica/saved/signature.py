@@ -54,7 +54,13 @@ def make(
     num_positional = len(roots) - len(keywords)
     arguments = [_argument(*node) for node in record["inputs"]]
     results = [
-        _result(node, record["windows"], record["number_outputs"], variables)
+        _result(
+            node,
+            record["windows"],
+            record["number_outputs"],
+            record["number_ints"],
+            variables,
+        )
         for node in record["results"]
     ]
     # Numbers are the last inputs.
@@ -158,6 +164,7 @@ def _result(
     described: tuple[Any, ...],
     windows: Sequence[Window],
     number_outputs: Sequence[int],
+    number_ints: Sequence[bool],
     variables: Mapping[int, str],
 ) -> Node:
     kind, what, index, keys, names, children = described
@@ -172,7 +179,12 @@ def _result(
     if kind in ("same", "argument"):
         return {"kind": kind, "index": index}
     if kind == "number":
-        return {"kind": kind, "index": number_outputs[index]}
+        is_int = number_ints[index]
+        return {
+            "kind": kind,
+            "index": number_outputs[index],
+            **({"int": True} if is_int else {}),
+        }
     if kind == "object":
         if id(what) in variables:
             return {"kind": "variable", "name": variables[id(what)]}

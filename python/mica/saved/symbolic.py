@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mica import _mica
-from mica.captured import exporting, record_of
-from mica.compile import compile as _compile
+from mica.captured import compiled_anew, exporting, record_of
 from mica.programs.described import program_of
 from mica.saved.named_sizes import NamedSize, find_named_sizes, resized
 
@@ -37,15 +36,13 @@ def symbolic_program(
     Raises:
       NotImplementedError: A size can't be left open; says why.
     """
-    if isinstance(fn, _mica.Compiled):
-        fn = fn.__wrapped__
-    named = find_named_sizes(fn, args, kwargs, shapes)
-    compiled: Any = _compile(fn)
+    compiled = compiled_anew(fn)
+    named = find_named_sizes(compiled.__wrapped__, args, kwargs, shapes)
     with exporting():
         record = record_of(compiled, args, kwargs, _WHO, reset)
         if record["slots"]:
             # What the first call made is state to a new record.
-            compiled = _compile(fn)
+            compiled = compiled_anew(fn)
             record = record_of(compiled, args, kwargs, _WHO, reset)
         for turn in range(1, _MAX_OTHERS + 1):
             reset()
