@@ -74,9 +74,9 @@ bool AreSame(const PolynomialFit::Quotient& a, const PolynomialFit::Quotient& b,
 
 }  // namespace
 
-PolynomialFit::PolynomialFit(int num_variables,
+PolynomialFit::PolynomialFit(int num_variables, int degree,
                              absl::Span<const std::vector<int64_t>> points) {
-  AppendProducts(num_variables, num_variables <= 3 ? 3 : 2, {}, &products_);
+  AppendProducts(num_variables, degree, {}, &products_);
   const size_t count = products_.size();
   for (const std::vector<int64_t>& point : points) {
     std::vector<int64_t>& row = powers_.emplace_back();

@@ -12,16 +12,20 @@
 
 namespace mica {
 
-// Finds polynomials of several variables through values at given points: of
-// degree 3 for up to three variables, else 2. Solves modulo a prime, so that no
-// coefficient is rounded; each is then checked at all points.
+// Finds polynomials of several variables through values at given points. Solves
+// modulo a prime, so that no coefficient is rounded; each is then checked at
+// all points.
 class PolynomialFit {
  public:
   // A product of variables, by number; empty for 1.
   using Product = std::vector<int>;
 
-  PolynomialFit(int num_variables,
+  PolynomialFit(int num_variables, int degree,
                 absl::Span<const std::vector<int64_t>> points);
+  // Of degree 3 for up to three variables, else 2.
+  PolynomialFit(int num_variables,
+                absl::Span<const std::vector<int64_t>> points)
+      : PolynomialFit(num_variables, num_variables <= 3 ? 3 : 2, points) {}
 
   // A quotient, rounded down: `factor` times a variable and `summand`, by
   // `divisor`.

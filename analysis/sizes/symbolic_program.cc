@@ -162,7 +162,7 @@ class Generaliser {
       look(symbols_[symbol], at);
     }
     for (const OfQuotient& earlier : quotients_) {
-      look(earlier.names.back(), earlier.values);
+      look(earlier.name, earlier.values);
     }
     if (!best.has_value()) return std::nullopt;
     SizeExpression dividend;
@@ -176,14 +176,45 @@ class Generaliser {
     return expression;
   }
 
+  // Polynomials in which a quotient stands for the symbol that it is of, and
+  // sums of both: more than that isn't told apart, since a remainder below 2 is
+  // its own square.
   void AddQuotient(const std::string& name, absl::Span<const int64_t> values) {
     std::vector<std::string> names(symbols_.begin(), symbols_.end());
-    names.push_back(name);
     std::vector<std::vector<int64_t>> points = PointsOf(samples_);
-    for (size_t i = 0; i < points.size(); ++i) points[i].push_back(values[i]);
-    PolynomialFit fit(static_cast<int>(names.size()), points);
-    quotients_.push_back(
-        {std::move(names), {values.begin(), values.end()}, std::move(fit)});
+    std::vector<std::vector<int64_t>> both = points;
+    const int of = SymbolOf(values);
+    for (size_t i = 0; i < points.size(); ++i) {
+      both[i].push_back(values[i]);
+      if (of >= 0) points[i][of] = values[i];
+    }
+    if (of >= 0) {
+      PolynomialFit fit(static_cast<int>(names.size()), points);
+      names[of] = name;
+      quotients_.push_back(
+          {name, {values.begin(), values.end()}, names, std::move(fit)});
+      names[of] = symbols_[of];
+    }
+    names.push_back(name);
+    PolynomialFit fit(static_cast<int>(names.size()), /*degree=*/1, both);
+    quotients_.push_back({name,
+                          {values.begin(), values.end()},
+                          std::move(names),
+                          std::move(fit)});
+  }
+
+  // The one symbol that values go by, or -1.
+  int SymbolOf(absl::Span<const int64_t> values) const {
+    for (size_t symbol = 0; symbol < symbols_.size(); ++symbol) {
+      std::map<int64_t, int64_t> by_size;
+      bool is_of = true;
+      for (size_t i = 0; i < samples_.size() && is_of; ++i) {
+        const int64_t size = samples_[i].sizes[symbol];
+        is_of = by_size.try_emplace(size, values[i]).first->second == values[i];
+      }
+      if (is_of) return static_cast<int>(symbol);
+    }
+    return -1;
   }
 
   // What `get` takes out of each sample.
@@ -464,10 +495,11 @@ class Generaliser {
   bool in_types_ = false;
   std::vector<size_t> varying_;       // Constants.
   std::set<std::string> conditions_;  // That there are.
-  // Polynomials of the symbols and a quotient of one.
+  // Polynomials of the symbols and a quotient.
   struct OfQuotient {
+    std::string name;
+    std::vector<int64_t> values;  // By sample.
     std::vector<std::string> names;
-    std::vector<int64_t> values;  // Of the quotient, by sample.
     PolynomialFit fit;
   };
   static constexpr size_t kMaxQuotients = 32;

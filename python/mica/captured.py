@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -15,6 +15,7 @@ from mica.errors import CaptureError
 from mica.programs.described import constants, new_names, program_of
 from mica.programs.program import Program
 
+_Made = TypeVar("_Made")
 # A training step's second call may differ from its first, which made the
 # optimizer's state, and its third from its second.
 _MAX_CALLS = 4
@@ -72,21 +73,41 @@ def compiled_anew(fn: Callable[..., Any]) -> Any:
 
 
 @contextlib.contextmanager
-def exporting() -> Iterator[None]:
-    """Has `torch.compiler.is_exporting()` say so to the program.
+def exporting(says_so: bool) -> Iterator[None]:
+    """Has a program leave out what nothing but torch could run.
 
-    Models then leave out ways that hold for the values at hand alone.
+    Args:
+      says_so: `torch.compiler.is_exporting()` is true: models leave out ways
+        that hold for the values at hand alone, too. Optimizers can't be
+        captured then.
     """
-    before = torch.compiler._is_exporting_flag
+    was_exporting = torch.compiler._is_exporting_flag
     had_fastpath = torch.backends.mha.get_fastpath_enabled()
-    torch.compiler._is_exporting_flag = True
+    torch.compiler._is_exporting_flag = says_so or was_exporting
     # Whole layers as one operator, which has no kernel outside ATen.
     torch.backends.mha.set_fastpath_enabled(False)
     try:
         yield
     finally:
-        torch.compiler._is_exporting_flag = before
+        torch.compiler._is_exporting_flag = was_exporting
         torch.backends.mha.set_fastpath_enabled(had_fastpath)
+
+
+def in_either_way(make: Callable[[], _Made]) -> _Made:
+    """What `make` gives where a program is exported as it is.
+
+    Or, if that fails, where it is told that it is exported.
+    """
+    try:
+        with exporting(says_so=False):
+            return make()
+    except (CaptureError, NotImplementedError) as error:
+        first = error
+    try:
+        with exporting(says_so=True):
+            return make()
+    except (CaptureError, NotImplementedError):
+        raise first from None
 
 
 def record_of(
@@ -122,6 +143,26 @@ def record_of(
         f"{who}: {report['name']} is not one graph: "
         + ("; ".join(reasons) or "no record fits the call")
     )
+
+
+def settled_record(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    who: str,
+    reset: Callable[[], object],
+) -> tuple[Any, dict[str, Any]]:
+    """What was compiled anew, and its record; arguments as for `record_of`.
+
+    Once more if it has other kinds of state than at its first call: a cache
+    that was made then is state of a new record.
+    """
+    compiled = compiled_anew(fn)
+    record = record_of(compiled, args, kwargs, who, reset)
+    if record["slots"]:
+        compiled = compiled_anew(fn)
+        record = record_of(compiled, args, kwargs, who, reset)
+    return compiled, record
 
 
 @contextlib.contextmanager

@@ -40,6 +40,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     tools = {
         f"build/bin/{name}": ROOT / "build" / "bin" / name
         for name in (
+            "mica_generate",
             "mica_run",
             "mica_train",
             "mica_bench",

@@ -9,11 +9,18 @@ from typing import Any
 import torch
 
 from mica import _mica
-from mica.captured import exporting, modules_of, record_of
+from mica.captured import (
+    in_either_way,
+    modules_of,
+    record_of,
+    settled_record,
+)
 from mica.programs.described import constants, new_names, program_of
 from mica.saved import signature
 from mica.saved.load import Loaded
 from mica.saved.symbolic import symbolic_program
+
+_WHO = "mica.export"
 
 
 def export(
@@ -36,8 +43,8 @@ def export(
     If `fn` is compiled and has a record that fits `args` and depends on no
     values, that is exported and nothing runs. Else `fn` is called with `args`,
     several times if it changes its state so that a record doesn't fit the next
-    call: for a training step these are real steps.
-    `torch.compiler.is_exporting()` is true in them.
+    call: for a training step these are real steps. If no Program comes of that,
+    `torch.compiler.is_exporting()` is true in further ones.
 
     What the program read of Python's state (flags, numbers, `training`) is
     part of what is exported; only tensors vary, and numbers that did so
@@ -86,10 +93,18 @@ def _program_of(
     reset: Callable[[], object],
 ) -> tuple[dict[str, Any], _mica.Program]:
     """The record to export, and its Program."""
-    if shapes is not None:
-        return symbolic_program(fn, args, kwargs, shapes, reset)
-    record = _record_of(fn, args, kwargs, reset)
-    return record, program_of(record, "mica.export")
+    if shapes is None and isinstance(fn, _mica.Compiled):
+        record = record_of(fn, args, kwargs, _WHO, reset)
+        if not record["host_reads"] and not record["slots"]:
+            return record, program_of(record, _WHO)
+
+    def make() -> tuple[dict[str, Any], _mica.Program]:
+        if shapes is not None:
+            return symbolic_program(fn, args, kwargs, shapes, reset)
+        record = settled_record(fn, args, kwargs, _WHO, reset)[1]
+        return record, program_of(record, _WHO)
+
+    return in_either_way(make)
 
 
 def _write(
@@ -105,7 +120,7 @@ def _write(
         program,
         record["states"],
         modules_of(fn) if modules is None else modules,
-        "mica.export",
+        _WHO,
     )
     program = program.rename_variables(names)
     states: list[torch.Tensor] = record["states"]
@@ -120,26 +135,6 @@ def _write(
         [state.detach() for state in states] + constants(program, record),
         signature.make(record, by_id, [name for name, _ in program.inputs]),
     )
-
-
-def _record_of(
-    fn: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    reset: Callable[[], object],
-) -> dict[str, Any]:
-    """The record to export: `fn`'s own, if it says all."""
-    if isinstance(fn, _mica.Compiled):
-        record = record_of(fn, args, kwargs, "mica.export", reset)
-        if not record["host_reads"] and not record["slots"]:
-            return record
-        fn = fn.__wrapped__
-    with exporting():
-        record = record_of(fn, args, kwargs, "mica.export", reset)
-        if record["slots"]:
-            # What the first call made, a cache say, is state to a new record.
-            record = record_of(fn, args, kwargs, "mica.export", reset)
-    return record
 
 
 def _check_memory(

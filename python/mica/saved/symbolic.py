@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mica import _mica
-from mica.captured import compiled_anew, exporting, record_of
+from mica.captured import settled_record
 from mica.programs.described import program_of
 from mica.saved.named_sizes import NamedSize, find_named_sizes, resized
 
@@ -36,32 +36,25 @@ def symbolic_program(
     Raises:
       NotImplementedError: A size can't be left open; says why.
     """
-    compiled = compiled_anew(fn)
-    named = find_named_sizes(compiled.__wrapped__, args, kwargs, shapes)
-    with exporting():
-        record = record_of(compiled, args, kwargs, _WHO, reset)
-        if record["slots"]:
-            # What the first call made is state to a new record.
-            compiled = compiled_anew(fn)
-            record = record_of(compiled, args, kwargs, _WHO, reset)
-        for turn in range(1, _MAX_OTHERS + 1):
-            reset()
-            others = _others(named, turn)
-            moved = resized((args, kwargs), others, named)
-            compiled(*moved[0], **moved[1])
-            reset()
-            record = compiled._mica_describe(*args, **kwargs) or record
-            try:
-                return record, _generalised(
-                    compiled, record, args, kwargs, named
-                )
-            except NotImplementedError as error:
-                if turn == _MAX_OTHERS:
-                    why = compiled._mica_report()["fixed_sizes"] or error
-                    raise NotImplementedError(
-                        f"{_WHO}: {', '.join(one.name for one in named)} "
-                        f"can't vary: {why}"
-                    ) from None
+    inner = fn.__wrapped__ if isinstance(fn, _mica.Compiled) else fn
+    named = find_named_sizes(inner, args, kwargs, shapes)
+    compiled, record = settled_record(fn, args, kwargs, _WHO, reset)
+    for turn in range(1, _MAX_OTHERS + 1):
+        reset()
+        moved = resized((args, kwargs), _others(named, turn), named)
+        compiled(*moved[0], **moved[1])
+        reset()
+        record = compiled._mica_describe(*args, **kwargs) or record
+        try:
+            return record, _generalised(compiled, record, args, kwargs, named)
+        except NotImplementedError as error:
+            if turn < _MAX_OTHERS:
+                continue
+            why = compiled._mica_report()["fixed_sizes"] or error
+            raise NotImplementedError(
+                f"{_WHO}: {', '.join(one.name for one in named)} can't vary: "
+                f"{why}"
+            ) from None
     raise AssertionError("unreachable")
 
 
