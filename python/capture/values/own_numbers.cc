@@ -9,6 +9,7 @@
 #include "python/capture/values/held.h"
 #include "python/interpreter/interpreter.h"
 #include "python/interpreter/keys.h"
+#include "python/interpreter/lru_cache.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
 namespace mica {
@@ -210,6 +211,7 @@ void OwnNumbers::PutBackInWords(PyObject* holder) {
   for (PyObject* object : HeldBy(holder)) {
     if (IsOwn(object)) ++left[object];
   }
+  for (PyObject* object : HeldBy(holder)) PutBackInCache(object);
   const absl::Span<PyObject*> words = WordsOf(holder);
   // A generator has dead words behind those that it uses.
   const bool has_dead = IsGenerator(holder);
@@ -223,6 +225,19 @@ void OwnNumbers::PutBackInWords(PyObject* holder) {
     --it->second;
     PyObject* own = word;
     word = PyRef::Share(OriginalOf(own)).release();
+    Py_DECREF(own);
+  }
+}
+
+void OwnNumbers::PutBackInCache(PyObject* dict) {
+  if (!PyDict_CheckExact(dict)) return;
+  Py_ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (PyDict_Next(dict, &position, &key, &value)) {
+    PyObject** place = LruCachePlace(value);
+    if (place == nullptr || !IsOwn(*place)) continue;
+    PyObject* own = *place;
+    *place = PyRef::Share(OriginalOf(own)).release();
     Py_DECREF(own);
   }
 }

@@ -46,6 +46,8 @@ class OwnNumbers {
   void PutBackInTuple(PyObject* tuple);
   void PutBackInType(PyTypeObject* type);
   void PutBackInVariable(PyObject* variable);  // A ContextVar.
+  // In the results of a bounded functools.lru_cache, whose dict it is.
+  void PutBackInCache(PyObject* dict);
   // In what an object in C, or with __slots__, has in its own memory: which of
   // its words are references is what it shows the garbage collector.
   void PutBackInWords(PyObject* holder);

@@ -234,3 +234,22 @@ def test_what_a_callee_finds_is_the_programs_own(source, read, reached):
         compiled(torch.ones(2 + i))
     assert all(one is eval(f"{reached}[2]", names) for one in names["SEEN"])
     assert len(names["SEEN"]) == 10
+
+
+def test_a_cache_keeps_the_numbers_that_eager_would():
+    world = World()
+    world.n = 1.0
+
+    @functools.lru_cache(maxsize=2)
+    def cached(key):
+        return world.n
+
+    def program(x, key):
+        world.n = int(x.sum().item())
+        return x * 2, cached(key)
+
+    compiled: Any = mica.compile(program)
+    for key in (1, 1, 2, 2, 3, 1):
+        _, number = compiled(torch.full((3,), float(key)), key)
+        assert number is 3 * key
+        assert cached(key) is 3 * key
