@@ -25,43 +25,12 @@ import torch
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from vision_operators import define_vision_operators  # noqa: E402
-
-define_vision_operators()
-
-import transformers  # noqa: E402
+from transformers import AutoModelForCausalLM, StaticCache  # noqa: E402
 
 import mica  # noqa: E402
+from bench_generate import PROMPT, make  # noqa: E402
 
-PROMPT = 16
-MODELS = ("gpt2", "gpt2-small", "llama-small")
-
-
-def make(name: str, pretrained: str | None) -> Any:
-    """Returns a decoder in eval mode."""
-    torch.manual_seed(0)
-    small = {"vocab_size": 1000, "bos_token_id": 1, "eos_token_id": None}
-    if pretrained:
-        model = transformers.AutoModelForCausalLM.from_pretrained(pretrained)
-    elif name == "gpt2":
-        model = transformers.GPT2LMHeadModel(transformers.GPT2Config())
-    elif name == "gpt2-small":
-        model = transformers.GPT2LMHeadModel(
-            transformers.GPT2Config(n_layer=4, n_embd=128, n_head=4, **small)
-        )
-    else:
-        model = transformers.LlamaForCausalLM(
-            transformers.LlamaConfig(
-                hidden_size=128,
-                intermediate_size=256,
-                num_hidden_layers=4,
-                num_attention_heads=4,
-                **small,
-            )
-        )
-    model.generation_config.pad_token_id = 0
-    model.generation_config.eos_token_id = None
-    return model.eval()
+MODELS = ("gpt2", "gpt2-small", "llama")
 
 
 def export(model: Any, folder: Path, places: int) -> None:
@@ -72,7 +41,7 @@ def export(model: Any, folder: Path, places: int) -> None:
       folder: Where `step` and `prompt` are written.
       places: How long a text may be.
     """
-    cache = transformers.StaticCache(config=model.config, max_cache_len=places)
+    cache = StaticCache(config=model.config, max_cache_len=places)
 
     def step(ids: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
         told = model(
@@ -106,7 +75,10 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    model = make(options.model, options.pretrained)
+    model = make(options.model, torch.float32)
+    if options.pretrained:
+        model = AutoModelForCausalLM.from_pretrained(options.pretrained).eval()
+        model.generation_config.eos_token_id = None
     prompt = torch.randint(1, 1000, (1, PROMPT))
     with torch.no_grad(), tempfile.TemporaryDirectory() as name:
         begun = time.perf_counter()

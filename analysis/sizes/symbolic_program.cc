@@ -80,6 +80,8 @@ class Generaliser {
       const Program& program = sample.program;
       if (program.num_values() != first_.num_values() ||
           program.ops().size() != first_.ops().size() ||
+          program.constants().size() != first_.constants().size() ||
+          program.variables().size() != first_.variables().size() ||
           program.inputs() != first_.inputs() ||
           program.outputs() != first_.outputs() ||
           updates_of(program) != updates_of(first_) ||
