@@ -388,6 +388,23 @@ def test_scalars(call: str, want: float) -> None:
     assert compute(call, 2.5) == [want] * len(agreement.EXECUTORS)
 
 
+def test_sizes() -> None:
+    program = _mica.Program.parse(
+        "program @sizes(%x: f32[n,2]) {\n"
+        '  mica.require_size("2*n-1", "<", 9)\n'
+        "  %n = mica.size(n) : i64\n"
+        "  %y = aten.mul.Tensor(%x, %n) : f32[n,2]\n  return %y\n}\n"
+    )
+    for make in agreement.EXECUTORS.values():
+        executor = make()
+        for n in (2, 4):
+            x = torch.randn(n, 2)
+            (y,) = executor.run(program, {"x": x}, {}, [])
+            assert torch.equal(y, x * n)
+        with pytest.raises(ValueError, match="wants 9 < 9"):
+            executor.run(program, {"x": torch.randn(5, 2)}, {}, [])
+
+
 def compute(call: str, a: float) -> list[float]:
     """What each executor makes of a call of the host scalar %a."""
     program = _mica.Program.parse(
@@ -581,6 +598,7 @@ TESTED = {
     "mica.masked_select",
     "mica.nonzero",
     "mica.receive",
+    "mica.require_size",
     "mica.scalar_abs",
     "mica.scalar_add",
     "mica.scalar_cos",
@@ -598,6 +616,7 @@ TESTED = {
     "mica.scalar_round",
     "mica.scalar_sin",
     "mica.scalar_sqrt",
+    "mica.size",
     "mica.scalar_sub",
     "mica.scale_channels",
     "mica.scatter_view",

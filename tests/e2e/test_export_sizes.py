@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -288,3 +290,22 @@ def test_mica_run_takes_any_size(tmp_path):
         assert made.returncode == 0, made.stderr
         (y,) = load_file(tmp_path / "y.safetensors").values()
         torch.testing.assert_close(y, net(x))
+
+
+def test_random_programs_are_right_or_refused():
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        [
+            sys.executable,
+            str(root / "tools" / "export_fuzz.py"),
+            "--programs=50",
+            "--seed=11",
+            "--json",
+        ],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(root / "python")},
+    )
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["differences"] == 0, done.stdout
+    assert told["exported"] >= 8 and told["served"] >= 50, done.stdout

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "python/capture/serve/report_values.h"
 #include "python/capture/serve/stance.h"
+#include "python/capture/values/constants.h"
 #include "python/interpreter/interpreter.h"
 
 namespace mica {
@@ -14,6 +15,21 @@ constexpr size_t kMaxFunctions = 256;  // That become graphs of their own.
 
 bool IsGone(const PyRef& weak) {
   return weak && PyWeakref_GET_OBJECT(weak.get()) == Py_None;
+}
+
+// Whether what a closure holds is of the program's text: what decorators wrap,
+// classes, constants. Nobody waits for these to die.
+bool HoldsTextOnly(PyObject* closure) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(closure); ++i) {
+    PyObject* value = PyCell_GET(PyTuple_GET_ITEM(closure, i));
+    if (value == nullptr || PyFunction_Check(value) || PyType_Check(value) ||
+        PyModule_Check(value) || PyCFunction_Check(value) ||
+        IsConstant(value)) {
+      continue;
+    }
+    return false;
+  }
+  return true;
 }
 
 std::string LineOf(PyObject* code, int32_t unit) {
@@ -87,7 +103,8 @@ bool Splits::LearnFromPiece(const Refusal& refusal, SplitFunction* from,
 
 bool Splits::IsLasting(Known& known, const NewFrame& frame) const {
   auto* object = reinterpret_cast<PyObject*>(frame.function);
-  if (frame.function->func_closure == nullptr || frame.is_module_call) {
+  PyObject* closure = frame.function->func_closure;
+  if (closure == nullptr || frame.is_module_call || HoldsTextOnly(closure)) {
     return true;
   }
   if (object == (PyMethod_Check(callable_) ? PyMethod_GET_FUNCTION(callable_)

@@ -165,9 +165,10 @@ class Splits {
   void DropGone();
   bool Evaluate(const NewFrame& frame, SplitEvents* events, PyRef* result);
   std::shared_ptr<SplitFunction> FindFunction(const NewFrame& frame);
-  // True for a function without a closure, the callable itself, a module's
-  // method, and what came before. A function made anew at each call isn't
-  // split: it would only be kept alive, with what its cells hold.
+  // True for a function whose closure holds nothing but functions, classes and
+  // constants, for the callable itself, a module's method, and what came
+  // before. A function made anew at each call isn't split: it would only be
+  // kept alive, with what its cells hold.
   bool IsLasting(Known& known, const NewFrame& frame) const;
   // True if a graph break is new.
   bool LearnSite(const FrameSite& site, const std::string& why);
