@@ -102,13 +102,11 @@ def trial(case: Case) -> dict[str, Any]:
                 want = error
             told["served"] += 1
             try:
-                if isinstance(want, Exception) or isinstance(got, Exception):
-                    if type(want) is not type(got) and not (
-                        isinstance(want, Exception)
-                        and isinstance(got, Exception)
-                    ):
-                        raise Difference("raises", f"{want!r}, mica {got!r}")
+                raised = [isinstance(one, Exception) for one in (want, got)]
+                if all(raised):
                     continue
+                if any(raised):
+                    raise Difference("raises", f"{want!r}, mica {got!r}")
                 same(plain(want), plain(got), "result", _NEAR)
                 same(tensors_of(twins), tensors_of(args), "arguments", _NEAR)
             except Difference as found:

@@ -34,14 +34,6 @@ std::string RelationOf(const SizeFacts::Comparison& comparison) {
   return "";
 }
 
-std::optional<int64_t> WholeOf(double number) {
-  constexpr double kMax = 0x1p53;
-  const bool is_whole = number >= -kMax && number <= kMax &&
-                        number == std::trunc(number);  // False of NaN.
-  if (!is_whole) return std::nullopt;
-  return static_cast<int64_t>(number);
-}
-
 // A whole constant above 0; 0 for anything else.
 int64_t DivisorOf(const TapeHostOperand& operand) {
   const std::optional<int64_t> divisor = WholeOf(operand.constant);

@@ -89,6 +89,14 @@ void PutNumber(double value, const SizeSlot& slot,
 
 }  // namespace
 
+std::optional<int64_t> WholeOf(double number) {
+  constexpr double kMax = 0x1p53;
+  const bool is_whole = number >= -kMax && number <= kMax &&
+                        number == std::trunc(number);  // False of NaN.
+  if (!is_whole) return std::nullopt;
+  return static_cast<int64_t>(number);
+}
+
 bool CanReadElement(DType dtype) {
   return dtype == DType::kI64 || dtype == DType::kI32 || dtype == DType::kF32 ||
          dtype == DType::kF64;

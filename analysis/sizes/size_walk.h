@@ -83,6 +83,9 @@ inline absl::Status Unlike(const std::string& what) {
   return absl::FailedPreconditionError(what);
 }
 
+// A number that is whole and small enough for a double to tell it from others.
+std::optional<int64_t> WholeOf(double number);
+
 // An element of a constant.
 bool CanReadElement(DType dtype);
 double ReadElement(const std::string& bytes, DType dtype, size_t index);

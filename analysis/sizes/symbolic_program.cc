@@ -437,11 +437,7 @@ class Generaliser {
   absl::StatusOr<Argument> WholeNumber(Get get) {
     for (const SizedProgram& sample : samples_) {
       const double number = get(sample);
-      constexpr double kMax = 0x1p53;
-      if (number >= -kMax && number <= kMax &&
-          number == static_cast<double>(static_cast<int64_t>(number))) {
-        continue;
-      }
+      if (WholeOf(number).has_value()) continue;
       return Unlike(absl::StrCat("computes with ", number, " at ",
                                  Name(sample.sizes),
                                  ", and with another number elsewhere"));

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "framework/op/op_def.h"
 
 namespace mica {
@@ -18,8 +20,15 @@ std::vector<std::string> PointwiseCases(const OpDef& def);
 // which the suite takes for an error. All must be legal.
 std::vector<std::string> ListedCases(const OpDef& def);
 
+// Those of layers, losses, windows and attention; part of it.
+std::vector<std::string> LayerCases(const OpDef& def);
+
 // The calls listed for what only training needs; part of both of the above.
 std::vector<std::string> TrainingCases(const OpDef& def);
+
+// Appends those of `texts` that call the op.
+void AddCallsOf(const OpDef& def, absl::Span<const absl::string_view> texts,
+                std::vector<std::string>* cases);
 
 }  // namespace mica
 

@@ -1,15 +1,13 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tests/conformance/cases.h"
 
 namespace mica {
 namespace {
 
-constexpr absl::string_view kCases[] = {
+constexpr absl::string_view kTraining[] = {
     // Activations.
     "aten.leaky_relu_backward(f32[5,7], f32[5,7], 0.1, false)",
     "aten.leaky_relu_backward(f32[300], f32[300], -0.1, false)",
@@ -227,11 +225,7 @@ constexpr absl::string_view kCases[] = {
 
 std::vector<std::string> TrainingCases(const OpDef& def) {
   std::vector<std::string> cases;
-  for (absl::string_view text : kCases) {
-    if (absl::StartsWith(text, absl::StrCat(def.name(), "("))) {
-      cases.emplace_back(text);
-    }
-  }
+  AddCallsOf(def, kTraining, &cases);
   return cases;
 }
 

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "tools/train/mix.h"
+#include "tools/mix.h"
 
 namespace mica {
 

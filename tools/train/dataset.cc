@@ -10,7 +10,7 @@
 #include "framework/base/status.h"
 #include "framework/tensor/npy.h"
 #include "tools/flags.h"
-#include "tools/train/mix.h"
+#include "tools/mix.h"
 
 namespace mica {
 absl::StatusOr<Dataset> Dataset::Read(absl::string_view flag,

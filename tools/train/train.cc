@@ -24,10 +24,10 @@
 #include "framework/trace/recorder.h"
 #include "nlohmann/json.hpp"
 #include "ops/all.h"
+#include "tools/mix.h"
 #include "tools/train/checkpoint.h"
 #include "tools/train/dataset.h"
 #include "tools/train/log.h"
-#include "tools/train/mix.h"
 #include "tools/train/runner.h"
 
 namespace mica {

@@ -20,8 +20,8 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "ops/all.h"
+#include "tools/mix.h"
 #include "tools/train/checkpoint.h"
-#include "tools/train/mix.h"
 
 namespace mica {
 namespace {

@@ -154,8 +154,7 @@ absl::StatusOr<std::shared_ptr<SizedRun>> RecordSizes::Make(
   for (int i = 0; i < recipe_.num_args; ++i) {
     sizes.push_back(SizesOf(TensorMeta::Of(inputs[i])));
   }
-  MICA_ASSIGN_OR_RETURN(Tape tape, made_->At(sizes, given));
-  if (!recipe_.options.exact) UseOwnLstmLayers(tape);
+  MICA_ASSIGN_OR_RETURN(Tape tape, TapeAt(sizes, given));
   auto run = std::make_shared<SizedRun>();
   run->given.assign(given.begin(), given.end());
   for (const int input : open_) {
@@ -255,13 +254,19 @@ absl::StatusOr<std::shared_ptr<BackwardPass>> RecordSizes::MakePass(
   return std::make_shared<BackwardPass>(like, std::move(parts));
 }
 
+absl::StatusOr<Tape> RecordSizes::TapeAt(absl::Span<const TensorSizes> inputs,
+                                         absl::Span<const double> given) const {
+  MICA_ASSIGN_OR_RETURN(Tape tape, made_->At(inputs, given));
+  if (!recipe_.options.exact) UseOwnLstmLayers(tape);
+  return tape;
+}
+
 absl::StatusOr<LoweredTape> RecordSizes::LowerAt(
     absl::Span<const TensorSizes> inputs, Tape* tape) const {
   if (recorded_->backward != nullptr) {
     return absl::FailedPreconditionError("its results require grad");
   }
-  MICA_ASSIGN_OR_RETURN(*tape, made_->At(inputs, recipe_.given));
-  if (!recipe_.options.exact) UseOwnLstmLayers(*tape);
+  MICA_ASSIGN_OR_RETURN(*tape, TapeAt(inputs, recipe_.given));
   return LowerTape(
       *tape, AllOps(),
       {.keep_calls = recipe_.options.exact, .keep_discrete_results = true});

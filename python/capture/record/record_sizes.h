@@ -98,6 +98,9 @@ class RecordSizes {
   absl::StatusOr<std::shared_ptr<SizedRun>> Make(
       absl::Span<PyObject* const> inputs, absl::Span<PyObject* const> states,
       absl::Span<const double> given, OperatorKernels* kernels) const;
+  // What a run at these sizes is made of.
+  absl::StatusOr<Tape> TapeAt(absl::Span<const TensorSizes> inputs,
+                              absl::Span<const double> given) const;
   absl::StatusOr<std::shared_ptr<BackwardPass>> MakePass(
       SplitTape* split, absl::Span<PyObject* const> states) const;
   GraphOptions OptionsNow() const;

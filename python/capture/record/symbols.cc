@@ -8,6 +8,7 @@
 #include "analysis/lower/lower.h"
 #include "analysis/passes/dead_ops.h"
 #include "analysis/passes/rewrite.h"
+#include "analysis/sizes/size_walk.h"
 #include "analysis/sizes/symbolic_program.h"
 #include "framework/base/status.h"
 #include "ops/all.h"
@@ -15,10 +16,6 @@
 
 namespace mica {
 namespace {
-
-absl::Status Unlike(const std::string& what) {
-  return absl::FailedPreconditionError(what);
-}
 
 // How the inputs of a template's tape lie at other sizes.
 std::vector<TensorSizes> InputsAt(const RecordSizes& sizes, int num_inputs,

@@ -1,7 +1,7 @@
 // Numbers that look random and are the same in every process.
 
-#ifndef MICA_TOOLS_TRAIN_MIX_H_
-#define MICA_TOOLS_TRAIN_MIX_H_
+#ifndef MICA_TOOLS_MIX_H_
+#define MICA_TOOLS_MIX_H_
 
 #include <cstdint>
 
@@ -33,4 +33,4 @@ inline uint64_t HashBytes(absl::string_view bytes) {
 
 }  // namespace mica
 
-#endif  // MICA_TOOLS_TRAIN_MIX_H_
+#endif  // MICA_TOOLS_MIX_H_
