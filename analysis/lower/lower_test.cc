@@ -221,7 +221,7 @@ TEST(LowerTest, ATensorOfANumberThatVariesIsFilledWithIt) {
   TapeTensor& constant = maker.tape().tensors[made];
   constant.origin = TapeOrigin::kConstant;
   constant.bytes = std::make_shared<const std::string>("\0\0\0\x3f", 4);
-  constant.host_value = 0;
+  constant.numbers = {{.id = 0}};
   const TapeTensorId product = maker.Made({2}, 2);
   maker.Call("aten.mul.Tensor", {TapeTensorRef{x}, TapeTensorRef{made}},
              product);
@@ -234,6 +234,25 @@ TEST(LowerTest, ATensorOfANumberThatVariesIsFilledWithIt) {
   maker.tape().host_values[0].is_constant = true;
   MICA_ASSERT_OK_AND_ASSIGN(lowered, LowerTape(maker.tape(), AllOps()));
   EXPECT_THAT(ToText(lowered.program), HasSubstr("constant [0.5] : f32[1]"));
+}
+
+// torch.tensor([[rate, 2.0]])
+TEST(LowerTest, ATensorOfNumbersIsPutTogether) {
+  TapeMaker maker;
+  maker.Number("rate", 0.5);
+  const TapeTensorId made = maker.Made({1, 2}, 0);
+  TapeTensor& constant = maker.tape().tensors[made];
+  constant.origin = TapeOrigin::kConstant;
+  constant.bytes =
+      std::make_shared<const std::string>("\0\0\0\x3f\0\0\0\x40", 8);
+  constant.numbers = {{.id = 0}, {.constant = 2}};
+  maker.tape().results = {made};
+  MICA_ASSERT_OK_AND_ASSIGN(LoweredTape lowered,
+                            LowerTape(maker.tape(), AllOps()));
+  const std::string text = ToText(lowered.program);
+  EXPECT_THAT(text, HasSubstr("aten.full([1], %rate, dtype=f32) : f32[1]"));
+  EXPECT_THAT(text, HasSubstr("aten.full([1], 2.0, dtype=f32) : f32[1]"));
+  EXPECT_THAT(text, HasSubstr(" : f32[1,2]"));
 }
 
 // x[:, i] = y; x[:, i][1], where i was 2.

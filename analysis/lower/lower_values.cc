@@ -12,12 +12,9 @@ namespace mica {
 absl::StatusOr<ValueId> Lowering::AddTapeConstant(TapeTensorId id) {
   const TapeTensor& tensor = tape_.tensors[id];
   MICA_ASSIGN_OR_RETURN(TensorType type, memory_.TypeOf(id));
-  if (tensor.host_value >= 0) {
-    MICA_ASSIGN_OR_RETURN(Argument number, LowerHostValue(tensor.host_value));
-    if (const auto* ref = std::get_if<ValueRef>(&number)) {
-      if (tensor.is_wrapped_number) return ref->id;
-      return AddOneResult("aten.full", {tensor.sizes, *ref, type.dtype}, type);
-    }
+  if (!tensor.numbers.empty()) {
+    MICA_ASSIGN_OR_RETURN(const ValueId made, AddNumbers(tensor, type));
+    if (made != kNoValue) return made;
   }
   type.is_scalar = tensor.is_wrapped_number;
   if (type.is_row_major() || type.num_elements() == 0) {
@@ -32,6 +29,41 @@ absl::StatusOr<ValueId> Lowering::AddTapeConstant(TapeTensorId id) {
   return AddOneResult(
       "aten.as_strided",
       {ValueRef{memory}, tensor.sizes, tensor.strides, int64_t{0}}, type);
+}
+
+absl::StatusOr<ValueId> Lowering::AddNumbers(const TapeTensor& tensor,
+                                             const TensorType& type) {
+  std::vector<Argument> numbers;
+  bool are_constant = true;
+  for (const TapeHostOperand& operand : tensor.numbers) {
+    numbers.push_back(operand.constant);
+    if (operand.id < 0) continue;
+    MICA_ASSIGN_OR_RETURN(numbers.back(), LowerHostValue(operand.id));
+    are_constant &= !std::holds_alternative<ValueRef>(numbers.back());
+  }
+  if (are_constant) return kNoValue;
+  if (tensor.is_wrapped_number) return std::get<ValueRef>(numbers[0]).id;
+  if (numbers.size() == 1) {
+    return AddOneResult("aten.full", {tensor.sizes, numbers[0], type.dtype},
+                        type);
+  }
+  const TensorType element{.dtype = type.dtype, .dims = {1}};
+  ValueRefs elements;
+  for (Argument& number : numbers) {
+    MICA_ASSIGN_OR_RETURN(
+        const ValueId id,
+        AddOneResult("aten.full",
+                     {std::vector<int64_t>{1}, std::move(number), type.dtype},
+                     element));
+    elements.push_back(ValueRef{id});
+  }
+  MICA_ASSIGN_OR_RETURN(
+      const ValueId all,
+      AddOneResult("aten.cat", {std::move(elements), int64_t{0}},
+                   TensorType{.dtype = type.dtype,
+                              .dims = {static_cast<int64_t>(numbers.size())}}));
+  if (tensor.sizes.size() == 1) return all;
+  return AddOneResult("aten.view", {ValueRef{all}, tensor.sizes}, type);
 }
 
 absl::StatusOr<ValueId> Lowering::AddBytes(TapeTensorId id, TensorType type) {

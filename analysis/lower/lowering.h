@@ -78,6 +78,9 @@ class Lowering {
   absl::StatusOr<ValueId> AddTapeConstant(TapeTensorId id);
   // The bytes that the tape has of a constant, as one of `type`.
   absl::StatusOr<ValueId> AddBytes(TapeTensorId id, TensorType type);
+  // A tensor of Python's numbers; kNoValue if they are constants after all.
+  absl::StatusOr<ValueId> AddNumbers(const TapeTensor& tensor,
+                                     const TensorType& type);
   // What left the dispatcher as output `output` of call `call`.
   absl::StatusOr<ValueId> NumberRead(int32_t call, int32_t output) const;
   // A float64 scalar, or a constant number.

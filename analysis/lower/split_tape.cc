@@ -105,7 +105,9 @@ class Splitter {
     const TapeTensor& tensor = tape_.tensors[id];
     switch (tensor.origin) {
       case TapeOrigin::kConstant:
-        if (tensor.host_value >= 0) AddNumber(tensor.host_value);
+        for (const TapeHostOperand& number : tensor.numbers) {
+          if (number.id >= 0) AddNumber(number.id);
+        }
         break;
       case TapeOrigin::kState:
         AddState(id);
@@ -228,9 +230,11 @@ class Splitter {
                                   .value = tape_.host_values[id].value};
     }
     for (TapeTensor& tensor : part->tensors) {
-      const auto it = numbers_by_id_.find(tensor.host_value);
-      tensor.host_value =
-          it == numbers_by_id_.end() ? -1 : static_cast<int32_t>(it->second);
+      for (TapeHostOperand& number : tensor.numbers) {
+        const auto it = numbers_by_id_.find(number.id);
+        number.id =
+            it == numbers_by_id_.end() ? -1 : static_cast<int32_t>(it->second);
+      }
     }
   }
 

@@ -103,7 +103,7 @@ TEST_F(SplitTapeTest, ANumberThatVariesIsToldAndFed) {
                     .storage = 7,
                     .is_wrapped_number = true,
                     .origin = TapeOrigin::kConstant,
-                    .host_value = 0};
+                    .numbers = {{.id = 0}}};
   tape.tensors.push_back(number);
   const auto id = static_cast<TapeTensorId>(tape.tensors.size()) - 1;
   tape.calls[1].args[1] = TapeTensorRef{id};

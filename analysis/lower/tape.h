@@ -32,6 +32,14 @@ enum class TapeOrigin {
               // (Tensor.data, Tensor.set_data): a view of it, never a copy.
 };
 
+// A number of Python's.
+struct TapeHostOperand {
+  int32_t id = -1;  // In Tape::host_values; -1: the constant.
+  double constant = 0;
+  friend bool operator==(const TapeHostOperand&,
+                         const TapeHostOperand&) = default;
+};
+
 // A tensor as eager made it. Two tensors with one `storage` share memory.
 struct TapeTensor {
   std::string dtype;  // As framework prints it, "f32"; torch's name elsewhere.
@@ -59,17 +67,11 @@ struct TapeTensor {
   TapeTensorId base = kNoTapeTensor;  // kAlias: never itself an alias.
   // kConstant: its memory, from the first element to the last.
   std::shared_ptr<const std::string> bytes;
-  // kConstant, of one element: holds this number of Tape::host_values instead,
-  // if not -1.
-  int32_t host_value = -1;
+  // kConstant that Python's numbers were made into: by element, which; empty if
+  // they are the same at each run.
+  std::vector<TapeHostOperand> numbers;
 };
 
-struct TapeHostOperand {
-  int32_t id = -1;  // In Tape::host_values; -1: the constant.
-  double constant = 0;
-  friend bool operator==(const TapeHostOperand&,
-                         const TapeHostOperand&) = default;
-};
 // A number that Python held, and that may be another at each run; an int as the
 // float64 that is the same number.
 struct TapeHostValue {

@@ -53,6 +53,14 @@ class SameNumbers {
     return Are(a.id, b.id);
   }
 
+  bool Are(const std::vector<TapeHostOperand>& a,
+           const std::vector<TapeHostOperand>& b) const {
+    return absl::c_equal(
+        a, b, [this](const TapeHostOperand& one, const TapeHostOperand& other) {
+          return Are(one, other);
+        });
+  }
+
   // Of what differs in numbers alone.
   bool Are(const TapeValue& a, const TapeValue& b) const {
     if (a.index() != b.index()) return false;
@@ -60,12 +68,7 @@ class SameNumbers {
       return Are(ref->id, std::get<TapeHostRef>(b).id);
     }
     if (const auto* list = std::get_if<TapeHostList>(&a)) {
-      const auto& other = std::get<TapeHostList>(b);
-      bool same = list->items.size() == other.items.size();
-      for (size_t i = 0; same && i < list->items.size(); ++i) {
-        same = Are(list->items[i], other.items[i]);
-      }
-      return same;
+      return Are(list->items, std::get<TapeHostList>(b).items);
     }
     if (const auto* ints = std::get_if<std::vector<int64_t>>(&a)) {
       return ints->size() == std::get<std::vector<int64_t>>(b).size();
@@ -107,7 +110,7 @@ bool AreSameTensors(const TapeTensor& a, const TapeTensor& b,
   };
   if (a.origin == TapeOrigin::kConstant && a.sizes != b.sizes) return false;
   return form(a) == form(b) && a.sizes.size() == b.sizes.size() &&
-         length(a) == length(b) && numbers.Are(a.host_value, b.host_value);
+         length(a) == length(b) && numbers.Are(a.numbers, b.numbers);
 }
 
 // What a number that is read on the host gave is asked again at each run.

@@ -374,7 +374,7 @@ class SizeTemplate::Maker {
   // A number in a tensor's coat, or torch.tensor() of sizes.
   absl::Status ExplainConstant(int32_t call, TapeTensorId id) {
     const TapeTensor& own = last_.tensors[id];
-    if (own.origin != TapeOrigin::kConstant || own.host_value >= 0 ||
+    if (own.origin != TapeOrigin::kConstant || !own.numbers.empty() ||
         !constants_.insert(id).second) {
       return absl::OkStatus();
     }

@@ -119,8 +119,9 @@ class Matcher {
         return StateOf(a_, a) == StateOf(b_, b);
       case TapeOrigin::kConstant:
         return HasSameForm(one, other) && one.bytes != nullptr &&
-               other.bytes != nullptr && *one.bytes == *other.bytes &&
-               IsNumber(one.host_value, other.host_value);
+               other.bytes != nullptr &&
+               AreOperands(one.numbers, other.numbers) &&
+               (!one.numbers.empty() || *one.bytes == *other.bytes);
       case TapeOrigin::kCall:
       case TapeOrigin::kAlias:
         return false;

@@ -300,10 +300,14 @@ class PartMaker {
           }
         }
         ForEachTensor(arg, [&](TapeTensorId id) {
-          if (tape_.tensors[id].host_value < 0) return;
-          const int32_t own = Number(tape_.tensors[id].host_value);
-          part_.tape.tensors[id].host_value = own;
-          is_known &= own >= 0;
+          // Of the tape of all: a tensor may be met more than once.
+          const std::vector<TapeHostOperand>& all = tape_.tensors[id].numbers;
+          for (size_t i = 0; i < all.size(); ++i) {
+            if (all[i].id < 0) continue;
+            const int32_t own = Number(all[i].id);
+            part_.tape.tensors[id].numbers[i].id = own;
+            is_known &= own >= 0;
+          }
         });
       }
     }

@@ -230,7 +230,8 @@ std::string CallableName(PyObject* callable) {
 FunctionKind KindOfFunction(PyObject* function) {
   const auto* made = reinterpret_cast<const PyFunctionObject*>(function);
   const std::string module = PyText(made->func_module);
-  if (module == "torch._functorch.vmap" &&
+  if ((module == "torch._functorch.vmap" ||
+       module == "torch._functorch.predispatch") &&
       PyText(made->func_name) == "lazy_load_decompositions") {
     static PyObject* loaded = Interned("DECOMPOSITIONS_LOADED");
     return PyDict_GetItem(made->func_globals, loaded) == Py_True

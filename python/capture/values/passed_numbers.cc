@@ -56,6 +56,27 @@ bool Holds(const TapeTensor& tensor, const PassedNumbers& passed) {
              : SameBits(Load<float>(tensor), static_cast<float>(number));
 }
 
+// Whether a tensor's elements are these numbers, in order, as torch converts
+// them.
+bool HoldsAll(const TapeTensor& tensor, const PassedNumbers& passed) {
+  const std::vector<TapeHostOperand>& numbers = passed.items;
+  const auto holds = [&](auto zero) {
+    using Element = decltype(zero);
+    if (tensor.bytes->size() != numbers.size() * sizeof(Element)) return false;
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      Element element;
+      std::memcpy(&element, tensor.bytes->data() + i * sizeof(Element),
+                  sizeof(Element));
+      const auto number = static_cast<Element>(numbers[i].constant);
+      if (std::memcmp(&element, &number, sizeof(Element)) != 0) return false;
+    }
+    return true;
+  };
+  if (tensor.dtype == "f32") return holds(float{});
+  if (tensor.dtype == "f64") return holds(double{});
+  return tensor.dtype == "i64" && passed.is_int && holds(int64_t{});
+}
+
 bool IsSame(const PassedNumbers& passed, const TapeValue& arg) {
   if (passed.is_int) {
     const auto* whole = std::get_if<int64_t>(&arg);
@@ -210,7 +231,20 @@ bool PlaceStored(const PassedNumbers& number, size_t first_call,
     value = made;
   }
   if (value == nullptr || !Holds(*value, number)) return false;
-  value->host_value = number.items[0].id;
+  value->numbers = number.items;
+  return true;
+}
+
+bool PlaceData(const PassedNumbers& data, TapeTensorId first_new, Tape& tape) {
+  TapeTensor* made = nullptr;
+  for (size_t i = first_new; i < tape.tensors.size(); ++i) {
+    TapeTensor& tensor = tape.tensors[i];
+    if (tensor.origin != TapeOrigin::kConstant) continue;
+    if (made != nullptr) return false;
+    made = &tensor;
+  }
+  if (made == nullptr || !HoldsAll(*made, data)) return false;
+  made->numbers = data.items;
   return true;
 }
 
@@ -222,12 +256,6 @@ bool PlaceNumbers(absl::Span<const PassedNumbers> numbers,
     }
   }
   TapeCall& call = tape.calls.back();
-  if (TapeTensor* made = LiftedBy(call, first_new, tape);
-      made != nullptr && IsMadeOfNumber(call, *made)) {
-    if (numbers.size() != 1 || !Holds(*made, numbers[0])) return false;
-    made->host_value = numbers[0].items[0].id;
-    return true;
-  }
   std::vector<std::pair<TapeValue*, const PassedNumbers*>> args;
   std::vector<std::pair<TapeTensor*, const PassedNumbers*>> tensors;
   for (size_t i = 0; i < call.args.size(); ++i) {
@@ -269,7 +297,7 @@ bool PlaceNumbers(absl::Span<const PassedNumbers> numbers,
     }
   }
   for (const auto& [tensor, passed] : tensors) {
-    tensor->host_value = passed->items[0].id;
+    tensor->numbers = passed->items;
   }
   return true;
 }

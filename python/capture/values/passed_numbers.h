@@ -19,6 +19,7 @@ struct PassedNumbers {
   bool is_int = false;      // It is of Python's int.
   bool is_operand = false;  // It is a or b of the program's a + b.
   bool is_stored = false;   // It is what `tensor[...] = number` stores.
+  bool is_data = false;     // A new tensor is made of it.
 };
 
 // An item of an index of a tensor: an int, or a slice from a number on that is
@@ -43,6 +44,10 @@ bool PlacePlaces(absl::Span<const PassedPlace> places, size_t first_call,
 // `is_tracked`: autograd keeps the call's Scalars for its backward pass.
 bool PlaceNumbers(absl::Span<const PassedNumbers> numbers,
                   TapeTensorId first_new, bool is_tracked, Tape& tape);
+
+// One step made a tensor of `data`, the first new one being `first_new`: puts
+// the host values into it. False, with nothing changed, if that isn't certain.
+bool PlaceData(const PassedNumbers& data, TapeTensorId first_new, Tape& tape);
 
 // One step stored `number` in items of a tensor, by the calls of `tape` from
 // `first_call` on: puts the host value where these make a tensor of it. False,

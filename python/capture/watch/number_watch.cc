@@ -96,60 +96,6 @@ void NumberWatch::Store(PyObject* owner, PyObject* value) {
   if (IsOld(owner) || IsInput(owner)) values_.MarkExactDeep(value);
 }
 
-void NumberWatch::Pass(PyObject* number, bool is_operand) {
-  if (const HostValues::Id id = values_.Find(number); id >= 0) {
-    if (values_.IsSize(id)) return values_.MarkExactId(id);
-    passed_.push_back({.items = {{.id = id, .constant = values_.value(id)}},
-                       .is_int = values_.is_int(id),
-                       .is_operand = is_operand});
-  }
-}
-
-bool NumberWatch::PassFloatOf(PyObject* data) {
-  if (data == nullptr) return false;
-  const bool is_list = (PyList_CheckExact(data) || PyTuple_CheckExact(data)) &&
-                       PySequence_Fast_GET_SIZE(data) == 1;
-  PyObject* number = is_list ? PySequence_Fast_GET_ITEM(data, 0) : data;
-  if (!PyFloat_CheckExact(number) || values_.Find(number) < 0 ||
-      values_.IsSize(values_.Find(number))) {
-    return false;
-  }
-  Pass(number);
-  return true;
-}
-
-void NumberWatch::PassItems(PyObject* items) {
-  PassedNumbers passed{.is_list = true};
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items); ++i) {
-    PyObject* item = PySequence_Fast_GET_ITEM(items, i);
-    TapeHostOperand& number = passed.items.emplace_back();
-    number.id = values_.Find(item);
-    const std::optional<double> value = NumberOf(item);
-    // A list of sizes or dims has ints.
-    if (!value.has_value() || (number.id >= 0 && (values_.is_int(number.id) ||
-                                                  values_.IsSize(number.id)))) {
-      return objects_.Touch(items, kDeep);
-    }
-    number.constant = *value;
-  }
-  passed_.push_back(std::move(passed));
-}
-
-void NumberWatch::PassArguments(absl::Span<PyObject* const> args) {
-  for (PyObject* arg : args) {
-    if (arg != nullptr && values_.Find(arg) >= 0) {
-      Pass(arg);
-    } else if (arg != nullptr &&
-               (PyList_CheckExact(arg) || PyTuple_CheckExact(arg)) &&
-               values_.HasKnown(arg)) {
-      PassItems(arg);
-    } else {
-      passes_tensors_ |= arg != nullptr && IsTensor(arg);
-      objects_.Touch(arg, kDeep);
-    }
-  }
-}
-
 void NumberWatch::Binary(const char* op, PyObject* a, PyObject* b) {
   step_.makes_array = IsArray(a) || IsArray(b);
   for (PyObject* operand : {a, b}) {

@@ -55,9 +55,9 @@ class NumberWatch final : public WatchPart {
   void Pass(PyObject* number, bool is_operand = false);
   // `items` is a list or tuple with known numbers among its items.
   void PassItems(PyObject* items);
-  // Passes a float that is followed, alone or alone in a list, to the operator
-  // that makes a tensor of it. False if `data` is none such.
-  bool PassFloatOf(PyObject* data);
+  // Passes what a tensor is made of: a number, or lists of numbers that the run
+  // made, some of which are followed. False if `data` is none such.
+  bool PassData(PyObject* data);
   // The arguments of an operator of torch's.
   void PassArguments(absl::Span<PyObject* const> args);
 
@@ -84,6 +84,8 @@ class NumberWatch final : public WatchPart {
   bool passes_tensors() const { return passes_tensors_; }
 
  private:
+  // Appends the numbers of PassData(); false if there is something else.
+  bool AddData(PyObject* data, int depth, PassedNumbers* passed);
   // Nothing if what it says can't be followed.
   std::optional<PassedPlace> PlaceOf(PyObject* item) const;
   // -1 for None.

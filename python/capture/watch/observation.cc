@@ -88,7 +88,8 @@ void Observation::EndStep(PyObject** top, bool entered) {
         if (item.id < 0) continue;
         if (!is_placed) watch.values().MarkExactId(item.id);
         // a + b computes in float64 where the number is too large.
-        if (is_float32 && !numbers.is_operand && !numbers.is_list) {
+        if (numbers.is_data ||
+            (is_float32 && !numbers.is_operand && !numbers.is_list)) {
           watch.values().DemandFloat32(item.id);
         }
       }

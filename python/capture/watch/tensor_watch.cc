@@ -1,5 +1,6 @@
 #include "python/capture/watch/tensor_watch.h"
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "python/capture/known/purity.h"
@@ -107,6 +108,17 @@ void TensorWatch::TouchGradient(PyObject* owner) {
 void TensorWatch::RunBackward(absl::Span<PyObject* const> args) {
   // engine, roots, their gradients, keep_graph, create_graph, leaves, ….
   if (args.size() < 5) return;
+  PyRef roots = PyRef::Steal(PySequence_List(args[1]));
+  if (!roots) return PyErr_Clear();
+  const absl::Span<PyObject* const> tensors(PySequence_Fast_ITEMS(roots.get()),
+                                            PyList_GET_SIZE(roots.get()));
+  // No operator need have taken them: the engine adds to a leaf's gradient, or
+  // leaves the program by a graph that came in.
+  for (PyObject* root : tensors) {
+    if (IsTensor(root) && RequiresGrad(root) && !IsOwn(root)) {
+      gradients_.See(root);
+    }
+  }
   if (args[4] == Py_True && gradients_.has_outer_graph()) {
     BackwardPass::Allow(false);
     return Refuse(
@@ -122,10 +134,7 @@ void TensorWatch::RunBackward(absl::Span<PyObject* const> args) {
   for (PyObject* arg : args.subspan(1)) objects_.Touch(arg, kDeep);
   gradients_.TouchAll();
   if (args[3] == Py_True) return;
-  PyRef roots = PyRef::Steal(PySequence_List(args[1]));
-  if (!roots) return PyErr_Clear();
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(roots.get()); ++i) {
-    PyObject* root = PyList_GET_ITEM(roots.get(), i);
+  for (PyObject* root : tensors) {
     if (IsTensor(root)) released_.Add(root);
   }
 }
@@ -209,8 +218,15 @@ void TensorWatch::ReadLengths(PyObject* lengths) {
 
 void TensorWatch::Make(absl::Span<PyObject* const> args, bool copies) {
   step_.is_making_tensor = true;
-  if (copies && !args.empty() && numbers_.PassFloatOf(args[0])) {
-    args = args.subspan(1);
+  const auto first = absl::c_find_if(
+      args, [](PyObject* arg) { return arg != nullptr && !IsTensor(arg); });
+  PyObject* data = first == args.end() ? nullptr : *first;
+  if (numbers_.PassData(data)) {
+    step_.makes_constant = true;
+    for (PyObject* arg : args) {
+      if (arg != data) objects_.Touch(arg, kDeep);
+    }
+    return;
   }
   // Of a tensor, or of an array, it may be a view.
   step_.makes_constant = true;

@@ -92,7 +92,7 @@ struct RecorderAccess {
       const bool writes = alias != nullptr && alias->isWrite();
       const bool view = alias != nullptr && !writes;
       VisitTensors(args[i], [&](const at::Tensor& tensor) {
-        if (UnsupportedTensorImpl(*tensor.unsafeGetTensorImpl())) return;
+        if (UnsupportedInside(*tensor.unsafeGetTensorImpl())) return;
         const TapeTensorId id = impl.IdOf(tensor, name);  // As it is before.
         if (name == "aten.lift_fresh" && impl.seen[id].unresolved &&
             !impl.MakeConstant(id, tensor)) {

@@ -59,6 +59,8 @@ class Recorder::Impl::CallWriter {
     return stack_[stack_.size() - num_outputs() + index];
   }
   size_t num_outputs() const { return op_.schema().returns().size(); }
+  // True if it makes tensors, all of which have a form alone.
+  bool IsOnMeta() const;
   // False, refused, for a tensor that no tape has.
   bool Check(const at::Tensor& tensor, const char* how);
   // Each false if it is refused.
@@ -100,6 +102,10 @@ void Recorder::Impl::CallWriter::Write() {
   // Tensor.t_() and its like change metadata only: what comes of it is an
   // alias over the storage, which IdOf() finds at the next use.
   if (op_.hasTag(at::Tag::inplace_view)) return;
+  // Torch asks for a result's form, before it makes the result.
+  if (IsOnMeta()) return;
+  // Zeros without memory are zeros to who reads them.
+  if (name_ == "aten._efficientzerotensor") call_.op = "aten.zeros";
   // Generators are their numbers, from here on.
   call_.schema =
       absl::StrReplaceAll(c10::toString(op_.schema()), {{"Generator", "int"}});
@@ -120,9 +126,21 @@ void Recorder::Impl::CallWriter::Write() {
   impl_.tape.calls.push_back(std::move(call_));
 }
 
+bool Recorder::Impl::CallWriter::IsOnMeta() const {
+  bool makes = false, on_meta = true;
+  for (size_t i = 0; i < num_outputs(); ++i) {
+    on_meta &= Output(i).isTensor() || Output(i).isTensorList();
+    VisitTensors(Output(i), [&](const at::Tensor& tensor) {
+      makes = true;
+      on_meta &= tensor.is_meta();
+    });
+  }
+  return makes && on_meta;
+}
+
 bool Recorder::Impl::CallWriter::Check(const at::Tensor& tensor,
                                        const char* how) {
-  const auto why = UnsupportedTensorImpl(*tensor.unsafeGetTensorImpl());
+  const auto why = UnsupportedInside(*tensor.unsafeGetTensorImpl());
   if (why) Refuse(absl::StrCat(how, " a tensor that is ", *why));
   return !why;
 }

@@ -30,6 +30,10 @@ bool Recorder::PlaceNumbers(const Mark& mark,
            PlaceStored(numbers[0], mark.calls,
                        static_cast<TapeTensorId>(mark.tensors), tape);
   }
+  if (!numbers.empty() && numbers[0].is_data) {
+    return numbers.size() == 1 &&
+           PlaceData(numbers[0], static_cast<TapeTensorId>(mark.tensors), tape);
+  }
   // Besides the operator, only reads of tensors that stand for numbers.
   const size_t num_reads = tape.host_reads.size() - mark.host_reads;
   return tape.calls.size() == mark.calls + num_reads + 1 &&

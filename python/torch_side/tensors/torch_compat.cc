@@ -36,6 +36,11 @@ const char* ScalarTypeName(c10::ScalarType type) {
 }
 
 std::optional<std::string> UnsupportedTensorImpl(const c10::TensorImpl& impl) {
+  if (impl.key_set().has(c10::DispatchKey::ZeroTensor)) return "a ZeroTensor";
+  return UnsupportedInside(impl);
+}
+
+std::optional<std::string> UnsupportedInside(const c10::TensorImpl& impl) {
   const c10::DispatchKeySet keys = impl.key_set();
   if (keys.has_any(c10::python_ks)) return "a tensor subclass or fake tensor";
   if (impl.is_sparse() || impl.is_sparse_csr()) return "sparse";
@@ -45,7 +50,6 @@ std::optional<std::string> UnsupportedTensorImpl(const c10::TensorImpl& impl) {
   }
   if (impl.is_mkldnn()) return "in MKL-DNN layout";
   if (impl.layout() != c10::kStrided) return "not strided";
-  if (keys.has(c10::DispatchKey::ZeroTensor)) return "a ZeroTensor";
   if (!impl.device().is_cpu()) return "on device " + impl.device().str();
   if (impl.has_symbolic_sizes_strides()) return "of symbolic size";
   if (!impl.has_storage()) return "without storage";

@@ -48,6 +48,9 @@ inline bool IsLazyNeg(const c10::TensorImpl& impl) {
 
 // Why capture can't take such a tensor, or nothing.
 std::optional<std::string> UnsupportedTensorImpl(const c10::TensorImpl& impl);
+// The same of one that the run makes and uses up: forward-mode AD has zeros
+// without memory for tangents of constants (ZeroTensors).
+std::optional<std::string> UnsupportedInside(const c10::TensorImpl& impl);
 
 }  // namespace mica
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from e2e.capture.agreement_of_calls import report, same, x
 from torch import nn
+from torch.autograd import forward_ad
 from torch.func import (
     functional_call,
     grad,
@@ -24,6 +27,7 @@ from torch.func import (
     vjp,
     vmap,
 )
+from torch.utils._pytree import tree_leaves
 
 import mica
 
@@ -227,3 +231,64 @@ def test_an_array_of_a_tensor_below_a_transform_is_eager_s_error():
     for _ in range(3):
         with pytest.raises(RuntimeError, match="data pointer"):
             compiled(torch.ones(3))
+
+
+C = torch.rand(3, 3, generator=torch.Generator().manual_seed(0))
+
+
+def _scalar(a: torch.Tensor) -> torch.Tensor:
+    return (a.exp() * a.sin() * C).sum()
+
+
+def _dual(a: torch.Tensor) -> Any:
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(a, torch.ones_like(a))
+        return forward_ad.unpack_dual(dual * C + C)[1]
+
+
+# In forward mode a constant's tangent is a ZeroTensor, which has no memory.
+TANGENTS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "of a gradient": lambda a: jvp(grad(_scalar), (a,), (torch.ones_like(a),)),
+    "hessian": lambda a: hessian(_scalar)(a),
+    "jacfwd": lambda a: jacfwd(lambda b: (b * C).sum(0))(a),
+    "dual level": _dual,
+    "addmm": lambda a: jvp(lambda b: torch.addmm(C, b, C), (a,), (a,)),
+    "clamp": lambda a: jvp(lambda b: b.clamp(C), (a,), (a,)),
+    "where": lambda a: jvp(lambda b: torch.where(b > 0.2, b, C), (a,), (a,)),
+    "linear": lambda a: jvp(lambda b: F.linear(b, C, C[0]), (a,), (a,)),
+    "convolution": lambda a: jvp(
+        lambda b: torch.conv1d(b[None], C[None]), (a,), (a,)
+    ),
+    "a constant": lambda a: jvp(lambda b: C * 2, (a,), (a,)),
+    "infinity": lambda a: jvp(lambda b: b * (C / 0), (a,), (a,)),
+}
+
+
+@pytest.mark.parametrize("name", TANGENTS)
+def test_tangents_of_constants_are_part_of_the_graph(name):
+    program = TANGENTS[name]
+    fast: Any = mica.compile(program)
+    for i in range(4):
+        a = torch.rand(3, 3, generator=torch.Generator().manual_seed(i))
+        want, got = (tree_leaves(f(a)) for f in (program, fast))
+        for one, other in zip(want, got, strict=True):
+            assert one._is_zerotensor() == other._is_zerotensor()
+            assert torch.allclose(one, other, equal_nan=True)
+    assert mica.explain(fast).hits == 3
+
+
+def test_the_first_vmap_of_a_process_is_one_graph():
+    program = """
+import torch, mica
+fast = mica.compile(torch.func.vmap(lambda a: a * 2))
+for _ in range(5):
+    fast(torch.ones(3, 2))
+print(mica.explain(fast).hits)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stdout) >= 2, done.stderr
