@@ -25,6 +25,9 @@ constexpr int64_t kDiffer = -2;
 
 double RoundBy(const SizeTerm& term, double product) {
   if (term.scale != 0) return std::floor(product * term.scale);
+  if (term.by_size != 0) {
+    return term.by_size / (product - static_cast<double>(term.less));
+  }
   const auto whole = static_cast<int64_t>(product) - term.less;
   if (term.parts == 0) return static_cast<double>(whole);
   return static_cast<double>((whole + term.parts - 1) / term.parts);

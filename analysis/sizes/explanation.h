@@ -33,10 +33,11 @@ struct SizeTerm {
   int64_t denominator = 1;
   // or what ATen rounds to: a size times `scale`, rounded down, where that
   // isn't 0; a size by `parts`, rounded up. Or a size, or such a number, less a
-  // constant.
+  // constant; or `by_size`, where that isn't 0, divided by that.
   double scale = 0;
   int64_t parts = 0;
   int64_t less = 0;
+  double by_size = 0;
 };
 
 // What a term makes of its product of sizes, but for a fraction.

@@ -66,7 +66,8 @@ class Formulas {
  public:
   Formulas(const Tape& tape, const SizeFacts& facts, const SizeGroups& groups,
            int32_t call, int32_t arg, int32_t item)
-      : facts_(facts),
+      : tape_(tape),
+        facts_(facts),
         groups_(groups),
         index_(call),
         call_(tape.calls[call]),
@@ -93,6 +94,8 @@ class Formulas {
     if (splits && arg_name_ == "split_size") return OfChunks();
     const bool slices = call_.op == "aten.slice.Tensor";
     if (slices && arg_name_ == "end") return OfDifference();
+    const bool scales = call_.op == "aten.mul.Scalar" && IsBackward(call_);
+    if (scales && arg_name_ == "other") return OfVariances();
     return {};
   }
 
@@ -141,6 +144,62 @@ class Formulas {
     return {{.groups = {*group}}, {.groups = {*group}, .less = 1}};
   }
 
+  // Of a variance or a deviation of n numbers: 2 / (n - correction).
+  std::vector<SizeTerm> OfVariances() const {
+    std::vector<SizeTerm> terms;
+    for (int32_t i = 0; i < index_; ++i) {
+      const TapeCall& call = tape_.calls[i];
+      const bool is_one = absl::StartsWith(call.op, "aten.var") ||
+                          absl::StartsWith(call.op, "aten.std");
+      const auto* ref = !is_one || call.args.empty()
+                            ? nullptr
+                            : std::get_if<TapeTensorRef>(&call.args[0]);
+      if (ref == nullptr || ref->id == kNoTapeTensor) continue;
+      std::optional<SizeTerm> term = CountOf(call, ref->id);
+      if (!term.has_value() || term->groups.empty()) continue;
+      term->by_size = 2;
+      terms.push_back(*std::move(term));
+    }
+    return terms;
+  }
+
+  // How many elements a reduction of `tensor` makes one, less its correction.
+  std::optional<SizeTerm> CountOf(const TapeCall& call,
+                                  TapeTensorId tensor) const {
+    const std::vector<int64_t>& sizes = tape_.tensors[tensor].sizes;
+    const auto rank = static_cast<int64_t>(sizes.size());
+    std::vector<int64_t> dims = IntsOf(FindArgument(call, "dim"));
+    if (dims.empty()) {
+      dims.resize(sizes.size());
+      absl::c_iota(dims, 0);
+    }
+    SizeTerm term;
+    for (int64_t dim : dims) {
+      if (dim < 0) dim += rank;
+      const auto& members = groups_.of(tensor);
+      const auto it = absl::c_find_if(
+          members,
+          [&](const SizeGroups::Member& own) { return own.dim == dim; });
+      if (it != members.end()) {
+        term.groups.push_back(it->group);
+      } else {
+        term.numerator *= sizes[dim];
+      }
+    }
+    const TapeValue* correction = FindArgument(call, "correction");
+    const TapeValue* unbiased = FindArgument(call, "unbiased");
+    term.less = 1;
+    if (unbiased != nullptr) {
+      term.less = std::get<bool>(*unbiased) ? 1 : 0;
+    } else if (correction != nullptr &&
+               !std::holds_alternative<std::monostate>(*correction)) {
+      const std::vector<int64_t> whole = IntsOf(correction);
+      if (whole.size() != 1) return std::nullopt;
+      term.less = whole[0];
+    }
+    return term;
+  }
+
   std::vector<const SizeFacts::Use*> UsesBy(absl::string_view called) const {
     std::vector<const SizeFacts::Use*> uses;
     for (const SizeFacts::Use& use : facts_.uses) {
@@ -150,6 +209,7 @@ class Formulas {
     return uses;
   }
 
+  const Tape& tape_;
   const SizeFacts& facts_;
   const SizeGroups& groups_;
   const int32_t index_;
@@ -172,11 +232,13 @@ class FixedNumbers {
       }
     }
     for (const TapeTensor& tensor : tape.tensors) {
-      int64_t count = 1;
-      for (const int64_t size : tensor.sizes) {
-        sizes_.insert(size);
-        count *= size;
-        sizes_.insert(count);
+      // And the products of dims in a row, as strides are.
+      for (size_t first = 0; first < tensor.sizes.size(); ++first) {
+        int64_t count = 1;
+        for (size_t i = first; i < tensor.sizes.size(); ++i) {
+          count *= tensor.sizes[i];
+          sizes_.insert(count);
+        }
       }
     }
     for (const TapeCall& call : tape.calls) {
@@ -217,8 +279,11 @@ class FixedNumbers {
   // Autograd's formulas pass on what the run's calls got, and sizes.
   bool KnowsNumbersOf(const TapeCall& call) const {
     static constexpr absl::string_view kOthers[] = {
-        "dim",        "dims",         "dim0",        "dim1",       "reduction",
-        "correction", "ignore_index", "padding_idx", "input_dtype"};
+        "dim", "dims", "dim0", "dim1", "reduction", "correction",
+        "ignore_index", "padding_idx", "input_dtype",
+        // What a formula multiplies by, or raises to the power of. Those that
+        // are made of sizes differ with these: nothing rounds there.
+        "other", "exponent", "alpha", "self"};
     for (size_t i = 0; i < call.args.size(); ++i) {
       if (absl::c_linear_search(kOthers, call.arg_names[i])) continue;
       for (const int64_t number : IntsOf(&call.args[i])) {
@@ -332,10 +397,13 @@ std::vector<SizeTerm> FindFormulas(const Tape& tape, const SizeFacts& facts,
                                    absl::Span<const double> values) {
   std::vector<SizeTerm> fitting;
   for (SizeTerm& term : Formulas(tape, facts, groups, call, arg, item).Find()) {
-    const std::vector<int64_t>& sizes = groups.values(term.groups[0]);
     bool fits = true;
-    for (size_t run = 0; run < sizes.size(); ++run) {
-      fits &= RoundBy(term, static_cast<double>(sizes[run])) == values[run];
+    for (size_t run = 0; run < values.size(); ++run) {
+      auto product = static_cast<double>(term.numerator);
+      for (const SizeGroup group : term.groups) {
+        product *= static_cast<double>(groups.values(group)[run]);
+      }
+      fits &= RoundBy(term, product) == values[run];
     }
     if (fits) fitting.push_back(std::move(term));
   }

@@ -132,7 +132,7 @@ class SizeTemplate::Conditions {
   absl::Status FollowTerms() {
     const auto follow = [&](const SizeSlot& slot) -> absl::Status {
       for (const SizeTerm& term : slot.terms) {
-        if (term.scale != 0 || term.parts != 0) {
+        if (term.scale != 0 || term.parts != 0 || term.by_size != 0) {
           return Unlike("it rounds a size in ATen");
         }
         if (term.number >= 0) MICA_RETURN_IF_ERROR(Follow(term.number));

@@ -229,7 +229,8 @@ class Rule {
                            op == "aten.native_dropout" ||
                            op == "aten.bernoulli" || op == "aten.bernoulli.p" ||
                            op == "aten.clone" || op == "aten.detach" ||
-                           op == "aten.alias" || op == "aten.lift_fresh";
+                           op == "aten.alias" || op == "aten.lift_fresh" ||
+                           op == "aten._conj" || op == "aten._neg_view";
       if (is_like) {
         // Of a view, as detach() gives it, all is the same.
         const TensorSizes like =

@@ -688,9 +688,15 @@ class SizeTemplate::Maker {
     for (size_t i = 0; i < tape.calls.size(); ++i) {
       const std::vector<TapeValue>& args = tape.calls[i].args;
       for (size_t k = 0; k < args.size(); ++k) {
+        const TapeValue& walked = walk.args()[i][k];
+        const std::vector<double> numbers = NumbersOf(args[k]);
         const bool is_list = std::holds_alternative<TapeTensorList>(args[k]);
-        if ((NumbersOf(args[k]).empty() && !is_list) ||
-            args[k] == walk.args()[i][k]) {
+        // NaN is what it was, too.
+        if (numbers.empty() ? !is_list || args[k] == walked
+                            : absl::c_equal(numbers, NumbersOf(walked),
+                                            [](double one, double other) {
+                                              return SameBits(one, other);
+                                            })) {
           continue;
         }
         return Unlike(

@@ -31,8 +31,9 @@ constexpr absl::string_view kComposites[] = {
     "resolve_conj", "resolve_neg",
     // Types.
     "to", "type", "type_as", "float", "double", "half", "bfloat16", "int",
-    "long", "short", "char", "byte", "bool", "cpu", "clone", "detach",
-    "requires_grad_", "item", "__bool__", "__int__", "__float__", "__index__",
+    "long", "short", "char", "byte", "bool", "cfloat", "cdouble", "chalf",
+    "cpu", "clone", "detach", "requires_grad_", "item", "__bool__", "__int__",
+    "__float__", "__index__",
     // Products.
     "linear", "matmul", "__matmul__", "__rmatmul__", "einsum", "tensordot",
     "inner", "outer", "ger", "dot", "mv", "mm", "bmm", "bilinear", "conv1d",
@@ -40,6 +41,11 @@ constexpr absl::string_view kComposites[] = {
     "conv_transpose3d", "scaled_dot_product_attention", "lstm", "gru",
     "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell",
     "rnn_relu_cell",
+    // Of matrices.
+    "inverse", "linalg_inv", "linalg_cholesky", "det", "linalg_det", "logdet",
+    "slogdet", "linalg_slogdet", "linalg_eigh", "linalg_eigvalsh",
+    "linalg_eigvals", "linalg_diagonal", "linalg_svd", "svd", "linalg_qr", "qr",
+    "linalg_lu", "linalg_lu_factor", "linalg_cross", "linalg_vecdot",
     // Transforms.
     "fft_fft", "fft_ifft", "fft_rfft", "fft_irfft", "fft_fft2", "fft_ifft2",
     "fft_rfft2", "fft_irfft2", "fft_fftn", "fft_ifftn", "fft_rfftn",
@@ -54,9 +60,10 @@ constexpr absl::string_view kComposites[] = {
     "subtract_", "negative_", "absolute_", "float_power", "positive", "fix",
     "greater", "greater_equal", "less", "less_equal", "not_equal", "arccos",
     "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "arctan2", "isfinite",
-    "isreal", "ldexp", "vdot", "alpha_dropout", "feature_alpha_dropout",
-    "grid_sampler", "masked_fill", "one_hot", "embedding", "gather",
-    "index_select", "take_along_dim", "max_pool1d", "max_pool2d", "max_pool3d",
+    "isreal", "ldexp", "special_ndtr", "special_polygamma", "vdot",
+    "alpha_dropout", "feature_alpha_dropout", "grid_sampler", "masked_fill",
+    "one_hot", "embedding", "gather", "index_select", "take_along_dim",
+    "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool3d",
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool1d",
     "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
     "adaptive_max_pool2d", "upsample_nearest1d", "upsample_nearest2d",
@@ -70,15 +77,16 @@ constexpr absl::string_view kComposites[] = {
     "binary_cross_entropy_with_logits", "cosine_similarity",
     "cosine_embedding_loss", "margin_ranking_loss", "triplet_margin_loss",
     "soft_margin_loss", "hinge_embedding_loss", "poisson_nll_loss",
-    "pairwise_distance", "isclose", "allclose",
+    "pairwise_distance", "pdist", "multilabel_margin_loss", "embedding_bag",
+    "isclose", "allclose",
     // Tensors of numbers.
     "arange", "zeros", "ones", "full", "empty", "tensor", "as_tensor", "rand",
     "randn", "randint", "zeros_like", "ones_like", "full_like", "empty_like",
     "rand_like", "randn_like", "new_zeros", "new_ones", "new_full", "new_empty",
     "new_tensor", "eye", "tril", "triu",
     // Python's operators, and autograd's engine.
-    "__rsub__", "__rdiv__", "__rtruediv__", "__rpow__", "rsub", "__getitem__",
-    "__setitem__", "run_backward", "apply"};
+    "__radd__", "__rmul__", "__rsub__", "__rdiv__", "__rtruediv__", "__rpow__",
+    "rsub", "__getitem__", "__setitem__", "run_backward", "apply"};
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "python/torch_side/recorder/op_facts.h"
@@ -64,6 +65,7 @@ class Recorder::Impl::CallWriter {
   // False, refused, for a tensor that no tape has.
   bool Check(const at::Tensor& tensor, const char* how);
   // Each false if it is refused.
+  bool TakeResized();
   bool AddArguments();
   bool AddOutputs();
   void AddHiddenWrites();
@@ -106,6 +108,7 @@ void Recorder::Impl::CallWriter::Write() {
   if (IsOnMeta()) return;
   // Zeros without memory are zeros to who reads them.
   if (name_ == "aten._efficientzerotensor") call_.op = "aten.zeros";
+  if (!TakeResized()) return;
   // Generators are their numbers, from here on.
   call_.schema =
       absl::StrReplaceAll(c10::toString(op_.schema()), {{"Generator", "int"}});
@@ -143,6 +146,31 @@ bool Recorder::Impl::CallWriter::Check(const at::Tensor& tensor,
   const auto why = UnsupportedInside(*tensor.unsafeGetTensorImpl());
   if (why) Refuse(absl::StrCat(how, " a tensor that is ", *why));
   return !why;
+}
+
+// An out-variant gives an empty tensor the memory that its result takes: from
+// here on that is another tensor, and what was there before had no elements.
+// Whatever else changes the form of what it writes can't be told by writes.
+bool Recorder::Impl::CallWriter::TakeResized() {
+  for (size_t i = 0; i < args_.size(); ++i) {
+    const c10::AliasInfo* alias = op_.schema().arguments()[i].alias_info();
+    if (alias == nullptr || !alias->isWrite()) continue;
+    VisitTensors(args_[i], [&](const at::Tensor& tensor) {
+      const auto it = impl_.ids.find(tensor.unsafeGetTensorImpl());
+      if (it == impl_.ids.end() || impl_.IsCurrent(it->second, tensor)) return;
+      const TapeTensor& before = impl_.tape.tensors[it->second];
+      const bool was_empty = absl::c_linear_search(before.sizes, 0);
+      const bool is_own = before.origin == TapeOrigin::kCall ||
+                          before.origin == TapeOrigin::kConstant;
+      if (was_empty && is_own && op_.schema().arguments()[i].is_out()) {
+        impl_.MakeAnew(tensor, call_);
+      } else {
+        Refuse("changes the form of a tensor that it writes",
+               "give it a tensor of its result's size");
+      }
+    });
+  }
+  return !owner_.refusal();
 }
 
 bool Recorder::Impl::CallWriter::AddArguments() {

@@ -80,6 +80,7 @@ struct Recorder::Impl {
   std::deque<Seen> seen;  // By TapeTensorId.
   absl::flat_hash_map<const c10::TensorImpl*, TapeTensorId> ids;
   absl::flat_hash_map<const c10::StorageImpl*, Storage> storages;
+  int32_t num_storages = 0;  // Beginning with 0, each Storage::id is another.
   absl::flat_hash_set<int32_t> dead_calls;
   ModuleScopes scopes;
   std::vector<int32_t> modules;    // By call: its module's number in `scopes`.
@@ -109,6 +110,10 @@ struct Recorder::Impl {
 
   // The tensor's id; a tensor not seen before becomes one without origin.
   TapeTensorId IdOf(const at::Tensor& tensor, const std::string& op);
+
+  // Has `tensor`, whose memory a call has just got for it, be made by one that
+  // stands before `user`.
+  void MakeAnew(const at::Tensor& tensor, const TapeCall& user);
 
   // Copies the present contents of tensor `id` into the tape; `view` is a
   // tensor over its memory.

@@ -18,7 +18,7 @@ Recorder::Impl::Storage& Recorder::Impl::StorageOf(const at::Tensor& tensor) {
   const c10::StorageImpl* impl =
       tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
   auto [it, is_new] = storages.try_emplace(impl);
-  if (is_new) it->second.id = static_cast<int32_t>(storages.size()) - 1;
+  if (is_new) it->second.id = num_storages++;
   return it->second;
 }
 
@@ -110,6 +110,35 @@ TapeTensorId Recorder::Impl::IdOf(const at::Tensor& tensor,
     MakeConstant(id, tensor);
   }
   return id;
+}
+
+void Recorder::Impl::MakeAnew(const at::Tensor& tensor, const TapeCall& user) {
+  storages.erase(
+      tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
+  const TapeTensorId id = Append(tensor);
+  TapeTensor& record = tape.tensors[id];
+  record.call = static_cast<int32_t>(tape.calls.size());
+  record.output = 0;
+  TapeCall call{
+      .op = "aten.empty_strided",
+      .schema =
+          "aten::empty_strided(SymInt[] size, SymInt[] stride, "
+          "*, ScalarType? dtype=None, Layout? layout=None, "
+          "Device? device=None, bool? pin_memory=None) -> "
+          "Tensor",
+      .arg_names = {"size", "stride", "dtype", "layout", "device",
+                    "pin_memory"},
+      .args =
+          {record.sizes, record.strides, TapeDtype{record.dtype}, {}, {}, {}},
+      .outputs = {TapeTensorRef{id}}};
+  call.file = user.file;
+  call.line = user.line;
+  call.place = user.place;
+  const ModuleScopes::Place place = scopes.Here();
+  call.is_backward = place.is_backward;
+  call.later_part = later_part;
+  modules.push_back(place.module);
+  tape.calls.push_back(std::move(call));
 }
 
 bool Recorder::Impl::MakeConstant(TapeTensorId id, const at::Tensor& view) {

@@ -94,6 +94,13 @@ ONE_GRAPH = {
     "__len__()": lambda x: x * 2 if x.shape.__len__() == 2 else x,
     "transforms": lambda x: torch.fft.rfft(x, dim=1, norm="ortho").abs(),
     "inner sizes": lambda x: (lambda y: y.sum(1) / y.shape[1])(x.T),
+    "matrices": lambda x: (
+        torch.linalg.inv(x.T @ x + 9 * torch.eye(6)).sum()
+        + torch.linalg.eigvalsh(x.T @ x).sum()
+        + x.T.matmul(x).add(torch.eye(6)).logdet()
+    ),
+    "a number before a tensor": lambda x: sum([x, x * 2]),
+    "complex parts": lambda x: (x.cfloat() * 1j).conj().imag,
 }
 
 
@@ -102,6 +109,35 @@ def test_one_graph(name):
     told = check(ONE_GRAPH[name], *rows(5, 8, 4, 11, 7, 12, 9, 4), hits=5)
     assert len(told.graphs) == 1
     assert told.graphs[0].sizes == ["x.shape[0]"]
+
+
+# Numbers of autograd's formulas that are no sizes, or follow from them.
+WITH_GRADIENTS = {
+    "erf": torch.erf,
+    "square root": lambda x: (x * x + 1).sqrt(),
+    "tan": lambda x: x.tan(),
+    "maximum": lambda x: torch.maximum(x, x * 0),
+    "deviation": lambda x: (x - x.mean(0)) / (x.std(0) + 1e-5),
+    "variance of all": lambda x: x.var(),
+    "variance of some": lambda x: x.view(-1, 3, 2).var((0, 2)),
+    "uncorrected": lambda x: x.std(0, unbiased=False),
+    "corrected by 2": lambda x: torch.var(x, 0, correction=2),
+    "beside another mean": lambda x: x.var(0) + 2 * x.mean(),
+    "two variances": lambda x: x.var(0) + x[1:].var(0),
+    "inverse": lambda x: torch.linalg.inv(x.T @ x + 9 * torch.eye(6)),
+}
+
+
+@pytest.mark.parametrize("name", WITH_GRADIENTS)
+def test_one_graph_with_gradients(name):
+    def step(x):
+        x = x.detach().requires_grad_()
+        y = WITH_GRADIENTS[name](x)
+        return y.detach(), torch.autograd.grad(y.square().sum(), x)[0]
+
+    with torch.enable_grad():
+        told = check(step, *rows(5, 8, 4, 11, 7, 12, 9, 4), hits=5)
+    assert len(told.graphs) == 1
 
 
 @pytest.mark.parametrize("layer", [nn.GRU, nn.RNN, nn.LSTM])
