@@ -341,50 +341,27 @@ Verdict PrepareIndex(const KernelRequest& request) {
 
 // Gather along the last axis; all else of one shape.
 struct GatherState {
+  PickFn pick = nullptr;
+  int64_t element_bytes = 0;
   int64_t rows = 0, from = 0, to = 0;
   int num_threads = 1;
 };
 
-// The first index of n that names none of `from` elements; -1 if all do.
-int64_t FirstOutside(const int64_t* indices, int64_t n, int64_t from) {
-  // The highest bit is set by one that is negative or too large.
-  uint64_t bits = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const auto index = static_cast<uint64_t>(indices[i]);
-    bits |= index | (static_cast<uint64_t>(from) - 1 - index);
-  }
-  if (bits >> 63 == 0) return -1;
-  int64_t i = 0;
-  while (indices[i] >= 0 && indices[i] < from) ++i;
-  return i;
-}
-
-template <typename T>
 bool LaunchGather(const void* state, void* const* args,
                   LaunchContext& context) {
   const auto& s = *static_cast<const GatherState*>(state);
-  const T* x = static_cast<const T*>(args[0]);
+  const auto* x = static_cast<const char*>(args[0]);
   const auto* indices = static_cast<const int64_t*>(args[1]);
-  T* out = static_cast<T*>(args[2]);
-  if (s.rows == 0 || s.to == 0) return true;
-  // Of so many rows the indices stay in the first-level cache.
-  const int64_t most = std::max<int64_t>(1, 1024 / s.to);
-  const int64_t blocks = (s.rows + most - 1) / most;
+  auto* out = static_cast<char*>(args[2]);
   std::atomic<int64_t> outside = -1;
-  Parallel(s.num_threads, blocks, [&](int64_t begin, int64_t end) {
-    const int64_t last = std::min(end * most, s.rows);
-    for (int64_t row = begin * most; row < last; row += most) {
-      const int64_t rows = std::min(most, last - row);
-      const int64_t* at = indices + row * s.to;
-      if (const int64_t i = FirstOutside(at, rows * s.to, s.from); i >= 0) {
-        outside = row * s.to + i;
-        return;
-      }
-      for (int64_t r = row; r < row + rows; ++r, at += s.to) {
-        const T* from = x + r * s.from;
-        T* to = out + r * s.to;
-        for (int64_t i = 0; i < s.to; ++i) to[i] = from[at[i]];
-      }
+  Parallel(s.num_threads, s.rows, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t done = s.pick(x + row * s.from * s.element_bytes, s.from,
+                                  indices + row * s.to, s.to,
+                                  out + row * s.to * s.element_bytes);
+      if (done == s.to) continue;
+      outside = row * s.to + done;
+      return;
     }
   });
   if (outside < 0) return true;
@@ -415,21 +392,24 @@ Verdict PrepareGather(const KernelRequest& request) {
     if (index.dims[i] != self.dims[i]) return No{"fewer rows than the operand"};
     state.rows *= self.dims[i];
   }
-  Prepared prepared;
-  switch (ElementBytes(self.dtype)) {
+  state.element_bytes = ElementBytes(self.dtype);
+  switch (state.element_bytes) {
     case 1:
-      prepared.launch = LaunchGather<uint8_t>;
+      state.pick = Simd().pick8;
       break;
     case 2:
-      prepared.launch = LaunchGather<uint16_t>;
+      state.pick = Simd().pick16;
       break;
     case 4:
-      prepared.launch = LaunchGather<uint32_t>;
+      state.pick = Simd().pick32;
+      break;
+    case 8:
+      state.pick = Simd().pick64;
       break;
     default:
-      prepared.launch = LaunchGather<uint64_t>;
-      break;
+      return No{"elements of more than 8 bytes"};
   }
+  Prepared prepared{.launch = LaunchGather};
   prepared.state = std::make_shared<const GatherState>(state);
   return prepared;
 }

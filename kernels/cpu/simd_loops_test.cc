@@ -94,6 +94,36 @@ void CheckGather(GatherFn gather) {
   }
 }
 
+template <typename T>
+void CheckPick(PickFn pick) {
+  std::vector<T> from(77);
+  std::iota(from.begin(), from.end(), T{1});
+  for (int64_t n : {0, 1, 31, 32, 33, 100}) {
+    std::vector<int64_t> indices(n);
+    for (int64_t i = 0; i < n; ++i) indices[i] = i * 29 % 77;
+    std::vector<T> out(n + 1, T{99}), wanted = out;
+    for (int64_t i = 0; i < n; ++i) wanted[i] = from[indices[i]];
+    EXPECT_EQ(pick(from.data(), 77, indices.data(), n, out.data()), n);
+    EXPECT_EQ(out, wanted) << sizeof(T) << " bytes";
+    for (const int64_t outside : {int64_t{-1}, int64_t{77}, int64_t{1} << 62,
+                                  std::numeric_limits<int64_t>::min()}) {
+      for (int64_t at = 0; at < n; at += 7) {
+        std::vector<int64_t> wrong = indices;
+        wrong[at] = outside;
+        EXPECT_EQ(pick(from.data(), 77, wrong.data(), n, out.data()), at);
+      }
+    }
+    EXPECT_EQ(pick(from.data(), 0, indices.data(), n, out.data()), 0);
+  }
+}
+
+TEST_P(LoopsTest, PicksWhatIndicesName) {
+  CheckPick<uint8_t>(table().pick8);
+  CheckPick<uint16_t>(table().pick16);
+  CheckPick<uint32_t>(table().pick32);
+  CheckPick<uint64_t>(table().pick64);
+}
+
 TEST_P(LoopsTest, GathersWhatLiesApart) {
   CheckGather<uint8_t>(table().gather8);
   CheckGather<uint16_t>(table().gather16);

@@ -345,6 +345,12 @@ inline constexpr int64_t kSpreadSlack = 32;
 using GatherFn = void (*)(const void* from, int64_t stride, int64_t n,
                           void* to);
 
+// The elements at `from`, of which there are `limit`, that n indices name, at
+// `to`. Returns the place of the first index that names none, and n if all do;
+// from some place before that on nothing is written.
+using PickFn = int64_t (*)(const void* from, int64_t limit,
+                           const int64_t* indices, int64_t n, void* to);
+
 struct SimdTable {
   const char* name = "";
   // Null where the combination has no loop. Arithmetic gives the inputs' type.
@@ -402,6 +408,10 @@ struct SimdTable {
   GatherFn gather16 = nullptr;
   GatherFn gather32 = nullptr;
   GatherFn gather64 = nullptr;
+  PickFn pick8 = nullptr;
+  PickFn pick16 = nullptr;
+  PickFn pick32 = nullptr;
+  PickFn pick64 = nullptr;
 
   int gemm_cols = 0;  // Columns of a packed panel of b.
   int gemm_rows = 0;  // Rows of the largest tile.

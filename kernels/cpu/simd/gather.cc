@@ -59,6 +59,36 @@ void Gather(const void* from, int64_t stride, int64_t n, void* to) {
   for (; i < n; ++i) out[i] = in[i * stride];
 }
 
+// Checks some indices at once, and then reads what they name.
+template <typename T>
+int64_t Pick(const void* from, int64_t limit, const int64_t* indices, int64_t n,
+             void* to) {
+  constexpr int64_t kAtOnce = 32;
+  const T* in = static_cast<const T*>(from);
+  T* out = static_cast<T*>(to);
+  const __m256i last = _mm256_set1_epi64x(limit - 1);
+  int64_t i = 0;
+  for (; i + kAtOnce <= n; i += kAtOnce) {
+    // The highest bit is set by one that is negative or too large.
+    __m256i bits = _mm256_setzero_si256();
+    MICA_UNROLL
+    for (int64_t j = 0; j < kAtOnce; j += 4) {
+      const __m256i at =
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(indices + i + j));
+      bits = _mm256_or_si256(bits,
+                             _mm256_or_si256(at, _mm256_sub_epi64(last, at)));
+    }
+    if (_mm256_movemask_pd(_mm256_castsi256_pd(bits)) != 0) break;
+    MICA_UNROLL
+    for (int64_t j = 0; j < kAtOnce; ++j) out[i + j] = in[indices[i + j]];
+  }
+  for (; i < n; ++i) {
+    if (indices[i] < 0 || indices[i] >= limit) return i;
+    out[i] = in[indices[i]];
+  }
+  return n;
+}
+
 }  // namespace
 
 void FillGather(SimdTable& table) {
@@ -66,6 +96,10 @@ void FillGather(SimdTable& table) {
   table.gather16 = Gather<uint16_t>;
   table.gather32 = Gather<uint32_t>;
   table.gather64 = Gather<uint64_t>;
+  table.pick8 = Pick<uint8_t>;
+  table.pick16 = Pick<uint16_t>;
+  table.pick32 = Pick<uint32_t>;
+  table.pick64 = Pick<uint64_t>;
 }
 
 }  // namespace mica::cpu::MICA_SIMD_NAMESPACE
