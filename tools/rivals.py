@@ -6,6 +6,7 @@ cold start. One that isn't installed, or can't do the model, raises.
 
 from __future__ import annotations
 
+import copy
 import importlib
 import importlib.util
 import logging
@@ -72,6 +73,14 @@ def _inductor(model: torch.nn.Module, args: tuple[Any, ...]) -> Prepared:
 def _openvino(model: torch.nn.Module, args: tuple[Any, ...]) -> Prepared:
     _need("openvino")
     openvino = importlib.import_module("openvino")
+    # It takes models in float32, and computes in less where that is wished.
+    parameter = next(model.parameters(), None)
+    is_bfloat16 = parameter is not None and parameter.dtype == torch.bfloat16
+    if is_bfloat16:
+        model = copy.deepcopy(model).float()
+        args = tuple(
+            arg.float() if arg.is_floating_point() else arg for arg in args
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         converted = openvino.convert_model(
@@ -87,7 +96,7 @@ def _openvino(model: torch.nn.Module, args: tuple[Any, ...]) -> Prepared:
         "CPU",
         {
             "INFERENCE_NUM_THREADS": torch.get_num_threads(),
-            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_PRECISION_HINT": "bf16" if is_bfloat16 else "f32",
             "NUM_STREAMS": 1,
         },
     )

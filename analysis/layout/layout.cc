@@ -25,8 +25,12 @@ enum class Manner {
   kInsists,  // Wants row-major operands, or those recorded.
 };
 
+bool IsHalf(DType dtype) {
+  return dtype == DType::kBF16 || dtype == DType::kF16;
+}
+
 bool HasImageKernels(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16;
+  return dtype == DType::kF32 || IsHalf(dtype);
 }
 
 Manner MannerOf(const Program& program, const Op& op,
@@ -106,6 +110,7 @@ class LayoutPass {
   // aten._reshape_alias as the aten.view that it is.
   absl::Status CopyReshape(const Op& op);
   absl::Status Add(const Op& op, std::vector<TensorType> types);
+  absl::Status AddAlike(const Op& op, std::vector<TensorType> types);
   // The strides that result 0 takes from an operand that has moved.
   std::optional<TensorType> Followed(const Op& op) const;
   // The value with the recorded strides.
@@ -162,6 +167,36 @@ absl::Status LayoutPass::Add(const Op& op, std::vector<TensorType> types) {
   for (size_t i = 0; i < op.results.size(); ++i) {
     rewriter_.Map(op.results[i], results[i]);
   }
+  return absl::OkStatus();
+}
+
+// The same with all operands of the result's form lying as it does: loops over
+// 16 bits take no other ones.
+absl::Status LayoutPass::AddAlike(const Op& op, std::vector<TensorType> types) {
+  const TensorType wanted = types[0];
+  std::vector<std::pair<ValueId, ValueId>> moved;
+  ForEachValue(op.arguments, [&](ValueId id) {
+    const TensorType& type = NewType(id);
+    if (type.dims == wanted.dims && type.is_dense() && wanted.is_dense() &&
+        type.EffectiveStrides() != wanted.EffectiveStrides()) {
+      moved.emplace_back(id, rewriter_.NewId(id));
+    }
+  });
+  ProgramBuilder& builder = rewriter_.builder();
+  MICA_ASSIGN_OR_RETURN(const OpDef* clone, builder.FindOp("aten.clone"));
+  for (const auto& [id, where] : moved) {
+    if (rewriter_.NewId(id) != where) continue;  // It occurs twice.
+    ++num_copies_;
+    TensorType type = NewType(id);
+    type.strides = wanted.strides;
+    MICA_ASSIGN_OR_RETURN(auto copy,
+                          builder.AddOp({.def = clone,
+                                         .arguments = {ValueRef{where}},
+                                         .types = {std::move(type)}}));
+    rewriter_.Map(id, copy[0]);
+  }
+  MICA_RETURN_IF_ERROR(Add(op, std::move(types)));
+  for (const auto& [id, where] : moved) rewriter_.Map(id, where);
   return absl::OkStatus();
 }
 
@@ -268,6 +303,7 @@ absl::Status LayoutPass::CopyOp(const Op& op) {
       return Add(op, std::move(types));
     case Manner::kFollows:
       if (const auto followed = Followed(op)) types[0] = *followed;
+      if (IsHalf(types[0].dtype)) return AddAlike(op, std::move(types));
       return Add(op, std::move(types));
     case Manner::kReduces:
       return Add(op, std::move(types));

@@ -13,6 +13,7 @@ void RegisterRegions(KernelRegistry& registry);     // And steps of optimizers.
 void RegisterMatmul(KernelRegistry& registry);
 void RegisterFewPixelsConvolution(KernelRegistry& registry);
 void RegisterOneDnnConvolution(KernelRegistry& registry);
+void RegisterOneDnnHalfConvolution(KernelRegistry& registry);
 void RegisterWinograd(KernelRegistry& registry);  // Of 3 by 3 taps.
 void RegisterSingleTapConvolution(KernelRegistry& registry);
 void RegisterConvolution(KernelRegistry& registry);

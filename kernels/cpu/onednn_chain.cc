@@ -1,5 +1,6 @@
 #include "kernels/cpu/onednn_chain.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/tensor/tensor.h"
@@ -14,6 +15,28 @@ absl::Status CheckDnnl(dnnl_status_t status, absl::string_view what) {
   // This processor has no instructions for the types, say.
   if (status == dnnl_unimplemented) return absl::UnimplementedError(text);
   return absl::InternalError(text);
+}
+
+dnnl_data_type_t DnnlTypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return dnnl_f32;
+    case DType::kBF16:
+      return dnnl_bf16;
+    case DType::kF16:
+      return dnnl_f16;
+    default:
+      return dnnl_data_type_undef;
+  }
+}
+
+absl::Status CheckFast(const_dnnl_primitive_desc_t desc) {
+  const char* name = nullptr;
+  MICA_RETURN_IF_ERROR(CheckDnnl(
+      dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name),
+      "primitive_desc_query"));
+  if (!absl::StartsWith(name, "ref")) return absl::OkStatus();
+  return absl::UnimplementedError("onednn: only a plain loop takes these");
 }
 
 absl::Status OneDnnChain::Init() {

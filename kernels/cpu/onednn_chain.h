@@ -18,6 +18,12 @@ namespace mica::cpu {
 // OK, or the library's status with what was asked of it.
 absl::Status CheckDnnl(dnnl_status_t status, absl::string_view what);
 
+// Undefined for a type that the library hasn't got; it says so.
+dnnl_data_type_t DnnlTypeOf(DType dtype);
+
+// The library has a plain loop for whatever nothing else takes: an error.
+absl::Status CheckFast(const_dnnl_primitive_desc_t desc);
+
 // Owns a handle of the library's C interface.
 template <typename Handle, dnnl_status_t (*kDestroy)(Handle)>
 class DnnlOwned {

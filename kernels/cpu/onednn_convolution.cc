@@ -11,11 +11,11 @@ int64_t Entry(absl::Span<const int64_t> list, int i) {
   return list.size() == 1 ? list[0] : list[i];
 }
 
-absl::Status MakeDesc(absl::Span<const int64_t> dims,
+absl::Status MakeDesc(DType dtype, absl::Span<const int64_t> dims,
                       absl::Span<const int64_t> strides, DnnlDesc& desc) {
   return CheckDnnl(dnnl_memory_desc_create_with_strides(
                        desc.put(), static_cast<int>(dims.size()), dims.data(),
-                       dnnl_f32, strides.data()),
+                       DnnlTypeOf(dtype), strides.data()),
                    "memory_desc_create_with_strides");
 }
 
@@ -23,10 +23,12 @@ absl::Status MakeDesc(absl::Span<const int64_t> dims,
 absl::Status AnyLayout(const_dnnl_memory_desc_t like, DnnlDesc& desc) {
   int rank = 0;
   dnnl_dims_t* dims = nullptr;
+  dnnl_data_type_t type = dnnl_f32;
   dnnl_memory_desc_query(like, dnnl_query_ndims_s32, &rank);
+  dnnl_memory_desc_query(like, dnnl_query_data_type, &type);
   dnnl_memory_desc_query(like, dnnl_query_dims, &dims);
-  return CheckDnnl(dnnl_memory_desc_create_with_tag(
-                       desc.put(), rank, *dims, dnnl_f32, dnnl_format_tag_any),
+  return CheckDnnl(dnnl_memory_desc_create_with_tag(desc.put(), rank, *dims,
+                                                    type, dnnl_format_tag_any),
                    "memory_desc_create_with_tag");
 }
 
@@ -42,7 +44,7 @@ bool HasZeroStride(const TensorType& type) {
 }  // namespace
 
 absl::Status DnnlDescOf(const TensorType& type, DnnlDesc& desc) {
-  return MakeDesc(type.dims, type.EffectiveStrides(), desc);
+  return MakeDesc(type.dtype, type.dims, type.EffectiveStrides(), desc);
 }
 
 absl::Status DnnlWeightDescOf(const TensorType& type, int64_t groups,
@@ -52,15 +54,17 @@ absl::Status DnnlWeightDescOf(const TensorType& type, int64_t groups,
   dims[0] /= groups;
   strides.insert(strides.begin(), strides[0] * dims[0]);
   dims.insert(dims.begin(), groups);
-  return MakeDesc(dims, strides, desc);
+  return MakeDesc(type.dtype, dims, strides, desc);
 }
 
 std::optional<std::string> WhyNotDnnl(const KernelRequest& request, int begin,
-                                      int end) {
+                                      int end, DType dtype) {
   for (int i = begin; i < end; ++i) {
     const TensorType& type = request.operands[i].type;
     if (type.rank() > 5) return "has too many axes";
-    if (type.dtype != DType::kF32) return "is not float32";
+    if (type.dtype != dtype) {
+      return absl::StrCat("is not ", DTypeName(dtype));
+    }
     if (type.num_elements() == 0) return "is empty";
     if (HasZeroStride(type)) return "an operand is expanded";
   }
@@ -85,6 +89,15 @@ absl::Status OneDnnConvolution::Set(const KernelRequest& request,
     dilation.push_back(Entry(request.Ints(window + 2), i) - 1);
   }
   return absl::OkStatus();
+}
+
+absl::Status OneDnnConvolution::KeepLayouts() {
+  any_src = {};
+  any_dst = {};
+  MICA_RETURN_IF_ERROR(CheckDnnl(
+      dnnl_memory_desc_clone(any_src.put(), src.get()), "memory_desc_clone"));
+  return CheckDnnl(dnnl_memory_desc_clone(any_dst.put(), dst.get()),
+                   "memory_desc_clone");
 }
 
 absl::Status OneDnnConvolution::MakeForward(const OneDnnChain& chain,

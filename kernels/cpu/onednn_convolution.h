@@ -1,4 +1,4 @@
-// What convolution and its gradients ask of oneDNN. float32.
+// What convolution and its gradients ask of oneDNN.
 
 #ifndef MICA_KERNELS_CPU_ONEDNN_CONVOLUTION_H_
 #define MICA_KERNELS_CPU_ONEDNN_CONVOLUTION_H_
@@ -19,9 +19,9 @@ absl::Status DnnlDescOf(const TensorType& type, DnnlDesc& desc);
 // weight[o, i/groups, ...] as [groups, o/groups, i/groups, ...].
 absl::Status DnnlWeightDescOf(const TensorType& type, int64_t groups,
                               DnnlDesc& desc);
-// Why the library can't take operands `begin` to `end`.
+// Why the library can't take operands `begin` to `end`, of `dtype`.
 std::optional<std::string> WhyNotDnnl(const KernelRequest& request, int begin,
-                                      int end);
+                                      int end, DType dtype = DType::kF32);
 
 inline const_dnnl_memory_desc_t Query(const DnnlPrimitiveDesc& desc,
                                       dnnl_query_t what) {
@@ -40,6 +40,8 @@ struct OneDnnConvolution {
   absl::Status Set(const KernelRequest& request, const TensorType& input,
                    const TensorType& weight_type, const TensorType& output,
                    int window);
+  // Has the images stay as they lie.
+  absl::Status KeepLayouts();
   absl::Status MakeForward(const OneDnnChain& chain, dnnl_prop_kind_t kind,
                            const_dnnl_memory_desc_t bias,
                            DnnlPrimitiveDesc& desc) const;

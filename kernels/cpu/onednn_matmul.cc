@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "dnnl.h"
 #include "framework/base/status.h"
@@ -12,31 +11,14 @@
 namespace mica::cpu {
 namespace {
 
-// Owns a handle of the library's C interface.
-template <typename Handle, dnnl_status_t (*kDestroy)(Handle)>
-class Owned {
- public:
-  Owned() = default;
-  ~Owned() {
-    if (handle_ != nullptr) kDestroy(handle_);
-  }
-  Owned(const Owned&) = delete;
-  Owned& operator=(const Owned&) = delete;
-  Handle get() const { return handle_; }
-  Handle* put() { return &handle_; }
-
- private:
-  Handle handle_ = nullptr;
-};
-
-using Engine = Owned<dnnl_engine_t, dnnl_engine_destroy>;
-using Stream = Owned<dnnl_stream_t, dnnl_stream_destroy>;
-using MemoryDesc = Owned<dnnl_memory_desc_t, dnnl_memory_desc_destroy>;
-using Memory = Owned<dnnl_memory_t, dnnl_memory_destroy>;
-using Attributes = Owned<dnnl_primitive_attr_t, dnnl_primitive_attr_destroy>;
-using PostOps = Owned<dnnl_post_ops_t, dnnl_post_ops_destroy>;
-using PrimitiveDesc = Owned<dnnl_primitive_desc_t, dnnl_primitive_desc_destroy>;
-using Primitive = Owned<dnnl_primitive_t, dnnl_primitive_destroy>;
+using Engine = DnnlEngine;
+using Stream = DnnlStream;
+using MemoryDesc = DnnlDesc;
+using Memory = DnnlMemory;
+using Attributes = DnnlAttributes;
+using PostOps = DnnlOwned<dnnl_post_ops_t, dnnl_post_ops_destroy>;
+using PrimitiveDesc = DnnlPrimitiveDesc;
+using Primitive = DnnlPrimitive;
 
 // Dims and strides with or without the batch in front.
 struct Shape {
@@ -53,34 +35,11 @@ Shape MakeShape(const OneDnnMatmulSpec& spec, int64_t rows, int64_t cols,
   return {3, {spec.batch, rows, cols}, {strides[0], strides[1], strides[2]}};
 }
 
-dnnl_data_type_t TypeOf(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return dnnl_f32;
-    case DType::kBF16:
-      return dnnl_bf16;
-    case DType::kF16:
-      return dnnl_f16;
-    default:
-      return dnnl_data_type_undef;  // The library says so.
-  }
-}
-
 absl::Status MakeDesc(DType dtype, const Shape& shape, MemoryDesc& desc) {
   return CheckDnnl(
       dnnl_memory_desc_create_with_strides(desc.put(), shape.rank, shape.dims,
-                                           TypeOf(dtype), shape.strides),
+                                           DnnlTypeOf(dtype), shape.strides),
       "memory_desc_create");
-}
-
-// The library has a plain loop for whatever nothing else takes.
-absl::Status CheckFast(const_dnnl_primitive_desc_t desc) {
-  const char* name = nullptr;
-  MICA_RETURN_IF_ERROR(CheckDnnl(
-      dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name),
-      "primitive_desc_query"));
-  if (!absl::StartsWith(name, "ref")) return absl::OkStatus();
-  return absl::UnimplementedError("onednn: only a plain loop takes these");
 }
 
 absl::Status AppendActivation(Activation activation, dnnl_post_ops_t ops) {
@@ -143,10 +102,11 @@ absl::StatusOr<std::shared_ptr<const OneDnnMatmul>> OneDnnMatmul::Create(
   MICA_RETURN_IF_ERROR(MakeDesc(
       spec.dtype, MakeShape(spec, spec.m, spec.n, spec.c_strides), h.c));
   if (spec.is_packed) {
-    MICA_RETURN_IF_ERROR(CheckDnnl(
-        dnnl_memory_desc_create_with_tag(
-            h.b.put(), b.rank, b.dims, TypeOf(spec.dtype), dnnl_format_tag_any),
-        "memory_desc_create_with_tag"));
+    MICA_RETURN_IF_ERROR(
+        CheckDnnl(dnnl_memory_desc_create_with_tag(h.b.put(), b.rank, b.dims,
+                                                   DnnlTypeOf(spec.dtype),
+                                                   dnnl_format_tag_any),
+                  "memory_desc_create_with_tag"));
   }
   if (spec.has_bias) {
     const int64_t row[3] = {spec.n, spec.n, 1};

@@ -9,6 +9,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterMatmul(registry);
   RegisterFewPixelsConvolution(registry);
   RegisterOneDnnConvolution(registry);
+  RegisterOneDnnHalfConvolution(registry);
   RegisterWinograd(registry);
   RegisterSingleTapConvolution(registry);
   RegisterConvolution(registry);
