@@ -35,7 +35,8 @@ double ConvolutionProducts(const Program& program, const Op& op) {
 
 bool IsConvolution(const Op& op) {
   return op.def->name() == "aten.convolution" ||
-         op.def->name() == "mica.convolution";
+         op.def->name() == "mica.convolution" ||
+         op.def->name() == "mica.scaled_convolution";
 }
 
 OpWork WorkOf(const Program& program, const Op& op) {

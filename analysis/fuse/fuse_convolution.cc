@@ -71,8 +71,10 @@ class ConvolutionFuser {
  private:
   // Whether there is a kernel for `name` in float32 or 16 bits.
   bool HasKernel(absl::string_view name, DType dtype) const;
-  // Of float32. One of 16 bits stays by itself: eager rounds its result.
+  // One of 16 bits needs a norm behind it, and a kernel that computes both
+  // before it rounds.
   bool IsConvolution(const Op& op) const;
+  bool IsHalfConvolution(const Op& op) const;
   bool IsNorm(const Op& op) const;
   std::optional<Match> FindMatch(OpId first) const;
   // Whether the result has two axes or fewer beside its channels, as kernels of
@@ -86,6 +88,8 @@ class ConvolutionFuser {
   absl::Status Emit(const Match& match);
   absl::StatusOr<ValueId> EmitConvolution(const Match& match);
   absl::StatusOr<ValueId> EmitScale(const Match& match);
+  // A norm's scale and shift of channels, in float32.
+  absl::StatusOr<Arguments> AddScale(const Op& norm);
   absl::StatusOr<absl::InlinedVector<ValueId, 1>> Add(
       absl::string_view name, Arguments arguments, const SourceLine& source,
       std::vector<TensorType> types = {});
@@ -142,8 +146,21 @@ bool ConvolutionFuser::HasKernel(absl::string_view name, DType dtype) const {
 
 bool ConvolutionFuser::IsConvolution(const Op& op) const {
   return op.def->name() == "aten.convolution" &&
-         program_.type(op.results[0]).dtype == DType::kF32 &&
+         (program_.type(op.results[0]).dtype == DType::kF32 ||
+          IsHalfConvolution(op)) &&
          !std::get<bool>(op.arguments[6]);
+}
+
+bool ConvolutionFuser::IsHalfConvolution(const Op& op) const {
+  const TensorType& out = program_.type(op.results[0]);
+  const auto is_plain = [&](int param) {
+    const ValueId id = ValueOf(op, param);
+    return id == kNoValue || (program_.type(id).dtype == out.dtype &&
+                              program_.type(id).is_dense());
+  };
+  return IsHalf(out.dtype) && out.rank() == 4 && out.num_elements() > 0 &&
+         HasKernel("mica.scaled_convolution", out.dtype) && is_plain(0) &&
+         is_plain(1) && is_plain(2) && std::get<int64_t>(op.arguments[8]) == 1;
 }
 
 // A norm by running statistics whose only read result is the first.
@@ -211,6 +228,9 @@ std::optional<Match> ConvolutionFuser::FindMatch(OpId first) const {
     take(next);
   }
   if (match.last == kNoOp) return std::nullopt;
+  if (match.norm == kNoOp && IsHalf(program_.type(value).dtype)) {
+    return std::nullopt;
+  }
   if (!has_kernels) {
     // The norm can still be folded.
     if (match.norm == kNoOp) return std::nullopt;
@@ -282,9 +302,13 @@ absl::Status ConvolutionFuser::AppendNorm(const Op& norm,
 
 absl::StatusOr<ValueId> ConvolutionFuser::EmitConvolution(const Match& match) {
   const Op& convolution = op(match.convolution);
+  const bool is_half = IsHalf(program_.type(convolution.results[0]).dtype);
   Argument weight = NewArgument(convolution, 1);
   Argument bias = NewArgument(convolution, 2);
-  if (match.norm != kNoOp) {
+  Arguments scales;  // And shifts.
+  if (is_half) {
+    MICA_ASSIGN_OR_RETURN(scales, AddScale(op(match.norm)));
+  } else if (match.norm != kNoOp) {
     Arguments arguments = {weight, bias};
     MICA_RETURN_IF_ERROR(AppendNorm(op(match.norm), arguments));
     MICA_ASSIGN_OR_RETURN(auto folded,
@@ -297,30 +321,36 @@ absl::StatusOr<ValueId> ConvolutionFuser::EmitConvolution(const Match& match) {
   for (int param = 3; param <= 8; ++param) {
     arguments.push_back(convolution.arguments[param]);
   }
-  const bool is_planar = IsPlanar(match.convolution);
-  if (is_planar) {
+  absl::string_view name = "aten.convolution";
+  if (IsPlanar(match.convolution)) {
+    name = is_half ? "mica.scaled_convolution" : "mica.convolution";
     arguments.push_back(match.residual == kNoValue
                             ? Argument()
                             : ValueRef{rewriter_.NewId(match.residual)});
     arguments.push_back(match.activation);
   }
+  for (Argument& scale : scales) arguments.push_back(std::move(scale));
   MICA_ASSIGN_OR_RETURN(auto results,
-                        Add(is_planar ? "mica.convolution" : "aten.convolution",
-                            std::move(arguments), convolution.source,
+                        Add(name, std::move(arguments), convolution.source,
                             {program_.type(op(match.last).results[0])}));
   return results[0];
 }
 
-absl::StatusOr<ValueId> ConvolutionFuser::EmitScale(const Match& match) {
-  const Op& norm = op(match.norm);
+absl::StatusOr<Arguments> ConvolutionFuser::AddScale(const Op& norm) {
   Arguments arguments;
   MICA_RETURN_IF_ERROR(AppendNorm(norm, arguments));
   MICA_ASSIGN_OR_RETURN(auto scale, Add("mica.batch_norm_scale",
                                         std::move(arguments), norm.source));
+  return Arguments{ValueRef{scale[0]}, ValueRef{scale[1]}};
+}
+
+absl::StatusOr<ValueId> ConvolutionFuser::EmitScale(const Match& match) {
+  const Op& norm = op(match.norm);
+  MICA_ASSIGN_OR_RETURN(Arguments scale, AddScale(norm));
   MICA_ASSIGN_OR_RETURN(
       auto results,
       Add("mica.scale_channels",
-          {NewArgument(norm, 0), ValueRef{scale[0]}, ValueRef{scale[1]},
+          {NewArgument(norm, 0), std::move(scale[0]), std::move(scale[1]),
            match.activation},
           norm.source, {program_.type(op(match.last).results[0])}));
   return results[0];

@@ -17,9 +17,11 @@ namespace mica {
 // - another batch norm by running statistics with its activation is one
 //   mica.scale_channels,
 // - of a convolution of volumes the norm is folded, and what follows stays.
-// What is computed in between and read elsewhere stays. Of float32; of
-// 16 bits norms without a convolution, and what follows only if nothing is
-// rounded less often.
+// What is computed in between and read elsewhere stays. Of float32; of 16 bits
+// - a convolution with its norm is one mica.scaled_convolution where a kernel
+//   for that is, which rounds once: weights of so few bits aren't scaled,
+// - what follows a norm without a convolution only if nothing is rounded less
+//   often.
 absl::StatusOr<Program> FuseConvolutions(Program program, const OpRegistry& ops,
                                          const KernelRegistry& kernels);
 

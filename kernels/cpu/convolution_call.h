@@ -12,7 +12,8 @@
 
 namespace mica::cpu {
 
-// Positions in the schemas; only mica.convolution has the last two.
+// Positions in the schemas; mica.convolution has two more than aten's, and
+// mica.scaled_convolution two more than that.
 struct ConvolutionParam {
   enum : int {
     kX,
@@ -26,6 +27,8 @@ struct ConvolutionParam {
     kGroups,
     kResidual,
     kActivation,
+    kScale,
+    kShift,
   };
 };
 

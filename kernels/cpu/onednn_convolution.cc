@@ -100,15 +100,16 @@ absl::Status OneDnnConvolution::KeepLayouts() {
                    "memory_desc_clone");
 }
 
-absl::Status OneDnnConvolution::MakeForward(const OneDnnChain& chain,
-                                            dnnl_prop_kind_t kind,
-                                            const_dnnl_memory_desc_t bias,
-                                            DnnlPrimitiveDesc& desc) const {
+absl::Status OneDnnConvolution::MakeForward(
+    const OneDnnChain& chain, dnnl_prop_kind_t kind,
+    const_dnnl_memory_desc_t bias, DnnlPrimitiveDesc& desc,
+    const_dnnl_primitive_attr_t attributes) const {
   return CheckDnnl(
       dnnl_convolution_forward_primitive_desc_create(
           desc.put(), chain.engine(), kind, dnnl_convolution_direct,
           any_src.get(), any_weight.get(), bias, any_dst.get(), stride.data(),
-          dilation.data(), padding.data(), padding.data(), chain.attributes()),
+          dilation.data(), padding.data(), padding.data(),
+          attributes == nullptr ? chain.attributes() : attributes),
       "convolution_forward_primitive_desc_create");
 }
 

@@ -42,9 +42,11 @@ struct OneDnnConvolution {
                    int window);
   // Has the images stay as they lie.
   absl::Status KeepLayouts();
-  absl::Status MakeForward(const OneDnnChain& chain, dnnl_prop_kind_t kind,
-                           const_dnnl_memory_desc_t bias,
-                           DnnlPrimitiveDesc& desc) const;
+  // By default with the chain's attributes.
+  absl::Status MakeForward(
+      const OneDnnChain& chain, dnnl_prop_kind_t kind,
+      const_dnnl_memory_desc_t bias, DnnlPrimitiveDesc& desc,
+      const_dnnl_primitive_attr_t attributes = nullptr) const;
   absl::Status MakeBackwardData(const OneDnnChain& chain,
                                 DnnlPrimitiveDesc& desc) const;
   // Requires the tensors of a forward in training.

@@ -19,8 +19,9 @@ Dims Entries(absl::Span<const int64_t> list, int count) {
 }
 
 struct ConvState {
-  Lane x, weight, bias, residual, out;
+  Lane x, weight, bias, residual, scale, shift, out;
   bool has_residual = false;
+  bool is_scaled = false;
   std::string activation = "none";
   bool has_bias = false;
   bool is_transposed = false;
@@ -92,6 +93,11 @@ Verdict PrepareConvolution(const KernelRequest& request) {
     if (state.has_residual) state.residual = OperandLane(request, 9);
     state.activation = request.String(10);
   }
+  if (request.arguments->size() > 11) {  // mica.scaled_convolution.
+    state.is_scaled = true;
+    state.scale = OperandLane(request, 11);
+    state.shift = OperandLane(request, 12);
+  }
   state.stride = Entries(request.Ints(3), axes);
   state.padding = Entries(request.Ints(4), axes);
   state.dilation = Entries(request.Ints(5), axes);
@@ -107,6 +113,12 @@ Verdict PrepareConvolution(const KernelRequest& request) {
     for (Odometer at(state.out.dims, {state.out.strides, residual}); !at.done();
          at.Next()) {
       double sum = ConvolvedAt(state, args, at.index());
+      if (state.is_scaled) {
+        const int64_t channel = at.index()[1];
+        sum = sum * state.scale.Load<double>(args,
+                                             channel * state.scale.strides[0]) +
+              state.shift.Load<double>(args, channel * state.shift.strides[0]);
+      }
       if (state.has_residual) {
         sum += state.residual.Load<double>(args, at.offset(1));
       }
@@ -267,6 +279,7 @@ Verdict PrepareAdaptivePool(const KernelRequest& request) {
 void RegisterReferenceConv(KernelRegistry& registry) {
   AddReference(registry, "aten.convolution", PrepareConvolution);
   AddReference(registry, "mica.convolution", PrepareConvolution);
+  AddReference(registry, "mica.scaled_convolution", PrepareConvolution);
   AddReference(registry, "aten.max_pool2d_with_indices", PrepareMaxPool);
   AddReference(registry, "aten.avg_pool2d", PrepareAveragePool);
   AddReference(registry, "aten._adaptive_avg_pool2d", PrepareAdaptivePool);

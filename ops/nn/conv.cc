@@ -28,6 +28,15 @@ absl::StatusOr<TensorTypes> InferFusedConvolution(const OpCall& call) {
   return types;
 }
 
+absl::StatusOr<TensorTypes> InferScaledConvolution(const OpCall& call) {
+  MICA_ASSIGN_OR_RETURN(TensorTypes types, InferFusedConvolution(call));
+  const Dims channels = {types[0].dims[1]};
+  if (call.Type(11).dims != channels || call.Type(12).dims != channels) {
+    return call.Wants("a scale and a shift for each channel");
+  }
+  return types;
+}
+
 absl::StatusOr<TensorTypes> InferMaxPool(const OpCall& call) {
   MICA_ASSIGN_OR_RETURN(Dims dims,
                         PooledDims(call, {.dilation = 4, .ceil_mode = 5}));
@@ -73,6 +82,16 @@ void RegisterConvOps(OpRegistry& registry) {
             "residual, str activation) -> Tensor")
           .Doc("activation(convolution + residual).")
           .Infer(InferFusedConvolution)
+          .Contraction());
+  registry.Add(
+      OpDef("mica::scaled_convolution(Tensor input, Tensor weight, Tensor? "
+            "bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool "
+            "transposed, SymInt[] output_padding, SymInt groups, Tensor? "
+            "residual, str activation, Tensor scale, Tensor shift) -> Tensor")
+          .Doc("activation(convolution * scale + shift + residual): a batch "
+               "norm is part of it where weights have too few bits to be "
+               "scaled themselves.")
+          .Infer(InferScaledConvolution)
           .Contraction());
   registry.Add(
       OpDef("aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, "

@@ -108,6 +108,22 @@ def test_convolution(name: str, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("name", CHANNEL_ACTIVATIONS)
+def test_scaled_convolution(name: str, dtype: torch.dtype) -> None:
+    x, w = draw(dtype, 2, 4, 6, 5), draw(dtype, 6, 4, 3, 3)
+    bias, residual = draw(dtype, 6), draw(dtype, 2, 6, 3, 5)
+    scale, shift = draw(dtype, 6), draw(dtype, 6)
+    y = functional.conv2d(x.double(), w.double(), bias.double(), (2, 1), 1)
+    y = y * scale.double()[:, None, None] + shift.double()[:, None, None]
+    y = y + residual.double()
+    expect(
+        "%y = mica.scaled_convolution($0, $1, $2, [2,1], [1,1], [1,1], false,"
+        f' [0,0], 1, $3, "{name}", $4, $5)',
+        [x, w, bias, residual, scale, shift],
+        [CHANNEL_ACTIVATIONS[name](y)],
+    )
+
+
+@pytest.mark.parametrize("name", CHANNEL_ACTIVATIONS)
 def test_scale_channels(name: str, dtype: torch.dtype) -> None:
     x, scale, shift = draw(dtype, 2, 3, 4), draw(dtype, 3), draw(dtype, 3)
     y = x.double() * scale.double()[:, None] + shift.double()[:, None]
@@ -619,6 +635,7 @@ TESTED = {
     "mica.size",
     "mica.scalar_sub",
     "mica.scale_channels",
+    "mica.scaled_convolution",
     "mica.scatter_view",
     "mica.send",
     "mica.window_at",

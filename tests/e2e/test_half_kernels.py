@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import pytest
@@ -266,6 +267,49 @@ def test_norms_round_as_eagers(
             assert got.stride() == want.stride()
     (graph,) = mica.explain(compiled).graphs
     assert "mica.scale_channels" in graph.plan_text
+
+
+class _Block(nn.Module):
+    def __init__(self, channels: int, stride: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(channels, channels, 3, stride, 1, bias=False)
+        self.norm = nn.BatchNorm2d(channels)
+        self.second = nn.Conv2d(channels, channels, 1)
+        self.other = nn.BatchNorm2d(channels)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = nn.functional.relu6(self.norm(self.first(x)))
+        y = self.other(self.second(y))
+        return torch.relu(y + x) if y.shape == x.shape else y
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_convolutions_and_their_norms_round_no_worse(
+    dtype: torch.dtype, stride: int, frozen: bool, channels_last: bool
+) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(_Block(24, stride), _Block(24, 1)).eval()
+    for state in (*net.parameters(), *net.buffers()):
+        if state.is_floating_point() and state.dim() == 1:
+            state.data.uniform_(0.5, 2)
+    net = net.to(dtype)
+    exact = copy.deepcopy(net).double()
+    compiled = mica.compile(net, frozen=frozen)
+    form = torch.channels_last if channels_last else torch.contiguous_format
+    with torch.no_grad():
+        for seed in range(3):
+            torch.manual_seed(seed)
+            x = torch.randn(2, 24, 11, 9).to(dtype, memory_format=form)
+            got, eager, want = compiled(x), net(x), exact(x.double())
+            error = (got.double() - want).abs().max()
+            assert error <= 1.5 * (eager.double() - want).abs().max()
+            assert got.stride() == eager.stride()
+    (graph,) = mica.explain(compiled).graphs
+    kernels = [line.split()[3] for line in graph.plan_text.splitlines()[1:]]
+    assert not any(kernel.startswith("reference") for kernel in kernels)
 
 
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
