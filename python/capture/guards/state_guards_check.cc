@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "python/capture/guards/state_guards.h"
 #include "python/capture/guards/state_reading.h"
@@ -37,6 +38,16 @@ bool KeepsSame(PyObject* was, PyObject* now,
   for (Py_ssize_t i = 0; i < size; ++i) {
     PyObject* item = PyTuple_GET_ITEM(now, i);
     if (!KeepsSame(PyTuple_GET_ITEM(was, i), item, same)) return false;
+  }
+  return true;
+}
+
+// Whether all that the dict has is what torch.compile notes on tensors.
+bool HasNotesOnly(PyObject* dict) {
+  Py_ssize_t position = 0;
+  PyObject *name = nullptr, *value = nullptr;
+  while (PyDict_Next(dict, &position, &name, &value)) {
+    if (!absl::StartsWith(PyText(name), "_dynamo_")) return false;
   }
   return true;
 }
@@ -210,8 +221,8 @@ bool StateGuards::CheckInstance(const InstanceFacts& facts, Miss* miss) const {
                   TypeName(Py_TYPE(instance)));
   }
   PyObject* dict = InstanceDict(instance);
-  // It may have got one since, without an item so far.
-  if (dict != facts.dict.get() && (facts.dict || PyDict_GET_SIZE(dict) != 0)) {
+  // It may have got one since, without an item of the program's so far.
+  if (dict != facts.dict.get() && (facts.dict || !HasNotesOnly(dict))) {
     return Report(miss, facts.note, "its own __dict__", "another __dict__");
   }
   return true;

@@ -320,3 +320,30 @@ def test_a_call_from_within_its_own_capture():
         depths.clear()
         same(compiled(X, 3), X + 3)
         assert depths == [3, 2, 1, 0]
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gamma = nn.Parameter(torch.ones(8))
+
+    def forward(self, x):
+        return x * self.gamma.reshape(1, 8)
+
+
+def test_what_torch_compile_notes_on_a_parameter_costs_no_record():
+    model = Scaled()
+    fast = mica.compile(model)
+    for _ in range(3):
+        fast(X)
+    model.gamma._dynamo_static_input_type = "guarded"
+    for _ in range(3):
+        assert torch.equal(fast(X), model(X))
+    assert mica.explain(fast).hits == 5
+    # What comes behind the note is seen.
+    model.gamma.reshape = lambda *_: torch.zeros(1, 8)
+    for _ in range(3):
+        assert torch.equal(fast(X), model(X))
+    del model.gamma.reshape
+    for _ in range(3):
+        assert torch.equal(fast(X), model(X))
