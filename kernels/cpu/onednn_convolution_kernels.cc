@@ -238,6 +238,7 @@ struct Backward {
   BufferId src = 0, weight = 0, dst = 0;
   bool is_transposed = false;
 
+  bool is_half() const { return request.operands[0].type.dtype != DType::kF32; }
   int ArgOf(int result) const {
     return static_cast<int>(request.operands.size()) + result;
   }
@@ -255,6 +256,7 @@ absl::Status AddGradInput(Backward& b) {
       b.is_transposed
           ? b.conv.MakeForward(b.chain, dnnl_forward_inference, nullptr, desc)
           : b.conv.MakeBackwardData(b.chain, desc));
+  if (b.is_half()) MICA_RETURN_IF_ERROR(CheckFast(desc.get()));
   MICA_RETURN_IF_ERROR(b.chain.AddInput(
       from,
       Query(desc, b.is_transposed ? dnnl_query_src_md : dnnl_query_diff_dst_md),
@@ -281,6 +283,7 @@ absl::Status AddGradWeight(Backward& b, bool adds_bias) {
                        b.request.Int(Param::kGroups), lies));
   DnnlPrimitiveDesc desc;
   MICA_RETURN_IF_ERROR(b.conv.MakeBackwardWeights(b.chain, bias.get(), desc));
+  if (b.is_half()) MICA_RETURN_IF_ERROR(CheckFast(desc.get()));
   BufferId src = b.src, dst = b.dst;
   MICA_RETURN_IF_ERROR(
       b.chain.AddInput(src, Query(desc, dnnl_query_src_md), &src));
@@ -378,6 +381,27 @@ Verdict PrepareBackward(const KernelRequest& request) {
   return Finish(request, std::move(state));
 }
 
+// In 16 bits all is the library's.
+Verdict PrepareHalfBackward(const KernelRequest& request) {
+  const DType dtype = request.operands[Param::kGrad].type.dtype;
+  if (auto no = WhyNotDnnl(request, 0, 3, dtype)) return No{*no};
+  if (request.Bool(Param::kTransposed)) return No{"it is transposed"};
+  const auto& mask =
+      std::get<std::vector<bool>>((*request.arguments)[Param::kMask]);
+  bool wants[3];
+  for (int i = 0; i < 3; ++i) {
+    wants[i] = mask[i] && request.results[i].is_used;
+  }
+  if (!wants[Param::kGradWeight] &&
+      (wants[Param::kGradBias] || !wants[Param::kGradInput])) {
+    return No{"no weight is asked for"};
+  }
+  auto state = std::make_shared<State>();
+  const absl::Status status = BuildBackward(request, wants, *state);
+  if (!status.ok()) return No{std::string(status.message())};
+  return Finish(request, std::move(state));
+}
+
 }  // namespace
 
 void RegisterOneDnnConvolution(KernelRegistry& registry) {
@@ -386,6 +410,11 @@ void RegisterOneDnnConvolution(KernelRegistry& registry) {
   registry.Add({.op = "aten.convolution_backward", .dtype = DType::kF32},
                KernelRank::kFast,
                {"cpu.onednn_convolution_backward", PrepareBackward});
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    registry.Add({.op = "aten.convolution_backward", .dtype = dtype},
+                 KernelRank::kFast,
+                 {"onednn.convolution_backward", PrepareHalfBackward});
+  }
 }
 
 }  // namespace mica::cpu

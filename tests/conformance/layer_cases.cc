@@ -190,6 +190,14 @@ constexpr absl::string_view kLayers[] = {
     "false, [0], 2)",
     "aten.convolution(f16[2,16,9,7]{1008,1,112,16}, f16[24,16,3,3], f16[24], "
     "[1,1], [1,1], [2,2], false, [0,0], 1)",
+    "aten.convolution_backward(bf16[2,24,9,7], bf16[2,16,9,7], "
+    "bf16[24,16,3,3], [24], [1,1], [1,1], [1,1], false, [0,0], 1, "
+    "[true,true,true])",
+    "aten.convolution_backward(bf16[2,24,5,4], bf16[2,16,9,7], "
+    "bf16[24,8,3,3], none, [2,2], [1,1], [1,1], false, [0,0], 2, "
+    "[false,true,false])",
+    "aten.convolution_backward(bf16[2,12,26], bf16[2,8,30], bf16[12,8,5], "
+    "none, [1], [0], [1], false, [0], 1, [true,false,false])",
     "mica.scaled_convolution(bf16[2,16,9,7]{1008,1,112,16}, "
     "bf16[24,16,3,3], none, [1,1], [1,1], [1,1], false, [0,0], 1, "
     "bf16[2,24,9,7]{1512,1,168,24}, \"relu\", f32[24], f32[24])",
