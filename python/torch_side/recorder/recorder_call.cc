@@ -143,7 +143,13 @@ bool Recorder::Impl::CallWriter::IsOnMeta() const {
 
 bool Recorder::Impl::CallWriter::Check(const at::Tensor& tensor,
                                        const char* how) {
-  const auto why = UnsupportedInside(*tensor.unsafeGetTensorImpl());
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  const Storage* storage = impl_.FindStorage(tensor);
+  const bool is_own =
+      storage == nullptr || storage->root == kNoTapeTensor ||
+      impl_.tape.tensors[storage->root].origin == TapeOrigin::kCall;
+  const auto why =
+      is_own ? UnsupportedInside(impl) : UnsupportedTensorImpl(impl);
   if (why) Refuse(absl::StrCat(how, " a tensor that is ", *why));
   return !why;
 }

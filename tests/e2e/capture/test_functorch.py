@@ -292,3 +292,24 @@ print(mica.explain(fast).hits)
         check=True,
     )
     assert int(done.stdout) >= 2, done.stderr
+
+
+ZERO = torch._efficientzerotensor((3, 3))
+
+FOUND: dict[str, Callable[[torch.Tensor], Any]] = {
+    "added": lambda a: a + ZERO,
+    "viewed": lambda a: a + ZERO.view(9).sum(),
+    "copied": lambda a: a + ZERO.t().expand(3, 3).contiguous(),
+    "detached": lambda a: a + ZERO.detach().clone(),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_zeros_without_memory_that_a_program_found(name):
+    program = FOUND[name]
+    fast: Any = mica.compile(program)
+    given: Any = mica.compile(lambda a, b: a * b.t())
+    for i in range(4):
+        a = torch.full((3, 3), float(i))
+        assert torch.equal(program(a), fast(a))
+        assert torch.equal(a * ZERO.t(), given(a, ZERO))
