@@ -113,8 +113,9 @@ bool CopyResults(const AtenState& state, std::vector<at::Tensor>& tensors,
   for (size_t i = 0; i < tensors.size(); ++i) {
     const TensorType& type = state.results[i];
     if (!tensors[i].defined() && type == AbsentResultType()) continue;
-    const absl::Status status =
-        CheckResult(state, i, tensors[i], results[i] != nullptr);
+    // What has no elements has no place, whoever reads its sizes.
+    const bool is_read = results[i] != nullptr || type.num_elements() == 0;
+    const absl::Status status = CheckResult(state, i, tensors[i], is_read);
     if (!status.ok()) return context.Fail(status);
     if (results[i] == nullptr || LiesAt(tensors[i], results[i], type)) continue;
     BorrowedTensor(results[i], type).copy_(tensors[i]);

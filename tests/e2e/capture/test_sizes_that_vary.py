@@ -408,3 +408,30 @@ def test_frozen_weights_at_all_sizes():
             same(compiled(x), net(x))
     told = mica.explain(compiled)
     assert told.hits == 4 and len(told.graphs) == 1
+
+
+EMPTY_BATCHES = {
+    "lu": torch.linalg.lu,
+    "lu_factor_ex": lambda x: tuple(torch.linalg.lu_factor_ex(x)),
+    "qr": lambda x: tuple(torch.linalg.qr(x)),
+    "svd": lambda x: tuple(torch.linalg.svd(x, full_matrices=False)),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY_BATCHES)
+@pytest.mark.parametrize("batch", [0, 2])
+def test_sizes_that_are_the_less_of_two(name, batch):
+    # In both watched runs the rows were fewer than the columns.
+    def shapes(x):
+        return tuple(
+            tuple(t.shape)
+            for t in map(torch.empty_like, EMPTY_BATCHES[name](x))
+        )
+
+    def program(x):
+        return EMPTY_BATCHES[name](x)
+
+    compiled = mica.compile(program)
+    for rows_ in (2, 3, 4, 7, 6, 3, 9):
+        x = r(batch, rows_, 5)
+        assert tuple(tuple(t.shape) for t in compiled(x)) == shapes(x)
