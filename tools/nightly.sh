@@ -9,6 +9,7 @@
 #               undefined-behaviour sanitizers (tools/asan_pytest.sh)
 #   opinfo      all samples of torch's OpInfos, not a few of each
 #   threads     Python tests on two threads and a queue
+#   sweep       every operator at other sizes, under transforms, in place
 #
 # Arguments behind -- go to pytest in place of a part's own tests.
 #
@@ -20,7 +21,7 @@ source tools/lib/setup.sh
 
 python=.venv/bin/python
 [[ -x $python ]] || die "no .venv: run tools/test.sh first"
-all=(werror simd sanitized opinfo threads)
+all=(werror simd sanitized opinfo threads sweep)
 parts=()
 tests=()
 while (($#)); do
@@ -30,7 +31,7 @@ while (($#)); do
       tests=("$@")
       break
       ;;
-    werror | simd | sanitized | opinfo | threads) parts+=("$1") ;;
+    werror | simd | sanitized | opinfo | threads | sweep) parts+=("$1") ;;
     *) die "no part $1: there are ${all[*]}" ;;
   esac
   shift
@@ -90,6 +91,11 @@ opinfo() {
 threads() {
   pytest_on threads "Python tests (two threads)" MICA_NUM_THREADS=2 \
     OMP_NUM_THREADS=2 -- tests/e2e
+}
+
+sweep() {
+  check "sweep over operators" nightly-sweep \
+    "$python" tools/operator_sweep.py --json
 }
 
 for part in "${parts[@]}"; do

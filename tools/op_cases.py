@@ -46,6 +46,11 @@ SIZE_NAMES = ("XS", "S", "M", "L")
 REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, ImportError)
 
 
+def op_infos() -> list[Any]:
+    """Returns torch's entries, one for each operator and variant."""
+    return list(methods.op_db)
+
+
 class TooLarge(ValueError):
     """A sample has a tensor of more than MOST_ELEMENTS."""
 
