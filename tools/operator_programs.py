@@ -31,7 +31,17 @@ NUM_SAMPLES = 16  # Of an entry, of which some are taken.
 # Torch itself writes beyond its memory where statistics are too short.
 UNCHECKED = ("native_batch_norm", "_batch_norm", "lu_unpack")
 # A result in the memory of an operand is anything, but of elementwise ones.
-ALIASING = ("linalg", "linear", "lu_", "mm", "pool", "nansum", "nanmean")
+ALIASING = (
+    "linalg",
+    "linear",
+    "lu_",
+    "mm",
+    "matmul",
+    "pool",
+    "nansum",
+    "nanmean",
+    "normal",
+)
 
 
 @dataclass
