@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import types
 from collections.abc import Callable
 from typing import Any
@@ -63,6 +64,21 @@ def test_of_a_number_read_from_a_tensor(name):
 
     states = [types.SimpleNamespace(count=torch.zeros(())) for _ in range(2)]
     _compare(program, states, len(RATES) - 1)
+
+
+def test_of_a_number_that_is_drawn():
+    def program(a: torch.Tensor) -> torch.Tensor:
+        return a + torch.tensor([[1.0], [random.random()]])
+
+    fast: Any = mica.compile(program)
+    a = torch.ones(2, 3)
+    for seed in range(6):
+        random.seed(seed)
+        want, state = program(a), random.getstate()
+        random.seed(seed)
+        assert torch.equal(want, fast(a))
+        assert random.getstate() == state
+    assert mica.explain(fast).hits == 5
 
 
 def test_of_a_list_of_the_state_into_which_a_number_went():
