@@ -43,7 +43,14 @@ NUM_SAMPLES = 8  # Of an entry, of which the largest is taken.
 SIZE_NAMES = ("XS", "S", "M", "L")
 
 # What torch raises where it has no kernel, or a sample no library.
-REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, ImportError)
+REFUSALS = (
+    RuntimeError,
+    TypeError,
+    ValueError,
+    IndexError,
+    ImportError,
+    AssertionError,
+)
 
 
 def op_infos() -> list[Any]:
