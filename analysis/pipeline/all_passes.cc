@@ -32,8 +32,8 @@ bool HasWindowsWritten(const Names& names) {
 }
 
 bool HasConvolutions(const Names& names) {
-  return names.HasAny({"aten.convolution", "mica.convolution",
-                       "mica.scaled_convolution"});
+  return names.HasAny(
+      {"aten.convolution", "mica.convolution", "mica.scaled_convolution"});
 }
 
 // For a function that takes only the operators.
