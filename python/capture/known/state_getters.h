@@ -27,6 +27,7 @@ inline constexpr StateGetter kStateGetters[] = {
     {"torch._C.is_inference_mode_enabled", "inference"},
     {"torch._C._is_fwd_grad_enabled", "forward_grad"},
     {"torch._C._is_view_replay_enabled", "view_replay"},
+    {"torch._C._is_grad_layout_enforcement_enabled", "grad_layout"},
     {"torch._C._is_multithreading_enabled", "multithreading"},
     {"torch._C.is_anomaly_enabled", "anomaly"},
     {"torch._C.is_anomaly_check_nan_enabled", kAskedAgain},

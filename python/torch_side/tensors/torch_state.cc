@@ -93,6 +93,7 @@ constexpr State::Field kFields[] = {
     {"forward_grad", "forward-mode differentiation",
      Flag<&State::forward_grad>},
     {"view_replay", "view replay", Flag<&State::view_replay>},
+    {"grad_layout", "the layout of new gradients", Flag<&State::grad_layout>},
     {"multithreading", "autograd's threads", Flag<&State::multithreading>},
     {"flush_denormal", "flushing of denormal numbers",
      Flag<&State::flush_denormal>},
@@ -122,6 +123,7 @@ TorchState Ask() {
   state.inference = autograd.get_inference_mode();
   state.forward_grad = autograd.get_fw_grad_mode();
   state.view_replay = autograd.get_view_replay_enabled();
+  state.grad_layout = autograd.get_grad_layout_enforcement_enabled();
   state.multithreading = autograd.get_multithreading_enabled();
   const at::Context& context = at::globalContext();
   state.deterministic = context.deterministicAlgorithms();

@@ -22,6 +22,7 @@ struct TorchState {
   bool inference = false;
   bool forward_grad = false;
   bool view_replay = false;
+  bool grad_layout = false;  // New gradients lie as their leaves do.
   bool multithreading = false;
   bool deterministic = false;
   bool deterministic_warn_only = false;

@@ -10,6 +10,8 @@ import pytest
 import torch
 from e2e.capture.two_worlds import World, check
 
+import mica
+
 
 def _reads(world: Any, x: torch.Tensor) -> Any:
     return x * 2 if world.t.grad is None else x * world.t.grad
@@ -245,3 +247,31 @@ def test_a_second_pass_raises_where_tensors_were_saved(program):
 
     with torch.enable_grad():
         assert check(make, *[call] * 4) == 2
+
+
+def test_how_new_gradients_lie_is_guarded():
+    def make() -> Any:
+        torch.manual_seed(0)
+        return torch.nn.Linear(3, 2)
+
+    eager, own = make(), make()
+
+    def step(layer: Any, x: torch.Tensor) -> None:
+        layer.zero_grad()
+        layer(x[:1].expand(3)).sum().backward()
+
+    fast: Any = mica.compile(lambda x: step(own, x))
+    x = torch.ones(3)
+    with torch.enable_grad():
+        for enabled in (True, True, True, False, False, True, True):
+            torch._C._set_grad_layout_enforcement_enabled(enabled)
+            try:
+                step(eager, x)
+                fast(x)
+            finally:
+                torch._C._set_grad_layout_enforcement_enabled(True)
+            for one, other in zip(
+                eager.parameters(), own.parameters(), strict=True
+            ):
+                assert one.grad.stride() == other.grad.stride()
+                assert torch.equal(one.grad, other.grad)
