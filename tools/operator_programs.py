@@ -37,7 +37,9 @@ UNCHECKED = (
     "_segment_reduce",
 )
 # What it leaves of a result as memory was.
-UNFILLED = ("pad.circular", "empty", "new_empty", "empty_like")
+UNFILLED = ("nn.functional.pad.circular", "empty", "new_empty")
+# What entries raise: some assert that they are on a GPU.
+ERRORS = (*REFUSALS, AssertionError)
 # A result in the memory of an operand is anything, but of elementwise ones.
 ALIASING = (
     "linalg",
@@ -90,25 +92,34 @@ def _loss(value: Any) -> Tensor:
     return total
 
 
+def name_of(info: Any) -> str:
+    """Returns an entry's, with its variant: "linalg.norm.subgradients"."""
+    return ".".join(filter(None, (info.name, info.variant_test_name)))
+
+
 def samples_of(info: Any, dtype: torch.dtype) -> list[Any]:
-    """Returns those of an entry whose first operand is a tensor, not large."""
-    name = f"{info.name}.{info.variant_test_name}".rstrip(".")
+    """Returns two of an entry whose first operand is a tensor, not large.
+
+    One from their middle and the last; fewer if there are no more.
+    """
     if dtype not in info.dtypes or info.name in UNCHECKED:
         return []
-    if name.removeprefix("nn.functional.").startswith(UNFILLED):
+    if name_of(info).startswith(UNFILLED):
         return []
     try:
         made = list(
             itertools.islice(info.sample_inputs("cpu", dtype), NUM_SAMPLES)
         )
-    except REFUSALS:
+    except ERRORS:
         return []
-    return [
+    small = [
         sample
         for sample in made
         if isinstance(sample.input, Tensor)
         and 0 < sample.input.numel() <= MOST_ELEMENTS
     ]
+    last = len(small) - 1
+    return [small[i] for i in sorted({len(small) // 2, last}) if 0 <= i <= last]
 
 
 def _varied(sample: Any, call: int) -> Tensor:
@@ -299,7 +310,7 @@ def of_forms(info: Any, sample: Any) -> Iterator[Program]:
     if info.supports_out:
         try:
             like = info.op(sample.input, *sample.args, **sample.kwargs)
-        except REFUSALS:
+        except ERRORS:
             like = None
         if isinstance(like, Tensor):
             programs |= _into(info, sample, like)

@@ -29,8 +29,8 @@ from torch.utils import _pytree as pytree
 from tqdm import tqdm
 
 import mica
-from op_cases import DTYPES, REFUSALS, op_infos
-from operator_programs import KINDS, Program, samples_of
+from op_cases import DTYPES, op_infos
+from operator_programs import ERRORS, KINDS, Program, name_of, samples_of
 
 # What numbers may differ by, of the largest of the tensor or absolutely.
 NEAR = {torch.float32: 2e-3, torch.float64: 1e-6, torch.bfloat16: 4e-2}
@@ -92,7 +92,7 @@ class World:
         torch.manual_seed(number)
         try:
             result = self.fn(self.state, *inputs)
-        except REFUSALS as error:
+        except ERRORS as error:
             result = f"{type(error).__name__}: {error}"
         kept: Outcome = pytree.tree_map(_keep, (result, inputs, self.state))
         return kept
@@ -116,7 +116,7 @@ def run(program: Program, counts: Counts) -> None:
         twins = [World(program, program.fn) for _ in range(2)]
         wanted = [twins[0].call(i) for i in numbers]
         repeated = [twins[1].call(i) for i in numbers]
-    except REFUSALS:
+    except ERRORS:
         return
     pairs = zip(wanted, repeated, strict=True)
     raised = sum(isinstance(outcome[0], str) for outcome in wanted)
@@ -142,13 +142,10 @@ def programs(arguments: argparse.Namespace) -> Iterator[Program]:
     """Yields those that are asked for."""
     dtype = DTYPES[arguments.dtype]
     for info in op_infos()[:: arguments.every]:
-        samples = samples_of(info, dtype)
-        for sample in samples[len(samples) // 2 :][:1] + samples[-1:]:
+        for sample in samples_of(info, dtype):
             for kind in arguments.kind:
                 for program in KINDS[kind](info, sample):
-                    variant = info.variant_test_name
-                    entry = f"{info.name}.{variant}" if variant else info.name
-                    program.name = f"{entry} {program.name}"
+                    program.name = f"{name_of(info)} {program.name}"
                     if arguments.only in program.name:
                         yield program
 

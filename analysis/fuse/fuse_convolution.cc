@@ -39,10 +39,6 @@ std::optional<NormParams> NormParamsOf(const Op& op) {
   return std::nullopt;
 }
 
-bool IsHalf(DType dtype) {
-  return dtype == DType::kBF16 || dtype == DType::kF16;
-}
-
 // Whether a norm of `x` may have operands of this type.
 bool MayFold(const TensorType& type, DType x) {
   return type.dtype == x || (IsHalf(x) && type.dtype == DType::kF32);

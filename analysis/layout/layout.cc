@@ -25,10 +25,6 @@ enum class Manner {
   kInsists,  // Wants row-major operands, or those recorded.
 };
 
-bool IsHalf(DType dtype) {
-  return dtype == DType::kBF16 || dtype == DType::kF16;
-}
-
 bool HasImageKernels(DType dtype) {
   return dtype == DType::kF32 || IsHalf(dtype);
 }
@@ -115,7 +111,15 @@ class LayoutPass {
   std::optional<TensorType> Followed(const Op& op) const;
   // The value with the recorded strides.
   absl::StatusOr<ValueId> Recorded(ValueId id);
-  // Calls `add` while op's operands stand for values with recorded strides.
+  // `from`, of the new Program, as `type` says.
+  absl::StatusOr<ValueId> Copy(ValueId from, TensorType type,
+                               const SourceLine& source = {});
+  // Calls `add` while those of op's operands of which `is_moved` is true stand
+  // for what `copy_of` makes of them.
+  template <typename IsMoved, typename CopyOf, typename AddFn>
+  absl::Status WithCopies(const Op& op, const IsMoved& is_moved,
+                          const CopyOf& copy_of, const AddFn& add);
+  // The same for values with recorded strides.
   template <typename AddFn>
   absl::Status WithRecorded(const Op& op, const AddFn& add);
 
@@ -135,20 +139,28 @@ class LayoutPass {
   bool is_possible_ = true;
 };
 
+absl::StatusOr<ValueId> LayoutPass::Copy(ValueId from, TensorType type,
+                                         const SourceLine& source) {
+  ProgramBuilder& builder = rewriter_.builder();
+  MICA_ASSIGN_OR_RETURN(const OpDef* clone, builder.FindOp("aten.clone"));
+  MICA_ASSIGN_OR_RETURN(auto results,
+                        builder.AddOp({.def = clone,
+                                       .arguments = {ValueRef{from}},
+                                       .types = {std::move(type)},
+                                       .source = source}));
+  return results[0];
+}
+
 absl::StatusOr<ValueId> LayoutPass::Recorded(ValueId id) {
   if (!HasMoved(id)) return rewriter_.NewId(id);
   auto [copy, is_new] = copies_.emplace(id, kNoValue);
   if (!is_new) return copy->second;
-  ProgramBuilder& builder = rewriter_.builder();
-  MICA_ASSIGN_OR_RETURN(const OpDef* clone, builder.FindOp("aten.clone"));
   TensorType type = program_.type(id);
   if (!type.is_dense()) type.strides.clear();
-  MICA_ASSIGN_OR_RETURN(
-      auto results, builder.AddOp({.def = clone,
-                                   .arguments = {ValueRef{rewriter_.NewId(id)}},
-                                   .types = {type}}));
-  copies_[id] = results[0];
-  return results[0];
+  MICA_ASSIGN_OR_RETURN(const ValueId made,
+                        Copy(rewriter_.NewId(id), std::move(type)));
+  copies_[id] = made;
+  return made;
 }
 
 // Adds the op with the operands as they lie now.
@@ -174,30 +186,19 @@ absl::Status LayoutPass::Add(const Op& op, std::vector<TensorType> types) {
 // 16 bits take no other ones.
 absl::Status LayoutPass::AddAlike(const Op& op, std::vector<TensorType> types) {
   const TensorType wanted = types[0];
-  std::vector<std::pair<ValueId, ValueId>> moved;
-  ForEachValue(op.arguments, [&](ValueId id) {
+  const auto lies_otherwise = [&](ValueId id) {
     const TensorType& type = NewType(id);
-    if (type.dims == wanted.dims && type.is_dense() && wanted.is_dense() &&
-        type.EffectiveStrides() != wanted.EffectiveStrides()) {
-      moved.emplace_back(id, rewriter_.NewId(id));
-    }
-  });
-  ProgramBuilder& builder = rewriter_.builder();
-  MICA_ASSIGN_OR_RETURN(const OpDef* clone, builder.FindOp("aten.clone"));
-  for (const auto& [id, where] : moved) {
-    if (rewriter_.NewId(id) != where) continue;  // It occurs twice.
+    return type.dims == wanted.dims && type.is_dense() && wanted.is_dense() &&
+           type.EffectiveStrides() != wanted.EffectiveStrides();
+  };
+  const auto alike = [&](ValueId id) {
     ++num_copies_;
     TensorType type = NewType(id);
     type.strides = wanted.strides;
-    MICA_ASSIGN_OR_RETURN(auto copy,
-                          builder.AddOp({.def = clone,
-                                         .arguments = {ValueRef{where}},
-                                         .types = {std::move(type)}}));
-    rewriter_.Map(id, copy[0]);
-  }
-  MICA_RETURN_IF_ERROR(Add(op, std::move(types)));
-  for (const auto& [id, where] : moved) rewriter_.Map(id, where);
-  return absl::OkStatus();
+    return Copy(rewriter_.NewId(id), std::move(type));
+  };
+  return WithCopies(op, lies_otherwise, alike,
+                    [&] { return Add(op, std::move(types)); });
 }
 
 absl::Status LayoutPass::CopyView(const Op& op) {
@@ -232,40 +233,47 @@ absl::Status LayoutPass::CopyRecorded(const Op& op) {
 
 absl::Status LayoutPass::CopyReshape(const Op& op) {
   ProgramBuilder& builder = rewriter_.builder();
-  MICA_ASSIGN_OR_RETURN(const OpDef* clone, builder.FindOp("aten.clone"));
   MICA_ASSIGN_OR_RETURN(const OpDef* view, builder.FindOp("aten.view"));
   const ValueId base = rewriter_.NewId(std::get<ValueRef>(op.arguments[0]).id);
   TensorType type = builder.type(base);
   type.strides.clear();
   ++num_copies_;
-  MICA_ASSIGN_OR_RETURN(auto copy, builder.AddOp({.def = clone,
-                                                  .arguments = {ValueRef{base}},
-                                                  .types = {std::move(type)},
-                                                  .source = op.source}));
+  MICA_ASSIGN_OR_RETURN(const ValueId copy,
+                        Copy(base, std::move(type), op.source));
   MICA_ASSIGN_OR_RETURN(
       auto results,
       builder.AddOp({.def = view,
-                     .arguments = {ValueRef{copy[0]}, op.arguments[1]},
+                     .arguments = {ValueRef{copy}, op.arguments[1]},
                      .source = op.source}));
   rewriter_.Map(op.results[0], results[0]);
   return absl::OkStatus();
 }
 
-template <typename AddFn>
-absl::Status LayoutPass::WithRecorded(const Op& op, const AddFn& add) {
+template <typename IsMoved, typename CopyOf, typename AddFn>
+absl::Status LayoutPass::WithCopies(const Op& op, const IsMoved& is_moved,
+                                    const CopyOf& copy_of, const AddFn& add) {
   std::vector<std::pair<ValueId, ValueId>> moved;
   ForEachValue(op.arguments, [&](ValueId id) {
-    if (HasMoved(id)) moved.emplace_back(id, rewriter_.NewId(id));
+    if (is_moved(id)) moved.emplace_back(id, rewriter_.NewId(id));
   });
   for (const auto& [id, where] : moved) {
-    if (!HasMoved(id)) continue;  // An operand that occurs twice.
-    num_copies_ += !copies_.contains(id);
-    MICA_ASSIGN_OR_RETURN(ValueId copy, Recorded(id));
+    if (!is_moved(id)) continue;  // An operand that occurs twice.
+    MICA_ASSIGN_OR_RETURN(const ValueId copy, copy_of(id));
     rewriter_.Map(id, copy);
   }
   MICA_RETURN_IF_ERROR(add());
   for (const auto& [id, where] : moved) rewriter_.Map(id, where);
   return absl::OkStatus();
+}
+
+template <typename AddFn>
+absl::Status LayoutPass::WithRecorded(const Op& op, const AddFn& add) {
+  const auto recorded = [this](ValueId id) {
+    num_copies_ += !copies_.contains(id);
+    return Recorded(id);
+  };
+  return WithCopies(
+      op, [this](ValueId id) { return HasMoved(id); }, recorded, add);
 }
 
 std::optional<TensorType> LayoutPass::Followed(const Op& op) const {

@@ -78,11 +78,11 @@ class Formulas {
                           : std::get_if<TapeTensorRef>(&call_.args[0]);
     if (ref == nullptr || ref->id == kNoTapeTensor) return;
     tensor_ = ref->id;
-    rank_ = static_cast<int64_t>(tape.tensors[tensor_].sizes.size());
   }
 
-  // Those that may apply, whatever the values are.
-  std::vector<SizeTerm> Find() const {
+  // Those that may apply to a number that was another one in some runs, or the
+  // same in all.
+  std::vector<SizeTerm> Find(bool differs) const {
     if (tensor_ == kNoTapeTensor) return {};
     const bool is_upsampling =
         (absl::StartsWith(call_.op, "aten.upsample_") ||
@@ -94,22 +94,25 @@ class Formulas {
     if (splits && arg_name_ == "split_size") return OfChunks();
     const bool slices = call_.op == "aten.slice.Tensor";
     if (slices && arg_name_ == "end") return OfDifference();
-    const bool scales = call_.op == "aten.mul.Scalar" && IsBackward(call_);
+    const bool scales =
+        differs && call_.op == "aten.mul.Scalar" && IsBackward(call_);
     if (scales && arg_name_ == "other") return OfVariances();
     return {};
   }
 
  private:
-  std::optional<SizeGroup> GroupOf(int64_t dim) const {
-    if (dim < 0) dim += rank_;
-    for (const auto& [own, group] : groups_.of(tensor_)) {
+  std::optional<SizeGroup> GroupOf(TapeTensorId tensor, int64_t dim) const {
+    if (dim < 0) {
+      dim += static_cast<int64_t>(tape_.tensors[tensor].sizes.size());
+    }
+    for (const auto& [own, group] : groups_.of(tensor)) {
       if (own == dim) return group;
     }
     return std::nullopt;
   }
   std::optional<SizeGroup> GroupOfDim() const {
     const std::vector<int64_t> dim = IntsOf(FindArgument(call_, "dim"));
-    return GroupOf(dim.empty() ? 0 : dim[0]);
+    return GroupOf(tensor_, dim.empty() ? 0 : dim[0]);
   }
 
   std::vector<SizeTerm> OfScale() const {
@@ -121,7 +124,7 @@ class Formulas {
     if (count == 0 || count > 3 || item_ < 0) return {};
     const TapeValue* arg = FindArgument(call_, kNames[count - 1][item_]);
     const auto* scale = arg == nullptr ? nullptr : std::get_if<double>(arg);
-    const std::optional<SizeGroup> group = GroupOf(item_ + 2);
+    const std::optional<SizeGroup> group = GroupOf(tensor_, item_ + 2);
     if (scale == nullptr || *scale == 0 || !group.has_value()) return {};
     return {{.groups = {*group}, .scale = *scale}};
   }
@@ -167,7 +170,6 @@ class Formulas {
   std::optional<SizeTerm> CountOf(const TapeCall& call,
                                   TapeTensorId tensor) const {
     const std::vector<int64_t>& sizes = tape_.tensors[tensor].sizes;
-    const auto rank = static_cast<int64_t>(sizes.size());
     std::vector<int64_t> dims = IntsOf(FindArgument(call, "dim"));
     if (dims.empty()) {
       dims.resize(sizes.size());
@@ -175,13 +177,9 @@ class Formulas {
     }
     SizeTerm term;
     for (int64_t dim : dims) {
-      if (dim < 0) dim += rank;
-      const auto& members = groups_.of(tensor);
-      const auto it = absl::c_find_if(
-          members,
-          [&](const SizeGroups::Member& own) { return own.dim == dim; });
-      if (it != members.end()) {
-        term.groups.push_back(it->group);
+      if (dim < 0) dim += static_cast<int64_t>(sizes.size());
+      if (const auto group = GroupOf(tensor, dim)) {
+        term.groups.push_back(*group);
       } else {
         term.numerator *= sizes[dim];
       }
@@ -217,7 +215,6 @@ class Formulas {
   const int32_t item_;
   const std::string& arg_name_;
   TapeTensorId tensor_ = kNoTapeTensor;
-  int64_t rank_ = 0;
 };
 
 class FixedNumbers {
@@ -302,7 +299,7 @@ class FixedNumbers {
     const auto arg = absl::c_find(call.arg_names, cut.arg);
     return !Formulas(tape_, facts_, groups_, index,
                      static_cast<int32_t>(arg - call.arg_names.begin()), item)
-                .Find()
+                .Find(/*differs=*/false)
                 .empty();
   }
 
@@ -395,8 +392,11 @@ std::vector<SizeTerm> FindFormulas(const Tape& tape, const SizeFacts& facts,
                                    const SizeGroups& groups, int32_t call,
                                    int32_t arg, int32_t item,
                                    absl::Span<const double> values) {
+  const bool differs =
+      absl::c_any_of(values, [&](double value) { return value != values[0]; });
   std::vector<SizeTerm> fitting;
-  for (SizeTerm& term : Formulas(tape, facts, groups, call, arg, item).Find()) {
+  for (SizeTerm& term :
+       Formulas(tape, facts, groups, call, arg, item).Find(differs)) {
     bool fits = true;
     for (size_t run = 0; run < values.size(); ++run) {
       auto product = static_cast<double>(term.numerator);

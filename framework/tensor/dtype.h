@@ -42,6 +42,10 @@ std::optional<DType> ParseDType(absl::string_view name);
 inline bool IsFloating(DType dtype) {
   return dtype >= DType::kF16 && dtype <= DType::kF64;
 }
+// Floats of 16 bits.
+inline bool IsHalf(DType dtype) {
+  return dtype == DType::kBF16 || dtype == DType::kF16;
+}
 inline bool IsComplex(DType dtype) { return dtype >= DType::kC64; }
 inline bool IsIntegral(DType dtype) {
   return dtype >= DType::kU8 && dtype <= DType::kI64;

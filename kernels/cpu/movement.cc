@@ -393,22 +393,8 @@ Verdict PrepareGather(const KernelRequest& request) {
     state.rows *= self.dims[i];
   }
   state.element_bytes = ElementBytes(self.dtype);
-  switch (state.element_bytes) {
-    case 1:
-      state.pick = Simd().pick8;
-      break;
-    case 2:
-      state.pick = Simd().pick16;
-      break;
-    case 4:
-      state.pick = Simd().pick32;
-      break;
-    case 8:
-      state.pick = Simd().pick64;
-      break;
-    default:
-      return No{"elements of more than 8 bytes"};
-  }
+  state.pick = PickOf(state.element_bytes);
+  if (state.pick == nullptr) return No{"elements of more than 8 bytes"};
   Prepared prepared{.launch = LaunchGather};
   prepared.state = std::make_shared<const GatherState>(state);
   return prepared;

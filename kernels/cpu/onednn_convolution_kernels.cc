@@ -327,6 +327,15 @@ absl::Status BuildBackward(const KernelRequest& request, const bool (&wants)[3],
   return absl::OkStatus();
 }
 
+// Which results somebody reads.
+void FindWants(const KernelRequest& request, bool (&wants)[3]) {
+  const auto& mask =
+      std::get<std::vector<bool>>((*request.arguments)[Param::kMask]);
+  for (int i = 0; i < 3; ++i) {
+    wants[i] = mask[i] && request.results[i].is_used;
+  }
+}
+
 // The gradient of x by Winograd's method, if it takes it and is faster.
 std::optional<WinogradConvolution> MakeDataGradient(
     const KernelRequest& request) {
@@ -356,12 +365,8 @@ std::optional<WinogradConvolution> MakeDataGradient(
 
 Verdict PrepareBackward(const KernelRequest& request) {
   if (auto no = WhyNotDnnl(request, 0, 3)) return No{*no};
-  const auto& mask =
-      std::get<std::vector<bool>>((*request.arguments)[Param::kMask]);
   bool wants[3];
-  for (int i = 0; i < 3; ++i) {
-    wants[i] = mask[i] && request.results[i].is_used;
-  }
+  FindWants(request, wants);
   auto state = std::make_shared<State>();
   state->grad = request.operands[Param::kGrad].type;
   state->grad_bias_arg =
@@ -386,12 +391,8 @@ Verdict PrepareHalfBackward(const KernelRequest& request) {
   const DType dtype = request.operands[Param::kGrad].type.dtype;
   if (auto no = WhyNotDnnl(request, 0, 3, dtype)) return No{*no};
   if (request.Bool(Param::kTransposed)) return No{"it is transposed"};
-  const auto& mask =
-      std::get<std::vector<bool>>((*request.arguments)[Param::kMask]);
   bool wants[3];
-  for (int i = 0; i < 3; ++i) {
-    wants[i] = mask[i] && request.results[i].is_used;
-  }
+  FindWants(request, wants);
   if (!wants[Param::kGradWeight] &&
       (wants[Param::kGradBias] || !wants[Param::kGradInput])) {
     return No{"no weight is asked for"};

@@ -109,20 +109,36 @@ const SimdTable& Simd() {
   return table;
 }
 
-GatherFn GatherOf(int64_t bytes) {
-  const SimdTable& table = Simd();
+namespace {
+
+// That of loops over elements of 1, 2, 4 and 8 bytes which is for `bytes`.
+template <typename Fn>
+Fn OfBytes(int64_t bytes, Fn one, Fn two, Fn four, Fn eight) {
   switch (bytes) {
     case 1:
-      return table.gather8;
+      return one;
     case 2:
-      return table.gather16;
+      return two;
     case 4:
-      return table.gather32;
+      return four;
     case 8:
-      return table.gather64;
+      return eight;
     default:
       return nullptr;
   }
+}
+
+}  // namespace
+
+GatherFn GatherOf(int64_t bytes) {
+  const SimdTable& table = Simd();
+  return OfBytes(bytes, table.gather8, table.gather16, table.gather32,
+                 table.gather64);
+}
+
+PickFn PickOf(int64_t bytes) {
+  const SimdTable& table = Simd();
+  return OfBytes(bytes, table.pick8, table.pick16, table.pick32, table.pick64);
 }
 
 }  // namespace mica::cpu

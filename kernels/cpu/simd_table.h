@@ -496,8 +496,9 @@ struct SimdTable {
 // MICA_SIMD=v3 in the environment holds it to AVX2.
 const SimdTable& Simd();
 
-// The table's loop for elements of so many bytes; null where there is none.
+// The table's loops for elements of so many bytes; null where there is none.
 GatherFn GatherOf(int64_t bytes);
+PickFn PickOf(int64_t bytes);
 
 // Each table, null when this machine can't run it; for tests.
 const SimdTable* SimdV3();

@@ -14,10 +14,6 @@ namespace {
 constexpr int64_t kRowsOfBlock = 64;
 constexpr int64_t kThreads = 128;  // A warp for 16 rows.
 
-bool IsHalf(DType dtype) {
-  return dtype == DType::kBF16 || dtype == DType::kF16;
-}
-
 // The offset of a batch's and a head's first row, as code, and the rows'
 // stride.
 std::string Defines(absl::string_view name, const Lane& lane,

@@ -45,17 +45,6 @@ bool IsMadeOfNumber(const TapeCall& call, const TapeTensor& tensor) {
           (tensor.dtype == "f64" && tensor.bytes->size() == sizeof(double)));
 }
 
-// Whether such a tensor holds the number that was passed.
-bool Holds(const TapeTensor& tensor, const PassedNumbers& passed) {
-  if ((passed.is_int && !passed.is_stored) || passed.items.size() != 1) {
-    return false;
-  }
-  const double number = passed.items[0].constant;
-  return tensor.dtype == "f64"
-             ? SameBits(Load<double>(tensor), number)
-             : SameBits(Load<float>(tensor), static_cast<float>(number));
-}
-
 // Whether a tensor's elements are these numbers, in order, as torch converts
 // them.
 bool HoldsAll(const TapeTensor& tensor, const PassedNumbers& passed) {
@@ -230,7 +219,7 @@ bool PlaceStored(const PassedNumbers& number, size_t first_call,
     if (value != nullptr || !IsMadeOfNumber(tape.calls[i], *made)) return false;
     value = made;
   }
-  if (value == nullptr || !Holds(*value, number)) return false;
+  if (value == nullptr || !HoldsAll(*value, number)) return false;
   value->numbers = number.items;
   return true;
 }

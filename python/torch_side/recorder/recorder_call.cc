@@ -62,6 +62,8 @@ class Recorder::Impl::CallWriter {
   size_t num_outputs() const { return op_.schema().returns().size(); }
   // True if it makes tensors, all of which have a form alone.
   bool IsOnMeta() const;
+  // True if the run made its memory, in this call perhaps.
+  bool IsOwn(const at::Tensor& tensor) const;
   // False, refused, for a tensor that no tape has.
   bool Check(const at::Tensor& tensor, const char* how);
   // Each false if it is refused.
@@ -122,11 +124,7 @@ void Recorder::Impl::CallWriter::Write() {
   AddHiddenWrites();
   if (!AddOutputs()) return;
   AddAliases();
-  const ModuleScopes::Place place = impl_.scopes.Here();
-  call_.is_backward = place.is_backward;
-  call_.later_part = impl_.later_part;
-  impl_.modules.push_back(place.module);
-  impl_.tape.calls.push_back(std::move(call_));
+  impl_.AppendCall(std::move(call_));
 }
 
 bool Recorder::Impl::CallWriter::IsOnMeta() const {
@@ -141,15 +139,17 @@ bool Recorder::Impl::CallWriter::IsOnMeta() const {
   return makes && on_meta;
 }
 
+bool Recorder::Impl::CallWriter::IsOwn(const at::Tensor& tensor) const {
+  const Storage* storage = impl_.FindStorage(tensor);
+  return storage == nullptr || storage->root == kNoTapeTensor ||
+         impl_.tape.tensors[storage->root].origin == TapeOrigin::kCall;
+}
+
 bool Recorder::Impl::CallWriter::Check(const at::Tensor& tensor,
                                        const char* how) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  const Storage* storage = impl_.FindStorage(tensor);
-  const bool is_own =
-      storage == nullptr || storage->root == kNoTapeTensor ||
-      impl_.tape.tensors[storage->root].origin == TapeOrigin::kCall;
-  const auto why =
-      is_own ? UnsupportedInside(impl) : UnsupportedTensorImpl(impl);
+  auto why = UnsupportedTensorImpl(impl);
+  if (why && IsOwn(tensor)) why = UnsupportedInside(impl);
   if (why) Refuse(absl::StrCat(how, " a tensor that is ", *why));
   return !why;
 }

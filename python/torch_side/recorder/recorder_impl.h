@@ -111,6 +111,9 @@ struct Recorder::Impl {
   // The tensor's id; a tensor not seen before becomes one without origin.
   TapeTensorId IdOf(const at::Tensor& tensor, const std::string& op);
 
+  // Appends a call that is made here and now.
+  void AppendCall(TapeCall call);
+
   // Has `tensor`, whose memory a call has just got for it, be made by one that
   // stands before `user`.
   void MakeAnew(const at::Tensor& tensor, const TapeCall& user);

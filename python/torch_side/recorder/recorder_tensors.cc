@@ -134,6 +134,10 @@ void Recorder::Impl::MakeAnew(const at::Tensor& tensor, const TapeCall& user) {
   call.file = user.file;
   call.line = user.line;
   call.place = user.place;
+  AppendCall(std::move(call));
+}
+
+void Recorder::Impl::AppendCall(TapeCall call) {
   const ModuleScopes::Place place = scopes.Here();
   call.is_backward = place.is_backward;
   call.later_part = later_part;
