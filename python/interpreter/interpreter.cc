@@ -99,6 +99,23 @@ PyObject** SlotPlace(PyObject* owner, PyObject* member) {
                                       def->offset);
 }
 
+PyObject** FieldPlace(PyObject* owner, PyObject* name) {
+  const absl::string_view text = PyText(name);
+  if (PyFunction_Check(owner)) {
+    auto* function = reinterpret_cast<PyFunctionObject*>(owner);
+    if (text == "__name__") return &function->func_name;
+    if (text == "__qualname__") return &function->func_qualname;
+    if (text == "__defaults__") return &function->func_defaults;
+    if (text == "__kwdefaults__") return &function->func_kwdefaults;
+  } else if (Py_TYPE(owner) == &PyType_Type &&
+             PyType_HasFeature(AsType(owner), Py_TPFLAGS_HEAPTYPE)) {
+    auto* type = reinterpret_cast<PyHeapTypeObject*>(owner);
+    if (text == "__name__") return &type->ht_name;
+    if (text == "__qualname__") return &type->ht_qualname;
+  }
+  return nullptr;
+}
+
 PyObject* SlotValue(PyObject* owner, PyObject* member) {
   PyObject** place = SlotPlace(owner, member);
   return place == nullptr ? nullptr : *place;

@@ -87,6 +87,9 @@ bool IsSuspendedGenerator(PyObject* object);
 PyObject* SlotValue(PyObject* owner, PyObject* member);
 // Where the owner holds that; null if it is no plain slot.
 PyObject** SlotPlace(PyObject* owner, PyObject* member);
+// Where a function or a class of `type` holds attribute `name`, if it holds it
+// in a field that nothing but the attribute says; null otherwise.
+PyObject** FieldPlace(PyObject* owner, PyObject* name);
 // An int in an object of its own, though small ones are shared as a rule; null
 // without memory.
 PyRef NewInt(int64_t value);

@@ -153,7 +153,8 @@ void StateGuards::AddClassOf(PyObject* object, const GuardNote& note) {
 }
 
 void StateGuards::AddAnswer(PyObject* function, PyObject* argument,
-                            PyObject* value, const GuardNote& note) {
+                            PyObject* value, const GuardNote& note,
+                            const void* place) {
   for (const AnswerFacts& facts : answers_) {
     if (facts.function.get() == function && facts.argument.get() == argument) {
       return;
@@ -162,7 +163,8 @@ void StateGuards::AddAnswer(PyObject* function, PyObject* argument,
   answers_.push_back({.function = held_.Add(function),
                       .argument = held_.Add(argument),
                       .value = held_.Add(value),
-                      .note = note});
+                      .note = note,
+                      .place = place});
   Enter(Kind::kAnswer, answers_.size());
 }
 

@@ -79,8 +79,9 @@ class StateGuards {
   // Its class alone, if that can be assigned.
   void AddClassOf(PyObject* object, const GuardNote& note);
   // What a function in C gives when it is asked again; `argument` may be null.
+  // `place`, if given, is a word of the argument's that the answer is made of.
   void AddAnswer(PyObject* function, PyObject* argument, PyObject* value,
-                 const GuardNote& note);
+                 const GuardNote& note, const void* place = nullptr);
   // `member` is the slot's descriptor, of a class with __slots__.
   void AddSlot(PyObject* owner, PyObject* member, const GuardNote& note);
   // All attributes of the class and its bases.
@@ -239,6 +240,7 @@ class StateGuards {
     Kept argument;
     Kept value;
     GuardNote note;
+    const void* place = nullptr;
   };
   struct SlotFacts {
     Kept owner;

@@ -88,11 +88,12 @@ void StateGuards::NoteWords(uint32_t number, NotedWords* words) const {
       return add(&classes_of_[index].object.get()->ob_type);
     case Kind::kTensor:
       return AddWordsOfTensor(tensors_[index].tensor.get(), add);
+    case Kind::kAnswer:
+      return add(answers_[index].place);
     case Kind::kContextVar:
     case Kind::kWeakRef:
     case Kind::kLock:
     case Kind::kArray:
-    case Kind::kAnswer:
       return;
   }
 }

@@ -259,7 +259,8 @@ void ObjectWatch::HoldAttribute(PyObject* owner, PyObject* name) {
   const std::string path = absl::StrCat(
       PyType_Check(owner) ? TypeName(AsType(owner)) : PathOf(owner), ".",
       PyText(name));
-  guards_.AddAnswer(getter, owner, value.get(), NoteOf(path));
+  guards_.AddAnswer(getter, owner, value.get(), NoteOf(path),
+                    FieldPlace(owner, name));
   MarkOld(value.get(), path);
 }
 
