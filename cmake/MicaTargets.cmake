@@ -20,6 +20,7 @@ set(MICA_THREAD_TESTS
   executor_job_queue_run_test
   executor_schedule_cut_run_test
   executor_schedule_schedule_runner_test
+  executor_serving_test
   executor_shared_plan_test
   executor_trace_run_trace_test
   executor_watch_watch_test

@@ -7,6 +7,8 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "analysis/passes/dead_ops.h"
 #include "analysis/passes/rewrite.h"
 #include "analysis/plan/segments.h"
@@ -108,19 +110,80 @@ absl::Status Feed(const Program& program, const NamedViews& feeds, Job& job,
   return absl::OkStatus();
 }
 
+// The values of the Program's variables, in its order.
+absl::StatusOr<std::vector<TensorView>> VariablesOf(
+    const Program& program, const NamedViews& variables) {
+  std::vector<TensorView> views;
+  views.reserve(program.variables().size());
+  for (const Variable& variable : program.variables()) {
+    const auto it = variables.find(variable.name);
+    if (it == variables.end()) {
+      return absl::NotFoundError(
+          absl::StrCat("variable \"", variable.name, "\" has no value: wants ",
+                       program.type(variable.value).ToString()));
+    }
+    views.push_back(it->second);
+  }
+  return views;
+}
+
+bool UpdatesVariables(const Program& program) {
+  return absl::c_any_of(program.updates(), [&](const Update& update) {
+    return program.value(update.target).kind == ValueKind::kVariable;
+  });
+}
+
+int64_t NanosecondsSince(absl::Time start) {
+  return absl::ToInt64Nanoseconds(absl::Now() - start);
+}
+
 }  // namespace
+
+// Lives as long as a run. Its Job is given back, or freed, before its turn
+// ends, so that whoever waits for the turn finds the Job, or its memory.
+class Executor::Turn {
+ public:
+  Turn(Executor& executor, std::shared_ptr<PreparedProgram> prepared)
+      : executor_(executor), prepared_(std::move(prepared)) {}
+  ~Turn() {
+    if (JobWithMemory mine = std::move(job); mine.job != nullptr) {
+      prepared_->GiveBack(std::move(mine));
+    }
+    if (!has_begun) return;
+    const MutexLock lock(&executor_.mutex_);
+    --executor_.stats_.running;
+    executor_.stats_.run_nanoseconds += run_nanoseconds;
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  JobWithMemory job;
+  bool has_begun = false;
+  int64_t run_nanoseconds = 0;
+
+ private:
+  Executor& executor_;
+  const std::shared_ptr<PreparedProgram> prepared_;
+};
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
     Place place, const OpRegistry& ops, const KernelRegistry& kernels,
     PlanOptions options, std::shared_ptr<PlanCache> plans,
-    MakeJobOptionsFn make_job_options) {
+    MakeJobOptionsFn make_job_options, ExecutorLimits limits) {
   if (place.kind != DeviceKind::kCpu || place.index != 0) {
     return absl::UnimplementedError(
         absl::StrCat("wants place cpu:0, got ", place.ToString()));
   }
+  if (limits.max_prepared < 1 || limits.max_runs < 0 ||
+      limits.max_arena_bytes < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "limits: wants max_prepared of 1 or more, others of 0 or more; got ",
+        limits.max_prepared, ", max_runs ", limits.max_runs,
+        ", max_arena_bytes ", limits.max_arena_bytes));
+  }
   if (plans == nullptr) plans = std::make_shared<PlanCache>(ops, kernels);
   return std::unique_ptr<Executor>(new Executor(
-      ops, std::move(options), std::move(plans), make_job_options));
+      ops, std::move(options), std::move(plans), make_job_options, limits));
 }
 
 std::unique_ptr<Executor> Executor::CreateOn(std::shared_ptr<Device> device,
@@ -129,10 +192,25 @@ std::unique_ptr<Executor> Executor::CreateOn(std::shared_ptr<Device> device,
                                              PlanOptions options,
                                              std::shared_ptr<PlanCache> plans) {
   if (plans == nullptr) plans = std::make_shared<PlanCache>(ops, kernels);
-  std::unique_ptr<Executor> executor(new Executor(
-      ops, std::move(options), std::move(plans), /*make_job_options=*/nullptr));
+  std::unique_ptr<Executor> executor(
+      new Executor(ops, std::move(options), std::move(plans),
+                   /*make_job_options=*/nullptr, /*limits=*/{}));
   executor->device_ = std::move(device);
   return executor;
+}
+
+int Executor::num_prepared() const {
+  const MutexLock lock(&mutex_);
+  return static_cast<int>(prepared_.size());
+}
+
+ExecutorStats Executor::stats() const {
+  const MutexLock lock(&mutex_);
+  ExecutorStats stats = stats_;
+  stats.prepared = static_cast<int64_t>(prepared_.size());
+  stats.jobs = arenas_->jobs;
+  stats.arena_bytes = arenas_->bytes;
+  return stats;
 }
 
 absl::StatusOr<Program> Executor::MakeStatic(const Program& program,
@@ -153,17 +231,24 @@ absl::StatusOr<Program> Executor::MakeStatic(const Program& program,
   return Specialise(program, sizes, ops_);
 }
 
-absl::StatusOr<Executor::Prepared*> Executor::Prepare(
+absl::StatusOr<std::shared_ptr<PreparedProgram>> Executor::Prepare(
     const std::shared_ptr<const Program>& program, const NamedViews& feeds,
     absl::Span<const std::string> fetches) {
-  if (IsLikeLast(program.get(), feeds, fetches)) return &prepared_.front();
-  last_ = {};
-  MICA_ASSIGN_OR_RETURN(Prepared * prepared,
-                        PrepareAnew(program, feeds, fetches));
-  last_ = {.program = program, .fetches = {fetches.begin(), fetches.end()}};
-  for (const auto& [name, view] : feeds) {
-    last_.feeds.emplace_back(name, view.type);
+  {
+    const MutexLock lock(&mutex_);
+    if (IsLikeLast(program.get(), feeds, fetches)) return last_.prepared;
   }
+  MICA_ASSIGN_OR_RETURN(auto prepared, PrepareByKey(program, feeds, fetches));
+  LastCall last = {.program = program,
+                   .fetches = {fetches.begin(), fetches.end()},
+                   .prepared = prepared};
+  for (const auto& [name, view] : feeds) {
+    last.feeds.emplace_back(name, view.type);
+  }
+  const MutexLock lock(&mutex_);
+  // Another thread may have been quicker: the last is the first of the list.
+  if (prepared_.empty() || prepared_.front() != prepared) last = {};
+  std::swap(last_, last);
   return prepared;
 }
 
@@ -178,7 +263,7 @@ bool Executor::IsLikeLast(const Program* program, const NamedViews& feeds,
                     });
 }
 
-absl::StatusOr<Executor::Prepared*> Executor::PrepareAnew(
+absl::StatusOr<std::shared_ptr<PreparedProgram>> Executor::PrepareByKey(
     const std::shared_ptr<const Program>& program, const NamedViews& feeds,
     absl::Span<const std::string> fetches) {
   MICA_RETURN_IF_ERROR(CheckFeedNames(*program, feeds));
@@ -189,162 +274,234 @@ absl::StatusOr<Executor::Prepared*> Executor::PrepareAnew(
     type.strides.clear();
     absl::StrAppend(&key, ";", type.ToString());
   }
+  std::shared_ptr<PreparedProgram> prepared = FindOrAdd(key, program);
+  const absl::Status status =
+      prepared->Make([&] { return MakeOf(*program, feeds, fetches); });
+  if (status.ok()) return prepared;
+  Forget(*prepared);
+  return status;
+}
+
+std::shared_ptr<PreparedProgram> Executor::FindOrAdd(
+    const std::string& key, const std::shared_ptr<const Program>& program) {
+  std::shared_ptr<PreparedProgram> forgotten;  // Freed without the lock.
+  const MutexLock lock(&mutex_);
+  last_ = {};
   if (const auto it = by_key_.find(key); it != by_key_.end()) {
     prepared_.splice(prepared_.begin(), prepared_, it->second);
-    return &prepared_.front();
+    return prepared_.front();
   }
-  MICA_ASSIGN_OR_RETURN(Program fixed, MakeStatic(*program, feeds));
+  if (static_cast<int>(prepared_.size()) >= limits_.max_prepared) {
+    forgotten = std::move(prepared_.back());
+    by_key_.erase(forgotten->key());
+    prepared_.pop_back();
+  }
+  prepared_.push_front(std::make_shared<PreparedProgram>(key, program));
+  by_key_[key] = prepared_.begin();
+  return prepared_.front();
+}
+
+void Executor::Forget(const PreparedProgram& prepared) {
+  const MutexLock lock(&mutex_);
+  const auto it = by_key_.find(prepared.key());
+  if (it == by_key_.end() || it->second->get() != &prepared) return;
+  last_ = {};
+  prepared_.erase(it->second);
+  by_key_.erase(it);
+}
+
+absl::StatusOr<PreparedProgram::Made> Executor::MakeOf(
+    const Program& program, const NamedViews& feeds,
+    absl::Span<const std::string> fetches) const {
+  MICA_ASSIGN_OR_RETURN(Program fixed, MakeStatic(program, feeds));
   if (!fetches.empty()) {
     MICA_ASSIGN_OR_RETURN(fixed, WithFetches(fixed, fetches, ops_));
   }
-  Prepared prepared{.key = key, .source = program};
-  prepared.fixed = std::make_shared<const Program>(std::move(fixed));
-  if (prepared.fixed->first_bounded_op() >= 0) {
-    if (device_ != nullptr) {
-      return absl::UnimplementedError(absl::StrCat(
-          "program @", program->name(), " on ", device_->place().ToString(),
-          ": sizes in it depend on data"));
-    }
-    MICA_ASSIGN_OR_RETURN(Segments segments,
-                          CutAtBoundedOp(*prepared.fixed, ops_));
-    prepared.segments =
-        std::make_shared<SegmentRun>(std::move(segments), [this] {
-          return std::unique_ptr<Executor>(
-              new Executor(ops_, options_, plans_, make_job_options_));
-        });
-  } else {
-    MICA_ASSIGN_OR_RETURN(prepared.plan, plans_->Get(prepared.fixed, options_));
+  PreparedProgram::Made made;
+  made.fixed = std::make_shared<const Program>(std::move(fixed));
+  if (made.fixed->first_bounded_op() < 0) {
+    MICA_ASSIGN_OR_RETURN(made.plan, plans_->Get(made.fixed, options_));
+    return made;
   }
-  if (num_prepared() == kMaxPrepared) {
-    by_key_.erase(prepared_.back().key);
-    prepared_.pop_back();
+  if (device_ != nullptr) {
+    return absl::UnimplementedError(absl::StrCat(
+        "program @", program.name(), " on ", device_->place().ToString(),
+        ": sizes in it depend on data"));
   }
-  prepared_.push_front(std::move(prepared));
-  by_key_[std::move(key)] = prepared_.begin();
-  return &prepared_.front();
+  MICA_ASSIGN_OR_RETURN(Segments segments, CutAtBoundedOp(*made.fixed, ops_));
+  made.segments = std::make_shared<SegmentRun>(std::move(segments), [this] {
+    return std::unique_ptr<Executor>(
+        new Executor(ops_, options_, plans_, make_job_options_, limits_));
+  });
+  return made;
 }
 
 absl::StatusOr<std::shared_ptr<const Plan>> Executor::PlanFor(
     const std::shared_ptr<const Program>& program, const NamedViews& feeds,
     absl::Span<const std::string> fetches) {
-  MICA_ASSIGN_OR_RETURN(Prepared * prepared, Prepare(program, feeds, fetches));
-  if (prepared->segments != nullptr) {
+  MICA_ASSIGN_OR_RETURN(const auto prepared, Prepare(program, feeds, fetches));
+  if (prepared->made().segments != nullptr) {
     return absl::UnimplementedError(
         absl::StrCat("program @", program->name(),
                      " has several Plans: sizes in it depend on data"));
   }
-  return prepared->plan;
+  return prepared->made().plan;
 }
 
-absl::StatusOr<Job*> Executor::Bind(Prepared& prepared,
-                                    const NamedViews& variables) const {
-  const Program& program = *prepared.fixed;
-  std::vector<TensorView> bound;
-  for (const Variable& variable : program.variables()) {
-    const auto it = variables.find(variable.name);
-    if (it == variables.end()) {
-      return absl::NotFoundError(
-          absl::StrCat("variable \"", variable.name, "\" has no value: wants ",
-                       program.type(variable.value).ToString()));
-    }
-    bound.push_back(it->second);
+std::shared_ptr<const Binding> Executor::AnyBinding() const {
+  const MutexLock lock(&mutex_);
+  for (const auto& prepared : prepared_) {
+    if (auto binding = prepared->binding(); binding != nullptr) return binding;
   }
-  const auto is_same = [](const TensorView& a, const TensorView& b) {
-    return a.data == b.data && a.type == b.type;
+  return nullptr;
+}
+
+std::shared_ptr<void> Executor::ReserveArena(int64_t bytes) {
+  const int64_t limit = limits_.max_arena_bytes;
+  const auto has_room = [&] {
+    return limit == 0 || arenas_->bytes + bytes <= limit;
   };
-  if (prepared.job != nullptr &&
-      std::equal(bound.begin(), bound.end(), prepared.variables.begin(),
-                 is_same)) {
-    return prepared.job.get();
+  for (auto it = prepared_.rbegin(); !has_room() && it != prepared_.rend();
+       ++it) {
+    (*it)->DropFree();
   }
-  prepared.job = nullptr;
+  if (!has_room()) return nullptr;
+  ++arenas_->jobs;
+  arenas_->bytes += bytes;
+  return {arenas_.get(), [arenas = arenas_, bytes](void*) {
+            --arenas->jobs;
+            arenas->bytes -= bytes;
+          }};
+}
+
+absl::Status Executor::Begin(PreparedProgram& prepared,
+                             const std::vector<TensorView>& variables,
+                             const RunHandle* handle, Turn& turn) {
+  const Plan& plan = *prepared.made().plan;
+  absl::Status status;
+  std::optional<absl::Time> start;
+  {
+    const MutexLock lock(&mutex_);
+    mutex_.Await([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      if (handle != nullptr && handle->is_cancelled()) {
+        status = absl::CancelledError("the run was ended before it began");
+        return true;
+      }
+      const bool has_turn =
+          limits_.max_runs == 0 || stats_.running < limits_.max_runs;
+      if (has_turn) turn.job = prepared.TakeFree(variables);
+      if (has_turn && turn.job.job == nullptr) {
+        turn.job.arena_share = ReserveArena(plan.arena_bytes());
+      }
+      if (turn.job.arena_share != nullptr) return true;
+      if (has_turn && stats_.running == 0) {
+        status = absl::ResourceExhaustedError(absl::StrCat(
+            "program @", plan.program().name(), " needs an arena of ",
+            plan.arena_bytes(), " bytes; max_arena_bytes is ",
+            limits_.max_arena_bytes));
+        return true;
+      }
+      if (!start.has_value()) start = absl::Now();
+      return false;
+    });
+    if (start.has_value()) stats_.wait_nanoseconds += NanosecondsSince(*start);
+    if (!status.ok()) return status;
+    ++stats_.running;
+  }
+  turn.has_begun = true;
+  if (turn.job.job != nullptr) return absl::OkStatus();
+  const JobOptions options =
+      make_job_options_ == nullptr ? JobOptions() : make_job_options_(plan);
   // Packed copies are held together with those for other sizes, and those of
   // other Programs of the same variables.
-  const auto other = absl::c_find_if(
-      prepared_, [](const Prepared& one) { return one.job != nullptr; });
-  const Binding* like =
-      other == prepared_.end() ? nullptr : &other->job->binding();
-  MICA_ASSIGN_OR_RETURN(
-      auto binding,
-      Binding::Create(prepared.plan, bound, prepared.fixed, device_, like));
-  JobOptions options = make_job_options_ == nullptr
-                           ? JobOptions()
-                           : make_job_options_(*prepared.plan);
-  MICA_ASSIGN_OR_RETURN(prepared.job,
-                        Job::Create(std::move(binding), std::move(options)));
-  prepared.variables = std::move(bound);
-  if (device_ != nullptr) MICA_RETURN_IF_ERROR(PlaceOnDevice(prepared));
-  return prepared.job.get();
-}
-
-absl::Status Executor::PlaceOnDevice(Prepared& prepared) const {
-  const Program& program = *prepared.fixed;
-  prepared.inputs.clear();
-  prepared.outputs.clear();
-  for (ValueId id : program.inputs()) {
-    MICA_ASSIGN_OR_RETURN(Tensor input,
-                          Tensor::Allocate(program.type(id), device_));
-    prepared.job->SetInput(static_cast<int>(prepared.inputs.size()),
-                           input.data());
-    prepared.inputs.push_back(std::move(input));
-  }
-  for (size_t i = 0; i < program.outputs().size(); ++i) {
-    const int index = static_cast<int>(i);
-    MICA_ASSIGN_OR_RETURN(
-        Tensor output,
-        Tensor::Allocate(prepared.plan->output_type(index), device_));
-    prepared.job->SetOutput(index, output.data());
-    prepared.outputs.push_back(std::move(output));
-  }
+  MICA_ASSIGN_OR_RETURN(JobWithMemory made,
+                        prepared.MakeJob(variables, device_, options,
+                                         [this] { return AnyBinding(); }));
+  made.arena_share = std::move(turn.job.arena_share);
+  turn.job = std::move(made);
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<Tensor>> Executor::RunOnHost(
+    const PreparedProgram& prepared, const NamedViews& feeds, Job& job,
+    RunHandle* handle) const {
+  FedInputs fed;
+  MICA_RETURN_IF_ERROR(Feed(*prepared.made().fixed, feeds, job, fed));
+  std::vector<Tensor> results;
+  for (size_t i = 0; i < job.plan().program().outputs().size(); ++i) {
+    const int index = static_cast<int>(i);
+    MICA_ASSIGN_OR_RETURN(Tensor result,
+                          Tensor::Allocate(job.plan().output_type(index)));
+    job.SetOutput(index, result.data());
+    results.push_back(std::move(result));
+  }
+  MICA_RETURN_IF_ERROR(handle != nullptr ? handle->Run(job) : job.Run());
+  for (const auto& [from, to] : fed.copies_back) CopyElements(from, to);
+  return results;
+}
+
 absl::StatusOr<std::vector<Tensor>> Executor::RunOnDevice(
-    Prepared& prepared, const NamedViews& feeds) {
-  const Program& program = *prepared.fixed;
-  const StreamId stream = prepared.job->device_run()->stream();
+    const PreparedProgram& prepared, const NamedViews& feeds,
+    const JobWithMemory& job, RunHandle* handle) const {
+  const Program& program = *prepared.made().fixed;
+  const StreamId stream = job.job->device_run()->stream();
   const auto feed_of = [&](ValueId id) -> const TensorView& {
     return feeds.at(program.value(id).name);
   };
-  for (size_t i = 0; i < prepared.inputs.size(); ++i) {
+  for (size_t i = 0; i < job.inputs.size(); ++i) {
     const ValueId id = program.inputs()[i];
-    MICA_RETURN_IF_ERROR(QueueFeed(program.value(id).name, feed_of(id),
-                                   prepared.inputs[i], stream));
+    MICA_RETURN_IF_ERROR(
+        QueueFeed(program.value(id).name, feed_of(id), job.inputs[i], stream));
   }
-  MICA_RETURN_IF_ERROR(prepared.job->Run());
-  for (size_t i = 0; i < prepared.inputs.size(); ++i) {
+  MICA_RETURN_IF_ERROR(handle != nullptr ? handle->Run(*job.job)
+                                         : job.job->Run());
+  for (size_t i = 0; i < job.inputs.size(); ++i) {
     const ValueId id = program.inputs()[i];
     const bool is_updated = absl::c_any_of(
         program.updates(),
         [&](const Update& update) { return update.target == id; });
     if (!is_updated) continue;
-    MICA_RETURN_IF_ERROR(CopyBack(prepared.inputs[i], feed_of(id), stream));
+    MICA_RETURN_IF_ERROR(CopyBack(job.inputs[i], feed_of(id), stream));
   }
-  return TakeResults(prepared.outputs, device_, stream);
+  return TakeResults(job.outputs, device_, stream);
+}
+
+absl::StatusOr<std::vector<Tensor>> Executor::RunPrepared(
+    const std::shared_ptr<const Program>& program, const NamedViews& feeds,
+    const NamedViews& variables, absl::Span<const std::string> fetches,
+    RunHandle* handle) {
+  MICA_ASSIGN_OR_RETURN(const auto prepared, Prepare(program, feeds, fetches));
+  const Program& fixed = *prepared->made().fixed;
+  std::shared_lock reads(variables_mutex_, std::defer_lock);
+  std::unique_lock writes(variables_mutex_, std::defer_lock);
+  const auto lock_variables = [&] {
+    UpdatesVariables(fixed) ? writes.lock() : reads.lock();
+  };
+  if (prepared->made().segments != nullptr) {
+    lock_variables();
+    return prepared->made().segments->Run(feeds, variables, handle);
+  }
+  MICA_ASSIGN_OR_RETURN(const std::vector<TensorView> views,
+                        VariablesOf(fixed, variables));
+  Turn turn(*this, prepared);
+  MICA_RETURN_IF_ERROR(Begin(*prepared, views, handle, turn));
+  lock_variables();
+  const absl::Time start = absl::Now();
+  auto results = device_ != nullptr
+                     ? RunOnDevice(*prepared, feeds, turn.job, handle)
+                     : RunOnHost(*prepared, feeds, *turn.job.job, handle);
+  turn.run_nanoseconds = NanosecondsSince(start);
+  return results;
 }
 
 absl::StatusOr<std::vector<Tensor>> Executor::Run(
     const std::shared_ptr<const Program>& program, const NamedViews& feeds,
-    const NamedViews& variables, absl::Span<const std::string> fetches) {
+    const NamedViews& variables, absl::Span<const std::string> fetches,
+    RunHandle* handle) {
   const TraceSpan span("run", "Executor.run @", program->name());
-  MICA_ASSIGN_OR_RETURN(Prepared * prepared, Prepare(program, feeds, fetches));
-  if (prepared->segments != nullptr) {
-    return prepared->segments->Run(feeds, variables);
-  }
-  MICA_ASSIGN_OR_RETURN(Job * job, Bind(*prepared, variables));
-  if (device_ != nullptr) return RunOnDevice(*prepared, feeds);
-  FedInputs fed;
-  MICA_RETURN_IF_ERROR(Feed(*prepared->fixed, feeds, *job, fed));
-  std::vector<Tensor> results;
-  for (size_t i = 0; i < job->plan().program().outputs().size(); ++i) {
-    const int index = static_cast<int>(i);
-    MICA_ASSIGN_OR_RETURN(Tensor result,
-                          Tensor::Allocate(job->plan().output_type(index)));
-    job->SetOutput(index, result.data());
-    results.push_back(std::move(result));
-  }
-  MICA_RETURN_IF_ERROR(job->Run());
-  for (const auto& [from, to] : fed.copies_back) CopyElements(from, to);
+  auto results = RunPrepared(program, feeds, variables, fetches, handle);
+  const MutexLock lock(&mutex_);
+  ++(results.ok() ? stats_.runs : stats_.failures);
   return results;
 }
 

@@ -3,20 +3,26 @@
 #ifndef MICA_EXECUTOR_EXECUTOR_H_
 #define MICA_EXECUTOR_EXECUTOR_H_
 
+#include <atomic>
+#include <cstdint>
 #include <list>
 #include <map>
 #include <memory>
+#include <shared_mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "analysis/plan/plan.h"
 #include "analysis/plan/plan_cache.h"
 #include "executor/job/job.h"
+#include "executor/prepared_program.h"
+#include "executor/run_handle.h"
+#include "framework/base/mutex.h"
 #include "framework/device/device.h"
 #include "framework/ir/program.h"
 #include "framework/kernel/kernel_registry.h"
@@ -28,28 +34,49 @@ namespace mica {
 // A tensor and the name of the input or variable that it is for.
 using NamedViews = std::map<std::string, TensorView>;
 
-class SegmentRun;
-
 // What the Jobs of a Plan shall have.
 using MakeJobOptionsFn = JobOptions (*)(const Plan& plan);
 
+// What an Executor keeps, and how much goes on in it at once.
+struct ExecutorLimits {
+  // Programs, each with fetches and sizes, of which it keeps Plans; with what
+  // belongs to them it forgets the one used least recently.
+  int max_prepared = 64;
+  // Runs at a time; further callers wait for their turn. 0: any number.
+  int max_runs = 0;
+  // Of the arenas of all Jobs, those that wait for a run included. What doesn't
+  // fit beside others waits until they are done. 0: any number.
+  int64_t max_arena_bytes = 0;
+};
+
+// What an Executor has done, and holds.
+struct ExecutorStats {
+  int64_t runs = 0;      // That ended well.
+  int64_t failures = 0;  // That ended with an error, feeds that don't fit too.
+  int64_t run_nanoseconds = 0;   // In Jobs, of all runs together.
+  int64_t wait_nanoseconds = 0;  // For a turn or for memory.
+  int64_t running = 0;           // Now.
+  int64_t prepared = 0;          // Programs that it keeps Plans of.
+  int64_t jobs = 0;              // That it holds, running or not,
+  int64_t arena_bytes = 0;       // and their arenas.
+};
+
 // Runs Programs with feeds and fetches, and keeps what it decided: a Program
-// run again with the same fetches and sizes uses the same Plan and Job. Of more
-// than kMaxPrepared it forgets, with arenas and packed copies, what it used
-// least recently.
+// run again with the same fetches and sizes uses the same Plan, packed
+// variables and Jobs.
 //
-// Thread-compatible. The registries must outlive it.
+// Thread-safe: runs at the same time have Jobs of their own and share all else,
+// packed copies of variables too. A run of a Program that updates variables has
+// none beside it. The registries must outlive it.
 class Executor {
  public:
-  static constexpr int kMaxPrepared = 64;
-
   // On the host. Unimplemented for another place, which CreateOn() is for.
   // `plans`, of the same registries, are shared with all who use them; null
   // means plans of its own.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(
       Place place, const OpRegistry& ops, const KernelRegistry& kernels,
       PlanOptions options, std::shared_ptr<PlanCache> plans = nullptr,
-      MakeJobOptionsFn make_job_options = nullptr);
+      MakeJobOptionsFn make_job_options = nullptr, ExecutorLimits limits = {});
   // On a device, by kernels of its kind. Variables lie there; feeds may lie
   // there or on the host; results lie there (see CopyToHost).
   static std::unique_ptr<Executor> CreateOn(
@@ -59,18 +86,20 @@ class Executor {
 
   // Values of `fetches` (names of values, the "%" left out; empty means what
   // the Program returns), in order. Inputs and variables that the Program
-  // updates are written in place.
+  // updates are written in place. `handle`, if given, can end the run.
   //
   // InvalidArgument for a missing, extra or ill-typed feed, NotFound for a
   // fetch or a variable that there is not; each gives what was wanted and what
-  // came. Feeds need not be row-major.
+  // came. Feeds need not be row-major. Cancelled by the handle.
+  // ResourceExhausted for an arena that the limits can never hold.
   //
   // Where sizes depend on data (aten.nonzero), runs the Program in segments:
   // what comes behind is planned once they are known. Not on a device:
   // Unimplemented.
   absl::StatusOr<std::vector<Tensor>> Run(
       const std::shared_ptr<const Program>& program, const NamedViews& feeds,
-      const NamedViews& variables, absl::Span<const std::string> fetches);
+      const NamedViews& variables, absl::Span<const std::string> fetches,
+      RunHandle* handle = nullptr);
 
   // The Plan that Run() would use. Unimplemented for a Program that runs in
   // segments, which has several.
@@ -79,64 +108,96 @@ class Executor {
       absl::Span<const std::string> fetches);
 
   // How many Programs, with fetches and sizes, it keeps Plans of.
-  int num_prepared() const { return static_cast<int>(prepared_.size()); }
+  int num_prepared() const;
+  ExecutorStats stats() const;
 
  private:
-  // What is kept of one Program, its fetches and its feeds' types. Jobs are
-  // made anew when a variable moves, since frozen ones are packed.
-  struct Prepared {
-    std::string key;
-    std::shared_ptr<const Program> source;
-    std::shared_ptr<const Program> fixed;  // With sizes and fetches.
-    std::shared_ptr<const Plan> plan;
-    std::vector<TensorView> variables;
-    // On a device: what feeds are copied to, and results from, so that the
-    // Job's addresses stay as they are.
-    std::vector<Tensor> inputs, outputs;
-    std::unique_ptr<Job> job;
-    std::shared_ptr<SegmentRun> segments;  // Instead of a Plan and a Job.
-  };
+  // A Job with the right to run it; gives both back.
+  class Turn;
 
   Executor(const OpRegistry& ops, PlanOptions options,
-           std::shared_ptr<PlanCache> plans, MakeJobOptionsFn make_job_options)
+           std::shared_ptr<PlanCache> plans, MakeJobOptionsFn make_job_options,
+           ExecutorLimits limits)
       : ops_(ops),
         options_(std::move(options)),
         plans_(std::move(plans)),
-        make_job_options_(make_job_options) {}
-  // These leave what they give at the front of prepared_.
-  absl::StatusOr<Prepared*> Prepare(
+        make_job_options_(make_job_options),
+        limits_(limits) {}
+
+  // What Run() uses, used most recently from now on.
+  absl::StatusOr<std::shared_ptr<PreparedProgram>> Prepare(
       const std::shared_ptr<const Program>& program, const NamedViews& feeds,
       absl::Span<const std::string> fetches);
-  absl::StatusOr<Prepared*> PrepareAnew(
+  // The same by a key of all that counts.
+  absl::StatusOr<std::shared_ptr<PreparedProgram>> PrepareByKey(
       const std::shared_ptr<const Program>& program, const NamedViews& feeds,
       absl::Span<const std::string> fetches);
-  // The Job over `variables`: the last one, if none of them has moved.
-  absl::StatusOr<Job*> Bind(Prepared& prepared,
-                            const NamedViews& variables) const;
-  // Gives the Job memory of the device for its inputs and outputs.
-  absl::Status PlaceOnDevice(Prepared& prepared) const;
-  absl::StatusOr<std::vector<Tensor>> RunOnDevice(Prepared& prepared,
-                                                  const NamedViews& feeds);
+  std::shared_ptr<PreparedProgram> FindOrAdd(
+      const std::string& key, const std::shared_ptr<const Program>& program);
+  void Forget(const PreparedProgram& prepared);
+  absl::StatusOr<PreparedProgram::Made> MakeOf(
+      const Program& program, const NamedViews& feeds,
+      absl::Span<const std::string> fetches) const;
   absl::StatusOr<Program> MakeStatic(const Program& program,
                                      const NamedViews& feeds) const;
 
-  // The call before: most calls are like it. It used prepared_.front().
+  absl::StatusOr<std::vector<Tensor>> RunPrepared(
+      const std::shared_ptr<const Program>& program, const NamedViews& feeds,
+      const NamedViews& variables, absl::Span<const std::string> fetches,
+      RunHandle* handle);
+  // Waits for its turn, and for memory if a Job has to be made. An error if it
+  // shan't, or can't, begin.
+  absl::Status Begin(PreparedProgram& prepared,
+                     const std::vector<TensorView>& variables,
+                     const RunHandle* handle, Turn& turn);
+  // Makes room by dropping Jobs that nobody runs; null if there isn't enough.
+  // What it gives is to live as long as the arena.
+  std::shared_ptr<void> ReserveArena(int64_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::vector<Tensor>> RunOnHost(const PreparedProgram& prepared,
+                                                const NamedViews& feeds,
+                                                Job& job,
+                                                RunHandle* handle) const;
+  absl::StatusOr<std::vector<Tensor>> RunOnDevice(
+      const PreparedProgram& prepared, const NamedViews& feeds,
+      const JobWithMemory& job, RunHandle* handle) const;
+  // A Binding of the Programs that are kept, of any of them.
+  std::shared_ptr<const Binding> AnyBinding() const;
+
+  // The call before: most calls are like it.
   struct LastCall {
     std::shared_ptr<const Program> program;
     std::vector<std::pair<std::string, TensorType>> feeds;
     std::vector<std::string> fetches;
+    std::shared_ptr<PreparedProgram> prepared;  // First of `prepared_`.
   };
   bool IsLikeLast(const Program* program, const NamedViews& feeds,
-                  absl::Span<const std::string> fetches) const;
+                  absl::Span<const std::string> fetches) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  using PreparedList = std::list<std::shared_ptr<PreparedProgram>>;
 
   const OpRegistry& ops_;
   std::shared_ptr<Device> device_;  // Null: the host.
-  PlanOptions options_;
-  std::shared_ptr<PlanCache> plans_;
+  const PlanOptions options_;
+  const std::shared_ptr<PlanCache> plans_;
   const MakeJobOptionsFn make_job_options_;  // May be null.
-  std::list<Prepared> prepared_;  // What was used most recently is first.
-  absl::flat_hash_map<std::string, std::list<Prepared>::iterator> by_key_;
-  LastCall last_;
+  const ExecutorLimits limits_;
+
+  // Shared by runs that only read variables.
+  std::shared_mutex variables_mutex_;
+  mutable Mutex mutex_;  // Before those of PreparedPrograms.
+  // What was used most recently is first.
+  PreparedList prepared_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, PreparedList::iterator> by_key_
+      ABSL_GUARDED_BY(mutex_);
+  LastCall last_ ABSL_GUARDED_BY(mutex_);
+  ExecutorStats stats_ ABSL_GUARDED_BY(mutex_);  // But for these:
+  struct Arenas {
+    std::atomic<int64_t> jobs = 0;
+    std::atomic<int64_t> bytes = 0;
+  };
+  const std::shared_ptr<Arenas> arenas_ = std::make_shared<Arenas>();
 };
 
 }  // namespace mica

@@ -13,6 +13,8 @@
 namespace mica {
 namespace {
 
+const int kMaxPrepared = ExecutorLimits().max_prepared;
+
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -69,20 +71,20 @@ TEST_F(ExecutorTest, ForgetsWhatItUsedLeastRecently) {
   };
   const auto again = ParseShared(kLinearRelu);
   run(again, 2);
-  for (int i = 1; i < Executor::kMaxPrepared; ++i) run_other(i);
-  EXPECT_EQ(executor_->num_prepared(), Executor::kMaxPrepared);
+  for (int i = 1; i < kMaxPrepared; ++i) run_other(i);
+  EXPECT_EQ(executor_->num_prepared(), kMaxPrepared);
   EXPECT_FALSE(others[0].expired());
   run(again, 2);  // It was the oldest; now others[0] is.
   run_other(3);
-  EXPECT_EQ(executor_->num_prepared(), Executor::kMaxPrepared);
+  EXPECT_EQ(executor_->num_prepared(), kMaxPrepared);
   EXPECT_TRUE(others[0].expired());
   EXPECT_FALSE(others[1].expired());
-  for (int i = 0; i < 2 * Executor::kMaxPrepared; ++i) {
+  for (int i = 0; i < 2 * kMaxPrepared; ++i) {
     run_other(1 + i % 7);
     run(again, 2);
   }
-  EXPECT_EQ(executor_->num_prepared(), Executor::kMaxPrepared);
-  EXPECT_TRUE(others[Executor::kMaxPrepared].expired());
+  EXPECT_EQ(executor_->num_prepared(), kMaxPrepared);
+  EXPECT_TRUE(others[kMaxPrepared].expired());
   EXPECT_FALSE(others.back().expired());
   EXPECT_GT(again.use_count(), 1);
 }

@@ -23,10 +23,12 @@ absl::StatusOr<TensorView> SegmentRun::Found(const TensorView& result,
   return found;
 }
 
-absl::StatusOr<std::vector<Tensor>> SegmentRun::Run(
-    const NamedViews& feeds, const NamedViews& variables) {
-  MICA_ASSIGN_OR_RETURN(const std::vector<Tensor> results,
-                        head_->Run(segments_.head, feeds, variables, {}));
+absl::StatusOr<std::vector<Tensor>> SegmentRun::Run(const NamedViews& feeds,
+                                                    const NamedViews& variables,
+                                                    RunHandle* handle) {
+  MICA_ASSIGN_OR_RETURN(
+      const std::vector<Tensor> results,
+      head_->Run(segments_.head, feeds, variables, {}, handle));
   const int64_t num_rows = *static_cast<const int64_t*>(results[1].data());
   NamedViews all = feeds;
   MICA_ASSIGN_OR_RETURN(all[segments_.carried[0]],
@@ -34,7 +36,7 @@ absl::StatusOr<std::vector<Tensor>> SegmentRun::Run(
   for (size_t i = 1; i < segments_.carried.size(); ++i) {
     all[segments_.carried[i]] = results[i + 1].view();
   }
-  return rest_->Run(segments_.rest, all, variables, {});
+  return rest_->Run(segments_.rest, all, variables, {}, handle);
 }
 
 }  // namespace mica

@@ -19,7 +19,7 @@ namespace mica {
 // Executor of its own, so the rest, which may be cut again, is planned once for
 // each number of rows, of as many as an Executor keeps Plans.
 //
-// Thread-compatible.
+// Thread-safe.
 class SegmentRun {
  public:
   using MakeExecutor = std::function<std::unique_ptr<Executor>()>;
@@ -33,7 +33,8 @@ class SegmentRun {
   // their symbol stands for. The head writes no input or variable: after an
   // error none is half updated.
   absl::StatusOr<std::vector<Tensor>> Run(const NamedViews& feeds,
-                                          const NamedViews& variables);
+                                          const NamedViews& variables,
+                                          RunHandle* handle = nullptr);
 
  private:
   // The result's first rows, as many as were found.

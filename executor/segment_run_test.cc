@@ -17,6 +17,8 @@
 namespace mica {
 namespace {
 
+const int kMostSizes = ExecutorLimits().max_prepared;
+
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -314,7 +316,7 @@ TEST_P(SegmentRunTest, RefusesWhatItCantSize) {
 
 TEST_P(SegmentRunTest, ForgetsSizesBeyondMany) {
   const auto program = ParseShared(kTwice);
-  for (int count = 0; count < 2 * Executor::kMaxPrepared + 3; ++count) {
+  for (int count = 0; count < 2 * kMostSizes + 3; ++count) {
     std::vector<float> x(200, -1);
     std::fill(x.begin(), x.begin() + count, 12);
     MICA_ASSERT_OK_AND_ASSIGN(

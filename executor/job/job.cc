@@ -306,11 +306,16 @@ DeviceLaunch Job::LaunchOf(StepId id) const {
           .step = id};
 }
 
-absl::Status Job::RunOnDevice(DeviceRun::Part part) {
+absl::Status Job::Begin(const std::atomic<bool>* is_cancelled) {
   outcome_.Reset();
-  if (outcome_.must_end()) {
-    return Annotate(outcome_.status(), "before the first step");
-  }
+  if (is_cancelled != nullptr && is_cancelled->load()) Cancel();
+  if (!outcome_.must_end()) return absl::OkStatus();
+  return Annotate(outcome_.status(), "before the first step");
+}
+
+absl::Status Job::RunOnDevice(DeviceRun::Part part,
+                              const std::atomic<bool>* is_cancelled) {
+  MICA_RETURN_IF_ERROR(Begin(is_cancelled));
   const TraceSpan span("run", "on a device @", plan().program().name());
   const auto launch_of = [this](StepId id) { return LaunchOf(id); };
   DeviceError error = device_->Run(part, launch_of, addresses_);
@@ -319,11 +324,13 @@ absl::Status Job::RunOnDevice(DeviceRun::Part part) {
   return Annotate(error.status, error.step < 0 ? place : NameOf(error.step));
 }
 
-absl::Status Job::Compute() {
-  if (device_ != nullptr) return RunOnDevice(DeviceRun::Part::kCompute);
+absl::Status Job::Compute(const std::atomic<bool>* is_cancelled) {
+  if (device_ != nullptr) {
+    return RunOnDevice(DeviceRun::Part::kCompute, is_cancelled);
+  }
   MICA_RETURN_IF_ERROR(CheckProcess());
   const JobScope scope(plan());
-  outcome_.Reset();
+  MICA_RETURN_IF_ERROR(Begin(is_cancelled));
   unexpected_.store(-1, std::memory_order_relaxed);
   const Traced traced(*this, "run @", 0, plan().num_compute());
   for (const auto& observer : observers_) observer->BeforeRun(*this);
@@ -348,7 +355,7 @@ absl::Status Job::Discard() {
 }
 
 absl::Status Job::Commit() {
-  if (device_ != nullptr) return RunOnDevice(DeviceRun::Part::kCommit);
+  if (device_ != nullptr) return RunOnDevice(DeviceRun::Part::kCommit, nullptr);
   for (const auto& part : kept_) part->is_kept.store(false);
   const JobScope scope(plan());
   const auto num_steps = static_cast<StepId>(plan().steps().size());
@@ -359,11 +366,11 @@ absl::Status Job::Commit() {
   return absl::OkStatus();
 }
 
-absl::Status Job::Run() {
+absl::Status Job::Run(const std::atomic<bool>* is_cancelled) {
   if (device_ != nullptr && !may_fail_) {
-    return RunOnDevice(DeviceRun::Part::kBoth);
+    return RunOnDevice(DeviceRun::Part::kBoth, is_cancelled);
   }
-  MICA_RETURN_IF_ERROR(Compute());
+  MICA_RETURN_IF_ERROR(Compute(is_cancelled));
   return Commit();
 }
 

@@ -79,13 +79,15 @@ class Job {
   // several at once it is the first. FailedPrecondition in a process that was
   // forked since the Job was made, if other threads would have to take part:
   // streams, or OpenMP's.
-  absl::Status Compute();
+  // `is_cancelled`, if given, is looked at once the run can be cancelled: who
+  // sets it, then calls Cancel(), has ended this run, however early it came.
+  absl::Status Compute(const std::atomic<bool>* is_cancelled = nullptr);
   // Writes the updates that Compute() found.
   absl::Status Commit();
   // Makes inputs and variables what they were before Compute().
   absl::Status Discard();
   // Compute() and Commit().
-  absl::Status Run();
+  absl::Status Run(const std::atomic<bool>* is_cancelled = nullptr);
 
   // Makes the run that is under way end with Cancelled before its next step;
   // without effect on later ones, or once all but Commit() is done. Any thread.
@@ -142,7 +144,10 @@ class Job {
   absl::Status TakeError(StepId id, LaunchContext& context) const;
   absl::Status LaunchStep(StepId id, LaunchContext& context);
   absl::Status RunStep(StepId id, int worker);
-  absl::Status RunOnDevice(DeviceRun::Part part);
+  // Forgets how the last run ended; an error if this one shan't begin.
+  absl::Status Begin(const std::atomic<bool>* is_cancelled);
+  absl::Status RunOnDevice(DeviceRun::Part part,
+                           const std::atomic<bool>* is_cancelled);
   void MakeUndo();
   // Runs what Compute() does on this thread, in launch order.
   absl::Status RunInOrder();

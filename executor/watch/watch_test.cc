@@ -79,7 +79,7 @@ std::unique_ptr<Runnable> Make(const PlanOptions& options,
 }
 
 // Fails at one step.
-class FailAt : public StepObserver {
+class FailStep : public StepObserver {
  public:
   StepId step = -1;
   absl::Status BeforeStep(StepId id, int) override {
@@ -96,7 +96,7 @@ TEST(WatchTest, AnErrorAtAnyStepIsToldAndWritesNothing) {
   for (const PlanOptions& options : kModes) {
     const auto want = Make(options);
     MICA_ASSERT_OK(want->job->Run());
-    auto fail = std::make_shared<FailAt>();
+    auto fail = std::make_shared<FailStep>();
     const auto got = Make(options, [&](const Plan&) { return fail; });
     const std::vector<float> before = got->v;
     for (StepId step = 0; step < got->plan->num_compute(); ++step) {

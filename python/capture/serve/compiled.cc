@@ -11,6 +11,7 @@
 #include "python/capture/serve/splits.h"
 #include "python/capture/serve/stance.h"
 #include "python/interpreter/interpreter.h"
+#include "python/interpreter/stack_space.h"
 #include "python/torch_side/tensors/autograd_access.h"
 
 namespace mica {
@@ -87,6 +88,8 @@ PyObject* Compiled::RaiseUnserved(const std::string& why) const {
 }
 
 PyObject* Compiled::CallUnserved(const CallArgs& args, const Miss* miss) {
+  // A program that calls itself for good ends as it does eagerly.
+  if (IsStackLow()) return CallEagerly(args);
   const bool may_record = CurrentStance() != Stance::kFailOnRecompile;
   if (splits_ != nullptr &&
       (goes_by_pieces_ || !given_up_.empty() || !may_record)) {

@@ -7,6 +7,7 @@
 #include "python/capture/serve/stance.h"
 #include "python/capture/values/constants.h"
 #include "python/interpreter/interpreter.h"
+#include "python/interpreter/stack_space.h"
 
 namespace mica {
 namespace {
@@ -152,6 +153,7 @@ std::shared_ptr<SplitFunction> Splits::FindFunction(const NewFrame& frame) {
 
 bool Splits::Evaluate(const NewFrame& frame, SplitEvents* events,
                       PyRef* result) {
+  if (IsStackLow()) return false;
   const std::shared_ptr<SplitFunction> function = FindFunction(frame);
   if (function == nullptr || !function->Fits(frame.function)) return false;
   const auto learn = [this](const Refusal& refusal, SplitFunction* from,
