@@ -182,8 +182,9 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
         ", max_arena_bytes ", limits.max_arena_bytes));
   }
   if (plans == nullptr) plans = std::make_shared<PlanCache>(ops, kernels);
-  return std::unique_ptr<Executor>(new Executor(
-      ops, std::move(options), std::move(plans), make_job_options, limits));
+  return std::unique_ptr<Executor>(
+      new Executor(ops, std::move(options), std::move(plans),
+                   std::move(make_job_options), limits));
 }
 
 std::unique_ptr<Executor> Executor::CreateOn(std::shared_ptr<Device> device,

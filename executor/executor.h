@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -35,7 +36,7 @@ namespace mica {
 using NamedViews = std::map<std::string, TensorView>;
 
 // What the Jobs of a Plan shall have.
-using MakeJobOptionsFn = JobOptions (*)(const Plan& plan);
+using MakeJobOptionsFn = std::function<JobOptions(const Plan& plan)>;
 
 // What an Executor keeps, and how much goes on in it at once.
 struct ExecutorLimits {
@@ -121,7 +122,7 @@ class Executor {
       : ops_(ops),
         options_(std::move(options)),
         plans_(std::move(plans)),
-        make_job_options_(make_job_options),
+        make_job_options_(std::move(make_job_options)),
         limits_(limits) {}
 
   // What Run() uses, used most recently from now on.

@@ -3,24 +3,26 @@
 #ifndef MICA_EXECUTOR_RUN_HANDLE_H_
 #define MICA_EXECUTOR_RUN_HANDLE_H_
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <vector>
 
 #include "executor/job/job.h"
 
 namespace mica {
 
-// Given to a run, so that another thread can end it. May be given to one run
-// after the other, to one at a time. Thread-safe; must outlive the run.
+// Given to a run, or to several, so that another thread can end them.
+// Thread-safe; must outlive the runs.
 class RunHandle {
  public:
-  // Makes the run end with Cancelled before its next step, or before it begins
-  // if it waits for its turn; and all later ones with this handle, until
+  // Makes runs that have it end with Cancelled before their next step, or, if
+  // they wait for their turn, when that comes; and all later ones until
   // Reset(). A run that has done all but write its updates ends as it would.
   void Cancel() {
     is_cancelled_.store(true);
     const std::lock_guard lock(mutex_);
-    if (job_ != nullptr) job_->Cancel();
+    for (Job* job : running_) job->Cancel();
   }
   void Reset() { is_cancelled_.store(false); }
   bool is_cancelled() const { return is_cancelled_.load(); }
@@ -29,18 +31,18 @@ class RunHandle {
   friend class Executor;
   // Runs the job, which Cancel() ends from now on.
   absl::Status Run(Job& job) {
-    SetJob(&job);
+    {
+      const std::lock_guard lock(mutex_);
+      running_.push_back(&job);
+    }
     absl::Status status = job.Run(&is_cancelled_);
-    SetJob(nullptr);
-    return status;
-  }
-  void SetJob(Job* job) {
     const std::lock_guard lock(mutex_);
-    job_ = job;
+    running_.erase(std::find(running_.begin(), running_.end(), &job));
+    return status;
   }
 
   std::mutex mutex_;
-  Job* job_ = nullptr;  // The one that runs; of the mutex.
+  std::vector<Job*> running_;  // Of the mutex.
   std::atomic<bool> is_cancelled_ = false;
 };
 

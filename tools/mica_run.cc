@@ -22,6 +22,15 @@ DEFINE_string(out_dir, "", "writes the results to npy files in this folder");
 DEFINE_string(out_weights, "",
               "writes the variables after the run to this safetensors file");
 DEFINE_int64(threads, 1, "threads for the run");
+DEFINE_bool(queue, false,
+            "the threads take steps, and pieces of wide ones, from a queue");
+DEFINE_bool(frozen, false,
+            "the variables never change: kernels may pack them, passes fold "
+            "what depends on them alone");
+DEFINE_int64(repeat, 0,
+             "runs it so often again, and tells how long a run takes");
+DEFINE_int64(callers, 1,
+             "so many threads share the program, each repeats it as often");
 DEFINE_bool(fuse, true, "merge ops into fused ones");
 
 namespace mica {
@@ -38,7 +47,11 @@ int Main(int argc, char** argv) {
                                      .out_dir = FLAGS_out_dir,
                                      .updated_weights_path = FLAGS_out_weights,
                                      .threads = FLAGS_threads,
-                                     .fuse = FLAGS_fuse};
+                                     .queue = FLAGS_queue,
+                                     .fuse = FLAGS_fuse,
+                                     .frozen = FLAGS_frozen,
+                                     .repeat = FLAGS_repeat,
+                                     .callers = FLAGS_callers};
   if (status.ok()) status = CheckOptions(options);
   if (!status.ok()) {
     PrintError("mica_run", status);

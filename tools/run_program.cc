@@ -4,10 +4,15 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <thread>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "executor/executor.h"
 #include "framework/base/status.h"
 #include "framework/saved/saved_program.h"
@@ -168,11 +173,73 @@ absl::StatusOr<std::shared_ptr<const Program>> ReadProgram(
   return saved.program;
 }
 
+// What can't be meant for this Program.
+absl::Status CheckUpdates(const RunProgramOptions& options,
+                          const Program& program) {
+  if (program.updates().empty()) return absl::OkStatus();
+  const auto refuse = [&](absl::string_view flag, absl::string_view why) {
+    const ValueId target = program.updates()[0].target;
+    return absl::InvalidArgumentError(absl::StrCat(
+        flag, ": the program updates %", program.value(target).name, why));
+  };
+  if (options.repeat > 0) return refuse("--repeat", " with each run");
+  const bool updates_variable =
+      absl::c_any_of(program.updates(), [&](const Update& update) {
+        return program.value(update.target).kind == ValueKind::kVariable;
+      });
+  if (options.frozen && updates_variable) {
+    return refuse("--frozen", ", or another variable");
+  }
+  return absl::OkStatus();
+}
+
+// Calls `run` so often on each of `callers` threads. "time: median 12.3 us of
+// 100 runs (11.9 to 20.1), 99 % within 19.0 us, 81300.8 runs/s".
+template <typename Run>
+absl::StatusOr<std::string> TimeOf(int64_t repeat, int64_t callers,
+                                   const Run& run) {
+  std::vector<std::vector<double>> times(callers);
+  std::vector<absl::Status> statuses(callers);
+  const auto call = [&](int64_t caller) {
+    for (int64_t i = 0; i < repeat; ++i) {
+      const absl::Time start = absl::Now();
+      statuses[caller] = run().status();
+      if (!statuses[caller].ok()) return;
+      times[caller].push_back(absl::ToDoubleMicroseconds(absl::Now() - start));
+    }
+  };
+  const absl::Time start = absl::Now();
+  std::vector<std::thread> threads;
+  for (int64_t i = 1; i < callers; ++i) threads.emplace_back(call, i);
+  call(0);
+  for (std::thread& thread : threads) thread.join();
+  const double seconds = absl::ToDoubleSeconds(absl::Now() - start);
+  std::vector<double> all;
+  for (int64_t i = 0; i < callers; ++i) {
+    MICA_RETURN_IF_ERROR(statuses[i]);
+    all.insert(all.end(), times[i].begin(), times[i].end());
+  }
+  absl::c_sort(all);
+  return absl::StrFormat(
+      "time: median %.1f us of %d runs (%.1f to %.1f), 99 %% within %.1f us, "
+      "%.1f runs/s",
+      all[all.size() / 2], all.size(), all.front(), all.back(),
+      all[all.size() * 99 / 100], static_cast<double>(all.size()) / seconds);
+}
+
 }  // namespace
 
 absl::Status CheckOptions(const RunProgramOptions& options) {
   if (options.program_path.empty()) {
     return absl::InvalidArgumentError("wants --program=FILE");
+  }
+  if (options.repeat < 0 || options.repeat > 1'000'000) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--repeat: wants 0 to 1000000, got ", options.repeat));
+  }
+  if (options.callers < 1 || options.callers > 1024) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--callers: wants 1 to 1024, got ", options.callers));
   }
   if (options.threads < 1 || options.threads > 1024) {
     return absl::InvalidArgumentError(
@@ -188,16 +255,25 @@ absl::StatusOr<std::vector<std::string>> RunProgram(
   MICA_ASSIGN_OR_RETURN(const auto program, ReadProgram(options, variables));
   MICA_ASSIGN_OR_RETURN(TensorsByName feeds, ReadFeeds(options));
 
+  MICA_RETURN_IF_ERROR(CheckUpdates(options, *program));
+
   MICA_ASSIGN_OR_RETURN(
       const auto executor,
       Executor::Create(Place(), AllOps(), AllKernels(),
                        {.num_threads = static_cast<int>(options.threads),
+                        .queue = options.queue,
+                        .frozen = options.frozen,
                         .fuse = options.fuse}));
   std::vector<std::string> names =
       absl::StrSplit(options.fetches, ',', absl::SkipEmpty());
-  MICA_ASSIGN_OR_RETURN(
-      const std::vector<Tensor> results,
-      executor->Run(program, ViewsOf(feeds), ViewsOf(variables), names));
+  const NamedViews feed_views = ViewsOf(feeds);
+  const NamedViews variable_views = ViewsOf(variables);
+  const auto run = [&] {
+    return executor->Run(
+        program, feed_views, variable_views,
+        options.fetches.empty() ? std::vector<std::string>() : names);
+  };
+  MICA_ASSIGN_OR_RETURN(const std::vector<Tensor> results, run());
   if (names.empty()) {
     for (ValueId id : program->outputs()) {
       names.push_back(program->value(id).name);
@@ -218,6 +294,13 @@ absl::StatusOr<std::vector<std::string>> RunProgram(
                           SummaryOf(results[i].view()));
     lines.push_back(absl::StrCat(names[i], ": ", results[i].type().ToString(),
                                  summary.empty() ? "" : " ", summary));
+  }
+  if (options.repeat > 0) {
+    MICA_ASSIGN_OR_RETURN(lines.emplace_back(),
+                          TimeOf(options.repeat, options.callers, run));
+    const ExecutorStats stats = executor->stats();
+    lines.push_back(absl::StrCat("memory: ", stats.jobs, " arenas of ",
+                                 stats.arena_bytes, " bytes in all"));
   }
   return lines;
 }

@@ -144,9 +144,16 @@ class Runner:
         return ""
 
     def _run_cpp(self, block: Block) -> str:
-        sources = (ROOT / "tools").glob("*.cc")
+        return self._run_c(block)
+
+    def _run_c(self, block: Block) -> str:
+        sources = [
+            *(ROOT / "tools").glob("*.cc"),
+            *(ROOT / "examples").glob("c*/*.c*"),
+        ]
         assert any(block.text in file.read_text() for file in sources), (
-            f"{block}: no part of a file in tools/, which would be built"
+            f"{block}: no part of a file in tools/ or examples/, which would "
+            "be built"
         )
         return ""
 

@@ -268,6 +268,32 @@ def test_run_takes_feeds_of_both_formats(feeds: dict[str, Path]) -> None:
     assert npy.stdout == both.stdout
 
 
+def test_run_repeats_nothing_that_changes_what_it_reads(
+    feeds: dict[str, Path],
+) -> None:
+    program = feeds["dir"] / "count.mica"
+    program.write_text(
+        """program @count(%x: f32[2]) {
+  %w = variable "w" : f32[2]
+  %s = aten.add.Tensor(%w, %x) : f32[2]
+  update %w = %s
+  return %s
+}
+"""
+    )
+    for flag, why in (
+        ("--repeat=2", "with each run"),
+        ("--frozen", "or another"),
+    ):
+        expect_failure(
+            1,
+            f"{flag[:8]}.*updates %w.*{why}",
+            "mica_run",
+            f"--program={program}",
+            flag,
+        )
+
+
 def test_run_names_what_is_wrong_with_feeds(feeds: dict[str, Path]) -> None:
     program = f"--program={MLP}"
     w = f"--weights={feeds['w']}"
@@ -294,7 +320,8 @@ def test_run_names_what_is_wrong_with_feeds(feeds: dict[str, Path]) -> None:
     ]
     for message, flags in cases:
         expect_failure(1, message, "mica_run", program, *flags)
-    for flags in ([], [program, "--feed=x"], [program, "--threads=0"]):
+    usage = ("--feed=x", "--threads=0", "--repeat=-1", "--callers=0")
+    for flags in ([], *([program, flag] for flag in usage)):
         expect_failure(2, "INVALID_ARGUMENT", "mica_run", *flags)
 
 
