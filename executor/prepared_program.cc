@@ -74,9 +74,10 @@ absl::StatusOr<std::shared_ptr<const Binding>> PreparedProgram::Bind(
   }
   Unbind();
   const std::shared_ptr<const Binding> other = like();
-  MICA_ASSIGN_OR_RETURN(auto binding,
-                        Binding::Create(made().plan, variables, made().fixed,
-                                        device, other.get()));
+  MICA_ASSIGN_OR_RETURN(
+      auto binding,
+      Binding::Create(made().plan, variables, made().fixed, device, other.get(),
+                      /*like_is_current=*/true));
   const MutexLock lock(&mutex_);
   binding_ = binding;
   variables_ = variables;

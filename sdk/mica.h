@@ -128,10 +128,13 @@ typedef struct mica_options {
   int32_t max_prepared;    /* Sizes that are kept; 0: 64. */
   int32_t max_runs;        /* At a time; further callers wait. 0: any number. */
   int64_t max_arena_bytes; /* Memory of all runs; 0: any. */
+  int32_t map_weights;     /* Not 0: weights lie in the file's pages, which
+                              processes share. Nobody may shorten the file
+                              meanwhile; to replace it by another is fine. */
 } mica_options;
 
 #define MICA_OPTIONS_INIT \
-  { sizeof(mica_options), NULL, 1, 0, 0, 0, 0, 0 }
+  { sizeof(mica_options), NULL, 1, 0, 0, 0, 0, 0, 0 }
 
 typedef struct mica_model mica_model;
 

@@ -257,6 +257,30 @@ TEST(SdkTest, AFrozenModelSaysThatItsWeightsArePacked) {
                MICA_INVALID_ARGUMENT, "the program updates %w");
 }
 
+TEST(SdkTest, MappedWeightsAreSharedUntilTheyAreWrittenTo) {
+  const std::string folder = SaveModel(kCounter, "mapped");
+  mica_options options = MICA_OPTIONS_INIT;
+  options.map_weights = 1;
+  mica_model* first = Load(folder, &options);
+  mica_model* second = Load(folder, &options);
+  SaveModel(kCounter, "mapped");  // Replaces the folder, not the open file.
+  int64_t dims[] = {2};
+  float one[] = {1, 1};
+  const mica_view x = {one, MICA_F32, 1, dims, nullptr};
+  mica_tensor* result = nullptr;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_NO_ERROR(mica_model_run(first, &x, nullptr, 0, nullptr, &result));
+    mica_tensor_free(result);
+  }
+  ASSERT_NO_ERROR(mica_model_run(second, &x, nullptr, 0, nullptr, &result));
+  EXPECT_THAT(NumbersAndFree(result), ElementsAre(3, 4));
+  mica_view view;
+  ASSERT_NO_ERROR(mica_model_variable_view(first, 0, &view));
+  EXPECT_EQ(static_cast<float*>(view.data)[0], 4);
+  mica_model_free(first);
+  mica_model_free(second);
+}
+
 TEST(SdkTest, ARunCanBeEndedByAnotherThread) {
   mica_model* model = Load(SaveModel(kEndless, "endless"), nullptr);
   mica_cancel* cancel = mica_cancel_new();

@@ -50,12 +50,16 @@ absl::StatusOr<mica_options> OptionsOf(const mica_options* given) {
 }
 
 absl::StatusOr<SavedProgram> ReadModel(const std::string& folder,
-                                       const char* weights) {
-  if (weights == nullptr) return ReadSavedProgram(folder, AllOps());
+                                       const mica_options& options) {
+  const FileMemory memory =
+      options.map_weights != 0 ? FileMemory::kMapped : FileMemory::kOwn;
+  const char* weights = options.weights;
+  if (weights == nullptr) return ReadSavedProgram(folder, AllOps(), memory);
   SavedProgram saved;
   MICA_ASSIGN_OR_RETURN(saved.program,
                         ReadProgramFile(ProgramFileOf(folder), AllOps()));
-  MICA_ASSIGN_OR_RETURN(const NamedTensors file, ReadSafetensors(weights));
+  MICA_ASSIGN_OR_RETURN(const NamedTensors file,
+                        ReadSafetensors(weights, memory));
   MICA_ASSIGN_OR_RETURN(saved.variables,
                         FitVariables(*saved.program, file.tensors, weights));
   return saved;
@@ -67,7 +71,7 @@ absl::Status Load(const char* folder, const mica_options* given,
   if (model == nullptr) return NullArgument("model");
   MICA_ASSIGN_OR_RETURN(const mica_options options, OptionsOf(given));
   auto made = std::make_unique<mica_model>();
-  MICA_ASSIGN_OR_RETURN(made->saved, ReadModel(folder, options.weights));
+  MICA_ASSIGN_OR_RETURN(made->saved, ReadModel(folder, options));
   const Program& program = *made->saved.program;
   made->is_frozen = options.frozen != 0;
   if (made->is_frozen) {

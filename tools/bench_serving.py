@@ -22,10 +22,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from bench_common import add_json_flag, write_json
 
 import mica
 import zoo
+from bench_common import add_json_flag, write_json
 
 ROOT = Path(__file__).resolve().parents[1]
 CALLERS = (1, 2, 4, 8)

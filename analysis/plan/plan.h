@@ -80,6 +80,7 @@ struct PackedOperand {
   Location from;
   int64_t from_bytes = 0;  // That there are.
   int64_t bytes = 0;
+  std::string layout;  // As in a PackRequest.
   std::function<absl::Status(const void* from, void* to)> pack;
 };
 

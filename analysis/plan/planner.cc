@@ -362,6 +362,7 @@ void Planner::AddArgs(Step& step, const std::vector<Place>& operands,
                                      {.from = from,
                                       .from_bytes = plan_->arg_bytes_[arg],
                                       .bytes = pack.bytes,
+                                      .layout = pack.layout,
                                       .pack = pack.pack});
     plan_->args_[arg] = {.home = Home::kPacked, .index = packed};
     plan_->arg_bytes_[arg] = 0;

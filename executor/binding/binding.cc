@@ -29,7 +29,7 @@ absl::Status CheckFed(absl::string_view what, const TensorType& wanted,
 absl::StatusOr<std::shared_ptr<const Binding>> Binding::Create(
     std::shared_ptr<const Plan> plan, absl::Span<const TensorView> variables,
     std::shared_ptr<const Program> source, std::shared_ptr<Device> device,
-    const Binding* like) {
+    const Binding* like, bool like_is_current) {
   const Program& program = source == nullptr ? plan->program() : *source;
   TraceSpan span("analysis", "bind @", program.name());
   span.Add("packed", static_cast<int64_t>(plan->packed().size()));
@@ -58,7 +58,9 @@ absl::StatusOr<std::shared_ptr<const Binding>> Binding::Create(
   const cpu::TeamSize team(binding->plan_->team_size());
   MICA_RETURN_IF_ERROR(binding->CopyConstants());
   MICA_RETURN_IF_ERROR(binding->Fold());
-  MICA_RETURN_IF_ERROR(binding->Pack(like));
+  MICA_ASSIGN_OR_RETURN(const int64_t num_shared,
+                        binding->Pack(like, like_is_current));
+  span.Add("shared", num_shared);
   return binding;
 }
 
@@ -150,33 +152,53 @@ absl::Status Binding::LaunchFold(const Step& step,
 }
 
 std::shared_ptr<const Buffer> Binding::FindPacked(const PackedOperand& packed,
-                                                  const Buffer& made,
+                                                  const Buffer* made,
                                                   const Binding& like) const {
   const absl::Span<const PackedOperand> others = like.plan_->packed();
+  const auto is_folded = [](const PackedOperand& one) {
+    return one.from.home == Home::kFolded;
+  };
   for (size_t i = 0; i < others.size(); ++i) {
     if (others[i].bytes != packed.bytes ||
-        like.AddressOf(others[i].from) != AddressOf(packed.from)) {
+        is_folded(others[i]) != is_folded(packed)) {
       continue;
     }
-    if (std::memcmp(like.packed_[i]->data(), made.data(),
-                    static_cast<size_t>(packed.bytes)) == 0) {
-      return like.packed_[i];
-    }
+    // What was folded has no address by which it could be known.
+    const bool may_be_same =
+        is_folded(packed)
+            ? made != nullptr
+            : like.AddressOf(others[i].from) == AddressOf(packed.from);
+    if (!may_be_same) continue;
+    const bool is_same =
+        made == nullptr
+            ? !packed.layout.empty() && others[i].layout == packed.layout
+            : std::memcmp(like.packed_[i]->data(), made->data(),
+                          static_cast<size_t>(packed.bytes)) == 0;
+    if (is_same) return like.packed_[i];
   }
   return nullptr;
 }
 
-absl::Status Binding::Pack(const Binding* like) {
-  const bool shares = like != nullptr && device_ == nullptr &&
-                      like->device_ == nullptr && folded_.empty();
-
+absl::StatusOr<int64_t> Binding::Pack(const Binding* like,
+                                      bool like_is_current) {
+  int64_t num_shared = 0;
+  const bool shares =
+      like != nullptr && device_ == nullptr && like->device_ == nullptr;
   for (const PackedOperand& packed : plan_->packed()) {
+    std::shared_ptr<const Buffer> shared;
+    if (shares && like_is_current) shared = FindPacked(packed, nullptr, *like);
+    if (shared != nullptr) {
+      packed_.push_back(std::move(shared));
+      ++num_shared;
+      continue;
+    }
     MICA_ASSIGN_OR_RETURN(Buffer buffer,
                           Buffer::Allocate(packed.bytes, device_));
     MICA_RETURN_IF_ERROR(PackOne(packed, buffer.data()));
-    std::shared_ptr<const Buffer> shared;
-    if (shares) shared = FindPacked(packed, buffer, *like);
-    if (shared == nullptr) {
+    if (shares) shared = FindPacked(packed, &buffer, *like);
+    if (shared != nullptr) {
+      ++num_shared;
+    } else {
       shared = std::make_shared<const Buffer>(std::move(buffer));
     }
     packed_.push_back(std::move(shared));
@@ -184,7 +206,7 @@ absl::Status Binding::Pack(const Binding* like) {
   for (size_t i = 0; i < folded_.size(); ++i) {
     if (!plan_->folded()[i].is_read) folded_[i] = Buffer();
   }
-  return absl::OkStatus();
+  return num_shared;
 }
 
 absl::Status Binding::PackOne(const PackedOperand& packed, void* to) const {

@@ -29,7 +29,8 @@ class Binding {
   //
   // Packed copies that are bit for bit those of `like`, of the same variables
   // on the host for a Plan of other sizes, are held together with it; may be
-  // null.
+  // null. If `like_is_current`, the variables hold what they held when it was
+  // made: then copies of one layout aren't made to be compared.
   //
   // On `device`, whose kernels the Plan's then are, all that Jobs read lies
   // there, the variables too: InvalidArgument for those of another place. Null
@@ -37,7 +38,8 @@ class Binding {
   static absl::StatusOr<std::shared_ptr<const Binding>> Create(
       std::shared_ptr<const Plan> plan, absl::Span<const TensorView> variables,
       std::shared_ptr<const Program> source = nullptr,
-      std::shared_ptr<Device> device = nullptr, const Binding* like = nullptr);
+      std::shared_ptr<Device> device = nullptr, const Binding* like = nullptr,
+      bool like_is_current = false);
 
   const Plan& plan() const { return *plan_; }
   const std::shared_ptr<const Plan>& shared_plan() const { return plan_; }
@@ -61,10 +63,12 @@ class Binding {
   // Computes what depends on frozen variables alone.
   absl::Status Fold();
   absl::Status LaunchFold(const Step& step, absl::Span<void* const> args) const;
-  absl::Status Pack(const Binding* like);
-  // A copy in `like` of these bytes; null if there is none.
+  // Gives how many copies it shares with `like`.
+  absl::StatusOr<int64_t> Pack(const Binding* like, bool like_is_current);
+  // A copy of the same that `like` has: of the same layout if `made` is null,
+  // else of these bytes. Null if there is none.
   std::shared_ptr<const Buffer> FindPacked(const PackedOperand& packed,
-                                           const Buffer& made,
+                                           const Buffer* made,
                                            const Binding& like) const;
   absl::Status PackOne(const PackedOperand& packed, void* to) const;
   const void* AddressOf(const Location& location) const;

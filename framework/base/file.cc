@@ -1,6 +1,7 @@
 #include "framework/base/file.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -105,6 +106,15 @@ absl::Status InputFile::ReadAt(int64_t offset, void* to, int64_t bytes) const {
     done += got;
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<void>> InputFile::Map() const {
+  if (size_ == 0) return nullptr;
+  void* data = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE,
+                      descriptor_, 0);
+  if (data == MAP_FAILED) return ErrnoStatus(errno, "map", path_);
+  return std::shared_ptr<void>(
+      data, [size = size_](void* mapped) { ::munmap(mapped, size); });
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {

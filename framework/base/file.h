@@ -5,6 +5,7 @@
 #define MICA_FRAMEWORK_BASE_FILE_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -29,6 +30,11 @@ class InputFile {
   // Fills `bytes` bytes at `to` from `offset` on. Returns InvalidArgument if
   // the file ends before that.
   absl::Status ReadAt(int64_t offset, void* to, int64_t bytes) const;
+
+  // The whole file as memory, from a page's begin on; written to, it is the
+  // process's own, and the file stays as it is. Null for an empty file. Who
+  // makes the file shorter meanwhile ends the process that reads it.
+  absl::StatusOr<std::shared_ptr<void>> Map() const;
 
   int64_t size() const { return size_; }
   const std::string& path() const { return path_; }

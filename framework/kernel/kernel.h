@@ -82,6 +82,10 @@ struct KernelRequest {
 struct PackRequest {
   int operand = 0;
   int64_t bytes = 0;
+  // All that the packed bytes follow from besides the operand's, as text: where
+  // two requests for one operand have the same, one copy serves both. Empty:
+  // nobody knows.
+  std::string layout = {};
   // Reads the operand at `from`, writes `bytes` at `to`.
   std::function<absl::Status(const void* from, void* to)> pack;
 };

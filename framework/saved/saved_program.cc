@@ -178,12 +178,14 @@ absl::StatusOr<std::vector<Tensor>> FitVariables(
 }
 
 absl::StatusOr<SavedProgram> ReadSavedProgram(const std::string& folder,
-                                              const OpRegistry& registry) {
+                                              const OpRegistry& registry,
+                                              FileMemory memory) {
   SavedProgram saved;
   MICA_ASSIGN_OR_RETURN(saved.program,
                         ReadProgramFile(ProgramFileOf(folder), registry));
   const std::string weights = WeightsFileOf(folder);
-  MICA_ASSIGN_OR_RETURN(const NamedTensors file, ReadSafetensors(weights));
+  MICA_ASSIGN_OR_RETURN(const NamedTensors file,
+                        ReadSafetensors(weights, memory));
   MICA_ASSIGN_OR_RETURN(saved.variables,
                         FitVariables(*saved.program, file.tensors, weights));
   absl::StatusOr<std::string> signature = ReadFile(SignatureFileOf(folder));

@@ -49,8 +49,9 @@ absl::StatusOr<std::vector<Tensor>> FitVariables(
     absl::string_view file);
 
 // All of a folder that WriteSavedProgram() made. Errors name the file.
-absl::StatusOr<SavedProgram> ReadSavedProgram(const std::string& folder,
-                                              const OpRegistry& registry);
+absl::StatusOr<SavedProgram> ReadSavedProgram(
+    const std::string& folder, const OpRegistry& registry,
+    FileMemory memory = FileMemory::kOwn);
 
 // Replaces the folder: readers see the old one or the new one, whole.
 // InvalidArgument if there is something else at `folder`, or if variables and

@@ -171,7 +171,8 @@ absl::Status OrderEntries(std::vector<SafetensorsEntry>& entries,
   return absl::OkStatus();
 }
 
-absl::StatusOr<NamedTensors> ReadOpenedSafetensors(const InputFile& file) {
+absl::StatusOr<NamedTensors> ReadOpenedSafetensors(const InputFile& file,
+                                                   FileMemory memory) {
   uint64_t length = 0;
   MICA_RETURN_IF_ERROR(file.ReadAt(0, &length, kLengthBytes));
   const int64_t rest = file.size() - kLengthBytes;
@@ -187,9 +188,13 @@ absl::StatusOr<NamedTensors> ReadOpenedSafetensors(const InputFile& file) {
                         ParseSafetensorsHeader(text, rest - header_bytes));
 
   NamedTensors contents{.metadata = std::move(header.metadata)};
+  std::shared_ptr<void> mapped;
+  if (memory == FileMemory::kMapped) {
+    MICA_ASSIGN_OR_RETURN(mapped, file.Map());
+  }
   for (SafetensorsEntry& entry : header.entries) {
-    auto tensor = ReadTensorAt(file, kLengthBytes + header_bytes + entry.begin,
-                               entry.type);
+    auto tensor = MapTensorAt(
+        file, mapped, kLengthBytes + header_bytes + entry.begin, entry.type);
     if (!tensor.ok()) {
       return Annotate(tensor.status(),
                       absl::StrCat("tensor '", entry.name, "'"));
@@ -274,9 +279,10 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json,
   return header;
 }
 
-absl::StatusOr<NamedTensors> ReadSafetensors(const std::string& path) {
+absl::StatusOr<NamedTensors> ReadSafetensors(const std::string& path,
+                                             FileMemory memory) {
   MICA_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
-  auto contents = ReadOpenedSafetensors(file);
+  auto contents = ReadOpenedSafetensors(file, memory);
   if (!contents.ok()) return Annotate(contents.status(), path);
   return contents;
 }

@@ -55,8 +55,18 @@ inline constexpr int64_t kMaxSafetensorsHeaderBytes = 100'000'000;
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json,
                                                          int64_t data_bytes);
 
+// Where the tensors of a file that was read lie.
+enum class FileMemory {
+  kOwn,  // In memory of their own.
+  // In the file's pages, which all processes share that read it, and which the
+  // system may take back; what is written to is the process's own. For files
+  // that nobody shortens meanwhile: that would end the process.
+  kMapped,
+};
+
 // Reads all tensors of a file, in the order of their bytes.
-absl::StatusOr<NamedTensors> ReadSafetensors(const std::string& path);
+absl::StatusOr<NamedTensors> ReadSafetensors(
+    const std::string& path, FileMemory memory = FileMemory::kOwn);
 
 // Replaces the file at `path` by one with these tensors, each made row-major.
 // Returns InvalidArgument for a name that is used twice, is "__metadata__", or

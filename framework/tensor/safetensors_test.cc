@@ -45,6 +45,34 @@ Tensor MakeF32(Dims dims, float first) {
   return tensor;
 }
 
+TEST(SafetensorsTest, MappedTensorsAreTheFilesUntilTheyAreWrittenTo) {
+  Tensor mask = Tensor::Allocate({.dtype = DType::kBool, .dims = {3}}).value();
+  std::memcpy(mask.data(), "\1\0\1", 3);
+  const NamedTensor tensors[] = {{"weight", MakeF32({2, 3}, 1)},
+                                 {"mask", mask},
+                                 {"empty", MakeF32({0, 7}, 0)}};
+  MICA_ASSERT_OK(WriteSafetensors(TempPath(), tensors));
+  MICA_ASSERT_OK_AND_ASSIGN(NamedTensors mapped,
+                            ReadSafetensors(TempPath(), FileMemory::kMapped));
+  MICA_ASSERT_OK_AND_ASSIGN(const NamedTensors own,
+                            ReadSafetensors(TempPath()));
+  ASSERT_EQ(mapped.tensors.size(), own.tensors.size());
+  for (size_t i = 0; i < own.tensors.size(); ++i) {
+    const Tensor& tensor = mapped.tensors[i].tensor;
+    EXPECT_EQ(tensor.type(), own.tensors[i].tensor.type());
+    EXPECT_EQ(std::memcmp(tensor.data(), own.tensors[i].tensor.data(),
+                          tensor.type().num_bytes()),
+              0);
+  }
+  // One outlives the others, and the file's name.
+  const Tensor weight = mapped.tensors[0].tensor;
+  mapped.tensors.clear();
+  MICA_ASSERT_OK(WriteSafetensors(TempPath(), {}));
+  EXPECT_EQ(weight.view().as<float>()[0], 1);
+  weight.view().as<float>()[0] = 5;
+  EXPECT_EQ(weight.view().as<float>()[0], 5);
+}
+
 TEST(SafetensorsTest, ReadsWhatItWrote) {
   Tensor mask = Tensor::Allocate({.dtype = DType::kBool, .dims = {3}}).value();
   std::memcpy(mask.data(), "\1\0\1", 3);

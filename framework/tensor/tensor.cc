@@ -37,6 +37,7 @@ void CopyAxis(const char* from, const Dims& from_strides, char* to,
 }  // namespace
 
 void Buffer::Free::operator()(void* data) const {
+  if (owner != nullptr) return;
   if (device == nullptr) {
     std::free(data);
   } else {
@@ -49,7 +50,8 @@ absl::StatusOr<Buffer> Buffer::Allocate(int64_t bytes,
   Buffer buffer;
   if (device != nullptr) {
     MICA_ASSIGN_OR_RETURN(void* data, device->Allocate(bytes));
-    buffer.data_ = std::unique_ptr<void, Free>(data, Free{std::move(device)});
+    buffer.data_ =
+        std::unique_ptr<void, Free>(data, Free{std::move(device), {}});
     buffer.bytes_ = bytes;
     return buffer;
   }
@@ -64,6 +66,13 @@ absl::StatusOr<Buffer> Buffer::Allocate(int64_t bytes,
                      " bytes free"));
   }
   buffer.data_.reset(data);
+  buffer.bytes_ = bytes;
+  return buffer;
+}
+
+Buffer Buffer::Of(std::shared_ptr<void> owner, void* data, int64_t bytes) {
+  Buffer buffer;
+  buffer.data_ = std::unique_ptr<void, Free>(data, Free{{}, std::move(owner)});
   buffer.bytes_ = bytes;
   return buffer;
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "framework/device/place.h"
@@ -32,6 +33,8 @@ class Buffer {
   // non-null address too.
   static absl::StatusOr<Buffer> Allocate(
       int64_t bytes, std::shared_ptr<Device> device = nullptr);
+  // Of the host's memory that lives as long as `owner`, which it shares.
+  static Buffer Of(std::shared_ptr<void> owner, void* data, int64_t bytes);
 
   void* data() const { return data_.get(); }
   int64_t bytes() const { return bytes_; }
@@ -43,6 +46,7 @@ class Buffer {
   struct Free {
     void operator()(void* data) const;
     std::shared_ptr<Device> device;  // Null: the host.
+    std::shared_ptr<void> owner;     // If it isn't the buffer's to free.
   };
   std::unique_ptr<void, Free> data_;
   int64_t bytes_ = 0;
@@ -68,6 +72,10 @@ class Tensor {
   // Uninitialised, row-major unless `type` has strides.
   static absl::StatusOr<Tensor> Allocate(
       const TensorType& type, std::shared_ptr<Device> device = nullptr);
+  // In such memory; row-major unless `type` has strides.
+  static Tensor Of(Buffer buffer, const TensorType& type) {
+    return {std::make_shared<Buffer>(std::move(buffer)), type};
+  }
   // A row-major copy of `view`, of the host's.
   static absl::StatusOr<Tensor> CopyOf(const TensorView& view);
 

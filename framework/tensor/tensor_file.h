@@ -4,6 +4,7 @@
 #define MICA_FRAMEWORK_TENSOR_TENSOR_FILE_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "absl/status/statusor.h"
 #include "framework/base/file.h"
@@ -17,6 +18,12 @@ namespace mica {
 // legal size without gaps.
 absl::StatusOr<Tensor> ReadTensorAt(const InputFile& file, int64_t offset,
                                     const TensorType& type);
+
+// The same where `mapped` is what the file's Map() gave: the tensor is a part
+// of that, unless its elements aren't aligned there.
+absl::StatusOr<Tensor> MapTensorAt(const InputFile& file,
+                                   const std::shared_ptr<void>& mapped,
+                                   int64_t offset, const TensorType& type);
 
 }  // namespace mica
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "framework/tensor/tensor.h"
 #include "kernels/cpu/activation_name.h"
 #include "kernels/cpu/convolution_call.h"
@@ -368,11 +369,14 @@ Verdict PrepareConvolution(const KernelRequest& request) {
   prepared.launch = LaunchConvolution;
   prepared.inplace_operands = InplaceOf(s);
   if (s.is_packed) {
-    prepared.packs.push_back({.operand = Param::kWeight,
-                              .bytes = s.all_packed_floats() * kBytes,
-                              .pack = [state](const void* from, void* to) {
-                                return Pack(*state, from, to);
-                              }});
+    prepared.packs.push_back(
+        {.operand = Param::kWeight,
+         .bytes = s.all_packed_floats() * kBytes,
+         .layout = absl::StrCat(s.is_depthwise ? "rows" : "panels", " of ",
+                                s.weight.ToString(), " in ", s.groups),
+         .pack = [state](const void* from, void* to) {
+           return Pack(*state, from, to);
+         }});
   }
   prepared.state = std::move(state);
   return prepared;

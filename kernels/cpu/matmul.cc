@@ -248,6 +248,7 @@ PrepareFn TilesOf(ParseFn parse) {
       prepared.packs.push_back({.operand = state->call.b_arg,
                                 .bytes = state->product.packed_floats() *
                                          static_cast<int64_t>(sizeof(float)),
+                                .layout = state->product.packed_layout(),
                                 .pack = [state](const void* from, void* to) {
                                   state->product.Pack(
                                       static_cast<const float*>(from),
@@ -460,6 +461,7 @@ PrepareFn OneDnnOf(ParseFn parse) {
     if (spec.is_packed) {
       prepared.packs.push_back({.operand = state->call.b_arg,
                                 .bytes = state->matmul->packed_bytes(),
+                                .layout = state->matmul->packed_layout(),
                                 .pack = [state](const void* from, void* to) {
                                   return state->matmul->Pack(from, to);
                                 }});

@@ -2,6 +2,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "framework/base/status.h"
 #include "framework/tensor/tensor.h"
 
@@ -15,6 +17,34 @@ absl::Status CheckDnnl(dnnl_status_t status, absl::string_view what) {
   // This processor has no instructions for the types, say.
   if (status == dnnl_unimplemented) return absl::UnimplementedError(text);
   return absl::InternalError(text);
+}
+
+std::string DescribeDnnlDesc(const_dnnl_memory_desc_t desc) {
+  dnnl_format_kind_t kind = dnnl_format_kind_undef;
+  dnnl_data_type_t type = dnnl_data_type_undef;
+  int32_t rank = 0, num_blocks = 0;
+  const dnnl_dims_t* dims[5] = {};
+  const auto query = [desc](dnnl_query_t what, auto* result) {
+    return dnnl_memory_desc_query(desc, what, result) == dnnl_success;
+  };
+  if (!query(dnnl_query_format_kind, &kind) || kind != dnnl_blocked ||
+      !query(dnnl_query_data_type, &type) ||
+      !query(dnnl_query_ndims_s32, &rank) ||
+      !query(dnnl_query_inner_nblks_s32, &num_blocks) ||
+      !query(dnnl_query_dims, &dims[0]) ||
+      !query(dnnl_query_padded_dims, &dims[1]) ||
+      !query(dnnl_query_strides, &dims[2]) ||
+      !query(dnnl_query_inner_blks, &dims[3]) ||
+      !query(dnnl_query_inner_idxs, &dims[4])) {
+    return "";
+  }
+  std::string text = absl::StrCat("type ", static_cast<int>(type));
+  for (int i = 0; i < 5; ++i) {
+    const int count = i < 3 ? rank : num_blocks;
+    absl::StrAppend(&text, " [",
+                    absl::StrJoin(absl::MakeSpan(*dims[i], count), ","), "]");
+  }
+  return text;
 }
 
 dnnl_data_type_t DnnlTypeOf(DType dtype) {

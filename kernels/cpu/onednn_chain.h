@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,10 @@ absl::Status CheckDnnl(dnnl_status_t status, absl::string_view what);
 
 // Undefined for a type that the library hasn't got; it says so.
 dnnl_data_type_t DnnlTypeOf(DType dtype);
+
+// All of how a tensor's elements lie, as text that is equal for equal layouts;
+// empty if the library alone knows.
+std::string DescribeDnnlDesc(const_dnnl_memory_desc_t desc);
 
 // The library has a plain loop for whatever nothing else takes: an error.
 absl::Status CheckFast(const_dnnl_primitive_desc_t desc);

@@ -196,6 +196,12 @@ absl::Status OneDnnMatmul::Pack(const void* from, void* to) const {
                    "reorder");
 }
 
+std::string OneDnnMatmul::packed_layout() const {
+  const std::string from = DescribeDnnlDesc(handles_->plain_b.get());
+  const std::string to = DescribeDnnlDesc(handles_->packed_b);
+  return from.empty() || to.empty() ? "" : absl::StrCat(from, " to ", to);
+}
+
 struct OneDnnMatmulRun::Handles {
   dnnl_primitive_t primitive = nullptr;
   Stream stream;

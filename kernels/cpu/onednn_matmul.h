@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -44,6 +45,8 @@ class OneDnnMatmul {
 
   int64_t scratch_bytes() const { return scratch_bytes_; }
   int64_t packed_bytes() const { return packed_bytes_; }
+  // See PackRequest.
+  std::string packed_layout() const;
   // Reads b as the spec's strides say, writes packed_bytes() at `to`.
   absl::Status Pack(const void* from, void* to) const;
 

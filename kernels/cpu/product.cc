@@ -1,7 +1,9 @@
 #include "kernels/cpu/product.h"
 
 #include <algorithm>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/cpu/parallel.h"
 #include "libxsmm.h"
 
@@ -205,6 +207,12 @@ void Product::Pack(const float* b, float* packed) const {
                {.panel_end = num_panels(), .k_end = spec_.k},
                packed + i * floats);
   }
+}
+
+std::string Product::packed_layout() const {
+  return absl::StrCat("panels of [", spec_.k, ",", spec_.n, "]{",
+                      spec_.b_row_stride, ",", spec_.b_col_stride, "}, ",
+                      packed_floats(), " floats by ", spec_.b_batch_stride);
 }
 
 void Product::PackPanels(const float* b, const Part& part,

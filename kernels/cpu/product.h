@@ -67,6 +67,8 @@ class Product {
   // Of b packed; requires a frozen b.
   int64_t packed_floats() const;
   void Pack(const float* b, float* packed) const;
+  // See PackRequest.
+  std::string packed_layout() const;
   void Run(const ProductArgs& args) const;
   WeightForm form() const { return form_; }
   // Whether each part of the residual is read before c is written there.

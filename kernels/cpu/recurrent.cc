@@ -119,6 +119,7 @@ void AddPack(const std::shared_ptr<LstmState>& state, int operand,
   prepared.packs.push_back(
       {.operand = operand,
        .bytes = product.packed_floats() * static_cast<int64_t>(sizeof(float)),
+       .layout = product.packed_layout(),
        .pack = [state, &product](const void* from, void* to) {
          product.Pack(static_cast<const float*>(from), static_cast<float*>(to));
          return absl::OkStatus();

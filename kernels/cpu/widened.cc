@@ -252,6 +252,13 @@ bool RunWhole(const WholeState& s, const void* wide_state, void* const* args,
   return true;
 }
 
+// Of an operand that is widened, then packed unless `own` is null.
+std::string LayoutOf(DType dtype, const PackRequest* own) {
+  if (own != nullptr && own->layout.empty()) return "";
+  return absl::StrCat(DTypeName(dtype), " widened, ",
+                      own == nullptr ? "as it lies" : own->layout);
+}
+
 // Frozen operands are widened once, and packed then if the wide kernel packs.
 void AddPacks(const KernelRequest& request, WholeState& s, Prepared& prepared) {
   for (size_t i = 0; i < request.operands.size(); ++i) {
@@ -275,6 +282,8 @@ void AddPacks(const KernelRequest& request, WholeState& s, Prepared& prepared) {
     prepared.packs.push_back(
         {.operand = static_cast<int>(i),
          .bytes = pack == nullptr ? lane.count * kFloatBytes : own->bytes,
+         .layout = LayoutOf(request.operands[i].type.dtype,
+                            pack == nullptr ? nullptr : &*own),
          .pack = convert});
     lane.widen = nullptr;
   }

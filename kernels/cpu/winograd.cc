@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/cpu/convolution_call.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/product.h"
@@ -127,6 +128,11 @@ std::optional<std::string> WinogradConvolution::Set(const Form& form) {
 void WinogradConvolution::Pack(const float* weight, float* packed) const {
   std::vector<float> copy;
   PackRowMajor(RowMajor(form_.weight, weight, copy), packed);
+}
+
+std::string WinogradConvolution::packed_layout() const {
+  return absl::StrCat("patches of ", form_.weight.ToString(),
+                      form_.is_turned ? ", turned" : "");
 }
 
 void WinogradConvolution::PackRowMajor(const float* weight,

@@ -47,6 +47,8 @@ class WinogradConvolution {
   bool stages_out() const { return out_part_.floats > 0; }
   int64_t packed_bytes() const;
   void Pack(const float* weight, float* packed) const;
+  // See PackRequest.
+  std::string packed_layout() const;
   int64_t scratch_bytes() const { return scratch_floats_ * sizeof(float); }
   void Run(const Operands& operands, float* scratch) const;
 

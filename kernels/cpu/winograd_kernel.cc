@@ -82,6 +82,7 @@ Verdict PrepareWinograd(const KernelRequest& request) {
   if (request.operands[Param::kWeight].is_frozen) {
     prepared.packs.push_back({.operand = Param::kWeight,
                               .bytes = s.convolution.packed_bytes(),
+                              .layout = s.convolution.packed_layout(),
                               .pack = [state](const void* from, void* to) {
                                 state->convolution.Pack(
                                     static_cast<const float*>(from),

@@ -320,9 +320,11 @@ absl::Status Graph::Bind(absl::Span<PyObject* const> states) {
   idle_.clear();
   const Progress progress("a hit");  // Of a capture, if it is part of one.
   Progress::SetPhase("packing weights");
-  MICA_ASSIGN_OR_RETURN(
-      binding_,
-      Binding::Create(plan_, views, program_, nullptr, options_.like.get()));
+  const bool holds_like = options_.frozen && options_.holds_like != nullptr &&
+                          options_.holds_like(states);
+  MICA_ASSIGN_OR_RETURN(binding_,
+                        Binding::Create(plan_, views, program_, nullptr,
+                                        options_.like.get(), holds_like));
   return absl::OkStatus();
 }
 

@@ -51,6 +51,9 @@ struct GraphOptions {
   bool writes_parts = true;
   // Of a Graph of the same program at other sizes: what it packed is shared.
   std::shared_ptr<const Binding> like;
+  // Whether these states hold what they held when `like` was made; null: nobody
+  // knows.
+  std::function<bool(absl::Span<PyObject* const> states)> holds_like;
 };
 
 // A Program lowered from a tape, its Plan, and the Jobs that run it on torch's
@@ -153,6 +156,9 @@ class Graph {
   const Program& program() const { return *program_; }
   const Plan& plan() const { return *plan_; }
   const std::shared_ptr<const Binding>& binding() const { return binding_; }
+  // Whether one of the frozen states isn't any more what was packed. Requires
+  // GraphOptions::frozen.
+  bool IsStale(absl::Span<PyObject* const> states) const;
 
   // How often each of the recorded run's results had been written in place, as
   // autograd and Tensor._version count. New tensors have that count again, but
@@ -222,7 +228,6 @@ class Graph {
   absl::Status Bind(absl::Span<PyObject* const> states);
   absl::StatusOr<std::unique_ptr<Runner>> Acquire();
   static FrozenState FreezeState(PyObject* state, const TensorType& type);
-  bool IsStale(absl::Span<PyObject* const> states) const;
   absl::Status CheckHostReads(const Runner& runner) const;
   // Tells the job of a run's operands, and of memory for its results: that of
   // the gradients of `lent`, which have none then, or new.

@@ -142,6 +142,11 @@ GraphOptions RecordSizes::OptionsNow() const {
   options.checks_accuracy &= !recorded_->graph->is_checked();
   options.exact |= !recorded_->graph->inaccuracy().empty();
   options.like = recorded_->graph->binding();
+  options.holds_like = [recorded = recorded_, like = options.like](
+                           absl::Span<PyObject* const> states) {
+    return recorded->graph->binding() == like &&
+           !recorded->graph->IsStale(states);
+  };
   return options;
 }
 
