@@ -17,6 +17,22 @@ absl::Status CheckDnnl(dnnl_status_t status, absl::string_view what) {
   return absl::InternalError(text);
 }
 
+absl::Status CheckDnnlRuns() {
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("sse4.1")) {
+    return absl::UnimplementedError(
+        "onednn: wants a processor with SSE4.1, this one hasn't got it");
+  }
+#endif
+  return absl::OkStatus();
+}
+
+absl::Status CreateEngine(DnnlEngine& engine) {
+  MICA_RETURN_IF_ERROR(CheckDnnlRuns());
+  return CheckDnnl(dnnl_engine_create(engine.put(), dnnl_cpu, 0),
+                   "engine_create");
+}
+
 dnnl_data_type_t DnnlTypeOf(DType dtype) {
   switch (dtype) {
     case DType::kF32:
@@ -40,8 +56,7 @@ absl::Status CheckFast(const_dnnl_primitive_desc_t desc) {
 }
 
 absl::Status OneDnnChain::Init() {
-  MICA_RETURN_IF_ERROR(CheckDnnl(dnnl_engine_create(engine_.put(), dnnl_cpu, 0),
-                                 "engine_create"));
+  MICA_RETURN_IF_ERROR(CreateEngine(engine_));
   MICA_RETURN_IF_ERROR(
       CheckDnnl(dnnl_primitive_attr_create(attributes_.put()), "attr_create"));
   return CheckDnnl(dnnl_primitive_attr_set_scratchpad_mode(

@@ -18,6 +18,10 @@ namespace mica::cpu {
 // OK, or the library's status with what was asked of it.
 absl::Status CheckDnnl(dnnl_status_t status, absl::string_view what);
 
+// Unimplemented where the processor hasn't got the instructions that all of the
+// library is compiled for. Asked before anything of it runs.
+absl::Status CheckDnnlRuns();
+
 // Undefined for a type that the library hasn't got; it says so.
 dnnl_data_type_t DnnlTypeOf(DType dtype);
 
@@ -55,6 +59,9 @@ using DnnlAttributes =
 using DnnlPrimitiveDesc =
     DnnlOwned<dnnl_primitive_desc_t, dnnl_primitive_desc_destroy>;
 using DnnlPrimitive = DnnlOwned<dnnl_primitive_t, dnnl_primitive_destroy>;
+
+// An engine for this processor, after CheckDnnlRuns().
+absl::Status CreateEngine(DnnlEngine& engine);
 
 // A list of primitives over buffers, each a launch argument or a piece of the
 // launch's scratch memory. Made while preparing, then immutable and
