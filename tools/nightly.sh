@@ -7,6 +7,7 @@
 #   simd        kernels and models held to AVX2 and to SSE2 (MICA_SIMD=v3, v1)
 #   qemu        C++ tests on emulated processors: one with SSE2 alone, one with
 #               SSE4.2, one with AVX2
+#   aarch64     the core compiled for 64-bit ARM, its C++ tests emulated
 #   sanitized   Python tests with the extension under the address and
 #               undefined-behaviour sanitizers (tools/asan_pytest.sh)
 #   opinfo      all samples of torch's OpInfos, not a few of each
@@ -23,7 +24,7 @@ source tools/lib/setup.sh
 
 python=.venv/bin/python
 [[ -x $python ]] || die "no .venv: run tools/test.sh first"
-all=(werror simd qemu sanitized opinfo threads sweep)
+all=(werror simd qemu aarch64 sanitized opinfo threads sweep)
 parts=()
 tests=()
 while (($#)); do
@@ -33,7 +34,9 @@ while (($#)); do
       tests=("$@")
       break
       ;;
-    werror | simd | qemu | sanitized | opinfo | threads | sweep) parts+=("$1") ;;
+    werror | simd | qemu | aarch64 | sanitized | opinfo | threads | sweep)
+      parts+=("$1")
+      ;;
     *) die "no part $1: there are ${all[*]}" ;;
   esac
   shift
@@ -96,6 +99,22 @@ qemu() {
     check "conformance ($processor)" "nightly-qemu-$processor-conformance" \
       "${emulate[@]}" build/tests/tests_tests '--gtest_filter=*FastKernels*'
   done
+}
+
+# Without oneDNN and libxsmm.
+aarch64() {
+  local binary
+  check "packages (aarch64)" nightly-aarch64-packages tools/aarch64_packages.sh
+  check "configure (aarch64)" nightly-aarch64-configure cmake --preset aarch64
+  check "build (aarch64)" nightly-aarch64-build env NINJA_STATUS='[%f/%t] ' \
+    cmake --build --preset aarch64
+  for binary in framework ops kernels analysis executor executor_thread; do
+    check "${binary}_tests (aarch64)" "nightly-aarch64-$binary" \
+      tools/run_aarch64.sh "build-aarch64/tests/${binary}_tests"
+  done
+  check "conformance (aarch64)" nightly-aarch64-conformance \
+    tools/run_aarch64.sh build-aarch64/tests/tests_tests \
+    '--gtest_filter=*FastKernels*'
 }
 
 sanitized() {

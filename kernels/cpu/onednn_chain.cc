@@ -27,6 +27,17 @@ absl::Status CheckDnnlRuns() {
   return absl::OkStatus();
 }
 
+std::string DnnlVersion() {
+  const dnnl_version_t* version = dnnl_version();
+  return absl::StrCat("onednn ", version->major, ".", version->minor, ".",
+                      version->patch, " ", version->hash);
+}
+
+std::string DnnlInstructions() {
+  return absl::StrCat("onednn ",
+                      static_cast<int>(dnnl_get_effective_cpu_isa()));
+}
+
 absl::Status CreateEngine(DnnlEngine& engine) {
   MICA_RETURN_IF_ERROR(CheckDnnlRuns());
   return CheckDnnl(dnnl_engine_create(engine.put(), dnnl_cpu, 0),

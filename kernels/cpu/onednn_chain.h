@@ -12,15 +12,12 @@
 #include "absl/strings/string_view.h"
 #include "dnnl.h"
 #include "framework/kernel/kernel.h"
+#include "kernels/cpu/onednn.h"
 
 namespace mica::cpu {
 
 // OK, or the library's status with what was asked of it.
 absl::Status CheckDnnl(dnnl_status_t status, absl::string_view what);
-
-// Unimplemented where the processor hasn't got the instructions that all of the
-// library is compiled for. Asked before anything of it runs.
-absl::Status CheckDnnlRuns();
 
 // Undefined for a type that the library hasn't got; it says so.
 dnnl_data_type_t DnnlTypeOf(DType dtype);
