@@ -15,8 +15,12 @@ find_path(MICA_XXHASH_INCLUDE xxhash.h REQUIRED)
 
 if(NOT MICA_FUZZ)  # Those stop short of the kernels.
   find_package(OpenMP REQUIRED COMPONENTS CXX)
+endif()
+if(MICA_ONEDNN AND NOT MICA_FUZZ)
   find_package(dnnl 3 CONFIG REQUIRED)
+endif()
 
+if(MICA_XSMM AND NOT MICA_FUZZ)
   # Debian ships libxsmm as static archives without a CMake file. `noblas` gives
   # the BLAS symbols that its fall-back paths name and that we never reach.
   find_path(MICA_XSMM_INCLUDE libxsmm.h REQUIRED)

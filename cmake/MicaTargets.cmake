@@ -66,22 +66,25 @@ function(mica_precompile name)
   target_precompile_headers(${name} PRIVATE ${ARGN})
 endfunction()
 
-# mica_simd_sources(NAME files…): compiles each file twice into the library
-# NAME, for AVX2 machines and for AVX-512 ones, with MICA_SIMD_NAMESPACE set to
-# v3 or v4. A file puts all it defines in that namespace, and includes only C
-# headers, <immintrin.h> and its own folder: an inline function of a shared
-# header would be one symbol compiled for two machines, and the linker may keep
-# the one that the machine at hand can't run.
+# mica_simd_sources(NAME files…): compiles each file into the library NAME once
+# for each of MICA_SIMD_LEVELS, which MICA_SIMD_NAMESPACE names: v1 is what every
+# processor of the architecture has, v3 is AVX2, v4 AVX-512. A file puts all it
+# defines in that namespace, and includes only C headers, <immintrin.h> and its
+# own folder: an inline function of a shared header would be one symbol compiled
+# for several machines, and the linker may keep one that the machine at hand
+# can't run.
 function(mica_simd_sources name)
   if(NOT ARGN)
     return()
   endif()
-  foreach(level v3 v4)
+  foreach(level IN LISTS MICA_SIMD_LEVELS)
     set(object ${name}_simd_${level})
     add_library(${object} OBJECT ${ARGN})
     target_include_directories(${object} PRIVATE "${PROJECT_SOURCE_DIR}")
     target_compile_definitions(${object} PRIVATE MICA_SIMD_NAMESPACE=${level})
-    target_compile_options(${object} PRIVATE -march=x86-64-${level})
+    if(NOT level STREQUAL "v1")
+      target_compile_options(${object} PRIVATE -march=x86-64-${level})
+    endif()
     if(level STREQUAL "v4")
       target_compile_options(${object} PRIVATE -mprefer-vector-width=512)
     endif()

@@ -50,12 +50,19 @@ if(MICA_SANITIZE)
   endif()
 endif()
 
-# The vector instructions of this machine: x86-64-v3 or v4.
-set(MICA_SIMD_HERE v3)
+# What vector loops are compiled for, and which of it this machine runs.
+set(MICA_SIMD_LEVELS v1)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  list(APPEND MICA_SIMD_LEVELS v3 v4)
+endif()
+set(MICA_SIMD_HERE v1)
 if(EXISTS /proc/cpuinfo)
+  file(STRINGS /proc/cpuinfo mica_avx2 REGEX "avx2" LIMIT_COUNT 1)
   file(STRINGS /proc/cpuinfo mica_avx512 REGEX "avx512vl" LIMIT_COUNT 1)
   if(mica_avx512)
     set(MICA_SIMD_HERE v4)
+  elseif(mica_avx2)
+    set(MICA_SIMD_HERE v3)
   endif()
 endif()
 

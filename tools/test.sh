@@ -8,7 +8,9 @@
 #   MICA_FUZZ_SECONDS=20   how long each fuzz target runs
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-extra_apt_packages=(clang-14 clang-format-14 libclang-rt-14-dev shellcheck)
+extra_apt_packages=(
+  clang-14 clang-format-14 libclang-rt-14-dev qemu-user shellcheck
+)
 # shellcheck source=lib/setup.sh
 source tools/lib/setup.sh
 

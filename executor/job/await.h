@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "absl/functional/function_ref.h"
+#include "framework/base/spin_pause.h"
 
 namespace mica {
 
@@ -23,7 +24,7 @@ void AwaitChange(const std::atomic<T>& value, T old,
                  int spins = kDefaultSpins) {
   for (int i = 0; i < spins; ++i) {
     if (value.load(std::memory_order_acquire) != old) return;
-    __builtin_ia32_pause();
+    SpinPause();
   }
   value.wait(old, std::memory_order_acquire);
 }
@@ -36,7 +37,7 @@ void AwaitChange(const std::atomic<T>& value, T old,
                  absl::FunctionRef<void()> look) {
   for (int i = 0; i < kDefaultSpins; ++i) {
     if (value.load(std::memory_order_acquire) != old) return;
-    __builtin_ia32_pause();
+    SpinPause();
   }
   const auto start = std::chrono::steady_clock::now();
   while (value.load(std::memory_order_acquire) == old) {

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "framework/base/spin_pause.h"
+
 namespace mica {
 
 // The owner opens it when what lies behind is ready, and closes it before that
@@ -21,7 +23,7 @@ class Door {
     constexpr int kSpins = 1000;  // What is behind it ends soon.
     for (int i = 0; num_inside_.load(std::memory_order_seq_cst) != 0; ++i) {
       if (i < kSpins) {
-        __builtin_ia32_pause();
+        SpinPause();
       } else {
         sched_yield();
       }

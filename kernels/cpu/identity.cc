@@ -1,14 +1,18 @@
 #include "kernels/cpu/identity.h"
 
-#include <cpuid.h>
 #include <elf.h>
 #include <link.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#else
+#include <sys/auxv.h>
+#endif
 
 #include <cstdint>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "dnnl.h"
+#include "kernels/cpu/onednn.h"
 #include "kernels/cpu/simd_table.h"
 
 namespace mica::cpu {
@@ -66,6 +70,8 @@ std::string FindBuildId() {
   return search.id;
 }
 
+#if defined(__x86_64__)
+
 // The registers that the operating system saves, as XGETBV tells.
 uint64_t SavedRegisters() {
   uint32_t low = 0, high = 0;
@@ -73,28 +79,41 @@ uint64_t SavedRegisters() {
   return uint64_t{high} << 32 | low;
 }
 
-std::string DescribeCpu() {
+void DescribeInstructions(std::string* text) {
   uint32_t a = 0, b = 0, c = 0, d = 0;
-  std::string text(Simd().name);
-  absl::StrAppend(&text, " onednn ",
-                  static_cast<int>(dnnl_get_effective_cpu_isa()));
   // EBX of leaf 1 names the core at hand and is left out.
   if (__get_cpuid(1, &a, &b, &c, &d)) {
-    absl::StrAppend(&text, " ", absl::Hex(a), ",", absl::Hex(c), ",",
+    absl::StrAppend(text, " ", absl::Hex(a), ",", absl::Hex(c), ",",
                     absl::Hex(d));
     constexpr uint32_t kOsSavesRegisters = 1u << 27;
     if (c & kOsSavesRegisters) {
-      absl::StrAppend(&text, " ", absl::Hex(SavedRegisters()));
+      absl::StrAppend(text, " ", absl::Hex(SavedRegisters()));
     }
   }
   for (const uint32_t part : {0u, 1u}) {
     if (!__get_cpuid_count(7, part, &a, &b, &c, &d)) continue;
     // The bit that differs between cores of a hybrid machine.
     constexpr uint32_t kIsHybrid = 1u << 15;
-    absl::StrAppend(&text, " ", absl::Hex(part == 0 ? 0 : a), ",", absl::Hex(b),
+    absl::StrAppend(text, " ", absl::Hex(part == 0 ? 0 : a), ",", absl::Hex(b),
                     ",", absl::Hex(c), ",",
                     absl::Hex(part == 0 ? d & ~kIsHybrid : d));
   }
+}
+
+#else
+
+// What the kernel tells of the processor's instructions.
+void DescribeInstructions(std::string* text) {
+  absl::StrAppend(text, " ", absl::Hex(getauxval(AT_HWCAP)), ",",
+                  absl::Hex(getauxval(AT_HWCAP2)));
+}
+
+#endif
+
+std::string DescribeCpu() {
+  std::string text(Simd().name);
+  absl::StrAppend(&text, " ", DnnlInstructions());
+  DescribeInstructions(&text);
   return text;
 }
 
@@ -103,12 +122,8 @@ std::string DescribeCpu() {
 const std::string& CodeIdentity() {
   static const std::string& identity = *[] {
     const std::string id = FindBuildId();
-    const dnnl_version_t* dnnl = dnnl_version();
     return new std::string(
-        id.empty()
-            ? ""
-            : absl::StrCat("mica ", id, " onednn ", dnnl->major, ".",
-                           dnnl->minor, ".", dnnl->patch, " ", dnnl->hash));
+        id.empty() ? "" : absl::StrCat("mica ", id, " ", DnnlVersion()));
   }();
   return identity;
 }

@@ -45,6 +45,31 @@ std::string DescribeDnnlDesc(const_dnnl_memory_desc_t desc) {
                     absl::StrJoin(absl::MakeSpan(*dims[i], count), ","), "]");
   }
   return text;
+absl::Status CheckDnnlRuns() {
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("sse4.1")) {
+    return absl::UnimplementedError(
+        "onednn: wants a processor with SSE4.1, this one hasn't got it");
+  }
+#endif
+  return absl::OkStatus();
+}
+
+std::string DnnlVersion() {
+  const dnnl_version_t* version = dnnl_version();
+  return absl::StrCat("onednn ", version->major, ".", version->minor, ".",
+                      version->patch, " ", version->hash);
+}
+
+std::string DnnlInstructions() {
+  return absl::StrCat("onednn ",
+                      static_cast<int>(dnnl_get_effective_cpu_isa()));
+}
+
+absl::Status CreateEngine(DnnlEngine& engine) {
+  MICA_RETURN_IF_ERROR(CheckDnnlRuns());
+  return CheckDnnl(dnnl_engine_create(engine.put(), dnnl_cpu, 0),
+                   "engine_create");
 }
 
 dnnl_data_type_t DnnlTypeOf(DType dtype) {
@@ -70,8 +95,7 @@ absl::Status CheckFast(const_dnnl_primitive_desc_t desc) {
 }
 
 absl::Status OneDnnChain::Init() {
-  MICA_RETURN_IF_ERROR(CheckDnnl(dnnl_engine_create(engine_.put(), dnnl_cpu, 0),
-                                 "engine_create"));
+  MICA_RETURN_IF_ERROR(CreateEngine(engine_));
   MICA_RETURN_IF_ERROR(
       CheckDnnl(dnnl_primitive_attr_create(attributes_.put()), "attr_create"));
   return CheckDnnl(dnnl_primitive_attr_set_scratchpad_mode(

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "dnnl.h"
 #include "framework/kernel/kernel.h"
+#include "kernels/cpu/onednn.h"
 
 namespace mica::cpu {
 
@@ -60,6 +61,9 @@ using DnnlAttributes =
 using DnnlPrimitiveDesc =
     DnnlOwned<dnnl_primitive_desc_t, dnnl_primitive_desc_destroy>;
 using DnnlPrimitive = DnnlOwned<dnnl_primitive_t, dnnl_primitive_destroy>;
+
+// An engine for this processor, after CheckDnnlRuns().
+absl::Status CreateEngine(DnnlEngine& engine);
 
 // A list of primitives over buffers, each a launch argument or a piece of the
 // launch's scratch memory. Made while preparing, then immutable and

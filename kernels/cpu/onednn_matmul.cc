@@ -93,8 +93,7 @@ absl::StatusOr<std::shared_ptr<const OneDnnMatmul>> OneDnnMatmul::Create(
   self->spec_ = spec;
   self->handles_ = std::make_unique<Handles>();
   Handles& h = *self->handles_;
-  MICA_RETURN_IF_ERROR(CheckDnnl(
-      dnnl_engine_create(h.engine.put(), dnnl_cpu, 0), "engine_create"));
+  MICA_RETURN_IF_ERROR(CreateEngine(h.engine));
   MICA_RETURN_IF_ERROR(MakeDesc(
       spec.dtype, MakeShape(spec, spec.m, spec.k, spec.a_strides), h.a));
   const Shape b = MakeShape(spec, spec.k, spec.n, spec.b_strides);

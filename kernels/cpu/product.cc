@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/parallel.h"
+#if defined(MICA_XSMM)
 #include "libxsmm.h"
+#endif
 
 namespace mica::cpu {
 namespace {
@@ -42,8 +44,9 @@ bool IsSmall(const ProductSpec& spec) {
          spec.k <= kSmallWork && spec.m * spec.n <= kSmallWork / spec.k;
 }
 
-// Null if the library has no code for this size.
-libxsmm_smmfunction FindSmall(const ProductSpec& spec) {
+#if defined(MICA_XSMM)
+// Null if the library has no code for this size, or for this processor.
+SmallProductFn FindSmall(const ProductSpec& spec) {
   auto size = [](int64_t n) { return static_cast<libxsmm_blasint>(n); };
   const libxsmm_blasint b_stride = size(spec.b_row_stride);
   const libxsmm_blasint a_stride = size(spec.a_row_stride);
@@ -57,6 +60,9 @@ libxsmm_smmfunction FindSmall(const ProductSpec& spec) {
                              &b_stride, &a_stride, &c_stride, &one, &zero,
                              &flags, nullptr);
 }
+#else
+SmallProductFn FindSmall(const ProductSpec&) { return nullptr; }
+#endif
 
 // Whether the activation follows on stored results.
 bool IsLate(Activation activation) {

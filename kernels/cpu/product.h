@@ -56,6 +56,10 @@ enum class WeightForm {
   kColumn,       // Its only column is: the rows of a meet it one by one.
 };
 
+// Of libxsmm: reads a row-major product as a column-major one of swapped
+// operands. Never freed; the library keeps one for each size.
+using SmallProductFn = void (*)(const float* b, const float* a, float* c, ...);
+
 // A product that is ready to run. Immutable, thread-safe.
 class Product {
  public:
@@ -118,12 +122,8 @@ class Product {
   int64_t SwappedPartFloats() const;
 
   ProductSpec spec_;
-  // Of libxsmm: reads a row-major product as a column-major one of swapped
-  // operands, (b, a, c). Never freed; the library keeps one for each size.
-  using SmallFn = void (*)(const float* b, const float* a, float* c, ...);
-
   WeightForm form_ = WeightForm::kPackAndRun;
-  SmallFn small_ = nullptr;
+  SmallProductFn small_ = nullptr;
   int num_threads_ = 1;
 };
 

@@ -1,99 +1,83 @@
 #include "kernels/cpu/simd_table.h"
 
 #include <cstdlib>
-#include <cstring>
 
+#include "absl/strings/string_view.h"
+#include "glog/logging.h"
 #include "kernels/cpu/simd/parts.h"
 
 namespace mica::cpu {
 namespace {
 
+#define MICA_FILL_PART(Name) Fill##Name(table);
+
+SimdTable MakeV1() {
+  using namespace v1;
+  SimdTable table;
+#if defined(__x86_64__)
+  table.name = "x86-64-v1";
+#else
+  table.name = "generic-v1";
+#endif
+  MICA_SIMD_PARTS(MICA_FILL_PART)
+  return table;
+}
+
+#if defined(__x86_64__)
+
 SimdTable MakeV3() {
+  using namespace v3;
   SimdTable table;
   table.name = "x86-64-v3";
-  v3::FillElementwise(table);
-  v3::FillUnary(table);
-  v3::FillReduce(table);
-  v3::FillArgExtreme(table);
-  v3::FillNorm(table);
-  v3::FillBackward(table);
-  v3::FillRegion(table);
-  v3::FillGemm(table);
-  v3::FillDots(table);
-  v3::FillFinish(table);
-  v3::FillAttention(table);
-  v3::FillPlainGemm(table);
-  v3::FillConvolution(table);
-  v3::FillWinograd(table);
-  v3::FillWindow(table);
-  v3::FillTraining(table);
-  v3::FillBatchNorm(table);
-  v3::FillRecurrent(table);
-  v3::FillHalf(table);
-  v3::FillHalfLoops(table);
-  v3::FillPoolRows(table);
-  v3::FillTranspose(table);
-  v3::FillOneRow(table);
-  v3::FillGather(table);
-  v3::FillSpread(table);
+  MICA_SIMD_PARTS(MICA_FILL_PART)
   return table;
 }
 
 SimdTable MakeV4() {
+  using namespace v4;
   SimdTable table;
   table.name = "x86-64-v4";
-  v4::FillElementwise(table);
-  v4::FillUnary(table);
-  v4::FillReduce(table);
-  v4::FillArgExtreme(table);
-  v4::FillNorm(table);
-  v4::FillBackward(table);
-  v4::FillRegion(table);
-  v4::FillGemm(table);
-  v4::FillDots(table);
-  v4::FillFinish(table);
-  v4::FillAttention(table);
-  v4::FillPlainGemm(table);
-  v4::FillConvolution(table);
-  v4::FillWinograd(table);
-  v4::FillWindow(table);
-  v4::FillTraining(table);
-  v4::FillBatchNorm(table);
-  v4::FillRecurrent(table);
-  v4::FillHalf(table);
-  v4::FillHalfLoops(table);
-  v4::FillPoolRows(table);
-  v4::FillTranspose(table);
-  v4::FillOneRow(table);
-  v4::FillGather(table);
-  v4::FillSpread(table);
+  MICA_SIMD_PARTS(MICA_FILL_PART)
   return table;
 }
 
-bool CanRunV4() {
-  return __builtin_cpu_supports("avx512f") &&
-         __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl");
-}
+// All of what the level holds: the compiler may use any of it.
+bool CanRunV3() { return __builtin_cpu_supports("x86-64-v3"); }
+bool CanRunV4() { return __builtin_cpu_supports("x86-64-v4"); }
+
+#endif
+
+#undef MICA_FILL_PART
 
 const SimdTable& Choose() {
-  const char* wish = std::getenv("MICA_SIMD");
-  const bool narrow = wish != nullptr && std::strcmp(wish, "v3") == 0;
-  const SimdTable* v4 = narrow ? nullptr : SimdV4();
-  if (v4 != nullptr) return *v4;
-  const SimdTable* v3 = SimdV3();
-  // Before any table exists there is nobody to return a Status to.
-  if (v3 == nullptr) std::abort();
-  return *v3;
+  const char* text = std::getenv("MICA_SIMD");
+  const absl::string_view wish = text != nullptr ? text : "";
+  const SimdTable* const v3 = SimdV3();
+  const SimdTable* const v4 = SimdV4();
+  if (wish == "v1") return *SimdV1();
+  if (wish == "v3" && v3 != nullptr) return *v3;
+  const SimdTable* const widest =
+      v4 != nullptr ? v4 : (v3 != nullptr ? v3 : SimdV1());
+  // There is nobody to return a Status to.
+  if (!wish.empty() && (wish != "v4" || widest != v4)) {
+    LOG(WARNING) << "MICA_SIMD wants v1, v3 or v4, as far as the processor has "
+                    "it; got "
+                 << text << ", kernels run as " << widest->name;
+  }
+  return *widest;
 }
 
 }  // namespace
 
+const SimdTable* SimdV1() {
+  static const SimdTable table = MakeV1();
+  return &table;
+}
+
+#if defined(__x86_64__)
+
 const SimdTable* SimdV3() {
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
-    return nullptr;
-  }
+  if (!CanRunV3()) return nullptr;
   static const SimdTable table = MakeV3();
   return &table;
 }
@@ -103,6 +87,13 @@ const SimdTable* SimdV4() {
   static const SimdTable table = MakeV4();
   return &table;
 }
+
+#else
+
+const SimdTable* SimdV3() { return nullptr; }
+const SimdTable* SimdV4() { return nullptr; }
+
+#endif
 
 const SimdTable& Simd() {
   static const SimdTable& table = Choose();

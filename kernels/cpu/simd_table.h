@@ -493,14 +493,16 @@ struct SimdTable {
 };
 
 // The widest table that this machine can run, chosen at the first call.
-// MICA_SIMD=v3 in the environment holds it to AVX2.
+// MICA_SIMD=v3 in the environment holds it to AVX2, MICA_SIMD=v1 to what every
+// processor of the architecture has.
 const SimdTable& Simd();
 
 // The table's loops for elements of so many bytes; null where there is none.
 GatherFn GatherOf(int64_t bytes);
 PickFn PickOf(int64_t bytes);
 
-// Each table, null when this machine can't run it; for tests.
+// Each table, null when this machine can't run it; the first never is.
+const SimdTable* SimdV1();
 const SimdTable* SimdV3();
 const SimdTable* SimdV4();
 

@@ -22,16 +22,17 @@ class SimdTest : public ::testing::TestWithParam<const SimdTable*> {
 };
 
 inline std::vector<const SimdTable*> TablesHere() {
-  std::vector<const SimdTable*> tables;
+  std::vector<const SimdTable*> tables = {SimdV1()};
   if (SimdV3() != nullptr) tables.push_back(SimdV3());
   if (SimdV4() != nullptr) tables.push_back(SimdV4());
   return tables;
 }
 
-// "v3", "v4".
+// "v1", "v3", "v4".
 inline std::string TableName(
     const ::testing::TestParamInfo<const SimdTable*>& info) {
-  return std::string(info.param->name).substr(7);
+  const std::string name = info.param->name;
+  return name.substr(name.size() - 2);
 }
 
 // Uniform in -1..1, the same at every run.

@@ -41,8 +41,10 @@ Environment, of which `mica.options.set` sets the same from Python:
   MICA_CACHE_DIR: Where Plans are kept on disk, all of them; by default those
     that took long, in $XDG_CACHE_HOME/mica or ~/.cache/mica. See `mica cache`.
   MICA_PLAN_CACHE: If 0, no Plans are kept on disk.
-  MICA_SIMD: v3 holds kernels to AVX2 on machines with AVX-512. It has to be set
-    before the process begins, as has MICA_TRACE.
+  MICA_SIMD: v3 holds kernels to AVX2 on machines with AVX-512, v1 to SSE2 on
+    any; without it they use what the processor has. oneDNN's kernels are held
+    by ONEDNN_MAX_CPU_ISA. MICA_SIMD has to be set before the process begins, as
+    has MICA_TRACE.
 
 A compiled callable raises what the program raises. `Executor` and `Program`
 raise ValueError for what is wrong with a program or a feed, LookupError for a

@@ -33,7 +33,7 @@ MICA_INLINE int64_t Min64(int64_t a, int64_t b) { return a < b ? a : b; }
 MICA_INLINE int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 MICA_INLINE void Prefetch(const float* p) {
-  _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
+  __builtin_prefetch(p, /*rw=*/0, /*locality=*/3);
 }
 
 MICA_INLINE void PrefetchForWrite(const float* p) {

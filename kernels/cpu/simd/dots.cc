@@ -20,8 +20,17 @@ constexpr int kDotRows = 3;
 
 constexpr int64_t kCachedFloats = 4 * 1024;
 
+using Four = float __attribute__((vector_size(16)));
+
+MICA_INLINE Four LoadFour(const float* p) {
+  Four x;
+  __builtin_memcpy(&x, p, sizeof x);
+  return x;
+}
+
 // Sums of four vectors' lanes, in order.
-MICA_INLINE __m128 SumFour(Vf a, Vf b, Vf c, Vf d) {
+#if defined(__AVX2__)
+MICA_INLINE Four SumFour(Vf a, Vf b, Vf c, Vf d) {
 #if defined(__AVX512F__)
   const auto half = [](Vf x) {
     return _mm256_add_ps(_mm512_castps512_ps256(x),
@@ -36,22 +45,30 @@ MICA_INLINE __m128 SumFour(Vf a, Vf b, Vf c, Vf d) {
   const __m256 s = _mm256_hadd_ps(ab, cd);
   return _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));
 }
+#else
+MICA_INLINE Four SumFour(Vf a, Vf b, Vf c, Vf d) {
+  Vf r[4] = {a, b, c, d};
+  Transpose(r);
+  return (r[0] + r[1]) + (r[2] + r[3]);
+}
+#endif
 
 // What is added to the sums of four columns, or of one; bias and residual point
-// to the first of them.
+// to the first of them. A nan stays one.
 template <bool kIsWhole>
-MICA_INLINE void Put(const DotArgs& g, __m128 sum, const float* bias,
+MICA_INLINE void Put(const DotArgs& g, Four sum, const float* bias,
                      const float* residual, float* out) {
   if (kIsWhole) {
-    if (bias != nullptr) sum = _mm_add_ps(sum, _mm_loadu_ps(bias));
-    if (g.has_relu) sum = _mm_max_ps(_mm_setzero_ps(), sum);
-    if (residual != nullptr) sum = _mm_add_ps(sum, _mm_loadu_ps(residual));
-    _mm_storeu_ps(out, sum);
+    if (bias != nullptr) sum += LoadFour(bias);
+    if (g.has_relu) sum = Four{} > sum ? Four{} : sum;
+    if (residual != nullptr) sum += LoadFour(residual);
+    __builtin_memcpy(out, &sum, sizeof sum);
   } else {
-    if (bias != nullptr) sum = _mm_add_ss(sum, _mm_load_ss(bias));
-    if (g.has_relu) sum = _mm_max_ss(_mm_setzero_ps(), sum);
-    if (residual != nullptr) sum = _mm_add_ss(sum, _mm_load_ss(residual));
-    _mm_store_ss(out, sum);
+    float one = sum[0];
+    if (bias != nullptr) one += *bias;
+    if (g.has_relu) one = 0.0f > one ? 0.0f : one;
+    if (residual != nullptr) one += *residual;
+    *out = one;
   }
 }
 

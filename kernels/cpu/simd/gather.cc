@@ -1,7 +1,5 @@
 // Elements that lie apart, put together.
 
-#include <immintrin.h>
-
 #include <cstdint>
 
 #include "kernels/cpu/simd/parts.h"
@@ -10,6 +8,9 @@
 namespace mica::cpu::MICA_SIMD_NAMESPACE {
 namespace {
 
+constexpr int64_t kStepBytes = 32;  // Written at a time.
+
+#if defined(__AVX2__)
 // Every other element of two vectors, as they follow each other.
 MICA_INLINE __m256i InOrder(__m256i halves) {
   return _mm256_permute4x64_epi64(halves, 0xd8);
@@ -32,19 +33,33 @@ MICA_INLINE __m256i EveryOther(__m256i a, __m256i b, uint64_t) {
   return InOrder(_mm256_unpacklo_epi64(a, b));
 }
 
+// As many elements at `out`, of twice as many at `in`.
+template <typename T>
+MICA_INLINE void PutEveryOther(const T* in, T* out) {
+  const auto* at = reinterpret_cast<const __m256i*>(in);
+  _mm256_storeu_si256(
+      reinterpret_cast<__m256i*>(out),
+      EveryOther(_mm256_loadu_si256(at), _mm256_loadu_si256(at + 1), T{}));
+}
+#else
+template <typename T>
+MICA_INLINE void PutEveryOther(const T* in, T* out) {
+  constexpr int64_t kElements = kStepBytes / sizeof(T);
+  MICA_UNROLL
+  for (int64_t i = 0; i < kElements; ++i) out[i] = in[2 * i];
+}
+#endif
+
 template <typename T>
 void Gather(const void* from, int64_t stride, int64_t n, void* to) {
-  constexpr int64_t kElements = sizeof(__m256i) / sizeof(T);
+  constexpr int64_t kElements = kStepBytes / sizeof(T);
   const T* in = static_cast<const T*>(from);
   T* out = static_cast<T*>(to);
   int64_t i = 0;
   if (stride == 2) {
     // The last element has nothing behind it that may be read.
     for (; i + kElements < n; i += kElements) {
-      const auto* at = reinterpret_cast<const __m256i*>(in + i * 2);
-      _mm256_storeu_si256(
-          reinterpret_cast<__m256i*>(out + i),
-          EveryOther(_mm256_loadu_si256(at), _mm256_loadu_si256(at + 1), T{}));
+      PutEveryOther(in + i * 2, out + i);
     }
   }
   constexpr int64_t kAtOnce = 4;
@@ -66,19 +81,16 @@ int64_t Pick(const void* from, int64_t limit, const int64_t* indices, int64_t n,
   constexpr int64_t kAtOnce = 32;
   const T* in = static_cast<const T*>(from);
   T* out = static_cast<T*>(to);
-  const __m256i last = _mm256_set1_epi64x(limit - 1);
+  const auto last = static_cast<uint64_t>(limit - 1);
   int64_t i = 0;
   for (; i + kAtOnce <= n; i += kAtOnce) {
     // The highest bit is set by one that is negative or too large.
-    __m256i bits = _mm256_setzero_si256();
-    MICA_UNROLL
-    for (int64_t j = 0; j < kAtOnce; j += 4) {
-      const __m256i at =
-          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(indices + i + j));
-      bits = _mm256_or_si256(bits,
-                             _mm256_or_si256(at, _mm256_sub_epi64(last, at)));
+    uint64_t bits = 0;
+    for (int64_t j = 0; j < kAtOnce; ++j) {
+      const auto at = static_cast<uint64_t>(indices[i + j]);
+      bits |= at | (last - at);
     }
-    if (_mm256_movemask_pd(_mm256_castsi256_pd(bits)) != 0) break;
+    if (bits >> 63 != 0) break;
     MICA_UNROLL
     for (int64_t j = 0; j < kAtOnce; ++j) out[i + j] = in[indices[i + j]];
   }

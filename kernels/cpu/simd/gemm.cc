@@ -19,7 +19,7 @@ constexpr int64_t kPartTerms = 192;
 
 // A hint only: any address is legal.
 MICA_INLINE void Prefetch(const float* p) {
-  _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
+  __builtin_prefetch(p, /*rw=*/0, /*locality=*/3);
 }
 
 // c[kRows][up to kVectors vectors] from a's rows and one column block of b.

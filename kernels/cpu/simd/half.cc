@@ -1,6 +1,6 @@
 // Numbers of 16 bits to float32 and back.
 
-#include <immintrin.h>
+#include "kernels/cpu/simd/half.h"
 
 #include <cstdint>
 
@@ -13,7 +13,7 @@ namespace {
 constexpr int kHalves = 8;  // Of a vector.
 
 // A bfloat16 is the upper half of a float32.
-void WidenBFloat(const void* x, void* out, int64_t n) {
+void WidenBFloats(const void* x, void* out, int64_t n) {
   const auto* in = static_cast<const uint16_t*>(x);
   auto* to = static_cast<uint32_t*>(out);
   MICA_IVDEP
@@ -21,7 +21,7 @@ void WidenBFloat(const void* x, void* out, int64_t n) {
 }
 
 // To the nearest, of two to the even one; every nan becomes the same one.
-void NarrowBFloat(const void* x, void* out, int64_t n) {
+void NarrowBFloats(const void* x, void* out, int64_t n) {
   const auto* in = static_cast<const uint32_t*>(x);
   auto* to = static_cast<uint16_t*>(out);
   MICA_IVDEP
@@ -33,6 +33,7 @@ void NarrowBFloat(const void* x, void* out, int64_t n) {
   }
 }
 
+#if defined(__AVX2__)
 MICA_INLINE void WidenEight(const uint16_t* in, float* out) {
   _mm256_storeu_ps(
       out,
@@ -44,6 +45,14 @@ MICA_INLINE void NarrowEight(const float* in, uint16_t* out) {
       reinterpret_cast<__m128i*>(out),
       _mm256_cvtps_ph(_mm256_loadu_ps(in), _MM_FROUND_TO_NEAREST_INT));
 }
+#else
+MICA_INLINE void WidenEight(const uint16_t* in, float* out) {
+  for (int i = 0; i < kHalves; i += kLanes) Store(out + i, WidenHalf(in + i));
+}
+MICA_INLINE void NarrowEight(const float* in, uint16_t* out) {
+  for (int i = 0; i < kHalves; i += kLanes) NarrowHalf(out + i, Load(in + i));
+}
+#endif
 
 // Eight by eight; the last ones stand before others that are nobody's.
 template <typename From, typename To, void (*kEight)(const From*, To*)>
@@ -63,8 +72,8 @@ void ByEights(const void* x, void* out, int64_t n) {
 }  // namespace
 
 void FillHalf(SimdTable& table) {
-  table.widen[static_cast<int>(Half::kBFloat)] = WidenBFloat;
-  table.narrow[static_cast<int>(Half::kBFloat)] = NarrowBFloat;
+  table.widen[static_cast<int>(Half::kBFloat)] = WidenBFloats;
+  table.narrow[static_cast<int>(Half::kBFloat)] = NarrowBFloats;
   table.widen[static_cast<int>(Half::kHalf)] =
       ByEights<uint16_t, float, WidenEight>;
   table.narrow[static_cast<int>(Half::kHalf)] =

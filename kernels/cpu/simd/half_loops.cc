@@ -1,11 +1,10 @@
 // Arithmetic on numbers of 16 bits: widened, computed and rounded once, all
 // in registers.
 
-#include <immintrin.h>
-
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/cpu/simd/half.h"
 #include "kernels/cpu/simd/parts.h"
 #include "kernels/cpu/simd/vec.h"
 
@@ -18,81 +17,13 @@ struct Two {
   Vf low, high;
 };
 
-#if defined(__AVX512F__)
-
-MICA_INLINE __m256i LoadHalves(const uint16_t* p) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-}
-MICA_INLINE void StoreHalves(uint16_t* p, __m256i x) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x);
-}
-MICA_INLINE Vf WidenBFloat(const uint16_t* p) {
-  return _mm512_castsi512_ps(
-      _mm512_slli_epi32(_mm512_cvtepu16_epi32(LoadHalves(p)), 16));
-}
-MICA_INLINE void NarrowBFloat(uint16_t* p, Vf x) {
-  const Vi bits = _mm512_castps_si512(x);
-  const Vi odd =
-      _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-  const Vi sum =
-      _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
-  const Vi rounded =
-      _mm512_mask_blend_epi32(IsNan(x), sum, _mm512_set1_epi32(0x7fc00000));
-  StoreHalves(p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
-}
-MICA_INLINE Vf WidenHalf(const uint16_t* p) {
-  return _mm512_cvtph_ps(LoadHalves(p));
-}
-MICA_INLINE void NarrowHalf(uint16_t* p, Vf x) {
-  StoreHalves(p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
-}
-MICA_INLINE Vf Divide(Vf a, Vf b) { return _mm512_div_ps(a, b); }
-MICA_INLINE Vf Floor(Vf a) { return _mm512_roundscale_ps(a, 0x09); }
-MICA_INLINE Vf Ceil(Vf a) { return _mm512_roundscale_ps(a, 0x0a); }
-MICA_INLINE Vf Truncate(Vf a) { return _mm512_roundscale_ps(a, 0x0b); }
-
-#else
-
-MICA_INLINE __m128i LoadHalves(const uint16_t* p) {
-  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-}
-MICA_INLINE Vf WidenBFloat(const uint16_t* p) {
-  return _mm256_castsi256_ps(
-      _mm256_slli_epi32(_mm256_cvtepu16_epi32(LoadHalves(p)), 16));
-}
-// The upper halves, rounded, as 32 bits.
-MICA_INLINE Vi RoundBFloat(Vf x) {
-  const Vi bits = _mm256_castps_si256(x);
-  const Vi odd =
-      _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-  const Vi sum =
-      _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
-  const Vi rounded = _mm256_blendv_epi8(
-      sum, _mm256_set1_epi32(0x7fc00000),
-      _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
-  return _mm256_srli_epi32(rounded, 16);
-}
-MICA_INLINE Vf WidenHalf(const uint16_t* p) {
-  return _mm256_cvtph_ps(LoadHalves(p));
-}
-MICA_INLINE void NarrowHalf(uint16_t* p, Vf x) {
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
-                   _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
-}
-MICA_INLINE Vf Divide(Vf a, Vf b) { return _mm256_div_ps(a, b); }
-MICA_INLINE Vf Floor(Vf a) { return _mm256_round_ps(a, 0x09); }
-MICA_INLINE Vf Ceil(Vf a) { return _mm256_round_ps(a, 0x0a); }
-MICA_INLINE Vf Truncate(Vf a) { return _mm256_round_ps(a, 0x0b); }
-
-#endif
-
 // How a type is read and written, kStep elements at a time.
 struct BFloat {
   static MICA_INLINE Two Read(const uint16_t* p) {
     return {WidenBFloat(p), WidenBFloat(p + kLanes)};
   }
   static MICA_INLINE void Write(uint16_t* p, Two x) {
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || !defined(__AVX2__)
     NarrowBFloat(p, x.low);
     NarrowBFloat(p + kLanes, x.high);
 #else

@@ -3,66 +3,35 @@
 
 #include "kernels/cpu/simd_table.h"
 
-// What each source of this folder puts into the table of its compilation.
+// What the sources of this folder put into the table of their compilation: the
+// functions FillElementwise() and so on, which each namespace has.
+#define MICA_SIMD_PARTS(Do)                                                   \
+  Do(Elementwise) Do(Unary) Do(Reduce) Do(ArgExtreme) Do(Norm) Do(Backward)   \
+      Do(Region) Do(Gemm) Do(Dots) Do(Finish) Do(Attention) Do(PlainGemm)     \
+          Do(Convolution) Do(Winograd) Do(Window) Do(Training) Do(BatchNorm)  \
+              Do(Recurrent) Do(Half) Do(HalfLoops) Do(PoolRows) Do(Transpose) \
+                  Do(OneRow) Do(Gather) Do(Spread)
+
+#define MICA_DECLARE_PART(Name) void Fill##Name(SimdTable& table);
 
 namespace mica::cpu {
 
+namespace v1 {
+MICA_SIMD_PARTS(MICA_DECLARE_PART)
+}  // namespace v1
+
+#if defined(__x86_64__)
 namespace v3 {
-void FillElementwise(SimdTable& table);
-void FillUnary(SimdTable& table);
-void FillReduce(SimdTable& table);
-void FillArgExtreme(SimdTable& table);
-void FillNorm(SimdTable& table);
-void FillBackward(SimdTable& table);
-void FillRegion(SimdTable& table);
-void FillGemm(SimdTable& table);
-void FillDots(SimdTable& table);
-void FillFinish(SimdTable& table);
-void FillAttention(SimdTable& table);
-void FillPlainGemm(SimdTable& table);
-void FillConvolution(SimdTable& table);
-void FillWinograd(SimdTable& table);
-void FillWindow(SimdTable& table);
-void FillTraining(SimdTable& table);
-void FillBatchNorm(SimdTable& table);
-void FillRecurrent(SimdTable& table);
-void FillHalf(SimdTable& table);
-void FillHalfLoops(SimdTable& table);
-void FillPoolRows(SimdTable& table);
-void FillTranspose(SimdTable& table);
-void FillOneRow(SimdTable& table);
-void FillGather(SimdTable& table);
-void FillSpread(SimdTable& table);
+MICA_SIMD_PARTS(MICA_DECLARE_PART)
 }  // namespace v3
 
 namespace v4 {
-void FillElementwise(SimdTable& table);
-void FillUnary(SimdTable& table);
-void FillReduce(SimdTable& table);
-void FillArgExtreme(SimdTable& table);
-void FillNorm(SimdTable& table);
-void FillBackward(SimdTable& table);
-void FillRegion(SimdTable& table);
-void FillGemm(SimdTable& table);
-void FillDots(SimdTable& table);
-void FillFinish(SimdTable& table);
-void FillAttention(SimdTable& table);
-void FillPlainGemm(SimdTable& table);
-void FillConvolution(SimdTable& table);
-void FillWinograd(SimdTable& table);
-void FillWindow(SimdTable& table);
-void FillTraining(SimdTable& table);
-void FillBatchNorm(SimdTable& table);
-void FillRecurrent(SimdTable& table);
-void FillHalf(SimdTable& table);
-void FillHalfLoops(SimdTable& table);
-void FillPoolRows(SimdTable& table);
-void FillTranspose(SimdTable& table);
-void FillOneRow(SimdTable& table);
-void FillGather(SimdTable& table);
-void FillSpread(SimdTable& table);
+MICA_SIMD_PARTS(MICA_DECLARE_PART)
 }  // namespace v4
+#endif
 
 }  // namespace mica::cpu
+
+#undef MICA_DECLARE_PART
 
 #endif  // MICA_KERNELS_CPU_SIMD_PARTS_H_

@@ -1,8 +1,7 @@
 // Matrices of elements of 1 to 16 bytes turned over.
 
-#include <immintrin.h>
-
 #include <cstdint>
+#include <utility>
 
 #include "kernels/cpu/simd/parts.h"
 #include "kernels/cpu/simd/vec.h"
@@ -16,52 +15,87 @@ struct Wide {
   uint64_t low, high;
 };
 
-template <int kBytes>
-MICA_INLINE __m256i UnpackLow(__m256i a, __m256i b) {
-  if constexpr (kBytes == 1) return _mm256_unpacklo_epi8(a, b);
-  if constexpr (kBytes == 2) return _mm256_unpacklo_epi16(a, b);
-  if constexpr (kBytes == 4) return _mm256_unpacklo_epi32(a, b);
-  return _mm256_unpacklo_epi64(a, b);
+// A row's 16 bytes, and of two parts those of a row further on.
+// Unpack() takes elements of both operands in turns, of each part's lower or
+// upper half.
+#if defined(__AVX2__)
+
+constexpr int kParts = 2;
+using Rows = __m256i;
+
+MICA_INLINE Rows LoadRows(const void* row, const void* next) {
+  return _mm256_loadu2_m128i(static_cast<const __m128i*>(next),
+                             static_cast<const __m128i*>(row));
 }
 
-template <int kBytes>
-MICA_INLINE __m256i UnpackHigh(__m256i a, __m256i b) {
-  if constexpr (kBytes == 1) return _mm256_unpackhi_epi8(a, b);
-  if constexpr (kBytes == 2) return _mm256_unpackhi_epi16(a, b);
-  if constexpr (kBytes == 4) return _mm256_unpackhi_epi32(a, b);
-  return _mm256_unpackhi_epi64(a, b);
+template <int kBytes, bool kUpper>
+MICA_INLINE Rows Unpack(Rows a, Rows b) {
+  if constexpr (kBytes == 1) {
+    return kUpper ? _mm256_unpackhi_epi8(a, b) : _mm256_unpacklo_epi8(a, b);
+  } else if constexpr (kBytes == 2) {
+    return kUpper ? _mm256_unpackhi_epi16(a, b) : _mm256_unpacklo_epi16(a, b);
+  } else if constexpr (kBytes == 4) {
+    return kUpper ? _mm256_unpackhi_epi32(a, b) : _mm256_unpacklo_epi32(a, b);
+  } else {
+    return kUpper ? _mm256_unpackhi_epi64(a, b) : _mm256_unpacklo_epi64(a, b);
+  }
 }
 
-// 2n rows of n elements become n rows of 2n, where n elements are 16 bytes.
-// The upper half of each vector holds the rows from n on. Each round of
-// unpacking moves one bit of an element's row to its place in the vector, and
-// one of its column to the vector's number.
+#else
+
+constexpr int kParts = 1;
+using Rows = uint8_t __attribute__((vector_size(16)));
+
+MICA_INLINE Rows LoadRows(const void* row, const void*) {
+  Rows x;
+  __builtin_memcpy(&x, row, sizeof x);
+  return x;
+}
+
+template <int kBytes, bool kUpper, int... i>
+MICA_INLINE Rows UnpackBytes(Rows a, Rows b, std::integer_sequence<int, i...>) {
+  constexpr int kFirst = kUpper ? 8 : 0;
+  return __builtin_shufflevector(a, b,
+                                 (kFirst + i / (2 * kBytes) * kBytes +
+                                  i % kBytes + i / kBytes % 2 * 16)...);
+}
+
+template <int kBytes, bool kUpper>
+MICA_INLINE Rows Unpack(Rows a, Rows b) {
+  return UnpackBytes<kBytes, kUpper>(a, b,
+                                     std::make_integer_sequence<int, 16>());
+}
+
+#endif
+
+// kParts * n rows of n elements become n rows of kParts * n, where n elements
+// are 16 bytes. The upper part of a vector holds the rows from n on. Each round
+// of unpacking moves one bit of an element's row to its place in the vector,
+// and one of its column to the vector's number.
 template <typename T>
 MICA_INLINE void TransposeTile(const T* src, int64_t src_row_stride, T* dst,
                                int64_t dst_row_stride) {
   constexpr int kBytes = sizeof(T), kRows = 16 / kBytes;
-  __m256i t[kRows];
+  Rows t[kRows];
   MICA_UNROLL
   for (int i = 0; i < kRows; ++i) {
-    t[i] = _mm256_loadu2_m128i(
-        reinterpret_cast<const __m128i*>(src + (i + kRows) * src_row_stride),
-        reinterpret_cast<const __m128i*>(src + i * src_row_stride));
+    t[i] =
+        LoadRows(src + i * src_row_stride, src + (i + kRows) * src_row_stride);
   }
   MICA_UNROLL
   for (int done = 1; done < kRows; done *= 2) {
-    __m256i u[kRows];
+    Rows u[kRows];
     MICA_UNROLL
     for (int i = 0; i < kRows / 2; ++i) {
-      u[2 * i] = UnpackLow<kBytes>(t[i], t[i + kRows / 2]);
-      u[2 * i + 1] = UnpackHigh<kBytes>(t[i], t[i + kRows / 2]);
+      u[2 * i] = Unpack<kBytes, false>(t[i], t[i + kRows / 2]);
+      u[2 * i + 1] = Unpack<kBytes, true>(t[i], t[i + kRows / 2]);
     }
     MICA_UNROLL
     for (int i = 0; i < kRows; ++i) t[i] = u[i];
   }
   MICA_UNROLL
   for (int i = 0; i < kRows; ++i) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst + i * dst_row_stride),
-                        t[i]);
+    __builtin_memcpy(dst + i * dst_row_stride, &t[i], sizeof t[i]);
   }
 }
 
@@ -80,7 +114,7 @@ template <typename T>
 MICA_INLINE void TransposeTiles(const T* src, int64_t src_row_stride, T* dst,
                                 int64_t dst_row_stride, int64_t rows,
                                 int64_t cols) {
-  constexpr int64_t kCols = 16 / sizeof(T), kRows = 2 * kCols;
+  constexpr int64_t kCols = 16 / sizeof(T), kRows = kParts * kCols;
   int64_t c = 0;
   for (; c + kCols <= cols; c += kCols) {
     int64_t r = 0;

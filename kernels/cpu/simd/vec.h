@@ -1,15 +1,17 @@
 #ifndef MICA_KERNELS_CPU_SIMD_VEC_H_
 #define MICA_KERNELS_CPU_SIMD_VEC_H_
 
+#if defined(__AVX2__)
 #include <immintrin.h>
+#endif
 
 #include <cstdint>
 
 // The one place that knows the vector width. Every source in this folder that
-// includes it is compiled twice, with MICA_SIMD_NAMESPACE=v3 (AVX2, FMA) and
-// with MICA_SIMD_NAMESPACE=v4 (AVX-512), and keeps all that it defines in that
-// namespace: no inline function of one compilation may be linked into the
-// other.
+// includes it is compiled once for each level, with MICA_SIMD_NAMESPACE=v1
+// (what every processor of the architecture has; vec_generic.h), v3 (AVX2, FMA)
+// and v4 (AVX-512), and keeps all that it defines in that namespace: no inline
+// function of one compilation may be linked into another.
 
 #define MICA_INLINE inline __attribute__((always_inline))
 #define MICA_INLINE_LAMBDA __attribute__((always_inline))
@@ -119,7 +121,7 @@ MICA_INLINE void Transpose(Vf (&r)[16]) {
   }
 }
 
-#else
+#elif defined(__AVX2__)
 
 inline constexpr int kLanes = 8;
 
@@ -215,5 +217,9 @@ MICA_INLINE void Transpose(Vf (&r)[8]) {
 #endif
 
 }  // namespace mica::cpu::MICA_SIMD_NAMESPACE
+
+#if !defined(__AVX2__)
+#include "kernels/cpu/simd/vec_generic.h"
+#endif
 
 #endif  // MICA_KERNELS_CPU_SIMD_VEC_H_

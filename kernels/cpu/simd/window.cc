@@ -62,8 +62,7 @@ MICA_INLINE void FetchBelow(const WindowArgs& w, const Row& row, int64_t pixel,
     for (int64_t i = 0; i < count; ++i, x += w.x_col_stride) {
       MICA_UNROLL
       for (int j = 0; j < kVectors; ++j) {
-        _mm_prefetch(reinterpret_cast<const char*>(x + j * kLanes),
-                     _MM_HINT_T1);
+        __builtin_prefetch(x + j * kLanes, /*rw=*/0, /*locality=*/2);
       }
     }
   }

@@ -33,6 +33,13 @@ _INSTRUCTION_SETS = (
     "amx_int8",
 )
 
+# What the loops of each level take for granted.
+_LEVELS = {
+    "x86-64-v1": "SSE2",
+    "x86-64-v3": "AVX2 and FMA",
+    "x86-64-v4": "AVX-512",
+}
+
 _LIBRARIES = ("numpy", "onednn-cpu-gomp", "safetensors", "transformers", "timm")
 
 # How far the self-test's results may be from eager's, relative to the largest.
@@ -92,7 +99,10 @@ def _machine() -> _Lines:
     there = fields.get("flags", "").split()
     found = [name for name in _INSTRUCTION_SETS if name in there]
     yield "instructions", " ".join(found) or "neither AVX2 nor AVX-512"
-    yield "kernels for", _mica.instruction_set()
+    level = _mica.instruction_set()
+    wish = os.environ.get("MICA_SIMD")
+    held = f", with MICA_SIMD={wish}" if wish else ""
+    yield "kernels for", f"{level} ({_LEVELS[level]}){held}"
 
 
 def _cpu_fields() -> dict[str, str]:
