@@ -54,9 +54,14 @@ from __future__ import annotations
 
 import os
 
-import torch  # Before the extension, which uses its libraries.
+from mica import environment as _environment
 
-from mica import _mica
+_environment.check()  # Imports torch, whose libraries the extension uses.
+_environment.load_extension()
+
+import torch  # noqa: E402
+
+from mica import _mica  # noqa: E402
 
 _mica.init_capture(
     os.path.dirname(os.path.abspath(torch.__file__)),
