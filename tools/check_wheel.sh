@@ -93,14 +93,14 @@ except ImportError as error:
 
 # The environment as Debian's Python sees it in a root of its own.
 bare() {
-  local root=$tree/build/bare site=lib/python3.11/site-packages
-  make_bare_root "$root" || return 1
+  local root=$work/root site=lib/python3.11/site-packages
+  make_bare_root "$root" "$tree/build/bare-debs" || return 1
   mkdir -p "$root/venv/bin" "$root/venv/lib/python3.11"
   printf 'home = /usr/bin\ninclude-system-site-packages = false\n' \
     >"$root/venv/pyvenv.cfg"
   ln -s /usr/bin/python3.11 "$root/venv/bin/python"
-  cp -a "$venv/$site" "$root/venv/lib/python3.11/" || return 1
-  cp -a "$venv"/lib/libdnnl.so.3* "$root/venv/lib/" || return 1
+  cp -al "$venv/$site" "$root/venv/lib/python3.11/" || return 1
+  cp -al "$venv"/lib/libdnnl.so.3* "$root/venv/lib/" || return 1
   cp tools/wheel_works.py "$root/home/"
   in_bare_root "$root" /venv/bin/python /home/wheel_works.py
 }

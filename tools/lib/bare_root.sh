@@ -14,11 +14,10 @@ bare_packages=(
   libbz2-1.0 libcrypt1 libexpat1 libffi8 liblzma5 libssl3 libuuid1 zlib1g
 )
 
-# make_bare_root ROOT: unpacks the packages. Those fetched before are kept
-# beside it.
+# make_bare_root ROOT DEBS: unpacks the packages into a new folder. DEBS keeps
+# those that were fetched before.
 make_bare_root() {
-  local root=$1 debs=$1.debs package
-  rm -rf "$root"
+  local root=$1 debs=$2 package
   mkdir -p "$debs" "$root"/{proc,dev,tmp,home}
   (cd "$debs" && for package in "${bare_packages[@]}"; do
     compgen -G "${package}_*.deb" >/dev/null ||
@@ -47,8 +46,9 @@ in_bare_root() {
       touch "$root/dev/$device"
       mount --bind "/dev/$device" "$root/dev/$device"
     done
+    chroot=$(command -v chroot)
     exec env -i HOME=/home PATH=/usr/bin PYTHONDONTWRITEBYTECODE=1 \
-      chroot "$root" "$@"
+      "$chroot" "$root" "$@"
   ' bash "$root" "$@"
 }
 
