@@ -10,6 +10,7 @@
 #   opinfo      all samples of torch's OpInfos, not a few of each
 #   threads     Python tests on two threads and a queue
 #   sweep       every operator at other sizes, under transforms, in place
+#   wheel       the main job on an installed wheel, and how long the import takes
 #
 # Arguments behind -- go to pytest in place of a part's own tests.
 #
@@ -21,7 +22,7 @@ source tools/lib/setup.sh
 
 python=.venv/bin/python
 [[ -x $python ]] || die "no .venv: run tools/test.sh first"
-all=(werror simd sanitized opinfo threads sweep)
+all=(werror simd sanitized opinfo threads sweep wheel)
 parts=()
 tests=()
 while (($#)); do
@@ -31,7 +32,9 @@ while (($#)); do
       tests=("$@")
       break
       ;;
-    werror | simd | sanitized | opinfo | threads | sweep) parts+=("$1") ;;
+    werror | simd | sanitized | opinfo | threads | sweep | wheel)
+      parts+=("$1")
+      ;;
     *) die "no part $1: there are ${all[*]}" ;;
   esac
   shift
@@ -96,6 +99,11 @@ threads() {
 sweep() {
   check "sweep over operators" nightly-sweep \
     "$python" tools/operator_sweep.py --json
+}
+
+wheel() {
+  check "the wheel" nightly-wheel tools/check_wheel.sh
+  check "time of the import" nightly-import "$python" tools/bench_import.py
 }
 
 for part in "${parts[@]}"; do

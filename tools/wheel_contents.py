@@ -75,7 +75,9 @@ def wrong_metadata(wheel: zipfile.ZipFile, folder: str) -> Iterator[str]:
     told = email.parser.Parser().parsestr(text)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     # The order of bounds and blanks around them are the backend's.
-    here = {re.sub(r"\s", "", line) for line in told.get_all("Requires-Dist")}
+    here = {
+        re.sub(r"\s", "", line) for line in told.get_all("Requires-Dist", [])
+    }
     for requirement in project["dependencies"]:
         name = re.split(r"[<>=]", requirement)[0]
         bounds = {part for part in requirement[len(name) :].split(",") if part}

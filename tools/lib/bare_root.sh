@@ -56,11 +56,11 @@ in_bare_root() {
 why_no_bare_root() {
   local probe user=()
   command -v unshare >/dev/null || {
-    echo "there is no unshare"
+    echo "a machine without unshare lets no other root be entered"
     return
   }
   ((EUID == 0)) || user=(--map-root-user)
   probe=$(unshare "${user[@]}" --mount --pid --net --fork bash -c \
     'mount -t proc proc /proc && chroot / true' 2>&1) ||
-    echo "this machine doesn't let one be entered: ${probe##*: }"
+    echo "this machine lets no other root be entered: ${probe##*: }"
 }
