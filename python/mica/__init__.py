@@ -53,6 +53,7 @@ yet, MemoryError, and RuntimeError for a library that failed.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, Any
 
 from mica import environment as _environment
 
@@ -77,7 +78,7 @@ from mica.captured import capture  # noqa: E402
 from mica.compile import compile, reset  # noqa: E402
 from mica.dynamic import mark_dynamic  # noqa: E402
 from mica.errors import CaptureError, CheckError, MicaWarning  # noqa: E402
-from mica.explain import Explanation, explain  # noqa: E402
+from mica.explain import explain  # noqa: E402
 from mica.fx import to_fx  # noqa: E402
 from mica.programs.executor import Executor  # noqa: E402
 from mica.programs.program import Program  # noqa: E402
@@ -87,6 +88,18 @@ from mica.saved.export import export  # noqa: E402
 from mica.saved.load import Loaded, load  # noqa: E402
 from mica.stance import stance  # noqa: E402
 from mica.trace import trace, trace_whole_process  # noqa: E402
+
+if TYPE_CHECKING:
+    from mica.explaining.explanation import Explanation
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Explanation":  # Late: see mica.explain.
+        from mica.explaining.explanation import Explanation
+
+        return Explanation
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 _register()
 annotate_own()
