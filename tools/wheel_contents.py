@@ -18,10 +18,6 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from elftools.elf.dynamic import DynamicSection
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
-
 ROOT = Path(__file__).resolve().parent.parent
 EXTENSION = "mica/_mica.cpython-311-x86_64-linux-gnu.so"
 WANTED = (EXTENSION, "mica/__init__.py", "mica/_mica.pyi", "mica/py.typed")
@@ -98,6 +94,11 @@ def wrong_metadata(wheel: zipfile.ZipFile, folder: str) -> Iterator[str]:
 
 def wrong_extension(data: bytes) -> Iterator[str]:
     """Says what the extension has or asks for that it shouldn't."""
+    # Late: of requirements-wheel.txt, as what else is here isn't.
+    from elftools.elf.dynamic import DynamicSection
+    from elftools.elf.elffile import ELFFile
+    from elftools.elf.sections import SymbolTableSection
+
     file = ELFFile(io.BytesIO(data))
     dynamic = file.get_section_by_name(".dynamic")
     assert isinstance(dynamic, DynamicSection)

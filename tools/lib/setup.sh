@@ -142,17 +142,21 @@ site_packages() {
   .venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 }
 
+# remove_wheel: of one that is installed.
+remove_wheel() {
+  [[ -d $(site_packages)/mica ]] || return 0
+  rm -f .venv/.mica-wheel
+  run_step "removal of the installed wheel" pip-remove .venv/bin/python \
+    -m pip uninstall --yes mica
+}
+
 # The package is used from the tree: a path file points at python/, where the
 # build puts the extension. A wheel that is installed would come before it.
 link_package() {
   local site
   site=$(site_packages) || return 1
   local want="$PWD/python"
-  if [[ -d $site/mica ]]; then
-    run_step "removal of the installed wheel" pip-remove .venv/bin/python \
-      -m pip uninstall --yes mica || return 1
-    rm -f .venv/.mica-wheel
-  fi
+  remove_wheel || return 1
   [[ -f $site/mica.pth && $(<"$site/mica.pth") == "$want" ]] ||
     echo "$want" >"$site/mica.pth"
 }
@@ -166,13 +170,10 @@ install_wheel() {
   sum=$(sha256sum <"${wheels[0]}")
   [[ -f .venv/.mica-wheel && $(<.venv/.mica-wheel) == "$sum" ]] && return 0
   rm -f "$(site_packages)/mica.pth"
+  remove_wheel || return 1
   run_step "Python packages (${wheels[0]##*/})" pip-mica .venv/bin/python \
     -m pip install --progress-bar off --no-compile \
     -c tools/requirements-build.txt "${wheels[0]}" || return 1
-  # One of the same version with other contents.
-  run_step "the wheel itself" pip-mica-itself .venv/bin/python -m pip install \
-    --progress-bar off --no-compile --no-deps --force-reinstall \
-    "${wheels[0]}" || return 1
   echo "$sum" >.venv/.mica-wheel
 }
 
