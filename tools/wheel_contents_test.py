@@ -32,12 +32,12 @@ Requires-Dist: onednn-cpu-gomp==2023.2.0
 COMMAND = "[console_scripts]\nmica = mica.cli:main\n"
 
 
-def test_what_a_wheel_has_is_fine():
+def test_what_a_wheel_has_is_fine() -> None:
     assert [*wheel_contents.wrong_files(GOOD, VERSION)] == []
 
 
 @pytest.mark.parametrize("name", GOOD[:-2])
-def test_what_is_missing_is_told(name):
+def test_what_is_missing_is_told(name: str) -> None:
     names = [other for other in GOOD if other != name]
     assert [*wheel_contents.wrong_files(names, VERSION)] == [
         f"there is no {name}"
@@ -56,13 +56,13 @@ def test_what_is_missing_is_told(name):
         "mica/notes.txt",
     ],
 )
-def test_what_does_not_belong_in_it_is_told(name):
+def test_what_does_not_belong_in_it_is_told(name: str) -> None:
     assert [*wheel_contents.wrong_files([*GOOD, name], VERSION)] == [
         f"{name} doesn't belong in a wheel"
     ]
 
 
-def test_a_file_beside_the_package_is_told():
+def test_a_file_beside_the_package_is_told() -> None:
     assert [*wheel_contents.wrong_files([*GOOD, "tests/a.py"], VERSION)] == [
         "tests/a.py is outside of the package"
     ]
@@ -77,7 +77,7 @@ def wrong(folder: Path, metadata: str, command: str = COMMAND) -> list[str]:
         return [*wheel_contents.wrong_metadata(wheel, FOLDER)]
 
 
-def test_words_that_are_pyprojects_are_fine(tmp_path):
+def test_words_that_are_pyprojects_are_fine(tmp_path: Path) -> None:
     assert wrong(tmp_path, METADATA) == []
 
 
@@ -89,17 +89,19 @@ def test_words_that_are_pyprojects_are_fine(tmp_path):
         ("==2023.2.0", ">=2023", "onednn-cpu-gomp==2023.2.0"),
     ],
 )
-def test_another_dependency_is_told(there, instead, told, tmp_path):
+def test_another_dependency_is_told(
+    there: str, instead: str, told: str, tmp_path: Path
+) -> None:
     text = METADATA.replace(there, instead)
     assert wrong(tmp_path, text) == [f"it doesn't say that it needs {told}"]
 
 
-def test_another_python_is_told(tmp_path):
+def test_another_python_is_told(tmp_path: Path) -> None:
     text = METADATA.replace("<3.12, >=3.11", ">=3.11")
     assert wrong(tmp_path, text) == ["it says that it needs Python >=3.11"]
 
 
-def test_a_missing_command_is_told(tmp_path):
+def test_a_missing_command_is_told(tmp_path: Path) -> None:
     assert wrong(tmp_path, METADATA, "") == [
         "it doesn't bring the command mica"
     ]
