@@ -3,6 +3,14 @@
 
 set(MICA_VENV "${PROJECT_SOURCE_DIR}/.venv" CACHE PATH
     "Virtual environment with oneDNN, nanobind and torch")
+if(SKBUILD AND NOT EXISTS "${MICA_VENV}/lib/cmake/dnnl")
+  # pip builds in an environment of its own, which isn't its Python's prefix.
+  execute_process(
+    COMMAND "${Python_EXECUTABLE}" -c
+      "from importlib.metadata import distribution as d; print(d('onednn-devel-cpu-gomp').locate_file('../../..').resolve())"
+    OUTPUT_VARIABLE MICA_VENV OUTPUT_STRIP_TRAILING_WHITESPACE
+    COMMAND_ERROR_IS_FATAL ANY)
+endif()
 list(PREPEND CMAKE_PREFIX_PATH "${MICA_VENV}")
 
 find_package(Threads REQUIRED)

@@ -13,6 +13,7 @@
 #   opinfo      all samples of torch's OpInfos, not a few of each
 #   threads     Python tests on two threads and a queue
 #   sweep       every operator at other sizes, under transforms, in place
+#   wheel       the main job on an installed wheel, and how long the import takes
 #
 # Arguments behind -- go to pytest in place of a part's own tests.
 #
@@ -24,7 +25,7 @@ source tools/lib/setup.sh
 
 python=.venv/bin/python
 [[ -x $python ]] || die "no .venv: run tools/test.sh first"
-all=(werror simd qemu aarch64 sanitized opinfo threads sweep)
+all=(werror simd qemu aarch64 sanitized opinfo threads sweep wheel)
 parts=()
 tests=()
 while (($#)); do
@@ -34,7 +35,7 @@ while (($#)); do
       tests=("$@")
       break
       ;;
-    werror | simd | qemu | aarch64 | sanitized | opinfo | threads | sweep)
+    werror | simd | qemu | aarch64 | sanitized | opinfo | threads | sweep | wheel)
       parts+=("$1")
       ;;
     *) die "no part $1: there are ${all[*]}" ;;
@@ -137,6 +138,11 @@ threads() {
 sweep() {
   check "sweep over operators" nightly-sweep \
     "$python" tools/operator_sweep.py --json
+}
+
+wheel() {
+  check "the wheel" nightly-wheel tools/check_wheel.sh
+  check "time of the import" nightly-import "$python" tools/bench_import.py
 }
 
 for part in "${parts[@]}"; do

@@ -272,6 +272,7 @@ def describe_graphs(compiled: Any) -> dict[str, Any]:
 
     report = mica.explain(compiled)
     return {
+        "mica_file": mica.__file__,
         "graphs": len(report.graphs),
         "opaque_ops": sorted(
             {op for graph in report.graphs for op in graph.opaque}

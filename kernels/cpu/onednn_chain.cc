@@ -45,6 +45,8 @@ std::string DescribeDnnlDesc(const_dnnl_memory_desc_t desc) {
                     absl::StrJoin(absl::MakeSpan(*dims[i], count), ","), "]");
   }
   return text;
+}
+
 absl::Status CheckDnnlRuns() {
 #if defined(__x86_64__)
   if (!__builtin_cpu_supports("sse4.1")) {

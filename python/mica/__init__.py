@@ -55,10 +55,16 @@ yet, MemoryError, and RuntimeError for a library that failed.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, Any
 
-import torch  # Before the extension, which uses its libraries.
+from mica import environment as _environment
 
-from mica import _mica
+_environment.check()  # Imports torch, whose libraries the extension uses.
+_environment.load_extension()
+
+import torch  # noqa: E402
+
+from mica import _mica  # noqa: E402
 
 _mica.init_capture(
     os.path.dirname(os.path.abspath(torch.__file__)),
@@ -74,7 +80,7 @@ from mica.captured import capture  # noqa: E402
 from mica.compile import compile, reset  # noqa: E402
 from mica.dynamic import mark_dynamic  # noqa: E402
 from mica.errors import CaptureError, CheckError, MicaWarning  # noqa: E402
-from mica.explain import Explanation, explain  # noqa: E402
+from mica.explain import explain  # noqa: E402
 from mica.fx import to_fx  # noqa: E402
 from mica.programs.executor import Executor  # noqa: E402
 from mica.programs.program import Program  # noqa: E402
@@ -84,6 +90,18 @@ from mica.saved.export import export  # noqa: E402
 from mica.saved.load import Loaded, load  # noqa: E402
 from mica.stance import stance  # noqa: E402
 from mica.trace import trace, trace_whole_process  # noqa: E402
+
+if TYPE_CHECKING:
+    from mica.explaining.explanation import Explanation
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Explanation":  # Late: see mica.explain.
+        from mica.explaining.explanation import Explanation
+
+        return Explanation
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 _register()
 annotate_own()

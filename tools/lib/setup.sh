@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 #
-# Shared by quickstart.sh and test.sh: system packages, Python packages, build.
+# Shared by the shell commands of tools/: system packages, Python packages, build.
 # Sourced, from the tree's root. Every step is skipped when it has nothing to
 # do, keeps its output in build/logs, and says what it does and how long it
 # took.
@@ -86,13 +86,17 @@ install_apt() {
     --no-install-recommends "${missing[@]}"
 }
 
+# Set to the empty string where nothing is built.
+python_headers=1
+
 # A Python 3.11 that can make a virtual environment and build extensions.
 python_is_usable() {
   "$1" -c '
 import ensurepip, os, sys, sysconfig, venv
 header = os.path.join(sysconfig.get_path("include"), "Python.h")
-sys.exit(not (sys.version_info[:2] == (3, 11) and os.path.exists(header)))
-' >/dev/null 2>&1
+fits = os.path.exists(header) or not sys.argv[1]
+sys.exit(not (sys.version_info[:2] == (3, 11) and fits))
+' "$python_headers" >/dev/null 2>&1
 }
 
 find_python() {
@@ -110,7 +114,7 @@ make_venv() {
   [[ -x .venv/bin/python ]] && python_is_usable .venv/bin/python && return 0
   local python
   python=$(find_python) || {
-    install_apt python3 python3-venv python3-dev || return 1
+    install_apt python3 python3-venv ${python_headers:+python3-dev} || return 1
     python=$(find_python) || die "no usable Python 3.11 on this machine"
   }
   run_step "virtual environment" venv "$python" -m venv .venv
@@ -134,15 +138,43 @@ install_pip() {
   done
 }
 
+site_packages() {
+  .venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
+}
+
+# remove_wheel: of one that is installed.
+remove_wheel() {
+  [[ -d $(site_packages)/mica ]] || return 0
+  rm -f .venv/.mica-wheel
+  run_step "removal of the installed wheel" pip-remove .venv/bin/python \
+    -m pip uninstall --yes mica
+}
+
 # The package is used from the tree: a path file points at python/, where the
-# build puts the extension.
+# build puts the extension. A wheel that is installed would come before it.
 link_package() {
   local site
-  site=$(.venv/bin/python -c \
-    'import sysconfig; print(sysconfig.get_path("purelib"))') || return 1
+  site=$(site_packages) || return 1
   local want="$PWD/python"
+  remove_wheel || return 1
   [[ -f $site/mica.pth && $(<"$site/mica.pth") == "$want" ]] ||
     echo "$want" >"$site/mica.pth"
+}
+
+# install_wheel DIR: the wheel in DIR, and what it wants, torch as pinned; in
+# place of the tree's package, if .venv has that.
+install_wheel() {
+  local wheels=("$1"/mica-*.whl) sum
+  [[ ${#wheels[@]} == 1 && -f ${wheels[0]} ]] ||
+    die "--wheel: wants a folder with one mica-*.whl: $1"
+  sum=$(sha256sum <"${wheels[0]}")
+  [[ -f .venv/.mica-wheel && $(<.venv/.mica-wheel) == "$sum" ]] && return 0
+  rm -f "$(site_packages)/mica.pth"
+  remove_wheel || return 1
+  run_step "Python packages (${wheels[0]##*/})" pip-mica .venv/bin/python \
+    -m pip install --progress-bar off --no-compile \
+    -c tools/requirements-build.txt "${wheels[0]}" || return 1
+  echo "$sum" >.venv/.mica-wheel
 }
 
 # link_command: the command `mica` in .venv/bin, and a link to it in the first
@@ -213,4 +245,18 @@ prepare() {
   link_command || die "could not make the command mica"
   say "3/3 build, in build/"
   build_preset release "$target" || die "the build failed"
+}
+
+# prepare_wheel DIR REQUIREMENTS…: the same with the wheel in DIR and without a
+# build. Exits where a step fails.
+prepare_wheel() {
+  local dir=$1
+  shift
+  python_headers=
+  say "1/2 Python"
+  make_venv || die "could not make .venv"
+  say "2/2 Python packages, in .venv"
+  install_wheel "$dir" || die "could not install the wheel"
+  install_pip "$@" || die "could not install Python packages"
+  link_command || die "could not make the command mica"
 }

@@ -46,8 +46,12 @@ void AddLists() {
   for (const auto path : kRegistryFunctions) AddKind(path, CallKind::kRegistry);
   for (const auto path : kStateSetters) AddKind(path, CallKind::kSetsState);
   for (const StateGetter& getter : kStateGetters) {
-    AddKind(getter.name, getter.guard == kAskedAgain ? CallKind::kAsksAgain
-                                                     : CallKind::kReadsState);
+    const PyRef function = ResolveName(getter.name);
+    // A torch without CUDA has types in place of some.
+    if (!function || PyType_Check(function.get())) continue;
+    AddKind(function.get(), getter.guard == kAskedAgain
+                                ? CallKind::kAsksAgain
+                                : CallKind::kReadsState);
   }
   for (const StateGetter& getter : kStateGettersOfDevices) {
     AddKind(getter.name, CallKind::kAsksAgain);

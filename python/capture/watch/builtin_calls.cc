@@ -367,7 +367,11 @@ void BuiltinCalls::AskAgain(const BuiltinCall& call) {
   if (call.all.size() == 1 && SameValue(call.all[0], cpu)) return;
   const AskedStates::Answer* answer =
       asked_ == nullptr ? nullptr : asked_->Find(call.callable, call.all);
-  if (answer == nullptr || !answer->value) return RefuseCall(call.callable);
+  if (answer == nullptr) return RefuseCall(call.callable);
+  if (!answer->value) {  // It raises, as CUDA's do without a driver.
+    if (!call.all.empty()) return RefuseCall(call.callable);
+    return AddAnswer(*answer);
+  }
   if (!IsConstant(answer->value.get())) {
     return Refuse(absl::StrCat("calls ", CallableName(call.callable),
                                ", which tells of an object of the caller's"));

@@ -13,13 +13,16 @@ import functools
 import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from mica.compile import compile as _compile
-from mica.explain import Explanation, explain
+from mica.explain import explain
+
+if TYPE_CHECKING:
+    from mica.explain import Explanation
 
 _Graph = Callable[..., Any]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextvars
 import decimal
 import re
+import subprocess
 import sys
 import threading
 import warnings
@@ -576,3 +577,37 @@ def test_anomaly_mode_tells_of_a_whole_training_step(check_nan):
         want.append(outcome(eager, x))
         got.append(outcome(fast, x))
     assert want == got
+
+
+# As a torch with CUDA has them on a machine without a driver: one gives a
+# number, the other raises. Their names are taken up when Mica is imported.
+WITHOUT_DRIVER = """
+import asyncio, gc, torch
+torch._C._cuda_getDeviceCount = gc.get_freeze_count  # Gives 0.
+torch._C._cuda_isCurrentStreamCapturing = asyncio.get_running_loop
+import mica
+
+def program(x):
+    if torch._C._cuda_getDeviceCount() > 0:
+        x = x * 2
+    try:
+        torch._C._cuda_isCurrentStreamCapturing()
+    except RuntimeError:
+        x = x + 1
+    return torch.relu(x)
+
+fast = mica.compile(program)
+for number in range(3):
+    x = torch.randn(4)
+    assert torch.equal(fast(x), program(x))
+print(mica.explain(fast).hits)
+"""
+
+
+def test_what_a_torch_with_cuda_is_asked_without_a_driver_is_served():
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_DRIVER],
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == "2", done.stdout + done.stderr
