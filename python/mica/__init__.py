@@ -74,6 +74,7 @@ from mica.dynamic import mark_dynamic  # noqa: E402
 from mica.errors import CaptureError, CheckError, MicaWarning  # noqa: E402
 from mica.explain import Explanation, explain  # noqa: E402
 from mica.fx import to_fx  # noqa: E402
+from mica.imported.opening import from_onnx  # noqa: E402
 from mica.programs.executor import Executor  # noqa: E402
 from mica.programs.program import Program  # noqa: E402
 from mica.programs.records import Claim, Record, records  # noqa: E402
@@ -105,6 +106,7 @@ __all__ = [
     "disable",
     "explain",
     "export",
+    "from_onnx",
     "load",
     "mark_dynamic",
     "options",

@@ -1,0 +1,218 @@
+"""Attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from mica.imported.registry import operator
+from mica.imported.tensors import DTYPES
+
+Tensor = torch.Tensor
+
+
+def _heads(x: Tensor, count: int | None) -> Tensor:
+    """[batch, heads, length, head size] of that or [batch, length, hidden]."""
+    if x.dim() == 4:
+        return x
+    n, length, hidden = x.shape
+    assert count is not None
+    return x.reshape(n, length, count, hidden // count).transpose(1, 2)
+
+
+def _offset(q: Tensor, past: Tensor | None, lengths: Tensor | None) -> Any:
+    """How many keys come before the first query."""
+    if past is not None:
+        return past.shape[2]
+    if lengths is not None:
+        return (lengths.reshape(-1, 1, 1, 1) - q.shape[2]).to(torch.int64)
+    return 0
+
+
+def _allowed(
+    q: Tensor,
+    k: Tensor,
+    offset: Any,
+    is_causal: int,
+    left: int,
+    right: int,
+    lengths: Tensor | None,
+) -> Tensor | None:
+    """Which keys a query may see besides the mask's; None for all."""
+    parts = []
+    keys = torch.arange(k.shape[2])
+    behind = torch.arange(q.shape[2])[:, None] + offset - keys
+    if is_causal:
+        parts.append(behind >= 0)
+    if left >= 0:
+        parts.append(behind <= left)
+    if right >= 0:
+        parts.append(-behind <= right)
+    if lengths is not None:
+        parts.append(keys < lengths.reshape(-1, 1, 1, 1))
+    if not parts:
+        return None
+    result = parts[0]
+    for part in parts[1:]:
+        result = result & part
+    return result
+
+
+def _bias(
+    q: Tensor, k: Tensor, mask: Tensor | None, allowed: Tensor | None
+) -> Tensor | None:
+    """What is added to the scores."""
+    if mask is not None and mask.shape[-1] < k.shape[2]:
+        fill: Any = False if mask.dtype == torch.bool else float("-inf")
+        mask = F.pad(mask, (0, k.shape[2] - mask.shape[-1]), value=fill)
+    if mask is None and allowed is None:
+        return None
+    zero = torch.zeros((), dtype=q.dtype)
+    if mask is not None and mask.dtype == torch.bool:
+        mask = torch.where(mask, zero, float("-inf"))
+    if allowed is None:
+        return mask
+    barrier = torch.where(allowed, zero, float("-inf"))
+    return barrier if mask is None else mask + barrier
+
+
+@operator("Attention")
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    past_key: Tensor | None = None,
+    past_value: Tensor | None = None,
+    lengths: Tensor | None = None,
+    *,
+    is_causal: int = 0,
+    kv_num_heads: int | None = None,
+    left_window_size: int = -1,
+    q_num_heads: int | None = None,
+    qk_matmul_output_mode: int = 0,
+    right_window_size: int = -1,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    softmax_precision: int | None = None,
+    outputs: int,
+) -> Any:
+    """F.scaled_dot_product_attention, with caches, windows and caps."""
+    rank = q.dim()
+    q, k, v = (
+        _heads(x, heads)
+        for x, heads in ((q, q_num_heads), (k, kv_num_heads), (v, kv_num_heads))
+    )
+    if past_key is not None and past_value is not None:
+        k = torch.cat([past_key, k], 2)
+        v = torch.cat([past_value, v], 2)
+    present = (k, v)
+    offset = _offset(q, past_key, lengths)
+    windows = left_window_size >= 0 or right_window_size >= 0
+    plain = outputs < 4 and softcap == 0.0 and softmax_precision is None
+    if k.shape[1] != q.shape[1]:
+        times = q.shape[1] // k.shape[1]
+        k, v = (x.repeat_interleave(times, 1) for x in (k, v))
+    scores = None
+    if (
+        plain
+        and mask is None
+        and lengths is None
+        and not windows
+        and (not is_causal or past_key is None)
+    ):
+        made = F.scaled_dot_product_attention(
+            q, k, v, None, 0.0, bool(is_causal), scale=scale
+        )
+    else:
+        allowed = _allowed(
+            q,
+            k,
+            offset,
+            is_causal,
+            left_window_size,
+            right_window_size,
+            lengths,
+        )
+        bias = _bias(q, k, mask, allowed)
+        if plain:
+            made = F.scaled_dot_product_attention(q, k, v, bias, scale=scale)
+        else:
+            made, scores = _spelled_out(
+                q,
+                k,
+                v,
+                bias,
+                scale,
+                softcap,
+                softmax_precision,
+                qk_matmul_output_mode,
+            )
+    if rank == 3:
+        made = made.transpose(1, 2).flatten(2)
+    results = (made, *present, scores)
+    return made if outputs == 1 else results[:outputs]
+
+
+def _spelled_out(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bias: Tensor | None,
+    scale: float | None,
+    softcap: float,
+    precision: int | None,
+    mode: int,
+) -> tuple[Tensor, Tensor]:
+    """The attention, and the scores after as many steps as `mode` says."""
+    factor = (q.shape[3] ** -0.5 if scale is None else scale) ** 0.5
+    scores = (q * factor) @ (k * factor).transpose(2, 3)
+    shown = scores
+    if softcap != 0.0:
+        scores = softcap * torch.tanh(scores / softcap)
+    shown = scores if mode == 1 else shown
+    if bias is not None:
+        scores = scores + bias
+    shown = scores if mode == 2 else shown
+    dtype = q.dtype if precision is None else DTYPES[precision]
+    shares = torch.softmax(scores.to(dtype), -1)
+    if bias is not None:
+        hidden = bias.amax(-1, True) == float("-inf")
+        shares = torch.where(hidden, 0.0, shares)
+    shares = shares.to(q.dtype)
+    return shares @ v, shares if mode == 3 else shown
+
+
+@operator("RotaryEmbedding")
+def rotary_embedding(
+    x: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    places: Tensor | None = None,
+    *,
+    interleaved: int = 0,
+    num_heads: int = 0,
+    rotary_embedding_dim: int = 0,
+) -> Tensor:
+    """Parts of heads turned by angles."""
+    rank = x.dim()
+    heads = _heads(x, num_heads)
+    size = rotary_embedding_dim or heads.shape[3]
+    turned, rest = heads[..., :size], heads[..., size:]
+    if places is not None:
+        cos, sin = (t[places.to(torch.int64)] for t in (cos, sin))
+    cos, sin = cos[:, None], sin[:, None]
+    if interleaved:
+        a, b = turned[..., 0::2], turned[..., 1::2]
+    else:
+        a, b = turned.chunk(2, -1)
+    pair = [cos * a - sin * b, sin * a + cos * b]
+    if interleaved:
+        made = torch.stack(pair, -1).flatten(-2)
+    else:
+        made = torch.cat(pair, -1)
+    if size < heads.shape[3]:
+        made = torch.cat([made, rest], -1)
+    return made.transpose(1, 2).flatten(2) if rank == 3 else made
