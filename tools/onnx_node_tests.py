@@ -99,6 +99,10 @@ def to_torch(value: Any) -> Any:
         return None
     if isinstance(value, list):
         return [to_torch(item) for item in value]
+    if hasattr(value, "SerializeToString"):
+        from onnx import numpy_helper
+
+        value = numpy_helper.to_array(value)
     array = np.array(value)
     if array.dtype.name == "bfloat16":
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)

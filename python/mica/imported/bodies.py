@@ -58,33 +58,39 @@ def find_body(
     }
     attributes |= node.attributes
     if schema.has_function:
-        return _read(reader, schema.function_body, attributes, node.opset)
+        return _read(reader, schema.function_body, attributes)
     if not schema.has_context_dependent_function:
         return None
     if types is None:
         return Body((), (), ())
-    if any(t is None for name, t in zip(node.inputs, types, strict=False)):
+    if any(
+        name and kind is None
+        for name, kind in zip(node.inputs, types, strict=True)
+    ):
         raise NotImplementedError(
             f"{WHO}: {node}: its definition depends on its inputs' types, "
             "which onnx's shape inference doesn't find"
         )
     text = schema.get_context_dependent_function(
         node.proto.SerializeToString(),
-        [t.SerializeToString() if t else b"" for t in types],
+        [
+            onnx.TypeProto().SerializeToString()
+            if kind is None
+            else kind.SerializeToString()
+            for kind in types
+        ],
     )
     function = onnx.FunctionProto.FromString(text)
-    return _read(reader, function, attributes, node.opset)
+    return _read(reader, function, attributes)
 
 
 def _read(
     reader: Reader,
     function: Any,
     attributes: Mapping[str, Any],
-    opset: int | None = None,
 ) -> Body:
-    opsets = {o.domain: o.version for o in function.opset_import}
-    if opset is not None:
-        opsets.setdefault("", opset)
+    own = {o.domain: o.version for o in function.opset_import}
+    opsets = {**reader.opsets, **own}
     inner = Reader(reader.folder, opsets, reader.functions)
     given = {
         attribute.name: inner._read_attribute(attribute, function, {})

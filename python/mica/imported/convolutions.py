@@ -122,7 +122,7 @@ def _transposed_pads(
         wanted = size * stride
     whole = (size - 1) * stride + span - wanted
     less, more = whole // 2, whole - whole // 2
-    return (more, less) if auto_pad == "SAME_LOWER" else (less, more)
+    return (less, more) if auto_pad == "SAME_UPPER" else (more, less)
 
 
 @operator("ConvInteger", like=conv)
@@ -191,20 +191,23 @@ def deform_conv(
     return made if bias is None else made + bias[:, None, None]
 
 
-def bilinear(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+def bilinear(
+    x: Tensor, rows: Tensor, columns: Tensor, of_one: bool = False
+) -> Tensor:
     """Reads images between their pixels; zero outside of them.
 
     Args:
       x: [n, g, c, h, w].
       rows: [n, g, …], numbers of rows.
       columns: As `rows`.
+      of_one: The greatest share of a pixel, not the sum of four.
     Returns:
       [n, g, c, …].
     """
     n, g, c, h, w = x.shape
     pixels = x.reshape(n, g, c, h * w)
     row, column = rows.floor(), columns.floor()
-    result = torch.zeros((n, g, c, rows[0, 0].numel()), dtype=x.dtype)
+    shares = []
     for dy in (0, 1):
         for dx in (0, 1):
             y, z = row + dy, column + dx
@@ -213,7 +216,10 @@ def bilinear(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
             place = (y.clamp(0, h - 1) * w + z.clamp(0, w - 1)).to(torch.int64)
             share = torch.where(inside, share, 0.0).reshape(n, g, 1, -1)
             place = place.reshape(n, g, 1, -1).expand(n, g, c, -1)
-            result = result + pixels.gather(3, place) * share
+            shares.append(pixels.gather(3, place) * share)
+    result = shares[0]
+    for share in shares[1:]:
+        result = torch.maximum(result, share) if of_one else result + share
     return result.reshape(n, g, c, *rows.shape[2:])
 
 

@@ -99,7 +99,7 @@ def roi_align(
             for d, out in ((0, output_width), (1, output_height))
         )
         image = x[batches[number].to(torch.int64)]
-        read = _read(image, rows, columns)
+        read = _read(image, rows, columns, mode != "avg")
         read = read.reshape(
             x.shape[1], output_height, counts[1], output_width, counts[0]
         )
@@ -115,13 +115,18 @@ def _samples(step: Tensor, out: int, count: int) -> Tensor:
     return at.reshape(-1) * step
 
 
-def _read(image: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """An image at each row and column; zero a pixel outside of it."""
+def _read(
+    image: Tensor, rows: Tensor, columns: Tensor, of_one: bool
+) -> Tensor:
+    """An image at each row and column; zero a pixel outside of it.
+
+    With `of_one`, the greatest share of a pixel instead of the sum of four.
+    """
     h, w = image.shape[1:]
     y, x = rows[:, None], columns[None]
     inside = (y >= -1) & (y <= h) & (x >= -1) & (x <= w)
     y, x = torch.broadcast_tensors(y.clamp(0, h - 1), x.clamp(0, w - 1))
-    read = bilinear(image[None, None], y[None, None], x[None, None])
+    read = bilinear(image[None, None], y[None, None], x[None, None], of_one)
     return torch.where(inside, read[0, 0], 0.0)
 
 

@@ -22,7 +22,6 @@ for _name, _call in {
     "Asinh": torch.asinh,
     "Atan": torch.atan,
     "Atanh": torch.atanh,
-    "BitwiseNot": torch.bitwise_not,
     "Ceil": torch.ceil,
     "Cos": torch.cos,
     "Cosh": torch.cosh,
@@ -155,6 +154,13 @@ def logical_xor(a: Tensor, b: Tensor) -> Tensor:
     return torch.logical_xor(a, b)
 
 
+@operator("BitwiseNot")
+@widened
+def bitwise_not(x: Tensor) -> Tensor:
+    """Bits that it hasn't."""
+    return ~x
+
+
 @operator("BitwiseAnd")
 @widened
 def bitwise_and(a: Tensor, b: Tensor) -> Tensor:
@@ -191,7 +197,10 @@ def bit_shift(x: Tensor, by: Tensor, *, direction: str) -> Tensor:
         moved = (wide >> amount) & mask
     else:
         moved = wide >> amount
-    return torch.where(inside, moved, 0).to(x.dtype)
+    rest: Any = 0
+    if direction != "LEFT" and x.dtype.is_signed:
+        rest = torch.where(wide < 0, -1, 0)  # The sign's bits.
+    return torch.where(inside, moved, rest).to(x.dtype)
 
 
 @operator("Where", numbers=(1, 2))

@@ -311,7 +311,11 @@ class Emitter:
         """Writes the function that defines a node."""
         types = [self.types(name) for name in node.inputs]
         body = bodies.find_body(self.reader, node, types)
-        assert body is not None, "what is unknown was refused before"
+        if body is None:  # In what defines another operator.
+            raise NotImplementedError(
+                f"{WHO}: nothing here runs {node} of "
+                f"{node.domain or 'ai.onnx'} {node.opset}"
+            )
         inner: Scope = ChainMap({})
         for number, name in enumerate(body.inputs):
             inner[name] = values[number] if number < len(values) else NONE

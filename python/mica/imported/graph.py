@@ -148,6 +148,8 @@ class Reader:
             value = onnx.helper.get_attribute_value(attribute)
         except ValueError as error:
             raise ValueError(f"{WHO}: {what}: {error}") from None
+        if attribute.type == kinds.TYPE_PROTO:
+            return None
         if attribute.type == kinds.STRING:
             return value.decode("utf-8", "replace")
         if attribute.type == kinds.STRINGS:

@@ -32,7 +32,9 @@ def _coordinates(
         moved = size / 2 * (1 - new / (scale * size))
         return moved + (x + 0.5) / scale - 0.5
     if mode == "align_corners":
-        return x * (size - 1) / (new - 1) if new > 1 else x * 0
+        # By the scale, what the new size is before it is rounded.
+        whole = scale * size
+        return x * (size - 1) / (whole - 1) if new > 1 else x * 0
     if mode == "asymmetric":
         return x / scale
     if mode == "tf_half_pixel_for_nn":
@@ -147,6 +149,18 @@ def _plain_way(
     return None
 
 
+def _is_whole(x: Tensor, scales: Scales, way: str) -> bool:
+    """True if F.interpolate takes the scales as they are meant."""
+    if scales[0] != 1 or scales[1] != 1:
+        return False
+    if not way.endswith("align"):
+        return True
+    return all(
+        int(scale * size) == scale * size
+        for scale, size in zip(scales, x.shape, strict=True)
+    )
+
+
 def _new_sizes(
     x: Tensor,
     axes: Sizes,
@@ -201,7 +215,7 @@ def resize(
         and axes == tuple(range(x.dim()))
         and x.dtype == torch.float32
     ):
-        if scales is not None and scales[0] == 1 and scales[1] == 1:
+        if scales is not None and _is_whole(x, scales, way):
             return _plain(x, scales[2:], None, way)
         if sizes is not None and tuple(sizes[:2]) == tuple(x.shape[:2]):
             return _plain(x, None, sizes[2:], way)
