@@ -281,7 +281,7 @@ class Emitter:
             place in entry.numbers and _is_number(value)
             for place, value in enumerate(values)
         ]
-        if all(
+        if len(entry.numbers) > 1 and all(
             number
             for place, number in enumerate(numbers)
             if place in entry.numbers
@@ -292,8 +292,8 @@ class Emitter:
                 codes.append("None")
             elif place in entry.sizes or numbers[place]:
                 codes.append(self.sizes(value))
-            elif entry.wants_dtype and value.is_host:
-                codes.append(value.code)
+            elif entry.wants_dtype and value.may_be_host:
+                codes.append(self.sizes(value))
             else:
                 codes.append(self.tensor(value))
         while codes and codes[-1] == "None":
@@ -303,7 +303,7 @@ class Emitter:
             code = self.keep(value) if is_tensor else repr(value)
             codes.append(f"{name}={code}")
         if entry.wants_dtype:
-            dtypes = [value.dtype for value in values if value.is_host]
+            dtypes = [value.dtype for value in values if value.may_be_host]
             codes.append(f"dtype_of_sizes={dtypes[0] if dtypes else None}")
         return f"{self.function(entry.call)}({', '.join(codes)})"
 

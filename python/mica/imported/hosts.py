@@ -177,7 +177,10 @@ def gather(data: tuple[Number, ...], places: Host) -> Host:
 
 def concat(*values: tuple[Number, ...]) -> Host:
     """Tuples one after the other."""
-    return sum(values, ())
+    result: tuple[Number, ...] = ()
+    for value in values:  # Capture doesn't follow sizes through sum().
+        result = result + value
+    return result
 
 
 def part(

@@ -178,14 +178,10 @@ def make_range(
     """Numbers from `start` on, before `limit`."""
     del stash_type
     dtype = dtype_of_sizes
-    numbers = []
     for value in (start, limit, step):
         if isinstance(value, torch.Tensor):
             dtype = value.dtype
-            numbers.append(value.reshape(()).item())
-        else:
-            numbers.append(value[0] if isinstance(value, tuple) else value)
-    first, end, by = numbers
+    first, end, by = _number(start), _number(limit), _number(step)
     if dtype is not None and not dtype.is_floating_point:
         if (by > 0 and end <= first) or (by < 0 and end >= first):
             return torch.empty((0,), dtype=dtype)
@@ -194,6 +190,12 @@ def make_range(
     count = int(count) if count > 0 else 0
     wide = torch.arange(count, dtype=torch.float64) * by + first
     return wide.to(dtype)
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.reshape(()).item()
+    return value[0] if isinstance(value, tuple) else value
 
 
 @operator("EyeLike")
