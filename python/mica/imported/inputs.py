@@ -29,13 +29,13 @@ def check_input(
     """
     if not isinstance(x, torch.Tensor):
         raise TypeError(
-            f"{name}: wants a tensor {_words(dtype, sizes)}, got "
+            f"{name}: wants a tensor {words(dtype, sizes)}, got "
             f"{type(x).__name__}"
         )
     if x.dtype != dtype:
         raise TypeError(
-            f"{name}: wants {_words(dtype, sizes)}, got "
-            f"{_words(x.dtype, tuple(x.shape))}"
+            f"{name}: wants {words(dtype, sizes)}, got "
+            f"{words(x.dtype, tuple(x.shape))}"
         )
     if sizes is None:
         return
@@ -45,12 +45,12 @@ def check_input(
             fits = False
     if not fits:
         raise ValueError(
-            f"{name}: wants {_words(dtype, sizes)}, got "
-            f"{_words(x.dtype, tuple(x.shape))}"
+            f"{name}: wants {words(dtype, sizes)}, got "
+            f"{words(x.dtype, tuple(x.shape))}"
         )
 
 
-def _words(dtype: torch.dtype, sizes: tuple[int | str, ...] | None) -> str:
+def words(dtype: torch.dtype, sizes: tuple[int | str, ...] | None) -> str:
     """Such as "float32[batch, 3, 224, 224]"."""
     name = str(dtype).removeprefix("torch.")
     if sizes is None:
