@@ -141,9 +141,7 @@ def run(test: Any, counts: Counts) -> None:
             made = result if isinstance(result, tuple) else (result,)
             if len(wanted) == 1 and not isinstance(result, tuple):
                 made = (result,)
-            for place, (want, got) in enumerate(
-                zip(wanted, made, strict=True)
-            ):
+            for place, (want, got) in enumerate(zip(wanted, made, strict=True)):
                 told = difference(want, got, test.rtol, test.atol)
                 if told is not None:
                     counts.failed[test.name] = (
@@ -164,9 +162,7 @@ def tests(only: str, every: int) -> list[Any]:
     """The tests whose names have a part."""
     from onnx.backend.test.case.node import collect_testcases
 
-    found = [
-        test for test in collect_testcases(None) if only in test.name
-    ]
+    found = [test for test in collect_testcases(None) if only in test.name]
     return found[::every]
 
 

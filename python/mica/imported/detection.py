@@ -115,9 +115,7 @@ def _samples(step: Tensor, out: int, count: int) -> Tensor:
     return at.reshape(-1) * step
 
 
-def _read(
-    image: Tensor, rows: Tensor, columns: Tensor, of_one: bool
-) -> Tensor:
+def _read(image: Tensor, rows: Tensor, columns: Tensor, of_one: bool) -> Tensor:
     """An image at each row and column; zero a pixel outside of it.
 
     With `of_one`, the greatest share of a pixel instead of the sum of four.

@@ -290,9 +290,12 @@ class Emitter:
         for place, value in enumerate(values):
             if value is NONE:
                 codes.append("None")
-            elif place in entry.sizes or numbers[place]:
-                codes.append(self.sizes(value))
-            elif entry.wants_dtype and value.may_be_host:
+            elif (
+                place in entry.sizes
+                or numbers[place]
+                or entry.wants_dtype
+                and value.may_be_host
+            ):
                 codes.append(self.sizes(value))
             else:
                 codes.append(self.tensor(value))

@@ -34,11 +34,13 @@ class ExportedModule(nn.Module):
       dynamic_shapes: The sizes that it leaves open, by argument, as
         `mica.export` takes them.
       graph: What runs: a GraphModule of tensors and numbers.
+      arguments: The names of `forward`'s arguments.
       example: Positional and keyword arguments, as it was exported with.
     """
 
     code: str
     dynamic_shapes: dict[str, Any]
+    arguments: tuple[str, ...]
     example: tuple[tuple[Any, ...], dict[str, Any]] | None
 
     def __init__(self, graph: nn.Module) -> None:
@@ -90,6 +92,7 @@ def from_exported(
     module = _module_class(code, trees.names | ranges.names)(body)
     module.code = code
     module.dynamic_shapes = trees.nested(ranges.open_sizes(values))
+    module.arguments = tuple(trees.parameters)
     module.example = program.example_inputs
     return module
 

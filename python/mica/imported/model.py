@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import nn
 
 from mica.imported import families  # noqa: F401
@@ -17,7 +16,7 @@ from mica.imported.control_flow import CONTROL
 from mica.imported.emit import Emitter
 from mica.imported.errors import WHO, package
 from mica.imported.graph import Graph, Reader
-from mica.imported.inputs import checks_of
+from mica.imported.inputs import InputType, checks_of
 from mica.imported.patterns import simplify
 from mica.imported.values import Value
 
@@ -37,13 +36,16 @@ class OnnxModule(nn.Module):
       input_names: What the file calls the inputs.
       output_names: What the file calls the outputs.
       input_types: The inputs' dtypes and sizes, an open one by its name; None
-        of what is no tensor.
+        of what is no tensor, or of any sizes.
+      dynamic_shapes: The sizes that the file leaves open, by argument, as
+        `mica.export` takes them.
     """
 
     code: str
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
-    input_types: tuple[tuple[torch.dtype, tuple[int | str, ...]] | None, ...]
+    input_types: tuple[InputType | None, ...]
+    dynamic_shapes: dict[str, dict[int, str]]
 
 
 def from_onnx(
@@ -164,12 +166,30 @@ def _build(emitter: Emitter, graph: Graph) -> OnnxModule:
     module.input_names = tuple(name for name, _ in graph.inputs)
     module.output_names = tuple(name for name, _ in graph.outputs)
     module.input_types = tuple(types)
+    module.dynamic_shapes = _open_sizes(arguments, types)
     for name, tensor in emitter.tensors.items():
         if name in emitter.parameters:
             module.register_parameter(name, nn.Parameter(tensor, False))
         else:
             module.register_buffer(name, tensor)
     return module.eval()
+
+
+def _open_sizes(
+    arguments: list[str], types: list[InputType | None]
+) -> dict[str, dict[int, str]]:
+    """Dims that have a name, by argument; a name's dims are equal."""
+    found = {}
+    for argument, kind in zip(arguments, types, strict=True):
+        sizes = () if kind is None else kind[1]
+        named = {
+            dim: size
+            for dim, size in enumerate(sizes)
+            if isinstance(size, str) and size.isidentifier()
+        }
+        if named:
+            found[argument] = named
+    return found
 
 
 def _module_class(

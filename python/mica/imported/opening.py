@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import torch
 from torch import nn
 
 
@@ -25,7 +26,8 @@ def from_onnx(
       folder: Where to look for tensors that lie outside of `model`; by default
         the folder of the file.
     Returns:
-      An OnnxModule in eval mode.
+      An OnnxModule in eval mode; its `dynamic_shapes` are the sizes that the
+      file leaves open, as `mica.export` takes them.
     Raises:
       RuntimeError: The package onnx isn't installed.
       OSError: The file can't be read.
@@ -37,3 +39,26 @@ def from_onnx(
     from mica.imported import model as models
 
     return models.from_onnx(model, folder=folder)
+
+
+def from_exported(
+    program: str | os.PathLike[str] | torch.export.ExportedProgram,
+) -> nn.Module:
+    """Makes a module of a program that torch.export wrote.
+
+    It does what `torch.export.load(path).module()` does, its checks of
+    arguments in plain Python, which capture follows.
+
+    Args:
+      program: A .pt2 file, or a torch.export.ExportedProgram.
+    Returns:
+      An ExportedModule; its `dynamic_shapes` are the sizes that are open, as
+      `mica.export` takes them.
+    Raises:
+      OSError: The file can't be read.
+      ValueError: It is no such archive, or damaged; names it.
+      TypeError: It is neither a path nor a program.
+    """
+    from mica.imported import exported
+
+    return exported.from_exported(program)

@@ -10,7 +10,6 @@ import torch
 from mica.imported.inputs import words
 
 
-
 def size_of(x: torch.Tensor, dim: int) -> int:
     """A size, from where capture follows it."""
     return x.shape[dim]
@@ -49,14 +48,10 @@ def check_tensor(x: Any, name: str, dtype: torch.dtype, rank: int) -> None:
 def check_size(got: int, name: str, dim: int, wanted: int, why: str) -> None:
     """Raises unless a size is what it has to be."""
     if got != wanted:
-        raise ValueError(
-            f"{name}: wants {wanted}{why} in dim {dim}, got {got}"
-        )
+        raise ValueError(f"{name}: wants {wanted}{why} in dim {dim}, got {got}")
 
 
-def check_range(
-    got: int, name: str, least: int, greatest: int | None
-) -> None:
+def check_range(got: int, name: str, least: int, greatest: int | None) -> None:
     """Raises unless a size lies in a range."""
     if got < least or (greatest is not None and got > greatest):
         most = "" if greatest is None else f", {greatest} at most"
@@ -142,9 +137,7 @@ class Ranges:
                     continue
                 if text not in dims:
                     least, greatest = self._range(text)
-                    dims[text] = torch.export.Dim(
-                        text, min=least, max=greatest
-                    )
+                    dims[text] = torch.export.Dim(text, min=least, max=greatest)
                 found[dim] = dims[text]
             made.append(found or None)
         return made

@@ -95,9 +95,7 @@ class Trees:
             self.leaves.append(f"leaf_{first + number}")
             self.titles.append(f"{_title(path)}, part {number}")
             self._paths.append((*path, number))
-        lines.append(
-            f"{', '.join(self.leaves[first:])}, = tree_leaves({code})"
-        )
+        lines.append(f"{', '.join(self.leaves[first:])}, = tree_leaves({code})")
 
     def packing(self, results: str) -> str:
         """The code of what is returned, of a tuple of its leaves."""
