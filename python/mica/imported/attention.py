@@ -11,6 +11,7 @@ from mica.imported.registry import operator
 from mica.imported.tensors import DTYPES
 
 Tensor = torch.Tensor
+_HIDDEN = float("-inf")
 
 
 def _heads(x: Tensor, count: int | None) -> Tensor:
@@ -39,7 +40,7 @@ def _allowed(
     left: int,
     right: int,
     lengths: Tensor | None,
-) -> Tensor | None:
+) -> Any:
     """Which keys a query may see besides the mask's; None for all."""
     parts = []
     keys = torch.arange(k.shape[2])
@@ -65,16 +66,16 @@ def _bias(
 ) -> Tensor | None:
     """What is added to the scores."""
     if mask is not None and mask.shape[-1] < k.shape[2]:
-        fill: Any = False if mask.dtype == torch.bool else float("-inf")
+        fill: Any = False if mask.dtype == torch.bool else _HIDDEN
         mask = F.pad(mask, (0, k.shape[2] - mask.shape[-1]), value=fill)
     if mask is None and allowed is None:
         return None
     zero = torch.zeros((), dtype=q.dtype)
     if mask is not None and mask.dtype == torch.bool:
-        mask = torch.where(mask, zero, float("-inf"))
+        mask = torch.where(mask, zero, _HIDDEN)
     if allowed is None:
         return mask
-    barrier = torch.where(allowed, zero, float("-inf"))
+    barrier = torch.where(allowed, zero, _HIDDEN)
     return barrier if mask is None else mask + barrier
 
 
@@ -101,59 +102,35 @@ def attention(
 ) -> Any:
     """F.scaled_dot_product_attention, with caches, windows and caps."""
     rank = q.dim()
-    q, k, v = (
-        _heads(x, heads)
-        for x, heads in ((q, q_num_heads), (k, kv_num_heads), (v, kv_num_heads))
-    )
+    q = _heads(q, q_num_heads)
+    k, v = _heads(k, kv_num_heads), _heads(v, kv_num_heads)
     if past_key is not None and past_value is not None:
         k = torch.cat([past_key, k], 2)
         v = torch.cat([past_value, v], 2)
     present = (k, v)
-    offset = _offset(q, past_key, lengths)
-    windows = left_window_size >= 0 or right_window_size >= 0
-    plain = outputs < 4 and softcap == 0.0 and softmax_precision is None
     if k.shape[1] != q.shape[1]:
         times = q.shape[1] // k.shape[1]
         k, v = (x.repeat_interleave(times, 1) for x in (k, v))
-    scores = None
-    if (
-        plain
-        and mask is None
-        and lengths is None
-        and not windows
-        and (not is_causal or past_key is None)
-    ):
+    left, right = left_window_size, right_window_size
+    is_open = lengths is None and left < 0 and right < 0
+    plain = outputs < 4 and softcap == 0.0 and softmax_precision is None
+    scores, bias, by_torch = None, None, False
+    if plain and mask is None and is_open and past_key is None:
+        by_torch = bool(is_causal)
+    else:
+        offset = _offset(q, past_key, lengths)
+        allowed = _allowed(q, k, offset, is_causal, left, right, lengths)
+        bias = _bias(q, k, mask, allowed)
+    if plain:
         made = F.scaled_dot_product_attention(
-            q, k, v, None, 0.0, bool(is_causal), scale=scale
+            q, k, v, bias, 0.0, by_torch, scale=scale
         )
     else:
-        allowed = _allowed(
-            q,
-            k,
-            offset,
-            is_causal,
-            left_window_size,
-            right_window_size,
-            lengths,
-        )
-        bias = _bias(q, k, mask, allowed)
-        if plain:
-            made = F.scaled_dot_product_attention(q, k, v, bias, scale=scale)
-        else:
-            made, scores = _spelled_out(
-                q,
-                k,
-                v,
-                bias,
-                scale,
-                softcap,
-                softmax_precision,
-                qk_matmul_output_mode,
-            )
+        way = (scale, softcap, softmax_precision, qk_matmul_output_mode)
+        made, scores = _spelled_out(q, k, v, bias, *way)
     if rank == 3:
         made = made.transpose(1, 2).flatten(2)
-    results = (made, *present, scores)
-    return made if outputs == 1 else results[:outputs]
+    return made if outputs == 1 else (made, *present, scores)[:outputs]
 
 
 def _spelled_out(
@@ -179,7 +156,7 @@ def _spelled_out(
     dtype = q.dtype if precision is None else DTYPES[precision]
     shares = torch.softmax(scores.to(dtype), -1)
     if bias is not None:
-        hidden = bias.amax(-1, True) == float("-inf")
+        hidden = bias.amax(-1, True) == _HIDDEN
         shares = torch.where(hidden, 0.0, shares)
     shares = shares.to(q.dtype)
     return shares @ v, shares if mode == 3 else shown

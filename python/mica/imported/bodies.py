@@ -48,7 +48,7 @@ def find_body(
     import onnx
 
     try:
-        schema = onnx.defs.get_schema(node.op, node.opset, node.domain)
+        schema: Any = onnx.defs.get_schema(node.op, node.opset, node.domain)
     except onnx.defs.SchemaError:
         return None
     attributes = {

@@ -110,38 +110,34 @@ def _try_loop(
       steady: That the condition is never false.
     """
     trips, condition, *first = values
-    goes_on = condition is NONE or (
-        condition.constant is not None and bool(condition.constant)
-    )
-    if steady and not goes_on:
+    condition = constant(_TRUE) if condition is NONE else condition
+    if steady and not _is_true(condition):
         return False
     body: Graph = node.attributes["body"]
-    states = [_state(emitter, v, "state", hosted) for v in first]
+    states = [_state(emitter, value, hosted) for value in first]
     go = Value(emitter.fresh("goes_on"))
     count = emitter.fresh("i")
-    inner: Scope = ChainMap({}, scope)
     begin = [
         Value(count, torch.int64, 0, is_host=True),
         constant(_TRUE) if steady else go,
         *states,
     ]
+    inner: Scope = ChainMap({}, scope)
     for (name, _), value in zip(body.inputs, begin, strict=False):
         inner[name] = value
     lines, made = emitter.block(lambda: emitter.graph(body, inner))
-    now, states_now = made[0], made[1 : 1 + len(states)]
-    if steady and (now.constant is None or not bool(now.constant)):
+    now, ends = made[0], made[1 : 1 + len(states)]
+    if steady and not _is_true(now) or not _stay(states, ends):
         return False
-    if any(
-        old.is_host and not (new.may_be_host and new.dtype == old.dtype)
-        for old, new in zip(states, states_now, strict=True)
-    ):
-        return False
-    lists = [emitter.fresh("rounds") for _ in made[1 + len(states) :]]
-    begins = [
-        *((s.code, v, s.is_host) for s, v in zip(states, first, strict=True)),
-        *([] if steady else [(go.code, _condition(condition), False)]),
-    ]
-    emitter.assign_all(begins)
+    rounds = made[1 + len(states) :]
+    lists = [emitter.fresh("rounds") for _ in rounds]
+    kept = list(zip(states, first, ends, strict=True))
+    starts = [(state.code, value, state.is_host) for state, value, _ in kept]
+    steps = [(state.code, value, state.is_host) for state, _, value in kept]
+    if not steady:
+        starts.append((go.code, condition, False))
+        steps.append((go.code, now, False))
+    emitter.assign_all(starts)
     for name in lists:
         emitter.line(f"{name} = []")
     emitter.line(f"for {count} in {_rounds(emitter, trips)}:")
@@ -149,21 +145,23 @@ def _try_loop(
         emitter.line(f"    if not {go.code}:")
         emitter.line("        break")
     emitter.lines += lines
-    ends = [
-        (s.code, v, s.is_host) for s, v in zip(states, states_now, strict=True)
-    ]
-    if not steady:
-        ends.append((go.code, now, False))
-    _append(emitter, lists, made[1 + len(states) :])
-    emitter.block_of(ends)
+    _append(emitter, lists, rounds)
+    emitter.block_of(steps)
     outer = [*states, *_lists(emitter, lists, body, 1 + len(states), ())]
-    for name, value in zip(node.outputs, outer, strict=False):
-        scope[name] = value
+    scope.update(zip(node.outputs, outer, strict=False))
     return True
 
 
-def _condition(condition: Value) -> Value:
-    return constant(_TRUE) if condition is NONE else condition
+def _is_true(value: Value) -> bool:
+    return value.constant is not None and bool(value.constant)
+
+
+def _stay(states: Sequence[Value], ends: Sequence[Value]) -> bool:
+    """True if Python can hold at a round's end what it held before."""
+    return all(
+        not old.is_host or (new.may_be_host and new.dtype == old.dtype)
+        for old, new in zip(states, ends, strict=True)
+    )
 
 
 def _rounds(emitter: Emitter, trips: Value) -> str:
@@ -173,9 +171,9 @@ def _rounds(emitter: Emitter, trips: Value) -> str:
     return f"range({one}({emitter.sizes(trips)}))"
 
 
-def _state(emitter: Emitter, first: Value, name: str, hosted: bool) -> Value:
+def _state(emitter: Emitter, first: Value, hosted: bool) -> Value:
     """The variable of what a loop carries from round to round."""
-    code = emitter.fresh(name)
+    code = emitter.fresh("state")
     if hosted and (
         first.is_host or (first.may_be_host and first.dtype == torch.int64)
     ):

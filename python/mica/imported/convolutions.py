@@ -43,7 +43,7 @@ def conv(
     kernel_shape: Sizes | None = None,
     pads: Sizes | None = None,
     strides: Sizes | None = None,
-) -> Tensor:
+) -> Any:
     """F.conv1d to F.conv3d."""
     del kernel_shape  # The weight's.
     rank = x.dim() - 2
@@ -73,7 +73,7 @@ def conv_transpose(
     output_shape: Sizes | None = None,
     pads: Sizes | None = None,
     strides: Sizes | None = None,
-) -> Tensor:
+) -> Any:
     """F.conv_transpose1d to F.conv_transpose3d."""
     del kernel_shape
     rank = x.dim() - 2
@@ -132,7 +132,7 @@ def conv_integer(
     x_zero: Tensor | None = None,
     weight_zero: Tensor | None = None,
     **attributes: Any,
-) -> Tensor:
+) -> Any:
     """A convolution of ints, less their zero points; exact in float64."""
     wide = x.to(torch.float64)
     if x_zero is not None:

@@ -123,7 +123,8 @@ def _read(image: Tensor, rows: Tensor, columns: Tensor, of_one: bool) -> Tensor:
     h, w = image.shape[1:]
     y, x = rows[:, None], columns[None]
     inside = (y >= -1) & (y <= h) & (x >= -1) & (x <= w)
-    y, x = torch.broadcast_tensors(y.clamp(0, h - 1), x.clamp(0, w - 1))
+    y = y.clamp(0, h - 1).expand(inside.shape)
+    x = x.clamp(0, w - 1).expand(inside.shape)
     read = bilinear(image[None, None], y[None, None], x[None, None], of_one)
     return torch.where(inside, read[0, 0], 0.0)
 

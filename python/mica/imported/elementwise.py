@@ -14,7 +14,7 @@ from mica.imported.wide import UNSIGNED, unsigned_quotient, widened
 
 Tensor = torch.Tensor
 
-for _name, _call in {
+_UNARY: dict[str, Callable[..., Any]] = {
     "Abs": torch.abs,
     "Acos": torch.acos,
     "Acosh": torch.acosh,
@@ -46,33 +46,34 @@ for _name, _call in {
     "Sqrt": torch.sqrt,
     "Tan": torch.tan,
     "Tanh": torch.tanh,
-}.items():
+}
+for _name, _call in _UNARY.items():
     operator(_name)(_call)
 
 
 @operator("Add", numbers=(0, 1))
 @widened
-def add(a: Any, b: Any) -> Tensor:
+def add(a: Any, b: Any) -> Any:
     """Adds."""
     return a + b
 
 
 @operator("Sub", numbers=(0, 1))
 @widened
-def sub(a: Any, b: Any) -> Tensor:
+def sub(a: Any, b: Any) -> Any:
     """Subtracts."""
     return a - b
 
 
 @operator("Mul", numbers=(0, 1))
 @widened
-def mul(a: Any, b: Any) -> Tensor:
+def mul(a: Any, b: Any) -> Any:
     """Multiplies."""
     return a * b
 
 
 @operator("Div", numbers=(0, 1))
-def div(a: Any, b: Any) -> Tensor:
+def div(a: Any, b: Any) -> Any:
     """Divides; ints towards zero."""
     known = a if isinstance(a, torch.Tensor) else b
     if known.dtype.is_floating_point:

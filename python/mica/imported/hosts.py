@@ -85,8 +85,9 @@ def _ceil(a: Number) -> Number:
     return float(whole + 1 if whole < a else whole)
 
 
-def _root(a: Number) -> Number:
-    return a**0.5
+def _root(a: float) -> Number:
+    root: float = a**0.5
+    return root
 
 
 def _elements(f: Callable[..., Number]) -> Callable[..., Host]:
@@ -168,7 +169,7 @@ def cast(value: Host, kind: type[Number]) -> Host:
     return kind(value)
 
 
-def gather(data: tuple[Number, ...], places: Host) -> Host:
+def gather(data: tuple[Number, ...], places: int | tuple[int, ...]) -> Host:
     """Some elements of a tuple, or one."""
     if isinstance(places, tuple):
         return tuple([data[i] for i in places])

@@ -22,9 +22,9 @@ def decode_image(data: Tensor, *, pixel_format: str = "RGB") -> Tensor:
             f"{WHO}: ImageDecoder needs the package pillow, which isn't "
             "installed"
         ) from error
-    image = Image.open(io.BytesIO(bytes(data.tolist())))
     mode = "L" if pixel_format == "Grayscale" else "RGB"
-    image = image.convert(mode)
+    file = Image.open(io.BytesIO(bytes(data.tolist())))
+    image = file.convert(mode)
     pixels = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
     pixels = pixels.reshape(image.height, image.width, -1)
     return pixels.flip(2) if pixel_format == "BGR" else pixels

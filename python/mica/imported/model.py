@@ -98,7 +98,9 @@ def from_onnx(
 def _read(model: Any) -> tuple[Any, str | None]:
     """The model, and the file that it is from."""
     onnx = package()
-    from google.protobuf.message import DecodeError
+    from google.protobuf.message import (  # type: ignore[import-untyped]
+        DecodeError,
+    )
 
     path = None
     if not isinstance(model, (bytes, bytearray, onnx.ModelProto)):

@@ -122,12 +122,12 @@ def clip_6(
 
 
 @ordered
-def _smaller(a: Tensor, b: Tensor) -> Tensor:
+def _smaller(a: Tensor, b: Tensor) -> Any:
     return torch.minimum(a, b)
 
 
 @ordered
-def _larger(a: Tensor, b: Tensor) -> Tensor:
+def _larger(a: Tensor, b: Tensor) -> Any:
     return torch.maximum(a, b)
 
 
@@ -174,7 +174,7 @@ def make_range(
     *,
     dtype_of_sizes: torch.dtype | None,
     stash_type: int = 1,
-) -> Tensor:
+) -> Any:
     """Numbers from `start` on, before `limit`."""
     del stash_type
     dtype = dtype_of_sizes

@@ -184,9 +184,8 @@ def rnn(
 ) -> Any:
     """A plain recurrent layer."""
     count = weight.shape[0]
-    functions = _activations(
-        activations, activation_alpha, activation_beta, ("Tanh",), count
-    )
+    numbers = (activation_alpha, activation_beta)
+    functions = _activations(activations, *numbers, ("Tanh",), count)
 
     def make(d: int) -> Cell:
         w, r, wb, rb = _gates(weight, again, bias, d)
@@ -198,17 +197,8 @@ def rnn(
 
         return cell
 
-    return _layer(
-        x,
-        lengths,
-        (first,),
-        make,
-        count,
-        direction == "reverse",
-        hidden_size,
-        layout,
-        outputs,
-    )
+    way = (count, direction == "reverse", hidden_size, layout, outputs)
+    return _layer(x, lengths, (first,), make, *way)
 
 
 @operator("GRU", 7)
@@ -232,13 +222,8 @@ def gru(
 ) -> Any:
     """A gated recurrent layer: gates update, reset and hidden."""
     count = weight.shape[0]
-    functions = _activations(
-        activations,
-        activation_alpha,
-        activation_beta,
-        ("Sigmoid", "Tanh"),
-        count,
-    )
+    numbers = (activation_alpha, activation_beta)
+    functions = _activations(activations, *numbers, ("Sigmoid", "Tanh"), count)
 
     def make(d: int) -> Cell:
         w, r, wb, rb = _gates(weight, again, bias, d)
@@ -262,17 +247,8 @@ def gru(
 
         return cell
 
-    return _layer(
-        x,
-        lengths,
-        (first,),
-        make,
-        count,
-        direction == "reverse",
-        hidden_size,
-        layout,
-        outputs,
-    )
+    way = (count, direction == "reverse", hidden_size, layout, outputs)
+    return _layer(x, lengths, (first,), make, *way)
 
 
 @operator("LSTM", 7)
@@ -298,12 +274,9 @@ def lstm(
 ) -> Any:
     """A layer with memory: gates input, output, forget and cell."""
     count = weight.shape[0]
+    numbers = (activation_alpha, activation_beta)
     functions = _activations(
-        activations,
-        activation_alpha,
-        activation_beta,
-        ("Sigmoid", "Tanh", "Tanh"),
-        count,
+        activations, *numbers, ("Sigmoid", "Tanh", "Tanh"), count
     )
 
     def make(d: int) -> Cell:
@@ -326,14 +299,5 @@ def lstm(
 
         return cell
 
-    return _layer(
-        x,
-        lengths,
-        (first_h, first_c),
-        make,
-        count,
-        direction == "reverse",
-        hidden_size,
-        layout,
-        outputs,
-    )
+    way = (count, direction == "reverse", hidden_size, layout, outputs)
+    return _layer(x, lengths, (first_h, first_c), make, *way)

@@ -68,9 +68,9 @@ def _along(
     x: Tensor,
     axis: int,
     at: Tensor,
+    scale: float,
     mode: str,
     nearest: str,
-    scale: float,
     coefficient: float,
     outside: int,
 ) -> Tensor:
@@ -80,16 +80,16 @@ def _along(
       x: The tensor.
       axis: The dim.
       at: [new], in float64.
+      scale: Below 1 the kernel is so much wider.
       mode: nearest, linear or cubic.
       nearest: How coordinates are rounded.
-      scale: Below 1 the kernel is so much wider.
       coefficient: Of the cubic kernel.
       outside: If 1, what lies outside doesn't count; else the edge does.
     """
     size = x.shape[axis]
     if mode == "nearest":
-        places = _nearest(at, nearest).clamp(0, size - 1)
-        return x.index_select(axis, places.to(torch.int64))
+        rows = _nearest(at, nearest).clamp(0, size - 1)
+        return x.index_select(axis, rows.to(torch.int64))
     reach = int((1 if mode == "linear" else 2) / scale + 0.999999)
     base = torch.floor(at)
     sizes = [1] * x.dim()
@@ -207,18 +207,19 @@ def resize(
     coordinates = coordinate_transformation_mode
     axes = axes or tuple(range(x.dim()))
     axes = tuple([axis % x.dim() for axis in axes])
-    way = _plain_way(mode, coordinates, nearest_mode, cubic_coeff_a, x.dim())
+    way = None
     if (
-        way is not None
-        and not (antialias or exclude_outside)
+        not (antialias or exclude_outside)
         and keep_aspect_ratio_policy == "stretch"
         and axes == tuple(range(x.dim()))
         and x.dtype == torch.float32
     ):
-        if scales is not None and _is_whole(x, scales, way):
-            return _plain(x, scales[2:], None, way)
-        if sizes is not None and tuple(sizes[:2]) == tuple(x.shape[:2]):
-            return _plain(x, None, sizes[2:], way)
+        rounds = (nearest_mode, cubic_coeff_a)
+        way = _plain_way(mode, coordinates, *rounds, x.dim())
+    if way is not None and scales is not None and _is_whole(x, scales, way):
+        return _plain(x, scales[2:], None, way)
+    if way is not None and sizes and sizes[:2] == tuple(x.shape[:2]):
+        return _plain(x, None, sizes[2:], way)
     crops = coordinates == "tf_crop_and_resize"
     count = len(axes)
     rois = [(0.0, 1.0)] * count
@@ -228,22 +229,14 @@ def resize(
         x, axes, scales, sizes, keep_aspect_ratio_policy, rois
     )
     made = x
+    how = (mode, nearest_mode, cubic_coeff_a, exclude_outside)
     for place, axis in enumerate(axes):
         size, factor = x.shape[axis], factors[place]
         if new[place] == size and factor == 1 and not crops:
             continue
         at = _coordinates(coordinates, size, new[place], factor, rois[place])
         wide = factor if antialias and factor < 1 else 1.0
-        made = _along(
-            made,
-            axis,
-            at,
-            mode,
-            nearest_mode,
-            wide,
-            cubic_coeff_a,
-            exclude_outside,
-        )
+        made = _along(made, axis, at, wide, *how)
         if crops:
             inside = (at >= 0) & (at <= size - 1)
             dims = [-1 if d == axis else 1 for d in range(x.dim())]

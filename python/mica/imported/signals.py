@@ -25,9 +25,7 @@ def _complex(x: Tensor) -> Tensor:
     return torch.view_as_complex(x.contiguous())
 
 
-def _dft(
-    x: Tensor, length: Any, axis: int, inverse: int, onesided: int
-) -> Tensor:
+def _dft(x: Tensor, length: Any, axis: int, inverse: int, onesided: int) -> Any:
     axis = axis % x.dim()
     signal = _complex(x)
     if not inverse:
@@ -54,7 +52,7 @@ def dft(
     *,
     inverse: int = 0,
     onesided: int = 0,
-) -> Tensor:
+) -> Any:
     """torch.fft, with complex numbers as pairs."""
     return _dft(x, _scalar(length), _scalar(axis), inverse, onesided)
 
@@ -67,7 +65,7 @@ def dft_17(
     axis: int = 1,
     inverse: int = 0,
     onesided: int = 0,
-) -> Tensor:
+) -> Any:
     """torch.fft, with complex numbers as pairs."""
     return _dft(x, _scalar(length), axis, inverse, onesided)
 

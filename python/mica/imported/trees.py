@@ -11,7 +11,7 @@ _PLAIN = (tuple, list, dict)
 
 
 def check_container(
-    x: Any, name: str, kind: type, keys: tuple[Any, ...]
+    x: Any, name: str, kind: Any, keys: tuple[Any, ...]
 ) -> None:
     """Raises unless an argument is a container of some keys."""
     if not isinstance(x, kind):
