@@ -193,3 +193,74 @@ def rotary_embedding(
     if size < heads.shape[3]:
         made = torch.cat([made, rest], -1)
     return made.transpose(1, 2).flatten(2) if rank == 3 else made
+
+
+@operator("Attention", domain="mica", sizes=(4, 5))
+def products(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    between: tuple[int, ...] | None = None,
+    after: tuple[int, ...] | None = None,
+    *,
+    is_safe: int,
+    scale: float,
+) -> Tensor:
+    """What two products and a softmax do, as `patterns` finds them.
+
+    With NaNs made zero, rows of which all is masked are zero, as torch's are.
+
+    Args:
+      q: The queries.
+      k: The keys.
+      v: The values.
+      mask: What is added to the scores.
+      between: Sizes of the keys with all dims but the last two merged.
+      after: Sizes of the keys behind that, with their last two dims swapped.
+      is_safe: If 1, NaNs of the softmax become zero.
+      scale: What the scores are multiplied by.
+    """
+    if _is_torchs(q, k, v, mask) and _swaps(k, between, after):
+        usual = abs(scale * scale * q.shape[3] - 1) < 1e-6
+        return F.scaled_dot_product_attention(
+            q, k, v, mask, scale=None if usual else scale
+        )
+    if between is not None and after is not None:
+        turned = k.reshape(between).transpose(1, 2).reshape(after)
+    else:
+        turned = k.transpose(2, 3)
+    scores = (q * scale) @ turned
+    shares = torch.softmax(scores if mask is None else scores + mask, -1)
+    if is_safe:
+        shares = torch.where(torch.isnan(shares), 0.0, shares)
+    return shares @ v
+
+
+def _is_torchs(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> bool:
+    """True if the tensors have sizes that torch's attention takes."""
+    if q.dim() != 4 or k.dim() != 4 or v.dim() != 4:
+        return False
+    if mask is not None and (mask.dim() < 2 or mask.dtype != q.dtype):
+        return False
+    for x in (k, v):
+        if x.shape[0] != q.shape[0] or x.shape[1] != q.shape[1]:
+            return False
+    return True
+
+
+def _swaps(
+    k: Tensor, between: tuple[int, ...] | None, after: tuple[int, ...] | None
+) -> bool:
+    """True if reshapes around a transpose swap the last two dims."""
+    if between is None or after is None:
+        return True
+    n, h, s, d = k.shape
+    if len(between) != 3 or between[1] != s or between[2] != d:
+        return False
+    if len(after) != 4:
+        return False
+    for size, wanted in zip(after, (n, h, d, s), strict=True):
+        if size not in (wanted, -1):
+            return False
+    return True
