@@ -204,6 +204,7 @@ def products(
     between: tuple[int, ...] | None = None,
     after: tuple[int, ...] | None = None,
     *,
+    head_size: int,
     is_safe: int,
     scale: float,
 ) -> Tensor:
@@ -218,11 +219,12 @@ def products(
       mask: What is added to the scores.
       between: Sizes of the keys with all dims but the last two merged.
       after: Sizes of the keys behind that, with their last two dims swapped.
+      head_size: The size of heads for which the scale is the usual one.
       is_safe: If 1, NaNs of the softmax become zero.
       scale: What the scores are multiplied by.
     """
     if _is_torchs(q, k, v, mask) and _swaps(k, between, after):
-        usual = abs(scale * scale * q.shape[3] - 1) < 1e-6
+        usual = q.shape[3] == head_size
         return F.scaled_dot_product_attention(
             q, k, v, mask, scale=None if usual else scale
         )

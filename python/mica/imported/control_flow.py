@@ -20,12 +20,13 @@ _TRUE = torch.tensor(True)
 
 def stacked(
     items: list[torch.Tensor],
+    is_empty: bool,
     axis: int,
     dtype: torch.dtype,
     sizes: tuple[int, ...],
 ) -> torch.Tensor:
     """One tensor of what the rounds of a loop gave; of none, an empty one."""
-    if not items:
+    if is_empty:
         return torch.empty((0, *sizes), dtype=dtype)
     return torch.stack(items, axis)
 
@@ -125,6 +126,7 @@ def _try_loop(
     inner: Scope = ChainMap({}, scope)
     for (name, _), value in zip(body.inputs, begin, strict=False):
         inner[name] = value
+    length = emitter.fresh("length")
     lines, made = emitter.block(lambda: emitter.graph(body, inner))
     now, ends = made[0], made[1 : 1 + len(states)]
     if steady and not _is_true(now) or not _stay(states, ends):
@@ -140,14 +142,18 @@ def _try_loop(
     emitter.assign_all(starts)
     for name in lists:
         emitter.line(f"{name} = []")
-    emitter.line(f"for {count} in {_rounds(emitter, trips)}:")
+    emitter.line(f"{length} = {_rounds(emitter, trips)}")
+    emitter.line(f"for {count} in range({length}):")
     if not steady:
         emitter.line(f"    if not {go.code}:")
         emitter.line("        break")
     emitter.lines += lines
     _append(emitter, lists, rounds)
     emitter.block_of(steps)
-    outer = [*states, *_lists(emitter, lists, body, 1 + len(states), ())]
+    # How long a list has grown isn't followed; how often a loop goes is.
+    is_empty = f"{length} <= 0" if steady else "not {}"
+    first_list = 1 + len(states)
+    outer = [*states, *_lists(emitter, lists, is_empty, body, first_list, ())]
     scope.update(zip(node.outputs, outer, strict=False))
     return True
 
@@ -166,9 +172,9 @@ def _stay(states: Sequence[Value], ends: Sequence[Value]) -> bool:
 
 def _rounds(emitter: Emitter, trips: Value) -> str:
     if trips is NONE:
-        return f"range({2**63 - 1})"
+        return str(2**63 - 1)
     one = emitter.function(hosts.single)
-    return f"range({one}({emitter.sizes(trips)}))"
+    return f"{one}({emitter.sizes(trips)})"
 
 
 def _state(emitter: Emitter, first: Value, hosted: bool) -> Value:
@@ -191,6 +197,7 @@ def _append(
 def _lists(
     emitter: Emitter,
     lists: Sequence[str],
+    is_empty: str,
     body: Graph,
     first: int,
     axes: Sequence[int],
@@ -207,7 +214,8 @@ def _lists(
             name = f"{name}[::-1]"
         made = emitter.fresh("stacked")
         call = emitter.function(stacked)
-        emitter.line(f"{made} = {call}({name}, {axis}, {dtype}, {sizes})")
+        rest = f"{is_empty.format(name)}, {axis}, {dtype}, {sizes}"
+        emitter.line(f"{made} = {call}({name}, {rest})")
         results.append(Value(made))
     return results
 
@@ -285,7 +293,15 @@ def _scan(
     out_back = given.get("scan_output_directions", (0,) * num_lists)
     return [
         *states,
-        *_lists(emitter, lists, body, num_states, out_axes, out_back),
+        *_lists(
+            emitter,
+            lists,
+            f"{length} <= 0",
+            body,
+            num_states,
+            out_axes,
+            out_back,
+        ),
     ]
 
 

@@ -17,6 +17,13 @@ from mica.imported.trees import Trees
 WHO = "mica.from_exported"
 
 _numbers = itertools.count()
+# Functions whose sizes capture follows, by operators with hidden ones.
+_IN_PYTHON: dict[Any, Any] = {
+    torch.ops.aten.sym_size.int: size_of,
+    torch.ops.aten.sym_numel.default: torch.numel,
+    torch.ops.aten.diff.default: torch.diff,
+    torch.ops.aten._assert_scalar.default: check_that,
+}
 # Nodes that only assert, which the checks of arguments do here.
 _ASSERTS = (
     torch.ops.aten._assert_scalar.default,
@@ -125,13 +132,8 @@ def _argument_names(inner: Any) -> list[str]:
 
 
 def _plain(node: Any) -> None:
-    """Makes a node whose results capture can't follow one of Python."""
-    if node.target is torch.ops.aten.sym_size.int:
-        node.target = size_of
-    elif node.target is torch.ops.aten._assert_scalar.default:
-        node.target = check_that
-    elif node.target is torch.ops.aten.sym_numel.default:
-        node.target = torch.numel
+    """Makes a node whose sizes capture can't follow one of Python."""
+    node.target = _IN_PYTHON.get(node.target, node.target)
 
 
 def _without_checks(graph: Any, inner: Any) -> None:

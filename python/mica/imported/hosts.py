@@ -6,7 +6,6 @@ back. A value here is a number (of rank 0) or a tuple (of rank 1).
 
 from __future__ import annotations
 
-import operator as python
 from collections.abc import Callable
 from typing import Any
 
@@ -126,28 +125,29 @@ def _fold(f: Callable[[Number, Number], Number]) -> Callable[..., Host]:
     return apply
 
 
+# In Python: capture doesn't follow sizes through the functions of `operator`.
 ELEMENTWISE: dict[str, Callable[..., Host]] = {
     "Abs": _elements(lambda a: a if a >= 0 else -a),
-    "Add": _elements(python.add),
+    "Add": _elements(lambda a, b: a + b),
     "And": _elements(lambda a, b: a and b),
     "Ceil": _elements(_ceil),
     "Div": _elements(truncated_quotient),
-    "Equal": _elements(python.eq),
+    "Equal": _elements(lambda a, b: a == b),
     "Floor": _elements(_floor),
-    "Greater": _elements(python.gt),
-    "GreaterOrEqual": _elements(python.ge),
+    "Greater": _elements(lambda a, b: a > b),
+    "GreaterOrEqual": _elements(lambda a, b: a >= b),
     "Identity": _elements(lambda a: a),
-    "Less": _elements(python.lt),
-    "LessOrEqual": _elements(python.le),
+    "Less": _elements(lambda a, b: a < b),
+    "LessOrEqual": _elements(lambda a, b: a <= b),
     "Max": _fold(_larger),
     "Min": _fold(_smaller),
-    "Mul": _elements(python.mul),
-    "Neg": _elements(python.neg),
-    "Not": _elements(python.not_),
+    "Mul": _elements(lambda a, b: a * b),
+    "Neg": _elements(lambda a: -a),
+    "Not": _elements(lambda a: not a),
     "Or": _elements(lambda a, b: a or b),
     "Reciprocal": _elements(lambda a: 1.0 / a),
     "Sqrt": _elements(_root),
-    "Sub": _elements(python.sub),
+    "Sub": _elements(lambda a, b: a - b),
     "Where": _elements(lambda c, a, b: a if c else b),
 }
 COMPARISONS = {

@@ -155,10 +155,21 @@ def _attention(finder: Finder, node: Node) -> Node | None:
     k = _turned(finder, turned)
     if k is None:
         return None
-    attributes = {"scale": q_scale * k_scale, "is_safe": int(is_safe)}
+    scale = q_scale * k_scale
+    attributes = {
+        "scale": scale,
+        "is_safe": int(is_safe),
+        "head_size": _usual_size(scale),
+    }
     return _instead(
         node, "mica", "Attention", [q, k[0], v, mask, *k[1:]], attributes
     )
+
+
+def _usual_size(scale: float) -> int:
+    """The size of heads for which 1 / √size is a scale; 0 if there is none."""
+    size = 1 / (scale * scale) if scale else 0.0
+    return round(size) if abs(size - round(size)) <= _NEAR * size else 0
 
 
 def _scaled(finder: Finder, name: str) -> tuple[str, float]:
