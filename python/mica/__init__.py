@@ -4,6 +4,8 @@
 a static graph from then on; `mica.explain` tells what it made of it.
 `mica.export` writes what was recorded to a folder, which `mica.load` and the
 tools without Python take.
+`mica.from_onnx` and `mica.from_exported` make modules of ONNX files and of
+torch.export's archives.
 `mica.Executor(place).run(program, feed=..., fetch_list=[...])` runs Programs
 by name of feed and fetch, one at a time or, with `schedule=`, as a pipeline
 over micro-batches; `mica.capture` gives the Program of a call.
@@ -82,6 +84,7 @@ from mica.dynamic import mark_dynamic  # noqa: E402
 from mica.errors import CaptureError, CheckError, MicaWarning  # noqa: E402
 from mica.explain import explain  # noqa: E402
 from mica.fx import to_fx  # noqa: E402
+from mica.imported.opening import from_exported, from_onnx  # noqa: E402
 from mica.programs.executor import Executor  # noqa: E402
 from mica.programs.program import Program  # noqa: E402
 from mica.programs.records import Claim, Record, records  # noqa: E402
@@ -125,6 +128,8 @@ __all__ = [
     "disable",
     "explain",
     "export",
+    "from_exported",
+    "from_onnx",
     "load",
     "mark_dynamic",
     "options",

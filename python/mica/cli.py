@@ -6,7 +6,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from mica.commands import cache, doctor, explain_script, run_program
+from mica.commands import (
+    cache,
+    doctor,
+    explain_script,
+    import_program,
+    run_program,
+)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -14,7 +20,13 @@ def _parser() -> argparse.ArgumentParser:
         prog="mica", description="A static-graph runtime for PyTorch programs."
     )
     words = parser.add_subparsers(dest="word", required=True)
-    for command in (doctor, explain_script, run_program, cache):
+    for command in (
+        doctor,
+        explain_script,
+        import_program,
+        run_program,
+        cache,
+    ):
         command.add_parser(words)
     return parser
 

@@ -207,9 +207,9 @@ def _range(named: Any) -> tuple[int, int]:
     """The sizes that a torch.export.Dim stands for."""
 
     def bound(value: Any, otherwise: int) -> int:
-        try:
+        try:  # sympy's infinity raises what its rounding meets.
             return int(value)
-        except (TypeError, ValueError, OverflowError):
+        except (TypeError, ValueError, OverflowError, AttributeError):
             return otherwise
 
     least = bound(getattr(named, "min", None), 2)

@@ -1,0 +1,1 @@
+"""Programs from elsewhere as modules: ONNX files and torch.export archives."""
