@@ -21,13 +21,9 @@ GET_TORCH = "pip install 'torch>=2.13,<2.14'"
 ONEDNN = "libdnnl.so.3"
 GET_ONEDNN = "pip install onednn-cpu-gomp==2023.2.0"
 
-# x86-64-v3, as Linux spells it: what kernels are compiled for at least.
-INSTRUCTIONS = ("avx2", "fma", "bmi1", "bmi2", "f16c", "movbe", "abm")
-_CPUINFO = "/proc/cpuinfo"
-
 
 def check() -> None:
-    """Looks at the interpreter, the processor, and what torch brings.
+    """Looks at the interpreter, and at what torch brings.
 
     Imports torch, whose libraries the extension uses.
 
@@ -35,7 +31,6 @@ def check() -> None:
       ImportError: One of them isn't what the extension is built for.
     """
     _check_python()
-    _check_processor()
     folder = _check_torch()
     _load_onednn()
     _check_openmp(os.path.join(folder, "lib", "libtorch_cpu.so"))
@@ -84,23 +79,6 @@ def _check_python() -> None:
         _fail(
             f"Mica needs {wanted} as it is released, and this is a debug build",
             "use another interpreter",
-        )
-
-
-def _check_processor() -> None:
-    try:
-        with open(_CPUINFO) as file:
-            lines = [line for line in file if line.startswith("flags")]
-    except OSError:
-        return  # A kernel that tells nothing.
-    there = set(lines[0].split()) if lines else set(INSTRUCTIONS)
-    missing = [name for name in INSTRUCTIONS if name not in there]
-    if missing:
-        _fail(
-            "Mica needs a processor with AVX2 (x86-64-v3), and this one lacks "
-            + ", ".join(missing),
-            "use another machine, or let a virtual one show its host's "
-            "instructions",
         )
 
 

@@ -114,27 +114,6 @@ def test_another_machine_is_refused():
     assert "this is cpython 3.11 on aarch64 linux" in line
 
 
-@pytest.mark.parametrize("missing", ["avx2", "fma", "movbe"])
-def test_an_old_processor_is_refused(missing, tmp_path, monkeypatch):
-    flags = [name for name in environment.INSTRUCTIONS if name != missing]
-    cpuinfo = tmp_path / "cpuinfo"
-    cpuinfo.write_text(
-        f"processor\t: 0\nflags\t\t: fpu sse4_2 {' '.join(flags)}\n\n"
-    )
-    monkeypatch.setattr(environment, "_CPUINFO", str(cpuinfo))
-    with pytest.raises(ImportError) as caught:
-        environment.check()
-    assert str(caught.value).startswith(
-        "Mica needs a processor with AVX2 (x86-64-v3), and this one lacks "
-        f"{missing}; "
-    )
-
-
-def test_a_processor_that_nothing_tells_of_passes(tmp_path, monkeypatch):
-    monkeypatch.setattr(environment, "_CPUINFO", str(tmp_path / "none"))
-    environment.check()
-
-
 def test_a_missing_onednn_is_told(monkeypatch):
     monkeypatch.setattr(environment, "_onednn_places", lambda: ["/none/x.so"])
     monkeypatch.setattr(environment, "_onednn_listed", lambda: [])
