@@ -131,9 +131,7 @@ def _try_loop(
         return False
     rounds = made[1 + len(states) :]
     lists = [emitter.fresh("rounds") for _ in rounds]
-    kept = list(zip(states, first, ends, strict=True))
-    starts = [(state.code, value, state.is_host) for state, value, _ in kept]
-    steps = [(state.code, value, state.is_host) for state, _, value in kept]
+    starts, steps = _sets(states, first), _sets(states, ends)
     if not steady:
         starts.append((go.code, condition, False))
         steps.append((go.code, now, False))
@@ -159,6 +157,14 @@ def _begun(scope: Scope, body: Graph, values: Sequence[Value]) -> Scope:
     """The scope of a body, whose inputs are `values`."""
     names = [name for name, _ in body.inputs]
     return ChainMap(dict(zip(names, values, strict=False)), scope)
+
+
+def _sets(
+    states: Sequence[Value], values: Sequence[Value]
+) -> list[tuple[str, Value, bool]]:
+    """What makes the variables of states hold values."""
+    pairs = zip(states, values, strict=True)
+    return [(state.code, value, state.is_host) for state, value in pairs]
 
 
 def _is_true(value: Value) -> bool:
