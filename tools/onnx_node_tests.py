@@ -84,7 +84,7 @@ def rule_against(model: Any) -> str | None:
 
     for node in model.graph.node:
         if node.domain in DOMAINS:
-            return node.domain
+            return str(node.domain)
     names = {number: n for n, number in onnx.TensorProto.DataType.items()}
     found = {names.get(element, "") for element in _all_elements(model)}
     for rule in TYPES:

@@ -48,7 +48,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         )
     }
     # A word that begins a command, so that no other one is meant.
-    words = ("doctor", "explain", "run", "cache")
+    words = ("doctor", "explain", "import", "run", "cache")
     own = {f"mica {word}": Path(f"{script} {word}") for word in words}
     draw = {"tools/draw_schedule.py": ROOT / "tools" / "draw_schedule.py"}
     python = {".venv/bin/python": Path(sys.executable)}

@@ -123,9 +123,7 @@ def _try_loop(
         constant(_TRUE) if steady else go,
         *states,
     ]
-    inner: Scope = ChainMap({}, scope)
-    for (name, _), value in zip(body.inputs, begin, strict=False):
-        inner[name] = value
+    inner = _begun(scope, body, begin)
     length = emitter.fresh("length")
     lines, made = emitter.block(lambda: emitter.graph(body, inner))
     now, ends = made[0], made[1 : 1 + len(states)]
@@ -133,9 +131,7 @@ def _try_loop(
         return False
     rounds = made[1 + len(states) :]
     lists = [emitter.fresh("rounds") for _ in rounds]
-    kept = list(zip(states, first, ends, strict=True))
-    starts = [(state.code, value, state.is_host) for state, value, _ in kept]
-    steps = [(state.code, value, state.is_host) for state, _, value in kept]
+    starts, steps = _sets(states, first), _sets(states, ends)
     if not steady:
         starts.append((go.code, condition, False))
         steps.append((go.code, now, False))
@@ -152,10 +148,23 @@ def _try_loop(
     emitter.block_of(steps)
     # How long a list has grown isn't followed; how often a loop goes is.
     is_empty = f"{length} <= 0" if steady else "not {}"
-    first_list = 1 + len(states)
-    outer = [*states, *_lists(emitter, lists, is_empty, body, first_list, ())]
-    scope.update(zip(node.outputs, outer, strict=False))
+    rows = _lists(emitter, lists, is_empty, body, 1 + len(states), ())
+    scope.update(zip(node.outputs, [*states, *rows], strict=False))
     return True
+
+
+def _begun(scope: Scope, body: Graph, values: Sequence[Value]) -> Scope:
+    """The scope of a body, whose inputs are `values`."""
+    names = [name for name, _ in body.inputs]
+    return ChainMap(dict(zip(names, values, strict=False)), scope)
+
+
+def _sets(
+    states: Sequence[Value], values: Sequence[Value]
+) -> list[tuple[str, Value, bool]]:
+    """What makes the variables of states hold values."""
+    pairs = zip(states, values, strict=True)
+    return [(state.code, value, state.is_host) for state, value in pairs]
 
 
 def _is_true(value: Value) -> bool:
@@ -272,7 +281,6 @@ def _scan(
         emitter.line(f"{name} = []")
     emitter.line(f"{length} = {rows[0]}.shape[{axes[0]}]")
     emitter.line(f"for {i} in range({length}):")
-    inner: Scope = ChainMap({}, scope)
     at = (f"{length} - 1 - {i}" if is_back else i for is_back in back)
     begin = [
         *states,
@@ -281,8 +289,7 @@ def _scan(
             for row, axis, place in zip(rows, axes, at, strict=True)
         ),
     ]
-    for (name, _), value in zip(body.inputs, begin, strict=True):
-        inner[name] = value
+    inner = _begun(scope, body, begin)
     lines, made = emitter.block(lambda: emitter.graph(body, inner))
     emitter.lines += lines
     _append(emitter, lists, made[num_states:])

@@ -156,7 +156,7 @@ def _attention(finder: Finder, node: Node) -> Node | None:
     if k is None:
         return None
     scale = q_scale * k_scale
-    attributes = {
+    attributes: dict[str, object] = {
         "scale": scale,
         "is_safe": int(is_safe),
         "head_size": _usual_size(scale),
