@@ -351,6 +351,7 @@ void Convolution(const ConvolutionArgs& args) {
        begin += step) {
     Block(args, begin, Min64(begin + step, args.window.end));
   }
+  ClearUpperHalves();
 }
 
 namespace {

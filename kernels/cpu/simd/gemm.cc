@@ -311,6 +311,7 @@ void PackTransposed(const float* b, int64_t row_stride, int64_t n, int64_t k,
     }
     dst += kPanelCols * k;
   }
+  ClearUpperHalves();
 }
 
 namespace {
@@ -339,6 +340,7 @@ void GemmBlock(const GemmArgs& g) {
     }
     col += cols;
   }
+  ClearUpperHalves();
 }
 
 }  // namespace

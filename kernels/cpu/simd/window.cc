@@ -203,6 +203,7 @@ void DepthwiseConvolution(const ConvolutionArgs& args) {
     }
     pixel += end - begin;
   }
+  ClearUpperHalves();
 }
 
 // Pooling.
