@@ -1,9 +1,11 @@
 #include "executor/binding/binding.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "executor/binding/same_folds.h"
 #include "framework/base/status.h"
 #include "framework/device/transfer.h"
 #include "framework/ir/control_flow.h"
@@ -57,6 +59,10 @@ absl::StatusOr<std::shared_ptr<const Binding>> Binding::Create(
   binding->device_ = std::move(device);
   const cpu::TeamSize team(binding->plan_->team_size());
   MICA_RETURN_IF_ERROR(binding->CopyConstants());
+  if (like != nullptr && like_is_current && binding->TakeFrom(*like)) {
+    span.Add("shared", static_cast<int64_t>(binding->packed_.size()));
+    return binding;
+  }
   MICA_RETURN_IF_ERROR(binding->Fold());
   MICA_ASSIGN_OR_RETURN(const int64_t num_shared,
                         binding->Pack(like, like_is_current));
@@ -94,7 +100,7 @@ const void* Binding::AddressOf(const Location& location) const {
       base = variables_[index];
       break;
     case Home::kFolded:
-      base = folded_[index].data();
+      base = folded_[index]->data();
       break;
     case Home::kNone:
       return nullptr;
@@ -117,7 +123,7 @@ absl::Status Binding::Fold() {
   for (const FoldedValue& value : plan_->folded()) {
     MICA_ASSIGN_OR_RETURN(Buffer buffer,
                           Buffer::Allocate(value.bytes, device_));
-    folded_.push_back(std::move(buffer));
+    folded_.push_back(std::make_shared<const Buffer>(std::move(buffer)));
   }
   for (const Step& step : plan_->folds()) {
     std::vector<void*> args;
@@ -204,9 +210,35 @@ absl::StatusOr<int64_t> Binding::Pack(const Binding* like,
     packed_.push_back(std::move(shared));
   }
   for (size_t i = 0; i < folded_.size(); ++i) {
-    if (!plan_->folded()[i].is_read) folded_[i] = Buffer();
+    if (!plan_->folded()[i].is_read) folded_[i] = nullptr;
   }
   return num_shared;
+}
+
+bool Binding::TakeFrom(const Binding& like) {
+  if (device_ != nullptr || like.device_ != nullptr ||
+      variables_ != like.variables_ || !HaveSameFolds(*plan_, *like.plan_)) {
+    return false;
+  }
+  for (size_t i = 0; i < like.folded_.size(); ++i) {
+    if (plan_->folded()[i].is_read && like.folded_[i] == nullptr) return false;
+  }
+  const absl::Span<const PackedOperand> others = like.plan_->packed();
+  std::vector<std::shared_ptr<const Buffer>> shared;
+  for (const PackedOperand& packed : plan_->packed()) {
+    const auto other =
+        std::find_if(others.begin(), others.end(), [&](const auto& one) {
+          return one.from == packed.from && one.bytes == packed.bytes &&
+                 one.layout == packed.layout && !one.layout.empty();
+        });
+    if (other == others.end()) return false;
+    shared.push_back(like.packed_[other - others.begin()]);
+  }
+  packed_ = std::move(shared);
+  for (size_t i = 0; i < like.folded_.size(); ++i) {
+    folded_.push_back(plan_->folded()[i].is_read ? like.folded_[i] : nullptr);
+  }
+  return true;
 }
 
 absl::Status Binding::PackOne(const PackedOperand& packed, void* to) const {

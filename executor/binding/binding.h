@@ -55,13 +55,16 @@ class Binding {
   void* constant(int index) const;
   void* variable(int index) const { return variables_[index]; }
   void* packed(int index) const { return packed_[index]->data(); }
-  void* folded(int index) const { return folded_[index].data(); }
+  void* folded(int index) const { return folded_[index]->data(); }
 
  private:
   Binding() = default;
   absl::Status CopyConstants();
   // Computes what depends on frozen variables alone.
   absl::Status Fold();
+  // Takes over what `like`, which is current, has folded and packed. False,
+  // and nothing is taken, if it hasn't all of it.
+  bool TakeFrom(const Binding& like);
   absl::Status LaunchFold(const Step& step, absl::Span<void* const> args) const;
   // Gives how many copies it shares with `like`.
   absl::StatusOr<int64_t> Pack(const Binding* like, bool like_is_current);
@@ -79,7 +82,7 @@ class Binding {
   Buffer constants_;  // Where the Plan's own are out of the device's reach.
   std::vector<void*> variables_;
   std::vector<std::shared_ptr<const Buffer>> packed_;
-  std::vector<Buffer> folded_;
+  std::vector<std::shared_ptr<const Buffer>> folded_;
 };
 
 // InvalidArgument unless `got` has the dtype, dims and, if the wanted type
