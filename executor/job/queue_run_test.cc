@@ -168,12 +168,16 @@ TEST_P(QueueRunTest, SomeStepsAreForTheCallerAndSomeRunAlone) {
     MICA_ASSERT_OK(run.Run(
         [&](StepId step, int worker) {
           const int running = ++num_running;
-          if (options.is_alone[step]) EXPECT_EQ(running, 1);
+          if (options.is_alone[step]) {
+            EXPECT_EQ(running, 1);
+          }
           if (options.is_on_caller[step]) {
             EXPECT_EQ(std::this_thread::get_id(), caller);
             EXPECT_EQ(worker, 0);
           }
-          if (options.is_alone[step]) EXPECT_EQ(num_running, 1);
+          if (options.is_alone[step]) {
+            EXPECT_EQ(num_running, 1);
+          }
           --num_running;
           return absl::OkStatus();
         },
