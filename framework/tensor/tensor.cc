@@ -1,5 +1,6 @@
 #include "framework/tensor/tensor.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,6 +35,25 @@ void CopyAxis(const char* from, const Dims& from_strides, char* to,
   }
 }
 
+// Memory that is touched for the first time costs a trip into the system for
+// each page: of 4 KiB, a new arena of 28 MB takes as long as a tenth of the
+// run.
+constexpr int64_t kHugePage = int64_t{2} << 20;
+// From here on memory is asked for in huge pages, if the system has them.
+constexpr int64_t kFewHugePages = 2 * kHugePage;
+
+void* AllocateHugePages(int64_t bytes) {
+  // A multiple of the alignment, as aligned_alloc() wants it: what lies behind
+  // `bytes` is never touched, and of 4 KiB pages.
+  const int64_t rounded = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+  void* data = std::aligned_alloc(kHugePage, rounded);
+  // Advice: that it can't be followed is no error.
+  if (data != nullptr) {
+    ::madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+  }
+  return data;
+}
+
 }  // namespace
 
 void Buffer::Free::operator()(void* data) const {
@@ -57,8 +77,11 @@ absl::StatusOr<Buffer> Buffer::Allocate(int64_t bytes,
   }
   void* data = nullptr;
   if (bytes >= 0 && bytes <= kMaxTensorBytes) {
-    data = std::aligned_alloc(
-        kBufferAlignment, std::max<int64_t>(AlignUp(bytes), kBufferAlignment));
+    data = bytes >= kFewHugePages
+               ? AllocateHugePages(bytes)
+               : std::aligned_alloc(
+                     kBufferAlignment,
+                     std::max<int64_t>(AlignUp(bytes), kBufferAlignment));
   }
   if (data == nullptr) {
     return absl::ResourceExhaustedError(
