@@ -48,7 +48,9 @@ MICA_API const char* mica_version(void);
 
 /* -- Errors ------------------------------------------------------------- */
 
-typedef enum mica_code {
+/* Numbers of a fixed size, so that an unknown one is no undefined behaviour. */
+typedef int32_t mica_code;
+enum {
   MICA_OK = 0,
   MICA_CANCELLED = 1,
   MICA_UNKNOWN = 2,
@@ -64,7 +66,7 @@ typedef enum mica_code {
   MICA_INTERNAL = 13,
   MICA_UNAVAILABLE = 14,
   MICA_DATA_LOSS = 15
-} mica_code;
+};
 
 typedef struct mica_error mica_error;
 
@@ -76,7 +78,8 @@ MICA_API void mica_error_free(mica_error* error);
 
 /* -- Tensors ------------------------------------------------------------ */
 
-typedef enum mica_dtype {
+typedef int32_t mica_dtype;
+enum {
   MICA_BOOL = 0, /* One byte, 0 or 1. */
   MICA_U8 = 1,
   MICA_I8 = 2,
@@ -89,7 +92,7 @@ typedef enum mica_dtype {
   MICA_F64 = 9,
   MICA_C64 = 10, /* Two floats, the real part first. */
   MICA_C128 = 11
-} mica_dtype;
+};
 
 /* Bytes of one element; 0 for a number that is no dtype. */
 MICA_API int64_t mica_dtype_bytes(mica_dtype dtype);

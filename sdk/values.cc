@@ -16,9 +16,7 @@ static_assert(static_cast<int>(DType::kF32) == MICA_F32);
 static_assert(static_cast<int>(DType::kC128) == MICA_C128);
 static_assert(kNumDTypes == MICA_C128 + 1);
 
-bool IsDType(mica_dtype dtype) {
-  return static_cast<int>(dtype) >= 0 && static_cast<int>(dtype) < kNumDTypes;
-}
+bool IsDType(mica_dtype dtype) { return dtype >= 0 && dtype < kNumDTypes; }
 
 mica_code CodeOf(absl::StatusCode code) {
   switch (code) {
