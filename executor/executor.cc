@@ -15,6 +15,7 @@
 #include "executor/device/exchange.h"
 #include "executor/segment_run.h"
 #include "framework/base/status.h"
+#include "framework/ir/updates.h"
 #include "framework/tensor/size_expression.h"
 #include "framework/trace/recorder.h"
 
@@ -127,43 +128,38 @@ absl::StatusOr<std::vector<TensorView>> VariablesOf(
   return views;
 }
 
-bool UpdatesVariables(const Program& program) {
-  return absl::c_any_of(program.updates(), [&](const Update& update) {
-    return program.value(update.target).kind == ValueKind::kVariable;
-  });
-}
-
 int64_t NanosecondsSince(absl::Time start) {
   return absl::ToInt64Nanoseconds(absl::Now() - start);
 }
 
 }  // namespace
 
-// Lives as long as a run. Its Job is given back, or freed, before its turn
-// ends, so that whoever waits for the turn finds the Job, or its memory.
+// Its Job is given back, or freed, before the turn ends, so that whoever waits
+// for the turn finds the Job, or its memory.
 class Executor::Turn {
  public:
-  Turn(Executor& executor, std::shared_ptr<PreparedProgram> prepared)
-      : executor_(executor), prepared_(std::move(prepared)) {}
-  ~Turn() {
-    if (JobWithMemory mine = std::move(job); mine.job != nullptr) {
-      prepared_->GiveBack(std::move(mine));
-    }
-    if (!has_begun) return;
-    const MutexLock lock(&executor_.mutex_);
-    --executor_.stats_.running;
-    executor_.stats_.run_nanoseconds += run_nanoseconds;
-  }
+  explicit Turn(Executor& executor) : executor_(executor) {}
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
+  // To be called once, at the end.
+  void End(bool is_ok) {
+    if (JobWithMemory mine = std::move(job); mine.job != nullptr) {
+      prepared->GiveBack(std::move(mine));
+    }
+    const MutexLock lock(&executor_.mutex_);
+    ExecutorStats& stats = executor_.stats_;
+    ++(is_ok ? stats.runs : stats.failures);
+    stats.run_nanoseconds += run_nanoseconds;
+    if (prepared != nullptr) --stats.running;
+  }
+
+  std::shared_ptr<PreparedProgram> prepared;  // Null: it hasn't begun.
   JobWithMemory job;
-  bool has_begun = false;
   int64_t run_nanoseconds = 0;
 
  private:
   Executor& executor_;
-  const std::shared_ptr<PreparedProgram> prepared_;
 };
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
@@ -349,12 +345,19 @@ absl::StatusOr<std::shared_ptr<const Plan>> Executor::PlanFor(
   return prepared->made().plan;
 }
 
-std::shared_ptr<const Binding> Executor::AnyBinding() const {
+LikeBinding Executor::FindLike(const PreparedProgram& prepared) const {
   const MutexLock lock(&mutex_);
-  for (const auto& prepared : prepared_) {
-    if (auto binding = prepared->binding(); binding != nullptr) return binding;
+  LikeBinding found;
+  for (const auto& other : prepared_) {
+    auto binding = other->binding();
+    if (binding == nullptr) continue;
+    const bool is_same = other->source() == prepared.source();
+    if (is_same || found.binding == nullptr) {
+      found = {.binding = std::move(binding), .is_current = is_same};
+    }
+    if (is_same) break;
   }
-  return nullptr;
+  return found;
 }
 
 std::shared_ptr<void> Executor::ReserveArena(int64_t bytes) {
@@ -375,10 +378,10 @@ std::shared_ptr<void> Executor::ReserveArena(int64_t bytes) {
           }};
 }
 
-absl::Status Executor::Begin(PreparedProgram& prepared,
+absl::Status Executor::Begin(const std::shared_ptr<PreparedProgram>& prepared,
                              const std::vector<TensorView>& variables,
                              const RunHandle* handle, Turn& turn) {
-  const Plan& plan = *prepared.made().plan;
+  const Plan& plan = *prepared->made().plan;
   absl::Status status;
   std::optional<absl::Time> start;
   {
@@ -390,7 +393,7 @@ absl::Status Executor::Begin(PreparedProgram& prepared,
       }
       const bool has_turn =
           limits_.max_runs == 0 || stats_.running < limits_.max_runs;
-      if (has_turn) turn.job = prepared.TakeFree(variables);
+      if (has_turn) turn.job = prepared->TakeFree(variables);
       if (has_turn && turn.job.job == nullptr) {
         turn.job.arena_share = ReserveArena(plan.arena_bytes());
       }
@@ -409,15 +412,15 @@ absl::Status Executor::Begin(PreparedProgram& prepared,
     if (!status.ok()) return status;
     ++stats_.running;
   }
-  turn.has_begun = true;
+  turn.prepared = prepared;
   if (turn.job.job != nullptr) return absl::OkStatus();
   const JobOptions options =
       make_job_options_ == nullptr ? JobOptions() : make_job_options_(plan);
   // Packed copies are held together with those for other sizes, and those of
   // other Programs of the same variables.
   MICA_ASSIGN_OR_RETURN(JobWithMemory made,
-                        prepared.MakeJob(variables, device_, options,
-                                         [this] { return AnyBinding(); }));
+                        prepared->MakeJob(variables, device_, options,
+                                          [&] { return FindLike(*prepared); }));
   made.arena_share = std::move(turn.job.arena_share);
   turn.job = std::move(made);
   return absl::OkStatus();
@@ -470,13 +473,13 @@ absl::StatusOr<std::vector<Tensor>> Executor::RunOnDevice(
 absl::StatusOr<std::vector<Tensor>> Executor::RunPrepared(
     const std::shared_ptr<const Program>& program, const NamedViews& feeds,
     const NamedViews& variables, absl::Span<const std::string> fetches,
-    RunHandle* handle) {
+    RunHandle* handle, Turn& turn) {
   MICA_ASSIGN_OR_RETURN(const auto prepared, Prepare(program, feeds, fetches));
   const Program& fixed = *prepared->made().fixed;
   std::shared_lock reads(variables_mutex_, std::defer_lock);
   std::unique_lock writes(variables_mutex_, std::defer_lock);
   const auto lock_variables = [&] {
-    UpdatesVariables(fixed) ? writes.lock() : reads.lock();
+    FirstUpdatedVariable(fixed) != kNoValue ? writes.lock() : reads.lock();
   };
   if (prepared->made().segments != nullptr) {
     lock_variables();
@@ -484,8 +487,7 @@ absl::StatusOr<std::vector<Tensor>> Executor::RunPrepared(
   }
   MICA_ASSIGN_OR_RETURN(const std::vector<TensorView> views,
                         VariablesOf(fixed, variables));
-  Turn turn(*this, prepared);
-  MICA_RETURN_IF_ERROR(Begin(*prepared, views, handle, turn));
+  MICA_RETURN_IF_ERROR(Begin(prepared, views, handle, turn));
   lock_variables();
   const absl::Time start = absl::Now();
   auto results = device_ != nullptr
@@ -500,9 +502,9 @@ absl::StatusOr<std::vector<Tensor>> Executor::Run(
     const NamedViews& variables, absl::Span<const std::string> fetches,
     RunHandle* handle) {
   const TraceSpan span("run", "Executor.run @", program->name());
-  auto results = RunPrepared(program, feeds, variables, fetches, handle);
-  const MutexLock lock(&mutex_);
-  ++(results.ok() ? stats_.runs : stats_.failures);
+  Turn turn(*this);
+  auto results = RunPrepared(program, feeds, variables, fetches, handle, turn);
+  turn.End(results.ok());
   return results;
 }
 

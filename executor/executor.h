@@ -113,7 +113,7 @@ class Executor {
   ExecutorStats stats() const;
 
  private:
-  // A Job with the right to run it; gives both back.
+  // A run: its Job, with the right to run it.
   class Turn;
 
   Executor(const OpRegistry& ops, PlanOptions options,
@@ -145,10 +145,10 @@ class Executor {
   absl::StatusOr<std::vector<Tensor>> RunPrepared(
       const std::shared_ptr<const Program>& program, const NamedViews& feeds,
       const NamedViews& variables, absl::Span<const std::string> fetches,
-      RunHandle* handle);
+      RunHandle* handle, Turn& turn);
   // Waits for its turn, and for memory if a Job has to be made. An error if it
   // shan't, or can't, begin.
-  absl::Status Begin(PreparedProgram& prepared,
+  absl::Status Begin(const std::shared_ptr<PreparedProgram>& prepared,
                      const std::vector<TensorView>& variables,
                      const RunHandle* handle, Turn& turn);
   // Makes room by dropping Jobs that nobody runs; null if there isn't enough.
@@ -162,8 +162,11 @@ class Executor {
   absl::StatusOr<std::vector<Tensor>> RunOnDevice(
       const PreparedProgram& prepared, const NamedViews& feeds,
       const JobWithMemory& job, RunHandle* handle) const;
-  // A Binding of the Programs that are kept, of any of them.
-  std::shared_ptr<const Binding> AnyBinding() const;
+  // A Binding that a new one for `prepared` may share copies with: of the same
+  // Program at other sizes if there is one. That is current: its variables lie
+  // where they lay, and so count as unchanged. Of another Program they may have
+  // come to lie where others were.
+  LikeBinding FindLike(const PreparedProgram& prepared) const;
 
   // The call before: most calls are like it.
   struct LastCall {

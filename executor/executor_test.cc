@@ -1,9 +1,11 @@
 #include "executor/executor.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "executor/tensors_testing.h"
 #include "framework/base/test_matchers.h"
 #include "framework/text/text.h"
@@ -15,6 +17,7 @@ namespace {
 
 const int kMaxPrepared = ExecutorLimits().max_prepared;
 
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -87,6 +90,28 @@ TEST_F(ExecutorTest, ForgetsWhatItUsedLeastRecently) {
   EXPECT_TRUE(others[kMaxPrepared].expired());
   EXPECT_FALSE(others.back().expired());
   EXPECT_GT(again.use_count(), 1);
+}
+
+TEST_F(ExecutorTest, AnotherProgramsFrozenWeightsMayLieWhereOthersLay) {
+  MICA_ASSERT_OK_AND_ASSIGN(const auto frozen,
+                            Executor::Create(Place(), AllOps(), AllKernels(),
+                                             PlanOptions{.frozen = true}));
+  constexpr int kSize = 64;  // Large enough to be packed.
+  const std::string text = absl::StrReplaceAll(
+      kLinearRelu, {{"batch,2", "batch,64"}, {"2,2", "64,64"}});
+  std::vector<float> x(8 * kSize, 1), w(kSize * kSize, 1);
+  for (const float weight : {1, 2, 3}) {
+    // Its owner has gone; this one's weights got its memory.
+    std::fill(w.begin(), w.end(), weight);
+    const auto program = ParseShared(text);
+    for (const int rows : {8, 4}) {
+      MICA_ASSERT_OK_AND_ASSIGN(
+          const std::vector<Tensor> results,
+          frozen->Run(program, {{"x", ViewOf(x, {rows, kSize})}},
+                      {{"fc.weight", ViewOf(w, {kSize, kSize})}}, {}));
+      EXPECT_THAT(NumbersOf(results[0]), Each(kSize * weight));
+    }
+  }
 }
 
 TEST_F(ExecutorTest, FetchesAnyValueByName) {

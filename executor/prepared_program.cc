@@ -65,7 +65,7 @@ JobWithMemory PreparedProgram::TakeFree(
 absl::StatusOr<std::shared_ptr<const Binding>> PreparedProgram::Bind(
     const std::vector<TensorView>& variables,
     const std::shared_ptr<Device>& device,
-    absl::FunctionRef<std::shared_ptr<const Binding>()> like) {
+    absl::FunctionRef<LikeBinding()> like) {
   // Whoever comes while variables are packed wants them packed, too.
   const MutexLock making(&making_);
   {
@@ -73,11 +73,11 @@ absl::StatusOr<std::shared_ptr<const Binding>> PreparedProgram::Bind(
     if (IsBoundTo(variables)) return binding_;
   }
   Unbind();
-  const std::shared_ptr<const Binding> other = like();
+  const LikeBinding other = like();
   MICA_ASSIGN_OR_RETURN(
       auto binding,
-      Binding::Create(made().plan, variables, made().fixed, device, other.get(),
-                      /*like_is_current=*/true));
+      Binding::Create(made().plan, variables, made().fixed, device,
+                      other.binding.get(), other.is_current));
   const MutexLock lock(&mutex_);
   binding_ = binding;
   variables_ = variables;
@@ -87,7 +87,7 @@ absl::StatusOr<std::shared_ptr<const Binding>> PreparedProgram::Bind(
 absl::StatusOr<JobWithMemory> PreparedProgram::MakeJob(
     const std::vector<TensorView>& variables,
     const std::shared_ptr<Device>& device, const JobOptions& options,
-    absl::FunctionRef<std::shared_ptr<const Binding>()> like) {
+    absl::FunctionRef<LikeBinding()> like) {
   MICA_ASSIGN_OR_RETURN(auto binding, Bind(variables, device, like));
   JobWithMemory job;
   MICA_ASSIGN_OR_RETURN(job.job, Job::Create(std::move(binding), options));
@@ -104,17 +104,17 @@ void PreparedProgram::GiveBack(JobWithMemory job) {
 }
 
 void PreparedProgram::Unbind() {
-  std::shared_ptr<const Binding> dropped;
-  DropFree();
+  std::vector<JobWithMemory> jobs;
+  std::shared_ptr<const Binding> binding;  // Freed behind the lock.
   const MutexLock lock(&mutex_);
-  dropped.swap(binding_);
+  jobs.swap(free_);
+  binding.swap(binding_);
 }
 
-int PreparedProgram::DropFree() {
-  std::vector<JobWithMemory> dropped;
+void PreparedProgram::DropFree() {
+  std::vector<JobWithMemory> jobs;
   const MutexLock lock(&mutex_);
-  dropped.swap(free_);
-  return static_cast<int>(dropped.size());
+  jobs.swap(free_);
 }
 
 std::shared_ptr<const Binding> PreparedProgram::binding() const {

@@ -29,11 +29,17 @@ class SegmentRun;
 
 // A Job and what lives as long as it.
 struct JobWithMemory {
-  std::shared_ptr<void> arena_share;  // Of what Jobs may take; null: uncounted.
+  std::shared_ptr<void> arena_share;  // Of what the arenas of all may take.
   std::unique_ptr<Job> job;
   // On a device: what its feeds are copied to and its results from, so that its
   // addresses stay as they are.
   std::vector<Tensor> inputs, outputs;
+};
+
+// What a Binding may share copies with; see Binding::Create().
+struct LikeBinding {
+  std::shared_ptr<const Binding> binding;  // May be null.
+  bool is_current = false;
 };
 
 // A Plan, a Binding of it to the variables that runs came with last, and the
@@ -69,11 +75,11 @@ class PreparedProgram {
   absl::StatusOr<JobWithMemory> MakeJob(
       const std::vector<TensorView>& variables,
       const std::shared_ptr<Device>& device, const JobOptions& options,
-      absl::FunctionRef<std::shared_ptr<const Binding>()> like);
+      absl::FunctionRef<LikeBinding()> like);
   // Keeps a Job for a later run, or drops it if the variables have moved since.
   void GiveBack(JobWithMemory job);
-  // Drops the Jobs that nobody runs; returns how many there were.
-  int DropFree();
+  // Drops the Jobs that nobody runs.
+  void DropFree();
 
   // Null before the first Job is made.
   std::shared_ptr<const Binding> binding() const;
@@ -82,7 +88,7 @@ class PreparedProgram {
   absl::StatusOr<std::shared_ptr<const Binding>> Bind(
       const std::vector<TensorView>& variables,
       const std::shared_ptr<Device>& device,
-      absl::FunctionRef<std::shared_ptr<const Binding>()> like);
+      absl::FunctionRef<LikeBinding()> like);
   // Lets go of the packed copies, before others are made.
   void Unbind();
   bool IsBoundTo(absl::Span<const TensorView> variables) const

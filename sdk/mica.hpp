@@ -10,6 +10,7 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -37,39 +38,16 @@ inline void Check(mica_error* error) {
 
 // The dtype of elements of type T.
 template <typename T>
-struct DTypeOf;
-template <>
-struct DTypeOf<bool> {
-  static constexpr mica_dtype value = MICA_BOOL;
-};
-template <>
-struct DTypeOf<uint8_t> {
-  static constexpr mica_dtype value = MICA_U8;
-};
-template <>
-struct DTypeOf<int8_t> {
-  static constexpr mica_dtype value = MICA_I8;
-};
-template <>
-struct DTypeOf<int16_t> {
-  static constexpr mica_dtype value = MICA_I16;
-};
-template <>
-struct DTypeOf<int32_t> {
-  static constexpr mica_dtype value = MICA_I32;
-};
-template <>
-struct DTypeOf<int64_t> {
-  static constexpr mica_dtype value = MICA_I64;
-};
-template <>
-struct DTypeOf<float> {
-  static constexpr mica_dtype value = MICA_F32;
-};
-template <>
-struct DTypeOf<double> {
-  static constexpr mica_dtype value = MICA_F64;
-};
+constexpr mica_dtype DTypeOf() {
+  if constexpr (std::is_same_v<T, bool>) return MICA_BOOL;
+  if constexpr (std::is_same_v<T, uint8_t>) return MICA_U8;
+  if constexpr (std::is_same_v<T, int8_t>) return MICA_I8;
+  if constexpr (std::is_same_v<T, int16_t>) return MICA_I16;
+  if constexpr (std::is_same_v<T, int32_t>) return MICA_I32;
+  if constexpr (std::is_same_v<T, int64_t>) return MICA_I64;
+  if constexpr (std::is_same_v<T, float>) return MICA_F32;
+  if constexpr (std::is_same_v<T, double>) return MICA_F64;
+}
 
 // Row-major memory of somebody else's, which must outlive it.
 class Input {
@@ -77,7 +55,7 @@ class Input {
   template <typename T>
   Input(const T* data, std::vector<int64_t> dims)
       : data_(const_cast<T*>(data)),
-        dtype_(DTypeOf<T>::value),
+        dtype_(DTypeOf<T>()),
         dims_(std::move(dims)) {}
   mica_view view() const {
     return {data_, dtype_, static_cast<int32_t>(dims_.size()), dims_.data(),
@@ -108,10 +86,10 @@ class Tensor {
   template <typename T>
   const T* data() const {
     const mica_view view = this->view();
-    if (view.dtype != DTypeOf<T>::value) {
+    if (view.dtype != DTypeOf<T>()) {
       throw Error(MICA_INVALID_ARGUMENT,
                   std::string("wants elements of type ") +
-                      mica_dtype_name(DTypeOf<T>::value) + ", has " +
+                      mica_dtype_name(DTypeOf<T>()) + ", has " +
                       mica_dtype_name(view.dtype));
     }
     return static_cast<const T*>(view.data);

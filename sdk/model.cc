@@ -7,7 +7,7 @@
 #include "absl/types/span.h"
 #include "executor/job/helpers.h"
 #include "framework/base/status.h"
-#include "framework/tensor/safetensors.h"
+#include "framework/ir/updates.h"
 #include "kernels/all.h"
 #include "ops/all.h"
 #include "sdk/handles.h"
@@ -49,38 +49,25 @@ absl::StatusOr<mica_options> OptionsOf(const mica_options* given) {
   return options;
 }
 
-absl::StatusOr<SavedProgram> ReadModel(const std::string& folder,
-                                       const mica_options& options) {
-  const FileMemory memory =
-      options.map_weights != 0 ? FileMemory::kMapped : FileMemory::kOwn;
-  const char* weights = options.weights;
-  if (weights == nullptr) return ReadSavedProgram(folder, AllOps(), memory);
-  SavedProgram saved;
-  MICA_ASSIGN_OR_RETURN(saved.program,
-                        ReadProgramFile(ProgramFileOf(folder), AllOps()));
-  MICA_ASSIGN_OR_RETURN(const NamedTensors file,
-                        ReadSafetensors(weights, memory));
-  MICA_ASSIGN_OR_RETURN(saved.variables,
-                        FitVariables(*saved.program, file.tensors, weights));
-  return saved;
-}
-
 absl::Status Load(const char* folder, const mica_options* given,
                   mica_model** model) {
   if (folder == nullptr) return NullArgument("folder");
   if (model == nullptr) return NullArgument("model");
   MICA_ASSIGN_OR_RETURN(const mica_options options, OptionsOf(given));
   auto made = std::make_unique<mica_model>();
-  MICA_ASSIGN_OR_RETURN(made->saved, ReadModel(folder, options));
+  MICA_ASSIGN_OR_RETURN(
+      made->saved,
+      ReadSavedProgram(
+          folder, AllOps(),
+          options.map_weights != 0 ? FileMemory::kMapped : FileMemory::kOwn,
+          options.weights == nullptr ? "" : options.weights));
   const Program& program = *made->saved.program;
   made->is_frozen = options.frozen != 0;
-  if (made->is_frozen) {
-    for (const Update& update : program.updates()) {
-      if (program.value(update.target).kind != ValueKind::kVariable) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat(folder, ": frozen, but the program updates %",
-                       program.value(update.target).name));
-    }
+  const ValueId updated = FirstUpdatedVariable(program);
+  if (made->is_frozen && updated != kNoValue) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, ": frozen, but the program updates %",
+                     program.value(updated).name));
   }
   for (const ValueId id : program.inputs()) {
     made->inputs.push_back(Describe(program.value(id).name, program.type(id)));

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "executor/executor.h"
 #include "framework/base/status.h"
+#include "framework/ir/updates.h"
 #include "framework/saved/saved_program.h"
 #include "framework/tensor/npy.h"
 #include "framework/tensor/safetensors.h"
@@ -153,20 +154,10 @@ absl::StatusOr<std::shared_ptr<const Program>> ReadProgram(
     MICA_RETURN_IF_ERROR(AddSafetensors(options.weights_path, variables));
     return ReadProgramFile(options.program_path, AllOps());
   }
-  SavedProgram saved;
-  if (options.weights_path.empty()) {
-    MICA_ASSIGN_OR_RETURN(saved,
-                          ReadSavedProgram(options.program_path, AllOps()));
-  } else {
-    MICA_ASSIGN_OR_RETURN(
-        saved.program,
-        ReadProgramFile(ProgramFileOf(options.program_path), AllOps()));
-    MICA_ASSIGN_OR_RETURN(const NamedTensors file,
-                          ReadSafetensors(options.weights_path));
-    MICA_ASSIGN_OR_RETURN(
-        saved.variables,
-        FitVariables(*saved.program, file.tensors, options.weights_path));
-  }
+  MICA_ASSIGN_OR_RETURN(
+      SavedProgram saved,
+      ReadSavedProgram(options.program_path, AllOps(), FileMemory::kOwn,
+                       options.weights_path));
   for (size_t i = 0; i < saved.variables.size(); ++i) {
     variables[saved.program->variables()[i].name] = saved.variables[i];
   }
@@ -183,11 +174,7 @@ absl::Status CheckUpdates(const RunProgramOptions& options,
         flag, ": the program updates %", program.value(target).name, why));
   };
   if (options.repeat > 0) return refuse("--repeat", " with each run");
-  const bool updates_variable =
-      absl::c_any_of(program.updates(), [&](const Update& update) {
-        return program.value(update.target).kind == ValueKind::kVariable;
-      });
-  if (options.frozen && updates_variable) {
+  if (options.frozen && FirstUpdatedVariable(program) != kNoValue) {
     return refuse("--frozen", ", or another variable");
   }
   return absl::OkStatus();

@@ -179,11 +179,12 @@ absl::StatusOr<std::vector<Tensor>> FitVariables(
 
 absl::StatusOr<SavedProgram> ReadSavedProgram(const std::string& folder,
                                               const OpRegistry& registry,
-                                              FileMemory memory) {
+                                              FileMemory memory,
+                                              std::string weights) {
   SavedProgram saved;
   MICA_ASSIGN_OR_RETURN(saved.program,
                         ReadProgramFile(ProgramFileOf(folder), registry));
-  const std::string weights = WeightsFileOf(folder);
+  if (weights.empty()) weights = WeightsFileOf(folder);
   MICA_ASSIGN_OR_RETURN(const NamedTensors file,
                         ReadSafetensors(weights, memory));
   MICA_ASSIGN_OR_RETURN(saved.variables,

@@ -48,10 +48,11 @@ absl::StatusOr<std::vector<Tensor>> FitVariables(
     const Program& program, absl::Span<const NamedTensor> tensors,
     absl::string_view file);
 
-// All of a folder that WriteSavedProgram() made. Errors name the file.
+// All of a folder that WriteSavedProgram() made, but for the variables' values
+// if they are to come from another file than its own. Errors name the file.
 absl::StatusOr<SavedProgram> ReadSavedProgram(
     const std::string& folder, const OpRegistry& registry,
-    FileMemory memory = FileMemory::kOwn);
+    FileMemory memory = FileMemory::kOwn, std::string weights = "");
 
 // Replaces the folder: readers see the old one or the new one, whole.
 // InvalidArgument if there is something else at `folder`, or if variables and

@@ -24,6 +24,7 @@ absl::StatusOr<std::shared_ptr<const OneDnnMatmul>> OneDnnMatmul::Create(
     const OneDnnMatmulSpec&) {
   return NotBuilt();
 }
+std::string OneDnnMatmul::packed_layout() const { return ""; }
 absl::Status OneDnnMatmul::Pack(const void*, void*) const { return NotBuilt(); }
 
 struct OneDnnMatmulRun::Handles {};

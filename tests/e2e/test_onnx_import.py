@@ -314,6 +314,35 @@ def external(location, length=16):
     return model
 
 
+def test_names_in_a_file_are_no_code(tmp_path):
+    from onnx import TensorProto, helper
+
+    there = tmp_path / "there"
+    call = f"__import__('pathlib').Path({str(there)!r}).touch()"
+    x, y = (f"{name}\n    {call}" for name in "xy")
+
+    def model(node):
+        size = f"n']; {call}; ['"
+        graph = helper.make_graph(
+            [node],
+            f"g\n{call}",
+            [helper.make_tensor_value_info(x, TensorProto.FLOAT, [size])],
+            [helper.make_tensor_value_info(y, TensorProto.FLOAT, None)],
+        )
+        opsets = [helper.make_opsetid("", 18)]
+        return helper.make_model(graph, opset_imports=opsets)
+
+    relu = helper.make_node("Relu", [x], [y], name=f"relu\n    {call} #")
+    got = mica.from_onnx(model(relu))(torch.tensor([-1.0, 2.0]))
+    assert got.tolist() == [0.0, 2.0]
+    for op in ("Relu", "Shape"):
+        attributes = {f"end={call}, start": 0}
+        node = helper.make_node(op, [x], [y], **attributes)
+        with pytest.raises(NotImplementedError, match="with attributes end="):
+            mica.from_onnx(model(node))
+    assert not there.exists()
+
+
 def test_weights_beside_the_model_are_read_and_none_elsewhere(tmp_path):
     inside = tmp_path / "model"
     inside.mkdir()

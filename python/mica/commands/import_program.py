@@ -8,11 +8,10 @@ from typing import Any
 
 import torch
 
+from mica.imported.archives import is_archive
 from mica.imported.opening import from_exported, from_onnx
 from mica.saved.export import export
 from mica.saved.load import load
-
-_ARCHIVE = b"PK\x03\x04"
 
 
 def add_parser(
@@ -83,6 +82,4 @@ def _sizes(texts: Sequence[str]) -> dict[str, int]:
 
 
 def _open(file: str) -> Any:
-    with open(file, "rb") as stream:
-        is_archive = stream.read(len(_ARCHIVE)) == _ARCHIVE
-    return from_exported(file) if is_archive else from_onnx(file)
+    return from_exported(file) if is_archive(file) else from_onnx(file)

@@ -137,13 +137,18 @@ def conv_integer(
     wide = x.to(torch.float64)
     if x_zero is not None:
         wide = wide - x_zero.to(torch.float64)
-    kernel = weight.to(torch.float64)
-    if weight_zero is not None:
-        sizes = [-1] + [1] * (weight.dim() - 1)
-        kernel = kernel - weight_zero.to(torch.float64).reshape(
-            sizes if weight_zero.numel() > 1 else [1] * weight.dim()
-        )
+    kernel = less_by_channel(weight, weight_zero)
     return conv(wide, kernel, None, **attributes).to(torch.int32)
+
+
+def less_by_channel(weight: Tensor, zero: Tensor | None) -> Tensor:
+    """A kernel of ints less its zero point, of all or each channel's; f64."""
+    kernel = weight.to(torch.float64)
+    if zero is None:
+        return kernel
+    first = -1 if zero.numel() > 1 else 1
+    sizes = [first] + [1] * (weight.dim() - 1)
+    return kernel - zero.to(torch.float64).reshape(sizes)
 
 
 @operator("DeformConv")

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
-import linecache
 import os
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 
+from mica.imported.archives import is_archive
 from mica.imported.ranges import Ranges, check_that, size_of
 from mica.imported.trees import Trees
+from mica.imported.written import class_of
 
 WHO = "mica.from_exported"
 
-_numbers = itertools.count()
 # Functions whose sizes capture follows, by operators with hidden ones.
 _IN_PYTHON: dict[Any, Any] = {
     torch.ops.aten.sym_size.int: size_of,
@@ -96,7 +94,8 @@ def from_exported(
     lines.append(f"return {trees.packing('results')}")
     head = f"def forward({', '.join(['self', *trees.parameters])}):"
     code = "\n".join([head, *[f"    {line}" for line in lines]]) + "\n"
-    module = _module_class(code, trees.names | ranges.names)(body)
+    known: dict[str, Any] = {"torch": torch} | trees.names | ranges.names
+    module = class_of(ExportedModule, code, known, "exported")(body)
     module.code = code
     module.dynamic_shapes = trees.nested(ranges.open_sizes(values))
     module.arguments = tuple(trees.parameters)
@@ -112,9 +111,7 @@ def _load(path: Any) -> Any:
             f"{WHO}: wants a path or a torch.export.ExportedProgram, got "
             f"{type(path).__name__}"
         ) from None
-    with open(file, "rb") as stream:
-        start = stream.read(4)
-    if start != b"PK\x03\x04":
+    if not is_archive(file):
         raise ValueError(f"{WHO}: {file} is no archive of torch.export")
     try:
         return torch.export.load(file)
@@ -151,17 +148,3 @@ def _without_checks(graph: Any, inner: Any) -> None:
 
 def _as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
-
-
-def _module_class(
-    code: str, more: dict[str, Any]
-) -> Callable[[Any], ExportedModule]:
-    """A class with the forward that `code` defines."""
-    file = f"<exported {next(_numbers)}>"
-    names: dict[str, Any] = {"torch": torch, **more}
-    exec(compile(code, file, "exec"), names)
-    lines = code.splitlines(keepends=True)
-    linecache.cache[file] = (len(code), None, lines, file)
-    return type(
-        "ExportedModule", (ExportedModule,), {"forward": names["forward"]}
-    )

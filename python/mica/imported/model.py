@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import linecache
 import os
 from collections.abc import Callable
 from typing import Any
@@ -19,8 +17,7 @@ from mica.imported.graph import Graph, Reader
 from mica.imported.inputs import InputType, checks_of
 from mica.imported.patterns import simplify
 from mica.imported.values import Value
-
-_numbers = itertools.count()
+from mica.imported.written import class_of
 
 
 class OnnxModule(nn.Module):
@@ -163,7 +160,8 @@ def _build(emitter: Emitter, graph: Graph) -> OnnxModule:
     emitter.line(f"return {', '.join(codes)}")
     head = f"def forward({', '.join(['self', *arguments])}):"
     code = "\n".join([head, *emitter.lines]) + "\n"
-    module = _module_class(code, emitter.names, graph.name)()
+    title = f"onnx {graph.name}"
+    module = class_of(OnnxModule, code, emitter.names, title)()
     module.code = code
     module.input_names = tuple(name for name, _ in graph.inputs)
     module.output_names = tuple(name for name, _ in graph.outputs)
@@ -192,19 +190,3 @@ def _open_sizes(
         if named:
             found[argument] = named
     return found
-
-
-def _module_class(
-    code: str, names: dict[str, Any], title: str
-) -> type[OnnxModule]:
-    """A class with the forward that `code` defines."""
-    file = f"<onnx {title} {next(_numbers)}>"
-    exec(compile(code, file, "exec"), names)
-    # Tracebacks show the lines; None keeps them when files are looked at.
-    linecache.cache[file] = (
-        len(code),
-        None,
-        code.splitlines(keepends=True),
-        file,
-    )
-    return type("OnnxModule", (OnnxModule,), {"forward": names["forward"]})

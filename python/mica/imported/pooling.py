@@ -34,6 +34,11 @@ def _last(rank: int) -> Sizes:
     return tuple(range(-rank, 0))
 
 
+def _are_small(around: Pads, kernel: Sizes) -> bool:
+    """True of padding that torch's own poolings take."""
+    return all(2 * b <= k for (b, _), k in zip(around, kernel, strict=True))
+
+
 @operator("MaxPool")
 def max_pool(
     x: Tensor,
@@ -51,9 +56,7 @@ def max_pool(
     rank = len(kernel_shape)
     strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
     around = pads_of(x, kernel_shape, strides, dilations, pads, auto_pad)
-    small = all(
-        2 * b <= k for (b, _), k in zip(around, kernel_shape, strict=True)
-    )
+    small = _are_small(around, kernel_shape)
     simple = are_even(around) and small and x.dtype.is_floating_point
     if outputs == 1 and simple and rank in _MAX and not ceil_mode:
         even = tuple([before for before, _ in around])
@@ -98,9 +101,7 @@ def average_pool(
     rank = len(kernel_shape)
     strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
     around = pads_of(x, kernel_shape, strides, dilations, pads, auto_pad)
-    small = all(
-        2 * b <= k for (b, _), k in zip(around, kernel_shape, strict=True)
-    )
+    small = _are_small(around, kernel_shape)
     if (
         are_even(around)
         and small

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from mica.imported.convolutions import conv
+from mica.imported.convolutions import conv, less_by_channel
 from mica.imported.errors import WHO
 from mica.imported.registry import operator
 from mica.imported.tensors import DTYPES
@@ -147,14 +147,10 @@ def qlinear_conv(
     **attributes: Any,
 ) -> Tensor:
     """A convolution of quantised images."""
-    sizes = [-1] + [1] * (weight.dim() - 1)
-    kernel = weight.to(torch.float64)
-    kernel = kernel - w_zero.to(torch.float64).reshape(
-        sizes if w_zero.numel() > 1 else [1] * weight.dim()
-    )
+    kernel = less_by_channel(weight, w_zero)
     wide_bias = None if bias is None else bias.to(torch.float64)
     wide = conv(_less(x, x_zero, False), kernel, wide_bias, **attributes)
     factor = x_scale.double() * w_scale.double() / y_scale.double()
     if factor.numel() > 1:
-        factor = factor.reshape([1, *sizes[:-1]])
+        factor = factor.reshape([1, -1] + [1] * (weight.dim() - 2))
     return _rounded(wide * factor, y_zero.to(torch.int64), y_zero.dtype)

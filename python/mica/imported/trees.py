@@ -41,13 +41,7 @@ class Trees:
     def __init__(self, ins: Any, outs: Any, names: Sequence[str]) -> None:
         positional, keywords = ins.children()
         self._specs = [*positional.children(), *keywords.children()]
-        self._named = list(names)
         self.parameters = list(names)
-        if keywords.num_children and positional.num_children < len(names):
-            self.parameters = [
-                *names[: positional.num_children],
-                *names[positional.num_children :],
-            ]
         self._outs = outs
         self.leaves: list[str] = []
         self.titles: list[str] = []
@@ -57,7 +51,7 @@ class Trees:
     def unpacking(self) -> list[str]:
         """The lines that make variables of the leaves."""
         lines: list[str] = []
-        for name, spec in zip(self._named, self._specs, strict=True):
+        for name, spec in zip(self.parameters, self._specs, strict=True):
             self._unpack(spec, name, (name,), lines)
         return lines
 

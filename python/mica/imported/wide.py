@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -21,10 +21,7 @@ def widened(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def apply(*values: Any, **attributes: Any) -> Any:
-        dtype = None
-        for value in values:
-            if isinstance(value, torch.Tensor) and value.dtype in UNSIGNED:
-                dtype = value.dtype
+        dtype = _unsigned(values)
         if dtype is None:
             return f(*values, **attributes)
         wide = [_wide(value) for value in values]
@@ -39,10 +36,7 @@ def ordered(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def apply(*values: Any, **attributes: Any) -> Any:
-        dtype = None
-        for value in values:
-            if isinstance(value, torch.Tensor) and value.dtype in UNSIGNED:
-                dtype = value.dtype
+        dtype = _unsigned(values)
         if dtype is None:
             return f(*values, **attributes)
         moves = dtype == torch.uint64
@@ -69,7 +63,15 @@ def unsigned_quotient(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.where(b < 0, is_large, guess)
 
 
+def _is_unsigned(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype in UNSIGNED
+
+
+def _unsigned(values: Sequence[Any]) -> torch.dtype | None:
+    """The dtype of the last of them that is unsigned."""
+    found = [value.dtype for value in values if _is_unsigned(value)]
+    return found[-1] if found else None
+
+
 def _wide(value: Any) -> Any:
-    if isinstance(value, torch.Tensor) and value.dtype in UNSIGNED:
-        return value.to(torch.int64)
-    return value
+    return value.to(torch.int64) if _is_unsigned(value) else value
