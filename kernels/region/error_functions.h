@@ -1,0 +1,132 @@
+// erf, erfc, and GELU, which is made of them. The polynomials are
+// tools/fit_functions.py's.
+
+#ifndef MICA_KERNELS_REGION_ERROR_FUNCTIONS_H_
+#define MICA_KERNELS_REGION_ERROR_FUNCTIONS_H_
+
+#include "kernels/region/arithmetic.h"
+#include "kernels/region/exponentials.h"
+
+namespace mica::MICA_REGION_NAMESPACE {
+
+// P(t) with erfc(x) = exp(-x x) P(t) / (1 + 9/8 x), where t is
+// (x - 3) / (x + 3), in doubles 4 in place of 3. Where x is small it hardly
+// moves, so that errors of t don't count.
+template <class F>
+MICA_LANES F ErfcPolynomial(F t) {
+  if constexpr (F::kIsDouble) {
+    static constexpr double kErfc[] = {
+        0.75349701693783766,   -0.19187914955539176,    0.10434091383445936,
+        -0.033558201786778888, -0.0091630845331159127,  0.025115050343262238,
+        -0.023617493548651568, 0.01528750111401206,     -0.0073348600018259321,
+        0.0024808650378280975, -0.00043576869520497123, -7.752637245098954e-5,
+        7.4858372353293253e-5, -1.4557997531835532e-5,  -5.0293378764879046e-6,
+        3.0333800547110044e-6, 4.9758116948345352e-8,   -4.2088464115466064e-7,
+        4.404574219394561e-8,  5.2156652615349653e-8,   -6.0677262287282041e-9,
+        -4.6709067695824076e-9};
+    return Polynomial(t, kErfc);
+  } else {
+    static constexpr double kErfc[] = {
+        0.78313005,     -0.219014019,   0.0806962401,  0.00724828057,
+        -0.0357137136,  0.0277745854,   -0.0116165671, 0.00159296184,
+        0.000964457751, -0.000141355253};
+    return Polynomial(t, kErfc);
+  }
+}
+
+// erfc(x) of 0 <= x <= 10.1 (float) or 27.3, given also x x, which may be more
+// precise than x.
+template <class F>
+MICA_LANES F ErfcBySquare(F x, Pair<F> square) {
+  const F middle = F::Of(F::kIsDouble ? 4 : 3);
+  const F p = ErfcPolynomial((x - middle) / (x + middle));
+  const F e = Exp(-square.hi);
+  return Fma(-e, square.lo, e) * p / Fma(F::Of(1.125), x, F::Of(1));
+}
+template <class F>
+MICA_LANES F ErfcOfPositive(F x) {
+  x = Min(F::Of(F::kIsDouble ? 27.3 : 10.1), x);
+  return ErfcBySquare(x, Product(x, x));
+}
+
+// At most 5 ulp, denormals too.
+template <class F>
+MICA_LANES F Erfc(F x) {
+  const F y = ErfcOfPositive(Abs(x));
+  return Select(Less(x, F::Of(0)), F::Of(2) - y, y);
+}
+
+// Of floats: x P(x x) / Q(x x), and at most 1. At most 6 ulp, but 7 where
+// products are rounded before they are added.
+template <class F>
+MICA_LANES F ErfByQuotient(F x) {
+  const F one = F::Of(1), size = Abs(x);
+  static constexpr double kP[] = {1.12837915,     0.187555771,
+                                  0.0524439881,   0.00366159569,
+                                  0.000285820015, 2.11675683e-06};
+  static constexpr double kQ[] = {
+      1, 0.499549867, 0.112996213, 0.0147601899, 0.00114327184, 3.88264915e-05};
+  // A large x would make infinity over infinity.
+  const F s = Min(F::Of(15), x * x);
+  const F y = size * Polynomial(s, kP) / Polynomial(s, kQ);
+  return CopySign(Min(one, y), x);
+}
+// Of doubles, for |x| <= 1.
+template <class F>
+MICA_LANES F ErfByPolynomial(F x) {
+  static constexpr double kErf[] = {
+      1.1283791670955126,     -0.37612638903183521,   0.11283791670944185,
+      -0.02686617064311142,   0.0052239776061181568,  -0.00085483259293029333,
+      0.00012055293576655873, -1.4924712299041705e-5, 1.6447131553146343e-6,
+      -1.6206313739195466e-7, 1.3710980744593308e-8,  -7.7794697967775853e-10};
+  return x * Polynomial(x * x, kErf);
+}
+
+// Beyond |x| = 1 it is 1 - erfc(|x|), or a float's quotient. At most 6 ulp.
+template <class F>
+MICA_LANES F Erf(F x) {
+  const F one = F::Of(1), size = Abs(x);
+  F y = F::Of(0);
+  if constexpr (F::kIsDouble) {
+    y = ErfByPolynomial(x);
+  } else {
+    y = ErfByQuotient(x);
+    if (F::Fuses()) return y;
+  }
+  return IfAny(Less(one, size), y, [&]() MICA_LANES_LAMBDA {
+    return CopySign(one - ErfcOfPositive(size), x);
+  });
+}
+
+// x times the normal distribution's cumulative function, which is
+// erfc(-x / sqrt(2)) / 2. Of doubles it is at most 6 ulp off, of floats, which
+// take (1 + erf(x / sqrt(2))) / 2, at most 5 for x >= 0 and 2^-22 |x| below.
+// Where the result is near the denormals it is another number as small. -0
+// stays; -infinity gives nan, as in PyTorch.
+template <class F>
+MICA_LANES F Gelu(F x) {
+  constexpr double kRootHalf = 0x1.6a09e667f3bcdp-1, kHalf = 0.5;
+  if constexpr (F::kIsDouble) {
+    const F size = Min(F::Of(38.6), Abs(x));
+    const Pair<F> square = Product(size, F::Of(kHalf) * size);
+    const F tail = F::Of(kHalf) * ErfcBySquare(size * F::Of(kRootHalf), square);
+    return x * Select(Less(x, F::Of(0)), tail, F::Of(1) - tail);
+  } else {
+    const F half = F::Of(kHalf) * x;
+    return CopySign(Fma(half, ErfByQuotient(x * F::Of(kRootHalf)), half), x);
+  }
+}
+
+// x (1 + tanh(u)) / 2 with u = sqrt(2 / pi) (x + 0.044715 x x x), which is
+// x / (1 + exp(-2 u)). At most 3 ulp for x >= -1, below half an ulp of x; nan
+// of -infinity, as in PyTorch.
+template <class F>
+MICA_LANES F GeluTanh(F x) {
+  constexpr double kTwice = 2 * 0x1.9884533d43651p-1;  // 2 sqrt(2 / pi).
+  const F factor = Fma(F::Of(-0.044715 * kTwice), x * x, F::Of(-kTwice));
+  return x / (F::Of(1) + Exp(x * factor));
+}
+
+}  // namespace mica::MICA_REGION_NAMESPACE
+
+#endif  // MICA_KERNELS_REGION_ERROR_FUNCTIONS_H_
