@@ -24,7 +24,8 @@ set(MICA_THREAD_TESTS
   executor_shared_plan_test
   executor_trace_run_trace_test
   executor_watch_watch_test
-  framework_trace_recorder_test)
+  framework_trace_recorder_test
+  kernels_llvm_region_compiler_test)
 
 # Those that run in parts, side by side, and first: they take longest.
 set(MICA_LONG_TESTS tests_conformance_kernels_test)
@@ -185,15 +186,23 @@ endfunction()
 
 # The tests of all *_test.cc below the folder: a binary FOLDER_tests, and one
 # FOLDER_thread_tests of those that are worth a run under the thread sanitizer.
-# And one benchmark binary for each *_benchmark.cc. DEPS is what all link to.
+# And one benchmark binary for each *_benchmark.cc. DEPS is what all link to;
+# APART names folders below that have their own.
 function(mica_folder_tests)
   if(NOT MICA_TESTS)
     return()
   endif()
-  cmake_parse_arguments(arg "" "" "DEPS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "DEPS;APART" ${ARGN})
   get_filename_component(folder "${CMAKE_CURRENT_SOURCE_DIR}" NAME)
   file(GLOB_RECURSE tests CONFIGURE_DEPENDS
        "${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc")
+  file(GLOB_RECURSE benchmarks CONFIGURE_DEPENDS
+       "${CMAKE_CURRENT_SOURCE_DIR}/*_benchmark.cc")
+  foreach(apart ${arg_APART})
+    list(FILTER tests EXCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/${apart}/")
+    list(FILTER benchmarks EXCLUDE REGEX
+         "^${CMAKE_CURRENT_SOURCE_DIR}/${apart}/")
+  endforeach()
   set(plain)
   set(threads)
   foreach(file ${tests})
@@ -213,8 +222,6 @@ function(mica_folder_tests)
     mica_test_binary(${folder}_thread_tests SRCS ${threads} DEPS ${arg_DEPS})
     add_dependencies(mica_thread_tests ${folder}_thread_tests)
   endif()
-  file(GLOB_RECURSE benchmarks CONFIGURE_DEPENDS
-       "${CMAKE_CURRENT_SOURCE_DIR}/*_benchmark.cc")
   foreach(file ${benchmarks})
     mica_target_name(name "${file}")
     add_executable(${name} "${file}")

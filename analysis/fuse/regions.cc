@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "analysis/fuse/region_rules.h"
 #include "analysis/passes/rewrite.h"
 #include "framework/base/status.h"
 #include "framework/op/region_code.h"
@@ -16,114 +17,24 @@ namespace mica {
 namespace {
 
 constexpr int kNoGroup = -1;
-// A region's tiles and numbers have to fit the first-level cache.
-constexpr size_t kMostMembers = 16;
+// More values than this at once leave the registers.
+constexpr size_t kMostMembers = 24;
+constexpr size_t kMostSteps = 64;
 constexpr size_t kMostOperands = 24;
 
-// An op as an instruction: its operands are values and constants.
-struct Member {
-  const RegionOp* op = nullptr;
-  std::vector<std::variant<ValueId, double>> operands;
-};
+using Member = std::vector<RegionStep>;
 
-// What an op is in a region, by its parameters in the instruction's order.
-struct Rule {
-  absl::string_view op;
-  absl::string_view instruction;
-  std::vector<int> params;
-  // Where the factor is 1: another instruction, without the factor.
-  absl::string_view plain = "";
-};
-
-const std::vector<Rule>& Rules() {
-  static const auto& rules = *new std::vector<Rule>{
-      {"aten.neg", "neg", {0}},
-      {"aten.abs", "abs", {0}},
-      {"aten.relu", "relu", {0}},
-      {"aten.reciprocal", "reciprocal", {0}},
-      {"aten.sqrt", "sqrt", {0}},
-      {"aten.rsqrt", "rsqrt", {0}},
-      {"aten.exp", "exp", {0}},
-      {"aten.tanh", "tanh", {0}},
-      {"aten.sigmoid", "sigmoid", {0}},
-      {"aten.silu", "silu", {0}},
-      {"aten.mul.Tensor", "mul", {0, 1}},
-      {"aten.mul.Scalar", "mul", {0, 1}},
-      {"aten.div.Tensor", "div", {0, 1}},
-      {"aten.div.Scalar", "div", {0, 1}},
-      {"aten.maximum", "maximum", {0, 1}},
-      {"aten.minimum", "minimum", {0, 1}},
-      {"aten.tanh_backward", "tanh_backward", {0, 1}},
-      {"aten.add.Tensor", "add_scaled", {0, 1, 2}, "add"},
-      {"aten.add.Scalar", "add_scaled", {0, 1, 2}, "add"},
-      {"aten.sub.Tensor", "sub_scaled", {0, 1, 2}, "sub"},
-      {"aten.sub.Scalar", "sub_scaled", {0, 1, 2}, "sub"},
-      {"aten.rsub.Tensor", "sub_scaled", {1, 0, 2}, "sub"},
-      {"aten.rsub.Scalar", "sub_scaled", {1, 0, 2}, "sub"},
-      {"aten.lerp.Scalar", "lerp", {0, 1, 2}},
-      {"aten.lerp.Tensor", "lerp", {0, 1, 2}},
-      {"aten.addcmul", "addcmul", {0, 1, 2, 3}},
-      {"aten.addcdiv", "addcdiv", {0, 1, 2, 3}},
-  };
-  return rules;
-}
-
-// Functions that have vector loops in float32 alone.
-bool IsFunction(absl::string_view instruction) {
-  return instruction == "exp" || instruction == "tanh" ||
-         instruction == "sigmoid" || instruction == "silu";
-}
-
-const Rule* FindRule(absl::string_view op) {
-  static const auto& by_name = [] {
-    auto* map = new absl::flat_hash_map<absl::string_view, const Rule*>;
-    for (const Rule& rule : Rules()) map->emplace(rule.op, &rule);
-    return std::cref(*map);
-  }();
-  const auto it = by_name.get().find(op);
-  return it == by_name.get().end() ? nullptr : it->second;
-}
-
-std::optional<double> ConstantOf(const Argument& argument) {
-  if (const auto* integer = std::get_if<int64_t>(&argument)) {
-    return static_cast<double>(*integer);
-  }
-  if (const auto* real = std::get_if<double>(&argument)) return *real;
-  return std::nullopt;
-}
-
-// The instruction of a power that is a product or a root.
-absl::string_view PowerName(const Argument& exponent) {
-  const std::optional<double> number = ConstantOf(exponent);
-  if (number == 2) return "square";
-  if (number == 3) return "cube";
-  if (number == -1) return "reciprocal";
-  return "";
-}
-
-bool HasLoops(const TensorType& type) {
-  return (type.dtype == DType::kF32 || type.dtype == DType::kF64) &&
-         !type.is_scalar && type.is_dense() && type.num_elements() > 0;
-}
-
-// A tensor of no dims or a host scalar that the loops convert.
-bool IsNumber(const TensorType& type) {
-  return type.rank() == 0 && type.dtype != DType::kF16 &&
-         type.dtype != DType::kBF16 &&
-         (IsFloating(type.dtype) || type.dtype == DType::kI64 ||
-          type.dtype == DType::kI32);
-}
-
-// Instructions whose loops take arrays alone.
-bool TakesArraysOnly(const RegionOp& op) {
-  return op.num_elements != 2 || op.name == "lerp" ||
-         op.name == "tanh_backward";
+bool MakesRegions(const TensorType& type) {
+  return !IsComplex(type.dtype) && !type.is_scalar && type.is_dense() &&
+         type.num_elements() > 0;
 }
 
 class Merger {
  public:
-  Merger(const Program& program, const OpRegistry& ops)
+  Merger(const Program& program, const OpRegistry& ops,
+         const KernelRegistry& kernels)
       : program_(program),
+        kernels_(kernels),
         uses_(CountUses(program)),
         group_of_(program.ops().size(), kNoGroup),
         members_(program.ops().size()),
@@ -135,14 +46,17 @@ class Merger {
  private:
   struct Group {
     std::vector<OpId> ops;  // In order.
+    size_t num_steps = 0;
     bool is_open = true;
     absl::flat_hash_map<ValueId, bool> operands;
   };
 
-  std::optional<Member> Translate(const Op& op) const;
-  std::optional<Member> Fill(const Op& op, absl::string_view instruction,
-                             const std::vector<int>& params) const;
-  bool Fits(const Op& op, const Member& member) const;
+  // No steps if the op can't be a member.
+  Member Translate(const Op& op) const;
+  // True if the op has the dims of what group members read of it.
+  bool Joins(ValueId value, OpId reader) const {
+    return program_.type(value).dims == ResultType(reader).dims;
+  }
   void Place(OpId id);
   // Closes the group that makes `value`, if it is open.
   void Close(ValueId value);
@@ -151,6 +65,10 @@ class Merger {
   void Join(OpId id, std::vector<int> groups);
   bool IsWorthIt(const Group& group) const;
   absl::Status Emit(const Group& group);
+  std::vector<ValueId> OperandsOf(const Group& group) const;
+  bool IsOwn(const Group& group, ValueId value) const;
+  RegionCode CodeOf(const Group& group, absl::Span<const ValueId> operands,
+                    absl::flat_hash_map<OpId, int>& made) const;
   bool IsReadElsewhere(const Group& group, ValueId value) const;
 
   const Op& op(OpId id) const { return program_.ops()[id]; }
@@ -159,65 +77,19 @@ class Merger {
   }
 
   const Program& program_;
+  const KernelRegistry& kernels_;
   std::vector<int> uses_;
-  std::vector<int> group_of_;  // By op.
-  std::vector<std::optional<Member>> members_;
+  std::vector<int> group_of_;    // By op.
+  std::vector<Member> members_;  // By op.
   std::vector<Group> groups_;
   Rewriter rewriter_;
 };
 
-std::optional<Member> Merger::Fill(const Op& op, absl::string_view instruction,
-                                   const std::vector<int>& params) const {
-  Member member{.op = FindRegionOp(instruction)};
-  if (member.op == nullptr) return std::nullopt;
-  for (int i = 0; i < member.op->arity(); ++i) {
-    const Argument& argument = op.arguments[params[i]];
-    if (const auto* ref = std::get_if<ValueRef>(&argument)) {
-      member.operands.emplace_back(ref->id);
-      continue;
-    }
-    const std::optional<double> number = ConstantOf(argument);
-    if (!number.has_value()) return std::nullopt;
-    member.operands.emplace_back(*number);
+Member Merger::Translate(const Op& op) const {
+  if (op.results.size() != 1 || !MakesRegions(program_.type(op.results[0]))) {
+    return {};
   }
-  if (!Fits(op, member)) return std::nullopt;
-  return member;
-}
-
-bool Merger::Fits(const Op& op, const Member& member) const {
-  const TensorType& region = program_.type(op.results[0]);
-  bool has_array = false;
-  for (size_t i = 0; i < member.operands.size(); ++i) {
-    const bool may_be_array = static_cast<int>(i) < member.op->num_elements;
-    const auto* value = std::get_if<ValueId>(&member.operands[i]);
-    const bool is_array = value != nullptr && program_.type(*value) == region;
-    if (value != nullptr && !is_array && !IsNumber(program_.type(*value))) {
-      return false;
-    }
-    if (may_be_array && !is_array && TakesArraysOnly(*member.op)) return false;
-    // A factor has no dims; then it is an array where the region has none.
-    if (!may_be_array && is_array) return false;
-    has_array = has_array || (may_be_array && is_array);
-  }
-  return has_array;
-}
-
-std::optional<Member> Merger::Translate(const Op& op) const {
-  if (op.results.size() != 1 || !HasLoops(program_.type(op.results[0]))) {
-    return std::nullopt;
-  }
-  if (op.def->name() == "aten.pow.Tensor_Scalar") {
-    return Fill(op, PowerName(op.arguments[1]), {0});
-  }
-  const Rule* rule = FindRule(op.def->name());
-  if (rule == nullptr) return std::nullopt;
-  if (program_.type(op.results[0]).dtype != DType::kF32 &&
-      IsFunction(rule->instruction)) {
-    return std::nullopt;
-  }
-  const bool is_plain = !rule->plain.empty() &&
-                        ConstantOf(op.arguments[rule->params.back()]) == 1.0;
-  return Fill(op, is_plain ? rule->plain : rule->instruction, rule->params);
+  return RegionStepsOf(program_, op);
 }
 
 int Merger::OpenGroupOf(ValueId value) const {
@@ -238,15 +110,13 @@ void Merger::Place(OpId id) {
   ForEachValue(op(id).arguments, [&](ValueId value) {
     const int group = OpenGroupOf(value);
     if (group == kNoGroup) return;
-    const bool joins =
-        members_[id].has_value() && program_.type(value) == ResultType(id);
-    if (!joins) {
+    if (members_[id].empty() || !Joins(value, id)) {
       Close(value);
     } else if (std::find(groups.begin(), groups.end(), group) == groups.end()) {
       groups.push_back(group);
     }
   });
-  if (members_[id].has_value()) Join(id, std::move(groups));
+  if (!members_[id].empty()) Join(id, std::move(groups));
 }
 
 // Adds an op to the groups that it reads, which become one; to a new one if
@@ -258,10 +128,12 @@ void Merger::Join(OpId id, std::vector<int> groups) {
     const Group& from = groups_[group];
     joined.ops.insert(joined.ops.end(), from.ops.begin(), from.ops.end());
     joined.operands.insert(from.operands.begin(), from.operands.end());
+    joined.num_steps += from.num_steps;
   }
   ForEachValue(op(id).arguments,
                [&](ValueId value) { joined.operands[value] = true; });
   if (joined.ops.size() >= kMostMembers ||
+      joined.num_steps + members_[id].size() > kMostSteps ||
       joined.operands.size() > kMostOperands) {
     for (int group : groups) groups_[group].is_open = false;
     joined = {};
@@ -273,6 +145,7 @@ void Merger::Join(OpId id, std::vector<int> groups) {
     }
   }
   joined.ops.push_back(id);
+  joined.num_steps += members_[id].size();
   std::sort(joined.ops.begin(), joined.ops.end());
   for (OpId member : joined.ops) {
     group_of_[member] = static_cast<int>(groups_.size());
@@ -280,13 +153,20 @@ void Merger::Join(OpId id, std::vector<int> groups) {
   groups_.push_back(std::move(joined));
 }
 
-// One op alone keeps its own kernel, if that is a good one.
+// One op alone keeps its own kernel, if there may be a good one.
 bool Merger::IsWorthIt(const Group& group) const {
   if (group.ops.size() != 1) return true;
-  const Member& member = *members_[group.ops[0]];
-  if (member.op->num_numbers == 0) return false;
-  return member.op->name == "lerp" || member.op->num_elements == 3 ||
-         std::holds_alternative<ValueId>(member.operands.back());
+  const Op& only = op(group.ops[0]);
+  DType first = ResultType(group.ops[0]).dtype;
+  bool is_first = true, has_number = false;
+  ForEachValue(only.arguments, [&](ValueId value) {
+    if (is_first) first = program_.type(value).dtype;
+    has_number = has_number || program_.type(value).rank() == 0;
+    is_first = false;
+  });
+  if (!kernels_.HasFast(only.def->name(), first)) return true;
+  const RegionStep& step = members_[group.ops[0]].front();
+  return step.op->arity > 2 && step.op->id != RegionOpId::kWhere && has_number;
 }
 
 bool Merger::IsReadElsewhere(const Group& group, ValueId value) const {
@@ -298,60 +178,83 @@ bool Merger::IsReadElsewhere(const Group& group, ValueId value) const {
   return uses_[value] > own;
 }
 
-absl::Status Merger::Emit(const Group& group) {
-  using Kind = RegionCode::Ref::Kind;
-  const TensorType& region = ResultType(group.ops.back());
-  // Arrays first: the region is of the first operand's type.
+// What the group reads, in the order of its first reads: arrays before what
+// has fewer dims.
+std::vector<ValueId> Merger::OperandsOf(const Group& group) const {
+  const Dims& dims = ResultType(group.ops.back()).dims;
   std::vector<ValueId> operands;
   for (bool wants_arrays : {true, false}) {
     for (OpId id : group.ops) {
-      for (const auto& operand : members_[id]->operands) {
-        const auto* value = std::get_if<ValueId>(&operand);
-        if (value == nullptr) continue;
-        const Value& v = program_.value(*value);
-        const bool is_own =
-            v.kind == ValueKind::kResult &&
-            std::binary_search(group.ops.begin(), group.ops.end(), v.index);
-        if (is_own || (*v.type == region) != wants_arrays) continue;
-        if (std::find(operands.begin(), operands.end(), *value) ==
-            operands.end()) {
-          operands.push_back(*value);
+      for (const RegionStep& step : members_[id]) {
+        for (const auto& operand : step.operands) {
+          const auto* value = std::get_if<ValueId>(&operand);
+          if (value == nullptr || IsOwn(group, *value)) continue;
+          if ((program_.type(*value).dims == dims) != wants_arrays) continue;
+          if (std::find(operands.begin(), operands.end(), *value) ==
+              operands.end()) {
+            operands.push_back(*value);
+          }
         }
       }
     }
   }
+  return operands;
+}
+
+bool Merger::IsOwn(const Group& group, ValueId value) const {
+  const Value& v = program_.value(value);
+  return v.kind == ValueKind::kResult &&
+         std::binary_search(group.ops.begin(), group.ops.end(), v.index);
+}
+
+// The group's instructions, and by op the one that makes its result.
+RegionCode Merger::CodeOf(const Group& group,
+                          absl::Span<const ValueId> operands,
+                          absl::flat_hash_map<OpId, int>& made) const {
+  using Ref = RegionCode::Ref;
   RegionCode code;
+  for (OpId id : group.ops) {
+    const int first = static_cast<int>(code.instructions.size());
+    for (const RegionStep& step : members_[id]) {
+      RegionCode::Instruction instruction{
+          .op = step.op, .dtype = step.dtype, .operands = {}};
+      for (const auto& operand : step.operands) {
+        Ref ref;
+        if (const auto* number = std::get_if<double>(&operand)) {
+          ref.number = *number;
+        } else if (const auto* own = std::get_if<RegionStep::Made>(&operand)) {
+          ref = {.kind = Ref::Kind::kInstruction, .index = first + own->index};
+        } else if (const ValueId value = std::get<ValueId>(operand);
+                   IsOwn(group, value)) {
+          ref = {.kind = Ref::Kind::kInstruction,
+                 .index = made.at(program_.value(value).index)};
+        } else {
+          const auto at = std::find(operands.begin(), operands.end(), value);
+          ref = {.kind = Ref::Kind::kOperand,
+                 .index = static_cast<int>(at - operands.begin())};
+        }
+        instruction.operands.push_back(ref);
+      }
+      code.instructions.push_back(std::move(instruction));
+    }
+    made[id] = static_cast<int>(code.instructions.size()) - 1;
+  }
+  return code;
+}
+
+absl::Status Merger::Emit(const Group& group) {
+  const std::vector<ValueId> operands = OperandsOf(group);
+  absl::flat_hash_map<OpId, int> made;
+  RegionCode code = CodeOf(group, operands, made);
   ProgramBuilder::OpSpec spec;
   std::vector<ValueId> results;
   for (OpId id : group.ops) {
-    RegionCode::Instruction instruction{.op = members_[id]->op, .operands = {}};
-    for (const auto& operand : members_[id]->operands) {
-      if (const auto* number = std::get_if<double>(&operand)) {
-        instruction.operands.push_back({.number = *number});
-        continue;
-      }
-      const ValueId value = std::get<ValueId>(operand);
-      const auto at = std::find(operands.begin(), operands.end(), value);
-      if (at != operands.end()) {
-        instruction.operands.push_back(
-            {.kind = Kind::kOperand,
-             .index = static_cast<int>(at - operands.begin())});
-        continue;
-      }
-      const auto own = std::lower_bound(group.ops.begin(), group.ops.end(),
-                                        program_.value(value).index);
-      instruction.operands.push_back(
-          {.kind = Kind::kInstruction,
-           .index = static_cast<int>(own - group.ops.begin())});
-    }
     const ValueId result = op(id).results[0];
-    if (IsReadElsewhere(group, result)) {
-      code.results.push_back(static_cast<int>(code.instructions.size()));
-      results.push_back(result);
-      spec.types.push_back(program_.type(result));
-      spec.names.push_back(program_.value(result).name);
-    }
-    code.instructions.push_back(std::move(instruction));
+    if (!IsReadElsewhere(group, result)) continue;
+    code.results.push_back(made[id]);
+    results.push_back(result);
+    spec.types.push_back(program_.type(result));
+    spec.names.push_back(program_.value(result).name);
   }
   ValueRefs refs;
   for (ValueId operand : operands) {
@@ -361,9 +264,10 @@ absl::Status Merger::Emit(const Group& group) {
                         rewriter_.builder().FindOp("mica.elementwise"));
   spec.arguments = {std::move(refs), code.ToText()};
   spec.source = op(group.ops.back()).source;
-  MICA_ASSIGN_OR_RETURN(auto made, rewriter_.builder().AddOp(std::move(spec)));
+  MICA_ASSIGN_OR_RETURN(auto values,
+                        rewriter_.builder().AddOp(std::move(spec)));
   for (size_t i = 0; i < results.size(); ++i) {
-    rewriter_.Map(results[i], made[i]);
+    rewriter_.Map(results[i], values[i]);
   }
   return absl::OkStatus();
 }
@@ -391,9 +295,9 @@ absl::StatusOr<std::optional<Program>> Merger::Run() {
 
 }  // namespace
 
-absl::StatusOr<Program> MergeElementwise(Program program,
-                                         const OpRegistry& ops) {
-  MICA_ASSIGN_OR_RETURN(auto merged, Merger(program, ops).Run());
+absl::StatusOr<Program> MergeElementwise(Program program, const OpRegistry& ops,
+                                         const KernelRegistry& kernels) {
+  MICA_ASSIGN_OR_RETURN(auto merged, Merger(program, ops, kernels).Run());
   if (!merged.has_value()) return program;
   return *std::move(merged);
 }

@@ -15,7 +15,8 @@ using testing::Not;
 std::string Merged(absl::string_view text) {
   absl::StatusOr<Program> program = ParseProgram(text, AllOps());
   EXPECT_THAT(program, IsOk());
-  absl::StatusOr<Program> merged = MergeElementwise(*program, AllOps());
+  absl::StatusOr<Program> merged =
+      MergeElementwise(*program, AllOps(), AllKernels());
   EXPECT_THAT(merged, IsOk());
   const std::string merged_text = ToText(*merged);
   // A region is a Program's op like any other.
@@ -54,11 +55,11 @@ TEST(RegionsTest, StandsBeforeTheFirstReader) {
   return %d
 }
 )");
-  EXPECT_THAT(text, HasSubstr("neg %0; exp $0 -> $0 $1"));
-  EXPECT_THAT(text, HasSubstr("mul %0 %1; abs $0 -> $1"));
+  EXPECT_THAT(text, HasSubstr("neg.f32 %0; exp.f32 $0 -> $0 $1"));
+  EXPECT_THAT(text, HasSubstr("mul.f32 %0 %1; abs.f32 $0 -> $1"));
 }
 
-TEST(RegionsTest, LeavesOtherShapesAndLayoutsAlone) {
+TEST(RegionsTest, BroadcastsAndConverts) {
   const std::string text = Merged(R"(program @f(%x: f32[4,4], %b: f32[4]) {
   %t = aten.t(%x) : f32[4,4]{1,4}
   %a = aten.add.Tensor(%x, %b) : f32[4,4]
@@ -66,6 +67,35 @@ TEST(RegionsTest, LeavesOtherShapesAndLayoutsAlone) {
   %i = aten._to_copy(%c, dtype=i64) : i64[4,4]
   %j = aten.neg(%i) : i64[4,4]
   return %j
+}
+)");
+  EXPECT_THAT(text,
+              HasSubstr("mica.elementwise([%x, %t, %b], \"add.f32 %0 %2; "
+                        "mul.f32 $0 %1; cast.i64 $1; neg.i64 $2 -> $3\""));
+}
+
+TEST(RegionsTest, RoundsAsEagerDoes) {
+  // An op of several instructions is rounded once; a number that becomes a
+  // tensor is rounded before it is compared, one that is a factor isn't.
+  const std::string text = Merged(R"(program @f(%x: bf16[4]) {
+  %a = aten.hardswish(%x) : bf16[4]
+  %b = aten.mul.Scalar(%a, 0.1) : bf16[4]
+  %c = aten.gt.Scalar(%b, 0.1) : bool[4]
+  return %c
+}
+)");
+  EXPECT_THAT(text,
+              HasSubstr("add.f32 %0 3; maximum.f32 $0 0; minimum.f32 $1 6; "
+                        "mul.f32 %0 $2; div.bf16 $3 6; mul.bf16 $4 "
+                        "0.10000000000000001; gt.bf16 $5 0.10009765625 -> "
+                        "$6"));
+}
+
+TEST(RegionsTest, LeavesOtherSizesAlone) {
+  const std::string text = Merged(R"(program @f(%x: f32[4,1], %b: f32[4]) {
+  %a = aten.neg(%x) : f32[4,1]
+  %c = aten.add.Tensor(%a, %b) : f32[4,4]
+  return %c
 }
 )");
   EXPECT_THAT(text, Not(HasSubstr("mica.elementwise")));

@@ -140,7 +140,7 @@ constexpr Pass kPasses[] = {
     {.name = "merge-elementwise",
      .contract = "Elementwise ops that read each other become one "
                  "mica.elementwise. Last: no other pass knows regions.",
-     .run = Run<MergeElementwise>},
+     .run = RunByKernels<MergeElementwise>},
 };
 
 absl::StatusOr<std::optional<Program>> FindFunctionsOfGiven(

@@ -71,8 +71,15 @@ InputFile::~InputFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+absl::StatusOr<InputFile> InputFile::Open(const std::string& path,
+                                          LinkPolicy links) {
+  // Nor is a pipe waited for, which the path may be by now.
+  const int no_link =
+      links == LinkPolicy::kRefuse ? O_NOFOLLOW | O_NONBLOCK : 0;
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | no_link);
+  if (descriptor < 0 && errno == ELOOP && no_link != 0) {
+    return absl::PermissionDeniedError(absl::StrCat(path, ": is a link"));
+  }
   if (descriptor < 0) return ErrnoStatus(errno, "open", path);
   struct stat info;
   if (::fstat(descriptor, &info) != 0) {
@@ -86,6 +93,11 @@ absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
         absl::StrCat(path, ": wants a regular file"));
   }
   return file;
+}
+
+absl::Status InputFile::Describe(struct ::stat* info) const {
+  if (::fstat(descriptor_, info) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, "look at", path_);
 }
 
 absl::Status InputFile::ReadAt(int64_t offset, void* to, int64_t bytes) const {

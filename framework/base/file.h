@@ -4,6 +4,8 @@
 #ifndef MICA_FRAMEWORK_BASE_FILE_H_
 #define MICA_FRAMEWORK_BASE_FILE_H_
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -19,10 +21,15 @@ namespace mica {
 absl::Status ErrnoStatus(int error, absl::string_view action,
                          absl::string_view path);
 
+// What becomes of a path whose last part is a symbolic link.
+enum class LinkPolicy { kFollow, kRefuse };
+
 // A file open for reading at any position. Move-only; thread-compatible.
 class InputFile {
  public:
-  static absl::StatusOr<InputFile> Open(const std::string& path);
+  // PermissionDenied for a link that is refused.
+  static absl::StatusOr<InputFile> Open(const std::string& path,
+                                        LinkPolicy links = LinkPolicy::kFollow);
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&& other) noexcept;
   ~InputFile();
@@ -35,6 +42,9 @@ class InputFile {
   // process's own, and the file stays as it is. Null for an empty file. Who
   // makes the file shorter meanwhile ends the process that reads it.
   absl::StatusOr<std::shared_ptr<void>> Map() const;
+
+  // Of the file that is open, whatever its path names by now.
+  absl::Status Describe(struct ::stat* info) const;
 
   int64_t size() const { return size_; }
   const std::string& path() const { return path_; }

@@ -1,6 +1,7 @@
 #include "framework/op/region_code.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -12,17 +13,6 @@
 
 namespace mica {
 namespace {
-
-constexpr RegionOp kOps[] = {
-    {"neg", 1},           {"abs", 1},           {"relu", 1},
-    {"square", 1},        {"cube", 1},          {"reciprocal", 1},
-    {"sqrt", 1},          {"rsqrt", 1},         {"exp", 1},
-    {"tanh", 1},          {"sigmoid", 1},       {"silu", 1},
-    {"add", 2},           {"sub", 2},           {"mul", 2},
-    {"div", 2},           {"maximum", 2},       {"minimum", 2},
-    {"add_scaled", 2, 1}, {"sub_scaled", 2, 1}, {"lerp", 2, 1},
-    {"tanh_backward", 2}, {"addcmul", 3, 1},    {"addcdiv", 3, 1},
-};
 
 constexpr int kMostInstructions = 1 << 12;
 
@@ -69,19 +59,20 @@ absl::StatusOr<RegionCode::Instruction> ParseInstruction(absl::string_view text,
                                                          int num_instructions) {
   const std::vector<absl::string_view> words =
       absl::StrSplit(text, ' ', absl::SkipEmpty());
-  RegionCode::Instruction instruction;
-  instruction.op = words.empty() ? nullptr : FindRegionOp(words[0]);
-  if (instruction.op == nullptr ||
-      static_cast<int>(words.size()) != instruction.op->arity() + 1) {
+  if (words.empty()) return Malformed(text);
+  const std::pair<absl::string_view, absl::string_view> head =
+      absl::StrSplit(words[0], absl::MaxSplits('.', 1));
+  const RegionOp* op = FindRegionOp(head.first);
+  const std::optional<DType> dtype = ParseDType(head.second);
+  if (op == nullptr || !dtype.has_value() || !op->Has(*dtype) ||
+      static_cast<int>(words.size()) != op->arity + 1) {
     return Malformed(text);
   }
+  RegionCode::Instruction instruction{
+      .op = op, .dtype = *dtype, .operands = {}};
   for (size_t i = 1; i < words.size(); ++i) {
     MICA_ASSIGN_OR_RETURN(RegionCode::Ref ref,
                           ParseRef(words[i], num_instructions));
-    const bool is_number = static_cast<int>(i) > instruction.op->num_elements;
-    if (is_number && ref.kind == RegionCode::Ref::Kind::kInstruction) {
-      return Malformed(text);
-    }
     instruction.operands.push_back(ref);
   }
   return instruction;
@@ -89,19 +80,16 @@ absl::StatusOr<RegionCode::Instruction> ParseInstruction(absl::string_view text,
 
 }  // namespace
 
-absl::Span<const RegionOp> RegionOps() { return kOps; }
-
-const RegionOp* FindRegionOp(absl::string_view name) {
-  for (const RegionOp& op : kOps) {
-    if (op.name == name) return &op;
-  }
-  return nullptr;
+DType RegionCode::Instruction::operand_dtype(int i) const {
+  const bool is_condition = op->id == RegionOpId::kWhere && i == 0;
+  return is_condition ? DType::kBool : ComputeDType(dtype);
 }
 
 std::string RegionCode::ToText() const {
   std::vector<std::string> lines;
   for (const Instruction& instruction : instructions) {
-    std::string line(instruction.op->name);
+    std::string line =
+        absl::StrCat(instruction.op->name, ".", DTypeName(instruction.dtype));
     for (const Ref& ref : instruction.operands) {
       absl::StrAppend(&line, " ", RefText(ref));
     }

@@ -1,4 +1,4 @@
-// What mica.elementwise computes: a list of instructions on elements.
+// What mica.elementwise computes: a list of typed instructions on elements.
 
 #ifndef MICA_FRAMEWORK_OP_REGION_CODE_H_
 #define MICA_FRAMEWORK_OP_REGION_CODE_H_
@@ -10,29 +10,24 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "framework/op/region_ops.h"
+#include "framework/tensor/dtype.h"
 
 namespace mica {
 
-// An operator of regions.
-struct RegionOp {
-  absl::string_view name;
-  int num_elements = 1;  // Operands that may be tensors,
-  int num_numbers = 0;   // then those that are numbers.
-  int arity() const { return num_elements + num_numbers; }
-};
-
-// All of them. "scaled" ones take a + number * b, "lerp" a, b and how far.
-absl::Span<const RegionOp> RegionOps();
-// Null if there is none of that name.
-const RegionOp* FindRegionOp(absl::string_view name);
-
 // Straight-line code over one element of each operand; every result has an
-// element at the same place. As text:
+// element at the same place, operands are broadcast. As text:
 //
-//   mul %0 0.999; addcmul $0 %1 %1 %2 -> $1
+//   mul.f32 %0 0.999; lt.f32 $0 %1; where.bf16 $1 %0 %2 -> $2
 //
 // where %i is operand i, $i the result of instruction i, and the list behind
 // the arrow gives the results.
+//
+// An instruction has a dtype: its operands are converted to the type that is
+// computed in (f32 for floats of 16 bits, else the dtype), its result is
+// rounded to the dtype. So a 16-bit operand widens exactly, and an f32 operand
+// or a number in an instruction of bf16 isn't rounded before it. Results of
+// comparisons are bool, and the first operand of "where" is.
 struct RegionCode {
   struct Ref {
     enum class Kind : uint8_t { kOperand, kInstruction, kNumber };
@@ -43,17 +38,28 @@ struct RegionCode {
   };
   struct Instruction {
     const RegionOp* op = nullptr;
+    DType dtype = DType::kF32;
     std::vector<Ref> operands;
     friend bool operator==(const Instruction&, const Instruction&) = default;
+
+    DType result_dtype() const { return op->compares() ? DType::kBool : dtype; }
+    // What operand i is converted to.
+    DType operand_dtype(int i) const;
   };
   std::vector<Instruction> instructions;
   std::vector<int> results;  // Instructions, each once.
 
   std::string ToText() const;
   // InvalidArgument for what ToText() doesn't print: an unknown operator, a
-  // reference ahead, no result.
+  // dtype that it doesn't have, a reference ahead, no result.
   static absl::StatusOr<RegionCode> Parse(absl::string_view text);
 };
+
+// What an instruction of a dtype computes in: f32 for floats of 16 bits, else
+// the dtype itself.
+inline DType ComputeDType(DType dtype) {
+  return IsHalf(dtype) ? DType::kF32 : dtype;
+}
 
 }  // namespace mica
 

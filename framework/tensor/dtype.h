@@ -29,6 +29,9 @@ enum class DType : uint8_t {
 };
 inline constexpr int kNumDTypes = 12;
 inline constexpr int kNumRealDTypes = 10;  // All before the complex ones.
+inline constexpr DType kRealDTypes[kNumRealDTypes] = {
+    DType::kBool, DType::kU8,  DType::kI8,   DType::kI16, DType::kI32,
+    DType::kI64,  DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
 
 // Bytes of one element.
 int64_t ElementBytes(DType dtype);

@@ -9,7 +9,8 @@ namespace mica::cpu {
 
 void RegisterArithmetic(KernelRegistry& registry);  // Elementwise, one type.
 void RegisterLogic(KernelRegistry& registry);       // Comparisons, selection.
-void RegisterRegions(KernelRegistry& registry);     // And steps of optimizers.
+void RegisterRegions(KernelRegistry& registry);     // Of many such ops.
+void RegisterOptimizerSteps(KernelRegistry& registry);
 void RegisterMatmul(KernelRegistry& registry);
 void RegisterFewPixelsConvolution(KernelRegistry& registry);
 void RegisterOneDnnConvolution(KernelRegistry& registry);

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cpu/axes.h"
 #include "kernels/cpu/parallel.h"
 
 namespace mica::cpu {
@@ -42,63 +42,11 @@ Constant ConvertConstant(Elem elem, From value) {
   return {};
 }
 
-// Sizes, and strides of the result and of each source in elements; outermost
-// first, in the order of the result's memory.
-struct Axes {
-  absl::InlinedVector<int64_t, 5> sizes;
-  absl::InlinedVector<int64_t, 5> strides[kMaxSources + 1];  // Result first.
-};
-
-// Strides of `type` broadcast to `rank` dims of `sizes`.
-absl::InlinedVector<int64_t, 5> BroadcastStrides(const TensorType* type,
-                                                 int rank) {
-  absl::InlinedVector<int64_t, 5> strides(rank, 0);
-  if (type == nullptr) return strides;
-  const Dims own = type->EffectiveStrides();
-  for (int i = 0; i < type->rank(); ++i) {
-    if (type->dims[i] != 1) strides[rank - type->rank() + i] = own[i];
-  }
-  return strides;
-}
-
-Axes SortedAxes(const TensorType& out, absl::Span<const Source> sources) {
-  const int rank = out.rank();
-  const Dims out_strides = out.EffectiveStrides();
-  std::vector<int> order;
-  for (int i = 0; i < rank; ++i) {
-    if (out.dims[i] != 1) order.push_back(i);
-  }
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return out_strides[a] > out_strides[b];
-  });
-  Axes axes;
-  for (int i : order) {
-    axes.sizes.push_back(out.dims[i]);
-    axes.strides[0].push_back(out_strides[i]);
-  }
-  for (size_t s = 0; s < sources.size(); ++s) {
-    const auto all = BroadcastStrides(sources[s].type, rank);
-    for (int i : order) axes.strides[s + 1].push_back(all[i]);
-  }
-  return axes;
-}
-
-// Joins neighbours that are one dimension for every operand.
-void Coalesce(int num_operands, Axes& axes) {
-  for (size_t i = axes.sizes.size(); i-- > 1;) {
-    bool joins = true;
-    for (int s = 0; s < num_operands; ++s) {
-      joins =
-          joins && axes.strides[s][i - 1] == axes.strides[s][i] * axes.sizes[i];
-    }
-    if (!joins) continue;
-    axes.sizes[i - 1] *= axes.sizes[i];
-    axes.sizes.erase(axes.sizes.begin() + i);
-    for (int s = 0; s < num_operands; ++s) {
-      axes.strides[s][i - 1] = axes.strides[s][i];
-      axes.strides[s].erase(axes.strides[s].begin() + i);
-    }
-  }
+// The result's axes first, then the sources'.
+Axes AxesOf(const TensorType& out, absl::Span<const Source> sources) {
+  absl::InlinedVector<const TensorType*, kMaxSources + 1> arrays = {&out};
+  for (const Source& source : sources) arrays.push_back(source.type);
+  return JoinedAxes(out.dims, arrays);
 }
 
 // Takes the two innermost dimensions as one if the inner one is no longer than
@@ -506,8 +454,7 @@ std::optional<std::string> LayOut(const KernelRequest& request,
     return absl::StrCat("no vector loop for ", DTypeName(out.dtype));
   }
   const int num_operands = static_cast<int>(sources.size()) + 1;
-  Axes axes = SortedAxes(out, sources);
-  Coalesce(num_operands, axes);
+  Axes axes = AxesOf(out, sources);
   if (axes.sizes.empty()) {
     axes.sizes.push_back(1);
     axes.strides[0].push_back(1);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/region_loops.h"
 #include "kernels/cpu/simd_training.h"
 
 // The loops that are compiled once for each instruction set, as a table of
@@ -77,7 +78,6 @@ enum class Binary : int {
   kDiv,      // floating point only
   kMaximum,  // a nan wins
   kMinimum,
-  kLerp,          // from a to b by alpha, floating point only, as the next
   kTanhBackward,  // a * (1 - b * b), and below gelu's slope at b times a
   kGeluErfBackward,
   kGeluTanhBackward,
@@ -91,10 +91,7 @@ enum class Binary : int {
   kOr,
   kXor,
 };
-inline constexpr int kNumBinary = 20;
-
-enum class Ternary : int { kAddcmul, kAddcdiv };
-inline constexpr int kNumTernary = 2;
+inline constexpr int kNumBinary = 19;
 
 // Which operands are arrays (v) and which a single element (s).
 enum class Form : int { kVV, kVS, kSV };
@@ -311,9 +308,6 @@ using BinaryRowsFn = void (*)(const BinaryRows& rows);
 // out[i] = cond[i] ? a[i * (a is v)] : b[i * (b is v)].
 using SelectFn = void (*)(const bool* cond, const void* a, const void* b,
                           void* out, int64_t n);
-// Adds alpha * b * c or alpha * b / c to a.
-using TernaryFn = void (*)(const void* a, const void* b, const void* c,
-                           void* out, int64_t n, const void* alpha);
 using ClampFn = void (*)(const void* x, void* out, int64_t n, const void* lo,
                          const void* hi);
 using ConvertFn = void (*)(const void* x, void* out, int64_t n);
@@ -357,7 +351,6 @@ struct SimdTable {
   UnaryFn unary[kNumUnary][kNumElems] = {};
   BinaryFn binary[kNumBinary][kNumElems][kNumForms] = {};
   BinaryRowsFn binary_rows[kNumBinary][kNumElems][kNumForms] = {};
-  TernaryFn ternary[kNumTernary][kNumElems] = {};
   ClampFn clamp[kNumElems] = {};
   // By log2 of the element's bytes (1, 2, 4, 8), then by which of a and b are
   // arrays: 0 none, 1 a, 2 b, 3 both.
@@ -477,6 +470,8 @@ struct SimdTable {
   int64_t (*attention_scratch_floats)(int64_t num_keys, int64_t head_dim,
                                       int64_t value_dim) = nullptr;
   void (*attention_head)(const AttentionHeadArgs& args) = nullptr;
+
+  RegionLoops region;
 
   TrainingTable training;
   // One sample's step of an LSTM of n units: gates[4n] are i, f, g, o before

@@ -36,6 +36,7 @@ struct ElementArray {
 // One pass over `dims`.
 struct ElementLoop {
   DType compute = DType::kF32;  // What numbers are computed in.
+  bool keeps_types = false;     // Instead: inputs are what they are read as.
   Dims dims;
   std::vector<ElementArray> inputs;
   std::vector<ElementArray> outputs;

@@ -78,7 +78,9 @@ std::string Parameters(const ElementLoop& loop) {
 
 // The number of an operand's element, converted as torch converts: what goes
 // through an integer type wraps there.
-std::string NumberOf(DType compute, const std::string& element) {
+std::string NumberOf(const ElementLoop& loop, const std::string& element) {
+  if (loop.keeps_types) return element;
+  const DType compute = loop.compute;
   if (compute == DType::kBool) return absl::StrCat(element, " != 0");
   if (IsFloating(compute)) return absl::StrCat("(number)", element);
   const std::string value = absl::StrCat("put<long long>(", element, ")");
@@ -105,7 +107,7 @@ std::string LoadCode(const ElementLoop& loop, size_t i) {
     absl::StrAppend(&offset, " + ", at, " * ", IntegerLiteral(pick.stride));
   }
   const std::string value =
-      NumberOf(loop.compute, absl::StrCat("get(in", i, "[", offset, "])"));
+      NumberOf(loop, absl::StrCat("get(in", i, "[", offset, "])"));
   if (is_legal.empty()) {
     return absl::StrCat("    all", i, "[turn] = ", value, ";\n");
   }
@@ -131,7 +133,10 @@ std::string SourceOf(const ElementLoop& loop, const Places& places) {
       OffsetsOf(places.loop, "i", places.names, "i"));
   // All loads come first, so that they are under way together.
   for (size_t i = 0; i < num_inputs; ++i) {
-    absl::StrAppend(&code, "  number all", i, "[", kElementsOfThread, "];\n");
+    absl::StrAppend(
+        &code, "  ",
+        loop.keeps_types ? absl::StrCat("decltype(get(*in", i, "))") : "number",
+        " all", i, "[", kElementsOfThread, "];\n");
   }
   if (num_inputs > 0) {
     absl::StrAppend(&code, head);
@@ -142,12 +147,13 @@ std::string SourceOf(const ElementLoop& loop, const Places& places) {
   }
   absl::StrAppend(&code, head);
   for (size_t i = 0; i < num_inputs; ++i) {
-    absl::StrAppend(&code, "    const number x", i, " = all", i, "[turn];\n");
+    absl::StrAppend(&code, "    const auto x", i, " = all", i, "[turn];\n");
   }
   absl::StrAppend(&code, loop.body);
   for (size_t i = 0; i < loop.outputs.size(); ++i) {
-    absl::StrAppend(&code, "    const number y", i, " = (number)(",
-                    loop.results[i], ");\n");
+    absl::StrAppend(&code, "    const auto y", i, " = ",
+                    loop.keeps_types ? "(" : "(number)(", loop.results[i],
+                    ");\n");
   }
   for (size_t i = 0; i < loop.outputs.size(); ++i) {
     absl::StrAppend(&code, "    out", i, "[p", i, "] = put<",
@@ -242,9 +248,9 @@ std::string VectorSourceOf(const ElementLoop& loop, const Places& places,
                   "#pragma unroll\n    for (int w = 0; w < WIDTH; ++w) {\n");
   for (size_t i = 0; i < num_inputs; ++i) {
     absl::StrAppend(
-        &code, "    const number x", i, " = ",
-        NumberOf(loop.compute, absl::StrCat("get(all", i, "[turn]",
-                                            is_spread(i) ? "" : ".at[w]", ")")),
+        &code, "    const auto x", i, " = ",
+        NumberOf(loop, absl::StrCat("get(all", i, "[turn]",
+                                    is_spread(i) ? "" : ".at[w]", ")")),
         ";\n");
   }
   for (size_t k = 0; k < loop.numbers.size(); ++k) {
@@ -255,8 +261,9 @@ std::string VectorSourceOf(const ElementLoop& loop, const Places& places,
   }
   absl::StrAppend(&code, loop.body);
   for (size_t i = 0; i < loop.outputs.size(); ++i) {
-    absl::StrAppend(&code, "    const number y", i, " = (number)(",
-                    loop.results[i], ");\n");
+    absl::StrAppend(&code, "    const auto y", i, " = ",
+                    loop.keeps_types ? "(" : "(number)(", loop.results[i],
+                    ");\n");
   }
   for (size_t i = 0; i < loop.outputs.size(); ++i) {
     absl::StrAppend(&code, "    made", i, ".at[w] = put<",

@@ -192,6 +192,25 @@ __device__ __forceinline__ T power_of(T base, T exponent) {
   }
   return power(base, exponent);
 }
+__device__ __forceinline__ bool inverted(bool x) { return !x; }
+__device__ __forceinline__ long long inverted(long long x) { return ~x; }
+// By the recurrence up to where the asymptotic series holds; what is negative
+// is reflected.
+__device__ __forceinline__ double digamma(double x) {
+  if (x == 0) return copysign((double)infinity(), -x);
+  double sum = 0;
+  if (x < 0) {
+    if (x == trunc(x)) return not_a_number();
+    const double pi = 3.14159265358979323846;
+    sum = -pi / tan(pi * (x - trunc(x)));
+    x = 1 - x;
+  }
+  for (; x < 12; x += 1) sum -= 1 / x;
+  const double y = 1 / (x * x);
+  return sum + log(x) - 0.5 / x -
+         y * (1.0 / 12 - y * (1.0 / 120 - y * (1.0 / 252 - y * (1.0 / 240 -
+         y * (1.0 / 132 - y * 691.0 / 32760)))));
+}
 template <typename T>
 __device__ __forceinline__ T sigmoid(T x) { return 1 / (1 + exp(-x)); }
 template <typename T>

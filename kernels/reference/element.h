@@ -10,19 +10,9 @@
 #include <type_traits>
 
 #include "framework/tensor/dtype.h"
+#include "framework/tensor/half.h"
 
 namespace mica {
-
-inline float BFloat16ToFloat(uint16_t bits) {
-  const uint32_t wide = static_cast<uint32_t>(bits) << 16;
-  float value;
-  std::memcpy(&value, &wide, sizeof(value));
-  return value;
-}
-float HalfToFloat(uint16_t bits);
-// Round to nearest even.
-uint16_t FloatToBFloat16(float value);
-uint16_t FloatToHalf(float value);
 
 // `value` as a To. Floats become integers by dropping the fraction; those out
 // of range become the smallest integer, as x86 has it.

@@ -2,10 +2,13 @@
 
 #include <cmath>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "framework/op/region_code.h"
 #include "glog/logging.h"
+#include "kernels/reference/gamma.h"
 #include "kernels/reference/numbers.h"
 #include "kernels/reference/reference.h"
 #include "kernels/reference/strided.h"
@@ -13,53 +16,230 @@
 namespace mica {
 namespace {
 
-template <typename C>
-using ElementFn = C (*)(const C* x);
-
-template <typename C>
-struct NamedFn {
-  absl::string_view name;
-  ElementFn<C> fn;
+// An element of any dtype: of floats `real`, of ints and bool `integer`.
+struct Element {
+  double real = 0;
+  int64_t integer = 0;
 };
 
 template <typename C>
-ElementFn<C> FnNamed(absl::string_view name) {
-  static constexpr NamedFn<C> kFns[] = {
-      {"neg", [](const C* x) { return -x[0]; }},
-      {"abs", [](const C* x) { return std::fabs(x[0]); }},
-      {"relu", [](const C* x) { return Larger(x[0], C{0}); }},
-      {"square", [](const C* x) { return x[0] * x[0]; }},
-      {"cube", [](const C* x) { return x[0] * x[0] * x[0]; }},
-      {"reciprocal", [](const C* x) { return 1 / x[0]; }},
-      {"sqrt", [](const C* x) { return std::sqrt(x[0]); }},
-      {"rsqrt", [](const C* x) { return 1 / std::sqrt(x[0]); }},
-      {"exp", [](const C* x) { return std::exp(x[0]); }},
-      {"tanh", [](const C* x) { return std::tanh(x[0]); }},
-      {"sigmoid", [](const C* x) { return Sigmoid(x[0]); }},
-      {"silu", [](const C* x) { return x[0] / (1 + std::exp(-x[0])); }},
-      {"add", [](const C* x) { return x[0] + x[1]; }},
-      {"sub", [](const C* x) { return x[0] - x[1]; }},
-      {"mul", [](const C* x) { return x[0] * x[1]; }},
-      {"div", [](const C* x) { return x[0] / x[1]; }},
-      {"maximum", [](const C* x) { return Larger(x[0], x[1]); }},
-      {"minimum", [](const C* x) { return Smaller(x[0], x[1]); }},
-      {"add_scaled", [](const C* x) { return x[0] + x[2] * x[1]; }},
-      {"sub_scaled", [](const C* x) { return x[0] - x[2] * x[1]; }},
-      {"lerp",
-       [](const C* x) {
-         const C way = x[1] - x[0];
-         return std::fabs(x[2]) < C{0.5} ? x[0] + x[2] * way
-                                         : x[1] - way * (1 - x[2]);
-       }},
-      {"tanh_backward", [](const C* x) { return x[0] * (1 - x[1] * x[1]); }},
-      {"addcmul", [](const C* x) { return x[0] + x[3] * x[1] * x[2]; }},
-      {"addcdiv", [](const C* x) { return x[0] + x[3] * x[1] / x[2]; }},
-  };
-  for (const NamedFn<C>& named : kFns) {
-    if (named.name == name) return named.fn;
+C ValueOf(const Element& element, DType dtype) {
+  return IsFloating(dtype) ? ConvertNumber<C>(element.real)
+                           : static_cast<C>(element.integer);
+}
+
+bool TruthOf(const Element& element, DType dtype) {
+  return IsFloating(dtype) ? element.real != 0 : element.integer != 0;
+}
+
+// Ints wrap; floats out of an int32's range become its smallest number where
+// the dtype has no more bits than that, as the processor converts them.
+template <typename C>
+int64_t IntegerOf(C value, DType dtype) {
+  if constexpr (std::is_floating_point_v<C>) {
+    if (dtype != DType::kI64 && !(std::fabs(value) < C{2147483648.0})) {
+      return WrapTo(dtype, INT32_MIN);
+    }
   }
-  LOG(FATAL) << "no function for " << name;
-  return nullptr;
+  return WrapTo(dtype, ConvertNumber<int64_t>(value));
+}
+
+template <typename C>
+Element Rounded(C value, DType dtype) {
+  if (dtype == DType::kBool) return {.integer = value != 0};
+  if (!IsFloating(dtype)) return {.integer = IntegerOf(value, dtype)};
+  alignas(8) char bytes[8];
+  StoreElement(bytes, dtype, 0, value);
+  return {.real = LoadElement<double>(bytes, dtype, 0)};
+}
+
+// Operators of all numbers. Comparisons give 0 or 1.
+template <typename C>
+C Arithmetic(RegionOpId op, const C* x) {
+  switch (op) {
+    case RegionOpId::kCast:
+      return x[0];
+    case RegionOpId::kNeg:
+      return Negated(x[0]);
+    case RegionOpId::kAbs:
+      return Magnitude(x[0]);
+    case RegionOpId::kSign:
+      return static_cast<C>((x[0] > 0) - (x[0] < 0));
+    case RegionOpId::kRelu:
+      return Larger(x[0], C{0});
+    case RegionOpId::kSquare:
+      return Product(x[0], x[0]);
+    case RegionOpId::kCube:
+      return Product(Product(x[0], x[0]), x[0]);
+    case RegionOpId::kAdd:
+      return Sum(x[0], x[1]);
+    case RegionOpId::kSub:
+      return Difference(x[0], x[1]);
+    case RegionOpId::kMul:
+      return Product(x[0], x[1]);
+    case RegionOpId::kMaximum:
+      return Larger(x[0], x[1]);
+    case RegionOpId::kMinimum:
+      return Smaller(x[0], x[1]);
+    case RegionOpId::kLt:
+      return x[0] < x[1];
+    case RegionOpId::kLe:
+      return x[0] <= x[1];
+    case RegionOpId::kGt:
+      return x[0] > x[1];
+    case RegionOpId::kGe:
+      return x[0] >= x[1];
+    case RegionOpId::kEq:
+      return x[0] == x[1];
+    case RegionOpId::kNe:
+      return x[0] != x[1];
+    case RegionOpId::kAddScaled:
+      return Sum(x[0], Product(x[2], x[1]));
+    case RegionOpId::kSubScaled:
+      return Difference(x[0], Product(x[2], x[1]));
+    case RegionOpId::kAddcmul:
+      return Sum(x[0], Product(Product(x[3], x[1]), x[2]));
+    default:
+      break;
+  }
+  LOG(FATAL) << "no function for " << RegionOpOf(op).name;
+  return C{};
+}
+
+int64_t IntegerElement(RegionOpId op, const int64_t* x) {
+  switch (op) {
+    case RegionOpId::kNot:
+      return ~x[0];
+    case RegionOpId::kAnd:
+      return x[0] & x[1];
+    case RegionOpId::kOr:
+      return x[0] | x[1];
+    case RegionOpId::kXor:
+      return x[0] ^ x[1];
+    default:
+      return Arithmetic(op, x);
+  }
+}
+
+template <typename C>
+C UnaryFloat(RegionOpId op, C x) {
+  const C root = std::sqrt(C{0.5});
+  switch (op) {
+    case RegionOpId::kFloor:
+      return std::floor(x);
+    case RegionOpId::kCeil:
+      return std::ceil(x);
+    case RegionOpId::kTrunc:
+      return std::trunc(x);
+    case RegionOpId::kRound:
+      return std::nearbyint(x);
+    case RegionOpId::kReciprocal:
+      return 1 / x;
+    case RegionOpId::kSqrt:
+      return std::sqrt(x);
+    case RegionOpId::kRsqrt:
+      return 1 / std::sqrt(x);
+    case RegionOpId::kExp:
+      return std::exp(x);
+    case RegionOpId::kExp2:
+      return std::exp2(x);
+    case RegionOpId::kExpm1:
+      return std::expm1(x);
+    case RegionOpId::kLog:
+      return std::log(x);
+    case RegionOpId::kLog2:
+      return std::log2(x);
+    case RegionOpId::kLog10:
+      return std::log10(x);
+    case RegionOpId::kLog1p:
+      return std::log1p(x);
+    case RegionOpId::kSin:
+      return std::sin(x);
+    case RegionOpId::kCos:
+      return std::cos(x);
+    case RegionOpId::kTan:
+      return std::tan(x);
+    case RegionOpId::kAsin:
+      return std::asin(x);
+    case RegionOpId::kAcos:
+      return std::acos(x);
+    case RegionOpId::kAtan:
+      return std::atan(x);
+    case RegionOpId::kSinh:
+      return std::sinh(x);
+    case RegionOpId::kCosh:
+      return std::cosh(x);
+    case RegionOpId::kTanh:
+      return std::tanh(x);
+    case RegionOpId::kAsinh:
+      return std::asinh(x);
+    case RegionOpId::kAcosh:
+      return std::acosh(x);
+    case RegionOpId::kAtanh:
+      return std::atanh(x);
+    case RegionOpId::kErf:
+      return std::erf(x);
+    case RegionOpId::kErfc:
+      return std::erfc(x);
+    case RegionOpId::kErfinv:
+      return static_cast<C>(InverseErf(x));
+    case RegionOpId::kLgamma:
+      return static_cast<C>(LogGamma(x));
+    case RegionOpId::kDigamma:
+      return static_cast<C>(Digamma(x));
+    case RegionOpId::kSigmoid:
+      return Sigmoid(x);
+    case RegionOpId::kSilu:
+      return x / (1 + std::exp(-x));
+    case RegionOpId::kGelu:
+      return x * (1 + std::erf(x * root)) / 2;
+    case RegionOpId::kGeluTanh:
+      return x / 2 *
+             (1 + std::tanh(static_cast<C>(0.7978845608028654) *
+                            (x + static_cast<C>(0.044715) * x * x * x)));
+    default:
+      return Arithmetic(op, &x);
+  }
+}
+
+template <typename C>
+C FloatElement(RegionOpId op, const C* x) {
+  switch (op) {
+    case RegionOpId::kDiv:
+      return x[0] / x[1];
+    case RegionOpId::kFmax:
+      return std::fmax(x[0], x[1]);
+    case RegionOpId::kFmin:
+      return std::fmin(x[0], x[1]);
+    case RegionOpId::kPow:
+      return std::pow(x[0], x[1]);
+    case RegionOpId::kAtan2:
+      return std::atan2(x[0], x[1]);
+    case RegionOpId::kHypot:
+      return std::hypot(x[0], x[1]);
+    case RegionOpId::kFmod:
+      return std::fmod(x[0], x[1]);
+    case RegionOpId::kRemainder:
+      return FlooredRemainder(x[0], x[1]);
+    case RegionOpId::kFloorDiv:
+      return FlooredQuotient(x[0], x[1]);
+    case RegionOpId::kCopysign:
+      return std::copysign(x[0], x[1]);
+    case RegionOpId::kTanhBackward:
+      return x[0] * (1 - x[1] * x[1]);
+    case RegionOpId::kSigmoidBackward:
+      return x[0] * (1 - x[1]) * x[1];
+    case RegionOpId::kLerp: {
+      const C way = x[1] - x[0];
+      return std::fabs(x[2]) < C{0.5} ? x[0] + x[2] * way
+                                      : x[1] - way * (1 - x[2]);
+    }
+    case RegionOpId::kAddcdiv:
+      return x[0] + x[3] * x[1] / x[2];
+    default:
+      return RegionOpOf(op).arity == 1 ? UnaryFloat(op, x[0])
+                                       : Arithmetic(op, x);
+  }
 }
 
 struct Region {
@@ -68,36 +248,132 @@ struct Region {
   std::vector<Dims> strides;  // Of the operands, then of the results.
 };
 
-template <typename C>
-void Run(const Region& region, void* const* args) {
-  using Kind = RegionCode::Ref::Kind;
-  const size_t num_operands = region.operands.size();
-  std::vector<ElementFn<C>> fns;
-  for (const auto& instruction : region.code.instructions) {
-    fns.push_back(FnNamed<C>(instruction.op->name));
+// One element's instructions.
+class Evaluation {
+ public:
+  explicit Evaluation(const Region& region)
+      : region_(region),
+        operands(region.operands.size()),
+        made(region.code.instructions.size()) {}
+
+  void Run() {
+    for (size_t i = 0; i < made.size(); ++i) {
+      const RegionCode::Instruction& from = region_.code.instructions[i];
+      made[i] = Value(from);
+    }
   }
-  std::vector<C> in(num_operands), made(fns.size());
+
+ private:
+  using Kind = RegionCode::Ref::Kind;
+
+  struct Typed {
+    Element element;
+    DType dtype;
+  };
+
+  Typed Get(const RegionCode::Ref& ref) const {
+    if (ref.kind == Kind::kOperand) {
+      return {operands[ref.index], region_.operands[ref.index].dtype};
+    }
+    if (ref.kind == Kind::kInstruction) {
+      return {made[ref.index],
+              region_.code.instructions[ref.index].result_dtype()};
+    }
+    return {{.real = ref.number}, DType::kF64};
+  }
+
+  template <typename C>
+  C Get(const RegionCode::Ref& ref) const {
+    const Typed typed = Get(ref);
+    return ValueOf<C>(typed.element, typed.dtype);
+  }
+
+  template <typename C>
+  void Fill(const RegionCode::Instruction& from, C* x) const {
+    for (size_t k = 0; k < from.operands.size(); ++k) {
+      x[k] = Get<C>(from.operands[k]);
+    }
+  }
+
+  Element Value(const RegionCode::Instruction& from) const {
+    if (from.op->id == RegionOpId::kWhere) {
+      const Typed condition = Get(from.operands[0]);
+      const bool is_true = TruthOf(condition.element, condition.dtype);
+      return Converted(from.operands[is_true ? 1 : 2], from.dtype);
+    }
+    if (from.op->id == RegionOpId::kCast) {
+      return Converted(from.operands[0], from.dtype);
+    }
+    const DType result = from.result_dtype();
+    if (from.dtype == DType::kF64) {
+      double x[kMostRegionOperands];
+      Fill(from, x);
+      return Rounded(FloatElement(from.op->id, x), result);
+    }
+    if (IsFloating(from.dtype)) {
+      float x[kMostRegionOperands];
+      Fill(from, x);
+      return Rounded(FloatElement(from.op->id, x), result);
+    }
+    int64_t x[kMostRegionOperands];
+    for (size_t k = 0; k < from.operands.size(); ++k) {
+      x[k] = Converted(from.operands[k], from.dtype).integer;
+    }
+    // The last bit of ~1 is a bool's negation.
+    int64_t made = IntegerElement(from.op->id, x);
+    if (from.op->id == RegionOpId::kNot && from.dtype == DType::kBool) {
+      made &= 1;
+    }
+    return Rounded(made, result);
+  }
+
+  Element Converted(const RegionCode::Ref& ref, DType dtype) const {
+    const Typed from = Get(ref);
+    if (dtype == DType::kBool) {
+      return {.integer = TruthOf(from.element, from.dtype)};
+    }
+    if (ref.kind == Kind::kNumber && IsIntegral(dtype)) {
+      return {.integer = WrapTo(dtype, ConvertNumber<int64_t>(ref.number))};
+    }
+    return IsFloating(from.dtype) ? Rounded(from.element.real, dtype)
+                                  : Rounded(from.element.integer, dtype);
+  }
+
+  const Region& region_;
+
+ public:
+  std::vector<Element> operands, made;
+};
+
+Element LoadLane(const Lane& lane, void* const* args, int64_t offset) {
+  if (IsFloating(lane.dtype)) return {.real = lane.Load<double>(args, offset)};
+  return {.integer = lane.Load<int64_t>(args, offset)};
+}
+
+void StoreLane(const Lane& lane, void* const* args, int64_t offset,
+               const Element& element) {
+  if (IsFloating(lane.dtype)) {
+    lane.Store(args, offset, element.real);
+  } else {
+    lane.Store(args, offset, element.integer);
+  }
+}
+
+void Run(const Region& region, void* const* args) {
+  const size_t num_operands = region.operands.size();
+  Evaluation evaluation(region);
   for (Odometer at(region.results[0].dims, region.strides); !at.done();
        at.Next()) {
     for (size_t i = 0; i < num_operands; ++i) {
-      in[i] = region.operands[i].Load<C>(args, at.offset(static_cast<int>(i)));
+      evaluation.operands[i] =
+          LoadLane(region.operands[i], args, at.offset(static_cast<int>(i)));
     }
-    for (size_t i = 0; i < fns.size(); ++i) {
-      C x[4] = {};
-      const auto& refs = region.code.instructions[i].operands;
-      for (size_t j = 0; j < refs.size(); ++j) {
-        x[j] = refs[j].kind == Kind::kOperand ? in[refs[j].index]
-               : refs[j].kind == Kind::kInstruction
-                   ? made[refs[j].index]
-                   : static_cast<C>(refs[j].number);
-      }
-      made[i] = fns[i](x);
-    }
+    evaluation.Run();
     for (size_t r = 0; r < region.results.size(); ++r) {
       if (region.results[r].IsUnused(args)) continue;
-      region.results[r].Store(args,
-                              at.offset(static_cast<int>(num_operands + r)),
-                              made[region.code.results[r]]);
+      StoreLane(region.results[r], args,
+                at.offset(static_cast<int>(num_operands + r)),
+                evaluation.made[region.code.results[r]]);
     }
   }
 }
@@ -118,11 +394,7 @@ Verdict PrepareRegion(const KernelRequest& request) {
     region.strides.push_back(result.strides);
   }
   return RunBody([region](void* const* args, LaunchContext&) {
-    if (region.results[0].dtype == DType::kF64) {
-      Run<double>(region, args);
-    } else {
-      Run<float>(region, args);
-    }
+    Run(region, args);
     return true;
   });
 }

@@ -1,6 +1,7 @@
 // Elementwise ops merged into one.
 
-#include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
@@ -11,36 +12,39 @@
 namespace mica {
 namespace {
 
-// Every operand is of the first one's type or a number of one element.
+// The results' dims are what the operands broadcast to, their dtypes are the
+// code's.
 absl::StatusOr<TensorTypes> InferRegion(const OpCall& call) {
   using Kind = RegionCode::Ref::Kind;
   MICA_ASSIGN_OR_RETURN(const RegionCode code,
                         RegionCode::Parse(call.String(1)));
   const std::vector<const TensorType*> types = call.Types(0);
-  if (types.empty() || !IsFloating(types[0]->dtype) || types[0]->is_scalar) {
-    return call.Wants("a floating-point tensor first");
-  }
+  Dims dims;
+  bool has_tensor = false;
   for (const TensorType* type : types) {
-    if (type->rank() != 0 && !SameShape(*type, *types[0])) {
-      return call.Wants("tensors of one type, and numbers,");
+    if (IsComplex(type->dtype)) return call.Wants("real operands");
+    has_tensor = has_tensor || !type->is_scalar;
+    Dims all;
+    if (!BroadcastDims(dims, type->dims, &all)) {
+      return call.Wants("operands that broadcast");
     }
+    dims = std::move(all);
   }
+  if (!has_tensor) return call.Wants("a tensor");
   for (const RegionCode::Instruction& instruction : code.instructions) {
-    for (size_t i = 0; i < instruction.operands.size(); ++i) {
-      const RegionCode::Ref& ref = instruction.operands[i];
-      if (ref.kind != Kind::kOperand) continue;
-      if (ref.index >= static_cast<int>(types.size())) {
+    for (const RegionCode::Ref& ref : instruction.operands) {
+      if (ref.kind == Kind::kOperand &&
+          ref.index >= static_cast<int>(types.size())) {
         return call.Wants(absl::StrCat("an operand ", ref.index));
       }
-      const bool is_number =
-          static_cast<int>(i) >= instruction.op->num_elements;
-      if (is_number && types[ref.index]->rank() != 0) {
-        return call.Wants(absl::StrCat("operand ", ref.index, " a number"));
-      }
     }
   }
-  return TensorTypes(code.results.size(),
-                     FreshTensor(types[0]->dtype, types[0]->dims));
+  TensorTypes results;
+  for (int result : code.results) {
+    results.push_back(
+        FreshTensor(code.instructions[result].result_dtype(), dims));
+  }
+  return results;
 }
 
 }  // namespace

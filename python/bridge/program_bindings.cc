@@ -4,12 +4,16 @@
 #include <nanobind/stl/vector.h>
 
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "framework/ir/control_flow.h"
+#include "framework/op/region_code.h"
 #include "framework/text/text.h"
+#include "kernels/cpu/region_compiler.h"
 #include "kernels/cpu/simd_table.h"
 #include "ops/all.h"
 #include "python/bridge/bindings.h"
@@ -89,10 +93,32 @@ std::map<std::string, std::string> RegisteredOps() {
   return schemas;
 }
 
+// Compiles `count` different regions: who does it, how many it did, and the
+// milliseconds in all.
+nb::tuple CompileRegions(int count) {
+  cpu::RegionCompiler::Options options = cpu::RegionCompiler::DefaultOptions();
+  options.folder.clear();
+  if (!options.is_on) return nb::make_tuple("", 0, 0.0);
+  cpu::RegionCompiler compiler(std::move(options));
+  std::vector<std::shared_ptr<const cpu::RegionMachineCode>> all;
+  for (int i = 0; i < count; ++i) {
+    const auto code = RegionCode::Parse(absl::StrCat(
+        "mul.f32 %0 ", i + 2, "; add.f32 $0 %1; tanh.f32 $1 -> $2"));
+    region::Signature signature{.code = *code, .operands = {}, .results = {}};
+    signature.operands.resize(2);
+    signature.results.resize(1);
+    all.push_back(compiler.Request(signature));
+  }
+  compiler.Wait();
+  const auto stats = compiler.stats();
+  return nb::make_tuple(stats.compiler, stats.compiled, stats.compile_ms);
+}
+
 }  // namespace
 
 void BindProgram(nb::module_& m) {
   m.def("registered_ops", &RegisteredOps);
+  m.def("compile_regions", &CompileRegions, nb::arg("count"));
   m.def("instruction_set", [] { return std::string(cpu::Simd().name); });
   nb::class_<PyProgram>(m, "Program")
       .def_static("parse", &Parse, nb::arg("text"))

@@ -43,6 +43,9 @@ Environment, of which `mica.options.set` sets the same from Python:
   MICA_CACHE_DIR: Where Plans are kept on disk, all of them; by default those
     that took long, in $XDG_CACHE_HOME/mica or ~/.cache/mica. See `mica cache`.
   MICA_PLAN_CACHE: If 0, no Plans are kept on disk.
+  MICA_JIT: interpreter or off leaves elementwise regions to vector loops; llvm,
+    the default, compiles them where libmica_llvm.so is.
+  MICA_LLVM_LIBRARY: Where that is; by default beside the extension.
   MICA_SIMD: v3 holds kernels to AVX2 on machines with AVX-512, v1 to SSE2 on
     any; without it they use what the processor has. oneDNN's kernels are held
     by ONEDNN_MAX_CPU_ISA. MICA_SIMD has to be set before the process begins, as

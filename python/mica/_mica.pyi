@@ -50,6 +50,14 @@ class Program:
 def registered_ops() -> dict[str, str]:
     """The schema of each operator, by name."""
 
+def compile_regions(count: int) -> tuple[str, int, float]:
+    """Compiles that many small regions, none of them kept.
+
+    Returns:
+      What compiles ("" if MICA_JIT wants none, a reason if nothing does), how
+      many it did, and the milliseconds in all.
+    """
+
 def instruction_set() -> str:
     """What kernels are compiled for here: "x86-64-v3" or "x86-64-v4"."""
 

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "framework/op/region_ops.h"
+#include "framework/tensor/dtype.h"
 
 namespace mica {
 namespace {
@@ -241,18 +243,24 @@ constexpr absl::string_view kListed[] = {
     "mica.linear(f32[6,16], f32[4,16], f32[4], none, \"silu\")",
     "mica.linear(f64[6,16], f64[4,16], f64[4], none, \"gelu\")",
     // Regions.
-    "mica.elementwise([f32[300], f32[300], f64], \"mul %0 0.5; lerp $0 %1 %2; "
-    "sqrt %1; div $1 3 -> $1 $3\")",
+    "mica.elementwise([f32[300], f32[300], f64], \"mul.f32 %0 0.5; lerp.f32 "
+    "$0 %1 %2; sqrt.f32 %1; div.f32 $1 3 -> $1 $3\")",
     "mica.elementwise([f32[40,50]{1,40}, f32[40,50]{1,40}, f32[]], "
-    "\"sub_scaled "
-    "%0 %1 %2; addcmul $0 %0 %1 2; add %2 $1; addcdiv $2 $2 %0 0.5; tanh %1 -> "
-    "$3 $4 $2\")",
-    "mica.elementwise([f64[5,700], f64[5,700], f64, i64], \"add_scaled %0 %1 "
-    "%2; maximum $0 %3; mul $1 $1; neg $2; abs $3; relu %0; exp %0; minimum "
-    "$6 $5; reciprocal %1; rsqrt $4; sigmoid %0; silu %0; cube $11; square "
-    "$10; tanh_backward $13 $12; sub 1 $14 -> $7 $15 $9 $8\")",
-    "mica.elementwise([f32[], f32[]], \"add %0 1 -> $0\")",
-    "mica.elementwise([bf16[7], bf16[7]], \"add %0 %1 -> $0\")",
+    "\"sub_scaled.f32 %0 %1 %2; addcmul.f32 $0 %0 %1 2; add.f32 %2 $1; "
+    "addcdiv.f32 $2 $2 %0 0.5; tanh.f32 %1 -> $3 $4 $2\")",
+    "mica.elementwise([f64[5,700], f64[5,700], f64, i64], \"add_scaled.f64 %0 "
+    "%1 %2; maximum.f64 $0 %3; mul.f64 $1 $1; neg.f64 $2; abs.f64 $3; "
+    "relu.f64 %0; exp.f64 %0; minimum.f64 $6 $5; reciprocal.f64 %1; rsqrt.f64 "
+    "$4; sigmoid.f64 %0; silu.f64 %0; cube.f64 $11; square.f64 $10; "
+    "tanh_backward.f64 $13 $12; sub.f64 1 $14 -> $7 $15 $9 $8\")",
+    "mica.elementwise([f32[], f32[]], \"add.f32 %0 1 -> $0\")",
+    "mica.elementwise([bf16[7], bf16[7]], \"add.bf16 %0 %1 -> $0\")",
+    "mica.elementwise([bf16[7,33], f32[33], i32[7,1]], \"mul.bf16 %0 %1; "
+    "add.f32 $0 %2; lt.i32 %2 3; where.f16 $2 $1 7 -> $3 $2\")",
+    "mica.elementwise([i8[65], u8[65], bool[65]], \"mul.i8 %0 %1; xor.u8 $0 "
+    "%1; not.bool %2; and.bool $2 $1; cast.i16 $0 -> $3 $1 $4\")",
+    "mica.elementwise([f32[6,1,9], f32[4,1]{1,4}], \"hypot.f32 %0 %1; "
+    "atan2.f32 $0 %0 -> $1\")",
     // Steps of optimizers.
     "mica.adam_step(f32[300], f32[300], f32[300], f32[300]~0..2, f32[]~1..9, "
     "f64~0..1, 0.9, 0.999, 0.01, 1e-8)",
@@ -525,6 +533,27 @@ constexpr absl::string_view kEmpty[] = {
 
 }  // namespace
 
+namespace {
+
+// Each operator of regions by itself, in each dtype that it has.
+void AddRegionCases(std::vector<std::string>* cases) {
+  for (const RegionOp& op : RegionOps()) {
+    for (DType dtype : kRealDTypes) {
+      if (!op.Has(dtype)) continue;
+      std::vector<std::string> operands, refs;
+      for (int i = 0; i < op.arity; ++i) {
+        operands.push_back(absl::StrCat(DTypeName(dtype), "[5,17]"));
+        refs.push_back(absl::StrCat("%", i));
+      }
+      cases->push_back(absl::StrCat(
+          "mica.elementwise([", absl::StrJoin(operands, ", "), "], \"", op.name,
+          ".", DTypeName(dtype), " ", absl::StrJoin(refs, " "), " -> $0\")"));
+    }
+  }
+}
+
+}  // namespace
+
 void AddCallsOf(const OpDef& def, absl::Span<const absl::string_view> texts,
                 std::vector<std::string>* cases) {
   const std::string call = absl::StrCat(def.name(), "(");
@@ -547,6 +576,7 @@ std::vector<std::string> PointwiseCases(const OpDef& def) {
 
 std::vector<std::string> ListedCases(const OpDef& def) {
   std::vector<std::string> cases = TrainingCases(def);
+  if (def.name() == "mica.elementwise") AddRegionCases(&cases);
   AddCallsOf(def, kListed, &cases);
   AddCallsOf(def, kEmpty, &cases);
   for (std::string& text : LayerCases(def)) cases.push_back(std::move(text));

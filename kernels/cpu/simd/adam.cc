@@ -4,7 +4,7 @@
 #include "kernels/cpu/simd/parts.h"
 #include "kernels/cpu/simd/vec.h"
 
-// Loops that optimizers are made of, left to the compiler's vectoriser.
+// Adam's step, left to the compiler's vectoriser.
 
 namespace mica::cpu::MICA_SIMD_NAMESPACE {
 namespace {
@@ -13,36 +13,6 @@ namespace {
 template <typename T>
 MICA_INLINE T Lerp(T a, T b, T weight, bool is_near) {
   return is_near ? a + weight * (b - a) : b - (b - a) * (T{1} - weight);
-}
-
-template <typename T>
-void LerpLoop(const void* a, const void* b, void* out, int64_t n,
-              const void* alpha) {
-  const T* x = static_cast<const T*>(a);
-  const T* y = static_cast<const T*>(b);
-  T* to = static_cast<T*>(out);
-  const T weight = *static_cast<const T*>(alpha);
-  if (std::fabs(weight) < T{0.5}) {
-    MICA_IVDEP
-    for (int64_t i = 0; i < n; ++i) to[i] = Lerp(x[i], y[i], weight, true);
-  } else {
-    MICA_IVDEP
-    for (int64_t i = 0; i < n; ++i) to[i] = Lerp(x[i], y[i], weight, false);
-  }
-}
-
-template <typename T, bool kDivides>
-void TernaryLoop(const void* a, const void* b, const void* c, void* out,
-                 int64_t n, const void* alpha) {
-  const T* x = static_cast<const T*>(a);
-  const T* y = static_cast<const T*>(b);
-  const T* z = static_cast<const T*>(c);
-  T* to = static_cast<T*>(out);
-  const T scale = *static_cast<const T*>(alpha);
-  MICA_IVDEP
-  for (int64_t i = 0; i < n; ++i) {
-    to[i] = kDivides ? x[i] + scale * y[i] / z[i] : x[i] + scale * y[i] * z[i];
-  }
 }
 
 template <typename T, bool kNear>
@@ -85,17 +55,12 @@ void Adam(const AdamArgs& args) {
 template <typename T>
 void Fill(SimdTable& table, Elem elem) {
   const int e = static_cast<int>(elem);
-  table
-      .binary[static_cast<int>(Binary::kLerp)][e][static_cast<int>(Form::kVV)] =
-      LerpLoop<T>;
-  table.ternary[static_cast<int>(Ternary::kAddcmul)][e] = TernaryLoop<T, false>;
-  table.ternary[static_cast<int>(Ternary::kAddcdiv)][e] = TernaryLoop<T, true>;
   table.adam[e] = Adam<T>;
 }
 
 }  // namespace
 
-void FillRegion(SimdTable& table) {
+void FillAdam(SimdTable& table) {
   Fill<float>(table, Elem::kF32);
   Fill<double>(table, Elem::kF64);
 }

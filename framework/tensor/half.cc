@@ -1,6 +1,9 @@
-#include "kernels/reference/element.h"
+#include "framework/tensor/half.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
 
 namespace mica {
 namespace {
@@ -12,6 +15,13 @@ uint32_t BitsOf(float value) {
 }
 
 }  // namespace
+
+float BFloat16ToFloat(uint16_t bits) {
+  const uint32_t wide = static_cast<uint32_t>(bits) << 16;
+  float value;
+  std::memcpy(&value, &wide, sizeof(value));
+  return value;
+}
 
 float HalfToFloat(uint16_t bits) {
   const int exponent = (bits >> 10) & 0x1f;
@@ -52,6 +62,20 @@ uint16_t FloatToHalf(float value) {
   // `steps` is 1024..2048; a carry moves into the exponent by itself.
   const int biased = spacing + 25;
   return sign | static_cast<uint16_t>((biased << 10) + (steps - 1024));
+}
+
+double RoundedTo(DType dtype, double value) {
+  const float narrow = static_cast<float>(value);
+  switch (dtype) {
+    case DType::kF32:
+      return narrow;
+    case DType::kF16:
+      return HalfToFloat(FloatToHalf(narrow));
+    case DType::kBF16:
+      return BFloat16ToFloat(FloatToBFloat16(narrow));
+    default:
+      return value;
+  }
 }
 
 }  // namespace mica

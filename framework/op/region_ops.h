@@ -1,0 +1,35 @@
+// What is known of a region's operators: region_op_list.h has the table.
+
+#ifndef MICA_FRAMEWORK_OP_REGION_OPS_H_
+#define MICA_FRAMEWORK_OP_REGION_OPS_H_
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "framework/op/region_op_list.h"
+#include "framework/tensor/dtype.h"
+
+namespace mica {
+
+struct RegionOp {
+  RegionOpId id;
+  absl::string_view name;
+  int arity = 1;
+  RegionDomain domain = RegionDomain::kFloats;
+
+  bool compares() const {
+    return id >= RegionOpId::kLt && id <= RegionOpId::kNe;
+  }
+  bool Has(DType dtype) const;
+};
+
+// All of them, in the order of their ids.
+absl::Span<const RegionOp> RegionOps();
+// Null if there is none of that name.
+const RegionOp* FindRegionOp(absl::string_view name);
+inline const RegionOp& RegionOpOf(RegionOpId id) {
+  return RegionOps()[static_cast<int>(id)];
+}
+
+}  // namespace mica
+
+#endif  // MICA_FRAMEWORK_OP_REGION_OPS_H_

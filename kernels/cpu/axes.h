@@ -1,0 +1,30 @@
+// The dimensions that a kernel loops over, as few as there can be.
+
+#ifndef MICA_KERNELS_CPU_AXES_H_
+#define MICA_KERNELS_CPU_AXES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/types/span.h"
+#include "framework/tensor/tensor_type.h"
+
+namespace mica::cpu {
+
+// Sizes, outermost first, and for each array its strides over them in elements,
+// 0 where one element meets all.
+struct Axes {
+  absl::InlinedVector<int64_t, 5> sizes;
+  std::vector<absl::InlinedVector<int64_t, 5>> strides;  // By array.
+};
+
+// The axes of arrays that broadcast to `dims`, in the order of the first one's
+// memory; neighbours that are one dimension for every array are joined, those
+// of one element left out. Null stands for an array of one element.
+Axes JoinedAxes(absl::Span<const Dim> dims,
+                absl::Span<const TensorType* const> arrays);
+
+}  // namespace mica::cpu
+
+#endif  // MICA_KERNELS_CPU_AXES_H_

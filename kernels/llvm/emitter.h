@@ -1,0 +1,38 @@
+// A region's signature as a function in LLVM's intermediate form.
+//
+// The function goes through the rows, and through a row by vectors of as many
+// lanes for every type, so that a lane is one element throughout. What reads
+// the last, incomplete vector differs from the others alone, not what computes:
+//
+//   for each row: addresses; operands of one element, in all lanes
+//     for i = 0, lanes, … < n:
+//       strided operands: copied to a buffer, element by element
+//       i + lanes <= n ? load vectors : load what there is
+//       compute
+//       i + lanes <= n ? store vectors : store what there is
+//       strided results: copied from a buffer
+//
+// "What there is" goes by masks where the processor has them for the type, and
+// through buffers else. All loads stand before all stores, so a result may lie
+// where an operand lies. Vectors are wider than registers where the code is
+// cheap: LLVM cuts them, which unrolls the loop.
+
+#ifndef MICA_KERNELS_LLVM_EMITTER_H_
+#define MICA_KERNELS_LLVM_EMITTER_H_
+
+#include "kernels/llvm/ir_lanes.h"
+#include "kernels/region/region_rows.h"
+#include "llvm/IR/Function.h"
+
+namespace mica::region::ir {
+
+// The name of the function.
+inline constexpr const char* kEntry = "run_region";
+
+// Adds it to the module. Requires what ParseSignature() checks.
+llvm::Function* Emit(const Signature& signature, Level level,
+                     llvm::Module& module);
+
+}  // namespace mica::region::ir
+
+#endif  // MICA_KERNELS_LLVM_EMITTER_H_
