@@ -42,6 +42,9 @@ _LEVELS = {
 
 _LIBRARIES = ("numpy", "onednn-cpu-gomp", "safetensors", "transformers", "timm")
 
+# How many the compiler of regions is timed with.
+_REGIONS = 100
+
 # How far the self-test's results may be from eager's, relative to the largest.
 _TOLERANCE = 1e-4
 
@@ -64,6 +67,7 @@ def _run(options: argparse.Namespace) -> int:
         ("machine", _machine),
         ("threads", _threads),
         ("versions", _versions),
+        ("regions", _regions),
         ("caches", _caches),
         ("environment", _environment),
     ):
@@ -113,6 +117,29 @@ def _cpu_fields() -> dict[str, str]:
         return {}
     lines = (line.partition(":") for line in text.split("\n\n")[0].split("\n"))
     return {name.strip(): value.strip() for name, _, value in lines}
+
+
+def _regions() -> _Lines:
+    before = _resident_bytes()
+    compiler, done, milliseconds = _mica.compile_regions(_REGIONS)
+    if not done:
+        yield "compiled by", compiler or "nothing, as MICA_JIT wants it"
+        return
+    grown = wording.bytes_of(max(_resident_bytes() - before, 0))
+    yield "compiled by", compiler
+    yield (
+        f"{done} of them",
+        f"{milliseconds / done:.1f} ms each, {grown} in all",
+    )
+
+
+def _resident_bytes() -> int:
+    """Of this process; 0 where the kernel doesn't tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _threads() -> _Lines:
