@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "framework/tensor/half.h"
 #include "kernels/llvm/conversions.h"
 #include "kernels/llvm/instructions.h"
 #include "llvm/IR/MDBuilder.h"
@@ -406,6 +407,55 @@ class Emitter {
     return Nans::kShort;
   }
 
+  // Whether an operator's result is one of its operands but for the sign, or
+  // the whole number beside it: what 16 bits held they hold still.
+  static bool KeepsBits(RegionOpId op) {
+    switch (op) {
+      case RegionOpId::kCast:
+      case RegionOpId::kNeg:
+      case RegionOpId::kAbs:
+      case RegionOpId::kRelu:
+      case RegionOpId::kFloor:
+      case RegionOpId::kCeil:
+      case RegionOpId::kTrunc:
+      case RegionOpId::kRound:
+      case RegionOpId::kMaximum:
+      case RegionOpId::kMinimum:
+      case RegionOpId::kFmax:
+      case RegionOpId::kFmin:
+      case RegionOpId::kCopysign:
+      case RegionOpId::kWhere:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  // Whether an instruction of 16 bits needs no rounding.
+  bool IsExact(const RegionCode::Instruction& instruction,
+               const std::vector<Made>& made) const {
+    if (!IsHalf(instruction.dtype) || !KeepsBits(instruction.op->id)) {
+      return false;
+    }
+    for (size_t k = 0; k < instruction.operands.size(); ++k) {
+      const RegionCode::Ref& ref = instruction.operands[k];
+      if (instruction.operand_dtype(static_cast<int>(k)) == DType::kBool) {
+        continue;
+      }
+      if (ref.kind == Kind::kNumber) {
+        if (RoundedTo(instruction.dtype, ref.number) != ref.number) {
+          return false;
+        }
+        continue;
+      }
+      const DType dtype = ref.kind == Kind::kOperand
+                              ? operands_[ref.index].array.dtype
+                              : made[ref.index].dtype;
+      if (dtype != instruction.dtype) return false;
+    }
+    return true;
+  }
+
   void Compute() {
     std::vector<Made> made;
     for (const auto& instruction : signature_.code.instructions) {
@@ -419,7 +469,9 @@ class Emitter {
       result.exact =
           Apply(instruction.op->id, ComputeDType(instruction.dtype), operands);
       result.nans = NansOf(instruction, made);
-      result.rounded = Round(result.exact, result.dtype, result.nans);
+      result.rounded = IsExact(instruction, made)
+                           ? result.exact
+                           : Round(result.exact, result.dtype, result.nans);
       made.push_back(result);
     }
     for (size_t k = 0; k < results_.size(); ++k) {

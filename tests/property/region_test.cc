@@ -39,7 +39,7 @@ using region::RegionRows;
 using region::Signature;
 using Ref = RegionCode::Ref;
 
-constexpr uint64_t kNumRegionSeeds = 150;
+constexpr uint64_t kNumRegionSeeds = 100;
 constexpr int kInputsOfRegion = 4;
 
 // Memory for a signature's arrays.
@@ -253,7 +253,8 @@ TEST_F(RegionTest, RandomRegionsAreTheirInstructions) {
       }
     }
   });
-  if (!Compiler().is_on()) return;
+  // Where there is no LLVM, or a sanitizer, all is interpreted.
+  if (Compiler().stats().compiled == 0) return;
   EXPECT_GT(num_compiled_, 0);
   EXPECT_GT(num_staged_, 0);
 }
