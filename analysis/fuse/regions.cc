@@ -24,6 +24,11 @@ constexpr size_t kMostOperands = 24;
 
 using Member = std::vector<RegionStep>;
 
+bool IsFunction(RegionOpId op) {
+  return (op >= RegionOpId::kExp && op <= RegionOpId::kGeluTanh) ||
+         (op >= RegionOpId::kPow && op <= RegionOpId::kFloorDiv);
+}
+
 bool MakesRegions(const TensorType& type) {
   return !IsComplex(type.dtype) && !type.is_scalar && type.is_dense() &&
          type.num_elements() > 0;
@@ -164,7 +169,11 @@ bool Merger::IsWorthIt(const Group& group) const {
     has_number = has_number || program_.type(value).rank() == 0;
     is_first = false;
   });
-  if (!kernels_.HasFast(only.def->name(), first)) return true;
+  // What is no function runs as fast as memory by ATen's kernel, too.
+  const bool has_function = std::any_of(
+      members_[group.ops[0]].begin(), members_[group.ops[0]].end(),
+      [](const RegionStep& step) { return IsFunction(step.op->id); });
+  if (has_function && !kernels_.HasFast(only.def->name(), first)) return true;
   const RegionStep& step = members_[group.ops[0]].front();
   return step.op->arity > 2 && step.op->id != RegionOpId::kWhere && has_number;
 }
