@@ -24,11 +24,6 @@ constexpr size_t kMostOperands = 24;
 
 using Member = std::vector<RegionStep>;
 
-bool IsFunction(RegionOpId op) {
-  return (op >= RegionOpId::kExp && op <= RegionOpId::kGeluTanh) ||
-         (op >= RegionOpId::kPow && op <= RegionOpId::kFloorDiv);
-}
-
 bool MakesRegions(const TensorType& type) {
   return !IsComplex(type.dtype) && !type.is_scalar && type.is_dense() &&
          type.num_elements() > 0;
@@ -172,7 +167,7 @@ bool Merger::IsWorthIt(const Group& group) const {
   // What is no function runs as fast as memory by ATen's kernel, too.
   const bool has_function = std::any_of(
       members_[group.ops[0]].begin(), members_[group.ops[0]].end(),
-      [](const RegionStep& step) { return IsFunction(step.op->id); });
+      [](const RegionStep& step) { return step.op->is_function(); });
   if (has_function && !kernels_.HasFast(only.def->name(), first)) return true;
   const RegionStep& step = members_[group.ops[0]].front();
   return step.op->arity > 2 && step.op->id != RegionOpId::kWhere && has_number;

@@ -19,6 +19,11 @@ struct RegionOp {
   bool compares() const {
     return id >= RegionOpId::kLt && id <= RegionOpId::kNe;
   }
+  // Whether its expression is long, as those of exp or of a remainder are.
+  bool is_function() const {
+    return (id >= RegionOpId::kExp && id <= RegionOpId::kGeluTanh) ||
+           (id >= RegionOpId::kPow && id <= RegionOpId::kFloorDiv);
+  }
   bool Has(DType dtype) const;
 };
 

@@ -17,12 +17,6 @@ constexpr int64_t kMostTileElements = 2048;
 constexpr int64_t kFewestTileElements = 256;
 constexpr int kMostPlaces = 64;
 
-// Whether an operator's expression is long enough for a loop of its own.
-bool IsCostly(RegionOpId op) {
-  return (op >= RegionOpId::kExp && op <= RegionOpId::kGeluTanh) ||
-         (op >= RegionOpId::kPow && op <= RegionOpId::kFloorDiv);
-}
-
 }  // namespace
 
 // Cuts the code and finds what goes from stage to stage.
@@ -59,7 +53,7 @@ class StagesBuilder {
     int stage = 0;
     bool has_costly = false;
     for (const RegionCode::Instruction& instruction : code_.instructions) {
-      if (IsCostly(instruction.op->id)) {
+      if (instruction.op->is_function()) {
         stage += has_costly ? 1 : 0;
         has_costly = true;
       }
