@@ -14,52 +14,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "framework/tensor/half.h"
 
 namespace mica {
 namespace {
 
 constexpr std::array<absl::string_view, 5> kReservedWords = {
     "none", "true", "false", "inf", "nan"};
-
-// f16 and bf16 are read and written by way of f32, which holds them exactly.
-float HalfToFloat(uint16_t half) {
-  const int exponent = (half >> 10) & 0x1f;
-  const int mantissa = half & 0x3ff;
-  float magnitude;
-  if (exponent == 0) {
-    magnitude = std::ldexp(static_cast<float>(mantissa), -24);
-  } else if (exponent == 31) {
-    magnitude = std::numeric_limits<float>::infinity();
-  } else {
-    magnitude = std::ldexp(static_cast<float>(mantissa | 0x400), exponent - 25);
-  }
-  return (half & 0x8000) ? -magnitude : magnitude;
-}
-
-// Rounds to the nearest, ties to even.
-uint16_t FloatToHalf(float value) {
-  const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
-  const float magnitude = std::fabs(value);
-  if (!(magnitude < 65520.0f)) return sign | 0x7c00;
-  if (magnitude == 0) return sign;
-  int exponent = 0;
-  std::frexp(magnitude, &exponent);
-  // The value of the last place: 2^-24 for subnormals, 2^(exponent-11) above.
-  const int last_place = exponent < -13 ? -24 : exponent - 11;
-  const int steps =
-      static_cast<int>(std::nearbyint(std::ldexp(magnitude, -last_place)));
-  // A carry out of the mantissa moves to the next exponent by itself.
-  return sign | static_cast<uint16_t>(steps + ((last_place + 24) << 10));
-}
-
-uint16_t FloatToBFloat(float value) {
-  const uint32_t bits = absl::bit_cast<uint32_t>(value);
-  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
-
-float BFloatToFloat(uint16_t bits) {
-  return absl::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-}
 
 template <typename T>
 T Load(const uint8_t* bytes) {
@@ -243,7 +204,7 @@ void AppendElement(DType dtype, const uint8_t* bytes, std::string* out) {
                         out);
       return;
     case DType::kBF16:
-      AppendHalfElement(Load<uint16_t>(bytes), 0x7f80, 0x7fc0, BFloatToFloat,
+      AppendHalfElement(Load<uint16_t>(bytes), 0x7f80, 0x7fc0, BFloat16ToFloat,
                         out);
       return;
     case DType::kF32:
@@ -341,7 +302,7 @@ bool ParseElement(DType dtype, absl::string_view text, uint8_t* bytes) {
     case DType::kF16:
       return ParseHalfElement(text, 0x7c00, 0x7e00, FloatToHalf, bytes);
     case DType::kBF16:
-      return ParseHalfElement(text, 0x7f80, 0x7fc0, FloatToBFloat, bytes);
+      return ParseHalfElement(text, 0x7f80, 0x7fc0, FloatToBFloat16, bytes);
     case DType::kF32:
       return ParseFloatElement<float, uint32_t>(text, bytes);
     case DType::kF64:
