@@ -3,6 +3,8 @@
 namespace mica {
 namespace {
 
+constexpr int kAll = RegionRule::kAll;
+
 constexpr RegionRule kRules[] = {
     // Of one number.
     {"aten.neg", "neg.t p0"},
@@ -186,6 +188,87 @@ constexpr RegionRule kRules[] = {
      "mul.c p0 p2; where.t $0 $4 $5",
      "p4=true"},
     {"aten.native_dropout_backward", "mul.c p1 p2; mul.t p0 $0"},
+    // Reductions.
+    {"aten.sum", "sum.t p0:t", "", kAll},
+    {"aten.sum.dim_IntList", "sum.t p0:t", "", 1},
+    {"aten.mean", "mean.t p0:t 0", "", kAll},
+    {"aten.mean.dim", "mean.t p0:t 0", "", 1},
+    {"aten.max", "amax.t p0", "", kAll},
+    {"aten.min", "amin.t p0", "", kAll},
+    {"aten.amax", "amax.t p0", "", 1},
+    {"aten.amin", "amin.t p0", "", 1},
+    {"aten.any", "amax.bool p0", "t=bool", kAll},
+    {"aten.any.dim", "amax.bool p0", "t=bool", 1},
+    {"aten.all", "amin.bool p0", "t=bool", kAll},
+    {"aten.all.dim", "amin.bool p0", "t=bool", 1},
+    {"aten.var.correction",
+     "mean.c p0 0; sub.c p0 $0; square.c $1; mean.t $2 p2", "", 1},
+    {"aten.var.correction",
+     "mean.c p0 0; sub.c p0 $0; square.c $1; mean.t $2 1", "p2=none", 1},
+    {"aten.std.correction",
+     "mean.c p0 0; sub.c p0 $0; square.c $1; mean.c $2 p2; sqrt.t $3", "", 1},
+    {"aten.std.correction",
+     "mean.c p0 0; sub.c p0 $0; square.c $1; mean.c $2 1; sqrt.t $3", "p2=none",
+     1},
+    {"aten.linalg_vector_norm", "square.c p0; sum.c $0; sqrt.t $1",
+     "p1=2 p4=none", 2},
+    {"aten.linalg_vector_norm", "abs.c p0; sum.t $0", "p1=1 p4=none", 2},
+    {"aten.linalg_vector_norm", "abs.c p0; amax.t $0", "p1=inf p4=none", 2},
+    {"aten.norm.Scalar", "square.c p0; sum.c $0; sqrt.t $1", "p1=2", kAll},
+    {"aten.norm.ScalarOpt_dim", "square.c p0; sum.c $0; sqrt.t $1", "p1=2", 2},
+    {"aten.logsumexp",
+     "amax.c p0; abs.c $0; eq.c $1 inf; where.c $2 0 $0; sub.c p0 $3; "
+     "exp.c $4; sum.c $5; log.c $6; add.t $7 $3",
+     "", 1},
+    {"aten._softmax", "amax.c p0; sub.c p0 $0; exp.c $1; sum.c $2; div.t $2 $3",
+     "p2=false", 1},
+    {"aten._log_softmax",
+     "amax.c p0; sub.c p0 $0; exp.c $1; sum.c $2; log.c $3; sub.t $1 $4",
+     "p2=false", 1},
+    {"aten._softmax_backward_data",
+     "mul.c p0 p1; sum.c $0; sub.c p0 $1; mul.t $2 p1", "", 2},
+    {"aten._log_softmax_backward_data",
+     "sum.c p0; exp.c p1; mul.c $1 $0; sub.t p0 $2", "", 2},
+    // Losses: of each element, their mean, their sum.
+    {"aten.mse_loss", "sub.t p0 p1; square.t $0", "p2=0"},
+    {"aten.mse_loss", "sub.t p0 p1; square.t $0; mean.t $1 0", "p2=1", kAll},
+    {"aten.mse_loss", "sub.t p0 p1; square.t $0; sum.t $1", "p2=2", kAll},
+    {"aten.binary_cross_entropy_with_logits",
+     "sub.t 1 p1; mul.t $0 p0; minimum.c p0 0; abs.c p0; neg.c $3; exp.c $4; "
+     "log1p.c $5; sub.t $2 $6; sub.t $1 $7",
+     "p2=none p3=none p4=0"},
+    {"aten.binary_cross_entropy_with_logits",
+     "sub.t 1 p1; mul.t $0 p0; minimum.c p0 0; abs.c p0; neg.c $3; exp.c $4; "
+     "log1p.c $5; sub.t $2 $6; sub.t $1 $7; mean.t $8 0",
+     "p2=none p3=none p4=1", kAll},
+    {"aten.binary_cross_entropy_with_logits",
+     "sub.t 1 p1; mul.t $0 p0; minimum.c p0 0; abs.c p0; neg.c $3; exp.c $4; "
+     "log1p.c $5; sub.t $2 $6; sub.t $1 $7; sum.t $8",
+     "p2=none p3=none p4=2", kAll},
+    {"aten.smooth_l1_loss",
+     "sub.c p0 p1; abs.c $0; lt.c $1 p3; mul.c $1 0.5; mul.c $3 $1; div.c $4 "
+     "p3; mul.c p3 0.5; sub.c $1 $6; where.t $2 $5 $7",
+     "p2=0"},
+    {"aten.smooth_l1_loss",
+     "sub.c p0 p1; abs.c $0; lt.c $1 p3; mul.c $1 0.5; mul.c $3 $1; div.c $4 "
+     "p3; mul.c p3 0.5; sub.c $1 $6; where.t $2 $5 $7; mean.t $8 0",
+     "p2=1", kAll},
+    {"aten.smooth_l1_loss",
+     "sub.c p0 p1; abs.c $0; lt.c $1 p3; mul.c $1 0.5; mul.c $3 $1; div.c $4 "
+     "p3; mul.c p3 0.5; sub.c $1 $6; where.t $2 $5 $7; sum.t $8",
+     "p2=2", kAll},
+    {"aten.huber_loss",
+     "sub.c p0 p1; abs.c $0; le.c $1 p3; mul.c $1 0.5; mul.c $3 $1; mul.c p3 "
+     "0.5; sub.c $1 $5; mul.c p3 $6; where.t $2 $4 $7",
+     "p2=0"},
+    {"aten.huber_loss",
+     "sub.c p0 p1; abs.c $0; le.c $1 p3; mul.c $1 0.5; mul.c $3 $1; mul.c p3 "
+     "0.5; sub.c $1 $5; mul.c p3 $6; where.t $2 $4 $7; mean.t $8 0",
+     "p2=1", kAll},
+    {"aten.huber_loss",
+     "sub.c p0 p1; abs.c $0; le.c $1 p3; mul.c $1 0.5; mul.c $3 $1; mul.c p3 "
+     "0.5; sub.c $1 $5; mul.c p3 $6; where.t $2 $4 $7; sum.t $8",
+     "p2=2", kAll},
 };
 
 }  // namespace

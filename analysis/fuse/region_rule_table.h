@@ -21,10 +21,16 @@ namespace mica {
 // may want a dtype of the result, too, where eager computes differently in it:
 // "t=bf16".
 // Of an operator's rules the first that counts is taken.
+//
+// A rule with reductions says which parameter gives their axes, an int or a
+// list; None or an empty list means all.
 struct RegionRule {
+  static constexpr int kNone = -1, kAll = -2;
+
   absl::string_view op;
   absl::string_view code;
   absl::string_view given = "";
+  int axes = kNone;
 };
 
 absl::Span<const RegionRule> RegionRules();

@@ -34,6 +34,7 @@ struct ReadyRule {
   std::vector<RuleStep> steps;
   std::vector<std::pair<int, std::string>> given;
   std::optional<DType> dtype;  // Of the result.
+  int axes = RegionRule::kNone;
 };
 
 int IndexOf(absl::string_view text) {
@@ -59,7 +60,7 @@ Source ReadSource(absl::string_view word) {
 }
 
 ReadyRule Read(const RegionRule& rule) {
-  ReadyRule ready;
+  ReadyRule ready{.steps = {}, .given = {}, .dtype = {}, .axes = rule.axes};
   for (absl::string_view line : absl::StrSplit(rule.code, "; ")) {
     const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
     const std::pair<absl::string_view, std::string> head =
@@ -132,7 +133,7 @@ class Translator {
   Translator(const Program& program, const Op& op, const ReadyRule& rule)
       : program_(program), op_(op), rule_(rule) {}
 
-  std::optional<std::vector<RegionStep>> Translate() {
+  std::optional<RegionMember> Translate() {
     if (rule_.dtype.has_value() && TypeNamed("t") != *rule_.dtype) {
       return std::nullopt;
     }
@@ -143,10 +144,51 @@ class Translator {
     for (const RuleStep& step : rule_.steps) {
       if (!Add(step)) return std::nullopt;
     }
-    return std::move(steps_);
+    if (rule_.axes != RegionRule::kNone && !FindAxes()) return std::nullopt;
+    return std::move(member_);
   }
 
  private:
+  // Which axes go, of operands that are all alike, and whether the result lacks
+  // them. False if there are none.
+  bool FindAxes() {
+    const Dims* dims = nullptr;
+    bool is_alike = true;
+    ForEachValue(op_.arguments, [&](ValueId id) {
+      const TensorType& type = program_.type(id);
+      is_alike = is_alike && !type.is_scalar &&
+                 (dims == nullptr || type.dims == *dims);
+      dims = &type.dims;
+    });
+    if (!is_alike || dims == nullptr || dims->empty()) return false;
+    const auto rank = static_cast<int64_t>(dims->size());
+    std::vector<bool> marked(dims->size(), false);
+    std::vector<int64_t> given;
+    if (rule_.axes != RegionRule::kAll) {
+      const Argument& argument = op_.arguments[rule_.axes];
+      if (const auto* one = std::get_if<int64_t>(&argument)) given = {*one};
+      if (const auto* list = std::get_if<std::vector<int64_t>>(&argument)) {
+        given = *list;
+      }
+    }
+    for (int64_t axis : given) marked[axis < 0 ? axis + rank : axis] = true;
+    for (int64_t axis = 0; axis < rank; ++axis) {
+      if (given.empty() || marked[axis]) member_.axes.push_back(axis);
+    }
+    std::vector<bool> is_reduced;
+    for (const RegionStep& step : member_.steps) {
+      bool all = true;
+      for (const auto& operand : step.operands) {
+        const auto* made = std::get_if<RegionStep::Made>(&operand);
+        all = all && !std::holds_alternative<ValueId>(operand) &&
+              (made == nullptr || is_reduced[made->index]);
+      }
+      is_reduced.push_back(step.op->reduces() || all);
+    }
+    member_.is_reduced = is_reduced.back();
+    return true;
+  }
+
   // False if a parameter is neither a value nor a number.
   bool Promote() {
     Promotion promotion;
@@ -184,8 +226,8 @@ class Translator {
   // `operand` rounded to `dtype`, by an instruction if it has to be one.
   RegionStep::Made Round(
       std::variant<ValueId, double, RegionStep::Made> operand, DType dtype) {
-    steps_.push_back({&RegionOpOf(RegionOpId::kCast), dtype, {operand}});
-    return {static_cast<int>(steps_.size()) - 1};
+    member_.steps.push_back({&RegionOpOf(RegionOpId::kCast), dtype, {operand}});
+    return {static_cast<int>(member_.steps.size()) - 1};
   }
 
   bool Add(const RuleStep& from) {
@@ -205,8 +247,8 @@ class Translator {
       }
     }
     DropFactor(step);
-    steps_.push_back(std::move(step));
-    made_.push_back(static_cast<int>(steps_.size()) - 1);
+    member_.steps.push_back(std::move(step));
+    made_.push_back(static_cast<int>(member_.steps.size()) - 1);
     return true;
   }
 
@@ -247,19 +289,19 @@ class Translator {
   const Op& op_;
   const ReadyRule& rule_;
   DType promoted_ = DType::kF32;
-  std::vector<RegionStep> steps_;
+  RegionMember member_;
   std::vector<int> made_;  // By the rule's step.
 };
 
 }  // namespace
 
-std::vector<RegionStep> RegionStepsOf(const Program& program, const Op& op) {
+RegionMember RegionMemberOf(const Program& program, const Op& op) {
   if (op.results.size() != 1) return {};
   const std::vector<ReadyRule>* rules = RulesOf(op.def->name());
   if (rules == nullptr) return {};
   for (const ReadyRule& rule : *rules) {
-    if (auto steps = Translator(program, op, rule).Translate()) {
-      return *std::move(steps);
+    if (auto member = Translator(program, op, rule).Translate()) {
+      return *std::move(member);
     }
   }
   return {};

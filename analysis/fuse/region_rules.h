@@ -3,7 +3,7 @@
 #ifndef MICA_ANALYSIS_FUSE_REGION_RULES_H_
 #define MICA_ANALYSIS_FUSE_REGION_RULES_H_
 
-#include <functional>
+#include <cstdint>
 #include <variant>
 #include <vector>
 
@@ -24,9 +24,18 @@ struct RegionStep {
   std::vector<std::variant<ValueId, double, Made>> operands;
 };
 
-// The instructions of a call, the last one making its only result; none where
-// no rule takes it. Says nothing of how operands lie.
-std::vector<RegionStep> RegionStepsOf(const Program& program, const Op& op);
+// An op as a region's instructions.
+struct RegionMember {
+  // The last one makes the op's only result. None where no rule takes it.
+  std::vector<RegionStep> steps;
+  // Those that its reductions go along, of its first operand, in order; none
+  // if it reduces nothing.
+  std::vector<int64_t> axes;
+  bool is_reduced = false;  // Its result.
+};
+
+// Says nothing of how operands lie.
+RegionMember RegionMemberOf(const Program& program, const Op& op);
 
 }  // namespace mica
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "analysis/fuse/region_groups.h"
 #include "analysis/fuse/region_rules.h"
 #include "analysis/passes/rewrite.h"
 #include "framework/base/status.h"
@@ -16,19 +17,6 @@
 namespace mica {
 namespace {
 
-constexpr int kNoGroup = -1;
-// More values than this at once leave the registers.
-constexpr size_t kMostMembers = 24;
-constexpr size_t kMostSteps = 64;
-constexpr size_t kMostOperands = 24;
-
-using Member = std::vector<RegionStep>;
-
-bool MakesRegions(const TensorType& type) {
-  return !IsComplex(type.dtype) && !type.is_scalar && type.is_dense() &&
-         type.num_elements() > 0;
-}
-
 class Merger {
  public:
   Merger(const Program& program, const OpRegistry& ops,
@@ -36,40 +24,25 @@ class Merger {
       : program_(program),
         kernels_(kernels),
         uses_(CountUses(program)),
-        group_of_(program.ops().size(), kNoGroup),
-        members_(program.ops().size()),
+        groups_(program, kernels.HasFast("mica.reduce", DType::kF32)),
         rewriter_(program, ops) {}
 
   // Nothing if no region is worth it.
   absl::StatusOr<std::optional<Program>> Run();
 
  private:
-  struct Group {
-    std::vector<OpId> ops;  // In order.
-    size_t num_steps = 0;
-    bool is_open = true;
-    absl::flat_hash_map<ValueId, bool> operands;
-  };
+  using Made = absl::flat_hash_map<OpId, int>;
 
-  // No steps if the op can't be a member.
-  Member Translate(const Op& op) const;
-  // True if the op has the dims of what group members read of it.
-  bool Joins(ValueId value, OpId reader) const {
-    return program_.type(value).dims == ResultType(reader).dims;
-  }
-  void Place(OpId id);
-  // Closes the group that makes `value`, if it is open.
-  void Close(ValueId value);
-  // The group that makes `value`, kNoGroup if none or if it is closed.
-  int OpenGroupOf(ValueId value) const;
-  void Join(OpId id, std::vector<int> groups);
-  bool IsWorthIt(const Group& group) const;
-  absl::Status Emit(const Group& group);
-  std::vector<ValueId> OperandsOf(const Group& group) const;
-  bool IsOwn(const Group& group, ValueId value) const;
-  RegionCode CodeOf(const Group& group, absl::Span<const ValueId> operands,
-                    absl::flat_hash_map<OpId, int>& made) const;
-  bool IsReadElsewhere(const Group& group, ValueId value) const;
+  bool IsWorthIt(const RegionGroup& group) const;
+  absl::Status Emit(const RegionGroup& group);
+  std::vector<ValueId> OperandsOf(const RegionGroup& group) const;
+  bool IsOwn(const RegionGroup& group, ValueId value) const;
+  RegionCode CodeOf(const RegionGroup& group,
+                    absl::Span<const ValueId> operands, Made& made) const;
+  bool IsReadElsewhere(const RegionGroup& group, ValueId value) const;
+  // The type that a value has as the region's result.
+  TensorType RegionType(const RegionGroup& group, ValueId value) const;
+  absl::Status MapResult(const RegionGroup& group, ValueId value, ValueId made);
 
   const Op& op(OpId id) const { return program_.ops()[id]; }
   const TensorType& ResultType(OpId id) const {
@@ -79,83 +52,18 @@ class Merger {
   const Program& program_;
   const KernelRegistry& kernels_;
   std::vector<int> uses_;
-  std::vector<int> group_of_;    // By op.
-  std::vector<Member> members_;  // By op.
-  std::vector<Group> groups_;
+  const RegionGroups groups_;
   Rewriter rewriter_;
 };
 
-Member Merger::Translate(const Op& op) const {
-  if (op.results.size() != 1 || !MakesRegions(program_.type(op.results[0]))) {
-    return {};
-  }
-  return RegionStepsOf(program_, op);
-}
-
-int Merger::OpenGroupOf(ValueId value) const {
-  const Value& v = program_.value(value);
-  if (v.kind != ValueKind::kResult) return kNoGroup;
-  const int group = group_of_[v.index];
-  return group != kNoGroup && groups_[group].is_open ? group : kNoGroup;
-}
-
-void Merger::Close(ValueId value) {
-  const int group = OpenGroupOf(value);
-  if (group != kNoGroup) groups_[group].is_open = false;
-}
-
-void Merger::Place(OpId id) {
-  members_[id] = Translate(op(id));
-  std::vector<int> groups;
-  ForEachValue(op(id).arguments, [&](ValueId value) {
-    const int group = OpenGroupOf(value);
-    if (group == kNoGroup) return;
-    if (members_[id].empty() || !Joins(value, id)) {
-      Close(value);
-    } else if (std::find(groups.begin(), groups.end(), group) == groups.end()) {
-      groups.push_back(group);
-    }
-  });
-  if (!members_[id].empty()) Join(id, std::move(groups));
-}
-
-// Adds an op to the groups that it reads, which become one; to a new one if
-// that would be too large.
-void Merger::Join(OpId id, std::vector<int> groups) {
-  Group joined;
-  for (int group : groups) {
-    if (!groups_[group].is_open) continue;  // Closed by another operand.
-    const Group& from = groups_[group];
-    joined.ops.insert(joined.ops.end(), from.ops.begin(), from.ops.end());
-    joined.operands.insert(from.operands.begin(), from.operands.end());
-    joined.num_steps += from.num_steps;
-  }
-  ForEachValue(op(id).arguments,
-               [&](ValueId value) { joined.operands[value] = true; });
-  if (joined.ops.size() >= kMostMembers ||
-      joined.num_steps + members_[id].size() > kMostSteps ||
-      joined.operands.size() > kMostOperands) {
-    for (int group : groups) groups_[group].is_open = false;
-    joined = {};
-    ForEachValue(op(id).arguments,
-                 [&](ValueId value) { joined.operands[value] = true; });
-  } else {
-    for (int group : groups) {
-      if (groups_[group].is_open) groups_[group] = {.is_open = false};
-    }
-  }
-  joined.ops.push_back(id);
-  joined.num_steps += members_[id].size();
-  std::sort(joined.ops.begin(), joined.ops.end());
-  for (OpId member : joined.ops) {
-    group_of_[member] = static_cast<int>(groups_.size());
-  }
-  groups_.push_back(std::move(joined));
-}
-
 // One op alone keeps its own kernel, if there may be a good one.
-bool Merger::IsWorthIt(const Group& group) const {
-  if (group.ops.size() != 1) return true;
+bool Merger::IsWorthIt(const RegionGroup& group) const {
+  const auto is_member = [this](OpId id) {
+    return !groups_.member(id).steps.empty();
+  };
+  if (std::count_if(group.ops.begin(), group.ops.end(), is_member) != 1) {
+    return true;
+  }
   const Op& only = op(group.ops[0]);
   DType first = ResultType(group.ops[0]).dtype;
   bool is_first = true, has_number = false;
@@ -164,16 +72,22 @@ bool Merger::IsWorthIt(const Group& group) const {
     has_number = has_number || program_.type(value).rank() == 0;
     is_first = false;
   });
+  const std::vector<RegionStep>& steps = groups_.member(group.ops[0]).steps;
+  // Sums and extremes ATen reads in place, in any dtype.
+  if (!group.axes.empty()) {
+    return !kernels_.HasFast(only.def->name(), first) &&
+           (steps.size() > 1 || steps[0].op->id == RegionOpId::kMean);
+  }
   // What is no function runs as fast as memory by ATen's kernel, too.
   const bool has_function = std::any_of(
-      members_[group.ops[0]].begin(), members_[group.ops[0]].end(),
+      steps.begin(), steps.end(),
       [](const RegionStep& step) { return step.op->is_function(); });
   if (has_function && !kernels_.HasFast(only.def->name(), first)) return true;
-  const RegionStep& step = members_[group.ops[0]].front();
+  const RegionStep& step = steps.front();
   return step.op->arity > 2 && step.op->id != RegionOpId::kWhere && has_number;
 }
 
-bool Merger::IsReadElsewhere(const Group& group, ValueId value) const {
+bool Merger::IsReadElsewhere(const RegionGroup& group, ValueId value) const {
   int own = 0;
   for (OpId id : group.ops) {
     ForEachValue(op(id).arguments,
@@ -184,16 +98,17 @@ bool Merger::IsReadElsewhere(const Group& group, ValueId value) const {
 
 // What the group reads, in the order of its first reads: arrays before what
 // has fewer dims.
-std::vector<ValueId> Merger::OperandsOf(const Group& group) const {
-  const Dims& dims = ResultType(group.ops.back()).dims;
+std::vector<ValueId> Merger::OperandsOf(const RegionGroup& group) const {
   std::vector<ValueId> operands;
   for (bool wants_arrays : {true, false}) {
     for (OpId id : group.ops) {
-      for (const RegionStep& step : members_[id]) {
+      for (const RegionStep& step : groups_.member(id).steps) {
         for (const auto& operand : step.operands) {
           const auto* value = std::get_if<ValueId>(&operand);
           if (value == nullptr || IsOwn(group, *value)) continue;
-          if ((program_.type(*value).dims == dims) != wants_arrays) continue;
+          if ((program_.type(*value).dims == group.dims) != wants_arrays) {
+            continue;
+          }
           if (std::find(operands.begin(), operands.end(), *value) ==
               operands.end()) {
             operands.push_back(*value);
@@ -205,21 +120,26 @@ std::vector<ValueId> Merger::OperandsOf(const Group& group) const {
   return operands;
 }
 
-bool Merger::IsOwn(const Group& group, ValueId value) const {
+bool Merger::IsOwn(const RegionGroup& group, ValueId value) const {
   const Value& v = program_.value(value);
   return v.kind == ValueKind::kResult &&
          std::binary_search(group.ops.begin(), group.ops.end(), v.index);
 }
 
 // The group's instructions, and by op the one that makes its result.
-RegionCode Merger::CodeOf(const Group& group,
+RegionCode Merger::CodeOf(const RegionGroup& group,
                           absl::Span<const ValueId> operands,
-                          absl::flat_hash_map<OpId, int>& made) const {
+                          Made& made) const {
   using Ref = RegionCode::Ref;
   RegionCode code;
   for (OpId id : group.ops) {
     const int first = static_cast<int>(code.instructions.size());
-    for (const RegionStep& step : members_[id]) {
+    if (groups_.member(id).steps.empty()) {  // A view of an earlier one.
+      const ValueId from = std::get<ValueRef>(op(id).arguments[0]).id;
+      made[id] = made.at(program_.value(from).index);
+      continue;
+    }
+    for (const RegionStep& step : groups_.member(id).steps) {
       RegionCode::Instruction instruction{
           .op = step.op, .dtype = step.dtype, .operands = {}};
       for (const auto& operand : step.operands) {
@@ -246,48 +166,98 @@ RegionCode Merger::CodeOf(const Group& group,
   return code;
 }
 
-absl::Status Merger::Emit(const Group& group) {
+// As the program has it, but with ones for the reduced axes.
+TensorType Merger::RegionType(const RegionGroup& group, ValueId value) const {
+  TensorType type = program_.type(value);
+  if (!groups_.IsReduced(program_.value(value).index)) return type;
+  Dims kept = group.KeptDims();
+  if (type.dims == kept) return type;
+  if (!type.strides.empty()) {
+    const bool is_expanded = type.dims == group.dims;
+    for (int64_t axis : group.axes) {
+      if (is_expanded) {
+        type.strides[axis] = 1;
+      } else {
+        type.strides.insert(type.strides.begin() + axis, 1);
+      }
+    }
+  }
+  type.dims = std::move(kept);
+  return InOneForm(std::move(type));
+}
+
+// A value that lacks the reduced axes, or is expanded along them, is a view of
+// the region's result.
+absl::Status Merger::MapResult(const RegionGroup& group, ValueId value,
+                               ValueId made) {
+  if (program_.type(value).dims == RegionType(group, value).dims) {
+    rewriter_.Map(value, made);
+    return absl::OkStatus();
+  }
+  ProgramBuilder::OpSpec spec;
+  const TensorType& type = program_.type(value);
+  const bool is_expanded = type.dims == group.dims;
+  MICA_ASSIGN_OR_RETURN(
+      spec.def,
+      rewriter_.builder().FindOp(is_expanded ? "aten.expand" : "aten.view"));
+  spec.arguments = {ValueRef{made},
+                    std::vector<int64_t>(type.dims.begin(), type.dims.end())};
+  spec.types.push_back(type);
+  spec.names.push_back(program_.value(value).name);
+  spec.source = op(group.ops.back()).source;
+  MICA_ASSIGN_OR_RETURN(auto views, rewriter_.builder().AddOp(std::move(spec)));
+  rewriter_.Map(value, views[0]);
+  return absl::OkStatus();
+}
+
+absl::Status Merger::Emit(const RegionGroup& group) {
   const std::vector<ValueId> operands = OperandsOf(group);
-  absl::flat_hash_map<OpId, int> made;
+  Made made;
   RegionCode code = CodeOf(group, operands, made);
   ProgramBuilder::OpSpec spec;
-  std::vector<ValueId> results;
+  std::vector<std::pair<ValueId, size_t>> results;  // And the region's result.
   for (OpId id : group.ops) {
     const ValueId result = op(id).results[0];
     if (!IsReadElsewhere(group, result)) continue;
+    const auto at =
+        std::find(code.results.begin(), code.results.end(), made[id]);
+    results.emplace_back(result, at - code.results.begin());
+    if (at != code.results.end()) continue;
     code.results.push_back(made[id]);
-    results.push_back(result);
-    spec.types.push_back(program_.type(result));
-    spec.names.push_back(program_.value(result).name);
+    spec.types.push_back(RegionType(group, result));
+    const bool is_own = program_.type(result).dims == spec.types.back().dims;
+    spec.names.push_back(is_own ? program_.value(result).name : std::string());
   }
   ValueRefs refs;
   for (ValueId operand : operands) {
     refs.push_back(ValueRef{rewriter_.NewId(operand)});
   }
-  MICA_ASSIGN_OR_RETURN(spec.def,
-                        rewriter_.builder().FindOp("mica.elementwise"));
+  const bool reduces = !group.axes.empty();
+  MICA_ASSIGN_OR_RETURN(
+      spec.def,
+      rewriter_.builder().FindOp(reduces ? "mica.reduce" : "mica.elementwise"));
+  code.axes = group.axes;
   spec.arguments = {std::move(refs), code.ToText()};
   spec.source = op(group.ops.back()).source;
   MICA_ASSIGN_OR_RETURN(auto values,
                         rewriter_.builder().AddOp(std::move(spec)));
-  for (size_t i = 0; i < results.size(); ++i) {
-    rewriter_.Map(results[i], values[i]);
+  for (const auto& [value, result] : results) {
+    MICA_RETURN_IF_ERROR(MapResult(group, value, values[result]));
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<Program>> Merger::Run() {
   const OpId num_ops = static_cast<OpId>(program_.ops().size());
-  for (OpId id = 0; id < num_ops; ++id) Place(id);
-  const bool is_any_worth_it =
-      std::any_of(groups_.begin(), groups_.end(), [this](const Group& group) {
+  const std::vector<RegionGroup>& groups = groups_.groups();
+  const bool is_any_worth_it = std::any_of(
+      groups.begin(), groups.end(), [this](const RegionGroup& group) {
         return !group.ops.empty() && IsWorthIt(group);
       });
   if (!is_any_worth_it) return std::nullopt;
   MICA_RETURN_IF_ERROR(rewriter_.CopyDeclarations());
   for (OpId id = 0; id < num_ops; ++id) {
-    const Group* group =
-        group_of_[id] == kNoGroup ? nullptr : &groups_[group_of_[id]];
+    const RegionGroup* group = groups_.GroupOf(id);
     if (group == nullptr || !IsWorthIt(*group)) {
       MICA_RETURN_IF_ERROR(rewriter_.CopyOp(op(id)));
     } else if (group->ops.back() == id) {

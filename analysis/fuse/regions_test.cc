@@ -101,5 +101,78 @@ TEST(RegionsTest, LeavesOtherSizesAlone) {
   EXPECT_THAT(text, Not(HasSubstr("mica.elementwise")));
 }
 
+TEST(RegionsTest, AReductionAndWhatStandsAroundItIsOnePass) {
+  const std::string text = Merged(R"(program @f(%x: f32[4,8], %w: f32[8]) {
+  %q = aten.pow.Tensor_Scalar(%x, 2) : f32[4,8]
+  %m = aten.mean.dim(%q, [-1], keepdim=true) : f32[4,1]
+  %e = aten.add.Scalar(%m, 1e-6) : f32[4,1]
+  %r = aten.rsqrt(%e) : f32[4,1]
+  %n = aten.mul.Tensor(%x, %r) : f32[4,8]
+  %y = aten.mul.Tensor(%n, %w) : f32[4,8]
+  return %y
+}
+)");
+  EXPECT_THAT(text,
+              HasSubstr("%y = mica.reduce([%x, %w], \"square.f32 %0; mean.f32 "
+                        "$0 0; add.f32 $1 9.9999999999999995e-07; rsqrt.f32 "
+                        "$2; mul.f32 %0 $3; mul.f32 $4 %1 -> $5 over 1\")"));
+  EXPECT_THAT(text, Not(HasSubstr("aten.")));
+}
+
+TEST(RegionsTest, WhatLacksTheReducedAxesIsAView) {
+  const std::string text = Merged(R"(program @f(%x: f32[4,8]) {
+  %a = aten.abs(%x) : f32[4,8]
+  %s = aten.sum.dim_IntList(%a, [1]) : f32[4]
+  %l = aten.log(%s) : f32[4]
+  %u = aten.unsqueeze(%s, 1) : f32[4,1]
+  %y = aten.div.Tensor(%x, %u) : f32[4,8]
+  return %l, %y
+}
+)");
+  EXPECT_THAT(text,
+              HasSubstr("%y = mica.reduce([%x], \"abs.f32 %0; sum.f32 $0; "
+                        "log.f32 $1; div.f32 %0 $1 -> $2 $3 over 1\") : "
+                        "f32[4,1], f32[4,8]"));
+  EXPECT_THAT(text, HasSubstr("%l = aten.view("));
+}
+
+TEST(RegionsTest, AnOperandsColumnsBroadcastAsTheyAre) {
+  const std::string text = Merged(R"(program @f(%x: f32[4,8]) {
+  %m = aten.mean.dim(%x, [0]) : f32[8]
+  %d = aten.sub.Tensor(%x, %m) : f32[4,8]
+  return %d
+}
+)");
+  EXPECT_THAT(text, HasSubstr("mean.f32 %0 0; sub.f32 %0 $0 -> $1 over 0"));
+}
+
+TEST(RegionsTest, OtherAxesAreAnotherRegion) {
+  const std::string text = Merged(R"(program @f(%x: f32[4,8]) {
+  %a = aten.abs(%x) : f32[4,8]
+  %s = aten.sum.dim_IntList(%a, [1]) : f32[4]
+  %l = aten.log(%s) : f32[4]
+  %m = aten.mean(%l) : f32[]
+  %n = aten.neg(%m) : f32[]
+  return %n
+}
+)");
+  EXPECT_THAT(text, HasSubstr("sum.f32 $0; log.f32 $1 -> $2 over 1"));
+  EXPECT_THAT(text, HasSubstr("mean.f32 %0 0; neg.f32 $0 -> $1 over 0"));
+}
+
+// Dims without the reduced axis don't line up with another operand of theirs.
+TEST(RegionsTest, WhatDoesNotLineUpStaysApart) {
+  const std::string text = Merged(R"(program @f(%x: f32[4,4], %b: f32[4]) {
+  %a = aten.abs(%x) : f32[4,4]
+  %s = aten.sum.dim_IntList(%a, [1]) : f32[4]
+  %t = aten.add.Tensor(%s, %b) : f32[4]
+  %y = aten.div.Tensor(%a, %t) : f32[4,4]
+  return %y
+}
+)");
+  EXPECT_THAT(text, HasSubstr("abs.f32 %0; sum.f32 $0 -> $0 $1 over 1"));
+  EXPECT_THAT(text, HasSubstr("%y = aten.div.Tensor(%a, %t)"));
+}
+
 }  // namespace
 }  // namespace mica

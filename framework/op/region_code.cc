@@ -97,12 +97,43 @@ std::string RegionCode::ToText() const {
   }
   std::string text = absl::StrCat(absl::StrJoin(lines, "; "), " ->");
   for (int result : results) absl::StrAppend(&text, " $", result);
+  if (!axes.empty()) {
+    absl::StrAppend(&text, " over ", absl::StrJoin(axes, " "));
+  }
   return text;
 }
 
 absl::StatusOr<RegionCode> RegionCode::Parse(absl::string_view text) {
+  MICA_ASSIGN_OR_RETURN(RegionCode code, ParseReducing(text));
+  if (!code.axes.empty()) return Malformed(text);
+  for (const Instruction& instruction : code.instructions) {
+    if (instruction.op->reduces()) return Malformed(instruction.op->name);
+  }
+  return code;
+}
+
+std::vector<bool> RegionCode::FindReduced(
+    const std::vector<bool>& operands) const {
+  std::vector<bool> is_reduced;
+  for (const Instruction& instruction : instructions) {
+    is_reduced.push_back(instruction.op->reduces() ||
+                         std::all_of(instruction.operands.begin(),
+                                     instruction.operands.end(),
+                                     [&](const Ref& ref) {
+                                       return ref.kind == Ref::Kind::kNumber ||
+                                              (ref.kind == Ref::Kind::kOperand
+                                                   ? operands[ref.index]
+                                                   : is_reduced[ref.index]);
+                                     }));
+  }
+  return is_reduced;
+}
+
+absl::StatusOr<RegionCode> RegionCode::ParseReducing(absl::string_view text) {
   const std::vector<absl::string_view> halves = absl::StrSplit(text, "->");
   if (halves.size() != 2) return Malformed(text);
+  const std::pair<absl::string_view, absl::string_view> ends =
+      absl::StrSplit(halves[1], absl::MaxSplits("over", 1));
   RegionCode code;
   for (absl::string_view line : absl::StrSplit(halves[0], ';')) {
     const int count = static_cast<int>(code.instructions.size());
@@ -112,7 +143,7 @@ absl::StatusOr<RegionCode> RegionCode::Parse(absl::string_view text) {
     code.instructions.push_back(std::move(instruction));
   }
   for (absl::string_view word :
-       absl::StrSplit(halves[1], ' ', absl::SkipEmpty())) {
+       absl::StrSplit(ends.first, ' ', absl::SkipEmpty())) {
     int result = 0;
     if (word[0] != '$' ||
         !ParseIndex(word, static_cast<int>(code.instructions.size()),
@@ -123,6 +154,15 @@ absl::StatusOr<RegionCode> RegionCode::Parse(absl::string_view text) {
     code.results.push_back(result);
   }
   if (code.results.empty()) return Malformed(text);
+  for (absl::string_view word :
+       absl::StrSplit(ends.second, ' ', absl::SkipEmpty())) {
+    int64_t axis = 0;
+    if (!absl::SimpleAtoi(word, &axis) ||
+        axis < (code.axes.empty() ? 0 : code.axes.back() + 1)) {
+      return Malformed(word);
+    }
+    code.axes.push_back(axis);
+  }
   return code;
 }
 

@@ -1,4 +1,5 @@
-// What mica.elementwise computes: a list of typed instructions on elements.
+// What mica.elementwise and mica.reduce compute: a list of typed instructions
+// on elements.
 
 #ifndef MICA_FRAMEWORK_OP_REGION_CODE_H_
 #define MICA_FRAMEWORK_OP_REGION_CODE_H_
@@ -28,6 +29,14 @@ namespace mica {
 // rounded to the dtype. So a 16-bit operand widens exactly, and an f32 operand
 // or a number in an instruction of bf16 isn't rounded before it. Results of
 // comparisons are bool, and the first operand of "where" is.
+//
+// In mica.reduce there are reductions, too, over the axes behind "over":
+//
+//   square.f32 %0; mean.f32 $0 0; sqrt.f32 $1; div.f32 %0 $2 -> $3 over 1
+//
+// Their results have one element for each place of the other axes, and so has
+// what is computed from such elements alone; instructions that read others,
+// too, broadcast them.
 struct RegionCode {
   struct Ref {
     enum class Kind : uint8_t { kOperand, kInstruction, kNumber };
@@ -47,12 +56,19 @@ struct RegionCode {
     DType operand_dtype(int i) const;
   };
   std::vector<Instruction> instructions;
-  std::vector<int> results;  // Instructions, each once.
+  std::vector<int> results;   // Instructions, each once.
+  std::vector<int64_t> axes;  // Of what the operands broadcast to; ascending.
 
   std::string ToText() const;
   // InvalidArgument for what ToText() doesn't print: an unknown operator, a
-  // dtype that it doesn't have, a reference ahead, no result.
+  // dtype that it doesn't have, a reference ahead, no result; a reduction.
   static absl::StatusOr<RegionCode> Parse(absl::string_view text);
+  // The same, with reductions and their axes.
+  static absl::StatusOr<RegionCode> ParseReducing(absl::string_view text);
+
+  // By instruction: whether its result has one element for all places of the
+  // reduced axes, as the operands have of which it is said.
+  std::vector<bool> FindReduced(const std::vector<bool>& operands) const;
 };
 
 // What an instruction of a dtype computes in: f32 for floats of 16 bits, else

@@ -1,5 +1,5 @@
-// The operators that regions consist of, one table: the oracle, the vector
-// loops, the code generators and the tests are made from it. No framework
+// The operators that regions consist of, two tables: the oracle, the vector
+// loops, the code generators and the tests are made from them. No framework
 // types: the vector loops include it.
 
 #ifndef MICA_FRAMEWORK_OP_REGION_OP_LIST_H_
@@ -96,11 +96,20 @@ enum class RegionDomain : uint8_t {
   X(Lerp, "lerp", 3, kFloats)         /* from a to b by c */                  \
   X(Addcmul, "addcmul", 4, kNumbers)  /* a + d b c */                         \
   X(Addcdiv, "addcdiv", 4, kFloats)   /* a + d b / c */
+
+// Those that make one element of many: of a region's reduced axes. Sums are of
+// the dtype computed in, rounded at the end.
+#define MICA_REGION_REDUCTIONS(X)                                             \
+  X(Sum, "sum", 1, kNumbers)                                                  \
+  X(Mean, "mean", 2, kFloats)         /* of a, over their number less b */    \
+  X(Amax, "amax", 1, kAll)            /* a nan wins */                        \
+  X(Amin, "amin", 1, kAll)
 // clang-format on
 
+// Those of elements first.
 enum class RegionOpId : uint8_t {
 #define MICA_REGION_OP_ID(Name, name, arity, domain) k##Name,
-  MICA_REGION_OPS(MICA_REGION_OP_ID)
+  MICA_REGION_OPS(MICA_REGION_OP_ID) MICA_REGION_REDUCTIONS(MICA_REGION_OP_ID)
 #undef MICA_REGION_OP_ID
 };
 #define MICA_REGION_COUNT(Name, name, arity, domain) +1

@@ -8,7 +8,7 @@ namespace {
 constexpr RegionOp kOps[] = {
 #define MICA_REGION_OP(Name, name, arity, domain) \
   {RegionOpId::k##Name, name, arity, RegionDomain::domain},
-    MICA_REGION_OPS(MICA_REGION_OP)
+    MICA_REGION_OPS(MICA_REGION_OP) MICA_REGION_REDUCTIONS(MICA_REGION_OP)
 #undef MICA_REGION_OP
 };
 
@@ -30,7 +30,13 @@ bool RegionOp::Has(DType dtype) const {
   return false;
 }
 
-absl::Span<const RegionOp> RegionOps() { return kOps; }
+absl::Span<const RegionOp> RegionOps() {
+  return absl::MakeConstSpan(kOps).first(kNumRegionOps);
+}
+absl::Span<const RegionOp> RegionReductions() {
+  return absl::MakeConstSpan(kOps).subspan(kNumRegionOps);
+}
+const RegionOp& RegionOpOf(RegionOpId id) { return kOps[static_cast<int>(id)]; }
 
 const RegionOp* FindRegionOp(absl::string_view name) {
   static const auto& by_name = *[] {

@@ -24,16 +24,16 @@ struct RegionOp {
     return (id >= RegionOpId::kExp && id <= RegionOpId::kGeluTanh) ||
            (id >= RegionOpId::kPow && id <= RegionOpId::kFloorDiv);
   }
+  bool reduces() const { return id >= RegionOpId::kSum; }
   bool Has(DType dtype) const;
 };
 
-// All of them, in the order of their ids.
+// Those of elements, in the order of their ids, and the reductions behind them.
 absl::Span<const RegionOp> RegionOps();
-// Null if there is none of that name.
+absl::Span<const RegionOp> RegionReductions();
+// Of both; null if there is none of that name.
 const RegionOp* FindRegionOp(absl::string_view name);
-inline const RegionOp& RegionOpOf(RegionOpId id) {
-  return RegionOps()[static_cast<int>(id)];
-}
+const RegionOp& RegionOpOf(RegionOpId id);
 
 }  // namespace mica
 

@@ -10,6 +10,7 @@ namespace mica::cpu {
 void RegisterArithmetic(KernelRegistry& registry);  // Elementwise, one type.
 void RegisterLogic(KernelRegistry& registry);       // Comparisons, selection.
 void RegisterRegions(KernelRegistry& registry);     // Of many such ops.
+void RegisterReduceRegions(KernelRegistry& registry);  // With reductions.
 void RegisterOptimizerSteps(KernelRegistry& registry);
 void RegisterMatmul(KernelRegistry& registry);
 void RegisterFewPixelsConvolution(KernelRegistry& registry);

@@ -6,6 +6,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterArithmetic(registry);
   RegisterLogic(registry);
   RegisterRegions(registry);
+  RegisterReduceRegions(registry);
   RegisterOptimizerSteps(registry);
   RegisterMatmul(registry);
   RegisterFewPixelsConvolution(registry);

@@ -1,357 +1,30 @@
-// Elementwise regions, an instruction at a time for each element.
+// Regions, an instruction at a time: elementwise ones element by element, those
+// with reductions a whole array at a time.
 
+#include <algorithm>
 #include <cmath>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "framework/op/region_code.h"
 #include "glog/logging.h"
-#include "kernels/reference/gamma.h"
-#include "kernels/reference/numbers.h"
 #include "kernels/reference/reference.h"
+#include "kernels/reference/region_element.h"
 #include "kernels/reference/strided.h"
 
 namespace mica {
 namespace {
 
-// An element of any dtype: of floats `real`, of ints and bool `integer`.
-struct Element {
-  double real = 0;
-  int64_t integer = 0;
-};
+using Ref = RegionCode::Ref;
 
-template <typename C>
-C ValueOf(const Element& element, DType dtype) {
-  return IsFloating(dtype) ? ConvertNumber<C>(element.real)
-                           : static_cast<C>(element.integer);
-}
-
-bool TruthOf(const Element& element, DType dtype) {
-  return IsFloating(dtype) ? element.real != 0 : element.integer != 0;
-}
-
-// Ints wrap; floats out of an int32's range become its smallest number where
-// the dtype has no more bits than that, as the processor converts them.
-template <typename C>
-int64_t IntegerOf(C value, DType dtype) {
-  if constexpr (std::is_floating_point_v<C>) {
-    if (dtype != DType::kI64 && !(std::fabs(value) < C{2147483648.0})) {
-      return WrapTo(dtype, INT32_MIN);
-    }
-  }
-  return WrapTo(dtype, ConvertNumber<int64_t>(value));
-}
-
-template <typename C>
-Element Rounded(C value, DType dtype) {
-  if (dtype == DType::kBool) return {.integer = value != 0};
-  if (!IsFloating(dtype)) return {.integer = IntegerOf(value, dtype)};
-  alignas(8) char bytes[8];
-  StoreElement(bytes, dtype, 0, value);
-  return {.real = LoadElement<double>(bytes, dtype, 0)};
-}
-
-// Operators of all numbers. Comparisons give 0 or 1.
-template <typename C>
-C Arithmetic(RegionOpId op, const C* x) {
-  switch (op) {
-    case RegionOpId::kCast:
-      return x[0];
-    case RegionOpId::kNeg:
-      return Negated(x[0]);
-    case RegionOpId::kAbs:
-      return Magnitude(x[0]);
-    case RegionOpId::kSign:
-      return static_cast<C>((x[0] > 0) - (x[0] < 0));
-    case RegionOpId::kRelu:
-      return Larger(x[0], C{0});
-    case RegionOpId::kSquare:
-      return Product(x[0], x[0]);
-    case RegionOpId::kCube:
-      return Product(Product(x[0], x[0]), x[0]);
-    case RegionOpId::kAdd:
-      return Sum(x[0], x[1]);
-    case RegionOpId::kSub:
-      return Difference(x[0], x[1]);
-    case RegionOpId::kMul:
-      return Product(x[0], x[1]);
-    case RegionOpId::kMaximum:
-      return Larger(x[0], x[1]);
-    case RegionOpId::kMinimum:
-      return Smaller(x[0], x[1]);
-    case RegionOpId::kLt:
-      return x[0] < x[1];
-    case RegionOpId::kLe:
-      return x[0] <= x[1];
-    case RegionOpId::kGt:
-      return x[0] > x[1];
-    case RegionOpId::kGe:
-      return x[0] >= x[1];
-    case RegionOpId::kEq:
-      return x[0] == x[1];
-    case RegionOpId::kNe:
-      return x[0] != x[1];
-    case RegionOpId::kAddScaled:
-      return Sum(x[0], Product(x[2], x[1]));
-    case RegionOpId::kSubScaled:
-      return Difference(x[0], Product(x[2], x[1]));
-    case RegionOpId::kAddcmul:
-      return Sum(x[0], Product(Product(x[3], x[1]), x[2]));
-    default:
-      break;
-  }
-  LOG(FATAL) << "no function for " << RegionOpOf(op).name;
-  return C{};
-}
-
-int64_t IntegerElement(RegionOpId op, const int64_t* x) {
-  switch (op) {
-    case RegionOpId::kNot:
-      return ~x[0];
-    case RegionOpId::kAnd:
-      return x[0] & x[1];
-    case RegionOpId::kOr:
-      return x[0] | x[1];
-    case RegionOpId::kXor:
-      return x[0] ^ x[1];
-    default:
-      return Arithmetic(op, x);
-  }
-}
-
-template <typename C>
-C UnaryFloat(RegionOpId op, C x) {
-  const C root = std::sqrt(C{0.5});
-  switch (op) {
-    case RegionOpId::kFloor:
-      return std::floor(x);
-    case RegionOpId::kCeil:
-      return std::ceil(x);
-    case RegionOpId::kTrunc:
-      return std::trunc(x);
-    case RegionOpId::kRound:
-      return std::nearbyint(x);
-    case RegionOpId::kReciprocal:
-      return 1 / x;
-    case RegionOpId::kSqrt:
-      return std::sqrt(x);
-    case RegionOpId::kRsqrt:
-      return 1 / std::sqrt(x);
-    case RegionOpId::kExp:
-      return std::exp(x);
-    case RegionOpId::kExp2:
-      return std::exp2(x);
-    case RegionOpId::kExpm1:
-      return std::expm1(x);
-    case RegionOpId::kLog:
-      return std::log(x);
-    case RegionOpId::kLog2:
-      return std::log2(x);
-    case RegionOpId::kLog10:
-      return std::log10(x);
-    case RegionOpId::kLog1p:
-      return std::log1p(x);
-    case RegionOpId::kSin:
-      return std::sin(x);
-    case RegionOpId::kCos:
-      return std::cos(x);
-    case RegionOpId::kTan:
-      return std::tan(x);
-    case RegionOpId::kAsin:
-      return std::asin(x);
-    case RegionOpId::kAcos:
-      return std::acos(x);
-    case RegionOpId::kAtan:
-      return std::atan(x);
-    case RegionOpId::kSinh:
-      return std::sinh(x);
-    case RegionOpId::kCosh:
-      return std::cosh(x);
-    case RegionOpId::kTanh:
-      return std::tanh(x);
-    case RegionOpId::kAsinh:
-      return std::asinh(x);
-    case RegionOpId::kAcosh:
-      return std::acosh(x);
-    case RegionOpId::kAtanh:
-      return std::atanh(x);
-    case RegionOpId::kErf:
-      return std::erf(x);
-    case RegionOpId::kErfc:
-      return std::erfc(x);
-    case RegionOpId::kErfinv:
-      return static_cast<C>(InverseErf(x));
-    case RegionOpId::kLgamma:
-      return static_cast<C>(LogGamma(x));
-    case RegionOpId::kDigamma:
-      return static_cast<C>(Digamma(x));
-    case RegionOpId::kSigmoid:
-      return Sigmoid(x);
-    case RegionOpId::kSilu:
-      return x / (1 + std::exp(-x));
-    case RegionOpId::kGelu:
-      return x * (1 + std::erf(x * root)) / 2;
-    case RegionOpId::kGeluTanh:
-      return x / 2 *
-             (1 + std::tanh(static_cast<C>(0.7978845608028654) *
-                            (x + static_cast<C>(0.044715) * x * x * x)));
-    default:
-      return Arithmetic(op, &x);
-  }
-}
-
-template <typename C>
-C FloatElement(RegionOpId op, const C* x) {
-  switch (op) {
-    case RegionOpId::kDiv:
-      return x[0] / x[1];
-    case RegionOpId::kFmax:
-      return std::fmax(x[0], x[1]);
-    case RegionOpId::kFmin:
-      return std::fmin(x[0], x[1]);
-    case RegionOpId::kPow:
-      return std::pow(x[0], x[1]);
-    case RegionOpId::kAtan2:
-      return std::atan2(x[0], x[1]);
-    case RegionOpId::kHypot:
-      return std::hypot(x[0], x[1]);
-    case RegionOpId::kFmod:
-      return std::fmod(x[0], x[1]);
-    case RegionOpId::kRemainder:
-      return FlooredRemainder(x[0], x[1]);
-    case RegionOpId::kFloorDiv:
-      return FlooredQuotient(x[0], x[1]);
-    case RegionOpId::kCopysign:
-      return std::copysign(x[0], x[1]);
-    case RegionOpId::kTanhBackward:
-      return x[0] * (1 - x[1] * x[1]);
-    case RegionOpId::kSigmoidBackward:
-      return x[0] * (1 - x[1]) * x[1];
-    case RegionOpId::kLerp: {
-      const C way = x[1] - x[0];
-      return std::fabs(x[2]) < C{0.5} ? x[0] + x[2] * way
-                                      : x[1] - way * (1 - x[2]);
-    }
-    case RegionOpId::kAddcdiv:
-      return x[0] + x[3] * x[1] / x[2];
-    default:
-      return RegionOpOf(op).arity == 1 ? UnaryFloat(op, x[0])
-                                       : Arithmetic(op, x);
-  }
-}
-
-struct Region {
-  RegionCode code;
-  std::vector<Lane> operands, results;
-  std::vector<Dims> strides;  // Of the operands, then of the results.
-};
-
-// One element's instructions.
-class Evaluation {
- public:
-  explicit Evaluation(const Region& region)
-      : region_(region),
-        operands(region.operands.size()),
-        made(region.code.instructions.size()) {}
-
-  void Run() {
-    for (size_t i = 0; i < made.size(); ++i) {
-      const RegionCode::Instruction& from = region_.code.instructions[i];
-      made[i] = Value(from);
-    }
-  }
-
- private:
-  using Kind = RegionCode::Ref::Kind;
-
-  struct Typed {
-    Element element;
-    DType dtype;
-  };
-
-  Typed Get(const RegionCode::Ref& ref) const {
-    if (ref.kind == Kind::kOperand) {
-      return {operands[ref.index], region_.operands[ref.index].dtype};
-    }
-    if (ref.kind == Kind::kInstruction) {
-      return {made[ref.index],
-              region_.code.instructions[ref.index].result_dtype()};
-    }
-    return {{.real = ref.number}, DType::kF64};
-  }
-
-  template <typename C>
-  C Get(const RegionCode::Ref& ref) const {
-    const Typed typed = Get(ref);
-    return ValueOf<C>(typed.element, typed.dtype);
-  }
-
-  template <typename C>
-  void Fill(const RegionCode::Instruction& from, C* x) const {
-    for (size_t k = 0; k < from.operands.size(); ++k) {
-      x[k] = Get<C>(from.operands[k]);
-    }
-  }
-
-  Element Value(const RegionCode::Instruction& from) const {
-    if (from.op->id == RegionOpId::kWhere) {
-      const Typed condition = Get(from.operands[0]);
-      const bool is_true = TruthOf(condition.element, condition.dtype);
-      return Converted(from.operands[is_true ? 1 : 2], from.dtype);
-    }
-    if (from.op->id == RegionOpId::kCast) {
-      return Converted(from.operands[0], from.dtype);
-    }
-    const DType result = from.result_dtype();
-    if (from.dtype == DType::kF64) {
-      double x[kMostRegionOperands];
-      Fill(from, x);
-      return Rounded(FloatElement(from.op->id, x), result);
-    }
-    if (IsFloating(from.dtype)) {
-      float x[kMostRegionOperands];
-      Fill(from, x);
-      return Rounded(FloatElement(from.op->id, x), result);
-    }
-    int64_t x[kMostRegionOperands];
-    for (size_t k = 0; k < from.operands.size(); ++k) {
-      x[k] = Converted(from.operands[k], from.dtype).integer;
-    }
-    // The last bit of ~1 is a bool's negation.
-    int64_t made = IntegerElement(from.op->id, x);
-    if (from.op->id == RegionOpId::kNot && from.dtype == DType::kBool) {
-      made &= 1;
-    }
-    return Rounded(made, result);
-  }
-
-  Element Converted(const RegionCode::Ref& ref, DType dtype) const {
-    const Typed from = Get(ref);
-    if (dtype == DType::kBool) {
-      return {.integer = TruthOf(from.element, from.dtype)};
-    }
-    if (ref.kind == Kind::kNumber && IsIntegral(dtype)) {
-      return {.integer = WrapTo(dtype, ConvertNumber<int64_t>(ref.number))};
-    }
-    return IsFloating(from.dtype) ? Rounded(from.element.real, dtype)
-                                  : Rounded(from.element.integer, dtype);
-  }
-
-  const Region& region_;
-
- public:
-  std::vector<Element> operands, made;
-};
-
-Element LoadLane(const Lane& lane, void* const* args, int64_t offset) {
+RegionElement LoadLane(const Lane& lane, void* const* args, int64_t offset) {
   if (IsFloating(lane.dtype)) return {.real = lane.Load<double>(args, offset)};
   return {.integer = lane.Load<int64_t>(args, offset)};
 }
 
 void StoreLane(const Lane& lane, void* const* args, int64_t offset,
-               const Element& element) {
+               const RegionElement& element) {
   if (IsFloating(lane.dtype)) {
     lane.Store(args, offset, element.real);
   } else {
@@ -359,50 +32,225 @@ void StoreLane(const Lane& lane, void* const* args, int64_t offset,
   }
 }
 
-void Run(const Region& region, void* const* args) {
+struct Region {
+  RegionCode code;
+  std::vector<Lane> operands, results;
+  std::vector<Dims> strides;  // Of the operands, then of the results.
+  Dims dims;                  // What the operands broadcast to.
+  // Of those with reductions.
+  std::vector<bool> axes;              // Reduced ones.
+  std::vector<bool> is_reduced;        // By instruction.
+  int64_t num_elements = 1, kept = 1;  // Of dims, and of the other axes.
+};
+
+void RunElementwise(const Region& region, void* const* args) {
   const size_t num_operands = region.operands.size();
-  Evaluation evaluation(region);
-  for (Odometer at(region.results[0].dims, region.strides); !at.done();
-       at.Next()) {
+  std::vector<RegionElement> operands(num_operands);
+  std::vector<RegionElement> made(region.code.instructions.size());
+  for (Odometer at(region.dims, region.strides); !at.done(); at.Next()) {
     for (size_t i = 0; i < num_operands; ++i) {
-      evaluation.operands[i] =
+      operands[i] =
           LoadLane(region.operands[i], args, at.offset(static_cast<int>(i)));
     }
-    evaluation.Run();
+    for (size_t i = 0; i < made.size(); ++i) {
+      made[i] = EvaluateInstruction(
+          region.code.instructions[i], [&](const Ref& ref) -> RegionNumber {
+            if (ref.kind == Ref::Kind::kOperand) {
+              return {operands[ref.index], region.operands[ref.index].dtype};
+            }
+            return {made[ref.index],
+                    region.code.instructions[ref.index].result_dtype()};
+          });
+    }
     for (size_t r = 0; r < region.results.size(); ++r) {
       if (region.results[r].IsUnused(args)) continue;
       StoreLane(region.results[r], args,
                 at.offset(static_cast<int>(num_operands + r)),
-                evaluation.made[region.code.results[r]]);
+                made[region.code.results[r]]);
     }
   }
 }
 
-Verdict PrepareRegion(const KernelRequest& request) {
-  auto code = RegionCode::Parse(request.String(1));
+// All results of all instructions: one element for each place of the dims, or
+// of the axes that are kept.
+class ReducingRun {
+ public:
+  ReducingRun(const Region& region, void* const* args)
+      : region_(region), args_(args), made_(region.code.instructions.size()) {}
+
+  void Run() {
+    for (size_t i = 0; i < made_.size(); ++i) {
+      const RegionCode::Instruction& from = region_.code.instructions[i];
+      made_[i].resize(region_.is_reduced[i] ? region_.kept
+                                            : region_.num_elements);
+      if (from.op->reduces()) {
+        Reduce(from, made_[i]);
+      } else {
+        ForEachPlace([&](const Odometer& at, int64_t element, int64_t kept) {
+          made_[i][region_.is_reduced[i] ? kept : element] =
+              EvaluateInstruction(from, [&](const Ref& ref) {
+                return Number(ref, at, element, kept);
+              });
+        });
+      }
+    }
+    for (size_t r = 0; r < region_.results.size(); ++r) Store(r);
+  }
+
+ private:
+  // Calls visit(at, element, kept) for each place of the dims.
+  template <typename Visit>
+  void ForEachPlace(const Visit& visit) const {
+    int64_t element = 0;
+    for (Odometer at(region_.dims, region_.strides); !at.done(); at.Next()) {
+      int64_t kept = 0;
+      for (size_t d = 0; d < region_.dims.size(); ++d) {
+        if (!region_.axes[d]) kept = kept * region_.dims[d] + at.index()[d];
+      }
+      visit(at, element++, kept);
+    }
+  }
+
+  RegionNumber Number(const Ref& ref, const Odometer& at, int64_t element,
+                      int64_t kept) const {
+    if (ref.kind == Ref::Kind::kNumber) {
+      return {{.real = ref.number}, DType::kF64};
+    }
+    if (ref.kind == Ref::Kind::kOperand) {
+      const Lane& lane = region_.operands[ref.index];
+      return {LoadLane(lane, args_, at.offset(ref.index)), lane.dtype};
+    }
+    return {made_[ref.index][region_.is_reduced[ref.index] ? kept : element],
+            region_.code.instructions[ref.index].result_dtype()};
+  }
+
+  // In double, so that the order doesn't matter.
+  void Reduce(const RegionCode::Instruction& from,
+              std::vector<RegionElement>& to) const {
+    const RegionOpId op = from.op->id;
+    const DType dtype = ComputeDType(from.dtype);
+    std::vector<bool> has_one(to.size(), false);
+    std::vector<double> less(to.size(), 0);
+    ForEachPlace([&](const Odometer& at, int64_t element, int64_t kept) {
+      const RegionElement next =
+          ConvertedElement(Number(from.operands[0], at, element, kept), dtype);
+      if (op == RegionOpId::kMean) {
+        less[kept] = Number(from.operands[1], at, element, kept).element.real;
+      }
+      RegionElement& all = to[kept];
+      if (op == RegionOpId::kSum || op == RegionOpId::kMean) {
+        all.real += next.real;
+        all.integer = static_cast<int64_t>(static_cast<uint64_t>(all.integer) +
+                                           static_cast<uint64_t>(next.integer));
+      } else if (!has_one[kept] || Wins(op, next, all)) {
+        all = next;
+      }
+      has_one[kept] = true;
+    });
+    if (op == RegionOpId::kMean) {
+      const double count =
+          static_cast<double>(region_.num_elements / region_.kept);
+      for (size_t kept = 0; kept < to.size(); ++kept) {
+        to[kept].real /= std::max(count - less[kept], 0.0);
+      }
+    }
+    const DType sum = IsFloating(from.dtype) ? DType::kF64 : DType::kI64;
+    for (RegionElement& element : to) {
+      element = ConvertedElement({element, sum}, from.dtype);
+    }
+  }
+
+  static bool Wins(RegionOpId op, const RegionElement& next,
+                   const RegionElement& all) {
+    if (std::isnan(all.real)) return false;
+    if (std::isnan(next.real)) return true;
+    const bool is_more = next.real > all.real ||
+                         (next.real == all.real && next.integer > all.integer);
+    const bool is_same = next.real == all.real && next.integer == all.integer;
+    return op == RegionOpId::kAmax ? is_more : !is_more && !is_same;
+  }
+
+  void Store(size_t r) const {
+    if (region_.results[r].IsUnused(args_)) return;
+    const int id = region_.code.results[r];
+    const int set = static_cast<int>(region_.operands.size() + r);
+    ForEachPlace([&](const Odometer& at, int64_t element, int64_t kept) {
+      StoreLane(region_.results[r], args_, at.offset(set),
+                made_[id][region_.is_reduced[id] ? kept : element]);
+    });
+  }
+
+  const Region& region_;
+  void* const* args_;
+  std::vector<std::vector<RegionElement>> made_;
+};
+
+Region RegionOf(const KernelRequest& request) {
+  auto code = RegionCode::ParseReducing(request.String(1));
   CHECK(code.ok()) << code.status();  // Inference has parsed it.
   Region region = {.code = *std::move(code)};
-  for (size_t r = 0; r < request.results.size(); ++r) {
-    region.results.push_back(ResultLane(request, static_cast<int>(r)));
-  }
   for (size_t i = 0; i < request.operands.size(); ++i) {
     region.operands.push_back(OperandLane(request, 0, static_cast<int>(i)));
+    const Dims dims = region.operands.back().dims, before = region.dims;
+    Dims all(std::max(dims.size(), region.dims.size()), 1);
+    for (const Dims* from : {&dims, &before}) {
+      for (size_t d = 0; d < from->size(); ++d) {
+        Dim& to = all[all.size() - from->size() + d];
+        to = to == 1 ? (*from)[d] : to;
+      }
+    }
+    region.dims = std::move(all);
+  }
+  for (const Lane& operand : region.operands) {
+    region.strides.push_back(BroadcastStrides(operand, region.dims));
+  }
+  for (size_t r = 0; r < request.results.size(); ++r) {
+    region.results.push_back(ResultLane(request, static_cast<int>(r)));
     region.strides.push_back(
-        BroadcastStrides(region.operands.back(), region.results[0].dims));
+        BroadcastStrides(region.results.back(), region.dims));
   }
-  for (const Lane& result : region.results) {
-    region.strides.push_back(result.strides);
+  return region;
+}
+
+Verdict PrepareRegion(const KernelRequest& request) {
+  return RunBody(
+      [region = RegionOf(request)](void* const* args, LaunchContext&) {
+        RunElementwise(region, args);
+        return true;
+      });
+}
+
+Verdict PrepareReducing(const KernelRequest& request) {
+  Region region = RegionOf(request);
+  region.axes.assign(region.dims.size(), false);
+  for (int64_t axis : region.code.axes) region.axes[axis] = true;
+  for (size_t d = 0; d < region.dims.size(); ++d) {
+    region.num_elements *= region.dims[d];
+    if (!region.axes[d]) region.kept *= region.dims[d];
   }
-  return RunBody([region](void* const* args, LaunchContext&) {
-    Run(region, args);
-    return true;
-  });
+  std::vector<bool> operands;
+  for (const Lane& operand : region.operands) {
+    bool is_reduced = true;
+    const size_t lacks = region.dims.size() - operand.dims.size();
+    for (size_t d = 0; d < operand.dims.size(); ++d) {
+      is_reduced =
+          is_reduced && (!region.axes[lacks + d] || operand.dims[d] == 1);
+    }
+    operands.push_back(is_reduced);
+  }
+  region.is_reduced = region.code.FindReduced(operands);
+  return RunBody(
+      [region = std::move(region)](void* const* args, LaunchContext&) {
+        ReducingRun(region, args).Run();
+        return true;
+      });
 }
 
 }  // namespace
 
 void RegisterReferenceRegions(KernelRegistry& registry) {
   AddReference(registry, "mica.elementwise", PrepareRegion);
+  AddReference(registry, "mica.reduce", PrepareReducing);
 }
 
 }  // namespace mica

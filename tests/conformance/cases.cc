@@ -261,6 +261,36 @@ constexpr absl::string_view kListed[] = {
     "%1; not.bool %2; and.bool $2 $1; cast.i16 $0 -> $3 $1 $4\")",
     "mica.elementwise([f32[6,1,9], f32[4,1]{1,4}], \"hypot.f32 %0 %1; "
     "atan2.f32 $0 %0 -> $1\")",
+    "mica.reduce([f32[7,300]], \"sum.f32 %0 -> $0 over 1\")",
+    "mica.reduce([f32[7,300], f32[300]], \"mul.f32 %0 %1; mean.f32 $0 0; "
+    "sub.f32 $0 $1; square.f32 $2; mean.f32 $3 1; add.f32 $4 0.1; rsqrt.f32 "
+    "$5; mul.f32 $2 $6 -> $7 $1 $4 over 1\")",
+    "mica.reduce([f32[3,5,40]], \"amax.f32 %0; sub.f32 %0 $0; exp.f32 $1; "
+    "sum.f32 $2; div.f32 $2 $3 -> $4 over 2\")",
+    "mica.reduce([f32[3,5,40]], \"amax.f32 %0; sub.f32 %0 $0; exp.f32 $1; "
+    "sum.f32 $2; div.f32 $2 $3 -> $4 $2 over 1\")",
+    "mica.reduce([f32[300,40], f32[40]], \"mul.f32 %0 %1; sum.f32 $0; amin.f32 "
+    "%0; exp.f32 $0; mul.f32 $3 $2 -> $1 $0 $2 $4 over 0\")",
+    "mica.reduce([f32[6,7,8]{1,48,6}, f32[7,1]], \"add.f32 %0 %1; sum.f32 "
+    "$0; mean.f32 $0 2; sub.f32 $0 $2; mul.f32 $3 %1 -> $1 $4 over 0 2\")",
+    "mica.reduce([f32[3,40000]], \"square.f32 %0; mean.f32 $0 0; sqrt.f32 $1; "
+    "div.f32 %0 $2; sum.f32 $3 -> $3 $4 $2 over 1\")",
+    "mica.reduce([f32[100000], f32[]], \"mul.f32 %0 %1; sum.f32 $0 -> $1 over "
+    "0\")",
+    "mica.reduce([f32[40,3,60], f32[3,1]], \"sub.f32 %0 %1; square.f32 $0; "
+    "sum.f32 $1; amax.f32 %0; gt.f32 %0 $3 -> $2 $4 $0 over 0 2\")",
+    "mica.reduce([bf16[5,70], bf16[70]], \"mul.bf16 %0 %1; sum.bf16 $0; "
+    "amax.bf16 $0; div.f32 $0 $1 -> $3 $2 $1 over 1\")",
+    "mica.reduce([f16[70,9]], \"mean.f16 %0 0; sub.f32 %0 $0 -> $1 $0 over "
+    "0\")",
+    "mica.reduce([f64[5,70], i64[5,1]], \"mul.f64 %0 %1; sum.f64 $0; amin.f64 "
+    "$0; sub.f64 $0 $2 -> $3 $1 over 1\")",
+    "mica.reduce([bool[9,33], u8[9,33], i8[33]], \"sum.i64 %0; amax.bool %0; "
+    "amin.u8 %1; sum.i8 %2; amax.i16 %2; cast.f32 $0 -> $0 $1 $2 $5 over 1\")",
+    "mica.reduce([i32[64,7], i64[1]], \"sum.i32 %0; add.i64 $0 %1; amax.i32 "
+    "%0; eq.i32 %0 $2 -> $1 $3 $0 over 0\")",
+    "mica.reduce([f32[4,6]], \"sum.f32 %0 -> $0 over 0 1\")",
+    "mica.reduce([f32[1,1]], \"sum.f32 %0; div.f32 %0 $0 -> $1 $0 over 1\")",
     // Steps of optimizers.
     "mica.adam_step(f32[300], f32[300], f32[300], f32[300]~0..2, f32[]~1..9, "
     "f64~0..1, 0.9, 0.999, 0.01, 1e-8)",

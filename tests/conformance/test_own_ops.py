@@ -176,6 +176,24 @@ def test_elementwise_in_several_steps() -> None:
     )
 
 
+@pytest.mark.parametrize("sizes", [(5, 9), (300, 40), (3, 40000), (1, 1)])
+def test_reductions_among_elementwise_steps(sizes: tuple[int, int]) -> None:
+    a, b = draw(torch.float64, *sizes), draw(torch.float64, sizes[1])
+    c = a * b
+    for axis in (0, 1):
+        mean = c.mean(axis, keepdim=True)
+        spread = ((c - mean) ** 2).mean(axis, keepdim=True)
+        most = c.amax(axis, keepdim=True)
+        expect(
+            "%y, %m, %x = mica.reduce([$0, $1], "
+            '"mul.f64 %0 %1; mean.f64 $0 0; sub.f64 $0 $1; square.f64 $2; '
+            "mean.f64 $3 0; add.f64 $4 1; sqrt.f64 $5; div.f64 $2 $6; "
+            f'amax.f64 $0 -> $7 $1 $8 over {axis}")',
+            [a, b],
+            [(c - mean) / (spread + 1).sqrt(), mean, most],
+        )
+
+
 def test_adam_step(dtype: torch.dtype) -> None:
     p, g, m = (draw(dtype, 7, 33) for _ in range(3))
     v = draw(dtype, 7, 33).abs()
@@ -550,6 +568,7 @@ def test_results_as_large_as_they_may_be(sizes: tuple[int, ...]) -> None:
 TESTED = {
     "mica.adam_step",
     "mica.elementwise",
+    "mica.reduce",
     "mica.sgd_step",
     "mica.add_layer_norm",
     "mica.batch_norm_scale",

@@ -41,6 +41,7 @@ DOMAINS = {
 def read_table() -> dict[str, tuple[int, str]]:
     """Each operator's number of operands and its domain."""
     text = (ROOT / "framework/op/region_op_list.h").read_text()
+    text = text.split("define MICA_REGION_REDUCTIONS")[0]
     entries = re.findall(r'X\(\w+, "(\w+)", (\d), (k\w+)\)', text)
     return {name: (int(arity), domain) for name, arity, domain in entries}
 

@@ -62,6 +62,50 @@ void SumRows(const void* x, void* out, int64_t rows, int64_t n) {
   }
 }
 
+// The largest or smallest of n >= 1 elements; nan if there is one. Nans are
+// looked for apart, so that nothing waits for that.
+template <bool kLargest>
+MICA_INLINE float ExtremeOf(const float* x, int64_t n) {
+  const Vf none = Set(kLargest ? -INFINITY : INFINITY);
+  const auto more = [](Vf a, Vf b) { return kLargest ? Max(a, b) : Min(a, b); };
+  Vf a = none, b = none, c = none, d = none;
+  Vm nans = IsNan(none);
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    const Vf e = Load(x + i), f = Load(x + i + kLanes);
+    const Vf g = Load(x + i + 2 * kLanes), h = Load(x + i + 3 * kLanes);
+    a = more(e, a);
+    b = more(f, b);
+    c = more(g, c);
+    d = more(h, d);
+    nans = static_cast<Vm>((nans | IsNan(e)) | (IsNan(f) | IsNan(g)));
+    nans = static_cast<Vm>(nans | IsNan(h));
+  }
+  for (; i + kLanes <= n; i += kLanes) {
+    const Vf e = Load(x + i);
+    a = more(e, a);
+    nans = static_cast<Vm>(nans | IsNan(e));
+  }
+  if (i < n) {
+    const Vm tail = FirstLanes(n - i);
+    const Vf e = Select(tail, Load(x + i, tail), none);
+    b = more(e, b);
+    nans = static_cast<Vm>(nans | IsNan(e));
+  }
+  if (HasLanes(nans)) return NAN;
+  const Vf all = more(more(a, b), more(c, d));
+  return kLargest ? MaxLanes(all) : -MaxLanes(Zero() - all);
+}
+
+template <bool kLargest>
+void ExtremeRows(const void* x, void* out, int64_t rows, int64_t n) {
+  const float* in = static_cast<const float*>(x);
+  float* to = static_cast<float*>(out);
+  for (int64_t r = 0; r < rows; ++r, in += n) {
+    to[r] = ExtremeOf<kLargest>(in, n);
+  }
+}
+
 // Four short rows at once, element by element: nothing is folded at their ends.
 // Of whole numbers, whose order is nobody's concern. Returns how many are done.
 template <typename T, template <typename> class Op>
@@ -184,10 +228,11 @@ void SetReductions(SimdTable& table, Elem elem) {
   const int e = static_cast<int>(elem);
   table.reduce_rows[static_cast<int>(Reduction::kSum)][e] =
       std::is_same_v<T, float> ? SumRows : ReduceRows<T, SumOp>;
+  constexpr bool kIsFloat = std::is_same_v<T, float>;
   table.reduce_rows[static_cast<int>(Reduction::kMax)][e] =
-      ReduceRows<T, MaxOp>;
+      kIsFloat ? ExtremeRows<true> : ReduceRows<T, MaxOp>;
   table.reduce_rows[static_cast<int>(Reduction::kMin)][e] =
-      ReduceRows<T, MinOp>;
+      kIsFloat ? ExtremeRows<false> : ReduceRows<T, MinOp>;
   table.reduce_columns[static_cast<int>(Reduction::kSum)][e] =
       ReduceColumns<T, SumOp>;
   table.reduce_columns[static_cast<int>(Reduction::kMax)][e] =

@@ -1,0 +1,53 @@
+// How the loops of a region with reductions run through memory.
+
+#ifndef MICA_KERNELS_CPU_REDUCE_LAYOUT_H_
+#define MICA_KERNELS_CPU_REDUCE_LAYOUT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/types/span.h"
+#include "framework/tensor/tensor_type.h"
+
+namespace mica::cpu {
+
+// Axes around a loop, outermost first, and each array's steps over them in
+// bytes, 0 where one element meets all.
+struct AxisList {
+  absl::InlinedVector<int64_t, 4> sizes;
+  std::vector<absl::InlinedVector<int64_t, 4>> steps;  // By array.
+
+  int64_t count() const;  // Of places.
+  int64_t Offset(size_t array, int64_t place) const;
+};
+
+// Rows of columns, the columns next to each other in the first array's memory.
+// One of the two is reduced and the other kept; the axes that are left are
+// around them.
+struct ReduceLayout {
+  bool reduces_columns = true;  // Else rows.
+  int64_t rows = 1, columns = 1;
+  std::vector<int64_t> row_steps, column_steps;  // By array, in bytes.
+  AxisList kept, reduced;
+
+  int64_t num_kept() const {
+    return kept.count() * (reduces_columns ? rows : columns);
+  }
+  int64_t num_reduced() const {
+    return reduced.count() * (reduces_columns ? columns : rows);
+  }
+  // The step of an array from one kept place to the next.
+  int64_t kept_step(size_t array) const {
+    return (reduces_columns ? row_steps : column_steps)[array];
+  }
+};
+
+// Of arrays that broadcast to `dims`, in the order of the first one's memory.
+ReduceLayout LayOutReduction(absl::Span<const Dim> dims,
+                             const std::vector<bool>& is_reduced,
+                             absl::Span<const TensorType* const> arrays);
+
+}  // namespace mica::cpu
+
+#endif  // MICA_KERNELS_CPU_REDUCE_LAYOUT_H_

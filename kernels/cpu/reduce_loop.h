@@ -1,0 +1,58 @@
+// One elementwise loop of a region with reductions, ready to run.
+
+#ifndef MICA_KERNELS_CPU_REDUCE_LOOP_H_
+#define MICA_KERNELS_CPU_REDUCE_LOOP_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/region_compiler.h"
+#include "kernels/cpu/region_phases.h"
+#include "kernels/cpu/region_stages.h"
+#include "kernels/cpu/region_tiles.h"
+
+namespace mica::cpu {
+
+// Where a block's places are. Steps are in bytes.
+struct ReducePlaces {
+  char* const* arrays = nullptr;
+  const int64_t* row_steps = nullptr;     // Of arrays, from row to row,
+  const int64_t* column_steps = nullptr;  // and from column to column.
+  char* tiles = nullptr;                  // Rows of columns each.
+  const int64_t* tile_offsets = nullptr;  // By tile.
+  char* kept = nullptr;
+  const int64_t* kept_offsets = nullptr;
+  // Of kept elements: either is 0 or the size of one.
+  bool kept_by_row = false, kept_by_column = false;
+  const double* count = nullptr;
+};
+
+// Machine code in stages, or of one loop, or loops over tiles, by what is
+// there.
+class ReduceLoop {
+ public:
+  static constexpr int kMostPlaces = 64;
+
+  // The reason why it can't be run. `steps` are the arrays' from column to
+  // column; rows of many columns are worth stages.
+  static std::optional<std::string> Make(const PhaseLoop& loop,
+                                         const std::vector<int64_t>& steps,
+                                         bool kept_by_column, int64_t columns,
+                                         ReduceLoop& made);
+
+  bool is_empty() const { return places_.empty(); }
+  void Run(const ReducePlaces& places, int64_t rows, int64_t columns) const;
+
+ private:
+  std::vector<PhasePlace> places_;  // Operands, then results.
+  std::optional<RegionStages> stages_;
+  std::shared_ptr<const RegionMachineCode> code_;
+  RegionTiles tiles_;
+};
+
+}  // namespace mica::cpu
+
+#endif  // MICA_KERNELS_CPU_REDUCE_LOOP_H_

@@ -1,0 +1,329 @@
+// Regions with reductions: how they are cut into phases and blocks.
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "framework/op/region_code.h"
+#include "kernels/cpu/families.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/reduce_layout.h"
+#include "kernels/cpu/reduce_loop.h"
+#include "kernels/cpu/reduce_run.h"
+#include "kernels/cpu/region_phases.h"
+
+namespace mica::cpu {
+namespace {
+
+using ReduceKind = PhasePlace::Kind;
+
+// Of a block: bytes and elements of short rows together, elements of a row that
+// is taken as a whole, of a part of a longer row, of columns.
+constexpr int64_t kShortRowsBytes = 24 * 1024;
+constexpr int64_t kFewestShortRows = 1024, kMostShortRows = 4096;
+constexpr int64_t kWholeRow = 16384;
+constexpr int64_t kRowPart = 2048;
+constexpr int64_t kColumnBlock = 16384;
+constexpr int64_t kMostWholeRows = 256;
+constexpr int64_t kRowsOfPart = 32;
+constexpr int64_t kFewestColumns = 64, kMostColumns = 512;
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+bool LaunchReduceRegion(const void* state, void* const* args, LaunchContext&) {
+  const auto& region = *static_cast<const ReduceRegion*>(state);
+  RunReduceRegion(region, args, static_cast<char*>(args[region.num_arrays]));
+  return true;
+}
+
+// Whether a block takes all that is reduced of its kept places.
+bool TakesWhole(const ReduceLayout& layout) {
+  if (layout.reduced.count() > 1) return false;
+  return layout.reduces_columns ? layout.columns <= kWholeRow
+                                : layout.rows <= kMostWholeRows;
+}
+
+void DivideIntoBlocks(ReduceRegion& r) {
+  const ReduceLayout& layout = r.layout;
+  const bool is_whole = TakesWhole(layout);
+  if (layout.reduces_columns) {
+    r.kept_block = 1;  // More of short ones, once it is known what they take.
+    r.reduced_block = is_whole ? layout.columns : kRowPart;
+  } else {
+    const int64_t columns =
+        is_whole ? kColumnBlock / layout.rows
+                 : CeilDiv(layout.columns, std::max(r.num_threads, 1));
+    r.kept_block = std::min(layout.columns,
+                            std::clamp(columns, kFewestColumns, kMostColumns));
+    r.reduced_block =
+        is_whole ? layout.rows
+                 : std::min(layout.rows,
+                            std::max<int64_t>(kColumnBlock / r.kept_block, 1));
+  }
+  r.parts_per_place = CeilDiv(r.reduced_size(), r.reduced_block);
+  r.parts = layout.reduced.count() * r.parts_per_place;
+  r.count = static_cast<double>(layout.num_reduced());
+}
+
+// As many short rows as stay in the first-level cache, with what is made of
+// them.
+void JoinShortRows(const RegionPhases& cut, const PhaseFacts& facts,
+                   ReduceRegion& r) {
+  const ReduceLayout& layout = r.layout;
+  if (!layout.reduces_columns || r.parts > 1) return;
+  int64_t bytes = 0;
+  for (int64_t tile : cut.tile_bytes) bytes += tile;
+  for (size_t i = 0; i < facts.dtypes.size(); ++i) {
+    if (!facts.is_reduced[i]) bytes += ElementBytes(facts.dtypes[i]);
+  }
+  const int64_t elements =
+      std::clamp(kShortRowsBytes / std::max<int64_t>(bytes, 1),
+                 kFewestShortRows, kMostShortRows);
+  r.kept_block = std::clamp<int64_t>(elements / layout.columns, 1, layout.rows);
+}
+
+void LayOutScratch(const RegionPhases& cut, ReduceRegion& r) {
+  int64_t end = 0;
+  for (int64_t bytes : cut.tile_bytes) {
+    r.tile_offsets.push_back(end);
+    end += AlignReduceBytes(bytes * r.kept_block * r.reduced_block);
+  }
+  r.kept_area = end;
+  end = 0;
+  for (int64_t bytes : cut.kept_bytes) {
+    r.kept_offsets.push_back(end);
+    end += AlignReduceBytes(bytes * r.kept_block);
+  }
+  r.sums_area = r.kept_area + end;
+  size_t most = 0;
+  for (const Phase& phase : cut.phases) {
+    most = std::max(most, phase.reductions.size());
+  }
+  if (r.parts > 1) {
+    r.sums_bytes = r.layout.reduces_columns
+                       ? AlignReduceBytes(8 * r.parts)
+                       : AlignReduceBytes(16 * r.kept_block) +
+                             AlignReduceBytes(8 * r.kept_block);
+  }
+  r.scratch = r.sums_area + static_cast<int64_t>(most) * r.sums_bytes;
+}
+
+// The arrays with the one first by whose memory the loops run: the first of all
+// elements, if there is one.
+std::vector<const TensorType*> ArraysOf(const KernelRequest& request,
+                                        absl::Span<const Dim> dims) {
+  std::vector<const TensorType*> types;
+  for (const Operand& operand : request.operands) {
+    types.push_back(&operand.type);
+  }
+  for (const Operand& result : request.results) types.push_back(&result.type);
+  const auto is_full = [&](const TensorType* type) {
+    return absl::Span<const Dim>(type->dims) == dims && type->is_dense();
+  };
+  const auto at = std::find_if(types.begin(), types.end(), is_full);
+  types.insert(types.begin(), at == types.end() ? types[0] : *at);
+  return types;
+}
+
+// For a result the operands whose bytes it may take: those that lie like it and
+// that nothing reads once it is written.
+uint32_t InplaceOperands(const KernelRequest& request, const RegionPhases& cut,
+                         int result) {
+  const int num_operands = static_cast<int>(request.operands.size());
+  const PhasePlace* written = nullptr;
+  size_t phase_of_result = 0;
+  int instruction = 0;
+  for (size_t p = 0; p < cut.phases.size(); ++p) {
+    const PhaseLoop& loop = cut.phases[p].elements;
+    for (size_t i = 0; i < loop.results.size(); ++i) {
+      if (loop.results[i].kind == ReduceKind::kArray &&
+          loop.results[i].index == num_operands + result) {
+        written = &loop.results[i];
+        phase_of_result = p;
+        instruction = loop.code.results[i];
+      }
+    }
+  }
+  if (written == nullptr) return 0;
+  const auto is_read_later = [&](int operand) {
+    for (size_t p = phase_of_result; p < cut.phases.size(); ++p) {
+      const Phase& phase = cut.phases[p];
+      for (const PhaseReduction& reduction : phase.reductions) {
+        if (reduction.from.kind == ReduceKind::kArray &&
+            reduction.from.index == operand) {
+          return true;
+        }
+      }
+      for (const PhaseLoop* loop : {&phase.kept, &phase.elements}) {
+        const bool is_same = p == phase_of_result && loop == &phase.elements;
+        for (size_t i = 0; i < loop->code.instructions.size(); ++i) {
+          if (is_same && static_cast<int>(i) <= instruction) continue;
+          for (const RegionCode::Ref& ref :
+               loop->code.instructions[i].operands) {
+            if (ref.kind == RegionCode::Ref::Kind::kOperand &&
+                loop->operands[ref.index].kind == ReduceKind::kArray &&
+                loop->operands[ref.index].index == operand) {
+              return true;
+            }
+          }
+        }
+      }
+    }
+    return false;
+  };
+  uint32_t bits = 0;
+  const TensorType& self = request.results[result].type;
+  for (int i = 0; i < num_operands && i < 32; ++i) {
+    const TensorType& type = request.operands[i].type;
+    const bool lies_alike =
+        !type.is_scalar && type.dims == self.dims &&
+        ElementBytes(type.dtype) == ElementBytes(self.dtype) &&
+        type.EffectiveStrides() == self.EffectiveStrides();
+    if (lies_alike && !is_read_later(i)) bits |= 1u << i;
+  }
+  return bits;
+}
+
+// What the operands broadcast to.
+Dims AllDims(const KernelRequest& request) {
+  Dims all;
+  for (const Operand& operand : request.operands) {
+    const Dims& dims = operand.type.dims;
+    if (dims.size() > all.size()) {
+      all.insert(all.begin(), dims.size() - all.size(), 1);
+    }
+    for (size_t d = 0; d < dims.size(); ++d) {
+      Dim& to = all[all.size() - dims.size() + d];
+      to = to == 1 ? dims[d] : to;
+    }
+  }
+  return all;
+}
+
+bool BroadcastsAlong(const TensorType& type, const std::vector<bool>& axes) {
+  const size_t lacks = axes.size() - type.dims.size();
+  for (size_t d = 0; d < type.dims.size(); ++d) {
+    if (axes[lacks + d] && type.dims[d] != 1) return false;
+  }
+  return true;
+}
+
+bool ReducesWhatIsReduced(const RegionCode& code,
+                          const std::vector<bool>& operands) {
+  using Ref = RegionCode::Ref;
+  const std::vector<bool> is_reduced = code.FindReduced(operands);
+  return std::any_of(code.instructions.begin(), code.instructions.end(),
+                     [&](const RegionCode::Instruction& instruction) {
+                       if (!instruction.op->reduces()) return false;
+                       const Ref& ref = instruction.operands[0];
+                       return ref.kind == Ref::Kind::kNumber ||
+                              (ref.kind == Ref::Kind::kOperand
+                                   ? operands[ref.index]
+                                   : is_reduced[ref.index]);
+                     });
+}
+
+PhaseFacts FactsOf(const KernelRequest& request, const std::vector<bool>& axes,
+                   const ReduceRegion& r) {
+  PhaseFacts facts{.keeps_tiles = r.parts == 1};
+  const ReduceLayout& layout = r.layout;
+  for (size_t i = 0; i < request.operands.size(); ++i) {
+    const TensorType& type = request.operands[i].type;
+    const int64_t bytes = ElementBytes(type.dtype);
+    facts.dtypes.push_back(type.dtype);
+    facts.is_reduced.push_back(BroadcastsAlong(type, axes));
+    const bool has_whole_rows = r.kept_block == layout.columns &&
+                                layout.row_steps[i] == layout.columns * bytes;
+    facts.is_plain.push_back(
+        (layout.column_steps[i] == bytes || layout.columns == 1) &&
+        (layout.reduces_columns || has_whole_rows));
+  }
+  for (const Operand& result : request.results) {
+    facts.results_used.push_back(result.is_used);
+  }
+  return facts;
+}
+
+std::optional<std::string> MakePhases(const RegionPhases& cut,
+                                      ReduceRegion& r) {
+  const ReduceLayout& layout = r.layout;
+  std::vector<int64_t> kept_steps;
+  for (size_t a = 0; a < r.num_arrays; ++a) {
+    kept_steps.push_back(layout.kept_step(a));
+  }
+  const int64_t columns =
+      layout.reduces_columns ? r.reduced_block : r.kept_block;
+  for (const Phase& phase : cut.phases) {
+    ReadyPhase ready{
+        .kept = {}, .elements = {}, .reductions = phase.reductions};
+    if (auto no = ReduceLoop::Make(phase.kept, kept_steps, true, r.kept_size(),
+                                   ready.kept)) {
+      return no;
+    }
+    if (auto no = ReduceLoop::Make(phase.elements, layout.column_steps,
+                                   !layout.reduces_columns, columns,
+                                   ready.elements)) {
+      return no;
+    }
+    r.phases.push_back(std::move(ready));
+  }
+  return std::nullopt;
+}
+
+Verdict PrepareReduceRegion(const KernelRequest& request) {
+  const auto code = RegionCode::ParseReducing(request.String(1));
+  if (!code.ok()) return No{"malformed code"};
+  const Dims dims = AllDims(request);
+  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) {
+    return No{"has no elements"};
+  }
+  auto region = std::make_shared<ReduceRegion>();
+  ReduceRegion& r = *region;
+  r.num_arrays = request.operands.size() + request.results.size();
+  if (r.num_arrays > kMostReduceArrays) return No{"too many operands"};
+  std::vector<bool> axes(dims.size(), false);
+  for (int64_t axis : code->axes) axes[axis] = true;
+  r.layout = LayOutReduction(dims, axes, ArraysOf(request, dims));
+  // The first array was there only for the order.
+  r.layout.row_steps.erase(r.layout.row_steps.begin());
+  r.layout.column_steps.erase(r.layout.column_steps.begin());
+  r.layout.kept.steps.erase(r.layout.kept.steps.begin());
+  r.layout.reduced.steps.erase(r.layout.reduced.steps.begin());
+  r.num_threads = UsefulThreads(request.num_threads,
+                                r.layout.num_kept() * r.layout.num_reduced());
+  DivideIntoBlocks(r);
+  const PhaseFacts facts = FactsOf(request, axes, r);
+  if (ReducesWhatIsReduced(*code, facts.is_reduced)) {
+    return No{"reduces what is reduced"};
+  }
+  const RegionPhases cut = CutPhases(*code, facts);
+  JoinShortRows(cut, facts, r);
+  r.blocks_per_place = CeilDiv(r.kept_size(), r.kept_block);
+  r.blocks = r.layout.kept.count() * r.blocks_per_place;
+  LayOutScratch(cut, r);
+  if (auto no = MakePhases(cut, r)) return No{*no};
+  Prepared prepared;
+  prepared.launch = LaunchReduceRegion;
+  prepared.never_fails = true;
+  prepared.scratch_bytes = r.scratch * std::max(r.num_threads, 1);
+  if (prepared.scratch_bytes == 0) prepared.scratch_bytes = AlignReduceBytes(1);
+  prepared.inplace_operands = InplaceOperands(request, cut, 0);
+  for (size_t i = 1; i < request.results.size(); ++i) {
+    prepared.more_inplace.push_back(
+        InplaceOperands(request, cut, static_cast<int>(i)));
+  }
+  prepared.state = std::move(region);
+  return prepared;
+}
+
+}  // namespace
+
+void RegisterReduceRegions(KernelRegistry& registry) {
+  registry.Add("mica.reduce", kRealDTypes, KernelRank::kFast,
+               {"cpu.reduce_region", PrepareReduceRegion});
+}
+
+}  // namespace mica::cpu

@@ -1,0 +1,59 @@
+// A region with reductions as it runs: block by block, so that what a block's
+// phases leave for later ones stays in the caches.
+
+#ifndef MICA_KERNELS_CPU_REDUCE_RUN_H_
+#define MICA_KERNELS_CPU_REDUCE_RUN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cpu/reduce_layout.h"
+#include "kernels/cpu/reduce_loop.h"
+#include "kernels/cpu/region_phases.h"
+
+namespace mica::cpu {
+
+inline constexpr int kMostReduceArrays = 64;
+
+struct ReadyPhase {
+  ReduceLoop kept, elements;
+  std::vector<PhaseReduction> reductions;
+};
+
+// Made once, run by any number of threads.
+struct ReduceRegion {
+  ReduceLayout layout;
+  std::vector<ReadyPhase> phases;
+  size_t num_arrays = 0;
+  // Kept places of a block, and how much of what is reduced it takes at once.
+  int64_t kept_block = 1, reduced_block = 1;
+  int64_t blocks_per_place = 1, parts_per_place = 1;
+  int64_t blocks = 1, parts = 1;
+  double count = 1;
+  // Scratch memory of a thread.
+  std::vector<int64_t> tile_offsets, kept_offsets;
+  int64_t kept_area = 0, sums_area = 0, sums_bytes = 0, scratch = 0;
+  int num_threads = 1;
+
+  int64_t kept_size() const {
+    return layout.reduces_columns ? layout.rows : layout.columns;
+  }
+  int64_t reduced_size() const {
+    return layout.reduces_columns ? layout.columns : layout.rows;
+  }
+};
+
+// A multiple of what memory is aligned to.
+inline int64_t AlignReduceBytes(int64_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
+// `args` are the addresses of operands, then results; `scratch` has
+// `region.scratch` bytes for each thread.
+void RunReduceRegion(const ReduceRegion& region, void* const* args,
+                     char* scratch);
+
+}  // namespace mica::cpu
+
+#endif  // MICA_KERNELS_CPU_REDUCE_RUN_H_
