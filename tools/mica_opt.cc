@@ -26,6 +26,9 @@ DEFINE_string(dump_passes, "",
               "writes the Program between passes into this folder");
 DEFINE_bool(times, false,
             "prints what each pass took, and how many ops it left, to stderr");
+DEFINE_bool(verdicts, false,
+            "prints why ops that could be one region aren't, in what passes "
+            "leave that come before merge-elementwise");
 DEFINE_bool(list, false, "prints the passes that there are, and ends");
 
 namespace mica {
@@ -35,6 +38,9 @@ absl::StatusOr<std::string> Optimise(const std::string& path,
                                      PassPipeline passes) {
   if (FLAGS_stop_after >= 0) passes = passes.First(FLAGS_stop_after);
   MICA_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  if (FLAGS_verdicts) {
+    return VerdictsOfText(text, passes.Without("merge-elementwise"));
+  }
   PassDump dump(FLAGS_dump_passes);
   std::vector<PassTime> times;
   auto optimised =

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "analysis/fuse/region_verdicts.h"
 #include "framework/base/status.h"
 #include "framework/text/text.h"
 #include "kernels/all.h"
@@ -17,6 +18,14 @@ absl::StatusOr<std::string> OptimiseText(absl::string_view text,
   MICA_ASSIGN_OR_RETURN(program, passes.Run(std::move(program),
                                             {AllOps(), AllKernels()}, options));
   return ToText(program);
+}
+
+absl::StatusOr<std::string> VerdictsOfText(absl::string_view text,
+                                           const PassPipeline& passes) {
+  MICA_ASSIGN_OR_RETURN(Program program, ParseProgram(text, AllOps()));
+  const PassContext context{AllOps(), AllKernels()};
+  MICA_ASSIGN_OR_RETURN(program, passes.Run(std::move(program), context));
+  return RegionVerdictsText(program, context);
 }
 
 std::string ListPasses() {

@@ -11,6 +11,11 @@
 
 namespace mica {
 
+// Why ops that could be one region aren't, in the Program that the passes leave
+// (analysis/fuse/region_verdicts.h).
+absl::StatusOr<std::string> VerdictsOfText(absl::string_view text,
+                                           const PassPipeline& passes);
+
 // The text of what the passes leave of a Program. InvalidArgument for a text
 // that is none; else what PassPipeline::Run() says.
 absl::StatusOr<std::string> OptimiseText(absl::string_view text,

@@ -24,6 +24,16 @@ bool IsView(const Op& op) {
          name == "aten._unsafe_view" || name == "aten.expand";
 }
 
+bool IsReducedAlong(const Dims& dims, const RegionGroup& group) {
+  const size_t lacks = group.dims.size() - dims.size();
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const bool is_axis = std::binary_search(
+        group.axes.begin(), group.axes.end(), static_cast<int64_t>(lacks + d));
+    if (is_axis && dims[d] != 1) return false;
+  }
+  return true;
+}
+
 // Whether dims without the axes broadcast as those with ones in their place.
 bool BroadcastsWithout(const RegionGroup& group) {
   size_t kept = 0;
@@ -112,7 +122,8 @@ std::optional<RegionGroups::Level> RegionGroups::LevelIn(
   const Dims& dims = ResultType(id).dims;
   bool reads_elements = false, reads_kept = false, reads_dropped = false;
   bool reads_others = false;  // But for single numbers.
-  bool has_dims = true;       // All it reads of the group, of a reduction.
+  bool all_reduced = true;
+  bool has_dims = true;  // All it reads of the group, of a reduction.
   ForEachValue(op(id).arguments, [&](ValueId value) {
     const TensorType& type = program_.type(value);
     const int from = OpenGroupOf(value);
@@ -121,9 +132,11 @@ std::optional<RegionGroups::Level> RegionGroups::LevelIn(
                           groups_[from].dims == group.dims;
     if (from != index && !may_join) {
       reads_others = reads_others || type.rank() > 0;
+      all_reduced = all_reduced && IsReducedAlong(type.dims, group);
       return;
     }
     const Level level = LevelOf(value);
+    all_reduced = all_reduced && level != Level::kElement;
     reads_elements = reads_elements || level == Level::kElement;
     reads_kept = reads_kept || level == Level::kKept;
     reads_dropped = reads_dropped || level == Level::kDropped;
@@ -138,7 +151,11 @@ std::optional<RegionGroups::Level> RegionGroups::LevelIn(
     RegionGroup with_axes{.ops = {}, .dims = group.dims, .axes = member.axes};
     return ReducedLevel(with_axes, dims);
   }
-  if (dims == group.dims && !reads_dropped) return Level::kElement;
+  if (dims == group.dims && !reads_dropped) {
+    // Of what is reduced and expanded alone it is all equal elements.
+    const bool is_expanded = all_reduced && dims != group.KeptDims();
+    return is_expanded ? std::nullopt : std::optional(Level::kElement);
+  }
   if (group.axes.empty() || reads_elements) return std::nullopt;
   const std::optional<Level> level = ReducedLevel(group, dims);
   if (!level.has_value()) return std::nullopt;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "analysis/fuse/region_groups.h"
 #include "analysis/fuse/region_rules.h"
 #include "analysis/passes/rewrite.h"
@@ -20,11 +21,13 @@ namespace {
 class Merger {
  public:
   Merger(const Program& program, const OpRegistry& ops,
-         const KernelRegistry& kernels)
+         const KernelRegistry& kernels, const RegionLimits& limits)
       : program_(program),
         kernels_(kernels),
+        most_(limits.most),
         uses_(CountUses(program)),
-        groups_(program, kernels.HasFast("mica.reduce", DType::kF32)),
+        groups_(program,
+                limits.reduces && kernels.HasFast("mica.reduce", DType::kF32)),
         rewriter_(program, ops) {}
 
   // Nothing if no region is worth it.
@@ -51,6 +54,7 @@ class Merger {
 
   const Program& program_;
   const KernelRegistry& kernels_;
+  const int64_t most_;  // Regions.
   std::vector<int> uses_;
   const RegionGroups groups_;
   Rewriter rewriter_;
@@ -249,16 +253,21 @@ absl::Status Merger::Emit(const RegionGroup& group) {
 
 absl::StatusOr<std::optional<Program>> Merger::Run() {
   const OpId num_ops = static_cast<OpId>(program_.ops().size());
-  const std::vector<RegionGroup>& groups = groups_.groups();
-  const bool is_any_worth_it = std::any_of(
-      groups.begin(), groups.end(), [this](const RegionGroup& group) {
-        return !group.ops.empty() && IsWorthIt(group);
-      });
-  if (!is_any_worth_it) return std::nullopt;
+  // In the order of their last ops.
+  absl::flat_hash_set<const RegionGroup*> chosen;
+  for (OpId id = 0; id < num_ops; ++id) {
+    const RegionGroup* group = groups_.GroupOf(id);
+    if (group == nullptr || group->ops.back() != id || !IsWorthIt(*group)) {
+      continue;
+    }
+    if (static_cast<int64_t>(chosen.size()) == most_) break;
+    chosen.insert(group);
+  }
+  if (chosen.empty()) return std::nullopt;
   MICA_RETURN_IF_ERROR(rewriter_.CopyDeclarations());
   for (OpId id = 0; id < num_ops; ++id) {
     const RegionGroup* group = groups_.GroupOf(id);
-    if (group == nullptr || !IsWorthIt(*group)) {
+    if (group == nullptr || !chosen.contains(group)) {
       MICA_RETURN_IF_ERROR(rewriter_.CopyOp(op(id)));
     } else if (group->ops.back() == id) {
       MICA_RETURN_IF_ERROR(Emit(*group));
@@ -270,8 +279,10 @@ absl::StatusOr<std::optional<Program>> Merger::Run() {
 }  // namespace
 
 absl::StatusOr<Program> MergeElementwise(Program program, const OpRegistry& ops,
-                                         const KernelRegistry& kernels) {
-  MICA_ASSIGN_OR_RETURN(auto merged, Merger(program, ops, kernels).Run());
+                                         const KernelRegistry& kernels,
+                                         const RegionLimits& limits) {
+  MICA_ASSIGN_OR_RETURN(auto merged,
+                        Merger(program, ops, kernels, limits).Run());
   if (!merged.has_value()) return program;
   return *std::move(merged);
 }

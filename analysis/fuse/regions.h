@@ -4,6 +4,7 @@
 #define MICA_ANALYSIS_FUSE_REGIONS_H_
 
 #include "absl/status/statusor.h"
+#include "analysis/passes/pass.h"
 #include "framework/ir/program.h"
 #include "framework/kernel/kernel_registry.h"
 #include "framework/op/op_registry.h"
@@ -18,7 +19,8 @@ namespace mica {
 // last of them stood; none of what they compute is read before that. Results
 // that only they read are gone.
 absl::StatusOr<Program> MergeElementwise(Program program, const OpRegistry& ops,
-                                         const KernelRegistry& kernels);
+                                         const KernelRegistry& kernels,
+                                         const RegionLimits& limits = {});
 
 }  // namespace mica
 

@@ -4,6 +4,7 @@
 
 #include "framework/base/test_matchers.h"
 #include "framework/text/text.h"
+#include "kernels/all.h"
 #include "ops/all.h"
 
 namespace mica {

@@ -3,7 +3,9 @@
 #ifndef MICA_ANALYSIS_PASSES_PASS_H_
 #define MICA_ANALYSIS_PASSES_PASS_H_
 
+#include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <optional>
 
 #include "absl/container/flat_hash_set.h"
@@ -15,10 +17,18 @@
 
 namespace mica {
 
-// What a pass may look up. Both outlive it and the Programs that it makes.
+// Which regions merge-elementwise makes (pipeline/fusing.h).
+struct RegionLimits {
+  bool reduces = true;  // Reductions are part of them.
+  int64_t most = std::numeric_limits<int64_t>::max();  // Of a Program: so many.
+};
+
+// What a pass may look up. Both registries outlive it and the Programs that it
+// makes.
 struct PassContext {
   const OpRegistry& ops;
   const KernelRegistry& kernels;
+  RegionLimits regions = {};
 };
 
 // The names of the operators that occur in a Program: what a pass is asked by,

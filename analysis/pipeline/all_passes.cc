@@ -48,6 +48,12 @@ absl::StatusOr<Program> RunByKernels(Program program, const Context& context) {
   return kPass(std::move(program), context.ops, context.kernels);
 }
 
+absl::StatusOr<Program> RunMergeElementwise(Program program,
+                                            const Context& context) {
+  return MergeElementwise(std::move(program), context.ops, context.kernels,
+                          context.regions);
+}
+
 absl::StatusOr<Program> RunRemoveDeadOps(Program program,
                                          const Context& context) {
   return RemoveDeadOps(std::move(program), context.ops);
@@ -139,8 +145,9 @@ constexpr Pass kPasses[] = {
      .reads_sizes = HasConvolutions},
     {.name = "merge-elementwise",
      .contract = "Elementwise ops that read each other become one "
-                 "mica.elementwise. Last: no other pass knows regions.",
-     .run = RunByKernels<MergeElementwise>},
+                 "mica.elementwise, with reductions among them one "
+                 "mica.reduce. Last: no other pass knows regions.",
+     .run = RunMergeElementwise},
 };
 
 absl::StatusOr<std::optional<Program>> FindFunctionsOfGiven(

@@ -177,6 +177,16 @@ std::string PassPipeline::ToText() const {
   });
 }
 
+PassPipeline PassPipeline::Without(absl::string_view name) const {
+  PassPipeline others = *this;
+  auto& passes = others.passes_;
+  passes.erase(
+      std::remove_if(passes.begin(), passes.end(),
+                     [&](const Pass* pass) { return pass->name == name; }),
+      passes.end());
+  return others;
+}
+
 PassPipeline PassPipeline::First(int count) const {
   PassPipeline first = *this;
   first.passes_.resize(

@@ -57,6 +57,9 @@ class PassPipeline {
   // Its first `count` passes, or all: to find the one that breaks something.
   PassPipeline First(int count) const;
 
+  // The same but for the pass of that name, if it is there.
+  PassPipeline Without(absl::string_view name) const;
+
   // Runs the passes from number `first` on over `program`, each on bodies
   // before what they stand in. What a pass says against it; Internal, naming
   // the pass, if `options.verify` finds what it leaves not to be well formed.

@@ -12,6 +12,7 @@
 #include "analysis/passes/dead_ops.h"
 #include "analysis/passes/origins.h"
 #include "analysis/passes/rewrite.h"
+#include "analysis/pipeline/fusing.h"
 #include "analysis/pipeline/pass_dump.h"
 #include "analysis/plan/control_plan.h"
 #include "analysis/plan/part_writes.h"
@@ -103,13 +104,16 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
   if (options.fuse) {
     const bool has_functions = options.has_functions() &&
                                !(options.write_parts && WritesParts(*program));
+    MICA_ASSIGN_OR_RETURN(
+        const Fusing fusing,
+        FusingOf(options.fusing, has_functions
+                                     ? PassPipeline::AllWithFunctions()
+                                     : PassPipeline::All()));
     std::shared_ptr<const PlanStructure> structure;
-    MICA_ASSIGN_OR_RETURN(passed,
-                          PlanStructure::RunPasses(
-                              *program,
-                              has_functions ? PassPipeline::AllWithFunctions()
-                                            : PassPipeline::All(),
-                              {ops, kernels}, dump.pass_options(), &structure));
+    MICA_ASSIGN_OR_RETURN(
+        passed, PlanStructure::RunPasses(*program, fusing.passes,
+                                         {ops, kernels, fusing.regions},
+                                         dump.pass_options(), &structure));
     planner.set_structure(std::move(structure));
   } else {
     // In a body there may be some.
@@ -139,9 +143,12 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::BuildBy(
   TraceSpan span("analysis", "plan by structure @", program.name());
   span.Add("ops", static_cast<int64_t>(program.ops().size()));
   PlanDump dump(options);
+  MICA_ASSIGN_OR_RETURN(const Fusing fusing,
+                        FusingOf(options.fusing, PassPipeline::All()));
   MICA_ASSIGN_OR_RETURN(
       PassedProgram passed,
-      structure->Apply(program, {ops, kernels}, dump.pass_options()));
+      structure->Apply(program, {ops, kernels, fusing.regions},
+                       dump.pass_options()));
   Planner planner(ops, kernels, options);
   planner.set_structure(std::move(structure));
   return dump.Finish(

@@ -15,6 +15,7 @@
 #include "analysis/plan/plan_structure.h"
 #include "analysis/streams/queue_plan.h"
 #include "analysis/streams/stream_plan.h"
+#include "framework/base/environment.h"
 #include "framework/base/large_vector.h"
 #include "framework/ir/program.h"
 #include "framework/kernel/kernel.h"
@@ -100,6 +101,8 @@ struct PlanOptions {
   bool frozen = false;
   // Merge ops into fused ones (mica.linear, mica.add_layer_norm).
   bool fuse = true;
+  // Which kinds of that (pipeline/fusing.h); the variable MICA_FUSE says so.
+  std::string fusing = EnvironmentVariable("MICA_FUSE");
   // Find repeated layers, and decide for each once: a Plan of many equal layers
   // is made in the time of few. It then runs as if they had been planned apart.
   bool share_layers = true;

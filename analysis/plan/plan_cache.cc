@@ -91,6 +91,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::Build(
     return plan;
   }
   ProgramStructure structure = StructureOf(*program);
+  structure.bytes += options.fusing;  // Other passes leave something else.
   const Fingerprint fingerprint = FingerprintOf(structure.bytes);
   std::shared_ptr<const PlanStructure> known;
   {

@@ -12,9 +12,9 @@ PlanFields PlanFieldsOf(const PlanOptions& options) {
   // All fields, so that a new one can't be forgotten here. Where dumps go
   // decides nothing.
   const auto& [num_threads, queue, take_nanoseconds, num_streams,
-               wait_nanoseconds, frozen, fuse, share_layers, inline_calls,
-               reuse_buffers, write_parts, lend_above_bytes, prepare_aten,
-               dump_folder] = options;
+               wait_nanoseconds, frozen, fuse, fusing, share_layers,
+               inline_calls, reuse_buffers, write_parts, lend_above_bytes,
+               prepare_aten, dump_folder] = options;
   return {num_threads,
           queue,
           take_nanoseconds,
@@ -22,6 +22,7 @@ PlanFields PlanFieldsOf(const PlanOptions& options) {
           wait_nanoseconds,
           frozen,
           fuse,
+          fusing,
           share_layers,
           inline_calls,
           reuse_buffers,
@@ -31,14 +32,14 @@ PlanFields PlanFieldsOf(const PlanOptions& options) {
 
 std::string PlanSettingOf(const PlanOptions& options) {
   const auto [num_threads, queue, take_nanoseconds, num_streams,
-              wait_nanoseconds, frozen, fuse, share_layers, inline_calls,
-              reuse_buffers, write_parts, lend_above_bytes] =
+              wait_nanoseconds, frozen, fuse, fusing, share_layers,
+              inline_calls, reuse_buffers, write_parts, lend_above_bytes] =
       PlanFieldsOf(options);
   return absl::StrCat(
       "threads=", num_threads, " queue=", queue,
       " take_nanoseconds=", take_nanoseconds, " streams=", num_streams,
       " wait_nanoseconds=", wait_nanoseconds, " frozen=", frozen,
-      " fuse=", fuse, " share_layers=", share_layers,
+      " fuse=", fuse, fusing, " share_layers=", share_layers,
       " inline_calls=", inline_calls, " reuse_buffers=", reuse_buffers,
       " write_parts=", write_parts, " lend_above_bytes=", lend_above_bytes,
       " opaque=", options.prepare_aten != nullptr, "\n", cpu::CodeIdentity(),

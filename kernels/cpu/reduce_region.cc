@@ -234,7 +234,9 @@ PhaseFacts FactsOf(const KernelRequest& request, const std::vector<bool>& axes,
     const TensorType& type = request.operands[i].type;
     const int64_t bytes = ElementBytes(type.dtype);
     facts.dtypes.push_back(type.dtype);
-    facts.is_reduced.push_back(BroadcastsAlong(type, axes));
+    // Along axes of one element nothing is any smaller.
+    facts.is_reduced.push_back(layout.num_reduced() > 1 &&
+                               BroadcastsAlong(type, axes));
     const bool has_whole_rows = r.kept_block == layout.columns &&
                                 layout.row_steps[i] == layout.columns * bytes;
     facts.is_plain.push_back(

@@ -10,9 +10,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "analysis/fuse/region_verdicts.h"
+#include "analysis/pipeline/fusing.h"
+#include "framework/base/environment.h"
 #include "framework/ir/control_flow.h"
 #include "framework/op/region_code.h"
 #include "framework/text/text.h"
+#include "kernels/all.h"
 #include "kernels/cpu/region_compiler.h"
 #include "kernels/cpu/simd_table.h"
 #include "ops/all.h"
@@ -114,6 +118,16 @@ nb::tuple CompileRegions(int count) {
   return nb::make_tuple(stats.compiler, stats.compiled, stats.compile_ms);
 }
 
+// Of a Program as it was recorded.
+std::string FusionOf(const PyProgram& self) {
+  const Fusing fusing = ValueOrThrow(
+      FusingOf(EnvironmentVariable("MICA_FUSE"), PassPipeline::All()));
+  const PassContext context{AllOps(), AllKernels(), fusing.regions};
+  const Program passed = ValueOrThrow(
+      fusing.passes.Without("merge-elementwise").Run(*self.program, context));
+  return RegionVerdictsText(passed, context);
+}
+
 }  // namespace
 
 void BindProgram(nb::module_& m) {
@@ -135,6 +149,7 @@ void BindProgram(nb::module_& m) {
                      return TypesOf(*self.program, self.program->outputs());
                    })
       .def_prop_ro("variables", &VariablesOf)
+      .def("fusion", &FusionOf)
       .def("parts",
            [](const PyProgram& self) { return PartsOfProgram(*self.program); })
       .def_prop_ro("updated_inputs", &UpdatedInputsOf)

@@ -15,6 +15,8 @@ class Program:
         """The same with other names, new by old; others stay."""
     def keep_outputs(self, indices: list[int]) -> Program:
         """The same with these outputs alone, in order."""
+    def fusion(self) -> str:
+        """Why ops that could be one region aren't, a line each."""
     def parts(self) -> dict[str, Any]:
         """The graph as plain data: see `mica.Program.parts`."""
     def unused_variables(self) -> list[str]:

@@ -290,6 +290,8 @@ constexpr absl::string_view kListed[] = {
     "mica.reduce([i32[64,7], i64[1]], \"sum.i32 %0; add.i64 $0 %1; amax.i32 "
     "%0; eq.i32 %0 $2 -> $1 $3 $0 over 0\")",
     "mica.reduce([f32[4,6]], \"sum.f32 %0 -> $0 over 0 1\")",
+    "mica.reduce([f32[5,1], f32[5,1]], \"mul.f32 %0 %1; sum.f32 $0; amax.f32 "
+    "%1; tanh.f32 $1 -> $3 $2 $0 over 1\")",
     "mica.reduce([f32[1,1]], \"sum.f32 %0; div.f32 %0 $0 -> $1 $0 over 1\")",
     // Steps of optimizers.
     "mica.adam_step(f32[300], f32[300], f32[300], f32[300]~0..2, f32[]~1..9, "

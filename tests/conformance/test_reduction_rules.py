@@ -68,6 +68,14 @@ PROGRAMS: dict[str, Callable[[Tensor, Tensor, Tensor], Any]] = {
     "views": lambda x, y, r: x.mean(-1).view(6, 5, 1) * y,
     "transposed": lambda x, y, r: (x.transpose(0, 2) * 2).sum(0).t() - 1,
     "of a slice": lambda x, y, r: (x[:, 1:, ::2] * 2).mean((0, 2)),
+    "of one element": lambda x, y, r: (x[:, :1] * 2).sum(1).tanh() * y[:, 0],
+    "of what is expanded": lambda x, y, r: (
+        x.mean(-1, True).expand(6, 5, 40) * 2 + y
+    ),
+    "expanded alone": lambda x, y, r: (
+        (z := x.abs().mean(-1, True).expand(6, 5, 40)).sqrt() + 1,
+        z,
+    ),
     "of integers": lambda x, y, r: ((x > 0).sum(-1), (x * 3).int().sum(0) + 1),
     "loss and what it reads": lambda x, y, r: (
         (z := (x * r).tanh()),

@@ -21,8 +21,8 @@ class Explanation(Report):
         """All that is known, or one section of it.
 
         Args:
-          section: One of SECTIONS; without it, all but "calls", "plan" and
-            "program".
+          section: One of SECTIONS; without it, all but "calls",
+            "fusion", "plan" and "program".
         Returns:
           Lines of text; a section of which there is nothing says so.
         Raises:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+from mica import _mica
 from mica.explaining import wording
 from mica.explaining.parts import Graph, Piece, Reason
 from mica.explaining.report import Report
@@ -89,6 +90,11 @@ def _numbers_of(graph: Graph) -> list[str]:
     return [f"promoted scalars: {numbers}"] if numbers else []
 
 
+def _fusion_of(graph: Graph) -> list[str]:
+    """Which ops that could be one region aren't, and why."""
+    return _mica.Program.parse(graph.program_text).fusion().splitlines()
+
+
 def _effects_of(graph: Graph) -> list[str]:
     effects = [f"  {effect}" for effect in graph.effects]
     return ["effects:", *effects] if effects else []
@@ -152,10 +158,13 @@ SECTIONS: dict[str, Callable[[Report], list[str]]] = {
     ),
     "misses": _reasons_section("missed", lambda one: one.misses, _dropped),
     "calls": _of_graphs(lambda graph: graph.calls),
+    "fusion": _of_graphs(_fusion_of),
     "plan": _of_graphs(lambda graph: graph.plan_text.splitlines()),
     "program": _of_graphs(lambda graph: graph.program_text.splitlines()),
 }
-PAGE = tuple(n for n in SECTIONS if n not in ("calls", "plan", "program"))
+PAGE = tuple(
+    n for n in SECTIONS if n not in ("calls", "fusion", "plan", "program")
+)
 
 
 def _titled_graphs(report: Report) -> list[tuple[str, Graph]]:
