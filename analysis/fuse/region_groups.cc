@@ -170,6 +170,7 @@ std::optional<RegionGroups::Level> RegionGroups::LevelIn(
 void RegionGroups::Place(OpId id) {
   if (PlaceView(id)) return;
   members_[id] = Translate(op(id));
+  if (PlaceLate(id)) return;
   const std::vector<int> read = OpenGroupsRead(id);
   const auto close = [&](const std::vector<int>& joined) {
     for (int group : read) {
@@ -245,6 +246,42 @@ bool RegionGroups::PlaceView(OpId id) {
   return true;
 }
 
+// A reduction of what a closed group makes, and of nothing else, may stand
+// where that group stands: what is reduced is small, to keep it for longer
+// costs little.
+bool RegionGroups::PlaceLate(OpId id) {
+  const RegionMember& member = members_[id];
+  if (member.axes.empty() || !member.is_reduced) return false;
+  int index = kNoGroup;
+  bool is_one = true;
+  ForEachValue(op(id).arguments, [&](ValueId value) {
+    const Value& v = program_.value(value);
+    const int from =
+        v.kind == ValueKind::kResult ? group_of_[v.index] : kNoGroup;
+    is_one = is_one && from != kNoGroup &&
+             (index == kNoGroup || from == index) &&
+             levels_[v.index] == Level::kElement;
+    index = from;
+  });
+  if (!is_one || index == kNoGroup) return false;
+  RegionGroup& group = groups_[index];
+  const bool fits = !group.is_open &&
+                    (group.axes.empty() || group.axes == member.axes) &&
+                    group.ops.size() < kMostMembers &&
+                    group.num_steps + member.steps.size() <= kMostSteps &&
+                    group.operands.size() <= kMostOperandsOfReductions;
+  if (!fits) return false;
+  RegionGroup with_axes{.ops = {}, .dims = group.dims, .axes = member.axes};
+  const auto level = ReducedLevel(with_axes, ResultType(id).dims);
+  if (!level.has_value()) return false;
+  group.axes = member.axes;
+  group.num_steps += member.steps.size();
+  group.ops.push_back(id);
+  levels_[id] = *level;
+  group_of_[id] = index;
+  return true;
+}
+
 void RegionGroups::Join(OpId id, const std::vector<int>& groups, Level level) {
   RegionGroup joined;
   for (int group : groups) {
@@ -284,6 +321,7 @@ void RegionGroups::Join(OpId id, const std::vector<int>& groups, Level level) {
 }
 
 void RegionGroups::Add(OpId id, RegionGroup group, Level level) {
+  group.at = id;
   group.ops.push_back(id);
   group.num_steps += members_[id].steps.size();
   std::sort(group.ops.begin(), group.ops.end());

@@ -16,6 +16,7 @@ namespace mica {
 
 struct RegionGroup {
   std::vector<OpId> ops;      // In order; none: it has become part of another.
+  OpId at = -1;               // Where it stands: behind all that it reads.
   Dims dims;                  // Of the elements that its loops meet.
   std::vector<int64_t> axes;  // That its reductions go along; perhaps none.
   size_t num_steps = 0;
@@ -29,7 +30,8 @@ struct RegionGroup {
 
 // Groups of elementwise ops and, where `reduces`, reductions, of which each op
 // reads another. A group closes when an op that isn't its member reads a
-// result, so that it can stand where its last member stood.
+// result, so that it can stand where its last member stood; reductions of what
+// it makes become members even then, since they read nothing else.
 class RegionGroups {
  public:
   RegionGroups(const Program& program, bool reduces);
@@ -56,6 +58,7 @@ class RegionGroups {
   RegionMember Translate(const Op& op) const;
   void Place(OpId id);
   bool PlaceView(OpId id);
+  bool PlaceLate(OpId id);
   std::vector<int> OpenGroupsRead(OpId id) const;
   // The group that makes `value`, kNoGroup if none or if it is closed.
   int OpenGroupOf(ValueId value) const;

@@ -257,7 +257,7 @@ absl::StatusOr<std::optional<Program>> Merger::Run() {
   absl::flat_hash_set<const RegionGroup*> chosen;
   for (OpId id = 0; id < num_ops; ++id) {
     const RegionGroup* group = groups_.GroupOf(id);
-    if (group == nullptr || group->ops.back() != id || !IsWorthIt(*group)) {
+    if (group == nullptr || group->at != id || !IsWorthIt(*group)) {
       continue;
     }
     if (static_cast<int64_t>(chosen.size()) == most_) break;
@@ -269,7 +269,7 @@ absl::StatusOr<std::optional<Program>> Merger::Run() {
     const RegionGroup* group = groups_.GroupOf(id);
     if (group == nullptr || !chosen.contains(group)) {
       MICA_RETURN_IF_ERROR(rewriter_.CopyOp(op(id)));
-    } else if (group->ops.back() == id) {
+    } else if (group->at == id) {
       MICA_RETURN_IF_ERROR(Emit(*group));
     }
   }

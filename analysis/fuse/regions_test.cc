@@ -137,6 +137,19 @@ TEST(RegionsTest, WhatLacksTheReducedAxesIsAView) {
   EXPECT_THAT(text, HasSubstr("%l = aten.view("));
 }
 
+// A bias's gradient is a sum of what the products before it read.
+TEST(RegionsTest, AReductionJoinsBehindTheFirstReader) {
+  const std::string text = Merged(R"(program @f(%x: f32[4,8], %w: f32[8,8]) {
+  %a = aten.abs(%x) : f32[4,8]
+  %t = aten.t(%a) : f32[8,4]{1,8}
+  %p = aten.mm(%t, %x) : f32[8,8]
+  %s = aten.sum.dim_IntList(%a, [0]) : f32[8]
+  return %p, %s
+}
+)");
+  EXPECT_THAT(text, HasSubstr("abs.f32 %0; sum.f32 $0 -> $0 $1 over 0"));
+}
+
 TEST(RegionsTest, AnOperandsColumnsBroadcastAsTheyAre) {
   const std::string text = Merged(R"(program @f(%x: f32[4,8]) {
   %m = aten.mean.dim(%x, [0]) : f32[8]

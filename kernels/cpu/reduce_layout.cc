@@ -61,7 +61,7 @@ int64_t AxisList::count() const {
   return count;
 }
 
-int64_t AxisList::Offset(size_t array, int64_t place) const {
+int64_t AxisList::OffsetOf(size_t array, int64_t place) const {
   int64_t offset = 0;
   for (size_t d = sizes.size(); d-- > 0;) {
     offset += place % sizes[d] * steps[array][d];

@@ -19,7 +19,12 @@ struct AxisList {
   std::vector<absl::InlinedVector<int64_t, 4>> steps;  // By array.
 
   int64_t count() const;  // Of places.
-  int64_t Offset(size_t array, int64_t place) const;
+  int64_t Offset(size_t array, int64_t place) const {
+    return sizes.empty() ? 0 : OffsetOf(array, place);
+  }
+
+ private:
+  int64_t OffsetOf(size_t array, int64_t place) const;
 };
 
 // Rows of columns, the columns next to each other in the first array's memory.

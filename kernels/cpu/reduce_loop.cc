@@ -42,7 +42,9 @@ std::optional<std::string> ReduceLoop::Make(const PhaseLoop& loop,
   if (loop.results.empty()) return std::nullopt;
   region::Signature signature{.code = loop.code, .operands = {}, .results = {}};
   auto add = [&](const PhasePlace& place, std::vector<region::Array>& arrays) {
-    made.places_.push_back(place);
+    made.places_.push_back({.kind = place.kind,
+                            .index = place.index,
+                            .bytes = ElementBytes(place.dtype)});
     arrays.push_back(
         {.dtype = place.dtype,
          .access = AccessOf(place, steps, kept_by_column, columns)});
@@ -69,8 +71,8 @@ void ReduceLoop::Run(const ReducePlaces& places, int64_t rows,
   int64_t row_steps[kMostPlaces], steps[kMostPlaces];
   bool is_one_row = true;
   for (size_t i = 0; i < places_.size(); ++i) {
-    const PhasePlace& place = places_[i];
-    const int64_t bytes = ElementBytes(place.dtype);
+    const Place& place = places_[i];
+    const int64_t bytes = place.bytes;
     switch (place.kind) {
       case Kind::kArray:
         at[i] = places.arrays[place.index];

@@ -47,7 +47,13 @@ class ReduceLoop {
   void Run(const ReducePlaces& places, int64_t rows, int64_t columns) const;
 
  private:
-  std::vector<PhasePlace> places_;  // Operands, then results.
+  struct Place {
+    PhasePlace::Kind kind = PhasePlace::Kind::kArray;
+    int index = 0;
+    int64_t bytes = 4;  // Of an element.
+  };
+
+  std::vector<Place> places_;  // Operands, then results.
   std::optional<RegionStages> stages_;
   std::shared_ptr<const RegionMachineCode> code_;
   RegionTiles tiles_;

@@ -230,21 +230,26 @@ PhaseFacts FactsOf(const KernelRequest& request, const std::vector<bool>& axes,
                    const ReduceRegion& r) {
   PhaseFacts facts{.keeps_tiles = r.parts == 1};
   const ReduceLayout& layout = r.layout;
-  for (size_t i = 0; i < request.operands.size(); ++i) {
-    const TensorType& type = request.operands[i].type;
+  const auto add_array = [&](const TensorType& type) {
+    const size_t array = facts.is_plain.size();
     const int64_t bytes = ElementBytes(type.dtype);
-    facts.dtypes.push_back(type.dtype);
+    const bool has_whole_rows =
+        r.kept_block == layout.columns &&
+        layout.row_steps[array] == layout.columns * bytes;
+    facts.is_plain.push_back(
+        (layout.column_steps[array] == bytes || layout.columns == 1) &&
+        (layout.reduces_columns || has_whole_rows));
+  };
+  for (const Operand& operand : request.operands) {
+    facts.dtypes.push_back(operand.type.dtype);
     // Along axes of one element nothing is any smaller.
     facts.is_reduced.push_back(layout.num_reduced() > 1 &&
-                               BroadcastsAlong(type, axes));
-    const bool has_whole_rows = r.kept_block == layout.columns &&
-                                layout.row_steps[i] == layout.columns * bytes;
-    facts.is_plain.push_back(
-        (layout.column_steps[i] == bytes || layout.columns == 1) &&
-        (layout.reduces_columns || has_whole_rows));
+                               BroadcastsAlong(operand.type, axes));
+    add_array(operand.type);
   }
   for (const Operand& result : request.results) {
     facts.results_used.push_back(result.is_used);
+    add_array(result.type);
   }
   return facts;
 }
@@ -259,8 +264,10 @@ std::optional<std::string> MakePhases(const RegionPhases& cut,
   const int64_t columns =
       layout.reduces_columns ? r.reduced_block : r.kept_block;
   for (const Phase& phase : cut.phases) {
-    ReadyPhase ready{
-        .kept = {}, .elements = {}, .reductions = phase.reductions};
+    ReadyPhase ready;
+    for (const PhaseReduction& reduction : phase.reductions) {
+      ready.reductions.push_back(MakeReady(reduction, layout.reduces_columns));
+    }
     if (auto no = ReduceLoop::Make(phase.kept, kept_steps, true, r.kept_size(),
                                    ready.kept)) {
       return no;

@@ -15,15 +15,6 @@ using ReduceKind = PhasePlace::Kind;
 // A float32 sum goes on in double after so many rows.
 constexpr int64_t kRowsInFloat = 128;
 
-ReduceRowsFn ReducerOf(const PhaseReduction& reduction, bool of_columns) {
-  const int e = static_cast<int>(*ElemOf(reduction.to.dtype));
-  const Reduction op = reduction.op == RegionOpId::kSum    ? Reduction::kSum
-                       : reduction.op == RegionOpId::kAmax ? Reduction::kMax
-                                                           : Reduction::kMin;
-  return of_columns ? Simd().reduce_rows[static_cast<int>(op)][e]
-                    : Simd().reduce_columns[static_cast<int>(op)][e];
-}
-
 // What one thread does: blocks, or parts of one block.
 class ReduceWorker {
  public:
@@ -95,27 +86,22 @@ class ReduceWorker {
   void Finish(const ReadyPhase& phase) {
     if (r_.parts == 1) return;
     for (size_t i = 0; i < phase.reductions.size(); ++i) {
-      const PhaseReduction& reduction = phase.reductions[i];
-      char* const to = KeptAt(reduction.to);
+      const ReadyReduction& reduction = phase.reductions[i];
+      char* const to = KeptAt(reduction.what.to);
       if (!r_.layout.reduces_columns) {
         FinishColumns(reduction, SumsOf(i), to);
-      } else if (IsFloatSum(reduction)) {
+      } else if (reduction.is_float_sum) {
         const auto* sums = reinterpret_cast<const float*>(SumsOf(i));
         double sum = 0;
         for (int64_t part = 0; part < r_.parts; ++part) sum += sums[part];
         *reinterpret_cast<float*>(to) = static_cast<float>(sum);
       } else {
-        ReducerOf(reduction, true)(SumsOf(i), to, 1, r_.parts);
+        reduction.reduce(SumsOf(i), to, 1, r_.parts);
       }
     }
   }
 
  private:
-  static bool IsFloatSum(const PhaseReduction& reduction) {
-    return reduction.op == RegionOpId::kSum &&
-           reduction.to.dtype == DType::kF32;
-  }
-
   char* KeptAt(const PhasePlace& place) const {
     return places_.kept + r_.kept_offsets[place.index];
   }
@@ -146,12 +132,11 @@ class ReduceWorker {
     const bool is_full =
         rows_in_float_ > 0 && rows_in_float_ + rows > kRowsInFloat;
     for (size_t i = 0; i < phase.reductions.size(); ++i) {
-      const PhaseReduction& reduction = phase.reductions[i];
+      const ReadyReduction& reduction = phase.reductions[i];
       if (r_.parts == 1) {
-        Reduce(reduction, rows, columns, KeptAt(reduction.to));
+        Reduce(reduction, rows, columns, KeptAt(reduction.what.to));
       } else if (of_columns) {
-        Reduce(reduction, rows, columns,
-               SumsOf(i) + part * ElementBytes(reduction.to.dtype));
+        Reduce(reduction, rows, columns, SumsOf(i) + part * reduction.bytes);
       } else {
         AddRows(reduction, rows, is_full, SumsOf(i));
       }
@@ -163,18 +148,17 @@ class ReduceWorker {
     rows_in_float_ += rows;
   }
 
-  void Reduce(const PhaseReduction& reduction, int64_t rows, int64_t columns,
+  void Reduce(const ReadyReduction& reduction, int64_t rows, int64_t columns,
               char* to) const {
-    const int64_t bytes = ElementBytes(reduction.from.dtype);
-    const bool of_columns = r_.layout.reduces_columns;
-    const ReduceRowsFn run = ReducerOf(reduction, of_columns);
-    if (reduction.from.kind == ReduceKind::kTile) {
-      run(places_.tiles + r_.tile_offsets[reduction.from.index], to, rows,
+    const int64_t bytes = reduction.bytes;
+    const ReduceRowsFn run = reduction.reduce;
+    if (reduction.what.from.kind == ReduceKind::kTile) {
+      run(places_.tiles + r_.tile_offsets[reduction.what.from.index], to, rows,
           columns);
       return;
     }
-    const char* from = at_[reduction.from.index];
-    const int64_t step = r_.layout.row_steps[reduction.from.index];
+    const char* from = at_[reduction.what.from.index];
+    const int64_t step = r_.layout.row_steps[reduction.what.from.index];
     if (step == columns * bytes || rows == 1) {
       run(from, to, rows, columns);
       return;
@@ -185,16 +169,16 @@ class ReduceWorker {
   }
 
   // More rows to what the block's columns gave so far, the first of two rows.
-  void AddRows(const PhaseReduction& reduction, int64_t rows, bool is_full,
+  void AddRows(const ReadyReduction& reduction, int64_t rows, bool is_full,
                char* sums) const {
-    const int64_t row_bytes = num_kept_ * ElementBytes(reduction.to.dtype);
-    if (is_full && IsFloatSum(reduction)) AddToDouble(sums);
-    if (rows_in_float_ == 0 || (is_full && IsFloatSum(reduction))) {
+    const int64_t row_bytes = num_kept_ * reduction.bytes;
+    if (is_full && reduction.is_float_sum) AddToDouble(sums);
+    if (rows_in_float_ == 0 || (is_full && reduction.is_float_sum)) {
       Reduce(reduction, rows, num_kept_, sums);
       return;
     }
     Reduce(reduction, rows, num_kept_, sums + row_bytes);
-    ReducerOf(reduction, false)(sums, sums, 2, num_kept_);
+    reduction.reduce(sums, sums, 2, num_kept_);
   }
 
   double* DoublesOf(char* sums) const {
@@ -208,12 +192,10 @@ class ReduceWorker {
       doubles[i] = (is_in_double_ ? doubles[i] : 0.0) + floats[i];
     }
   }
-  void FinishColumns(const PhaseReduction& reduction, char* sums,
+  void FinishColumns(const ReadyReduction& reduction, char* sums,
                      char* to) const {
-    if (!IsFloatSum(reduction) || !is_in_double_) {
-      std::memcpy(
-          to, sums,
-          static_cast<size_t>(num_kept_ * ElementBytes(reduction.to.dtype)));
+    if (!reduction.is_float_sum || !is_in_double_) {
+      std::memcpy(to, sums, static_cast<size_t>(num_kept_ * reduction.bytes));
       return;
     }
     AddToDouble(sums);
@@ -256,6 +238,22 @@ void RunOneBlock(const ReduceRegion& r, void* const* args, char* scratch) {
 }
 
 }  // namespace
+
+ReadyReduction MakeReady(const PhaseReduction& reduction,
+                         bool reduces_columns) {
+  const int e = static_cast<int>(*ElemOf(reduction.to.dtype));
+  const int op =
+      static_cast<int>(reduction.op == RegionOpId::kSum    ? Reduction::kSum
+                       : reduction.op == RegionOpId::kAmax ? Reduction::kMax
+                                                           : Reduction::kMin);
+  const ReduceRowsFn rows = Simd().reduce_rows[op][e];
+  const ReduceRowsFn columns = Simd().reduce_columns[op][e];
+  return {.what = reduction,
+          .bytes = ElementBytes(reduction.to.dtype),
+          .reduce = reduces_columns ? rows : columns,
+          .is_float_sum = reduction.op == RegionOpId::kSum &&
+                          reduction.to.dtype == DType::kF32};
+}
 
 void RunReduceRegion(const ReduceRegion& region, void* const* args,
                      char* scratch) {

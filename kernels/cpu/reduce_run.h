@@ -11,14 +11,22 @@
 #include "kernels/cpu/reduce_layout.h"
 #include "kernels/cpu/reduce_loop.h"
 #include "kernels/cpu/region_phases.h"
+#include "kernels/cpu/simd_table.h"
 
 namespace mica::cpu {
 
 inline constexpr int kMostReduceArrays = 64;
 
+struct ReadyReduction {
+  PhaseReduction what;
+  int64_t bytes = 4;              // Of an element.
+  ReduceRowsFn reduce = nullptr;  // Each row to one, or each column.
+  bool is_float_sum = false;      // That joins in double.
+};
+
 struct ReadyPhase {
   ReduceLoop kept, elements;
-  std::vector<PhaseReduction> reductions;
+  std::vector<ReadyReduction> reductions;
 };
 
 // Made once, run by any number of threads.
@@ -48,6 +56,8 @@ struct ReduceRegion {
 inline int64_t AlignReduceBytes(int64_t bytes) {
   return (bytes + 63) / 64 * 64;
 }
+
+ReadyReduction MakeReady(const PhaseReduction& reduction, bool reduces_columns);
 
 // `args` are the addresses of operands, then results; `scratch` has
 // `region.scratch` bytes for each thread.

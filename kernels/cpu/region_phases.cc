@@ -244,7 +244,7 @@ class Cutter {
   Ref Element(int id, int phase, LoopBuilder& loop) {
     if (loop.Has(id)) return loop.Get(id);
     Ref value;
-    if (phases_[id] < phase && facts_.keeps_tiles) {
+    if (phases_[id] < phase && values_[id].index != kNone) {
       value = loop.Read(values_[id]);
     } else {
       std::vector<Ref> operands;
@@ -269,7 +269,8 @@ class Cutter {
     for (int id = 0; id < count(); ++id) {
       if (is_reduced_[id] || phases_[id] != phase) continue;
       WriteResultsOfElements(id, phase, loop);
-      if (facts_.keeps_tiles && last_reads_[id] > phase) {
+      if (facts_.keeps_tiles && last_reads_[id] > phase &&
+          values_[id].index == kNone) {
         const DType dtype = At(id).result_dtype();
         values_[id] = NewTile(dtype);
         loop.Write(Element(id, phase, loop), dtype, values_[id]);
@@ -287,6 +288,7 @@ class Cutter {
     for (size_t r = 0; r < code_.results.size(); ++r) {
       if (code_.results[r] == id && facts_.results_used[r]) {
         WriteResults(id, Element(id, phase, loop), loop);
+        values_[id] = ResultArray(r);  // Later phases read it there.
         return;
       }
     }
@@ -310,6 +312,11 @@ class Cutter {
     cut_.phases[phase].reductions.push_back(reduction);
   }
 
+  bool CanBeReduced(const PhasePlace& place) const {
+    return place.index != kNone &&
+           (place.kind == Kind::kTile || facts_.is_plain[place.index]);
+  }
+
   // Where the elements that are reduced lie.
   PhasePlace SourceOf(const Ref& ref, DType computed, int phase,
                       LoopBuilder& loop) {
@@ -325,9 +332,8 @@ class Cutter {
       if (source.ref == ref && source.computed == computed) return source.place;
     }
     PhasePlace place;
-    if (!is_array && is_it && values_[ref.index].index != kNone &&
-        phases_[ref.index] == phase) {
-      place = values_[ref.index];  // A later phase reads it, too.
+    if (!is_array && is_it && CanBeReduced(values_[ref.index])) {
+      place = values_[ref.index];  // It is a result, or read later, too.
     } else {
       // By way of the reduction's own dtype: a float's truth isn't its integer
       // part's.

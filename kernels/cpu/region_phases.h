@@ -52,11 +52,11 @@ struct PhaseFacts {
   // By operand of the region; arrays count operands, then results.
   std::vector<DType> dtypes;
   std::vector<bool> is_reduced;
-  // Reductions may read it where it lies.
+  // By array: reductions may read it where it lies.
   std::vector<bool> is_plain;
   std::vector<bool> results_used;
-  // What a later phase reads is kept in a tile; else computed again, since a
-  // phase meets all elements before the next begins.
+  // What a later phase reads, and is no result, is kept in a tile; else it is
+  // computed again, since a phase meets all elements before the next begins.
   bool keeps_tiles = true;
 };
 
