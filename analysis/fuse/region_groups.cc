@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "analysis/passes/rewrite.h"
+
 namespace mica {
 namespace {
 
@@ -68,6 +70,7 @@ Dims RegionGroup::DroppedDims() const {
 RegionGroups::RegionGroups(const Program& program, bool reduces)
     : program_(program),
       reduces_(reduces),
+      uses_(CountUses(program)),
       group_of_(program.ops().size(), kNoGroup),
       members_(program.ops().size()),
       levels_(program.ops().size(), Level::kElement) {
@@ -76,9 +79,11 @@ RegionGroups::RegionGroups(const Program& program, bool reduces)
 }
 
 RegionMember RegionGroups::Translate(const Op& op) const {
-  if (op.results.size() != 1 || !MakesRegions(program_.type(op.results[0]))) {
-    return {};
-  }
+  const bool is_one =
+      !op.results.empty() &&
+      std::all_of(op.results.begin() + 1, op.results.end(),
+                  [this](ValueId more) { return uses_[more] == 0; });
+  if (!is_one || !MakesRegions(program_.type(op.results[0]))) return {};
   RegionMember member = RegionMemberOf(program_, op);
   if (member.axes.empty()) return member;
   // Of an operand without elements nothing can be reduced.

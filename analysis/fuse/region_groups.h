@@ -82,6 +82,7 @@ class RegionGroups {
 
   const Program& program_;
   const bool reduces_;
+  const std::vector<int> uses_;
   std::vector<int> group_of_;          // By op.
   std::vector<RegionMember> members_;  // By op.
   std::vector<Level> levels_;          // By op, of members.

@@ -54,6 +54,11 @@ constexpr RegionRule kRules[] = {
     {"aten._to_copy", "cast.t p0"},
     // Activations with numbers.
     {"aten.leaky_relu", "gt.c p0 0; mul.c p0 p1; where.t $0 p0 $1"},
+    {"aten._prelu_kernel", "gt.c p0 0; mul.c p0 p1; where.t $0 p0 $1"},
+    {"aten.hardshrink",
+     "le.c p0 p1; neg.c p1; ge.c p0 $1; and.bool $0 $2; where.t $3 0 p0"},
+    {"aten.log_sigmoid_forward",
+     "minimum.c p0 0; abs.c p0; neg.c $1; exp.c $2; log1p.c $3; sub.t $0 $4"},
     {"aten.elu",
      "lt.c p0 0; mul.c p0 p3; expm1.c $1; mul.c p1 p2; mul.c $2 $3; "
      "mul.c p0 p2; where.t $0 $4 $5"},
@@ -117,6 +122,32 @@ constexpr RegionRule kRules[] = {
     {"aten.xlogy.Tensor",
      "log.t p1; mul.t p0 $0; eq.c p0 0; where.t $2 0 $1; ne.c p1 p1; "
      "where.t $4 p1 $3"},
+    {"aten.floor_divide", "floor_div.t p0 p1"},
+    {"aten.div.Tensor_mode", "floor_div.t p0 p1", "p2=floor"},
+    {"aten.div.Tensor_mode", "div.c p0 p1; trunc.t $0", "p2=trunc"},
+    {"aten.div.Scalar_mode", "floor_div.t p0 p1", "p2=floor"},
+    {"aten.div.Scalar_mode", "div.c p0 p1; trunc.t $0", "p2=trunc"},
+    {"aten.deg2rad", "mul.t p0 0.017453292519943295"},
+    {"aten.rad2deg", "mul.t p0 57.295779513082323"},
+    {"aten.logaddexp",
+     "maximum.c p0 p1; sub.c p0 p1; abs.c $1; neg.c $2; exp.c $3; log1p.c $4; "
+     "add.c $0 $5; copysign.c p0 1; eq.c $7 inf; eq.c p0 p1; and.bool $8 $9; "
+     "where.t $10 p0 $6"},
+    {"aten.sinc",
+     "mul.c p0 3.1415926535897932; sin.c $0; div.c $1 $0; eq.c p0 0; "
+     "where.t $3 1 $2"},
+    {"aten.special_entr",
+     "log.t p0; mul.t p0 $0; neg.c $1; eq.c p0 0; where.c $3 0 $2; lt.c p0 0; "
+     "where.t $5 -inf $4"},
+    {"aten.heaviside", "eq.t p0 0; gt.t p0 0; where.t $0 p1 $1"},
+    {"aten.nan_to_num",
+     "ne.c p0 p0; where.c $0 0 p0; minimum.c $1 3.4028234663852886e+38; "
+     "maximum.t $2 -3.4028234663852886e+38",
+     "p1=none p2=none p3=none t=f32"},
+    {"aten.nan_to_num",
+     "ne.c p0 p0; where.c $0 0 p0; minimum.c $1 1.7976931348623157e+308; "
+     "maximum.t $2 -1.7976931348623157e+308",
+     "p1=none p2=none p3=none t=f64"},
     // Truth.
     {"aten.eq.Tensor", "eq.q p0:q p1:q"},
     {"aten.eq.Scalar", "eq.q p0:q p1:q"},
@@ -133,6 +164,9 @@ constexpr RegionRule kRules[] = {
     {"aten.isnan", "ne.q p0 p0"},
     {"aten.isinf", "copysign.r p0 1; eq.r $0 inf"},
     {"aten.isfinite", "copysign.r p0 1; lt.r $0 inf"},
+    {"aten.isposinf", "eq.r p0 inf"},
+    {"aten.isneginf", "eq.r p0 -inf"},
+    {"aten.signbit", "copysign.r 1 p0; lt.r $0 0"},
     {"aten.logical_not", "not.bool p0"},
     {"aten.logical_and", "and.bool p0 p1"},
     {"aten.logical_or", "or.bool p0 p1"},
@@ -197,6 +231,9 @@ constexpr RegionRule kRules[] = {
     {"aten.min", "amin.t p0", "", kAll},
     {"aten.amax", "amax.t p0", "", 1},
     {"aten.amin", "amin.t p0", "", 1},
+    {"aten.nansum", "ne.c p0 p0; where.c $0 0 p0; sum.t $1", "p3=none", 1},
+    {"aten.count_nonzero", "ne.q p0 0; sum.i64 $0", "", 1},
+    {"aten.count_nonzero.dim_IntList", "ne.q p0 0; sum.i64 $0", "", 1},
     {"aten.any", "amax.bool p0", "t=bool", kAll},
     {"aten.any.dim", "amax.bool p0", "t=bool", 1},
     {"aten.all", "amin.bool p0", "t=bool", kAll},

@@ -296,7 +296,7 @@ class Translator {
 }  // namespace
 
 RegionMember RegionMemberOf(const Program& program, const Op& op) {
-  if (op.results.size() != 1) return {};
+  if (op.results.empty()) return {};
   const std::vector<ReadyRule>* rules = RulesOf(op.def->name());
   if (rules == nullptr) return {};
   for (const ReadyRule& rule : *rules) {

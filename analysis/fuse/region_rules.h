@@ -26,7 +26,7 @@ struct RegionStep {
 
 // An op as a region's instructions.
 struct RegionMember {
-  // The last one makes the op's only result. None where no rule takes it.
+  // The last one makes the op's first result. None where no rule takes it.
   std::vector<RegionStep> steps;
   // Those that its reductions go along, of its first operand, in order; none
   // if it reduces nothing.
@@ -34,7 +34,8 @@ struct RegionMember {
   bool is_reduced = false;  // Its result.
 };
 
-// Says nothing of how operands lie.
+// Says nothing of how operands lie, nor of further results: of an op that has
+// some the steps stand for it only where nobody reads them.
 RegionMember RegionMemberOf(const Program& program, const Op& op);
 
 }  // namespace mica

@@ -79,7 +79,7 @@ class Judge {
   }
 
   std::string WhyNoMember(const Op& op) const {
-    if (op.results.size() != 1) return "has several results";
+    if (op.results.empty()) return "has no result";
     const TensorType& type = program_.type(op.results[0]);
     if (IsComplex(type.dtype)) return "is complex";
     if (type.is_scalar) return "is a host scalar";
@@ -87,6 +87,7 @@ class Judge {
     if (type.num_elements() == 0) return "has no elements";
     const RegionMember member = RegionMemberOf(program_, op);
     if (member.steps.empty()) return "no rule takes it";
+    if (op.results.size() > 1) return "has several results";
     return can_reduce_ ? "reductions are left out (MICA_FUSE)"
                        : "there is no kernel for reductions";
   }

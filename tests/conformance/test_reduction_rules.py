@@ -76,6 +76,15 @@ PROGRAMS: dict[str, Callable[[Tensor, Tensor, Tensor], Any]] = {
         (z := x.abs().mean(-1, True).expand(6, 5, 40)).sqrt() + 1,
         z,
     ),
+    "truths": lambda x, y, r: (
+        torch.signbit(x) | torch.isposinf(y / r.relu()) | torch.isneginf(y)
+    ).sum(-1),
+    "counted": lambda x, y, r: (x.relu().count_nonzero(-1), (x * r).nansum(0)),
+    "softmax of other axes": lambda x, y, r: (
+        x.softmax(1),
+        x.log_softmax(0),
+        x.logsumexp(1),
+    ),
     "of integers": lambda x, y, r: ((x > 0).sum(-1), (x * 3).int().sum(0) + 1),
     "loss and what it reads": lambda x, y, r: (
         (z := (x * r).tanh()),

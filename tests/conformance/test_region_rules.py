@@ -69,6 +69,19 @@ PROGRAMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "xlogy": torch.xlogy,
     "logit": lambda x, y: torch.logit(x.sigmoid()),
     "frac": lambda x, y: x.frac(),
+    "floor quotient": lambda x, y: torch.div(x, 0.3, rounding_mode="floor"),
+    "floor quotient of tensors": lambda x, y: x // y,
+    "trunc quotient": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
+    "deg2rad": lambda x, y: torch.deg2rad(x),
+    "rad2deg": lambda x, y: torch.rad2deg(x),
+    "logaddexp": lambda x, y: torch.logaddexp(x, y),
+    "sinc": lambda x, y: torch.sinc(x),
+    "entr": lambda x, y: torch.special.entr(x),
+    "heaviside": lambda x, y: torch.heaviside(x.round(), y),
+    "nan_to_num": lambda x, y: torch.nan_to_num(x / x.round()),
+    "prelu": lambda x, y: functional.prelu(x, ONE.reshape(1).to(x.dtype)),
+    "hardshrink": lambda x, y: functional.hardshrink(x, 0.3),
+    "logsigmoid": lambda x, y: functional.logsigmoid(x),
     "threshold_backward": lambda x, y: ATEN.threshold_backward(x, y, 0.1),
     "sigmoid_backward": ATEN.sigmoid_backward,
     "tanh_backward": ATEN.tanh_backward,
@@ -109,7 +122,13 @@ def test_numbers_are_eagers(name: str, dtype: torch.dtype) -> None:
     want = program(x, y)
     (graph,) = mica.explain(compiled).graphs
     # Remainders of 16 bits are ATen's, and then the minus is.
-    is_atens = dtype.itemsize == 2 and name.split()[0] in ("fmod", "remainder")
+    is_atens = dtype.itemsize == 2 and name.split()[0] in (
+        "floor",
+        "fmod",
+        "hardshrink",
+        "remainder",
+        "trunc",
+    )
     assert ("mica.elementwise" in graph.plan_text) != is_atens
     differs = (got != want) & ~(got.isnan() & want.isnan())
     if dtype.itemsize == 2:
