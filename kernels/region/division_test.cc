@@ -46,11 +46,11 @@ class DivisionTest : public testing::Test {
     a.resize((a.size() + kLanes - 1) / kLanes * kLanes, 1);
     b.resize(a.size(), 1);
     for (size_t i = 0; i < a.size(); i += kLanes) {
-      const F x = F::Load(&a[i]), y = F::Load(&b[i]);
+      const F x = LoadLanes<F>(&a[i]), y = LoadLanes<F>(&b[i]);
       T mod[kLanes], remainder[kLanes], floor_div[kLanes];
-      Fmod(x, y).Store(mod);
-      Remainder(x, y).Store(remainder);
-      FloorDiv(x, y).Store(floor_div);
+      StoreLanes(mod, Fmod(x, y));
+      StoreLanes(remainder, Remainder(x, y));
+      StoreLanes(floor_div, FloorDiv(x, y));
       for (size_t j = 0; j < kLanes; ++j) {
         const T p = a[i + j], q = b[i + j];
         ASSERT_TRUE(IsSame(mod[j], std::fmod(p, q)))

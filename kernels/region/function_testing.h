@@ -112,7 +112,7 @@ std::vector<T> Map(const std::vector<T>& x, Function function) {
     T in[kLanes] = {}, out[kLanes];
     const size_t n = std::min<size_t>(kLanes, x.size() - i);
     std::copy_n(&x[i], n, in);
-    function(F::Load(in)).Store(out);
+    StoreLanes(out, function(LoadLanes<F>(in)));
     std::copy_n(out, n, &y[i]);
   }
   return y;

@@ -47,6 +47,15 @@
 
 namespace mica::MICA_REGION_NAMESPACE {
 
+// Of a whole register of this level.
+#if defined(__AVX512F__)
+inline constexpr int kRegisterBytes = 64;
+#elif defined(__AVX2__)
+inline constexpr int kRegisterBytes = 32;
+#else
+inline constexpr int kRegisterBytes = 16;
+#endif
+
 template <class T, int N>
 struct VectorOf {
   typedef T type __attribute__((vector_size(N * sizeof(T))));
@@ -118,12 +127,6 @@ struct Floats {
   static MICA_LANES Floats Of(double x) {
     return {static_cast<T>(x) - Vector{}};
   }
-  static MICA_LANES Floats Load(const T* p) {
-    Floats x;
-    __builtin_memcpy(&x.v, p, sizeof x.v);
-    return x;
-  }
-  MICA_LANES void Store(T* p) const { __builtin_memcpy(p, &v, sizeof v); }
   static constexpr bool Fuses() {
 #if defined(__FMA__)
     return true;
@@ -137,6 +140,18 @@ struct Floats {
   friend MICA_LANES Floats operator/(Floats a, Floats b) { return {a.v / b.v}; }
   friend MICA_LANES Floats operator-(Floats a) { return {-a.v}; }
 };
+
+// Floats or ints as they lie in memory.
+template <class Lanes>
+MICA_LANES Lanes LoadLanes(const void* p) {
+  Lanes x;
+  __builtin_memcpy(&x.v, p, sizeof x.v);
+  return x;
+}
+template <class Lanes>
+MICA_LANES void StoreLanes(void* p, Lanes x) {
+  __builtin_memcpy(p, &x.v, sizeof x.v);
+}
 
 // What follows is for vectors of any size, by the compiler's own operators.
 // lanes_x86.h has overloads for whole registers.

@@ -55,9 +55,9 @@ void AddFloats(const char* name, std::map<std::string, FloatFn<T>>& all) {
           FloatOperator<kOp>::Of(F::Of(a), F::Of(b), F::Of(c), F::Of(d));
       T lanes[kTestedBytes / sizeof(T)];
       if constexpr (std::is_same_v<decltype(y), const F>) {
-        y.Store(lanes);
+        StoreLanes(lanes, y);
       } else {
-        Select(y, F::Of(1), F::Of(0)).Store(lanes);
+        StoreLanes(lanes, Select(y, F::Of(1), F::Of(0)));
       }
       return lanes[0];
     };

@@ -25,7 +25,7 @@ class PowerTest : public testing::Test {
     Worst worst;
     for (size_t i = 0; i + kLanes <= x.size(); i += kLanes) {
       T got[kLanes];
-      Pow(F::Load(&x[i]), F::Load(&y[i])).Store(got);
+      StoreLanes(got, Pow(LoadLanes<F>(&x[i]), LoadLanes<F>(&y[i])));
       for (size_t j = 0; j < kLanes; ++j) {
         const T a = x[i + j], b = y[i + j];
         const double ulps = UlpsOff(got[j], std::pow(Wide<T>{a}, Wide<T>{b}));

@@ -61,7 +61,8 @@ class TrigonometricTest : public testing::Test {
     T worst_x = 0, worst_y = 0, worst_got = 0;
     for (size_t i = 0; i + kLanes <= pairs.x.size(); i += kLanes) {
       T got[kLanes];
-      function(F::Load(&pairs.x[i]), F::Load(&pairs.y[i])).Store(got);
+      StoreLanes(
+          got, function(LoadLanes<F>(&pairs.x[i]), LoadLanes<F>(&pairs.y[i])));
       for (size_t j = 0; j < kLanes; ++j) {
         const T x = pairs.x[i + j], y = pairs.y[i + j];
         const double off = UlpsOff(got[j], exact(Wide<T>{x}, Wide<T>{y}));

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/cpu/simd/parts.h"
 #include "kernels/region/lanes.h"
@@ -19,14 +20,6 @@ namespace {
 
 using namespace region::MICA_SIMD_NAMESPACE;  // NOLINT: of this level alone.
 
-#if defined(__AVX512F__)
-constexpr int kBytes = 64;
-#elif defined(__AVX2__)
-constexpr int kBytes = 32;
-#else
-constexpr int kBytes = 16;
-#endif
-
 template <typename T, int N>
 struct BytesOf {
   typedef uint8_t Narrow __attribute__((vector_size(N)));
@@ -35,26 +28,15 @@ struct BytesOf {
 // A kind's vectors, and how they are read and written.
 template <typename T>
 struct FloatKind {
-  static constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
+  static constexpr int kLanes = kRegisterBytes / static_cast<int>(sizeof(T));
   using Element = T;
   using Vector = Floats<T, kLanes>;
 };
 struct IntKind {
-  static constexpr int kLanes = kBytes / 8;
+  static constexpr int kLanes = kRegisterBytes / 8;
   using Element = int64_t;
   using Vector = Ints<int64_t, kLanes>;
 };
-
-template <typename Kind>
-MICA_LANES typename Kind::Vector LoadLanes(const typename Kind::Element* p) {
-  typename Kind::Vector x;
-  std::memcpy(&x.v, p, sizeof(x.v));
-  return x;
-}
-template <typename Kind>
-MICA_LANES void StoreLanes(typename Kind::Element* p, typename Kind::Vector x) {
-  std::memcpy(p, &x.v, sizeof(x.v));
-}
 
 // The ints beside a kind's elements.
 template <typename Kind>
@@ -130,8 +112,17 @@ MICA_LANES auto Evaluate(const V (&x)[kMostRegionOperands]) {
   }
 }
 
-constexpr bool Compares(RegionOpId op) {
-  return op >= RegionOpId::kLt && op <= RegionOpId::kNe;
+// Whether an operator gives bools.
+template <RegionOpId kOp, typename Kind>
+constexpr bool Compares() {
+  if constexpr (kOp == RegionOpId::kWhere) {
+    return false;
+  } else {
+    using V = typename Kind::Vector;
+    using Operands = const V(&)[kMostRegionOperands];
+    return !std::is_same_v<V, decltype(Evaluate<kOp, Kind>(
+                                  std::declval<Operands>()))>;
+  }
 }
 
 // One vector of each operand from element `i` on.
@@ -139,20 +130,21 @@ template <RegionOpId kOp, typename Kind, int kArity>
 MICA_LANES void Step(const void* const* in, void* out, int64_t i) {
   using Element = typename Kind::Element;
   auto operand = [&](int k) MICA_LANES_LAMBDA {
-    return LoadLanes<Kind>(static_cast<const Element*>(in[k]) + i);
+    return LoadLanes<typename Kind::Vector>(static_cast<const Element*>(in[k]) +
+                                            i);
   };
   Element* to = static_cast<Element*>(out) + i;
   if constexpr (kOp == RegionOpId::kWhere) {
     const auto mask = LoadMask<Kind>(static_cast<const uint8_t*>(in[0]) + i);
-    StoreLanes<Kind>(to, Select(mask, operand(1), operand(2)));
+    StoreLanes(to, Select(mask, operand(1), operand(2)));
   } else {
     typename Kind::Vector x[kMostRegionOperands] = {};
     for (int k = 0; k < kArity; ++k) x[k] = operand(k);
     const auto made = Evaluate<kOp, Kind>(x);
-    if constexpr (Compares(kOp)) {
+    if constexpr (Compares<kOp, Kind>()) {
       StoreMask<Kind>(static_cast<uint8_t*>(out) + i, made);
     } else {
-      StoreLanes<Kind>(to, made);
+      StoreLanes(to, made);
     }
   }
 }
@@ -165,7 +157,7 @@ void Loop(const void* const* in, void* out, int64_t n) {
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) Step<kOp, Kind, kArity>(in, out, i);
   if (i == n) return;
-  alignas(64) char rest[kMostRegionOperands][kBytes] = {};
+  alignas(64) char rest[kMostRegionOperands][kRegisterBytes] = {};
   const void* from[kMostRegionOperands];
   for (int k = 0; k < kArity; ++k) {
     const int64_t size = kOp == RegionOpId::kWhere && k == 0 ? 1 : kSize;
@@ -173,9 +165,9 @@ void Loop(const void* const* in, void* out, int64_t n) {
                 static_cast<size_t>((n - i) * size));
     from[k] = rest[k];
   }
-  alignas(64) char made[kBytes];
+  alignas(64) char made[kRegisterBytes];
   Step<kOp, Kind, kArity>(from, made, 0);
-  const int64_t size = Compares(kOp) ? 1 : kSize;
+  const int64_t size = Compares<kOp, Kind>() ? 1 : kSize;
   std::memcpy(static_cast<char*>(out) + i * size, made,
               static_cast<size_t>((n - i) * size));
 }

@@ -8,24 +8,8 @@
 namespace mica::region::MICA_SIMD_NAMESPACE {
 namespace {
 
-// Whole registers, as the vector loops have them.
-#if defined(__AVX512F__)
-constexpr int kBytes = 64;
-#elif defined(__AVX2__)
-constexpr int kBytes = 32;
-#else
-constexpr int kBytes = 16;
-#endif
-
-template <class Lanes>
-Lanes LoadLanes(const char* p) {
-  Lanes x;
-  std::memcpy(&x.v, p, sizeof(x.v));
-  return x;
-}
-
 template <class L, class T, int N>
-void StoreLanes(char* to, int64_t at, L x, int64_t count) {
+void StoreFirst(char* to, int64_t at, L x, int64_t count) {
   if constexpr (requires {
                   x& x;
                   !x;
@@ -48,12 +32,12 @@ bool Run(const char* const* operands, int64_t n, char* result) {
       const int64_t count = n - i < N ? n - i : N;
       Lanes in[kMostRegionOperands];
       for (int k = 0; k < kMostRegionOperands; ++k) {
-        char bytes[kBytes] = {};
+        char bytes[kRegisterBytes] = {};
         std::memcpy(bytes, operands[k] + i * sizeof(Int), count * sizeof(Int));
         in[k] = LoadLanes<Lanes>(bytes);
       }
       const auto y = Operator::Of(in[0], in[1], in[2], in[3]);
-      StoreLanes<decltype(y), Int, N>(result, i, y, count);
+      StoreFirst<decltype(y), Int, N>(result, i, y, count);
     }
     return true;
   }
@@ -78,7 +62,7 @@ bool Dispatch(RegionOpId op, const char* const* operands, int64_t n,
 
 bool Evaluate(RegionOpId op, DType dtype, const char* const* operands,
               int64_t n, char* result) {
-  constexpr int k32 = kBytes / 4, k64 = kBytes / 8;
+  constexpr int k32 = kRegisterBytes / 4, k64 = kRegisterBytes / 8;
   switch (dtype) {
     case DType::kF32:
       return Dispatch<Floats<float, k32>, FloatOperator, int32_t, k32>(
