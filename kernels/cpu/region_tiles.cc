@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/reference/element.h"
+#include "kernels/region/rounding.h"
 
 namespace mica::cpu {
 namespace {
@@ -78,7 +79,10 @@ class RegionTilesBuilder {
  public:
   RegionTilesBuilder(const region::Signature& signature,
                      const RegionLoops& loops, RegionTiles& tiles)
-      : signature_(signature), loops_(loops), t_(tiles) {}
+      : signature_(signature),
+        loops_(loops),
+        t_(tiles),
+        roundings_(region::RoundingsOf(signature)) {}
 
   std::optional<std::string> Build() {
     FindLastUses();
@@ -264,7 +268,7 @@ class RegionTilesBuilder {
     step.fn = loops_.ops[static_cast<int>(from.op->id)][static_cast<int>(kind)];
     if (step.fn == nullptr) return absl::StrCat("no loop for ", from.op->name);
     // What is only stored is rounded by that.
-    if (!from.op->compares() && is_read_[id]) {
+    if (!from.op->compares() && is_read_[id] && !roundings_[id].is_exact) {
       step.round = loops_.round[static_cast<int>(from.dtype)];
     }
     Release(id);
@@ -337,6 +341,7 @@ class RegionTilesBuilder {
   const region::Signature& signature_;
   const RegionLoops& loops_;
   RegionTiles& t_;
+  const std::vector<region::Rounding> roundings_;  // By instruction.
   std::vector<Typed> operands_, made_;
   std::vector<std::pair<RegionTiles::Fill, int>> numbers_;  // And their slots.
   std::vector<int> last_uses_;                              // By instruction.

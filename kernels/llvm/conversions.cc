@@ -1,6 +1,7 @@
 #include "kernels/llvm/conversions.h"
 
 #include <cmath>
+#include <vector>
 
 namespace mica::region::ir {
 namespace {
@@ -62,10 +63,47 @@ I NarrowHalf(F x) {
 // A bfloat's bits in the upper half, what is below of no account.
 I RoundBFloat(F x, Nans nans) {
   const I bits = Bits(x);
-  const I odd = ShiftRight(bits, 16) & I::Of(1);
-  const I rounded = bits + I::Of(0x7fff) + odd;
+  I rounded = bits + I::Of(0x7fff);
+  if (W().level == Level::kV4) {
+    // By a mask, which takes a step less.
+    const IrMask is_even = EqualInt(bits & I::Of(0x10000), I::Of(0));
+    rounded = Select(is_even, rounded, bits + I::Of(0x8000));
+  } else {
+    rounded = rounded + (ShiftRight(bits, 16) & I::Of(1));
+  }
   if (nans == Nans::kShort) return rounded;
   return Select(IsNan(x), I::Of(0x7fc00000), rounded);
+}
+
+// The upper halves of lanes, as they lie in memory.
+llvm::Value* UpperHalves(I bits) {
+  llvm::IRBuilder<>& b = B();
+  const int lanes = W().lanes;
+  if (!W().is_by_parity && W().level == Level::kV4) {
+    // One step, in place of shifts and two packings.
+    std::vector<int> upper;
+    for (int lane = 0; lane < lanes; ++lane) upper.push_back(2 * lane + 1);
+    llvm::Value* const words = b.CreateBitCast(
+        bits.v, llvm::FixedVectorType::get(b.getInt16Ty(), 2 * lanes));
+    return b.CreateShuffleVector(words, upper);
+  }
+  if (!W().is_by_parity) {
+    return b.CreateTrunc(ShiftRight(bits, 16).v, W().IntVector(16));
+  }
+  const int half = lanes / 2;
+  llvm::Value* const even = b.CreateLShr(W().Part(bits.v, 0, half), 16);
+  llvm::Value* const odd = b.CreateAnd(W().Part(bits.v, half, half), ~0xffffu);
+  return b.CreateBitCast(b.CreateOr(even, odd), W().IntVector(16));
+}
+
+// The inverse: what is below is 0.
+I FromUpperHalves(llvm::Value* bits16) {
+  llvm::IRBuilder<>& b = B();
+  if (!W().is_by_parity) return ShiftLeft(Extend(bits16), 16);
+  llvm::Value* const words = b.CreateBitCast(
+      bits16, llvm::FixedVectorType::get(b.getInt32Ty(), W().lanes / 2));
+  llvm::Value* const even = b.CreateShl(words, 16);
+  return {W().Join(even, b.CreateAnd(words, ~0xffffu))};
 }
 
 llvm::Value* FloatToInt(llvm::Value* x, DType to) {
@@ -96,7 +134,7 @@ llvm::Value* Widen(llvm::Value* x, DType dtype) {
     case DType::kBool:
       return b.CreateIsNotNull(x);
     case DType::kBF16:
-      return FromBits<F>(ShiftLeft(Extend(x), 16)).v;
+      return FromBits<F>(FromUpperHalves(x)).v;
     case DType::kF16:
       if (W().level == Level::kV1) return WidenHalf(Extend(x)).v;
       return b.CreateFPExt(b.CreateBitCast(x, W().Vector(b.getHalfTy())),
@@ -112,8 +150,7 @@ llvm::Value* Narrow(llvm::Value* x, DType dtype, Nans nans) {
     case DType::kBool:
       return b.CreateZExt(x, W().IntVector(8));
     case DType::kBF16:
-      return b.CreateTrunc(ShiftRight(RoundBFloat({x}, nans), 16).v,
-                           W().IntVector(16));
+      return UpperHalves(RoundBFloat({x}, nans));
     case DType::kF16:
       if (W().level == Level::kV1) {
         return b.CreateTrunc(NarrowHalf({x}).v, W().IntVector(16));
@@ -123,6 +160,11 @@ llvm::Value* Narrow(llvm::Value* x, DType dtype, Nans nans) {
     default:
       return x;
   }
+}
+
+llvm::Value* NarrowExact(llvm::Value* x, DType dtype) {
+  if (dtype == DType::kBF16) return UpperHalves(Bits(F{x}));
+  return Narrow(x, dtype, Nans::kShort);
 }
 
 llvm::Value* Round(llvm::Value* x, DType dtype, Nans nans) {

@@ -21,6 +21,9 @@ llvm::Value* Widen(llvm::Value* x, DType dtype);
 // The inverse: rounds to the nearest, halves to the even one.
 llvm::Value* Narrow(llvm::Value* x, DType dtype, Nans nans);
 
+// Of what is a number of `dtype` already.
+llvm::Value* NarrowExact(llvm::Value* x, DType dtype);
+
 // Narrow() and Widen() in one.
 llvm::Value* Round(llvm::Value* x, DType dtype, Nans nans);
 

@@ -6,16 +6,12 @@
 //
 //   for each row: addresses; operands of one element, in all lanes
 //     for i = 0, lanes, … < n:
-//       strided operands: copied to a buffer, element by element
-//       i + lanes <= n ? load vectors : load what there is
+//       load vectors, or what there is (row_vectors.h)
 //       compute
-//       i + lanes <= n ? store vectors : store what there is
-//       strided results: copied from a buffer
+//       store vectors, or what there is
 //
-// "What there is" goes by masks where the processor has them for the type, and
-// through buffers else. All loads stand before all stores, so a result may lie
-// where an operand lies. Vectors are wider than registers where the code is
-// cheap: LLVM cuts them, which unrolls the loop.
+// Vectors are wider than registers where the code is cheap: LLVM cuts them,
+// which unrolls the loop.
 
 #ifndef MICA_KERNELS_LLVM_EMITTER_H_
 #define MICA_KERNELS_LLVM_EMITTER_H_

@@ -326,6 +326,10 @@ TEST(EmitterTest, HandlesEveryLengthAndRows) {
     Check("mul.f32 %0 2; add.f32 $0 %1 -> $1 | f32.dense f32.dense | f32.dense",
           n % 4, n);
     Check("add.bf16 %0 %1 -> $0 | bf16.dense bf16.strided | bf16.dense", 2, n);
+    Check(
+        "mul.bf16 %0 %1; add.bf16 $0 %2; maximum.bf16 $1 0 -> $2 $0 | "
+        "bf16.dense bf16.one bf16.strided | bf16.dense bf16.strided",
+        n % 4, n);
     Check("add.i8 %0 %1 -> $0 | i8.dense i8.one | i8.dense", 3, n);
     Check("add.f64 %0 %1 -> $0 | f64.dense f64.one | f64.strided", 1, n);
   }

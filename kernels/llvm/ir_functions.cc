@@ -1,18 +1,9 @@
 #include "kernels/llvm/ir_functions.h"
 
-#include <vector>
-
 #include "llvm/IR/IntrinsicsX86.h"
 
 namespace mica::region::ir {
 namespace {
-
-// Lanes first, … of a vector.
-llvm::Value* Part(llvm::Value* x, int first, int lanes) {
-  std::vector<int> order;
-  for (int i = 0; i < lanes; ++i) order.push_back(first + i);
-  return B().CreateShuffleVector(x, order);
-}
 
 int LanesIn(llvm::Value* x) {
   return static_cast<int>(
@@ -27,12 +18,11 @@ llvm::Value* ScaleByAvx512(llvm::Value* x, llvm::Value* n) {
   const int bits = lanes * (is_double ? 64 : 32);
   if (bits > 512) {
     const int half = lanes / 2;
-    llvm::Value* const low = ScaleByAvx512(Part(x, 0, half), Part(n, 0, half));
-    llvm::Value* const high =
-        ScaleByAvx512(Part(x, half, half), Part(n, half, half));
-    std::vector<int> order;
-    for (int i = 0; i < lanes; ++i) order.push_back(i);
-    return B().CreateShuffleVector(low, high, order);
+    const auto part = [&](int first) {
+      return ScaleByAvx512(W().Part(x, first, half), W().Part(n, first, half));
+    };
+    llvm::Value* const low = part(0);
+    return W().Join(low, part(half));
   }
   llvm::Value* const none = llvm::Constant::getNullValue(x->getType());
   llvm::Value* const all = llvm::ConstantInt::getAllOnesValue(

@@ -18,6 +18,8 @@ namespace mica::region::ir {
 // As in kernels/cpu/simd_table.h.
 enum class Level : uint8_t { kV1, kV3, kV4 };
 
+int RegisterBytes(Level level);
+
 // Where and for what the lanes write. One a function; the thread that emits
 // one sets `Writer::here` meanwhile.
 struct Writer {
@@ -25,6 +27,9 @@ struct Writer {
   llvm::IRBuilder<>& b;
   int lanes;
   Level level;
+  // Lanes of a bfloat region stand in this order: elements 0, 2, 4, …, then 1,
+  // 3, 5, …: so they come out of, and go back to, words of two at little cost.
+  bool is_by_parity = false;
 
   static inline thread_local Writer* here = nullptr;
 
@@ -44,6 +49,10 @@ struct Writer {
     return llvm::BasicBlock::Create(b.getContext(), name,
                                     b.GetInsertBlock()->getParent());
   }
+  // Lanes `first` and following of a vector.
+  llvm::Value* Part(llvm::Value* x, int first, int count) const;
+  // The lanes of two vectors, one behind the other.
+  llvm::Value* Join(llvm::Value* a, llvm::Value* b) const;
   // Whether any lane is set, as an i1.
   llvm::Value* Any(llvm::Value* mask) const;
   // table[index], of a table that becomes the module's own.
