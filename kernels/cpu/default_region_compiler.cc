@@ -39,6 +39,7 @@ RegionCompiler::Options RegionCompiler::DefaultOptions() {
   Options options;
   options.is_on = IsWanted();
   options.level = LevelOf(Simd().name);
+  options.loops = &Simd().region;
   options.library = EnvironmentVariable("MICA_LLVM_LIBRARY");
   if (EnvironmentVariable("MICA_PLAN_CACHE") != "0") {
     const auto folder = DefaultCacheFolder("code cache");

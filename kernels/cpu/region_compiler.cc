@@ -22,6 +22,7 @@
 #include "framework/base/status.h"
 #include "glog/logging.h"
 #include "kernels/cpu/code_store.h"
+#include "kernels/cpu/region_linker.h"
 #include "kernels/cpu/region_plugin.h"
 #include "kernels/region/signature.h"
 #include "kernels/region/version.h"
@@ -247,7 +248,7 @@ void RegionCompiler::State::Do(const Job& job) {
     if (made.ok()) image = *std::move(made);
   }
   if (image.has_value()) {
-    auto code = MachineCode::Load(image->bytes, image->entry);
+    auto code = LoadRegionCode(*image, options.loops);
     status = code.status();
     if (code.ok()) {
       cell->code_ = *std::move(code);

@@ -10,6 +10,7 @@
 
 #include "absl/strings/string_view.h"
 #include "kernels/cpu/machine_code.h"
+#include "kernels/cpu/region_loops.h"
 #include "kernels/region/region_rows.h"
 
 namespace mica::cpu {
@@ -45,6 +46,8 @@ class RegionCompiler {
     // False: there is never any code, and nothing is loaded.
     bool is_on = true;
     RegionLevel level = RegionLevel::kV1;
+    // Those of that level, which code may call. Null: such code fails.
+    const RegionLoops* loops = nullptr;
     // Of the plugin. "": in MICA_LLVM_LIBRARY, else beside the object that this
     // code is in, or in ../lib of that.
     std::string library;

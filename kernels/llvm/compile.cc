@@ -1,7 +1,9 @@
 #include "kernels/llvm/compile.h"
 
+#include <iterator>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
@@ -11,6 +13,7 @@
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
@@ -36,8 +39,26 @@ const char* ProcessorOf(Level level) {
   return "x86-64";
 }
 
+// Passes that find nothing in such code, or, as the one that counts addresses
+// up, nothing that the processor's own addressing doesn't do.
+void LeaveOutPasses() {
+  constexpr const char* kOptions[] = {
+      "mica",
+      "-disable-lsr",
+      "-disable-constant-hoisting",
+      "-disable-partial-libcall-inlining",
+      "-disable-mergeicmps",
+      "-disable-x86-domain-reassignment",
+      "-x86-cmov-converter=0",
+      "-disable-early-taildup",
+  };
+  llvm::cl::ParseCommandLineOptions(std::size(kOptions), kOptions,
+                                    /*Overview=*/"", &llvm::nulls());
+}
+
 absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeMachine(Level level) {
   static const bool is_there = [] {
+    LeaveOutPasses();
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
@@ -78,8 +99,8 @@ absl::StatusOr<Image> Compile(const Signature& signature, Level level) {
   llvm::Module module("region", context);
   module.setTargetTriple(kTriple);
   module.setDataLayout(machine->createDataLayout());
-  const unsigned written =
-      Emit(signature, level, module)->getInstructionCount();
+  const std::vector<uint64_t> loops = Emit(signature, level, module);
+  const unsigned written = module.getInstructionCount();
   if (written > kMostWritten) {
     return absl::ResourceExhaustedError(
         absl::StrCat("it is ", written, " instructions of LLVM, at most ",
@@ -101,7 +122,8 @@ absl::StatusOr<Image> Compile(const Signature& signature, Level level) {
     return absl::InternalError("LLVM: writes no objects for this machine");
   }
   passes.run(module);
-  return Flatten(absl::string_view(object.data(), object.size()), kEntry);
+  return Flatten(absl::string_view(object.data(), object.size()), kEntry,
+                 loops);
 }
 
 }  // namespace mica::region::ir

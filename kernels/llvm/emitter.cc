@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/llvm/conversions.h"
-#include "kernels/llvm/instructions.h"
+#include "kernels/llvm/loop_calls.h"
 #include "kernels/llvm/row_vectors.h"
 #include "kernels/region/rounding.h"
 
@@ -17,12 +17,15 @@ using llvm::Value;
 using Kind = RegionCode::Ref::Kind;
 
 // Lanes of the widest type fill two registers, so that one's latency is the
-// other's time, and what they share, such as constants, is there once.
+// other's time, and what they share, such as constants, is there once. Digamma
+// needs so many registers that one is faster.
 int LanesOf(const Signature& signature, Level level) {
   int64_t widest = 1;
+  int registers = 2;
   for (const RegionCode::Instruction& instruction :
        signature.code.instructions) {
     widest = std::max(widest, ElementBytes(ComputeDType(instruction.dtype)));
+    if (instruction.op->id == RegionOpId::kDigamma) registers = 1;
   }
   for (const auto* arrays : {&signature.operands, &signature.results}) {
     for (const Array& array : *arrays) {
@@ -30,7 +33,7 @@ int LanesOf(const Signature& signature, Level level) {
     }
   }
   const int lanes = RegisterBytes(level) / static_cast<int>(widest);
-  return std::min(2 * lanes, 64);
+  return std::min(registers * lanes, 64);
 }
 
 // Whether all arrays in which elements lie one after the other are of bf16.
@@ -134,8 +137,8 @@ class Emitter {
     }
     Made made = {.dtype = instruction.result_dtype(),
                  .nans = rounding.has_short_nans ? Nans::kShort : Nans::kAny};
-    made.exact =
-        Apply(instruction.op->id, ComputeDType(instruction.dtype), operands);
+    made.exact = ApplyOrCall(instruction.op->id,
+                             ComputeDType(instruction.dtype), operands);
     made.rounded = rounding.is_exact ? made.exact
                                      : Round(made.exact, made.dtype, made.nans);
     made_.push_back(made);
@@ -180,8 +183,8 @@ class Emitter {
 
 }  // namespace
 
-llvm::Function* Emit(const Signature& signature, Level level,
-                     llvm::Module& module) {
+std::vector<uint64_t> Emit(const Signature& signature, Level level,
+                           llvm::Module& module) {
   llvm::IRBuilder<> b(module.getContext());
   auto* const type =
       llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy()}, false);
@@ -200,7 +203,7 @@ llvm::Function* Emit(const Signature& signature, Level level,
   Writer::here = &writer;
   Emitter(signature, function, writer).Run();
   Writer::here = nullptr;
-  return function;
+  return std::move(writer.loops);
 }
 
 }  // namespace mica::region::ir

@@ -16,18 +16,22 @@
 #ifndef MICA_KERNELS_LLVM_EMITTER_H_
 #define MICA_KERNELS_LLVM_EMITTER_H_
 
+#include <cstdint>
+#include <vector>
+
 #include "kernels/llvm/ir_lanes.h"
 #include "kernels/region/region_rows.h"
-#include "llvm/IR/Function.h"
 
 namespace mica::region::ir {
 
 // The name of the function.
 inline constexpr const char* kEntry = "run_region";
 
-// Adds it to the module. Requires what ParseSignature() checks.
-llvm::Function* Emit(const Signature& signature, Level level,
-                     llvm::Module& module);
+// Adds it to the module, and gives the loops that it calls, in the order of
+// their table (kernels/region/loop_table.h). Requires what ParseSignature()
+// checks.
+std::vector<uint64_t> Emit(const Signature& signature, Level level,
+                           llvm::Module& module);
 
 }  // namespace mica::region::ir
 

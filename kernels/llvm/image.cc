@@ -26,12 +26,14 @@ class Flattener {
  public:
   explicit Flattener(const Object& object) : object_(object) {}
 
-  absl::StatusOr<Image> Run(absl::string_view entry) {
+  absl::StatusOr<Image> Run(absl::string_view entry,
+                            const std::vector<uint64_t>& loops) {
     for (const bool is_code : {true, false}) {
       for (const SectionRef& section : object_.sections()) {
         if (section.isText() == is_code) MICA_RETURN_IF_ERROR(Add(section));
       }
     }
+    AddTable(loops);
     for (const SectionRef& section : object_.sections()) {
       MICA_RETURN_IF_ERROR(Resolve(section));
     }
@@ -67,6 +69,16 @@ class Flattener {
     return absl::OkStatus();
   }
 
+  void AddTable(const std::vector<uint64_t>& loops) {
+    const auto append = [&](uint64_t word) {
+      image_.bytes.append(reinterpret_cast<const char*>(&word), sizeof(word));
+    };
+    image_.bytes.resize((image_.bytes.size() + 7) / 8 * 8);
+    table_ = static_cast<int64_t>(image_.bytes.size());
+    for (const uint64_t loop : loops) append(loop);
+    append(loops.size());
+  }
+
   absl::StatusOr<int64_t> OffsetOf(
       const llvm::object::SymbolRef& symbol) const {
     MICA_ASSIGN_OR_RETURN(const auto section, OrStatus(symbol.getSection()));
@@ -76,6 +88,7 @@ class Flattener {
     if (it == offsets_.end()) {
       MICA_ASSIGN_OR_RETURN(const llvm::StringRef name,
                             OrStatus(symbol.getName()));
+      if (name == kLoopTable) return table_;
       return absl::InternalError(
           absl::StrCat("object: wants ", name.str(), " from elsewhere"));
     }
@@ -117,17 +130,18 @@ class Flattener {
   const Object& object_;
   Image image_;
   std::map<uint64_t, int64_t> offsets_;  // Of sections, by their number.
+  int64_t table_ = 0;                    // The loops' offset.
 };
 
 }  // namespace
 
-absl::StatusOr<Image> Flatten(absl::string_view object,
-                              absl::string_view entry) {
+absl::StatusOr<Image> Flatten(absl::string_view object, absl::string_view entry,
+                              const std::vector<uint64_t>& loops) {
   MICA_ASSIGN_OR_RETURN(
       const Object file,
       OrStatus(Object::create(llvm::MemoryBufferRef(
           llvm::StringRef(object.data(), object.size()), "region"))));
-  return Flattener(file).Run(entry);
+  return Flattener(file).Run(entry, loops);
 }
 
 }  // namespace mica::region::ir

@@ -30,6 +30,10 @@ struct Writer {
   // Lanes of a bfloat region stand in this order: elements 0, 2, 4, …, then 1,
   // 3, 5, …: so they come out of, and go back to, words of two at little cost.
   bool is_by_parity = false;
+  // If there is one, IfAny() is its usual value, and adds its mask here.
+  std::vector<llvm::Value*>* unusual = nullptr;
+  // What the function calls, by LoopId().
+  std::vector<uint64_t> loops = {};
 
   static inline thread_local Writer* here = nullptr;
 
@@ -307,6 +311,10 @@ F Gather(const typename F::Element (&table)[K], IrInts<T> index) {
 
 template <class F, class Fn>
 F IfAny(IrMask m, F usual, Fn special) {
+  if (W().unusual != nullptr) {
+    W().unusual->push_back(m.v);
+    return usual;
+  }
   llvm::BasicBlock* const from = B().GetInsertBlock();
   llvm::BasicBlock* const some = W().Block("some");
   llvm::BasicBlock* const none = W().Block("none");

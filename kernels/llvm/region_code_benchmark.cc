@@ -35,11 +35,15 @@ constexpr const char* kHalves =
 
 constexpr const char* kGelu = "gelu.f32 %0 -> $0 | f32.dense | f32.dense";
 constexpr const char* kSin = "sin.f32 %0 -> $0 | f32.dense | f32.dense";
+constexpr const char* kPow = "pow.f32 %0 2.5 -> $0 | f32.dense | f32.dense";
+constexpr const char* kLgamma = "lgamma.f32 %0 -> $0 | f32.dense | f32.dense";
+constexpr const char* kDigamma = "digamma.f32 %0 -> $0 | f32.dense | f32.dense";
 
-const char* const kTexts[] = {kScaledSum, kExp,  kSilu, kTenSteps,
-                              kHalves,    kGelu, kSin};
-const char* const kNames[] = {"scaled_sum",      "exp",  "silu", "ten_steps",
-                              "bf16_scaled_sum", "gelu", "sin"};
+const char* const kTexts[] = {kScaledSum, kExp, kSilu, kTenSteps, kHalves,
+                              kGelu,      kSin, kPow,  kLgamma,   kDigamma};
+const char* const kNames[] = {"scaled_sum",      "exp",    "silu", "ten_steps",
+                              "bf16_scaled_sum", "gelu",   "sin",  "pow",
+                              "lgamma",          "digamma"};
 
 std::string Widest() { return LevelsHere().back(); }
 

@@ -6,12 +6,15 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "framework/base/status.h"
 #include "kernels/cpu/machine_code.h"
+#include "kernels/cpu/region_linker.h"
 #include "kernels/cpu/region_plugin.h"
+#include "kernels/cpu/simd_table.h"
 #include "kernels/region/region_rows.h"
 #include "kernels/region/signature.h"
 
@@ -25,15 +28,22 @@ inline std::vector<std::string> LevelsHere() {
   return levels;
 }
 
+inline const cpu::RegionLoops* LoopsOf(const std::string& level) {
+  const cpu::SimdTable* const table = level == "v4"   ? cpu::SimdV4()
+                                      : level == "v3" ? cpu::SimdV3()
+                                                      : cpu::SimdV1();
+  return table == nullptr ? nullptr : &table->region;
+}
+
 // Code of a signature's text.
 inline absl::StatusOr<cpu::MachineCode> CompileText(const std::string& text,
                                                     const std::string& level) {
   static const auto& plugin = *new absl::StatusOr<cpu::RegionPlugin>(
       cpu::RegionPlugin::Load(/*path=*/""));
   MICA_RETURN_IF_ERROR(plugin.status());
-  MICA_ASSIGN_OR_RETURN(const cpu::CodeImage image,
+  MICA_ASSIGN_OR_RETURN(cpu::CodeImage image,
                         plugin->Compile(text, level.c_str()));
-  return cpu::MachineCode::Load(image.bytes, image.entry);
+  return cpu::LoadRegionCode(std::move(image), LoopsOf(level));
 }
 
 // Arrays of a signature, each in its own bytes, with guards around: rows of n
