@@ -7,6 +7,10 @@ second tensor, a row of it or a number, comparisons with a choice. Eager and
 compared before.
 
     .venv/bin/python tools/bench_chains.py --chains 100 --dtypes f32 bf16
+
+With --reductions each chain has one or two of these among them as well: norms,
+means and the like over rows or columns, whose result scales or shifts what goes
+on, and softmax.
 """
 
 from __future__ import annotations
@@ -61,9 +65,52 @@ LINKS: dict[str, Link] = {
 }
 
 
+def _centred(x: Tensor, dim: int) -> Tensor:
+    return x - x.mean(dim, keepdim=True)
+
+
+def _standardised(x: Tensor, dim: int) -> Tensor:
+    return _centred(x, dim) / (x.std(dim, keepdim=True) + 0.1)
+
+
+def _rooted(x: Tensor, dim: int) -> Tensor:
+    return x * torch.rsqrt(x.square().mean(dim, keepdim=True) + 0.1)
+
+
+def _normalised(x: Tensor, dim: int) -> Tensor:
+    return functional.normalize(x, dim=dim) * 10
+
+
+def _shared(x: Tensor, dim: int) -> Tensor:
+    return x / (x.abs().sum(dim, keepdim=True) / 100 + 1)
+
+
+ALONG: dict[str, Callable[[Tensor, int], Tensor]] = {
+    "centred": _centred,
+    "standardised": _standardised,
+    "root mean square": _rooted,
+    "normalised": _normalised,
+    "share": _shared,
+    "softmax": lambda x, dim: x.softmax(dim) * 100,
+    "log_softmax": lambda x, dim: x.log_softmax(dim),
+    "less logsumexp": lambda x, dim: x - x.logsumexp(dim, keepdim=True),
+}
+
+
+def _along(name: str, dim: int) -> Link:
+    return lambda x, y, r: ALONG[name](x, dim)
+
+
+REDUCTIONS: dict[str, Link] = {
+    f"{name} {where}": _along(name, dim)
+    for name in ALONG
+    for where, dim in {"of rows": -1, "of columns": 0}.items()
+}
+
+
 def chain_of(names: list[str]) -> Link:
     """Returns the program that applies `names` one after the other."""
-    links = [LINKS[name] for name in names]
+    links = [(LINKS | REDUCTIONS)[name] for name in names]
 
     def chain(x: Tensor, y: Tensor, row: Tensor) -> Tensor:
         for link in links:
@@ -71,6 +118,14 @@ def chain_of(names: list[str]) -> Link:
         return x
 
     return chain
+
+
+def draw(drawn: random.Random, reduces: bool) -> list[str]:
+    """Returns a chain's names."""
+    names = drawn.choices(list(LINKS), k=drawn.randint(2, 8))
+    for _ in range(drawn.randint(1, 2) if reduces else 0):
+        names[drawn.randrange(len(names))] = drawn.choice(list(REDUCTIONS))
+    return names
 
 
 def measure(
@@ -122,6 +177,7 @@ def main() -> None:
     )
     parser.add_argument("--chains", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--reductions", action="store_true")
     parser.add_argument("--dtypes", nargs="+", default=["f32"], choices=DTYPES)
     parser.add_argument("--rows", type=int, default=256)
     parser.add_argument("--columns", type=int, default=1024)
@@ -133,8 +189,7 @@ def main() -> None:
     for name in options.dtypes:
         drawn = random.Random(options.seed)
         chains = [
-            drawn.choices(list(LINKS), k=drawn.randint(2, 8))
-            for _ in range(options.chains)
+            draw(drawn, options.reductions) for _ in range(options.chains)
         ]
         rows = [
             measure(chain, DTYPES[name], options.rows, options.columns)

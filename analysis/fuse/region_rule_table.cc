@@ -254,8 +254,8 @@ constexpr RegionRule kRules[] = {
     {"aten.norm.Scalar", "square.c p0; sum.c $0; sqrt.t $1", "p1=2", kAll},
     {"aten.norm.ScalarOpt_dim", "square.c p0; sum.c $0; sqrt.t $1", "p1=2", 2},
     {"aten.logsumexp",
-     "amax.c p0; abs.c $0; eq.c $1 inf; where.c $2 0 $0; sub.c p0 $3; "
-     "exp.c $4; sum.c $5; log.c $6; add.t $7 $3",
+     "amax.t p0; abs.t $0; eq.t $1 inf; where.t $2 0 $0; sub.t p0 $3; "
+     "exp.t $4; sum.t $5; log.t $6; add.t $7 $3",
      "", 1},
     {"aten._softmax", "amax.c p0; sub.c p0 $0; exp.c $1; sum.c $2; div.t $2 $3",
      "p2=false", 1},
