@@ -28,8 +28,8 @@ constexpr int64_t kWholeRow = 16384;
 constexpr int64_t kRowPart = 2048;
 constexpr int64_t kColumnBlock = 16384;
 constexpr int64_t kMostWholeRows = 256;
-constexpr int64_t kRowsOfPart = 32;
-constexpr int64_t kFewestColumns = 64, kMostColumns = 512;
+constexpr int64_t kRowsOfPart = 8;
+constexpr int64_t kFewestColumns = 64, kMostColumns = 1024;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
