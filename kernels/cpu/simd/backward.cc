@@ -191,9 +191,11 @@ void MapPair(const void* a, const void* b, void* out, int64_t n, const void*) {
       });
 }
 
+// Rounded after each step, as in a region: a step of training gives the same
+// bits however it is cut.
 template <typename T>
-void TanhBackward(const void* a, const void* b, void* out, int64_t n,
-                  const void*) {
+__attribute__((optimize("fp-contract=off"))) void TanhBackward(
+    const void* a, const void* b, void* out, int64_t n, const void*) {
   const T* dy = static_cast<const T*>(a);
   const T* y = static_cast<const T*>(b);
   T* to = static_cast<T*>(out);
