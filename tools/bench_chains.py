@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import math
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,7 @@ from bench_common import add_json_flag, interleave, write_json
 
 ROUNDS = 5
 SECONDS = 0.01  # Of calls in a row.
+COMPILING = 0.2  # Seconds in which machine code arrives.
 DTYPES = {
     "f32": torch.float32,
     "f64": torch.float64,
@@ -144,6 +146,7 @@ def measure(
         compiled = mica.compile(chain)
         for _ in range(3):
             got = compiled(*feeds)
+        time.sleep(COMPILING)
         want = chain(*feeds).double()
         scale = want.abs().max().clamp(min=1)
         difference = ((got.double() - want).abs().max() / scale).item()
