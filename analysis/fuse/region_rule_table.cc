@@ -5,6 +5,17 @@ namespace {
 
 constexpr int kAll = RegionRule::kAll;
 
+// A quotient rounded down, of floats of 16 bits, which ATen rounds at each
+// step.
+constexpr absl::string_view kRoundedFloorDiv =
+    "div.t p0 p1; fmod.t p0 p1; sub.t p0 $1; copysign.c $0 1; eq.c $3 "
+    "inf; copysign.c p0 1; ne.c $5 inf; and.bool $4 $6; where.t $7 p0 "
+    "$2; div.t $8 p1; ne.c $1 0; lt.c p1 0; lt.c $1 0; xor.bool $11 "
+    "$12; and.bool $10 $13; sub.t $9 1; where.t $14 $15 $9; floor.t "
+    "$16; sub.t $16 $17; gt.c $18 0.5; add.t $17 1; where.t $19 $20 "
+    "$17; copysign.t 0 $0; eq.c $16 0; where.t $23 $22 $21; eq.c p1 0; "
+    "where.t $25 $0 $24";
+
 constexpr RegionRule kRules[] = {
     // Of one number.
     {"aten.neg", "neg.t p0"},
@@ -122,8 +133,14 @@ constexpr RegionRule kRules[] = {
     {"aten.xlogy.Tensor",
      "log.t p1; mul.t p0 $0; eq.c p0 0; where.t $2 0 $1; ne.c p1 p1; "
      "where.t $4 p1 $3"},
+    {"aten.floor_divide", kRoundedFloorDiv, "t=bf16"},
+    {"aten.floor_divide", kRoundedFloorDiv, "t=f16"},
     {"aten.floor_divide", "floor_div.t p0 p1"},
+    {"aten.div.Tensor_mode", kRoundedFloorDiv, "p2=floor t=bf16"},
+    {"aten.div.Tensor_mode", kRoundedFloorDiv, "p2=floor t=f16"},
     {"aten.div.Tensor_mode", "floor_div.t p0 p1", "p2=floor"},
+    {"aten.div.Tensor_mode", "div.t p0 p1; trunc.t $0", "p2=trunc t=bf16"},
+    {"aten.div.Tensor_mode", "div.t p0 p1; trunc.t $0", "p2=trunc t=f16"},
     {"aten.div.Tensor_mode", "div.c p0 p1; trunc.t $0", "p2=trunc"},
     {"aten.div.Scalar_mode", "floor_div.t p0 p1", "p2=floor"},
     {"aten.div.Scalar_mode", "div.c p0 p1; trunc.t $0", "p2=trunc"},
@@ -221,6 +238,9 @@ constexpr RegionRule kRules[] = {
      "le.c p5 0; mul.c p1 p2; mul.c p0 p3; add.c p5 $1; mul.c $2 $3; "
      "mul.c p0 p2; where.t $0 $4 $5",
      "p4=true"},
+    {"aten.log_sigmoid_backward",
+     "lt.c p1 0; where.c $0 1 0; where.c $0 1 -1; add.c p2 1; div.c p2 $3; "
+     "mul.c $2 $4; sub.c $1 $5; mul.t $6 p0"},
     {"aten.native_dropout_backward", "mul.c p1 p2; mul.t p0 $0"},
     // Reductions.
     {"aten.sum", "sum.t p0:t", "", kAll},

@@ -37,11 +37,10 @@ constexpr absl::string_view kSigns[] = {"aten.amax",
                                         "aten.scatter_reduce.two",
                                         "aten.softshrink"};
 
-// Quotients in low precision are rounded before they are cut.
+// Quotients in low precision are rounded before they are cut, unless a number
+// divides, which isn't rounded.
 constexpr absl::string_view kQuotients[] = {
-    "aten.div.Scalar_mode", "aten.div.Tensor_mode",
-    "aten.floor_divide",    "aten.fmod",
-    "aten.nan_to_num",      "aten.remainder"};
+    "aten.div.Scalar_mode", "aten.div.Tensor_mode", "aten.floor_divide"};
 
 // Names with an overload mean that one, others all.
 template <size_t N>
@@ -74,6 +73,18 @@ bool TakesA(const Tape& tape, const TapeCall& call, const Predicate& is_such) {
   return found;
 }
 
+// Whether one of the two operands is a number, or a tensor without dims, which
+// ATen takes for one.
+bool TakesANumber(const Tape& tape, const TapeCall& call) {
+  int num_arrays = 0;
+  for (const TapeValue& arg : call.args) {
+    ForEachTensor(arg, [&](TapeTensorId id) {
+      num_arrays += tape.tensors[id].sizes.empty() ? 0 : 1;
+    });
+  }
+  return num_arrays < 2;
+}
+
 bool IsLowPrecision(absl::string_view dtype) {
   return dtype == "bf16" || dtype == "f16";
 }
@@ -91,7 +102,9 @@ bool IsDiscreteInAten(const Tape& tape, const TapeCall& call) {
       absl::StartsWith(op, "aten._upsample_")) {
     return TakesA(tape, call, IsFloat);
   }
-  return IsOneOf(kQuotients, op) && TakesA(tape, call, IsLowPrecision);
+  if (op == "aten.nan_to_num") return TakesA(tape, call, IsLowPrecision);
+  return IsOneOf(kQuotients, op) && TakesA(tape, call, IsLowPrecision) &&
+         TakesANumber(tape, call);
 }
 
 }  // namespace mica

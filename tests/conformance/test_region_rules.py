@@ -71,6 +71,9 @@ PROGRAMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "frac": lambda x, y: x.frac(),
     "floor quotient": lambda x, y: torch.div(x, 0.3, rounding_mode="floor"),
     "floor quotient of tensors": lambda x, y: x // y,
+    "trunc quotient by number": lambda x, y: torch.div(
+        x, 0.3, rounding_mode="trunc"
+    ),
     "trunc quotient": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
     "deg2rad": lambda x, y: torch.deg2rad(x),
     "rad2deg": lambda x, y: torch.rad2deg(x),
@@ -100,6 +103,9 @@ PROGRAMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "elu_backward of result": lambda x, y: ATEN.elu_backward(
         x, 0.7, 1.1, 0.9, True, y
     ),
+    "log_sigmoid_backward": lambda x, y: ATEN.log_sigmoid_backward(
+        x, y, y.abs().neg().exp()
+    ),
     "dropout_backward": lambda x, y: ATEN.native_dropout_backward(
         x, y > 0, 1.43
     ),
@@ -121,13 +127,12 @@ def test_numbers_are_eagers(name: str, dtype: torch.dtype) -> None:
         got = compiled(x, y)
     want = program(x, y)
     (graph,) = mica.explain(compiled).graphs
-    # Remainders of 16 bits are ATen's, and then the minus is.
-    is_atens = dtype.itemsize == 2 and name.split()[0] in (
-        "floor",
-        "fmod",
+    # In 16 bits quotients by a number that are cut are ATen's, and then the
+    # minus is.
+    is_atens = dtype.itemsize == 2 and name in (
+        "floor quotient",
         "hardshrink",
-        "remainder",
-        "trunc",
+        "trunc quotient by number",
     )
     assert ("mica.elementwise" in graph.plan_text) != is_atens
     differs = (got != want) & ~(got.isnan() & want.isnan())
