@@ -1,6 +1,7 @@
 #include "kernels/cpu/axes.h"
 
 #include <algorithm>
+#include <variant>
 
 namespace mica::cpu {
 namespace {
@@ -60,6 +61,26 @@ Axes JoinedAxes(absl::Span<const Dim> dims,
   }
   Join(axes);
   return axes;
+}
+
+std::vector<bool> MarkedAxes(const KernelRequest& request, int param,
+                             int rank) {
+  std::vector<bool> marked(rank, true);
+  if (param < 0 || !request.Has(param)) return marked;
+  std::vector<int64_t> axes;
+  const Argument& argument = (*request.arguments)[param];
+  if (const auto* one = std::get_if<int64_t>(&argument)) {
+    axes = {*one};
+  } else {
+    const auto list = request.Ints(param);
+    axes.assign(list.begin(), list.end());
+  }
+  if (axes.empty()) return marked;
+  marked.assign(rank, false);
+  for (int64_t axis : axes) {
+    if (rank > 0) marked[axis < 0 ? axis + rank : axis] = true;
+  }
+  return marked;
 }
 
 }  // namespace mica::cpu

@@ -8,6 +8,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
+#include "framework/kernel/kernel.h"
 #include "framework/tensor/tensor_type.h"
 
 namespace mica::cpu {
@@ -24,6 +25,9 @@ struct Axes {
 // of one element left out. Null stands for an array of one element.
 Axes JoinedAxes(absl::Span<const Dim> dims,
                 absl::Span<const TensorType* const> arrays);
+
+// The axes given for `param`; none, or an empty list, means all.
+std::vector<bool> MarkedAxes(const KernelRequest& request, int param, int rank);
 
 }  // namespace mica::cpu
 

@@ -38,6 +38,8 @@ void RegisterRecurrentBackward(KernelRegistry& registry);
 void RegisterRowWrites(KernelRegistry& registry);
 void RegisterWindowWrites(KernelRegistry& registry);
 void RegisterReduction(KernelRegistry& registry);
+void RegisterFold(KernelRegistry& registry);  // Of any axes.
+void RegisterArgExtremes(KernelRegistry& registry);
 void RegisterScan(KernelRegistry& registry);        // Running sums, products.
 void RegisterInterleave(KernelRegistry& registry);  // Joins of single elements.
 void RegisterMovement(KernelRegistry& registry);    // Copies, gathers, joins.

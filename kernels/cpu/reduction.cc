@@ -9,6 +9,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "kernels/cpu/axes.h"
 #include "kernels/cpu/families.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/pointwise.h"
@@ -21,27 +22,6 @@ namespace {
 struct Split {
   int64_t outer = 1, reduced = 1, inner = 1;
 };
-
-// The axes given for `param`; none, or an empty list, means all.
-std::vector<bool> MarkedAxes(const KernelRequest& request, int param,
-                             int rank) {
-  std::vector<bool> marked(rank, true);
-  if (param < 0 || !request.Has(param)) return marked;
-  std::vector<int64_t> axes;
-  const Argument& argument = (*request.arguments)[param];
-  if (const auto* one = std::get_if<int64_t>(&argument)) {
-    axes = {*one};
-  } else {
-    const auto list = request.Ints(param);
-    axes.assign(list.begin(), list.end());
-  }
-  if (axes.empty()) return marked;
-  marked.assign(rank, false);
-  for (int64_t axis : axes) {
-    if (rank > 0) marked[axis < 0 ? axis + rank : axis] = true;
-  }
-  return marked;
-}
 
 // The axes longer than 1, outermost in memory first.
 std::vector<int> MemoryOrder(const TensorType& x) {

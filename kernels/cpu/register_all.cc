@@ -32,6 +32,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterAttentionBackward(registry);
   RegisterBackward(registry);
   RegisterReduction(registry);
+  RegisterFold(registry);
   RegisterScan(registry);
   RegisterInterleave(registry);
   RegisterMovement(registry);
@@ -40,6 +41,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterHalves(registry);
   // Last: what has loops of its own comes before.
   RegisterWidened(registry);
+  RegisterArgExtremes(registry);
   RegisterSingle(registry);
 }
 

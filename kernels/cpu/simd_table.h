@@ -37,6 +37,8 @@ enum class HalfOp : int {
   kLeakyRelu,  // numbers[0] times what is negative.
   kHardswish,
   kHardsigmoid,
+  kNeg,
+  kAbs,
   kAdd,  // From here on of two operands.
   kSub,
   kMul,
@@ -44,7 +46,7 @@ enum class HalfOp : int {
   kMaximum,  // A nan wins.
   kMinimum,
 };
-inline constexpr int kNumHalfOps = 19;
+inline constexpr int kNumHalfOps = 21;
 
 // Types that windows along a row are pooled in.
 enum class Pooled : int { kF32, kF64, kBFloat, kHalf };
@@ -99,6 +101,21 @@ inline constexpr int kNumForms = 3;
 
 enum class Reduction : int { kSum, kMax, kMin };
 inline constexpr int kNumReductions = 3;
+
+// What becomes of many elements besides, in parts: see FoldArgs.
+enum class Fold : int {
+  kSum,
+  kSumAbs,
+  kSumSquares,
+  kLargest,  // A nan wins.
+  kSmallest,
+  kLargestAbs,
+  kSmallestAbs,
+  kProduct,    // Of whole numbers, too, which wrap around.
+  kMoments,    // The squares of the distances to the mean, and the mean.
+  kLogSumExp,  // Exponentials of what is shifted by `means`; of float32 alone.
+};
+inline constexpr int kNumFolds = 10;
 
 enum class Activation : int {
   kNone,
@@ -321,10 +338,32 @@ using ReduceRowsFn = void (*)(const void* x, void* out, int64_t rows,
                               int64_t n);
 // out[i] = reduction over rows of x[r * n + i].
 using ReduceColumnsFn = ReduceRowsFn;
+// A tile of numbers, x[r * step + c] of rows by n, of which none are 0, that is
+// folded into a total for each row, or for each column. Totals are doubles;
+// those of whole numbers and counts are of 64 bits.
+struct FoldArgs {
+  const void* x = nullptr;
+  int64_t step = 0;
+  int64_t rows = 0, n = 0;
+  void* totals = nullptr;
+  double* means = nullptr;  // Of moments.
+  // Elements that are in each total already; of none, the totals begin here.
+  int64_t done = 0;
+  // The bits that make an element unequal to 0, where such are counted.
+  uint64_t mask = 0;
+};
+using FoldFn = void (*)(const FoldArgs& args);
+
 // Of each row of n >= 1 elements the extreme one and where it stands: the first
 // nan, or the first of equal ones. Null for what isn't wanted.
 using ArgExtremeFn = void (*)(const void* x, int64_t rows, int64_t n,
                               void* values, int64_t* indices);
+// The same of each of n columns of rows that begin `step` elements apart. What
+// `values` and `indices` hold stands before them if `first_row`, the number of
+// row 0, isn't 0.
+using ArgColumnsFn = void (*)(const void* x, int64_t step, int64_t rows,
+                              int64_t n, int64_t first_row, void* values,
+                              int64_t* indices);
 using TransposeFn = void (*)(const void* src, int64_t src_row_stride, void* dst,
                              int64_t dst_row_stride, int64_t rows,
                              int64_t cols);
@@ -365,7 +404,16 @@ struct SimdTable {
                                void* out) = {};
   ReduceRowsFn reduce_rows[kNumReductions][kNumElems] = {};
   ArgExtremeFn arg_extreme[kNumReductions][kNumElems] = {};  // None of sums.
+  ArgColumnsFn arg_columns[kNumReductions][kNumElems] = {};
   ReduceColumnsFn reduce_columns[kNumReductions][kNumElems] = {};
+  FoldFn fold_rows[kNumFolds][kNumElems] = {};
+  FoldFn fold_columns[kNumFolds][kNumElems] = {};
+  // Sums of numbers of 16 bits.
+  FoldFn half_sum_rows[kNumHalves] = {};
+  FoldFn half_sum_columns[kNumHalves] = {};
+  // How many elements aren't 0, by log2 of their bytes.
+  FoldFn count_rows[4] = {};
+  FoldFn count_columns[4] = {};
 
   // Rows of n, dense, in place or not.
   void (*softmax)(const float* x, float* out, int64_t rows,

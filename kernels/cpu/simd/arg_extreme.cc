@@ -79,6 +79,53 @@ void ArgExtreme(const void* x, int64_t rows, int64_t n, void* values,
   }
 }
 
+// Rows of a tile whose places are counted in numbers as wide as its elements.
+constexpr int64_t kTileRows = 1 << 20;
+constexpr int kTileColumns = 256;
+
+template <typename T, template <typename> class Op, typename Index>
+MICA_INLINE void ArgTile(const T* x, int64_t step, int64_t rows, int width,
+                         T* extremes, Index* at) {
+  for (int64_t r = 1; r < rows; ++r) {
+    const T* row = x + r * step;
+    const Index here = static_cast<Index>(r);
+    MICA_IVDEP
+    for (int j = 0; j < width; ++j) {
+      const bool replaces = Replaces<T, Op>(row[j], extremes[j]);
+      extremes[j] = replaces ? row[j] : extremes[j];
+      at[j] = replaces ? here : at[j];
+    }
+  }
+}
+
+template <typename T, template <typename> class Op>
+void ArgColumns(const void* x, int64_t step, int64_t rows, int64_t n,
+                int64_t first_row, void* values, int64_t* indices) {
+  using Index = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+  T* best = static_cast<T*>(values);
+  T extremes[kTileColumns];
+  Index at[kTileColumns];
+  for (int64_t begin = 0; begin < rows; begin += kTileRows) {
+    const int64_t count = rows - begin < kTileRows ? rows - begin : kTileRows;
+    const int64_t before = first_row + begin;
+    for (int64_t c = 0; c < n; c += kTileColumns) {
+      const int width =
+          static_cast<int>(n - c < kTileColumns ? n - c : kTileColumns);
+      const T* tile = static_cast<const T*>(x) + begin * step + c;
+      for (int j = 0; j < width; ++j) {
+        extremes[j] = tile[j];
+        at[j] = 0;
+      }
+      ArgTile<T, Op>(tile, step, count, width, extremes, at);
+      for (int j = 0; j < width; ++j) {
+        if (before > 0 && !Replaces<T, Op>(extremes[j], best[c + j])) continue;
+        best[c + j] = extremes[j];
+        indices[c + j] = before + at[j];
+      }
+    }
+  }
+}
+
 template <typename T>
 void SetBoth(SimdTable& table, Elem elem) {
   const int e = static_cast<int>(elem);
@@ -86,6 +133,10 @@ void SetBoth(SimdTable& table, Elem elem) {
       ArgExtreme<T, MaxOp>;
   table.arg_extreme[static_cast<int>(Reduction::kMin)][e] =
       ArgExtreme<T, MinOp>;
+  table.arg_columns[static_cast<int>(Reduction::kMax)][e] =
+      ArgColumns<T, MaxOp>;
+  table.arg_columns[static_cast<int>(Reduction::kMin)][e] =
+      ArgColumns<T, MinOp>;
 }
 
 }  // namespace
