@@ -11,6 +11,7 @@ void RegisterArithmetic(KernelRegistry& registry);  // Elementwise, one type.
 void RegisterLogic(KernelRegistry& registry);       // Comparisons, selection.
 void RegisterRegions(KernelRegistry& registry);     // Of many such ops.
 void RegisterReduceRegions(KernelRegistry& registry);  // With reductions.
+void RegisterLoneRegions(KernelRegistry& registry);
 void RegisterOptimizerSteps(KernelRegistry& registry);
 void RegisterMatmul(KernelRegistry& registry);
 void RegisterFewPixelsConvolution(KernelRegistry& registry);
@@ -37,6 +38,7 @@ void RegisterRecurrent(KernelRegistry& registry);
 void RegisterRecurrentBackward(KernelRegistry& registry);
 void RegisterRowWrites(KernelRegistry& registry);
 void RegisterWindowWrites(KernelRegistry& registry);
+void RegisterScatter(KernelRegistry& registry);
 void RegisterReduction(KernelRegistry& registry);
 void RegisterFold(KernelRegistry& registry);  // Of any axes.
 void RegisterArgExtremes(KernelRegistry& registry);
@@ -45,6 +47,7 @@ void RegisterInterleave(KernelRegistry& registry);  // Joins of single elements.
 void RegisterMovement(KernelRegistry& registry);    // Copies, gathers, joins.
 void RegisterBounded(KernelRegistry& registry);     // Sizes that data decides.
 void RegisterSingle(KernelRegistry& registry);      // What takes no time.
+void RegisterReorder(KernelRegistry& registry);     // Flips, rolls, triangles.
 void RegisterWindows(KernelRegistry& registry);  // Joins of what has strides.
 
 // All of them.

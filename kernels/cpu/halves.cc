@@ -249,6 +249,8 @@ void RegisterHalves(KernelRegistry& registry) {
   add("leaky_relu", PrepareLeakyRelu);
   add("hardswish", Of(HalfOp::kHardswish));
   add("hardsigmoid", Of(HalfOp::kHardsigmoid));
+  add("neg", Of(HalfOp::kNeg));
+  add("abs", Of(HalfOp::kAbs));
   add("add.Tensor", SumOf(HalfOp::kAdd));
   add("sub.Tensor", SumOf(HalfOp::kSub));
   add("mul.Tensor", Of(HalfOp::kMul));

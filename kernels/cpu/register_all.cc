@@ -26,6 +26,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterRecurrent(registry);
   RegisterRecurrentBackward(registry);
   RegisterRowWrites(registry);
+  RegisterScatter(registry);
   RegisterWindowWrites(registry);
   RegisterNorm(registry);
   RegisterAttention(registry);
@@ -36,12 +37,14 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterScan(registry);
   RegisterInterleave(registry);
   RegisterMovement(registry);
+  RegisterReorder(registry);
   RegisterWindows(registry);
   RegisterBounded(registry);
   RegisterHalves(registry);
   // Last: what has loops of its own comes before.
   RegisterWidened(registry);
   RegisterArgExtremes(registry);
+  RegisterLoneRegions(registry);
   RegisterSingle(registry);
 }
 

@@ -80,7 +80,7 @@ TEST_P(LoopsTest, RowsAreAsOneByOne) {
 // Elements of T, of which the last has nothing behind it.
 template <typename T>
 void CheckGather(GatherFn gather) {
-  for (int64_t stride : {-2, 1, 2, 3, 70}) {
+  for (int64_t stride : {-2, -1, 1, 2, 3, 70}) {
     for (int64_t n : {0, 1, 3, 8, 31, 32, 33, 65, 100}) {
       std::vector<T> from(n == 0 ? 0 : (n - 1) * std::abs(stride) + 1);
       std::iota(from.begin(), from.end(), T{0});

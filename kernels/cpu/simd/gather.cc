@@ -54,7 +54,11 @@ template <typename T>
 void Gather(const void* from, int64_t stride, int64_t n, void* to) {
   constexpr int64_t kElements = kStepBytes / sizeof(T);
   const T* in = static_cast<const T*>(from);
-  T* out = static_cast<T*>(to);
+  T* __restrict__ out = static_cast<T*>(to);
+  if (stride == -1) {
+    for (int64_t i = 0; i < n; ++i) out[i] = in[-i];
+    return;
+  }
   int64_t i = 0;
   if (stride == 2) {
     // The last element has nothing behind it that may be read.

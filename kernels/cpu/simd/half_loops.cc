@@ -131,6 +131,25 @@ void Loop(const void* a, int64_t a_step, const void* b, int64_t b_step,
   std::memcpy(to + i, made, left * sizeof(uint16_t));
 }
 
+// What only touches the sign.
+template <uint16_t kKept, uint16_t kFlipped>
+void SignLoop(const void* a, int64_t, const void*, int64_t, void* out,
+              int64_t n, const float*) {
+  const auto* x = static_cast<const uint16_t*>(a);
+  auto* to = static_cast<uint16_t*>(out);
+  MICA_IVDEP
+  for (int64_t i = 0; i < n; ++i) {
+    to[i] = static_cast<uint16_t>((x[i] & kKept) ^ kFlipped);
+  }
+}
+
+template <uint16_t kKept, uint16_t kFlipped>
+void PutSign(SimdTable& table, HalfOp op) {
+  for (HalfFn& loop : table.half_loops[static_cast<int>(op)]) {
+    loop = SignLoop<kKept, kFlipped>;
+  }
+}
+
 template <typename Op, bool kBinary>
 void Put(SimdTable& table, HalfOp op) {
   auto& loops = table.half_loops[static_cast<int>(op)];
@@ -154,6 +173,8 @@ void FillHalfLoops(SimdTable& table) {
   Put<LeakyRelu, false>(table, HalfOp::kLeakyRelu);
   Put<Hardswish, false>(table, HalfOp::kHardswish);
   Put<Hardsigmoid, false>(table, HalfOp::kHardsigmoid);
+  PutSign<0xffff, 0x8000>(table, HalfOp::kNeg);
+  PutSign<0x7fff, 0>(table, HalfOp::kAbs);
   Put<Add, true>(table, HalfOp::kAdd);
   Put<Sub, true>(table, HalfOp::kSub);
   Put<Mul, true>(table, HalfOp::kMul);
