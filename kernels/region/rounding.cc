@@ -53,7 +53,11 @@ bool KeepsBitsOfProduct(DType half, double factor) {
 
 class Finder {
  public:
-  explicit Finder(const Signature& signature) : signature_(signature) {}
+  explicit Finder(const Signature& signature) : signature_(signature) {
+    for (const Instruction& instruction : signature.code.instructions) {
+      reads_signs_ = reads_signs_ || ReadsSign(instruction);
+    }
+  }
 
   std::vector<Rounding> Run() {
     for (const Instruction& instruction : signature_.code.instructions) {
@@ -70,9 +74,16 @@ class Finder {
                : signature_.code.instructions[ref.index].result_dtype();
   }
 
+  // Whether the sign of a nan, which rounding to bf16 makes positive, shows in
+  // a number.
+  static bool ReadsSign(const Instruction& instruction) {
+    return instruction.op->id == RegionOpId::kCopysign &&
+           instruction.operands[1].kind != Ref::Kind::kNumber;
+  }
+
   bool IsExact(const Instruction& instruction) const {
     const DType half = instruction.dtype;
-    if (!IsHalf(half)) return false;
+    if (!IsHalf(half) || reads_signs_) return false;
     const RegionOpId op = instruction.op->id;
     if (op == RegionOpId::kSign) return true;
     const bool is_product = op == RegionOpId::kMul;
@@ -98,6 +109,7 @@ class Finder {
   // What the processor makes of no nans is short, and of short ones, too; those
   // of f16 have three bits more.
   bool HasShortNans(const Instruction& instruction) const {
+    if (reads_signs_) return false;
     for (const Ref& ref : instruction.operands) {
       if (ref.kind == Ref::Kind::kNumber) continue;
       const DType dtype = DTypeOf(ref);
@@ -110,6 +122,7 @@ class Finder {
   }
 
   const Signature& signature_;
+  bool reads_signs_ = false;
   std::vector<Rounding> made_;
 };
 

@@ -66,5 +66,15 @@ TEST(RoundingTest, NansOfF32AreLongUntilTheyAreRounded) {
             "rounded, rounded short, rounded");
 }
 
+// Rounded, a nan is positive.
+TEST(RoundingTest, WhereSignsOfNansShowAllIsRounded) {
+  EXPECT_EQ(Roundings("neg.bf16 %0; copysign.bf16 1 $0 -> $1 | "
+                      "bf16.dense | bf16.dense"),
+            "rounded, rounded");
+  EXPECT_EQ(Roundings("neg.bf16 %0; copysign.bf16 $0 1 -> $1 | "
+                      "bf16.dense | bf16.dense"),
+            "exact short, exact short");
+}
+
 }  // namespace
 }  // namespace mica::region
