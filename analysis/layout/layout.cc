@@ -1,57 +1,24 @@
 #include "analysis/layout/layout.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
 #include "analysis/cost/op_work.h"
+#include "analysis/layout/manner.h"
 #include "analysis/passes/dead_ops.h"
 #include "analysis/passes/rewrite.h"
 #include "framework/base/status.h"
+#include "framework/ir/control_flow.h"
+#include "framework/ir/program_editor.h"
 #include "framework/op/op_def.h"
 
 namespace mica {
 namespace {
-
-// What an op does with operands whose elements lie otherwise than recorded.
-enum class Manner {
-  kLeads,    // Gives channels-last results, takes any operands.
-  kFollows,  // Takes any, gives its result the strides of its operands.
-  kReduces,  // Takes any, gives what was recorded.
-  kInsists,  // Wants row-major operands, or those recorded.
-};
-
-bool HasImageKernels(DType dtype) {
-  return dtype == DType::kF32 || IsHalf(dtype);
-}
-
-Manner MannerOf(const Program& program, const Op& op,
-                const std::vector<int>& uses) {
-  if (op.results.empty()) return Manner::kInsists;
-  const absl::string_view name = op.def->name();
-  const TensorType& result = program.type(op.results[0]);
-  if (IsConvolution(op)) {
-    const bool leads = result.rank() == 4 && HasImageKernels(result.dtype) &&
-                       !std::get<bool>(op.arguments[6]);
-    return leads ? Manner::kLeads : Manner::kInsists;
-  }
-  if (op.def->is_elementwise()) return Manner::kFollows;
-  if (!HasImageKernels(result.dtype)) return Manner::kInsists;
-  if (name == "aten.max_pool2d_with_indices") {
-    return uses[op.results[1]] == 0 ? Manner::kFollows : Manner::kInsists;
-  }
-  static const absl::flat_hash_set<absl::string_view> following = {
-      "aten.avg_pool2d", "aten._adaptive_avg_pool2d", "aten.cat",
-      "aten.constant_pad_nd", "mica.scale_channels"};
-  if (following.contains(name)) return Manner::kFollows;
-  static const absl::flat_hash_set<absl::string_view> reducing = {
-      "aten.mean.dim", "aten.clone", "aten._to_copy"};
-  return reducing.contains(name) ? Manner::kReduces : Manner::kInsists;
-}
 
 // True if the op names strides of its first operand's memory.
 bool NamesStrides(const Op& op) {
@@ -86,26 +53,68 @@ Dims StridesLike(const TensorType& like, const Dims& dims) {
   return strides;
 }
 
-class LayoutPass {
- public:
-  LayoutPass(const Program& program, const OpRegistry& ops)
-      : program_(program), uses_(CountUses(program)), rewriter_(program, ops) {}
+// What a choice costs and brings.
+struct Tally {
+  int copies = 0, leaders = 0;
+  bool is_possible = true;  // All could be kept right.
 
-  absl::StatusOr<Program> Run();
-  // Whether all could be kept right, and the copies back are worth it: a
-  // convolution brings its result into any layout at less than a copy's cost.
-  bool is_worthwhile() const {
-    return is_possible_ && num_copies_ < num_leaders_;
-  }
+  // Whether the copies back are worth it: a convolution brings its result into
+  // any layout at less than a copy's cost.
+  bool is_worthwhile() const { return is_possible && copies < leaders; }
+};
+
+// What bodies of a Program become: each once, so that functions stay shared.
+class BodyLayouts {
+ public:
+  explicit BodyLayouts(const OpRegistry& ops) : ops_(ops) {}
+
+  struct Chosen {
+    std::shared_ptr<const Program> body;
+    Tally tally;
+  };
+
+  // A body that gets and gives what was recorded.
+  absl::StatusOr<Chosen> Recorded(const std::shared_ptr<const Program>& body);
+  // A function whose inputs have these types, of which `num_moved` aren't
+  // recorded, and whose results lie as they come.
+  absl::StatusOr<Chosen> Moved(const std::shared_ptr<const Program>& function,
+                               const std::vector<TensorType>& types,
+                               int num_moved);
 
  private:
+  using Key =
+      std::pair<std::shared_ptr<const Program>, std::vector<TensorType>>;
+
+  const OpRegistry& ops_;
+  absl::flat_hash_map<std::shared_ptr<const Program>, Chosen> recorded_;
+  absl::flat_hash_map<Key, Chosen> moved_;
+};
+
+class LayoutPass {
+ public:
+  LayoutPass(const Program& program, const OpRegistry& ops, BodyLayouts& bodies)
+      : program_(program),
+        uses_(CountUses(program)),
+        rewriter_(program, ops),
+        bodies_(bodies) {}
+
+  // What leaves the Program lies as recorded.
+  absl::StatusOr<Program> Run();
+  // The inputs have these types, and results leave as they lie.
+  absl::StatusOr<Program> RunFunction(std::vector<TensorType> input_types);
+  const Tally& tally() const { return tally_; }
+
+ private:
+  absl::Status CopyOps();
   absl::Status CopyOp(const Op& op);
+  absl::Status CopyCall(const Op& op);
   absl::Status CopyView(const Op& op);
-  // An op that takes its operands in the recorded types alone.
+  // A branch, a loop or a call that gets and gives what was recorded.
   absl::Status CopyRecorded(const Op& op);
   // aten._reshape_alias as the aten.view that it is.
   absl::Status CopyReshape(const Op& op);
-  absl::Status Add(const Op& op, std::vector<TensorType> types);
+  absl::Status Add(const Op& op, std::vector<TensorType> types,
+                   Bodies bodies = {});
   absl::Status AddAlike(const Op& op, std::vector<TensorType> types);
   // The strides that result 0 takes from an operand that has moved.
   std::optional<TensorType> Followed(const Op& op) const;
@@ -133,10 +142,9 @@ class LayoutPass {
   const Program& program_;
   std::vector<int> uses_;
   Rewriter rewriter_;
+  BodyLayouts& bodies_;
   absl::flat_hash_map<ValueId, ValueId> copies_;
-  int num_copies_ = 0;
-  int num_leaders_ = 0;
-  bool is_possible_ = true;
+  Tally tally_;
 };
 
 absl::StatusOr<ValueId> LayoutPass::Copy(ValueId from, TensorType type,
@@ -164,13 +172,15 @@ absl::StatusOr<ValueId> LayoutPass::Recorded(ValueId id) {
 }
 
 // Adds the op with the operands as they lie now.
-absl::Status LayoutPass::Add(const Op& op, std::vector<TensorType> types) {
+absl::Status LayoutPass::Add(const Op& op, std::vector<TensorType> types,
+                             Bodies bodies) {
   ProgramBuilder& builder = rewriter_.builder();
   MICA_ASSIGN_OR_RETURN(const OpDef* def, builder.FindOp(op.def->name()));
   ProgramBuilder::OpSpec spec{.def = def,
                               .arguments = op.arguments,
                               .types = std::move(types),
-                              .source = op.source};
+                              .source = op.source,
+                              .bodies = std::move(bodies)};
   RenameValues(spec.arguments, [&](ValueId id) { return rewriter_.NewId(id); });
   for (ValueId id : op.results) {
     spec.names.push_back(program_.value(id).name);
@@ -192,7 +202,7 @@ absl::Status LayoutPass::AddAlike(const Op& op, std::vector<TensorType> types) {
            type.EffectiveStrides() != wanted.EffectiveStrides();
   };
   const auto alike = [&](ValueId id) {
-    ++num_copies_;
+    ++tally_.copies;
     TensorType type = NewType(id);
     type.strides = wanted.strides;
     return Copy(rewriter_.NewId(id), std::move(type));
@@ -224,11 +234,34 @@ absl::Status LayoutPass::CopyView(const Op& op) {
 absl::Status LayoutPass::CopyRecorded(const Op& op) {
   ForEachValue(op.arguments, [&](ValueId id) {
     // A copy back would be row-major.
-    is_possible_ =
-        is_possible_ && (!HasMoved(id) || program_.type(id).is_dense());
+    tally_.is_possible =
+        tally_.is_possible && (!HasMoved(id) || program_.type(id).is_dense());
   });
-  if (!is_possible_) return absl::OkStatus();
-  return WithRecorded(op, [&] { return rewriter_.CopyOp(op); });
+  if (!tally_.is_possible) return absl::OkStatus();
+  Bodies bodies;
+  for (const auto& body : op.bodies) {
+    MICA_ASSIGN_OR_RETURN(BodyLayouts::Chosen chosen, bodies_.Recorded(body));
+    tally_.copies += chosen.tally.copies;
+    tally_.leaders += chosen.tally.leaders;
+    bodies.push_back(std::move(chosen.body));
+  }
+  return WithRecorded(op,
+                      [&] { return rewriter_.CopyOp(op, std::move(bodies)); });
+}
+
+absl::Status LayoutPass::CopyCall(const Op& op) {
+  std::vector<TensorType> types;
+  int num_moved = 0;
+  for (ValueId id : BodyOperands(op)) {
+    types.push_back(NewType(id));
+    num_moved += HasMoved(id);
+  }
+  MICA_ASSIGN_OR_RETURN(BodyLayouts::Chosen chosen,
+                        bodies_.Moved(op.bodies[0], types, num_moved));
+  if (chosen.body == nullptr) return CopyRecorded(op);
+  tally_.copies += chosen.tally.copies;
+  tally_.leaders += chosen.tally.leaders;
+  return Add(op, /*types=*/{}, {std::move(chosen.body)});
 }
 
 absl::Status LayoutPass::CopyReshape(const Op& op) {
@@ -237,7 +270,7 @@ absl::Status LayoutPass::CopyReshape(const Op& op) {
   const ValueId base = rewriter_.NewId(std::get<ValueRef>(op.arguments[0]).id);
   TensorType type = builder.type(base);
   type.strides.clear();
-  ++num_copies_;
+  ++tally_.copies;
   MICA_ASSIGN_OR_RETURN(const ValueId copy,
                         Copy(base, std::move(type), op.source));
   MICA_ASSIGN_OR_RETURN(
@@ -269,7 +302,7 @@ absl::Status LayoutPass::WithCopies(const Op& op, const IsMoved& is_moved,
 template <typename AddFn>
 absl::Status LayoutPass::WithRecorded(const Op& op, const AddFn& add) {
   const auto recorded = [this](ValueId id) {
-    num_copies_ += !copies_.contains(id);
+    tally_.copies += !copies_.contains(id);
     return Recorded(id);
   };
   return WithCopies(
@@ -295,11 +328,12 @@ absl::Status LayoutPass::CopyOp(const Op& op) {
   if (NamesStrides(op)) {
     const ValueId base = std::get<ValueRef>(op.arguments[0]).id;
     // A copy back would leave out what lies between the elements.
-    is_possible_ =
-        is_possible_ && (!HasMoved(base) || program_.type(base).is_dense());
+    tally_.is_possible = tally_.is_possible &&
+                         (!HasMoved(base) || program_.type(base).is_dense());
     return WithRecorded(op, [&] { return rewriter_.CopyOp(op); });
   }
   if (op.def->is_view()) return CopyView(op);
+  if (ControlKindOf(*op.def) == ControlKind::kCall) return CopyCall(op);
   if (!op.bodies.empty()) return CopyRecorded(op);
   std::vector<TensorType> types;
   for (ValueId id : op.results) types.push_back(program_.type(id));
@@ -307,7 +341,7 @@ absl::Status LayoutPass::CopyOp(const Op& op) {
                              : MannerOf(program_, op, uses_)) {
     case Manner::kLeads:
       types[0].strides = ChannelsLastStrides(types[0].dims);
-      ++num_leaders_;
+      ++tally_.leaders;
       return Add(op, std::move(types));
     case Manner::kFollows:
       if (const auto followed = Followed(op)) types[0] = *followed;
@@ -326,35 +360,106 @@ absl::Status LayoutPass::CopyOp(const Op& op) {
   return WithRecorded(op, [&] { return rewriter_.CopyOp(op); });
 }
 
-absl::StatusOr<Program> LayoutPass::Run() {
+absl::Status LayoutPass::CopyOps() {
   MICA_RETURN_IF_ERROR(rewriter_.CopyDeclarations());
   for (const Op& op : program_.ops()) {
     MICA_RETURN_IF_ERROR(CopyOp(op));
-    if (!is_possible_) return program_;
+    if (!tally_.is_possible) break;
   }
-  std::vector<ValueId> leaving(program_.outputs().begin(),
-                               program_.outputs().end());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Program> LayoutPass::Run() {
+  MICA_RETURN_IF_ERROR(CopyOps());
+  if (!tally_.is_possible) return program_;
+  std::vector<ValueId> leaving;
+  for (ValueId id : program_.outputs()) {
+    if (id != kNoValue) leaving.push_back(id);
+  }
   for (const Update& update : program_.updates()) {
     leaving.push_back(update.value);
   }
   for (ValueId id : leaving) {
-    num_copies_ += HasMoved(id) && !copies_.contains(id);
+    tally_.copies += HasMoved(id) && !copies_.contains(id);
     MICA_ASSIGN_OR_RETURN(ValueId value, Recorded(id));
     rewriter_.Map(id, value);
   }
   return rewriter_.Finish();
 }
 
+absl::StatusOr<Program> LayoutPass::RunFunction(
+    std::vector<TensorType> input_types) {
+  rewriter_.set_input_types(std::move(input_types));
+  MICA_RETURN_IF_ERROR(CopyOps());
+  if (!tally_.is_possible) return program_;
+  return rewriter_.Finish();
+}
+
+absl::StatusOr<BodyLayouts::Chosen> BodyLayouts::Recorded(
+    const std::shared_ptr<const Program>& body) {
+  if (const auto it = recorded_.find(body); it != recorded_.end()) {
+    return it->second;
+  }
+  LayoutPass pass(*body, ops_, *this);
+  MICA_ASSIGN_OR_RETURN(Program moved, pass.Run());
+  Chosen chosen = {.body = body};
+  if (pass.tally().is_worthwhile()) {
+    MICA_ASSIGN_OR_RETURN(moved, RemoveDeadOps(std::move(moved), ops_));
+    chosen = {.body = std::make_shared<const Program>(std::move(moved)),
+              .tally = pass.tally()};
+  }
+  recorded_.emplace(body, chosen);
+  return chosen;
+}
+
+absl::StatusOr<BodyLayouts::Chosen> BodyLayouts::Moved(
+    const std::shared_ptr<const Program>& function,
+    const std::vector<TensorType>& types, int num_moved) {
+  const Key key(function, types);
+  if (const auto it = moved_.find(key); it != moved_.end()) return it->second;
+  LayoutPass pass(*function, ops_, *this);
+  MICA_ASSIGN_OR_RETURN(Program moved, pass.RunFunction(types));
+  const Tally& tally = pass.tally();
+  Chosen chosen;
+  // Else it is led back to before the call, which costs no more.
+  if (tally.is_worthwhile() ||
+      (tally.is_possible && tally.copies <= num_moved)) {
+    MICA_ASSIGN_OR_RETURN(moved, RemoveDeadOps(std::move(moved), ops_));
+    chosen = {.body = std::make_shared<const Program>(std::move(moved)),
+              .tally = tally};
+  }
+  moved_.emplace(key, chosen);
+  return chosen;
+}
+
+bool HasConvolution(const Program& program) {
+  bool has = false;
+  ForEachOp(program, [&](const Op& op) { has = has || IsConvolution(op); });
+  return has;
+}
+
 }  // namespace
 
 absl::StatusOr<Program> ChooseLayouts(Program program, const OpRegistry& ops) {
-  const bool has_convolution =
-      std::any_of(program.ops().begin(), program.ops().end(), IsConvolution);
-  if (!has_convolution) return program;
-  LayoutPass pass(program, ops);
+  if (!HasConvolution(program)) return program;
+  BodyLayouts bodies(ops);
+  LayoutPass pass(program, ops, bodies);
   MICA_ASSIGN_OR_RETURN(Program moved, pass.Run());
-  if (!pass.is_worthwhile()) return program;
-  return RemoveDeadOps(std::move(moved), ops);
+  if (pass.tally().is_worthwhile()) {
+    return RemoveDeadOps(std::move(moved), ops);
+  }
+  if (program.depth() == 0) return program;
+  // Each body by itself.
+  ProgramEditor editor(std::move(program));
+  for (OpId id = 0; id < editor.num_ops(); ++id) {
+    Bodies chosen;
+    for (const auto& body : editor.program().ops()[id].bodies) {
+      MICA_ASSIGN_OR_RETURN(auto recorded, bodies.Recorded(body));
+      chosen.push_back(std::move(recorded.body));
+    }
+    if (!chosen.empty()) editor.SetBodies(id, std::move(chosen));
+  }
+  return editor.Freeze();
 }
 
 }  // namespace mica

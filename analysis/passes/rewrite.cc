@@ -41,10 +41,13 @@ absl::Status Rewriter::CopyDeclarations() {
   for (const OpDef* def : from_.OpaqueDefs()) {
     MICA_RETURN_IF_ERROR(builder_.DeclareOpaque(def->schema()));
   }
-  for (ValueId id : inputs_) {
-    const Value& value = from_.value(id);
-    MICA_ASSIGN_OR_RETURN(new_ids_[id],
-                          builder_.AddInput(value.name, MapType(*value.type)));
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const Value& value = from_.value(inputs_[i]);
+    MICA_ASSIGN_OR_RETURN(
+        new_ids_[inputs_[i]],
+        builder_.AddInput(value.name, input_types_.empty()
+                                          ? MapType(*value.type)
+                                          : input_types_[i]));
   }
   for (const Variable& variable : from_.variables()) {
     const Value& value = from_.value(variable.value);
@@ -64,6 +67,9 @@ absl::Status Rewriter::CopyDeclarations() {
   }
   for (ValueId id = 0; id < from_.num_values(); ++id) {
     is_as_before_[id] = new_ids_[id] != kNoValue && dim_map_ == nullptr;
+  }
+  if (!input_types_.empty()) {
+    for (ValueId id : inputs_) Map(id, new_ids_[id]);
   }
   return absl::OkStatus();
 }

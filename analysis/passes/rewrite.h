@@ -28,6 +28,11 @@ class Rewriter {
 
   // Copies only these inputs, in this order. Call it before the declarations.
   void set_inputs(std::vector<ValueId> inputs) { inputs_ = std::move(inputs); }
+  // The types that the inputs have in the new Program, one for each. Call it
+  // before the declarations, and after set_inputs().
+  void set_input_types(std::vector<TensorType> types) {
+    input_types_ = std::move(types);
+  }
   // Makes room for so many ops of one result more than the old Program has.
   void ReserveMoreOps(size_t count);
   // Copies inputs, variables, constants and declarations. Call it first.
@@ -74,6 +79,7 @@ class Rewriter {
   ProgramBuilder builder_;
   std::vector<ValueId> new_ids_;
   std::vector<ValueId> inputs_;
+  std::vector<TensorType> input_types_;  // Empty: as they were.
   std::vector<bool> is_as_before_;  // By old value: the new type is the old.
   absl::flat_hash_map<const OpDef*, const OpDef*> defs_;
   std::vector<ValueId> outputs_;

@@ -139,10 +139,12 @@ constexpr Pass kPasses[] = {
          }},
     {.name = "choose-layouts",
      .contract = "Convolutions give channels last, and the ops behind them "
-                 "follow; copies lead back where the recorded order is wanted.",
+                 "follow, into functions and out of them; copies lead back "
+                 "where the recorded order is wanted.",
      .run = Run<ChooseLayouts>,
      .applies = HasConvolutions,
-     .reads_sizes = HasConvolutions},
+     .reads_sizes = HasConvolutions,
+     .is_by_block = false},
     {.name = "merge-elementwise",
      .contract = "Elementwise ops that read each other become one "
                  "mica.elementwise, with reductions among them one "
