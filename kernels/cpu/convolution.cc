@@ -36,6 +36,7 @@ struct ConvState {
   // All that doesn't depend on the run: addresses, begin and end are missing.
   ConvolutionArgs conv;
   int64_t groups = 1;
+  // Each group has one channel, or a few of which some fill a vector.
   bool is_depthwise = false;
   bool is_packed = false;  // The weight comes packed, by a pack request.
 
@@ -78,8 +79,12 @@ struct ConvState {
 
 void PackWeight(const ConvState& s, const float* weight, float* packed) {
   if (s.is_depthwise) {
-    Simd().transpose32(weight, s.taps(), packed, s.weight.dims[0],
-                       s.weight.dims[0], s.taps());
+    const int64_t columns = s.weight.dims[0], width = s.weight.dims[1];
+    for (int64_t k = 0; k < width; ++k) {
+      Simd().transpose32(weight + k * s.taps(), width * s.taps(),
+                         packed + k * columns, width * columns, columns,
+                         s.taps());
+    }
     return;
   }
   const int64_t channels = s.weight.dims[1];
@@ -228,16 +233,43 @@ void SetWindow(const KernelRequest& request, ConvState& s) {
     w.row_padding = Entry(request.Ints(Param::kPadding), 0);
     w.row_dilation = Entry(request.Ints(Param::kDilation), 0);
   }
-  w.channels = s.is_depthwise ? 1 : kernel.c;
+  w.channels = kernel.c;
+}
+
+// Whether each group has a channel, or a few, of its own vector's.
+bool HasNarrowGroups(const ConvState& s) {
+  // More terms are summed piece by piece; see simd/convolution.cc.
+  constexpr int64_t kMostTerms = 256;
+  const int64_t width = s.weight.dims[1];
+  if (s.groups == 1 || s.columns() != width) return false;
+  if (width == 1) return true;
+  return width <= Simd().most_group_channels && (width & (width - 1)) == 0 &&
+         width * s.taps() <= kMostTerms;
+}
+
+// Whether pixels that a tile reads together share few sets of the first-level
+// cache, so that they push each other out, and each is read often enough to be
+// copied to where they don't.
+bool SharesSets(const ConvState& s) {
+  constexpr int64_t kPageFloats = 1024, kLeastReads = 64;
+  const WindowArgs& w = s.conv.window;
+  if (s.is_depthwise || s.taps() == 1) return false;
+  // Of a pixel a group sees a part alone: the sets of the others stay unused.
+  const int64_t apart = s.groups > 1 ? kPageFloats / 4 : kPageFloats;
+  const int64_t stride = s.x.HasChannelsLast() ? s.x.w_stride : s.x.c;
+  return stride * w.col_step % apart == 0 &&
+         s.columns() * s.taps() >= kLeastReads * w.row_step * w.col_step;
 }
 
 // Decides how x is read: as it lies, or from a copy.
 void SetX(ConvState& s) {
+  constexpr int64_t kLineFloats = 16;
   WindowArgs& w = s.conv.window;
   // The few channels of a picture: a row of the window's pixels is one run.
   s.pads_x = s.groups == 1 && s.x.c <= kFewChannels && w.kernel_cols > 1 &&
              w.col_dilation == 1;
-  s.stages_x = s.pads_x || !s.x.HasChannelsLast();
+  const bool shares_sets = SharesSets(s);
+  s.stages_x = s.pads_x || shares_sets || !s.x.HasChannelsLast();
   s.staged_x = s.x;
   if (s.pads_x) {
     s.staged_x = PixelMajor(s.x.n, s.x.c, s.x.h + 2 * w.row_padding,
@@ -248,12 +280,14 @@ void SetX(ConvState& s) {
     w.channels = s.x.c * w.kernel_cols;
     w.kernel_cols = 1;
   } else if (s.stages_x) {
-    s.staged_x = PixelMajor(s.x.n, s.x.c, s.x.h, s.x.w);
+    const int64_t gap = shares_sets ? kLineFloats : 0;
+    s.staged_x = PixelMajor(s.x.n, s.x.c + gap, s.x.h, s.x.w);
   }
   w.x_image_stride = s.staged_x.n_stride;
   w.x_row_stride = s.staged_x.h_stride;
   w.x_col_stride = s.staged_x.w_stride;
   if (s.stages_x) s.Reserve(s.x_part, s.staged_x.elements());
+  if (!s.pads_x) s.staged_x.c = s.x.c;
 }
 
 // Decides where the result is written, and how a residual is read.
@@ -288,7 +322,7 @@ std::optional<std::string> SetState(const KernelRequest& request,
   s.x = ImageOf(x);
   s.out = ImageOf(out);
   s.groups = request.Int(Param::kGroups);
-  s.is_depthwise = s.groups > 1 && s.groups == s.x.c && s.groups == s.out.c;
+  s.is_depthwise = HasNarrowGroups(s);
   s.conv.columns = s.is_depthwise ? s.out.c : s.columns();
   s.out_arg = static_cast<int>(request.operands.size());
   s.bias_arg = request.OperandIndex(Param::kBias);

@@ -32,6 +32,10 @@ void CopyImages(const float* from, const Image& a, float* to, const Image& b,
         CopyPlaneRows(x, a.c_stride, y, b.w_stride, a.c, cols);
       } else if (to_planes) {
         CopyPlaneRows(x, a.w_stride, y, b.c_stride, cols, a.c);
+      } else if (a.HasChannelsLast() && b.HasChannelsLast()) {
+        for (int64_t w = 0; w < cols; ++w) {
+          std::copy_n(x + w * a.w_stride, a.c, y + w * b.w_stride);
+        }
       } else {
         for (int64_t w = 0; w < cols; ++w) {
           for (int64_t c = 0; c < a.c; ++c) {

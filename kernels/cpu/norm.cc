@@ -1,5 +1,8 @@
 // Layer norm and softmax over the last axes, float32.
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -104,6 +107,18 @@ bool LaunchSoftmax(const void* state, void* const* args, LaunchContext&) {
   return true;
 }
 
+// Rows that are -inf throughout give zeros, where a softmax gives nan.
+void SafeSoftmax(const float* x, float* out, int64_t rows, int64_t n) {
+  constexpr float kLeast = -std::numeric_limits<float>::infinity();
+  Simd().softmax(x, out, rows, n);
+  for (int64_t r = 0; r < rows; ++r, x += n, out += n) {
+    if (!std::isnan(out[0])) continue;
+    if (std::all_of(x, x + n, [](float v) { return v == kLeast; })) {
+      std::fill_n(out, n, 0.0f);
+    }
+  }
+}
+
 Verdict PrepareSoftmax(const KernelRequest& request,
                        void (*rows_fn)(const float*, float*, int64_t,
                                        int64_t)) {
@@ -119,7 +134,8 @@ Verdict PrepareSoftmax(const KernelRequest& request,
   Prepared prepared;
   prepared.launch = LaunchSoftmax;
   prepared.never_fails = true;
-  prepared.inplace_operands = 1;
+  // Safe softmax looks at x again.
+  prepared.inplace_operands = rows_fn == SafeSoftmax ? 0 : 1;
   prepared.state = std::make_shared<const SoftmaxState>(SoftmaxState{
       rows_fn, elements / n, n, UsefulThreads(request.num_threads, elements)});
   return prepared;
@@ -136,6 +152,10 @@ void RegisterNorm(KernelRegistry& registry) {
   registry.Add("aten._softmax", kFloat, KernelRank::kFast,
                {"cpu.softmax", [](const KernelRequest& request) {
                   return PrepareSoftmax(request, Simd().softmax);
+                }});
+  registry.Add("aten._safe_softmax", kFloat, KernelRank::kFast,
+               {"cpu.safe_softmax", [](const KernelRequest& request) {
+                  return PrepareSoftmax(request, SafeSoftmax);
                 }});
   registry.Add("aten._log_softmax", kFloat, KernelRank::kFast,
                {"cpu.log_softmax", [](const KernelRequest& request) {

@@ -194,15 +194,16 @@ absl::Status BuildForward(const KernelRequest& request, int bias_arg,
       lies.get(), std::move(buffers));
 }
 
-// Each group has fewer columns than a tile of ours, and they aren't single
-// channels, which have loops of their own.
+// Each group has fewer columns than a tile of ours, and loops of our own for
+// groups of a few channels don't take it.
 bool HasNarrowGroups(const KernelRequest& request) {
   constexpr int kGroupsOfForward = 8;
   const int64_t groups = request.Int(kGroupsOfForward);
-  const int64_t channels = request.operands[0].type.dims[1];
-  const int64_t columns = request.results[0].type.dims[1];
-  return groups > 1 && !(groups == channels && groups == columns) &&
-         columns / groups < Simd().gemm_cols;
+  const int64_t width = request.operands[0].type.dims[1] / groups;
+  const int64_t columns = request.results[0].type.dims[1] / groups;
+  const bool has_loops = width == columns && (width & (width - 1)) == 0 &&
+                         width <= Simd().most_group_channels;
+  return groups > 1 && !has_loops && columns < Simd().gemm_cols;
 }
 
 Verdict PrepareForward(const KernelRequest& request) {

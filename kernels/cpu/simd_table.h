@@ -212,10 +212,10 @@ struct WindowArgs {
 struct ConvolutionArgs {
   WindowArgs window;
   // Panels of SimdTable::gemm_cols columns each, as pack_convolution() makes
-  // them; of a depthwise one [tap][channel].
+  // them; of a depthwise one [tap][channel of the group][column].
   const float* weight = nullptr;
-  int64_t columns = 0;              // n; of a depthwise one the channels.
-  const float* bias = nullptr;      // [n] or null.
+  int64_t columns = 0;          // n; of a depthwise one those of all groups.
+  const float* bias = nullptr;  // [n] or null.
   const float* residual = nullptr;  // Or null. May be the result.
   int64_t residual_pixel_stride = 0;
   Activation activation = Activation::kNone;
@@ -501,7 +501,10 @@ struct SimdTable {
   // PackedFloats(n, channels).
   void (*pack_winograd)(const float* plain, int64_t n, int64_t channels,
                         float* dst) = nullptr;
-  // A window of its own for each channel.
+  // A window of its own for each group of window.channels channels, which give
+  // as many columns: 1, 2, 4 or 8, and at most most_group_channels, of which
+  // some fill a vector. Sums aren't made of pieces.
+  int64_t most_group_channels = 0;
   void (*depthwise)(const ConvolutionArgs& args) = nullptr;
   // The largest element, or the sum times `scale`, of each window and channel;
   // taps outside of x don't count.

@@ -95,6 +95,11 @@ MICA_INLINE Vf Select(Vm m, Vf a, Vf b) {
 }
 // x * 2^n for an integral n in -300..300, denormal results right.
 MICA_INLINE Vf Scale2(Vf x, Vf n) { return _mm512_scalef_ps(x, n); }
+// kLanes indices, and the lanes of `x` that they name.
+MICA_INLINE Vi LoadLanes(const int32_t* p) { return _mm512_loadu_si512(p); }
+MICA_INLINE Vf Permute(Vf x, Vi lanes) {
+  return _mm512_permutexvar_ps(lanes, x);
+}
 MICA_INLINE float SumLanes(Vf a) { return _mm512_reduce_add_ps(a); }
 MICA_INLINE float MaxLanes(Vf a) { return _mm512_reduce_max_ps(a); }
 
@@ -186,6 +191,12 @@ MICA_INLINE Vf Scale2(Vf x, Vf n) {
       _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(k, half), bias), 23);
   return _mm256_mul_ps(_mm256_mul_ps(x, _mm256_castsi256_ps(e1)),
                        _mm256_castsi256_ps(e2));
+}
+MICA_INLINE Vi LoadLanes(const int32_t* p) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
+MICA_INLINE Vf Permute(Vf x, Vi lanes) {
+  return _mm256_permutevar8x32_ps(x, lanes);
 }
 MICA_INLINE float SumLanes(Vf a) {
   __m128 x = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));

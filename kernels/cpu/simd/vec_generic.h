@@ -47,6 +47,17 @@ MICA_INLINE void Store(float* p, Vf x, Vm m) {
     if (m[i] != 0) p[i] = x[i];
   }
 }
+MICA_INLINE Vi LoadLanes(const int32_t* p) {
+  Vi lanes;
+  __builtin_memcpy(&lanes, p, sizeof lanes);
+  return lanes;
+}
+MICA_INLINE Vf Permute(Vf x, Vi lanes) {
+  Vf y = Zero();
+  MICA_UNROLL
+  for (int i = 0; i < kLanes; ++i) y[i] = x[lanes[i]];
+  return y;
+}
 MICA_INLINE Vf Fma(Vf a, Vf b, Vf c) { return a * b + c; }
 // As in vec.h: sums stay in their registers.
 MICA_INLINE void AddProduct(Vf a, Vf b, Vf& sum) {
