@@ -77,14 +77,15 @@ bool Merger::IsWorthIt(const RegionGroup& group) const {
     is_first = false;
   });
   const std::vector<RegionStep>& steps = groups_.member(group.ops[0]).steps;
-  // Sums and extremes ATen reads in place, in any dtype; a fast kernel for more
-  // wants the reduced axis to be the last one.
+  // Sums and extremes ATen reads in place, in any dtype; the fast kernels of
+  // softmax and the like want their axis to be the last one.
   if (!group.axes.empty()) {
     if (only.def->name() == "aten.nansum") return false;
     const auto last = static_cast<int64_t>(group.dims.size()) - 1;
     const bool is_last = group.axes == std::vector<int64_t>{last};
     if (steps.size() > 1) {
-      return !is_last || !kernels_.HasFast(only.def->name(), first);
+      return !kernels_.HasFast(only.def->name(), first) ||
+             (!groups_.IsReduced(group.ops[0]) && !is_last);
     }
     return steps[0].op->id == RegionOpId::kMean &&
            !kernels_.HasFast(only.def->name(), first);

@@ -82,8 +82,9 @@ absl::Status OutsideOf(const ScatterState& s, int64_t index) {
 const int64_t* FirstOutside(const int64_t* index, int64_t count, int64_t rows) {
   uint64_t outside = 0;
   for (int64_t i = 0; i < count; ++i) {
-    outside |= static_cast<uint64_t>(index[i]) |
-               static_cast<uint64_t>(rows - 1 - index[i]);
+    outside |=
+        static_cast<uint64_t>(index[i]) |
+        (static_cast<uint64_t>(rows - 1) - static_cast<uint64_t>(index[i]));
   }
   if (outside >> 63 == 0) return nullptr;
   return std::find_if(index, index + count,

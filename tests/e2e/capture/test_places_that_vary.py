@@ -61,7 +61,8 @@ def test_a_position_that_the_program_counts():
     class Decoder(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.register_buffer("keys", torch.zeros(2, 4096, 8))
+            # In float32 eager's softmax of 4096 columns is off by 4e-5.
+            self.register_buffer("keys", torch.zeros(2, 4096, 8).double())
             self.at = 0
 
         def forward(self, x):
@@ -73,7 +74,7 @@ def test_a_position_that_the_program_counts():
     model = copy.deepcopy(twin)
     compiled = mica.compile(model)
     for _ in range(20):
-        x = torch.randn(2, 8)
+        x = torch.randn(2, 8).double()
         torch.testing.assert_close(compiled(x), twin(x))
     torch.testing.assert_close(model.keys, twin.keys)
     assert model.at == twin.at == 20
