@@ -37,7 +37,8 @@ Access AccessOf(const PhasePlace& place, const std::vector<int64_t>& steps,
 std::optional<std::string> ReduceLoop::Make(const PhaseLoop& loop,
                                             const std::vector<int64_t>& steps,
                                             bool kept_by_column,
-                                            int64_t columns, ReduceLoop& made) {
+                                            int64_t columns, bool wants_code,
+                                            ReduceLoop& made) {
   made = {};
   if (loop.results.empty()) return std::nullopt;
   region::Signature signature{.code = loop.code, .operands = {}, .results = {}};
@@ -57,6 +58,7 @@ std::optional<std::string> ReduceLoop::Make(const PhaseLoop& loop,
   if (auto no = RegionTiles::Make(signature, Simd().region, made.tiles_)) {
     return no;
   }
+  if (!wants_code) return std::nullopt;
   RegionCompiler& compiler = RegionCompiler::Get();
   if (columns >= kStagedRow) {
     made.stages_ = RegionStages::Make(signature, compiler);

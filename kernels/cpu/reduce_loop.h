@@ -37,11 +37,12 @@ class ReduceLoop {
   static constexpr int kMostPlaces = 64;
 
   // The reason why it can't be run. `steps` are the arrays' from column to
-  // column; rows of many columns are worth stages.
+  // column; rows of many columns are worth stages. Without `wants_code` it is
+  // loops over tiles for ever.
   static std::optional<std::string> Make(const PhaseLoop& loop,
                                          const std::vector<int64_t>& steps,
                                          bool kept_by_column, int64_t columns,
-                                         ReduceLoop& made);
+                                         bool wants_code, ReduceLoop& made);
 
   bool is_empty() const { return places_.empty(); }
   void Run(const ReducePlaces& places, int64_t rows, int64_t columns) const;

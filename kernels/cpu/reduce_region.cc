@@ -263,21 +263,29 @@ std::optional<std::string> MakePhases(const RegionPhases& cut,
   }
   const int64_t columns =
       layout.reduces_columns ? r.reduced_block : r.kept_block;
+  // Loops on what is kept run once a block: few of them aren't worth code. What
+  // is wanted first is compiled first.
+  constexpr int64_t kFewBlocks = 8, kFewKept = 4096;
+  const bool wants_kept_code =
+      r.blocks >= kFewBlocks || layout.num_kept() >= kFewKept;
   for (const Phase& phase : cut.phases) {
     ReadyPhase ready;
     for (const PhaseReduction& reduction : phase.reductions) {
       ready.reductions.push_back(MakeReady(reduction, layout.reduces_columns));
     }
-    if (auto no = ReduceLoop::Make(phase.kept, kept_steps, true, r.kept_size(),
-                                   ready.kept)) {
-      return no;
-    }
     if (auto no = ReduceLoop::Make(phase.elements, layout.column_steps,
                                    !layout.reduces_columns, columns,
-                                   ready.elements)) {
+                                   /*wants_code=*/true, ready.elements)) {
       return no;
     }
     r.phases.push_back(std::move(ready));
+  }
+  for (size_t i = 0; i < cut.phases.size(); ++i) {
+    if (auto no = ReduceLoop::Make(cut.phases[i].kept, kept_steps, true,
+                                   r.kept_size(), wants_kept_code,
+                                   r.phases[i].kept)) {
+      return no;
+    }
   }
   return std::nullopt;
 }
