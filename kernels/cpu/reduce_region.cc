@@ -28,7 +28,6 @@ constexpr int64_t kWholeRow = 16384;
 constexpr int64_t kRowPart = 2048;
 constexpr int64_t kColumnBlock = 16384;
 constexpr int64_t kMostWholeRows = 256;
-constexpr int64_t kRowsOfPart = 8;
 constexpr int64_t kFewestColumns = 64, kMostColumns = 1024;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -58,10 +57,9 @@ void DivideIntoBlocks(ReduceRegion& r) {
                  : CeilDiv(layout.columns, std::max(r.num_threads, 1));
     r.kept_block = std::min(layout.columns,
                             std::clamp(columns, kFewestColumns, kMostColumns));
-    r.reduced_block =
-        is_whole ? layout.rows
-                 : std::min(layout.rows,
-                            std::max<int64_t>(kColumnBlock / r.kept_block, 1));
+    // As if one thread had all columns, so that sums have one order.
+    const int64_t rows = kColumnBlock / std::min(layout.columns, kMostColumns);
+    r.reduced_block = is_whole ? layout.rows : std::min(layout.rows, rows);
   }
   r.parts_per_place = CeilDiv(r.reduced_size(), r.reduced_block);
   r.parts = layout.reduced.count() * r.parts_per_place;

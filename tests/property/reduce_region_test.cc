@@ -280,5 +280,35 @@ TEST(ReduceRegionTest, RandomOnesAreTheOracles) {
   EXPECT_GT(num_run, 0);
 }
 
+// Large enough that two threads share the columns, or the only row.
+TEST(ReduceRegionTest, ThreadsChangeNoBit) {
+  for (absl::string_view text :
+       {"mica.reduce([f32[1500,700], f32[700]], \"mul.f32 %0 %1; sum.f32 $0; "
+        "amax.f32 $0 -> $1 $2 over 0\")",
+        "mica.reduce([f32[300,1,700]], \"square.f32 %0; mean.f32 $0 0; sub.f32 "
+        "$0 $1 -> $1 $2 over 0\")",
+        "mica.reduce([f32[3,90000]], \"square.f32 %0; sum.f32 $0; sub.f32 %0 "
+        "$1 "
+        "-> $1 $2 over 1\")",
+        "mica.reduce([f32[900,400]], \"square.f32 %0; sum.f32 $0 -> $1 over 0 "
+        "1\")"}) {
+    MICA_ASSERT_OK_AND_ASSIGN(const Case c, ParseCase(text, AllOps()));
+    MICA_ASSERT_OK_AND_ASSIGN(const Operands operands,
+                              DrawOperands(c, 1, false));
+    const Kernel& kernel = AllKernels().FindFast(KeyOf(c))[0];
+    MICA_ASSERT_OK_AND_ASSIGN(const auto one,
+                              RunKernel(kernel, c, operands, {}));
+    for (int num_threads : {2, 3, 5}) {
+      MICA_ASSERT_OK_AND_ASSIGN(
+          const auto several,
+          RunKernel(kernel, c, operands, {.num_threads = num_threads}));
+      for (size_t i = 0; i < one.size(); ++i) {
+        EXPECT_TRUE(HasSameBits(one[i].view(), several[i].view()))
+            << text << ", result " << i << ", by " << num_threads;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace mica
