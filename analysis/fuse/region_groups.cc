@@ -205,17 +205,9 @@ void RegionGroups::Place(OpId id) {
   }
   close(joined);
   if (!level.has_value()) {
-    RegionGroup alone{.ops = {}, .dims = ResultType(id).dims, .axes = {}};
-    if (!members_[id].axes.empty()) {
-      ForEachValue(op(id).arguments, [&](ValueId value) {
-        alone.dims = program_.type(value).dims;
-      });
-      alone.axes = members_[id].axes;
-      level = members_[id].is_reduced ? ReducedLevel(alone, ResultType(id).dims)
-                                      : Level::kElement;
-    } else {
-      level = Level::kElement;
-    }
+    level = members_[id].is_reduced
+                ? ReducedLevel(NewGroup(id), ResultType(id).dims)
+                : std::optional(Level::kElement);
     if (!level.has_value()) {  // Dims that aren't a reduction's.
       members_[id] = {};
       return;
@@ -287,6 +279,18 @@ bool RegionGroups::PlaceLate(OpId id) {
   return true;
 }
 
+// What it would be in by itself, but for it.
+RegionGroup RegionGroups::NewGroup(OpId id) const {
+  RegionGroup group;
+  group.dims = ResultType(id).dims;
+  group.axes = members_[id].axes;
+  ForEachValue(op(id).arguments, [&](ValueId value) {
+    group.operands.insert(value);
+    if (!group.axes.empty()) group.dims = program_.type(value).dims;
+  });
+  return group;
+}
+
 void RegionGroups::Join(OpId id, const std::vector<int>& groups, Level level) {
   RegionGroup joined;
   for (int group : groups) {
@@ -308,16 +312,9 @@ void RegionGroups::Join(OpId id, const std::vector<int>& groups, Level level) {
       joined.operands.size() > most_operands;
   if (groups.empty() || is_too_large) {
     for (int group : groups) groups_[group].is_open = false;
-    const RegionMember& member = members_[id];
-    joined = {};
-    joined.dims = ResultType(id).dims;
-    ForEachValue(op(id).arguments, [&](ValueId value) {
-      joined.operands.insert(value);
-      if (!member.axes.empty()) joined.dims = program_.type(value).dims;
-    });
-    joined.axes = member.axes;
+    joined = NewGroup(id);
     // By itself an op on what was reduced is elementwise.
-    if (member.axes.empty()) level = Level::kElement;
+    if (joined.axes.empty()) level = Level::kElement;
   }
   for (int group : groups) {
     if (groups_[group].is_open) groups_[group] = {.is_open = false};

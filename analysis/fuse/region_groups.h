@@ -37,6 +37,8 @@ class RegionGroups {
   RegionGroups(const Program& program, bool reduces);
 
   const std::vector<RegionGroup>& groups() const { return groups_; }
+  // CountUses() of the Program.
+  const std::vector<int>& uses() const { return uses_; }
   // Null if the op is in none.
   const RegionGroup* GroupOf(OpId id) const {
     return group_of_[id] == kNoGroup ? nullptr : &groups_[group_of_[id]];
@@ -67,6 +69,7 @@ class RegionGroups {
                                OpId id) const;
   std::optional<Level> ReducedLevel(const RegionGroup& group,
                                     const Dims& dims) const;
+  RegionGroup NewGroup(OpId id) const;
   // Adds an op to groups, which become one; to a new one if that would be too
   // large.
   void Join(OpId id, const std::vector<int>& groups, Level level);

@@ -25,7 +25,6 @@ class Merger {
       : program_(program),
         kernels_(kernels),
         most_(limits.most),
-        uses_(CountUses(program)),
         groups_(program,
                 limits.reduces && kernels.HasFast("mica.reduce", DType::kF32)),
         rewriter_(program, ops) {}
@@ -55,7 +54,6 @@ class Merger {
   const Program& program_;
   const KernelRegistry& kernels_;
   const int64_t most_;  // Regions.
-  std::vector<int> uses_;
   const RegionGroups groups_;
   Rewriter rewriter_;
 };
@@ -105,7 +103,7 @@ bool Merger::IsReadElsewhere(const RegionGroup& group, ValueId value) const {
     ForEachValue(op(id).arguments,
                  [&](ValueId operand) { own += operand == value; });
   }
-  return uses_[value] > own;
+  return groups_.uses()[value] > own;
 }
 
 // What the group reads, in the order of its first reads: arrays before what

@@ -83,4 +83,19 @@ std::vector<bool> MarkedAxes(const KernelRequest& request, int param,
   return marked;
 }
 
+int64_t AxisList::count() const {
+  int64_t count = 1;
+  for (int64_t size : sizes) count *= size;
+  return count;
+}
+
+int64_t AxisList::OffsetOf(size_t array, int64_t place) const {
+  int64_t offset = 0;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    offset += place % sizes[d] * steps[array][d];
+    place /= sizes[d];
+  }
+  return offset;
+}
+
 }  // namespace mica::cpu

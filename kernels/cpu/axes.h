@@ -29,6 +29,21 @@ Axes JoinedAxes(absl::Span<const Dim> dims,
 // The axes given for `param`; none, or an empty list, means all.
 std::vector<bool> MarkedAxes(const KernelRequest& request, int param, int rank);
 
+// Axes around a loop, outermost first, and each array's steps over them in
+// bytes, 0 where one element meets all.
+struct AxisList {
+  absl::InlinedVector<int64_t, 4> sizes;
+  std::vector<absl::InlinedVector<int64_t, 4>> steps;  // By array.
+
+  int64_t count() const;  // Of places.
+  int64_t Offset(size_t array, int64_t place) const {
+    return sizes.empty() ? 0 : OffsetOf(array, place);
+  }
+
+ private:
+  int64_t OffsetOf(size_t array, int64_t place) const;
+};
+
 }  // namespace mica::cpu
 
 #endif  // MICA_KERNELS_CPU_AXES_H_

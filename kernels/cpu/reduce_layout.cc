@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/cpu/axes.h"
-
 namespace mica::cpu {
 namespace {
 
@@ -54,21 +52,6 @@ int64_t TakeInnermost(AxisList& list, std::vector<int64_t>& steps) {
 }
 
 }  // namespace
-
-int64_t AxisList::count() const {
-  int64_t count = 1;
-  for (int64_t size : sizes) count *= size;
-  return count;
-}
-
-int64_t AxisList::OffsetOf(size_t array, int64_t place) const {
-  int64_t offset = 0;
-  for (size_t d = sizes.size(); d-- > 0;) {
-    offset += place % sizes[d] * steps[array][d];
-    place /= sizes[d];
-  }
-  return offset;
-}
 
 ReduceLayout LayOutReduction(absl::Span<const Dim> dims,
                              const std::vector<bool>& is_reduced,

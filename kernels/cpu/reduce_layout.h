@@ -6,26 +6,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "framework/tensor/tensor_type.h"
+#include "kernels/cpu/axes.h"
 
 namespace mica::cpu {
-
-// Axes around a loop, outermost first, and each array's steps over them in
-// bytes, 0 where one element meets all.
-struct AxisList {
-  absl::InlinedVector<int64_t, 4> sizes;
-  std::vector<absl::InlinedVector<int64_t, 4>> steps;  // By array.
-
-  int64_t count() const;  // Of places.
-  int64_t Offset(size_t array, int64_t place) const {
-    return sizes.empty() ? 0 : OffsetOf(array, place);
-  }
-
- private:
-  int64_t OffsetOf(size_t array, int64_t place) const;
-};
 
 // Rows of columns, the columns next to each other in the first array's memory.
 // One of the two is reduced and the other kept; the axes that are left are

@@ -1,27 +1,16 @@
 #include "kernels/cpu/reduce_loop.h"
 
-#include <utility>
-
-#include "kernels/cpu/simd_table.h"
-
 namespace mica::cpu {
 namespace {
 
 using region::Access;
 using Kind = PhasePlace::Kind;
 
-constexpr int64_t kStagedRow = 512;
-
-Access AccessOf(const PhasePlace& place, const std::vector<int64_t>& steps,
-                bool kept_by_column, int64_t columns) {
+Access AccessOfPlace(const PhasePlace& place, const std::vector<int64_t>& steps,
+                     bool kept_by_column, int64_t columns) {
   switch (place.kind) {
-    case Kind::kArray: {
-      const int64_t step = steps[place.index];
-      if (step == ElementBytes(place.dtype) || columns == 1) {
-        return Access::kDense;
-      }
-      return step == 0 ? Access::kOne : Access::kStrided;
-    }
+    case Kind::kArray:
+      return AccessOf(steps[place.index], ElementBytes(place.dtype), columns);
     case Kind::kTile:
       return Access::kDense;
     case Kind::kKept:
@@ -48,23 +37,14 @@ std::optional<std::string> ReduceLoop::Make(const PhaseLoop& loop,
                             .bytes = ElementBytes(place.dtype)});
     arrays.push_back(
         {.dtype = place.dtype,
-         .access = AccessOf(place, steps, kept_by_column, columns)});
+         .access = AccessOfPlace(place, steps, kept_by_column, columns)});
   };
   for (const PhasePlace& place : loop.operands) {
     add(place, signature.operands);
   }
   for (const PhasePlace& place : loop.results) add(place, signature.results);
   if (made.places_.size() > kMostPlaces) return "too many operands";
-  if (auto no = RegionTiles::Make(signature, Simd().region, made.tiles_)) {
-    return no;
-  }
-  if (!wants_code) return std::nullopt;
-  RegionCompiler& compiler = RegionCompiler::Get();
-  if (columns >= kStagedRow) {
-    made.stages_ = RegionStages::Make(signature, compiler);
-  }
-  if (!made.stages_.has_value()) made.code_ = compiler.Request(signature);
-  return std::nullopt;
+  return ReadyRegion::Make(signature, columns, wants_code, made.region_);
 }
 
 void ReduceLoop::Run(const ReducePlaces& places, int64_t rows,
@@ -103,18 +83,11 @@ void ReduceLoop::Run(const ReducePlaces& places, int64_t rows,
     columns *= rows;
     rows = 1;
   }
-  const region::RegionRows all = {.at = at,
-                                  .row_steps = row_steps,
-                                  .steps = steps,
-                                  .rows = rows,
-                                  .n = columns};
-  if (stages_.has_value() && stages_->is_ready()) {
-    stages_->Run(all);
-  } else if (code_ != nullptr && code_->fn() != nullptr) {
-    code_->fn()(all);
-  } else {
-    tiles_.Run(all);
-  }
+  region_.Run({.at = at,
+               .row_steps = row_steps,
+               .steps = steps,
+               .rows = rows,
+               .n = columns});
 }
 
 }  // namespace mica::cpu

@@ -4,15 +4,12 @@
 #define MICA_KERNELS_CPU_REDUCE_LOOP_H_
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/region_compiler.h"
+#include "kernels/cpu/ready_region.h"
 #include "kernels/cpu/region_phases.h"
-#include "kernels/cpu/region_stages.h"
-#include "kernels/cpu/region_tiles.h"
 
 namespace mica::cpu {
 
@@ -30,15 +27,13 @@ struct ReducePlaces {
   const double* count = nullptr;
 };
 
-// Machine code in stages, or of one loop, or loops over tiles, by what is
-// there.
+// A region on what such places say.
 class ReduceLoop {
  public:
   static constexpr int kMostPlaces = 64;
 
   // The reason why it can't be run. `steps` are the arrays' from column to
-  // column; rows of many columns are worth stages. Without `wants_code` it is
-  // loops over tiles for ever.
+  // column; ReadyRegion says what the others are for.
   static std::optional<std::string> Make(const PhaseLoop& loop,
                                          const std::vector<int64_t>& steps,
                                          bool kept_by_column, int64_t columns,
@@ -55,9 +50,7 @@ class ReduceLoop {
   };
 
   std::vector<Place> places_;  // Operands, then results.
-  std::optional<RegionStages> stages_;
-  std::shared_ptr<const RegionMachineCode> code_;
-  RegionTiles tiles_;
+  ReadyRegion region_;
 };
 
 }  // namespace mica::cpu

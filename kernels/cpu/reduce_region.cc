@@ -87,13 +87,13 @@ void LayOutScratch(const RegionPhases& cut, ReduceRegion& r) {
   int64_t end = 0;
   for (int64_t bytes : cut.tile_bytes) {
     r.tile_offsets.push_back(end);
-    end += AlignReduceBytes(bytes * r.kept_block * r.reduced_block);
+    end += AlignUp(bytes * r.kept_block * r.reduced_block);
   }
   r.kept_area = end;
   end = 0;
   for (int64_t bytes : cut.kept_bytes) {
     r.kept_offsets.push_back(end);
-    end += AlignReduceBytes(bytes * r.kept_block);
+    end += AlignUp(bytes * r.kept_block);
   }
   r.sums_area = r.kept_area + end;
   size_t most = 0;
@@ -102,9 +102,8 @@ void LayOutScratch(const RegionPhases& cut, ReduceRegion& r) {
   }
   if (r.parts > 1) {
     r.sums_bytes = r.layout.reduces_columns
-                       ? AlignReduceBytes(8 * r.parts)
-                       : AlignReduceBytes(16 * r.kept_block) +
-                             AlignReduceBytes(8 * r.kept_block);
+                       ? AlignUp(8 * r.parts)
+                       : AlignUp(16 * r.kept_block) + AlignUp(8 * r.kept_block);
   }
   r.scratch = r.sums_area + static_cast<int64_t>(most) * r.sums_bytes;
 }
@@ -176,11 +175,7 @@ uint32_t InplaceOperands(const KernelRequest& request, const RegionPhases& cut,
   const TensorType& self = request.results[result].type;
   for (int i = 0; i < num_operands && i < 32; ++i) {
     const TensorType& type = request.operands[i].type;
-    const bool lies_alike =
-        !type.is_scalar && type.dims == self.dims &&
-        ElementBytes(type.dtype) == ElementBytes(self.dtype) &&
-        type.EffectiveStrides() == self.EffectiveStrides();
-    if (lies_alike && !is_read_later(i)) bits |= 1u << i;
+    if (LiesAlike(type, self) && !is_read_later(i)) bits |= 1u << i;
   }
   return bits;
 }
@@ -324,7 +319,7 @@ Verdict PrepareReduceRegion(const KernelRequest& request) {
   prepared.launch = LaunchReduceRegion;
   prepared.never_fails = true;
   prepared.scratch_bytes = r.scratch * std::max(r.num_threads, 1);
-  if (prepared.scratch_bytes == 0) prepared.scratch_bytes = AlignReduceBytes(1);
+  if (prepared.scratch_bytes == 0) prepared.scratch_bytes = AlignUp(1);
   prepared.inplace_operands = InplaceOperands(request, cut, 0);
   for (size_t i = 1; i < request.results.size(); ++i) {
     prepared.more_inplace.push_back(

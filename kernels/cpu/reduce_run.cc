@@ -182,8 +182,8 @@ class ReduceWorker {
   }
 
   double* DoublesOf(char* sums) const {
-    return reinterpret_cast<double*>(
-        sums + AlignReduceBytes(2 * r_.kept_block * int64_t{8}));
+    return reinterpret_cast<double*>(sums +
+                                     AlignUp(2 * r_.kept_block * int64_t{8}));
   }
   void AddToDouble(char* sums) const {
     const auto* floats = reinterpret_cast<const float*>(sums);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "framework/tensor/tensor.h"
 #include "kernels/cpu/reduce_layout.h"
 #include "kernels/cpu/reduce_loop.h"
 #include "kernels/cpu/region_phases.h"
@@ -51,11 +52,6 @@ struct ReduceRegion {
     return layout.reduces_columns ? layout.columns : layout.rows;
   }
 };
-
-// A multiple of what memory is aligned to.
-inline int64_t AlignReduceBytes(int64_t bytes) {
-  return (bytes + 63) / 64 * 64;
-}
 
 ReadyReduction MakeReady(const PhaseReduction& reduction, bool reduces_columns);
 

@@ -13,32 +13,19 @@
 #include "kernels/cpu/axes.h"
 #include "kernels/cpu/families.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/region_compiler.h"
-#include "kernels/cpu/region_stages.h"
-#include "kernels/cpu/region_tiles.h"
-#include "kernels/cpu/simd_table.h"
+#include "kernels/cpu/ready_region.h"
 
 namespace mica::cpu {
 namespace {
 
-using region::Access;
-using region::RegionFn;
-using region::RegionRows;
-
 constexpr int kMostArrays = 64;
-constexpr int64_t kLongRow = 512;
 
 struct RegionState {
-  // The first of these that there is: stages for long rows alone.
-  std::optional<RegionStages> stages;
-  std::shared_ptr<const RegionMachineCode> code;
-  RegionTiles tiles;
+  ReadyRegion region;
   // By array, operands before results as in a launch's arguments: steps in
   // bytes, of the innermost axis, of the one around it, and of the others.
   std::vector<int64_t> steps, row_steps;
-  std::vector<absl::InlinedVector<int64_t, 3>> outer_steps;
-  absl::InlinedVector<int64_t, 3> outer_sizes;
-  int64_t outer = 1;        // Their product.
+  AxisList outer;
   int64_t rows = 1, n = 1;  // Of each.
   int num_threads = 1;
 };
@@ -46,10 +33,7 @@ struct RegionState {
 class Launch {
  public:
   Launch(const RegionState& state, void* const* args)
-      : s_(state),
-        args_(args),
-        by_stages_(state.stages.has_value() && state.stages->is_ready()),
-        fn_(state.code == nullptr ? nullptr : state.code->fn()) {}
+      : s_(state), args_(args) {}
 
   // Elements begin..end of the only row.
   void RunElements(int64_t begin, int64_t end) const {
@@ -70,7 +54,7 @@ class Launch {
       for (size_t i = 0; i < s_.steps.size(); ++i) {
         at[i] = static_cast<char*>(args_[i]);
         if (at[i] != nullptr) {
-          at[i] += row * s_.row_steps[i] + OuterOffset(i, outer);
+          at[i] += row * s_.row_steps[i] + s_.outer.Offset(i, outer);
         }
       }
       Call(at, count, s_.n);
@@ -79,40 +63,22 @@ class Launch {
   }
 
  private:
-  int64_t OuterOffset(size_t array, int64_t outer) const {
-    int64_t offset = 0;
-    for (size_t d = s_.outer_sizes.size(); d-- > 0;) {
-      offset += outer % s_.outer_sizes[d] * s_.outer_steps[array][d];
-      outer /= s_.outer_sizes[d];
-    }
-    return offset;
-  }
-
   void Call(char* const* at, int64_t rows, int64_t n) const {
-    const RegionRows all = {.at = at,
-                            .row_steps = s_.row_steps.data(),
-                            .steps = s_.steps.data(),
-                            .rows = rows,
-                            .n = n};
-    if (by_stages_) {
-      s_.stages->Run(all);
-    } else if (fn_ != nullptr) {
-      fn_(all);
-    } else {
-      s_.tiles.Run(all);
-    }
+    s_.region.Run({.at = at,
+                   .row_steps = s_.row_steps.data(),
+                   .steps = s_.steps.data(),
+                   .rows = rows,
+                   .n = n});
   }
 
   const RegionState& s_;
   void* const* args_;
-  bool by_stages_;
-  RegionFn fn_;
 };
 
 bool LaunchRegion(const void* state, void* const* args, LaunchContext&) {
   const auto& s = *static_cast<const RegionState*>(state);
   const Launch launch(s, args);
-  const int64_t all_rows = s.outer * s.rows;
+  const int64_t all_rows = s.outer.count() * s.rows;
   if (all_rows == 1) {
     Parallel(s.num_threads, s.n, [&](int64_t begin, int64_t end) {
       launch.RunElements(begin, end);
@@ -145,11 +111,7 @@ class Inplace {
     const TensorType& self = request_.results[result].type;
     for (size_t i = 0; i < request_.operands.size() && i < 32; ++i) {
       const TensorType& type = request_.operands[i].type;
-      const bool lies_alike =
-          !type.is_scalar && type.dims == self.dims &&
-          ElementBytes(type.dtype) == ElementBytes(self.dtype) &&
-          type.EffectiveStrides() == self.EffectiveStrides();
-      if (lies_alike && last_reads_[i] <= code_.results[result]) {
+      if (LiesAlike(type, self) && last_reads_[i] <= code_.results[result]) {
         bits |= 1u << i;
       }
     }
@@ -170,8 +132,7 @@ void LayOut(const Axes& axes, const KernelRequest& request,
   state.n = rank > 0 ? axes.sizes[rank - 1] : 1;
   state.rows = rank > 1 ? axes.sizes[rank - 2] : 1;
   for (int d = 0; d + 2 < rank; ++d) {
-    state.outer_sizes.push_back(axes.sizes[d]);
-    state.outer *= axes.sizes[d];
+    state.outer.sizes.push_back(axes.sizes[d]);
   }
   const size_t num_operands = request.operands.size();
   const size_t num_results = request.results.size();
@@ -184,20 +145,17 @@ void LayOut(const Axes& axes, const KernelRequest& request,
     const int64_t bytes = ElementBytes(operand.type.dtype);
     state.steps.push_back(rank > 0 ? strides[rank - 1] * bytes : 0);
     state.row_steps.push_back(rank > 1 ? strides[rank - 2] * bytes : 0);
-    absl::InlinedVector<int64_t, 3> outer_steps;
+    absl::InlinedVector<int64_t, 4> outer_steps;
     for (int d = 0; d + 2 < rank; ++d) {
       outer_steps.push_back(strides[d] * bytes);
     }
-    state.outer_steps.push_back(std::move(outer_steps));
+    state.outer.steps.push_back(std::move(outer_steps));
   }
 }
 
 region::Array ArrayOf(const Operand& operand, int64_t step, int64_t n) {
-  const int64_t bytes = ElementBytes(operand.type.dtype);
   return {.dtype = operand.type.dtype,
-          .access = step == bytes || n == 1 ? Access::kDense
-                    : step == 0             ? Access::kOne
-                                            : Access::kStrided,
+          .access = AccessOf(step, ElementBytes(operand.type.dtype), n),
           .is_used = operand.is_used};
 }
 
@@ -226,14 +184,10 @@ Verdict PrepareRegionCode(const KernelRequest& request,
     signature.results.push_back(
         ArrayOf(request.results[r], state->steps[num_operands + r], state->n));
   }
-  if (auto no = RegionTiles::Make(signature, Simd().region, state->tiles)) {
+  if (auto no = ReadyRegion::Make(signature, state->n, /*wants_code=*/true,
+                                  state->region)) {
     return No{*no};
   }
-  RegionCompiler& compiler = RegionCompiler::Get();
-  if (state->n >= kLongRow) {
-    state->stages = RegionStages::Make(signature, compiler);
-  }
-  if (!state->stages.has_value()) state->code = compiler.Request(signature);
   state->num_threads = UsefulThreads(request.num_threads,
                                      request.results[0].type.num_elements());
   const Inplace inplace(request, code);

@@ -1,6 +1,7 @@
 #include "kernels/cpu/region_phases.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace mica::cpu {
@@ -13,10 +14,7 @@ using Kind = PhasePlace::Kind;
 // One loop's code while it grows.
 class LoopBuilder {
  public:
-  explicit LoopBuilder(size_t num_instructions)
-      : own_(num_instructions, kNone) {}
-
-  static constexpr int kNone = -1;
+  explicit LoopBuilder(size_t num_instructions) : refs_(num_instructions) {}
 
   Ref Read(const PhasePlace& place) {
     auto& operands = loop_.operands;
@@ -33,12 +31,9 @@ class LoopBuilder {
             .index = static_cast<int>(loop_.code.instructions.size()) - 1};
   }
   // What stands for the region's instruction `id` in this loop.
-  bool Has(int id) const { return own_[id] != kNone; }
-  Ref Get(int id) const { return refs_[own_[id]]; }
-  void Set(int id, Ref ref) {
-    own_[id] = static_cast<int>(refs_.size());
-    refs_.push_back(ref);
-  }
+  bool Has(int id) const { return refs_[id].has_value(); }
+  Ref Get(int id) const { return *refs_[id]; }
+  void Set(int id, Ref ref) { refs_[id] = ref; }
 
   // Leaves a value of `dtype` at a place. An instruction's result has one
   // place: for more it is copied.
@@ -61,8 +56,7 @@ class LoopBuilder {
 
  private:
   PhaseLoop loop_;
-  std::vector<int> own_;  // By the region's instruction: of refs_.
-  std::vector<Ref> refs_;
+  std::vector<std::optional<Ref>> refs_;  // By the region's instruction.
 };
 
 class Cutter {
@@ -132,8 +126,7 @@ class Cutter {
     }
   }
 
-  // The last phase whose loops over elements read a value; and whether loops
-  // over what is kept do so later than it is made.
+  // The last phase in which a loop reads a value.
   void FindReaders() {
     last_reads_.assign(code_.instructions.size(), kNone);
     for (int id = 0; id < count(); ++id) {
@@ -168,12 +161,14 @@ class Cutter {
             .dtype = dtype};
   }
 
-  void WriteResults(int id, Ref value, LoopBuilder& loop) const {
+  // Where the region wants a value, if it does.
+  std::optional<PhasePlace> ResultOf(int id) const {
     for (size_t r = 0; r < code_.results.size(); ++r) {
       if (code_.results[r] == id && facts_.results_used[r]) {
-        loop.Write(value, At(id).result_dtype(), ResultArray(r));
+        return ResultArray(r);
       }
     }
+    return std::nullopt;
   }
 
   // What a loop over kept elements reads.
@@ -215,20 +210,22 @@ class Cutter {
         value = loop.Add(At(id).op->id, At(id).dtype, std::move(operands));
       }
       loop.Set(id, value);
-      WriteResults(id, value, loop);
-      if (last_reads_[id] == kNone || !IsReadByElements(id)) continue;
+      const DType dtype = At(id).result_dtype();
+      if (const auto result = ResultOf(id)) loop.Write(value, dtype, *result);
+      if (!IsReadOutside(id)) continue;
       if (value.kind == Ref::Kind::kOperand) {
         values_[id] = sums_[id];  // It is there.
       } else {
-        values_[id] = NewKept(At(id).result_dtype());
-        loop.Write(value, At(id).result_dtype(), values_[id]);
+        values_[id] = NewKept(dtype);
+        loop.Write(value, dtype, values_[id]);
       }
     }
     cut_.phases[phase].kept = loop.Finish();
   }
 
-  // By a loop over elements, or by one over kept ones of a later phase.
-  bool IsReadByElements(int id) const {
+  // What is reduced: by a loop over elements, or over kept ones of a later
+  // phase.
+  bool IsReadOutside(int id) const {
     for (int reader = 0; reader < count(); ++reader) {
       for (const Ref& ref : At(reader).operands) {
         if (ref.kind == Ref::Kind::kInstruction && ref.index == id &&
@@ -268,13 +265,15 @@ class Cutter {
     LoopBuilder loop(code_.instructions.size());
     for (int id = 0; id < count(); ++id) {
       if (is_reduced_[id] || phases_[id] != phase) continue;
-      WriteResultsOfElements(id, phase, loop);
-      if (facts_.keeps_tiles && last_reads_[id] > phase &&
-          values_[id].index == kNone) {
-        const DType dtype = At(id).result_dtype();
+      const DType dtype = At(id).result_dtype();
+      if (const auto result = ResultOf(id)) {
+        values_[id] = *result;  // Later phases read it there.
+      } else if (facts_.keeps_tiles && last_reads_[id] > phase) {
         values_[id] = NewTile(dtype);
-        loop.Write(Element(id, phase, loop), dtype, values_[id]);
+      } else {
+        continue;
       }
+      loop.Write(Element(id, phase, loop), dtype, values_[id]);
     }
     for (int id = 0; id < count(); ++id) {
       if (At(id).op->reduces() && phases_[id] == phase + 1) {
@@ -282,16 +281,6 @@ class Cutter {
       }
     }
     cut_.phases[phase].elements = loop.Finish();
-  }
-
-  void WriteResultsOfElements(int id, int phase, LoopBuilder& loop) {
-    for (size_t r = 0; r < code_.results.size(); ++r) {
-      if (code_.results[r] == id && facts_.results_used[r]) {
-        WriteResults(id, Element(id, phase, loop), loop);
-        values_[id] = ResultArray(r);  // Later phases read it there.
-        return;
-      }
-    }
   }
 
   void AddReduction(int id, int phase, LoopBuilder& loop) {

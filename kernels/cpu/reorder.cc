@@ -70,7 +70,7 @@ Verdict PrepareFlip(const KernelRequest& request) {
   constexpr int64_t kShortest = 16;
   const TensorType& x = request.operands[0].type;
   if (!AreRowMajor(request)) return No{"operands aren't row-major"};
-  if (x.rank() == 0 || x.num_elements() == 0) return No{"nothing to turn"};
+  if (x.rank() == 0) return No{"no dims"};
   std::vector<bool> marked(x.rank(), false);
   for (int64_t dim : request.Ints(1)) marked[AxisOf(dim, x.rank())] = true;
   FlipState s{.bytes = ElementBytes(x.dtype)};
@@ -127,7 +127,6 @@ Verdict PrepareRoll(const KernelRequest& request) {
   constexpr int64_t kShortest = 64;
   const TensorType& x = request.operands[0].type;
   if (!AreRowMajor(request)) return No{"operands aren't row-major"};
-  if (x.num_elements() == 0) return No{"has no elements"};
   if (request.operands.size() != 1) return No{"a shift varies"};
   const auto shifts = request.Ints(1), dims = request.Ints(2);
   if (shifts.size() != 1 || dims.size() > 1) return No{"several axes"};
@@ -186,7 +185,6 @@ Verdict PrepareTriangle(const KernelRequest& request, bool is_upper) {
   const int rank = x.rank();
   if (!AreRowMajor(request)) return No{"operands aren't row-major"};
   if (rank < 2 || request.OperandIndex(1) >= 0) return No{"no matrix"};
-  if (x.num_elements() == 0) return No{"has no elements"};
   TriangleState s{.rows = x.dims[rank - 2],
                   .columns = x.dims[rank - 1],
                   .bytes = ElementBytes(x.dtype),

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/simd/math.h"
 #include "kernels/cpu/simd/parts.h"
+#include "kernels/cpu/simd/reduce_row.h"
 #include "kernels/cpu/simd/vec.h"
 
 // Sums of exponentials of float32, each shifted by the largest element of its
@@ -38,18 +39,6 @@ void Join(double shift, double sum, double& all_shift, double& all_sum) {
   all_shift = largest;
 }
 
-// A nan may be lost; the exponentials bring it back.
-float Largest(const float* x, int64_t n) {
-  Vf largest = Set(-INFINITY);
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) largest = Max(largest, Load(x + i));
-  if (i < n) {
-    const Vm tail = FirstLanes(n - i);
-    largest = Max(largest, Select(tail, Load(x + i, tail), Set(-INFINITY)));
-  }
-  return MaxLanes(largest);
-}
-
 double SumOfExp(const float* x, int64_t n, float shift) {
   const Vf by = Set(shift);
   Vf sum = Zero();
@@ -70,7 +59,7 @@ void Rows(const FoldArgs& args) {
     if (args.done == 0) sums[r] = args.means[r] = 0;
     for (int64_t i = 0; i < args.n; i += kBlock) {
       const int64_t n = args.n - i < kBlock ? args.n - i : kBlock;
-      const float shift = ShiftOf(Largest(x + i, n));
+      const float shift = ShiftOf(RowMax(x + i, n));
       Join(shift, SumOfExp(x + i, n, shift), args.means[r], sums[r]);
     }
   }

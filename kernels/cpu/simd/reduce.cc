@@ -241,18 +241,6 @@ void SetReductions(SimdTable& table, Elem elem) {
       ReduceColumns<T, MinOp>;
 }
 
-// Largest of a row; a nan may be lost, the exponentials bring it back.
-MICA_INLINE float RowMax(const float* x, int64_t n) {
-  Vf m = Set(-INFINITY);
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) m = Max(m, Load(x + i));
-  if (i < n) {
-    const Vm tail = FirstLanes(n - i);
-    m = Max(m, Select(tail, Load(x + i, tail), Set(-INFINITY)));
-  }
-  return MaxLanes(m);
-}
-
 void Softmax(const float* x, float* out, int64_t rows, int64_t n) {
   for (int64_t r = 0; r < rows; ++r, x += n, out += n) {
     const Vf max = Set(RowMax(x, n));

@@ -1,6 +1,7 @@
 #ifndef MICA_KERNELS_CPU_SIMD_REDUCE_ROW_H_
 #define MICA_KERNELS_CPU_SIMD_REDUCE_ROW_H_
 
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
@@ -79,6 +80,18 @@ MICA_INLINE T ReduceSome(const T* x, int64_t n) {
   constexpr int64_t kLong = 1024;
   return n < kLong ? ReduceBy<T, Op, 16>(x, n)
                    : ReduceBy<T, Op, kAccumulators<T, Op>>(x, n);
+}
+
+// Largest of a row; a nan may be lost, the exponentials bring it back.
+MICA_INLINE float RowMax(const float* x, int64_t n) {
+  Vf m = Set(-INFINITY);
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) m = Max(m, Load(x + i));
+  if (i < n) {
+    const Vm tail = FirstLanes(n - i);
+    m = Max(m, Select(tail, Load(x + i, tail), Set(-INFINITY)));
+  }
+  return MaxLanes(m);
 }
 
 }  // namespace

@@ -1,0 +1,44 @@
+// Elementwise code of a region, ready to run.
+
+#ifndef MICA_KERNELS_CPU_READY_REGION_H_
+#define MICA_KERNELS_CPU_READY_REGION_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "framework/tensor/tensor_type.h"
+#include "kernels/cpu/region_compiler.h"
+#include "kernels/cpu/region_stages.h"
+#include "kernels/cpu/region_tiles.h"
+
+namespace mica::cpu {
+
+// How elements lie that are `step` bytes apart in rows of n.
+region::Access AccessOf(int64_t step, int64_t bytes, int64_t n);
+
+// Whether a result may lie in an operand's bytes, as far as types tell.
+bool LiesAlike(const TensorType& operand, const TensorType& result);
+
+// Machine code in stages, or of one loop, or loops over tiles: the first of
+// these that there is when it runs.
+class ReadyRegion {
+ public:
+  // The reason why it can't be run. Rows of n elements that are long are worth
+  // stages. Without `wants_code` it is loops over tiles for ever.
+  static std::optional<std::string> Make(const region::Signature& signature,
+                                         int64_t n, bool wants_code,
+                                         ReadyRegion& ready);
+
+  void Run(const region::RegionRows& rows) const;
+
+ private:
+  std::optional<RegionStages> stages_;
+  std::shared_ptr<const RegionMachineCode> code_;
+  RegionTiles tiles_;
+};
+
+}  // namespace mica::cpu
+
+#endif  // MICA_KERNELS_CPU_READY_REGION_H_
