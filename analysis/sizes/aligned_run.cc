@@ -152,22 +152,50 @@ class Alignment {
   bool Pair(TapeTensorId own, TapeTensorId other) {
     if (own == kNoTapeTensor || other == kNoTapeTensor) return own == other;
     if (others_[own] == other) return true;
-    if (owns_[other] != kNoTapeTensor) {
-      // The last round of the other run is a copy of the own one's.
+    const TapeTensor &from = own_.tensors[own], &like = like_.tensors[other];
+    if (from.origin == TapeOrigin::kAlias &&
+        (like.origin != TapeOrigin::kAlias || !Pair(from.base, like.base))) {
+      return false;
+    }
+    // What comes after a loop, and rounds that go through another loop from
+    // its last one on, take what corresponds to what they take as that comes
+    // as long before the end; it may correspond to something else from the
+    // beginning on.
+    const bool are_both_last = AreBothLast(own, other);
+    if (!are_both_last && owns_[other] != kNoTapeTensor) {
       return owns_[other] == own;
     }
-    if (others_[own] != kNoTapeTensor && !AreBothLast(own, other)) return false;
+    if (!are_both_last && others_[own] != kNoTapeTensor) return false;
     if (others_[own] == kNoTapeTensor) others_[own] = other;
-    owns_[other] = own;
+    if (owns_[other] == kNoTapeTensor) owns_[other] = own;
     return true;
   }
 
   bool AreBothLast(TapeTensorId own, TapeTensorId other) const {
     const Rounds::Place place = of_own_.Of(own), there = of_like_.Of(other);
+    if (place.loop < 0 && there.loop < 0) return AreLastItems(own, other);
     return place.loop >= 0 && place.loop == there.loop &&
            place.position == there.position &&
            of_own_.count(place.loop) - place.round ==
                of_like_.count(place.loop) - there.round;
+  }
+
+  // The same for what calls gave as lists.
+  bool AreLastItems(TapeTensorId own, TapeTensorId other) const {
+    const TapeTensor &one = own_.tensors[own], &there = like_.tensors[other];
+    const auto call = own_calls_.find(one.call);
+    if (one.item < 0 || there.item < 0 || one.output != there.output ||
+        call == own_calls_.end() || call->second != there.call ||
+        !of_like_.taken().contains(there.call)) {
+      return false;
+    }
+    return LengthOf(own_, one) - one.item ==
+           LengthOf(like_, there) - there.item;
+  }
+  static int32_t LengthOf(const Tape& tape, const TapeTensor& item) {
+    const auto* list = std::get_if<TapeTensorList>(
+        &tape.calls[item.call].outputs[item.output]);
+    return list == nullptr ? -1 : static_cast<int32_t>(list->ids.size());
   }
 
   absl::Status PairAll(const std::vector<TapeTensorId>& own,
@@ -216,15 +244,47 @@ class Alignment {
     return list->ids[std::min(item, list->ids.size() - 1)];
   }
 
+  // The first tensors of each storage.
+  class Owners {
+   public:
+    explicit Owners(const Tape& tape) : tape_(tape) {
+      for (size_t t = 0; t < tape.tensors.size(); ++t) {
+        first_.try_emplace(tape.tensors[t].storage,
+                           static_cast<TapeTensorId>(t));
+      }
+    }
+    TapeTensorId Of(TapeTensorId id) const {
+      return first_.at(tape_.tensors[id].storage);
+    }
+
+   private:
+    const Tape& tape_;
+    absl::flat_hash_map<int32_t, TapeTensorId> first_;
+  };
+
+  // Whether a tensor lies in the memory of one that another loop made.
+  bool LiesElsewhere(TapeTensorId id, TapeTensorId owner) const {
+    const int32_t loop = of_own_.Of(owner).loop;
+    return loop >= 0 && loop != of_own_.Of(id).loop;
+  }
+
   absl::Status TakeTensors() {
     absl::flat_hash_map<int32_t, int32_t> there, back;  // Storages.
+    const Owners owners(own_), owners_there(like_);
     for (size_t t = 0; t < like_.tensors.size(); ++t) {
       const auto id = static_cast<TapeTensorId>(t);
       const TapeTensorId own = OwnOf(id);
       if (own == kNoTapeTensor) return Other("tensors");
       const TapeTensor& from = own_.tensors[own];
       TapeTensor& made = made_.tensors[t];
-      if (owns_[id] == own && others_[own] == id) {
+      const TapeTensorId owner = owners.Of(own);
+      const TapeTensorId owner_there = owners_there.Of(id);
+      if (LiesElsewhere(own, owner)) {
+        if (owns_[id] == own && others_[own] == id &&
+            owns_[owner_there] != owner && !AreBothLast(owner, owner_there)) {
+          return Other("memory");
+        }
+      } else if (owns_[id] == own && others_[own] == id) {
         const int32_t other = like_.tensors[t].storage;
         if (there.try_emplace(from.storage, other).first->second != other ||
             back.try_emplace(other, from.storage).first->second !=

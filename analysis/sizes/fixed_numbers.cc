@@ -238,6 +238,13 @@ class FixedNumbers {
         }
       }
     }
+    // What a loop of torch's own code counts.
+    for (const SizeFacts::Loop& loop : facts.loops) {
+      if (loop.like < 0) continue;
+      const size_t count = facts.loops[loop.like].calls.size() - 1;
+      for (size_t i = 0; i < count; ++i)
+        passed_.insert(static_cast<int64_t>(i));
+    }
     for (const TapeCall& call : tape.calls) {
       if (IsBackward(call)) continue;
       for (const TapeValue& arg : call.args) {

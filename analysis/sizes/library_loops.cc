@@ -10,6 +10,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "analysis/sizes/added_loops.h"
 
 namespace mica {
 namespace {
@@ -113,25 +114,7 @@ void AddLibraryLoops(const Tape& tape, SizeFacts& facts) {
       found.push_back(std::move(loop));
     }
   }
-  if (found.empty()) return;
-  // What loop a number counts is known by its place.
-  std::vector<std::pair<SizeFacts::Loop, int32_t>> all;
-  for (size_t i = 0; i < facts.loops.size(); ++i) {
-    all.emplace_back(std::move(facts.loops[i]), static_cast<int32_t>(i));
-  }
-  for (SizeFacts::Loop& loop : found) all.emplace_back(std::move(loop), -1);
-  absl::c_stable_sort(all, [](const auto& a, const auto& b) {
-    return a.first.calls.front() < b.first.calls.front();
-  });
-  std::vector<int32_t> places(facts.loops.size());
-  facts.loops.clear();
-  for (auto& [loop, old] : all) {
-    if (old >= 0) places[old] = static_cast<int32_t>(facts.loops.size());
-    facts.loops.push_back(std::move(loop));
-  }
-  for (SizeFacts::Number& number : facts.numbers) {
-    if (number.loop >= 0) number.loop = places[number.loop];
-  }
+  AddLoops(std::move(found), facts);
 }
 
 }  // namespace mica

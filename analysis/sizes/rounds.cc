@@ -12,6 +12,9 @@
 namespace mica {
 namespace {
 
+// What lies beside a loop takes of so many last rounds, and first ones.
+constexpr int32_t kMostBeside = 3;
+
 // Tensors in the order in which a call names them.
 std::vector<TapeTensorId> TensorsOfCall(const TapeCall& call) {
   std::vector<TapeTensorId> ids;
@@ -30,8 +33,10 @@ absl::Status Unfollowed(const TapeCall& call) {
 
 }  // namespace
 
-Rounds::Rounds(const Tape& tape, std::vector<RoundBegins> loops)
+Rounds::Rounds(const Tape& tape, std::vector<RoundBegins> loops,
+               std::vector<int32_t> likes)
     : loops_(std::move(loops)),
+      likes_(std::move(likes)),
       calls_(tape.calls.size()),
       tensors_(tape.tensors.size()),
       made_(loops_.size()),
@@ -99,33 +104,45 @@ void Rounds::FindSteps(const Tape& tape, int32_t loop) {
     const auto ids = TensorsOfCall(tape.calls[loops_[loop][last] + i]);
     const auto before = TensorsOfCall(tape.calls[loops_[loop][last - 1] + i]);
     for (size_t k = 0; k < ids.size() && ids.size() == before.size(); ++k) {
-      const TapeTensor& one = tape.tensors[ids[k]];
-      const TapeTensor& other = tape.tensors[before[k]];
-      const Place& place = tensors_[ids[k]];
-      const Place& other_place = tensors_[before[k]];
+      // Of an alias, what it is one of.
+      const auto based = [&](TapeTensorId id) {
+        const TapeTensor& tensor = tape.tensors[id];
+        return tensor.origin == TapeOrigin::kAlias ? tensor.base : id;
+      };
+      const TapeTensorId one = based(ids[k]), other = based(before[k]);
+      const Place& place = tensors_[one];
+      const Place& other_place = tensors_[other];
       if (place.loop != other_place.loop || place.loop == loop) continue;
-      if (place.loop >= 0) {
-        const int step = place.round - other_place.round;
-        if (place.position != other_place.position || (step != 1 && step != -1))
-          continue;
+      if (place.loop < 0) {
+        FindItemStep(tape, loop, tape.tensors[one], tape.tensors[other]);
+        continue;
+      }
+      const int step = place.round - other_place.round;
+      if (place.position == other_place.position && (step == 1 || step == -1))
         steps_[loop][place.loop - num_loops()] = step;
-        continue;
-      }
-      const int step = one.item - other.item;
-      if (one.call < 0 || one.call != other.call || one.output != other.output)
-        continue;
-      if (one.item != (step == 1 ? last : 0) || (step != 1 && step != -1))
-        continue;
-      const auto* items = std::get_if<TapeTensorList>(
-          &tape.calls[one.call].outputs[one.output]);
-      if (items == nullptr ||
-          static_cast<int32_t>(items->ids.size()) != count(loop)) {
-        continue;
-      }
-      steps_[loop][one.call] = step;
-      taken_.try_emplace(one.call, loop);
     }
   }
+}
+
+// Whether these, of the last round and the one before, are results of a call
+// that has one for each round.
+void Rounds::FindItemStep(const Tape& tape, int32_t loop, const TapeTensor& one,
+                          const TapeTensor& before) {
+  const int step = one.item - before.item;
+  if (one.call < 0 || one.call != before.call || one.output != before.output ||
+      (step != 1 && step != -1)) {
+    return;
+  }
+  const int32_t like = LikeOf(loop);
+  const int32_t last = count(loop) - 1;
+  if (like < 0 && one.item != (step == 1 ? last : 0)) return;
+  const auto* items =
+      std::get_if<TapeTensorList>(&tape.calls[one.call].outputs[one.output]);
+  const int32_t of = like < 0 ? loop : like;
+  if (items == nullptr || static_cast<int32_t>(items->ids.size()) != count(of))
+    return;
+  steps_[loop][one.call] = step;
+  taken_.try_emplace(one.call, of);
 }
 
 int Rounds::StepOver(int32_t loop, int32_t call) const {
@@ -329,11 +346,17 @@ TapeTensorId OtherRounds::FindAlong(const Axis& axis, TapeTensorId id, int step,
   const int32_t moved = in.round - in.from;
   const int32_t from_end = LengthOf(axis) - 1 - axis.index;
   if (step == 1) return OnAxis(axis, id, axis.index + moved);
-  if (step == -1 && from_end == in.from) {
+  // It goes through as many more as there are, or a loop's rounds from their
+  // last one on.
+  const bool is_like =
+      in.loop >= 0 && LengthOf(axis) - rounds_.count(in.loop) ==
+                          NewLengthOf(axis) - counts_[in.loop];
+  if (step == -1 && (from_end == in.from || is_like)) {
     return OnAxis(axis, id, NewLengthOf(axis) - 1 - from_end - moved);
   }
   // The last ones, or the first ones: which of them, other runs tell.
-  const bool is_last = from_end == 0 || (from_end == 1 && LengthOf(axis) >= 4);
+  const bool is_last =
+      from_end == 0 || (from_end <= kMostBeside && from_end < axis.index);
   return OnAxis(axis, id,
                 is_last ? NewLengthOf(axis) - 1 - from_end : axis.index);
 }

@@ -30,7 +30,9 @@ class Rounds {
   };
 
   Rounds() = default;
-  Rounds(const Tape& tape, std::vector<RoundBegins> loops);
+  // `likes`: Loop::like of each, if not empty.
+  Rounds(const Tape& tape, std::vector<RoundBegins> loops,
+         std::vector<int32_t> likes = {});
 
   int32_t num_loops() const { return static_cast<int32_t>(loops_.size()); }
   int32_t count(int32_t loop) const {
@@ -52,7 +54,8 @@ class Rounds {
 
   // What the loop takes one of in each round, in order (1) or from the last one
   // on (-1): the results that call `call` gave as a list, or what each round of
-  // an earlier loop made. 0 if it does neither.
+  // an earlier loop made. 0 if it does neither. A loop that goes through the
+  // rounds of another one needn't take the first, or the last.
   int StepOver(int32_t loop, int32_t call) const;
   int StepOverLoop(int32_t loop, int32_t earlier) const;
   // The calls of which some loop takes the results so, and that loop.
@@ -61,8 +64,14 @@ class Rounds {
  private:
   void PlaceTensors(const Tape& tape);
   void FindSteps(const Tape& tape, int32_t loop);
+  void FindItemStep(const Tape& tape, int32_t loop, const TapeTensor& one,
+                    const TapeTensor& before);
+  int32_t LikeOf(int32_t loop) const {
+    return loop < static_cast<int32_t>(likes_.size()) ? likes_[loop] : -1;
+  }
 
   std::vector<RoundBegins> loops_;
+  std::vector<int32_t> likes_;
   std::vector<Place> calls_, tensors_;
   std::vector<std::vector<std::vector<TapeTensorId>>> made_;
   // By loop; of earlier loops by their number less num_loops().

@@ -8,6 +8,7 @@
 
 #include "absl/algorithm/container.h"
 #include "analysis/sizes/aligned_run.h"
+#include "analysis/sizes/backward_loops.h"
 #include "analysis/sizes/library_loops.h"
 #include "analysis/sizes/rounds_of_numbers.h"
 #include "analysis/sizes/size_walk.h"
@@ -32,9 +33,12 @@ class RoundsOfRun {
 
   absl::StatusOr<Rounds> Find() {
     std::vector<RoundBegins> loops;
+    std::vector<int32_t> counts;
     for (const SizeFacts::Loop& loop : facts_.loops) {
       bool is_known = true;
-      if (loop.step == 0) {
+      if (loop.like >= 0) {
+        is_known = counts[loop.like] > loop.less;
+      } else if (loop.step == 0) {
         const TapeValue& of = watched_.calls[loop.call].args[0];
         ForEachTensor(
             of, [&](TapeTensorId id) { is_known &= FindSizes(id, loops); });
@@ -44,14 +48,15 @@ class RoundsOfRun {
       // Else as often as in the watched run, or the runs turn out to differ.
       const auto watched = static_cast<int32_t>(loop.calls.size()) - 1;
       const std::optional<int32_t> count =
-          is_known ? CountRounds(loop, watched_, loop.call, numbers_, sizes_)
+          is_known ? CountRounds(loop, watched_, counts, numbers_, sizes_)
                    : std::nullopt;
-      loops.push_back(BeginsOf(loop, count.value_or(watched), loops));
+      counts.push_back(count.value_or(watched));
+      loops.push_back(BeginsOf(loop, counts.back(), loops));
       if (loops.back().back() > static_cast<int32_t>(tape_.calls.size())) {
         return Unlike("a loop's rounds aren't alike");
       }
     }
-    return Rounds(tape_, std::move(loops));
+    return Rounds(tape_, std::move(loops), LikesOf(facts_));
   }
 
  private:
@@ -334,11 +339,19 @@ std::optional<int32_t> CountParts(const Tape& tape, int32_t call,
   return static_cast<int32_t>((dims[at] + step - 1) / step);
 }
 
+std::vector<int32_t> LikesOf(const SizeFacts& facts) {
+  std::vector<int32_t> likes;
+  for (const SizeFacts::Loop& loop : facts.loops) likes.push_back(loop.like);
+  return likes;
+}
+
 std::optional<int32_t> CountRounds(const SizeFacts::Loop& loop,
-                                   const Tape& tape, int32_t call,
+                                   const Tape& tape,
+                                   absl::Span<const int32_t> earlier,
                                    SizeNumbers& numbers,
                                    absl::Span<const TensorSizes> sizes) {
-  if (loop.step == 0) return CountParts(tape, call, sizes);
+  if (loop.like >= 0) return earlier[loop.like] - loop.less;
+  if (loop.step == 0) return CountParts(tape, loop.call, sizes);
   const double length = numbers.Of(loop.stop) - numbers.Of(loop.start);
   const double count = std::ceil(length / static_cast<double>(loop.step));
   if (!(count >= 0 && count < kMaxRounds)) return std::nullopt;
@@ -348,6 +361,7 @@ std::optional<int32_t> CountRounds(const SizeFacts::Loop& loop,
 absl::StatusOr<RunsInRounds> AlignRuns(std::vector<SizedTape> runs,
                                        SizeFacts facts) {
   AddLibraryLoops(*runs.back().tape, facts);
+  AddBackwardLoops(*runs.back().tape, facts);
   RunsInRounds made{.runs = std::move(runs), .facts = std::move(facts)};
   if (made.facts.loops.empty()) return made;
   std::vector<Rounds> rounds;

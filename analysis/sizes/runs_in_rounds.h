@@ -39,11 +39,15 @@ absl::StatusOr<RunsInRounds> AlignRuns(std::vector<SizedTape> runs,
 // How many tensors a call gives that takes one apart; nothing for another one.
 std::optional<int32_t> CountParts(const Tape& tape, int32_t call,
                                   absl::Span<const TensorSizes> sizes);
-// How often a loop goes; nothing if that isn't known.
+// How often a loop goes, where earlier ones go so often; nothing if that isn't
+// known.
 std::optional<int32_t> CountRounds(const SizeFacts::Loop& loop,
-                                   const Tape& tape, int32_t call,
+                                   const Tape& tape,
+                                   absl::Span<const int32_t> earlier,
                                    SizeNumbers& numbers,
                                    absl::Span<const TensorSizes> sizes);
+// Loop::like of each.
+std::vector<int32_t> LikesOf(const SizeFacts& facts);
 
 }  // namespace mica
 

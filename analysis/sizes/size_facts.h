@@ -63,10 +63,14 @@ struct SizeFacts {
   // A loop that goes as often as sizes say; in each round it does the same.
   struct Loop {
     // It goes through range(start, stop, step); or, where that is 0, through
-    // the tensors that this call gave.
+    // the tensors that this call gave; or
     TapeHostOperand start, stop;
     int64_t step = 0;
     int32_t call = -1;
+    // through the rounds of this earlier loop but for `less` of them: it counts
+    // its own.
+    int32_t like = -1;
+    int32_t less = 0;
     // The call with which each round begins, and the end of the last.
     std::vector<int32_t> calls;
     // The numbers and the comparisons of each round; empty of code in C.

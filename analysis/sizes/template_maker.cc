@@ -442,6 +442,7 @@ class SizeTemplate::Maker {
           slot.call >= 0 && is_known &&
           IsCount(last_.calls[call], last_.calls[call].arg_names[slot.arg]);
       slot.terms = explainer_.Explain(call, values, is_whole, is_count);
+      if (moves) DropOtherLoops(PlaceOfCall(call).loop, slot.terms);
     }
     // Then it is as it was in the rounds that all runs made.
     if (slot.terms.empty() && AreSame(values) && is_known) {
@@ -458,6 +459,18 @@ class SizeTemplate::Maker {
     explainer_.NoteUsed(slot.terms);
     made_.slots_.push_back(std::move(slot));
     return absl::OkStatus();
+  }
+
+  // What differs from round to round is no number of another loop's.
+  void DropOtherLoops(int32_t loop, std::vector<SizeTerm>& terms) const {
+    terms.erase(std::remove_if(terms.begin(), terms.end(),
+                               [&](const SizeTerm& term) {
+                                 if (term.number < 0) return false;
+                                 const int32_t of =
+                                     places_.PlaceOf(term.number).loop;
+                                 return of >= 0 && of != loop;
+                               }),
+                terms.end());
   }
 
   // A slice that is all of its dim isn't among the calls; of another size it
@@ -654,7 +667,8 @@ class SizeTemplate::Maker {
       }
       MICA_ASSIGN_OR_RETURN(const AlignedRun aligned,
                             AlignRun(*run.tape, rounds, other->tape(),
-                                     Rounds(other->tape(), std::move(loops))));
+                                     Rounds(other->tape(), std::move(loops),
+                                            LikesOf(other->facts_))));
       std::vector<TensorSizes> inputs;
       for (int i = 0; i < made_.num_args_; ++i) {
         const TapeTensor& input = run.tape->tensors[run.tape->inputs[i]];

@@ -43,11 +43,12 @@ void CopyNumber(const TapeValue& from, int32_t item, TapeValue& to) {
 
 absl::Status SizeTemplate::CheckCounts(
     SizeNumbers& numbers, absl::Span<const TensorSizes> sizes) const {
-  for (size_t i = 0; i < facts_.loops.size(); ++i) {
-    const SizeFacts::Loop& loop = facts_.loops[i];
+  std::vector<int32_t> counts;
+  for (const SizeFacts::Loop& loop : facts_.loops) {
     const auto count = static_cast<int32_t>(loop.calls.size()) - 1;
     const std::optional<int32_t> now =
-        CountRounds(loop, tape(), loop.call, numbers, sizes);
+        CountRounds(loop, tape(), counts, numbers, sizes);
+    counts.push_back(count);
     // What other calls give as a list is as long as it was.
     if (now == count || (!now.has_value() && loop.step == 0)) continue;
     return Unlike(absl::StrCat("a loop goes another number of times",
@@ -90,7 +91,7 @@ absl::StatusOr<std::vector<int32_t>> SizeTemplate::CountsAt(
   for (size_t i = 0; i < facts_.loops.size(); ++i) {
     const SizeFacts::Loop& loop = facts_.loops[i];
     const std::optional<int32_t> count =
-        CountRounds(loop, tape(), loop.call, numbers, sizes);
+        CountRounds(loop, tape(), counts, numbers, sizes);
     // CheckCounts() tells whether that holds.
     const auto own = static_cast<int32_t>(loop.calls.size()) - 1;
     counts.push_back(count.value_or(own));

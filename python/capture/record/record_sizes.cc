@@ -173,14 +173,7 @@ absl::StatusOr<std::shared_ptr<SizedRun>> RecordSizes::Make(
     MICA_ASSIGN_OR_RETURN(run->backward, MakePass(&split, states));
     tape = std::move(split.first);
   }
-  if (tape.results.size() != recipe_.kinds.size()) {
-    return absl::FailedPreconditionError("the run keeps other values");
-  }
-  std::vector<TensorMeta> kinds = recipe_.kinds;
-  for (size_t i = 0; i < kinds.size(); ++i) {
-    const TapeTensor& tensor = tape.tensors[tape.results[i]];
-    LayOut(tensor, &kinds[i]);
-  }
+  MICA_ASSIGN_OR_RETURN(const std::vector<TensorMeta> kinds, KindsOf(tape));
   run->memory = MemoryGuards(tape, recipe_.reads_offsets);
   for (const StateGuards::ArrayMemory& array : recipe_.arrays) {
     run->memory.AddArray(array.path, array.low, array.high);
@@ -203,6 +196,31 @@ absl::StatusOr<std::shared_ptr<SizedRun>> RecordSizes::Make(
   run->graph->SetNodes(recipe_.nodes);
   run->graph->CountWrites(recipe_.input_writes, recipe_.state_writes);
   return run;
+}
+
+// Of the program's own results, then of what it keeps for a later pass: as much
+// more as its loops go more often.
+absl::StatusOr<std::vector<TensorMeta>> RecordSizes::KindsOf(
+    const Tape& tape) const {
+  const BackwardPass* pass = recorded_->backward.get();
+  const size_t num_own = pass == nullptr
+                             ? recipe_.kinds.size()
+                             : static_cast<size_t>(pass->num_results());
+  if (tape.results.size() < num_own ||
+      (pass == nullptr && tape.results.size() > num_own)) {
+    return absl::FailedPreconditionError("the run has other results");
+  }
+  std::vector<TensorMeta> kinds;
+  for (size_t i = 0; i < tape.results.size(); ++i) {
+    const TapeTensor& tensor = tape.tensors[tape.results[i]];
+    if (i < num_own) {
+      kinds.push_back(recipe_.kinds[i]);
+      LayOut(tensor, &kinds.back());
+    } else {
+      kinds.push_back(KindOf(tensor, pass->parts()[0].entries[0].meta));
+    }
+  }
+  return kinds;
 }
 
 std::vector<int64_t> RecordSizes::MoreWritesIn(const Tape& tape) const {
@@ -234,13 +252,12 @@ absl::StatusOr<std::shared_ptr<BackwardPass>> RecordSizes::MakePass(
                             .states = own.states,
                             .numbers = own.numbers,
                             .is_used_up = own.is_used_up};
-    if (part.kept != own.kept ||
-        !std::equal(made.states.begin(), made.states.end(), own.states.begin(),
+    if (!std::equal(made.states.begin(), made.states.end(), own.states.begin(),
                     own.states.end()) ||
         !std::equal(made.numbers.begin(), made.numbers.end(),
                     own.numbers.begin(), own.numbers.end()) ||
         made.tape.results.size() != own.kinds.size()) {
-      return absl::FailedPreconditionError("the pass keeps other values");
+      return absl::FailedPreconditionError("the pass reads other state");
     }
     for (size_t k = 0; k < part.entries.size(); ++k) {
       const TapeTensor& root = made.tape.tensors[made.tape.inputs[k]];

@@ -104,6 +104,8 @@ class RecordSizes {
   absl::StatusOr<std::shared_ptr<BackwardPass>> MakePass(
       SplitTape* split, absl::Span<PyObject* const> states) const;
   GraphOptions OptionsNow() const;
+  // Of what the run computes.
+  absl::StatusOr<std::vector<TensorMeta>> KindsOf(const Tape& tape) const;
   std::vector<int64_t> MoreWritesIn(const Tape& tape) const;
   void Add(std::shared_ptr<SizedRun> run);
 

@@ -7,6 +7,29 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from e2e.capture.looped_programs import (
+    All,
+    BothWays,
+    FromNone,
+    Last,
+    LayerByLayer,
+    Layers,
+    OwnList,
+    backwards,
+    comprehension,
+    counted,
+    extended,
+    kept,
+    make_rows,
+    parity,
+    repeated,
+    split,
+    state,
+    summed,
+    twice,
+    written,
+    zipped,
+)
 from torch import nn
 
 import mica
@@ -30,114 +53,23 @@ def _served(
     return mica.explain(fast).captures
 
 
-def _rows(length: int) -> torch.Tensor:
-    return torch.randn(length, 3, 8, dtype=torch.float64)
-
-
-class _Cell(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.cell = nn.Linear(8, 8, dtype=torch.float64)
-
-    def step(self, h: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        return torch.tanh(self.cell(h) + x)
-
-
-class _Last(_Cell):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        h = x.new_zeros(x.shape[1:])
-        for t in range(x.shape[0]):
-            h = self.step(h, x[t])
-        return h
-
-
-class _All(_Cell):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        h, outs = x.new_zeros(x.shape[1:]), []
-        for t in range(x.size(0)):
-            h = self.step(h, x[t])
-            outs.append(h)
-        return torch.stack(outs)
-
-
-class _BothWays(_Cell):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        there, back = [], []
-        h = x.new_zeros(x.shape[1:])
-        for t in range(len(x)):
-            h = self.step(h, x[t])
-            there.append(h)
-        h = x.new_zeros(x.shape[1:])
-        for t in range(x.shape[0] - 1, -1, -1):
-            h = self.step(h, x[t])
-            back.append(h)
-        return torch.cat([torch.stack(there), torch.stack(back[::-1])], -1)
-
-
-class _FromNone(_Cell):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        h, outs = None, []
-        for row in x:
-            h = row if h is None else self.step(h, row)
-            outs.append(h)
-        return torch.cat(outs, 0)
-
-
-class _OwnList(_Cell):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        hs = [x.new_zeros(x.shape[1:])]
-        for t in range(x.shape[0]):
-            hs.append(self.step(hs[t], x[t]))
-            hs[-1] = (hs[-1] + hs[-2]) / 2
-        return torch.stack(hs)
-
-
-class _Layers(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        cells = [nn.LSTMCell(8, 8, dtype=torch.float64) for _ in range(3)]
-        self.cells = nn.ModuleList(cells)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        states = [(x.new_zeros(x.shape[1:]),) * 2 for _ in self.cells]
-        outs = []
-        for t in range(x.shape[0]):
-            row = x[t]
-            for i, cell in enumerate(self.cells):
-                states[i] = cell(row, states[i])
-                row = states[i][0]
-            outs.append(row)
-        return torch.stack(outs)
-
-
-class _LayerByLayer(_Layers):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for cell in self.cells:
-            state, outs = (x.new_zeros(x.shape[1:]),) * 2, []
-            for t in range(x.shape[0]):
-                state = cell(x[t], state)
-                outs.append(state[0])
-            x = torch.stack(outs)
-        return x
-
-
 @pytest.mark.parametrize(
     "model",
     [
-        _Last,
-        _All,
-        _BothWays,
-        _FromNone,
-        _OwnList,
-        _Layers,
-        _LayerByLayer,
+        Last,
+        All,
+        BothWays,
+        FromNone,
+        OwnList,
+        Layers,
+        LayerByLayer,
     ],
 )
 def test_a_recurrent_model_is_captured_twice(
     model: Callable[[], nn.Module],
 ) -> None:
     torch.manual_seed(0)
-    assert _served(model().eval(), _rows) == 2
+    assert _served(model().eval(), make_rows) == 2
 
 
 @pytest.mark.parametrize("kind", [nn.GRU, nn.RNN, nn.LSTM])
@@ -152,124 +84,34 @@ def test_torchs_own_layers(kind: type[nn.Module], options: dict) -> None:
         return model(x)[0] * 2
 
     def make(length: int) -> torch.Tensor:
-        rows = _rows(length)
+        rows = make_rows(length)
         return rows.transpose(0, 1) if options.get("batch_first") else rows
 
     assert _served(run, make) == 2
 
 
-def _comprehension(x: torch.Tensor) -> torch.Tensor:
-    return torch.stack([x[i].relu() for i in range(x.shape[0])])
-
-
-def _counted(x: torch.Tensor) -> torch.Tensor:
-    return torch.stack([row * i for i, row in enumerate(x)])
-
-
-def _zipped(x: torch.Tensor) -> torch.Tensor:
-    outs = []
-    for i, (a, b) in enumerate(zip(x, x.flip(0), strict=True)):
-        outs.append(a - b * i)
-    return torch.stack(outs)
-
-
-def _split(x: torch.Tensor) -> torch.Tensor:
-    parts, outs, before = x.split(1), [], None
-    for i, h in enumerate((x * 2).split(1)):
-        if before is not None:
-            h = h + (1 - parts[i]) * before
-        h = h.view(h.size()[1:])
-        outs.append(h)
-        before = h
-    return torch.stack(outs)
-
-
-def _written(x: torch.Tensor) -> torch.Tensor:
-    y = torch.zeros_like(x)
-    for i in range(x.shape[0]):
-        y[i] = x[i] * i
-    return y
-
-
-def _summed(x: torch.Tensor) -> torch.Tensor:
-    y = x.clone()
-    for i in range(1, x.shape[0]):
-        y[i] += y[i - 1]
-    return y
-
-
-def _twice(x: torch.Tensor) -> torch.Tensor:
-    outs = [x[i].exp() for i in range(x.shape[0])]
-    more = []
-    for one in outs:
-        more.append(one + outs[0])
-    return torch.stack(more) * outs[-1]
-
-
-def _backwards(x: torch.Tensor) -> torch.Tensor:
-    outs = [row.exp() for row in x]
-    more = []
-    for i, one in enumerate(reversed(outs), 1):
-        more.append(one * i)
-    return torch.stack(more)
-
-
-def _extended(x: torch.Tensor) -> torch.Tensor:
-    outs = []
-    for i in range(x.shape[0]):
-        outs += [x.select(0, i) * 2]
-        outs.extend([x.narrow(0, i, 1)[0] - 1])
-    return torch.stack(outs)
-
-
-def _repeated(x: torch.Tensor) -> torch.Tensor:
-    return torch.cat([x.mean(0, keepdim=True)] * x.shape[0]) + x
-
-
-def _kept(x: torch.Tensor) -> torch.Tensor:
-    first, h = None, x[0]
-    for i in range(x.shape[0]):
-        h = torch.tanh(h + x[i])
-        first = h if first is None else first
-    return first + h
-
-
-def _state(x: torch.Tensor) -> torch.Tensor:
-    state = {"h": x[0], "c": x[1]}
-    for i in range(x.shape[0]):
-        state["h"], state["c"] = state["c"], torch.tanh(state["h"] + x[i])
-    return state["h"] - state["c"]
-
-
-def _parity(x: torch.Tensor) -> torch.Tensor:
-    y = x[0]
-    for i in range(x.shape[0]):
-        y = y + x[i % 2] / (x.shape[0] - i)
-    return y
-
-
 @pytest.mark.parametrize(
     "fn",
     [
-        _comprehension,
-        _counted,
-        _zipped,
-        _split,
-        _written,
-        _summed,
-        _twice,
-        _backwards,
-        _extended,
-        _repeated,
-        _kept,
-        _state,
-        _parity,
+        comprehension,
+        counted,
+        zipped,
+        split,
+        written,
+        summed,
+        twice,
+        backwards,
+        extended,
+        repeated,
+        kept,
+        state,
+        parity,
     ],
     ids=lambda fn: fn.__name__,
 )
 def test_forms_of_loops(fn: Callable[[torch.Tensor], torch.Tensor]) -> None:
     # range(1, n) goes once for two rows, which is another graph.
-    assert _served(fn, _rows) <= 3
+    assert _served(fn, make_rows) <= 3
 
 
 # What a round does may depend on more than what it begins with: then each
@@ -426,7 +268,7 @@ def _members(x: torch.Tensor) -> torch.Tensor:
 def test_what_differs_from_round_to_round_is_right(
     fn: Callable[[torch.Tensor], torch.Tensor],
 ) -> None:
-    _served(fn, _rows)
+    _served(fn, make_rows)
 
 
 def test_results_count_their_writes_and_rounds() -> None:
@@ -439,7 +281,7 @@ def test_results_count_their_writes_and_rounds() -> None:
     fast = mica.compile(fn)
     with torch.no_grad():
         for length in LENGTHS:
-            y, last = fast(_rows(length))
+            y, last = fast(make_rows(length))
             assert (y._version, last) == (length, length - 1)
     assert mica.explain(fast).captures == 2
 

@@ -1,0 +1,309 @@
+#include "analysis/sizes/backward_loops.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "analysis/sizes/added_loops.h"
+#include "analysis/sizes/rounds.h"
+
+namespace mica {
+namespace {
+
+// Fewer don't tell how far apart rounds are.
+constexpr int32_t kFewestRounds = 4;
+// How many rounds of the program's may lie beside those of a backward loop.
+constexpr int32_t kMostLess = 4;
+
+struct Found {
+  SizeFacts::Loop loop;
+  bool ascends = false;
+  // What its calls take: the round of the other loop that they are about, times
+  // a factor, and an offset.
+  std::set<std::pair<int64_t, int64_t>> taken;
+};
+
+class BackwardLoops {
+ public:
+  BackwardLoops(const Tape& tape, const SizeFacts& facts)
+      : tape_(tape), facts_(facts), rounds_(tape, BeginsOf(facts)) {}
+
+  std::vector<Found> Find() {
+    for (int32_t loop = 0; loop < rounds_.num_loops(); ++loop) {
+      if (rounds_.count(loop) < kFewestRounds) continue;
+      for (const std::vector<int32_t>& uses : UsesOf(loop)) {
+        if (auto found = Around(loop, uses)) Keep(*std::move(found));
+      }
+    }
+    for (int32_t call = 0; call < num_calls();) {
+      const int32_t end = EndOfLikeCalls(call);
+      if (auto found = TakenApart(call, end)) Keep(*std::move(found));
+      call = end;
+    }
+    return std::move(found_);
+  }
+
+ private:
+  static std::vector<RoundBegins> BeginsOf(const SizeFacts& facts) {
+    std::vector<RoundBegins> begins;
+    for (const SizeFacts::Loop& loop : facts.loops)
+      begins.push_back(loop.calls);
+    return begins;
+  }
+  int32_t num_calls() const { return static_cast<int32_t>(tape_.calls.size()); }
+
+  bool IsBackwardCall(int32_t call) const {
+    return call >= 0 && call < num_calls() && IsBackward(tape_.calls[call]) &&
+           rounds_.OfCall(call).loop < 0;
+  }
+
+  // Of each tensor that a round of the loop makes, by round, the first call of
+  // the backward pass that takes it, or an alias of it; -1 if none does.
+  std::vector<std::vector<int32_t>> UsesOf(int32_t loop) const {
+    std::map<int32_t, std::vector<int32_t>> uses;  // By position.
+    for (int32_t call = rounds_.begins(loop).back(); call < num_calls();
+         ++call) {
+      if (!IsBackwardCall(call)) continue;
+      for (const TapeValue& arg : tape_.calls[call].args) {
+        ForEachTensor(arg, [&](TapeTensorId id) {
+          const TapeTensor& tensor = tape_.tensors[id];
+          const bool is_alias = tensor.origin == TapeOrigin::kAlias;
+          const Rounds::Place place = rounds_.Of(is_alias ? tensor.base : id);
+          if (place.loop != loop) return;
+          std::vector<int32_t>& of =
+              uses.try_emplace(place.position, rounds_.count(loop), -1)
+                  .first->second;
+          if (of[place.round] < 0) of[place.round] = call;
+        });
+      }
+    }
+    std::vector<std::vector<int32_t>> made;
+    for (auto& [position, of] : uses) made.push_back(std::move(of));
+    return made;
+  }
+
+  bool AreAlike(int32_t call, int32_t other) const {
+    return IsBackwardCall(call) && IsBackwardCall(other) &&
+           tape_.calls[call].op == tape_.calls[other].op &&
+           tape_.calls[call].args.size() == tape_.calls[other].args.size();
+  }
+
+  // The loop of which these calls are, one in each round but the outermost.
+  std::optional<Found> Around(int32_t loop,
+                              const std::vector<int32_t>& uses) const {
+    const int32_t count = rounds_.count(loop);
+    const int32_t length = uses[1] - uses[2];
+    if (uses[2] < 0 || length <= 0) return std::nullopt;
+    // The last ones are alike.
+    int32_t begin = uses[2], end = begin;
+    while (AreAlike(begin - 1, begin - 1 + length)) --begin;
+    while (AreAlike(end, end + length)) ++end;
+    end += length;
+    const int32_t rounds = (end - begin) / length;
+    if (rounds < 2 || count - rounds > kMostLess || rounds > count) {
+      return std::nullopt;
+    }
+    return Made(loop, begin, length, rounds, /*ascends=*/false);
+  }
+
+  // Where calls end that do the same with one tensor.
+  int32_t EndOfLikeCalls(int32_t call) const {
+    int32_t end = call + 1;
+    while (AreAlike(call, end) && !tape_.calls[call].args.empty() &&
+           std::holds_alternative<TapeTensorRef>(tape_.calls[call].args[0]) &&
+           tape_.calls[call].args[0] == tape_.calls[end].args[0]) {
+      ++end;
+    }
+    return end;
+  }
+
+  // The loop of these calls, of each round of an earlier one.
+  std::optional<Found> TakenApart(int32_t begin, int32_t end) const {
+    if (end - begin < kFewestRounds) return std::nullopt;
+    for (int32_t loop = 0; loop < rounds_.num_loops(); ++loop) {
+      if (rounds_.count(loop) != end - begin) continue;
+      if (rounds_.begins(loop).back() > begin) continue;
+      return Made(loop, begin, 1, end - begin, /*ascends=*/true);
+    }
+    return std::nullopt;
+  }
+
+  Found Made(int32_t loop, int32_t begin, int32_t length, int32_t rounds,
+             bool ascends) const {
+    Found made{.loop = {.like = loop,
+                        .less = rounds_.count(loop) - rounds,
+                        .steady = 1,
+                        .at = facts_.loops[loop].at},
+               .ascends = ascends};
+    for (int32_t round = 0; round <= rounds; ++round) {
+      made.loop.calls.push_back(begin + round * length);
+    }
+    for (int32_t call = begin; call < begin + length; ++call) {
+      for (size_t arg = 0; arg < tape_.calls[call].args.size(); ++arg) {
+        const auto numbers = Counted(call, arg, length, rounds);
+        if (!numbers.has_value()) continue;
+        const auto [start, step] = *numbers;
+        const int64_t factor = ascends ? step : -step;
+        const int64_t first = ascends ? 0 : rounds_.count(loop) - 1;
+        made.taken.insert({factor, start - factor * first});
+      }
+    }
+    return made;
+  }
+
+  // A number of the first round, and by how much it is another one in each.
+  std::optional<std::pair<int64_t, int64_t>> Counted(int32_t call, size_t arg,
+                                                     int32_t length,
+                                                     int32_t rounds) const {
+    std::vector<int64_t> numbers;
+    for (int32_t round = 0; round < rounds; ++round) {
+      const TapeCall& made = tape_.calls[call + round * length];
+      const auto* number = std::get_if<int64_t>(&made.args[arg]);
+      if (number == nullptr) return std::nullopt;
+      numbers.push_back(*number);
+    }
+    const int64_t step = numbers[1] - numbers[0];
+    for (size_t round = 1; round < numbers.size(); ++round) {
+      if (numbers[round] - numbers[round - 1] != step) return std::nullopt;
+    }
+    if (step == 0) return std::nullopt;
+    return std::pair(numbers[0], step);
+  }
+
+  void Keep(Found found) {
+    const bool overlaps = absl::c_any_of(found_, [&](const Found& other) {
+      return found.loop.calls.front() < other.loop.calls.back() &&
+             other.loop.calls.front() < found.loop.calls.back();
+    });
+    if (!overlaps) found_.push_back(std::move(found));
+  }
+
+  const Tape& tape_;
+  const SizeFacts& facts_;
+  const Rounds rounds_;
+  std::vector<Found> found_;
+};
+
+// Numbers of sizes that calls of the backward pass take.
+class CountedNumbers {
+ public:
+  CountedNumbers(const Tape& tape, SizeFacts& facts)
+      : tape_(tape), facts_(facts) {}
+
+  // Those of each round.
+  void Add(const Found& found) {
+    const auto at = absl::c_find_if(facts_.loops, [&](const auto& loop) {
+      return loop.calls == found.loop.calls;
+    });
+    TapeHostOperand last;
+    if (!found.ascends) {
+      const std::optional<int32_t> one = LastRoundOf(at->like);
+      if (!one.has_value()) return;
+      last.id = *one;
+    }
+    const auto loop = static_cast<int32_t>(at - facts_.loops.begin());
+    const auto rounds = static_cast<int32_t>(at->calls.size()) - 1;
+    for (int32_t round = 0; round < rounds; ++round) {
+      const auto begin = static_cast<int32_t>(facts_.numbers.size());
+      facts_.numbers.push_back({.loop = loop, .round = round});
+      const int32_t about =
+          found.ascends ? begin : Computed("mica.int_sub", last, {.id = begin});
+      SizeFacts::Use use{.first_call = at->calls[round],
+                         .end_call = at->calls[round + 1],
+                         .at = at->at};
+      for (const auto& [factor, offset] : found.taken) {
+        const int32_t product =
+            Computed("mica.int_mul", {.id = about},
+                     {.constant = static_cast<double>(factor)});
+        use.numbers.push_back(
+            Computed("mica.int_add", {.id = product},
+                     {.constant = static_cast<double>(offset)}));
+      }
+      at->numbers.push_back(
+          {begin, static_cast<int32_t>(facts_.numbers.size())});
+      at->comparisons.emplace_back();
+      facts_.uses.push_back(std::move(use));
+    }
+  }
+
+  // Those of the rounds that lie beside a loop of the pass.
+  void AddBeside(int32_t loop) {
+    const SizeFacts::Loop made = facts_.loops[loop];
+    const auto count =
+        static_cast<int64_t>(facts_.loops[made.like].calls.size()) - 1;
+    const int32_t begin = facts_.loops[made.like].calls.back();
+    for (int32_t call = begin; call < made.calls.front(); ++call) {
+      const TapeCall& beside = tape_.calls[call];
+      if (!IsBackward(beside) || beside.op != "aten.select_backward") continue;
+      const TapeValue* index = FindArgument(beside, "index");
+      if (index == nullptr || *index != TapeValue(count - 1)) continue;
+      const std::optional<int32_t> last = LastRoundOf(made.like);
+      if (!last.has_value()) return;
+      facts_.uses.push_back({.first_call = call,
+                             .end_call = call + 1,
+                             .numbers = {*last},
+                             .at = made.at});
+    }
+  }
+
+ private:
+  int32_t Computed(const char* op, TapeHostOperand a, TapeHostOperand b) {
+    facts_.numbers.push_back({.op = op, .operands = {a, b}});
+    return static_cast<int32_t>(facts_.numbers.size()) - 1;
+  }
+
+  // How often a loop goes, less one.
+  std::optional<int32_t> LastRoundOf(int32_t loop) {
+    if (const auto it = last_.find(loop); it != last_.end()) return it->second;
+    const SizeFacts::Loop& of = facts_.loops[loop];
+    TapeHostOperand count;
+    if (of.step == 1 && of.start == TapeHostOperand{} && of.stop.id >= 0) {
+      count = of.stop;
+    } else if (of.call >= 0 && tape_.calls[of.call].op == "aten.unbind.int") {
+      const TapeCall& parts = tape_.calls[of.call];
+      const auto* from = std::get_if<TapeTensorRef>(&parts.args[0]);
+      const auto* dim = std::get_if<int64_t>(&parts.args[1]);
+      if (from == nullptr || dim == nullptr || *dim < 0) return std::nullopt;
+      count.id = static_cast<int32_t>(facts_.numbers.size());
+      facts_.numbers.push_back(
+          {.tensor = from->id, .dim = static_cast<int32_t>(*dim)});
+    } else {
+      return std::nullopt;
+    }
+    const int32_t last = Computed("mica.int_add", count, {.constant = -1});
+    last_[loop] = last;
+    return last;
+  }
+
+  const Tape& tape_;
+  SizeFacts& facts_;
+  std::map<int32_t, int32_t> last_;  // Numbers, by loop.
+};
+
+}  // namespace
+
+void AddBackwardLoops(const Tape& tape, SizeFacts& facts) {
+  if (facts.loops.empty()) return;
+  const std::vector<Found> found = BackwardLoops(tape, facts).Find();
+  std::vector<SizeFacts::Loop> loops;
+  for (const Found& one : found) loops.push_back(one.loop);
+  AddLoops(std::move(loops), facts);
+  CountedNumbers numbers(tape, facts);
+  for (const Found& one : found) {
+    if (!one.taken.empty()) numbers.Add(one);
+  }
+  for (size_t i = 0; i < facts.loops.size(); ++i) {
+    if (facts.loops[i].like >= 0) numbers.AddBeside(static_cast<int32_t>(i));
+  }
+  absl::c_stable_sort(facts.uses, [](const auto& a, const auto& b) {
+    return a.first_call < b.first_call;
+  });
+}
+
+}  // namespace mica

@@ -1,0 +1,187 @@
+"""Programs with loops that go as often as sizes say; of doubles."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+
+def make_rows(length: int) -> torch.Tensor:
+    return torch.randn(length, 3, 8, dtype=torch.float64)
+
+
+class Cell(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.Linear(8, 8, dtype=torch.float64)
+
+    def step(self, h: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(self.cell(h) + x)
+
+
+class Last(Cell):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = x.new_zeros(x.shape[1:])
+        for t in range(x.shape[0]):
+            h = self.step(h, x[t])
+        return h
+
+
+class All(Cell):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h, outs = x.new_zeros(x.shape[1:]), []
+        for t in range(x.size(0)):
+            h = self.step(h, x[t])
+            outs.append(h)
+        return torch.stack(outs)
+
+
+class BothWays(Cell):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        there, back = [], []
+        h = x.new_zeros(x.shape[1:])
+        for t in range(len(x)):
+            h = self.step(h, x[t])
+            there.append(h)
+        h = x.new_zeros(x.shape[1:])
+        for t in range(x.shape[0] - 1, -1, -1):
+            h = self.step(h, x[t])
+            back.append(h)
+        return torch.cat([torch.stack(there), torch.stack(back[::-1])], -1)
+
+
+class FromNone(Cell):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h, outs = None, []
+        for row in x:
+            h = row if h is None else self.step(h, row)
+            outs.append(h)
+        return torch.cat(outs, 0)
+
+
+class OwnList(Cell):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hs = [x.new_zeros(x.shape[1:])]
+        for t in range(x.shape[0]):
+            hs.append(self.step(hs[t], x[t]))
+            hs[-1] = (hs[-1] + hs[-2]) / 2
+        return torch.stack(hs)
+
+
+class Layers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        cells = [nn.LSTMCell(8, 8, dtype=torch.float64) for _ in range(3)]
+        self.cells = nn.ModuleList(cells)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        states = [(x.new_zeros(x.shape[1:]),) * 2 for _ in self.cells]
+        outs = []
+        for t in range(x.shape[0]):
+            row = x[t]
+            for i, cell in enumerate(self.cells):
+                states[i] = cell(row, states[i])
+                row = states[i][0]
+            outs.append(row)
+        return torch.stack(outs)
+
+
+class LayerByLayer(Layers):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for cell in self.cells:
+            state, outs = (x.new_zeros(x.shape[1:]),) * 2, []
+            for t in range(x.shape[0]):
+                state = cell(x[t], state)
+                outs.append(state[0])
+            x = torch.stack(outs)
+        return x
+
+
+def comprehension(x: torch.Tensor) -> torch.Tensor:
+    return torch.stack([x[i].relu() for i in range(x.shape[0])])
+
+
+def counted(x: torch.Tensor) -> torch.Tensor:
+    return torch.stack([row * i for i, row in enumerate(x)])
+
+
+def zipped(x: torch.Tensor) -> torch.Tensor:
+    outs = []
+    for i, (a, b) in enumerate(zip(x, x.flip(0), strict=True)):
+        outs.append(a - b * i)
+    return torch.stack(outs)
+
+
+def split(x: torch.Tensor) -> torch.Tensor:
+    parts, outs, before = x.split(1), [], None
+    for i, h in enumerate((x * 2).split(1)):
+        if before is not None:
+            h = h + (1 - parts[i]) * before
+        h = h.view(h.size()[1:])
+        outs.append(h)
+        before = h
+    return torch.stack(outs)
+
+
+def written(x: torch.Tensor) -> torch.Tensor:
+    y = torch.zeros_like(x)
+    for i in range(x.shape[0]):
+        y[i] = x[i] * i
+    return y
+
+
+def summed(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    for i in range(1, x.shape[0]):
+        y[i] += y[i - 1]
+    return y
+
+
+def twice(x: torch.Tensor) -> torch.Tensor:
+    outs = [x[i].exp() for i in range(x.shape[0])]
+    more = []
+    for one in outs:
+        more.append(one + outs[0])
+    return torch.stack(more) * outs[-1]
+
+
+def backwards(x: torch.Tensor) -> torch.Tensor:
+    outs = [row.exp() for row in x]
+    more = []
+    for i, one in enumerate(reversed(outs), 1):
+        more.append(one * i)
+    return torch.stack(more)
+
+
+def extended(x: torch.Tensor) -> torch.Tensor:
+    outs = []
+    for i in range(x.shape[0]):
+        outs += [x.select(0, i) * 2]
+        outs.extend([x.narrow(0, i, 1)[0] - 1])
+    return torch.stack(outs)
+
+
+def repeated(x: torch.Tensor) -> torch.Tensor:
+    return torch.cat([x.mean(0, keepdim=True)] * x.shape[0]) + x
+
+
+def kept(x: torch.Tensor) -> torch.Tensor:
+    first, h = None, x[0]
+    for i in range(x.shape[0]):
+        h = torch.tanh(h + x[i])
+        first = h if first is None else first
+    return first + h
+
+
+def state(x: torch.Tensor) -> torch.Tensor:
+    state = {"h": x[0], "c": x[1]}
+    for i in range(x.shape[0]):
+        state["h"], state["c"] = state["c"], torch.tanh(state["h"] + x[i])
+    return state["h"] - state["c"]
+
+
+def parity(x: torch.Tensor) -> torch.Tensor:
+    y = x[0]
+    for i in range(x.shape[0]):
+        y = y + x[i % 2] / (x.shape[0] - i)
+    return y
