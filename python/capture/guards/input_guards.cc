@@ -98,13 +98,18 @@ void InputGuards::KeepApart(const absl::flat_hash_set<PyObject*>& others) {
 void InputGuards::Distinguish(const absl::flat_hash_set<PyObject*>& objects,
                               const absl::flat_hash_set<PyObject*>& others) {
   std::vector<int> nodes;
+  absl::flat_hash_set<PyObject*> all_others = others;
   for (PyObject* object : objects) {
-    // One of the state is to be the same object.
-    if (const int id = FindNode(object); id >= 0 && !nodes_[id].same_object) {
+    const int id = FindNode(object);
+    if (id < 0) continue;
+    // One of the state is to be the same object, and so none of the rest.
+    if (nodes_[id].same_object) {
+      all_others.insert(object);
+    } else {
       nodes.push_back(id);
     }
   }
-  KeepNodesApart(std::move(nodes), others);
+  KeepNodesApart(std::move(nodes), all_others);
 }
 
 void InputGuards::KeepNodesApart(std::vector<int> nodes,

@@ -95,6 +95,11 @@ bool RecordMaker::MakeTape() {
                                "it is called in inference mode"});
     }
   }
+  for (size_t i = 0; i < num_made_; ++i) {
+    if (!IsCountedInference(tensors_[i])) continue;
+    return Refuse({.reason = "gives a tensor of inference mode that may be "
+                             "written outside of it, as detach() makes it"});
+  }
   tape.results = recorded_.results;
   KeepTape();
   FindWays();

@@ -182,6 +182,11 @@ int64_t VersionOf(PyObject* tensor) {
   return version.current_version();
 }
 
+bool IsCountedInference(PyObject* tensor) {
+  at::TensorImpl* impl = Impl(tensor);
+  return impl->is_inference() && impl->version_counter().enabled();
+}
+
 bool RequiresGrad(PyObject* tensor) { return Impl(tensor)->requires_grad(); }
 
 TensorMeta TensorMeta::Of(PyObject* tensor) {

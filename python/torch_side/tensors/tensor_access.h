@@ -40,6 +40,9 @@ std::shared_ptr<void> HoldMemory(PyObject* tensor);
 int64_t StorageOffsetOf(PyObject* tensor);  // In elements.
 // Counts in-place writes; -1 for inference tensors, which have no counter.
 int64_t VersionOf(PyObject* tensor);
+// Of an inference tensor that has a counter all the same, as detach() of one
+// gives outside of inference mode: who writes it doesn't raise.
+bool IsCountedInference(PyObject* tensor);
 bool RequiresGrad(PyObject* tensor);
 int64_t NumElements(PyObject* tensor);
 // The elements in row-major order, read without the dispatcher; none of a
