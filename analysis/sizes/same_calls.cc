@@ -25,23 +25,28 @@ bool IsRepeated(const TapeTensorList& list) {
 }
 
 // Numbers of Python's are the same if they are computed alike. Those that a
-// tape doesn't refer to don't count.
+// tape doesn't refer to don't count. What is a size in the tape of which the
+// sizes are known is noted.
 class SameNumbers {
  public:
-  SameNumbers(const Tape& a, const Tape& b) : a_(a), b_(b) {}
+  enum class Known : uint8_t { kA, kB };  // Of which tape sizes are.
+  SameNumbers(const Tape& a, const Tape& b, Known known,
+              NumbersThatAreSizes* sizes)
+      : a_(a), b_(b), known_(known), sizes_(*sizes) {}
 
   bool Are(int32_t a, int32_t b) const {
     if (a < 0 || b < 0) return a == b;
     const TapeHostValue& one = a_.host_values[a];
     const TapeHostValue& other = b_.host_values[b];
+    if (one.is_constant && other.is_constant) {
+      return AreConstants(one, other);
+    }
     if (std::tie(one.kind, one.input, one.call, one.output, one.op,
                  one.is_constant) != std::tie(other.kind, other.input,
                                               other.call, other.output,
                                               other.op, other.is_constant)) {
       return false;
     }
-    if (one.is_constant && one.size >= 0) return one.size == other.size;
-    if (one.is_constant) return one.value == other.value;
     if (one.operands.size() != other.operands.size()) return false;
     for (size_t i = 0; i < one.operands.size(); ++i) {
       if (!Are(one.operands[i], other.operands[i])) return false;
@@ -49,8 +54,9 @@ class SameNumbers {
     return true;
   }
   bool Are(const TapeHostOperand& a, const TapeHostOperand& b) const {
-    if (a.id < 0 && b.id < 0) return a.constant == b.constant;
-    return Are(a.id, b.id);
+    if (a.id >= 0 && b.id >= 0) return Are(a.id, b.id);
+    const TapeHostValue one = ConstantOf(a_, a), other = ConstantOf(b_, b);
+    return one.is_constant && other.is_constant && AreConstants(one, other);
   }
 
   bool Are(const std::vector<TapeHostOperand>& a,
@@ -92,8 +98,24 @@ class SameNumbers {
   }
 
  private:
+  static TapeHostValue ConstantOf(const Tape& tape,
+                                  const TapeHostOperand& operand) {
+    if (operand.id >= 0) return tape.host_values[operand.id];
+    return {.value = operand.constant, .is_constant = true};
+  }
+  bool AreConstants(const TapeHostValue& one,
+                    const TapeHostValue& other) const {
+    const bool knows_b = known_ == Known::kB;
+    const TapeHostValue& known = knows_b ? other : one;
+    if (known.size < 0) return one.value == other.value;
+    sizes_.emplace_back((knows_b ? one : other).value, known.size);
+    return true;
+  }
+
   const Tape& a_;
   const Tape& b_;
+  const Known known_;
+  NumbersThatAreSizes& sizes_;
 };
 
 bool AreSameTensors(const TapeTensor& a, const TapeTensor& b,
@@ -159,11 +181,14 @@ absl::Status CheckCall(const TapeCall& a, const TapeCall& b,
 
 }  // namespace
 
-absl::Status CheckSameCalls(const Tape& a, const Tape& b) {
-  const SameNumbers numbers(a, b);
+absl::Status CheckSameCalls(const Tape& a, const Tape& b,
+                            NumbersThatAreSizes* sizes) {
+  using Known = SameNumbers::Known;
+  const SameNumbers numbers(a, b, Known::kB, sizes);
   const size_t count = std::min(a.calls.size(), b.calls.size());
   for (size_t i = 0; i < count; ++i) {
-    absl::Status status = CheckCall(b.calls[i], a.calls[i], SameNumbers(b, a));
+    absl::Status status =
+        CheckCall(b.calls[i], a.calls[i], SameNumbers(b, a, Known::kA, sizes));
     if (!status.ok()) return status;
     if (HasSizeOfData(a, a.calls[i])) {
       return Differ(a.calls[i], "its result's size depends on data");

@@ -97,7 +97,9 @@ class SizeTemplate::Maker {
         recorded_(std::move(recorded)),
         counts_(std::move(counts)) {}
 
-  absl::Status Make() {
+  // `sizes`: by run.
+  absl::Status Make(absl::Span<const NumbersThatAreSizes> sizes) {
+    MICA_RETURN_IF_ERROR(CheckSizes(sizes));
     MICA_RETURN_IF_ERROR(CheckStates());
     MICA_RETURN_IF_ERROR(FindOpen());
     MICA_RETURN_IF_ERROR(CheckShared());
@@ -128,6 +130,21 @@ class SizeTemplate::Maker {
     return absl::c_all_of(values, [&](double value) {
       return std::isnan(value) || SameBits(value, values.back());
     });
+  }
+
+  // What numbers are computed of is as the sizes say.
+  absl::Status CheckSizes(absl::Span<const NumbersThatAreSizes> sizes) const {
+    const auto num_numbers = static_cast<int32_t>(made_.facts_.numbers.size());
+    for (size_t run = 0; run < sizes.size(); ++run) {
+      for (const auto& [value, size] : sizes[run]) {
+        if (size < num_numbers &&
+            SameBits(explainer_.NumberIn(run, size), value)) {
+          continue;
+        }
+        return Unlike("computes with a number that doesn't follow from sizes");
+      }
+    }
+    return absl::OkStatus();
   }
 
   absl::Status CheckStates() {
@@ -752,8 +769,10 @@ absl::StatusOr<std::shared_ptr<const SizeTemplate>> SizeTemplate::Make(
   MICA_ASSIGN_OR_RETURN(RunsInRounds aligned,
                         AlignRuns(std::move(runs), std::move(facts)));
   // Else nobody may take their numbers for those of the others.
+  std::vector<NumbersThatAreSizes> sizes;
   for (const SizedTape& run : aligned.runs) {
-    MICA_RETURN_IF_ERROR(CheckSameCalls(*run.tape, *aligned.runs.back().tape));
+    MICA_RETURN_IF_ERROR(CheckSameCalls(*run.tape, *aligned.runs.back().tape,
+                                        &sizes.emplace_back()));
   }
   made->runs_ = std::move(aligned.runs);
   made->facts_ = std::move(aligned.facts);
@@ -761,7 +780,7 @@ absl::StatusOr<std::shared_ptr<const SizeTemplate>> SizeTemplate::Make(
   made->groups_ = std::make_unique<SizeGroups>(made->runs_);
   MICA_RETURN_IF_ERROR(
       Maker(*made, std::move(aligned.recorded), std::move(aligned.counts))
-          .Make());
+          .Make(sizes));
   return made;
 }
 

@@ -164,7 +164,8 @@ bool HostValues::AddOp(PyObject* result, const HostOp& op,
       !SameBits(*given, computed)) {
     return false;
   }
-  if (SettleSizes(node.tape.operands)) {
+  // Of sizes and other numbers the Program for other sizes computes another.
+  if (AreSizes(node.tape.operands)) {
     node.is_size = true;
     node.size_index = num_sizes_++;
   }
@@ -183,9 +184,14 @@ bool HostValues::AddComparison(const char* op, PyObject* a, PyObject* b,
                         .b = {.id = Find(b), .constant = *second},
                         .outcome = outcome != 0,
                         .at = std::move(at)};
-  const bool is_of_sizes = SettleSizes({comparison.a, comparison.b});
-  (is_of_sizes ? size_comparisons_ : comparisons_)
-      .push_back(std::move(comparison));
+  if (AreSizes({comparison.a, comparison.b})) {
+    size_comparisons_.push_back(std::move(comparison));
+    return true;
+  }
+  // Those are made of the recorded sizes.
+  PinSizesOf(comparison.a.id);
+  PinSizesOf(comparison.b.id);
+  comparisons_.push_back(std::move(comparison));
   return true;
 }
 
@@ -199,6 +205,8 @@ void HostValues::DemandFloat32(Id id) {
 }
 
 void HostValues::Demand(const char* op, TapeHostOperand a, TapeHostOperand b) {
+  PinSizesOf(a.id);
+  PinSizesOf(b.id);
   comparisons_.push_back(
       {.op = op, .a = a, .b = b, .outcome = true, .at = CurrentUserLine()});
 }

@@ -281,9 +281,10 @@ class HostValues {
     UserLine pinned_at;                        // By PinSize().
     std::shared_ptr<const TextRecipe> recipe;  // Of a text.
   };
-  // Marks the sizes among the operands of what is no size as exact. True if
-  // there are none but sizes.
-  bool SettleSizes(absl::Span<const TapeHostOperand> operands);
+  // Whether sizes are among the operands, and nothing else that is known.
+  bool AreSizes(absl::Span<const TapeHostOperand> operands) const;
+  // Pins the sizes of which a number was computed.
+  void PinSizesOf(Id id);
   void UseTextOf(PyObject* object);
   Id Add(PyObject* number, Node node);
   // What a number is but for constants that are added to it.

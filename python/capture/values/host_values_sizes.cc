@@ -48,19 +48,22 @@ void HostValues::PinSize(Id id) {
   nodes_[id].pinned_at = CurrentUserLine();
 }
 
-bool HostValues::SettleSizes(absl::Span<const TapeHostOperand> operands) {
+bool HostValues::AreSizes(absl::Span<const TapeHostOperand> operands) const {
   bool all = true, any = false;
   for (const TapeHostOperand& operand : operands) {
     if (operand.id < 0) continue;
     all &= nodes_[operand.id].is_size;
     any |= nodes_[operand.id].is_size;
   }
-  if (any && !all) {
-    for (const TapeHostOperand& operand : operands) {
-      if (operand.id >= 0 && nodes_[operand.id].is_size) PinSize(operand.id);
-    }
-  }
   return any && all;
+}
+
+void HostValues::PinSizesOf(Id id) {
+  if (id < 0) return;
+  if (IsSize(id)) return PinSize(id);
+  for (const TapeHostOperand& operand : nodes_[id].tape.operands) {
+    PinSizesOf(operand.id);
+  }
 }
 
 std::vector<HostValues::Id> HostValues::TakeSizeUses() {
