@@ -5,6 +5,8 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -21,12 +23,23 @@ constexpr int32_t kFewestRounds = 4;
 // How many rounds of the program's may lie beside those of a backward loop.
 constexpr int32_t kMostLess = 4;
 
+// A number that a call of this operator takes: the round of the other loop that
+// it is about, times a factor, and an offset.
+struct Taken {
+  std::string op;
+  size_t arg = 0;
+  int64_t factor = 1;
+  int64_t offset = 0;
+  bool operator<(const Taken& other) const {
+    return std::tie(op, arg, factor, offset) <
+           std::tie(other.op, other.arg, other.factor, other.offset);
+  }
+};
+
 struct Found {
   SizeFacts::Loop loop;
   bool ascends = false;
-  // What its calls take: the round of the other loop that they are about, times
-  // a factor, and an offset.
-  std::set<std::pair<int64_t, int64_t>> taken;
+  std::set<Taken> taken;
 };
 
 class BackwardLoops {
@@ -151,7 +164,8 @@ class BackwardLoops {
         const auto [start, step] = *numbers;
         const int64_t factor = ascends ? step : -step;
         const int64_t first = ascends ? 0 : rounds_.count(loop) - 1;
-        made.taken.insert({factor, start - factor * first});
+        made.taken.insert(
+            {tape_.calls[call].op, arg, factor, start - factor * first});
       }
     }
     return made;
@@ -198,16 +212,14 @@ class CountedNumbers {
 
   // Those of each round.
   void Add(const Found& found) {
-    const auto at = absl::c_find_if(facts_.loops, [&](const auto& loop) {
-      return loop.calls == found.loop.calls;
-    });
+    SizeFacts::Loop* const at = &LoopAt(found);
     TapeHostOperand last;
     if (!found.ascends) {
       const std::optional<int32_t> one = LastRoundOf(at->like);
       if (!one.has_value()) return;
       last.id = *one;
     }
-    const auto loop = static_cast<int32_t>(at - facts_.loops.begin());
+    const auto loop = static_cast<int32_t>(at - facts_.loops.data());
     const auto rounds = static_cast<int32_t>(at->calls.size()) - 1;
     for (int32_t round = 0; round < rounds; ++round) {
       const auto begin = static_cast<int32_t>(facts_.numbers.size());
@@ -217,13 +229,10 @@ class CountedNumbers {
       SizeFacts::Use use{.first_call = at->calls[round],
                          .end_call = at->calls[round + 1],
                          .at = at->at};
-      for (const auto& [factor, offset] : found.taken) {
-        const int32_t product =
-            Computed("mica.int_mul", {.id = about},
-                     {.constant = static_cast<double>(factor)});
-        use.numbers.push_back(
-            Computed("mica.int_add", {.id = product},
-                     {.constant = static_cast<double>(offset)}));
+      std::set<std::pair<int64_t, int64_t>> made;
+      for (const Taken& taken : found.taken) {
+        if (!made.insert({taken.factor, taken.offset}).second) continue;
+        use.numbers.push_back(Scaled(about, taken.factor, taken.offset));
       }
       at->numbers.push_back(
           {begin, static_cast<int32_t>(facts_.numbers.size())});
@@ -232,27 +241,59 @@ class CountedNumbers {
     }
   }
 
-  // Those of the rounds that lie beside a loop of the pass.
-  void AddBeside(int32_t loop) {
-    const SizeFacts::Loop made = facts_.loops[loop];
-    const auto count =
-        static_cast<int64_t>(facts_.loops[made.like].calls.size()) - 1;
-    const int32_t begin = facts_.loops[made.like].calls.back();
-    for (int32_t call = begin; call < made.calls.front(); ++call) {
+  // Those of the rounds before it that lie beside it.
+  void AddBeside(const Found& found) {
+    if (found.ascends) return;
+    const SizeFacts::Loop like = facts_.loops[LoopAt(found).like];
+    for (int32_t call = like.calls.back(); call < found.loop.calls.front();
+         ++call) {
+      if (!IsBackward(tape_.calls[call])) continue;
+      SizeFacts::Use use{
+          .first_call = call, .end_call = call + 1, .at = found.loop.at};
       const TapeCall& beside = tape_.calls[call];
-      if (!IsBackward(beside) || beside.op != "aten.select_backward") continue;
-      const TapeValue* index = FindArgument(beside, "index");
-      if (index == nullptr || *index != TapeValue(count - 1)) continue;
-      const std::optional<int32_t> last = LastRoundOf(made.like);
-      if (!last.has_value()) return;
-      facts_.uses.push_back({.first_call = call,
-                             .end_call = call + 1,
-                             .numbers = {*last},
-                             .at = made.at});
+      for (size_t arg = 0; arg < beside.args.size(); ++arg) {
+        const auto* number = std::get_if<int64_t>(&beside.args[arg]);
+        if (number == nullptr) continue;
+        const auto made = Beside(found, beside.op, arg, *number);
+        if (made.has_value()) use.numbers.push_back(*made);
+      }
+      if (!use.numbers.empty()) facts_.uses.push_back(std::move(use));
     }
   }
 
  private:
+  SizeFacts::Loop& LoopAt(const Found& found) {
+    return *absl::c_find_if(facts_.loops, [&](const auto& loop) {
+      return loop.calls == found.loop.calls;
+    });
+  }
+
+  // A number that one of those rounds takes as this argument of `op`; they come
+  // as if the loop had begun earlier.
+  std::optional<int32_t> Beside(const Found& found, const std::string& op,
+                                size_t arg, int64_t number) {
+    const int32_t like = LoopAt(found).like;
+    const auto last = static_cast<int64_t>(facts_.loops[like].calls.size()) - 2;
+    for (int64_t before = 0; before <= found.loop.less; ++before) {
+      for (const Taken& taken : found.taken) {
+        if (taken.op != op || taken.arg != arg ||
+            taken.factor * (last + before) + taken.offset != number) {
+          continue;
+        }
+        const std::optional<int32_t> of = LastRoundOf(like);
+        if (!of.has_value()) return std::nullopt;
+        return Scaled(*of, taken.factor, taken.offset + taken.factor * before);
+      }
+    }
+    return std::nullopt;
+  }
+
+  int32_t Scaled(int32_t number, int64_t factor, int64_t offset) {
+    const int32_t product = Computed("mica.int_mul", {.id = number},
+                                     {.constant = static_cast<double>(factor)});
+    return Computed("mica.int_add", {.id = product},
+                    {.constant = static_cast<double>(offset)});
+  }
   int32_t Computed(const char* op, TapeHostOperand a, TapeHostOperand b) {
     facts_.numbers.push_back({.op = op, .operands = {a, b}});
     return static_cast<int32_t>(facts_.numbers.size()) - 1;
@@ -298,9 +339,7 @@ void AddBackwardLoops(const Tape& tape, SizeFacts& facts) {
   for (const Found& one : found) {
     if (!one.taken.empty()) numbers.Add(one);
   }
-  for (size_t i = 0; i < facts.loops.size(); ++i) {
-    if (facts.loops[i].like >= 0) numbers.AddBeside(static_cast<int32_t>(i));
-  }
+  for (const Found& one : found) numbers.AddBeside(one);
   absl::c_stable_sort(facts.uses, [](const auto& a, const auto& b) {
     return a.first_call < b.first_call;
   });

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -220,8 +221,11 @@ class Formulas {
 class FixedNumbers {
  public:
   FixedNumbers(const Tape& tape, const SizeFacts& facts,
-               const SizeGroups& groups)
+               const SizeGroups& groups, absl::Span<const SizeSlot> slots)
       : tape_(tape), facts_(facts), groups_(groups) {
+    for (const SizeSlot& slot : slots) {
+      if (slot.call >= 0) followed_.insert({slot.call, slot.arg, slot.item});
+    }
     for (const SizeFacts::Use& use : facts.uses) {
       for (const int64_t constant : use.constants) {
         passed_.insert(constant);
@@ -238,13 +242,6 @@ class FixedNumbers {
         }
       }
     }
-    // What a loop of torch's own code counts.
-    for (const SizeFacts::Loop& loop : facts.loops) {
-      if (loop.like < 0) continue;
-      const size_t count = facts.loops[loop.like].calls.size() - 1;
-      for (size_t i = 0; i < count; ++i)
-        passed_.insert(static_cast<int64_t>(i));
-    }
     for (const TapeCall& call : tape.calls) {
       if (IsBackward(call)) continue;
       for (const TapeValue& arg : call.args) {
@@ -258,7 +255,7 @@ class FixedNumbers {
 
   absl::Status Check(int32_t index) const {
     const TapeCall& call = tape_.calls[index];
-    if (IsBackward(call) && !KnowsNumbersOf(call)) {
+    if (IsBackward(call) && !KnowsNumbersOf(index)) {
       return absl::FailedPreconditionError(absl::StrCat(
           call.op, ": a number of autograd's may follow from sizes"));
     }
@@ -267,7 +264,12 @@ class FixedNumbers {
       const std::vector<int64_t> numbers = IntsOf(FindArgument(call, cut.arg));
       for (size_t i = 0; i < numbers.size(); ++i) {
         const bool is_list = numbers.size() > 1 || cut.about != About::kDim;
-        if (HasFormula(index, cut, is_list ? static_cast<int>(i) : -1) ||
+        const auto arg = absl::c_find(call.arg_names, cut.arg);
+        const std::tuple place(
+            index, static_cast<int32_t>(arg - call.arg_names.begin()),
+            is_list ? static_cast<int32_t>(i) : -1);
+        if (followed_.contains(place) ||
+            HasFormula(index, cut, is_list ? static_cast<int>(i) : -1) ||
             !IsAboutVarying(call, cut, i) || IsKnown(index, cut, numbers[i])) {
           continue;
         }
@@ -281,7 +283,8 @@ class FixedNumbers {
 
  private:
   // Autograd's formulas pass on what the run's calls got, and sizes.
-  bool KnowsNumbersOf(const TapeCall& call) const {
+  bool KnowsNumbersOf(int32_t index) const {
+    const TapeCall& call = tape_.calls[index];
     static constexpr absl::string_view kOthers[] = {
         "dim", "dims", "dim0", "dim1", "reduction", "correction",
         "ignore_index", "padding_idx", "input_dtype",
@@ -290,8 +293,12 @@ class FixedNumbers {
         "other", "exponent", "alpha", "self"};
     for (size_t i = 0; i < call.args.size(); ++i) {
       if (absl::c_linear_search(kOthers, call.arg_names[i])) continue;
+      const bool is_one = std::holds_alternative<int64_t>(call.args[i]);
+      int32_t item = is_one ? -1 : 0;
       for (const int64_t number : IntsOf(&call.args[i])) {
-        const bool is_plain = number < 2 && number > -2;
+        const std::tuple place(index, static_cast<int32_t>(i), item++);
+        const bool is_plain =
+            (number < 2 && number > -2) || followed_.contains(place);
         if (!is_plain && number != std::numeric_limits<int64_t>::max() &&
             !passed_.contains(number) && !sizes_.contains(number)) {
           return false;
@@ -379,6 +386,7 @@ class FixedNumbers {
   const Tape& tape_;
   const SizeFacts& facts_;
   const SizeGroups& groups_;
+  std::set<std::tuple<int32_t, int32_t, int32_t>> followed_;  // SizeSlot's.
   std::set<int64_t> passed_;
   std::set<int64_t> sizes_;  // And numbers of elements.
 };
@@ -386,8 +394,9 @@ class FixedNumbers {
 }  // namespace
 
 absl::Status CheckFixedNumbers(const Tape& tape, const SizeFacts& facts,
-                               const SizeGroups& groups) {
-  const FixedNumbers numbers(tape, facts, groups);
+                               const SizeGroups& groups,
+                               absl::Span<const SizeSlot> slots) {
+  const FixedNumbers numbers(tape, facts, groups, slots);
   for (size_t i = 0; i < tape.calls.size(); ++i) {
     absl::Status status = numbers.Check(static_cast<int32_t>(i));
     if (!status.ok()) return status;

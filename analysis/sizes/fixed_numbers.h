@@ -20,7 +20,8 @@ namespace mica {
 // differs between the runs, each has to be one that Python passed, or of a
 // formula that is known.
 absl::Status CheckFixedNumbers(const Tape& tape, const SizeFacts& facts,
-                               const SizeGroups& groups);
+                               const SizeGroups& groups,
+                               absl::Span<const SizeSlot> slots);
 
 // By which formula ATen makes the number `item` (of a list; else -1) of
 // argument `arg`, which has these values by run, the same ones perhaps: the

@@ -109,7 +109,7 @@ class SizeTemplate::Maker {
       MICA_RETURN_IF_ERROR(ExplainCall(static_cast<int32_t>(i)));
     }
     MICA_RETURN_IF_ERROR(
-        CheckFixedNumbers(last_, made_.facts_, *made_.groups_));
+        CheckFixedNumbers(last_, made_.facts_, *made_.groups_, made_.slots_));
     MICA_RETURN_IF_ERROR(CheckFixedProducts(last_, *made_.groups_));
     MICA_RETURN_IF_ERROR(FindSlices());
     MICA_RETURN_IF_ERROR(CheckNumbers());
