@@ -102,6 +102,21 @@ TEST(RegionsTest, LeavesOtherSizesAlone) {
   EXPECT_THAT(text, Not(HasSubstr("mica.elementwise")));
 }
 
+TEST(RegionsTest, AnOpWithoutAKernelOfItsOwnIsARegionAlone) {
+  const std::string text = Merged(R"(program @f(%x: f32[4,8], %y: bf16[4,8]) {
+  %a = aten.floor(%x) : f32[4,8]
+  %t = aten.t(%a) : f32[8,4]{1,8}
+  %p = aten.mm(%a, %t) : f32[4,4]
+  %b = aten.neg(%p) : f32[4,4]
+  %c = aten.hardshrink(%y) : bf16[4,8]
+  return %b, %c
+}
+)");
+  EXPECT_THAT(text, HasSubstr("\"floor.f32 %0 -> $0\""));
+  EXPECT_THAT(text, HasSubstr("%b = aten.neg(%p)"));
+  EXPECT_THAT(text, Not(HasSubstr("aten.hardshrink")));
+}
+
 TEST(RegionsTest, AReductionAndWhatStandsAroundItIsOnePass) {
   const std::string text = Merged(R"(program @f(%x: f32[4,8], %w: f32[8]) {
   %q = aten.pow.Tensor_Scalar(%x, 2) : f32[4,8]
