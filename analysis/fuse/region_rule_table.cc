@@ -165,7 +165,7 @@ constexpr RegionRule kRules[] = {
      "ne.c p0 p0; where.c $0 0 p0; minimum.c $1 1.7976931348623157e+308; "
      "maximum.t $2 -1.7976931348623157e+308",
      "p1=none p2=none p3=none t=f64"},
-    // Truth.
+    // Truth. copysign is of floats alone, so integers stay with their op.
     {"aten.eq.Tensor", "eq.q p0:q p1:q"},
     {"aten.eq.Scalar", "eq.q p0:q p1:q"},
     {"aten.ne.Tensor", "ne.q p0:q p1:q"},
@@ -181,8 +181,8 @@ constexpr RegionRule kRules[] = {
     {"aten.isnan", "ne.q p0 p0"},
     {"aten.isinf", "copysign.r p0 1; eq.r $0 inf"},
     {"aten.isfinite", "copysign.r p0 1; lt.r $0 inf"},
-    {"aten.isposinf", "eq.r p0 inf"},
-    {"aten.isneginf", "eq.r p0 -inf"},
+    {"aten.isposinf", "copysign.r p0 p0; eq.r $0 inf"},
+    {"aten.isneginf", "copysign.r p0 p0; eq.r $0 -inf"},
     {"aten.signbit", "copysign.r 1 p0; lt.r $0 0"},
     {"aten.logical_not", "not.bool p0"},
     {"aten.logical_and", "and.bool p0 p1"},

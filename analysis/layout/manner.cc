@@ -30,8 +30,15 @@ Manner MannerOf(const Program& program, const Op& op,
     return uses[op.results[1]] == 0 ? Manner::kFollows : Manner::kInsists;
   }
   static const absl::flat_hash_set<absl::string_view> following = {
-      "aten.avg_pool2d", "aten._adaptive_avg_pool2d", "aten.cat",
-      "aten.constant_pad_nd", "mica.scale_channels"};
+      "aten.avg_pool2d",
+      "aten._adaptive_avg_pool2d",
+      "aten.cat",
+      "aten.constant_pad_nd",
+      "mica.scale_channels",
+      "aten.upsample_nearest2d",
+      "aten._upsample_nearest_exact2d",
+      "aten.reflection_pad2d",
+      "aten.replication_pad2d"};
   if (following.contains(name)) return Manner::kFollows;
   static const absl::flat_hash_set<absl::string_view> reducing = {
       "aten.mean.dim", "aten.clone", "aten._to_copy"};

@@ -28,14 +28,16 @@ constexpr absl::string_view kSigns[] = {"aten.amax",
                                         "aten.fmin",
                                         "aten.maximum",
                                         "aten.minimum",
-                                        "aten.reflection_pad1d",
-                                        "aten.reflection_pad2d",
                                         "aten.reflection_pad3d",
-                                        "aten.replication_pad1d",
-                                        "aten.replication_pad2d",
                                         "aten.replication_pad3d",
                                         "aten.scatter_reduce.two",
                                         "aten.softshrink"};
+
+// Of all that make planes larger those that only copy, and what adds up what
+// was copied, beginning with a zero.
+constexpr absl::string_view kCopies[] = {
+    "aten._upsample_nearest_exact2d", "aten._upsample_nearest_exact2d_backward",
+    "aten.upsample_nearest2d", "aten.upsample_nearest2d_backward"};
 
 // Quotients in low precision are rounded before they are cut, unless a number
 // divides, which isn't rounded.
@@ -98,6 +100,7 @@ bool IsFloat(absl::string_view dtype) {
 bool IsDiscreteInAten(const Tape& tape, const TapeCall& call) {
   const std::string op = ReturningName(call.op);
   if (IsOneOf(kOrders, op)) return true;
+  if (IsOneOf(kCopies, op)) return false;
   if (IsOneOf(kSigns, op) || absl::StartsWith(op, "aten.upsample_") ||
       absl::StartsWith(op, "aten._upsample_")) {
     return TakesA(tape, call, IsFloat);

@@ -48,6 +48,7 @@ void RegisterMovement(KernelRegistry& registry);    // Copies, gathers, joins.
 void RegisterBounded(KernelRegistry& registry);     // Sizes that data decides.
 void RegisterSingle(KernelRegistry& registry);      // What takes no time.
 void RegisterReorder(KernelRegistry& registry);     // Flips, rolls, triangles.
+void RegisterAxisTables(KernelRegistry& registry);  // Nearest pixels, frames.
 void RegisterWindows(KernelRegistry& registry);  // Joins of what has strides.
 
 // All of them.

@@ -38,6 +38,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterInterleave(registry);
   RegisterMovement(registry);
   RegisterReorder(registry);
+  RegisterAxisTables(registry);
   RegisterWindows(registry);
   RegisterBounded(registry);
   RegisterHalves(registry);

@@ -135,12 +135,8 @@ LEFT_TO_ATEN: dict[str, set[str]] = {
     "LocalResponseNorm": {"aten.avg_pool3d"},
     "Unfold": {"aten.im2col", "aten.col2im"},
     # ATen's, for its signs of zeros.
-    "ReflectionPad1d": {"aten.reflection_pad1d"},
-    "ReflectionPad2d": {"aten.reflection_pad2d"},
-    "ReplicationPad2d": {"aten.replication_pad2d"},
     "CosineSimilarity": {"aten.clamp_min_.Tensor"},
     "Softshrink": {"aten.softshrink"},
-    "Upsample nearest": {"aten.upsample_nearest2d"},
     "Upsample bilinear": {"aten.upsample_bilinear2d"},
     "Upsample bicubic": {"aten.upsample_bicubic2d"},
     "Upsample linear": {"aten.upsample_linear1d"},

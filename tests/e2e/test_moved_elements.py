@@ -134,6 +134,43 @@ def test_pooling_along_rows(
         )
 
 
+# Of images [2, 6, 9, 5].
+PLANES: dict[str, Callable[[Tensor], Tensor]] = {
+    "doubled": lambda x: F.interpolate(x, scale_factor=2),
+    "of a size": lambda x: F.interpolate(x, size=(13, 31)),
+    "smaller": lambda x: F.interpolate(x, scale_factor=(0.41, 0.77)),
+    "exact": lambda x: F.interpolate(x, (20, 7), mode="nearest-exact"),
+    "mirrored": lambda x: F.pad(x, (1, 4, 8, 0), mode="reflect"),
+    "repeated": lambda x: F.pad(x, (0, 3, 2, 2), mode="replicate"),
+    "mirrored rows": lambda x: F.pad(x[0], (2, 1), mode="reflect"),
+    "repeated rows": lambda x: F.pad(x[:, 0], (20, 17), mode="replicate"),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATING, ids=str)
+@pytest.mark.parametrize("layout", ["rows", "channels last", "turned", "gaps"])
+@pytest.mark.parametrize("name", PLANES)
+def test_planes_of_other_sizes(
+    name: str, layout: str, dtype: torch.dtype
+) -> None:
+    def images(seed: int) -> Tensor:
+        torch.manual_seed(seed)
+        x = torch.randn(2, 6, 9, 5 if layout != "gaps" else 15).to(dtype)
+        x[x.abs() < 0.3] = -0.0
+        x[0, 0, 0, 0] = float("nan")
+        if layout == "channels last":
+            return x.contiguous(memory_format=torch.channels_last)
+        if layout == "turned":
+            return x.transpose(2, 3).contiguous().transpose(2, 3)
+        return x[..., ::3] if layout == "gaps" else x
+
+    def program(x: Tensor) -> tuple[Tensor, Tensor]:
+        y = PLANES[name](x)
+        return y, y.signbit()
+
+    _agree(program, *(images(seed) for seed in range(3)))
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_an_element_is_spread_over_its_own_tensor(dtype: torch.dtype) -> None:
     def spread(to: Tensor, of: Tensor) -> Tensor:
