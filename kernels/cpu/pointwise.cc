@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/axes.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/pointwise_tiles.h"
 
 namespace mica::cpu {
 namespace {
@@ -333,6 +334,7 @@ bool LaunchFlatBinary(const void* state, void* const* args, LaunchContext&) {
 }
 
 LaunchFn ChooseLaunch(const PointwiseLoop& loop) {
+  if (const LaunchFn tiled = TiledLaunch(loop); tiled != nullptr) return tiled;
   if (!IsDirect(loop)) return LaunchRows<false>;
   if (loop.has_equal_rows) return LaunchRows<true>;
   if (!loop.IsFlat()) return LaunchRows<true>;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/cpu/pointwise_tiles.h"
 #include "kernels/cpu/simd_testing.h"
 
 namespace mica::cpu {
@@ -124,6 +125,16 @@ TEST(PointwiseTest, ThreadsShareTheRows) {
       ASSERT_EQ(out[r * cols + c], x[r + c * rows] + y[r % 100]);
     }
   }
+}
+
+TEST(PointwiseTest, OperandsThatLieTheOtherWayRoundGoByTiles) {
+  const TensorType turned = {.dims = {70, 300}, .strides = {1, 70}};
+  const TensorType plain = {.dims = {70, 300}};
+  const Sum sum = PrepareSum(turned, plain, plain, 1);
+  EXPECT_EQ(sum.prepared.launch, TiledLaunch(*sum.loop));
+  EXPECT_NE(TiledLaunch(*sum.loop), nullptr);
+  EXPECT_EQ(TiledLaunch(*PrepareSum(plain, plain, plain, 1).loop), nullptr);
+  EXPECT_EQ(TiledLaunch(*PrepareSum(turned, turned, turned, 1).loop), nullptr);
 }
 
 TEST(PointwiseTest, EmptyResultsRunNothing) {

@@ -40,6 +40,8 @@ inline void Store(T element, char* to) {
   std::memcpy(to, &element, sizeof(T));
 }
 
+}  // namespace
+
 TransposeFn TransposeOf(int64_t bytes) {
   const SimdTable& table = Simd();
   switch (bytes) {
@@ -55,8 +57,6 @@ TransposeFn TransposeOf(int64_t bytes) {
       return table.transpose128;
   }
 }
-
-}  // namespace
 
 // Dims of more than one element in the order of the result's memory,
 // neighbours joined where they are one in both memories.

@@ -8,8 +8,12 @@
 
 #include "absl/container/inlined_vector.h"
 #include "framework/tensor/tensor_type.h"
+#include "kernels/cpu/simd_table.h"
 
 namespace mica::cpu {
+
+// Turns a matrix of elements of 1, 2, 4, 8 or 16 bytes over.
+TransposeFn TransposeOf(int64_t bytes);
 
 // How to copy the elements of one type, broadcast, to another's places. What
 // it does is chosen once: whole rows where both memories have runs, squares

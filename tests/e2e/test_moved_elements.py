@@ -134,6 +134,35 @@ def test_pooling_along_rows(
         )
 
 
+TURNED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "sum": lambda x, y: x + y.transpose(1, 2),
+    "turned first": lambda x, y: x.transpose(1, 2) - y,
+    "scaled": lambda x, y: torch.add(x, y.transpose(1, 2), alpha=3),
+    "converted": lambda x, y: x * y.transpose(1, 2).int(),
+    "compared": lambda x, y: x > y.transpose(1, 2),
+    "chosen": lambda x, y: torch.where(x > 0, x, y.transpose(1, 2)),
+    "chain": lambda x, y: (x + y.transpose(1, 2)).relu() * 2,
+}
+
+
+@pytest.mark.parametrize(
+    "dtype", [*FLOATING, torch.int64, torch.int32], ids=str
+)
+@pytest.mark.parametrize("name", TURNED)
+@pytest.mark.parametrize("size", [9, 33, 150])
+def test_operands_that_lie_the_other_way_round(
+    name: str, dtype: torch.dtype, size: int
+) -> None:
+    def program(both: Tensor) -> Tensor:
+        return TURNED[name](*both.unbind())
+
+    def pair(seed: int) -> Tensor:
+        torch.manual_seed(seed)
+        return (torch.randn(2, 3, size, size) * 9).to(dtype)
+
+    _agree(program, *(pair(seed) for seed in range(3)))
+
+
 # Of images [2, 6, 9, 5].
 PLANES: dict[str, Callable[[Tensor], Tensor]] = {
     "doubled": lambda x: F.interpolate(x, scale_factor=2),
