@@ -9,16 +9,26 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/container/inlined_vector.h"
 #include "framework/op/region_code.h"
 #include "kernels/cpu/axes.h"
 #include "kernels/cpu/families.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/ready_region.h"
+#include "kernels/cpu/strided_copy.h"
 
 namespace mica::cpu {
 namespace {
 
 constexpr int kMostArrays = 64;
+// Operands that lie the other way round are turned over by tiles of so many
+// rows, which stay in the first-level cache; the rest of them are read as they
+// lie.
+constexpr int kMostTurned = 4;
+constexpr int64_t kTurnedRows = 32;
+constexpr int64_t kTurnedBytes = 8192;
+constexpr int64_t kShortestTurned = 8;  // Rows, and elements of one.
 
 struct RegionState {
   ReadyRegion region;
@@ -27,6 +37,10 @@ struct RegionState {
   std::vector<int64_t> steps, row_steps;
   AxisList outer;
   int64_t rows = 1, n = 1;  // Of each.
+  // Operands whose elements lie dense from row to row, and how many elements
+  // of a row are done at once because of them.
+  absl::InlinedVector<int, kMostTurned> turned;
+  int64_t columns = 0;
   int num_threads = 1;
 };
 
@@ -43,6 +57,22 @@ class Launch {
       at[i] = start == nullptr ? nullptr : start + begin * s_.steps[i];
     }
     Call(at, 1, end - begin);
+  }
+
+  // Tiles of rows begin..end of all, if operands are turned.
+  void RunTiles(int64_t begin, int64_t end) const {
+    const int64_t tiles = NumTiles(s_);
+    for (int64_t tile = begin; tile < end; ++tile) {
+      const int64_t outer = tile / tiles, row = tile % tiles * kTurnedRows;
+      const int64_t count = std::min(kTurnedRows, s_.rows - row);
+      for (int64_t column = 0; column < s_.n; column += s_.columns) {
+        RunTile(outer, row, count, column, std::min(s_.columns, s_.n - column));
+      }
+    }
+  }
+  // Around each place of the outer axes.
+  static int64_t NumTiles(const RegionState& state) {
+    return (state.rows + kTurnedRows - 1) / kTurnedRows;
   }
 
   // Rows begin..end of all, the outer axes' included.
@@ -63,6 +93,36 @@ class Launch {
   }
 
  private:
+  void RunTile(int64_t outer, int64_t row, int64_t rows, int64_t column,
+               int64_t n) const {
+    alignas(64) char buffers[kMostTurned][kTurnedBytes];
+    char* at[kMostArrays];
+    int64_t steps[kMostArrays], row_steps[kMostArrays];
+    for (size_t i = 0; i < s_.steps.size(); ++i) {
+      steps[i] = s_.steps[i];
+      row_steps[i] = s_.row_steps[i];
+      at[i] = static_cast<char*>(args_[i]);
+      if (at[i] == nullptr) continue;
+      at[i] +=
+          row * row_steps[i] + column * steps[i] + s_.outer.Offset(i, outer);
+    }
+    for (size_t t = 0; t < s_.turned.size(); ++t) {
+      const int i = s_.turned[t];
+      const int64_t bytes = row_steps[i];
+      if (at[i] != nullptr) {
+        TransposeOf(bytes)(at[i], steps[i] / bytes, buffers[t], n, n, rows);
+        at[i] = buffers[t];
+      }
+      steps[i] = bytes;
+      row_steps[i] = n * bytes;
+    }
+    s_.region.Run({.at = at,
+                   .row_steps = row_steps,
+                   .steps = steps,
+                   .rows = rows,
+                   .n = n});
+  }
+
   void Call(char* const* at, int64_t rows, int64_t n) const {
     s_.region.Run({.at = at,
                    .row_steps = s_.row_steps.data(),
@@ -79,6 +139,11 @@ bool LaunchRegion(const void* state, void* const* args, LaunchContext&) {
   const auto& s = *static_cast<const RegionState*>(state);
   const Launch launch(s, args);
   const int64_t all_rows = s.outer.count() * s.rows;
+  if (!s.turned.empty()) {
+    Parallel(s.num_threads, s.outer.count() * Launch::NumTiles(s),
+             [&](int64_t begin, int64_t end) { launch.RunTiles(begin, end); });
+    return true;
+  }
   if (all_rows == 1) {
     Parallel(s.num_threads, s.n, [&](int64_t begin, int64_t end) {
       launch.RunElements(begin, end);
@@ -153,6 +218,21 @@ void LayOut(const Axes& axes, const KernelRequest& request,
   }
 }
 
+void FindTurned(const KernelRequest& request, RegionState& state) {
+  if (state.rows < kShortestTurned || state.n < kShortestTurned) return;
+  state.columns = state.n;
+  for (size_t i = 0; i < request.operands.size(); ++i) {
+    const int64_t bytes = ElementBytes(request.operands[i].type.dtype);
+    const int64_t step = state.steps[i];
+    if (state.row_steps[i] != bytes || step <= bytes || step % bytes != 0 ||
+        bytes > 8 || static_cast<int>(state.turned.size()) == kMostTurned) {
+      continue;
+    }
+    state.turned.push_back(static_cast<int>(i));
+    state.columns = std::min(state.columns, kTurnedBytes / kTurnedRows / bytes);
+  }
+}
+
 region::Array ArrayOf(const Operand& operand, int64_t step, int64_t n) {
   return {.dtype = operand.type.dtype,
           .access = AccessOf(step, ElementBytes(operand.type.dtype), n),
@@ -175,17 +255,22 @@ Verdict PrepareRegionCode(const KernelRequest& request,
   }
   auto state = std::make_shared<RegionState>();
   LayOut(JoinedAxes(request.results[0].type.dims, types), request, *state);
+  FindTurned(request, *state);
   region::Signature signature{.code = code, .operands = {}, .results = {}};
   for (size_t i = 0; i < num_operands; ++i) {
+    const bool is_turned =
+        absl::c_linear_search(state->turned, static_cast<int>(i));
     signature.operands.push_back(
-        ArrayOf(request.operands[i], state->steps[i], state->n));
+        ArrayOf(request.operands[i],
+                is_turned ? state->row_steps[i] : state->steps[i], state->n));
   }
   for (size_t r = 0; r < request.results.size(); ++r) {
     signature.results.push_back(
         ArrayOf(request.results[r], state->steps[num_operands + r], state->n));
   }
-  if (auto no = ReadyRegion::Make(signature, state->n, /*wants_code=*/true,
-                                  state->region)) {
+  const int64_t n = state->turned.empty() ? state->n : state->columns;
+  if (auto no =
+          ReadyRegion::Make(signature, n, /*wants_code=*/true, state->region)) {
     return No{*no};
   }
   state->num_threads = UsefulThreads(request.num_threads,
