@@ -206,6 +206,13 @@ bool HasNarrowGroups(const KernelRequest& request) {
   return groups > 1 && !has_loops && columns < Simd().gemm_cols;
 }
 
+// Of volumes, where the library computes each channel by a product of its own.
+bool IsDepthwiseOfVolumes(const KernelRequest& request) {
+  const TensorType& x = request.operands[0].type;
+  return !request.Bool(6) && x.rank() == 5 && request.Int(8) > 1 &&
+         request.Int(8) == x.dims[1];
+}
+
 Verdict PrepareForward(const KernelRequest& request) {
   const TensorType& out = request.results[0].type;
   const bool is_transposed = request.Bool(6);
@@ -230,6 +237,11 @@ Verdict PrepareForward(const KernelRequest& request) {
   const absl::Status status = BuildForward(request, bias_arg, *state);
   if (!status.ok()) return No{std::string(status.message())};
   return Finish(request, std::move(state));
+}
+
+Verdict PrepareFastForward(const KernelRequest& request) {
+  if (IsDepthwiseOfVolumes(request)) return No{"each channel is a product"};
+  return PrepareForward(request);
 }
 
 struct Backward {
@@ -408,7 +420,10 @@ Verdict PrepareHalfBackward(const KernelRequest& request) {
 
 void RegisterOneDnnConvolution(KernelRegistry& registry) {
   registry.Add({.op = "aten.convolution", .dtype = DType::kF32},
-               KernelRank::kFast, {"cpu.onednn_convolution", PrepareForward});
+               KernelRank::kFast,
+               {"cpu.onednn_convolution", PrepareFastForward});
+  registry.Add({.op = "aten.convolution", .dtype = DType::kF32},
+               KernelRank::kPlain, {"cpu.onednn_convolution", PrepareForward});
   registry.Add({.op = "aten.convolution_backward", .dtype = DType::kF32},
                KernelRank::kFast,
                {"cpu.onednn_convolution_backward", PrepareBackward});

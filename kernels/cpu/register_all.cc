@@ -10,10 +10,10 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterOptimizerSteps(registry);
   RegisterMatmul(registry);
   RegisterFewPixelsConvolution(registry);
+  RegisterSingleTapConvolution(registry);
   RegisterOneDnnConvolution(registry);
   RegisterOneDnnHalfConvolution(registry);
   RegisterWinograd(registry);
-  RegisterSingleTapConvolution(registry);
   RegisterConvolution(registry);
   RegisterPoolRows(registry);
   RegisterPooling(registry);

@@ -72,15 +72,24 @@ bool HasPlanes(const Image& image) {
          (image.h == 1 || image.h_stride == image.w);
 }
 
+// Of volumes the first two axes are one, if they lie so.
+TensorType AsImages(const TensorType& type) {
+  if (type.rank() != 5 || !type.is_row_major()) return type;
+  const Dims& dims = type.dims;
+  return {.dtype = type.dtype,
+          .dims = {dims[0], dims[1], dims[2] * dims[3], dims[4]}};
+}
+
 std::optional<std::string> SetState(const KernelRequest& request, State& s) {
   const Operand& weight = request.operands[Param::kWeight];
-  const TensorType& x = request.operands[Param::kX].type;
-  const TensorType& out = request.results[0].type;
+  const TensorType x = AsImages(request.operands[Param::kX].type);
+  const TensorType out = AsImages(request.results[0].type);
   if (request.Bool(Param::kTransposed)) return "is transposed";
   if (request.Int(Param::kGroups) != 1) return "has groups";
-  if (x.rank() > 4) return "has more than two axes";
+  if (x.rank() > 4 || out.rank() > 4) return "has more than two axes";
   if (out.num_elements() == 0 || x.num_elements() == 0) return "is empty";
-  if (weight.is_frozen) return "a frozen weight is packed";
+  const bool is_image = request.operands[Param::kX].type.rank() <= 4;
+  if (weight.is_frozen && is_image) return "a frozen weight is packed";
   if (weight.type.num_elements() != weight.type.dims[0] * weight.type.dims[1]) {
     return "has more than one tap";
   }

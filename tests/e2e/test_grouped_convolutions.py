@@ -85,3 +85,29 @@ def test_rows_without_a_number_are_zeros():
     x[1, 2, 3] = torch.nan
     for _ in range(3):
         torch.testing.assert_close(compiled(x), attend(x), equal_nan=True)
+
+
+# Channels, columns, groups, taps: products of the weight and all pixels, and
+# groups of one channel.
+VOLUMES = [(8, 12, 1, 1), (12, 12, 12, 3), (6, 12, 6, 3), (8, 4, 2, 1)]
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("layout", ["planes", "channels last", "turned"])
+@pytest.mark.parametrize("case", VOLUMES, ids=str)
+def test_volumes(case, layout, frozen):
+    channels, columns, groups, taps = case
+    conv = torch.nn.Conv3d(
+        channels, columns, taps, padding=taps // 2, groups=groups
+    ).eval()
+    compiled = mica.compile(conv, frozen=frozen)
+    for seed in range(3):
+        x = torch.randn(2, channels, 5, 6, 7, generator=torch.manual_seed(seed))
+        if layout == "channels last":
+            x = x.contiguous(memory_format=torch.channels_last_3d)
+        elif layout == "turned":
+            x = x.transpose(2, 4)
+        with torch.no_grad():
+            got, want = compiled(x), conv(x)
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+        assert got.stride() == want.stride()
