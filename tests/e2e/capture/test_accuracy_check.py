@@ -98,6 +98,38 @@ def test_what_does_not_keeps_its_kernels():
     assert not graph.opaque
 
 
+def test_large_numbers_are_held_to_their_own_size():
+    def large(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(6):
+            x = (x * 300) @ WEIGHT - 0.5 * x
+        return x
+
+    compiled = mica.compile(large)
+    for _ in range(CALLS):
+        x = torch.randn(32, 64)
+        got, want = compiled(x), large(x)
+        torch.testing.assert_close(got, want, rtol=0, atol=1e-5 * want.std())
+    assert want.std() > 1e9
+    assert graph_of(compiled).inaccuracy == ""
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: sensitive(x) * 1e12,
+        lambda x: sensitive(x).masked_fill(x > 0, -1e9),
+        lambda x: sensitive(x).masked_fill(x > -1.5, torch.finfo().min),
+    ],
+    ids=["large", "half masked", "almost all masked"],
+)
+def test_errors_beside_large_numbers_are_seen(program):
+    compiled = mica.compile(program)
+    for _ in range(CALLS):
+        x = torch.randn(1024, 64)
+        assert torch.equal(compiled(x), program(x))
+    assert graph_of(compiled).inaccuracy
+
+
 def test_what_happens_to_be_equal_is_checked_again():
     def scaled(x: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
         y = torch.sigmoid(x @ WEIGHT)
