@@ -234,6 +234,65 @@ Verdict PrepareClamp(const KernelRequest& request, int low, int high) {
   return Finish(request, sources, std::move(loop));
 }
 
+// The constant given for `param`, 0 for none; nothing for a value.
+std::optional<Constant> NumberAt(const KernelRequest& request, int param,
+                                 Elem elem) {
+  if (param < 0 || !request.Has(param)) return MakeConstant(elem, 0.0);
+  if (request.OperandIndex(param) >= 0) return std::nullopt;
+  return MakeConstant(elem, request.Number(param));
+}
+
+// Its numbers are the parameters p and q, if these aren't -1.
+Verdict PrepareActivation(const KernelRequest& request, Pointwise1 op, int p,
+                          int q) {
+  const auto elem = ResultElem(request);
+  const auto x = SourceOf(request, 0);
+  const bool is_float = elem == Elem::kF32 || elem == Elem::kF64;
+  if (!is_float || !x.has_value()) return No{"no vector loop"};
+  const auto first = NumberAt(request, p, *elem);
+  const auto second = NumberAt(request, q, *elem);
+  if (!first.has_value() || !second.has_value()) return No{"a number varies"};
+  auto loop = std::make_shared<PointwiseLoop>();
+  loop->row = ClampRow;
+  loop->clamp =
+      Simd().activations[static_cast<int>(op)][*elem == Elem::kF32 ? 0 : 1];
+  loop->low = *first;
+  loop->high = *second;
+  const Source sources[] = {*x};
+  if (auto no = LayOut(request, sources, *elem, kConverts, *loop)) {
+    return No{*no};
+  }
+  return Finish(request, sources, std::move(loop));
+}
+
+void AddActivations(KernelRegistry& registry) {
+  const struct {
+    absl::string_view name;
+    Pointwise1 op;
+    int p = -1, q = -1;
+  } functions[] = {{"floor", Pointwise1::kFloor},
+                   {"ceil", Pointwise1::kCeil},
+                   {"trunc", Pointwise1::kTrunc},
+                   {"round", Pointwise1::kRound},
+                   {"frac", Pointwise1::kFrac},
+                   {"sign", Pointwise1::kSign},
+                   {"sgn", Pointwise1::kSign},
+                   {"hardswish", Pointwise1::kHardswish},
+                   {"hardsigmoid", Pointwise1::kHardsigmoid},
+                   {"leaky_relu", Pointwise1::kLeakyRelu, 1},
+                   {"hardshrink", Pointwise1::kHardshrink, 1},
+                   {"threshold", Pointwise1::kThreshold, 1, 2}};
+  for (const auto& function : functions) {
+    registry.Add(absl::StrCat("aten.", function.name),
+                 {DType::kF32, DType::kF64}, KernelRank::kFast,
+                 {absl::StrCat("cpu.", function.name),
+                  [function](const KernelRequest& request) {
+                    return PrepareActivation(request, function.op, function.p,
+                                             function.q);
+                  }});
+  }
+}
+
 PrepareFn ClampOf(int low, int high) {
   return [=](const KernelRequest& request) {
     return PrepareClamp(request, low, high);
@@ -281,6 +340,7 @@ void RegisterArithmetic(KernelRegistry& registry) {
   AddUnary(registry, "sqrt", Unary::kSqrt);
   AddUnary(registry, "rsqrt", Unary::kRsqrt);
   AddFunctions(registry);
+  AddActivations(registry);
   auto add = [&registry](absl::string_view op, absl::string_view name,
                          PrepareFn prepare) {
     registry.Add(absl::StrCat("aten.", op), kNumbers, KernelRank::kFast,

@@ -60,10 +60,8 @@ void RegisterLoneRegions(KernelRegistry& registry) {
   };
   constexpr DType kFloats[] = {DType::kF32, DType::kF64, DType::kBF16,
                                DType::kF16};
-  constexpr DType kWide[] = {DType::kF32, DType::kF64};
   constexpr DType kHalves[] = {DType::kBF16, DType::kF16};
   add("aten.isnan", "ne.T %0 %0 -> $0", kFloats);
-  add("aten.trunc", "trunc.T %0 -> $0", kWide);
   add("aten.sign", "sign.T %0 -> $0", kHalves);
   add("aten.sgn", "sign.T %0 -> $0", kHalves);
   add("aten.frac", "trunc.C %0; sub.T %0 $0 -> $1", kHalves);

@@ -72,6 +72,22 @@ enum class Unary : int {
 };
 inline constexpr int kNumUnary = 16;
 
+// Of an element x and the numbers p and q.
+enum class Pointwise1 : int {
+  kFloor,
+  kCeil,
+  kTrunc,
+  kRound,
+  kFrac,
+  kSign,
+  kHardswish,
+  kHardsigmoid,
+  kLeakyRelu,   // x > 0 ? x : p * x
+  kHardshrink,  // -p <= x <= p ? 0 : x
+  kThreshold,   // x <= p ? q : x
+};
+inline constexpr int kNumPointwise1 = 11;
+
 enum class Binary : int {
   kAdd,
   kAddScaled,  // a + alpha * b
@@ -391,6 +407,7 @@ struct SimdTable {
   BinaryFn binary[kNumBinary][kNumElems][kNumForms] = {};
   BinaryRowsFn binary_rows[kNumBinary][kNumElems][kNumForms] = {};
   ClampFn clamp[kNumElems] = {};
+  ClampFn activations[kNumPointwise1][2] = {};  // Of float and double.
   // By log2 of the element's bytes (1, 2, 4, 8), then by which of a and b are
   // arrays: 0 none, 1 a, 2 b, 3 both.
   SelectFn select[4][4] = {};

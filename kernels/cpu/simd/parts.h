@@ -5,13 +5,13 @@
 
 // What the sources of this folder put into the table of their compilation: the
 // functions FillElementwise() and so on, which each namespace has.
-#define MICA_SIMD_PARTS(Do)                                                   \
-  Do(Elementwise) Do(Unary) Do(Reduce) Do(Fold) Do(LogSumExp) Do(HalfSums)    \
-      Do(ArgExtreme) Do(Norm) Do(Backward) Do(Adam) Do(Gemm) Do(Dots)         \
-          Do(Finish) Do(Attention) Do(PlainGemm) Do(Convolution) Do(Winograd) \
-              Do(Window) Do(Depthwise) Do(Training) Do(BatchNorm)             \
-                  Do(Recurrent) Do(Half) Do(HalfLoops) Do(PoolRows)           \
-                      Do(Transpose) Do(OneRow) Do(Gather) Do(Spread)          \
+#define MICA_SIMD_PARTS(Do)                                                    \
+  Do(Elementwise) Do(Unary) Do(Activations) Do(Reduce) Do(Fold) Do(LogSumExp)  \
+      Do(HalfSums) Do(ArgExtreme) Do(Norm) Do(Backward) Do(Adam) Do(Gemm)      \
+          Do(Dots) Do(Finish) Do(Attention) Do(PlainGemm) Do(Convolution)      \
+              Do(Winograd) Do(Window) Do(Depthwise) Do(Training) Do(BatchNorm) \
+                  Do(Recurrent) Do(Half) Do(HalfLoops) Do(PoolRows)            \
+                      Do(Transpose) Do(OneRow) Do(Gather) Do(Spread)           \
                           Do(RegionTiles) Do(RegionLoops)
 
 #define MICA_DECLARE_PART(Name) void Fill##Name(SimdTable& table);
