@@ -82,30 +82,42 @@ struct RegionCompiler::State {
 
   explicit State(Options options) : options(std::move(options)) {}
 
-  std::shared_ptr<RegionMachineCode> CellOf(std::string text);
+  // And whether nobody has asked for it before.
+  std::pair<std::shared_ptr<RegionMachineCode>, bool> CellOf(
+      const std::string& text);
+  void Enqueue(std::string text, std::weak_ptr<RegionMachineCode> cell);
   void StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void Stop();
   static void* ThreadMain(void* state);
   // One job, if there is one.
   bool Work();
   void Do(const Job& job);
+  // False if there is no image that can be loaded.
+  bool LoadStored(const std::string& text, RegionMachineCode& cell);
+  std::string KeyOf(const std::string& text) const;
+  absl::Status Load(const CodeImage& image, RegionMachineCode& cell) const;
   absl::StatusOr<CodeImage> Compile(const std::string& text);
   const absl::StatusOr<RegionPlugin>& Plugin();
   std::optional<CodeImage> ReadStored(const std::string& key);
   void Keep(const std::string& key, const CodeImage& image);
-  CodeStore* Store();
+  CodeStore* Store() ABSL_EXCLUSIVE_LOCKS_REQUIRED(store_mutex);
   // Of what is wrong with the store, the first.
-  void TellOnce(absl::string_view what, const absl::Status& status);
+  void TellOnce(absl::string_view what, const absl::Status& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(store_mutex);
 
   const Options options;
 
-  // Held while something is read or compiled; taken before `mutex`. What is
-  // behind it is the working thread's.
+  // Held while something is compiled; taken before the others. What is behind
+  // it is the working thread's.
   Mutex work;
   std::optional<absl::StatusOr<RegionPlugin>> plugin;
-  std::optional<absl::StatusOr<std::unique_ptr<CodeStore>>> store;
-  bool is_store_told = false;
-  bool may_write = true;
+
+  // Held while a file is read or written; taken before `mutex`.
+  Mutex store_mutex;
+  std::optional<absl::StatusOr<std::unique_ptr<CodeStore>>> store
+      ABSL_GUARDED_BY(store_mutex);
+  bool is_store_told ABSL_GUARDED_BY(store_mutex) = false;
+  bool may_write ABSL_GUARDED_BY(store_mutex) = true;
 
   Mutex mutex;
   absl::flat_hash_map<std::string, std::weak_ptr<RegionMachineCode>> cells
@@ -151,12 +163,14 @@ class Forks {
     mutex().Lock();
     for (State* state : all()) {
       state->work.Lock();
+      state->store_mutex.Lock();
       state->mutex.Lock();
     }
   }
   static void InParent() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     for (State* state : all()) {
       state->mutex.Unlock();
+      state->store_mutex.Unlock();
       state->work.Unlock();
     }
     mutex().Unlock();
@@ -172,8 +186,8 @@ class Forks {
 
 }  // namespace
 
-std::shared_ptr<RegionMachineCode> RegionCompiler::State::CellOf(
-    std::string text) {
+std::pair<std::shared_ptr<RegionMachineCode>, bool>
+RegionCompiler::State::CellOf(const std::string& text) {
   const MutexLock lock(&mutex);
   if (cells.size() >= forget_at) {
     absl::erase_if(cells,
@@ -182,13 +196,18 @@ std::shared_ptr<RegionMachineCode> RegionCompiler::State::CellOf(
   }
   std::weak_ptr<RegionMachineCode>& known = cells[text];
   std::shared_ptr<RegionMachineCode> cell = known.lock();
-  if (cell != nullptr) return cell;
+  if (cell != nullptr) return {cell, false};
   cell = std::make_shared<RegionMachineCode>();
   known = cell;
-  if (is_stopping || failed.contains(text)) return cell;
-  queue.push_back({.text = std::move(text), .cell = cell});
+  return {cell, !is_stopping && !failed.contains(text)};
+}
+
+void RegionCompiler::State::Enqueue(std::string text,
+                                    std::weak_ptr<RegionMachineCode> cell) {
+  const MutexLock lock(&mutex);
+  if (is_stopping) return;
+  queue.push_back({.text = std::move(text), .cell = std::move(cell)});
   StartThread();
-  return cell;
 }
 
 void RegionCompiler::State::StartThread() {
@@ -236,9 +255,7 @@ void RegionCompiler::State::Do(const Job& job) {
   const std::shared_ptr<RegionMachineCode> cell = job.cell.lock();
   if (cell == nullptr) return;
   const auto start = std::chrono::steady_clock::now();
-  const std::string key =
-      absl::StrCat(region::EmitterVersion(), "\n",
-                   RegionLevelName(options.level), "\n", job.text);
+  const std::string key = KeyOf(job.text);
   std::optional<CodeImage> image = ReadStored(key);
   const bool is_stored = image.has_value();
   absl::Status status;
@@ -248,13 +265,7 @@ void RegionCompiler::State::Do(const Job& job) {
     if (made.ok()) image = *std::move(made);
   }
   if (image.has_value()) {
-    auto code = LoadRegionCode(*image, options.loops);
-    status = code.status();
-    if (code.ok()) {
-      cell->code_ = *std::move(code);
-      cell->fn_.store(cell->code_.entry<region::RegionFn>(),
-                      std::memory_order_release);
-    }
+    status = Load(*image, *cell);
   }
   const double ms = MsSince(start);
   // Without a compiler, there is nothing to say of each region.
@@ -275,6 +286,31 @@ void RegionCompiler::State::Do(const Job& job) {
     stats.image_bytes += static_cast<int64_t>(image->bytes.size());
   }
   if (!is_stored) Keep(key, *image);
+}
+
+bool RegionCompiler::State::LoadStored(const std::string& text,
+                                       RegionMachineCode& cell) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::optional<CodeImage> image = ReadStored(KeyOf(text));
+  if (!image.has_value() || !Load(*image, cell).ok()) return false;
+  const MutexLock lock(&mutex);
+  ++stats.loaded;
+  stats.load_ms += MsSince(start);
+  stats.image_bytes += static_cast<int64_t>(image->bytes.size());
+  return true;
+}
+
+std::string RegionCompiler::State::KeyOf(const std::string& text) const {
+  return absl::StrCat(region::EmitterVersion(), "\n",
+                      RegionLevelName(options.level), "\n", text);
+}
+
+absl::Status RegionCompiler::State::Load(const CodeImage& image,
+                                         RegionMachineCode& cell) const {
+  MICA_ASSIGN_OR_RETURN(cell.code_, LoadRegionCode(image, options.loops));
+  cell.fn_.store(cell.code_.entry<region::RegionFn>(),
+                 std::memory_order_release);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<CodeImage> RegionCompiler::State::Compile(
@@ -327,6 +363,7 @@ CodeStore* RegionCompiler::State::Store() {
 
 std::optional<CodeImage> RegionCompiler::State::ReadStored(
     const std::string& key) {
+  const MutexLock lock(&store_mutex);
   const CodeStore* const store = Store();
   if (store == nullptr) return std::nullopt;
   absl::StatusOr<CodeImage> image = store->Read(key);
@@ -338,6 +375,7 @@ std::optional<CodeImage> RegionCompiler::State::ReadStored(
 
 void RegionCompiler::State::Keep(const std::string& key,
                                  const CodeImage& image) {
+  const MutexLock lock(&store_mutex);
   const CodeStore* const store = Store();
   if (store == nullptr || !may_write) return;
   const absl::Status status = store->Write(key, image);
@@ -378,7 +416,12 @@ std::shared_ptr<const RegionMachineCode> RegionCompiler::Request(
         *new std::shared_ptr<const RegionMachineCode>(new RegionMachineCode);
     return none;
   }
-  return state_->CellOf(region::SignatureText(signature));
+  std::string text = region::SignatureText(signature);
+  auto [cell, is_new] = state_->CellOf(text);
+  if (is_new && !state_->LoadStored(text, *cell)) {
+    state_->Enqueue(std::move(text), cell);
+  }
+  return cell;
 }
 
 bool RegionCompiler::is_on() const { return state_->options.is_on; }

@@ -77,8 +77,9 @@ class RegionCompiler {
   RegionCompiler(const RegionCompiler&) = delete;
   RegionCompiler& operator=(const RegionCompiler&) = delete;
 
-  // Returns at once. Equal signatures share one as long as one of them is held;
-  // what nobody holds any more isn't compiled.
+  // Returns at once: what is on disk has its code then. Equal signatures share
+  // one as long as one of them is held; what nobody holds any more isn't
+  // compiled.
   std::shared_ptr<const RegionMachineCode> Request(
       const region::Signature& signature);
 
