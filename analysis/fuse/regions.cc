@@ -88,8 +88,12 @@ bool Merger::IsWorthIt(const RegionGroup& group) const {
     return steps[0].op->id == RegionOpId::kMean &&
            !kernels_.HasFast(only.def->name(), first);
   }
-  // ATen's kernel would be as fast as memory, but for what a call of it costs.
-  if (!kernels_.HasFast(only.def->name(), first)) return true;
+  // What is no function runs as fast as memory by ATen's kernel, too, and from
+  // the first call on, while code may come late.
+  const bool has_function = std::any_of(
+      steps.begin(), steps.end(),
+      [](const RegionStep& step) { return step.op->is_function(); });
+  if (has_function && !kernels_.HasFast(only.def->name(), first)) return true;
   const RegionStep& step = steps.front();
   return step.op->arity > 2 && step.op->id != RegionOpId::kWhere && has_number;
 }
