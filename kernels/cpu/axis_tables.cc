@@ -148,9 +148,8 @@ void CutIntoRuns(int64_t bytes, TableState& s) {
                       .bytes = s.unit});
     }
   }
-  constexpr int64_t kShortest = 32;  // On average, for a call of memcpy.
-  if (s.unit != bytes ||
-      s.row_bytes >= kShortest * static_cast<int64_t>(runs.size())) {
+  constexpr size_t kShortest = 8;  // Units on average, for a call of memcpy.
+  if (s.unit != bytes || offsets.size() >= kShortest * runs.size()) {
     s.runs = std::move(runs);
     return;
   }

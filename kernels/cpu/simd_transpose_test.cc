@@ -12,7 +12,6 @@ namespace {
 
 using TransposeTest = SimdTest;
 
-constexpr int64_t kFromGap = 3, kToGap = 2;  // Between rows, in elements.
 constexpr unsigned char kUntouched = 0xee;
 
 std::vector<unsigned char> Bytes(int64_t count) {
@@ -25,9 +24,10 @@ std::vector<unsigned char> Bytes(int64_t count) {
   return bytes;
 }
 
+// With so many elements between rows.
 void CheckTranspose(TransposeFn transpose, int64_t bytes, int64_t rows,
-                    int64_t cols) {
-  const int64_t from_stride = cols + kFromGap, to_stride = rows + kToGap;
+                    int64_t cols, int64_t from_gap, int64_t to_gap) {
+  const int64_t from_stride = cols + from_gap, to_stride = rows + to_gap;
   const auto from = Bytes(rows * from_stride * bytes);
   std::vector<unsigned char> to(cols * to_stride * bytes, kUntouched);
   auto wanted = to;
@@ -48,9 +48,12 @@ TEST_P(TransposeTest, MovesElementsOfAnySizeBitForBitAndNothingElse) {
                                                    {8, table().transpose64},
                                                    {16, table().transpose128}};
   for (const auto& [bytes, transpose] : sizes) {
-    for (int64_t rows : {0, 1, 2, 8, 15, 33, 64, 130}) {
-      for (int64_t cols : {0, 1, 4, 16, 31, 50, 64, 128}) {
-        CheckTranspose(transpose, bytes, rows, cols);
+    for (int64_t rows : {0, 1, 2, 3, 4, 8, 15, 33, 64, 130}) {
+      for (int64_t cols : {0, 1, 2, 3, 4, 16, 31, 50, 64, 128}) {
+        CheckTranspose(transpose, bytes, rows, cols, 3, 2);
+        CheckTranspose(transpose, bytes, rows, cols, 0, 2);
+        CheckTranspose(transpose, bytes, rows, cols, 3, 0);
+        CheckTranspose(transpose, bytes, rows, cols, 0, 0);
       }
     }
   }

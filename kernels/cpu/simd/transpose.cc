@@ -132,6 +132,43 @@ MICA_INLINE void TransposeTiles(const T* src, int64_t src_row_stride, T* dst,
                     dst_row_stride, rows, cols - c);
 }
 
+// The elements of a few rows in turns, and back: the channels of a picture.
+template <typename T, int kCount>
+void Join(const T* src, int64_t row_stride, T* __restrict__ dst, int64_t n) {
+  MICA_IVDEP
+  for (int64_t i = 0; i < n; ++i) {
+    MICA_UNROLL
+    for (int j = 0; j < kCount; ++j) {
+      dst[i * kCount + j] = src[j * row_stride + i];
+    }
+  }
+}
+template <typename T, int kCount>
+void Part(const T* src, T* __restrict__ dst, int64_t row_stride, int64_t n) {
+  MICA_IVDEP
+  for (int64_t i = 0; i < n; ++i) {
+    MICA_UNROLL
+    for (int j = 0; j < kCount; ++j) {
+      dst[j * row_stride + i] = src[i * kCount + j];
+    }
+  }
+}
+
+// Whether that was it.
+template <typename T, int kCount>
+MICA_INLINE bool TakesFew(const T* src, int64_t src_row_stride, T* dst,
+                          int64_t dst_row_stride, int64_t rows, int64_t cols) {
+  if (rows == kCount && dst_row_stride == kCount) {
+    Join<T, kCount>(src, src_row_stride, dst, cols);
+    return true;
+  }
+  if (cols == kCount && src_row_stride == kCount) {
+    Part<T, kCount>(src, dst, dst_row_stride, rows);
+    return true;
+  }
+  return false;
+}
+
 // By squares whose sides are a line of the cache, so that each line is read
 // once and written once. A whole square is gathered first: lines that lie a
 // power of two apart would drive each other out of the cache.
@@ -141,6 +178,16 @@ void Transpose(const void* from, int64_t src_row_stride, void* to,
   constexpr int64_t kSide = kLineBytes / sizeof(T);
   const T* const src = static_cast<const T*>(from);
   T* const dst = static_cast<T*>(to);
+  const auto takes = [&]<int kCount>() MICA_INLINE_LAMBDA {
+    return TakesFew<T, kCount>(src, src_row_stride, dst, dst_row_stride, rows,
+                               cols);
+  };
+  if constexpr (sizeof(T) <= 8) {
+    if (takes.template operator()<2>() || takes.template operator()<3>() ||
+        takes.template operator()<4>()) {
+      return;
+    }
+  }
   alignas(kLineBytes) T square[kSide * kSide];
   for (int64_t c = 0; c < cols; c += kSide) {
     const int64_t num_cols = cols - c < kSide ? cols - c : kSide;
