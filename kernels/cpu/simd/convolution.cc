@@ -232,11 +232,13 @@ int64_t AddressBytes(const WindowArgs& w) {
   return CeilDiv(BlockPixels(w) * Taps(w) * bytes, 64) * 64;
 }
 
-// The place of a pixel of the result, counted on.
+// The place of a pixel of the result.
 struct Place {
   int64_t image, row, col;
-  void Next(const WindowArgs& w) {
-    if (++col < w.out_cols) return;
+  // So many pixels on, which are no further than the row's end.
+  void Skip(const WindowArgs& w, int64_t pixels) {
+    col += pixels;
+    if (col < w.out_cols) return;
     col = 0;
     if (++row < w.out_rows) return;
     row = 0;
@@ -249,25 +251,47 @@ Place PlaceOf(const WindowArgs& w, int64_t pixel) {
   return {row / w.out_rows, row % w.out_rows, pixel % w.out_cols};
 }
 
+// Of a tap that n neighbours of a row see from column `col` of x's row on, or
+// beside it: zeros there.
+MICA_INLINE void FillRow(const WindowArgs& w, const float* row, int64_t col,
+                         int64_t n, const float* zeros, const float** to) {
+  int64_t begin = 0, end = n;
+  if (col < 0) begin = Min64(CeilDiv(-col, w.col_step), n);
+  if (col + (n - 1) * w.col_step >= w.in_cols) {
+    end = col >= w.in_cols ? 0 : CeilDiv(w.in_cols - col, w.col_step);
+    if (end < begin) end = begin;
+  }
+  const int64_t step = w.col_step * w.x_col_stride;
+  const float* const first = row + col * w.x_col_stride;
+  for (int64_t i = 0; i < begin; ++i) to[i] = zeros;
+  for (int64_t i = begin; i < end; ++i) to[i] = first + i * step;
+  for (int64_t i = end; i < n; ++i) to[i] = zeros;
+}
+
 // The addresses that the tile of `rows` pixels from `place` on sees.
 void FillAddresses(const ConvolutionArgs& args, int64_t rows, Place& place,
                    const float** to) {
   const WindowArgs& w = args.window;
-  for (int64_t i = 0; i < rows; ++i, place.Next(w)) {
+  for (int64_t done = 0; done < rows;) {
+    const int64_t n = Min64(rows - done, w.out_cols - place.col);
     const float* image = w.x + place.image * w.x_image_stride;
     const int64_t top = place.row * w.row_step - w.row_padding;
     const int64_t left = place.col * w.col_step - w.col_padding;
-    const float** at = to + i;
+    const float** at = to + done;
     for (int64_t a = 0; a < w.kernel_rows; ++a) {
       const int64_t row = top + a * w.row_dilation;
       const bool has_row = row >= 0 && row < w.in_rows;
+      const float* const first = image + (has_row ? row * w.x_row_stride : 0);
       for (int64_t b = 0; b < w.kernel_cols; ++b, at += rows) {
-        const int64_t col = left + b * w.col_dilation;
-        *at = has_row && col >= 0 && col < w.in_cols
-                  ? image + row * w.x_row_stride + col * w.x_col_stride
-                  : args.zeros;
+        if (has_row) {
+          FillRow(w, first, left + b * w.col_dilation, n, args.zeros, at);
+        } else {
+          for (int64_t i = 0; i < n; ++i) at[i] = args.zeros;
+        }
       }
     }
+    done += n;
+    place.Skip(w, n);
   }
 }
 
