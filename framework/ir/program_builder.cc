@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -95,12 +96,13 @@ absl::StatusOr<ValueId> ProgramBuilder::AddValue(absl::string_view name,
     } while (program_.values_by_name_.Find(unique) != kNoValue);
   }
   MICA_RETURN_IF_ERROR(CheckType(unique, type));
-  return AppendValue(std::move(unique), InOneForm(std::move(type)), kind, index,
-                     result);
+  return AppendValue(std::move(unique),
+                     program_.types_->Intern(InOneForm(std::move(type))), kind,
+                     index, result);
 }
 
 absl::StatusOr<ValueId> ProgramBuilder::AppendValue(std::string name,
-                                                    TensorType type,
+                                                    const TensorType* type,
                                                     ValueKind kind, int index,
                                                     int result) {
   const ValueId id = static_cast<ValueId>(program_.values_.size());
@@ -108,14 +110,24 @@ absl::StatusOr<ValueId> ProgramBuilder::AppendValue(std::string name,
     return absl::InvalidArgumentError(
         absl::StrCat("%", name, " is defined twice"));
   }
-  program_.is_static_ = program_.is_static_ && type.is_static();
-  program_.values_.push_back(
-      Value{.name = std::move(name),
-            .type = program_.types_->Intern(std::move(type)),
-            .kind = kind,
-            .index = index,
-            .result = result});
+  program_.is_static_ = program_.is_static_ && type->is_static();
+  program_.values_.push_back(Value{.name = std::move(name),
+                                   .type = type,
+                                   .kind = kind,
+                                   .index = index,
+                                   .result = result});
   return id;
+}
+
+const TensorType* ProgramBuilder::OwnType(const Program& from,
+                                          const TensorType* type) {
+  if (types_copied_ != from.types_) {
+    types_copied_ = from.types_;  // Kept: no other type comes where one is.
+    own_types_.clear();
+  }
+  const TensorType*& own = own_types_[type];
+  if (own == nullptr) own = program_.types_->Intern(*type);
+  return own;
 }
 
 Op& ProgramBuilder::AppendOp(Op op) {
@@ -144,13 +156,21 @@ absl::StatusOr<ValueId> ProgramBuilder::AddInput(absl::string_view name,
 
 absl::StatusOr<ValueId> ProgramBuilder::AddVariable(
     absl::string_view name, absl::string_view variable_name, TensorType type) {
-  if (!variable_names_.insert(std::string(variable_name)).second) {
+  for (size_t i = variables_by_name_.size(); i < program_.variables_.size();
+       ++i) {
+    variables_by_name_.emplace(program_.variables_[i].name,
+                               program_.variables_[i].value);
+  }
+  const auto [it, is_new] =
+      variables_by_name_.try_emplace(variable_name, kNoValue);
+  if (!is_new) {
     return absl::InvalidArgumentError(
         absl::StrCat("variable \"", variable_name, "\" is declared twice"));
   }
   const int index = static_cast<int>(program_.variables_.size());
   MICA_ASSIGN_OR_RETURN(
       ValueId id, AddValue(name, std::move(type), ValueKind::kVariable, index));
+  it->second = id;
   program_.variables_.push_back(
       Variable{.name = std::string(variable_name), .value = id});
   return id;
@@ -285,11 +305,65 @@ absl::StatusOr<absl::InlinedVector<ValueId, 1>> ProgramBuilder::CopyOp(
     const Value& value = from.value(id);
     MICA_ASSIGN_OR_RETURN(
         const ValueId result,
-        AppendValue(value.name, *value.type, value.kind, index,
+        AppendValue(value.name, OwnType(from, value.type), value.kind, index,
                     static_cast<int>(copy.results.size())));
     copy.results.push_back(result);
   }
   return copy.results;
+}
+
+absl::StatusOr<ValueId> ProgramBuilder::CopyVariable(const Program& from,
+                                                     const Variable& variable) {
+  const Value& value = from.value(variable.value);
+  const int index = static_cast<int>(program_.variables_.size());
+  MICA_ASSIGN_OR_RETURN(const ValueId id,
+                        AppendValue(value.name, OwnType(from, value.type),
+                                    ValueKind::kVariable, index, 0));
+  program_.variables_.push_back({.name = variable.name, .value = id});
+  return id;
+}
+
+bool ProgramBuilder::AddOpLike(OpId like, absl::Span<const ValueId> operands,
+                               absl::Span<const absl::string_view> names) {
+  const Op& model = program_.body_.ops[like];
+  bool fits = names.size() == model.results.size();
+  size_t count = 0;
+  ForEachValue(model.arguments, [&](ValueId id) {
+    fits = fits && count < operands.size() &&
+           program_.value(operands[count]).type == program_.value(id).type;
+    ++count;
+  });
+  if (!fits || count != operands.size()) return false;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i].empty() || FindValue(names[i]) != kNoValue ||
+        absl::c_linear_search(names.subspan(0, i), names[i])) {
+      return false;
+    }
+  }
+  Op op{.def = model.def,
+        .arguments = model.arguments,
+        .source = model.source,
+        .bodies = model.bodies};
+  count = 0;
+  RenameValues(op.arguments, [&](ValueId) { return operands[count++]; });
+  const auto index = static_cast<int32_t>(program_.body_.ops.size());
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto id = static_cast<ValueId>(program_.values_.size());
+    program_.values_by_name_.Insert(names[i], id);
+    program_.values_.push_back({.name = std::string(names[i]),
+                                .type = program_.value(model.results[i]).type,
+                                .kind = ValueKind::kResult,
+                                .index = index,
+                                .result = static_cast<int32_t>(i)});
+    op.results.push_back(id);
+  }
+  program_.body_.ops.push_back(std::move(op));
+  return true;
+}
+
+ValueId ProgramBuilder::FindVariable(absl::string_view name) const {
+  const auto it = variables_by_name_.find(name);
+  return it == variables_by_name_.end() ? kNoValue : it->second;
 }
 
 absl::StatusOr<ValueId> ProgramBuilder::Add(absl::string_view op,
@@ -324,12 +398,23 @@ absl::Status ProgramBuilder::AddUpdate(ValueId target, ValueId value) {
 }
 
 void ProgramBuilder::AvoidNumbersOf(const Program& other) {
+  constexpr size_t kSureDigits = 9;  // Of which any are an int32.
   for (const Value& value : other.values_) {
-    int32_t number = 0;  // Larger ones are out of reach.
-    if (absl::ascii_isdigit(value.name[0]) &&
-        absl::SimpleAtoi(value.name, &number)) {
-      next_number_ = std::max(next_number_, int64_t{number} + 1);
+    if (!absl::ascii_isdigit(value.name[0])) continue;
+    int64_t number = 0;
+    if (value.name.size() > kSureDigits) {
+      int32_t within = 0;  // Larger ones are out of reach.
+      if (!absl::SimpleAtoi(value.name, &within)) continue;
+      number = within;
+    } else {
+      bool is_number = true;
+      for (const char c : value.name) {
+        is_number = is_number && absl::ascii_isdigit(c);
+        number = number * 10 + (c - '0');
+      }
+      if (!is_number) continue;
     }
+    next_number_ = std::max(next_number_, number + 1);
   }
 }
 

@@ -64,6 +64,14 @@ class ProgramBuilder {
                                                          const Op& op,
                                                          const OpDef* def,
                                                          Arguments arguments);
+  // Appends a copy of a variable of `from`, of the same name and type.
+  absl::StatusOr<ValueId> CopyVariable(const Program& from,
+                                       const Variable& variable);
+  // Appends what op number `like` is of other operands, in their order, whose
+  // types have to be those of its own: then nothing needs to be checked again.
+  // False, and nothing is appended, if one isn't, or a name is taken or empty.
+  bool AddOpLike(OpId like, absl::Span<const ValueId> operands,
+                 absl::Span<const absl::string_view> names);
   // The single result of an op with inferred type.
   absl::StatusOr<ValueId> Add(absl::string_view op, Arguments arguments,
                               SourceLine source = {});
@@ -78,6 +86,9 @@ class ProgramBuilder {
   ValueId FindValue(absl::string_view name) const {
     return program_.FindValue(name);
   }
+  // Of those added by now; kNoValue if there is none of this name.
+  ValueId FindVariable(absl::string_view name) const;
+  absl::Span<const Op> ops() const { return program_.ops(); }
   // From now on no number given as a name is the name of a value of `other`:
   // for a pass that copies `other` and adds values of its own on the way.
   void AvoidNumbersOf(const Program& other);
@@ -92,9 +103,12 @@ class ProgramBuilder {
  private:
   absl::StatusOr<ValueId> AddValue(absl::string_view name, TensorType type,
                                    ValueKind kind, int index, int result = 0);
-  // What AddValue() does with a name and a type that are known to be right.
-  absl::StatusOr<ValueId> AppendValue(std::string name, TensorType type,
+  // What AddValue() does with a name and a type, one of the Program's own, that
+  // are known to be right.
+  absl::StatusOr<ValueId> AppendValue(std::string name, const TensorType* type,
                                       ValueKind kind, int index, int result);
+  // The Program's own for a type of `from`.
+  const TensorType* OwnType(const Program& from, const TensorType* type);
   // Appends an op whose results are yet to come.
   Op& AppendOp(Op op);
   absl::Status CheckValueId(ValueId id) const;
@@ -103,7 +117,11 @@ class ProgramBuilder {
   Program program_;
   absl::flat_hash_map<std::string, std::shared_ptr<const OpDef>> opaque_;
   absl::flat_hash_map<std::string, std::shared_ptr<const std::string>> names_;
-  absl::flat_hash_set<std::string> variable_names_;
+  // But those copied last.
+  absl::flat_hash_map<std::string, ValueId> variables_by_name_;
+  // By type of the Program copied from last, whose types these are.
+  absl::flat_hash_map<const TensorType*, const TensorType*> own_types_;
+  std::shared_ptr<const TypeTable> types_copied_;
   absl::flat_hash_set<ValueId> updated_;
   int64_t next_number_ = 0;
 };

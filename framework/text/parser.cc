@@ -16,6 +16,7 @@
 #include "framework/ir/program_builder.h"
 #include "framework/text/lexer.h"
 #include "framework/text/literal.h"
+#include "framework/text/repeated_lines.h"
 #include "framework/text/text.h"
 #include "framework/text/token_stream.h"
 #include "framework/trace/recorder.h"
@@ -66,15 +67,19 @@ absl::string_view KindText(const Param& param) {
 class Parser {
  public:
   Parser(absl::string_view text, const OpRegistry& registry)
-      : tokens_(text), registry_(registry) {}
+      : text_(text), tokens_(text), lines_(text), registry_(registry) {}
 
   absl::StatusOr<Program> Parse() {
     while (tokens_.current().IsWord("function")) {
       MICA_RETURN_IF_ERROR(ParseFunction());
     }
     MICA_RETURN_IF_ERROR(ParseHeader());
-    while (!tokens_.current().IsWord("return"))
+    Reserve();
+    while (!tokens_.current().IsWord("return")) {
+      if (ParseRepeatedLine()) continue;
       MICA_RETURN_IF_ERROR(ParseStatement());
+      LearnLine();
+    }
     return ParseReturn();
   }
 
@@ -82,6 +87,73 @@ class Parser {
   void SetOp(const OpDef* op) {
     op_ = op;
     tokens_.set_op(op == nullptr ? absl::string_view() : op->name());
+  }
+
+  // Room for the values and ops that there may be, by the length of the next
+  // lines.
+  void Reserve() {
+    constexpr size_t kSample = size_t{64} << 10;
+    const absl::string_view rest = text_.substr(tokens_.current().offset);
+    if (rest.size() < kSample) return;
+    const auto lines = static_cast<size_t>(
+        std::count(rest.begin(), rest.begin() + kSample, '\n'));
+    // Of few bytes there aren't many lines.
+    constexpr size_t kShortLine = 24;
+    const size_t count =
+        rest.size() / std::max(kSample / (lines + 1), kShortLine);
+    builder_->Reserve(count, count);
+  }
+
+  // Whether it was a line like one before (RepeatedLines), with another one
+  // behind it. If not, it is still there, and line_is_read_ tells whether it
+  // may be learned.
+  bool ParseRepeatedLine() {
+    line_is_read_ = tokens_.current().kind == TokenKind::kName &&
+                    !has_update_ && lines_.Read(tokens_.current().offset);
+    if (!line_is_read_) return false;
+    const OpId like = lines_.Find();
+    if (like < 0) return false;
+    const Token next = tokens_.LexerAt(lines_.end()).Next();
+    if (!BeginsStatement(next)) return false;
+    operands_.clear();
+    for (const absl::string_view name : lines_.operands()) {
+      operands_.push_back(builder_->FindValue(name));
+      if (operands_.back() == kNoValue) return false;
+    }
+    if (!builder_->AddOpLike(like, operands_, lines_.results())) return false;
+    tokens_.GoTo(next.offset);
+    return true;
+  }
+
+  // Others may belong to the statement before.
+  static bool BeginsStatement(const Token& token) {
+    return token.kind == TokenKind::kName ||
+           token.kind == TokenKind::kQuotedName || token.IsWord("return") ||
+           token.IsWord("update");
+  }
+
+  // Notes what the line was that ParseRepeatedLine() has left, if a whole
+  // statement, an op, is all that is in it.
+  void LearnLine() {
+    if (!line_is_read_ || builder_->ops().empty()) return;
+    const Op& op = builder_->ops().back();
+    if (op.results.size() != lines_.results().size() || !op.bodies.empty() ||
+        tokens_.LexerAt(lines_.end()).Next().offset !=
+            tokens_.current().offset) {
+      return;
+    }
+    for (size_t i = 0; i < op.results.size(); ++i) {
+      if (builder_->value(op.results[i]).name != lines_.results()[i]) return;
+    }
+    size_t count = 0;
+    bool is_in_order = true;
+    ForEachValue(op.arguments, [&](ValueId id) {
+      is_in_order = is_in_order && count < lines_.operands().size() &&
+                    builder_->value(id).name == lines_.operands()[count];
+      ++count;
+    });
+    if (!is_in_order || count != lines_.operands().size()) return;
+    lines_.Learn(static_cast<OpId>(builder_->ops().size()) - 1);
   }
 
   // A name after "%" where it is used.
@@ -221,11 +293,9 @@ class Parser {
                           tokens_.ParseString("a variable's name"));
     MICA_RETURN_IF_ERROR(tokens_.Expect(':'));
     MICA_ASSIGN_OR_RETURN(TensorType type, tokens_.ParseType());
-    absl::StatusOr<ValueId> id =
-        builder_->AddVariable(names_[0], name, std::move(type));
-    if (!id.ok()) return tokens_.At(offset, id.status());
-    variables_.emplace(std::move(name), *id);
-    return absl::OkStatus();
+    return tokens_.At(
+        offset,
+        builder_->AddVariable(names_[0], name, std::move(type)).status());
   }
 
   // The elements can be read only once their type, which follows them, is
@@ -318,13 +388,12 @@ class Parser {
     if (tokens_.current().kind == TokenKind::kString) {
       MICA_ASSIGN_OR_RETURN(std::string name,
                             tokens_.ParseString("a variable"));
-      const auto it = variables_.find(name);
-      if (it == variables_.end()) {
+      target = builder_->FindVariable(name);
+      if (target == kNoValue) {
         return tokens_.ErrorAt(offset,
                                absl::StrCat("update: no variable \"", name,
                                             "\" before this line"));
       }
-      target = it->second;
     } else {
       MICA_ASSIGN_OR_RETURN(target, ParseUse());
     }
@@ -662,11 +731,14 @@ class Parser {
     return Argument(std::move(list));
   }
 
+  const absl::string_view text_;
   TokenStream tokens_;
+  RepeatedLines lines_;
+  bool line_is_read_ = false;  // The one at hand, by lines_.
+  std::vector<ValueId> operands_;
   const OpRegistry& registry_;
   // Of the Program, or of the body at hand.
   std::unique_ptr<ProgramBuilder> builder_;
-  absl::flat_hash_map<std::string, ValueId> variables_;
   absl::flat_hash_map<std::string, std::shared_ptr<const Program>> functions_;
   int64_t splat_bytes_ = 0;
   bool has_update_ = false;

@@ -25,6 +25,11 @@ class TokenStream {
   const Token& current() const { return current_; }
   // The token after the current one. Lexes it anew each time.
   Token PeekNext() const { return Lexer(lexer_).Next(); }
+  // Goes on with the token that begins at `offset` or behind.
+  void GoTo(size_t offset) {
+    lexer_ = LexerAt(offset);
+    current_ = lexer_.Next();
+  }
   // Tokens of the same text from `offset` on.
   Lexer LexerAt(size_t offset) const { return Lexer(text_, offset); }
   bool IsAtName() const {
