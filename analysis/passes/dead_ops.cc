@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analysis/passes/program_facts.h"
 #include "analysis/passes/prune.h"
 #include "analysis/passes/rewrite.h"
 #include "framework/base/status.h"
@@ -22,6 +23,12 @@ struct LiveOps {
   absl::flat_hash_map<OpId, PrunedControl> controls;
 };
 
+// Whether a part of it may be needed alone. Other calls of a function may want
+// what one doesn't: it stays as it is.
+bool IsPruned(const Op& op) {
+  return !op.bodies.empty() && ControlKindOf(*op.def) != ControlKind::kCall;
+}
+
 absl::StatusOr<LiveOps> FindLiveOps(const Program& program,
                                     absl::Span<const ValueId> outputs,
                                     const OpRegistry& registry) {
@@ -34,14 +41,15 @@ absl::StatusOr<LiveOps> FindLiveOps(const Program& program,
   }
   LiveOps live{.is_live = std::vector<bool>(program.ops().size(), false)};
   auto mark = [&](ValueId id) { live_values[id] = true; };
+  Effects effects;
   for (int i = static_cast<int>(program.ops().size()) - 1; i >= 0; --i) {
     const Op& op = program.ops()[i];
     const bool is_live =
-        HasEffect(op) ||
+        effects.Has(op) ||
         std::any_of(op.results.begin(), op.results.end(),
                     [&](ValueId id) { return live_values[id]; });
     if (!is_live) continue;
-    if (op.bodies.empty()) {
+    if (!IsPruned(op)) {
       live.is_live[i] = true;
       ForEachValue(op.arguments, mark);
       continue;
@@ -84,8 +92,9 @@ absl::StatusOr<Program> KeepLiveOps(const Program& program,
 }
 
 bool MayHaveDeadOps(const Program& program) {
-  // Perhaps in a body.
-  return program.depth() > 0 || FindReads(program).has_dead_ops;
+  return (program.depth() > 0 &&
+          std::any_of(program.ops().begin(), program.ops().end(), IsPruned)) ||
+         FindReads(program).has_dead_ops;
 }
 
 absl::StatusOr<Program> RemoveDeadOps(Program program,

@@ -16,8 +16,8 @@ namespace mica {
 // branches and loops that nobody reads. Inputs and variables stay.
 absl::StatusOr<Program> RemoveDeadOps(Program program,
                                       const OpRegistry& registry);
-// False if RemoveDeadOps() would leave it as it is; of one with bodies that
-// isn't looked for.
+// False if RemoveDeadOps() would leave it as it is; of one with
+// branches or loops that isn't looked for.
 bool MayHaveDeadOps(const Program& program);
 
 // The same with other outputs.

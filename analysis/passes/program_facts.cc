@@ -54,6 +54,14 @@ bool ProgramFacts::MayChangeStrides(ValueId value) const {
          });
 }
 
+bool Effects::Has(const Op& op) {
+  if (op.bodies.empty()) return op.def->has_effect();
+  if (ControlKindOf(*op.def) != ControlKind::kCall) return HasEffect(op);
+  const auto [it, is_new] = functions_.try_emplace(op.bodies[0].get(), false);
+  if (is_new) it->second = HasEffect(op);
+  return it->second;
+}
+
 Live FindLive(const Program& program, absl::Span<const ValueId> outputs) {
   Live live = {.values = std::vector<bool>(program.num_values(), false),
                .ops = std::vector<bool>(program.ops().size(), false)};
@@ -63,9 +71,10 @@ Live FindLive(const Program& program, absl::Span<const ValueId> outputs) {
   for (const Update& update : program.updates()) {
     live.values[update.value] = true;
   }
+  Effects effects;
   for (size_t i = program.ops().size(); i-- > 0;) {
     const Op& op = program.ops()[i];
-    live.ops[i] = HasEffect(op) ||
+    live.ops[i] = effects.Has(op) ||
                   std::any_of(op.results.begin(), op.results.end(),
                               [&](ValueId id) { return live.values[id]; });
     if (!live.ops[i]) continue;

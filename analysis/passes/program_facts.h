@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "framework/base/large_vector.h"
@@ -53,6 +54,16 @@ class ProgramFacts {
   // each would take longer to make than most passes take.
   LargeVector<int> first_reader_;
   LargeVector<OpId> readers_;
+};
+
+// HasEffect(), which looks at all that an op does: of a function once, however
+// often it is called.
+class Effects {
+ public:
+  bool Has(const Op& op);
+
+ private:
+  absl::flat_hash_map<const Program*, bool> functions_;
 };
 
 // What `outputs`, updates and effects of a Program depend on.

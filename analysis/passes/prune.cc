@@ -33,16 +33,9 @@ class Pruner {
   }
 
   absl::StatusOr<PrunedControl> Run(const std::vector<bool>& is_live) {
-    switch (ControlKindOf(*op_.def)) {
-      case ControlKind::kIf:
-        MICA_RETURN_IF_ERROR(PruneIf(is_live));
-        break;
-      case ControlKind::kWhile:
-        MICA_RETURN_IF_ERROR(PruneWhile(is_live));
-        break;
-      default:
-        KeepCall(is_live);
-    }
+    MICA_RETURN_IF_ERROR(ControlKindOf(*op_.def) == ControlKind::kIf
+                             ? PruneIf(is_live)
+                             : PruneWhile(is_live));
     pruned_.is_needed = !pruned_.op.results.empty() || HasEffect(pruned_.op);
     return std::move(pruned_);
   }
@@ -78,14 +71,6 @@ class Pruner {
     }
     pruned_.op.arguments[1] = RefsTo(inputs);
     return TakeInputs(std::move(lean), inputs);
-  }
-
-  // Other calls may want what this one doesn't: the function stays as it is.
-  void KeepCall(const std::vector<bool>& is_live) {
-    bool is_read = false;
-    for (ValueId result : op_.results) is_read = is_read || is_live[result];
-    pruned_.op.bodies = op_.bodies;
-    if (is_read || HasEffect(op_)) pruned_.op.results = op_.results;
   }
 
   // The input that both branches return as result `index`; -1 if none.

@@ -17,18 +17,8 @@ Rewriter::Rewriter(const Program& from, const OpRegistry& registry)
     : from_(from),
       registry_(registry),
       builder_(registry, from.name()),
-      new_ids_(from.num_values(), kNoValue),
       inputs_(from.inputs().begin(), from.inputs().end()),
-      is_as_before_(from.num_values(), false),
-      outputs_(from.outputs().begin(), from.outputs().end()) {
-  builder_.AvoidNumbersOf(from);
-  builder_.Reserve(static_cast<size_t>(from.num_values()), from.ops().size());
-}
-
-void Rewriter::ReserveMoreOps(size_t count) {
-  builder_.Reserve(static_cast<size_t>(from_.num_values()) + count,
-                   from_.ops().size() + count);
-}
+      outputs_(from.outputs().begin(), from.outputs().end()) {}
 
 TensorType Rewriter::MapType(TensorType type) const {
   if (dim_map_ == nullptr) return type;
@@ -37,7 +27,16 @@ TensorType Rewriter::MapType(TensorType type) const {
   return type;
 }
 
+void Rewriter::Begin() {
+  new_ids_.assign(from_.num_values(), kNoValue);
+  is_as_before_.assign(from_.num_values(), false);
+  builder_.AvoidNumbersOf(from_);
+  builder_.Reserve(static_cast<size_t>(from_.num_values()) + more_ops_,
+                   from_.ops().size() + more_ops_);
+}
+
 absl::Status Rewriter::CopyDeclarations() {
+  Begin();
   for (const OpDef* def : from_.OpaqueDefs()) {
     MICA_RETURN_IF_ERROR(builder_.DeclareOpaque(def->schema()));
   }
@@ -51,6 +50,11 @@ absl::Status Rewriter::CopyDeclarations() {
   }
   for (const Variable& variable : from_.variables()) {
     const Value& value = from_.value(variable.value);
+    if (dim_map_ == nullptr && variable_names_ == nullptr) {
+      MICA_ASSIGN_OR_RETURN(new_ids_[variable.value],
+                            builder_.CopyVariable(from_, variable));
+      continue;
+    }
     MICA_ASSIGN_OR_RETURN(
         new_ids_[variable.value],
         builder_.AddVariable(value.name,

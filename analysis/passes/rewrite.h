@@ -33,10 +33,14 @@ class Rewriter {
   void set_input_types(std::vector<TensorType> types) {
     input_types_ = std::move(types);
   }
-  // Makes room for so many ops of one result more than the old Program has.
-  void ReserveMoreOps(size_t count);
-  // Copies inputs, variables, constants and declarations. Call it first.
+  // There will be so many ops of one result more than the old Program has. Call
+  // it before the declarations.
+  void ReserveMoreOps(size_t count) { more_ops_ = count; }
+  // Copies inputs, variables, constants and declarations. Call it first: until
+  // then a Rewriter takes no time, whether or not there is anything to do.
   absl::Status CopyDeclarations();
+  // For who declares what he wants by himself, and calls it first then.
+  void Begin();
   // Copies one op with its results.
   absl::Status CopyOp(const Op& op);
   // The same with other bodies, of the same types.
@@ -77,6 +81,7 @@ class Rewriter {
   const Program& from_;
   const OpRegistry& registry_;
   ProgramBuilder builder_;
+  size_t more_ops_ = 0;
   std::vector<ValueId> new_ids_;
   std::vector<ValueId> inputs_;
   std::vector<TensorType> input_types_;  // Empty: as they were.

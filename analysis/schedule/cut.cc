@@ -268,6 +268,7 @@ class Cutter {
 
   absl::StatusOr<Program> Make(const Piece& piece) {
     Rewriter rewriter(program_, registry_);
+    rewriter.Begin();
     ProgramBuilder& builder = rewriter.builder();
     for (const OpDef* def : program_.OpaqueDefs()) {
       MICA_RETURN_IF_ERROR(builder.DeclareOpaque(def->schema()));
