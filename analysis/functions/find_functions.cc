@@ -193,28 +193,40 @@ class Finder {
   absl::Status Call(const CopyGroup& group, const Copy& copy,
                     const std::shared_ptr<const Program>& function,
                     Rewriter& rewriter) {
-    MICA_ASSIGN_OR_RETURN(const OpDef* def,
-                          rewriter.builder().FindOp("mica.call"));
-    ValueRefs operands;
-    for (ValueId id : copy.inputs) {
-      operands.push_back(ValueRef{rewriter.NewId(id)});
-    }
-    ProgramBuilder::OpSpec spec{.def = def,
-                                .arguments = {std::move(operands)},
-                                .source = SourceOf(copy.begin),
-                                .bodies = {function}};
-    spec.source.origin_shift =
-        OriginOf(copy.begin) - OriginOf(group.copies[0].begin);
-    origins_.push_back(OriginOf(copy.begin));
-    std::vector<ValueId> results;
+    ProgramBuilder& builder = rewriter.builder();
+    const auto call = static_cast<OpId>(builder.ops().size());
+    std::vector<ValueId> operands, results;
+    std::vector<absl::string_view> names;
+    for (ValueId id : copy.inputs) operands.push_back(rewriter.NewId(id));
     for (const LocalResult& result : group.results) {
       results.push_back(OpOf(copy, result.op).results[result.result]);
-      spec.names.push_back(program_.value(results.back()).name);
+      names.push_back(program_.value(results.back()).name);
     }
-    MICA_ASSIGN_OR_RETURN(const auto made,
-                          rewriter.builder().AddOp(std::move(spec)));
-    for (size_t i = 0; i < made.size(); ++i) rewriter.Map(results[i], made[i]);
+    // What is checked of one call holds of all.
+    const auto [first, is_first] = first_calls_.try_emplace(&group, call);
+    if (is_first || !builder.AddOpLike(first->second, operands, names)) {
+      MICA_ASSIGN_OR_RETURN(const OpDef* def, builder.FindOp("mica.call"));
+      ValueRefs refs;
+      for (ValueId id : operands) refs.push_back(ValueRef{id});
+      MICA_RETURN_IF_ERROR(builder
+                               .AddOp({.def = def,
+                                       .arguments = {std::move(refs)},
+                                       .names = std::vector<std::string>(
+                                           names.begin(), names.end()),
+                                       .bodies = {function}})
+                               .status());
+    }
+    const Op& made = builder.ops()[call];
+    for (size_t i = 0; i < results.size(); ++i) {
+      rewriter.Map(results[i], made.results[i]);
+    }
+    SourceLine source = SourceOf(copy.begin);
+    source.origin_shift =
+        OriginOf(copy.begin) - OriginOf(group.copies[0].begin);
+    origins_.push_back(source.origin);
+    call_sources_.emplace_back(call, std::move(source));
     for (int32_t i : group.views) {
+      if (!is_read_[OpOf(copy, i).results[0]]) continue;
       MICA_RETURN_IF_ERROR(CopyOp(copy.begin + i, rewriter));
     }
     return absl::OkStatus();
@@ -225,40 +237,92 @@ class Finder {
     return rewriter.CopyOp(program_.ops()[id]);
   }
 
-  absl::StatusOr<std::optional<Program>> Rewrite() {
-    struct Begin {
-      const CopyGroup* group = nullptr;
-      const Copy* copy = nullptr;
-      std::shared_ptr<const Program> function;
-    };
-    absl::flat_hash_map<OpId, Begin> begins;
+  // An op of the new Program: a call, or an op that is copied.
+  struct Part {
+    OpId op = kNoOp;
+    const CopyGroup* group = nullptr;  // Of a call.
+    const Copy* copy = nullptr;
+  };
+
+  // In order. What a dead op reads may be no result any more.
+  std::vector<Part> FindParts() const {
+    absl::flat_hash_map<OpId, Part> calls;
     for (const CopyGroup& group : groups_) {
-      MICA_ASSIGN_OR_RETURN(const auto function, MakeFunction(group));
       for (const Copy& copy : group.copies) {
-        begins[copy.begin] = {&group, &copy, function};
+        calls[copy.begin] = {copy.begin, &group, &copy};
       }
     }
-    Rewriter rewriter(program_, ops_);
-    MICA_RETURN_IF_ERROR(rewriter.CopyDeclarations());
-    for (size_t i = 0; i < program_.ops().size();) {
-      const auto it = begins.find(static_cast<OpId>(i));
-      if (it == begins.end()) {
-        // What a dead op reads may be no result any more.
-        if (is_live_[i]) {
-          MICA_RETURN_IF_ERROR(CopyOp(static_cast<OpId>(i), rewriter));
-        }
-        ++i;
+    std::vector<Part> parts;
+    for (OpId i = 0; i < static_cast<OpId>(program_.ops().size());) {
+      const auto it = calls.find(i);
+      if (it != calls.end()) {
+        parts.push_back(it->second);
+        i += it->second.group->size;
         continue;
       }
-      const Begin& begin = it->second;
-      MICA_RETURN_IF_ERROR(
-          Call(*begin.group, *begin.copy, begin.function, rewriter));
-      i += begin.group->size;
+      if (is_live_[i]) parts.push_back({.op = i});
+      ++i;
+    }
+    return parts;
+  }
+
+  // Sets is_read_. Most views of what a function returns are made anew in other
+  // functions, which are given what they are of; nobody reads them outside.
+  void NoteReads(absl::Span<const Part> parts) {
+    is_read_.assign(program_.num_values(), false);
+    const auto read = [this](ValueId id) {
+      if (id != kNoValue) is_read_[id] = true;
+    };
+    for (ValueId id : program_.outputs()) read(id);
+    for (const Update& update : program_.updates()) read(update.value);
+    const auto read_by_view = [&](const Op& view) {
+      if (is_read_[view.results[0]]) ForEachValue(view.arguments, read);
+    };
+    for (size_t i = parts.size(); i-- > 0;) {
+      const Part& part = parts[i];
+      const Op& op = program_.ops()[part.op];
+      if (part.copy == nullptr) {
+        if (op.def->is_view()) {
+          read_by_view(op);
+        } else {
+          ForEachValue(op.arguments, read);
+        }
+        continue;
+      }
+      const std::vector<int32_t>& views = part.group->views;
+      for (auto it = views.rbegin(); it != views.rend(); ++it) {
+        read_by_view(OpOf(*part.copy, *it));
+      }
+      for (ValueId id : part.copy->inputs) read(id);
+    }
+  }
+
+  absl::StatusOr<std::optional<Program>> Rewrite() {
+    absl::flat_hash_map<const CopyGroup*, std::shared_ptr<const Program>>
+        functions;
+    for (const CopyGroup& group : groups_) {
+      MICA_ASSIGN_OR_RETURN(functions[&group], MakeFunction(group));
+    }
+    const std::vector<Part> parts = FindParts();
+    NoteReads(parts);
+    Rewriter rewriter(program_, ops_);
+    MICA_RETURN_IF_ERROR(rewriter.CopyDeclarations());
+    for (const Part& part : parts) {
+      if (part.copy != nullptr) {
+        MICA_RETURN_IF_ERROR(
+            Call(*part.group, *part.copy, functions[part.group], rewriter));
+        continue;
+      }
+      const Op& op = program_.ops()[part.op];
+      if (op.def->is_view() && !is_read_[op.results[0]]) continue;
+      MICA_RETURN_IF_ERROR(CopyOp(part.op, rewriter));
     }
     MICA_ASSIGN_OR_RETURN(Program program, rewriter.Finish());
-    if (!options_.sets_origins) return program;
     ProgramEditor editor(std::move(program));
-    for (OpId id = 0; id < editor.num_ops(); ++id) {
+    for (auto& [call, source] : call_sources_) {
+      editor.source(call) = std::move(source);
+    }
+    for (OpId id = 0; options_.sets_origins && id < editor.num_ops(); ++id) {
       editor.source(id).origin = origins_[id];
     }
     return editor.Freeze();
@@ -270,7 +334,12 @@ class Finder {
   const ProgramFacts facts_;
   const std::vector<bool> is_live_;  // By op.
   std::vector<CopyGroup> groups_;
-  LargeVector<OpId> origins_;  // Of the ops of the new Program.
+  // By value: something that the new Program has reads it.
+  std::vector<bool> is_read_;
+  // Of the new Program's ops, and of those that are calls.
+  LargeVector<OpId> origins_;
+  std::vector<std::pair<OpId, SourceLine>> call_sources_;
+  absl::flat_hash_map<const CopyGroup*, OpId> first_calls_;
 };
 
 }  // namespace

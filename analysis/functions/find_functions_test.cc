@@ -92,6 +92,8 @@ TEST(FindFunctionsTest, WhatIsReadOutsideIsAResultAndAViewIsMadeAnew) {
   EXPECT_EQ(FunctionsOf(found)[0]->outputs().size(), 2u);
   // A view of a variable, which is outside anyway.
   EXPECT_THAT(text, HasSubstr("%t0 = aten.t(%w0)"));
+  // Only the first layer's is read.
+  EXPECT_THAT(text, Not(HasSubstr("%t1 = ")));
 }
 
 // What layers read is a view of each one's own variable: they are given that,
@@ -120,6 +122,7 @@ TEST(FindFunctionsTest, AViewOfWhatIsOutsideIsMadeInTheFunction) {
   // Nothing reads %c1 any more, that anybody reads.
   EXPECT_EQ(function.inputs().size(), 2u);
   EXPECT_THAT(ToText(found), HasSubstr("(%y0, %w1)"));
+  EXPECT_THAT(ToText(found), Not(HasSubstr("%t1 = ")));
 }
 
 TEST(FindFunctionsTest, LayersThatDifferAreNotShared) {
