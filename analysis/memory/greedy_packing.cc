@@ -1,13 +1,14 @@
 #include "analysis/memory/greedy_packing.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include "absl/container/btree_map.h"
-#include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
 
 namespace mica {
 namespace {
@@ -15,30 +16,40 @@ namespace {
 // Free ranges of an arena that grows at its end.
 class FreeList {
  public:
-  // The offset of `bytes` in the smallest range that has them; grows if none.
+  // The offset of `bytes` in the smallest range that has them, the lowest of
+  // these; grows if none.
   int64_t Take(int64_t bytes) {
-    const auto best = by_size_.lower_bound({bytes, 0});
-    if (best == by_size_.end()) return Grow(bytes);
-    const auto [size, offset] = *best;
-    Remove(offset, size);
-    if (size > bytes) Add(offset + bytes, size - bytes);
-    return offset;
+    for (auto it = by_size_.lower_bound(bytes); it != by_size_.end();
+         it = by_size_.erase(it)) {
+      const int64_t size = it->first;
+      std::vector<int64_t>& offsets = it->second;
+      while (!offsets.empty()) {
+        const int64_t offset = offsets.front();
+        std::pop_heap(offsets.begin(), offsets.end(), std::greater<>());
+        offsets.pop_back();
+        const auto range = sizes_.find(offset);
+        if (range == sizes_.end() || range->second != size) continue;
+        sizes_.erase(range);
+        begins_.erase(offset + size);
+        if (size > bytes) Add(offset + bytes, size - bytes);
+        return offset;
+      }
+    }
+    return Grow(bytes);
   }
 
   void Give(int64_t offset, int64_t bytes) {
-    auto next = ranges_.lower_bound(offset);
-    if (next != ranges_.begin()) {
-      const auto [before, size] = *std::prev(next);
-      if (before + size == offset) {
-        Remove(before, size);
-        offset = before;
-        bytes += size;
-        next = ranges_.lower_bound(offset);
-      }
+    if (const auto before = begins_.find(offset); before != begins_.end()) {
+      const int64_t begin = before->second;
+      begins_.erase(before);
+      sizes_.erase(begin);
+      bytes += offset - begin;
+      offset = begin;
     }
-    if (next != ranges_.end() && offset + bytes == next->first) {
+    if (const auto next = sizes_.find(offset + bytes); next != sizes_.end()) {
       const int64_t size = next->second;
-      Remove(next->first, size);
+      sizes_.erase(next);
+      begins_.erase(offset + bytes + size);
       bytes += size;
     }
     Add(offset, bytes);
@@ -48,31 +59,30 @@ class FreeList {
 
  private:
   void Add(int64_t offset, int64_t size) {
-    ranges_.emplace(offset, size);
-    by_size_.emplace(size, offset);
-  }
-
-  void Remove(int64_t offset, int64_t size) {
-    ranges_.erase(offset);
-    by_size_.erase({size, offset});
+    sizes_.emplace(offset, size);
+    begins_.emplace(offset + size, offset);
+    std::vector<int64_t>& offsets = by_size_[size];
+    offsets.push_back(offset);
+    std::push_heap(offsets.begin(), offsets.end(), std::greater<>());
   }
 
   // Extends the free range at the end, if there is one.
   int64_t Grow(int64_t bytes) {
     int64_t offset = end_;
-    if (!ranges_.empty()) {
-      const auto [last, size] = *std::prev(ranges_.end());
-      if (last + size == end_) {
-        offset = last;
-        Remove(last, size);
-      }
+    if (const auto last = begins_.find(end_); last != begins_.end()) {
+      offset = last->second;
+      begins_.erase(last);
+      sizes_.erase(offset);
     }
     end_ = offset + bytes;
     return offset;
   }
 
-  absl::btree_map<int64_t, int64_t> ranges_;  // Offset to bytes.
-  absl::btree_set<std::pair<int64_t, int64_t>> by_size_;
+  absl::flat_hash_map<int64_t, int64_t> sizes_;   // By where a range begins,
+  absl::flat_hash_map<int64_t, int64_t> begins_;  // and by where it ends.
+  // Heaps, the lowest offset first. What is no range of this size any more is
+  // dropped when it comes to the top.
+  absl::btree_map<int64_t, std::vector<int64_t>> by_size_;
   int64_t end_ = 0;
 };
 

@@ -41,9 +41,7 @@ class Planner::CallLayout {
     first_constant_ = planner.FirstConstantOf(body_.program());
     AddFolds();
     AddPacked();
-    for (const Step& step : body_.steps().first(body_.num_compute())) {
-      AddStep(step);
-    }
+    AddSteps(0, body_.num_compute());
   }
 
   const Op& op() const { return op_; }
@@ -64,9 +62,7 @@ class Planner::CallLayout {
               .last = slice.last + shift,
               .bytes = slice.bytes};
     }
-    for (const Step& step : body_.steps().subspan(body_.num_compute())) {
-      AddStep(step);
-    }
+    AddSteps(body_.num_compute(), static_cast<StepId>(body_.steps().size()));
   }
 
  private:
@@ -114,7 +110,8 @@ class Planner::CallLayout {
       const Location& at = body_.args()[reuse.result];
       if (at.home == Home::kArena) {
         const SliceId own = draft_.arg_slices[reuse.result];
-        taken_.push_back({own, slice});
+        taken_.resize(draft_.slices.size(), -1);
+        taken_[own] = slice;
         planner_.slices_[first_slice_ + own] = {};  // No step names it.
       } else if (at.home == Home::kOutput && Uses(at.index) > 0) {
         Place& result = planner_.places_[op_.results[at.index]];
@@ -128,6 +125,7 @@ class Planner::CallLayout {
   }
 
   void AddFolds() {
+    const StepId step_here = planner_.current_step();
     first_folded_ = static_cast<int32_t>(plan_.folded_.size());
     for (const FoldedValue& value : body_.folded()) {
       plan_.folded_.push_back({.bytes = value.bytes});
@@ -138,34 +136,78 @@ class Planner::CallLayout {
       step.first_arg = static_cast<int32_t>(plan_.fold_args_.size());
       step.call = SiteOf(step);
       for (const Location& arg : args) {
-        plan_.fold_args_.push_back(PlaceOf(arg, /*slice=*/-1).location);
+        plan_.fold_args_.push_back(PlaceOf(arg, step_here).location);
       }
       plan_.folds_.push_back(std::move(step));
     }
   }
 
   void AddPacked() {
+    const StepId step_here = planner_.current_step();
     for (size_t i = 0; i < body_.packed().size(); ++i) {
       PackedOperand packed = body_.packed()[i];
-      packed.from = PlaceOf(packed.from, /*slice=*/-1).location;
+      packed.from = PlaceOf(packed.from, step_here).location;
       const auto& [kernel, operand] = draft_.packed_for[i];
       packed_.push_back(planner_.AddPacked(kernel, operand, std::move(packed)));
     }
   }
 
-  void AddStep(Step step) {
-    const int32_t first = step.first_arg;
-    step.first_arg = static_cast<int32_t>(planner_.arg_slices_.size());
-    step.call = SiteOf(step);
-    for (int32_t i = first; i < first + step.num_args; ++i) {
-      const Place place = PlaceOf(body_.args()[i], draft_.arg_slices[i]);
-      planner_.Touch(place.slice);
-      planner_.NoteWrite(place.location, planner_.current_step());
-      plan_.args_.push_back(place.location);
-      plan_.arg_bytes_.push_back(body_.arg_bytes()[i]);
-      planner_.arg_slices_.push_back(place.slice);
+  // Adds the function's steps [begin, end) behind those that there are. All but
+  // the addresses that lead out of the function is copied as it is.
+  void AddSteps(StepId begin, StepId end) {
+    if (begin == end) return;
+    const absl::Span<const Step> steps =
+        body_.steps().subspan(begin, end - begin);
+    const int32_t first = steps.front().first_arg;
+    const int32_t num_args =
+        steps.back().first_arg + steps.back().num_args - first;
+    const auto shift =
+        static_cast<int32_t>(planner_.arg_slices_.size()) - first;
+    const auto args = body_.args().subspan(first, num_args);
+    const auto bytes = body_.arg_bytes().subspan(first, num_args);
+    plan_.args_.insert(plan_.args_.end(), args.begin(), args.end());
+    plan_.arg_bytes_.insert(plan_.arg_bytes_.end(), bytes.begin(), bytes.end());
+    AddArgSlices(steps, begin);
+    AddBorders(begin, first, num_args, shift);
+    for (const Step& step : steps) {
+      Step& added = plan_.steps_.emplace_back(step);
+      added.first_arg += shift;
+      added.call = SiteOf(step);
     }
-    plan_.steps_.push_back(std::move(step));
+  }
+
+  // Says in which slices of this Plan the steps' args are. How long its own
+  // slices live AddSlices() has said of steps that compute.
+  void AddArgSlices(absl::Span<const Step> steps, StepId begin) {
+    const bool touches = begin > 0 || !taken_.empty();
+    StepId here = planner_.current_step();
+    for (const Step& step : steps) {
+      for (int32_t i = 0; i < step.num_args; ++i) {
+        const SliceId own = draft_.arg_slices[step.first_arg + i];
+        const SliceId slice = own < 0 ? -1 : SliceOf(own);
+        planner_.arg_slices_.push_back(slice);
+        if (touches) planner_.Touch(slice, here);
+      }
+      ++here;
+    }
+  }
+
+  // Sets the addresses of args [first, first + num_args) of the function, the
+  // first of which are of step `begin`, that lead out of it.
+  void AddBorders(StepId begin, int32_t first, int32_t num_args,
+                  int32_t shift) {
+    const StepId first_step = planner_.current_step();
+    auto it = std::lower_bound(
+        draft_.borders.begin(), draft_.borders.end(), first,
+        [](const Draft::Border& border, int arg) { return border.arg < arg; });
+    for (; it != draft_.borders.end() && it->arg < first + num_args; ++it) {
+      const StepId step = first_step + it->step - begin;
+      const Place place = PlaceOf(body_.args()[it->arg], step);
+      planner_.Touch(place.slice, step);
+      planner_.NoteWrite(place.location, step);
+      plan_.args_[it->arg + shift] = place.location;
+      planner_.arg_slices_[it->arg + shift] = place.slice;
+    }
   }
 
   int32_t SiteOf(const Step& step) const { return first_site_ + 1 + step.call; }
@@ -174,17 +216,17 @@ class Planner::CallLayout {
     return planner_.reads_.uses[op_.results[result]];
   }
 
-  // Where here is what is at `location` in the function, in its slice `slice`.
-  Place PlaceOf(Location location, SliceId slice) {
+  // Where here is what is at `location`, in no slice of the function, when step
+  // `step` of this Plan uses it.
+  Place PlaceOf(Location location, StepId step) {
     switch (location.home) {
       case Home::kNone:
+      case Home::kArena:  // A function's is in slices.
         return {};
-      case Home::kArena:
-        return {.location = location, .slice = SliceOf(slice)};
       case Home::kInput:
         return Within(operands_[location.index], location.offset);
       case Home::kOutput:
-        return Within(ResultOf(location.index), location.offset);
+        return Within(ResultOf(location.index, step), location.offset);
       case Home::kConstant:
         location.index += first_constant_;
         break;
@@ -206,14 +248,12 @@ class Planner::CallLayout {
   }
 
   SliceId SliceOf(SliceId slice) const {
-    for (const auto& [own, taken] : taken_) {
-      if (own == slice) return taken;
-    }
+    if (!taken_.empty() && taken_[slice] >= 0) return taken_[slice];
     return first_slice_ + slice;
   }
 
   // Placed when the first step writes it, so that it lives no longer.
-  const Place& ResultOf(int32_t index) {
+  const Place& ResultOf(int32_t index, StepId step) {
     Place& place = results_[index];
     if (place.location.home != Home::kNone) return place;
     const ValueId id = op_.results[index];
@@ -222,7 +262,7 @@ class Planner::CallLayout {
     if (of_value.location.home == Home::kNone) {
       const int64_t bytes = planner_.program().type(id).extent_bytes();
       of_value = {.location = {.home = Home::kArena},
-                  .slice = planner_.NewSlice(bytes)};
+                  .slice = planner_.NewSlice(bytes, step)};
     }
     place = of_value;
     return place;
@@ -236,8 +276,9 @@ class Planner::CallLayout {
   std::vector<Place> operands_, results_;
   int32_t first_site_ = 0, first_constant_ = 0, first_folded_ = 0;
   SliceId first_slice_ = 0;
-  // Slices of the function that lie in an operand's slice, and in which.
-  std::vector<std::pair<SliceId, SliceId>> taken_;
+  // By slice of the function: the operand's in which it lies, or -1. Empty if
+  // none does.
+  std::vector<SliceId> taken_;
   std::vector<int32_t> packed_;  // By packed copy of the function.
 };
 
@@ -250,9 +291,27 @@ absl::Status Planner::AddCallSteps(OpId id) {
     MICA_ASSIGN_OR_RETURN(draft, DraftOf(op, /*wanted=*/{}));
   }
   MICA_RETURN_IF_ERROR(CheckResults(program(), op, *draft->plan));
+  if (reserved_.insert(draft.get()).second) {
+    ReserveForCalls(op.bodies[0].get(), *draft);
+  }
   auto layout = std::make_shared<CallLayout>(*this, id, *draft);
   if (layout->has_commits()) commit_calls_.push_back(std::move(layout));
   return absl::OkStatus();
+}
+
+void Planner::ReserveForCalls(const Program* function, const Draft& draft) {
+  const absl::Span<const Op> ops = program().ops();
+  const auto count = std::count_if(ops.begin(), ops.end(), [&](const Op& op) {
+    return !op.bodies.empty() && op.bodies[0].get() == function;
+  });
+  const auto reserve = [count](auto& table, size_t size) {
+    table.reserve(table.size() + count * size);
+  };
+  reserve(plan_->steps_, draft.plan->steps().size());
+  reserve(plan_->args_, draft.arg_slices.size());
+  reserve(plan_->arg_bytes_, draft.arg_slices.size());
+  reserve(arg_slices_, draft.arg_slices.size());
+  reserve(slices_, draft.slices.size());
 }
 
 CallCommits Planner::CommitsOf(const Op& call, const std::vector<int>& wanted) {
@@ -317,6 +376,16 @@ absl::StatusOr<std::shared_ptr<const Planner::Draft>> Planner::RunDraft(
   draft->slices = std::move(slices_);
   draft->reuses = std::move(reuses_);
   draft->packed_for = std::move(packed_for_);
+  const Plan& plan = *draft->plan;
+  for (StepId step = 0; step < static_cast<StepId>(plan.steps().size());
+       ++step) {
+    const int32_t first = plan.steps()[step].first_arg;
+    for (int32_t i = first; i < first + plan.steps()[step].num_args; ++i) {
+      const bool leads_out =
+          draft->arg_slices[i] < 0 && plan.args()[i].home != Home::kNone;
+      if (leads_out) draft->borders.push_back({.arg = i, .step = step});
+    }
+  }
   return draft;
 }
 

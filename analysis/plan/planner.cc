@@ -186,14 +186,13 @@ absl::string_view Planner::NameOf(const Selected& selected) {
   return name;
 }
 
-Planner::SliceId Planner::NewSlice(int64_t bytes) {
-  slices_.push_back(
-      {.first = current_step(), .last = current_step(), .bytes = bytes});
+Planner::SliceId Planner::NewSlice(int64_t bytes, StepId step) {
+  slices_.push_back({.first = step, .last = step, .bytes = bytes});
   return static_cast<SliceId>(slices_.size()) - 1;
 }
 
-void Planner::Touch(SliceId slice) {
-  if (slice >= 0) slices_[slice].last = current_step();
+void Planner::Touch(SliceId slice, StepId step) {
+  if (slice >= 0) slices_[slice].last = std::max(slices_[slice].last, step);
 }
 
 Planner::Place Planner::PlaceOf(ValueId value) const {

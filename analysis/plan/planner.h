@@ -92,9 +92,16 @@ class Planner {
   // A function with its steps, made once, to be put where it is called: its
   // Plan has addresses within slices, and none was packed.
   struct Draft {
+    // An arg that isn't in a slice of the function, and its step.
+    struct Border {
+      int32_t arg = 0;
+      StepId step = 0;
+    };
+
     std::shared_ptr<const Plan> plan;
     LargeVector<SliceId> arg_slices;  // By arg, -1 for none.
     LargeVector<Lifetime> slices;
+    LargeVector<Border> borders;  // In order.
     std::vector<Reuse> reuses;
     // By packed copy: the kernel and operand that it is for.
     std::vector<std::pair<const Prepared*, int>> packed_for;
@@ -184,6 +191,8 @@ class Planner {
   // Adds the steps of the function that an op calls.
   class CallLayout;
   absl::Status AddCallSteps(OpId id);
+  // Makes room for the steps of all calls of a function, when the first comes.
+  void ReserveForCalls(const Program* function, const Draft& draft);
   absl::StatusOr<std::shared_ptr<const Draft>> DraftOf(
       const Op& call, const std::vector<int>& wanted);
   // For FindCommitTargets(): notes the function's draft.
@@ -241,8 +250,10 @@ class Planner {
   void NoteReuse(const Op& op, const Step& step,
                  const std::vector<ValueId>& operands);
   Place PlaceOf(ValueId value) const;
-  SliceId NewSlice(int64_t bytes);
-  void Touch(SliceId slice);
+  SliceId NewSlice(int64_t bytes) { return NewSlice(bytes, current_step()); }
+  SliceId NewSlice(int64_t bytes, StepId step);
+  void Touch(SliceId slice) { Touch(slice, current_step()); }
+  void Touch(SliceId slice, StepId step);
   // How many pieces a kernel may cut the op into.
   int NumPieces(const Op& op) const;
   bool IsExternal(ValueId value) const {
@@ -273,6 +284,7 @@ class Planner {
   size_t first_commit_arg_ = 0;  // Of steps from num_compute() on.
   // Calls whose functions have steps that run with the updates.
   std::vector<std::shared_ptr<CallLayout>> commit_calls_;
+  absl::flat_hash_set<const Draft*> reserved_;
   // By function: the number that its first constant has in the Plan.
   absl::flat_hash_map<const Program*, int32_t> first_constants_;
   KernelRequest request_;
