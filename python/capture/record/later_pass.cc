@@ -3,6 +3,7 @@
 #include "python/capture/record/later_pass.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <tuple>
@@ -40,12 +41,11 @@ std::vector<PyObject*> LaterPass::GradientsOf(const BackwardTrace::Part& part) {
   return gradients;
 }
 
-std::vector<PyObject*> LaterPass::SharersOf(
-    PyObject* tensor, absl::Span<PyObject* const> results) const {
-  std::vector<PyObject*> sharers;
-  const auto see = [&](PyObject* other) {
-    if (other != tensor && HaveOneStorage(tensor, other)) {
-      sharers.push_back(other);
+void LaterPass::SortByStorage(absl::Span<PyObject* const> results) {
+  by_storage_.clear();
+  const auto see = [&](PyObject* tensor) {
+    if (const void* storage = StorageIdOf(tensor)) {
+      by_storage_[storage].push_back(tensor);
     }
   };
   for (PyObject* result : results) see(result);
@@ -53,11 +53,20 @@ std::vector<PyObject*> LaterPass::SharersOf(
   for (const auto& state : run_.watch.guards().tensors()) {
     see(state.tensor.get());
   }
+}
+
+std::vector<PyObject*> LaterPass::SharersOf(PyObject* tensor) const {
+  std::vector<PyObject*> sharers;
+  const auto it = by_storage_.find(StorageIdOf(tensor));
+  if (it == by_storage_.end()) return sharers;
+  absl::c_copy_if(it->second, std::back_inserter(sharers),
+                  [tensor](PyObject* other) { return other != tensor; });
   return sharers;
 }
 
 bool LaterPass::FindTracked(std::vector<PyObject*>* results) {
   const std::vector<PyObject*> own = *results;
+  SortByStorage(own);
   for (size_t i = 0; i < own.size(); ++i) {
     if (!AddResult(static_cast<int>(i), own)) return false;
   }
@@ -78,7 +87,7 @@ PyObject* LaterPass::ViewOfSame(PyObject* base,
 
 bool LaterPass::AddResult(int index, absl::Span<PyObject* const> results) {
   PyObject* result = results[index];
-  const std::vector<PyObject*> sharers = SharersOf(result, results);
+  const std::vector<PyObject*> sharers = SharersOf(result);
   const auto is_old = [&](PyObject* tensor) {
     return !absl::c_linear_search(results, tensor);
   };

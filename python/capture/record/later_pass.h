@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -70,10 +71,11 @@ class LaterPass {
   bool FindTracked(std::vector<PyObject*>* results);
   // The same of one; false if it shares its memory unknown to autograd.
   bool AddResult(int index, absl::Span<PyObject* const> results);
+  // Sets by_storage_: one look at each tensor, not at each pair of them.
+  void SortByStorage(absl::Span<PyObject* const> results);
   // The tensors that were there before or that the run returns, and have the
   // memory of this one.
-  std::vector<PyObject*> SharersOf(PyObject* tensor,
-                                   absl::Span<PyObject* const> results) const;
+  std::vector<PyObject*> SharersOf(PyObject* tensor) const;
   // How autograd sees it, `sharers` given, where that is a view or tracked.
   bool AddView(int index, PyObject* result,
                absl::Span<PyObject* const> sharers);
@@ -118,7 +120,9 @@ class LaterPass {
   std::vector<View> views_;
   std::vector<ResultViews::Writes> writes_;
   BackwardTrace trace_;
-  std::vector<PyObject*> known_;      // Arguments and state.
+  std::vector<PyObject*> known_;  // Arguments and state.
+  // By StorageIdOf(): results, then arguments, then state.
+  absl::flat_hash_map<const void*, std::vector<PyObject*>> by_storage_;
   std::vector<PyObject*> externals_;  // Of these, as TraceBackward() has them.
   std::vector<PyObject*> gradients_;
   std::shared_ptr<BackwardPass::Reads> reads_;

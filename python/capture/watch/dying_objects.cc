@@ -29,6 +29,10 @@ void DyingObjects::LoseItem(PyObject* container, PyObject* key) {
 }
 
 bool DyingObjects::IsLeft(PyObject* object, Py_ssize_t num_copies) const {
+  // Of each kind below one. Most objects are held by many, and each step asks
+  // for all of them.
+  constexpr Py_ssize_t kMostOwn = 4;
+  if (Py_REFCNT(object) > num_copies + kMostOwn) return false;
   const Py_ssize_t num_own = num_copies + (guards_.IsHeld(object) ? 1 : 0) +
                              (ages_.IsPinned(object) ? 1 : 0) +
                              (names_.IsPinned(object) ? 1 : 0) +
@@ -40,8 +44,11 @@ void DyingObjects::EndStep() {
   if (!has_lost_) return;
   const auto& copied = containers_.noticed();
   for (PyObject* object : guards_.noticed()) {
-    const auto copies = copied.find(object);
-    const Py_ssize_t num_copies = copies == copied.end() ? 0 : copies->second;
+    Py_ssize_t num_copies = 0;
+    if (!copied.empty()) {
+      const auto copies = copied.find(object);
+      if (copies != copied.end()) num_copies = copies->second;
+    }
     if (IsLeft(object, num_copies)) return LetGoOf(object);
   }
   for (const auto& [object, num_copies] : copied) {

@@ -8,6 +8,7 @@
 #include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/RefcountedDeleter.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -176,10 +177,14 @@ bool ShareWrites(PyObject* a, PyObject* b) {
   return are_one;
 }
 
-bool HaveOneStorage(PyObject* a, PyObject* b) {
-  const at::Tensor &one = THPVariable_Unpack(a), &two = THPVariable_Unpack(b);
-  return one.has_storage() && two.has_storage() &&
-         one.storage().is_alias_of(two.storage());
+const void* StorageIdOf(PyObject* tensor) {
+  const at::Tensor& of = THPVariable_Unpack(tensor);
+  if (!of.has_storage()) return nullptr;
+  // Several may share one counted context (c10::isSharedStorageAlias).
+  const at::DataPtr& data = of.storage().data_ptr();
+  return data.get_deleter() == &c10::refcounted_deleter
+             ? data.get_context()
+             : of.storage().unsafeGetStorageImpl();
 }
 
 bool IsLeaf(PyObject* tensor) { return THPVariable_Unpack(tensor).is_leaf(); }

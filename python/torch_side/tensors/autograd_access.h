@@ -66,8 +66,8 @@ PyRef ViewOf(PyObject* base, PyObject* like, uint8_t creation, bool is_tracked);
 void RenameNode(PyObject* tensor, const std::string& name);
 // Whether writes to one of two tensors count as such to the other.
 bool ShareWrites(PyObject* a, PyObject* b);
-// Whether two tensors have one storage.
-bool HaveOneStorage(PyObject* a, PyObject* b);
+// What is one for all tensors that have one storage; null if it has none.
+const void* StorageIdOf(PyObject* tensor);
 
 // `tensor` as a backward pass leaves one: it requires grad, and going back
 // through it a second time raises what torch raises. `node` is the name of its
