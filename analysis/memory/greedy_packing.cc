@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -22,7 +21,7 @@ class FreeList {
     for (auto it = by_size_.lower_bound(bytes); it != by_size_.end();
          it = by_size_.erase(it)) {
       const int64_t size = it->first;
-      std::vector<int64_t>& offsets = it->second;
+      std::vector<int64_t>& offsets = heaps_[it->second];
       while (!offsets.empty()) {
         const int64_t offset = offsets.front();
         std::pop_heap(offsets.begin(), offsets.end(), std::greater<>());
@@ -34,6 +33,7 @@ class FreeList {
         if (size > bytes) Add(offset + bytes, size - bytes);
         return offset;
       }
+      empty_heaps_.push_back(it->second);
     }
     return Grow(bytes);
   }
@@ -61,9 +61,21 @@ class FreeList {
   void Add(int64_t offset, int64_t size) {
     sizes_.emplace(offset, size);
     begins_.emplace(offset + size, offset);
-    std::vector<int64_t>& offsets = by_size_[size];
+    const auto [it, is_new] = by_size_.try_emplace(size, 0);
+    if (is_new) it->second = NewHeap();
+    std::vector<int64_t>& offsets = heaps_[it->second];
     offsets.push_back(offset);
     std::push_heap(offsets.begin(), offsets.end(), std::greater<>());
+  }
+
+  int32_t NewHeap() {
+    if (empty_heaps_.empty()) {
+      heaps_.emplace_back();
+      return static_cast<int32_t>(heaps_.size()) - 1;
+    }
+    const int32_t heap = empty_heaps_.back();
+    empty_heaps_.pop_back();
+    return heap;
   }
 
   // Extends the free range at the end, if there is one.
@@ -80,9 +92,11 @@ class FreeList {
 
   absl::flat_hash_map<int64_t, int64_t> sizes_;   // By where a range begins,
   absl::flat_hash_map<int64_t, int64_t> begins_;  // and by where it ends.
-  // Heaps, the lowest offset first. What is no range of this size any more is
-  // dropped when it comes to the top.
-  absl::btree_map<int64_t, std::vector<int64_t>> by_size_;
+  absl::btree_map<int64_t, int32_t> by_size_;     // Heaps.
+  // The lowest offset first. What is no range of this size any more is dropped
+  // when it comes to the top.
+  std::vector<std::vector<int64_t>> heaps_;
+  std::vector<int32_t> empty_heaps_;
   int64_t end_ = 0;
 };
 
@@ -137,9 +151,12 @@ Stack PackInTime(const Packing& packing) {
     }
     const auto first = starting.order.begin() + starting.begins[section];
     const auto last = starting.order.begin() + starting.begins[section + 1];
-    std::stable_sort(first, last, [&](int32_t a, int32_t b) {
+    const auto starts_before = [&](int32_t a, int32_t b) {
       return StartsBefore(blocks[a], blocks[b]);
-    });
+    };
+    if (!std::is_sorted(first, last, starts_before)) {
+      std::stable_sort(first, last, starts_before);
+    }
     for (auto it = first; it != last; ++it) {
       stack.offsets[*it] = free_list.Take(blocks[*it].bytes);
     }

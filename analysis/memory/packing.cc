@@ -149,7 +149,10 @@ BlockLists BlockLists::Sections(const Packing& packing) {
 }
 
 int64_t LowestFit(absl::Span<ByteRange> busy, int64_t bytes) {
-  std::sort(busy.begin(), busy.end());
+  // Of those that begin at one place the order makes no difference.
+  std::sort(
+      busy.begin(), busy.end(),
+      [](const ByteRange& a, const ByteRange& b) { return a.first < b.first; });
   int64_t offset = 0;
   for (const auto& [begin, end] : busy) {
     if (begin - offset >= bytes) break;
