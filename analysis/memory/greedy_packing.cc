@@ -135,6 +135,74 @@ bool LivesLonger(const PackedBlock& a, const PackedBlock& b) {
 
 constexpr int64_t kMaxTries = 64;
 
+// Blocks that are placed one by one, each as low as those leave room that are
+// alive with it and were placed before.
+class Placement {
+ public:
+  Placement(const Packing& packing, const BlockLists& overlaps)
+      : blocks_(packing.blocks()),
+        overlaps_(overlaps),
+        keeps_order_(blocks_.size() <= kMostInOrder),
+        is_placed_(blocks_.size()),
+        last_seen_(keeps_order_ ? blocks_.size() : 0, -1) {
+    stack_.offsets.resize(blocks_.size());
+  }
+
+  void Place(int32_t block) {
+    // To look at all that are placed, in their order, or to sort some of them.
+    constexpr size_t kWorthSorting = 8;
+    const bool scans = keeps_order_ && overlaps_[block].size() * kWorthSorting >
+                                           by_offset_.size();
+    const int64_t offset = scans ? LowestOfAll(block) : LowestOfSome(block);
+    stack_.offsets[block] = offset;
+    stack_.bytes = std::max(stack_.bytes, offset + blocks_[block].bytes);
+    is_placed_[block] = true;
+    if (!keeps_order_) return;
+    const auto at = std::upper_bound(by_offset_.begin(), by_offset_.end(),
+                                     offset, [&](int64_t here, int32_t other) {
+                                       return here < stack_.offsets[other];
+                                     });
+    by_offset_.insert(at, block);
+  }
+
+  Stack stack() && { return std::move(stack_); }
+
+ private:
+  // Of more, each one that is placed moves too many.
+  static constexpr size_t kMostInOrder = 8192;
+
+  int64_t LowestOfAll(int32_t block) {
+    for (int32_t other : overlaps_[block]) last_seen_[other] = block;
+    int64_t offset = 0;
+    for (int32_t other : by_offset_) {
+      if (last_seen_[other] != block) continue;
+      const int64_t begin = stack_.offsets[other];
+      if (begin - offset >= blocks_[block].bytes) break;
+      offset = std::max(offset, begin + blocks_[other].bytes);
+    }
+    return offset;
+  }
+
+  int64_t LowestOfSome(int32_t block) {
+    busy_.clear();
+    for (int32_t other : overlaps_[block]) {
+      if (!is_placed_[other]) continue;
+      const int64_t offset = stack_.offsets[other];
+      busy_.emplace_back(offset, offset + blocks_[other].bytes);
+    }
+    return LowestFit(absl::MakeSpan(busy_), blocks_[block].bytes);
+  }
+
+  const absl::Span<const PackedBlock> blocks_;
+  const BlockLists& overlaps_;
+  const bool keeps_order_;
+  std::vector<bool> is_placed_;
+  std::vector<int32_t> by_offset_;  // Those that are placed, the lowest first.
+  std::vector<int32_t> last_seen_;  // By block: which one it was alive with.
+  std::vector<ByteRange> busy_;
+  Stack stack_;
+};
+
 }  // namespace
 
 Stack PackInTime(const Packing& packing) {
@@ -167,22 +235,9 @@ Stack PackInTime(const Packing& packing) {
 
 Stack PackInOrder(const Packing& packing, const BlockLists& overlaps,
                   absl::Span<const int32_t> order) {
-  const absl::Span<const PackedBlock> blocks = packing.blocks();
-  Stack stack{.offsets = LargeVector<int64_t>(blocks.size())};
-  std::vector<bool> is_placed(blocks.size());
-  std::vector<ByteRange> busy;
-  for (int32_t i : order) {
-    busy.clear();
-    for (int32_t other : overlaps[i]) {
-      if (!is_placed[other]) continue;
-      const int64_t offset = stack.offsets[other];
-      busy.emplace_back(offset, offset + blocks[other].bytes);
-    }
-    stack.offsets[i] = LowestFit(absl::MakeSpan(busy), blocks[i].bytes);
-    stack.bytes = std::max(stack.bytes, stack.offsets[i] + blocks[i].bytes);
-    is_placed[i] = true;
-  }
-  return stack;
+  Placement placement(packing, overlaps);
+  for (int32_t i : order) placement.Place(i);
+  return std::move(placement).stack();
 }
 
 Stack PackByOrders(const Packing& packing, const BlockLists& overlaps,
