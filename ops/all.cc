@@ -13,6 +13,7 @@ void RegisterAllOps(OpRegistry& registry) {
   RegisterUnaryOps(registry);
   RegisterLogicOps(registry);
   RegisterMatmulOps(registry);
+  RegisterQuantisedOps(registry);
   RegisterReductionOps(registry);
   RegisterScanOps(registry);
   RegisterScalarOps(registry);

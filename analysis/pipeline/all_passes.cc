@@ -15,6 +15,7 @@
 #include "analysis/layout/layout.h"
 #include "analysis/passes/check_types.h"
 #include "analysis/passes/dead_ops.h"
+#include "analysis/precision/quantise_products.h"
 #include "framework/base/status.h"
 
 namespace mica {
@@ -172,9 +173,41 @@ constexpr Pass kFunctionPasses[] = {
      .is_by_block = false},
 };
 
+template <Precision kPrecision>
+absl::StatusOr<Program> RunQuantise(Program program, const Context& context) {
+  return QuantiseProducts(program, context.ops, kPrecision);
+}
+
+// Small products stay.
+bool HasProducts(const Names& names) {
+  return names.HasAny({"aten.mm", "aten.addmm", "mica.linear"});
+}
+
+constexpr Pass kPrecisionPasses[] = {
+    {.name = "quantise-int8",
+     .contract = "Products whose weight depends on variables alone have int8 "
+                 "weights and rows that are quantised as they come. Wants "
+                 "variables that keep their values, and what linears merge "
+                 "merged.",
+     .run = RunQuantise<Precision::kInt8>,
+     .applies = HasProducts,
+     .reads_sizes = HasProducts},
+    {.name = "quantise-int8-weights",
+     .contract = "The same with rows of float32.",
+     .run = RunQuantise<Precision::kInt8Weights>,
+     .applies = HasProducts,
+     .reads_sizes = HasProducts},
+    {.name = "quantise-int4-weights",
+     .contract = "The same with weights of 4 bits.",
+     .run = RunQuantise<Precision::kInt4Weights>,
+     .applies = HasProducts,
+     .reads_sizes = HasProducts},
+};
+
 }  // namespace
 
 absl::Span<const Pass> AllPasses() { return kPasses; }
 absl::Span<const Pass> FunctionPasses() { return kFunctionPasses; }
+absl::Span<const Pass> PrecisionPasses() { return kPrecisionPasses; }
 
 }  // namespace mica

@@ -11,8 +11,10 @@ namespace mica {
 // In the order in which they run before a Program is planned. A new pass gets
 // its place here, a contract, and golden files in tests/golden/passes/NAME.
 absl::Span<const Pass> AllPasses();
-// Those that run only where somebody asks for them: of functions.
+// Those that run only where somebody asks for them: of functions,
 absl::Span<const Pass> FunctionPasses();
+// and for products in few bits, by Precision but the program's own.
+absl::Span<const Pass> PrecisionPasses();
 
 }  // namespace mica
 

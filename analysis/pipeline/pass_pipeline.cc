@@ -149,6 +149,9 @@ const PassPipeline& PassPipeline::Known() {
     for (const Pass& pass : FunctionPasses()) {
       pipeline->passes_.push_back(&pass);
     }
+    for (const Pass& pass : PrecisionPasses()) {
+      pipeline->passes_.push_back(&pass);
+    }
     return pipeline.release();
   }();
   return known;
@@ -175,6 +178,19 @@ std::string PassPipeline::ToText() const {
   return absl::StrJoin(passes_, ",", [](std::string* out, const Pass* pass) {
     absl::StrAppend(out, pass->name);
   });
+}
+
+PassPipeline PassPipeline::With(Precision precision) const {
+  PassPipeline pipeline = *this;
+  if (precision == Precision::kAsWritten) return pipeline;
+  const auto place = std::find_if(pipeline.passes_.begin(),
+                                  pipeline.passes_.end(), [](const Pass* pass) {
+                                    return pass->name == "choose-layouts" ||
+                                           pass->name == "merge-elementwise";
+                                  });
+  pipeline.passes_.insert(place,
+                          &PrecisionPasses()[static_cast<int>(precision) - 1]);
+  return pipeline;
 }
 
 PassPipeline PassPipeline::Without(absl::string_view name) const {

@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 #include "analysis/passes/pass.h"
 #include "analysis/pipeline/pass_dump.h"
+#include "analysis/precision/precision.h"
 #include "framework/ir/program.h"
 
 namespace mica {
@@ -57,6 +58,9 @@ class PassPipeline {
   // Its first `count` passes, or all: to find the one that breaks something.
   PassPipeline First(int count) const;
 
+  // The same with products in few bits, before layouts are chosen and regions
+  // are made.
+  PassPipeline With(Precision precision) const;
   // The same but for the pass of that name, if it is there.
   PassPipeline Without(absl::string_view name) const;
 

@@ -96,6 +96,12 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
                      ": the size of its result depends on data; an Executor "
                      "runs such programs in segments"));
   }
+  const bool is_as_written = options.precision == Precision::kAsWritten;
+  if (!is_as_written && (!options.frozen || !options.fuse)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("precision ", PrecisionName(options.precision),
+                     ": wants frozen variables, and passes"));
+  }
   TraceSpan span("analysis", "plan @", program->name());
   span.Add("ops", static_cast<int64_t>(program->ops().size()));
   Planner planner(ops, kernels, options);
@@ -111,7 +117,8 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
                                      : PassPipeline::All()));
     std::shared_ptr<const PlanStructure> structure;
     MICA_ASSIGN_OR_RETURN(
-        passed, PlanStructure::RunPasses(*program, fusing.passes,
+        passed, PlanStructure::RunPasses(*program,
+                                         fusing.passes.With(options.precision),
                                          {ops, kernels, fusing.regions},
                                          dump.pass_options(), &structure));
     planner.set_structure(std::move(structure));

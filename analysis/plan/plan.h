@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "analysis/plan/plan_structure.h"
+#include "analysis/precision/precision.h"
 #include "analysis/streams/queue_plan.h"
 #include "analysis/streams/stream_plan.h"
 #include "framework/base/environment.h"
@@ -99,6 +100,8 @@ struct PlanOptions {
   double wait_nanoseconds = 2000;
   // Variables never change: kernels may pack them, passes may fold them.
   bool frozen = false;
+  // Products with frozen weights in few bits; wants `frozen`.
+  Precision precision = Precision::kAsWritten;
   // Merge ops into fused ones (mica.linear, mica.add_layer_norm).
   bool fuse = true;
   // Which kinds of that (pipeline/fusing.h); the variable MICA_FUSE says so.
@@ -133,7 +136,9 @@ struct PlanOptions {
   }
   bool has_functions() const {
     const bool runs_in_order = !frozen && !has_queue() && num_streams == 1;
-    return share_layers && fuse && (inline_calls || runs_in_order);
+    // A function's weights are its inputs.
+    return share_layers && fuse && precision == Precision::kAsWritten &&
+           (inline_calls || runs_in_order);
   }
 };
 

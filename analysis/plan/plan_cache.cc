@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "analysis/plan/plan_file.h"
 #include "framework/base/status.h"
@@ -91,7 +92,9 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::Build(
     return plan;
   }
   ProgramStructure structure = StructureOf(*program);
-  structure.bytes += options.fusing;  // Other passes leave something else.
+  // Other passes leave something else.
+  structure.bytes +=
+      absl::StrCat(options.fusing, "\n", PrecisionName(options.precision));
   const Fingerprint fingerprint = FingerprintOf(structure.bytes);
   std::shared_ptr<const PlanStructure> known;
   {

@@ -30,8 +30,9 @@ PlanKey PlanKeyOf(const Program& program, const PlanOptions& options);
 
 // All fields of the options that decide a Plan, to compare, but the opaque
 // operators' hook.
-using PlanFields = std::tuple<int, bool, double, int, double, bool, bool,
-                              std::string, bool, bool, bool, bool, int64_t>;
+using PlanFields =
+    std::tuple<int, bool, double, int, double, bool, Precision, bool,
+               std::string, bool, bool, bool, bool, int64_t>;
 PlanFields PlanFieldsOf(const PlanOptions& options);
 
 // The part of the key that isn't the Program's.

@@ -12,6 +12,7 @@
 #include "glog/logging.h"
 #include "kernels/cpu/activation_name.h"
 #include "kernels/cpu/families.h"
+#include "kernels/cpu/matrix_view.h"
 #include "kernels/cpu/onednn_matmul.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/pointwise.h"
@@ -26,48 +27,6 @@ struct Call {
   ProductSpec spec;
   int a_arg = 0, b_arg = 1, bias_arg = -1, residual_arg = -1, c_arg = 2;
 };
-
-struct MatrixView {
-  int64_t batch = 1, rows = 0, cols = 0;
-  int64_t batch_stride = 0, row_stride = 0, col_stride = 0;
-};
-
-// The last two dims as a matrix, one before them as the batch. A broadcast
-// dimension has stride 0.
-MatrixView ViewOf(const TensorType& type) {
-  const Dims strides = type.EffectiveStrides();
-  const int rank = type.rank();
-  MatrixView view{.rows = type.dims[rank - 2],
-                  .cols = type.dims[rank - 1],
-                  .row_stride = strides[rank - 2],
-                  .col_stride = strides[rank - 1]};
-  if (rank == 3) {
-    view.batch = type.dims[0];
-    view.batch_stride = type.dims[0] == 1 ? 0 : strides[0];
-  }
-  return view;
-}
-
-// All dims but the last as rows, if they lie at one distance.
-std::optional<MatrixView> Flatten(const TensorType& type) {
-  const Dims strides = type.EffectiveStrides();
-  const int last = type.rank() - 1;
-  MatrixView view{
-      .rows = 1, .cols = type.dims[last], .col_stride = strides[last]};
-  bool has_row = false;
-  for (int i = last - 1; i >= 0; --i) {
-    if (type.dims[i] == 1) continue;
-    if (!has_row) {
-      view.row_stride = strides[i];
-      has_row = true;
-    } else if (strides[i] != view.rows * view.row_stride) {
-      return std::nullopt;
-    }
-    view.rows *= type.dims[i];
-  }
-  if (!has_row) view.row_stride = view.cols;
-  return view;
-}
 
 void SetOperands(const MatrixView& a, const MatrixView& b, const MatrixView& c,
                  ProductSpec& spec) {

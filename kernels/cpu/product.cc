@@ -37,8 +37,8 @@ constexpr int64_t kFewRows = 8;
 constexpr int64_t kSmallWork = 128 * 128 * 128;
 
 bool IsSmall(const ProductSpec& spec) {
-  return spec.b_col_stride == 1 && !spec.is_frozen && !spec.has_bias &&
-         !spec.has_residual && spec.alpha == 1.0f &&
+  return spec.b_col_stride == 1 && !spec.is_frozen && !spec.widen &&
+         !spec.has_bias && !spec.has_residual && spec.alpha == 1.0f &&
          spec.activation == Activation::kNone && spec.m > 0 && spec.n > 0 &&
          spec.k > 0 && spec.m <= kSmallWork && spec.n <= kSmallWork &&
          spec.k <= kSmallWork && spec.m * spec.n <= kSmallWork / spec.k;
@@ -98,6 +98,7 @@ bool IsColumn(const ProductSpec& spec) {
 }
 
 WeightForm ChooseForm(const ProductSpec& spec) {
+  if (spec.widen) return WeightForm::kPackAndRun;
   if (IsColumn(spec)) return WeightForm::kColumn;
   if (spec.is_frozen) return WeightForm::kPacked;
   if (spec.b_col_stride == 1) {
@@ -223,6 +224,14 @@ std::string Product::packed_layout() const {
 
 void Product::PackPanels(const float* b, const Part& part,
                          float* packed) const {
+  if (spec_.widen) {
+    return spec_.widen(b,
+                       {.panel_begin = part.panel_begin,
+                        .panel_end = part.panel_end,
+                        .k_begin = part.k_begin,
+                        .k_end = part.k_end},
+                       packed);
+  }
   const int64_t col = part.panel_begin * Simd().gemm_cols;
   const int64_t n = std::min(part.panel_end * Simd().gemm_cols, spec_.n) - col;
   const int64_t k = part.k_end - part.k_begin;
@@ -255,7 +264,8 @@ int64_t Product::RowsOfB() const {
       spec_.activation == Activation::kNone;
   if (!is_deep) return std::max<int64_t>(spec_.k, 1);
   const int64_t steps = (spec_.k + kPanelRows - 1) / kPanelRows;
-  return (spec_.k + steps - 1) / steps;
+  const int64_t rows = (spec_.k + steps - 1) / steps;
+  return (rows + spec_.widen_step - 1) / spec_.widen_step * spec_.widen_step;
 }
 
 void Product::RunPart(const ProductArgs& args, const Part& part,

@@ -4,12 +4,21 @@
 #define MICA_KERNELS_CPU_PRODUCT_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "kernels/cpu/simd_table.h"
 
 namespace mica::cpu {
+
+// Rows [k_begin, k_end) of panels [panel_begin, panel_end) of a b that isn't
+// float32, panel after panel, as packed floats.
+struct WidenPart {
+  int64_t panel_begin = 0, panel_end = 0, k_begin = 0, k_end = 0;
+};
+using WidenFn =
+    std::function<void(const void* b, const WidenPart& part, float* packed)>;
 
 // c[i] = act(alpha a[i] b[i] + bias) + residual[i] for i in 0..batch-1, with
 // a[m,k], b[k,n], c[m,n], bias[n]. Strides are in elements.
@@ -26,6 +35,8 @@ struct ProductSpec {
   Activation activation = Activation::kNone;
   bool is_frozen = false;  // b never changes, and is given packed.
   int num_threads = 1;
+  WidenFn widen;           // If set, b is what this reads, block by block,
+  int64_t widen_step = 1;  // from a multiple of so many rows on.
 };
 
 // From this many products with one b on it pays to pack it first.

@@ -1,4 +1,5 @@
 #include "kernels/cpu/families.h"
+#include "kernels/cpu/few_bits_kernels.h"
 
 namespace mica::cpu {
 
@@ -9,6 +10,9 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterReduceRegions(registry);
   RegisterOptimizerSteps(registry);
   RegisterMatmul(registry);
+  RegisterQuantise(registry);
+  RegisterInt8Linear(registry);
+  RegisterInt4Linear(registry);
   RegisterFewPixelsConvolution(registry);
   RegisterSingleTapConvolution(registry);
   RegisterOneDnnConvolution(registry);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/reference/quantised.h"
 
 namespace mica {
 
@@ -23,6 +24,7 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceActivations(registry);
   RegisterReferenceActivationBackward(registry);
   RegisterReferenceMatmul(registry);
+  RegisterReferenceQuantised(registry);
   RegisterReferenceReductions(registry);
   RegisterReferenceLines(registry);
   RegisterReferenceOptim(registry);

@@ -11,6 +11,7 @@ void RegisterArithmeticOps(OpRegistry& registry);
 void RegisterUnaryOps(OpRegistry& registry);
 void RegisterLogicOps(OpRegistry& registry);
 void RegisterMatmulOps(OpRegistry& registry);
+void RegisterQuantisedOps(OpRegistry& registry);
 void RegisterReductionOps(OpRegistry& registry);
 void RegisterScanOps(OpRegistry& registry);
 void RegisterScalarOps(OpRegistry& registry);

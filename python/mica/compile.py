@@ -35,6 +35,7 @@ def compile(
     *,
     frozen: bool = ...,
     offload: bool = ...,
+    precision: str | None = ...,
     fullgraph: bool = ...,
     backend: Backend | None = ...,
     exact: bool | None = ...,
@@ -46,6 +47,7 @@ def compile(
     *,
     frozen: bool = ...,
     offload: bool = ...,
+    precision: str | None = ...,
     fullgraph: bool = ...,
     backend: Backend | None = ...,
     exact: bool | None = ...,
@@ -56,6 +58,7 @@ def compile(
     *,
     frozen: bool = False,
     offload: bool = False,
+    precision: str | None = None,
     fullgraph: bool = False,
     backend: Backend | None = None,
     exact: bool | None = None,
@@ -73,9 +76,9 @@ def compile(
     Usable as a decorator, with or without arguments, also of methods. Of a
     class of modules it compiles `forward`, in place, for all instances.
 
-    A compiled module is a `torch.nn.Module`, and an instance of the module's
-    own class: state, hooks and attributes are shared with the module inside,
-    under the same names. Copies, pickled ones too, are compiled anew.
+    A compiled module is an instance of the module's own class: state, hooks
+    and attributes are shared with the module inside, under the same names.
+    Copies, pickled ones too, are compiled anew.
 
     Args:
       fn: A function, a method, a torch.nn.Module or a class of them.
@@ -83,31 +86,30 @@ def compile(
         folded copies of them may be kept. Writes that torch knows of make new
         copies; that there are none else (`.data`, numpy) is a promise.
       offload: With `frozen`: weights of which calls read packed copies alone
-        move to a file on disk after the first calls, and are read and written
-        as before (docs/inference.md); but not by another thread meanwhile.
+        move to a file after the first calls (docs/inference.md).
+      precision: With `frozen`: "int8", "int8-weights" or "int4-weights" of
+        products with weights, whose error `explain` tells (docs/precision.md).
       fullgraph: Raise instead of running eagerly for good.
-      exact: If true, every operator that computes runs ATen's own kernel, for
-        eager's results bit for bit; if false, none that needn't. By default a
-        record's first hit compares the two, and ATen's stay where a result
-        differs by more than rounding (docs/capture.md).
+      exact: If true, all that computes runs ATen's own kernels, for eager's
+        bits; if false, nothing that needn't. By default a record's first hit
+        compares the two: where results differ, ATen's stay (docs/capture.md).
       dynamic: If false, a graph holds for one size of each argument; else for
         all that two watched runs tell of (docs/sizes.md).
       backend: Another compiler, by torch.compile's convention:
         `backend(module, example_inputs)` takes a torch.fx.GraphModule of ATen
-        calls, functional and below autograd, and gives a callable of such
-        inputs that returns what the module returns. Guards and effects stay
-        Mica's. If the backend raises, that is a reason to run eagerly.
+        calls, functional and below autograd, and gives a callable that returns
+        what the module does, or raises to have calls run eagerly.
     Returns:
       A callable with the arguments and results of `fn`.
     Raises:
       CaptureError: From the returned callable, with `fullgraph`, when a call
         can't be captured as one graph. The call has run by then.
       TypeError: `fn` or `backend` can't be called.
-      ValueError: `frozen` with a `backend`, `offload` without `frozen`.
+      ValueError: Of these arguments one wants, or rules out, another.
     """
     chosen: dict[str, Any] = {"frozen": frozen, "offload": offload}
     chosen |= {"fullgraph": fullgraph, "backend": backend}
-    chosen |= {"exact": exact, "dynamic": dynamic}
+    chosen |= {"exact": exact, "dynamic": dynamic, "precision": precision}
     if fn is None:
         return lambda inner: cast(_F, _compile(inner, chosen))
     return cast(_F, _compile(fn, chosen))
@@ -119,6 +121,18 @@ def _compile(fn: Any, arguments: dict[str, Any]) -> Any:
         raise ValueError("mica.compile: frozen is no option of a backend")
     if arguments["offload"] and not arguments["frozen"]:
         raise ValueError("mica.compile: offload wants frozen=True")
+    if arguments["precision"] is not None:
+        if not arguments["frozen"]:
+            raise ValueError("mica.compile: precision wants frozen=True")
+        if arguments["exact"]:
+            raise ValueError("mica.compile: precision isn't exact")
+        if not isinstance(arguments["precision"], str):
+            raise TypeError(
+                "mica.compile: wants the name of a precision, got "
+                f"{arguments['precision']!r}"
+            )
+        if not arguments["precision"]:
+            raise ValueError("mica.compile: wants the name of a precision")
     if backend is not None and not callable(backend):
         raise TypeError(f"mica.compile: wants a backend, got {backend!r}")
     if not callable(fn):
@@ -137,6 +151,7 @@ def _compile(fn: Any, arguments: dict[str, Any]) -> Any:
         CaptureError,
         arguments["frozen"],
         options.get("offload_dir") if arguments["offload"] else "",
+        arguments["precision"] or "",
         arguments["fullgraph"],
         bool(arguments["exact"]),
         arguments["exact"] is None,

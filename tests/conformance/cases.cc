@@ -242,6 +242,38 @@ constexpr absl::string_view kListed[] = {
     "mica.linear(f32[6,16], f32[4,16], f32[4], none, \"sigmoid\")",
     "mica.linear(f32[6,16], f32[4,16], f32[4], none, \"silu\")",
     "mica.linear(f64[6,16], f64[4,16], f64[4], none, \"gelu\")",
+    "mica.quantise_int8(f32[5,70])",
+    "mica.quantise_int8(f32[70,33]{1,70})",
+    "mica.int8_linear(f32[5,7], i8[3,7]~-127..127, f32[3], none, none, "
+    "\"none\", true)",
+    "mica.int8_linear(f32[2,5,131], i8[150,131]~-127..127, f32[150], f32[150], "
+    "none, \"gelu\", true)",
+    "mica.int8_linear(f32[33,64], i8[48,64]~-127..127, f32[48], none, "
+    "f32[33,48], \"relu\", true)",
+    "mica.int8_linear(f32[0,64], i8[48,64], f32[48], none, none, \"none\", "
+    "true)",
+    "mica.int8_linear(f32[3,64]{1,3}, i8[48,64], f32[48], none, none, "
+    "\"none\", true)",
+    "mica.int8_linear(f32[1,131], i8[150,131]~-127..127, f32[150], f32[150], "
+    "none, \"tanh\", false)",
+    "mica.int8_linear(f32[7,64], i8[48,64]~-127..127, f32[48], f32[48], "
+    "f32[7,48], \"none\", false)",
+    "mica.int8_linear(f32[2,17,65], i8[150,65]~-127..127, f32[150], f32[150], "
+    "f32[2,17,150], \"silu\", false)",
+    "mica.int8_linear(f32[3,0], i8[5,0], f32[5], f32[5], none, \"none\", "
+    "false)",
+    "mica.quantise_int4(f32[5,70], 32)",
+    "mica.quantise_int4(f32[33,35]{1,33}, 8)",
+    "mica.int4_linear(f32[5,7], u8[3,4]~0..255, f32[3,1], f32[3,1], none, "
+    "none, \"none\", 32)",
+    "mica.int4_linear(f32[1,131], u8[150,66]~0..255, f32[150,5], f32[150,5], "
+    "f32[150], none, \"gelu\", 32)",
+    "mica.int4_linear(f32[7,64], u8[48,32]~0..255, f32[48,1], f32[48,1], none, "
+    "f32[7,48], \"none\", 128)",
+    "mica.int4_linear(f32[2,17,65], u8[150,33]~0..255, f32[150,9], f32[150,9], "
+    "f32[150], f32[2,17,150], \"relu\", 8)",
+    "mica.int4_linear(f32[1,12], u8[5,6]~0..255, f32[5,3], f32[5,3], none, "
+    "none, \"none\", 4)",
     // Regions.
     "mica.elementwise([f32[300], f32[300], f64], \"mul.f32 %0 0.5; lerp.f32 "
     "$0 %1 %2; sqrt.f32 %1; div.f32 $1 3 -> $1 $3\")",

@@ -91,6 +91,60 @@ def test_linear(name: str, dtype: torch.dtype) -> None:
     )
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_int8_linear(dynamic: bool) -> None:
+    torch.manual_seed(0)
+    x, w, bias = torch.randn(5, 70), torch.randn(33, 70), torch.randn(33)
+
+    def quantised(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        scales = rows.abs().amax(1) / 127
+        return (rows / scales[:, None]).round(), scales
+
+    numbers, scales = quantised(w)
+    want = x.double()
+    if dynamic:
+        of_x, x_scales = quantised(x)
+        want = of_x.double() * x_scales[:, None].double()
+    want = want @ (numbers * scales[:, None]).double().T + bias.double()
+    text = (
+        "program @one(%x: f32[5,70], %w: f32[33,70], %b: f32[33]) {\n"
+        "  %q, %s = mica.quantise_int8(%w) : i8[33,70], f32[33]\n"
+        f"  %y = mica.int8_linear(%x, %q, %s, %b, none, "
+        f'"none", {str(dynamic).lower()}) : f32[5,33]\n'
+        "  return %q, %y\n}\n"
+    )
+    for make in agreement.EXECUTORS.values():
+        q, y = make().run(
+            _mica.Program.parse(text), {"x": x, "w": w, "b": bias}, {}, []
+        )
+        assert torch.equal(q, numbers.to(torch.int8))
+        torch.testing.assert_close(y.double(), want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("group", "k"), [(32, 96), (64, 70), (8, 35)])
+def test_int4_linear(group: int, k: int) -> None:
+    torch.manual_seed(0)
+    x, w = torch.randn(3, k), torch.randn(33, k)
+    n, groups = len(w), math.ceil(k / group)
+    parts = [w[:, i : i + group] for i in range(0, k, group)]
+    rounded = []
+    for part in parts:
+        low = part.amin(1, keepdim=True)
+        step = (part.amax(1, keepdim=True) - low) / 15
+        rounded.append(((part - low) / step).round() * step + low)
+    want = x.double() @ torch.cat(rounded, 1).double().T
+    text = (
+        f"program @one(%x: f32[3,{k}], %w: f32[{n},{k}]) {{\n"
+        f"  %q, %s, %o = mica.quantise_int4(%w, {group}) : "
+        f"u8[{n},{(k + 1) // 2}], f32[{n},{groups}], f32[{n},{groups}]\n"
+        f'  %y = mica.int4_linear(%x, %q, %s, %o, none, none, "none", {group})'
+        f" : f32[3,{n}]\n  return %y\n}}\n"
+    )
+    for make in agreement.EXECUTORS.values():
+        (y,) = make().run(_mica.Program.parse(text), {"x": x, "w": w}, {}, [])
+        torch.testing.assert_close(y.double(), want, rtol=1e-5, atol=1e-4)
+
+
 @pytest.mark.parametrize("name", CHANNEL_ACTIVATIONS)
 def test_convolution(name: str, dtype: torch.dtype) -> None:
     x, w = draw(dtype, 2, 4, 6, 5), draw(dtype, 6, 2, 3, 3)
@@ -575,6 +629,10 @@ TESTED = {
     "mica.convolution",
     "mica.fold_batch_norm",
     "mica.gru_cell",
+    "mica.int4_linear",
+    "mica.int8_linear",
+    "mica.quantise_int4",
+    "mica.quantise_int8",
     "mica.int_abs",
     "mica.int_add",
     "mica.int_ceil",

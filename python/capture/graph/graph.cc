@@ -219,6 +219,7 @@ absl::Status Graph::Analyse(const GraphOptions& options) {
                                      .queue = options.queue,
                                      .num_streams = options.num_streams,
                                      .frozen = options.frozen,
+                                     .precision = options.precision,
                                      .write_parts = options.writes_parts &&
                                                     !SharesWritten(tape_),
                                      .prepare_aten = &PrepareAten}));
@@ -300,22 +301,28 @@ absl::Status Graph::CheckHostResults() const {
   return absl::OkStatus();
 }
 
-absl::Status Graph::Bind(absl::Span<PyObject* const> states) {
+std::vector<TensorView> Graph::VariableViews(
+    absl::Span<PyObject* const> states) const {
   std::vector<TensorView> views;
-  frozen_states_.clear();
   for (size_t i = 0; i < states.size(); ++i) {
     // The guards hold states to their recorded types.
     const ValueId value = program_->variables()[i].value;
     views.push_back({DataOf(states[i]), program_->type(value)});
-    if (options_.frozen) {
-      frozen_states_.push_back(FreezeState(states[i], program_->type(value)));
-    }
   }
   for (size_t i = 0; i < lowered_.large_constants.size(); ++i) {
     const TapeTensor& tensor = tape_.tensors[lowered_.large_constants[i]];
     const ValueId value = program_->variables()[states.size() + i].value;
     views.push_back(
         {const_cast<char*>(tensor.bytes->data()), program_->type(value)});
+  }
+  return views;
+}
+
+absl::Status Graph::Bind(absl::Span<PyObject* const> states) {
+  const std::vector<TensorView> views = VariableViews(states);
+  frozen_states_.clear();
+  for (size_t i = 0; options_.frozen && i < states.size(); ++i) {
+    frozen_states_.push_back(FreezeState(states[i], views[i].type));
   }
   idle_.clear();
   const Progress progress("a hit");  // Of a capture, if it is part of one.

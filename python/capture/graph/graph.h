@@ -18,9 +18,11 @@
 #include "analysis/lower/lower.h"
 #include "analysis/lower/tape.h"
 #include "analysis/plan/plan.h"
+#include "analysis/precision/precision.h"
 #include "executor/job/job.h"
 #include "framework/base/offload.h"
 #include "python/capture/graph/closeness.h"
+#include "python/capture/graph/precision_error.h"
 #include "python/interpreter/py_ref.h"
 #include "python/torch_side/tensors/tensor_access.h"
 #include "python/torch_side/tensors/tensor_life.h"
@@ -41,6 +43,8 @@ struct GraphOptions {
   // With `frozen`: where files shall hold the states' own bytes while runs read
   // packed copies; empty for nowhere.
   std::string offload_folder;
+  // With `frozen`: in how many bits products with states compute.
+  Precision precision = Precision::kAsWritten;
   // Each operator runs ATen's kernel, so that results are eager's bit for bit.
   bool exact = false;
   // Whether CheckAccuracy() compares the two.
@@ -112,6 +116,9 @@ class Graph {
     exact_.reset();
     whole_tape_.reset();
   }
+  // How far results are from ATen's, and products from themselves in float32,
+  // as CheckAccuracy() found; of a GraphOptions::precision alone.
+  const PrecisionError& precision_error() const { return precision_error_; }
   // Why it runs ATen's kernels though its options don't say so; or empty.
   const std::string& inaccuracy() const { return inaccuracy_; }
 
@@ -289,6 +296,23 @@ class Graph {
   Discrepancy Compare(const Computed& own, const Graph& exact,
                       const Computed& other, int num_results,
                       std::string* which) const;
+  // The same of results in fewer bits: only ones that have little to do with
+  // the others aren't near.
+  Discrepancy CompareLoosely(const Computed& own, const Graph& exact,
+                             const Computed& other, int num_results,
+                             std::string* which);
+  // Calls visit(index, type, own, other) for each result that both computed.
+  template <typename Visit>
+  void ForEachPair(const Computed& own, const Graph& exact,
+                   const Computed& other, int num_results,
+                   const Visit& visit) const;
+  // Fills precision_error_.products by one more run, without any effect.
+  absl::Status MeasureProducts(absl::Span<PyObject* const> inputs,
+                               absl::Span<PyObject* const> states,
+                               absl::Span<const double> numbers);
+  // Of Program::variables().
+  std::vector<TensorView> VariableViews(
+      absl::Span<PyObject* const> states) const;
 
   Tape tape_;
   // The whole of it, and what CheckAccuracy() makes of it; null but for that.
@@ -296,6 +320,7 @@ class Graph {
   std::shared_ptr<Graph> exact_;
   int num_checks_left_ = 0;
   std::string inaccuracy_;
+  PrecisionError precision_error_;
   GraphOptions options_;
   LoweredTape lowered_;
   std::shared_ptr<const Program> program_;

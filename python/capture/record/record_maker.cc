@@ -33,6 +33,39 @@ std::string TrackedWrite(Observation& run, const InputGuards& inputs) {
   return "";
 }
 
+GraphOptions OptionsFor(GraphOptions options,
+                        absl::Span<PyObject* const> states, const Tape& tape,
+                        bool has_first_calls) {
+  // Nothing would tell that a tensor which counts no writes was written.
+  options.frozen &= absl::c_none_of(
+      states, [](PyObject* state) { return VersionOf(state) < 0; });
+  // Gradients may be nothing but rounding, as that of a bias before a norm.
+  options.checks_accuracy &= absl::c_none_of(
+      tape.calls, [](const TapeCall& call) { return call.is_backward; });
+  options.writes_parts = !has_first_calls;
+  return options;
+}
+
+// Why products can't be in few bits here; no reason if they can, or shan't.
+Refusal WhyNotInPrecision(const GraphOptions& options,
+                          const std::shared_ptr<BackwardPass>& backward,
+                          const Tape& tape) {
+  if (options.precision == Precision::kAsWritten) return {};
+  const std::string name(PrecisionName(options.precision));
+  const bool trains = backward != nullptr ||
+                      absl::c_any_of(tape.calls, [](const TapeCall& call) {
+                        return call.is_backward;
+                      });
+  if (trains) {
+    return {.reason = absl::StrCat("has precision=\"", name,
+                                   "\", and is differentiated"),
+            .mend = "call it under torch.no_grad()"};
+  }
+  if (options.frozen) return {};
+  return {.reason = absl::StrCat("has precision=\"", name,
+                                 "\", and tensors that count no writes")};
+}
+
 }  // namespace
 
 bool RecordMaker::Refuse(Refusal why) {
@@ -227,14 +260,10 @@ bool RecordMaker::MakeGraph() {
                                           "unseen: ",
                                           miss.ToString())});
   }
-  GraphOptions options = options_.graph;
-  // Nothing would tell that a tensor which counts no writes was written.
-  options.frozen &= absl::c_none_of(
-      bound_.states, [](PyObject* state) { return VersionOf(state) < 0; });
-  // Gradients may be nothing but rounding, as that of a bias before a norm.
-  options.checks_accuracy &= absl::c_none_of(
-      tape.calls, [](const TapeCall& call) { return call.is_backward; });
-  options.writes_parts = !record_.effects_.has_first_calls();
+  const GraphOptions options = OptionsFor(options_.graph, bound_.states, tape,
+                                          record_.effects_.has_first_calls());
+  Refusal no = WhyNotInPrecision(options, record_.run_->backward, tape);
+  if (!no.reason.empty()) return Refuse(std::move(no));
   auto graph = Graph::Build(tape, kinds, bound_.states, options);
   if (!graph.ok()) {
     Refuse(graph.status());

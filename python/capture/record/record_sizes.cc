@@ -74,6 +74,7 @@ std::vector<int64_t> WritesOf(const Tape& tape) {
 
 GraphOptions OptionsOfPass(GraphOptions options) {
   options.frozen = false;  // Who goes back trains.
+  options.precision = Precision::kAsWritten;
   options.offload_folder.clear();
   return options;
 }

@@ -71,6 +71,34 @@ PyRef Counts(const std::map<std::string, int64_t>& counts) {
   return dict;
 }
 
+// (relative, cosine, why products weren't measured, a list of products, each
+// (where, scope, n, k, precision, relative, cosine)); None if nothing was
+// measured.
+PyRef ErrorOf(const PrecisionError& error) {
+  if (!error.is_measured) return PyRef::Share(Py_None);
+  PyRef list = PyRef::Steal(PyList_New(0));
+  for (const PrecisionError::Product& product : error.products) {
+    PyRef item = PyRef::Steal(Py_BuildValue(
+        "(ssLLsdd)", product.where.c_str(), product.scope.c_str(),
+        static_cast<long long>(product.n), static_cast<long long>(product.k),
+        product.precision.c_str(), product.error.relative,
+        product.error.cosine));
+    if (!list || !item || PyList_Append(list.get(), item.get()) != 0) {
+      return PyRef();
+    }
+  }
+  return PyRef::Steal(Py_BuildValue("(ddsN)", error.worst.relative,
+                                    error.worst.cosine, error.failure.c_str(),
+                                    list.release()));
+}
+
+bool PutWeights(const Graph::Weights& weights, PyObject* d) {
+  return Put(d, "packed_bytes", Number(weights.packed_bytes)) &&
+         Put(d, "offloaded_bytes", Number(weights.offloaded_bytes)) &&
+         Put(d, "foreign_bytes", Number(weights.foreign_bytes)) &&
+         Put(d, "not_offloaded", Text(weights.error));
+}
+
 // The state's tensors by their names in the Program.
 PyRef Variables(const Record& record) {
   PyRef dict = PyRef::Steal(PyDict_New());
@@ -124,6 +152,7 @@ PyRef ReportRecord(const Record& record) {
     }
   }
   const bool ok =
+      Put(d, "precision_error", ErrorOf(graph.precision_error())) &&
       Put(d, "calls", Texts(calls)) &&
       Put(d, "backward_ops", Texts(backward)) &&
       Put(d, "num_kept", Number(num_kept)) && Put(d, "ops", Texts(ops)) &&
@@ -150,10 +179,7 @@ PyRef ReportRecord(const Record& record) {
       Put(d, "plan", Text(graph.plan().ToText())) &&
       Put(d, "arena_bytes", Number(graph.plan().arena_bytes())) &&
       Put(d, "live_set_bytes", Number(graph.plan().live_set_bytes())) &&
-      Put(d, "packed_bytes", Number(graph.weights().packed_bytes)) &&
-      Put(d, "offloaded_bytes", Number(graph.weights().offloaded_bytes)) &&
-      Put(d, "foreign_bytes", Number(graph.weights().foreign_bytes)) &&
-      Put(d, "not_offloaded", Text(graph.weights().error));
+      PutWeights(graph.weights(), d);
   return ok ? dict : PyRef();
 }
 
@@ -297,6 +323,8 @@ PyObject* Compiled::Report() const {
       Put(d, "eager_calls", Number(eager_calls_)) &&
       Put(d, "exact", Flag(options_.capture.graph.exact)) &&
       Put(d, "frozen", Flag(options_.capture.graph.frozen)) &&
+      Put(d, "precision",
+          Text(std::string(PrecisionName(options_.capture.graph.precision)))) &&
       Put(d, "split_calls", Number(split_calls_)) &&
       Put(d, "last_graphs",
           Number(splits_ == nullptr ? 0 : splits_->events().graphs)) &&

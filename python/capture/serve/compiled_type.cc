@@ -292,16 +292,25 @@ PyObject* MakeCompiledFromPython(PyObject* args) {
   double capture_budget = 0;
   const char* logs = nullptr;
   const char* offload_folder = nullptr;
-  if (!PyArg_ParseTuple(args, "OO!OpsppppiipipdsO", &callable, &PyDict_Type,
-                        &arguments, &error, &frozen, &offload_folder,
-                        &fullgraph, &exact, &checks_accuracy, &disabled,
-                        &num_threads, &num_streams, &queue, &max_records,
-                        &vary_sizes, &capture_budget, &logs, &make_runner)) {
+  const char* precision = nullptr;
+  if (!PyArg_ParseTuple(
+          args, "OO!OpssppppiipipdsO", &callable, &PyDict_Type, &arguments,
+          &error, &frozen, &offload_folder, &precision, &fullgraph, &exact,
+          &checks_accuracy, &disabled, &num_threads, &num_streams, &queue,
+          &max_records, &vary_sizes, &capture_budget, &logs, &make_runner)) {
+    return nullptr;
+  }
+  const absl::StatusOr<Precision> parsed = ParsePrecision(precision);
+  if (!parsed.ok()) {
+    PyErr_SetString(
+        PyExc_ValueError,
+        absl::StrCat("mica.compile: ", parsed.status().message()).c_str());
     return nullptr;
   }
   const PyRef type = TypeFor(callable);
   if (!type) return nullptr;
   CompiledOptions options;
+  options.capture.graph.precision = *parsed;
   options.capture.graph.frozen = frozen != 0;
   options.capture.graph.offload_folder = offload_folder;
   options.capture.graph.exact = exact != 0;

@@ -13,8 +13,9 @@ from mica.explaining.summary import headline, summary
 class Explanation(Report):
     """What capture made of a callable.
 
-    `str()` gives ten lines at most; `details()` gives all, `details("guards")`
-    one section of it: see SECTIONS. The attributes are those of Report.
+    `str()` gives eleven lines at most; `details()` gives all,
+    `details("guards")` one section of it: see SECTIONS. The attributes are
+    those of Report.
     """
 
     def details(self, section: str | None = None) -> str:

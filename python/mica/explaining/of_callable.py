@@ -44,4 +44,5 @@ def explanation_of(compiled: Any) -> Explanation:
         last_graphs=report["last_graphs"],
         exact=report["exact"],
         frozen=report["frozen"],
+        precision=report["precision"],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +35,63 @@ class Reason:
 
 
 @dataclass(frozen=True)
+class ProductError:
+    """How far a product in fewer bits is from the same in float32.
+
+    Attributes:
+      at: The user's line: file:line.
+      scope: The module that ran it; or empty.
+      shape: (n, k) of its weight.
+      precision: In which it computes.
+      relative: Length of the difference to that of the product in float32, of
+        all its elements as a vector, for the same operands.
+      cosine: Of the angle between both.
+    """
+
+    at: str
+    scope: str
+    shape: tuple[int, int]
+    precision: str
+    relative: float
+    cosine: float
+
+    def __str__(self) -> str:
+        name = f"{self.scope} at {self.at}" if self.scope else self.at
+        n, k = self.shape
+        return (
+            f"{name}: {self.precision}, [{n}, {k}], off by "
+            f"{100 * self.relative:.2g} %, cosine {self.cosine:.6f}"
+        )
+
+
+@dataclass(frozen=True)
+class PrecisionError:
+    """What a graph's precision makes of it, as measured at its first hit.
+
+    Attributes:
+      relative: The largest of its floating results, as in `ProductError`, from
+        ATen's kernels on the program as written.
+      cosine: The smallest of them.
+      products: Those that compute in fewer bits.
+      failure: Why these weren't measured; or empty.
+    """
+
+    relative: float
+    cosine: float
+    products: list[ProductError]
+    failure: str
+
+    def __str__(self) -> str:
+        kinds = Counter(product.precision for product in self.products)
+        told = wording.counts(kinds) if kinds else "no product"
+        text = (
+            f"{told}; results are off by {100 * self.relative:.2g} %, cosine "
+            f"{self.cosine:.6f}"
+        )
+        return f"{text}; {self.failure}" if self.failure else text
+
+
+@dataclass(frozen=True)
 class Graph:
     """One record: a Program and the guards under which it is valid.
 
@@ -48,6 +106,8 @@ class Graph:
         in where there is nothing else.
       inaccuracy: Why all that computes runs through ATen, though it wasn't
         compiled with `exact`: what the check at the first hit found.
+      precision_error: What fewer bits make of it; None if it has none, or
+        wasn't measured.
       backward_ops: The operators of the backward pass that the results have
         behind them, which runs when it is asked for.
       num_kept: Values of a run that it keeps for that pass.
@@ -87,6 +147,7 @@ class Graph:
     functions: list[tuple[str, int, int]]
     kernels: dict[str, int]
     inaccuracy: str
+    precision_error: PrecisionError | None
     backward_ops: list[str]
     num_kept: int
     guards: list[str]
@@ -209,6 +270,21 @@ def served(report: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _error(told: tuple[Any, ...] | None) -> PrecisionError | None:
+    if told is None:
+        return None
+    relative, cosine, failure, products = told
+    return PrecisionError(
+        relative,
+        cosine,
+        [
+            ProductError(at, scope, (n, k), *rest)
+            for at, scope, n, k, *rest in products
+        ],
+        failure,
+    )
+
+
 def _graphs(report: dict[str, Any]) -> list[Graph]:
     return [
         Graph(
@@ -218,6 +294,7 @@ def _graphs(report: dict[str, Any]) -> list[Graph]:
             functions=record["functions"],
             kernels=record["kernels"],
             inaccuracy=record["inaccuracy"],
+            precision_error=_error(record["precision_error"]),
             backward_ops=record["backward_ops"],
             num_kept=record["num_kept"],
             guards=record["guards"],

@@ -32,7 +32,8 @@ class Report:
       split_calls: Calls that ran in pieces.
       last_graphs: Runs of pieces as graphs in the latest call of that kind.
       exact: Whether it was compiled with `exact`,
-      frozen: and with `frozen`.
+      frozen: and with `frozen`,
+      precision: and in which precision; empty for the program's own.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Report:
     last_graphs: int = 0
     exact: bool = False
     frozen: bool = False
+    precision: str = ""
 
     @property
     def is_one_graph(self) -> bool:

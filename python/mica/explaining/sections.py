@@ -75,6 +75,13 @@ def _weights_of(graph: Graph) -> str:
     return line
 
 
+def _precision_of(graph: Graph) -> list[str]:
+    error = graph.precision_error
+    if error is None:
+        return []
+    return [str(error), *(f"  {product}" for product in error.products)]
+
+
 def _guards_of(graph: Graph) -> list[str]:
     lines = []
     for protects in dict.fromkeys(c.protects for c in graph.claims):
@@ -149,6 +156,7 @@ def _dropped(report: Report) -> list[str]:
 SECTIONS: dict[str, Callable[[Report], list[str]]] = {
     "graphs": _graphs_section,
     "ops": _of_graphs(_ops_of),
+    "precision": _of_graphs(_precision_of),
     "guards": _of_graphs(_guards_of),
     "numbers": _of_graphs(_numbers_of),
     "effects": _of_graphs(_effects_of),

@@ -18,7 +18,7 @@ _OTHER_TENSOR = re.compile(
     r"(\S+): recorded \w+\[([\d,]*)\], got \w+\[([\d,]*)\]"
 )
 
-# The summary: at most nine lines below the headline.
+# The summary: at most ten lines below the headline.
 
 
 def headline(report: Report) -> str:
@@ -41,11 +41,12 @@ def headline(report: Report) -> str:
 
 
 def summary(report: Report) -> list[str]:
-    """What follows the headline: nine lines at most."""
+    """What follows the headline: ten lines at most."""
     found = {
         "calls": _calls_line(report),
         "graph": _graph_line(report),
         "time": _time_line(report),
+        "precision": _precision_line(report),
         "ATen": _aten_line(report),
         "eager": _eager_line(report),
         "missed": _missed_line(report),
@@ -137,6 +138,17 @@ def _aten_line(report: Report) -> str:
     reasons = "; ".join(reason for reason, _ in why.most_common(2))
     names = wording.counts(left, most=3)
     return f"{left.total()} of {ops} ops are ATen's: {names} ({reasons})"
+
+
+def _precision_line(report: Report) -> str:
+    if not report.precision:
+        return ""
+    errors = [g.precision_error for g in report.all_graphs()]
+    measured = [error for error in errors if error is not None]
+    if not measured:
+        return f"{report.precision}, its error isn't measured"
+    worst = max(measured, key=lambda error: error.relative)
+    return f"{report.precision}: {worst}"
 
 
 def _eager_line(report: Report) -> str:
