@@ -320,6 +320,9 @@ void BuiltinCalls::UseContext(const BuiltinCall& call) {
   const absl::Span<PyObject* const> all = call.all;
   if (all.empty() || !PyContextVar_CheckExact(all[0])) return;
   if (!IsOld(all[0])) return;
+  // The collector doesn't track it: it is noted here, where a refusal kept what
+  // led to it from being followed.
+  MarkOld(all[0], PathOf(all[0]));
   guards_.AddContextVar(all[0], NoteOf(PathOf(all[0])));
   for (size_t i = 1; i < all.size(); ++i) values_.MarkExactDeep(all[i]);
   PyObject* value = nullptr;

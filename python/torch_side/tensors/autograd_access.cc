@@ -80,14 +80,15 @@ bool IsReadyForViewOf(const at::Tensor& base, const at::Tensor& tensor,
 }
 
 // The elements of `base` that `seen` shows, which may be the parts of complex
-// ones, or complex ones of such parts.
+// ones, or complex ones of such parts. Parts are those that are stored: there
+// are none of what is lazily conjugated.
 at::Tensor WindowLike(const at::Tensor& base, const at::Tensor& seen) {
   if (base.is_complex() == seen.is_complex()) {
     return base.as_strided(seen.sizes(), seen.strides(), seen.storage_offset());
   }
   if (base.is_complex()) {
-    return at::view_as_real(base).as_strided(seen.sizes(), seen.strides(),
-                                             seen.storage_offset());
+    return at::view_as_real(base.is_conj() ? at::_conj(base) : base)
+        .as_strided(seen.sizes(), seen.strides(), seen.storage_offset());
   }
   std::vector<int64_t> sizes = seen.sizes().vec();
   std::vector<int64_t> strides = seen.strides().vec();

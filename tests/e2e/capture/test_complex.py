@@ -281,6 +281,25 @@ def test_lazy_arguments_may_be_written():
     held(program, lambda i: (c(i).conj().imag, c(i).conj()))
 
 
+def test_parts_of_lazy_arguments_are_views_of_them():
+    def program(z):
+        z.imag[1:].add_(1)
+        return z.real, z.imag, z.conj().imag, z.real.mul_(2), z.conj(), z
+
+    held(program, lambda i: (c(i).conj(),))
+
+
+def test_parts_of_lazy_state_are_views_of_it():
+    class Reads:
+        def __init__(self):
+            self.z = c(7).conj()
+
+        def __call__(self, x):
+            return x * 2, self.z.real, self.z.imag, self.z.conj()
+
+    agree(Reads, lambda i: (r(i, 3),), "chhh")
+
+
 def test_a_view_as_complex_numbers_begins_at_an_even_place():
     def program(a):
         return torch.view_as_complex(a) * 2j

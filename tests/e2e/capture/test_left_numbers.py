@@ -66,6 +66,30 @@ def test_small_ints_that_a_run_leaves_are_the_interpreter_s_own(read, way):
     contextvars.copy_context().run(check, make, *[call] * 6)
 
 
+@pytest.mark.parametrize("what", [lambda n: n, lambda n: [n]])
+def test_small_ints_of_a_variable_that_the_refused_step_reads(what):
+    def make():
+        world = World()
+        world.n, world.write = 0, lambda text: None
+        variable = contextvars.ContextVar("var")
+
+        def program(x):
+            print("x", file=world)
+            variable.set(what(torch.tensor(world.n).item()))
+            return x
+
+        world.program, world.variable = program, variable
+        return world
+
+    def call(world, fn):
+        fn(torch.ones(2))
+        found = world.variable.get()
+        found = found[0] if type(found) is list else found
+        return found, found is int(str(found))
+
+    contextvars.copy_context().run(check, make, *[call] * 4)
+
+
 def waiting(n):
     yield 0
     yield n
