@@ -108,20 +108,61 @@ void LayOutScratch(const RegionPhases& cut, ReduceRegion& r) {
   r.scratch = r.sums_area + static_cast<int64_t>(most) * r.sums_bytes;
 }
 
+bool IsBroadcast(const TensorType& type) {
+  const Dims strides = type.EffectiveStrides();
+  for (int i = 0; i < type.rank(); ++i) {
+    if (type.dims[i] > 1 && strides[i] == 0) return true;
+  }
+  return false;
+}
+
+// An order for operands that are all broadcast: row-major, but that the axis
+// along which most lie dense is the innermost one.
+TensorType OrderOf(const KernelRequest& request, const Dims& dims) {
+  const int rank = static_cast<int>(dims.size());
+  if (rank == 0) return {.dims = dims};
+  std::vector<int> num_dense(rank, 0);
+  for (const Operand& operand : request.operands) {
+    const Dims strides = operand.type.EffectiveStrides();
+    const int lacks = rank - operand.type.rank();
+    for (int i = 0; i < operand.type.rank(); ++i) {
+      num_dense[lacks + i] += operand.type.dims[i] > 1 && strides[i] == 1;
+    }
+  }
+  // The last of equal ones.
+  const auto most = std::max_element(num_dense.rbegin(), num_dense.rend());
+  const int inner = static_cast<int>(num_dense.rend() - most) - 1;
+  TensorType order{.dims = dims};
+  order.strides.resize(rank);
+  order.strides[inner] = 1;
+  int64_t stride = dims[inner];
+  for (int i = rank - 1; i >= 0; --i) {
+    if (i == inner) continue;
+    order.strides[i] = stride;
+    stride *= dims[i];
+  }
+  return order;
+}
+
 // The arrays with the one first by whose memory the loops run: the first of all
-// elements, if there is one.
+// elements, of dense ones if there are some; `order` if there is none. One that
+// is broadcast has no order.
 std::vector<const TensorType*> ArraysOf(const KernelRequest& request,
-                                        absl::Span<const Dim> dims) {
+                                        const TensorType& order) {
   std::vector<const TensorType*> types;
   for (const Operand& operand : request.operands) {
     types.push_back(&operand.type);
   }
   for (const Operand& result : request.results) types.push_back(&result.type);
   const auto is_full = [&](const TensorType* type) {
-    return absl::Span<const Dim>(type->dims) == dims && type->is_dense();
+    return type->dims == order.dims && !IsBroadcast(*type);
   };
-  const auto at = std::find_if(types.begin(), types.end(), is_full);
-  types.insert(types.begin(), at == types.end() ? types[0] : *at);
+  const auto is_dense = [&](const TensorType* type) {
+    return is_full(type) && type->is_dense();
+  };
+  auto at = std::find_if(types.begin(), types.end(), is_dense);
+  if (at == types.end()) at = std::find_if(types.begin(), types.end(), is_full);
+  types.insert(types.begin(), at == types.end() ? &order : *at);
   return types;
 }
 
@@ -296,7 +337,8 @@ Verdict PrepareReduceRegion(const KernelRequest& request) {
   if (r.num_arrays > kMostReduceArrays) return No{"too many operands"};
   std::vector<bool> axes(dims.size(), false);
   for (int64_t axis : code->axes) axes[axis] = true;
-  r.layout = LayOutReduction(dims, axes, ArraysOf(request, dims));
+  const TensorType order = OrderOf(request, dims);
+  r.layout = LayOutReduction(dims, axes, ArraysOf(request, order));
   // The first array was there only for the order.
   r.layout.row_steps.erase(r.layout.row_steps.begin());
   r.layout.column_steps.erase(r.layout.column_steps.begin());

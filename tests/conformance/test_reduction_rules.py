@@ -58,6 +58,12 @@ PROGRAMS: dict[str, Callable[[Tensor, Tensor, Tensor], Any]] = {
         functional.binary_cross_entropy_with_logits(x, y, reduction="none")
     ),
     "unsqueezed": lambda x, y, r: x / x.abs().sum(1).unsqueeze(1),
+    "pairs": lambda x, y, r: (x[:, :1] - y[:1]).square().sum(-1) / 40,
+    "pairs of columns": lambda x, y, r: (x[:, :1] * y[:1]).mean(0),
+    "turned pairs": lambda x, y, r: (
+        (x[:, 0, :, None] - y[0].t()[None]).abs().mean(1)
+    ),
+    "outer": lambda x, y, r: (r[:, None] * r[None, :7]).logsumexp(0),
     "expanded": lambda x, y, r: functional.normalize(x, dim=1),
     "cosine": lambda x, y, r: (
         (x * y).sum(-1) / (x.norm(dim=-1) * y.norm(dim=-1))
