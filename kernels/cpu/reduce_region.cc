@@ -27,6 +27,7 @@ constexpr int64_t kFewestShortRows = 1024, kMostShortRows = 4096;
 constexpr int64_t kWholeRow = 16384;
 constexpr int64_t kRowPart = 2048;
 constexpr int64_t kColumnBlock = 16384;
+constexpr int64_t kWholeBlock = 65536;  // Of all rows of some columns.
 constexpr int64_t kMostWholeRows = 256;
 constexpr int64_t kFewestColumns = 64, kMostColumns = 1024;
 
@@ -52,11 +53,20 @@ void DivideIntoBlocks(ReduceRegion& r) {
     r.kept_block = 1;  // More of short ones, once it is known what they take.
     r.reduced_block = is_whole ? layout.columns : kRowPart;
   } else {
+    // For each thread, if there are no other places to share.
+    const int64_t share =
+        layout.kept.count() >= r.num_threads
+            ? layout.columns
+            : CeilDiv(layout.columns, std::max(r.num_threads, 1));
     const int64_t columns =
-        is_whole ? kColumnBlock / layout.rows
+        is_whole ? std::min(kWholeBlock / layout.rows, share)
                  : CeilDiv(layout.columns, std::max(r.num_threads, 1));
-    r.kept_block = std::min(layout.columns,
-                            std::clamp(columns, kFewestColumns, kMostColumns));
+    // Blocks of equal size, of whole vectors.
+    constexpr int64_t kVector = 16;
+    const int64_t most = std::clamp(columns, kFewestColumns, kMostColumns);
+    const int64_t blocks = CeilDiv(layout.columns, most);
+    const int64_t each = CeilDiv(layout.columns, blocks);
+    r.kept_block = std::min(layout.columns, CeilDiv(each, kVector) * kVector);
     // As if one thread had all columns, so that sums have one order.
     const int64_t rows = kColumnBlock / std::min(layout.columns, kMostColumns);
     r.reduced_block = is_whole ? layout.rows : std::min(layout.rows, rows);
