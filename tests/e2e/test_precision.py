@@ -168,6 +168,21 @@ def test_a_result_that_has_nothing_to_do_with_it_is_not_served():
     assert "cosine" in graph_of(fast).inaccuracy
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_models_that_torch_ao_quantised_stay_eagers():
+    torch.manual_seed(0)
+    layers = nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64)
+    model = torch.ao.quantization.quantize_dynamic(
+        nn.Sequential(*layers).eval(), {nn.Linear}
+    )
+    fast = mica.compile(model)
+    x = torch.randn(4, 64)
+    with torch.no_grad():
+        for _ in range(4):
+            assert torch.equal(fast(x), model(x))
+    assert "linear_dynamic" in str(mica.explain(fast))
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
