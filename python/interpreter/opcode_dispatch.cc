@@ -31,6 +31,14 @@ const char* OperatorWord(int arg) {
   }
 }
 
+// Of a type in C that gives its items without running Python code.
+bool GivesItemsPlainly(PyTypeObject* type) {
+  return type == &PyRange_Type || type == &PyRangeIter_Type ||
+         type == &PyDictKeys_Type || type == &PyDictValues_Type ||
+         type == &PyDictItems_Type || type == &PyListIter_Type ||
+         type == &PyListRevIter_Type || type == &PyTupleIter_Type;
+}
+
 }  // namespace
 
 bool OpcodeStream::HandsOn(const Instruction& instruction) const {
@@ -317,13 +325,17 @@ void OpcodeStream::CallSplat(bool has_keywords) {
   PyObject* callable = Peek(num_keywords + (kCallableIsFirst ? 3 : 2));
   NoteConsumer(callable, {&positional, 1});
   listener_.Touch(positional);
+  const bool is_plain = GivesItemsPlainly(Py_TYPE(positional)) &&
+                        !listener_.IsFollowedCall(callable);
   std::vector<PyObject*> args;
-  if (PyTuple_Check(positional) || PyList_Check(positional)) {
+  if (PyTuple_Check(positional) || PyList_Check(positional) || is_plain) {
     PyRef items = PyRef::Steal(PySequence_Tuple(positional));
     if (!items) return PyErr_Clear();
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
       args.push_back(PyTuple_GET_ITEM(items.get(), i));
     }
+    // The step would make the same tuple, and an iterator gives items once.
+    if (is_plain) Py_SETREF(top_[-(num_keywords + 1)], items.release());
   } else if (listener_.TakesItemsOf(callable, positional)) {
     // What Python code gives to the iterator is looked at as it returns; what
     // else an iterator gives was looked at when that was made.

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "python/interpreter/interpreter.h"
+
 namespace mica {
 
 std::vector<PyRef> KeysOf(PyObject* dict) {
@@ -33,6 +35,20 @@ std::vector<PyRef> ItemsOf(PyObject* set) {
     items.push_back(PyRef::Share(item));
   }
   return items;
+}
+
+bool HasPlainItems(PyObject* object) {
+  if (PyDict_CheckExact(object)) return true;
+  if (!PyDict_Check(object)) return false;
+  PyTypeObject* base = PyODict_Check(object) ? &PyODict_Type : &PyDict_Type;
+  for (const char* name : {"__getitem__", "__setitem__"}) {
+    const PyRef word = PyRef::Steal(PyUnicode_InternFromString(name));
+    if (_PyType_Lookup(Py_TYPE(object), word.get()) !=
+        _PyType_Lookup(base, word.get())) {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace mica

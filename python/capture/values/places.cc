@@ -30,11 +30,15 @@ PyObject* StatePlace::Find() const {
 bool StatePlace::Set(PyObject* value) const {
   if (key.get() == Itself()) return value == holder.get();
   if (!key) return PyCell_Set(holder.get(), value) == 0;
+  // It keeps an order of its own.
+  const bool is_ordered = PyODict_Check(holder.get());
   if (value != nullptr) {
-    return PyDict_SetItem(holder.get(), key.get(), value) == 0;
+    const auto set = is_ordered ? PyODict_SetItem : PyDict_SetItem;
+    return set(holder.get(), key.get(), value) == 0;
   }
   const int has = PyDict_Contains(holder.get(), key.get());
-  return has == 0 || (has > 0 && PyDict_DelItem(holder.get(), key.get()) == 0);
+  const auto remove = is_ordered ? PyODict_DelItem : PyDict_DelItem;
+  return has == 0 || (has > 0 && remove(holder.get(), key.get()) == 0);
 }
 
 bool IsSlotList(PyObject* list, size_t size) {

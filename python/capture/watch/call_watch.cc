@@ -128,6 +128,11 @@ void CallWatch::CallPartial(PyObject* partial, absl::Span<PyObject* const> args,
   PyRef keywords = PyRef::Steal(PyObject_GetAttrString(partial, "keywords"));
   if (!function || !bound || !keywords) return PyErr_Clear();
   if (IsOld(partial)) {
+    // Its __setstate__() gives it others.
+    for (const char* name : {"func", "args", "keywords"}) {
+      const PyRef word = PyRef::Steal(PyUnicode_InternFromString(name));
+      parts_.objects.HoldAttribute(partial, word.get());
+    }
     MarkOld(function.get(), absl::StrCat(PathOf(partial), ".func"));
     MarkOld(bound.get(), absl::StrCat(PathOf(partial), ".args"));
     MarkOld(keywords.get(), absl::StrCat(PathOf(partial), ".keywords"));

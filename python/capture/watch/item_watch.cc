@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "python/capture/known/purity.h"
 #include "python/capture/values/constants.h"
+#include "python/capture/values/dicts.h"
 #include "python/capture/values/numbers.h"
 #include "python/capture/watch/object_kinds.h"
 #include "python/interpreter/interpreter.h"
@@ -69,6 +70,27 @@ bool IsItemKey(PyObject* key) {
 
 }  // namespace
 
+// Its class says what an item of it is, and may be assigned.
+void ItemWatch::TouchDictClass(PyObject* dict) {
+  objects_.TouchType(Py_TYPE(dict));
+  if (IsPythonClass(Py_TYPE(dict))) objects_.TouchClassOf(dict);
+}
+
+// What says which number it is by __index__() may be an object of any class.
+void ItemWatch::TouchBounds(PyObject* key) {
+  if (PyTuple_Check(key)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {
+      PyObject* part = PyTuple_GET_ITEM(key, i);
+      if (PySlice_Check(part)) TouchBounds(part);
+    }
+  }
+  if (!PySlice_Check(key)) return;
+  const auto* slice = reinterpret_cast<PySliceObject*>(key);
+  for (PyObject* bound : {slice->start, slice->stop, slice->step}) {
+    if (!IsConstant(bound)) objects_.Touch(bound);
+  }
+}
+
 void ItemWatch::Use(PyObject* container, PyObject* key) {
   if (refusal() || identity_.IsOwnKey(container, key)) return;
   last_calls_.NoteUse(container);
@@ -80,6 +102,7 @@ void ItemWatch::Use(PyObject* container, PyObject* key) {
   if (!is_place) values_.MarkExactDeep(key);
   if (!IsConstant(key)) identity_.Identify(key);
   if (is_place) return objects_.Touch(container);
+  TouchBounds(key);
   // tensor[:, self.index]: the tuple is new, what is in it isn't.
   const bool is_index = IsTensor(container) && PyTuple_CheckExact(key);
   if (PyTuple_Check(key) && !is_index) {
@@ -91,7 +114,7 @@ void ItemWatch::Use(PyObject* container, PyObject* key) {
     return Refuse("makes an index of what is in tensors", "use torch.stack()");
   }
   if (PyDict_Check(container) && IsItemKey(key)) {
-    objects_.TouchType(Py_TYPE(container));
+    TouchDictClass(container);
     if (!IsOld(container)) return;
     // An int is in memory that is too short to ask it for what strings have.
     if (PyUnicode_CheckExact(key) && PyUnicode_CHECK_INTERNED(key) &&
@@ -113,8 +136,9 @@ void ItemWatch::Write(PyObject* container, PyObject* key, PyObject* value) {
   numbers_.StoreItem(container, value);
   if (!IsTensor(container)) values_.MarkExactDeep(key);
   if (!IsConstant(key)) identity_.Identify(key);
-  if (PyDict_CheckExact(container) && IsItemKey(key)) {
+  if (HasPlainItems(container) && IsItemKey(key)) {
     if (!IsOld(container)) return;
+    TouchDictClass(container);
     return places_.UseItem(container, key,
                            names_.ItemPath(PathOf(container), key),
                            PlaceUse::kWrite);

@@ -51,6 +51,8 @@ class ItemWatch final : public WatchPart {
   bool KeepsAddress(PyObject* method, absl::Span<PyObject* const> args);
 
  private:
+  void TouchDictClass(PyObject* dict);
+  void TouchBounds(PyObject* key);
   // What a hit passes to `method` of `container` for `arg`; null if that isn't
   // known.
   PyRef ArgumentOfChange(PyObject* container, const std::string& method,

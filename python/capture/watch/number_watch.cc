@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "kernels/reference/host_arithmetic.h"
 #include "python/capture/values/constants.h"
+#include "python/capture/values/dicts.h"
 #include "python/capture/values/numbers.h"
 #include "python/interpreter/interpreter.h"
 #include "python/torch_side/tensors/tensor_access.h"
@@ -84,7 +85,7 @@ void NumberWatch::Store(PyObject* owner, PyObject* value) {
   step_.stored = value;
   if (refusal() || values_.empty() || !values_.HasKnown(value)) return;
   // What is left in a place of the state is made again from the run's numbers.
-  if (owner == nullptr || PyCell_Check(owner) || PyDict_CheckExact(owner) ||
+  if (owner == nullptr || PyCell_Check(owner) || HasPlainItems(owner) ||
       PyList_CheckExact(owner)) {
     return;
   }

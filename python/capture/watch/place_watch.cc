@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "python/capture/values/dicts.h"
 #include "python/capture/values/numbers.h"
 
 namespace mica {
@@ -69,7 +70,7 @@ void PlaceWatch::UseItem(PyObject* dict, PyObject* key, const std::string& path,
   if (written_.RefusesLaterUse(dict, key, path, use)) return;
   if (use == PlaceUse::kRemove) written_.AddRemoved(dict, key);
   if (written_.IsWritten(dict, key)) return;  // Its value is the run's.
-  const bool is_plain = PyDict_CheckExact(dict);
+  const bool is_plain = HasPlainItems(dict);
   if (is_plain && written_.UseSpecially(dict, key, path, use)) return;
   if (use != PlaceUse::kRead && is_plain) {
     // Removing it asks whether it is there.

@@ -530,3 +530,92 @@ def test_asking_for_an_attribute_that_is_not_there_keeps_a_tensor_known():
     assert report(fast).hits == 2, str(report(fast))
     box.x = torch.arange(8).reshape(1, 8)
     same(fast(), f())
+
+
+def items_of(kind, value):
+    """A class whose items are found by Python code."""
+
+    class Items(kind):
+        def __getitem__(self, key):
+            return value
+
+        def __contains__(self, key):
+            return value > 5
+
+        def __missing__(self, key):
+            return value
+
+    return Items
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda items: items["a"],
+        lambda items: "b" in items,
+        lambda items: items.get("a"),
+        lambda items: items["a"] + len(items),
+    ],
+)
+def test_a_dict_of_another_class_finds_its_items_otherwise(use):
+    def make():
+        class Plain(dict):
+            pass
+
+        items = Plain(a=2.0)
+        w = World(items=items, other=items_of(dict, 7.0))
+        w.f = lambda x: x * use(items)
+        return w
+
+    def turn(w):
+        w.items.__class__ = w.other
+
+    agree(make, turn)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x, n: len("abcdef"[:n]),
+        lambda x, n: len([1, 2, 3, 4, 5][n:]),
+        lambda x, n: x.flatten()[:n].sum(),
+        lambda x, n: x.repeat(2, 3)[0, n:].sum(),
+    ],
+)
+def test_a_bound_of_a_slice_is_of_another_class(use):
+    def counting(value):
+        class Count:
+            def __index__(self):
+                return value
+
+        return Count
+
+    def make():
+        bound = counting(2)()
+        w = World(bound=bound, other=counting(3))
+        w.f = lambda x: x * use(x, bound)
+        return w
+
+    def turn(w):
+        w.bound.__class__ = w.other
+
+    agree(make, turn)
+
+
+def test_a_partial_that_is_given_another_state():
+    def make():
+        w = World(partial=functools.partial(lambda x, a, k: x * a + k, k=2.0))
+        w.f = lambda x: w.partial(x, 3.0)
+        return w
+
+    def other_keywords(w):
+        function = w.partial.func
+        w.partial.__setstate__((function, (), {"k": 5.0}, {}))
+
+    def other_function(w):
+        w.partial.__setstate__((lambda x, a: x - a, (), {}, {}))
+
+    def other_arguments(w):
+        w.partial.__setstate__((lambda b, x, a: x - a * b, (4.0,), {}, {}))
+
+    agree(make, other_keywords, other_function, other_arguments)
