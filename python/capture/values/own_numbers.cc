@@ -142,11 +142,13 @@ void OwnNumbers::PutBackIn(PyObject* root) {
 }
 
 void OwnNumbers::PutBackInOld(PyObject* object) {
-  if (empty() || !PyObject_IS_GC(object) || seen_.contains(object)) return;
+  if (empty() || !PyObject_IS_GC(object)) return;
   const PyErrorKeeper keeper;
+  // What these have here is no part of what the collector sees of them, and so
+  // not seen when something else led to them.
   if (PyContextVar_CheckExact(object)) return PutBackInVariable(object);
   if (PyObject* dict = LocalDict(object)) PutBackInOld(dict);
-  if (!MayLead(object)) return;
+  if (seen_.contains(object) || !MayLead(object)) return;
   if (PyType_Check(object) && !IsPythonClass(AsType(object))) return;
   std::vector<PyRef> held;
   for (PyObject* one : HeldBy(object)) held.push_back(PyRef::Share(one));
