@@ -294,9 +294,9 @@ PyTypeObject* CompiledModuleType();    // Of a torch.nn.Module.
 // call of its instances is C's. False for another class.
 bool FinishModuleClass(PyObject* made);
 // A new instance of (callable, arguments of mica.compile, error, frozen, folder
-// to offload weights to or "", precision or "", fullgraph, exact, checks_accuracy, disabled,
-// num_threads, num_streams, queue, max_records, vary_sizes, logs, make_runner).
-// Null with a Python error set.
+// to offload weights to or "", precision or "", fullgraph, exact,
+// checks_accuracy, disabled, num_threads, num_streams, queue, max_records,
+// vary_sizes, logs, make_runner). Null with a Python error set.
 PyObject* MakeCompiledFromPython(PyObject* args);
 // A new instance that no user sees. Null with a Python error set.
 PyRef MakeCompiled(PyRef callable, PyRef error, CompiledOptions options);
