@@ -126,9 +126,8 @@ def by_eager_int8(model: torch.nn.Module, ids: torch.Tensor) -> Call:
     """Returns a call of torch.ao's dynamically quantised model."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made = torch.ao.quantization.quantize_dynamic(
-            copy.deepcopy(model), {torch.nn.Linear}
-        )
+        quantize: Any = torch.ao.quantization.quantize_dynamic
+        made = quantize(copy.deepcopy(model), {torch.nn.Linear})
     return lambda: first_of(made(ids))
 
 
@@ -169,7 +168,7 @@ def measure(case: str, precision: str, rounds: int) -> dict[str, Any]:
     """Returns a case's figures."""
     name, length, _ = CASES[case]
     entry = next(entry for entry in zoo.ENTRIES if entry.name == name)
-    model = entry.make()
+    model: Any = entry.make()
     if hasattr(model, "config"):
         model.config.return_dict = False
     (ids,), _ = entry.inputs("full", 1, length)
@@ -181,7 +180,11 @@ def measure(case: str, precision: str, rounds: int) -> dict[str, Any]:
             for _ in range(4):
                 result = call()
             cosines[system] = round(cosine(result, want), 6)
-        seconds = interleave(systems, rounds, 1 if length > 1 else 4)
+        seconds = interleave(
+            dict[str, Callable[[], object]](systems),
+            rounds,
+            1 if length > 1 else 4,
+        )
     mine = seconds[f"mica {precision}"]
     return {
         "ms": {name: spread(took, 1e3) for name, took in seconds.items()},
