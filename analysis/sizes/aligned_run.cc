@@ -244,24 +244,6 @@ class Alignment {
     return list->ids[std::min(item, list->ids.size() - 1)];
   }
 
-  // The first tensors of each storage.
-  class Owners {
-   public:
-    explicit Owners(const Tape& tape) : tape_(tape) {
-      for (size_t t = 0; t < tape.tensors.size(); ++t) {
-        first_.try_emplace(tape.tensors[t].storage,
-                           static_cast<TapeTensorId>(t));
-      }
-    }
-    TapeTensorId Of(TapeTensorId id) const {
-      return first_.at(tape_.tensors[id].storage);
-    }
-
-   private:
-    const Tape& tape_;
-    absl::flat_hash_map<int32_t, TapeTensorId> first_;
-  };
-
   // Whether a tensor lies in the memory of one that another loop made.
   bool LiesElsewhere(TapeTensorId id, TapeTensorId owner) const {
     const int32_t loop = of_own_.Of(owner).loop;
@@ -270,15 +252,16 @@ class Alignment {
 
   absl::Status TakeTensors() {
     absl::flat_hash_map<int32_t, int32_t> there, back;  // Storages.
-    const Owners owners(own_), owners_there(like_);
+    const auto owners = OwnersOf(own_), owners_there = OwnersOf(like_);
     for (size_t t = 0; t < like_.tensors.size(); ++t) {
       const auto id = static_cast<TapeTensorId>(t);
       const TapeTensorId own = OwnOf(id);
       if (own == kNoTapeTensor) return Other("tensors");
       const TapeTensor& from = own_.tensors[own];
       TapeTensor& made = made_.tensors[t];
-      const TapeTensorId owner = owners.Of(own);
-      const TapeTensorId owner_there = owners_there.Of(id);
+      const TapeTensorId owner = owners.at(from.storage);
+      const TapeTensorId owner_there =
+          owners_there.at(like_.tensors[t].storage);
       if (LiesElsewhere(own, owner)) {
         if (owns_[id] == own && others_[own] == id &&
             owns_[owner_there] != owner && !AreBothLast(owner, owner_there)) {

@@ -14,6 +14,7 @@
 #include "absl/algorithm/container.h"
 #include "analysis/sizes/added_loops.h"
 #include "analysis/sizes/rounds.h"
+#include "analysis/sizes/runs_in_rounds.h"
 
 namespace mica {
 namespace {
@@ -45,7 +46,7 @@ struct Found {
 class BackwardLoops {
  public:
   BackwardLoops(const Tape& tape, const SizeFacts& facts)
-      : tape_(tape), facts_(facts), rounds_(tape, BeginsOf(facts)) {}
+      : tape_(tape), facts_(facts), rounds_(RoundsOf(tape, facts)) {}
 
   std::vector<Found> Find() {
     for (int32_t loop = 0; loop < rounds_.num_loops(); ++loop) {
@@ -63,12 +64,6 @@ class BackwardLoops {
   }
 
  private:
-  static std::vector<RoundBegins> BeginsOf(const SizeFacts& facts) {
-    std::vector<RoundBegins> begins;
-    for (const SizeFacts::Loop& loop : facts.loops)
-      begins.push_back(loop.calls);
-    return begins;
-  }
   int32_t num_calls() const { return static_cast<int32_t>(tape_.calls.size()); }
 
   bool IsBackwardCall(int32_t call) const {
@@ -85,9 +80,7 @@ class BackwardLoops {
       if (!IsBackwardCall(call)) continue;
       for (const TapeValue& arg : tape_.calls[call].args) {
         ForEachTensor(arg, [&](TapeTensorId id) {
-          const TapeTensor& tensor = tape_.tensors[id];
-          const bool is_alias = tensor.origin == TapeOrigin::kAlias;
-          const Rounds::Place place = rounds_.Of(is_alias ? tensor.base : id);
+          const Rounds::Place place = rounds_.Of(BaseOf(tape_, id));
           if (place.loop != loop) return;
           std::vector<int32_t>& of =
               uses.try_emplace(place.position, rounds_.count(loop), -1)
@@ -244,13 +237,12 @@ class CountedNumbers {
   // Those of the rounds before it that lie beside it.
   void AddBeside(const Found& found) {
     if (found.ascends) return;
-    const SizeFacts::Loop like = facts_.loops[LoopAt(found).like];
-    for (int32_t call = like.calls.back(); call < found.loop.calls.front();
-         ++call) {
-      if (!IsBackward(tape_.calls[call])) continue;
+    const int32_t begin = facts_.loops[LoopAt(found).like].calls.back();
+    for (int32_t call = begin; call < found.loop.calls.front(); ++call) {
+      const TapeCall& beside = tape_.calls[call];
+      if (!IsBackward(beside)) continue;
       SizeFacts::Use use{
           .first_call = call, .end_call = call + 1, .at = found.loop.at};
-      const TapeCall& beside = tape_.calls[call];
       for (size_t arg = 0; arg < beside.args.size(); ++arg) {
         const auto* number = std::get_if<int64_t>(&beside.args[arg]);
         if (number == nullptr) continue;

@@ -264,13 +264,10 @@ class FixedNumbers {
       const std::vector<int64_t> numbers = IntsOf(FindArgument(call, cut.arg));
       for (size_t i = 0; i < numbers.size(); ++i) {
         const bool is_list = numbers.size() > 1 || cut.about != About::kDim;
-        const auto arg = absl::c_find(call.arg_names, cut.arg);
-        const std::tuple place(
-            index, static_cast<int32_t>(arg - call.arg_names.begin()),
-            is_list ? static_cast<int32_t>(i) : -1);
-        if (followed_.contains(place) ||
-            HasFormula(index, cut, is_list ? static_cast<int>(i) : -1) ||
-            !IsAboutVarying(call, cut, i) || IsKnown(index, cut, numbers[i])) {
+        const int item = is_list ? static_cast<int>(i) : -1;
+        if (followed_.contains({index, ArgOf(call, cut), item}) ||
+            HasFormula(index, cut, item) || !IsAboutVarying(call, cut, i) ||
+            IsKnown(index, cut, numbers[i])) {
           continue;
         }
         return absl::FailedPreconditionError(absl::StrCat(
@@ -296,9 +293,9 @@ class FixedNumbers {
       const bool is_one = std::holds_alternative<int64_t>(call.args[i]);
       int32_t item = is_one ? -1 : 0;
       for (const int64_t number : IntsOf(&call.args[i])) {
-        const std::tuple place(index, static_cast<int32_t>(i), item++);
-        const bool is_plain =
-            (number < 2 && number > -2) || followed_.contains(place);
+        const bool is_followed =
+            followed_.contains({index, static_cast<int32_t>(i), item++});
+        const bool is_plain = is_followed || (number < 2 && number > -2);
         if (!is_plain && number != std::numeric_limits<int64_t>::max() &&
             !passed_.contains(number) && !sizes_.contains(number)) {
           return false;
@@ -308,11 +305,14 @@ class FixedNumbers {
     return true;
   }
 
-  bool HasFormula(int32_t index, const Cut& cut, int32_t item) const {
-    const TapeCall& call = tape_.calls[index];
+  static int32_t ArgOf(const TapeCall& call, const Cut& cut) {
     const auto arg = absl::c_find(call.arg_names, cut.arg);
+    return static_cast<int32_t>(arg - call.arg_names.begin());
+  }
+
+  bool HasFormula(int32_t index, const Cut& cut, int32_t item) const {
     return !Formulas(tape_, facts_, groups_, index,
-                     static_cast<int32_t>(arg - call.arg_names.begin()), item)
+                     ArgOf(tape_.calls[index], cut), item)
                 .Find(/*differs=*/false)
                 .empty();
   }

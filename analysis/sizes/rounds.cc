@@ -33,6 +33,14 @@ absl::Status Unfollowed(const TapeCall& call) {
 
 }  // namespace
 
+absl::flat_hash_map<int32_t, TapeTensorId> OwnersOf(const Tape& tape) {
+  absl::flat_hash_map<int32_t, TapeTensorId> owners;
+  for (size_t t = 0; t < tape.tensors.size(); ++t) {
+    owners.try_emplace(tape.tensors[t].storage, static_cast<TapeTensorId>(t));
+  }
+  return owners;
+}
+
 Rounds::Rounds(const Tape& tape, std::vector<RoundBegins> loops,
                std::vector<int32_t> likes)
     : loops_(std::move(loops)),
@@ -104,12 +112,8 @@ void Rounds::FindSteps(const Tape& tape, int32_t loop) {
     const auto ids = TensorsOfCall(tape.calls[loops_[loop][last] + i]);
     const auto before = TensorsOfCall(tape.calls[loops_[loop][last - 1] + i]);
     for (size_t k = 0; k < ids.size() && ids.size() == before.size(); ++k) {
-      // Of an alias, what it is one of.
-      const auto based = [&](TapeTensorId id) {
-        const TapeTensor& tensor = tape.tensors[id];
-        return tensor.origin == TapeOrigin::kAlias ? tensor.base : id;
-      };
-      const TapeTensorId one = based(ids[k]), other = based(before[k]);
+      const TapeTensorId one = BaseOf(tape, ids[k]);
+      const TapeTensorId other = BaseOf(tape, before[k]);
       const Place& place = tensors_[one];
       const Place& other_place = tensors_[other];
       if (place.loop != other_place.loop || place.loop == loop) continue;
@@ -541,10 +545,7 @@ absl::Status OtherRounds::MakeCalls() {
 }
 
 absl::Status OtherRounds::MakeTensors() {
-  absl::flat_hash_map<int32_t, TapeTensorId> owners;  // By old storage.
-  for (size_t t = 0; t < old_.tensors.size(); ++t) {
-    owners.try_emplace(old_.tensors[t].storage, static_cast<TapeTensorId>(t));
-  }
+  const auto owners = OwnersOf(old_);
   absl::flat_hash_map<TapeTensorId, int32_t> storages;  // By new owner.
   absl::flat_hash_map<int32_t, int32_t> items;          // By scaled call.
   for (const Origin& origin : tensors_) {

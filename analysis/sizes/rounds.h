@@ -15,6 +15,14 @@
 
 namespace mica {
 
+// What an alias is one of; another tensor itself.
+inline TapeTensorId BaseOf(const Tape& tape, TapeTensorId id) {
+  const TapeTensor& tensor = tape.tensors[id];
+  return tensor.origin == TapeOrigin::kAlias ? tensor.base : id;
+}
+// By storage, the first tensor that lies in it.
+absl::flat_hash_map<int32_t, TapeTensorId> OwnersOf(const Tape& tape);
+
 // The call with which each round of a loop begins, and the end of the last.
 using RoundBegins = std::vector<int32_t>;
 

@@ -19,6 +19,13 @@ namespace {
 
 constexpr double kMaxRounds = 1 << 20;
 
+// Loop::like of each.
+std::vector<int32_t> LikesOf(const SizeFacts& facts) {
+  std::vector<int32_t> likes;
+  for (const SizeFacts::Loop& loop : facts.loops) likes.push_back(loop.like);
+  return likes;
+}
+
 // The rounds of a run, of those of another one that has facts.
 class RoundsOfRun {
  public:
@@ -339,10 +346,10 @@ std::optional<int32_t> CountParts(const Tape& tape, int32_t call,
   return static_cast<int32_t>((dims[at] + step - 1) / step);
 }
 
-std::vector<int32_t> LikesOf(const SizeFacts& facts) {
-  std::vector<int32_t> likes;
-  for (const SizeFacts::Loop& loop : facts.loops) likes.push_back(loop.like);
-  return likes;
+Rounds RoundsOf(const Tape& tape, const SizeFacts& facts) {
+  std::vector<RoundBegins> begins;
+  for (const SizeFacts::Loop& loop : facts.loops) begins.push_back(loop.calls);
+  return Rounds(tape, std::move(begins), LikesOf(facts));
 }
 
 std::optional<int32_t> CountRounds(const SizeFacts::Loop& loop,

@@ -46,8 +46,8 @@ std::optional<int32_t> CountRounds(const SizeFacts::Loop& loop,
                                    absl::Span<const int32_t> earlier,
                                    SizeNumbers& numbers,
                                    absl::Span<const TensorSizes> sizes);
-// Loop::like of each.
-std::vector<int32_t> LikesOf(const SizeFacts& facts);
+// Of a run, as its own facts have them.
+Rounds RoundsOf(const Tape& tape, const SizeFacts& facts);
 
 }  // namespace mica
 

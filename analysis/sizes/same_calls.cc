@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 
 namespace mica {
@@ -36,6 +37,8 @@ class SameNumbers {
 
   bool Are(int32_t a, int32_t b) const {
     if (a < 0 || b < 0) return a == b;
+    // Many ways may lead to a number; the first tells.
+    if (!seen_.insert({a, b}).second) return true;
     const TapeHostValue& one = a_.host_values[a];
     const TapeHostValue& other = b_.host_values[b];
     if (one.is_constant && other.is_constant) {
@@ -116,6 +119,7 @@ class SameNumbers {
   const Tape& b_;
   const Known known_;
   NumbersThatAreSizes& sizes_;
+  mutable absl::flat_hash_set<std::pair<int32_t, int32_t>> seen_;
 };
 
 bool AreSameTensors(const TapeTensor& a, const TapeTensor& b,

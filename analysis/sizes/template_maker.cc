@@ -678,14 +678,9 @@ class SizeTemplate::Maker {
     for (const auto& [run, rounds] : recorded_) {
       MICA_ASSIGN_OR_RETURN(const auto other,
                             made_.WithCounts(rounds.counts()));
-      std::vector<RoundBegins> loops;
-      for (const SizeFacts::Loop& loop : other->facts_.loops) {
-        loops.push_back(loop.calls);
-      }
       MICA_ASSIGN_OR_RETURN(const AlignedRun aligned,
                             AlignRun(*run.tape, rounds, other->tape(),
-                                     Rounds(other->tape(), std::move(loops),
-                                            LikesOf(other->facts_))));
+                                     RoundsOf(other->tape(), other->facts_)));
       std::vector<TensorSizes> inputs;
       for (int i = 0; i < made_.num_args_; ++i) {
         const TapeTensor& input = run.tape->tensors[run.tape->inputs[i]];

@@ -190,12 +190,7 @@ bool LaunchInt4(const void* state, void* const* args, LaunchContext&) {
     RunFewRowsOfInt4(s, args, weights, scratch);
     return true;
   }
-  s.product.Run({.a = static_cast<const float*>(args[0]),
-                 .b = reinterpret_cast<const float*>(&weights),
-                 .bias = s.call.Bias(args),
-                 .residual = s.call.Residual(args),
-                 .c = static_cast<float*>(args[s.call.c_arg]),
-                 .scratch = reinterpret_cast<float*>(scratch)});
+  s.call.Run(s.product, args, &weights, scratch);
   return true;
 }
 
@@ -240,20 +235,8 @@ Verdict PrepareInt4Linear(const KernelRequest& request) {
     return No{"groups aren't whole words"};
   }
   if (!state->has_few_rows()) {
-    const ProductSpec spec{.m = call.m,
-                           .n = call.n,
-                           .k = call.k,
-                           .a_row_stride = call.x_row_stride,
-                           .b_row_stride = 1,
-                           .b_col_stride = call.k,
-                           .c_row_stride = call.c_row_stride,
-                           .has_bias = call.bias_arg >= 0,
-                           .has_residual = call.residual_arg >= 0,
-                           .residual_row_stride = call.residual_row_stride,
-                           .activation = call.activation,
-                           .num_threads = request.num_threads,
-                           .widen = WidenInt4,
-                           .widen_step = Int4Loops::kOfWord};
+    const ProductSpec spec =
+        call.Widened(request, WidenInt4, Int4Loops::kOfWord);
     if (auto no = Product::Prepare(spec, state->product)) return No{*no};
   }
   Prepared prepared;

@@ -171,12 +171,7 @@ bool LaunchInt8(const void* state, void* const* args, LaunchContext&) {
   }
   const WeightsOfInt8 weights{reinterpret_cast<const int8_t*>(packed),
                               static_cast<const float*>(args[kScalesArg])};
-  s.product.Run({.a = static_cast<const float*>(args[0]),
-                 .b = reinterpret_cast<const float*>(&weights),
-                 .bias = s.call.Bias(args),
-                 .residual = s.call.Residual(args),
-                 .c = static_cast<float*>(args[s.call.c_arg]),
-                 .scratch = reinterpret_cast<float*>(scratch)});
+  s.call.Run(s.product, args, &weights, scratch);
   return true;
 }
 
@@ -209,19 +204,8 @@ Verdict PrepareInt8Linear(const KernelRequest& request) {
     return No{"sums of so many numbers may not fit 32 bits"};
   }
   if (!state->is_dynamic && !state->has_few_rows()) {
-    const ProductSpec spec{.m = call.m,
-                           .n = call.n,
-                           .k = call.k,
-                           .a_row_stride = call.x_row_stride,
-                           .b_row_stride = 1,
-                           .b_col_stride = call.k,
-                           .c_row_stride = call.c_row_stride,
-                           .has_bias = call.bias_arg >= 0,
-                           .has_residual = call.residual_arg >= 0,
-                           .residual_row_stride = call.residual_row_stride,
-                           .activation = call.activation,
-                           .num_threads = request.num_threads,
-                           .widen = WidenOf(call.n, call.k)};
+    const ProductSpec spec =
+        call.Widened(request, WidenOf(call.n, call.k), /*widen_step=*/1);
     if (auto no = Product::Prepare(spec, state->product)) return No{*no};
   }
   Prepared prepared;

@@ -1,5 +1,7 @@
 #include "kernels/cpu/quantised_call.h"
 
+#include <utility>
+
 #include "kernels/cpu/activation_name.h"
 #include "kernels/cpu/matrix_view.h"
 #include "kernels/cpu/parallel.h"
@@ -42,6 +44,34 @@ std::optional<std::string> QuantisedCall::Parse(const KernelRequest& request,
                                                 static_cast<double>(n) *
                                                 static_cast<double>(call.k));
   return std::nullopt;
+}
+
+ProductSpec QuantisedCall::Widened(const KernelRequest& request, WidenFn widen,
+                                   int64_t widen_step) const {
+  return {.m = m,
+          .n = n,
+          .k = k,
+          .a_row_stride = x_row_stride,
+          .b_row_stride = 1,
+          .b_col_stride = k,
+          .c_row_stride = c_row_stride,
+          .has_bias = bias_arg >= 0,
+          .has_residual = residual_arg >= 0,
+          .residual_row_stride = residual_row_stride,
+          .activation = activation,
+          .num_threads = request.num_threads,
+          .widen = std::move(widen),
+          .widen_step = widen_step};
+}
+
+void QuantisedCall::Run(const Product& product, void* const* args,
+                        const void* weights, char* scratch) const {
+  product.Run({.a = static_cast<const float*>(args[0]),
+               .b = static_cast<const float*>(weights),
+               .bias = Bias(args),
+               .residual = Residual(args),
+               .c = static_cast<float*>(args[c_arg]),
+               .scratch = reinterpret_cast<float*>(scratch)});
 }
 
 void QuantisedCall::Finish(void* const* args, int64_t col, int64_t cols) const {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "framework/kernel/kernel.h"
+#include "kernels/cpu/product.h"
 #include "kernels/cpu/simd_table.h"
 
 namespace mica::cpu {
@@ -33,6 +34,12 @@ struct QuantisedCall {
     return residual_arg < 0 ? nullptr
                             : static_cast<const float*>(args[residual_arg]);
   }
+  // The product of floats that weights become by `widen`, which reads them
+  // from multiples of so many numbers of k on; Run() has it read `weights`.
+  ProductSpec Widened(const KernelRequest& request, WidenFn widen,
+                      int64_t widen_step) const;
+  void Run(const Product& product, void* const* args, const void* weights,
+           char* scratch) const;
   // What follows the sums and the bias, in these columns of all rows.
   void Finish(void* const* args, int64_t col, int64_t cols) const;
 };

@@ -165,6 +165,7 @@ bool HostValues::AddOp(PyObject* result, const HostOp& op,
     return false;
   }
   // Of sizes and other numbers the Program for other sizes computes another.
+  node.has_sizes = HasSizes(node.tape.operands);
   if (AreSizes(node.tape.operands)) {
     node.is_size = true;
     node.size_index = num_sizes_++;

@@ -271,6 +271,7 @@ class HostValues {
     double value = 0;
     bool is_int = false;
     bool is_exact = false;
+    bool has_sizes = false;                    // It was computed of some too.
     bool is_size = false;                      // It follows from sizes alone:
     int32_t size_index = -1;                   // the number of this index.
     TapeTensorId tensor = kNoTapeTensor;       // A size of this one,
@@ -283,7 +284,10 @@ class HostValues {
   };
   // Whether sizes are among the operands, and nothing else that is known.
   bool AreSizes(absl::Span<const TapeHostOperand> operands) const;
-  // Pins the sizes of which a number was computed.
+  // Whether sizes that may vary are among them, or among what made them.
+  bool HasSizes(absl::Span<const TapeHostOperand> operands) const;
+  // Pins the sizes of which a number was computed, in time that grows with how
+  // many numbers are between.
   void PinSizesOf(Id id);
   void UseTextOf(PyObject* object);
   Id Add(PyObject* number, Node node);

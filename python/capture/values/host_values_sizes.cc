@@ -58,11 +58,27 @@ bool HostValues::AreSizes(absl::Span<const TapeHostOperand> operands) const {
   return any && all;
 }
 
+bool HostValues::HasSizes(absl::Span<const TapeHostOperand> operands) const {
+  return absl::c_any_of(operands, [this](const TapeHostOperand& operand) {
+    return operand.id >= 0 &&
+           (nodes_[operand.id].is_size || nodes_[operand.id].has_sizes);
+  });
+}
+
 void HostValues::PinSizesOf(Id id) {
-  if (id < 0) return;
-  if (IsSize(id)) return PinSize(id);
-  for (const TapeHostOperand& operand : nodes_[id].tape.operands) {
-    PinSizesOf(operand.id);
+  std::vector<Id> pending = {id};
+  while (!pending.empty()) {
+    const Id one = pending.back();
+    pending.pop_back();
+    if (one < 0) continue;
+    Node& node = nodes_[one];
+    if (node.is_size) {
+      PinSize(one);
+    } else if (std::exchange(node.has_sizes, false)) {  // They will be pinned.
+      for (const TapeHostOperand& operand : node.tape.operands) {
+        pending.push_back(operand.id);
+      }
+    }
   }
 }
 

@@ -185,3 +185,20 @@ def parity(x: torch.Tensor) -> torch.Tensor:
     for i in range(x.shape[0]):
         y = y + x[i % 2] / (x.shape[0] - i)
     return y
+
+
+FORMS = (
+    comprehension,
+    counted,
+    zipped,
+    split,
+    written,
+    summed,
+    twice,
+    backwards,
+    extended,
+    repeated,
+    kept,
+    state,
+    parity,
+)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from e2e.capture.later_passes import grad_is_on
 from e2e.capture.looped_programs import (
+    FORMS,
     All,
     BothWays,
     FromNone,
@@ -16,17 +17,7 @@ from e2e.capture.looped_programs import (
     LayerByLayer,
     Layers,
     OwnList,
-    comprehension,
-    counted,
-    kept,
     make_rows,
-    parity,
-    split,
-    state,
-    summed,
-    twice,
-    written,
-    zipped,
 )
 from torch import nn
 
@@ -179,18 +170,7 @@ def test_gradients_of_what_models_are_given(
 
 @pytest.mark.parametrize(
     "fn",
-    [
-        comprehension,
-        counted,
-        zipped,
-        split,
-        written,
-        summed,
-        twice,
-        kept,
-        state,
-        parity,
-    ],
+    FORMS,
     ids=lambda fn: fn.__name__,
 )
 def test_gradients_of_forms_of_loops(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from e2e.capture.looped_programs import (
+    FORMS,
     All,
     BothWays,
     FromNone,
@@ -15,20 +16,7 @@ from e2e.capture.looped_programs import (
     LayerByLayer,
     Layers,
     OwnList,
-    backwards,
-    comprehension,
-    counted,
-    extended,
-    kept,
     make_rows,
-    parity,
-    repeated,
-    split,
-    state,
-    summed,
-    twice,
-    written,
-    zipped,
 )
 from torch import nn
 
@@ -92,21 +80,7 @@ def test_torchs_own_layers(kind: type[nn.Module], options: dict) -> None:
 
 @pytest.mark.parametrize(
     "fn",
-    [
-        comprehension,
-        counted,
-        zipped,
-        split,
-        written,
-        summed,
-        twice,
-        backwards,
-        extended,
-        repeated,
-        kept,
-        state,
-        parity,
-    ],
+    FORMS,
     ids=lambda fn: fn.__name__,
 )
 def test_forms_of_loops(fn: Callable[[torch.Tensor], torch.Tensor]) -> None:

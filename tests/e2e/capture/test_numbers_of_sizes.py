@@ -113,3 +113,13 @@ def test_they_vary_with_both(make: Callable[[], Program]) -> None:
 @pytest.mark.parametrize("make", [_branch, _bounds, _text])
 def test_what_goes_by_them_is_right(make: Callable[[], Program]) -> None:
     _compare(make)
+
+
+def test_numbers_that_are_made_of_each_other_take_no_time() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        number = x.sum().item()
+        for _ in range(100):  # Each twice: 2**100 ways lead to the first.
+            number = (number + number) / 2
+        return x * 2 if number > 0 else x - x.shape[0]
+
+    assert _compare(lambda: program) <= len(ROWS)
