@@ -63,8 +63,9 @@ absl::StatusOr<TensorTypes> InferInt8Linear(const OpCall& call) {
 // How many groups of `group` numbers there are in k; nothing for a bad size.
 absl::StatusOr<Dim> NumGroups(const OpCall& call, Dim k, int param) {
   const int64_t group = call.Int(param);
-  if (group < 2 || group % 2 != 0) {
-    return call.Wants("groups of an even number of weights");
+  constexpr int64_t kMost = int64_t{1} << 32;  // Sums with k don't overflow.
+  if (group < 2 || group > kMost || group % 2 != 0) {
+    return call.Wants("groups of an even number of weights, at most 2^32");
   }
   return (k + group - 1) / group;
 }

@@ -74,7 +74,8 @@ def test_counts_in_dicts(kind):
     assert hits >= 4 or kind in (Telling, Halving)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+# Telling would add 1 to a text.
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != Telling])
 def test_keys_that_are_new(kind):
     def program(items, x, key):
         items[key] = x.sum()
@@ -97,8 +98,6 @@ def test_keys_that_are_new(kind):
             world.items.move_to_end("a")
         return list(world.items)
 
-    if kind is Telling:
-        pytest.skip("adds 1 to a text")
     steps = [call("c")] * 3 + [forget] + [call("c")] * 2 + [turn]
     hits = check(make_of(kind, program), *steps, call("c"), call("d"))
     assert hits >= 2 or kind is Halving
