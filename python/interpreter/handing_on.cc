@@ -85,14 +85,32 @@ bool HasPythonMethod(PyObject* object, PyObject* name) {
   return method != nullptr && PyFunction_Check(method);
 }
 
+bool HandsOnString(PyObject* object) {
+  static PyObject* str = Interned("__str__");
+  if (HasPythonMethod(object, str)) return true;
+  // object.__str__() gives what __repr__() does.
+  return HasPythonMethod(object, Interned("__repr__")) &&
+         Py_TYPE(object)->tp_str == PyBaseObject_Type.tp_str;
+}
+
 bool HandsOnText(PyObject* object, bool has_spec) {
   static PyObject* format = Interned("__format__");
-  static PyObject* str = Interned("__str__");
   if (HasPythonMethod(object, format)) return true;
   // object.__format__() gives what __str__() does.
-  return !has_spec && HasPythonMethod(object, str) &&
+  return !has_spec && HandsOnString(object) &&
          _PyType_Lookup(Py_TYPE(object), format) ==
              _PyType_Lookup(&PyBaseObject_Type, format);
+}
+
+bool HandsOnTextBy(PyObject* callable, PyObject* object) {
+  static PyObject* builtins = PyEval_GetBuiltins();
+  static PyObject* repr = PyDict_GetItemString(builtins, "repr");
+  static PyObject* format = PyDict_GetItemString(builtins, "format");
+  if (callable == reinterpret_cast<PyObject*>(&PyUnicode_Type)) {
+    return HandsOnString(object);
+  }
+  if (callable == format) return HandsOnText(object, /*has_spec=*/false);
+  return callable == repr && HasPythonMethod(object, Interned("__repr__"));
 }
 
 bool HandsOnResult(PyObject* a, PyObject* b) {

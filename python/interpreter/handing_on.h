@@ -21,6 +21,10 @@ bool HandsOnResult(PyObject* a, PyObject* b);
 // True if the text that Python code returns while `object` is formatted is that
 // of format() itself.
 bool HandsOnText(PyObject* object, bool has_spec);
+// The same of str(object).
+bool HandsOnString(PyObject* object);
+// The same of callable(object): true for str(), repr() and format() alone.
+bool HandsOnTextBy(PyObject* callable, PyObject* object);
 
 // True if the items that Python code gives while `object` is iterated over
 // become the items of that iteration: not if a filter() asks whether they are

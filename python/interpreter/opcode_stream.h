@@ -95,6 +95,9 @@ class OpcodeStream final : public InterpreterStream {
   absl::FunctionRef<bool(PyObject*)> Follows() const { return follows_; }
   void Call(int num_args, int num_above);
   void CallSplat(bool has_keywords);
+  // Of an iterator whose items Python code gives: the listener's function is
+  // called in place of the callable.
+  void CallInPython(int num_keywords);
   void With();
   void Import(PyObject* name);
   void LoadName(PyObject* locals, PyObject* name);

@@ -166,6 +166,9 @@ class StreamListener {
   // Whether `callable` can have the items of `iterator`, which aren't known
   // before the call, if what Python code returns for them is told then.
   virtual bool TakesItemsOf(PyObject* callable, PyObject* iterator) = 0;
+  // A Python function that calls its first argument with the items of its
+  // second, and with the keywords that it gets; null if there is none.
+  virtual PyRef CallWithItems() { return PyRef(); }
   virtual void Import(PyObject* name) = 0;
 };
 

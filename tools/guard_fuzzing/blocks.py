@@ -255,6 +255,24 @@ class Sum:
         return self.total / self.n
 SUM = Sum()
 """,
+    "SAID": """\
+class Said:
+    def __init__(self):
+        self.k, self.name = 1.5, "said"
+    def __str__(self):
+        return f"{self.name} {self.k}"
+SAID = Said()
+class Quiet(Said):
+    __str__ = object.__str__
+    def __repr__(self):
+        return "quiet " + str(self.k)
+QUIET = Quiet()
+class Formed(Said):
+    def __format__(self, spec):
+        self.name += "."
+        return spec + str(self.k)
+FORMED = Formed()
+""",
     "FOREACH": "FOREACH = torch.optim.Adam([P], lr=0.125, foreach=True)\n",
     "WEAKKEYS": "WEAKKEYS = weakref.WeakKeyDictionary()\n",
     "SCHED": "SCHED = torch.optim.lr_scheduler.StepLR(OPT, 2, 0.5)\n",
@@ -304,5 +322,11 @@ with torch.no_grad():
 """,
 }
 # Names that another block makes.
-for _name, _maker in (("SCOPE", "Scope"), ("OWNER", "WEAK"), ("REF", "WEAK")):
+for _name, _maker in (
+    ("SCOPE", "Scope"),
+    ("OWNER", "WEAK"),
+    ("REF", "WEAK"),
+    ("QUIET", "SAID"),
+    ("FORMED", "SAID"),
+):
     BLOCKS[_name] = f"# {_maker}\n"

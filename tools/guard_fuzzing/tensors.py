@@ -106,6 +106,14 @@ y = y.requires_grad_() if y.is_leaf else y
 y = functools.reduce(torch.add, [y, {t}, y])
 y = torch.stack(list(map(torch.relu, [y, y]))).amax(0)
 y = [k * y for k in (1, 2) if k][-1]
+y = torch.maximum(*(k * y for k in (1, 2)))
+y = torch.maximum(*map(torch.sin, (y, {t})))
+y = torch.add(*(k for k in (y, {t})), alpha=2)
+y = y.reshape(*(k for k in y.shape))
+y = torch.add(*({l}.append(1.0) or k for k in (y, {t})))
+extra.append(max(*(k for k in (1.0, len({l})))))
+extra.append(dict(*([(k, 1.0)] for k in "a")))
+extra.append([*zip(*(k for k in ([1.0], {l})))])
 y = {{'a': y, 'b': {t}}}['a'] + 1
 y, v = (y, {t}); y = y + v
 y = y.new_tensor([1.0]) + y

@@ -98,10 +98,59 @@ globals()['NEW'] = {v}
 v = {v}; extra.append(hash(v) == hash(str(v)))
 """.splitlines()
 
+# Of an object that makes its own, of the number that it was just given.
+_TEXTS_OF_OBJECTS = """\
+str(SAID)
+f'''{{SAID}} and {{SAID}}'''
+f'''{{SAID!s:>9}}'''
+format(SAID)
+"%s" % SAID
+"%s-%s" % (SAID, 1)
+"{{}}".format(SAID)
+SAID.__str__()
+"".join([str(SAID), str(QUIET)])
+repr(QUIET)
+str(QUIET)
+f'''{{QUIET}}'''
+f'''{{QUIET!r}}'''
+f'''{{FORMED}}'''
+f'''{{FORMED:>4}}'''
+str(FORMED)
+str([QUIET, 1])
+str(Config({q}))
+""".splitlines()
+
+# What is printed of one.
+_SHOWN = """\
+print(SAID, file={s})
+print(SAID, QUIET, FORMED)
+print("fuzz", SAID, {q}, sep="-", end="", file={s})
+print(*[SAID, 1.0])
+print(SAID, y.sum().item()); SAID.k += 1
+print([QUIET], QUIET, file={s})
+LOG.info("fuzz %s", SAID)
+LOG.info(SAID)
+LOG.warning(f"fuzz {{QUIET}}")
+print(Config({q}))
+""".splitlines()
+
 _USES.append(
     "try:\n    raise ValueError({v})\n"
     "except ValueError as error:\n    extra.append(str(error))"
 )
 
+_SETS = ("SAID.k", "QUIET.k", "SAID.k = QUIET.k = FORMED.k", "SAID.name")
+
 # Statements.
 TEXTS = [use.replace("{v}", text) for use in _USES for text in _TEXTS]
+TEXTS += [
+    f"{place} = {{q}}; " + text
+    for place in _SETS
+    for text in _SHOWN
+    + [f"v = {text}; extra.append(v)" for text in _TEXTS_OF_OBJECTS]
+]
+TEXTS += [
+    "SAID.k = QUIET.k = FORMED.k = {q}\n" + use.replace("{v}", text)
+    for use in _USES
+    for text in _TEXTS_OF_OBJECTS
+]

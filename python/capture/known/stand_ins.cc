@@ -84,6 +84,16 @@ void CallInPlaceOf(const std::string& module, const std::string& name,
   ByName()[name] = {module, other};
 }
 
+PyRef FunctionInPython(const char* name) {
+  static PyObject* module = PyImport_ImportModule("mica.in_python");
+  PyRef function;
+  if (module != nullptr) {
+    function = PyRef::Steal(PyObject_GetAttrString(module, name));
+  }
+  if (!function) PyErr_Clear();
+  return function;
+}
+
 PyRef FindInPlace(PyObject* callable) {
   if (PyFunction_Check(callable)) {
     const auto it = InPlace().find(callable);

@@ -23,6 +23,10 @@ void CallInPlaceOf(const std::string& module, const std::string& name,
 // What is called in place of `callable`: of a functools.partial of such a
 // function one of the other. Null if nothing is.
 PyRef FindInPlace(PyObject* callable);
+// What does in Python what C code does otherwise, of this name in
+// mica.in_python: so it is followed. Null, without a Python error, if the
+// module can't be had.
+PyRef FunctionInPython(const char* name);
 // The callable that `object` stands for; null if it is no such object.
 // Borrowed.
 PyObject* FindInside(PyObject* object);

@@ -3,6 +3,7 @@
 #ifndef MICA_PYTHON_CAPTURE_WATCH_OBJECT_WATCH_H_
 #define MICA_PYTHON_CAPTURE_WATCH_OBJECT_WATCH_H_
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "python/capture/watch/cache_uses.h"
 #include "python/capture/watch/container_changes.h"
@@ -80,6 +81,10 @@ class ObjectWatch final : public WatchPart {
   WrittenPlaces& written_;
   CacheUses& caches_;
   IdentityWatch& identity_;
+  // What Touch() and LookInto() have come to so far, of all that an object
+  // holds.
+  absl::flat_hash_map<PyObject*, PyRef> touched_;
+  absl::flat_hash_map<PyObject*, PyRef> looked_into_;
 };
 
 }  // namespace mica

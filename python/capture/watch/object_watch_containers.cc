@@ -1,5 +1,6 @@
 // What a program reads of containers, and of iterators over them.
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "python/capture/values/constants.h"
 #include "python/capture/watch/object_kinds.h"
@@ -47,6 +48,11 @@ void ObjectWatch::LookInto(PyObject* object, int depth) {
   // It says itself what it is equal to.
   if (!gives_items && !IsContainer(object)) return TouchClassOf(object);
   if (depth > kMaxDepth) return Refuse("nests containers too deeply");
+  // Once, however many hold it.
+  if (!looked_into_.try_emplace(object, PyRef::Share(object)).second) return;
+  const absl::Cleanup forget = [this, depth] {
+    if (depth == kShallow) looked_into_.clear();
+  };
   if (!gives_items) TouchContainer(object, kShallow);
   // What has been hashed was looked at then, and holds no such containers.
   if (PyAnySet_Check(object)) return;
@@ -91,6 +97,11 @@ void ObjectWatch::TouchContainer(PyObject* object, int depth) {
   if (is_first) ages_.MarkContents(object);
   if (is_first && PyDict_Check(object)) TouchKeys(object);
   if (depth < kDeep) return;
+  // Once, however many hold it.
+  if (!touched_.try_emplace(object, PyRef::Share(object)).second) return;
+  const absl::Cleanup forget = [this, depth] {
+    if (depth == kDeep) touched_.clear();
+  };
   if (PyDict_Check(object)) {
     Py_ssize_t position = 0;
     PyObject *key = nullptr, *value = nullptr;

@@ -306,6 +306,7 @@ class StateWatch final : public StreamListener {
   bool TakesItemsOf(PyObject* callable, PyObject* iterator) override {
     return calls_.TakesItemsOf(callable, iterator);
   }
+  PyRef CallWithItems() override { return FunctionInPython("call_with_items"); }
   void Import(PyObject* name) override { places_.Import(name); }
 
   // What all parts share.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from typing import Any
 
 import pytest
@@ -59,3 +60,20 @@ def test_what_is_detached_from_inference_mode_may_be_written() -> None:
         for got, wanted in pairs:
             assert got.is_inference() == wanted.is_inference()
             assert _writes(got) == _writes(wanted)
+
+
+def test_tuples_that_hold_one_tuple_many_times_take_no_time():
+    def program(nested):
+        try:
+            return torch.tanh(nested)
+        except TypeError:
+            return nested == nested
+
+    nested: object = torch.ones(2)
+    for _ in range(14):
+        nested = (nested, nested, nested)
+    compiled = mica.compile(program)
+    started = time.monotonic()
+    for _ in range(3):
+        assert compiled(nested) is program(nested)
+    assert time.monotonic() - started < 2
