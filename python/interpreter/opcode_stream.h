@@ -90,7 +90,10 @@ class OpcodeStream final : public InterpreterStream {
   // Puts what the listener wants called in place of `*callable`.
   void Replace(PyObject** callable) {
     PyRef other = listener_.TakeInPlaceOfCall();
-    if (other) Py_SETREF(*callable, other.release());
+    if (!other) return;
+    // What Python code gives is what the step gives.
+    if (PyFunction_Check(other.get())) consuming_.erase(frame_);
+    Py_SETREF(*callable, other.release());
   }
   absl::FunctionRef<bool(PyObject*)> Follows() const { return follows_; }
   void Call(int num_args, int num_above);

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-_print = print
+_print, _max, _min, _sum = print, max, min, sum
 # What a hit prints as it is.
 _PRINTED = (str, bytes, int, float, complex, type(None), torch.Tensor)
 _PRINTED_WHOLE = (list, tuple, dict, set, frozenset)
@@ -51,3 +51,71 @@ def call_with_items(
 ) -> Any:
     """`function(*items, **keywords)`, of items that Python code gives."""
     return function(*[*items], **keywords)
+
+
+def update_items(
+    items: dict[Any, Any], /, *others: dict[Any, Any], **named: Any
+) -> None:
+    """`items.update(*others, **named)`, of dicts of no other class."""
+    for other in others:
+        for key, value in other.items():
+            items[key] = value  # noqa: PERF403
+    for name, value in named.items():
+        items[name] = value  # noqa: PERF403
+
+
+def join_texts(separator: str, texts: Iterable[str], /) -> str:
+    """`separator.join(texts)`, of texts that Python code gives."""
+    return separator.join([*texts])
+
+
+def any_of(items: Iterable[object], /) -> bool:
+    """`any(items)`."""
+    for item in items:  # noqa: SIM110
+        if item:
+            return True
+    return False
+
+
+def all_of(items: Iterable[object], /) -> bool:
+    """`all(items)`."""
+    for item in items:  # noqa: SIM110
+        if not item:
+            return False
+    return True
+
+
+def add_up(items: Iterable[Any], /, start: Any = 0) -> Any:
+    """`sum(items, start)`, as it is before CPython 3.12."""
+    if isinstance(start, (str, bytes, bytearray)):
+        return _sum((), start)  # Raises.
+    total = start
+    for item in items:
+        total = total + item
+    return total
+
+
+def largest(items: Iterable[Any], /, **named: Any) -> Any:
+    """`max(items, **named)`."""
+    if not named.keys() <= {"key", "default"}:
+        return _max((), **named)  # Raises.
+    key = named.get("key")
+    found, best, most = False, None, None
+    for item in items:
+        value = item if key is None else key(item)
+        if not found or value > most:
+            found, best, most = True, item, value
+    return best if found else _max((), **named)
+
+
+def smallest(items: Iterable[Any], /, **named: Any) -> Any:
+    """`min(items, **named)`."""
+    if not named.keys() <= {"key", "default"}:
+        return _min((), **named)  # Raises.
+    key = named.get("key")
+    found, best, least = False, None, None
+    for item in items:
+        value = item if key is None else key(item)
+        if not found or value < least:
+            found, best, least = True, item, value
+    return best if found else _min((), **named)

@@ -139,6 +139,46 @@ _USES.append(
     "except ValueError as error:\n    extra.append(str(error))"
 )
 
+# What a dict holds as a whole, after an item of it was set.
+_SETS_ITEM = """\
+{d}['a'] = {q}
+{d}['a'] = y.sum().item()
+{d}['new'] = {q}
+{d}.update(a={q}, new=1.0)
+{d}['a'] = {d}['a'] + 1
+{d}['a'] = {d}.pop('b', {q})
+{d}.setdefault('m', {q})
+pass
+""".splitlines()
+_READS_ITEMS = """\
+extra.append(dict({d}))
+extra.append({d}.copy())
+extra.append([*{d}])
+extra.append(list({d}.items()))
+extra.append({{**{d}, "z": 1}})
+extra.append({{k: v for k, v in {d}.items() if k != "b"}})
+extra.append(", ".join(f"{{k}}: {{v}}" for k, v in {d}.items()))
+extra.append((lambda **named: list(named))(**{d}))
+extra.append("{{a}}".format(**{d}))
+extra.append({d} | {{"q": 1}})
+extra.append({d} == {{"a": 1.0}})
+extra.append({{}}.update({d}))
+extra.append([v for v in {d}.values() if v is {d}.get("a")])
+extra.append(list({d}).index("a"))
+extra.append(str(list({d})))
+v = [v for v in {d}.values() if isinstance(v, float)]; y = y * sum(v)
+v = sum(v for v in {d}.values() if isinstance(v, float)); y = y + v
+v = max((1.0 * (k == "a") for k in {d}), default=2.0); y = y + v
+v = any(isinstance(v, float) and v > 1 for v in {d}.values()); y = y + v
+v = min([(k, 1) for k in {d}] or [(1, 1)]); extra.append(v)
+v = max([1.0, {q}, y.sum().item()], key=lambda k: -float(k)); extra.append(v)
+v = sum((y.sum().item() * k for k in (1.0, 2.0)), 1.0); y = y + v
+extra.append(dict(a={q}, b=y.sum().item()))
+extra.append(dict({d}, a={q}))
+for k, v in {d}.items(): extra.append((k, v))
+for k in {d}: extra.append({d}[k])
+""".splitlines()
+
 _SETS = ("SAID.k", "QUIET.k", "SAID.k = QUIET.k = FORMED.k", "SAID.name")
 
 # Statements.
@@ -149,6 +189,7 @@ TEXTS += [
     for text in _SHOWN
     + [f"v = {text}; extra.append(v)" for text in _TEXTS_OF_OBJECTS]
 ]
+TEXTS += [f"{change}\n{read}" for change in _SETS_ITEM for read in _READS_ITEMS]
 TEXTS += [
     "SAID.k = QUIET.k = FORMED.k = {q}\n" + use.replace("{v}", text)
     for use in _USES

@@ -99,6 +99,26 @@ void StateGuards::AddDict(PyObject* dict, const GuardNote& note) {
   }
 }
 
+void StateGuards::AddKeys(PyObject* dict, const std::vector<PyRef>& keys,
+                          const GuardNote& note) {
+  DictFacts& facts = FactsOf(dict, note);
+  if (facts.has_keys) return;
+  facts.has_keys = true;
+  facts.note = note;
+  for (const PyRef& key : keys) facts.keys.push_back(held_.Add(key.get()));
+  words_.Spoil(facts.fact);  // They tell of other keys that it has now.
+}
+
+bool StateGuards::HasDict(PyObject* dict) const {
+  const auto it = dict_index_.find(dict);
+  return it != dict_index_.end() && dicts_[it->second].is_whole;
+}
+
+bool StateGuards::HasKeys(PyObject* dict) const {
+  const auto it = dict_index_.find(dict);
+  return it != dict_index_.end() && dicts_[it->second].has_keys;
+}
+
 void StateGuards::AddItems(PyObject* container, const GuardNote& note) {
   if (!IsNew(container)) return;
   const size_t index = items_.size();

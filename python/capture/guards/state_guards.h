@@ -72,6 +72,13 @@ class StateGuards {
   bool HoldItems(PyObject* container) const;
   bool HasArray(PyObject* array) const { return known_.contains(array); }
   void AddDict(PyObject* dict, const GuardNote& note);  // All items, in order.
+  // Which keys it has, in order, without what it holds: `keys`, where the run
+  // has added others since it began.
+  void AddKeys(PyObject* dict, const std::vector<PyRef>& keys,
+               const GuardNote& note);
+  // Whether all items of it have been noted, or all keys.
+  bool HasDict(PyObject* dict) const;
+  bool HasKeys(PyObject* dict) const;
   // list, set, frozenset and collections.deque: all items.
   void AddItems(PyObject* container, const GuardNote& note);
   // Its class, and which dict holds its attributes.
@@ -216,6 +223,8 @@ class StateGuards {
     uint32_t fact = 0;                             // In `facts_`.
     bool is_whole = false;
     std::vector<std::pair<Kept, Kept>> contents;  // If whole, in order.
+    bool has_keys = false;
+    std::vector<Kept> keys;  // If it has them, in order.
     GuardNote note;
   };
   struct ItemsFacts {
@@ -328,6 +337,8 @@ class StateGuards {
   // Whether a fact holds, whatever its words say.
   bool CheckFact(Fact fact, const Rewritten& rewritten, Miss* miss);
   bool CheckDict(const DictFacts& facts, const Rewritten& rewritten,
+                 Miss* miss) const;
+  bool CheckKeys(const DictFacts& facts, const Rewritten& rewritten,
                  Miss* miss) const;
   bool CheckItems(const ItemsFacts& facts, Miss* miss) const;
   bool CheckInstance(const InstanceFacts& facts, Miss* miss) const;

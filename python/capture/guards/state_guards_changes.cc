@@ -29,6 +29,13 @@ void StateGuards::FindPromoted(PromotedScalars* promoted,
             {PyRef::Share(dict), PyRef::Share(item.key.get()), item.note});
       }
     }
+    for (const auto& [key, value] : facts.contents) {
+      const bool is_place = PyUnicode_CheckExact(key.get()) != 0 &&
+                            PyUnicode_CHECK_INTERNED(key.get()) != 0;
+      PyObject* now = is_place ? FindItem(dict, key.get()) : nullptr;
+      if (now == nullptr || !IsNumber(now) || !differ(value, now)) continue;
+      promoted->AddItem(dict, key.get());
+    }
   }
   for (const CellFacts& facts : cells_) {
     if (!alive.Has(facts.cell.get())) continue;

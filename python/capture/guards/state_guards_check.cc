@@ -170,6 +170,7 @@ bool StateGuards::CheckDict(const DictFacts& facts, const Rewritten& rewritten,
     if (rewritten.places.contains({dict, item.key.get()})) continue;
     return Report(miss, item.note, Describe(item.value), DescribeValue(now));
   }
+  if (facts.has_keys && !CheckKeys(facts, rewritten, miss)) return false;
   if (!facts.is_whole) return true;
   const auto now = ContentsOf(dict);
   if (now.size() != facts.contents.size()) {
@@ -191,6 +192,28 @@ bool StateGuards::CheckDict(const DictFacts& facts, const Rewritten& rewritten,
     }
   }
   return true;
+}
+
+bool StateGuards::CheckKeys(const DictFacts& facts, const Rewritten& rewritten,
+                            Miss* miss) const {
+  PyObject* dict = facts.dict.get();
+  size_t count = 0;
+  Py_ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (PyDict_Next(dict, &position, &key, &value)) {
+    if (count < facts.keys.size() && IsSame(facts.keys[count], key)) {
+      ++count;
+    } else if (!rewritten.places.contains({dict, key})) {
+      return Report(miss, facts.note,
+                    count < facts.keys.size()
+                        ? absl::StrCat("key ", Describe(facts.keys[count]))
+                        : absl::StrCat(count, " keys"),
+                    absl::StrCat("key ", DescribeValue(key)));
+    }
+  }
+  return count == facts.keys.size() ||
+         Report(miss, facts.note, absl::StrCat(facts.keys.size(), " keys"),
+                absl::StrCat(count, " keys"));
 }
 
 bool StateGuards::CheckItems(const ItemsFacts& facts, Miss* miss) const {

@@ -36,7 +36,8 @@ int64_t StateGuards::num_facts() const {
                  weak_refs_.size() + locks_.size() + arrays_.size() +
                  tensors_.size() + answers_.size() + classes_of_.size();
   for (const DictFacts& facts : dicts_) {
-    count += facts.items.size() + (facts.is_whole ? 1 : 0);
+    count += facts.items.size() + (facts.is_whole ? 1 : 0) +
+             (facts.has_keys ? 1 : 0);
   }
   for (const ItemsFacts& facts : items_) count += facts.is_of_tuple ? 0 : 1;
   return static_cast<int64_t>(count);
@@ -64,6 +65,10 @@ std::vector<std::string> StateGuards::ToText() const {
       add(facts.note,
           absl::StrCat(" has the same ", facts.contents.size(), " items"));
     }
+    if (facts.has_keys) {
+      add(facts.note,
+          absl::StrCat(" has the same ", facts.keys.size(), " keys"));
+    }
   }
   for (const InstanceFacts& facts : instances_) {
     add(facts.note,
@@ -88,9 +93,7 @@ std::vector<std::string> StateGuards::ToText() const {
         absl::StrCat(" has the same ", facts.items.size(), " items"));
   }
   for (const SlotFacts& facts : slots_) add(facts.note, is(facts.value));
-  for (const AnswerFacts& facts : answers_) {
-    add(facts.note, is(facts.value));
-  }
+  for (const AnswerFacts& facts : answers_) add(facts.note, is(facts.value));
   for (const Tensor& facts : tensors_) {
     add(facts.note, absl::StrCat(" is ", facts.meta.ToString()));
   }

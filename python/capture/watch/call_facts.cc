@@ -167,6 +167,18 @@ bool MakesIterator(PyObject* callable, absl::Span<PyObject* const> args) {
   return args.size() == 1 && CallableName(callable) == "builtins.iter";
 }
 
+bool UpdatesDict(absl::Span<PyObject* const> args) {
+  if (!PyDict_CheckExact(args[0])) return false;
+  return args.size() == 1 ||
+         (args.size() == 2 && PyDict_CheckExact(args[1]) && args[1] != args[0]);
+}
+
+bool RunsForItems(PyObject* iterator) {
+  const PyTypeObject* type = Py_TYPE(iterator);
+  return PyGen_CheckExact(iterator) || type == &PyMap_Type ||
+         type == &PyFilter_Type || type == &PyZip_Type || type == &PyEnum_Type;
+}
+
 bool TellsMoreThanSizes(PyObject* name) {
   static constexpr absl::string_view kNames[] = {
       "_version", "grad",    "_grad",     "grad_fn",         "_grad_fn",

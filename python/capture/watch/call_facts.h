@@ -37,6 +37,11 @@ bool IsPureCall(PyObject* callable);
 bool MayDiffer(PyObject* callable);
 // Whether it gives an iterator over what it gets.
 bool MakesIterator(PyObject* callable, absl::Span<PyObject* const> args);
+// Whether dict.update(*args, **keywords) sets items as the program itself
+// would: of a plain dict, by keywords and by another plain dict.
+bool UpdatesDict(absl::Span<PyObject* const> args);
+// Whether Python code may run when an iterator gives its items.
+bool RunsForItems(PyObject* iterator);
 // Whether a tensor's attribute of this name tells what isn't among its sizes
 // and its like.
 bool TellsMoreThanSizes(PyObject* name);

@@ -74,7 +74,14 @@ void CallWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
     return parts_.annotated.Call(*known, callable, args, keyword_names);
   }
   if (PyFunction_Check(callable)) return;  // Followed as it runs.
-  if (PyType_Check(callable)) return CallType(AsType(callable), args);
+  if (PyType_Check(callable)) {
+    // dict(key=value) hands its keywords on.
+    const bool is_dict = callable == reinterpret_cast<PyObject*>(&PyDict_Type);
+    const size_t num_moved = is_dict && keyword_names != nullptr
+                                 ? PyTuple_GET_SIZE(keyword_names)
+                                 : 0;
+    return CallType(AsType(callable), args.first(args.size() - num_moved));
+  }
   if (IsScriptFunctionType(type)) return CallScript(callable, args);
   if (IsAttributeGetterType(type)) {
     return parts_.attributes.GetBy(callable, args, /*is_in_c_code=*/false);
@@ -186,6 +193,11 @@ void CallWatch::CallType(PyTypeObject* type, absl::Span<PyObject* const> args) {
   if (IsTorchGeneratorType(type)) return parts_.generators.Make(type, args);
   if (type == &PyUnicode_Type) {
     for (PyObject* arg : args) parts_.objects.Format(arg);
+    return;
+  }
+  if (type == &PyDict_Type &&
+      (args.empty() || (args.size() == 1 && PyDict_CheckExact(args[0])))) {
+    for (PyObject* arg : args) parts_.objects.Touch(arg);  // Items are moved.
     return;
   }
   if (Convert(type, args)) return;

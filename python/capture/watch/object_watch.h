@@ -9,6 +9,7 @@
 #include "python/capture/watch/container_changes.h"
 #include "python/capture/watch/identity_watch.h"
 #include "python/capture/watch/last_calls.h"
+#include "python/capture/watch/place_watch.h"
 #include "python/capture/watch/watch_part.h"
 #include "python/capture/watch/written_places.h"
 
@@ -24,6 +25,7 @@ class ObjectWatch final : public WatchPart {
     WrittenPlaces& written;
     CacheUses& caches;
     IdentityWatch& identity;
+    PlaceWatch& places;
   };
   ObjectWatch(WatchGround& ground, const Parts& parts)
       : WatchPart(ground),
@@ -31,7 +33,8 @@ class ObjectWatch final : public WatchPart {
         containers_(parts.containers),
         written_(parts.written),
         caches_(parts.caches),
-        identity_(parts.identity) {}
+        identity_(parts.identity),
+        places_(parts.places) {}
 
   // `depth` is kShallow, or kDeep for what C code gets.
   void Touch(PyObject* object, int depth = kShallow);
@@ -66,6 +69,9 @@ class ObjectWatch final : public WatchPart {
   void TouchArray(PyObject* array);
   void TouchContainer(PyObject* object, int depth);
   void TouchKeys(PyObject* dict);
+  // Reads each item of an older dict as a place, as the program may have set
+  // some of them, and notes its keys. False if that isn't all there is to it.
+  bool ReadItems(PyObject* dict);
   // What an iterator, or a dict's view, that the run made will give.
   void TouchSources(PyObject* iterator, int depth);
   void TouchInstance(PyObject* object);
@@ -81,6 +87,7 @@ class ObjectWatch final : public WatchPart {
   WrittenPlaces& written_;
   CacheUses& caches_;
   IdentityWatch& identity_;
+  PlaceWatch& places_;
   // What Touch() and LookInto() have come to so far, of all that an object
   // holds.
   absl::flat_hash_map<PyObject*, PyRef> touched_;

@@ -3,6 +3,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "python/capture/values/constants.h"
+#include "python/capture/values/dicts.h"
 #include "python/capture/watch/object_kinds.h"
 #include "python/capture/watch/object_watch.h"
 #include "python/interpreter/interpreter.h"
@@ -54,6 +55,8 @@ void ObjectWatch::LookInto(PyObject* object, int depth) {
     if (depth == kShallow) looked_into_.clear();
   };
   if (!gives_items) TouchContainer(object, kShallow);
+  // Numbers that are followed from now on, too.
+  if (PyDict_Check(object)) values_.MarkExactDeep(object);
   // What has been hashed was looked at then, and holds no such containers.
   if (PyAnySet_Check(object)) return;
   for (const PyRef& held : HeldBy(object)) {
@@ -73,11 +76,41 @@ void ObjectWatch::TouchKeys(PyObject* dict) {
   }
 }
 
+bool ObjectWatch::ReadItems(PyObject* dict) {
+  if (guards_.HasKeys(dict)) return true;
+  if (guards_.HasDict(dict) || is_in_later_pass() || PyODict_Check(dict) ||
+      !HasPlainItems(dict) || written_.HasRemovedFrom(dict) ||
+      containers_.HasUnknown(dict) || containers_.Has(dict)) {
+    return false;
+  }
+  const std::vector<PyRef> keys = KeysOf(dict);
+  for (const PyRef& key : keys) {
+    if (!PyUnicode_CheckExact(key.get()) && !PyLong_CheckExact(key.get())) {
+      return false;
+    }
+  }
+  const std::string path = PathOf(dict);
+  std::vector<PyRef> older;
+  for (const PyRef& key : keys) {
+    if (written_.IsNew(dict, key.get())) continue;
+    older.push_back(key);
+    places_.UseItem(dict, key.get(),
+                    absl::StrCat(path, "[", DescribeValue(key.get()), "]"),
+                    PlaceUse::kRead);
+  }
+  guards_.AddKeys(dict, older, NoteOf(path));
+  return true;
+}
+
 void ObjectWatch::TouchContainer(PyObject* object, int depth) {
   if (depth > kMaxDepth) return Refuse("nests containers too deeply");
   const bool is_old = IsOld(object);
   const bool is_first = is_old && IsFirst(object, nullptr);
-  if (is_old && written_.HasChanged(object)) {
+  const bool is_changed = is_old && written_.HasChanged(object);
+  const bool by_items = is_old && PyDict_Check(object) != 0 &&
+                        (is_changed || written_.HasFollowed(object)) &&
+                        ReadItems(object);
+  if (is_changed && !by_items) {
     return Refuse(absl::StrCat("reads all of ", PathOf(object),
                                " after it wrote items of it"));
   }
@@ -88,13 +121,15 @@ void ObjectWatch::TouchContainer(PyObject* object, int depth) {
   if (is_first && !PyTuple_Check(object)) {
     const GuardNote note = NoteOf(PathOf(object));
     if (IsPythonClass(Py_TYPE(object))) guards_.AddInstance(object, note);
-    if (PyDict_Check(object)) {
+    if (by_items) {
+      // Its keys are noted.
+    } else if (PyDict_Check(object)) {
       guards_.AddDict(object, note);
     } else {
       guards_.AddItems(object, note);
     }
   }
-  if (is_first) ages_.MarkContents(object);
+  if (is_first && !by_items) ages_.MarkContents(object);
   if (is_first && PyDict_Check(object)) TouchKeys(object);
   if (depth < kDeep) return;
   // Once, however many hold it.

@@ -365,11 +365,11 @@ class StateWatch final : public StreamListener {
   IdentityWatch identity_;
   LaterPassWatch later_pass_;
   ArrayWatch arrays_;
+  PlaceWatch places_;
   ObjectWatch objects_;
   NumberWatch numbers_;
   NumberFunctions functions_;
   TensorWatch tensors_;
-  PlaceWatch places_;
   AttributeWatch attributes_;
   ItemWatch items_;
   HostCallWatch host_calls_;

@@ -23,7 +23,12 @@ void WrittenPlaces::Write(PyObject* holder, PyRef key,
                           const std::string& path) {
   if (guards_.Noted(holder, key.get()) != nullptr) NoteChange(holder);
   holders_.insert(holder);
-  written_keys_.insert({holder, key.get()});
+  const bool is_first = written_keys_.insert({holder, key.get()}).second;
+  if (is_first && key && PyDict_Check(holder)) {
+    const int has = PyDict_Contains(holder, key.get());
+    if (has < 0) PyErr_Clear();
+    if (has == 0) new_.insert({holder, key.get()});
+  }
   places_.push_back({.holder = PyRef::Share(holder),
                      .key = std::move(key),
                      .note = NoteOf(path)});
@@ -90,6 +95,23 @@ bool WrittenPlaces::RefusesLaterUse(PyObject* holder, PyObject* key,
     return false;
   }
   return true;
+}
+
+bool WrittenPlaces::HasRemovedFrom(PyObject* dict) const {
+  return absl::c_any_of(removed_,
+                        [&](const Key& place) { return place.first == dict; });
+}
+
+bool WrittenPlaces::HasFollowed(PyObject* dict) {
+  if (slots_ == nullptr && promoted_ == nullptr) return false;
+  Py_ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (PyDict_Next(dict, &position, &key, &value)) {
+    const PyRef name = Canonical(key);
+    if (slots_ != nullptr && slots_->Has(dict, name.get())) return true;
+    if (IsPromoted(dict, name.get())) return true;
+  }
+  return false;
 }
 
 bool WrittenPlaces::HasChanged(PyObject* holder) const {

@@ -86,6 +86,15 @@ class WrittenPlaces final : public WatchPart {
   bool HasRemoved(const StatePlace& place) const {
     return removed_.contains({place.holder.get(), place.key.get()});
   }
+  // Whether it set a place that wasn't there.
+  bool IsNew(PyObject* dict, PyObject* key) {
+    return new_.contains({dict, Canonical(key).get()});
+  }
+  // Whether it removed one of the dict's items.
+  bool HasRemovedFrom(PyObject* dict) const;
+  // Whether a place of the dict's is read as arguments are, or a number in it
+  // is followed.
+  bool HasFollowed(PyObject* dict);
   // Numbers that it only added constants to. False, with a reason, if one isn't
   // what that would make of it. Notes those that it also read otherwise.
   bool FinishIncrements(std::vector<Increment>* increments,
@@ -107,6 +116,7 @@ class WrittenPlaces final : public WatchPart {
   absl::flat_hash_set<Key> written_keys_;
   absl::flat_hash_set<PyObject*> holders_;
   absl::flat_hash_set<Key> removed_;
+  absl::flat_hash_set<Key> new_;
   std::vector<Increment> increments_;
   absl::flat_hash_map<Key, size_t> increment_index_;
   PyRef keys_;  // Canonical ones: a dict of each to itself.

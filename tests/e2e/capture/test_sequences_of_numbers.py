@@ -153,7 +153,7 @@ a, n: a[n] | X, 0 | X, 1 | X, 2 | X, 0 | X, 1 => cchhh
 a, n: a[:n] | X, 0 | X, 1 | X, 2 | X, 0 | X, 1 => ccchh
 a, n: a.sum(n) | X, 0 | X, 1 | X, 0 | X, 1 => cchh
 a, n: a + [3, 1, 4][n] | X, 0 | X, 1 | X, 2 | X, 0 => ccch
-a, n: a + sum(i for i in (n, 1)) | X, 0 | X, 1 | X, 2 | X, 0 => ccch
+a, n: a + sum(i for i in (n, 1)) | X, 0 | X, 1 | X, 2 | X, 0 => cchh
 a, n: a + len({n, 1}) | X, 0 | X, 1 | X, 2 | X, 0 => ccch
 a, n: a + len({n: 1, 1: 2}) | X, 0 | X, 1 | X, 2 | X, 0 => ccch
 a, n: a + ((n, 1) == (1, 1)) | X, 0 | X, 1 | X, 2 | X, 0 => ccch
@@ -196,7 +196,7 @@ a, n: a + 2 ** n | X, 1 | X, 2 | X, 3 | X, 0 | X, -1 | X, 52 | X, 60 => cchhehe
 a, n: a + max(n, 2, 5) - min(3, n, 1) | X, 0 | X, 1 | X, 3 | X, 4 | X, 6 | X, \
 9 => ccchch
 a, n: a + [v for v in zip([n], [2])][0][0] | X, 0 | X, 1 | X, 2 => cch
-a, n: a + sum(zip([n], [2]), ())[0] | X, 0 | X, 1 | X, 2 => ccc
+a, n: a + sum(zip([n], [2]), ())[0] | X, 0 | X, 1 | X, 2 => cch
 a, n: a + max(zip([n, 1], [2, 3]))[1] | X, 0 | X, 1 | X, 2 | X, 3 | X, 0 => \
 cccch
 a, n: a + dict(zip([n, 1], [2, 3])).get(1) | X, 0 | X, 1 | X, 2 | X, 3 => cccc

@@ -1,0 +1,65 @@
+// Builtins that are done in Python, where what they do is followed.
+
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "python/capture/known/stand_ins.h"
+#include "python/capture/watch/builtin_calls.h"
+#include "python/capture/watch/call_facts.h"
+#include "python/interpreter/interpreter.h"
+
+namespace mica {
+namespace {
+
+// Functions of mica.in_python, by what they are called in place of.
+const absl::flat_hash_map<PyObject*, absl::string_view>& Functions() {
+  static const auto& functions =
+      *new absl::flat_hash_map<PyObject*, absl::string_view>{
+          {ResolveName("builtins.any").release(), "any_of"},
+          {ResolveName("builtins.all").release(), "all_of"},
+          {ResolveName("builtins.max").release(), "largest"},
+          {ResolveName("builtins.min").release(), "smallest"},
+          {ResolveName("builtins.sum").release(), "add_up"},
+          {ResolveName("builtins.str.join").release(), "join_texts"},
+          {ResolveName("builtins.dict.update").release(), "update_items"}};
+  return functions;
+}
+
+}  // namespace
+
+bool BuiltinCalls::CallInPython(PyObject* callable,
+                                absl::Span<PyObject* const> args,
+                                PyObject* keyword_names) {
+  const auto function = Functions().find(callable);
+  if (function == Functions().end() || args.empty()) return false;
+  const absl::string_view name = function->second;
+  const bool is_sum = name == "add_up";
+  // From 3.12 on, floats are added with what was lost in rounding.
+  if (is_sum && PY_VERSION_HEX >= 0x030c0000) return false;
+  const size_t num_keywords =
+      keyword_names == nullptr
+          ? 0
+          : static_cast<size_t>(PyTuple_GET_SIZE(keyword_names));
+  const size_t num_positional = args.size() - num_keywords;
+  bool is_ours = false;
+  if (name == "update_items") {
+    is_ours = UpdatesDict(args.first(num_positional));
+  } else if (name == "join_texts") {
+    is_ours = args.size() == 2 && RunsForItems(args[1]);
+  } else if (num_positional == 1 || (is_sum && num_positional == 2)) {
+    PyObject* items = args[0];
+    const bool is_list =
+        (PyList_CheckExact(items) || PyTuple_CheckExact(items)) &&
+        PySequence_Fast_GET_SIZE(items) > 0;
+    const bool has_key = absl::c_any_of(
+        args.subspan(1), [](PyObject* arg) { return PyFunction_Check(arg); });
+    is_ours = RunsForItems(items) || (is_list && has_key) ||
+              (PyDictValues_Check(items) && !values_.empty()) ||
+              (is_list && !is_sum && values_.HasKnown(items));
+  }
+  if (!is_ours) return false;
+  step_.in_place_of_call = FunctionInPython(name.data());
+  return static_cast<bool>(step_.in_place_of_call);
+}
+
+}  // namespace mica
