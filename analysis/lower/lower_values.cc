@@ -95,6 +95,17 @@ absl::StatusOr<Argument> Lowering::LowerHostValue(int32_t id) {
   ValueId value = kNoValue;
   if (number.kind == TapeHostValue::Kind::kRead) {
     MICA_ASSIGN_OR_RETURN(value, NumberRead(number.call, number.output));
+    const DType dtype = builder_.type(value).dtype;
+    if (IsFloating(dtype) && ElementBytes(dtype) < 4) {
+      MICA_ASSIGN_OR_RETURN(
+          value, AddOneResult("aten._to_copy", {ValueRef{value}, DType::kF32},
+                              ScalarType(DType::kF32)));
+    } else if (dtype != DType::kBool && !IsFloating(dtype) &&
+               ElementBytes(dtype) < 8) {
+      MICA_ASSIGN_OR_RETURN(
+          value, AddOneResult("aten._to_copy", {ValueRef{value}, DType::kI64},
+                              ScalarType(DType::kI64)));
+    }
     if (builder_.type(value).dtype == DType::kI64) {
       MICA_ASSIGN_OR_RETURN(value,
                             AddOneResult("mica.int_add", {ValueRef{value}, 0.0},

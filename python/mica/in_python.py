@@ -12,10 +12,17 @@ from typing import Any
 
 import torch
 
-_print, _max, _min, _sum = print, max, min, sum
+# As they are before the program replaces any.
+_enumerate, _isinstance, _len, _print = enumerate, isinstance, len, print
+_max, _min, _str, _sum, _type = max, min, str, sum, type
+_Tensor = torch.Tensor
+_tensor = torch._C.TensorBase
 # What a hit prints as it is.
-_PRINTED = (str, bytes, int, float, complex, type(None), torch.Tensor)
-_PRINTED_WHOLE = (list, tuple, dict, set, frozenset)
+_PRINTED = (
+    *(str, bytes, bool, int, float, complex, type(None)),
+    *(list, tuple, dict, set, frozenset),
+)
+_TEXTS = (str, bytes, bytearray)
 
 
 def print_texts(
@@ -34,11 +41,11 @@ def print_texts(
       file: the same, and
       flush: the same.
     """
-    last = len(values) - 1
-    for i, value in enumerate(values):
+    last = _len(values) - 1
+    for i, value in _enumerate(values):
         shown = value
-        if not isinstance(value, _PRINTED + _PRINTED_WHOLE):
-            shown = str(value)
+        if _type(value) not in _PRINTED and not _isinstance(value, _Tensor):
+            shown = _str(value)
         if i < last:
             # Each before the next makes its text.
             _print(shown, end=" " if sep is None else sep, file=file)
@@ -87,7 +94,7 @@ def all_of(items: Iterable[object], /) -> bool:
 
 def add_up(items: Iterable[Any], /, start: Any = 0) -> Any:
     """`sum(items, start)`, as it is before CPython 3.12."""
-    if isinstance(start, (str, bytes, bytearray)):
+    if _isinstance(start, _TEXTS):
         return _sum((), start)  # Raises.
     total = start
     for item in items:
@@ -119,3 +126,14 @@ def smallest(items: Iterable[Any], /, **named: Any) -> Any:
         if not found or value < least:
             found, best, least = True, item, value
     return best if found else _min((), **named)
+
+
+def as_list(tensor: torch.Tensor, /) -> Any:
+    """`tensor.tolist()`, number by number."""
+    return _listed(_tensor.detach(tensor))
+
+
+def _listed(tensor: torch.Tensor) -> Any:
+    if _tensor.dim(tensor) == 0:
+        return _tensor.item(tensor)
+    return [_listed(row) for row in _tensor.unbind(tensor)]

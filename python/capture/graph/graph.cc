@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/tensor/dtype.h"
+#include "framework/tensor/half.h"
 #include "ops/all.h"
 #include "python/process/helpers.h"
 #include "python/process/plans.h"
@@ -56,7 +57,10 @@ std::optional<int64_t> BitsOf(const TapeValue& value, DType dtype) {
     }
   } else if (const auto* real = std::get_if<double>(&value)) {
     if (dtype == DType::kF64) return BitsOf<double>(*real);
-    if (dtype == DType::kF32) return BitsOf(static_cast<float>(*real));
+    const float narrow = static_cast<float>(*real);
+    if (dtype == DType::kF32) return BitsOf(narrow);
+    if (dtype == DType::kBF16) return BitsOf(FloatToBFloat16(narrow));
+    if (dtype == DType::kF16) return BitsOf(FloatToHalf(narrow));
   }
   return std::nullopt;
 }

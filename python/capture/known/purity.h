@@ -48,6 +48,7 @@ enum class CallKind {
   kBackward,        // Autograd's engine runs a graph.
   kRequiresGrad,    // Tensor.requires_grad_.
   kDetaches,        // Tensor.detach_.
+  kRetainsGrad,     // Tensor.retain_grad.
   kReadsData,       // A tensor's data leaves unseen: tolist, numpy.
   kPrint,           // print: done again at each hit.
   kWarn,            // warnings.warn: likewise.

@@ -28,6 +28,7 @@ void Classify(const Operators& operators, absl::string_view prefix,
   if (HasWord(kRecurrent, name)) return AddKind(value, CallKind::kRecurrent);
   if (name == "tensor_split") return AddKind(value, CallKind::kSplit);
   if (name == "requires_grad_") return AddKind(value, CallKind::kRequiresGrad);
+  if (name == "retain_grad") return AddKind(value, CallKind::kRetainsGrad);
   if (name == "detach_") return AddKind(value, CallKind::kDetaches);
   if (HasWord(kUnsafeTensorOps, name)) return;
   if (HasWord(kSparseProducts, name) || operators.contains(name) ||

@@ -193,6 +193,11 @@ bool LaterPass::Trace(std::vector<PyObject*>* results, Refusal* refusal) {
                     "written since"};
     return false;
   }
+  const Refusal& retained = run_.watch.tensors().retained_grad();
+  if (retained && absl::c_any_of(*results, RetainsGrad)) {
+    *refusal = retained;
+    return false;
+  }
   if (!FindTracked(results)) return Refuse(kShares, refusal);
   const bool is_tracked =
       !live_.empty() ||

@@ -72,6 +72,9 @@ bool BuiltinCalls::CallOnTensors(const BuiltinCall& call) {
     case CallKind::kRequiresGrad:
       tensors.RequireGrad(all);
       return true;
+    case CallKind::kRetainsGrad:
+      tensors.RetainGrad(all);
+      return true;
     case CallKind::kDetaches:
       tensors.DetachInPlace(all);
       return true;

@@ -7,6 +7,7 @@
 #include "python/capture/watch/builtin_calls.h"
 #include "python/capture/watch/call_facts.h"
 #include "python/interpreter/interpreter.h"
+#include "python/torch_side/tensors/tensor_access.h"
 
 namespace mica {
 namespace {
@@ -21,6 +22,7 @@ const absl::flat_hash_map<PyObject*, absl::string_view>& Functions() {
           {ResolveName("builtins.min").release(), "smallest"},
           {ResolveName("builtins.sum").release(), "add_up"},
           {ResolveName("builtins.str.join").release(), "join_texts"},
+          {ResolveName("torch.Tensor.tolist").release(), "as_list"},
           {ResolveName("builtins.dict.update").release(), "update_items"}};
   return functions;
 }
@@ -44,6 +46,10 @@ bool BuiltinCalls::CallInPython(PyObject* callable,
   bool is_ours = false;
   if (name == "update_items") {
     is_ours = UpdatesDict(args.first(num_positional));
+  } else if (name == "as_list") {
+    constexpr int64_t kMaxNumbers = 64;
+    is_ours = args.size() == 1 && IsTensor(args[0]) && IsPlainTensor(args[0]) &&
+              NumElements(args[0]) > 0 && NumElements(args[0]) <= kMaxNumbers;
   } else if (name == "join_texts") {
     is_ours = args.size() == 2 && RunsForItems(args[1]);
   } else if (num_positional == 1 || (is_sum && num_positional == 2)) {

@@ -61,8 +61,10 @@ void Observation::EndStep(PyObject** top, bool entered) {
   if (follows_numbers && given.has_value() && !watch.is_annotated_call() &&
       now.host_reads == mark.host_reads + 1) {
     const auto read = recorder.NumberRead(mark.host_reads);
-    if (read.has_value() && read->type == Py_TYPE(result) &&
-        SameBits(read->value, *given)) {
+    // float(tensor) of ints reads one of these.
+    const bool is_number = read.has_value() && (read->type == Py_TYPE(result) ||
+                                                PyFloat_CheckExact(result));
+    if (is_number && SameBits(read->value, *given)) {
       if (PyRef own = NewNumber(result)) {
         watch.values().AddRead(own.get(), read->call, 0);
         result = own.get();

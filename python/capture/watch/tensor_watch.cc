@@ -169,6 +169,21 @@ void TensorWatch::DetachInPlace(absl::Span<PyObject* const> args) {
   Refuse("detaches a tensor of the caller's in place", "use detach()");
 }
 
+void TensorWatch::RetainGrad(absl::Span<PyObject* const> args) {
+  if (args.empty() || !IsTensor(args[0])) return;
+  if (!IsOwn(args[0])) {
+    return Refuse("has a tensor that it didn't make keep its gradient",
+                  "do it outside the compiled function");
+  }
+  if (retained_grad_) return;
+  retained_grad_ = {.reason =
+                        "returns or leaves a tensor that keeps its "
+                        "gradient, by retain_grad()",
+                    .mend = "return its gradient",
+                    .at = CurrentUserLine(),
+                    .places = {SitesBelow(caller())}};
+}
+
 bool TensorWatch::ReadNumbers(PyObject* tensor) {
   constexpr int64_t kMaxNumbers = 64;
   if (!IsTensor(tensor) || !IsPlainTensor(tensor) ||

@@ -36,6 +36,7 @@ class TensorWatch final : public WatchPart {
   void NoteSavedTensorHooks();
   void RequireGrad(absl::Span<PyObject* const> args);
   void DetachInPlace(absl::Span<PyObject* const> args);
+  void RetainGrad(absl::Span<PyObject* const> args);
   // The arguments of a call that asks where tensors lie in their storages.
   void ReadOffsets(absl::Span<PyObject* const> args);
 
@@ -49,6 +50,9 @@ class TensorWatch final : public WatchPart {
   GradientWatch& gradients() { return gradients_; }
   // Set where the program had such hooks: going back calls them.
   const Refusal& saved_tensor_hooks() const { return saved_tensor_hooks_; }
+  // Set where the program has a tensor of its own keep its gradient: nobody
+  // else may have that.
+  const Refusal& retained_grad() const { return retained_grad_; }
   // Graphs of autograd that the program used up.
   const ReleasedGraphs& released_graphs() const { return released_; }
   // Whether it asked where a tensor lies in its storage.
@@ -65,6 +69,7 @@ class TensorWatch final : public WatchPart {
   GradientWatch gradients_;
   ReleasedGraphs released_;
   Refusal saved_tensor_hooks_;
+  Refusal retained_grad_;
   bool reads_offsets_ = false;
 };
 

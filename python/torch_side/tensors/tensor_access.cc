@@ -188,6 +188,9 @@ bool IsCountedInference(PyObject* tensor) {
 }
 
 bool RequiresGrad(PyObject* tensor) { return Impl(tensor)->requires_grad(); }
+bool RetainsGrad(PyObject* tensor) {
+  return THPVariable_Unpack(tensor).retains_grad();
+}
 
 TensorMeta TensorMeta::Of(PyObject* tensor) {
   const at::TensorImpl* impl = Impl(tensor);

@@ -44,6 +44,7 @@ int64_t VersionOf(PyObject* tensor);
 // gives outside of inference mode: who writes it doesn't raise.
 bool IsCountedInference(PyObject* tensor);
 bool RequiresGrad(PyObject* tensor);
+bool RetainsGrad(PyObject* tensor);
 int64_t NumElements(PyObject* tensor);
 // The elements in row-major order, read without the dispatcher; none of a
 // tensor that has no memory of its own, as below a transform.

@@ -142,7 +142,7 @@ def test_a_parameter_that_numpy_read_changes():
 
 
 def reads_values(a):
-    return a * sum(a[0].tolist())
+    return a * sum(sorted(a[0].tolist()))
 
 
 def reads_an_array(a):
@@ -194,8 +194,7 @@ def test_what_differs_is_never_served(f):
 
 
 def test_numbers_read_are_compared_bit_for_bit():
-    compiled = check(reads_values, (x(0),), (x(0),), (x(1),), (x(0),), hits=2)
-    assert len(report(compiled).graphs) == 2
+    check(reads_values, (x(0),), (x(0),), (x(1),), (x(0),), hits=2)
 
 
 def test_requires_grad_of_a_new_tensor():

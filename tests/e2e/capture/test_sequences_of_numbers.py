@@ -67,7 +67,7 @@ a: a.item() if a.numel() == 1 else a + 1 | X | X | X[0, 1] | X[0, 1] | X[0, \
 a: [i for i in a[0].tolist() if i > 1][0] + a | X | X | X + 5 | X => chch
 a: a[0].numpy().max() + a | X | X | X + 5 | X => chch
 a: numpy.asarray(a[0]).sum() * a | X | X | X + 5 => chc
-a: a + torch.tensor(a[0].tolist()) | X | X | X + 5 => chc
+a: a + torch.tensor(a[0].tolist()) | X | X | X + 5 => chh
 a: a + torch.tensor([a[0, 1].item(), 1]).sum() | X | X | X + 5 => chh
 a: a.clamp(max=a[0, 2].item()) | X | X | X + 5 => chh
 a: torch.where(a > a.mean().item(), a, 0) | X | X | X + 5 => chh

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import enum
 import io
 from collections.abc import Callable
 from typing import Any
@@ -178,6 +179,30 @@ def test_texts_that_raise_or_print():
         return loss
 
     check(make_of(Telling, program), *calls(7))
+
+
+class Mode(enum.IntEnum):
+    TRAIN = 1
+
+
+class Word(str, enum.Enum):  # noqa: UP042
+    ONE = "one"
+
+
+class Row(list):  # type: ignore[type-arg]
+    def __str__(self) -> str:
+        return "row"
+
+
+@pytest.mark.parametrize("shown", [Mode.TRAIN, Word.ONE, Row([1]), Meter])
+def test_objects_of_other_kinds_that_are_printed(shown):
+    def program(meter, x):
+        loss = update(meter, x)
+        print(shown, meter, x.sum().item())
+        print(meter, shown, [shown])
+        return loss, str(shown), f"{shown}"
+
+    check(make_of(Meter, program), *calls(5))
 
 
 def test_dataclasses():
