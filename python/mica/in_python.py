@@ -7,14 +7,18 @@ outcome; what they call is followed as the program's own code is.
 
 from __future__ import annotations
 
+import copy
+import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
+from mica import _mica
+
 # As they are before the program replaces any.
 _enumerate, _isinstance, _len, _print = enumerate, isinstance, len, print
-_max, _min, _str, _sum, _type = max, min, str, sum, type
+_dict, _max, _min, _str, _sum, _type = dict, max, min, str, sum, type
 _Tensor = torch.Tensor
 _tensor = torch._C.TensorBase
 # What a hit prints as it is.
@@ -23,6 +27,7 @@ _PRINTED = (
     *(list, tuple, dict, set, frozenset),
 )
 _TEXTS = (str, bytes, bytearray)
+_HANDED_ON = (str, bytes, bool, int, float, complex, type(None))
 
 
 def print_texts(
@@ -137,3 +142,23 @@ def _listed(tensor: torch.Tensor) -> Any:
     if _tensor.dim(tensor) == 0:
         return _tensor.item(tensor)
     return [_listed(row) for row in _tensor.unbind(tensor)]
+
+
+def as_dict(pairs: Iterable[Any], /, **named: Any) -> dict[Any, Any]:
+    """`dict(pairs, **named)`, of pairs that an iterator gives."""
+    return _dict([*pairs], **named)
+
+
+def deepcopy(x: Any, memo: Any = None, _nil: Any = ()) -> Any:
+    """`copy.deepcopy(x, memo)`, which hands on numbers and texts."""
+    return x if _type(x) in _HANDED_ON else _deepcopy(x, memo)
+
+
+# What copy.deepcopy() does itself.
+_deepcopy = types.FunctionType(
+    copy.deepcopy.__code__,
+    copy.deepcopy.__globals__,
+    "deepcopy",
+    copy.deepcopy.__defaults__,
+)
+_mica.call_in_place(copy.deepcopy, deepcopy)

@@ -127,8 +127,7 @@ bool BuiltinCalls::CallOnValues(const BuiltinCall& call) {
       if (asked_ != nullptr) AddAnswer(*asked_->RegistryToken());
       [[fallthrough]];
     case CallKind::kTypes:
-      parts_.objects.TouchClasses(
-          all, absl::StartsWith(CallableName(call.callable), "torch."));
+      AskTypes(call);
       return true;
     case CallKind::kIdentity:
       TakeAddress(call);
@@ -225,6 +224,19 @@ bool BuiltinCalls::CallOutside(const BuiltinCall& call) {
 
 void BuiltinCalls::TouchAll(const BuiltinCall& call, int depth) {
   for (PyObject* arg : call.all) parts_.objects.Touch(arg, depth);
+}
+
+void BuiltinCalls::AskTypes(const BuiltinCall& call) {
+  absl::Span<PyObject* const> args = call.all;
+  const std::string name = CallableName(call.callable);
+  // What a tuple holds is asked for if it is one of classes.
+  if (name == "builtins.isinstance" && args.size() == 2 &&
+      PyTuple_Check(args[0])) {
+    parts_.objects.TouchType(Py_TYPE(args[0]));
+    parts_.objects.TouchClassOf(args[0]);
+    args = args.subspan(1);
+  }
+  parts_.objects.TouchClasses(args, absl::StartsWith(name, "torch."));
 }
 
 void BuiltinCalls::ReadData(const BuiltinCall& call) {
@@ -345,11 +357,13 @@ void BuiltinCalls::Reduce(const BuiltinCall& call) {
   PyObject* method = _PyType_Lookup(type, reduce);
   PyObject* base = PyDict_GetItemWithError(PyBaseObject_Type.tp_dict, reduce);
   if (method != base) {  // Called instead: followed, or in the table.
-    if (method == nullptr || PyFunction_Check(method) ||
-        KindOfBuiltin(method) == CallKind::kPure) {
-      return parts_.objects.TouchType(type);
+    const bool is_python = method == nullptr || PyFunction_Check(method);
+    if (!is_python && KindOfBuiltin(method) != CallKind::kPure) {
+      return RefuseCall(method);
     }
-    return RefuseCall(method);
+    // One in C gives what the object holds.
+    if (!is_python) parts_.objects.Touch(object);
+    return parts_.objects.TouchType(type);
   }
   if (!IsPythonClass(type) || SolidBase(type) != &PyBaseObject_Type ||
       HasSlots(type)) {

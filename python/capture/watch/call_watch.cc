@@ -80,7 +80,12 @@ void CallWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
     const size_t num_moved = is_dict && keyword_names != nullptr
                                  ? PyTuple_GET_SIZE(keyword_names)
                                  : 0;
-    return CallType(AsType(callable), args.first(args.size() - num_moved));
+    const auto others = args.first(args.size() - num_moved);
+    if (is_dict && others.size() == 1 && RunsForItems(others[0])) {
+      step_.in_place_of_call = FunctionInPython("as_dict");
+      if (step_.in_place_of_call) return;
+    }
+    return CallType(AsType(callable), others);
   }
   if (IsScriptFunctionType(type)) return CallScript(callable, args);
   if (IsAttributeGetterType(type)) {
@@ -180,6 +185,27 @@ bool CallWatch::Convert(PyTypeObject* type, absl::Span<PyObject* const> args) {
          absl::string_view(Py_TYPE(args[0])->tp_name) == "decimal.Decimal";
 }
 
+bool CallWatch::MakeDict(absl::Span<PyObject* const> args) {
+  if (args.empty()) return true;
+  if (args.size() > 1) return false;
+  if (PyList_CheckExact(args[0])) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(args[0]); ++i) {
+      PyObject* pair = PyList_GET_ITEM(args[0], i);
+      if (!PyTuple_CheckExact(pair) || PyTuple_GET_SIZE(pair) != 2) {
+        return false;
+      }
+    }
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(args[0]); ++i) {
+      PyObject* pair = PyList_GET_ITEM(args[0], i);
+      parts_.objects.Inspect(PyTuple_GET_ITEM(pair, 0));
+    }
+  } else if (!PyDict_CheckExact(args[0])) {
+    return false;
+  }
+  parts_.objects.Touch(args[0]);
+  return true;
+}
+
 void CallWatch::CallType(PyTypeObject* type, absl::Span<PyObject* const> args) {
   auto* callable = reinterpret_cast<PyObject*>(type);
   PyTypeObject* meta = Py_TYPE(type);
@@ -195,11 +221,7 @@ void CallWatch::CallType(PyTypeObject* type, absl::Span<PyObject* const> args) {
     for (PyObject* arg : args) parts_.objects.Format(arg);
     return;
   }
-  if (type == &PyDict_Type &&
-      (args.empty() || (args.size() == 1 && PyDict_CheckExact(args[0])))) {
-    for (PyObject* arg : args) parts_.objects.Touch(arg);  // Items are moved.
-    return;
-  }
+  if (type == &PyDict_Type && MakeDict(args)) return;
   if (Convert(type, args)) return;
   if (type == &PyRange_Type && parts_.loops.MakeRange(args)) return;
   static PyObject* make = Interned("__new__");

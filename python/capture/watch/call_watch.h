@@ -52,6 +52,9 @@ class CallWatch final : public WatchPart {
   bool TakesItemsOf(PyObject* callable, PyObject* iterator);
 
  private:
+  // Whether dict(*args) moves items of a dict, or of a list of pairs, and looks
+  // at keys alone; noted if so.
+  bool MakeDict(absl::Span<PyObject* const> args);
   void CallType(PyTypeObject* type, absl::Span<PyObject* const> args);
   // Whether the call converts a number, which is followed; noted if so.
   bool Convert(PyTypeObject* type, absl::Span<PyObject* const> args);

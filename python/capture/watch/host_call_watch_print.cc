@@ -21,9 +21,16 @@ void HostCallWatch::Print(PyObject* print, absl::Span<PyObject* const> args,
       keyword_names == nullptr ? 0 : PyTuple_GET_SIZE(keyword_names);
   const size_t num_positional = args.size() - static_cast<size_t>(num_keywords);
   Sink sink{.kind = Sink::Kind::kPrint};
+  bool takes_keywords = true;
   for (size_t i = num_positional; i < args.size(); ++i) {
     const auto keyword = static_cast<Py_ssize_t>(i - num_positional);
-    if (PyText(PyTuple_GET_ITEM(keyword_names, keyword)) != "file") continue;
+    const std::string name = PyText(PyTuple_GET_ITEM(keyword_names, keyword));
+    // Else it raises, and print() itself says what is wrong.
+    takes_keywords &= name == "file" || name == "flush" || args[i] == Py_None ||
+                      PyUnicode_CheckExact(args[i]);
+    takes_keywords &=
+        name == "file" || name == "flush" || name == "sep" || name == "end";
+    if (name != "file") continue;
     if (!IsConstant(args[i])) sink.target = PyRef::Share(args[i]);
     if (IsConstant(args[i]) || IsOld(args[i])) continue;
     return Refuse(
@@ -37,7 +44,7 @@ void HostCallWatch::Print(PyObject* print, absl::Span<PyObject* const> args,
                           arg == sink.target.get() ||
                           (IsOld(arg) && !PlainContainers(arg).empty());
     if (is_shown) continue;
-    if (HandsOnString(arg)) {
+    if (takes_keywords && HandsOnString(arg)) {
       makes_own_text = true;
       continue;
     }

@@ -205,6 +205,22 @@ def test_objects_of_other_kinds_that_are_printed(shown):
     check(make_of(Meter, program), *calls(5))
 
 
+@pytest.mark.parametrize(
+    "named",
+    [{"sep": 1}, {"end": 2.0}, {"wrong": 1}, {"sep": None, "end": None}],
+)
+def test_odd_ways_to_print(named):
+    def program(meter, x):
+        loss = update(meter, x)
+        try:
+            print(meter, meter, **named)
+        except TypeError as error:
+            return loss, str(error)
+        return loss
+
+    check(make_of(Meter, program), *calls(5))
+
+
 def test_dataclasses():
     def program(meter, x):
         loss = update(meter, x)
