@@ -51,6 +51,11 @@ bool Gradients::Check(const BoundInputs& inputs, Miss* miss) const {
 void Gradients::Apply(const BoundInputs& inputs,
                       absl::Span<const PyRef> results) const {
   for (const Leaf& leaf : leaves_) {
+    if (leaf.requires_grad.has_value()) {
+      SetRequiresGrad(Find(leaf, inputs), *leaf.requires_grad);
+    }
+  }
+  for (const Leaf& leaf : leaves_) {
     if (leaf.is_kept) continue;
     SetGrad(Find(leaf, inputs),
             leaf.result < 0 ? nullptr : results[leaf.result].get());
@@ -94,6 +99,15 @@ void Gradients::AppendText(std::vector<std::string>* lines) const {
   }
 }
 
+std::vector<std::string> Gradients::ChangesToText() const {
+  std::vector<std::string> lines;
+  for (const Leaf& leaf : leaves_) {
+    if (!leaf.requires_grad.has_value()) continue;
+    lines.push_back(absl::StrCat("sets ", leaf.name, ".requires_grad"));
+  }
+  return lines;
+}
+
 void GradientWatch::See(PyObject* tensor) {
   if (!IsLeaf(tensor)) {
     has_outer_graph_ = true;
@@ -110,7 +124,9 @@ void GradientWatch::Touch(PyObject* tensor) {
 size_t GradientWatch::Add(PyObject* leaf) {
   const auto [it, is_new] = index_.try_emplace(leaf, seen_.size());
   if (!is_new) return it->second;
-  seen_.push_back({.tensor = PyRef::Share(leaf), .before = GradOf(leaf)});
+  seen_.push_back({.tensor = PyRef::Share(leaf),
+                   .before = GradOf(leaf),
+                   .required_grad = RequiresGrad(leaf)});
   if (PyObject* before = seen_.back().before.get()) {
     gradients_.try_emplace(before, it->second);
   }

@@ -1,8 +1,10 @@
-// What a program does to its leaves' gradients, and how a hit does it again.
+// What a program does to its leaves' gradients, and to whether autograd follows
+// them, and how a hit does it again.
 
 #ifndef MICA_PYTHON_CAPTURE_GUARDS_GRADIENTS_H_
 #define MICA_PYTHON_CAPTURE_GUARDS_GRADIENTS_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,13 +33,17 @@ class Gradients {
     int result = -1;   // If not kept: which result it becomes; -1 for none.
     PyRef before;      // While recording: that gradient.
     int same_as = -1;  // An earlier leaf with this very gradient, or none.
+    // If the run left it other than it found it: whether it requires grad.
+    std::optional<bool> requires_grad;
   };
 
   bool empty() const { return leaves_.empty(); }
   void Add(Leaf leaf);
   // True if every leaf has a gradient, or none, as it had when recorded.
   bool Check(const BoundInputs& inputs, Miss* miss) const;
-  // Gives leaves their new gradients, of a run's results.
+  // Has leaves require grad, or not, as they do after the run; that comes
+  // before anything is made that autograd tracks. Then gives them their new
+  // gradients, of a run's results.
   void Apply(const BoundInputs& inputs, absl::Span<const PyRef> results) const;
   // By result: the leaf whose gradient it replaces, or null. Borrowed.
   std::vector<PyObject*> Replaced(const BoundInputs& inputs) const;
@@ -51,6 +57,8 @@ class Gradients {
   // Forgets the recorded gradients.
   void EndRecording();
   void AppendText(std::vector<std::string>* lines) const;
+  // What Apply() does but for gradients: "sets x.requires_grad" each.
+  std::vector<std::string> ChangesToText() const;
 
  private:
   std::vector<Leaf> leaves_;
@@ -71,9 +79,15 @@ class GradientWatch {
   struct Seen {
     PyRef tensor;
     PyRef before;  // The gradient; null for none.
+    bool required_grad = false;
     bool is_touched = false;
   };
   absl::Span<const Seen> seen() const { return seen_; }
+  // True for a leaf that was told to Touch().
+  bool HasTouched(PyObject* leaf) const {
+    const auto it = index_.find(leaf);
+    return it != index_.end() && seen_[it->second].is_touched;
+  }
   // True for a gradient that was there before the run.
   bool IsOldGradient(PyObject* tensor) const {
     return gradients_.contains(tensor);

@@ -39,6 +39,13 @@ class ChangeFinder {
             !values_.HasKnown(now));
   }
 
+  // But for whether it requires grad, which others look at.
+  static bool IsAsItWas(const InputGuards::Tensor& tensor, PyObject* now) {
+    TensorMeta meta = tensor.meta;
+    meta.requires_grad = RequiresGrad(now);
+    return meta.Matches(now);
+  }
+
   void Refuse(const Node& node, absl::string_view what) {
     refusal_ = {.reason = absl::StrCat("changes an argument: ", what, " of ",
                                        node.path),
@@ -56,7 +63,7 @@ class ChangeFinder {
     }
     switch (node.kind) {
       case Kind::kTensor:
-        if (!guards_.tensors_[node.index].meta.Matches(node.recorded)) {
+        if (!IsAsItWas(guards_.tensors_[node.index], node.recorded)) {
           Refuse(node, "the type or layout");
         } else if (HasOwnAttributes(node.recorded)) {
           Refuse(node, "an attribute");

@@ -254,6 +254,9 @@ std::vector<std::string> Record::EffectsToText() const {
   for (std::string& line : argument_changes_.ToText()) {
     lines.push_back(std::move(line));
   }
+  for (std::string& line : gradients_.ChangesToText()) {
+    lines.push_back(std::move(line));
+  }
   for (const StatePlace& place : slots_.places()) {
     lines.push_back(absl::StrCat("reads ", place.note.path, " at each run"));
   }

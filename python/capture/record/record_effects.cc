@@ -83,8 +83,8 @@ std::vector<Written> RecordMaker::FindWritten(Rewritten* rewritten,
                                    .ToString());
         attempt_.slots.push_back(place);
       }
-      rewritten->places.insert({place.holder.get(), place.key.get()});
     }
+    rewritten->places.insert({place.holder.get(), place.key.get()});
     written.push_back({.place = place,
                        .is_removed = after == nullptr,
                        .is_moved = is_moved,
@@ -133,6 +133,15 @@ bool RecordMaker::FindEffects() {
 bool RecordMaker::FindArgumentChanges() {
   auto [changes, why] = record_.inputs_.FindChanges(run_.watch.values());
   if (why) return Refuse(std::move(why));
+  for (const InputGuards::Tensor& tensor : record_.inputs_.tensors()) {
+    if (RequiresGrad(tensor.recorded) == tensor.meta.requires_grad ||
+        run_.watch.tensors().gradients().HasTouched(tensor.recorded)) {
+      continue;
+    }
+    return Refuse({.reason = absl::StrCat("changes whether an argument "
+                                          "requires grad: ",
+                                          tensor.path)});
+  }
   attempt_.adds_results =
       absl::c_any_of(changes, [&](const InputGuards::Change& change) {
         return record_.inputs_.AddsResults(change);

@@ -109,6 +109,9 @@ bool RecordMaker::FindGradients() {
     }
     record_.Keep(run_.watch.guards(), leaf.tensor.get());
     if (seen.before) leaf.meta = TensorMeta::Of(seen.before.get());
+    if (RequiresGrad(tensor) != seen.required_grad) {
+      leaf.requires_grad = !seen.required_grad;
+    }
     PyRef after = GradOf(tensor);
     leaf.is_kept = after.get() == seen.before.get();
     if (!leaf.is_kept && after && !AddGradient(std::move(after), &leaf)) {

@@ -72,9 +72,9 @@ void TensorWatch::WriteAttribute(PyObject* owner, PyObject* name,
                        _PyType_Lookup(Py_TYPE(owner), name) == nullptr)) {
     return;
   }
-  if (word == "requires_grad" && !is_removed &&
-      step_.stored == (RequiresGrad(owner) ? Py_True : Py_False)) {
-    return objects_.Touch(owner);  // It stays as it is.
+  if (word == "requires_grad" && !is_removed && step_.stored != nullptr &&
+      PyBool_Check(step_.stored)) {
+    return ChangeTracking(owner, step_.stored == Py_True);
   }
   if ((word == "real" || word == "imag") && !is_removed) {
     values_.MarkExactDeep(step_.stored);
@@ -150,16 +150,19 @@ void TensorWatch::NoteSavedTensorHooks() {
       .places = {SitesBelow(caller())}};
 }
 
-// Tensor.requires_grad_: harmless where it changes nothing, or only what the
-// run itself made.
 void TensorWatch::RequireGrad(absl::Span<PyObject* const> args) {
   if (args.empty() || !IsTensor(args[0])) return;
   const bool wanted = args.size() < 2 || args[1] != Py_False;
-  if (IsOwn(args[0])) return;
-  if (RequiresGrad(args[0]) == wanted) return objects_.Touch(args[0]);
-  Refuse("changes whether a tensor requires grad",
-         "do it outside the compiled function");
-  refusal().transient = true;  // The next call finds it changed.
+  if (!IsOwn(args[0])) ChangeTracking(args[0], wanted);
+}
+
+void TensorWatch::ChangeTracking(PyObject* owner, bool requires_grad) {
+  objects_.Touch(owner);
+  if (RequiresGrad(owner) == requires_grad) return;  // It stays as it is.
+  if (is_in_later_pass()) {
+    return Refuse("changes whether a tensor requires grad");
+  }
+  TouchGradient(owner);
 }
 
 void TensorWatch::DetachInPlace(absl::Span<PyObject* const> args) {

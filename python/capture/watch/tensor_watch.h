@@ -34,6 +34,7 @@ class TensorWatch final : public WatchPart {
   void RunBackward(absl::Span<PyObject* const> args);
   // The program has hooks see what autograd saves.
   void NoteSavedTensorHooks();
+  // The arguments of Tensor.requires_grad_().
   void RequireGrad(absl::Span<PyObject* const> args);
   void DetachInPlace(absl::Span<PyObject* const> args);
   void RetainGrad(absl::Span<PyObject* const> args);
@@ -62,6 +63,9 @@ class TensorWatch final : public WatchPart {
   // True if the run made the tensor.
   bool IsOwn(PyObject* tensor);
   void TouchGradient(PyObject* owner);
+  // An older tensor is about to require grad, or not to. What that is when the
+  // run is over is an effect.
+  void ChangeTracking(PyObject* owner, bool requires_grad);
 
   ObjectWatch& objects_;
   ArrayWatch& arrays_;

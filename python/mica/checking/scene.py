@@ -240,6 +240,8 @@ def _restore_tensor(node: Node) -> None:
         grad = dict(node.others).get(".grad")
         if value.grad is not grad:
             value.grad = grad
+        if value.requires_grad != node.meta[3]:
+            value.requires_grad_(node.meta[3])
     if node.data is None or same_bits(value.detach(), node.data):
         return
     with torch.no_grad():

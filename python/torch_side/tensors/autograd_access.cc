@@ -249,6 +249,11 @@ void SetGrad(PyObject* tensor, PyObject* grad) {
       grad == nullptr ? at::Tensor() : THPVariable_Unpack(grad);
 }
 
+void SetRequiresGrad(PyObject* tensor, bool requires_grad) {
+  const at::Tensor& leaf = THPVariable_Unpack(tensor);
+  if (leaf.is_leaf()) leaf.set_requires_grad(requires_grad);
+}
+
 PyObject* WithReleasedGraph(PyObject* tensor, const std::string& node) {
   try {
     const at::Tensor result = THPVariable_Unpack(tensor).detach();

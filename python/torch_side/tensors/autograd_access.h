@@ -37,6 +37,8 @@ PyRef TakeGradMemory(PyObject* leaf, const TensorMeta& like, void** data);
 bool GradMatches(PyObject* tensor, const TensorMeta& meta);
 // Null takes the gradient away. Requires: one that fits the tensor.
 void SetGrad(PyObject* tensor, PyObject* grad);
+// Of a leaf; another tensor, which another thread made it, stays as it is.
+void SetRequiresGrad(PyObject* tensor, bool requires_grad);
 
 // The number of the autograd node that will be made next on this thread; a
 // forward operator's node is made just before it runs.
