@@ -68,7 +68,9 @@ absl::Status CheckResult(const AtenState& state, size_t i,
   const bool has_sizes =
       tensor.defined() &&
       tensor.sizes() == c10::IntArrayRef(type.dims.data(), type.dims.size());
-  if (!has_sizes && state.has_dynamic_sizes) {
+  // Not only operators that say so of themselves have sizes of the data's.
+  if (!has_sizes &&
+      (state.has_dynamic_sizes || (is_read && tensor.defined()))) {
     // The program may have looked at the size, so whoever reads the data.
     absl::Status another = absl::AbortedError("the size that data gives");
     another.SetPayload(kSizeOfDataUrl, absl::Cord());
