@@ -44,7 +44,8 @@ void RegisterFold(KernelRegistry& registry);  // Of any axes.
 void RegisterArgExtremes(KernelRegistry& registry);
 void RegisterScan(KernelRegistry& registry);        // Running sums, products.
 void RegisterInterleave(KernelRegistry& registry);  // Joins of single elements.
-void RegisterMovement(KernelRegistry& registry);    // Copies, gathers, joins.
+void RegisterMovement(KernelRegistry& registry);    // Copies, joins, fills.
+void RegisterGathers(KernelRegistry& registry);
 void RegisterBounded(KernelRegistry& registry);     // Sizes that data decides.
 void RegisterSingle(KernelRegistry& registry);      // What takes no time.
 void RegisterReorder(KernelRegistry& registry);     // Flips, rolls, triangles.

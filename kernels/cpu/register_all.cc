@@ -41,6 +41,7 @@ void RegisterAll(KernelRegistry& registry) {
   RegisterScan(registry);
   RegisterInterleave(registry);
   RegisterMovement(registry);
+  RegisterGathers(registry);
   RegisterReorder(registry);
   RegisterAxisTables(registry);
   RegisterWindows(registry);

@@ -24,7 +24,35 @@ struct State {
   Dims index_dims, index_strides;  // Of the source.
 };
 
-template <typename Index>
+// Writes the slices of one place of the axes before, whose source is at
+// `source`; returns the first index that names none, null if all do. A slice
+// is of kBytes bytes, or any number for 0.
+template <typename Index, size_t kBytes>
+const Index* WriteSlices(const State& s, const Index* index, const char* source,
+                         char* out) {
+  const size_t bytes = kBytes == 0 ? static_cast<size_t>(s.row_bytes) : kBytes;
+  const auto write = [&](Index given, const char* from) {
+    int64_t row = given;
+    if (s.counts_from_end && row < 0) row += s.num_rows;
+    if (row < 0 || row >= s.num_rows) return false;
+    std::memcpy(out + row * static_cast<int64_t>(bytes), from, bytes);
+    return true;
+  };
+  if (s.index_dims.size() == 1) {
+    const int64_t step = s.index_strides[0];
+    for (int64_t i = 0; i < s.index_dims[0]; ++i, ++index, source += step) {
+      if (!write(*index, source)) return index;
+    }
+    return nullptr;
+  }
+  for (Odometer at(s.index_dims, {s.index_strides}); !at.done();
+       at.Next(), ++index) {
+    if (!write(*index, source + at.offset(0))) return index;
+  }
+  return nullptr;
+}
+
+template <typename Index, size_t kBytes>
 bool LaunchRowWrites(const void* state, void* const* args,
                      LaunchContext& context) {
   const auto& s = *static_cast<const State*>(state);
@@ -35,22 +63,31 @@ bool LaunchRowWrites(const void* state, void* const* args,
   if (self != out && s.total_bytes > 0) {
     std::memcpy(out, self, static_cast<size_t>(s.total_bytes));
   }
-  const auto bytes = static_cast<size_t>(s.row_bytes);
   for (Odometer outer(s.outer_dims, {s.outer_strides}); !outer.done();
        outer.Next(), out += s.num_rows * s.row_bytes) {
-    int64_t i = 0;
-    for (Odometer at(s.index_dims, {s.index_strides}); !at.done();
-         at.Next(), ++i) {
-      int64_t row = indices[i];
-      if (s.counts_from_end && row < 0) row += s.num_rows;
-      if (row < 0 || row >= s.num_rows) {
-        return context.Fail(OutOfRange(s.op, indices[i], s.num_rows));
-      }
-      std::memcpy(out + row * s.row_bytes,
-                  source + outer.offset(0) + at.offset(0), bytes);
+    const Index* const outside =
+        WriteSlices<Index, kBytes>(s, indices, source + outer.offset(0), out);
+    if (outside != nullptr) {
+      return context.Fail(OutOfRange(s.op, *outside, s.num_rows));
     }
   }
   return true;
+}
+
+template <typename Index>
+LaunchFn LaunchOf(int64_t row_bytes) {
+  switch (row_bytes) {
+    case 1:
+      return LaunchRowWrites<Index, 1>;
+    case 2:
+      return LaunchRowWrites<Index, 2>;
+    case 4:
+      return LaunchRowWrites<Index, 4>;
+    case 8:
+      return LaunchRowWrites<Index, 8>;
+    default:
+      return LaunchRowWrites<Index, 0>;
+  }
 }
 
 // Slices along `axis` of self, operand 0, which operand 1 names, become those
@@ -91,9 +128,9 @@ Verdict PrepareRows(const KernelRequest& request, int axis, int param,
                              strides.begin() + axis + num_indexed);
   Prepared prepared;
   if (index.dtype == DType::kI64) {
-    prepared.launch = LaunchRowWrites<int64_t>;
+    prepared.launch = LaunchOf<int64_t>(state.row_bytes);
   } else if (index.dtype == DType::kI32) {
-    prepared.launch = LaunchRowWrites<int32_t>;
+    prepared.launch = LaunchOf<int32_t>(state.row_bytes);
   } else {
     return No{"indices are neither i64 nor i32"};
   }
