@@ -1,8 +1,18 @@
 #include "kernels/cpu/ready_region.h"
 
+#include <algorithm>
+
 #include "kernels/cpu/simd_table.h"
 
 namespace mica::cpu {
+namespace {
+
+constexpr size_t kMostArrays = 64;
+// Of an operand's buffer; all of them leave room in the first-level cache.
+constexpr int64_t kGatheredBytes = 4096;
+constexpr int64_t kShortestGathered = 16;  // Elements of a row.
+
+}  // namespace
 
 region::Access AccessOf(int64_t step, int64_t bytes, int64_t n) {
   if (step == bytes || n == 1) return region::Access::kDense;
@@ -15,11 +25,13 @@ bool LiesAlike(const TensorType& operand, const TensorType& result) {
          operand.EffectiveStrides() == result.EffectiveStrides();
 }
 
-std::optional<std::string> ReadyRegion::Make(const region::Signature& signature,
+std::optional<std::string> ReadyRegion::Make(const region::Signature& given,
                                              int64_t n, bool wants_code,
                                              ReadyRegion& ready) {
   constexpr int64_t kLongRow = 512;
   ready = {};
+  region::Signature signature = given;
+  ready.Gather(n, signature);
   if (auto no = RegionTiles::Make(signature, Simd().region, ready.tiles_)) {
     return no;
   }
@@ -30,7 +42,37 @@ std::optional<std::string> ReadyRegion::Make(const region::Signature& signature,
   return std::nullopt;
 }
 
+void ReadyRegion::Gather(int64_t n, region::Signature& signature) {
+  const size_t num_arrays =
+      signature.operands.size() + signature.results.size();
+  if (n < kShortestGathered || num_arrays > kMostArrays) return;
+  for (const auto* arrays : {&signature.operands, &signature.results}) {
+    for (const region::Array& array : *arrays) {
+      accesses_.push_back(array.access);
+      bytes_.push_back(ElementBytes(array.dtype));
+    }
+  }
+  for (size_t i = 0; i < signature.operands.size(); ++i) {
+    region::Array& array = signature.operands[i];
+    const GatherFn gather = GatherOf(bytes_[i]);
+    if (array.access != region::Access::kStrided || gather == nullptr ||
+        gathered_.size() == kMostGathered) {
+      continue;
+    }
+    array.access = region::Access::kDense;
+    gathered_.push_back({.operand = i, .bytes = bytes_[i], .gather = gather});
+  }
+}
+
 void ReadyRegion::Run(const region::RegionRows& rows) const {
+  if (gathered_.empty()) {
+    RunCode(rows);
+  } else {
+    RunGathered(rows);
+  }
+}
+
+void ReadyRegion::RunCode(const region::RegionRows& rows) const {
   const region::RegionFn fn = code_ == nullptr ? nullptr : code_->fn();
   if (stages_.has_value() && stages_->is_ready()) {
     stages_->Run(rows);
@@ -38,6 +80,54 @@ void ReadyRegion::Run(const region::RegionRows& rows) const {
     fn(rows);
   } else {
     tiles_.Run(rows);
+  }
+}
+
+void ReadyRegion::RunGathered(const region::RegionRows& rows) const {
+  alignas(64) char buffers[kMostGathered][kGatheredBytes];
+  char* at[kMostArrays];
+  int64_t steps[kMostArrays], row_steps[kMostArrays], own_steps[kMostArrays];
+  const size_t num_arrays = accesses_.size();
+  for (size_t i = 0; i < num_arrays; ++i) {
+    own_steps[i] = accesses_[i] == region::Access::kOne     ? 0
+                   : accesses_[i] == region::Access::kDense ? bytes_[i]
+                                                            : rows.steps[i];
+    steps[i] = own_steps[i];
+    row_steps[i] = rows.row_steps[i];
+  }
+  int64_t most = kGatheredBytes;
+  for (const Gathered& one : gathered_) {
+    most = std::min(most, kGatheredBytes / one.bytes);
+  }
+  const int64_t tile_rows =
+      std::max<int64_t>(most / std::max<int64_t>(rows.n, 1), 1);
+  for (int64_t row = 0; row < rows.rows; row += tile_rows) {
+    const int64_t count = std::min(tile_rows, rows.rows - row);
+    for (int64_t column = 0; column < rows.n; column += most) {
+      const int64_t n = std::min(most, rows.n - column);
+      for (size_t i = 0; i < num_arrays; ++i) {
+        at[i] = rows.at[i];
+        if (at[i] == nullptr) continue;
+        at[i] += row * rows.row_steps[i] + column * own_steps[i];
+      }
+      for (size_t g = 0; g < gathered_.size(); ++g) {
+        const auto& [i, bytes, gather] = gathered_[g];
+        // The same row again is gathered once.
+        const bool is_one_row = rows.row_steps[i] == 0;
+        for (int64_t r = 0; r < (is_one_row ? 1 : count); ++r) {
+          gather(at[i] + r * rows.row_steps[i], rows.steps[i] / bytes, n,
+                 buffers[g] + r * n * bytes);
+        }
+        at[i] = buffers[g];
+        steps[i] = bytes;
+        row_steps[i] = is_one_row ? 0 : n * bytes;
+      }
+      RunCode({.at = at,
+               .row_steps = row_steps,
+               .steps = steps,
+               .rows = count,
+               .n = n});
+    }
   }
 }
 

@@ -7,11 +7,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "framework/tensor/tensor_type.h"
 #include "kernels/cpu/region_compiler.h"
 #include "kernels/cpu/region_stages.h"
 #include "kernels/cpu/region_tiles.h"
+#include "kernels/cpu/simd_table.h"
 
 namespace mica::cpu {
 
@@ -22,7 +25,9 @@ region::Access AccessOf(int64_t step, int64_t bytes, int64_t n);
 bool LiesAlike(const TensorType& operand, const TensorType& result);
 
 // Machine code in stages, or of one loop, or loops over tiles: the first of
-// these that there is when it runs.
+// these that there is when it runs. Operands whose elements lie apart are put
+// together in a buffer before, tile by tile: code would take them one by one,
+// and then wait until all of a vector can be read.
 class ReadyRegion {
  public:
   // The reason why it can't be run. Rows of n elements that are long are worth
@@ -34,6 +39,23 @@ class ReadyRegion {
   void Run(const region::RegionRows& rows) const;
 
  private:
+  struct Gathered {
+    size_t operand = 0;
+    int64_t bytes = 4;  // Of an element.
+    GatherFn gather = nullptr;
+  };
+  static constexpr int kMostGathered = 4;
+
+  // Makes some strided operands of rows of n elements dense.
+  void Gather(int64_t n, region::Signature& signature);
+  void RunGathered(const region::RegionRows& rows) const;
+  // Of what lies as the code wants it.
+  void RunCode(const region::RegionRows& rows) const;
+
+  absl::InlinedVector<Gathered, kMostGathered> gathered_;
+  // If there are such, by array: its access as it came, and its element.
+  std::vector<region::Access> accesses_;
+  std::vector<int64_t> bytes_;
   std::optional<RegionStages> stages_;
   std::shared_ptr<const RegionMachineCode> code_;
   RegionTiles tiles_;

@@ -11,6 +11,7 @@
 #include "kernels/cpu/movement.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd_table.h"
+#include "kernels/cpu/strided_copy.h"
 
 namespace mica::cpu {
 namespace {
@@ -52,14 +53,21 @@ bool LaunchFlip(const void* state, void* const* args, LaunchContext&) {
   const auto* x = static_cast<const char*>(args[0]);
   auto* out = static_cast<char*>(args[1]);
   const int64_t row_bytes = s.n * s.bytes;
+  // Rows of the innermost axis around them follow each other either way.
+  const int64_t run = s.sizes.empty() ? 1 : s.sizes.back();
+  const int64_t step =
+      !s.sizes.empty() && s.is_flipped.back() ? -row_bytes : row_bytes;
   Parallel(s.num_threads, s.rows, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
+    for (int64_t row = begin; row < end;) {
+      const int64_t last = std::min(end, row - row % run + run);
       const char* from = x + SourceRow(s, row) * row_bytes;
-      char* const to = out + row * row_bytes;
-      if (s.flips_rows) {
-        s.gather(from + row_bytes - s.bytes, -1, s.n, to);
-      } else {
-        std::memcpy(to, from, static_cast<size_t>(row_bytes));
+      for (; row < last; ++row, from += step) {
+        char* const to = out + row * row_bytes;
+        if (s.flips_rows) {
+          s.gather(from + row_bytes - s.bytes, -1, s.n, to);
+        } else {
+          CopyRun(from, to, row_bytes);
+        }
       }
     }
   });

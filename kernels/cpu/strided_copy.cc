@@ -14,20 +14,6 @@ struct Wide {
   uint64_t low, high;
 };
 
-// A row of any length. Short ones by pieces in place of a call.
-inline void CopyBytes(const char* from, char* to, int64_t bytes) {
-  constexpr int64_t kPiece = 16, kShort = 256;
-  if (bytes < kPiece || bytes > kShort) {
-    std::memcpy(to, from, static_cast<size_t>(bytes));
-    return;
-  }
-  int64_t at = 0;
-  for (; at + kPiece <= bytes; at += kPiece) {
-    std::memcpy(to + at, from + at, kPiece);
-  }
-  std::memcpy(to + bytes - kPiece, from + bytes - kPiece, kPiece);
-}
-
 template <typename T>
 inline T Load(const char* from) {
   T element;
@@ -184,7 +170,7 @@ void StridedCopy::CopyRows(const StridedCopy& copy, const char* from,
                            char* to) {
   const int64_t bytes = copy.columns_.size * copy.bytes_;
   for (int64_t i = 0; i < copy.rows_.size; ++i) {
-    CopyBytes(from + i * copy.rows_.from, to + i * copy.rows_.to, bytes);
+    CopyRun(from + i * copy.rows_.from, to + i * copy.rows_.to, bytes);
   }
 }
 
@@ -220,8 +206,21 @@ void StridedCopy::CopyElements(const StridedCopy& copy, const char* from,
   for (int64_t r = 0; r < rows.size; ++r) {
     const char* in = from + r * rows.from;
     char* out = to + r * rows.to;
-    for (int64_t i = 0; i < columns.size; ++i) {
-      Store(Load<T>(in + i * columns.from), out + i * columns.to);
+    int64_t i = 0;
+    // Read before any of them is written, which the compiler can't do.
+    for (; i + 4 <= columns.size; i += 4) {
+      const T a = Load<T>(in), b = Load<T>(in + columns.from),
+              c = Load<T>(in + 2 * columns.from),
+              d = Load<T>(in + 3 * columns.from);
+      in += 4 * columns.from;
+      Store(a, out);
+      Store(b, out + columns.to);
+      Store(c, out + 2 * columns.to);
+      Store(d, out + 3 * columns.to);
+      out += 4 * columns.to;
+    }
+    for (; i < columns.size; ++i, in += columns.from, out += columns.to) {
+      Store(Load<T>(in), out);
     }
   }
 }

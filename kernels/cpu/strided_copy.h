@@ -4,6 +4,7 @@
 #define MICA_KERNELS_CPU_STRIDED_COPY_H_
 
 #include <cstdint>
+#include <cstring>
 #include <optional>
 
 #include "absl/container/inlined_vector.h"
@@ -14,6 +15,23 @@ namespace mica::cpu {
 
 // Turns a matrix of elements of 1, 2, 4, 8 or 16 bytes over.
 TransposeFn TransposeOf(int64_t bytes);
+
+// Copies a run of any length, a short one by pieces in place of a call.
+inline void CopyRun(const char* from, char* to, int64_t bytes) {
+  constexpr int64_t kPiece = 16, kPieces = 64, kShort = 256;
+  if (bytes < kPiece || bytes > kShort) {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+    return;
+  }
+  int64_t at = 0;
+  for (; at + kPieces <= bytes; at += kPieces) {
+    std::memcpy(to + at, from + at, kPieces);
+  }
+  for (; at + kPiece <= bytes; at += kPiece) {
+    std::memcpy(to + at, from + at, kPiece);
+  }
+  std::memcpy(to + bytes - kPiece, from + bytes - kPiece, kPiece);
+}
 
 // How to copy the elements of one type, broadcast, to another's places. What
 // it does is chosen once: whole rows where both memories have runs, squares
