@@ -185,8 +185,8 @@ bool LaunchAten(const void* prepared, void* const* args,
   const c10::impl::ExcludeDispatchKeyGuard below_autograd(
       c10::autograd_dispatch_keyset | c10::autocast_dispatch_keyset |
       c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView));
-  const c10::AutoGradMode grad_mode(!state.lacks_result &&
-                                    c10::GradMode::is_enabled());
+  std::optional<c10::AutoGradMode> no_grad;
+  if (state.lacks_result) no_grad.emplace(false);
   static NoWarnings& no_warnings = *new NoWarnings;
   const c10::WarningUtils::WarningHandlerGuard silent(&no_warnings);
   try {

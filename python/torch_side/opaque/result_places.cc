@@ -139,6 +139,11 @@ bool LiesAt(const at::Tensor& tensor, const void* data,
       tensor.storage_offset() != 0 || tensor.storage().data() != data) {
     return false;
   }
+  if (type.strides.empty()) {
+    return tensor.is_contiguous() &&
+           tensor.sizes() ==
+               c10::IntArrayRef(type.dims.data(), type.dims.size());
+  }
   const Dims strides = type.EffectiveStrides();
   for (int i = 0; i < type.rank(); ++i) {
     if (tensor.size(i) != type.dims[i]) return false;
