@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 
 #include "kernels/cpu/axes.h"
@@ -138,17 +139,46 @@ Verdict PrepareArgExtremes(const KernelRequest& request, Reduction reduction,
 struct BothState {
   FoldPlan plan;
   ReduceRowsFn smallest = nullptr, largest = nullptr;
+  int64_t bytes = 0;  // Of an element.
 };
 
-bool LaunchBothExtremes(const void* state, void* const* args, LaunchContext&) {
-  const auto& s = *static_cast<const BothState*>(state);
-  const auto run = [&](ReduceRowsFn reduce, void* out) {
-    if (out != nullptr) {
-      reduce(args[0], out, s.plan.kept.size, s.plan.reduced.size);
-    }
+// Of a row, by blocks that the second reduction finds in the first-level cache.
+void BothOfRow(const BothState& s, const char* row, char* low, char* high) {
+  constexpr int64_t kBlockBytes = 16384;
+  const int64_t n = s.plan.reduced.size, block = kBlockBytes / s.bytes;
+  const auto add = [&](ReduceRowsFn reduce, const char* from, int64_t count,
+                       bool is_first, char* to) {
+    if (to == nullptr) return;
+    if (is_first) return reduce(from, to, 1, count);
+    alignas(8) char pair[2 * sizeof(int64_t)];
+    std::memcpy(pair, to, static_cast<size_t>(s.bytes));
+    reduce(from, pair + s.bytes, 1, count);
+    reduce(pair, to, 1, 2);
   };
-  run(s.smallest, args[1]);
-  run(s.largest, args[2]);
+  for (int64_t i = 0; i < n; i += block) {
+    const int64_t count = std::min(block, n - i);
+    add(s.smallest, row + i * s.bytes, count, i == 0, low);
+    add(s.largest, row + i * s.bytes, count, i == 0, high);
+  }
+}
+
+bool LaunchBothExtremes(const void* state, void* const* args, LaunchContext&) {
+  constexpr int64_t kShort = 512;  // A row's elements.
+  const auto& s = *static_cast<const BothState*>(state);
+  const auto* x = static_cast<const char*>(args[0]);
+  auto* low = static_cast<char*>(args[1]);
+  auto* high = static_cast<char*>(args[2]);
+  const int64_t rows = s.plan.kept.size, n = s.plan.reduced.size;
+  if (n <= kShort) {
+    if (low != nullptr) s.smallest(x, low, rows, n);
+    if (high != nullptr) s.largest(x, high, rows, n);
+    return true;
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t at = r * s.bytes;
+    BothOfRow(s, x + at * n, low == nullptr ? nullptr : low + at,
+              high == nullptr ? nullptr : high + at);
+  }
   return true;
 }
 
@@ -161,6 +191,9 @@ Verdict PrepareBothExtremes(const KernelRequest& request) {
       (plan->kept.size > 1 && plan->kept.stride != plan->reduced.size)) {
     return No{"not of whole rows"};
   }
+  if (*elem == Elem::kI32 && plan->kept.size == 1) {
+    return No{"ATen looks for both at once"};
+  }
   for (const Operand& result : request.results) {
     if (!result.type.is_row_major()) return No{"a result isn't row-major"};
   }
@@ -168,7 +201,8 @@ Verdict PrepareBothExtremes(const KernelRequest& request) {
   const int e = static_cast<int>(*elem);
   BothState s{.plan = *plan,
               .smallest = rows[static_cast<int>(Reduction::kMin)][e],
-              .largest = rows[static_cast<int>(Reduction::kMax)][e]};
+              .largest = rows[static_cast<int>(Reduction::kMax)][e],
+              .bytes = kElemBytes[e]};
   if (s.smallest == nullptr) return No{"no vector loop for this dtype"};
   Prepared prepared;
   prepared.launch = LaunchBothExtremes;

@@ -268,6 +268,13 @@ void RegisterMovement(KernelRegistry& registry) {
   add("aten._to_copy", "cpu.copy", PrepareCopy);
   add("aten.clone", "cpu.copy", PrepareCopy);
   add("mica.send", "cpu.copy", PrepareCopy);
+  // A whole number is its own floor.
+  for (absl::string_view op : {"floor", "ceil", "trunc", "round"}) {
+    registry.Add(
+        absl::StrCat("aten.", op),
+        {DType::kU8, DType::kI8, DType::kI16, DType::kI32, DType::kI64},
+        KernelRank::kFast, {"cpu.copy", PrepareCopy});
+  }
   add("aten.cat", "cpu.cat", PrepareCat);
   constexpr int kZero = -1, kOne = -2;
   add("aten.zeros", "cpu.fill", FillOf(kZero));

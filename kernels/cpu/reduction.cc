@@ -1,4 +1,5 @@
-// Reductions over axes that lie next to each other, of dense operands.
+// Reductions over axes that lie next to each other, of dense operands and of
+// rows with gaps between them.
 
 #include <algorithm>
 #include <cstring>
@@ -18,9 +19,10 @@
 namespace mica::cpu {
 namespace {
 
-// A row-major operand as [outer, reduced, inner].
+// An operand as [outer, reduced, inner], the two last without gaps.
 struct Split {
   int64_t outer = 1, reduced = 1, inner = 1;
+  int64_t step = 0;  // Along the outer axis.
 };
 
 // The axes longer than 1, outermost in memory first.
@@ -35,11 +37,32 @@ std::vector<int> MemoryOrder(const TensorType& x) {
   return order;
 }
 
+// Of rows with gaps between them; nothing if a call for each would take longer
+// than what it does.
+std::optional<Split> SplitRows(const TensorType& x,
+                               const std::vector<bool>& marked) {
+  constexpr int64_t kShortest = 512;  // In bytes.
+  const Dims strides = x.EffectiveStrides();
+  Split split;
+  bool is_outer = false;
+  for (int i = x.rank() - 1; i >= 0; --i) {
+    if (x.dims[i] == 1) continue;
+    is_outer = is_outer || !marked[i];
+    if (is_outer == marked[i]) return std::nullopt;
+    int64_t& size = is_outer ? split.outer : split.reduced;
+    if (is_outer && split.step == 0) split.step = strides[i];
+    if (strides[i] != size * (is_outer ? split.step : 1)) return std::nullopt;
+    size *= x.dims[i];
+  }
+  const bool is_long = split.reduced * ElementBytes(x.dtype) >= kShortest;
+  return is_long && split.step > 0 ? std::optional(split) : std::nullopt;
+}
+
 // Nothing if the marked axes don't lie next to each other, or the others don't
 // lie in their order. Axes of size 1 count as either.
 std::optional<Split> SplitAt(const TensorType& x,
                              const std::vector<bool>& marked) {
-  if (!x.is_dense()) return std::nullopt;
+  if (!x.is_dense()) return SplitRows(x, marked);
   Split split;
   int phase = 0;  // Outer, reduced, inner.
   int last_kept = -1;
@@ -59,6 +82,7 @@ std::optional<Split> SplitAt(const TensorType& x,
       split.inner *= x.dims[i];
     }
   }
+  split.step = split.reduced * split.inner;
   return split;
 }
 
@@ -78,8 +102,12 @@ bool LaunchReduce(const void* state, void* const* args, LaunchContext&) {
   auto* out = static_cast<char*>(args[1]);
   const Split& split = s.split;
   Parallel(s.num_threads, split.outer, [&](int64_t begin, int64_t end) {
-    const int64_t slab = split.reduced * split.inner * s.bytes;
-    if (split.inner == 1) {
+    const int64_t slab = split.step * s.bytes;
+    if (split.inner == 1 && split.step != split.reduced) {
+      for (int64_t i = begin; i < end; ++i) {
+        s.rows(x + i * slab, out + i * s.bytes, 1, split.reduced);
+      }
+    } else if (split.inner == 1) {
       s.rows(x + begin * slab, out + begin * s.bytes, end - begin,
              split.reduced);
     } else {

@@ -94,6 +94,28 @@ def test_reductions_of_what_lies_apart(
     _check(REDUCTIONS[name], *(pair(seed) for seed in range(3)), exact=False)
 
 
+# Of rows of 200 with gaps between them, [4, 5, 200].
+OF_ROWS: dict[str, Callable[[Tensor], object]] = {
+    "sum": lambda x: x.sum(-1),
+    "mean": lambda x: x.mean(-1, keepdim=True),
+    "extremes": lambda x: (x.amax(-1), x.amin(2)),
+    "sum of two axes": lambda x: x.sum((1, 2)),
+    "sum of all": torch.sum,
+    "sum of broadcast rows": lambda x: x[:1].expand(3, 5, 200).sum(-1),
+    "log of a sum": lambda x: x.logsumexp(-1),
+}
+
+
+@pytest.mark.parametrize("name", OF_ROWS)
+@pytest.mark.parametrize("dtype", FLOATING, ids=str)
+def test_reductions_of_rows_with_gaps(name: str, dtype: torch.dtype) -> None:
+    def numbers(seed: int) -> tuple[Tensor]:
+        torch.manual_seed(seed)
+        return (torch.randn(4, 5, 300).to(dtype)[..., 64:264],)
+
+    _check(OF_ROWS[name], *(numbers(seed) for seed in range(3)), exact=False)
+
+
 # Of x [6, 5, 40], y [6, 5, 33] and 33 different indices below 40.
 SLICES: dict[str, Callable[[Tensor, Tensor, Tensor], object]] = {
     "copied": lambda x, y, i: x.index_copy(-1, i, y),
@@ -159,3 +181,26 @@ def test_flips(name: str, dtype: torch.dtype, n: int) -> None:
         return ((torch.rand(3, 7, n) * 9).to(dtype),)
 
     _check(FLIPS[name], *(numbers(seed) for seed in range(3)), exact=True)
+
+
+WHOLE: dict[str, Callable[[Tensor], object]] = {
+    "both extremes": torch.aminmax,
+    "both of rows": lambda x: torch.aminmax(x.reshape(3, -1), dim=1),
+    "floor": torch.floor,
+    "rounded": lambda x: (x.ceil(), x.round(), x[::2].trunc()),
+    "signs": lambda x: (x.sign(), x[::3].sgn()),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32], ids=str)
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("n", [3, 1536, 30_003])
+def test_whole_numbers(name: str, dtype: torch.dtype, n: int) -> None:
+    def numbers(seed: int) -> tuple[Tensor]:
+        torch.manual_seed(seed)
+        x = torch.randint(-(2**31), 2**31, (n,)).to(dtype)
+        x[seed * (n - 1) // 2] = torch.iinfo(dtype).min
+        x[n // 2] = 0
+        return (x,)
+
+    _check(WHOLE[name], *(numbers(seed) for seed in range(3)), exact=True)
