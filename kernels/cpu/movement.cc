@@ -251,6 +251,52 @@ Verdict PrepareFill(const KernelRequest& request, int number) {
   return prepared;
 }
 
+// Whole numbers at equal distances.
+struct RangeState {
+  int64_t first = 0, step = 1, n = 0;
+  int out_arg = 0;
+};
+
+template <typename T>
+bool LaunchRange(const void* state, void* const* args, LaunchContext&) {
+  const auto& s = *static_cast<const RangeState*>(state);
+  auto* out = static_cast<T*>(args[s.out_arg]);
+  for (int64_t i = 0; i < s.n; ++i) {
+    out[i] = static_cast<T>(s.first + s.step * i);
+  }
+  return true;
+}
+
+// `first` and `step` are parameters, or -1 for 0 and 1.
+Verdict PrepareRange(const KernelRequest& request, int first, int step) {
+  // Every float up to that is exact, whatever it is made of.
+  constexpr int64_t kMost = 1 << 24;
+  const TensorType& out = request.results[0].type;
+  RangeState state{.n = out.num_elements(),
+                   .out_arg = static_cast<int>(request.operands.size())};
+  for (const auto& [param, to] :
+       {std::pair(first, &state.first), std::pair(step, &state.step)}) {
+    if (param < 0) continue;
+    const auto* given = std::get_if<int64_t>(&(*request.arguments)[param]);
+    if (given == nullptr) return No{"not of whole numbers that are known"};
+    if (*given < -kMost || *given > kMost) return No{"large numbers"};
+    *to = *given;
+  }
+  if (!out.is_dense() || state.n > kMost) return No{"large numbers"};
+  const int64_t last = state.first + state.step * state.n;
+  if (last < -kMost || last > kMost) return No{"large numbers"};
+  Prepared prepared;
+  if (out.dtype == DType::kI64) {
+    prepared.launch = LaunchRange<int64_t>;
+  } else if (out.dtype == DType::kF32) {
+    prepared.launch = LaunchRange<float>;
+  } else {
+    return No{"no loop for this dtype"};
+  }
+  prepared.state = std::make_shared<const RangeState>(state);
+  return prepared;
+}
+
 PrepareFn FillOf(int number) {
   return [number](const KernelRequest& request) {
     return PrepareFill(request, number);
@@ -277,6 +323,18 @@ void RegisterMovement(KernelRegistry& registry) {
   }
   add("aten.cat", "cpu.cat", PrepareCat);
   constexpr int kZero = -1, kOne = -2;
+  const struct {
+    absl::string_view op;
+    int first, step;
+  } ranges[] = {{"aten.arange", -1, -1},
+                {"aten.arange.start", 0, -1},
+                {"aten.arange.start_step", 0, 2}};
+  for (const auto& range : ranges) {
+    registry.Add(range.op, {DType::kI64, DType::kF32}, KernelRank::kFast,
+                 {"cpu.arange", [range](const KernelRequest& request) {
+                    return PrepareRange(request, range.first, range.step);
+                  }});
+  }
   add("aten.zeros", "cpu.fill", FillOf(kZero));
   add("aten.ones", "cpu.fill", FillOf(kOne));
   add("aten.zeros_like", "cpu.fill", FillOf(kZero));

@@ -204,3 +204,24 @@ def test_whole_numbers(name: str, dtype: torch.dtype, n: int) -> None:
         return (x,)
 
     _check(WHOLE[name], *(numbers(seed) for seed in range(3)), exact=True)
+
+
+RANGES: dict[str, Callable[[Tensor], object]] = {
+    "places": lambda x: x + torch.arange(33),
+    "between": lambda x: x * torch.arange(-5, 28),
+    "steps": lambda x: x - torch.arange(40, -59, -3),
+    "floats": lambda x: x * torch.arange(33, dtype=torch.float32),
+    "fractions": lambda x: x * torch.arange(0.0, 3.3, 0.1),
+    "large": lambda x: x + torch.arange(2**40, 2**40 + 33),
+    "none": lambda x: (x, torch.arange(5, 5)),
+    "alone": lambda x: (x, torch.arange(7, 300)),
+}
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_ranges(name: str) -> None:
+    _check(
+        RANGES[name],
+        *((torch.randint(9, (3, 33)),) for _ in range(3)),
+        exact=name != "fractions",
+    )
