@@ -71,6 +71,27 @@ absl::Status CheckType(absl::string_view name, const TensorType& type) {
   return absl::OkStatus();
 }
 
+// Makes `op`, which is empty, what `model` is of other operands.
+void FillLike(const Op& model, absl::Span<const ValueId> operands, Op* op) {
+  op->def = model.def;
+  op->source = model.source;
+  op->bodies = model.bodies;
+  op->arguments.reserve(model.arguments.size());
+  size_t next = 0;
+  for (const Argument& argument : model.arguments) {
+    if (std::holds_alternative<ValueRef>(argument)) {
+      op->arguments.emplace_back(ValueRef{operands[next++]});
+      continue;
+    }
+    op->arguments.push_back(argument);
+    auto* refs = std::get_if<ValueRefs>(&op->arguments.back());
+    if (refs == nullptr) continue;
+    for (ValueRef& ref : *refs) {
+      if (ref.id != kNoValue) ref.id = operands[next++];
+    }
+  }
+}
+
 }  // namespace
 
 ProgramBuilder::ProgramBuilder(const OpRegistry& registry,
@@ -340,24 +361,21 @@ bool ProgramBuilder::AddOpLike(OpId like, absl::Span<const ValueId> operands,
       return false;
     }
   }
-  Op op{.def = model.def,
-        .arguments = model.arguments,
-        .source = model.source,
-        .bodies = model.bodies};
-  count = 0;
-  RenameValues(op.arguments, [&](ValueId) { return operands[count++]; });
   const auto index = static_cast<int32_t>(program_.body_.ops.size());
+  // Made where it stays: to move one takes as long as to make it.
+  Op& op = program_.body_.ops.emplace_back();
+  FillLike(program_.body_.ops[like], operands, &op);
   for (size_t i = 0; i < names.size(); ++i) {
     const auto id = static_cast<ValueId>(program_.values_.size());
     program_.values_by_name_.Insert(names[i], id);
+    const ValueId result = program_.body_.ops[like].results[i];
     program_.values_.push_back({.name = std::string(names[i]),
-                                .type = program_.value(model.results[i]).type,
+                                .type = program_.value(result).type,
                                 .kind = ValueKind::kResult,
                                 .index = index,
                                 .result = static_cast<int32_t>(i)});
     op.results.push_back(id);
   }
-  program_.body_.ops.push_back(std::move(op));
   return true;
 }
 
@@ -389,10 +407,15 @@ absl::Status ProgramBuilder::AddUpdate(ValueId target, ValueId value) {
         absl::StrCat("update of %", to.name, ": wants ", to.type->ToString(),
                      ", got ", type(value).ToString()));
   }
-  if (!updated_.insert(target).second) {
+  // Most targets are declared before all else.
+  if (target >= static_cast<ValueId>(is_updated_.size())) {
+    is_updated_.resize(target + 1, false);
+  }
+  if (is_updated_[target]) {
     return absl::InvalidArgumentError(
         absl::StrCat("%", to.name, " is updated twice"));
   }
+  is_updated_[target] = true;
   program_.updates_.push_back(Update{.target = target, .value = value});
   return absl::OkStatus();
 }

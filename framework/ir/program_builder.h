@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -122,7 +121,7 @@ class ProgramBuilder {
   // By type of the Program copied from last, whose types these are.
   absl::flat_hash_map<const TensorType*, const TensorType*> own_types_;
   std::shared_ptr<const TypeTable> types_copied_;
-  absl::flat_hash_set<ValueId> updated_;
+  std::vector<bool> is_updated_;  // By value, to the last that is.
   int64_t next_number_ = 0;
 };
 

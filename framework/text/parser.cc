@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
@@ -75,12 +76,12 @@ class Parser {
     }
     MICA_RETURN_IF_ERROR(ParseHeader());
     Reserve();
-    while (!tokens_.current().IsWord("return")) {
-      if (ParseRepeatedLine()) continue;
+    while (true) {
+      ParseRepeatedLines();
+      if (tokens_.current().IsWord("return")) return ParseReturn();
       MICA_RETURN_IF_ERROR(ParseStatement());
       LearnLine();
     }
-    return ParseReturn();
   }
 
  private:
@@ -104,25 +105,47 @@ class Parser {
     builder_->Reserve(count, count);
   }
 
-  // Whether it was a line like one before (RepeatedLines), with another one
-  // behind it. If not, it is still there, and line_is_read_ tells whether it
-  // may be learned.
-  bool ParseRepeatedLine() {
-    line_is_read_ = tokens_.current().kind == TokenKind::kName &&
-                    !has_update_ && lines_.Read(tokens_.current().offset);
-    if (!line_is_read_) return false;
-    const OpId like = lines_.Find();
-    if (like < 0) return false;
-    const Token next = tokens_.LexerAt(lines_.end()).Next();
-    if (!BeginsStatement(next)) return false;
+  // Goes on behind the lines that are like ones before (RepeatedLines).
+  // line_is_read_ tells whether the one behind them may be learned.
+  void ParseRepeatedLines() {
+    const size_t begin = tokens_.current().offset;
+    size_t offset = begin;
+    line_is_read_ = tokens_.current().kind == TokenKind::kName && !has_update_;
+    while (line_is_read_) {
+      line_is_read_ = lines_.Read(offset);
+      if (!line_is_read_) break;
+      const std::optional<Token> next = NextStatement(lines_.end());
+      if (!next.has_value() || !AddRepeatedLine()) break;
+      offset = next->offset;
+      line_is_read_ = next->kind == TokenKind::kName;
+    }
+    if (offset > begin) tokens_.GoTo(offset);
+  }
+
+  bool AddRepeatedLine() {
+    const absl::Span<const OpId> like = lines_.Find();
+    if (like.empty()) return false;
     operands_.clear();
     for (const absl::string_view name : lines_.operands()) {
       operands_.push_back(builder_->FindValue(name));
       if (operands_.back() == kNoValue) return false;
     }
-    if (!builder_->AddOpLike(like, operands_, lines_.results())) return false;
-    tokens_.GoTo(next.offset);
-    return true;
+    return std::any_of(like.begin(), like.end(), [&](OpId op) {
+      return builder_->AddOpLike(op, operands_, lines_.results());
+    });
+  }
+
+  // What the next statement begins with, behind a line's end; nothing where the
+  // statement goes on. Of most it is a name, of which only the offset is told.
+  std::optional<Token> NextStatement(size_t line_end) const {
+    size_t at = line_end;
+    while (at < text_.size() && (text_[at] == '\n' || text_[at] == ' ')) ++at;
+    const bool is_name = at + 1 < text_.size() && text_[at] == '%' &&
+                         absl::ascii_isalnum(text_[at + 1]);
+    if (is_name) return Token{.kind = TokenKind::kName, .offset = at};
+    const Token token = tokens_.LexerAt(line_end).Next();
+    if (BeginsStatement(token)) return token;
+    return std::nullopt;
   }
 
   // Others may belong to the statement before.
@@ -132,7 +155,7 @@ class Parser {
            token.IsWord("update");
   }
 
-  // Notes what the line was that ParseRepeatedLine() has left, if a whole
+  // Notes what the line was that ParseRepeatedLines() has left, if a whole
   // statement, an op, is all that is in it.
   void LearnLine() {
     if (!line_is_read_ || builder_->ops().empty()) return;

@@ -1,6 +1,7 @@
 #include "framework/text/repeated_lines.h"
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/test_matchers.h"
@@ -11,6 +12,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 absl::StatusOr<TensorTypes> SameAsOperand(const OpCall& call) {
   return TensorTypes{
@@ -21,6 +23,10 @@ const OpRegistry& LineOps() {
   static const OpRegistry& registry = *[] {
     auto* ops = new OpRegistry;
     ops->Add(OpDef("aten::relu(Tensor self) -> Tensor").Infer(SameAsOperand));
+    ops->Add(OpDef("aten::sum(Tensor self) -> Tensor")
+                 .Infer([](const OpCall&) -> absl::StatusOr<TensorTypes> {
+                   return TensorTypes{TensorType{.dtype = DType::kF32}};
+                 }));
     ops->Add(OpDef("aten::add.Tensor(Tensor self, Tensor other, *, "
                    "Scalar alpha=1) -> Tensor")
                  .Infer(SameAsOperand));
@@ -43,15 +49,53 @@ TEST(RepeatedLinesTest, TellsNamesFromTheRest) {
   ASSERT_TRUE(lines.Read(0));
   EXPECT_THAT(lines.results(), ElementsAre("1"));
   EXPECT_THAT(lines.operands(), ElementsAre("x", "0"));
-  EXPECT_EQ(lines.Find(), -1);
+  EXPECT_THAT(lines.Find(), IsEmpty());
   lines.Learn(7);
   ASSERT_TRUE(lines.Read(lines.end() + 1));
   EXPECT_THAT(lines.results(), ElementsAre("33"));
   EXPECT_THAT(lines.operands(), ElementsAre("1", "y.2"));
-  EXPECT_EQ(lines.Find(), 7);
+  EXPECT_THAT(lines.Find(), ElementsAre(7));
   ASSERT_TRUE(lines.Read(lines.end() + 1));
-  EXPECT_EQ(lines.Find(), -1);
+  EXPECT_THAT(lines.Find(), IsEmpty());
   EXPECT_EQ(lines.end(), text.size() - 1);
+}
+
+TEST(RepeatedLinesTest, AreGuessedByTheLineBefore) {
+  const std::string text =
+      "%1 = aten.relu(%x) : f32[2]\n"
+      "%2 = aten.add.Tensor(%1, %x)\n"
+      "%3 = aten.relu(%2) : f32[2]\n"
+      "%4 = aten.add.Tensor(%3, %2)\n"
+      "%5 = aten.relu(%4) : f32[2]\n"
+      "%6 = aten.add.Tensor(%5, %4) : f32[2]\n"
+      "%7 = aten.relu(%4) : f32[2]\n"
+      "%8 = aten.add.Tensor(%, %4)";
+  RepeatedLines lines(text);
+  std::vector<std::vector<OpId>> found;
+  size_t at = 0;
+  for (OpId op = 0; op < 7; ++op) {
+    ASSERT_TRUE(lines.Read(at));
+    found.emplace_back(lines.Find().begin(), lines.Find().end());
+    if (found.back().empty()) lines.Learn(op);
+    at = lines.end() + 1;
+  }
+  using Ops = std::vector<OpId>;
+  EXPECT_THAT(found,
+              ElementsAre(Ops{}, Ops{}, Ops{0}, Ops{1}, Ops{0}, Ops{}, Ops{0}));
+  EXPECT_THAT(lines.operands(), ElementsAre("4"));
+  EXPECT_FALSE(lines.Read(at));
+}
+
+TEST(RepeatedLinesTest, KnowOperandsOfSeveralTypes) {
+  std::string lines;
+  for (int i = 0; i < 6; ++i) {
+    absl::StrAppend(&lines, "  %", i, " = aten.sum(%", i % 2 == 0 ? "x" : "y",
+                    ") : f32[]\n");
+  }
+  const std::string text = ProgramOf(absl::StrCat(lines, "  return %5\n"));
+  MICA_ASSERT_OK_AND_ASSIGN(const Program program,
+                            ParseProgram(text, LineOps()));
+  EXPECT_EQ(ToText(program), text);
 }
 
 TEST(RepeatedLinesTest, LeavesWhatItDoesntUnderstand) {
