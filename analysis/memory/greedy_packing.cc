@@ -1,71 +1,121 @@
 #include "analysis/memory/greedy_packing.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include "absl/container/btree_map.h"
-#include "absl/container/flat_hash_map.h"
 
 namespace mica {
 namespace {
 
-// Free ranges of an arena that grows at its end.
+// An arena that grows at its end, as ranges one behind another, taken and free.
+// No two free ones touch.
 class FreeList {
  public:
-  // The offset of `bytes` in the smallest range that has them, the lowest of
-  // these; grows if none.
-  int64_t Take(int64_t bytes) {
+  // The smallest free range that has `bytes`, the lowest of these; grows if
+  // none. Returns its number, until it is given back.
+  int32_t Take(int64_t bytes) {
+    ListFree();
     for (auto it = by_size_.lower_bound(bytes); it != by_size_.end();
          it = by_size_.erase(it)) {
-      const int64_t size = it->first;
-      std::vector<int64_t>& offsets = heaps_[it->second];
-      while (!offsets.empty()) {
-        const int64_t offset = offsets.front();
-        std::pop_heap(offsets.begin(), offsets.end(), std::greater<>());
-        offsets.pop_back();
-        const auto range = sizes_.find(offset);
-        if (range == sizes_.end() || range->second != size) continue;
-        sizes_.erase(range);
-        begins_.erase(offset + size);
-        if (size > bytes) Add(offset + bytes, size - bytes);
-        return offset;
+      std::vector<Entry>& heap = heaps_[it->second];
+      while (!heap.empty()) {
+        const Entry entry = heap.front();
+        std::pop_heap(heap.begin(), heap.end(), std::greater<>());
+        heap.pop_back();
+        const Range& range = ranges_[entry.range];
+        if (!range.is_listed || range.offset != entry.offset ||
+            range.bytes != it->first) {
+          continue;
+        }
+        TakeRange(entry.range, bytes);
+        return entry.range;
       }
       empty_heaps_.push_back(it->second);
     }
     return Grow(bytes);
   }
 
-  void Give(int64_t offset, int64_t bytes) {
-    if (const auto before = begins_.find(offset); before != begins_.end()) {
-      const int64_t begin = before->second;
-      begins_.erase(before);
-      sizes_.erase(begin);
-      bytes += offset - begin;
-      offset = begin;
+  void Give(int32_t id) {
+    const int32_t before = ranges_[id].before;
+    if (before >= 0 && ranges_[before].is_free) {
+      Join(before, id);
+      id = before;
     }
-    if (const auto next = sizes_.find(offset + bytes); next != sizes_.end()) {
-      const int64_t size = next->second;
-      sizes_.erase(next);
-      begins_.erase(offset + bytes + size);
-      bytes += size;
-    }
-    Add(offset, bytes);
+    const int32_t after = ranges_[id].after;
+    if (after >= 0 && ranges_[after].is_free) Join(id, after);
+    SetFree(id);
   }
 
+  int64_t OffsetOf(int32_t id) const { return ranges_[id].offset; }
   int64_t end() const { return end_; }
 
  private:
-  void Add(int64_t offset, int64_t size) {
-    sizes_.emplace(offset, size);
-    begins_.emplace(offset + size, offset);
-    const auto [it, is_new] = by_size_.try_emplace(size, 0);
-    if (is_new) it->second = NewHeap();
-    std::vector<int64_t>& offsets = heaps_[it->second];
-    offsets.push_back(offset);
-    std::push_heap(offsets.begin(), offsets.end(), std::greater<>());
+  struct Range {
+    int64_t offset = 0;
+    int64_t bytes = 0;
+    int32_t before = -1;  // Its neighbours.
+    int32_t after = -1;
+    bool is_free = false;
+    bool is_listed = false;  // Free, and in the heap of its bytes.
+  };
+  struct Entry {
+    int64_t offset = 0;
+    int32_t range = -1;
+    friend bool operator>(const Entry& a, const Entry& b) {
+      return a.offset > b.offset;
+    }
+  };
+
+  // Of a free range that has `bytes`; the rest of it stays free.
+  void TakeRange(int32_t id, int64_t bytes) {
+    ranges_[id].is_free = ranges_[id].is_listed = false;
+    if (ranges_[id].bytes == bytes) return;
+    const int32_t rest = NewRange({.offset = ranges_[id].offset + bytes,
+                                   .bytes = ranges_[id].bytes - bytes,
+                                   .before = id,
+                                   .after = ranges_[id].after});
+    (ranges_[rest].after < 0 ? last_ : ranges_[ranges_[rest].after].before) =
+        rest;
+    ranges_[id].after = rest;
+    ranges_[id].bytes = bytes;
+    SetFree(rest);
+  }
+
+  // Makes one of two neighbours: `id`.
+  void Join(int32_t id, int32_t after) {
+    Range& range = ranges_[id];
+    range.bytes += ranges_[after].bytes;
+    range.after = ranges_[after].after;
+    (range.after < 0 ? last_ : ranges_[range.after].before) = id;
+    ranges_[after] = {};
+    unused_.push_back(after);
+  }
+
+  // Lists it later: what is given back together is often one range in the end.
+  void SetFree(int32_t id) {
+    ranges_[id].is_free = true;
+    ranges_[id].is_listed = false;
+    unlisted_.push_back(id);
+  }
+
+  void ListFree() {
+    for (const int32_t id : unlisted_) {
+      Range& range = ranges_[id];
+      // Another one may have this number by now.
+      if (!range.is_free || range.is_listed) continue;
+      range.is_listed = true;
+      const auto [it, is_new] = by_size_.try_emplace(range.bytes, 0);
+      if (is_new) it->second = NewHeap();
+      std::vector<Entry>& heap = heaps_[it->second];
+      heap.push_back({range.offset, id});
+      std::push_heap(heap.begin(), heap.end(), std::greater<>());
+    }
+    unlisted_.clear();
   }
 
   int32_t NewHeap() {
@@ -78,24 +128,40 @@ class FreeList {
     return heap;
   }
 
-  // Extends the free range at the end, if there is one.
-  int64_t Grow(int64_t bytes) {
-    int64_t offset = end_;
-    if (const auto last = begins_.find(end_); last != begins_.end()) {
-      offset = last->second;
-      begins_.erase(last);
-      sizes_.erase(offset);
+  int32_t NewRange(const Range& range) {
+    if (unused_.empty()) {
+      ranges_.push_back(range);
+      return static_cast<int32_t>(ranges_.size()) - 1;
     }
-    end_ = offset + bytes;
-    return offset;
+    const int32_t id = unused_.back();
+    unused_.pop_back();
+    ranges_[id] = range;
+    return id;
   }
 
-  absl::flat_hash_map<int64_t, int64_t> sizes_;   // By where a range begins,
-  absl::flat_hash_map<int64_t, int64_t> begins_;  // and by where it ends.
-  absl::btree_map<int64_t, int32_t> by_size_;     // Heaps.
+  // Extends the free range at the end, if there is one.
+  int32_t Grow(int64_t bytes) {
+    if (last_ >= 0 && ranges_[last_].is_free) {
+      ranges_[last_].is_free = ranges_[last_].is_listed = false;
+      ranges_[last_].bytes = bytes;
+    } else {
+      const int32_t id =
+          NewRange({.offset = end_, .bytes = bytes, .before = last_});
+      if (last_ >= 0) ranges_[last_].after = id;
+      last_ = id;
+    }
+    end_ = ranges_[last_].offset + bytes;
+    return last_;
+  }
+
+  LargeVector<Range> ranges_;
+  std::vector<int32_t> unused_;                // Numbers of none.
+  std::vector<int32_t> unlisted_;              // Numbers of those that may be.
+  int32_t last_ = -1;                          // The range at the end.
+  absl::btree_map<int64_t, int32_t> by_size_;  // Heaps.
   // The lowest offset first. What is no range of this size any more is dropped
   // when it comes to the top.
-  std::vector<std::vector<int64_t>> heaps_;
+  std::vector<std::vector<Entry>> heaps_;
   std::vector<int32_t> empty_heaps_;
   int64_t end_ = 0;
 };
@@ -119,6 +185,24 @@ BlocksOfSections BySection(const Packing& packing,
     by.order[next[packing.blocks()[i].*section]++] = i;
   }
   return by;
+}
+
+// Keeps the order of equal ones; for ranges that are short, or sorted, mostly.
+template <typename Iterator, typename Before>
+void SortFew(Iterator first, Iterator last, const Before& before) {
+  constexpr ptrdiff_t kFew = 16;
+  if (last - first > kFew) {
+    if (!std::is_sorted(first, last, before)) {
+      std::stable_sort(first, last, before);
+    }
+    return;
+  }
+  for (Iterator next = first; next < last; ++next) {
+    const auto value = *next;
+    Iterator at = next;
+    for (; at > first && before(value, *(at - 1)); --at) *at = *(at - 1);
+    *at = value;
+  }
 }
 
 bool StartsBefore(const PackedBlock& a, const PackedBlock& b) {
@@ -211,22 +295,22 @@ Stack PackInTime(const Packing& packing) {
   BlocksOfSections starting = BySection(packing, &PackedBlock::begin);
   const BlocksOfSections ending = BySection(packing, &PackedBlock::end);
   FreeList free_list;
+  LargeVector<int32_t> ranges(blocks.size());  // Of those that are alive.
   for (int32_t section = 0; section < packing.num_sections(); ++section) {
     for (int32_t k = ending.begins[section]; k < ending.begins[section + 1];
          ++k) {
       const int32_t i = ending.order[k];
-      free_list.Give(stack.offsets[i], blocks[i].bytes);
+      free_list.Give(ranges[i]);
     }
     const auto first = starting.order.begin() + starting.begins[section];
     const auto last = starting.order.begin() + starting.begins[section + 1];
     const auto starts_before = [&](int32_t a, int32_t b) {
       return StartsBefore(blocks[a], blocks[b]);
     };
-    if (!std::is_sorted(first, last, starts_before)) {
-      std::stable_sort(first, last, starts_before);
-    }
+    SortFew(first, last, starts_before);
     for (auto it = first; it != last; ++it) {
-      stack.offsets[*it] = free_list.Take(blocks[*it].bytes);
+      ranges[*it] = free_list.Take(blocks[*it].bytes);
+      stack.offsets[*it] = free_list.OffsetOf(ranges[*it]);
     }
   }
   stack.bytes = free_list.end();

@@ -1,6 +1,8 @@
 #include "analysis/memory/lending.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -87,12 +89,16 @@ class AliveAt {
  public:
   explicit AliveAt(absl::Span<const Lifetime> lifetimes)
       : lifetimes_(lifetimes), order_(lifetimes.size()) {
-    std::iota(order_.begin(), order_.end(), 0);
-    const auto before = [&](int32_t a, int32_t b) {
-      return lifetimes_[a].first < lifetimes_[b].first;
-    };
-    if (!std::is_sorted(order_.begin(), order_.end(), before)) {
-      std::stable_sort(order_.begin(), order_.end(), before);
+    // How many begin before each step: where those that begin there go.
+    std::vector<int32_t> next;
+    for (const Lifetime& lifetime : lifetimes_) {
+      const auto after = static_cast<size_t>(lifetime.first) + 1;
+      if (next.size() <= after) next.resize(after + 1);
+      ++next[after];
+    }
+    std::partial_sum(next.begin(), next.end(), next.begin());
+    for (size_t i = 0; i < order_.size(); ++i) {
+      order_[next[lifetimes_[i].first]++] = static_cast<int32_t>(i);
     }
     last_.resize(order_.size() / kBlock + 1, -1);
     for (size_t i = 0; i < order_.size(); ++i) {
@@ -217,7 +223,12 @@ class LendingSearch {
 
 std::vector<Loan> LendMemory(absl::Span<const Lifetime> lifetimes,
                              absl::Span<const Lender> lenders, int64_t enough) {
-  if (lenders.empty()) return {};
+  int64_t room = 0, smallest = std::numeric_limits<int64_t>::max();
+  for (const Lender& lender : lenders) room = std::max(room, lender.bytes);
+  for (const Lifetime& lifetime : lifetimes) {
+    if (lifetime.bytes > 0) smallest = std::min(smallest, lifetime.bytes);
+  }
+  if (room < smallest) return {};
   LiveBytes live(lifetimes);
   if (live.FindPeak().second <= enough) return {};
   return LendingSearch(lifetimes, lenders, enough, std::move(live)).Run();
