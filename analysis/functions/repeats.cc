@@ -1,10 +1,10 @@
 #include "analysis/functions/repeats.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/hash/hash.h"
 
 namespace mica {
 namespace {
@@ -12,26 +12,45 @@ namespace {
 constexpr int32_t kWindow = 4;       // Words.
 constexpr size_t kMostPeriods = 16;  // That are tried.
 
+// Of kWindow words, which are hashes themselves.
+uint64_t HashOfWindow(const uint64_t* words) {
+  uint64_t hash = 0;
+  for (int32_t i = 0; i < kWindow; ++i) {
+    hash = hash * 0x9E3779B97F4A7C15 + words[i];
+  }
+  return hash;
+}
+
 // The periods that most windows have, most first.
 std::vector<int32_t> GuessPeriods(absl::Span<const uint64_t> words,
                                   int32_t shortest) {
   const auto size = static_cast<int32_t>(words.size());
   absl::flat_hash_map<uint64_t, int32_t> last;  // By window: where it began.
   absl::flat_hash_map<int32_t, int64_t> counts;
+  // Most windows are as far from the last as the one before them.
+  int32_t period = 0;
+  int64_t count = 0;
   for (int32_t i = 0; i + kWindow <= size; ++i) {
-    const uint64_t window = absl::HashOf(words.subspan(i, kWindow));
-    const auto [it, is_new] = last.try_emplace(window, i);
+    const auto [it, is_new] = last.try_emplace(HashOfWindow(&words[i]), i);
     if (is_new) continue;
-    if (i - it->second >= shortest) ++counts[i - it->second];
-    it->second = i;
+    const int32_t distance = i - std::exchange(it->second, i);
+    if (distance != period) {
+      if (count > 0) counts[period] += count;
+      period = distance;
+      count = 0;
+    }
+    if (distance >= shortest) ++count;
   }
+  if (count > 0) counts[period] += count;
   std::vector<std::pair<int64_t, int32_t>> order;
-  for (const auto& [period, count] : counts) order.emplace_back(-count, period);
+  for (const auto& [length, times] : counts) {
+    order.emplace_back(-times, length);
+  }
   std::sort(order.begin(), order.end());
   std::vector<int32_t> periods;
-  for (const auto& [count, period] : order) {
+  for (const auto& [times, length] : order) {
     if (periods.size() == kMostPeriods) break;
-    periods.push_back(period);
+    periods.push_back(length);
   }
   return periods;
 }

@@ -84,7 +84,8 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
 
 absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
     std::shared_ptr<const Program> program, const OpRegistry& ops,
-    const KernelRegistry& kernels, const PlanOptions& options) {
+    const KernelRegistry& kernels, const PlanOptions& options,
+    const ProgramStructure* own) {
   if (!program->is_static()) {
     return absl::InvalidArgumentError(
         absl::StrCat("program @", program->name(),
@@ -117,10 +118,11 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
                                      : PassPipeline::All()));
     std::shared_ptr<const PlanStructure> structure;
     MICA_ASSIGN_OR_RETURN(
-        passed, PlanStructure::RunPasses(*program,
-                                         fusing.passes.With(options.precision),
-                                         {ops, kernels, fusing.regions},
-                                         dump.pass_options(), &structure));
+        passed, PlanStructure::RunPasses(
+                    *program, fusing.passes.With(options.precision),
+                    {ops, kernels, fusing.regions}, dump.pass_options(),
+                    own == nullptr ? absl::Span<const OpenSize>() : own->sizes,
+                    own == nullptr ? nullptr : &structure));
     planner.set_structure(std::move(structure));
   } else {
     // In a body there may be some.
@@ -145,8 +147,8 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Build(
 
 absl::StatusOr<std::shared_ptr<const Plan>> Plan::BuildBy(
     std::shared_ptr<const PlanStructure> structure, const Program& program,
-    const OpRegistry& ops, const KernelRegistry& kernels,
-    const PlanOptions& options) {
+    const ProgramStructure& own, const OpRegistry& ops,
+    const KernelRegistry& kernels, const PlanOptions& options) {
   TraceSpan span("analysis", "plan by structure @", program.name());
   span.Add("ops", static_cast<int64_t>(program.ops().size()));
   PlanDump dump(options);
@@ -154,7 +156,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::BuildBy(
                         FusingOf(options.fusing, PassPipeline::All()));
   MICA_ASSIGN_OR_RETURN(
       PassedProgram passed,
-      structure->Apply(program, {ops, kernels, fusing.regions},
+      structure->Apply(program, own.sizes, {ops, kernels, fusing.regions},
                        dump.pass_options()));
   Planner planner(ops, kernels, options);
   planner.set_structure(std::move(structure));

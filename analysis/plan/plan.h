@@ -170,23 +170,25 @@ class Plan {
   static absl::StatusOr<std::shared_ptr<const Plan>> Build(
       const Program& program, const OpRegistry& ops,
       const KernelRegistry& kernels, const PlanOptions& options);
-  // The same without a copy where the passes leave the Program as it is.
+  // The same without a copy where the passes leave the Program as it is. Has a
+  // structure() if `own` is the Program's (StructureOf).
   static absl::StatusOr<std::shared_ptr<const Plan>> Build(
       std::shared_ptr<const Program> program, const OpRegistry& ops,
-      const KernelRegistry& kernels, const PlanOptions& options);
-  // The same Plan by what was decided of a Program that has the same structure
-  // (StructureOf) and other sizes: no pass runs that reads none. `structure`
-  // isn't null. FailedPrecondition if it doesn't tell enough.
+      const KernelRegistry& kernels, const PlanOptions& options,
+      const ProgramStructure* own = nullptr);
+  // The same Plan by what was decided of a Program that has the same structure,
+  // `own`, and other sizes: no pass runs that reads none. `structure` isn't
+  // null. FailedPrecondition if it doesn't tell enough.
   static absl::StatusOr<std::shared_ptr<const Plan>> BuildBy(
       std::shared_ptr<const PlanStructure> structure, const Program& program,
-      const OpRegistry& ops, const KernelRegistry& kernels,
-      const PlanOptions& options);
+      const ProgramStructure& own, const OpRegistry& ops,
+      const KernelRegistry& kernels, const PlanOptions& options);
 
   // The Program as the passes left it. Inputs, variables and outputs are those
   // of the Program given.
   const Program& program() const { return *program_; }
   // What Plans of the same Program in other sizes may share with this one; null
-  // if that is nothing.
+  // if that is nothing, or wasn't asked for.
   const std::shared_ptr<const PlanStructure>& structure() const {
     return structure_;
   }

@@ -105,7 +105,8 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::Build(
     }
   }
   if (known != nullptr) {
-    auto plan = Plan::BuildBy(known, *program, ops_, kernels_, options);
+    auto plan =
+        Plan::BuildBy(known, *program, structure, ops_, kernels_, options);
     // What else fails is told in terms of the Program's own lines.
     if (plan.ok()) {
       MutexLock lock(&mutex_);
@@ -114,8 +115,8 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::Build(
       return plan;
     }
   }
-  MICA_ASSIGN_OR_RETURN(auto plan,
-                        Plan::Build(program, ops_, kernels_, options));
+  MICA_ASSIGN_OR_RETURN(
+      auto plan, Plan::Build(program, ops_, kernels_, options, &structure));
   MutexLock lock(&mutex_);
   ++stats_.built;
   if (known == nullptr && plan->structure() != nullptr) {

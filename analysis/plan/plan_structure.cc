@@ -45,12 +45,13 @@ void VisitArguments(const OpDef& def, Args& arguments, const Visit& visit) {
 }
 
 // Calls `visit(kind, number)` for each that StructureOf() may leave open, of a
-// function once.
+// function and of a type once.
 template <typename Visit>
 void ForEachSize(const Program& program, const Visit& visit,
                  SeenFunctions& seen) {
-  for (ValueId id = 0; id < program.num_values(); ++id) {
-    VisitType(program.type(id), visit);
+  absl::flat_hash_set<const TensorType*> types;
+  for (const Value& value : program.values()) {
+    if (types.insert(value.type).second) VisitType(*value.type, visit);
   }
   for (const Op& op : program.ops()) {
     VisitArguments(*op.def, op.arguments, visit);
@@ -150,26 +151,27 @@ bool IsWorthSharing(const PassPipeline& passes, int next_pass) {
 }  // namespace
 
 std::shared_ptr<const PlanStructure> PlanStructure::Make(
-    const Program& from, const Program& passed, const PassPipeline& passes,
-    int next_pass) {
+    const Program& from, absl::Span<const OpenSize> sizes,
+    const Program& passed, const PassPipeline& passes, int next_pass) {
   if (!IsWorthSharing(passes, next_pass)) return nullptr;
   std::shared_ptr<PlanStructure> structure(new PlanStructure);
-  structure->sizes_ = StructureOf(from).sizes;
+  structure->sizes_.assign(sizes.begin(), sizes.end());
   // What a pass has computed has no counterpart among other sizes.
-  const absl::flat_hash_set<OpenSize> known(structure->sizes_.begin(),
-                                            structure->sizes_.end());
+  const absl::flat_hash_set<OpenSize> known(sizes.begin(), sizes.end());
   bool is_complete = true;
   ForEachSize(passed, [&](SizeKind kind, int64_t size) {
     is_complete = is_complete && known.contains({kind, size});
   });
-  absl::flat_hash_set<const OpDef*> given;
-  ForEachOp(from, [&](const Op& op) { given.insert(op.def); });
   if (!is_complete) return nullptr;
+  // Operators with numbers, but those of the Program given.
+  absl::flat_hash_set<const OpDef*> own;
   ForEachOp(passed, [&](const Op& op) {
-    const bool is_own = !op.def->is_opaque() && !given.contains(op.def);
-    is_complete = is_complete && !(is_own && HasOwnNumbers(op));
+    if (!op.def->is_opaque() && HasOwnNumbers(op)) own.insert(op.def);
   });
-  if (!is_complete) return nullptr;
+  ForEachOp(from, [&](const Op& op) {
+    if (!own.empty()) own.erase(op.def);  // They are soon all found.
+  });
+  if (!own.empty()) return nullptr;
   structure->passes_ = passes;
   structure->passed_ = passed;
   structure->next_pass_ = next_pass;
@@ -179,6 +181,7 @@ std::shared_ptr<const PlanStructure> PlanStructure::Make(
 absl::StatusOr<PassedProgram> PlanStructure::RunPasses(
     const Program& program, const PassPipeline& passes,
     const PassContext& context, const PassOptions& options,
+    absl::Span<const OpenSize> sizes,
     std::shared_ptr<const PlanStructure>* structure) {
   PassedProgram passed;
   int next_pass = 0;
@@ -188,7 +191,7 @@ absl::StatusOr<PassedProgram> PlanStructure::RunPasses(
                                             std::move(passed.program), context,
                                             options, &next_pass));
   if (structure != nullptr) {
-    *structure = Make(program, passed.program, passes, next_pass);
+    *structure = Make(program, sizes, passed.program, passes, next_pass);
   }
   MICA_ASSIGN_OR_RETURN(
       passed.program,
@@ -198,9 +201,8 @@ absl::StatusOr<PassedProgram> PlanStructure::RunPasses(
 }
 
 absl::StatusOr<PassedProgram> PlanStructure::Apply(
-    const Program& program, const PassContext& context,
-    const PassOptions& options) const {
-  const std::vector<OpenSize> sizes = StructureOf(program).sizes;
+    const Program& program, absl::Span<const OpenSize> sizes,
+    const PassContext& context, const PassOptions& options) const {
   if (sizes.size() != sizes_.size()) {
     return absl::FailedPreconditionError("another structure");
   }

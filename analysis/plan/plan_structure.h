@@ -37,24 +37,27 @@ struct PassedProgram {
 class PlanStructure {
  public:
   // Runs passes over a static Program. `structure`, unless null, gets what
-  // others may share of it; null if that is nothing.
+  // others may share of it; null if that is nothing. `sizes` are then its own
+  // (StructureOf).
   static absl::StatusOr<PassedProgram> RunPasses(
       const Program& program, const PassPipeline& passes,
       const PassContext& context, const PassOptions& options,
+      absl::Span<const OpenSize> sizes = {},
       std::shared_ptr<const PlanStructure>* structure = nullptr);
 
   // What RunPasses() would give for `program`, of the same structure.
-  // FailedPrecondition if that can't be told without running it.
+  // `sizes` are its own. FailedPrecondition if that can't be told without
+  // running it.
   absl::StatusOr<PassedProgram> Apply(const Program& program,
+                                      absl::Span<const OpenSize> sizes,
                                       const PassContext& context,
                                       const PassOptions& options) const;
 
  private:
   PlanStructure() = default;
-  static std::shared_ptr<const PlanStructure> Make(const Program& from,
-                                                   const Program& passed,
-                                                   const PassPipeline& passes,
-                                                   int next_pass);
+  static std::shared_ptr<const PlanStructure> Make(
+      const Program& from, absl::Span<const OpenSize> sizes,
+      const Program& passed, const PassPipeline& passes, int next_pass);
 
   PassPipeline passes_;
   Program passed_;     // As the first Program's sizes had it.
