@@ -31,12 +31,12 @@ void Rewriter::Begin() {
   new_ids_.assign(from_.num_values(), kNoValue);
   is_as_before_.assign(from_.num_values(), false);
   builder_.AvoidNumbersOf(from_);
-  builder_.Reserve(static_cast<size_t>(from_.num_values()) + more_ops_,
-                   from_.ops().size() + more_ops_);
 }
 
 absl::Status Rewriter::CopyDeclarations() {
   Begin();
+  builder_.Reserve(static_cast<size_t>(from_.num_values()) + more_ops_,
+                   from_.ops().size() + more_ops_);
   for (const OpDef* def : from_.OpaqueDefs()) {
     MICA_RETURN_IF_ERROR(builder_.DeclareOpaque(def->schema()));
   }

@@ -270,6 +270,7 @@ class Cutter {
     Rewriter rewriter(program_, registry_);
     rewriter.Begin();
     ProgramBuilder& builder = rewriter.builder();
+    builder.Reserve(piece.reads.size() + piece.ops.size(), piece.ops.size());
     for (const OpDef* def : program_.OpaqueDefs()) {
       MICA_RETURN_IF_ERROR(builder.DeclareOpaque(def->schema()));
     }

@@ -28,6 +28,26 @@ std::vector<bool> Descendants(
   return is_behind;
 }
 
+// The variables that an update's value is computed from, up to gradients.
+std::vector<ValueId> VariablesOf(
+    const Program& program, ValueId update,
+    const absl::flat_hash_map<ValueId, ValueId>& gradients) {
+  std::vector<ValueId> variables;
+  absl::flat_hash_set<ValueId> found = {update};
+  std::vector<ValueId> todo = {update};
+  while (!todo.empty()) {
+    const ValueId id = todo.back();
+    todo.pop_back();
+    const Value& value = program.value(id);
+    if (value.kind == ValueKind::kVariable) variables.push_back(id);
+    if (value.kind != ValueKind::kResult || gradients.contains(id)) continue;
+    ForEachValue(program.ops()[value.index].arguments, [&](ValueId operand) {
+      if (found.insert(operand).second) todo.push_back(operand);
+    });
+  }
+  return variables;
+}
+
 }  // namespace
 
 absl::StatusOr<StageMap> StageMap::Build(const Program& program,
@@ -389,10 +409,9 @@ void StageMap::PlaceUpdates() {
       if (!stage.has_value()) continue;
       update_stage_[i] = stage;
       if (gradient_stage_[update.value] == kSeveral) needs_reduce_ = true;
-      const std::vector<bool> found = Ancestors({update.value}, true);
-      for (const Variable& variable : program_.variables()) {
-        if (!found[variable.value]) continue;
-        stage_of_target.try_emplace(variable.value, *stage);
+      for (const ValueId variable :
+           VariablesOf(program_, update.value, variable_of_gradient_)) {
+        stage_of_target.try_emplace(variable, *stage);
       }
     }
   }
