@@ -33,6 +33,7 @@
 #include "tools/difference.h"
 #include "tools/fill.h"
 #include "tools/flags.h"
+#include "tools/machine.h"
 
 namespace mica {
 namespace {
@@ -430,7 +431,11 @@ absl::StatusOr<BenchResult> RunAndMeasure(const BenchOptions& options) {
   const Program& program = *programs[0];
   BenchResult result{.program = program.name(),
                      .ops = static_cast<int64_t>(program.ops().size())};
+  const int64_t before_bytes = ForgetPeakMemory();
   MICA_ASSIGN_OR_RETURN(auto plan, PlanJobs(programs, options, result));
+  if (before_bytes > 0) {
+    result.plan_peak_bytes = PeakMemoryBytes() - before_bytes;
+  }
   PauseTrace();
   MICA_RETURN_IF_ERROR(RepeatPlanning(
       options, text, {.parse_ms = parse_ms, .analysis_ms = result.analysis_ms},

@@ -88,7 +88,10 @@ struct BenchResult {
   // of the passes: those that had something to do.
   std::vector<std::pair<std::string, double>> pass_ms;
   int64_t plan_bytes = 0;  // Of all jobs' Plans, each counted once.
-  double bind_ms = 0;      // Binding and Job: packing, arena.
+  // The most memory that the first planning took beyond what there was, its
+  // Plans included; 0 where the system doesn't tell.
+  int64_t plan_peak_bytes = 0;
+  double bind_ms = 0;  // Binding and Job: packing, arena.
   int64_t arena_bytes = 0;
   int64_t live_set_bytes = 0;
   // The largest difference of an element of an output or a variable from the

@@ -1,5 +1,6 @@
 #include "tools/machine.h"
 
+#include <malloc.h>
 #include <sys/resource.h>
 
 #include <filesystem>
@@ -7,8 +8,10 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "framework/base/trim_large.h"
 
 namespace mica {
 namespace {
@@ -27,6 +30,21 @@ std::string ReadReference(const std::filesystem::path& git,
     }
   }
   return "unknown";
+}
+
+// A figure of this process; 0 where the system doesn't tell.
+int64_t StatusBytes(absl::string_view name) {
+  std::ifstream file("/proc/self/status");
+  std::string line;
+  while (std::getline(file, line)) {
+    absl::string_view rest = line;
+    int64_t kilobytes = 0;
+    if (absl::ConsumePrefix(&rest, name) && absl::ConsumeSuffix(&rest, " kB") &&
+        absl::SimpleAtoi(rest, &kilobytes)) {
+      return kilobytes * 1024;
+    }
+  }
+  return 0;
 }
 
 }  // namespace
@@ -62,9 +80,21 @@ std::string CommitName() {
 }
 
 int64_t PeakMemoryBytes() {
+  const int64_t peak = StatusBytes("VmHWM:");
+  if (peak > 0) return peak;
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
   return int64_t{usage.ru_maxrss} * 1024;
+}
+
+int64_t ForgetPeakMemory() {
+  TrimLarge();
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+  std::ofstream file("/proc/self/clear_refs");
+  file << "5" << std::flush;  // See proc(5).
+  return file.good() ? StatusBytes("VmRSS:") : 0;
 }
 
 }  // namespace mica

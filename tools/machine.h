@@ -15,8 +15,13 @@ std::string MachineName();
 // "unknown" outside a git tree.
 std::string CommitName();
 
-// The most memory that the process has had, in bytes.
+// The most memory that the process has had, in bytes; since
+// ForgetPeakMemory(), if that was called.
 int64_t PeakMemoryBytes();
+
+// Returns what the process has now, without what it has freed where the system
+// takes that back. 0, and nothing is forgotten, where the system can't.
+int64_t ForgetPeakMemory();
 
 }  // namespace mica
 

@@ -12,6 +12,7 @@
 #include "tools/flags.h"
 #include "tools/machine.h"
 #include "tools/minimalloc.h"
+#include "tools/pipeline_bench.h"
 #include "tools/schedule_bench.h"
 #include "tools/slope.h"
 
@@ -71,7 +72,8 @@ DEFINE_string(dump, "",
 DEFINE_string(
     schedule, "",
     "simulates a Schedule: gpipe, 1f1b, interleaved, zb_h1, zbv, or a "
-    "file with its text");
+    "file with its text; with --generate=transformer_step it times instead how "
+    "long that is planned as such a pipeline, beside one stage of it");
 DEFINE_int64(stages, 4, "devices of the Schedule's pipeline");
 DEFINE_int64(micro_batches, 8, "micro-batches of the Schedule");
 DEFINE_int64(chunks, 0, "stages a device; 0: what the kind wants");
@@ -153,6 +155,7 @@ nlohmann::ordered_json ToJson(const BenchResult& result,
                                  {"first_job_ms", result.first_job_ms},
                                  {"further_job_us_per_op", nullptr},
                                  {"plan_bytes", result.plan_bytes},
+                                 {"plan_peak_bytes", result.plan_peak_bytes},
                                  {"plans_from_disk", result.plans_from_disk},
                                  {"other_batch_ms", nullptr},
                                  {"other_batch_alone_ms", nullptr},
@@ -257,10 +260,20 @@ ScheduleBenchOptions ScheduleOptionsFromFlags() {
           .print_table = FLAGS_table};
 }
 
+PipelineBenchOptions PipelineOptionsFromFlags() {
+  return {.generate = OptionsFromFlags().generate,
+          .schedule = FLAGS_schedule,
+          .num_devices = FLAGS_stages,
+          .num_micro_batches = FLAGS_micro_batches,
+          .repeats = FLAGS_plan_repeats};
+}
+
 // What was asked for, with what tells two measurements apart.
 absl::StatusOr<nlohmann::ordered_json> Bench(const BenchOptions& options) {
+  const bool is_pipeline = !FLAGS_schedule.empty() && !FLAGS_generate.empty();
   absl::StatusOr<nlohmann::ordered_json> json =
-      !FLAGS_schedule.empty()     ? RunScheduleBench(ScheduleOptionsFromFlags())
+      is_pipeline                 ? RunPipelineBench(PipelineOptionsFromFlags())
+      : !FLAGS_schedule.empty()   ? RunScheduleBench(ScheduleOptionsFromFlags())
       : !FLAGS_minimalloc.empty() ? BenchMinimalloc()
       : FLAGS_slope               ? BenchSlope(options)
                                   : BenchProgram(options);
@@ -273,9 +286,11 @@ absl::StatusOr<nlohmann::ordered_json> Bench(const BenchOptions& options) {
 
 int Main(int argc, char** argv) {
   absl::Status status = ParseFlags(argc, argv, "mica_bench.cc");
-  const int num_given =
-      (FLAGS_program.empty() ? 0 : 1) + (FLAGS_generate.empty() ? 0 : 1) +
-      (FLAGS_schedule.empty() ? 0 : 1) + (FLAGS_minimalloc.empty() ? 0 : 1);
+  const bool is_alone = FLAGS_schedule.empty() || FLAGS_generate.empty();
+  const int num_given = (FLAGS_program.empty() ? 0 : 1) +
+                        (FLAGS_generate.empty() || !is_alone ? 0 : 1) +
+                        (FLAGS_schedule.empty() ? 0 : 1) +
+                        (FLAGS_minimalloc.empty() ? 0 : 1);
   if (status.ok() && num_given != 1) {
     status = absl::InvalidArgumentError(
         "wants either --program=FILE or --generate=KIND "

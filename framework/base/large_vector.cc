@@ -11,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "framework/base/mutex.h"
+#include "framework/base/trim_large.h"
 #include "glog/logging.h"
 
 namespace mica {
@@ -61,6 +62,11 @@ class LargePool {
     const MutexLock lock(&mutex_);
     const auto range = Insert(begin, bytes);
     if (kept_ > kMostKept) Unmap(range);
+  }
+
+  void Trim() {
+    const MutexLock lock(&mutex_);
+    for (const auto& [begin, size] : Ranges(free_)) Unmap(free_.find(begin));
   }
 
  private:
@@ -160,5 +166,7 @@ void FreeLarge(void* memory, size_t bytes) {
   if (!kPools) return ::operator delete(memory);
   LargePool::Get().Give(static_cast<char*>(memory), RoundUp(bytes, kGranule));
 }
+
+void TrimLarge() { LargePool::Get().Trim(); }
 
 }  // namespace mica

@@ -98,6 +98,22 @@ def test_bench_traces_planning_and_one_run(tmp_path: Path) -> None:
     assert any(event["ph"] == "C" for event in events)
 
 
+def test_bench_times_a_step_as_a_pipeline() -> None:
+    step = ("--generate=transformer_step", "--layers=4", "--hidden=8")
+    result = bench(
+        *step, "--heads=2", "--seq=4", "--schedule=1f1b", "--stages=2"
+    )
+    assert result["stages"] == 2
+    assert result["micro_batches"] == 8
+    assert result["layers_of_stage"] == 2
+    assert result["ratio"] == pytest.approx(
+        result["pipeline_ms"] / result["stage_ms"]
+    )
+    expect_failure(
+        1, "transformer_step", "mica_bench", "--generate=fan", "--schedule=zbv"
+    )
+
+
 def test_bench_prints_one_object_without_json_too() -> None:
     done = call("mica_bench", "--generate=chain", "--ops=10", "--plan_only")
     assert len(done.stdout.splitlines()) > 10
