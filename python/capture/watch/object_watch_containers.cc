@@ -78,11 +78,14 @@ void ObjectWatch::TouchKeys(PyObject* dict) {
 
 bool ObjectWatch::ReadItems(PyObject* dict) {
   if (guards_.HasKeys(dict)) return true;
-  if (guards_.HasDict(dict) || is_in_later_pass() || PyODict_Check(dict) ||
-      !HasPlainItems(dict) || written_.HasRemovedFrom(dict) ||
-      containers_.HasUnknown(dict) || containers_.Has(dict)) {
+  if (is_in_later_pass() || PyODict_Check(dict) || !HasPlainItems(dict) ||
+      written_.HasRemovedFrom(dict) || containers_.HasUnknown(dict) ||
+      containers_.Has(dict)) {
     return false;
   }
+  // Noted as a whole before the run set items of it: the others are as they
+  // were.
+  if (guards_.HasDict(dict)) return true;
   const std::vector<PyRef> keys = KeysOf(dict);
   for (const PyRef& key : keys) {
     if (!PyUnicode_CheckExact(key.get()) && !PyLong_CheckExact(key.get())) {
