@@ -166,8 +166,10 @@ std::optional<double> SizeNumbers::Of(const SizeTerm& term) {
   return static_cast<double>(whole / term.denominator);
 }
 
-Explainer::Explainer(absl::Span<const SizedTape> runs, const SizeFacts& facts,
-                     const SizeGroups& groups, int num_args)
+Explainer::Explainer(
+    absl::Span<const SizedTape> runs, const SizeFacts& facts,
+    const SizeGroups& groups, int num_args,
+    const std::function<int32_t(size_t run, int32_t number)>& in_run)
     : last_(*runs.back().tape),
       facts_(facts),
       groups_(groups),
@@ -188,7 +190,8 @@ Explainer::Explainer(absl::Span<const SizedTape> runs, const SizeFacts& facts,
     SizeNumbers numbers(facts, groups, sizes, run.given);
     std::vector<double>& of_run = numbers_.emplace_back();
     for (size_t i = 0; i < facts.numbers.size(); ++i) {
-      of_run.push_back(numbers.Of(static_cast<int32_t>(i)));
+      const auto number = static_cast<int32_t>(i);
+      of_run.push_back(numbers.Of(in_run(numbers_.size() - 1, number)));
     }
   }
 }

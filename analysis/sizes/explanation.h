@@ -4,6 +4,7 @@
 #define MICA_ANALYSIS_SIZES_EXPLANATION_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -121,9 +122,11 @@ class SizeNumbers {
 // the calls. All that it is given outlives it.
 class Explainer {
  public:
-  // `facts` of the last run.
+  // `facts` of the last run. `in_run` says which number stands for one in a
+  // run that went through a loop less often.
   Explainer(absl::Span<const SizedTape> runs, const SizeFacts& facts,
-            const SizeGroups& groups, int num_args);
+            const SizeGroups& groups, int num_args,
+            const std::function<int32_t(size_t run, int32_t number)>& in_run);
 
   // Of a whole number in call `call`, or of a float: `values` by run. Empty if
   // there is none. `is_count`: where C++ code puts sizes and products of them.

@@ -48,7 +48,8 @@ Rounds::Rounds(const Tape& tape, std::vector<RoundBegins> loops,
       calls_(tape.calls.size()),
       tensors_(tape.tensors.size()),
       made_(loops_.size()),
-      steps_(loops_.size()) {
+      steps_(loops_.size()),
+      distances_(loops_.size()) {
   for (int32_t loop = 0; loop < num_loops(); ++loop) {
     made_[loop].resize(count(loop));
     for (int32_t round = 0; round < count(loop); ++round) {
@@ -122,8 +123,10 @@ void Rounds::FindSteps(const Tape& tape, int32_t loop) {
         continue;
       }
       const int step = place.round - other_place.round;
-      if (place.position == other_place.position && (step == 1 || step == -1))
+      if (place.position == other_place.position && (step == 1 || step == -1)) {
         steps_[loop][place.loop - num_loops()] = step;
+        distances_[loop].insert({place.loop - num_loops(), place.round - last});
+      }
     }
   }
 }
@@ -146,6 +149,7 @@ void Rounds::FindItemStep(const Tape& tape, int32_t loop, const TapeTensor& one,
   if (items == nullptr || static_cast<int32_t>(items->ids.size()) != count(of))
     return;
   steps_[loop][one.call] = step;
+  distances_[loop].insert({one.call, one.item - last});
   taken_.try_emplace(one.call, of);
 }
 
@@ -156,6 +160,12 @@ int Rounds::StepOver(int32_t loop, int32_t call) const {
 
 int Rounds::StepOverLoop(int32_t loop, int32_t earlier) const {
   return StepOver(loop, earlier - num_loops());
+}
+
+bool Rounds::TakesAt(int32_t loop, int32_t earlier, int32_t call,
+                     int32_t distance) const {
+  const int32_t of = earlier >= 0 ? earlier - num_loops() : call;
+  return distances_[loop].contains({of, distance});
 }
 
 OtherRounds::OtherRounds(const Tape& tape, const Rounds& rounds,
@@ -349,7 +359,12 @@ TapeTensorId OtherRounds::FindAlong(const Axis& axis, TapeTensorId id, int step,
                                     const Origin& in) const {
   const int32_t moved = in.round - in.from;
   const int32_t from_end = LengthOf(axis) - 1 - axis.index;
-  if (step == 1) return OnAxis(axis, id, axis.index + moved);
+  // The first rounds may take what others don't: the last one of all.
+  if (step == 1 &&
+      (in.is_copy() ||
+       rounds_.TakesAt(in.loop, axis.loop, axis.call, axis.index - in.from))) {
+    return OnAxis(axis, id, axis.index + moved);
+  }
   // It goes through as many more as there are, or a loop's rounds from their
   // last one on.
   const bool is_like =
@@ -389,7 +404,8 @@ TapeTensorId OtherRounds::Find(TapeTensorId id, TapeTensorId before,
     step = axis.loop >= 0 ? rounds_.StepOverLoop(in.loop, axis.loop)
                           : rounds_.StepOver(in.loop, axis.call);
   }
-  if (in.is_copy() && before == id) step = 0;
+  // What was the same in the round before stays where it is.
+  if (in.loop >= 0 && before == id) step = 0;
   if (in.is_copy() && before != id) {
     const Axis there = before < 0 ? Axis{} : AxisOf(before);
     if (step == 0 || !there.IsLike(axis) || axis.index - there.index != step) {
@@ -512,24 +528,28 @@ absl::Status OtherRounds::MapNumbers() {
   return absl::FailedPreconditionError("a loop reads a tensor's data");
 }
 
+// What the round before did in the place of a call; null if it did otherwise.
+const TapeCall* OtherRounds::CallBefore(int32_t call) const {
+  Rounds::Place place = rounds_.OfCall(call);
+  if (place.loop < 0 || place.round == 0) return nullptr;
+  const RoundBegins& begins = rounds_.begins(place.loop);
+  --place.round;
+  if (begins[place.round + 1] - begins[place.round] !=
+      begins[place.round + 2] - begins[place.round + 1]) {
+    return nullptr;
+  }
+  const TapeCall& before = old_.calls[rounds_.CallAt(place)];
+  const TapeCall& like = old_.calls[call];
+  const bool is_alike =
+      before.op == like.op && before.args.size() == like.args.size();
+  return is_alike ? &before : nullptr;
+}
+
 absl::Status OtherRounds::MakeCalls() {
   for (const Origin& origin : calls_) {
     const TapeCall& old = old_.calls[origin.old];
-    const TapeCall* before = nullptr;
-    if (origin.is_copy()) {
-      Rounds::Place place = rounds_.OfCall(origin.old);
-      const RoundBegins& begins = rounds_.begins(place.loop);
-      --place.round;
-      if (place.round < 0 ||
-          begins[place.round + 1] - begins[place.round] !=
-              begins[place.round + 2] - begins[place.round + 1]) {
-        return Unfollowed(old);
-      }
-      before = &old_.calls[rounds_.CallAt(place)];
-      if (before->op != old.op || before->args.size() != old.args.size()) {
-        return Unfollowed(old);
-      }
-    }
+    const TapeCall* before = CallBefore(origin.old);
+    if (origin.is_copy() && before == nullptr) return Unfollowed(old);
     TapeCall call = old;
     call.args.clear();
     call.outputs.clear();
@@ -551,12 +571,12 @@ absl::Status OtherRounds::MakeTensors() {
   for (const Origin& origin : tensors_) {
     TapeTensor tensor = old_.tensors[origin.old];
     const Rounds::Place place = rounds_.Of(origin.old);
-    TapeTensorId before = kNoTapeTensor;
-    if (origin.is_copy()) {
-      before = rounds_.At({place.loop, place.round - 1, place.position});
-      if (before == kNoTapeTensor) {
-        return absl::FailedPreconditionError("a loop's rounds make others");
-      }
+    const TapeTensorId before =
+        origin.loop < 0
+            ? kNoTapeTensor
+            : rounds_.At({place.loop, place.round - 1, place.position});
+    if (origin.is_copy() && before == kNoTapeTensor) {
+      return absl::FailedPreconditionError("a loop's rounds make others");
     }
     if (tensor.call >= 0 && origin.loop >= 0) {
       const Rounds::Place call = rounds_.OfCall(tensor.call);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "analysis/lower/tape.h"
@@ -47,6 +48,7 @@ class Rounds {
     return static_cast<int32_t>(loops_[loop].size()) - 1;
   }
   std::vector<int32_t> counts() const;
+  int32_t num_calls() const { return static_cast<int32_t>(calls_.size()); }
   const RoundBegins& begins(int32_t loop) const { return loops_[loop]; }
   Place OfCall(int32_t call) const { return calls_[call]; }
   Place Of(TapeTensorId tensor) const { return tensors_[tensor]; }
@@ -66,6 +68,10 @@ class Rounds {
   // rounds of another one needn't take the first, or the last.
   int StepOver(int32_t loop, int32_t call) const;
   int StepOverLoop(int32_t loop, int32_t earlier) const;
+  // Whether a round of the loop that goes through them in order takes one that
+  // is so many after its own number.
+  bool TakesAt(int32_t loop, int32_t earlier, int32_t call,
+               int32_t distance) const;
   // The calls of which some loop takes the results so, and that loop.
   const absl::flat_hash_map<int32_t, int32_t>& taken() const { return taken_; }
 
@@ -84,6 +90,8 @@ class Rounds {
   std::vector<std::vector<std::vector<TapeTensorId>>> made_;
   // By loop; of earlier loops by their number less num_loops().
   std::vector<absl::flat_hash_map<int32_t, int>> steps_;
+  // The same, of what the last round takes: how far from its own number.
+  std::vector<absl::flat_hash_set<std::pair<int32_t, int32_t>>> distances_;
   absl::flat_hash_map<int32_t, int32_t> taken_;
 };
 
@@ -124,6 +132,7 @@ class OtherRounds {
   void PlaceCalls();
   absl::Status CheckWrites() const;
   absl::Status CheckLast() const;
+  const TapeCall* CallBefore(int32_t call) const;
   absl::Status MakeCalls();
   absl::Status MakeTensors();
   // What a list has one of for each round: a loop, or a call's results.

@@ -26,7 +26,12 @@ struct Looped {
   Tape tape;
   RoundBegins begins;
 };
-Looped MakeRun(int64_t count, bool has_last = true) {
+//
+// `more`: a second loop goes through all h: g = (g + h) * one that is the same
+// in each round, the last h or the first.
+enum class Second { kNone, kWithLast, kWithFirst };
+Looped MakeRun(int64_t count, bool has_last = true, Second more = Second::kNone,
+               RoundBegins* second = nullptr) {
   TapeMaker maker;
   int32_t storage = 1;
   const TapeTensorId x = maker.Input({count, 3}, 0);
@@ -70,6 +75,22 @@ Looped MakeRun(int64_t count, bool has_last = true) {
            {count, 3});
   maker.tape().results = {joined};
   if (has_last) maker.tape().results.push_back(h);
+  TapeTensorId g = h;
+  for (const TapeTensorId one : all) {
+    if (more == Second::kNone) break;
+    second->push_back(static_cast<int32_t>(maker.tape().calls.size()));
+    g = call("aten.add.Tensor",
+             {TapeTensorRef{g}, TapeTensorRef{one}, int64_t{1}},
+             {"self", "other", "alpha"}, {3});
+    const TapeTensorId same =
+        more == Second::kWithLast ? all.back() : all.front();
+    g = call("aten.mul.Tensor", {TapeTensorRef{g}, TapeTensorRef{same}},
+             {"self", "other"}, {3});
+  }
+  if (more != Second::kNone) {
+    second->push_back(static_cast<int32_t>(maker.tape().calls.size()));
+    maker.tape().results.push_back(g);
+  }
   run.tape = maker.tape();
   return run;
 }
@@ -121,6 +142,26 @@ TEST(RoundsTest, MoreAndFewerRoundsAreAsThoseRunsMakeThem) {
       const Looped wanted = MakeRun(to);
       EXPECT_EQ(TextOf(other.tape()), TextOf(wanted.tape)) << from << to;
       EXPECT_EQ(other.loops()[0], wanted.begins);
+    }
+  }
+}
+
+// In its last (or first) round, what is the same in each is what that one goes
+// through.
+TEST(RoundsTest, ALoopOverAnotherOneTakesWhatIsTheSameInEachRound) {
+  for (const Second more : {Second::kWithLast, Second::kWithFirst}) {
+    for (const int64_t from : {3, 4, 7}) {
+      RoundBegins second;
+      const Looped run = MakeRun(from, true, more, &second);
+      const Rounds rounds(run.tape, {run.begins, second});
+      for (const int64_t to : {2, 3, 5, 9}) {
+        const auto count = static_cast<int32_t>(to);
+        OtherRounds other(run.tape, rounds, {count, count});
+        MICA_ASSERT_OK(other.Make());
+        RoundBegins unused;
+        const Looped wanted = MakeRun(to, true, more, &unused);
+        EXPECT_EQ(TextOf(other.tape()), TextOf(wanted.tape)) << from << to;
+      }
     }
   }
 }

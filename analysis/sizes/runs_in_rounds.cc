@@ -245,6 +245,16 @@ class FactsInRounds {
                                       : like_.begins(in.loop)[in.round] -
                                             own_.begins(in.loop)[in.from];
     if (in.loop < 0) {
+      const int32_t loop = own_.num_calls() > use.first_call
+                               ? own_.OfCall(use.first_call).loop
+                               : -1;
+      for (int32_t& number : use.numbers) {
+        const Rounds::Place place = numbers_.PlaceOf(number);
+        // What comes after a loop uses the last round's.
+        if (place.loop >= 0 && place.loop != loop) {
+          number = numbers_.Find(number, number, {});
+        }
+      }
       use.end_call = use.end_call > use.first_call ? Moved(use.end_call - 1) + 1
                                                    : Moved(use.end_call);
       use.first_call = Moved(use.first_call);

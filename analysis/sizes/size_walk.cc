@@ -69,6 +69,18 @@ bool CanView(absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides,
          ViewStrides(type, made.dims, &unused);
 }
 
+// The stride of a dim of size 1 may be any: operators keep that of their
+// operand. Gives `made` those that aren't as in dense memory.
+void KeepStridesOfOne(const TapeTensor& own, absl::Span<const int> order,
+                      TensorSizes& made) {
+  const std::vector<int64_t> dense = DenseStrides(own.sizes, order);
+  for (size_t d = 0; d < own.sizes.size(); ++d) {
+    if (own.sizes[d] == 1 && own.strides[d] != dense[d]) {
+      made.strides[d] = own.strides[d];
+    }
+  }
+}
+
 // Puts a number where it stands in a call.
 void PutNumber(double value, const SizeSlot& slot,
                std::vector<TapeValue>& args) {
@@ -323,6 +335,7 @@ absl::Status SizeTemplate::Walk::Take(int32_t call, TapeTensorId id,
   }
   if (made_.lies_[id].layout == Layout::kDense) {
     given->strides = DenseStrides(given->sizes, made_.lies_[id].order);
+    KeepStridesOfOne(tape_.tensors[id], made_.lies_[id].order, *given);
   }
   Set(id, *std::move(given));
   return absl::OkStatus();
@@ -336,7 +349,9 @@ absl::Status SizeTemplate::Walk::LearnLayout(
   const bool is_view = IsViewCall(tape_.calls[call]);
   if (is_view && given->strides == own.strides) return absl::OkStatus();
   lies.order = StrideOrder(own.sizes, own.strides);
-  if (is_view || own.strides != DenseStrides(own.sizes, lies.order)) {
+  TensorSizes dense{own.sizes, DenseStrides(own.sizes, lies.order)};
+  KeepStridesOfOne(own, lies.order, dense);
+  if (is_view || own.strides != dense.strides) {
     return absl::FailedPreconditionError(absl::StrCat(
         tape_.calls[call].op, ": its result's strides are ",
         absl::StrJoin(own.strides, ","), ", by its rule ",

@@ -93,9 +93,12 @@ class SizeTemplate::Maker {
         std::vector<std::vector<int32_t>> counts)
       : made_(made),
         last_(made.tape()),
-        explainer_(made.runs_, made.facts_, *made.groups_, made.num_args_),
         recorded_(std::move(recorded)),
-        counts_(std::move(counts)) {}
+        counts_(std::move(counts)),
+        explainer_(made.runs_, made.facts_, *made.groups_, made.num_args_,
+                   [this](size_t run, int32_t number) {
+                     return NumberOfRun(run, number);
+                   }) {}
 
   // `sizes`: by run.
   absl::Status Make(absl::Span<const NumbersThatAreSizes> sizes) {
@@ -623,6 +626,20 @@ class SizeTemplate::Maker {
     return before < 0 || !SameBits(OfLastRun(before), OfLastRun(number));
   }
 
+  // Of the last round of a loop, which what comes after that uses: the number
+  // of the run's own last round.
+  int32_t NumberOfRun(size_t run, int32_t number) const {
+    if (made_.rounds_.num_loops() == 0) return number;
+    Rounds::Place place = places_.PlaceOf(number);
+    if (place.loop < 0 || place.round + 1 != made_.rounds_.count(place.loop)) {
+      return number;
+    }
+    place.round = counts_[run][place.loop] - 1;
+    const int32_t own = places_.OldAt(place);
+    const auto& numbers = made_.facts_.numbers;
+    return own >= 0 && numbers[own].op == numbers[number].op ? own : number;
+  }
+
   static std::string InParentheses(const std::string& at) {
     return at.empty() ? "" : absl::StrCat(" (", at, ")");
   }
@@ -744,10 +761,10 @@ class SizeTemplate::Maker {
 
   SizeTemplate& made_;
   const Tape& last_;
-  Explainer explainer_;
   const std::vector<RunsInRounds::Recorded> recorded_;
   const std::vector<std::vector<int32_t>> counts_;
   const NumbersInRounds places_{made_.facts_, made_.rounds_.counts()};
+  Explainer explainer_;
   absl::flat_hash_set<TapeTensorId> constants_;
   int32_t at_ = 0;  // The call whose constant is looked at.
 };

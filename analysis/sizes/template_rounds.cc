@@ -85,6 +85,18 @@ absl::StatusOr<std::vector<int32_t>> SizeTemplate::CountsAt(
       sizes[t].sizes[dim] = of_group[group];
     }
   }
+  // Others follow from what comes before the first loop.
+  Walk walk(*this, given);
+  walk.Go(inputs).IgnoreError();
+  for (size_t t = 0; t < sizes.size(); ++t) {
+    const TapeTensor& tensor = tape().tensors[t];
+    const bool is_open = absl::c_linear_search(sizes[t].sizes, kUnknownSize);
+    if (is_open && tensor.call >= 0 && !facts_.loops.empty() &&
+        tensor.call < facts_.loops[0].calls[0] &&
+        walk.IsKnown(static_cast<TapeTensorId>(t))) {
+      sizes[t] = walk.sizes()[t];
+    }
+  }
   SizeNumbers numbers(facts_, *groups_, sizes, given);
   std::vector<int32_t> counts;
   int64_t num_calls = static_cast<int64_t>(tape().calls.size());

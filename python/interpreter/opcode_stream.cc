@@ -77,6 +77,7 @@ int OpcodeStream::Tell(PyFrameObject* frame, int what, PyObject* arg) {
         listener_.TouchDeep(arg);
       }
       if (skipped_ == nullptr) TellJoinsAtEnd(frame->f_frame, arg);
+      TellRoundsAtEnd(frame->f_frame);
       LeaveSteps(frame);
       frame->f_trace_lines = 1;
       return 0;
@@ -149,6 +150,7 @@ void OpcodeStream::Step(Frame* frame) {
   if (instruction.act == Act::kDrop) listener_.DropResult();
   listener_.EndStep(depth > 0 && !entered ? &top_[-1] : nullptr, entered);
   TellJoins(code, at);
+  TellRounds(code, *instructions, at);
   if (instruction.is_fork) jump_ = {.frame = frame, .unit = at};
   listener_.BeginStep();
   made_ = PyRef();
@@ -178,7 +180,7 @@ void OpcodeStream::Step(Frame* frame) {
   steps_over_ = listener_.StepsOver();
 }
 
-absl::Span<PyObject* const> OpcodeStream::Variables() const {
+absl::Span<PyObject*> OpcodeStream::Variables() const {
   return {frame_->localsplus,
           static_cast<size_t>(CodeOf(frame_)->co_nlocalsplus)};
 }
@@ -193,6 +195,44 @@ void OpcodeStream::Advance() {
   PyObject* iterator = Peek(1);
   if (Suspends(CodeOf(frame_))) return listener_.Touch(iterator);
   listener_.Advance(iterator, Variables(), OperandsBelow(top_ - 1));
+}
+
+void OpcodeStream::TellRounds(PyCodeObject* code,
+                              const Instructions& instructions, int unit) {
+  // What a function that suspends has, others may have, too.
+  if (Suspends(code)) return;
+  while (!open_loops_.empty() && open_loops_.back().frame == frame_ &&
+         !open_loops_.back().loop->Holds(unit)) {
+    const OpenLoop left = open_loops_.back();
+    open_loops_.pop_back();
+    listener_.LeaveLoop(left.number, left.loop->EndsAt(left.unit), Variables(),
+                        OperandsBelow(top_));
+  }
+  auto& loops = loops_of_[code];
+  if (loops == nullptr) {
+    loops = std::make_unique<const WhileLoops>(code, instructions);
+  }
+  const WhileLoops::Loop* loop = loops->FindAt(unit);
+  const bool is_open =
+      !open_loops_.empty() && open_loops_.back().frame == frame_;
+  if (loop != nullptr && (!is_open || open_loops_.back().loop != loop)) {
+    open_loops_.push_back(
+        {.frame = frame_, .loop = loop, .number = num_loops_++});
+  }
+  if (!open_loops_.empty() && open_loops_.back().frame == frame_) {
+    open_loops_.back().unit = unit;
+  }
+  if (loop == nullptr) return;
+  listener_.BeginRound(open_loops_.back().number, Variables(),
+                       OperandsBelow(top_));
+}
+
+void OpcodeStream::TellRoundsAtEnd(const Frame* frame) {
+  while (!open_loops_.empty() && open_loops_.back().frame == frame) {
+    listener_.LeaveLoop(open_loops_.back().number, /*by_condition=*/false, {},
+                        {});
+    open_loops_.pop_back();
+  }
 }
 
 void OpcodeStream::TellJoins(PyCodeObject* code, int unit) {

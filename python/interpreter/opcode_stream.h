@@ -18,6 +18,7 @@
 #include "python/interpreter/instructions.h"
 #include "python/interpreter/joins.h"
 #include "python/interpreter/stream.h"
+#include "python/interpreter/while_loops.h"
 
 namespace mica {
 
@@ -77,8 +78,13 @@ class OpcodeStream final : public InterpreterStream {
   void Advance();
   // What the function at hand has: its variables, and the operands below
   // `top`.
-  absl::Span<PyObject* const> Variables() const;
+  absl::Span<PyObject*> Variables() const;
   absl::Span<PyObject* const> OperandsBelow(PyObject** top) const;
+  // Loops that are left, and rounds that begin, before the step at `unit`.
+  void TellRounds(PyCodeObject* code, const Instructions& instructions,
+                  int unit);
+  // The function ends: its loops are left.
+  void TellRoundsAtEnd(const Frame* frame);
   // Ways that meet before the step at `unit`, after the one that jumped.
   void TellJoins(PyCodeObject* code, int unit);
   // The same at the end of a function, which gives `result`; null if it raises.
@@ -121,7 +127,7 @@ class OpcodeStream final : public InterpreterStream {
       instructions_;
   PyCodeObject* last_code_ = nullptr;
   const Instructions* last_instructions_ = nullptr;
-  const Frame* frame_ = nullptr;
+  Frame* frame_ = nullptr;
   PyFrameObject* skipped_ = nullptr;  // It and what it calls aren't looked at.
   bool steps_over_ = false;           // Until the next step.
   PyObject** top_ = nullptr;          // Above the operands.
@@ -143,6 +149,17 @@ class OpcodeStream final : public InterpreterStream {
   // The frame whose last step made an iterator of a range.
   const Frame* made_iterator_of_ = nullptr;
   PyObject* keyword_names_ = nullptr;  // Of the call that comes next.
+  // Loops on a condition that go, the innermost last.
+  struct OpenLoop {
+    const Frame* frame = nullptr;
+    const WhileLoops::Loop* loop = nullptr;
+    int64_t number = 0;
+    int unit = 0;  // Of the function's last step.
+  };
+  std::vector<OpenLoop> open_loops_;
+  int64_t num_loops_ = 0;  // That the program came to.
+  absl::flat_hash_map<PyCodeObject*, std::unique_ptr<const WhileLoops>>
+      loops_of_;
   // StreamListener::NumForks() when a function began.
   absl::flat_hash_map<const Frame*, int64_t> forks_before_;
   // The last jump by a truth; a null frame once its forks are known.

@@ -120,11 +120,19 @@ class StreamListener {
   // A loop of a function that doesn't suspend asks for its next item. What the
   // function has at that moment: its variables, null where they have no value,
   // and the operands below the iterator.
-  virtual void Advance(PyObject* iterator,
-                       absl::Span<PyObject* const> /*variables*/,
+  // Others may be put in place of the variables.
+  virtual void Advance(PyObject* iterator, absl::Span<PyObject*> /*variables*/,
                        absl::Span<PyObject* const> /*operands*/) {
     Touch(iterator);
   }
+  // The same where a round of a loop on a condition begins. `loop` is a number
+  // for each time that the program comes to one.
+  virtual void BeginRound(int64_t /*loop*/, absl::Span<PyObject*> /*variables*/,
+                          absl::Span<PyObject* const> /*operands*/) {}
+  // The loop is left: by its condition, after whole rounds, or otherwise.
+  virtual void LeaveLoop(int64_t /*loop*/, bool /*by_condition*/,
+                         absl::Span<PyObject*> /*variables*/,
+                         absl::Span<PyObject* const> /*operands*/) {}
   // C code gets `object`, and what it holds.
   virtual void TouchDeep(PyObject* object) = 0;
   // Python code gave `object` to C code that the step at hand runs, and that

@@ -147,6 +147,9 @@ class HostValues {
   Id AddSize(PyObject* number, TapeTensorId tensor, int dim);
   // What round `round` of loop `loop` of SizeFacts counts, which is a size.
   Id AddRound(PyObject* number, int loop, int round);
+  // An int that differs from round to round of a loop, and may be computed of
+  // itself: what follows of it is a size, too.
+  Id AddCounter(PyObject* number);
   // Which round a number counts, but for what is added to that; -1 for another
   // one.
   int RoundOf(Id id) const { return nodes_[MovedFrom(id)].round; }
@@ -154,8 +157,18 @@ class HostValues {
   // It has to be what it was.
   bool IsExact(Id id) const { return nodes_[id].is_exact; }
   int32_t num_sizes() const { return num_sizes_; }
+  struct Comparison {
+    std::string op;
+    TapeHostOperand a, b;
+    bool outcome = false;
+    UserLine at;
+    int32_t number = -1;  // In order of all that were added.
+  };
   int32_t num_size_comparisons() const {
     return static_cast<int32_t>(size_comparisons_.size());
+  }
+  const Comparison& size_comparison(int32_t index) const {
+    return size_comparisons_[index];
   }
   // From now to TakeSizeUses(), sizes that are marked as exact are only noted:
   // the step at hand may pass them to an operator.
@@ -201,13 +214,6 @@ class HostValues {
   bool MoveTogether(Id a, Id b) const { return MovedFrom(a) == MovedFrom(b); }
   // Demands that two numbers are as far from each other as they are.
   void DemandDistance(TapeHostOperand a, TapeHostOperand b);
-  struct Comparison {
-    std::string op;
-    TapeHostOperand a, b;
-    bool outcome = false;
-    UserLine at;
-    int32_t number = -1;  // In order of all that were added.
-  };
   int32_t num_comparisons() const {
     return static_cast<int32_t>(comparisons_.size());
   }
@@ -225,6 +231,9 @@ class HostValues {
   }
   bool uses_address() const { return uses_address_; }
 
+  // Marks ints that the program was given, and what was computed of such alone,
+  // as exact where comparisons from number `since` on look at them.
+  void MarkGivenInts(int32_t since);
   // A use that a Program can't repeat.
   void MarkExact(PyObject* object) {
     uses_address_ |= IsAddress(object);
@@ -282,6 +291,7 @@ class HostValues {
     UserLine pinned_at;                        // By PinSize().
     std::shared_ptr<const TextRecipe> recipe;  // Of a text.
   };
+  bool IsGivenInt(TapeHostOperand operand) const;
   // Whether sizes are among the operands, and nothing else that is known.
   bool AreSizes(absl::Span<const TapeHostOperand> operands) const;
   // Whether sizes that may vary are among them, or among what made them.

@@ -24,6 +24,16 @@ HostValues::Id HostValues::AddRound(PyObject* number, int loop, int round) {
                       .round = round});
 }
 
+HostValues::Id HostValues::AddCounter(PyObject* number) {
+  has_sizes_ = true;
+  Node node{.is_size = true, .size_index = num_sizes_++};
+  node.tape.kind = TapeHostValue::Kind::kOp;
+  node.tape.op = "mica.int_add";
+  node.tape.operands = {{.constant = NumberOf(number).value_or(0)},
+                        {.constant = 0}};
+  return Add(number, std::move(node));
+}
+
 void HostValues::TakeForSize(PyObject* number) {
   const Id id = Find(number);
   Node& node = nodes_[id];
@@ -46,6 +56,29 @@ void HostValues::PinSize(Id id) {
   if (nodes_[id].is_exact) return;
   nodes_[id].is_exact = true;
   nodes_[id].pinned_at = CurrentUserLine();
+}
+
+bool HostValues::IsGivenInt(TapeHostOperand operand) const {
+  if (operand.id < 0) return true;
+  const Node& node = nodes_[operand.id];
+  if (!node.is_int) return false;
+  if (node.tape.kind == TapeHostValue::Kind::kInput) {
+    return node.source.draw < 0;
+  }
+  return node.tape.kind == TapeHostValue::Kind::kOp &&
+         absl::c_all_of(node.tape.operands,
+                        [this](const auto& one) { return IsGivenInt(one); });
+}
+
+void HostValues::MarkGivenInts(int32_t since) {
+  const auto count = static_cast<size_t>(num_comparisons());
+  for (size_t i = static_cast<size_t>(since); i < count; ++i) {
+    const TapeHostOperand a = comparisons_[i].a, b = comparisons_[i].b;
+    if (!IsGivenInt(a) || !IsGivenInt(b)) continue;
+    for (const TapeHostOperand& operand : {a, b}) {
+      if (operand.id >= 0) MarkExactId(operand.id);
+    }
+  }
 }
 
 bool HostValues::AreSizes(absl::Span<const TapeHostOperand> operands) const {

@@ -224,6 +224,7 @@ void CallWatch::CallType(PyTypeObject* type, absl::Span<PyObject* const> args) {
   if (type == &PyDict_Type && MakeDict(args)) return;
   if (Convert(type, args)) return;
   if (type == &PyRange_Type && parts_.loops.MakeRange(args)) return;
+  if (type == &PyReversed_Type && parts_.loops.ReverseRange(args)) return;
   static PyObject* make = Interned("__new__");
   PyObject* maker = _PyType_Lookup(type, make);
   // torch.nn.Parameter: Python code makes the object; what it does is followed.

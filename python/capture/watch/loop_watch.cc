@@ -39,6 +39,7 @@ void LoopWatch::EndStep(PyObject** top) {
   } else if (made_range_ != nullptr) {
     if (given == nullptr || !PyRange_Check(given)) return Pin(*made_range_);
     made_range_->count = PySequence_Size(given);
+    made_range_->range = given;
     pins_.push_back(PyRef::Share(given));
     ranges_[given] = std::move(*made_range_);
   } else if (made_iterator_ != nullptr) {
@@ -67,11 +68,12 @@ void LoopWatch::EndOpen() {
   own_iterators_.clear();
 }
 
-bool LoopWatch::Advance(PyObject* iterator,
-                        absl::Span<PyObject* const> variables,
+bool LoopWatch::Advance(PyObject* iterator, absl::Span<PyObject*> variables,
                         absl::Span<PyObject* const> operands) {
   auto it = iterators_.find(iterator);
-  if (it == iterators_.end() && !own_iterators_.contains(iterator)) {
+  const bool is_in_while = open_ >= 0 && loops_[open_].number >= 0;
+  if (it == iterators_.end() &&
+      (is_in_while || !own_iterators_.contains(iterator))) {
     // In a round of another loop, lists of the run's are gone through as
     // others are.
     if (std::optional<Span> span = SpanOf(iterator)) {
@@ -83,6 +85,8 @@ bool LoopWatch::Advance(PyObject* iterator,
     Look(iterator);
     return false;
   }
+  // Which of the two is over sizes, isn't known yet of the other one.
+  if (is_in_while) GiveUp();
   if (open_ >= 0 && loops_[open_].iterator.get() != iterator) {
     // Left before its end, if nobody else has its iterator: the map, the list
     // of what is kept, and the loop.
@@ -122,16 +126,17 @@ void LoopWatch::FindFilled(absl::Span<PyObject* const> operands) {
     const Py_ssize_t size = PyList_GET_SIZE(operand);
     const auto [it, is_new] = operand_sizes_.try_emplace(operand, size);
     if (!is_new && size > it->second && !grown_.contains(operand)) {
-      grown_[operand] = it->second;
+      grown_[operand] = {.size = it->second};
       AddSized(operand, open_);
     }
     it->second = size;
   }
 }
 
-void LoopWatch::BeginRound(Loop& loop, absl::Span<PyObject* const> variables,
+void LoopWatch::BeginRound(Loop& loop, absl::Span<PyObject*> variables,
                            absl::Span<PyObject* const> operands) {
   FindFilled(operands);
+  FollowCounters(loop, variables);
   RoundState state(values_, ages_, recorder_, grown_, loop.given, variables,
                    operands);
   loop.given.clear();
@@ -145,7 +150,7 @@ void LoopWatch::BeginRound(Loop& loop, absl::Span<PyObject* const> variables,
     if (!state.Covers(container)) loop.is_followed = false;
   }
   changed_.clear();
-  for (auto& [list, size] : grown_) size = PyList_GET_SIZE(list);
+  for (auto& [list, grown] : grown_) grown.size = PyList_GET_SIZE(list);
   if (!loop.calls.empty() && !(state == loop.state)) {
     loop.steady = static_cast<int32_t>(loop.calls.size());
   }
@@ -166,18 +171,19 @@ void LoopWatch::Finish() {
   }
   for (Loop& loop : loops_) {
     // Two rounds that began alike tell that the others do.
-    loop.is_followed &= loop.is_closed && loop.rounds() >= 2 &&
-                        loop.rounds() == loop.span.count &&
-                        loop.steady < loop.rounds() &&
-                        !fixed_parts_.contains(loop.span.call);
+    loop.is_followed &=
+        loop.is_closed && loop.rounds() >= 2 &&
+        (loop.number >= 0 || loop.rounds() == loop.span.count) &&
+        loop.steady < loop.rounds() && !fixed_parts_.contains(loop.span.call);
     if (!loop.is_followed) Pin(loop.span);
   }
   // Those that no loop went through.
   for (const auto& [range, span] : ranges_) {
     const bool is_used = absl::c_any_of(loops_, [&](const Loop& loop) {
-      return loop.span.gives_number &&
-             loop.span.stop.get() == span.stop.get() &&
-             loop.span.start.get() == span.start.get();
+      return loop.span.range == range ||
+             (loop.span.gives_number &&
+              loop.span.stop.get() == span.stop.get() &&
+              loop.span.start.get() == span.start.get());
     });
     if (!is_used) Pin(span);
   }
@@ -198,7 +204,14 @@ void LoopWatch::AddTo(SizeFacts& facts) const {
     places[i] = static_cast<int32_t>(facts.loops.size());
     SizeFacts::Loop& made = facts.loops.emplace_back();
     made.call = loop.span.call;
-    if (made.call < 0) {
+    if (loop.number >= 0) {
+      for (auto [to, from] : {std::pair(&made.start, &loop.start),
+                              std::pair(&made.stop, &loop.stop)}) {
+        *to = *from;
+        if (from->id >= 0) to->id = values_.IndexOfSize(from->id);
+      }
+      made.step = loop.step;
+    } else if (made.call < 0) {
       made.start = operand_of(loop.span.start);
       made.stop = operand_of(loop.span.stop);
       made.step = loop.span.step;
@@ -206,10 +219,12 @@ void LoopWatch::AddTo(SizeFacts& facts) const {
     made.calls = loop.calls;
     made.steady = loop.steady;
     made.at = loop.at;
+    // A condition belongs to the round that it leads to.
+    const int32_t before = loop.number >= 0 ? 1 : 0;
     for (int32_t round = 0; round < loop.rounds(); ++round) {
       made.numbers.push_back({loop.numbers[round], loop.numbers[round + 1]});
-      made.comparisons.push_back(
-          {loop.comparisons[round], loop.comparisons[round + 1]});
+      made.comparisons.push_back({loop.comparisons[round] - before,
+                                  loop.comparisons[round + 1] - before});
     }
   }
   for (SizeFacts::Number& number : facts.numbers) {

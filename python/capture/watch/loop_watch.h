@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -40,11 +42,19 @@ class LoopWatch final : public WatchPart {
   // The step at hand makes a range of these. True if some of them are sizes
   // that are followed through it.
   bool MakeRange(absl::Span<PyObject* const> args);
+  // It goes through a range from its end on. True if that is followed.
+  bool ReverseRange(absl::Span<PyObject* const> args);
   // It makes an iterator of `object`. True if that is followed.
   bool MakeIterator(PyObject* object);
   // A loop asks for its next item. True if it is a loop that is followed.
-  bool Advance(PyObject* iterator, absl::Span<PyObject* const> variables,
+  bool Advance(PyObject* iterator, absl::Span<PyObject*> variables,
                absl::Span<PyObject* const> operands);
+  // A round of a loop on a condition begins; it is left.
+  void BeginRound(int64_t number, absl::Span<PyObject*> variables,
+                  absl::Span<PyObject* const> operands);
+  void LeaveLoop(int64_t number, bool by_condition,
+                 absl::Span<PyObject*> variables,
+                 absl::Span<PyObject* const> operands);
 
   // The step at hand changes an object; what it holds.
   void Change(PyObject* object);
@@ -56,7 +66,7 @@ class LoopWatch final : public WatchPart {
   // follows from the round.
   bool UseItem(PyObject* container, PyObject* key);
   // It puts the items of a list at the end of another one.
-  void Extend(PyObject* list, PyObject* items);
+  void Extend(PyObject* list, PyObject* items, bool at_front = false);
   // It repeats a list of tensors as often as a size says. True if that is
   // followed.
   bool Repeat(const char* op, PyObject* list, PyObject* count);
@@ -73,6 +83,11 @@ class LoopWatch final : public WatchPart {
   // C code gets what Python code returns to it: an iterator it may keep, as
   // enumerate() does, in what it gives.
   void TakeReturned(PyObject* object);
+  // Whether that is only how many parts of a tensor a list is to have.
+  bool IsLengthOfListed(PyObject* object) const {
+    return lists_tensor_ && values_.Find(object) >= 0;
+  }
+  void Raised() { lists_tensor_ = false; }
   void CameBack(PyObject* result);
 
   // Settles which loops are followed: sizes that others go by stay as they are.
@@ -86,14 +101,21 @@ class LoopWatch final : public WatchPart {
   struct Span {
     PyRef start, stop;
     int64_t step = 1;
+    PyObject* range = nullptr;  // Not dereferenced.
     int32_t call = -1;
     int64_t count = 0;
     bool gives_number = false;   // Each item is one,
     bool gives_counted = false;  // or begins with one, as enumerate() has it.
   };
   struct Loop {
-    PyRef iterator;
+    PyRef iterator;  // Or, on a condition,
+    int64_t number = -1;
     Span span;
+    // On a condition: as of a range, by ids of numbers.
+    TapeHostOperand start, stop;
+    int64_t step = 0;
+    std::vector<PyRef> ints;        // Variables when the first round began.
+    int32_t other_comparisons = 0;  // Of numbers that are no sizes, then.
     std::vector<PyRef> given;  // What it goes through in the round at hand.
     std::vector<int32_t> calls, numbers, comparisons;  // At each beginning.
     RoundState state;  // When the last round began.
@@ -108,13 +130,24 @@ class LoopWatch final : public WatchPart {
   // Whether it was there before the round at hand.
   bool IsOlder(PyObject* object);
   void Pin(const Span& span);
+  PyRef Moved(PyObject* number, int64_t by);
+  // x[1:] and its like of a list that grew.
+  bool IsSteadySlice(PyObject* object) const;
   void Stop();
   void StopRound() {
     if (is_in_round()) Stop();
   }
   void EndOpen();
-  void BeginRound(Loop& loop, absl::Span<PyObject* const> variables,
+  void BeginRound(Loop& loop, absl::Span<PyObject*> variables,
                   absl::Span<PyObject* const> operands);
+  // Ints that another round has others of are followed from the second one on.
+  void FollowCounters(Loop& loop, absl::Span<PyObject*> variables);
+  // Whether a comparison of a number that each round has another one of says
+  // how often a loop on a condition goes. Whether the numbers come out so at
+  // other sizes, these comparisons tell.
+  bool FindSpan(Loop& loop) const;
+  // No round of it is followed any more.
+  void GiveUp();
   // Those that a comprehension fills.
   void FindFilled(absl::Span<PyObject* const> operands);
   void LookAtOne(PyObject* object);
@@ -123,6 +156,9 @@ class LoopWatch final : public WatchPart {
   std::optional<Span> SpanOf(PyObject* iterator) const;
   std::optional<Span> SpanOfContainer(PyObject* container) const;
   void NoteParts(PyObject* given);
+  // list.insert() with these arguments.
+  bool PutsInFront(absl::Span<PyObject* const> args) const;
+  bool NoteListed(PyObject* list, int32_t call);
   bool GiveRound(PyObject** top);
   static void NoteGiven(Loop& loop, PyObject* given);
   bool IsSized(PyObject* container) const {
@@ -132,6 +168,7 @@ class LoopWatch final : public WatchPart {
   void AddSized(PyObject* container, int loop);
 
   bool is_on_ = false;
+  bool lists_tensor_ = false;  // list(tensor), until that is there.
   std::vector<Loop> loops_;
   int open_ = -1;  // Of loops_: the one that goes.
   std::unique_ptr<AgeMark> mark_;
@@ -151,12 +188,14 @@ class LoopWatch final : public WatchPart {
   // Lists that a number repeats. Kept alive.
   absl::flat_hash_map<PyObject*, HostValues::Id> repeated_;
   HostValues::Id repeats_ = -1;  // Of the step at hand.
-  // Tuples of the tensors that a call gave. Kept alive.
+  // Tuples and lists of the tensors that a call gave. Kept alive.
   absl::flat_hash_map<PyObject*, int32_t> parts_;
-  std::vector<PyRef> taken_;                  // By TakeReturned().
+  // By TakeReturned(), and what call's parts it goes through.
+  std::vector<std::pair<PyRef, int32_t>> taken_;
   absl::flat_hash_set<int32_t> fixed_parts_;  // Somebody looked at: calls.
   absl::flat_hash_map<PyObject*, Py_ssize_t> operand_sizes_;
   absl::flat_hash_set<PyObject*> changed_;  // In this round.
+  absl::flat_hash_set<int64_t> given_up_;   // Loops on a condition.
   // An item of a list of the run's that the round uses.
   struct Use {
     PyObject* list = nullptr;  // Not dereferenced.

@@ -31,23 +31,42 @@ bool JoinsTensors(PyObject* callable) {
          absl::StartsWith(CallableName(callable), "torch.");
 }
 
-// x[:] or x[::-1].
-bool IsWholeSlice(PyObject* object) {
+}  // namespace
+
+// x[:], x[::-1], x[1:] or x[:-1]: what it leaves out is as much, however long
+// the list is.
+bool LoopWatch::IsSteadySlice(PyObject* object) const {
   if (!PySlice_Check(object)) return false;
   const auto* slice = reinterpret_cast<PySliceObject*>(object);
-  const bool is_plain =
-      slice->step == Py_None ||
-      (PyLong_CheckExact(slice->step) && NumberOf(slice->step) == -1.0);
-  return slice->start == Py_None && slice->stop == Py_None && is_plain;
+  const auto constant = [this](PyObject* part) -> std::optional<double> {
+    if (!PyLong_CheckExact(part) || values_.Find(part) >= 0) return {};
+    return NumberOf(part);
+  };
+  const bool is_whole = slice->start == Py_None && slice->stop == Py_None;
+  if (slice->step != Py_None) return is_whole && constant(slice->step) == -1.0;
+  const bool begins =
+      slice->start == Py_None || constant(slice->start).value_or(-1) >= 0;
+  const bool ends =
+      slice->stop == Py_None || constant(slice->stop).value_or(0) < 0;
+  return begins && ends;
 }
 
-}  // namespace
+bool LoopWatch::PutsInFront(absl::Span<PyObject* const> args) const {
+  if (args.size() < 2) return false;
+  PyObject* place = args[args.size() - 2];
+  return PyLong_CheckExact(place) && values_.Find(place) < 0 &&
+         NumberOf(place) == 0.0;
+}
 
 bool LoopWatch::IsOlder(PyObject* object) {
   return mark_ == nullptr || mark_->Of(object) != AgeMark::Age::kYounger;
 }
 
 void LoopWatch::Change(PyObject* object) {
+  if (is_on_ && object != nullptr && PyList_CheckExact(object) &&
+      parts_.contains(object)) {
+    LookAtOne(object);
+  }
   if (!is_in_round() || object == nullptr || !IsOlder(object)) return;
   const bool is_own = !IsOld(object) && !IsInput(object);
   if (is_own && (PyList_CheckExact(object) || PyDict_CheckExact(object) ||
@@ -72,6 +91,8 @@ void LoopWatch::WriteItem(PyObject* container, PyObject* key) {
     const bool is_last = PyLong_CheckExact(key) && values_.Find(key) < 0 &&
                          place.has_value() && *place < 0 && -*place <= size;
     if (!is_in_round() || !is_last) return LookAtOne(container);
+    const auto grown = grown_.find(container);
+    if (grown != grown_.end() && grown->second.at_front) Stop();
     uses_.push_back({.list = container, .place = static_cast<int64_t>(*place)});
   }
   if (!IsTensor(container)) Change(container);
@@ -79,7 +100,7 @@ void LoopWatch::WriteItem(PyObject* container, PyObject* key) {
 
 bool LoopWatch::UseItem(PyObject* container, PyObject* key) {
   if (!is_on_) return false;
-  if (grew_.contains(container) && IsWholeSlice(key)) {
+  if (grew_.contains(container) && IsSteadySlice(key)) {
     turned_ = container;
     return false;
   }
@@ -96,6 +117,8 @@ bool LoopWatch::UseItem(PyObject* container, PyObject* key) {
     return false;
   }
   const auto place = static_cast<int64_t>(NumberOf(key).value_or(0));
+  const auto grown = grown_.find(container);
+  if (is_in_round() && grown != grown_.end() && grown->second.at_front) Stop();
   if (is_in_round() && (is_round || IsSized(container))) {
     uses_.push_back({.list = container,
                      .place = place,
@@ -105,14 +128,17 @@ bool LoopWatch::UseItem(PyObject* container, PyObject* key) {
   return is_round;
 }
 
-void LoopWatch::Extend(PyObject* list, PyObject* items) {
+void LoopWatch::Extend(PyObject* list, PyObject* items, bool at_front) {
   if (!is_on_) return;
   const bool is_plain =
       (PyList_CheckExact(items) || PyTuple_CheckExact(items)) &&
       !IsSized(items) && items != list;
   if (is_plain && is_in_round() && IsOlder(list) && !IsOld(list) &&
       !IsInput(list)) {
-    grown_.try_emplace(list, PyList_GET_SIZE(list));
+    const GrownList now{.size = PyList_GET_SIZE(list), .at_front = at_front};
+    if (grown_.try_emplace(list, now).first->second.at_front != at_front) {
+      Stop();  // At both ends.
+    }
     AddSized(list, open_);
     extended_ = list;
   }
@@ -154,18 +180,53 @@ void LoopWatch::Look(PyObject* object) {
 void LoopWatch::TakeReturned(PyObject* object) {
   if (!is_on_ || object == nullptr) return;
   if (!PyIter_Check(object)) return Look(object);
-  taken_.push_back(PyRef::Share(object));
+  const std::optional<Span> span = SpanOf(object);
+  const bool is_of_parts = span.has_value() && !span->gives_counted;
+  taken_.emplace_back(PyRef::Share(object), is_of_parts ? span->call : -1);
 }
 
 void LoopWatch::CameBack(PyObject* result) {
-  for (const PyRef& iterator : std::exchange(taken_, {})) {
-    bool is_kept = false;
+  if (result != nullptr &&
+      (PyList_CheckExact(result) || PyTuple_CheckExact(result))) {
+    const bool has_parts = std::exchange(lists_tensor_, false) &&
+                           PySequence_Fast_GET_SIZE(result) > 1 &&
+                           IsTensor(PySequence_Fast_GET_ITEM(result, 0));
+    if (has_parts) {
+      PyObject* first = PySequence_Fast_GET_ITEM(result, 0);
+      NoteListed(result, recorder_.find_maker(first)[0]);
+    }
+  }
+  for (const auto& [iterator, call] : std::exchange(taken_, {})) {
+    bool is_kept = call >= 0 && NoteListed(result, call);
     if (result != nullptr && PyIter_Check(result)) {
       ForEachHeld(result, Through::kCode,
                   [&](PyObject* held) { is_kept |= held == iterator.get(); });
     }
     if (!is_kept) Look(iterator.get());
   }
+}
+
+// A list, or a tuple, of all parts that a call gave, in order.
+bool LoopWatch::NoteListed(PyObject* list, int32_t call) {
+  if (list == nullptr ||
+      (!PyList_CheckExact(list) && !PyTuple_CheckExact(list))) {
+    return false;
+  }
+  const Py_ssize_t size = PySequence_Fast_GET_SIZE(list);
+  const bool has_all = absl::c_any_of(parts_, [&](const auto& of) {
+    return of.second == call && PySequence_Fast_GET_SIZE(of.first) == size;
+  });
+  if (!has_all || IsOld(list) || IsInput(list)) return false;
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    PyObject* part = PySequence_Fast_GET_ITEM(list, i);
+    if (!IsTensor(part)) return false;
+    const auto [maker, output, item] = recorder_.find_maker(part);
+    if (maker != call || item != i) return false;
+  }
+  if (parts_.try_emplace(list, call).second) {
+    pins_.push_back(PyRef::Share(list));
+  }
+  return true;
 }
 
 // One that was there before the round gives something else in each.
@@ -191,6 +252,9 @@ void LoopWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
     }
     return;
   }
+  lists_tensor_ |= (callable == reinterpret_cast<PyObject*>(&PyList_Type) ||
+                    callable == reinterpret_cast<PyObject*>(&PyTuple_Type)) &&
+                   args.size() == 1 && IsTensor(args[0]);
   const bool copies = callable == reinterpret_cast<PyObject*>(&PyList_Type) ||
                       callable == reinterpret_cast<PyObject*>(&PyTuple_Type);
   if (copies && args.size() == 1 && grew_.contains(args[0])) {
@@ -207,6 +271,9 @@ void LoopWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
     static PyObject* none = PyTuple_New(0);
     if (PyList_CheckExact(first) && name == "append") {
       Extend(first, none);
+    } else if (PyList_CheckExact(first) && name == "insert" &&
+               PutsInFront(args)) {
+      Extend(first, none, /*at_front=*/true);
     } else if (PyList_CheckExact(first) && name == "extend" &&
                items != nullptr && items != first) {
       Extend(first, items);

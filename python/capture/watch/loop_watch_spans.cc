@@ -35,7 +35,34 @@ bool LoopWatch::MakeRange(absl::Span<PyObject* const> args) {
   return true;
 }
 
+bool LoopWatch::ReverseRange(absl::Span<PyObject* const> args) {
+  if (!is_on_ || args.size() != 1) return false;
+  const auto it = ranges_.find(args[0]);
+  if (it == ranges_.end()) return false;
+  const Span& span = it->second;
+  // The last number of a larger step isn't a sum.
+  if (span.step != 1 && span.step != -1) return false;
+  Span reversed = span;
+  reversed.start = Moved(span.stop.get(), -span.step);
+  reversed.stop = Moved(span.start.get(), -span.step);
+  reversed.step = -span.step;
+  if (!reversed.start || !reversed.stop) return false;
+  made_iterator_ = std::make_unique<Span>(std::move(reversed));
+  return true;
+}
+
+// Another number, which follows from this one.
+PyRef LoopWatch::Moved(PyObject* number, int64_t by) {
+  PyRef moved = NewInt(static_cast<int64_t>(NumberOf(number).value_or(0)) + by);
+  const PyRef distance = NewInt(by);
+  if (!moved || !distance || values_.Find(number) < 0) return moved;
+  const bool is_known = values_.AddOp(moved.get(), *FindHostOp("mica.int_add"),
+                                      {number, distance.get()});
+  return is_known ? std::move(moved) : PyRef();
+}
+
 bool LoopWatch::MakeIterator(PyObject* object) {
+  if (is_on_ && iterators_.contains(object)) return true;
   const auto it = ranges_.find(object);
   if (it == ranges_.end()) {
     // What an iterator goes through is known when it is asked.
@@ -100,11 +127,14 @@ bool LoopWatch::GiveRound(PyObject** top) {
   return true;
 }
 
-// A tuple of what the one call of the step at hand gave.
+// A tuple, or a list, of what the one call of the step at hand gave.
 void LoopWatch::NoteParts(PyObject* given) {
-  if (!PyTuple_CheckExact(given) || PyTuple_GET_SIZE(given) < 2) return;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); ++i) {
-    PyObject* part = PyTuple_GET_ITEM(given, i);
+  if ((!PyTuple_CheckExact(given) && !PyList_CheckExact(given)) ||
+      PySequence_Fast_GET_SIZE(given) < 2) {
+    return;
+  }
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(given); ++i) {
+    PyObject* part = PySequence_Fast_GET_ITEM(given, i);
     if (!IsTensor(part) || IsOld(part) || IsInput(part)) return;
   }
   if (parts_.try_emplace(given, static_cast<int32_t>(first_call_)).second) {
@@ -121,7 +151,8 @@ void LoopWatch::AddSized(PyObject* container, int loop) {
 std::optional<LoopWatch::Span> LoopWatch::SpanOfContainer(
     PyObject* container) const {
   if (const auto it = parts_.find(container); it != parts_.end()) {
-    return Span{.call = it->second, .count = PyTuple_GET_SIZE(container)};
+    return Span{.call = it->second,
+                .count = PySequence_Fast_GET_SIZE(container)};
   }
   const auto it = grew_.find(container);
   if (it == grew_.end() || it->second == open_) return std::nullopt;

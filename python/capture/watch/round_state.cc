@@ -71,7 +71,14 @@ class RoundState::Describer {
 
   void Describe(PyObject* object, int depth) {
     if (object == nullptr) return Put(kNothing);
-    if (depth == 0 && DescribeGiven(object)) return;
+    const int64_t given = depth == 0 ? GivenAt(object) : -1;
+    if (given >= 0 && !IsMade(object)) {
+      Put(kGiven);
+      Put(given);
+      if (!IsTensor(object)) return;
+      state_.items_.push_back({.meta = {TensorMeta::Of(object)}});
+      return;
+    }
     if (const HostValues::Id id = values_.Find(object); id >= 0) {
       if (!values_.IsSize(id)) return PutOwn(object);
       if (is_of_ways()) {
@@ -88,6 +95,7 @@ class RoundState::Describer {
       state_.items_.push_back({.constant = PyRef::Share(object)});
       return;
     }
+    if (!is_of_ways() && IsMade(object)) return DescribeTensor(object, given);
     const auto [it, is_new] = state_.seen_.try_emplace(
         object, static_cast<int64_t>(state_.seen_.size()));
     if (!is_new) {
@@ -101,7 +109,6 @@ class RoundState::Describer {
     if (depth > kDeepest || ages_.IsInput(object) || ages_.IsOld(object)) {
       return PutItself(object);
     }
-    if (IsTensor(object)) return DescribeTensor(object);
     if (!DescribeContainer(object, depth) && !DescribeCode(object, depth) &&
         !(is_of_ways() && DescribeIterator(object, depth))) {
       PutOwn(object);
@@ -167,43 +174,48 @@ class RoundState::Describer {
     Put(kIterator);
     Put(AddressOf(type));
     forms_.push_back(std::move(form));
-    DescribeItems(forms_.back().get(), 0, depth);
+    DescribeItems(forms_.back().get(), depth);
     return true;
   }
 
-  // A variable, or an item of a tuple, is what the loop went through last.
-  bool DescribeGiven(PyObject* object) {
+  // What of that which the loop went through last a variable, or an item of a
+  // tuple, is; -1 if it is nothing of it.
+  int64_t GivenAt(PyObject* object) const {
     for (size_t i = 0; i < given_.size(); ++i) {
-      if (given_[i].get() != object) continue;
-      Put(kGiven);
-      Put(static_cast<int64_t>(i));
-      if (IsTensor(object)) {
-        state_.items_.push_back({.meta = {TensorMeta::Of(object)}});
-      }
-      return true;
+      if (given_[i].get() == object) return static_cast<int64_t>(i);
     }
-    return false;
+    return -1;
   }
 
-  void DescribeTensor(PyObject* tensor) {
+  // A tensor that a call of the run gave.
+  bool IsMade(PyObject* object) const {
+    return IsTensor(object) && IsPlainTensor(object) &&
+           TensorMeta::HasAllOf(object) && recorder_.find_maker(object)[0] >= 0;
+  }
+
+  // One item, so that two may be compared by either: a tensor may be both what
+  // the loop went through and what another variable holds in each round.
+  void DescribeTensor(PyObject* tensor, int64_t given) {
     const auto [call, output, item] = recorder_.find_maker(tensor);
-    if (!IsPlainTensor(tensor) || !TensorMeta::HasAllOf(tensor) || call < 0) {
-      return PutItself(tensor);
-    }
     Put(kTensor);
-    PutMade(call, recorder_.NumCalls());
-    Put(output);
-    Put(item);
     Put(AddressOf(Py_TYPE(tensor)));
-    state_.items_.push_back({.meta = {TensorMeta::Of(tensor)}});
+    state_.items_.push_back({.what = call,
+                             .since = recorder_.NumCalls() - call,
+                             .given = given,
+                             .output = output,
+                             .item = item,
+                             .meta = {TensorMeta::Of(tensor)}});
   }
 
-  void DescribeItems(PyObject* sequence, Py_ssize_t from, int depth) {
-    const Py_ssize_t size = PySequence_Fast_GET_SIZE(sequence);
-    Put(size - from);
-    for (Py_ssize_t i = from; i < size; ++i) {
+  void DescribeItems(PyObject* sequence, Py_ssize_t from, Py_ssize_t to,
+                     int depth) {
+    Put(to - from);
+    for (Py_ssize_t i = from; i < to; ++i) {
       Describe(PySequence_Fast_GET_ITEM(sequence, i), depth + 1);
     }
+  }
+  void DescribeItems(PyObject* sequence, int depth) {
+    DescribeItems(sequence, 0, PySequence_Fast_GET_SIZE(sequence), depth);
   }
 
   bool DescribeContainer(PyObject* object, int depth) {
@@ -211,19 +223,25 @@ class RoundState::Describer {
       Put(kGrownList);
       Put(AddressOf(object));
       // What was there before was described when it came.
-      DescribeItems(object, std::min(it->second, PyList_GET_SIZE(object)),
-                    depth);
+      const Py_ssize_t size = PyList_GET_SIZE(object);
+      const Py_ssize_t old = std::min(it->second.size, size);
+      Put(it->second.at_front ? 1 : 0);
+      if (it->second.at_front) {
+        DescribeItems(object, 0, size - old, depth);
+      } else {
+        DescribeItems(object, old, size, depth);
+      }
       return true;
     }
     if (PyList_CheckExact(object)) {
       Put(kList);
-      DescribeItems(object, 0, depth);
+      DescribeItems(object, depth);
       return true;
     }
     if (PyTuple_Check(object)) {
       Put(kTuple);
       Put(AddressOf(Py_TYPE(object)));
-      DescribeItems(object, 0, depth - 1);
+      DescribeItems(object, depth - 1);
       return true;
     }
     if (PyDict_CheckExact(object)) {
@@ -322,8 +340,11 @@ bool operator==(const RoundState& a, const RoundState& b) {
   if (a.items_.size() != b.items_.size()) return false;
   for (size_t i = 0; i < a.items_.size(); ++i) {
     const RoundState::Item &one = a.items_[i], &other = b.items_[i];
+    const bool is_given = one.given >= 0 && one.given == other.given;
     const bool is_made = one.since > 0 && one.since == other.since;
-    if ((one.what != other.what && !is_made) || one.meta != other.meta ||
+    const bool is_same = (one.what == other.what || is_made) &&
+                         one.output == other.output && one.item == other.item;
+    if ((!is_same && !is_given) || one.meta != other.meta ||
         !SameValue(one.constant.get(), other.constant.get())) {
       return false;
     }

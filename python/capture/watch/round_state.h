@@ -19,9 +19,13 @@
 
 namespace mica {
 
-// Lists of the run's own to which each round appends, by their lengths when the
-// round began.
-using GrownLists = absl::flat_hash_map<PyObject*, Py_ssize_t>;
+// Lists of the run's own to which each round appends, or in front of which it
+// puts something.
+struct GrownList {
+  Py_ssize_t size = 0;  // When the round began.
+  bool at_front = false;
+};
+using GrownLists = absl::flat_hash_map<PyObject*, GrownList>;
 
 // All that a program can tell of the values that a function has, and of what
 // the run's own lists, tuples, dicts, cells and functions among them hold, but
@@ -64,7 +68,10 @@ class RoundState {
   struct Item {
     int64_t what = 0;   // A form, a count, or an object's address.
     int64_t since = 0;  // How much the run has made since it made that.
-    PyRef constant;     // Or this.
+    // What the loop went through last, if not -1: whatever else that is.
+    int64_t given = -1;
+    int32_t output = 0, item = 0;  // Of the call that made it.
+    PyRef constant;                // Or this.
     std::vector<TensorMeta> meta;  // Or such a tensor: one.
   };
   class Describer;

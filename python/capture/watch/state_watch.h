@@ -220,6 +220,7 @@ class StateWatch final : public StreamListener {
     for (PyObject* text : texts) values().UseText(text);
   }
   void Inspect(PyObject* object) override {
+    if (loops_.IsLengthOfListed(object)) return;
     Use(object);
     loops_.TakeReturned(object);
     objects_.Inspect(object);
@@ -242,7 +243,16 @@ class StateWatch final : public StreamListener {
     Use(object);
     objects_.Touch(object);
   }
-  void Advance(PyObject* iterator, absl::Span<PyObject* const> variables,
+  void BeginRound(int64_t loop, absl::Span<PyObject*> variables,
+                  absl::Span<PyObject* const> operands) override {
+    loops_.BeginRound(loop, variables, operands);
+  }
+  void LeaveLoop(int64_t loop, bool by_condition,
+                 absl::Span<PyObject*> variables,
+                 absl::Span<PyObject* const> operands) override {
+    loops_.LeaveLoop(loop, by_condition, variables, operands);
+  }
+  void Advance(PyObject* iterator, absl::Span<PyObject*> variables,
                absl::Span<PyObject* const> operands) override {
     ways_.Look(iterator);
     if (loops_.Advance(iterator, variables, operands)) return;
@@ -287,6 +297,7 @@ class StateWatch final : public StreamListener {
     host_calls_.HandOver(args);
   }
   void Raised(PyObject* error) override {
+    loops_.Raised();
     host_calls_.Raised();
     calls_.Raised(error);
   }

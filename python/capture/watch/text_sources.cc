@@ -18,7 +18,7 @@ namespace mica {
 namespace {
 
 // Longer chains of texts are no recipe.
-constexpr int kMaxDepth = 16;
+constexpr int kMaxTextDepth = 16;
 
 PyObject* Function(const char* path) { return ResolveName(path).release(); }
 
@@ -255,7 +255,7 @@ bool TextSources::Follow(PyObject** top,
     const int depth = recipe == nullptr ? 0 : recipe->depth;
     recipe_.depth = std::max(recipe_.depth, depth + 1);
   }
-  if (recipe_.depth > kMaxDepth) return false;
+  if (recipe_.depth > kMaxTextDepth) return false;
   const PyRef again = CallWithNames(recipe_.function.get(), recipe_.args,
                                     recipe_.keyword_names.get());
   if (!again || !SameValue(again.get(), result)) {

@@ -202,3 +202,118 @@ FORMS = (
     state,
     parity,
 )
+
+
+# Of loops that take a few rounds to settle.
+
+
+def counting(x: torch.Tensor) -> torch.Tensor:
+    y, count, weight = x[0], 0, 1
+    for row in x:
+        y = torch.tanh(y + row * weight)
+        count += 1
+        weight = 3 - 2 * weight + count
+    return y / count
+
+
+def while_below(x: torch.Tensor) -> torch.Tensor:
+    y, i = x[0], 0
+    while i < x.size(0):
+        y = torch.tanh(y + x[i] * i)
+        i += 1
+    return y * i
+
+
+def while_above(x: torch.Tensor) -> torch.Tensor:
+    i, outs = x.shape[0] - 1, []
+    while i >= 0:
+        outs.append(x[i].exp())
+        i -= 1
+    return torch.stack(outs)
+
+
+def while_some(x: torch.Tensor) -> torch.Tensor:
+    y, n = x[0], len(x)
+    while n:
+        n -= 1
+        y = torch.tanh(y * n + x[n])
+    return y
+
+
+def one_after_the_other(x: torch.Tensor) -> torch.Tensor:
+    h, outs = x[0], []
+    for row in x:
+        h = torch.tanh(h + row)
+        outs.append(h)
+    g, more = h, []
+    for one in outs:
+        g = torch.tanh(g * 0.5 + one * outs[-1] + outs[0])
+        more.append(g)
+    return torch.stack(more)
+
+
+def there_and_back(x: torch.Tensor) -> torch.Tensor:
+    h, there = x[0], []
+    for t in range(x.shape[0]):
+        h = torch.tanh(h + x[t])
+        there.append(h)
+    h, back = x[0], []
+    for t in reversed(range(x.shape[0])):
+        h = torch.tanh(h + x[t])
+        back.insert(0, h)
+    return torch.cat([torch.stack(there), torch.stack(back)], -1)
+
+
+def neighbours(x: torch.Tensor) -> torch.Tensor:
+    y = x[0]
+    for a, b in zip(x[:-1], x[1:], strict=True):
+        y = torch.tanh(y + a * b)
+    return y
+
+
+def listed(x: torch.Tensor) -> torch.Tensor:
+    rows = list(x)
+    for _ in range(3):
+        h, outs = rows[0] * 0, []
+        for row in rows:
+            h = torch.tanh(h + row)
+            outs.append(h)
+        rows = outs
+    return torch.stack(rows)
+
+
+def without_the_first(x: torch.Tensor) -> torch.Tensor:
+    hs = [x[0], x[1]]
+    for row in x:
+        hs.append(torch.tanh(hs[-1] - hs[-2] + row))
+    return torch.stack(hs[2:])
+
+
+def attended(x: torch.Tensor) -> torch.Tensor:
+    """An encoder over the rows, and a decoder over half of them."""
+    h, outs, i = x[0], [], 0
+    while i < x.shape[0]:
+        h = torch.tanh(h + x[i])
+        outs.append(h)
+        i += 1
+    states, found, j = torch.stack(outs), [], 0
+    while j < x.shape[0] // 2:
+        weights = torch.softmax((states * h).sum(-1), 0)
+        h = torch.tanh((weights[..., None] * states).sum(0) + x[j])
+        found.append(h)
+        j += 1
+    return torch.stack(found)
+
+
+LONGER_FORMS = (
+    counting,
+    while_below,
+    while_above,
+    while_some,
+    one_after_the_other,
+    there_and_back,
+    neighbours,
+    listed,
+    without_the_first,
+    attended,
+)

@@ -10,6 +10,7 @@ import torch
 from e2e.capture.later_passes import grad_is_on
 from e2e.capture.looped_programs import (
     FORMS,
+    LONGER_FORMS,
     All,
     BothWays,
     FromNone,
@@ -170,7 +171,7 @@ def test_gradients_of_what_models_are_given(
 
 @pytest.mark.parametrize(
     "fn",
-    FORMS,
+    [*FORMS, *LONGER_FORMS],
     ids=lambda fn: fn.__name__,
 )
 def test_gradients_of_forms_of_loops(

@@ -9,6 +9,7 @@ import pytest
 import torch
 from e2e.capture.looped_programs import (
     FORMS,
+    LONGER_FORMS,
     All,
     BothWays,
     FromNone,
@@ -86,6 +87,54 @@ def test_torchs_own_layers(kind: type[nn.Module], options: dict) -> None:
 def test_forms_of_loops(fn: Callable[[torch.Tensor], torch.Tensor]) -> None:
     # range(1, n) goes once for two rows, which is another graph.
     assert _served(fn, make_rows) <= 3
+
+
+@pytest.mark.parametrize("fn", LONGER_FORMS, ids=lambda fn: fn.__name__)
+def test_loops_that_take_rounds_to_settle(
+    fn: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    lengths = (8, 12, 16, 9, 13, 6, 7, 30)
+    assert _served(fn, make_rows, lengths) == 2
+    # Of short ones each may be a graph.
+    _served(fn, make_rows)
+
+
+def test_a_loop_goes_by_an_int_beside_sizes() -> None:
+    def below(x: torch.Tensor, n: int) -> torch.Tensor:
+        i = 0
+        while i < n:
+            x = torch.tanh(x + i)
+            i += 1
+        return x
+
+    fast = mica.compile(below)
+    with torch.no_grad():
+        for n in (5, 8, 6, 12, 9, 7, 20, 5, 11):
+            rows = make_rows(n + n % 2)
+            torch.testing.assert_close(fast(rows, n), below(rows, n))
+    assert mica.explain(fast).captures <= 5
+
+
+def test_loops_by_sizes_of_their_own() -> None:
+    """One run goes through both of two loops more often than the other."""
+
+    def both(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        h, outs = x[0], []
+        for row in x:
+            h = torch.tanh(h + row)
+            outs.append(h)
+        states = torch.stack(outs)
+        for row in y:
+            weights = torch.softmax((states * h).sum(-1), 0)
+            h = torch.tanh((weights[..., None] * states).sum(0) + row)
+        return h
+
+    fast = mica.compile(both)
+    with torch.no_grad():
+        for a, b in ((5, 6), (8, 9), (4, 12), (12, 4), (7, 7), (3, 20)):
+            x, y = make_rows(a), make_rows(b)
+            torch.testing.assert_close(fast(x, y), both(x, y))
+    assert mica.explain(fast).captures == 2
 
 
 # What a round does may depend on more than what it begins with: then each

@@ -1,0 +1,49 @@
+#include "python/interpreter/while_loops.h"
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/algorithm/container.h"
+#include "absl/types/span.h"
+
+namespace mica {
+
+WhileLoops::WhileLoops(PyCodeObject* code, const Instructions& instructions) {
+  const PyRef text = PyRef::Steal(PyCode_GetCode(code));
+  if (!text) {
+    PyErr_Clear();
+    return;
+  }
+  const absl::Span<const uint8_t> bytes(
+      reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(text.get())),
+      static_cast<size_t>(PyBytes_GET_SIZE(text.get())));
+  std::vector<Loop> found;
+  int before = -1;
+  ForEachInstruction(bytes, [&](int start, int opcode, int arg, int behind) {
+    const Flow flow = FlowOf(opcode, arg, behind);
+    if (flow.target >= 0 && flow.target <= start &&
+        instructions.at(flow.target).act != Act::kAdvance) {
+      found.push_back(
+          {.head = flow.target, .last = start, .before_last = before});
+    }
+    before = start;
+  });
+  for (const Loop& loop : found) {
+    const bool overlaps = absl::c_any_of(found, [&](const Loop& other) {
+      if (&other == &loop) return false;
+      const bool is_inside = other.head > loop.head && other.last < loop.last;
+      const bool is_around = other.head < loop.head && other.last > loop.last;
+      const bool is_apart = other.head > loop.last || other.last < loop.head;
+      return !is_inside && !is_around && !is_apart;
+    });
+    if (!overlaps) loops_.push_back(loop);
+  }
+}
+
+const WhileLoops::Loop* WhileLoops::FindAt(int head) const {
+  const auto it = absl::c_find_if(
+      loops_, [head](const Loop& loop) { return loop.head == head; });
+  return it == loops_.end() ? nullptr : &*it;
+}
+
+}  // namespace mica
