@@ -110,4 +110,43 @@ o = [];;for i in range({t}.shape[0]):;;    o += [{T}[i] * 2, {T}[i]];;{new} = to
 o = [];;for i in range({t}.shape[0]):;;    o.extend([{T}.select(0, i)]);;{new} = torch.stack(o)
 o = [];;for i in range({t}.shape[0]):;;    o.append({T}.narrow(0, i, 1) * i);;{new} = torch.cat(o)
 o = [];;for i, r in enumerate({t}, 2):;;    o.append(r * i);;{new} = torch.stack(o)
-for _ in range(2):;;    o = [];;    for i in range({t}.shape[0]):;;        o.append({T}[i] * 2);;    {new} = torch.stack(o)"""
+for _ in range(2):;;    o = [];;    for i in range({t}.shape[0]):;;        o.append({T}[i] * 2);;    {new} = torch.stack(o)
+{y} = {t}.sum(0);;k = 0;;for row in {T}:;;    {y} = torch.tanh({y} + row);;    k += 1;;{y} = {y} / k
+{y} = {t}.sum(0);;k = 1;;for row in {T}:;;    {y} = {y} * 0.5 + row * k;;    k = 2 * k - {c};;{y} = {y} + k
+{y} = {t}.sum(0);;a, b = 0, 1;;for row in {T}:;;    {y} = {y} * 0.5 + row / (b + 1);;    a, b = b, a + 1;;{y} = {y} * a
+{y} = {t}.sum(0);;k, m = 0, {c};;for row in {T}:;;    k += 2;;    m -= 1;;    {y} = {y} + row * (k - m)
+{y} = {t}.sum(0);;i = 0;;while i < len({T}):;;    {y} = torch.tanh({y} + {T}[i]);;    i += 1;;{y} = {y} * i
+{y} = {t}.sum(0);;i = 0;;while i < {T}.size(0):;;    {y} = {y} * 0.5 + {T}[i: i + 2].sum(0);;    i += 2
+{y} = {t}.sum(0);;i = {T}.shape[0] - 1;;while i >= 0:;;    {y} = torch.tanh({y} + {T}[i]);;    i -= 1
+{y} = {t}.sum(0);;i = {T}.shape[0];;while i > 0:;;    i -= 1;;    {y} = torch.tanh({y} * i + {T}[i])
+{y} = {t}.sum(0);;i = {T}.shape[0];;while i:;;    i -= 1;;    {y} = torch.tanh({y} + {T}[i])
+{y} = {t}.sum(0);;i = 0;;while i != {T}.shape[0]:;;    {y} = {y} * 0.5 + {T}[i] * i;;    i += 1
+{y} = {t}.sum(0);;i = 1;;while i <= {T}.shape[0]:;;    {y} = {y} * 0.5 + {T}[i - 1];;    i += 1
+{y} = {t}.sum(0);;i, n = 0, {T}.shape[0];;while not i >= n - 1:;;    {y} = {y} * 0.5 + {T}[i + 1] - {T}[i];;    i = i + 1
+o, i = [], 0;;while i < {t}.size(0):;;    o.append({T}[i].sin());;    i += 1;;{new} = torch.stack(o)
+o, i = [], 0;;while len(o) < {t}.size(0):;;    o.append({T}[i].sin());;    i += 1;;{new} = torch.stack(o)
+{y} = {t}.sum(0);;i, k = 0, 0;;while i < {T}.shape[0]:;;    {y} = {y} + {T}[i] * k;;    i += 1;;    k += i;;{y} = {y} + k
+{y} = {t}.sum(0);;i = 0;;while i < {T}.shape[0]:;;    {y} = {y} + {T}[i];;    i += 1;;    if i == {c}:;;        break
+{y} = {t}.sum(0);;i = 0;;while True:;;    {y} = {y} * 0.5 + {T}[i];;    i += 1;;    if i >= {T}.shape[0]:;;        break
+{y} = {t}.sum(0);;i = 0;;while i < {T}.shape[0]:;;    i += 1;;    if i == {c}:;;        continue;;    {y} = {y} * 0.5 + {T}[i - 1]
+{y} = {t}.sum(0);;i = 0;;while i < {T}.shape[0]:;;    for j in range(2):;;        {y} = {y} * 0.5 + {T}[i] * j;;    i += 1
+{y} = {t2}.sum(0).sum();;i = 0;;while i < {T}.shape[0]:;;    j = 0;;    while j < {T}.shape[1]:;;        {y} = {y} * 0.5 + {T}[i, j];;        j += 1;;    i += 1
+{y} = {t2}.sum(0).sum();;i = 0;;while i < {T}.shape[0]:;;    for v in {T}[i]:;;        {y} = {y} * 0.5 + v;;    i += 1
+{y} = {t}.sum(0);;n = {T}.shape[0];;while n > 1:;;    {y} = {y} * 0.5 + {T}[n - 1];;    n = (n + 1) // 2
+{y} = {t}.sum(0);;i, s = 0, 1;;while i < {T}.shape[0]:;;    {y} = {y} * 0.5 + {T}[i];;    i += s;;    s += 1
+o = [];;h = {t}[0];;for i in range({T}.shape[0]):;;    h = torch.tanh(h + {T}[i]);;    o.append(h);;q = [];;g = h;;for one in o:;;    g = torch.tanh(g * 0.5 + one);;    q.append(g);;{new} = torch.stack(q)
+o = [];;h = {t}[0];;for i in range({T}.shape[0]):;;    h = torch.tanh(h + {T}[i]);;    o.append(h);;q = [];;g = o[-1];;for i in reversed(range({T}.shape[0])):;;    g = torch.tanh(g * 0.5 + {T}[i]);;    q.append(g);;q.reverse();;{new} = torch.cat([torch.stack(o), torch.stack(q)], -1)
+o = [];;h = {t}[0];;for i in range({T}.shape[0] - 1, -1, -1):;;    h = torch.tanh(h + {T}[i]);;    o.insert(0, h);;{new} = torch.stack(o) + o[0]
+o = [{t}[0]];;for i in range({T}.shape[0]):;;    o.insert(0, torch.tanh(o[0] + {T}[i]));;{new} = torch.stack(o)
+o = [];;h = {t}[0];;for row in {T}:;;    h = torch.tanh(h + row);;    o.append(h);;{new} = torch.stack(o[:-1]) if len(o) > 1 else h
+o = [{t}[0], {T}[1]];;for row in {T}:;;    o.append(torch.tanh(o[-1] - o[-2] + row));;{new} = torch.stack(o[2:])
+o = [];;for row in {t}:;;    o.append(row * 2);;q = [];;for a, b in zip(o[:-1], o[1:]):;;    q.append(a - b);;{new} = torch.stack(q)
+{y} = {t}.sum(0);;for a, b in zip({T}[:-1], {T}[1:]):;;    {y} = torch.tanh({y} + a * b)
+rows = list({t});;{y} = rows[-1];;for row in rows:;;    {y} = torch.tanh({y} + row)
+rows = list({t});;for k in range(2):;;    o, h = [], rows[0] * 0;;    for row in rows:;;        h = torch.tanh(h + row);;        o.append(h);;    rows = o;;{new} = torch.stack(rows)
+rows = list({t});;rows[0] = rows[0] * 2;;rows.append(rows[-1]);;{new} = torch.stack(rows)
+rows = list({t});;{new} = torch.stack(rows[::-1]) * len(rows)
+h = {t2}.sum(0);;o = [];;for row in {T}:;;    h = torch.tanh(h + row);;    o.append(h);;e = torch.stack(o);;g, q = h, [];;for j in range({T}.shape[1]):;;    w = torch.softmax((e * g).sum(-1), 0);;    g = torch.tanh((w[:, None] * e).sum(0) + {T}[:, j].mean());;    q.append(g);;{new} = torch.stack(q)
+h = {t2}.sum(0);;i = 0;;while i < {T}.shape[0]:;;    h = torch.tanh(h + {T}[i]);;    i += 1;;j = 0;;while j < {T}.shape[1]:;;    h = h * 0.5 + {T}[:, j].mean();;    j += 1;;{new} = h * (i - j)
+{y} = {t}.sum(0);;for row in {T}:;;    {y} = {y} * 0.5 + row;;    if {y}.sum() > {f}:;;        {y} = {y} - 1
+{y} = {t}.sum(0);;for row in {T}:;;    {y} = torch.tanh({y} + row);;    if {y}.sum() > {c}:;;        break"""
