@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "framework/base/hit_code.h"
 #include "python/capture/values/constants.h"
 #include "python/capture/values/numbers.h"
 #include "python/interpreter/call_with_names.h"
@@ -75,7 +76,7 @@ Effects::Effects(std::vector<HostCall> calls, std::vector<Written> written,
   }
 }
 
-bool Effects::Check(Miss* miss) const {
+MICA_HIT_CODE bool Effects::Check(Miss* miss) const {
   for (const Increment& increment : increments_) {
     PyObject* now = increment.place.Find();
     PyObject* addend = increment.addends[0].get();

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/base/hit_code.h"
 #include "python/torch_side/tensors/autograd_access.h"
 
 namespace mica {
@@ -12,7 +13,8 @@ void Gradients::Add(Leaf leaf) {
   leaves_.push_back(std::move(leaf));
 }
 
-bool Gradients::Check(const BoundInputs& inputs, Miss* miss) const {
+MICA_HIT_CODE bool Gradients::Check(const BoundInputs& inputs,
+                                    Miss* miss) const {
   for (const Leaf& leaf : leaves_) {
     PyObject* tensor = Find(leaf, inputs);
     const bool holds =

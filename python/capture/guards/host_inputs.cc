@@ -3,14 +3,16 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "framework/base/hit_code.h"
 #include "python/capture/values/constants.h"
 #include "python/capture/values/numbers.h"
 #include "python/interpreter/interpreter.h"
 
 namespace mica {
 
-bool HostInputs::Read(const BoundInputs& inputs, std::vector<double>* values,
-                      Miss* miss) const {
+MICA_HIT_CODE bool HostInputs::Read(const BoundInputs& inputs,
+                                    std::vector<double>* values,
+                                    Miss* miss) const {
   values->clear();
   for (const NumberSource& source : sources_) {
     if (source.draw >= 0) {

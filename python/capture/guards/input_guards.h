@@ -13,7 +13,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
-#include "python/capture/guards/prefetch.h"
+#include "framework/base/prefetch.h"
 #include "python/capture/values/guard_note.h"
 #include "python/capture/values/loose_ref.h"
 #include "python/capture/values/refusal.h"

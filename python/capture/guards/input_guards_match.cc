@@ -5,6 +5,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "framework/base/hit_code.h"
 #include "python/capture/guards/input_guards.h"
 #include "python/capture/values/constants.h"
 #include "python/capture/values/dicts.h"
@@ -25,7 +26,7 @@ int InputGuards::FindInt(absl::string_view path) const {
   return it == nodes_.end() ? -1 : static_cast<int>(it - nodes_.begin());
 }
 
-bool InputGuards::Match(
+MICA_HIT_CODE bool InputGuards::Match(
     const CallArgs& args, BoundInputs* bound, Miss* miss,
     const absl::flat_hash_set<std::string>* any_sizes) const {
   any_sizes_ = any_sizes;
@@ -79,8 +80,9 @@ PyTypeObject* InputGuards::FindMisplaced(const CallArgs& args) {
   return misplaced_type_;
 }
 
-bool InputGuards::MatchNode(int id, PyObject* object, BoundInputs* bound,
-                            Miss* miss) const {
+MICA_HIT_CODE bool InputGuards::MatchNode(int id, PyObject* object,
+                                          BoundInputs* bound,
+                                          Miss* miss) const {
   const Node& node = nodes_[id];
   bound->objects[id] = object;
   if ((node.same_object && node.same_object.get() != object) ||
@@ -142,12 +144,14 @@ bool InputGuards::MatchNumbers(const Node& node, PyObject* object,
   return true;
 }
 
-bool InputGuards::IsSameKey(PyObject* was, PyObject* now) const {
+MICA_HIT_CODE bool InputGuards::IsSameKey(PyObject* was, PyObject* now) const {
   return was == now || (SameValue(was, now) && !pinned_keys_.contains(was));
 }
 
-bool InputGuards::MatchContainer(const Node& node, PyObject* object,
-                                 BoundInputs* bound, Miss* miss) const {
+MICA_HIT_CODE bool InputGuards::MatchContainer(const Node& node,
+                                               PyObject* object,
+                                               BoundInputs* bound,
+                                               Miss* miss) const {
   switch (node.kind) {
     case Kind::kTuple:
     case Kind::kList:
@@ -169,8 +173,10 @@ bool InputGuards::MatchContainer(const Node& node, PyObject* object,
   }
 }
 
-bool InputGuards::MatchSequence(const Node& node, PyObject* object,
-                                BoundInputs* bound, Miss* miss) const {
+MICA_HIT_CODE bool InputGuards::MatchSequence(const Node& node,
+                                              PyObject* object,
+                                              BoundInputs* bound,
+                                              Miss* miss) const {
   const size_t count = node.children.size();
   if (static_cast<size_t>(Py_SIZE(object)) != count ||
       !HasNoAttributes(object)) {
@@ -184,8 +190,9 @@ bool InputGuards::MatchSequence(const Node& node, PyObject* object,
   return true;
 }
 
-bool InputGuards::MatchItems(const Node& node, PyObject* object,
-                             BoundInputs* bound, Miss* miss) const {
+MICA_HIT_CODE bool InputGuards::MatchItems(const Node& node, PyObject* object,
+                                           BoundInputs* bound,
+                                           Miss* miss) const {
   if (static_cast<size_t>(PyDict_GET_SIZE(object)) != node.keys.size()) {
     return Differ(node, object, miss);
   }
@@ -204,8 +211,10 @@ bool InputGuards::MatchItems(const Node& node, PyObject* object,
   return MatchDict(node, object, node.keys, 0, bound, miss);
 }
 
-bool InputGuards::MatchAttributes(const Node& node, PyObject* object,
-                                  BoundInputs* bound, Miss* miss) const {
+MICA_HIT_CODE bool InputGuards::MatchAttributes(const Node& node,
+                                                PyObject* object,
+                                                BoundInputs* bound,
+                                                Miss* miss) const {
   PyObject* dict = InstanceDict(object);
   const size_t count = node.names.size();
   if ((dict == nullptr ? 0 : static_cast<size_t>(PyDict_GET_SIZE(dict))) !=
@@ -216,9 +225,10 @@ bool InputGuards::MatchAttributes(const Node& node, PyObject* object,
          MatchDict(node, dict, node.names, node.keys.size(), bound, miss);
 }
 
-bool InputGuards::MatchDict(const Node& node, PyObject* dict,
-                            absl::Span<const PyRef> keys, size_t child,
-                            BoundInputs* bound, Miss* miss) const {
+MICA_HIT_CODE bool InputGuards::MatchDict(const Node& node, PyObject* dict,
+                                          absl::Span<const PyRef> keys,
+                                          size_t child, BoundInputs* bound,
+                                          Miss* miss) const {
   Py_ssize_t position = 0;
   PyObject *key = nullptr, *value = nullptr;
   for (size_t i = 0; PyDict_Next(dict, &position, &key, &value); ++i) {
@@ -229,7 +239,8 @@ bool InputGuards::MatchDict(const Node& node, PyObject* dict,
 }
 
 // Tensors that were different objects still have to be.
-bool InputGuards::MatchTensors(const BoundInputs& bound, Miss* miss) const {
+MICA_HIT_CODE bool InputGuards::MatchTensors(const BoundInputs& bound,
+                                             Miss* miss) const {
   const auto differ = [&](size_t a, size_t b) {
     if (miss != nullptr) {
       *miss = {.kind = "input",
@@ -267,7 +278,8 @@ bool InputGuards::MatchTensors(const BoundInputs& bound, Miss* miss) const {
   return true;
 }
 
-bool InputGuards::MatchApart(const BoundInputs& bound, Miss* miss) const {
+MICA_HIT_CODE bool InputGuards::MatchApart(const BoundInputs& bound,
+                                           Miss* miss) const {
   for (const auto& [a, b] : constants_apart_) {
     if (bound.objects[a] != bound.objects[b]) continue;
     if (miss != nullptr) {

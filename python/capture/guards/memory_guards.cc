@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/base/hit_code.h"
 #include "framework/tensor/dtype.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
@@ -85,8 +86,9 @@ std::string MemoryGuards::OffsetText(const External& external) {
   return absl::StrCat("offset ", external.offset, " in its storage");
 }
 
-bool MemoryGuards::Check(absl::Span<PyObject* const> inputs,
-                         absl::Span<PyObject* const> states, Miss* miss) {
+MICA_HIT_CODE bool MemoryGuards::Check(absl::Span<PyObject* const> inputs,
+                                       absl::Span<PyObject* const> states,
+                                       Miss* miss) {
   const bool checks_offsets = has_offsets_ || has_offsets_in_steps_;
   if (pairs_.empty() && !has_mutation_ && !checks_offsets) return true;
   const auto tensor = [&](int i) {

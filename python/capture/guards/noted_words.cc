@@ -4,15 +4,11 @@
 #include <cstring>
 #include <vector>
 
-#include "python/capture/guards/prefetch.h"
+#include "framework/base/hit_code.h"
+#include "framework/base/prefetch.h"
 
 namespace mica {
 namespace {
-
-constexpr uintptr_t kLine = 64;
-// How much of the list itself is asked for by Prefetch(): the processor sees
-// for itself that it is read in a row.
-constexpr size_t kFirstBytes = 2048;
 
 uint64_t Load(const void* at) {
   uint64_t word;
@@ -30,21 +26,6 @@ struct NotedWords::Lists {
 
   std::vector<Word> words;
   std::vector<uint32_t> facts;  // By word; read when one has changed.
-  // The cache lines that the words lie in, by address: so memory is asked for
-  // page by page, and each line once. Made of the words that were added; a few
-  // that were replaced since may lie elsewhere, and what is asked for needn't
-  // be there any more.
-  std::vector<const char*> lines;
-
-  void FindLines() {
-    lines.clear();
-    for (const Word& word : words) {
-      lines.push_back(reinterpret_cast<const char*>(
-          reinterpret_cast<uintptr_t>(word.at) & ~(kLine - 1)));
-    }
-    std::sort(lines.begin(), lines.end());
-    lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
-  }
 };
 
 NotedWords::NotedWords() : lists_(std::make_unique<Lists>()) {}
@@ -55,20 +36,18 @@ NotedWords::~NotedWords() = default;
 void NotedWords::Add(const void* at, uint32_t fact) {
   lists_->words.push_back({at, Load(at)});
   lists_->facts.push_back(fact);
-  lists_->lines.clear();
 }
 
 void NotedWords::AddChanged(const void* at, uint32_t fact) {
   lists_->words.push_back({at, ~Load(at)});
   lists_->facts.push_back(fact);
-  lists_->lines.clear();
 }
 
 size_t NotedWords::size() const { return lists_->words.size(); }
 
 uint32_t NotedWords::fact(size_t i) const { return lists_->facts[i]; }
 
-size_t NotedWords::FindChanged(size_t from) const {
+MICA_HIT_CODE size_t NotedWords::FindChanged(size_t from) const {
   const Lists::Word* words = lists_->words.data();
   const size_t size = lists_->words.size();
   for (size_t i = from; i < size; ++i) {
@@ -113,14 +92,12 @@ size_t NotedWords::Replace(size_t i, const NotedWords& now) {
   return begin + now.size();
 }
 
-void NotedWords::Prefetch() const {
-  if (lists_->lines.empty()) lists_->FindLines();
-  // Into the second cache: the first can neither hold all of them nor wait for
-  // so many at one time.
-  for (const char* line : lists_->lines) __builtin_prefetch(line, 0, 2);
-  mica::Prefetch(
-      lists_->words.data(),
-      std::min(lists_->words.size() * sizeof(Lists::Word), kFirstBytes));
+MICA_HIT_CODE void NotedWords::Prefetch() const {
+  // In the order in which they are compared. A list of their lines, each of
+  // them once and by address, would have to come from memory, too, which takes
+  // longer than to ask for some lines twice.
+  PrefetchItems(lists_->words);
+  for (const Lists::Word& word : lists_->words) PrefetchLine(word.at);
 }
 
 }  // namespace mica

@@ -15,7 +15,7 @@ namespace mica {
 //
 // After a model has run, none of these words is in the caches. So what a check
 // reads of its own is as little as can be and in one piece, and Prefetch() asks
-// for all the memory that it looks at, in the order of addresses.
+// for all the memory that it looks at.
 //
 // A word may lie in memory that another word leads to (a list's items): it has
 // to be noted after that one, and is read only if that one is as it was.

@@ -5,6 +5,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "framework/base/hit_code.h"
 #include "python/capture/guards/state_guards.h"
 #include "python/capture/guards/state_reading.h"
 #include "python/capture/known/asked_states.h"
@@ -63,7 +64,8 @@ bool StateGuards::IsSame(const Kept& was, PyObject* now) const {
   return was.Is(now) && (same_.empty() || KeepsSame(was.get(), now, same_));
 }
 
-bool StateGuards::CheckBut(const Rewritten& rewritten, Miss* miss) {
+MICA_HIT_CODE bool StateGuards::CheckBut(const Rewritten& rewritten,
+                                         Miss* miss) {
   // What was found in its place stays there until it has been looked at.
   const GcPause pause;
   if (std::string path; any_gone() && IsGone(&path)) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
+#include "framework/base/hit_code.h"
 #include "python/interpreter/interpreter.h"
 #include "python/interpreter/py_ref.h"
 
@@ -15,7 +16,7 @@ namespace {
 using Filters = std::vector<PyRef>;
 
 // The list that warnings go by; null before it is there. Borrowed.
-PyObject* CurrentFilters() {
+MICA_HIT_CODE PyObject* CurrentFilters() {
   static PyObject* dict = nullptr;
   static PyObject* name = Interned("filters");
   if (dict == nullptr) {
@@ -126,7 +127,7 @@ int64_t NumberOf(Filters loud) {
 
 }  // namespace
 
-int64_t LoudWarnings() {
+MICA_HIT_CODE int64_t LoudWarnings() {
   static auto& last = *new Filters;
   static int64_t last_number = 0;
   PyObject* filters = CurrentFilters();

@@ -5,6 +5,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "framework/base/hit_code.h"
 #include "framework/trace/recorder.h"
 #include "python/capture/values/numbers.h"
 #include "python/interpreter/gc_pause.h"
@@ -75,9 +76,11 @@ bool Record::MakeFirstCalls(absl::Span<const PyRef> tensors,
                         rehearsal == nullptr ? nullptr : &rehearsal->calls);
 }
 
-Record::Outcome Record::Serve(const CallArgs& args, const TorchState& now,
-                              PyRef* result, Miss* miss, RaisedCall* raised,
-                              Rehearsal* rehearsal) {
+MICA_HIT_CODE Record::Outcome Record::Serve(const CallArgs& args,
+                                            const TorchState& now,
+                                            PyRef* result, Miss* miss,
+                                            RaisedCall* raised,
+                                            Rehearsal* rehearsal) {
   BoundCall bound = std::move(bound_);
   const absl::Cleanup keep = [&] {
     bound.found.clear();

@@ -337,6 +337,7 @@ class Record {
     std::optional<TensorMeta> cast;
     bool is_found_anew() const { return leaf >= 0 || cast.has_value(); }
   };
+  void AddState(State state);
   // Fills the states of `bound`, whose inputs are known. False if autocast
   // keeps another cast than the recorded one.
   bool BindStates(BoundCall* bound, Miss* miss) const;
@@ -355,6 +356,10 @@ class Record {
   std::vector<PyObject*> run_objects_;
   std::vector<PyObject*> shared_;  // By NoteShared().
   std::vector<State> states_;
+  // What BindStates() needs of them: their tensors, null for those that are
+  // found anew; and which these are.
+  std::vector<PyObject*> lasting_states_;
+  std::vector<size_t> found_anew_;
   Gradients gradients_;
   std::shared_ptr<SizedRun> run_ = std::make_shared<SizedRun>();
   SizeRecipe recipe_;                   // Till sizes vary.
@@ -368,7 +373,7 @@ class Record {
   ResultViews result_views_;
   PyRef callable_;
   BoundCall bound_;             // Kept for its memory.
-  int64_t looked_at_ns_ = 0;    // When a call was, by Prefetch().
+  int64_t looked_at_ = 0;       // When a call was, by Prefetch().
   bool is_prefetched_ = false;  // For the next Matches().
 };
 

@@ -5,6 +5,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "framework/base/hit_code.h"
 #include "ops/all.h"
 #include "python/capture/known/loud_warnings.h"
 #include "python/capture/record/record.h"
@@ -28,6 +29,17 @@ bool WarnsAs(int64_t recorded, Miss* miss) {
   return false;
 }
 
+// Goes on as time does, by 1 to 5 in a nanosecond. Where the processor tells
+// that itself no clock is asked, whose code and data are out of the caches
+// after a run.
+int64_t Ticks() {
+#if defined(__x86_64__)
+  return static_cast<int64_t>(__builtin_ia32_rdtsc());
+#else
+  return HitTimes::Now();
+#endif
+}
+
 bool MissesCast(const TensorMeta& wanted, Miss* miss) {
   if (miss != nullptr) {
     *miss = {.kind = "torch state",
@@ -40,15 +52,16 @@ bool MissesCast(const TensorMeta& wanted, Miss* miss) {
 
 }  // namespace
 
-void Record::Prefetch() {
+MICA_HIT_CODE void Record::Prefetch() {
   // In this time nobody reads so much that the second cache loses what is here.
-  constexpr int64_t kMomentNs = 50'000;
-  const int64_t now = HitTimes::Now();
+  constexpr int64_t kMoment = 100'000;
+  const int64_t now = Ticks();
   is_prefetched_ = true;
-  if (now - std::exchange(looked_at_ns_, now) < kMomentNs) return;
+  if (now - std::exchange(looked_at_, now) < kMoment) return;
+  PrefetchHitCode();
   mica::Prefetch(this, sizeof(*this));
   inputs_.Prefetch();
-  PrefetchItems(states_);
+  PrefetchItems(lasting_states_);
   PrefetchItems(bound_.inputs.objects);
   PrefetchItems(bound_.states);
   TorchState::Prefetch();
@@ -56,7 +69,7 @@ void Record::Prefetch() {
   guards_.Prefetch();
 }
 
-bool Record::Fits(const CallArgs& args, const TorchState& now) {
+MICA_HIT_CODE bool Record::Fits(const CallArgs& args, const TorchState& now) {
   const GcPause pause;
   BoundCall bound = std::move(bound_);
   const bool fits = Matches(args, now, &bound, nullptr);
@@ -66,15 +79,18 @@ bool Record::Fits(const CallArgs& args, const TorchState& now) {
   return fits;
 }
 
-bool Record::BindStates(BoundCall* bound, Miss* miss) const {
-  bound->states.clear();
-  bound->states.reserve(states_.size());
+void Record::AddState(State state) {
+  const bool is_found_anew = state.is_found_anew();
+  if (is_found_anew) found_anew_.push_back(states_.size());
+  lasting_states_.push_back(is_found_anew ? nullptr : state.tensor);
+  states_.push_back(std::move(state));
+}
+
+MICA_HIT_CODE bool Record::BindStates(BoundCall* bound, Miss* miss) const {
+  bound->states.assign(lasting_states_.begin(), lasting_states_.end());
   bound->found.clear();
-  for (const State& state : states_) {
-    if (!state.is_found_anew()) {
-      bound->states.push_back(state.tensor);
-      continue;
-    }
+  for (const size_t i : found_anew_) {
+    const State& state = states_[i];
     if (state.cast.has_value()) {
       PyObject* weight =
           state.input < 0 ? state.tensor : bound->inputs.tensors[state.input];
@@ -84,13 +100,13 @@ bool Record::BindStates(BoundCall* bound, Miss* miss) const {
       bound->found.push_back(GradOf(
           Gradients::Find(gradients_.leaves()[state.leaf], bound->inputs)));
     }
-    bound->states.push_back(bound->found.back().get());
+    bound->states[i] = bound->found.back().get();
   }
   return true;
 }
 
-CallArgs Record::WithSlots(CallArgs args,
-                           std::vector<PyObject*>* values) const {
+MICA_HIT_CODE CallArgs Record::WithSlots(CallArgs args,
+                                         std::vector<PyObject*>* values) const {
   if (slots_.empty()) return args;
   *values = slots_.Values();
   args.slots = values->data();
@@ -98,8 +114,8 @@ CallArgs Record::WithSlots(CallArgs args,
   return args;
 }
 
-bool Record::Matches(const CallArgs& args, const TorchState& now,
-                     BoundCall* bound, Miss* miss) {
+MICA_HIT_CODE bool Record::Matches(const CallArgs& args, const TorchState& now,
+                                   BoundCall* bound, Miss* miss) {
   std::vector<PyObject*> values;
   if (!MatchesAll(WithSlots(args, &values), now, bound, miss)) return false;
   return absl::c_all_of(members_, [&](const std::shared_ptr<Record>& member) {
@@ -107,7 +123,8 @@ bool Record::Matches(const CallArgs& args, const TorchState& now,
   });
 }
 
-bool Record::MatchesTorch(const TorchState& now, Miss* miss) const {
+MICA_HIT_CODE bool Record::MatchesTorch(const TorchState& now,
+                                        Miss* miss) const {
   if (now != torch_state_) {
     if (miss != nullptr) {
       *miss = {.kind = "torch state",
@@ -129,7 +146,7 @@ bool Record::MatchesTorch(const TorchState& now, Miss* miss) const {
   return false;
 }
 
-bool Record::MatchesBackward(Miss* miss) const {
+MICA_HIT_CODE bool Record::MatchesBackward(Miss* miss) const {
   const BackwardPass* backward = this->backward();
   if (backward == nullptr) return true;
   const char* expected = nullptr;
@@ -150,7 +167,8 @@ bool Record::MatchesBackward(Miss* miss) const {
   return false;
 }
 
-bool Record::HasRecordedSizes(const BoundCall& bound, Miss* miss) const {
+MICA_HIT_CODE bool Record::HasRecordedSizes(const BoundCall& bound,
+                                            Miss* miss) const {
   for (size_t i = 0; i < bound.sizes.size(); ++i) {
     const NumberSource& source = size_inputs_.sources()[i];
     const double recorded = NumberOf(source.recorded.get()).value_or(0);
@@ -166,9 +184,10 @@ bool Record::HasRecordedSizes(const BoundCall& bound, Miss* miss) const {
   return true;
 }
 
-bool Record::MatchesAll(const CallArgs& args, const TorchState& now,
-                        BoundCall* bound, Miss* miss,
-                        const PromotedScalars* any_sizes) {
+MICA_HIT_CODE bool Record::MatchesAll(const CallArgs& args,
+                                      const TorchState& now, BoundCall* bound,
+                                      Miss* miss,
+                                      const PromotedScalars* any_sizes) {
   const bool is_prefetched = std::exchange(is_prefetched_, false);
   // What follows takes addresses for objects.
   if (std::string path; guards_.any_gone() && IsGone(&path)) {
@@ -266,7 +285,7 @@ void Record::NoteNoRun(const BoundCall& bound, const absl::Status& why,
       TensorMeta::Of(bound.inputs.tensors[input]).ToString(), ", ", miss->got);
 }
 
-bool Record::FindRun(BoundCall* bound, Miss* miss) {
+MICA_HIT_CODE bool Record::FindRun(BoundCall* bound, Miss* miss) {
   if (sizes_ != nullptr) {
     auto found = sizes_->Find(bound->inputs.tensors, bound->states,
                               bound->sizes, &kernels_);

@@ -40,9 +40,9 @@ bool RecordMaker::AddKeptWeight(PyObject* state) {
     if (kept.cast.get() != state) continue;
     PyObject* weight = kept.weight.get();
     const int input = record_.inputs_.FindTensor(weight);
-    record_.states_.push_back({.tensor = input < 0 ? weight : nullptr,
-                               .input = input,
-                               .cast = TensorMeta::Of(state)});
+    record_.AddState({.tensor = input < 0 ? weight : nullptr,
+                      .input = input,
+                      .cast = TensorMeta::Of(state)});
     record_.Keep(run_.watch.guards(), record_.states_.back().tensor);
     return true;
   }
@@ -70,8 +70,7 @@ bool RecordMaker::MakeTape() {
   for (PyObject* state : recorded_.states) {
     if (AddKeptWeight(state)) continue;
     const int leaf = record_.gradients_.FindGradient(state);
-    record_.states_.push_back(
-        {.tensor = leaf < 0 ? state : nullptr, .leaf = leaf});
+    record_.AddState({.tensor = leaf < 0 ? state : nullptr, .leaf = leaf});
     record_.Keep(run_.watch.guards(), record_.states_.back().tensor);
   }
   for (size_t i = num_results_; i < num_made_; ++i) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/base/hit_code.h"
 #include "framework/trace/recorder.h"
 #include "python/capture/serve/compiled.h"
 #include "python/capture/serve/stance.h"
@@ -26,20 +27,20 @@ PyObject* Compiled::CallUncaptured(const CallArgs& args) {
   return result;
 }
 
-void Compiled::NoteTime(const Start& start, int64_t num_calls) {
+MICA_HIT_CODE void Compiled::NoteTime(const Start& start, int64_t num_calls) {
   const int64_t invested = Invested::total_ns() - start.invested_ns;
   if (invested > 0) payoff_.NoteInvested(invested);
   if (start.ns == 0) return;
   payoff_.NoteServed(HitTimes::Now() - start.ns - invested, num_calls);
 }
 
-void Compiled::NoteServed(const Start& start) {
+MICA_HIT_CODE void Compiled::NoteServed(const Start& start) {
   was_served_ = true;
   NoteTime(start, hits_ - hits_in_account_);
   if (start.ns != 0) hits_in_account_ = hits_;
 }
 
-void Compiled::NoteHit(const std::shared_ptr<Record>& record) {
+MICA_HIT_CODE void Compiled::NoteHit(const std::shared_ptr<Record>& record) {
   ++hits_;
   captures_without_hit_ = 0;
   const bool is_first = !records_.empty() && records_[0] == record;
@@ -66,13 +67,13 @@ void Compiled::NoteNotOffloaded(const Record& record) {
   notices_.Issue();
 }
 
-bool Compiled::IsResting() {
+MICA_HIT_CODE bool Compiled::IsResting() {
   if (options_.fullgraph || CurrentStance() != Stance::kDefault) return false;
   const bool wants_eager = std::exchange(wants_eager_, false);
   return !payoff_.MayServe() || (wants_eager && payoff_.WantsEager());
 }
 
-PyObject* Compiled::Call(const CallArgs& args) {
+MICA_HIT_CODE PyObject* Compiled::Call(const CallArgs& args) {
   unserved_.clear();
   // Inside another capture: that one sees what happens here. A tracer is to be
   // told of each call.
@@ -103,8 +104,10 @@ PyObject* Compiled::Call(const CallArgs& args) {
   return Told(CallUnserved(args, has_miss ? &miss : nullptr));
 }
 
-bool Compiled::CallServed(const CallArgs& args, const Start& start, Miss* miss,
-                          PyTypeObject** misplaced, PyObject** result) {
+MICA_HIT_CODE bool Compiled::CallServed(const CallArgs& args,
+                                        const Start& start, Miss* miss,
+                                        PyTypeObject** misplaced,
+                                        PyObject** result) {
   if (records_.empty()) return false;
   records_[0]->Prefetch();
   const TorchState now = TorchState::Current();

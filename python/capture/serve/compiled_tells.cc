@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "framework/base/hit_code.h"
 #include "framework/ir/control_flow.h"
 #include "framework/text/text.h"
 #include "python/capture/record/describe.h"
@@ -274,7 +275,7 @@ std::shared_ptr<Record> Compiled::Fitting(const CallArgs& args) const {
   return nullptr;
 }
 
-bool Compiled::Matches(const CallArgs& args) const {
+MICA_HIT_CODE bool Compiled::Matches(const CallArgs& args) const {
   if (records_.empty()) return false;
   records_[0]->Prefetch();
   return records_[0]->Fits(args, TorchState::Current());

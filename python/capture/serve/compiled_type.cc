@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "framework/base/hit_code.h"
 #include "python/capture/known/stand_ins.h"
 #include "python/capture/serve/compiled_object.h"
 #include "python/capture/serve/stance.h"
@@ -37,8 +38,8 @@ PyObject* CallChecker(PyObject* self, const CallArgs& args) {
                                       keywords.get(), nullptr);
 }
 
-PyObject* VectorCall(PyObject* self, PyObject* const* args, size_t count,
-                     PyObject* keyword_names) {
+MICA_HIT_CODE PyObject* VectorCall(PyObject* self, PyObject* const* args,
+                                   size_t count, PyObject* keyword_names) {
   const CallArgs call{.args = args,
                       .num_positional = PyVectorcall_NARGS(count),
                       .keyword_names = keyword_names};

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "framework/base/prefetch.h"
 #include "framework/ir/program.h"
 
 namespace mica {
@@ -45,7 +46,7 @@ class OperatorKernels {
   }
   // Asks for what Hold() reads.
   void Prefetch() const {
-    for (const Noted& noted : noted_) __builtin_prefetch(noted.count, 0, 2);
+    for (const Noted& noted : noted_) PrefetchLine(noted.count);
   }
   // The name of the operator of which that is so; "" for none.
   std::string FindChanged() const;

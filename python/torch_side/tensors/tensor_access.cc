@@ -22,6 +22,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "framework/base/hit_code.h"
 #include "python/torch_side/tensors/engine_tensors.h"
 #include "python/torch_side/tensors/result_memory.h"
 #include "python/torch_side/tensors/torch_compat.h"
@@ -93,7 +94,7 @@ bool IsPlainTensor(PyObject* object) {
   return THPVariable_CheckTypeExact(Py_TYPE(object));
 }
 
-bool HasOwnAttributes(PyObject* tensor) {
+MICA_HIT_CODE bool HasOwnAttributes(PyObject* tensor) {
   PyObject** dict = _PyObject_GetDictPtr(tensor);
   if (dict == nullptr || *dict == nullptr) return false;
   Py_ssize_t position = 0;
@@ -231,7 +232,7 @@ static bool MatchesKind(const TensorMeta& meta, const c10::TensorImpl& tensor) {
          tensor.requires_grad() == meta.requires_grad && HasSizes(tensor);
 }
 
-bool TensorMeta::Matches(PyObject* tensor) const {
+MICA_HIT_CODE bool TensorMeta::Matches(PyObject* tensor) const {
   return Matches(*Impl(tensor));
 }
 
@@ -241,7 +242,7 @@ bool TensorMeta::MatchesButSizes(PyObject* tensor) const {
          impl.sizes().size() == sizes.size() && strides.size() == sizes.size();
 }
 
-bool TensorMeta::Matches(const c10::TensorImpl& tensor) const {
+MICA_HIT_CODE bool TensorMeta::Matches(const c10::TensorImpl& tensor) const {
   const c10::TensorImpl* impl = &tensor;
   if (!MatchesKind(*this, *impl)) return false;
   const auto now_sizes = impl->sizes();

@@ -19,6 +19,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "framework/base/hit_code.h"
+#include "framework/base/prefetch.h"
 #include "python/torch_side/tensors/torch_compat.h"
 
 namespace mica {
@@ -158,10 +160,9 @@ class KnownState {
     PrefetchCode(&c10::get_default_dtype_as_scalartype);
     PrefetchCode(&MatmulPrecision);
     for (const Region& region : regions_) {
-      for (size_t i = 0; i < region.size; i += kLine) {
-        __builtin_prefetch(region.at + i);
-      }
+      mica::Prefetch(region.at, region.size);
     }
+    PrefetchItems(bytes_);
   }
 
   TorchState Current() {
@@ -180,13 +181,9 @@ class KnownState {
     size_t known_at = 0;  // In `bytes_`.
   };
 
-  static constexpr size_t kLine = 64;
-
   template <typename F>
   static void PrefetchCode(F* function) {
-    const auto* code = reinterpret_cast<const char*>(function);
-    __builtin_prefetch(code, 0, 2);
-    __builtin_prefetch(code + kLine, 0, 2);
+    mica::Prefetch(reinterpret_cast<const void*>(function), 2 * kCacheLine);
   }
 
   bool IsAsItWas() const {
@@ -249,9 +246,9 @@ KnownState& KnownHere() {
 
 absl::Span<const TorchState::Field> TorchState::Fields() { return kFields; }
 
-TorchState TorchState::Current() { return KnownHere().Current(); }
+MICA_HIT_CODE TorchState TorchState::Current() { return KnownHere().Current(); }
 
-void TorchState::Prefetch() { KnownHere().Prefetch(); }
+MICA_HIT_CODE void TorchState::Prefetch() { KnownHere().Prefetch(); }
 
 std::string TorchState::Difference(const TorchState& now) const {
   for (const Field& field : kFields) {
