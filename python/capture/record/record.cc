@@ -122,21 +122,25 @@ MICA_HIT_CODE Record::Outcome Record::Serve(const CallArgs& args,
   // What comes next draws the same numbers. For DataLoss all else was done.
   if (!status.ok() && !absl::IsDataLoss(status)) made.Undo();
   if (!status.ok()) return Failed(status, miss, raised);
-  gradients_.Apply(bound.inputs, tensors);
-  result_views_.SetWrites(tensors, bound.run->more_writes);
-  const std::shared_ptr<BackwardPass>& backward = bound.run->backward;
-  if (backward != nullptr &&
-      !BackwardPass::Attach(backward, bound.inputs.tensors, bound.states,
-                            numbers, &tensors)) {
-    return Outcome::kHit;
-  }
-  if (!result_views_.MakeViews(bound.inputs.tensors, &tensors)) {
-    return Outcome::kHit;
-  }
+  if (!MakeResults(bound, numbers, &tensors)) return Outcome::kHit;
   *result = Leave(bound, tensors, numbers, rehearsal);
   if (rehearsal != nullptr) rehearsal->readings = std::move(made.readings);
   ++hits;
   return Outcome::kHit;
+}
+
+MICA_HIT_CODE bool Record::MakeResults(const BoundCall& bound,
+                                       absl::Span<const double> numbers,
+                                       std::vector<PyRef>* tensors) const {
+  gradients_.Apply(bound.inputs, *tensors);
+  result_views_.SetWrites(*tensors, bound.run->more_writes);
+  const std::shared_ptr<BackwardPass>& backward = bound.run->backward;
+  if (backward != nullptr &&
+      !BackwardPass::Attach(backward, bound.inputs.tensors, bound.states,
+                            numbers, tensors)) {
+    return false;
+  }
+  return result_views_.MakeViews(bound.inputs.tensors, tensors);
 }
 
 void Record::CheckAccuracy(const BoundCall& bound) {

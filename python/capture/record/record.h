@@ -305,6 +305,10 @@ class Record {
   // says what came of one that failed,
   static Outcome Failed(const absl::Status& status, Miss* miss,
                         RaisedCall* raised);
+  // makes of a run's results what autograd and views know of them (false with a
+  // Python error set if there is no memory),
+  bool MakeResults(const BoundCall& bound, absl::Span<const double> numbers,
+                   std::vector<PyRef>* tensors) const;
   // and leaves what the program would have. The result; null with a Python
   // error set.
   PyRef Leave(const BoundCall& bound, absl::Span<const PyRef> tensors,

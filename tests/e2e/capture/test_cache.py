@@ -1,6 +1,7 @@
 """The records of a callable: order, bound, statistics, what is told."""
 
 import gc
+import itertools
 import xml.etree.ElementTree
 
 import pytest
@@ -147,26 +148,30 @@ def test_sizes_that_vary_are_one_record():
 
 
 def test_sizes_that_are_a_record_each_count_as_one():
+    functions = (torch.sin, torch.cos, torch.tanh, torch.relu, torch.abs)
+    pairs = list(itertools.product(functions, (*functions, torch.sigmoid)))
+
     def looped(x):
-        total, count = torch.zeros(x.shape[1]), 0
+        total = torch.zeros(x.shape[1])
         for t in range(x.shape[0]):
-            count += 1  # Not followed: no two rounds begin alike.
-            total = total * 0.5 + x[t] * count
+            # Not followed: no two rounds are alike.
+            first, second = pairs[t]
+            total = second(first(total)) + x[t]
         return total
 
     with mica.options.set(capture_budget=1e6):
         fn = mica.compile(looped)
-    sizes = range(2, 32)
+    sizes = range(2, 31)
     for size in sizes:
         x = torch.randn(size, 4)
-        assert torch.equal(fn(x), looped(x))
+        torch.testing.assert_close(fn(x), looped(x))
     told = mica.explain(fn)
-    assert told.captures == len(told.graphs) == 30
+    assert told.captures == len(told.graphs) == 29
     assert not told.given_up and "calls" in told.fixed_sizes
     for size in sizes:
         x = torch.randn(size, 4)
-        assert torch.equal(fn(x), looped(x))
-    assert mica.explain(fn).hits == 30
+        torch.testing.assert_close(fn(x), looped(x))
+    assert mica.explain(fn).hits == 29
 
 
 def test_marked_sizes_have_a_bound_too():

@@ -65,7 +65,7 @@ a: a.clone().fill_(3) | X | X | SMALL => chc
 a: a.__iadd__(1) | X | X => ch
 a: a.detach().add_(1) is a | X | X => ch
 a: SCALE.add_(a.sum()) | X | X | X => chh
-a: a.requires_grad_() | X | X => ec
+a: a.requires_grad_() | X | X => cc
 functions
 ADD_ONE | X | X | Y => chh
 accumulate | X, 1 | X, 1 | X, 1, 2 | X, 1 => chch

@@ -73,7 +73,7 @@ a: a.clamp(max=a[0, 2].item()) | X | X | X + 5 => chh
 a: torch.where(a > a.mean().item(), a, 0) | X | X | X + 5 => chh
 a: torch.full((2,), a[0, 1].item()) | X | X | X + 5 => chh
 a: torch.linspace(0, a[0, 1].item(), 3) | X | X | X + 5 => chh
-a: torch.arange(a[0, 2].item()) | X | X | X + 5 | X => cheh
+a: torch.arange(a[0, 2].item()) | X | X | X + 5 | X => chch
 a: a.repeat(int(a[0, 1]), 1) | X | X | X + 1 | X => chch
 a: a.view(int(a[0, 3]), -1) | X | X | X + 1 | X => chch
 a: a ** a[0, 2].item() | X | X | X + 1 | X => chhh
