@@ -8,7 +8,6 @@
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/ones_like.h>
 #include <c10/core/GradMode.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
@@ -26,6 +25,7 @@
 #include "absl/strings/str_cat.h"
 #include "python/torch_side/autograd/graph_parts.h"
 #include "python/torch_side/autograd/node_facts.h"
+#include "python/torch_side/tensors/kept_casts.h"
 
 namespace mica {
 namespace {
@@ -359,8 +359,7 @@ std::pair<BackwardTrace, std::string> TraceBackward(
   BackwardTrace trace;
   const c10::AutoGradMode no_grad(false);
   // As outside of autocast, where a backward pass belongs.
-  const c10::impl::ExcludeDispatchKeyGuard no_autocast(
-      c10::DispatchKey::AutocastCPU);
+  const OutsideAutocast no_autocast;
   const absl::Cleanup stop = [recorder] { recorder->Stop(); };
   try {
     Tracer tracer(results, externals, first_node, recorder);

@@ -55,6 +55,25 @@ bool IsAutocastBlockOpen() {
   return depth > 0;
 }
 
+OutsideAutocast::OutsideAutocast()
+    : was_on_(autocast::is_autocast_enabled(at::kCPU)),
+      kept_casts_(autocast::is_autocast_cache_enabled()),
+      dtype_(static_cast<int8_t>(autocast::get_autocast_dtype(at::kCPU))),
+      depth_(autocast::increment_nesting() - 1) {
+  autocast::set_autocast_enabled(at::kCPU, false);
+  autocast::set_autocast_cache_enabled(true);
+  autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+  while (autocast::decrement_nesting() > 0) {
+  }
+}
+
+OutsideAutocast::~OutsideAutocast() {
+  for (int i = 0; i < depth_; ++i) autocast::increment_nesting();
+  autocast::set_autocast_dtype(at::kCPU, static_cast<at::ScalarType>(dtype_));
+  autocast::set_autocast_cache_enabled(kept_casts_);
+  autocast::set_autocast_enabled(at::kCPU, was_on_);
+}
+
 bool AreCastsKept() {
   return autocast::is_autocast_enabled(at::kCPU) || IsAutocastBlockOpen();
 }

@@ -575,3 +575,42 @@ def test_a_pass_that_hooks_on_saved_tensors_see_is_eagers(
         return outcomes
 
     same(run(True), run(False))
+
+
+@pytest.mark.parametrize("is_inside", [False, True])
+@pytest.mark.parametrize(
+    ("keeps_casts", "dtype"),
+    [(False, torch.bfloat16), (True, torch.bfloat16), (True, torch.float16)],
+)
+def test_who_goes_back_outside_of_autocast_is_served(
+    is_inside: bool, keeps_casts: bool, dtype: torch.dtype
+) -> None:
+    layer = nn.Linear(4, 4)
+    compiled = mica.compile(lambda a, w: Square.apply(layer(a), w), exact=True)
+
+    def gradients(function: Callable[..., torch.Tensor]) -> list[Any]:
+        layer.zero_grad()
+        a, w = x(0, 3, 4).requires_grad_(), x(1, 4).requires_grad_()
+        with torch.autocast("cpu", dtype=dtype, cache_enabled=keeps_casts):
+            result = function(a, w)
+            if is_inside:
+                result.float().sum().backward()
+        if not is_inside:
+            result.float().sum().backward()
+        assert not torch.is_autocast_enabled("cpu")
+        return [result, a.grad, w.grad, layer.weight.grad, layer.bias.grad]
+
+    def eager(a: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return Square.apply(layer(a), w)
+
+    raised = 0
+    for _ in range(5):
+        wanted = gradients(eager)
+        try:
+            same(gradients(compiled), wanted)
+        except RuntimeError as error:
+            assert "autocast" in str(error)
+            raised += 1
+    # A pass inside of a block is told once, and eager from then on.
+    assert raised == (1 if is_inside else 0)
+    assert is_inside or report(compiled).hits >= 3
