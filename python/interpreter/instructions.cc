@@ -21,15 +21,20 @@ bool IsSum(const Instruction& instruction) {
 bool IsExtension(int opcode) { return opcode == EXTENDED_ARG; }
 bool IsCache(int opcode) { return opcode == CACHE; }
 
-std::unique_ptr<const Instructions> Instructions::Of(PyCodeObject* code) {
+std::vector<uint8_t> BytesOf(PyCodeObject* code) {
   const PyRef text = PyRef::Steal(PyCode_GetCode(code));
   if (!text) {
     PyErr_Clear();
-    return nullptr;
+    return {};
   }
-  const absl::Span<const uint8_t> bytes(
-      reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(text.get())),
-      static_cast<size_t>(PyBytes_GET_SIZE(text.get())));
+  const auto* bytes =
+      reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(text.get()));
+  return {bytes, bytes + PyBytes_GET_SIZE(text.get())};
+}
+
+std::unique_ptr<const Instructions> Instructions::Of(PyCodeObject* code) {
+  const std::vector<uint8_t> bytes = BytesOf(code);
+  if (bytes.empty()) return nullptr;
   const int num_units = static_cast<int>(bytes.size() / 2);
   std::unique_ptr<Instructions> made(new Instructions);
   made->code_ = PyRef::Share(reinterpret_cast<PyObject*>(code));

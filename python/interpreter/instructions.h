@@ -97,6 +97,9 @@ Instruction DecodeOwn(int opcode, int arg);
 bool IsExtension(int opcode);
 bool IsCache(int opcode);
 
+// Those of a code's instructions; none without memory.
+std::vector<uint8_t> BytesOf(PyCodeObject* code);
+
 // Calls visit(start, opcode, argument, behind) for each instruction of a code's
 // bytes: `start` is the unit where it, or what extends its argument, begins,
 // `behind` the one behind it and its caches.

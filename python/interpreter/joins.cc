@@ -102,14 +102,8 @@ std::vector<int> FindPostdominators(const Graph& graph) {
 }  // namespace
 
 Joins::Joins(PyCodeObject* code) {
-  const PyRef text = PyRef::Steal(PyCode_GetCode(code));
-  if (!text) {
-    PyErr_Clear();
-    return;
-  }
-  const absl::Span<const uint8_t> bytes(
-      reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(text.get())),
-      static_cast<size_t>(PyBytes_GET_SIZE(text.get())));
+  const std::vector<uint8_t> bytes = BytesOf(code);
+  if (bytes.empty()) return;
   const Graph graph = MakeGraph(bytes);
   const std::vector<int> found = FindPostdominators(graph);
   by_unit_.assign(bytes.size() / 2, kEnd);

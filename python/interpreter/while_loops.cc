@@ -1,22 +1,13 @@
 #include "python/interpreter/while_loops.h"
 
-#include <cstddef>
 #include <cstdint>
 
 #include "absl/algorithm/container.h"
-#include "absl/types/span.h"
 
 namespace mica {
 
 WhileLoops::WhileLoops(PyCodeObject* code, const Instructions& instructions) {
-  const PyRef text = PyRef::Steal(PyCode_GetCode(code));
-  if (!text) {
-    PyErr_Clear();
-    return;
-  }
-  const absl::Span<const uint8_t> bytes(
-      reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(text.get())),
-      static_cast<size_t>(PyBytes_GET_SIZE(text.get())));
+  const std::vector<uint8_t> bytes = BytesOf(code);
   std::vector<Loop> found;
   int before = -1;
   ForEachInstruction(bytes, [&](int start, int opcode, int arg, int behind) {

@@ -52,13 +52,13 @@ class BuiltinCalls final : public WatchPart {
     absl::Span<PyObject* const> all;  // Behind what it is bound to, if that.
     PyObject* keyword_names = nullptr;
   };
-  // The kinds of CallKind, by what they are about. False for others.
   // Of isinstance() and its like.
   void AskTypes(const BuiltinCall& call);
   // Whether a function of ours, in Python, is called in place of `callable`:
   // of one in C that runs Python code for its items, or sets items one by one.
   bool CallInPython(PyObject* callable, absl::Span<PyObject* const> args,
                     PyObject* keyword_names);
+  // The kinds of CallKind, by what they are about. False for others.
   bool CallOnTensors(const BuiltinCall& call);
   bool CallOnValues(const BuiltinCall& call);
   bool CallOnState(const BuiltinCall& call);

@@ -6,6 +6,7 @@
 #include "python/capture/known/stand_ins.h"
 #include "python/capture/watch/builtin_calls.h"
 #include "python/capture/watch/call_facts.h"
+#include "python/interpreter/call_with_names.h"
 #include "python/interpreter/interpreter.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
@@ -38,10 +39,7 @@ bool BuiltinCalls::CallInPython(PyObject* callable,
   const bool is_sum = name == "add_up";
   // From 3.12 on, floats are added with what was lost in rounding.
   if (is_sum && PY_VERSION_HEX >= 0x030c0000) return false;
-  const size_t num_keywords =
-      keyword_names == nullptr
-          ? 0
-          : static_cast<size_t>(PyTuple_GET_SIZE(keyword_names));
+  const size_t num_keywords = NumNames(keyword_names);
   const size_t num_positional = args.size() - num_keywords;
   bool is_ours = false;
   if (name == "update_items") {

@@ -13,6 +13,7 @@
 #include "python/capture/values/numbers.h"
 #include "python/capture/watch/call_facts.h"
 #include "python/capture/watch/object_kinds.h"
+#include "python/interpreter/call_with_names.h"
 #include "python/interpreter/interpreter.h"
 #include "python/torch_side/tensors/tensor_access.h"
 #include "python/torch_side/tensors/torch_generators.h"
@@ -77,9 +78,7 @@ void CallWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
   if (PyType_Check(callable)) {
     // dict(key=value) hands its keywords on.
     const bool is_dict = callable == reinterpret_cast<PyObject*>(&PyDict_Type);
-    const size_t num_moved = is_dict && keyword_names != nullptr
-                                 ? PyTuple_GET_SIZE(keyword_names)
-                                 : 0;
+    const size_t num_moved = is_dict ? NumNames(keyword_names) : 0;
     const auto others = args.first(args.size() - num_moved);
     if (is_dict && others.size() == 1 && RunsForItems(others[0])) {
       step_.in_place_of_call = FunctionInPython("as_dict");

@@ -5,6 +5,7 @@
 #include "python/capture/values/constants.h"
 #include "python/capture/watch/host_call_watch.h"
 #include "python/capture/watch/module_dicts.h"
+#include "python/interpreter/call_with_names.h"
 #include "python/interpreter/handing_on.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
@@ -17,19 +18,16 @@ void HostCallWatch::Print(PyObject* print, absl::Span<PyObject* const> args,
   PyObject* sys = DictOfModule("sys");
   if (sys == nullptr || written_.IsWritten(sys, stdout_name))
     return RefuseCall(print);
-  const Py_ssize_t num_keywords =
-      keyword_names == nullptr ? 0 : PyTuple_GET_SIZE(keyword_names);
-  const size_t num_positional = args.size() - static_cast<size_t>(num_keywords);
+  const size_t num_positional = args.size() - NumNames(keyword_names);
   Sink sink{.kind = Sink::Kind::kPrint};
   bool takes_keywords = true;
   for (size_t i = num_positional; i < args.size(); ++i) {
     const auto keyword = static_cast<Py_ssize_t>(i - num_positional);
     const std::string name = PyText(PyTuple_GET_ITEM(keyword_names, keyword));
     // Else it raises, and print() itself says what is wrong.
-    takes_keywords &= name == "file" || name == "flush" || args[i] == Py_None ||
-                      PyUnicode_CheckExact(args[i]);
-    takes_keywords &=
-        name == "file" || name == "flush" || name == "sep" || name == "end";
+    const bool is_text = args[i] == Py_None || PyUnicode_CheckExact(args[i]);
+    takes_keywords &= name == "file" || name == "flush" ||
+                      ((name == "sep" || name == "end") && is_text);
     if (name != "file") continue;
     if (!IsConstant(args[i])) sink.target = PyRef::Share(args[i]);
     if (IsConstant(args[i]) || IsOld(args[i])) continue;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "python/capture/values/constants.h"
 #include "python/capture/watch/module_dicts.h"
+#include "python/interpreter/call_with_names.h"
 #include "python/interpreter/interpreter.h"
 
 namespace mica {
@@ -45,10 +46,7 @@ bool ParseWarning(absl::Span<PyObject* const> args, PyObject* keyword_names,
        {"category", &warning->category},
        {"stacklevel", &warning->stacklevel},
        {"source", &warning->source}}};
-  const size_t num_keywords =
-      keyword_names == nullptr
-          ? 0
-          : static_cast<size_t>(PyTuple_GET_SIZE(keyword_names));
+  const size_t num_keywords = NumNames(keyword_names);
   const size_t num_positional = args.size() - num_keywords;
   if (num_positional > words.size()) return false;
   for (size_t i = 0; i < num_positional; ++i) *words[i].second = args[i];

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "python/capture/known/purity.h"
 #include "python/capture/values/constants.h"
+#include "python/interpreter/call_with_names.h"
 #include "python/interpreter/interpreter.h"
 
 namespace mica {
@@ -26,8 +27,7 @@ PyRef CallStringModule(const char* name, PyObject* argument) {
 TextWatch::Arguments::Arguments(absl::Span<PyObject* const> args,
                                 PyObject* names, PyObject* map)
     : keyword_names(names), map(map) {
-  const size_t num_keywords =
-      names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(names));
+  const size_t num_keywords = NumNames(names);
   const size_t num_positional = args.size() - num_keywords;
   positional = args.subspan(0, num_positional);
   keywords = args.subspan(num_positional);
