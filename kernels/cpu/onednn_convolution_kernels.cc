@@ -222,11 +222,14 @@ Verdict PrepareForward(const KernelRequest& request) {
     return No{"our own tiles do it"};
   }
   if (auto no = WhyNotDnnl(request, 0, bias_arg >= 0 ? 3 : 2)) return No{*no};
+  // Some of the library's kernels read it as if it had none.
+  if (bias_arg >= 0 && !request.operands[bias_arg].type.is_row_major()) {
+    return No{"the bias has gaps"};
+  }
   auto state = std::make_shared<State>();
   state->out_arg = static_cast<int>(request.operands.size());
   if (is_transposed && bias_arg >= 0) {
-    if (!out.is_row_major() ||
-        !request.operands[bias_arg].type.is_row_major()) {
+    if (!out.is_row_major()) {
       return No{"a transposed one with bias has gaps"};
     }
     state->added_bias_arg = bias_arg;

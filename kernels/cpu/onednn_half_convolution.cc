@@ -271,6 +271,10 @@ Verdict Prepare(const KernelRequest& request) {
   if (auto no = WhyNotDnnl(request, 0, bias_arg >= 0 ? 3 : 2, dtype)) {
     return No{*no};
   }
+  // Some of the library's kernels read it as if it had none.
+  if (bias_arg >= 0 && !request.operands[bias_arg].type.is_row_major()) {
+    return No{"the bias has gaps"};
+  }
   if (request.arguments->size() > Param::kShift) {
     for (const int param : {Param::kScale, Param::kShift}) {
       const TensorType& type =

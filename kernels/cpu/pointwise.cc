@@ -9,6 +9,7 @@
 #include "kernels/cpu/axes.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/pointwise_tiles.h"
+#include "kernels/cpu/streamed.h"
 
 namespace mica::cpu {
 namespace {
@@ -316,6 +317,41 @@ bool LaunchFlat(const void* state, void* const* args, LaunchContext&) {
   return true;
 }
 
+// The same with a result too large for the caches.
+bool LaunchStreamed(const void* state, void* const* args,
+                    LaunchContext& context) {
+  const auto& loop = *static_cast<const PointwiseLoop*>(state);
+  char* const out = static_cast<char*>(args[loop.out_arg]);
+  for (int s = 0; s < loop.num_inputs; ++s) {
+    const int arg = loop.inputs[s].arg;
+    if (arg >= 0 && args[arg] == out) return LaunchFlat(state, args, context);
+  }
+  const int64_t most = kStreamBytes / loop.out_bytes;
+  Parallel(loop.num_threads, loop.inner, [&](int64_t begin, int64_t end) {
+    alignas(64) char buffer[kStreamBytes];
+    for (int64_t i = begin; i < end; i += most) {
+      const int64_t n = std::min(most, end - i);
+      const void* in[kMaxSources];
+      for (int s = 0; s < loop.num_inputs; ++s) {
+        const PointwiseLoop::Input& input = loop.inputs[s];
+        in[s] = Begin(loop, s, args) + i * input.stride * input.bytes;
+      }
+      loop.row(loop, in, buffer, n);
+      StreamOut(buffer, out + i * loop.out_bytes, n * loop.out_bytes);
+    }
+    EndStream();
+  });
+  return true;
+}
+
+int64_t BytesOf(const PointwiseLoop& loop) {
+  int64_t bytes = loop.out_bytes;
+  for (int s = 0; s < loop.num_inputs; ++s) {
+    bytes += loop.inputs[s].stride * loop.inputs[s].bytes;
+  }
+  return bytes * loop.inner;
+}
+
 // The tiny launches: one thread, flat.
 bool LaunchFlatUnary(const void* state, void* const* args, LaunchContext&) {
   const auto& loop = *static_cast<const PointwiseLoop*>(state);
@@ -338,6 +374,7 @@ LaunchFn ChooseLaunch(const PointwiseLoop& loop) {
   if (!IsDirect(loop)) return LaunchRows<false>;
   if (loop.has_equal_rows) return LaunchRows<true>;
   if (!loop.IsFlat()) return LaunchRows<true>;
+  if (IsWorthStreaming(BytesOf(loop))) return LaunchStreamed;
   if (loop.num_threads == 1 && loop.unary != nullptr &&
       loop.inputs[0].arg >= 0) {
     return LaunchFlatUnary;

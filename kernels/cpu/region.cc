@@ -16,6 +16,7 @@
 #include "kernels/cpu/families.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/ready_region.h"
+#include "kernels/cpu/streamed.h"
 #include "kernels/cpu/strided_copy.h"
 
 namespace mica::cpu {
@@ -41,13 +42,28 @@ struct RegionState {
   // of a row are done at once because of them.
   absl::InlinedVector<int, kMostTurned> turned;
   int64_t columns = 0;
+  // Results to be streamed: all of them, or none.
+  absl::InlinedVector<StreamedResult, kMostStreamed> streamed;
+  size_t num_operands = 0;
   int num_threads = 1;
 };
+
+// Whether a result has an operand's bytes.
+bool IsInplace(const RegionState& state, void* const* args) {
+  for (size_t i = 0; i < state.num_operands; ++i) {
+    for (const StreamedResult& result : state.streamed) {
+      if (args[i] == args[result.array]) return true;
+    }
+  }
+  return false;
+}
 
 class Launch {
  public:
   Launch(const RegionState& state, void* const* args)
-      : s_(state), args_(args) {}
+      : s_(state),
+        args_(args),
+        is_streamed_(!state.streamed.empty() && !IsInplace(state, args)) {}
 
   // Elements begin..end of the only row.
   void RunElements(int64_t begin, int64_t end) const {
@@ -124,15 +140,19 @@ class Launch {
   }
 
   void Call(char* const* at, int64_t rows, int64_t n) const {
-    s_.region.Run({.at = at,
-                   .row_steps = s_.row_steps.data(),
-                   .steps = s_.steps.data(),
-                   .rows = rows,
-                   .n = n});
+    const region::RegionRows all = {.at = at,
+                                    .row_steps = s_.row_steps.data(),
+                                    .steps = s_.steps.data(),
+                                    .rows = rows,
+                                    .n = n};
+    if (!is_streamed_) return s_.region.Run(all);
+    RunStreamed(s_.region, all, static_cast<int>(s_.steps.size()), s_.streamed);
+    EndStream();
   }
 
   const RegionState& s_;
   void* const* args_;
+  const bool is_streamed_;
 };
 
 bool LaunchRegion(const void* state, void* const* args, LaunchContext&) {
@@ -233,6 +253,31 @@ void FindTurned(const KernelRequest& request, RegionState& state) {
   }
 }
 
+void FindStreamed(const KernelRequest& request, RegionState& state) {
+  constexpr int64_t kShortest = 16;  // Elements of a row.
+  state.num_operands = request.operands.size();
+  int64_t bytes = 0;
+  const auto add = [&](const Operand& operand) {
+    if (operand.is_used) bytes += operand.type.num_bytes();
+  };
+  absl::c_for_each(request.operands, add);
+  absl::c_for_each(request.results, add);
+  if (!state.turned.empty() || state.n < kShortest ||
+      !IsWorthStreaming(bytes)) {
+    return;
+  }
+  for (size_t r = 0; r < request.results.size(); ++r) {
+    if (!request.results[r].is_used) continue;
+    const size_t array = state.num_operands + r;
+    const int64_t size = ElementBytes(request.results[r].type.dtype);
+    if (state.steps[array] != size || state.streamed.size() == kMostStreamed) {
+      state.streamed.clear();
+      return;
+    }
+    state.streamed.push_back({static_cast<int>(array), size});
+  }
+}
+
 region::Array ArrayOf(const Operand& operand, int64_t step, int64_t n) {
   return {.dtype = operand.type.dtype,
           .access = AccessOf(step, ElementBytes(operand.type.dtype), n),
@@ -256,6 +301,7 @@ Verdict PrepareRegionCode(const KernelRequest& request,
   auto state = std::make_shared<RegionState>();
   LayOut(JoinedAxes(request.results[0].type.dims, types), request, *state);
   FindTurned(request, *state);
+  FindStreamed(request, *state);
   region::Signature signature{.code = code, .operands = {}, .results = {}};
   for (size_t i = 0; i < num_operands; ++i) {
     const bool is_turned =

@@ -225,3 +225,38 @@ def test_ranges(name: str) -> None:
         *((torch.randint(9, (3, 33)),) for _ in range(3)),
         exact=name != "fractions",
     )
+
+
+CONVOLUTIONS: dict[str, tuple[Callable[..., Tensor], list[int], list[int]]] = {
+    "rows": (F.conv1d, [3, 9, 20], [6, 9, 3]),
+    "images": (F.conv2d, [3, 9, 7, 8], [6, 9, 3, 3]),
+    "one tap": (F.conv2d, [3, 16, 7, 8], [16, 16, 1, 1]),
+    "volumes": (F.conv3d, [3, 9, 3, 1, 9], [3, 9, 3, 1, 9]),
+    "transposed": (F.conv_transpose2d, [3, 9, 7, 8], [9, 6, 3, 3]),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+@pytest.mark.parametrize("dtype", FLOATING, ids=str)
+@pytest.mark.parametrize("trains", [False, True])
+def test_convolutions_with_a_bias_that_lies_apart(
+    name: str, dtype: torch.dtype, trains: bool
+) -> None:
+    call, x_dims, weight_dims = CONVOLUTIONS[name]
+
+    def program(x: Tensor, weight: Tensor, bias: Tensor) -> object:
+        y = call(x, weight, bias[::2])
+        if not trains:
+            return y
+        return y, torch.autograd.grad(y.sum(), (x, weight, bias))
+
+    def arguments(seed: int) -> tuple[Tensor, ...]:
+        torch.manual_seed(seed)
+        columns = weight_dims[name == "transposed"]
+        return tuple(
+            torch.randint(-2, 3, dims).to(dtype).requires_grad_(trains)
+            for dims in (x_dims, weight_dims, [2 * columns])
+        )
+
+    # Small whole numbers: nothing is rounded.
+    _check(program, *(arguments(seed) for seed in range(3)), exact=True)
