@@ -42,9 +42,23 @@ std::optional<std::string> ReduceLoop::Make(const PhaseLoop& loop,
   for (const PhasePlace& place : loop.operands) {
     add(place, signature.operands);
   }
-  for (const PhasePlace& place : loop.results) add(place, signature.results);
+  for (const PhasePlace& place : loop.results) {
+    add(place, signature.results);
+    made.places_.back().is_dense_result =
+        signature.results.back().access == Access::kDense;
+  }
   if (made.places_.size() > kMostPlaces) return "too many operands";
   return ReadyRegion::Make(signature, columns, wants_code, made.region_);
+}
+
+void ReduceLoop::Stream(const std::vector<bool>& arrays) {
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const Place& place = places_[i];
+    if (place.kind == Kind::kArray && place.is_dense_result &&
+        arrays[place.index] && streamed_.size() < kMostStreamed) {
+      streamed_.push_back({static_cast<int>(i), place.bytes});
+    }
+  }
 }
 
 void ReduceLoop::Run(const ReducePlaces& places, int64_t rows,
@@ -83,11 +97,16 @@ void ReduceLoop::Run(const ReducePlaces& places, int64_t rows,
     columns *= rows;
     rows = 1;
   }
-  region_.Run({.at = at,
-               .row_steps = row_steps,
-               .steps = steps,
-               .rows = rows,
-               .n = columns});
+  const region::RegionRows all = {.at = at,
+                                  .row_steps = row_steps,
+                                  .steps = steps,
+                                  .rows = rows,
+                                  .n = columns};
+  if (places.streams && !streamed_.empty()) {
+    RunStreamed(region_, all, static_cast<int>(places_.size()), streamed_);
+  } else {
+    region_.Run(all);
+  }
 }
 
 }  // namespace mica::cpu

@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "kernels/cpu/ready_region.h"
 #include "kernels/cpu/region_phases.h"
+#include "kernels/cpu/streamed.h"
 
 namespace mica::cpu {
 
@@ -25,6 +27,7 @@ struct ReducePlaces {
   // Of kept elements: either is 0 or the size of one.
   bool kept_by_row = false, kept_by_column = false;
   const double* count = nullptr;
+  bool streams = false;  // What the loops have been told to.
 };
 
 // A region on what such places say.
@@ -39,6 +42,9 @@ class ReduceLoop {
                                          bool kept_by_column, int64_t columns,
                                          bool wants_code, ReduceLoop& made);
 
+  // Has results in dense arrays streamed that `arrays` names.
+  void Stream(const std::vector<bool>& arrays);
+
   bool is_empty() const { return places_.empty(); }
   void Run(const ReducePlaces& places, int64_t rows, int64_t columns) const;
 
@@ -47,9 +53,11 @@ class ReduceLoop {
     PhasePlace::Kind kind = PhasePlace::Kind::kArray;
     int index = 0;
     int64_t bytes = 4;  // Of an element.
+    bool is_dense_result = false;
   };
 
   std::vector<Place> places_;  // Operands, then results.
+  absl::InlinedVector<StreamedResult, kMostStreamed> streamed_;
   ReadyRegion region_;
 };
 

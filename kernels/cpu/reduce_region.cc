@@ -24,6 +24,11 @@ using ReduceKind = PhasePlace::Kind;
 // is taken as a whole, of a part of a longer row, of columns.
 constexpr int64_t kShortRowsBytes = 24 * 1024;
 constexpr int64_t kFewestShortRows = 1024, kMostShortRows = 4096;
+// The first two of arrays that come from memory beyond the second-level cache:
+// in large blocks memory waits while what came of it is computed with.
+constexpr int64_t kFarShortRowsBytes = 8 * 1024;
+constexpr int64_t kFarFewestShortRows = 256;
+constexpr int64_t kFar = int64_t{2} << 20;  // Bytes of all arrays.
 constexpr int64_t kWholeRow = 16384;
 constexpr int64_t kRowPart = 2048;
 constexpr int64_t kColumnBlock = 16384;
@@ -79,7 +84,7 @@ void DivideIntoBlocks(ReduceRegion& r) {
 // As many short rows as stay in the first-level cache, with what is made of
 // them.
 void JoinShortRows(const RegionPhases& cut, const PhaseFacts& facts,
-                   ReduceRegion& r) {
+                   int64_t all_bytes, ReduceRegion& r) {
   const ReduceLayout& layout = r.layout;
   if (!layout.reduces_columns || r.parts > 1) return;
   int64_t bytes = 0;
@@ -87,9 +92,11 @@ void JoinShortRows(const RegionPhases& cut, const PhaseFacts& facts,
   for (size_t i = 0; i < facts.dtypes.size(); ++i) {
     if (!facts.is_reduced[i]) bytes += ElementBytes(facts.dtypes[i]);
   }
-  const int64_t elements =
-      std::clamp(kShortRowsBytes / std::max<int64_t>(bytes, 1),
-                 kFewestShortRows, kMostShortRows);
+  const bool is_far = all_bytes > kFar;
+  const int64_t elements = std::clamp(
+      (is_far ? kFarShortRowsBytes : kShortRowsBytes) /
+          std::max<int64_t>(bytes, 1),
+      is_far ? kFarFewestShortRows : kFewestShortRows, kMostShortRows);
   r.kept_block = std::clamp<int64_t>(elements / layout.columns, 1, layout.rows);
 }
 
@@ -334,6 +341,41 @@ std::optional<std::string> MakePhases(const RegionPhases& cut,
   return std::nullopt;
 }
 
+// Of all arrays.
+int64_t BytesOf(const KernelRequest& request) {
+  int64_t bytes = 0;
+  for (const Operand& operand : request.operands) {
+    bytes += operand.type.num_bytes();
+  }
+  for (const Operand& result : request.results) {
+    if (result.is_used) bytes += result.type.num_bytes();
+  }
+  return bytes;
+}
+
+void SetStreamed(const KernelRequest& request, const RegionPhases& cut,
+                 ReduceRegion& r) {
+  std::vector<bool> is_streamed(r.num_arrays, false);
+  for (size_t i = 0; i < request.results.size(); ++i) {
+    is_streamed[request.operands.size() + i] = request.results[i].is_used;
+  }
+  const auto is_read = [&](const PhasePlace& place) {
+    if (place.kind == ReduceKind::kArray) is_streamed[place.index] = false;
+  };
+  for (const Phase& phase : cut.phases) {
+    for (const PhaseLoop* loop : {&phase.kept, &phase.elements}) {
+      for (const PhasePlace& place : loop->operands) is_read(place);
+    }
+    for (const PhaseReduction& reduction : phase.reductions) {
+      is_read(reduction.from);
+    }
+  }
+  for (size_t a = 0; a < is_streamed.size(); ++a) {
+    if (is_streamed[a]) r.streamed.push_back(static_cast<int>(a));
+  }
+  for (ReadyPhase& phase : r.phases) phase.elements.Stream(is_streamed);
+}
+
 Verdict PrepareReduceRegion(const KernelRequest& request) {
   const auto code = RegionCode::ParseReducing(request.String(1));
   if (!code.ok()) return No{"malformed code"};
@@ -362,11 +404,13 @@ Verdict PrepareReduceRegion(const KernelRequest& request) {
     return No{"reduces what is reduced"};
   }
   const RegionPhases cut = CutPhases(*code, facts);
-  JoinShortRows(cut, facts, r);
+  const int64_t bytes = BytesOf(request);
+  JoinShortRows(cut, facts, bytes, r);
   r.blocks_per_place = CeilDiv(r.kept_size(), r.kept_block);
   r.blocks = r.layout.kept.count() * r.blocks_per_place;
   LayOutScratch(cut, r);
   if (auto no = MakePhases(cut, r)) return No{*no};
+  if (IsWorthStreaming(bytes)) SetStreamed(request, cut, r);
   Prepared prepared;
   prepared.launch = LaunchReduceRegion;
   prepared.never_fails = true;

@@ -31,6 +31,7 @@ class ReduceWorker {
     places_.kept_by_row = region.layout.reduces_columns;
     places_.kept_by_column = !region.layout.reduces_columns;
     places_.count = &region.count;
+    places_.streams = !region.streamed.empty() && !IsInplace();
     sums_ = scratch + region.sums_area;
     kept_steps_.reserve(region.num_arrays);
     for (size_t a = 0; a < region.num_arrays; ++a) {
@@ -42,6 +43,12 @@ class ReduceWorker {
     places_.kept = other.places_.kept;
     sums_ = other.sums_;
   }
+
+  ~ReduceWorker() {
+    if (places_.streams) EndStream();
+  }
+  ReduceWorker(const ReduceWorker&) = delete;
+  ReduceWorker& operator=(const ReduceWorker&) = delete;
 
   void RunBlock(int64_t block) {
     Enter(block);
@@ -102,6 +109,18 @@ class ReduceWorker {
   }
 
  private:
+  // Whether a result to stream has the bytes of another array.
+  bool IsInplace() const {
+    for (const int result : r_.streamed) {
+      for (size_t a = 0; a < r_.num_arrays; ++a) {
+        if (static_cast<int>(a) != result && args_[a] == args_[result]) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
   char* KeptAt(const PhasePlace& place) const {
     return places_.kept + r_.kept_offsets[place.index];
   }

@@ -44,6 +44,8 @@ struct ReduceRegion {
   std::vector<int64_t> tile_offsets, kept_offsets;
   int64_t kept_area = 0, sums_area = 0, sums_bytes = 0, scratch = 0;
   int num_threads = 1;
+  // Results that nothing reads again, if they are worth streaming.
+  std::vector<int> streamed;
 
   int64_t kept_size() const {
     return layout.reduces_columns ? layout.rows : layout.columns;
