@@ -219,6 +219,7 @@ class Planner {
   void LendOutputs();
   // Keeps lifetimes for the Plan; -1 is the offset of what no step names.
   void NoteSlices(absl::Span<const int64_t> offsets);
+  void SpreadOverCacheSets();
   void AssignOffsets();
   // Notes which folded values steps read.
   void MarkReadFolds();

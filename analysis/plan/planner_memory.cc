@@ -5,6 +5,7 @@
 
 #include "analysis/memory/lending.h"
 #include "analysis/plan/planner.h"
+#include "framework/tensor/tensor.h"
 
 namespace mica {
 
@@ -82,7 +83,20 @@ void Planner::NoteSlices(absl::Span<const int64_t> offsets) {
   for (const auto& [id, slice] : lent_) plan_->slices_[id] = slice;
 }
 
+// Large slices of whole pages, one behind the other, would have equal elements
+// in the same sets of the caches: two matrices that are gone through by columns
+// drive each other out. A line between them is enough.
+void Planner::SpreadOverCacheSets() {
+  constexpr int64_t kLarge = int64_t{64} << 10, kPage = 4096, kLine = 64;
+  for (Lifetime& slice : slices_) {
+    if (slice.bytes >= kLarge && AlignUp(slice.bytes) % kPage == 0) {
+      slice.bytes = AlignUp(slice.bytes) + kLine;
+    }
+  }
+}
+
 void Planner::AssignOffsets() {
+  SpreadOverCacheSets();
   const ArenaPlan arena = PlanArena(slices_);
   plan_->arena_bytes_ = arena.arena_bytes;
   plan_->live_set_bytes_ = arena.live_set_bytes;
