@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/short_rows.h"
 #include "kernels/cpu/simd_table.h"
 
 namespace mica::cpu {
@@ -27,11 +28,25 @@ bool LiesAlike(const TensorType& operand, const TensorType& result) {
 
 std::optional<std::string> ReadyRegion::Make(const region::Signature& given,
                                              int64_t n, bool wants_code,
-                                             ReadyRegion& ready) {
+                                             bool joins, ReadyRegion& ready) {
   constexpr int64_t kLongRow = 512;
   ready = {};
   region::Signature signature = given;
-  ready.Gather(n, signature);
+  for (const auto* arrays : {&signature.operands, &signature.results}) {
+    for (const region::Array& array : *arrays) {
+      ready.accesses_.push_back(array.access);
+      ready.bytes_.push_back(ElementBytes(array.dtype));
+    }
+  }
+  if (joins && Joins(signature, n)) {
+    ready.num_joined_ = signature.operands.size();
+    for (region::Array& array : signature.operands) {
+      array.access = region::Access::kDense;
+    }
+    n = kLongRow;
+  } else {
+    ready.Gather(n, signature);
+  }
   if (auto no = RegionTiles::Make(signature, Simd().region, ready.tiles_)) {
     return no;
   }
@@ -42,16 +57,28 @@ std::optional<std::string> ReadyRegion::Make(const region::Signature& given,
   return std::nullopt;
 }
 
+bool ReadyRegion::Joins(const region::Signature& signature, int64_t n) {
+  const bool has_halves =
+      std::any_of(signature.operands.begin(), signature.operands.end(),
+                  [](const region::Array& operand) {
+                    return ElementBytes(operand.dtype) == 2;
+                  });
+  if (n > (has_halves ? kLongestShortRowOfHalves : kLongestShortRow) ||
+      signature.operands.empty() ||
+      signature.operands.size() > kMostShortRowOperands) {
+    return false;
+  }
+  return std::all_of(signature.results.begin(), signature.results.end(),
+                     [](const region::Array& result) {
+                       return !result.is_used ||
+                              result.access == region::Access::kDense;
+                     });
+}
+
 void ReadyRegion::Gather(int64_t n, region::Signature& signature) {
   const size_t num_arrays =
       signature.operands.size() + signature.results.size();
   if (n < kShortestGathered || num_arrays > kMostArrays) return;
-  for (const auto* arrays : {&signature.operands, &signature.results}) {
-    for (const region::Array& array : *arrays) {
-      accesses_.push_back(array.access);
-      bytes_.push_back(ElementBytes(array.dtype));
-    }
-  }
   for (size_t i = 0; i < signature.operands.size(); ++i) {
     region::Array& array = signature.operands[i];
     const GatherFn gather = GatherOf(bytes_[i]);
@@ -65,10 +92,66 @@ void ReadyRegion::Gather(int64_t n, region::Signature& signature) {
 }
 
 void ReadyRegion::Run(const region::RegionRows& rows) const {
-  if (gathered_.empty()) {
+  if (num_joined_ > 0) {
+    RunJoined(rows);
+  } else if (gathered_.empty()) {
     RunCode(rows);
   } else {
     RunGathered(rows);
+  }
+}
+
+void ReadyRegion::RunJoined(const region::RegionRows& rows) const {
+  alignas(64) char buffers[kMostShortRowOperands][kShortRowsTile];
+  const char* filled[kMostShortRowOperands] = {};  // Where what never changes.
+  char* at[kMostArrays];
+  const size_t num_arrays = bytes_.size();
+  int64_t most = kShortRowsTile;
+  bool are_joined = true;
+  for (size_t i = 0; i < num_arrays; ++i) {
+    most = std::min(most, kShortRowsTile / bytes_[i]);
+    if (i < num_joined_ || rows.at[i] == nullptr) continue;
+    are_joined = are_joined && rows.row_steps[i] == rows.n * bytes_[i];
+  }
+  // Several rows of a tile, or parts of one.
+  const int64_t together = are_joined && rows.n <= most ? most / rows.n : 1;
+  for (int64_t row = 0; row < rows.rows; row += together) {
+    const int64_t count = std::min(together, rows.rows - row);
+    for (int64_t column = 0, n = 0; column < rows.n; column += n) {
+      n = std::min(most, rows.n - column);
+      for (size_t i = 0; i < num_arrays; ++i) {
+        at[i] = rows.at[i];
+        if (at[i] == nullptr) continue;
+        const bool is_one = accesses_[i] == region::Access::kOne;
+        const int64_t step =
+            is_one ? 0
+            : rows.n == 1 || accesses_[i] == region::Access::kDense
+                ? bytes_[i]
+                : rows.steps[i];
+        at[i] += row * rows.row_steps[i] + column * step;
+        if (i >= num_joined_) continue;
+        const ShortRows from = {
+            .at = at[i],
+            .row_step = count > 1 ? rows.row_steps[i] : n * step,
+            .step = step,
+            .n = n,
+            .rows = count};
+        if (from.IsDense(bytes_[i])) continue;
+        // What each tile repeats is written once.
+        const bool is_same = rows.row_steps[i] == 0 && (is_one || n == rows.n);
+        if (!is_same || filled[i] != at[i]) {
+          const bool is_last = count < together;
+          WriteOut(from, bytes_[i], buffers[i]);
+          filled[i] = is_same && !is_last ? at[i] : nullptr;
+        }
+        at[i] = buffers[i];
+      }
+      RunCode({.at = at,
+               .row_steps = rows.row_steps,
+               .steps = rows.steps,
+               .rows = 1,
+               .n = count * n});
+    }
   }
 }
 

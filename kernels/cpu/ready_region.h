@@ -25,15 +25,17 @@ region::Access AccessOf(int64_t step, int64_t bytes, int64_t n);
 bool LiesAlike(const TensorType& operand, const TensorType& result);
 
 // Machine code in stages, or of one loop, or loops over tiles: the first of
-// these that there is when it runs. Operands whose elements lie apart are put
-// together in a buffer before, tile by tile: code would take them one by one,
-// and then wait until all of a vector can be read.
+// these that there is when it runs. Short rows run as one long row, for which
+// operands that are broadcast are written out, tile by tile. Operands whose
+// elements lie apart are put together in a buffer before, tile by tile: code
+// would take them one by one, and then wait until all of a vector can be read.
 class ReadyRegion {
  public:
   // The reason why it can't be run. Rows of n elements that are long are worth
-  // stages. Without `wants_code` it is loops over tiles for ever.
+  // stages. Without `wants_code` it is loops over tiles for ever. With `joins`
+  // the results' rows follow each other without gaps, as a rule.
   static std::optional<std::string> Make(const region::Signature& signature,
-                                         int64_t n, bool wants_code,
+                                         int64_t n, bool wants_code, bool joins,
                                          ReadyRegion& ready);
 
   void Run(const region::RegionRows& rows) const;
@@ -46,14 +48,19 @@ class ReadyRegion {
   };
   static constexpr int kMostGathered = 4;
 
+  // Whether short rows of n elements are run as one long row.
+  static bool Joins(const region::Signature& signature, int64_t n);
   // Makes some strided operands of rows of n elements dense.
   void Gather(int64_t n, region::Signature& signature);
   void RunGathered(const region::RegionRows& rows) const;
+  void RunJoined(const region::RegionRows& rows) const;
   // Of what lies as the code wants it.
   void RunCode(const region::RegionRows& rows) const;
 
   absl::InlinedVector<Gathered, kMostGathered> gathered_;
-  // If there are such, by array: its access as it came, and its element.
+  // Not 0: of joined rows, how many operands there are.
+  size_t num_joined_ = 0;
+  // If either is, by array: its access as it came, and its element.
   std::vector<region::Access> accesses_;
   std::vector<int64_t> bytes_;
   std::optional<RegionStages> stages_;

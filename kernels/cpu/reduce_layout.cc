@@ -66,7 +66,12 @@ ReduceLayout LayOutReduction(absl::Span<const Dim> dims,
   AxisList& columns = layout.reduces_columns ? layout.reduced : layout.kept;
   AxisList& rows = layout.reduces_columns ? layout.kept : layout.reduced;
   layout.columns = TakeInnermost(columns, layout.column_steps);
-  layout.rows = TakeInnermost(rows, layout.row_steps);
+  // Between them lies an axis that is broadcast, or kept.
+  constexpr int64_t kFewColumns = 512;
+  layout.reduces_both = layout.reduces_columns && !columns.sizes.empty() &&
+                        layout.columns < kFewColumns;
+  layout.rows =
+      TakeInnermost(layout.reduces_both ? columns : rows, layout.row_steps);
   return layout;
 }
 

@@ -13,19 +13,25 @@
 namespace mica::cpu {
 
 // Rows of columns, the columns next to each other in the first array's memory.
-// One of the two is reduced and the other kept; the axes that are left are
-// around them.
+// One of the two is reduced and the other kept, or both are reduced if there
+// are few columns; the axes that are left are around them.
 struct ReduceLayout {
   bool reduces_columns = true;  // Else rows.
+  bool reduces_both = false;    // If it reduces columns.
   int64_t rows = 1, columns = 1;
   std::vector<int64_t> row_steps, column_steps;  // By array, in bytes.
   AxisList kept, reduced;
 
-  int64_t num_kept() const {
-    return kept.count() * (reduces_columns ? rows : columns);
-  }
+  int64_t num_kept() const { return kept.count() * kept_size(); }
   int64_t num_reduced() const {
-    return reduced.count() * (reduces_columns ? columns : rows);
+    return reduced.count() * reduced_size() * (reduces_both ? columns : 1);
+  }
+  // Of rows and columns: kept places, and what is reduced, of both whole rows.
+  int64_t kept_size() const {
+    return reduces_both ? 1 : reduces_columns ? rows : columns;
+  }
+  int64_t reduced_size() const {
+    return reduces_columns && !reduces_both ? columns : rows;
   }
   // The step of an array from one kept place to the next.
   int64_t kept_step(size_t array) const {

@@ -48,7 +48,8 @@ std::optional<std::string> ReduceLoop::Make(const PhaseLoop& loop,
         signature.results.back().access == Access::kDense;
   }
   if (made.places_.size() > kMostPlaces) return "too many operands";
-  return ReadyRegion::Make(signature, columns, wants_code, made.region_);
+  return ReadyRegion::Make(signature, columns, wants_code,
+                           /*joins=*/true, made.region_);
 }
 
 void ReduceLoop::Stream(const std::vector<bool>& arrays) {

@@ -47,6 +47,7 @@ bool LaunchReduceRegion(const void* state, void* const* args, LaunchContext&) {
 // Whether a block takes all that is reduced of its kept places.
 bool TakesWhole(const ReduceLayout& layout) {
   if (layout.reduced.count() > 1) return false;
+  if (layout.reduces_both) return layout.rows * layout.columns <= kWholeRow;
   return layout.reduces_columns ? layout.columns <= kWholeRow
                                 : layout.rows <= kMostWholeRows;
 }
@@ -54,7 +55,12 @@ bool TakesWhole(const ReduceLayout& layout) {
 void DivideIntoBlocks(ReduceRegion& r) {
   const ReduceLayout& layout = r.layout;
   const bool is_whole = TakesWhole(layout);
-  if (layout.reduces_columns) {
+  if (layout.reduces_both) {
+    r.kept_block = 1;
+    r.reduced_block =
+        is_whole ? layout.rows
+                 : std::min(layout.rows, CeilDiv(kRowPart, layout.columns));
+  } else if (layout.reduces_columns) {
     r.kept_block = 1;  // More of short ones, once it is known what they take.
     r.reduced_block = is_whole ? layout.columns : kRowPart;
   } else {
@@ -76,7 +82,7 @@ void DivideIntoBlocks(ReduceRegion& r) {
     const int64_t rows = kColumnBlock / std::min(layout.columns, kMostColumns);
     r.reduced_block = is_whole ? layout.rows : std::min(layout.rows, rows);
   }
-  r.parts_per_place = CeilDiv(r.reduced_size(), r.reduced_block);
+  r.parts_per_place = CeilDiv(r.layout.reduced_size(), r.reduced_block);
   r.parts = layout.reduced.count() * r.parts_per_place;
   r.count = static_cast<double>(layout.num_reduced());
 }
@@ -86,7 +92,7 @@ void DivideIntoBlocks(ReduceRegion& r) {
 void JoinShortRows(const RegionPhases& cut, const PhaseFacts& facts,
                    int64_t all_bytes, ReduceRegion& r) {
   const ReduceLayout& layout = r.layout;
-  if (!layout.reduces_columns || r.parts > 1) return;
+  if (!layout.reduces_columns || layout.reduces_both || r.parts > 1) return;
   int64_t bytes = 0;
   for (int64_t tile : cut.tile_bytes) bytes += tile;
   for (size_t i = 0; i < facts.dtypes.size(); ++i) {
@@ -104,7 +110,8 @@ void LayOutScratch(const RegionPhases& cut, ReduceRegion& r) {
   int64_t end = 0;
   for (int64_t bytes : cut.tile_bytes) {
     r.tile_offsets.push_back(end);
-    end += AlignUp(bytes * r.kept_block * r.reduced_block);
+    end += AlignUp(bytes * r.kept_block * r.reduced_block *
+                   (r.layout.reduces_both ? r.layout.columns : 1));
   }
   r.kept_area = end;
   end = 0;
@@ -285,11 +292,12 @@ PhaseFacts FactsOf(const KernelRequest& request, const std::vector<bool>& axes,
     const size_t array = facts.is_plain.size();
     const int64_t bytes = ElementBytes(type.dtype);
     const bool has_whole_rows =
-        r.kept_block == layout.columns &&
+        (layout.reduces_both || r.kept_block == layout.columns) &&
         layout.row_steps[array] == layout.columns * bytes;
+    const bool has_rows = layout.reduces_columns && !layout.reduces_both;
     facts.is_plain.push_back(
         (layout.column_steps[array] == bytes || layout.columns == 1) &&
-        (layout.reduces_columns || has_whole_rows));
+        (has_rows || has_whole_rows));
   };
   for (const Operand& operand : request.operands) {
     facts.dtypes.push_back(operand.type.dtype);
@@ -312,8 +320,9 @@ std::optional<std::string> MakePhases(const RegionPhases& cut,
   for (size_t a = 0; a < r.num_arrays; ++a) {
     kept_steps.push_back(layout.kept_step(a));
   }
-  const int64_t columns =
-      layout.reduces_columns ? r.reduced_block : r.kept_block;
+  const int64_t columns = layout.reduces_both      ? layout.columns
+                          : layout.reduces_columns ? r.reduced_block
+                                                   : r.kept_block;
   // Loops on what is kept run once a block: few of them aren't worth code. What
   // is wanted first is compiled first.
   constexpr int64_t kFewBlocks = 8, kFewKept = 4096;
@@ -333,7 +342,7 @@ std::optional<std::string> MakePhases(const RegionPhases& cut,
   }
   for (size_t i = 0; i < cut.phases.size(); ++i) {
     if (auto no = ReduceLoop::Make(cut.phases[i].kept, kept_steps, true,
-                                   r.kept_size(), wants_kept_code,
+                                   r.layout.kept_size(), wants_kept_code,
                                    r.phases[i].kept)) {
       return no;
     }
@@ -406,7 +415,7 @@ Verdict PrepareReduceRegion(const KernelRequest& request) {
   const RegionPhases cut = CutPhases(*code, facts);
   const int64_t bytes = BytesOf(request);
   JoinShortRows(cut, facts, bytes, r);
-  r.blocks_per_place = CeilDiv(r.kept_size(), r.kept_block);
+  r.blocks_per_place = CeilDiv(r.layout.kept_size(), r.kept_block);
   r.blocks = r.layout.kept.count() * r.blocks_per_place;
   LayOutScratch(cut, r);
   if (auto no = MakePhases(cut, r)) return No{*no};

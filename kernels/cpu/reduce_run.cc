@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/pointwise.h"
@@ -28,7 +29,8 @@ class ReduceWorker {
     places_.tile_offsets = region.tile_offsets.data();
     places_.kept = scratch + region.kept_area;
     places_.kept_offsets = region.kept_offsets.data();
-    places_.kept_by_row = region.layout.reduces_columns;
+    places_.kept_by_row =
+        region.layout.reduces_columns && !region.layout.reduces_both;
     places_.kept_by_column = !region.layout.reduces_columns;
     places_.count = &region.count;
     places_.streams = !region.streamed.empty() && !IsInplace();
@@ -62,7 +64,7 @@ class ReduceWorker {
   void Enter(int64_t block) {
     const int64_t place = block / r_.blocks_per_place;
     const int64_t start = block % r_.blocks_per_place * r_.kept_block;
-    num_kept_ = std::min(r_.kept_block, r_.kept_size() - start);
+    num_kept_ = std::min(r_.kept_block, r_.layout.kept_size() - start);
     for (size_t a = 0; a < r_.num_arrays; ++a) {
       auto* at = static_cast<char*>(args_[a]);
       block_[a] = at == nullptr ? nullptr
@@ -133,21 +135,26 @@ class ReduceWorker {
   void RunPart(const ReadyPhase& phase, int64_t part) {
     const int64_t place = part / r_.parts_per_place;
     const int64_t start = part % r_.parts_per_place * r_.reduced_block;
-    const int64_t count = std::min(r_.reduced_block, r_.reduced_size() - start);
+    const int64_t count =
+        std::min(r_.reduced_block, r_.layout.reduced_size() - start);
     const bool of_columns = r_.layout.reduces_columns;
+    const bool of_both = r_.layout.reduces_both;
     const auto& steps =
-        of_columns ? r_.layout.column_steps : r_.layout.row_steps;
+        of_columns && !of_both ? r_.layout.column_steps : r_.layout.row_steps;
     for (size_t a = 0; a < r_.num_arrays; ++a) {
       at_[a] = block_[a] == nullptr
                    ? nullptr
                    : block_[a] + r_.layout.reduced.Offset(a, place) +
                          start * steps[a];
     }
-    const int64_t rows = of_columns ? num_kept_ : count;
-    const int64_t columns = of_columns ? count : num_kept_;
+    int64_t rows = of_columns && !of_both ? num_kept_ : count;
+    int64_t columns = of_both      ? r_.layout.columns
+                      : of_columns ? count
+                                   : num_kept_;
     if (!phase.elements.is_empty()) {
       phase.elements.Run(places_, rows, columns);
     }
+    if (of_both) columns *= std::exchange(rows, 1);
     const bool is_full =
         rows_in_float_ > 0 && rows_in_float_ + rows > kRowsInFloat;
     for (size_t i = 0; i < phase.reductions.size(); ++i) {

@@ -46,13 +46,6 @@ struct ReduceRegion {
   int num_threads = 1;
   // Results that nothing reads again, if they are worth streaming.
   std::vector<int> streamed;
-
-  int64_t kept_size() const {
-    return layout.reduces_columns ? layout.rows : layout.columns;
-  }
-  int64_t reduced_size() const {
-    return layout.reduces_columns ? layout.columns : layout.rows;
-  }
 };
 
 ReadyReduction MakeReady(const PhaseReduction& reduction, bool reduces_columns);

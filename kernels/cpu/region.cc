@@ -253,6 +253,17 @@ void FindTurned(const KernelRequest& request, RegionState& state) {
   }
 }
 
+// Whether the results' rows follow each other.
+bool HasJoinedRows(const KernelRequest& request, const RegionState& state) {
+  if (!state.turned.empty() || state.rows == 1) return false;
+  for (size_t r = 0; r < request.results.size(); ++r) {
+    const size_t array = request.operands.size() + r;
+    if (!request.results[r].is_used) continue;
+    if (state.row_steps[array] != state.n * state.steps[array]) return false;
+  }
+  return true;
+}
+
 void FindStreamed(const KernelRequest& request, RegionState& state) {
   constexpr int64_t kShortest = 16;  // Elements of a row.
   state.num_operands = request.operands.size();
@@ -316,7 +327,8 @@ Verdict PrepareRegionCode(const KernelRequest& request,
   }
   const int64_t n = state->turned.empty() ? state->n : state->columns;
   if (auto no =
-          ReadyRegion::Make(signature, n, /*wants_code=*/true, state->region)) {
+          ReadyRegion::Make(signature, n, /*wants_code=*/true,
+                            HasJoinedRows(request, *state), state->region)) {
     return No{*no};
   }
   state->num_threads = UsefulThreads(request.num_threads,
