@@ -14,6 +14,7 @@
 #include "kernels/cpu/reduce_loop.h"
 #include "kernels/cpu/reduce_run.h"
 #include "kernels/cpu/region_phases.h"
+#include "kernels/cpu/turned_reduction.h"
 
 namespace mica::cpu {
 namespace {
@@ -385,9 +386,15 @@ void SetStreamed(const KernelRequest& request, const RegionPhases& cut,
   for (ReadyPhase& phase : r.phases) phase.elements.Stream(is_streamed);
 }
 
-Verdict PrepareReduceRegion(const KernelRequest& request) {
-  const auto code = RegionCode::ParseReducing(request.String(1));
-  if (!code.ok()) return No{"malformed code"};
+// Whether loops are of a few elements each, for many kept places around them.
+bool HasTinyBlocks(const ReduceLayout& layout) {
+  constexpr int64_t kFew = 128, kMany = 8;
+  return layout.kept_size() * layout.num_reduced() <= kFew &&
+         layout.kept.count() >= kMany;
+}
+
+Verdict PrepareReduceCode(const KernelRequest& request, const RegionCode& code,
+                          bool is_turned) {
   const Dims dims = AllDims(request);
   if (std::find(dims.begin(), dims.end(), 0) != dims.end()) {
     return No{"has no elements"};
@@ -397,7 +404,7 @@ Verdict PrepareReduceRegion(const KernelRequest& request) {
   r.num_arrays = request.operands.size() + request.results.size();
   if (r.num_arrays > kMostReduceArrays) return No{"too many operands"};
   std::vector<bool> axes(dims.size(), false);
-  for (int64_t axis : code->axes) axes[axis] = true;
+  for (int64_t axis : code.axes) axes[axis] = true;
   const TensorType order = OrderOf(request, dims);
   r.layout = LayOutReduction(dims, axes, ArraysOf(request, order));
   // The first array was there only for the order.
@@ -405,14 +412,23 @@ Verdict PrepareReduceRegion(const KernelRequest& request) {
   r.layout.column_steps.erase(r.layout.column_steps.begin());
   r.layout.kept.steps.erase(r.layout.kept.steps.begin());
   r.layout.reduced.steps.erase(r.layout.reduced.steps.begin());
+  if (!is_turned && HasTinyBlocks(r.layout)) {
+    RegionCode turned = code;
+    turned.axes = {0};
+    Verdict verdict = PrepareTurnedReduction(
+        request, dims, axes, [&turned](const KernelRequest& inner) {
+          return PrepareReduceCode(inner, turned, /*is_turned=*/true);
+        });
+    if (std::holds_alternative<Prepared>(verdict)) return verdict;
+  }
   r.num_threads = UsefulThreads(request.num_threads,
                                 r.layout.num_kept() * r.layout.num_reduced());
   DivideIntoBlocks(r);
   const PhaseFacts facts = FactsOf(request, axes, r);
-  if (ReducesWhatIsReduced(*code, facts.is_reduced)) {
+  if (ReducesWhatIsReduced(code, facts.is_reduced)) {
     return No{"reduces what is reduced"};
   }
-  const RegionPhases cut = CutPhases(*code, facts);
+  const RegionPhases cut = CutPhases(code, facts);
   const int64_t bytes = BytesOf(request);
   JoinShortRows(cut, facts, bytes, r);
   r.blocks_per_place = CeilDiv(r.layout.kept_size(), r.kept_block);
@@ -432,6 +448,12 @@ Verdict PrepareReduceRegion(const KernelRequest& request) {
   }
   prepared.state = std::move(region);
   return prepared;
+}
+
+Verdict PrepareReduceRegion(const KernelRequest& request) {
+  const auto code = RegionCode::ParseReducing(request.String(1));
+  if (!code.ok()) return No{"malformed code"};
+  return PrepareReduceCode(request, *code, /*is_turned=*/false);
 }
 
 }  // namespace

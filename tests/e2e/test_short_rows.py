@@ -59,6 +59,49 @@ def test_short_rows(
         assert "reference" not in graph.kernels
 
 
+# Of x [m, k, 3, 2] in any order, c [k, 1, 1] and r [2], along one dimension.
+TINY: dict[str, Callable[..., object]] = {
+    "softmax": lambda x, c, r, dim: x.log_softmax(dim),
+    "centred": lambda x, c, r, dim: x * c - (x * c).mean(dim, True) + r,
+    "sum alone": lambda x, c, r, dim: ((x - c) * r).sum(dim),
+    "two results": lambda x, c, r, dim: ((x - c) * 2, ((x - c) * r).amax(dim)),
+    "two reductions": lambda x, c, r, dim: (
+        (x * r - x.amax(dim, True)).sum(dim, True) - c
+    ),
+    "of two": lambda x, c, r, dim: ((x - c) * r).square().sum((0, dim)),
+    "broadcast": lambda x, c, r, dim: (c * r).expand_as(x) + x.mean(dim, True),
+}
+
+
+@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("order", ["dense", "turned", "gaps", "channels last"])
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_reductions_of_few_elements(
+    name: str, dtype: torch.dtype, order: str, dim: int
+) -> None:
+    program = TINY[name]
+    compiled = mica.compile(program, fullgraph=True)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        x, c, r = (
+            (torch.randn(dims) * 4).round().to(dtype) / 4
+            for dims in [(40, 7, 3, 2), (7, 1, 1), (2,)]
+        )
+        if order == "turned":
+            x = x.mT.contiguous().mT
+        elif order == "channels last":
+            x = x.contiguous(memory_format=torch.channels_last)
+        elif order == "gaps":
+            x, c, r = _spread(x), _spread(c), _spread(r)
+        bounds = {"rtol": 2e-2, "atol": 2e-2} if dtype.itemsize == 2 else {}
+        got, want = compiled(x, c, r, dim), program(x, c, r, dim)
+        torch.testing.assert_close(got, want, check_stride=True, **bounds)
+    (graph,) = mica.explain(compiled).graphs
+    assert graph.hits == 2
+    assert "reference" not in graph.kernels
+
+
 @pytest.mark.parametrize("n", [2, 3, 7])
 def test_short_rows_of_a_step(n: int) -> None:
     def step(*given: Tensor) -> object:
