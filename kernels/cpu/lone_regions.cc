@@ -29,6 +29,11 @@ Verdict PrepareLone(const KernelRequest& request, absl::string_view code) {
     }
   }
   if (request.results[0].type.num_elements() == 0) return No{"no elements"};
+  constexpr int kAlpha = 2;
+  if (request.arguments->size() > kAlpha &&
+      (!request.Has(kAlpha) || request.Number(kAlpha) != 1)) {
+    return No{"a factor"};
+  }
   const size_t wanted = absl::StrContains(code, "%1") ? 2 : 1;
   if (request.operands.size() != wanted) return No{"a number for a tensor"};
   std::string number;
@@ -65,6 +70,11 @@ void RegisterLoneRegions(KernelRegistry& registry) {
   add("aten.sign", "sign.T %0 -> $0", kHalves);
   add("aten.sgn", "sign.T %0 -> $0", kHalves);
   add("aten.frac", "trunc.C %0; sub.T %0 $0 -> $1", kHalves);
+  // Of operands that lie in different ways.
+  for (absl::string_view op : {"add", "sub", "mul", "div"}) {
+    add(absl::StrCat("aten.", op, ".Tensor"),
+        absl::StrCat(op, ".T %0 %1 -> $0"), kHalves);
+  }
   for (absl::string_view compare : {"eq", "ne", "lt", "le", "gt", "ge"}) {
     const std::string op = absl::StrCat("aten.", compare);
     add(absl::StrCat(op, ".Tensor"), absl::StrCat(compare, ".T %0 %1 -> $0"),

@@ -1,6 +1,7 @@
 #include "kernels/cpu/pointwise.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -141,13 +142,17 @@ void GatherChunk(const PointwiseLoop& loop, const PointwiseLoop::Input& input,
 
 // Elements begin..end of a row whose sources may have to be gathered and
 // converted, by chunks; of short rows, by whole ones.
+template <bool kStreams = false>
 void RunRow(const PointwiseLoop& loop, const char* const* in, char* out,
             int64_t begin, int64_t end) {
+  alignas(64) char buffer[kStreams ? kChunk * 8 : 1];
   constexpr int64_t kGathered = kChunk * 8 + 2 * kSpreadSlack;
   alignas(64) char gathered[kMaxSources][kGathered];
   alignas(64) char converted[kMaxSources][kChunk * 8];
+  // What comes from memory isn't to wait while much is computed with.
+  const int64_t most = kStreams ? kChunk / 4 : kChunk;
   const int64_t chunk =
-      loop.short_row == 0 ? kChunk : kChunk / loop.short_row * loop.short_row;
+      loop.short_row == 0 ? most : most / loop.short_row * loop.short_row;
   for (int64_t start = begin; start < end; start += chunk) {
     const int64_t n = std::min(chunk, end - start);
     const void* pieces[kMaxSources];
@@ -164,8 +169,15 @@ void RunRow(const PointwiseLoop& loop, const char* const* in, char* out,
       }
       pieces[s] = piece;
     }
-    loop.row(loop, pieces, out + start * loop.out_bytes, n);
+    char* const to = out + start * loop.out_bytes;
+    if constexpr (kStreams) {
+      loop.row(loop, pieces, buffer, n);
+      StreamOut(buffer, to, n * loop.out_bytes);
+    } else {
+      loop.row(loop, pieces, to, n);
+    }
   }
+  if constexpr (kStreams) EndStream();
 }
 
 // True if rows can run on the operands' own memory.
@@ -276,6 +288,23 @@ void RunRows(const PointwiseLoop& loop, void* const* args, int64_t begin,
   }
 }
 
+// Read and written.
+int64_t BytesOf(const PointwiseLoop& loop) {
+  int64_t bytes = loop.out_bytes;
+  for (int s = 0; s < loop.num_inputs; ++s) {
+    bytes += std::abs(loop.inputs[s].stride) * loop.inputs[s].bytes;
+  }
+  return bytes * loop.inner;
+}
+
+bool IsInplace(const PointwiseLoop& loop, void* const* args) {
+  for (int s = 0; s < loop.num_inputs; ++s) {
+    const int arg = loop.inputs[s].arg;
+    if (arg >= 0 && args[arg] == args[loop.out_arg]) return true;
+  }
+  return false;
+}
+
 template <bool kDirect>
 bool LaunchRows(const void* state, void* const* args, LaunchContext&) {
   const auto& loop = *static_cast<const PointwiseLoop*>(state);
@@ -287,9 +316,12 @@ bool LaunchRows(const void* state, void* const* args, LaunchContext&) {
     for (int s = 0; s < loop.num_inputs; ++s) in[s] = Begin(loop, s, args);
     char* const out = static_cast<char*>(args[loop.out_arg]);
     const int64_t unit = std::max<int64_t>(loop.short_row, 1);
+    const auto run = IsWorthStreaming(BytesOf(loop)) && !IsInplace(loop, args)
+                         ? RunRow<true>
+                         : RunRow<false>;
     Parallel(loop.num_threads, loop.inner / unit,
              [&](int64_t begin, int64_t end) {
-               RunRow(loop, in, out, begin * unit, end * unit);
+               run(loop, in, out, begin * unit, end * unit);
              });
     return true;
   }
@@ -321,11 +353,8 @@ bool LaunchFlat(const void* state, void* const* args, LaunchContext&) {
 bool LaunchStreamed(const void* state, void* const* args,
                     LaunchContext& context) {
   const auto& loop = *static_cast<const PointwiseLoop*>(state);
+  if (IsInplace(loop, args)) return LaunchFlat(state, args, context);
   char* const out = static_cast<char*>(args[loop.out_arg]);
-  for (int s = 0; s < loop.num_inputs; ++s) {
-    const int arg = loop.inputs[s].arg;
-    if (arg >= 0 && args[arg] == out) return LaunchFlat(state, args, context);
-  }
   const int64_t most = kStreamBytes / loop.out_bytes;
   Parallel(loop.num_threads, loop.inner, [&](int64_t begin, int64_t end) {
     alignas(64) char buffer[kStreamBytes];
@@ -342,14 +371,6 @@ bool LaunchStreamed(const void* state, void* const* args,
     EndStream();
   });
   return true;
-}
-
-int64_t BytesOf(const PointwiseLoop& loop) {
-  int64_t bytes = loop.out_bytes;
-  for (int s = 0; s < loop.num_inputs; ++s) {
-    bytes += loop.inputs[s].stride * loop.inputs[s].bytes;
-  }
-  return bytes * loop.inner;
 }
 
 // The tiny launches: one thread, flat.

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "kernels/cpu/axes.h"
 #include "kernels/cpu/families.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/pointwise.h"
@@ -22,12 +23,22 @@ struct RowsState {
   Pooled type = Pooled::kF32;
   int64_t bytes = 0;  // Of an element.
   Constant lowest;    // Minus infinity.
+  // Where the operand's rows lie, in bytes; empty if they follow each other.
+  AxisList places;
   int num_threads = 1;
 };
 
 void PoolRow(const RowsState& s, const char* in, char* out) {
-  FillLoopOf(s.bytes)(s.lowest.bytes, out, s.out);
-  for (int64_t tap = 0; tap < s.taps; ++tap) {
+  // Without padding each window has a first element.
+  const bool has_first = s.padding == 0;
+  if (!has_first) {
+    FillLoopOf(s.bytes)(s.lowest.bytes, out, s.out);
+  } else if (s.step == 1) {
+    std::memcpy(out, in, static_cast<size_t>(s.out * s.bytes));
+  } else {
+    GatherOf(s.bytes)(in, s.step, s.out, out);
+  }
+  for (int64_t tap = has_first ? 1 : 0; tap < s.taps; ++tap) {
     // Windows whose element at this tap is no padding.
     const int64_t at = tap * s.dilation - s.padding;
     const int64_t first = at >= 0 ? 0 : (-at + s.step - 1) / s.step;
@@ -46,7 +57,9 @@ bool LaunchPoolRows(const void* state, void* const* args, LaunchContext&) {
   auto* out = static_cast<char*>(args[1]);
   Parallel(s.num_threads, s.rows, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      PoolRow(s, in + row * s.in * s.bytes, out + row * s.out * s.bytes);
+      const int64_t at = s.places.sizes.empty() ? row * s.in * s.bytes
+                                                : s.places.Offset(0, row);
+      PoolRow(s, in + at, out + row * s.out * s.bytes);
     }
   });
   return true;
@@ -85,9 +98,9 @@ Verdict PreparePoolRows(const KernelRequest& request) {
   const TensorType& x = request.operands[0].type;
   const TensorType& out = request.results[0].type;
   if (request.results[1].is_used) return No{"somebody reads the indices"};
-  if (!x.is_row_major() || !out.is_row_major() || x.rank() < 1) {
-    return No{"isn't row-major"};
-  }
+  if (!out.is_row_major() || x.rank() < 1) return No{"isn't row-major"};
+  const Dims strides = x.EffectiveStrides();
+  if (strides.back() != 1 && x.dims.back() > 1) return No{"rows have gaps"};
   const int param_of_stride = request.Ints(kStride).empty() ? kKernel : kStride;
   const auto taps = ColumnEntry(request, kKernel, 1);
   const auto step = ColumnEntry(request, param_of_stride, 1);
@@ -104,6 +117,13 @@ Verdict PreparePoolRows(const KernelRequest& request) {
                   .padding = *padding,
                   .dilation = *dilation};
   SetType(x.dtype, state);
+  if (!x.is_row_major()) {
+    state.places.steps.emplace_back();
+    for (int d = 0; d + 1 < x.rank(); ++d) {
+      state.places.sizes.push_back(x.dims[d]);
+      state.places.steps[0].push_back(strides[d] * state.bytes);
+    }
+  }
   if (state.in == 0 || state.out == 0) return No{"nothing to pool"};
   state.rows = x.num_elements() / state.in;
   if (out.num_elements() != state.rows * state.out) {

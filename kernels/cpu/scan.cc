@@ -118,10 +118,15 @@ struct Widened {
     auto* to = static_cast<uint16_t*>(out);
     float running[kMostLanes], wide[kMostLanes];
     std::fill_n(running, lanes, Fold<float>::kStart);
-    for (int64_t i = 0; i < s.scanned; ++i, from += s.inner, to += s.inner) {
-      s.widen(from, wide, lanes);
-      ScanColumns<float, float, Fold>(wide, wide, lanes, 1, lanes, running);
-      s.narrow(wide, to, lanes);
+    // Few lanes that follow each other are widened together.
+    const int64_t most = lanes == s.inner ? kMostLanes / lanes : 1;
+    for (int64_t i = 0; i < s.scanned; i += most) {
+      const int64_t count = std::min(most, s.scanned - i);
+      s.widen(from, wide, count * lanes);
+      ScanColumns<float, float, Fold>(wide, wide, lanes, count, lanes, running);
+      s.narrow(wide, to, count * lanes);
+      from += count * s.inner;
+      to += count * s.inner;
     }
   }
 

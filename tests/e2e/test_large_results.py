@@ -23,6 +23,9 @@ PROGRAMS: dict[str, Callable[[Tensor, Tensor], object]] = {
     "in place": lambda x, y: (x * 2 + 1).add_(y).mul_(y),
     "written to an argument": lambda x, y: x.mul_(0.5).add_(y),
     "not aligned": lambda x, y: (x[1:] + y[1:]) * y[:-1],
+    "gaps": lambda x, y: x[::2] + y[::2],
+    "gaps, compared": lambda x, y: x[:-1:2] < y[1::2],
+    "gaps, fused": lambda x, y: (x[:-1:2] * 2 - y[1::2]) * y[:-1:2],
     "softmax": lambda x, y: x[:-1].view(-1, 200).softmax(-1),
     "of columns": lambda x, y: (
         x[:-1].view(1000, -1).sub(x[:-1].view(1000, -1).mean(0))

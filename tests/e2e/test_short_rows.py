@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 import mica
@@ -117,3 +118,60 @@ def test_short_rows_of_a_step(n: int) -> None:
             for d in [(50, 40, n), (n,), (50, 1, 1), (40, 1), ()]
         ]
         torch.testing.assert_close(compiled(*given), step(*given))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("lanes", [1, 2, 20, 255, 256, 300])
+def test_running_sums_of_few_columns(dtype: torch.dtype, lanes: int) -> None:
+    compiled = mica.compile(
+        lambda x: (x.cumsum(1), x.cumprod(1)), fullgraph=True
+    )
+    for seed in range(3):
+        torch.manual_seed(seed)
+        x = torch.randint(-1, 2, (3, 41, lanes)).to(dtype)
+        torch.testing.assert_close(
+            compiled(x), (x.cumsum(1), x.cumprod(1)), rtol=0, atol=0
+        )
+
+
+# Of x [5, 7, 50].
+POOLS: dict[str, Callable[[Tensor], Tensor]] = {
+    "as they lie": lambda x: F.max_pool1d(x, 2),
+    "in steps of one": lambda x: F.max_pool1d(x, 5, 1),
+    "part of each row": lambda x: F.max_pool1d(x[:, :, 3:44], 3, 2),
+    "part of the rows": lambda x: F.max_pool1d(x[1:, 2:5], 3, 3),
+    "turned": lambda x: F.max_pool1d(x.transpose(0, 1), 3, 2, 1),
+    "dilated": lambda x: F.max_pool1d(x[::2], 3, 1, 1, 2, ceil_mode=True),
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_windows_along_rows(name: str, dtype: torch.dtype) -> None:
+    compiled = mica.compile(POOLS[name], fullgraph=True)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        x = torch.randn(5, 7, 50).to(dtype)
+        x[0, 0, :9] = float("-inf")
+        x[1, 2, 7] = float("nan")
+        want = POOLS[name](x)
+        assert torch.equal(compiled(x).nan_to_num(9), want.nan_to_num(9))
+    (graph,) = mica.explain(compiled).graphs
+    assert set(graph.kernels) == {"cpu"}, graph.plan_text
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_lone_operators_of_operands_that_lie_otherwise(
+    dtype: torch.dtype,
+) -> None:
+    def program(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        return x.mT + y, x.mT - y, x.mT * y[0], x[:, :1].mT / y
+
+    for pick in range(4):
+        compiled = mica.compile(lambda x, y: program(x, y)[pick])
+        for seed in range(3):
+            torch.manual_seed(seed)
+            x = torch.randn(3, 9, 40).to(dtype)
+            y = torch.randn(3, 40, 9).to(dtype)
+            got, want = compiled(x, y), program(x, y)[pick]
+            torch.testing.assert_close(got, want, check_stride=True)
