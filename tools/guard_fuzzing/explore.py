@@ -42,6 +42,21 @@ _X = [
     "2.0",
 ]
 _OTHERS = {
+    "a": [
+        *["numpy.array([1.0, 2.0, 3.0], 'f')"] * 2,
+        *["numpy.array([3.0, 1.0, 2.0], 'f')"] * 2,
+        "ARR",
+        "ARR[:]",
+        "T0.numpy()",
+        "numpy.arange(6.0)[::2].astype('f')",
+        "numpy.arange(6, dtype='f')[::2]",
+        "numpy.array([1.0, 2.0, 3.0])",
+        "numpy.array([1, 2, 3])",
+        "numpy.array([[1.0, 2.0, 3.0]], 'f')",
+        "numpy.ones(4, 'f')",
+        "numpy.broadcast_to(numpy.float32(2), (3,))",
+        "numpy.array([3.0, 2.0, 1.0], 'f')[::-1]",
+    ],
     "z": ["torch.ones(3)", "torch.ones(3)", "T0", "T0[:]", "P", "x", "2.0"],
     "c": ["SPECIAL", "SPECIAL", "Config()", "Config()", "A()", "Config(3.0)"],
     "n": ["1", "2", "3", "5", "2.0", "300", "True"],

@@ -10,6 +10,7 @@ import random
 import re
 
 from guard_fuzzing import statements as st
+from guard_fuzzing.arrays import ARRAYS
 from guard_fuzzing.case import FORMS, Case, Line
 from guard_fuzzing.holders import (
     HOLDERS,
@@ -54,6 +55,7 @@ class Grammar:
         self.setup: list[Line] = []
         self.sinks: list[str] = []
         self.theirs: list[str] = []  # Tags of what the next line uses.
+        self.arrays: list[str] = []  # Parameters that are numpy's arrays.
 
     def make(self, seed: int, number: int) -> Case:
         """Returns a program without steps."""
@@ -121,12 +123,17 @@ class Grammar:
         if self.rng.random() < 0.2:
             names.append("n=2")
             self.reads.append(("int", "n", ""))
+        if self.rng.random() < 0.12:
+            names.append("a=ARR")
+            self.arrays.append("a")
         if self.rng.random() < 0.1:
             names.append("d=None")
         return names
 
     def _statement(self, depth: int) -> Line:
         rng, chance = self.rng, self.rng.random()
+        if rng.random() < (0.5 if self.arrays else 0.03):
+            return self._line(rng.choice(ARRAYS))
         if chance < 0.40:
             return self._line(rng.choice(rng.choice((USES, USES, TEXTS))))
         if chance < 0.64:
@@ -210,6 +217,12 @@ class Grammar:
         )
 
     _part_u = _part_t
+
+    def _part_a(self) -> str:
+        if self.arrays and self.rng.random() < 0.8:
+            return self.rng.choice(self.arrays)
+        own = ["ARR", "y.detach().numpy()", "{t}.detach().numpy()", "ARR[:]"]
+        return self._expand(self.rng.choice(own))
 
     def _part_l(self) -> str:
         return self._of_kind(("list",), "LIST")

@@ -1,5 +1,6 @@
 #include "python/capture/guards/gradients.h"
 
+#include <exception>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -64,6 +65,20 @@ void Gradients::Apply(const BoundInputs& inputs,
   }
 }
 
+bool Gradients::ApplyData(const BoundInputs& inputs,
+                          absl::Span<const PyRef> results) const {
+  try {
+    for (const Leaf& leaf : leaves_) {
+      if (leaf.data < 0) continue;
+      SetData(Find(leaf, inputs), results[leaf.data].get());
+    }
+    return true;
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return false;
+  }
+}
+
 std::vector<PyObject*> Gradients::Replaced(const BoundInputs& inputs) const {
   std::vector<PyObject*> leaves;
   for (const Leaf& leaf : leaves_) {
@@ -104,8 +119,12 @@ void Gradients::AppendText(std::vector<std::string>* lines) const {
 std::vector<std::string> Gradients::ChangesToText() const {
   std::vector<std::string> lines;
   for (const Leaf& leaf : leaves_) {
-    if (!leaf.requires_grad.has_value()) continue;
-    lines.push_back(absl::StrCat("sets ", leaf.name, ".requires_grad"));
+    if (leaf.requires_grad.has_value()) {
+      lines.push_back(absl::StrCat("sets ", leaf.name, ".requires_grad"));
+    }
+    if (leaf.data >= 0) {
+      lines.push_back(absl::StrCat("sets ", leaf.name, ".data"));
+    }
   }
   return lines;
 }

@@ -1,5 +1,5 @@
-// What a program does to its leaves' gradients, and to whether autograd follows
-// them, and how a hit does it again.
+// What a program does to its leaves' gradients, to whether autograd follows
+// them, and to where their data is, and how a hit does it again.
 
 #ifndef MICA_PYTHON_CAPTURE_GUARDS_GRADIENTS_H_
 #define MICA_PYTHON_CAPTURE_GUARDS_GRADIENTS_H_
@@ -35,6 +35,8 @@ class Gradients {
     int same_as = -1;  // An earlier leaf with this very gradient, or none.
     // If the run left it other than it found it: whether it requires grad.
     std::optional<bool> requires_grad;
+    // If it was given other data, by `leaf.data = …`: the result that has it.
+    int data = -1;
   };
 
   bool empty() const { return leaves_.empty(); }
@@ -45,6 +47,10 @@ class Gradients {
   // before anything is made that autograd tracks. Then gives them their new
   // gradients, of a run's results.
   void Apply(const BoundInputs& inputs, absl::Span<const PyRef> results) const;
+  // Then, when views of the old data are made, gives them new data. False with
+  // a Python error set if torch refuses.
+  bool ApplyData(const BoundInputs& inputs,
+                 absl::Span<const PyRef> results) const;
   // By result: the leaf whose gradient it replaces, or null. Borrowed.
   std::vector<PyObject*> Replaced(const BoundInputs& inputs) const;
   // The leaf itself, in a call with these inputs. Borrowed.
@@ -57,7 +63,7 @@ class Gradients {
   // Forgets the recorded gradients.
   void EndRecording();
   void AppendText(std::vector<std::string>* lines) const;
-  // What Apply() does but for gradients: "sets x.requires_grad" each.
+  // What is done but for gradients: "sets x.requires_grad" each.
   std::vector<std::string> ChangesToText() const;
 
  private:
@@ -72,6 +78,11 @@ class GradientWatch {
   void See(PyObject* tensor);
   // As See(), but of any leaf; the program reads or sets its gradient itself.
   void Touch(PyObject* tensor);
+  // The program gives a leaf other data.
+  void ReplaceData(PyObject* leaf) {
+    Touch(leaf);
+    seen_[index_.at(leaf)].has_new_data = true;
+  }
   // A backward pass may change any leaf's gradient.
   void TouchAll() { all_touched_ = true; }
   bool all_touched() const { return all_touched_; }
@@ -81,6 +92,7 @@ class GradientWatch {
     PyRef before;  // The gradient; null for none.
     bool required_grad = false;
     bool is_touched = false;
+    bool has_new_data = false;
   };
   absl::Span<const Seen> seen() const { return seen_; }
   // True for a leaf that was told to Touch().

@@ -131,7 +131,16 @@ bool InputGuards::has_mutable_containers() const {
                      [](const Node& node) { return IsMutable(node.kind); });
 }
 
+void InputGuards::ForEachArray(
+    absl::FunctionRef<void(PyObject*, PyObject*)> visit) const {
+  for (const Node& node : nodes_) {
+    if (node.kind != Kind::kArray) continue;
+    visit(node.recorded, tensors_[node.index].recorded);
+  }
+}
+
 void InputGuards::EndRecording() {
+  of_arrays_.clear();
   node_of_.clear();
   covered_.clear();
   pinned_.clear();
@@ -148,6 +157,9 @@ std::string InputGuards::Describe(const Node& node) const {
   switch (node.kind) {
     case Kind::kTensor:
       return tensors_[node.index].meta.ToString(tensors_[node.index].open);
+    case Kind::kArray:
+      return absl::StrCat("numpy.ndarray ", tensors_[node.index].meta.ToString(
+                                                tensors_[node.index].open));
     case Kind::kConstant:
       return DescribeValue(node.value.get());
     case Kind::kNumber:
@@ -180,6 +192,7 @@ int InputGuards::Traverse(visitproc visit, void* arg) const {
     for (const PyRef& name : node.names) Py_VISIT(name.get());
   }
   for (const PyRef& object : pinned_) Py_VISIT(object.get());
+  for (const PyRef& tensor : of_arrays_) Py_VISIT(tensor.get());
   for (const auto& [tensor, pin] : forbidden_) Py_VISIT(pin.held());
   Py_VISIT(keyword_names_.get());
   return 0;

@@ -43,6 +43,7 @@ struct CallArgs {
 struct BoundInputs {
   std::vector<PyObject*> objects;  // By node.
   std::vector<PyObject*> tensors;  // The different ones, by number.
+  std::vector<PyRef> of_arrays;    // Those of them in numpy arrays' memory.
 };
 
 // Which instances that are arguments are taken apart.
@@ -166,6 +167,10 @@ class InputGuards {
   // by its state, not as arguments.
   void Forbid(absl::Span<const PyRef> tensors);
 
+  // Calls visit(array, tensor) for each numpy array that is a tensor to the
+  // Program; while recording.
+  void ForEachArray(absl::FunctionRef<void(PyObject*, PyObject*)> visit) const;
+
   // Node of a recorded object, or -1.
   int FindNode(PyObject* object) const;
   // The recorded objects whose contents are guarded here; valid while the
@@ -257,6 +262,7 @@ class InputGuards {
     kDict,      // And OrderedDict.
     kSet,       // Of constants, `keys`, in the order of their iteration.
     kInstance,  // A class made in Python: attributes, and items if a dict.
+    kArray,     // Of numpy's: a tensor in its memory.
     kPinned,
     kSame,  // The object of an earlier node.
   };
@@ -266,7 +272,7 @@ class InputGuards {
     LooseRef value;        // kConstant, kPinned, kNumber.
     LooseRef original;     // kNumber, kTuple: what `value` stands in the
                            // place of, while recording.
-    int index = 0;         // kTensor: number; kSame: node.
+    int index = 0;         // kTensor, kArray: number; kSame: node.
     LooseRef same_object;  // Pinned, though its contents are guarded too.
     std::vector<PyObject*> others;  // It is none of them. Not dereferenced.
     std::vector<PyRef> keys;        // kDict, kInstance: of items.
@@ -283,6 +289,8 @@ class InputGuards {
   static bool IsInt(const Node& node);
   bool MatchNode(int id, PyObject* object, BoundInputs* bound,
                  Miss* miss) const;
+  bool MatchesMeta(const Tensor& tensor, PyObject* object) const;
+  bool MatchArray(const Node& node, PyObject* object, BoundInputs* bound) const;
   // Of a constant that another one is given for: if they differ in numbers
   // alone, notes these and goes on, though the arguments aren't alike.
   bool MatchNumbers(const Node& node, PyObject* object, Miss* miss) const;
@@ -320,6 +328,7 @@ class InputGuards {
   std::vector<int> numbers_;
   mutable std::vector<std::string> promoted_paths_;
   std::vector<Tensor> tensors_;
+  std::vector<PyRef> of_arrays_;  // Of `tensors_`, while recording.
   std::vector<PyRef> pinned_;
   std::vector<std::string> pinned_paths_;
   absl::flat_hash_map<PyObject*, int> node_of_;

@@ -58,6 +58,9 @@ class InputGuards::Builder {
   int NewNode(Kind kind, PyObject* object, std::string path);
   int AddConstant(PyObject* object, std::string path, int depth);
   int AddTensor(PyObject* object, std::string path);
+  int AddArray(PyObject* object, PyRef tensor, std::string path);
+  int AddTensorNode(Kind kind, PyObject* object, PyObject* tensor,
+                    std::string path);
   // How an object that is no constant and no tensor is described.
   Kind KindOf(PyObject* object) const;
   void AddItems(int id, PyObject* sequence, const std::string& path, int depth);
@@ -75,12 +78,14 @@ class InputGuards::Builder {
     if (!refusal_) refusal_.reason = std::move(reason);
     return 0;
   }
+  int RefuseArgument(absl::string_view path, absl::string_view what) {
+    return Refuse(absl::StrCat("argument ", path, what));
+  }
 
   // Nobody would see that the object has got another dict by the next call.
   int RefuseAttributes(absl::string_view path) {
-    return Refuse(absl::StrCat("argument ", path,
-                               " and the dict of its attributes are both "
-                               "arguments"));
+    return RefuseArgument(path,
+                          " and the dict of its attributes are both arguments");
   }
 
   InputGuards& guards_;
@@ -187,9 +192,8 @@ void InputGuards::Builder::TakeApart(PyObject* argument) {
 int InputGuards::Builder::Add(PyObject* object, std::string path, int depth) {
   if (refusal_) return 0;
   if (depth > kMaxDepth || guards_.nodes_.size() > kMaxNodes) {
-    return Refuse(absl::StrCat("argument ", path,
-                               " is nested too deeply, or "
-                               "holds too many objects"));
+    return RefuseArgument(path,
+                          " is nested too deeply, or holds too many objects");
   }
   if (IsConstant(object)) return AddConstant(object, std::move(path), depth);
   if (const auto it = guards_.node_of_.find(object);
@@ -201,6 +205,10 @@ int InputGuards::Builder::Add(PyObject* object, std::string path, int depth) {
   const int next = static_cast<int>(guards_.nodes_.size());
   guards_.node_of_[object] = next;
   if (IsTensor(object)) return AddTensor(object, std::move(path));
+  if (PyRef tensor = TensorOfArray(object);
+      tensor && !UnsupportedTensor(tensor.get()).has_value()) {
+    return AddArray(object, std::move(tensor), std::move(path));
+  }
   if (instance_dicts_.contains(object)) return RefuseAttributes(path);
   const Kind kind = KindOf(object);
   const int id = NewNode(kind, object, path);
@@ -248,21 +256,32 @@ int InputGuards::Builder::AddConstant(PyObject* object, std::string path,
 
 int InputGuards::Builder::AddTensor(PyObject* object, std::string path) {
   if (!IsPlainTensor(object)) {
-    return Refuse(absl::StrCat("argument ", path, " is a ",
-                               TypeName(Py_TYPE(object)),
-                               ", a subclass of torch.Tensor"));
+    return RefuseArgument(path,
+                          absl::StrCat(" is a ", TypeName(Py_TYPE(object)),
+                                       ", a subclass of torch.Tensor"));
   }
   if (const auto why = UnsupportedTensor(object)) {
-    return Refuse(absl::StrCat("argument ", path, " is ", *why));
+    return RefuseArgument(path, absl::StrCat(" is ", *why));
   }
   if (HasOwnAttributes(object)) {
-    return Refuse(absl::StrCat("argument ", path,
-                               " is a tensor with attributes of its own"));
+    return RefuseArgument(path, " is a tensor with attributes of its own");
   }
-  const int id = NewNode(Kind::kTensor, object, path);
+  return AddTensorNode(Kind::kTensor, object, object, std::move(path));
+}
+
+int InputGuards::Builder::AddArray(PyObject* object, PyRef tensor,
+                                   std::string path) {
+  guards_.of_arrays_.push_back(tensor);
+  guards_.covered_.push_back(tensor.get());
+  return AddTensorNode(Kind::kArray, object, tensor.get(), std::move(path));
+}
+
+int InputGuards::Builder::AddTensorNode(Kind kind, PyObject* object,
+                                        PyObject* tensor, std::string path) {
+  const int id = NewNode(kind, object, path);
   guards_.nodes_[id].index = static_cast<int>(guards_.tensors_.size());
-  guards_.tensors_.push_back({.recorded = object,
-                              .meta = TensorMeta::Of(object),
+  guards_.tensors_.push_back({.recorded = tensor,
+                              .meta = TensorMeta::Of(tensor),
                               .path = std::move(path)});
   guards_.covered_.push_back(object);
   return id;
@@ -314,8 +333,7 @@ void InputGuards::Builder::AddDictItems(int id, PyObject* dict,
                                         const std::string& path, int depth) {
   for (PyRef& key : KeysOf(dict)) {
     if (!IsConstant(key.get())) {
-      Refuse(absl::StrCat("argument ", path,
-                          " is a dict with a key that isn't a constant"));
+      RefuseArgument(path, " is a dict with a key that isn't a constant");
       return;
     }
     PyObject* value = PyDict_GetItemWithError(dict, key.get());

@@ -58,6 +58,7 @@ MICA_HIT_CODE bool InputGuards::Match(
   }
   bound->objects.resize(nodes_.size());
   bound->tensors.resize(tensors_.size());
+  bound->of_arrays.clear();
   const auto count = static_cast<size_t>(args.size());
   for (size_t i = 0; i < roots_.size(); ++i) {
     PyObject* object = i < count ? args.args[i] : args.slots[i - count];
@@ -101,15 +102,14 @@ MICA_HIT_CODE bool InputGuards::MatchNode(int id, PyObject* object,
     case Kind::kTensor: {
       const Tensor& tensor = tensors_[node.index];
       if (Py_TYPE(object) != AsType(node.type.get()) ||
-          !(!tensor.open.empty() || any_sizes_ != nullptr
-                ? tensor.meta.MatchesButSizes(object)
-                : tensor.meta.Matches(object)) ||
-          HasOwnAttributes(object)) {
+          !MatchesMeta(tensor, object) || HasOwnAttributes(object)) {
         return Differ(node, object, miss);
       }
       bound->tensors[node.index] = object;
       return true;
     }
+    case Kind::kArray:
+      return MatchArray(node, object, bound) || Differ(node, object, miss);
     case Kind::kConstant:
       if (SameValue(node.value.get(), object)) return true;
       if (any_sizes_ != nullptr && PyLong_CheckExact(object) && IsInt(node) &&
@@ -132,6 +132,23 @@ MICA_HIT_CODE bool InputGuards::MatchNode(int id, PyObject* object,
                  ? MatchContainer(node, object, bound, miss)
                  : Differ(node, object, miss);
   }
+}
+
+MICA_HIT_CODE bool InputGuards::MatchesMeta(const Tensor& tensor,
+                                            PyObject* object) const {
+  return !tensor.open.empty() || any_sizes_ != nullptr
+             ? tensor.meta.MatchesButSizes(object)
+             : tensor.meta.Matches(object);
+}
+
+bool InputGuards::MatchArray(const Node& node, PyObject* object,
+                             BoundInputs* bound) const {
+  if (Py_TYPE(object) != AsType(node.type.get())) return false;
+  PyRef made = TensorOfArray(object);
+  if (!made || !MatchesMeta(tensors_[node.index], made.get())) return false;
+  bound->tensors[node.index] = made.get();
+  bound->of_arrays.push_back(std::move(made));
+  return true;
 }
 
 bool InputGuards::MatchNumbers(const Node& node, PyObject* object,

@@ -284,6 +284,8 @@ class RecordDescriber {
     switch (kind) {
       case InputGuards::Kind::kTensor:
         return "tensor";
+      case InputGuards::Kind::kArray:
+        return "array";
       case InputGuards::Kind::kNumber:
         return "number";
       case InputGuards::Kind::kConstant:

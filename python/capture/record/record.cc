@@ -85,6 +85,7 @@ MICA_HIT_CODE Record::Outcome Record::Serve(const CallArgs& args,
   const absl::Cleanup keep = [&] {
     bound.found.clear();
     bound.run.reset();
+    bound.inputs.of_arrays.clear();
     bound_ = std::move(bound);
   };
   {
@@ -140,7 +141,8 @@ MICA_HIT_CODE bool Record::MakeResults(const BoundCall& bound,
                             numbers, tensors)) {
     return false;
   }
-  return result_views_.MakeViews(bound.inputs.tensors, tensors);
+  return result_views_.MakeViews(bound.inputs.tensors, tensors) &&
+         gradients_.ApplyData(bound.inputs, *tensors);
 }
 
 void Record::CheckAccuracy(const BoundCall& bound) {

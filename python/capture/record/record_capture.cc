@@ -41,7 +41,7 @@ std::string CallableTitle(PyObject* callable) {
 // The names of the parameters that positional arguments go to.
 std::vector<std::string> ParameterNames(PyObject* callable) {
   PyRef function = PyRef::Share(callable);
-  size_t skip = 0;
+  int skip = 0;
   if (PyMethod_Check(callable)) {
     function = PyRef::Share(PyMethod_GET_FUNCTION(callable));
     skip = 1;
@@ -59,10 +59,8 @@ std::vector<std::string> ParameterNames(PyObject* callable) {
     PyErr_Clear();
     return names;
   }
-  const auto count = static_cast<size_t>(code->co_argcount);
-  for (size_t i = skip; i < count; ++i) {
-    names.push_back(
-        PyText(PyTuple_GET_ITEM(variables.get(), static_cast<int>(i))));
+  for (int i = skip; i < code->co_argcount; ++i) {
+    names.push_back(PyText(PyTuple_GET_ITEM(variables.get(), i)));
   }
   return names;
 }
@@ -74,8 +72,11 @@ void AddRoots(Observation& run, PyObject* callable, const InputGuards& inputs) {
       run.watch.tensors().gradients().See(tensor.recorded);
   }
   for (PyObject* object : inputs.covered()) run.watch.ages().AddInput(object);
-  inputs.ForEachOwn([&run](PyObject* own, PyObject* original) {
-    if (PyTuple_Check(own)) run.watch.values().AddTuple(own, original);
+  HostValues& values = run.watch.values();
+  inputs.ForEachArray(
+      [&](PyObject* array, PyObject* own) { values.AddArray(array, own); });
+  inputs.ForEachOwn([&values](PyObject* own, PyObject* original) {
+    if (PyTuple_Check(own)) values.AddTuple(own, original);
   });
   PyObject* self =
       PyMethod_Check(callable) ? PyMethod_GET_SELF(callable) : callable;

@@ -77,7 +77,9 @@ class RecordMaker {
   bool AddKeptWeight(PyObject* state);
   // What the tape's states are called, each by a name of its own.
   std::vector<StateTensor> NameStates();
-  bool CheckTape();
+  // Refuses new data of a tensor whose old data a backward pass after the run
+  // needs: nothing would tell that pass.
+  bool CheckNewData();
   // Where the way forked, while the tape is as it was recorded.
   void FindWays();
   // What the record needs to be one with those of other ways, if it can be.

@@ -75,6 +75,7 @@ MICA_HIT_CODE bool Record::Fits(const CallArgs& args, const TorchState& now) {
   const bool fits = Matches(args, now, &bound, nullptr);
   bound.found.clear();
   bound.run.reset();
+  bound.inputs.of_arrays.clear();
   bound_ = std::move(bound);
   return fits;
 }

@@ -117,6 +117,11 @@ bool RecordMaker::FindGradients() {
     if (!leaf.is_kept && after && !AddGradient(std::move(after), &leaf)) {
       return false;
     }
+    if (seen.has_new_data) {
+      leaf.data = static_cast<int>(tensors_.size());
+      pins_.push_back(DataTensorOf(tensor));
+      tensors_.push_back(pins_.back().get());
+    }
     record_.gradients_.Add(std::move(leaf));
   }
   return true;

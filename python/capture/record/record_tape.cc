@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -49,6 +50,39 @@ bool RecordMaker::AddKeptWeight(PyObject* state) {
   return false;
 }
 
+bool RecordMaker::CheckNewData() {
+  const Tape& tape = recorded_.tape;
+  absl::flat_hash_map<int32_t, const Gradients::Leaf*> left;  // By storage.
+  for (const Gradients::Leaf& leaf : record_.gradients_.leaves()) {
+    if (leaf.data < 0) continue;
+    if (leaf.input >= 0) {
+      left[tape.tensors[tape.inputs[leaf.input]].storage] = &leaf;
+      continue;
+    }
+    const auto state = absl::c_find(recorded_.states, leaf.tensor.get());
+    if (state == recorded_.states.end()) continue;
+    const size_t i = state - recorded_.states.begin();
+    left[tape.tensors[tape.states[i]].storage] = &leaf;
+  }
+  if (left.empty()) return true;
+  for (const TapeCall& call : tape.calls) {
+    if (call.later_part < 0) continue;
+    const Gradients::Leaf* needed = nullptr;
+    for (const TapeValue& arg : call.args) {
+      ForEachTensor(arg, [&](TapeTensorId id) {
+        const auto it = left.find(tape.tensors[id].storage);
+        if (it != left.end()) needed = it->second;
+      });
+    }
+    if (needed == nullptr) continue;
+    return Refuse({.reason = absl::StrCat("sets ", needed->name,
+                                          ".data, and a backward pass that may "
+                                          "come needs what it was"),
+                   .mend = "set it after the backward pass"});
+  }
+  return true;
+}
+
 bool RecordMaker::MakeTape() {
   absl::StatusOr<Recorder::Result> recorded = [&] {
     const TraceSpan finish("capture", "make tape");
@@ -73,6 +107,7 @@ bool RecordMaker::MakeTape() {
     record_.AddState({.tensor = leaf < 0 ? state : nullptr, .leaf = leaf});
     record_.Keep(run_.watch.guards(), record_.states_.back().tensor);
   }
+  if (!CheckNewData()) return false;
   for (size_t i = num_results_; i < num_made_; ++i) {
     const TapeOrigin origin = tape.tensors[recorded_.results[i]].origin;
     if (origin == TapeOrigin::kInput || origin == TapeOrigin::kState) {
@@ -131,6 +166,9 @@ void RecordMaker::KeepTape() {
   }
   if (static_cast<int64_t>(tape.calls.size()) != num_calls_) {
     recipe.facts.unknown = "autocast keeps what the run cast";
+  }
+  if (run_.watch.arrays().reads_shapes()) {
+    recipe.facts.unknown = "reads the shape of a numpy array";
   }
   recipe.num_args = later_.NumArgs(tape);
   recipe.num_results = later_.NumResults(tape);

@@ -79,6 +79,9 @@ int ResultTree::Builder::Add(PyObject* object, int depth) {
     return NewNode(Kind::kObject, object);
   }
   if (IsTensor(object)) return AddTensor(object);
+  if (PyObject* tensor = values.TensorOf(object)) {
+    return AddArray(object, tensor, depth);
+  }
   return AddNew(object, depth);
 }
 
@@ -162,6 +165,16 @@ int ResultTree::Builder::AddText(HostValues::Id text, int depth) {
   if (recipe.keyword_names) {
     tree_.nodes_[id].keys.push_back(recipe.keyword_names);
   }
+  return id;
+}
+
+int ResultTree::Builder::AddArray(PyObject* array, PyObject* tensor,
+                                  int depth) {
+  static PyObject* numpy = ResolveName("torch._C.TensorBase.numpy").release();
+  static PyObject* list = ResolveName("torch._C.TensorBase.tolist").release();
+  const int id = NewContainer(Kind::kText, array);
+  tree_.nodes_[id].object = PyRef::Share(IsArray(array) ? numpy : list);
+  AddChild(id, tensor, depth);
   return id;
 }
 

@@ -73,6 +73,8 @@ class ResultTree::Builder {
   // hit finds in its place.
   int AddPromoted(HostValues::Id number, PyObject* object);
   int AddText(HostValues::Id text, int depth);
+  // What shares the memory of a tensor.
+  int AddArray(PyObject* array, PyObject* tensor, int depth);
   int AddNew(PyObject* object, int depth);
   int AddTuple(PyObject* tuple, int depth);
   int AddSet(PyObject* set, int depth);

@@ -122,28 +122,6 @@ HostValues::Id HostValues::AddRead(PyObject* number, int32_t call,
   return Add(number, std::move(node));
 }
 
-std::vector<HostValues::Id> HostValues::TakeTextUses() {
-  notes_text_uses_ = false;
-  return std::exchange(text_uses_, {});
-}
-
-HostValues::Id HostValues::AddText(PyObject* text, TextRecipe recipe,
-                                   absl::Span<const Id> uses) {
-  has_texts_ = true;
-  Node node;
-  node.tape.kind = TapeHostValue::Kind::kOp;
-  for (const Id id : uses) node.tape.operands.push_back({.id = id});
-  node.recipe = std::make_shared<const TextRecipe>(std::move(recipe));
-  return Add(text, std::move(node));
-}
-
-void HostValues::UseTextOf(PyObject* object) {
-  if (const Id id = FindText(object); id >= 0) MarkExactId(id);
-  const auto it = size_texts_.find(object);
-  if (it == size_texts_.end()) return;
-  for (const Id id : it->second) MarkExactId(id);
-}
-
 bool HostValues::AddOp(PyObject* result, const HostOp& op,
                        absl::Span<PyObject* const> operands) {
   Node node;
@@ -306,7 +284,7 @@ void HostValues::AddBounds(const Node& node) {
 }
 
 void HostValues::MarkExactDeep(PyObject* object) {
-  if ((ids_.empty() && addresses_.empty()) || object == nullptr) return;
+  if ((empty() && addresses_.empty()) || object == nullptr) return;
   if (IsNumber(object)) return MarkExact(object);
   UseText(object);
   if (!PyObject_IS_GC(object)) return;
@@ -317,7 +295,7 @@ void HostValues::MarkExactDeep(PyObject* object) {
 }
 
 void HostValues::MarkExactReachable(PyObject* object) {
-  if ((ids_.empty() && addresses_.empty()) || object == nullptr) return;
+  if ((empty() && addresses_.empty()) || object == nullptr) return;
   ForEachHeld(object, Through::kAttributes, [this](PyObject* held) {
     MarkExact(held);
     UseText(held);

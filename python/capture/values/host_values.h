@@ -5,6 +5,7 @@
 #define MICA_PYTHON_CAPTURE_VALUES_HOST_VALUES_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -116,7 +117,22 @@ class HostValues {
     const Id id = Find(object);
     return id >= 0 ? id : FindText(object);
   }
-  bool empty() const { return ids_.empty(); }
+  bool empty() const { return ids_.empty() && unread_.empty(); }
+
+  // A numpy array in a tensor's memory, of which nobody has read anything yet;
+  // who does is told of to SetOnArrayUse().
+  void AddArray(PyObject* array, PyObject* tensor);
+  // The tensor, read or not; null if it is no such array. Borrowed.
+  PyObject* TensorOf(PyObject* array) const {
+    const auto it = arrays_.find(array);
+    return it == arrays_.end() ? nullptr : it->second.get();
+  }
+  // The same of the tensor, whose array somebody reads.
+  void ReadArray(PyObject* tensor) { on_array_use_(tensor); }
+  bool has_arrays() const { return !arrays_.empty(); }
+  void SetOnArrayUse(std::function<void(PyObject* tensor)> on_array_use) {
+    on_array_use_ = std::move(on_array_use);
+  }
 
   // `original` is what `number` stands for, and was in its place.
   void AddItem(PyObject* number, PyObject* original, PyObject* dict,
@@ -186,9 +202,11 @@ class HostValues {
   Id AddText(PyObject* text, TextRecipe recipe, absl::Span<const Id> uses);
   // Null for a number.
   const TextRecipe* recipe(Id id) const { return nodes_[id].recipe.get(); }
-  // Somebody looks at what may be a text.
+  // Somebody looks at what may be a text, or an array.
   void UseText(PyObject* object) {
-    if (has_texts_ || !size_texts_.empty()) UseTextOf(object);
+    if (has_texts_ || !size_texts_.empty() || !unread_.empty()) {
+      UseTextOf(object);
+    }
   }
   // All that is known of sizes but where they went, ids in place of indices.
   SizeFacts FindSizeFacts() const;
@@ -328,6 +346,9 @@ class HostValues {
   absl::flat_hash_map<PyObject*, Id> ids_;
   absl::flat_hash_set<PyObject*> addresses_;
   bool uses_address_ = false;
+  absl::flat_hash_map<PyObject*, PyRef> arrays_;  // Tensors, by array.
+  absl::flat_hash_set<PyObject*> unread_;         // Arrays.
+  std::function<void(PyObject*)> on_array_use_;
 };
 
 }  // namespace mica

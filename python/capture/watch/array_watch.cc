@@ -10,6 +10,13 @@ namespace mica {
 
 void ArrayWatch::EndStep(PyObject* result) {
   const bool makes_array = step_.makes_array;
+  if (step_.viewed) AddView(result);
+  if (step_.shown && result != nullptr && !refusal()) {
+    if (IsArray(result)) AddNew(result);
+    if (IsArray(result) || PyList_CheckExact(result)) {
+      values_.AddArray(result, step_.shown.get());
+    }
+  }
   if (result != nullptr) {
     if (step_.makes_constant) AddMade(result);
     if (makes_array && IsArray(result)) AddNew(result);

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "python/capture/watch/watch_part.h"
 
 namespace mica {
@@ -15,6 +17,17 @@ class ArrayWatch final : public WatchPart {
  public:
   explicit ArrayWatch(WatchGround& ground) : WatchPart(ground) {}
 
+  // A call that makes a tensor, or another array, of one in a tensor's memory:
+  // has the same made of the tensor. False for any other call.
+  bool Follow(PyObject* callable, absl::Span<PyObject* const> args,
+              PyObject* keyword_names);
+  // Whether reading `name` of such an array tells of its form alone, or only
+  // looks up a method that Follow() knows.
+  bool TellsForm(PyObject* owner, PyObject* name);
+  // container[key], if that shows a part of such an array.
+  bool UseItem(PyObject* container, PyObject* key);
+  // Whether the program asked for the form of one.
+  bool reads_shapes() const { return reads_shapes_; }
   // What the step at hand gave; may be null.
   void EndStep(PyObject* result);
   // What a step that entered another function gave in the end.
@@ -28,6 +41,27 @@ class ArrayWatch final : public WatchPart {
   std::string ChangedExposed() const;
 
  private:
+  // A tensor in an array's memory, of which the recorder isn't told; null if
+  // there can be none.
+  PyRef AsTensor(PyObject* array) const;
+  // Of the first argument; null if that is no array in a tensor's memory.
+  PyObject* TensorOf(absl::Span<PyObject* const> args) const;
+  bool FollowMethod(PyObject* callable, absl::Span<PyObject* const> all);
+  // What the step at hand gave of such an array may show its memory.
+  void AddView(PyObject* result);
+  // What shows an array's memory: by these arguments.
+  bool FollowView(PyObject* tensor, absl::Span<PyObject* const> args);
+  // A function of numpy's, of this name, of one array alone.
+  bool FollowWhole(absl::string_view name, PyObject* tensor);
+  // A copy, in order; no dtype: the array's own.
+  bool FollowCopy(PyObject* tensor, PyObject* dtype);
+  // numpy.array(), stack() or concatenate() of a list of arrays that are alike.
+  bool FollowJoined(absl::string_view name, PyObject* arrays);
+  // The step at hand gives an array in the memory of `tensor`, which may be
+  // null.
+  bool Show(PyRef tensor);
+  // A call of tensor.to(dtype); no dtype: its own.
+  static PyRef Convert(PyRef tensor, PyObject* dtype, bool copies);
   // An array that numpy gave: a new one, unless it is one of its arguments.
   void AddNew(PyObject* array);
   // What the step at hand took from an array.
@@ -44,6 +78,7 @@ class ArrayWatch final : public WatchPart {
     std::string bytes;
   };
   std::vector<Exposed> exposed_;
+  bool reads_shapes_ = false;
 };
 
 }  // namespace mica

@@ -43,7 +43,14 @@ void AttributeWatch::Use(PyObject* owner, PyObject* name, PlaceUse use) {
   }
   if (SuperType(owner) != nullptr) return ReadOfSuper(owner, name);
   if (!is_write) TakeFromArray(owner, name);
-  if (is_write && IsArray(owner)) step_.makes_array = true;  // As array.flat.
+  if (is_write && IsArray(owner)) {
+    step_.makes_array = true;  // As array.flat.
+    if (values_.TensorOf(owner) != nullptr && PyText(name) != "flat") {
+      return Refuse(absl::StrCat("sets ", PyText(name),
+                                 " of a numpy array that is an argument, or "
+                                 "in the memory of a tensor"));
+    }
+  }
   if (PyCFunction_Check(owner)) {
     objects_.SelfOfCall(owner);
     return;
@@ -174,7 +181,11 @@ void AttributeWatch::ReadComputed(PyObject* owner, PyObject* name) {
   if (name == type) {
     return guards_.AddInstance(owner, NoteOf(PathOf(owner)));
   }
-  if (IsArray(owner)) return objects_.Touch(owner);
+  if (IsArray(owner)) {
+    // Who looks at more of one in a tensor's memory than its form has done so.
+    if (values_.TensorOf(owner) == nullptr) objects_.Touch(owner);
+    return;
+  }
   if (IsImmutableType(SolidBase(Py_TYPE(owner)))) {
     return MarkHeldDict(owner, name);
   }

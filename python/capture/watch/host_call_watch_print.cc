@@ -5,6 +5,7 @@
 #include "python/capture/values/constants.h"
 #include "python/capture/watch/host_call_watch.h"
 #include "python/capture/watch/module_dicts.h"
+#include "python/capture/watch/object_kinds.h"
 #include "python/interpreter/call_with_names.h"
 #include "python/interpreter/handing_on.h"
 #include "python/torch_side/tensors/tensor_access.h"

@@ -153,7 +153,7 @@ void ObjectWatch::Touch(PyObject* object, int depth) {
   TouchType(type);
   TouchClassOf(object);
   if (IsContainer(object)) return TouchContainer(object, depth);
-  if (IsArray(object)) return TouchArray(object);
+  if (IsArray(object)) return TouchArray(object, depth);
   if (type == &_PyWeakref_RefType) return;  // Unless it is called.
   if (depth >= kDeep) {
     values_.MarkExactDeep(object);
@@ -187,7 +187,8 @@ void ObjectWatch::TouchTensor(PyObject* tensor) {
   }
 }
 
-void ObjectWatch::TouchArray(PyObject* array) {
+void ObjectWatch::TouchArray(PyObject* array, int depth) {
+  if (depth >= kDeep) values_.UseText(array);
   if (IsInput(array) || !IsOld(array)) return;
   if (guards_.AddArray(array, NoteOf(PathOf(array)))) return;
   Refuse(absl::StrCat("reads a numpy array, ", PathOf(array),

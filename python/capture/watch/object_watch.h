@@ -66,7 +66,7 @@ class ObjectWatch final : public WatchPart {
  private:
   void TouchTensor(PyObject* tensor);
   bool CheckSizes(PyObject* tensor);  // Refuses if it has none.
-  void TouchArray(PyObject* array);
+  void TouchArray(PyObject* array, int depth);
   void TouchContainer(PyObject* object, int depth);
   void TouchKeys(PyObject* dict);
   // Reads each item of an older dict as a place, as the program may have set

@@ -138,6 +138,10 @@ void SizeWatch::CallBuiltin(PyObject* callable,
   }
   const CallAnnotation* known = FindAnnotation(callable);
   const CallKind kind = known == nullptr ? CallKind::kUnknown : known->kind;
+  if (kind == CallKind::kReadsData && called_ == "numpy") {
+    called_.clear();  // Who asks the array for its shape is seen.
+    return;
+  }
   switch (kind) {
     case CallKind::kTypes:
     case CallKind::kRegistry:

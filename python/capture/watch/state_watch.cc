@@ -74,6 +74,39 @@ void StateWatch::EndStep(PyObject** top, bool entered) {
   if (on_step_end_) on_step_end_(top, entered);
 }
 
+void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
+                      PyObject* keyword_names) {
+  sizes_.Call(callable, args);
+  loops_.Call(callable, args);
+  ways_.Call(callable, args);
+  if (arrays_.Follow(callable, args, keyword_names)) return;
+  if (!values().empty()) UseOwner(callable, args);
+  // Python code gets a text as it is; C code may look at it.
+  if (callable != nullptr && !values().empty() &&
+      !TextSources::HandsOn(callable)) {
+    sources_.Call(callable, args, keyword_names);
+    for (PyObject* arg : args) values().UseText(arg);
+  }
+  if (CallWatch::MayTakeOut(callable, args)) dying_.MayLose();
+  calls_.Call(callable, args, keyword_names);
+  if (callable == nullptr) return;
+  if (PyRef other = FindInPlace(callable)) {
+    ground_.step.in_place_of_call = std::move(other);
+  }
+}
+
+void StateWatch::UseOwner(PyObject* callable,
+                          absl::Span<PyObject* const> args) {
+  if (callable == nullptr) return;
+  PyObject* owner = nullptr;
+  if (PyCFunction_Check(callable)) {
+    owner = PyCFunction_GET_SELF(callable);
+  } else if (Py_TYPE(callable) == &PyMethodDescr_Type && !args.empty()) {
+    owner = args[0];
+  }
+  if (owner != nullptr && PyList_Check(owner)) values().UseText(owner);
+}
+
 void StateWatch::Compare(PyObject** first, PyObject** second) {
   if (refusals().is_stopped()) return;
   const bool is_first_known = numbers_.Share(first);

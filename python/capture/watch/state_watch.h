@@ -106,13 +106,14 @@ class StateWatch final : public StreamListener {
     loops_.ReadAttribute(owner, name);
     ways_.ReadAttribute(owner, name);
     if (sources_.IsMethodOf(owner, name)) return;
-    values().UseText(owner);
+    if (!arrays_.TellsForm(owner, name)) values().UseText(owner);
     attributes_.Use(owner, name, PlaceUse::kRead);
   }
   void WriteAttribute(PyObject* owner, PyObject* name) override {
     dying_.LoseAttribute(owner, name);
     loops_.Change(owner);
     ways_.ChangeAttribute(owner);
+    values().UseText(owner);
     attributes_.Use(owner, name, PlaceUse::kWrite);
   }
   void RemoveAttribute(PyObject* owner, PyObject* name) override {
@@ -133,6 +134,7 @@ class StateWatch final : public StreamListener {
   void UseItem(PyObject* container, PyObject* key) override {
     if (loops_.UseItem(container, key)) return;
     sizes_.UseItem(container, key);
+    if (arrays_.UseItem(container, key)) return;
     values().UseText(container);
     values().UseText(key);
     items_.Use(container, key);
@@ -149,6 +151,7 @@ class StateWatch final : public StreamListener {
     loops_.WriteItem(container, key);
     ways_.Change(container);
     sizes_.UseItem(container, key);
+    values().UseText(container);
     values().UseText(key);
     items_.Write(container, key, value);
   }
@@ -185,6 +188,8 @@ class StateWatch final : public StreamListener {
     loops_.Extend(a, b);
     ways_.Change(a);
     ways_.Look(b);
+    values().UseText(a);
+    values().UseText(b);
   }
   void Negate(PyObject* number) override {
     Use(number);
@@ -273,23 +278,7 @@ class StateWatch final : public StreamListener {
   }
   void AddYoung(PyObject* object) override { ages().AddYoung(object); }
   void Call(PyObject* callable, absl::Span<PyObject* const> args,
-            PyObject* keyword_names = nullptr) override {
-    sizes_.Call(callable, args);
-    loops_.Call(callable, args);
-    ways_.Call(callable, args);
-    // Python code gets a text as it is; C code may look at it.
-    if (callable != nullptr && !values().empty() &&
-        !TextSources::HandsOn(callable)) {
-      sources_.Call(callable, args, keyword_names);
-      for (PyObject* arg : args) values().UseText(arg);
-    }
-    if (CallWatch::MayTakeOut(callable, args)) dying_.MayLose();
-    calls_.Call(callable, args, keyword_names);
-    if (callable == nullptr) return;
-    if (PyRef other = FindInPlace(callable)) {
-      ground_.step.in_place_of_call = std::move(other);
-    }
-  }
+            PyObject* keyword_names = nullptr) override;
   PyRef TakeInPlaceOfCall() override {
     return std::move(ground_.step.in_place_of_call);
   }
@@ -358,6 +347,8 @@ class StateWatch final : public StreamListener {
 
  private:
   // C code looks at an object.
+  // A method of a list's may change it.
+  void UseOwner(PyObject* callable, absl::Span<PyObject* const> args);
   void Use(PyObject* object) {
     sizes_.See(object);
     values().UseText(object);

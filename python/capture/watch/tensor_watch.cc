@@ -11,6 +11,19 @@
 
 namespace mica {
 
+namespace {
+
+// Whether two tensors show the same memory alike.
+bool LieAlike(PyObject* a, PyObject* b) {
+  TensorMeta one = TensorMeta::Of(a);
+  const TensorMeta two = TensorMeta::Of(b);
+  one.requires_grad = two.requires_grad;
+  return StorageOf(a) != nullptr && StorageOf(a) == StorageOf(b) &&
+         StorageOffsetOf(a) == StorageOffsetOf(b) && one == two;
+}
+
+}  // namespace
+
 bool TensorWatch::ReadAttribute(PyObject* owner, PyObject* name) {
   if (!IsPlainTensor(owner)) {
     Refuse(absl::StrCat("uses a ", TypeName(Py_TYPE(owner)),
@@ -80,6 +93,10 @@ void TensorWatch::WriteAttribute(PyObject* owner, PyObject* name,
     values_.MarkExactDeep(step_.stored);
     // A copy to the parts, which the recorder sees.
     return objects_.Touch(owner);
+  }
+  if (word == "data" && !is_removed && step_.stored != nullptr &&
+      IsTensor(step_.stored)) {
+    return ReplaceData(owner, step_.stored);
   }
   Refuse(absl::StrCat("sets attribute ", PyText(name), " of a tensor"),
          "set it outside the compiled function");
@@ -165,6 +182,35 @@ void TensorWatch::ChangeTracking(PyObject* owner, bool requires_grad) {
   TouchGradient(owner);
 }
 
+void TensorWatch::ReplaceData(PyObject* owner, PyObject* data) {
+  if (!IsPlainTensor(owner) || !IsPlainTensor(data)) {
+    return Refuse("sets the data of a tensor's subclass");
+  }
+  // The recorder sees both before it finds one in the other's memory.
+  for (PyObject* tensor : {owner, data}) {
+    objects_.Touch(tensor);
+    if (PyRef::Steal(PyObject_CallMethod(tensor, "detach", nullptr))) continue;
+    PyErr_Clear();
+    return Refuse("sets the data of a tensor that can't be detached");
+  }
+  const bool is_own = IsOwn(data);
+  if (is_own && LieAlike(owner, data)) return;  // `x.data += y`.
+  TensorMeta before = TensorMeta::Of(owner), after = TensorMeta::Of(data);
+  before.sizes = after.sizes;
+  before.strides = after.strides;
+  before.requires_grad = after.requires_grad;
+  if (IsOwn(owner) || !IsLeaf(owner) || ViewRelationOf(owner).has_value() ||
+      VersionOf(owner) < 0 || before != after || after.has_lazy_bits()) {
+    return Refuse(
+        "sets the data of a tensor that is a view, was made in the "
+        "call, or is of another kind",
+        "set it outside the compiled function");
+  }
+  if (is_in_later_pass()) return Refuse("sets the data of a tensor");
+  TouchGradient(owner);
+  if (!refusal()) gradients_.ReplaceData(owner);
+}
+
 void TensorWatch::DetachInPlace(absl::Span<PyObject* const> args) {
   if (args.empty() || !IsTensor(args[0])) return;
   if (!IsOld(args[0]) && !IsInput(args[0])) return;
@@ -215,15 +261,35 @@ bool TensorWatch::ReadNumbers(PyObject* tensor) {
 void TensorWatch::ReadData(PyObject* reader, absl::Span<PyObject* const> args) {
   const std::string name = CallableName(reader);
   const bool is_numpy = absl::EndsWith(name, ".numpy");
-  if ((is_numpy || absl::EndsWith(name, ".tolist")) && args.size() == 1 &&
-      ReadNumbers(args[0])) {
-    if (is_numpy) arrays_.Expose(args[0]);
+  if (is_numpy && args.size() == 1 && IsTensor(args[0]) &&
+      IsPlainTensor(args[0]) && DataOf(args[0]) != nullptr) {
+    objects_.Touch(args[0]);
+    step_.shown = PyRef::Share(args[0]);
     return;
+  }
+  if (absl::EndsWith(name, ".tolist") && args.size() == 1) {
+    if (ReadNumbers(args[0])) return;
+    if (IsTensor(args[0]) && IsPlainTensor(args[0]) &&
+        DataOf(args[0]) != nullptr) {
+      objects_.Touch(args[0]);
+      step_.shown = PyRef::Share(args[0]);
+      return;
+    }
   }
   Refuse(absl::StrCat("calls ", name,
                       ", which reads a tensor's data on the "
                       "host"),
          "keep the computation in tensors, or use item()");
+}
+
+void TensorWatch::ReadArray(PyObject* tensor) {
+  if (!ReadNumbers(tensor)) {
+    return Refuse(
+        "reads a numpy array in the memory of a tensor of many "
+        "numbers",
+        "keep the computation in tensors");
+  }
+  arrays_.Expose(tensor);
 }
 
 // Of a packed sequence: the program's shapes follow from their values.

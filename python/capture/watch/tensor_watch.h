@@ -23,7 +23,9 @@ class TensorWatch final : public WatchPart {
       : WatchPart(ground),
         objects_(objects),
         arrays_(arrays),
-        numbers_(numbers) {}
+        numbers_(numbers) {
+    values_.SetOnArrayUse([this](PyObject* tensor) { ReadArray(tensor); });
+  }
 
   // False if nothing is left to look at.
   bool ReadAttribute(PyObject* owner, PyObject* name);
@@ -44,6 +46,8 @@ class TensorWatch final : public WatchPart {
   // Reads all numbers of a tensor, as item() would. False if they are many.
   bool ReadNumbers(PyObject* tensor);
   void ReadData(PyObject* reader, absl::Span<PyObject* const> args);
+  // Somebody looks at an array in a tensor's memory.
+  void ReadArray(PyObject* tensor);
   void ReadLengths(PyObject* lengths);
   // The arguments of a call that makes a tensor of Python's values.
   void Make(absl::Span<PyObject* const> args, bool copies = false);
@@ -66,6 +70,8 @@ class TensorWatch final : public WatchPart {
   // An older tensor is about to require grad, or not to. What that is when the
   // run is over is an effect.
   void ChangeTracking(PyObject* owner, bool requires_grad);
+  // `owner.data = data`.
+  void ReplaceData(PyObject* owner, PyObject* data);
 
   ObjectWatch& objects_;
   ArrayWatch& arrays_;

@@ -225,6 +225,7 @@ bool TextSources::HandsOn(PyObject* callable) {
     case CallKind::kPrint:
     case CallKind::kLog:
     case CallKind::kHost:
+    case CallKind::kTypes:
       return true;
     case CallKind::kMoves: {
       const std::string name = CallableName(callable);

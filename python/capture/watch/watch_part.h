@@ -42,6 +42,9 @@ struct WatchStep {
   bool gives_address = false;     // It calls id().
   bool is_dropped = false;        // Nobody has what it gives.
   PyObject* stored = nullptr;     // What it stores. Borrowed.
+  PyRef shown;     // A tensor: what it gives is an array in that one's memory.
+  PyRef viewed;    // A tensor: what it gives may show a part of that, by
+  PyRef view_key;  // this key if there is one.
   // What is to be called in place of what it calls; null for that itself.
   PyRef in_place_of_call;
   // Of its call: no look into it, and what it returns follows from no single

@@ -158,6 +158,11 @@ class Recorder::Impl::Finisher {
       const c10::TensorImpl* tensor =
           THPVariable_Unpack(state.tensor).unsafeGetTensorImpl();
       by_impl_.try_emplace(tensor, &state);
+      // One that was given other data has another's storage.
+      const auto known = impl.ids.find(tensor);
+      if (known != impl.ids.end() && impl.seen[known->second].is_remade) {
+        continue;
+      }
       if (!tensor->has_storage()) continue;
       by_storage_.try_emplace(tensor->unsafe_storage().unsafeGetStorageImpl(),
                               &state);
@@ -173,6 +178,10 @@ class Recorder::Impl::Finisher {
   absl::Status Settle(TapeTensorId id);
   // A view, by Tensor.data, of a state that no call takes by itself.
   absl::Status SettleView(TapeTensorId id, const StateTensor& owner);
+  void ShowPartOf(TapeTensorId id, TapeTensorId base);
+  // In this storage, a state that was given other data since; none if that is
+  // kNoTapeTensor.
+  TapeTensorId FindEarlier(const c10::StorageImpl* storage) const;
   absl::Status RefuseUnknown(TapeTensorId id) const;
   void AddAliased(TapeTensorId num_seen);
   absl::Status AddResults(const std::vector<PyObject*>& results);
@@ -223,8 +232,13 @@ absl::Status Recorder::Impl::Finisher::Settle(TapeTensorId id) {
     return absl::OkStatus();
   }
   if (origin == TapeOrigin::kAlias) return CheckAlias(tape_, id);
-  const auto owner = by_storage_.find(impl_.seen[id].storage_impl);
+  const c10::StorageImpl* storage = impl_.seen[id].storage_impl;
+  const auto owner = by_storage_.find(storage);
   if (owner != by_storage_.end()) return SettleView(id, *owner->second);
+  if (const TapeTensorId base = FindEarlier(storage); base != kNoTapeTensor) {
+    ShowPartOf(id, base);
+    return CheckAlias(tape_, id);
+  }
   return RefuseUnknown(id);
 }
 
@@ -240,10 +254,27 @@ absl::Status Recorder::Impl::Finisher::SettleView(TapeTensorId id,
     MakeState(base, state);
   }
   impl_.StorageOf(owner).root = base;
+  ShowPartOf(id, base);
+  return CheckAlias(tape_, id);
+}
+
+void Recorder::Impl::Finisher::ShowPartOf(TapeTensorId id, TapeTensorId base) {
   tape_.tensors[id].origin = TapeOrigin::kAlias;
   tape_.tensors[id].base = base;
   impl_.seen[id].unresolved = false;
-  return CheckAlias(tape_, id);
+}
+
+// `.data` of it was used before the tensor itself.
+TapeTensorId Recorder::Impl::Finisher::FindEarlier(
+    const c10::StorageImpl* storage) const {
+  for (size_t id = 0; id < impl_.seen.size(); ++id) {
+    const Seen& seen = impl_.seen[id];
+    if (seen.storage_impl == storage && !seen.is_remade &&
+        by_impl_.contains(seen.impl)) {
+      return static_cast<TapeTensorId>(id);
+    }
+  }
+  return kNoTapeTensor;
 }
 
 absl::Status Recorder::Impl::Finisher::RefuseUnknown(TapeTensorId id) const {

@@ -147,6 +147,10 @@ int64_t StorageOffsetOf(PyObject* tensor) {
   return Impl(tensor)->storage_offset();
 }
 
+int64_t ItemBytes(PyObject* tensor) {
+  return static_cast<int64_t>(Impl(tensor)->itemsize());
+}
+
 int64_t NumElements(PyObject* tensor) {
   return THPVariable_Unpack(tensor).unsafeGetTensorImpl()->numel();
 }
@@ -352,6 +356,15 @@ PyObject* NewView(PyObject* base, const TensorMeta& like, int64_t offset) {
     // To autograd a tensor of its own, as an alias is.
     return THPVariable_Wrap(from.detach());
   });
+}
+
+PyRef DataTensorOf(PyObject* tensor) {
+  return PyRef::Steal(
+      THPVariable_Wrap(THPVariable_Unpack(tensor).variable_data()));
+}
+
+void SetData(PyObject* tensor, PyObject* data) {
+  THPVariable_Unpack(tensor).set_data(THPVariable_Unpack(data));
 }
 
 void BumpVersion(PyObject* tensor, int64_t count) {

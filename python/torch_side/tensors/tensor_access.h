@@ -46,6 +46,7 @@ bool IsCountedInference(PyObject* tensor);
 bool RequiresGrad(PyObject* tensor);
 bool RetainsGrad(PyObject* tensor);
 int64_t NumElements(PyObject* tensor);
+int64_t ItemBytes(PyObject* tensor);  // Of one element.
 // The elements in row-major order, read without the dispatcher; none of a
 // tensor that has no memory of its own, as below a transform.
 std::string ElementBytes(PyObject* tensor);
@@ -100,6 +101,15 @@ PyObject* NewTensor(const TensorMeta& like, void** data);
 // autograd, but writes to one count as such to the other.
 // Null with a Python error set on failure.
 PyObject* NewView(PyObject* base, const TensorMeta& like, int64_t offset);
+// A new tensor that has the memory of `tensor`, of which autograd knows
+// nothing, as `tensor.data` gives it. Null with a Python error set on failure.
+PyRef DataTensorOf(PyObject* tensor);
+// A new tensor in the memory of an array of exactly numpy's class, as
+// torch.from_numpy() gives it; null if there is none (of objects, read-only,
+// with steps backward). Nothing is raised.
+PyRef TensorOfArray(PyObject* object);
+// `tensor.data = data`. Throws what torch throws.
+void SetData(PyObject* tensor, PyObject* data);
 // Tells autograd that `tensor` was written in place so many times.
 void BumpVersion(PyObject* tensor, int64_t count);
 
