@@ -150,9 +150,6 @@ struct Widened {
   }
 };
 
-const char* At(const void* x, int64_t bytes) {
-  return static_cast<const char*>(x) + bytes;
-}
 char* At(void* x, int64_t bytes) { return static_cast<char*>(x) + bytes; }
 
 template <typename Scan>

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
@@ -95,6 +96,15 @@ std::string FloatName(PyObject* dtype) {
   return PyText(text.get());
 }
 
+// Whether keywords say what holds without them: none of them, or order="C".
+bool SaysNothing(absl::Span<PyObject* const> args, PyObject* names) {
+  if (names == nullptr) return false;
+  const Py_ssize_t count = PyTuple_GET_SIZE(names);
+  if (count == 0) return true;
+  return count == 1 && PyText(PyTuple_GET_ITEM(names, 0)) == "order" &&
+         PyUnicode_Check(args.back()) && PyText(args.back()) == "C";
+}
+
 }  // namespace
 
 PyRef ArrayWatch::AsTensor(PyObject* array) const {
@@ -116,6 +126,10 @@ PyObject* ArrayWatch::TensorOf(absl::Span<PyObject* const> args) const {
 bool ArrayWatch::Follow(PyObject* callable, absl::Span<PyObject* const> args,
                         PyObject* keyword_names) {
   if (refusal() || callable == nullptr || !values_.has_arrays()) return false;
+  if (SaysNothing(args, keyword_names)) {
+    args.remove_suffix(PyTuple_GET_SIZE(keyword_names));
+    keyword_names = nullptr;
+  }
   if (Py_TYPE(callable) == &PyMethodDescr_Type && TensorOf(args) != nullptr) {
     return keyword_names == nullptr && FollowMethod(callable, args);
   }
@@ -143,10 +157,23 @@ bool ArrayWatch::Follow(PyObject* callable, absl::Span<PyObject* const> args,
     return PyUnicode_Check(args[1]) && TellsForm(args[0], args[1]);
   }
   if (!name.empty()) {
-    if (RunsPython(callable)) return true;
+    // Its arguments are none that have functions in numpy's place.
+    if (PyRef code = CodeInPython(callable);
+        code && absl::c_all_of(args, [](PyObject* arg) {
+          return IsArray(arg) || IsForm(arg);
+        })) {
+      step_.in_place_of_call = std::move(code);
+      return true;
+    }
     return keyword_names == nullptr && args.size() == 1 &&
            FollowWhole(name, tensor);
   }
+  return FollowMaker(tensor, callable, args, keyword_names);
+}
+
+bool ArrayWatch::FollowMaker(PyObject* tensor, PyObject* callable,
+                             absl::Span<PyObject* const> args,
+                             PyObject* keyword_names) {
   std::optional<Maker> maker = MakerOf(callable);
   if (!maker.has_value() ||
       !TakeOptions(args.subspan(1), keyword_names, &*maker)) {
@@ -249,7 +276,9 @@ bool ArrayWatch::FollowJoined(absl::string_view name, PyObject* arrays) {
     PyObject* tensor = TensorOf({&array, 1});
     if (tensor == nullptr || !IsInOrder(tensor)) return false;
     if (first == nullptr) first = tensor;
-    if (!(TensorMeta::Of(tensor) == TensorMeta::Of(first))) return false;
+    if (!MayJoin(tensor, first, /*new_dim=*/name != "concatenate")) {
+      return false;
+    }
     PyList_SET_ITEM(tensors.get(), i, DataTensorOf(tensor).release());
   }
   static PyObject* stack = Method("torch.stack");

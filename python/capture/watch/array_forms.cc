@@ -1,5 +1,7 @@
 #include "python/capture/watch/array_forms.h"
 
+#include <utility>
+
 #include "absl/strings/match.h"
 #include "absl/types/span.h"
 #include "python/capture/known/purity.h"
@@ -42,12 +44,12 @@ std::string NumpyName(PyObject* callable) {
   return "";
 }
 
-bool RunsPython(PyObject* callable) {
-  if (!IsDispatcher(callable)) return false;
-  const PyRef code =
+PyRef CodeInPython(PyObject* callable) {
+  if (!IsDispatcher(callable)) return {};
+  PyRef code =
       PyRef::Steal(PyObject_GetAttrString(callable, "_implementation"));
   if (!code) PyErr_Clear();
-  return code && PyFunction_Check(code.get());
+  return code && PyFunction_Check(code.get()) ? std::move(code) : PyRef();
 }
 
 bool GivesView(absl::string_view name) {
@@ -78,6 +80,15 @@ bool IsPlainIndex(PyObject* key) {
            IsPlainBound(slice->step);
   }
   return key == Py_Ellipsis || IsPlainBound(key);
+}
+
+bool MayJoin(PyObject* a, PyObject* b, bool new_dim) {
+  TensorMeta one = TensorMeta::Of(a), other = TensorMeta::Of(b);
+  if (!new_dim && !one.sizes.empty() && !other.sizes.empty()) {
+    one.sizes[0] = other.sizes[0];
+    one.strides = other.strides;
+  }
+  return one == other;
 }
 
 bool ShowAlike(PyObject* a, PyObject* b) {

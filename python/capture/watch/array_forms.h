@@ -12,8 +12,8 @@ namespace mica {
 
 // What a function of numpy's is called there; "" for another one.
 std::string NumpyName(PyObject* callable);
-// Whether a function of numpy's is in Python, which is followed.
-bool RunsPython(PyObject* callable);
+// What a function of numpy's that is in Python runs; null for any other.
+PyRef CodeInPython(PyObject* callable);
 // Of methods: whether they may show an array's memory in another form, which
 // arguments of which IsForm() is true say.
 bool GivesView(absl::string_view name);
@@ -23,6 +23,8 @@ bool IsPlainIndex(PyObject* key);
 
 // Whether a tensor's elements lie one behind the other, the last dim's first.
 bool IsInOrder(PyObject* tensor);
+// Whether two tensors may be joined, by a new dim or the first one.
+bool MayJoin(PyObject* a, PyObject* b, bool new_dim);
 // Whether two tensors show the same memory alike.
 bool ShowAlike(PyObject* a, PyObject* b);
 // Of the tensor, what another shows of its memory; null if that isn't so. A

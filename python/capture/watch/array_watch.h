@@ -47,6 +47,9 @@ class ArrayWatch final : public WatchPart {
   // Of the first argument; null if that is no array in a tensor's memory.
   PyObject* TensorOf(absl::Span<PyObject* const> args) const;
   bool FollowMethod(PyObject* callable, absl::Span<PyObject* const> all);
+  // What makes a tensor of an array.
+  bool FollowMaker(PyObject* tensor, PyObject* callable,
+                   absl::Span<PyObject* const> args, PyObject* keyword_names);
   // What the step at hand gave of such an array may show its memory.
   void AddView(PyObject* result);
   // What shows an array's memory: by these arguments.

@@ -78,6 +78,27 @@ def more_views(world, a):
     return [world.net.bias[0] * torch.from_numpy(part) for part in parts]
 
 
+def by_functions(world, a):
+    parts = (
+        np.transpose(a, (1, 0)),
+        np.expand_dims(a, 0),
+        np.moveaxis(a, -1, 0),
+        np.swapaxes(a, 0, 1).copy(),
+        np.ascontiguousarray(a.T),
+        np.squeeze(a[:1]),
+        np.reshape(a, (2, -1)),
+        np.stack([a, a]),
+        np.concatenate([a, a[1:]]),
+        np.array([a[0], a[1]]),
+    )
+    return [world.net.bias[0] * torch.from_numpy(part) for part in parts]
+
+
+def as_lists(world, a):
+    y = world.net(torch.from_numpy(a))
+    return y.numpy().tolist(), torch.cat([y, y, y]).tolist(), a.tolist()
+
+
 def as_float(world, a):
     return world.net(torch.from_numpy(a.astype(np.float32))).numpy()
 
@@ -146,6 +167,8 @@ def of_argument(world, a):
         predict,
         one_of_batch,
         more_views,
+        by_functions,
+        as_lists,
         told_by_class,
         by_form,
         written,
