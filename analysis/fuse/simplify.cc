@@ -40,6 +40,7 @@ class Simplifier {
   void FindCopy(OpId copy);
 
   absl::Status Emit(OpId id);
+  absl::Status EmitWholeWrite(const Op& op);
   absl::Status EmitGelu(const Op& op, ValueId x);
   absl::Status EmitNorm(const Op& op);
   absl::Status EmitAttentionLayer(const Op& op);
@@ -277,13 +278,7 @@ bool Simplifier::IsPlainAttentionLayer(const Op& op) const {
 absl::Status Simplifier::Emit(OpId id) {
   const Op& op = facts_.op(id);
   if (gelu_of_[id] != kNoValue) return EmitGelu(op, gelu_of_[id]);
-  if (IsWholeWrite(op)) {
-    MICA_ASSIGN_OR_RETURN(
-        ValueId view,
-        Add("aten.view", {NewRef(op, 1), ListOf(TypeOf(op, 0).dims)}, op));
-    rewriter_.Map(op.results[0], view);
-    return absl::OkStatus();
-  }
+  if (IsWholeWrite(op)) return EmitWholeWrite(op);
   if (IsPlainAttentionLayer(op)) return EmitAttentionLayer(op);
   if (op.def->name() == "aten.native_layer_norm") return EmitNorm(op);
   const bool is_retyped = absl::c_any_of(
@@ -291,6 +286,20 @@ absl::Status Simplifier::Emit(OpId id) {
   if (is_retyped) return EmitRetyped(op);
   if (CopiedParam(op) >= 0) return EmitCopy(id);
   return rewriter_.CopyOp(op);
+}
+
+absl::Status Simplifier::EmitWholeWrite(const Op& op) {
+  ValueRef src = NewRef(op, 1);
+  // In place of a needless copy it may be what that copied, which lies as it
+  // likes.
+  if (!rewriter_.builder().type(src.id).is_row_major()) {
+    MICA_ASSIGN_OR_RETURN(
+        src.id, Add("aten.clone", {src, std::string("contiguous_format")}, op));
+  }
+  MICA_ASSIGN_OR_RETURN(
+      ValueId view, Add("aten.view", {src, ListOf(TypeOf(op, 0).dims)}, op));
+  rewriter_.Map(op.results[0], view);
+  return absl::OkStatus();
 }
 
 absl::Status Simplifier::EmitGelu(const Op& op, ValueId x) {

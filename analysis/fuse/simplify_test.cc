@@ -34,6 +34,20 @@ TEST(SimplifyTest, AWholeWriteIsAView) {
   EXPECT_THAT(text, Not(HasSubstr("scatter_view")));
 }
 
+TEST(SimplifyTest, AWholeWriteOfACopyThatIsLeftOutIsDense) {
+  const std::string text = Simplified(R"(program @f(%x: f32[6,4], %y: f32[6]) {
+  %e = aten.expand(%y, [4, 6]) : f32[4,6]{0,1}
+  %z = aten.as_strided(%x, [4,6], [6,1], storage_offset=0) : f32[4,6]
+  %c = aten.copy(%z, %e) : f32[4,6]
+  %w = mica.scatter_view(%x, %c, [4,6], [6,1], 0) : f32[6,4]
+  %s = aten.as_strided(%w, [24], [1], storage_offset=0) : f32[24]
+  return %s
+}
+)");
+  EXPECT_THAT(text, HasSubstr("aten.clone(%e, "));
+  EXPECT_THAT(text, Not(HasSubstr("scatter_view")));
+}
+
 TEST(SimplifyTest, APartWrittenStaysAWrite) {
   EXPECT_THAT(Simplified(R"(program @f(%x: f32[6,4], %y: f32[6,3]) {
   %z = mica.scatter_view(%x, %y, [6,3], [4,1], 0) : f32[6,4]

@@ -67,6 +67,11 @@ def written(h, _):
     return first, h
 
 
+def summed(h, _):
+    h = h + 1
+    return h.view(2, 16).relu_().view(4, 8).sum(), h
+
+
 VIEWS = {
     "chunk": lambda h, _: h.chunk(2, 1),
     "split": lambda h, _: h.split([1, 3, 4], dim=1),
@@ -83,6 +88,10 @@ VIEWS = {
     "itself": lambda h, x: (h, h, x, x.t()),
     "filled": filled,
     "written": written,
+    "written by another view": summed,
+    "a layer in place": lambda h, _: (
+        torch.relu_(nn.functional.instance_norm(h.view(1, 4, 8))).sum(),
+    ),
 }
 
 
