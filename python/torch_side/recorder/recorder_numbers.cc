@@ -86,7 +86,8 @@ void Recorder::SetHostValues(
                   .file = comparison.at.file,
                   .line = comparison.at.line};
     for (const TapeHostOperand& operand : {comparison.a, comparison.b}) {
-      if (operand.id >= 0) {
+      // Sizes that are pinned are numbers as in a run that follows none.
+      if (operand.id >= 0 && !tape.host_values[operand.id].is_constant) {
         call.args.push_back(TapeHostRef{operand.id});
       } else {
         call.args.push_back(operand.constant);

@@ -367,6 +367,30 @@ def test_a_number_of_the_state_that_changes_with_the_size():
     same(compiled(x), net(x))
 
 
+def test_a_number_of_the_state_that_is_compared_with_a_size():
+    class Window(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.width, self.weight = 1, torch.ones(1)
+
+        def forward(self, x):
+            width = x.shape[1]
+            if width != self.width:
+                self.weight, self.width = torch.full((width,), 0.5), width
+            return (x * self.weight).sum(0)
+
+    net, other = Window(), Window()
+    compiled = mica.compile(net)
+    for call, size in enumerate((4, 4, 2, 3, 5, 6)):
+        x = r(size, 4)
+        same(compiled(x), other(x))
+        assert mica.explain(compiled).hits == max(0, call - 2)
+    for size in ((5, 3), (6, 3), (7, 3), (4, 4), (8, 3), (9, 4), (9, 9)):
+        x = r(*size)
+        same(compiled(x), other(x))
+        assert net.width == other.width
+
+
 @torch.enable_grad()
 def test_the_gradient_of_a_mean_beside_another_size():
     def step(x, y):
