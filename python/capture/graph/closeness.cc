@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <cstring>
 #include <limits>
-#include <vector>
 
 #include "kernels/reference/element.h"
 
@@ -15,8 +13,8 @@ namespace {
 // What is allowed of the largest element, at small ones beside it, is so much
 // less than what is of the element itself.
 constexpr double kSmallerOfLargest = 5;
-// Of larger ones it is as much as of this, unless most are so large: people
-// compare with some absolute tolerance, too.
+// Of larger ones it is as much as of this: people compare with some absolute
+// tolerance, too.
 constexpr double kMostOfLargest = 100;
 
 struct Real {
@@ -34,34 +32,6 @@ struct BFloat16 {
   static double Of(uint16_t bits) { return BFloat16ToFloat(bits); }
 };
 
-// How large the largest element is if such a size is usual among them, else
-// kMostOfLargest. Masks and other fillings are no measure of the rest, however
-// many they are: sizes differ where numbers are computed.
-template <typename Reading, typename T>
-double FindUsualSize(double largest, int64_t count, const T* other) {
-  constexpr int64_t kSamples = 4096;
-  constexpr size_t kFewest = 32;
-  // Of normally distributed numbers a tenth are this much smaller than the
-  // largest of some hundreds.
-  constexpr double kLargestToTenth = 25;
-  if (largest <= kMostOfLargest) return kMostOfLargest;
-  std::vector<double> sizes;
-  const int64_t step = std::max<int64_t>(count / kSamples, 1);
-  for (int64_t i = 0; i < count; i += step) {
-    const double size = std::abs(Reading::Of(other[i]));
-    if (std::isfinite(size) && size > 0) sizes.push_back(size);
-  }
-  if (sizes.size() < kFewest) return kMostOfLargest;
-  const auto at = [&](size_t place) {
-    const auto nth = sizes.begin() + static_cast<ptrdiff_t>(place);
-    std::nth_element(sizes.begin(), nth, sizes.end());
-    return *nth;
-  };
-  const double tenth = at(sizes.size() / 10), half = at(sizes.size() / 2);
-  if (tenth == half) return kMostOfLargest;
-  return std::max(kMostOfLargest, kLargestToTenth * tenth);
-}
-
 template <typename Reading, typename T>
 double FindExcess(double allowed, int64_t count, const T* own, const T* other) {
   double largest = 0;
@@ -71,8 +41,7 @@ double FindExcess(double allowed, int64_t count, const T* own, const T* other) {
   }
   const double near_zero = allowed * std::min(1.0, largest);
   const double of_largest =
-      allowed / kSmallerOfLargest *
-      std::min(FindUsualSize<Reading>(largest, count, other), largest);
+      allowed / kSmallerOfLargest * std::min(kMostOfLargest, largest);
   double found = 0;
   for (int64_t i = 0; i < count; ++i) {
     const double a = Reading::Of(own[i]), b = Reading::Of(other[i]);

@@ -11,9 +11,8 @@ namespace mica {
 
 // How far two correct kernels may be apart at an element by their rounding:
 // so much of the element and of the largest one (of 1, if that is larger), or a
-// fifth of it of the largest one (of 100, if that is larger, and if not nine in
-// ten are of such a size), whichever is more. Some dozens of the dtype's last
-// bits; zero for dtypes without rounding.
+// fifth of it of the largest one (of 100, if that is larger), whichever is
+// more. Some dozens of the dtype's last bits; zero for dtypes without rounding.
 double AllowedDifference(DType dtype);
 
 struct Discrepancy {
