@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "analysis/cost/op_work.h"
 #include "analysis/passes/rewrite.h"
@@ -32,14 +35,14 @@ std::string SumName(const std::string& gradient) {
 // What one class of Jobs runs.
 struct Piece {
   JobClass jobs;
-  std::set<OpId> ops;  // In the Program's order.
+  absl::btree_set<OpId> ops;  // In the Program's order.
   // Values that it reads and doesn't make; those in `sums` are gradients of
   // which it reads the sum.
-  std::set<ValueId> reads;
-  std::set<ValueId> sums;
-  std::set<ValueId> returns;
-  std::set<Message> sends;
-  std::set<ValueId> reduces;  // What updates read of its gradients.
+  absl::btree_set<ValueId> reads;
+  absl::btree_set<ValueId> sums;
+  absl::btree_set<ValueId> returns;
+  absl::btree_set<Message> sends;
+  absl::btree_set<ValueId> reduces;  // What updates read of its gradients.
   std::vector<Update> updates;
   std::vector<ValueId> gradients;  // That it adds to their sums.
   double cost = 0;
@@ -66,8 +69,12 @@ class Cutter {
       types.push_back(JobType::kUpdate);
     }
     for (int stage = 0; stage < options.num_stages; ++stage) {
-      for (JobType type : types) pieces_.push_back({.jobs = {type, stage}});
+      for (JobType type : types) {
+        place_of_type_[type] = static_cast<int>(pieces_.size()) % types.size();
+        pieces_.push_back({.jobs = {type, stage}});
+      }
     }
+    num_types_ = static_cast<int>(types.size());
     for (const Variable& variable : program.variables()) {
       names_[variable.value] = variable.name;
     }
@@ -116,8 +123,7 @@ class Cutter {
   }
 
   Piece& Find(const JobClass& jobs) {
-    return *absl::c_find_if(
-        pieces_, [&](const Piece& piece) { return piece.jobs == jobs; });
+    return pieces_[jobs.stage * num_types_ + place_of_type_.at(jobs.type)];
   }
 
   void Distribute() {
@@ -257,12 +263,15 @@ class Cutter {
       if (absl::c_linear_search(result.fetches, value.name)) continue;
       result.fetches.push_back(value.name);
     }
-    for (const Variable& variable : program_.variables()) {
-      for (const auto& [gradient, name] : sum_names_) {
-        if (map_.gradients().at(gradient) != variable.value) continue;
-        result.accumulators.push_back(name);
-      }
+    // In the variables' order, those of one in the order of its gradients.
+    std::vector<std::pair<int, const std::string*>> sums;
+    for (const auto& [gradient, name] : sum_names_) {
+      const ValueId variable = map_.gradients().at(gradient);
+      sums.emplace_back(program_.value(variable).index, &name);
     }
+    absl::c_stable_sort(
+        sums, [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& sum : sums) result.accumulators.push_back(*sum.second);
     return absl::OkStatus();
   }
 
@@ -381,8 +390,8 @@ class Cutter {
   }
 
   // What a piece reads or writes without making it, in the Program's order.
-  std::set<ValueId> Declared(const Piece& piece) const {
-    std::set<ValueId> ids = piece.reads;
+  absl::btree_set<ValueId> Declared(const Piece& piece) const {
+    absl::btree_set<ValueId> ids = piece.reads;
     for (const Update& update : piece.updates) ids.insert(update.target);
     return ids;
   }
@@ -416,7 +425,9 @@ class Cutter {
   const CutOptions& options_;
   const OpRegistry& registry_;
   const bool has_reduce_;
-  std::vector<Piece> pieces_;
+  std::vector<Piece> pieces_;  // By stage, then by type.
+  std::map<JobType, int> place_of_type_;
+  int num_types_ = 0;
   absl::flat_hash_map<ValueId, std::string> names_;  // Of variables.
   std::map<ValueId, std::string> sum_names_;         // By gradient.
 };

@@ -139,18 +139,20 @@ absl::Status StageMap::NameGradients(const CutOptions& options) {
     return absl::NotFoundError(absl::StrCat(
         "loss %", options.loss, " is no value of program @", program_.name()));
   }
+  absl::flat_hash_map<absl::string_view, ValueId> variables;
+  for (const Variable& variable : program_.variables()) {
+    variables.emplace(variable.name, variable.value);
+  }
   for (const auto& [variable, value] : options.gradients) {
     const ValueId id = program_.FindValue(value);
-    const auto it = std::find_if(
-        program_.variables().begin(), program_.variables().end(),
-        [&name = variable](const Variable& v) { return v.name == name; });
+    const auto it = variables.find(variable);
     if (id == kNoValue || !ProducerOf(id).has_value() ||
-        it == program_.variables().end()) {
+        it == variables.end()) {
       return absl::NotFoundError(
           absl::StrCat("gradient %", value, " of variable \"", variable,
                        "\": program @", program_.name(), " computes no such"));
     }
-    if (!variable_of_gradient_.try_emplace(id, it->value).second) {
+    if (!variable_of_gradient_.try_emplace(id, it->second).second) {
       return absl::InvalidArgumentError(
           absl::StrCat("gradient %", value, " is of two variables"));
     }
