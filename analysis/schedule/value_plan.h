@@ -65,8 +65,11 @@ class ValuePlan {
   // are, or -1 if the Schedule doesn't make it for that micro-batch. What is
   // made for all micro-batches counts as the first one's.
   int64_t offset(int value, int micro_batch) const {
-    return offsets_[static_cast<size_t>(value) * num_micro_batches_ +
-                    micro_batch];
+    const Place& place = places_[value];
+    const int64_t block =
+        block_offsets_[static_cast<size_t>(place.block) * num_micro_batches_ +
+                       micro_batch];
+    return block < 0 ? -1 : block + place.offset;
   }
   absl::Span<const DeviceMemory> devices() const { return devices_; }
 
@@ -74,8 +77,15 @@ class ValuePlan {
   friend class ValuePlanner;
   ValuePlan() = default;
 
+  // Values that the same Jobs make and read are a block.
+  struct Place {
+    int block = 0;
+    int64_t offset = 0;  // Within it.
+  };
+
   int num_micro_batches_ = 0;
-  std::vector<int64_t> offsets_;
+  std::vector<Place> places_;           // By value.
+  std::vector<int64_t> block_offsets_;  // By block and micro-batch.
   std::vector<DeviceMemory> devices_;
 };
 

@@ -44,6 +44,31 @@ TEST(ValuePlanTest, ReusesBytesOfWhatAllHaveRead) {
   EXPECT_EQ(plan.offset(0, 0), plan.offset(0, 2));
 }
 
+// They are one block: each keeps its place in it, for all micro-batches.
+TEST(ValuePlanTest, WhatTheSameJobsReadLiesTogether) {
+  const JobGraph graph = MakeGraph({.num_devices = 2, .num_micro_batches = 4});
+  const std::vector<JobClass> readers = {kForward1, kBackward0};
+  const std::vector<ScheduleValue> values = {
+      {.name = "a", .bytes = 100, .producer = kForward0, .readers = readers},
+      {.name = "b", .bytes = 4, .producer = kForward0, .readers = {kForward1}},
+      {.name = "c", .bytes = 200, .producer = kForward0, .readers = readers}};
+  MICA_ASSERT_OK_AND_ASSIGN(const ValuePlan plan,
+                            ValuePlan::Build(graph, values));
+  for (int batch = 0; batch < 4; ++batch) {
+    EXPECT_EQ(plan.offset(2, batch) - plan.offset(0, batch), 128);
+    EXPECT_NE(plan.offset(1, batch), plan.offset(0, batch));
+    EXPECT_NE(plan.offset(1, batch), plan.offset(2, batch));
+  }
+  EXPECT_EQ(plan.devices()[0].peak_bytes, 2 * 304);
+  const auto kind = absl::StatusCode::kInvalidArgument;
+  EXPECT_THAT(ValuePlan::Build(graph, {values[0],
+                                       {.name = "d",
+                                        .bytes = -1,
+                                        .producer = kForward0,
+                                        .readers = readers}}),
+              StatusIs(kind, HasSubstr("value d: -1 bytes")));
+}
+
 // Nothing tells the first device that the second has read what it sent, before
 // the gradient has come back.
 TEST(ValuePlanTest, KeepsWhatAnotherDeviceMayStillRead) {
