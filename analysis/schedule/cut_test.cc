@@ -2,7 +2,9 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "framework/base/test_matchers.h"
+#include "framework/ir/content.h"
 #include "framework/text/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -69,6 +71,23 @@ TEST(CutTest, ForwardPassesBecomeAChain) {
   EXPECT_EQ(cut.stages[0].cost, cut.stages[1].cost);
   EXPECT_THAT(cut.fetches, ElementsAre("y"));
   EXPECT_THAT(cut.accumulators, ElementsAre());
+}
+
+// They have one Plan: which device a message is for is a label.
+TEST(CutTest, StagesInTheMiddleAreEqualButForLabels) {
+  std::string text = "program @net(%x0: f32[8,8]) {\n";
+  for (int i = 0; i < 4; ++i) {
+    absl::StrAppend(&text, "  %w", i, " = variable \"w", i,
+                    "\" : f32[8,8]\n  %x", i + 1, " = aten.mm(%x", i, ", %w", i,
+                    ") : f32[8,8]\n");
+  }
+  text.append("  return %x4\n}\n");
+  MICA_ASSERT_OK_AND_ASSIGN(const CutProgram cut, Cut(text, {.num_stages = 4}));
+  ASSERT_EQ(cut.stages.size(), 4);
+  EXPECT_THAT(ToText(cut.stages[1].program), HasSubstr("mica.send(%x2, 2)"));
+  EXPECT_THAT(ToText(cut.stages[2].program), HasSubstr("mica.send(%x3, 3)"));
+  EXPECT_EQ(ContentOf(cut.stages[1].program), ContentOf(cut.stages[2].program));
+  EXPECT_NE(ContentOf(cut.stages[0].program), ContentOf(cut.stages[1].program));
 }
 
 TEST(CutTest, NothingIsSentToADevicesOwnStages) {

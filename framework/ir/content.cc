@@ -171,6 +171,7 @@ class Encoder {
     for (size_t i = 0; i < op.arguments.size(); ++i) {
       is_size_ = kOpenSizes && op.def->schema().params[i].is_size;
       at = Room(at, 0);
+      if (static_cast<int>(i) == op.def->label_param()) continue;
       at = PutArgument(at, op.arguments[i]);
     }
     at = PutCount(at, op.results.size());

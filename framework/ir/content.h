@@ -22,7 +22,8 @@ namespace mica {
 //   their bits), types of results, bodies;
 // - updates and returns, in order.
 // Labels don't count: the Program's name, the names of values and variables,
-// the user's files and lines, unused declarations of opaque operators. Who
+// the user's files and lines, arguments that no kernel reads
+// (OpDef::label_param()), unused declarations of opaque operators. Who
 // shares something by content must take labels from the Program at hand.
 LargeString ContentOf(const Program& program);
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "framework/base/fingerprint.h"
 #include "framework/base/test_matchers.h"
@@ -22,6 +23,9 @@ const OpRegistry& Ops() {
     ops->Add(OpDef("aten::sub.Tensor(Tensor self, Tensor other, *, "
                    "Scalar alpha=1) -> Tensor")
                  .Infer(same));
+    ops->Add(OpDef("mica::send(Tensor x, int device) -> Tensor")
+                 .Infer(same)
+                 .Label("device"));
     return ops;
   }();
   return registry;
@@ -53,6 +57,15 @@ TEST(ContentTest, LabelsDoNotCount) {
                                                          {"\"w\"", "\"fc.w\""},
                                                          {"model", "user"},
                                                          {":7", ":70"}})));
+}
+
+TEST(ContentTest, ArgumentsThatAreLabelsDoNotCount) {
+  const auto content = [](absl::string_view device) {
+    return ContentOfText(
+        absl::StrCat("program @p(%x: f32[2]) {\n  %y = mica.send(%x, ", device,
+                     ") : f32[2]\n  return %y\n}\n"));
+  };
+  EXPECT_EQ(content("1"), content("2"));
 }
 
 // Each of these is another Program.

@@ -221,6 +221,12 @@ OpDef& OpDef::Effect() {
   return *this;
 }
 
+OpDef& OpDef::Label(absl::string_view param) {
+  label_param_ = FindParam(param);
+  CHECK_GE(label_param_, 0) << name() << " has no parameter " << param;
+  return *this;
+}
+
 OpDef& OpDef::WritesPart(PartWrite part) {
   part_write_ = std::move(part);
   return *this;

@@ -126,6 +126,10 @@ class OpDef {
   // dropped, merged or run twice.
   OpDef& Effect();
 
+  // What is given for this parameter is a label: no kernel, no type and no pass
+  // reads it, and Programs that differ in it alone have one Plan.
+  OpDef& Label(absl::string_view param);
+
   // The single result is the first argument but for a part.
   OpDef& WritesPart(PartWrite part);
 
@@ -144,6 +148,8 @@ class OpDef {
   bool has_effect() const { return has_effect_; }
   bool is_opaque() const { return is_opaque_; }
   bool is_bounded() const { return is_bounded_; }
+  // The number of the parameter that is a label; -1 if none is.
+  int label_param() const { return label_param_; }
   // Null if it writes no part.
   const PartWrite* part_write() const {
     return part_write_.has_value() ? &*part_write_ : nullptr;
@@ -169,6 +175,7 @@ class OpDef {
   bool has_effect_ = false;
   bool is_opaque_ = false;
   bool is_bounded_ = false;
+  int label_param_ = -1;
   std::optional<PartWrite> part_write_;
   int num_results_ = 0;
   std::vector<int> hidden_results_;

@@ -151,6 +151,7 @@ void RegisterCopyOps(OpRegistry& registry) {
                    .Infer(SameTypeAs(0)));
   registry.Add(OpDef("mica::send(Tensor x, int device) -> Tensor")
                    .Doc("x as a message to a device of a Schedule.")
+                   .Label("device")
                    .Infer(InferSend));
   RegisterReorders(registry);
 }

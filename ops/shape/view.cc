@@ -386,6 +386,7 @@ void RegisterViewOps(OpRegistry& registry) {
   registry.Add(
       OpDef("mica::receive(Tensor(a) message, int device) -> Tensor(a)")
           .Doc("What a device of a Schedule sent, where the message lies.")
+          .Label("device")
           .ViewOf(Same));
   registry.Add(OpDef("aten::lift_fresh(Tensor(a) self) -> Tensor(a)")
                    .Doc("self.")
