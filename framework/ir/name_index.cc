@@ -10,6 +10,10 @@ namespace {
 // A number this far past those that there are isn't given in turn.
 constexpr int64_t kMaxGap = 1024;
 
+// No value's name. It is among those that are found by a hash if a number is:
+// then, and only then, a number has to be looked for there.
+constexpr absl::string_view kHasFarNumbers = "";
+
 // What "17" says; -1 for what isn't the short decimal form of a number.
 int64_t NumberOf(absl::string_view name) {
   constexpr size_t kMaxDigits = 9;
@@ -33,6 +37,8 @@ ValueId NameIndex::Find(absl::string_view name) const {
       by_number_[number] != kNoValue) {
     return by_number_[number];
   }
+  if (number >= 0 && !by_name_.contains(kHasFarNumbers)) return kNoValue;
+  if (name == kHasFarNumbers) return kNoValue;
   const auto it = by_name_.find(name);
   return it == by_name_.end() ? kNoValue : it->second;
 }
@@ -41,10 +47,13 @@ bool NameIndex::Insert(absl::string_view name, ValueId value) {
   const int64_t number = NumberOf(name);
   const auto size = static_cast<int64_t>(by_number_.size());
   if (number < 0 || number > size + kMaxGap) {
+    if (number >= 0) by_name_.try_emplace(kHasFarNumbers, kNoValue);
     return Find(name) == kNoValue && by_name_.try_emplace(name, value).second;
   }
   // It may have come when it was far off.
-  if (!by_name_.empty() && by_name_.contains(name)) return false;
+  if (by_name_.contains(kHasFarNumbers) && by_name_.contains(name)) {
+    return false;
+  }
   if (number >= size) by_number_.resize(number + 1, kNoValue);
   if (by_number_[number] != kNoValue) return false;
   by_number_[number] = value;

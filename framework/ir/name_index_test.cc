@@ -40,5 +40,18 @@ TEST(NameIndexTest, ANameIsTakenOnce) {
   }
 }
 
+TEST(NameIndexTest, FindsWordsBesideNumbersFarOff) {
+  NameIndex index;
+  EXPECT_TRUE(index.Insert("x", 0));
+  EXPECT_TRUE(index.Insert("5000", 1));
+  EXPECT_EQ(index.Find("5000"), 1);
+  EXPECT_EQ(index.Find("5001"), kNoValue);
+  EXPECT_EQ(index.Find(""), kNoValue);
+  EXPECT_FALSE(index.Insert("x", 2));
+  EXPECT_FALSE(index.Insert("5000", 2));
+  EXPECT_TRUE(index.Insert("y", 3));
+  EXPECT_EQ(index.Find("y"), 3);
+}
+
 }  // namespace
 }  // namespace mica

@@ -337,6 +337,8 @@ absl::StatusOr<ValueId> ProgramBuilder::CopyVariable(const Program& from,
                                                      const Variable& variable) {
   const Value& value = from.value(variable.value);
   const int index = static_cast<int>(program_.variables_.size());
+  // Who copies one copies most: none is moved as the list grows.
+  if (index == 0) program_.variables_.reserve(from.variables_.size());
   MICA_ASSIGN_OR_RETURN(const ValueId id,
                         AppendValue(value.name, OwnType(from, value.type),
                                     ValueKind::kVariable, index, 0));
