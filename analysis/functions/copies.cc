@@ -1,77 +1,40 @@
 #include "analysis/functions/copies.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/hash/hash.h"
 #include "absl/types/span.h"
+#include "framework/base/large_vector.h"
 #include "framework/ir/control_flow.h"
-#include "framework/ir/fetch_ahead.h"
 
 namespace mica {
 namespace {
 
-bool SameArguments(const Arguments& a, const Arguments& b) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (std::holds_alternative<ValueRef>(a[i]) &&
-        std::holds_alternative<ValueRef>(b[i])) {
-      continue;
-    }
-    const auto* one = std::get_if<ValueRefs>(&a[i]);
-    const auto* other = std::get_if<ValueRefs>(&b[i]);
-    if (one != nullptr && other != nullptr) {
-      if (!std::equal(one->begin(), one->end(), other->begin(), other->end(),
-                      [](ValueRef x, ValueRef y) {
-                        return (x.id == kNoValue) == (y.id == kNoValue);
-                      })) {
-        return false;
-      }
-    } else if (!(a[i] == b[i])) {  // A NaN, and no copy then.
-      return false;
-    }
-  }
-  return true;
-}
-
-bool SameType(const Program& program, ValueId a, ValueId b) {
-  return program.value(a).type == program.value(b).type ||
-         program.type(a) == program.type(b);
-}
-
-// Whether they do the same, of whatever values.
-bool SameOp(const Program& program, const Op& x, const Op& y) {
-  return x.def == y.def && x.bodies == y.bodies &&
-         SameArguments(x.arguments, y.arguments) &&
-         std::equal(x.results.begin(), x.results.end(), y.results.begin(),
-                    y.results.end(), [&](ValueId a, ValueId b) {
-                      return SameType(program, a, b);
-                    });
-}
-
-// Compares copies with the first one of a group, op by op.
+// Compares copies with the first one of a group, operand by operand: that their
+// ops do the same is known.
 class Comparison {
  public:
-  Comparison(const Program& program, const std::vector<bool>& is_live,
-             OpId begin, int32_t size, bool are_origins)
-      : program_(program),
+  Comparison(const OpTable& table, const std::vector<bool>& is_live, OpId begin,
+             int32_t size, bool are_origins)
+      : table_(table),
         is_live_(is_live),
         first_(begin),
         size_(size),
         are_origins_(are_origins) {
     absl::flat_hash_map<ValueId, int32_t> numbers;
-    for (const Op& op : OpsFrom(begin)) {
-      ForEachValue(op.arguments, [&](ValueId id) {
-        if (const int32_t local = LocalOf(id, begin); local >= 0) {
-          wiring_.push_back({local, program_.value(id).result});
-          return;
-        }
-        const auto [it, is_new] =
-            numbers.try_emplace(id, static_cast<int32_t>(externals_.size()));
-        if (is_new) externals_.push_back(id);
-        wiring_.push_back({-1, it->second});
-      });
+    for (ValueId id : table_.operands(begin, begin + size)) {
+      if (const OpId op = table_.producer(id); op >= begin) {
+        wiring_.push_back({op - begin, id - table_.result(op, 0)});
+        continue;
+      }
+      const auto [it, is_new] =
+          numbers.try_emplace(id, static_cast<int32_t>(externals_.size()));
+      if (is_new) externals_.push_back(id);
+      wiring_.push_back({-1, it->second});
     }
   }
 
@@ -80,60 +43,47 @@ class Comparison {
   // Sets what the copy at `begin` reads of others; false if it is none.
   bool Matches(OpId begin, std::vector<ValueId>& externals) const {
     externals.assign(externals_.size(), kNoValue);
-    size_t operand = 0;
     for (int32_t i = 0; i < size_; ++i) {
-      FetchAhead(program_.ops(), begin + i);
-      const Op& x = program_.ops()[first_ + i];
-      const Op& y = program_.ops()[begin + i];
       // One number leads from all ops' origins to the copies'.
       if (OriginOf(first_ + i) - OriginOf(first_) !=
           OriginOf(begin + i) - OriginOf(begin)) {
         return false;
       }
       // What is dead in one copy alone has operands that nobody makes there.
-      if (is_live_[first_ + i] != is_live_[begin + i]) return false;
-      if (x.source.is_backward != y.source.is_backward ||
-          !SameOp(program_, x, y)) {
+      if (is_live_[first_ + i] != is_live_[begin + i] ||
+          table_.words()[first_ + i] != table_.words()[begin + i]) {
         return false;
       }
-      bool is_same = true;
-      ForEachValue(y.arguments, [&](ValueId id) {
-        is_same =
-            is_same && MatchesOperand(wiring_[operand++], id, begin, externals);
-      });
-      if (!is_same) return false;
+    }
+    const absl::Span<const ValueId> operands =
+        table_.operands(begin, begin + size_);
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (!MatchesOperand(wiring_[i], operands[i], begin, externals)) {
+        return false;
+      }
     }
     return true;
   }
 
  private:
-  absl::Span<const Op> OpsFrom(OpId begin) const {
-    return program_.ops().subspan(begin, size_);
-  }
   OpId OriginOf(OpId id) const {
-    return are_origins_ ? id : program_.ops()[id].source.origin;
-  }
-  // Where in the copy the op is that makes the value; -1 if it is outside.
-  int32_t LocalOf(ValueId id, OpId begin) const {
-    const Value& value = program_.value(id);
-    if (value.kind != ValueKind::kResult) return -1;
-    return std::max(value.index - begin, -1);
+    return are_origins_ ? id : table_.program().ops()[id].source.origin;
   }
   bool MatchesOperand(const LocalResult& wanted, ValueId id, OpId begin,
                       std::vector<ValueId>& externals) const {
-    const int32_t local = LocalOf(id, begin);
     if (wanted.op >= 0) {
-      return local == wanted.op && program_.value(id).result == wanted.result;
+      return id == table_.result(begin + wanted.op, wanted.result);
     }
     ValueId& external = externals[wanted.result];
     if (external == kNoValue) {
       external = id;
-      return local < 0 && SameType(program_, id, externals_[wanted.result]);
+      return table_.producer(id) < begin &&
+             SameType(table_.program(), id, externals_[wanted.result]);
     }
     return external == id;
   }
 
-  const Program& program_;
+  const OpTable& table_;
   const std::vector<bool>& is_live_;
   const OpId first_;
   const int32_t size_;
@@ -144,12 +94,41 @@ class Comparison {
   std::vector<ValueId> externals_;
 };
 
+// What is read outside of the copy that makes it, by value. One look at each
+// op, however many groups there are.
+std::vector<bool> FindReadOutside(const OpTable& table,
+                                  const std::vector<bool>& is_live,
+                                  absl::Span<const CopyGroup> groups) {
+  const Program& program = table.program();
+  std::vector<bool> is_read(program.num_values(), false);
+  // By op: the first of its copy; the op itself if it is in none.
+  LargeVector<OpId> begins(table.num_ops());
+  std::iota(begins.begin(), begins.end(), 0);
+  for (const CopyGroup& group : groups) {
+    for (const Copy& copy : group.copies) {
+      std::fill_n(begins.begin() + copy.begin, group.size, copy.begin);
+    }
+  }
+  for (OpId id = 0; id < table.num_ops(); ++id) {
+    if (!is_live[id]) continue;
+    for (ValueId value : table.operands(id)) {
+      if (table.producer(value) < begins[id]) is_read[value] = true;
+    }
+  }
+  for (const Update& update : program.updates()) is_read[update.value] = true;
+  for (ValueId id : program.outputs()) {
+    if (id != kNoValue) is_read[id] = true;
+  }
+  return is_read;
+}
+
 // What of a group somebody reads outside.
 class OutsideReads {
  public:
-  OutsideReads(const Program& program, const ProgramFacts& facts,
-               const std::vector<bool>& is_live)
-      : program_(program), facts_(facts), is_live_(is_live) {}
+  OutsideReads(const OpTable& table, const std::vector<bool>& is_read_outside)
+      : program_(table.program()),
+        table_(table),
+        is_read_outside_(is_read_outside) {}
 
   // False if one of the results lies as none may, or nothing is alive.
   bool Set(CopyGroup& group) const {
@@ -157,17 +136,12 @@ class OutsideReads {
     std::vector<std::vector<bool>> is_needed(group.size);
     const OpId first = group.copies[0].begin;
     for (int32_t i = 0; i < group.size; ++i) {
-      is_needed[i].resize(program_.ops()[first + i].results.size(), false);
-    }
-    for (const Copy& copy : group.copies) {
-      for (int32_t i = 0; i < group.size; ++i) {
-        const Op& op = program_.ops()[copy.begin + i];
-        for (size_t r = 0; r < op.results.size(); ++r) {
-          if (!is_needed[i][r] &&
-              IsReadOutside(op.results[r], copy.begin, group.size)) {
-            is_needed[i][r] = true;
-          }
-        }
+      is_needed[i].resize(table_.num_results(first + i), false);
+      for (size_t r = 0; r < is_needed[i].size(); ++r) {
+        is_needed[i][r] = absl::c_any_of(group.copies, [&](const Copy& copy) {
+          return is_read_outside_[table_.result(copy.begin + i,
+                                                static_cast<int32_t>(r))];
+        });
       }
     }
     if (!AddNeeded(is_needed, group)) return false;
@@ -177,16 +151,6 @@ class OutsideReads {
   }
 
  private:
-  bool IsReadOutside(ValueId id, OpId begin, int32_t size) const {
-    const absl::Span<const OpId> readers = facts_.ReadersOf(id);
-    const bool is_kept = facts_.NumUses(id) > static_cast<int>(readers.size());
-    return is_kept ||
-           std::any_of(readers.begin(), readers.end(), [&](OpId reader) {
-             return (reader < begin || reader >= begin + size) &&
-                    is_live_[reader];
-           });
-  }
-
   // Views that are needed are made outside, too.
   void FindDead(std::vector<std::vector<bool>>& is_needed,
                 CopyGroup& group) const {
@@ -243,15 +207,15 @@ class OutsideReads {
   }
 
   const Program& program_;
-  const ProgramFacts& facts_;
-  const std::vector<bool>& is_live_;
+  const OpTable& table_;
+  const std::vector<bool>& is_read_outside_;
 };
 
 // What a function is given: of a view what that is a view of.
 class InputFinder {
  public:
-  InputFinder(const Program& program, CopyGroup& group)
-      : program_(program), group_(group) {}
+  InputFinder(const OpTable& table, CopyGroup& group)
+      : program_(table.program()), table_(table), group_(group) {}
 
   void Run() {
     for (size_t i = 0; i < group_.externals.size(); ++i) {
@@ -267,18 +231,17 @@ class InputFinder {
   }
 
  private:
-  // The view that makes a value; null if none does.
-  const Op* ViewOf(ValueId id) const {
-    const Value& value = program_.value(id);
-    if (value.kind != ValueKind::kResult) return nullptr;
-    const Op& op = program_.ops()[value.index];
-    return op.def->is_view() ? &op : nullptr;
+  // The view that makes a value; -1 if none does.
+  OpId ViewOf(ValueId id) const {
+    const OpId op = table_.producer(id);
+    if (op < 0) return -1;
+    return table_.first_of_form(table_.form(op)).def->is_view() ? op : -1;
   }
 
+  // What a view is of.
+  ValueId BaseOf(OpId view) const { return table_.operands(view)[0]; }
   ValueId BaseOf(ValueId id, size_t depth) const {
-    for (; depth > 0; --depth) {
-      id = std::get<ValueRef>(ViewOf(id)->arguments[0]).id;
-    }
+    for (; depth > 0; --depth) id = BaseOf(ViewOf(id));
     return id;
   }
 
@@ -288,18 +251,17 @@ class InputFinder {
     std::vector<OpId> views;
     ValueId first = group_.copies[0].externals[external];
     for (size_t depth = 0;; ++depth) {
-      const Op* view = ViewOf(first);
-      if (view == nullptr) break;
-      const ValueId base = std::get<ValueRef>(view->arguments[0]).id;
+      const OpId view = ViewOf(first);
+      if (view < 0) break;
+      const ValueId base = BaseOf(view);
       const bool is_common = std::all_of(
           group_.copies.begin(), group_.copies.end(), [&](const Copy& copy) {
-            const Op* other = ViewOf(BaseOf(copy.externals[external], depth));
-            return other != nullptr && SameOp(program_, *view, *other) &&
-                   SameType(program_, base,
-                            std::get<ValueRef>(other->arguments[0]).id);
+            const OpId other = ViewOf(BaseOf(copy.externals[external], depth));
+            return other >= 0 && table_.form(view) == table_.form(other) &&
+                   SameType(program_, base, BaseOf(other));
           });
       if (!is_common) break;
-      views.push_back(program_.value(first).index);
+      views.push_back(view);
       first = base;
     }
     std::reverse(views.begin(), views.end());
@@ -324,13 +286,13 @@ class InputFinder {
   }
 
   const Program& program_;
+  const OpTable& table_;
   CopyGroup& group_;
 };
 
 }  // namespace
 
-std::vector<CopyGroup> GroupCopies(const Program& program,
-                                   const ProgramFacts& facts,
+std::vector<CopyGroup> GroupCopies(const OpTable& table,
                                    const std::vector<bool>& is_live,
                                    const Repeat& repeat, bool are_origins) {
   std::vector<CopyGroup> groups;
@@ -347,40 +309,23 @@ std::vector<CopyGroup> GroupCopies(const Program& program,
           {.begin = begin, .externals = std::move(externals)});
       continue;
     }
-    comparisons.emplace_back(program, is_live, begin, repeat.period,
-                             are_origins);
+    comparisons.emplace_back(table, is_live, begin, repeat.period, are_origins);
     groups.push_back({.copies = {{.begin = begin,
                                   .externals = comparisons.back().externals()}},
                       .size = repeat.period});
   }
-  const OutsideReads outside(program, facts, is_live);
-  std::erase_if(groups, [&](CopyGroup& group) {
-    return group.copies.size() < 2 || !outside.Set(group);
-  });
-  for (CopyGroup& group : groups) InputFinder(program, group).Run();
+  std::erase_if(groups,
+                [](const CopyGroup& group) { return group.copies.size() < 2; });
   return groups;
 }
 
-uint64_t WordOf(const Program& program, const Op& op) {
-  uint64_t word = absl::HashOf(op.def, op.arguments.size());
-  for (const Argument& argument : op.arguments) {
-    uint64_t value = 0;
-    if (const auto* number = std::get_if<int64_t>(&argument)) {
-      value = static_cast<uint64_t>(*number);
-    } else if (const auto* list =
-                   std::get_if<std::vector<int64_t>>(&argument)) {
-      value = absl::HashOf(*list);
-    } else if (const auto* refs = std::get_if<ValueRefs>(&argument)) {
-      value = refs->size();
-    }
-    word = absl::HashOf(word, argument.index(), value);
-  }
-  // One object for all types of one form.
-  for (ValueId id : op.results) {
-    word = absl::HashOf(word, program.value(id).type);
-  }
-  for (const auto& body : op.bodies) word = absl::HashOf(word, body.get());
-  return word;
+void SetBorders(const OpTable& table, const std::vector<bool>& is_live,
+                std::vector<CopyGroup>& groups) {
+  if (groups.empty()) return;
+  const std::vector<bool> is_read = FindReadOutside(table, is_live, groups);
+  const OutsideReads outside(table, is_read);
+  std::erase_if(groups, [&](CopyGroup& group) { return !outside.Set(group); });
+  for (CopyGroup& group : groups) InputFinder(table, group).Run();
 }
 
 }  // namespace mica

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/functions/op_table.h"
 #include "analysis/functions/repeats.h"
-#include "analysis/passes/program_facts.h"
 #include "framework/ir/program.h"
 
 namespace mica {
@@ -55,17 +55,18 @@ struct CopyGroup {
 };
 
 // Of what stands where `repeat` says, the copies of each other, two at least in
-// each group: of equal operators, arguments, types, wiring and liveness.
+// each group: of equal operators, arguments, types, wiring and liveness. What
+// is read of them SetBorders() tells.
 // `are_origins`: ops are their own origins; else SourceLine::origin says.
-// `is_live` by op of `program`. None in which one of the results lies as none
-// may.
-std::vector<CopyGroup> GroupCopies(const Program& program,
-                                   const ProgramFacts& facts,
+// `is_live` by op.
+std::vector<CopyGroup> GroupCopies(const OpTable& table,
                                    const std::vector<bool>& is_live,
                                    const Repeat& repeat, bool are_origins);
 
-// Equal for ops that may stand at one place of copies.
-uint64_t WordOf(const Program& program, const Op& op);
+// Finds what groups, those of all repeats, are given and have to give. Leaves
+// out those in which one of the results lies as none may, or nothing is alive.
+void SetBorders(const OpTable& table, const std::vector<bool>& is_live,
+                std::vector<CopyGroup>& groups);
 
 }  // namespace mica
 

@@ -11,12 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "analysis/functions/copies.h"
+#include "analysis/functions/op_table.h"
 #include "analysis/functions/repeats.h"
-#include "analysis/passes/program_facts.h"
 #include "analysis/passes/rewrite.h"
 #include "framework/base/large_vector.h"
 #include "framework/base/status.h"
-#include "framework/ir/fetch_ahead.h"
 #include "framework/ir/program_editor.h"
 
 namespace mica {
@@ -36,24 +35,19 @@ class Finder {
       : program_(program),
         ops_(ops),
         options_(options),
-        facts_(program),
-        is_live_(FindLive(program, program.outputs()).ops) {}
+        table_(program),
+        is_live_(table_.FindLiveOps()) {}
 
   absl::StatusOr<std::optional<Program>> Run() {
-    LargeVector<uint64_t> words;
-    words.reserve(program_.ops().size());
-    for (size_t i = 0; i < program_.ops().size(); ++i) {
-      FetchAhead(program_.ops(), i);
-      words.push_back(WordOf(program_, program_.ops()[i]));
-    }
-    for (const Repeat& repeat : FindRepeats(words, options_.fewest_ops)) {
+    for (const Repeat& repeat :
+         FindRepeats(table_.words(), options_.fewest_ops)) {
       if (repeat.saved() < options_.least_saved) continue;
-      for (CopyGroup& group :
-           GroupCopies(program_, facts_, is_live_, Shifted(repeat),
-                       options_.sets_origins)) {
+      for (CopyGroup& group : GroupCopies(table_, is_live_, Shifted(repeat),
+                                          options_.sets_origins)) {
         groups_.push_back(std::move(group));
       }
     }
+    SetBorders(table_, is_live_, groups_);
     if (groups_.empty()) return std::nullopt;
     return Rewrite();
   }
@@ -70,6 +64,15 @@ class Finder {
     SourceLine source = program_.ops()[id].source;
     source.origin = OriginOf(id);
     return source;
+  }
+
+  bool IsElementwise(OpId id) const {
+    return table_.first_of_form(table_.form(id)).def->is_elementwise();
+  }
+  // The first value that these ops make; any if they make none.
+  ValueId FirstResultFrom(OpId begin, OpId end) const {
+    while (begin < end && table_.num_results(begin) == 0) ++begin;
+    return begin < end ? table_.result(begin, 0) : 0;
   }
 
   // What it costs to begin a copy at each place within a period: how many
@@ -89,18 +92,28 @@ class Finder {
       change[0] += cost;
       change[to - repeat.period] -= cost;
     };
-    for (int32_t i = repeat.begin; i < repeat.end(); ++i) {
-      const Op& op = program_.ops()[i];
-      for (ValueId id : op.results) {
-        int32_t last = i;
-        const absl::Span<const OpId> readers = facts_.ReadersOf(id);
-        for (OpId reader : readers) {
-          if (reader < repeat.end()) last = std::max(last, reader);
-        }
-        add(i, last, facts_.OnlyReader(id) == kNoOp ? 1 : 2);
-        if (!readers.empty() && op.def->is_elementwise() &&
-            program_.ops()[readers[0]].def->is_elementwise()) {
-          add(i, std::min(readers[0], repeat.end()), kCutRegion);
+    // By result of the first op on: the last op in the run that reads it.
+    const ValueId first_value = FirstResultFrom(repeat.begin, repeat.end());
+    std::vector<OpId> last_readers;
+    for (OpId i = repeat.begin; i < repeat.end(); ++i) {
+      for (ValueId id : table_.operands(i)) {
+        if (table_.producer(id) < repeat.begin) continue;
+        const auto place = static_cast<size_t>(id - first_value);
+        if (place >= last_readers.size()) last_readers.resize(place + 1, -1);
+        last_readers[place] = i;
+      }
+    }
+    for (OpId i = repeat.begin; i < repeat.end(); ++i) {
+      const bool is_elementwise = IsElementwise(i);
+      for (int32_t r = 0; r < table_.num_results(i); ++r) {
+        const ValueId id = table_.result(i, r);
+        const auto place = static_cast<size_t>(id - first_value);
+        const OpId last =
+            place < last_readers.size() ? std::max(i, last_readers[place]) : i;
+        add(i, last, table_.is_read_once(id) ? 2 : 1);
+        const OpId reader = table_.first_reader(id);
+        if (is_elementwise && reader >= 0 && IsElementwise(reader)) {
+          add(i, std::min(reader, repeat.end()), kCutRegion);
         }
       }
     }
@@ -239,7 +252,7 @@ class Finder {
 
   // An op of the new Program: a call, or an op that is copied.
   struct Part {
-    OpId op = kNoOp;
+    OpId op = -1;
     const CopyGroup* group = nullptr;  // Of a call.
     const Copy* copy = nullptr;
   };
@@ -331,7 +344,7 @@ class Finder {
   const Program& program_;
   const OpRegistry& ops_;
   const FindOptions options_;
-  const ProgramFacts facts_;
+  const OpTable table_;
   const std::vector<bool> is_live_;  // By op.
   std::vector<CopyGroup> groups_;
   // By value: something that the new Program has reads it.

@@ -13,7 +13,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr absl::string_view kProgram =
+constexpr absl::string_view kFusableNet =
     R"(program @f(%x: f32[4,8], %w: f32[8,8]) {
   %a = aten.abs(%x) : f32[4,8]
   %e = aten.exp(%a) : f32[4,8]
@@ -30,7 +30,7 @@ constexpr absl::string_view kProgram =
 std::string Passed(absl::string_view setting) {
   absl::StatusOr<Fusing> fusing = FusingOf(setting, PassPipeline::All());
   EXPECT_THAT(fusing, IsOk());
-  absl::StatusOr<Program> program = ParseProgram(kProgram, AllOps());
+  absl::StatusOr<Program> program = ParseProgram(kFusableNet, AllOps());
   EXPECT_THAT(program, IsOk());
   absl::StatusOr<Program> passed = fusing->passes.Run(
       *std::move(program), {AllOps(), AllKernels(), fusing->regions});
