@@ -303,6 +303,7 @@ void OtherRounds::PlaceTensors() {
 void OtherRounds::PlaceCalls() {
   for (size_t i = 0; i < old_.calls.size(); ++i) {
     const auto call = static_cast<int32_t>(i);
+    PlaceEmptyLoops(call);
     const Rounds::Place place = rounds_.OfCall(call);
     if (place.loop < 0) {
       first_call_[i] = static_cast<int32_t>(calls_.size());
@@ -321,6 +322,16 @@ void OtherRounds::PlaceCalls() {
       }
     }
     begins_[place.loop].push_back(static_cast<int32_t>(calls_.size()));
+  }
+  PlaceEmptyLoops(static_cast<int32_t>(old_.calls.size()));
+}
+
+void OtherRounds::PlaceEmptyLoops(int32_t call) {
+  for (int32_t loop = 0; loop < rounds_.num_loops(); ++loop) {
+    const RoundBegins& begins = rounds_.begins(loop);
+    if (begins.front() != call || begins.back() != call) continue;
+    begins_[loop].assign(counts_[loop] + 1,
+                         static_cast<int32_t>(calls_.size()));
   }
 }
 

@@ -130,6 +130,8 @@ class OtherRounds {
   void PlaceTensors();
   void AddTensor(TapeTensorId old, int32_t loop, int32_t round, int32_t from);
   void PlaceCalls();
+  // Loops in front of an old call that make none.
+  void PlaceEmptyLoops(int32_t call);
   absl::Status CheckWrites() const;
   absl::Status CheckLast() const;
   const TapeCall* CallBefore(int32_t call) const;

@@ -166,6 +166,26 @@ TEST(RoundsTest, ALoopOverAnotherOneTakesWhatIsTheSameInEachRound) {
   }
 }
 
+TEST(RoundsTest, RoundsMayMakeNoCalls) {
+  const Looped run = MakeRun(4);
+  const int32_t end = run.begins.back();
+  const auto none = [](int32_t call, size_t rounds) {
+    return RoundBegins(rounds + 1, call);
+  };
+  // In front of the calls, between them and at their end.
+  const auto calls = static_cast<int32_t>(run.tape.calls.size());
+  const Rounds rounds(
+      run.tape, {none(0, 3), run.begins, none(end, 3), none(calls, 3)});
+  OtherRounds other(run.tape, rounds, {5, 6, 2, 7});
+  MICA_ASSERT_OK(other.Make());
+  const Looped wanted = MakeRun(6);
+  EXPECT_EQ(TextOf(other.tape()), TextOf(wanted.tape));
+  const int32_t moved = wanted.begins.back();
+  EXPECT_THAT(other.loops(),
+              ElementsAre(none(0, 5), wanted.begins, none(moved, 2),
+                          none(calls - end + moved, 7)));
+}
+
 TEST(RoundsTest, RoundsThatDifferHaveNoMore) {
   Looped run = MakeRun(4);
   run.tape.calls[run.begins[3]].op = "aten.sub.Tensor";
