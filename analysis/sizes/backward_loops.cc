@@ -60,6 +60,8 @@ class BackwardLoops {
       if (auto found = TakenApart(call, end)) Keep(*std::move(found));
       call = end;
     }
+    while (TrimOne()) {
+    }
     return std::move(found_);
   }
 
@@ -181,6 +183,65 @@ class BackwardLoops {
     }
     if (step == 0) return std::nullopt;
     return std::pair(numbers[0], step);
+  }
+
+  // Where a call is among the loops that were found.
+  struct Spot {
+    int32_t found = -1;
+    int32_t round = 0;
+    int32_t position = 0;
+  };
+  Spot SpotOf(int32_t call) const {
+    for (size_t i = 0; i < found_.size(); ++i) {
+      const std::vector<int32_t>& calls = found_[i].loop.calls;
+      if (call < calls.front() || call >= calls.back()) continue;
+      const int32_t length = calls[1] - calls[0];
+      const int32_t from = call - calls.front();
+      return {static_cast<int32_t>(i), from / length, from % length};
+    }
+    return {};
+  }
+  Spot SpotOf(const TapeValue& value) const {
+    const auto* ref = std::get_if<TapeTensorRef>(&value);
+    if (ref == nullptr || ref->id == kNoTapeTensor) return {};
+    return SpotOf(tape_.tensors[BaseOf(tape_, ref->id)].call);
+  }
+
+  // Whether a round takes of the loops that were found what the next one takes.
+  bool GoesOn(int32_t index, int32_t round) const {
+    const std::vector<int32_t>& begins = found_[index].loop.calls;
+    for (int32_t call = begins[round]; call < begins[round + 1]; ++call) {
+      const TapeCall& one = tape_.calls[call];
+      const TapeCall& next = tape_.calls[call + begins[1] - begins[0]];
+      for (size_t i = 0; i < one.args.size(); ++i) {
+        const Spot a = SpotOf(one.args[i]), b = SpotOf(next.args[i]);
+        // The first one takes what comes before the loop.
+        if (b.found == index && a.found < 0 && round == 0) continue;
+        if (a.found != b.found || a.position != b.position) return false;
+      }
+    }
+    return true;
+  }
+
+  // Loops go through each other's rounds, but not through what lies beside
+  // these: a first round, or a last one, that does is beside, too.
+  bool TrimOne() {
+    for (size_t i = 0; i < found_.size(); ++i) {
+      const Found& found = found_[i];
+      const std::vector<int32_t>& calls = found.loop.calls;
+      const auto rounds = static_cast<int32_t>(calls.size()) - 1;
+      if (found.ascends || rounds < kFewestRounds ||
+          found.loop.less >= kMostLess) {
+        continue;
+      }
+      const auto index = static_cast<int32_t>(i);
+      const bool begins = GoesOn(index, 0);
+      if (begins && GoesOn(index, rounds - 2)) continue;
+      found_[i] = Made(found.loop.like, calls[begins ? 0 : 1],
+                       calls[1] - calls[0], rounds - 1, /*ascends=*/false);
+      return true;
+    }
+    return false;
   }
 
   void Keep(Found found) {

@@ -97,6 +97,24 @@ class LayerByLayer(Layers):
         return x
 
 
+class ListByList(Cell):
+    """Two layers, each of which goes through a list of what is below it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.second = nn.Linear(8, 8, dtype=torch.float64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = list(x)
+        for layer in (self.cell, self.second):
+            h, outs = x.new_zeros(x.shape[1:]), []
+            for row in rows:
+                h = torch.tanh(layer(h) + row)
+                outs.append(h)
+            rows = outs
+        return torch.stack(rows)
+
+
 def comprehension(x: torch.Tensor) -> torch.Tensor:
     return torch.stack([x[i].relu() for i in range(x.shape[0])])
 

@@ -17,6 +17,7 @@ from e2e.capture.looped_programs import (
     Last,
     LayerByLayer,
     Layers,
+    ListByList,
     OwnList,
     make_rows,
 )
@@ -167,6 +168,21 @@ def test_gradients_of_what_models_are_given(
 ) -> None:
     torch.manual_seed(0)
     _captures(make(), True)
+
+
+def test_gradients_of_layers_over_lists() -> None:
+    torch.manual_seed(0)
+    model = ListByList()
+    fast = mica.compile(model)
+    for length in (9, 12, 8, 16, 10, 20, 7, 30):
+        rows = make_rows(length)
+        found = []
+        for one in (fast, model):
+            model.zero_grad()
+            one(rows).square().mean().backward()
+            found.append([p.grad.clone() for p in model.parameters()])
+        torch.testing.assert_close(*found, rtol=1e-8, atol=1e-8)
+    assert mica.explain(fast).captures <= 3
 
 
 @pytest.mark.parametrize(
