@@ -4,6 +4,8 @@
 #ifndef MICA_PYTHON_INTERPRETER_CPYTHON_H_
 #define MICA_PYTHON_INTERPRETER_CPYTHON_H_
 
+#include <cstddef>
+
 #include "python/interpreter/py_ref.h"
 
 #if PY_VERSION_HEX >= 0x030b0000 && PY_VERSION_HEX < 0x030c0000
@@ -32,6 +34,13 @@ inline const Frame* RunningFrame() { return RunningFrame(PyThreadState_Get()); }
 inline int UnitOf(const Frame* frame) {
   return IsNew(frame) ? -1
                       : _PyInterpreterFrame_LASTI(const_cast<Frame*>(frame));
+}
+
+// The generator, or its like, that a frame is part of; null for a function's.
+inline PyObject* GeneratorOf(const Frame* frame) {
+  if (frame->owner != FRAME_OWNED_BY_GENERATOR) return nullptr;
+  auto* inside = reinterpret_cast<char*>(const_cast<Frame*>(frame));
+  return reinterpret_cast<PyObject*>(inside - offsetof(PyGenObject, gi_iframe));
 }
 
 }  // namespace mica

@@ -157,6 +157,7 @@ void OpcodeStream::Step(Frame* frame) {
   if (returns_to_ == frame) returns_to_ = nullptr;
   if (!consuming_.empty()) consuming_.erase(frame);
   if (!taking_.empty()) taking_.erase(frame);
+  if (!advancing_.empty()) advancing_.erase(frame);
   if (storing_ == frame) {
     storing_ = nullptr;
     listener_.SetStoresSum(false);
@@ -193,8 +194,24 @@ absl::Span<PyObject* const> OpcodeStream::OperandsBelow(PyObject** top) const {
 
 void OpcodeStream::Advance() {
   PyObject* iterator = Peek(1);
-  if (Suspends(CodeOf(frame_))) return listener_.Touch(iterator);
-  listener_.Advance(iterator, Variables(), OperandsBelow(top_ - 1));
+  if (PyGen_CheckExact(iterator)) advancing_[frame_] = top_;
+  const absl::Span<PyObject* const> own = OperandsBelow(top_ - 1);
+  std::vector<PyObject*> operands(own.begin(), own.end()), generators;
+  const Frame* frame = frame_;
+  while (Suspends(CodeOf(frame))) {
+    PyObject* generator = GeneratorOf(frame);
+    frame = CallerOf(frame);
+    const auto asking = advancing_.find(frame);
+    // Code in C may ask, and keep what it got.
+    if (asking == advancing_.end() || asking->second[-1] != generator) {
+      return listener_.Touch(iterator);
+    }
+    generators.push_back(generator);
+    PyObject* const* variables = frame->localsplus;
+    PyObject* const* end = asking->second - 1;
+    operands.insert(operands.end(), variables, end);
+  }
+  listener_.Advance(iterator, Variables(), operands, generators);
 }
 
 void OpcodeStream::TellRounds(PyCodeObject* code,
@@ -228,6 +245,7 @@ void OpcodeStream::TellRounds(PyCodeObject* code,
 }
 
 void OpcodeStream::TellRoundsAtEnd(const Frame* frame) {
+  advancing_.erase(frame);
   while (!open_loops_.empty() && open_loops_.back().frame == frame) {
     listener_.LeaveLoop(open_loops_.back().number, /*by_condition=*/false, {},
                         {});

@@ -137,6 +137,9 @@ class OpcodeStream final : public InterpreterStream {
   absl::flat_hash_set<const Frame*> consuming_;
   // The same where the step is none that calls, hashes or compares.
   absl::flat_hash_set<const Frame*> taking_;
+  // Frames whose step at hand asks a generator for its next item, and the top
+  // of their operands, which is that.
+  absl::flat_hash_map<const Frame*, PyObject**> advancing_;
   // The frame whose step at hand gets what others return from C code.
   const Frame* returns_to_ = nullptr;
   // Where a sum that was announced is stored.

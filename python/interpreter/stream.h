@@ -117,12 +117,15 @@ class StreamListener {
   virtual void Touch(PyObject* object) = 0;
   // Makes an iterator of `object`.
   virtual void MakeIterator(PyObject* object) { Touch(object); }
-  // A loop of a function that doesn't suspend asks for its next item. What the
-  // function has at that moment: its variables, null where they have no value,
-  // and the operands below the iterator.
-  // Others may be put in place of the variables.
+  // A loop asks for its next item. What the function has at that moment: its
+  // variables, null where they have no value, and the operands below the
+  // iterator. Others may be put in place of the variables. A generator's loop
+  // tells that if a loop asked the generator, another generator asked that, and
+  // so on: `generators` are these, and the operands all that they and the last
+  // loop's function have.
   virtual void Advance(PyObject* iterator, absl::Span<PyObject*> /*variables*/,
-                       absl::Span<PyObject* const> /*operands*/) {
+                       absl::Span<PyObject* const> /*operands*/,
+                       absl::Span<PyObject* const> /*generators*/) {
     Touch(iterator);
   }
   // The same where a round of a loop on a condition begins. `loop` is a number

@@ -18,7 +18,8 @@ from mica import _mica
 
 # As they are before the program replaces any.
 _enumerate, _isinstance, _len, _print = enumerate, isinstance, len, print
-_dict, _max, _min, _str, _sum, _type = dict, max, min, str, sum, type
+_dict, _max, _min, _str, _sum = dict, max, min, str, sum
+_tuple, _type = tuple, type
 _Tensor = torch.Tensor
 _tensor = torch._C.TensorBase
 # What a hit prints as it is.
@@ -147,6 +148,16 @@ def _listed(tensor: torch.Tensor) -> Any:
 def as_dict(pairs: Iterable[Any], /, **named: Any) -> dict[Any, Any]:
     """`dict(pairs, **named)`, of pairs that an iterator gives."""
     return _dict([*pairs], **named)
+
+
+def listed(items: Iterable[Any], /) -> list[Any]:
+    """`list(items)`, of items that a generator gives."""
+    return [item for item in items]  # noqa: C416
+
+
+def tupled(items: Iterable[Any], /) -> tuple[Any, ...]:
+    """`tuple(items)`, of items that a generator gives."""
+    return _tuple([item for item in items])  # noqa: C416
 
 
 def deepcopy(x: Any, memo: Any = None, _nil: Any = ()) -> Any:

@@ -140,6 +140,46 @@ o = [];;h = {t}[0];;for i in range({T}.shape[0] - 1, -1, -1):;;    h = torch.tan
 o = [{t}[0]];;for i in range({T}.shape[0]):;;    o.insert(0, torch.tanh(o[0] + {T}[i]));;{new} = torch.stack(o)
 o = [];;h = {t}[0];;for row in {T}:;;    h = torch.tanh(h + row);;    o.append(h);;{new} = torch.stack(o[:-1]) if len(o) > 1 else h
 o = [{t}[0], {T}[1]];;for row in {T}:;;    o.append(torch.tanh(o[-1] - o[-2] + row));;{new} = torch.stack(o[2:])
+{new} = torch.stack(tuple(row * 2 + 1 for row in {t}))
+{y} = sum(row.tanh() for row in {t})
+{y} = sum((row.tanh() for row in {t}), {T}[0] * 2)
+{y} = sum({T}[i] * i for i in range({t}.shape[0]))
+{y} = {t} * sum(i * 2 for i in range({T}.shape[0]))
+o = [torch.tanh(v) for v in ({T}[i] + 1 for i in range({t}.shape[0]))];;{new} = torch.stack(o)
+def g(x):;;    h = x[0];;    for row in x:;;        h = torch.tanh(h + row);;        yield h;;{new} = torch.stack(list(g({t})))
+def g(x):;;    h = x[0];;    for row in x:;;        h = torch.tanh(h + row);;        yield h;;o = [];;for v in g({t}):;;    o.append(v * 2);;{new} = torch.stack(o)
+def g(x):;;    h = x[0];;    yield h;;    for row in x:;;        h = torch.tanh(h + row);;        yield h;;    yield h * 2;;o = [];;for v in g({t}):;;    o.append(v * 2);;{new} = torch.stack(o)
+def g(x):;;    for i, row in enumerate(x):;;        yield i, row;;{y} = {t}.sum(0);;for i, v in g({T}):;;    {y} = {y} * 0.5 + v * i
+def g(x):;;    for row in x:;;        yield row * 2;;def k(x):;;    for v in g(x):;;        yield torch.tanh(v);;{y} = {t}.sum(0);;for v in k({T}):;;    {y} = {y} * 0.5 + v
+def g(x):;;    for row in x:;;        yield row * 2;;q = g({t});;{y} = next(q).clone();;for v in q:;;    {y} = {y} * 0.5 + v
+def g(x):;;    for row in x:;;        yield row * 2;;q = g({t});;{y} = {T}.sum(0);;for v in q:;;    w = next(q, None);;    {y} = {y} * 0.5 + v;;    if w is not None:;;        {y} = {y} - w
+def g(x):;;    for row in x:;;        yield row * 2;;{y} = {t}.sum(0);;k = 0;;for v in g({T}):;;    k += 1;;    {y} = {y} * 0.5 + v * k;;    if k == {c}:;;        break
+def g(x):;;    k = 1;;    for row in x:;;        k += 2;;        yield row * k;;{y} = {t}.sum(0);;for v in g({T}):;;    {y} = {y} * 0.5 + v
+def g(x):;;    for row in x:;;        yield row * 2;;{y} = {t}.sum(0);;for v, w in zip(g({T}), g({T})):;;    {y} = {y} * 0.5 + v * w
+def g(x):;;    for row in x:;;        s = yield row * 2;;        yield row if s is None else s;;{y} = {t}.sum(0);;for v in g({T}):;;    {y} = {y} * 0.5 + v
+def g(x):;;    yield from (row * 2 for row in x);;{y} = {t}.sum(0);;for v in g({T}):;;    {y} = {y} * 0.5 + v
+def g(x):;;    i = 0;;    while i < x.shape[0]:;;        yield x[i];;        i += 1;;{y} = {t}.sum(0);;for v in g({T}):;;    {y} = {y} * 0.5 + v
+def g(x):;;    try:;;        for row in x:;;            yield row * 2;;    finally:;;        b.append(1);;b = [];;{y} = {t}.sum(0);;for v in g({T}):;;    {y} = {y} * 0.5 + v;;{y} = {y} * len(b)
+def g(x):;;    for row in x:;;        b[0] = b[0] + row;;        yield b[0] * 2;;b = [{t}[0]];;for v in g({T}):;;    b[0] = torch.tanh(v);;{new} = b[0]
+v = tuple(row * 2 for row in {t});;{new} = v[0] - v[-1] if len(v) > {c} else v[0]
+v = list(row * 2 for row in {t});;{new} = torch.stack(v[1:]) * len(v)
+for i in range({t}.shape[0]):;;    pass;;{y} = {T} * 2
+k = 0;;for i in range({t}.shape[0]):;;    k += i * 2;;{y} = {T} + k
+k = 1;;for i in range({t}.shape[0]):;;    k = i;;{y} = {T} + k;;for i in range({T}.shape[0]):;;    k += 1;;{y} = {y} * k
+o = {t}[:2];;for row in {T}:;;    o = torch.cat([o, torch.tanh(row[None] + o.mean(0))]);;{new} = o
+o = {t}[:1];;for i in range(1, {T}.shape[0]):;;    o = torch.cat([o, torch.tanh({T}[i : i + 1] + o[-1:])]);;{new} = o
+o = {t}[:1];;for row in {T}:;;    o = torch.cat([row[None] * o.shape[0], o]);;{new} = o * len(o)
+o = {t}[:0];;for row in {T}:;;    o = torch.cat([o, row[None] * 2]);;{new} = o
+o = None;;for row in {t}:;;    o = row[None] if o is None else torch.cat([o, row[None] + o.sum(0)], 0);;{new} = o
+o = {t}[:1];;for i in range({T}.shape[0]):;;    o = torch.cat([o, o[i : i + 1] * 0.5 + {T}[i : i + 1]]);;{new} = o
+o = {t}[:2];;for row in {T}:;;    o = torch.cat([o, o[:1] + row]);;    if o.shape[0] > {c}:;;        o = o[1:];;{new} = o
+o = {t}[:2];;for row in {T}:;;    o = torch.cat([o, o])[:40];;{new} = o * 2
+o = {t}[:2];;q = {T}[:1];;for row in {T}:;;    o = torch.cat([o, row[None]]);;    q = torch.cat([q, o.mean(0, keepdim=True), row[None]]);;{new} = q
+o = {t2}[:, :1];;for j in range(1, {T}.shape[1]):;;    o = torch.cat([o, {T}[:, j : j + 1] + o.sum(1, keepdim=True)], 1);;{new} = o
+o = {t}[:2];;for row in {T}:;;    o = torch.cat([o, row[None]]);;    o = o.view(o.shape) if o.dim() > 1 else o.reshape(-1);;{new} = o.flip(0)
+o = [];;for i in range(1, {t}.shape[0]):;;    o.append({T}[i] - {T}[i - 1]);;q = [];;h = {t}[0];;for one in reversed(o):;;    h = torch.tanh(h + one);;    q.append(h);;{new} = torch.stack(q)
+o = [];;for i in range(2, {t}.shape[0]):;;    o.append({T}[i] * 2);;{y} = {t}.sum(0);;for one in o:;;    {y} = {y} * 0.5 + one
+o = [];;for i in range(1, {t}.shape[0]):;;    o.append({T}[i] * 2);;{y} = {t}.sum(0);;for one, row in zip(o, {T}[1:]):;;    {y} = {y} * 0.5 + one * row
 o = [];;for row in {t}:;;    o.append(row * 2);;q = [];;for a, b in zip(o[:-1], o[1:]):;;    q.append(a - b);;{new} = torch.stack(q)
 {y} = {t}.sum(0);;for a, b in zip({T}[:-1], {T}[1:]):;;    {y} = torch.tanh({y} + a * b)
 rows = list({t});;{y} = rows[-1];;for row in rows:;;    {y} = torch.tanh({y} + row)

@@ -200,6 +200,8 @@ class HostValues {
   std::vector<Id> TakeTextUses();
   // A text, in an object of its own, that was made of these numbers and texts.
   Id AddText(PyObject* text, TextRecipe recipe, absl::Span<const Id> uses);
+  // Whether sizes are among what a text was made of.
+  bool IsTextOfSizes(Id id) const { return nodes_[id].is_text_of_sizes; }
   // Null for a number.
   const TextRecipe* recipe(Id id) const { return nodes_[id].recipe.get(); }
   // Somebody looks at what may be a text, or an array.
@@ -252,6 +254,10 @@ class HostValues {
   // Marks ints that the program was given, and what was computed of such alone,
   // as exact where comparisons from number `since` on look at them.
   void MarkGivenInts(int32_t since);
+  // The last comparison leads to a round of a loop, as `before` did: where an
+  // int that was given is compared with one that each round has another of, it
+  // says how often the loop goes, and is exact.
+  void MarkCountedInts(std::optional<Comparison>& before);
   // A use that a Program can't repeat.
   void MarkExact(PyObject* object) {
     uses_address_ |= IsAddress(object);
@@ -299,6 +305,7 @@ class HostValues {
     bool is_int = false;
     bool is_exact = false;
     bool has_sizes = false;                    // It was computed of some too.
+    bool is_text_of_sizes = false;             // The same of a text.
     bool is_size = false;                      // It follows from sizes alone:
     int32_t size_index = -1;                   // the number of this index.
     TapeTensorId tensor = kNoTapeTensor;       // A size of this one,

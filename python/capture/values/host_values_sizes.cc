@@ -81,6 +81,20 @@ void HostValues::MarkGivenInts(int32_t since) {
   }
 }
 
+void HostValues::MarkCountedInts(std::optional<Comparison>& before) {
+  if (comparisons_.empty()) return;
+  const Comparison now = comparisons_.back();
+  const bool is_given = IsGivenInt(now.a) && IsGivenInt(now.b);
+  if (is_given && before.has_value() && before->op == now.op &&
+      (before->a.constant != now.a.constant) !=
+          (before->b.constant != now.b.constant)) {
+    for (const TapeHostOperand& operand : {now.a, now.b}) {
+      if (operand.id >= 0) MarkExactId(operand.id);
+    }
+  }
+  before = now;
+}
+
 bool HostValues::AreSizes(absl::Span<const TapeHostOperand> operands) const {
   bool all = true, any = false;
   for (const TapeHostOperand& operand : operands) {

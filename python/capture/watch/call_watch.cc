@@ -84,6 +84,14 @@ void CallWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
       step_.in_place_of_call = FunctionInPython("as_dict");
       if (step_.in_place_of_call) return;
     }
+    const bool is_list = callable == reinterpret_cast<PyObject*>(&PyList_Type);
+    const bool is_tuple =
+        callable == reinterpret_cast<PyObject*>(&PyTuple_Type);
+    if ((is_list || is_tuple) && args.size() == 1 &&
+        PyGen_CheckExact(args[0]) && parts_.loops.is_on()) {
+      step_.in_place_of_call = FunctionInPython(is_list ? "listed" : "tupled");
+      if (step_.in_place_of_call) return;
+    }
     return CallType(AsType(callable), others);
   }
   if (IsScriptFunctionType(type)) return CallScript(callable, args);

@@ -69,7 +69,14 @@ void LoopWatch::EndOpen() {
 }
 
 bool LoopWatch::Advance(PyObject* iterator, absl::Span<PyObject*> variables,
-                        absl::Span<PyObject* const> operands) {
+                        absl::Span<PyObject* const> operands,
+                        absl::Span<PyObject* const> generators) {
+  if (is_on_ && PyGen_CheckExact(iterator)) {
+    const bool is_of_open =
+        open_ >= 0 && absl::c_linear_search(loops_[open_].generators, iterator);
+    if (!is_of_open) LookAtIterator(iterator);
+    return false;
+  }
   auto it = iterators_.find(iterator);
   const bool is_in_while = open_ >= 0 && loops_[open_].number >= 0;
   if (it == iterators_.end() &&
@@ -103,12 +110,14 @@ bool LoopWatch::Advance(PyObject* iterator, absl::Span<PyObject*> variables,
   }
   if (open_ < 0) {
     Loop loop{.iterator = PyRef::Share(iterator),
+              .generators = {generators.begin(), generators.end()},
               .span = it->second,
               .at = CurrentUserLine().ToString()};
     open_ = static_cast<int>(loops_.size());
     loops_.push_back(std::move(loop));
   }
   Loop& loop = loops_[open_];
+  loop.is_followed &= loop.generators == generators;
   BeginRound(loop, variables, operands);
   if (loop.rounds() == loop.span.count) {
     EndOpen();

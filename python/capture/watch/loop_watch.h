@@ -35,6 +35,7 @@ class LoopWatch final : public WatchPart {
 
   // Has loops followed, as sizes are.
   void Begin() { is_on_ = true; }
+  bool is_on() const { return is_on_; }
 
   void BeginStep();
   void EndStep(PyObject** top);
@@ -47,8 +48,10 @@ class LoopWatch final : public WatchPart {
   // It makes an iterator of `object`. True if that is followed.
   bool MakeIterator(PyObject* object);
   // A loop asks for its next item. True if it is a loop that is followed.
+  // Of generators the loop inside is, which may be that of another one.
   bool Advance(PyObject* iterator, absl::Span<PyObject*> variables,
-               absl::Span<PyObject* const> operands);
+               absl::Span<PyObject* const> operands,
+               absl::Span<PyObject* const> generators);
   // A round of a loop on a condition begins; it is left.
   void BeginRound(int64_t number, absl::Span<PyObject*> variables,
                   absl::Span<PyObject* const> operands);
@@ -110,6 +113,7 @@ class LoopWatch final : public WatchPart {
   struct Loop {
     PyRef iterator;  // Or, on a condition,
     int64_t number = -1;
+    std::vector<PyObject*> generators;  // That it is a part of. They live on.
     Span span;
     // On a condition: as of a range, by ids of numbers.
     TapeHostOperand start, stop;
@@ -153,8 +157,8 @@ class LoopWatch final : public WatchPart {
   void LookAtOne(PyObject* object);
   void LookAtIterator(PyObject* iterator);
   // What an iterator over lists that grew, and over parts, goes through.
-  std::optional<Span> SpanOf(PyObject* iterator) const;
-  std::optional<Span> SpanOfContainer(PyObject* container) const;
+  std::optional<Span> SpanOf(PyObject* iterator);
+  std::optional<Span> SpanOfContainer(PyObject* container);
   void NoteParts(PyObject* given);
   // list.insert() with these arguments.
   bool PutsInFront(absl::Span<PyObject* const> args) const;
@@ -196,6 +200,9 @@ class LoopWatch final : public WatchPart {
   absl::flat_hash_map<PyObject*, Py_ssize_t> operand_sizes_;
   absl::flat_hash_set<PyObject*> changed_;  // In this round.
   absl::flat_hash_set<int64_t> given_up_;   // Loops on a condition.
+  // By loop on a condition, while loops aren't followed: what led to its round.
+  absl::flat_hash_map<int64_t, std::optional<HostValues::Comparison>>
+      conditions_;
   // An item of a list of the run's that the round uses.
   struct Use {
     PyObject* list = nullptr;  // Not dereferenced.

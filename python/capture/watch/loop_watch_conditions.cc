@@ -17,7 +17,8 @@ void LoopWatch::GiveUp() {
 
 void LoopWatch::BeginRound(int64_t number, absl::Span<PyObject*> variables,
                            absl::Span<PyObject* const> operands) {
-  if (!is_on_ || given_up_.contains(number)) return;
+  if (!is_on_) return values_.MarkCountedInts(conditions_[number]);
+  if (given_up_.contains(number)) return;
   if (open_ < 0) {
     open_ = static_cast<int>(loops_.size());
     loops_.push_back({.number = number,

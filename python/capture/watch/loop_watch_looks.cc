@@ -257,6 +257,14 @@ void LoopWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
                    args.size() == 1 && IsTensor(args[0]);
   const bool copies = callable == reinterpret_cast<PyObject*>(&PyList_Type) ||
                       callable == reinterpret_cast<PyObject*>(&PyTuple_Type);
+  // What a generator gives is asked for in Python.
+  const bool adds_up =
+      PY_VERSION_HEX < 0x030c0000 && CallableName(callable) == "builtins.sum";
+  if (!args.empty() && PyGen_CheckExact(args[0]) &&
+      ((copies && args.size() == 1) || adds_up)) {
+    LookAtIterator(args[0]);
+    return;
+  }
   if (copies && args.size() == 1 && grew_.contains(args[0])) {
     turned_ = args[0];
     return;

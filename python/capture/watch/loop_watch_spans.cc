@@ -148,8 +148,7 @@ void LoopWatch::AddSized(PyObject* container, int loop) {
   }
 }
 
-std::optional<LoopWatch::Span> LoopWatch::SpanOfContainer(
-    PyObject* container) const {
+std::optional<LoopWatch::Span> LoopWatch::SpanOfContainer(PyObject* container) {
   if (const auto it = parts_.find(container); it != parts_.end()) {
     return Span{.call = it->second,
                 .count = PySequence_Fast_GET_SIZE(container)};
@@ -162,15 +161,22 @@ std::optional<LoopWatch::Span> LoopWatch::SpanOfContainer(
   if (!loop.is_closed || PySequence_Fast_GET_SIZE(container) != span.count) {
     return std::nullopt;
   }
-  if (span.call < 0 && (span.step != 1 || NumberOf(span.start.get()) != 0.0 ||
-                        values_.Find(span.start.get()) >= 0)) {
-    return std::nullopt;
+  if (span.call < 0) {
+    const double start = NumberOf(span.start.get()).value_or(-1);
+    if (span.step != 1 || values_.Find(span.start.get()) >= 0) {
+      return std::nullopt;
+    }
+    if (start != 0) {
+      span.stop = Moved(span.stop.get(), -static_cast<int64_t>(start));
+      span.start = NewInt(0);
+      if (!span.stop || !span.start) return std::nullopt;
+    }
   }
   span.gives_number = span.gives_counted = false;
   return span;
 }
 
-std::optional<LoopWatch::Span> LoopWatch::SpanOf(PyObject* iterator) const {
+std::optional<LoopWatch::Span> LoopWatch::SpanOf(PyObject* iterator) {
   PyTypeObject* type = Py_TYPE(iterator);
   const bool counts = type == &PyEnum_Type;
   const bool joins = counts || type == &PyZip_Type;

@@ -258,9 +258,10 @@ class StateWatch final : public StreamListener {
     loops_.LeaveLoop(loop, by_condition, variables, operands);
   }
   void Advance(PyObject* iterator, absl::Span<PyObject*> variables,
-               absl::Span<PyObject* const> operands) override {
+               absl::Span<PyObject* const> operands,
+               absl::Span<PyObject* const> generators) override {
     ways_.Look(iterator);
-    if (loops_.Advance(iterator, variables, operands)) return;
+    if (loops_.Advance(iterator, variables, operands, generators)) return;
     Use(iterator);
     objects_.Touch(iterator);
   }
