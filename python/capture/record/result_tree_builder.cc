@@ -51,7 +51,7 @@ int ResultTree::Builder::Add(PyObject* object, int depth) {
     return AddPromoted(number, object);
   }
   if (const HostValues::Id text = values.FindText(object);
-      text >= 0 && values.IsDynamic(text)) {
+      text >= 0 && (values.IsDynamic(text) || values.IsTextOfSizes(text))) {
     return AddText(text, depth);
   }
   if (IsConstant(object) && !values.HasKnown(object)) {

@@ -245,12 +245,13 @@ std::vector<HostValues::Comparison> HostValues::Comparisons() const {
 }
 
 void HostValues::MarkExactId(Id id) {
-  if (nodes_[id].is_exact) return;
+  // What each step does with sizes tells by itself what becomes of them.
+  if (nodes_[id].is_exact && !nodes_[id].is_text_of_sizes) return;
+  if (notes_text_uses_) return text_uses_.push_back(id);
   if (IsSize(id)) {
     notes_size_uses_ ? size_uses_.push_back(id) : PinSize(id);
     return;
   }
-  if (notes_text_uses_) return text_uses_.push_back(id);
   nodes_[id].is_exact = true;
   if (IsWholePart(nodes_[id].tape)) return AddBounds(nodes_[id]);
   for (const TapeHostOperand& operand : nodes_[id].tape.operands) {

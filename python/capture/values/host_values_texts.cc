@@ -16,7 +16,10 @@ HostValues::Id HostValues::AddText(PyObject* text, TextRecipe recipe,
   has_texts_ = true;
   Node node;
   node.tape.kind = TapeHostValue::Kind::kOp;
-  for (const Id id : uses) node.tape.operands.push_back({.id = id});
+  for (const Id id : uses) {
+    node.tape.operands.push_back({.id = id});
+    node.is_text_of_sizes |= IsSize(id) || IsTextOfSizes(id);
+  }
   node.recipe = std::make_shared<const TextRecipe>(std::move(recipe));
   return Add(text, std::move(node));
 }
