@@ -118,6 +118,18 @@ TEST_F(PlanStoreTest, LeavesForeignFilesAlone) {
   EXPECT_TRUE(std::filesystem::exists(file));
 }
 
+TEST_F(PlanStoreTest, StaysNearItsBoundHoweverManyAreWritten) {
+  constexpr int64_t kBound = 64'000;
+  const auto store = Open(kBound);
+  for (uint64_t i = 1; i <= 1000; ++i) {
+    MICA_ASSERT_OK(store->Write({.low = i}, std::string(200, 'x')));
+  }
+  MICA_ASSERT_OK_AND_ASSIGN(const auto entries, store->List());
+  const auto bytes = static_cast<int64_t>(entries.size()) * 200;
+  EXPECT_GE(bytes, kBound - 200);
+  EXPECT_LE(bytes, kBound + kBound / 64);
+}
+
 TEST_F(PlanStoreTest, WritersAtOnceLeaveWholeEntries) {
   const auto store = Open(/*max_bytes=*/100'000);
   std::vector<std::thread> threads;

@@ -24,6 +24,11 @@ namespace {
 
 // A writer that hasn't renamed its file for so long was killed.
 constexpr absl::Duration kAbandoned = absl::Hours(1);
+// To list a folder of thousands of files takes longer than to write some: it is
+// looked at again once this store has written its part of the room that there
+// was, as if so many wrote at a time, or of a small part of all.
+constexpr int64_t kWriters = 8;
+constexpr int64_t kLeastRoom = 64;
 
 // Why what `info` is of isn't this user's alone to write; "" if it is.
 std::string NotOwn(const struct stat& info) {
@@ -145,7 +150,14 @@ absl::Status FileStore::Write(const Fingerprint& key,
   MICA_RETURN_IF_ERROR(CheckFolder());
   MICA_RETURN_IF_ERROR(
       WriteFile(PathOf(key.ToHex()), {bytes}, Durability::kCache));
-  return Prune(options_.max_bytes).status();
+  const auto size = static_cast<int64_t>(bytes.size());
+  if (room_->fetch_sub(size) >= size) return absl::OkStatus();
+  int64_t rest = 0;
+  MICA_RETURN_IF_ERROR(PruneTo(options_.max_bytes, &rest).status());
+  const int64_t room =
+      std::max(options_.max_bytes - rest, options_.max_bytes / kLeastRoom);
+  room_->store(room / kWriters);
+  return absl::OkStatus();
 }
 
 absl::Status FileStore::Remove(absl::string_view name) const {
@@ -182,6 +194,12 @@ absl::StatusOr<std::vector<FileStore::Entry>> FileStore::List() const {
 }
 
 absl::StatusOr<int64_t> FileStore::Prune(int64_t max_bytes) const {
+  int64_t rest = 0;
+  return PruneTo(max_bytes, &rest);
+}
+
+absl::StatusOr<int64_t> FileStore::PruneTo(int64_t max_bytes,
+                                           int64_t* rest) const {
   MICA_ASSIGN_OR_RETURN(const std::vector<Entry> entries, List());
   int64_t total = 0;
   for (const Entry& entry : entries) total += entry.bytes;
@@ -191,6 +209,7 @@ absl::StatusOr<int64_t> FileStore::Prune(int64_t max_bytes) const {
     MICA_RETURN_IF_ERROR(Remove(entry.name));
     freed += entry.bytes;
   }
+  *rest = total - freed;
   std::error_code error;
   for (std::filesystem::directory_iterator it(folder_, error), end;
        !error && it != end; it.increment(error)) {

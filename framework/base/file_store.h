@@ -4,6 +4,7 @@
 #ifndef MICA_FRAMEWORK_BASE_FILE_STORE_H_
 #define MICA_FRAMEWORK_BASE_FILE_STORE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -28,7 +29,8 @@ absl::StatusOr<std::string> DefaultCacheFolder(absl::string_view what);
 // what is new. Says nothing of what the bytes mean, nor that they are what was
 // written: readers have to notice a damaged one.
 //
-// Thread-safe: it keeps nothing but what it was opened with.
+// Thread-safe: it keeps nothing but what it was opened with, and how much may
+// be written before it looks at the folder again.
 class FileStore {
  public:
   struct Options {
@@ -54,7 +56,7 @@ class FileStore {
   absl::StatusOr<std::string> Read(const Fingerprint& key) const;
   // The same by an entry's name, without counting as a use.
   absl::StatusOr<std::string> Peek(absl::string_view name) const;
-  // Then prunes to max_bytes.
+  // Then prunes to max_bytes, if it may be near that.
   absl::Status Write(const Fingerprint& key, absl::string_view bytes) const;
   absl::Status Remove(absl::string_view name) const;
   // Least lately used first.
@@ -69,6 +71,8 @@ class FileStore {
  private:
   FileStore(std::string folder, Options options)
       : folder_(std::move(folder)), options_(std::move(options)) {}
+  // `rest`: what stays.
+  absl::StatusOr<int64_t> PruneTo(int64_t max_bytes, int64_t* rest) const;
   std::string PathOf(absl::string_view name) const;
   absl::Status SystemError(absl::string_view action,
                            const std::string& path) const;
@@ -77,6 +81,9 @@ class FileStore {
 
   const std::string folder_;
   const Options options_;
+  // Shared by copies.
+  const std::shared_ptr<std::atomic<int64_t>> room_ =
+      std::make_shared<std::atomic<int64_t>>(0);
 };
 
 }  // namespace mica
