@@ -137,6 +137,8 @@ class SizeTemplate {
 
   std::vector<SizedTape> recorded_;
   std::vector<SizedTape> runs_;  // They make the same calls.
+  // Of one that is made for one At(), which takes it: the tape of runs_.
+  std::shared_ptr<Tape> own_tape_;
   SizeFacts facts_;
   Rounds rounds_;  // Of loops, if runs went through them in other numbers.
   const int num_args_;

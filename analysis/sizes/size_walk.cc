@@ -150,13 +150,17 @@ SizeTemplate::Walk::Walk(const SizeTemplate& made,
       elements_(made.slots_.size()),
       numbers_(made.facts_, *made.groups_, sizes_, given) {}
 
-absl::Status SizeTemplate::Walk::Go(absl::Span<const TensorSizes> inputs) {
+absl::Status SizeTemplate::Walk::GoTo(absl::Span<const TensorSizes> inputs,
+                                      int32_t end) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     Set(tape_.inputs[i], inputs[i]);
   }
-  for (size_t i = 0; i < tape_.calls.size(); ++i) {
-    MICA_RETURN_IF_ERROR(MakeCall(static_cast<int32_t>(i)));
-  }
+  for (int32_t i = 0; i < end; ++i) MICA_RETURN_IF_ERROR(MakeCall(i));
+  return absl::OkStatus();
+}
+
+absl::Status SizeTemplate::Walk::Go(absl::Span<const TensorSizes> inputs) {
+  MICA_RETURN_IF_ERROR(GoTo(inputs, static_cast<int32_t>(tape_.calls.size())));
   for (const auto* ids : {&tape_.inputs, &tape_.results}) {
     for (const TapeTensorId id : *ids) {
       if (!is_known_[id]) MICA_RETURN_IF_ERROR(SetOrigin(id));
@@ -296,13 +300,13 @@ absl::Status SizeTemplate::Walk::MakeCall(int32_t index) {
       elements_[next_slot_] = value;
     }
   }
-  args_[index] = args;
-  MICA_RETURN_IF_ERROR(CheckEnds(call, args));
+  args_[index] = std::move(args);
+  MICA_RETURN_IF_ERROR(CheckEnds(call, args_[index]));
   // Mica's own, which compare numbers.
   if (absl::StartsWith(call.op, "mica.scalar_")) return absl::OkStatus();
   const std::vector<TapeTensorId> outputs = OutputsOf(call);
   std::vector<std::optional<TensorSizes>> given =
-      FindResultSizes(tape_, index, args, sizes_, made_.ops_);
+      FindResultSizes(tape_, index, args_[index], sizes_, made_.ops_);
   for (size_t i = 0; i < outputs.size(); ++i) {
     MICA_RETURN_IF_ERROR(Take(index, outputs[i], std::move(given[i])));
   }
@@ -417,7 +421,7 @@ absl::Status SizeTemplate::Walk::CheckCopies() const {
 }
 
 absl::StatusOr<Tape> SizeTemplate::Walk::MakeTape() {
-  Tape tape = tape_;
+  Tape tape = made_.own_tape_ != nullptr ? std::move(*made_.own_tape_) : tape_;
   for (TapeHostValue& number : tape.host_values) {
     if (number.size < 0) continue;
     number.value = numbers_.Of(number.size);
@@ -430,7 +434,7 @@ absl::StatusOr<Tape> SizeTemplate::Walk::MakeTape() {
     tape.tensors[id].offset = sizes_[id].offset;
   }
   for (size_t i = 0; i < tape.calls.size(); ++i) {
-    tape.calls[i].args = args_[i];
+    tape.calls[i].args = std::move(args_[i]);
   }
   for (size_t i = 0; i < made_.slots_.size(); ++i) {
     const SizeSlot& slot = made_.slots_[i];

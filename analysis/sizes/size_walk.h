@@ -33,11 +33,15 @@ class SizeTemplate::Walk {
   }
 
   absl::Status Go(absl::Span<const TensorSizes> inputs);
+  // What comes before call `end` alone.
+  absl::Status GoTo(absl::Span<const TensorSizes> inputs, int32_t end);
   // Whether each size varies that did in the runs and no other does, and none
   // is 0 or 1 that wasn't.
   absl::Status CheckAlike() const;
   // Whether reshape() copies where it did.
   absl::Status CheckCopies() const;
+  // Comes last: takes what the walk found, and the template's tape if that is
+  // its own.
   absl::StatusOr<Tape> MakeTape();
 
   bool IsKnown(TapeTensorId id) const { return is_known_[id]; }

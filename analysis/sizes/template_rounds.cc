@@ -86,8 +86,9 @@ absl::StatusOr<std::vector<int32_t>> SizeTemplate::CountsAt(
     }
   }
   // Others follow from what comes before the first loop.
+  const int32_t begin = facts_.loops.empty() ? 0 : facts_.loops[0].calls[0];
   Walk walk(*this, given);
-  walk.Go(inputs).IgnoreError();
+  walk.GoTo(inputs, begin).IgnoreError();
   for (size_t t = 0; t < sizes.size(); ++t) {
     const TapeTensor& tensor = tape().tensors[t];
     const bool is_open = absl::c_linear_search(sizes[t].sizes, kUnknownSize);
@@ -186,8 +187,9 @@ class SizeTemplate::Unroller {
         return Unlike("gives a number of a round that isn't made");
       }
     }
-    made_->runs_ = {{.tape = std::make_shared<const Tape>(std::move(tape)),
-                     .given = old_.runs_.back().given}};
+    made_->own_tape_ = std::make_shared<Tape>(std::move(tape));
+    made_->runs_ = {
+        {.tape = made_->own_tape_, .given = old_.runs_.back().given}};
     return absl::OkStatus();
   }
 
