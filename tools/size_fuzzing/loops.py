@@ -165,6 +165,11 @@ v = tuple(row * 2 for row in {t});;{new} = v[0] - v[-1] if len(v) > {c} else v[0
 v = list(row * 2 for row in {t});;{new} = torch.stack(v[1:]) * len(v)
 for i in range({t}.shape[0]):;;    pass;;{y} = {T} * 2
 k = 0;;for i in range({t}.shape[0]):;;    k += i * 2;;{y} = {T} + k
+{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    if i >= {c}:;;        break;;    {y} = {y} * 0.5 + {T}[i]
+{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    {y} = {y} * 0.5 + {T}[i];;    if i == {c}:;;        break;;else:;;    {y} = {y} * 2;;{y} = {y} + i
+{y} = {t}.sum(0);;for i in range({T}.shape[0] - 1, -1, -1):;;    {y} = {y} * 0.5 + {T}[i];;    if i < {c}:;;        break
+{y} = {t}.sum(0);;it = iter(range({T}.shape[0]));;for i in it:;;    if i == {c}:;;        break;;for i in it:;;    {y} = {y} * 0.5 + {T}[i]
+{y} = {t}.sum(0);;for i in range({T}.shape[0]):;;    for j in range({T}.shape[0]):;;        {y} = {y} * 0.5 + {T}[i] * {T}[j];;        if j >= {c}:;;            break;;    if i >= 2:;;        break
 k = 1;;for i in range({t}.shape[0]):;;    k = i;;{y} = {T} + k;;for i in range({T}.shape[0]):;;    k += 1;;{y} = {y} * k
 o = {t}[:2];;for row in {T}:;;    o = torch.cat([o, torch.tanh(row[None] + o.mean(0))]);;{new} = o
 o = {t}[:1];;for i in range(1, {T}.shape[0]):;;    o = torch.cat([o, torch.tanh({T}[i : i + 1] + o[-1:])]);;{new} = o

@@ -68,6 +68,35 @@ void LoopWatch::EndOpen() {
   own_iterators_.clear();
 }
 
+// Whether nobody else has the iterator: the list of what is kept, and the loop.
+bool LoopWatch::IsOpenAlone() const {
+  constexpr Py_ssize_t kOwn = 2;
+  return Py_REFCNT(loops_[open_].iterator.get()) <= kOwn;
+}
+
+// The loop is left before its end. The rounds of a range that it made come
+// again where the range is as long or longer.
+void LoopWatch::LeaveOpen() {
+  Loop& loop = loops_[open_];
+  const Span& span = loop.span;
+  if (loop.number < 0 && span.gives_number && span.call < 0 && IsOpenAlone() &&
+      values_.Find(span.start.get()) < 0) {
+    const auto start =
+        static_cast<int64_t>(NumberOf(span.start.get()).value_or(0));
+    const PyRef last = NewInt(start + loop.rounds() * span.step);
+    PyObject* stop = span.stop.get();
+    loop.is_left =
+        last &&
+        (span.step > 0 ? values_.AddComparison("mica.scalar_lt", last.get(),
+                                               stop, CurrentUserLine())
+                       : values_.AddComparison("mica.scalar_lt", stop,
+                                               last.get(), CurrentUserLine()));
+    if (loop.is_left) iterators_.erase(loop.iterator.get());
+  }
+  Stop();
+  EndOpen();
+}
+
 bool LoopWatch::Advance(PyObject* iterator, absl::Span<PyObject*> variables,
                         absl::Span<PyObject* const> operands,
                         absl::Span<PyObject* const> generators) {
@@ -95,18 +124,14 @@ bool LoopWatch::Advance(PyObject* iterator, absl::Span<PyObject*> variables,
   // Which of the two is over sizes, isn't known yet of the other one.
   if (is_in_while) GiveUp();
   if (open_ >= 0 && loops_[open_].iterator.get() != iterator) {
-    // Left before its end, if nobody else has its iterator: the map, the list
-    // of what is kept, and the loop.
-    constexpr Py_ssize_t kOwn = 2;
-    if (Py_REFCNT(loops_[open_].iterator.get()) > kOwn) {
+    if (!IsOpenAlone()) {
       Pin(it->second);  // A loop in another one.
       iterators_.erase(it);
       Look(iterator);
       own_iterators_.insert(iterator);
       return false;
     }
-    Stop();
-    EndOpen();
+    LeaveOpen();
   }
   if (open_ < 0) {
     Loop loop{.iterator = PyRef::Share(iterator),
@@ -174,17 +199,14 @@ void LoopWatch::BeginRound(Loop& loop, absl::Span<PyObject*> variables,
 
 void LoopWatch::Finish() {
   if (!is_on_) return;
-  if (open_ >= 0) {
-    Stop();
-    EndOpen();
-  }
+  if (open_ >= 0) LeaveOpen();
   for (Loop& loop : loops_) {
     // Two rounds that began alike tell that the others do.
     loop.is_followed &=
         loop.is_closed && loop.rounds() >= 2 &&
         (loop.number >= 0 || loop.rounds() == loop.span.count) &&
         loop.steady < loop.rounds() && !fixed_parts_.contains(loop.span.call);
-    if (!loop.is_followed) Pin(loop.span);
+    if (!loop.is_followed && !loop.is_left) Pin(loop.span);
   }
   // Those that no loop went through.
   for (const auto& [range, span] : ranges_) {

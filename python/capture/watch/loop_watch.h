@@ -125,6 +125,7 @@ class LoopWatch final : public WatchPart {
     RoundState state;  // When the last round began.
     int32_t steady = 0;
     bool is_closed = false;
+    bool is_left = false;  // Before its end, and that is all that it tells.
     bool is_followed = true;
     std::string at;
     int32_t rounds() const { return static_cast<int32_t>(calls.size()) - 1; }
@@ -142,6 +143,8 @@ class LoopWatch final : public WatchPart {
     if (is_in_round()) Stop();
   }
   void EndOpen();
+  bool IsOpenAlone() const;
+  void LeaveOpen();
   void BeginRound(Loop& loop, absl::Span<PyObject*> variables,
                   absl::Span<PyObject* const> operands);
   // Ints that another round has others of are followed from the second one on.

@@ -287,6 +287,53 @@ def test_words_that_are_joined_to_those_before() -> None:
     assert mica.explain(fast).captures <= 4
 
 
+def _left_by_number(x: torch.Tensor) -> torch.Tensor:
+    h = x[0]
+    for i in range(x.shape[0]):
+        if i >= 6:
+            break
+        h = torch.tanh(h + x[i])
+    return h
+
+
+def _returned(x: torch.Tensor) -> torch.Tensor:
+    outs = []
+    for i in range(len(x)):
+        outs.append(x[i] * i)
+        if len(outs) == 5:
+            return torch.stack(outs)
+    return x
+
+
+def _left_and_gone_on(x: torch.Tensor) -> torch.Tensor:
+    h, numbers = x[0], iter(range(x.shape[0]))
+    for i in numbers:
+        h = torch.tanh(h + x[i])
+        if i == 3:
+            break
+    for i in numbers:
+        h = h * 0.5 + x[i]
+    return h
+
+
+def _left_and_counted(x: torch.Tensor) -> torch.Tensor:
+    numbers = iter(range(x.shape[0]))
+    for i in numbers:
+        if i == 2:
+            break
+    return x * len(list(numbers))
+
+
+@pytest.mark.parametrize(
+    ("fn", "most"),
+    [(_left_by_number, 4), (_returned, 4)]
+    + [(_left_and_gone_on, len(LENGTHS)), (_left_and_counted, len(LENGTHS))],
+)
+def test_ranges_that_are_left_early(fn: Program, most: int) -> None:
+    assert _captures(fn, LENGTHS) <= most
+    _captures(fn, SHORT)
+
+
 def test_an_int_alone_says_how_often_a_loop_goes() -> None:
     def up(x: torch.Tensor, n: int) -> torch.Tensor:
         i = 0
