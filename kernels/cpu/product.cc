@@ -29,7 +29,7 @@ constexpr int64_t kPackedAtOnce = 64 * 1024;
 // each is a stream through memory, a panel of all of them isn't.
 constexpr int64_t kRowsAtOnce = 8;
 // Products with no more rows in b than this write faster than they compute:
-// they write row by row.
+// they write whole rows, a tile's at a time.
 constexpr int64_t kFewRows = 8;
 
 // Up to this many multiplications libxsmm's code is a tenth faster than ours:
@@ -244,10 +244,13 @@ void Product::PackPanels(const float* b, const Part& part,
 }
 
 int64_t Product::RowsOfA() const {
-  constexpr int64_t kLongRow = 256;
+  constexpr int64_t kLongRow = 256, kQuarterPage = 256;
   const bool is_flat = spec_.k <= kFewRows && spec_.n >= kLongRow &&
                        spec_.m * spec_.n > kInPlaceFloats;
-  return is_flat ? 1 : std::max<int64_t>(spec_.m, 1);
+  if (!is_flat) return std::max<int64_t>(spec_.m, 1);
+  // Lines of rows a page apart share a set of the first-level cache.
+  constexpr int64_t kCrowded = 4;
+  return spec_.c_row_stride % kQuarterPage == 0 ? kCrowded : Simd().gemm_rows;
 }
 
 int64_t Product::RowsOfB() const {
