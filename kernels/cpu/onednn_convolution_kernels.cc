@@ -213,6 +213,30 @@ bool IsDepthwiseOfVolumes(const KernelRequest& request) {
          request.Int(8) == x.dims[1];
 }
 
+// Transposed ones of volumes that the library takes longer for than a product
+// of the channels, whose columns are then added up: it fills channels up to its
+// blocks, and gains nothing where each element of the result has one tap.
+bool IsThinTransposedOfVolumes(const KernelRequest& request) {
+  const TensorType& x = request.operands[0].type;
+  const TensorType& weight = request.operands[1].type;
+  if (!request.Bool(6) || x.rank() != 5) return false;
+  const int64_t groups = request.Int(8);
+  const int64_t channels = weight.dims[0] / groups, columns = weight.dims[1];
+  constexpr int64_t kThin = 64, kFewChannels = 4;
+  if (groups > 1) {
+    const bool is_by_pixel = x.EffectiveStrides()[1] == 1;
+    return is_by_pixel && channels < kFewChannels &&
+           channels * columns <= kThin;
+  }
+  bool is_one_tap = true;
+  const auto steps = request.Ints(3);
+  for (int i = 0; i < 3; ++i) {
+    const int64_t step = steps.size() == 1 ? steps[0] : steps[i];
+    is_one_tap = is_one_tap && weight.dims[2 + i] <= step;
+  }
+  return is_one_tap || channels * columns <= kThin;
+}
+
 Verdict PrepareForward(const KernelRequest& request) {
   const TensorType& out = request.results[0].type;
   const bool is_transposed = request.Bool(6);
@@ -244,6 +268,7 @@ Verdict PrepareForward(const KernelRequest& request) {
 
 Verdict PrepareFastForward(const KernelRequest& request) {
   if (IsDepthwiseOfVolumes(request)) return No{"each channel is a product"};
+  if (IsThinTransposedOfVolumes(request)) return No{"channels are few"};
   return PrepareForward(request);
 }
 
