@@ -114,10 +114,13 @@ class _Comparison:
             is_same = mine.object.__code__ is other.object.__code__
             if not is_same:
                 return f"{path}: another function", []
+        found = ""
         if isinstance(mine.object, torch.Tensor):
             found = self._compare_tensors(path, mine, other)
-            if found:
-                return found, []
+        elif mine.data is not None and other.data is not None:
+            found = self._compare_arrays(path, mine, other)
+        if found:
+            return found, []
         mine_parts, other_parts = list(mine.parts()), list(other.parts())
         suffixes = [s for s, _ in mine_parts]
         if suffixes != [s for s, _ in other_parts]:
@@ -135,6 +138,13 @@ class _Comparison:
         a, b = (node.object.untyped_storage()._cdata for node in (mine, other))
         if mine.data.numel() and self._memory.setdefault(a, b) != b:
             return f"{path}: shares memory with another tensor than in eager"
+        return self._compare_elements(path, mine.data, other.data)
+
+    def _compare_arrays(self, path: str, mine: Node, other: Node) -> str:
+        if mine.meta != other.meta:
+            return _told(path, _shown(mine.meta), _shown(other.meta))
+        assert mine.data is not None
+        assert other.data is not None
         return self._compare_elements(path, mine.data, other.data)
 
     def _compare_elements(

@@ -36,8 +36,9 @@ class Node:
       attributes: What its `__dict__` holds; None if it has none.
       slots: What its slots hold.
       others: Further objects behind it, by a readable suffix of the path.
-      data: A tensor's elements.
+      data: A tensor's elements, or a numpy array's.
       meta: What else there is to compare of a tensor.
+      memory: A tensor in the memory that the object had.
       version: Of a tensor, how often it was written; -1 if unknown.
     """
 
@@ -49,6 +50,7 @@ class Node:
     others: list[tuple[str, Any]] = dataclasses.field(default_factory=list)
     data: torch.Tensor | None = None
     meta: tuple[Any, ...] = ()
+    memory: torch.Tensor | None = None
     version: int = -1
 
     def parts(self) -> Iterator[tuple[str, Any]]:
@@ -103,6 +105,8 @@ class Scene:
         for node in self.nodes.values():
             if isinstance(node.object, torch.Tensor):
                 _restore_tensor(node)
+            elif node.memory is not None:
+                _restore_elements(node.memory, node)
             else:
                 _restore_parts(node)
 
@@ -119,6 +123,11 @@ def _look_at(value: Any, path: str, old: Node | None) -> Node:
         _look_at_tensor(node, old)
     elif isinstance(value, FunctionType):
         node.others = list(_parts_of_function(value))
+    elif (tensor := _tensor_of_array(value)) is not None:
+        node.memory = tensor
+        node.meta = (tensor.dtype, tuple(tensor.shape), "cpu", False)
+        node.meta += (tensor.stride(),)
+        node.data = _copy_unless_same(tensor, old)
     else:
         _look_at_instance(node)
     return node
@@ -140,11 +149,25 @@ def _look_at_tensor(node: Node, old: Node | None) -> None:
     node.meta += (value.stride(),)
     if not value.is_inference():
         node.version = value._version
-    plain = value.detach()
-    if old is not None and old.data is not None and same_bits(plain, old.data):
-        node.data = old.data
-    else:
-        node.data = plain.clone()
+    node.memory = value.data
+    node.data = _copy_unless_same(node.memory, old)
+
+
+def _copy_unless_same(tensor: torch.Tensor, old: Node | None) -> torch.Tensor:
+    if old is not None and old.data is not None and same_bits(tensor, old.data):
+        return old.data
+    return tensor.clone()
+
+
+def _tensor_of_array(value: Any) -> torch.Tensor | None:
+    """A tensor in a numpy array's memory, if there can be one."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or type(value) is not numpy.ndarray:
+        return None
+    try:
+        return torch.from_numpy(value) if value.flags.writeable else None
+    except (TypeError, ValueError):  # Of objects, or with steps backward.
+        return None
 
 
 def _look_at_instance(node: Node) -> None:
@@ -242,14 +265,23 @@ def _restore_tensor(node: Node) -> None:
             value.grad = grad
         if value.requires_grad != node.meta[3]:
             value.requires_grad_(node.meta[3])
-    if node.data is None or same_bits(value.detach(), node.data):
+    if node.memory is None:
         return
-    with torch.no_grad():
-        value.detach().copy_(node.data)
-    if node.version >= 0:
+    if value.data_ptr() != node.memory.data_ptr():
+        value.data = node.memory  # The program gave it other data.
+    if _restore_elements(value.detach(), node) and node.version >= 0:
         torch._C._autograd._unsafe_set_version_counter(
             (value,), (node.version,)
         )
+
+
+def _restore_elements(tensor: torch.Tensor, node: Node) -> bool:
+    """False if they are as they were."""
+    if node.data is None or same_bits(tensor, node.data):
+        return False
+    with torch.no_grad():
+        tensor.copy_(node.data)
+    return True
 
 
 def _restore_parts(node: Node) -> None:

@@ -1,13 +1,16 @@
 """mica.stance, mica.disable, mica.reset and mica.records."""
 
 import contextlib
+import copy
 import io
 import threading
 
+import numpy as np
 import pytest
 import torch
-from e2e.capture.agreement_of_calls import pure_until
+from e2e.capture.agreement_of_calls import pure_until, report, same
 from e2e.training import make_step
+from torch import nn
 
 import mica
 
@@ -389,3 +392,27 @@ def test_records_are_data():
     assert first.program.tensors["fc.weight"] is net.fc.weight
     with pytest.raises(TypeError):
         mica.records(net)
+
+
+def test_check_puts_arrays_and_data_back():
+    torch.manual_seed(0)
+    layer = nn.Linear(4, 4)
+    twin = copy.deepcopy(layer)
+
+    def program(layer, array):
+        torch.from_numpy(array).mul_(2)
+        layer.weight.data = layer.weight.data * 0.5
+        return layer(torch.from_numpy(array))
+
+    f = mica.compile(lambda array: program(layer, array))
+    with torch.no_grad():
+        for _ in range(2):
+            f(np.ones((2, 4), "f"))
+            program(twin, np.ones((2, 4), "f"))
+        with mica.stance("check"):
+            for _ in range(2):
+                array, other = np.ones((2, 4), "f"), np.ones((2, 4), "f")
+                same(f(array), program(twin, other))
+                assert array.tolist() == other.tolist()
+                same(layer.weight, twin.weight)
+    assert report(f).hits == 3
