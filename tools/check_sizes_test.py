@@ -124,7 +124,7 @@ Watch::Watch(int n)
         ("python/capture/known/purity_words.h", True),
         ("python/interpreter/opcodes.cc", True),
         ("python/interpreter/opcodes_312.cc", True),
-        ("python/mica/flow_311.py", True),
+        ("python/mica/pieces/opcodes_311.py", False),
         ("python/interpreter/testing/programs.py", True),
         ("python/interpreter/versions_test.py", True),
         ("python/interpreter/opcode_stream.cc", False),

@@ -17,7 +17,7 @@ constexpr int kMaxStrikes = 3;
 // Runs in a row without an operator after which a piece runs plainly.
 constexpr int kMaxIdleRuns = 4;
 
-// What mica.pieces_311 has.
+// What mica.pieces.split has.
 struct Splitter {
   PyRef steps;
   PyRef build;
@@ -27,7 +27,7 @@ struct Splitter {
 const Splitter* FindSplitter() {
   static Splitter* splitter = nullptr;
   if (splitter != nullptr) return splitter;
-  PyRef module = PyRef::Steal(PyImport_ImportModule("mica.pieces_311"));
+  PyRef module = PyRef::Steal(PyImport_ImportModule("mica.pieces.split"));
   if (!module) return nullptr;
   const auto get = [&](const char* name) {
     return PyRef::Steal(PyObject_GetAttrString(module.get(), name));
@@ -182,7 +182,7 @@ std::shared_ptr<SplitFunction::Piece> SplitFunction::MakePiece(
   const Splitter* splitter = FindSplitter();
   if (splitter == nullptr) return nullptr;
   std::set<int32_t> bound;
-  for (size_t i = 0; i < num_variables_; ++i) {
+  for (size_t i = 0; i < state.size(); ++i) {
     if (state[i]) bound.insert(static_cast<int32_t>(i));
   }
   PyRef slots = Units(bound);
@@ -224,8 +224,8 @@ std::shared_ptr<SplitFunction::Piece> SplitFunction::MakePiece(
 
 std::shared_ptr<SplitFunction::Piece> SplitFunction::FindPiece(
     int64_t entry, const State& state) {
-  std::vector<bool> bound(num_variables_);
-  for (size_t i = 0; i < num_variables_; ++i) bound[i] = bool{state[i]};
+  std::vector<bool> bound(state.size());
+  for (size_t i = 0; i < state.size(); ++i) bound[i] = bool{state[i]};
   const std::pair key{entry, std::move(bound)};
   if (const auto it = pieces_.find(key); it != pieces_.end()) {
     return it->second;

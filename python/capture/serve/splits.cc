@@ -36,7 +36,9 @@ bool HoldsTextOnly(PyObject* closure) {
 std::string LineOf(PyObject* code, int32_t unit) {
   auto* object = reinterpret_cast<PyCodeObject*>(code);
   constexpr int kUnitBytes = 2;
-  const int line = PyCode_Addr2Line(object, unit * kUnitBytes);
+  // A place may be the second half of an instruction (mica/pieces/bytecode.py).
+  constexpr int32_t kUnitBits = (1 << 28) - 1;
+  const int line = PyCode_Addr2Line(object, (unit & kUnitBits) * kUnitBytes);
   return absl::StrCat(PyText(object->co_filename), ":",
                       line > 0 ? line : object->co_firstlineno);
 }

@@ -119,7 +119,7 @@ class SplitFunction {
   std::set<int32_t> unsplittable_;
   PyRef steps_;  // A frozenset of units: the breaks, and what follows of them.
   std::set<int64_t> step_units_;
-  // By where they begin and which variables are bound.
+  // By where they begin and which slots have a value.
   std::map<std::pair<int64_t, std::vector<bool>>, std::shared_ptr<Piece>>
       pieces_;
   std::vector<std::shared_ptr<Piece>> made_;  // Codes stay taken.

@@ -22,7 +22,7 @@ bool RunsPythonAtDeath(PyObject* object);
 // referenced weakly. Borrowed, or null.
 PyObject* FindOfOneRun(PyObject* arg);
 
-// What a piece told (mica/pieces_311.py), a copy: of the unread variables,
+// What a piece told (mica/pieces/split.py), a copy: of the unread variables,
 // those that may die with the run are None. The same object if that changes
 // nothing.
 PyRef WithoutUnread(PyObject* told);

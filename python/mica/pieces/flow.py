@@ -1,4 +1,4 @@
-"""How control, stack and variables go through CPython 3.11's functions."""
+"""How control, stack and variables go through a function."""
 
 from __future__ import annotations
 
@@ -6,7 +6,23 @@ from collections.abc import Iterable
 from functools import lru_cache
 from types import CodeType
 
-from mica.bytecode_311 import Handler, Instruction, Unit, Unsplittable
+from mica.pieces.bytecode import (
+    Handler,
+    Instruction,
+    Unit,
+    Unsplittable,
+    own,
+)
+from mica.pieces.opcodes import (
+    ENDS,
+    JUMPS,
+    LOADS,
+    LOCAL_OPS,
+    READS,
+    UNBINDS,
+    effect,
+    touched,
+)
 
 _OPTIMIZED, _NEWLOCALS, VARARGS, VARKEYWORDS = 1, 2, 4, 8
 _GENERATORS = 0x20 | 0x80 | 0x200
@@ -15,207 +31,9 @@ _SEES_FRAME = frozenset(
     ("locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe")
 )
 
-# Operands popped, then what is pushed: an object, a null, a method or null,
-# what a handler restores.
-_EFFECTS: dict[str, tuple[int, str]] = {
-    **dict.fromkeys(
-        [
-            "NOP",
-            "RESUME",
-            "MAKE_CELL",
-            "COPY_FREE_VARS",
-            "PRECALL",
-            "KW_NAMES",
-            "DELETE_FAST",
-            "DELETE_DEREF",
-            "DELETE_GLOBAL",
-            "JUMP_FORWARD",
-            "JUMP_BACKWARD",
-            "JUMP_BACKWARD_NO_INTERRUPT",
-        ],
-        (0, ""),
-    ),
-    **dict.fromkeys(
-        [
-            "LOAD_CONST",
-            "LOAD_FAST",
-            "LOAD_CLOSURE",
-            "LOAD_DEREF",
-            "LOAD_CLASSDEREF",
-            "LOAD_NAME",
-            "LOAD_BUILD_CLASS",
-            "LOAD_ASSERTION_ERROR",
-        ],
-        (0, "o"),
-    ),
-    **dict.fromkeys(
-        [
-            "POP_TOP",
-            "STORE_FAST",
-            "STORE_DEREF",
-            "STORE_GLOBAL",
-            "DELETE_ATTR",
-            "POP_EXCEPT",
-            "RETURN_VALUE",
-            "PRINT_EXPR",
-            "RERAISE",
-            "POP_JUMP_FORWARD_IF_FALSE",
-            "POP_JUMP_FORWARD_IF_TRUE",
-            "POP_JUMP_FORWARD_IF_NONE",
-            "POP_JUMP_FORWARD_IF_NOT_NONE",
-            "POP_JUMP_BACKWARD_IF_FALSE",
-            "POP_JUMP_BACKWARD_IF_TRUE",
-            "POP_JUMP_BACKWARD_IF_NONE",
-            "POP_JUMP_BACKWARD_IF_NOT_NONE",
-            "LIST_APPEND",
-            "SET_ADD",
-            "LIST_EXTEND",
-            "SET_UPDATE",
-            "DICT_UPDATE",
-            "DICT_MERGE",
-        ],
-        (1, ""),
-    ),
-    **dict.fromkeys(
-        [
-            "UNARY_POSITIVE",
-            "UNARY_NEGATIVE",
-            "UNARY_NOT",
-            "UNARY_INVERT",
-            "GET_ITER",
-            "LOAD_ATTR",
-            "LIST_TO_TUPLE",
-            "CHECK_EXC_MATCH",
-        ],
-        (1, "o"),
-    ),
-    **dict.fromkeys(
-        [
-            "BINARY_SUBSCR",
-            "BINARY_OP",
-            "COMPARE_OP",
-            "IS_OP",
-            "CONTAINS_OP",
-            "IMPORT_NAME",
-        ],
-        (2, "o"),
-    ),
-    "PUSH_NULL": (0, "n"),
-    "STORE_ATTR": (2, ""),
-    "DELETE_SUBSCR": (2, ""),
-    "STORE_SUBSCR": (3, ""),
-    "MAP_ADD": (2, ""),
-    "LOAD_METHOD": (1, "mo"),
-    "BEFORE_WITH": (1, "oo"),
-    "PUSH_EXC_INFO": (1, "xo"),
-    "WITH_EXCEPT_START": (0, "o"),
-    "IMPORT_FROM": (0, "o"),
-    "GET_LEN": (0, "o"),
-    "MATCH_MAPPING": (0, "o"),
-    "MATCH_SEQUENCE": (0, "o"),
-    "MATCH_KEYS": (0, "o"),
-    "MATCH_CLASS": (3, "o"),
-}
-# Operands that are looked at and stay, from the top, those popped included.
-_PEEKS: dict[str, int] = {
-    "WITH_EXCEPT_START": 4,
-    "IMPORT_FROM": 1,
-    "GET_LEN": 1,
-    "MATCH_MAPPING": 1,
-    "MATCH_SEQUENCE": 1,
-    "MATCH_KEYS": 2,
-    "CHECK_EXC_MATCH": 2,
-    "FOR_ITER": 1,
-}
-ENDS = frozenset(("RETURN_VALUE", "RAISE_VARARGS", "RERAISE"))
-JUMPS = frozenset(
-    ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
-)
-READS = frozenset(
-    [
-        "LOAD_FAST",
-        "LOAD_CLOSURE",
-        "LOAD_DEREF",
-        "STORE_DEREF",
-        "DELETE_DEREF",
-        "LOAD_CLASSDEREF",
-        "DELETE_FAST",
-        "MAKE_CELL",
-    ]
-)
-LOCAL_OPS = READS | {"STORE_FAST"}
-
-
-# What only brings operands, so that it may as well belong to what takes them.
-_LOADS = frozenset(
-    (
-        "LOAD_FAST",
-        "LOAD_CONST",
-        "LOAD_GLOBAL",
-        "LOAD_DEREF",
-        "LOAD_CLOSURE",
-        "LOAD_ATTR",
-        "LOAD_METHOD",
-        "PUSH_NULL",
-    )
-)
-
-
-def _effect(instruction: Instruction) -> tuple[int, str]:
-    name, arg = instruction.name, instruction.arg
-    effect = _EFFECTS.get(name)
-    if effect is not None:
-        return effect
-    match name:
-        case "LOAD_GLOBAL":
-            return 0, "no" if arg & 1 else "o"
-        case "CALL":
-            return arg + 2, "o"
-        case "CALL_FUNCTION_EX":
-            return 3 + (arg & 1), "o"
-        case "BUILD_TUPLE" | "BUILD_LIST" | "BUILD_SET" | "BUILD_STRING":
-            return arg, "o"
-        case "BUILD_SLICE":
-            return arg, "o"
-        case "BUILD_MAP":
-            return 2 * arg, "o"
-        case "BUILD_CONST_KEY_MAP":
-            return arg + 1, "o"
-        case "UNPACK_SEQUENCE":
-            return 1, "o" * arg
-        case "UNPACK_EX":
-            return 1, "o" * ((arg & 255) + (arg >> 8) + 1)
-        case "FORMAT_VALUE":
-            return (2 if arg & 4 else 1), "o"
-        case "MAKE_FUNCTION":
-            return 1 + (arg & 15).bit_count(), "o"
-        case "RAISE_VARARGS":
-            return arg, ""
-    raise Unsplittable(f"it has an instruction {name}")
-
-
-def touched(instruction: Instruction) -> int:
-    """How deep into the stack an instruction looks."""
-    name, arg = instruction.name, instruction.arg
-    if name in ("SWAP", "COPY"):
-        return arg
-    if name in ("LIST_APPEND", "SET_ADD", "LIST_EXTEND"):
-        return arg + 1
-    if name in ("SET_UPDATE", "DICT_UPDATE"):
-        return arg + 1
-    if name == "MAP_ADD":
-        return arg + 2
-    if name == "DICT_MERGE":
-        return arg + 3
-    if name == "RERAISE":
-        return arg + 1
-    if name in ("FOR_ITER", "JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP"):
-        return 1
-    return max(_PEEKS.get(name, 0), _effect(instruction)[0])
-
-
 # What is known of a slot of the stack: "o" an object, "n" a null, "m" either,
-# "x" what a handler restores, "?" differs; and the instructions that made it.
+# of a method, "s" either, of a variable that a comprehension saved, "x" what a
+# handler restores, "?" differs; and the instructions that made it.
 Slot = tuple[str, frozenset[int]]
 Stack = tuple[Slot, ...]
 
@@ -249,7 +67,7 @@ def follow(
     if name in ("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP"):
         assert target is not None
         return [(following, stack[:-1]), (target, stack)]
-    pops, pushes = _effect(instruction)
+    pops, pushes = effect(instruction)
     if pops > len(stack):
         raise Unsplittable("its stack can't be followed")
     made = frozenset((index,))
@@ -290,6 +108,7 @@ class FunctionFlow:
         self.names = names  # Of the variables that a frame owns.
         self.sees_frame = not _SEES_FRAME.isdisjoint(code.co_names)
         self.stacks = self._find_stacks()
+        self._settle_saved()
         self.targets = {
             i.target for i in self.instructions if i.target is not None
         } | {i.handler.at for i in self.instructions if i.handler is not None}
@@ -317,6 +136,66 @@ class FunctionFlow:
                 handler = instruction.handler
                 todo.append((handler.at, _at_handler(joined, handler)))
         return stacks
+
+    def _settle_saved(self) -> None:
+        """Finds which of the values that comprehensions save are there.
+
+        Mostly none is: the variable has no value outside.
+        """
+        instructions = self.instructions
+        savers = {
+            index: 1 << instruction.arg
+            for index, instruction in enumerate(instructions)
+            if instruction.name == "LOAD_FAST_AND_CLEAR"
+        }
+        if not savers:
+            return
+        # Of each instruction: the variables that may have a value.
+        maybe = [0] * len(instructions)
+        changed = True
+
+        def reach(index: int, bound: int) -> None:
+            nonlocal changed
+            changed |= bound & ~maybe[index] != 0
+            maybe[index] |= bound
+
+        reach(0, (1 << self._num_arguments()) - 1)
+        while changed:
+            changed = False
+            for index, stack in enumerate(self.stacks):
+                if stack is None:
+                    continue
+                instruction, bound = instructions[index], maybe[index]
+                if instruction.handler is not None:
+                    reach(instruction.handler.at, bound)
+                if instruction.name in LOCAL_OPS:
+                    bit = 1 << instruction.arg
+                    is_bound = instruction.name in ("STORE_FAST", "MAKE_CELL")
+                    if instruction.name == "STORE_FAST" and stack[-1][0] == "s":
+                        is_bound = any(
+                            maybe[i] & savers[i] for i in stack[-1][1]
+                        )
+                    if is_bound:
+                        bound |= bit
+                    elif instruction.name in UNBINDS:
+                        bound &= ~bit
+                for target, _ in follow(index, instruction, stack):
+                    reach(target, bound)
+        for index, stack in enumerate(self.stacks):
+            if stack is not None:
+                self.stacks[index] = tuple(
+                    ("n", makers)
+                    if kind == "s"
+                    and not any(maybe[i] & savers[i] for i in makers)
+                    else (kind, makers)
+                    for kind, makers in stack
+                )
+
+    def _num_arguments(self) -> int:
+        code = self.code
+        count = code.co_argcount + code.co_kwonlyargcount
+        flags = code.co_flags
+        return count + bool(flags & VARARGS) + bool(flags & VARKEYWORDS)
 
     def _find_live(self) -> list[int]:
         """Of each instruction: the variables that may be read from there on."""
@@ -372,14 +251,9 @@ class FunctionFlow:
     def step_at(self, index: int) -> int:
         """The first instruction of the step that an instruction is part of."""
         instructions = self.instructions
-        if instructions[index].name == "CALL":
-            index -= 1
-        if (
-            instructions[index].name == "PRECALL"
-            and index > 0
-            and instructions[index - 1].name == "KW_NAMES"
-        ):
-            index -= 1
+        for name in ("PRECALL", "KW_NAMES"):
+            if index > 0 and instructions[index - 1].name == name:
+                index -= 1
         while index > 0 and self._is_load_before(index):
             index -= 1
         return index
@@ -388,7 +262,7 @@ class FunctionFlow:
         """Whether what comes before always leads on to `index`, and loads."""
         before = self.instructions[index - 1]
         return (
-            before.name in _LOADS
+            before.name in LOADS
             and index not in self.targets
             and before.handler == self.instructions[index].handler
         )
@@ -396,7 +270,7 @@ class FunctionFlow:
     def step_end(self, index: int) -> int:
         """The last instruction of the step that begins at `index`."""
         while (
-            self.instructions[index].name in _LOADS
+            self.instructions[index].name in LOADS
             and index + 1 < len(self.instructions)
             and self._is_load_before(index + 1)
         ):
@@ -404,6 +278,13 @@ class FunctionFlow:
         if self.instructions[index].name == "KW_NAMES":
             index += 1
         if self.instructions[index].name == "PRECALL":
+            index += 1
+        instruction = self.instructions[index]
+        if own.gives_truth(instruction.name, instruction.arg) and (
+            self.instructions[index + 1].name.startswith("POP_JUMP_IF_")
+            and index + 1 not in self.targets
+            and self.instructions[index + 1].handler == instruction.handler
+        ):
             index += 1
         return index
 
@@ -420,7 +301,7 @@ class FunctionFlow:
         return [
             self.step_at(maker)
             for maker in stack[-1][1]
-            if self.instructions[maker].name == "CALL"
+            if self.instructions[maker].name in ("CALL", "CALL_KW")
         ]
 
     def steps(self, places: Iterable[int]) -> frozenset[int]:

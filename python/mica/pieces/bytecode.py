@@ -1,17 +1,37 @@
-"""Code objects of CPython 3.11, taken apart and put together again.
-
-Only `pieces_311` and this module know the bytecode of that version.
-"""
+"""Code objects, taken apart and put together again."""
 
 from __future__ import annotations
 
 import opcode
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType
+from typing import Any
+
+if sys.version_info >= (3, 13):
+    from mica.pieces import opcodes_313 as own
+elif sys.version_info >= (3, 12):
+    from mica.pieces import opcodes_312 as own
+else:
+    from mica.pieces import opcodes_311 as own
+
+__all__ = ["own"]
 
 OPCODES = opcode.opmap
-_CACHES: list[int] = opcode._inline_cache_entries  # type: ignore[attr-defined]
+
+
+def _num_caches() -> list[int]:
+    """Of each opcode: the units of memory behind it."""
+    entries: Any = opcode._inline_cache_entries  # type: ignore[attr-defined]
+    if isinstance(entries, dict):
+        return [entries.get(name, 0) for name in opcode.opname]
+    return list(entries)
+
+
+_CACHES = _num_caches()
+# Of the place of the second of two instructions that the bytecode has as one.
+SECOND_HALF = 1 << 28
 _EXTENDED_ARG = OPCODES["EXTENDED_ARG"]
 _RELATIVE = frozenset(opcode.hasjrel)
 _MAX_RUN = 8  # Units that one entry of a line table stands for.
@@ -45,7 +65,7 @@ class Instruction:
     """One instruction, its extended argument included.
 
     Attributes:
-      at: Its first code unit.
+      at: Its first code unit; SECOND_HALF too, if it is the second of two.
       name: The opcode's.
       arg: Its argument; meaningless for a jump.
       target: Where it may jump, by index among the instructions.
@@ -76,8 +96,9 @@ class Unit:
         self._decode()
 
     def index_of(self, at: int) -> int:
-        """The instruction that a code unit belongs to."""
-        return self._index_of[at]
+        """The instruction that a place belongs to."""
+        index = self._index_of[at & ~SECOND_HALF]
+        return index + 1 if at & SECOND_HALF else index
 
     def _decode(self) -> None:
         raw = self.code.co_code
@@ -96,19 +117,27 @@ class Unit:
             self._index_of += [len(self.instructions)] * (unit - begin)
             is_jump = op in _RELATIVE
             back = "BACKWARD" in name
-            targets.append(
-                (unit - arg if back else unit + arg) if is_jump else -1
-            )
-            self.instructions.append(
-                Instruction(begin, name, arg, None, position, None)
-            )
+            target = (unit - arg if back else unit + arg) if is_jump else -1
+            for half, (what, of) in enumerate(own.halves(name, arg)):
+                at = begin | SECOND_HALF if half else begin
+                targets.append(target)
+                self.instructions.append(
+                    Instruction(at, what, of, None, position, None)
+                )
         for instruction, target in zip(self.instructions, targets, strict=True):
             if target >= 0:
                 instruction.target = self._index_of[target]
+                if instruction.name == "FOR_ITER":
+                    instruction.target += len(own.LOOP_END)
         for start, end, target, depth, lasti in _exception_table(self.code):
             handler = Handler(self._index_of[target], depth, lasti)
             for index in sorted(set(self._index_of[start:end])):
                 self.instructions[index].handler = handler
+            for instruction in self.instructions:
+                if instruction.at & SECOND_HALF and (
+                    start <= instruction.at & ~SECOND_HALF < end
+                ):
+                    instruction.handler = handler
 
 
 def _exception_table(

@@ -1,0 +1,1 @@
+"""Functions cut into pieces; all that knows a version's bytecode."""
