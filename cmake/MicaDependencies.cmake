@@ -62,7 +62,7 @@ if(MICA_PYTHON)
   if(NOT SKBUILD)  # A wheel's build brings its own interpreter.
     set(Python_EXECUTABLE "${MICA_VENV}/bin/python")
   endif()
-  find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
+  find_package(Python 3.11...<3.14 REQUIRED COMPONENTS Interpreter Development.Module)
   execute_process(
     COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir
     OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE
@@ -76,13 +76,16 @@ if(MICA_PYTHON)
       "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
     OUTPUT_VARIABLE MICA_TORCH_DIR OUTPUT_STRIP_TRAILING_WHITESPACE
     COMMAND_ERROR_IS_FATAL ANY)
-  add_library(mica_torch INTERFACE)
-  target_include_directories(mica_torch SYSTEM INTERFACE
+  # The headers of one build are those of all of a torch version.
+  add_library(mica_torch_headers INTERFACE)
+  target_include_directories(mica_torch_headers SYSTEM INTERFACE
     "${MICA_TORCH_DIR}/include"
     "${MICA_TORCH_DIR}/include/torch/csrc/api/include")
   # By -l, not by path: CMake would add the folder to the run path by itself,
   # and warn that it holds another libgomp than the compiler's. That one is
   # meant: torch, oneDNN and Mica share it.
-  target_link_libraries(mica_torch INTERFACE
-    "-L${MICA_TORCH_DIR}/lib" -ltorch_python -ltorch_cpu -ltorch -lc10)
+  set(mica_torch_libraries -ltorch_python -ltorch_cpu -ltorch -lc10)
+  add_library(mica_torch INTERFACE)
+  target_link_libraries(mica_torch INTERFACE mica_torch_headers
+    "-L${MICA_TORCH_DIR}/lib" ${mica_torch_libraries})
 endif()

@@ -74,3 +74,42 @@ function(mica_find_interpreter version python include_dir)
   endforeach()
   message(STATUS "No CPython ${version} with headers: its tests are skipped")
 endfunction()
+
+set(MICA_ENVIRONMENTS "$ENV{HOME}/.cache/mica-environments" CACHE PATH
+    "Where tools/python_environment.sh made environments, each by its version")
+
+# mica_find_environment(VERSION ENVIRONMENT TORCH_DIR SUFFIX): sets the variables
+# to the environment with torch of another version, its torch's folder, and what
+# an extension's name ends with there; or leaves them empty, and says so.
+function(mica_find_environment version environment torch_dir suffix)
+  set(${environment} "" PARENT_SCOPE)
+  set(folder "${MICA_ENVIRONMENTS}/${version}")
+  execute_process(
+    COMMAND "${folder}/bin/python" -I -c
+      "import importlib.util as u, sysconfig as s; print(u.find_spec('torch').submodule_search_locations[0], s.get_config_var('EXT_SUFFIX'), sep=';')"
+    OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE
+    ERROR_QUIET RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(STATUS "No environment of CPython ${version} with torch: no "
+                   "extension for it (tools/python_environment.sh ${version})")
+    return()
+  endif()
+  list(GET found 0 torch)
+  list(GET found 1 end)
+  set(${environment} "${folder}" PARENT_SCOPE)
+  set(${torch_dir} "${torch}" PARENT_SCOPE)
+  set(${suffix} "${end}" PARENT_SCOPE)
+endfunction()
+
+# mica_nanobind_library(NAME INTERPRETER): nanobind for the version that
+# INTERPRETER's library is for. Its own functions know one version a project.
+function(mica_nanobind_library name interpreter)
+  add_library(${name} STATIC EXCLUDE_FROM_ALL "${NB_DIR}/src/nb_combined.cpp")
+  target_include_directories(${name} SYSTEM PUBLIC "${NB_DIR}/include"
+    PRIVATE "${NB_DIR}/ext/robin_map/include")
+  target_link_libraries(${name} PUBLIC ${interpreter})
+  target_compile_definitions(${name} PRIVATE NB_BUILD NB_COMPACT_ASSERTIONS)
+  target_compile_options(${name} PUBLIC -ffunction-sections -fdata-sections
+    PRIVATE -fno-strict-aliasing -fvisibility=hidden)
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+endfunction()

@@ -24,6 +24,9 @@ failures=()
 # or a version of CPython is missing that a machine needn't have.
 may_skip="the user's promise|any contents are right"
 may_skip+='|no CPython 3\.1[23] with headers was found'
+may_skip+="|sum\(\) isn't followed from CPython 3\.12 on"
+may_skip+="|the corpus is of 3\.11's opcodes"
+may_skip+='|no environment of CPython 3\.12 with torch'
 # Or the machine is a container that lets no other root be entered.
 may_skip+="|lets no other root be entered"
 
@@ -103,23 +106,50 @@ ctest_preset() {
   )
 }
 
-# On all cores, a file's tests in one process. A process that dies ends them
-# all: the log names the test.
-pytest_all() {
-  local status=0
-  run_step "Python tests" pytest "$python" -m pytest -q -rsfE -n "$(nproc)" \
-    --dist loadfile --max-worker-restart=0 || status=$?
-  count "Python tests" "$status" \
-    "$(log_number pytest '[0-9]+ passed')" \
-    "$(($(log_number pytest '[0-9]+ failed') +
-      $(log_number pytest '[0-9]+ errors?')))"
-  local line
+# pytest_with PYTHON NAME LOG [TEST…]: on all cores, a file's tests in one
+# process. A process that dies ends them all: the log names the test.
+pytest_with() {
+  local interpreter=$1 name=$2 log=$3 status=0 line
+  shift 3
+  run_step "$name" "$log" "$interpreter" -m pytest -q -rsfE -n "$(nproc)" \
+    --dist loadfile --max-worker-restart=0 "$@" || status=$?
+  count "$name" "$status" \
+    "$(log_number "$log" '[0-9]+ passed')" \
+    "$(($(log_number "$log" '[0-9]+ failed') +
+      $(log_number "$log" '[0-9]+ errors?')))"
   while read -r line; do
-    failures+=("$line")
-  done < <(grep -oE '^(FAILED|ERROR) [^ ]+' "$log_dir/pytest.log")
-  count_skips "Python tests" < <(
-    grep -E '^SKIPPED \[[0-9]+\]' "$log_dir/pytest.log"
+    failures+=("$name: ${line#* }")
+  done < <(grep -oE '^(FAILED|ERROR) [^ ]+' "$log_dir/$log.log")
+  count_skips "$name" < <(
+    grep -E '^SKIPPED \[[0-9]+\]' "$log_dir/$log.log"
   )
+}
+
+# The tests of capture on other versions of CPython than the tree's, where there
+# are environments of theirs (tools/python_environment.sh).
+other_versions() {
+  local version short environments environment name versions=(3.12)
+  environments=$(sed -n 's/^MICA_ENVIRONMENTS:PATH=//p' build/CMakeCache.txt)
+  for version in "${versions[@]}"; do
+    short=${version/./}
+    environment=$environments/$version
+    name="capture on CPython $version"
+    if [[ ! -f $environment/.mica-requirements ]]; then
+      say "  $name: skipped, no environment of it (tools/python_environment.sh)"
+      count_skips "$name" <<<"[1] no environment of CPython $version with torch"
+      continue
+    fi
+    # An environment that came after the build was configured.
+    if ! compgen -G "python/mica/_mica.cpython-$short-*.so" >/dev/null; then
+      run_step "configure" configure-versions cmake --preset release || true
+    fi
+    if ! build_preset release "_mica_$short"; then
+      count "$name" 1 0 0
+      continue
+    fi
+    PYTHONPATH=$PWD/python pytest_with "$environment/bin/python" "$name" \
+      "pytest-$short" tests/e2e/capture
+  done
 }
 
 clang_format() {
@@ -178,7 +208,8 @@ check "check_deps" check-deps tools/check_deps
 check "check_sizes" check-sizes tools/check_sizes
 say "Tests"
 ctest_preset release mica_tests
-pytest_all
+pytest_with "$python" "Python tests" pytest
+other_versions
 wheel
 say "Tests under sanitizers"
 ctest_preset asan mica_tests

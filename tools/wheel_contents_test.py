@@ -24,7 +24,7 @@ METADATA = """\
 Metadata-Version: 2.4
 Name: mica
 Version: 0.1.0
-Requires-Python: <3.12, >=3.11
+Requires-Python: <3.13, >=3.11
 Requires-Dist: torch<2.14,>=2.13
 Requires-Dist: numpy
 Requires-Dist: onednn-cpu-gomp==2023.2.0
@@ -97,7 +97,7 @@ def test_another_dependency_is_told(
 
 
 def test_another_python_is_told(tmp_path: Path) -> None:
-    text = METADATA.replace("<3.12, >=3.11", ">=3.11")
+    text = METADATA.replace("<3.13, >=3.11", ">=3.11")
     assert wrong(tmp_path, text) == ["it says that it needs Python >=3.11"]
 
 

@@ -42,6 +42,9 @@ inline PyObject* ManagedDict(PyObject* object) {
   return reinterpret_cast<PyObject**>(object)[-3];
 }
 
+// The attributes of a class that doesn't have them itself: none.
+inline PyObject* StaticTypeDict(PyTypeObject* /*type*/) { return nullptr; }
+
 // Whether a class's version holds.
 inline bool HasVersion(const PyTypeObject* type) {
   return (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) != 0;

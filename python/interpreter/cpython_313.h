@@ -7,6 +7,10 @@
 
 #include "python/interpreter/cpython_since_312.h"
 
+#define Py_BUILD_CORE 1
+#include <internal/pycore_setobject.h>
+#undef Py_BUILD_CORE
+
 namespace mica {
 
 inline const Frame* RunningFrame(PyThreadState* thread) {

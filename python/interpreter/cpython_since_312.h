@@ -36,6 +36,14 @@ inline int NumOperands(const Frame* /*frame*/, int known_depth) {
   return known_depth;
 }
 
+// The attributes of a class that doesn't have them itself: of those in C that
+// are CPython's own each interpreter has others.
+inline PyObject* StaticTypeDict(PyTypeObject* type) {
+  PyObject* dict = PyType_GetDict(type);
+  Py_XDECREF(dict);  // Who has the type has them.
+  return dict;
+}
+
 // Makes a number of one digit that was just allocated `size`, or -`size`.
 inline void SetOneDigit(PyLongObject* number, digit size, bool is_negative) {
   constexpr uintptr_t kPositive = 0, kZero = 1, kNegative = 2, kOneDigit = 8;

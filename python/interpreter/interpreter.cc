@@ -43,7 +43,9 @@ bool InitInterpreter(const KnownPlaces& places) {
       PyRef::Steal(PyObject_GetAttrString(collections.get(), "Counter"));
   PyRef file =
       PyRef::Steal(PyObject_GetAttrString(collections.get(), "__file__"));
-  if (!deque || !python_class || !file) return false;
+  const PyRef method =
+      PyRef::Steal(PyObject_GetAttrString(collections.get(), "__str__"));
+  if (!deque || !python_class || !file || !method) return false;
   // collections/__init__.py.
   std::string library_dir = PyText(file.get());
   library_dir.resize(library_dir.rfind('/'));
@@ -52,6 +54,7 @@ bool InitInterpreter(const KnownPlaces& places) {
       new Known{.places = places,
                 .deque = AsType(deque.release()),
                 .python_dealloc = AsType(python_class.get())->tp_dealloc,
+                .method_wrapper = Py_TYPE(method.get()),
                 .library_dir = std::move(library_dir)};
   Py_XINCREF(reinterpret_cast<const PyObject*>(places.module_type));
   Py_XINCREF(reinterpret_cast<const PyObject*>(places.module_call));
@@ -67,6 +70,13 @@ uint32_t TypeVersion(PyTypeObject* type) {
 
 const void* VersionPlace(PyTypeObject* type) { return &type->tp_version_tag; }
 
+bool NextItem(PyObject* set, Py_ssize_t* position, PyObject** item) {
+  Py_hash_t hash = 0;
+  return _PySet_NextEntry(set, position, item, &hash) != 0;
+}
+
+PyTypeObject* MethodWrapperType() { return known().method_wrapper; }
+
 bool IsGenerator(PyObject* object) {
   return PyGen_Check(object) || PyCoro_CheckExact(object) ||
          PyAsyncGen_CheckExact(object);
@@ -75,6 +85,10 @@ bool IsGenerator(PyObject* object) {
 bool IsSuspendedGenerator(PyObject* object) {
   // The three begin alike.
   return IsSuspended(reinterpret_cast<PyGenObject*>(object)->gi_frame_state);
+}
+
+PyObject* TypeDict(PyTypeObject* type) {
+  return type->tp_dict != nullptr ? type->tp_dict : StaticTypeDict(type);
 }
 
 PyObject* InstanceDict(PyObject* instance) {
@@ -149,7 +163,7 @@ bool HasSlots(PyTypeObject* type) {
     if (!IsPythonClass(base)) continue;
     Py_ssize_t position = 0;
     PyObject *key = nullptr, *value = nullptr;
-    while (PyDict_Next(base->tp_dict, &position, &key, &value)) {
+    while (PyDict_Next(TypeDict(base), &position, &key, &value)) {
       if (Py_TYPE(value) == &PyMemberDescr_Type) return true;
     }
   }

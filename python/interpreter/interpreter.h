@@ -73,10 +73,18 @@ uint32_t TypeVersion(PyTypeObject* type);
 // Where it lies: 8 bytes, of which nothing else changes.
 const void* VersionPlace(PyTypeObject* type);
 
+// The dict that holds a class's own attributes; null before it is made.
+// Borrowed.
+PyObject* TypeDict(PyTypeObject* type);
 // The dict that holds an instance's attributes, or null. Borrowed.
 PyObject* InstanceDict(PyObject* instance);
 // Where the instance holds that dict; null if it can't have one.
 PyObject** DictPlace(PyObject* instance);
+
+// Steps through a set's items as PyDict_Next() does through a dict's. Borrowed.
+bool NextItem(PyObject* set, Py_ssize_t* position, PyObject** item);
+// The class of objects' methods in C that make up operators: (1).__add__.
+PyTypeObject* MethodWrapperType();
 
 // True for a generator, a coroutine or an asynchronous generator; for one that
 // waits in the middle of its code, with what it has to do at its end.

@@ -13,7 +13,8 @@ struct Known {
   KnownPlaces places;
   PyTypeObject* deque = nullptr;
   destructor python_dealloc = nullptr;  // That of classes made in Python.
-  std::string library_dir;              // Python's own.
+  PyTypeObject* method_wrapper = nullptr;
+  std::string library_dir;  // Python's own.
 };
 // Requires: InitInterpreter() gave true.
 const Known& known();

@@ -15,7 +15,7 @@ import sys
 from typing import NoReturn
 
 # As pyproject.toml has them.
-PYTHON = (3, 11)
+PYTHONS = ((3, 11), (3, 12))
 TORCH = (2, 13)
 GET_TORCH = "pip install 'torch>=2.13,<2.14'"
 ONEDNN = "libdnnl.so.3"
@@ -60,20 +60,21 @@ def _fail(problem: str, remedy: str) -> NoReturn:
 
 
 def _check_python() -> None:
-    wanted = "CPython {}.{} on x86-64 Linux".format(*PYTHON)
+    first, last = (".".join(map(str, PYTHONS[i])) for i in (0, -1))
+    wanted = f"CPython {first} or {last} on x86-64 Linux"
     machine = os.uname().machine if hasattr(os, "uname") else "?"
     here = "{} {}.{} on {} {}".format(
         sys.implementation.name, *sys.version_info[:2], machine, sys.platform
     )
     if (
         sys.implementation.name != "cpython"
-        or tuple(sys.version_info[:2]) != PYTHON
+        or tuple(sys.version_info[:2]) not in PYTHONS
         or sys.platform != "linux"
         or machine != "x86_64"
     ):
         _fail(
             f"Mica needs {wanted}, and this is {here}",
-            "make an environment of it: python{}.{} -m venv".format(*PYTHON),
+            f"make an environment of one: python{first} -m venv",
         )
     if hasattr(sys, "gettotalrefcount"):
         _fail(
@@ -101,7 +102,7 @@ def _check_torch() -> str:
 def _onednn_places() -> list[str]:
     """Paths at which oneDNN's library may be, the likeliest first."""
     above = os.path.dirname(os.path.abspath(__file__))
-    for _ in range(3):  # Of lib/python3.11/site-packages/mica.
+    for _ in range(3):  # Of lib/python3.x/site-packages/mica.
         above = os.path.dirname(above)
     folders = [above, os.path.join(sys.prefix, "lib")]
     return [os.path.join(folder, ONEDNN) for folder in folders]

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from pathlib import Path
 
@@ -85,18 +86,18 @@ def test_what_torch_itself_lacks_stays_torchs_error(tmp_path):
     assert told(path=tmp_path) == "No module named 'no_such_module'"
 
 
-@pytest.mark.parametrize("version", ["3.10", "3.12", "3.13"])
+@pytest.mark.parametrize("version", ["3.10", "3.13"])
 def test_another_python_is_refused(version):
     major, minor = version.split(".")
     line = told(f"import sys; sys.version_info = ({major}, {minor}, 1){TRY}")
     assert line == (
-        "Mica needs CPython 3.11 on x86-64 Linux, and this is "
-        f"cpython {version} on x86_64 linux; make an environment of it: "
+        "Mica needs CPython 3.11 or 3.12 on x86-64 Linux, and this is "
+        f"cpython {version} on x86_64 linux; make an environment of one: "
         "python3.11 -m venv"
     )
 
 
-@pytest.mark.parametrize("version", ["3.12", "3.13"])
+@pytest.mark.parametrize("version", ["3.13"])
 def test_another_interpreter_gets_that_line(version):
     # As the build found it.
     file = ROOT / "build" / "interpreters" / version / "interpreter.txt"
@@ -111,7 +112,8 @@ def test_another_machine_is_refused():
         "import os; real = os.uname()\n"
         "os.uname = lambda: os.uname_result((*real[:4], 'aarch64'))" + TRY
     )
-    assert "this is cpython 3.11 on aarch64 linux" in line
+    version = "{}.{}".format(*sys.version_info[:2])
+    assert f"this is cpython {version} on aarch64 linux" in line
 
 
 def test_a_missing_onednn_is_told(monkeypatch):
@@ -192,7 +194,7 @@ def test_a_damaged_extension_is_told_in_one_line(tmp_path):
             name for name in names if name.endswith((".so", "__pycache__"))
         ],
     )  # fmt: skip
-    name = "_mica.cpython-311-x86_64-linux-gnu.so"
+    name = "_mica" + sysconfig.get_config_var("EXT_SUFFIX")
     (tmp_path / "mica" / name).write_bytes(b"\x7fELF")
     line = told(path=tmp_path)
     assert line.startswith(
@@ -210,7 +212,7 @@ def test_what_is_checked_is_what_the_package_says_of_itself():
     assert torch_range in environment.GET_TORCH
     (onednn,) = re.findall(r"onednn-\S+", environment.GET_ONEDNN)
     assert onednn in project["dependencies"]
-    major, minor = environment.PYTHON
-    assert (
-        project["requires-python"] == f">={major}.{minor},<{major}.{minor + 1}"
+    first, last = environment.PYTHONS[0], environment.PYTHONS[-1]
+    assert project["requires-python"] == ">={}.{},<{}.{}".format(
+        *first, last[0], last[1] + 1
     )

@@ -14,7 +14,7 @@ int64_t over = 0;
 
 bool MayBeWeak(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
-  if (type->tp_weaklistoffset <= 0 || PyCode_Check(object)) return false;
+  if (!PyType_SUPPORTS_WEAKREFS(type) || PyCode_Check(object)) return false;
   if (PyType_Check(object)) {
     return (AsType(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
   }
@@ -38,7 +38,8 @@ bool MayBeByPlace(PyObject* object) {
 }  // namespace
 
 bool IsBareWeakRef(PyObject* object) {
-  return PyWeakref_CheckRef(object) && Py_TYPE(object)->tp_weaklistoffset <= 0;
+  return PyWeakref_CheckRef(object) &&
+         !PyType_SUPPORTS_WEAKREFS(Py_TYPE(object));
 }
 
 PyObject* HeldObjects::OnDeath(PyObject* capsule, PyObject* reference) {

@@ -208,7 +208,7 @@ size_t StateGuards::AddClass(PyTypeObject* type) {
   if (is_new) {
     ClassFacts facts{.type = held_.Add(reinterpret_cast<PyObject*>(type)),
                      .index = PyRef::Steal(PyDict_New())};
-    for (const auto& [name, value] : ContentsOf(type->tp_dict)) {
+    for (const auto& [name, value] : ContentsOf(TypeDict(type))) {
       const PyRef number =
           PyRef::Steal(PyLong_FromSize_t(facts.attributes.size()));
       PyDict_SetItem(facts.index.get(), name.get(), number.get());

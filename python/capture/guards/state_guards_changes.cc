@@ -148,7 +148,7 @@ void StateGuards::ForEachPlace(Fact fact,
       for (const size_t i : types_[index].classes) {
         Py_ssize_t position = 0;
         PyObject *name = nullptr, *value = nullptr;
-        PyObject* attributes = AsType(classes_[i].type.get())->tp_dict;
+        PyObject* attributes = TypeDict(AsType(classes_[i].type.get()));
         while (PyDict_Next(attributes, &position, &name, &value)) visit(value);
       }
       return;

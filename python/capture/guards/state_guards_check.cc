@@ -281,7 +281,7 @@ bool StateGuards::CheckClass(const ClassFacts& facts, const UserLine& at,
   };
   Py_ssize_t position = 0, num_known = 0;
   PyObject *name = nullptr, *value = nullptr;
-  while (PyDict_Next(type->tp_dict, &position, &name, &value)) {
+  while (PyDict_Next(TypeDict(type), &position, &name, &value)) {
     PyObject* number = FindItem(facts.index.get(), name);
     num_known += number != nullptr ? 1 : 0;
     const ClassFacts::Attribute was =
@@ -295,7 +295,7 @@ bool StateGuards::CheckClass(const ClassFacts& facts, const UserLine& at,
   if (num_known == PyDict_GET_SIZE(facts.index.get())) return true;
   position = 0;
   while (PyDict_Next(facts.index.get(), &position, &name, &value)) {
-    if (FindItem(type->tp_dict, name) != nullptr) continue;
+    if (FindItem(TypeDict(type), name) != nullptr) continue;
     return differ(name, facts.attributes[PyLong_AsSize_t(value)].value,
                   nullptr);
   }

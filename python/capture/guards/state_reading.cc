@@ -58,8 +58,7 @@ void ForEachItem(PyObject* container,
   if (PyAnySet_Check(container)) {
     Py_ssize_t position = 0;
     PyObject* item = nullptr;
-    Py_hash_t hash = 0;
-    while (_PySet_NextEntry(container, &position, &item, &hash)) {
+    while (NextItem(container, &position, &item)) {
       if (!visit(item)) return;
     }
     return;

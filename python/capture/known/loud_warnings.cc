@@ -82,7 +82,7 @@ bool IsForCode(PyObject* filter) {
   if (!PyType_Check(category)) return true;
   if (!IsPythonClass(AsType(category))) return true;
   static PyObject* name = Interned("__module__");
-  PyObject* home = PyDict_GetItemWithError(AsType(category)->tp_dict, name);
+  PyObject* home = PyDict_GetItemWithError(TypeDict(AsType(category)), name);
   if (home == nullptr || !PyUnicode_Check(home)) return true;
   const std::string text = PyText(home);
   return absl::StartsWith(text, "numpy") || absl::StartsWith(text, "torch");

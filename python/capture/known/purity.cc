@@ -10,6 +10,7 @@
 #include "python/capture/known/purity_table.h"
 #include "python/capture/known/purity_words.h"
 #include "python/capture/values/constants.h"
+#include "python/interpreter/interpreter.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
 namespace mica {
@@ -24,7 +25,7 @@ const void* KeyOf(PyObject* callable) {
 
 // Bound: the wrapper is its class's attribute of the same name. Else itself.
 PyRef Unbound(PyObject* callable) {
-  if (Py_TYPE(callable) != &_PyMethodWrapper_Type) {
+  if (Py_TYPE(callable) != MethodWrapperType()) {
     return PyRef::Share(callable);
   }
   PyRef owner = PyRef::Steal(PyObject_GetAttrString(callable, "__objclass__"));

@@ -52,9 +52,8 @@ void AddKind(absl::string_view path, CallKind kind);
 // Calls visit(name, value) for what a module or a type holds.
 template <typename F>
 void ForEachAttribute(PyObject* owner, F&& visit) {
-  PyObject* dict = PyModule_Check(owner)
-                       ? PyModule_GetDict(owner)
-                       : reinterpret_cast<PyTypeObject*>(owner)->tp_dict;
+  PyObject* dict =
+      PyModule_Check(owner) ? PyModule_GetDict(owner) : TypeDict(AsType(owner));
   Py_ssize_t position = 0;
   PyObject *key = nullptr, *value = nullptr;
   while (PyDict_Next(dict, &position, &key, &value)) {

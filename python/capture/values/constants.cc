@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "python/interpreter/interpreter.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
 namespace mica {
@@ -157,9 +158,9 @@ bool SameValue(PyObject* was, PyObject* now) {
 std::string TypeName(PyTypeObject* type) {
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return type->tp_name;
   const auto* heap = reinterpret_cast<PyHeapTypeObject*>(type);
-  PyObject* module = type->tp_dict == nullptr
+  PyObject* module = TypeDict(type) == nullptr
                          ? nullptr
-                         : PyDict_GetItemString(type->tp_dict, "__module__");
+                         : PyDict_GetItemString(TypeDict(type), "__module__");
   const std::string name = PyText(heap->ht_qualname);
   if (module == nullptr || !PyUnicode_Check(module)) return name;
   return absl::StrCat(PyText(module), ".", name);

@@ -30,8 +30,7 @@ std::vector<PyRef> ItemsOf(PyObject* set) {
   std::vector<PyRef> items;
   Py_ssize_t position = 0;
   PyObject* item = nullptr;
-  Py_hash_t hash = 0;
-  while (_PySet_NextEntry(set, &position, &item, &hash)) {
+  while (NextItem(set, &position, &item)) {
     items.push_back(PyRef::Share(item));
   }
   return items;

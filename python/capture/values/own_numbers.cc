@@ -45,7 +45,7 @@ std::vector<PyObject*> HeldBy(PyObject* object) {
   } else if (PyType_Check(object)) {
     Py_ssize_t position = 0;
     PyObject *key = nullptr, *value = nullptr;
-    while (PyDict_Next(AsType(object)->tp_dict, &position, &key, &value)) {
+    while (PyDict_Next(TypeDict(AsType(object)), &position, &key, &value)) {
       held.push_back(value);
     }
   } else if (PyRange_Check(object)) {
@@ -173,7 +173,7 @@ void OwnNumbers::PutBackInType(PyTypeObject* type) {
   std::vector<std::pair<PyRef, PyRef>> values;
   Py_ssize_t position = 0;
   PyObject *key = nullptr, *value = nullptr;
-  while (PyDict_Next(type->tp_dict, &position, &key, &value)) {
+  while (PyDict_Next(TypeDict(type), &position, &key, &value)) {
     if (!IsOwn(value)) continue;
     values.emplace_back(PyRef::Share(key), PyRef::Share(OriginalOf(value)));
   }

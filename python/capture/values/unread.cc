@@ -19,7 +19,7 @@ class Search {
     constexpr int kMaxDepth = 16;
     constexpr size_t kMaxObjects = 4096;
     PyTypeObject* type = Py_TYPE(object);
-    if (minds_all_ && type->tp_weaklistoffset > 0 &&
+    if (minds_all_ && PyType_SUPPORTS_WEAKREFS(type) &&
         *PyObject_GET_WEAKREFS_LISTPTR(object) != nullptr &&
         !PyType_Check(object)) {
       return false;
@@ -112,7 +112,7 @@ PyObject* FindOfOneRun(PyObject* arg) {
                               PyDict_Check(arg) || PyAnySet_Check(arg) ||
                               TypeName(Py_TYPE(arg)) == "types.SimpleNamespace";
   const bool is_kept = !is_taken_apart && !IsTensor(arg) && !IsArray(arg) &&
-                       Py_TYPE(arg)->tp_weaklistoffset == 0;
+                       !PyType_SUPPORTS_WEAKREFS(Py_TYPE(arg));
   return is_kept ? arg : nullptr;
 }
 

@@ -95,7 +95,7 @@ void AttributeWatch::ReadOfSuper(PyObject* super, PyObject* name) {
   if (PyObject* self = SuperObjectOf(super)) objects_.TouchClassOf(self);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(search->tp_mro); ++i) {
     PyTypeObject* base = AsType(PyTuple_GET_ITEM(search->tp_mro, i));
-    PyObject* value = PyDict_GetItemWithError(base->tp_dict, name);
+    PyObject* value = PyDict_GetItemWithError(TypeDict(base), name);
     MarkOld(value, absl::StrCat(TypeName(base), ".", PyText(name)));
   }
 }

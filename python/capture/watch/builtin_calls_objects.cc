@@ -41,7 +41,8 @@ void BuiltinCalls::Reduce(const BuiltinCall& call) {
   static PyObject* reduce = Interned("__reduce__");
   static PyObject* names = Interned("__slotnames__");
   PyObject* method = _PyType_Lookup(type, reduce);
-  PyObject* base = PyDict_GetItemWithError(PyBaseObject_Type.tp_dict, reduce);
+  PyObject* base =
+      PyDict_GetItemWithError(TypeDict(&PyBaseObject_Type), reduce);
   if (method != base) {  // Called instead: followed, or in the table.
     const bool is_python = method == nullptr || PyFunction_Check(method);
     if (!is_python && KindOfBuiltin(method) != CallKind::kPure) {
@@ -56,7 +57,7 @@ void BuiltinCalls::Reduce(const BuiltinCall& call) {
     return RefuseCall(call.callable);
   }
   // CPython keeps here, at the first such call, that there are no slots.
-  if (PyDict_GetItemWithError(type->tp_dict, names) == nullptr) {
+  if (PyDict_GetItemWithError(TypeDict(type), names) == nullptr) {
     const PyRef none = PyRef::Steal(PyList_New(0));
     if (!none || PyObject_SetAttr(reinterpret_cast<PyObject*>(type), names,
                                   none.get()) != 0) {

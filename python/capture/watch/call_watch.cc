@@ -61,7 +61,7 @@ void CallWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
   PyTypeObject* type = Py_TYPE(callable);
   if (PyCFunction_Check(callable) || type == &PyMethodDescr_Type ||
       type == &PyClassMethodDescr_Type || type == &PyWrapperDescr_Type ||
-      type == &_PyMethodWrapper_Type) {
+      type == MethodWrapperType()) {
     return parts_.builtins.Call(callable, args, keyword_names);
   }
   // Those of weak dicts are of a class of their own.

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "python/capture/known/purity.h"
 #include "python/capture/values/constants.h"
+#include "python/interpreter/interpreter.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
 namespace mica {
@@ -47,8 +48,7 @@ void ObjectAges::MarkContents(PyObject* container) {
   } else if (PyAnySet_Check(container)) {
     Py_ssize_t position = 0;
     PyObject* item = nullptr;
-    Py_hash_t hash = 0;
-    while (_PySet_NextEntry(container, &position, &item, &hash)) {
+    while (NextItem(container, &position, &item)) {
       MarkOld(item, absl::StrCat("an item of ", path));
     }
   } else {

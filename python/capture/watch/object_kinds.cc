@@ -56,14 +56,13 @@ std::vector<PyObject*> ItemsOrKeys(PyObject* container) {
   std::vector<PyObject*> items;
   PyObject* item = nullptr;
   Py_ssize_t position = 0;
-  Py_hash_t hash = 0;
   if (PyDict_Check(container)) {
     PyObject* value = nullptr;
     while (PyDict_Next(container, &position, &item, &value)) {
       items.push_back(item);
     }
   } else if (PyAnySet_Check(container)) {
-    while (_PySet_NextEntry(container, &position, &item, &hash)) {
+    while (NextItem(container, &position, &item)) {
       items.push_back(item);
     }
   } else {

@@ -9,6 +9,7 @@
 #include "python/capture/values/constants.h"
 #include "python/capture/values/numbers.h"
 #include "python/capture/watch/object_kinds.h"
+#include "python/interpreter/interpreter.h"
 #include "python/torch_side/tensors/tensor_access.h"
 #include "python/torch_side/tensors/torch_generators.h"
 
@@ -31,7 +32,7 @@ PyRef SelfOf(PyObject* callable) {
                                    "pybind11_detail_function_record"))) {
       self = PyRef();
     }
-  } else if (Py_TYPE(callable) == &_PyMethodWrapper_Type) {
+  } else if (Py_TYPE(callable) == MethodWrapperType()) {
     self = PyRef::Steal(PyObject_GetAttrString(callable, "__self__"));
     if (!self) PyErr_Clear();
   }
@@ -120,7 +121,7 @@ void ObjectWatch::Touch(PyObject* object, int depth) {
     return CheckOperand(object);
   }
   if (PyCFunction_Check(object) || type == &PyMethodDescr_Type ||
-      type == &PyWrapperDescr_Type || type == &_PyMethodWrapper_Type) {
+      type == &PyWrapperDescr_Type || type == MethodWrapperType()) {
     if (depth >= kDeep) CheckCallback(object);
     return;
   }
@@ -238,8 +239,8 @@ void ObjectWatch::TouchException(PyObject* exception) {
        type = type->tp_base) {
     Py_ssize_t position = 0;
     PyObject *name = nullptr, *value = nullptr;
-    while (type->tp_dict != nullptr &&
-           PyDict_Next(type->tp_dict, &position, &name, &value)) {
+    while (TypeDict(type) != nullptr &&
+           PyDict_Next(TypeDict(type), &position, &name, &value)) {
       const std::string word = PyText(name);
       const bool is_args = word == "args";
       if (Py_TYPE(value) != &PyMemberDescr_Type && !is_args) continue;

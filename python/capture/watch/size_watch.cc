@@ -6,6 +6,7 @@
 #include "python/capture/known/size_calls.h"
 #include "python/capture/values/held.h"
 #include "python/capture/values/numbers.h"
+#include "python/interpreter/interpreter.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
 namespace mica {
@@ -168,7 +169,7 @@ bool SizeWatch::TellsNoSize(PyObject* result) const {
   PyTypeObject* type = Py_TYPE(result);
   if (PyCFunction_Check(result) || PyMethod_Check(result) ||
       PyFunction_Check(result) || type == &PyMethodDescr_Type ||
-      type == &PyWrapperDescr_Type || type == &_PyMethodWrapper_Type ||
+      type == &PyWrapperDescr_Type || type == MethodWrapperType() ||
       PyType_Check(result) || IsTorchConstant(result) || PyIter_Check(result)) {
     return true;
   }

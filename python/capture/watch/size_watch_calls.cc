@@ -103,7 +103,7 @@ void SizeWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
   PyTypeObject* type = Py_TYPE(callable);
   if (PyCFunction_Check(callable) || type == &PyMethodDescr_Type ||
       type == &PyClassMethodDescr_Type || type == &PyWrapperDescr_Type ||
-      type == &_PyMethodWrapper_Type) {
+      type == MethodWrapperType()) {
     return CallBuiltin(callable, args);
   }
   if (FindAnnotation(callable) != nullptr || IsScriptFunctionType(type)) {

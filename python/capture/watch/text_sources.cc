@@ -169,7 +169,7 @@ void TextSources::Call(PyObject* callable, absl::Span<PyObject* const> args,
   PyObject* self =
       PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
   PyRef bound;
-  if (Py_TYPE(callable) == &_PyMethodWrapper_Type) {
+  if (Py_TYPE(callable) == MethodWrapperType()) {
     bound = PyRef::Steal(PyObject_GetAttrString(callable, "__self__"));
     if (!bound) PyErr_Clear();
     self = bound.get();

@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "framework/ir/control_flow.h"
+#include "python/interpreter/interpreter.h"
 #include "python/interpreter/py_ref.h"
 
 namespace mica {
@@ -198,8 +199,7 @@ std::string OperatorKernels::FindReplaced() const {
   }
   Py_ssize_t position = 0;
   PyObject* item = nullptr;
-  Py_hash_t hash = 0;
-  while (_PySet_NextEntry(impls.get(), &position, &item, &hash)) {
+  while (NextItem(impls.get(), &position, &item)) {
     const std::string impl = PyText(item);
     const size_t slash = impl.rfind('/');
     if (slash == std::string::npos) continue;

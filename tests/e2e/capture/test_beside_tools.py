@@ -95,6 +95,8 @@ def test_an_exception_of_a_signal_handler_is_raised_as_it_is():
         signal.signal(signal.SIGUSR1, old)
 
 
+# From 3.12 on, Python warns of a fork beside threads, each time.
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_child_serves_and_records():
     model = Deep(3)
     compiled = mica.compile(model)
@@ -116,6 +118,7 @@ def test_a_child_serves_and_records():
     same(compiled(X), want)
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_fork_in_mid_capture_is_refused():
     def f(x):
         child = os.fork()
