@@ -83,7 +83,7 @@ constexpr absl::string_view kComposites[] = {
     "arange", "zeros", "ones", "full", "empty", "tensor", "as_tensor", "rand",
     "randn", "randint", "zeros_like", "ones_like", "full_like", "empty_like",
     "rand_like", "randn_like", "new_zeros", "new_ones", "new_full", "new_empty",
-    "new_tensor", "eye", "tril", "triu",
+    "new_tensor", "new", "resize_", "resize_as_", "eye", "tril", "triu",
     // Python's operators, and autograd's engine.
     "__radd__", "__rmul__", "__rsub__", "__rdiv__", "__rtruediv__", "__rpow__",
     "rsub", "__getitem__", "__setitem__", "run_backward", "apply"};

@@ -53,7 +53,7 @@ void SizeWatch::BeginStep() {
   dim_.reset();
   constants_.clear();
   slices_.clear();
-  is_hidden_ = false;
+  is_hidden_ = is_operator_ = false;
   values_.BeginSizeUses();
 }
 
@@ -215,6 +215,7 @@ void SizeWatch::SettleUses(PyObject* result, bool entered, const Calls& calls) {
   if (!used.empty() && result != nullptr && PyUnicode_CheckExact(result)) {
     return values_.AddSizeText(result, used);
   }
+  if (entered && is_operator_) return;  // The method's steps use them.
   if (!makes_calls) {
     for (const HostValues::Id id : used) values_.PinSize(id);
     return;

@@ -42,6 +42,9 @@ class SizeWatch final : public WatchPart {
   // Reads or writes `container[key]`.
   void UseItem(PyObject* container, PyObject* key);
   void Call(PyObject* callable, absl::Span<PyObject* const> args);
+  // An operator of Python's, of a tensor: numbers go to the tensor's method,
+  // which may be Python code, unseen by any other.
+  void Operate() { is_operator_ = true; }
 
   // What the recorder saw of a step.
   struct Calls {
@@ -97,6 +100,7 @@ class SizeWatch final : public WatchPart {
   std::vector<int64_t> constants_;  // Whole numbers that it passes.
   std::vector<SizeFacts::Slice> slices_;  // That it takes of a tensor.
   bool is_hidden_ = false;                // It runs code that nobody follows.
+  bool is_operator_ = false;
 };
 
 }  // namespace mica

@@ -182,6 +182,7 @@ class StateWatch final : public StreamListener {
     loops_.Binary(a, b);
     Use(a);
     Use(b);
+    if (IsTensor(a) || IsTensor(b)) sizes_.Operate();
     numbers_.Binary(op, a, b);
   }
   void Extend(PyObject* a, PyObject* b) override {

@@ -100,6 +100,18 @@ ONE_GRAPH = {
         + x.T.matmul(x).add(torch.eye(6)).logdet()
     ),
     "a number before a tensor": lambda x: sum([x, x * 2]),
+    "sizes before a tensor": lambda x: (
+        x.shape[0] / (x + 9),
+        x.shape[0] - x,
+        (x.shape[0] * 2) ** (x / 9),
+        x.shape[0] // (x + 9),
+        float(x.shape[0]) % (x + 9),
+    ),
+    "new()": lambda x: (
+        x.new(x.shape[0], 3).fill_(2) + x[:, :3],
+        x.data.new().resize_(x.shape[0], 6).copy_(x).mul_(2),
+        x.new().resize_as_(x).zero_() + x,
+    ),
     "complex parts": lambda x: (x.cfloat() * 1j).conj().imag,
 }
 
