@@ -249,7 +249,6 @@ constexpr absl::string_view kSafeTensorMethods[] = {"__add__",
 constexpr absl::string_view kUnsafeTensorOps[] = {
     "requires_grad_", "retain_grad",
     "_backward",      "set_",
-    "resize_",        "resize_as_",
     "record_stream",  "data_ptr",
     "numpy",          "tolist",
     "from_file",      "is_pinned",

@@ -46,11 +46,11 @@ Table MakeTable() {
   for (const absl::string_view op :
        {"aten.set_", "aten.set_.source_Storage",
         "aten.set_.source_Storage_storage_offset", "aten.set_.source_Tensor",
-        "aten.set_.source_Tensor_storage_offset", "aten.resize_",
-        "aten.resize_as_", "aten._resize_output_", "aten.set_data",
-        "aten.swap_"}) {
+        "aten.set_.source_Tensor_storage_offset", "aten._resize_output_",
+        "aten.set_data", "aten.swap_"}) {
     table[op] = {.refuse = changes};
   }
+  table["aten.resize_"] = table["aten.resize_as_"] = {.resizes = true};
   table["aten._print"] = {.refuse = "prints"};
   table["aten.record_stream"] = {.refuse = "works on a stream"};
   table["aten._pin_memory"] = {.refuse = "pins memory"};

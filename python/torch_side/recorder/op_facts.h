@@ -21,6 +21,8 @@ struct OpFacts {
   bool overwrites = false;
   // Answers from metadata alone, which guards cover: not recorded.
   bool is_metadata_only = false;
+  // Gives an empty tensor memory, in place, and computes nothing.
+  bool resizes = false;
   // Why a program with it can't be captured, or null.
   const char* refuse = nullptr;
 };

@@ -103,6 +103,10 @@ void Recorder::Impl::CallWriter::Write() {
   call_.line = line_.line;
   call_.place = impl_.AddPlace();
   if (facts_.refuse != nullptr) return Refuse(facts_.refuse);
+  if (facts_.resizes) {
+    TakeResized();
+    return;
+  }
   // Tensor.t_() and its like change metadata only: what comes of it is an
   // alias over the storage, which IdOf() finds at the next use.
   if (op_.hasTag(at::Tag::inplace_view)) return;
@@ -154,22 +158,30 @@ bool Recorder::Impl::CallWriter::Check(const at::Tensor& tensor,
   return !why;
 }
 
-// An out-variant gives an empty tensor the memory that its result takes: from
-// here on that is another tensor, and what was there before had no elements.
-// Whatever else changes the form of what it writes can't be told by writes.
+// An out-variant gives an empty tensor the memory that its result takes, and
+// resize_() what it is asked for: from here on that is another tensor, and what
+// was there before had no elements. Whatever else changes the form of what it
+// writes can't be told by writes.
 bool Recorder::Impl::CallWriter::TakeResized() {
   for (size_t i = 0; i < args_.size(); ++i) {
     const c10::AliasInfo* alias = op_.schema().arguments()[i].alias_info();
     if (alias == nullptr || !alias->isWrite()) continue;
     VisitTensors(args_[i], [&](const at::Tensor& tensor) {
       const auto it = impl_.ids.find(tensor.unsafeGetTensorImpl());
+      if (it == impl_.ids.end() && facts_.resizes) {
+        return Refuse("gives a tensor that isn't new other memory in place");
+      }
       if (it == impl_.ids.end() || impl_.IsCurrent(it->second, tensor)) return;
       const TapeTensor& before = impl_.tape.tensors[it->second];
       const bool was_empty = absl::c_linear_search(before.sizes, 0);
       const bool is_own = before.origin == TapeOrigin::kCall ||
                           before.origin == TapeOrigin::kConstant;
-      if (was_empty && is_own && op_.schema().arguments()[i].is_out()) {
+      const bool gives_memory =
+          facts_.resizes || op_.schema().arguments()[i].is_out();
+      if (was_empty && is_own && gives_memory) {
         impl_.MakeAnew(tensor, call_);
+        // Nothing has written it so far.
+        impl_.StorageOf(tensor).raw = facts_.resizes;
       } else {
         Refuse("changes the form of a tensor that it writes",
                "give it a tensor of its result's size");

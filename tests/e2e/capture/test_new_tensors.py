@@ -225,3 +225,44 @@ def test_a_flag_that_changes_is_eagers():
     for (a,) in CALLS:
         same(fn(a), a.detach() + 1)
         assert a.requires_grad
+
+
+def test_a_new_tensor_gets_its_memory_later():
+    def grown(a):
+        ones = a.data.new().resize_(a.shape[0], 2).fill_(1)
+        noise = a.new().resize_as_(a)
+        noise.data.bernoulli_(0.5).div_(0.5)
+        empty = a.new()
+        other = empty.detach()
+        empty.resize_(2, 2).zero_()
+        return ones, noise * a, empty, other
+
+    compiled = mica.compile(grown)
+    for call in range(len(CALLS)):
+        a = x(call)
+        torch.manual_seed(call)
+        want = grown(a)
+        torch.manual_seed(call)
+        same(compiled(a), want)
+    assert report(compiled).hits == len(CALLS) - 1
+
+
+def test_what_was_there_or_is_not_written_is_resized_eagerly():
+    def argument(a, b):
+        return b.resize_(3, 2).fill_(1).sum() + a
+
+    def twice(a, _):
+        b = a.new().resize_(3, 3).fill_(1)
+        row = b[0]
+        return b.resize_(4, 4).fill_(2).sum() + row.sum() + a
+
+    def unwritten(a, _):
+        return (a.new().resize_(2, 2) * 0).nan_to_num(0, 0, 0).sum() + a
+
+    for f in (argument, twice, unwritten):
+        compiled = mica.compile(f)
+        for call in range(len(CALLS)):
+            a = x(call)
+            one, other = torch.zeros(0), torch.zeros(0)
+            same(compiled(a, one), f(a, other))
+            same(one, other)
