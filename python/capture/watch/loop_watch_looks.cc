@@ -31,6 +31,17 @@ bool JoinsTensors(PyObject* callable) {
          absl::StartsWith(CallableName(callable), "torch.");
 }
 
+// Whether a call of list(), tuple() or sum() with a generator is done in
+// Python: then a loop asks for what that gives.
+bool AsksInPython(PyObject* callable, absl::Span<PyObject* const> args) {
+  if (args.empty() || !PyGen_CheckExact(args[0])) return false;
+  const bool copies = callable == reinterpret_cast<PyObject*>(&PyList_Type) ||
+                      callable == reinterpret_cast<PyObject*>(&PyTuple_Type);
+  const bool adds_up =
+      PY_VERSION_HEX < 0x030c0000 && CallableName(callable) == "builtins.sum";
+  return (copies && args.size() == 1) || adds_up;
+}
+
 }  // namespace
 
 // x[:], x[::-1], x[1:] or x[:-1]: what it leaves out is as much, however long
@@ -257,14 +268,7 @@ void LoopWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
                    args.size() == 1 && IsTensor(args[0]);
   const bool copies = callable == reinterpret_cast<PyObject*>(&PyList_Type) ||
                       callable == reinterpret_cast<PyObject*>(&PyTuple_Type);
-  // What a generator gives is asked for in Python.
-  const bool adds_up =
-      PY_VERSION_HEX < 0x030c0000 && CallableName(callable) == "builtins.sum";
-  if (!args.empty() && PyGen_CheckExact(args[0]) &&
-      ((copies && args.size() == 1) || adds_up)) {
-    LookAtIterator(args[0]);
-    return;
-  }
+  if (AsksInPython(callable, args)) return LookAtIterator(args[0]);
   if (copies && args.size() == 1 && grew_.contains(args[0])) {
     turned_ = args[0];
     return;
