@@ -15,11 +15,14 @@
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
 #include "framework/ir/program_builder.h"
+#include "framework/text/elements.h"
 #include "framework/text/lexer.h"
 #include "framework/text/literal.h"
+#include "framework/text/param_kinds.h"
 #include "framework/text/repeated_lines.h"
 #include "framework/text/text.h"
 #include "framework/text/token_stream.h"
+#include "framework/text/variable_lines.h"
 #include "framework/trace/recorder.h"
 
 namespace mica {
@@ -33,42 +36,16 @@ bool IsFloatNumber(const Token& token) {
   return token.text.find_first_of(".en") != absl::string_view::npos;
 }
 
-absl::string_view KindText(const Param& param) {
-  switch (param.kind) {
-    case ParamKind::kTensor:
-      return "a tensor";
-    case ParamKind::kTensorList:
-      return "a list of tensors";
-    case ParamKind::kScalar:
-      return "a number or a host scalar";
-    case ParamKind::kInt:
-      return "an integer";
-    case ParamKind::kIntList:
-      return "a list of integers";
-    case ParamKind::kFloat:
-      return "a float";
-    case ParamKind::kFloatList:
-      return "a list of floats";
-    case ParamKind::kBool:
-      return "true or false";
-    case ParamKind::kBoolList:
-      return "a list of true and false";
-    case ParamKind::kString:
-      return "a string";
-    case ParamKind::kDType:
-      return "a dtype";
-    case ParamKind::kOpaque:
-      return "none";
-  }
-  return "";
-}
-
 // Reads one Program, statement by statement, looking one token ahead. Nothing
 // in the grammar nests but lists in argument lists, and bodies, so deep.
 class Parser {
  public:
   Parser(absl::string_view text, const OpRegistry& registry)
-      : text_(text), tokens_(text), lines_(text), registry_(registry) {}
+      : text_(text),
+        tokens_(text),
+        lines_(text),
+        variable_lines_(text),
+        registry_(registry) {}
 
   absl::StatusOr<Program> Parse() {
     while (tokens_.current().IsWord("function")) {
@@ -77,6 +54,7 @@ class Parser {
     MICA_RETURN_IF_ERROR(ParseHeader());
     Reserve();
     while (true) {
+      MICA_RETURN_IF_ERROR(ParseVariableLines());
       ParseRepeatedLines();
       if (tokens_.current().IsWord("return")) return ParseReturn();
       MICA_RETURN_IF_ERROR(ParseStatement());
@@ -103,6 +81,44 @@ class Parser {
     const size_t count =
         rest.size() / std::max(kSample / (lines + 1), kShortLine);
     builder_->Reserve(count, count);
+  }
+
+  // Goes on behind the lines that VariableLines understands.
+  absl::Status ParseVariableLines() {
+    SetOp(nullptr);
+    const size_t begin = tokens_.current().offset;
+    std::optional<size_t> offset = begin;
+    for (std::optional<size_t> next = begin; next.has_value();) {
+      offset = next;
+      MICA_ASSIGN_OR_RETURN(next, AddVariableLine(*offset));
+    }
+    if (*offset > begin) tokens_.GoTo(*offset);
+    return absl::OkStatus();
+  }
+
+  // Where the next statement begins; nothing if this line is to be read token
+  // by token.
+  absl::StatusOr<std::optional<size_t>> AddVariableLine(size_t offset) {
+    if (const auto line = variable_lines_.ReadDeclaration(offset)) {
+      const std::optional<Token> next = NextStatement(line->end);
+      if (!next.has_value()) return std::nullopt;
+      MICA_RETURN_IF_ERROR(tokens_.At(
+          offset, builder_->AddVariable(line->name, line->variable, *line->type)
+                      .status()));
+      return next->offset;
+    }
+    const auto line = variable_lines_.ReadUpdate(offset);
+    if (!line.has_value()) return std::nullopt;
+    const std::optional<Token> next = NextStatement(line->end);
+    const ValueId target = builder_->FindVariable(line->variable);
+    const ValueId value = builder_->FindValue(line->value);
+    if (!next.has_value() || target == kNoValue || value == kNoValue) {
+      return std::nullopt;
+    }
+    has_update_ = true;
+    MICA_RETURN_IF_ERROR(
+        tokens_.At(line->variable_offset, builder_->AddUpdate(target, value)));
+    return next->offset;
   }
 
   // Goes on behind the lines that are like ones before (RepeatedLines).
@@ -315,7 +331,13 @@ class Parser {
     MICA_ASSIGN_OR_RETURN(std::string name,
                           tokens_.ParseString("a variable's name"));
     MICA_RETURN_IF_ERROR(tokens_.Expect(':'));
+    const size_t type_offset = tokens_.current().offset;
     MICA_ASSIGN_OR_RETURN(TensorType type, tokens_.ParseType());
+    // It is all that is left of its line.
+    const size_t line_end = variable_lines_.LineEnd(type_offset);
+    if (tokens_.LexerAt(line_end).Next().offset == tokens_.current().offset) {
+      variable_lines_.Learn(type_offset, type);
+    }
     return tokens_.At(
         offset,
         builder_->AddVariable(names_[0], name, std::move(type)).status());
@@ -330,7 +352,8 @@ class Parser {
     Lexer elements =
         tokens_.LexerAt(tokens_.current().offset + (is_list ? 1 : 0));
     int64_t count = 0;
-    MICA_RETURN_IF_ERROR(is_list ? SkipElements(&count) : SkipElement());
+    MICA_RETURN_IF_ERROR(is_list ? SkipElements(tokens_, &count)
+                                 : SkipElement(tokens_));
     MICA_RETURN_IF_ERROR(tokens_.Expect(':'));
     const size_t type_offset = tokens_.current().offset;
     MICA_ASSIGN_OR_RETURN(TensorType type, tokens_.ParseType());
@@ -351,54 +374,13 @@ class Parser {
                                           kMaxSplatBytes, " bytes"));
     }
     std::vector<uint8_t> bytes(type.num_bytes());
-    MICA_RETURN_IF_ERROR(ReadElements(
-        type.dtype, is_splat ? 1 : type.num_elements(), elements, &bytes));
+    MICA_RETURN_IF_ERROR(ReadElements(tokens_, type.dtype,
+                                      is_splat ? 1 : type.num_elements(),
+                                      elements, &bytes));
     return tokens_.At(
         offset,
         builder_->AddConstant(names_[0], std::move(type), std::move(bytes))
             .status());
-  }
-
-  absl::Status SkipElement() {
-    if (tokens_.current().kind != TokenKind::kNumber &&
-        tokens_.current().kind != TokenKind::kWord) {
-      return tokens_.Wants("a number, true or false");
-    }
-    tokens_.Advance();
-    return absl::OkStatus();
-  }
-
-  absl::Status SkipElements(int64_t* count) {
-    tokens_.Advance();
-    while (!tokens_.Take(']')) {
-      if (*count > 0) MICA_RETURN_IF_ERROR(tokens_.Expect(','));
-      MICA_RETURN_IF_ERROR(SkipElement());
-      ++*count;
-    }
-    return absl::OkStatus();
-  }
-
-  // Reads `count` elements and repeats them until `bytes` is full.
-  absl::Status ReadElements(DType dtype, int64_t count, Lexer elements,
-                            std::vector<uint8_t>* bytes) const {
-    const int64_t size = ElementBytes(dtype);
-    uint8_t splat[16];
-    for (int64_t i = 0; i < count; ++i) {
-      const Token token = elements.Next();
-      elements.Next();
-      if (!ParseElement(dtype, token.text, splat)) {
-        return tokens_.ErrorAt(
-            token.offset,
-            absl::StrCat("constant: wants an element of ", DTypeName(dtype),
-                         ", got ", Describe(token)));
-      }
-      if (!bytes->empty()) std::copy_n(splat, size, &(*bytes)[i * size]);
-    }
-    const int64_t total = static_cast<int64_t>(bytes->size());
-    for (int64_t i = count * size; i < total; ++i) {
-      (*bytes)[i] = (*bytes)[i - size];
-    }
-    return absl::OkStatus();
   }
 
   absl::Status ParseUpdate() {
@@ -757,6 +739,7 @@ class Parser {
   const absl::string_view text_;
   TokenStream tokens_;
   RepeatedLines lines_;
+  VariableLines variable_lines_;
   bool line_is_read_ = false;  // The one at hand, by lines_.
   std::vector<ValueId> operands_;
   const OpRegistry& registry_;
