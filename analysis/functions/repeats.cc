@@ -61,9 +61,11 @@ void AddRuns(absl::Span<const uint64_t> words, int32_t period,
   const auto size = static_cast<int32_t>(words.size());
   int32_t begin = 0;
   const auto end_run = [&](int32_t end) {
+    // Most ends, of a period that is none, end nothing.
+    if (end - begin < period) return;
     const int32_t count = (end - begin) / period + 1;
     const int32_t tail = (end - begin) % period;
-    if (count >= 2) repeats->push_back({begin, period, count, tail});
+    repeats->push_back({begin, period, count, tail});
   };
   for (int32_t i = 0; i + period < size; ++i) {
     if (words[i] == words[i + period]) continue;
