@@ -400,7 +400,8 @@ class Cutter {
     const Value& value = program_.value(id);
     switch (value.kind) {
       case ValueKind::kVariable:
-        return builder.AddVariable(value.name, names_.at(id), *value.type);
+        return builder.CopyVariable(program_,
+                                    program_.variables()[value.index]);
       case ValueKind::kConstant:
         return builder.AddConstant(value.name, *value.type,
                                    program_.constants()[value.index].bytes);
