@@ -185,7 +185,8 @@ bool ArrayWatch::FollowMaker(PyObject* tensor, PyObject* callable,
     return false;
   }
   if (!maker->copies && !maker->dtype) {
-    static PyObject* as_tensor = Method("torch.as_tensor");
+    static PyObject* as_tensor =
+        Method("torch._C._VariableFunctions.as_tensor");
     step_.in_place_of_call = FixedCall(as_tensor, {data}, nullptr);
   } else {
     step_.in_place_of_call =
@@ -281,8 +282,8 @@ bool ArrayWatch::FollowJoined(absl::string_view name, PyObject* arrays) {
     }
     PyList_SET_ITEM(tensors.get(), i, DataTensorOf(tensor).release());
   }
-  static PyObject* stack = Method("torch.stack");
-  static PyObject* cat = Method("torch.cat");
+  static PyObject* stack = Method("torch._C._VariableFunctions.stack");
+  static PyObject* cat = Method("torch._C._VariableFunctions.cat");
   reads_shapes_ = true;
   return Show(PyRef::Steal(
       PyObject_CallOneArg(name == "concatenate" ? cat : stack, tensors.get())));
@@ -316,7 +317,11 @@ void ArrayWatch::AddView(PyObject* result) {
   const PyRef seen = result == nullptr ? PyRef() : AsTensor(result);
   if (seen) {
     const PyRef data = DataTensorOf(tensor.get());
-    if (key) view = PyRef::Steal(PyObject_GetItem(data.get(), key.get()));
+    static PyObject* item = Method("torch._C.TensorBase.__getitem__");
+    if (key) {
+      view = PyRef::Steal(
+          PyObject_CallFunctionObjArgs(item, data.get(), key.get(), nullptr));
+    }
     if (!view || !ShowAlike(view.get(), seen.get())) {
       view = WindowLike(data.get(), seen.get());
     }

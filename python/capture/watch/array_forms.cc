@@ -113,8 +113,11 @@ PyRef WindowLike(PyObject* tensor, PyObject* other) {
     }
     return tuple;
   };
-  return PyRef::Steal(PyObject_CallMethod(
-      tensor, "as_strided", "OOL", to_tuple(seen.sizes).get(),
+  // As it is before the program replaces any.
+  static PyObject* window =
+      ResolveName("torch._C.TensorBase.as_strided").release();
+  return PyRef::Steal(PyObject_CallFunction(
+      window, "OOOL", tensor, to_tuple(seen.sizes).get(),
       to_tuple(seen.strides).get(), static_cast<long long>(from / size)));
 }
 

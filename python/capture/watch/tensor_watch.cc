@@ -187,9 +187,10 @@ void TensorWatch::ReplaceData(PyObject* owner, PyObject* data) {
     return Refuse("sets the data of a tensor's subclass");
   }
   // The recorder sees both before it finds one in the other's memory.
+  static PyObject* detach = ResolveName("torch._C.TensorBase.detach").release();
   for (PyObject* tensor : {owner, data}) {
     objects_.Touch(tensor);
-    if (PyRef::Steal(PyObject_CallMethod(tensor, "detach", nullptr))) continue;
+    if (PyRef::Steal(PyObject_CallOneArg(detach, tensor))) continue;
     PyErr_Clear();
     return Refuse("sets the data of a tensor that can't be detached");
   }
@@ -240,17 +241,21 @@ bool TensorWatch::ReadNumbers(PyObject* tensor) {
     return false;
   }
   objects_.Touch(tensor);
-  // The recorder sees these as the program's own.
-  PyRef plain = PyRef::Steal(PyObject_CallMethod(tensor, "detach", nullptr));
+  // The recorder sees these as the program's own; they are what they are before
+  // the program replaces any.
+  static PyObject* detach = ResolveName("torch._C.TensorBase.detach").release();
+  static PyObject* reshape =
+      ResolveName("torch._C.TensorBase.reshape").release();
+  static PyObject* select = ResolveName("torch._C.TensorBase.select").release();
+  static PyObject* read = ResolveName("torch._C.TensorBase.item").release();
+  PyRef plain = PyRef::Steal(PyObject_CallOneArg(detach, tensor));
   if (plain) {
-    plain = PyRef::Steal(PyObject_CallMethod(plain.get(), "reshape", "i", -1));
+    plain = PyRef::Steal(PyObject_CallFunction(reshape, "Oi", plain.get(), -1));
   }
   for (Py_ssize_t i = 0; plain && i < NumElements(tensor); ++i) {
     PyRef item =
-        PyRef::Steal(PyObject_CallMethod(plain.get(), "select", "in", 0, i));
-    if (item) {
-      item = PyRef::Steal(PyObject_CallMethod(item.get(), "item", nullptr));
-    }
+        PyRef::Steal(PyObject_CallFunction(select, "Oin", plain.get(), 0, i));
+    if (item) item = PyRef::Steal(PyObject_CallOneArg(read, item.get()));
     if (!item) plain = PyRef();
   }
   if (plain) return true;
