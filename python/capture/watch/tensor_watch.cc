@@ -288,11 +288,14 @@ void TensorWatch::ReadData(PyObject* reader, absl::Span<PyObject* const> args) {
 }
 
 void TensorWatch::ReadArray(PyObject* tensor) {
+  const int64_t num_calls = recorder_.NumCalls();
   if (!ReadNumbers(tensor)) {
     return Refuse(
-        "reads a numpy array in the memory of a tensor of many "
-        "numbers",
+        "reads a numpy array in the memory of a tensor of many numbers",
         "keep the computation in tensors");
+  }
+  if (NumElements(tensor) > 0 && recorder_.NumCalls() == num_calls) {
+    return Refuse("reads a numpy array where nothing is recorded");
   }
   arrays_.Expose(tensor);
 }
