@@ -62,13 +62,28 @@ bool TakeTool(PyObject* monitoring) {
   if (tool < 0) return false;
   const PyRef none = PyRef::Steal(
       PyObject_CallMethod(monitoring, "use_tool_id", "is", tool, "mica"));
-  if (!none) return false;
+  if (!none) {
+    tool = -1;  // It is somebody else's.
+    return false;
+  }
   const long event = InstructionEvent(monitoring);
   const PyRef function =
       PyRef::Steal(PyCFunction_New(&on_instruction, nullptr));
   return event >= 0 && function &&
          Register(monitoring, event, function.get()) &&
          SetEvents(monitoring, event);
+}
+
+// Each step is taken whatever became of those before it: there are few tools.
+void ReleaseTool(PyObject* monitoring) {
+  if (monitoring == nullptr || tool < 0) return PyErr_Clear();
+  const long event = InstructionEvent(monitoring);
+  if (event < 0 || !SetEvents(monitoring, 0)) PyErr_Clear();
+  if (event < 0 || !Register(monitoring, event, Py_None)) PyErr_Clear();
+  const PyRef none =
+      PyRef::Steal(PyObject_CallMethod(monitoring, "free_tool_id", "i", tool));
+  if (!none) PyErr_Clear();
+  tool = -1;
 }
 
 }  // namespace
@@ -78,7 +93,7 @@ bool StartStepEvents(void (*on_step)()) {
   if (num_starts == 0) {
     callback = on_step;
     if (!TakeTool(Monitoring())) {
-      PyErr_Clear();
+      ReleaseTool(Monitoring());
       return false;
     }
   }
@@ -89,14 +104,7 @@ bool StartStepEvents(void (*on_step)()) {
 void StopStepEvents() {
   if (--num_starts > 0) return;
   const PyErrorKeeper keeper;
-  PyObject* monitoring = Monitoring();
-  const long event = monitoring == nullptr ? -1 : InstructionEvent(monitoring);
-  if (event < 0 || !SetEvents(monitoring, 0) ||
-      !Register(monitoring, event, Py_None) ||
-      !PyRef::Steal(
-          PyObject_CallMethod(monitoring, "free_tool_id", "i", tool))) {
-    PyErr_Clear();
-  }
+  ReleaseTool(Monitoring());
 }
 
 void FollowSteps(PyFrameObject* /*frame*/) {}

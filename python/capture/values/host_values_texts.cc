@@ -31,7 +31,12 @@ void HostValues::AddArray(PyObject* array, PyObject* tensor) {
 }
 
 void HostValues::UseTextOf(PyObject* object) {
-  if (unread_.erase(object) > 0) on_array_use_(TensorOf(object));
+  if (unread_.erase(object) > 0) {
+    const PyRef tensor = arrays_[object];
+    // A list has numbers of its own.
+    if (PyList_Check(object)) arrays_.erase(object);
+    on_array_use_(tensor.get());
+  }
   if (const Id id = FindText(object); id >= 0) MarkExactId(id);
   const auto it = size_texts_.find(object);
   if (it == size_texts_.end()) return;

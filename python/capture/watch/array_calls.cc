@@ -117,7 +117,7 @@ PyRef ArrayWatch::AsTensor(PyObject* array) const {
 PyObject* ArrayWatch::TensorOf(absl::Span<PyObject* const> args) const {
   if (args.empty() || args[0] == nullptr || !IsArray(args[0])) return nullptr;
   PyObject* tensor = values_.TensorOf(args[0]);
-  if (tensor == nullptr || DataOf(tensor) == nullptr) return nullptr;
+  if (tensor == nullptr || !HasMemory(tensor)) return nullptr;
   const PyRef now = AsTensor(args[0]);
   // The program may have given the array another form.
   return now && ShowAlike(tensor, now.get()) ? tensor : nullptr;
@@ -312,9 +312,13 @@ bool ArrayWatch::UseItem(PyObject* container, PyObject* key) {
 void ArrayWatch::AddView(PyObject* result) {
   const PyRef tensor = std::move(step_.viewed);
   const PyRef key = std::move(step_.view_key);
+  if (result == nullptr) {  // It raised, which its form decided.
+    reads_shapes_ = true;
+    return;
+  }
   if (refusal()) return;
   PyRef view;
-  const PyRef seen = result == nullptr ? PyRef() : AsTensor(result);
+  const PyRef seen = AsTensor(result);
   if (seen) {
     const PyRef data = DataTensorOf(tensor.get());
     static PyObject* item = Method("torch._C.TensorBase.__getitem__");
@@ -328,7 +332,7 @@ void ArrayWatch::AddView(PyObject* result) {
   }
   PyErr_Clear();
   if (!view) {  // A number, or a copy.
-    if (result != nullptr && IsArray(result)) AddNew(result);
+    if (IsArray(result)) AddNew(result);
     return values_.ReadArray(tensor.get());
   }
   AddNew(result);

@@ -82,6 +82,11 @@ bool IsPlainIndex(PyObject* key) {
   return key == Py_Ellipsis || IsPlainBound(key);
 }
 
+bool HasMemory(PyObject* tensor) {
+  if (StorageOf(tensor) == nullptr) return false;
+  return DataOf(tensor) != nullptr || NumElements(tensor) == 0;
+}
+
 bool MayJoin(PyObject* a, PyObject* b, bool new_dim) {
   TensorMeta one = TensorMeta::Of(a), other = TensorMeta::Of(b);
   if (!new_dim && !one.sizes.empty() && !other.sizes.empty()) {

@@ -23,6 +23,9 @@ bool IsPlainIndex(PyObject* key);
 
 // Whether a tensor's elements lie one behind the other, the last dim's first.
 bool IsInOrder(PyObject* tensor);
+// Whether a tensor is in a memory that numpy may share: not so one that is
+// sparse, or below a transform of torch.func.
+bool HasMemory(PyObject* tensor);
 // Whether two tensors may be joined, by a new dim or the first one.
 bool MayJoin(PyObject* a, PyObject* b, bool new_dim);
 // Whether two tensors show the same memory alike.

@@ -4,6 +4,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "python/capture/known/stand_ins.h"
+#include "python/capture/watch/array_forms.h"
 #include "python/capture/watch/builtin_calls.h"
 #include "python/capture/watch/call_facts.h"
 #include "python/interpreter/call_with_names.h"
@@ -47,7 +48,8 @@ bool BuiltinCalls::CallInPython(PyObject* callable,
   } else if (name == "as_list") {
     constexpr int64_t kMaxNumbers = 64;
     is_ours = args.size() == 1 && IsTensor(args[0]) && IsPlainTensor(args[0]) &&
-              NumElements(args[0]) > 0 && NumElements(args[0]) <= kMaxNumbers;
+              HasMemory(args[0]) && NumElements(args[0]) > 0 &&
+              NumElements(args[0]) <= kMaxNumbers;
   } else if (name == "join_texts") {
     is_ours = args.size() == 2 && RunsForItems(args[1]);
   } else if (num_positional == 1 || (is_sum && num_positional == 2)) {

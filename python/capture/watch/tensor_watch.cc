@@ -5,8 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "python/capture/known/purity.h"
 #include "python/capture/values/constants.h"
+#include "python/capture/watch/array_forms.h"
 #include "python/capture/watch/object_kinds.h"
 #include "python/torch_side/autograd/backward_pass.h"
+#include "python/torch_side/tensors/kept_casts.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
 namespace mica {
@@ -208,6 +210,9 @@ void TensorWatch::ReplaceData(PyObject* owner, PyObject* data) {
         "set it outside the compiled function");
   }
   if (is_in_later_pass()) return Refuse("sets the data of a tensor");
+  if (AreCastsKept()) {
+    return Refuse("sets the data of a tensor where autocast keeps casts of it");
+  }
   TouchGradient(owner);
   if (!refusal()) gradients_.ReplaceData(owner);
 }
@@ -267,15 +272,14 @@ void TensorWatch::ReadData(PyObject* reader, absl::Span<PyObject* const> args) {
   const std::string name = CallableName(reader);
   const bool is_numpy = absl::EndsWith(name, ".numpy");
   if (is_numpy && args.size() == 1 && IsTensor(args[0]) &&
-      IsPlainTensor(args[0]) && DataOf(args[0]) != nullptr) {
+      IsPlainTensor(args[0]) && HasMemory(args[0])) {
     objects_.Touch(args[0]);
     step_.shown = PyRef::Share(args[0]);
     return;
   }
   if (absl::EndsWith(name, ".tolist") && args.size() == 1) {
     if (ReadNumbers(args[0])) return;
-    if (IsTensor(args[0]) && IsPlainTensor(args[0]) &&
-        DataOf(args[0]) != nullptr) {
+    if (IsTensor(args[0]) && IsPlainTensor(args[0]) && HasMemory(args[0])) {
       objects_.Touch(args[0]);
       step_.shown = PyRef::Share(args[0]);
       return;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 
 import numpy as np
 import pytest
@@ -354,3 +355,47 @@ def test_training_step_of_arrays():
 
     calls = [(floats(i, 4, 8), floats(i + 50, 4, 8)) for i in range(4)]
     assert hits_of(program, *calls) == 3
+
+
+# ---- found by tools/guard_fuzz.py ----
+def test_a_list_that_grows_is_no_arrays_list():
+    def program(world, a):
+        numbers = a.tolist()
+        numbers += [1.0]
+        return numbers
+
+    assert hits_of(program, *[(floats(0, 4),)] * 3) == 2
+
+
+@pytest.mark.parametrize("key", [0, slice(0, 2), (slice(None), None)])
+def test_an_index_that_raises(key):
+    def program(a):
+        return torch.from_numpy(a[key]) + 1
+
+    f = mica.compile(program)
+    f(floats(0, 4, 4))
+    for _ in range(3):
+        with pytest.raises(IndexError, match="too many indices"):
+            f(np.array(1.0, "f"))
+        assert looks(f(floats(1, 4, 4))) == looks(program(floats(1, 4, 4)))
+
+
+def test_arrays_that_a_partial_hands_on():
+    def program(scale, a):
+        return torch.from_numpy(a.astype("d")) * scale + float(a[0])
+
+    f = mica.compile(functools.partial(program, 2.0), exact=True)
+    for seed in (0, 1, 0, 2):
+        want = program(2.0, floats(seed, 4))
+        assert looks(f(a=floats(seed, 4))) == looks(want)
+
+
+def test_sparse_tensors_have_no_list():
+    def program(a):
+        return a.tolist()
+
+    f = mica.compile(program)
+    f(torch.ones(3))
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="storage"):
+            f(torch.ones(3).to_sparse())

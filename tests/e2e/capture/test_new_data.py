@@ -247,3 +247,20 @@ def test_explains_what_is_set():
     f(x(0))
     f(x(1))
     assert ".data" in str(mica.explain(f).details("effects"))
+
+
+def test_autocast_keeps_casts_of_the_old_data():
+    """Found by tools/guard_fuzz.py: eager goes on with the cast that it has."""
+
+    def program(world, a):
+        world.net.weight.data = world.net.weight.data * 0.5
+        return world.net(a)
+
+    def take(world, call):
+        results = []
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            for seed in range(3):
+                results.append(call(x(seed)).detach().float())
+        return results, numbers(world)
+
+    check(lambda: world_of(program), take, take, take)
