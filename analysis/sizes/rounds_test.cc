@@ -174,8 +174,8 @@ TEST(RoundsTest, RoundsMayMakeNoCalls) {
   };
   // In front of the calls, between them and at their end.
   const auto calls = static_cast<int32_t>(run.tape.calls.size());
-  const Rounds rounds(
-      run.tape, {none(0, 3), run.begins, none(end, 3), none(calls, 3)});
+  const Rounds rounds(run.tape,
+                      {none(0, 3), run.begins, none(end, 3), none(calls, 3)});
   OtherRounds other(run.tape, rounds, {5, 6, 2, 7});
   MICA_ASSERT_OK(other.Make());
   const Looped wanted = MakeRun(6);
