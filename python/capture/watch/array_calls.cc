@@ -85,15 +85,11 @@ bool TakeOptions(absl::Span<PyObject* const> options, PyObject* names,
 
 // numpy.float32 and its like, by name; "" for what isn't one.
 std::string FloatName(PyObject* dtype) {
-  PyObject* name = PyType_Check(dtype)
-                       ? PyObject_GetAttrString(dtype, "__name__")
-                       : PyObject_GetAttrString(dtype, "name");
-  const PyRef text = PyRef::Steal(name != nullptr ? name : nullptr);
-  if (!text || !PyUnicode_Check(text.get())) {
-    PyErr_Clear();
-    return "";
-  }
-  return PyText(text.get());
+  const PyRef name = PyRef::Steal(
+      PyObject_GetAttrString(dtype, PyType_Check(dtype) ? "__name__" : "name"));
+  if (name && PyUnicode_Check(name.get())) return PyText(name.get());
+  PyErr_Clear();
+  return "";
 }
 
 // Whether keywords say what holds without them: none of them, or order="C".
