@@ -21,6 +21,8 @@ from mica.annotate import annotate
 
 # As it is below the decorator by which Dynamo leaves it alone.
 _TORCHS = torchs.checkpoint.__wrapped__  # type: ignore[attr-defined]
+# Types of arguments in which torch's own looks for nothing.
+_LEAVES = {torch.Tensor, torch.nn.Parameter, int, float, bool, str, type(None)}
 
 
 class _EnoughError(Exception):
@@ -162,6 +164,8 @@ def checkpoint(
         or torchs._checkpoint_debug_enabled is not None
     ):
         return _TORCHS(function, *args, use_reentrant=use_reentrant, **kwargs)
+    if any(type(arg) not in _LEAVES for arg in args):
+        torchs._infer_device_type(*args)  # It walks containers, may raise.
     draws_alike = kwargs.pop("preserve_rng_state", True)
     ends_early = kwargs.pop("early_stop", True)
     if torchs._enable_checkpoint_early_stop is not None:

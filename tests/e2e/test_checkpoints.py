@@ -1,5 +1,6 @@
 """torch.utils.checkpoint within a step: one graph, and what eager computes."""
 
+import collections
 import contextlib
 import functools
 import io
@@ -278,3 +279,14 @@ def test_eager_calls_are_torchs_own():
     x = torch.randn(ROWS, SIZE, requires_grad=True)
     checkpoint(Part(0.0), x, use_reentrant=False).sum().backward()
     assert x.grad is not None
+
+
+def test_what_torchs_own_walks_is_walked():
+    class Pair(collections.namedtuple("Pair", "first second")):
+        def __iter__(self):
+            return iter([1.0])
+
+    compiled = mica.compile(lambda x: again(torch.sin, x))
+    for _ in range(3):
+        with pytest.raises(TypeError, match="second"):
+            compiled(Pair(torch.ones(3), []))

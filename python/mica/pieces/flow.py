@@ -27,9 +27,9 @@ from mica.pieces.opcodes import (
 _OPTIMIZED, _NEWLOCALS, VARARGS, VARKEYWORDS = 1, 2, 4, 8
 _GENERATORS = 0x20 | 0x80 | 0x200
 # Names by which a function may look at its own frame.
-_SEES_FRAME = frozenset(
-    ("locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe")
-)
+_SEES_FRAME = frozenset(("vars", "eval", "dir", "_getframe", "currentframe"))
+# Functions that keep a dict of variables with it, which a piece's doesn't have.
+_KEEP_VARIABLES = frozenset(("locals", "exec"))
 
 # What is known of a slot of the stack: "o" an object, "n" a null, "m" either,
 # of a method, "s" either, of a variable that a comprehension saved, "x" what a
@@ -107,6 +107,8 @@ class FunctionFlow:
         names += [n for n in code.co_cellvars if n not in code.co_varnames]
         self.names = names  # Of the variables that a frame owns.
         self.sees_frame = not _SEES_FRAME.isdisjoint(code.co_names)
+        if self._keeps_variables():
+            raise Unsplittable("it asks for a dict of its variables")
         self.stacks = self._find_stacks()
         self._settle_saved()
         self.targets = {
@@ -196,6 +198,27 @@ class FunctionFlow:
         count = code.co_argcount + code.co_kwonlyargcount
         flags = code.co_flags
         return count + bool(flags & VARARGS) + bool(flags & VARKEYWORDS)
+
+    def _keeps_variables(self) -> bool:
+        """Whether it calls locals(), exec(…) or vars()."""
+        for index, instruction in enumerate(self.instructions):
+            if instruction.name != "LOAD_GLOBAL":
+                continue
+            called = self.code.co_names[instruction.arg >> 1]
+            if called in _KEEP_VARIABLES:
+                return True
+            if called == "vars" and self._call_arguments(index + 1) == 0:
+                return True
+        return False
+
+    def _call_arguments(self, index: int) -> int:
+        """The number of arguments of a call that is next, else -1."""
+        for instruction in self.instructions[index : index + 3]:
+            if instruction.name == "CALL":
+                return instruction.arg
+            if instruction.name not in ("PRECALL", "PUSH_NULL"):
+                break
+        return -1
 
     def _find_live(self) -> list[int]:
         """Of each instruction: the variables that may be read from there on."""

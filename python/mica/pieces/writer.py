@@ -136,13 +136,9 @@ class Writer:
             len(self.variables), len(self.variables) + num_temporaries
         )
         self.variables += [f".temporary{i}" for i in range(num_temporaries)]
-        # A cell that comes in is the variable's value; super() wants to know.
-        self.cells = [
-            name
-            for i, name in enumerate(names)
-            if name in cells
-            and (i not in place or piece.entry == 0 or (i == 0))
-        ]
+        # A cell that comes in is the variable's value, and one of a cell's
+        # kind all the same: super() and locals() look into it.
+        self.cells = [name for name in names if name in cells]
         free = len(self.variables)
         for slot in range(count):
             if slot not in place:
@@ -169,6 +165,7 @@ class Writer:
             emit("COPY_FREE_VARS", len(self.function.code.co_freevars))
         position = self.instructions[piece.entry].position
         emit("RESUME", position=position)
+        self._write_cells()
         stack = self.function.stacks[piece.entry]
         assert stack is not None
         count = self.function.num_locals
@@ -182,6 +179,25 @@ class Writer:
             emit("DELETE_FAST", parameter)
         if piece.entry != min(piece.rests):
             emit("JUMP_FORWARD", target=piece.entry)
+
+    def _write_cells(self) -> None:
+        """Makes locals() look into the cells that come in.
+
+        It takes a variable for a cell if an instruction before the frame's own
+        makes it one. The cells are made: that instruction is passed over.
+        """
+        incoming = [
+            self.place[slot]
+            for slot in self.params
+            if slot < self.function.num_locals
+            and self.function.names[slot] in self.cells
+        ]
+        if not incoming:
+            return
+        self.assembler.emit("JUMP_FORWARD", target="behind the cells")
+        for place in incoming:
+            self.assembler.emit("MAKE_CELL", place)
+        self.assembler.label("behind the cells")
 
     def _handler(self, index: int) -> tuple[object, int, bool] | None:
         handler = self.instructions[index].handler

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 import weakref
 from collections.abc import Callable
@@ -358,3 +359,32 @@ def test_what_a_context_left_on_the_stack_makes_no_new_records():
         (1, 4),
         (1, 4),
     ]
+
+
+def test_cells_of_pieces_are_looked_into():
+    def fn(a):
+        b = a * 2
+        note("before")
+        c = b + 1
+        kinds = [type(eval("b")).__name__, type(eval("c")).__name__]
+
+        def both():
+            return b + c
+
+        note(kinds, sorted(sys._getframe().f_locals))
+        return both() * len(kinds)
+
+    in_pieces(fn, calls=4)
+
+
+@pytest.mark.parametrize("kind", ["locals()", "vars()", "exec('n = 1')"])
+def test_who_asks_for_the_dict_of_its_variables_runs_eagerly(kind):
+    names: dict[str, Any] = {"note": note}
+    source = "def fn(a):\n    n = 0\n    b = a + 1\n    note(1)\n"
+    source += f"    d = {kind}\n    note(list(d or ()))\n    c = b * 2\n"
+    source += f"    e = {kind}\n    note(list(d or ()), d is e)\n"
+    source += "    return c * len(d or 'x'), lambda: (b, c)\n"
+    exec(compile(source, __file__, "exec"), names)
+    program = names["fn"]
+    told = report(in_pieces(lambda a: program(a)[0], calls=4))
+    assert told.last_graphs == 0, str(told)
