@@ -67,6 +67,16 @@ class PyErrorKeeper {
   PyObject* traceback_ = nullptr;
 };
 
+// The Python error that is set, which it no longer is then; or null.
+inline PyRef TakePyError() {
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  return PyRef::Steal(value);
+}
+
 inline PyTypeObject* AsType(PyObject* object) {
   return reinterpret_cast<PyTypeObject*>(object);
 }

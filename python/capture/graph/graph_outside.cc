@@ -13,17 +13,11 @@ namespace {
 
 // What Python raised, which it forgets.
 std::string TakeError() {
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  const PyRef held[] = {PyRef::Steal(type), PyRef::Steal(value),
-                        PyRef::Steal(traceback)};
-  PyRef text = PyRef::Steal(value == nullptr ? nullptr : PyObject_Str(value));
+  const PyRef error = TakePyError();
+  if (!error) return "an error";
+  const PyRef text = PyRef::Steal(PyObject_Str(error.get()));
   if (!text) PyErr_Clear();
-  return absl::StrCat(type == nullptr
-                          ? "an error"
-                          : reinterpret_cast<PyTypeObject*>(type)->tp_name,
-                      ": ", PyText(text.get()));
+  return absl::StrCat(Py_TYPE(error.get())->tp_name, ": ", PyText(text.get()));
 }
 
 // Builds a list; once something failed it stays null.

@@ -12,20 +12,6 @@
 #include "python/torch_side/tensors/autograd_access.h"
 
 namespace mica {
-namespace {
-
-// The Python error that is set, which it no longer is then.
-PyRef TakeError() {
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  Py_XDECREF(type);
-  Py_XDECREF(traceback);
-  return PyRef::Steal(value);
-}
-
-}  // namespace
-
 void Record::FindPromoted(PromotedScalars* promoted,
                           std::vector<StatePlace>* slots) const {
   guards_.FindPromoted(promoted, slots);
@@ -191,7 +177,7 @@ Record::Outcome Record::Failed(const absl::Status& status, Miss* miss,
     return Outcome::kDiscarded;
   }
   if (absl::IsUnavailable(status) && PyErr_Occurred() != nullptr) {
-    raised->error = TakeError();
+    raised->error = TakePyError();
     if (IsLogsAnError(raised->error.get())) raised->error = PyRef();
     return Outcome::kRaised;
   }

@@ -331,7 +331,8 @@ PyObject* Compiled::Report() const {
           Number(splits_ == nullptr ? 0 : splits_->events().graphs)) &&
       (splits_ != nullptr
            ? splits_->Report(d)
-           : Put(d, "pieces", Texts({})) && Put(d, "graph_breaks", Texts({})));
+           : Put(d, "pieces", Texts({})) && Put(d, "graph_breaks", Texts({})) &&
+                 Put(d, "unsplit", Texts({})));
   return ok ? dict.release() : nullptr;
 }
 

@@ -66,12 +66,7 @@ void Notices::Issue() {
   // A warning's handler may call what was compiled.
   for (const Notice& notice : std::exchange(waiting_, {})) {
     if (Warn(notice)) continue;
-    PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    Py_XDECREF(type);
-    Py_XDECREF(traceback);
-    const PyRef error = PyRef::Steal(value);
+    const PyRef error = TakePyError();
     if (!error) continue;
     // A handler of the user's may have raised something else.
     const bool is_ours =

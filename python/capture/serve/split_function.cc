@@ -118,11 +118,14 @@ SplitFunction::~SplitFunction() {
     codes_.erase(PyFunction_GET_CODE(piece->function.get()));
 }
 
-bool SplitFunction::CanBeSplit() const {
+std::string SplitFunction::WhyWhole() const {
   const PyErrorKeeper keeper;
-  const PyRef steps = StepsOf(function_.get(), steps_.get());
-  if (!steps) PyErr_Clear();
-  return static_cast<bool>(steps);
+  if (StepsOf(function_.get(), steps_.get())) return "";
+  const PyRef error = TakePyError();
+  if (!error) return "its pieces can't be made";
+  const PyRef text = PyRef::Steal(PyObject_Str(error.get()));
+  if (!text) PyErr_Clear();
+  return PyText(text.get());
 }
 
 bool SplitFunction::AddBreak(int32_t unit, const std::string& why) {

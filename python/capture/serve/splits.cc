@@ -146,7 +146,8 @@ std::shared_ptr<SplitFunction> Splits::FindFunction(const NewFrame& frame) {
   auto made = std::make_shared<SplitFunction>(
       PyRef::Share(reinterpret_cast<PyObject*>(frame.function)), options_,
       &codes_);
-  if (!made->CanBeSplit()) return nullptr;
+  known.why_whole = made->WhyWhole();
+  if (!known.why_whole.empty()) return nullptr;
   for (const auto& [unit, why] : known.breaks) made->AddBreak(unit, why);
   known.function = made;
   order_.push_back(made);
@@ -196,8 +197,22 @@ bool Splits::Report(PyObject* report) const {
     if (function == nullptr) continue;
     if (!function->Report(pieces.get(), breaks.get())) return false;
   }
+  PyRef whole = PyRef::Steal(PyList_New(0));
+  for (const auto& [key, known] : known_) {
+    if (known.why_whole.empty()) continue;
+    PyRef dict = PyRef::Steal(PyDict_New());
+    auto* code = reinterpret_cast<PyCodeObject*>(known.code.get());
+    if (!whole || !dict ||
+        !Put(dict.get(), "name", Text(PyText(code->co_qualname))) ||
+        !Put(dict.get(), "at", Text(LineOf(known.code.get(), 0))) ||
+        !Put(dict.get(), "reason", Text(known.why_whole)) ||
+        PyList_Append(whole.get(), dict.get()) != 0) {
+      return false;
+    }
+  }
   return Put(report, "pieces", std::move(pieces)) &&
-         Put(report, "graph_breaks", std::move(breaks));
+         Put(report, "graph_breaks", std::move(breaks)) &&
+         Put(report, "unsplit", std::move(whole));
 }
 
 int Splits::Traverse(visitproc visit, void* arg) const {

@@ -54,8 +54,8 @@ class SplitFunction {
   SplitFunction(const SplitFunction&) = delete;
   SplitFunction& operator=(const SplitFunction&) = delete;
 
-  // False for code that can't be taken apart.
-  bool CanBeSplit() const;
+  // Why the code can't be taken apart; empty if it can.
+  std::string WhyWhole() const;
   // Breaks the graph at an instruction; `why` is for the user. False if
   // that is so already or can't be.
   bool AddBreak(int32_t unit, const std::string& why);
@@ -156,7 +156,8 @@ class Splits {
     PyRef last;    // The function that came last, if it has a closure: weak.
     std::map<int32_t, std::string> breaks;  // Wanted.
     bool is_made = false;
-    std::shared_ptr<SplitFunction> function;  // Null if it can't be split.
+    std::shared_ptr<SplitFunction> function;  // Null if it can't be split,
+    std::string why_whole;                    // and why.
   };
   // The entry of a key, a new one in the place of that of a module which is
   // gone.

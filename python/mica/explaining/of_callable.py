@@ -40,6 +40,7 @@ def explanation_of(compiled: Any) -> Explanation:
         drops=[Reason(*drop) for drop in report["drops"]],
         pieces=[piece_of(piece) for piece in report["pieces"]],
         graph_breaks=[GraphBreak(**one) for one in report["graph_breaks"]],
+        unsplit=[GraphBreak(**one) for one in report["unsplit"]],
         split_calls=report["split_calls"],
         last_graphs=report["last_graphs"],
         exact=report["exact"],

@@ -29,6 +29,8 @@ class Report:
       eager_calls: Calls that ran eagerly without a record being made.
       pieces: The parts that are captured, if it isn't one graph.
       graph_breaks: What runs eagerly between those.
+      unsplit: Functions with graph breaks that run eagerly as a whole: where
+        they begin, and why.
       split_calls: Calls that ran in pieces.
       last_graphs: Runs of pieces as graphs in the latest call of that kind.
       exact: Whether it was compiled with `exact`,
@@ -50,6 +52,7 @@ class Report:
     drops: list[Reason] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
     graph_breaks: list[GraphBreak] = field(default_factory=list)
+    unsplit: list[GraphBreak] = field(default_factory=list)
     split_calls: int = 0
     last_graphs: int = 0
     exact: bool = False

@@ -108,13 +108,14 @@ def _effects_of(graph: Graph) -> list[str]:
 
 
 def _pieces_section(report: Report) -> list[str]:
-    if not report.pieces:
+    if not report.pieces and not report.unsplit:
         return []
     return [
         f"{report.split_calls} calls in pieces, the latest with "
         f"{report.last_graphs} graphs",
         *(f"piece: {piece}" for piece in report.pieces),
         *(f"graph break at {one}" for one in breaks_of(report)),
+        *(f"runs eagerly as a whole: {one}" for one in report.unsplit),
     ]
 
 

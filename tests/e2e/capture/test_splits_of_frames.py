@@ -388,3 +388,6 @@ def test_who_asks_for_the_dict_of_its_variables_runs_eagerly(kind):
     program = names["fn"]
     told = report(in_pieces(lambda a: program(a)[0], calls=4))
     assert told.last_graphs == 0, str(told)
+    (whole,) = told.unsplit
+    assert "asks for a dict of its variables" in whole.reason
+    assert str(whole) in told.details("pieces")
