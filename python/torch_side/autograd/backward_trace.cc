@@ -279,6 +279,9 @@ class Tracer {
     variable_list outputs(node->num_outputs());
     if (is_run) {
       outputs = (*node)(std::move(inputs));
+      if (IsFunctionInPython(*node) && reads_.Has(*node)) {
+        parts_[step->part].is_used_up = true;
+      }
       torch::autograd::validate_outputs(
           node->next_edges(), outputs, [node](const std::string& why) {
             return absl::StrCat(node->name(), ": ", why);
@@ -334,6 +337,7 @@ class Tracer {
     if (--step.num_uses == 0) ready_.push(edge.function.get());
   }
 
+  const SavedReads reads_;
   const uint64_t first_node_;
   Recorder& recorder_;
   std::vector<Edge> roots_;

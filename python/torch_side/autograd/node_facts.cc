@@ -85,17 +85,16 @@ bool IsLeaf(const Node& node) {
 bool IsUsedUpByPass(Node* node) {
   // Such a node lets go of the one inside it, whatever that has saved.
   if (dynamic_cast<torch::autograd::CopySlices*>(node) != nullptr) return true;
-  if (IsFunctionInPython(*node))
-    return !InPython(*node).saved_variables.empty();
+  if (IsFunctionInPython(*node)) return false;
   return HasSaved(node, [](Saved saved) { return saved != Saved::kNothing; });
 }
 
-bool HasReleasedTensors(Node* node, bool had_some) {
+bool HasReleasedTensors(Node* node, const SavedReads& reads) {
   if (auto* copy = dynamic_cast<torch::autograd::CopySlices*>(node)) {
     return copy->fn == nullptr;
   }
   if (IsFunctionInPython(*node)) {
-    return had_some && InPython(*node).has_freed_buffers;
+    return reads.Has(*node) && InPython(*node).has_freed_buffers;
   }
   return HasSaved(node,
                   [](Saved saved) { return saved == Saved::kUnreadable; });

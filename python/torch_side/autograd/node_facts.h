@@ -8,6 +8,8 @@
 
 #include <vector>
 
+#include "python/torch_side/autograd/saved_reads.h"
+
 namespace mica {
 
 // True for the node of a torch.autograd.Function that is written in Python.
@@ -20,11 +22,11 @@ bool HasHooks(torch::autograd::Node& node);
 // True for the one that adds what arrives to the .grad of a leaf.
 bool IsLeaf(const torch::autograd::Node& node);
 // Whether a backward pass that retains nothing goes through it only once: it
-// has saved tensors, or is of a write to a view. Requires the GIL.
+// has saved tensors, or is of a write to a view. False for a node in Python: of
+// those SavedReads tells. Requires the GIL.
 bool IsUsedUpByPass(torch::autograd::Node* node);
-// Whether a backward pass has used it up. `had_some` is what the function
-// before said before that pass: of nodes in Python nothing else tells.
-bool HasReleasedTensors(torch::autograd::Node* node, bool had_some);
+// Whether a backward pass has used it up. `reads` lived while it ran.
+bool HasReleasedTensors(torch::autograd::Node* node, const SavedReads& reads);
 
 // Adds a gradient to those that have arrived, if both are there.
 void AddGradient(const at::Tensor& gradient, at::Tensor* sum);

@@ -46,9 +46,8 @@ void ForEachNode(PyObject* tensor, absl::FunctionRef<Visit(NodeRef)> visit) {
 }  // namespace
 
 struct ReleasedGraphs::Nodes {
-  // Whether one in Python had saved tensors.
-  absl::flat_hash_map<const torch::autograd::Node*, bool> known;
-  std::vector<NodeRef> pins;
+  SavedReads reads;
+  absl::flat_hash_map<const torch::autograd::Node*, NodeRef> known;
 };
 
 ReleasedGraphs::ReleasedGraphs() : nodes_(std::make_unique<Nodes>()) {}
@@ -56,11 +55,8 @@ ReleasedGraphs::~ReleasedGraphs() = default;
 
 void ReleasedGraphs::Add(PyObject* root) {
   ForEachNode(root, [this](const NodeRef& node) {
-    if (nodes_->known.contains(node.get())) return Visit::kSkip;
-    nodes_->known[node.get()] =
-        IsFunctionInPython(*node) && IsUsedUpByPass(node.get());
-    nodes_->pins.push_back(node);
-    return Visit::kGoOn;
+    const bool is_new = nodes_->known.try_emplace(node.get(), node).second;
+    return is_new ? Visit::kGoOn : Visit::kSkip;
   });
 }
 
@@ -68,9 +64,8 @@ bool ReleasedGraphs::Has(PyObject* tensor) const {
   if (nodes_->known.empty()) return false;
   bool has = false;
   ForEachNode(tensor, [&](const NodeRef& node) {
-    const auto known = nodes_->known.find(node.get());
-    if (known == nodes_->known.end()) return Visit::kGoOn;
-    has = HasReleasedTensors(node.get(), known->second);
+    if (!nodes_->known.contains(node.get())) return Visit::kGoOn;
+    has = HasReleasedTensors(node.get(), nodes_->reads);
     return has ? Visit::kEnd : Visit::kGoOn;
   });
   return has;

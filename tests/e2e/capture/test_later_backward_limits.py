@@ -53,6 +53,54 @@ def test_a_graph_is_used_up_or_retained():
     same(*kept)
 
 
+class Unread(torch.autograd.Function):
+    """Saves what its backward pass never asks for."""
+
+    @staticmethod
+    def forward(ctx, v):
+        ctx.save_for_backward(v)
+        return v * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 3
+
+
+class Read(Unread):
+    """As `Unread`, but for the asking."""
+
+    @staticmethod
+    def backward(ctx, g):
+        (v,) = ctx.saved_tensors
+        return g * v
+
+
+@pytest.mark.parametrize("function", [Unread, Read])
+@pytest.mark.parametrize("before", [torch.clone, torch.exp])
+@pytest.mark.parametrize("is_within", [False, True])
+def test_who_reads_what_it_saved_goes_back_once(function, before, is_within):
+    def program(x):
+        y = function.apply(before(x))
+        if is_within:
+            y.sum().backward()
+        return y
+
+    compiled = mica.compile(program)
+    told = []
+    for run in (program, compiled, compiled, compiled):
+        x = leaf()
+        y = run(x)
+        if not is_within:
+            y[0].backward()
+        try:
+            y[1].backward()
+            told.append(x.grad.tolist())
+        except RuntimeError as error:
+            told.append(str(error))
+    assert told == told[:1] * 4
+    assert mica.explain(compiled).hits == 2
+
+
 # Writes to views, whose nodes let go of what they hold, saved tensors or not.
 WRITES = {
     "a number": lambda x, y: y.view(-1)[0].fill_(2.0),
