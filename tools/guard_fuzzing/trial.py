@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 import mica
+import mica.modules
 from guard_fuzzing.calls import dress, run_in, undress
 from guard_fuzzing.case import Case, Step
 from guard_fuzzing.compare import Difference, Twins
@@ -36,6 +37,9 @@ _REFERRED = (
     "Expected use_count",
     "It is not possible to get the gradient edge for a Tensor",
 )
+
+# A compiled module calls itself what its twin does.
+mica.modules._repr = lambda module: repr(module.__wrapped__)
 
 _MANY = 10000  # Elements.
 _MOST = 1000.0  # An element: what is larger is not fed back.

@@ -14,11 +14,11 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <algorithm>
 #include <limits>
 #include <queue>
 #include <tuple>
 
+#include "absl/algorithm/container.h"
 #include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -80,9 +80,8 @@ class Tracer {
              !unseen_.contains(edge.function.get());
     };
     const GraphParts parts = DivideGraph(roots, is_inside);
-    parts_.resize(parts.are_used_up.size());
-    for (size_t i = 0; i < parts_.size(); ++i) {
-      parts_[i].is_used_up = parts.are_used_up[i];
+    for (const bool is_used_up : parts.are_used_up) {
+      parts_.push_back({.is_used_up = is_used_up});
     }
     for (auto& [node, step] : steps_) {
       step.part = parts.part_of.at(node);
@@ -90,7 +89,7 @@ class Tracer {
         if (!edge.is_valid()) continue;
         const auto it = leaves_.find(KeyOf(edge));
         if (it == leaves_.end()) continue;
-        Leaf& leaf = it->second;
+        auto& leaf = it->second;
         ++leaf.num_uses;
         if (leaf.part >= 0 && leaf.part != step.part) leaf.is_of_several = true;
         leaf.part = step.part;
@@ -123,7 +122,7 @@ class Tracer {
     for (const auto& [key, leaf] : leaves_) {
       if (leaf.gradient.defined()) leaves.push_back(&leaf);
     }
-    std::sort(leaves.begin(), leaves.end(), &Leaf::IsBefore);
+    absl::c_sort(leaves, &Leaf::IsBefore);
     for (const Leaf* leaf : leaves) {
       parts_[leaf->part].outputs.push_back({.gradient = leaf->gradient,
                                             .external = leaf->external,
@@ -273,15 +272,13 @@ class Tracer {
       inputs[i] = std::move(root);
     }
     // A node that no gradient arrives at makes none.
-    const bool is_run =
-        std::any_of(inputs.begin(), inputs.end(),
-                    [](const at::Tensor& input) { return input.defined(); });
+    const bool is_run = absl::c_any_of(
+        inputs, [](const at::Tensor& input) { return input.defined(); });
     variable_list outputs(node->num_outputs());
     if (is_run) {
       outputs = (*node)(std::move(inputs));
-      if (IsFunctionInPython(*node) && reads_.Has(*node)) {
-        parts_[step->part].is_used_up = true;
-      }
+      parts_[step->part].is_used_up |=
+          IsFunctionInPython(*node) && reads_.Has(*node);
       torch::autograd::validate_outputs(
           node->next_edges(), outputs, [node](const std::string& why) {
             return absl::StrCat(node->name(), ": ", why);
