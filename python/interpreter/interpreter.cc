@@ -39,13 +39,16 @@ bool InitInterpreter(const KnownPlaces& places) {
   if (!collections) return false;
   PyRef deque =
       PyRef::Steal(PyObject_GetAttrString(collections.get(), "deque"));
+  PyRef default_dict =
+      PyRef::Steal(PyObject_GetAttrString(collections.get(), "defaultdict"));
   PyRef python_class =
       PyRef::Steal(PyObject_GetAttrString(collections.get(), "Counter"));
   PyRef file =
       PyRef::Steal(PyObject_GetAttrString(collections.get(), "__file__"));
   const PyRef method =
       PyRef::Steal(PyObject_GetAttrString(collections.get(), "__str__"));
-  if (!deque || !python_class || !file || !method) return false;
+  if (!deque || !default_dict || !python_class || !file || !method)
+    return false;
   // collections/__init__.py.
   std::string library_dir = PyText(file.get());
   library_dir.resize(library_dir.rfind('/'));
@@ -53,6 +56,7 @@ bool InitInterpreter(const KnownPlaces& places) {
   made_known =
       new Known{.places = places,
                 .deque = AsType(deque.release()),
+                .default_dict = AsType(default_dict.release()),
                 .python_dealloc = AsType(python_class.get())->tp_dealloc,
                 .method_wrapper = Py_TYPE(method.get()),
                 .library_dir = std::move(library_dir)};
@@ -146,6 +150,7 @@ PyRef NewInt(int64_t value) {
 }
 
 PyTypeObject* DequeType() { return known().deque; }
+PyTypeObject* DefaultDictType() { return known().default_dict; }
 
 bool IsPythonClass(PyTypeObject* type) {
   return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&

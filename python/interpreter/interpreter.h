@@ -103,6 +103,8 @@ PyObject** FieldPlace(PyObject* owner, PyObject* name);
 PyRef NewInt(int64_t value);
 // collections.deque.
 PyTypeObject* DequeType();
+// collections.defaultdict.
+PyTypeObject* DefaultDictType();
 // True if `type` was made by a class statement, not in C.
 bool IsPythonClass(PyTypeObject* type);
 // The C type that a class made in Python builds on.

@@ -12,6 +12,7 @@ namespace mica {
 struct Known {
   KnownPlaces places;
   PyTypeObject* deque = nullptr;
+  PyTypeObject* default_dict = nullptr;
   destructor python_dealloc = nullptr;  // That of classes made in Python.
   PyTypeObject* method_wrapper = nullptr;
   std::string library_dir;  // Python's own.

@@ -150,6 +150,10 @@ bool OpcodeStream::DispatchItem(const Instruction& instruction) {
   switch (instruction.act) {
     case Act::kLoadItem:
       listener_.UseItem(Peek(2), Peek(1));
+      if (PyRef other = listener_.TakeInPlaceOfItems(Peek(2), Peek(1))) {
+        taking_.erase(frame_);  // As HandsOn() says of it.
+        Py_SETREF(top_[-2], other.release());
+      }
       return true;
     case Act::kStoreItem:
       listener_.Store(Peek(2), Peek(3));

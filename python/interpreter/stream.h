@@ -67,6 +67,11 @@ class StreamListener {
   virtual void WriteCell(PyObject* cell, PyObject* name) = 0;
   // Reads `container[key]`, or asks whether it is there.
   virtual void UseItem(PyObject* container, PyObject* key) = 0;
+  // What container[key], which was told, is taken of instead: an object whose
+  // __getitem__() is in Python. Null for none.
+  virtual PyRef TakeInPlaceOfItems(PyObject* /*container*/, PyObject* /*key*/) {
+    return PyRef();
+  }
   // Asks whether `container` has an item equal to `item`, or such a key.
   virtual void Contains(PyObject* container, PyObject* item) {
     // A dict's keys were looked at when it got them.

@@ -7,6 +7,7 @@ outcome; what they call is followed as the program's own code is.
 
 from __future__ import annotations
 
+import collections
 import copy
 import types
 from collections.abc import Callable, Iterable
@@ -75,6 +76,24 @@ def update_items(
             items[key] = value  # noqa: PERF403
     for name, value in named.items():
         items[name] = value  # noqa: PERF403
+
+
+class FillingItems:
+    """A defaultdict to which `filling[key]` adds what it doesn't have.
+
+    Attributes:
+      items: The dict. It has a factory, and no such key.
+    """
+
+    __slots__ = ("items",)
+
+    items: collections.defaultdict[Any, Any]
+
+    def __getitem__(self, key: Any) -> Any:
+        items = self.items
+        value = items.default_factory()  # type: ignore[misc]
+        items[key] = value
+        return value
 
 
 def join_texts(separator: str, texts: Iterable[str], /) -> str:

@@ -194,6 +194,8 @@ OUTER = Outer()
     "GRNG": "GRNG = numpy.random.default_rng(3)\n",
     "TRNG": "TRNG = torch.Generator().manual_seed(3)\n",
     "CACHE": "CACHE = collections.OrderedDict(a=1.0, b=2.0)\n",
+    "GROUPS": "GROUPS = collections.defaultdict(list, a=[1.0])\n",
+    "BOOK": "BOOK = types.SimpleNamespace(lines=collections.defaultdict(A))\n",
     "COUNT": "COUNT = itertools.count()\n",
     "KEPT": "KEPT = {1.0}\n",
     "QUEUE": "QUEUE = collections.deque([1.0], maxlen=3)\n",

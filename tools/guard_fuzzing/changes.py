@@ -538,4 +538,8 @@ T0.copy_(LAST.detach().sum())
 A.gain = LAST
 LIST.append(LAST)
 CACHE['a'] = LAST
+GROUPS.default_factory = tuple
+GROUPS.pop('b', None)
+BOOK.lines.default_factory = lambda: types.SimpleNamespace(k=3.0, gain=LAST)
+BOOK.lines.clear()
 P.grad = None; LAST.sum().backward(); OPT.step()""".splitlines()

@@ -477,6 +477,10 @@ len(WEAK)
 remember.cache_info().hits
 remember(2.0)
 CACHE["a"]
+len(GROUPS["c"])
+GROUPS.get("b", [1.0])[-1]
+"b" in GROUPS
+BOOK.lines["c"].k
 Scope.depth
 P.grad is None
 P.requires_grad

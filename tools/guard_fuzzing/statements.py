@@ -62,6 +62,14 @@ remember(len({l}))
 CACHE.move_to_end('a')
 CACHE['a'] = CACHE.pop('a')
 CACHE['c'] = {q}
+GROUPS['b'].append({q})
+GROUPS['n'] = GROUPS['a'] + [{q}]
+GROUPS.clear()
+y = y + len(GROUPS['b']) + len(GROUPS)
+y = y * BOOK.lines['a'].k
+BOOK.lines['b'].gain = {q}
+BOOK.lines = collections.defaultdict(BOOK.lines.default_factory)
+d0 = collections.defaultdict(lambda: {q}); y = y + d0['a'] + len(d0)
 VAR.set({q})
 LOCAL.k = {q}
 next(COUNT)

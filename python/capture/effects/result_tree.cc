@@ -216,7 +216,10 @@ PyObject* ResultTree::Maker::MakeDictOrInstance(int id, const Node& node) {
   if (node.kind != Kind::kDict) {
     object = PyRef::Steal(SolidBase(type)->tp_new(type, no_args, nullptr));
   } else {
-    object = PyRef::Steal(type == &PyODict_Type ? PyODict_New() : PyDict_New());
+    object = PyRef::Steal(
+        type == &PyDict_Type
+            ? PyDict_New()
+            : PyObject_CallNoArgs(reinterpret_cast<PyObject*>(type)));
   }
   if (!object) return nullptr;
   Keep(id, object.get());
@@ -236,6 +239,11 @@ bool ResultTree::Maker::MakeKeys(const Node& node, PyObject* object) {
   if (node.kind == Kind::kInstance && node.index == kHasDict) {
     const PyRef dict = PyRef::Steal(Make(node.children[child]));
     return dict && PyObject_GenericSetDict(object, dict.get(), nullptr) == 0;
+  }
+  if (node.kind == Kind::kDict && child < node.children.size()) {
+    const PyRef factory = PyRef::Steal(Make(node.children[child]));
+    return factory && PyObject_SetAttrString(object, "default_factory",
+                                             factory.get()) == 0;
   }
   if (node.kind == Kind::kDict || node.names.empty()) return true;
   PyRef attributes = PyRef::Steal(PyObject_GenericGetDict(object, nullptr));

@@ -259,7 +259,7 @@ class InputGuards {
     kNumber,  // A float or an int of any value; `value` is the recorded one.
     kTuple,   // And subclasses without attributes: named tuples.
     kList,
-    kDict,      // And OrderedDict.
+    kDict,      // OrderedDict and defaultdict, too.
     kSet,       // Of constants, `keys`, in the order of their iteration.
     kInstance,  // A class made in Python: attributes, and items if a dict.
     kArray,     // Of numpy's: a tensor in its memory.

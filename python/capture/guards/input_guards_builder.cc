@@ -168,6 +168,11 @@ int InputGuards::Builder::Add(PyObject* object, std::string path, int depth) {
       return id;
     case Kind::kDict:
       AddDictItems(id, object, path, depth);
+      if (const PyRef factory = FactoryOf(object)) {
+        const int child = Add(
+            factory.get(), absl::StrCat(path, ".default_factory"), depth + 1);
+        guards_.nodes_[id].children.push_back(child);
+      }
       return id;
     case Kind::kSet:
       guards_.nodes_[id].keys = ItemsOf(object);
@@ -236,7 +241,7 @@ InputGuards::Kind InputGuards::Builder::KindOf(PyObject* object) const {
     return Kind::kTuple;
   }
   if (IsStructuralList(object)) return Kind::kList;
-  if (PyDict_CheckExact(object) ||
+  if (PyDict_CheckExact(object) || type == DefaultDictType() ||
       (type == &PyODict_Type && HasNoAttributes(object))) {
     return Kind::kDict;
   }

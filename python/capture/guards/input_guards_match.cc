@@ -181,9 +181,15 @@ MICA_HIT_CODE bool InputGuards::MatchContainer(const Node& node,
       }
       return same || Differ(node, object, miss);
     }
-    case Kind::kDict:
-      return MatchItems(node, object, bound, miss) &&
-             (HasNoAttributes(object) || Differ(node, object, miss));
+    case Kind::kDict: {
+      if (!MatchItems(node, object, bound, miss)) return false;
+      const PyRef factory = FactoryOf(object);
+      if (factory &&
+          !MatchNode(node.children.back(), factory.get(), bound, miss)) {
+        return false;
+      }
+      return HasNoAttributes(object) || Differ(node, object, miss);
+    }
     default:
       return (!PyDict_Check(object) || MatchItems(node, object, bound, miss)) &&
              MatchAttributes(node, object, bound, miss);

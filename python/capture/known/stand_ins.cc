@@ -94,6 +94,17 @@ PyRef FunctionInPython(const char* name) {
   return function;
 }
 
+PyRef FillingItems(PyObject* items) {
+  static PyObject* type = FunctionInPython("FillingItems").release();
+  if (type == nullptr) return PyRef();
+  PyRef filling = PyRef::Steal(PyType_GenericAlloc(AsType(type), 0));
+  if (!filling || PyObject_SetAttrString(filling.get(), "items", items) != 0) {
+    PyErr_Clear();
+    return PyRef();
+  }
+  return filling;
+}
+
 PyRef FindInPlace(PyObject* callable) {
   if (PyFunction_Check(callable)) {
     const auto it = InPlace().find(callable);

@@ -27,6 +27,9 @@ PyRef FindInPlace(PyObject* callable);
 // mica.in_python: so it is followed. Null, without a Python error, if the
 // module can't be had.
 PyRef FunctionInPython(const char* name);
+// The dict `items`, a defaultdict, as mica.in_python.FillingItems. Null as
+// above.
+PyRef FillingItems(PyObject* items);
 // The callable that `object` stands for; null if it is no such object.
 // Borrowed.
 PyObject* FindInside(PyObject* object);

@@ -31,9 +31,14 @@ int ResultTree::Builder::AddNew(PyObject* object, int depth) {
     AddItems(id, object, depth);
     return id;
   }
-  if (type == &PyDict_Type || type == &PyODict_Type) {
+  if (type == &PyDict_Type || type == &PyODict_Type ||
+      type == DefaultDictType()) {
     const int id = NewContainer(Kind::kDict, object);
     AddDict(id, object, depth);
+    // Behind the items.
+    if (const PyRef factory = FactoryOf(object)) {
+      AddChild(id, factory.get(), depth);
+    }
     return id;
   }
   if (type == &PySet_Type || type == &PyFrozenSet_Type) {

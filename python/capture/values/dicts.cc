@@ -36,6 +36,14 @@ std::vector<PyRef> ItemsOf(PyObject* set) {
   return items;
 }
 
+PyRef FactoryOf(PyObject* dict) {
+  if (!Py_IS_TYPE(dict, DefaultDictType())) return PyRef();
+  static PyObject* name = Interned("default_factory");
+  PyRef factory = PyRef::Steal(PyObject_GetAttr(dict, name));
+  if (!factory) PyErr_Clear();
+  return factory;
+}
+
 bool HasPlainItems(PyObject* object) {
   if (PyDict_CheckExact(object)) return true;
   if (!PyDict_Check(object)) return false;

@@ -12,6 +12,8 @@ namespace mica {
 // An OrderedDict's keys in its own order; another dict's as it iterates.
 std::vector<PyRef> KeysOf(PyObject* dict);
 std::vector<PyRef> ItemsOf(PyObject* set);
+// What a defaultdict makes items by, or None; null for any other object.
+PyRef FactoryOf(PyObject* dict);
 // Whether items are read and set as those of a dict or of an OrderedDict are:
 // a defaultdict's, a Counter's, those of a class that leaves that to its base.
 bool HasPlainItems(PyObject* object);

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "python/capture/known/purity.h"
+#include "python/capture/known/stand_ins.h"
 #include "python/capture/values/constants.h"
 #include "python/capture/values/dicts.h"
 #include "python/capture/values/numbers.h"
@@ -126,6 +127,18 @@ void ItemWatch::Use(PyObject* container, PyObject* key) {
     return;
   }
   objects_.Touch(container);
+}
+
+PyRef ItemWatch::InPlaceOf(PyObject* container, PyObject* key) {
+  if (refusal() || !PyDict_Check(container)) return PyRef();
+  const PyRef factory = FactoryOf(container);
+  if (!factory || factory.get() == Py_None) return PyRef();
+  const int has = PyDict_Contains(container, key);
+  if (has < 0) PyErr_Clear();  // Raises.
+  if (has != 0) return PyRef();
+  // What C code puts into the run's own is seen there.
+  const bool is_seen = !IsOld(container) && !PyFunction_Check(factory.get());
+  return is_seen ? PyRef() : FillingItems(container);
 }
 
 // A dict's item, or one of a tensor, a list or what else has items.

@@ -39,6 +39,9 @@ class ItemWatch final : public WatchPart {
 
   // container[key], or whether it is there.
   void Use(PyObject* container, PyObject* key);
+  // Of a defaultdict that doesn't have the key, so that the factory is followed
+  // as well as the item that it gets: what does that in Python. Else null.
+  PyRef InPlaceOf(PyObject* container, PyObject* key);
   void Write(PyObject* container, PyObject* key, PyObject* value);
   void Remove(PyObject* container, PyObject* key);
   // A method of a dict that reads, sets or removes one item.

@@ -139,6 +139,9 @@ class StateWatch final : public StreamListener {
     values().UseText(key);
     items_.Use(container, key);
   }
+  PyRef TakeInPlaceOfItems(PyObject* container, PyObject* key) override {
+    return items_.InPlaceOf(container, key);
+  }
   void Contains(PyObject* container, PyObject* item) override {
     Use(item);
     ways_.Find(item);
