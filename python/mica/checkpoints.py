@@ -165,7 +165,8 @@ def checkpoint(
     ):
         return _TORCHS(function, *args, use_reentrant=use_reentrant, **kwargs)
     if any(type(arg) not in _LEAVES for arg in args):
-        torchs._infer_device_type(*args)  # It walks containers, may raise.
+        # It walks containers, and may raise.
+        torchs._infer_device_type(*args)  # type: ignore[no-untyped-call]
     draws_alike = kwargs.pop("preserve_rng_state", True)
     ends_early = kwargs.pop("early_stop", True)
     if torchs._enable_checkpoint_early_stop is not None:

@@ -111,9 +111,10 @@ bool LaterPass::AddView(int index, PyObject* result,
   std::optional<ViewRelation> relation;
   const bool is_made_by_operator = RequiresGrad(result) && !IsLeaf(result);
   // Of views that nothing else has the memory of, users don't know; but the
-  // code behind a piece may ask.
-  const bool is_seen =
-      RequiresGrad(result) ? !is_made_by_operator : options_.is_piece;
+  // code behind a piece may ask, and one of several may not be written.
+  const bool is_seen = RequiresGrad(result)
+                           ? !is_made_by_operator || IsOneOfViews(result)
+                           : options_.is_piece;
   if (!sharers.empty() || is_seen) relation = ViewRelationOf(result);
   if (!relation.has_value()) {
     if (RequiresGrad(result)) live_.push_back(index);
@@ -138,11 +139,13 @@ bool LaterPass::AddView(int index, PyObject* result,
   if (!is_known && !RequiresGrad(base) && !run_.recorder.HasWritten(base)) {
     return true;
   }
-  views_.push_back({.result = index,
-                    .base = std::move(relation->base),
-                    .creation = relation->creation,
-                    .is_tracked = is_made_by_operator,
-                    .node = is_made_by_operator ? NodeNameOf(result) : ""});
+  views_.push_back(
+      {.result = index,
+       .base = std::move(relation->base),
+       .creation = relation->creation,
+       .is_tracked = is_made_by_operator,
+       .node = is_made_by_operator ? NodeNameOf(result) : "",
+       .output = is_made_by_operator ? OutputNumberOf(result) : 0});
   return true;
 }
 

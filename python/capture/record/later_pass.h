@@ -52,7 +52,8 @@ class LaterPass {
     int root = -1;         // this result.
     uint8_t creation = 0;  // As ViewRelation has it.
     bool is_tracked = false;
-    std::string node;  // If so, what torch calls what made it.
+    std::string node;     // If so, what torch calls what made it,
+    uint32_t output = 0;  // and which of its outputs it is.
   };
 
   static constexpr char kShares[] =

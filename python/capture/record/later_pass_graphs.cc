@@ -104,7 +104,8 @@ std::optional<std::vector<ResultViews::View>> LaterPass::PlaceViews(
     ResultViews::View placed{.result = view.result,
                              .creation = view.creation,
                              .is_tracked = view.is_tracked,
-                             .node = view.node};
+                             .node = view.node,
+                             .output = view.output};
     const TapeTensorId base = PlaceBase(tape, view, bound, &placed);
     const TapeTensor& own = tape.tensors[tape.results[view.result]];
     const bool is_of_same =

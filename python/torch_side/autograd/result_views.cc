@@ -54,7 +54,7 @@ bool ResultViews::MakeViews(absl::Span<PyObject* const> inputs,
                                          : view.tensor;
       PyRef& result = (*results)[view.result];
       result = ViewOf(base, result.get(), view.creation, view.is_tracked);
-      if (!view.node.empty()) RenameNode(result.get(), view.node);
+      if (!view.node.empty()) RenameNode(result.get(), view.node, view.output);
     }
     return true;
   } catch (const std::exception& error) {

@@ -33,7 +33,8 @@ class ResultViews {
     PyObject* tensor = nullptr;  // of this one, the record's.
     uint8_t creation = 0;        // As ViewRelation has it.
     bool is_tracked = false;     // Gradients go through it to what it shows,
-    std::string node;            // by what torch calls so.
+    std::string node;            // by what torch calls so,
+    uint32_t output = 0;         // of which it is this output.
   };
   // Of a result, its counter of writes.
   struct Writes {

@@ -133,6 +133,14 @@ std::optional<ViewRelation> ViewRelationOf(PyObject* tensor) {
       .creation = static_cast<uint8_t>(meta->get_creation_meta())};
 }
 
+bool IsOneOfViews(PyObject* tensor) {
+  const auto relation = ViewRelationOf(tensor);
+  return relation.has_value() &&
+         relation->creation ==
+             static_cast<uint8_t>(
+                 torch::autograd::CreationMeta::MULTI_OUTPUT_NODE);
+}
+
 PyRef ViewOf(PyObject* base, PyObject* like, uint8_t creation,
              bool is_tracked) {
   const at::Tensor &seen = THPVariable_Unpack(like),
@@ -153,14 +161,21 @@ PyRef ViewOf(PyObject* base, PyObject* like, uint8_t creation,
   return PyRef::Steal(THPVariable_Wrap(view));
 }
 
-void RenameNode(PyObject* tensor, const std::string& name) {
+uint32_t OutputNumberOf(PyObject* tensor) {
+  return THPVariable_Unpack(tensor).output_nr();
+}
+
+void RenameNode(PyObject* tensor, const std::string& name, uint32_t output) {
   const at::Tensor& own = THPVariable_Unpack(tensor);
   const torch::autograd::Edge edge = torch::autograd::impl::gradient_edge(own);
-  if (!edge.is_valid() || edge.function->name() == name) return;
+  if (!edge.is_valid() ||
+      (edge.function->name() == name && edge.input_nr == output)) {
+    return;
+  }
   auto node = c10::make_intrusive<PassingNode>(name);
-  node->add_input_metadata(own);
+  for (uint32_t i = 0; i <= output; ++i) node->add_input_metadata(own);
   node->add_next_edge(edge);
-  torch::autograd::impl::set_gradient_edge(own, {std::move(node), 0});
+  torch::autograd::impl::set_gradient_edge(own, {std::move(node), output});
 }
 
 bool ShareWrites(PyObject* a, PyObject* b) {

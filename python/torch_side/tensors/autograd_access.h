@@ -59,13 +59,17 @@ struct ViewRelation {
 };
 // None if autograd tracks no view there.
 std::optional<ViewRelation> ViewRelationOf(PyObject* tensor);
+// Whether an operator that gives several views made it, as chunk() does.
+bool IsOneOfViews(PyObject* tensor);
 // A view of `base`, as autograd knows them, with the sizes, strides and offset
 // of `like`, which has its storage. If it is tracked, gradients go through it.
 // A new reference; throws what torch throws.
 PyRef ViewOf(PyObject* base, PyObject* like, uint8_t creation, bool is_tracked);
-// Gives what autograd knows to have made the tensor another name; throws what
-// torch throws.
-void RenameNode(PyObject* tensor, const std::string& name);
+// Which output of what made it the tensor is, for autograd.
+uint32_t OutputNumberOf(PyObject* tensor);
+// Gives what autograd knows to have made the tensor another name, of which the
+// tensor is that output; throws what torch throws.
+void RenameNode(PyObject* tensor, const std::string& name, uint32_t output);
 // Whether writes to one of two tensors count as such to the other.
 bool ShareWrites(PyObject* a, PyObject* b);
 // What is one for all tensors that have one storage; null if it has none.

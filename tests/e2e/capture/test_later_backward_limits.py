@@ -375,3 +375,38 @@ def test_a_pass_outlives_its_record():
     mica.reset()
     y.sum().backward()
     assert torch.equal(model.bias.grad, torch.full((4,), 2.0))
+
+
+PARTS = {
+    "the first": lambda y: y.chunk(2, -1)[0],
+    "the last": lambda y: y.unbind()[1],
+    "a part of one": lambda y: y.split(1)[0][0],
+    "one turned": lambda y: y.chunk(2, -1)[1].t(),
+    "all": lambda y: y.unbind(),
+    "a new tensor": lambda y: y.chunk(2, -1)[0] * 2,
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("inner", [False, True])
+def test_one_of_several_views_may_not_be_written(part, inner):
+    model = nn.Linear(4, 4)
+
+    def program(x):
+        return PARTS[part](model(x))
+
+    def outcome(call):
+        model.zero_grad()
+        y = call(torch.ones(2, 4))
+        y = y[-1] if isinstance(y, tuple) else y
+        try:
+            (y[0] if inner else y).add_(1)
+            y.sum().backward()
+        except RuntimeError as error:
+            return str(error), y.output_nr
+        return model.weight.grad.tolist(), y.output_nr
+
+    compiled = mica.compile(program)
+    want = outcome(program)
+    assert [outcome(compiled) for _ in range(4)] == [want] * 4
+    assert mica.explain(compiled).hits == 3
