@@ -129,29 +129,4 @@ std::vector<std::string> Gradients::ChangesToText() const {
   return lines;
 }
 
-void GradientWatch::See(PyObject* tensor) {
-  if (!IsLeaf(tensor)) {
-    has_outer_graph_ = true;
-    return;
-  }
-  if (RequiresGrad(tensor) || HasGrad(tensor)) Add(tensor);
-}
-
-void GradientWatch::Touch(PyObject* tensor) {
-  if (!IsLeaf(tensor)) return See(tensor);
-  seen_[Add(tensor)].is_touched = true;
-}
-
-size_t GradientWatch::Add(PyObject* leaf) {
-  const auto [it, is_new] = index_.try_emplace(leaf, seen_.size());
-  if (!is_new) return it->second;
-  seen_.push_back({.tensor = PyRef::Share(leaf),
-                   .before = GradOf(leaf),
-                   .required_grad = RequiresGrad(leaf)});
-  if (PyObject* before = seen_.back().before.get()) {
-    gradients_.try_emplace(before, it->second);
-  }
-  return it->second;
-}
-
 }  // namespace mica

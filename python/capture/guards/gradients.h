@@ -70,55 +70,6 @@ class Gradients {
   std::vector<Leaf> leaves_;
 };
 
-// Notes each leaf's gradient before the program can change it. Single-thread.
-class GradientWatch {
- public:
-  // Requires: before the program first uses `tensor` in an operator or touches
-  // its gradient. Only leaves count that require grad or have a gradient.
-  void See(PyObject* tensor);
-  // As See(), but of any leaf; the program reads or sets its gradient itself.
-  void Touch(PyObject* tensor);
-  // The program gives a leaf other data.
-  void ReplaceData(PyObject* leaf) {
-    Touch(leaf);
-    seen_[index_.at(leaf)].has_new_data = true;
-  }
-  // A backward pass may change any leaf's gradient.
-  void TouchAll() { all_touched_ = true; }
-  bool all_touched() const { return all_touched_; }
-
-  struct Seen {
-    PyRef tensor;
-    PyRef before;  // The gradient; null for none.
-    bool required_grad = false;
-    bool is_touched = false;
-    bool has_new_data = false;
-  };
-  absl::Span<const Seen> seen() const { return seen_; }
-  // True for a leaf that was told to Touch().
-  bool HasTouched(PyObject* leaf) const {
-    const auto it = index_.find(leaf);
-    return it != index_.end() && seen_[it->second].is_touched;
-  }
-  // True for a gradient that was there before the run.
-  bool IsOldGradient(PyObject* tensor) const {
-    return gradients_.contains(tensor);
-  }
-  // True if a tensor came in with an autograd graph behind it: a backward
-  // pass would leave the program.
-  bool has_outer_graph() const { return has_outer_graph_; }
-
- private:
-  // The leaf's entry in seen_, perhaps a new one.
-  size_t Add(PyObject* leaf);
-
-  std::vector<Seen> seen_;
-  absl::flat_hash_map<PyObject*, size_t> index_;
-  absl::flat_hash_map<PyObject*, size_t> gradients_;
-  bool has_outer_graph_ = false;
-  bool all_touched_ = false;
-};
-
 }  // namespace mica
 
 #endif  // MICA_PYTHON_CAPTURE_GUARDS_GRADIENTS_H_

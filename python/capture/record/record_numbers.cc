@@ -85,7 +85,7 @@ bool RecordMaker::FindDraws(absl::Span<const NumberSource> exact) {
 
 bool RecordMaker::FindGradients() {
   GradientWatch& watch = run_.watch.tensors().gradients();
-  if (watch.all_touched() && watch.has_outer_graph()) {
+  if (watch.goes_outside()) {
     return Refuse({.reason = "goes back through a tensor that came in with an "
                              "autograd graph of its own",
                    .mend = "detach it, or compile what made it too"});

@@ -151,7 +151,7 @@ void TensorWatch::RunBackward(absl::Span<PyObject* const> args) {
     return Refuse("adds to gradients of leaves", "use autograd.grad()");
   }
   for (PyObject* arg : args.subspan(1)) objects_.Touch(arg, kDeep);
-  gradients_.TouchAll();
+  gradients_.GoBackFrom(tensors);
   if (args[3] == Py_True) return;
   for (PyObject* root : tensors) {
     if (IsTensor(root)) released_.Add(root);

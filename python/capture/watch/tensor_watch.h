@@ -4,8 +4,8 @@
 #define MICA_PYTHON_CAPTURE_WATCH_TENSOR_WATCH_H_
 
 #include "absl/types/span.h"
-#include "python/capture/guards/gradients.h"
 #include "python/capture/watch/array_watch.h"
+#include "python/capture/watch/gradient_watch.h"
 #include "python/capture/watch/number_watch.h"
 #include "python/capture/watch/object_watch.h"
 #include "python/capture/watch/watch_part.h"
