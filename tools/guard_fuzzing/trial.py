@@ -32,8 +32,10 @@ _REFUSED = (
 )
 
 # What swap_tensors() says of a tensor that something else refers to, which
-# isn't compared: results of a hit keep no graph.
+# isn't compared: results of a hit keep no graph. And numpy of an array to which
+# there are weak references, as records have (docs/capture.md).
 _REFERRED = (
+    "cannot resize an array that references or is referenced",
     "Expected use_count",
     "It is not possible to get the gradient edge for a Tensor",
 )
