@@ -142,14 +142,15 @@ void Rounds::FindItemStep(const Tape& tape, int32_t loop, const TapeTensor& one,
   }
   const int32_t like = LikeOf(loop);
   const int32_t last = count(loop) - 1;
-  if (like < 0 && one.item != (step == 1 ? last : 0)) return;
   const auto* items =
       std::get_if<TapeTensorList>(&tape.calls[one.call].outputs[one.output]);
   const int32_t of = like < 0 ? loop : like;
   if (items == nullptr || static_cast<int32_t>(items->ids.size()) != count(of))
     return;
-  steps_[loop][one.call] = step;
+  // It may take what rounds before it took, too.
   distances_[loop].insert({one.call, one.item - last});
+  if (like < 0 && one.item != (step == 1 ? last : 0)) return;
+  steps_[loop][one.call] = step;
   taken_.try_emplace(one.call, of);
 }
 

@@ -41,6 +41,7 @@ int ResultTree::Builder::AddTensor(PyObject* tensor) {
 int ResultTree::Builder::Add(PyObject* object, int depth) {
   if (refusal_) return 0;
   if (depth > kMaxDepth) return Refuse("returns a result nested too deeply");
+  watch_.loops().Leave(object);
   HostValues& values = watch_.values();
   const HostValues::Id number = values.Find(object);
   if (const int node = number < 0 ? -1 : values.input_node(number); node >= 0) {

@@ -80,6 +80,9 @@ class LoopWatch final : public WatchPart {
   }
   // It looks at an object, and what it holds.
   void Look(PyObject* object);
+  // The program returns an object, or leaves it behind. How many items it has
+  // is known of as many rounds alone.
+  void Leave(PyObject* object);
   // It writes a global.
   void WriteGlobal() { StopRound(); }
   void Call(PyObject* callable, absl::Span<PyObject* const> args);

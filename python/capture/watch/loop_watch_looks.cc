@@ -188,6 +188,17 @@ void LoopWatch::Look(PyObject* object) {
   });
 }
 
+void LoopWatch::Leave(PyObject* object) {
+  if (!is_on_) return;
+  LookAtOne(object);
+  if (!PyTuple_Check(object)) return;
+  // Constants among them are taken as they are.
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(object, i);
+    if (PyTuple_Check(item)) Leave(item);
+  }
+}
+
 void LoopWatch::TakeReturned(PyObject* object) {
   if (!is_on_ || object == nullptr) return;
   if (!PyIter_Check(object)) return Look(object);

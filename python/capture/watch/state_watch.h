@@ -202,6 +202,8 @@ class StateWatch final : public StreamListener {
   void CompareNumbers(Order order, PyObject* a, PyObject* b) override {
     Use(a);
     Use(b);
+    loops_.Look(a);
+    loops_.Look(b);
     numbers_.Compare(order, a, b);
   }
   void Compare(PyObject** a, PyObject** b) override;
