@@ -37,7 +37,10 @@ std::optional<FoldPlan> FoldPlan::Of(const TensorType& x,
       [](const Axis& a, const Axis& b) { return a.stride > b.stride; });
   plan.reduced = TakeInnermost(plan.outer_reduced);
   plan.kept = TakeInnermost(plan.outer_kept);
-  plan.by_columns = plan.reduced.stride != 1;
+  // Windows that overlap have both as neighbours: no row is to be turned then.
+  constexpr int64_t kMany = 16;
+  plan.by_columns = plan.reduced.stride != 1 ||
+                    (plan.kept.stride == 1 && plan.kept.size >= kMany);
   constexpr int64_t kFewest = 4;  // Columns that are worth a loop.
   if (plan.by_columns && (plan.kept.stride != 1 || plan.kept.size < kFewest)) {
     return std::nullopt;

@@ -247,6 +247,11 @@ Verdict PrepareFill(const KernelRequest& request, int number) {
   state.fill = FillLoopOf(ElementBytes(out.dtype));
   Prepared prepared;
   prepared.launch = LaunchFill;
+  prepared.never_fails = true;
+  // What is filled is given first, but not read.
+  if (!request.operands.empty() && request.operands[0].type == out) {
+    prepared.inplace_operands = 1;
+  }
   prepared.state = std::make_shared<const FillState>(state);
   return prepared;
 }
@@ -338,6 +343,8 @@ void RegisterMovement(KernelRegistry& registry) {
   add("aten.zeros", "cpu.fill", FillOf(kZero));
   add("aten.ones", "cpu.fill", FillOf(kOne));
   add("aten.zeros_like", "cpu.fill", FillOf(kZero));
+  add("aten.zero", "cpu.fill", FillOf(kZero));
+  add("aten.fill.Scalar", "cpu.fill", FillOf(1));
   add("aten.ones_like", "cpu.fill", FillOf(kOne));
   add("aten.new_zeros", "cpu.fill", FillOf(kZero));
   add("aten.new_ones", "cpu.fill", FillOf(kOne));

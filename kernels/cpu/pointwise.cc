@@ -10,6 +10,7 @@
 #include "kernels/cpu/axes.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/pointwise_tiles.h"
+#include "kernels/cpu/row_pieces.h"
 #include "kernels/cpu/streamed.h"
 
 namespace mica::cpu {
@@ -17,9 +18,6 @@ namespace {
 
 // Elements that go through a buffer at once.
 constexpr int64_t kChunk = 512;
-// What is copied at once where a row is one element: it stays in the
-// first-level cache.
-constexpr int64_t kRepeatBytes = 4096;
 
 template <typename T>
 Constant ConstantOf(T value) {
@@ -73,26 +71,6 @@ int64_t JoinShortRows(int num_operands, int64_t longest, Axes& axes,
   return short_row;
 }
 
-void GatherBytes(const void* from, int64_t bytes, int64_t stride, int64_t n,
-                 void* to) {
-  if (stride == 1) {
-    std::memcpy(to, from, static_cast<size_t>(n * bytes));
-    return;
-  }
-  GatherOf(bytes)(from, stride, n, to);
-}
-
-// The first of n elements again and again.
-void Repeat(char* out, int64_t bytes, int64_t n) {
-  const int64_t all = n * bytes;
-  for (int64_t done = bytes; done < all;) {
-    const int64_t more = std::min({done, all - done, kRepeatBytes});
-    // Not memcpy(): GCC makes a slow instruction of one that is so bounded.
-    std::memmove(out + done, out, static_cast<size_t>(more));
-    done += more;
-  }
-}
-
 void GatherShortRows(const PointwiseLoop::Input& input, const char* from,
                      int64_t row, int64_t rows, char* to) {
   const SpreadFn spread = input.bytes == 4   ? Simd().spread32
@@ -102,6 +80,10 @@ void GatherShortRows(const PointwiseLoop::Input& input, const char* from,
     return spread(from, input.short_row_stride, row, rows, to);
   }
   const int64_t bytes = row * input.bytes;
+  const CopyRowsFn copy = input.stride == 1 ? CopyRowsOf(bytes) : nullptr;
+  if (input.short_row_stride != 0 && copy != nullptr) {
+    return copy(from, input.short_row_stride, rows, to);
+  }
   const int64_t different = input.short_row_stride == 0 ? 1 : rows;
   for (int64_t r = 0; r < different; ++r) {
     GatherBytes(from + r * input.short_row_stride, input.bytes, input.stride,
@@ -140,12 +122,20 @@ void GatherChunk(const PointwiseLoop& loop, const PointwiseLoop::Input& input,
   }
 }
 
+// Where a chunk of the result goes.
+enum class Way {
+  kDirect,
+  kStreamed,   // Past the caches.
+  kScattered,  // To elements with gaps between them.
+};
+
 // Elements begin..end of a row whose sources may have to be gathered and
 // converted, by chunks; of short rows, by whole ones.
-template <bool kStreams = false>
+template <Way kWay = Way::kDirect>
 void RunRow(const PointwiseLoop& loop, const char* const* in, char* out,
             int64_t begin, int64_t end) {
-  alignas(64) char buffer[kStreams ? kChunk * 8 : 1];
+  constexpr bool kStreams = kWay == Way::kStreamed;
+  alignas(64) char buffer[kWay == Way::kDirect ? 1 : kChunk * 8];
   constexpr int64_t kGathered = kChunk * 8 + 2 * kSpreadSlack;
   alignas(64) char gathered[kMaxSources][kGathered];
   alignas(64) char converted[kMaxSources][kChunk * 8];
@@ -169,10 +159,13 @@ void RunRow(const PointwiseLoop& loop, const char* const* in, char* out,
       }
       pieces[s] = piece;
     }
-    char* const to = out + start * loop.out_bytes;
-    if constexpr (kStreams) {
+    char* const to = out + start * loop.out_stride * loop.out_bytes;
+    if constexpr (kWay == Way::kStreamed) {
       loop.row(loop, pieces, buffer, n);
       StreamOut(buffer, to, n * loop.out_bytes);
+    } else if constexpr (kWay == Way::kScattered) {
+      loop.row(loop, pieces, buffer, n);
+      ScatterBytes(buffer, loop.out_bytes, n, loop.out_stride, to);
     } else {
       loop.row(loop, pieces, to, n);
     }
@@ -182,6 +175,7 @@ void RunRow(const PointwiseLoop& loop, const char* const* in, char* out,
 
 // True if rows can run on the operands' own memory.
 bool IsDirect(const PointwiseLoop& loop) {
+  if (loop.out_stride != 1) return false;
   for (int s = 0; s < loop.num_inputs; ++s) {
     const PointwiseLoop::Input& input = loop.inputs[s];
     if (input.is_gathered || input.convert != nullptr) return false;
@@ -242,7 +236,11 @@ void RunBlock(const PointwiseLoop& loop, const Places& first, int64_t rows) {
       for (int s = 0; s < kMaxSources; ++s) {
         from[s] = static_cast<const char*>(in[s]);
       }
-      RunRow(loop, from, out, 0, loop.inner);
+      if (loop.out_stride == 1) {
+        RunRow(loop, from, out, 0, loop.inner);
+      } else {
+        RunRow<Way::kScattered>(loop, from, out, 0, loop.inner);
+      }
     }
     for (int s = 0; s < kMaxSources; ++s) {
       in[s] = static_cast<const char*>(in[s]) + steps[s];
@@ -316,9 +314,11 @@ bool LaunchRows(const void* state, void* const* args, LaunchContext&) {
     for (int s = 0; s < loop.num_inputs; ++s) in[s] = Begin(loop, s, args);
     char* const out = static_cast<char*>(args[loop.out_arg]);
     const int64_t unit = std::max<int64_t>(loop.short_row, 1);
-    const auto run = IsWorthStreaming(BytesOf(loop)) && !IsInplace(loop, args)
-                         ? RunRow<true>
-                         : RunRow<false>;
+    const bool may_stream =
+        IsWorthStreaming(BytesOf(loop)) && !IsInplace(loop, args);
+    const auto run = loop.out_stride != 1 ? RunRow<Way::kScattered>
+                     : may_stream         ? RunRow<Way::kStreamed>
+                                          : RunRow<Way::kDirect>;
     Parallel(loop.num_threads, loop.inner / unit,
              [&](int64_t begin, int64_t end) {
                run(loop, in, out, begin * unit, end * unit);
@@ -444,11 +444,25 @@ std::optional<std::string> SetInput(const Source& source, Elem elem,
   return std::nullopt;
 }
 
+// Whether some array has another type than is computed in.
+bool NeedsConversion(absl::Span<const Source> sources, Elem elem,
+                     absl::Span<const bool> keeps_type) {
+  for (size_t s = 0; s < sources.size(); ++s) {
+    if (sources[s].type == nullptr || keeps_type[s]) continue;
+    if (sources[s].type->num_elements() == 1) continue;
+    if (ElemOf(sources[s].type->dtype) != elem) return true;
+  }
+  return false;
+}
+
 template <typename T>
 void FillLoop(const void* value, void* out, int64_t n) {
   T element;
   std::memcpy(&element, value, sizeof(element));
-  std::fill_n(static_cast<T*>(out), n, element);
+  constexpr int64_t kFew = 64;
+  std::fill_n(static_cast<T*>(out), std::min(n, kFew), element);
+  // A copy has wider stores than this file may use.
+  if (n > kFew) Repeat(static_cast<char*>(out), sizeof(T), n);
 }
 
 }  // namespace
@@ -520,8 +534,10 @@ std::optional<std::string> LayOut(const KernelRequest& request,
     axes.strides[0].push_back(1);
     for (int s = 1; s < num_operands; ++s) axes.strides[s].push_back(0);
   }
-  if (axes.strides[0].back() != 1 && axes.sizes.back() > 1) {
-    return "the result has gaps";
+  loop.out_stride = axes.sizes.back() > 1 ? axes.strides[0].back() : 1;
+  if (loop.out_stride < 1) return "the result's elements are the same memory";
+  if (NeedsConversion(sources, elem, keeps_type)) {
+    loop.longest_short_row = std::max(loop.longest_short_row, kChunk / 8);
   }
   int64_t row_strides[kMaxSources + 1] = {};
   loop.short_row =
@@ -554,6 +570,7 @@ std::optional<std::string> LayOut(const KernelRequest& request,
     all_single = all_single && input.is_single;
   }
   if (all_single && loop.num_inputs > 0) {
+    if (loop.out_stride != 1) return "rows of one element have gaps";
     // One element is an array of one.
     loop.inputs[0].is_single = false;
     loop.has_equal_rows = loop.inner != 1;

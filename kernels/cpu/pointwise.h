@@ -73,7 +73,9 @@ struct PointwiseLoop {
   Input inputs[kMaxSources];
   int out_arg = 0;
   int64_t out_bytes = 0;  // Of an element.
-  int64_t inner = 0;      // Elements of the innermost dimension.
+  // In elements, of the innermost dimension: greater than 1 is scattered.
+  int64_t out_stride = 1;
+  int64_t inner = 0;  // Elements of the innermost dimension.
   // If not 0, that is two dimensions in truth, and the inner one has so few
   // elements: sources that aren't one dimension there are gathered.
   int64_t short_row = 0;

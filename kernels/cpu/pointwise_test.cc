@@ -137,6 +137,34 @@ TEST(PointwiseTest, OperandsThatLieTheOtherWayRoundGoByTiles) {
   EXPECT_EQ(TiledLaunch(*PrepareSum(turned, turned, turned, 1).loop), nullptr);
 }
 
+TEST(PointwiseTest, AResultWithGapsIsScattered) {
+  constexpr int64_t kRows = 5, kCols = 700;
+  const TensorType gaps = {.dims = {kRows, kCols}, .strides = {3000, 3}};
+  const TensorType plain = {.dims = {kRows, kCols}};
+  for (const TensorType& a : {gaps, plain}) {
+    const Sum sum = PrepareSum(a, plain, gaps, 1);
+    EXPECT_FALSE(sum.loop->IsFlat());
+    EXPECT_EQ(sum.prepared.inplace_operands, a == gaps ? 1u : 0u);
+    auto x = RandomFloats(kRows * 3000, 1);
+    const auto was = x, y = RandomFloats(kRows * kCols, 2);
+    std::vector<float> other(kRows * 3000, 7);
+    // In place if it may be.
+    std::vector<float>& out = a == gaps ? x : other;
+    const std::vector<float> before = out;
+    void* args[] = {x.data(), const_cast<float*>(y.data()), out.data()};
+    LaunchContext context;
+    ASSERT_TRUE(sum.prepared.launch(sum.prepared.state.get(), args, context));
+    const Dims strides = a.EffectiveStrides();
+    for (int64_t i = 0; i < kRows * 3000; ++i) {
+      const int64_t r = i / 3000, c = i % 3000 / 3;
+      const bool is_element = i % 3000 % 3 == 0 && c < kCols;
+      ASSERT_EQ(out[i], is_element ? was[r * strides[0] + c * strides[1]] +
+                                         y[r * kCols + c]
+                                   : before[i]);
+    }
+  }
+}
+
 TEST(PointwiseTest, EmptyResultsRunNothing) {
   const TensorType empty = {.dims = {0, 3}};
   const Sum sum = PrepareSum(empty, {.dims = {3}}, empty, 2);

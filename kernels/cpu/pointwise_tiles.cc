@@ -133,7 +133,8 @@ bool LaunchTiles(const void* state, void* const* args, LaunchContext&) {
 
 LaunchFn TiledLaunch(const PointwiseLoop& loop) {
   if (loop.outer_sizes.empty() || loop.has_equal_rows || loop.short_row != 0 ||
-      loop.inner < kShortest || loop.outer_sizes.back() < kShortest) {
+      loop.out_stride != 1 || loop.inner < kShortest ||
+      loop.outer_sizes.back() < kShortest) {
     return nullptr;
   }
   const auto* const end = loop.inputs + loop.num_inputs;

@@ -167,6 +167,7 @@ struct TriangleState {
 bool LaunchTriangle(const void* state, void* const* args, LaunchContext&) {
   const auto& s = *static_cast<const TriangleState*>(state);
   const int64_t row_bytes = s.columns * s.bytes;
+  const bool is_inplace = args[0] == args[1];
   Parallel(s.num_threads, s.matrices * s.rows, [&](int64_t begin, int64_t end) {
     const auto* x = static_cast<const char*>(args[0]) + begin * row_bytes;
     auto* out = static_cast<char*>(args[1]) + begin * row_bytes;
@@ -176,13 +177,12 @@ bool LaunchTriangle(const void* state, void* const* args, LaunchContext&) {
       const int64_t cut = std::clamp<int64_t>(first, 0, s.columns) * s.bytes;
       const auto below = static_cast<size_t>(cut);
       const auto above = static_cast<size_t>(row_bytes - cut);
-      if (s.is_upper) {
-        std::memset(out, 0, below);
-        std::memcpy(out + cut, x + cut, above);
-      } else {
-        std::memcpy(out, x, below);
-        std::memset(out + cut, 0, above);
-      }
+      const size_t kept = s.is_upper ? above : below;
+      const size_t cleared = s.is_upper ? below : above;
+      if (cleared > 0) std::memset(s.is_upper ? out : out + cut, 0, cleared);
+      if (is_inplace || kept == 0) continue;
+      const int64_t from = s.is_upper ? cut : 0;
+      std::memcpy(out + from, x + from, kept);
     }
   });
   return true;
@@ -205,6 +205,7 @@ Verdict PrepareTriangle(const KernelRequest& request, bool is_upper) {
   Prepared prepared;
   prepared.launch = LaunchTriangle;
   prepared.never_fails = true;
+  prepared.inplace_operands = 1;
   prepared.state = std::make_shared<const TriangleState>(s);
   return prepared;
 }

@@ -94,6 +94,19 @@ def test_reductions_are_eagers(
             check(REDUCTIONS[name], x, dim)
 
 
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int64], ids=str)
+@pytest.mark.parametrize("size", [3, 70])
+def test_windows_that_overlap_are_eagers(size: int, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    x = (numbers((3, 4, 100), dtype) * 0.7).to(dtype).unfold(-1, size, 1)
+    names = [*REDUCTIONS] if dtype.is_floating_point else ["sum", "any", "all"]
+    for name in names:
+        check(REDUCTIONS[name], x, -1)
+        check(REDUCTIONS[name], x, (0, -1))
+    for name in ("prod", "argmax", "min"):
+        check(ONE_AXIS[name], x, -1)
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", ONE_AXIS)
