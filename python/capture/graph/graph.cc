@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analysis/plan/step_facts.h"
 #include "framework/base/status.h"
 #include "framework/tensor/dtype.h"
 #include "framework/tensor/half.h"
@@ -27,6 +28,27 @@ namespace {
 
 // Runs that are checked, if the first tell nothing.
 constexpr int kMaxChecks = 4;
+
+// A run below this keeps the GIL: to give it away and to take it again is a
+// tenth of a call, and nobody who waits for it has it sooner.
+constexpr double kShortRunNanoseconds = 2000;
+
+// Whether all is computed by the thread that asks, in next to no time. A user's
+// own operator may do anything.
+bool IsShort(const Plan& plan) {
+  if (plan.streams().num_streams > 1 || plan.queue().num_workers > 1) {
+    return false;
+  }
+  const auto num_steps = static_cast<StepId>(plan.steps().size());
+  for (const Step& step : plan.steps()) {
+    const Op* op = plan.op(step);
+    const bool is_users = op != nullptr && op->def->is_opaque() &&
+                          !absl::StrContains(op->def->name(), "aten.");
+    if (step.control != nullptr || is_users) return false;
+  }
+  return absl::c_accumulate(CostsOf(plan, 0, num_steps), 0.0) <
+         kShortRunNanoseconds;
+}
 
 // A host value as the memory of a Program's output holds it.
 template <typename T>
@@ -227,6 +249,7 @@ absl::Status Graph::Analyse(const GraphOptions& options) {
                                      .write_parts = options.writes_parts &&
                                                     !SharesWritten(tape_),
                                      .prepare_aten = &PrepareAten}));
+  is_short_ = IsShort(*plan_);
   return absl::OkStatus();
 }
 

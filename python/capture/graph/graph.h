@@ -328,6 +328,7 @@ class Graph {
   PyRef runner_;  // A backend's; null if this class runs the Program.
   std::vector<int64_t> generators_;  // Torch's, by number, that it draws from.
   bool has_moved_ = false;           // Results whose place goes by numbers.
+  bool is_short_ = false;  // A run takes no longer than to give the GIL away.
   // A run may be discarded, as one whose host reads differ.
   bool has_data_sizes_ = false;
   std::shared_ptr<const Binding> binding_;

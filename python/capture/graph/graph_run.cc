@@ -220,9 +220,13 @@ absl::StatusOr<Graph::Computed> Graph::Compute(
   FeedJob(inputs, states, numbers, *run.runner);
   MICA_RETURN_IF_ERROR(PlaceOutputs(lenders, job, &run.outputs, &run.lent));
   if (!generators_.empty()) run.random.emplace(generators_);
-  Py_BEGIN_ALLOW_THREADS;
-  run.status = job.Compute();
-  Py_END_ALLOW_THREADS;
+  if (is_short_) {
+    run.status = job.Compute();
+  } else {
+    Py_BEGIN_ALLOW_THREADS;
+    run.status = job.Compute();
+    Py_END_ALLOW_THREADS;
+  }
   if (run.status.ok()) run.status = CheckHostReads(*run.runner);
   if (absl::IsAborted(run.status)) {
     const auto read = absl::c_find_if(host_reads_, [&](const HostRead& one) {

@@ -27,6 +27,7 @@ class AtenOperands {
   // Of one call.
   struct Given {
     torch::jit::Stack arguments;
+    torch::jit::Stack stack;          // Of the call, empty before and after.
     std::vector<at::Tensor> tensors;  // In order, if they may be kept.
   };
 

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "python/torch_side/opaque/aten_operands.h"
@@ -48,9 +49,11 @@ struct AtenState {
   std::optional<c10::OperatorHandle> inplace_op;
 };
 
-void AppendTensors(const c10::IValue& value, std::vector<at::Tensor>& tensors) {
+using AtenTensors = absl::InlinedVector<at::Tensor, 3>;
+
+void AppendTensors(c10::IValue value, AtenTensors& tensors) {
   if (value.isTensor()) {
-    tensors.push_back(value.toTensor());
+    tensors.push_back(std::move(value).toTensor());
   } else if (value.isTensorList()) {
     for (const at::Tensor& tensor : value.toTensorVector()) {
       tensors.push_back(tensor);
@@ -87,8 +90,7 @@ absl::Status CheckResult(const AtenState& state, size_t i,
 }
 
 // A result that lies in another's place is moved out of the way of that.
-void LeavePlacesOfOthers(std::vector<at::Tensor>& tensors,
-                         void* const* results) {
+void LeavePlacesOfOthers(AtenTensors& tensors, void* const* results) {
   if (tensors.size() < 2) return;
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (!tensors[i].defined() || tensors[i].numel() == 0) continue;
@@ -104,7 +106,7 @@ void LeavePlacesOfOthers(std::vector<at::Tensor>& tensors,
   }
 }
 
-bool CopyResults(const AtenState& state, std::vector<at::Tensor>& tensors,
+bool CopyResults(const AtenState& state, AtenTensors& tensors,
                  void* const* results, LaunchContext& context) {
   if (tensors.size() != state.results.size()) {
     return context.Fail(absl::InternalError(
@@ -132,20 +134,21 @@ class NoWarnings final : public c10::WarningHandler {
   void process(const c10::Warning& /*warning*/) override {}
 };
 
-// The results where they belong, and what the call made besides.
-std::vector<at::Tensor> CallAten(const AtenState& state,
-                                 const AtenOperands::Given& given,
-                                 bool is_inplace, absl::Status& status) {
-  torch::jit::Stack stack = given.arguments;
+// The results where they belong, and what the call made besides. `given` has
+// the memory of the stack for the next call, which is empty at the end.
+AtenTensors CallAten(const AtenState& state, AtenOperands::Given& given,
+                     bool is_inplace, absl::Status& status) {
+  torch::jit::Stack& stack = given.stack;
+  stack.assign(given.arguments.begin(), given.arguments.end());
   if (state.is_random) {
     status = DrawInTurn(state.name, [&] { state.op.callBoxed(&stack); });
     if (!status.ok()) return {};
   } else {
     (is_inplace ? *state.inplace_op : state.op).callBoxed(&stack);
   }
-  std::vector<at::Tensor> tensors;
-  tensors.reserve(state.results.size());
-  for (const c10::IValue& value : stack) AppendTensors(value, tensors);
+  AtenTensors tensors;
+  for (c10::IValue& value : stack) AppendTensors(std::move(value), tensors);
+  stack.clear();
   for (int param : state.hidden_results) {
     AppendTensors(given.arguments[param], tensors);
   }
@@ -163,8 +166,7 @@ bool RunAten(const AtenState& state, void* const* args,
   std::unique_ptr<AtenOperands::Given> given = state.operands.Give(args);
   {
     absl::Status status;
-    std::vector<at::Tensor> tensors =
-        CallAten(state, *given, is_inplace, status);
+    AtenTensors tensors = CallAten(state, *given, is_inplace, status);
     if (places.has_value()) places->Finish(tensors);
     if (!status.ok()) return context.Fail(status);
     if (!CopyResults(state, tensors, results, context)) return false;

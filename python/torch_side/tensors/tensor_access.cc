@@ -4,10 +4,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/as_strided.h>
-#include <ATen/ops/view_as_complex.h>
-#include <ATen/ops/view_as_real.h>
-#include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
@@ -48,12 +44,6 @@ auto OrPythonError(F&& body) -> decltype(body()) {
   return decltype(body()){};
 }
 
-// Whether memory is seen as it is held.
-bool HasDtypeOf(const at::Tensor& base, const TensorMeta& like) {
-  return base.scalar_type() == static_cast<c10::ScalarType>(like.dtype) &&
-         !like.has_lazy_bits() && !base.is_conj() && !base.is_neg();
-}
-
 // torch raises where it is asked for sizes that a tensor doesn't have.
 bool HasSizes(const c10::TensorImpl& impl) {
   return !impl.key_set().has(c10::DispatchKey::NestedTensor) &&
@@ -61,6 +51,18 @@ bool HasSizes(const c10::TensorImpl& impl) {
 }
 bool HasStrides(const c10::TensorImpl& impl) {
   return HasSizes(impl) && impl.layout() == c10::kStrided;
+}
+
+// Where `offset` leads, in elements of `like`'s dtype: it counts those of
+// `base`'s, but real ones where one of the two is complex.
+int64_t StorageOffset(const c10::TensorImpl& base, const TensorMeta& like,
+                      int64_t offset) {
+  const bool was_complex = c10::isComplexType(base.dtype().toScalarType());
+  const bool is_complex =
+      c10::isComplexType(static_cast<c10::ScalarType>(like.dtype));
+  if (was_complex == is_complex) return base.storage_offset() + offset;
+  return was_complex ? 2 * base.storage_offset() + offset
+                     : (base.storage_offset() + offset) / 2;
 }
 
 // Another tensor over the memory, unknown to autograd but for writes.
@@ -73,10 +75,19 @@ PyObject* NewAlias(const at::Tensor& base, const TensorMeta& like,
   }
   auto alias = impl->shallow_copy_and_detach(
       impl->version_counter(), /*allow_tensor_metadata_change=*/true);
+  const auto dtype = static_cast<c10::ScalarType>(like.dtype);
+  const c10::DispatchKeySet keys(c10::DispatchKeySet::RAW, like.key_set);
+  alias->_set_conj(false);
+  if (alias->dtype().toScalarType() != dtype) {
+    alias->set_storage_and_dtype(impl->storage(),
+                                 c10::scalarTypeToTypeMeta(dtype));
+  }
+  alias->_set_conj(keys.has(c10::DispatchKey::Conjugate));
+  alias->_set_neg(keys.has(c10::DispatchKey::Negative));
   alias->set_sizes_and_strides(
       c10::IntArrayRef(like.sizes.data(), like.sizes.size()),
       c10::IntArrayRef(like.strides.data(), like.strides.size()),
-      impl->storage_offset() + offset);
+      StorageOffset(*impl, like, offset));
   return THPVariable_Wrap(at::Tensor(std::move(alias)));
 }
 
@@ -331,31 +342,8 @@ PyObject* NewTensor(const TensorMeta& like, void** data) {
 }
 
 PyObject* NewView(PyObject* base, const TensorMeta& like, int64_t offset) {
-  return OrPythonError([&]() -> PyObject* {
-    const at::Tensor& own = THPVariable_Unpack(base);
-    if (HasDtypeOf(own, like)) return NewAlias(own, like, offset);
-    const c10::AutoGradMode no_grad(false);
-    // A view of what requires grad would require it, even here.
-    at::Tensor from = Stored(own.requires_grad() ? own.detach() : own);
-    std::vector<int64_t> sizes(like.sizes.begin(), like.sizes.end());
-    std::vector<int64_t> strides(like.strides.begin(), like.strides.end());
-    const bool is_complex =
-        c10::isComplexType(static_cast<c10::ScalarType>(like.dtype));
-    const bool of_parts = is_complex && !from.is_complex();
-    if (from.is_complex() && !is_complex) from = at::view_as_real(from);
-    if (of_parts) {
-      for (int64_t& stride : strides) stride *= 2;
-      sizes.push_back(2);
-      strides.push_back(1);
-    }
-    from = at::as_strided(from, sizes, strides, from.storage_offset() + offset);
-    if (of_parts) from = at::view_as_complex(from);
-    const c10::DispatchKeySet keys(c10::DispatchKeySet::RAW, like.key_set);
-    from = WithLazyBits(from, {.conj = keys.has(c10::DispatchKey::Conjugate),
-                               .neg = keys.has(c10::DispatchKey::Negative)});
-    // To autograd a tensor of its own, as an alias is.
-    return THPVariable_Wrap(from.detach());
-  });
+  return OrPythonError(
+      [&] { return NewAlias(THPVariable_Unpack(base), like, offset); });
 }
 
 PyRef DataTensorOf(PyObject* tensor) {

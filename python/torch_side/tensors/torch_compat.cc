@@ -3,6 +3,30 @@
 #include <c10/core/DispatchKeySet.h>
 
 namespace mica {
+namespace {
+
+// at::Context keeps its table to itself, and what asks for a setting looks it
+// up. An explicit instantiation may name what is private.
+const auto& PrecisionTable(const at::Context& context);
+
+template <auto kTable>
+struct TableReader {
+  friend const auto& PrecisionTable(const at::Context& context) {
+    return context.*kTable;
+  }
+};
+
+template struct TableReader<&at::Context::fp32_precision>;
+
+}  // namespace
+
+std::vector<const at::Float32Precision*> FloatPrecisions() {
+  std::vector<const at::Float32Precision*> places;
+  for (const auto& [key, precision] : PrecisionTable(at::globalContext())) {
+    places.push_back(&precision);
+  }
+  return places;
+}
 
 const char* ScalarTypeName(c10::ScalarType type) {
   switch (type) {

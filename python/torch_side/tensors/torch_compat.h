@@ -12,6 +12,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace mica {
 
@@ -33,6 +34,10 @@ inline int MatmulPrecision() {
     return -1;
   }
 }
+
+// The memory, beside at::Context's own bytes, that MatmulPrecision() follows
+// from: to ask takes five look-ups in a table.
+std::vector<const at::Float32Precision*> FloatPrecisions();
 
 // "f32" as framework prints it; torch's own name where it has none.
 const char* ScalarTypeName(c10::ScalarType type);

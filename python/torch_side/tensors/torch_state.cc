@@ -140,6 +140,7 @@ TorchState Ask() {
   state.dispatch_modes =
       static_cast<int32_t>(c10::impl::TorchDispatchModeTLS::stack_len()) +
       (c10::impl::TorchDispatchModeTLS::any_modes_set() ? 1 : 0);
+  state.matmul_precision = static_cast<int8_t>(MatmulPrecision());
   state.saved_tensor_hooks =
       !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
   return state;
@@ -158,7 +159,6 @@ class KnownState {
     PrefetchCode(&at::autocast::increment_nesting);
     PrefetchCode(&at::autocast::get_autocast_dtype);
     PrefetchCode(&c10::get_default_dtype_as_scalartype);
-    PrefetchCode(&MatmulPrecision);
     for (const Region& region : regions_) {
       mica::Prefetch(region.at, region.size);
     }
@@ -205,6 +205,7 @@ class KnownState {
     Add(c10::impl::TorchDispatchModeTLS::get_state());
     Add(at::SavedTensorDefaultHooks::get_tls_state());
     Add(at::globalContext());
+    for (const auto* precision : FloatPrecisions()) Add(*precision);
   }
 
   template <typename T>
@@ -229,7 +230,6 @@ class KnownState {
         static_cast<int8_t>(at::autocast::get_autocast_dtype(at::kCPU));
     state_.default_dtype =
         static_cast<int8_t>(c10::get_default_dtype_as_scalartype());
-    state_.matmul_precision = static_cast<int8_t>(MatmulPrecision());
   }
 
   TorchState state_;

@@ -611,3 +611,21 @@ def test_what_a_torch_with_cuda_is_asked_without_a_driver_is_served():
         text=True,
     )
     assert done.stdout.strip() == "2", done.stdout + done.stderr
+
+
+def test_the_precision_of_one_back_end_is_looked_at() -> None:
+    """It stands in a table apart from torch's other settings."""
+    compiled = mica.compile(lambda x: x @ x)
+    x = torch.randn(4, 4)
+    compiled(x)
+    compiled(x)
+    products = torch.backends.mkldnn.matmul
+    before = products.fp32_precision
+    try:
+        products.fp32_precision = "bf16"
+        compiled(x)
+        assert mica.explain(compiled).captures == 2
+    finally:
+        products.fp32_precision = before
+    torch.testing.assert_close(compiled(x), x @ x)
+    assert mica.explain(compiled).captures == 2
