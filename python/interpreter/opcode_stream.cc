@@ -15,16 +15,29 @@ bool Suspends(const PyCodeObject* code) {
           (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
 }
 
+// Whether it is this thread's tracer now. An audit hook is told before. What a
+// handler of a signal raises there comes once, as does what 3.11 raises if
+// another thread is about to set its tracer.
+bool SetTracer(Py_tracefunc tracer) {
+  constexpr int kMaxTries = 9;
+  for (int i = 0; i < kMaxTries; ++i) {
+    PyEval_SetTrace(tracer, nullptr);
+    if (PyThreadState_Get()->c_tracefunc == tracer) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void OpcodeStream::Start() {
   if (!StartStepEvents(&OpcodeStream::OnStep)) {
     return listener_.Refuse("no tool of sys.monitoring's is free");
   }
-  PyRef self = PyRef::Steal(PyCapsule_New(this, nullptr, nullptr));
   started_ = true;
   running = this;
-  PyEval_SetTrace(&OpcodeStream::Trace, self.get());
+  if (SetTracer(&OpcodeStream::Trace)) return;
+  Stop();
+  listener_.Refuse("no tracer can be set: an audit hook raises");
 }
 
 void OpcodeStream::Stop() {
@@ -33,14 +46,14 @@ void OpcodeStream::Stop() {
   running = nullptr;
   StopStepEvents();
   if (PyThreadState_Get()->c_tracefunc == &OpcodeStream::Trace) {
-    PyEval_SetTrace(nullptr, nullptr);
+    SetTracer(nullptr);
   }
 }
 
-int OpcodeStream::Trace(PyObject* self, PyFrameObject* frame, int what,
+int OpcodeStream::Trace(PyObject* /*self*/, PyFrameObject* frame, int what,
                         PyObject* arg) {
-  auto* stream =
-      static_cast<OpcodeStream*>(PyCapsule_GetPointer(self, nullptr));
+  OpcodeStream* stream = running;
+  if (stream == nullptr) return 0;  // It couldn't be taken away.
   try {
     return stream->Tell(frame, what, arg);
   } catch (const std::exception& error) {

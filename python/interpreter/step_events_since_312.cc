@@ -3,9 +3,12 @@
 namespace mica {
 namespace {
 
-// Under the GIL.
+// Under the GIL. A tool is taken, but tells of no instruction, while its
+// callback is being registered: an audit hook in Python sees that, and other
+// threads run meanwhile.
 int num_starts = 0;
 int tool = -1;
+bool is_telling = false;
 void (*callback)() = nullptr;
 
 PyObject* OnInstruction(PyObject* /*self*/, PyObject* const* /*args*/,
@@ -44,7 +47,9 @@ int FreeTool(PyObject* monitoring) {
 }
 
 // False with an error set.
-bool Register(PyObject* monitoring, long event, PyObject* function) {
+bool Register(PyObject* monitoring, long event) {
+  static PyObject* function = PyCFunction_New(&on_instruction, nullptr);
+  if (function == nullptr) return false;
   const PyRef before = PyRef::Steal(PyObject_CallMethod(
       monitoring, "register_callback", "ilO", tool, event, function));
   return static_cast<bool>(before);
@@ -56,46 +61,59 @@ bool SetEvents(PyObject* monitoring, long events) {
   return static_cast<bool>(none);
 }
 
+// True if there is a tool, which others share. False with or without an error.
 bool TakeTool(PyObject* monitoring) {
-  if (monitoring == nullptr) return false;
-  tool = FreeTool(monitoring);
-  if (tool < 0) return false;
+  if (tool >= 0) return true;
+  const int free = FreeTool(monitoring);
+  if (free < 0) return false;
   const PyRef none = PyRef::Steal(
-      PyObject_CallMethod(monitoring, "use_tool_id", "is", tool, "mica"));
-  if (!none) {
-    tool = -1;  // It is somebody else's.
-    return false;
-  }
-  const long event = InstructionEvent(monitoring);
-  const PyRef function =
-      PyRef::Steal(PyCFunction_New(&on_instruction, nullptr));
-  return event >= 0 && function &&
-         Register(monitoring, event, function.get()) &&
-         SetEvents(monitoring, event);
+      PyObject_CallMethod(monitoring, "use_tool_id", "is", free, "mica"));
+  if (none) tool = free;
+  return tool >= 0;
 }
 
-// Each step is taken whatever became of those before it: there are few tools.
+// No audit hook sees any of this. The callback stays: whose tool it is next
+// registers another, and ours finds no stream that runs.
 void ReleaseTool(PyObject* monitoring) {
   if (monitoring == nullptr || tool < 0) return PyErr_Clear();
-  const long event = InstructionEvent(monitoring);
-  if (event < 0 || !SetEvents(monitoring, 0)) PyErr_Clear();
-  if (event < 0 || !Register(monitoring, event, Py_None)) PyErr_Clear();
+  if (!SetEvents(monitoring, 0)) PyErr_Clear();
   const PyRef none =
       PyRef::Steal(PyObject_CallMethod(monitoring, "free_tool_id", "i", tool));
   if (!none) PyErr_Clear();
   tool = -1;
+  is_telling = false;
+}
+
+// False with or without an error.
+bool Tell(PyObject* monitoring) {
+  if (monitoring == nullptr) return false;
+  const long event = InstructionEvent(monitoring);
+  if (event < 0) return false;
+  // What a handler of a signal raises in an audit hook comes once.
+  constexpr int kMaxTries = 3;
+  for (int tries = 0; !is_telling && TakeTool(monitoring);) {
+    const int taken = tool;
+    if (!Register(monitoring, event)) {
+      if (++tries == kMaxTries) return false;
+      PyErr_WriteUnraisable(monitoring);
+    } else if (tool == taken && !is_telling) {
+      // Else another thread gave it back meanwhile, or went on with it.
+      is_telling = SetEvents(monitoring, event);
+      if (!is_telling) return false;
+    }
+  }
+  return is_telling;
 }
 
 }  // namespace
 
 bool StartStepEvents(void (*on_step)()) {
   const PyErrorKeeper keeper;
-  if (num_starts == 0) {
-    callback = on_step;
-    if (!TakeTool(Monitoring())) {
-      ReleaseTool(Monitoring());
-      return false;
-    }
+  callback = on_step;
+  if (!Tell(Monitoring())) {
+    if (num_starts == 0) ReleaseTool(Monitoring());
+    PyErr_Clear();
+    return false;
   }
   ++num_starts;
   return true;
