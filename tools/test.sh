@@ -24,7 +24,6 @@ failures=()
 # or a version of CPython is missing that a machine needn't have.
 may_skip="the user's promise|any contents are right"
 may_skip+='|no CPython 3\.1[23] with headers was found'
-may_skip+="|sum\(\) isn't followed from CPython 3\.12 on"
 may_skip+="|the corpus is of 3\.11's opcodes"
 may_skip+='|no environment of CPython 3\.12 with torch'
 # Or the machine is a container that lets no other root be entered.

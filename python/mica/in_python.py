@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import collections
 import copy
+import math
+import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -21,6 +23,7 @@ from mica import _mica
 _enumerate, _isinstance, _len, _print = enumerate, isinstance, len, print
 _dict, _max, _min, _str, _sum = dict, max, min, str, sum
 _tuple, _type = tuple, type
+_float, _iter, _isfinite = float, iter, math.isfinite
 _Tensor = torch.Tensor
 _tensor = torch._C.TensorBase
 # What a hit prints as it is.
@@ -29,6 +32,9 @@ _PRINTED = (
     *(list, tuple, dict, set, frozenset),
 )
 _TEXTS = (str, bytes, bytearray)
+# Ints that are followed are nearer to 0, and asked about nothing further away.
+_LIMIT = 2**53 - 1
+_ADDS_EXACTLY = sys.version_info >= (3, 12)
 _HANDED_ON = (str, bytes, bool, int, float, complex, type(None))
 
 
@@ -118,13 +124,81 @@ def all_of(items: Iterable[object], /) -> bool:
 
 
 def add_up(items: Iterable[Any], /, start: Any = 0) -> Any:
-    """`sum(items, start)`, as it is before CPython 3.12."""
+    """`sum(items, start)`."""
     if _isinstance(start, _TEXTS):
         return _sum((), start)  # Raises.
+    if _ADDS_EXACTLY:
+        return _add_up_exactly(items, start)
     total = start
     for item in items:
         total = total + item
     return total
+
+
+def _is_long(number: int) -> bool:
+    """Whether a long of C's can be it."""
+    return -_LIMIT <= number <= _LIMIT or -(2**63) <= number < 2**63
+
+
+def _add_up_exactly(items: Iterable[Any], total: Any) -> Any:
+    """Adds with what is lost in rounding, as CPython does from 3.12 on.
+
+    It does so while the sum is a float and what is added a number, if before
+    there were only ints that C has.
+    """
+    rest = _iter(items)
+    kind = _type(total)
+    if kind is int and _is_long(total):
+        for item in rest:
+            total = total + item
+            is_int = _type(item) is int or _type(item) is bool
+            if not is_int or not _is_long(item) or not _is_long(total):
+                break
+        else:
+            return total
+    if _type(total) is float and (kind is int or kind is float):
+        # What begins as an int is never -0.
+        return _add_up_floats(rest, total, kind is float)
+    for item in rest:
+        total = total + item
+    return total
+
+
+def _add_up_floats(
+    rest: Iterator[Any], total: Any, may_be_minus_zero: bool
+) -> Any:
+    """The same once the sum is a float."""
+    lost = 0.0
+    numbers: list[float] = [total]
+    for item in rest:
+        if _type(item) is float:
+            # Knuth (1997), volume 2, 4.2.2, theorem B: exact, and without the
+            # question which one is larger, on which a record would depend.
+            both = total + item
+            added = both - total
+            lost = lost + ((total - (both - added)) + (item - added))
+            total = both
+            numbers.append(item)
+        elif _isinstance(item, int) and _is_long(item):
+            total = total + _float(item)
+            numbers.append(item)
+        else:
+            total = _with_lost(total, lost, numbers, True) + item
+            for other in rest:
+                total = total + other
+            return total
+    return _with_lost(total, lost, numbers, may_be_minus_zero)
+
+
+def _with_lost(
+    total: float, lost: float, numbers: list[float], may_be_minus_zero: bool
+) -> float:
+    if _isfinite(lost):
+        return total + lost if lost or not may_be_minus_zero else total
+    if not _isfinite(total):
+        return total
+    # The theorem's steps went out of range, which C's don't.
+    return _sum(numbers)
 
 
 def largest(items: Iterable[Any], /, **named: Any) -> Any:

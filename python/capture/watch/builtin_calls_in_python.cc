@@ -1,5 +1,7 @@
 // Builtins that are done in Python, where what they do is followed.
 
+#include <algorithm>
+
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
@@ -29,6 +31,15 @@ const absl::flat_hash_map<PyObject*, absl::string_view>& Functions() {
   return functions;
 }
 
+// Whether sum() is of floats from 3.12 on, where it adds them with what was
+// lost in rounding: each in more than one step.
+bool AddsFloats(PyObject* items) {
+  if (PY_VERSION_HEX < 0x030c0000) return false;
+  PyObject** first = PySequence_Fast_ITEMS(items);
+  return std::any_of(first, first + PySequence_Fast_GET_SIZE(items),
+                     [](PyObject* item) { return PyFloat_CheckExact(item); });
+}
+
 }  // namespace
 
 bool BuiltinCalls::CallInPython(PyObject* callable,
@@ -38,8 +49,6 @@ bool BuiltinCalls::CallInPython(PyObject* callable,
   if (function == Functions().end() || args.empty()) return false;
   const absl::string_view name = function->second;
   const bool is_sum = name == "add_up";
-  // From 3.12 on, floats are added with what was lost in rounding.
-  if (is_sum && PY_VERSION_HEX >= 0x030c0000) return false;
   const size_t num_keywords = NumNames(keyword_names);
   const size_t num_positional = args.size() - num_keywords;
   bool is_ours = false;
@@ -59,9 +68,10 @@ bool BuiltinCalls::CallInPython(PyObject* callable,
         PySequence_Fast_GET_SIZE(items) > 0;
     const bool has_key = absl::c_any_of(
         args.subspan(1), [](PyObject* arg) { return PyFunction_Check(arg); });
-    is_ours = RunsForItems(items) || (is_list && has_key) ||
-              (PyDictValues_Check(items) && !values_.empty()) ||
-              (is_list && !is_sum && values_.HasKnown(items));
+    is_ours =
+        RunsForItems(items) || (is_list && has_key) ||
+        (PyDictValues_Check(items) && !values_.empty()) ||
+        (is_list && (!is_sum || AddsFloats(items)) && values_.HasKnown(items));
   }
   if (!is_ours) return false;
   step_.in_place_of_call = FunctionInPython(name.data());

@@ -37,8 +37,7 @@ bool AsksInPython(PyObject* callable, absl::Span<PyObject* const> args) {
   if (args.empty() || !PyGen_CheckExact(args[0])) return false;
   const bool copies = callable == reinterpret_cast<PyObject*>(&PyList_Type) ||
                       callable == reinterpret_cast<PyObject*>(&PyTuple_Type);
-  const bool adds_up =
-      PY_VERSION_HEX < 0x030c0000 && CallableName(callable) == "builtins.sum";
+  const bool adds_up = CallableName(callable) == "builtins.sum";
   return (copies && args.size() == 1) || adds_up;
 }
 

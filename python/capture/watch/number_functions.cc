@@ -99,7 +99,7 @@ bool NumberFunctions::AddUp(absl::Span<PyObject* const> args) {
   }
   const std::vector<PyObject*> numbers = ItemsOrKeys(args[0]);
   for (PyObject* number : numbers) {
-    // From 3.12 on, floats are added with what was lost in rounding.
+    // From 3.12 on, floats are added in Python: in_python.py.
     if (!NumberOf(number).has_value() ||
         (PY_VERSION_HEX >= 0x030c0000 && PyFloat_CheckExact(number))) {
       return false;

@@ -37,30 +37,6 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
-# What is served on 3.11, as sum() is followed there: by name.
-SUMS = (
-    "test_reads_of_numbers_that_vary[sum",
-    "test_reads_of_losses_are_served[sum]",
-    "test_what_is_done_with_lists[<lambda>-3_5]",
-    "test_case[a window]",
-    "test_sequence[ints that vary: a, n: a + sum(i for i in (n, 1))",
-    "test_sequence[whole numbers, places, and numbers on the way: "
-    "a, n: a + sum(zip([n], [2]), ())[0]",
-    "test_sequence[whole parts as indices, and sums: a: a * sum(LIST)",
-    "test_sequence[whole parts as indices, and sums: a, n: a * sum([n, 0.1,",
-)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if sys.version_info < (3, 12):
-        return
-    for item in items:
-        if item.name.startswith(SUMS):
-            item.add_marker(
-                pytest.mark.skip("sum() isn't followed from CPython 3.12 on")
-            )
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Runs a test until it is known what each run leaves behind."""
