@@ -2,6 +2,24 @@
 
 from __future__ import annotations
 
+from mica.pieces.opcodes_common import (
+    callable_depth,
+    effect,
+    gives_truth,
+    halves,
+)
+
+__all__ = [
+    "CHECKED_LOAD",
+    "EFFECTS",
+    "LOOP_END",
+    "bound_method",
+    "callable_depth",
+    "effect",
+    "gives_truth",
+    "halves",
+]
+
 # What a loop that ends skips.
 LOOP_END: tuple[str, ...] = ()
 # A load that minds a variable without a value.
@@ -29,35 +47,8 @@ EFFECTS: dict[str, tuple[int, str]] = {
 }
 
 
-def effect(name: str, arg: int) -> tuple[int, str] | None:
-    """Of an instruction that says with its argument what it takes."""
-    match name:
-        case "LOAD_GLOBAL":
-            return 0, "no" if arg & 1 else "o"
-        case "FORMAT_VALUE":
-            return (2 if arg & 4 else 1), "o"
-        case "MAKE_FUNCTION":
-            return 1 + (arg & 15).bit_count(), "o"
-    return None
-
-
-def callable_depth(arg: int) -> int:
-    """How deep the callable lies whose keywords DICT_MERGE gathers."""
-    return arg + 3
-
-
-def halves(name: str, arg: int) -> list[tuple[str, int]]:
-    """The instructions that one of the bytecode stands for."""
-    return [(name, arg)]
-
-
 def bound_method(name: str, arg: int) -> list[tuple[str, int]] | None:
     """The same look-up of a method, which leaves a bound one and a null."""
     if name != "LOAD_METHOD":
         return None
     return [("PUSH_NULL", 0), ("SWAP", 2), ("LOAD_ATTR", arg)]
-
-
-def gives_truth(name: str, arg: int) -> bool:
-    """Whether what an instruction leaves is there for the jump behind it."""
-    return False

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from mica.pieces import opcodes_common
+from mica.pieces.opcodes_common import callable_depth, gives_truth, halves
 from mica.pieces.opcodes_since_312 import EFFECTS as _SINCE
+
+__all__ = [
+    "CHECKED_LOAD",
+    "EFFECTS",
+    "LOOP_END",
+    "bound_method",
+    "callable_depth",
+    "effect",
+    "gives_truth",
+    "halves",
+]
 
 # What a loop that ends skips.
 LOOP_END = ("END_FOR",)
@@ -19,27 +32,11 @@ EFFECTS: dict[str, tuple[int, str]] = {
 def effect(name: str, arg: int) -> tuple[int, str] | None:
     """Of an instruction that says with its argument what it takes."""
     match name:
-        case "LOAD_GLOBAL":
-            return 0, "no" if arg & 1 else "o"
         case "LOAD_ATTR":
             return 1, "mo" if arg & 1 else "o"
         case "LOAD_SUPER_ATTR":
             return 3, "mo" if arg & 1 else "o"
-        case "FORMAT_VALUE":
-            return (2 if arg & 4 else 1), "o"
-        case "MAKE_FUNCTION":
-            return 1 + (arg & 15).bit_count(), "o"
-    return None
-
-
-def callable_depth(arg: int) -> int:
-    """How deep the callable lies whose keywords DICT_MERGE gathers."""
-    return arg + 3
-
-
-def halves(name: str, arg: int) -> list[tuple[str, int]]:
-    """The instructions that one of the bytecode stands for."""
-    return [(name, arg)]
+    return opcodes_common.effect(name, arg)
 
 
 def bound_method(name: str, arg: int) -> list[tuple[str, int]] | None:
@@ -47,8 +44,3 @@ def bound_method(name: str, arg: int) -> list[tuple[str, int]] | None:
     if name not in ("LOAD_ATTR", "LOAD_SUPER_ATTR"):
         return None
     return [(name, arg & ~1), ("PUSH_NULL", 0), ("SWAP", 2)]
-
-
-def gives_truth(name: str, arg: int) -> bool:
-    """Whether what an instruction leaves is there for the jump behind it."""
-    return False
