@@ -194,4 +194,13 @@ rows = list({t});;{new} = torch.stack(rows[::-1]) * len(rows)
 h = {t2}.sum(0);;o = [];;for row in {T}:;;    h = torch.tanh(h + row);;    o.append(h);;e = torch.stack(o);;g, q = h, [];;for j in range({T}.shape[1]):;;    w = torch.softmax((e * g).sum(-1), 0);;    g = torch.tanh((w[:, None] * e).sum(0) + {T}[:, j].mean());;    q.append(g);;{new} = torch.stack(q)
 h = {t2}.sum(0);;i = 0;;while i < {T}.shape[0]:;;    h = torch.tanh(h + {T}[i]);;    i += 1;;j = 0;;while j < {T}.shape[1]:;;    h = h * 0.5 + {T}[:, j].mean();;    j += 1;;{new} = h * (i - j)
 {y} = {t}.sum(0);;for row in {T}:;;    {y} = {y} * 0.5 + row;;    if {y}.sum() > {f}:;;        {y} = {y} - 1
-{y} = {t}.sum(0);;for row in {T}:;;    {y} = torch.tanh({y} + row);;    if {y}.sum() > {c}:;;        break"""
+{y} = {t}.sum(0);;for row in {T}:;;    {y} = torch.tanh({y} + row);;    if {y}.sum() > {c}:;;        break
+p = None;;o = [];;for row in {t}:;;    if p is not None:;;        o.append(row - p);;    p = row;;{new} = torch.stack(o) if o else {T} * 0
+p = {t}[0];;o = [];;for row in {T}:;;    o.append(row * 2 - p);;    p = row;;{new} = torch.stack(o)
+p = None;;o = [];;for row in reversed({t}.unbind(0)):;;    o.append(row if p is None else row * p);;    p = row;;{new} = torch.stack(o)
+p = None;;o = [];;for row in {t}.split(1):;;    o.append(row if p is None else row - p);;    p = row;;{new} = torch.cat(o)
+o = [];;{y} = {t}.sum(0);;for row in {T}:;;    {y} = {y} * 0.5 + row;;    o.append(1);;{y} = {y} * (1 + (o == [1] * 4))
+o = [];;{y} = {t}.sum(0);;for row in {T}:;;    {y} = {y} * 0.5 + row;;    o.append(None);;{y} = {y} + (tuple(o) < (None,) * 5 if len(o) == 5 else 2)
+def g(x):;;    o = [];;    for row in x:;;        o.append(row * 2);;    return o, o[-1];;o, h = g({t});;{new} = torch.stack(o) + h
+k = {t}.flatten().argmax() % {T}.shape[0];;{new} = torch.tanh({T}[k]) + {T}[0]
+k = {t}.flatten().argmin() % {T}.shape[0];;{y} = {t}.sum(0);;for row in {T}:;;    {y} = {y} * 0.5 + row * {T}[k]"""
