@@ -10,9 +10,10 @@ namespace {
 // A number this far past those that there are isn't given in turn.
 constexpr int64_t kMaxGap = 1024;
 
-// No value's name. It is among those that are found by a hash if a number is:
-// then, and only then, a number has to be looked for there.
-constexpr absl::string_view kHasFarNumbers = "";
+// In by_number_, of by_name_: that numbers are among these.
+constexpr size_t kHasFarNumbers = 0;
+// Where a number is in by_number_.
+constexpr int64_t kFirstNumber = 1;
 
 // What "17" says; -1 for what isn't the short decimal form of a number.
 int64_t NumberOf(absl::string_view name) {
@@ -33,31 +34,42 @@ int64_t NumberOf(absl::string_view name) {
 
 ValueId NameIndex::Find(absl::string_view name) const {
   const int64_t number = NumberOf(name);
-  if (number >= 0 && number < static_cast<int64_t>(by_number_.size()) &&
-      by_number_[number] != kNoValue) {
-    return by_number_[number];
+  if (number >= 0) {
+    const int64_t place = number + kFirstNumber;
+    if (place < static_cast<int64_t>(by_number_.size()) &&
+        by_number_[place] != kNoValue) {
+      return by_number_[place];
+    }
+    if (!HasFarNumbers()) return kNoValue;
   }
-  if (number >= 0 && !by_name_.contains(kHasFarNumbers)) return kNoValue;
-  if (name == kHasFarNumbers) return kNoValue;
   const auto it = by_name_.find(name);
   return it == by_name_.end() ? kNoValue : it->second;
 }
 
 bool NameIndex::Insert(absl::string_view name, ValueId value) {
   const int64_t number = NumberOf(name);
+  if (number < 0) return by_name_.try_emplace(name, value).second;
+  if (by_number_.empty()) by_number_.push_back(kNoValue);
+  const int64_t place = number + kFirstNumber;
   const auto size = static_cast<int64_t>(by_number_.size());
-  if (number < 0 || number > size + kMaxGap) {
-    if (number >= 0) by_name_.try_emplace(kHasFarNumbers, kNoValue);
-    return Find(name) == kNoValue && by_name_.try_emplace(name, value).second;
+  if (place > size + kMaxGap) {
+    by_number_[kHasFarNumbers] = 0;
+    return by_name_.try_emplace(name, value).second;
   }
   // It may have come when it was far off.
-  if (by_name_.contains(kHasFarNumbers) && by_name_.contains(name)) {
-    return false;
+  if (HasFarNumbers() && by_name_.contains(name)) return false;
+  if (place == size) {
+    by_number_.push_back(value);
+    return true;
   }
-  if (number >= size) by_number_.resize(number + 1, kNoValue);
-  if (by_number_[number] != kNoValue) return false;
-  by_number_[number] = value;
+  if (place > size) by_number_.resize(place + 1, kNoValue);
+  if (by_number_[place] != kNoValue) return false;
+  by_number_[place] = value;
   return true;
+}
+
+bool NameIndex::HasFarNumbers() const {
+  return !by_number_.empty() && by_number_[kHasFarNumbers] != kNoValue;
 }
 
 }  // namespace mica

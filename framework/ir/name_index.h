@@ -21,10 +21,15 @@ class NameIndex {
   ValueId Find(absl::string_view name) const;
   // False if the name is taken.
   bool Insert(absl::string_view name, ValueId value);
-  void Reserve(size_t num_names) { by_number_.reserve(num_names); }
+  void Reserve(size_t num_names) { by_number_.reserve(num_names + 1); }
 
  private:
-  std::vector<ValueId> by_number_;  // kNoValue where there is none.
+  // Whether some of by_name_ are numbers: then, and only then, one has to be
+  // looked for there.
+  bool HasFarNumbers() const;
+
+  // Behind a first one that tells that; kNoValue where there is none.
+  std::vector<ValueId> by_number_;
   absl::flat_hash_map<std::string, ValueId> by_name_;
 };
 

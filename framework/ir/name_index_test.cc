@@ -27,15 +27,15 @@ TEST(NameIndexTest, FindsNumbersAndWords) {
 TEST(NameIndexTest, ANameIsTakenOnce) {
   NameIndex index;
   // Far off at first, in turn later.
-  EXPECT_TRUE(index.Insert("2000", 0));
+  EXPECT_TRUE(index.Insert("20000", 0));
   EXPECT_TRUE(index.Insert("999999999", 1));
   EXPECT_TRUE(index.Insert("9999999999", 2));
-  for (int i = 0; i < 3000; ++i) {
-    EXPECT_EQ(index.Insert(std::to_string(i), i + 10), i != 2000);
+  for (int i = 0; i < 30000; ++i) {
+    EXPECT_EQ(index.Insert(std::to_string(i), i + 10), i != 20000);
   }
-  EXPECT_EQ(index.Find("2000"), 0);
-  EXPECT_EQ(index.Find("1999"), 2009);
-  for (const char* name : {"0", "2000", "2999", "999999999", "9999999999"}) {
+  EXPECT_EQ(index.Find("20000"), 0);
+  EXPECT_EQ(index.Find("19999"), 20009);
+  for (const char* name : {"0", "20000", "29999", "999999999", "9999999999"}) {
     EXPECT_FALSE(index.Insert(name, 5)) << name;
   }
 }
@@ -43,12 +43,12 @@ TEST(NameIndexTest, ANameIsTakenOnce) {
 TEST(NameIndexTest, FindsWordsBesideNumbersFarOff) {
   NameIndex index;
   EXPECT_TRUE(index.Insert("x", 0));
-  EXPECT_TRUE(index.Insert("5000", 1));
-  EXPECT_EQ(index.Find("5000"), 1);
-  EXPECT_EQ(index.Find("5001"), kNoValue);
+  EXPECT_TRUE(index.Insert("50000", 1));
+  EXPECT_EQ(index.Find("50000"), 1);
+  EXPECT_EQ(index.Find("50001"), kNoValue);
   EXPECT_EQ(index.Find(""), kNoValue);
   EXPECT_FALSE(index.Insert("x", 2));
-  EXPECT_FALSE(index.Insert("5000", 2));
+  EXPECT_FALSE(index.Insert("50000", 2));
   EXPECT_TRUE(index.Insert("y", 3));
   EXPECT_EQ(index.Find("y"), 3);
 }

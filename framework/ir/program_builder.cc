@@ -71,6 +71,11 @@ absl::Status CheckType(absl::string_view name, const TensorType& type) {
   return absl::OkStatus();
 }
 
+// The shorter one first, so that numbers are in order.
+bool IsBefore(absl::string_view a, absl::string_view b) {
+  return a.size() != b.size() ? a.size() < b.size() : a < b;
+}
+
 // Makes `op`, which is empty, what `model` is of other operands.
 void FillLike(const Op& model, absl::Span<const ValueId> operands, Op* op) {
   op->def = model.def;
@@ -357,9 +362,11 @@ bool ProgramBuilder::AddOpLike(OpId like, absl::Span<const ValueId> operands,
     ++count;
   });
   if (!fits || count != operands.size()) return false;
+  bool is_sorted = true;  // As most are: then none comes twice.
   for (size_t i = 0; i < names.size(); ++i) {
-    if (names[i].empty() || FindValue(names[i]) != kNoValue ||
-        absl::c_linear_search(names.subspan(0, i), names[i])) {
+    if (names[i].empty() || FindValue(names[i]) != kNoValue) return false;
+    is_sorted = is_sorted && (i == 0 || IsBefore(names[i - 1], names[i]));
+    if (!is_sorted && absl::c_linear_search(names.subspan(0, i), names[i])) {
       return false;
     }
   }
@@ -423,23 +430,19 @@ absl::Status ProgramBuilder::AddUpdate(ValueId target, ValueId value) {
 }
 
 void ProgramBuilder::AvoidNumbersOf(const Program& other) {
-  constexpr size_t kSureDigits = 9;  // Of which any are an int32.
-  for (const Value& value : other.values_) {
-    if (!absl::ascii_isdigit(value.name[0])) continue;
-    int64_t number = 0;
-    if (value.name.size() > kSureDigits) {
-      int32_t within = 0;  // Larger ones are out of reach.
-      if (!absl::SimpleAtoi(value.name, &within)) continue;
-      number = within;
-    } else {
-      bool is_number = true;
-      for (const char c : value.name) {
-        is_number = is_number && absl::ascii_isdigit(c);
-        number = number * 10 + (c - '0');
-      }
-      if (!is_number) continue;
+  // Numbers grow: the last ones are the largest, and those of others needn't be
+  // read if they come before these.
+  absl::string_view largest;
+  for (size_t i = other.values_.size(); i-- > 0;) {
+    const absl::string_view name = other.values_[i].name;
+    if (!absl::ascii_isdigit(name[0]) || !IsBefore(largest, name)) continue;
+    int32_t number = 0;  // Larger ones are out of reach.
+    if (!absl::c_all_of(name, absl::ascii_isdigit) ||
+        !absl::SimpleAtoi(name, &number)) {
+      continue;
     }
-    next_number_ = std::max(next_number_, number + 1);
+    next_number_ = std::max(next_number_, int64_t{number} + 1);
+    if (name[0] != '0') largest = name;
   }
 }
 
