@@ -69,6 +69,9 @@ class Finder {
   bool IsElementwise(OpId id) const {
     return table_.first_of_form(table_.form(id)).def->is_elementwise();
   }
+  bool IsView(OpId id) const {
+    return table_.first_of_form(table_.form(id)).def->is_view();
+  }
   // The first value that these ops make; any if they make none.
   ValueId FirstResultFrom(OpId begin, OpId end) const {
     while (begin < end && table_.num_results(begin) == 0) ++begin;
@@ -212,7 +215,7 @@ class Finder {
     std::vector<absl::string_view> names;
     for (ValueId id : copy.inputs) operands.push_back(rewriter.NewId(id));
     for (const LocalResult& result : group.results) {
-      results.push_back(OpOf(copy, result.op).results[result.result]);
+      results.push_back(table_.result(copy.begin + result.op, result.result));
       names.push_back(program_.value(results.back()).name);
     }
     // What is checked of one call holds of all.
@@ -239,7 +242,7 @@ class Finder {
     origins_.push_back(source.origin);
     call_sources_.emplace_back(call, std::move(source));
     for (int32_t i : group.views) {
-      if (!is_read_[OpOf(copy, i).results[0]]) continue;
+      if (!is_read_[table_.result(copy.begin + i, 0)]) continue;
       MICA_RETURN_IF_ERROR(CopyOp(copy.begin + i, rewriter));
     }
     return absl::OkStatus();
@@ -288,23 +291,25 @@ class Finder {
     };
     for (ValueId id : program_.outputs()) read(id);
     for (const Update& update : program_.updates()) read(update.value);
-    const auto read_by_view = [&](const Op& view) {
-      if (is_read_[view.results[0]]) ForEachValue(view.arguments, read);
+    const auto read_by = [&](OpId op) {
+      for (ValueId id : table_.operands(op)) is_read_[id] = true;
+    };
+    const auto read_by_view = [&](OpId view) {
+      if (is_read_[table_.result(view, 0)]) read_by(view);
     };
     for (size_t i = parts.size(); i-- > 0;) {
       const Part& part = parts[i];
-      const Op& op = program_.ops()[part.op];
       if (part.copy == nullptr) {
-        if (op.def->is_view()) {
-          read_by_view(op);
+        if (IsView(part.op)) {
+          read_by_view(part.op);
         } else {
-          ForEachValue(op.arguments, read);
+          read_by(part.op);
         }
         continue;
       }
       const std::vector<int32_t>& views = part.group->views;
       for (auto it = views.rbegin(); it != views.rend(); ++it) {
-        read_by_view(OpOf(*part.copy, *it));
+        read_by_view(part.copy->begin + *it);
       }
       for (ValueId id : part.copy->inputs) read(id);
     }
@@ -326,8 +331,7 @@ class Finder {
             Call(*part.group, *part.copy, functions[part.group], rewriter));
         continue;
       }
-      const Op& op = program_.ops()[part.op];
-      if (op.def->is_view() && !is_read_[op.results[0]]) continue;
+      if (IsView(part.op) && !is_read_[table_.result(part.op, 0)]) continue;
       MICA_RETURN_IF_ERROR(CopyOp(part.op, rewriter));
     }
     MICA_ASSIGN_OR_RETURN(Program program, rewriter.Finish());

@@ -55,24 +55,32 @@ std::vector<int32_t> GuessPeriods(absl::Span<const uint64_t> words,
   return periods;
 }
 
-// All runs of copies of this period.
+// All runs of copies of this period. Such a run has `period` words in turn that
+// are equal to those a period later, so it shows at one of the places a period
+// apart: of a period that is none, most words aren't looked at.
 void AddRuns(absl::Span<const uint64_t> words, int32_t period,
              std::vector<Repeat>* repeats) {
-  const auto size = static_cast<int32_t>(words.size());
-  int32_t begin = 0;
-  const auto end_run = [&](int32_t end) {
-    // Most ends, of a period that is none, end nothing.
-    if (end - begin < period) return;
-    const int32_t count = (end - begin) / period + 1;
-    const int32_t tail = (end - begin) % period;
-    repeats->push_back({begin, period, count, tail});
+  const int32_t last = static_cast<int32_t>(words.size()) - period;
+  const auto is_equal = [&](int32_t i) {
+    return words[i] == words[i + period];
   };
-  for (int32_t i = 0; i + period < size; ++i) {
-    if (words[i] == words[i + period]) continue;
-    end_run(i);
-    begin = i + 1;
+  int32_t known = 0;  // No run begins before this that isn't added.
+  for (int32_t i = period - 1; i < last; i += period) {
+    if (!is_equal(i)) {
+      known = i + 1;
+      continue;
+    }
+    int32_t begin = i, end = i + 1;
+    while (begin > known && is_equal(begin - 1)) --begin;
+    while (end < last && is_equal(end)) ++end;
+    if (end - begin >= period) {
+      const int32_t count = (end - begin) / period + 1;
+      repeats->push_back({begin, period, count, (end - begin) % period});
+    }
+    // What ends the run is no part of the next one.
+    known = end + 1;
+    i = end;
   }
-  end_run(std::max(begin, size - period));
 }
 
 }  // namespace

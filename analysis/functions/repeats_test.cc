@@ -34,6 +34,19 @@ TEST(RepeatsTest, WhatRepeatsInACopyDoesNotHideIt) {
               ElementsAre(Repeat{.begin = 0, .period = 12, .count = 3}));
 }
 
+TEST(RepeatsTest, ARunMayBeginAndEndAnywhere) {
+  const std::string layer = "abcde", before = "ABCDEFGHIJKL", behind = "zyxw";
+  for (int32_t begin = 0; begin <= 12; ++begin) {
+    for (int32_t tail = 0; tail < 5; ++tail) {
+      const std::string run = layer + layer + layer.substr(0, tail);
+      const std::string text = before.substr(0, begin) + run;
+      const Repeat want{.begin = begin, .period = 5, .count = 2, .tail = tail};
+      EXPECT_THAT(RepeatsOf(text), ElementsAre(want)) << text;
+      EXPECT_THAT(RepeatsOf(text + behind), ElementsAre(want)) << text;
+    }
+  }
+}
+
 TEST(RepeatsTest, NothingWhereNothingRepeats) {
   EXPECT_THAT(RepeatsOf("abcdefghijklm"), IsEmpty());
   EXPECT_THAT(RepeatsOf(""), IsEmpty());
