@@ -31,7 +31,9 @@ MICA_HIT_CODE bool Gradients::Check(const BoundInputs& inputs,
       }
       return false;
     }
-    if (holds && IsLeaf(tensor) && !HasGradientHooks(tensor)) continue;
+    const bool has_others =
+        leaf.has_hooks ? HasAccumulatorHooks(tensor) : HasGradientHooks(tensor);
+    if (holds && IsLeaf(tensor) && !has_others) continue;
     if (holds && miss != nullptr) {
       *miss = {.kind = "state",
                .note = {.path = leaf.name},

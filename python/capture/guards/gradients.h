@@ -35,6 +35,8 @@ class Gradients {
     int same_as = -1;  // An earlier leaf with this very gradient, or none.
     // If the run left it other than it found it: whether it requires grad.
     std::optional<bool> requires_grad;
+    // Facts of the state tell which hooks it has.
+    bool has_hooks = false;
     // If it was given other data, by `leaf.data = …`: the result that has it.
     int data = -1;
   };

@@ -193,6 +193,12 @@ bool IsAttributeGetterType(PyTypeObject* type) {
   return type == purity->attribute_getter;
 }
 
+PyTypeObject* HookHandleType() {
+  static PyObject* type =
+      ResolveName("torch.utils.hooks.RemovableHandle").release();
+  return type != nullptr && PyType_Check(type) ? AsType(type) : nullptr;
+}
+
 bool IsScriptFunctionType(PyTypeObject* type) {
   return purity->script_function != nullptr &&
          PyType_IsSubtype(type, purity->script_function);
@@ -246,9 +252,14 @@ FunctionKind KindOfFunction(PyObject* function) {
                ? FunctionKind::kSetsUpAnother
                : FunctionKind::kPlain;
   }
-  if (!absl::StartsWith(module, "torch._dynamo.")) return FunctionKind::kPlain;
   const std::string name =
       absl::StrCat(module, ".", PyText(made->func_qualname));
+  // They number hooks. The second is called by code in C, of a node.
+  if (name == "torch.utils.hooks.RemovableHandle.__init__" ||
+      name == "torch.autograd.function._HookMixin._register_hook") {
+    return FunctionKind::kBookkeeping;
+  }
+  if (!absl::StartsWith(module, "torch._dynamo.")) return FunctionKind::kPlain;
   if (name == "torch._dynamo.decorators.disable") {
     return FunctionKind::kSetsUpAnother;
   }

@@ -61,7 +61,7 @@ enum class CallKind {
 enum class FunctionKind {
   kPlain,  // Nothing: the run shows what it does.
   // Only keeps torch's own books, of objects that hits don't make:
-  // torch.compile's note of each new module's age.
+  // torch.compile's note of each new module's age, a hook's number.
   kBookkeeping,
   // Sets up another of torch's at that one's first call in a process, and isn't
   // called again.
@@ -133,6 +133,8 @@ FunctionKind KindOfFunction(PyObject* function);
 bool IsPureCallableType(PyTypeObject* type);
 // operator.attrgetter.
 bool IsAttributeGetterType(PyTypeObject* type);
+// torch.utils.hooks.RemovableHandle, whose `next_id` counts hooks.
+PyTypeObject* HookHandleType();
 // torch.jit.ScriptFunction.
 bool IsScriptFunctionType(PyTypeObject* type);
 // Whether nodes of this kind in TorchScript ("aten::mul", "prim::If") do what

@@ -31,6 +31,18 @@ constexpr absl::string_view kPureFunctions[] = {
     "_string.formatter_field_name_split", "torch._C._FunctionBase.apply",
     "torch._C._get_operation_overload", "torch._C._infer_size",
     "torch._C._any_output_is_alias_to_input_or_output",
+    // Of all nodes of autograd's that are of C++, and of those of Python.
+    "torch._C._functions.AccumulateGrad.name",
+    "torch._C._functions.AccumulateGrad.register_hook",
+    "torch._C._functions.AccumulateGrad.register_prehook",
+    "torch._C._functions.AccumulateGrad._register_hook_dict",
+    "torch._C._functions.AbsBackward0.name",
+    "torch._C._functions.AbsBackward0.register_hook",
+    "torch._C._functions.AbsBackward0.register_prehook",
+    "torch._C._functions.AbsBackward0._register_hook_dict",
+    "torch._C._FunctionBase.name", "torch._C._FunctionBase.register_hook",
+    "torch._C._FunctionBase.register_prehook",
+    "torch._C._FunctionBase._register_hook_dict",
     // Each hit counts as many writes as the run did.
     "torch._C._increment_version",
     "torch._C._group_tensors_by_device_and_dtype", "torch._C._fx_map_aggregate",

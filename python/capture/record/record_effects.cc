@@ -63,6 +63,10 @@ std::vector<Written> RecordMaker::FindWritten(Rewritten* rewritten,
   std::vector<Written> written;
   for (const StatePlace& place : places.places()) {
     PyObject* after = place.Find();
+    if (run_.watch.handles().IsId(place.key.get())) {
+      if (after == nullptr) continue;  // A hit registers none.
+      *reason = absl::StrCat("leaves a hook: ", place.note.path);
+    }
     PyObject* noted =
         run_.watch.guards().Noted(place.holder.get(), place.key.get());
     const bool is_moved = after != nullptr && places.HasRemoved(place);

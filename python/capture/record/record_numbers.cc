@@ -97,7 +97,9 @@ bool RecordMaker::FindGradients() {
                          .name = run_.watch.TensorName(tensor),
                          .had_grad = static_cast<bool>(seen.before),
                          .before = seen.before};
-    if (HasGradientHooks(tensor)) {
+    leaf.has_hooks = run_.watch.tensors().HasNotedHooks(tensor);
+    if (leaf.has_hooks ? HasAccumulatorHooks(tensor)
+                       : HasGradientHooks(tensor)) {
       return Refuse(
           {.reason = absl::StrCat("has a hook on the gradient of ", leaf.name),
            .mend = "change gradients after backward(), in the step"});

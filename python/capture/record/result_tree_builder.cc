@@ -7,6 +7,7 @@
 #include "python/capture/values/constants.h"
 #include "python/capture/values/numbers.h"
 #include "python/interpreter/interpreter.h"
+#include "python/torch_side/tensors/autograd_access.h"
 
 namespace mica {
 namespace {
@@ -31,6 +32,9 @@ int ResultTree::Builder::AddTensor(PyObject* tensor) {
   }
   if (HasOwnAttributes(tensor)) {
     return Refuse("returns a tensor with attributes of its own");
+  }
+  if (HasGradientHooks(tensor)) {
+    return Refuse("returns a tensor with a hook on its gradient");
   }
   const int id = NewContainer(Kind::kTensor, tensor);
   tree_.nodes_[id].index = static_cast<int>(tensors_.size());

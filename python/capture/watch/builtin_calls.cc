@@ -27,6 +27,7 @@ void BuiltinCalls::Call(PyObject* callable, absl::Span<PyObject* const> args,
   if (known != nullptr && !(known->read.empty() && known->changed.empty())) {
     return parts_.annotated.Call(*known, callable, all, keyword_names);
   }
+  if (parts_.handles.Moves(callable, all)) return;
   if (!self && CallInPython(callable, all, keyword_names)) return;
   const BuiltinCall call{
       .callable = callable,

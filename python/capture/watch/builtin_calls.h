@@ -8,6 +8,7 @@
 #include "python/capture/known/purity.h"
 #include "python/capture/watch/annotated_calls.h"
 #include "python/capture/watch/attribute_watch.h"
+#include "python/capture/watch/hook_handles.h"
 #include "python/capture/watch/item_watch.h"
 #include "python/capture/watch/number_functions.h"
 #include "python/capture/watch/text_watch.h"
@@ -20,6 +21,7 @@ class BuiltinCalls final : public WatchPart {
  public:
   struct Parts {
     ContainerChanges& containers;
+    const HookHandles& handles;
     IdentityWatch& identity;
     ArrayWatch& arrays;
     ObjectWatch& objects;

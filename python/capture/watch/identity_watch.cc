@@ -76,14 +76,17 @@ void IdentityWatch::TakeAddress(PyObject* object) {
 
 void IdentityWatch::CheckAddresses() {
   if (!values_.uses_address()) return;
+  if (address_at_.line == 0) return Refuse("uses the number of a hook");
   Refuse("uses id() of an object that differs from run to run");
   refusal().at = address_at_;
   refusal().places = address_sites_;
 }
 
 bool IdentityWatch::IsOwnKey(PyObject* container, PyObject* key) {
-  return values_.IsAddress(key) &&
-         (PyDict_CheckExact(container) || Py_IS_TYPE(container, &PySet_Type)) &&
+  if (!values_.IsAddress(key)) return false;
+  const bool is_hook = PyODict_CheckExact(container) && handles_.IsId(key);
+  return (is_hook || PyDict_CheckExact(container) ||
+          Py_IS_TYPE(container, &PySet_Type)) &&
          !IsInput(container) && !IsOld(container);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "python/capture/watch/hook_handles.h"
 #include "python/capture/watch/watch_part.h"
 
 namespace mica {
@@ -15,7 +16,8 @@ namespace mica {
 // weak reference, id(). All such questions come here.
 class IdentityWatch final : public WatchPart {
  public:
-  explicit IdentityWatch(WatchGround& ground) : WatchPart(ground) {}
+  IdentityWatch(WatchGround& ground, const HookHandles& handles)
+      : WatchPart(ground), handles_(handles) {}
 
   // An argument that is taken apart is then guarded to be none of the objects
   // of the state.
@@ -34,7 +36,8 @@ class IdentityWatch final : public WatchPart {
   void EndStep(PyObject* result) {
     if (step_.gives_address && result != nullptr) values_.AddAddress(result);
   }
-  // True for an address that a set or a dict of the run's own takes as a key.
+  // True for an address that a set or a dict of the run's own takes as a key,
+  // and for a hook's number there.
   bool IsOwnKey(PyObject* container, PyObject* key);
 
   // Arguments that are taken apart and of which the program asked which object
@@ -51,6 +54,7 @@ class IdentityWatch final : public WatchPart {
   void CheckAddresses();
 
  private:
+  const HookHandles& handles_;
   absl::flat_hash_set<PyObject*> identified_;
   std::vector<std::pair<PyRef, PyRef>> compared_constants_;
   absl::flat_hash_set<std::pair<PyObject*, PyObject*>> compared_;  // The same.

@@ -92,8 +92,23 @@ void ItemWatch::TouchBounds(PyObject* key) {
   }
 }
 
+// Nobody else has the number: what is there by it, the run put there.
+bool ItemWatch::UseHook(PyObject* container, PyObject* key, PlaceUse use) {
+  if (!handles_.IsId(key) || !HasPlainItems(container)) return false;
+  if (!IsOld(container) || use == PlaceUse::kRead) return true;
+  if (RefusesLaterChange(container)) return true;
+  last_calls_.NoteUse(container);
+  TouchDictClass(container);
+  places_.UseItem(container, key,
+                  absl::StrCat(PathOf(container), "[a hook's number]"), use);
+  return true;
+}
+
 void ItemWatch::Use(PyObject* container, PyObject* key) {
-  if (refusal() || identity_.IsOwnKey(container, key)) return;
+  if (refusal() || identity_.IsOwnKey(container, key) ||
+      UseHook(container, key, PlaceUse::kRead)) {
+    return;
+  }
   last_calls_.NoteUse(container);
   identity_.LookFor(key);
   step_.is_making_tensor = true;  // tensor[[0, 2]], tensor[0] = 3.
@@ -143,7 +158,13 @@ PyRef ItemWatch::InPlaceOf(PyObject* container, PyObject* key) {
 
 // A dict's item, or one of a tensor, a list or what else has items.
 void ItemWatch::Write(PyObject* container, PyObject* key, PyObject* value) {
-  if (refusal() || identity_.IsOwnKey(container, key)) return;
+  if (refusal()) return;
+  // Code in C may call it.
+  if (handles_.IsId(key)) objects_.Touch(value, kDeep);
+  if (identity_.IsOwnKey(container, key) ||
+      UseHook(container, key, PlaceUse::kWrite)) {
+    return;
+  }
   if (!IsTensor(container) && RefusesLaterChange(container)) return;
   last_calls_.NoteUse(container);
   numbers_.StoreItem(container, value);
@@ -172,7 +193,10 @@ void ItemWatch::Write(PyObject* container, PyObject* key, PyObject* value) {
 }
 
 void ItemWatch::Remove(PyObject* container, PyObject* key) {
-  if (refusal() || identity_.IsOwnKey(container, key)) return;
+  if (refusal() || identity_.IsOwnKey(container, key) ||
+      UseHook(container, key, PlaceUse::kRemove)) {
+    return;
+  }
   if (RefusesLaterChange(container)) return;
   last_calls_.NoteUse(container);
   values_.MarkExactDeep(key);

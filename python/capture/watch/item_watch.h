@@ -7,6 +7,7 @@
 
 #include "absl/types/span.h"
 #include "python/capture/watch/container_changes.h"
+#include "python/capture/watch/hook_handles.h"
 #include "python/capture/watch/identity_watch.h"
 #include "python/capture/watch/last_calls.h"
 #include "python/capture/watch/number_watch.h"
@@ -23,6 +24,7 @@ class ItemWatch final : public WatchPart {
   struct Parts {
     LastCalls& last_calls;
     ContainerChanges& containers;
+    const HookHandles& handles;
     IdentityWatch& identity;
     ObjectWatch& objects;
     NumberWatch& numbers;
@@ -32,6 +34,7 @@ class ItemWatch final : public WatchPart {
       : WatchPart(ground),
         last_calls_(parts.last_calls),
         containers_(parts.containers),
+        handles_(parts.handles),
         identity_(parts.identity),
         objects_(parts.objects),
         numbers_(parts.numbers),
@@ -54,6 +57,8 @@ class ItemWatch final : public WatchPart {
   bool KeepsAddress(PyObject* method, absl::Span<PyObject* const> args);
 
  private:
+  // `key` is the number of a hook that the run registered. False if it isn't.
+  bool UseHook(PyObject* container, PyObject* key, PlaceUse use);
   void TouchDictClass(PyObject* dict);
   void TouchBounds(PyObject* key);
   // What a hit passes to `method` of `container` for `arg`; null if that isn't
@@ -63,6 +68,7 @@ class ItemWatch final : public WatchPart {
 
   LastCalls& last_calls_;
   ContainerChanges& containers_;
+  const HookHandles& handles_;
   IdentityWatch& identity_;
   ObjectWatch& objects_;
   NumberWatch& numbers_;

@@ -78,7 +78,7 @@ void ObjectWatch::TouchKeys(PyObject* dict) {
 
 bool ObjectWatch::ReadItems(PyObject* dict) {
   if (guards_.HasKeys(dict)) return true;
-  if (is_in_later_pass() || PyODict_Check(dict) || !HasPlainItems(dict) ||
+  if (is_in_later_pass() || !HasPlainItems(dict) ||
       written_.HasRemovedFrom(dict) || containers_.HasUnknown(dict) ||
       containers_.Has(dict)) {
     return false;

@@ -12,7 +12,8 @@ StateWatch::StateWatch(PyFrameObject* caller)
       dying_(ground_, containers_),
       written_(ground_, containers_),
       caches_(ground_),
-      identity_(ground_),
+      handles_(ground_),
+      identity_(ground_, handles_),
       later_pass_(ground_, identity_),
       arrays_(ground_),
       places_(ground_, last_calls_, written_),
@@ -20,15 +21,15 @@ StateWatch::StateWatch(PyFrameObject* caller)
                          places_}),
       numbers_(ground_, objects_, arrays_),
       functions_(ground_, written_, identity_, objects_, numbers_),
-      tensors_(ground_, objects_, arrays_, numbers_),
+      tensors_(ground_, objects_, arrays_, numbers_, handles_),
       attributes_(
           ground_,
           {last_calls_, identity_, objects_, numbers_, tensors_, places_},
           [this](PyObject* getter, PyObject* owner) {
             calls_.Call(getter, {&owner, 1});
           }),
-      items_(ground_, {last_calls_, containers_, identity_, objects_, numbers_,
-                       places_}),
+      items_(ground_, {last_calls_, containers_, handles_, identity_, objects_,
+                       numbers_, places_}),
       host_calls_(ground_, {last_calls_, containers_, written_, objects_}),
       draws_(ground_, objects_, host_calls_),
       generators_(ground_, objects_, numbers_),
@@ -37,9 +38,9 @@ StateWatch::StateWatch(PyFrameObject* caller)
       sources_(ground_),
       annotated_(ground_, {objects_, tensors_, host_calls_, draws_, generators_,
                            messages_}),
-      builtins_(ground_, {containers_, identity_, arrays_, objects_, numbers_,
-                          functions_, tensors_, attributes_, items_, texts_,
-                          host_calls_, messages_, annotated_}),
+      builtins_(ground_, {containers_, handles_, identity_, arrays_, objects_,
+                          numbers_, functions_, tensors_, attributes_, items_,
+                          texts_, host_calls_, messages_, annotated_}),
       calls_(ground_, {loops_, caches_, identity_, arrays_, objects_, numbers_,
                        functions_, tensors_, attributes_, host_calls_,
                        generators_, annotated_, builtins_}) {}
@@ -60,6 +61,7 @@ void StateWatch::EndStep(PyObject** top, bool entered) {
   if (refusals().is_stopped()) return;
   dying_.EndStep();
   if (refusals().is_stopped()) return;
+  handles_.EndStep(result());
   identity_.EndStep(result());
   arrays_.EndStep(result());
   PyObject* given = result();
@@ -76,6 +78,7 @@ void StateWatch::EndStep(PyObject** top, bool entered) {
 
 void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
                       PyObject* keyword_names) {
+  handles_.Call(callable);
   sizes_.Call(callable, args);
   loops_.Call(callable, args);
   ways_.Call(callable, args);

@@ -19,6 +19,7 @@
 #include "python/capture/watch/draw_watch.h"
 #include "python/capture/watch/dying_objects.h"
 #include "python/capture/watch/generator_watch.h"
+#include "python/capture/watch/hook_handles.h"
 #include "python/capture/watch/host_call_watch.h"
 #include "python/capture/watch/identity_watch.h"
 #include "python/capture/watch/item_watch.h"
@@ -143,6 +144,7 @@ class StateWatch final : public StreamListener {
     return items_.InPlaceOf(container, key);
   }
   void Contains(PyObject* container, PyObject* item) override {
+    if (handles_.IsId(item) && PyDict_Check(container)) return;
     Use(item);
     ways_.Find(item);
     loops_.Look(container);
@@ -336,6 +338,7 @@ class StateWatch final : public StreamListener {
   WrittenPlaces& written() { return written_; }
   CacheUses& caches() { return caches_; }
   IdentityWatch& identity() { return identity_; }
+  const HookHandles& handles() const { return handles_; }
   ArrayWatch& arrays() { return arrays_; }
   NumberWatch& numbers() { return numbers_; }
   SizeWatch& sizes() { return sizes_; }
@@ -371,6 +374,7 @@ class StateWatch final : public StreamListener {
   DyingObjects dying_;
   WrittenPlaces written_;
   CacheUses caches_;
+  HookHandles handles_;
   IdentityWatch identity_;
   LaterPassWatch later_pass_;
   ArrayWatch arrays_;

@@ -39,6 +39,10 @@ bool TensorWatch::ReadAttribute(PyObject* owner, PyObject* name) {
       TouchGradient(owner);
       return false;
     }
+    if (HasHooks(text)) {
+      ReadHooks(owner);
+      return false;
+    }
     // Autograd's view of a tensor that the run itself made is made with it.
     const bool tracked =
         RequiresGrad(owner) && (IsOld(owner) || IsInput(owner));
@@ -82,6 +86,9 @@ void TensorWatch::WriteAttribute(PyObject* owner, PyObject* name,
                                  bool is_removed) {
   const std::string word = PyText(name);
   if (word == "grad") return TouchGradient(owner);
+  if (HasHooks(word) && IsPlainTensor(owner) && !is_removed) {
+    return WriteHooks(owner);
+  }
   // Of a new tensor, what says no more than Python's own dict.
   if (IsOwn(owner) && (word == "requires_grad" ||
                        _PyType_Lookup(Py_TYPE(owner), name) == nullptr)) {
@@ -152,6 +159,7 @@ void TensorWatch::RunBackward(absl::Span<PyObject* const> args) {
   }
   for (PyObject* arg : args.subspan(1)) objects_.Touch(arg, kDeep);
   gradients_.GoBackFrom(tensors);
+  TouchHooks();
   if (args[3] == Py_True) return;
   for (PyObject* root : tensors) {
     if (IsTensor(root)) released_.Add(root);

@@ -3,9 +3,14 @@
 #ifndef MICA_PYTHON_CAPTURE_WATCH_TENSOR_WATCH_H_
 #define MICA_PYTHON_CAPTURE_WATCH_TENSOR_WATCH_H_
 
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "python/capture/watch/array_watch.h"
 #include "python/capture/watch/gradient_watch.h"
+#include "python/capture/watch/hook_handles.h"
 #include "python/capture/watch/number_watch.h"
 #include "python/capture/watch/object_watch.h"
 #include "python/capture/watch/watch_part.h"
@@ -19,11 +24,12 @@ namespace mica {
 class TensorWatch final : public WatchPart {
  public:
   TensorWatch(WatchGround& ground, ObjectWatch& objects, ArrayWatch& arrays,
-              NumberWatch& numbers)
+              NumberWatch& numbers, const HookHandles& handles)
       : WatchPart(ground),
         objects_(objects),
         arrays_(arrays),
-        numbers_(numbers) {
+        numbers_(numbers),
+        handles_(handles) {
     values_.SetOnArrayUse([this](PyObject* tensor) { ReadArray(tensor); });
   }
 
@@ -53,6 +59,10 @@ class TensorWatch final : public WatchPart {
   void Make(absl::Span<PyObject* const> args, bool copies = false);
 
   GradientWatch& gradients() { return gradients_; }
+  // Whether facts tell which hooks an older leaf has.
+  bool HasNotedHooks(PyObject* leaf) const {
+    return noted_hooks_.contains(leaf);
+  }
   // Set where the program had such hooks: going back calls them.
   const Refusal& saved_tensor_hooks() const { return saved_tensor_hooks_; }
   // Set where the program has a tensor of its own keep its gradient: nobody
@@ -67,6 +77,13 @@ class TensorWatch final : public WatchPart {
   // True if the run made the tensor.
   bool IsOwn(PyObject* tensor);
   void TouchGradient(PyObject* owner);
+  // Whether a tensor's attribute of this name is a dict of hooks.
+  static bool HasHooks(absl::string_view name);
+  // The program, or code in C, reads such a dict, or sets one.
+  void ReadHooks(PyObject* owner);
+  void WriteHooks(PyObject* owner);
+  // The engine is about to call hooks.
+  void TouchHooks();
   // An older tensor is about to require grad, or not to. What that is when the
   // run is over is an effect.
   void ChangeTracking(PyObject* owner, bool requires_grad);
@@ -76,7 +93,10 @@ class TensorWatch final : public WatchPart {
   ObjectWatch& objects_;
   ArrayWatch& arrays_;
   NumberWatch& numbers_;
+  const HookHandles& handles_;
   GradientWatch gradients_;
+  absl::flat_hash_set<PyObject*> noted_hooks_;
+  std::vector<PyRef> hook_dicts_;  // Dicts of hooks on gradients.
   ReleasedGraphs released_;
   Refusal saved_tensor_hooks_;
   Refusal retained_grad_;

@@ -98,8 +98,9 @@ bool WrittenPlaces::RefusesLaterUse(PyObject* holder, PyObject* key,
 }
 
 bool WrittenPlaces::HasRemovedFrom(PyObject* dict) const {
-  return absl::c_any_of(removed_,
-                        [&](const Key& place) { return place.first == dict; });
+  return absl::c_any_of(removed_, [&](const Key& place) {
+    return place.first == dict && !new_.contains(place);
+  });
 }
 
 bool WrittenPlaces::HasFollowed(PyObject* dict) {

@@ -90,7 +90,7 @@ class WrittenPlaces final : public WatchPart {
   bool IsNew(PyObject* dict, PyObject* key) {
     return new_.contains({dict, Canonical(key).get()});
   }
-  // Whether it removed one of the dict's items.
+  // Whether it removed one of the items that the dict had.
   bool HasRemovedFrom(PyObject* dict) const;
   // Whether a place of the dict's is read as arguments are, or a number in it
   // is followed.

@@ -214,6 +214,10 @@ bool HasGradientHooks(PyObject* tensor) {
       return true;
     }
   }
+  return HasAccumulatorHooks(tensor);
+}
+
+bool HasAccumulatorHooks(PyObject* tensor) {
   const auto node = torch::autograd::impl::try_get_grad_accumulator(
       THPVariable_Unpack(tensor));
   return node && (!node->pre_hooks().empty() || !node->post_hooks().empty());

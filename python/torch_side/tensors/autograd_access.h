@@ -24,6 +24,8 @@ std::string NodeNameOf(PyObject* tensor);
 bool HasHistory(PyObject* tensor);
 // True if something is called when the leaf gets its gradient.
 bool HasGradientHooks(PyObject* tensor);
+// The same past the hooks that Python's dicts of the tensor's hold.
+bool HasAccumulatorHooks(PyObject* tensor);
 // The tensor's gradient; null if it has none.
 PyRef GradOf(PyObject* tensor);
 bool HasGrad(PyObject* tensor);
