@@ -63,7 +63,9 @@ Draws::Outcome Draws::Make(absl::Span<double> numbers, Made* made,
       PyErr_Clear();
       return Outcome::kFailed;
     }
-    if (draw.kind != Draw::Kind::kGenerator) made->readings.push_back(value);
+    if (draw.kind == Draw::Kind::kAsk || draw.kind == Draw::Kind::kClock) {
+      made->readings.push_back(value);
+    }
     const bool is_same_type =
         Py_TYPE(value.get()) == Py_TYPE(draw.recorded.get());
     const std::optional<double> number =
@@ -85,7 +87,9 @@ Draws::Outcome Draws::Make(absl::Span<double> numbers, Made* made,
 std::vector<std::string> Draws::ToText() const {
   std::vector<std::string> lines;
   for (const Draw& draw : draws_) {
-    const char* word = draw.kind == Draw::Kind::kGenerator ? "draws " : "asks ";
+    const char* word = draw.kind == Draw::Kind::kGenerator ? "draws "
+                       : draw.kind == Draw::Kind::kLook    ? "looks at "
+                                                           : "asks ";
     lines.push_back(
         absl::StrCat(word, draw.note.path,
                      draw.note.at.line == 0

@@ -22,6 +22,7 @@ struct Draw {
     kGenerator,  // From a generator of random numbers, or seeds it.
     kAsk,        // Asks the world outside; asking once more does no harm.
     kClock,      // The same of a clock, which never says twice the same.
+    kLook,       // Looks at what was in a container before the run.
   };
   Kind kind = Kind::kGenerator;
   PyRef callable;

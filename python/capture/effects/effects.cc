@@ -185,6 +185,12 @@ void Effects::FindSlots(absl::FunctionRef<bool(PyObject*)> is_alive,
       slots->push_back(increment.place);
     }
   }
+  for (const ContainerCall& call : container_calls_) {
+    PyObject* container = call.container.get();
+    if (call.adds_to_read && is_alive(container)) {
+      slots->push_back(StatePlace::OfGrowing(container, call.note));
+    }
+  }
 }
 
 std::vector<StatePlace> Effects::places() const {

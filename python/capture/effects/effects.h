@@ -62,7 +62,8 @@ struct ContainerCall {
   LooseRef container;
   std::vector<PyRef> args;  // While recording.
   size_t num_args = 0;
-  Py_ssize_t length = -1;  // That the container has to have; -1 for any.
+  Py_ssize_t length = -1;     // That the container has to have; -1 for any.
+  bool adds_to_read = false;  // To what the run had read all of.
   GuardNote note;
 
   // False, with a Python error set, if it raises.

@@ -66,8 +66,10 @@ bool RecordMaker::FindDraws(absl::Span<const NumberSource> exact) {
   Refusal why;
   for (const Draw& draw : draws) {
     // A clock never tells the same, nor does a float come again.
-    const bool comes_again = draw.kind != Draw::Kind::kClock &&
-                             !PyFloat_CheckExact(draw.recorded.get());
+    const bool comes_again =
+        draw.kind != Draw::Kind::kClock &&
+        !(draw.kind == Draw::Kind::kLook && draw.is_number()) &&
+        !PyFloat_CheckExact(draw.recorded.get());
     if (!draw.is_exact || comes_again) continue;
     if (!why) {
       why = {.reason = absl::StrCat("uses a number of ", draw.note.path,

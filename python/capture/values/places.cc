@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
 #include "python/capture/values/numbers.h"
 
 namespace mica {
@@ -19,7 +20,20 @@ StatePlace StatePlace::OfList(PyObject* list, GuardNote note) {
           .note = std::move(note)};
 }
 
+PyObject* StatePlace::Growth() {
+  static PyObject* growth = PyCapsule_New(&growth, "mica.growth", nullptr);
+  return growth;
+}
+
+StatePlace StatePlace::OfGrowing(PyObject* container, GuardNote note) {
+  note.path = absl::StrCat("growth of ", note.path);
+  return {.holder = PyRef::Share(container),
+          .key = PyRef::Share(Growth()),
+          .note = std::move(note)};
+}
+
 PyObject* StatePlace::Find() const {
+  if (key.get() == Growth()) return nullptr;
   if (key.get() == Itself()) return holder.get();
   if (!key) return PyCell_GET(holder.get());
   PyObject* value = PyDict_GetItemWithError(holder.get(), key.get());
@@ -28,6 +42,7 @@ PyObject* StatePlace::Find() const {
 }
 
 bool StatePlace::Set(PyObject* value) const {
+  if (key.get() == Growth()) return value == nullptr;
   if (key.get() == Itself()) return value == holder.get();
   if (!key) return PyCell_Set(holder.get(), value) == 0;
   // It keeps an order of its own.

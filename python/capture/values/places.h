@@ -25,8 +25,12 @@ struct StatePlace {
 
   // Stands for the holder. Borrowed.
   static PyObject* Itself();
+  // Stands for nothing but that a list or deque has more items at each call:
+  // its place holds nothing. Borrowed.
+  static PyObject* Growth();
   // The place that is a list.
   static StatePlace OfList(PyObject* list, GuardNote note);
+  static StatePlace OfGrowing(PyObject* container, GuardNote note);
   // What it holds, or null. Borrowed.
   PyObject* Find() const;
   // Null removes. False with a Python error set.

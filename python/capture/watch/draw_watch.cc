@@ -124,6 +124,35 @@ void DrawWatch::Add(Draw::Kind kind, PyObject* callable,
   recorder_.Mute(/*begins=*/true);
 }
 
+PyRef DrawWatch::Look(PyObject* callable, std::vector<PyRef> args,
+                      PyRef recorded, std::string path) {
+  if (host_calls_.has_told() || !follows_draws_ ||
+      !IsConstant(recorded.get())) {
+    Refuse(absl::StrCat(
+        "reads the ", path, ", which it adds to",
+        host_calls_.has_told() ? ", after a call into the world outside" : ""));
+    return PyRef();
+  }
+  Draw draw{.kind = Draw::Kind::kLook,
+            .callable = PyRef::Share(callable),
+            .args = std::move(args),
+            .note = NoteOf(std::move(path)),
+            .recorded = std::move(recorded),
+            .places = SitesBelow(caller())};
+  if (follows_numbers_ && draw.is_number()) {
+    PyRef own = NewNumber(draw.recorded.get());
+    if (!own) PyErr_Clear();
+    if (own) {
+      draw.recorded = std::move(own);
+      draw.is_exact = false;  // Unless Record::FindNumbers() says so.
+      values_.AddDraw(draw.recorded.get(), static_cast<int>(draws_.size()),
+                      draw.note);
+    }
+  }
+  draws_.push_back(std::move(draw));
+  return draws_.back().recorded;
+}
+
 void DrawWatch::EndStep(PyObject** top) {
   if (!std::exchange(is_drawing_, false)) return;
   recorder_.Mute(/*begins=*/false);

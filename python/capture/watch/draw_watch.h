@@ -3,6 +3,7 @@
 #ifndef MICA_PYTHON_CAPTURE_WATCH_DRAW_WATCH_H_
 #define MICA_PYTHON_CAPTURE_WATCH_DRAW_WATCH_H_
 
+#include <string>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -37,6 +38,11 @@ class DrawWatch final : public WatchPart {
   // A function that gives a number of the world outside.
   void Ask(CallKind kind, PyObject* callable, absl::Span<PyObject* const> args,
            PyObject* keyword_names);
+  // A function that looks at containers of the state as they were before the
+  // run, and changes nothing; it gave `recorded`. What stands for that: a
+  // number that is followed, or itself. Null with a refusal.
+  PyRef Look(PyObject* callable, std::vector<PyRef> args, PyRef recorded,
+             std::string path);
   // The step at hand may have drawn what is on top.
   void EndStep(PyObject** top);
 

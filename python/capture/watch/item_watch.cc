@@ -268,6 +268,9 @@ bool ItemWatch::ChangeContainer(PyObject* method,
   ContainerCall call{.method = PyRef::Share(method),
                      .container = PyRef::Share(container),
                      .num_args = args.size() - 1,
+                     .adds_to_read = !PySet_Check(container) &&
+                                     guards_.HasItems(container) &&
+                                     (name == "append" || name == "extend"),
                      .note = NoteOf(PathOf(container))};
   if (IsSettingItem(method)) {
     // Raises for an index that isn't there.

@@ -32,6 +32,7 @@ StateWatch::StateWatch(PyFrameObject* caller)
                        numbers_, places_}),
       host_calls_(ground_, {last_calls_, containers_, written_, objects_}),
       draws_(ground_, objects_, host_calls_),
+      grown_(ground_, containers_, written_, draws_),
       generators_(ground_, objects_, numbers_),
       messages_(ground_, {containers_, written_, objects_, host_calls_}),
       texts_(ground_, objects_, attributes_, items_),
@@ -58,6 +59,7 @@ void StateWatch::EndStep(PyObject** top, bool entered) {
   const auto result = [top] { return top == nullptr ? nullptr : *top; };
   host_calls_.EndStep(result());
   draws_.EndStep(top);
+  grown_.EndStep(top);
   if (refusals().is_stopped()) return;
   dying_.EndStep();
   if (refusals().is_stopped()) return;
@@ -83,6 +85,7 @@ void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
   loops_.Call(callable, args);
   ways_.Call(callable, args);
   if (arrays_.Follow(callable, args, keyword_names)) return;
+  if (grown_.Call(callable, args, keyword_names)) return;
   if (!values().empty()) UseOwner(callable, args);
   // Python code gets a text as it is; C code may look at it.
   if (callable != nullptr && !values().empty() &&

@@ -19,6 +19,7 @@
 #include "python/capture/watch/draw_watch.h"
 #include "python/capture/watch/dying_objects.h"
 #include "python/capture/watch/generator_watch.h"
+#include "python/capture/watch/grown_reads.h"
 #include "python/capture/watch/hook_handles.h"
 #include "python/capture/watch/host_call_watch.h"
 #include "python/capture/watch/identity_watch.h"
@@ -134,6 +135,7 @@ class StateWatch final : public StreamListener {
   }
   void UseItem(PyObject* container, PyObject* key) override {
     if (loops_.UseItem(container, key)) return;
+    if (grown_.UseItem(container, key)) return;
     sizes_.UseItem(container, key);
     if (arrays_.UseItem(container, key)) return;
     values().UseText(container);
@@ -210,6 +212,7 @@ class StateWatch final : public StreamListener {
   }
   void Compare(PyObject** a, PyObject** b) override;
   void TestTruth(PyObject* object) override {
+    if (grown_.TestTruth(object)) return;
     Use(object);
     loops_.Look(object);
     numbers_.TestTruth(object);
@@ -387,6 +390,7 @@ class StateWatch final : public StreamListener {
   ItemWatch items_;
   HostCallWatch host_calls_;
   DrawWatch draws_;
+  GrownReads grown_;
   GeneratorWatch generators_;
   MessageWatch messages_;
   TextWatch texts_;

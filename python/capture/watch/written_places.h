@@ -92,6 +92,10 @@ class WrittenPlaces final : public WatchPart {
   }
   // Whether it removed one of the items that the dict had.
   bool HasRemovedFrom(PyObject* dict) const;
+  // Whether a list or deque was seen to have more items at each call.
+  bool IsGrowing(PyObject* container) const {
+    return slots_ != nullptr && slots_->Has(container, StatePlace::Growth());
+  }
   // Whether a place of the dict's is read as arguments are, or a number in it
   // is followed.
   bool HasFollowed(PyObject* dict);
