@@ -159,7 +159,12 @@ void OpcodeStream::Step(Frame* frame) {
       !PyObject_IS_GC(Peek(1))) {
     listener_.AddYoung(Peek(1));  // Of a range.
   }
-  if (entered && depth > 0) listener_.CameBack(Peek(1));
+  if (entered && depth > 0) {
+    // Below the null that a call wants, from 3.13 on.
+    const bool is_callable = Peek(1) == nullptr && depth > 1;
+    PyObject* result = Peek(is_callable ? 2 : 1);
+    if (result != nullptr) listener_.CameBack(result);
+  }
   if (instruction.act == Act::kDrop) listener_.DropResult();
   listener_.EndStep(depth > 0 && !entered ? &top_[-1] : nullptr, entered);
   TellJoins(code, at);

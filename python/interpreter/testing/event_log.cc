@@ -75,6 +75,10 @@ void EventLog::Refuse(std::string reason, std::string /*mend*/) {
   Add(absl::StrCat("refuse: ", reason));
 }
 
+void EventLog::CameBack(PyObject* result) {
+  if (result == nullptr) Add("came back with nothing");
+}
+
 void EventLog::EnterFunction(PyObject* function) {
   Add(absl::StrCat("enter ", AttributeText(function, "__qualname__")));
 }

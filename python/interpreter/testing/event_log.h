@@ -46,6 +46,8 @@ class EventLog final : public StreamListener {
   bool Follows(PyObject* function) override;
   bool WantsMore() override;
   void Refuse(std::string reason, std::string mend) override;
+  // What came back is told only if it is nothing, which is wrong.
+  void CameBack(PyObject* result) override;
   void EnterFunction(PyObject* function) override;
   void LoadConstant(PyObject* constant) override;
   void ReadGlobal(PyObject* globals, PyObject* builtins,

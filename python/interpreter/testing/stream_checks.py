@@ -269,6 +269,18 @@ def an_audit_hook_that_raises_leaves_no_tracer() -> None:
 
 
 @check
+def a_method_that_python_code_looks_up_comes_back() -> None:
+    class Box:
+        def __getattr__(self, name):
+            return len
+
+    lines, result = stream.events(lambda box: box.size("ab"), (Box(),))
+    assert result == 2
+    assert "call builtin len('ab') -> 2" in lines, lines
+    assert "came back with nothing" not in lines, lines
+
+
+@check
 def a_generator_made_before_is_followed_when_it_goes_on() -> None:
     def numbers():
         yield 1
