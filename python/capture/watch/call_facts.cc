@@ -5,6 +5,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "python/capture/values/constants.h"
+#include "python/capture/values/dicts.h"
 #include "python/interpreter/interpreter.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
@@ -168,7 +169,10 @@ bool MakesIterator(PyObject* callable, absl::Span<PyObject* const> args) {
 }
 
 bool UpdatesDict(absl::Span<PyObject* const> args) {
-  if (!PyDict_CheckExact(args[0])) return false;
+  if (!PyDict_Check(args[0]) || PyODict_Check(args[0]) ||
+      !HasPlainItems(args[0])) {
+    return false;
+  }
   return args.size() == 1 ||
          (args.size() == 2 && PyDict_CheckExact(args[1]) && args[1] != args[0]);
 }

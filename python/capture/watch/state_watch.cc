@@ -78,6 +78,15 @@ void StateWatch::EndStep(PyObject** top, bool entered) {
   if (on_step_end_) on_step_end_(top, entered);
 }
 
+void StateWatch::Contains(PyObject* container, PyObject* item) {
+  if (handles_.IsId(item) && PyDict_Check(container)) return;
+  Use(item);
+  ways_.Find(item);
+  loops_.Look(container);
+  if (functions_.Contains(container, item)) return;
+  StreamListener::Contains(container, item);
+}
+
 void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
                       PyObject* keyword_names) {
   handles_.Call(callable);

@@ -145,14 +145,7 @@ class StateWatch final : public StreamListener {
   PyRef TakeInPlaceOfItems(PyObject* container, PyObject* key) override {
     return items_.InPlaceOf(container, key);
   }
-  void Contains(PyObject* container, PyObject* item) override {
-    if (handles_.IsId(item) && PyDict_Check(container)) return;
-    Use(item);
-    ways_.Find(item);
-    loops_.Look(container);
-    if (functions_.Contains(container, item)) return;
-    StreamListener::Contains(container, item);
-  }
+  void Contains(PyObject* container, PyObject* item) override;
   void WriteItem(PyObject* container, PyObject* key, PyObject* value) override {
     dying_.LoseItem(container, key);
     loops_.WriteItem(container, key);
