@@ -43,8 +43,9 @@ MICA_ACTIVATION(Hardswish, x* Ramp(x) / F::Of(6))
 MICA_ACTIVATION(Hardsigmoid, Ramp(x) / F::Of(6))
 MICA_ACTIVATION(LeakyRelu, Select(Less(F::Of(0), x), x, x* p))
 MICA_ACTIVATION(Hardshrink,
-                Select(Less(p, x) | Less(x, -p) | IsNan(x), x, F::Of(0)))
-MICA_ACTIVATION(Threshold, Select(Less(p, x) | IsNan(x), x, q))
+                Select(Less(p, x) | Less(x, -p) | IsNan(x) | IsNan(p), x,
+                       F::Of(0)))
+MICA_ACTIVATION(Threshold, Select(Less(p, x) | IsNan(x) | IsNan(p), x, q))
 #undef MICA_ACTIVATION
 
 template <typename T, typename Op>

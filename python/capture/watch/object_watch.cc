@@ -127,6 +127,7 @@ void ObjectWatch::Touch(PyObject* object, int depth) {
   }
   if (type == &PyDictProxy_Type) {
     PyObject* mapping = ProxiedMapping(object);
+    written_.NeverFollow(mapping);
     if (IsOld(object)) MarkOld(mapping, PathOf(object));
     return Touch(mapping, depth);
   }

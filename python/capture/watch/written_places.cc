@@ -16,7 +16,9 @@ PyRef WrittenPlaces::Canonical(PyObject* key) {
   }
   if (!keys_) keys_ = PyRef::Steal(PyDict_New());
   if (!keys_ || !PyLong_CheckExact(key)) return PyRef::Share(key);
-  return PyRef::Share(PyDict_SetDefault(keys_.get(), key, key));
+  // One of the run's own may be followed: a hit leaves what it stands for.
+  const PyRef plain = values_.PlainOf(key);
+  return PyRef::Share(PyDict_SetDefault(keys_.get(), plain.get(), plain.get()));
 }
 
 void WrittenPlaces::Write(PyObject* holder, PyRef key,

@@ -34,8 +34,12 @@ class WrittenPlaces final : public WatchPart {
   // Numbers to follow as inputs; others are constants. Outlives this.
   void SetPromoted(const PromotedScalars* promoted) { promoted_ = promoted; }
   bool IsPromoted(PyObject* dict, PyObject* key) const {
-    return promoted_ != nullptr && promoted_->HasItem(dict, key);
+    return promoted_ != nullptr && promoted_->HasItem(dict, key) &&
+           !unfollowed_.contains(dict);
   }
+  // No number in `dict` is followed: a class's. CPython keeps what it found
+  // there, and what a watched run puts in its place isn't kept alive.
+  void NeverFollow(PyObject* dict) { unfollowed_.insert(dict); }
   // Whether such a number is taken for a size.
   bool IsSize(PyObject* dict, PyObject* key) const {
     return promoted_->IsSizeItem(dict, key);
@@ -113,6 +117,7 @@ class WrittenPlaces final : public WatchPart {
   const ContainerChanges& containers_;
   const Slots* slots_ = nullptr;
   const PromotedScalars* promoted_ = nullptr;
+  absl::flat_hash_set<PyObject*> unfollowed_;
   PyObject* addend_ = nullptr;
   bool took_addend_ = false;
   bool stores_sum_ = false;
