@@ -111,7 +111,8 @@ pytest_with() {
   local interpreter=$1 name=$2 log=$3 status=0 line
   shift 3
   run_step "$name" "$log" "$interpreter" -m pytest -q -rsfE -n "$(nproc)" \
-    --dist loadfile --max-worker-restart=0 "$@" || status=$?
+    --dist loadfile --no-loadscope-reorder --max-worker-restart=0 "$@" ||
+    status=$?
   count "$name" "$status" \
     "$(log_number "$log" '[0-9]+ passed')" \
     "$(($(log_number "$log" '[0-9]+ failed') +

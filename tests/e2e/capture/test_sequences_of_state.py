@@ -68,7 +68,7 @@ items: items.append(items[0] + 1) | [X] | [X] | [Y] => chh
 items: items.pop() + 1 | [X, Y] | [X, Y] | [Y] => chc
 items: items.update(b=items["a"] + 1) | {"a": X} | {"a": X} => ch
 items: items.setdefault("a", SCALE) + 1 | {} | {} | {"a": X} => chc
-grow | X | X | X | X => eppp
+grow | X | X | X | X => chhh
 changes of arguments
 items: items.reverse() | [X, Y] | [X, Y] => ch
 items: items.append(items.pop(0)) | [X, X] | [X, X] => ch
