@@ -196,6 +196,7 @@ OUTER = Outer()
     "CACHE": "CACHE = collections.OrderedDict(a=1.0, b=2.0)\n",
     "GROUPS": "GROUPS = collections.defaultdict(list, a=[1.0])\n",
     "BOOK": "BOOK = types.SimpleNamespace(lines=collections.defaultdict(A))\n",
+    "HIST": "HIST = [1.0]\n",
     "COUNT": "COUNT = itertools.count()\n",
     "KEPT": "KEPT = {1.0}\n",
     "QUEUE": "QUEUE = collections.deque([1.0], maxlen=3)\n",

@@ -538,6 +538,9 @@ T0.copy_(LAST.detach().sum())
 A.gain = LAST
 LIST.append(LAST)
 CACHE['a'] = LAST
+HIST.clear()
+HIST.append('a')
+HIST[:] = [2, 3]
 GROUPS.default_factory = tuple
 GROUPS.pop('b', None)
 BOOK.lines.default_factory = lambda: types.SimpleNamespace(k=3.0, gain=LAST)

@@ -62,6 +62,16 @@ remember(len({l}))
 CACHE.move_to_end('a')
 CACHE['a'] = CACHE.pop('a')
 CACHE['c'] = {q}
+HIST.append({q} * 1.0); y = y + sum(HIST) / len(HIST)
+HIST.append({t}.sum().item()); y = y + max(HIST[-3:])
+y = y + len(HIST); HIST.append(1.0)
+HIST.append({q}); y = y * HIST[-1] + HIST[-2]
+QUEUE.append({q}); y = y + max(QUEUE)
+HIST.extend([{q}, 1.0]); y = y + min(HIST)
+del HIST[:-5]
+h0 = LIN.register_forward_hook(lambda m, a, o: o * 2); y = LIN(y); h0.remove()
+h0 = BN.register_forward_pre_hook(lambda m, a: (a[0] * {q},)); extra.append(h0)
+h0 = P.register_hook(lambda g: g * 2); (P * {q}).sum().backward(); h0.remove()
 GROUPS['b'].append({q})
 GROUPS['n'] = GROUPS['a'] + [{q}]
 GROUPS.clear()

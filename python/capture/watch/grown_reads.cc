@@ -183,10 +183,10 @@ bool GrownReads::UseIndex(const Grown& grown, Py_ssize_t index) {
   const Py_ssize_t at = index < 0 ? index + num_added : index;
   PyRef item = Ask(grown, "item", PyRef::Steal(PyLong_FromSsize_t(at)));
   if (refusal()) return true;
-  if (!item || values_.Find(item.get()) < 0) {
-    if (item)
-      Refuse(absl::StrCat("reads what isn't a number of a list, ",
-                          PathOf(grown.container), ", that it adds to"));
+  if (!item) return false;
+  if (values_.Find(item.get()) < 0) {
+    Refuse(absl::StrCat("reads what isn't a number of a list, ",
+                        PathOf(grown.container), ", that it adds to"));
     return true;
   }
   items_.push_back(std::move(item));

@@ -347,3 +347,17 @@ def test_records_let_go_of_a_list_that_was_replaced() -> None:
             w.losses = []
         compiled(x(seed))
     assert len(mica.explain(compiled).graphs) <= 16
+
+
+@pytest.mark.parametrize("added", [True, None, 2, "a", 1.0])
+def test_items_of_other_kinds_are_read_as_they_are(added: Any) -> None:
+    def before(w: Any, a: Tensor) -> Any:
+        w.losses.append(w.flag)
+        return a * (w.losses[-2] is True), w.losses[-2], w.losses[-1]
+
+    def grown(w: Any, program: Any) -> Any:
+        w.losses.append(added)
+        return program(x(9))
+
+    steps = [*calls(3), grown, *calls(2), grown, grown, *calls(2)]
+    check(world(before, losses=[1.0], flag=False), *steps)
