@@ -181,6 +181,9 @@ class RecordDescriber {
     const Graph& graph = record.graph();
     const Alive alive = record.guards_.FindAlive();
     PyRef dict = PyRef::Steal(PyDict_New());
+    // Both at once: what is made of them may let objects go.
+    std::vector<std::string> kinds;
+    const std::vector<std::string> guards = record.GuardsToText(&kinds);
     const auto put = [&](const char* key, const PyRef& value) {
       return dict && value &&
              PyDict_SetItemString(dict.get(), key, value.get()) == 0;
@@ -203,10 +206,10 @@ class RecordDescriber {
                               return ToText(place.note.path);
                             })) &&
         put("guards",
-            ToList(record.GuardsToText(),
+            ToList(guards,
                    [](const std::string& line) { return ToText(line); })) &&
         put("guard_kinds",
-            ToList(record.GuardKinds(),
+            ToList(kinds,
                    [](const std::string& kind) { return ToText(kind); })) &&
         put("hits", ToNumber(record.hits)) &&
         put("constants", Constants(graph)) &&

@@ -24,7 +24,7 @@ namespace mica {
 //                behind the tensors; the value is the one that it has now
 //   number_outputs  the Program's outputs that are the result's numbers
 //   guards       readable expressions, with the user's line
-//   guard_kinds  of each, Record::GuardKinds()
+//   guard_kinds  of each, as Record::GuardsToText() has them
 //   effects      likewise
 //   hits         calls that it served
 //   states       tensors of the program's state: its first variables

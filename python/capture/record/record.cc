@@ -291,16 +291,14 @@ std::vector<Record::GuardText> Record::Guards() const {
   return guards;
 }
 
-std::vector<std::string> Record::GuardsToText() const {
+std::vector<std::string> Record::GuardsToText(
+    std::vector<std::string>* kinds) const {
   std::vector<std::string> lines;
-  for (auto& [kind, line] : Guards()) lines.push_back(std::move(line));
+  for (auto& [kind, line] : Guards()) {
+    lines.push_back(std::move(line));
+    if (kinds != nullptr) kinds->push_back(kind);
+  }
   return lines;
-}
-
-std::vector<std::string> Record::GuardKinds() const {
-  std::vector<std::string> kinds;
-  for (const auto& [kind, line] : Guards()) kinds.push_back(kind);
-  return kinds;
 }
 
 }  // namespace mica

@@ -234,11 +234,11 @@ class Record {
   std::vector<PyRef> states() const;
   // For Python's garbage collector.
   int Traverse(visitproc visit, void* arg) const;
-  // One readable expression each.
-  std::vector<std::string> GuardsToText() const;
-  // What each of them is about: "argument", "state", "number" (one that may
-  // vary), "gradient", "memory" or "torch".
-  std::vector<std::string> GuardKinds() const;
+  // One readable expression each; and, if `kinds` isn't null, what each is
+  // about: "argument", "state", "number" (one that may vary), "gradient",
+  // "memory" or "torch".
+  std::vector<std::string> GuardsToText(
+      std::vector<std::string>* kinds = nullptr) const;
   // The sizes of arguments that a user expects to vary, by path and dim.
   const std::vector<std::pair<std::string, int>>& dynamic() const {
     return dynamic_;

@@ -142,6 +142,9 @@ PyRef ReportRecord(const Record& record) {
   PyRef dict = PyRef::Steal(PyDict_New());
   if (!dict) return PyRef();
   PyObject* d = dict.get();
+  // Both at once: what is made of them may let objects go.
+  std::vector<std::string> kinds;
+  const std::vector<std::string> guards = record.GuardsToText(&kinds);
   std::vector<std::string> backward;
   int64_t num_kept = 0;
   if (record.backward() != nullptr) {
@@ -162,8 +165,7 @@ PyRef ReportRecord(const Record& record) {
       Put(d, "functions", Functions(graph.plan())) &&
       Put(d, "kernels", Counts(kernels)) &&
       Put(d, "variables", Variables(record)) &&
-      Put(d, "guards", Texts(record.GuardsToText())) &&
-      Put(d, "guard_kinds", Texts(record.GuardKinds())) &&
+      Put(d, "guards", Texts(guards)) && Put(d, "guard_kinds", Texts(kinds)) &&
       Put(d, "effects", Texts(record.EffectsToText())) &&
       Put(d, "sizes", Texts(SizesOf(record))) &&
       Put(d, "num_sizes",
