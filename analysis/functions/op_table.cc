@@ -1,7 +1,11 @@
 #include "analysis/functions/op_table.h"
 
 #include <algorithm>
+#include <cmath>
+#include <complex>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "absl/hash/hash.h"
 #include "framework/ir/control_flow.h"
@@ -14,6 +18,25 @@ namespace {
 // Forms of one hash that are compared; more are those of NaNs, which equal
 // nothing.
 constexpr int kMostOfOneHash = 8;
+
+// Of equal arguments: whether they are so in the signs of zeros, too.
+bool SameSigns(const Argument& a, const Argument& b) {
+  const auto same = [](double x, double y) {
+    return std::signbit(x) == std::signbit(y);
+  };
+  if (const auto* x = std::get_if<double>(&a)) {
+    return same(*x, std::get<double>(b));
+  }
+  if (const auto* x = std::get_if<std::vector<double>>(&a)) {
+    return std::equal(x->begin(), x->end(),
+                      std::get<std::vector<double>>(b).begin(), same);
+  }
+  if (const auto* x = std::get_if<std::complex<double>>(&a)) {
+    const auto& y = std::get<std::complex<double>>(b);
+    return same(x->real(), y.real()) && same(x->imag(), y.imag());
+  }
+  return true;
+}
 
 bool SameArguments(const Arguments& a, const Arguments& b) {
   if (a.size() != b.size()) return false;
@@ -31,7 +54,7 @@ bool SameArguments(const Arguments& a, const Arguments& b) {
                       })) {
         return false;
       }
-    } else if (!(a[i] == b[i])) {
+    } else if (!(a[i] == b[i]) || !SameSigns(a[i], b[i])) {
       return false;
     }
   }

@@ -45,6 +45,21 @@ TEST(OpTableTest, OpsThatDoTheSameAreOneForm) {
   }
 }
 
+// They are equal, but what is multiplied by them isn't.
+TEST(OpTableTest, TheSignOfAZeroCounts) {
+  MICA_ASSERT_OK_AND_ASSIGN(
+      const Program program,
+      ParseProgram("program @p(%x: f32[4]) {\n"
+                   "  %0 = aten.mul.Scalar(%x, 0.0) : f32[4]\n"
+                   "  %1 = aten.mul.Scalar(%0, -0.0) : f32[4]\n"
+                   "  %2 = aten.mul.Scalar(%1, 0.0) : f32[4]\n"
+                   "  return %2\n}\n",
+                   AllOps()));
+  const OpTable table(program);
+  EXPECT_EQ(table.form(2), table.form(0));
+  EXPECT_NE(table.form(1), table.form(0));
+}
+
 // More of one hash than are compared are forms of their own.
 TEST(OpTableTest, WhatHasANaNEqualsNothing) {
   std::string text =
