@@ -119,6 +119,14 @@ bool RecordMaker::FindEffects() {
   for (const auto& [container, before] : containers.changed()) {
     rewritten.containers.insert(container);
   }
+  const NumberSource* replaced =
+      run_.watch.values().FindReplaced([&](const NumberSource& source) {
+        return rewritten.places.contains({source.dict.get(), source.key.get()});
+      });
+  if (replaced != nullptr) {
+    return RefuseChange(
+        absl::StrCat("changes state: ", replaced->note.path, ", in C code"));
+  }
   for (const ContainerCall& call : containers.calls()) {
     for (const PyRef& arg : call.args) left_.push_back(arg.get());
   }

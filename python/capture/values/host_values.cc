@@ -92,6 +92,18 @@ void HostValues::AddItem(PyObject* number, PyObject* original, PyObject* dict,
   Add(number, std::move(node));
 }
 
+const NumberSource* HostValues::FindReplaced(
+    absl::FunctionRef<bool(const NumberSource&)> is_set) const {
+  for (const Node& node : nodes_) {
+    const NumberSource& source = node.source;
+    if (source.key && source.FindItem() != source.recorded.get() &&
+        !is_set(source)) {
+      return &source;
+    }
+  }
+  return nullptr;
+}
+
 void HostValues::AddInput(PyObject* number, PyObject* original, int index,
                           std::string path) {
   Node node;

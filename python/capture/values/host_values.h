@@ -291,6 +291,11 @@ class HostValues {
   // number of which the program would have met another one.
   void ForEachOwn(absl::FunctionRef<void(PyObject*, PyObject*)> visit) const;
 
+  // An item that the run followed and that holds something else now, though
+  // `is_set` doesn't know of that: code in C set it. Null for none.
+  const NumberSource* FindReplaced(
+      absl::FunctionRef<bool(const NumberSource&)> is_set) const;
+
   // Numbers as a Tape wants them; the sources become `inputs`, in order.
   // Sources that are exact after all are listed in `exact` instead.
   std::vector<TapeHostValue> Finish(std::vector<NumberSource>* inputs,

@@ -42,11 +42,6 @@ void BuiltinCalls::Call(PyObject* callable, absl::Span<PyObject* const> args,
   if (!all.empty() && ChangesContainer(callable, all[0])) {
     NoteChange(all[0]);
     if (IsOld(all[0])) parts_.containers.AddUnknown(all[0]);
-    // C code doesn't tell which of the numbers it sets.
-    if (IsOld(all[0]) && parts_.objects.HasFollowedItems(all[0]) &&
-        absl::EndsWith(CallableName(callable), ".update")) {
-      return RefuseCall(callable);
-    }
   }
   if (!CallOnTensors(call) && !CallOnValues(call) && !CallOnState(call) &&
       !CallOutside(call)) {

@@ -60,10 +60,6 @@ class ObjectWatch final : public WatchPart {
   void CheckOperand(PyObject* operand);
   // `function` is about to run.
   void EnterFunction(PyObject* function);
-  // Whether it is a dict of which items are followed, one by one.
-  bool HasFollowedItems(PyObject* object) {
-    return PyDict_Check(object) && written_.HasFollowed(object);
-  }
   // What a builtin method is bound to, which is as old as that; or null.
   PyRef SelfOfCall(PyObject* callable);
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import collections
+import functools
 import gc
 import math
+import operator
 import sys
 import types
 
@@ -120,24 +122,37 @@ def test_bounds_that_are_no_numbers(function, size, dtype):
         )
 
 
-def test_items_that_update_sets_are_those_of_each_call():
+SETS = {
+    "update": lambda d, n: d.update({"b": n, "a": 1.0}),
+    "pairs": lambda d, n: d.update([("b", n), ("a", 1.0)]),
+    "or": lambda d, n: operator.ior(d, {"b": n, "a": 1.0}),
+    "init": lambda d, n: d.__init__(b=n, a=1.0),
+}
+KINDS = [
+    dict,
+    collections.OrderedDict,
+    functools.partial(collections.defaultdict, float),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("how", SETS)
+def test_items_that_code_in_c_sets_are_those_of_each_call(how, kind):
     def make():
-        return types.SimpleNamespace(
-            items={"v": collections.defaultdict(float, a=1.0)}
-        )
+        return types.SimpleNamespace(items={"v": kind(a=1.0)})
 
     def program(world, x):
         items = world.items["v"]
+        y = x * items.get("a")
         n = sum(i for i, k in enumerate(items) if k == "a")
-        world.items.get("v").update({"b": n, "a": 1.0})
-        return x
+        SETS[how](world.items.get("v"), n)
+        return y
 
     eager, ours = make(), make()
     compiled = mica.compile(lambda x: program(ours, x))
-    for i, shape in enumerate(((3,), (2, 3), (3,), (3,), (3,))):
+    for i, shape in enumerate(((3,), (2, 3), (3,), (3,), (3,), (3,))):
         x = torch.ones(shape)
-        program(eager, x)
-        compiled(x)
+        assert torch.equal(program(eager, x), compiled(x)), i
         assert ours.items == eager.items, i
         for world in (eager, ours):
-            world.items["v"]["a"] = [-0.0, 8.0][i > 0]
+            world.items["v"]["a"] = [-0.0, 8.0, 8.0, 5.0, 1.0, 7.0][i]
