@@ -84,11 +84,14 @@ void CallInPlaceOf(const std::string& module, const std::string& name,
   ByName()[name] = {module, other};
 }
 
-PyRef FunctionInPython(const char* name) {
-  static PyObject* module = PyImport_ImportModule("mica.in_python");
+PyRef FunctionInPython(const char* name, const char* module) {
+  // Imported once: a program may replace __import__().
+  static auto& modules = *new absl::flat_hash_map<std::string, PyObject*>;
+  PyObject*& found = modules[module];
+  if (found == nullptr) found = PyImport_ImportModule(module);
   PyRef function;
-  if (module != nullptr) {
-    function = PyRef::Steal(PyObject_GetAttrString(module, name));
+  if (found != nullptr) {
+    function = PyRef::Steal(PyObject_GetAttrString(found, name));
   }
   if (!function) PyErr_Clear();
   return function;

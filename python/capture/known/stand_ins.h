@@ -24,9 +24,9 @@ void CallInPlaceOf(const std::string& module, const std::string& name,
 // function one of the other. Null if nothing is.
 PyRef FindInPlace(PyObject* callable);
 // What does in Python what C code does otherwise, of this name in
-// mica.in_python: so it is followed. Null, without a Python error, if the
-// module can't be had.
-PyRef FunctionInPython(const char* name);
+// mica.in_python or another module of ours: so it is followed. Null, without a
+// Python error, if the module can't be had.
+PyRef FunctionInPython(const char* name, const char* module = "mica.in_python");
 // The dict `items`, a defaultdict, as mica.in_python.FillingItems. Null as
 // above.
 PyRef FillingItems(PyObject* items);

@@ -43,6 +43,16 @@ std::string LineOf(PyObject* code, int32_t unit) {
                       line > 0 ? line : object->co_firstlineno);
 }
 
+// A new dict in `list`: of a function, the line in question, and why.
+bool AddReason(PyObject* list, const std::string& name, const std::string& at,
+               const std::string& reason) {
+  const PyRef dict = PyRef::Steal(PyDict_New());
+  return list != nullptr && dict && Put(dict.get(), "name", Text(name)) &&
+         Put(dict.get(), "at", Text(at)) &&
+         Put(dict.get(), "reason", Text(reason)) &&
+         PyList_Append(list, dict.get()) == 0;
+}
+
 }  // namespace
 
 Splits::Splits(CompiledOptions options) : options_(std::move(options)) {
@@ -200,13 +210,9 @@ bool Splits::Report(PyObject* report) const {
   PyRef whole = PyRef::Steal(PyList_New(0));
   for (const auto& [key, known] : known_) {
     if (known.why_whole.empty()) continue;
-    PyRef dict = PyRef::Steal(PyDict_New());
     auto* code = reinterpret_cast<PyCodeObject*>(known.code.get());
-    if (!whole || !dict ||
-        !Put(dict.get(), "name", Text(PyText(code->co_qualname))) ||
-        !Put(dict.get(), "at", Text(LineOf(known.code.get(), 0))) ||
-        !Put(dict.get(), "reason", Text(known.why_whole)) ||
-        PyList_Append(whole.get(), dict.get()) != 0) {
+    if (!AddReason(whole.get(), PyText(code->co_qualname),
+                   LineOf(known.code.get(), 0), known.why_whole)) {
       return false;
     }
   }
@@ -256,13 +262,7 @@ bool SplitFunction::Report(PyObject* pieces, PyObject* breaks) const {
     }
   }
   for (const auto& [at, reason] : reasons_) {
-    PyRef dict = PyRef::Steal(PyDict_New());
-    if (!dict || !Put(dict.get(), "name", Text(name)) ||
-        !Put(dict.get(), "at", Text(Where(at))) ||
-        !Put(dict.get(), "reason", Text(reason)) ||
-        PyList_Append(breaks, dict.get()) != 0) {
-      return false;
-    }
+    if (!AddReason(breaks, name, Where(at), reason)) return false;
   }
   return true;
 }

@@ -33,13 +33,7 @@ const Question* FindQuestion(PyObject* callable) {
 }
 
 PyRef FunctionOf(const char* name) {
-  static PyObject* module = PyImport_ImportModule("mica.grown");
-  PyRef function;
-  if (module != nullptr) {
-    function = PyRef::Steal(PyObject_GetAttrString(module, name));
-  }
-  if (!function) PyErr_Clear();
-  return function;
+  return FunctionInPython(name, "mica.grown");
 }
 
 bool IsList(PyObject* object) { return PyList_CheckExact(object); }

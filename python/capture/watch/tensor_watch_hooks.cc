@@ -5,7 +5,8 @@
 // engine runs. Those that the run registers, it registers each time. An older
 // leaf is guarded to have no others, or to have those that it had.
 
-#include "absl/strings/str_cat.h"
+#include <vector>
+
 #include "python/capture/known/purity.h"
 #include "python/capture/watch/tensor_watch.h"
 #include "python/interpreter/interpreter.h"
@@ -16,6 +17,13 @@ namespace {
 
 constexpr const char* kHookAttributes[] = {"_backward_hooks",
                                            "_post_accumulate_grad_hooks"};
+
+// The same, as Python's own strs.
+const std::vector<PyObject*>& HookAttributes() {
+  static const auto& names = *new std::vector<PyObject*>{
+      Interned(kHookAttributes[0]), Interned(kHookAttributes[1])};
+  return names;
+}
 
 // The dict of hooks, null for none.
 PyRef HooksOf(PyObject* tensor, PyObject* name) {
@@ -40,8 +48,7 @@ void TensorWatch::ReadHooks(PyObject* owner) {
   }
   if (!IsOwn(owner)) TouchGradient(owner);
   bool has_older = false;
-  for (const char* attribute : kHookAttributes) {
-    PyObject* name = Interned(attribute);
+  for (PyObject* name : HookAttributes()) {
     const PyRef hooks = HooksOf(owner, name);
     if (!hooks) continue;
     if (!PyDict_Check(hooks.get())) {
@@ -56,9 +63,7 @@ void TensorWatch::ReadHooks(PyObject* owner) {
   }
   if (!has_older || refusal()) return;
   if (IsInput(owner)) return;  // Refused if it gets a gradient.
-  for (const char* attribute : kHookAttributes) {
-    objects_.HoldAttribute(owner, Interned(attribute));
-  }
+  for (PyObject* name : HookAttributes()) objects_.HoldAttribute(owner, name);
   noted_hooks_.insert(owner);
 }
 

@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from e2e.capture.two_worlds import World, check
+from e2e.capture.two_worlds import (
+    Body,
+    Step,
+    World,
+    call,
+    check,
+    with_grad,
+)
+from e2e.capture.two_worlds import drawn as x
 from torch import Tensor, nn
 
 import mica
 
-Step = Callable[[Any, Any], Any]
-Body = Callable[[Any, Tensor], Any]
-
-
-@pytest.fixture(autouse=True)
-def _grad(_no_grad: None) -> Iterator[None]:
-    with torch.enable_grad():
-        yield
-
-
-def x(seed: int) -> Tensor:
-    return torch.randn(2, 4, generator=torch.Generator().manual_seed(seed))
-
-
-def call(seed: int) -> Step:
-    return lambda _, program: program(x(seed))
+_grad = pytest.fixture(autouse=True)(with_grad)
 
 
 def calls(count: int) -> list[Step]:

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from e2e.capture.two_worlds import World, check
+from e2e.capture.two_worlds import (
+    Body,
+    Step,
+    World,
+    call,
+    check,
+    with_grad,
+)
+from e2e.capture.two_worlds import drawn as x
 from torch import Tensor, nn
 
-Step = Callable[[Any, Any], Any]
-Body = Callable[[Any, Tensor], Any]
-
-
-@pytest.fixture(autouse=True)
-def _grad(_no_grad: None) -> Iterator[None]:
-    with torch.enable_grad():
-        yield
+_grad = pytest.fixture(autouse=True)(with_grad)
 
 
 def net() -> nn.Sequential:
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
-
-
-def x(seed: int) -> Tensor:
-    return torch.randn(2, 4, generator=torch.Generator().manual_seed(seed))
 
 
 def world(body: Body, **state: Any) -> Callable[[], Any]:
@@ -38,10 +35,6 @@ def world(body: Body, **state: Any) -> Callable[[], Any]:
         return new
 
     return make
-
-
-def call(seed: int) -> Step:
-    return lambda _, program: program(x(seed))
 
 
 def served(body: Body, *steps: Step, **state: Any) -> int:

@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
 from e2e.capture.agreement_of_calls import report, same
 
 import mica
+
+# What a world and its callable make of a step; what a program does in a world.
+Step = Callable[[Any, Any], Any]
+Body = Callable[[Any, torch.Tensor], Any]
+
+
+def with_grad(_no_grad: None) -> Iterator[None]:
+    """A fixture, for programs that have backward passes."""
+    with torch.enable_grad():
+        yield
+
+
+def drawn(seed: int) -> torch.Tensor:
+    """An argument of two rows of four."""
+    return torch.randn(2, 4, generator=torch.Generator().manual_seed(seed))
+
+
+def call(seed: int) -> Step:
+    """Calls the program with such an argument."""
+    return lambda _, program: program(drawn(seed))
 
 
 def check(make: Callable[[], Any], *steps: Callable[[Any, Any], Any]) -> int:
