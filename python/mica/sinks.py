@@ -77,6 +77,13 @@ _CONSTANTS = (
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque, OrderedDict)
 _MAX_DEPTH = 8
 
+# What libraries set as warnings.formatwarning when they are imported: of a
+# warning's own parts, these make a text.
+_FORMS_OF_WARNINGS = {
+    (f"{package}.warnings", "_custom_format_warning")
+    for package in ("lightning.fabric.utilities", "lightning_fabric.utilities")
+}
+
 _show_message = warnings._showwarnmsg  # type: ignore[attr-defined]
 _write_message = warnings._formatwarnmsg  # type: ignore[attr-defined]
 
@@ -144,13 +151,18 @@ def is_plain_warning() -> bool:
     shown: Any = warnings
     if (
         shown.showwarning is not shown._showwarning_orig
-        or shown.formatwarning is not shown._formatwarning_orig
         or shown._showwarnmsg is not _show_message
-        or shown._formatwarnmsg is not _write_message
     ):
         return False
     if warning_list() is not None:
         return True
+    form = shown.formatwarning
+    if shown._formatwarnmsg is not _write_message or (
+        form is not shown._formatwarning_orig
+        and (getattr(form, "__module__", ""), getattr(form, "__name__", ""))
+        not in _FORMS_OF_WARNINGS
+    ):
+        return False
     write = shown._showwarnmsg_impl
     return getattr(write, "__module__", "") == "warnings" and is_plain_stream(
         sys.stderr

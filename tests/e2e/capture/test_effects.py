@@ -8,6 +8,7 @@ import functools
 import io
 import logging
 import random
+import subprocess
 import sys
 import time
 import warnings
@@ -194,6 +195,55 @@ def test_a_warning_that_became_an_error():
     # Which warnings are errors is a fact of the record.
     assert report(compiled).hits == 2
     assert report(compiled).misses_by_kind == {"state": 1}
+
+
+def test_a_form_of_warnings_that_are_recorded(monkeypatch):
+    def f(a):
+        warnings.warn("careful", stacklevel=1)
+        return a + 1
+
+    # Not asked where warnings are recorded.
+    monkeypatch.setattr(warnings, "formatwarning", None)
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter("always")
+        check(f, (x(0),), (x(1),), (x(2),), hits=2)
+
+
+_FORMS = """
+import sys, warnings, torch, mica
+
+def form(message, category, filename, lineno, line=None):
+    return f"{message} of a form\\n"
+
+def hits():
+    def f(a):
+        warnings.warn("careful", stacklevel=1)
+        return a + 1
+    compiled = mica.compile(f)
+    for _ in range(3):
+        compiled(torch.ones(2))
+    return mica.explain(compiled).hits
+
+warnings.simplefilter("always")
+warnings.simplefilter("ignore", mica.MicaWarning)
+warnings.formatwarning = form
+of_users = hits()
+form.__module__ = "lightning.fabric.utilities.warnings"
+form.__name__ = "_custom_format_warning"
+print(of_users, hits())
+"""
+
+
+def test_forms_of_warnings():
+    """One of the user's may do anything; Lightning's makes a text."""
+    done = subprocess.run(
+        [sys.executable, "-c", _FORMS],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["0", "2"]
+    assert done.stderr.count("careful of a form\n") == 6
 
 
 def test_a_warning_of_the_callers_line():
