@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import faulthandler
 import json
 import multiprocessing
 import resource
@@ -79,6 +80,7 @@ def _work(
     pairs: int,
 ) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    faulthandler.enable()  # A process that crashes tells where.
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
     start_process()
     tell_turns(turns)
