@@ -173,6 +173,12 @@ def checkpoint(
         ends_early = torchs._enable_checkpoint_early_stop
     if not torch.is_grad_enabled():
         return function(*args, **kwargs)
+    if any(
+        isinstance(arg, torch.Tensor) and arg.is_inference() for arg in args
+    ):
+        return _TORCHS(
+            function, *args, use_reentrant=False, **kwargs
+        )  # Raises.
     saved = _Saved(function, args, kwargs, draws_alike, ends_early)
     with torch.autograd.graph.saved_tensors_hooks(saved.pack, saved.unpack):
         return function(*args, **kwargs)

@@ -227,6 +227,21 @@ def test_an_argument_written_before_the_pass_raises():
     assert "modified by an inplace" in text
 
 
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_an_inference_tensor_raises_as_eager(is_compiled):
+    def program(x):
+        return again(torch.sin, x)
+
+    compiled = mica.compile(program) if is_compiled else program
+    with torch.inference_mode():
+        x = torch.ones(3)
+        for _ in range(3):
+            assert torch.equal(compiled(x), torch.sin(x))
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="cannot be saved for backward"):
+            compiled(x)
+
+
 def test_another_computation_raises():
     part, other = Part(0.0), Part(0.0)
 
