@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <complex>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,10 +14,10 @@
 #include "framework/base/status.h"
 #include "framework/ir/control_flow.h"
 #include "framework/ir/program_builder.h"
+#include "framework/text/argument_parser.h"
 #include "framework/text/elements.h"
 #include "framework/text/lexer.h"
 #include "framework/text/literal.h"
-#include "framework/text/param_kinds.h"
 #include "framework/text/repeated_lines.h"
 #include "framework/text/text.h"
 #include "framework/text/token_stream.h"
@@ -31,10 +30,6 @@ namespace {
 // What all "splat" constants of a text may take: of other constants the text
 // itself holds every element.
 constexpr int64_t kMaxSplatBytes = int64_t{256} << 20;
-
-bool IsFloatNumber(const Token& token) {
-  return token.text.find_first_of(".en") != absl::string_view::npos;
-}
 
 // Reads one Program, statement by statement, looking one token ahead. Nothing
 // in the grammar nests but lists in argument lists, and bodies, so deep.
@@ -193,22 +188,6 @@ class Parser {
     });
     if (!is_in_order || count != lines_.operands().size()) return;
     lines_.Learn(static_cast<OpId>(builder_->ops().size()) - 1);
-  }
-
-  // A name after "%" where it is used.
-  absl::StatusOr<ValueId> ParseUse() {
-    const size_t offset = tokens_.current().offset;
-    ValueId id = kNoValue;
-    if (tokens_.current().kind == TokenKind::kName) {
-      id = builder_->FindValue(tokens_.Advance().text);
-    } else {
-      MICA_ASSIGN_OR_RETURN(std::string name, tokens_.ParseName());
-      id = builder_->FindValue(name);
-    }
-    if (id != kNoValue) return id;
-    const Token name = tokens_.LexerAt(offset).Next();
-    return tokens_.OpErrorAt(
-        offset, absl::StrCat(Describe(name), " is not defined before its use"));
   }
 
   // Statements.
@@ -400,10 +379,10 @@ class Parser {
                                             "\" before this line"));
       }
     } else {
-      MICA_ASSIGN_OR_RETURN(target, ParseUse());
+      MICA_ASSIGN_OR_RETURN(target, arguments_.ParseUse());
     }
     MICA_RETURN_IF_ERROR(tokens_.Expect('='));
-    MICA_ASSIGN_OR_RETURN(ValueId value, ParseUse());
+    MICA_ASSIGN_OR_RETURN(ValueId value, arguments_.ParseUse());
     has_update_ = true;
     return tokens_.At(offset, builder_->AddUpdate(target, value));
   }
@@ -427,7 +406,7 @@ class Parser {
         outputs.push_back(kNoValue);
         continue;
       }
-      MICA_ASSIGN_OR_RETURN(ValueId id, ParseUse());
+      MICA_ASSIGN_OR_RETURN(ValueId id, arguments_.ParseUse());
       outputs.push_back(id);
     }
     tokens_.Advance();
@@ -482,9 +461,10 @@ class Parser {
     const bool is_call = ControlKindOf(*op_) == ControlKind::kCall;
     if (is_call) {
       MICA_ASSIGN_OR_RETURN(spec.bodies.emplace_back(), ParseCallee());
-      MICA_ASSIGN_OR_RETURN(spec.arguments.emplace_back(), ParseOperands());
+      MICA_ASSIGN_OR_RETURN(spec.arguments.emplace_back(),
+                            arguments_.ParseOperands());
     } else {
-      MICA_RETURN_IF_ERROR(ParseArguments(&spec.arguments));
+      MICA_RETURN_IF_ERROR(arguments_.ParseArguments(*op_, &spec.arguments));
     }
     if (tokens_.Take(':')) {
       do {
@@ -550,192 +530,6 @@ class Parser {
     return absl::OkStatus();
   }
 
-  // A call's, in brackets.
-  absl::StatusOr<Argument> ParseOperands() {
-    MICA_RETURN_IF_ERROR(tokens_.Expect('('));
-    ValueRefs operands;
-    while (!tokens_.Take(')')) {
-      if (!operands.empty()) MICA_RETURN_IF_ERROR(tokens_.Expect(','));
-      MICA_ASSIGN_OR_RETURN(const ValueId id, ParseUse());
-      operands.push_back(ValueRef{id});
-    }
-    return Argument(std::move(operands));
-  }
-
-  absl::Status ParseArguments(Arguments* arguments) {
-    const std::vector<Param>& params = op_->schema().params;
-    const size_t offset = tokens_.current().offset;
-    MICA_RETURN_IF_ERROR(tokens_.Expect('('));
-    arguments->resize(params.size());
-    given_.assign(params.size(), false);
-    size_t position = 0;
-    bool is_named = false;
-    while (!tokens_.Take(')')) {
-      if (position > 0 || is_named) MICA_RETURN_IF_ERROR(tokens_.Expect(','));
-      size_t param = position;
-      const Token word = tokens_.current();
-      // A word is a parameter's name if "=" follows it.
-      if (word.kind == TokenKind::kWord && tokens_.PeekNext().Is('=')) {
-        const int found = op_->FindParam(word.text);
-        if (found < 0) return tokens_.Wants("one of its parameters");
-        if (given_[found]) return tokens_.Wants("each argument once");
-        tokens_.Advance();
-        tokens_.Advance();
-        is_named = true;
-        param = found;
-      } else if (is_named || position >= params.size()) {
-        return tokens_.Wants(
-            is_named ? "name=value after the first of that form"
-                     : absl::StrCat("at most ", params.size(), " arguments"));
-      } else {
-        ++position;
-      }
-      given_[param] = true;
-      MICA_ASSIGN_OR_RETURN((*arguments)[param], ParseArgument(params[param]));
-    }
-    for (size_t i = 0; i < params.size(); ++i) {
-      if (given_[i]) continue;
-      if (!params[i].has_default && !params[i].is_optional) {
-        return tokens_.ErrorAt(
-            offset, absl::StrCat(op_->name(), ": wants ", KindText(params[i]),
-                                 " for ", params[i].name, ", got nothing"));
-      }
-      (*arguments)[i] = params[i].default_value;
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status WantsFor(const Param& param) const {
-    return tokens_.Wants(absl::StrCat(KindText(param),
-                                      param.is_optional ? " or none" : "",
-                                      " for ", param.name));
-  }
-
-  // None of the kinds but lists, dtypes and symbols depends on the parameter:
-  // whether the argument fits it is CheckArguments' to say.
-  absl::StatusOr<Argument> ParseArgument(const Param& param) {
-    if (IsSymbolFor(param)) {
-      MICA_ASSIGN_OR_RETURN(const Dim symbol, tokens_.ParseDim("a symbol"));
-      return Argument(symbol);
-    }
-    switch (tokens_.current().kind) {
-      case TokenKind::kName:
-      case TokenKind::kQuotedName: {
-        MICA_ASSIGN_OR_RETURN(ValueId id, ParseUse());
-        return Argument(ValueRef{id});
-      }
-      case TokenKind::kString: {
-        MICA_ASSIGN_OR_RETURN(std::string text,
-                              tokens_.Unquote(tokens_.Advance()));
-        return Argument(std::move(text));
-      }
-      case TokenKind::kNumber:
-        return ParseNumber(param);
-      case TokenKind::kWord:
-        return ParseWord(param);
-      default:
-        if (tokens_.current().Is('[')) return ParseList(param);
-        return WantsFor(param);
-    }
-  }
-
-  // Whether what comes is a size in place of a number.
-  bool IsSymbolFor(const Param& param) const {
-    if (param.kind != ParamKind::kInt && param.kind != ParamKind::kScalar &&
-        param.kind != ParamKind::kFloat) {
-      return false;
-    }
-    const Token& token = tokens_.current();
-    return token.kind == TokenKind::kString ||
-           (token.kind == TokenKind::kWord && !IsReservedWord(token.text) &&
-            !ParseDType(token.text).has_value());
-  }
-
-  absl::StatusOr<Argument> ParseNumber(const Param& param) {
-    Argument argument;
-    if (absl::StartsWith(tokens_.current().text, "complex")) {
-      const std::optional<std::complex<double>> number =
-          ParseComplex(tokens_.current().text);
-      if (!number.has_value()) return WantsFor(param);
-      argument = *number;
-    } else if (IsFloatNumber(tokens_.current())) {
-      const std::optional<double> number = ParseFloat(tokens_.current().text);
-      if (!number.has_value()) return WantsFor(param);
-      argument = *number;
-    } else {
-      const std::optional<int64_t> number = ParseInt(tokens_.current().text);
-      if (!number.has_value() || IsSymbol(*number)) return WantsFor(param);
-      argument = *number;
-    }
-    tokens_.Advance();
-    return argument;
-  }
-
-  absl::StatusOr<Argument> ParseWord(const Param& param) {
-    Argument argument;
-    if (tokens_.current().text == "true" || tokens_.current().text == "false") {
-      argument = tokens_.current().text == "true";
-    } else if (tokens_.current().text == "inf" ||
-               tokens_.current().text == "nan") {
-      argument = *ParseFloat(tokens_.current().text);
-    } else if (tokens_.current().text != "none") {
-      const std::optional<DType> dtype = ParseDType(tokens_.current().text);
-      if (!dtype.has_value()) return WantsFor(param);
-      argument = *dtype;
-    }
-    tokens_.Advance();
-    return argument;
-  }
-
-  absl::StatusOr<Argument> ParseList(const Param& param) {
-    switch (param.kind) {
-      case ParamKind::kTensorList:
-        return ParseItems<ValueRefs>([&]() -> absl::StatusOr<ValueRef> {
-          if (tokens_.current().IsWord("none")) {
-            tokens_.Advance();
-            return ValueRef{kNoValue};
-          }
-          MICA_ASSIGN_OR_RETURN(ValueId id, ParseUse());
-          return ValueRef{id};
-        });
-      case ParamKind::kIntList:
-        return ParseItems<std::vector<int64_t>>(
-            [&] { return tokens_.ParseDim("an integer or a symbol"); });
-      case ParamKind::kFloatList:
-        return ParseItems<std::vector<double>>([&]() -> absl::StatusOr<double> {
-          const bool is_number = tokens_.current().kind == TokenKind::kNumber ||
-                                 tokens_.current().kind == TokenKind::kWord;
-          const std::optional<double> number =
-              is_number ? ParseFloat(tokens_.current().text) : std::nullopt;
-          if (!number.has_value()) return tokens_.Wants("a float");
-          tokens_.Advance();
-          return *number;
-        });
-      case ParamKind::kBoolList:
-        return ParseItems<std::vector<bool>>([&]() -> absl::StatusOr<bool> {
-          if (!tokens_.current().IsWord("true") &&
-              !tokens_.current().IsWord("false")) {
-            return tokens_.Wants("true or false");
-          }
-          return tokens_.Advance().text == "true";
-        });
-      default:
-        return WantsFor(param);
-    }
-  }
-
-  template <typename List, typename ParseItem>
-  absl::StatusOr<Argument> ParseItems(ParseItem parse_item) {
-    tokens_.Advance();
-    List list;
-    while (!tokens_.Take(']')) {
-      if (!list.empty()) MICA_RETURN_IF_ERROR(tokens_.Expect(','));
-      MICA_ASSIGN_OR_RETURN(auto item, parse_item());
-      list.push_back(std::move(item));
-    }
-    return Argument(std::move(list));
-  }
-
   const absl::string_view text_;
   TokenStream tokens_;
   RepeatedLines lines_;
@@ -746,6 +540,7 @@ class Parser {
   // Of the Program, or of the body at hand.
   std::unique_ptr<ProgramBuilder> builder_;
   absl::flat_hash_map<std::string, std::shared_ptr<const Program>> functions_;
+  ArgumentParser arguments_{tokens_, builder_};
   int64_t splat_bytes_ = 0;
   bool has_update_ = false;
   int depth_ = 0;  // Of bodies around the statement at hand.
@@ -753,9 +548,7 @@ class Parser {
   // Of the statement at hand.
   std::vector<std::string> names_;
   const OpDef* op_ = nullptr;
-  std::vector<bool> given_;
 
-  // The file of the last op that had one.
   // The last of the names of files, or scopes: most ops come from it, too.
   struct LastName {
     absl::string_view text;
