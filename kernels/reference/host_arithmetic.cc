@@ -27,6 +27,9 @@ double Less(double a, double b) { return a < b ? 1 : 0; }
 double LessEqual(double a, double b) { return a <= b ? 1 : 0; }
 double Equal(double a, double b) { return a == b ? 1 : 0; }
 double Negate(double a, double) { return -a; }
+// The first of two that are equal, or of which none is the larger.
+double Larger(double a, double b) { return b > a ? b : a; }
+double Smaller(double a, double b) { return b < a ? b : a; }
 
 // The same for whole numbers, which have no negative zero.
 template <Plain plain>
@@ -205,6 +208,8 @@ constexpr HostOp kOps[] = {
     {"mica.scalar_lt", Always<Less>},
     {"mica.scalar_le", Always<LessEqual>},
     {"mica.scalar_eq", Always<Equal>},
+    {"mica.scalar_max", Always<Larger>},
+    {"mica.scalar_min", Always<Smaller>},
     {"mica.scalar_neg", Always<Negate>},
     {"mica.scalar_sqrt", SquareRoot, /*may_raise=*/true},
     {"mica.scalar_exp", Exp, /*may_raise=*/true},

@@ -75,6 +75,8 @@ void RegisterScalarOps(OpRegistry& registry) {
   AddBinary(registry, "scalar_lt", "1.0 if a < b, else 0.0.");
   AddBinary(registry, "scalar_le", "1.0 if a <= b, else 0.0.");
   AddBinary(registry, "scalar_eq", "1.0 if a == b, else 0.0.");
+  AddBinary(registry, "scalar_max", "max(a, b) of floats: b if b > a, else a.");
+  AddBinary(registry, "scalar_min", "min(a, b) of floats: b if b < a, else a.");
   AddUnary(registry, "scalar_neg", "-a as a float.");
   AddUnary(registry, "scalar_abs", "abs(a) as a float.");
   AddUnary(registry, "scalar_sqrt", "math.sqrt(a); a < 0 is an error.");

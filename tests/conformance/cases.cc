@@ -368,6 +368,8 @@ constexpr absl::string_view kListed[] = {
     "mica.scalar_abs(f64)",
     "mica.scalar_round(f64, 2)",
     "mica.scalar_floordiv(f64, f64~0.5..2)",
+    "mica.scalar_max(f64, f64)",
+    "mica.scalar_min(f64, f64)",
     "mica.scalar_mod(f64, f64~0.5..2)",
     "mica.scalar_lt(f64, f64)",
     "mica.scalar_le(f64, f64)",

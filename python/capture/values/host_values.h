@@ -221,6 +221,16 @@ class HostValues {
   bool AddOp(PyObject* result, const HostOp& op,
              absl::Span<PyObject* const> operands);
 
+  // Whether nothing but the stack of the program holds a known number.
+  bool IsTemporary(PyObject* number) const {
+    constexpr Py_ssize_t kPinAndStack = 2;
+    return Py_REFCNT(number) <= kPinAndStack;
+  }
+  // The program would have met `original` in place of a known number.
+  void StandFor(PyObject* number, PyObject* original) {
+    nodes_[Find(number)].original = PlainOf(original);
+  }
+
   // The outcome of comparing two numbers, one of them known, decides which way
   // the program goes; `op` is "mica.scalar_lt", "_le" or "_eq". False if they
   // can't be compared as floats.

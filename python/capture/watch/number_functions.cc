@@ -63,6 +63,10 @@ bool NumberFunctions::AskForExtreme(const std::string& function,
                                     absl::Span<PyObject* const> args) {
   const bool is_max = function == "builtins.max";
   if (args.size() < 2 || !(is_max || function == "builtins.min")) return false;
+  if (FindExtreme(FindHostOp(is_max ? "mica.scalar_max" : "mica.scalar_min"),
+                  args)) {
+    return true;
+  }
   // Another one only if it is further than all before: the very object.
   PyObject* best = args[0];
   for (PyObject* arg : args.subspan(1)) {
@@ -70,6 +74,35 @@ bool NumberFunctions::AskForExtreme(const std::string& function,
     const double number = *NumberOf(arg), furthest = *NumberOf(best);
     if (is_max ? number > furthest : number < furthest) best = arg;
   }
+  return true;
+}
+
+bool NumberFunctions::FindExtreme(const HostOp* op,
+                                  absl::Span<PyObject* const> args) {
+  // Of an int and a float, which of them it is decides what kind it is of.
+  // Where others have one, too, who asks could see which of them it is.
+  const auto may_vary = [this](PyObject* arg) {
+    return PyFloat_CheckExact(arg) &&
+           (values_.Find(arg) < 0 || values_.IsTemporary(arg));
+  };
+  if (!absl::c_all_of(args, may_vary)) return false;
+  PyRef best = PyRef::Share(args[0]);
+  for (PyObject* arg : args.subspan(1, args.size() - 2)) {
+    double number = 0;
+    op->compute(*NumberOf(best.get()), *NumberOf(arg), &number);
+    PyRef own = PyRef::Steal(PyFloat_FromDouble(number));
+    if (!own) return PyErr_Clear(), false;
+    const bool is_known =
+        values_.Find(best.get()) >= 0 || values_.Find(arg) >= 0;
+    if (is_known && !values_.AddOp(own.get(), *op, {best.get(), arg})) {
+      return false;
+    }
+    best = std::move(own);
+  }
+  if (values_.Find(best.get()) < 0 && values_.Find(args.back()) < 0) {
+    return false;
+  }
+  numbers_.Pick(op, {best.get(), args.back()});
   return true;
 }
 

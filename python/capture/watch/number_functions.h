@@ -46,6 +46,8 @@ class NumberFunctions final : public WatchPart {
   // Of min() and max().
   bool AskForExtreme(const std::string& function,
                      absl::Span<PyObject* const> args);
+  // Whether all are floats; computed if so.
+  bool FindExtreme(const HostOp* op, absl::Span<PyObject* const> args);
   // Of math.isnan() and its like.
   bool AskForKind(const std::string& function,
                   absl::Span<PyObject* const> args);

@@ -32,6 +32,8 @@ SCALAR_OPS: dict[str, Callable[..., Any]] = {
     "mica.scalar_le": operator.le,
     "mica.scalar_log": math.log,
     "mica.scalar_lt": operator.lt,
+    "mica.scalar_max": max,
+    "mica.scalar_min": min,
     "mica.scalar_mod": operator.mod,
     "mica.scalar_mul": operator.mul,
     "mica.scalar_neg": operator.neg,
