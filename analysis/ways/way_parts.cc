@@ -340,12 +340,29 @@ class PartMaker {
       const auto* read =
           std::get_if<TapeTensorRef>(&tape_.calls[value.call].args[0]);
       if (read == nullptr || read->id < 0) return false;
-      number->read = read->id;
-      return true;
+      // Else its element is another one by the time of the fork.
+      if (!IsWrittenBehind(value.call, read->id)) {
+        number->read = read->id;
+        return true;
+      }
     }
     number->index = static_cast<int32_t>(part_.tape.host_results.size());
     part_.tape.host_results.push_back(id);
     return true;
+  }
+
+  // Whether a call of the part's after call `call` writes a tensor's memory.
+  bool IsWrittenBehind(int32_t call, TapeTensorId id) const {
+    bool is_written = false;
+    for (int32_t i = call + 1; i < end_; ++i) {
+      for (const int32_t arg : tape_.calls[i].mutated_args) {
+        ForEachTensor(tape_.calls[i].args[arg], [&](TapeTensorId written) {
+          is_written |=
+              tape_.tensors[written].storage == tape_.tensors[id].storage;
+        });
+      }
+    }
+    return is_written;
   }
 
   // What asks for the element is no call of the part's.
