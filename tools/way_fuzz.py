@@ -122,6 +122,17 @@ class Source:
         )[0]
         self.put(depth, line)
 
+    def read_and_written(self, depth: int) -> str:
+        """A question about a number whose tensor is written meanwhile."""
+        name = self.name()
+        self.put(depth, f"held = {name}.mean()")
+        self.put(depth, "number = held.item()")
+        write = self.draw.choice(("add_(3)", "neg_()", "zero_()"))
+        self.put(depth, f"held.{write}")
+        if self.draw.random() < 0.5:
+            self.put(depth, f"{name} = {name} + held")
+        return f"number > {round(self.draw.uniform(-0.5, 0.5), 2)}"
+
     def block(self, depth: int, in_loop: bool) -> None:
         """A few statements."""
         for _ in range(self.draw.randint(1, 3)):
@@ -134,7 +145,11 @@ class Source:
         if self.budget < 0 or depth > 4 or kind < 0.45:
             return self.simple(depth)
         if kind < 0.75:
-            self.put(depth, f"if {self.question()}:")
+            if self.draw.random() < 0.15:
+                question = self.read_and_written(depth)
+            else:
+                question = self.question()
+            self.put(depth, f"if {question}:")
             self.block(depth + 1, in_loop)
             if self.draw.random() < 0.5:
                 self.put(depth, "else:")
