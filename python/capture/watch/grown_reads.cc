@@ -131,6 +131,15 @@ PyRef GrownReads::Ask(const Grown& grown, const char* function,
       recorded, absl::StrCat(function, " of ", PathOf(grown.container)));
 }
 
+PyRef GrownReads::AskForItem(const Grown& grown, Py_ssize_t at) {
+  PyRef item = Ask(grown, "item", PyRef::Steal(PyLong_FromSsize_t(at)));
+  if (!item || values_.Find(item.get()) < 0) return item;
+  const PyRef shared = PyRef::Steal(PySequence_GetItem(grown.before.get(), at));
+  if (!shared) return PyErr_Clear(), PyRef();
+  values_.StandFor(item.get(), shared.get());
+  return item;
+}
+
 bool GrownReads::Call(PyObject* callable, absl::Span<PyObject* const> args,
                       PyObject* keyword_names) {
   if (callable == nullptr || args.size() != 1 || keyword_names != nullptr) {
@@ -175,7 +184,7 @@ bool GrownReads::UseIndex(const Grown& grown, Py_ssize_t index) {
   if (index < 0 && -index <= num_added) return true;  // The run's own.
   if (grown.is_bounded || index >= grown.num_before) return false;
   const Py_ssize_t at = index < 0 ? index + num_added : index;
-  PyRef item = Ask(grown, "item", PyRef::Steal(PyLong_FromSsize_t(at)));
+  PyRef item = AskForItem(grown, at);
   if (refusal()) return true;
   if (!item) return false;
   if (values_.Find(item.get()) < 0) {
@@ -199,8 +208,7 @@ bool GrownReads::UseTail(const Grown& grown, Py_ssize_t count) {
     return static_cast<bool>(refusal());
   }
   for (Py_ssize_t i = 0; i < num_old; ++i) {
-    PyRef item =
-        Ask(grown, "item", PyRef::Steal(PyLong_FromSsize_t(i - num_old)));
+    PyRef item = AskForItem(grown, i - num_old);
     if (refusal()) return true;
     if (!item || values_.Find(item.get()) < 0) {
       Refuse(absl::StrCat("reads what isn't a number of a list, ",

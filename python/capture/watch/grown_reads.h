@@ -61,6 +61,8 @@ class GrownReads final : public WatchPart {
   // followed, or another constant, which each hit has to give again. Null with
   // a refusal.
   PyRef Ask(const Grown& grown, const char* function, PyRef argument);
+  // One of the numbers that were there, which stands for what eager meets.
+  PyRef AskForItem(const Grown& grown, Py_ssize_t at);
   bool UseIndex(const Grown& grown, Py_ssize_t index);
   bool UseTail(const Grown& grown, Py_ssize_t count);
 

@@ -14,6 +14,17 @@ namespace {
 // Containers nested deeper than this aren't followed.
 constexpr int kMaxDepth = 16;
 
+// Whether code in C compares an instance by what its dict holds, as it does a
+// types.SimpleNamespace.
+bool IsComparedByDict(PyObject* object) {
+  static const richcmpfunc compare = [] {
+    const PyRef type = ResolveName("types.SimpleNamespace");
+    return type ? AsType(type.get())->tp_richcompare : nullptr;
+  }();
+  return compare != nullptr && Py_TYPE(object)->tp_richcompare == compare &&
+         InstanceDict(object) != nullptr;
+}
+
 }  // namespace
 
 void ObjectWatch::TouchSources(PyObject* iterator, int depth) {
@@ -46,6 +57,7 @@ void ObjectWatch::LookInto(PyObject* object, int depth) {
   TouchType(Py_TYPE(object));
   identity_.Identify(object);
   const bool gives_items = GivesItems(object) && !IsOld(object);
+  if (IsComparedByDict(object)) return LookInto(InstanceDict(object), depth);
   // It says itself what it is equal to.
   if (!gives_items && !IsContainer(object)) return TouchClassOf(object);
   if (depth > kMaxDepth) return Refuse("nests containers too deeply");

@@ -354,3 +354,23 @@ def test_items_of_other_kinds_are_read_as_they_are(added: Any) -> None:
 
     steps = [*calls(3), grown, *calls(2), grown, grown, *calls(2)]
     check(world(before, losses=[1.0], flag=False), *steps)
+
+
+class Numbers:
+    """What a program adds to, and looks for by identity."""
+
+    items = [3.0]
+
+
+def test_items_are_those_that_eager_meets():
+    def program(t):
+        Numbers.items.append(1.0)
+        t = t + 1
+        assert any(item is Numbers.items[0] for item in Numbers.items)
+        return t
+
+    Numbers.items = [3.0]
+    compiled = mica.compile(program)
+    for _ in range(4):
+        compiled(torch.ones(3))
+    assert Numbers.items == [3.0, 1.0, 1.0, 1.0, 1.0]

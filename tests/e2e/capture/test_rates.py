@@ -68,7 +68,7 @@ SCHEDULES: dict[str, tuple[Maker, str]] = {
     ),
     "warm-up": (
         lambda o: lr_scheduler.LambdaLR(o, lambda n: min(1.0, (n + 1) / 6)),
-        "ecchchhhhhhhhhhhhhhhhhhh",
+        "ecchhhhhhhhhhhhhhhhhhhhh",
     ),
     "warm-up and cosine by hand": (
         lambda o: lr_scheduler.LambdaLR(o, warm_up),

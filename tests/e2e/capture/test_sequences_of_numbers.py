@@ -4,8 +4,13 @@ A line is a program, its calls, and what happens at each: sequences_of_calls.py
 tells more.
 """
 
+import types
+
 import pytest
+import torch
 from e2e.capture.sequences_of_calls import check_sequence, sequences
+
+import mica
 
 SEQUENCES = """\
 scalars
@@ -52,8 +57,8 @@ a: a + bool(a[0, 0]) | X | X | X + 1 => chc
 a: a[: int(a[0, 2])] | X | X | X + 1 | X => chch
 a: torch.zeros(int(a[0, 2])) | X | X | X + 1 | X => chch
 a: a.sum().item() if a.sum().item() > 0 else a | X | X | -X | X => chch
-a: max(a[0, 1].item(), a[0, 2].item()) * a | X | X | -X | X => chch
-a: a * min(1.0, a[0, 1].item() / 3) | X | X | X + 5 | X => chch
+a: max(a[0, 1].item(), a[0, 2].item()) * a | X | X | -X | X => chhh
+a: a * min(1.0, a[0, 1].item() / 3) | X | X | X + 5 | X => chhh
 a: a + round(a[0, 1].item()) | X | X | X + 5 => chh
 a: f"{a[0, 1].item():.2f}" == "1.00" and a + 1 | X | X | X + 5 => chc
 a: str(a[0, 1].item()) == "1.0" or a + 1 | X | X | X + 5 => chc
@@ -110,8 +115,8 @@ a: a * 2 if a.sum().item() == 66 else a | X | X | X + 1 | X + 2 | X => chchh
 a: a * 2 if a.sum().item() != 66 else a | X + 1 | X + 2 | X | X + 3 => chch
 a: a * 2 if a.sum().item() else a | X + 1 | X + 2 | X * 0 | X + 3 => chch
 a: a * 2 if not a.sum().item() else a | X + 1 | X + 2 | X * 0 | X + 3 => chch
-a: a * max(a.sum().item(), 0.5) | X + 1 | X + 2 | -X | -X - 1 | X => chchh
-a: a * min(1.0, a.sum().item()) | X + 1 | X + 2 | -X | -X - 1 | X => chchh
+a: a * max(a.sum().item(), 0.5) | X + 1 | X + 2 | -X | -X - 1 | X => chhhh
+a: a * min(1.0, a.sum().item()) | X + 1 | X + 2 | -X | -X - 1 | X => chhhh
 a: a if math.isnan(a.sum().item()) else a + 1 | X + 1 | X + 2 | X * \
 float("nan") | X + 3 => chch
 a: a if math.isinf(a.sum().item()) else a + 1 | X + 1 | X + 2 | X * \
@@ -145,7 +150,7 @@ a, n: a * (n // 3 + n % 3) | X, 1 | X, 2 | X, 3 | X, -4 => cchh
 a, n: a * (n / 10) | X, 1 | X, 2 | X, 3 | X, 4 => cchh
 a, n: a * 2 if n % 3 == 0 else a + 1 | X, 0 | X, 1 | X, 2 | X, 3 | X, 4 | X, \
 5 | X, 6 => cchchhh
-a, n: a * min(1.0, n / 3) | X, 0 | X, 1 | X, 2 | X, 3 | X, 4 | X, 5 => cchchh
+a, n: a * min(1.0, n / 3) | X, 0 | X, 1 | X, 2 | X, 3 | X, 4 | X, 5 => cchhhh
 a, n: (a, n, n + 1) | X, 1 | X, 2 | X, 3 | X, 4 => cchh
 a, n: a + math.cos(n) | X, 1 | X, 2 | X, 3 | X, 4 => cchh
 a, n: a + INTS * n | X, 1 | X, 2 | X, 3 | X, 1 => ccch
@@ -253,3 +258,17 @@ a, n: a * sum([n, 0.1, -n, 3]) | X, 0.5 | X, 1.2 | X, 1.7 | X, 2.0 => cchh
 @pytest.mark.parametrize(("program", "steps", "want"), sequences(SEQUENCES))
 def test_sequence(program: str, steps: list[str], want: str) -> None:
     check_sequence(program, steps, want)
+
+
+def test_namespaces_in_tuples_are_what_they_hold():
+    space = types.SimpleNamespace(k=1.0)
+
+    def program(t):
+        is_same = (space, 1) == (types.SimpleNamespace(k=1.0), 1)
+        return t + int(is_same)
+
+    compiled = mica.compile(program)
+    t = torch.ones(2)
+    for k in (1.0, 1.0, 5.0, 1.0, 5.0, None):
+        space.k = k
+        assert torch.equal(compiled(t), program(t))
