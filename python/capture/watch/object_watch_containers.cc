@@ -57,7 +57,9 @@ void ObjectWatch::LookInto(PyObject* object, int depth) {
   TouchType(Py_TYPE(object));
   identity_.Identify(object);
   const bool gives_items = GivesItems(object) && !IsOld(object);
-  if (IsComparedByDict(object)) return LookInto(InstanceDict(object), depth);
+  if (IsComparedByDict(object)) {
+    return Refuse("compares namespaces by what they hold");
+  }
   // It says itself what it is equal to.
   if (!gives_items && !IsContainer(object)) return TouchClassOf(object);
   if (depth > kMaxDepth) return Refuse("nests containers too deeply");
