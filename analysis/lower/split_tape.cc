@@ -177,11 +177,9 @@ class Splitter {
     for (const TapeCall& call : tape_.calls) {
       if (!IsOwn(call)) continue;
       bool is_own = true;
-      for (const int32_t arg : call.mutated_args) {
-        ForEachTensor(call.args[arg], [&](TapeTensorId id) {
-          is_own = is_own && own.contains(tape_.tensors[id].storage);
-        });
-      }
+      ForEachWritten(call, [&](TapeTensorId id) {
+        is_own = is_own && own.contains(tape_.tensors[id].storage);
+      });
       if (!is_own) return Refuse(call, "writes what it didn't make");
     }
     return absl::OkStatus();

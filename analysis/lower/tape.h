@@ -188,6 +188,14 @@ struct TapeCall {
   bool has_dynamic_output_shape = false;    // nonzero, masked_select, unique.
 };
 
+// Calls visit on the id of each tensor that the call writes.
+template <typename Visit>
+void ForEachWritten(const TapeCall& call, const Visit& visit) {
+  for (const int32_t arg : call.mutated_args) {
+    ForEachTensor(call.args[arg], visit);
+  }
+}
+
 // The argument of this name; null if there is none.
 inline const TapeValue* FindArgument(const TapeCall& call,
                                      absl::string_view name) {

@@ -218,14 +218,12 @@ absl::Status OtherRounds::CheckWrites() const {
   for (size_t i = 0; i < old_.calls.size(); ++i) {
     if (rounds_.OfCall(static_cast<int32_t>(i)).loop < 0) continue;
     absl::Status status;
-    for (const int32_t arg : old_.calls[i].mutated_args) {
-      ForEachTensor(old_.calls[i].args[arg], [&](TapeTensorId id) {
-        if (!absl::c_linear_search(storages, old_.tensors[id].storage)) return;
-        status = absl::FailedPreconditionError(absl::StrCat(
-            old_.calls[i].op, ": a loop writes what was there before the call",
-            LineOf(old_.calls[i])));
-      });
-    }
+    ForEachWritten(old_.calls[i], [&](TapeTensorId id) {
+      if (!absl::c_linear_search(storages, old_.tensors[id].storage)) return;
+      status = absl::FailedPreconditionError(absl::StrCat(
+          old_.calls[i].op, ": a loop writes what was there before the call",
+          LineOf(old_.calls[i])));
+    });
     if (!status.ok()) return status;
   }
   return absl::OkStatus();

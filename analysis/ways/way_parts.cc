@@ -163,11 +163,9 @@ class PartMaker {
       if (HasSizeOfData(tape_, call)) return Refuse(call, "has data's sizes");
       if (CountsFromStorage(call)) return Refuse(call, "counts from a memory");
       bool is_own = true;
-      for (const int32_t arg : call.mutated_args) {
-        ForEachTensor(call.args[arg], [&](TapeTensorId id) {
-          is_own = is_own && own.contains(tape_.tensors[id].storage);
-        });
-      }
+      ForEachWritten(call, [&](TapeTensorId id) {
+        is_own = is_own && own.contains(tape_.tensors[id].storage);
+      });
       if (!is_own) return Refuse(call, "writes what was made before a fork");
       for (const TapeValue& output : call.outputs) {
         bool is_plain = true;
@@ -355,12 +353,10 @@ class PartMaker {
   bool IsWrittenBehind(int32_t call, TapeTensorId id) const {
     bool is_written = false;
     for (int32_t i = call + 1; i < end_; ++i) {
-      for (const int32_t arg : tape_.calls[i].mutated_args) {
-        ForEachTensor(tape_.calls[i].args[arg], [&](TapeTensorId written) {
-          is_written |=
-              tape_.tensors[written].storage == tape_.tensors[id].storage;
-        });
-      }
+      ForEachWritten(tape_.calls[i], [&](TapeTensorId written) {
+        is_written |=
+            tape_.tensors[written].storage == tape_.tensors[id].storage;
+      });
     }
     return is_written;
   }

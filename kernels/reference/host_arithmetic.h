@@ -20,6 +20,8 @@ struct HostOp {
   HostFunction compute = nullptr;
   // Python raises for some operands.
   bool may_raise = false;
+  // In Python the result is one of the operands, the object itself.
+  bool gives_operand = false;
 };
 // All mica.scalar_* (of floats) and mica.int_* (of whole numbers).
 absl::Span<const HostOp> HostOps();

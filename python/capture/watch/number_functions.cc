@@ -90,19 +90,14 @@ bool NumberFunctions::FindExtreme(const HostOp* op,
   for (PyObject* arg : args.subspan(1, args.size() - 2)) {
     double number = 0;
     op->compute(*NumberOf(best.get()), *NumberOf(arg), &number);
-    PyRef own = PyRef::Steal(PyFloat_FromDouble(number));
-    if (!own) return PyErr_Clear(), false;
-    const bool is_known =
-        values_.Find(best.get()) >= 0 || values_.Find(arg) >= 0;
-    if (is_known && !values_.AddOp(own.get(), *op, {best.get(), arg})) {
+    if (!Fold(op, arg, PyRef::Steal(PyFloat_FromDouble(number)), &best)) {
       return false;
     }
-    best = std::move(own);
   }
   if (values_.Find(best.get()) < 0 && values_.Find(args.back()) < 0) {
     return false;
   }
-  numbers_.Pick(op, {best.get(), args.back()});
+  numbers_.Compute(op, {best.get(), args.back()});
   return true;
 }
 
@@ -120,6 +115,21 @@ bool NumberFunctions::AskForKind(const std::string& function,
   if (is_nan) return true;
   numbers_.Compare(Order::kEqual, args[0], infinity);
   numbers_.Compare(Order::kEqual, args[0], minus_infinity);
+  return true;
+}
+
+bool NumberFunctions::Fold(const HostOp* op, PyObject* number,
+                           const PyRef& result, PyRef* total) {
+  PyRef own = result && NumberOf(result.get()).has_value()
+                  ? NewNumber(result.get())
+                  : PyRef();
+  if (!own) return PyErr_Clear(), false;
+  const bool is_known =
+      values_.Find(total->get()) >= 0 || values_.Find(number) >= 0;
+  if (is_known && !values_.AddOp(own.get(), *op, {total->get(), number})) {
+    return false;
+  }
+  *total = std::move(own);
   return true;
 }
 
@@ -141,17 +151,10 @@ bool NumberFunctions::AddUp(absl::Span<PyObject* const> args) {
   if (numbers.empty()) return false;
   PyRef sum = PyRef::Share(zero);
   for (PyObject* number : absl::MakeSpan(numbers).first(numbers.size() - 1)) {
-    const PyRef next = PyRef::Steal(PyNumber_Add(sum.get(), number));
-    PyRef own = next && NumberOf(next.get()).has_value() ? NewNumber(next.get())
-                                                         : PyRef();
-    if (!own) return PyErr_Clear(), false;
-    const HostOp* add = OperatorOf("add", sum.get(), number);
-    const bool is_known =
-        values_.Find(sum.get()) >= 0 || values_.Find(number) >= 0;
-    if (is_known && !values_.AddOp(own.get(), *add, {sum.get(), number})) {
+    if (!Fold(OperatorOf("add", sum.get(), number), number,
+              PyRef::Steal(PyNumber_Add(sum.get(), number)), &sum)) {
       return false;
     }
-    sum = std::move(own);
   }
   objects_.Touch(args[0]);
   numbers_.Compute(OperatorOf("add", sum.get(), numbers.back()),

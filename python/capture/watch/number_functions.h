@@ -51,6 +51,10 @@ class NumberFunctions final : public WatchPart {
   // Of math.isnan() and its like.
   bool AskForKind(const std::string& function,
                   absl::Span<PyObject* const> args);
+  // `total` becomes `result`, which is `op` of it and `number`, in an object of
+  // its own. False if it is no number that can be followed.
+  bool Fold(const HostOp* op, PyObject* number, const PyRef& result,
+            PyRef* total);
   // Whether sum() is of few numbers; computed if so.
   bool AddUp(absl::Span<PyObject* const> args);
 

@@ -314,14 +314,8 @@ void NumberWatch::Compute(const HostOp* op,
   }
 }
 
-void NumberWatch::Pick(const HostOp* op, absl::Span<PyObject* const> operands) {
-  Compute(op, operands);
-  picks_ = true;
-}
-
 void NumberWatch::BeginStep() {
   op_ = nullptr;
-  picks_ = false;
   operands_.clear();
   passed_.clear();
   places_.clear();
@@ -339,8 +333,9 @@ void NumberWatch::EndStep(PyObject** top) {
                         : PyRef();
   if (own && values_.AddOp(own.get(), *op_, operands)) {
     // One that the step didn't make: the larger of two, an int's int().
-    if (values_.Find(result) >= 0 || picks_)
+    if (op_->gives_operand || values_.Find(result) >= 0) {
       values_.StandFor(own.get(), result);
+    }
     Py_SETREF(*top, PyRef(own).release());
   } else {
     for (PyObject* operand : operands) values_.MarkExact(operand);

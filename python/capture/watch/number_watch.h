@@ -49,8 +49,6 @@ class NumberWatch final : public WatchPart {
 
   // The step at hand computes `op` of numbers, one of them known.
   void Compute(const HostOp* op, absl::Span<PyObject* const> operands);
-  // The same of one that gives one of its operands, or of theirs.
-  void Pick(const HostOp* op, absl::Span<PyObject* const> operands);
 
   // It passes a number to an operator. `is_operand`: of an operator in Python
   // (a + b), not of a call.
@@ -99,7 +97,6 @@ class NumberWatch final : public WatchPart {
   ObjectWatch& objects_;
   ArrayWatch& arrays_;
   const HostOp* op_ = nullptr;  // Of the step at hand.
-  bool picks_ = false;
   std::vector<PyRef> operands_;
   std::vector<PassedNumbers> passed_;
   std::vector<PassedPlace> places_;

@@ -14,15 +14,12 @@ namespace {
 // Containers nested deeper than this aren't followed.
 constexpr int kMaxDepth = 16;
 
-// Whether code in C compares an instance by what its dict holds, as it does a
-// types.SimpleNamespace.
-bool IsComparedByDict(PyObject* object) {
-  static const richcmpfunc compare = [] {
-    const PyRef type = ResolveName("types.SimpleNamespace");
-    return type ? AsType(type.get())->tp_richcompare : nullptr;
-  }();
-  return compare != nullptr && Py_TYPE(object)->tp_richcompare == compare &&
-         InstanceDict(object) != nullptr;
+// Whether code in C says what an object is equal to, by more than identity.
+bool IsComparedInC(PyObject* object) {
+  static PyObject* word = Interned("__eq__");
+  PyObject* equal = _PyType_Lookup(Py_TYPE(object), word);
+  return equal != nullptr && Py_TYPE(equal) == &PyWrapperDescr_Type &&
+         equal != _PyType_Lookup(&PyBaseObject_Type, word);
 }
 
 }  // namespace
@@ -57,11 +54,11 @@ void ObjectWatch::LookInto(PyObject* object, int depth) {
   TouchType(Py_TYPE(object));
   identity_.Identify(object);
   const bool gives_items = GivesItems(object) && !IsOld(object);
-  if (IsComparedByDict(object)) {
-    return Refuse("compares namespaces by what they hold");
+  if (!gives_items && !IsContainer(object)) {
+    // What it holds counts as where it is an operand itself; others say in
+    // Python what they are equal to.
+    return IsComparedInC(object) ? Touch(object) : TouchClassOf(object);
   }
-  // It says itself what it is equal to.
-  if (!gives_items && !IsContainer(object)) return TouchClassOf(object);
   if (depth > kMaxDepth) return Refuse("nests containers too deeply");
   // Once, however many hold it.
   if (!looked_into_.try_emplace(object, PyRef::Share(object)).second) return;
