@@ -1,6 +1,9 @@
 #include "analysis/passes/rewrite.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "analysis/passes/dead_ops.h"
 #include "framework/base/test_matchers.h"
 #include "framework/text/text.h"
@@ -52,6 +55,65 @@ TEST(RewriteTest, TellsWhetherOpsAreDead) {
   return %b
 )",
              1);
+}
+
+// What a Rewriter makes of a Program.
+Program CopyOf(const Program& program) {
+  Rewriter rewriter(program, AllOps());
+  EXPECT_THAT(rewriter.CopyDeclarations(), IsOk());
+  for (const Op& op : program.ops()) EXPECT_THAT(rewriter.CopyOp(op), IsOk());
+  auto copy = rewriter.Finish();
+  EXPECT_THAT(copy, IsOk());
+  return *std::move(copy);
+}
+
+TEST(RewriteTest, SharesTheListOfVariables) {
+  const Program program = ParseOps("  return %x\n");
+  Program copy = CopyOf(program);
+  EXPECT_EQ(copy.variables().data(), program.variables().data());
+  const Program later = CopyOf(std::exchange(copy, {}));
+  EXPECT_EQ(ToText(later), ToText(program));
+}
+
+TEST(RewriteTest, HasItsOwnVariablesWhereTheyDiffer) {
+  MICA_ASSERT_OK_AND_ASSIGN(const Program program,
+                            ParseProgram(R"text(program @p(%x: f32[2]) {
+  %v = variable "v" : f32[2]
+  %w = variable "w" : f32[2]
+  return %x
+}
+)text",
+                                         AllOps()));
+  const absl::Span<const Variable> from = program.variables();
+  // Others' numbers: without %x they come sooner.
+  ProgramBuilder moved(AllOps(), "p");
+  for (const Variable& variable : from) {
+    MICA_ASSERT_OK(moved.CopyVariable(program, variable).status());
+  }
+  MICA_ASSERT_OK_AND_ASSIGN(const Program without_input, moved.Build({}));
+  ASSERT_EQ(without_input.variables().size(), 2u);
+  EXPECT_EQ(without_input.variables()[1].name, "w");
+  EXPECT_EQ(without_input.variables()[1].value, 1);
+  // Some of them, or more.
+  for (const size_t count : {1, 2}) {
+    ProgramBuilder builder(AllOps(), "p");
+    MICA_ASSERT_OK(builder.AddInput("x", program.type(0)).status());
+    for (const Variable& variable : from.first(count)) {
+      MICA_ASSERT_OK(builder.CopyVariable(program, variable).status());
+    }
+    EXPECT_FALSE(builder.AddVariable("again", "v", program.type(0)).ok());
+    if (count == 2) {
+      MICA_ASSERT_OK(builder.AddVariable("u", "u", program.type(0)).status());
+    }
+    MICA_ASSERT_OK_AND_ASSIGN(const Program made, builder.Build({}));
+    ASSERT_EQ(made.variables().size(), 2 * count - 1);
+    EXPECT_NE(made.variables().data(), from.data());
+    for (const Variable& variable : made.variables()) {
+      EXPECT_EQ(made.value(variable.value).kind, ValueKind::kVariable);
+    }
+    EXPECT_EQ(made.variables()[0].name, "v");
+  }
+  EXPECT_EQ(program.variables().size(), 2u);
 }
 
 TEST(RewriteTest, FindsWhoReadsWhat) {

@@ -109,7 +109,9 @@ class Program {
  public:
   const std::string& name() const { return name_; }
   absl::Span<const ValueId> inputs() const { return inputs_; }
-  absl::Span<const Variable> variables() const { return variables_; }
+  absl::Span<const Variable> variables() const {
+    return variables_ == nullptr ? absl::Span<const Variable>() : *variables_;
+  }
   absl::Span<const Constant> constants() const { return constants_; }
   const Block& body() const { return body_; }
   absl::Span<const Op> ops() const { return body_.ops; }
@@ -141,7 +143,9 @@ class Program {
   std::shared_ptr<TypeTable> types_ = std::make_shared<TypeTable>();
   LargeVector<Value> values_;
   std::vector<ValueId> inputs_;
-  std::vector<Variable> variables_;
+  // Shared by copies, and by Programs that passes make of it: of a large one
+  // the names are what takes long to copy. Null if there are none.
+  std::shared_ptr<const std::vector<Variable>> variables_;
   std::vector<Constant> constants_;
   Block body_;
   std::vector<Update> updates_;

@@ -182,10 +182,9 @@ absl::StatusOr<ValueId> ProgramBuilder::AddInput(absl::string_view name,
 
 absl::StatusOr<ValueId> ProgramBuilder::AddVariable(
     absl::string_view name, absl::string_view variable_name, TensorType type) {
-  for (size_t i = variables_by_name_.size(); i < program_.variables_.size();
-       ++i) {
-    variables_by_name_.emplace(program_.variables_[i].name,
-                               program_.variables_[i].value);
+  OwnVariables();
+  for (size_t i = variables_by_name_.size(); i < variables_.size(); ++i) {
+    variables_by_name_.emplace(variables_[i].name, variables_[i].value);
   }
   const auto [it, is_new] =
       variables_by_name_.try_emplace(variable_name, kNoValue);
@@ -193,11 +192,11 @@ absl::StatusOr<ValueId> ProgramBuilder::AddVariable(
     return absl::InvalidArgumentError(
         absl::StrCat("variable \"", variable_name, "\" is declared twice"));
   }
-  const int index = static_cast<int>(program_.variables_.size());
   MICA_ASSIGN_OR_RETURN(
-      ValueId id, AddValue(name, std::move(type), ValueKind::kVariable, index));
+      ValueId id,
+      AddValue(name, std::move(type), ValueKind::kVariable, num_variables()));
   it->second = id;
-  program_.variables_.push_back(
+  variables_.push_back(
       Variable{.name = std::string(variable_name), .value = id});
   return id;
 }
@@ -341,14 +340,45 @@ absl::StatusOr<absl::InlinedVector<ValueId, 1>> ProgramBuilder::CopyOp(
 absl::StatusOr<ValueId> ProgramBuilder::CopyVariable(const Program& from,
                                                      const Variable& variable) {
   const Value& value = from.value(variable.value);
-  const int index = static_cast<int>(program_.variables_.size());
-  // Who copies one copies most: none is moved as the list grows.
-  if (index == 0) program_.variables_.reserve(from.variables_.size());
+  const int index = num_variables();
   MICA_ASSIGN_OR_RETURN(const ValueId id,
                         AppendValue(value.name, OwnType(from, value.type),
                                     ValueKind::kVariable, index, 0));
-  program_.variables_.push_back({.name = variable.name, .value = id});
+  if (index == 0) shared_variables_ = from.variables_;
+  const bool is_shared =
+      num_shared_variables_ == index && shared_variables_ == from.variables_ &&
+      &variable == from.variables().data() + index && variable.value == id;
+  if (is_shared) {
+    ++num_shared_variables_;
+    return id;
+  }
+  OwnVariables();
+  // Who copies one copies most: none is moved as the list grows.
+  if (index == 0) variables_.reserve(from.variables().size());
+  variables_.push_back({.name = variable.name, .value = id});
   return id;
+}
+
+void ProgramBuilder::OwnVariables() {
+  if (num_shared_variables_ > 0) {
+    variables_.reserve(shared_variables_->size());
+    variables_.assign(shared_variables_->begin(),
+                      shared_variables_->begin() + num_shared_variables_);
+  }
+  num_shared_variables_ = 0;
+  shared_variables_ = nullptr;
+}
+
+std::shared_ptr<const std::vector<Variable>> ProgramBuilder::TakeVariables() {
+  if (num_shared_variables_ > 0 &&
+      num_shared_variables_ == static_cast<int>(shared_variables_->size())) {
+    num_shared_variables_ = 0;
+    return std::move(shared_variables_);
+  }
+  OwnVariables();
+  if (variables_.empty()) return nullptr;
+  return std::make_shared<const std::vector<Variable>>(
+      std::exchange(variables_, {}));
 }
 
 bool ProgramBuilder::AddOpLike(OpId like, absl::Span<const ValueId> operands,
@@ -465,6 +495,7 @@ absl::StatusOr<Program> ProgramBuilder::BuildBody(
     if (id != kNoValue) MICA_RETURN_IF_ERROR(CheckValueId(id));
   }
   program_.body_.returns.assign(outputs.begin(), outputs.end());
+  program_.variables_ = TakeVariables();
   for (const auto& [name, def] : opaque_) program_.opaque_defs_.push_back(def);
   std::sort(program_.opaque_defs_.begin(), program_.opaque_defs_.end(),
             [](const auto& a, const auto& b) { return a->name() < b->name(); });

@@ -63,7 +63,9 @@ class ProgramBuilder {
                                                          const Op& op,
                                                          const OpDef* def,
                                                          Arguments arguments);
-  // Appends a copy of a variable of `from`, of the same name and type.
+  // Appends a copy of a variable of `from`, of the same name and type. Who
+  // copies all of them, in order, to the same numbers of values, copies none:
+  // both Programs have one list.
   absl::StatusOr<ValueId> CopyVariable(const Program& from,
                                        const Variable& variable);
   // Appends what op number `like` is of other operands, in their order, whose
@@ -111,11 +113,23 @@ class ProgramBuilder {
   // Appends an op whose results are yet to come.
   Op& AppendOp(Op op);
   absl::Status CheckValueId(ValueId id) const;
+  int num_variables() const {
+    return num_shared_variables_ + static_cast<int>(variables_.size());
+  }
+  // Copies what CopyVariable() hasn't, before there are others.
+  void OwnVariables();
+  // The list of them, for the Program.
+  std::shared_ptr<const std::vector<Variable>> TakeVariables();
 
   const OpRegistry& registry_;
   Program program_;
   absl::flat_hash_map<std::string, std::shared_ptr<const OpDef>> opaque_;
   absl::flat_hash_map<std::string, std::shared_ptr<const std::string>> names_;
+  // The Program's are the first `num_shared_variables_` of another's, or, if
+  // that is 0, its own.
+  std::shared_ptr<const std::vector<Variable>> shared_variables_;
+  int num_shared_variables_ = 0;
+  std::vector<Variable> variables_;
   // But those copied last.
   absl::flat_hash_map<std::string, ValueId> variables_by_name_;
   // By type of the Program copied from last, whose types these are.
